@@ -1,0 +1,43 @@
+# antiphon_library(NAME LIBS … EXTERNAL …): the static library of src/NAME, globbed, so that adding a component is adding a file.
+#
+# Layers, strategies and kernels register themselves from static initialisers, which a plain static link drops; every
+# edge is therefore linked whole. A folder without sources becomes an interface library, so that its edges exist already.
+function(antiphon_library name)
+  cmake_parse_arguments(arg "" "" "LIBS;EXTERNAL" ${ARGN})
+  file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/src/${name}/*.cc)
+  set(target antiphon_${name})
+  if(sources)
+    add_library(${target} STATIC ${sources})
+    set(scope PUBLIC)
+  else()
+    add_library(${target} INTERFACE)
+    set(scope INTERFACE)
+  endif()
+  target_include_directories(${target} ${scope} ${CMAKE_SOURCE_DIR}/src ${CMAKE_SOURCE_DIR}/include)
+  target_link_libraries(${target} ${scope} ${arg_EXTERNAL} Threads::Threads)
+  antiphon_link(${target} ${scope} ${arg_LIBS})
+endfunction()
+
+# Links antiphon libraries whole.
+function(antiphon_link target scope)
+  foreach(lib ${ARGN})
+    get_target_property(type antiphon_${lib} TYPE)
+    if(type STREQUAL "INTERFACE_LIBRARY")
+      target_link_libraries(${target} ${scope} antiphon_${lib})
+    else()
+      target_link_libraries(${target} ${scope} $<LINK_LIBRARY:WHOLE_ARCHIVE,antiphon_${lib}>)
+    endif()
+  endforeach()
+endfunction()
+
+function(antiphon_program name)
+  cmake_parse_arguments(arg "" "SOURCES_FROM" "LIBS;EXTERNAL" ${ARGN})
+  file(GLOB sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/${arg_SOURCES_FROM}/*.cc)
+  if(NOT sources)
+    return()
+  endif()
+  add_executable(${name} ${sources})
+  target_include_directories(${name} PRIVATE ${CMAKE_SOURCE_DIR}/${arg_SOURCES_FROM})
+  target_link_libraries(${name} PRIVATE ${arg_EXTERNAL})
+  antiphon_link(${name} PRIVATE ${arg_LIBS})
+endfunction()

@@ -1,0 +1,126 @@
+#include "base/file.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <xxhash.h>
+
+#include <cerrno>
+#include <cstring>
+#include <fstream>
+#include <utility>
+
+#include "base/error.h"
+
+namespace antiphon {
+namespace {
+
+namespace fs = std::filesystem;
+
+[[noreturn]] void ThrowIo(std::string_view operation, const fs::path& path, int error) {
+  std::string advice;
+  if (error == ENOSPC || error == EDQUOT) advice = "; the disk is full: free some space or choose another folder";
+  if (error == EROFS || error == EACCES || error == EPERM) {
+    advice = "; no permission here: check the rights or choose another folder";
+  }
+  Throw<IoError>("cannot {} '{}': {}{}", operation, path.string(), std::strerror(error), advice);
+}
+
+class FileDescriptor {
+ public:
+  explicit FileDescriptor(int fd) : fd_(fd) {}
+  FileDescriptor(const FileDescriptor&) = delete;
+  ~FileDescriptor() {
+    if (fd_ >= 0) ::close(fd_);
+  }
+  int get() const { return fd_; }
+
+ private:
+  int fd_;
+};
+
+void SyncPath(const fs::path& path, int flags) {
+  FileDescriptor fd(::open(path.c_str(), flags | O_CLOEXEC));
+  if (fd.get() < 0) ThrowIo("open", path, errno);
+  // Some file systems cannot sync a folder; they say EINVAL, and there is nothing more to do.
+  if (::fsync(fd.get()) != 0 && errno != EINVAL) ThrowIo("sync", path, errno);
+}
+
+}  // namespace
+
+std::string ReadFile(const fs::path& path) {
+  std::error_code status;
+  if (fs::is_directory(path, status)) ThrowIo("read", path, EISDIR);
+  errno = 0;
+  std::ifstream in(path, std::ios::binary);
+  if (!in) ThrowIo("open", path, errno != 0 ? errno : EIO);
+  std::string bytes((std::istreambuf_iterator<char>(in)), std::istreambuf_iterator<char>());
+  if (in.bad()) ThrowIo("read", path, EIO);
+  return bytes;
+}
+
+void WriteFileAtomically(const fs::path& path, std::string_view bytes) {
+  WriteFileAtomically(path, [&](std::ostream& out) { out.write(bytes.data(), std::ssize(bytes)); });
+}
+
+void WriteFileAtomically(const fs::path& path, const std::function<void(std::ostream&)>& write) {
+  const fs::path folder = path.has_parent_path() ? path.parent_path() : fs::path(".");
+  std::error_code made;
+  fs::create_directories(folder, made);
+  if (made) ThrowIo("make folder", folder, made.value());
+  const fs::path temporary = folder / (path.filename().string() + ".tmp." + std::to_string(::getpid()));
+  try {
+    errno = 0;
+    std::ofstream out(temporary, std::ios::binary | std::ios::trunc);
+    if (!out) ThrowIo("write", temporary, errno != 0 ? errno : EIO);
+    write(out);
+    out.close();
+    if (!out) ThrowIo("write", temporary, errno != 0 ? errno : EIO);
+    SyncPath(temporary, O_RDONLY);
+    if (std::rename(temporary.c_str(), path.c_str()) != 0) ThrowIo("rename to", path, errno);
+  } catch (...) {
+    ::unlink(temporary.c_str());
+    throw;
+  }
+  SyncPath(folder, O_RDONLY | O_DIRECTORY);
+}
+
+MappedFile::MappedFile(const fs::path& path) : path_(path) {
+  FileDescriptor fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  if (fd.get() < 0) ThrowIo("open", path, errno);
+  struct stat info {};
+  if (::fstat(fd.get(), &info) != 0) ThrowIo("examine", path, errno);
+  if (!S_ISREG(info.st_mode)) Throw<IoError>("cannot map '{}': it is not a regular file", path.string());
+  size_ = static_cast<size_t>(info.st_size);
+  if (size_ == 0) return;
+  void* data = ::mmap(nullptr, size_, PROT_READ, MAP_SHARED, fd.get(), 0);
+  if (data == MAP_FAILED) ThrowIo("map", path, errno);
+  data_ = static_cast<const std::byte*>(data);
+}
+
+MappedFile::MappedFile(MappedFile&& other) noexcept
+    : path_(std::move(other.path_)),
+      data_(std::exchange(other.data_, nullptr)),
+      size_(std::exchange(other.size_, 0)) {}
+
+MappedFile& MappedFile::operator=(MappedFile&& other) noexcept {
+  if (this != &other) {
+    Unmap();
+    path_ = std::move(other.path_);
+    data_ = std::exchange(other.data_, nullptr);
+    size_ = std::exchange(other.size_, 0);
+  }
+  return *this;
+}
+
+MappedFile::~MappedFile() { Unmap(); }
+
+void MappedFile::Unmap() noexcept {
+  if (data_ != nullptr) ::munmap(const_cast<std::byte*>(data_), size_);
+}
+
+uint64_t Checksum(std::span<const std::byte> bytes) { return XXH3_64bits(bytes.data(), bytes.size()); }
+uint64_t Checksum(std::string_view bytes) { return XXH3_64bits(bytes.data(), bytes.size()); }
+
+}  // namespace antiphon

@@ -1,0 +1,47 @@
+// Files that are never half there, and errors that name them.
+//
+// Errors: IoError with path, operation and the system's reason; "disk full" and "read-only" are named with what to do.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <ostream>
+#include <span>
+#include <string>
+#include <string_view>
+
+namespace antiphon {
+
+/// Whole file as bytes. Throws IoError.
+std::string ReadFile(const std::filesystem::path& path);
+
+/// Writes to a temporary file beside `path`, syncs it, renames it over `path` and syncs the folder: after a crash either the
+/// old file or the new one is there, whole. The temporary file is removed on error. Missing folders are made.
+void WriteFileAtomically(const std::filesystem::path& path, std::string_view bytes);
+/// The same for what `write` puts into a stream; a stream error or an exception leaves `path` as it was.
+void WriteFileAtomically(const std::filesystem::path& path, const std::function<void(std::ostream&)>& write);
+
+/// Read-only memory map of a whole file; movable, unmapped at destruction. An empty file gives an empty span.
+class MappedFile {
+ public:
+  explicit MappedFile(const std::filesystem::path& path);
+  MappedFile(MappedFile&&) noexcept;
+  MappedFile& operator=(MappedFile&&) noexcept;
+  ~MappedFile();
+  std::span<const std::byte> bytes() const { return {data_, size_}; }
+  const std::filesystem::path& path() const { return path_; }
+
+ private:
+  void Unmap() noexcept;
+  std::filesystem::path path_;
+  const std::byte* data_ = nullptr;
+  size_t size_ = 0;
+};
+
+/// XXH3 64-bit checksum.
+uint64_t Checksum(std::span<const std::byte> bytes);
+uint64_t Checksum(std::string_view bytes);
+
+}  // namespace antiphon

@@ -1,0 +1,92 @@
+#include "base/options.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "base/error.h"
+
+namespace antiphon {
+namespace {
+
+using ::testing::HasSubstr;
+
+struct InnerOptions {
+  double momentum = 0.5;
+  template <class V>
+  void Visit(V& v) {
+    v("momentum", momentum, Range{0.0, 0.999}, "weight of the last step");
+  }
+};
+
+struct SampleOptions {
+  int sync_period = 8;
+  std::string kind = "relu";
+  std::vector<double> rates = {0.1, 0.2};
+  InnerOptions inner;
+  template <class V>
+  void Visit(V& v) {
+    v("sync-period", sync_period, Range{1, 1 << 20}, "steps between syncs");
+    v("kind", kind, OneOf{{"relu", "sigmoid"}}, "activation");
+    v("rates", rates, "learning rates");
+    v.Group("inner", inner);
+  }
+};
+
+std::string MessageOf(std::string_view toml) {
+  try {
+    ReadOptions<SampleOptions>(Config::Parse(toml, "recipe.toml"));
+  } catch (const UsageError& e) {
+    return e.what();
+  }
+  return "";
+}
+
+TEST(Options, AreReadFromATable) {
+  const auto o = ReadOptions<SampleOptions>(
+      Config::Parse("sync-period = 3\nkind = 'sigmoid'\nrates = [1, 0.5]\n[inner]\nmomentum = 0.25\n", "recipe.toml"));
+  EXPECT_EQ(o.sync_period, 3);
+  EXPECT_EQ(o.kind, "sigmoid");
+  EXPECT_EQ(o.rates, (std::vector<double>{1.0, 0.5}));
+  EXPECT_EQ(o.inner.momentum, 0.25);
+}
+
+TEST(Options, NameTheNearestKnownKeyAndTheLine) {
+  EXPECT_THAT(MessageOf("kind = 'relu'\nsync-perod = 3\n"), HasSubstr("recipe.toml:2"));
+  EXPECT_THAT(MessageOf("sync-perod = 3\n"), HasSubstr("did you mean 'sync-period'?"));
+  EXPECT_THAT(MessageOf("[inner]\nmomentun = 0.1\n"), HasSubstr("did you mean 'momentum'?"));
+}
+
+TEST(Options, RefuseWrongTypesAndValues) {
+  EXPECT_THAT(MessageOf("sync-period = 0\n"), HasSubstr("must be 1 … 1048576"));
+  EXPECT_THAT(MessageOf("sync-period = 'x'\n"), HasSubstr("must be a whole number"));
+  EXPECT_THAT(MessageOf("sync-period = 99999999999\n"), HasSubstr("sync-period"));
+  EXPECT_THAT(MessageOf("kind = 'rellu'\n"), HasSubstr("did you mean 'relu'?"));
+  EXPECT_THAT(MessageOf("rates = [1, 'x']\n"), HasSubstr("must be numbers"));
+  EXPECT_THAT(MessageOf("inner = 3\n"), HasSubstr("must be a table"));
+}
+
+TEST(Options, SurviveTheirOwnPrinting) {
+  SampleOptions o;
+  o.kind = "sigmoid";
+  o.rates = {1e-5, 3};
+  o.inner.momentum = 0.125;
+  const auto again = ReadOptions<SampleOptions>(Config::Parse(OptionsToConfig(o).ToToml(), "printed"));
+  EXPECT_EQ(again.kind, o.kind);
+  EXPECT_EQ(again.rates, o.rates);
+  EXPECT_EQ(again.inner.momentum, o.inner.momentum);
+}
+
+TEST(Config, FlagsSetValuesOverTheFile) {
+  Config config = Config::Parse("sync-period = 3\n", "recipe.toml");
+  config.SetFromFlag("sync-period=5");
+  config.SetFromFlag("inner.momentum=0.75");
+  config.SetFromFlag("kind=sigmoid");
+  const auto o = ReadOptions<SampleOptions>(config);
+  EXPECT_EQ(o.sync_period, 5);
+  EXPECT_EQ(o.inner.momentum, 0.75);
+  EXPECT_EQ(o.kind, "sigmoid");
+  EXPECT_THROW(config.SetFromFlag("novalue"), UsageError);
+}
+
+}  // namespace
+}  // namespace antiphon
