@@ -1,0 +1,66 @@
+// Audio files in and out, and sampling-rate conversion.
+//
+// Units: samples are floats on the scale of 16-bit integers (full scale ±32768), the scale of Kaldi's features; times
+// are seconds from the start of the file. Formats: whatever libsndfile reads: WAV, FLAC, Ogg Vorbis and Opus, AIFF, AU,
+// NIST Sphere, MP3 where it is built in … Opus holds no rate of its own; libsndfile gives it at the rate that its
+// header names. Threads: free functions, no shared state. Errors: InputError naming the file, what was found and what
+// to do: missing, not audio, empty, cut short, samples that are not finite, a channel or a time range that the file
+// does not have; UsageError for impossible options.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace antiphon::feat {
+
+/// One channel of sound.
+struct Waveform {
+  std::vector<float> samples;  // int16 scale
+  int sample_rate_hz = 0;
+
+  double duration_s() const { return sample_rate_hz > 0 ? static_cast<double>(samples.size()) / sample_rate_hz : 0.0; }
+};
+
+/// What a file's header says. num_samples is per channel.
+struct AudioInfo {
+  int sample_rate_hz = 0;
+  int num_channels = 0;
+  int64_t num_samples = 0;
+  std::string format;  // "WAV (Microsoft), Signed 16 bit PCM"
+
+  double duration_s() const { return sample_rate_hz > 0 ? static_cast<double>(num_samples) / sample_rate_hz : 0.0; }
+};
+
+/// Which part of a file to read.
+struct AudioSelection {
+  int channel = -1;      // from 0; -1: the only one, or the mean of all
+  double start_s = 0.0;  // of a segment
+  double end_s = -1.0;   // ≤ 0: to the end; up to `end_slack_s` past the end of the file is cut back to it
+  double end_slack_s = 0.5;
+};
+
+/// Reads a file, or a part of it without decoding what comes before where the format can seek.
+Waveform ReadAudio(const std::filesystem::path& path, const AudioSelection& selection = {});
+inline Waveform ReadAudio(const std::filesystem::path& path, int channel) {
+  return ReadAudio(path, AudioSelection{.channel = channel});
+}
+/// The same from a whole file's bytes in memory (an archive entry); `name` stands for the file in errors.
+Waveform ReadAudio(std::span<const std::byte> bytes, const std::string& name, const AudioSelection& selection = {});
+
+/// The header alone.
+AudioInfo ProbeAudio(const std::filesystem::path& path);
+AudioInfo ProbeAudio(std::span<const std::byte> bytes, const std::string& name);
+
+/// Converts to another rate by soxr's high-quality sinc filter (linear phase, no delay); ⌈n·rate/old⌉ samples, more or
+/// less one. The same rate gives the same samples back. Deterministic.
+Waveform Resample(Waveform wave, int sample_rate_hz);
+/// Changes the number of samples by 1/speed without touching the rate: tempo and pitch go up together by `speed` (> 0).
+std::vector<float> ResampleBySpeed(std::span<const float> samples, double speed);
+
+/// Writes 16-bit mono WAV, atomically; values beyond full scale are clipped.
+void WriteWav(const std::filesystem::path& path, const Waveform& wave);
+
+}  // namespace antiphon::feat

@@ -1,0 +1,58 @@
+// Mean and variance normalisation of features: per utterance, per speaker, or in a sliding window.
+//
+// Statistics are sums in double precision, laid out as Kaldi's (2 × (dim+1): sums and count; sums of squares and 0), so
+// that cmvn.ark files are interchangeable. Threads: as plain data. Errors: ShapeError for dimensions that differ;
+// InputError for statistics of no frames.
+#pragma once
+
+#include <cstdint>
+
+#include "base/options.h"
+#include "math/matrix.h"
+
+namespace antiphon::feat {
+
+/// Accumulates and applies.
+class CmvnStats {
+ public:
+  CmvnStats() = default;
+  explicit CmvnStats(int dim) : sums_(2, dim + 1) {}
+  /// From Kaldi's matrix.
+  static CmvnStats FromMatrix(DoubleMatrix sums);
+
+  void Add(ConstMatrixView frames);
+  void Add(const CmvnStats& other);
+  int dim() const { return sums_.cols() > 0 ? static_cast<int>(sums_.cols()) - 1 : 0; }
+  double count() const { return sums_.cols() > 0 ? sums_(0, sums_.cols() - 1) : 0.0; }
+  double Mean(int column) const;
+  /// Population variance, at least 1e-20.
+  double Variance(int column) const;
+  /// x − mean, and / √variance if asked, in place. InputError if there are no frames in the statistics.
+  void Apply(MatrixView frames, bool normalize_variance) const;
+  const DoubleMatrix& matrix() const { return sums_; }
+
+ private:
+  DoubleMatrix sums_;
+};
+
+/// Normalises one utterance by itself.
+void NormalizeUtterance(MatrixView frames, bool normalize_variance);
+
+struct SlidingCmvnOptions {
+  int window = 600;
+  int min_window = 100;
+  bool normalize_variance = false;
+  bool center = false;
+  template <class V>
+  void Visit(V& v) {
+    v("window", window, Range{1, 1 << 20}, "frames of the window");
+    v("min-window", min_window, Range{1, 1 << 20}, "frames that the first windows reach ahead to (center = false)");
+    v("normalize-variance", normalize_variance, "divide by the standard deviation too");
+    v("center", center, "window around the frame instead of before it");
+  }
+};
+
+/// Subtracts from each frame the mean of a window about it, as Kaldi's sliding-window normalisation.
+Matrix SlidingCmvn(ConstMatrixView frames, const SlidingCmvnOptions& options);
+
+}  // namespace antiphon::feat
