@@ -1,0 +1,147 @@
+// The training data: memory-mapped shards of compressed features with one pdf-id per frame.
+//
+// A store is a folder: shard-00000.frames, … and store.json, which is written last and names every shard with its size
+// and checksum. Features are held per utterance, each column divided evenly into 256 (uint8) or 65536 (uint16) steps
+// between its smallest and largest value; CMVN is applied before writing. Context is spliced at read-out, so a data set
+// is never written out spliced, and it need not fit in memory: pages are mapped, and ReleasePages lets go of those not
+// in use.
+//
+// Shapes: one frame per row; frame t spliced with left L and right R is [x(t−L) … x(t+R)], with the first or last frame
+// of the utterance repeated beyond its ends. Frame ids count from 0 through all utterances in the order of the store.
+// Threads: const methods may run together.
+// Errors: InputError naming file, utterance and byte for a store that is cut short, tampered with, of another version
+// or that fails a checksum; ShapeError for views of the wrong shape.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/options.h"
+#include "math/matrix.h"
+
+namespace antiphon::data {
+
+struct FrameStoreOptions {
+  std::string coding = "uint8";
+  int shard_mib = 256;
+  template <class V>
+  void Visit(V& v);
+};
+
+/// Context frames on each side.
+struct Context {
+  int left = 0;
+  int right = 0;
+  int width() const { return left + 1 + right; }
+};
+
+/// Writes a store. Nothing is at `folder` that Open accepts until Finish returned. One thread.
+class FrameStoreWriter {
+ public:
+  /// Throws UsageError if `folder` holds something that is not a store; an old store is replaced at Finish.
+  FrameStoreWriter(std::filesystem::path folder, int feat_dim, int num_pdfs, FrameStoreOptions options = {});
+  FrameStoreWriter(const FrameStoreWriter&) = delete;
+  ~FrameStoreWriter();
+
+  /// features [N, feat_dim] with N ≥ 1 and N pdf-ids. `weight` multiplies the loss of all frames of the utterance.
+  /// InputError for values that are not finite, pdf-ids out of range, lengths that differ or an id seen before.
+  void Add(std::string_view utt_id, std::string_view speaker, ConstMatrixView features,
+           std::span<const int32_t> pdf_ids, float weight = 1.0f);
+  /// `description` is kept as it is: how the features were made, as TOML or JSON text.
+  void Finish(std::string_view description = {});
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+class FrameStore {
+ public:
+  struct Utterance {
+    std::string utt_id;
+    int32_t speaker = 0;  // index into speakers()
+    int32_t num_frames = 0;
+    int64_t first_frame = 0;  // frame id of its frame 0
+    float weight = 1.0f;
+  };
+
+  /// Maps the store; checks headers, index and sizes at once, the data block by block when first read through Verify.
+  explicit FrameStore(const std::filesystem::path& folder);
+  FrameStore(FrameStore&&) noexcept;
+  ~FrameStore();
+
+  int feat_dim() const;
+  int num_pdfs() const;
+  int64_t num_frames() const;
+  std::span<const Utterance> utterances() const;
+  std::span<const std::string> speakers() const;
+  const std::string& description() const;
+  const std::filesystem::path& folder() const;
+  /// Changes whenever any byte of the store does; checkpoints and "up to date" tests compare it.
+  uint64_t fingerprint() const;
+
+  /// Reads frames [first, first + out.rows()) of an utterance, unspliced. out: [N, feat_dim].
+  void ReadFrames(size_t utterance, int first, MatrixView out) const;
+  /// Reads one frame with its context. out: feat_dim × context.width() values.
+  void ReadSpliced(size_t utterance, int frame, Context context, float* out) const;
+  int32_t PdfId(size_t utterance, int frame) const;
+  /// Appends nothing; overwrites out (N = num_frames of the utterance).
+  void ReadPdfIds(size_t utterance, std::span<int32_t> out) const;
+
+  /// Compares the utterance's bytes with their checksum.
+  void Verify(size_t utterance) const;
+  /// Lets the system take back the pages read so far; reading goes on from the file.
+  void ReleasePages() const;
+
+  /// Frames of each pdf-id, over `utterances` (all if empty): what log-priors are made from.
+  std::vector<int64_t> CountPdfs(std::span<const size_t> utterances = {}) const;
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+/// Mean and inverse standard deviation per feature column, for a network's input.
+struct FeatureMoments {
+  std::vector<float> mean;
+  std::vector<float> inv_stddev;
+};
+/// Over all frames, or over an evenly spread part of the utterances with at least `max_frames` frames. The same bits
+/// for any number of threads.
+FeatureMoments EstimateMoments(const FrameStore& store, std::span<const size_t> utterances = {},
+                               int64_t max_frames = 2'000'000, int num_threads = 0);
+
+struct FrameStoreSummary {
+  int64_t utterances = 0;
+  int64_t frames = 0;
+  std::vector<std::string> without_alignment;  // utterances left out, by id
+};
+/// Joins a feature table, a table of pdf-ids and speakers to a store. `cmvn` (may be empty) is a table of Kaldi
+/// statistics (2 × (dim + 1)) by speaker or, failing that, by utterance. Utterances without an alignment are left out
+/// and reported; one whose lengths differ by more than `length_tolerance` frames is an error naming both lengths (the
+/// shorter one counts).
+struct BuildFrameStoreOptions {
+  std::string features;
+  std::string pdf_alignment;
+  std::string utt2spk;  // path; empty: each utterance is its own speaker
+  std::string cmvn;
+  bool norm_vars = false;
+  int num_pdfs = 0;  // 0: the largest id + 1
+  int length_tolerance = 2;
+  FrameStoreOptions store;
+};
+FrameStoreSummary BuildFrameStore(const BuildFrameStoreOptions& options, const std::filesystem::path& folder,
+                                  std::string_view description = {});
+
+template <class V>
+void FrameStoreOptions::Visit(V& v) {
+  v("coding", coding, OneOf{{"uint8", "uint16"}}, "steps per feature column and utterance: 256 or 65536");
+  v("shard-mib", shard_mib, Range{1, 1 << 14}, "size at which a new shard file is begun, in MiB");
+}
+
+}  // namespace antiphon::data

@@ -1,0 +1,155 @@
+// Minibatches of an epoch: shuffled, each frame exactly once, the same for every run, restartable at any minibatch.
+//
+// An epoch's order is a pure function of (seed, epoch): utterances are cut into blocks of at most `block-frames`
+// frames, the blocks are permuted, and the frames of each following `shuffle-frames` worth of blocks (a window) are
+// permuted among themselves. A window holds about a thousand random blocks from all speakers, so a minibatch differs
+// from one of a full shuffle only by a slightly raised chance that two of its frames are neighbours, while the disk
+// sees whole blocks. With chunk-frames > 0 the unit is a chunk of consecutive frames instead (recurrent layers): chunks
+// are permuted, and a minibatch stacks whole chunks.
+//
+// Distribution over workers: "pool": one order for all; worker r of N takes the minibatches r, r + N, … (synchronous),
+// or whoever is free claims the next (asynchronous). "shares": utterances are divided by data/partition.h anew in each
+// epoch and every worker shuffles its own share. Any N sees the same multiset of frames.
+//
+// Shapes: features [B, spliced dim]; B = minibatch, smaller in the last one of an epoch (or share).
+// Threads: MinibatchPool is safe from any thread; a MinibatchStream belongs to one consumer.
+// Errors: UsageError for impossible options; InputError from the store, thrown where the consumer waits.
+// Source: algorithms reference 1.21; Kaldi's nnet3-shuffle-egs for the buffer size.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/options.h"
+#include "data/frame_store.h"
+#include "math/matrix.h"
+
+namespace antiphon::data {
+
+struct MinibatchOptions {
+  int minibatch = 256;
+  int left_context = 5;
+  int right_context = 5;
+  std::string distribution = "pool";
+  int block_frames = 256;
+  int shuffle_frames = 1 << 18;
+  int chunk_frames = 0;
+  int prefetch = 4;
+  bool shuffle = true;
+  template <class V>
+  void Visit(V& v) {
+    v("minibatch", minibatch, Range{1, 1 << 20}, "frames per gradient");
+    v("left-context", left_context, Range{0, 1000}, "frames spliced on before the current one");
+    v("right-context", right_context, Range{0, 1000}, "frames spliced on after the current one");
+    v("distribution", distribution, OneOf{{"pool", "shares"}},
+      "one order for all workers, or a balanced share of the utterances for each");
+    v("block-frames", block_frames, Range{1, 1 << 20}, "consecutive frames that enter the shuffle buffer together");
+    v("shuffle-frames", shuffle_frames, Range{1, 1 << 28}, "frames in the shuffle buffer");
+    v("chunk-frames", chunk_frames, Range{0, 1 << 20}, "consecutive frames kept together; 0: single frames");
+    v("prefetch", prefetch, Range{0, 1024}, "minibatches prepared ahead by a thread of their own; 0: none");
+    v("shuffle", shuffle, "false: frames in the order of the store, for evaluation");
+  }
+};
+
+/// One minibatch. Views are valid until the stream's next call or the buffer's next Fill.
+struct Minibatch {
+  int64_t index = 0;                          // in the epoch's order (of the share, for "shares")
+  MatrixView features;                        // [B, spliced dim]; the consumer may overwrite it
+  std::span<const int32_t> pdf_ids;           // [B]
+  std::span<const float> weights;             // [B]
+  std::span<const int64_t> frame_ids;         // [B], as in FrameStore
+  std::span<const int32_t> sequence_lengths;  // chunks in order, sum B; empty for single frames
+};
+
+/// Memory of one minibatch, reused.
+class MinibatchBuffer {
+ public:
+  Minibatch minibatch;
+
+ private:
+  friend class MinibatchPool;
+  Matrix features_;
+  std::vector<int32_t> pdf_ids_;
+  std::vector<float> weights_;
+  std::vector<int64_t> frame_ids_;
+  std::vector<int32_t> sequence_lengths_;
+};
+
+/// Per-column x → (x − mean)·scale after splicing; empty: none. Length: feat_dim (repeated for each context frame) or
+/// spliced dim.
+struct InputNormalisation {
+  std::vector<float> mean;
+  std::vector<float> scale;
+};
+
+/// State of claiming, for checkpoints of asynchronous training. Minibatches claimed but not confirmed count as not
+/// done.
+struct PoolState {
+  int64_t epoch = 0;
+  int64_t next = 0;
+  std::vector<int64_t> pending;  // to be handed out before `next`
+};
+
+class MinibatchPool {
+ public:
+  /// `utterances`: the part of the store to train on; empty: all.
+  MinibatchPool(std::shared_ptr<const FrameStore> store, MinibatchOptions options, uint64_t seed, int world_size = 1,
+                std::vector<size_t> utterances = {}, InputNormalisation normalisation = {});
+  ~MinibatchPool();
+
+  int spliced_dim() const;
+  int64_t num_frames() const;
+  int world_size() const;
+  const MinibatchOptions& options() const;
+
+  /// Minibatches of one epoch: of the common order ("pool") or of worker `rank` ("shares").
+  int64_t num_minibatches(int64_t epoch, int rank = 0) const;
+  /// Steps of a synchronous epoch: the number that the worker with most minibatches takes. A worker that has none left
+  /// in the last step gets an empty one (B = 0).
+  int64_t steps_per_epoch(int64_t epoch) const;
+
+  /// Fills `buffer` with minibatch `index` of an epoch's order. A pure function of its arguments and of (seed,
+  /// options).
+  void Fill(int64_t epoch, int rank, int64_t index, MinibatchBuffer& buffer) const;
+
+  // Claiming from the common pool ("pool" only): each minibatch is handed out once.
+  void StartEpoch(int64_t epoch);
+  /// Index of a minibatch that nobody has; nullopt when none is left to take (some may still come back).
+  std::optional<int64_t> Claim();
+  /// The minibatch's update has been made.
+  void Confirm(int64_t index);
+  /// A lost worker's minibatch: somebody else will get it, first.
+  void GiveBack(int64_t index);
+  /// Every minibatch of the epoch is confirmed.
+  bool EpochDone() const;
+  PoolState SaveState() const;
+  void LoadState(const PoolState& state);
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+/// The minibatches of one synchronous worker, prepared ahead by a thread of its own.
+class MinibatchStream {
+ public:
+  /// Starts at step `first_step` of `epoch`: how training resumes, bit-identically.
+  MinibatchStream(std::shared_ptr<const MinibatchPool> pool, int rank, int64_t epoch, int64_t first_step = 0);
+  ~MinibatchStream();
+
+  /// The next minibatch (possibly with no rows, see steps_per_epoch); nullptr after the epoch's last step.
+  Minibatch* Next();
+  int64_t step() const;
+  /// Seconds that Next spent waiting for data so far.
+  double stall_seconds() const;
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace antiphon::data
