@@ -24,6 +24,9 @@ if(MOLD_PROGRAM AND NOT ANTIPHON_SANITIZE AND NOT ANTIPHON_FUZZ)
 endif()
 
 add_compile_options(-Wall -Wextra -Wshadow -Wnon-virtual-dtor -Werror -fno-math-errno)
+if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)
+  add_compile_options(-Wno-restrict)  # false alarms on "text" + std::string (GCC bug 105651)
+endif()
 # Contracted multiply-adds would make results depend on the compiler's mood; kernels ask for FMA themselves.
 add_compile_options(-ffp-contract=off)
 if(ANTIPHON_SANITIZE)

@@ -1,0 +1,69 @@
+#include "command.h"
+
+#include <omp.h>
+
+#include <algorithm>
+
+#include "base/suggest.h"
+#include "base/thread_pool.h"
+
+namespace antiphon::app {
+namespace {
+
+// Common keys only; the command's own reader refuses what neither knows.
+CommonOptions ReadCommon(const Config& config) {
+  Config common;
+  for (const OptionDescription& option : DescribeOptions<CommonOptions>()) {
+    if (option.type == "integer") {
+      if (const auto value = config.Int(option.name)) common.Set(option.name, fmt::format("{}", *value));
+    } else if (const auto value = config.Bool(option.name)) {
+      common.Set(option.name, *value ? "true" : "false");
+    }
+  }
+  auto options = ReadOptions<CommonOptions>(common);
+  if (options.threads == 0) options.threads = NumCores();
+  return options;
+}
+
+void CheckRequired(const CommandInfo& info, const Config& config) {
+  for (const std::string& key : info.required) {
+    if (config.Has(key)) continue;
+    const auto& names = info.positionals;
+    if (std::find(names.begin(), names.end(), key) != names.end()) {
+      std::string upper = key;
+      std::transform(upper.begin(), upper.end(), upper.begin(), [](unsigned char c) { return std::toupper(c); });
+      Throw<UsageError>("{} (or --{}) is missing; --help shows an example", upper, key);
+    }
+    Throw<UsageError>("--{} (in a file: {} = …) is missing; --help shows an example", key, key);
+  }
+}
+
+}  // namespace
+
+void CommandContext::PrintLine(std::string_view line) {
+  if (!common_.json) out_ << line << std::endl;
+}
+
+std::vector<std::string> OtherKeys(const CommandInfo& info) {
+  std::vector<std::string> keys = info.tables;
+  for (const OptionDescription& option : DescribeOptions<CommonOptions>()) keys.push_back(option.name);
+  return keys;
+}
+
+std::string RunCommand(std::string_view name, const Config& config, std::ostream& out) {
+  const auto names = CommandRegistry::Get().Names();
+  if (!CommandRegistry::Get().Has(name)) throw UsageError(UnknownNameMessage("command", name, names));
+  const auto command = CommandRegistry::Get().Create(name);
+  return WithContext(
+      [&] {
+        CheckRequired(command->info(), config);
+        CommandContext context(config, ReadCommon(config), out);
+        omp_set_num_threads(context.threads());
+        command->Run(context);
+        if (context.json()) out << context.result() << std::endl;
+        return context.result();
+      },
+      [&] { return fmt::format("antiphon {}", name); });
+}
+
+}  // namespace antiphon::app

@@ -1,0 +1,132 @@
+// The commands of the program: one file per command, which describes itself, and registers itself.
+//
+//   // apps/antiphon/score.cc
+//   struct ScoreCommandOptions {
+//     std::string reference, hypotheses;
+//     bool per_speaker = false;
+//     template <class V> void Visit(V& v) {
+//       v("reference", reference, "Kaldi text file with what was said");
+//       ...
+//     }
+//   };
+//   void Score(const ScoreCommandOptions& options, CommandContext& context) { ... }
+//   REGISTER_COMMAND("score", ScoreCommandOptions, Score,
+//                    {.summary = "word and character error rate",
+//                     .example = "antiphon score data/test/text exp/decode/text --per-speaker",
+//                     .positionals = {"reference", "hypotheses"}, .required = {"reference", "hypotheses"}});
+//
+// The framework gives every option as flag (--per-speaker), as key of --config's file and for --set, checks all of
+// them, and prints the help. A name of two words ("bench train") makes a group. A component's own table goes into the
+// struct with v.Group, or stays a table (CommandInfo::tables) that the command reads from context.config. Errors: a
+// command throws; main maps UsageError to exit status 2, anything else to 1.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <ostream>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "base/options.h"
+#include "base/registry.h"
+
+namespace antiphon::app {
+
+/// What a command says about itself.
+struct CommandInfo {
+  std::string summary;                        // one line, small first letter, no full stop
+  std::string description;                    // optional: more, in sentences
+  std::string example;                        // one or more lines as typed
+  std::vector<std::string> positionals = {};  // options that may stand without their flag, in this order; a last one
+                                              // that is a list of texts takes the rest
+  std::vector<std::string> required = {};     // options that must be given
+  std::vector<std::string> tables = {};       // keys of the configuration that the command reads itself
+};
+
+/// Options that every command takes; also keys of the configuration.
+struct CommonOptions {
+  int threads = 0;  // after reading: at least 1
+  int64_t seed = 1;
+  bool json = false;
+  template <class V>
+  void Visit(V& v) {
+    v("threads", threads, Range{0, 4096}, "threads to compute with; 0: all cores that this process may use");
+    v("seed", seed, Range{0, 9.0e15}, "seed of all random numbers");
+    v("json", json, "print the result as one JSON object on standard output");
+  }
+};
+
+/// What a running command sees.
+class CommandContext {
+ public:
+  CommandContext(Config config, CommonOptions common, std::ostream& out)
+      : config_(std::move(config)), common_(common), out_(out) {}
+
+  /// Everything that was set: file, --set, flags.
+  const Config& config() const { return config_; }
+  int threads() const { return common_.threads; }
+  uint64_t seed() const { return static_cast<uint64_t>(common_.seed); }
+  bool json() const { return common_.json; }
+
+  /// A line for the person on standard output; dropped with --json. Progress and remarks go to the log instead.
+  template <class... Args>
+  void Print(fmt::format_string<Args...> format, Args&&... args) {
+    PrintLine(fmt::format(format, std::forward<Args>(args)...));
+  }
+  void PrintLine(std::string_view line);
+
+  /// The command's result as the text of one JSON object: printed with --json, and handed to an in-process caller.
+  void SetResult(std::string json) { result_ = std::move(json); }
+  const std::string& result() const { return result_; }
+
+ private:
+  Config config_;
+  CommonOptions common_;
+  std::ostream& out_;
+  std::string result_ = "{}";
+};
+
+class Command {
+ public:
+  virtual ~Command() = default;
+  virtual const CommandInfo& info() const = 0;
+  virtual std::vector<OptionDescription> options() const = 0;
+  virtual void Run(CommandContext& context) = 0;
+};
+
+using CommandRegistry = Registry<Command>;
+
+/// Runs a command in this process with the options that `config` holds, as `antiphon NAME --config …` would; what it
+/// prints goes to `out`. Returns the result (the text of a JSON object). Throws what the command throws, with its name
+/// in front.
+std::string RunCommand(std::string_view name, const Config& config, std::ostream& out);
+
+/// Keys that a command's own option struct need not know.
+std::vector<std::string> OtherKeys(const CommandInfo& info);
+
+template <class Options>
+class CommandOf : public Command {
+ public:
+  using Function = std::function<void(const Options&, CommandContext&)>;
+  CommandOf(CommandInfo info, Function function) : info_(std::move(info)), function_(std::move(function)) {}
+  const CommandInfo& info() const override { return info_; }
+  std::vector<OptionDescription> options() const override { return DescribeOptions<Options>(); }
+  void Run(CommandContext& context) override {
+    function_(ReadOptions<Options>(context.config(), OtherKeys(info_)), context);
+  }
+
+ private:
+  CommandInfo info_;
+  Function function_;
+};
+
+}  // namespace antiphon::app
+
+/// REGISTER_COMMAND("name", OptionStruct, Function, {.summary = …, .example = …}): see the top of this file.
+#define REGISTER_COMMAND(name, Options, function, ...)                                                                \
+  REGISTER_COMPONENT(::antiphon::app::CommandRegistry, name, [] {                                                     \
+    return std::make_unique<::antiphon::app::CommandOf<Options>>(::antiphon::app::CommandInfo __VA_ARGS__, function); \
+  })

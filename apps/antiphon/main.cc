@@ -1,0 +1,50 @@
+// antiphon COMMAND …: exit status 0, 1 (failed) or 2 (wrong usage). The commands are the other files of this folder.
+#include <cstdio>
+#include <exception>
+#include <iostream>
+#include <new>
+#include <string>
+#include <vector>
+
+#include "base/cancel.h"
+#include "base/error.h"
+#include "command.h"
+#include "command_line.h"
+#include "log_sink.h"
+
+namespace antiphon::app {
+namespace {
+
+int Main(const std::vector<std::string>& arguments) {
+  const CommandLine line = ParseCommandLine(arguments);
+  if (line.action == CommandLine::Action::kPrint) {
+    std::cout << line.text << std::flush;
+    return 0;
+  }
+  InstallLogSink(line.verbosity);
+  InstallCancelHandlers();
+  RunCommand(line.command, line.config, std::cout);
+  if (!std::cout.flush()) throw IoError("cannot write to standard output");
+  return 0;
+}
+
+int Fail(const char* message, int status) {
+  std::fprintf(stderr, "antiphon: error: %s\n", message);
+  return status;
+}
+
+}  // namespace
+}  // namespace antiphon::app
+
+int main(int argc, char** argv) {
+  using antiphon::app::Fail;
+  try {
+    return antiphon::app::Main(std::vector<std::string>(argv + 1, argv + argc));
+  } catch (const antiphon::UsageError& e) {
+    return Fail(e.what(), 2);
+  } catch (const std::bad_alloc&) {
+    return Fail("out of memory: use fewer threads, a smaller minibatch or a smaller model", 1);
+  } catch (const std::exception& e) {
+    return Fail(e.what(), 1);
+  }
+}

@@ -1,0 +1,41 @@
+#include "base/cancel.h"
+
+#include <signal.h>
+#include <unistd.h>
+
+#include <atomic>
+
+#include "base/error.h"
+
+namespace antiphon {
+namespace {
+
+std::atomic<bool> requested{false};
+static_assert(std::atomic<bool>::is_always_lock_free, "a signal handler sets it");
+
+extern "C" void OnSignal(int) {
+  if (requested.exchange(true)) ::_exit(1);
+}
+
+}  // namespace
+
+bool CancelRequested() { return requested.load(std::memory_order_relaxed); }
+
+void RequestCancel() { requested.store(true); }
+
+void ResetCancel() { requested.store(false); }
+
+void ThrowIfCancelled(std::string_view doing) {
+  if (CancelRequested()) Throw<Cancelled>("stopped on request while {}", doing);
+}
+
+void InstallCancelHandlers() {
+  struct sigaction action {};
+  action.sa_handler = OnSignal;
+  ::sigemptyset(&action.sa_mask);
+  action.sa_flags = SA_RESTART;
+  ::sigaction(SIGINT, &action, nullptr);
+  ::sigaction(SIGTERM, &action, nullptr);
+}
+
+}  // namespace antiphon

@@ -1,0 +1,23 @@
+// A request to stop, from a signal or a caller, that long work looks at between its steps.
+//
+// Programs install the handlers; the library only asks. The first SIGINT or SIGTERM sets the flag, so that work can be
+// saved and the person told how to go on; the second ends the process at once. Threads: everything here may be called
+// from any thread.
+#pragma once
+
+#include <string_view>
+
+namespace antiphon {
+
+/// True once somebody asked to stop.
+bool CancelRequested();
+/// Asks, as a signal does.
+void RequestCancel();
+/// Forgets the request (between runs in one process; tests).
+void ResetCancel();
+/// Throws Cancelled("stopped on request while DOING") if somebody asked to stop.
+void ThrowIfCancelled(std::string_view doing);
+/// Makes SIGINT and SIGTERM ask to stop; the second one ends the process with status 1.
+void InstallCancelHandlers();
+
+}  // namespace antiphon
