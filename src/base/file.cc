@@ -8,9 +8,9 @@
 
 #include <cerrno>
 #include <cstring>
-#include <fstream>
 #include <utility>
 
+#include "base/check.h"
 #include "base/error.h"
 
 namespace antiphon {
@@ -65,24 +65,42 @@ void WriteFileAtomically(const fs::path& path, std::string_view bytes) {
 }
 
 void WriteFileAtomically(const fs::path& path, const std::function<void(std::ostream&)>& write) {
-  const fs::path folder = path.has_parent_path() ? path.parent_path() : fs::path(".");
+  AtomicFile file(path);
+  write(file.stream());
+  file.Commit();
+}
+
+AtomicFile::AtomicFile(fs::path path) : path_(std::move(path)) {
+  const fs::path folder = path_.has_parent_path() ? path_.parent_path() : fs::path(".");
   std::error_code made;
   fs::create_directories(folder, made);
   if (made) ThrowIo("make folder", folder, made.value());
-  const fs::path temporary = folder / (path.filename().string() + ".tmp." + std::to_string(::getpid()));
-  try {
-    errno = 0;
-    std::ofstream out(temporary, std::ios::binary | std::ios::trunc);
-    if (!out) ThrowIo("write", temporary, errno != 0 ? errno : EIO);
-    write(out);
-    out.close();
-    if (!out) ThrowIo("write", temporary, errno != 0 ? errno : EIO);
-    SyncPath(temporary, O_RDONLY);
-    if (std::rename(temporary.c_str(), path.c_str()) != 0) ThrowIo("rename to", path, errno);
-  } catch (...) {
-    ::unlink(temporary.c_str());
-    throw;
-  }
+  temporary_ = folder / (path_.filename().string() + ".tmp." + std::to_string(::getpid()));
+  errno = 0;
+  stream_.open(temporary_, std::ios::binary | std::ios::trunc);
+  CheckStream();
+}
+
+AtomicFile::~AtomicFile() {
+  if (committed_) return;
+  stream_.close();
+  ::unlink(temporary_.c_str());
+}
+
+void AtomicFile::CheckStream() {
+  if (!stream_) ThrowIo("write", temporary_, errno != 0 ? errno : EIO);
+}
+
+void AtomicFile::Commit() {
+  CHECK(!committed_) << path_.string();
+  CheckStream();
+  errno = 0;
+  stream_.close();
+  CheckStream();
+  SyncPath(temporary_, O_RDONLY);
+  if (std::rename(temporary_.c_str(), path_.c_str()) != 0) ThrowIo("rename to", path_, errno);
+  committed_ = true;
+  const fs::path folder = path_.has_parent_path() ? path_.parent_path() : fs::path(".");
   SyncPath(folder, O_RDONLY | O_DIRECTORY);
 }
 
@@ -100,9 +118,7 @@ MappedFile::MappedFile(const fs::path& path) : path_(path) {
 }
 
 MappedFile::MappedFile(MappedFile&& other) noexcept
-    : path_(std::move(other.path_)),
-      data_(std::exchange(other.data_, nullptr)),
-      size_(std::exchange(other.size_, 0)) {}
+    : path_(std::move(other.path_)), data_(std::exchange(other.data_, nullptr)), size_(std::exchange(other.size_, 0)) {}
 
 MappedFile& MappedFile::operator=(MappedFile&& other) noexcept {
   if (this != &other) {

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <fstream>
 #include <functional>
 #include <memory>
 #include <ostream>
@@ -17,11 +18,31 @@ namespace antiphon {
 /// Whole file as bytes. Throws IoError.
 std::string ReadFile(const std::filesystem::path& path);
 
-/// Writes to a temporary file beside `path`, syncs it, renames it over `path` and syncs the folder: after a crash either the
-/// old file or the new one is there, whole. The temporary file is removed on error. Missing folders are made.
+/// Writes to a temporary file beside `path`, syncs it, renames it over `path` and syncs the folder: after a crash
+/// either the old file or the new one is there, whole. The temporary file is removed on error. Missing folders are
+/// made.
 void WriteFileAtomically(const std::filesystem::path& path, std::string_view bytes);
 /// The same for what `write` puts into a stream; a stream error or an exception leaves `path` as it was.
 void WriteFileAtomically(const std::filesystem::path& path, const std::function<void(std::ostream&)>& write);
+
+/// The same for a writer that cannot be a callback: write to stream(), then Commit. Without Commit nothing is left.
+class AtomicFile {
+ public:
+  explicit AtomicFile(std::filesystem::path path);
+  AtomicFile(const AtomicFile&) = delete;
+  ~AtomicFile();
+  std::ostream& stream() { return stream_; }
+  const std::filesystem::path& path() const { return path_; }
+  /// Throws IoError if any write failed so far (disk full), so that long jobs need not wait for Commit to know.
+  void CheckStream();
+  void Commit();
+
+ private:
+  std::filesystem::path path_;
+  std::filesystem::path temporary_;
+  std::ofstream stream_;
+  bool committed_ = false;
+};
 
 /// Read-only memory map of a whole file; movable, unmapped at destruction. An empty file gives an empty span.
 class MappedFile {

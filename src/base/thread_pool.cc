@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <condition_variable>
 #include <exception>
 #include <mutex>
 #include <thread>
@@ -55,4 +56,93 @@ void ParallelFor(size_t count, int num_threads, const std::function<void(size_t)
   if (failure) std::rethrow_exception(failure);
 }
 
+namespace internal {
+namespace {
+
+// What the workers and the consumer of RunInOrder share; all under `mutex`.
+struct InOrderState {
+  std::mutex mutex;
+  std::condition_variable changed;
+  size_t claimed = 0;   // next index to produce
+  size_t consumed = 0;  // indices below it are done
+  bool stop = false;
+  std::vector<char> ready;                    // by slot
+  std::vector<std::exception_ptr> exception;  // by slot
+};
+
+void ProduceInOrder(InOrderState& state, size_t count, const std::function<void(size_t, size_t)>& produce) {
+  const size_t num_slots = state.ready.size();
+  for (;;) {
+    std::unique_lock lock(state.mutex);
+    state.changed.wait(
+        lock, [&] { return state.stop || state.claimed == count || state.claimed < state.consumed + num_slots; });
+    if (state.stop || state.claimed == count) return;
+    const size_t i = state.claimed++;
+    lock.unlock();
+    std::exception_ptr failure;
+    try {
+      produce(i, i % num_slots);
+    } catch (...) {
+      failure = std::current_exception();
+    }
+    lock.lock();
+    state.exception[i % num_slots] = failure;
+    state.ready[i % num_slots] = 1;
+    state.changed.notify_all();
+  }
+}
+
+void ConsumeInOrder(InOrderState& state, size_t count, const std::function<void(size_t, size_t)>& consume) {
+  for (size_t i = 0; i < count; ++i) {
+    const size_t slot = i % state.ready.size();
+    std::unique_lock lock(state.mutex);
+    state.changed.wait(lock, [&] { return state.ready[slot] != 0; });
+    if (state.exception[slot]) std::rethrow_exception(state.exception[slot]);
+    lock.unlock();
+    consume(i, slot);
+    lock.lock();
+    state.ready[slot] = 0;
+    state.consumed = i + 1;
+    state.changed.notify_all();
+  }
+}
+
+}  // namespace
+
+void RunInOrder(size_t count, int num_threads, size_t num_slots, const std::function<void(size_t, size_t)>& produce,
+                const std::function<void(size_t, size_t)>& consume) {
+  const size_t workers = std::min(count, static_cast<size_t>(std::max(1, num_threads)));
+  if (workers <= 1) {
+    for (size_t i = 0; i < count; ++i) {
+      produce(i, i % num_slots);
+      consume(i, i % num_slots);
+    }
+    return;
+  }
+  InOrderState state;
+  state.ready.assign(num_slots, 0);
+  state.exception.resize(num_slots);
+  std::vector<std::thread> threads;
+  for (size_t t = 0; t < workers; ++t) {
+    threads.emplace_back([&] {
+      omp_set_num_threads(1);
+      ProduceInOrder(state, count, produce);
+    });
+  }
+  std::exception_ptr failure;
+  try {
+    ConsumeInOrder(state, count, consume);
+  } catch (...) {
+    failure = std::current_exception();
+  }
+  {
+    const std::lock_guard lock(state.mutex);
+    state.stop = true;
+  }
+  state.changed.notify_all();
+  for (std::thread& thread : threads) thread.join();
+  if (failure) std::rethrow_exception(failure);
+}
+
+}  // namespace internal
 }  // namespace antiphon

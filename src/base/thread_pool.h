@@ -6,14 +6,41 @@
 
 #include <cstddef>
 #include <functional>
+#include <optional>
+#include <utility>
+#include <vector>
 
 namespace antiphon {
 
 /// Number of cores this process may use.
 int NumCores();
 
-/// Calls body(i) for i in [0, count) on up to num_threads threads (≤ 0: NumCores()) and waits. The first exception by index
-/// is rethrown after all running pieces ended; pieces not yet started are skipped.
+/// Calls body(i) for i in [0, count) on up to num_threads threads (≤ 0: NumCores()) and waits. The first exception by
+/// index is rethrown after all running pieces ended; pieces not yet started are skipped.
 void ParallelFor(size_t count, int num_threads, const std::function<void(size_t)>& body);
+
+namespace internal {
+/// Calls produce(i, i % num_slots) on the workers and consume(i, i % num_slots) here, in order; at most num_slots are
+/// in flight.
+void RunInOrder(size_t count, int num_threads, size_t num_slots, const std::function<void(size_t, size_t)>& produce,
+                const std::function<void(size_t, size_t)>& consume);
+}  // namespace internal
+
+/// Computes produce(i) for i in [0, count) on several threads and hands the results to consume(i, result) in order, on
+/// the calling thread: work on utterances that ends in one file. Few results are held at a time. The exception that
+/// comes first by index is rethrown, after all earlier results were consumed.
+///   ParallelInOrder<Matrix>(n, 0, [&](size_t i) { return Features(i); }, [&](size_t i, Matrix&& m) {
+///   writer.Write(id[i], m); });
+template <class T, class Produce, class Consume>
+void ParallelInOrder(size_t count, int num_threads, Produce&& produce, Consume&& consume) {
+  if (num_threads <= 0) num_threads = NumCores();
+  std::vector<std::optional<T>> slots(4 * static_cast<size_t>(num_threads));
+  internal::RunInOrder(
+      count, num_threads, slots.size(), [&](size_t i, size_t slot) { slots[slot].emplace(produce(i)); },
+      [&](size_t i, size_t slot) {
+        consume(i, std::move(*slots[slot]));
+        slots[slot].reset();
+      });
+}
 
 }  // namespace antiphon
