@@ -1,0 +1,130 @@
+#include "score/transcript.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <utility>
+
+#include "base/error.h"
+#include "base/file.h"
+
+namespace antiphon::score {
+namespace {
+
+constexpr std::string_view kBlanks = " \t\r\v\f";
+
+std::vector<std::string_view> SplitBlanks(std::string_view line) {
+  std::vector<std::string_view> fields;
+  while (true) {
+    const size_t begin = line.find_first_not_of(kBlanks);
+    if (begin == std::string_view::npos) return fields;
+    const size_t end = std::min(line.find_first_of(kBlanks, begin), line.size());
+    fields.push_back(line.substr(begin, end - begin));
+    line.remove_prefix(end);
+  }
+}
+
+// Calls body(fields, line_number) for every line that is not empty.
+template <class Body>
+void ForEachLine(std::string_view text, const std::string& source, Body&& body) {
+  int number = 0;
+  while (!text.empty()) {
+    const size_t end = std::min(text.find('\n'), text.size());
+    const std::string_view line = text.substr(0, end);
+    text.remove_prefix(std::min(end + 1, text.size()));
+    ++number;
+    WithContext(
+        [&] {
+          Utf8Characters(line);
+          if (const auto fields = SplitBlanks(line); !fields.empty()) body(fields);
+        },
+        [&] { return fmt::format("{}:{}", source, number); });
+  }
+}
+
+double ParseSeconds(std::string_view field) {
+  double value = 0.0;
+  const auto [end, error] = std::from_chars(field.data(), field.data() + field.size(), value);
+  if (error != std::errc() || end != field.data() + field.size() || !(value >= 0.0 && value < 1e9)) {
+    Throw<InputError>("expected a time in seconds, found '{}'", field);
+  }
+  return value;
+}
+
+Transcripts ParseText(std::string_view text, std::string source) {
+  Transcripts result{TranscriptFormat::kText, std::move(source), {}};
+  ForEachLine(text, result.source, [&](const std::vector<std::string_view>& fields) {
+    std::vector<std::string> words(fields.begin() + 1, fields.end());
+    if (!result.words.emplace(fields[0], std::move(words)).second) {
+      Throw<InputError>("utterance '{}' stands here a second time; keep one line per utterance", fields[0]);
+    }
+  });
+  return result;
+}
+
+Transcripts ParseCtm(std::string_view text, std::string source) {
+  Transcripts result{TranscriptFormat::kCtm, std::move(source), {}};
+  std::map<std::string, std::vector<std::pair<double, std::string>>> timed;
+  ForEachLine(text, result.source, [&](const std::vector<std::string_view>& fields) {
+    if (fields[0].starts_with(";;")) return;
+    if (fields.size() != 5 && fields.size() != 6) {
+      Throw<InputError>("expected 'utterance channel start duration word [confidence]', found {} fields",
+                        fields.size());
+    }
+    ParseSeconds(fields[3]);
+    timed[std::string(fields[0])].emplace_back(ParseSeconds(fields[2]), fields[4]);
+  });
+  for (auto& [utt_id, entries] : timed) {
+    std::stable_sort(entries.begin(), entries.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
+    auto& words = result.words[utt_id];
+    for (auto& [start, word] : entries) words.push_back(std::move(word));
+  }
+  return result;
+}
+
+}  // namespace
+
+Transcripts ParseTranscripts(std::string_view text, TranscriptFormat format, std::string source) {
+  return format == TranscriptFormat::kText ? ParseText(text, std::move(source)) : ParseCtm(text, std::move(source));
+}
+
+Transcripts ReadTranscripts(const std::filesystem::path& path) {
+  const auto format = path.extension() == ".ctm" ? TranscriptFormat::kCtm : TranscriptFormat::kText;
+  return ParseTranscripts(ReadFile(path), format, path.string());
+}
+
+std::map<std::string, std::string> ReadUtteranceMap(const std::filesystem::path& path) {
+  std::map<std::string, std::string> result;
+  ForEachLine(ReadFile(path), path.string(), [&](const std::vector<std::string_view>& fields) {
+    if (fields.size() != 2) Throw<InputError>("expected 'utterance speaker', found {} fields", fields.size());
+    if (!result.emplace(fields[0], fields[1]).second) {
+      Throw<InputError>("utterance '{}' stands here a second time", fields[0]);
+    }
+  });
+  return result;
+}
+
+std::vector<std::string> Utf8Characters(std::string_view text) {
+  std::vector<std::string> characters;
+  for (size_t i = 0; i < text.size();) {
+    const auto lead = static_cast<unsigned char>(text[i]);
+    const size_t length = lead < 0x80 ? 1 : lead < 0xC2 ? 0 : lead < 0xE0 ? 2 : lead < 0xF0 ? 3 : lead < 0xF5 ? 4 : 0;
+    bool valid = length > 0 && i + length <= text.size();
+    for (size_t k = 1; valid && k < length; ++k) valid = (static_cast<unsigned char>(text[i + k]) & 0xC0) == 0x80;
+    if (valid && length >= 3) {
+      const auto second = static_cast<unsigned char>(text[i + 1]);
+      // Overlong forms, surrogates and values beyond U+10FFFF.
+      valid = !(lead == 0xE0 && second < 0xA0) && !(lead == 0xED && second > 0x9F) &&
+              !(lead == 0xF0 && second < 0x90) && !(lead == 0xF4 && second > 0x8F);
+    }
+    if (!valid) {
+      Throw<InputError>("byte {} (0x{:02x}) is not UTF-8; convert the file, for instance with iconv", i + 1, lead);
+    }
+    characters.emplace_back(text.substr(i, length));
+    i += length;
+  }
+  return characters;
+}
+
+}  // namespace antiphon::score

@@ -1,0 +1,129 @@
+#include "score/wer.h"
+
+#include <algorithm>
+#include <cmath>
+#include <unordered_map>
+
+#include "base/error.h"
+#include "base/random.h"
+
+namespace antiphon::score {
+namespace {
+
+void FoldCase(std::string& text) {
+  for (char& c : text) {
+    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
+  }
+}
+
+std::vector<std::string> Tokens(const std::vector<std::string>& words, const ScoreOptions& options) {
+  std::vector<std::string> tokens;
+  for (std::string word : words) {
+    if (options.ignore_case) FoldCase(word);
+    if (options.unit == "word") {
+      tokens.push_back(std::move(word));
+    } else {
+      for (std::string& character : Utf8Characters(word)) tokens.push_back(std::move(character));
+    }
+  }
+  return tokens;
+}
+
+EditAlignment AlignStrings(const std::vector<std::string>& reference, const std::vector<std::string>& hypothesis) {
+  std::unordered_map<std::string, int32_t> ids;
+  const auto to_ids = [&](const std::vector<std::string>& tokens) {
+    std::vector<int32_t> result;
+    result.reserve(tokens.size());
+    for (const std::string& token : tokens) {
+      result.push_back(ids.emplace(token, static_cast<int32_t>(ids.size())).first->second);
+    }
+    return result;
+  };
+  const auto reference_ids = to_ids(reference);
+  return AlignTokens(reference_ids, to_ids(hypothesis));
+}
+
+// "a, b, c and 4 more"
+std::string SomeOf(const std::vector<std::string>& names) {
+  std::string text;
+  for (size_t i = 0; i < std::min<size_t>(names.size(), 3); ++i) text += (i > 0 ? ", " : "") + names[i];
+  if (names.size() > 3) text += fmt::format(" and {} more", names.size() - 3);
+  return text;
+}
+
+void RefuseExtra(const Transcripts& reference, const Transcripts& hypothesis) {
+  std::vector<std::string> extra;
+  for (const auto& [utt_id, words] : hypothesis.words) {
+    if (!reference.words.contains(utt_id)) extra.push_back(utt_id);
+  }
+  if (extra.empty()) return;
+  Throw<InputError>("{}: {} of {} utterances have no reference in {}: {}; are these the two files of one test set?",
+                    hypothesis.source, extra.size(), hypothesis.words.size(), reference.source, SomeOf(extra));
+}
+
+void Bootstrap(const ScoreOptions& options, Report& report) {
+  const double rate = report.total.counts.Rate();
+  report.confidence = options.confidence;
+  report.interval_low = report.interval_high = rate;
+  const size_t count = report.utterances.size();
+  if (options.bootstrap_samples == 0 || count == 0 || !std::isfinite(rate)) return;
+  Rng rng(static_cast<uint64_t>(options.seed));
+  std::vector<double> rates;
+  for (int b = 0; b < options.bootstrap_samples; ++b) {
+    int64_t errors = 0, length = 0;
+    for (size_t i = 0; i < count; ++i) {
+      const ErrorCounts& counts = report.utterances[rng.Below(count)].alignment.counts;
+      errors += counts.errors();
+      length += counts.reference_length();
+    }
+    if (length > 0) rates.push_back(static_cast<double>(errors) / static_cast<double>(length));
+  }
+  if (rates.empty()) return;
+  std::sort(rates.begin(), rates.end());
+  const auto quantile = [&](double q) {
+    return rates[static_cast<size_t>(std::lround(q * static_cast<double>(rates.size() - 1)))];
+  };
+  report.interval_low = quantile((1.0 - options.confidence) / 2);
+  report.interval_high = quantile((1.0 + options.confidence) / 2);
+}
+
+}  // namespace
+
+Report Score(const Transcripts& reference, const Transcripts& hypothesis,
+             const std::map<std::string, std::string>& speakers, const ScoreOptions& options) {
+  RefuseExtra(reference, hypothesis);
+  Report report;
+  report.unit = options.unit;
+  for (const auto& [utt_id, words] : reference.words) {
+    const auto found = hypothesis.words.find(utt_id);
+    if (found == hypothesis.words.end() && hypothesis.format == TranscriptFormat::kText) {
+      report.missing.push_back(utt_id);
+      if (options.missing == "skip") continue;
+    }
+    UtteranceScore utterance;
+    utterance.utt_id = utt_id;
+    if (!speakers.empty()) {
+      const auto speaker = speakers.find(utt_id);
+      if (speaker == speakers.end()) Throw<InputError>("utterance '{}' has no speaker in the given map", utt_id);
+      utterance.speaker = speaker->second;
+    }
+    utterance.reference = Tokens(words, options);
+    if (found != hypothesis.words.end()) utterance.hypothesis = Tokens(found->second, options);
+    utterance.alignment = AlignStrings(utterance.reference, utterance.hypothesis);
+    for (SpeakerScore* score : {&report.total, &report.speakers[utterance.speaker]}) {
+      ++score->utterances;
+      score->wrong_utterances += utterance.alignment.counts.errors() > 0 ? 1 : 0;
+      score->counts += utterance.alignment.counts;
+    }
+    report.utterances.push_back(std::move(utterance));
+  }
+  if (!report.missing.empty() && options.missing == "error") {
+    Throw<InputError>("{}: {} of {} utterances of {} are missing: {}; set missing = 'empty' to count them as deleted",
+                      hypothesis.source, report.missing.size(), reference.words.size(), reference.source,
+                      SomeOf(report.missing));
+  }
+  Bootstrap(options, report);
+  return report;
+}
+
+}  // namespace antiphon::score
