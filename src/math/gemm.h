@@ -1,0 +1,51 @@
+// Matrix products: one place that decides which library, format and instruction set computes them.
+//
+// Shapes: row-major, any stride; C [m, n] = op(A) [m, k] · op(B) [k, n]. Any of m, n, k may be 0 (k = 0 gives zeros, or
+// leaves C when accumulating). C must not overlap A or B. Precision: fp32, or bf16 factors with fp32 accumulation into
+// a fp32 C. Threads: the OpenMP team of the caller; safe from several threads at once. Results do not change from run
+// to run at a given number of threads; the number of OpenMP threads may change the last bits. Errors: ShapeError naming
+// both shapes, before any write. Source: oneDNN matmul primitives, cached per thread by shape.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "math/bf16.h"
+#include "math/matrix.h"
+
+namespace antiphon {
+
+/// What the factors of a layer's matrix products are rounded to. Sums and weights stay fp32.
+enum class Precision { kFp32, kBf16 };
+
+/// "fp32" or "bf16"; UsageError otherwise.
+Precision ParsePrecision(std::string_view name);
+std::string_view PrecisionName(Precision precision);
+
+/// Elementwise functions that a product can apply while its result is still in registers.
+enum class Activation { kNone, kRelu, kSigmoid, kTanh };
+
+enum class Transpose { kNo, kYes };
+
+/// What happens to the product before it is stored.
+struct GemmEpilogue {
+  bool accumulate = false;                    // C += instead of C =
+  const float* bias = nullptr;                // [n], added to every row; not together with accumulate
+  Activation activation = Activation::kNone;  // after the bias; not together with accumulate
+};
+
+void Gemm(Transpose trans_a, ConstMatrixView a, Transpose trans_b, ConstMatrixView b, MatrixView c,
+          const GemmEpilogue& epilogue = {});
+void Gemm(Transpose trans_a, ConstBf16View a, Transpose trans_b, ConstBf16View b, MatrixView c,
+          const GemmEpilogue& epilogue = {});
+
+/// C = alpha · op(A) · op(B) + beta · C, with C left unread if beta is 0.
+void GemmScaled(Transpose trans_a, ConstMatrixView a, Transpose trans_b, ConstMatrixView b, float alpha, float beta,
+                MatrixView c);
+void GemmScaled(Transpose trans_a, BasicMatrixView<const double> a, Transpose trans_b, BasicMatrixView<const double> b,
+                double alpha, double beta, BasicMatrixView<double> c);
+
+/// The instruction set and library in use, for `info` and benchmarks: "oneDNN 2.6.3, avx512_core_bf16".
+std::string GemmBackend();
+
+}  // namespace antiphon

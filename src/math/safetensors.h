@@ -1,0 +1,104 @@
+// safetensors files: named tensors and text metadata; Python's `safetensors` reads what we write and the reverse.
+//
+// Layout: 8 bytes little-endian header length, JSON header, tensor data. We write tensors sorted by name, the header
+// padded to a multiple of 64 bytes, and an XXH3 checksum of everything that matters (names, types, shapes, metadata,
+// data) in the metadata key "antiphon_checksum"; a file that carries the key is verified when it is opened, so that a
+// file cut short or changed anywhere is refused. Files of others, without the key, are accepted after the structural
+// checks. Shapes: a matrix is [rows, cols]; a vector is [n]. Threads: a reader's const methods may run together.
+// Errors: InputError naming file, tensor, expected and found, for whatever is wrong inside the file; IoError for the
+// file. Source: https://github.com/huggingface/safetensors (format 0.3).
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/file.h"
+#include "math/bf16.h"
+#include "math/matrix.h"
+
+namespace antiphon {
+
+enum class TensorType { kF32, kF64, kF16, kBf16, kI8, kU8, kI16, kI32, kI64, kU64 };
+
+/// "F32", …
+std::string_view TensorTypeName(TensorType type);
+size_t TensorTypeBytes(TensorType type);
+
+/// A tensor inside a file; `data` points into the map and may be unaligned for its type.
+struct TensorView {
+  TensorType type = TensorType::kF32;
+  std::vector<int64_t> shape;
+  std::span<const std::byte> data;
+};
+
+using TensorMetadata = std::map<std::string, std::string>;
+
+class SafetensorsReader {
+ public:
+  /// Maps the file and checks everything before any tensor is handed out.
+  explicit SafetensorsReader(const std::filesystem::path& path);
+
+  const std::filesystem::path& path() const { return file_.path(); }
+  const TensorMetadata& metadata() const { return metadata_; }
+  /// The metadata text `key`; InputError if it is missing.
+  const std::string& Metadata(std::string_view key) const;
+  /// "" if it is missing.
+  std::string MetadataOr(std::string_view key, std::string fallback) const;
+
+  /// Sorted.
+  std::vector<std::string> Names() const;
+  bool Has(std::string_view name) const;
+  const TensorView& Tensor(std::string_view name) const;
+
+  /// Copies, converted from F32, F64, F16 or BF16; InputError for other types or another number of dimensions.
+  Matrix ReadMatrix(std::string_view name) const;
+  DoubleMatrix ReadDoubleMatrix(std::string_view name) const;
+  std::vector<float> ReadFloats(std::string_view name) const;
+  std::vector<double> ReadDoubles(std::string_view name) const;
+  /// From any integer type that fits.
+  std::vector<int64_t> ReadInts(std::string_view name) const;
+  /// Into existing memory; the shape must be exactly that of `target`.
+  void ReadInto(std::string_view name, MatrixView target) const;
+
+ private:
+  MappedFile file_;
+  TensorMetadata metadata_;
+  std::map<std::string, TensorView, std::less<>> tensors_;
+};
+
+class SafetensorsWriter {
+ public:
+  /// Copies the values; a name given twice is an InternalError.
+  void Add(std::string name, ConstMatrixView matrix);
+  void Add(std::string name, BasicMatrixView<const double> matrix);
+  void Add(std::string name, ConstBf16View matrix);
+  void Add(std::string name, std::span<const float> values);
+  void Add(std::string name, std::span<const double> values);
+  void Add(std::string name, std::span<const int32_t> values);
+  void Add(std::string name, std::span<const int64_t> values);
+  void Add(std::string name, std::span<const uint64_t> values);
+  void Add(std::string name, std::span<const uint8_t> values);
+  void Add(std::string name, TensorType type, std::vector<int64_t> shape, std::span<const std::byte> data);
+
+  void SetMetadata(std::string key, std::string value);
+
+  /// Atomic (base/file.h): the old file or the whole new one.
+  void Write(const std::filesystem::path& path) const;
+
+ private:
+  struct Stored {
+    TensorType type;
+    std::vector<int64_t> shape;
+    std::vector<std::byte> data;
+  };
+  std::map<std::string, Stored> tensors_;
+  TensorMetadata metadata_;
+};
+
+}  // namespace antiphon

@@ -1,0 +1,25 @@
+// What a forward or backward pass is told from outside: arithmetic, mode, and where in the training it stands.
+//
+// Plain value; the same context goes to Forward and to the matching Backward.
+#pragma once
+
+#include <cstdint>
+
+#include "math/gemm.h"
+
+namespace antiphon::nn {
+
+struct ExecContext {
+  /// What the layers' matrix products are rounded to.
+  Precision precision = Precision::kFp32;
+  /// Batch statistics and dropout on; off when scoring.
+  bool training = false;
+  /// Random masks depend on (seed, step, layer, position), never on threads. `step` counts minibatches over the whole
+  /// run and all workers.
+  uint64_t seed = 0;
+  int64_t step = 0;
+  /// Multiplies every dropout layer's proportion: a schedule in fraction of data sets it.
+  double dropout_factor = 1.0;
+};
+
+}  // namespace antiphon::nn

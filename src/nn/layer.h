@@ -1,0 +1,104 @@
+// Maps input frames to output frames.
+//
+// Shapes: row-major, one frame per row, sequences stacked; N rows, N may be 0.
+// Units: derivatives are of the loss averaged over frames, in nats.
+// Threads: const methods may run together, one Workspace per thread.
+// Errors: UsageError with file:line for a layer's keys; ShapeError for wrong inputs.
+// Source: chain rule as in Rumelhart, Hinton, Williams, Nature 1986.
+//
+// A layer is one file in nn/layers that ends with
+//   REGISTER_COMPONENT(LayerRegistry, "foo", [](const LayerArgs& args) { return std::make_unique<Foo>(args); });
+#pragma once
+
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/config.h"
+#include "base/options.h"
+#include "base/random.h"
+#include "base/registry.h"
+#include "math/gemm.h"
+#include "math/matrix.h"
+#include "nn/exec_context.h"
+#include "nn/gradient_sink.h"
+#include "nn/parameter.h"
+#include "nn/workspace.h"
+
+namespace antiphon::nn {
+
+/// What a layer's factory gets.
+struct LayerArgs {
+  int in_dim = 0;
+  /// The layer's table. Keys "type", "name" and kCommonLayerKeys belong to the network.
+  Config config;
+  /// Taken by a last layer that names no `dim`; 0 elsewhere.
+  int default_out_dim = 0;
+  /// Seed of the initial values; different for each layer.
+  uint64_t seed = 0;
+};
+
+class Layer {
+ public:
+  Layer(int in_dim, int out_dim) : in_dim_(in_dim), out_dim_(out_dim) {}
+  virtual ~Layer() = default;
+  Layer(const Layer&) = delete;
+  Layer& operator=(const Layer&) = delete;
+
+  int in_dim() const { return in_dim_; }
+  int out_dim() const { return out_dim_; }
+
+  /// Overwrites y [N, out_dim] for x [N, in_dim]; keeps in ws what Backward needs. y and x must not overlap, and stay
+  /// unchanged until Backward. Throws ShapeError, naming both shapes, before any write.
+  void Forward(const ExecContext& ctx, ConstMatrixView x, MatrixView y, Workspace& ws) const;
+
+  /// Hands the gradient of each parameter to `sink`, and overwrites dx [N, in_dim] unless dx is empty. dx is computed
+  /// before the sink may change a parameter. `ws` comes from the matching Forward. dx may be dy itself if in_place()
+  /// says so.
+  void Backward(const ExecContext& ctx, ConstMatrixView dy, Workspace& ws, MatrixView dx, GradientSink& sink);
+
+  /// All trainable values; empty if none. Fixed at construction.
+  virtual std::span<Parameter* const> parameters() { return {}; }
+  /// Stored but not trained by gradients (running statistics, fixed transforms). Fixed at construction.
+  virtual std::span<Parameter* const> buffers() { return {}; }
+
+  /// The layer's own keys, so that the registered factory builds the same shape again (values come from the model
+  /// file).
+  virtual Config ToConfig() const = 0;
+
+  /// Backward may overwrite dy with dx (elementwise layers).
+  virtual bool in_place() const { return false; }
+  /// The elementwise function that this layer is; kNone if it is not one that a product can absorb.
+  virtual Activation activation() const { return Activation::kNone; }
+  /// Asks the layer to apply `activation` at the end of its Forward (kNone: to stop doing so). False if it cannot. The
+  /// derivative stays with the absorbed layer. Called by Network only.
+  virtual bool AbsorbActivation(Activation activation) { return activation == Activation::kNone; }
+
+  /// Statistics over data (batch normalisation): cleared, then gathered from passes in training mode. Used after
+  /// parameters were averaged, when the old statistics no longer fit.
+  virtual void ResetStatistics() {}
+  virtual void AccumulateStatistics(Workspace&) {}
+
+ protected:
+  virtual void DoForward(const ExecContext& ctx, ConstMatrixView x, MatrixView y, Workspace& ws) const = 0;
+  virtual void DoBackward(const ExecContext& ctx, ConstMatrixView dy, Workspace& ws, MatrixView dx,
+                          GradientSink& sink) = 0;
+
+ private:
+  int in_dim_;
+  int out_dim_;
+};
+
+using LayerRegistry = Registry<Layer, const LayerArgs&>;
+
+/// Keys that every layer's table may hold, read by the network: "type", "name", "learning-rate-factor", "max-change".
+extern const std::vector<std::string> kCommonLayerKeys;
+
+/// Options of a layer from its table: as ReadOptions, with the common keys allowed.
+template <class Options>
+Options ReadLayerOptions(const LayerArgs& args) {
+  return ReadOptions<Options>(args.config, kCommonLayerKeys);
+}
+
+}  // namespace antiphon::nn

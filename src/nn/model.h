@@ -1,0 +1,39 @@
+// A model file: the network and everything needed to use it.
+//
+// File: safetensors; one tensor per parameter and buffer (names as in the network), "log_priors" [K]; texts in the
+// metadata (docs/formats.md). A saved and loaded model is the same bit for bit. Errors: InputError naming file, tensor,
+// expected and found.
+#pragma once
+
+#include <filesystem>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "nn/network.h"
+
+namespace antiphon::nn {
+
+struct Model {
+  Network network;
+  /// The front end's options as TOML (feat::FrontEndOptions), "" if unknown.
+  std::string feature_config;
+  /// Values per frame before splicing; network.in_dim() = feature_dim · (left_context + 1 + right_context).
+  int feature_dim = 0;
+  int left_context = 0;
+  int right_context = 0;
+  /// hmm::HmmModel as JSON, "" if the model stands without one.
+  std::string hmm_json;
+  /// log p(s) per pdf-id; empty if unknown.
+  std::vector<float> log_priors;
+  /// Free descriptions: "trained_by", "seed", "frame_accuracy", …
+  std::map<std::string, std::string> descriptions;
+
+  void Save(const std::filesystem::path& path) const;
+  static Model Load(const std::filesystem::path& path);
+
+  /// Throws InputError that names what does not fit (dimensions, priors) with both values.
+  void Validate() const;
+};
+
+}  // namespace antiphon::nn

@@ -1,0 +1,107 @@
+// A chain of layers, described in TOML.
+//
+//   [[layer]]
+//   type = "repeat"            # not a layer: its list stands `times` times in the chain
+//   times = 5
+//   layers = [{type = "affine", dim = 2048}, {type = "sigmoid"}]
+//   [[layer]]
+//   type = "affine"            # the last layer takes the number of senones if it names no `dim`
+//
+// The network's output are logits; the loss (nn/loss.h) and the scorer apply the log-softmax.
+// All parameters live in one contiguous block, each starting on 64 bytes, gaps zero: values() is the whole model.
+// Shapes: x [N, in_dim], output [N, out_dim]; N may be 0 and may change from call to call.
+// Threads: Forward may run in several threads, one Workspace each; Backward changes parameters through its sink.
+// Errors: UsageError with file:line for layers; ShapeError for data.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "nn/layer.h"
+
+namespace antiphon::nn {
+
+class Network {
+ public:
+  Network() = default;
+  /// Builds the chain from `[[layer]]` tables of `config`. `out_dim` 0: whatever the layers say; else the last layer
+  /// must have it. Same seed, same initial values.
+  Network(const Config& config, int in_dim, int out_dim, uint64_t seed);
+  Network(Network&&) = default;
+  Network& operator=(Network&&) = default;
+
+  /// Deep copy: same layers, same values, own memory.
+  Network Clone() const;
+
+  int in_dim() const { return in_dim_; }
+  int out_dim() const { return out_dim_; }
+  size_t num_layers() const { return layers_.size(); }
+  Layer& layer(size_t i) { return *layers_.at(i).layer; }
+  const Layer& layer(size_t i) const { return *layers_.at(i).layer; }
+  /// "affine1", "relu1", …, or the layer's `name`; unique.
+  const std::string& layer_name(size_t i) const { return layers_.at(i).name; }
+  const std::string& layer_type(size_t i) const { return layers_.at(i).type; }
+
+  /// Output [N, out_dim] in ws, valid until the next call with ws; it may be overwritten by the caller (a loss puts the
+  /// derivative there) once it is not needed.
+  MatrixView Forward(const ExecContext& ctx, ConstMatrixView x, Workspace& ws) const;
+
+  /// `dy` [N, out_dim]; gradients go to `sink` from the top layer down. `after_layer(i)` is called when layer i has
+  /// handed over all gradients. Returns dL/dx if `want_dx`, else an empty view. Stops below the lowest layer that can
+  /// learn.
+  MatrixView Backward(const ExecContext& ctx, ConstMatrixView dy, Workspace& ws, GradientSink& sink,
+                      bool want_dx = false, const std::function<void(size_t)>& after_layer = {});
+
+  /// Trainable parameters from the bottom layer up, in the order of values(); names are unique in the network.
+  std::span<Parameter* const> parameters() const { return parameters_; }
+  /// Stored but not trained.
+  std::span<Parameter* const> buffers() const { return buffers_; }
+  /// All trainable values as one span (gaps between parameters included, always 0). After writing call MarkChanged.
+  std::span<float> values() { return {arena_.data(), static_cast<size_t>(arena_.size())}; }
+  std::span<const float> values() const { return {arena_.data(), static_cast<size_t>(arena_.size())}; }
+  size_t num_values() const { return static_cast<size_t>(arena_.size()); }
+  /// Trainable numbers, without gaps.
+  int64_t num_parameters() const;
+  void MarkChanged();
+  /// Copies parameters and buffers of a network of the same shape.
+  void CopyFrom(const Network& other);
+
+  /// Checksum of parameters and buffers: equal networks, equal value.
+  uint64_t Hash() const;
+
+  /// Clears statistics over data, then gathers them from `batches` (called until it returns an empty view).
+  void RecomputeStatistics(const ExecContext& ctx, const std::function<ConstMatrixView()>& batches, Workspace& ws);
+  bool has_statistics() const;
+
+  /// Removes the layers from `first` on / appends a layer described by `config`, for growing a network (pre-training)
+  /// and for exchanging the output layer. Values of the other layers stay. Pointers from parameters() become invalid.
+  void Truncate(size_t first);
+  void Append(const Config& layer_config, int default_out_dim, uint64_t seed);
+
+  /// `[[layer]]` tables that build the same network again.
+  std::string ToToml() const;
+
+ private:
+  struct Entry {
+    std::string name;
+    std::string type;
+    std::unique_ptr<Layer> layer;
+    Config common;          // the common keys of the layer's table
+    bool absorbed = false;  // computed by the layer below
+  };
+  void AddLayer(const Config& config, int default_out_dim, uint64_t seed);
+  void Finish();
+  std::string UniqueName(const std::string& base) const;
+
+  int in_dim_ = 0;
+  int out_dim_ = 0;
+  std::vector<Entry> layers_;
+  std::vector<Parameter*> parameters_;
+  std::vector<Parameter*> buffers_;
+  Matrix arena_;
+};
+
+}  // namespace antiphon::nn

@@ -1,0 +1,54 @@
+// State of one forward/backward pass, kept outside the layers so that one network serves many threads.
+//
+// A layer asks for matrices by slot number; the same memory comes back in every pass, so that nothing is allocated
+// after the first pass of a given size. Contents survive from Forward to the matching Backward. Threads: one Workspace
+// per thread.
+#pragma once
+
+#include <deque>
+#include <memory>
+#include <vector>
+
+#include "math/bf16.h"
+#include "math/matrix.h"
+
+namespace antiphon::nn {
+
+class Workspace {
+ public:
+  Workspace() = default;
+  Workspace(const Workspace&) = delete;
+  Workspace& operator=(const Workspace&) = delete;
+  Workspace(Workspace&&) = default;
+  Workspace& operator=(Workspace&&) = default;
+
+  /// Slot numbers are small and private to the layer; float, bf16 and double slots are counted apart. Contents are
+  /// undefined when the size changes. Other slots' views stay valid.
+  MatrixView Float(size_t slot, int64_t rows, int64_t cols);
+  Bf16View Half(size_t slot, int64_t rows, int64_t cols);
+  BasicMatrixView<double> Double(size_t slot, int64_t rows, int64_t cols);
+
+  /// A slot as it was last sized.
+  MatrixView Float(size_t slot);
+  Bf16View Half(size_t slot);
+  BasicMatrixView<double> Double(size_t slot);
+
+  /// The workspace of a part (a layer of a network, a branch of a composite).
+  Workspace& Child(size_t index);
+
+  /// Input and output of the last Forward. They must stay unchanged until Backward; layers read them there instead of
+  /// keeping copies.
+  ConstMatrixView x;
+  ConstMatrixView y;
+
+  /// Bytes held, children included.
+  size_t bytes() const;
+
+ private:
+  std::deque<Matrix> floats_;
+  std::deque<Bf16Matrix> halves_;
+  std::deque<DoubleMatrix> doubles_;
+  std::vector<std::unique_ptr<Workspace>> children_;
+};
+
+}  // namespace antiphon::nn

@@ -1,0 +1,53 @@
+// Turns gradients into steps: what a trainer drives once per minibatch.
+//
+//   optimizer.BeginStep(learning_rate);
+//   network.Backward(ctx, derivative, ws, optimizer);
+//   const StepReport report = optimizer.EndStep();
+//
+// Units: learning rates are per frame-averaged gradient (algorithms' convention; Kaldi's summed rate times the
+// minibatch size). Threads: one optimizer per training thread. Determinism: same gradients, same bits. Errors:
+// UsageError for its options; InputError when a stored state does not fit.
+#pragma once
+
+#include <memory>
+#include <span>
+#include <string>
+
+#include "base/config.h"
+#include "base/registry.h"
+#include "math/safetensors.h"
+#include "nn/gradient_sink.h"
+#include "nn/network.h"
+
+namespace antiphon::optim {
+
+struct StepReport {
+  /// Frobenius norm of the whole change; negative if the method does not know it (fused update).
+  double change_norm = -1;
+  /// Factor by which max-change shortened the step (1: not at all); 0: the step was skipped, being infinite or not a
+  /// number.
+  double max_change_scale = 1;
+};
+
+class Optimizer : public nn::GradientSink {
+ public:
+  virtual void BeginStep(double learning_rate) = 0;
+  virtual StepReport EndStep() = 0;
+
+  /// Everything that a bit-identical continuation needs; tensor names start with `prefix`.
+  virtual void SaveState(SafetensorsWriter& writer, const std::string& prefix) const = 0;
+  virtual void LoadState(const SafetensorsReader& reader, const std::string& prefix) = 0;
+  /// Forgets momentum and the like (after falling back to an older model, or exchanging parameters).
+  virtual void ResetState() = 0;
+
+  /// Feeds gradients laid out as network.values(), as if a backward pass had produced them.
+  void TakeAll(nn::Network& network, std::span<const float> gradient);
+};
+
+/// From an `[optimizer]` table: key `type` ("sgd", …), the others as the method says. The network's shape must not
+/// change afterwards.
+std::unique_ptr<Optimizer> MakeOptimizer(const Config& config, nn::Network& network);
+
+using OptimizerRegistry = Registry<Optimizer, const Config&, nn::Network&>;
+
+}  // namespace antiphon::optim
