@@ -25,9 +25,10 @@ std::string Describe(const toml::node& node) {
   return type.str();
 }
 
+// A value that did not come from the file has no line: it was set by an option or by the program.
 std::string Place(const std::string& source, const toml::node* node) {
-  if (node != nullptr && node->source().begin.line > 0) return fmt::format("{}:{}", source, node->source().begin.line);
-  return source;
+  if (node == nullptr) return source;
+  return node->source().begin.line > 0 ? fmt::format("{}:{}", source, node->source().begin.line) : "(options)";
 }
 
 // The value as T, or UsageError; Integers serve as doubles.

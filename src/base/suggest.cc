@@ -40,7 +40,7 @@ std::string UnknownNameMessage(std::string_view kind, std::string_view name,
                                const std::vector<std::string>& candidates) {
   const std::string nearest = Nearest(name, candidates);
   return fmt::format("unknown {} '{}'{}; known: {}", kind, name,
-                     nearest.empty() ? "" : fmt::format("; did you mean '{}'?", nearest), fmt::join(candidates, ", "));
+                     nearest.empty() ? "" : fmt::format(" (did you mean '{}'?)", nearest), fmt::join(candidates, ", "));
 }
 
 }  // namespace antiphon

@@ -1,0 +1,31 @@
+#include "base/suggest.h"
+
+#include <gtest/gtest.h>
+#include <rapidcheck.h>
+
+namespace antiphon {
+namespace {
+
+TEST(EditDistance, CountsSingleEdits) {
+  EXPECT_EQ(EditDistance("kitten", "sitting"), 3u);
+  EXPECT_EQ(EditDistance("", "abc"), 3u);
+  EXPECT_EQ(EditDistance("same", "same"), 0u);
+}
+
+TEST(EditDistance, IsAMetric) {
+  EXPECT_TRUE(rc::check([](const std::string& a, const std::string& b, const std::string& c) {
+    RC_ASSERT(EditDistance(a, b) == EditDistance(b, a));
+    RC_ASSERT((EditDistance(a, b) == 0) == (a == b));
+    RC_ASSERT(EditDistance(a, c) <= EditDistance(a, b) + EditDistance(b, c));
+  }));
+}
+
+TEST(Nearest, SuggestsOnlyWhatIsNear) {
+  EXPECT_EQ(Nearest("momentun", {"rate", "momentum"}), "momentum");
+  EXPECT_EQ(Nearest("xyzzy", {"rate", "momentum"}), "");
+  EXPECT_EQ(UnknownNameMessage("key", "rat", {"rate", "decay"}),
+            "unknown key 'rat' (did you mean 'rate'?); known: rate, decay");
+}
+
+}  // namespace
+}  // namespace antiphon
