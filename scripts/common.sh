@@ -1,0 +1,26 @@
+# Shared by the scripts of this folder; sourced, not run.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+exec </dev/null  # nothing here asks questions, and nothing may wait for an answer
+
+say() { printf '\n== %s\n' "$*"; }
+die() { printf 'error: %s\n' "$*" >&2; exit 1; }
+
+# retry TIMES COMMAND…: for what goes over a network.
+retry() {
+  local times=$1 attempt; shift
+  for ((attempt = 1; ; ++attempt)); do
+    "$@" && return 0
+    ((attempt < times)) || return 1
+    echo "failed ($*); trying again in $((attempt * 5)) s" >&2
+    sleep $((attempt * 5))
+  done
+}
+
+# As many compilers at once as there are cores, and 1.5 GiB of memory for each.
+jobs() {
+  local cores memory
+  cores=$(nproc)
+  memory=$(awk '/MemAvailable/ {print int($2 / 1024 / 1536)}' /proc/meminfo)
+  echo $((memory < 1 ? 1 : memory < cores ? memory : cores))
+}
