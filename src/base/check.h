@@ -33,13 +33,12 @@ struct Voidify {
 }  // namespace antiphon::internal
 
 #define CHECK(cond) \
-  (cond) ? (void)0  \
-         : ::antiphon::internal::Voidify() & ::antiphon::internal::CheckFailure(__FILE__, __LINE__, #cond)
-#define ANTIPHON_CHECK_OP(a, op, b)                                                                          \
-  ((a)op(b)) ? (void)0                                                                                       \
-             : ::antiphon::internal::Voidify() &                                                             \
-                   (::antiphon::internal::CheckFailure(__FILE__, __LINE__, #a " " #op " " #b) << "(" << (a) \
-                                                                                              << " against " << (b) << ") ")
+  (cond) ? (void)0 : ::antiphon::internal::Voidify() & ::antiphon::internal::CheckFailure(__FILE__, __LINE__, #cond)
+#define ANTIPHON_CHECK_OP(a, op, b)                                                                                  \
+  ((a)op(b))                                                                                                         \
+      ? (void)0                                                                                                      \
+      : ::antiphon::internal::Voidify() & (::antiphon::internal::CheckFailure(__FILE__, __LINE__, #a " " #op " " #b) \
+                                           << "(" << (a) << " against " << (b) << ") ")
 #define CHECK_EQ(a, b) ANTIPHON_CHECK_OP(a, ==, b)
 #define CHECK_NE(a, b) ANTIPHON_CHECK_OP(a, !=, b)
 #define CHECK_LT(a, b) ANTIPHON_CHECK_OP(a, <, b)

@@ -43,7 +43,8 @@ T ValueAs(const toml::node& node, const std::string& source, std::string_view ke
 }
 
 template <class T>
-std::optional<T> Get(const toml::table& table, const std::string& source, std::string_view key, std::string_view expected) {
+std::optional<T> Get(const toml::table& table, const std::string& source, std::string_view key,
+                     std::string_view expected) {
   const auto node = table.at_path(key);
   if (!node) return std::nullopt;
   return ValueAs<T>(*node.node(), source, key, expected);

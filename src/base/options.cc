@@ -172,7 +172,8 @@ void OptionReader::RefuseUnknown(const Level& level) {
   for (const std::string& key : level.config.Keys()) {
     if (std::find(level.known.begin(), level.known.end(), key) != level.known.end()) continue;
     const std::string where = level.group.empty() ? "" : fmt::format(" in [{}]", level.group);
-    throw UsageError(fmt::format("{}: {}", level.config.Where(key), UnknownNameMessage("key" + where, key, level.known)));
+    throw UsageError(
+        fmt::format("{}: {}", level.config.Where(key), UnknownNameMessage("key" + where, key, level.known)));
   }
 }
 

@@ -1,7 +1,7 @@
 // Options: one struct per component, described once.
 //
-// A component's options are a plain struct with a Visit that names every field once; flags, configuration file, validation,
-// help, printing and documentation derive from it.
+// A component's options are a plain struct with a Visit that names every field once; flags, configuration file,
+// validation, help, printing and documentation derive from it.
 //
 //   struct BmufOptions {
 //     int sync_period = 8;
@@ -13,8 +13,9 @@
 //   };
 //   const auto options = ReadOptions<BmufOptions>(config.Table("bmuf"));
 //
-// Types: bool, int, int64_t, float, double, std::string and vectors of int, double, std::string; nested structs by v.Group.
-// Errors: UsageError with file:line for an unknown key (with the nearest known one), a wrong type or a value out of range.
+// Types: bool, int, int64_t, float, double, std::string and vectors of int, double, std::string; nested structs by
+// v.Group. Errors: UsageError with file:line for an unknown key (with the nearest known one), a wrong type or a value
+// out of range.
 #pragma once
 
 #include <cstdint>
@@ -117,8 +118,8 @@ class OptionDescriber : public OptionVisitor {
 
 }  // namespace internal
 
-/// Options from a table; fields that the table does not name keep the value of `defaults`. `other_keys` are keys of the table
-/// that somebody else reads ("type", say).
+/// Options from a table; fields that the table does not name keep the value of `defaults`. `other_keys` are keys of the
+/// table that somebody else reads ("type", say).
 template <class Options>
 Options ReadOptions(const Config& config, std::vector<std::string> other_keys = {}, Options defaults = {}) {
   internal::OptionReader reader(config, std::move(other_keys));

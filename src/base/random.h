@@ -1,8 +1,8 @@
 // Random numbers that are the same on every machine, compiler and thread count.
 //
-// Rng is counter based (Philox 4x32-10; Salmon et al., SC 2011): the stream is fixed by (seed, stream id), and any position
-// can be reached at once, so that data order and masks can be computed for any (epoch, worker, frame) without state.
-// Distributions are our own, because the standard library's differ between implementations.
+// Rng is counter based (Philox 4x32-10; Salmon et al., SC 2011): the stream is fixed by (seed, stream id), and any
+// position can be reached at once, so that data order and masks can be computed for any (epoch, worker, frame) without
+// state. Distributions are our own, because the standard library's differ between implementations.
 #pragma once
 
 #include <array>

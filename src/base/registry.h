@@ -18,6 +18,20 @@
 
 namespace antiphon {
 
+/// One REGISTER_… line that took effect.
+struct Registration {
+  std::string file;  // the source file, as the compiler saw it
+  std::string name;
+};
+
+/// Every registration of this program, so that a test can hold it against the sources: a static library that is not
+/// linked whole loses its registrations silently.
+const std::vector<Registration>& AllRegistrations();
+
+namespace internal {
+bool RecordRegistration(const char* file, std::string name);
+}  // namespace internal
+
 /// Factories for Interface from Args. The family's header defines `using FooRegistry = Registry<Foo, Args…>`.
 template <class Interface, class... Args>
 class Registry {
@@ -60,4 +74,4 @@ class Registry {
 #define ANTIPHON_CONCAT(a, b) ANTIPHON_CONCAT_(a, b)
 #define REGISTER_COMPONENT(RegistryType, name, ...)                              \
   [[maybe_unused]] static const bool ANTIPHON_CONCAT(registered_, __COUNTER__) = \
-      RegistryType::Get().Add(name, __VA_ARGS__)
+      RegistryType::Get().Add(name, __VA_ARGS__) && ::antiphon::internal::RecordRegistration(__FILE__, name)

@@ -23,7 +23,8 @@ class ScoreSource {
   /// One score. frame < num_frames_ready(), 0 ≤ pdf_id < num_pdfs().
   virtual float LogLikelihood(int frame, int32_t pdf_id) = 0;
 
-  /// Scores of all pdf-ids of a frame if the source holds them densely, else an empty span and LogLikelihood is to be used.
+  /// Scores of all pdf-ids of a frame if the source holds them densely, else an empty span and LogLikelihood is to be
+  /// used.
   virtual std::span<const float> DenseFrame(int frame) = 0;
 
   /// Tells which pdf-ids the search will ask for in this frame, so that a lazy source computes them together. Optional.

@@ -14,6 +14,7 @@ size_t EditDistance(std::string_view a, std::string_view b);
 std::string Nearest(std::string_view name, const std::vector<std::string>& candidates);
 
 /// "unknown KIND 'name' (did you mean 'x'?); known: a, b, c".
-std::string UnknownNameMessage(std::string_view kind, std::string_view name, const std::vector<std::string>& candidates);
+std::string UnknownNameMessage(std::string_view kind, std::string_view name,
+                               const std::vector<std::string>& candidates);
 
 }  // namespace antiphon

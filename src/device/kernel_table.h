@@ -68,6 +68,7 @@ typename Operation::Function CpuKernel(DataType type = DataType::kFloat32) {
 
 }  // namespace antiphon
 
-#define REGISTER_KERNEL(Operation, device, type, variant, priority, function)           \
-  [[maybe_unused]] static const bool ANTIPHON_CONCAT(registered_kernel_, __COUNTER__) = \
-      ::antiphon::KernelTable<Operation>::Get().Add({device, type, variant, priority, function})
+#define REGISTER_KERNEL(Operation, device, type, variant, priority, function)                       \
+  [[maybe_unused]] static const bool ANTIPHON_CONCAT(registered_kernel_, __COUNTER__) =             \
+      ::antiphon::KernelTable<Operation>::Get().Add({device, type, variant, priority, function}) && \
+      ::antiphon::internal::RecordRegistration(__FILE__, variant)

@@ -1,8 +1,8 @@
 // Row-major matrices: owning Matrix, non-owning views.
 //
-// Shapes: rows × cols, one frame per row; `stride` elements from one row to the next (≥ cols). Rows and columns from 0; either
-// may be 0. Owned memory is aligned to 64 bytes and its stride equals cols. Views do not own and do not check lifetimes.
-// Threads: as plain memory.
+// Shapes: rows × cols, one frame per row; `stride` elements from one row to the next (≥ cols). Rows and columns from 0;
+// either may be 0. Owned memory is aligned to 64 bytes and its stride equals cols. Views do not own and do not check
+// lifetimes. Threads: as plain memory.
 #pragma once
 
 #include <cstdint>
@@ -27,8 +27,8 @@ class BasicMatrixView {
   BasicMatrixView(T* data, int64_t rows, int64_t cols) : BasicMatrixView(data, rows, cols, cols) {}
   /// A view of a mutable matrix serves as a read-only one.
   template <class U>
-    requires(std::is_same_v<const U, T> && !std::is_same_v<U, T>)
-  BasicMatrixView(const BasicMatrixView<U>& other)  // NOLINT(google-explicit-constructor)
+  requires(std::is_same_v<const U, T> && !std::is_same_v<U, T>)
+      BasicMatrixView(const BasicMatrixView<U>& other)  // NOLINT(google-explicit-constructor)
       : BasicMatrixView(other.data(), other.rows(), other.cols(), other.stride()) {}
 
   T* data() const { return data_; }
