@@ -76,6 +76,12 @@ TEST(Options, SurviveTheirOwnPrinting) {
   EXPECT_EQ(again.inner.momentum, o.inner.momentum);
 }
 
+TEST(Config, RefusesLettersOutsideStringsThatAreNoKeys) {
+  EXPECT_EQ(Config::Parse("'größe' = 'ß'\n", "recipe.toml").Text("größe"), "ß");
+  EXPECT_THROW(Config::Parse("a = 1 \u00de\n", "recipe.toml"), UsageError);
+  EXPECT_THROW(Config::Parse("a \u00de = 1\n", "recipe.toml"), UsageError);
+}
+
 TEST(Config, FlagsSetValuesOverTheFile) {
   Config config = Config::Parse("sync-period = 3\n", "recipe.toml");
   config.SetFromFlag("sync-period=5");
