@@ -29,7 +29,8 @@ enum class Transpose { kNo, kYes };
 
 /// What happens to the product before it is stored.
 struct GemmEpilogue {
-  bool accumulate = false;                    // C += instead of C =
+  /// C = product + accumulate · C. Each value in use keeps a compiled kernel: 0, 1 or a constant, not a running rate.
+  float accumulate = 0.0f;
   const float* bias = nullptr;                // [n], added to every row; not together with accumulate
   Activation activation = Activation::kNone;  // after the bias; not together with accumulate
 };
