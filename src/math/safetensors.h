@@ -48,8 +48,11 @@ class SafetensorsReader {
   const TensorMetadata& metadata() const { return metadata_; }
   /// The metadata text `key`; InputError if it is missing.
   const std::string& Metadata(std::string_view key) const;
-  /// "" if it is missing.
+  /// `fallback` if it is missing.
   std::string MetadataOr(std::string_view key, std::string fallback) const;
+
+  /// The file carried a checksum (and it was right): it is whole and as it was written.
+  bool has_checksum() const { return metadata_.contains("antiphon_checksum"); }
 
   /// Sorted.
   std::vector<std::string> Names() const;
