@@ -1,13 +1,14 @@
 // Online, rank-constrained natural gradient for one side (inputs or output derivatives) of one affine layer.
 //
-// Keeps an estimate F = Rᵀ diag(d) R + ρI of the rows' covariance, R [rank, dim] with orthonormal rows, and multiplies rows by
-// (a smoothed, rescaled) F⁻¹. The factors of a gradient are preconditioned one after the other: with X̂ of the inputs and Ĝ of the
-// derivatives, the update is ε·γ_x·γ_g·ĜᵀX̂, where γ restores the Frobenius norm.
+// Keeps an estimate F = Rᵀ diag(d) R + ρI of the rows' covariance, R [rank, dim] with orthonormal rows, and multiplies
+// rows by (a smoothed, rescaled) F⁻¹. The factors of a gradient are preconditioned one after the other: with X̂ of the
+// inputs and Ĝ of the derivatives, the update is ε·γ_x·γ_g·ĜᵀX̂, where γ restores the Frobenius norm.
 //
 // Shapes: rows are frames [N, dim]; N may be 0 (nothing happens, factor 1). dim = 1 or rank 0 is a no-op.
 // Units: scale free. Threads: one thread per object; products use the caller's OpenMP team.
-// Determinism: the state depends on the sequence of minibatches alone. Each worker keeps its own; states are never averaged.
-// Source: Povey, Zhang, Khudanpur, "Parallel training of DNNs with natural gradient and parameter averaging", ICLR workshop 2015.
+// Determinism: the state depends on the sequence of minibatches alone. Each worker keeps its own; states are never
+// averaged. Source: Povey, Zhang, Khudanpur, "Parallel training of DNNs with natural gradient and parameter averaging",
+// ICLR workshop 2015.
 #pragma once
 
 #include <cstdint>
@@ -16,6 +17,7 @@
 
 #include "base/options.h"
 #include "math/matrix.h"
+#include "math/safetensors.h"
 
 namespace antiphon::optim {
 
@@ -27,7 +29,8 @@ struct NaturalGradientOptions {
   int update_period = 4;
   template <class V>
   void Visit(V& v) {
-    v("input-rank", input_rank, Range{0, 4096}, "rank of the inputs' covariance (at most half the dimension); 0 turns it off");
+    v("input-rank", input_rank, Range{0, 4096},
+      "rank of the inputs' covariance (at most half the dimension); 0 turns it off");
     v("output-rank", output_rank, Range{0, 4096}, "rank of the derivatives' covariance (at most half the dimension)");
     v("alpha", alpha, Range{0.0, 1e6}, "smoothing towards the identity; larger is closer to plain SGD");
     v("history-frames", history_frames, Range{1.0, 1e9}, "frames over which the covariance forgets");
@@ -51,16 +54,16 @@ class OnlineNaturalGradient {
   const std::vector<double>& eigenvalues() const { return d_; }
   double rho() const { return rho_; }
 
-  /// The whole state as bytes, for exact resume; LoadState throws InputError if it belongs to another shape.
-  std::string SaveState() const;
-  void LoadState(const std::string& bytes);
+  /// The whole state, for exact resume; LoadState throws InputError if it belongs to another shape.
+  void SaveState(SafetensorsWriter& writer, const std::string& prefix) const;
+  void LoadState(const SafetensorsReader& reader, const std::string& prefix);
 
  private:
   void Initialise(ConstMatrixView x);
-  void Multiply(MatrixView x);
-  void Update(ConstMatrixView x, double x_squared);
+  void Project(ConstMatrixView x);
+  float Multiply(MatrixView x, double x_squared);
+  void Update(int64_t num_frames, double x_squared);
   void Reorthogonalise();
-  bool IsUpdateDue() const;
 
   int64_t dim_;
   int rank_;
@@ -73,14 +76,11 @@ class OnlineNaturalGradient {
   std::vector<double> d_;
   Matrix basis_;
 
-  // Scratch, kept so that a step allocates nothing.
-  Matrix projected_;    // X Rᵀ [N, rank]
-  Matrix scaled_;       // diag(e) R [rank, dim]
-  Matrix rotated_;      // Y = R T [rank, dim]
-  DoubleMatrix wide_;   // Y in double [rank, dim]
-  DoubleMatrix gram_;   // Y Yᵀ, then its eigenvectors [rank, rank]
-  Matrix rotation_;     // C^{-1/2} Uᵀ [rank, rank]
-  std::vector<double> c_;
+  // Scratch, kept so that a step allocates nothing large.
+  Matrix projected_;  // H = X Rᵀ [N, rank]
+  Matrix weighted_;   // H diag(e) [N, rank]
+  Matrix rotated_;    // Y = R T [rank, dim]
+  Matrix rotation_;   // C^{-1/2} Uᵀ [rank, rank]
 };
 
 }  // namespace antiphon::optim
