@@ -44,3 +44,22 @@ antiphon_dependency(kissfft::kissfft HEADER kissfft/kiss_fftr.h LIBRARY kissfft-
 antiphon_dependency(hwy::hwy HEADER hwy/highway.h LIBRARY hwy PACKAGE libhwy-dev)
 antiphon_dependency(openfst::openfst HEADER fst/fst.h LIBRARY fst PACKAGE libfst-dev)
 antiphon_dependency(CLI11::CLI11 HEADER CLI/CLI.hpp PACKAGE libcli11-dev)
+
+# OpenFst before 1.8 uses what C++20 took from std::allocator: mended copies of the three headers that do so go in front.
+find_path(OPENFST_INCLUDE_DIR fst/fst.h REQUIRED)
+foreach(header cache.h memory.h vector-fst.h)
+  file(READ ${OPENFST_INCLUDE_DIR}/fst/${header} text)
+  string(REGEX REPLACE "typename ArcAllocator::template rebind<([A-Za-z]+<[A-Za-z]+, M>)>::other"
+         "typename std::allocator_traits<ArcAllocator>::template rebind_alloc<\\1>" text "${text}")
+  string(REPLACE "typename Allocator::pointer" "T *" text "${text}")
+  string(REPLACE "typename Allocator::const_pointer" "const T *" text "${text}")
+  string(REPLACE "typename Allocator::reference" "T &" text "${text}")
+  string(REPLACE "typename Allocator::const_reference" "const T &" text "${text}")
+  string(REPLACE "Allocator().address(ref)" "std::addressof(ref)" text "${text}")
+  string(REPLACE "Allocator().max_size()" "static_cast<size_type>(-1) / sizeof(T)" text "${text}")
+  string(REPLACE "Allocator().construct(p, " "std::construct_at(p, " text "${text}")
+  string(REPLACE "Allocator().destroy(p)" "std::destroy_at(p)" text "${text}")
+  string(REPLACE "Allocator().allocate(n, hint)" "Allocator().allocate(n)" text "${text}")
+  file(CONFIGURE OUTPUT ${CMAKE_BINARY_DIR}/openfst/fst/${header} CONTENT "${text}" @ONLY)
+endforeach()
+target_include_directories(openfst::openfst SYSTEM BEFORE INTERFACE ${CMAKE_BINARY_DIR}/openfst)

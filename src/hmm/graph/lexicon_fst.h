@@ -1,0 +1,25 @@
+// L: the lexicon as a transducer from phones to words, with a pause that may stand at either end and between words.
+//
+// Costs are −log: of the pronunciation, of the pause (silence_probability) or of its absence. Disambiguation phones #k
+// (labels Lexicon::DisambiguationPhone) follow pronunciations that equal or begin another one, and the pause, so that
+// L∘G can be determinised; #0 : Lexicon::backoff_word() loops where words begin, for a grammar with back-off arcs.
+// Source: Mohri, Pereira, Riley, Speech recognition with weighted finite-state transducers, 2008.
+#pragma once
+
+#include <fst/fst-decl.h>
+
+#include <cstdint>
+#include <vector>
+
+#include "hmm/lexicon.h"
+
+namespace antiphon::hmm {
+
+/// Overwrites `fst`; arcs sorted by output label. Returns the labels of the disambiguation phones in use, ascending (#0
+/// first); none without `disambiguate`.
+std::vector<int32_t> BuildLexiconFst(const Lexicon& lexicon, bool disambiguate, fst::StdVectorFst* fst);
+
+/// For each of lexicon.entries(): k of its disambiguation phone, 0 for none; k from 1.
+std::vector<int> AssignDisambiguation(const Lexicon& lexicon);
+
+}  // namespace antiphon::hmm
