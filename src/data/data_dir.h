@@ -14,9 +14,13 @@
 #include <cstdint>
 #include <filesystem>
 #include <map>
+#include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
+
+#include "base/options.h"
 
 namespace antiphon::data {
 
@@ -25,6 +29,14 @@ struct Recording {
   std::string reference;  // as written in wav.scp
   int line = 0;           // in wav.scp, from 1
 };
+
+/// What a recording's reference means: a command, or a file, perhaps from a byte on.
+struct AudioReference {
+  std::string command;  // without the '|'; empty for a file
+  std::filesystem::path path;
+  std::optional<uint64_t> offset;
+};
+AudioReference ParseAudioReference(std::string_view text);
 
 struct Utterance {
   std::string utt_id;
@@ -53,6 +65,12 @@ struct DataProblem {
   std::string what;   // expected, found, what to do
   bool fatal = false;
 };
+
+class DataDir;
+namespace internal {
+DataDir ReadDataDir(const std::filesystem::path& folder, const DataDirOptions& options,
+                    std::vector<DataProblem>& problems);
+}
 
 class DataDir {
  public:
@@ -93,12 +111,14 @@ class DataDir {
   /// and every place looked at.
   std::filesystem::path ResolveAudio(const Recording& recording) const;
 
-  // Construction by programs (antiphon prepare).
+  // Construction by programs (antiphon prepare). InputError for an utterance that is there already.
   void AddRecording(Recording recording);
   void AddUtterance(Utterance utterance);
   void SetGender(const std::string& speaker, const std::string& gender) { gender_[speaker] = gender; }
 
  private:
+  friend DataDir internal::ReadDataDir(const std::filesystem::path&, const DataDirOptions&, std::vector<DataProblem>&);
+
   std::filesystem::path folder_;
   DataDirOptions options_;
   std::vector<Recording> recordings_;

@@ -1,0 +1,52 @@
+// Feature-space maximum likelihood linear regression: one affine transform per speaker that fits their frames to the
+// model.
+//
+// Shapes: the transform is W = [A b], [dim, dim + 1]; x' = A x + b. Units: `improvement` in nats per frame. Threads:
+// one thread per accumulator; accumulators of disjoint data are added in a fixed order. Source: M. Gales, "Maximum
+// likelihood linear transformations for HMM-based speech recognition", Computer Speech and Language 1998.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "math/matrix.h"
+
+namespace antiphon::hmm {
+
+class FmllrEstimator {
+ public:
+  explicit FmllrEstimator(int64_t dim);
+
+  /// Frames [N, dim] with, per frame and dimension, precision = Σ_m γ_m/σ²_m and weighted_mean = Σ_m γ_m μ_m/σ²_m, both
+  /// [N, dim], over the Gaussians m that the frame's alignment gives posteriors γ_m; `posterior` is the sum of all γ.
+  void Accumulate(ConstMatrixView frames, ConstMatrixView precision, ConstMatrixView weighted_mean, double posterior);
+  void Add(const FmllrEstimator& other);
+  double posterior() const { return beta_; }
+
+  struct Result {
+    Matrix transform;  // [dim, dim + 1]
+    double improvement = 0;
+    bool estimated = false;  // false: too little speech, the transform is the identity
+  };
+  /// With less than `min_posterior` frames' worth of posterior the identity is returned.
+  Result Estimate(double min_posterior = 500, int iterations = 20) const;
+
+ private:
+  double Auxiliary(const DoubleMatrix& w) const;
+  void UpdateRow(int64_t i, const DoubleMatrix& inverse_g, DoubleMatrix& w) const;
+  DoubleMatrix FullG(int64_t i) const;
+
+  int64_t dim_;
+  double beta_ = 0;
+  DoubleMatrix k_;  // [dim, dim + 1]: Σ weighted_mean ξᵀ
+  DoubleMatrix g_;  // [dim, (dim+1)(dim+2)/2]: Σ precision_i ξ ξᵀ, lower triangles
+  Matrix products_;
+  Matrix block_;
+};
+
+/// y [N, dim] = A x + b for transform [dim, dim + 1] (also of another input dimension: [out, in + 1]).
+void ApplyAffine(ConstMatrixView transform, ConstMatrixView x, MatrixView y);
+/// The affine transform that does `first`, then `second`; both [out, in + 1].
+Matrix ComposeAffine(ConstMatrixView second, ConstMatrixView first);
+
+}  // namespace antiphon::hmm

@@ -1,0 +1,217 @@
+#include "optim/online_natural_gradient.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+#include <utility>
+
+#include "math/gemm.h"
+#include "math/linalg.h"
+
+namespace antiphon::optim {
+namespace {
+
+constexpr double kEpsilon = 1e-10;     // smallest ρ and d
+constexpr double kDelta = 5e-4;        // smallest ρ and d relative to the largest eigenvalue
+constexpr double kMaxCondition = 1e6;  // of Y Yᵀ, beyond which R is made orthonormal again
+constexpr int kInitialUpdates = 10;    // the first minibatches always update
+
+double SumOfSquares(ConstMatrixView x) {
+  double total = 0;
+  for (int64_t r = 0; r < x.rows(); ++r) {
+    // A row in float would lose the small values beside the large ones; eight partial sums let the compiler vectorise.
+    double part[8] = {};
+    const float* row = x.Row(r).data();
+    int64_t c = 0;
+    for (; c + 8 <= x.cols(); c += 8) {
+      for (int i = 0; i < 8; ++i) part[i] += double{row[c + i]} * row[c + i];
+    }
+    for (; c < x.cols(); ++c) part[0] += double{row[c]} * row[c];
+    for (const double p : part) total += p;
+  }
+  return total;
+}
+
+int EffectiveRank(int64_t dim, int rank) {
+  const int64_t most = std::min((dim + 1) / 2, dim - 1);
+  return static_cast<int>(std::clamp<int64_t>(rank, 0, std::max<int64_t>(most, 0)));
+}
+
+}  // namespace
+
+OnlineNaturalGradient::OnlineNaturalGradient(int64_t dim, int rank, double alpha, double history_frames,
+                                             int update_period)
+    : dim_(dim),
+      rank_(EffectiveRank(dim, rank)),
+      alpha_(alpha),
+      history_frames_(history_frames),
+      update_period_(update_period) {
+  CHECK_GT(dim, 0);
+  CHECK_GT(update_period, 0);
+}
+
+float OnlineNaturalGradient::Precondition(MatrixView x) {
+  if (x.cols() != dim_) Throw<ShapeError>("natural gradient for {} columns got {}", dim_, x.cols());
+  if (rank_ == 0 || x.rows() == 0) return 1.0f;
+  const double x_squared = SumOfSquares(x);
+  if (!(x_squared > 0) || !std::isfinite(x_squared)) return 1.0f;
+
+  if (minibatches_ == 0) Initialise(x);
+  Project(x);
+  // The state moves on with this minibatch, but the minibatch itself is multiplied by the state before it.
+  const bool update = minibatches_ < kInitialUpdates || minibatches_ % update_period_ == 0;
+  if (update) GemmScaled(Transpose::kYes, projected_, Transpose::kNo, x, 1.0f, 0.0f, rotated_);
+  const float gamma = Multiply(x, x_squared);
+  if (update) Update(x.rows(), x_squared);
+  ++minibatches_;
+  return gamma;
+}
+
+// R starts as rows of disjoint support, which are orthonormal for any shape; then it sees the first minibatch a few
+// times.
+void OnlineNaturalGradient::Initialise(ConstMatrixView x) {
+  basis_ = Matrix(rank_, dim_);
+  rotated_.Resize(rank_, dim_);
+  rotation_.Resize(rank_, rank_);
+  for (int i = 0; i < rank_; ++i) {
+    double squares = 0;
+    for (int64_t c = i; c < dim_; c += rank_) {
+      basis_(i, c) = c == i ? 1.1f : 1.0f;
+      squares += double{basis_(i, c)} * basis_(i, c);
+    }
+    for (int64_t c = i; c < dim_; c += rank_) basis_(i, c) /= static_cast<float>(std::sqrt(squares));
+  }
+  d_.assign(static_cast<size_t>(rank_), kEpsilon);
+  rho_ = kEpsilon;
+  const double x_squared = SumOfSquares(x);
+  const int passes = x.rows() <= rank_ ? 1 : 3;
+  for (int pass = 0; pass < passes; ++pass) {
+    Project(x);
+    GemmScaled(Transpose::kYes, projected_, Transpose::kNo, x, 1.0f, 0.0f, rotated_);
+    Update(x.rows(), x_squared);
+  }
+}
+
+void OnlineNaturalGradient::Project(ConstMatrixView x) {
+  projected_.Resize(x.rows(), rank_);
+  Gemm(Transpose::kNo, x, Transpose::kYes, basis_, projected_);
+}
+
+// X̂ = X − X Rᵀ diag(e) R; returns ‖X‖/‖X̂‖.
+float OnlineNaturalGradient::Multiply(MatrixView x, double x_squared) {
+  const double sum = std::accumulate(d_.begin(), d_.end(), 0.0);
+  const double beta = rho_ * (1 + alpha_) + alpha_ * sum / static_cast<double>(dim_);
+  std::vector<float> e(d_.size());
+  for (size_t i = 0; i < d_.size(); ++i) e[i] = static_cast<float>(1 / (beta / d_[i] + 1));
+  weighted_.Resize(x.rows(), rank_);
+  for (int64_t r = 0; r < x.rows(); ++r) {
+    for (int i = 0; i < rank_; ++i) weighted_(r, i) = projected_(r, i) * e[static_cast<size_t>(i)];
+  }
+  GemmScaled(Transpose::kNo, weighted_, Transpose::kNo, basis_, -1.0f, 1.0f, x);
+  const double squared = SumOfSquares(x);
+  return squared > 0 ? static_cast<float>(std::sqrt(x_squared / squared)) : 1.0f;
+}
+
+// One step of F ← η XᵀX/N + (1−η) F, kept to rank + identity. rotated_ holds R XᵀX on entry.
+void OnlineNaturalGradient::Update(int64_t num_frames, double x_squared) {
+  const double frames = static_cast<double>(num_frames);
+  const double eta = std::min(0.9, 1 - std::exp(-frames / history_frames_));
+  const double sum = std::accumulate(d_.begin(), d_.end(), 0.0);
+
+  // Y = R T, in double: its Gram matrix holds fourth powers of the data.
+  DoubleMatrix y(rank_, dim_);
+  for (int i = 0; i < rank_; ++i) {
+    const double keep = (1 - eta) * (d_[static_cast<size_t>(i)] + rho_);
+    for (int64_t c = 0; c < dim_; ++c) y(i, c) = eta / frames * rotated_(i, c) + keep * basis_(i, c);
+  }
+  DoubleMatrix gram(rank_, rank_);
+  GemmScaled(Transpose::kNo, y, Transpose::kYes, y, 1.0, 0.0, gram);
+  SymEigResult eig = SymEig(gram);
+
+  const double floor = std::pow(rho_ * (1 - eta), 2);
+  bool repair = !(eig.values.front() < kMaxCondition * std::max(eig.values.back(), floor));
+  std::vector<double> root(eig.values.size());
+  double root_sum = 0;
+  for (size_t i = 0; i < root.size(); ++i) {
+    repair = repair || eig.values[i] < floor;
+    root[i] = std::sqrt(std::max(eig.values[i], floor));
+    root_sum += root[i];
+  }
+  const double trace = eta * x_squared / frames + (1 - eta) * (sum + static_cast<double>(dim_) * rho_);
+  const double smallest = std::max(kEpsilon, kDelta * root.front());
+  rho_ = std::max((trace - root_sum) / static_cast<double>(dim_ - rank_), smallest);
+  for (size_t i = 0; i < root.size(); ++i) d_[i] = std::max(root[i] - rho_, smallest);
+
+  for (int i = 0; i < rank_; ++i) {
+    const double scale = 1 / std::max(root[static_cast<size_t>(i)], std::numeric_limits<double>::min());
+    for (int j = 0; j < rank_; ++j) rotation_(i, j) = static_cast<float>(scale * eig.vectors(i, j));
+  }
+  for (int i = 0; i < rank_; ++i) {
+    for (int64_t c = 0; c < dim_; ++c) rotated_(i, c) = static_cast<float>(y(i, c));
+  }
+  Gemm(Transpose::kNo, rotation_, Transpose::kNo, rotated_, basis_);
+  if (repair) Reorthogonalise();
+}
+
+// Gram-Schmidt, twice over each row; a row that vanishes is replaced by the next coordinate axis that does not.
+void OnlineNaturalGradient::Reorthogonalise() {
+  DoubleMatrix rows = ToDouble(basis_);
+  int64_t axis = 0;
+  for (int i = 0; i < rank_; ++i) {
+    for (bool done = false; !done;) {
+      double before = 0;
+      for (const double v : rows.Row(i)) before += v * v;
+      for (int pass = 0; pass < 2; ++pass) {
+        for (int j = 0; j < i; ++j) {
+          double dot = 0;
+          for (int64_t c = 0; c < dim_; ++c) dot += rows(i, c) * rows(j, c);
+          for (int64_t c = 0; c < dim_; ++c) rows(i, c) -= dot * rows(j, c);
+        }
+      }
+      double after = 0;
+      for (const double v : rows.Row(i)) after += v * v;
+      done = std::isfinite(after) && after > 1e-12 * before && after > 0;
+      if (done) {
+        for (double& v : rows.Row(i)) v /= std::sqrt(after);
+      } else {
+        CHECK_LT(axis, dim_);
+        std::fill(rows.Row(i).begin(), rows.Row(i).end(), 0.0);
+        rows(i, axis++) = 1;
+      }
+    }
+  }
+  basis_ = ToFloat(rows);
+}
+
+void OnlineNaturalGradient::SaveState(SafetensorsWriter& writer, const std::string& prefix) const {
+  const int64_t shape[] = {minibatches_, dim_, rank_};
+  writer.Add(prefix + ".shape", std::span<const int64_t>(shape));
+  if (minibatches_ == 0) return;
+  writer.Add(prefix + ".basis", basis_.view());
+  std::vector<double> spectrum = d_;
+  spectrum.push_back(rho_);
+  writer.Add(prefix + ".spectrum", std::span<const double>(spectrum));
+}
+
+void OnlineNaturalGradient::LoadState(const SafetensorsReader& reader, const std::string& prefix) {
+  const std::vector<int64_t> shape = reader.ReadInts(prefix + ".shape");
+  if (shape.size() != 3 || shape[1] != dim_ || shape[2] != rank_ || shape[0] < 0) {
+    Throw<InputError>("{}: the natural-gradient state '{}' is not for {} dimensions and rank {}",
+                      reader.path().string(), prefix, dim_, rank_);
+  }
+  minibatches_ = shape[0];
+  if (minibatches_ == 0) return;
+  basis_.Resize(rank_, dim_);
+  reader.ReadInto(prefix + ".basis", basis_);
+  d_ = reader.ReadDoubles(prefix + ".spectrum");
+  if (d_.size() != static_cast<size_t>(rank_) + 1) {
+    Throw<InputError>("{}: '{}.spectrum' has {} values, expected {}", reader.path().string(), prefix, d_.size(),
+                      rank_ + 1);
+  }
+  rho_ = d_.back();
+  d_.pop_back();
+  rotated_.Resize(rank_, dim_);
+  rotation_.Resize(rank_, rank_);
+}
+
+}  // namespace antiphon::optim

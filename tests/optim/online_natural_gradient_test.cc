@@ -1,0 +1,144 @@
+#include "optim/online_natural_gradient.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "base/random.h"
+#include "math/linalg.h"
+
+namespace antiphon::optim {
+namespace {
+
+Matrix Gaussian(int64_t rows, int64_t cols, uint64_t seed, const std::vector<double>& deviations = {}) {
+  Rng rng(seed);
+  Matrix m(rows, cols);
+  for (int64_t r = 0; r < rows; ++r) {
+    for (int64_t c = 0; c < cols; ++c) {
+      const double scale = deviations.empty() ? 1.0 : deviations[static_cast<size_t>(c)];
+      m(r, c) = static_cast<float>(scale * rng.Normal());
+    }
+  }
+  return m;
+}
+
+double Norm(ConstMatrixView x) {
+  double sum = 0;
+  for (int64_t r = 0; r < x.rows(); ++r) {
+    for (const float v : x.Row(r)) sum += double{v} * v;
+  }
+  return std::sqrt(sum);
+}
+
+// (F + α tr(F)/D I)⁻¹ applied to the rows by explicit double arithmetic, up to scale.
+Matrix ExplicitlyPreconditioned(const OnlineNaturalGradient& state, double alpha, ConstMatrixView x) {
+  const int64_t dim = state.dim();
+  DoubleMatrix fisher(dim, dim);
+  double trace = 0;
+  for (int64_t i = 0; i < dim; ++i) {
+    for (int64_t j = 0; j < dim; ++j) {
+      double value = i == j ? state.rho() : 0.0;
+      for (int k = 0; k < state.rank(); ++k) {
+        value += state.eigenvalues()[static_cast<size_t>(k)] * state.basis()(k, i) * state.basis()(k, j);
+      }
+      fisher(i, j) = value;
+    }
+    trace += fisher(i, i);
+  }
+  for (int64_t i = 0; i < dim; ++i) fisher(i, i) += alpha * trace / static_cast<double>(dim);
+  return ToFloat(Transposed(Solve(fisher, Transposed(ToDouble(x)))));
+}
+
+TEST(OnlineNaturalGradient, KeepsTheNorm) {
+  OnlineNaturalGradient ng(30, 8, 4.0, 2000, 4);
+  for (uint64_t step = 0; step < 20; ++step) {
+    Matrix x = Gaussian(64, 30, step);
+    const double norm = Norm(x);
+    const float gamma = ng.Precondition(x);
+    EXPECT_NEAR(gamma * Norm(x), norm, 1e-4 * norm);
+  }
+}
+
+TEST(OnlineNaturalGradient, MultipliesByTheSmoothedInverse) {
+  OnlineNaturalGradient ng(12, 4, 4.0, 500, 1);
+  std::vector<double> deviations = {9, 5, 3, 2, 1, 1, 1, 1, 0.5, 0.5, 0.5, 0.5};
+  for (uint64_t step = 0; step < 15; ++step) {
+    Matrix x = Gaussian(100, 12, step, deviations);
+    ng.Precondition(x);
+  }
+  Matrix x = Gaussian(40, 12, 99, deviations);
+  Matrix expected = ExplicitlyPreconditioned(ng, 4.0, x);
+  const double x_norm = Norm(x);
+  const float gamma = ng.Precondition(x);
+  const double scale = x_norm / Norm(expected);
+  for (int64_t r = 0; r < x.rows(); ++r) {
+    for (int64_t c = 0; c < x.cols(); ++c) EXPECT_NEAR(gamma * x(r, c), scale * expected(r, c), 2e-3);
+  }
+}
+
+TEST(OnlineNaturalGradient, LearnsAStationaryCovariance) {
+  const std::vector<double> deviations = {10, 7, 5, 3, 1, 1, 1, 1, 1, 1, 1, 1};
+  OnlineNaturalGradient ng(12, 4, 4.0, 5000, 1);
+  double trace = 0;
+  for (const double s : deviations) trace += s * s;
+  for (uint64_t step = 0; step < 300; ++step) {
+    Matrix x = Gaussian(200, 12, step, deviations);
+    ng.Precondition(x);
+  }
+  double estimated = ng.rho() * 12;
+  for (const double d : ng.eigenvalues()) estimated += d;
+  EXPECT_NEAR(estimated, trace, 0.05 * trace);
+  EXPECT_NEAR(ng.eigenvalues()[0] + ng.rho(), 100, 10);
+  EXPECT_NEAR(ng.rho(), 1, 0.1);
+  for (int i = 0; i < ng.rank(); ++i) EXPECT_NEAR(std::abs(ng.basis()(i, i)), 1, 0.02);
+}
+
+TEST(OnlineNaturalGradient, KeepsItsBasisOrthonormal) {
+  OnlineNaturalGradient ng(50, 20, 4.0, 300, 1);
+  for (uint64_t step = 0; step < 60; ++step) {
+    std::vector<double> deviations(50, step % 7 == 0 ? 1e-4 : 1.0);
+    deviations[step % 50] = 1e3;
+    Matrix x = Gaussian(step % 3 == 0 ? 5 : 80, 50, step, deviations);
+    ng.Precondition(x);
+    for (int i = 0; i < ng.rank(); ++i) {
+      for (int j = 0; j <= i; ++j) {
+        double dot = 0;
+        for (int64_t c = 0; c < 50; ++c) dot += double{ng.basis()(i, c)} * ng.basis()(j, c);
+        ASSERT_NEAR(dot, i == j ? 1 : 0, 1e-3) << "step " << step << " rows " << i << " " << j;
+      }
+    }
+  }
+}
+
+TEST(OnlineNaturalGradient, ApproachesPlainGradientWithSmoothing) {
+  OnlineNaturalGradient ng(10, 3, 1e6, 2000, 4);
+  Matrix x = Gaussian(50, 10, 3, {5, 4, 3, 2, 1, 1, 1, 1, 1, 1});
+  const Matrix original = x;
+  const float gamma = ng.Precondition(x);
+  for (int64_t c = 0; c < 10; ++c) EXPECT_NEAR(gamma * x(7, c), original(7, c), 1e-3);
+}
+
+TEST(OnlineNaturalGradient, BearsZerosNonFiniteAndTinyShapes) {
+  OnlineNaturalGradient ng(10, 3, 4.0, 2000, 4);
+  Matrix zeros(20, 10);
+  EXPECT_EQ(ng.Precondition(zeros), 1.0f);
+  EXPECT_EQ(Norm(zeros), 0.0);
+  Matrix bad = Gaussian(20, 10, 1);
+  bad(3, 3) = NAN;
+  EXPECT_EQ(ng.Precondition(bad), 1.0f);
+  Matrix good = Gaussian(20, 10, 1);
+  EXPECT_TRUE(std::isfinite(ng.Precondition(good)));
+  EXPECT_TRUE(std::isfinite(Norm(good)));
+  Matrix none(0, 10);
+  EXPECT_EQ(ng.Precondition(none), 1.0f);
+
+  OnlineNaturalGradient single(1, 20, 4.0, 2000, 4);
+  Matrix column = Gaussian(20, 1, 1);
+  const Matrix before = column;
+  EXPECT_EQ(single.Precondition(column), 1.0f);
+  EXPECT_EQ(column(5, 0), before(5, 0));
+  EXPECT_THROW(ng.Precondition(column), ShapeError);
+}
+
+}  // namespace
+}  // namespace antiphon::optim
