@@ -77,6 +77,8 @@ class CommandContext {
     PrintLine(fmt::format(format, std::forward<Args>(args)...));
   }
   void PrintLine(std::string_view line);
+  /// Where Print goes, for commands that run others; swallows everything with --json.
+  std::ostream& out() { return common_.json ? nowhere_ : out_; }
 
   /// The command's result as the text of one JSON object: printed with --json, and handed to an in-process caller.
   void SetResult(std::string json) { result_ = std::move(json); }
@@ -86,6 +88,7 @@ class CommandContext {
   Config config_;
   CommonOptions common_;
   std::ostream& out_;
+  std::ostream nowhere_{nullptr};
   std::string result_ = "{}";
 };
 

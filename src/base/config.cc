@@ -77,6 +77,17 @@ std::optional<std::vector<T>> GetList(const toml::table& table, const std::strin
   return values;
 }
 
+std::string NodeText(const toml::node& node) {
+  if (const auto text = node.value_exact<std::string>()) return *text;
+  std::ostringstream out;
+  if (const toml::array* array = node.as_array()) {
+    for (const toml::node& element : *array) out << (out.tellp() > 0 ? " " : "") << NodeText(element);
+  } else {
+    node.visit([&](const auto& value) { out << value; });
+  }
+  return out.str();
+}
+
 }  // namespace
 
 Config::Config() : impl_(std::make_shared<Impl>()) {
@@ -108,6 +119,8 @@ std::vector<std::string> Config::Keys() const {
 }
 
 bool Config::Has(std::string_view key) const { return static_cast<bool>(impl_->table->at_path(key)); }
+
+bool Config::IsTable(std::string_view key) const { return impl_->table->at_path(key).is_table(); }
 
 Config Config::Table(std::string_view key) const {
   const auto node = impl_->table->at_path(key);
@@ -199,6 +212,12 @@ std::optional<std::vector<std::string>> Config::Texts(std::string_view key) cons
   return GetList<std::string>(*impl_->table, impl_->source, key, "texts");
 }
 
+std::optional<std::string> Config::AnyAsText(std::string_view key) const {
+  const auto node = impl_->table->at_path(key);
+  if (!node) return std::nullopt;
+  return NodeText(*node.node());
+}
+
 std::string Config::RequiredText(std::string_view key) const {
   if (auto text = Text(key)) return *text;
   Throw<UsageError>("{}: the key '{}' is missing", Where(), key);
@@ -210,8 +229,10 @@ std::string Config::Where(std::string_view key) const {
 }
 
 std::string Config::ToToml() const {
+  toml::table table = *impl_->table;
+  table.is_inline(false);  // or a table written as { … } would print so, which no file may begin with
   std::ostringstream out;
-  out << *impl_->table << "\n";
+  out << table << "\n";
   return out.str();
 }
 

@@ -25,6 +25,7 @@ class Config {
   /// Keys of this table, in the order of the file.
   std::vector<std::string> Keys() const;
   bool Has(std::string_view key) const;
+  bool IsTable(std::string_view key) const;
   /// The sub-table `key`; an empty one if it is missing. UsageError if the value is not a table.
   Config Table(std::string_view key) const;
   /// The tables of the array `key` ([[key]] in TOML, or inline); none if it is missing.
@@ -43,6 +44,8 @@ class Config {
   std::optional<std::vector<int64_t>> Ints(std::string_view key) const;
   std::optional<std::vector<double>> Reals(std::string_view key) const;
   std::optional<std::vector<std::string>> Texts(std::string_view key) const;
+  /// A scalar of any type as text, without quotes; a list as its elements separated by blanks. Nullopt if missing.
+  std::optional<std::string> AnyAsText(std::string_view key) const;
   /// Text of a key that must be there.
   std::string RequiredText(std::string_view key) const;
 

@@ -1,0 +1,116 @@
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "command.h"
+#include "train/recipe_runner.h"
+
+namespace antiphon::app {
+namespace {
+
+struct RunCommandOptions {
+  std::string recipe;
+  std::string from, to;
+  bool force = false, dry_run = false, list = false;
+  template <class V>
+  void Visit(V& v) {
+    v("recipe", recipe, "recipe file");
+    v("from", from, "begin with this step; take what earlier ones left as it is");
+    v("to", to, "end with this step");
+    v("force", force, "run also steps that are up to date");
+    v("dry-run", dry_run, "say what would be done and why, do nothing");
+    v("list", list, "list the variables and steps of the recipe");
+  }
+};
+
+void CollectAssignments(const Config& config, const std::string& prefix, std::vector<std::string>& assignments) {
+  for (const std::string& key : config.Keys()) {
+    if (config.IsTable(key)) {
+      CollectAssignments(config.Table(key), prefix + key + ".", assignments);
+    } else {
+      assignments.push_back(prefix + key + "=" + *config.AnyAsText(key));
+    }
+  }
+}
+
+void List(const train::Recipe& recipe, CommandContext& context) {
+  context.Print("{}\n\nvariables", recipe.title);
+  for (const std::string& name : recipe.variables.Names()) {
+    context.Print("  {} = {}", name, recipe.variables.Expand("${" + name + "}", recipe.path.string(), true));
+  }
+  context.Print("\nsteps");
+  for (const train::RecipeStep& unexpanded : recipe.steps) {
+    const train::RecipeStep step = train::ExpandStep(unexpanded, recipe.variables, true);
+    context.Print("  {:<24} {}", step.name, step.command.empty() ? step.script : "antiphon " + step.command);
+  }
+}
+
+std::string ResultJson(const train::Recipe& recipe, const std::vector<train::StepOutcome>& outcomes) {
+  static constexpr const char* kStates[] = {"ran", "up to date", "left out", "would run"};
+  nlohmann::ordered_json json = {{"recipe", recipe.title}, {"steps", nlohmann::json::array()}};
+  for (const train::StepOutcome& outcome : outcomes) {
+    json["steps"].push_back({{"name", outcome.name},
+                             {"state", kStates[static_cast<int>(outcome.state)]},
+                             {"reason", outcome.reason},
+                             {"seconds", outcome.seconds},
+                             {"result", nlohmann::json::parse(outcome.result, nullptr, false)}});
+  }
+  return json.dump(2);
+}
+
+void Run(const RunCommandOptions& options, const std::vector<std::string>& assignments, CommandContext& context) {
+  train::Recipe recipe = train::LoadRecipe(options.recipe, assignments);
+  recipe.variables.Set("threads", std::to_string(context.threads()));
+  if (options.list) return List(recipe, context);
+  std::ostream& out = context.out();
+  train::RecipeRunner runner(
+      recipe,
+      [&](const std::string& name, Config config) {
+        for (const auto& [key, value] : {std::pair<std::string, int64_t>{"threads", context.threads()},
+                                         std::pair<std::string, int64_t>{"seed", context.seed()}}) {
+          if (!config.Has(key)) config.Set(key, std::to_string(value));
+        }
+        return RunCommand(name, config, out);
+      },
+      [&](const std::string& line) { context.PrintLine(line); });
+  const auto outcomes =
+      runner.Run({.from = options.from, .to = options.to, .force = options.force, .dry_run = options.dry_run});
+  context.PrintLine("\n" + train::SummaryTable(recipe, outcomes));
+  context.SetResult(ResultJson(recipe, outcomes));
+}
+
+// Takes keys that it does not know as the recipe's variables, which only the recipe can check.
+class RunRecipeCommand : public CommandOf<RunCommandOptions> {
+ public:
+  explicit RunRecipeCommand(CommandInfo info) : CommandOf(std::move(info), nullptr) {}
+  void Run(CommandContext& context) override {
+    std::vector<std::string> known = OtherKeys(info()), others = known, assignments;
+    for (const OptionDescription& option : options()) known.push_back(option.name);
+    Config variables;
+    for (const std::string& key : context.config().Keys()) {
+      if (std::find(known.begin(), known.end(), key) != known.end()) continue;
+      others.push_back(key);
+      if (context.config().IsTable(key)) {
+        CollectAssignments(context.config().Table(key), key + ".", assignments);
+      } else {
+        assignments.push_back(key + "=" + *context.config().AnyAsText(key));
+      }
+    }
+    app::Run(ReadOptions<RunCommandOptions>(context.config(), others), assignments, context);
+  }
+};
+
+REGISTER_COMPONENT(CommandRegistry, "run", [] {
+  return std::make_unique<RunRecipeCommand>(CommandInfo{
+      .summary = "run a recipe: every step from recordings to words",
+      .description = "Steps whose inputs, options and outputs did not change are skipped; a run that was stopped goes "
+                     "on where it was. --set NAME=VALUE sets a variable of the recipe, --set STEP.OPTION=VALUE an "
+                     "option of one of its steps.",
+      .example = "antiphon run recipes/fsdd.toml --set data=corpora/fsdd\n"
+                 "antiphon run recipes/fsdd.toml --dry-run\n"
+                 "antiphon run recipes/fsdd.toml --from train --set train.epochs=4",
+      .positionals = {"recipe"},
+      .required = {"recipe"}});
+});
+
+}  // namespace
+}  // namespace antiphon::app

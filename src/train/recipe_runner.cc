@@ -1,0 +1,227 @@
+#include "train/recipe_runner.h"
+
+#include <fcntl.h>
+#include <spawn.h>
+#include <sys/file.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <cstring>
+#include <nlohmann/json.hpp>
+
+#include "base/cancel.h"
+#include "base/error.h"
+#include "base/file.h"
+#include "base/suggest.h"
+
+extern char** environ;
+
+namespace antiphon::train {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::string Duration(double seconds) {
+  if (seconds < 60) return fmt::format("{:.1f} s", seconds);
+  const auto whole = static_cast<int64_t>(seconds + 0.5);
+  if (whole < 3600) return fmt::format("{} min {:02} s", whole / 60, whole % 60);
+  return fmt::format("{} h {:02} min", whole / 3600, whole / 60 % 60);
+}
+
+// Holds a folder for one run; the system lets go of it when the process ends, however it ends.
+class FolderLock {
+ public:
+  explicit FolderLock(const fs::path& folder) : path_(folder / "lock") {
+    fs::create_directories(folder);
+    fd_ = ::open(path_.c_str(), O_CREAT | O_RDWR | O_CLOEXEC, 0644);
+    if (fd_ < 0) Throw<IoError>("cannot write to '{}': {}", folder.string(), std::strerror(errno));
+    if (::flock(fd_, LOCK_EX | LOCK_NB) != 0) {
+      ::close(fd_);
+      Throw<UsageError>("another run is working in '{}'; wait for it, or choose another folder with --set exp=DIR",
+                        folder.parent_path().string());
+    }
+  }
+  FolderLock(const FolderLock&) = delete;
+  ~FolderLock() { ::close(fd_); }
+
+ private:
+  fs::path path_;
+  int fd_ = -1;
+};
+
+bool Overlap(const fs::path& a, const fs::path& b) {
+  const fs::path x = a.lexically_normal(), y = b.lexically_normal();
+  const auto [i, j] = std::mismatch(x.begin(), x.end(), y.begin(), y.end());
+  return i == x.end() || j == y.end();
+}
+
+// The line for a result that holds an error rate (score/wer.h's JSON); "" for any other.
+std::string ScoreLine(const std::string& result) {
+  const auto json = nlohmann::json::parse(result, nullptr, false);
+  if (!json.is_object() || !json.contains("error_rate")) return "";
+  std::string line = fmt::format("{} {:.2f} %", json.value("unit", "word") == "word" ? "WER" : "CER",
+                                 100.0 * json["error_rate"].get<double>());
+  if (json.contains("interval")) {
+    const auto& interval = json["interval"];
+    line += fmt::format("  ({:.0f} %: {:.2f} to {:.2f})", 100.0 * interval.value("confidence", 0.0),
+                        100.0 * interval.value("low", 0.0), 100.0 * interval.value("high", 0.0));
+  }
+  return line + fmt::format("  {} errors in {}", json.value("errors", 0), json.value("reference_length", 0));
+}
+
+}  // namespace
+
+RecipeRunner::RecipeRunner(Recipe recipe, RunCommand run_command, Say say)
+    : recipe_(std::move(recipe)), run_command_(std::move(run_command)), say_(std::move(say)) {
+  state_dir_ = fs::path(recipe_.variables.Expand("${exp}", recipe_.path.string())) / ".steps";
+}
+
+void RecipeRunner::CheckNames(const RunOptions& options) const {
+  std::vector<std::string> names;
+  for (const RecipeStep& step : recipe_.steps) names.push_back(ExpandStep(step, recipe_.variables, true).name);
+  for (const auto& [flag, name] : {std::pair{"--from", options.from}, std::pair{"--to", options.to}}) {
+    if (!name.empty() && std::find(names.begin(), names.end(), name) == names.end()) {
+      Throw<UsageError>("{}: {}", flag, UnknownNameMessage("step", name, names));
+    }
+  }
+}
+
+std::vector<StepOutcome> RecipeRunner::Run(const RunOptions& options) {
+  CheckNames(options);
+  std::optional<FolderLock> lock;
+  if (!options.dry_run) lock.emplace(state_dir_);
+  std::vector<StepOutcome> outcomes;
+  bool before_from = !options.from.empty();
+  for (const RecipeStep& step : recipe_.steps) {
+    const std::string name = ExpandStep(step, recipe_.variables, true).name;
+    before_from = before_from && name != options.from;
+    outcomes.push_back(WithContext([&] { return Visit(step, before_from, options); },
+                                   [&] { return fmt::format("{}: step '{}'", step.where, name); }));
+    if (name == options.to) break;
+  }
+  return outcomes;
+}
+
+StepOutcome RecipeRunner::Visit(const RecipeStep& unexpanded, bool before_from, const RunOptions& options) {
+  const RecipeStep step = ExpandStep(unexpanded, recipe_.variables, options.dry_run);
+  StepOutcome outcome{step.name, StepOutcome::State::kLeftOut, "", 0.0, "{}"};
+  if (!unexpanded.when.empty() && !IsTrue(step.when)) outcome.reason = fmt::format("{} is not set", unexpanded.when);
+  if (!unexpanded.unless.empty() && IsTrue(step.unless)) outcome.reason = fmt::format("{} is set", unexpanded.unless);
+  if (!outcome.reason.empty()) return outcome;
+  const auto before = LoadRecord(state_dir_, step.name);
+  if (before) {
+    outcome.seconds = before->seconds;
+    outcome.result = before->result;
+  }
+  if (before_from) {
+    outcome.reason = "before --from";
+    TakeProvided(step);
+    return outcome;
+  }
+  if (options.dry_run && DependsOnPlanned(step)) {
+    outcome.reason = "its inputs will be made anew";
+  } else {
+    StepRecord now = DescribeStep(step, recipe_.path.parent_path());
+    outcome.reason = options.force ? "--force" : ReasonToRun(now, before);
+    if (outcome.reason.empty()) {
+      outcome.state = StepOutcome::State::kUpToDate;
+      say_(fmt::format("== {}: up to date (took {})", step.name, Duration(outcome.seconds)));
+      TakeProvided(step);
+      return outcome;
+    }
+    if (!options.dry_run) {
+      Execute(step, std::move(now), outcome);
+      TakeProvided(step);
+      return outcome;
+    }
+  }
+  outcome.state = StepOutcome::State::kWouldRun;
+  say_(fmt::format("== {}: would run ({})\n   {}", step.name, outcome.reason, CommandLine(step, ConfigPath(step))));
+  planned_outputs_.insert(planned_outputs_.end(), step.outputs.begin(), step.outputs.end());
+  return outcome;
+}
+
+bool RecipeRunner::DependsOnPlanned(const RecipeStep& step) const {
+  return std::any_of(step.inputs.begin(), step.inputs.end(), [&](const std::string& input) {
+    return std::any_of(planned_outputs_.begin(), planned_outputs_.end(),
+                       [&](const std::string& output) { return Overlap(input, output); });
+  });
+}
+
+void RecipeRunner::Execute(const RecipeStep& step, StepRecord record, StepOutcome& outcome) {
+  ThrowIfCancelled("starting " + step.name);
+  say_(fmt::format("== {} ({})\n   {}", step.name, outcome.reason, CommandLine(step, ConfigPath(step))));
+  const auto start = std::chrono::steady_clock::now();
+  if (!step.script.empty()) {
+    RunScript(step);
+  } else {
+    WriteFileAtomically(ConfigPath(step), step.options_toml);
+    outcome.result = record.result = run_command_(step.command, Config::Load(ConfigPath(step)));
+  }
+  outcome.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  outcome.state = StepOutcome::State::kRan;
+  record.seconds = outcome.seconds;
+  RecordOutputs(step, record);
+  SaveRecord(state_dir_, step.name, record);
+  say_(fmt::format("   {} finished in {}", step.name, Duration(outcome.seconds)));
+}
+
+void RecipeRunner::RunScript(const RecipeStep& step) const {
+  const std::string program = fs::absolute(recipe_.path.parent_path() / step.script).string();
+  std::vector<std::string> words = {program};
+  if (program.ends_with(".py")) words.insert(words.begin(), "python3");
+  words.insert(words.end(), step.arguments.begin(), step.arguments.end());
+  std::vector<char*> argv;
+  for (std::string& word : words) argv.push_back(word.data());
+  argv.push_back(nullptr);
+  pid_t child = 0;
+  if (const int error = ::posix_spawnp(&child, argv[0], nullptr, nullptr, argv.data(), environ); error != 0) {
+    Throw<IoError>("cannot start '{}': {}", words[0], std::strerror(error));
+  }
+  int status = 0;
+  while (::waitpid(child, &status, 0) < 0) {
+    if (errno != EINTR) Throw<IoError>("lost the script '{}': {}", program, std::strerror(errno));
+  }
+  if (WIFSIGNALED(status)) Throw<Cancelled>("the script '{}' was stopped by signal {}", program, WTERMSIG(status));
+  if (WEXITSTATUS(status) != 0) {
+    Throw<InputError>("the script '{}' failed with status {}; its messages stand above", program, WEXITSTATUS(status));
+  }
+}
+
+void RecipeRunner::TakeProvided(const RecipeStep& step) {
+  if (step.provides.empty()) return;
+  const Config values = Config::Load(step.provides);
+  for (const std::string& name : values.Keys()) {
+    // What the recipe or --set already says wins over what was measured.
+    if (!recipe_.variables.Has(name) || recipe_.variables.Expand("${" + name + "}", step.where) == "auto") {
+      recipe_.variables.Set(name, *values.AnyAsText(name));
+    }
+  }
+}
+
+std::string SummaryTable(const Recipe& recipe, const std::vector<StepOutcome>& outcomes) {
+  size_t width = 4;
+  double total = 0.0;
+  for (const StepOutcome& outcome : outcomes) width = std::max(width, outcome.name.size());
+  std::string table = fmt::format("{}\n", recipe.title);
+  for (const StepOutcome& outcome : outcomes) {
+    static constexpr const char* kStates[] = {"ran", "up to date", "left out", "would run"};
+    const bool left_out = outcome.state == StepOutcome::State::kLeftOut;
+    table +=
+        fmt::format("  {:<{}}  {:<10}  {:>12}  {}\n", outcome.name, width, kStates[static_cast<int>(outcome.state)],
+                    outcome.seconds > 0 ? Duration(outcome.seconds) : "", outcome.reason);
+    if (!left_out) total += outcome.seconds;
+  }
+  table += fmt::format("  {:<{}}  {:<10}  {:>12}\n", "all", width, "", Duration(total));
+  for (const StepOutcome& outcome : outcomes) {
+    if (const std::string line = ScoreLine(outcome.result); !line.empty()) {
+      table += fmt::format("  {:<{}}  {}\n", outcome.name, width, line);
+    }
+  }
+  return table;
+}
+
+}  // namespace antiphon::train

@@ -1,0 +1,253 @@
+// Recipes: what is run, what is skipped and why, what survives a step that fails half-way.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "base/error.h"
+#include "base/file.h"
+#include "train/recipe_runner.h"
+
+namespace antiphon::train {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+// A folder of its own, with a recipe whose command "copy" appends its input to its output and notes that it ran.
+class RecipeTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    dir_ = std::filesystem::temp_directory_path() /
+           ("antiphon_recipe_" + std::string(::testing::UnitTest::GetInstance()->current_test_info()->name()));
+    std::filesystem::remove_all(dir_);
+    std::filesystem::create_directories(dir_);
+    WriteFileAtomically(dir_ / "in", "first");
+  }
+  void TearDown() override { std::filesystem::remove_all(dir_); }
+
+  std::filesystem::path WriteRecipe(const std::string& steps) {
+    WriteFileAtomically(dir_ / "r.toml", "title = \"copies\"\n[vars]\nexp = \"" + (dir_ / "exp").string() +
+                                             "\"\nin = \"" + (dir_ / "in").string() +
+                                             "\"\nscale = 1\nnames = \"x y\"\nempty = \"\"\n" + steps);
+    return dir_ / "r.toml";
+  }
+
+  std::vector<StepOutcome> Run(const std::vector<std::string>& assignments = {}, const RunOptions& options = {}) {
+    ran_.clear();
+    RecipeRunner runner(
+        LoadRecipe(dir_ / "r.toml", assignments),
+        [&](const std::string& command, const Config& config) -> std::string {
+          if (command == fail_) throw InputError("no luck");
+          ran_.push_back(config.RequiredText("out"));
+          WriteFileAtomically(config.RequiredText("out"), ReadFile(config.RequiredText("in")) + "+");
+          return R"({"unit": "word", "error_rate": 0.125, "errors": 1, "reference_length": 8})";
+        },
+        [](const std::string&) {});
+    return runner.Run(options);
+  }
+
+  std::string Out(const std::string& name) const { return (dir_ / "exp" / name).string(); }
+
+  std::filesystem::path dir_;
+  std::vector<std::string> ran_;
+  std::string fail_;
+};
+
+constexpr const char* kTwoSteps = R"(
+[[step]]
+name = "a"
+command = "copy"
+options = { in = "${in}", out = "${exp}/a", weight = "${scale}" }
+inputs = ["${in}"]
+outputs = ["${exp}/a"]
+[[step]]
+name = "b"
+command = "copy2"
+options = { in = "${exp}/a", out = "${exp}/b" }
+inputs = ["${exp}/a"]
+outputs = ["${exp}/b"]
+)";
+
+TEST_F(RecipeTest, RunsOnceAndThenSkipsEverything) {
+  WriteRecipe(kTwoSteps);
+  Run();
+  EXPECT_THAT(ran_, ElementsAre(Out("a"), Out("b")));
+  EXPECT_EQ(ReadFile(Out("b")), "first++");
+  const auto outcomes = Run();
+  EXPECT_TRUE(ran_.empty());
+  EXPECT_EQ(outcomes[1].state, StepOutcome::State::kUpToDate);
+  EXPECT_THAT(SummaryTable(LoadRecipe(dir_ / "r.toml", {}), outcomes), HasSubstr("WER 12.50 %"));
+}
+
+TEST_F(RecipeTest, ChangedInputMakesItsStepAndThoseBehindItRunAgain) {
+  WriteRecipe(kTwoSteps);
+  Run();
+  WriteFileAtomically(dir_ / "in", "other");
+  const auto outcomes = Run();
+  EXPECT_THAT(ran_, ElementsAre(Out("a"), Out("b")));
+  EXPECT_THAT(outcomes[0].reason, HasSubstr("in' changed"));
+}
+
+TEST_F(RecipeTest, ChangedOptionRunsItsStepOnlyWhenTheOutputStaysTheSame) {
+  WriteRecipe(kTwoSteps);
+  Run();
+  const auto outcomes = Run({"a.weight=2"});
+  EXPECT_THAT(ran_, ElementsAre(Out("a")));
+  EXPECT_EQ(outcomes[0].reason, "its options changed");
+}
+
+TEST_F(RecipeTest, MissingOrAlteredOutputIsMadeAgain) {
+  WriteRecipe(kTwoSteps);
+  Run();
+  std::filesystem::remove(Out("b"));
+  EXPECT_THAT(Run()[1].reason, HasSubstr("is missing"));
+  EXPECT_THAT(ran_, ElementsAre(Out("b")));
+  WriteFileAtomically(Out("b"), "cut");
+  EXPECT_THAT(Run()[1].reason, HasSubstr("changed by somebody else"));
+  EXPECT_EQ(ReadFile(Out("b")), "first++");
+}
+
+TEST_F(RecipeTest, GoesOnWithTheStepThatFailed) {
+  WriteRecipe(kTwoSteps);
+  fail_ = "copy2";
+  try {
+    Run();
+    FAIL();
+  } catch (const InputError& e) {
+    EXPECT_THAT(e.what(), HasSubstr("step 'b'"));
+    EXPECT_THAT(e.what(), HasSubstr("r.toml:"));
+    EXPECT_THAT(e.what(), HasSubstr("no luck"));
+  }
+  fail_.clear();
+  Run();
+  EXPECT_THAT(ran_, ElementsAre(Out("b")));
+}
+
+TEST_F(RecipeTest, StepWithoutItsOutputIsNotFinished) {
+  WriteRecipe("[[step]]\nname = \"a\"\nscript = \"nothing.sh\"\noutputs = [\"${exp}/a\"]\n");
+  WriteFileAtomically(dir_ / "nothing.sh", "#!/bin/sh\nexit 0\n");
+  std::filesystem::permissions(dir_ / "nothing.sh", std::filesystem::perms::owner_all);
+  EXPECT_THROW(Run(), InputError);
+  WriteFileAtomically(dir_ / "nothing.sh", "#!/bin/sh\nexit 3\n");
+  std::filesystem::permissions(dir_ / "nothing.sh", std::filesystem::perms::owner_all);
+  try {
+    Run();
+    FAIL();
+  } catch (const InputError& e) {
+    EXPECT_THAT(e.what(), HasSubstr("status 3"));
+  }
+}
+
+TEST_F(RecipeTest, DryRunMakesNothingAndFollowsDependencies) {
+  WriteRecipe(kTwoSteps);
+  const auto outcomes = Run({}, {.dry_run = true});
+  EXPECT_TRUE(ran_.empty());
+  EXPECT_FALSE(std::filesystem::exists(dir_ / "exp"));
+  EXPECT_EQ(outcomes[1].reason, "its inputs will be made anew");
+}
+
+TEST_F(RecipeTest, FromAndToBoundTheRun) {
+  WriteRecipe(kTwoSteps);
+  Run({}, {.to = "a"});
+  EXPECT_THAT(ran_, ElementsAre(Out("a")));
+  WriteFileAtomically(dir_ / "in", "other");
+  Run({}, {.from = "b"});
+  EXPECT_THAT(ran_, ElementsAre(Out("b")));
+  EXPECT_EQ(ReadFile(Out("b")), "first++");
+  try {
+    Run({}, {.to = "aa"});
+    FAIL();
+  } catch (const UsageError& e) {
+    EXPECT_THAT(e.what(), HasSubstr("did you mean 'a'"));
+  }
+}
+
+TEST_F(RecipeTest, ForeachSpreadsAndWhenLeavesOut) {
+  WriteRecipe(R"(
+[[step]]
+name = "copy-${n}"
+foreach = { n = "${names}" }
+command = "copy"
+options = { in = "${in}", out = "${exp}/${n}" }
+outputs = ["${exp}/${n}"]
+[[step]]
+name = "never"
+when = "${empty}"
+command = "copy"
+options = { in = "${in}", out = "${exp}/never" }
+outputs = ["${exp}/never"]
+)");
+  const auto outcomes = Run();
+  EXPECT_THAT(ran_, ElementsAre(Out("x"), Out("y")));
+  EXPECT_EQ(outcomes[2].state, StepOutcome::State::kLeftOut);
+}
+
+TEST_F(RecipeTest, ProvidedValuesReachLaterStepsUnlessTheyAreSet) {
+  const std::string steps = R"(
+[[step]]
+name = "a"
+command = "copy"
+options = { in = "${in}", out = "${exp}/a.toml" }
+outputs = ["${exp}/a.toml"]
+provides = "${exp}/a.toml"
+[[step]]
+name = "b"
+command = "copy"
+options = { in = "${in}", out = "${exp}/b${leaves}" }
+outputs = ["${exp}/b${leaves}"]
+)";
+  WriteRecipe(steps);
+  WriteFileAtomically(dir_ / "in", "leaves = 70 #");
+  Run();
+  EXPECT_THAT(ran_, ElementsAre(Out("a.toml"), Out("b70")));
+  Run();
+  EXPECT_TRUE(ran_.empty());
+  WriteRecipe("leaves = \"auto\"\n" + steps);
+  Run({"leaves=5"});
+  EXPECT_THAT(ran_, ElementsAre(Out("b5")));
+}
+
+TEST(RecipeVariables, WholeValuesTakeTheTypeOfTheVariable) {
+  RecipeVariables variables;
+  variables.Set("n", "12");
+  variables.Set("name", "a\"b");
+  variables.Set("twice", "${n}${n}");
+  EXPECT_EQ(variables.ExpandToml("x = '${n}'\ny = \"${name}\"\nz = \"n${n}\"\nw = '${twice}'", "here"),
+            "x = 12\ny = \"a\\\"b\"\nz = \"n12\"\nw = 1212");
+  variables.Set("circle", "${circle}");
+  EXPECT_THROW(variables.Expand("${circle}", "here"), UsageError);
+}
+
+TEST_F(RecipeTest, RefusesUnknownKeysVariablesAndStepsWithTheNearest) {
+  const auto message = [&](const std::string& steps, const std::vector<std::string>& set) -> std::string {
+    WriteRecipe(steps);
+    try {
+      LoadRecipe(dir_ / "r.toml", set);
+    } catch (const UsageError& e) {
+      return e.what();
+    }
+    return "";
+  };
+  EXPECT_THAT(message("[[step]]\nname = \"a\"\ncomand = \"x\"\n", {}), HasSubstr("did you mean 'command'"));
+  EXPECT_THAT(message(kTwoSteps, {"scal=3"}), HasSubstr("did you mean 'scale'"));
+  EXPECT_THAT(message(kTwoSteps, {"c.x=3"}), HasSubstr("unknown step 'c'"));
+  EXPECT_THAT(message("[[step]]\nname = \"a\"\ncommand = \"x\"\n", {}), HasSubstr("names no outputs"));
+  WriteRecipe("[[step]]\nname = \"a\"\ncommand = \"x\"\ninputs = [\"${ip}\"]\noutputs = [\"o\"]\n");
+  EXPECT_THROW(Run(), UsageError);
+}
+
+TEST_F(RecipeTest, MissingInputNamesTheStepAndTheFile) {
+  WriteRecipe(kTwoSteps);
+  std::filesystem::remove(dir_ / "in");
+  try {
+    Run();
+    FAIL();
+  } catch (const InputError& e) {
+    EXPECT_THAT(e.what(), HasSubstr("step 'a' needs '" + (dir_ / "in").string()));
+  }
+}
+
+}  // namespace
+}  // namespace antiphon::train
