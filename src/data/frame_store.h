@@ -70,7 +70,7 @@ class FrameStore {
     float weight = 1.0f;
   };
 
-  /// Maps the store; checks headers, index and sizes at once, the data block by block when first read through Verify.
+  /// Maps the store; checks header, index and sizes at once, the data of an utterance when they are first read.
   explicit FrameStore(const std::filesystem::path& folder);
   FrameStore(FrameStore&&) noexcept;
   ~FrameStore();
@@ -90,10 +90,11 @@ class FrameStore {
   /// Reads one frame with its context. out: feat_dim × context.width() values.
   void ReadSpliced(size_t utterance, int frame, Context context, float* out) const;
   int32_t PdfId(size_t utterance, int frame) const;
-  /// Appends nothing; overwrites out (N = num_frames of the utterance).
+  /// One per frame of the utterance.
   void ReadPdfIds(size_t utterance, std::span<int32_t> out) const;
 
-  /// Compares the utterance's bytes with their checksum.
+  /// Compares the utterance's bytes with their checksum, once. Reading does so by itself; a prefetcher can do it
+  /// earlier.
   void Verify(size_t utterance) const;
   /// Lets the system take back the pages read so far; reading goes on from the file.
   void ReleasePages() const;

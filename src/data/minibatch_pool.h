@@ -143,6 +143,7 @@ class MinibatchStream {
 
   /// The next minibatch (possibly with no rows, see steps_per_epoch); nullptr after the epoch's last step.
   Minibatch* Next();
+  /// Steps handed out so far in the epoch: what `first_step` must be to go on behind them.
   int64_t step() const;
   /// Seconds that Next spent waiting for data so far.
   double stall_seconds() const;

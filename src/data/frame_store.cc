@@ -1,0 +1,249 @@
+#include "data/frame_store.h"
+
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cmath>
+#include <cstring>
+
+#include "base/check.h"
+#include "base/error.h"
+#include "base/file.h"
+#include "base/thread_pool.h"
+#include "data/frame_store_format.h"
+
+namespace antiphon::data {
+namespace {
+
+namespace fs = std::filesystem;
+
+template <class Code>
+void DecodeRow(const Code* __restrict codes, const float* __restrict step, const float* __restrict low, size_t dim,
+               float* __restrict out) {
+  for (size_t c = 0; c < dim; ++c) out[c] = low[c] + step[c] * static_cast<float>(codes[c]);
+}
+
+}  // namespace
+
+struct FrameStore::Impl {
+  explicit Impl(const fs::path& f) : folder(f) {
+    const fs::path json_path = folder / "store.json";
+    std::error_code ignored;
+    if (!fs::exists(json_path, ignored)) {
+      Throw<InputError>("'{}' is no frame store: there is no store.json in it; make one with 'antiphon store'",
+                        folder.string());
+    }
+    const std::string json = ReadFile(json_path);
+    header = WithContext([&] { return internal::HeaderFromJson(json); },
+                         [&] { return fmt::format("'{}'", json_path.string()); });
+    fingerprint = Checksum(json);
+    const MappedFile index(folder / "index.bin");
+    const std::string_view bytes(reinterpret_cast<const char*>(index.bytes().data()), index.bytes().size());
+    internal::IndexFromBytes(bytes, index.path(), header, speakers, records);
+    for (const internal::UtteranceRecord& r : records) utterances.push_back(r.utterance);
+    for (size_t s = 0; s < header.shard_bytes.size(); ++s) {
+      shards.emplace_back(folder / internal::ShardName(s));
+      if (shards.back().bytes().size() != header.shard_bytes[s]) {
+        Throw<InputError>("'{}' has {} bytes, expected {}: it was cut short or replaced; make the store again",
+                          shards.back().path().string(), shards.back().bytes().size(), header.shard_bytes[s]);
+      }
+    }
+    verified = std::make_unique<std::atomic<bool>[]>(records.size());
+  }
+
+  const char* Data(size_t u) const {
+    return reinterpret_cast<const char*>(shards[records[u].shard].bytes().data()) + records[u].offset;
+  }
+  const float* Step(size_t u) const { return reinterpret_cast<const float*>(Data(u)); }
+  const float* Low(size_t u) const { return Step(u) + header.feat_dim; }
+  template <class Code>
+  const Code* Codes(size_t u) const {
+    return reinterpret_cast<const Code*>(Data(u) + header.codes_offset());
+  }
+  int32_t Pdf(size_t u, int64_t frame) const {
+    const char* pdfs = Data(u) + header.pdfs_offset(records[u].utterance.num_frames);
+    if (header.pdf_bytes() == 2) {
+      uint16_t pdf = 0;
+      std::memcpy(&pdf, pdfs + 2 * frame, sizeof pdf);
+      return pdf;
+    }
+    int32_t pdf = 0;
+    std::memcpy(&pdf, pdfs + 4 * frame, sizeof pdf);
+    return pdf;
+  }
+
+  void EnsureVerified(size_t u) const {
+    if (!verified[u].load(std::memory_order_relaxed)) VerifyNow(u);
+  }
+  void VerifyNow(size_t u) const;
+
+  // Rows first … first + count − 1 of an utterance, all inside it.
+  template <class Code>
+  void Decode(size_t u, int64_t first, int64_t count, float* out, int64_t out_stride) const {
+    const auto dim = static_cast<size_t>(header.feat_dim);
+    const Code* codes = Codes<Code>(u) + first * header.feat_dim;
+    for (int64_t r = 0; r < count; ++r)
+      DecodeRow(codes + r * header.feat_dim, Step(u), Low(u), dim, out + r * out_stride);
+  }
+  void Decode(size_t u, int64_t first, int64_t count, float* out, int64_t out_stride) const {
+    if (header.code_bytes() == 1) return Decode<uint8_t>(u, first, count, out, out_stride);
+    Decode<uint16_t>(u, first, count, out, out_stride);
+  }
+
+  fs::path folder;
+  internal::StoreHeader header;
+  uint64_t fingerprint = 0;
+  std::vector<std::string> speakers;
+  std::vector<internal::UtteranceRecord> records;
+  std::vector<Utterance> utterances;
+  std::vector<MappedFile> shards;
+  std::unique_ptr<std::atomic<bool>[]> verified;  // by utterance
+};
+
+void FrameStore::Impl::VerifyNow(size_t u) const {
+  const internal::UtteranceRecord& r = records[u];
+  const auto fail = [&](const std::string& what) {
+    Throw<InputError>("'{}', byte {}, utterance '{}': {}; make the store again", shards[r.shard].path().string(),
+                      r.offset, r.utterance.utt_id, what);
+  };
+  const uint64_t bytes = header.utterance_bytes(r.utterance.num_frames);
+  if (Checksum(std::string_view(Data(u), bytes)) != r.checksum)
+    fail("the checksum is wrong: the file was changed or damaged");
+  for (int c = 0; c < 2 * header.feat_dim; ++c) {
+    if (!std::isfinite(Step(u)[c])) fail("a column's range is not finite");
+  }
+  for (int64_t t = 0; t < r.utterance.num_frames; ++t) {
+    if (const int32_t pdf = Pdf(u, t); pdf < 0 || pdf >= header.num_pdfs)
+      fail(fmt::format("pdf-id {} is out of range", pdf));
+  }
+  verified[u].store(true, std::memory_order_relaxed);
+}
+
+FrameStore::FrameStore(const fs::path& folder) : impl_(std::make_unique<Impl>(folder)) {}
+FrameStore::FrameStore(FrameStore&&) noexcept = default;
+FrameStore::~FrameStore() = default;
+
+int FrameStore::feat_dim() const { return impl_->header.feat_dim; }
+int FrameStore::num_pdfs() const { return impl_->header.num_pdfs; }
+int64_t FrameStore::num_frames() const { return impl_->header.num_frames; }
+std::span<const FrameStore::Utterance> FrameStore::utterances() const { return impl_->utterances; }
+std::span<const std::string> FrameStore::speakers() const { return impl_->speakers; }
+const std::string& FrameStore::description() const { return impl_->header.description; }
+const fs::path& FrameStore::folder() const { return impl_->folder; }
+uint64_t FrameStore::fingerprint() const { return impl_->fingerprint; }
+
+void FrameStore::ReadFrames(size_t utterance, int first, MatrixView out) const {
+  const int num_frames = impl_->records.at(utterance).utterance.num_frames;
+  if (out.cols() != feat_dim() || first < 0 || out.rows() > num_frames - first) {
+    Throw<ShapeError>("frames {} … {} of {} columns wanted, utterance '{}' has {} of {}", first, first + out.rows() - 1,
+                      out.cols(), impl_->utterances[utterance].utt_id, num_frames, feat_dim());
+  }
+  impl_->EnsureVerified(utterance);
+  impl_->Decode(utterance, first, out.rows(), out.data(), out.stride());
+}
+
+void FrameStore::ReadSpliced(size_t utterance, int frame, Context context, float* out) const {
+  const int64_t num_frames = impl_->records[utterance].utterance.num_frames;
+  DCHECK(frame >= 0 && frame < num_frames);
+  impl_->EnsureVerified(utterance);
+  const int64_t dim = feat_dim();
+  const int64_t begin = frame - context.left;
+  const int64_t end = frame + context.right + 1;
+  const int64_t inside_begin = std::max<int64_t>(begin, 0);
+  const int64_t inside_end = std::min(end, num_frames);
+  impl_->Decode(utterance, inside_begin, inside_end - inside_begin, out + (inside_begin - begin) * dim, dim);
+  const auto repeat = [&](int64_t from, int64_t to) {
+    std::memcpy(out + (to - begin) * dim, out + (from - begin) * dim, static_cast<size_t>(dim) * sizeof(float));
+  };
+  for (int64_t t = begin; t < inside_begin; ++t) repeat(inside_begin, t);
+  for (int64_t t = inside_end; t < end; ++t) repeat(inside_end - 1, t);
+}
+
+int32_t FrameStore::PdfId(size_t utterance, int frame) const {
+  DCHECK(frame >= 0 && frame < impl_->records[utterance].utterance.num_frames);
+  impl_->EnsureVerified(utterance);
+  return impl_->Pdf(utterance, frame);
+}
+
+void FrameStore::ReadPdfIds(size_t utterance, std::span<int32_t> out) const {
+  const int32_t num_frames = impl_->records.at(utterance).utterance.num_frames;
+  if (std::ssize(out) != num_frames)
+    Throw<ShapeError>("room for {} pdf-ids, the utterance has {}", out.size(), num_frames);
+  impl_->EnsureVerified(utterance);
+  for (int32_t t = 0; t < num_frames; ++t) out[static_cast<size_t>(t)] = impl_->Pdf(utterance, t);
+}
+
+void FrameStore::Verify(size_t utterance) const { impl_->EnsureVerified(utterance); }
+
+void FrameStore::ReleasePages() const {
+  for (const MappedFile& shard : impl_->shards) {
+    if (shard.bytes().empty()) continue;
+    // Only a hint: a failure costs memory, nothing else.
+    (void)::madvise(const_cast<std::byte*>(shard.bytes().data()), shard.bytes().size(), MADV_DONTNEED);
+  }
+}
+
+std::vector<int64_t> FrameStore::CountPdfs(std::span<const size_t> chosen) const {
+  std::vector<int64_t> counts(static_cast<size_t>(num_pdfs()), 0);
+  const size_t n = chosen.empty() ? utterances().size() : chosen.size();
+  for (size_t k = 0; k < n; ++k) {
+    const size_t u = chosen.empty() ? k : chosen[k];
+    impl_->EnsureVerified(u);
+    for (int32_t t = 0; t < utterances()[u].num_frames; ++t) ++counts[static_cast<size_t>(impl_->Pdf(u, t))];
+  }
+  return counts;
+}
+
+FeatureMoments EstimateMoments(const FrameStore& store, std::span<const size_t> chosen, int64_t max_frames,
+                               int num_threads) {
+  std::vector<size_t> utterances(chosen.begin(), chosen.end());
+  if (chosen.empty()) {
+    for (size_t u = 0; u < store.utterances().size(); ++u) utterances.push_back(u);
+  }
+  int64_t frames = 0;
+  for (const size_t u : utterances) frames += store.utterances()[u].num_frames;
+  if (frames == 0) Throw<InputError>("'{}' has no frames to estimate moments from", store.folder().string());
+  const auto stride = static_cast<size_t>(std::max<int64_t>(1, frames / std::max<int64_t>(1, max_frames)));
+  const size_t count = (utterances.size() + stride - 1) / stride;
+
+  const auto dim = static_cast<size_t>(store.feat_dim());
+  struct Sums {
+    double frames = 0.0;
+    std::vector<double> x, xx;
+  };
+  Sums total{0.0, std::vector<double>(dim, 0.0), std::vector<double>(dim, 0.0)};
+  ParallelInOrder<Sums>(
+      count, num_threads,
+      [&](size_t k) {
+        const size_t u = utterances[k * stride];
+        Matrix m(store.utterances()[u].num_frames, store.feat_dim());
+        store.ReadFrames(u, 0, m);
+        Sums sums{static_cast<double>(m.rows()), std::vector<double>(dim, 0.0), std::vector<double>(dim, 0.0)};
+        for (int64_t r = 0; r < m.rows(); ++r) {
+          const float* row = m.Row(r).data();
+          for (size_t c = 0; c < dim; ++c) {
+            sums.x[c] += row[c];
+            sums.xx[c] += static_cast<double>(row[c]) * row[c];
+          }
+        }
+        return sums;
+      },
+      [&](size_t, Sums&& sums) {
+        total.frames += sums.frames;
+        for (size_t c = 0; c < dim; ++c) {
+          total.x[c] += sums.x[c];
+          total.xx[c] += sums.xx[c];
+        }
+      });
+  FeatureMoments moments;
+  for (size_t c = 0; c < dim; ++c) {
+    const double mean = total.x[c] / total.frames;
+    const double variance = std::max(total.xx[c] / total.frames - mean * mean, 1e-10);
+    moments.mean.push_back(static_cast<float>(mean));
+    moments.inv_stddev.push_back(static_cast<float>(1.0 / std::sqrt(variance)));
+  }
+  return moments;
+}
+
+}  // namespace antiphon::data

@@ -1,0 +1,65 @@
+// The bytes of a frame store, shared by its writer and its reader.
+//
+// shard-NNNNN.frames: for each utterance, from a multiple of 64 bytes on: step and smallest value per column (float32
+// each), codes [frames × feat_dim] (uint8 or uint16), pdf-ids [frames] (uint16 if there are at most 65536, else int32).
+// index.bin: speakers, then one record per utterance. store.json: sizes, and the checksums of index.bin and of itself.
+// All numbers little endian; checksums are XXH3-64.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "data/frame_store.h"
+
+namespace antiphon::data::internal {
+
+inline constexpr std::string_view kStoreFormat = "antiphon-frame-store";
+inline constexpr int kStoreVersion = 1;
+inline constexpr uint64_t kIndexMagic = 0x3158444946544e41;  // "ANTFIDX1"
+inline constexpr uint64_t kAlignment = 64;
+
+struct StoreHeader {
+  std::string coding = "uint8";
+  int feat_dim = 0;
+  int num_pdfs = 0;
+  int64_t num_frames = 0;
+  int64_t num_utterances = 0;
+  std::string description;
+  std::vector<uint64_t> shard_bytes;
+  uint64_t index_bytes = 0;
+  uint64_t index_checksum = 0;
+
+  uint64_t code_bytes() const { return coding == "uint8" ? 1 : 2; }
+  uint64_t pdf_bytes() const { return num_pdfs <= 65536 ? 2 : 4; }
+  uint64_t codes_offset() const { return 2 * sizeof(float) * static_cast<uint64_t>(feat_dim); }
+  uint64_t pdfs_offset(int64_t frames) const {
+    return codes_offset() + code_bytes() * static_cast<uint64_t>(feat_dim) * static_cast<uint64_t>(frames);
+  }
+  uint64_t utterance_bytes(int64_t frames) const {
+    return pdfs_offset(frames) + pdf_bytes() * static_cast<uint64_t>(frames);
+  }
+};
+
+struct UtteranceRecord {
+  FrameStore::Utterance utterance;
+  uint32_t shard = 0;
+  uint64_t offset = 0;
+  uint64_t checksum = 0;
+};
+
+std::string ShardName(size_t shard);
+
+/// store.json. Parse throws InputError (without a file name) for anything but a header that ToJson made.
+std::string HeaderToJson(const StoreHeader& header);
+StoreHeader HeaderFromJson(std::string_view json);
+
+std::string IndexToBytes(const std::vector<std::string>& speakers, const std::vector<UtteranceRecord>& records);
+/// InputError naming `path` for an index that does not fit the header: places outside their shard, no frames, unknown
+/// speakers, sums that differ.
+void IndexFromBytes(std::string_view bytes, const std::filesystem::path& path, const StoreHeader& header,
+                    std::vector<std::string>& speakers, std::vector<UtteranceRecord>& records);
+
+}  // namespace antiphon::data::internal

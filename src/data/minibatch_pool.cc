@@ -1,0 +1,292 @@
+#include "data/minibatch_pool.h"
+
+#include <algorithm>
+#include <deque>
+#include <mutex>
+#include <set>
+#include <utility>
+
+#include "base/check.h"
+#include "base/error.h"
+#include "data/epoch_plan.h"
+
+namespace antiphon::data {
+namespace {
+
+using internal::FrameRef;
+using internal::ShareOrder;
+
+struct Epoch {
+  int64_t number = -1;
+  std::vector<ShareOrder> shares;
+};
+
+struct Window {
+  int64_t epoch = -1;
+  size_t share = 0;
+  size_t index = 0;
+  std::vector<FrameRef> frames;
+};
+
+}  // namespace
+
+struct MinibatchPool::Impl {
+  Impl(std::shared_ptr<const FrameStore> s, MinibatchOptions o, uint64_t run_seed, int world,
+       std::vector<size_t> chosen, InputNormalisation normalisation)
+      : store(std::move(s)),
+        options(std::move(o)),
+        context{options.left_context, options.right_context},
+        seed(run_seed),
+        world_size(world),
+        utterances(std::move(chosen)) {
+    if (world_size < 1) Throw<UsageError>("expected at least one worker, not {}", world_size);
+    if (utterances.empty()) {
+      for (size_t u = 0; u < store->utterances().size(); ++u) utterances.push_back(u);
+    }
+    for (const size_t u : utterances) num_frames += store->utterances()[u].num_frames;
+    if (num_frames == 0) Throw<InputError>("'{}' has no frames to train on", store->folder().string());
+    // By id, so that the order of the store plays no part.
+    if (options.shuffle) {
+      std::sort(utterances.begin(), utterances.end(),
+                [&](size_t a, size_t b) { return store->utterances()[a].utt_id < store->utterances()[b].utt_id; });
+    }
+    mean = Expand(normalisation.mean, "mean");
+    scale = Expand(normalisation.scale, "scale");
+    if (mean.empty() != scale.empty()) Throw<UsageError>("a normalisation needs both a mean and a scale");
+  }
+
+  int64_t spliced_dim() const { return int64_t{store->feat_dim()} * context.width(); }
+
+  // A value per feature column is repeated for each context frame.
+  std::vector<float> Expand(const std::vector<float>& values, std::string_view what) const {
+    const auto dim = static_cast<size_t>(spliced_dim());
+    if (values.empty() || values.size() == dim) return values;
+    if (values.size() != static_cast<size_t>(store->feat_dim())) {
+      Throw<ShapeError>("normalisation {} of {} values; expected {} or {}", what, values.size(), store->feat_dim(),
+                        dim);
+    }
+    std::vector<float> expanded;
+    for (int k = 0; k < context.width(); ++k) expanded.insert(expanded.end(), values.begin(), values.end());
+    return expanded;
+  }
+
+  std::shared_ptr<const Epoch> GetEpoch(int64_t number) const {
+    const std::lock_guard lock(epoch_mutex);
+    for (const auto& epoch : epochs) {
+      if (epoch->number == number) return epoch;
+    }
+    auto epoch = std::make_shared<Epoch>();
+    epoch->number = number;
+    epoch->shares = internal::PlanEpoch(*store, utterances, options, seed, number, world_size);
+    epochs.push_back(epoch);
+    if (epochs.size() > 2) epochs.pop_front();
+    return epoch;
+  }
+
+  // The share that a rank reads from.
+  size_t ShareOf(int rank) const {
+    CHECK(rank >= 0 && rank < world_size) << "rank " << rank << " of " << world_size;
+    return options.distribution == "pool" ? 0 : static_cast<size_t>(rank);
+  }
+
+  std::shared_ptr<const Window> GetWindow(const Epoch& epoch, size_t share, size_t index) const {
+    const std::lock_guard lock(window_mutex);
+    for (size_t i = 0; i < windows.size(); ++i) {
+      if (windows[i]->epoch != epoch.number || windows[i]->share != share || windows[i]->index != index) continue;
+      std::rotate(windows.begin(), windows.begin() + static_cast<std::ptrdiff_t>(i),
+                  windows.begin() + static_cast<std::ptrdiff_t>(i) + 1);
+      return windows.front();
+    }
+    // Two per share: a minibatch may reach over the border of two.
+    std::shared_ptr<Window> window;
+    if (windows.size() >= 2 * epoch.shares.size() + 2) {
+      window = std::move(windows.back());
+      windows.pop_back();
+    }
+    if (!window || window.use_count() > 1) window = std::make_shared<Window>();
+    window->epoch = epoch.number;
+    window->share = share;
+    window->index = index;
+    internal::FillWindow(epoch.shares[share], index, options.shuffle, window->frames);
+    windows.push_front(window);
+    // What earlier windows read is not needed any more: resident memory stays that of a window, whatever the store's
+    // size.
+    store->ReleasePages();
+    return window;
+  }
+
+  void AppendFrame(FrameRef ref, int64_t row, MinibatchBuffer& b) const {
+    const FrameStore::Utterance& u = store->utterances()[ref.utterance];
+    const auto r = static_cast<size_t>(row);
+    float* out = b.features_.data() + row * b.features_.cols();
+    store->ReadSpliced(ref.utterance, ref.frame, context, out);
+    for (size_t c = 0; c < mean.size(); ++c) out[c] = (out[c] - mean[c]) * scale[c];
+    b.pdf_ids_[r] = store->PdfId(ref.utterance, ref.frame);
+    b.weights_[r] = u.weight;
+    b.frame_ids_[r] = u.first_frame + ref.frame;
+  }
+
+  void Resize(int64_t rows, MinibatchBuffer& b) const {
+    b.features_.Resize(rows, spliced_dim());
+    const auto n = static_cast<size_t>(rows);
+    b.pdf_ids_.resize(n);
+    b.weights_.resize(n);
+    b.frame_ids_.resize(n);
+    b.sequence_lengths_.clear();
+  }
+
+  void FillFrames(const Epoch& epoch, size_t share, int64_t index, MinibatchBuffer& b) const {
+    const ShareOrder& order = epoch.shares[share];
+    const int64_t begin = index * options.minibatch;
+    const int64_t end = std::min(begin + options.minibatch, order.num_frames);
+    Resize(end - begin, b);
+    const auto& starts = order.window_frame;
+    size_t w = static_cast<size_t>(std::upper_bound(starts.begin(), starts.end(), begin) - starts.begin()) - 1;
+    for (int64_t at = begin; at < end; ++w) {
+      const std::shared_ptr<const Window> window = GetWindow(epoch, share, w);
+      for (const int64_t stop = std::min(end, starts[w + 1]); at < stop; ++at) {
+        AppendFrame(window->frames[static_cast<size_t>(at - starts[w])], at - begin, b);
+      }
+    }
+  }
+
+  void FillChunks(const ShareOrder& order, int64_t index, MinibatchBuffer& b) const {
+    const size_t begin = order.minibatch_block[static_cast<size_t>(index)];
+    const size_t end = order.minibatch_block[static_cast<size_t>(index) + 1];
+    int64_t rows = 0;
+    for (size_t k = begin; k < end; ++k) rows += order.blocks[k].count;
+    Resize(rows, b);
+    int64_t row = 0;
+    for (size_t k = begin; k < end; ++k) {
+      const internal::Block& block = order.blocks[k];
+      for (int32_t t = 0; t < block.count; ++t) AppendFrame({block.utterance, block.first + t}, row++, b);
+      b.sequence_lengths_.push_back(block.count);
+    }
+    // Chunks have no windows; count minibatches instead.
+    constexpr int64_t kReleaseInterval = 1024;
+    if (index % kReleaseInterval == 0) store->ReleasePages();
+  }
+
+  const std::shared_ptr<const FrameStore> store;
+  const MinibatchOptions options;
+  const Context context;
+  const uint64_t seed;
+  const int world_size;
+  std::vector<size_t> utterances;
+  int64_t num_frames = 0;
+  std::vector<float> mean;
+  std::vector<float> scale;
+
+  mutable std::mutex epoch_mutex;
+  mutable std::deque<std::shared_ptr<const Epoch>> epochs;
+  mutable std::mutex window_mutex;
+  mutable std::deque<std::shared_ptr<Window>> windows;  // used last first
+
+  mutable std::mutex claim_mutex;
+  int64_t claim_epoch = 0;
+  int64_t claim_count = 0;
+  int64_t next = 0;
+  std::set<int64_t> returned;     // to be handed out again
+  std::set<int64_t> outstanding;  // handed out, not confirmed
+};
+
+MinibatchPool::MinibatchPool(std::shared_ptr<const FrameStore> store, MinibatchOptions options, uint64_t seed,
+                             int world_size, std::vector<size_t> utterances, InputNormalisation normalisation)
+    : impl_(std::make_unique<Impl>(std::move(store), std::move(options), seed, world_size, std::move(utterances),
+                                   std::move(normalisation))) {}
+MinibatchPool::~MinibatchPool() = default;
+
+int MinibatchPool::spliced_dim() const { return static_cast<int>(impl_->spliced_dim()); }
+int64_t MinibatchPool::num_frames() const { return impl_->num_frames; }
+int MinibatchPool::world_size() const { return impl_->world_size; }
+const MinibatchOptions& MinibatchPool::options() const { return impl_->options; }
+
+int64_t MinibatchPool::num_minibatches(int64_t epoch, int rank) const {
+  return impl_->GetEpoch(epoch)->shares[impl_->ShareOf(rank)].num_minibatches;
+}
+
+int64_t MinibatchPool::steps_per_epoch(int64_t epoch) const {
+  if (impl_->options.distribution == "pool") {
+    return (num_minibatches(epoch) + impl_->world_size - 1) / impl_->world_size;
+  }
+  int64_t steps = 0;
+  for (const ShareOrder& share : impl_->GetEpoch(epoch)->shares) steps = std::max(steps, share.num_minibatches);
+  return steps;
+}
+
+void MinibatchPool::Fill(int64_t epoch, int rank, int64_t index, MinibatchBuffer& b) const {
+  const std::shared_ptr<const Epoch> plan = impl_->GetEpoch(epoch);
+  const size_t share = impl_->ShareOf(rank);
+  const ShareOrder& order = plan->shares[share];
+  if (index < 0 || index >= order.num_minibatches) {
+    impl_->Resize(0, b);
+    index = -1;
+  } else if (impl_->options.chunk_frames > 0) {
+    impl_->FillChunks(order, index, b);
+  } else {
+    impl_->FillFrames(*plan, share, index, b);
+  }
+  b.minibatch = {index, b.features_.view(), b.pdf_ids_, b.weights_, b.frame_ids_, b.sequence_lengths_};
+}
+
+void MinibatchPool::StartEpoch(int64_t epoch) {
+  if (impl_->options.distribution != "pool")
+    Throw<UsageError>("minibatches are claimed from a pool; distribution is 'shares'");
+  LoadState({.epoch = epoch, .next = 0, .pending = {}});
+}
+
+std::optional<int64_t> MinibatchPool::Claim() {
+  const std::lock_guard lock(impl_->claim_mutex);
+  int64_t index = 0;
+  if (!impl_->returned.empty()) {
+    index = *impl_->returned.begin();
+    impl_->returned.erase(impl_->returned.begin());
+  } else if (impl_->next < impl_->claim_count) {
+    index = impl_->next++;
+  } else {
+    return std::nullopt;
+  }
+  impl_->outstanding.insert(index);
+  return index;
+}
+
+void MinibatchPool::Confirm(int64_t index) {
+  const std::lock_guard lock(impl_->claim_mutex);
+  CHECK_EQ(impl_->outstanding.erase(index), 1u) << "minibatch " << index << " was not claimed";
+}
+
+void MinibatchPool::GiveBack(int64_t index) {
+  const std::lock_guard lock(impl_->claim_mutex);
+  CHECK_EQ(impl_->outstanding.erase(index), 1u) << "minibatch " << index << " was not claimed";
+  impl_->returned.insert(index);
+}
+
+bool MinibatchPool::EpochDone() const {
+  const std::lock_guard lock(impl_->claim_mutex);
+  return impl_->next == impl_->claim_count && impl_->returned.empty() && impl_->outstanding.empty();
+}
+
+PoolState MinibatchPool::SaveState() const {
+  const std::lock_guard lock(impl_->claim_mutex);
+  std::set<int64_t> pending = impl_->returned;
+  pending.insert(impl_->outstanding.begin(), impl_->outstanding.end());
+  return {.epoch = impl_->claim_epoch, .next = impl_->next, .pending = {pending.begin(), pending.end()}};
+}
+
+void MinibatchPool::LoadState(const PoolState& state) {
+  const int64_t count = num_minibatches(state.epoch);
+  const std::lock_guard lock(impl_->claim_mutex);
+  if (state.next < 0 || state.next > count) {
+    Throw<InputError>("the saved position {} does not lie in the epoch's {} minibatches", state.next, count);
+  }
+  for (const int64_t index : state.pending) {
+    if (index < 0 || index >= state.next) Throw<InputError>("the saved minibatch {} was not handed out yet", index);
+  }
+  impl_->claim_epoch = state.epoch;
+  impl_->claim_count = count;
+  impl_->next = state.next;
+  impl_->returned = {state.pending.begin(), state.pending.end()};
+  impl_->outstanding.clear();
+}
+
+}  // namespace antiphon::data

@@ -1,0 +1,103 @@
+#include <chrono>
+#include <condition_variable>
+#include <exception>
+#include <mutex>
+#include <thread>
+#include <utility>
+
+#include "base/check.h"
+#include "data/minibatch_pool.h"
+
+namespace antiphon::data {
+
+struct MinibatchStream::Impl {
+  Impl(std::shared_ptr<const MinibatchPool> p, int r, int64_t e, int64_t first)
+      : pool(std::move(p)),
+        rank(r),
+        epoch(e),
+        num_steps(pool->steps_per_epoch(e)),
+        consumed(first),
+        produced(first),
+        buffers(static_cast<size_t>(pool->options().prefetch) + 1) {
+    CHECK(first >= 0 && first <= num_steps) << "step " << first << " of " << num_steps;
+    if (pool->options().prefetch > 0) thread = std::thread([this] { Produce(); });
+  }
+
+  ~Impl() {
+    {
+      const std::lock_guard lock(mutex);
+      stop = true;
+    }
+    changed.notify_all();
+    if (thread.joinable()) thread.join();
+  }
+
+  MinibatchBuffer& Slot(int64_t step) { return buffers[static_cast<size_t>(step) % buffers.size()]; }
+
+  void FillStep(int64_t step) {
+    const bool common = pool->options().distribution == "pool";
+    pool->Fill(epoch, rank, common ? step * pool->world_size() + rank : step, Slot(step));
+  }
+
+  void Produce() {
+    try {
+      for (int64_t step = produced; step < num_steps; ++step) {
+        {
+          // The slot that the consumer looks at, step consumed − 1, must stay as it is.
+          std::unique_lock lock(mutex);
+          changed.wait(lock, [&] { return stop || step < consumed + std::ssize(buffers) - 1; });
+          if (stop) return;
+        }
+        FillStep(step);
+        const std::lock_guard lock(mutex);
+        produced = step + 1;
+        changed.notify_all();
+      }
+    } catch (...) {
+      const std::lock_guard lock(mutex);
+      failure = std::current_exception();
+      changed.notify_all();
+    }
+  }
+
+  Minibatch* Next() {
+    if (consumed == num_steps) return nullptr;
+    const auto start = std::chrono::steady_clock::now();
+    if (!thread.joinable()) {
+      FillStep(consumed);
+      ++consumed;
+    } else {
+      std::unique_lock lock(mutex);
+      changed.wait(lock, [&] { return failure || produced > consumed; });
+      if (produced <= consumed) std::rethrow_exception(failure);
+      ++consumed;
+      changed.notify_all();
+    }
+    stall_seconds += std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+    return &Slot(consumed - 1).minibatch;
+  }
+
+  const std::shared_ptr<const MinibatchPool> pool;
+  const int rank;
+  const int64_t epoch;
+  const int64_t num_steps;
+  std::mutex mutex;
+  std::condition_variable changed;
+  int64_t consumed;  // steps handed out
+  int64_t produced;  // steps ready
+  bool stop = false;
+  std::exception_ptr failure;
+  std::vector<MinibatchBuffer> buffers;
+  double stall_seconds = 0.0;
+  std::thread thread;
+};
+
+MinibatchStream::MinibatchStream(std::shared_ptr<const MinibatchPool> pool, int rank, int64_t epoch, int64_t first_step)
+    : impl_(std::make_unique<Impl>(std::move(pool), rank, epoch, first_step)) {}
+MinibatchStream::~MinibatchStream() = default;
+
+Minibatch* MinibatchStream::Next() { return impl_->Next(); }
+int64_t MinibatchStream::step() const { return impl_->consumed; }
+double MinibatchStream::stall_seconds() const { return impl_->stall_seconds; }
+
+}  // namespace antiphon::data

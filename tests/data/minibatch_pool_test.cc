@@ -1,0 +1,288 @@
+#include "data/minibatch_pool.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <fstream>
+#include <map>
+#include <set>
+#include <thread>
+
+#include "base/error.h"
+#include "store_fixture.h"
+
+namespace antiphon::data {
+namespace {
+
+class MinibatchPoolTest : public ::testing::Test {
+ protected:
+  MinibatchPoolTest() {
+    MakeStore(folder_ / "store", 60);
+    store_ = std::make_shared<const FrameStore>(folder_ / "store");
+    options_.minibatch = 32;
+    options_.left_context = 2;
+    options_.right_context = 1;
+    options_.block_frames = 10;
+    options_.shuffle_frames = 500;
+  }
+  std::shared_ptr<MinibatchPool> Pool(int world_size = 1, uint64_t seed = 1,
+                                      std::vector<size_t> utterances = {}) const {
+    return std::make_shared<MinibatchPool>(store_, options_, seed, world_size, std::move(utterances));
+  }
+  // Frame ids that all workers see in an epoch, through streams.
+  static std::vector<int64_t> Frames(const std::shared_ptr<MinibatchPool>& pool, int64_t epoch) {
+    std::vector<int64_t> frames;
+    for (int rank = 0; rank < pool->world_size(); ++rank) {
+      MinibatchStream stream(pool, rank, epoch);
+      int64_t steps = 0;
+      while (const Minibatch* m = stream.Next()) {
+        frames.insert(frames.end(), m->frame_ids.begin(), m->frame_ids.end());
+        ++steps;
+      }
+      EXPECT_EQ(steps, pool->steps_per_epoch(epoch));
+    }
+    return frames;
+  }
+
+  ::antiphon::testing::TemporaryFolder folder_;
+  std::shared_ptr<const FrameStore> store_;
+  MinibatchOptions options_;
+};
+
+TEST_F(MinibatchPoolTest, HandsOutEachFrameOncePerEpochWhateverTheWorkers) {
+  std::vector<int64_t> all;
+  for (int64_t f = 0; f < store_->num_frames(); ++f) all.push_back(f);
+  for (const std::string distribution : {"pool", "shares"}) {
+    for (const int chunk : {0, 25, 100000}) {
+      for (const bool shuffle : {true, false}) {
+        for (const int world : {1, 2, 5}) {
+          options_.distribution = distribution;
+          options_.chunk_frames = chunk;
+          options_.shuffle = shuffle;
+          for (const int64_t epoch : {0, 3}) {
+            std::vector<int64_t> frames = Frames(Pool(world), epoch);
+            if (!shuffle && world == 1) {
+              EXPECT_EQ(frames, all);
+            }
+            std::sort(frames.begin(), frames.end());
+            EXPECT_EQ(frames, all) << distribution << ", chunks of " << chunk << ", " << world << " workers";
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST_F(MinibatchPoolTest, RepeatsItselfForTheSameSeedAndDiffersForOthers) {
+  const auto frames = Frames(Pool(2, 1), 0);
+  EXPECT_EQ(Frames(Pool(2, 1), 0), frames);
+  EXPECT_NE(Frames(Pool(2, 2), 0), frames);
+  EXPECT_NE(Frames(Pool(2, 1), 1), frames);
+  options_.prefetch = 0;
+  EXPECT_EQ(Frames(Pool(2, 1), 0), frames);
+}
+
+TEST_F(MinibatchPoolTest, FillsRowsWithSplicedFeaturesPdfIdsAndWeights) {
+  const auto pool = Pool();
+  const auto& utterances = store_->utterances();
+  MinibatchStream stream(pool, 0, 0);
+  while (const Minibatch* m = stream.Next()) {
+    ASSERT_EQ(m->features.cols(), 4 * 5);
+    for (int64_t r = 0; r < m->features.rows(); ++r) {
+      const int64_t id = m->frame_ids[static_cast<size_t>(r)];
+      size_t u = 0;
+      while (u + 1 < utterances.size() && utterances[u + 1].first_frame <= id) ++u;
+      const int t = static_cast<int>(id - utterances[u].first_frame);
+      std::vector<float> expected(20);
+      store_->ReadSpliced(u, t, {2, 1}, expected.data());
+      ASSERT_EQ(std::memcmp(expected.data(), m->features.Row(r).data(), 20 * sizeof(float)), 0);
+      ASSERT_EQ(m->pdf_ids[static_cast<size_t>(r)], store_->PdfId(u, t));
+      ASSERT_EQ(m->weights[static_cast<size_t>(r)], 1.0f);
+    }
+  }
+}
+
+TEST_F(MinibatchPoolTest, NormalisesEachColumnOfEveryContextFrame) {
+  const MinibatchPool pool(store_, options_, 1, 1, {}, {.mean = {1, 2, 3, 4, 5}, .scale = {1, 10, 100, 1000, 10000}});
+  MinibatchBuffer plain, normalised;
+  Pool()->Fill(0, 0, 3, plain);
+  pool.Fill(0, 0, 3, normalised);
+  for (int64_t r = 0; r < plain.minibatch.features.rows(); ++r) {
+    for (int64_t c = 0; c < 20; ++c) {
+      const auto k = static_cast<float>(c % 5);
+      EXPECT_FLOAT_EQ(normalised.minibatch.features(r, c),
+                      (plain.minibatch.features(r, c) - (k + 1)) * std::pow(10.0f, k));
+    }
+  }
+  EXPECT_THROW(MinibatchPool(store_, options_, 1, 1, {}, {.mean = {1, 2}, .scale = {1, 2}}), ShapeError);
+}
+
+TEST_F(MinibatchPoolTest, ResumesAtAnyStepBitIdentically) {
+  for (const int chunk : {0, 25}) {
+    options_.chunk_frames = chunk;
+    const auto pool = Pool(2);
+    std::vector<std::vector<int64_t>> steps;
+    MinibatchStream whole(pool, 1, 5);
+    while (const Minibatch* m = whole.Next()) steps.emplace_back(m->frame_ids.begin(), m->frame_ids.end());
+    ASSERT_EQ(whole.step(), std::ssize(steps));
+    const auto again = Pool(2);
+    for (const size_t first : {size_t{0}, size_t{1}, steps.size() / 2, steps.size() - 1, steps.size()}) {
+      MinibatchStream rest(again, 1, 5, static_cast<int64_t>(first));
+      for (size_t s = first; s < steps.size(); ++s) {
+        const Minibatch* m = rest.Next();
+        ASSERT_NE(m, nullptr);
+        EXPECT_EQ(std::vector<int64_t>(m->frame_ids.begin(), m->frame_ids.end()), steps[s]) << "step " << s;
+      }
+      EXPECT_EQ(rest.Next(), nullptr);
+    }
+  }
+}
+
+TEST_F(MinibatchPoolTest, TrainsOnAPartOfTheStore) {
+  const std::vector<size_t> chosen = {3, 8, 50};
+  std::multiset<int64_t> expected;
+  for (const size_t u : chosen) {
+    for (int t = 0; t < store_->utterances()[u].num_frames; ++t)
+      expected.insert(store_->utterances()[u].first_frame + t);
+  }
+  const auto frames = Frames(Pool(1, 1, chosen), 0);
+  EXPECT_EQ(std::multiset<int64_t>(frames.begin(), frames.end()), expected);
+}
+
+TEST_F(MinibatchPoolTest, StacksWholeChunks) {
+  options_.chunk_frames = 10;
+  const auto pool = Pool();
+  MinibatchStream stream(pool, 0, 0);
+  while (const Minibatch* m = stream.Next()) {
+    ASSERT_LE(m->features.rows(), 32);
+    size_t row = 0;
+    for (const int32_t length : m->sequence_lengths) {
+      for (int32_t t = 1; t < length; ++t) EXPECT_EQ(m->frame_ids[row + static_cast<size_t>(t)], m->frame_ids[row] + t);
+      row += static_cast<size_t>(length);
+    }
+    EXPECT_EQ(row, m->frame_ids.size());
+  }
+}
+
+// How often two frames of a minibatch come from the same utterance, relative to a full shuffle of all frames.
+double SameUtteranceRatio(const FrameStore& store, const MinibatchPool& pool) {
+  std::vector<size_t> utterance_of(static_cast<size_t>(store.num_frames()));
+  double by_chance = 0.0;
+  const auto total = static_cast<double>(store.num_frames());
+  for (size_t u = 0; u < store.utterances().size(); ++u) {
+    const auto& utterance = store.utterances()[u];
+    by_chance += utterance.num_frames / total * (utterance.num_frames - 1) / (total - 1);
+    for (int t = 0; t < utterance.num_frames; ++t) utterance_of[static_cast<size_t>(utterance.first_frame + t)] = u;
+  }
+  double same = 0.0;
+  double pairs = 0.0;
+  MinibatchBuffer buffer;
+  for (int64_t i = 0; i < pool.num_minibatches(0); ++i) {
+    pool.Fill(0, 0, i, buffer);
+    const auto ids = buffer.minibatch.frame_ids;
+    for (size_t a = 0; a < ids.size(); ++a) {
+      for (size_t b = 0; b < a; ++b) {
+        same += utterance_of[static_cast<size_t>(ids[a])] == utterance_of[static_cast<size_t>(ids[b])] ? 1.0 : 0.0;
+        pairs += 1.0;
+      }
+    }
+  }
+  return same / pairs / by_chance;
+}
+
+TEST_F(MinibatchPoolTest, ShufflesAlmostAsWellAsAFullPermutation) {
+  MakeStore(folder_ / "many", 400, 2, 30, {}, 200);
+  store_ = std::make_shared<const FrameStore>(folder_ / "many");
+  options_.left_context = options_.right_context = 0;
+  options_.minibatch = 256;
+  options_.block_frames = 32;
+  options_.shuffle_frames = 1 << 20;  // all
+  const double full = SameUtteranceRatio(*store_, *Pool());
+  EXPECT_NEAR(full, 1.0, 0.05);
+  options_.shuffle_frames = 10000;  // a quarter of the frames, some 300 blocks
+  EXPECT_LT(SameUtteranceRatio(*store_, *Pool()), 2.0);
+  options_.shuffle = false;
+  EXPECT_GT(SameUtteranceRatio(*store_, *Pool()), 50.0);
+}
+
+TEST_F(MinibatchPoolTest, IsClaimedOnceByManyThreadsThoughSomeAreLost) {
+  const auto pool = Pool();
+  pool->StartEpoch(0);
+  std::vector<std::vector<int64_t>> done(4);
+  std::vector<std::thread> threads;
+  for (size_t w = 0; w < done.size(); ++w) {
+    threads.emplace_back([&, w] {
+      Rng rng(w);
+      while (!pool->EpochDone()) {
+        const auto index = pool->Claim();
+        if (!index) {
+          std::this_thread::yield();
+          continue;
+        }
+        if (rng.Below(4) == 0) {
+          pool->GiveBack(*index);
+        } else {
+          done[w].push_back(*index);
+          pool->Confirm(*index);
+        }
+      }
+    });
+  }
+  for (std::thread& t : threads) t.join();
+  std::vector<int64_t> all;
+  for (const auto& d : done) all.insert(all.end(), d.begin(), d.end());
+  std::sort(all.begin(), all.end());
+  std::vector<int64_t> expected;
+  for (int64_t i = 0; i < pool->num_minibatches(0); ++i) expected.push_back(i);
+  EXPECT_EQ(all, expected);
+}
+
+TEST_F(MinibatchPoolTest, SavesWhatWasClaimedButNotConfirmed) {
+  const auto pool = Pool();
+  pool->StartEpoch(2);
+  const auto a = pool->Claim();
+  const auto b = pool->Claim();
+  const auto c = pool->Claim();
+  pool->Confirm(*b);
+  pool->GiveBack(*c);
+  const PoolState state = pool->SaveState();
+  const auto again = Pool();
+  again->LoadState(state);
+  EXPECT_EQ(again->Claim(), a);
+  EXPECT_EQ(again->Claim(), c);
+  EXPECT_EQ(again->Claim(), std::optional<int64_t>(3));
+  EXPECT_THROW(again->LoadState({.epoch = 0, .next = 1 << 20, .pending = {}}), InputError);
+  EXPECT_THROW(again->LoadState({.epoch = 0, .next = 2, .pending = {2}}), InputError);
+}
+
+TEST_F(MinibatchPoolTest, CarriesAnErrorOfThePrefetcherToTheConsumer) {
+  MakeStore(folder_ / "bad", 60);
+  {
+    std::fstream shard(folder_ / "bad/shard-00000.frames", std::ios::binary | std::ios::in | std::ios::out);
+    shard.seekp(3);
+    shard.put('\x55');
+  }
+  store_ = std::make_shared<const FrameStore>(folder_ / "bad");
+  MinibatchStream stream(Pool(), 0, 0);
+  const auto drain = [&] {
+    while (stream.Next() != nullptr) {
+    }
+  };
+  EXPECT_THROW(drain(), InputError);
+  EXPECT_THROW(drain(), InputError);
+}
+
+TEST_F(MinibatchPoolTest, StopsCleanlyInTheMiddle) {
+  const auto pool = Pool();
+  for (int i = 0; i < 20; ++i) {
+    MinibatchStream stream(pool, 0, 0);
+    for (int k = 0; k < i; ++k) stream.Next();
+    EXPECT_GE(stream.stall_seconds(), 0.0);
+  }
+}
+
+}  // namespace
+}  // namespace antiphon::data
