@@ -44,52 +44,7 @@ def ark():
     yield b"\2utt1 \0B" + int32(-1)
 
 
-def safetensors():
-    def file(header, payload):
-        text = header if isinstance(header, bytes) else json.dumps(header).encode()
-        return struct.pack("<Q", len(text)) + text + payload
-
-    floats = struct.pack("<6f", *range(6))
-    yield file({"a": {"dtype": "F32", "shape": [2, 3], "data_offsets": [0, 24]}}, floats)
-    yield file({"__metadata__": {"model": "{}"}, "b": {"dtype": "I32", "shape": [2], "data_offsets": [0, 8]},
-                "c": {"dtype": "BF16", "shape": [2, 1], "data_offsets": [8, 12]},
-                "d": {"dtype": "F16", "shape": [], "data_offsets": [12, 14]}}, b"\1\0\0\0" * 3 + b"\0\x3c")
-    yield file({"a": {"dtype": "F64", "shape": [0, 3], "data_offsets": [0, 0]}}, b"")
-    # Sizes that lie.
-    yield file({"a": {"dtype": "F32", "shape": [2**31, 2**31], "data_offsets": [0, 24]}}, floats)
-    yield struct.pack("<Q", 2**63) + b"{}"
-
-
-def lexicon():
-    """The first byte chooses position-dependent phones."""
-    yield b"\0SIL SIL\na AH\na EY\ncat K AE T\n<UNK> SPN\n"
-    yield b"\1a 0.5 AH\na 1.0 EY\ncat 0.25 K AE T\n"
-    yield "\0größe G R AO S AH\r\n".encode()
-
-
-def data_dir():
-    yield (b"r1 a.wav\nr2 b.flac\n\fu1 hello world\nu2 bye\n\fu1 s1\nu2 s2\n\fu1 r1 0.0 1.5\nu2 r2 0.25 2\n"
-           b"\fs1 f\ns2 m\n\fu1 1.5\nu2 1.75\n")
-    yield b"u1 a.ark:123\nu2 sox x |\n\fu1 one\nu2\n\fu1 s1\nu2 s1\n"
-
-
-def transcript():
-    yield b"u1 hello world\nu2\nu3 gr\xc3\xb6\xc3\x9fe\n"
-    yield b";; comment\nu1 1 0.00 0.25 hello 0.9\nu1 1 0.30 0.25 world\n"
-
-
-def hmm_model():
-    yield b"{}"
-    for path in sorted((pathlib.Path(__file__).parent / "seeds" / "hmm_model").glob("*")):
-        yield path.read_bytes()
-
-
 TARGETS = {
-    "data_dir": data_dir,
-    "hmm_model": hmm_model,
-    "lexicon": lexicon,
-    "safetensors": safetensors,
-    "transcript": transcript,
     "ark": ark,
     "config": config,
 }
