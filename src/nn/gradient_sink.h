@@ -25,6 +25,11 @@ struct GradientFactors {
   std::span<const float> bias_input;
 };
 
+/// gradient = rows first_row … of gᵀ·x, as many as `gradient` has, + accumulate · gradient.
+void FactorProduct(const GradientFactors& factors, int64_t first_row, float accumulate, MatrixView gradient);
+/// gradient [1, out] = scale · gᵀ·bias_input + accumulate · gradient.
+void BiasGradient(const GradientFactors& factors, float scale, float accumulate, MatrixView gradient);
+
 class GradientSink {
  public:
   virtual ~GradientSink() = default;

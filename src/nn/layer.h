@@ -77,6 +77,7 @@ class Layer {
 
   /// Statistics over data (batch normalisation): cleared, then gathered from passes in training mode. Used after
   /// parameters were averaged, when the old statistics no longer fit.
+  virtual bool has_statistics() const { return false; }
   virtual void ResetStatistics() {}
   virtual void AccumulateStatistics(Workspace&) {}
 

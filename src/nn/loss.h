@@ -16,14 +16,14 @@ namespace antiphon::nn {
 
 struct LossTargets {
   /// One pdf-id per frame …
-  std::span<const int32_t> pdf_ids;
+  std::span<const int32_t> pdf_ids = {};
   /// … or a distribution per frame; with both, t = (1 − soft_weight)·onehot + soft_weight·soft.
-  ConstMatrixView soft;
+  ConstMatrixView soft = {};
   double soft_weight = 1.0;
   /// One weight per frame; empty: all 1.
-  std::span<const float> frame_weights;
+  std::span<const float> frame_weights = {};
   /// W; default Σ w_n. A worker with a share of a common minibatch gives the whole minibatch's.
-  std::optional<double> total_weight;
+  std::optional<double> total_weight = {};
 };
 
 struct LossResult {

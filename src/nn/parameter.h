@@ -11,6 +11,7 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <utility>
 
 #include "math/bf16.h"
 #include "math/matrix.h"
@@ -19,7 +20,7 @@ namespace antiphon::nn {
 
 class Parameter {
  public:
-  Parameter(std::string name, int64_t rows, int64_t cols) : name(std::move(name)), storage_(rows, cols) {
+  Parameter(std::string its_name, int64_t rows, int64_t cols) : name(std::move(its_name)), storage_(rows, cols) {
     value = storage_.view();
   }
   Parameter(const Parameter&) = delete;
@@ -34,8 +35,9 @@ class Parameter {
   float learning_rate_factor = 1.0f;
   /// Multiplies the weight decay; 0 for biases and scales.
   float decay_factor = 1.0f;
-  /// Largest Frobenius norm of one step's change (before the global limit); ≤ 0: no limit.
-  float max_change = 0.75f;
+  /// Largest Frobenius norm of one step's change (before the global limit); 0: no limit, negative: as the optimiser
+  /// says.
+  float max_change = -1.0f;
 
   /// Tells that `value` was written: the bf16 copy is stale from here on.
   void MarkChanged() { shadow_valid_.store(false, std::memory_order_release); }

@@ -1,0 +1,29 @@
+#include "nn/layer.h"
+
+#include "base/error.h"
+
+namespace antiphon::nn {
+
+const std::vector<std::string> kCommonLayerKeys = {"type", "name", "learning-rate-factor", "max-change"};
+
+void Layer::Forward(const ExecContext& ctx, ConstMatrixView x, MatrixView y, Workspace& ws) const {
+  if (x.cols() != in_dim_ || y.cols() != out_dim_ || x.rows() != y.rows()) {
+    Throw<ShapeError>("a layer from {} to {} values cannot map [{}, {}] to [{}, {}]", in_dim_, out_dim_, x.rows(),
+                      x.cols(), y.rows(), y.cols());
+  }
+  ws.x = x;
+  ws.y = y;
+  DoForward(ctx, x, y, ws);
+}
+
+void Layer::Backward(const ExecContext& ctx, ConstMatrixView dy, Workspace& ws, MatrixView dx, GradientSink& sink) {
+  const int64_t n = ws.x.rows();
+  const bool wants_dx = dx.data() != nullptr;
+  if (dy.rows() != n || dy.cols() != out_dim_ || (wants_dx && (dx.rows() != n || dx.cols() != in_dim_))) {
+    Throw<ShapeError>("a layer from {} to {} values that saw {} frames cannot turn derivatives [{}, {}] into [{}, {}]",
+                      in_dim_, out_dim_, n, dy.rows(), dy.cols(), dx.rows(), dx.cols());
+  }
+  DoBackward(ctx, dy, ws, dx, sink);
+}
+
+}  // namespace antiphon::nn

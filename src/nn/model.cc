@@ -1,0 +1,114 @@
+#include "nn/model.h"
+
+#include <cmath>
+
+#include "base/error.h"
+#include "math/safetensors.h"
+
+namespace antiphon::nn {
+namespace {
+
+constexpr char kFormat[] = "antiphon-model";
+constexpr char kVersion[] = "1";
+constexpr char kDescriptionPrefix[] = "description.";
+
+int MetadataInt(const SafetensorsReader& reader, const std::string& key) {
+  const std::string& text = reader.Metadata(key);
+  size_t used = 0;
+  int value = 0;
+  try {
+    value = std::stoi(text, &used);
+  } catch (const std::exception&) {
+    used = std::string::npos;
+  }
+  if (used != text.size() || value < 0)
+    Throw<InputError>("metadata '{}' must be a whole number, found '{}'", key, text);
+  return value;
+}
+
+void CheckHeader(const SafetensorsReader& reader) {
+  if (reader.MetadataOr("format", "") != kFormat) {
+    Throw<InputError>("this is no model of Antiphon (metadata 'format' is '{}', expected '{}')",
+                      reader.MetadataOr("format", ""), kFormat);
+  }
+  if (reader.Metadata("version") != kVersion) {
+    Throw<InputError>("the model has version {}, this program reads version {}: use a newer program",
+                      reader.Metadata("version"), kVersion);
+  }
+  if (!reader.has_checksum())
+    Throw<InputError>("the model's checksum is missing: the file was changed after it was written");
+}
+
+}  // namespace
+
+void Model::Validate() const {
+  const int64_t spliced = int64_t{feature_dim} * (left_context + 1 + right_context);
+  if (feature_dim > 0 && spliced != network.in_dim()) {
+    Throw<InputError>(
+        "the network takes {} values per frame, but {} features with {} frames before and {} after give {}",
+        network.in_dim(), feature_dim, left_context, right_context, spliced);
+  }
+  if (!log_priors.empty() && log_priors.size() != static_cast<size_t>(network.out_dim())) {
+    Throw<InputError>("the network has {} outputs, but there are {} priors", network.out_dim(), log_priors.size());
+  }
+  for (size_t i = 0; i < log_priors.size(); ++i) {
+    if (std::isnan(log_priors[i]) || log_priors[i] > 0) {
+      Throw<InputError>("the logarithm of prior {} is {}, which is not that of a probability", i, log_priors[i]);
+    }
+  }
+}
+
+void Model::Save(const std::filesystem::path& path) const {
+  Validate();
+  SafetensorsWriter writer;
+  for (const Parameter* p : network.parameters()) writer.Add(p->name, p->value);
+  for (const Parameter* p : network.buffers()) writer.Add(p->name, p->value);
+  if (!log_priors.empty()) writer.Add("log_priors", std::span<const float>(log_priors));
+  writer.SetMetadata("format", kFormat);
+  writer.SetMetadata("version", kVersion);
+  writer.SetMetadata("network", network.ToToml());
+  writer.SetMetadata("in_dim", std::to_string(network.in_dim()));
+  writer.SetMetadata("out_dim", std::to_string(network.out_dim()));
+  writer.SetMetadata("features", feature_config);
+  writer.SetMetadata("feature_dim", std::to_string(feature_dim));
+  writer.SetMetadata("left_context", std::to_string(left_context));
+  writer.SetMetadata("right_context", std::to_string(right_context));
+  writer.SetMetadata("hmm", hmm_json);
+  for (const auto& [key, value] : descriptions) writer.SetMetadata(kDescriptionPrefix + key, value);
+  writer.Write(path);
+}
+
+Model Model::Load(const std::filesystem::path& path) {
+  const SafetensorsReader reader(path);
+  return WithContext(
+      [&] {
+        CheckHeader(reader);
+        Model model;
+        try {
+          model.network = Network(Config::Parse(reader.Metadata("network"), path.string() + " (network)"),
+                                  MetadataInt(reader, "in_dim"), MetadataInt(reader, "out_dim"), 0);
+        } catch (const UsageError& e) {
+          Throw<InputError>("its network cannot be built: {}", e.what());
+        }
+        for (const Parameter* p : model.network.parameters()) reader.ReadInto(p->name, p->value);
+        for (const Parameter* p : model.network.buffers()) reader.ReadInto(p->name, p->value);
+        model.network.MarkChanged();
+        for (Parameter* p : model.network.buffers()) p->MarkChanged();
+        if (reader.Has("log_priors")) model.log_priors = reader.ReadFloats("log_priors");
+        model.feature_config = reader.Metadata("features");
+        model.feature_dim = MetadataInt(reader, "feature_dim");
+        model.left_context = MetadataInt(reader, "left_context");
+        model.right_context = MetadataInt(reader, "right_context");
+        model.hmm_json = reader.Metadata("hmm");
+        for (const auto& [key, value] : reader.metadata()) {
+          if (key.starts_with(kDescriptionPrefix)) {
+            model.descriptions[key.substr(sizeof kDescriptionPrefix - 1)] = value;
+          }
+        }
+        model.Validate();
+        return model;
+      },
+      [&] { return fmt::format("reading model '{}'", path.string()); });
+}
+
+}  // namespace antiphon::nn

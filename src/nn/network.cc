@@ -1,0 +1,275 @@
+#include "nn/network.h"
+
+#include <algorithm>
+
+#include "base/error.h"
+#include "base/file.h"
+
+namespace antiphon::nn {
+namespace {
+
+constexpr int64_t kAlignment = 16;  // floats: 64 bytes
+
+struct RepeatOptions {
+  int times = 1;
+  template <class V>
+  void Visit(V& v) {
+    v("times", times, Range{0, 10000}, "how often the list `layers` stands in the chain");
+  }
+};
+
+struct CommonOptions {
+  double learning_rate_factor = 1.0;
+  double max_change = -1.0;
+  template <class V>
+  void Visit(V& v) {
+    v("learning-rate-factor", learning_rate_factor, Range{0, 1e6}, "multiplies the learning rate; 0 freezes the layer");
+    v("max-change", max_change, Range{-1, 1e9}, "limit of one step's change; 0: none, -1: as the optimiser says");
+  }
+};
+
+// The chain in order, with "repeat" written out.
+void Expand(const std::vector<Config>& tables, std::vector<Config>& out) {
+  for (const Config& table : tables) {
+    if (table.RequiredText("type") != "repeat") {
+      out.push_back(table);
+      continue;
+    }
+    const auto options = ReadOptions<RepeatOptions>(table, {"type", "layers"});
+    const std::vector<Config> inner = table.Tables("layers");
+    if (inner.empty()) Throw<UsageError>("{}: 'repeat' needs `layers`, a list of layers", table.Where());
+    for (int i = 0; i < options.times; ++i) Expand(inner, out);
+  }
+}
+
+// Options of `config` that are common to all layers.
+CommonOptions ReadCommon(const Config& config) {
+  CommonOptions common;
+  if (const auto v = config.Real("learning-rate-factor")) common.learning_rate_factor = *v;
+  if (const auto v = config.Real("max-change")) common.max_change = *v;
+  if (common.learning_rate_factor < 0) {
+    Throw<UsageError>("{}: must not be negative, found {}", config.Where("learning-rate-factor"),
+                      common.learning_rate_factor);
+  }
+  return common;
+}
+
+int64_t RoundUp(int64_t n) { return (n + kAlignment - 1) / kAlignment * kAlignment; }
+
+}  // namespace
+
+Network::Network(const Config& config, int in_dim, int out_dim, uint64_t seed) : in_dim_(in_dim), out_dim_(in_dim) {
+  std::vector<Config> tables;
+  Expand(config.Tables("layer"), tables);
+  if (tables.empty()) Throw<UsageError>("{}: a network needs at least one [[layer]]", config.Where());
+  for (size_t i = 0; i < tables.size(); ++i) {
+    AddLayer(tables[i], i + 1 == tables.size() ? out_dim : 0, MixSeed(seed, i));
+  }
+  if (out_dim != 0 && out_dim_ != out_dim) {
+    Throw<UsageError>("{}: the last layer has {} outputs, but the task needs {} (leave out its `dim` to have it set)",
+                      tables.back().Where("dim"), out_dim_, out_dim);
+  }
+  Finish();
+}
+
+std::string Network::UniqueName(const std::string& base) const {
+  for (int i = 1;; ++i) {
+    const std::string name = fmt::format("{}{}", base, i);
+    if (std::none_of(layers_.begin(), layers_.end(), [&](const Entry& e) { return e.name == name; })) return name;
+  }
+}
+
+void Network::AddLayer(const Config& config, int default_out_dim, uint64_t seed) {
+  Entry entry;
+  entry.type = config.RequiredText("type");
+  entry.name = config.Text("name").value_or(UniqueName(entry.type));
+  for (const Entry& e : layers_) {
+    if (e.name == entry.name) Throw<UsageError>("{}: two layers are called '{}'", config.Where("name"), e.name);
+  }
+  const CommonOptions common = ReadCommon(config);
+  entry.common = Config();
+  if (config.Has("learning-rate-factor")) {
+    entry.common.Set("learning-rate-factor", fmt::format("{}", common.learning_rate_factor));
+  }
+  if (config.Has("max-change")) entry.common.Set("max-change", fmt::format("{}", common.max_change));
+  entry.layer = WithContext(
+      [&] {
+        return LayerRegistry::Get().Create(entry.type, LayerArgs{out_dim_, config, default_out_dim, seed});
+      },
+      [&] { return fmt::format("{}: layer '{}'", config.Where("type"), entry.name); });
+  for (Parameter* p : entry.layer->parameters()) {
+    if (config.Has("learning-rate-factor")) p->learning_rate_factor *= static_cast<float>(common.learning_rate_factor);
+    if (config.Has("max-change")) p->max_change = static_cast<float>(common.max_change);
+    p->name = entry.name + "." + p->name;
+  }
+  for (Parameter* p : entry.layer->buffers()) p->name = entry.name + "." + p->name;
+  out_dim_ = entry.layer->out_dim();
+  layers_.push_back(std::move(entry));
+}
+
+void Network::Finish() {
+  parameters_.clear();
+  buffers_.clear();
+  int64_t size = 0;
+  for (Entry& entry : layers_) {
+    for (Parameter* p : entry.layer->parameters()) {
+      parameters_.push_back(p);
+      size += RoundUp(p->value.size());
+    }
+    for (Parameter* p : entry.layer->buffers()) buffers_.push_back(p);
+  }
+  Matrix arena(1, size);
+  int64_t offset = 0;
+  for (Parameter* p : parameters_) {
+    p->MoveTo(arena.data() + offset, offset);
+    offset += RoundUp(p->value.size());
+  }
+  arena_ = std::move(arena);
+  for (size_t i = 0; i < layers_.size(); ++i) {
+    const Activation above = i + 1 < layers_.size() ? layers_[i + 1].layer->activation() : Activation::kNone;
+    const bool absorbs = layers_[i].layer->AbsorbActivation(above) && above != Activation::kNone;
+    if (i == 0) layers_[i].absorbed = false;
+    if (i + 1 < layers_.size()) layers_[i + 1].absorbed = absorbs;
+  }
+}
+
+Network Network::Clone() const {
+  Network copy(Config::Parse(ToToml(), "network"), in_dim_, out_dim_, 0);
+  copy.CopyFrom(*this);
+  for (size_t i = 0; i < parameters_.size(); ++i) {
+    copy.parameters_[i]->learning_rate_factor = parameters_[i]->learning_rate_factor;
+    copy.parameters_[i]->max_change = parameters_[i]->max_change;
+  }
+  return copy;
+}
+
+MatrixView Network::Forward(const ExecContext& ctx, ConstMatrixView x, Workspace& ws) const {
+  CHECK(!layers_.empty());
+  if (x.cols() != in_dim_) {
+    Throw<ShapeError>(
+        "the network takes {} values per frame, found {}: features, splicing and model do not belong together", in_dim_,
+        x.cols());
+  }
+  ConstMatrixView below = x;
+  MatrixView y;
+  for (size_t i = 0; i < layers_.size(); ++i) {
+    Workspace& child = ws.Child(i);
+    if (layers_[i].absorbed) {
+      child.x = child.y = y;
+      continue;
+    }
+    y = ws.Float(i, x.rows(), layers_[i].layer->out_dim());
+    layers_[i].layer->Forward(ctx, below, y, child);
+    below = y;
+  }
+  return y;
+}
+
+MatrixView Network::Backward(const ExecContext& ctx, ConstMatrixView dy, Workspace& ws, GradientSink& sink,
+                             bool want_dx, const std::function<void(size_t)>& after_layer) {
+  size_t lowest = 0;
+  if (!want_dx) {
+    const auto learns = [](Entry& e) {
+      const auto ps = e.layer->parameters();
+      return std::any_of(ps.begin(), ps.end(), [](const Parameter* p) { return p->learning_rate_factor != 0; });
+    };
+    while (lowest < layers_.size() && !learns(layers_[lowest])) ++lowest;
+  }
+  // Two buffers take turns; a layer that works in place keeps the derivative where it is, which for the first is dy
+  // itself only if dy is ours to change, so that one goes to a buffer.
+  const size_t first_buffer = layers_.size();
+  size_t turn = 0;
+  ConstMatrixView g = dy;
+  MatrixView own;
+  for (size_t i = layers_.size(); i-- > lowest;) {
+    Layer& layer = *layers_[i].layer;
+    MatrixView dx;
+    if (i > lowest || want_dx) {
+      if (layer.in_place() && own.data() != nullptr) {
+        dx = own;
+      } else {
+        dx = ws.Float(first_buffer + turn, dy.rows(), layer.in_dim());
+        turn = 1 - turn;
+      }
+    }
+    layer.Backward(ctx, g, ws.Child(i), dx, sink);
+    if (after_layer) after_layer(i);
+    g = dx;
+    own = dx;
+  }
+  return want_dx ? own : MatrixView();
+}
+
+int64_t Network::num_parameters() const {
+  int64_t n = 0;
+  for (const Parameter* p : parameters_) n += p->value.size();
+  return n;
+}
+
+void Network::MarkChanged() {
+  for (Parameter* p : parameters_) p->MarkChanged();
+}
+
+void Network::CopyFrom(const Network& other) {
+  CHECK_EQ(parameters_.size(), other.parameters_.size());
+  CHECK_EQ(buffers_.size(), other.buffers_.size());
+  CHECK_EQ(num_values(), other.num_values());
+  if (num_values() > 0) std::copy_n(other.arena_.data(), num_values(), arena_.data());
+  for (size_t i = 0; i < buffers_.size(); ++i) {
+    CHECK_EQ(buffers_[i]->value.size(), other.buffers_[i]->value.size());
+    std::copy_n(other.buffers_[i]->value.data(), buffers_[i]->value.size(), buffers_[i]->value.data());
+    buffers_[i]->MarkChanged();
+  }
+  MarkChanged();
+}
+
+uint64_t Network::Hash() const {
+  uint64_t hash = Checksum(std::as_bytes(values()));
+  for (const Parameter* p : buffers_) {
+    hash = MixSeed(hash, Checksum(std::as_bytes(std::span(p->value.data(), static_cast<size_t>(p->value.size())))));
+  }
+  return hash;
+}
+
+bool Network::has_statistics() const {
+  return std::any_of(layers_.begin(), layers_.end(), [](const Entry& e) { return e.layer->has_statistics(); });
+}
+
+void Network::RecomputeStatistics(const ExecContext& ctx, const std::function<ConstMatrixView()>& batches,
+                                  Workspace& ws) {
+  if (!has_statistics()) return;
+  ExecContext training = ctx;
+  training.training = true;
+  training.dropout_factor = 0;
+  for (Entry& e : layers_) e.layer->ResetStatistics();
+  for (ConstMatrixView x = batches(); !x.empty(); x = batches()) {
+    Forward(training, x, ws);
+    for (size_t i = 0; i < layers_.size(); ++i) layers_[i].layer->AccumulateStatistics(ws.Child(i));
+  }
+}
+
+void Network::Truncate(size_t first) {
+  CHECK_LE(first, layers_.size());
+  layers_.erase(layers_.begin() + static_cast<std::ptrdiff_t>(first), layers_.end());
+  out_dim_ = layers_.empty() ? in_dim_ : layers_.back().layer->out_dim();
+  Finish();
+}
+
+void Network::Append(const Config& layer_config, int default_out_dim, uint64_t seed) {
+  AddLayer(layer_config, default_out_dim, seed);
+  Finish();
+}
+
+std::string Network::ToToml() const {
+  std::string toml;
+  for (const Entry& e : layers_) {
+    Config table = e.layer->ToConfig();
+    table.Set("type", fmt::format("\"{}\"", e.type));
+    table.Set("name", fmt::format("\"{}\"", e.name));
+    for (const std::string& key : e.common.Keys()) table.Set(key, fmt::format("{}", *e.common.Real(key)));
+    toml += "[[layer]]\n" + table.ToToml() + "\n";
+  }
+  return toml;
+}
+
+}  // namespace antiphon::nn

@@ -1,0 +1,251 @@
+// Stochastic gradient descent: plain, with momentum, with Nesterov's look-ahead; weight decay; max-change.
+//
+// v ← μ·v + g, w ← w − ε·(1 − μ)·v: as in Kaldi's nnet3 the step is scaled by 1 − μ, so that μ leaves the effective
+// rate alone; `classical-momentum` leaves that factor out. Nesterov: w ← w − ε·(1 − μ)·(g + μ·v), the usual form at the
+// looked-ahead point. Weight decay λ: coupled adds λ·w to the gradient (and so enters the momentum), decoupled
+// multiplies w by 1 − ε·λ. Without momentum both are the same. Max-change: the step of each layer (weight and bias
+// together) is shortened to its limit, then all of them together to the global limit; a step that is not finite is
+// skipped. Plain SGD without max-change goes straight into the weights, W −= ε·gᵀ·x as one accumulating product,
+// without a gradient buffer. Source: Kaldi nnet3 (nnet-utils.cc UpdateNnetWithMaxChange); Sutskever et al., ICML 2013.
+#include <algorithm>
+#include <cmath>
+#include <vector>
+
+#include "base/options.h"
+#include "kernels/elementwise.h"
+#include "kernels/reductions.h"
+#include "kernels/update.h"
+#include "math/gemm.h"
+#include "optim/optimizer.h"
+#include "optim/row_blocks.h"
+
+namespace antiphon::optim {
+namespace {
+
+struct SgdOptions {
+  double momentum = 0.0;
+  bool nesterov = false;
+  bool classical_momentum = false;
+  double weight_decay = 0.0;
+  bool decoupled_decay = true;
+  double max_change = 0.0;
+  double layer_max_change = 0.0;
+
+  template <class V>
+  void Visit(V& v) {
+    v("momentum", momentum, Range{0, 0.9999}, "weight of the last step");
+    v("nesterov", nesterov, "look ahead along the momentum");
+    v("classical-momentum", classical_momentum, "do not scale the step by 1 - momentum");
+    v("weight-decay", weight_decay, Range{0, 1e3}, "pulls weights (not biases) towards 0, per unit of learning rate");
+    v("decoupled-decay", decoupled_decay, "decay acts on the weights directly instead of through the gradient");
+    v("max-change", max_change, Range{0, 1e9}, "limit of the norm of a whole step; 0: none (Kaldi: 2)");
+    v("layer-max-change", layer_max_change, Range{0, 1e9},
+      "limit of the norm of a layer's step; 0: none (Kaldi: 0.75, output 1.5)");
+  }
+};
+
+class Sgd : public Optimizer {
+ public:
+  Sgd(const Config& config, nn::Network& network) : options_(ReadOptions<SgdOptions>(config, {"type"})) {
+    for (nn::Parameter* p : network.parameters()) has_layer_limit_ = has_layer_limit_ || p->max_change > 0;
+    limited_ = options_.max_change > 0 || options_.layer_max_change > 0 || has_layer_limit_;
+    if (options_.momentum > 0) velocity_ = Matrix(1, static_cast<int64_t>(network.num_values()));
+    if (limited_) pending_ = Matrix(1, static_cast<int64_t>(network.num_values()));
+  }
+
+  void BeginStep(double learning_rate) override {
+    rate_ = learning_rate;
+    steps_.clear();
+  }
+
+  void TakeFactors(nn::Parameter& weight, nn::Parameter* bias, const nn::GradientFactors& factors) override {
+    if (limited_) {
+      nn::FactorProduct(factors, 0, 0.0f, In(pending_, weight));
+      if (bias != nullptr) nn::BiasGradient(factors, 1.0f, 0.0f, In(pending_, *bias));
+      steps_.push_back({&weight, bias});
+      return;
+    }
+    if (options_.momentum > 0) {
+      ForRowBlocks(weight, [&](int64_t first, MatrixView rows) {
+        const MatrixView gradient = Block(rows.rows(), rows.cols());
+        nn::FactorProduct(factors, first, 0.0f, gradient);
+        Step(weight, first, rows, gradient);
+      });
+    } else {
+      FusedWeightStep(weight, factors);
+    }
+    if (bias == nullptr) return;
+    const MatrixView gradient = Block(1, bias->value.cols());
+    nn::BiasGradient(factors, 1.0f, 0.0f, gradient);
+    Step(*bias, 0, bias->value, gradient);
+    bias->MarkChanged();
+  }
+
+  void TakeDense(nn::Parameter& parameter, ConstMatrixView gradient) override {
+    if (limited_) {
+      Scale(1.0f, gradient, In(pending_, parameter));
+      steps_.push_back({&parameter, nullptr});
+      return;
+    }
+    Step(parameter, 0, parameter.value, gradient);
+    parameter.MarkChanged();
+  }
+
+  StepReport EndStep() override { return limited_ ? LimitedStep() : StepReport{}; }
+
+  void SaveState(SafetensorsWriter& writer, const std::string& prefix) const override {
+    if (velocity_.size() > 0) writer.Add(prefix + "velocity", velocity_);
+  }
+  void LoadState(const SafetensorsReader& reader, const std::string& prefix) override {
+    if (velocity_.size() > 0) reader.ReadInto(prefix + "velocity", velocity_);
+  }
+  void ResetState() override { velocity_.SetZero(); }
+
+ private:
+  struct LayerStep {
+    nn::Parameter* weight;
+    nn::Parameter* bias;
+  };
+
+  static MatrixView In(Matrix& arena, const nn::Parameter& p) {
+    return {arena.data() + p.offset, p.value.rows(), p.value.cols()};
+  }
+  MatrixView Block(int64_t rows, int64_t cols) {
+    block_.Resize(rows, cols);
+    return block_.view();
+  }
+
+  double Rate(const nn::Parameter& p) const { return rate_ * static_cast<double>(p.learning_rate_factor); }
+
+  MomentumRates Rates(const nn::Parameter& p) const {
+    MomentumRates rates;
+    const double decay = options_.weight_decay * static_cast<double>(p.decay_factor);
+    rates.rate = static_cast<float>(Rate(p) * (options_.classical_momentum ? 1.0 : 1.0 - options_.momentum));
+    rates.momentum = static_cast<float>(options_.momentum);
+    rates.nesterov = options_.nesterov;
+    if (options_.decoupled_decay) {
+      rates.shrink = static_cast<float>(1.0 - Rate(p) * decay);
+    } else {
+      rates.decay = static_cast<float>(decay);
+    }
+    return rates;
+  }
+
+  // Rows first … of `parameter` take a step along `gradient`.
+  void Step(nn::Parameter& parameter, int64_t first, MatrixView rows, ConstMatrixView gradient) {
+    const MomentumRates rates = Rates(parameter);
+    if (options_.momentum > 0) {
+      float* velocity = velocity_.data() + parameter.offset + first * rows.cols();
+      if (gradient.contiguous()) {
+        MomentumStep(rates, gradient.data(), velocity, rows.data(), rows.size());
+      } else {
+        for (int64_t r = 0; r < rows.rows(); ++r) {
+          MomentumStep(rates, gradient.Row(r).data(), velocity + r * rows.cols(), rows.Row(r).data(), rows.cols());
+        }
+      }
+      return;
+    }
+    const float shrink = rates.shrink * (1 - rates.rate * rates.decay);
+    if (shrink != 1) Scale(shrink, rows, rows);
+    AddScaled(-rates.rate, gradient, rows);
+  }
+
+  // The rate goes into x, the smaller factor in most layers; then one accumulating product per block of rows, whose
+  // other passes (decay, bf16 copy) find it in cache.
+  void FusedWeightStep(nn::Parameter& weight, const nn::GradientFactors& factors) {
+    const MomentumRates rates = Rates(weight);
+    const float shrink = rates.shrink * (1 - rates.rate * rates.decay);
+    const bool half = !factors.x16.empty();
+    nn::GradientFactors scaled = factors;
+    if (half) {
+      scaled_half_.Resize(factors.x.rows(), factors.x.cols());
+      ConvertToBf16(-rates.rate, factors.x, scaled_half_);
+      scaled.x16 = std::as_const(scaled_half_).view();
+    } else {
+      scaled_.Resize(factors.x.rows(), factors.x.cols());
+      Scale(-rates.rate, factors.x, scaled_);
+      scaled.x = scaled_;
+    }
+    ForRowBlocks(weight, [&](int64_t first, MatrixView rows) {
+      if (shrink != 1) Scale(shrink, rows, rows);
+      nn::FactorProduct(scaled, first, 1.0f, rows);
+    });
+  }
+
+  StepReport LimitedStep() {
+    double total = 0;
+    std::vector<double> scales;
+    for (const LayerStep& s : steps_) {
+      const double norm = std::sqrt(StepSquares(s));
+      double limit = static_cast<double>(s.weight->max_change);
+      if (limit < 0) limit = options_.layer_max_change;
+      scales.push_back(limit > 0 && norm > limit ? limit / norm : 1.0);
+      total += scales.back() * norm * scales.back() * norm;
+    }
+    const double norm = std::sqrt(total);
+    StepReport report{norm, 1.0};
+    if (!std::isfinite(norm)) {
+      report.max_change_scale = 0;
+      return report;
+    }
+    if (options_.max_change > 0 && norm > options_.max_change) report.max_change_scale = options_.max_change / norm;
+    report.change_norm = norm * report.max_change_scale;
+    double smallest = report.max_change_scale;
+    for (size_t i = 0; i < steps_.size(); ++i) {
+      const double scale = report.max_change_scale * scales[i];
+      smallest = std::min(smallest, scale);
+      Apply(*steps_[i].weight, scale);
+      if (steps_[i].bias != nullptr) Apply(*steps_[i].bias, scale);
+    }
+    report.max_change_scale = smallest;
+    return report;
+  }
+
+  // Turns the pending gradient into the pending direction (momentum, coupled decay) and gives its squared length as a
+  // step.
+  double StepSquares(const LayerStep& s) {
+    double squares = 0;
+    for (nn::Parameter* p : {s.weight, s.bias}) {
+      if (p == nullptr) continue;
+      const MomentumRates rates = Rates(*p);
+      const MatrixView g = In(pending_, *p);
+      if (rates.decay != 0) AddScaled(rates.decay, p->value, g);
+      if (options_.momentum > 0) {
+        const MatrixView v = In(velocity_, *p);
+        Scale(rates.momentum, v, v);
+        AddScaled(1.0f, g, v);
+        if (rates.nesterov) {
+          AddScaled(rates.momentum, v, g);
+        } else {
+          Scale(1.0f, v, g);
+        }
+      }
+      squares += SumSquares(g) * static_cast<double>(rates.rate) * static_cast<double>(rates.rate);
+    }
+    return squares;
+  }
+
+  void Apply(nn::Parameter& p, double scale) {
+    const MomentumRates rates = Rates(p);
+    if (rates.shrink != 1) Scale(rates.shrink, p.value, p.value);
+    AddScaled(static_cast<float>(-scale * static_cast<double>(rates.rate)), In(pending_, p), p.value);
+    p.MarkChanged();
+  }
+
+  SgdOptions options_;
+  bool has_layer_limit_ = false;
+  bool limited_ = false;
+  double rate_ = 0;
+  Matrix velocity_;  // laid out as the network's values
+  Matrix pending_;   // gradients of this step, if it may have to be shortened as a whole
+  std::vector<LayerStep> steps_;
+  Matrix block_;
+  Matrix scaled_;
+  Bf16Matrix scaled_half_;
+};
+
+REGISTER_COMPONENT(OptimizerRegistry, "sgd",
+                   [](const Config& config, nn::Network& network) { return std::make_unique<Sgd>(config, network); });
+
+}  // namespace
+}  // namespace antiphon::optim

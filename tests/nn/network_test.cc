@@ -1,0 +1,144 @@
+#include "nn/network.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "base/error.h"
+
+namespace antiphon::nn {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+constexpr char kTwoHidden[] = R"(
+[[layer]]
+type = "repeat"
+times = 2
+layers = [{type = "affine", dim = 16}, {type = "sigmoid"}]
+[[layer]]
+type = "affine"
+)";
+
+Network Build(const std::string& toml, int in, int out, uint64_t seed = 1) {
+  return Network(Config::Parse(toml, "net.toml"), in, out, seed);
+}
+
+Matrix RandomMatrix(int64_t rows, int64_t cols, uint64_t seed) {
+  Rng rng(seed);
+  Matrix m(rows, cols);
+  for (int64_t i = 0; i < m.size(); ++i) m.data()[i] = static_cast<float>(rng.Normal());
+  return m;
+}
+
+std::string ErrorOf(const std::string& toml, int in = 4, int out = 3) {
+  try {
+    Build(toml, in, out);
+  } catch (const UsageError& e) {
+    return e.what();
+  }
+  return "";
+}
+
+TEST(Network, IsBuiltFromItsDescription) {
+  const Network net = Build(kTwoHidden, 8, 5);
+  ASSERT_EQ(net.num_layers(), 5u);
+  EXPECT_EQ(net.layer_name(0), "affine1");
+  EXPECT_EQ(net.layer_name(3), "sigmoid2");
+  EXPECT_EQ(net.out_dim(), 5);
+  EXPECT_EQ(net.num_parameters(), 8 * 16 + 16 + 16 * 16 + 16 + 16 * 5 + 5);
+  EXPECT_EQ(net.parameters()[0]->name, "affine1.weight");
+  EXPECT_EQ(net.parameters()[5]->name, "affine3.bias");
+}
+
+TEST(Network, ExplainsWhatIsWrongInItsDescription) {
+  EXPECT_THAT(ErrorOf("[[layer]]\ntype = 'affin'\n"), HasSubstr("did you mean 'affine'?"));
+  EXPECT_THAT(ErrorOf("[[layer]]\ntype = 'affin'\n"), HasSubstr("net.toml:2"));
+  EXPECT_THAT(ErrorOf("[[layer]]\ntype = 'affine'\ndim = 4\nbias-int = 1\n[[layer]]\ntype='affine'"),
+              HasSubstr("did you mean 'bias-init'?"));
+  EXPECT_THAT(ErrorOf("[[layer]]\ntype = 'affine'\n[[layer]]\ntype = 'relu'\n"), HasSubstr("needs `dim`"));
+  EXPECT_THAT(ErrorOf("[[layer]]\ntype = 'affine'\ndim = 7\n"), HasSubstr("has 7 outputs, but the task needs 3"));
+  EXPECT_THAT(ErrorOf("other = 1\n"), HasSubstr("at least one [[layer]]"));
+  EXPECT_THAT(ErrorOf("[[layer]]\ntype='affine'\ndim=3\nname='a'\n[[layer]]\ntype='affine'\nname='a'"),
+              HasSubstr("two layers are called 'a'"));
+}
+
+TEST(Network, SeedDecidesTheInitialValues) {
+  EXPECT_EQ(Build(kTwoHidden, 8, 5, 3).Hash(), Build(kTwoHidden, 8, 5, 3).Hash());
+  EXPECT_NE(Build(kTwoHidden, 8, 5, 3).Hash(), Build(kTwoHidden, 8, 5, 4).Hash());
+}
+
+TEST(Network, DescriptionBuildsTheSameAgain) {
+  const Network net = Build(
+      std::string("[[layer]]\ntype='affine'\ndim=4\nlearning-rate-factor=0.5\nmax-change=0.25\n") + kTwoHidden, 8, 5);
+  Network again = Build(net.ToToml(), 8, 5, 77);
+  EXPECT_EQ(again.ToToml(), net.ToToml());
+  EXPECT_EQ(again.parameters()[0]->learning_rate_factor, 0.5f);
+  EXPECT_EQ(again.parameters()[0]->max_change, 0.25f);
+  again.CopyFrom(net);
+  EXPECT_EQ(again.Hash(), net.Hash());
+  EXPECT_EQ(net.Clone().Hash(), net.Hash());
+}
+
+TEST(Network, RefusesFramesOfAnotherWidth) {
+  const Network net = Build(kTwoHidden, 8, 5);
+  Workspace ws;
+  EXPECT_THROW(net.Forward({}, Matrix(3, 7), ws), ShapeError);
+}
+
+TEST(Network, HandlesNoFramesAndOneFrame) {
+  Network net = Build(kTwoHidden, 8, 5);
+  Workspace ws;
+  std::vector<float> gradient(net.num_values());
+  DenseGradientSink sink(gradient);
+  for (const int n : {0, 1, 0}) {
+    const MatrixView y = net.Forward({}, Matrix(n, 8), ws);
+    EXPECT_EQ(y.rows(), n);
+    const MatrixView dx = net.Backward({}, y, ws, sink, true);
+    EXPECT_EQ(dx.rows(), n);
+  }
+}
+
+TEST(Network, HandsOverGradientsFromTheTop) {
+  Network net = Build(kTwoHidden, 8, 5);
+  struct Recorder : NullGradientSink {
+    void TakeFactors(Parameter& weight, Parameter*, const GradientFactors&) override { names.push_back(weight.name); }
+    std::vector<std::string> names;
+  } recorder;
+  Workspace ws;
+  std::vector<size_t> layers;
+  const MatrixView y = net.Forward({}, RandomMatrix(3, 8, 1), ws);
+  net.Backward({}, y, ws, recorder, false, [&](size_t i) { layers.push_back(i); });
+  EXPECT_THAT(recorder.names, ElementsAre("affine3.weight", "affine2.weight", "affine1.weight"));
+  EXPECT_THAT(layers, ElementsAre(4, 3, 2, 1, 0));
+}
+
+TEST(Network, AllocatesNothingAfterTheFirstPass) {
+  Network net = Build(kTwoHidden, 8, 5);
+  Workspace ws;
+  NullGradientSink sink;
+  const Matrix x = RandomMatrix(6, 8, 1);
+  const MatrixView y = net.Forward({}, x, ws);
+  net.Backward({}, y, ws, sink);
+  const size_t bytes = ws.bytes();
+  const float* place = y.data();
+  const MatrixView again = net.Forward({}, x, ws);
+  net.Backward({}, again, ws, sink);
+  EXPECT_EQ(ws.bytes(), bytes);
+  EXPECT_EQ(again.data(), place);
+}
+
+TEST(Network, GrowsAndShrinksKeepingTheLowerLayers) {
+  Network net = Build(kTwoHidden, 8, 5);
+  const float w = net.parameters()[0]->value(3, 2);
+  net.Truncate(2);
+  EXPECT_EQ(net.out_dim(), 16);
+  net.Append(Config::Parse("type='affine'", "grown"), 9, 5);
+  EXPECT_EQ(net.out_dim(), 9);
+  EXPECT_EQ(net.parameters()[0]->value(3, 2), w);
+  Workspace ws;
+  EXPECT_EQ(net.Forward({}, RandomMatrix(3, 8, 1), ws).cols(), 9);
+}
+
+}  // namespace
+}  // namespace antiphon::nn
