@@ -1,0 +1,44 @@
+#include "decode/graph.h"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "base/error.h"
+
+namespace antiphon::decode {
+
+Graph::Graph(std::vector<GraphState> states, std::vector<GraphArc> arcs, int32_t start, std::vector<std::string> words,
+             std::vector<int32_t> pdf_of_transition)
+    : states_(std::move(states)),
+      start_(start),
+      words_(std::move(words)),
+      pdf_of_transition_(std::move(pdf_of_transition)) {
+  auto owned = std::make_shared<const std::vector<GraphArc>>(std::move(arcs));
+  arcs_ = *owned;
+  owner_ = std::move(owned);
+  for (const int32_t pdf : pdf_of_transition_) num_pdfs_ = std::max(num_pdfs_, pdf + 1);
+  Check();
+}
+
+void Graph::Check() const {
+  const auto fail = [](const char* what) { Throw<InputError>("the graph is damaged: {}; build it again", what); };
+  const auto num_states = static_cast<int64_t>(states_.size());
+  if (start_ < 0 || start_ >= num_states) fail("it has no start state");
+  for (const GraphState& s : states_) {
+    if (s.epsilon_begin > s.emitting_begin || s.emitting_begin > s.end || s.end > arcs_.size())
+      fail("arcs out of range");
+    for (uint32_t a = s.epsilon_begin; a < s.end; ++a) {
+      const GraphArc& arc = arcs_[a];
+      if (arc.next_state < 0 || arc.next_state >= num_states) fail("an arc leads to no state");
+      if (arc.word < 0 || static_cast<size_t>(arc.word) >= words_.size()) fail("a word is not in words.txt");
+      if (arc.transition_id < 0 || static_cast<size_t>(arc.transition_id) >= pdf_of_transition_.size()) {
+        fail("a transition-id is not the model's");
+      }
+      if ((arc.transition_id == 0) != (a < s.emitting_begin)) fail("arcs are not sorted");
+      if (!std::isfinite(arc.cost)) fail("a cost is not a finite number");
+    }
+  }
+}
+
+}  // namespace antiphon::decode

@@ -1,0 +1,271 @@
+#include "decode/search_frames.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/check.h"
+#include "decode/decoder.h"
+
+namespace antiphon::decode {
+namespace {
+
+constexpr float kInfinity = std::numeric_limits<float>::infinity();
+
+}  // namespace
+
+SearchFrames::SearchFrames(const Graph& graph, const DecoderOptions& options)
+    : graph_(graph), lattice_beam_(static_cast<float>(options.lattice_beam)), acoustic_scale_(options.acoustic_scale) {}
+
+void SearchFrames::Clear() {
+  num_frames_ = -1;
+  pruned_frames_ = 0;
+}
+
+FrameTokens& SearchFrames::AddFrame() {
+  ++num_frames_;
+  if (static_cast<size_t>(num_frames_) == frames_.size()) frames_.emplace_back();
+  FrameTokens& frame = frames_[static_cast<size_t>(num_frames_)];
+  if (!spare_.empty()) {
+    std::swap(frame, spare_.back());
+    spare_.pop_back();
+  }
+  frame.tokens.clear();
+  frame.epsilon.clear();
+  frame.emitting.clear();
+  frame.offset = 0.0F;
+  return frame;
+}
+
+void SearchFrames::RelaxEpsilons(FrameTokens& frame) {
+  // Epsilon arcs have no cycles: the extra costs settle after as many rounds as the longest chain, mostly one or two.
+  for (bool changed = true; changed;) {
+    changed = false;
+    for (auto link = frame.epsilon.rbegin(); link != frame.epsilon.rend(); ++link) {
+      Token& from = frame.tokens[link->from];
+      const Token& to = frame.tokens[link->to];
+      const float extra = to.extra + std::max(0.0F, from.cost + graph_.arcs()[link->arc].cost - to.cost);
+      if (extra < from.extra && extra <= lattice_beam_) {
+        from.extra = extra;
+        changed = true;
+      }
+    }
+  }
+  std::erase_if(frame.epsilon, [&](const Link& link) {
+    const Token& to = frame.tokens[link.to];
+    const float slack = frame.tokens[link.from].cost + graph_.arcs()[link.arc].cost - to.cost;
+    return !(to.extra + slack <= lattice_beam_);
+  });
+}
+
+bool SearchFrames::UpdateExtras(int f, float delta) {
+  FrameTokens& frame = frames_[f];
+  const FrameTokens& next = frames_[f + 1];
+  extras_.clear();
+  for (Token& token : frame.tokens) {
+    extras_.push_back(token.extra);
+    token.extra = kInfinity;
+  }
+  std::erase_if(frame.emitting, [&](const Link& link) {
+    Token& from = frame.tokens[link.from];
+    const Token& to = next.tokens[link.to];
+    const float slack = from.cost - frame.offset + graph_.arcs()[link.arc].cost + link.acoustic - to.cost;
+    const float extra = to.extra + std::max(0.0F, slack);
+    if (!(extra <= lattice_beam_)) return true;
+    from.extra = std::min(from.extra, extra);
+    return false;
+  });
+  RelaxEpsilons(frame);
+  bool moved = false;
+  for (size_t i = 0; i < extras_.size(); ++i) {
+    const float extra = frame.tokens[i].extra;
+    // Tokens to be dropped count as moved.
+    if (extra != extras_[i] && !(std::abs(extra - extras_[i]) <= delta)) moved = true;
+  }
+  return moved;
+}
+
+void SearchFrames::DropTokens(int f) {
+  FrameTokens& frame = frames_[f];
+  new_index_.assign(frame.tokens.size(), -1);
+  int32_t count = 0;
+  for (size_t i = 0; i < frame.tokens.size(); ++i) {
+    if (frame.tokens[i].extra == kInfinity) continue;
+    new_index_[i] = count;
+    frame.tokens[count++] = frame.tokens[i];
+  }
+  if (static_cast<size_t>(count) == frame.tokens.size()) return;
+  frame.tokens.resize(count);
+  for (Token& token : frame.tokens) {
+    const bool within = token.arc != kNoArc && graph_.arcs()[token.arc].transition_id == 0;
+    if (within) token.previous = new_index_[token.previous];
+  }
+  for (Link& link : frame.epsilon) {
+    link.from = new_index_[link.from];
+    link.to = new_index_[link.to];
+  }
+  for (Link& link : frame.emitting) link.from = new_index_[link.from];
+  if (f > 0) {
+    // Links to dropped tokens go when their own frame is pruned; they must not point at others meanwhile.
+    std::erase_if(frames_[f - 1].emitting, [&](Link& link) {
+      link.to = new_index_[link.to];
+      return link.to < 0;
+    });
+  }
+  if (f < num_frames_) {
+    for (Token& token : frames_[f + 1].tokens) {
+      const bool emitting = token.arc != kNoArc && graph_.arcs()[token.arc].transition_id != 0;
+      if (emitting) token.previous = new_index_[token.previous];
+    }
+  }
+}
+
+void SearchFrames::PruneActive() {
+  for (Token& token : back().tokens) token.extra = 0.0F;
+  const float delta = lattice_beam_ * 0.1F;
+  int f = num_frames_ - 1;
+  while (f >= 0 && (UpdateExtras(f, delta) || f >= pruned_frames_)) --f;
+  for (int g = std::max(f, 0); g < num_frames_; ++g) {
+    DropTokens(g);
+    if (g >= pruned_frames_) Compact(frames_[g]);
+  }
+  pruned_frames_ = num_frames_;
+}
+
+void SearchFrames::Compact(FrameTokens& frame) {
+  FrameTokens exact{{frame.tokens.begin(), frame.tokens.end()},
+                    {frame.epsilon.begin(), frame.epsilon.end()},
+                    {frame.emitting.begin(), frame.emitting.end()},
+                    frame.offset};
+  std::swap(frame, exact);
+  spare_.push_back(std::move(exact));
+}
+
+float SearchFrames::FinalCost(const Token& token, bool with_final_costs) const {
+  return with_final_costs ? graph_.states()[token.state].final_cost : 0.0F;
+}
+
+void SearchFrames::PruneFinal() {
+  if (num_frames_ <= 0) return;
+  const bool with_final = ReachedFinal();
+  float best = kInfinity;
+  for (const Token& token : back().tokens) best = std::min(best, token.cost + FinalCost(token, with_final));
+  for (Token& token : back().tokens) {
+    token.extra = token.cost + FinalCost(token, with_final) - best;
+    if (!(token.extra <= lattice_beam_)) token.extra = kInfinity;
+  }
+  RelaxEpsilons(back());
+  for (int f = num_frames_ - 1; f >= 0; --f) UpdateExtras(f, 0.0F);
+  for (int f = 0; f <= num_frames_; ++f) DropTokens(f);
+}
+
+bool SearchFrames::ReachedFinal() const {
+  const auto& tokens = frames_[num_frames_].tokens;
+  return std::any_of(tokens.begin(), tokens.end(),
+                     [&](const Token& t) { return std::isfinite(graph_.states()[t.state].final_cost); });
+}
+
+double SearchFrames::FinalRelativeCost() const {
+  double best = kInfinity, best_final = kInfinity;
+  for (const Token& token : frames_[num_frames_].tokens) {
+    best = std::min<double>(best, token.cost);
+    best_final = std::min<double>(best_final, token.cost + FinalCost(token, true));
+  }
+  return best_final - best;
+}
+
+LatticePath SearchFrames::BestPath(bool with_final_costs) const {
+  LatticePath path;
+  if (num_frames_ <= 0) return path;
+  with_final_costs = with_final_costs && ReachedFinal();
+  const auto& last = frames_[num_frames_].tokens;
+  size_t best = 0;
+  for (size_t i = 1; i < last.size(); ++i) {
+    if (last[i].cost + FinalCost(last[i], with_final_costs) <
+        last[best].cost + FinalCost(last[best], with_final_costs)) {
+      best = i;
+    }
+  }
+  path.cost.graph = FinalCost(last[best], with_final_costs);
+  int f = num_frames_;
+  for (const Token* token = &last[best]; token->arc != kNoArc;) {
+    const GraphArc& arc = graph_.arcs()[token->arc];
+    if (arc.word != 0) path.words.push_back(arc.word);
+    path.cost.graph += arc.cost;
+    const Token* previous = &frames_[f].tokens[token->previous];
+    if (arc.transition_id != 0) {
+      const FrameTokens& before = frames_[--f];
+      previous = &before.tokens[token->previous];
+      path.alignment.push_back(arc.transition_id);
+      // Some link leads there by this arc; its acoustic cost is what the costs differ by.
+      path.cost.acoustic += static_cast<double>(token->cost) - previous->cost + before.offset - arc.cost;
+    }
+    token = previous;
+  }
+  path.cost.acoustic /= acoustic_scale_;
+  std::reverse(path.words.begin(), path.words.end());
+  std::reverse(path.alignment.begin(), path.alignment.end());
+  return path;
+}
+
+namespace {
+
+// An order of a frame's tokens in which every epsilon link leads forward.
+std::vector<int32_t> TopologicalOrder(const FrameTokens& frame) {
+  const size_t count = frame.tokens.size();
+  std::vector<int32_t> incoming(count, 0), order;
+  std::vector<std::vector<int32_t>> outgoing(count);
+  for (const Link& link : frame.epsilon) {
+    ++incoming[link.to];
+    outgoing[link.from].push_back(link.to);
+  }
+  for (size_t i = 0; i < count; ++i) {
+    if (incoming[i] == 0) order.push_back(static_cast<int32_t>(i));
+  }
+  for (size_t i = 0; i < order.size(); ++i) {
+    for (const int32_t to : outgoing[order[i]]) {
+      if (--incoming[to] == 0) order.push_back(to);
+    }
+  }
+  CHECK_EQ(order.size(), count) << "epsilon cycle in the graph";
+  return order;
+}
+
+}  // namespace
+
+Lattice SearchFrames::ToLattice() const {
+  Lattice lattice;
+  if (num_frames_ <= 0) return lattice;
+  const bool with_final = ReachedFinal();
+  std::vector<std::vector<int32_t>> ids(num_frames_ + 1);
+  int32_t count = 0;
+  for (int f = 0; f <= num_frames_; ++f) {
+    ids[f].resize(frames_[f].tokens.size());
+    for (const int32_t token : TopologicalOrder(frames_[f])) ids[f][token] = count++;
+  }
+  lattice.states.resize(count);
+  for (int f = 0; f <= num_frames_; ++f) {
+    const FrameTokens& frame = frames_[f];
+    for (const Link& link : frame.epsilon) {
+      const GraphArc& arc = graph_.arcs()[link.arc];
+      lattice.states[ids[f][link.from]].arcs.push_back({ids[f][link.to], arc.word, {arc.cost, 0.0}, {}});
+    }
+    for (const Link& link : frame.emitting) {
+      const GraphArc& arc = graph_.arcs()[link.arc];
+      lattice.states[ids[f][link.from]].arcs.push_back({ids[f + 1][link.to],
+                                                        arc.word,
+                                                        {arc.cost, link.acoustic / acoustic_scale_},
+                                                        lattice.AddAlignment({{arc.transition_id}})});
+    }
+  }
+  for (size_t i = 0; i < frames_[num_frames_].tokens.size(); ++i) {
+    const Token& token = frames_[num_frames_].tokens[i];
+    const float cost = FinalCost(token, with_final);
+    if (!std::isfinite(cost)) continue;
+    LatticeState& state = lattice.states[ids[num_frames_][i]];
+    state.is_final = true;
+    state.final_cost = {cost, 0.0};
+  }
+  return lattice;
+}
+
+}  // namespace antiphon::decode

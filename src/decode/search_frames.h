@@ -1,0 +1,85 @@
+// The tokens and links of all frames of a search, and their pruning from behind.
+//
+// Frame f holds the tokens after f acoustic frames. A token's *extra cost* is how much worse than the best complete
+// (or, before the end, best so far) hypothesis the best one through it is; what exceeds the lattice beam is dropped.
+// Before the end extra costs are lower bounds, so that dropping early never takes what the final pruning would keep.
+#pragma once
+
+#include <cstdint>
+#include <limits>
+#include <vector>
+
+#include "decode/graph.h"
+#include "decode/lattice.h"
+
+namespace antiphon::decode {
+
+struct DecoderOptions;
+
+inline constexpr uint32_t kNoArc = std::numeric_limits<uint32_t>::max();
+
+struct Token {
+  int32_t state;
+  float cost;  // relative to the offsets of the frames before
+  float extra;
+  int32_t previous;  // best predecessor: in the frame before, or in this one if `arc` takes no frame; −1 at the start
+  uint32_t arc;      // graph arc from there
+};
+
+struct Link {
+  int32_t from;
+  int32_t to;
+  uint32_t arc;
+  float acoustic;  // scaled cost
+};
+
+struct FrameTokens {
+  std::vector<Token> tokens;
+  std::vector<Link> epsilon;   // within the frame
+  std::vector<Link> emitting;  // to the next frame
+  float offset = 0.0F;         // subtracted from costs on the way to the next frame
+};
+
+class SearchFrames {
+ public:
+  SearchFrames(const Graph& graph, const DecoderOptions& options);
+
+  void Clear();
+  FrameTokens& AddFrame();
+  FrameTokens& back() { return frames_[static_cast<size_t>(num_frames_)]; }
+  FrameTokens& BeforeLast() { return frames_[static_cast<size_t>(num_frames_) - 1]; }
+  int num_frames() const { return num_frames_; }
+
+  /// Drops what cannot be within the lattice beam any more, from the last frame back to where nothing changes.
+  void PruneActive();
+  /// The same exactly, with final costs.
+  void PruneFinal();
+
+  bool ReachedFinal() const;
+  double FinalRelativeCost() const;
+  LatticePath BestPath(bool with_final_costs) const;
+  Lattice ToLattice() const;
+
+ private:
+  // Recomputes extra costs of frame f from those of f + 1 and drops links; true if some extra cost moved by more than
+  // delta.
+  bool UpdateExtras(int f, float delta);
+  void RelaxEpsilons(FrameTokens& frame);
+  // Removes tokens with infinite extra cost and renumbers.
+  void DropTokens(int f);
+  // Moves a pruned frame to memory of its size; the roomy memory serves the next frames.
+  void Compact(FrameTokens& frame);
+  float FinalCost(const Token& token, bool with_final_costs) const;
+
+  const Graph& graph_;
+  float lattice_beam_;
+  double acoustic_scale_;
+  std::vector<FrameTokens> frames_;  // the first num_frames_ + 1 are in use
+  int num_frames_ = -1;
+  int pruned_frames_ = 0;           // these were pruned at least once
+  std::vector<FrameTokens> spare_;  // memory for new frames
+  std::vector<int32_t> new_index_;  // scratch
+  std::vector<float> extras_;       // scratch
+};
+
+}  // namespace antiphon::decode
