@@ -25,56 +25,56 @@ std::string EscapeHtml(std::string_view text);
 
 /// A number in large print with what it is and a remark.
 struct Figure {
-  std::string label;
-  std::string value;
-  std::string remark;
+  std::string label{};
+  std::string value{};
+  std::string remark{};
 };
 
 struct Series {
-  std::string name;
-  std::vector<std::pair<double, double>> points;  // (x, y), x ascending
+  std::string name{};
+  std::vector<std::pair<double, double>> points{};  // (x, y), x ascending
   bool dashed = false;
   bool markers = false;
 };
 
 struct LineChart {
-  std::string title;
-  std::string x_label;
-  std::string y_label;
-  std::vector<Series> series;
+  std::string title{};
+  std::string x_label{};
+  std::string y_label{};
+  std::vector<Series> series{};
   bool log_y = false;
-  std::string note;
+  std::string note{};
 };
 
 /// Shares of a whole, one bar per row.
 struct ShareBars {
   struct Row {
-    std::string name;
-    std::vector<double> values;  // one per part, any unit
+    std::string name{};
+    std::vector<double> values{};  // one per part, any unit
   };
-  std::string title;
-  std::vector<std::string> parts;
-  std::vector<Row> rows;
-  std::string unit;  // for the values that are shown with the shares
-  std::string note;
+  std::string title{};
+  std::vector<std::string> parts{};
+  std::vector<Row> rows{};
+  std::string unit{};  // for the values that are shown with the shares
+  std::string note{};
 };
 
 /// Counts [row][column]; each row is coloured by its shares.
 struct HeatMap {
-  std::string title;
-  std::string row_label;
-  std::string column_label;
-  std::vector<std::string> names;  // of rows and columns
-  std::vector<std::vector<double>> counts;
-  std::string note;
+  std::string title{};
+  std::string row_label{};
+  std::string column_label{};
+  std::vector<std::string> names{};  // of rows and columns
+  std::vector<std::vector<double>> counts{};
+  std::string note{};
 };
 
 struct Table {
-  std::string title;
-  std::vector<std::string> header;
-  std::vector<std::vector<std::string>> rows;
-  std::vector<bool> numeric;  // per column: set in figures of equal width, to the right; missing means text
-  std::string note;
+  std::string title{};
+  std::vector<std::string> header{};
+  std::vector<std::vector<std::string>> rows{};
+  std::vector<bool> numeric{};  // per column: set in figures of equal width, to the right; missing means text
+  std::string note{};
 };
 
 /// One utterance's recognised words against what was said.
@@ -82,12 +82,12 @@ struct AlignedText {
   enum class Kind { kCorrect, kSubstitution, kInsertion, kDeletion };
   struct Word {
     Kind kind;
-    std::string reference;
-    std::string hypothesis;
+    std::string reference{};
+    std::string hypothesis{};
   };
-  std::string name;    // utt_id
-  std::string remark;  // "3 errors in 12 words"
-  std::vector<Word> words;
+  std::string name{};    // utt_id
+  std::string remark{};  // "3 errors in 12 words"
+  std::vector<Word> words{};
 };
 
 class HtmlReport {

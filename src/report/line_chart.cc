@@ -43,7 +43,7 @@ std::pair<double, double> Extent(const LineChart& chart, bool x) {
       high = std::max(high, x ? point.first : point.second);
     }
   }
-  return low <= high ? std::pair(low, high) : std::pair(0.0, 1.0);
+  return low <= high ? std::pair(low, high) : std::pair(chart.log_y && !x ? 0.1 : 0.0, 1.0);
 }
 
 Axis XAxis(std::pair<double, double> extent) {

@@ -39,7 +39,7 @@ MetricsValue FromJsonValue(const Json& json) {
 
 }  // namespace
 
-MetricsRecord& MetricsRecord::Set(std::string name, MetricsValue value) {
+MetricsRecord& MetricsRecord::SetValue(std::string name, MetricsValue value) {
   for (auto& [known, old] : fields_) {
     if (known == name) {
       old = std::move(value);

@@ -12,6 +12,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <type_traits>
 #include <utility>
 #include <variant>
 #include <vector>
@@ -27,9 +28,22 @@ class MetricsRecord {
   /// `kind` is the first field and says what the record is about: "step", "epoch", "event" …
   explicit MetricsRecord(std::string kind) { Set("kind", std::move(kind)); }
 
-  MetricsRecord& Set(std::string name, MetricsValue value);
-  MetricsRecord& Set(std::string name, const char* value) { return Set(std::move(name), std::string(value)); }
-  MetricsRecord& Set(std::string name, int value) { return Set(std::move(name), static_cast<int64_t>(value)); }
+  /// Sets or replaces; any number, truth value, text or list of numbers.
+  template <class T>
+  MetricsRecord& Set(std::string name, T&& value) {
+    using Plain = std::decay_t<T>;
+    if constexpr (std::is_same_v<Plain, bool>) {
+      return SetValue(std::move(name), MetricsValue(value));
+    } else if constexpr (std::is_integral_v<Plain>) {
+      return SetValue(std::move(name), MetricsValue(static_cast<int64_t>(value)));
+    } else if constexpr (std::is_floating_point_v<Plain>) {
+      return SetValue(std::move(name), MetricsValue(static_cast<double>(value)));
+    } else if constexpr (std::is_convertible_v<T, std::string>) {
+      return SetValue(std::move(name), MetricsValue(std::string(std::forward<T>(value))));
+    } else {
+      return SetValue(std::move(name), MetricsValue(std::forward<T>(value)));
+    }
+  }
 
   const std::vector<std::pair<std::string, MetricsValue>>& fields() const { return fields_; }
   bool Has(std::string_view name) const { return Find(name) != nullptr; }
@@ -43,6 +57,7 @@ class MetricsRecord {
   std::string ToJson() const;
 
  private:
+  MetricsRecord& SetValue(std::string name, MetricsValue value);
   const MetricsValue* Find(std::string_view name) const;
   std::vector<std::pair<std::string, MetricsValue>> fields_;
 };

@@ -43,14 +43,15 @@ TEST(HtmlReport, EscapesWhateverItIsGiven) {
   EXPECT_NE(html.find("runs/&quot;digits&quot; &amp; more"), std::string::npos);
   EXPECT_EQ(html.find("<x>"), std::string::npos);
   EXPECT_EQ(html.find("<oh>"), std::string::npos);
-  EXPECT_EQ(html.find("</svg><script>"), html.rfind("</svg><script>")) << "only from a label";
+  EXPECT_EQ(html.find("</svg><script>"), std::string::npos);
   EXPECT_EQ(EscapeHtml("a\x01\xff\xc3\xa9"), "a\xEF\xBF\xBD\xEF\xBF\xBD\xc3\xa9");
 }
 
 TEST(HtmlReport, ElementsAreBalanced) {
   const std::string html = FullPage().Render();
   const std::string body = html.substr(html.find("<body>"));
-  for (const char* tag : {"section", "div", "svg", "table", "tr", "td", "th", "span", "p", "details", "pre", "del", "ins"}) {
+  for (const char* tag :
+       {"section", "div", "svg", "table", "tr", "td", "th", "span", "p", "details", "pre", "del", "ins"}) {
     const std::regex open(std::string("<") + tag + "[\\s>]");
     const std::regex close(std::string("</") + tag + ">");
     const auto count = [&](const std::regex& r) {

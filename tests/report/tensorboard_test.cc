@@ -69,8 +69,8 @@ while at < len(data):
 )py";
 
 TEST(TensorBoard, AnIndependentReaderSeesScalarsAndTexts) {
-  const std::string python = OraclePython();
-  if (python.empty()) GTEST_SKIP() << kNoOraclePython;
+  const auto python = OraclePython("struct");
+  if (!python) GTEST_SKIP() << "no Python for the oracle";
   const auto path = TestFile("events");
   {
     TensorBoardWriter writer(path);
@@ -78,8 +78,9 @@ TEST(TensorBoard, AnIndependentReaderSeesScalarsAndTexts) {
     writer.Scalar("accuracy", 5000000000, 0.25);
     writer.Text("config", 0, std::string(200, 'x'));
   }
-  const std::string output = RunOracle(python, kReader, path.string());
-  EXPECT_EQ(output,
+  const auto output = RunPython(*python, kReader, "'" + path.string() + "'");
+  ASSERT_TRUE(output.has_value()) << "the reader refused the file";
+  EXPECT_EQ(*output,
             "version brain.Event:2\nscalar 300 loss/train 1.5\nscalar 5000000000 accuracy 0.25\ntext 0 config " +
                 std::string(200, 'x') + " text\n");
 }
