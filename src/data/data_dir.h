@@ -114,6 +114,7 @@ class DataDir {
   // Construction by programs (antiphon prepare). InputError for an utterance that is there already.
   void AddRecording(Recording recording);
   void AddUtterance(Utterance utterance);
+  void SetDuration(size_t utterance, double duration_s) { utterances_.at(utterance).duration_s = duration_s; }
   void SetGender(const std::string& speaker, const std::string& gender) { gender_[speaker] = gender; }
 
  private:
