@@ -5,6 +5,7 @@
 #include <numeric>
 #include <utility>
 
+#include "kernels/reductions.h"
 #include "math/gemm.h"
 #include "math/linalg.h"
 
@@ -15,22 +16,6 @@ constexpr double kEpsilon = 1e-10;     // smallest ρ and d
 constexpr double kDelta = 5e-4;        // smallest ρ and d relative to the largest eigenvalue
 constexpr double kMaxCondition = 1e6;  // of Y Yᵀ, beyond which R is made orthonormal again
 constexpr int kInitialUpdates = 10;    // the first minibatches always update
-
-double SumOfSquares(ConstMatrixView x) {
-  double total = 0;
-  for (int64_t r = 0; r < x.rows(); ++r) {
-    // A row in float would lose the small values beside the large ones; eight partial sums let the compiler vectorise.
-    double part[8] = {};
-    const float* row = x.Row(r).data();
-    int64_t c = 0;
-    for (; c + 8 <= x.cols(); c += 8) {
-      for (int i = 0; i < 8; ++i) part[i] += double{row[c + i]} * row[c + i];
-    }
-    for (; c < x.cols(); ++c) part[0] += double{row[c]} * row[c];
-    for (const double p : part) total += p;
-  }
-  return total;
-}
 
 int EffectiveRank(int64_t dim, int rank) {
   const int64_t most = std::min((dim + 1) / 2, dim - 1);
@@ -53,7 +38,7 @@ OnlineNaturalGradient::OnlineNaturalGradient(int64_t dim, int rank, double alpha
 float OnlineNaturalGradient::Precondition(MatrixView x) {
   if (x.cols() != dim_) Throw<ShapeError>("natural gradient for {} columns got {}", dim_, x.cols());
   if (rank_ == 0 || x.rows() == 0) return 1.0f;
-  const double x_squared = SumOfSquares(x);
+  const double x_squared = SumSquares(x);
   if (!(x_squared > 0) || !std::isfinite(x_squared)) return 1.0f;
 
   if (minibatches_ == 0) Initialise(x);
@@ -83,7 +68,7 @@ void OnlineNaturalGradient::Initialise(ConstMatrixView x) {
   }
   d_.assign(static_cast<size_t>(rank_), kEpsilon);
   rho_ = kEpsilon;
-  const double x_squared = SumOfSquares(x);
+  const double x_squared = SumSquares(x);
   const int passes = x.rows() <= rank_ ? 1 : 3;
   for (int pass = 0; pass < passes; ++pass) {
     Project(x);
@@ -108,7 +93,7 @@ float OnlineNaturalGradient::Multiply(MatrixView x, double x_squared) {
     for (int i = 0; i < rank_; ++i) weighted_(r, i) = projected_(r, i) * e[static_cast<size_t>(i)];
   }
   GemmScaled(Transpose::kNo, weighted_, Transpose::kNo, basis_, -1.0f, 1.0f, x);
-  const double squared = SumOfSquares(x);
+  const double squared = SumSquares(x);
   return squared > 0 ? static_cast<float>(std::sqrt(x_squared / squared)) : 1.0f;
 }
 

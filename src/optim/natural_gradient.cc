@@ -1,0 +1,143 @@
+// Natural-gradient SGD: every layer's gradient factors are preconditioned on their way to another optimizer.
+//
+// dL/dW = gᵀ·x becomes γ_x·γ_g·ĝᵀ·x̂, with x (extended by a 1 for the bias) and g multiplied by smoothed inverses of
+// their own running covariances (optim/online_natural_gradient.h). The step itself is taken by the optimizer of the
+// sub-table `step`, SGD by default; give it max-change, since the first steps of a covariance that is still being
+// learned can be long. Gradients without factors pass through. Cost: about 4·rank/min(in, out) of the layer's products,
+// twice that every update-period. Each worker keeps its own covariances. Source: Povey, Zhang, Khudanpur, ICLR workshop
+// 2015.
+#include <map>
+#include <memory>
+#include <vector>
+
+#include "kernels/elementwise.h"
+#include "optim/online_natural_gradient.h"
+#include "optim/optimizer.h"
+
+namespace antiphon::optim {
+namespace {
+
+// Rows padded to whole cache lines, so that vector loads of the extended input stay aligned.
+MatrixView Padded(Matrix& storage, int64_t rows, int64_t cols) {
+  storage.Resize(rows, (cols + 15) / 16 * 16);
+  return storage.view().Cols(0, cols);
+}
+
+class NaturalGradient : public Optimizer {
+ public:
+  NaturalGradient(const Config& config, nn::Network& network)
+      : options_(ReadOptions<NaturalGradientOptions>(config, {"type", "step"})),
+        step_(MakeOptimizer(config.Table("step"), network)),
+        parameters_(network.parameters()) {}
+
+  void BeginStep(double learning_rate) override { step_->BeginStep(learning_rate); }
+  StepReport EndStep() override { return step_->EndStep(); }
+
+  void TakeFactors(nn::Parameter& weight, nn::Parameter* bias, const nn::GradientFactors& factors) override {
+    Sides& sides = SidesOf(weight.name, factors.x.cols() + (bias != nullptr ? 1 : 0), factors.g.cols());
+    const int64_t frames = factors.x.rows();
+    const MatrixView x = Padded(input_, frames, sides.input.dim());
+    const MatrixView g = Padded(derivative_, frames, sides.output.dim());
+    Scale(1.0f, factors.x, x.Cols(0, factors.x.cols()));
+    if (bias != nullptr) ExtendByBiasInput(factors, x);
+    Scale(1.0f, factors.g, g);
+    const float gamma = sides.input.Precondition(x) * sides.output.Precondition(g);
+    if (gamma != 1.0f) Scale(gamma, g, g);
+
+    nn::GradientFactors preconditioned;
+    preconditioned.x = x.Cols(0, factors.x.cols());
+    preconditioned.g = g;
+    if (bias != nullptr) preconditioned.bias_input = BiasInput(x);
+    if (!factors.x16.empty()) {
+      input_half_.Resize(frames, factors.x.cols());
+      derivative_half_.Resize(frames, g.cols());
+      ConvertToBf16(1.0f, preconditioned.x, input_half_);
+      ConvertToBf16(1.0f, g, derivative_half_);
+      preconditioned.x16 = std::as_const(input_half_).view();
+      preconditioned.g16 = std::as_const(derivative_half_).view();
+    }
+    step_->TakeFactors(weight, bias, preconditioned);
+  }
+
+  void TakeDense(nn::Parameter& parameter, ConstMatrixView gradient) override { step_->TakeDense(parameter, gradient); }
+
+  void SaveState(SafetensorsWriter& writer, const std::string& prefix) const override {
+    step_->SaveState(writer, prefix + "step.");
+    for (const auto& [name, sides] : sides_) {
+      sides->input.SaveState(writer, prefix + name + ".input");
+      sides->output.SaveState(writer, prefix + name + ".output");
+    }
+  }
+
+  void LoadState(const SafetensorsReader& reader, const std::string& prefix) override {
+    step_->LoadState(reader, prefix + "step.");
+    sides_.clear();
+    for (const nn::Parameter* p : parameters_) {
+      const std::string name = prefix + p->name;
+      if (!reader.Has(name + ".input.shape")) continue;
+      Sides& sides = SidesOf(p->name, StoredDim(reader, name + ".input"), StoredDim(reader, name + ".output"));
+      sides.input.LoadState(reader, name + ".input");
+      sides.output.LoadState(reader, name + ".output");
+    }
+  }
+
+  void ResetState() override {
+    step_->ResetState();
+    sides_.clear();
+  }
+
+ private:
+  struct Sides {
+    OnlineNaturalGradient input;
+    OnlineNaturalGradient output;
+  };
+
+  Sides& SidesOf(const std::string& name, int64_t in_dim, int64_t out_dim) {
+    std::unique_ptr<Sides>& sides = sides_[name];
+    if (!sides) {
+      auto side = [&](int64_t dim, int rank) {
+        return OnlineNaturalGradient(dim, rank, options_.alpha, options_.history_frames, options_.update_period);
+      };
+      sides = std::make_unique<Sides>(Sides{side(in_dim, options_.input_rank), side(out_dim, options_.output_rank)});
+    }
+    return *sides;
+  }
+
+  static int64_t StoredDim(const SafetensorsReader& reader, const std::string& name) {
+    const std::vector<int64_t> shape = reader.ReadInts(name + ".shape");
+    if (shape.size() != 3 || shape[1] < 1) {
+      Throw<InputError>("{}: '{}.shape' is not a natural-gradient state", reader.path().string(), name);
+    }
+    return shape[1];
+  }
+
+  static void ExtendByBiasInput(const nn::GradientFactors& factors, MatrixView x) {
+    const int64_t last = x.cols() - 1;
+    for (int64_t n = 0; n < x.rows(); ++n) {
+      x(n, last) = factors.bias_input.empty() ? 1.0f : factors.bias_input[static_cast<size_t>(n)];
+    }
+  }
+
+  std::span<const float> BiasInput(ConstMatrixView x) {
+    bias_input_.resize(static_cast<size_t>(x.rows()));
+    for (int64_t n = 0; n < x.rows(); ++n) bias_input_[static_cast<size_t>(n)] = x(n, x.cols() - 1);
+    return bias_input_;
+  }
+
+  NaturalGradientOptions options_;
+  std::unique_ptr<Optimizer> step_;
+  std::span<nn::Parameter* const> parameters_;
+  std::map<std::string, std::unique_ptr<Sides>> sides_;
+  Matrix input_;
+  Matrix derivative_;
+  Bf16Matrix input_half_;
+  Bf16Matrix derivative_half_;
+  std::vector<float> bias_input_;
+};
+
+REGISTER_COMPONENT(OptimizerRegistry, "natural-gradient", [](const Config& config, nn::Network& network) {
+  return std::make_unique<NaturalGradient>(config, network);
+});
+
+}  // namespace
+}  // namespace antiphon::optim
