@@ -37,6 +37,8 @@ struct LayerArgs {
   int default_out_dim = 0;
   /// Seed of the initial values; different for each layer.
   uint64_t seed = 0;
+  /// Position in the network: tells layers apart that draw random masks, also in a network that was loaded or copied.
+  uint64_t index = 0;
 };
 
 class Layer {
@@ -69,6 +71,8 @@ class Layer {
 
   /// Backward may overwrite dy with dx (elementwise layers).
   virtual bool in_place() const { return false; }
+  /// Backward reads the output again, so that nobody may overwrite it.
+  virtual bool needs_output() const { return false; }
   /// The elementwise function that this layer is; kNone if it is not one that a product can absorb.
   virtual Activation activation() const { return Activation::kNone; }
   /// Asks the layer to apply `activation` at the end of its Forward (kNone: to stop doing so). False if it cannot. The

@@ -94,7 +94,8 @@ void Network::AddLayer(const Config& config, int default_out_dim, uint64_t seed)
   if (config.Has("max-change")) entry.common.Set("max-change", fmt::format("{}", common.max_change));
   entry.layer = WithContext(
       [&] {
-        return LayerRegistry::Get().Create(entry.type, LayerArgs{out_dim_, config, default_out_dim, seed});
+        return LayerRegistry::Get().Create(entry.type,
+                                           LayerArgs{out_dim_, config, default_out_dim, seed, layers_.size()});
       },
       [&] { return fmt::format("{}: layer '{}'", config.Where("type"), entry.name); });
   for (Parameter* p : entry.layer->parameters()) {
@@ -162,7 +163,10 @@ MatrixView Network::Forward(const ExecContext& ctx, ConstMatrixView x, Workspace
     layers_[i].layer->Forward(ctx, below, y, child);
     below = y;
   }
-  return y;
+  if (!layers_.back().layer->needs_output()) return y;
+  const MatrixView copy = ws.Float(layers_.size(), y.rows(), y.cols());
+  std::copy_n(y.data(), y.size(), copy.data());
+  return copy;
 }
 
 MatrixView Network::Backward(const ExecContext& ctx, ConstMatrixView dy, Workspace& ws, GradientSink& sink,
@@ -177,7 +181,7 @@ MatrixView Network::Backward(const ExecContext& ctx, ConstMatrixView dy, Workspa
   }
   // Two buffers take turns; a layer that works in place keeps the derivative where it is, which for the first is dy
   // itself only if dy is ours to change, so that one goes to a buffer.
-  const size_t first_buffer = layers_.size();
+  const size_t first_buffer = layers_.size() + 1;
   size_t turn = 0;
   ConstMatrixView g = dy;
   MatrixView own;

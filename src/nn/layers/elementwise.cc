@@ -20,6 +20,7 @@ class Elementwise : public Layer {
   Config ToConfig() const override { return Config(); }
   bool in_place() const override { return true; }
   Activation activation() const override { return f_; }
+  bool needs_output() const override { return true; }
 
  protected:
   void DoForward(const ExecContext&, ConstMatrixView x, MatrixView y, Workspace&) const override {

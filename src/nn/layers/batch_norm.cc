@@ -1,0 +1,217 @@
+// Batch normalisation: z = s·(x − mean) with s = r/√(var + ε) per dimension over the minibatch's frames; with `affine`
+// a learned scale and offset follow.
+//
+// In training mode the minibatch's own statistics are used and enter the running ones, which forget by `decay` per
+// minibatch as in Kaldi: sums of count, x and x² are multiplied by it. When scoring, the running statistics are used.
+// After parameters were averaged they no longer fit and have to be gathered again (Network::RecomputeStatistics). A
+// minibatch of one frame has no variance: its output is the offset alone. Source: Ioffe, Szegedy, ICML 2015; Kaldi's
+// BatchNormComponent.
+#include <algorithm>
+#include <cmath>
+#include <vector>
+
+#include "nn/layer.h"
+
+namespace antiphon::nn {
+namespace {
+
+struct BatchNormOptions {
+  double epsilon = 1e-3;
+  double target_rms = 1.0;
+  double decay = 0.8;
+  bool affine = false;
+  template <class V>
+  void Visit(V& v) {
+    v("epsilon", epsilon, Range{1e-12, 1}, "added to the variance");
+    v("target-rms", target_rms, Range{1e-6, 1e6}, "standard deviation of the outputs");
+    v("decay", decay, Range{0, 1}, "factor on the running statistics after each minibatch");
+    v("affine", affine, "learn a scale and an offset per dimension");
+  }
+};
+
+class BatchNorm : public Layer {
+ public:
+  BatchNorm(const LayerArgs& args, const BatchNormOptions& options)
+      : Layer(args.in_dim, args.in_dim),
+        options_(options),
+        sums_("statistics", 3, args.in_dim),
+        scale_("scale", 1, options.affine ? args.in_dim : 0),
+        offset_("offset", 1, options.affine ? args.in_dim : 0) {
+    stored_.push_back(&sums_);
+    ResetStatistics();
+    if (!options.affine) return;
+    for (float& s : scale_.value.Row(0)) s = 1;
+    scale_.decay_factor = offset_.decay_factor = 0;
+    trained_ = {&scale_, &offset_};
+  }
+
+  Config ToConfig() const override { return OptionsToConfig(options_); }
+  std::span<Parameter* const> parameters() override { return trained_; }
+  std::span<Parameter* const> buffers() override { return stored_; }
+  bool has_statistics() const override { return true; }
+
+  void ResetStatistics() override {
+    for (int r = 0; r < 3; ++r) {
+      for (float& v : sums_.value.Row(r)) v = 0;
+    }
+  }
+
+  void AccumulateStatistics(Workspace& ws) override { Accumulate(ws, 1.0f); }
+
+ protected:
+  void DoForward(const ExecContext& ctx, ConstMatrixView x, MatrixView y, Workspace& ws) const override {
+    const MatrixView statistics = ws.Float(kStatistics, 3, x.cols());
+    const bool training = ctx.training;
+    if (training) {
+      MinibatchStatistics(x, statistics);
+    } else {
+      RunningStatistics(statistics);
+    }
+    const float* mean = statistics.Row(0).data();
+    const float* s = statistics.Row(1).data();
+#pragma omp parallel for schedule(static) if (x.size() > (1 << 15))
+    for (int64_t r = 0; r < x.rows(); ++r) {
+      const float* in = x.Row(r).data();
+      float* out = y.Row(r).data();
+      for (int64_t c = 0; c < x.cols(); ++c) out[c] = s[c] * (in[c] - mean[c]);
+      if (!options_.affine) continue;
+      const float* scale = scale_.value.data();
+      const float* offset = offset_.value.data();
+      for (int64_t c = 0; c < x.cols(); ++c) out[c] = out[c] * scale[c] + offset[c];
+    }
+  }
+
+  // z' is the derivative at z. Training: dx = s·(z' − mean(z')) − (s/r²)·z·mean(z'·z); scoring: dx = s·z'.
+  void DoBackward(const ExecContext& ctx, ConstMatrixView dy, Workspace& ws, MatrixView dx,
+                  GradientSink& sink) override {
+    const int64_t n = dy.rows();
+    const int64_t dim = dy.cols();
+    const MatrixView statistics = ws.Float(kStatistics);
+    const MatrixView sums = ws.Float(kSums, 2, dim);  // Σ z' and Σ z'·z, both for z' = dy without the scale
+    GradientSums(dy, ws, sums);
+    if (dx.data() != nullptr) {
+      const double r2 = options_.target_rms * options_.target_rms;
+      std::vector<float> mean_g(static_cast<size_t>(dim)), mean_gz(static_cast<size_t>(dim));
+      for (int64_t c = 0; c < dim && ctx.training; ++c) {
+        mean_g[static_cast<size_t>(c)] = sums(0, c) / static_cast<float>(n);
+        mean_gz[static_cast<size_t>(c)] =
+            static_cast<float>(static_cast<double>(sums(1, c)) / (r2 * static_cast<double>(n)));
+      }
+      const float* mean = statistics.Row(0).data();
+      const float* s = statistics.Row(1).data();
+      const float* scale = options_.affine ? scale_.value.data() : nullptr;
+#pragma omp parallel for schedule(static) if (dx.size() > (1 << 15))
+      for (int64_t r = 0; r < n; ++r) {
+        const float* x = ws.x.Row(r).data();
+        const float* g = dy.Row(r).data();
+        float* out = dx.Row(r).data();
+        for (int64_t c = 0; c < dim; ++c) {
+          const float z = s[c] * (x[c] - mean[c]);
+          const auto i = static_cast<size_t>(c);
+          out[c] = s[c] * (scale != nullptr ? scale[c] : 1.0f) * (g[c] - mean_g[i] - z * mean_gz[i]);
+        }
+      }
+    }
+    if (ctx.training) Accumulate(ws, static_cast<float>(options_.decay));
+    if (options_.affine && scale_.learning_rate_factor != 0) {
+      sink.TakeDense(offset_, ConstMatrixView(sums).Rows(0, 1));
+      sink.TakeDense(scale_, ConstMatrixView(sums).Rows(1, 1));
+    }
+  }
+
+ private:
+  enum Slot { kStatistics, kSums };  // rows of kStatistics: mean, s, mean of x²
+
+  // Columns in strips: every column's sums run over the frames in order, whatever the number of threads.
+  template <class Body>
+  static void ForStrips(int64_t dim, int64_t n, Body body) {
+    constexpr int64_t kStrip = 64;
+#pragma omp parallel for schedule(static) if (dim * n > (1 << 15))
+    for (int64_t first = 0; first < dim; first += kStrip) body(first, std::min(kStrip, dim - first));
+  }
+
+  void MinibatchStatistics(ConstMatrixView x, MatrixView statistics) const {
+    const auto n = static_cast<double>(x.rows());
+    ForStrips(x.cols(), x.rows(), [&](int64_t first, int64_t count) {
+      float sum[64] = {}, squares[64] = {};
+      double mean[64] = {};
+      for (int64_t r = 0; r < x.rows(); ++r) {
+        const float* row = x.Row(r).data() + first;
+        for (int64_t c = 0; c < count; ++c) sum[c] += row[c];
+      }
+      for (int64_t c = 0; c < count; ++c) mean[c] = x.rows() > 0 ? static_cast<double>(sum[c]) / n : 0;
+      for (int64_t r = 0; r < x.rows(); ++r) {
+        const float* row = x.Row(r).data() + first;
+        for (int64_t c = 0; c < count; ++c) {
+          const float d = row[c] - static_cast<float>(mean[c]);
+          squares[c] += d * d;
+        }
+      }
+      for (int64_t c = 0; c < count; ++c) {
+        const double variance = x.rows() > 0 ? static_cast<double>(squares[c]) / n : 0;
+        statistics(0, first + c) = static_cast<float>(mean[c]);
+        statistics(1, first + c) = Scale(variance);
+        statistics(2, first + c) = static_cast<float>(variance + mean[c] * mean[c]);
+      }
+    });
+  }
+
+  // Without any statistics yet: mean 0 and variance 1.
+  void RunningStatistics(MatrixView statistics) const {
+    for (int64_t c = 0; c < statistics.cols(); ++c) {
+      const auto count = static_cast<double>(sums_.value(0, c));
+      const double mean = count > 0 ? static_cast<double>(sums_.value(1, c)) / count : 0;
+      const double square = count > 0 ? static_cast<double>(sums_.value(2, c)) / count : 1;
+      statistics(0, c) = static_cast<float>(mean);
+      statistics(1, c) = Scale(std::max(square - mean * mean, 0.0));
+    }
+  }
+
+  float Scale(double variance) const {
+    return static_cast<float>(options_.target_rms / std::sqrt(variance + options_.epsilon));
+  }
+
+  void GradientSums(ConstMatrixView dy, const Workspace& ws, MatrixView sums) const {
+    const MatrixView statistics = const_cast<Workspace&>(ws).Float(kStatistics);
+    ForStrips(dy.cols(), dy.rows(), [&](int64_t first, int64_t count) {
+      float g_sum[64] = {}, gz_sum[64] = {};
+      for (int64_t r = 0; r < dy.rows(); ++r) {
+        const float* g = dy.Row(r).data() + first;
+        const float* x = ws.x.Row(r).data() + first;
+        for (int64_t c = 0; c < count; ++c) {
+          g_sum[c] += g[c];
+          gz_sum[c] += g[c] * statistics(1, first + c) * (x[c] - statistics(0, first + c));
+        }
+      }
+      for (int64_t c = 0; c < count; ++c) {
+        sums(0, first + c) = g_sum[c];
+        sums(1, first + c) = gz_sum[c];
+      }
+    });
+  }
+
+  void Accumulate(Workspace& ws, float decay) {
+    const MatrixView statistics = ws.Float(kStatistics);
+    const auto n = static_cast<float>(ws.x.rows());
+    if (n == 0) return;
+    for (int64_t c = 0; c < statistics.cols(); ++c) {
+      sums_.value(0, c) = decay * (sums_.value(0, c) + n);
+      sums_.value(1, c) = decay * (sums_.value(1, c) + n * statistics(0, c));
+      sums_.value(2, c) = decay * (sums_.value(2, c) + n * statistics(2, c));
+    }
+  }
+
+  BatchNormOptions options_;
+  Parameter sums_;  // rows: count, Σx, Σx²
+  Parameter scale_;
+  Parameter offset_;
+  std::vector<Parameter*> trained_;
+  std::vector<Parameter*> stored_;
+};
+
+REGISTER_COMPONENT(LayerRegistry, "batch-norm", [](const LayerArgs& args) {
+  return std::make_unique<BatchNorm>(args, ReadLayerOptions<BatchNormOptions>(args));
+});
+
+}  // namespace
+}  // namespace antiphon::nn
