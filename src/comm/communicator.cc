@@ -1,0 +1,149 @@
+#include "comm/communicator.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "base/check.h"
+#include "base/error.h"
+
+namespace antiphon::comm {
+namespace {
+
+constexpr int kReduceTag = Communicator::kFirstInternalTag;
+constexpr int kBroadcastTag = Communicator::kFirstInternalTag + 1;
+constexpr int kGatherTag = Communicator::kFirstInternalTag + 2;
+constexpr int kScatterTag = Communicator::kFirstInternalTag + 3;
+
+template <class T>
+void AddTo(std::span<T> sum, const std::vector<std::byte>& bytes) {
+  const T* other = reinterpret_cast<const T*>(bytes.data());
+  for (size_t i = 0; i < sum.size(); ++i) sum[i] += other[i];
+}
+
+}  // namespace
+
+std::string Communicator::Describe(std::string_view operation) const {
+  return fmt::format("rank {} of {}, {}, step {}", rank(), world_size(), operation, step_);
+}
+
+size_t Communicator::Part(int r, size_t size) const {
+  return size * static_cast<size_t>(r) / static_cast<size_t>(world_size());
+}
+
+void Communicator::ReceiveInto(int source, int tag, std::span<std::byte> bytes) {
+  const Message message = Receive(source, tag);
+  if (message.bytes.size() != bytes.size()) {
+    Throw<InputError>("{}: got {} bytes from rank {}, expected {}: the ranks do not run the same experiment",
+                      Describe("collective operation"), message.bytes.size(), message.source, bytes.size());
+  }
+  if (!bytes.empty()) std::memcpy(bytes.data(), message.bytes.data(), bytes.size());
+}
+
+// Leaves the sum at rank 0. Whoever is absorbed at distance d sends and is done, as in a binomial tree.
+template <class T>
+void Communicator::TreeReduce(std::span<T> values) {
+  for (int distance = 1; distance < world_size(); distance *= 2) {
+    if (rank() % (2 * distance) != 0) {
+      Send(rank() - distance, kReduceTag, std::as_bytes(values));
+      return;
+    }
+    if (rank() + distance >= world_size()) continue;
+    const Message message = Receive(rank() + distance, kReduceTag);
+    if (message.bytes.size() != values.size_bytes()) {
+      Throw<InputError>("{}: rank {} gave {} bytes, expected {}: the ranks do not run the same experiment",
+                        Describe("reduce"), message.source, message.bytes.size(), values.size_bytes());
+    }
+    AddTo(values, message.bytes);
+  }
+}
+
+void Communicator::Barrier() {
+  double nothing = 0;
+  AllReduce(std::span<double>(&nothing, 1));
+}
+
+void Communicator::AllReduce(std::span<float> values) {
+  TreeReduce(values);
+  Broadcast(0, values);
+}
+
+void Communicator::AllReduce(std::span<double> values) {
+  TreeReduce(values);
+  Broadcast(0, std::as_writable_bytes(values));
+}
+
+void Communicator::Reduce(int root, std::span<float> values) {
+  TreeReduce(values);
+  if (root == 0) return;
+  if (rank() == 0) Send(root, kReduceTag, std::as_bytes(values));
+  if (rank() == root) ReceiveInto(0, kReduceTag, std::as_writable_bytes(values));
+}
+
+// Each part is summed at its owner in the order of the tree, so that the bits are those of AllReduce.
+void Communicator::ReduceScatter(std::span<float> values) {
+  const size_t n = static_cast<size_t>(world_size());
+  for (int r = 0; r < world_size(); ++r) {
+    if (r == rank()) continue;
+    const size_t first = Part(r, values.size());
+    Send(r, kScatterTag, std::as_bytes(values.subspan(first, Part(r + 1, values.size()) - first)));
+  }
+  const size_t first = Part(rank(), values.size());
+  const std::span<float> mine = values.subspan(first, Part(rank() + 1, values.size()) - first);
+  std::vector<std::vector<float>> parts(n);
+  for (int r = 0; r < world_size(); ++r) {
+    std::vector<float>& part = parts[static_cast<size_t>(r)];
+    part.assign(mine.begin(), mine.end());
+    if (r != rank()) ReceiveInto(r, kScatterTag, std::as_writable_bytes(std::span(part)));
+  }
+  for (size_t distance = 1; distance < n; distance *= 2) {
+    for (size_t r = 0; r + distance < n; r += 2 * distance) {
+      for (size_t i = 0; i < mine.size(); ++i) parts[r][i] += parts[r + distance][i];
+    }
+  }
+  std::copy(parts[0].begin(), parts[0].end(), mine.begin());
+}
+
+void Communicator::AllGatherParts(std::span<float> values) {
+  const auto part = [&](int r) {
+    const size_t first = Part(r, values.size());
+    return values.subspan(first, Part(r + 1, values.size()) - first);
+  };
+  for (int r = 0; r < world_size(); ++r) {
+    if (r != rank()) Send(r, kGatherTag, std::as_bytes(part(rank())));
+  }
+  for (int r = 0; r < world_size(); ++r) {
+    if (r != rank()) ReceiveInto(r, kGatherTag, std::as_writable_bytes(part(r)));
+  }
+}
+
+void Communicator::Broadcast(int root, std::span<std::byte> bytes) {
+  CHECK(root >= 0 && root < world_size()) << root;
+  // Binomial tree over ranks relative to the root: each receives from the one without its lowest set bit.
+  const int relative = (rank() - root + world_size()) % world_size();
+  int distance = 1;
+  while (distance < world_size() && relative % (2 * distance) == 0) distance *= 2;
+  if (relative != 0) ReceiveInto((relative - distance + root) % world_size(), kBroadcastTag, bytes);
+  for (distance /= 2; distance > 0; distance /= 2) {
+    if (relative + distance < world_size()) Send((relative + distance + root) % world_size(), kBroadcastTag, bytes);
+  }
+}
+
+std::vector<std::byte> Communicator::AllGather(std::span<const std::byte> mine) {
+  for (int r = 0; r < world_size(); ++r) {
+    if (r != rank()) Send(r, kGatherTag, mine);
+  }
+  std::vector<std::byte> all(mine.size() * static_cast<size_t>(world_size()));
+  for (int r = 0; r < world_size(); ++r) {
+    const std::span<std::byte> place = std::span(all).subspan(mine.size() * static_cast<size_t>(r), mine.size());
+    if (r != rank()) {
+      ReceiveInto(r, kGatherTag, place);
+    } else if (!mine.empty()) {
+      std::memcpy(place.data(), mine.data(), place.size());
+    }
+  }
+  return all;
+}
+
+}  // namespace antiphon::comm

@@ -1,0 +1,97 @@
+// Messages between the ranks of one run, whatever carries them.
+//
+// A rank is one worker of the experiment (0 … world_size − 1). Implementations give buffered point-to-point messages,
+// one-sided windows, a clock and deadlines; collectives are built here from messages in a fixed tree over ranks, so
+// that a sum has the same bits whatever carries it. World size 1 is a working communicator.
+//
+// Matching: messages of one (source, destination, tag) arrive in the order sent. Collectives must be called by all
+// ranks in the same order. Tags from kFirstInternalTag belong to the collectives. Threads: one thread per rank, unless
+// an implementation says more. Deadlines: every wait ends after `deadline_seconds` with a PeerError that names rank,
+// operation, peer and step. Errors: PeerError for a deadline, a rank that called Abort (its message is passed on) or a
+// lost rank; InputError for a message of another size than the receiver's.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace antiphon::comm {
+
+struct Message {
+  int source = 0;
+  std::vector<std::byte> bytes;
+};
+
+class Communicator {
+ public:
+  static constexpr int kAnySource = -1;
+  static constexpr int kFirstInternalTag = 1 << 28;
+
+  virtual ~Communicator() = default;
+  virtual int rank() const = 0;
+  virtual int world_size() const = 0;
+
+  /// Buffered: `bytes` may be overwritten when this returns; a rank may send to itself.
+  virtual void Send(int destination, int tag, std::span<const std::byte> bytes) = 0;
+  /// Waits for a message; `source` may be kAnySource (then the earliest arrival).
+  virtual Message Receive(int source, int tag) = 0;
+  /// True if Receive would return at once.
+  virtual bool Poll(int source, int tag) = 0;
+
+  /// Offers `memory` to the one-sided operations of all ranks under `id`; it must stay until CloseWindow. Collective.
+  virtual void OpenWindow(int id, std::span<float> memory) = 0;
+  virtual void CloseWindow(int id) = 0;
+  /// memory[offset + i] += scale · values[i] on rank `target`; each element atomically, the whole not.
+  virtual void Accumulate(int target, int id, size_t offset, float scale, std::span<const float> values) = 0;
+  /// Reads from rank `target`; elements may come from between two accumulations.
+  virtual void Get(int target, int id, size_t offset, std::span<float> values) = 0;
+
+  /// Seconds since some fixed moment; virtual on simulated clusters.
+  virtual double Now() const = 0;
+  /// Tells the clock that the caller computed for `seconds` of reference time; only simulations use it.
+  virtual void Compute(double seconds) { (void)seconds; }
+
+  /// Makes every waiting and every later operation of all ranks throw PeerError with this message.
+  virtual void Abort(std::string_view message) = 0;
+
+  // Collectives.
+  void Barrier();
+  /// Sums over ranks; every rank gets the same bits. Tree: rank r adds r + 1, r + 2, r + 4 … that belong to it.
+  void AllReduce(std::span<float> values);
+  void AllReduce(std::span<double> values);
+  /// Only `root` gets the sum, in the same tree order; the others' values are undefined afterwards.
+  void Reduce(int root, std::span<float> values);
+  /// As AllReduce, but rank r keeps only part [Part(r), Part(r + 1)) of the sum; the rest is undefined afterwards.
+  void ReduceScatter(std::span<float> values);
+  /// Every rank gives its part [Part(r), Part(r + 1)) and gets the others'.
+  void AllGatherParts(std::span<float> values);
+  void Broadcast(int root, std::span<std::byte> bytes);
+  void Broadcast(int root, std::span<float> values) { Broadcast(root, std::as_writable_bytes(values)); }
+  /// One equally long message per rank, in the order of ranks.
+  std::vector<std::byte> AllGather(std::span<const std::byte> mine);
+  /// First index of rank r's part of `size` values.
+  size_t Part(int r, size_t size) const;
+
+  /// What errors name.
+  void SetStep(int64_t step) { step_ = step; }
+  int64_t step() const { return step_; }
+  double deadline_seconds() const { return deadline_seconds_; }
+  void set_deadline_seconds(double seconds) { deadline_seconds_ = seconds; }
+
+ protected:
+  /// "rank 2 of 4, receiving from rank 0, step 17".
+  std::string Describe(std::string_view operation) const;
+
+ private:
+  template <class T>
+  void TreeReduce(std::span<T> values);
+  void ReceiveInto(int source, int tag, std::span<std::byte> bytes);
+  int64_t step_ = 0;
+  double deadline_seconds_ = 600;
+};
+
+}  // namespace antiphon::comm

@@ -1,0 +1,40 @@
+#include "parallel/strategy.h"
+
+namespace antiphon::parallel {
+
+const std::vector<std::string> kCommonStrategyKeys = {"method", "workers"};
+
+void Strategy::Start() {
+  if (comm().world_size() == 1) return;
+  comm().Broadcast(0, network().values());
+  network().MarkChanged();
+}
+
+StepOutput Strategy::Step(const StepInput& input) {
+  StepOutput output;
+  const MatrixView logits = network().Forward(input.context, input.features, workspace_);
+  output.loss = nn::SoftmaxCrossEntropy(logits, input.targets, logits);
+  nn::GradientSink& sink = BeginStep(input);
+  network().Backward(input.context, logits, workspace_, sink, false,
+                     [this](size_t layer) { AfterLayerBackward(layer); });
+  output.report = AfterStep(input);
+  return output;
+}
+
+nn::GradientSink& Strategy::BeginStep(const StepInput& input) {
+  optimizer().BeginStep(input.learning_rate);
+  return optimizer();
+}
+
+optim::StepReport Strategy::AfterStep(const StepInput&) { return optimizer().EndStep(); }
+
+void Strategy::SaveState(SafetensorsWriter&, const std::string&) const {}
+void Strategy::LoadState(const SafetensorsReader&, const std::string&) {}
+
+std::unique_ptr<Strategy> MakeStrategy(const Config& config, const Replica& replica) {
+  const std::string method = config.Text("method").value_or("serial");
+  return WithContext([&] { return StrategyRegistry::Get().Create(method, config, replica); },
+                     [&] { return config.Where("method") + ": parallel.method"; });
+}
+
+}  // namespace antiphon::parallel
