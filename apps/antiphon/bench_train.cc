@@ -1,0 +1,200 @@
+// antiphon bench train: frames per second of training steps on generated frames, beside the bare matrix products of the
+// same shapes, which are the limit. Steps and products take turns, so that a slow moment of the machine hits both.
+#include <omp.h>
+
+#include <map>
+#include <nlohmann/json.hpp>
+
+#include "bench_network.h"
+#include "command.h"
+#include "device/device.h"
+#include "kernels/elementwise.h"
+#include "math/gemm.h"
+#include "nn/loss.h"
+#include "nn/network.h"
+#include "optim/optimizer.h"
+
+namespace antiphon::app {
+namespace {
+
+struct BenchTrainOptions {
+  std::string layers = "462,5x2048,10217";
+  std::string activation = "sigmoid";
+  int minibatch = 256;
+  std::string precision = "fp32";
+  std::string optimizer = "sgd";
+  double momentum = 0;
+  double seconds = 10;
+  template <class V>
+  void Visit(V& v) {
+    v("layers", layers, "sizes of input, hidden layers and output");
+    v("activation", activation, OneOf{{"sigmoid", "relu", "tanh"}}, "of the hidden layers");
+    v("minibatch", minibatch, Range{1, 1 << 20}, "frames per step");
+    v("precision", precision, OneOf{{"fp32", "bf16"}}, "of the matrix products; weights stay fp32");
+    v("optimizer", optimizer, "type of the optimiser");
+    v("momentum", momentum, Range{0, 0.9999}, "for the optimiser sgd");
+    v("seconds", seconds, Range{0.1, 3600}, "time to measure");
+  }
+};
+
+// Forward, backward-data and weight-gradient products of every layer. Results go to memory of their own, so that the
+// factors stay ordinary numbers.
+class BareProducts {
+ public:
+  BareProducts(const std::vector<int>& dims, int minibatch, Precision precision) : precision_(precision) {
+    for (size_t i = 0; i < dims.size(); ++i) {
+      values_.push_back(Filled(minibatch, dims[i]));
+      halves_.push_back(Halved(values_.back()));
+      results_.emplace_back(minibatch, dims[i]);
+      if (i == 0) continue;
+      weights_.push_back(Filled(dims[i], dims[i - 1]));
+      half_weights_.push_back(Halved(weights_.back()));
+      gradients_.emplace_back(dims[i], dims[i - 1]);
+    }
+  }
+
+  void Run() {
+    const size_t layers = weights_.size();
+    for (size_t i = 0; i < layers; ++i) {
+      Product(Transpose::kNo, values_[i], halves_[i], Transpose::kYes, weights_[i], half_weights_[i], results_[i + 1]);
+    }
+    for (size_t i = layers; i-- > 0;) {
+      if (i > 0) {
+        Product(Transpose::kNo, values_[i + 1], halves_[i + 1], Transpose::kNo, weights_[i], half_weights_[i],
+                results_[i]);
+      }
+      Product(Transpose::kYes, values_[i + 1], halves_[i + 1], Transpose::kNo, values_[i], halves_[i], gradients_[i]);
+    }
+  }
+
+ private:
+  void Product(Transpose ta, const Matrix& a, const Bf16Matrix& a16, Transpose tb, const Matrix& b,
+               const Bf16Matrix& b16, Matrix& c) const {
+    if (precision_ == Precision::kFp32) return Gemm(ta, a, tb, b, c);
+    Gemm(ta, a16.view(), tb, b16.view(), c);
+  }
+  static Matrix Filled(int64_t rows, int64_t cols) {
+    Matrix m(rows, cols);
+    for (int64_t i = 0; i < m.size(); ++i) m.data()[i] = 0.1f * static_cast<float>(i % 7 - 3);
+    return m;
+  }
+  static Bf16Matrix Halved(const Matrix& m) {
+    Bf16Matrix h;
+    h.Resize(m.rows(), m.cols());
+    ConvertToBf16(1.0f, m, h);
+    return h;
+  }
+
+  Precision precision_;
+  std::vector<Matrix> values_;
+  std::vector<Bf16Matrix> halves_;
+  std::vector<Matrix> results_;
+  std::vector<Matrix> weights_;
+  std::vector<Bf16Matrix> half_weights_;
+  std::vector<Matrix> gradients_;
+};
+
+class TrainingSteps {
+ public:
+  TrainingSteps(const BenchTrainOptions& options, const std::vector<int>& dims, uint64_t seed)
+      : network_(NetworkOf(dims, options.activation), dims.front(), dims.back(), seed),
+        x_(options.minibatch, dims.front()),
+        targets_(static_cast<size_t>(options.minibatch)) {
+    ctx_.precision = ParsePrecision(options.precision);
+    ctx_.training = true;
+    Config config;
+    config.Set("type", "\"" + options.optimizer + "\"");
+    if (options.momentum > 0) config.Set("momentum", fmt::format("{}", options.momentum));
+    optimizer_ = optim::MakeOptimizer(config, network_);
+    Rng rng(seed);
+    for (int64_t i = 0; i < x_.size(); ++i) x_.data()[i] = static_cast<float>(rng.Normal());
+    for (int32_t& t : targets_) t = static_cast<int32_t>(rng.Below(static_cast<uint64_t>(dims.back())));
+  }
+
+  // One step; adds the time of each part to `shares`.
+  void Run(std::map<std::string, double>& shares) {
+    StopWatch watch;
+    const MatrixView y = network_.Forward(ctx_, x_, ws_);
+    shares["forward"] += watch.Lap();
+    loss_ = nn::SoftmaxCrossEntropy(y, {.pdf_ids = targets_}, y).loss();
+    shares["loss"] += watch.Lap();
+    optimizer_->BeginStep(0.01);
+    network_.Backward(ctx_, y, ws_, *optimizer_, false,
+                      [&](size_t i) { shares["backward " + network_.layer_name(i)] += watch.Lap(); });
+    optimizer_->EndStep();
+    shares["end of step"] += watch.Lap();
+    ++ctx_.step;
+  }
+
+  double loss() const { return loss_; }
+  const nn::Network& network() const { return network_; }
+
+ private:
+  nn::ExecContext ctx_;
+  nn::Network network_;
+  std::unique_ptr<optim::Optimizer> optimizer_;
+  Matrix x_;
+  std::vector<int32_t> targets_;
+  nn::Workspace ws_;
+  double loss_ = 0;
+};
+
+void BenchTrain(const BenchTrainOptions& options, CommandContext& context) {
+  const std::vector<int> dims = ParseLayers(options.layers);
+  omp_set_num_threads(context.threads());
+  TrainingSteps steps(options, dims, context.seed());
+  BareProducts products(dims, options.minibatch, ParsePrecision(options.precision));
+  std::map<std::string, double> shares;
+  products.Run();
+  steps.Run(shares);
+  shares.clear();
+
+  std::vector<double> step_seconds, product_seconds;
+  StopWatch watch;
+  double spent = 0;
+  while (spent < options.seconds || step_seconds.size() < 5) {
+    watch.Lap();
+    products.Run();
+    product_seconds.push_back(watch.Lap());
+    steps.Run(shares);
+    step_seconds.push_back(watch.Lap());
+    spent += product_seconds.back() + step_seconds.back();
+  }
+  const double rate = options.minibatch / Median(step_seconds);
+  const double limit = options.minibatch / Median(product_seconds);
+  double total = 0;
+  for (const auto& [name, seconds] : shares) total += seconds;
+  for (auto& [name, seconds] : shares) seconds /= total;
+
+  const std::string cpu = GetDevice("cpu").Describe();
+  context.Print("{} parameters, minibatch {}, {}, {} thread(s), {} on {}", steps.network().num_parameters(),
+                options.minibatch, options.precision, context.threads(), GemmBackend(), cpu);
+  context.Print("{:10.1f} frames/s in training steps", rate);
+  context.Print("{:10.1f} frames/s if there were only the matrix products", limit);
+  context.Print("{:10.1f} % of the limit", 100 * rate / limit);
+  for (const auto& [name, share] : shares) context.Print("{:9.1f} %  {}", 100 * share, name);
+  const nlohmann::json json = {{"frames_per_second", rate},
+                               {"limit_frames_per_second", limit},
+                               {"share_of_limit", rate / limit},
+                               {"layers", options.layers},
+                               {"minibatch", options.minibatch},
+                               {"precision", options.precision},
+                               {"activation", options.activation},
+                               {"threads", context.threads()},
+                               {"steps", step_seconds.size()},
+                               {"loss", steps.loss()},
+                               {"time_shares", shares},
+                               {"backend", GemmBackend()},
+                               {"cpu", cpu}};
+  context.SetResult(json.dump());
+}
+
+REGISTER_COMMAND(
+    "bench train", BenchTrainOptions, BenchTrain,
+    {.summary = "speed of training steps on generated frames",
+     .description = "Runs training steps and, in turn with them, the bare matrix products of the same shapes, "
+                    "which are the limit, and prints the ratio.",
+     .example = "antiphon bench train --layers 462,5x2048,10217 --minibatch 256 --precision bf16 --json"});
+
+}  // namespace
+}  // namespace antiphon::app
