@@ -22,6 +22,7 @@
 #include <vector>
 
 #include "base/options.h"
+#include "data/feature_source.h"
 #include "math/matrix.h"
 
 namespace antiphon::data {
@@ -30,7 +31,10 @@ struct FrameStoreOptions {
   std::string coding = "uint8";
   int shard_mib = 256;
   template <class V>
-  void Visit(V& v);
+  void Visit(V& v) {
+    v("coding", coding, OneOf{{"uint8", "uint16"}}, "steps per feature column and utterance: 256 or 65536");
+    v("shard-mib", shard_mib, Range{1, 1 << 14}, "size at which a new shard file is begun, in MiB");
+  }
 };
 
 /// Context frames on each side.
@@ -117,32 +121,31 @@ struct FeatureMoments {
 FeatureMoments EstimateMoments(const FrameStore& store, std::span<const size_t> utterances = {},
                                int64_t max_frames = 2'000'000, int num_threads = 0);
 
+struct BuildFrameStoreOptions {
+  FeatureSourceOptions input;
+  std::string pdf_alignment;
+  int num_pdfs = 0;  // 0: the largest id + 1
+  int length_tolerance = 2;
+  FrameStoreOptions store;
+  template <class V>
+  void Visit(V& v) {
+    input.Visit(v);
+    v("alignment", pdf_alignment, "table of pdf-ids, one per frame (pdf.scp)");
+    v("num-pdfs", num_pdfs, Range{0, 1 << 28}, "pdf-ids of the model; 0: the largest one in the alignment, plus 1");
+    v("length-tolerance", length_tolerance, Range{0, 1000},
+      "frames by which features and alignment may differ in length");
+    store.Visit(v);
+  }
+};
 struct FrameStoreSummary {
   int64_t utterances = 0;
   int64_t frames = 0;
   std::vector<std::string> without_alignment;  // utterances left out, by id
 };
-/// Joins a feature table, a table of pdf-ids and speakers to a store. `cmvn` (may be empty) is a table of Kaldi
-/// statistics (2 × (dim + 1)) by speaker or, failing that, by utterance. Utterances without an alignment are left out
-/// and reported; one whose lengths differ by more than `length_tolerance` frames is an error naming both lengths (the
-/// shorter one counts).
-struct BuildFrameStoreOptions {
-  std::string features;
-  std::string pdf_alignment;
-  std::string utt2spk;  // path; empty: each utterance is its own speaker
-  std::string cmvn;
-  bool norm_vars = false;
-  int num_pdfs = 0;  // 0: the largest id + 1
-  int length_tolerance = 2;
-  FrameStoreOptions store;
-};
+/// Joins a feature table, a table of pdf-ids and speakers to a store. Utterances without an alignment are left out and
+/// reported; one whose lengths differ by more than the tolerance is an error naming both lengths (else the shorter one
+/// counts).
 FrameStoreSummary BuildFrameStore(const BuildFrameStoreOptions& options, const std::filesystem::path& folder,
-                                  std::string_view description = {});
-
-template <class V>
-void FrameStoreOptions::Visit(V& v) {
-  v("coding", coding, OneOf{{"uint8", "uint16"}}, "steps per feature column and utterance: 256 or 65536");
-  v("shard-mib", shard_mib, Range{1, 1 << 14}, "size at which a new shard file is begun, in MiB");
-}
+                                  std::string_view description = {}, int num_threads = 0);
 
 }  // namespace antiphon::data

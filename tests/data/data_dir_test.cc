@@ -10,6 +10,7 @@
 #include "base/file.h"
 #include "data/text_table.h"
 #include "oracle.h"
+#include "put_file.h"
 #include "temporary_folder.h"
 
 namespace antiphon::data {
@@ -30,7 +31,7 @@ class DataDirTest : public ::testing::Test {
     Put("train/utt2spk", "a-1 a\na-2 a\nb-1 b\n");
     Put("train/spk2gender", "a m\nb f\n");
   }
-  void Put(const std::string& name, std::string_view bytes) const { WriteFileAtomically(folder_ / name, bytes); }
+  void Put(const std::string& name, std::string_view bytes) const { PutFile(folder_ / name, bytes); }
   fs::path Train() const { return folder_ / "train"; }
   std::string LoadMessage(const DataDirOptions& options = {}) const {
     try {

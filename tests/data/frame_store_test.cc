@@ -11,6 +11,7 @@
 
 #include "base/error.h"
 #include "base/file.h"
+#include "put_file.h"
 #include "store_fixture.h"
 
 namespace antiphon::data {
@@ -126,7 +127,7 @@ TEST_F(FrameStoreTest, IsThereOnlyWhenFinished) {
   EXPECT_EQ(FrameStore(folder_ / "store").fingerprint(), before);
   MakeStore(folder_ / "store", 4);
   EXPECT_EQ(FrameStore(folder_ / "store").utterances().size(), 4u);
-  WriteFileAtomically(folder_ / "other/thing", "precious");
+  PutFile(folder_ / "other/thing", "precious");
   EXPECT_THAT(MessageOf([&] { FrameStoreWriter writer(folder_ / "other", 2, 3); }), HasSubstr("is no frame store"));
 }
 
@@ -177,10 +178,10 @@ TEST_F(FrameStoreTest, RefusesEveryChangedByteAndEveryCut) {
       } else {
         bytes.resize(*rc::gen::inRange<size_t>(0, bytes.size() - 1));
       }
-      WriteFileAtomically(folder_ / ("store/" + name), bytes);
+      PutFile(folder_ / ("store/" + name), bytes);
       RC_ASSERT_THROWS_AS(ReadAll(folder_ / "store"), InputError);
     }));
-    WriteFileAtomically(folder_ / ("store/" + name), whole);
+    PutFile(folder_ / ("store/" + name), whole);
   }
   ReadAll(folder_ / "store");
 }

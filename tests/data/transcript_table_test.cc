@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "base/file.h"
+#include "put_file.h"
 #include "temporary_folder.h"
 
 namespace antiphon::data {
@@ -66,11 +67,11 @@ class PrepareTest : public ::testing::Test {
  protected:
   PrepareTest() {
     for (const char* name : {"audio/ann/one.wav", "audio/ann/two.wav", "audio/bob/three.flac", "audio/notes.txt"}) {
-      WriteFileAtomically(folder_ / name, "");
+      PutFile(folder_ / name, "");
     }
   }
   DataDir Prepare(const std::string& name, std::string_view table, const PrepareOptions& options = {}) {
-    WriteFileAtomically(folder_ / name, table);
+    PutFile(folder_ / name, table);
     problems_.clear();
     return PrepareDataDir(folder_ / "audio", folder_ / name, options, problems_);
   }

@@ -1,0 +1,54 @@
+// Features of utterances by id, normalised by their speaker's statistics: what alignment, decoding and frame stores
+// read.
+//
+//   const FeatureSource features({.features = "feats.scp", .utt2spk = "data/train/utt2spk", .cmvn = "cmvn.scp"});
+//   ParallelInOrder<Path>(features.keys().size(), 0, [&](size_t i) { return Align(features.Get(features.keys()[i])); },
+//   write);
+//
+// Shapes: one frame per row. Threads: const methods may run together. Errors: InputError naming table and utterance,
+// and what was looked for.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/options.h"
+#include "math/matrix.h"
+
+namespace antiphon::data {
+
+struct FeatureSourceOptions {
+  std::string features;
+  std::string utt2spk;
+  std::string cmvn;
+  bool norm_vars = false;
+  template <class V>
+  void Visit(V& v) {
+    v("features", features, "table of feature matrices (feats.scp)");
+    v("utt2spk", utt2spk, "file that says who speaks; empty: each utterance is its own speaker");
+    v("cmvn", cmvn,
+      "table of normalisation statistics by speaker or, failing that, by utterance; empty: not normalised");
+    v("norm-vars", norm_vars, "divide by the standard deviation too");
+  }
+};
+
+class FeatureSource {
+ public:
+  explicit FeatureSource(const FeatureSourceOptions& options);
+  ~FeatureSource();
+
+  /// In the order of the feature table.
+  const std::vector<std::string>& keys() const;
+  bool Has(std::string_view utt_id) const;
+  Matrix Get(std::string_view utt_id) const;
+  /// InputError if a utt2spk is given and lacks the utterance.
+  std::string Speaker(std::string_view utt_id) const;
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace antiphon::data
