@@ -44,7 +44,90 @@ def ark():
     yield b"\2utt1 \0B" + int32(-1)
 
 
+def safetensors():
+    def file(header, payload):
+        text = header if isinstance(header, bytes) else json.dumps(header).encode()
+        return struct.pack("<Q", len(text)) + text + payload
+
+    floats = struct.pack("<6f", *range(6))
+    yield file({"a": {"dtype": "F32", "shape": [2, 3], "data_offsets": [0, 24]}}, floats)
+    yield file({"__metadata__": {"model": "{}"}, "b": {"dtype": "I32", "shape": [2], "data_offsets": [0, 8]},
+                "c": {"dtype": "BF16", "shape": [2, 1], "data_offsets": [8, 12]},
+                "d": {"dtype": "F16", "shape": [], "data_offsets": [12, 14]}}, b"\1\0\0\0" * 3 + b"\0\x3c")
+    yield file({"a": {"dtype": "F64", "shape": [0, 3], "data_offsets": [0, 0]}}, b"")
+    # Sizes that lie.
+    yield file({"a": {"dtype": "F32", "shape": [2**31, 2**31], "data_offsets": [0, 24]}}, floats)
+    yield struct.pack("<Q", 2**63) + b"{}"
+
+
+def model():
+    network = '[[layer]]\ntype = "affine"\ndim = 2\n[[layer]]\ntype = "sigmoid"\n[[layer]]\ntype = "affine"\n'
+    for context in ("1", "2"):
+        metadata = {"format": "antiphon-model", "version": "1", "network": network, "in_dim": "3", "out_dim": "2",
+                    "features": "kind = 'mfcc'\n", "feature_dim": "1", "left_context": context, "right_context": "1",
+                    "hmm": "", "description.seed": "1"}
+        tensors, payload = {"__metadata__": metadata}, b""
+        shapes = {"affine1.weight": [2, 3], "affine1.bias": [1, 2], "affine2.weight": [2, 2], "affine2.bias": [1, 2],
+                  "log_priors": [2]}
+        for name, shape in shapes.items():
+            size = 4 * shape[0] * (shape[1] if len(shape) > 1 else 1)
+            tensors[name] = {"dtype": "F32", "shape": shape, "data_offsets": [len(payload), len(payload) + size]}
+            payload += struct.pack("<f", -0.7) * (size // 4)
+        header = json.dumps(tensors).encode()
+        yield struct.pack("<Q", len(header)) + header + payload
+
+
+def frame_store():
+    def text(value):
+        return struct.pack("<I", len(value)) + value
+
+    header = {"format": "antiphon-frame-store", "version": 1, "coding": "uint8", "feat_dim": 3, "num_pdfs": 5,
+              "num_frames": 4, "num_utterances": 1, "description": "", "shard_bytes": [4096], "index_bytes": 0,
+              "index_checksum": ""}
+    record = text(b"utt1") + struct.pack("<iifIQQ", 0, 4, 1.0, 0, 64, 7)
+    index = b"ANTFIDX1" + struct.pack("<I", 1) + text(b"speaker") + struct.pack("<Q", 1) + record
+    yield json.dumps(header).encode() + b"\f\f" + index
+
+
+def arpa():
+    yield (b"\\data\\\nngram 1=4\nngram 2=2\n\n\\1-grams:\n-1.0\t<s>\t-0.3\n-1.2\t</s>\n-0.5\ta\t-0.1\n"
+           b"-99\tb\n\n\\2-grams:\n-0.2\t<s> a\n-0.4\ta </s>\n\n\\end\\\n")
+    yield b"\\data\\\nngram 1=1\n\n\\1-grams:\n0 a\n\n\\end\\\n"
+
+
+def lexicon():
+    """The first byte chooses position-dependent phones."""
+    yield b"\0SIL SIL\na AH\na EY\ncat K AE T\n<UNK> SPN\n"
+    yield b"\1a 0.5 AH\na 1.0 EY\ncat 0.25 K AE T\n"
+    yield "\0größe G R AO S AH\r\n".encode()
+
+
+def data_dir():
+    yield (b"r1 a.wav\nr2 b.flac\n\fu1 hello world\nu2 bye\n\fu1 s1\nu2 s2\n\fu1 r1 0.0 1.5\nu2 r2 0.25 2\n"
+           b"\fs1 f\ns2 m\n\fu1 1.5\nu2 1.75\n")
+    yield b"u1 a.ark:123\nu2 sox x |\n\fu1 one\nu2\n\fu1 s1\nu2 s1\n"
+
+
+def transcript():
+    yield b"u1 hello world\nu2\nu3 gr\xc3\xb6\xc3\x9fe\n"
+    yield b";; comment\nu1 1 0.00 0.25 hello 0.9\nu1 1 0.30 0.25 world\n"
+
+
+def hmm_model():
+    yield b"{}"
+    for path in sorted((pathlib.Path(__file__).parent / "seeds" / "hmm_model").glob("*")):
+        yield path.read_bytes()
+
+
 TARGETS = {
+    "arpa": arpa,
+    "frame_store": frame_store,
+    "model": model,
+    "data_dir": data_dir,
+    "hmm_model": hmm_model,
+    "lexicon": lexicon,
+    "safetensors": safetensors,
+    "transcript": transcript,
     "ark": ark,
     "config": config,
 }

@@ -1,0 +1,201 @@
+// antiphon info PLACE: tries the kinds below in their order; each says whether the place looks like one of its own.
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <optional>
+
+#include "base/file.h"
+#include "command.h"
+#include "data/archive.h"
+#include "data/data_dir.h"
+#include "data/frame_store.h"
+#include "hmm/hmm_model.h"
+#include "math/safetensors.h"
+
+namespace antiphon::app {
+namespace {
+
+namespace fs = std::filesystem;
+using Json = nlohmann::ordered_json;
+
+struct InfoOptions {
+  std::string file;
+  int entries = 10;
+  template <class V>
+  void Visit(V& v) {
+    v("file", file, "model, table (.ark, .scp), frame store, data directory or decoding graph");
+    v("entries", entries, Range{0, 1e9}, "list at most so many tensors or table entries");
+  }
+};
+
+void DescribeHmm(const std::string& text, Json& result) {
+  const auto model = hmm::HmmModel::FromJson(text);
+  result["hmm"] = {{"phones", model.phones().num_phones()},
+                   {"context width", model.context_width()},
+                   {"pdf-ids", model.num_pdfs()},
+                   {"transition-ids", model.transitions().num_transition_ids()}};
+}
+
+Json DescribeTensors(const std::string& file, int entries) {
+  const SafetensorsReader reader(file);
+  Json result = {{"kind", "tensors (safetensors)"}};
+  for (const auto& [key, value] : reader.metadata()) {
+    // What fits on a line is shown; descriptions of phones, trees and features are summed up.
+    if (value.find("antiphon-hmm-") != std::string::npos) {
+      WithContext([&] { DescribeHmm(value, result); }, [&] { return fmt::format("'{}', metadata '{}'", file, key); });
+    } else {
+      const bool short_text = value.size() <= 100 && value.find('\n') == std::string::npos;
+      result["metadata"][key] = short_text ? value : fmt::format("({} characters)", value.size());
+    }
+  }
+  result["checksum"] = reader.has_checksum() ? "right" : "none in the file";
+  int64_t values = 0;
+  Json tensors = Json::object();
+  for (const std::string& name : reader.Names()) {
+    const TensorView& tensor = reader.Tensor(name);
+    values += static_cast<int64_t>(tensor.data.size() / TensorTypeBytes(tensor.type));
+    if (static_cast<int>(tensors.size()) < entries) {
+      tensors[name] = fmt::format("{} [{}]", TensorTypeName(tensor.type), fmt::join(tensor.shape, " x "));
+    }
+  }
+  result["tensors"] = reader.Names().size();
+  result["values"] = values;
+  result["first tensors"] = std::move(tensors);
+  return result;
+}
+
+// Reads a whole table as values of T; nullopt if its first value is of another type.
+template <class T, class Count>
+std::optional<Json> TryTable(const std::string& table, std::string_view type, int entries, const Count& count) {
+  data::SequentialReader<T> reader(table, {.require_finite = false});
+  Json first = Json::object();
+  int64_t num_entries = 0;
+  int64_t rows = 0;
+  try {
+    if (!reader.Next()) return Json{{"kind", "empty table"}, {"entries", 0}};
+  } catch (const InputError&) {
+    return std::nullopt;
+  }
+  do {
+    const auto [length, shape] = count(reader.value());
+    if (num_entries < entries) first[reader.key()] = shape;
+    rows += length;
+    ++num_entries;
+  } while (reader.Next());
+  return Json{{"kind", fmt::format("table of {}", type)},
+              {"entries", num_entries},
+              {"frames", rows},
+              {"first entries", std::move(first)}};
+}
+
+Json DescribeTable(const std::string& table, int entries) {
+  const auto of_matrix = [](const Matrix& m) {
+    return std::pair(m.rows(), fmt::format("{} x {}", m.rows(), m.cols()));
+  };
+  const auto of_vector = [](const auto& v) {
+    return std::pair(static_cast<int64_t>(v.size()), fmt::format("{} values", v.size()));
+  };
+  if (auto json = TryTable<Matrix>(table, "matrices", entries, of_matrix)) return *json;
+  if (auto json = TryTable<std::vector<int32_t>>(table, "integer vectors", entries, of_vector)) return *json;
+  if (auto json = TryTable<std::vector<float>>(table, "vectors", entries, of_vector)) return *json;
+  // None fits: say what is wrong with it as the most usual kind.
+  data::SequentialReader<Matrix>(table).Next();
+  Throw<InputError>("'{}' is a table of no known kind", table);
+}
+
+Json DescribeFrameStore(const std::string& folder, int) {
+  const data::FrameStore store(folder);
+  return {{"kind", "frame store"},
+          {"utterances", store.utterances().size()},
+          {"speakers", store.speakers().size()},
+          {"frames", store.num_frames()},
+          {"values per frame", store.feat_dim()},
+          {"pdf-ids", store.num_pdfs()},
+          {"fingerprint", fmt::format("{:016x}", store.fingerprint())}};
+}
+
+Json DescribeDataDir(const std::string& folder, int) {
+  const auto dir = data::DataDir::Load(folder);
+  double seconds = 0;
+  int64_t known = 0;
+  int64_t words = 0;
+  for (const data::Utterance& utterance : dir.utterances()) {
+    const double length = utterance.duration_s >= 0 ? utterance.duration_s : utterance.end_s - utterance.start_s;
+    known += length > 0 ? 1 : 0;
+    seconds += std::max(0.0, length);
+    words += static_cast<int64_t>(utterance.words.size());
+  }
+  Json result = {{"kind", "data directory"},
+                 {"recordings", dir.recordings().size()},
+                 {"utterances", dir.utterances().size()},
+                 {"speakers", dir.speakers().size()},
+                 {"words", words}};
+  if (known == static_cast<int64_t>(dir.utterances().size())) {
+    result["hours"] = fmt::format("{:.3f}", seconds / 3600);
+  } else {
+    result["hours"] = fmt::format("unknown for {} utterances; see antiphon prepare",
+                                  dir.utterances().size() - static_cast<size_t>(known));
+  }
+  return result;
+}
+
+struct Kind {
+  const char* name;
+  bool (*matches)(const fs::path&);
+  Json (*describe)(const std::string& place, int entries);
+};
+
+bool HasEnding(const fs::path& path, std::initializer_list<std::string_view> endings) {
+  const std::string name = path.filename().string();
+  return std::any_of(endings.begin(), endings.end(), [&](std::string_view e) { return name.ends_with(e); });
+}
+
+const Kind kKinds[] = {
+    {"frame store", [](const fs::path& p) { return fs::exists(p / "store.json"); }, DescribeFrameStore},
+    {"data directory", [](const fs::path& p) { return fs::exists(p / "wav.scp"); }, DescribeDataDir},
+    {"tensors", [](const fs::path& p) { return HasEnding(p, {".safetensors"}); }, DescribeTensors},
+    {"table",
+     [](const fs::path& p) {
+       return HasEnding(p, {".ark", ".scp", ".ark.gz"});
+     },
+     DescribeTable},
+};
+
+void PrintLines(const Json& json, const std::string& indent, CommandContext& context) {
+  for (const auto& [key, value] : json.items()) {
+    if (value.is_object()) {
+      context.Print("{}{}", indent, key);
+      PrintLines(value, indent + "  ", context);
+    } else {
+      context.Print("{}{:<{}} {}", indent, key, 24 - indent.size(),
+                    value.is_string() ? value.get<std::string>() : value.dump());
+    }
+  }
+}
+
+void Info(const InfoOptions& options, CommandContext& context) {
+  if (!fs::exists(options.file)) Throw<IoError>("'{}' does not exist", options.file);
+  for (const Kind& kind : kKinds) {
+    if (!kind.matches(options.file)) continue;
+    const Json result = kind.describe(options.file, options.entries);
+    PrintLines(result, "", context);
+    context.SetResult(result.dump(2));
+    return;
+  }
+  std::string known;
+  for (const Kind& kind : kKinds) known += (known.empty() ? "" : ", ") + std::string(kind.name);
+  Throw<InputError>("'{}' is none of the kinds that info knows: {}", options.file, known);
+}
+
+REGISTER_COMMAND("info", InfoOptions, Info,
+                 {.summary = "what a file or folder holds",
+                  .description = "Models and other tensor files, Kaldi tables, frame stores, data directories.",
+                  .example = "antiphon info exp/digits/model.safetensors\nantiphon info data/train/feats.scp --json",
+                  .positionals = {"file"},
+                  .required = {"file"}});
+
+}  // namespace
+}  // namespace antiphon::app
