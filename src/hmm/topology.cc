@@ -8,6 +8,9 @@
 namespace antiphon::hmm {
 namespace {
 
+// Far beyond any topology in use; keeps counts of classes from overflowing.
+constexpr int kMaxPdfClasses = 1 << 16;
+
 void CheckEntry(const TopologyEntry& entry, size_t index) {
   const auto bad = [&](const std::string& what) { Throw<InputError>("topology entry {}: {}", index, what); };
   if (entry.size() < 2) bad("needs at least one emitting state and the exit");
@@ -17,6 +20,7 @@ void CheckEntry(const TopologyEntry& entry, size_t index) {
     const bool last = s + 1 == entry.size();
     if (last != (entry[s].pdf_class < 0) || last != entry[s].transitions.empty())
       bad(fmt::format("state {}: exactly the last state emits nothing and has no transitions", s));
+    if (entry[s].pdf_class >= kMaxPdfClasses) bad(fmt::format("state {} has pdf class {}", s, entry[s].pdf_class));
     double sum = 0;
     for (size_t t = 0; t < entry[s].transitions.size(); ++t) {
       const TopologyTransition& transition = entry[s].transitions[t];

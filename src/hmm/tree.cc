@@ -32,6 +32,7 @@ void ContextTree::CheckAndIndex() {
   const auto num_nodes = static_cast<int32_t>(nodes_.size());
   std::set<int32_t> pdfs;
   answers_.assign(nodes_.size(), {});
+  std::vector<bool> has_parent(nodes_.size(), false);
   for (int32_t n = 0; n < num_nodes; ++n) {
     const TreeNode& node = nodes_[static_cast<size_t>(n)];
     if (node.pdf_id >= 0) {
@@ -43,6 +44,11 @@ void ContextTree::CheckAndIndex() {
         node.position >= width_)
       Throw<InputError>("context tree: node {} asks position {} and leads to {} and {} of {}", n, node.position,
                         node.yes, node.no, num_nodes);
+    // One parent each: walking down all branches of a graph that only looks like a tree would never end.
+    for (const int32_t child : {node.yes, node.no}) {
+      if (has_parent[static_cast<size_t>(child)]) Throw<InputError>("context tree: node {} has two parents", child);
+      has_parent[static_cast<size_t>(child)] = true;
+    }
     std::vector<bool>& answer = answers_[static_cast<size_t>(n)];
     answer.assign(roots_.size(), false);
     for (const int32_t phone : node.phones) {
