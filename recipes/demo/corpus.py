@@ -1,0 +1,61 @@
+"""What the demo's scripts share: Kaldi data directories and the normal form of a transcript."""
+import hashlib
+import os
+import re
+
+DIGITS = "zero one two three four five six seven eight nine".split()
+
+
+def words_of(text):
+    """Words in lower case; single digits spelled, signs named. None if the text does not say how it is spoken."""
+    text = re.sub(r"\([^)]*\)|\[[^\]]*\]|<[^>]*>", " ", text).lower()
+    text = text.replace("*", " star ").replace("#", " pound ").replace("&", " and ").replace("’", "'")
+    if re.search(r"\d\d|\d\.\d|www\.|h\.3", text):
+        return None
+    text = re.sub(r"\d", lambda m: f" {DIGITS[int(m.group())]} ", text)
+    text = re.sub(r"\b([ap])\.m\.", r"\1 m", text)
+    words = [w.strip("'") if w.strip("'") else w for w in re.findall(r"[a-z']+", text)]
+    return [w for w in words if w]
+
+
+def part_of(words, parts):
+    """The part that a transcript falls into: by a checksum of its words, so that equal transcripts stay together.
+
+    `parts` maps names to shares that add up to 1.
+    """
+    share = int(hashlib.sha1(" ".join(words).encode()).hexdigest()[:8], 16) / 2**32
+    for name, size in parts.items():
+        if share < size:
+            return name
+        share -= size
+    return name
+
+
+def write_data_dir(folder, utterances):
+    """`utterances`: (utt_id, speaker, absolute path, words); utt_id begins with the speaker."""
+    os.makedirs(folder, exist_ok=True)
+    utterances = sorted(utterances)
+    speakers = {}
+    for utt_id, speaker, _, _ in utterances:
+        speakers.setdefault(speaker, []).append(utt_id)
+    tables = {
+        "wav.scp": [f"{u} {path}" for u, _, path, _ in utterances],
+        "text": [f"{u} {' '.join(words)}" for u, _, _, words in utterances],
+        "utt2spk": [f"{u} {s}" for u, s, _, _ in utterances],
+        "spk2utt": [f"{s} {' '.join(u)}" for s, u in sorted(speakers.items())],
+    }
+    for name, lines in tables.items():
+        write_lines(os.path.join(folder, name), lines)
+
+
+def write_lines(path, lines):
+    """Writes a text file whole or not at all."""
+    os.makedirs(os.path.dirname(path) or ".", exist_ok=True)
+    with open(path + ".tmp", "w", encoding="utf-8") as file:
+        file.writelines(line + "\n" for line in lines)
+    os.replace(path + ".tmp", path)
+
+
+def read_lines(path):
+    with open(path, encoding="utf-8") as file:
+        return [line.rstrip("\n") for line in file]

@@ -1,0 +1,53 @@
+#!/usr/bin/env python3
+"""Lexicon of the demo: CMUdict (39 phones, from Debian's pocketsphinx-en-us), completed by flite's letter-to-sound rules.
+
+Writes OUT in Kaldi's form, WORD PHONE PHONE …, several lines for several pronunciations, silence and unknown words first.
+"""
+import argparse
+import os
+import re
+import subprocess
+import sys
+
+import corpus
+
+CMUDICT = "/usr/share/pocketsphinx/model/en-us/cmudict-en-us.dict"
+FLITE_PHONES = {"ax": "AH", "axr": "ER", "ix": "IH", "el": "AH L", "em": "AH M", "en": "AH N", "dx": "T", "nx": "N"}
+
+
+def cmudict(words):
+    pronunciations = {}
+    with open(CMUDICT, encoding="utf-8") as file:
+        for line in file:
+            word, *phones = line.split()
+            word = re.sub(r"\(\d+\)$", "", word)
+            if word in words:
+                pronunciations.setdefault(word, []).append(" ".join(phones))
+    return pronunciations
+
+
+def by_rule(word):
+    output = subprocess.run(["flite", "-voice", "slt", "-ps", "-t", word, "-o", "none"], check=True, capture_output=True,
+                            text=True).stdout
+    return " ".join(FLITE_PHONES.get(p, p.upper()) for p in output.split() if p not in ("pau", "ssil"))
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--vocabulary", required=True)
+    parser.add_argument("--out", required=True)
+    options = parser.parse_args()
+    words = corpus.read_lines(options.vocabulary)
+    if not os.path.exists(CMUDICT):
+        sys.exit(f"lexicon: '{CMUDICT}' is missing; install the Debian package pocketsphinx-en-us")
+    known = cmudict(set(words))
+    lines = ["<SIL> SIL", "<UNK> SPN"]
+    for word in words:
+        lines += [f"{word} {phones}" for phones in known.get(word) or [by_rule(word)]]
+    corpus.write_lines(options.out, lines)
+    print(f"lexicon: {len(words)} words, {len(words) - len(known)} of them by rule: "
+          + " ".join(w for w in words if w not in known))
+
+
+if __name__ == "__main__":
+    main()
