@@ -56,6 +56,7 @@ class Graph {
   Graph() = default;
   /// Copies; for graphs made in memory. words[0] is "<eps>". `pdf_of_transition` is indexed by transition-id, [0]
   /// unused.
+  /// Classes are as many as the highest of those.
   Graph(std::vector<GraphState> states, std::vector<GraphArc> arcs, int32_t start, std::vector<std::string> words,
         std::vector<int32_t> pdf_of_transition);
 

@@ -3,58 +3,16 @@
 #include <limits>
 #include <map>
 #include <queue>
-#include <unordered_map>
 
 #include "base/check.h"
 #include "base/log.h"
+#include "decode/label_trie.h"
 #include "decode/lattice.h"
 
 namespace antiphon::decode {
 namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
-
-// Strings of transition-ids as nodes of a trie, so that they are compared and extended in constant time.
-class StringTrie {
- public:
-  static constexpr int32_t kEmpty = 0;
-
-  int32_t Append(int32_t string, int32_t label) {
-    const uint64_t key = (static_cast<uint64_t>(static_cast<uint32_t>(string)) << 32) | static_cast<uint32_t>(label);
-    const auto [it, added] = children_.emplace(key, static_cast<int32_t>(nodes_.size()));
-    if (added) nodes_.push_back({string, label, nodes_[string].length + 1});
-    return it->second;
-  }
-  int32_t Append(int32_t string, std::span<const int32_t> labels) {
-    for (const int32_t label : labels) string = Append(string, label);
-    return string;
-  }
-  int32_t CommonPrefix(int32_t a, int32_t b) const {
-    while (a != b) {
-      int32_t& longer = nodes_[a].length >= nodes_[b].length ? a : b;
-      longer = nodes_[longer].parent;
-    }
-    return a;
-  }
-  /// The labels of `string` behind its first `prefix_length`.
-  std::vector<int32_t> Labels(int32_t string, int32_t prefix_length = 0) const {
-    std::vector<int32_t> labels;
-    for (; nodes_[string].length > prefix_length; string = nodes_[string].parent)
-      labels.push_back(nodes_[string].label);
-    std::reverse(labels.begin(), labels.end());
-    return labels;
-  }
-  int32_t Length(int32_t string) const { return nodes_[string].length; }
-
- private:
-  struct Node {
-    int32_t parent;
-    int32_t label;
-    int32_t length;
-  };
-  std::vector<Node> nodes_ = {{0, 0, 0}};
-  std::unordered_map<uint64_t, int32_t> children_;  // only looked up
-};
 
 // A state of the input with what is not yet on the output's arcs: cost and transition-ids.
 struct Element {
@@ -76,7 +34,7 @@ class Determinizer {
   // False if the output would grow beyond max_arcs within `beam`.
   bool Run(double beam, Lattice* result) {
     limit_ = backward_[0] + beam + 1e-9 * std::abs(backward_[0]);
-    FindOrAdd({{0, {}, StringTrie::kEmpty}}, 0.0);
+    FindOrAdd({{0, {}, LabelTrie::kEmpty}}, 0.0);
     int64_t num_arcs = 0;
     while (!queue_.empty()) {
       const int32_t id = queue_.top().second;
@@ -160,7 +118,7 @@ class Determinizer {
 
   void SetFinal(int32_t id, const std::vector<Element>& closed, double forward) {
     LatticeState& state = out_.states[id];
-    int32_t best_string = StringTrie::kEmpty;
+    int32_t best_string = LabelTrie::kEmpty;
     for (const Element& e : closed) {
       const LatticeState& in = in_.states[e.state];
       if (!in.is_final) continue;
@@ -186,7 +144,7 @@ class Determinizer {
     const LatticeCost shared = best->cost;
     for (const auto& [state, e] : elements) {
       const std::vector<int32_t> rest = strings_.Labels(e.string, strings_.Length(common));
-      subset.push_back({state, e.cost - shared, strings_.Append(StringTrie::kEmpty, rest)});
+      subset.push_back({state, e.cost - shared, strings_.Append(LabelTrie::kEmpty, rest)});
     }
     const int32_t next = FindOrAdd(std::move(subset), forward + Total(shared));
     out_.states[id].arcs.push_back({next, word, shared, out_.AddAlignment(strings_.Labels(common))});
@@ -223,7 +181,7 @@ class Determinizer {
   LatticeWeights weights_;
   std::vector<double> backward_;
   double limit_ = kInfinity;
-  StringTrie strings_;
+  LabelTrie strings_;
   Lattice out_;
   std::vector<OutState> states_;
   std::map<std::vector<KeyPart>, int32_t> ids_;
