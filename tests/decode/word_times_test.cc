@@ -1,0 +1,93 @@
+#include "decode/word_times.h"
+
+#include <gtest/gtest.h>
+
+#include "base/error.h"
+
+namespace antiphon::decode {
+namespace {
+
+class WordTimes : public ::testing::Test {
+ protected:
+  static hmm::Lexicon MakeLexicon() {
+    hmm::LexiconOptions options;
+    options.silence_phones = {"SIL"};
+    return hmm::Lexicon::Parse("A AH\nAT AH T\nTEA T IY\n", "lexicon.txt", options);
+  }
+  static hmm::HmmModel MakeModel(const hmm::Lexicon& lexicon) {
+    hmm::TopologyOptions options;
+    options.num_states = 2;
+    options.num_silence_states = 1;
+    const hmm::Topology topology(lexicon.phones(), options);
+    return {lexicon.phones(), topology, hmm::ContextTree::Monophone(topology)};
+  }
+
+  // Appends a phone with the given frames per state.
+  void Say(const std::string& name, const std::vector<int>& frames) {
+    const int32_t phone = lexicon_.phones().Id(name);
+    for (size_t s = 0; s < frames.size(); ++s) {
+      const int32_t state = model_.TransitionState(std::vector<int32_t>{phone}, static_cast<int>(s));
+      const int32_t loop = model_.transitions().SelfLoopOf(state);
+      for (int t = 0; t < model_.transitions().NumTransitions(state); ++t) {
+        const int32_t id = model_.transitions().TransitionId(state, t);
+        if (id != loop) path_.alignment.push_back(id);
+      }
+      path_.alignment.insert(path_.alignment.end(), frames[s] - 1, loop);
+    }
+  }
+
+  hmm::Lexicon lexicon_ = MakeLexicon();
+  hmm::HmmModel model_ = MakeModel(lexicon_);
+  LatticePath path_;
+};
+
+TEST_F(WordTimes, FindWordsBetweenPauses) {
+  path_.words = {lexicon_.FindWord("AT"), lexicon_.FindWord("A"), lexicon_.FindWord("TEA")};
+  Say("SIL", {3});
+  Say("AH", {2, 1});
+  Say("T", {1, 4});
+  Say("AH", {1, 1});
+  Say("SIL", {2});
+  Say("T", {1, 1});
+  Say("IY", {1, 1});
+  const PathTimes times = FindTimes(model_, lexicon_, path_);
+  ASSERT_EQ(times.words.size(), 3U);
+  EXPECT_EQ(times.words[0].begin_frame, 3);
+  EXPECT_EQ(times.words[0].num_frames, 8);
+  EXPECT_EQ(times.words[1].begin_frame, 11);
+  EXPECT_EQ(times.words[1].num_frames, 2);
+  EXPECT_EQ(times.words[2].begin_frame, 15);
+  EXPECT_EQ(times.words[2].num_frames, 4);
+  ASSERT_EQ(times.phones.size(), 7U);
+  EXPECT_EQ(times.phones[0].word_index, -1);
+  EXPECT_EQ(times.phones[2].word_index, 0);
+  EXPECT_EQ(times.phones[4].word_index, -1);
+}
+
+// "A TEA" and "AT" + T would share phones; the words decide.
+TEST_F(WordTimes, FollowTheWordsWhereThePhonesAreAmbiguous) {
+  path_.words = {lexicon_.FindWord("A"), lexicon_.FindWord("TEA")};
+  Say("AH", {1, 1});
+  Say("T", {1, 1});
+  Say("IY", {1, 1});
+  EXPECT_EQ(FindTimes(model_, lexicon_, path_).words[0].num_frames, 2);
+}
+
+TEST_F(WordTimes, AllowAnUnfinishedEnd) {
+  path_.words = {lexicon_.FindWord("A"), lexicon_.FindWord("TEA")};
+  Say("AH", {1, 1});
+  Say("T", {1});
+  const PathTimes times = FindTimes(model_, lexicon_, path_);
+  EXPECT_EQ(times.words[1].begin_frame, 2);
+  EXPECT_EQ(times.words[1].num_frames, 1);
+}
+
+TEST_F(WordTimes, OfNothingAreNothing) {
+  EXPECT_TRUE(FindTimes(model_, lexicon_, path_).words.empty());
+  path_.words = {lexicon_.FindWord("A")};
+  Say("IY", {1, 1});
+  EXPECT_THROW(FindTimes(model_, lexicon_, path_), InternalError);
+}
+
+}  // namespace
+}  // namespace antiphon::decode

@@ -1,0 +1,107 @@
+#include "infer/nnet_scorer.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <thread>
+
+#include "base/error.h"
+#include "base/random.h"
+
+namespace antiphon::infer {
+namespace {
+
+using ::testing::HasSubstr;
+
+nn::Model ToyModel() {
+  nn::Model model;
+  model.feature_dim = 3;
+  model.left_context = 2;
+  model.right_context = 1;
+  model.network = nn::Network(
+      Config::Parse("[[layer]]\ntype='affine'\ndim=8\n[[layer]]\ntype='relu'\n[[layer]]\ntype='affine'\ndim=5\n",
+                    "net.toml"),
+      12, 5, 1);
+  model.log_priors = {std::log(0.1F), std::log(0.2F), std::log(0.3F), std::log(0.4F), std::log(1e-12F)};
+  return model;
+}
+
+Matrix RandomFrames(int count, uint64_t seed = 3) {
+  Rng rng(seed);
+  Matrix frames(count, 3);
+  for (int n = 0; n < count; ++n) {
+    for (float& value : frames.Row(n)) value = static_cast<float>(rng.Normal());
+  }
+  return frames;
+}
+
+std::shared_ptr<const NnetModel> Shared(NnetScorerOptions options = {}) {
+  return std::make_shared<const NnetModel>(ToyModel(), options);
+}
+
+TEST(NnetScorer, GivesPosteriorsWithoutPriors) {
+  NnetScorerOptions options;
+  options.prior_scale = 0.5;
+  const Matrix frames = RandomFrames(7);
+  NnetScorer scorer(Shared(options), frames);
+  const nn::Model model = ToyModel();
+  for (int t = 0; t < 7; ++t) {
+    Matrix spliced(1, 12);
+    for (int k = -2; k <= 1; ++k) {
+      const int from = std::clamp(t + k, 0, 6);
+      for (int d = 0; d < 3; ++d) spliced(0, (k + 2) * 3 + d) = frames(from, d);
+    }
+    nn::Workspace workspace;
+    const MatrixView logits = model.network.Forward({}, spliced, workspace);
+    double sum = 0.0;
+    for (int s = 0; s < 5; ++s) sum += std::exp(static_cast<double>(logits(0, s)));
+    for (int s = 0; s < 4; ++s) {
+      EXPECT_NEAR(scorer.LogLikelihood(t, s), logits(0, s) - std::log(sum) - 0.5 * model.log_priors[s], 1e-4);
+    }
+    EXPECT_EQ(scorer.LogLikelihood(t, 4), kDisabledScore);
+  }
+}
+
+TEST(NnetScorer, DoesNotDependOnBlocksOrOrder) {
+  const Matrix frames = RandomFrames(50);
+  NnetScorer whole(Shared(), frames);
+  for (const int block : {1, 7, 16}) {
+    NnetScorerOptions options;
+    options.block_frames = block;
+    NnetScorer parts(Shared(options), frames);
+    for (const int t : {49, 0, 1, 2, 30, 8}) {
+      for (int s = 0; s < 5; ++s) EXPECT_NEAR(parts.DenseFrame(t)[s], whole.DenseFrame(t)[s], 1e-5);
+    }
+  }
+}
+
+TEST(NnetScorer, SharesTheModelBetweenThreads) {
+  const auto model = Shared();
+  std::vector<float> results(4);
+  std::vector<std::thread> threads;
+  for (size_t i = 0; i < results.size(); ++i) {
+    threads.emplace_back([&, i] {
+      NnetScorer scorer(model, RandomFrames(300));
+      for (int t = 0; t < 300; ++t) results[i] += scorer.DenseFrame(t)[1];
+    });
+  }
+  for (auto& thread : threads) thread.join();
+  for (const float result : results) EXPECT_EQ(result, results[0]);
+}
+
+TEST(NnetScorer, NamesWhatDoesNotFit) {
+  EXPECT_EQ(NnetScorer(Shared(), Matrix(0, 3)).num_frames_ready(), 0);
+  try {
+    NnetScorer(Shared(), Matrix(5, 4));
+    FAIL();
+  } catch (const ShapeError& e) {
+    EXPECT_THAT(e.what(), HasSubstr("takes 3 values per frame, the features have 4"));
+  }
+  nn::Model without = ToyModel();
+  without.log_priors.clear();
+  EXPECT_THROW(NnetModel(std::move(without), {}), InputError);
+}
+
+}  // namespace
+}  // namespace antiphon::infer
