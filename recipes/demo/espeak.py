@@ -41,14 +41,18 @@ class Espeak:
         while events[index].type != 0:
             event = events[index]
             if event.type == PHONEME:
-                self._phonemes.append((event.audio_ms, event.id.string.decode("utf-8", "replace")))
+                self._phonemes.append((event.audio_ms, event.id.string.decode("utf-8", "replace"),
+                                       event.text_position))
             elif event.type == WORD:
                 self._words.append((event.audio_ms, event.text_position))
             index += 1
         return 0
 
     def speak(self, text, voice="en-us", rate=175, pitch=50, pitch_range=50, word_gap=0):
-        """Returns (16-bit samples as bytes, [(start_ms, phoneme)], [(start_ms, position in text from 1)])."""
+        """Returns 16-bit samples as bytes, [(start_ms, phoneme, position of its word)], [(start_ms, position of a word)].
+
+        Positions count characters of the text from 1.
+        """
         self._samples, self._phonemes, self._words = bytearray(), [], []
         if self.library.espeak_SetVoiceByName(voice.encode()) != 0:
             raise ValueError(f"espeak-ng has no voice '{voice}'")
