@@ -52,7 +52,7 @@ std::string Quoted(const std::string& text) {
 RecipeStep ReadStep(const Config& config) {
   RefuseUnknownKeys(config, "step key",
                     {"name", "foreach", "command", "script", "arguments", "options", "inputs", "outputs", "when",
-                     "unless", "provides"});
+                     "unless", "provides", "always"});
   RecipeStep step;
   step.where = config.Where();
   step.name = config.RequiredText("name");
@@ -69,7 +69,8 @@ RecipeStep ReadStep(const Config& config) {
   if (config.Has("options")) step.options_toml = config.Table("options").ToToml();
   step.inputs = config.Texts("inputs").value_or(std::vector<std::string>{});
   step.outputs = config.Texts("outputs").value_or(std::vector<std::string>{});
-  if (step.outputs.empty()) {
+  step.always = config.Bool("always").value_or(false);
+  if (step.outputs.empty() && !step.always) {
     Throw<UsageError>("{}: step '{}' names no outputs; without them nobody can tell whether it is finished", step.where,
                       step.name);
   }

@@ -19,9 +19,9 @@
 //   outputs = ["${exp}/speech"]
 //
 // Further keys of a step: `when` and `unless` (run only if the text is, or is not, empty, "false", "no" or "0") and
-// `provides` (a TOML file among the outputs whose values become variables of later steps).
-// Variables that every recipe has: ${recipe_dir}, ${threads}. A whole value "${x}" takes the type of x.
-// Errors: UsageError with file:line for unknown keys and variables, naming the nearest known one.
+// `provides` (a TOML file among the outputs whose values become variables of later steps) and `always = true` (never up
+// to date; needs no outputs). Variables that every recipe has: ${recipe_dir}, ${threads}. A whole value "${x}" takes
+// the type of x. Errors: UsageError with file:line for unknown keys and variables, naming the nearest known one.
 #pragma once
 
 #include <filesystem>
@@ -66,6 +66,7 @@ struct RecipeStep {
   std::string when;  // "" if always
   std::string unless;
   std::string provides;
+  bool always = false;
 };
 
 struct Recipe {

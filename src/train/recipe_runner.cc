@@ -125,7 +125,7 @@ StepOutcome RecipeRunner::Visit(const RecipeStep& unexpanded, bool before_from, 
     outcome.reason = "its inputs will be made anew";
   } else {
     StepRecord now = DescribeStep(step, recipe_.path.parent_path());
-    outcome.reason = options.force ? "--force" : ReasonToRun(now, before);
+    outcome.reason = options.force ? "--force" : step.always ? "always" : ReasonToRun(now, before);
     if (outcome.reason.empty()) {
       outcome.state = StepOutcome::State::kUpToDate;
       say_(fmt::format("== {}: up to date (took {})", step.name, Duration(outcome.seconds)));

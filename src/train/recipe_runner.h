@@ -15,10 +15,10 @@
 namespace antiphon::train {
 
 struct RunOptions {
-  std::string from = {};      // first step; earlier ones are taken as they are
-  std::string to = {};        // last step
-  bool force = false;    // run also what is up to date
-  bool dry_run = false;  // say only what would be done
+  std::string from = {};  // first step; earlier ones are taken as they are
+  std::string to = {};    // last step
+  bool force = false;     // run also what is up to date
+  bool dry_run = false;   // say only what would be done
 };
 
 struct StepOutcome {
