@@ -61,9 +61,10 @@ def safetensors():
 
 
 def model():
-    network = '[[layer]]\ntype = "affine"\ndim = 2\n[[layer]]\ntype = "sigmoid"\n[[layer]]\ntype = "affine"\n'
-    for context in ("1", "2"):
-        metadata = {"format": "antiphon-model", "version": "1", "network": network, "in_dim": "3", "out_dim": "2",
+    # The last two lie about sizes.
+    for in_dim, context, wide in (("3", "1", 2), ("3", "2", 2), ("2000000000", "1", 2), ("3", "1", 2000000000)):
+        network = f'[[layer]]\ntype = "affine"\ndim = {wide}\n[[layer]]\ntype = "sigmoid"\n[[layer]]\ntype = "affine"\n'
+        metadata = {"format": "antiphon-model", "version": "1", "network": network, "in_dim": in_dim, "out_dim": "2",
                     "features": "kind = 'mfcc'\n", "feature_dim": "1", "left_context": context, "right_context": "1",
                     "hmm": "", "description.seed": "1"}
         tensors, payload = {"__metadata__": metadata}, b""

@@ -84,7 +84,12 @@ Model Model::Load(const std::filesystem::path& path) {
       [&] {
         CheckHeader(reader);
         Model model;
+        int64_t values = 0;
+        for (const std::string& name : reader.Names()) {
+          values += static_cast<int64_t>(reader.Tensor(name).data.size() / sizeof(float));
+        }
         try {
+          const ScopedParameterLimit limit(values);
           model.network = Network(Config::Parse(reader.Metadata("network"), path.string() + " (network)"),
                                   MetadataInt(reader, "in_dim"), MetadataInt(reader, "out_dim"), 0);
         } catch (const UsageError& e) {

@@ -1,10 +1,35 @@
 #include "nn/parameter.h"
 
 #include <algorithm>
+#include <limits>
 
+#include "base/error.h"
 #include "kernels/elementwise.h"
 
 namespace antiphon::nn {
+namespace {
+
+thread_local int64_t values_left = std::numeric_limits<int64_t>::max();
+
+Matrix LimitedMatrix(const std::string& name, int64_t rows, int64_t cols) {
+  if (rows > 0 && cols > values_left / rows) {
+    Throw<InputError>("'{}' would have {} x {} values, more than there are: the description is wrong", name, rows,
+                      cols);
+  }
+  values_left -= rows * cols;
+  return {rows, cols};
+}
+
+}  // namespace
+
+ScopedParameterLimit::ScopedParameterLimit(int64_t num_values) : outer_(std::exchange(values_left, num_values)) {}
+
+ScopedParameterLimit::~ScopedParameterLimit() { values_left = outer_; }
+
+Parameter::Parameter(std::string its_name, int64_t rows, int64_t cols)
+    : name(std::move(its_name)), storage_(LimitedMatrix(name, rows, cols)) {
+  value = storage_.view();
+}
 
 ConstBf16View Parameter::Bf16Value() const {
   if (!shadow_valid_.load(std::memory_order_acquire)) {

@@ -18,11 +18,22 @@
 
 namespace antiphon::nn {
 
+/// While it lives, parameters that this thread makes may hold at most `num_values` together: a description that lies
+/// about its sizes is refused before it takes memory. Parameters beyond that throw InputError.
+class ScopedParameterLimit {
+ public:
+  explicit ScopedParameterLimit(int64_t num_values);
+  ScopedParameterLimit(const ScopedParameterLimit&) = delete;
+  ScopedParameterLimit& operator=(const ScopedParameterLimit&) = delete;
+  ~ScopedParameterLimit();
+
+ private:
+  int64_t outer_;
+};
+
 class Parameter {
  public:
-  Parameter(std::string its_name, int64_t rows, int64_t cols) : name(std::move(its_name)), storage_(rows, cols) {
-    value = storage_.view();
-  }
+  Parameter(std::string its_name, int64_t rows, int64_t cols);
   Parameter(const Parameter&) = delete;
   Parameter& operator=(const Parameter&) = delete;
 
