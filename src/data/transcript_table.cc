@@ -119,6 +119,11 @@ class AudioFiles {
     unused_.erase(wanted);
     return wanted;
   }
+  /// The name without ending if that is unique, else the path without ending.
+  std::string ShortName(const std::string& path) const {
+    const std::string stem = fs::path(path).stem().string();
+    return by_name_.at(stem).size() == 1 ? stem : fs::path(path).replace_extension().string();
+  }
   const std::set<std::string>& unused() const { return unused_; }
   bool empty() const { return paths_.empty(); }
 
@@ -303,7 +308,7 @@ DataDir PrepareDataDir(const fs::path& audio_folder, const fs::path& table, cons
       const std::string words = NormaliseTranscript(FieldAt(row, columns.text), options);
       if (words.empty()) Throw<InputError>("the transcript of '{}' is empty", audio);
       const std::string own_id = FieldAt(row, columns.id);
-      std::string id = CleanId(own_id.empty() ? fs::path(audio).replace_extension().string() : own_id);
+      std::string id = CleanId(own_id.empty() ? files.ShortName(audio) : own_id);
       const std::string speaker = SpeakerOf(audio, FieldAt(row, columns.speaker), id, options.speaker_from);
       if (!id.starts_with(speaker)) id = speaker + "-" + id;
       if (!seen.insert(id).second) Throw<InputError>("utterance '{}' is there twice", id);
@@ -323,9 +328,11 @@ DataDir PrepareDataDir(const fs::path& audio_folder, const fs::path& table, cons
       problems.push_back({where, std::string(e.what()) + "; the row is left out", false});
     }
   }
-  for (const std::string& unused : files.unused()) {
-    problems.push_back(
-        {(audio_folder / unused).string(), "this audio file has no row in the table and is left out", false});
+  if (!files.unused().empty()) {
+    problems.push_back({audio_folder.string(),
+                        fmt::format("{} audio files without a row in the table are left out, the first: '{}'",
+                                    files.unused().size(), *files.unused().begin()),
+                        false});
   }
   if (dir.utterances().empty()) {
     Throw<InputError>("'{}': not one row could be used{}", table.string(),

@@ -85,7 +85,7 @@ TEST_F(PrepareTest, JoinsATableWithAHeader) {
               "sentence,speaker,path,sex\n\"one, two\",ann,ann/one.wav,Female\nthree,bob,three,male\nx,ann,two.wav,\n");
   EXPECT_TRUE(problems_.empty());
   ASSERT_EQ(dir.utterances().size(), 3u);
-  EXPECT_EQ(dir.utterances()[0].utt_id, "ann_one");
+  EXPECT_EQ(dir.utterances()[0].utt_id, "ann-one");
   EXPECT_THAT(dir.utterances()[0].words, ElementsAre("one,", "two"));
   EXPECT_EQ(dir.utterances()[2].speaker, "bob");
   EXPECT_EQ(dir.gender().at("ann"), "f");
@@ -100,7 +100,7 @@ TEST_F(PrepareTest, TakesTheColumnsInOrderWithoutAHeader) {
   ASSERT_EQ(dir.utterances().size(), 2u);
   EXPECT_EQ(dir.utterances()[1].speaker, "ann");
   ASSERT_EQ(problems_.size(), 1u);
-  EXPECT_THAT(problems_[0].what, HasSubstr("has no row"));
+  EXPECT_THAT(problems_[0].what, HasSubstr("1 audio files without a row"));
 }
 
 TEST_F(PrepareTest, NamesRowsThatCannotBeUsed) {
@@ -112,7 +112,7 @@ TEST_F(PrepareTest, NamesRowsThatCannotBeUsed) {
   EXPECT_THAT(problems_[1].what, HasSubstr("transcript of 'ann/two.wav' is empty"));
   EXPECT_THAT(problems_[2].what, HasSubstr("1 columns; expected at least 2"));
   EXPECT_THAT(problems_[3].what, HasSubstr("there twice"));
-  EXPECT_THAT(problems_[4].where, HasSubstr("three.flac"));
+  EXPECT_THAT(problems_[4].what, HasSubstr("'bob/three.flac'"));
   EXPECT_EQ(dir.recordings().size(), 1u);
   EXPECT_THROW(Prepare("u.csv", "four.wav,four\n"), InputError);
   EXPECT_THROW(Prepare("v.csv", ""), InputError);
