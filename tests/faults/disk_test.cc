@@ -1,0 +1,103 @@
+// Full disks and read-only folders: a clear error, the old file as it was, nothing half-written left behind.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <functional>
+
+#include "base/error.h"
+#include "base/file.h"
+#include "data/archive.h"
+#include "data/frame_store.h"
+#include "math/safetensors.h"
+#include "small_disk.h"
+
+namespace antiphon {
+namespace {
+
+namespace fs = std::filesystem;
+using antiphon::testing::SmallDisk;
+using ::testing::AnyOf;
+using ::testing::HasSubstr;
+
+constexpr int kDiskKib = 64;
+constexpr int kRows = 40000;  // 160 kB as floats: more than the disk
+
+struct Writer {
+  const char* name;
+  std::function<void(const fs::path& folder, int rows)> write;
+};
+
+std::vector<Writer> Writers() {
+  return {
+      {"WriteFileAtomically",
+       [](const fs::path& folder, int rows) {
+         WriteFileAtomically(folder / "plain", std::string(static_cast<size_t>(rows) * 4, 'x'));
+       }},
+      {"TableWriter",
+       [](const fs::path& folder, int rows) {
+         data::TableWriter<Matrix> writer(folder / "table.ark");
+         writer.Write("utt1", Matrix(rows, 1));
+         writer.Close();
+       }},
+      {"SafetensorsWriter",
+       [](const fs::path& folder, int rows) {
+         SafetensorsWriter writer;
+         writer.Add("values", ConstMatrixView(Matrix(rows, 1)));
+         writer.Write(folder / "tensors.safetensors");
+       }},
+      {"FrameStoreWriter",
+       [](const fs::path& folder, int rows) {
+         data::FrameStoreWriter writer(folder / "store", 4, 10);
+         const std::vector<int32_t> pdfs(static_cast<size_t>(rows));
+         writer.Add("utt1", "speaker", Matrix(rows, 4), pdfs);
+         writer.Finish();
+       }},
+  };
+}
+
+std::string Contents(const fs::path& folder) {
+  std::string contents;
+  std::vector<fs::path> files;
+  for (const auto& entry : fs::recursive_directory_iterator(folder)) {
+    if (entry.is_regular_file()) files.push_back(entry.path());
+  }
+  std::sort(files.begin(), files.end());
+  for (const fs::path& file : files) contents += file.filename().string() + ":" + ReadFile(file) + "\n";
+  return contents;
+}
+
+TEST(FullDisk, IsSaidAndLeavesTheOldFile) {
+  for (const Writer& writer : Writers()) {
+    SCOPED_TRACE(writer.name);
+    SmallDisk disk(kDiskKib);
+    if (!disk.mounted()) GTEST_SKIP() << "mounting a small disk needs root";
+    writer.write(disk.path(), 10);
+    const std::string before = Contents(disk.path());
+    try {
+      writer.write(disk.path(), kRows);
+      FAIL() << "a file larger than the disk was written";
+    } catch (const IoError& e) {
+      EXPECT_THAT(e.what(), HasSubstr("disk is full"));
+      EXPECT_THAT(e.what(), HasSubstr(disk.path().string()));
+    }
+    EXPECT_EQ(Contents(disk.path()), before);
+  }
+}
+
+TEST(ReadOnlyFolder, IsSaid) {
+  for (const Writer& writer : Writers()) {
+    SCOPED_TRACE(writer.name);
+    SmallDisk disk(kDiskKib);
+    if (!disk.mounted() || !disk.MakeReadOnly()) GTEST_SKIP() << "mounting a read-only disk needs root";
+    try {
+      writer.write(disk.path(), 10);
+      FAIL() << "something was written to a read-only folder";
+    } catch (const IoError& e) {
+      EXPECT_THAT(e.what(), AnyOf(HasSubstr("Read-only"), HasSubstr("no permission")));
+      EXPECT_THAT(e.what(), HasSubstr(disk.path().string()));
+    }
+  }
+}
+
+}  // namespace
+}  // namespace antiphon
