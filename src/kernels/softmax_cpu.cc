@@ -67,17 +67,19 @@ void ScaleRow(float scale, float* y, int64_t n) {
   ForVectors(d, n, [&](auto load, auto store) HWY_ATTR { store(hn::Mul(load(y), factor), y); });
 }
 
-void ShiftRow(const float* z, float shift, float* y, int64_t n) {
+// y = (z − max) − log_sum: in this order the logarithm stays exact where z is large.
+void LogRow(const float* z, float max, float log_sum, float* y, int64_t n) {
   const FloatTag d;
-  const auto v = hn::Set(d, shift);
-  ForVectors(d, n, [&](auto load, auto store) HWY_ATTR { store(hn::Sub(load(z), v), y); });
+  const auto first = hn::Set(d, max);
+  const auto second = hn::Set(d, log_sum);
+  ForVectors(d, n, [&](auto load, auto store) HWY_ATTR { store(hn::Sub(hn::Sub(load(z), first), second), y); });
 }
 
 void SoftmaxRow(bool log, const float* z, float* y, int64_t n) {
   const float max = RowMax(z, n);
   if (log) {
     const float sum = ExpSum(z, max, nullptr, n);
-    return ShiftRow(z, max + std::log(sum), y, n);
+    return LogRow(z, max, std::log(sum), y, n);
   }
   const float sum = ExpSum(z, max, y, n);
   ScaleRow(1.0f / sum, y, n);
