@@ -19,6 +19,9 @@ void SpliceRow(ConstMatrixView frames, int64_t t, int left, int right, float* ou
 /// ends repeats the edge frame (not the same as differences of edge-clamped differences).
 Matrix AddDeltas(ConstMatrixView frames, int order, int window);
 
+/// One row of it into `out` (d·filters.size() values), with the filters of DeltaFilters.
+void AddDeltasRow(ConstMatrixView frames, int64_t t, const std::vector<std::vector<float>>& filters, float* out);
+
 /// Coefficients of order 0 … `order`; the k-th has 2·k·window + 1 taps.
 std::vector<std::vector<float>> DeltaFilters(int order, int window);
 

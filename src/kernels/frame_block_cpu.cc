@@ -51,7 +51,8 @@ HWY_INLINE V Shape(const FrameWindow& window, V mean, float* block) {
   for (int i = 0; i < length; ++i) {
     const V x = hn::Sub(hn::Load(d, block + i * kFrameLanes), mean);
     sum[i & 1] = hn::MulAdd(x, x, sum[i & 1]);
-    const V emphasized = hn::NegMulAdd(coefficient, previous, x);
+    // Not fused: rounded as Kaldi's, which shows where a loud tone leaves most filters almost empty.
+    const V emphasized = hn::Sub(x, hn::Mul(coefficient, previous));
     hn::Store(hn::Mul(emphasized, hn::Set(d, window.window[static_cast<size_t>(i)])), d, block + i * kFrameLanes);
     previous = x;
   }

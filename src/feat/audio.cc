@@ -1,0 +1,317 @@
+#include "feat/audio.h"
+
+#include <sndfile.h>
+#include <soxr.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <memory>
+
+#include "base/error.h"
+#include "base/file.h"
+
+namespace antiphon::feat {
+namespace {
+
+constexpr float kFullScale = 32768.0f;
+// Float files may exceed full scale, but not by this much.
+constexpr float kLargestSample = 1e9f;
+constexpr int64_t kBlockSamples = int64_t{1} << 16;
+
+struct MemoryFile {
+  std::span<const std::byte> bytes;
+  sf_count_t position = 0;
+
+  static SF_VIRTUAL_IO Callbacks() {
+    return {.get_filelen = [](void* self) { return static_cast<sf_count_t>(Self(self).bytes.size()); },
+            .seek = Seek,
+            .read = Read,
+            .write = [](const void*, sf_count_t, void*) { return sf_count_t{0}; },
+            .tell = [](void* self) { return Self(self).position; }};
+  }
+
+ private:
+  static MemoryFile& Self(void* self) { return *static_cast<MemoryFile*>(self); }
+  static sf_count_t Seek(sf_count_t offset, int whence, void* self) {
+    MemoryFile& file = Self(self);
+    const auto size = static_cast<sf_count_t>(file.bytes.size());
+    const sf_count_t base = whence == SEEK_SET ? 0 : whence == SEEK_CUR ? file.position : size;
+    file.position = std::clamp<sf_count_t>(base + offset, 0, size);
+    return file.position;
+  }
+  static sf_count_t Read(void* to, sf_count_t count, void* self) {
+    MemoryFile& file = Self(self);
+    count = std::min<sf_count_t>(count, static_cast<sf_count_t>(file.bytes.size()) - file.position);
+    if (count <= 0) return 0;
+    std::memcpy(to, file.bytes.data() + file.position, static_cast<size_t>(count));
+    file.position += count;
+    return count;
+  }
+};
+
+// An open file with its name for errors.
+class SoundFile {
+ public:
+  explicit SoundFile(const std::filesystem::path& path) : name_(path.string()) {
+    std::error_code code;
+    const auto status = std::filesystem::status(path, code);
+    if (!std::filesystem::exists(status)) {
+      Throw<InputError>("audio file '{}' does not exist; check the path (relative ones start at the working folder)",
+                        name_);
+    }
+    if (std::filesystem::is_directory(status)) {
+      Throw<InputError>("'{}' is a folder where an audio file was expected", name_);
+    }
+    file_.reset(sf_open(path.c_str(), SFM_READ, &info_));
+    CheckOpen(std::filesystem::is_regular_file(status) && std::filesystem::file_size(path, code) == 0);
+  }
+  SoundFile(std::span<const std::byte> bytes, std::string name) : name_(std::move(name)), memory_{bytes} {
+    SF_VIRTUAL_IO callbacks = MemoryFile::Callbacks();
+    file_.reset(sf_open_virtual(&callbacks, SFM_READ, &info_, &memory_));
+    CheckOpen(bytes.empty());
+  }
+  SoundFile(const SoundFile&) = delete;
+  SoundFile& operator=(const SoundFile&) = delete;
+
+  SNDFILE* get() const { return file_.get(); }
+  const SF_INFO& info() const { return info_; }
+  const std::string& name() const { return name_; }
+
+  std::string Format() const {
+    std::string text;
+    for (const int part : {info_.format & SF_FORMAT_TYPEMASK, info_.format & SF_FORMAT_SUBMASK}) {
+      SF_FORMAT_INFO format{.format = part, .name = nullptr, .extension = nullptr};
+      if (sf_command(nullptr, SFC_GET_FORMAT_INFO, &format, sizeof format) != 0 || format.name == nullptr) continue;
+      text += (text.empty() ? "" : ", ") + std::string(format.name);
+    }
+    return text;
+  }
+
+ private:
+  void CheckOpen(bool empty) const {
+    if (empty)
+      Throw<InputError>("audio file '{}' is empty (0 bytes); remove the utterance or fetch the file again", name_);
+    if (!file_) {
+      Throw<InputError>(
+          "'{}' cannot be read as audio: {} Expected WAV, FLAC, Ogg (Vorbis, Opus) or another format of libsndfile.",
+          name_, sf_strerror(nullptr));
+    }
+    if (info_.samplerate <= 0 || info_.channels <= 0) {
+      Throw<InputError>("'{}' claims {} channels at {} Hz; its header is broken", name_, info_.channels,
+                        info_.samplerate);
+    }
+  }
+
+  struct Close {
+    void operator()(SNDFILE* file) const { sf_close(file); }
+  };
+  std::string name_;
+  MemoryFile memory_;
+  SF_INFO info_{};
+  std::unique_ptr<SNDFILE, Close> file_;
+};
+
+struct SampleRange {
+  int64_t begin = 0;
+  int64_t end = 0;
+};
+
+SampleRange FindRange(const SoundFile& file, const AudioSelection& selection) {
+  const auto& info = file.info();
+  const double duration_s = static_cast<double>(info.frames) / info.samplerate;
+  if (!std::isfinite(selection.start_s) || selection.start_s < 0 || !std::isfinite(selection.end_s)) {
+    Throw<InputError>("segment {} … {} s of '{}' is not a range of time", selection.start_s, selection.end_s,
+                      file.name());
+  }
+  const auto sample = [&](double seconds) { return static_cast<int64_t>(std::llround(seconds * info.samplerate)); };
+  SampleRange range{sample(std::min(selection.start_s, 1e9)), info.frames};
+  if (selection.end_s > 0) {
+    if (selection.end_s > duration_s + selection.end_slack_s) {
+      Throw<InputError>("segment {} … {} s ends after the end of '{}', which lasts {:.3f} s; correct the segments file",
+                        selection.start_s, selection.end_s, file.name(), duration_s);
+    }
+    range.end = std::min<int64_t>(sample(selection.end_s), info.frames);
+  }
+  if (range.begin >= range.end) {
+    if (info.frames == 0)
+      Throw<InputError>("'{}' holds no samples; remove the utterance or record it again", file.name());
+    Throw<InputError>("segment {} … {} s of '{}' ({:.3f} s) holds no samples; correct the segments file",
+                      selection.start_s, selection.end_s, file.name(), duration_s);
+  }
+  return range;
+}
+
+// Interleaved samples of one block on the 16-bit scale; exact for 16-bit files.
+int64_t ReadBlock(const SoundFile& file, int64_t frames, std::vector<short>& shorts, float* out) {
+  const int channels = file.info().channels;
+  if ((file.info().format & SF_FORMAT_SUBMASK) == SF_FORMAT_PCM_16) {
+    shorts.resize(static_cast<size_t>(frames * channels));
+    const int64_t got = sf_readf_short(file.get(), shorts.data(), frames);
+    for (int64_t i = 0; i < got * channels; ++i) out[i] = shorts[static_cast<size_t>(i)];
+    return got;
+  }
+  const int64_t got = sf_readf_float(file.get(), out, frames);
+  for (int64_t i = 0; i < got * channels; ++i) out[i] *= kFullScale;
+  return got;
+}
+
+void Downmix(const float* block, int64_t frames, int channels, int channel, float* out) {
+  for (int64_t i = 0; i < frames; ++i) {
+    const float* x = block + i * channels;
+    if (channel >= 0) {
+      out[i] = x[channel];
+    } else {
+      float sum = 0.0f;
+      for (int c = 0; c < channels; ++c) sum += x[c];
+      out[i] = sum / static_cast<float>(channels);
+    }
+  }
+}
+
+void RefuseBadSamples(const SoundFile& file, const std::vector<float>& samples) {
+  int64_t bad = 0;
+  for (const float x : samples) bad += !(std::fabs(x) <= kLargestSample);
+  if (bad == 0) return;
+  size_t first = 0;
+  while (std::fabs(samples[first]) <= kLargestSample) ++first;
+  Throw<InputError>(
+      "'{}' has {} samples that are not finite or far beyond full scale, the first ({}) at {:.4f} s; "
+      "write the file again with values in −1 … 1",
+      file.name(), bad, samples[first] / kFullScale, static_cast<double>(first) / file.info().samplerate);
+}
+
+void RefuseShortRead(const SoundFile& file, const SampleRange& range, int64_t got) {
+  if (range.begin + got >= range.end) return;
+  Throw<InputError>(
+      "'{}' is cut short: {} samples expected ({:.3f} s), {} could be decoded ({:.3f} s); fetch the file again",
+      file.name(), range.end, static_cast<double>(range.end) / file.info().samplerate, range.begin + got,
+      static_cast<double>(range.begin + got) / file.info().samplerate);
+}
+
+// Headers of WAV files say how long the data is; libsndfile takes less without a word.
+void RefuseTruncatedWav(const SoundFile& file) {
+  std::string log(8192, '\0');
+  const int length = sf_command(file.get(), SFC_GET_LOG_INFO, log.data(), static_cast<int>(log.size()));
+  log.resize(static_cast<size_t>(std::clamp<int>(length, 0, static_cast<int>(log.size()))));
+  const int type = file.info().format & SF_FORMAT_TYPEMASK;
+  if (type != SF_FORMAT_WAV && type != SF_FORMAT_WAVEX && type != SF_FORMAT_RF64) return;
+  const size_t data = log.find("data : ");
+  if (data == std::string::npos) return;
+  const size_t should = log.find("(should be ", data);
+  if (should == std::string::npos || should > log.find('\n', data)) return;
+  const int64_t claimed = std::strtoll(log.c_str() + data + 7, nullptr, 10);
+  const int64_t found = std::strtoll(log.c_str() + should + 11, nullptr, 10);
+  // Recorders that stream write the largest length, or none, and mean "to the end".
+  if (claimed <= found || claimed >= 0x7fffff00) return;
+  Throw<InputError>("'{}' is cut short: its header promises {} bytes of samples, {} are there; fetch the file again",
+                    file.name(), claimed, found);
+}
+
+Waveform Read(const SoundFile& file, const AudioSelection& selection) {
+  const int channels = file.info().channels;
+  if (selection.channel >= channels) {
+    Throw<InputError>("channel {} of '{}' was asked for, which has {} (0 … {})", selection.channel, file.name(),
+                      channels, channels - 1);
+  }
+  RefuseTruncatedWav(file);
+  const SampleRange range = FindRange(file, selection);
+  if (range.begin > 0 && sf_seek(file.get(), range.begin, SEEK_SET) != range.begin) {
+    Throw<InputError>("cannot go to {:.3f} s of '{}': {}", selection.start_s, file.name(), sf_strerror(file.get()));
+  }
+  Waveform wave;
+  wave.sample_rate_hz = file.info().samplerate;
+  std::vector<float> block;
+  std::vector<short> shorts;
+  int64_t got = 0;
+  // The header's length is not believed before the samples are seen: memory grows with what is really there.
+  while (range.begin + got < range.end) {
+    const int64_t wanted = std::min(kBlockSamples, range.end - range.begin - got);
+    block.resize(static_cast<size_t>(wanted * channels));
+    const int64_t frames = ReadBlock(file, wanted, shorts, block.data());
+    if (frames <= 0) break;
+    wave.samples.resize(static_cast<size_t>(got + frames));
+    Downmix(block.data(), frames, channels, channels == 1 ? 0 : selection.channel, wave.samples.data() + got);
+    got += frames;
+  }
+  RefuseShortRead(file, range, got);
+  RefuseBadSamples(file, wave.samples);
+  return wave;
+}
+
+AudioInfo Describe(const SoundFile& file) {
+  return {file.info().samplerate, file.info().channels, file.info().frames, file.Format()};
+}
+
+std::vector<float> ConvertRate(std::span<const float> samples, double in_rate, double out_rate, size_t out_size) {
+  std::vector<float> out(out_size + 8);
+  const soxr_quality_spec_t quality = soxr_quality_spec(SOXR_HQ, 0);
+  const soxr_io_spec_t io = soxr_io_spec(SOXR_FLOAT32_I, SOXR_FLOAT32_I);
+  const soxr_runtime_spec_t runtime = soxr_runtime_spec(1);
+  size_t consumed = 0, written = 0;
+  const soxr_error_t error = soxr_oneshot(in_rate, out_rate, 1, samples.data(), samples.size(), &consumed, out.data(),
+                                          out.size(), &written, &io, &quality, &runtime);
+  if (error != nullptr)
+    Throw<InputError>("cannot resample from {} to {} Hz: {}", in_rate, out_rate, soxr_strerror(error));
+  out.resize(std::min(written, out_size));
+  out.resize(out_size, 0.0f);
+  return out;
+}
+
+}  // namespace
+
+Waveform ReadAudio(const std::filesystem::path& path, const AudioSelection& selection) {
+  return Read(SoundFile(path), selection);
+}
+
+Waveform ReadAudio(std::span<const std::byte> bytes, const std::string& name, const AudioSelection& selection) {
+  return Read(SoundFile(bytes, name), selection);
+}
+
+AudioInfo ProbeAudio(const std::filesystem::path& path) { return Describe(SoundFile(path)); }
+AudioInfo ProbeAudio(std::span<const std::byte> bytes, const std::string& name) {
+  return Describe(SoundFile(bytes, name));
+}
+
+Waveform Resample(Waveform wave, int sample_rate_hz) {
+  if (sample_rate_hz <= 0) Throw<UsageError>("sample rate {} Hz must be positive", sample_rate_hz);
+  if (sample_rate_hz == wave.sample_rate_hz) return wave;
+  const auto size = static_cast<size_t>(
+      std::llround(static_cast<double>(wave.samples.size()) * sample_rate_hz / wave.sample_rate_hz));
+  return {ConvertRate(wave.samples, wave.sample_rate_hz, sample_rate_hz, size), sample_rate_hz};
+}
+
+std::vector<float> ResampleBySpeed(std::span<const float> samples, double speed) {
+  if (!(speed > 0.01 && speed < 100.0)) Throw<UsageError>("speed {} is not between 0.01 and 100", speed);
+  if (speed == 1.0) return {samples.begin(), samples.end()};
+  return ConvertRate(samples, speed, 1.0,
+                     static_cast<size_t>(std::llround(static_cast<double>(samples.size()) / speed)));
+}
+
+void WriteWav(const std::filesystem::path& path, const Waveform& wave) {
+  if (wave.sample_rate_hz <= 0) Throw<UsageError>("cannot write '{}' at {} Hz", path.string(), wave.sample_rate_hz);
+  const auto data_bytes = static_cast<uint32_t>(wave.samples.size() * 2);
+  std::string bytes;
+  const auto put = [&](uint32_t value, int count) {
+    for (int i = 0; i < count; ++i) bytes.push_back(static_cast<char>(value >> (8 * i) & 0xff));
+  };
+  const auto rate = static_cast<uint32_t>(wave.sample_rate_hz);
+  bytes += "RIFF";
+  put(36 + data_bytes, 4);
+  bytes += "WAVEfmt ";
+  put(16, 4);
+  put(1, 2);
+  put(1, 2);
+  put(rate, 4);
+  put(rate * 2, 4);
+  put(2, 2);
+  put(16, 2);
+  bytes += "data";
+  put(data_bytes, 4);
+  for (const float x : wave.samples) {
+    put(static_cast<uint32_t>(std::lrint(std::clamp(x, -kFullScale, kFullScale - 1.0f))), 2);
+  }
+  WriteFileAtomically(path, bytes);
+}
+
+}  // namespace antiphon::feat
