@@ -84,10 +84,8 @@ INSTANTIATE_TEST_SUITE_P(Kinds, Reference,
 TEST(SlidingCmvn, AgreesWithReference) {
   SKIP_WITHOUT_REFERENCE();
   for (const std::string file : kFiles) {
-    const Waveform wave = Wave(file);
-    const Matrix frames = FrontEnd(OptionsOf("mfcc13", wave.sample_rate_hz)).Compute(wave.samples);
-    ExpectNear(SlidingCmvn(frames, {.window = 100, .center = true}), ReadReference(file + ".mfcc13_sliding100"), file,
-               Allowance(file));
+    const Matrix frames = ReadReference(file + ".mfcc13");
+    ExpectNear(SlidingCmvn(frames, {.window = 100, .center = true}), ReadReference(file + ".mfcc13_sliding100"), file);
   }
 }
 

@@ -1,0 +1,180 @@
+#include "feat/audio.h"
+
+#include <gtest/gtest.h>
+#include <sndfile.h>
+
+#include <cmath>
+#include <fstream>
+#include <limits>
+
+#include "base/error.h"
+#include "base/file.h"
+#include "reference.h"
+#include "temporary_folder.h"
+
+namespace antiphon::feat {
+namespace {
+
+using antiphon::testing::TemporaryFolder;
+
+// Writes interleaved samples (±1) in any format of libsndfile.
+void WriteSound(const std::filesystem::path& path, const std::vector<float>& samples, int channels, int rate,
+                int format) {
+  SF_INFO info{};
+  info.samplerate = rate;
+  info.channels = channels;
+  info.format = format;
+  SNDFILE* file = sf_open(path.c_str(), SFM_WRITE, &info);
+  ASSERT_NE(file, nullptr) << sf_strerror(nullptr);
+  sf_writef_float(file, samples.data(), static_cast<sf_count_t>(samples.size()) / channels);
+  sf_close(file);
+}
+
+// The message of the InputError that `body` throws.
+template <class F>
+std::string ErrorOf(F&& body) {
+  try {
+    body();
+  } catch (const InputError& e) {
+    return e.what();
+  }
+  ADD_FAILURE() << "no InputError";
+  return "";
+}
+
+std::vector<float> Scaled(std::vector<float> x, float factor) {
+  for (float& v : x) v *= factor;
+  return x;
+}
+
+TEST(Audio, SixteenBitWavIsExact) {
+  const TemporaryFolder folder;
+  Waveform wave{{0, 1, -1, 32767, -32768, 1234}, 8000};
+  WriteWav(folder / "a.wav", wave);
+  const Waveform back = ReadAudio(folder / "a.wav");
+  EXPECT_EQ(back.samples, wave.samples);
+  EXPECT_EQ(back.sample_rate_hz, 8000);
+  const std::string bytes = ReadFile(folder / "a.wav");
+  EXPECT_EQ(ReadAudio(std::as_bytes(std::span(bytes)), "memory").samples, wave.samples);
+}
+
+TEST(Audio, ReadsManyFormatsOnOneScale) {
+  const TemporaryFolder folder;
+  const std::vector<float> x = Scaled(Tone(48000, 440, 0.5, 48000), 1.0f);
+  const std::pair<int, double> formats[] = {
+      {SF_FORMAT_WAV | SF_FORMAT_PCM_24, 1e-2}, {SF_FORMAT_WAV | SF_FORMAT_FLOAT, 1e-2},
+      {SF_FORMAT_WAV | SF_FORMAT_ULAW, 700},    {SF_FORMAT_FLAC | SF_FORMAT_PCM_16, 1},
+      {SF_FORMAT_OGG | SF_FORMAT_VORBIS, 700},  {SF_FORMAT_OGG | SF_FORMAT_OPUS, 2000},
+      {SF_FORMAT_AIFF | SF_FORMAT_PCM_16, 1},   {SF_FORMAT_WAV | SF_FORMAT_PCM_U8, 300}};
+  for (const auto& [format, tolerance] : formats) {
+    WriteSound(folder / "x", x, 1, 48000, format);
+    const Waveform wave = ReadAudio(folder / "x");
+    ASSERT_EQ(wave.sample_rate_hz, 48000);
+    ASSERT_NEAR(static_cast<double>(wave.samples.size()), 48000.0, 1.0) << std::hex << format;
+    double worst = 0;
+    for (size_t i = 4800; i < 43200; ++i) worst = std::max<double>(worst, std::fabs(wave.samples[i] - 32768 * x[i]));
+    EXPECT_LE(worst, tolerance) << std::hex << format;
+  }
+}
+
+TEST(Audio, ChoosesOrMixesChannels) {
+  const TemporaryFolder folder;
+  std::vector<float> stereo;
+  for (int i = 0; i < 100; ++i) {
+    stereo.push_back(0.5f);
+    stereo.push_back(-0.25f);
+  }
+  WriteSound(folder / "s.wav", stereo, 2, 16000, SF_FORMAT_WAV | SF_FORMAT_PCM_16);
+  EXPECT_EQ(ReadAudio(folder / "s.wav", 0).samples[50], 16384.0f);
+  EXPECT_EQ(ReadAudio(folder / "s.wav", 1).samples[50], -8192.0f);
+  EXPECT_EQ(ReadAudio(folder / "s.wav").samples[50], 4096.0f);
+  EXPECT_NE(ErrorOf([&] { ReadAudio(folder / "s.wav", 2); }).find("channel 2"), std::string::npos);
+}
+
+TEST(Audio, ReadsSegmentsAsPartsOfTheWhole) {
+  const TemporaryFolder folder;
+  const std::vector<float> x = Scaled(WhiteNoise(32000, 0.1, 1), 1.0f);
+  for (const int format : {SF_FORMAT_WAV | SF_FORMAT_PCM_16, SF_FORMAT_FLAC | SF_FORMAT_PCM_16}) {
+    WriteSound(folder / "x", x, 1, 16000, format);
+    const Waveform whole = ReadAudio(folder / "x");
+    const Waveform part = ReadAudio(folder / "x", {.start_s = 0.5, .end_s = 1.25});
+    ASSERT_EQ(part.samples.size(), 12000u);
+    EXPECT_TRUE(std::equal(part.samples.begin(), part.samples.end(), whole.samples.begin() + 8000));
+    // A little past the end is cut back, far past it is an error, as is a range that holds nothing.
+    EXPECT_EQ(ReadAudio(folder / "x", {.start_s = 1.5, .end_s = 2.2}).samples.size(), 8000u);
+    EXPECT_NE(ErrorOf([&] { ReadAudio(folder / "x", {.start_s = 1.5, .end_s = 3.0}); }).find("lasts 2.000 s"),
+              std::string::npos);
+    ErrorOf([&] { ReadAudio(folder / "x", {.start_s = 2.5}); });
+    ErrorOf([&] { ReadAudio(folder / "x", {.start_s = -1.0}); });
+    ErrorOf([&] { ReadAudio(folder / "x", {.start_s = 1.0, .end_s = 0.5}); });
+  }
+}
+
+TEST(Audio, RefusesBadFilesWithTheirName) {
+  const TemporaryFolder folder;
+  EXPECT_NE(ErrorOf([&] { ReadAudio(folder / "missing.wav"); }).find("missing.wav"), std::string::npos);
+  ErrorOf([&] { ReadAudio(folder.path()); });
+  WriteFileAtomically(folder / "zero.wav", "");
+  EXPECT_NE(ErrorOf([&] { ReadAudio(folder / "zero.wav"); }).find("empty"), std::string::npos);
+  WriteFileAtomically(folder / "text.wav", "this is no audio at all, but some text that goes on");
+  EXPECT_NE(ErrorOf([&] { ReadAudio(folder / "text.wav"); }).find("text.wav"), std::string::npos);
+  WriteWav(folder / "none.wav", {{}, 16000});
+  EXPECT_NE(ErrorOf([&] { ReadAudio(folder / "none.wav"); }).find("no samples"), std::string::npos);
+}
+
+TEST(Audio, RefusesWhatIsCutShort) {
+  const TemporaryFolder folder;
+  const std::vector<float> x = WhiteNoise(16000, 0.1, 2);
+  for (const int format :
+       {SF_FORMAT_WAV | SF_FORMAT_PCM_16, SF_FORMAT_WAV | SF_FORMAT_FLOAT, SF_FORMAT_FLAC | SF_FORMAT_PCM_16}) {
+    WriteSound(folder / "whole", x, 1, 16000, format);
+    const std::string bytes = ReadFile(folder / "whole");
+    for (const double share : {0.25, 0.5, 0.95}) {
+      const std::string part = bytes.substr(0, static_cast<size_t>(share * static_cast<double>(bytes.size())));
+      WriteFileAtomically(folder / "part", part);
+      EXPECT_NE(ErrorOf([&] { ReadAudio(folder / "part"); }).find("cut short"), std::string::npos) << format << share;
+      ErrorOf([&] { ReadAudio(std::as_bytes(std::span(part)), "part"); });
+    }
+  }
+}
+
+TEST(Audio, AcceptsWavOfUnknownLength) {
+  const TemporaryFolder folder;
+  WriteWav(folder / "a.wav", {std::vector<float>(1000, 5.0f), 16000});
+  std::string bytes = ReadFile(folder / "a.wav");
+  for (size_t i = 40; i < 44; ++i) bytes[i] = '\xff';
+  WriteFileAtomically(folder / "a.wav", bytes);
+  EXPECT_EQ(ReadAudio(folder / "a.wav").samples.size(), 1000u);
+}
+
+TEST(Audio, RefusesSamplesThatAreNotFinite) {
+  const TemporaryFolder folder;
+  for (const float bad : {std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity(), 1e20f}) {
+    std::vector<float> x(1600, 0.1f);
+    x[800] = bad;
+    WriteSound(folder / "x.wav", x, 1, 16000, SF_FORMAT_WAV | SF_FORMAT_FLOAT);
+    EXPECT_NE(ErrorOf([&] { ReadAudio(folder / "x.wav"); }).find("0.0500 s"), std::string::npos);
+  }
+}
+
+TEST(Audio, ResamplesTonesFaithfully) {
+  for (const int from : {8000, 11025, 16000, 44100, 48000}) {
+    for (const int to : {8000, 16000}) {
+      const Waveform out = Resample({Tone(2 * from, 1000, 10000, from), from}, to);
+      ASSERT_EQ(out.samples.size(), static_cast<size_t>(2 * to));
+      ASSERT_EQ(out.sample_rate_hz, to);
+      const std::vector<float> expected = Tone(2 * to, 1000, 10000, to);
+      for (int i = to / 4; i < 7 * to / 4; ++i) ASSERT_NEAR(out.samples[i], expected[i], 10) << from << to << i;
+    }
+  }
+}
+
+TEST(Audio, SpeedRaisesPitchAndShortens) {
+  const std::vector<float> out = ResampleBySpeed(Tone(16000, 500, 10000), 1.25);
+  ASSERT_EQ(out.size(), 12800u);
+  const std::vector<float> expected = Tone(12800, 625, 10000);
+  for (size_t i = 2000; i < 10800; ++i) ASSERT_NEAR(out[i], expected[i], 20);
+}
+
+}  // namespace
+}  // namespace antiphon::feat
