@@ -1,0 +1,46 @@
+// antiphon store: joins features and alignment to the frame store that training reads.
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "command.h"
+#include "data/frame_store.h"
+
+namespace antiphon::app {
+namespace {
+
+struct StoreCommandOptions {
+  std::string out;
+  data::BuildFrameStoreOptions build;
+
+  template <class V>
+  void Visit(V& v) {
+    v("out", out, "folder of the store; an older store there is replaced when the new one is whole");
+    build.Visit(v);
+  }
+};
+
+void Store(const StoreCommandOptions& options, CommandContext& context) {
+  const data::FrameStoreSummary summary = data::BuildFrameStore(options.build, options.out, {}, context.threads());
+  context.Print("{} frames of {} utterances in {}", summary.frames, summary.utterances, options.out);
+  if (!summary.without_alignment.empty()) {
+    context.Print("{} utterances left out, because they have no alignment, the first: {}",
+                  summary.without_alignment.size(), summary.without_alignment[0]);
+  }
+  context.SetResult(nlohmann::json({{"frames", summary.frames},
+                                    {"utterances", summary.utterances},
+                                    {"without_alignment", summary.without_alignment}})
+                        .dump());
+}
+
+}  // namespace
+
+REGISTER_COMMAND(
+    "store", StoreCommandOptions, Store,
+    {.summary = "join features and alignment to a frame store for training",
+     .description = "Features are normalised, compressed and kept beside one pdf-id per frame; context is spliced when training reads.",
+     .example = "antiphon store --features feats.scp --alignment pdf.scp --utt2spk data/train/utt2spk --cmvn cmvn.scp "
+                "exp/store",
+     .positionals = {"out"},
+     .required = {"out", "features", "alignment"}});
+
+}  // namespace antiphon::app

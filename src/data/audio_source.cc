@@ -1,0 +1,110 @@
+#include "data/audio_source.h"
+
+#include <sys/wait.h>
+
+#include <array>
+#include <cstdio>
+#include <functional>
+#include <mutex>
+#include <span>
+#include <string>
+
+#include "base/error.h"
+#include "base/file.h"
+
+namespace antiphon::data {
+namespace {
+
+// Runs a shell command and takes what it writes.
+std::string RunCommand(const std::string& command) {
+  FILE* pipe = ::popen(command.c_str(), "r");
+  if (pipe == nullptr) Throw<IoError>("cannot start the command '{}'", command);
+  std::string output;
+  std::array<char, 1 << 16> buffer{};
+  for (size_t n = 0; (n = std::fread(buffer.data(), 1, buffer.size(), pipe)) > 0;) output.append(buffer.data(), n);
+  const int status = ::pclose(pipe);
+  if (status != 0) {
+    Throw<InputError>("the command '{}' failed with exit status {}", command,
+                      WIFEXITED(status) ? WEXITSTATUS(status) : status);
+  }
+  return output;
+}
+
+}  // namespace
+
+struct AudioSource::Impl {
+  explicit Impl(const DataDir& d) : dir(d) {}
+
+  // Calls file(path) or memory(bytes, name), whichever the reference needs.
+  template <class T>
+  T Visit(const Recording& recording, const std::function<T(const std::filesystem::path&)>& file,
+          const std::function<T(std::span<const std::byte>, const std::string&)>& memory) const {
+    return WithContext(
+        [&]() -> T {
+          const AudioReference reference = ParseAudioReference(recording.reference);
+          if (!reference.command.empty()) {
+            const std::shared_ptr<const std::string> output = Output(recording, reference.command);
+            return memory(std::as_bytes(std::span(*output)), "output of " + reference.command);
+          }
+          const std::filesystem::path path = dir.ResolveAudio(recording);
+          if (!reference.offset) return file(path);
+          const MappedFile mapped(path);
+          if (*reference.offset >= mapped.bytes().size()) {
+            Throw<InputError>("'{}' has no byte {}, only {} bytes", path.string(), *reference.offset,
+                              mapped.bytes().size());
+          }
+          return memory(mapped.bytes().subspan(*reference.offset), recording.reference);
+        },
+        [&] {
+          return fmt::format("{}:{}, recording '{}'", (dir.folder() / "wav.scp").string(), recording.line,
+                             recording.id);
+        });
+  }
+
+  std::shared_ptr<const std::string> Output(const Recording& recording, const std::string& command) const {
+    if (!dir.options().allow_commands) {
+      Throw<InputError>("it is made by a command; commands are executed only with --allow-commands");
+    }
+    {
+      const std::lock_guard lock(mutex);
+      if (kept_output && kept_id == recording.id) return kept_output;
+    }
+    auto output = std::make_shared<const std::string>(RunCommand(command));
+    const std::lock_guard lock(mutex);
+    kept_id = recording.id;
+    kept_output = output;
+    return output;
+  }
+
+  const DataDir& dir;
+  mutable std::mutex mutex;
+  mutable std::string kept_id;
+  mutable std::shared_ptr<const std::string> kept_output;
+};
+
+AudioSource::AudioSource(const DataDir& dir) : impl_(std::make_unique<Impl>(dir)) {}
+AudioSource::~AudioSource() = default;
+
+feat::AudioInfo AudioSource::Probe(const Recording& recording) const {
+  return impl_->Visit<feat::AudioInfo>(
+      recording, [](const std::filesystem::path& path) { return feat::ProbeAudio(path); },
+      [](std::span<const std::byte> bytes, const std::string& name) { return feat::ProbeAudio(bytes, name); });
+}
+
+feat::Waveform AudioSource::Read(const Recording& recording, const feat::AudioSelection& selection) const {
+  return impl_->Visit<feat::Waveform>(
+      recording, [&](const std::filesystem::path& path) { return feat::ReadAudio(path, selection); },
+      [&](std::span<const std::byte> bytes, const std::string& name) {
+        return feat::ReadAudio(bytes, name, selection);
+      });
+}
+
+feat::Waveform AudioSource::Read(const Utterance& u, int channel) const {
+  return WithContext(
+      [&] {
+        return Read(impl_->dir.recordings()[u.recording], {.channel = channel, .start_s = u.start_s, .end_s = u.end_s});
+      },
+      [&] { return fmt::format("utterance '{}'", u.utt_id); });
+}
+
+}  // namespace antiphon::data

@@ -1,0 +1,66 @@
+#include "data/feature_source.h"
+
+#include <optional>
+#include <unordered_map>
+#include <utility>
+
+#include "base/error.h"
+#include "data/archive.h"
+#include "data/text_table.h"
+#include "feat/cmvn.h"
+
+namespace antiphon::data {
+
+struct FeatureSource::Impl {
+  explicit Impl(const FeatureSourceOptions& o) : options(o), features(o.features) {
+    if (!options.cmvn.empty()) stats.emplace(options.cmvn);
+    if (options.utt2spk.empty()) return;
+    std::vector<DataProblem> problems;
+    for (TextLine& line : ReadTextTable(options.utt2spk, problems))
+      speakers.emplace(std::move(line.key), std::move(line.rest));
+    for (const DataProblem& problem : problems) {
+      if (problem.fatal) Throw<InputError>("{}: {}", problem.where, problem.what);
+    }
+  }
+
+  void Normalise(const std::string& utt_id, const std::string& speaker, Matrix& m) const {
+    if (!stats) return;
+    const std::string& key = stats->Has(speaker) ? speaker : utt_id;
+    if (!stats->Has(key)) {
+      Throw<InputError>(
+          "'{}' has statistics neither for speaker '{}' nor for utterance '{}'; compute them for the same data "
+          "directory",
+          options.cmvn, speaker, utt_id);
+    }
+    feat::CmvnStats::FromMatrix(stats->Get(key)).Apply(m, options.norm_vars);
+  }
+
+  FeatureSourceOptions options;
+  RandomAccessReader<Matrix> features;
+  std::optional<RandomAccessReader<DoubleMatrix>> stats;
+  std::unordered_map<std::string, std::string> speakers;
+};
+
+FeatureSource::FeatureSource(const FeatureSourceOptions& options) : impl_(std::make_unique<Impl>(options)) {}
+FeatureSource::~FeatureSource() = default;
+
+const std::vector<std::string>& FeatureSource::keys() const { return impl_->features.keys(); }
+
+bool FeatureSource::Has(std::string_view utt_id) const { return impl_->features.Has(utt_id); }
+
+Matrix FeatureSource::Get(std::string_view utt_id) const {
+  Matrix m = impl_->features.Get(utt_id);
+  WithContext([&] { impl_->Normalise(std::string(utt_id), Speaker(utt_id), m); },
+              [&] { return fmt::format("'{}', utterance '{}'", impl_->options.features, utt_id); });
+  return m;
+}
+
+std::string FeatureSource::Speaker(std::string_view utt_id) const {
+  if (impl_->options.utt2spk.empty()) return std::string(utt_id);
+  const auto it = impl_->speakers.find(std::string(utt_id));
+  if (it == impl_->speakers.end())
+    Throw<InputError>("'{}' does not have utterance '{}'", impl_->options.utt2spk, utt_id);
+  return it->second;
+}
+
+}  // namespace antiphon::data

@@ -1,0 +1,87 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "base/error.h"
+#include "base/file.h"
+#include "data/archive.h"
+#include "data/frame_store.h"
+#include "feat/cmvn.h"
+#include "put_file.h"
+#include "temporary_folder.h"
+
+namespace antiphon::data {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+class BuildFrameStoreTest : public ::testing::Test {
+ protected:
+  BuildFrameStoreTest() {
+    TableWriter<Matrix> feats(folder_ / "feats.ark");
+    TableWriter<std::vector<int32_t>> pdfs(folder_ / "pdf.ark");
+    TableWriter<DoubleMatrix> cmvn(folder_ / "cmvn.ark");
+    feat::CmvnStats stats(2);
+    for (int u = 0; u < 5; ++u) {
+      Matrix m(10 + u, 2);
+      for (int64_t i = 0; i < m.size(); ++i) m.data()[i] = static_cast<float>((7 * i + u) % 13);
+      stats.Add(m);
+      feats.Write("u" + std::to_string(u), m);
+      if (u != 3)
+        pdfs.Write("u" + std::to_string(u), std::vector<int32_t>(static_cast<size_t>(10 + u - (u == 2 ? 1 : 0)), u));
+    }
+    cmvn.Write("s", stats.matrix());
+    feats.Close();
+    pdfs.Close();
+    cmvn.Close();
+    PutFile(folder_ / "utt2spk", "u0 s\nu1 s\nu2 s\nu3 s\nu4 s\n");
+    options_.input = {.features = (folder_ / "feats.scp").string(),
+                      .utt2spk = (folder_ / "utt2spk").string(),
+                      .cmvn = (folder_ / "cmvn.scp").string(),
+                      .norm_vars = true};
+    options_.pdf_alignment = (folder_ / "pdf.scp").string();
+    options_.store.coding = "uint16";
+  }
+  std::string Message() {
+    try {
+      BuildFrameStore(options_, folder_ / "store");
+    } catch (const Error& e) {
+      return e.what();
+    }
+    return "nothing was thrown";
+  }
+  ::antiphon::testing::TemporaryFolder folder_;
+  BuildFrameStoreOptions options_;
+};
+
+TEST_F(BuildFrameStoreTest, JoinsNormalisedFeaturesAndAlignment) {
+  const FrameStoreSummary summary = BuildFrameStore(options_, folder_ / "store", "text", 2);
+  EXPECT_THAT(summary.without_alignment, ElementsAre("u3"));
+  EXPECT_EQ(summary.utterances, 4);
+  EXPECT_EQ(summary.frames, 10 + 11 + 11 + 14);
+  const FrameStore store(folder_ / "store");
+  EXPECT_EQ(store.num_pdfs(), 5);
+  EXPECT_EQ(store.num_frames(), summary.frames);
+  EXPECT_EQ(store.PdfId(2, 10), 2);
+  EXPECT_THAT(store.speakers(), ElementsAre("s"));
+  Matrix expected = RandomAccessReader<Matrix>(options_.input.features).Get("u1");
+  feat::CmvnStats::FromMatrix(RandomAccessReader<DoubleMatrix>(options_.input.cmvn).Get("s")).Apply(expected, true);
+  Matrix m(11, 2);
+  store.ReadFrames(1, 0, m);
+  for (int64_t i = 0; i < m.size(); ++i) EXPECT_NEAR(m.data()[i], expected.data()[i], 1e-4);
+}
+
+TEST_F(BuildFrameStoreTest, NamesWhatDoesNotFit) {
+  options_.length_tolerance = 0;
+  EXPECT_THAT(Message(), AllOf(HasSubstr("utterance 'u2'"), HasSubstr("12 frames of features but an alignment of 11")));
+  options_.length_tolerance = 2;
+  options_.num_pdfs = 4;
+  EXPECT_THAT(Message(), AllOf(HasSubstr("utterance 'u4'"), HasSubstr("pdf-id 4; expected 0 … 3")));
+  options_.num_pdfs = 0;
+  PutFile(folder_ / "utt2spk", "u0 other\nu1 s\nu2 s\nu3 s\n");
+  EXPECT_THAT(Message(), AllOf(HasSubstr("utterance 'u0'"), HasSubstr("statistics neither for speaker 'other'")));
+  EXPECT_FALSE(std::filesystem::exists(folder_ / "store"));
+}
+
+}  // namespace
+}  // namespace antiphon::data
