@@ -56,4 +56,27 @@ void AddTreeStats(TreeStats& total, const TreeStats& part) {
   for (const auto& [context, stats] : part) total[context].Add(stats);
 }
 
+void AccumulateTreeStats(const HmmModel& model, std::span<const int32_t> alignment, ConstMatrixView frames,
+                         TreeStats& stats) {
+  CHECK_EQ(static_cast<int64_t>(alignment.size()), frames.rows());
+  const std::vector<PhoneSegment> segments = model.SplitToPhones(alignment);
+  for (size_t s = 0; s < segments.size(); ++s) {
+    const PhoneSegment& segment = segments[s];
+    const int32_t left = s > 0 ? segments[s - 1].phone : 0;
+    const int32_t right = s + 1 < segments.size() ? segments[s + 1].phone : 0;
+    const TopologyEntry& entry = model.topology().Entry(segment.phone);
+    GaussianStats* target = nullptr;
+    int last_state = -1;
+    for (int t = segment.begin_frame; t < segment.begin_frame + segment.num_frames; ++t) {
+      const int state = model.transitions().HmmState(alignment[static_cast<size_t>(t)]);
+      if (state != last_state) {
+        const TreeContext context{{left, segment.phone, right}, entry[static_cast<size_t>(state)].pdf_class};
+        target = &stats.try_emplace(context, frames.cols()).first->second;
+        last_state = state;
+      }
+      target->Accumulate(frames.Row(t));
+    }
+  }
+}
+
 }  // namespace antiphon::hmm

@@ -12,6 +12,7 @@
 #include <span>
 #include <vector>
 
+#include "hmm/hmm_model.h"
 #include "math/matrix.h"
 
 namespace antiphon::hmm {
@@ -44,5 +45,9 @@ struct TreeContext {
 using TreeStats = std::map<TreeContext, GaussianStats>;
 
 void AddTreeStats(TreeStats& total, const TreeStats& part);
+
+/// Adds frames [N, dim] with the transition-ids of `model`; only the topology's states and phones count, not its tree.
+void AccumulateTreeStats(const HmmModel& model, std::span<const int32_t> alignment, ConstMatrixView frames,
+                         TreeStats& stats);
 
 }  // namespace antiphon::hmm

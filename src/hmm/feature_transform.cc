@@ -1,0 +1,84 @@
+#include "hmm/feature_transform.h"
+
+#include <algorithm>
+#include <vector>
+
+#include "base/error.h"
+#include "hmm/fmllr.h"
+
+namespace antiphon::hmm {
+
+FeatureTransform::FeatureTransform(int left, int right, Matrix matrix)
+    : left_(left), right_(right), matrix_(std::move(matrix)) {
+  if (left < 0 || right < 0 || matrix_.cols() < 2 || (matrix_.cols() - 1) % (left + 1 + right) != 0)
+    Throw<ShapeError>("feature transform of {} columns for a context of {} + 1 + {} frames", matrix_.cols(), left,
+                      right);
+}
+
+FeatureTransform FeatureTransform::Identity(int dim) {
+  Matrix matrix(dim, dim + 1);
+  for (int d = 0; d < dim; ++d) matrix(d, d) = 1;
+  return {0, 0, std::move(matrix)};
+}
+
+FeatureTransform FeatureTransform::Deltas(int dim, int order, int window) {
+  const int reach = order * window;
+  // Regression coefficients of each order over frames −reach … reach.
+  std::vector<std::vector<double>> scales(1, std::vector<double>(static_cast<size_t>(2 * reach + 1), 0.0));
+  scales[0][static_cast<size_t>(reach)] = 1;
+  double norm = 0;
+  for (int j = -window; j <= window; ++j) norm += j * j;
+  for (int i = 1; i <= order; ++i) {
+    std::vector<double> next(scales[0].size(), 0.0);
+    for (int k = -reach; k <= reach; ++k) {
+      for (int j = -window; j <= window; ++j) {
+        if (k + j < -reach || k + j > reach) continue;
+        next[static_cast<size_t>(k + j + reach)] += j * scales.back()[static_cast<size_t>(k + reach)] / norm;
+      }
+    }
+    scales.push_back(std::move(next));
+  }
+  Matrix matrix(static_cast<int64_t>(dim) * (order + 1), static_cast<int64_t>(dim) * (2 * reach + 1) + 1);
+  for (int i = 0; i <= order; ++i) {
+    for (int k = 0; k <= 2 * reach; ++k) {
+      for (int d = 0; d < dim; ++d)
+        matrix(i * dim + d, k * dim + d) = static_cast<float>(scales[static_cast<size_t>(i)][static_cast<size_t>(k)]);
+    }
+  }
+  return {reach, reach, std::move(matrix)};
+}
+
+Matrix FeatureTransform::Apply(ConstMatrixView base) const {
+  Matrix out(base.rows(), out_dim());
+  if (base.rows() == 0) return out;
+  if (base.cols() != in_dim())
+    Throw<ShapeError>("features of {} dimensions where the model was trained on {}", base.cols(), in_dim());
+  ApplyAffine(matrix_, SpliceFrames(base, left_, right_), out);
+  return out;
+}
+
+FeatureTransform FeatureTransform::Then(ConstMatrixView affine) const {
+  if (affine.cols() == out_dim() + 1) return {left_, right_, ComposeAffine(affine, matrix_)};
+  CHECK_EQ(affine.cols(), out_dim());
+  Matrix with_offset(affine.rows(), affine.cols() + 1);
+  for (int64_t r = 0; r < affine.rows(); ++r)
+    std::copy(affine.Row(r).begin(), affine.Row(r).end(), with_offset.Row(r).begin());
+  return {left_, right_, ComposeAffine(with_offset, matrix_)};
+}
+
+Matrix SpliceFrames(ConstMatrixView frames, int left, int right) {
+  const int64_t dim = frames.cols();
+  const int64_t last = frames.rows() - 1;
+  Matrix out;
+  out.Resize(frames.rows(), dim * (left + 1 + right));
+  for (int64_t t = 0; t <= last; ++t) {
+    float* to = out.Row(t).data();
+    for (int64_t k = t - left; k <= t + right; ++k, to += dim) {
+      const auto from = frames.Row(std::clamp<int64_t>(k, 0, last));
+      std::copy(from.begin(), from.end(), to);
+    }
+  }
+  return out;
+}
+
+}  // namespace antiphon::hmm
