@@ -21,6 +21,8 @@ class Search {
       const bool can_stay = node.self_loop != 0;
       stay_.push_back(can_stay ? options.self_loop_scale * static_cast<double>(transitions.LogProb(node.self_loop))
                                : 0);
+      const int32_t phone = graph.instances[static_cast<size_t>(node.instance)].phone;
+      bonus_.push_back(model.phones().IsSilence(phone) ? options.acoustic_scale * std::log(options.silence_boost) : 0);
       const double leave =
           can_stay ? options.self_loop_scale * static_cast<double>(transitions.LeaveLogProb(node.transition_state)) : 0;
       for (int32_t a = node.first_arc; a < graph.nodes[static_cast<size_t>(n) + 1].first_arc; ++a) {
@@ -120,7 +122,7 @@ class Search {
       const auto score =
           static_cast<double>(dense.empty() ? scores_.LogLikelihood(frame, pdf) : dense[static_cast<size_t>(pdf)]);
       if (std::isnan(score)) Throw<InputError>("the score of frame {} and pdf-id {} is not a number", frame, pdf);
-      token.score += acoustic_scale_ * score;
+      token.score += acoustic_scale_ * score + bonus_[static_cast<size_t>(token.node)];
       token.acoustic += score;
       best = std::max(best, token.score);
       slot_[static_cast<size_t>(token.node)] = kNone;
@@ -169,6 +171,7 @@ class Search {
   const AlignGraph& graph_;
   ScoreSource& scores_;
   double acoustic_scale_;
+  std::vector<double> bonus_;  // by node, per frame
   std::vector<double> stay_;   // by node
   std::vector<double> leave_;  // by arc
   std::vector<int32_t> slot_;  // by node: index into next_

@@ -23,6 +23,7 @@ struct AlignOptions {
   double acoustic_scale = 0.1;
   double transition_scale = 1.0;
   double self_loop_scale = 0.1;
+  double silence_boost = 1.0;
   template <class V>
   void Visit(V& v) {
     v("beam", beam, Range{0.01, 1e9}, "paths worse than the best by more (in scaled nats) are dropped");
@@ -31,6 +32,7 @@ struct AlignOptions {
     v("transition-scale", transition_scale, Range{0, 1e3}, "factor on log-probabilities of transitions between states");
     v("self-loop-scale", self_loop_scale, Range{0, 1e3},
       "factor on log-probabilities of staying in or leaving a state");
+    v("silence-boost", silence_boost, Range{0.01, 100}, "factor on the likelihoods of silence phones");
   }
 };
 

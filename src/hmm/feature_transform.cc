@@ -5,8 +5,19 @@
 
 #include "base/error.h"
 #include "hmm/fmllr.h"
+#include "math/gemm.h"
 
 namespace antiphon::hmm {
+namespace {
+
+void SpliceFrame(ConstMatrixView frames, int64_t t, int left, int right, float* to) {
+  for (int64_t k = t - left; k <= t + right; ++k, to += frames.cols()) {
+    const auto from = frames.Row(std::clamp<int64_t>(k, 0, frames.rows() - 1));
+    std::copy(from.begin(), from.end(), to);
+  }
+}
+
+}  // namespace
 
 FeatureTransform::FeatureTransform(int left, int right, Matrix matrix)
     : left_(left), right_(right), matrix_(std::move(matrix)) {
@@ -53,7 +64,22 @@ Matrix FeatureTransform::Apply(ConstMatrixView base) const {
   if (base.rows() == 0) return out;
   if (base.cols() != in_dim())
     Throw<ShapeError>("features of {} dimensions where the model was trained on {}", base.cols(), in_dim());
-  ApplyAffine(matrix_, SpliceFrames(base, left_, right_), out);
+  // Blocks of one size: the matrix product is compiled for each shape that it meets.
+  constexpr int64_t kBlock = 128;
+  const int64_t columns = matrix_.cols() - 1;
+  std::vector<float> offset(static_cast<size_t>(out_dim()));
+  for (int64_t i = 0; i < out_dim(); ++i) offset[static_cast<size_t>(i)] = matrix_(i, columns);
+  GemmEpilogue epilogue;
+  epilogue.bias = offset.data();
+  const ConstMatrixView weights(matrix_.data(), out_dim(), columns, matrix_.cols());
+  Matrix spliced(kBlock, columns);
+  Matrix block(kBlock, out_dim());
+  for (int64_t first = 0; first < base.rows(); first += kBlock) {
+    const int64_t count = std::min(kBlock, base.rows() - first);
+    for (int64_t r = 0; r < count; ++r) SpliceFrame(base, first + r, left_, right_, spliced.Row(r).data());
+    Gemm(Transpose::kNo, spliced, Transpose::kYes, weights, block, epilogue);
+    for (int64_t r = 0; r < count; ++r) std::copy(block.Row(r).begin(), block.Row(r).end(), out.Row(first + r).begin());
+  }
   return out;
 }
 
@@ -67,17 +93,9 @@ FeatureTransform FeatureTransform::Then(ConstMatrixView affine) const {
 }
 
 Matrix SpliceFrames(ConstMatrixView frames, int left, int right) {
-  const int64_t dim = frames.cols();
-  const int64_t last = frames.rows() - 1;
   Matrix out;
-  out.Resize(frames.rows(), dim * (left + 1 + right));
-  for (int64_t t = 0; t <= last; ++t) {
-    float* to = out.Row(t).data();
-    for (int64_t k = t - left; k <= t + right; ++k, to += dim) {
-      const auto from = frames.Row(std::clamp<int64_t>(k, 0, last));
-      std::copy(from.begin(), from.end(), to);
-    }
-  }
+  out.Resize(frames.rows(), frames.cols() * (left + 1 + right));
+  for (int64_t t = 0; t < frames.rows(); ++t) SpliceFrame(frames, t, left, right, out.Row(t).data());
   return out;
 }
 

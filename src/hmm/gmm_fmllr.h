@@ -1,0 +1,37 @@
+// fMLLR transforms from alignments and Gaussian mixtures: one per speaker, in training and before a second decoding
+// pass.
+//
+// Shapes: frames [N, dim] after the model's feature transform; pdfs has one pdf-id per frame, −1 for frames that do not
+// count (silence). Transforms are [dim, dim + 1] (hmm/fmllr.h).
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "base/options.h"
+#include "hmm/fmllr.h"
+#include "hmm/gmm.h"
+#include "hmm/gmm_model.h"
+
+namespace antiphon::hmm {
+
+/// Adds the posteriors of `gmm` on `posterior_frames`, with which `frames` are to be moved. Both are often the same.
+void AccumulateFmllr(const GmmSet& gmm, ConstMatrixView posterior_frames, ConstMatrixView frames,
+                     std::span<const int32_t> pdfs, FmllrEstimator& estimator);
+
+/// pdf-id per frame, −1 where the phone is silence.
+std::vector<int32_t> SpeechPdfs(const HmmModel& hmm, std::span<const int32_t> alignment);
+
+/// One utterance of a speaker: base features, and the transition-ids of a first pass.
+struct SpeakerUtterance {
+  ConstMatrixView base_features;
+  std::span<const int32_t> alignment;
+};
+
+/// A speaker's transform for a speaker-adaptive model, from a first pass's best paths: first with the first pass's
+/// Gaussians, then once more with the adapted ones. The identity if there is too little speech.
+Matrix EstimateSpeakerTransform(const GmmModel& model, std::span<const SpeakerUtterance> utterances,
+                                double min_frames = 500);
+
+}  // namespace antiphon::hmm

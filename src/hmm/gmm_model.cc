@@ -1,0 +1,68 @@
+#include "hmm/gmm_model.h"
+
+#include "base/error.h"
+#include "math/safetensors.h"
+
+namespace antiphon::hmm {
+namespace {
+
+void AddGmm(const GmmSet& gmm, const std::string& prefix, SafetensorsWriter* writer) {
+  writer->Add(prefix + "first_gaussian", gmm.first_gaussians());
+  writer->Add(prefix + "weights", gmm.weights());
+  writer->Add(prefix + "means", gmm.means());
+  writer->Add(prefix + "variances", gmm.variances());
+}
+
+GmmSet ReadGmm(const SafetensorsReader& reader, const std::string& prefix, int num_pdfs) {
+  std::vector<int32_t> first;
+  for (const int64_t index : reader.ReadInts(prefix + "first_gaussian")) first.push_back(static_cast<int32_t>(index));
+  GmmSet gmm(std::move(first), reader.ReadFloats(prefix + "weights"), reader.ReadMatrix(prefix + "means"),
+             reader.ReadMatrix(prefix + "variances"));
+  if (gmm.num_pdfs() != num_pdfs) Throw<InputError>("{} mixtures for {} tied states", gmm.num_pdfs(), num_pdfs);
+  return gmm;
+}
+
+}  // namespace
+
+void GmmModel::Save(const std::filesystem::path& path) const {
+  SafetensorsWriter writer;
+  writer.SetMetadata("format", "antiphon-gmm-1");
+  writer.SetMetadata("stage", stage);
+  writer.SetMetadata("hmm", hmm.ToJson());
+  writer.SetMetadata("lexicon", lexicon);
+  writer.SetMetadata("lexicon_options", lexicon_options);
+  writer.SetMetadata("features", features);
+  AddGmm(gmm, "gmm.", &writer);
+  if (first_pass) AddGmm(*first_pass, "first_pass.", &writer);
+  const int32_t context[] = {transform.left(), transform.right()};
+  writer.Add("transform.context", std::span<const int32_t>(context));
+  writer.Add("transform.matrix", transform.matrix());
+  writer.Write(path);
+}
+
+GmmModel GmmModel::Load(const std::filesystem::path& path) {
+  return WithContext(
+      [&] {
+        const SafetensorsReader reader(path);
+        if (reader.MetadataOr("format", "") != "antiphon-gmm-1") throw InputError("not a GMM model of this program");
+        GmmModel model;
+        model.stage = reader.Metadata("stage");
+        model.hmm = HmmModel::FromJson(reader.Metadata("hmm"));
+        model.lexicon = reader.Metadata("lexicon");
+        model.lexicon_options = reader.Metadata("lexicon_options");
+        model.features = reader.Metadata("features");
+        model.gmm = ReadGmm(reader, "gmm.", model.hmm.num_pdfs());
+        if (reader.Has("first_pass.means")) model.first_pass = ReadGmm(reader, "first_pass.", model.hmm.num_pdfs());
+        const std::vector<int64_t> context = reader.ReadInts("transform.context");
+        if (context.size() != 2) throw InputError("the transform's context is broken");
+        model.transform = FeatureTransform(static_cast<int>(context[0]), static_cast<int>(context[1]),
+                                           reader.ReadMatrix("transform.matrix"));
+        if (model.transform.out_dim() != model.gmm.dim())
+          Throw<InputError>("a transform to {} dimensions for Gaussians of {}", model.transform.out_dim(),
+                            model.gmm.dim());
+        return model;
+      },
+      [&] { return fmt::format("reading the model '{}'", path.string()); });
+}
+
+}  // namespace antiphon::hmm

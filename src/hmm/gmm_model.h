@@ -1,0 +1,35 @@
+// A trained GMM recogniser: states, mixtures and the feature transform in front of them, in one file.
+//
+// A speaker-adaptive model also has the mixtures of the first pass, which score speakers whose transform is not known
+// yet; its own mixtures expect features after the speaker's transform. File: safetensors; the HMM and texts in its
+// metadata. Threads: const methods may run together. Errors: InputError naming the file and what is missing or
+// inconsistent.
+#pragma once
+
+#include <filesystem>
+#include <optional>
+#include <string>
+
+#include "hmm/feature_transform.h"
+#include "hmm/gmm.h"
+#include "hmm/hmm_model.h"
+
+namespace antiphon::hmm {
+
+struct GmmModel {
+  std::string stage;  // "mono", "tri", "lda-mllt", "sat"
+  HmmModel hmm;
+  GmmSet gmm;
+  std::optional<GmmSet> first_pass;  // of a speaker-adaptive model
+  FeatureTransform transform;        // from base features to the Gaussians'
+  std::string lexicon;               // text that Lexicon::Parse reads
+  std::string lexicon_options;       // TOML
+  std::string features;              // TOML: what the base features are
+
+  bool speaker_adaptive() const { return first_pass.has_value(); }
+
+  void Save(const std::filesystem::path& path) const;
+  static GmmModel Load(const std::filesystem::path& path);
+};
+
+}  // namespace antiphon::hmm
