@@ -42,7 +42,8 @@ class NaturalGradient : public Optimizer {
     if (bias != nullptr) ExtendByBiasInput(factors, x);
     Scale(1.0f, factors.g, g);
     const float gamma = sides.input.Precondition(x) * sides.output.Precondition(g);
-    if (gamma != 1.0f) Scale(gamma, g, g);
+    // The bias input is scaled with x, and x is the smaller factor of the large layers.
+    if (gamma != 1.0f) Scale(gamma, x, x);
 
     nn::GradientFactors preconditioned;
     preconditioned.x = x.Cols(0, factors.x.cols());

@@ -90,9 +90,9 @@ float OnlineNaturalGradient::Multiply(MatrixView x, double x_squared) {
   for (size_t i = 0; i < d_.size(); ++i) e[i] = static_cast<float>(1 / (beta / d_[i] + 1));
   weighted_.Resize(x.rows(), rank_);
   for (int64_t r = 0; r < x.rows(); ++r) {
-    for (int i = 0; i < rank_; ++i) weighted_(r, i) = projected_(r, i) * e[static_cast<size_t>(i)];
+    for (int i = 0; i < rank_; ++i) weighted_(r, i) = -projected_(r, i) * e[static_cast<size_t>(i)];
   }
-  GemmScaled(Transpose::kNo, weighted_, Transpose::kNo, basis_, -1.0f, 1.0f, x);
+  Gemm(Transpose::kNo, weighted_, Transpose::kNo, basis_, x, {.accumulate = 1.0f});
   const double squared = SumSquares(x);
   return squared > 0 ? static_cast<float>(std::sqrt(x_squared / squared)) : 1.0f;
 }
