@@ -84,10 +84,15 @@ std::vector<bool> HoldOutStrata(std::span<const PartitionItem> items, double fra
   for (const auto& [name, size] : sizes) order.push_back(name);
   Rng(seed, 0).Shuffle(std::span(order));
   std::map<std::string, bool> held;
-  double rest = fraction * static_cast<double>(total);
-  for (size_t i = 0; i + 1 < order.size() && (i == 0 || rest > 0.0); ++i) {
-    held[order[i]] = true;
-    rest -= static_cast<double>(sizes[order[i]]);
+  // Whatever brings the sum nearer to what is wanted; the first one in any case, the last one left never.
+  double missing = fraction * static_cast<double>(total);
+  size_t count = 0;
+  for (const std::string& name : order) {
+    const auto size = static_cast<double>(sizes[name]);
+    if (count + 1 == order.size() || (count > 0 && size > 2.0 * missing)) continue;
+    held[name] = true;
+    missing -= size;
+    ++count;
   }
   std::vector<bool> flags;
   for (const PartitionItem& item : items) flags.push_back(held[item.stratum]);

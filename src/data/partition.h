@@ -28,8 +28,8 @@ std::vector<std::vector<size_t>> Partition(std::span<const PartitionItem> items,
 /// Largest load divided by the mean load; 1 is perfect, and also the answer for no items.
 double Imbalance(std::span<const PartitionItem> items, const std::vector<std::vector<size_t>>& parts);
 
-/// Chooses whole strata (speakers) at random until they hold at least `fraction` of all frames: the held-out set. Never
-/// all of them: InputError if there are fewer than two strata. Returns one flag per item.
+/// Chooses whole strata (speakers) at random that hold about `fraction` of all frames: the held-out set. At least one,
+/// never all: InputError if there are fewer than two strata. Returns one flag per item.
 std::vector<bool> HoldOutStrata(std::span<const PartitionItem> items, double fraction, uint64_t seed);
 
 }  // namespace antiphon::data

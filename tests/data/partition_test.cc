@@ -143,7 +143,7 @@ TEST(Partition, BalancesARealCorpusToOnePercent) {
     EXPECT_LT(Imbalance(items, Partition(items, parts, 1)), 1.01) << parts << " parts";
 }
 
-TEST(HoldOutStrata, TakesWholeSpeakersUntilTheFractionIsReached) {
+TEST(HoldOutStrata, TakesWholeSpeakersThatMakeUpTheFraction) {
   const auto items = SpeakerItems();
   const std::vector<bool> held = HoldOutStrata(items, 0.1, 7);
   std::map<std::string, std::set<bool>> sides;
@@ -155,10 +155,16 @@ TEST(HoldOutStrata, TakesWholeSpeakersUntilTheFractionIsReached) {
     total += items[i].size;
   }
   for (const auto& [speaker, side] : sides) EXPECT_EQ(side.size(), 1u) << speaker;
-  EXPECT_GE(held_size * 10, total);
-  EXPECT_LT(held_size * 2, total);
+  EXPECT_NEAR(static_cast<double>(held_size) / static_cast<double>(total), 0.1, 0.03);
   EXPECT_EQ(held, HoldOutStrata(items, 0.1, 7));
   EXPECT_THROW(HoldOutStrata(std::vector<PartitionItem>{{"a", 1, "s"}}, 0.1, 1), InputError);
+  const std::vector<PartitionItem> two = {{"a", 1, "s"}, {"b", 100, "t"}};
+  for (uint64_t seed = 0; seed < 8; ++seed) {
+    for (const double fraction : {0.001, 0.999}) {
+      const std::vector<bool> one = HoldOutStrata(two, fraction, seed);
+      EXPECT_NE(one[0], one[1]);
+    }
+  }
 }
 
 }  // namespace
