@@ -21,7 +21,9 @@ void SpliceFrame(ConstMatrixView frames, int64_t t, int left, int right, float* 
 
 FeatureTransform::FeatureTransform(int left, int right, Matrix matrix)
     : left_(left), right_(right), matrix_(std::move(matrix)) {
-  if (left < 0 || right < 0 || matrix_.cols() < 2 || (matrix_.cols() - 1) % (left + 1 + right) != 0)
+  constexpr int kMaxContext = 1000;  // so that widths do not overflow
+  if (left < 0 || right < 0 || left > kMaxContext || right > kMaxContext || matrix_.cols() < 2 ||
+      (matrix_.cols() - 1) % (left + 1 + right) != 0)
     Throw<ShapeError>("feature transform of {} columns for a context of {} + 1 + {} frames", matrix_.cols(), left,
                       right);
 }

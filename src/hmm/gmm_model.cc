@@ -45,6 +45,8 @@ GmmModel GmmModel::Load(const std::filesystem::path& path) {
       [&] {
         const SafetensorsReader reader(path);
         if (reader.MetadataOr("format", "") != "antiphon-gmm-1") throw InputError("not a GMM model of this program");
+        if (!reader.has_checksum())
+          throw InputError("its checksum is missing: the file was changed after it was written");
         GmmModel model;
         model.stage = reader.Metadata("stage");
         model.hmm = HmmModel::FromJson(reader.Metadata("hmm"));
@@ -54,7 +56,9 @@ GmmModel GmmModel::Load(const std::filesystem::path& path) {
         model.gmm = ReadGmm(reader, "gmm.", model.hmm.num_pdfs());
         if (reader.Has("first_pass.means")) model.first_pass = ReadGmm(reader, "first_pass.", model.hmm.num_pdfs());
         const std::vector<int64_t> context = reader.ReadInts("transform.context");
-        if (context.size() != 2) throw InputError("the transform's context is broken");
+        const auto fits = [](int64_t frames) { return frames >= 0 && frames <= 1000; };
+        if (context.size() != 2 || !fits(context[0]) || !fits(context[1]))
+          throw InputError("the transform's context is broken");
         model.transform = FeatureTransform(static_cast<int>(context[0]), static_cast<int>(context[1]),
                                            reader.ReadMatrix("transform.matrix"));
         if (model.transform.out_dim() != model.gmm.dim())
