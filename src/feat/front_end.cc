@@ -84,7 +84,7 @@ Matrix FrontEnd::Compute(std::span<const float> samples, uint64_t utterance) con
 
 struct FrontEndStream::State {
   State(FrontEnd f, uint64_t utterance) : front_end(std::move(f)), impl(*front_end.impl_) {
-    key = MixSeed(static_cast<uint64_t>(impl.options.seed), utterance);
+    key = MixSeed(static_cast<uint64_t>(impl.options.dither_seed), utterance);
     if (impl.pitch) pitch.emplace(*impl.pitch);
   }
 

@@ -32,7 +32,7 @@ struct FrontEndOptions {
   double frame_shift_ms = 10.0;
   bool snip_edges = true;
   double dither = 1.0;
-  int64_t seed = 0;
+  int64_t dither_seed = 0;
   double preemphasis = 0.97;
   std::string window = "povey";
   bool remove_dc_offset = true;
@@ -54,12 +54,12 @@ struct FrontEndOptions {
   void Visit(V& v) {
     v("kind", kind, OneOf{{"fbank", "mfcc", "plp"}},
       "log-mel filter bank, mel cepstra or perceptual linear prediction");
-    v("sample-rate", sample_rate_hz, Range{1000, 384000}, "Hz; audio of another rate is resampled to it");
+    v("sample-rate", sample_rate_hz, Range{1000, 384000}, "Hz of the samples");
     v("frame-length-ms", frame_length_ms, Range{1.0, 1000.0}, "length of the analysis window");
     v("frame-shift-ms", frame_shift_ms, Range{0.5, 1000.0}, "distance of frames");
     v("snip-edges", snip_edges, "only frames that lie wholly inside; otherwise the ends are mirrored");
     v("dither", dither, Range{0.0, 1000.0}, "standard deviation of noise added to the samples (16-bit scale); 0: none");
-    v("seed", seed, "of the dither");
+    v("dither-seed", dither_seed, "of the dither");
     v("preemphasis", preemphasis, Range{0.0, 1.0}, "coefficient of the first difference");
     v("window", window, OneOf{{"povey", "hamming", "hanning", "blackman", "sine", "rectangular"}}, "window function");
     v("remove-dc-offset", remove_dc_offset, "subtract each frame's mean");

@@ -253,7 +253,7 @@ TEST(FrontEnd, DitherDependsOnSeedUtteranceAndPositionAlone) {
   const Matrix a = front_end.Compute(silence, UtteranceSeed("a")),
                again = front_end.Compute(silence, UtteranceSeed("a"));
   const Matrix b = front_end.Compute(silence, UtteranceSeed("b"));
-  options.seed = 1;
+  options.dither_seed = 1;
   const Matrix c = FrontEnd(options).Compute(silence, UtteranceSeed("a"));
   EXPECT_EQ(0, std::memcmp(a.data(), again.data(), static_cast<size_t>(a.size()) * sizeof(float)));
   EXPECT_NE(0, std::memcmp(a.data(), b.data(), static_cast<size_t>(a.size()) * sizeof(float)));

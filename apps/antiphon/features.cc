@@ -1,0 +1,70 @@
+// antiphon features: from the recordings of a data directory to a table of features.
+#include <fmt/format.h>
+
+#include <chrono>
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "base/log.h"
+#include "command.h"
+#include "data/feature_extraction.h"
+#include "report/progress.h"
+
+namespace antiphon::app {
+namespace {
+
+struct FeaturesCommandOptions {
+  std::string data;
+  std::string out;
+  data::DataDirOptions data_dir;
+  data::FeatureExtractionOptions extraction;
+
+  template <class V>
+  void Visit(V& v) {
+    v("data", data, "Kaldi data directory with wav.scp");
+    v("out", out, "folder for feats.scp, cmvn.scp, utt2spk, front_end.toml");
+    data_dir.Visit(v);
+    extraction.Visit(v);
+  }
+};
+
+void Features(const FeaturesCommandOptions& options, CommandContext& context) {
+  const auto start = std::chrono::steady_clock::now();
+  const data::DataDir dir = data::DataDir::Load(options.data, options.data_dir);
+  std::optional<report::Progress> bar;
+  const data::FeatureExtractionResult result =
+      data::ExtractFeatures(dir, options.extraction, options.out, context.threads(), [&](int64_t done, int64_t total) {
+        if (!bar) bar.emplace("features", total, "utterances");
+        bar->Update(done);
+      });
+  if (bar) bar->Finish();
+  const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  for (const auto& [utt_id, why] : result.failed) log::Warn("left out {}: {}", utt_id, why);
+  if (result.resampled > 0) log::Info("{} utterances were resampled to {} Hz", result.resampled, result.sample_rate_hz);
+  context.Print("{} utterances, {:.2f} h, {} frames of {} dimensions at {} Hz in {:.1f} s ({:.0f} × real time){}",
+                result.utterances, result.audio_s / 3600, result.frames, result.dim, result.sample_rate_hz, seconds,
+                result.audio_s / seconds,
+                result.failed.empty() ? "" : fmt::format("; {} left out, see failed.txt", result.failed.size()));
+  context.SetResult(nlohmann::json{{"utterances", result.utterances},
+                                   {"failed", result.failed.size()},
+                                   {"hours", result.audio_s / 3600},
+                                   {"frames", result.frames},
+                                   {"dim", result.dim},
+                                   {"sample_rate_hz", result.sample_rate_hz},
+                                   {"resampled", result.resampled},
+                                   {"seconds", seconds},
+                                   {"times_real_time", result.audio_s / seconds}}
+                        .dump());
+}
+
+REGISTER_COMMAND(
+    "features", FeaturesCommandOptions, Features,
+    {.summary = "compute features of a data directory: filter bank, MFCC, PLP, pitch, with augmentation",
+     .description = "Writes feats.scp, cmvn.scp per speaker, the lists of utterances and speakers, and front_end.toml.",
+     .example = "antiphon features data/train feats/train --kind mfcc\n"
+                "antiphon features data/test feats/test --like feats/train",
+     .positionals = {"data", "out"},
+     .required = {"data", "out"}});
+
+}  // namespace
+}  // namespace antiphon::app

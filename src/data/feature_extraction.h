@@ -1,0 +1,72 @@
+// Features of every utterance of a data directory, with augmented copies if asked for.
+//
+// Writes into a folder: feats.ark/.scp (one frame per row), cmvn.ark/.scp (Kaldi's statistics, per speaker), text,
+// utt2spk, spk2utt of what was written, front_end.toml (what was computed, with the sampling rate found), and
+// failed.txt if utterances were left out. Copies are utterances and speakers of their own: "sp0.9-UTT" of
+// "sp0.9-SPEAKER" for another speed, "aug1-UTT" of "aug1-SPEAKER" for other variations.
+//
+// Threads: utterances are computed on several; the result does not depend on how many. Errors: InputError that lists
+// what is wrong with which utterance; nothing is written then.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "data/data_dir.h"
+#include "feat/augment.h"
+#include "feat/front_end.h"
+
+namespace antiphon::data {
+
+struct FeatureExtractionOptions {
+  feat::FrontEndOptions front_end;
+  std::string like;
+  bool native_rate = false;
+  int channel = -1;
+  std::string coding = "columns8";
+  std::string on_error = "fail";
+  std::vector<double> speeds;
+  int augmented_copies = 0;
+  bool originals = true;
+  feat::AugmentOptions augment;
+
+  template <class V>
+  void Visit(V& v) {
+    front_end.Visit(v);
+    v("like", like, "take the front end from the front_end.toml of this folder, so that test data fit a model");
+    v("native-rate", native_rate,
+      "sample-rate becomes the lowest of the recordings; otherwise they are resampled to it");
+    v("channel", channel, Range{-1, 1024}, "of recordings with several, from 0; -1: their mean");
+    v("coding", coding, OneOf{{"plain", "columns8", "global16", "global8"}}, "how feats.ark is compressed");
+    v("on-error", on_error, OneOf{{"fail", "skip"}},
+      "utterances that cannot be computed: refuse all, or leave them out");
+    v("speeds", speeds, Range{0.1, 10.0}, "further copies at these speeds, e.g. [0.9, 1.1]");
+    v("augmented-copies", augmented_copies, Range{0, 1000}, "further copies varied as [augment] says");
+    v("originals", originals, "the unchanged recordings themselves");
+    v.Group("augment", augment);
+  }
+};
+
+struct FeatureExtractionResult {
+  int64_t utterances = 0;  // written, copies included
+  int64_t frames = 0;
+  int dim = 0;
+  int sample_rate_hz = 0;
+  double audio_s = 0.0;
+  int64_t resampled = 0;                                    // utterances whose recording had another rate
+  std::vector<std::pair<std::string, std::string>> failed;  // utterance, why
+};
+
+/// `progress` is called with the number of utterances done and their total.
+FeatureExtractionResult ExtractFeatures(const DataDir& dir, const FeatureExtractionOptions& options,
+                                        const std::filesystem::path& out, int num_threads,
+                                        const std::function<void(int64_t, int64_t)>& progress = {});
+
+/// The front end that a feature folder's front_end.toml describes.
+feat::FrontEndOptions ReadFrontEnd(const std::filesystem::path& folder);
+
+}  // namespace antiphon::data
