@@ -1,0 +1,151 @@
+// antiphon align: flat start to tied triphones, and the alignments that networks are trained on.
+#include <chrono>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "align_output.h"
+#include "align_source.h"
+#include "base/file.h"
+#include "base/log.h"
+#include "command.h"
+#include "hmm/gmm_trainer.h"
+
+namespace antiphon::app {
+namespace {
+
+namespace fs = std::filesystem;
+using Json = nlohmann::ordered_json;
+
+struct AlignCommandOptions {
+  std::string data, lexicon, out;
+  double memory_mb = 4000;
+  data::FeatureSourceOptions features;
+  hmm::LexiconOptions lexicon_options;
+  hmm::GmmTrainingOptions training;
+
+  template <class V>
+  void Visit(V& v) {
+    v("data", data, "folder with text, utt2spk and (from antiphon features) feats.scp and cmvn.scp");
+    v("lexicon", lexicon, "pronunciations: WORD PHONE … per line");
+    v("out", out, "folder for model.safetensors, ali.scp, pdf.scp, phones.ctm, words.ctm and report.txt");
+    v("memory-mb", memory_mb, Range{0, 1e9}, "features up to this size are kept in memory");
+    features.Visit(v);
+    v.Group("lexicon-options", lexicon_options);
+    training.Visit(v);
+  }
+};
+
+void DescribeStage(const hmm::StageReport& stage, std::string* text, Json* json) {
+  *text += fmt::format("\nstage {}: {} tied states, {} Gaussians, {:.1f} s\n", stage.stage, stage.pdfs, stage.gaussians,
+                       stage.seconds);
+  if (stage.tree.num_splits > 0) {
+    *text += fmt::format("  tree: {} splits gain {:.3f} nats per frame, {} leaves tied again lose {:.3f}\n",
+                         stage.tree.num_splits, stage.tree.gain / stage.tree.num_frames, stage.tree.num_tied,
+                         stage.tree.tying_loss / stage.tree.num_frames);
+  }
+  *text += "  iteration  log-likelihood  Gaussians  remarks\n";
+  Json iterations = Json::array();
+  for (const hmm::IterationReport& it : stage.iterations) {
+    *text += fmt::format("  {:9}  {:14.4f}  {:9}", it.iteration, it.log_likelihood, it.gaussians);
+    if (it.realigned) *text += fmt::format("  realigned, {} with the retry beam, {} failed", it.retried, it.failed);
+    if (it.transform_gain != 0) *text += fmt::format("  transform gains {:.4f}", it.transform_gain);
+    *text += "\n";
+    iterations.push_back({{"iteration", it.iteration},
+                          {"log_likelihood", it.log_likelihood},
+                          {"gaussians", it.gaussians},
+                          {"realigned", it.realigned},
+                          {"retried", it.retried},
+                          {"failed", it.failed},
+                          {"transform_gain", it.transform_gain}});
+  }
+  json->push_back({{"stage", stage.stage},
+                   {"pdfs", stage.pdfs},
+                   {"gaussians", stage.gaussians},
+                   {"seconds", stage.seconds},
+                   {"iterations", std::move(iterations)}});
+}
+
+void DescribeRemarks(const std::string& title, const std::vector<hmm::UtteranceRemark>& remarks, std::string* text) {
+  if (remarks.empty()) return;
+  *text += fmt::format("\n{} ({}):\n", title, remarks.size());
+  for (const hmm::UtteranceRemark& remark : remarks) *text += fmt::format("  {}: {}\n", remark.utt_id, remark.reason);
+}
+
+void WriteReport(const hmm::GmmTrainingReport& report, double seconds, const fs::path& out, CommandContext& context) {
+  std::string text = fmt::format(
+      "{} utterances, {:.0f} frames aligned, {} utterances skipped, {} aligned with the retry beam, {:.1f} s\n",
+      report.utterances, report.frames, report.skipped.size(), report.retried.size(), seconds);
+  text += fmt::format("final log-likelihood {:.4f} nats per frame\n", report.final_log_likelihood);
+  Json stages = Json::array();
+  for (const hmm::StageReport& stage : report.stages) DescribeStage(stage, &text, &stages);
+  DescribeRemarks("skipped utterances", report.skipped, &text);
+  DescribeRemarks("utterances that needed the retry beam", report.retried, &text);
+  if (!report.unknown_words.empty()) {
+    text += fmt::format("\nwords without pronunciation ({}):\n", report.unknown_words.size());
+    for (const auto& [word, count] : report.unknown_words) text += fmt::format("  {} {}\n", word, count);
+  }
+  WriteFileAtomically(out / "report.txt", text);
+  const Json json = {{"utterances", report.utterances},
+                     {"frames", report.frames},
+                     {"skipped", report.skipped.size()},
+                     {"retried", report.retried.size()},
+                     {"unknown_words", report.unknown_words.size()},
+                     {"log_likelihood", report.final_log_likelihood},
+                     {"seconds", seconds},
+                     {"stages", std::move(stages)}};
+  WriteFileAtomically(out / "report.json", json.dump(2) + "\n");
+  context.SetResult(json.dump());
+  context.Print("{} of {} utterances aligned, {} states, log-likelihood {:.3f} per frame, {:.1f} s; see {}",
+                report.utterances - static_cast<int>(report.skipped.size()), report.utterances,
+                report.stages.back().pdfs, report.final_log_likelihood, seconds, (out / "report.txt").string());
+}
+
+// The transcript as the alignment says it: unknown words as <UNK>.
+std::vector<std::string> SpokenWords(const hmm::Lexicon& lexicon, const hmm::WordIds& words) {
+  std::vector<std::string> names;
+  for (const int32_t id : words.ids) names.push_back(lexicon.Word(id));
+  return names;
+}
+
+void RunAlign(const AlignCommandOptions& options, CommandContext& context) {
+  const auto start = std::chrono::steady_clock::now();
+  const hmm::Lexicon lexicon = hmm::Lexicon::Load(options.lexicon, options.lexicon_options);
+  const AlignSource source(options.data, options.features, options.memory_mb, context.threads());
+  if (!source.without_features().empty())
+    log::Warn("{} utterances have a transcript but no features, the first: {}", source.without_features().size(),
+              source.without_features()[0]);
+  hmm::GmmTrainingResult result = hmm::TrainGmm(source, lexicon, options.training, context.threads(), context.seed(),
+                                                [](const std::string& line) { log::Info("{}", line); });
+  result.model.features = source.front_end();
+  const fs::path out(options.out);
+  AlignOutput output(out, result.model.hmm, source.frame_shift_s());
+  for (size_t i = 0; i < source.size(); ++i) {
+    if (result.alignments[i].ok())
+      output.Write(source.Id(i), result.alignments[i], SpokenWords(lexicon, result.words[i]));
+  }
+  output.Close();
+  if (!result.fmllr.empty()) {
+    data::TableWriter<Matrix> transforms(out / "fmllr.ark");
+    for (const auto& [speaker, transform] : result.fmllr) transforms.Write(speaker, transform);
+    transforms.Close();
+  }
+  result.model.Save(out / "model.safetensors");
+  for (const hmm::UtteranceRemark& remark : result.report.skipped)
+    log::Warn("{} skipped: {}", remark.utt_id, remark.reason);
+  const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  WriteReport(result.report, seconds, out, context);
+}
+
+REGISTER_COMMAND(
+    "align", AlignCommandOptions, RunAlign,
+    {.summary = "train a GMM from transcribed speech and align it",
+     .description = "Trains from a flat start: monophones, tied triphones, LDA+MLLT, speaker adaptation, as far as "
+                    "--last-stage says. The model and the alignments of the last stage are what antiphon store and "
+                    "antiphon graph take.",
+     .example = "antiphon align --data exp/mfcc/train --lexicon lang/lexicon.txt --out exp/ali --last-stage sat",
+     .required = {"data", "lexicon", "out"}});
+
+}  // namespace
+}  // namespace antiphon::app
