@@ -1,0 +1,193 @@
+// antiphon train: a network from a frame store; also evaluates one on a store.
+#include <fmt/format.h>
+#include <omp.h>
+
+#include <nlohmann/json.hpp>
+#include <sstream>
+#include <string>
+
+#include "base/file.h"
+#include "base/log.h"
+#include "comm/thread_world.h"
+#include "command.h"
+#include "math/safetensors.h"
+#include "train/evaluate.h"
+#include "train/trainer.h"
+
+namespace antiphon::app {
+namespace {
+
+namespace fs = std::filesystem;
+
+struct TrainCommandOptions {
+  std::string store;
+  std::string out;
+  std::string held_out_store;
+  std::string hmm;
+  std::string front_end;
+  std::string network_file;
+  std::string evaluate;
+  bool resume = false;
+  train::TrainOptions train;
+
+  template <class V>
+  void Visit(V& v) {
+    v("store", store, "frame store to train on (antiphon store makes one)");
+    v("out", out,
+      "run folder: model.safetensors, checkpoint/, metrics.jsonl, report.html, config.toml, TensorBoard events");
+    v("held-out-store", held_out_store, "frame store to evaluate on; empty: speakers are held out of --store");
+    v("hmm", hmm, "model whose phones and states the pdf-ids belong to: HMM description (JSON), GMM or network file");
+    v("front-end", front_end, "TOML file with the features' options (antiphon features leaves one), kept in the model");
+    v("network-file", network_file, "TOML file with the [[layer]] tables, instead of the table `network`");
+    v("evaluate", evaluate, "model file: print its frame and phone accuracy on --store and train nothing");
+    v("resume", resume, "go on from the newest checkpoint in --out, bit-identically; starts anew if there is none");
+    train.Visit(v);
+  }
+};
+
+std::optional<hmm::HmmModel> ReadHmm(const std::string& path) {
+  if (path.empty()) return std::nullopt;
+  return WithContext(
+      [&]() -> std::optional<hmm::HmmModel> {
+        if (fs::path(path).extension() != ".safetensors") return hmm::HmmModel::FromJson(ReadFile(path));
+        const std::string json = SafetensorsReader(path).Metadata("hmm");
+        return json.empty() ? std::nullopt : std::optional(hmm::HmmModel::FromJson(json));
+      },
+      [&] { return fmt::format("reading the HMM of '{}'", path); });
+}
+
+Config NetworkConfig(const TrainCommandOptions& options, const CommandContext& context) {
+  if (options.network_file.empty()) {
+    if (!context.config().Has("network")) {
+      throw UsageError("no network: give [[network.layer]] tables in --config, or --network-file FILE");
+    }
+    return context.config().Table("network");
+  }
+  if (context.config().Has("network"))
+    throw UsageError("both `network` tables and --network-file: leave one of them out");
+  return Config::Load(options.network_file);
+}
+
+// The run folder's config.toml: a file that runs the same training again with --config.
+std::string EffectiveConfig(const TrainCommandOptions& options, const train::TrainingTask& task,
+                            const CommandContext& context) {
+  Config config = OptionsToConfig(options);
+  config.Set("resume", "false");
+  config.Set("network-file", "\"\"");
+  config.Set("seed", std::to_string(context.seed()));
+  config.Set("threads", std::to_string(context.threads()));
+  std::string toml = config.ToToml();
+  for (const auto& [name, table] : {std::pair("optimizer", task.optimizer), std::pair("parallel", task.parallel)}) {
+    if (!table.Keys().empty()) toml += fmt::format("\n[{}]\n{}\n", name, table.ToToml());
+  }
+  for (const Config& layer : task.network.Tables("layer")) toml += "\n[[network.layer]]\n" + layer.ToToml() + "\n";
+  return toml;
+}
+
+void PrintEvaluation(const train::EvaluationResult& result, CommandContext& context) {
+  context.Print("frame accuracy {:.2f} %, loss {:.4f} nats per frame, {:.0f} frames",
+                100 * result.loss.frame_accuracy(), result.loss.loss(), result.loss.weight_sum);
+  nlohmann::json json = {{"frame_accuracy", result.loss.frame_accuracy()},
+                         {"loss", result.loss.loss()},
+                         {"frames", result.loss.weight_sum}};
+  if (!result.confusion.names.empty()) {
+    context.Print("phone accuracy {:.2f} % of frames", 100 * result.confusion.accuracy());
+    json["phone_accuracy"] = result.confusion.accuracy();
+  }
+  context.SetResult(json.dump());
+}
+
+// What the doctor says of program, libraries and machine.
+std::string Versions() {
+  std::ostringstream text;
+  RunCommand("doctor", Config(), text);
+  return text.str();
+}
+
+void EvaluateModel(const TrainCommandOptions& options, CommandContext& context) {
+  const nn::Model model = nn::Model::Load(options.evaluate);
+  train::EvaluationData data;
+  data.store = std::make_shared<const data::FrameStore>(options.store);
+  data.context = {model.left_context, model.right_context};
+  if (data.store->feat_dim() != model.feature_dim || data.store->num_pdfs() > model.network.out_dim()) {
+    Throw<InputError>("the store '{}' has {} features and {} pdf-ids, the model '{}' takes {} and {}", options.store,
+                      data.store->feat_dim(), data.store->num_pdfs(), options.evaluate, model.feature_dim,
+                      model.network.out_dim());
+  }
+  train::EvaluationRequest request;
+  std::optional<train::PhoneMap> phones;
+  if (!model.hmm_json.empty()) phones.emplace(hmm::HmmModel::FromJson(model.hmm_json));
+  if (phones) request.phones = &*phones;
+  nn::Workspace workspace;
+  PrintEvaluation(train::Evaluate(model.network, data, workspace, request), context);
+}
+
+nlohmann::json ToJson(const train::TrainingSummary& s) {
+  return {{"epochs", s.epochs},
+          {"steps", s.steps},
+          {"frames", s.frames},
+          {"held_out_loss", s.held_out_loss},
+          {"held_out_accuracy", s.held_out_accuracy},
+          {"phone_accuracy", s.phone_accuracy},
+          {"train_loss", s.train_loss},
+          {"train_accuracy", s.train_accuracy},
+          {"seconds", s.seconds},
+          {"frames_per_second", s.frames_per_second},
+          {"arithmetic_share", s.arithmetic_share},
+          {"averaged", s.averaged},
+          {"model_hash", fmt::format("{:016x}", s.model_hash)}};
+}
+
+void Train(const TrainCommandOptions& options, CommandContext& context) {
+  if (!options.evaluate.empty()) return EvaluateModel(options, context);
+  if (options.out.empty()) throw UsageError("--out is missing: the folder of the run");
+  train::TrainingTask task;
+  task.store = std::make_shared<const data::FrameStore>(options.store);
+  if (!options.held_out_store.empty())
+    task.held_out_store = std::make_shared<const data::FrameStore>(options.held_out_store);
+  task.folder = options.out;
+  task.network = NetworkConfig(options, context);
+  task.optimizer = context.config().Table("optimizer");
+  task.parallel = context.config().Table("parallel");
+  task.hmm = ReadHmm(options.hmm);
+  if (!options.front_end.empty()) task.feature_config = ReadFile(options.front_end);
+  task.seed = context.seed();
+  task.resume_hint = fmt::format("antiphon train --config {} --resume", (task.folder / "config.toml").string());
+  WriteFileAtomically(task.folder / "config.toml", EffectiveConfig(options, task, context));
+  WriteFileAtomically(task.folder / "versions.txt", Versions());
+
+  const auto workers = static_cast<int>(task.parallel.Int("workers").value_or(1));
+  if (workers < 1 || workers > 4096)
+    Throw<UsageError>("{}: parallel.workers must be 1 … 4096, found {}", task.parallel.Where("workers"), workers);
+  train::TrainingSummary summary;
+  comm::RunRanks(workers, [&](comm::Communicator& comm) {
+    omp_set_num_threads(std::max(1, context.threads() / workers));
+    train::Trainer trainer(task, options.train, comm);
+    const train::TrainingSummary mine = trainer.Run(options.resume);
+    if (comm.rank() == 0) summary = mine;
+  });
+  context.Print(
+      "held-out frame accuracy {:.2f} %, loss {:.4f}{}; {:.0f} frames/s, {:.1f} % of the steps' time arithmetic",
+      100 * summary.held_out_accuracy, summary.held_out_loss, summary.averaged ? " (averaged model)" : "",
+      summary.frames_per_second, 100 * summary.arithmetic_share);
+  context.Print("model: {}", train::ModelFile(task.folder).string());
+  context.Print("report: {}", (task.folder / "report.html").string());
+  context.SetResult(ToJson(summary).dump());
+}
+
+}  // namespace
+
+REGISTER_COMMAND(
+    "train", TrainCommandOptions, Train,
+    {.summary = "train a network on aligned frames",
+     .description =
+         "Ctrl-C saves everything and says how to go on; --resume goes on bit-identically, also after a crash. The "
+         "table `optimizer` (type, momentum, …) and the table `parallel` (method, workers, …) choose how it learns.",
+     .example =
+         "antiphon train --config recipes/train.toml --store exp/store --hmm exp/tri/final.safetensors --out exp/dnn\n"
+         "antiphon train --config exp/dnn/config.toml --resume\n"
+         "antiphon train --evaluate exp/dnn/model.safetensors --store exp/test_store",
+     .required = {"store"},
+     .tables = {"network", "optimizer", "parallel"}});
+
+}  // namespace antiphon::app

@@ -1,0 +1,147 @@
+#include "train/checkpoint.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <vector>
+
+#include "base/error.h"
+#include "base/log.h"
+
+namespace antiphon::train {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::string_view kStem = "step-";
+
+// Each number under one name, in both directions.
+template <class P, class V>
+void VisitPosition(P& p, V&& v) {
+  v("epoch", p.epoch);
+  v("step_in_epoch", p.step_in_epoch);
+  v("step", p.step);
+  v("frames", p.frames);
+  v("epoch_frames", p.epoch_frames);
+  v("epoch_loss_sum", p.epoch_loss.loss_sum);
+  v("epoch_weight_sum", p.epoch_loss.weight_sum);
+  v("epoch_correct_sum", p.epoch_loss.correct_sum);
+  v("log_loss_sum", p.log_loss.loss_sum);
+  v("log_weight_sum", p.log_loss.weight_sum);
+  v("log_correct_sum", p.log_loss.correct_sum);
+  v("running_loss", p.running_loss);
+  v("averaged", p.averaged);
+  v("fallbacks", p.fallbacks);
+  v("finished", p.finished);
+  v("best_is_current", p.best_is_current);
+  v("arithmetic_seconds", p.arithmetic_seconds);
+  v("data_seconds", p.data_seconds);
+  v("communication_seconds", p.communication_seconds);
+  v("other_seconds", p.other_seconds);
+  v("metrics_bytes", p.metrics_bytes);
+  v("events_bytes", p.events_bytes);
+}
+
+template <class T>
+void FromText(const std::string& text, const std::string& name, T& value) {
+  if constexpr (std::is_same_v<T, bool>) {
+    value = text == "1";
+  } else {
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+    if (error != std::errc() || end != text.data() + text.size()) {
+      Throw<InputError>("checkpoint: '{}' is '{}', expected a number", name, text);
+    }
+  }
+}
+
+}  // namespace
+
+void Position::Save(SafetensorsWriter& writer) const {
+  VisitPosition(*this, [&](const char* name, const auto& value) {
+    // "{}" prints the shortest digits that give the same number back.
+    writer.SetMetadata(
+        std::string("position.") + name,
+        fmt::format("{}", static_cast<std::conditional_t<std::is_same_v<std::decay_t<decltype(value)>, bool>, int,
+                                                         std::decay_t<decltype(value)>>>(value)));
+  });
+}
+
+void Position::Load(const SafetensorsReader& reader) {
+  VisitPosition(*this, [&](const char* name, auto& value) {
+    FromText(reader.Metadata(std::string("position.") + name), name, value);
+  });
+}
+
+void SaveNetwork(SafetensorsWriter& writer, const std::string& prefix, const nn::Network& network) {
+  for (const nn::Parameter* p : network.parameters()) writer.Add(prefix + p->name, p->value);
+  for (const nn::Parameter* p : network.buffers()) writer.Add(prefix + p->name, p->value);
+}
+
+void LoadNetwork(const SafetensorsReader& reader, const std::string& prefix, nn::Network& network) {
+  for (nn::Parameter* p : network.parameters()) reader.ReadInto(prefix + p->name, p->value);
+  for (nn::Parameter* p : network.buffers()) {
+    reader.ReadInto(prefix + p->name, p->value);
+    p->MarkChanged();
+  }
+  network.MarkChanged();
+}
+
+CheckpointFolder::CheckpointFolder(fs::path folder, int rank, int world_size, int keep)
+    : folder_(std::move(folder)), rank_(rank), world_size_(world_size), keep_(keep) {}
+
+fs::path CheckpointFolder::File(int64_t step, int rank) const {
+  return folder_ / fmt::format("{}{:09}.rank-{}.safetensors", kStem, step, rank);
+}
+
+std::vector<int64_t> CheckpointFolder::Steps() const {
+  std::vector<int64_t> steps;
+  std::error_code missing;
+  const std::string ending = fmt::format(".rank-{}.safetensors", rank_);
+  for (const auto& entry : fs::directory_iterator(folder_, missing)) {
+    const std::string name = entry.path().filename().string();
+    if (!name.starts_with(kStem) || !name.ends_with(ending)) continue;
+    const std::string digits = name.substr(kStem.size(), name.size() - kStem.size() - ending.size());
+    int64_t step = 0;
+    const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), step);
+    if (error == std::errc() && end == digits.data() + digits.size()) steps.push_back(step);
+  }
+  std::sort(steps.begin(), steps.end());
+  return steps;
+}
+
+void CheckpointFolder::Write(int64_t step, const SafetensorsWriter& writer) const {
+  writer.Write(File(step, rank_));
+  const std::vector<int64_t> steps = Steps();
+  for (size_t i = 0; i + static_cast<size_t>(keep_) < steps.size(); ++i) {
+    std::error_code ignored;
+    fs::remove(File(steps[i], rank_), ignored);
+  }
+}
+
+std::optional<fs::path> CheckpointFolder::Newest() const {
+  std::vector<int64_t> steps = Steps();
+  for (; !steps.empty(); steps.pop_back()) {
+    const fs::path file = File(steps.back(), rank_);
+    bool complete = true;
+    for (int r = 0; r < world_size_; ++r) complete = complete && fs::exists(File(steps.back(), r));
+    if (!complete) continue;
+    try {
+      if (SafetensorsReader(file).has_checksum()) return file;
+      log::Warn("checkpoint '{}' carries no checksum: passed over", file.string());
+    } catch (const Error& e) {
+      log::Warn("checkpoint passed over: {}", e.what());
+    }
+  }
+  return std::nullopt;
+}
+
+void CheckpointFolder::Clear() const {
+  for (const int64_t step : Steps()) fs::remove(File(step, rank_));
+  std::error_code missing;
+  for (const auto& entry : fs::directory_iterator(folder_, missing)) {
+    if (entry.path().filename().string().find(".tmp.") != std::string::npos) fs::remove(entry.path(), missing);
+  }
+}
+
+}  // namespace antiphon::train

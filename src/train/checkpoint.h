@@ -1,0 +1,73 @@
+// Everything that a run needs to go on bit-identically, as one file per rank, kept in a folder.
+//
+// Files are "step-000001234.rank-0.safetensors" with a checksum, written whole or not at all (AtomicFile). A step
+// counts when all ranks have a sound file of it. Tensors: "network." parameters and buffers, "best." those of the best
+// model (newbob), "average." the running average, "optimizer", "strategy", "schedule"; numbers in the metadata. Errors:
+// IoError when writing (disk full, read-only: the older checkpoints stay); InputError for a checkpoint of another
+// network or experiment.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <optional>
+#include <string>
+
+#include "math/safetensors.h"
+#include "nn/loss.h"
+#include "nn/network.h"
+
+namespace antiphon::train {
+
+/// Where in the run a worker stands.
+struct Position {
+  int64_t epoch = 0;          // from 0
+  int64_t step_in_epoch = 0;  // steps of this epoch that are done
+  int64_t step = 0;           // of the whole run
+  int64_t frames = 0;         // of the whole run, this worker's
+  int64_t epoch_frames = 0;   // of this epoch, this worker's
+  nn::LossResult epoch_loss;  // over the epoch so far
+  nn::LossResult log_loss;    // since the last line of metrics
+  double running_loss = -1;   // of the guard; < 0: none yet
+  int64_t averaged = 0;       // models in the average
+  int fallbacks = 0;          // since the last good epoch
+  bool finished = false;      // all epochs are done
+  bool best_is_current = true;
+  double arithmetic_seconds = 0;
+  double data_seconds = 0;
+  double communication_seconds = 0;
+  double other_seconds = 0;
+  uint64_t metrics_bytes = 0;
+  uint64_t events_bytes = 0;
+
+  void Save(SafetensorsWriter& writer) const;
+  void Load(const SafetensorsReader& reader);
+};
+
+void SaveNetwork(SafetensorsWriter& writer, const std::string& prefix, const nn::Network& network);
+/// Throws InputError naming the tensor that does not fit.
+void LoadNetwork(const SafetensorsReader& reader, const std::string& prefix, nn::Network& network);
+
+/// The checkpoints of one rank in a folder.
+class CheckpointFolder {
+ public:
+  CheckpointFolder(std::filesystem::path folder, int rank, int world_size, int keep);
+
+  /// Writes atomically, then removes what is too old.
+  void Write(int64_t step, const SafetensorsWriter& writer) const;
+  /// This rank's file of the newest step that all ranks have whole; nullopt if there is none. Files that are cut short
+  /// or changed are passed over, with a warning in the log.
+  std::optional<std::filesystem::path> Newest() const;
+  /// Removes this rank's checkpoints and what a crash left half-written.
+  void Clear() const;
+
+ private:
+  std::filesystem::path File(int64_t step, int rank) const;
+  std::vector<int64_t> Steps() const;  // of this rank, ascending
+  std::filesystem::path folder_;
+  int rank_;
+  int world_size_;
+  int keep_;
+};
+
+}  // namespace antiphon::train

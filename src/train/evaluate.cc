@@ -1,0 +1,158 @@
+#include "train/evaluate.h"
+
+#include <algorithm>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <numeric>
+
+#include "base/error.h"
+#include "base/file.h"
+#include "base/random.h"
+#include "data/partition.h"
+#include "kernels/softmax.h"
+
+namespace antiphon::train {
+namespace {
+
+constexpr int kMinibatch = 1024;
+
+std::shared_ptr<const data::MinibatchPool> MakePool(const EvaluationData& data) {
+  data::MinibatchOptions options;
+  options.minibatch = kMinibatch;
+  options.left_context = data.context.left;
+  options.right_context = data.context.right;
+  options.shuffle = false;
+  return std::make_shared<const data::MinibatchPool>(data.store, options, 0, 1, data.utterances);
+}
+
+void CountConfusion(ConstMatrixView logits, std::span<const int32_t> pdf_ids, const PhoneMap& phones,
+                    Confusion& confusion) {
+  for (int64_t n = 0; n < logits.rows(); ++n) {
+    const auto row = logits.Row(n);
+    const auto best = static_cast<size_t>(std::max_element(row.begin(), row.end()) - row.begin());
+    const auto said = static_cast<size_t>(phones.phone_of_pdf[static_cast<size_t>(pdf_ids[static_cast<size_t>(n)])]);
+    confusion.counts[said][static_cast<size_t>(phones.phone_of_pdf[best])] += 1;
+  }
+}
+
+std::vector<size_t> AllUtterances(const data::FrameStore& store) {
+  std::vector<size_t> all(store.utterances().size());
+  std::iota(all.begin(), all.end(), size_t{0});
+  return all;
+}
+
+}  // namespace
+
+PhoneMap::PhoneMap(const hmm::HmmModel& hmm) : phone_of_pdf(static_cast<size_t>(hmm.num_pdfs()), 0) {
+  std::vector<int32_t> group_of_phone(static_cast<size_t>(hmm.phones().num_phones()) + 1, 0);
+  for (const auto& group : hmm.phones().BaseGroups()) {
+    for (const int32_t phone : group) group_of_phone[static_cast<size_t>(phone)] = static_cast<int32_t>(names.size());
+    names.push_back(hmm.phones().BaseName(group.front()));
+  }
+  std::vector<std::map<int32_t, int>> votes(phone_of_pdf.size());
+  const hmm::TransitionModel& transitions = hmm.transitions();
+  for (int32_t id = 1; id <= transitions.num_transition_ids(); ++id) {
+    ++votes[static_cast<size_t>(transitions.Pdf(id))][group_of_phone[static_cast<size_t>(transitions.Phone(id))]];
+  }
+  for (size_t pdf = 0; pdf < votes.size(); ++pdf) {
+    int most = 0;
+    for (const auto& [phone, count] : votes[pdf]) {
+      if (count > most) phone_of_pdf[pdf] = phone;
+      most = std::max(most, count);
+    }
+  }
+}
+
+double Confusion::accuracy() const {
+  double correct = 0;
+  double all = 0;
+  for (size_t r = 0; r < counts.size(); ++r) {
+    correct += counts[r][r];
+    all = std::accumulate(counts[r].begin(), counts[r].end(), all);
+  }
+  return all > 0 ? correct / all : 0;
+}
+
+void Confusion::Save(const std::filesystem::path& path) const {
+  WriteFileAtomically(path, nlohmann::json({{"phones", names}, {"frames", counts}}).dump() + "\n");
+}
+
+Confusion Confusion::Load(const std::filesystem::path& path) {
+  try {
+    const auto json = nlohmann::json::parse(ReadFile(path));
+    Confusion confusion{json.at("phones").get<std::vector<std::string>>(),
+                        json.at("frames").get<std::vector<std::vector<double>>>()};
+    bool square = confusion.counts.size() == confusion.names.size();
+    for (const auto& row : confusion.counts) square = square && row.size() == confusion.names.size();
+    if (!square) Throw<InputError>("'{}': expected one row and one column per phone", path.string());
+    return confusion;
+  } catch (const nlohmann::json::exception& e) {
+    Throw<InputError>("'{}' is no table of confusions: {}", path.string(), e.what());
+  }
+}
+
+EvaluationResult Evaluate(const nn::Network& network, const EvaluationData& data, nn::Workspace& workspace,
+                          const EvaluationRequest& request) {
+  nn::ExecContext context;
+  context.precision = request.precision;
+  EvaluationResult result;
+  if (request.phones != nullptr) {
+    const size_t n = request.phones->names.size();
+    result.confusion = {request.phones->names, std::vector(n, std::vector<double>(n, 0.0))};
+  }
+  if (request.mean_posterior) result.mean_posterior.assign(static_cast<size_t>(network.out_dim()), 0.0);
+  data::MinibatchStream stream(MakePool(data), 0, 0);
+  while (data::Minibatch* minibatch = stream.Next()) {
+    if (minibatch->pdf_ids.empty()) continue;
+    const MatrixView logits = network.Forward(context, minibatch->features, workspace);
+    if (request.phones != nullptr) CountConfusion(logits, minibatch->pdf_ids, *request.phones, result.confusion);
+    nn::LossTargets targets;
+    targets.pdf_ids = minibatch->pdf_ids;
+    targets.frame_weights = minibatch->weights;
+    result.loss += nn::SoftmaxCrossEntropy(logits, targets, {});
+    if (!request.mean_posterior) continue;
+    Softmax(false, logits, logits);
+    for (int64_t n = 0; n < logits.rows(); ++n) {
+      for (size_t k = 0; k < result.mean_posterior.size(); ++k) {
+        result.mean_posterior[k] += logits(n, static_cast<int64_t>(k));
+      }
+    }
+  }
+  const double frames = std::accumulate(result.mean_posterior.begin(), result.mean_posterior.end(), 0.0);
+  for (double& p : result.mean_posterior) p /= std::max(frames, 1e-300);
+  return result;
+}
+
+DataSplit SplitHeldOut(const data::FrameStore& store, double fraction, uint64_t seed) {
+  DataSplit split;
+  split.by_speaker = store.speakers().size() > 1;
+  std::vector<data::PartitionItem> items;
+  for (const auto& utterance : store.utterances()) {
+    const std::string& speaker = store.speakers()[static_cast<size_t>(utterance.speaker)];
+    items.push_back({utterance.utt_id, utterance.num_frames, split.by_speaker ? speaker : utterance.utt_id});
+  }
+  if (items.size() < 2) {
+    Throw<InputError>("the store '{}' has {} utterance(s): training needs some to hold out as well",
+                      store.folder().string(), items.size());
+  }
+  const std::vector<bool> held_out = data::HoldOutStrata(items, fraction, seed);
+  for (size_t i = 0; i < items.size(); ++i) (held_out[i] ? split.held_out : split.train).push_back(i);
+  return split;
+}
+
+std::vector<size_t> LimitFrames(const data::FrameStore& store, std::vector<size_t> utterances, int64_t most_frames,
+                                uint64_t seed) {
+  if (utterances.empty()) utterances = AllUtterances(store);
+  int64_t total = 0;
+  for (const size_t u : utterances) total += store.utterances()[u].num_frames;
+  if (total <= most_frames) return utterances;
+  Rng(seed, 0x1e1d).Shuffle(std::span(utterances));
+  int64_t frames = 0;
+  size_t count = 0;
+  while (frames < most_frames) frames += store.utterances()[utterances[count++]].num_frames;
+  utterances.resize(count);
+  std::sort(utterances.begin(), utterances.end());
+  return utterances;
+}
+
+}  // namespace antiphon::train

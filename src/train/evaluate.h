@@ -1,0 +1,74 @@
+// How well a network tells the senones of data that it does not learn from: loss, frame accuracy, confusion of phones.
+//
+// Units: loss in nats per frame; accuracy as the share of frames whose largest output (before priors) is the aligned
+// pdf-id, phone accuracy likewise for the pdf-ids' phones. Frames weigh as in the store. Threads: one caller; the
+// arithmetic uses its OpenMP team. Deterministic.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "data/minibatch_pool.h"
+#include "hmm/hmm_model.h"
+#include "math/gemm.h"
+#include "nn/loss.h"
+#include "nn/network.h"
+
+namespace antiphon::train {
+
+/// Frames of a store to evaluate on.
+struct EvaluationData {
+  std::shared_ptr<const data::FrameStore> store;
+  std::vector<size_t> utterances;  // empty: all
+  data::Context context;
+};
+
+/// Base phone of each pdf-id: pdf-ids shared by several phones go to the one with most transition states.
+struct PhoneMap {
+  std::vector<std::string> names;
+  std::vector<int32_t> phone_of_pdf;  // index into names
+  explicit PhoneMap(const hmm::HmmModel& hmm);
+  PhoneMap() = default;
+};
+
+/// How often phone `row` was taken for phone `column`, in frames.
+struct Confusion {
+  std::vector<std::string> names;
+  std::vector<std::vector<double>> counts;
+  double accuracy() const;
+  void Save(const std::filesystem::path& path) const;
+  static Confusion Load(const std::filesystem::path& path);
+};
+
+struct EvaluationRequest {
+  const PhoneMap* phones = nullptr;  // for the confusion
+  bool mean_posterior = false;
+  Precision precision = Precision::kFp32;
+};
+
+struct EvaluationResult {
+  nn::LossResult loss;
+  Confusion confusion;                 // empty without phones
+  std::vector<double> mean_posterior;  // empty unless asked for
+};
+
+EvaluationResult Evaluate(const nn::Network& network, const EvaluationData& data, nn::Workspace& workspace,
+                          const EvaluationRequest& request = {});
+
+/// Utterances of `store` for training and for evaluation: whole speakers are held out; if there is only one speaker,
+/// whole utterances.
+struct DataSplit {
+  std::vector<size_t> train;
+  std::vector<size_t> held_out;
+  bool by_speaker = true;
+};
+DataSplit SplitHeldOut(const data::FrameStore& store, double fraction, uint64_t seed);
+
+/// A random part of `utterances` (all of the store if empty) with about `most_frames` frames; all if they are fewer.
+std::vector<size_t> LimitFrames(const data::FrameStore& store, std::vector<size_t> utterances, int64_t most_frames,
+                                uint64_t seed);
+
+}  // namespace antiphon::train

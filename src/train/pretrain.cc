@@ -1,0 +1,243 @@
+#include "train/pretrain.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/cancel.h"
+#include "base/log.h"
+#include "base/random.h"
+#include "optim/rbm.h"
+#include "report/progress.h"
+
+namespace antiphon::train {
+namespace {
+
+constexpr uint64_t kFreshSeed = 5;
+constexpr uint64_t kRbmSeed = 6;
+
+// Layers of a network as tables, cut into blocks: [0] what stands below the first trainable layer, then the hidden
+// blocks, then the output block.
+struct Blocks {
+  std::vector<Config> tables;
+  std::vector<size_t> begin;  // first layer of each hidden block and of the output block; one more entry at the end
+
+  explicit Blocks(nn::Network& network) : tables(Config::Parse(network.ToToml(), "network").Tables("layer")) {
+    for (size_t i = 0; i < network.num_layers(); ++i) {
+      const auto parameters = network.layer(i).parameters();
+      const bool matrix =
+          std::any_of(parameters.begin(), parameters.end(), [](const nn::Parameter* p) { return p->value.rows() > 1; });
+      if (matrix) begin.push_back(i);
+    }
+    if (begin.empty()) throw UsageError("pretrain: the network has no layer that learns");
+    begin.push_back(network.num_layers());
+  }
+  size_t num_hidden() const { return begin.size() - 2; }
+  std::string Toml(size_t from, size_t to) const {
+    std::string toml;
+    for (size_t i = from; i < to; ++i) toml += "[[layer]]\n" + tables[i].ToToml() + "\n";
+    return toml;
+  }
+};
+
+void CopyByName(const nn::Network& from, nn::Network& to) {
+  const auto copy = [](std::span<nn::Parameter* const> sources, std::span<nn::Parameter* const> targets) {
+    for (nn::Parameter* target : targets) {
+      for (const nn::Parameter* source : sources) {
+        if (source->name != target->name || source->value.size() != target->value.size()) continue;
+        std::copy_n(source->value.data(), source->value.size(), target->value.data());
+        target->MarkChanged();
+      }
+    }
+  };
+  copy(from.parameters(), to.parameters());
+  copy(from.buffers(), to.buffers());
+}
+
+// Walks through minibatches of as many epochs as it takes.
+class Frames {
+ public:
+  Frames(const Worker& worker, const comm::Communicator& comm, double epochs, const std::string& title)
+      : pool_(worker.shared_pool()),
+        rank_(comm.rank()),
+        steps_(std::max<int64_t>(
+            1, static_cast<int64_t>(std::llround(epochs * static_cast<double>(pool_->steps_per_epoch(0)))))),
+        progress_(title, steps_, "steps",
+                  rank_ == 0 ? report::ProgressSink::Default() : report::ProgressSink::Silent()) {}
+
+  data::Minibatch* Next() {
+    if (done_ == steps_) return nullptr;
+    ThrowIfCancelled("pre-training");
+    data::Minibatch* minibatch = stream_ ? stream_->Next() : nullptr;
+    while (minibatch == nullptr) {
+      stream_ = std::make_unique<data::MinibatchStream>(pool_, rank_, epoch_++);
+      minibatch = stream_->Next();
+    }
+    progress_.Update(done_++);
+    return minibatch;
+  }
+  int64_t steps_done() const { return done_; }
+  void Finish(const std::string& note) { progress_.Finish(note); }
+
+ private:
+  std::shared_ptr<const data::MinibatchPool> pool_;
+  int rank_;
+  int64_t steps_;
+  int64_t done_ = 0;
+  int64_t epoch_ = 0;
+  std::unique_ptr<data::MinibatchStream> stream_;
+  report::Progress progress_;
+};
+
+class Grower {
+ public:
+  Grower(const TrainingTask& task, const TrainOptions& options, comm::Communicator& comm, Worker& worker)
+      : task_(task), options_(options), comm_(comm), worker_(worker), blocks_(worker.network()) {}
+
+  void GrowByBackpropagation() {
+    for (size_t hidden = 1; hidden <= blocks_.num_hidden(); ++hidden) {
+      const size_t output = blocks_.begin[blocks_.num_hidden()];
+      const std::string toml = blocks_.Toml(0, blocks_.begin[hidden]) + blocks_.Toml(output, blocks_.tables.size());
+      nn::Network network(Config::Parse(toml, "pre-training network"), worker_.network().in_dim(),
+                          worker_.network().out_dim(), MixSeed(MixSeed(task_.seed, kFreshSeed), hidden));
+      CopyHidden(hidden, network);
+      if (options_.pretrain.method == "layer-wise") FreezeBelow(blocks_.begin[hidden - 1], network);
+      TrainStage(hidden, network);
+      // The top block's fresh output layer is kept: it fits the finished network.
+      if (hidden < blocks_.num_hidden()) DropOutput(network);
+      CopyByName(network, worker_.network());
+    }
+  }
+
+  void GrowByRbms() {
+    for (size_t hidden = 0; hidden < blocks_.num_hidden(); ++hidden) TrainRbm(hidden);
+  }
+
+ private:
+  // Values of the layers that earlier stages trained, and of the input's normalisation.
+  void CopyHidden(size_t hidden, nn::Network& network) { CopyByName(LayersBelow(blocks_.begin[hidden - 1]), network); }
+  // The finished network's first layers on their own.
+  nn::Network LayersBelow(size_t end) {
+    // An identity stands in where there are none.
+    const std::string toml = end > 0 ? blocks_.Toml(0, end) : "[[layer]]\ntype = \"normalize\"\nname = \"nothing\"\n";
+    nn::Network below(Config::Parse(toml, "network"), worker_.network().in_dim(), 0, 0);
+    CopyByName(worker_.network(), below);
+    return below;
+  }
+  void FreezeBelow(size_t first, nn::Network& network) {
+    for (size_t i = 0; i < first; ++i) {
+      for (nn::Parameter* p : network.layer(i).parameters()) p->learning_rate_factor = 0;
+    }
+  }
+  void DropOutput(nn::Network& network) {
+    size_t output = network.num_layers() - (blocks_.tables.size() - blocks_.begin[blocks_.num_hidden()]);
+    network.Truncate(output);
+  }
+
+  void TrainStage(size_t hidden, nn::Network& network) {
+    const auto optimizer = optim::MakeOptimizer(task_.optimizer, network);
+    const auto strategy = parallel::MakeStrategy(task_.parallel, {&network, optimizer.get(), &comm_});
+    strategy->Start();
+    Frames frames(worker_, comm_, options_.pretrain.epochs_per_layer,
+                  fmt::format("pre-training layer {} of {}", hidden, blocks_.num_hidden()));
+    nn::LossResult loss;
+    parallel::StepInput input;
+    input.context.precision = ParsePrecision(options_.precision);
+    input.context.training = true;
+    input.context.seed = MixSeed(MixSeed(task_.seed, kFreshSeed), hidden);
+    input.learning_rate =
+        options_.pretrain.learning_rate > 0 ? options_.pretrain.learning_rate : options_.schedule.learning_rate;
+    while (const data::Minibatch* minibatch = frames.Next()) {
+      input.context.step = frames.steps_done() * comm_.world_size() + comm_.rank();
+      input.features = minibatch->features;
+      input.targets.pdf_ids = minibatch->pdf_ids;
+      input.targets.frame_weights = minibatch->weights;
+      const parallel::StepOutput output = strategy->Step(input);
+      if (!std::isfinite(output.loss.loss())) {
+        Throw<DivergenceError>("pre-training layer {}: the loss is not finite; lower pretrain.learning-rate (now {})",
+                               hidden, input.learning_rate);
+      }
+      loss += output.loss;
+    }
+    strategy->AfterEpoch();
+    strategy->Finish();
+    frames.Finish(fmt::format("loss {:.3f}", loss.loss()));
+    worker_.log().Write(report::MetricsRecord("pretrain")
+                            .Set("layer", hidden)
+                            .Set("train_loss", loss.loss())
+                            .Set("train_accuracy", loss.frame_accuracy()));
+  }
+
+  void TrainRbm(size_t hidden) {
+    nn::Network& network = worker_.network();
+    const size_t first = blocks_.begin[hidden];
+    const bool sigmoid = first + 1 < network.num_layers() && network.layer_type(first + 1) == "sigmoid";
+    if (network.layer_type(first) != "affine" || !sigmoid) {
+      Throw<UsageError>(
+          "pretrain.method 'rbm' needs hidden layers that are 'affine' followed by 'sigmoid'; '{}' is not",
+          network.layer_name(first));
+    }
+    const bool gaussian = hidden == 0;
+    optim::RbmOptions rbm_options;
+    rbm_options.learning_rate = options_.pretrain.rbm_learning_rate;
+    rbm_options.gaussian_learning_rate = options_.pretrain.rbm_gaussian_learning_rate;
+    const nn::Layer& layer = network.layer(first);
+    optim::Rbm rbm(layer.in_dim(), layer.out_dim(),
+                   gaussian ? optim::VisibleUnits::kGaussian : optim::VisibleUnits::kBernoulli, rbm_options,
+                   MixSeed(MixSeed(task_.seed, kRbmSeed), hidden));
+    // What the machine sees is the output of the layers below it.
+    const nn::Network below = LayersBelow(first);
+    Frames frames(worker_, comm_,
+                  options_.pretrain.epochs_per_layer * (gaussian ? options_.pretrain.gaussian_epochs_factor : 1),
+                  fmt::format("RBM {} of {}", hidden + 1, blocks_.num_hidden()));
+    nn::Workspace workspace;
+    double error = 0;
+    bool mean_known = gaussian;
+    while (const data::Minibatch* minibatch = frames.Next()) {
+      const MatrixView visible = below.Forward({}, minibatch->features, workspace);
+      if (!mean_known) rbm.SetVisibleMean(ColumnMeans(visible));
+      mean_known = true;
+      const optim::Rbm::StepReport report = rbm.Train(visible);
+      if (report.guard_fired)
+        log::Warn("RBM {}: the reconstruction exploded; weights shrunk, rate lowered", hidden + 1);
+      error += 0.02 * (report.reconstruction_error - error);
+    }
+    frames.Finish(fmt::format("reconstruction error {:.4g}", error));
+    worker_.log().Write(report::MetricsRecord("pretrain").Set("layer", hidden + 1).Set("reconstruction_error", error));
+    const auto parameters = network.layer(first).parameters();
+    std::copy_n(rbm.weight().data(), rbm.weight().size(), parameters[0]->value.data());
+    std::copy(rbm.hidden_bias().begin(), rbm.hidden_bias().end(), parameters[1]->value.data());
+    network.MarkChanged();
+  }
+
+  static std::vector<double> ColumnMeans(ConstMatrixView x) {
+    std::vector<double> mean(static_cast<size_t>(x.cols()), 0.0);
+    for (int64_t r = 0; r < x.rows(); ++r) {
+      for (int64_t c = 0; c < x.cols(); ++c) mean[static_cast<size_t>(c)] += x(r, c);
+    }
+    for (double& m : mean) m /= static_cast<double>(std::max<int64_t>(1, x.rows()));
+    return mean;
+  }
+
+  const TrainingTask& task_;
+  const TrainOptions& options_;
+  comm::Communicator& comm_;
+  Worker& worker_;
+  Blocks blocks_;
+};
+
+}  // namespace
+
+void Pretrain(const TrainingTask& task, const TrainOptions& options, comm::Communicator& comm, Worker& worker) {
+  if (options.pretrain.method == "none") return;
+  Grower grower(task, options, comm, worker);
+  if (options.pretrain.method == "rbm") {
+    if (comm.world_size() > 1) throw UsageError("pretrain.method 'rbm' runs with one worker");
+    grower.GrowByRbms();
+  } else {
+    grower.GrowByBackpropagation();
+  }
+}
+
+}  // namespace antiphon::train

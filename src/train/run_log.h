@@ -1,0 +1,37 @@
+// Where a run writes down what happens: metrics as JSON lines, TensorBoard events, the log, a progress bar.
+//
+// Files in the run folder: metrics.jsonl, events.out.tfevents.*. Positions of both stand in checkpoints, so that a
+// resumed run repeats no record. Kinds of records: "start", "step", "epoch", "event" (fall-back, resume …), "finish".
+// Threads: one. Errors: IoError.
+#pragma once
+
+#include <filesystem>
+#include <memory>
+#include <string>
+
+#include "report/metrics.h"
+#include "report/progress.h"
+#include "report/tensorboard.h"
+#include "train/checkpoint.h"
+
+namespace antiphon::train {
+
+class RunLog {
+ public:
+  /// Rank 0 writes files and shows progress; other ranks keep silent.
+  RunLog(const std::filesystem::path& folder, bool writes, uint64_t metrics_bytes, uint64_t events_bytes);
+
+  void Write(const report::MetricsRecord& record);
+  void Scalar(const std::string& tag, int64_t step, double value);
+  void Text(const std::string& tag, const std::string& text);
+  /// Something to be told in metrics, log and report alike: `what` is a short name, `message` a sentence.
+  void Event(const Position& position, const std::string& what, const std::string& message);
+  /// Fills in the file positions.
+  void NotePosition(Position& position) const;
+
+ private:
+  std::unique_ptr<report::MetricsWriter> metrics_;
+  std::unique_ptr<report::TensorBoardWriter> events_;
+};
+
+}  // namespace antiphon::train

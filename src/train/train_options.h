@@ -1,0 +1,129 @@
+// What a training run is told, beside the tables of network, optimiser and strategy.
+//
+// Units: learning rates per frame-averaged gradient; frames; nats. The effective values stand in the run folder as
+// config.toml.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "base/options.h"
+#include "data/minibatch_pool.h"
+#include "optim/schedule.h"
+
+namespace antiphon::train {
+
+struct HeldOutOptions {
+  double fraction = 0.05;
+  int64_t most_frames = 400000;
+  template <class V>
+  void Visit(V& v) {
+    v("fraction", fraction, Range{0.0001, 0.5},
+      "share of the frames held out, by whole speakers, if no store is given for it");
+    v("most-frames", most_frames, Range{1000, 1e12},
+      "frames evaluated after each epoch at most; the end takes them all");
+  }
+};
+
+struct CheckpointOptions {
+  double minutes = 5;
+  int64_t steps = 0;
+  int keep = 2;
+  template <class V>
+  void Visit(V& v) {
+    v("minutes", minutes, Range{0, 1e6}, "time between checkpoints inside an epoch; 0: none by time");
+    v("steps", steps, Range{0, 1e12}, "steps between checkpoints; 0: none by steps. Epoch ends always have one");
+    v("keep", keep, Range{1, 1000}, "checkpoints kept");
+  }
+};
+
+struct GuardOptions {
+  double explosion_factor = 3.0;
+  double rate_factor = 0.5;
+  int max_fallbacks = 5;
+  template <class V>
+  void Visit(V& v) {
+    v("explosion-factor", explosion_factor, Range{1, 1e9},
+      "fall back when the running loss exceeds this multiple of that of a uniform guess, ln(senones)");
+    v("rate-factor", rate_factor, Range{0.01, 0.99}, "factor on all further learning rates after falling back");
+    v("max-fallbacks", max_fallbacks, Range{0, 1000},
+      "failures since the last good epoch after which training gives up");
+  }
+};
+
+struct AverageOptions {
+  double share = 0.0;
+  int64_t every_steps = 10;
+  template <class V>
+  void Visit(V& v) {
+    v("share", share, Range{0, 1},
+      "last part of the run over which the model is averaged; the average is taken if it is better held-out; 0: none");
+    v("every-steps", every_steps, Range{1, 1e9}, "steps between two models that enter the average");
+  }
+};
+
+struct PretrainOptions {
+  std::string method = "none";
+  double epochs_per_layer = 0.5;
+  double learning_rate = 0.0;
+  double gaussian_epochs_factor = 2.0;
+  double rbm_learning_rate = 0.4;
+  double rbm_gaussian_learning_rate = 0.01;
+  template <class V>
+  void Visit(V& v) {
+    v("method", method, OneOf{{"none", "discriminative", "layer-wise", "rbm"}},
+      "grow the network layer by layer before training: all layers learn, only the new one learns, or RBMs");
+    v("epochs-per-layer", epochs_per_layer, Range{0.001, 1000}, "passes over the data for each new layer");
+    v("learning-rate", learning_rate, Range{0, 1e6}, "for growing; 0: the schedule's initial rate");
+    v("gaussian-epochs-factor", gaussian_epochs_factor, Range{0.01, 100},
+      "RBM: the lowest layer learns this much longer");
+    v("rbm-learning-rate", rbm_learning_rate, Range{0, 100}, "RBM with Bernoulli inputs");
+    v("rbm-gaussian-learning-rate", rbm_gaussian_learning_rate, Range{0, 100}, "RBM with Gaussian inputs");
+  }
+};
+
+struct TrainOptions {
+  data::MinibatchOptions data;
+  optim::ScheduleOptions schedule;
+  HeldOutOptions held_out;
+  CheckpointOptions checkpoint;
+  GuardOptions guard;
+  AverageOptions average;
+  PretrainOptions pretrain;
+  std::string precision = "fp32";
+  bool normalize_input = true;
+  std::string dropout_schedule;
+  std::string priors = "alignment";
+  int64_t log_steps = 100;
+
+  template <class V>
+  void Visit(V& v) {
+    v.Group("data", data);
+    v.Group("schedule", schedule);
+    v.Group("held-out", held_out);
+    v.Group("checkpoint", checkpoint);
+    v.Group("guard", guard);
+    v.Group("average", average);
+    v.Group("pretrain", pretrain);
+    v("precision", precision, OneOf{{"fp32", "bf16"}}, "what the factors of matrix products are rounded to");
+    v("normalize-input", normalize_input, "give each input zero mean and unit variance over the training data");
+    v("dropout-schedule", dropout_schedule,
+      "factor on the dropout proportions by fraction of the run, linear between points: '0,0@0.2,1@0.5,0'; empty: "
+      "always 1");
+    v("priors", priors, OneOf{{"alignment", "posteriors"}}, "log-priors from alignment counts or averaged posteriors");
+    v("log-steps", log_steps, Range{1, 1e9}, "steps between two lines of metrics");
+  }
+};
+
+/// A piecewise linear function of the fraction of data seen, written as Kaldi does: "0,0@0.20,0.5@0.50,0"; the first
+/// value is at 0 and the last at 1 unless they say otherwise. Empty: 1 everywhere.
+class DropoutSchedule {
+ public:
+  explicit DropoutSchedule(const std::string& text);
+  double Factor(double progress) const;
+
+ private:
+  std::vector<std::pair<double, double>> points_;  // (fraction, value), fractions ascending
+};
+
+}  // namespace antiphon::train

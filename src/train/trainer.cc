@@ -1,0 +1,180 @@
+#include "train/trainer.h"
+
+#include <fmt/format.h>
+
+#include <cmath>
+
+#include "base/log.h"
+#include "train/pretrain.h"
+#include "train/run_log.h"
+#include "train/training_report.h"
+#include "train/worker.h"
+
+namespace antiphon::train {
+
+namespace fs = std::filesystem;
+
+fs::path ModelFile(const fs::path& run_folder) { return run_folder / "model.safetensors"; }
+fs::path CheckpointPath(const fs::path& run_folder) { return run_folder / "checkpoint"; }
+
+struct Trainer::Impl {
+  Impl(TrainingTask its_task, const TrainOptions& its_options, comm::Communicator& its_comm)
+      : task(std::move(its_task)), options(its_options), comm(its_comm) {}
+
+  TrainingSummary Run(bool resume);
+  void Prepare();
+  void RunEpochs();
+  void EndEpoch();
+  TrainingSummary Finish();
+  bool TakeAverage(EvaluationResult& result);
+  nn::Model MakeModel(const EvaluationResult& result);
+  void FallBack(const std::string& reason);
+
+  TrainingTask task;
+  TrainOptions options;
+  comm::Communicator& comm;
+  std::unique_ptr<Worker> worker;
+};
+
+Trainer::Trainer(TrainingTask task, const TrainOptions& options, comm::Communicator& comm)
+    : impl_(std::make_unique<Impl>(std::move(task), options, comm)) {}
+Trainer::~Trainer() = default;
+
+TrainingSummary Trainer::Run(bool resume) {
+  return WithContext([&] { return impl_->Run(resume); },
+                     [&] { return fmt::format("training '{}'", impl_->task.folder.string()); });
+}
+
+TrainingSummary Trainer::Impl::Run(bool resume) {
+  worker = std::make_unique<Worker>(task, options, comm);
+  if (!resume || !worker->LoadNewestCheckpoint()) {
+    worker->StartAnew();
+    Prepare();
+  }
+  for (const std::string& line : worker->DescribePlan()) log::Info("{}", line);
+  RunEpochs();
+  return Finish();
+}
+
+// What comes before the first step: pre-training, and the untrained model's held-out loss, from which newbob starts.
+void Trainer::Impl::Prepare() {
+  Pretrain(task, options, comm, *worker);
+  const EvaluationResult result = worker->EvaluateHeldOut(false);
+  worker->schedule().SetInitialLoss(result.loss.loss());
+  worker->log().Write(report::MetricsRecord("start")
+                          .Set("held_out_loss", result.loss.loss())
+                          .Set("held_out_accuracy", result.loss.frame_accuracy())
+                          .Set("parameters", worker->network().num_parameters())
+                          .Set("frames_per_epoch", worker->pool().num_frames()));
+  worker->RememberBest();
+  worker->WriteCheckpoint();
+}
+
+void Trainer::Impl::RunEpochs() {
+  while (!worker->position().finished) {
+    try {
+      worker->RunEpoch();
+      EndEpoch();
+    } catch (const Diverged& e) {
+      FallBack(e.what());
+    }
+  }
+}
+
+void Trainer::Impl::EndEpoch() {
+  worker->strategy().AfterEpoch();
+  const EvaluationResult result = worker->EvaluateHeldOut(false);
+  if (!std::isfinite(result.loss.loss())) throw Diverged("the held-out loss is not finite");
+  const double rate = worker->LearningRate();
+  const optim::EpochDecision decision = worker->schedule().EndEpoch(result.loss.loss());
+  worker->LogEpoch(result.loss, rate, decision.accept);
+  if (decision.accept) {
+    worker->RememberBest();
+  } else {
+    worker->RestoreBest();
+  }
+  worker->NextEpoch(decision.stop);
+  worker->WriteCheckpoint();
+  if (comm.rank() == 0) WriteTrainingReport(task.folder);
+}
+
+void Trainer::Impl::FallBack(const std::string& reason) {
+  const Position failed = worker->position();
+  const int fallbacks = failed.fallbacks + 1;
+  if (fallbacks > options.guard.max_fallbacks) {
+    worker->log().Event(failed, "diverged", fmt::format("{}; given up after {} attempts", reason, fallbacks));
+    Throw<DivergenceError>(
+        "epoch {}, step {}: {}; fell back {} times with lower rates, and it happened again. Lower "
+        "schedule.learning-rate (now {}), "
+        "or set optimizer.max-change",
+        failed.epoch + 1, failed.step, reason, options.guard.max_fallbacks, options.schedule.learning_rate);
+  }
+  worker->LoadCheckpointAfterFailure(failed, fallbacks);
+  worker->log().Event(worker->position(), "fallback",
+                      fmt::format("epoch {}, step {}: {}; back to step {} with rates × {}", failed.epoch + 1,
+                                  failed.step, reason, worker->position().step, options.guard.rate_factor));
+  worker->WriteCheckpoint();
+}
+
+// Replaces the network by the average of its last states if that is better on the held-out set.
+bool Trainer::Impl::TakeAverage(EvaluationResult& result) {
+  if (!worker->has_average()) return false;
+  nn::Network last = worker->network().Clone();
+  worker->SwapInAverage();
+  worker->RefreshStatistics();
+  EvaluationResult averaged = worker->EvaluateHeldOut(true);
+  const bool better = averaged.loss.loss() < result.loss.loss();
+  log::Info(
+      "average of the last {} models: held-out loss {:.4f}, frame accuracy {:.2f} % ({} than the last model's {:.4f}, "
+      "{:.2f} %)",
+      worker->position().averaged, averaged.loss.loss(), 100 * averaged.loss.frame_accuracy(),
+      better ? "better" : "no better", result.loss.loss(), 100 * result.loss.frame_accuracy());
+  if (better) {
+    result = std::move(averaged);
+  } else {
+    worker->network().CopyFrom(last);
+  }
+  return better;
+}
+
+nn::Model Trainer::Impl::MakeModel(const EvaluationResult& result) {
+  nn::Model model;
+  model.network = worker->network().Clone();
+  model.feature_config = task.feature_config;
+  model.feature_dim = task.store->feat_dim();
+  model.left_context = options.data.left_context;
+  model.right_context = options.data.right_context;
+  if (task.hmm) model.hmm_json = task.hmm->ToJson();
+  model.log_priors = worker->LogPriors();
+  model.descriptions = {
+      {"trained_by", fmt::format("antiphon train, method {}", task.parallel.Text("method").value_or("serial"))},
+      {"seed", std::to_string(task.seed)},
+      {"frame_accuracy", fmt::format("{:.4f}", result.loss.frame_accuracy())},
+      {"held_out_loss", fmt::format("{:.4f}", result.loss.loss())},
+      {"epochs", std::to_string(worker->position().epoch)},
+      {"steps", std::to_string(worker->position().step)}};
+  return model;
+}
+
+TrainingSummary Trainer::Impl::Finish() {
+  worker->strategy().Finish();
+  worker->RefreshStatistics();
+  EvaluationResult result = worker->EvaluateHeldOut(true);
+  const bool averaged = TakeAverage(result);
+  TrainingSummary summary = worker->Summary();
+  summary.held_out_loss = result.loss.loss();
+  summary.held_out_accuracy = result.loss.frame_accuracy();
+  summary.phone_accuracy = result.confusion.accuracy();
+  summary.averaged = averaged;
+  summary.model_hash = worker->network().Hash();
+  if (comm.rank() == 0) {
+    MakeModel(result).Save(ModelFile(task.folder));
+    if (!result.confusion.names.empty()) result.confusion.Save(task.folder / "confusion.json");
+    worker->LogFinish(summary);
+    WriteTrainingReport(task.folder);
+  }
+  comm.Barrier();
+  return summary;
+}
+
+}  // namespace antiphon::train

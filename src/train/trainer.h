@@ -1,0 +1,82 @@
+// Trains a network on a frame store: epochs, schedule, held-out set, checkpoints, guards, averaging, metrics, the model
+// file.
+//
+//   Trainer trainer(task, options, comm);
+//   const TrainingSummary summary = trainer.Run(/*resume=*/false);
+//
+// Run folder: model.safetensors, checkpoint/, metrics.jsonl, events.out.tfevents.*, config.toml, confusion.json,
+// report.html. Resume: from the newest sound checkpoint, bit-identically (same number of threads and workers), whether
+// the run ended by a signal, an error or kill -9. Guards: a minibatch whose loss is not finite, a step of infinite
+// size, or a running loss far above a uniform guess's brings back the last checkpoint with lower rates; after several
+// failures DivergenceError. Memory: the network's size times what the optimiser and averaging keep; independent of the
+// data's size. Threads: one Trainer per rank; arithmetic in the caller's OpenMP team, minibatches from a thread of
+// their own. Errors: UsageError for impossible plans; Cancelled after a signal, with everything saved and the way to go
+// on in the message; IoError when the run folder cannot be written (checkpoints written before stay whole).
+#pragma once
+
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "comm/communicator.h"
+#include "data/frame_store.h"
+#include "hmm/hmm_model.h"
+#include "nn/model.h"
+#include "train/train_options.h"
+
+namespace antiphon::train {
+
+/// What is trained on what.
+struct TrainingTask {
+  std::shared_ptr<const data::FrameStore> store;
+  std::shared_ptr<const data::FrameStore> held_out_store;  // null: part of `store`, see HeldOutOptions
+  std::filesystem::path folder;                            // of the run
+  Config network;                                          // `[[layer]]` tables
+  Config optimizer;                                        // type and its keys
+  Config parallel;                                         // method and its keys
+  std::optional<hmm::HmmModel> hmm;                        // goes into the model file; names phones in the report
+  std::string feature_config;                              // as nn::Model
+  uint64_t seed = 1;
+  std::string resume_hint;  // what the person types to go on, for messages
+};
+
+struct TrainingSummary {
+  int64_t epochs = 0;
+  int64_t steps = 0;
+  int64_t frames = 0;
+  double held_out_loss = 0;
+  double held_out_accuracy = 0;
+  double phone_accuracy = 0;  // 0 without hmm
+  double train_loss = 0;
+  double train_accuracy = 0;
+  double seconds = 0;            // of training, held-out evaluation and checkpoints included
+  double frames_per_second = 0;  // over the steps
+  double arithmetic_share = 0;   // of the steps' time
+  int fallbacks = 0;
+  bool averaged = false;
+  uint64_t model_hash = 0;
+};
+
+class Trainer {
+ public:
+  Trainer(TrainingTask task, const TrainOptions& options, comm::Communicator& comm);
+  ~Trainer();
+  Trainer(const Trainer&) = delete;
+  Trainer& operator=(const Trainer&) = delete;
+
+  /// With `resume`, goes on from the newest checkpoint if there is one; otherwise starts anew, and what the folder
+  /// holds of an earlier run is removed.
+  TrainingSummary Run(bool resume);
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+/// The files of a run folder.
+std::filesystem::path ModelFile(const std::filesystem::path& run_folder);
+std::filesystem::path CheckpointPath(const std::filesystem::path& run_folder);
+
+}  // namespace antiphon::train

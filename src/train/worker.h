@@ -1,0 +1,126 @@
+// One rank of a training run: its replica, data, optimiser, strategy, schedule and position, and the operations between
+// which the Trainer chooses.
+//
+// Internal to src/train. Threads: one. Errors: as trainer.h; Diverged for what the guards find.
+#pragma once
+
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "optim/optimizer.h"
+#include "optim/schedule.h"
+#include "parallel/strategy.h"
+#include "train/checkpoint.h"
+#include "train/evaluate.h"
+#include "train/run_log.h"
+#include "train/trainer.h"
+
+namespace antiphon::train {
+
+/// A guard fired; the model in memory is not to be used any more.
+class Diverged : public std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
+
+/// Adds the time until its end to a counter.
+class Timed {
+ public:
+  explicit Timed(double& seconds) : seconds_(seconds), begin_(std::chrono::steady_clock::now()) {}
+  Timed(const Timed&) = delete;
+  ~Timed() { seconds_ += std::chrono::duration<double>(std::chrono::steady_clock::now() - begin_).count(); }
+
+ private:
+  double& seconds_;
+  std::chrono::steady_clock::time_point begin_;
+};
+
+class Worker {
+ public:
+  Worker(const TrainingTask& task, const TrainOptions& options, comm::Communicator& comm);
+
+  // Beginnings.
+  void StartAnew();
+  /// False if there is none.
+  bool LoadNewestCheckpoint();
+  /// Goes back to the newest checkpoint, lowers the rates and forgets the optimiser's momentum.
+  void LoadCheckpointAfterFailure(const Position& failed, int fallbacks);
+
+  /// The rest of the current epoch. Throws Diverged; Cancelled after saving.
+  void RunEpoch();
+  void NextEpoch(bool stop);
+
+  /// Loss on the held-out set, the same on all ranks. The final one takes all frames and counts confusions.
+  EvaluationResult EvaluateHeldOut(bool final);
+  /// Gathers batch-normalisation statistics anew from training data.
+  void RefreshStatistics();
+  void RememberBest();
+  void RestoreBest();
+  bool has_average() const { return position_.averaged > 0; }
+  void SwapInAverage();
+  void WriteCheckpoint();
+
+  void LogEpoch(const nn::LossResult& held_out, double rate, bool accepted);
+  void LogFinish(const TrainingSummary& summary);
+  TrainingSummary Summary() const;
+  std::vector<std::string> DescribePlan() const;
+  std::vector<float> LogPriors();
+  /// For the next step.
+  double LearningRate() const { return schedule_.LearningRate(Progress()); }
+
+  nn::Network& network() { return network_; }
+  const data::MinibatchPool& pool() const { return *pool_; }
+  std::shared_ptr<const data::MinibatchPool> shared_pool() const { return pool_; }
+  optim::Schedule& schedule() { return schedule_; }
+  parallel::Strategy& strategy() { return *strategy_; }
+  RunLog& log() { return *log_; }
+  const Position& position() const { return position_; }
+  const std::vector<size_t>& train_utterances() const { return train_utterances_; }
+
+ private:
+  void BuildNetwork();
+  void BuildLearner();
+  void SplitData();
+  void LoadCheckpoint(const std::filesystem::path& file);
+  double Progress() const;
+  void Step(const data::Minibatch& minibatch);
+  void Guard(const parallel::StepOutput& output);
+  void AverageStep();
+  void LogSteps(double rate);
+  bool CheckpointDue() const;
+  std::string Note() const;
+  std::string CancelledMessage() const;
+
+  const TrainingTask& task_;
+  const TrainOptions& options_;
+  comm::Communicator& comm_;
+  DropoutSchedule dropout_;
+  CheckpointFolder checkpoints_;
+
+  std::vector<size_t> train_utterances_;
+  std::vector<size_t> held_out_utterances_;
+  bool held_out_by_speaker_ = true;
+  std::shared_ptr<const data::FrameStore> held_out_store_;
+  std::shared_ptr<const data::MinibatchPool> pool_;
+
+  nn::Network network_;
+  std::unique_ptr<optim::Optimizer> optimizer_;
+  std::unique_ptr<parallel::Strategy> strategy_;
+  optim::Schedule schedule_;
+  nn::Workspace workspace_;  // for evaluation; the strategy has its own
+  std::optional<nn::Network> best_;
+  std::vector<float> average_;
+  std::optional<PhoneMap> phones_;
+
+  Position position_;
+  std::unique_ptr<RunLog> log_;
+  std::chrono::steady_clock::time_point last_checkpoint_;
+  double log_interval_seconds_ = 0;
+  double log_arithmetic_seconds_ = 0;
+  int64_t log_frames_ = 0;
+};
+
+}  // namespace antiphon::train

@@ -1,0 +1,181 @@
+// The part of Worker that keeps, saves and brings back states of the model.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/log.h"
+#include "base/random.h"
+#include "kernels/reductions.h"
+#include "train/worker.h"
+
+namespace antiphon::train {
+namespace {
+
+// What must be the same for a checkpoint to be continued.
+std::string Experiment(const TrainingTask& task, const nn::Network& network, int world_size) {
+  return fmt::format("seed {}, workers {}, data {:016x}, method {}\n{}", task.seed, world_size,
+                     task.store->fingerprint(), task.parallel.Text("method").value_or("serial"), network.ToToml());
+}
+
+bool AllFinite(std::span<const float> values) {
+  double sum = 0;  // not finite as soon as one of them is not
+  for (const float v : values) sum += static_cast<double>(v) * 0.0;
+  return sum == 0;
+}
+
+}  // namespace
+
+void Worker::StartAnew() {
+  if (network_.layer_type(0) == "normalize") {
+    const data::FeatureMoments moments = data::EstimateMoments(*task_.store, train_utterances_);
+    const auto buffers = network_.layer(0).buffers();
+    const int64_t dim = network_.in_dim();
+    const auto feat_dim = static_cast<int64_t>(moments.mean.size());
+    for (int64_t i = 0; i < dim; ++i) {
+      buffers[0]->value(0, i) = -moments.mean[static_cast<size_t>(i % feat_dim)];
+      buffers[1]->value(0, i) = moments.inv_stddev[static_cast<size_t>(i % feat_dim)];
+    }
+    for (nn::Parameter* p : buffers) p->MarkChanged();
+  }
+  checkpoints_.Clear();
+  if (comm_.rank() == 0) {
+    for (const char* stale : {"model.safetensors", "confusion.json", "report.html"}) {
+      std::error_code ignored;
+      std::filesystem::remove(task_.folder / stale, ignored);
+    }
+  }
+  comm_.Barrier();
+  position_ = {};
+  log_ = std::make_unique<RunLog>(task_.folder, comm_.rank() == 0, 0, 0);
+  strategy_->Start();
+  last_checkpoint_ = std::chrono::steady_clock::now();
+}
+
+bool Worker::LoadNewestCheckpoint() {
+  const auto file = checkpoints_.Newest();
+  if (!file) {
+    log::Warn("nothing to resume in '{}': starting anew", CheckpointPath(task_.folder).string());
+    return false;
+  }
+  LoadCheckpoint(*file);
+  log_ = std::make_unique<RunLog>(task_.folder, comm_.rank() == 0, position_.metrics_bytes, position_.events_bytes);
+  log::Info("going on from step {} in epoch {}", position_.step, position_.epoch + 1);
+  strategy_->Start();
+  last_checkpoint_ = std::chrono::steady_clock::now();
+  return true;
+}
+
+void Worker::LoadCheckpointAfterFailure(const Position& failed, int fallbacks) {
+  const auto file = checkpoints_.Newest();
+  if (!file)
+    Throw<DivergenceError>("no sound checkpoint in '{}' to fall back to", CheckpointPath(task_.folder).string());
+  LoadCheckpoint(*file);
+  // What was written and spent meanwhile did happen.
+  position_.metrics_bytes = failed.metrics_bytes;
+  position_.events_bytes = failed.events_bytes;
+  position_.arithmetic_seconds = failed.arithmetic_seconds;
+  position_.data_seconds = failed.data_seconds;
+  position_.communication_seconds = failed.communication_seconds;
+  position_.other_seconds = failed.other_seconds;
+  position_.fallbacks = fallbacks;
+  position_.running_loss = -1;
+  schedule_.ScaleRates(options_.guard.rate_factor);
+  optimizer_->ResetState();
+  strategy_->ResetState();
+}
+
+void Worker::LoadCheckpoint(const std::filesystem::path& file) {
+  const Timed timed(position_.other_seconds);
+  const SafetensorsReader reader(file);
+  WithContext(
+      [&] {
+        const std::string here = Experiment(task_, network_, comm_.world_size());
+        const std::string& there = reader.Metadata("experiment");
+        if (here != there) {
+          Throw<InputError>(
+              "it belongs to another experiment: network, data, seed or workers differ.\nThere: {}\nHere: {}\n"
+              "Start anew without --resume, or in another folder",
+              there, here);
+        }
+        position_.Load(reader);
+        LoadNetwork(reader, "network.", network_);
+        optimizer_->LoadState(reader, "optimizer");
+        strategy_->LoadState(reader, "strategy");
+        schedule_.LoadState(reader, "schedule");
+        average_.clear();
+        if (reader.Has("average")) average_ = reader.ReadFloats("average");
+        best_.reset();
+        if (options_.schedule.type == "newbob") {
+          best_ = network_.Clone();
+          if (!position_.best_is_current) LoadNetwork(reader, "best.", *best_);
+        }
+      },
+      [&] { return fmt::format("checkpoint '{}'", file.string()); });
+}
+
+void Worker::WriteCheckpoint() {
+  if (!AllFinite(network_.values())) throw Diverged("a parameter is not finite");
+  log_->NotePosition(position_);
+  SafetensorsWriter writer;
+  writer.SetMetadata("experiment", Experiment(task_, network_, comm_.world_size()));
+  SaveNetwork(writer, "network.", network_);
+  position_.best_is_current = !best_ || best_->Hash() == network_.Hash();
+  if (!position_.best_is_current) SaveNetwork(writer, "best.", *best_);
+  if (!average_.empty()) writer.Add("average", std::span<const float>(average_));
+  optimizer_->SaveState(writer, "optimizer");
+  strategy_->SaveState(writer, "strategy");
+  schedule_.SaveState(writer, "schedule");
+  position_.Save(writer);
+  WithContext([&] { checkpoints_.Write(position_.step, writer); },
+              [&] { return fmt::format("saving step {} (older checkpoints are whole)", position_.step); });
+  last_checkpoint_ = std::chrono::steady_clock::now();
+}
+
+bool Worker::CheckpointDue() const {
+  const CheckpointOptions& options = options_.checkpoint;
+  if (options.steps > 0 && position_.step % options.steps == 0) return true;
+  const std::chrono::duration<double> since = std::chrono::steady_clock::now() - last_checkpoint_;
+  // Clocks differ between ranks, and a checkpoint needs all of them at the same step.
+  return comm_.world_size() == 1 && options.minutes > 0 && since.count() >= 60 * options.minutes;
+}
+
+void Worker::RememberBest() {
+  if (options_.schedule.type != "newbob") return;
+  if (best_) {
+    best_->CopyFrom(network_);
+  } else {
+    best_ = network_.Clone();
+  }
+}
+
+void Worker::RestoreBest() {
+  network_.CopyFrom(*best_);
+  optimizer_->ResetState();
+  strategy_->ResetState();
+}
+
+void Worker::SwapInAverage() {
+  std::copy(average_.begin(), average_.end(), network_.values().begin());
+  network_.MarkChanged();
+}
+
+std::vector<float> Worker::LogPriors() {
+  if (options_.priors == "posteriors") {
+    EvaluationData data{task_.store,
+                        LimitFrames(*task_.store, train_utterances_, options_.held_out.most_frames, task_.seed),
+                        {options_.data.left_context, options_.data.right_context}};
+    EvaluationRequest request;
+    request.mean_posterior = true;
+    const EvaluationResult result = Evaluate(network_, data, workspace_, request);
+    std::vector<float> priors(result.mean_posterior.size());
+    for (size_t i = 0; i < priors.size(); ++i) {
+      priors[i] = static_cast<float>(std::min(0.0, std::log(std::max(result.mean_posterior[i], 1e-20))));
+    }
+    return priors;
+  }
+  const std::vector<int64_t> counts = task_.store->CountPdfs(train_utterances_);
+  return hmm::LogPriors(std::vector<double>(counts.begin(), counts.end()));
+}
+
+}  // namespace antiphon::train

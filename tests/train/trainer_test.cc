@@ -1,0 +1,359 @@
+#include "train/trainer.h"
+
+#include <gtest/gtest.h>
+#include <omp.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cmath>
+#include <csignal>
+#include <regex>
+#include <set>
+
+#include "base/cancel.h"
+#include "base/file.h"
+#include "nn/layer.h"
+#include "report/metrics.h"
+#include "temporary_folder.h"
+#include "train/evaluate.h"
+#include "train/synthetic_task.h"
+
+namespace antiphon::train {
+namespace {
+
+namespace fs = std::filesystem;
+using antiphon::testing::TemporaryFolder;
+
+// Passes its input on; spoils it when told to.
+struct Mischief {
+  static inline int64_t nan_at_step = -1;
+  static inline int times = 0;
+  static inline int64_t cancel_at_step = -1;
+  static inline int64_t kill_at_step = -1;
+  static void Reset() {
+    nan_at_step = cancel_at_step = kill_at_step = -1;
+    times = 0;
+    ResetCancel();
+  }
+};
+
+class MischiefLayer : public nn::Layer {
+ public:
+  explicit MischiefLayer(const nn::LayerArgs& args) : Layer(args.in_dim, args.in_dim) {}
+  Config ToConfig() const override { return Config(); }
+
+ protected:
+  void DoForward(const nn::ExecContext& ctx, ConstMatrixView x, MatrixView y, nn::Workspace&) const override {
+    for (int64_t r = 0; r < x.rows(); ++r) std::copy(x.Row(r).begin(), x.Row(r).end(), y.Row(r).begin());
+    if (!ctx.training) return;
+    if (ctx.step == Mischief::nan_at_step && Mischief::times > 0) {
+      --Mischief::times;
+      y(0, 0) = std::nanf("");
+    }
+    if (ctx.step == Mischief::cancel_at_step) RequestCancel();
+    if (ctx.step == Mischief::kill_at_step) ::raise(SIGKILL);
+  }
+  void DoBackward(const nn::ExecContext&, ConstMatrixView dy, nn::Workspace&, MatrixView dx,
+                  nn::GradientSink&) override {
+    if (dx.data() == nullptr) return;
+    for (int64_t r = 0; r < dy.rows(); ++r) std::copy(dy.Row(r).begin(), dy.Row(r).end(), dx.Row(r).begin());
+  }
+};
+REGISTER_COMPONENT(nn::LayerRegistry, "mischief",
+                   [](const nn::LayerArgs& args) { return std::make_unique<MischiefLayer>(args); });
+
+class TrainerTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    Mischief::Reset();
+    omp_set_num_threads(1);
+    store_ = MakeSyntheticStore(folder_ / "store");
+  }
+  void TearDown() override { Mischief::Reset(); }
+
+  TrainingTask Task(const std::string& run) {
+    TrainingTask task = SmallTask(store_, folder_ / run);
+    task.network = Config::Parse("[[layer]]\ntype = \"mischief\"\n" + task.network.ToToml(), "network");
+    return task;
+  }
+  std::string ModelBytes(const std::string& run) { return ReadFile(ModelFile(folder_ / run)); }
+
+  TemporaryFolder folder_;
+  std::shared_ptr<const data::FrameStore> store_;
+};
+
+// Metrics without what depends on the clock.
+std::vector<std::string> TimelessMetrics(const fs::path& run) {
+  std::vector<std::string> lines;
+  for (const report::MetricsRecord& record : report::ReadMetrics(run / "metrics.jsonl")) {
+    report::MetricsRecord timeless;
+    for (const auto& [name, value] : record.fields()) {
+      if (name.find("second") == std::string::npos && name.find("share") == std::string::npos)
+        timeless.Set(name, value);
+    }
+    lines.push_back(timeless.ToJson());
+  }
+  return lines;
+}
+
+TEST_F(TrainerTest, LearnsAndLeavesModelMetricsAndReport) {
+  const TrainingSummary summary = TrainHere(Task("run"), SmallOptions());
+  EXPECT_GT(summary.held_out_accuracy, 0.6);
+  EXPECT_EQ(summary.epochs, 3);
+  const nn::Model model = nn::Model::Load(ModelFile(folder_ / "run"));
+  EXPECT_EQ(model.network.Hash(), summary.model_hash);
+  double priors = 0;
+  for (const float p : model.log_priors) priors += std::exp(p);
+  EXPECT_NEAR(priors, 1.0, 1e-5);
+  const auto records = report::ReadMetrics(folder_ / "run/metrics.jsonl");
+  EXPECT_EQ(records.front().kind(), "start");
+  EXPECT_EQ(records.back().kind(), "finish");
+  EXPECT_LT(*records.back().Number("held_out_loss"), *records.front().Number("held_out_loss"));
+  const std::string html = ReadFile(folder_ / "run/report.html");
+  EXPECT_FALSE(std::regex_search(html, std::regex("(src|href)\\s*=|https?:", std::regex::icase)));
+}
+
+TEST_F(TrainerTest, TwoRunsGiveTheSameBits) {
+  TrainHere(Task("a"), SmallOptions());
+  TrainHere(Task("b"), SmallOptions());
+  EXPECT_EQ(ModelBytes("a"), ModelBytes("b"));
+  EXPECT_EQ(TimelessMetrics(folder_ / "a"), TimelessMetrics(folder_ / "b"));
+}
+
+TEST_F(TrainerTest, AnotherSeedGivesAnotherModel) {
+  TrainingTask task = Task("b");
+  task.seed = 2;
+  EXPECT_NE(TrainHere(Task("a"), SmallOptions()).model_hash, TrainHere(task, SmallOptions()).model_hash);
+}
+
+struct ResumeCase {
+  const char* name;
+  const char* schedule;
+  const char* optimizer;
+  double average;
+};
+class ResumeTest : public TrainerTest, public ::testing::WithParamInterface<ResumeCase> {
+ protected:
+  TrainOptions Options() {
+    TrainOptions options = SmallOptions();
+    options.schedule.type = GetParam().schedule;
+    options.average.share = GetParam().average;
+    options.average.every_steps = 3;
+    options.checkpoint.steps = 20;
+    return options;
+  }
+  TrainingTask Task(const std::string& run) {
+    TrainingTask task = TrainerTest::Task(run);
+    task.optimizer = Config::Parse(GetParam().optimizer, "optimizer");
+    return task;
+  }
+};
+INSTANTIATE_TEST_SUITE_P(Methods, ResumeTest,
+                         ::testing::Values(ResumeCase{"exponential", "exponential", "type = \"sgd\"\nmomentum = 0.5",
+                                                      0.4},
+                                           ResumeCase{"newbob", "newbob", "type = \"sgd\"", 0},
+                                           ResumeCase{"adam", "constant", "type = \"adam\"", 0.2}),
+                         [](const auto& test) { return test.param.name; });
+
+TEST_P(ResumeTest, AfterAStopOnRequestIsBitIdentical) {
+  TrainHere(Task("whole"), Options());
+  Mischief::cancel_at_step = 75;
+  try {
+    TrainHere(Task("stopped"), Options());
+    FAIL() << "expected Cancelled";
+  } catch (const Cancelled& e) {
+    EXPECT_NE(std::string(e.what()).find("everything is saved"), std::string::npos) << e.what();
+  }
+  EXPECT_FALSE(fs::exists(ModelFile(folder_ / "stopped")));
+  Mischief::Reset();
+  TrainHere(Task("stopped"), Options(), true);
+  EXPECT_EQ(ModelBytes("whole"), ModelBytes("stopped"));
+  EXPECT_EQ(TimelessMetrics(folder_ / "whole"), TimelessMetrics(folder_ / "stopped"));
+}
+
+TEST_P(ResumeTest, AfterKillMinusNineAtAnyStepIsBitIdentical) {
+  TrainHere(Task("whole"), Options());
+  Rng rng(GetParam().average > 0.3 ? 1 : 2);
+  for (int attempt = 0; attempt < 3; ++attempt) {
+    // The child dies once at a random step of what is left, before, in or after an epoch's end.
+    const auto kill_at = static_cast<int64_t>(rng.Below(45)) + 45 * attempt;
+    std::fflush(nullptr);
+    const pid_t child = ::fork();
+    ASSERT_GE(child, 0);
+    if (child == 0) {
+      Mischief::kill_at_step = kill_at;
+      omp_set_num_threads(1);
+      try {
+        TrainHere(Task("killed"), Options(), attempt > 0);
+      } catch (...) {
+        ::_exit(3);
+      }
+      ::_exit(0);
+    }
+    int status = 0;
+    ASSERT_EQ(::waitpid(child, &status, 0), child);
+    ASSERT_TRUE(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL) << "step " << kill_at << " status " << status;
+  }
+  TrainHere(Task("killed"), Options(), true);
+  EXPECT_EQ(ModelBytes("whole"), ModelBytes("killed"));
+  EXPECT_EQ(TimelessMetrics(folder_ / "whole"), TimelessMetrics(folder_ / "killed"));
+}
+
+TEST_F(TrainerTest, ResumePassesOverADamagedCheckpoint) {
+  TrainOptions options = SmallOptions();
+  options.checkpoint.steps = 10;
+  Mischief::cancel_at_step = 45;
+  EXPECT_THROW(TrainHere(Task("run"), options), Cancelled);
+  Mischief::Reset();
+  fs::path newest;
+  for (const auto& entry : fs::directory_iterator(CheckpointPath(folder_ / "run"))) {
+    newest = std::max(newest, entry.path());
+  }
+  std::string bytes = ReadFile(newest);
+  bytes[bytes.size() / 2] ^= 1;
+  WriteFileAtomically(newest, bytes);
+  TrainHere(Task("run"), options, true);
+  TrainHere(Task("whole"), options);
+  EXPECT_EQ(ModelBytes("run"), ModelBytes("whole"));
+}
+
+TEST_F(TrainerTest, RefusesToResumeAnotherExperiment) {
+  TrainHere(Task("run"), SmallOptions());
+  TrainingTask other = Task("run");
+  other.seed = 5;
+  try {
+    TrainHere(other, SmallOptions(), true);
+    FAIL() << "expected InputError";
+  } catch (const InputError& e) {
+    EXPECT_NE(std::string(e.what()).find("another experiment"), std::string::npos) << e.what();
+  }
+}
+
+TEST_F(TrainerTest, ANonFiniteLossBringsBackTheLastGoodModelWithLowerRates) {
+  TrainOptions options = SmallOptions();
+  options.schedule.type = "constant";
+  options.checkpoint.steps = 20;
+  Mischief::nan_at_step = 45;
+  Mischief::times = 1;
+  const TrainingSummary summary = TrainHere(Task("run"), options);
+  EXPECT_GT(summary.held_out_accuracy, 0.6);
+  double last_rate = 0;
+  int fallbacks = 0;
+  for (const auto& record : report::ReadMetrics(folder_ / "run/metrics.jsonl")) {
+    if (record.kind() == "epoch") last_rate = *record.Number("learning_rate");
+    if (record.Text("what") != "fallback") continue;
+    ++fallbacks;
+    EXPECT_EQ(*record.Number("step"), 40) << "the newest checkpoint before step 45";
+  }
+  EXPECT_EQ(fallbacks, 1);
+  EXPECT_DOUBLE_EQ(last_rate, 0.25);
+}
+
+TEST_F(TrainerTest, GivesUpWithAdviceWhenItDivergesAgainAndAgain) {
+  TrainOptions options = SmallOptions();
+  options.guard.max_fallbacks = 2;
+  Mischief::nan_at_step = 20;
+  Mischief::times = 1000;
+  try {
+    TrainHere(Task("run"), options);
+    FAIL() << "expected DivergenceError";
+  } catch (const DivergenceError& e) {
+    EXPECT_NE(std::string(e.what()).find("learning-rate"), std::string::npos) << e.what();
+  }
+  EXPECT_EQ(Mischief::times, 1000 - 3);
+}
+
+TEST_F(TrainerTest, AnExplodingRunIsCaughtByItsLoss) {
+  TrainOptions options = SmallOptions();
+  options.schedule.type = "constant";
+  options.schedule.learning_rate = 1e4;
+  options.guard.max_fallbacks = 1;
+  options.guard.rate_factor = 0.9;
+  TrainingTask task = Task("run");
+  task.network = Config::Parse(
+      "[[layer]]\ntype = \"affine\"\ndim = 24\n[[layer]]\ntype = \"relu\"\n[[layer]]\ntype = \"affine\"\n", "n");
+  EXPECT_THROW(TrainHere(task, options), DivergenceError);
+}
+
+TEST_F(TrainerTest, OverfitsRandomLabels) {
+  SyntheticData d;
+  d.speakers = 2;
+  d.utterances_per_speaker = 2;
+  d.frames = 50;
+  d.noise = 50;  // nothing but noise: the labels are random
+  TrainingTask task = SmallTask(MakeSyntheticStore(folder_ / "noise", d), folder_ / "run");
+  task.held_out_store = task.store;
+  task.network = Config::Parse(
+      "[[layer]]\ntype = \"affine\"\ndim = 200\n[[layer]]\ntype = \"relu\"\n[[layer]]\ntype = \"affine\"\n", "n");
+  TrainOptions options = SmallOptions();
+  options.data.minibatch = 50;
+  options.data.left_context = options.data.right_context = 5;
+  options.schedule.epochs = 60;
+  EXPECT_GT(TrainHere(task, options).held_out_accuracy, 0.99);
+}
+
+TEST_F(TrainerTest, AFullDiskOrAReadOnlyFolderLosesNothing) {
+  if (::geteuid() == 0) {
+    // Rights do not stop root: a file where the checkpoint folder should be does.
+    WriteFileAtomically(folder_ / "run/checkpoint", "in the way");
+    EXPECT_THROW(TrainHere(Task("run"), SmallOptions()), IoError);
+    EXPECT_EQ(ReadFile(folder_ / "run/checkpoint"), "in the way");
+    return;
+  }
+  Mischief::cancel_at_step = 45;
+  EXPECT_THROW(TrainHere(Task("run"), SmallOptions()), Cancelled);
+  Mischief::Reset();
+  ::chmod(CheckpointPath(folder_ / "run").c_str(), 0500);
+  EXPECT_THROW(TrainHere(Task("run"), SmallOptions(), true), IoError);
+  ::chmod(CheckpointPath(folder_ / "run").c_str(), 0700);
+  TrainHere(Task("run"), SmallOptions(), true);
+  TrainHere(Task("whole"), SmallOptions());
+  EXPECT_EQ(ModelBytes("run"), ModelBytes("whole"));
+}
+
+TEST_F(TrainerTest, HeldOutSpeakersAreNeverTrainedOn) {
+  const DataSplit split = SplitHeldOut(*store_, 0.3, 3);
+  std::set<int32_t> train, held_out;
+  for (const size_t u : split.train) train.insert(store_->utterances()[u].speaker);
+  for (const size_t u : split.held_out) held_out.insert(store_->utterances()[u].speaker);
+  EXPECT_FALSE(train.empty());
+  EXPECT_FALSE(held_out.empty());
+  for (const int32_t speaker : held_out) EXPECT_FALSE(train.contains(speaker));
+  EXPECT_EQ(split.train.size() + split.held_out.size(), store_->utterances().size());
+}
+
+class PretrainTest : public TrainerTest, public ::testing::WithParamInterface<const char*> {};
+INSTANTIATE_TEST_SUITE_P(Methods, PretrainTest, ::testing::Values("discriminative", "layer-wise", "rbm"),
+                         [](const auto& test) {
+                           return std::string(test.param) == "layer-wise" ? "layer_wise" : test.param;
+                         });
+
+TEST_P(PretrainTest, GivesADeeperStartAndTrainsOn) {
+  TrainOptions options = SmallOptions();
+  options.pretrain.method = GetParam();
+  options.pretrain.epochs_per_layer = 1;
+  TrainingTask task = SmallTask(store_, folder_ / "run");
+  task.network = Config::Parse(
+      "[[layer]]\ntype = \"repeat\"\ntimes = 3\nlayers = [{type = \"affine\", dim = 24}, {type = \"sigmoid\"}]\n"
+      "[[layer]]\ntype = \"affine\"\n",
+      "network");
+  task.optimizer = Config::Parse("type = \"sgd\"\nmomentum = 0.9", "optimizer");
+  options.schedule.learning_rate = 2;
+  options.schedule.final_learning_rate = 0.5;
+  const TrainingSummary summary = TrainHere(task, options);
+  EXPECT_GT(summary.held_out_accuracy, 0.5);
+  int layers = 0;
+  double start_accuracy = 0;
+  for (const auto& record : report::ReadMetrics(folder_ / "run/metrics.jsonl")) {
+    layers += record.kind() == "pretrain" ? 1 : 0;
+    if (record.kind() == "start") start_accuracy = *record.Number("held_out_accuracy");
+  }
+  EXPECT_EQ(layers, 3);
+  if (std::string(GetParam()) != "rbm") {
+    EXPECT_GT(start_accuracy, 0.3);
+  }
+}
+
+}  // namespace
+}  // namespace antiphon::train
