@@ -1,0 +1,40 @@
+// A model file of either kind, GMM or network, as commands that align or decode see it.
+//
+// Threads: const methods may run together; a ScoreSource belongs to one thread, and the model must outlive it.
+// Errors: InputError naming the file; for features of another dimension than the model's.
+#pragma once
+
+#include <filesystem>
+#include <memory>
+#include <string>
+
+#include "base/score_source.h"
+#include "hmm/gmm_model.h"
+#include "hmm/hmm_model.h"
+#include "infer/nnet_scorer.h"
+#include "math/matrix.h"
+
+namespace antiphon::app {
+
+class AcousticModel {
+ public:
+  virtual ~AcousticModel() = default;
+
+  static std::unique_ptr<AcousticModel> Load(const std::filesystem::path& path,
+                                             const infer::NnetScorerOptions& options);
+
+  virtual const hmm::HmmModel& hmm() const = 0;
+  /// The front end's options as TOML, "" if unknown.
+  virtual std::string features() const = 0;
+  /// Scores of one utterance from its normalised base features.
+  virtual std::unique_ptr<ScoreSource> Score(Matrix features) const = 0;
+
+  /// The GMM of a model that adapts to speakers, else null: Score gives its first pass, ScoreAdapted the second.
+  virtual const hmm::GmmModel* adaptive() const { return nullptr; }
+  virtual std::unique_ptr<ScoreSource> ScoreAdapted(const Matrix& features, const Matrix& speaker_transform) const;
+};
+
+/// The HMM of a model file of either kind.
+hmm::HmmModel LoadHmm(const std::filesystem::path& path);
+
+}  // namespace antiphon::app

@@ -1,0 +1,330 @@
+// antiphon decode: from features and a search graph to words, lattices, times and confidences.
+#include <chrono>
+#include <ctime>
+#include <filesystem>
+#include <map>
+#include <mutex>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "acoustic_model.h"
+#include "base/error.h"
+#include "base/file.h"
+#include "base/log.h"
+#include "base/thread_pool.h"
+#include "command.h"
+#include "data/feature_source.h"
+#include "decode/recognize.h"
+#include "decode/weight_search.h"
+#include "decode_output.h"
+#include "hmm/gmm_fmllr.h"
+#include "score/wer.h"
+
+namespace antiphon::app {
+namespace {
+
+namespace fs = std::filesystem;
+
+struct DecodeCommandOptions {
+  std::string model, graph, data, out, weights;
+  double lm_weight = 0.0;
+  double word_penalty = 0.0;
+  bool tune = false;
+  bool lattices = true;
+  bool adapt = true;
+  double min_fmllr_frames = 500;
+  data::FeatureSourceOptions features;
+  decode::RecognizeOptions recognize;
+  decode::WeightSearchOptions search;
+  infer::NnetScorerOptions nnet;
+
+  template <class V>
+  void Visit(V& v) {
+    v("model", model, "model file: GMM or network");
+    v("graph", graph, "folder that antiphon graph made for this model");
+    v("data", data, "data directory: which utterances; its text, if there, is the reference");
+    v("out", out, "folder for text, words.ctm, phones.ctm, results.jsonl, lattices.gz and summary.json");
+    v("weights", weights, "weights.toml of a run with --tune on a development set");
+    v("lm-weight", lm_weight, Range{0.0, 1000.0},
+      "weight of the language model (1 / acoustic scale) in choosing the result; 0: the search's");
+    v("word-penalty", word_penalty, Range{-100.0, 100.0}, "cost per word in choosing the result");
+    v("tune", tune, "choose lm-weight and word-penalty on these data (a development set) and write weights.toml");
+    v("lattices", lattices, "write lattices.gz");
+    v("adapt", adapt, "decode twice with speaker transforms (fMLLR) if the model is trained for it");
+    v("min-fmllr-frames", min_fmllr_frames, Range{1, 1e9}, "frames of speech that a speaker's transform needs");
+    features.Visit(v);
+    recognize.Visit(v);
+    search.Visit(v);
+    v.Group("nnet", nnet);
+  }
+};
+
+double ThreadSeconds() {
+  timespec now{};
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+  return static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec);
+}
+
+// Tables that stand in the data directory need not be named.
+data::FeatureSourceOptions FeatureTables(const DecodeCommandOptions& options) {
+  data::FeatureSourceOptions tables = options.features;
+  const auto beside = [&](std::string& path, const char* name) {
+    if (path.empty() && fs::exists(fs::path(options.data) / name)) path = (fs::path(options.data) / name).string();
+  };
+  if (tables.features.empty()) beside(tables.cmvn, "cmvn.scp");
+  beside(tables.features, "feats.scp");
+  beside(tables.utt2spk, "utt2spk");
+  if (tables.features.empty()) {
+    Throw<UsageError>("there is no feats.scp in '{}': make it with antiphon features, or name one with --features",
+                      options.data);
+  }
+  return tables;
+}
+
+decode::LatticeWeights ChosenWeights(const DecodeCommandOptions& options) {
+  if (!options.weights.empty()) {
+    if (options.lm_weight != 0.0 || options.word_penalty != 0.0)
+      throw UsageError("give either --weights or --lm-weight and --word-penalty");
+    const Config config = Config::Load(options.weights);
+    const auto lm_weight = config.Real("lm-weight"), penalty = config.Real("word-penalty");
+    if (!lm_weight || !penalty || !(*lm_weight > 0))
+      Throw<InputError>("'{}' lacks lm-weight or word-penalty", options.weights);
+    return {1.0 / *lm_weight, *penalty};
+  }
+  return {options.lm_weight > 0 ? 1.0 / options.lm_weight : options.recognize.search.acoustic_scale,
+          options.word_penalty};
+}
+
+class Run {
+ public:
+  Run(const DecodeCommandOptions& options, CommandContext& context)
+      : options_(options),
+        context_(context),
+        model_(AcousticModel::Load(options.model, options.nnet)),
+        graph_(decode::Graph::Load(options.graph, model_->hmm())),
+        features_(FeatureTables(options)),
+        weights_(ChosenWeights(options)),
+        search_(options.search) {
+    const Config front_end = Config::Parse(model_->features(), options.model);
+    frame_shift_s_ = front_end.Real("frame-shift-ms").value_or(10.0) / 1000.0;
+    ChooseUtterances();
+  }
+
+  void Decode() {
+    if (options_.adapt && model_->adaptive() != nullptr) EstimateTransforms();
+    DecodeOutput output(graph_, model_->hmm(),
+                        {frame_shift_s_, options_.lattices, options_.recognize.nbest > 0, weights_}, options_.out);
+    const auto start = std::chrono::steady_clock::now();
+    struct Result {
+      DecodeEntry entry;
+      std::vector<int64_t> grid_errors;
+      std::string remark;
+      int frames = 0;
+      double seconds = 0.0;
+    };
+    ParallelInOrder<Result>(
+        utterances_.size(), context_.threads(),
+        [&](size_t i) {
+          const std::string& utt_id = utterances_[i];
+          return WithContext(
+              [&] {
+                const double began = ThreadSeconds();
+                Result result;
+                const auto recognizer = Borrow();
+                const decode::Recognition r = recognizer->Recognize(*Scores(utt_id), weights_);
+                result.entry = output.Format(utt_id, r);
+                if (options_.tune) result.grid_errors = search_.Errors(r.lattice, References(utt_id));
+                result.remark = r.remark;
+                result.frames = r.num_frames;
+                result.seconds = ThreadSeconds() - began;
+                return result;
+              },
+              [&] { return fmt::format("utterance '{}'", utt_id); });
+        },
+        [&](size_t i, Result&& result) {
+          if (!result.remark.empty()) log::Warn("{}: {}", utterances_[i], result.remark);
+          output.Write(result.entry);
+          if (options_.tune) search_.Add(result.grid_errors);
+          frames_ += result.frames;
+          seconds_ += result.seconds;
+        });
+    wall_seconds_ = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+    output.Close();
+  }
+
+  void Report() {
+    const double speech = static_cast<double>(frames_) * frame_shift_s_;
+    nlohmann::ordered_json json = {{"utterances", utterances_.size()},
+                                   {"speech_seconds", speech},
+                                   {"cpu_seconds", seconds_},
+                                   {"wall_seconds", wall_seconds_},
+                                   {"lm_weight", 1.0 / weights_.acoustic_scale},
+                                   {"word_penalty", weights_.word_penalty}};
+    if (speech > 0) {
+      context_.Print("{} utterances, {:.1f} min of speech; {:.4f} of real time per core ({:.1f} × real time), {:.1f} s",
+                     utterances_.size(), speech / 60, seconds_ / speech, speech / std::max(seconds_, 1e-9),
+                     wall_seconds_);
+      json["real_time_factor"] = seconds_ / speech;
+    }
+    if (!transforms_.empty()) json["speaker_transforms"] = transforms_.size();
+    if (references_) ReportErrors(json);
+    if (options_.tune) ReportWeights(json);
+    WriteFileAtomically(fs::path(options_.out) / "summary.json", json.dump(2) + "\n");
+    context_.SetResult(json.dump(2));
+  }
+
+ private:
+  // Utterances of the data directory that have features; all of the table without a data directory.
+  void ChooseUtterances() {
+    const fs::path text = fs::path(options_.data) / "text", utt2spk = fs::path(options_.data) / "utt2spk";
+    if (fs::exists(text)) references_ = score::ReadTranscripts(text);
+    if (options_.tune && !references_) throw UsageError("--tune needs a data directory with text");
+    if (!fs::exists(utt2spk)) {
+      utterances_ = features_.keys();
+      return;
+    }
+    std::vector<std::string> missing;
+    for (const auto& [utt_id, speaker] : score::ReadUtteranceMap(utt2spk)) {
+      (features_.Has(utt_id) ? utterances_ : missing).push_back(utt_id);
+    }
+    if (utterances_.empty()) {
+      Throw<InputError>("none of the {} utterances of '{}' has features", missing.size(), options_.data);
+    }
+    if (!missing.empty()) {
+      log::Warn("{} utterances have no features and give no words, the first: {}", missing.size(), missing[0]);
+    }
+  }
+
+  // Recognisers keep their memory from utterance to utterance; as many are made as threads run.
+  std::shared_ptr<decode::Recognizer> Borrow() {
+    const std::lock_guard lock(mutex_);
+    std::unique_ptr<decode::Recognizer> recognizer;
+    if (idle_.empty()) {
+      recognizer = std::make_unique<decode::Recognizer>(graph_, model_->hmm(), options_.recognize);
+    } else {
+      recognizer = std::move(idle_.back());
+      idle_.pop_back();
+    }
+    return {recognizer.release(), [this](decode::Recognizer* r) {
+              const std::lock_guard return_lock(mutex_);
+              idle_.emplace_back(r);
+            }};
+  }
+
+  std::unique_ptr<ScoreSource> Scores(const std::string& utt_id) const {
+    Matrix frames = features_.Get(utt_id);
+    if (transforms_.empty()) return model_->Score(std::move(frames));
+    return model_->ScoreAdapted(frames, transforms_.at(features_.Speaker(utt_id)));
+  }
+
+  void EstimateTransforms() {
+    std::vector<std::vector<int32_t>> alignments(utterances_.size());
+    ParallelFor(utterances_.size(), context_.threads(), [&](size_t i) {
+      const double began = ThreadSeconds();
+      const auto scores = model_->Score(features_.Get(utterances_[i]));
+      alignments[i] = Borrow()->BestPathOnly(*scores).alignment;
+      const double took = ThreadSeconds() - began;
+      const std::lock_guard lock(mutex_);
+      seconds_ += took;
+    });
+    std::map<std::string, std::vector<size_t>> by_speaker;
+    for (size_t i = 0; i < utterances_.size(); ++i) by_speaker[features_.Speaker(utterances_[i])].push_back(i);
+    std::vector<std::string> speakers;
+    for (const auto& [speaker, utterances] : by_speaker) speakers.push_back(speaker);
+    std::vector<Matrix> transforms(speakers.size());
+    ParallelFor(speakers.size(), context_.threads(), [&](size_t s) {
+      std::vector<Matrix> frames;
+      std::vector<hmm::SpeakerUtterance> speech;
+      const auto& utterances = by_speaker.at(speakers[s]);
+      for (const size_t i : utterances) frames.push_back(features_.Get(utterances_[i]));
+      for (size_t k = 0; k < utterances.size(); ++k) {
+        if (!alignments[utterances[k]].empty()) speech.push_back({frames[k], alignments[utterances[k]]});
+      }
+      transforms[s] = hmm::EstimateSpeakerTransform(*model_->adaptive(), speech, options_.min_fmllr_frames);
+    });
+    for (size_t s = 0; s < speakers.size(); ++s) transforms_.emplace(speakers[s], std::move(transforms[s]));
+    log::Info("first pass done, {} speaker transforms", transforms_.size());
+  }
+
+  // Word ids of the reference; −1 for words that the graph cannot give.
+  std::vector<int32_t> References(const std::string& utt_id) const {
+    std::vector<int32_t> ids;
+    const auto found = references_->words.find(utt_id);
+    if (found == references_->words.end()) return ids;
+    for (const std::string& word : found->second) {
+      const int32_t id = graph_.lexicon()->FindWord(word);
+      ids.push_back(id > 0 ? id : -1);
+    }
+    return ids;
+  }
+
+  void ReportErrors(nlohmann::ordered_json& json) {
+    score::Transcripts references = *references_;
+    std::erase_if(references.words, [&](const auto& entry) { return !features_.Has(entry.first); });
+    score::ScoreOptions score_options;
+    score_options.missing = "skip";
+    score_options.seed = static_cast<int64_t>(context_.seed());
+    score::Transcripts hypotheses = score::ReadTranscripts(fs::path(options_.out) / "text");
+    std::erase_if(hypotheses.words, [&](const auto& entry) { return !references.words.contains(entry.first); });
+    const score::Report report = score::Score(references, hypotheses, {}, score_options);
+    const std::string summary = score::FormatSummary(report);
+    context_.PrintLine(summary.substr(0, summary.size() - 1));
+    json["score"] = nlohmann::ordered_json::parse(score::FormatJson(report, false));
+  }
+
+  void ReportWeights(nlohmann::ordered_json& json) {
+    const auto& best = search_.Best();
+    int64_t words = 0;
+    for (const std::string& utt_id : utterances_) words += static_cast<int64_t>(References(utt_id).size());
+    const double rate = words > 0 ? static_cast<double>(best.errors) / static_cast<double>(words) : 0.0;
+    const fs::path path = fs::path(options_.out) / "weights.toml";
+    WriteFileAtomically(
+        path, fmt::format("# chosen on {}: WER {:.2f} %\nlm-weight = {}\nword-penalty = {}\n",
+                          fs::path(options_.data).filename().string(), 100 * rate, best.lm_weight, best.word_penalty));
+    context_.Print("best weights: lm-weight {}, word-penalty {}: WER {:.2f} % here; in {}", best.lm_weight,
+                   best.word_penalty, 100 * rate, path.string());
+    if (const std::string warning = search_.EdgeWarning(); !warning.empty()) log::Warn("{}", warning);
+    json["best_lm_weight"] = best.lm_weight;
+    json["best_word_penalty"] = best.word_penalty;
+    json["best_error_rate"] = rate;
+  }
+
+  const DecodeCommandOptions& options_;
+  CommandContext& context_;
+  std::unique_ptr<AcousticModel> model_;
+  decode::Graph graph_;
+  data::FeatureSource features_;
+  decode::LatticeWeights weights_;
+  decode::WeightSearch search_;
+  double frame_shift_s_ = 0.01;
+  std::vector<std::string> utterances_;
+  std::optional<score::Transcripts> references_;
+  std::map<std::string, Matrix> transforms_;  // by speaker
+  std::mutex mutex_;
+  std::vector<std::unique_ptr<decode::Recognizer>> idle_;
+  int64_t frames_ = 0;
+  double seconds_ = 0.0;
+  double wall_seconds_ = 0.0;
+};
+
+void DecodeUtterances(const DecodeCommandOptions& options, CommandContext& context) {
+  Run run(options, context);
+  run.Decode();
+  run.Report();
+}
+
+REGISTER_COMMAND(
+    "decode", DecodeCommandOptions, DecodeUtterances,
+    {.summary = "recognise the utterances of a data directory",
+     .description = "Beam search over the graph; writes text, times, confidences, n-best and lattices, and prints "
+                    "the word error rate if the data have transcripts.",
+     .example = "antiphon decode --model exp/net.safetensors --graph exp/graph --tune data/dev exp/decode-dev\n"
+                "antiphon decode --model exp/net.safetensors --graph exp/graph --weights "
+                "exp/decode-dev/weights.toml data/test exp/decode-test",
+     .positionals = {"data", "out"},
+     .required = {"model", "graph", "data", "out"}});
+
+}  // namespace
+}  // namespace antiphon::app

@@ -1,0 +1,48 @@
+// The files that `antiphon decode` leaves; docs/formats.md describes them.
+//
+// text, words.ctm, phones.ctm, results.jsonl, nbest.txt (if asked for), lattices.gz (if asked for). All appear, whole,
+// at Close.
+#pragma once
+
+#include <filesystem>
+#include <memory>
+#include <string>
+
+#include "base/file.h"
+#include "decode/graph.h"
+#include "decode/recognize.h"
+#include "hmm/hmm_model.h"
+
+namespace antiphon::app {
+
+struct DecodeOutputOptions {
+  double frame_shift_s = 0.01;
+  bool lattices = true;
+  bool nbest = false;
+  decode::LatticeWeights weights;
+};
+
+/// What one utterance adds to each file; made on the threads that decode.
+struct DecodeEntry {
+  std::string text, words_ctm, phones_ctm, json, nbest, lattice;
+};
+
+class DecodeOutput {
+ public:
+  DecodeOutput(const decode::Graph& graph, const hmm::HmmModel& model, const DecodeOutputOptions& options,
+               const std::filesystem::path& folder);
+
+  /// May run on several threads.
+  DecodeEntry Format(const std::string& utt_id, const decode::Recognition& recognition) const;
+  void Write(const DecodeEntry& entry);
+  void Close();
+
+ private:
+  const decode::Graph& graph_;
+  const hmm::HmmModel& model_;
+  DecodeOutputOptions options_;
+  AtomicFile text_, words_ctm_, phones_ctm_, json_;
+  std::unique_ptr<AtomicFile> nbest_, lattices_;
+};
+
+}  // namespace antiphon::app

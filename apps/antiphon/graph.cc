@@ -1,0 +1,106 @@
+// antiphon graph: the search network from a model, a lexicon and what may be said.
+#include <chrono>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <sstream>
+#include <string>
+
+#include "acoustic_model.h"
+#include "base/file.h"
+#include "base/log.h"
+#include "command.h"
+#include "decode/graph_builder.h"
+#include "decode/ngram_fst.h"
+#include "hmm/graph/openfst.h"
+
+namespace antiphon::app {
+namespace {
+
+struct GraphCommandOptions {
+  std::string model, lexicon, arpa, words, grammar, out;
+  double silence_probability = 0.5;
+  std::string optional_silence = "SIL";
+  decode::GraphBuildOptions build;
+
+  template <class V>
+  void Visit(V& v) {
+    v("model", model, "model file (GMM or network) whose phones and tied states the graph is for");
+    v("lexicon", lexicon, "pronunciation lexicon (lexicon.txt or lexiconp.txt)");
+    v("arpa", arpa, "n-gram language model, plain or gzipped");
+    v("words", words, "word list: any sequence of these words, all equally likely");
+    v("grammar", grammar, "grammar as OpenFst text acceptor over words");
+    v("out", out, "folder of the graph");
+    v("silence-probability", silence_probability, Range{0.01, 0.99},
+      "probability of a pause before, between and after words");
+    v("optional-silence", optional_silence, "phone of that pause");
+    build.Visit(v);
+  }
+};
+
+std::vector<std::string> ReadGrammar(const GraphCommandOptions& options, const hmm::Lexicon& lexicon,
+                                     fst::StdVectorFst* grammar) {
+  const auto lookup = [&](std::string_view word) {
+    const int32_t id = lexicon.FindWord(word);
+    return id > 0 ? id : -1;
+  };
+  if (!options.arpa.empty()) {
+    return decode::NgramToFst(decode::NgramModel::ReadArpa(options.arpa), lookup, lexicon.backoff_word(), grammar);
+  }
+  if (!options.grammar.empty()) return decode::GrammarFromText(options.grammar, lookup, grammar);
+  std::istringstream list(ReadFile(options.words));
+  return decode::WordLoopFst({std::istream_iterator<std::string>(list), {}}, lookup, grammar);
+}
+
+std::string DescribeSource(const GraphCommandOptions& options) {
+  for (const auto& [kind, path] :
+       {std::pair("arpa", options.arpa), {"words", options.words}, {"grammar", options.grammar}}) {
+    if (!path.empty()) {
+      return fmt::format("{} {} {:016x}", kind, std::filesystem::path(path).filename().string(),
+                         Checksum(MappedFile(path).bytes()));
+    }
+  }
+  return "";
+}
+
+void BuildGraph(const GraphCommandOptions& options, CommandContext& context) {
+  const int sources = !options.arpa.empty() + !options.words.empty() + !options.grammar.empty();
+  if (sources != 1) throw UsageError("give one of --arpa, --words and --grammar: what may be said");
+  const auto start = std::chrono::steady_clock::now();
+  const hmm::HmmModel model = LoadHmm(options.model);
+  hmm::LexiconOptions lexicon_options;
+  lexicon_options.silence_probability = options.silence_probability;
+  lexicon_options.optional_silence = options.optional_silence;
+  lexicon_options.position_dependent = model.phones().position_dependent();
+  lexicon_options.silence_phones = model.phones().SilenceNames();
+  const hmm::Lexicon lexicon = hmm::Lexicon::Load(options.lexicon, lexicon_options, model.phones());
+  fst::StdVectorFst grammar, graph;
+  const std::vector<std::string> left_out = ReadGrammar(options, lexicon, &grammar);
+  if (!left_out.empty()) {
+    log::Warn("{} words of the language model have no pronunciation and cannot be recognised, the first: {}",
+              left_out.size(), left_out[0]);
+  }
+  decode::BuildGraphFst(model, lexicon, grammar, options.build, &graph);
+  decode::SaveGraph(graph, model, lexicon, DescribeSource(options), options.build, options.out);
+  size_t num_arcs = 0;
+  for (int s = 0; s < graph.NumStates(); ++s) num_arcs += graph.NumArcs(s);
+  const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  context.Print("graph of {} states and {} arcs in {} ({:.1f} s)", graph.NumStates(), num_arcs, options.out, seconds);
+  context.SetResult(nlohmann::ordered_json({{"states", graph.NumStates()},
+                                            {"arcs", num_arcs},
+                                            {"left_out_words", left_out.size()},
+                                            {"seconds", seconds}})
+                        .dump(2));
+}
+
+REGISTER_COMMAND(
+    "graph", GraphCommandOptions, BuildGraph,
+    {.summary = "build the search network that decoding walks over",
+     .description = "Composes lexicon, language model (ARPA, word list or grammar) and the model's states; the graph "
+                    "belongs to this model and is refused with others.",
+     .example = "antiphon graph --model exp/tri.safetensors --lexicon lang/lexicon.txt --arpa lang/lm.arpa.gz "
+                "exp/graph",
+     .positionals = {"out"},
+     .required = {"model", "lexicon", "out"}});
+
+}  // namespace
+}  // namespace antiphon::app

@@ -1,0 +1,46 @@
+#include "decode/recognize.h"
+
+#include "base/check.h"
+#include "decode/confidence.h"
+
+namespace antiphon::decode {
+
+Recognizer::Recognizer(const Graph& graph, const hmm::HmmModel& model, const RecognizeOptions& options)
+    : graph_(graph), model_(model), options_(options), decoder_(graph, options.search) {
+  CHECK(graph.lexicon() != nullptr);
+}
+
+Recognition Recognizer::Recognize(ScoreSource& scores, const LatticeWeights& weights) {
+  decoder_.Restart();
+  decoder_.Advance(scores);
+  decoder_.Finish();
+  Recognition result;
+  result.num_frames = decoder_.num_frames();
+  if (result.num_frames == 0) {
+    result.remark = "it has no frames";
+    return result;
+  }
+  result.lattice = Determinize(
+      decoder_.RawLattice(), {options_.search.acoustic_scale, options_.search.lattice_beam, options_.max_lattice_arcs});
+  result.best = BestPath(result.lattice, weights);
+  result.times = FindTimes(model_, *graph_.lexicon(), result.best);
+  if (options_.confidences) result.confidences = WordConfidences(result.lattice, weights, result.best.words);
+  if (options_.nbest > 0) result.nbest = NBest(result.lattice, weights, options_.nbest);
+  if (!decoder_.ReachedFinal()) {
+    result.remark =
+        "no hypothesis ends with the utterance (too short, cut off, or the beam is too small); the best unfinished one "
+        "is taken";
+  } else if (result.best.words.empty()) {
+    result.remark = "no words were recognised";
+  }
+  return result;
+}
+
+LatticePath Recognizer::BestPathOnly(ScoreSource& scores) {
+  decoder_.Restart();
+  decoder_.Advance(scores);
+  decoder_.Finish();
+  return decoder_.BestPath();
+}
+
+}  // namespace antiphon::decode

@@ -1,0 +1,63 @@
+// One utterance from scores to all that a recogniser tells about it.
+//
+// Threads: one Recognizer per thread; they share graph and model.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/options.h"
+#include "base/score_source.h"
+#include "decode/decoder.h"
+#include "decode/graph.h"
+#include "decode/lattice.h"
+#include "decode/word_times.h"
+#include "hmm/hmm_model.h"
+
+namespace antiphon::decode {
+
+struct RecognizeOptions {
+  DecoderOptions search;
+  int64_t max_lattice_arcs = 200000;
+  int nbest = 0;
+  bool confidences = true;
+
+  template <class V>
+  void Visit(V& v) {
+    search.Visit(v);
+    v("max-lattice-arcs", max_lattice_arcs, Range{1, 1e9}, "narrow a lattice rather than let it grow beyond");
+    v("nbest", nbest, Range{0, 100000}, "hypotheses per utterance to write; 0: the best alone");
+    v("confidences", confidences, "give each word its posterior probability");
+  }
+};
+
+struct Recognition {
+  LatticePath best;  // by the weights; without words for silence
+  Lattice lattice;   // determinised; empty without frames
+  std::vector<LatticePath> nbest;
+  PathTimes times;                  // of best
+  std::vector<double> confidences;  // per word of best, if asked for
+  int num_frames = 0;
+  std::string remark;  // why there are no words, or that no sentence end was reached; usually empty
+};
+
+class Recognizer {
+ public:
+  /// Both must outlive the recogniser. The graph must have a lexicon.
+  Recognizer(const Graph& graph, const hmm::HmmModel& model, const RecognizeOptions& options);
+
+  /// `weights` choose among the lattice's paths; the search uses its own acoustic scale.
+  Recognition Recognize(ScoreSource& scores, const LatticeWeights& weights);
+  /// Only the best path of the search, for a first pass.
+  LatticePath BestPathOnly(ScoreSource& scores);
+  const DecoderStats& stats() const { return decoder_.stats(); }
+
+ private:
+  const Graph& graph_;
+  const hmm::HmmModel& model_;
+  RecognizeOptions options_;
+  Decoder decoder_;
+};
+
+}  // namespace antiphon::decode

@@ -1,0 +1,76 @@
+#include "decode/weight_search.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/check.h"
+#include "base/error.h"
+
+namespace antiphon::decode {
+namespace {
+
+int64_t EditDistance(std::span<const int32_t> a, std::span<const int32_t> b) {
+  std::vector<int64_t> row(b.size() + 1);
+  for (size_t j = 0; j <= b.size(); ++j) row[j] = static_cast<int64_t>(j);
+  for (size_t i = 0; i < a.size(); ++i) {
+    int64_t diagonal = row[0];
+    row[0] = static_cast<int64_t>(i) + 1;
+    for (size_t j = 0; j < b.size(); ++j) {
+      const int64_t substituted = diagonal + (a[i] == b[j] ? 0 : 1);
+      diagonal = row[j + 1];
+      row[j + 1] = std::min({substituted, row[j] + 1, row[j + 1] + 1});
+    }
+  }
+  return row.back();
+}
+
+}  // namespace
+
+WeightSearch::WeightSearch(const WeightSearchOptions& options) : options_(options) {
+  if (options.lm_weights.empty() || options.word_penalties.empty()) {
+    throw UsageError("lm-weights and word-penalties need at least one value each");
+  }
+  for (const double penalty : options.word_penalties) {
+    for (const double weight : options.lm_weights) grid_.push_back({weight, penalty, 0});
+  }
+}
+
+std::vector<int64_t> WeightSearch::Errors(const Lattice& lattice, std::span<const int32_t> reference) const {
+  std::vector<int64_t> errors;
+  for (const Point& point : grid_) {
+    errors.push_back(lattice.empty() ? static_cast<int64_t>(reference.size())
+                                     : EditDistance(BestPath(lattice, point.weights()).words, reference));
+  }
+  return errors;
+}
+
+void WeightSearch::Add(std::span<const int64_t> errors) {
+  CHECK_EQ(errors.size(), grid_.size());
+  for (size_t i = 0; i < errors.size(); ++i) grid_[i].errors += errors[i];
+}
+
+const WeightSearch::Point& WeightSearch::Best() const {
+  return *std::min_element(grid_.begin(), grid_.end(),
+                           [](const Point& a, const Point& b) { return a.errors < b.errors; });
+}
+
+std::string WeightSearch::EdgeWarning() const {
+  const auto at_edge = [](double value, const std::vector<double>& list) {
+    const auto [low, high] = std::minmax_element(list.begin(), list.end());
+    return list.size() > 1 && (value == *low || value == *high);
+  };
+  // No penalty is a natural end of its list.
+  const Point& best = Best();
+  if (at_edge(best.lm_weight, options_.lm_weights)) {
+    return fmt::format("the best language model weight, {}, is at the end of the list: lengthen lm-weights",
+                       best.lm_weight);
+  }
+  if (best.word_penalty != 0 && at_edge(best.word_penalty, options_.word_penalties)) {
+    return fmt::format("the best word penalty, {}, is at the end of the list: lengthen word-penalties",
+                       best.word_penalty);
+  }
+  return "";
+}
+
+}  // namespace antiphon::decode

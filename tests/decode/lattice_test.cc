@@ -1,0 +1,161 @@
+#include "decode/lattice.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <filesystem>
+
+#include "base/error.h"
+#include "base/file.h"
+#include "base/random.h"
+#include "decode/gzip_file.h"
+#include "decode/lattice_text.h"
+#include "decode/weight_search.h"
+
+namespace antiphon::decode {
+namespace {
+
+using ::testing::HasSubstr;
+
+// Layers of states; every arc leads to the next layer.
+Lattice RandomLattice(uint64_t seed) {
+  Rng rng(seed);
+  Lattice lattice;
+  constexpr int kLayers = 6, kWidth = 3;
+  lattice.states.resize(kLayers * kWidth + 1);
+  const auto connect = [&](int from, int to) {
+    LatticeArc arc{to, static_cast<int32_t>(rng.Below(4)), {rng.Uniform(0, 3), rng.Uniform(0, 30)}, {}};
+    arc.alignment = lattice.AddAlignment({{static_cast<int32_t>(1 + rng.Below(9))}});
+    lattice.states[from].arcs.push_back(arc);
+  };
+  for (int w = 0; w < kWidth; ++w) connect(0, 1 + w);
+  for (int l = 0; l + 1 < kLayers; ++l) {
+    for (int a = 0; a < kWidth; ++a) {
+      for (int b = 0; b < kWidth; ++b) connect(1 + l * kWidth + a, 1 + (l + 1) * kWidth + b);
+    }
+  }
+  for (int w = 0; w < kWidth; ++w) {
+    LatticeState& state = lattice.states[1 + (kLayers - 1) * kWidth + w];
+    state.is_final = true;
+    state.final_cost = {rng.Uniform(0, 1), 0.0};
+  }
+  return lattice;
+}
+
+constexpr LatticeWeights kWeights{0.1, 0.0};
+
+TEST(Lattice, SurvivesItsText) {
+  const Lattice lattice = Determinize(RandomLattice(1), {0.1, 100, 100000});
+  const std::string text =
+      LatticeToText("utt-1", lattice) + LatticeToText("utt-2", {}) + LatticeToText("utt-3", lattice);
+  const auto again = ParseLattices(text, "lat");
+  ASSERT_EQ(again.size(), 3U);
+  EXPECT_EQ(again[0].first, "utt-1");
+  EXPECT_TRUE(again[1].second.empty());
+  const auto a = NBest(lattice, kWeights, 50), b = NBest(again[2].second, kWeights, 50);
+  ASSERT_EQ(a.size(), b.size());
+  for (size_t i = 0; i < a.size(); ++i) {
+    EXPECT_EQ(a[i].words, b[i].words);
+    EXPECT_EQ(a[i].alignment, b[i].alignment);
+    EXPECT_NEAR(a[i].cost.Total(0.1), b[i].cost.Total(0.1), 1e-4);
+  }
+}
+
+TEST(Lattice, TextErrorsNameTheLine) {
+  const auto error = [](const std::string& text) -> std::string {
+    try {
+      ParseLattices(text, "lat");
+    } catch (const InputError& e) {
+      return e.what();
+    }
+    return "";
+  };
+  EXPECT_EQ(error("u\n0 1 5 1,2,3_4\n1 0,0,\n\n"), "");
+  EXPECT_THAT(error("u\n1 0 5 1,2,3\n"), HasSubstr("lat:2: arcs must lead to higher states"));
+  EXPECT_THAT(error("u\n0 1 5 1,2\n"), HasSubstr("lat:2: expected 'GRAPH,ACOUSTIC,IDS'"));
+  EXPECT_THAT(error("u\n0 1 x 1,2,3\n"), HasSubstr("lat:2: expected a number"));
+  EXPECT_THAT(error("u\n0 99999 1 1,2,3\n"), HasSubstr("out of range"));
+  EXPECT_THAT(error("u\n0 1 1 nan,2,3\n"), HasSubstr("lat:2"));
+  EXPECT_THAT(error("u v\n"), HasSubstr("lat:1"));
+}
+
+TEST(Lattice, WeighedAnewGivesOtherPaths) {
+  const Lattice lattice = Determinize(RandomLattice(2), {0.1, 100, 100000});
+  for (const double scale : {0.01, 0.1, 1.0}) {
+    for (const double penalty : {-1.0, 0.0, 2.0}) {
+      const LatticeWeights weights{scale, penalty};
+      const auto cost = [&](const LatticePath& path) {
+        return path.cost.Total(scale) + penalty * static_cast<double>(path.words.size());
+      };
+      const auto all = NBest(lattice, weights, 1000000);
+      double least = INFINITY;
+      for (const LatticePath& path : NBest(lattice, kWeights, 1000000)) least = std::min(least, cost(path));
+      EXPECT_NEAR(cost(BestPath(lattice, weights)), least, 1e-9);
+      EXPECT_NEAR(cost(all.front()), least, 1e-9);
+    }
+  }
+}
+
+TEST(Lattice, OracleIsTheLeastErrorOfAnyPath) {
+  for (uint64_t seed = 0; seed < 10; ++seed) {
+    const Lattice lattice = Determinize(RandomLattice(seed), {0.1, 100, 100000});
+    WeightSearch one({{10}, {0}});
+    const std::vector<int32_t> reference = {1, 2, 3, 1};
+    int64_t least = 100;
+    for (const LatticePath& path : NBest(lattice, kWeights, 1000000)) {
+      Lattice chain;
+      chain.states.resize(path.words.size() + 1);
+      for (size_t i = 0; i < path.words.size(); ++i) {
+        chain.states[i].arcs = {{static_cast<int32_t>(i) + 1, path.words[i], {}, {}}};
+      }
+      chain.states.back().is_final = true;
+      least = std::min(least, one.Errors(chain, reference)[0]);
+    }
+    EXPECT_EQ(OracleErrors(lattice, reference), least);
+  }
+}
+
+TEST(Lattice, TotalIsTheSumOverAllPaths) {
+  const Lattice lattice = RandomLattice(3);
+  double sum = 0.0;
+  for (const LatticePath& path : NBest(lattice, kWeights, 1000000)) sum += std::exp(-path.cost.Total(0.1));
+  EXPECT_NEAR(TotalCost(lattice, kWeights), -std::log(sum), 1e-9);
+}
+
+TEST(Lattice, DeterminisationStaysBelowItsLimit) {
+  const Lattice lattice = RandomLattice(4);
+  const Lattice whole = Determinize(lattice, {0.1, 100, 1000000});
+  const Lattice narrow = Determinize(lattice, {0.1, 100, 20});
+  EXPECT_GT(whole.NumArcs(), 20U);
+  EXPECT_LE(narrow.NumArcs(), 20U);
+  EXPECT_EQ(BestPath(narrow, kWeights).words, BestPath(whole, kWeights).words);
+}
+
+TEST(WeightSearch, FindsTheWeightsWithTheFewestErrors) {
+  // Word 1 has the better language model score, word 2 the better acoustics.
+  Lattice lattice;
+  lattice.states.resize(2);
+  lattice.states[0].arcs = {{1, 1, {1.0, 30.0}, {}}, {1, 2, {2.5, 10.0}, {}}};
+  lattice.states[1].is_final = true;
+  WeightSearch search({{5, 10, 20}, {0}});
+  const std::vector<int32_t> reference = {1};
+  search.Add(search.Errors(lattice, reference));
+  search.Add(search.Errors({}, reference));
+  EXPECT_EQ(search.Best().lm_weight, 20);
+  EXPECT_EQ(search.Best().errors, 1);
+  EXPECT_EQ(search.grid()[0].errors, 2);
+  EXPECT_THAT(search.EdgeWarning(), HasSubstr("lengthen lm-weights"));
+  EXPECT_THROW(WeightSearch({{}, {0}}), UsageError);
+}
+
+TEST(Gzip, UnpacksWhatItPacks) {
+  const auto path = std::filesystem::temp_directory_path() / "antiphon_gzip_test.gz";
+  const std::string text(100000, 'x');
+  WriteFileAtomically(path, Gzip(text) + Gzip("") + Gzip("end"));
+  EXPECT_EQ(ReadMaybeGzipped(path), text + "end");
+  std::filesystem::remove(path);
+}
+
+}  // namespace
+}  // namespace antiphon::decode
