@@ -104,7 +104,9 @@ void OnlineNaturalGradient::Update(int64_t num_frames, double x_squared) {
   const double sum = std::accumulate(d_.begin(), d_.end(), 0.0);
 
   // Y = R T, in double: its Gram matrix holds fourth powers of the data.
-  DoubleMatrix y(rank_, dim_);
+  DoubleMatrix& y = exact_;
+  y.Resize(rank_, dim_);
+#pragma omp parallel for schedule(static) if (y.size() > (1 << 16))
   for (int i = 0; i < rank_; ++i) {
     const double keep = (1 - eta) * (d_[static_cast<size_t>(i)] + rho_);
     for (int64_t c = 0; c < dim_; ++c) y(i, c) = eta / frames * rotated_(i, c) + keep * basis_(i, c);
@@ -131,6 +133,7 @@ void OnlineNaturalGradient::Update(int64_t num_frames, double x_squared) {
     const double scale = 1 / std::max(root[static_cast<size_t>(i)], std::numeric_limits<double>::min());
     for (int j = 0; j < rank_; ++j) rotation_(i, j) = static_cast<float>(scale * eig.vectors(i, j));
   }
+#pragma omp parallel for schedule(static) if (y.size() > (1 << 16))
   for (int i = 0; i < rank_; ++i) {
     for (int64_t c = 0; c < dim_; ++c) rotated_(i, c) = static_cast<float>(y(i, c));
   }

@@ -77,10 +77,11 @@ class OnlineNaturalGradient {
   Matrix basis_;
 
   // Scratch, kept so that a step allocates nothing large.
-  Matrix projected_;  // H = X Rᵀ [N, rank]
-  Matrix weighted_;   // H diag(e) [N, rank]
-  Matrix rotated_;    // Y = R T [rank, dim]
-  Matrix rotation_;   // C^{-1/2} Uᵀ [rank, rank]
+  Matrix projected_;    // H = X Rᵀ [N, rank]
+  Matrix weighted_;     // H diag(e) [N, rank]
+  Matrix rotated_;      // Y = R T [rank, dim]
+  Matrix rotation_;     // C^{-1/2} Uᵀ [rank, rank]
+  DoubleMatrix exact_;  // Y in double
 };
 
 }  // namespace antiphon::optim
