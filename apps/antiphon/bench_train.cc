@@ -2,6 +2,8 @@
 // same shapes, which are the limit. Steps and products take turns, so that a slow moment of the machine hits both.
 #include <omp.h>
 
+#include <algorithm>
+#include <limits>
 #include <map>
 #include <nlohmann/json.hpp>
 
@@ -56,6 +58,7 @@ class BareProducts {
       half_weights_.push_back(Halved(weights_.back()));
       gradients_.emplace_back(dims[i], dims[i - 1]);
     }
+    for (size_t i = 0; i < weights_.size(); ++i) block_rows_.push_back(FastestBlock(i));
   }
 
   void Run() {
@@ -68,16 +71,52 @@ class BareProducts {
         Product(Transpose::kNo, values_[i + 1], halves_[i + 1], Transpose::kNo, weights_[i], half_weights_[i],
                 results_[i]);
       }
-      Product(Transpose::kYes, values_[i + 1], halves_[i + 1], Transpose::kNo, values_[i], halves_[i], gradients_[i]);
+      WeightGradient(i, block_rows_[i]);
     }
   }
 
  private:
   void Product(Transpose ta, const Matrix& a, const Bf16Matrix& a16, Transpose tb, const Matrix& b,
-               const Bf16Matrix& b16, Matrix& c) const {
+               const Bf16Matrix& b16, MatrixView c) const {
     if (precision_ == Precision::kFp32) return Gemm(ta, a, tb, b, c);
     Gemm(ta, a16.view(), tb, b16.view(), c);
   }
+  void WeightGradient(size_t layer, int64_t block) {
+    const MatrixView gradient = gradients_[layer].view();
+    for (int64_t first = 0; first < gradient.rows(); first += block) {
+      const int64_t count = std::min(block, gradient.rows() - first);
+      const MatrixView rows = gradient.Rows(first, count);
+      if (precision_ == Precision::kFp32) {
+        Gemm(Transpose::kYes, std::as_const(values_[layer + 1]).view().Cols(first, count), Transpose::kNo,
+             values_[layer], rows);
+      } else {
+        Gemm(Transpose::kYes, std::as_const(halves_[layer + 1]).view().Cols(first, count), Transpose::kNo,
+             std::as_const(halves_[layer]).view(), rows);
+      }
+    }
+  }
+
+  int64_t FastestBlock(size_t layer) {
+    const int64_t rows = gradients_[layer].rows();
+    int64_t best = rows;
+    double best_seconds = std::numeric_limits<double>::infinity();
+    for (const int64_t block : {rows, int64_t{1024}, int64_t{512}}) {
+      if (block > rows) continue;
+      WeightGradient(layer, block);
+      std::vector<double> seconds;
+      for (int i = 0; i < 5; ++i) {
+        StopWatch watch;
+        WeightGradient(layer, block);
+        seconds.push_back(watch.Lap());
+      }
+      if (Median(seconds) < best_seconds) {
+        best_seconds = Median(seconds);
+        best = block;
+      }
+    }
+    return best;
+  }
+
   static Matrix Filled(int64_t rows, int64_t cols) {
     Matrix m(rows, cols);
     for (int64_t i = 0; i < m.size(); ++i) m.data()[i] = 0.1f * static_cast<float>(i % 7 - 3);
@@ -97,6 +136,7 @@ class BareProducts {
   std::vector<Matrix> weights_;
   std::vector<Bf16Matrix> half_weights_;
   std::vector<Matrix> gradients_;
+  std::vector<int64_t> block_rows_;
 };
 
 class TrainingSteps {
