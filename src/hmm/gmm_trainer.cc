@@ -142,11 +142,13 @@ class Trainer {
     return static_cast<int>(std::clamp(speech / 500, 60.0, 12000.0));
   }
 
-  // Gaussians for the data: so many frames of speech each, silence having some of its own.
+  // From the amount of data: for four hours as many as Kaldi's recipes take.
   int GaussiansFor(const EmOptions& em) const {
     if (em.gaussians > 0) return em.gaussians;
-    const double frames_each = model_.hmm.context_width() == 1 ? 900.0 : 80.0;
-    return std::max(model_.hmm.num_pdfs(), static_cast<int>(std::min(frames_ / frames_each, 200000.0)));
+    const std::string& stage = report_.stages.back().stage;
+    const double count =
+        stage == "mono" ? std::min(frames_ / 50, 1000.0) : std::min(frames_ / (stage == "tri" ? 130 : 90), 200000.0);
+    return std::max(model_.hmm.num_pdfs(), static_cast<int>(count));
   }
 
   void Em(const EmOptions& em, bool mllt, bool fmllr) {

@@ -28,7 +28,7 @@ namespace antiphon::hmm {
 /// The EM iterations of a stage.
 struct EmOptions {
   int iterations = 35;
-  int gaussians = 10000;
+  int gaussians = 0;
   double power = 0.25;
   std::vector<int> realign = {10, 20, 30};
   template <class V>
@@ -53,12 +53,15 @@ struct GmmTrainingOptions {
   GmmUpdateOptions update;
   TransitionUpdateOptions transitions;
   TreeOptions tree;
-  EmOptions mono{40, 1000, 0.25, {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 12, 14, 16, 18, 20, 23, 26, 29, 32, 35, 38}};
-  EmOptions tri{35, 10000, 0.25, {10, 20, 30}};
-  EmOptions lda_mllt{35, 15000, 0.25, {10, 20, 30}};
-  EmOptions sat{35, 15000, 0.2, {10, 20, 30}};
+  EmOptions mono{40, 0, 0.25, {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 12, 14, 16, 18, 20, 23, 26, 29, 32, 35, 38}};
+  EmOptions tri{35, 0, 0.25, {10, 20, 30}};
+  EmOptions lda_mllt{35, 0, 0.25, {10, 20, 30}};
+  EmOptions sat{35, 0, 0.2, {10, 20, 30}};
 
-  GmmTrainingOptions() { align.silence_boost = 1.25; }
+  GmmTrainingOptions() {
+    align.silence_boost = 1.25;
+    tree.num_leaves = 0;
+  }
 
   template <class V>
   void Visit(V& v) {

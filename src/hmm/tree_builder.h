@@ -23,7 +23,8 @@ struct TreeOptions {
   bool tie_leaves = true;
   template <class V>
   void Visit(V& v) {
-    v("leaves", num_leaves, Range{1, 1 << 20}, "tied states to split to; tying afterwards leaves some 10-20 % fewer");
+    v("leaves", num_leaves, Range{0, 1 << 20},
+      "tied states to split to (0: from the amount of data); tying afterwards leaves some 10-20 % fewer");
     v("min-frames", min_frames, Range{1, 1e9}, "frames that either side of a split must have");
     v("tie-leaves", tie_leaves, "tie leaves of one root again that gain less apart than the last split");
   }
