@@ -85,6 +85,8 @@ class QuadraticTransition {
   void Step(std::span<const float> previous, float factor, std::span<float> cost, std::span<uint16_t> from);
 
  private:
+  float factor_ = 0.0f;
+  std::vector<float> penalty_;
   std::vector<int> lower_, upper_;
 };
 

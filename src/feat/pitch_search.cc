@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "base/check.h"
 #include "feat/pitch.h"
@@ -20,14 +21,14 @@ double VoicingProbability(double correlation) {
 // One step's search; the order of comparisons is Kaldi's, so that paths agree where local minima are nearly equal.
 struct Search {
   const float* previous;
-  float factor;
+  const float* penalty;  // of a jump by so many states, −n + 1 … n − 1
   int n;
   float* cost;
   uint16_t* from;
   int* lower;  // bounds of the best predecessor
   int* upper;
 
-  float Cost(int i, int j) const { return static_cast<float>((j - i) * (j - i)) * factor + previous[j]; }
+  float Cost(int i, int j) const { return penalty[j - i] + previous[j]; }
 
   void FirstPass() {
     int start = 0;
@@ -110,9 +111,14 @@ void QuadraticTransition::Step(std::span<const float> previous, float factor, st
                                std::span<uint16_t> from) {
   const int n = static_cast<int>(previous.size());
   CHECK(n > 0 && n <= 65536) << n;
+  if (std::cmp_not_equal(penalty_.size(), 2 * n - 1) || factor != factor_) {
+    factor_ = factor;
+    penalty_.clear();
+    for (int jump = 1 - n; jump < n; ++jump) penalty_.push_back(static_cast<float>(jump * jump) * factor);
+  }
   lower_.resize(previous.size());
   upper_.assign(previous.size(), n - 1);
-  Search search{previous.data(), factor, n, cost.data(), from.data(), lower_.data(), upper_.data()};
+  Search search{previous.data(), penalty_.data() + (n - 1), n, cost.data(), from.data(), lower_.data(), upper_.data()};
   search.FirstPass();
   for (int pass = 0; pass < n; ++pass) {
     if (!(pass % 2 == 0 ? search.Downwards() : search.Upwards())) break;

@@ -2,6 +2,7 @@
 #include "feat/front_end.h"
 
 #include <gtest/gtest.h>
+#include <hwy/targets.h>
 
 #include <cmath>
 #include <limits>
@@ -259,6 +260,27 @@ TEST(FrontEnd, DitherDependsOnSeedUtteranceAndPositionAlone) {
   EXPECT_NE(0, std::memcmp(a.data(), b.data(), static_cast<size_t>(a.size()) * sizeof(float)));
   EXPECT_NE(0, std::memcmp(a.data(), c.data(), static_cast<size_t>(a.size()) * sizeof(float)));
   for (int64_t i = 0; i < a.size(); ++i) ASSERT_GT(a.data()[i], -5.0f);  // far above the floor
+}
+
+TEST(FrontEnd, IsTheSameWithEveryInstructionSet) {
+  std::vector<float> x = Chirp(12000, 1000);
+  const std::vector<float> noise = WhiteNoise(12000, 100, 4);
+  for (size_t i = 0; i < x.size(); ++i) x[i] += noise[i];
+  for (const std::string kind : {"fbank", "mfcc", "plp"}) {
+    FrontEndOptions options = FrontEndOptions::Standard(kind);
+    options.dither = 1.0;
+    const FrontEnd front_end(options);
+    const Matrix expected = front_end.Compute(x);
+    for (int64_t targets = hwy::SupportedTargets(); targets != 0; targets &= targets - 1) {
+      hwy::SetSupportedTargetsForTest(targets & -targets);
+      hwy::GetChosenTarget().Update(hwy::SupportedTargets());
+      const Matrix found = front_end.Compute(x);
+      hwy::SetSupportedTargetsForTest(0);
+      hwy::GetChosenTarget().DeInit();
+      // A tenth of what references are allowed: 1e-4.
+      ExpectNear(found, expected, kind + " " + hwy::TargetName(targets & -targets), 0.1);
+    }
+  }
 }
 
 TEST(FrontEnd, RefusesWhatCannotBe) {

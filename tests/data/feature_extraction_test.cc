@@ -1,0 +1,145 @@
+#include "data/feature_extraction.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "base/error.h"
+#include "base/file.h"
+#include "base/random.h"
+#include "data/archive.h"
+#include "feat/audio.h"
+#include "feat/cmvn.h"
+#include "temporary_folder.h"
+
+namespace antiphon::data {
+namespace {
+
+namespace fs = std::filesystem;
+using antiphon::testing::TemporaryFolder;
+
+// Four utterances of two speakers, 0.3 … 0.6 s of noise.
+void MakeData(const fs::path& folder, int rate = 8000) {
+  std::string wav, text, utt2spk;
+  for (int i = 0; i < 4; ++i) {
+    Rng rng(static_cast<uint64_t>(i));
+    feat::Waveform wave{std::vector<float>(static_cast<size_t>(rate) * static_cast<size_t>(3 + i) / 10), rate};
+    for (float& x : wave.samples) x = static_cast<float>(500 * rng.Normal());
+    const std::string id = std::string(i < 2 ? "ann-" : "bob-") + std::to_string(i);
+    feat::WriteWav(folder / (id + ".wav"), wave);
+    wav += id + " " + id + ".wav\n";
+    text += id + " A B\n";
+    utt2spk += id + (i < 2 ? " ann\n" : " bob\n");
+  }
+  WriteFileAtomically(folder / "wav.scp", wav);
+  WriteFileAtomically(folder / "text", text);
+  WriteFileAtomically(folder / "utt2spk", utt2spk);
+}
+
+FeatureExtractionOptions Options() {
+  FeatureExtractionOptions options;
+  options.front_end = feat::FrontEndOptions::Standard("mfcc", 8000);
+  options.front_end.dither = 1.0;
+  options.coding = "plain";
+  return options;
+}
+
+TEST(FeatureExtraction, WritesFeaturesStatisticsAndLists) {
+  const TemporaryFolder folder;
+  MakeData(folder.path());
+  const DataDir dir = DataDir::Load(folder.path());
+  const auto result = ExtractFeatures(dir, Options(), folder / "out", 2);
+  EXPECT_EQ(result.utterances, 4);
+  EXPECT_EQ(result.dim, 13);
+  EXPECT_NEAR(result.audio_s, 1.8, 1e-9);
+  const RandomAccessReader<Matrix> feats((folder / "out/feats.scp").string());
+  const feat::FrontEnd front_end(Options().front_end);
+  const Matrix expected =
+      front_end.Compute(feat::ReadAudio(folder / "bob-2.wav").samples, feat::UtteranceSeed("bob-2"));
+  const Matrix found = feats.Get("bob-2");
+  ASSERT_EQ(found.rows(), expected.rows());
+  for (int64_t i = 0; i < found.size(); ++i) ASSERT_EQ(found.data()[i], expected.data()[i]);
+  const RandomAccessReader<DoubleMatrix> cmvn((folder / "out/cmvn.scp").string());
+  const auto stats = feat::CmvnStats::FromMatrix(cmvn.Get("bob"));
+  EXPECT_EQ(stats.count(), feats.Get("bob-2").rows() + feats.Get("bob-3").rows());
+  EXPECT_EQ(ReadFile(folder / "out/utt2spk"), ReadFile(folder / "utt2spk"));
+  EXPECT_EQ(ReadFile(folder / "out/text"), ReadFile(folder / "text"));
+  EXPECT_EQ(ReadFrontEnd(folder / "out").sample_rate_hz, 8000);
+  EXPECT_FALSE(fs::exists(folder / "out/failed.txt"));
+}
+
+TEST(FeatureExtraction, DoesNotDependOnThreads) {
+  const TemporaryFolder folder;
+  MakeData(folder.path());
+  const DataDir dir = DataDir::Load(folder.path());
+  FeatureExtractionOptions options = Options();
+  options.augmented_copies = 2;
+  options.augment.noise_probability = options.augment.reverb_probability = 0.5;
+  ExtractFeatures(dir, options, folder / "one", 1);
+  ExtractFeatures(dir, options, folder / "three", 3);
+  EXPECT_EQ(ReadFile(folder / "one/feats.ark"), ReadFile(folder / "three/feats.ark"));
+  EXPECT_EQ(ReadFile(folder / "one/cmvn.ark"), ReadFile(folder / "three/cmvn.ark"));
+}
+
+TEST(FeatureExtraction, MakesCopiesWithNamesOfTheirOwn) {
+  const TemporaryFolder folder;
+  MakeData(folder.path());
+  FeatureExtractionOptions options = Options();
+  options.speeds = {0.9};
+  options.augmented_copies = 1;
+  options.augment.noise_probability = 1.0;
+  const auto result = ExtractFeatures(DataDir::Load(folder.path()), options, folder / "out", 1);
+  EXPECT_EQ(result.utterances, 12);
+  const RandomAccessReader<Matrix> feats((folder / "out/feats.scp").string());
+  EXPECT_NEAR(static_cast<double>(feats.Get("sp0.9-ann-1").rows()),
+              static_cast<double>(feats.Get("ann-1").rows()) / 0.9, 3);
+  EXPECT_EQ(feats.Get("aug1-ann-1").rows(), feats.Get("ann-1").rows());
+  EXPECT_NE(ReadFile(folder / "out/utt2spk").find("sp0.9-ann-1 sp0.9-ann\n"), std::string::npos);
+  EXPECT_NE(ReadFile(folder / "out/text").find("aug1-bob-3 A B\n"), std::string::npos);
+}
+
+TEST(FeatureExtraction, ListsEveryUtteranceThatFailsAndWritesNothing) {
+  const TemporaryFolder folder;
+  MakeData(folder.path());
+  const std::string whole = ReadFile(folder / "ann-1.wav");
+  WriteFileAtomically(folder / "ann-1.wav", whole.substr(0, whole.size() / 2));
+  feat::WriteWav(folder / "bob-2.wav", {std::vector<float>(100, 1.0f), 8000});
+  const DataDir dir = DataDir::Load(folder.path());
+  FeatureExtractionOptions options = Options();
+  try {
+    ExtractFeatures(dir, options, folder / "out", 2);
+    FAIL() << "no error";
+  } catch (const InputError& e) {
+    const std::string what = e.what();
+    EXPECT_NE(what.find("2 of 4"), std::string::npos) << what;
+    EXPECT_NE(what.find("ann-1"), std::string::npos);
+    EXPECT_NE(what.find("cut short"), std::string::npos);
+    EXPECT_NE(what.find("bob-2"), std::string::npos);
+  }
+  EXPECT_FALSE(fs::exists(folder / "out/feats.ark"));
+  options.on_error = "skip";
+  const auto result = ExtractFeatures(dir, options, folder / "out", 2);
+  EXPECT_EQ(result.utterances, 2);
+  EXPECT_EQ(result.failed.size(), 2u);
+  EXPECT_NE(ReadFile(folder / "out/failed.txt").find("ann-1 "), std::string::npos);
+}
+
+TEST(FeatureExtraction, ResamplesOrTakesTheNativeRate) {
+  const TemporaryFolder folder;
+  MakeData(folder.path(), 11025);
+  const DataDir dir = DataDir::Load(folder.path());
+  FeatureExtractionOptions options = Options();
+  const auto resampled = ExtractFeatures(dir, options, folder / "a", 1);
+  EXPECT_EQ(resampled.sample_rate_hz, 8000);
+  EXPECT_EQ(resampled.resampled, 4);
+  options.native_rate = true;
+  const auto native = ExtractFeatures(dir, options, folder / "b", 1);
+  EXPECT_EQ(native.sample_rate_hz, 11025);
+  EXPECT_EQ(native.resampled, 0);
+  options.like = (folder / "a").string();
+  EXPECT_EQ(ExtractFeatures(dir, options, folder / "c", 1).sample_rate_hz, 8000);
+  EXPECT_EQ(ReadFile(folder / "a/feats.ark"), ReadFile(folder / "c/feats.ark"));
+}
+
+}  // namespace
+}  // namespace antiphon::data
