@@ -123,53 +123,74 @@ TEST(Pitch, AgreesWithReference) {
   }
 }
 
-Matrix FromKaldiNativeFbank(const std::string& python, const FrontEndOptions& options, const std::vector<float>& x) {
-  const antiphon::testing::TemporaryFolder folder;
-  std::ofstream(folder / "x", std::ios::binary)
-      .write(reinterpret_cast<const char*>(x.data()), static_cast<std::streamsize>(x.size() * sizeof(float)));
-  const auto text = RunPython(python, R"(
-import sys, numpy, kaldi_native_fbank as knf
-kind, rate, snip, file = sys.argv[1], int(sys.argv[2]), sys.argv[3] == '1', sys.argv[4]
-o = knf.FbankOptions() if kind == 'fbank' else knf.MfccOptions()
-o.frame_opts.samp_freq = rate; o.frame_opts.dither = 0; o.frame_opts.snip_edges = snip
-o.mel_opts.num_bins = 23; o.mel_opts.high_freq = 0
-f = (knf.OnlineFbank if kind == 'fbank' else knf.OnlineMfcc)(o)
-f.accept_waveform(rate, numpy.fromfile(file, numpy.float32).tolist()); f.input_finished()
-print(f.num_frames_ready, len(f.get_frame(0)) if f.num_frames_ready else 0)
-for i in range(f.num_frames_ready): print(*['%.7g' % v for v in f.get_frame(i)])
-)",
-                              options.kind + " " + std::to_string(options.sample_rate_hz) +
-                                  (options.snip_edges ? " 1 " : " 0 ") + (folder / "x").string());
-  std::istringstream values(text.value_or(""));
-  int64_t rows = -1, cols = 0;
-  values >> rows >> cols;
-  EXPECT_GE(rows, 0) << "kaldi-native-fbank failed";
-  Matrix out(std::max<int64_t>(rows, 0), cols);
-  for (int64_t i = 0; i < out.size(); ++i) values >> out.data()[i];
-  return out;
+struct NativeCase {
+  FrontEndOptions options;
+  std::vector<float> samples;
+  std::string Name() const {
+    return options.kind + " " + std::to_string(options.sample_rate_hz) + (options.snip_edges ? " 1 " : " 0 ") +
+           std::to_string(samples.size());
+  }
+};
+
+std::vector<NativeCase> NativeCases() {
+  std::vector<NativeCase> cases;
+  for (const std::string kind : {"fbank", "mfcc"}) {
+    for (const int rate : {8000, 16000, 44100}) {
+      // A sweep over a little noise, silence, and less than a frame.
+      std::vector<float> sweep = Chirp(rate / 2, 1000, rate);
+      const std::vector<float> noise = WhiteNoise(rate / 2, 30, 1);
+      for (size_t i = 0; i < sweep.size(); ++i) sweep[i] += noise[i];
+      const std::vector<float> silence(static_cast<size_t>(rate) / 4, 0.0f);
+      for (const bool snip : {true, false}) {
+        FrontEndOptions options = FrontEndOptions::Standard(kind, rate);
+        options.snip_edges = snip;
+        cases.push_back({options, sweep});
+        cases.push_back({options, silence});
+        cases.push_back({options, std::vector<float>(sweep.begin(), sweep.begin() + rate / 50)});
+      }
+    }
+  }
+  return cases;
 }
 
 TEST(KaldiNativeFbank, Agrees) {
   const auto python = OraclePython("kaldi_native_fbank");
   if (!python) GTEST_SKIP() << "kaldi-native-fbank is not installed for the oracle Python";
-  for (const std::string kind : {"fbank", "mfcc"}) {
-    for (const int rate : {8000, 16000, 44100}) {
-      for (const bool snip : {true, false}) {
-        FrontEndOptions options = FrontEndOptions::Standard(kind, rate);
-        options.snip_edges = snip;
-        // A sweep over a little noise, silence, and less than a frame.
-        std::vector<float> sweep = Chirp(rate / 2, 1000, rate);
-        const std::vector<float> noise = WhiteNoise(rate / 2, 30, 1);
-        for (size_t i = 0; i < sweep.size(); ++i) sweep[i] += noise[i];
-        const std::vector<float> silence(static_cast<size_t>(rate) / 4, 0.0f);
-        for (const auto& x : {sweep, silence, std::vector<float>(sweep.begin(), sweep.begin() + rate / 50)}) {
-          const Matrix found = FrontEnd(options).Compute(x);
-          const Matrix expected = FromKaldiNativeFbank(*python, options, x);
-          ASSERT_EQ(found.rows(), expected.rows()) << kind << rate << snip;
-          if (found.rows() > 0) ExpectNear(found, expected, kind + std::to_string(rate) + (snip ? "snip" : "mirror"));
-        }
-      }
-    }
+  const std::vector<NativeCase> cases = NativeCases();
+  const antiphon::testing::TemporaryFolder folder;
+  std::ofstream list(folder / "list"), samples(folder / "samples", std::ios::binary);
+  for (const NativeCase& c : cases) {
+    list << c.Name() << "\n";
+    samples.write(reinterpret_cast<const char*>(c.samples.data()),
+                  static_cast<std::streamsize>(c.samples.size() * sizeof(float)));
+  }
+  list.close();
+  samples.close();
+  const auto text = RunPython(*python, R"(
+import sys, numpy, kaldi_native_fbank as knf
+samples = numpy.fromfile(sys.argv[2], numpy.float32)
+for line in open(sys.argv[1]):
+  kind, rate, snip, n = line.split()
+  o = knf.FbankOptions() if kind == 'fbank' else knf.MfccOptions()
+  o.frame_opts.samp_freq = int(rate); o.frame_opts.dither = 0; o.frame_opts.snip_edges = snip == '1'
+  o.mel_opts.num_bins = 23; o.mel_opts.high_freq = 0
+  f = (knf.OnlineFbank if kind == 'fbank' else knf.OnlineMfcc)(o)
+  f.accept_waveform(int(rate), samples[:int(n)].tolist()); f.input_finished()
+  samples = samples[int(n):]
+  print(f.num_frames_ready)
+  for i in range(f.num_frames_ready): print(*['%.7g' % v for v in f.get_frame(i)])
+)",
+                              (folder / "list").string() + " " + (folder / "samples").string());
+  ASSERT_TRUE(text);
+  std::istringstream values(*text);
+  for (const NativeCase& c : cases) {
+    const Matrix found = FrontEnd(c.options).Compute(c.samples);
+    int64_t rows = -1;
+    values >> rows;
+    ASSERT_EQ(found.rows(), rows) << c.Name();
+    Matrix expected(rows, found.cols());
+    for (int64_t i = 0; i < expected.size(); ++i) ASSERT_TRUE(values >> expected.data()[i]);
+    ExpectNear(found, expected, c.Name());
   }
 }
 
