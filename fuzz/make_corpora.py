@@ -96,6 +96,12 @@ def arpa():
     yield b"\\data\\\nngram 1=1\n\n\\1-grams:\n0 a\n\n\\end\\\n"
 
 
+def lattice():
+    """An odd first byte: a grammar."""
+    yield b"\0u1\n0 1 5 1.5,-2,3_4_4\n0 1 0 1,2,\n1 0.5,0,7\n\nu2\n\n"
+    yield b"\1# digits\n0 1 A A 0.5\n0 1 A\n1 0 <eps> <eps> Infinity\n1 1.5\n"
+
+
 def lexicon():
     """The first byte chooses position-dependent phones."""
     yield b"\0SIL SIL\na AH\na EY\ncat K AE T\n<UNK> SPN\n"
@@ -126,6 +132,7 @@ TARGETS = {
     "model": model,
     "data_dir": data_dir,
     "hmm_model": hmm_model,
+    "lattice": lattice,
     "lexicon": lexicon,
     "safetensors": safetensors,
     "transcript": transcript,

@@ -15,6 +15,7 @@
 #include "base/log.h"
 #include "base/thread_pool.h"
 #include "command.h"
+#include "data/feature_extraction.h"
 #include "data/feature_source.h"
 #include "decode/recognize.h"
 #include "decode/weight_search.h"
@@ -35,6 +36,7 @@ struct DecodeCommandOptions {
   bool lattices = true;
   bool adapt = true;
   double min_fmllr_frames = 500;
+  data::DataDirOptions data_dir;
   data::FeatureSourceOptions features;
   decode::RecognizeOptions recognize;
   decode::WeightSearchOptions search;
@@ -54,6 +56,7 @@ struct DecodeCommandOptions {
     v("lattices", lattices, "write lattices.gz");
     v("adapt", adapt, "decode twice with speaker transforms (fMLLR) if the model is trained for it");
     v("min-fmllr-frames", min_fmllr_frames, Range{1, 1e9}, "frames of speech that a speaker's transform needs");
+    data_dir.Visit(v);
     features.Visit(v);
     recognize.Visit(v);
     search.Visit(v);
@@ -67,19 +70,37 @@ double ThreadSeconds() {
   return static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec);
 }
 
-// Tables that stand in the data directory need not be named.
-data::FeatureSourceOptions FeatureTables(const DecodeCommandOptions& options) {
+// Tables that stand in the data directory need not be named; from a directory with audio alone, features are computed
+// as the model says.
+data::FeatureSourceOptions FeatureTables(const DecodeCommandOptions& options, const AcousticModel& model,
+                                         int num_threads) {
   data::FeatureSourceOptions tables = options.features;
-  const auto beside = [&](std::string& path, const char* name) {
-    if (path.empty() && fs::exists(fs::path(options.data) / name)) path = (fs::path(options.data) / name).string();
-  };
-  if (tables.features.empty()) beside(tables.cmvn, "cmvn.scp");
-  beside(tables.features, "feats.scp");
-  beside(tables.utt2spk, "utt2spk");
-  if (tables.features.empty()) {
-    Throw<UsageError>("there is no feats.scp in '{}': make it with antiphon features, or name one with --features",
-                      options.data);
+  if (!tables.features.empty()) return tables;
+  fs::path folder = options.data;
+  if (!fs::exists(folder / "feats.scp")) {
+    if (!fs::exists(folder / "wav.scp")) {
+      Throw<UsageError>(
+          "there is neither feats.scp nor wav.scp in '{}': give a data directory, or a table with --features",
+          options.data);
+    }
+    if (model.features().empty()) {
+      Throw<InputError>("'{}' does not say how its features are computed: make them with antiphon features",
+                        options.model);
+    }
+    data::FeatureExtractionOptions extraction;
+    extraction.front_end = ReadOptions<feat::FrontEndOptions>(Config::Parse(model.features(), options.model));
+    extraction.on_error = "skip";
+    const data::DataDir dir = data::DataDir::Load(options.data, options.data_dir);
+    folder = fs::path(options.out) / "features";
+    const auto result = data::ExtractFeatures(dir, extraction, folder, num_threads);
+    for (const auto& [utt_id, reason] : result.failed) log::Warn("{} gives no words: {}", utt_id, reason);
   }
+  const auto set = [&](std::string& path, const char* name) {
+    if (path.empty() && fs::exists(folder / name)) path = (folder / name).string();
+  };
+  set(tables.features, "feats.scp");
+  set(tables.utt2spk, "utt2spk");
+  set(tables.cmvn, "cmvn.scp");
   return tables;
 }
 
@@ -104,7 +125,7 @@ class Run {
         context_(context),
         model_(AcousticModel::Load(options.model, options.nnet)),
         graph_(decode::Graph::Load(options.graph, model_->hmm())),
-        features_(FeatureTables(options)),
+        features_(FeatureTables(options, *model_, context.threads())),
         weights_(ChosenWeights(options)),
         search_(options.search) {
     const Config front_end = Config::Parse(model_->features(), options.model);

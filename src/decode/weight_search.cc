@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 
 #include "base/check.h"
 #include "base/error.h"
@@ -51,8 +52,25 @@ void WeightSearch::Add(std::span<const int64_t> errors) {
 }
 
 const WeightSearch::Point& WeightSearch::Best() const {
-  return *std::min_element(grid_.begin(), grid_.end(),
-                           [](const Point& a, const Point& b) { return a.errors < b.errors; });
+  const auto least =
+      std::min_element(grid_.begin(), grid_.end(), [](const Point& a, const Point& b) { return a.errors < b.errors; });
+  // Small sets leave many pairs equal; the one amid them is the safest.
+  double log_weight = 0.0, penalty = 0.0, count = 0.0;
+  for (const Point& point : grid_) {
+    if (point.errors != least->errors) continue;
+    log_weight += std::log(point.lm_weight);
+    penalty += point.word_penalty;
+    count += 1.0;
+  }
+  const auto distance = [&](const Point& point) {
+    return std::abs(std::log(point.lm_weight) - log_weight / count) +
+           0.1 * std::abs(point.word_penalty - penalty / count);
+  };
+  const Point* best = nullptr;
+  for (const Point& point : grid_) {
+    if (point.errors == least->errors && (best == nullptr || distance(point) < distance(*best))) best = &point;
+  }
+  return *best;
 }
 
 std::string WeightSearch::EdgeWarning() const {

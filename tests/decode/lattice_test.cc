@@ -149,6 +149,18 @@ TEST(WeightSearch, FindsTheWeightsWithTheFewestErrors) {
   EXPECT_THROW(WeightSearch({{}, {0}}), UsageError);
 }
 
+TEST(WeightSearch, TakesTheMiddleOfEqualWeights) {
+  Lattice lattice;
+  lattice.states.resize(2);
+  lattice.states[0].arcs = {{1, 1, {1.0, 1.0}, {}}};
+  lattice.states[1].is_final = true;
+  WeightSearch search({{5, 10, 20}, {0, 1, 2}});
+  search.Add(search.Errors(lattice, std::vector<int32_t>{1}));
+  EXPECT_EQ(search.Best().lm_weight, 10);
+  EXPECT_EQ(search.Best().word_penalty, 1);
+  EXPECT_EQ(search.EdgeWarning(), "");
+}
+
 TEST(Gzip, UnpacksWhatItPacks) {
   const auto path = std::filesystem::temp_directory_path() / "antiphon_gzip_test.gz";
   const std::string text(100000, 'x');
