@@ -16,6 +16,7 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "base/suggest.h"
+#include "math/blas_threads.h"
 
 namespace antiphon {
 namespace {
@@ -260,6 +261,7 @@ void GemmScaled(Transpose trans_a, BasicMatrixView<const double> a, Transpose tr
   CheckShapes(trans_a, a, trans_b, b, c.rows(), c.cols());
   const int64_t k = trans_a == Transpose::kYes ? a.rows() : a.cols();
   if (c.empty()) return;
+  UseOneBlasThread();
   const auto ld = [](int64_t stride) { return static_cast<int>(std::max<int64_t>(stride, 1)); };
   cblas_dgemm(CblasRowMajor, trans_a == Transpose::kYes ? CblasTrans : CblasNoTrans,
               trans_b == Transpose::kYes ? CblasTrans : CblasNoTrans, static_cast<int>(c.rows()),

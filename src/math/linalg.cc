@@ -7,21 +7,11 @@
 #include <limits>
 
 #include "base/error.h"
+#include "math/blas_threads.h"
 #include "math/gemm.h"
-
-extern "C" void openblas_set_num_threads(int num_threads);
 
 namespace antiphon {
 namespace {
-
-// OpenBLAS with several threads would fight with our own pool.
-void UseOneBlasThread() {
-  static const bool done = [] {
-    openblas_set_num_threads(1);
-    return true;
-  }();
-  (void)done;
-}
 
 void ExpectSquare(ConstDoubleView a, const char* what) {
   if (a.rows() != a.cols()) Throw<ShapeError>("{} needs a square matrix, found [{}, {}]", what, a.rows(), a.cols());
