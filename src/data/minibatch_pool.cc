@@ -97,13 +97,9 @@ struct MinibatchPool::Impl {
                   windows.begin() + static_cast<std::ptrdiff_t>(i) + 1);
       return windows.front();
     }
-    // Two per share: a minibatch may reach over the border of two.
-    std::shared_ptr<Window> window;
-    if (windows.size() >= 2 * epoch.shares.size() + 2) {
-      window = std::move(windows.back());
-      windows.pop_back();
-    }
-    if (!window || window.use_count() > 1) window = std::make_shared<Window>();
+    // Two per share: a minibatch may reach over the border of two. Readers keep what they still need.
+    if (windows.size() >= 2 * epoch.shares.size() + 2) windows.pop_back();
+    auto window = std::make_shared<Window>();
     window->epoch = epoch.number;
     window->share = share;
     window->index = index;

@@ -76,6 +76,36 @@ TEST_F(MinibatchPoolTest, HandsOutEachFrameOncePerEpochWhateverTheWorkers) {
   }
 }
 
+TEST_F(MinibatchPoolTest, ServesManyThreadsAtOnce) {
+  options_.shuffle_frames = 100;
+  for (const std::string distribution : {"pool", "shares"}) {
+    options_.distribution = distribution;
+    const auto pool = Pool(4);
+    std::vector<std::vector<int64_t>> frames(4);
+    std::vector<std::thread> threads;
+    for (int rank = 0; rank < 4; ++rank) {
+      threads.emplace_back([&, rank] {
+        for (const int64_t epoch : {0, 1}) {
+          MinibatchStream stream(pool, rank, epoch);
+          std::vector<int64_t>& seen = frames[static_cast<size_t>(rank)];
+          while (const Minibatch* m = stream.Next()) seen.insert(seen.end(), m->frame_ids.begin(), m->frame_ids.end());
+        }
+      });
+    }
+    for (std::thread& t : threads) t.join();
+    std::vector<int64_t> alone;
+    for (int rank = 0; rank < 4; ++rank) {
+      for (const int64_t epoch : {0, 1}) {
+        MinibatchStream stream(Pool(4), rank, epoch);
+        while (const Minibatch* m = stream.Next()) alone.insert(alone.end(), m->frame_ids.begin(), m->frame_ids.end());
+      }
+    }
+    std::vector<int64_t> together;
+    for (const auto& seen : frames) together.insert(together.end(), seen.begin(), seen.end());
+    EXPECT_EQ(together, alone);
+  }
+}
+
 TEST_F(MinibatchPoolTest, RepeatsItselfForTheSameSeedAndDiffersForOthers) {
   const auto frames = Frames(Pool(2, 1), 0);
   EXPECT_EQ(Frames(Pool(2, 1), 0), frames);
