@@ -102,6 +102,23 @@ def lattice():
     yield b"\1# digits\n0 1 A A 0.5\n0 1 A\n1 0 <eps> <eps> Infinity\n1 1.5\n"
 
 
+def wav():
+    for channels, width, rate in ((1, 2, 8000), (2, 2, 16000), (1, 1, 11025), (1, 3, 16000)):
+        file = io.BytesIO()
+        with wave.open(file, "wb") as out:
+            out.setnchannels(channels)
+            out.setsampwidth(width)
+            out.setframerate(rate)
+            out.writeframes(bytes(range(96)) * 2)
+        yield file.getvalue()
+    # Floating point with a NaN; a length that lies; text.
+    body = struct.pack("<4f", 0.5, float("nan"), -1, 0)
+    fmt = b"fmt " + struct.pack("<IHHIIHH", 16, 3, 1, 16000, 64000, 4, 32)
+    yield b"RIFF" + struct.pack("<I", 36 + len(body)) + b"WAVE" + fmt + b"data" + struct.pack("<I", len(body)) + body
+    yield b"RIFF" + struct.pack("<I", 2**32 - 1) + b"WAVE" + fmt + b"data" + struct.pack("<I", 2**31) + body
+    yield b"this is no sound"
+
+
 def lexicon():
     """The first byte chooses position-dependent phones."""
     yield b"\0SIL SIL\na AH\na EY\ncat K AE T\n<UNK> SPN\n"
@@ -127,6 +144,7 @@ def hmm_model():
 
 
 TARGETS = {
+    "wav": wav,
     "arpa": arpa,
     "frame_store": frame_store,
     "model": model,
