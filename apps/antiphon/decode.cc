@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "acoustic_model.h"
+#include "api/acoustic_model.h"
 #include "base/error.h"
 #include "base/file.h"
 #include "base/log.h"

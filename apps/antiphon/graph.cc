@@ -5,7 +5,7 @@
 #include <sstream>
 #include <string>
 
-#include "acoustic_model.h"
+#include "api/acoustic_model.h"
 #include "base/file.h"
 #include "base/log.h"
 #include "command.h"

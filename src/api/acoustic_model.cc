@@ -1,4 +1,4 @@
-#include "acoustic_model.h"
+#include "api/acoustic_model.h"
 
 #include <utility>
 
@@ -7,7 +7,7 @@
 #include "hmm/gmm.h"
 #include "math/safetensors.h"
 
-namespace antiphon::app {
+namespace antiphon {
 namespace {
 
 class GmmAcousticModel : public AcousticModel {
@@ -87,4 +87,4 @@ hmm::HmmModel LoadHmm(const std::filesystem::path& path) {
       [&] { return fmt::format("'{}'", path.string()); });
 }
 
-}  // namespace antiphon::app
+}  // namespace antiphon

@@ -1,4 +1,4 @@
-// A model file of either kind, GMM or network, as commands that align or decode see it.
+// A model file of either kind, GMM or network, as whoever aligns or decodes sees it.
 //
 // Threads: const methods may run together; a ScoreSource belongs to one thread, and the model must outlive it.
 // Errors: InputError naming the file; for features of another dimension than the model's.
@@ -14,7 +14,7 @@
 #include "infer/nnet_scorer.h"
 #include "math/matrix.h"
 
-namespace antiphon::app {
+namespace antiphon {
 
 class AcousticModel {
  public:
@@ -37,4 +37,4 @@ class AcousticModel {
 /// The HMM of a model file of either kind.
 hmm::HmmModel LoadHmm(const std::filesystem::path& path);
 
-}  // namespace antiphon::app
+}  // namespace antiphon

@@ -1,0 +1,42 @@
+// A trained network: what it is, and what it says about frames.
+//
+// Threads: a Model may be used by many threads at once. Errors: std::runtime_error (antiphon::Error).
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace antiphon {
+
+class Model {
+ public:
+  /// A model file (.safetensors), checked whole.
+  explicit Model(const std::string& file);
+  ~Model();
+  Model(Model&&) noexcept;
+  Model& operator=(Model&&) noexcept;
+
+  /// Values per frame that LogLikelihoods takes; neighbouring frames are spliced on inside.
+  int feature_dim() const;
+  int left_context() const;
+  int right_context() const;
+  /// Tied states.
+  int num_outputs() const;
+  int64_t num_parameters() const;
+  /// The network's layers and the front end's options, as TOML.
+  std::string network() const;
+  std::string features() const;
+
+  /// log p(frame | state) up to a constant per frame. `features`: frames × feature_dim, row by row, normalised as in
+  /// training. Returns frames × num_outputs.
+  std::vector<float> LogLikelihoods(std::span<const float> features) const;
+
+ private:
+  struct Impl;
+  std::unique_ptr<const Impl> impl_;
+};
+
+}  // namespace antiphon

@@ -1,0 +1,60 @@
+// Speech in, words out.
+//
+//   antiphon::Recognizer recognizer("exp/net/model.safetensors", "exp/graph");
+//   std::cout << recognizer.RecognizeFile("call.wav").text << "\n";
+//
+// Units: samples as floats in −1 … 1; times in seconds; confidences in 0 … 1.
+// Threads: a Recognizer may be used by many threads at once; each keeps its own memory.
+// Errors: std::runtime_error (antiphon::Error), whose what() reads from what was asked for down to the cause.
+#pragma once
+
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace antiphon {
+
+struct RecognizerSettings {
+  double beam = 13.0;               // larger: slower, fewer search errors
+  double acoustic_scale = 0.1;      // weight of the acoustic model in the search
+  double lm_weight = 0.0;           // in choosing the result; 0: 1 / acoustic_scale. `antiphon decode --tune` finds it
+  double word_penalty = 0.0;        // cost per word in choosing the result
+  bool normalize_variance = false;  // as the model's features were made (`norm-vars`)
+};
+
+struct RecognizedWord {
+  std::string word;
+  double start_s = 0.0;
+  double end_s = 0.0;
+  double confidence = 0.0;
+};
+
+struct Recognition {
+  std::string text;  // the words, with blanks between
+  std::vector<RecognizedWord> words;
+  std::string remark;  // why there are no words, for example; usually empty
+};
+
+class Recognizer {
+ public:
+  /// `model`: a Gaussian model or network (.safetensors); `graph`: the folder that `antiphon graph` made for it.
+  Recognizer(const std::string& model, const std::string& graph, const RecognizerSettings& settings = {});
+  ~Recognizer();
+  Recognizer(Recognizer&&) noexcept;
+  Recognizer& operator=(Recognizer&&) noexcept;
+
+  /// One channel of speech at any rate, normalised by its own mean.
+  Recognition Recognize(std::span<const float> samples, int sample_rate_hz) const;
+  /// WAV, FLAC, Ogg …; several channels are averaged.
+  Recognition RecognizeFile(const std::string& path) const;
+
+  /// The words that it can recognise.
+  std::vector<std::string> Vocabulary() const;
+
+ private:
+  struct Impl;
+  std::unique_ptr<const Impl> impl_;
+};
+
+}  // namespace antiphon

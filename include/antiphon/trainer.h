@@ -1,0 +1,47 @@
+// Trains a network on a frame store, as `antiphon train` does.
+//
+//   antiphon::TrainerSettings settings;
+//   settings.frame_store = "exp/store";
+//   settings.run_folder = "exp/net";
+//   settings.config = "epochs = 5\n[[network.layer]]\ntype = 'affine'\ndim = 512\n…";
+//   const antiphon::TrainingResult result = antiphon::Trainer(settings).Run();
+//
+// Threads: one Trainer at a time per run folder. Errors: std::runtime_error (antiphon::Error); checkpoints that were
+// written stay whole, and a further Run with `resume` goes on bit-identically.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+namespace antiphon {
+
+struct TrainerSettings {
+  std::string frame_store;  // folder that `antiphon store` made
+  std::string run_folder;   // gets model.safetensors, checkpoint/, metrics.jsonl, report.html
+  std::string hmm;          // model whose states the pdf-ids are; kept in the model, so that it can decode
+  std::string front_end;    // TOML file with the features' options; kept in the model
+  std::string config;       // TOML: the options of `antiphon train`, tables network, optimizer, parallel
+  uint64_t seed = 1;
+  int threads = 0;  // 0: all cores
+  bool resume = false;
+};
+
+struct TrainingResult {
+  std::string model_file;
+  std::string report_file;
+  int64_t frames = 0;
+  double held_out_accuracy = 0.0;  // of frames
+  double held_out_loss = 0.0;      // nats per frame
+  double frames_per_second = 0.0;
+};
+
+class Trainer {
+ public:
+  explicit Trainer(TrainerSettings settings);
+  TrainingResult Run();
+
+ private:
+  TrainerSettings settings_;
+};
+
+}  // namespace antiphon
