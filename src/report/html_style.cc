@@ -27,7 +27,7 @@ h3{font-size:14px;font-weight:600;margin:0 0 8px}
 .wide,.figures{grid-column:1/-1}
 .card{background:var(--card);border:1px solid var(--line);border-radius:12px;padding:16px 18px;
   box-shadow:var(--shadow);min-width:0}
-.figures{display:grid;grid-template-columns:repeat(auto-fit,minmax(165px,1fr));gap:14px;margin-top:14px}
+.figures{display:grid;grid-template-columns:repeat(auto-fit,minmax(210px,1fr));gap:14px;margin-top:14px}
 .figure{background:var(--card);border:1px solid var(--line);border-radius:12px;padding:14px 16px;
   box-shadow:var(--shadow)}
 .label{font-size:12.5px;color:var(--soft)}

@@ -1,0 +1,85 @@
+// antiphon report: one page about an experiment: recognised words, training, configuration.
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "base/file.h"
+#include "command.h"
+#include "score/wer.h"
+#include "train/scoring_report.h"
+#include "train/training_report.h"
+
+namespace antiphon::app {
+namespace {
+
+namespace fs = std::filesystem;
+
+struct ReportCommandOptions {
+  std::string out;
+  std::string title = "From recordings to words";
+  std::string run;
+  std::vector<std::string> references;
+  std::vector<std::string> hypotheses;
+  std::vector<std::string> names;
+  int examples = 12;
+
+  template <class V>
+  void Visit(V& v) {
+    v("out", out, "HTML file to write");
+    v("title", title, "headline of the page");
+    v("run", run, "folder of a training run, for its curves; empty: none");
+    v("references", references, "what was said: data directories or Kaldi text files");
+    v("hypotheses", hypotheses, "what was recognised: Kaldi text files or folders with text, one per reference");
+    v("names", names, "names of the sets, one per reference; empty: those of the references' folders");
+    v("examples", examples, Range{0, 10000}, "utterances with errors shown per set");
+  }
+};
+
+fs::path TextOf(const fs::path& path) { return fs::is_directory(path) ? path / "text" : path; }
+
+train::ScoredSet ScoreSet(const fs::path& reference, const fs::path& hypotheses, const std::string& name) {
+  const fs::path folder = fs::is_directory(reference) ? reference : reference.parent_path();
+  std::map<std::string, std::string> speakers;
+  if (fs::exists(folder / "utt2spk")) speakers = score::ReadUtteranceMap(folder / "utt2spk");
+  return {
+      name.empty() ? folder.filename().string() : name,
+      score::Score(score::ReadTranscripts(TextOf(reference)), score::ReadTranscripts(TextOf(hypotheses)), speakers)};
+}
+
+void Report(const ReportCommandOptions& options, CommandContext& context) {
+  if (options.references.size() != options.hypotheses.size()) {
+    Throw<UsageError>("{} references, but {} hypotheses: give one for each", options.references.size(),
+                      options.hypotheses.size());
+  }
+  if (!options.names.empty() && options.names.size() != options.references.size()) {
+    Throw<UsageError>("{} references, but {} names: give one for each, or none", options.references.size(),
+                      options.names.size());
+  }
+  if (options.run.empty() && options.references.empty())
+    throw UsageError("nothing to report: give --run or --references");
+  std::vector<train::ScoredSet> sets;
+  for (size_t i = 0; i < options.references.size(); ++i) {
+    sets.push_back(
+        ScoreSet(options.references[i], options.hypotheses[i], options.names.empty() ? "" : options.names[i]));
+  }
+  report::HtmlReport page(options.title, options.run);
+  train::AddScoringSections(page, sets, options.examples);
+  if (!options.run.empty()) {
+    if (!sets.empty()) page.AddSection("The network");
+    train::AddTrainingSections(page, options.run);
+  }
+  WriteFileAtomically(options.out, page.Render());
+  context.Print("report: {}", options.out);
+}
+
+}  // namespace
+
+REGISTER_COMMAND(
+    "report", ReportCommandOptions, Report,
+    {.summary = "one page about an experiment, to look at in a browser",
+     .description = "The page needs nothing but itself: charts are inside, no network is used.",
+     .example = "antiphon report exp/report.html --run exp/dnn --references data/test --hypotheses exp/decode_test",
+     .positionals = {"out"},
+     .required = {"out"}});
+
+}  // namespace antiphon::app
