@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <sstream>
 
 #include "command_line.h"
 
@@ -6,23 +7,46 @@ namespace antiphon::app {
 namespace {
 
 constexpr size_t kFlagWidth = 34;
+constexpr size_t kWidth = 118;
 
 std::string Upper(std::string text) {
   std::transform(text.begin(), text.end(), text.begin(), [](unsigned char c) { return std::toupper(c); });
   return text;
 }
 
+// Breaks text into lines of at most kWidth columns, the further ones indented.
+std::string Wrapped(const std::string& text, size_t indent) {
+  std::string wrapped;
+  size_t line_start = 0;
+  std::istringstream words(text.substr(text.find_first_not_of(' ')));
+  wrapped.assign(text.find_first_not_of(' '), ' ');
+  bool first = true;
+  for (std::string word; words >> word; first = false) {
+    if (!first && wrapped.size() - line_start + 1 + word.size() > kWidth) {
+      wrapped += "\n" + std::string(indent, ' ');
+      line_start = wrapped.size() - indent;
+    } else if (!first) {
+      wrapped += ' ';
+    }
+    wrapped += word;
+  }
+  return wrapped;
+}
+
 std::string OptionLine(const OptionDescription& option) {
-  std::string flag = "  --" + option.name;
+  std::string flag = option.default_value == "true" ? "  --[no-]" + option.name : "  --" + option.name;
   if (option.type != "true|false") flag += " " + Upper(option.type.starts_with("list") ? "list" : option.type);
-  std::string line = fmt::format("{:<{}} {}", flag, kFlagWidth, option.help);
+  std::string help = option.help;
   std::string notes = option.limits;
   const std::string& value = option.default_value;
   if (!value.empty() && value != "\"\"" && value != "[]" && value != "false") {
     notes += (notes.empty() ? "" : "; ") + fmt::format("default {}", value);
   }
-  if (!notes.empty()) line += " (" + notes + ")";
-  return line + "\n";
+  if (!notes.empty()) help += " (" + notes + ")";
+  const std::string column(kFlagWidth + 1, ' ');
+  if (flag.size() > kFlagWidth) return flag + "\n" + Wrapped(column + help, kFlagWidth + 1) + "\n";
+  return fmt::format("{:<{}}", flag, kFlagWidth + 1) + Wrapped(column + help, kFlagWidth + 1).substr(kFlagWidth + 1) +
+         "\n";
 }
 
 std::string Indented(const std::string& text) {
@@ -67,7 +91,7 @@ std::string CommandHelp(std::string_view name, const Command& command) {
     usage += required ? " " + Upper(positional) : " [" + Upper(positional) + "]";
   }
   std::string text = fmt::format("{}: {}.\n\n{} [--options]\n", name, info.summary, usage);
-  if (!info.description.empty()) text += "\n" + info.description + "\n";
+  if (!info.description.empty()) text += "\n" + Wrapped(info.description, 0) + "\n";
   text += "\nExample:\n" + Indented(info.example);
   const auto options = command.options();
   if (!options.empty()) text += "\nOptions (also keys of the configuration file):\n";
