@@ -43,7 +43,7 @@ AlignSource::AlignSource(const std::string& data, data::FeatureSourceOptions tab
   if (ids_.empty())
     Throw<InputError>("none of the {} utterances of '{}' has features in '{}'", text.words.size(), data,
                       tables.features);
-  const fs::path description = fs::path(tables.features).parent_path() / "front-end.toml";
+  const fs::path description = fs::path(tables.features).parent_path() / "front_end.toml";
   if (fs::exists(description)) {
     front_end_ = ReadFile(description);
     frame_shift_s_ = Config::Parse(front_end_, description.string()).Real("frame-shift-ms").value_or(10.0) / 1000;

@@ -45,9 +45,12 @@ class Matcher {
         if (From(w, p) != kUnreached) Advance(w, p);
       }
     }
-    if (From(words_.size(), phones_.size()) == kUnreached) return false;
+    size_t last = phones_.size();
+    // An unfinished path may end in phones whose word it has not said yet.
+    while (!complete_ && last > 0 && From(words_.size(), last) == kUnreached) --last;
+    if (From(words_.size(), last) == kUnreached) return false;
     spans->assign(words_.size(), {});
-    for (size_t w = words_.size(), p = phones_.size(); w > 0 || p > 0;) {
+    for (size_t w = words_.size(), p = last; w > 0 || p > 0;) {
       const int32_t from = From(w, p);
       if (from == kPause) {
         --p;

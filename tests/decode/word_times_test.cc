@@ -82,6 +82,17 @@ TEST_F(WordTimes, AllowAnUnfinishedEnd) {
   EXPECT_EQ(times.words[1].num_frames, 1);
 }
 
+TEST_F(WordTimes, AllowAnEndWhoseWordWasNotSaidYet) {
+  path_.words = {lexicon_.FindWord("A")};
+  Say("AH", {1, 1});
+  Say("SIL", {2});
+  Say("T", {1});
+  const PathTimes times = FindTimes(model_, lexicon_, path_);
+  ASSERT_EQ(times.words.size(), 1U);
+  EXPECT_EQ(times.words[0].num_frames, 2);
+  EXPECT_EQ(times.phones[2].word_index, -1);
+}
+
 TEST_F(WordTimes, OfNothingAreNothing) {
   EXPECT_TRUE(FindTimes(model_, lexicon_, path_).words.empty());
   path_.words = {lexicon_.FindWord("A")};
