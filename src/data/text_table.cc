@@ -69,6 +69,12 @@ std::vector<TextLine> ReadTextTable(const std::filesystem::path& path, std::vect
   std::vector<TextLine> lines;
   KeyChecker checker;
   std::string_view rest = bytes;
+  if (rest.starts_with("\xef\xbb\xbf")) {
+    problems.push_back(
+        {path.string(),
+         "the file begins with a byte order mark, which other tools will take for a part of the first id", false});
+    rest.remove_prefix(3);
+  }
   for (int number = 1; !rest.empty(); ++number) {
     const size_t end = std::min(rest.find('\n'), rest.size());
     const std::string_view raw = rest.substr(0, end);

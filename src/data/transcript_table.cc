@@ -22,7 +22,16 @@ struct Columns {
   size_t speaker = kNoColumn;
   size_t gender = kNoColumn;
   size_t id = kNoColumn;
+  size_t start = kNoColumn;
+  size_t end = kNoColumn;
 };
+
+Columns DefaultColumns() {
+  Columns columns;
+  columns.speaker = 2;
+  columns.gender = 3;
+  return columns;
+}
 
 std::string AsciiLower(std::string text) {
   for (char& c : text) c = c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
@@ -43,14 +52,17 @@ size_t Columns::*ColumnOf(const std::string& name) {
       {"client_id", &Columns::speaker},  {"gender", &Columns::gender},
       {"sex", &Columns::gender},         {"id", &Columns::id},
       {"utt_id", &Columns::id},          {"utterance", &Columns::id},
-      {"utterance_id", &Columns::id}};
+      {"utterance_id", &Columns::id},    {"start", &Columns::start},
+      {"start_s", &Columns::start},      {"end", &Columns::end},
+      {"end_s", &Columns::end}};
   const auto it = kNames.find(AsciiLower(name));
   return it == kNames.end() ? nullptr : it->second;
 }
 
 // From the first row if it is a header; nullopt if it is data.
 std::optional<Columns> ReadHeader(const TableRow& row, const std::string& source) {
-  Columns found{kNoColumn, kNoColumn, kNoColumn, kNoColumn, kNoColumn};
+  Columns found;
+  found.file = found.text = kNoColumn;
   for (size_t i = 0; i < row.fields.size(); ++i) {
     size_t Columns::*const column = ColumnOf(row.fields[i]);
     if (column == nullptr) continue;
@@ -144,83 +156,72 @@ std::string SpeakerOf(const fs::path& audio, const std::string& column, const st
   return utterance;
 }
 
-// Unicode code points of valid UTF-8.
-char32_t NextCodePoint(std::string_view text, size_t& at) {
-  const auto lead = static_cast<unsigned char>(text[at++]);
-  if (lead < 0x80) return lead;
-  const int more = lead >= 0xf0 ? 3 : lead >= 0xe0 ? 2 : 1;
-  char32_t c = lead & (0x3f >> more);
-  for (int i = 0; i < more; ++i) c = (c << 6) | (static_cast<unsigned char>(text[at++]) & 0x3f);
-  return c;
-}
-
-void AppendCodePoint(char32_t c, std::string& out) {
-  if (c < 0x80) {
-    out += static_cast<char>(c);
-  } else if (c < 0x800) {
-    out += static_cast<char>(0xc0 | (c >> 6));
-    out += static_cast<char>(0x80 | (c & 0x3f));
-  } else if (c < 0x10000) {
-    out += static_cast<char>(0xe0 | (c >> 12));
-    out += static_cast<char>(0x80 | ((c >> 6) & 0x3f));
-    out += static_cast<char>(0x80 | (c & 0x3f));
-  } else {
-    out += static_cast<char>(0xf0 | (c >> 18));
-    out += static_cast<char>(0x80 | ((c >> 12) & 0x3f));
-    out += static_cast<char>(0x80 | ((c >> 6) & 0x3f));
-    out += static_cast<char>(0x80 | (c & 0x3f));
+// Turns rows into utterances.
+class TableJoiner {
+ public:
+  TableJoiner(const fs::path& audio_folder, const Columns& columns, const PrepareOptions& options)
+      : folder_(audio_folder), files_(audio_folder), columns_(columns), options_(options) {
+    if (files_.empty()) Throw<InputError>("'{}' holds no audio files (WAV, FLAC, Ogg, Opus …)", audio_folder.string());
   }
-}
 
-// One-to-one case pairs of the alphabets below U+0530; everything else has no case here.
-char32_t ToUpper(char32_t c) {
-  if (c >= 'a' && c <= 'z') return c - 0x20;
-  if ((c >= 0xe0 && c <= 0xfe && c != 0xf7) || (c >= 0x3b1 && c <= 0x3c9 && c != 0x3c2) || (c >= 0x430 && c <= 0x44f))
-    return c - 0x20;
-  if (c == 0xff) return 0x178;
-  if (c >= 0x450 && c <= 0x45f) return c - 0x50;
-  const bool even_upper = (c >= 0x100 && c <= 0x137 && c != 0x131) || (c >= 0x14a && c <= 0x177) ||
-                          (c >= 0x460 && c <= 0x481) || (c >= 0x48a && c <= 0x4bf) || (c >= 0x4d0 && c <= 0x52f);
-  if (even_upper && c % 2 == 1) return c - 1;
-  const bool odd_upper = (c >= 0x139 && c <= 0x148) || (c >= 0x179 && c <= 0x17e);
-  return odd_upper && c % 2 == 0 ? c - 1 : c;
-}
-char32_t ToLower(char32_t c) {
-  if (c == 0x178) return 0xff;
-  if (c == 0x130) return 'i';
-  for (const char32_t distance : {U'\x20', U'\x50', U'\x01'}) {
-    if (ToUpper(c + distance) == c && c + distance != c) return c + distance;
-  }
-  return c;
-}
-
-bool IsPunctuation(char32_t c) {
-  if (c < 0x80) return (c > 0x20 && c < '0') || (c > '9' && c < 'A') || (c > 'Z' && c < 'a') || (c > 'z' && c < 0x7f);
-  return (c >= 0xa1 && c <= 0xbf && c != 0xaa && c != 0xb5 && c != 0xba && c != 0xb2 && c != 0xb3 && c != 0xb9) ||
-         (c >= 0x2010 && c <= 0x205e) || (c >= 0x3001 && c <= 0x3003) || (c >= 0x3008 && c <= 0x301f) || c == 0xff01 ||
-         c == 0xff0c || c == 0xff0e || c == 0xff1a || c == 0xff1b || c == 0xff1f;
-}
-
-bool StaysWithin(char32_t c) { return c == '\'' || c == '-' || c == 0x2019; }
-
-std::string NormaliseWord(std::string_view word, const PrepareOptions& options) {
-  std::vector<char32_t> letters;
-  for (size_t at = 0; at < word.size();) letters.push_back(NextCodePoint(word, at));
-  std::string out;
-  for (size_t i = 0; i < letters.size(); ++i) {
-    char32_t c = letters[i];
-    if (options.strip_punctuation && IsPunctuation(c)) {
-      const bool inside =
-          i > 0 && i + 1 < letters.size() && !IsPunctuation(letters[i - 1]) && !IsPunctuation(letters[i + 1]);
-      if (!StaysWithin(c) || !inside) continue;
-      if (c == 0x2019) c = '\'';
+  void Add(const TableRow& row) {
+    for (const std::string& field : row.fields) {
+      if (FindBadUtf8(field) != std::string_view::npos)
+        Throw<InputError>("no UTF-8; convert the file (iconv -f latin1 -t utf8)");
     }
-    if (options.case_folding == "upper") c = ToUpper(c);
-    if (options.case_folding == "lower") c = ToLower(c);
-    AppendCodePoint(c, out);
+    const std::string audio = files_.Find(FieldAt(row, columns_.file));
+    const std::string words = NormaliseTranscript(FieldAt(row, columns_.text), options_);
+    if (words.empty()) Throw<InputError>("the transcript of '{}' is empty", audio);
+    Utterance u;
+    ReadTimes(row, u);
+    const std::string own_id = FieldAt(row, columns_.id);
+    u.utt_id = CleanId(own_id.empty() ? files_.ShortName(audio) : own_id);
+    if (own_id.empty() && columns_.start != kNoColumn) u.utt_id += fmt::format("-{:07.0f}", 100.0 * u.start_s);
+    u.speaker = SpeakerOf(audio, FieldAt(row, columns_.speaker), u.utt_id, options_.speaker_from);
+    if (!u.utt_id.starts_with(u.speaker)) u.utt_id = u.speaker + "-" + u.utt_id;
+    if (!seen_.insert(u.utt_id).second) Throw<InputError>("utterance '{}' is there twice", u.utt_id);
+    const std::string gender = AsciiLower(FieldAt(row, columns_.gender));
+    if (gender.starts_with("m") || gender.starts_with("f")) dir_.SetGender(u.speaker, gender.substr(0, 1));
+    u.words = SplitWords(words);
+    u.has_transcript = true;
+    u.recording = RecordingOf(audio, u.utt_id);
+    dir_.AddUtterance(std::move(u));
   }
-  return out;
-}
+
+  const std::set<std::string>& unused() const { return files_.unused(); }
+  DataDir& dir() { return dir_; }
+
+ private:
+  void ReadTimes(const TableRow& row, Utterance& u) const {
+    if (columns_.start == kNoColumn && columns_.end == kNoColumn) return;
+    const std::string start = FieldAt(row, columns_.start);
+    const std::string end = FieldAt(row, columns_.end);
+    if ((!start.empty() && !ParseReal(start, u.start_s)) || (!end.empty() && !ParseReal(end, u.end_s)) ||
+        u.start_s < 0.0 || (!end.empty() && u.end_s <= u.start_s)) {
+      Throw<InputError>("expected start and end in seconds, found '{}' and '{}'", start, end);
+    }
+  }
+
+  // A file with times holds several utterances, and is a recording of its own name.
+  size_t RecordingOf(const std::string& audio, const std::string& utt_id) {
+    const bool timed = columns_.start != kNoColumn || columns_.end != kNoColumn;
+    const auto [it, is_new] = recordings_.emplace(audio, dir_.recordings().size());
+    if (is_new || !timed) {
+      dir_.AddRecording({timed ? CleanId(files_.ShortName(audio)) : utt_id,
+                         fs::absolute(folder_ / audio).lexically_normal().string(), 0});
+      it->second = dir_.recordings().size() - 1;
+    }
+    return it->second;
+  }
+
+  fs::path folder_;
+  AudioFiles files_;
+  Columns columns_;
+  const PrepareOptions& options_;
+  std::set<std::string> seen_;
+  std::map<std::string, size_t> recordings_;
+  DataDir dir_;
+};
 
 }  // namespace
 
@@ -266,79 +267,41 @@ std::vector<TableRow> ParseSeparatedValues(std::string_view text, char separator
   return rows;
 }
 
-std::string NormaliseTranscript(std::string_view text, const PrepareOptions& options) {
-  std::string out;
-  std::string spaced(text);
-  std::replace(spaced.begin(), spaced.end(), '\n', ' ');
-  for (const std::string& word : SplitWords(spaced)) {
-    const std::string normal = NormaliseWord(word, options);
-    if (!normal.empty()) out += (out.empty() ? "" : " ") + normal;
-  }
-  return out;
-}
-
 DataDir PrepareDataDir(const fs::path& audio_folder, const fs::path& table, const PrepareOptions& options,
                        std::vector<DataProblem>& problems) {
-  AudioFiles files(audio_folder);
-  if (files.empty()) Throw<InputError>("'{}' holds no audio files (WAV, FLAC, Ogg, Opus …)", audio_folder.string());
   const std::string text = ReadFile(table);
   const char separator = SeparatorOf(table, text, options.separator);
   const bool quotes = AsciiLower(table.extension().string()) != ".tsv";
   const std::vector<TableRow> rows = ParseSeparatedValues(text, separator, quotes, table.string());
   if (rows.empty()) Throw<InputError>("'{}' is empty; expected rows of file and text", table.string());
   const std::optional<Columns> header = ReadHeader(rows[0], table.string());
-  Columns columns = header.value_or(Columns{0, 1, 2, 3, kNoColumn});
+  const Columns columns = header.value_or(DefaultColumns());
+  const size_t least_columns = std::max(columns.file, columns.text) + 1;
 
-  DataDir dir;
-  std::set<std::string> seen;
+  TableJoiner joiner(audio_folder, columns, options);
   for (size_t i = header ? 1 : 0; i < rows.size(); ++i) {
-    const TableRow& row = rows[i];
-    const std::string where = fmt::format("{}:{}", table.string(), row.line);
     try {
-      if (row.fields.size() <= std::max(columns.file, columns.text)) {
-        Throw<InputError>("{} columns; expected at least {} (file and text, separated by {})", row.fields.size(),
-                          std::max(columns.file, columns.text) + 1,
-                          separator == '\t' ? "tabs" : fmt::format("'{}'", separator));
+      if (rows[i].fields.size() < least_columns) {
+        Throw<InputError>("{} columns; expected at least {} (file and text, separated by {})", rows[i].fields.size(),
+                          least_columns, separator == '\t' ? "tabs" : fmt::format("'{}'", separator));
       }
-      for (const std::string& field : row.fields) {
-        if (FindBadUtf8(field) != std::string_view::npos)
-          Throw<InputError>("no UTF-8; convert the file (iconv -f latin1 -t utf8)");
-      }
-      const std::string audio = files.Find(FieldAt(row, columns.file));
-      const std::string words = NormaliseTranscript(FieldAt(row, columns.text), options);
-      if (words.empty()) Throw<InputError>("the transcript of '{}' is empty", audio);
-      const std::string own_id = FieldAt(row, columns.id);
-      std::string id = CleanId(own_id.empty() ? files.ShortName(audio) : own_id);
-      const std::string speaker = SpeakerOf(audio, FieldAt(row, columns.speaker), id, options.speaker_from);
-      if (!id.starts_with(speaker)) id = speaker + "-" + id;
-      if (!seen.insert(id).second) Throw<InputError>("utterance '{}' is there twice", id);
-      if (const std::string gender = AsciiLower(FieldAt(row, columns.gender));
-          gender.starts_with("m") || gender.starts_with("f")) {
-        dir.SetGender(speaker, gender.substr(0, 1));
-      }
-      dir.AddRecording({id, fs::absolute(audio_folder / audio).lexically_normal().string(), 0});
-      Utterance u;
-      u.utt_id = id;
-      u.speaker = speaker;
-      u.words = SplitWords(words);
-      u.has_transcript = true;
-      u.recording = dir.recordings().size() - 1;
-      dir.AddUtterance(std::move(u));
+      joiner.Add(rows[i]);
     } catch (const InputError& e) {
-      problems.push_back({where, std::string(e.what()) + "; the row is left out", false});
+      problems.push_back(
+          {fmt::format("{}:{}", table.string(), rows[i].line), std::string(e.what()) + "; the row is left out", false});
     }
   }
-  if (!files.unused().empty()) {
+  if (!joiner.unused().empty()) {
     problems.push_back({audio_folder.string(),
                         fmt::format("{} audio files without a row in the table are left out, the first: '{}'",
-                                    files.unused().size(), *files.unused().begin()),
+                                    joiner.unused().size(), *joiner.unused().begin()),
                         false});
   }
-  if (dir.utterances().empty()) {
+  if (joiner.dir().utterances().empty()) {
     Throw<InputError>("'{}': not one row could be used{}", table.string(),
                       problems.empty() ? "" : fmt::format("; the first: {}: {}", problems[0].where, problems[0].what));
   }
-  return dir;
+  return std::move(joiner.dir());
 }
 
 }  // namespace antiphon::data

@@ -96,6 +96,14 @@ TEST_F(DataDirTest, RefusesWhatIsBrokenWithFileAndLine) {
   EXPECT_THAT(LoadMessage(), HasSubstr("no wav.scp"));
 }
 
+TEST_F(DataDirTest, TakesWindowsTextFiles) {
+  Put("train/text",
+      "\xef\xbb\xbf"
+      "a-1 ONE TWO\r\na-2 THREE\r\nb-1 FOUR\r\n");
+  const DataDir dir = DataDir::Load(Train());
+  EXPECT_THAT(dir.utterances()[0].words, ElementsAre("ONE", "TWO"));
+}
+
 TEST_F(DataDirTest, NamesEveryPlaceWhereAudioWasLookedFor) {
   fs::remove(folder_ / "audio/r1.wav");
   const DataDir dir = DataDir::Load(Train());

@@ -58,7 +58,7 @@ TEST_F(MinibatchPoolTest, HandsOutEachFrameOncePerEpochWhateverTheWorkers) {
   for (const std::string distribution : {"pool", "shares"}) {
     for (const int chunk : {0, 25, 100000}) {
       for (const bool shuffle : {true, false}) {
-        for (const int world : {1, 2, 5}) {
+        for (const int world : {1, 2, 5, 70}) {
           options_.distribution = distribution;
           options_.chunk_frames = chunk;
           options_.shuffle = shuffle;

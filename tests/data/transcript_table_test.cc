@@ -103,6 +103,24 @@ TEST_F(PrepareTest, TakesTheColumnsInOrderWithoutAHeader) {
   EXPECT_THAT(problems_[0].what, HasSubstr("1 audio files without a row"));
 }
 
+TEST_F(PrepareTest, CutsFilesThatHoldSeveralUtterances) {
+  const DataDir dir =
+      Prepare("t.csv",
+              "file,start,end,text,speaker\n"
+              "one.wav,0,1.5,one,ann\none.wav,1.5,2.25,two,ann\ntwo.wav,3,,three,ann\none.wav,5,4,x,ann\n");
+  ASSERT_EQ(dir.utterances().size(), 3u);
+  EXPECT_EQ(dir.recordings().size(), 2u);
+  EXPECT_TRUE(dir.has_segments());
+  EXPECT_EQ(dir.utterances()[1].utt_id, "ann-one-0000150");
+  EXPECT_EQ(dir.utterances()[1].start_s, 1.5);
+  EXPECT_EQ(dir.utterances()[1].end_s, 2.25);
+  EXPECT_EQ(dir.utterances()[2].end_s, -1.0);
+  ASSERT_EQ(problems_.size(), 2u);
+  EXPECT_THAT(problems_[0].what, HasSubstr("expected start and end in seconds, found '5' and '4'"));
+  dir.Write(folder_ / "data");
+  EXPECT_EQ(DataDir::Load(folder_ / "data").utterances()[1].end_s, 2.25);
+}
+
 TEST_F(PrepareTest, NamesRowsThatCannotBeUsed) {
   const DataDir dir = Prepare("t.csv", "one.wav,one\nfour.wav,four\ntwo.wav,\nthree.flac\none.wav,again\n");
   EXPECT_EQ(dir.utterances().size(), 1u);
