@@ -1,0 +1,92 @@
+"""The program as a person or a script meets it: exit status, what goes where, help, errors.
+
+Usage: program_test.py SOURCE-TREE PROGRAM
+"""
+
+import json
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+import unittest
+
+PROGRAM = ""
+
+
+def run(*arguments, **options):
+    return subprocess.run([PROGRAM, *arguments], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60,
+                          **options)
+
+
+def commands():
+    lines = run("--help").stdout.split("Commands:\n")[1].split("\n\n")[0].splitlines()
+    return [line[2:20].strip() for line in lines]
+
+
+class Program(unittest.TestCase):
+    def test_help_goes_to_standard_output_with_status_0(self):
+        for arguments in (["--help"], ["help"], ["--version"], ["bench"], ["help", "doctor"]):
+            result = run(*arguments)
+            self.assertEqual((result.returncode, result.stderr), (0, ""), arguments)
+            self.assertTrue(result.stdout, arguments)
+
+    def test_every_command_has_help_with_an_example(self):
+        self.assertGreater(len(commands()), 3)
+        for command in commands():
+            result = run(*command.split(), "--help")
+            self.assertEqual(result.returncode, 0, command)
+            self.assertIn("antiphon " + command, result.stdout.split("Example:")[1])
+            self.assertLessEqual(max(map(len, result.stdout.splitlines())), 240, command)
+
+    def test_wrong_usage_gives_status_2_and_says_what_is_known(self):
+        for arguments, expected in (
+            ([], "a command is missing"),
+            (["docter"], "did you mean 'doctor'?"),
+            (["doctor", "--fodler", "x"], "did you mean '--folder'?"),
+            (["doctor", "--threads", "-1"], "must be 0"),
+            (["doctor", "--threads"], "--threads"),
+            (["doctor", "--set", "fodler=x"], "did you mean 'folder'?"),
+            (["info"], "FILE (or --file) is missing"),
+        ):
+            result = run(*arguments)
+            self.assertEqual((result.returncode, result.stdout), (2, ""), arguments)
+            self.assertIn(expected, result.stderr)
+            self.assertTrue(result.stderr.startswith("antiphon: error: "), result.stderr)
+
+    def test_failure_gives_status_1_and_a_chain_down_to_the_cause(self):
+        result = run("info", "/nonexistent/file")
+        self.assertEqual((result.returncode, result.stdout), (1, ""))
+        self.assertIn("antiphon info:\n  '/nonexistent/file'", result.stderr)
+
+    def test_a_configuration_error_names_file_and_line(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = pathlib.Path(folder) / "c.toml"
+            path.write_text("folder = '.'\nfodler = '.'\n")
+            result = run("doctor", "--config", str(path))
+            self.assertEqual(result.returncode, 2)
+            self.assertIn("c.toml:2", result.stderr)
+            path.write_text("folder = \n")
+            self.assertIn("c.toml:1", run("doctor", "--config", str(path)).stderr)
+            self.assertEqual(run("doctor", "--config", folder + "/none.toml").returncode, 1)
+
+    def test_json_is_all_that_goes_to_standard_output(self):
+        result = run("doctor", "--json")
+        self.assertEqual(result.returncode, 0)
+        self.assertIn("cpu", json.loads(result.stdout))
+
+    def test_a_pinned_blas_is_warned_of(self):
+        result = run("doctor", "--json", env={**os.environ, "OPENBLAS_CORETYPE": "Haswell"})
+        self.assertTrue(any("OPENBLAS_CORETYPE" in w for w in json.loads(result.stdout)["warnings"]))
+
+    def test_output_that_cannot_be_written_is_a_failure(self):
+        with open("/dev/full", "w") as full:
+            result = subprocess.run([PROGRAM, "doctor"], stdin=subprocess.DEVNULL, stdout=full, stderr=subprocess.PIPE,
+                                    text=True, timeout=60)
+        self.assertEqual(result.returncode, 1)
+        self.assertIn("standard output", result.stderr)
+
+
+if __name__ == "__main__":
+    PROGRAM = sys.argv[2]
+    unittest.main(argv=sys.argv[:1])
