@@ -37,7 +37,8 @@ void Store(const StoreCommandOptions& options, CommandContext& context) {
 REGISTER_COMMAND(
     "store", StoreCommandOptions, Store,
     {.summary = "join features and alignment to a frame store for training",
-     .description = "Features are normalised, compressed and kept beside one pdf-id per frame; context is spliced when training reads.",
+     .description = "Features are normalised, compressed and kept beside one pdf-id per frame; context is spliced when "
+                    "training reads.",
      .example = "antiphon store --features feats.scp --alignment pdf.scp --utt2spk data/train/utt2spk --cmvn cmvn.scp "
                 "exp/store",
      .positionals = {"out"},
