@@ -123,9 +123,9 @@ EvaluationResult Evaluate(const nn::Network& network, const EvaluationData& data
   return result;
 }
 
-DataSplit SplitHeldOut(const data::FrameStore& store, double fraction, uint64_t seed) {
+DataSplit SplitHeldOut(const data::FrameStore& store, double fraction, uint64_t seed, bool by_speaker) {
   DataSplit split;
-  split.by_speaker = store.speakers().size() > 1;
+  split.by_speaker = by_speaker && store.speakers().size() > 1;
   std::vector<data::PartitionItem> items;
   for (const auto& utterance : store.utterances()) {
     const std::string& speaker = store.speakers()[static_cast<size_t>(utterance.speaker)];

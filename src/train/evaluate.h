@@ -65,7 +65,7 @@ struct DataSplit {
   std::vector<size_t> held_out;
   bool by_speaker = true;
 };
-DataSplit SplitHeldOut(const data::FrameStore& store, double fraction, uint64_t seed);
+DataSplit SplitHeldOut(const data::FrameStore& store, double fraction, uint64_t seed, bool by_speaker = true);
 
 /// A random part of `utterances` (all of the store if empty) with about `most_frames` frames; all if they are fewer.
 std::vector<size_t> LimitFrames(const data::FrameStore& store, std::vector<size_t> utterances, int64_t most_frames,

@@ -25,12 +25,11 @@ std::string FileStamp(const fs::path& path) {
   return fmt::format("{} bytes, changed {}.{:09}", size, status.st_mtim.tv_sec, status.st_mtim.tv_nsec);
 }
 
-void StampInput(const fs::path& path, const std::string& step, std::map<std::string, std::string>& stamps) {
+void StampInput(const fs::path& path, std::map<std::string, std::string>& stamps) {
   if (!fs::exists(path)) {
     Throw<InputError>(
-        "step '{}' needs '{}', which does not exist; make it with an earlier step (without --from) or say "
-        "where it lies (--set)",
-        step, path.string());
+        "its input '{}' does not exist; make it with an earlier step (without --from) or say where it lies (--set)",
+        path.string());
   }
   if (!fs::is_directory(path)) {
     stamps[path.string()] = FileStamp(path);
@@ -73,8 +72,8 @@ StepRecord DescribeStep(const RecipeStep& step, const fs::path& recipe_dir) {
   record.version = kVersion;
   record.command_line = CommandLine(step, "");
   record.options = step.options_toml;
-  for (const std::string& input : step.inputs) StampInput(input, step.name, record.inputs);
-  if (!step.script.empty()) StampInput(recipe_dir / step.script, step.name, record.inputs);
+  for (const std::string& input : step.inputs) StampInput(input, record.inputs);
+  if (!step.script.empty()) StampInput(recipe_dir / step.script, record.inputs);
   return record;
 }
 

@@ -14,12 +14,14 @@
 namespace antiphon::train {
 
 struct HeldOutOptions {
+  std::string by = "speaker";
   double fraction = 0.05;
   int64_t most_frames = 400000;
   template <class V>
   void Visit(V& v) {
-    v("fraction", fraction, Range{0.0001, 0.5},
-      "share of the frames held out, by whole speakers, if no store is given for it");
+    v("by", by, OneOf{{"speaker", "utterance"}},
+      "hold out whole speakers, or utterances of all: for corpora of few speakers, each of whom is needed");
+    v("fraction", fraction, Range{0.0001, 0.5}, "share of the frames held out, if no store is given for it");
     v("most-frames", most_frames, Range{1000, 1e12},
       "frames evaluated after each epoch at most; the end takes them all");
   }

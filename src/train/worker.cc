@@ -64,7 +64,8 @@ void Worker::SplitData() {
     }
     return;
   }
-  DataSplit split = SplitHeldOut(*task_.store, options_.held_out.fraction, MixSeed(task_.seed, kHeldOutSeed));
+  DataSplit split = SplitHeldOut(*task_.store, options_.held_out.fraction, MixSeed(task_.seed, kHeldOutSeed),
+                                 options_.held_out.by == "speaker");
   train_utterances_ = std::move(split.train);
   held_out_utterances_ = std::move(split.held_out);
   held_out_by_speaker_ = split.by_speaker;
