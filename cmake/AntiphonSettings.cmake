@@ -1,6 +1,6 @@
 # Compiler settings that hold for every target.
-option(ANTIPHON_TESTS "Build the tests" ON)
-option(ANTIPHON_BENCH "Build the benchmarks" ON)
+option(ANTIPHON_TESTS "Build the tests" ${PROJECT_IS_TOP_LEVEL})
+option(ANTIPHON_BENCH "Build the benchmarks" ${PROJECT_IS_TOP_LEVEL})
 option(ANTIPHON_FUZZ "Build the fuzz targets (clang, libFuzzer)" OFF)
 set(ANTIPHON_SANITIZE "" CACHE STRING "Sanitizers for every target, e.g. address,undefined or thread")
 
@@ -36,5 +36,5 @@ endif()
 if(ANTIPHON_FUZZ)
   # gcc is the compiler whose warnings are errors.
   add_compile_options(-fsanitize=fuzzer-no-link -Wno-error
-                      -fsanitize-ignorelist=${CMAKE_SOURCE_DIR}/cmake/sanitizer_ignore.txt)
+                      -fsanitize-ignorelist=${PROJECT_SOURCE_DIR}/cmake/sanitizer_ignore.txt)
 endif()
