@@ -28,6 +28,7 @@ struct TrainCommandOptions {
   std::string network_file;
   std::string evaluate;
   bool resume = false;
+  bool anew_if_changed = false;
   train::TrainOptions train;
 
   template <class V>
@@ -41,6 +42,8 @@ struct TrainCommandOptions {
     v("network-file", network_file, "TOML file with the [[layer]] tables, instead of the table `network`");
     v("evaluate", evaluate, "model file: print its frame and phone accuracy on --store and train nothing");
     v("resume", resume, "go on from the newest checkpoint in --out, bit-identically; starts anew if there is none");
+    v("anew-if-changed", anew_if_changed,
+      "with --resume: start anew, with a warning, if the checkpoint belongs to another experiment; otherwise refuse");
     train.Visit(v);
   }
 };
@@ -152,6 +155,7 @@ void Train(const TrainCommandOptions& options, CommandContext& context) {
   task.hmm = ReadHmm(options.hmm);
   if (!options.front_end.empty()) task.feature_config = ReadFile(options.front_end);
   task.seed = context.seed();
+  task.anew_if_changed = options.anew_if_changed;
   task.resume_hint = fmt::format("antiphon train --config {} --resume", (task.folder / "config.toml").string());
   WriteFileAtomically(task.folder / "config.toml", EffectiveConfig(options, task, context));
   WriteFileAtomically(task.folder / "versions.txt", Versions());

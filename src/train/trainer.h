@@ -39,7 +39,8 @@ struct TrainingTask {
   std::optional<hmm::HmmModel> hmm;                        // goes into the model file; names phones in the report
   std::string feature_config;                              // as nn::Model
   uint64_t seed = 1;
-  std::string resume_hint;  // what the person types to go on, for messages
+  bool anew_if_changed = false;  // on resuming, start anew instead of refusing another experiment's checkpoint
+  std::string resume_hint;       // what the person types to go on, for messages
 };
 
 struct TrainingSummary {

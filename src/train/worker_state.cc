@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <sstream>
 
 #include "base/log.h"
 #include "base/random.h"
@@ -12,10 +13,33 @@
 namespace antiphon::train {
 namespace {
 
-// What must be the same for a checkpoint to be continued.
-std::string Experiment(const TrainingTask& task, const nn::Network& network, int world_size) {
-  return fmt::format("seed {}, workers {}, data {:016x}, method {}\n{}", task.seed, world_size,
-                     task.store->fingerprint(), task.parallel.Text("method").value_or("serial"), network.ToToml());
+// What must be the same for a checkpoint to be continued: everything that has a say in the model. Intervals of
+// checkpoints and log lines may change.
+std::string Experiment(const TrainingTask& task, TrainOptions options, const nn::Network& network, int world_size) {
+  options.checkpoint = {};
+  options.guard = {};
+  options.log_steps = 1;
+  options.data.prefetch = 0;
+  return fmt::format(
+      "seed = {}\nworkers = {}\ndata = \"{:016x}\"\nheld_out = \"{:016x}\"\n{}\n[optimizer]\n{}\n[parallel]\n{}\n{}",
+      task.seed, world_size, task.store->fingerprint(), task.held_out_store ? task.held_out_store->fingerprint() : 0,
+      OptionsToConfig(options).ToToml(), task.optimizer.ToToml(), task.parallel.ToToml(), network.ToToml());
+}
+
+// The first line in which two descriptions differ, as it stands in both.
+std::string FirstDifference(const std::string& there, const std::string& here) {
+  std::istringstream a(there);
+  std::istringstream b(here);
+  std::string line_a;
+  std::string line_b;
+  while (true) {
+    const bool more_a = static_cast<bool>(std::getline(a, line_a));
+    const bool more_b = static_cast<bool>(std::getline(b, line_b));
+    if (!more_a && !more_b) return "";
+    if (!more_a) line_a = "(nothing)";
+    if (!more_b) line_b = "(nothing)";
+    if (line_a != line_b || !more_a || !more_b) return fmt::format("'{}' then, '{}' now", line_a, line_b);
+  }
 }
 
 bool AllFinite(std::span<const float> values) {
@@ -58,6 +82,15 @@ bool Worker::LoadNewestCheckpoint() {
     log::Warn("nothing to resume in '{}': starting anew", CheckpointPath(task_.folder).string());
     return false;
   }
+  if (task_.anew_if_changed) {
+    const std::string difference = FirstDifference(SafetensorsReader(*file).Metadata("experiment"),
+                                                   Experiment(task_, options_, network_, comm_.world_size()));
+    if (!difference.empty()) {
+      log::Warn("the checkpoint in '{}' belongs to another experiment: {}; starting anew",
+                CheckpointPath(task_.folder).string(), difference);
+      return false;
+    }
+  }
   LoadCheckpoint(*file);
   log_ = std::make_unique<RunLog>(task_.folder, comm_.rank() == 0, position_.metrics_bytes, position_.events_bytes);
   log::Info("going on from step {} in epoch {}", position_.step, position_.epoch + 1);
@@ -90,13 +123,11 @@ void Worker::LoadCheckpoint(const std::filesystem::path& file) {
   const SafetensorsReader reader(file);
   WithContext(
       [&] {
-        const std::string here = Experiment(task_, network_, comm_.world_size());
-        const std::string& there = reader.Metadata("experiment");
-        if (here != there) {
-          Throw<InputError>(
-              "it belongs to another experiment: network, data, seed or workers differ.\nThere: {}\nHere: {}\n"
-              "Start anew without --resume, or in another folder",
-              there, here);
+        const std::string difference =
+            FirstDifference(reader.Metadata("experiment"), Experiment(task_, options_, network_, comm_.world_size()));
+        if (!difference.empty()) {
+          Throw<InputError>("it belongs to another experiment: {}. Start anew without --resume, or in another folder",
+                            difference);
         }
         position_.Load(reader);
         LoadNetwork(reader, "network.", network_);
@@ -118,7 +149,7 @@ void Worker::WriteCheckpoint() {
   if (!AllFinite(network_.values())) throw Diverged("a parameter is not finite");
   log_->NotePosition(position_);
   SafetensorsWriter writer;
-  writer.SetMetadata("experiment", Experiment(task_, network_, comm_.world_size()));
+  writer.SetMetadata("experiment", Experiment(task_, options_, network_, comm_.world_size()));
   SaveNetwork(writer, "network.", network_);
   position_.best_is_current = !best_ || best_->Hash() == network_.Hash();
   if (!position_.best_is_current) SaveNetwork(writer, "best.", *best_);

@@ -218,16 +218,30 @@ TEST_F(TrainerTest, ResumePassesOverADamagedCheckpoint) {
   EXPECT_EQ(ModelBytes("run"), ModelBytes("whole"));
 }
 
-TEST_F(TrainerTest, RefusesToResumeAnotherExperiment) {
+TEST_F(TrainerTest, RefusesToResumeAnotherExperimentNamingTheDifference) {
   TrainHere(Task("run"), SmallOptions());
-  TrainingTask other = Task("run");
-  other.seed = 5;
+  TrainOptions other = SmallOptions();
+  other.schedule.learning_rate = 0.25;
   try {
-    TrainHere(other, SmallOptions(), true);
+    TrainHere(Task("run"), other, true);
     FAIL() << "expected InputError";
   } catch (const InputError& e) {
-    EXPECT_NE(std::string(e.what()).find("another experiment"), std::string::npos) << e.what();
+    EXPECT_NE(std::string(e.what()).find("learning-rate = 0.5"), std::string::npos) << e.what();
+    EXPECT_NE(std::string(e.what()).find("learning-rate = 0.25"), std::string::npos) << e.what();
   }
+  TrainingTask task = Task("run");
+  task.anew_if_changed = true;
+  TrainHere(task, other, true);
+  TrainHere(Task("fresh"), other);
+  EXPECT_EQ(ModelBytes("run"), ModelBytes("fresh"));
+}
+
+TEST_F(TrainerTest, ResumingAFinishedRunGivesTheSameModelAgain) {
+  TrainHere(Task("run"), SmallOptions());
+  const std::string before = ModelBytes("run");
+  fs::remove(ModelFile(folder_ / "run"));
+  TrainHere(Task("run"), SmallOptions(), true);
+  EXPECT_EQ(ModelBytes("run"), before);
 }
 
 TEST_F(TrainerTest, ANonFiniteLossBringsBackTheLastGoodModelWithLowerRates) {
