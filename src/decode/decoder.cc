@@ -105,17 +105,16 @@ class Decoder::Search {
   const float* Scores(ScoreSource& source, int frame, const std::vector<Token>& tokens, float cutoff) {
     if (const auto dense = source.DenseFrame(frame); !dense.empty()) return dense.data();
     gathered_.resize(static_cast<size_t>(graph_.num_pdfs()));
-    wanted_mark_.resize(gathered_.size(), -1);
+    wanted_mark_.assign(gathered_.size(), false);
     wanted_.clear();
     for (const Token& token : tokens) {
       if (token.cost > cutoff) continue;
       const GraphState& state = graph_.states()[token.state];
       for (uint32_t a = state.emitting_begin; a < state.end; ++a) {
         const int32_t pdf = graph_.pdf_of_transition()[graph_.arcs()[a].transition_id];
-        if (wanted_mark_[pdf] != frame) {
-          wanted_mark_[pdf] = frame;
-          wanted_.push_back(pdf);
-        }
+        if (wanted_mark_[pdf]) continue;
+        wanted_mark_[pdf] = true;
+        wanted_.push_back(pdf);
       }
     }
     std::sort(wanted_.begin(), wanted_.end());
@@ -141,10 +140,23 @@ class Decoder::Search {
       Prefetch(from.tokens, i);
       if (from.tokens[i].cost <= cutoff.cost) Expand(from, static_cast<int32_t>(i), scores, cutoff.next_beam, next);
     }
-    if (next.tokens.empty())
-      Throw<InputError>("no hypothesis survives frame {}: its scores are not finite numbers", frame);
+    if (next.tokens.empty()) ExpandAll(source, frame, from, next);
     CloseEpsilons(next, next_cutoff_);
     ++stats_.frames;
+  }
+
+  // Where all that is within the beam ends (a grammar may allow one sentence only), worse hypotheses go on.
+  void ExpandAll(ScoreSource& source, int frame, FrameTokens& from, FrameTokens& next) {
+    const float* const scores = Scores(source, frame, from.tokens, kInfinity);
+    next_cutoff_ = kInfinity;
+    for (size_t i = 0; i < from.tokens.size(); ++i) {
+      Expand(from, static_cast<int32_t>(i), scores, static_cast<float>(options_.beam), next);
+    }
+    if (next.tokens.empty()) {
+      Throw<InputError>(
+          "no hypothesis goes on after frame {}: the grammar allows nothing more, or the scores are not finite numbers",
+          frame);
+    }
   }
 
   // The graph does not fit into the cache, and which of its states come is known ahead.
@@ -247,7 +259,8 @@ class Decoder::Search {
   float next_cutoff_ = 0.0F;
   // Scratch, kept between frames.
   std::vector<float> costs_, gathered_;
-  std::vector<int32_t> queue_, wanted_, wanted_mark_;
+  std::vector<int32_t> queue_, wanted_;
+  std::vector<uint8_t> wanted_mark_;
 };
 
 Decoder::Decoder(const Graph& graph, const DecoderOptions& options)

@@ -1,6 +1,7 @@
 #include "decode/recognize.h"
 
 #include "base/check.h"
+#include "base/error.h"
 #include "decode/confidence.h"
 
 namespace antiphon::decode {
@@ -11,10 +12,17 @@ Recognizer::Recognizer(const Graph& graph, const hmm::HmmModel& model, const Rec
 }
 
 Recognition Recognizer::Recognize(ScoreSource& scores, const LatticeWeights& weights) {
-  decoder_.Restart();
-  decoder_.Advance(scores);
-  decoder_.Finish();
   Recognition result;
+  decoder_.Restart();
+  try {
+    decoder_.Advance(scores);
+  } catch (const ShapeError&) {
+    throw;  // wrong for all utterances
+  } catch (const InputError& e) {
+    result.remark = e.what();
+    return result;
+  }
+  decoder_.Finish();
   result.num_frames = decoder_.num_frames();
   if (result.num_frames == 0) {
     result.remark = "it has no frames";
@@ -38,7 +46,13 @@ Recognition Recognizer::Recognize(ScoreSource& scores, const LatticeWeights& wei
 
 LatticePath Recognizer::BestPathOnly(ScoreSource& scores) {
   decoder_.Restart();
-  decoder_.Advance(scores);
+  try {
+    decoder_.Advance(scores);
+  } catch (const ShapeError&) {
+    throw;
+  } catch (const InputError&) {
+    return {};
+  }
   decoder_.Finish();
   return decoder_.BestPath();
 }

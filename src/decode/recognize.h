@@ -47,9 +47,11 @@ class Recognizer {
   /// Both must outlive the recogniser. The graph must have a lexicon.
   Recognizer(const Graph& graph, const hmm::HmmModel& model, const RecognizeOptions& options);
 
-  /// `weights` choose among the lattice's paths; the search uses its own acoustic scale.
+  /// `weights` choose among the lattice's paths; the search uses its own acoustic scale. Scores that cannot be searched
+  /// (not finite, or more frames than the grammar allows) give no words and a remark; ShapeError if they do not fit the
+  /// graph.
   Recognition Recognize(ScoreSource& scores, const LatticeWeights& weights);
-  /// Only the best path of the search, for a first pass.
+  /// Only the best path of the search, for a first pass; empty if the scores cannot be searched.
   LatticePath BestPathOnly(ScoreSource& scores);
   const DecoderStats& stats() const { return decoder_.stats(); }
 

@@ -364,6 +364,23 @@ TEST(Decoder, RefusesScoresThatDoNotFit) {
   EXPECT_THROW(Decode(graph, broken, Wide()), InputError);
 }
 
+// 0 -(a)-> 1 (end), and 0 -(b)-> 2 with a loop: only the worse way takes more than one frame.
+TEST(Decoder, GoesOnWhereTheBestHypothesisEnds) {
+  const float never = static_cast<float>(kInfinity);
+  const std::vector<GraphState> states = {{0, 0, 2, never}, {2, 2, 2, 0.0F}, {2, 2, 3, 0.0F}};
+  const std::vector<GraphArc> arcs = {{1, 1, 0.0F, 1}, {2, 2, 50.0F, 2}, {2, 0, 0.0F, 2}};
+  const Graph graph(states, arcs, 0, {"<eps>", "a", "b"}, {0, 0, 1});
+  DecoderOptions options = Wide();
+  options.beam = 60;
+  options.max_active = 1;
+  options.acoustic_scale = 1;
+  const Matrix scores(4, 2);
+  EXPECT_EQ(Decode(graph, scores, options).best.words, Words{2});
+  // One sentence of one frame, and more frames than that.
+  const Graph single({{0, 0, 1, never}, {1, 1, 1, 0.0F}}, {{1, 1, 0.0F, 1}}, 0, {"<eps>", "a"}, {0, 0});
+  EXPECT_THROW(Decode(single, Matrix(4, 1), options), InputError);
+}
+
 TEST(Decoder, KeepsPrecisionInLongUtterances) {
   const Graph graph = RandomGraph(3, {});
   Matrix scores = RandomScores(4, 20000, 4);

@@ -93,10 +93,22 @@ TEST_F(WordTimes, AllowAnEndWhoseWordWasNotSaidYet) {
   EXPECT_EQ(times.phones[2].word_index, -1);
 }
 
+TEST_F(WordTimes, AllowPhonesWhoseWordIsNotToldYet) {
+  path_.words = {lexicon_.FindWord("A")};
+  Say("AH", {1, 1});
+  Say("T", {2, 1});
+  Say("IY", {1});
+  const PathTimes times = FindTimes(model_, lexicon_, path_);
+  ASSERT_EQ(times.words.size(), 1U);
+  EXPECT_EQ(times.words[0].num_frames, 2);
+  EXPECT_EQ(times.phones[1].word_index, -1);
+}
+
 TEST_F(WordTimes, OfNothingAreNothing) {
   EXPECT_TRUE(FindTimes(model_, lexicon_, path_).words.empty());
-  path_.words = {lexicon_.FindWord("A")};
+  path_.words = {lexicon_.FindWord("TEA"), lexicon_.FindWord("A")};
   Say("IY", {1, 1});
+  Say("AH", {1, 1});
   EXPECT_THROW(FindTimes(model_, lexicon_, path_), InternalError);
 }
 
