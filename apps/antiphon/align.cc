@@ -7,6 +7,7 @@
 
 #include "align_output.h"
 #include "align_source.h"
+#include "align_with_model.h"
 #include "base/file.h"
 #include "base/log.h"
 #include "command.h"
@@ -19,21 +20,26 @@ namespace fs = std::filesystem;
 using Json = nlohmann::ordered_json;
 
 struct AlignCommandOptions {
-  std::string data, lexicon, out;
+  std::string data, lexicon, out, model;
+  bool adapt = true;
   double memory_mb = 4000;
   data::FeatureSourceOptions features;
   hmm::LexiconOptions lexicon_options;
   hmm::GmmTrainingOptions training;
+  infer::NnetScorerOptions nnet;
 
   template <class V>
   void Visit(V& v) {
     v("data", data, "folder with text, utt2spk and (from antiphon features) feats.scp and cmvn.scp");
     v("lexicon", lexicon, "pronunciations: WORD PHONE … per line");
     v("out", out, "folder for model.safetensors, ali.scp, pdf.scp, phones.ctm, words.ctm and report.txt");
+    v("model", model, "align by this model (GMM or network) instead of training one");
+    v("adapt", adapt, "with --model: estimate and use speakers' transforms if the model is trained for it");
     v("memory-mb", memory_mb, Range{0, 1e9}, "features up to this size are kept in memory");
     features.Visit(v);
     v.Group("lexicon-options", lexicon_options);
     training.Visit(v);
+    v.Group("nnet", nnet);
   }
 };
 
@@ -97,9 +103,9 @@ void WriteReport(const hmm::GmmTrainingReport& report, double seconds, const fs:
                      {"stages", std::move(stages)}};
   WriteFileAtomically(out / "report.json", json.dump(2) + "\n");
   context.SetResult(json.dump());
-  context.Print("{} of {} utterances aligned, {} states, log-likelihood {:.3f} per frame, {:.1f} s; see {}",
+  context.Print("{} of {} utterances aligned, log-likelihood {:.3f} per frame, {:.1f} s; see {}",
                 report.utterances - static_cast<int>(report.skipped.size()), report.utterances,
-                report.stages.back().pdfs, report.final_log_likelihood, seconds, (out / "report.txt").string());
+                report.final_log_likelihood, seconds, (out / "report.txt").string());
 }
 
 // The transcript as the alignment says it: unknown words as <UNK>.
@@ -109,29 +115,43 @@ std::vector<std::string> SpokenWords(const hmm::Lexicon& lexicon, const hmm::Wor
   return names;
 }
 
-void RunAlign(const AlignCommandOptions& options, CommandContext& context) {
-  const auto start = std::chrono::steady_clock::now();
-  const hmm::Lexicon lexicon = hmm::Lexicon::Load(options.lexicon, options.lexicon_options);
-  const AlignSource source(options.data, options.features, options.memory_mb, context.threads());
-  if (!source.without_features().empty())
-    log::Warn("{} utterances have a transcript but no features, the first: {}", source.without_features().size(),
-              source.without_features()[0]);
-  hmm::GmmTrainingResult result = hmm::TrainGmm(source, lexicon, options.training, context.threads(), context.seed(),
-                                                [](const std::string& line) { log::Info("{}", line); });
-  result.model.features = source.front_end();
-  const fs::path out(options.out);
-  AlignOutput output(out, result.model.hmm, source.frame_shift_s());
+// The utterances that gave an alignment as tables and times; returns when all files are there.
+void WriteAlignments(const AlignSource& source, const hmm::Lexicon& lexicon, const hmm::HmmModel& hmm,
+                     const hmm::GmmTrainingResult& result, const fs::path& out) {
+  AlignOutput output(out, hmm, source.frame_shift_s());
   for (size_t i = 0; i < source.size(); ++i) {
     if (result.alignments[i].ok())
       output.Write(source.Id(i), result.alignments[i], SpokenWords(lexicon, result.words[i]));
   }
   output.Close();
-  if (!result.fmllr.empty()) {
-    data::TableWriter<Matrix> transforms(out / "fmllr.ark");
-    for (const auto& [speaker, transform] : result.fmllr) transforms.Write(speaker, transform);
-    transforms.Close();
+  if (result.fmllr.empty()) return;
+  data::TableWriter<Matrix> transforms(out / "fmllr.ark");
+  for (const auto& [speaker, transform] : result.fmllr) transforms.Write(speaker, transform);
+  transforms.Close();
+}
+
+void RunAlign(const AlignCommandOptions& options, CommandContext& context) {
+  const auto start = std::chrono::steady_clock::now();
+  const fs::path out(options.out);
+  const AlignSource source(options.data, options.features, options.memory_mb, context.threads());
+  if (!source.without_features().empty()) {
+    log::Warn("{} utterances have a transcript but no features, the first: {}", source.without_features().size(),
+              source.without_features()[0]);
   }
-  result.model.Save(out / "model.safetensors");
+  hmm::GmmTrainingResult result;
+  if (options.model.empty()) {
+    const hmm::Lexicon lexicon = hmm::Lexicon::Load(options.lexicon, options.lexicon_options);
+    result = hmm::TrainGmm(source, lexicon, options.training, context.threads(), context.seed(),
+                           [](const std::string& line) { log::Info("{}", line); });
+    result.model.features = source.front_end();
+    WriteAlignments(source, lexicon, result.model.hmm, result, out);
+    result.model.Save(out / "model.safetensors");
+  } else {
+    const auto model = AcousticModel::Load(options.model, options.nnet);
+    const hmm::Lexicon lexicon = hmm::Lexicon::Load(options.lexicon, options.lexicon_options, model->hmm().phones());
+    result = AlignWithModel(*model, source, lexicon, options.training, options.adapt, context.threads());
+    WriteAlignments(source, lexicon, model->hmm(), result, out);
+  }
   for (const hmm::UtteranceRemark& remark : result.report.skipped)
     log::Warn("{} skipped: {}", remark.utt_id, remark.reason);
   const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
@@ -143,8 +163,10 @@ REGISTER_COMMAND(
     {.summary = "train a GMM from transcribed speech and align it",
      .description = "Trains from a flat start: monophones, tied triphones, LDA+MLLT, speaker adaptation, as far as "
                     "--last-stage says. The model and the alignments of the last stage are what antiphon store and "
-                    "antiphon graph take.",
-     .example = "antiphon align --data exp/mfcc/train --lexicon lang/lexicon.txt --out exp/ali --last-stage sat",
+                    "antiphon graph take. With --model it aligns by a trained GMM or network instead.",
+     .example = "antiphon align --data feats/train --lexicon lang/lexicon.txt --out exp/ali --last-stage sat\n"
+                "antiphon align --model exp/net.safetensors --data feats/train --lexicon lang/lexicon.txt "
+                "--out exp/ali-net",
      .required = {"data", "lexicon", "out"}});
 
 }  // namespace

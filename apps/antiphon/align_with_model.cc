@@ -1,0 +1,113 @@
+#include "align_with_model.h"
+
+#include <map>
+#include <memory>
+
+#include "base/error.h"
+#include "base/thread_pool.h"
+#include "hmm/gmm_fmllr.h"
+
+namespace antiphon::app {
+namespace {
+
+using Transforms = std::map<std::string, Matrix>;
+
+class ModelAligner {
+ public:
+  ModelAligner(const AcousticModel& model, const AlignSource& source, const hmm::Lexicon& lexicon,
+               const hmm::GmmTrainingOptions& options, int num_threads)
+      : model_(model), source_(source), lexicon_(lexicon), options_(options), num_threads_(num_threads) {
+    for (size_t i = 0; i < source.size(); ++i)
+      words_.push_back(LookUpWords(lexicon, source.Words(i), options.map_unknown_words));
+  }
+
+  std::vector<hmm::Alignment> AlignAll(const Transforms& transforms) const {
+    std::vector<hmm::Alignment> alignments(source_.size());
+    ParallelFor(source_.size(), num_threads_, [&](size_t i) {
+      WithContext([&] { alignments[i] = AlignOne(i, transforms); },
+                  [&] { return fmt::format("utterance '{}'", source_.Id(i)); });
+    });
+    return alignments;
+  }
+
+  Transforms EstimateTransforms(const std::vector<hmm::Alignment>& alignments) const {
+    std::map<std::string, std::vector<size_t>> by_speaker;
+    for (size_t i = 0; i < source_.size(); ++i) {
+      if (alignments[i].ok()) by_speaker[source_.Speaker(i)].push_back(i);
+    }
+    std::vector<std::string> speakers;
+    for (const auto& [speaker, utterances] : by_speaker) speakers.push_back(speaker);
+    std::vector<Matrix> estimated(speakers.size());
+    ParallelFor(speakers.size(), num_threads_, [&](size_t s) {
+      std::vector<Matrix> frames;
+      std::vector<hmm::SpeakerUtterance> speech;
+      for (const size_t i : by_speaker.at(speakers[s])) frames.push_back(source_.Features(i));
+      size_t k = 0;
+      for (const size_t i : by_speaker.at(speakers[s])) speech.push_back({frames[k++], alignments[i].transition_ids});
+      estimated[s] = EstimateSpeakerTransform(*model_.adaptive(), speech, options_.min_fmllr_frames);
+    });
+    Transforms transforms;
+    for (size_t s = 0; s < speakers.size(); ++s) transforms.emplace(speakers[s], std::move(estimated[s]));
+    return transforms;
+  }
+
+  const std::vector<hmm::WordIds>& words() const { return words_; }
+
+ private:
+  bool Usable(size_t i) const { return !words_[i].ids.empty() || source_.Words(i).empty(); }
+
+  hmm::Alignment AlignOne(size_t i, const Transforms& transforms) const {
+    const Matrix features = source_.Features(i);
+    if (features.rows() == 0 || !Usable(i)) return {hmm::AlignStatus::kTooShort, {}, {}, 0, 0};
+    const auto transform = transforms.find(source_.Speaker(i));
+    const std::unique_ptr<ScoreSource> scores =
+        transform == transforms.end() ? model_.Score(features) : model_.ScoreAdapted(features, transform->second);
+    return Align(model_.hmm(), lexicon_, words_[i].ids, *scores, options_.align);
+  }
+
+  const AcousticModel& model_;
+  const AlignSource& source_;
+  const hmm::Lexicon& lexicon_;
+  const hmm::GmmTrainingOptions& options_;
+  int num_threads_;
+  std::vector<hmm::WordIds> words_;
+};
+
+void Describe(const AlignSource& source, hmm::GmmTrainingResult* result) {
+  hmm::GmmTrainingReport& report = result->report;
+  report.utterances = static_cast<int>(source.size());
+  double total = 0;
+  for (size_t i = 0; i < source.size(); ++i) {
+    const hmm::Alignment& alignment = result->alignments[i];
+    const hmm::WordIds& words = result->words[i];
+    for (const std::string& word : words.unknown) ++report.unknown_words[word];
+    total += alignment.log_likelihood;
+    report.frames += static_cast<double>(alignment.transition_ids.size());
+    const std::string reason = AlignStatusName(alignment.status);
+    if (alignment.status == hmm::AlignStatus::kRetried) report.retried.push_back({source.Id(i), reason});
+    if (alignment.ok()) continue;
+    const bool unknown = words.ids.empty() && !words.unknown.empty();
+    report.skipped.push_back(
+        {source.Id(i), unknown ? "words without pronunciation: " + words.unknown.front() : reason});
+  }
+  report.final_log_likelihood = report.frames > 0 ? total / report.frames : 0;
+}
+
+}  // namespace
+
+hmm::GmmTrainingResult AlignWithModel(const AcousticModel& model, const AlignSource& source,
+                                      const hmm::Lexicon& lexicon, const hmm::GmmTrainingOptions& options, bool adapt,
+                                      int num_threads) {
+  const ModelAligner aligner(model, source, lexicon, options, num_threads);
+  hmm::GmmTrainingResult result;
+  result.alignments = aligner.AlignAll({});
+  if (adapt && model.adaptive() != nullptr) {
+    result.fmllr = aligner.EstimateTransforms(result.alignments);
+    result.alignments = aligner.AlignAll(result.fmllr);
+  }
+  result.words = aligner.words();
+  Describe(source, &result);
+  return result;
+}
+
+}  // namespace antiphon::app

@@ -1,0 +1,18 @@
+// Alignment by a trained model, GMM or network; a speaker-adaptive one estimates the speakers' transforms on the way.
+//
+// Threads: utterances in parallel; the result does not depend on how many. Errors: InputError naming the utterance.
+#pragma once
+
+#include "align_source.h"
+#include "api/acoustic_model.h"
+#include "hmm/gmm_trainer.h"
+#include "hmm/lexicon.h"
+
+namespace antiphon::app {
+
+/// The result's model is empty, its report has no stages; options: align, map_unknown_words, min_fmllr_frames.
+hmm::GmmTrainingResult AlignWithModel(const AcousticModel& model, const AlignSource& source,
+                                      const hmm::Lexicon& lexicon, const hmm::GmmTrainingOptions& options, bool adapt,
+                                      int num_threads);
+
+}  // namespace antiphon::app
