@@ -34,8 +34,8 @@ void RefuseUnknownKeys(const Config& config, std::string_view kind, const std::v
   }
 }
 
-bool IsTomlNumberOrBool(const std::string& text) {
-  static const std::regex pattern(R"(true|false|[+-]?\d+(\.\d+)?([eE][+-]?\d+)?)");
+bool IsTomlValue(const std::string& text) {
+  static const std::regex pattern(R"(true|false|\[[^\]]*\]|[+-]?\d+(\.\d+)?([eE][+-]?\d+)?)");
   return std::regex_match(text, pattern);
 }
 
@@ -178,7 +178,7 @@ std::string RecipeVariables::ExpandToml(std::string_view toml, const std::string
   for (std::sregex_iterator match(source.begin(), source.end(), whole), end; match != end; ++match) {
     out.append(rest, (*match)[0].first);
     const std::string value = Expand("${" + (*match)[2].str() + "}", where, keep_unknown);
-    out += IsTomlNumberOrBool(value) ? value : Quoted(value);
+    out += IsTomlValue(value) ? value : Quoted(value);
     rest = (*match)[0].second;
   }
   out.append(rest, source.cend());

@@ -216,6 +216,8 @@ TEST(RecipeVariables, WholeValuesTakeTheTypeOfTheVariable) {
   variables.Set("twice", "${n}${n}");
   EXPECT_EQ(variables.ExpandToml("x = '${n}'\ny = \"${name}\"\nz = \"n${n}\"\nw = '${twice}'", "here"),
             "x = 12\ny = \"a\\\"b\"\nz = \"n12\"\nw = 1212");
+  variables.Set("list", "[0.9, 1.1]");
+  EXPECT_EQ(variables.ExpandToml("x = '${list}'", "here"), "x = [0.9, 1.1]");
   variables.Set("circle", "${circle}");
   EXPECT_THROW(variables.Expand("${circle}", "here"), UsageError);
 }
