@@ -25,7 +25,7 @@ ModelSizes SizesFor(double hours) {
   sizes.mono_gaussians = Rounded(600.0 * std::pow(hours, 0.4), 50, 250, 1000);
   sizes.hidden_dim = Rounded(370.0 * std::pow(hours, 0.25), 64, 256, 2048);
   sizes.hidden_layers = hours < 0.5 ? 3 : hours < 2 ? 4 : hours < 50 ? 5 : 6;
-  sizes.epochs = Rounded(14.0 / std::sqrt(hours), 1, 2, 24);
+  sizes.epochs = Rounded(6.0 / std::sqrt(hours), 1, 2, 12);
   return sizes;
 }
 

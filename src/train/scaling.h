@@ -1,10 +1,14 @@
 // How large the models of a recipe are made, from how much speech there is.
 //
 // h: hours of training speech. All results are rounded and kept within limits:
-//   leaves           900 · h^0.6, multiple of 8, 96 … 10000        (tied states; the tree stops earlier if data are
-//   thin) gaussians        7 · leaves                                    (of the triphone models) mono-gaussians   600
-//   · h^0.4, 250 … 1000 hidden-dim       370 · h^0.25, multiple of 64, 256 … 2048 hidden-layers    3 below half an
-//   hour, 4 below 2 hours, 5 below 50, then 6 epochs           14 / √h, 2 … 24
+//
+// - leaves (tied states; the tree stops earlier if data are thin): 900 · h^0.6, multiple of 8, 96 … 10000
+// - gaussians (of the triphone models): 7 · leaves
+// - mono-gaussians: 600 · h^0.4, 250 … 1000
+// - hidden-dim: 370 · h^0.25, multiple of 64, 256 … 2048
+// - hidden-layers: 3 below half an hour, 4 below 2 hours, 5 below 50, then 6
+// - epochs: 6 / √h, 2 … 12
+//
 // The exponents follow what published recipes use from 1 to 1000 hours: about a hundred times the data, fifteen times
 // the states and thrice the width.
 #pragma once

@@ -12,7 +12,7 @@ TEST(Scaling, GrowsWithDataWithinItsLimits) {
   ModelSizes last = SizesFor(0.001);
   EXPECT_EQ(last.leaves, 96);
   EXPECT_EQ(last.hidden_dim, 256);
-  EXPECT_EQ(last.epochs, 24);
+  EXPECT_EQ(last.epochs, 12);
   for (const double hours : {0.01, 0.3, 1.0, 4.0, 20.0, 100.0, 1000.0, 100000.0}) {
     const ModelSizes sizes = SizesFor(hours);
     EXPECT_GE(sizes.leaves, last.leaves);
