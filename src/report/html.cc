@@ -132,7 +132,7 @@ void HtmlReport::AddTable(const Table& table, bool wide) {
 
 void HtmlReport::AddAlignedTexts(std::string_view title, const std::vector<AlignedText>& texts, std::string_view note) {
   std::string html =
-      "<p class=\"note\">Black: recognised as said. <del>struck out</del>: said, not recognised. "
+      "<p class=\"note\">Plain: recognised as said. <del>struck out</del>: said, not recognised. "
       "<ins>underlined</ins>: "
       "recognised, not said.</p><div class=\"texts\">";
   for (const AlignedText& text : texts) {

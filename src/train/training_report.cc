@@ -98,7 +98,7 @@ void AddFigures(report::HtmlReport& page, const RunRecords& run) {
   const MetricsRecord& last = run.finish.Has("epochs") ? run.finish : run.last_epoch;
   const bool finished = run.finish.Has("epochs");
   std::vector<report::Figure> figures;
-  figures.push_back({"Frame accuracy", Percent(last, "held_out_accuracy"), "held-out speakers"});
+  figures.push_back({"Frame accuracy", Percent(last, "held_out_accuracy"), "held-out frames"});
   figures.push_back(
       {"Held-out loss", fmt::format("{:.4f}", last.Number("held_out_loss").value_or(NAN)), "nats per frame"});
   if (finished && run.finish.Number("phone_accuracy").value_or(0) > 0) {

@@ -25,6 +25,7 @@ const std::map<std::string, std::vector<std::string>>& Samples() {
       {"batch-norm", {"", "affine = true\ntarget-rms = 0.7"}},
       {"dropout", {"proportion = 0.3", "proportion = 0.5\nper-frame = true"}},
       {"softmax", {""}},
+      {"spec-mask", {"feature-dim = 4\nmax-bands = 2\nmax-frames = 1", ""}},
       {"log-softmax", {""}},
       {"fixed-affine", {"dim = 9", ""}},
       {"normalize", {""}},

@@ -1,0 +1,68 @@
+#include <gtest/gtest.h>
+
+#include "nn/network.h"
+
+namespace antiphon::nn {
+namespace {
+
+constexpr int kFrames = 5;
+constexpr int kFeatures = 6;
+
+Matrix Masked(bool training, double factor, const std::string& keys) {
+  const Network network(Config::Parse("[[layer]]\ntype = \"spec-mask\"\nfeature-dim = 6\n" + keys, "net"),
+                        kFrames * kFeatures, 0, 1);
+  Matrix x(400, kFrames * kFeatures);
+  for (int64_t i = 0; i < x.size(); ++i) x.data()[i] = 1.0f;
+  ExecContext ctx;
+  ctx.training = training;
+  ctx.dropout_factor = factor;
+  Workspace ws;
+  return Matrix(ConstMatrixView(network.Forward(ctx, x, ws)));
+}
+
+TEST(SpecMask, LeavesEverythingWhenScoringOrWhenTheScheduleSaysNone) {
+  for (const Matrix& y : {Masked(false, 1, ""), Masked(true, 0, "")}) {
+    for (int64_t i = 0; i < y.size(); ++i) ASSERT_EQ(y.data()[i], 1.0f);
+  }
+}
+
+TEST(SpecMask, TakesOneBandOfNeighboursThroughTheWholeWindow) {
+  const Matrix y = Masked(true, 1, "band-probability = 1.0\nframe-probability = 0.0\nmax-bands = 3\n");
+  std::vector<int> widths(kFeatures + 1, 0);
+  for (int64_t r = 0; r < y.rows(); ++r) {
+    int zeros = 0;
+    int changes = 0;
+    for (int c = 0; c < kFeatures; ++c) {
+      for (int t = 1; t < kFrames; ++t) ASSERT_EQ(y(r, t * kFeatures + c), y(r, c)) << "row " << r;
+      zeros += y(r, c) == 0.0f ? 1 : 0;
+      changes += c > 0 && y(r, c) != y(r, c - 1) ? 1 : 0;
+    }
+    ASSERT_LE(changes, 2) << "one band";
+    ++widths[static_cast<size_t>(zeros)];
+  }
+  EXPECT_EQ(widths[0], 0);
+  for (const int width : {1, 2, 3}) EXPECT_GT(widths[static_cast<size_t>(width)], 80) << width;
+}
+
+TEST(SpecMask, TakesASpanOfContextFramesAsOftenAsAsked) {
+  const Matrix y = Masked(true, 0.5, "band-probability = 0.0\nframe-probability = 0.8\nmax-frames = 2\n");
+  int masked = 0;
+  for (int64_t r = 0; r < y.rows(); ++r) {
+    int zero_frames = 0;
+    for (int t = 0; t < kFrames; ++t) {
+      for (int c = 1; c < kFeatures; ++c) ASSERT_EQ(y(r, t * kFeatures + c), y(r, t * kFeatures));
+      zero_frames += y(r, t * kFeatures) == 0.0f ? 1 : 0;
+    }
+    ASSERT_LE(zero_frames, 2);
+    masked += zero_frames > 0 ? 1 : 0;
+  }
+  EXPECT_NEAR(masked, 0.4 * 400, 40);
+}
+
+TEST(SpecMask, RefusesAWindowThatItsFramesDoNotFill) {
+  EXPECT_THROW(Network(Config::Parse("[[layer]]\ntype = \"spec-mask\"\nfeature-dim = 7\n", "net"), 30, 0, 1),
+               UsageError);
+}
+
+}  // namespace
+}  // namespace antiphon::nn
