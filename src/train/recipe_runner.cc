@@ -155,17 +155,24 @@ void RecipeRunner::Execute(const RecipeStep& step, StepRecord record, StepOutcom
   ThrowIfCancelled("starting " + step.name);
   say_(fmt::format("== {} ({})\n   {}", step.name, outcome.reason, CommandLine(step, ConfigPath(step))));
   const auto start = std::chrono::steady_clock::now();
+  const std::string begun = step.name + ".begun";
   if (!step.script.empty()) {
     RunScript(step);
   } else {
-    WriteFileAtomically(ConfigPath(step), step.options_toml);
-    outcome.result = record.result = run_command_(step.command, Config::Load(ConfigPath(step)));
+    const bool same = IsSameAttempt(record, LoadRecord(state_dir_, begun));
+    SaveRecord(state_dir_, begun, record);
+    Config options = Config::Parse(step.options_toml, step.where);
+    // A command that can resume may take up its own unfinished work, never that of other data or options.
+    if (options.Has("resume") && !same) options.Set("resume", "false");
+    WriteFileAtomically(ConfigPath(step), options.ToToml());
+    outcome.result = record.result = run_command_(step.command, options);
   }
   outcome.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   outcome.state = StepOutcome::State::kRan;
   record.seconds = outcome.seconds;
   RecordOutputs(step, record);
   SaveRecord(state_dir_, step.name, record);
+  fs::remove(state_dir_ / (begun + ".json"));
   say_(fmt::format("   {} finished in {}", step.name, Duration(outcome.seconds)));
 }
 

@@ -137,4 +137,9 @@ std::string ReasonToRun(const StepRecord& now, const std::optional<StepRecord>& 
   return "";
 }
 
+bool IsSameAttempt(const StepRecord& now, const std::optional<StepRecord>& begun) {
+  return begun && now.version == begun->version && now.command_line == begun->command_line &&
+         now.options == begun->options && now.inputs == begun->inputs;
+}
+
 }  // namespace antiphon::train

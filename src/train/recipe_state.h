@@ -38,6 +38,9 @@ std::optional<StepRecord> LoadRecord(const std::filesystem::path& folder, const 
 /// date.
 std::string ReasonToRun(const StepRecord& now, const std::optional<StepRecord>& before);
 
+/// Whether a step that was begun earlier and not finished was the same in everything, so that its work may be taken up.
+bool IsSameAttempt(const StepRecord& now, const std::optional<StepRecord>& begun);
+
 /// What runs, as a person would type it; a command's options stand in `config`.
 std::string CommandLine(const RecipeStep& step, const std::filesystem::path& config);
 

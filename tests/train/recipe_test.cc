@@ -39,6 +39,7 @@ class RecipeTest : public ::testing::Test {
     RecipeRunner runner(
         LoadRecipe(dir_ / "r.toml", assignments),
         [&](const std::string& command, const Config& config) -> std::string {
+          resumed_ = config.Bool("resume").value_or(false);
           if (command == fail_) throw InputError("no luck");
           ran_.push_back(config.RequiredText("out"));
           WriteFileAtomically(config.RequiredText("out"), ReadFile(config.RequiredText("in")) + "+");
@@ -53,6 +54,7 @@ class RecipeTest : public ::testing::Test {
   std::filesystem::path dir_;
   std::vector<std::string> ran_;
   std::string fail_;
+  bool resumed_ = false;
 };
 
 constexpr const char* kTwoSteps = R"(
@@ -123,6 +125,21 @@ TEST_F(RecipeTest, GoesOnWithTheStepThatFailed) {
   fail_.clear();
   Run();
   EXPECT_THAT(ran_, ElementsAre(Out("b")));
+}
+
+TEST_F(RecipeTest, ResumesOnlyItsOwnUnfinishedWork) {
+  WriteRecipe(
+      "[[step]]\nname = \"a\"\ncommand = \"copy\"\noptions = { in = \"${in}\", out = \"${exp}/a\", resume = true }\n"
+      "inputs = [\"${in}\"]\noutputs = [\"${exp}/a\"]\n");
+  fail_ = "copy";
+  EXPECT_THROW(Run(), InputError);
+  EXPECT_FALSE(resumed_);
+  EXPECT_THROW(Run(), InputError);
+  EXPECT_TRUE(resumed_);
+  WriteFileAtomically(dir_ / "in", "other");
+  fail_.clear();
+  Run();
+  EXPECT_FALSE(resumed_) << "the work of other data was taken up";
 }
 
 TEST_F(RecipeTest, StepWithoutItsOutputIsNotFinished) {
