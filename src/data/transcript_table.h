@@ -1,9 +1,9 @@
 // A table of transcripts (TSV or CSV) and a folder of audio files, joined to a data directory.
 //
 // Columns: a file name or id, the text, and optionally speaker, gender, utterance id, and start and end in seconds
-// where a file holds several utterances. A first row of column names ("path", "file", "filename", "audio", "wav", "id";
-// "text", "transcript", "sentence", …; "speaker", "client_id", …; "gender", "sex"; "start", "end") says which is which;
-// without one the columns are taken in the order file, text, speaker, gender. CSV fields may be quoted as in RFC 4180,
+// where a file holds several utterances. A first row of column names says which is which: "path", "file", "filename",
+// "audio", "wav", "id"; "text", "transcript", "sentence" …; "speaker", "client_id" …; "gender", "sex"; "start", "end".
+// Without one the columns are taken in the order file, text, speaker, gender. CSV fields may be quoted as in RFC 4180,
 // with line ends inside; in a file that ends in .tsv quotes mean nothing.
 //
 // Threads: pure functions. Errors: InputError with file:line; problems that cost single rows are collected.
