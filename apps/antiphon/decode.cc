@@ -29,7 +29,7 @@ namespace {
 namespace fs = std::filesystem;
 
 struct DecodeCommandOptions {
-  std::string model, graph, data, out, weights;
+  std::string model, graph, data, out, weights, graph_arpa, rescore_arpa;
   double lm_weight = 0.0;
   double word_penalty = 0.0;
   bool tune = false;
@@ -53,6 +53,8 @@ struct DecodeCommandOptions {
       "weight of the language model (1 / acoustic scale) in choosing the result; 0: the search's");
     v("word-penalty", word_penalty, Range{-100.0, 100.0}, "cost per word in choosing the result");
     v("tune", tune, "choose lm-weight and word-penalty on these data (a development set) and write weights.toml");
+    v("rescore-arpa", rescore_arpa, "larger language model that replaces the graph's in each lattice");
+    v("graph-arpa", graph_arpa, "the language model that the graph was built with, for --rescore-arpa");
     v("lattices", lattices, "write lattices.gz");
     v("adapt", adapt, "decode twice with speaker transforms (fMLLR) if the model is trained for it");
     v("min-fmllr-frames", min_fmllr_frames, Range{1, 1e9}, "frames of speech that a speaker's transform needs");
@@ -128,6 +130,13 @@ class Run {
         features_(FeatureTables(options, *model_, context.threads())),
         weights_(ChosenWeights(options)),
         search_(options.search) {
+    if (options.rescore_arpa.empty() != options.graph_arpa.empty()) {
+      throw UsageError("--rescore-arpa and --graph-arpa belong together");
+    }
+    if (!options.rescore_arpa.empty()) {
+      rescorer_.emplace(decode::NgramModel::ReadArpa(options.graph_arpa),
+                        decode::NgramModel::ReadArpa(options.rescore_arpa), graph_.words());
+    }
     const Config front_end = Config::Parse(model_->features(), options.model);
     frame_shift_s_ = front_end.Real("frame-shift-ms").value_or(10.0) / 1000.0;
     ChooseUtterances();
@@ -223,7 +232,8 @@ class Run {
     const std::lock_guard lock(mutex_);
     std::unique_ptr<decode::Recognizer> recognizer;
     if (idle_.empty()) {
-      recognizer = std::make_unique<decode::Recognizer>(graph_, model_->hmm(), options_.recognize);
+      recognizer = std::make_unique<decode::Recognizer>(graph_, model_->hmm(), options_.recognize,
+                                                        rescorer_ ? &*rescorer_ : nullptr);
     } else {
       recognizer = std::move(idle_.back());
       idle_.pop_back();
@@ -319,6 +329,7 @@ class Run {
   data::FeatureSource features_;
   decode::LatticeWeights weights_;
   decode::WeightSearch search_;
+  std::optional<decode::LmRescorer> rescorer_;
   double frame_shift_s_ = 0.01;
   std::vector<std::string> utterances_;
   std::optional<score::Transcripts> references_;

@@ -6,8 +6,9 @@
 
 namespace antiphon::decode {
 
-Recognizer::Recognizer(const Graph& graph, const hmm::HmmModel& model, const RecognizeOptions& options)
-    : graph_(graph), model_(model), options_(options), decoder_(graph, options.search) {
+Recognizer::Recognizer(const Graph& graph, const hmm::HmmModel& model, const RecognizeOptions& options,
+                       const LmRescorer* rescorer)
+    : graph_(graph), model_(model), options_(options), rescorer_(rescorer), decoder_(graph, options.search) {
   CHECK(graph.lexicon() != nullptr);
 }
 
@@ -30,6 +31,7 @@ Recognition Recognizer::Recognize(ScoreSource& scores, const LatticeWeights& wei
   }
   result.lattice = Determinize(
       decoder_.RawLattice(), {options_.search.acoustic_scale, options_.search.lattice_beam, options_.max_lattice_arcs});
+  if (rescorer_ != nullptr) result.lattice = rescorer_->Rescore(result.lattice);
   result.best = BestPath(result.lattice, weights);
   result.times = FindTimes(model_, *graph_.lexicon(), result.best);
   if (options_.confidences) result.confidences = WordConfidences(result.lattice, weights, result.best.words);

@@ -12,6 +12,7 @@
 #include "decode/decoder.h"
 #include "decode/graph.h"
 #include "decode/lattice.h"
+#include "decode/lm_rescore.h"
 #include "decode/word_times.h"
 #include "hmm/hmm_model.h"
 
@@ -45,7 +46,9 @@ struct Recognition {
 class Recognizer {
  public:
   /// Both must outlive the recogniser. The graph must have a lexicon.
-  Recognizer(const Graph& graph, const hmm::HmmModel& model, const RecognizeOptions& options);
+  /// `rescorer` exchanges the language model in each lattice; null: none. It must outlive the recogniser, too.
+  Recognizer(const Graph& graph, const hmm::HmmModel& model, const RecognizeOptions& options,
+             const LmRescorer* rescorer = nullptr);
 
   /// `weights` choose among the lattice's paths; the search uses its own acoustic scale. Scores that cannot be searched
   /// (not finite, or more frames than the grammar allows) give no words and a remark; ShapeError if they do not fit the
@@ -59,6 +62,7 @@ class Recognizer {
   const Graph& graph_;
   const hmm::HmmModel& model_;
   RecognizeOptions options_;
+  const LmRescorer* rescorer_;
   Decoder decoder_;
 };
 
