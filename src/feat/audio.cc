@@ -226,7 +226,7 @@ Waveform Read(const SoundFile& file, const AudioSelection& selection) {
   int64_t got = 0;
   // The header's length is not believed before the samples are seen: memory grows with what is really there.
   while (range.begin + got < range.end) {
-    const int64_t wanted = std::min(kBlockSamples, range.end - range.begin - got);
+    const int64_t wanted = std::min(std::max<int64_t>(1, kBlockSamples / channels), range.end - range.begin - got);
     block.resize(static_cast<size_t>(wanted * channels));
     const int64_t frames = ReadBlock(file, wanted, shorts, block.data());
     if (frames <= 0) break;
