@@ -185,33 +185,41 @@ class TrainingSteps {
   double loss_ = 0;
 };
 
+struct Measured {
+  std::vector<double> step_seconds;     // per turn
+  std::vector<double> product_seconds;  // per turn
+  std::map<std::string, double> shares;
+};
+
+// Each turn takes several steps, since some optimisers do more work in every fourth.
+Measured TakeTurns(TrainingSteps& steps, BareProducts& products, double seconds) {
+  Measured measured;
+  products.Run();
+  for (int i = 0; i < kWarmUpSteps; ++i) steps.Run(measured.shares);
+  measured.shares.clear();
+  StopWatch watch;
+  for (double spent = 0; spent < seconds || measured.step_seconds.size() < 3;) {
+    watch.Lap();
+    for (int i = 0; i < kStepsPerTurn; ++i) products.Run();
+    measured.product_seconds.push_back(watch.Lap());
+    for (int i = 0; i < kStepsPerTurn; ++i) steps.Run(measured.shares);
+    measured.step_seconds.push_back(watch.Lap());
+    spent += measured.product_seconds.back() + measured.step_seconds.back();
+  }
+  double total = 0;
+  for (const auto& [name, share] : measured.shares) total += share;
+  for (auto& [name, share] : measured.shares) share /= total;
+  return measured;
+}
+
 void BenchTrain(const BenchTrainOptions& options, CommandContext& context) {
   const std::vector<int> dims = ParseLayers(options.layers);
   omp_set_num_threads(context.threads());
   TrainingSteps steps(options, dims, context.seed());
   BareProducts products(dims, options.minibatch, ParsePrecision(options.precision));
-  std::map<std::string, double> shares;
-  products.Run();
-  for (int i = 0; i < kWarmUpSteps; ++i) steps.Run(shares);
-  shares.clear();
-
-  // Each turn takes several steps, since some optimisers do more work in every fourth.
-  std::vector<double> step_seconds, product_seconds;
-  StopWatch watch;
-  double spent = 0;
-  while (spent < options.seconds || step_seconds.size() < 3) {
-    watch.Lap();
-    for (int i = 0; i < kStepsPerTurn; ++i) products.Run();
-    product_seconds.push_back(watch.Lap());
-    for (int i = 0; i < kStepsPerTurn; ++i) steps.Run(shares);
-    step_seconds.push_back(watch.Lap());
-    spent += product_seconds.back() + step_seconds.back();
-  }
-  const double rate = kStepsPerTurn * options.minibatch / Median(step_seconds);
-  const double limit = kStepsPerTurn * options.minibatch / Median(product_seconds);
-  double total = 0;
-  for (const auto& [name, seconds] : shares) total += seconds;
-  for (auto& [name, seconds] : shares) seconds /= total;
+  const Measured measured = TakeTurns(steps, products, options.seconds);
+  const double rate = kStepsPerTurn * options.minibatch / Median(measured.step_seconds);
+  const double limit = kStepsPerTurn * options.minibatch / Median(measured.product_seconds);
 
   const std::string cpu = GetDevice("cpu").Describe();
   context.Print("{} parameters, minibatch {}, {}, {} thread(s), {} on {}", steps.network().num_parameters(),
@@ -219,7 +227,7 @@ void BenchTrain(const BenchTrainOptions& options, CommandContext& context) {
   context.Print("{:10.1f} frames/s in training steps", rate);
   context.Print("{:10.1f} frames/s if there were only the matrix products", limit);
   context.Print("{:10.1f} % of the limit", 100 * rate / limit);
-  for (const auto& [name, share] : shares) context.Print("{:9.1f} %  {}", 100 * share, name);
+  for (const auto& [name, share] : measured.shares) context.Print("{:9.1f} %  {}", 100 * share, name);
   const nlohmann::json json = {{"frames_per_second", rate},
                                {"limit_frames_per_second", limit},
                                {"share_of_limit", rate / limit},
@@ -227,10 +235,11 @@ void BenchTrain(const BenchTrainOptions& options, CommandContext& context) {
                                {"minibatch", options.minibatch},
                                {"precision", options.precision},
                                {"activation", options.activation},
+                               {"optimizer", options.optimizer},
                                {"threads", context.threads()},
-                               {"steps", kStepsPerTurn * step_seconds.size()},
+                               {"steps", kStepsPerTurn * measured.step_seconds.size()},
                                {"loss", steps.loss()},
-                               {"time_shares", shares},
+                               {"time_shares", measured.shares},
                                {"backend", GemmBackend()},
                                {"cpu", cpu}};
   context.SetResult(json.dump());

@@ -37,6 +37,8 @@ struct LayerArgs {
   int default_out_dim = 0;
   /// Seed of the initial values; different for each layer.
   uint64_t seed = 0;
+  /// False: somebody will set all values (a copy, a model file), so that drawing them would be lost time.
+  bool random_values = true;
   /// Position in the network: tells layers apart that draw random masks, also in a network that was loaded or copied.
   uint64_t index = 0;
 };

@@ -90,8 +90,9 @@ Model Model::Load(const std::filesystem::path& path) {
         }
         try {
           const ScopedParameterLimit limit(values);
-          model.network = Network(Config::Parse(reader.Metadata("network"), path.string() + " (network)"),
-                                  MetadataInt(reader, "in_dim"), MetadataInt(reader, "out_dim"), 0);
+          model.network =
+              Network(Config::Parse(reader.Metadata("network"), path.string() + " (network)"),
+                      MetadataInt(reader, "in_dim"), MetadataInt(reader, "out_dim"), 0, InitialValues::kToBeSet);
         } catch (const UsageError& e) {
           Throw<InputError>("its network cannot be built: {}", e.what());
         }

@@ -58,12 +58,13 @@ int64_t RoundUp(int64_t n) { return (n + kAlignment - 1) / kAlignment * kAlignme
 
 }  // namespace
 
-Network::Network(const Config& config, int in_dim, int out_dim, uint64_t seed) : in_dim_(in_dim), out_dim_(in_dim) {
+Network::Network(const Config& config, int in_dim, int out_dim, uint64_t seed, InitialValues values)
+    : in_dim_(in_dim), out_dim_(in_dim) {
   std::vector<Config> tables;
   Expand(config.Tables("layer"), tables);
   if (tables.empty()) Throw<UsageError>("{}: a network needs at least one [[layer]]", config.Where());
   for (size_t i = 0; i < tables.size(); ++i) {
-    AddLayer(tables[i], i + 1 == tables.size() ? out_dim : 0, MixSeed(seed, i));
+    AddLayer(tables[i], i + 1 == tables.size() ? out_dim : 0, MixSeed(seed, i), values);
   }
   if (out_dim != 0 && out_dim_ != out_dim) {
     Throw<UsageError>("{}: the last layer has {} outputs, but the task needs {} (leave out its `dim` to have it set)",
@@ -79,7 +80,7 @@ std::string Network::UniqueName(const std::string& base) const {
   }
 }
 
-void Network::AddLayer(const Config& config, int default_out_dim, uint64_t seed) {
+void Network::AddLayer(const Config& config, int default_out_dim, uint64_t seed, InitialValues values) {
   Entry entry;
   entry.type = config.RequiredText("type");
   entry.name = config.Text("name").value_or(UniqueName(entry.type));
@@ -94,8 +95,8 @@ void Network::AddLayer(const Config& config, int default_out_dim, uint64_t seed)
   if (config.Has("max-change")) entry.common.Set("max-change", fmt::format("{}", common.max_change));
   entry.layer = WithContext(
       [&] {
-        return LayerRegistry::Get().Create(entry.type,
-                                           LayerArgs{out_dim_, config, default_out_dim, seed, layers_.size()});
+        return LayerRegistry::Get().Create(entry.type, LayerArgs{out_dim_, config, default_out_dim, seed,
+                                                                 values == InitialValues::kRandom, layers_.size()});
       },
       [&] { return fmt::format("{}: layer '{}'", config.Where("type"), entry.name); });
   for (Parameter* p : entry.layer->parameters()) {
@@ -135,7 +136,7 @@ void Network::Finish() {
 }
 
 Network Network::Clone() const {
-  Network copy(Config::Parse(ToToml(), "network"), in_dim_, out_dim_, 0);
+  Network copy(Config::Parse(ToToml(), "network"), in_dim_, out_dim_, 0, InitialValues::kToBeSet);
   copy.CopyFrom(*this);
   for (size_t i = 0; i < parameters_.size(); ++i) {
     copy.parameters_[i]->learning_rate_factor = parameters_[i]->learning_rate_factor;
@@ -260,7 +261,7 @@ void Network::Truncate(size_t first) {
 }
 
 void Network::Append(const Config& layer_config, int default_out_dim, uint64_t seed) {
-  AddLayer(layer_config, default_out_dim, seed);
+  AddLayer(layer_config, default_out_dim, seed, InitialValues::kRandom);
   Finish();
 }
 

@@ -24,12 +24,15 @@
 
 namespace antiphon::nn {
 
+/// Whether a new network's weights are drawn, or left at zero because the caller will set them all.
+enum class InitialValues { kRandom, kToBeSet };
+
 class Network {
  public:
   Network() = default;
   /// Builds the chain from `[[layer]]` tables of `config`. `out_dim` 0: whatever the layers say; else the last layer
   /// must have it. Same seed, same initial values.
-  Network(const Config& config, int in_dim, int out_dim, uint64_t seed);
+  Network(const Config& config, int in_dim, int out_dim, uint64_t seed, InitialValues values = InitialValues::kRandom);
   Network(Network&&) = default;
   Network& operator=(Network&&) = default;
 
@@ -92,7 +95,7 @@ class Network {
     Config common;          // the common keys of the layer's table
     bool absorbed = false;  // computed by the layer below
   };
-  void AddLayer(const Config& config, int default_out_dim, uint64_t seed);
+  void AddLayer(const Config& config, int default_out_dim, uint64_t seed, InitialValues values);
   void Finish();
   std::string UniqueName(const std::string& base) const;
 

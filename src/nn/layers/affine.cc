@@ -58,12 +58,7 @@ class Affine : public Layer {
         options_(options),
         weight_("weight", out_dim(), in_dim()),
         bias_("bias", 1, has_bias ? out_dim() : 0) {
-    const double deviation = options.init_scale / std::sqrt(static_cast<double>(std::max(in_dim(), 1)));
-#pragma omp parallel for schedule(static) if (weight_.value.size() > (1 << 16))
-    for (int64_t r = 0; r < weight_.value.rows(); ++r) {
-      Rng rng(args.seed, static_cast<uint64_t>(r));
-      for (float& w : weight_.value.Row(r)) w = static_cast<float>(deviation * rng.Normal());
-    }
+    if (args.random_values) DrawWeights(args.seed);
     weight_.MarkChanged();
     all_.push_back(&weight_);
     if (!has_bias) return;
@@ -113,6 +108,16 @@ class Affine : public Layer {
   }
 
  private:
+  // Every row has a stream of its own, so that the values do not depend on the number of threads.
+  void DrawWeights(uint64_t seed) {
+    const double deviation = options_.init_scale / std::sqrt(static_cast<double>(std::max(in_dim(), 1)));
+#pragma omp parallel for schedule(static) if (weight_.value.size() > (1 << 16))
+    for (int64_t r = 0; r < weight_.value.rows(); ++r) {
+      Rng rng(seed, static_cast<uint64_t>(r));
+      for (float& w : weight_.value.Row(r)) w = static_cast<float>(deviation * rng.Normal());
+    }
+  }
+
   enum Slot { kInput, kDerivative };
 
   AffineOptions options_;

@@ -81,37 +81,11 @@ class BatchNorm : public Layer {
     }
   }
 
-  // z' is the derivative at z. Training: dx = s·(z' − mean(z')) − (s/r²)·z·mean(z'·z); scoring: dx = s·z'.
   void DoBackward(const ExecContext& ctx, ConstMatrixView dy, Workspace& ws, MatrixView dx,
                   GradientSink& sink) override {
-    const int64_t n = dy.rows();
-    const int64_t dim = dy.cols();
-    const MatrixView statistics = ws.Float(kStatistics);
-    const MatrixView sums = ws.Float(kSums, 2, dim);  // Σ z' and Σ z'·z, both for z' = dy without the scale
+    const MatrixView sums = ws.Float(kSums, 2, dy.cols());
     GradientSums(dy, ws, sums);
-    if (dx.data() != nullptr) {
-      const double r2 = options_.target_rms * options_.target_rms;
-      std::vector<float> mean_g(static_cast<size_t>(dim)), mean_gz(static_cast<size_t>(dim));
-      for (int64_t c = 0; c < dim && ctx.training; ++c) {
-        mean_g[static_cast<size_t>(c)] = sums(0, c) / static_cast<float>(n);
-        mean_gz[static_cast<size_t>(c)] =
-            static_cast<float>(static_cast<double>(sums(1, c)) / (r2 * static_cast<double>(n)));
-      }
-      const float* mean = statistics.Row(0).data();
-      const float* s = statistics.Row(1).data();
-      const float* scale = options_.affine ? scale_.value.data() : nullptr;
-#pragma omp parallel for schedule(static) if (dx.size() > (1 << 15))
-      for (int64_t r = 0; r < n; ++r) {
-        const float* x = ws.x.Row(r).data();
-        const float* g = dy.Row(r).data();
-        float* out = dx.Row(r).data();
-        for (int64_t c = 0; c < dim; ++c) {
-          const float z = s[c] * (x[c] - mean[c]);
-          const auto i = static_cast<size_t>(c);
-          out[c] = s[c] * (scale != nullptr ? scale[c] : 1.0f) * (g[c] - mean_g[i] - z * mean_gz[i]);
-        }
-      }
-    }
+    if (dx.data() != nullptr) InputDerivative(ctx, dy, ws, sums, dx);
     if (ctx.training) Accumulate(ws, static_cast<float>(options_.decay));
     if (options_.affine && scale_.learning_rate_factor != 0) {
       sink.TakeDense(offset_, ConstMatrixView(sums).Rows(0, 1));
@@ -120,7 +94,7 @@ class BatchNorm : public Layer {
   }
 
  private:
-  enum Slot { kStatistics, kSums };  // rows of kStatistics: mean, s, mean of x²
+  enum Slot { kStatistics, kSums, kMeans };  // rows of kStatistics: mean, s, mean of x²
 
   // Columns in strips: every column's sums run over the frames in order, whatever the number of threads.
   template <class Body>
@@ -171,8 +145,8 @@ class BatchNorm : public Layer {
     return static_cast<float>(options_.target_rms / std::sqrt(variance + options_.epsilon));
   }
 
-  void GradientSums(ConstMatrixView dy, const Workspace& ws, MatrixView sums) const {
-    const MatrixView statistics = const_cast<Workspace&>(ws).Float(kStatistics);
+  static void GradientSums(ConstMatrixView dy, Workspace& ws, MatrixView sums) {
+    const MatrixView statistics = ws.Float(kStatistics);
     ForStrips(dy.cols(), dy.rows(), [&](int64_t first, int64_t count) {
       float g_sum[64] = {}, gz_sum[64] = {};
       for (int64_t r = 0; r < dy.rows(); ++r) {
@@ -188,6 +162,34 @@ class BatchNorm : public Layer {
         sums(1, first + c) = gz_sum[c];
       }
     });
+  }
+
+  // With z' the derivative at z: in training dx = s·(z' − mean(z')) − (s/r²)·z·mean(z'·z), when scoring dx = s·z'.
+  // `sums` holds Σ dy and Σ dy·z, that is, z' without the learned scale.
+  void InputDerivative(const ExecContext& ctx, ConstMatrixView dy, Workspace& ws, ConstMatrixView sums,
+                       MatrixView dx) const {
+    const int64_t dim = dy.cols();
+    const MatrixView statistics = ws.Float(kStatistics);
+    const MatrixView means = ws.Float(kMeans, 2, dim);
+    const double frames = static_cast<double>(dy.rows());
+    const double r2 = options_.target_rms * options_.target_rms;
+    for (int64_t c = 0; c < dim; ++c) {
+      means(0, c) = ctx.training ? static_cast<float>(static_cast<double>(sums(0, c)) / frames) : 0.0f;
+      means(1, c) = ctx.training ? static_cast<float>(static_cast<double>(sums(1, c)) / (r2 * frames)) : 0.0f;
+    }
+    const float* mean = statistics.Row(0).data();
+    const float* s = statistics.Row(1).data();
+    const float* scale = options_.affine ? scale_.value.data() : nullptr;
+#pragma omp parallel for schedule(static) if (dx.size() > (1 << 15))
+    for (int64_t r = 0; r < dx.rows(); ++r) {
+      const float* x = ws.x.Row(r).data();
+      const float* g = dy.Row(r).data();
+      float* out = dx.Row(r).data();
+      for (int64_t c = 0; c < dim; ++c) {
+        const float z = s[c] * (x[c] - mean[c]);
+        out[c] = s[c] * (scale != nullptr ? scale[c] : 1.0f) * (g[c] - means(0, c) - z * means(1, c));
+      }
+    }
   }
 
   void Accumulate(Workspace& ws, float decay) {

@@ -1,0 +1,158 @@
+// What is special about single layers; what holds for all stands in tests/conformance.
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "base/error.h"
+#include "nn/network.h"
+
+namespace antiphon::nn {
+namespace {
+
+Network Build(const std::string& layers, int in) {
+  return Network(Config::Parse("layer = [" + layers + "]", "net.toml"), in, 0, 1);
+}
+
+Matrix RandomMatrix(int64_t rows, int64_t cols, uint64_t seed) {
+  Rng rng(seed);
+  Matrix m(rows, cols);
+  for (int64_t r = 0; r < rows; ++r) {
+    for (int64_t c = 0; c < cols; ++c) m(r, c) = static_cast<float>(rng.Normal() * (1 + static_cast<double>(c)) + 3);
+  }
+  return m;
+}
+
+void MeanAndVariance(ConstMatrixView m, int64_t c, double& mean, double& variance) {
+  mean = variance = 0;
+  for (int64_t r = 0; r < m.rows(); ++r) mean += static_cast<double>(m(r, c)) / static_cast<double>(m.rows());
+  for (int64_t r = 0; r < m.rows(); ++r) {
+    variance += std::pow(static_cast<double>(m(r, c)) - mean, 2) / static_cast<double>(m.rows());
+  }
+}
+
+TEST(BatchNorm, OutputsHaveMeanZeroAndTheExpectedDeviation) {
+  const Network net = Build("{type='batch-norm', epsilon=0.5, target-rms=2.0}", 7);
+  const Matrix x = RandomMatrix(200, 7, 1);
+  Workspace ws;
+  const MatrixView y = net.Forward({.training = true}, x, ws);
+  for (int64_t c = 0; c < 7; ++c) {
+    double x_mean = 0, x_variance = 0, mean = 0, variance = 0;
+    MeanAndVariance(x, c, x_mean, x_variance);
+    MeanAndVariance(y, c, mean, variance);
+    EXPECT_NEAR(mean, 0, 1e-5);
+    EXPECT_NEAR(std::sqrt(variance), 2 * std::sqrt(x_variance / (x_variance + 0.5)), 1e-4);
+  }
+}
+
+TEST(BatchNorm, RecomputedStatisticsNormaliseTheDataWhenScoring) {
+  Network net = Build("{type='affine', dim=7}, {type='batch-norm'}", 7);
+  const Matrix x = RandomMatrix(400, 7, 1);
+  Workspace ws;
+  int64_t at = 0;
+  ASSERT_TRUE(net.has_statistics());
+  net.RecomputeStatistics(
+      {},
+      [&]() -> ConstMatrixView {
+        if (at == 400) return {};
+        at += 100;
+        return x.view().Rows(at - 100, 100);
+      },
+      ws);
+  const MatrixView y = net.Forward({}, x, ws);
+  for (int64_t c = 0; c < 7; ++c) {
+    double mean = 0, variance = 0;
+    MeanAndVariance(y, c, mean, variance);
+    EXPECT_NEAR(mean, 0, 1e-3);
+    EXPECT_NEAR(variance, 1, 1e-2);
+  }
+}
+
+TEST(BatchNorm, RunningStatisticsForgetOldMinibatches) {
+  Network net = Build("{type='batch-norm', decay=0.5}", 3);
+  Workspace ws;
+  NullGradientSink sink;
+  const ExecContext training{.training = true};
+  for (int i = 0; i < 30; ++i) {
+    Matrix x = RandomMatrix(100, 3, 1);
+    if (i < 10) {
+      for (int64_t k = 0; k < x.size(); ++k) x.data()[k] += 1000;
+    }
+    const MatrixView y = net.Forward(training, x, ws);
+    net.Backward(training, y, ws, sink, true);
+  }
+  const MatrixView y = net.Forward({}, RandomMatrix(100, 3, 1), ws);
+  double mean = 0, variance = 0;
+  MeanAndVariance(y, 1, mean, variance);
+  EXPECT_NEAR(mean, 0, 0.01);
+}
+
+TEST(Dropout, KeepsTheMeanAndDropsItsShare) {
+  const Network net = Build("{type='dropout', proportion=0.3}", 100);
+  Matrix x(1000, 100);
+  for (int64_t i = 0; i < x.size(); ++i) x.data()[i] = 1;
+  Workspace ws;
+  const MatrixView y = net.Forward({.training = true}, x, ws);
+  double sum = 0;
+  int64_t zeros = 0;
+  for (int64_t i = 0; i < y.size(); ++i) {
+    sum += static_cast<double>(y.data()[i]);
+    if (y.data()[i] == 0) ++zeros;
+  }
+  EXPECT_NEAR(sum / 1e5, 1, 0.01);
+  EXPECT_NEAR(static_cast<double>(zeros) / 1e5, 0.3, 0.01);
+  const MatrixView scored = net.Forward({}, x, ws);
+  EXPECT_EQ(scored(3, 4), 1);
+}
+
+TEST(Dropout, MasksDependOnSeedStepAndLayerOnly) {
+  const Network net = Build("{type='dropout'}", 64);
+  const Network other = Build("{type='normalize'}, {type='dropout'}", 64);
+  Matrix x(8, 64);
+  for (int64_t i = 0; i < x.size(); ++i) x.data()[i] = 1;
+  const auto mask = [&](const Network& n, uint64_t seed, int64_t step, double factor) {
+    Workspace ws;
+    return Matrix(n.Forward({.training = true, .seed = seed, .step = step, .dropout_factor = factor}, x, ws));
+  };
+  const auto same = [](const Matrix& a, const Matrix& b) {
+    return std::memcmp(a.data(), b.data(), static_cast<size_t>(a.size()) * sizeof(float)) == 0;
+  };
+  EXPECT_TRUE(same(mask(net, 1, 5, 1), mask(net.Clone(), 1, 5, 1)));
+  EXPECT_FALSE(same(mask(net, 1, 5, 1), mask(net, 1, 6, 1)));
+  EXPECT_FALSE(same(mask(net, 1, 5, 1), mask(net, 2, 5, 1)));
+  EXPECT_FALSE(same(mask(net, 1, 5, 1), mask(other, 1, 5, 1)));
+  EXPECT_TRUE(same(mask(net, 1, 5, 0), x));
+}
+
+TEST(Renorm, GivesEveryFrameItsLength) {
+  const Network net = Build("{type='renorm', target-rms=0.5}", 20);
+  Matrix x = RandomMatrix(4, 20, 1);
+  for (float& v : x.Row(2)) v = 0;
+  Workspace ws;
+  const MatrixView y = net.Forward({}, x, ws);
+  for (int64_t r = 0; r < 4; ++r) {
+    double squares = 0;
+    for (const float v : y.Row(r)) squares += static_cast<double>(v) * static_cast<double>(v);
+    EXPECT_NEAR(std::sqrt(squares), r == 2 ? 0 : 0.5 * std::sqrt(20.0), 1e-5);
+  }
+}
+
+TEST(PNorm, IsTheNormOfEachGroup) {
+  Network net = Build("{type='p-norm', dim=2}", 6);
+  Matrix x(2, 6);
+  const float values[] = {3, 4, 0, 1e30f, 0, 0};
+  std::copy_n(values, 6, x.Row(0).data());
+  Workspace ws;
+  const MatrixView y = net.Forward({}, x, ws);
+  EXPECT_FLOAT_EQ(y(0, 0), 5);
+  EXPECT_FLOAT_EQ(y(0, 1), 1e30f);
+  EXPECT_EQ(y(1, 0), 0);
+  NullGradientSink sink;
+  Matrix dy(2, 2);
+  dy(1, 0) = 1;
+  const MatrixView dx = net.Backward({}, dy, ws, sink, true);
+  EXPECT_EQ(dx(1, 0), 0);
+  EXPECT_THROW(Build("{type='p-norm', dim=4}", 6), UsageError);
+}
+
+}  // namespace
+}  // namespace antiphon::nn
