@@ -37,7 +37,7 @@ constexpr int kInDim = 12;
 
 std::unique_ptr<Layer> Make(const std::string& type, const std::string& keys) {
   const Config config = Config::Parse("type = \"" + type + "\"\n" + keys + "\n", "sample");
-  auto layer = LayerRegistry::Get().Create(type, LayerArgs{kInDim, config, 0, 3, 1});
+  auto layer = LayerRegistry::Get().Create(type, LayerArgs{kInDim, config, 0, 3});
   // Values that are neither 0 nor equal, in buffers too.
   Rng rng(9);
   for (Parameter* p : layer->parameters()) {
