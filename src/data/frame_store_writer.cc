@@ -54,7 +54,7 @@ void Quantise(ConstMatrixView features, char* out) {
 
 struct FrameStoreWriter::Impl {
   Impl(fs::path f, int feat_dim, int num_pdfs, const FrameStoreOptions& options)
-      : folder(std::move(f)), partial(folder.string() + ".partial") {
+      : folder(f.has_filename() ? std::move(f) : f.parent_path()), partial(folder.string() + ".partial") {
     if (feat_dim < 1 || num_pdfs < 1)
       Throw<UsageError>("a frame store needs features and pdf-ids, not {} and {}", feat_dim, num_pdfs);
     std::error_code ignored;

@@ -125,8 +125,8 @@ TEST_F(FrameStoreTest, IsThereOnlyWhenFinished) {
   const uint64_t before = FrameStore(folder_ / "store").fingerprint();
   { FrameStoreWriter writer(folder_ / "store", 2, 3); }
   EXPECT_EQ(FrameStore(folder_ / "store").fingerprint(), before);
-  MakeStore(folder_ / "store", 4);
-  EXPECT_EQ(FrameStore(folder_ / "store").utterances().size(), 4u);
+  MakeStore(folder_ / "store/", 4);
+  EXPECT_EQ(FrameStore(folder_ / "store/").utterances().size(), 4u);
   PutFile(folder_ / "other/thing", "precious");
   EXPECT_THAT(MessageOf([&] { FrameStoreWriter writer(folder_ / "other", 2, 3); }), HasSubstr("is no frame store"));
 }
