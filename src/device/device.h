@@ -1,7 +1,8 @@
 // A place where arithmetic runs: memory, streams of work, and a key of the kernel table.
 //
 // The CPU is device 0 of its kind and always there. Work on a CPU stream runs at once in the calling thread, so that
-// the same code drives both kinds. Threads: devices are shared; a Stream and a Buffer belong to one thread at a time.
+// the same code drives both kinds.
+// Threads: devices are shared; a Stream and a Buffer belong to one thread at a time.
 // Errors: UsageError for a device that this build or machine lacks; Error for what the device reports.
 #pragma once
 

@@ -4,7 +4,8 @@
 //   struct Softmax { static constexpr const char* kName = "softmax"; using Function = void (*)(ConstMatrixView,
 //   MatrixView); }; REGISTER_KERNEL(Softmax, DeviceKind::kCpu, DataType::kFloat32, "highway", 1, &SoftmaxCpu);
 // Several variants may stand for one key ("ref", "highway"); the highest priority is taken, and tests compare them all
-// with "ref". Threads: registration happens before main; look-ups afterwards are read-only.
+// with "ref".
+// Threads: registration happens before main; look-ups afterwards are read-only.
 #pragma once
 
 #include <string>

@@ -1,6 +1,7 @@
 // Sums over rows, columns and whole matrices, in a fixed order whatever the number of threads.
 //
-// Threads: OpenMP team of the caller. NaN goes through. Errors: ShapeError naming both shapes.
+// Threads: OpenMP team of the caller. NaN goes through.
+// Errors: ShapeError naming both shapes.
 #pragma once
 
 #include "device/kernel_table.h"

@@ -1,6 +1,7 @@
 // Softmax over rows, and softmax cross-entropy with its derivative.
 //
-// Shapes: z, y [N, K]. Outputs may be the inputs' own memory. Units: nats.
+// Shapes: z, y [N, K]. Outputs may be the inputs' own memory.
+// Units: nats.
 // Threads: OpenMP team of the caller; results do not depend on its size. A row with NaN or +∞ gives NaN.
 // Errors: ShapeError naming both shapes; InputError naming frame and id for a target outside [0, K).
 #pragma once

@@ -1,10 +1,12 @@
 // Matrix products: one place that decides which library, format and instruction set computes them.
 //
 // Shapes: row-major, any stride; C [m, n] = op(A) [m, k] · op(B) [k, n]. Any of m, n, k may be 0 (k = 0 gives zeros, or
-// leaves C when accumulating). C must not overlap A or B. Precision: fp32, or bf16 factors with fp32 accumulation into
-// a fp32 C. Threads: the OpenMP team of the caller; safe from several threads at once. Results do not change from run
-// to run at a given number of threads; the number of OpenMP threads may change the last bits. Errors: ShapeError naming
-// both shapes, before any write. Source: oneDNN matmul primitives, cached per thread by shape.
+// leaves C when accumulating). C must not overlap A or B.
+// Precision: fp32, or bf16 factors with fp32 accumulation into a fp32 C.
+// Threads: the OpenMP team of the caller; safe from several threads at once. The number of threads does not change the
+// result: no promise of oneDNN, but tested for networks' shapes.
+// Errors: ShapeError naming both shapes, before any write.
+// Source: oneDNN matmul primitives, cached per thread by shape.
 #pragma once
 
 #include <string>

@@ -4,9 +4,12 @@
 // padded to a multiple of 64 bytes, and an XXH3 checksum of everything that matters (names, types, shapes, metadata,
 // data) in the metadata key "antiphon_checksum"; a file that carries the key is verified when it is opened, so that a
 // file cut short or changed anywhere is refused. Files of others, without the key, are accepted after the structural
-// checks. Shapes: a matrix is [rows, cols]; a vector is [n]. Threads: a reader's const methods may run together.
+// checks.
+// Shapes: a matrix is [rows, cols]; a vector is [n].
+// Threads: a reader's const methods may run together.
 // Errors: InputError naming file, tensor, expected and found, for whatever is wrong inside the file; IoError for the
-// file. Source: https://github.com/huggingface/safetensors (format 0.3).
+// file.
+// Source: https://github.com/huggingface/safetensors (format 0.3).
 #pragma once
 
 #include <cstddef>

@@ -2,9 +2,10 @@
 //
 // A fully connected layer's gradient comes as its factors: dL/dW = gᵀ·x with x [N, in] the layer's input and g [N, out]
 // the derivative with respect to its output. So an update can go straight into the weights (one matrix product, no
-// gradient buffer), a preconditioner can work on the factors, and a codec can send them. Units: the loss is averaged
-// over the minibatch's frames; factors already contain the 1/N. Threads: one sink per training thread, called from that
-// thread only. A sink may change a parameter as soon as it is handed over: the layer has finished with the old value.
+// gradient buffer), a preconditioner can work on the factors, and a codec can send them.
+// Units: the loss is averaged over the minibatch's frames; factors already contain the 1/N.
+// Threads: one sink per training thread, called from that thread only. A sink may change a parameter as soon as it is
+// handed over: the layer has finished with the old value.
 #pragma once
 
 #include <span>

@@ -2,7 +2,8 @@
 //
 // L = Σ_n w_n · (−Σ_k t_nk·log softmax(z_n)_k) / W, with W = Σ w_n unless given: frame-averaged.
 // Shapes: logits [N, K]; targets one pdf-id per frame or [N, K] distributions (rows sum to 1). N may be 0.
-// Units: nats. Threads: OpenMP team of the caller; sums are in a fixed order whatever its size.
+// Units: nats.
+// Threads: OpenMP team of the caller; sums are in a fixed order whatever its size.
 // Errors: InputError naming frame and id for a target outside [0, K).
 #pragma once
 

@@ -1,8 +1,8 @@
 // A model file: the network and everything needed to use it.
 //
 // File: safetensors; one tensor per parameter and buffer (names as in the network), "log_priors" [K]; texts in the
-// metadata (docs/formats.md). A saved and loaded model is the same bit for bit. Errors: InputError naming file, tensor,
-// expected and found.
+// metadata (docs/formats.md). A saved and loaded model is the same bit for bit.
+// Errors: InputError naming file, tensor, expected and found.
 #pragma once
 
 #include <filesystem>

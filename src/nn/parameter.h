@@ -2,8 +2,9 @@
 //
 // Values live in one block of memory per Network (network.h), so that a whole model is one contiguous span: averaging,
 // exchange and checkpoints need no per-layer code. `offset` is the place of value(0, 0) in that span; rows are
-// contiguous. Threads: reading from several threads is safe; whoever writes `value` calls MarkChanged before the next
-// forward pass and lets nobody read meanwhile.
+// contiguous.
+// Threads: reading from several threads is safe; whoever writes `value` calls MarkChanged before the next forward pass
+// and lets nobody read meanwhile.
 #pragma once
 
 #include <atomic>

@@ -1,8 +1,8 @@
 // State of one forward/backward pass, kept outside the layers so that one network serves many threads.
 //
 // A layer asks for matrices by slot number; the same memory comes back in every pass, so that nothing is allocated
-// after the first pass of a given size. Contents survive from Forward to the matching Backward. Threads: one Workspace
-// per thread.
+// after the first pass of a given size. Contents survive from Forward to the matching Backward.
+// Threads: one Workspace per thread.
 #pragma once
 
 #include <deque>

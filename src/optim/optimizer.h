@@ -5,8 +5,10 @@
 //   const StepReport report = optimizer.EndStep();
 //
 // Units: learning rates are per frame-averaged gradient (algorithms' convention; Kaldi's summed rate times the
-// minibatch size). Threads: one optimizer per training thread. Determinism: same gradients, same bits. Errors:
-// UsageError for its options; InputError when a stored state does not fit.
+// minibatch size).
+// Threads: one optimizer per training thread.
+// Determinism: same gradients, same bits.
+// Errors: UsageError for its options; InputError when a stored state does not fit.
 #pragma once
 
 #include <memory>

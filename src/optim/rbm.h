@@ -3,9 +3,12 @@
 // Shapes: minibatches v [B, visible]; weight [hidden, visible] as in an affine layer, so that σ(v Wᵀ + b) is that
 // layer's forward pass. Gaussian visible units have unit variance: inputs must be normalised to mean 0 and variance 1.
 // Units: rates per frame; reconstruction error is the mean squared (Gaussian) or cross-entropy (Bernoulli) error per
-// visible unit. Determinism: sampling depends on (seed, minibatch number) alone. Threads: one per object. Errors:
-// ShapeError, DivergenceError. Source: G. Hinton, "A practical guide to training restricted Boltzmann machines", 2010;
-// Dahl, Yu, Deng, Acero, IEEE TASLP 2012.
+// visible unit.
+// Determinism: sampling depends on (seed, minibatch number) alone.
+// Threads: one per object.
+// Errors: ShapeError, DivergenceError.
+// Source: G. Hinton, "A practical guide to training restricted Boltzmann machines", 2010; Dahl, Yu, Deng, Acero, IEEE
+// TASLP 2012.
 #pragma once
 
 #include <cstdint>

@@ -1,8 +1,10 @@
 // Learning rates over a training run.
 //
 // Three schedules: "constant"; "exponential" ε = ε₀·(ε_f/ε₀)^progress; "newbob", decided after each epoch from the
-// held-out loss. Units: rates per frame-averaged gradient; losses in nats per frame, lower is better. Threads: one
-// owner. Source: Kaldi's nnet1 train_scheduler.sh (newbob) and nnet3 train.py (exponential).
+// held-out loss.
+// Units: rates per frame-averaged gradient; losses in nats per frame, lower is better.
+// Threads: one owner.
+// Source: Kaldi's nnet1 train_scheduler.sh (newbob) and nnet3 train.py (exponential).
 #pragma once
 
 #include <memory>
