@@ -137,6 +137,7 @@ void BackwardCpu(Activation f, ConstMatrixView y, ConstMatrixView dy, MatrixView
 
 void ConvertCpu(float scale, ConstMatrixView x, Bf16View y) {
   ExpectSameShape("conversion to bf16", x, y);
+  if (x.empty()) return;  // there is no first element whose bits could be pointed at
   ForRows([&](int64_t n, const float* xp, Bf16* yp) { HWY_DYNAMIC_DISPATCH(ConvertRow)
                                                       (scale, xp, &yp->bits, n); }, x,
           y);
