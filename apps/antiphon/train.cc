@@ -132,8 +132,6 @@ nlohmann::json ToJson(const train::TrainingSummary& s) {
           {"held_out_loss", s.held_out_loss},
           {"held_out_accuracy", s.held_out_accuracy},
           {"phone_accuracy", s.phone_accuracy},
-          {"train_loss", s.train_loss},
-          {"train_accuracy", s.train_accuracy},
           {"seconds", s.seconds},
           {"frames_per_second", s.frames_per_second},
           {"arithmetic_share", s.arithmetic_share},

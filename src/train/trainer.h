@@ -50,8 +50,6 @@ struct TrainingSummary {
   double held_out_loss = 0;
   double held_out_accuracy = 0;
   double phone_accuracy = 0;  // 0 without hmm
-  double train_loss = 0;
-  double train_accuracy = 0;
   double seconds = 0;            // of training, held-out evaluation and checkpoints included
   double frames_per_second = 0;  // over the steps
   double arithmetic_share = 0;   // of the steps' time
