@@ -4,23 +4,14 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <numeric>
+#include <span>
+
+#include "base/edit_distance.h"
 
 namespace antiphon {
 
 size_t EditDistance(std::string_view a, std::string_view b) {
-  std::vector<size_t> row(b.size() + 1);
-  std::iota(row.begin(), row.end(), size_t{0});
-  for (size_t i = 1; i <= a.size(); ++i) {
-    size_t diagonal = row[0];
-    row[0] = i;
-    for (size_t j = 1; j <= b.size(); ++j) {
-      const size_t substitution = diagonal + (a[i - 1] == b[j - 1] ? 0 : 1);
-      diagonal = row[j];
-      row[j] = std::min({substitution, row[j] + 1, row[j - 1] + 1});
-    }
-  }
-  return row[b.size()];
+  return EditDistance(std::span<const char>(a), std::span<const char>(b));
 }
 
 std::string Nearest(std::string_view name, const std::vector<std::string>& candidates) {

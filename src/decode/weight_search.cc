@@ -6,27 +6,10 @@
 #include <cmath>
 
 #include "base/check.h"
+#include "base/edit_distance.h"
 #include "base/error.h"
 
 namespace antiphon::decode {
-namespace {
-
-int64_t EditDistance(std::span<const int32_t> a, std::span<const int32_t> b) {
-  std::vector<int64_t> row(b.size() + 1);
-  for (size_t j = 0; j <= b.size(); ++j) row[j] = static_cast<int64_t>(j);
-  for (size_t i = 0; i < a.size(); ++i) {
-    int64_t diagonal = row[0];
-    row[0] = static_cast<int64_t>(i) + 1;
-    for (size_t j = 0; j < b.size(); ++j) {
-      const int64_t substituted = diagonal + (a[i] == b[j] ? 0 : 1);
-      diagonal = row[j + 1];
-      row[j + 1] = std::min({substituted, row[j] + 1, row[j + 1] + 1});
-    }
-  }
-  return row.back();
-}
-
-}  // namespace
 
 WeightSearch::WeightSearch(const WeightSearchOptions& options) : options_(options) {
   if (options.lm_weights.empty() || options.word_penalties.empty()) {
@@ -40,8 +23,9 @@ WeightSearch::WeightSearch(const WeightSearchOptions& options) : options_(option
 std::vector<int64_t> WeightSearch::Errors(const Lattice& lattice, std::span<const int32_t> reference) const {
   std::vector<int64_t> errors;
   for (const Point& point : grid_) {
-    errors.push_back(lattice.empty() ? static_cast<int64_t>(reference.size())
-                                     : EditDistance(BestPath(lattice, point.weights()).words, reference));
+    std::vector<int32_t> words;
+    if (!lattice.empty()) words = BestPath(lattice, point.weights()).words;
+    errors.push_back(static_cast<int64_t>(EditDistance(std::span<const int32_t>(words), reference)));
   }
   return errors;
 }
