@@ -52,8 +52,13 @@ class Communicator {
 
   /// Seconds since some fixed moment; virtual on simulated clusters.
   virtual double Now() const = 0;
-  /// Tells the clock that the caller computed for `seconds` of reference time; only simulations use it.
+  /// True if Now and deadlines run in simulated time.
+  virtual bool time_is_virtual() const { return false; }
+  /// Tells the clock that the caller computed for `seconds` of reference time, that is, on a device of kReferenceFlops;
+  /// only simulations use it.
   virtual void Compute(double seconds) { (void)seconds; }
+  static constexpr double kReferenceFlops = 1e9;  // per second
+  void ComputeFlops(double flops) { Compute(flops / kReferenceFlops); }
 
   /// Makes every waiting and every later operation of all ranks throw PeerError with this message.
   virtual void Abort(std::string_view message) = 0;

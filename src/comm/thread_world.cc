@@ -7,13 +7,12 @@
 #include <chrono>
 #include <condition_variable>
 #include <deque>
-#include <exception>
 #include <map>
 #include <mutex>
-#include <thread>
 
 #include "base/check.h"
 #include "base/error.h"
+#include "comm/rank_threads.h"
 
 namespace antiphon::comm {
 
@@ -163,36 +162,8 @@ std::unique_ptr<Communicator> MakeSelfCommunicator() { return ThreadWorld(1).Con
 
 void RunRanks(int world_size, const std::function<void(Communicator&)>& body) {
   ThreadWorld world(world_size);
-  std::mutex mutex;
-  std::exception_ptr first_error;
-  int first_rank = -1;
-  std::vector<std::thread> threads;
-  for (int rank = 0; rank < world_size; ++rank) {
-    threads.emplace_back([&, rank] {
-      const std::unique_ptr<Communicator> comm = world.Connect(rank);
-      const auto fail = [&](std::string_view message) {
-        {
-          const std::lock_guard lock(mutex);
-          if (!first_error) {
-            first_error = std::current_exception();
-            first_rank = rank;
-          }
-        }
-        comm->Abort(message);
-      };
-      try {
-        body(*comm);
-      } catch (const std::exception& e) {
-        fail(e.what());
-      } catch (...) {
-        fail("unknown error");
-      }
-    });
-  }
-  for (std::thread& thread : threads) thread.join();
-  if (first_error) {
-    WithContext([&] { std::rethrow_exception(first_error); }, [&] { return fmt::format("rank {}", first_rank); });
-  }
+  RunRankThreads(
+      world_size, [&](int rank) { return world.Connect(rank); }, body);
 }
 
 }  // namespace antiphon::comm

@@ -1,0 +1,68 @@
+#include "comm/rank_threads.h"
+
+#include <exception>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+namespace antiphon::comm {
+namespace {
+
+// What went wrong first.
+class FirstError {
+ public:
+  void Set(int rank) {
+    const std::lock_guard lock(mutex_);
+    if (!error_) {
+      error_ = std::current_exception();
+      rank_ = rank;
+    }
+  }
+  void Rethrow() const {
+    if (error_) WithContext([&] { std::rethrow_exception(error_); }, [&] { return fmt::format("rank {}", rank_); });
+  }
+
+ private:
+  std::mutex mutex_;
+  std::exception_ptr error_;
+  int rank_ = -1;
+};
+
+}  // namespace
+
+void RunRankThreads(int world_size, const std::function<std::unique_ptr<Communicator>(int rank)>& connect,
+                    const std::function<void(Communicator&)>& body) {
+  std::vector<std::unique_ptr<Communicator>> comms;
+  for (int rank = 0; rank < world_size; ++rank) comms.push_back(connect(rank));
+  FirstError error;
+  FirstError loss;
+  std::vector<char> lost(static_cast<size_t>(world_size), 0);
+  std::vector<std::thread> threads;
+  for (int rank = 0; rank < world_size; ++rank) {
+    threads.emplace_back([&, rank] {
+      std::unique_ptr<Communicator> comm = std::move(comms[static_cast<size_t>(rank)]);
+      const auto fail = [&](std::string_view message) {
+        error.Set(rank);
+        comm->Abort(message);
+      };
+      try {
+        body(*comm);
+      } catch (const RankLost&) {
+        loss.Set(rank);
+        lost[static_cast<size_t>(rank)] = 1;
+      } catch (const std::exception& e) {
+        fail(e.what());
+      } catch (...) {
+        fail("unknown error");
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  error.Rethrow();
+  for (const char l : lost) {
+    if (!l) return;
+  }
+  loss.Rethrow();
+}
+
+}  // namespace antiphon::comm

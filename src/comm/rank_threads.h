@@ -1,0 +1,24 @@
+// Runs one function per rank, each in its own thread: the common frame of every world whose ranks live in this process.
+#pragma once
+
+#include <functional>
+#include <memory>
+
+#include "base/error.h"
+#include "comm/communicator.h"
+
+namespace antiphon::comm {
+
+/// The rank's own machine failed: leaves the rank's body, and ends this rank alone. The others learn of it when they
+/// wait for the lost rank.
+class RankLost : public PeerError {
+  using PeerError::PeerError;
+};
+
+/// Connects every rank and runs body in one thread per rank; waits for all. A rank that throws aborts the others; the
+/// error of the rank that failed first is rethrown with its rank in front. RankLost is no error unless all ranks are
+/// lost.
+void RunRankThreads(int world_size, const std::function<std::unique_ptr<Communicator>(int rank)>& connect,
+                    const std::function<void(Communicator&)>& body);
+
+}  // namespace antiphon::comm

@@ -1,0 +1,385 @@
+#include "comm/simulated_world.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <condition_variable>
+#include <deque>
+#include <limits>
+#include <map>
+#include <mutex>
+#include <queue>
+
+#include "base/check.h"
+#include "base/error.h"
+#include "comm/rank_threads.h"
+
+namespace antiphon::comm {
+namespace {
+
+constexpr double kNever = std::numeric_limits<double>::infinity();
+constexpr double kPollSeconds = 1e-6;
+constexpr double kLongestPollSeconds = 1e-3;
+constexpr double kGetRequestBytes = 64;
+
+struct Letter {
+  int source;
+  int tag;
+  double arrival;
+  std::vector<std::byte> bytes;
+};
+
+// An accumulation on its way.
+struct Pending {
+  double seconds;
+  int64_t number;  // in the order of issue
+  int target;
+  int window;
+  size_t offset;
+  float scale;
+  std::vector<float> values;
+  bool operator<(const Pending& other) const {  // for a queue whose top is the earliest
+    return std::pair(seconds, number) > std::pair(other.seconds, other.number);
+  }
+};
+
+struct Rank {
+  double clock = 0;
+  double wake = kNever;  // when it can go on; while it has not the turn
+  bool connected = false;
+  bool has_turn = true;  // from the start until its first operation
+  bool ended = false;
+  bool lost = false;
+  // What Receive waits for.
+  bool receiving = false;
+  int source = 0;
+  int tag = 0;
+  std::deque<Letter> mailbox;    // in the order of arrival
+  double accumulated_until = 0;  // when its accumulations have taken effect
+  double memory_busy_until = 0;  // with others' accumulations
+  int idle_polls = 0;
+  RankUsage usage;
+  std::condition_variable turn;
+
+  /// The earliest message that matches.
+  std::deque<Letter>::iterator Find(int from, int its_tag) {
+    return std::find_if(mailbox.begin(), mailbox.end(), [&](const Letter& letter) {
+      return letter.tag == its_tag && (from == Communicator::kAnySource || letter.source == from);
+    });
+  }
+};
+
+}  // namespace
+
+// One lock for all: ranks take turns anyhow.
+struct SimulatedWorld::State {
+  State(int world_size, const ClusterOptions& cluster)
+      : hosts(cluster.host, world_size), links(cluster.links, world_size), ranks(static_cast<size_t>(world_size)) {
+    with_turn = world_size;
+  }
+
+  Rank& at(int rank) { return ranks[static_cast<size_t>(rank)]; }
+  bool AllConnected() const {
+    return std::all_of(ranks.begin(), ranks.end(), [](const Rank& r) { return r.connected; });
+  }
+
+  // Hands the turn to the rank that is next in virtual time, once nobody has it.
+  void PassTurn() {
+    if (with_turn > 0 || aborted) return;
+    Rank* next = nullptr;
+    for (Rank& r : ranks) {
+      if (!r.ended && r.wake < kNever && (next == nullptr || r.wake < next->wake)) next = &r;
+    }
+    if (next == nullptr) return;
+    while (!accumulations.empty() && accumulations.top().seconds <= next->wake) {
+      Apply(accumulations.top());
+      accumulations.pop();
+    }
+    next->has_turn = true;
+    with_turn = 1;
+    next->turn.notify_one();
+  }
+  void Apply(const Pending& p) {
+    const auto window = windows.find({p.target, p.window});
+    if (window == windows.end()) return;  // the target is lost
+    float* memory = window->second.data() + p.offset;
+    for (size_t i = 0; i < p.values.size(); ++i) memory[i] += p.scale * p.values[i];
+  }
+  // Whoever waits for this rank alone need not wait any longer.
+  void End(int rank, bool is_lost) {
+    Rank& ended = at(rank);
+    ended.ended = true;
+    ended.lost = ended.usage.lost = is_lost;
+    ended.usage.end_seconds = ended.clock;
+    std::erase_if(windows, [&](const auto& window) { return window.first.first == rank; });
+    if (!is_lost) return;
+    for (Rank& r : ranks) {
+      if (r.receiving && r.source == rank && r.Find(rank, r.tag) == r.mailbox.end()) {
+        r.wake = std::min(r.wake, std::max(r.clock, ended.clock));
+      }
+    }
+  }
+
+  std::mutex mutex;
+  HostModel hosts;  // everything below is guarded by mutex
+  LinkModel links;
+  std::deque<Rank> ranks;                                   // never moves: condition variables
+  std::map<std::pair<int, int>, std::span<float>> windows;  // (rank, id)
+  std::priority_queue<Pending> accumulations;
+  int64_t issued = 0;
+  int with_turn;
+  std::string abort_message;
+  bool aborted = false;
+};
+
+namespace {
+
+using State = SimulatedWorld::State;
+using Lock = std::unique_lock<std::mutex>;
+
+class SimulatedCommunicator : public Communicator {
+ public:
+  SimulatedCommunicator(std::shared_ptr<State> state, int rank)
+      : state_(std::move(state)), rank_(rank), me_(state_->at(rank)) {
+    const std::lock_guard lock(state_->mutex);
+    me_.connected = true;
+  }
+  ~SimulatedCommunicator() override {
+    const std::lock_guard lock(state_->mutex);
+    if (!me_.ended) state_->End(rank_, false);
+    if (me_.has_turn) --state_->with_turn;
+    me_.has_turn = false;
+    state_->PassTurn();
+  }
+
+  int rank() const override { return rank_; }
+  int world_size() const override { return static_cast<int>(state_->ranks.size()); }
+
+  void Send(int destination, int tag, std::span<const std::byte> bytes) override {
+    CHECK(destination >= 0 && destination < world_size()) << destination;
+    Lock lock(state_->mutex);
+    const std::string operation = fmt::format("sending to rank {}", destination);
+    // Collectives bring order among ranks, so that what they accumulated before must have taken effect.
+    WaitUntil(lock, tag >= kFirstInternalTag ? std::max(me_.clock, me_.accumulated_until) : me_.clock, operation);
+    Advance(state_->links.message_seconds());
+    const double arrival = Deliver(rank_, destination, static_cast<double>(bytes.size()));
+    Rank& receiver = state_->at(destination);
+    if (receiver.ended) return;
+    Letter letter{rank_, tag, arrival, {bytes.begin(), bytes.end()}};
+    auto& box = receiver.mailbox;
+    box.insert(std::upper_bound(box.begin(), box.end(), arrival,
+                                [](double time, const Letter& other) { return time < other.arrival; }),
+               std::move(letter));
+    if (receiver.receiving && receiver.tag == tag && (receiver.source == kAnySource || receiver.source == rank_)) {
+      receiver.wake = std::min(receiver.wake, std::max(receiver.clock, arrival));
+    }
+  }
+
+  Message Receive(int source, int tag) override {
+    Lock lock(state_->mutex);
+    const std::string operation =
+        source == kAnySource ? "receiving from any rank" : fmt::format("receiving from rank {}", source);
+    const double deadline = me_.clock + deadline_seconds();
+    double wake = deadline;
+    if (const auto found = me_.Find(source, tag); found != me_.mailbox.end()) {
+      wake = std::min(wake, found->arrival);
+    } else if (source != kAnySource && state_->at(source).lost) {
+      wake = me_.clock;
+    }
+    me_.receiving = true;
+    me_.source = source;
+    me_.tag = tag;
+    WaitUntil(lock, std::max(me_.clock, wake), operation);
+    const auto found = me_.Find(source, tag);
+    if (found != me_.mailbox.end() && found->arrival <= me_.clock) {
+      Message message{found->source, std::move(found->bytes)};
+      me_.mailbox.erase(found);
+      return message;
+    }
+    if (source != kAnySource && state_->at(source).lost) {
+      Throw<PeerError>("{}: rank {} is lost, its machine failed at {:.6g} s", Describe(operation), source,
+                       state_->at(source).clock);
+    }
+    Throw<PeerError>("{}: no message within {} s", Describe(operation), deadline_seconds());
+  }
+
+  bool Poll(int source, int tag) override {
+    Lock lock(state_->mutex);
+    const int idle_polls = me_.idle_polls;
+    WaitUntil(lock, me_.clock, "looking for messages");
+    const auto found = me_.Find(source, tag);
+    if (found != me_.mailbox.end() && found->arrival <= me_.clock) return true;
+    // Waiting by polling must come to an end, and soon.
+    Advance(std::min(kLongestPollSeconds, std::ldexp(kPollSeconds, std::min(idle_polls, 30))));
+    me_.idle_polls = idle_polls + 1;
+    return false;
+  }
+
+  void OpenWindow(int id, std::span<float> memory) override {
+    {
+      Lock lock(state_->mutex);
+      WaitUntil(lock, me_.clock, "opening a window");
+      state_->windows[{rank_, id}] = memory;
+    }
+    Barrier();
+  }
+  void CloseWindow(int id) override {
+    Barrier();
+    Lock lock(state_->mutex);
+    WaitUntil(lock, me_.clock, "closing a window");
+    state_->windows.erase({rank_, id});
+  }
+
+  void Accumulate(int target, int id, size_t offset, float scale, std::span<const float> values) override {
+    Lock lock(state_->mutex);
+    WaitUntil(lock, me_.clock, OneSided(target));
+    Advance(state_->links.message_seconds());
+    const auto bytes = static_cast<double>(values.size_bytes());
+    const double arrival = Deliver(rank_, target, bytes);
+    Rank& receiver = state_->at(target);
+    if (receiver.lost) return;
+    CheckWindow(target, id, offset, values.size());
+    receiver.memory_busy_until = std::max(receiver.memory_busy_until, arrival) + state_->hosts.AccumulateSeconds(bytes);
+    me_.accumulated_until = std::max(me_.accumulated_until, receiver.memory_busy_until);
+    state_->accumulations.push(
+        {receiver.memory_busy_until, state_->issued++, target, id, offset, scale, {values.begin(), values.end()}});
+  }
+
+  void Get(int target, int id, size_t offset, std::span<float> values) override {
+    Lock lock(state_->mutex);
+    WaitUntil(lock, me_.clock, OneSided(target));
+    Advance(state_->links.message_seconds());
+    // A rank sees what it accumulated itself before.
+    WaitUntil(lock, std::max(Deliver(rank_, target, kGetRequestBytes), me_.accumulated_until), OneSided(target));
+    if (state_->at(target).lost) {
+      Throw<PeerError>("{}: rank {} is lost, its machine failed at {:.6g} s", Describe(OneSided(target)), target,
+                       state_->at(target).clock);
+    }
+    const std::span<float> memory = CheckWindow(target, id, offset, values.size());
+    std::copy(memory.begin(), memory.end(), values.begin());
+    WaitUntil(lock, Deliver(target, rank_, static_cast<double>(values.size_bytes())), OneSided(target));
+  }
+
+  double Now() const override {
+    const std::lock_guard lock(state_->mutex);
+    return me_.clock;
+  }
+  bool time_is_virtual() const override { return true; }
+
+  void Compute(double seconds) override {
+    Lock lock(state_->mutex);
+    const double taken = state_->hosts.ComputeSeconds(rank_, seconds * kReferenceFlops);
+    me_.usage.compute_seconds += taken;
+    me_.usage.waiting_seconds -= taken;  // WaitUntil adds it
+    // What others accumulate meanwhile must be in place when this rank looks at its memory again.
+    WaitUntil(lock, me_.clock + taken, "computing");
+  }
+
+  void Abort(std::string_view message) override {
+    const std::lock_guard lock(state_->mutex);
+    if (!state_->aborted) state_->abort_message = fmt::format("rank {} failed: {}", rank_, message);
+    state_->aborted = true;
+    for (Rank& r : state_->ranks) r.turn.notify_all();
+  }
+
+ private:
+  static std::string OneSided(int target) { return fmt::format("one-sided access to rank {}", target); }
+
+  // Gives the turn away until virtual time reaches `seconds`; for a receiving rank, or sooner if a message comes.
+  void WaitUntil(Lock& lock, double seconds, std::string_view operation) {
+    ThrowIfAborted(operation);
+    CHECK(!me_.ended) << "rank " << rank_ << " is lost and must leave";
+    me_.idle_polls = 0;
+    const double failure = state_->hosts.FailureSeconds(rank_);
+    me_.wake = std::min(seconds, failure);
+    me_.has_turn = false;
+    --state_->with_turn;
+    state_->PassTurn();
+    const auto can_go_on = [&] { return me_.has_turn || state_->aborted; };
+    while (!can_go_on()) {
+      if (state_->AllConnected()) {
+        me_.turn.wait(lock, can_go_on);
+      } else if (!me_.turn.wait_for(lock, std::chrono::duration<double>(deadline_seconds()), can_go_on)) {
+        break;  // a rank never came; what this one waited for cannot happen any more
+      }
+    }
+    if (!me_.has_turn) TakeTurn();
+    me_.receiving = false;
+    ThrowIfAborted(operation);
+    me_.usage.waiting_seconds += std::max(0.0, me_.wake - me_.clock);
+    me_.clock = std::max(me_.clock, me_.wake);
+    if (me_.wake >= failure) {
+      state_->End(rank_, true);
+      Throw<RankLost>("{}: the machine fails at {:.6g} s of virtual time", Describe(operation), failure);
+    }
+  }
+  void TakeTurn() {
+    me_.has_turn = true;
+    ++state_->with_turn;
+  }
+  void Advance(double seconds) {
+    me_.clock += seconds;
+    me_.usage.waiting_seconds += seconds;
+  }
+  double Deliver(int from, int to, double bytes) {
+    RankUsage& usage = state_->at(from).usage;
+    usage.bytes_sent += bytes;
+    ++usage.messages;
+    return state_->links.Deliver(from, to, bytes, me_.clock);
+  }
+  void ThrowIfAborted(std::string_view operation) const {
+    if (state_->aborted) Throw<PeerError>("{}: {}", Describe(operation), state_->abort_message);
+  }
+  std::span<float> CheckWindow(int target, int id, size_t offset, size_t size) {
+    const auto found = state_->windows.find({target, id});
+    CHECK(found != state_->windows.end()) << "window " << id << " of rank " << target << " is not open";
+    CHECK_LE(offset + size, found->second.size());
+    return found->second.subspan(offset, size);
+  }
+
+  std::shared_ptr<State> state_;
+  int rank_;
+  Rank& me_;
+};
+
+}  // namespace
+
+double SimulationReport::seconds() const {
+  double last = 0;
+  for (const RankUsage& r : ranks) last = std::max(last, r.end_seconds);
+  return last;
+}
+
+double SimulationReport::bytes_sent() const {
+  double sum = 0;
+  for (const RankUsage& r : ranks) sum += r.bytes_sent;
+  return sum;
+}
+
+SimulatedWorld::SimulatedWorld(int world_size, const ClusterOptions& cluster)
+    : state_(std::make_shared<State>(world_size, cluster)) {}
+SimulatedWorld::~SimulatedWorld() = default;
+
+std::unique_ptr<Communicator> SimulatedWorld::Connect(int rank) {
+  CHECK(rank >= 0 && rank < static_cast<int>(state_->ranks.size())) << rank;
+  return std::make_unique<SimulatedCommunicator>(state_, rank);
+}
+
+SimulationReport SimulatedWorld::Report() const {
+  const std::lock_guard lock(state_->mutex);
+  SimulationReport report;
+  for (const Rank& rank : state_->ranks) report.ranks.push_back(rank.usage);
+  return report;
+}
+
+SimulationReport RunSimulated(int world_size, const ClusterOptions& cluster,
+                              const std::function<void(Communicator&)>& body) {
+  SimulatedWorld world(world_size, cluster);
+  RunRankThreads(
+      world_size, [&](int rank) { return world.Connect(rank); }, body);
+  return world.Report();
+}
+
+}  // namespace antiphon::comm
