@@ -84,18 +84,23 @@ class Communicator {
   /// What errors name.
   void SetStep(int64_t step) { step_ = step; }
   int64_t step() const { return step_; }
+  /// Payload of messages and one-sided operations that this rank began, collectives included; not what it sent itself.
+  int64_t bytes_sent() const { return bytes_sent_; }
   double deadline_seconds() const { return deadline_seconds_; }
   void set_deadline_seconds(double seconds) { deadline_seconds_ = seconds; }
 
  protected:
   /// "rank 2 of 4, receiving from rank 0, step 17".
   std::string Describe(std::string_view operation) const;
+  /// Implementations call it for what goes to other ranks.
+  void CountSent(size_t bytes) { bytes_sent_ += static_cast<int64_t>(bytes); }
 
  private:
   template <class T>
   void TreeReduce(std::span<T> values);
   void ReceiveInto(int source, int tag, std::span<std::byte> bytes);
   int64_t step_ = 0;
+  int64_t bytes_sent_ = 0;
   double deadline_seconds_ = 600;
 };
 

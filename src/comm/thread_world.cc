@@ -47,6 +47,7 @@ class ThreadCommunicator : public Communicator {
 
   void Send(int destination, int tag, std::span<const std::byte> bytes) override {
     CHECK(destination >= 0 && destination < state_->size) << destination;
+    if (destination != rank_) CountSent(bytes.size());
     State::Letter letter{rank_, tag, {bytes.begin(), bytes.end()}};
     {
       const std::lock_guard lock(state_->mutex);
@@ -95,12 +96,14 @@ class ThreadCommunicator : public Communicator {
 
   void Accumulate(int target, int id, size_t offset, float scale, std::span<const float> values) override {
     const std::span<float> memory = Window(target, id, offset, values.size());
+    if (target != rank_) CountSent(values.size_bytes());
     for (size_t i = 0; i < values.size(); ++i) {
       std::atomic_ref<float>(memory[i]).fetch_add(scale * values[i], std::memory_order_relaxed);
     }
   }
   void Get(int target, int id, size_t offset, std::span<float> values) override {
     const std::span<float> memory = Window(target, id, offset, values.size());
+    if (target != rank_) CountSent(values.size_bytes());
     for (size_t i = 0; i < values.size(); ++i) {
       values[i] = std::atomic_ref<float>(memory[i]).load(std::memory_order_relaxed);
     }

@@ -86,6 +86,8 @@ class NaturalGradient : public Optimizer {
     step_->ResetState();
     sides_.clear();
   }
+  void ResetMomentum() override { step_->ResetMomentum(); }
+  bool needs_factors() const override { return true; }
 
  private:
   struct Sides {

@@ -39,8 +39,12 @@ class Optimizer : public nn::GradientSink {
   /// Everything that a bit-identical continuation needs; tensor names start with `prefix`.
   virtual void SaveState(SafetensorsWriter& writer, const std::string& prefix) const = 0;
   virtual void LoadState(const SafetensorsReader& reader, const std::string& prefix) = 0;
-  /// Forgets momentum and the like (after falling back to an older model, or exchanging parameters).
+  /// Forgets everything (after falling back to an older model).
   virtual void ResetState() = 0;
+  /// Forgets the running step alone, whose direction belongs to other parameters (after exchanging them).
+  virtual void ResetMomentum() { ResetState(); }
+  /// True if it works on gradients' factors: sums of gradients (TakeAll) would lose what it is there for.
+  virtual bool needs_factors() const { return false; }
 
   /// Feeds gradients laid out as network.values(), as if a backward pass had produced them.
   void TakeAll(nn::Network& network, std::span<const float> gradient);

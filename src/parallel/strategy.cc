@@ -1,5 +1,8 @@
 #include "parallel/strategy.h"
 
+#include <algorithm>
+#include <numeric>
+
 namespace antiphon::parallel {
 
 const std::vector<std::string> kCommonStrategyKeys = {"method", "workers"};
@@ -18,6 +21,7 @@ StepOutput Strategy::Step(const StepInput& input) {
   network().Backward(input.context, logits, workspace_, sink, false,
                      [this](size_t layer) { AfterLayerBackward(layer); });
   output.report = AfterStep(input);
+  output.communication_seconds = TakeCommunication();
   return output;
 }
 
@@ -30,6 +34,21 @@ optim::StepReport Strategy::AfterStep(const StepInput&) { return optimizer().End
 
 void Strategy::SaveState(SafetensorsWriter&, const std::string&) const {}
 void Strategy::LoadState(const SafetensorsReader&, const std::string&) {}
+
+void LoadValues(const SafetensorsReader& reader, const std::string& name, std::span<float> values) {
+  const std::vector<float> stored = reader.ReadFloats(name);
+  if (stored.size() != values.size()) {
+    Throw<InputError>("'{}': '{}' has {} values, expected {}", reader.path().string(), name, stored.size(),
+                      values.size());
+  }
+  std::copy(stored.begin(), stored.end(), values.begin());
+}
+
+double FrameWeight(const StepInput& input) {
+  const std::span<const float> weights = input.targets.frame_weights;
+  if (weights.empty()) return static_cast<double>(input.features.rows());
+  return std::accumulate(weights.begin(), weights.end(), 0.0);
+}
 
 std::unique_ptr<Strategy> MakeStrategy(const Config& config, const Replica& replica) {
   const std::string method = config.Text("method").value_or("serial");

@@ -9,7 +9,8 @@
 // The default of every hook trains alone, by the optimiser. A strategy overrides those that it needs: exchanging
 // gradients redirects the sink in BeginStep and applies the sum in AfterStep; averaging works in AfterStep on
 // network.values(); a pipeline, whose passes of several minibatches overlap, overrides Step itself. After AfterEpoch
-// and Finish all replicas hold the model to evaluate. A strategy is one file in parallel/strategies that ends with
+// and Finish all replicas hold the model to evaluate. A minibatch may be empty: the last of an epoch, where the data do
+// not divide. A continuation calls Start, then LoadState. A strategy is one file in parallel/strategies that ends with
 //   REGISTER_COMPONENT(StrategyRegistry, "foo", [](const Config& c, const Replica& r) { return std::make_unique<Foo>(c,
 //   r); });
 //
@@ -19,6 +20,7 @@
 
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/config.h"
@@ -30,11 +32,19 @@
 
 namespace antiphon::parallel {
 
+/// What a strategy may know of the run beforehand; 0: not known.
+struct Plan {
+  int minibatch_frames = 0;     // of one worker
+  int64_t steps_per_epoch = 0;  // of one worker
+  int64_t epochs = 0;
+};
+
 /// What one worker holds. All of it outlives the strategy.
 struct Replica {
   nn::Network* network = nullptr;
   optim::Optimizer* optimizer = nullptr;
   comm::Communicator* comm = nullptr;
+  Plan plan = {};
 };
 
 /// One minibatch as the strategy sees it.
@@ -60,6 +70,8 @@ class Strategy {
 
   /// Called once before the first step of a run or of its continuation; brings all replicas to rank 0's values.
   virtual void Start();
+  /// All ranks take the same number of steps, so that the trainer may let them agree on something between two of them.
+  virtual bool synchronous() const { return true; }
   /// One minibatch; the workspace keeps its memory from step to step.
   virtual StepOutput Step(const StepInput& input);
   /// Called by the default Step; the gradients of a backward pass go where BeginStep says.
@@ -72,8 +84,11 @@ class Strategy {
   /// Everything that a bit-identical continuation needs beyond network and optimiser; names start with `prefix`.
   virtual void SaveState(SafetensorsWriter& writer, const std::string& prefix) const;
   virtual void LoadState(const SafetensorsReader& reader, const std::string& prefix);
-  /// After falling back to an older model: forget what belonged to the newer one.
+  /// After falling back to an older model: forget what belonged to the newer one. Collective.
   virtual void ResetState() {}
+  /// The trainer's guard found this replica's model unusable. True: the strategy leaves it out of the next exchange and
+  /// gives it the others' model; false: all replicas have to fall back.
+  virtual bool LeaveOut() { return false; }
 
   /// Derived values for the log, one line each: "rate per worker 0.8 × 4 workers".
   virtual std::vector<std::string> Describe() const { return {}; }
@@ -82,10 +97,15 @@ class Strategy {
   nn::Network& network() const { return *replica_.network; }
   optim::Optimizer& optimizer() const { return *replica_.optimizer; }
   comm::Communicator& comm() const { return *replica_.comm; }
+  const Plan& plan() const { return replica_.plan; }
   nn::Workspace& workspace() { return workspace_; }
+  /// Seconds, by the communicator's clock, that this step spent exchanging and waiting; Step reports their sum.
+  void AddCommunication(double seconds) { communication_seconds_ += seconds; }
+  double TakeCommunication() { return std::exchange(communication_seconds_, 0.0); }
 
  private:
   Replica replica_;
+  double communication_seconds_ = 0;
   nn::Workspace workspace_;
 };
 
@@ -94,6 +114,11 @@ using StrategyRegistry = Registry<Strategy, const Config&, const Replica&>;
 /// From a `[parallel]` table: `method` names the strategy (default "serial"); the other keys are its own, but
 /// `workers`.
 std::unique_ptr<Strategy> MakeStrategy(const Config& config, const Replica& replica);
+
+/// Reads a vector of a strategy's state; InputError unless it has as many values as `values`.
+void LoadValues(const SafetensorsReader& reader, const std::string& name, std::span<float> values);
+/// Σ of the frames' weights.
+double FrameWeight(const StepInput& input);
 
 /// Keys of the table that the trainer reads; strategies allow them.
 extern const std::vector<std::string> kCommonStrategyKeys;

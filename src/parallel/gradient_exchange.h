@@ -1,0 +1,100 @@
+// Sums the gradients of all ranks, layer by layer from the top while the lower layers still compute.
+//
+//   exchange.BeginMinibatch(frame_weight);              per minibatch; the loss is divided by total_weight()
+//   network.Backward(…, exchange, …, [&](size_t layer) { exchange.LayerDone(layer); });
+//   if (exchange.complete() && exchange.Finish()) step along exchange.gradient();
+//
+// Each matrix is cut into world_size parts. As soon as a layer's gradient is there, every rank sends part r, encoded, to
+// rank r; rank r sums what it gets in the communicator's tree order and sends the sum, encoded again, to all; all decode
+// the same bytes. With codec fp32 the sum has the bits of an AllReduce. Several minibatches may be accumulated first.
+// Bytes per exchange and rank: 2·(world_size − 1)/world_size times the code of the model.
+// Units: the sum is the gradient of the loss averaged over the frames of all ranks and accumulated minibatches, each by
+// its weight; ranks without frames may take part.
+// Memory: one gradient; with a lossy codec one or two more per plane of its memory.
+// Threads: one per rank. Determinism: all ranks get the same bits; messages may arrive in any order.
+// Errors: PeerError and InputError from messages.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "comm/communicator.h"
+#include "nn/gradient_sink.h"
+#include "nn/network.h"
+#include "parallel/codec.h"
+#include "parallel/strategy.h"
+
+namespace antiphon::parallel {
+
+class GradientExchange : public nn::GradientSink {
+ public:
+  /// `codec`: the strategy's table of that name; it takes over from fp32 after `codec_start_epochs`.
+  GradientExchange(const Config& codec, double codec_start_epochs, int accumulate, const Replica& replica);
+
+  /// What the loss of every minibatch is to be divided by.
+  double total_weight() const { return total_weight_; }
+  void BeginMinibatch(double frame_weight);
+  void TakeFactors(nn::Parameter& weight, nn::Parameter* bias, const nn::GradientFactors& factors) override;
+  void TakeDense(nn::Parameter& parameter, ConstMatrixView gradient) override;
+  void LayerDone(size_t layer);
+
+  /// The minibatch under way is the last of those that are accumulated.
+  bool complete() const { return minibatches_ == accumulate_; }
+  /// Minibatches whose gradients wait for the exchange.
+  int minibatches() const { return minibatches_; }
+  /// Waits for the sum. False: a codec found it unusable, and the step must not be taken; all ranks get the same answer.
+  bool Finish();
+  std::span<const float> gradient() const { return gradient_; }
+  /// Seconds spent on encoding, sending and waiting since the last call.
+  double TakeSeconds() { return std::exchange(seconds_, 0.0); }
+
+  void SaveState(SafetensorsWriter& writer, const std::string& prefix) const;
+  void LoadState(const SafetensorsReader& reader, const std::string& prefix);
+  void ResetState();
+  std::string Describe() const { return codec_->Describe(); }
+
+ private:
+  struct Layer {
+    std::vector<nn::Parameter*> parameters;  // those that learn
+    bool sent = false;
+    bool reduced = false;
+    Code own_code;  // of the part that this rank sums
+  };
+
+  Codec& codec();
+  MatrixView Part(MatrixView matrix, int r);
+  std::vector<MatrixView> Memory(std::vector<std::vector<float>>& planes, const nn::Parameter& p, int r);
+  MatrixView Target(nn::Parameter& parameter);
+  bool Touch(const nn::Parameter& parameter);
+  void ClearUntouched(const Layer& layer);
+  void Send(size_t layer);
+  bool Arrived(size_t layer);
+  void Reduce(size_t layer);
+  void Gather(size_t layer);
+  void SumParts(nn::Parameter& p, const std::vector<Code>& codes, std::vector<size_t>& at, float factor);
+
+  nn::Network& network_;
+  comm::Communicator& comm_;
+  std::unique_ptr<Codec> exact_;
+  std::unique_ptr<Codec> codec_;
+  double codec_start_epochs_;
+  int64_t steps_per_epoch_;
+  int accumulate_;
+  double total_weight_;
+
+  std::vector<Layer> layers_;
+  std::map<const nn::Parameter*, bool> touched_;  // in this step
+  std::vector<float> gradient_;                   // laid out as network.values()
+  std::vector<std::vector<float>> memory_;        // planes likewise
+  std::vector<std::vector<float>> sum_memory_;    // used in this rank's parts only
+  std::vector<Matrix> parts_;                     // one per rank
+  int64_t steps_ = 0;
+  int minibatches_ = 0;
+  double weight_ = 0;
+  double seconds_ = 0;
+};
+
+}  // namespace antiphon::parallel

@@ -1,0 +1,143 @@
+#include "parallel/periodic.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/log.h"
+
+namespace antiphon::parallel {
+namespace {
+
+int PeriodInSteps(const PeriodOptions& options, const Plan& plan) {
+  int64_t period = options.sync_period;
+  if (options.sync_frames > 0) {
+    if (plan.minibatch_frames == 0) throw UsageError("sync-frames needs a known minibatch size; give sync-period");
+    period = std::max<int64_t>(1, (options.sync_frames + plan.minibatch_frames / 2) / plan.minibatch_frames);
+  }
+  const int64_t run = plan.steps_per_epoch * plan.epochs;
+  if (run > 0 && period > run) {
+    Throw<UsageError>(
+        "a period of {} steps does not fit into the run, in which each worker takes {} steps: take a shorter period, "
+        "fewer workers or a smaller data.minibatch; 0 means one exchange at the end",
+        period, run);
+  }
+  return static_cast<int>(std::min<int64_t>(period, 1 << 30));
+}
+
+}  // namespace
+
+PeriodicStrategy::PeriodicStrategy(const PeriodOptions& period, const RateScalingOptions& scaling,
+                                   const Replica& replica)
+    : Strategy(replica),
+      scaling_(scaling, replica.comm->world_size(), replica.plan),
+      outlier_factor_(period.outlier_factor),
+      period_(PeriodInSteps(period, replica.plan)),
+      center_(replica.network->values().begin(), replica.network->values().end()) {}
+
+void PeriodicStrategy::Start() {
+  Strategy::Start();
+  std::copy(network().values().begin(), network().values().end(), center_.begin());
+}
+
+StepOutput PeriodicStrategy::Step(const StepInput& input) {
+  Unpark();
+  StepInput mine = input;
+  mine.learning_rate *= scaling_.Factor(steps_);
+  ++steps_;
+  return Strategy::Step(mine);
+}
+
+optim::StepReport PeriodicStrategy::AfterStep(const StepInput& input) {
+  const optim::StepReport report = optimizer().EndStep();
+  frame_weight_ += FrameWeight(input);
+  ++since_exchange_;
+  if (period_ > 0 && since_exchange_ >= period_) RunExchange();
+  return report;
+}
+
+void PeriodicStrategy::RunExchange() {
+  const double begin = comm().Now();
+  Exchange();
+  network().MarkChanged();
+  since_exchange_ = 0;
+  frame_weight_ = 0;
+  usable_ = true;
+  AddCommunication(comm().Now() - begin);
+}
+
+void PeriodicStrategy::AfterEpoch() {
+  if (!parked_.empty()) return;
+  if (exchanges_at_epoch_end() && period_ > 0 && since_exchange_ > 0) RunExchange();
+  std::vector<float> model(network().values().begin(), network().values().end());
+  if (!EvaluationModel(model)) return;
+  parked_.assign(network().values().begin(), network().values().end());
+  std::copy(model.begin(), model.end(), network().values().begin());
+  network().MarkChanged();
+}
+
+void PeriodicStrategy::Unpark() {
+  if (parked_.empty()) return;
+  std::copy(parked_.begin(), parked_.end(), network().values().begin());
+  network().MarkChanged();
+  parked_.clear();
+}
+
+AverageReport PeriodicStrategy::Average(std::span<float> values) {
+  AverageReport report = AverageReplicas(comm(), frame_weight_, usable_, outlier_factor_, center_, values);
+  hopeless_ = report.hopeless;
+  if (comm().rank() == 0 && !report.left_out.empty()) {
+    log::Warn("step {}: {} of {} replicas left out of the average (rank {}{}){}", steps_, report.left_out.size(),
+              comm().world_size(), report.left_out.front(), report.left_out.size() > 1 ? " …" : "",
+              hopeless_ ? ": too many" : "");
+  }
+  return report;
+}
+
+bool PeriodicStrategy::LeaveOut() {
+  if (comm().world_size() == 1 || hopeless_ || period_ == 0) return false;
+  usable_ = false;
+  return true;
+}
+
+void PeriodicStrategy::SaveState(SafetensorsWriter& writer, const std::string& prefix) const {
+  const int64_t counts[] = {steps_, since_exchange_, usable_ ? 1 : 0, hopeless_ ? 1 : 0};
+  writer.Add(prefix + ".counts", std::span<const int64_t>(counts));
+  writer.Add(prefix + ".frame-weight", std::span<const double>(&frame_weight_, 1));
+  writer.Add(prefix + ".center", std::span<const float>(center_));
+  if (!parked_.empty()) writer.Add(prefix + ".parked", std::span<const float>(parked_));
+}
+
+void PeriodicStrategy::LoadState(const SafetensorsReader& reader, const std::string& prefix) {
+  const std::vector<int64_t> counts = reader.ReadInts(prefix + ".counts");
+  steps_ = counts.at(0);
+  since_exchange_ = static_cast<int>(counts.at(1));
+  usable_ = counts.at(2) != 0;
+  hopeless_ = counts.at(3) != 0;
+  frame_weight_ = reader.ReadDoubles(prefix + ".frame-weight").at(0);
+  LoadValues(reader, prefix + ".center", center_);
+  parked_.clear();
+  if (!reader.Has(prefix + ".parked")) return;
+  parked_.resize(center_.size());
+  LoadValues(reader, prefix + ".parked", parked_);
+}
+
+void PeriodicStrategy::ResetState() {
+  parked_.clear();
+  since_exchange_ = 0;
+  frame_weight_ = 0;
+  usable_ = true;
+  hopeless_ = false;
+  PeriodicStrategy::Start();
+}
+
+std::vector<std::string> PeriodicStrategy::Describe() const {
+  const std::string when = period_ == 0 ? "at the end alone"
+                           : plan().minibatch_frames > 0
+                               ? fmt::format("every {} steps ({} frames of a worker) and at epoch ends", period_,
+                                             int64_t{period_} * plan().minibatch_frames)
+                               : fmt::format("every {} steps and at epoch ends", period_);
+  return {fmt::format("{} workers exchange models {}", comm().world_size(), when), scaling_.Describe()};
+}
+
+}  // namespace antiphon::parallel

@@ -1,0 +1,80 @@
+// What strategies share whose replicas learn on their own for some steps and then exchange models.
+//
+// A derived class says what an exchange does (Exchange) and which model is evaluated and kept at the ends of epochs
+// (EvaluationModel); counting steps, leaving broken replicas out, holding the replica's own values while the common
+// model is evaluated, and state are done here. Periods may be given in steps or in frames of one worker.
+// Threads: one per rank. Errors: UsageError for periods that do not fit into the plan; PeerError.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "parallel/rate_scaling.h"
+#include "parallel/replica_average.h"
+#include "parallel/strategy.h"
+
+namespace antiphon::parallel {
+
+struct PeriodOptions {
+  int sync_period = 8;
+  int64_t sync_frames = 0;
+  double outlier_factor = 10;
+  template <class V>
+  void Visit(V& v) {
+    v("sync-period", sync_period, Range{0, 1 << 30}, "steps of a worker between two exchanges; 0: at the end alone");
+    v("sync-frames", sync_frames, Range{0, 1e15}, "the same in frames of a worker; 0: as sync-period says");
+    v("outlier-factor", outlier_factor, Range{0, 1e9},
+      "leave a replica out that moved this many times as far as the median one; 0: never");
+  }
+};
+
+class PeriodicStrategy : public Strategy {
+ public:
+  PeriodicStrategy(const PeriodOptions& period, const RateScalingOptions& scaling, const Replica& replica);
+
+  void Start() override;
+  StepOutput Step(const StepInput& input) override;
+  optim::StepReport AfterStep(const StepInput& input) override;
+  void AfterEpoch() override;
+  void Finish() override { AfterEpoch(); }
+  void SaveState(SafetensorsWriter& writer, const std::string& prefix) const override;
+  void LoadState(const SafetensorsReader& reader, const std::string& prefix) override;
+  void ResetState() override;
+  bool LeaveOut() override;
+  std::vector<std::string> Describe() const override;
+
+ protected:
+  /// Collective; network().values() is this replica's model, and becomes what it goes on from.
+  virtual void Exchange() = 0;
+  /// Exchange at epoch ends too, so that what is evaluated is as new as it can be.
+  virtual bool exchanges_at_epoch_end() const { return true; }
+  /// Writes the model to evaluate over `model`, which holds this replica's values; false: these are it already.
+  /// Collective.
+  virtual bool EvaluationModel(std::span<float> model) = 0;
+
+  /// Mean of the replicas' `values`; center() is where they started.
+  AverageReport Average(std::span<float> values);
+  /// The model that all replicas agreed on last.
+  std::span<float> center() { return center_; }
+  bool usable() const { return usable_; }
+  double frame_weight() const { return frame_weight_; }
+  int period() const { return period_; }
+  int64_t steps() const { return steps_; }
+
+ private:
+  void RunExchange();
+  void Unpark();
+
+  RateScaling scaling_;
+  double outlier_factor_;
+  int period_;
+  int64_t steps_ = 0;        // of the run
+  int since_exchange_ = 0;   // steps
+  double frame_weight_ = 0;  // since the last exchange
+  bool usable_ = true;
+  bool hopeless_ = false;
+  std::vector<float> center_;
+  std::vector<float> parked_;  // this replica's own values while the evaluated model is in the network; else empty
+};
+
+}  // namespace antiphon::parallel

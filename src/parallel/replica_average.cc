@@ -1,0 +1,103 @@
+#include "parallel/replica_average.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+
+#include "kernels/elementwise.h"
+
+namespace antiphon::parallel {
+namespace {
+
+// What a rank says of its replica.
+struct Standing {
+  double weight = 0;
+  double distance = 0;  // from the starting point; not finite if a value is not
+  double usable = 1;
+};
+
+double Distance(std::span<const float> a, std::span<const float> b) {
+  double total = 0;
+  const auto size = static_cast<int64_t>(a.size());
+  constexpr int64_t kBlock = 4096;  // sums in fp32 within a block, in double across
+  for (int64_t first = 0; first < size; first += kBlock) {
+    const int64_t last = std::min(size, first + kBlock);
+    float sum = 0;
+#pragma omp simd reduction(+ : sum)
+    for (int64_t i = first; i < last; ++i) {
+      const float d = a[static_cast<size_t>(i)] - b[static_cast<size_t>(i)];
+      sum += d * d;
+    }
+    total += static_cast<double>(sum);
+  }
+  return std::sqrt(total);
+}
+
+MatrixView AsRow(std::span<float> values) { return {values.data(), 1, static_cast<int64_t>(values.size())}; }
+
+std::vector<Standing> Gather(comm::Communicator& comm, const Standing& mine) {
+  const std::vector<std::byte> bytes = comm.AllGather(std::as_bytes(std::span(&mine, 1)));
+  std::vector<Standing> all(static_cast<size_t>(comm.world_size()));
+  std::memcpy(all.data(), bytes.data(), bytes.size());
+  return all;
+}
+
+// Ranks whose replica does not count. A replica that did not move is no measure of how far one may.
+std::vector<int> LeftOut(const std::vector<Standing>& all, double outlier_factor) {
+  std::vector<double> distances;
+  for (const Standing& s : all) {
+    if (s.usable != 0 && std::isfinite(s.distance) && s.weight > 0) distances.push_back(s.distance);
+  }
+  double limit = std::numeric_limits<double>::infinity();
+  if (outlier_factor > 0 && distances.size() >= 3) {
+    const auto middle = distances.begin() + static_cast<std::ptrdiff_t>(distances.size() / 2);
+    std::nth_element(distances.begin(), middle, distances.end());
+    limit = outlier_factor * *middle;
+  }
+  std::vector<int> out;
+  for (size_t r = 0; r < all.size(); ++r) {
+    if (all[r].usable == 0 || !(all[r].distance <= limit) || !std::isfinite(all[r].distance)) {
+      out.push_back(static_cast<int>(r));
+    }
+  }
+  return out;
+}
+
+}  // namespace
+
+AverageReport AverageReplicas(comm::Communicator& comm, double frame_weight, bool usable, double outlier_factor,
+                              std::span<const float> start, std::span<float> values) {
+  std::vector<Standing> all = Gather(comm, {frame_weight, Distance(values, start), usable ? 1.0 : 0.0});
+  AverageReport report;
+  report.left_out = LeftOut(all, outlier_factor);
+  report.hopeless = 2 * report.left_out.size() >= all.size();
+  if (!report.hopeless) {
+    for (const int r : report.left_out) all[static_cast<size_t>(r)].weight = 0;
+  }
+  for (const Standing& s : all) report.frame_weight += s.weight;
+  if (!(report.frame_weight > 0)) {
+    for (Standing& s : all) s.weight = 1;
+    if (!report.hopeless) {
+      for (const int r : report.left_out) all[static_cast<size_t>(r)].weight = 0;
+    }
+  }
+  double total = 0;
+  size_t counted = 0;
+  for (const Standing& s : all) {
+    total += s.weight;
+    counted += s.weight > 0 ? 1 : 0;
+  }
+  // Exactly 1 for equal weights, so that equal replicas give their own bits back.
+  const auto share =
+      static_cast<float>(all[static_cast<size_t>(comm.rank())].weight * static_cast<double>(counted) / total);
+  if (share == 0) {
+    std::fill(values.begin(), values.end(), 0.0f);  // not scaled: 0 · NaN would stay
+  } else if (share != 1) {
+    Scale(share, AsRow(values), AsRow(values));
+  }
+  comm.AllReduce(values);
+  if (counted > 1) Scale(1.0f / static_cast<float>(counted), AsRow(values), AsRow(values));
+  return report;
+}
+
+}  // namespace antiphon::parallel
