@@ -19,6 +19,7 @@
 
 #include "base/error.h"
 #include "base/file.h"
+#include "base/merge_toml.h"
 
 namespace antiphon {
 
@@ -86,6 +87,18 @@ std::string NodeText(const toml::node& node) {
     node.visit([&](const auto& value) { out << value; });
   }
   return out.str();
+}
+
+void MergeTables(toml::table& table, const toml::table& over) {
+  for (const auto& [key, value] : over) {
+    toml::node* ours = table.get(key.str());
+    const toml::table* theirs = value.as_table();
+    if (ours != nullptr && ours->is_table() && theirs != nullptr && !theirs->contains("type")) {
+      MergeTables(*ours->as_table(), *theirs);
+    } else {
+      value.visit([&](const auto& node) { table.insert_or_assign(key.str(), node); });
+    }
+  }
 }
 
 }  // namespace
@@ -234,6 +247,18 @@ std::string Config::ToToml() const {
   std::ostringstream out;
   out << table << "\n";
   return out.str();
+}
+
+std::string MergeToml(std::string_view table, std::string_view over) {
+  try {
+    toml::table merged = toml::parse(table);
+    MergeTables(merged, toml::parse(over));
+    std::ostringstream out;
+    out << merged << "\n";
+    return out.str();
+  } catch (const toml::parse_error& e) {
+    Throw<UsageError>("cannot lay one table over another: {}", e.description());
+  }
 }
 
 }  // namespace antiphon

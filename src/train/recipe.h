@@ -18,10 +18,17 @@
 //   arguments = ["--out", "${exp}/speech"]
 //   outputs = ["${exp}/speech"]
 //
+// include = "corpus.toml" (a file beside this one) takes over another recipe: variables given here replace its own, a
+// [[step]] with the name of an inherited one changes only the keys and options that it gives (a table of options with a
+// `type` replaces the inherited table), and a new step stands at the end, or where before = "STEP" says.
+//
 // Further keys of a step: `when` and `unless` (run only if the text is, or is not, empty, "false", "no" or "0") and
 // `provides` (a TOML file among the outputs whose values become variables of later steps) and `always = true` (never up
-// to date; needs no outputs). Variables that every recipe has: ${recipe_dir}, ${threads}. A whole value "${x}" takes
-// the type of x. Errors: UsageError with file:line for unknown keys and variables, naming the nearest known one.
+// to date; needs no outputs). An input that expands to nothing is none. Variables that every recipe has: ${recipe_dir}
+// (of the file where it stands), ${threads}, ${exp} ("exp/" and the recipe's name unless it says otherwise). A whole
+// value
+// "${x}" takes the type of x. Errors: UsageError with file:line, in the file that says so, for unknown keys and
+// variables, naming the nearest known one; for an include of no file, or in a circle.
 #pragma once
 
 #include <filesystem>
@@ -59,6 +66,7 @@ struct RecipeStep {
   std::string where;    // file:line
   std::string command;  // or
   std::string script;
+  std::filesystem::path script_dir;    // where the file that names the script lies
   std::vector<std::string> arguments;  // of a script
   std::string options_toml;            // of a command; "" if none
   std::vector<std::string> inputs;

@@ -124,7 +124,7 @@ StepOutcome RecipeRunner::Visit(const RecipeStep& unexpanded, bool before_from, 
   if (options.dry_run && DependsOnPlanned(step)) {
     outcome.reason = "its inputs will be made anew";
   } else {
-    StepRecord now = DescribeStep(step, recipe_.path.parent_path());
+    StepRecord now = DescribeStep(step);
     outcome.reason = options.force ? "--force" : step.always ? "always" : ReasonToRun(now, before);
     if (outcome.reason.empty()) {
       outcome.state = StepOutcome::State::kUpToDate;
@@ -177,7 +177,7 @@ void RecipeRunner::Execute(const RecipeStep& step, StepRecord record, StepOutcom
 }
 
 void RecipeRunner::RunScript(const RecipeStep& step) const {
-  const std::string program = fs::absolute(recipe_.path.parent_path() / step.script).string();
+  const std::string program = fs::absolute(step.script_dir / step.script).string();
   std::vector<std::string> words = {program};
   if (program.ends_with(".py")) words.insert(words.begin(), "python3");
   words.insert(words.end(), step.arguments.begin(), step.arguments.end());

@@ -67,13 +67,13 @@ std::string CommandLine(const RecipeStep& step, const fs::path& config) {
   return line;
 }
 
-StepRecord DescribeStep(const RecipeStep& step, const fs::path& recipe_dir) {
+StepRecord DescribeStep(const RecipeStep& step) {
   StepRecord record;
   record.version = kVersion;
   record.command_line = CommandLine(step, "");
   record.options = step.options_toml;
   for (const std::string& input : step.inputs) StampInput(input, record.inputs);
-  if (!step.script.empty()) StampInput(recipe_dir / step.script, record.inputs);
+  if (!step.script.empty()) StampInput(step.script_dir / step.script, record.inputs);
   return record;
 }
 

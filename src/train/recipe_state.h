@@ -27,7 +27,7 @@ struct StepRecord {
 };
 
 /// The record that `step` (expanded) would leave now, without what only running it tells.
-StepRecord DescribeStep(const RecipeStep& step, const std::filesystem::path& recipe_dir);
+StepRecord DescribeStep(const RecipeStep& step);
 /// Fills `outputs`; InputError if the step left one of them out.
 void RecordOutputs(const RecipeStep& step, StepRecord& record);
 
