@@ -1,10 +1,14 @@
-# antiphon_library(NAME LIBS … EXTERNAL …): the static library of src/NAME, globbed, so that adding a component is adding a file.
+# antiphon_library(NAME LIBS … EXTERNAL … WITHOUT file…): the static library of src/NAME, globbed, so that adding a
+# component is adding a file; WITHOUT names sources that this build leaves out.
 #
 # Layers, strategies and kernels register themselves from static initialisers, which a plain static link drops; every
 # edge is therefore linked whole. A folder without sources becomes an interface library, so that its edges exist already.
 function(antiphon_library name)
-  cmake_parse_arguments(arg "" "" "LIBS;EXTERNAL" ${ARGN})
+  cmake_parse_arguments(arg "" "" "LIBS;EXTERNAL;WITHOUT" ${ARGN})
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/${name}/*.cc)
+  foreach(file ${arg_WITHOUT})
+    list(REMOVE_ITEM sources ${PROJECT_SOURCE_DIR}/src/${name}/${file})
+  endforeach()
   set(target antiphon_${name})
   if(sources)
     add_library(${target} STATIC ${sources})

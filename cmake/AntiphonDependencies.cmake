@@ -45,6 +45,18 @@ antiphon_dependency(hwy::hwy HEADER hwy/highway.h LIBRARY hwy PACKAGE libhwy-dev
 antiphon_dependency(openfst::openfst HEADER fst/fst.h LIBRARY fst PACKAGE libfst-dev)
 antiphon_dependency(CLI11::CLI11 HEADER CLI/CLI.hpp PACKAGE libcli11-dev)
 
+# MPI is optional: without it, `antiphon train` runs as one process with threads as workers.
+option(ANTIPHON_MPI "Use MPI if it is there" ON)
+set(ANTIPHON_MPI_FOUND FALSE)
+if(ANTIPHON_MPI)
+  find_package(MPI COMPONENTS C)
+  set(ANTIPHON_MPI_FOUND ${MPI_C_FOUND})
+  if(NOT MPI_C_FOUND)
+    message(STATUS "MPI not found: workers will be threads of one process. For several machines install the Debian "
+                   "package libopenmpi-dev (scripts/setup does)")
+  endif()
+endif()
+
 # OpenFst before 1.8 uses what C++20 took from std::allocator: mended copies of the three headers that do so go in front.
 find_path(OPENFST_INCLUDE_DIR fst/fst.h REQUIRED)
 foreach(header cache.h memory.h vector-fst.h)

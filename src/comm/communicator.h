@@ -19,7 +19,14 @@
 #include <string_view>
 #include <vector>
 
+#include "base/error.h"
+
 namespace antiphon::comm {
+
+/// A rank died, and the communicator can go on without it (MPI with fault tolerance).
+class PeerLost : public PeerError {
+  using PeerError::PeerError;
+};
 
 struct Message {
   int source = 0;
@@ -62,6 +69,12 @@ class Communicator {
 
   /// Makes every waiting and every later operation of all ranks throw PeerError with this message.
   virtual void Abort(std::string_view message) = 0;
+
+  /// After a loss, every wait throws PeerLost. With `tolerate`, only waits for lost ranks do, and what is sent to
+  /// them is dropped, so that this rank can go on with those that are left.
+  virtual void TolerateLosses(bool tolerate) { (void)tolerate; }
+  /// Ascending.
+  virtual std::vector<int> LostRanks() const { return {}; }
 
   // Collectives.
   void Barrier();

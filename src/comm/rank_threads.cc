@@ -30,17 +30,17 @@ class FirstError {
 
 }  // namespace
 
-void RunRankThreads(int world_size, const std::function<std::unique_ptr<Communicator>(int rank)>& connect,
+void RunRankThreads(int first, int count, const std::function<std::unique_ptr<Communicator>(int rank)>& connect,
                     const std::function<void(Communicator&)>& body) {
   std::vector<std::unique_ptr<Communicator>> comms;
-  for (int rank = 0; rank < world_size; ++rank) comms.push_back(connect(rank));
+  for (int rank = first; rank < first + count; ++rank) comms.push_back(connect(rank));
   FirstError error;
   FirstError loss;
-  std::vector<char> lost(static_cast<size_t>(world_size), 0);
+  std::vector<char> lost(static_cast<size_t>(count), 0);
   std::vector<std::thread> threads;
-  for (int rank = 0; rank < world_size; ++rank) {
+  for (int rank = first; rank < first + count; ++rank) {
     threads.emplace_back([&, rank] {
-      std::unique_ptr<Communicator> comm = std::move(comms[static_cast<size_t>(rank)]);
+      std::unique_ptr<Communicator> comm = std::move(comms[static_cast<size_t>(rank - first)]);
       const auto fail = [&](std::string_view message) {
         error.Set(rank);
         comm->Abort(message);
@@ -49,7 +49,9 @@ void RunRankThreads(int world_size, const std::function<std::unique_ptr<Communic
         body(*comm);
       } catch (const RankLost&) {
         loss.Set(rank);
-        lost[static_cast<size_t>(rank)] = 1;
+        lost[static_cast<size_t>(rank - first)] = 1;
+      } catch (const PeerLost&) {
+        error.Set(rank);
       } catch (const std::exception& e) {
         fail(e.what());
       } catch (...) {

@@ -1,4 +1,4 @@
-// Runs one function per rank, each in its own thread: the common frame of every world whose ranks live in this process.
+// Runs one function per rank, each in its own thread: the common frame of every world.
 #pragma once
 
 #include <functional>
@@ -15,10 +15,11 @@ class RankLost : public PeerError {
   using PeerError::PeerError;
 };
 
-/// Connects every rank and runs body in one thread per rank; waits for all. A rank that throws aborts the others; the
-/// error of the rank that failed first is rethrown with its rank in front. RankLost is no error unless all ranks are
-/// lost.
-void RunRankThreads(int world_size, const std::function<std::unique_ptr<Communicator>(int rank)>& connect,
+/// Connects the ranks [first, first + count), those that live in this process, and runs body in one thread per rank;
+/// waits for all. A rank that throws aborts the others; the error of the rank that failed first is rethrown with its
+/// rank in front. RankLost is no error unless all ranks are lost. PeerLost aborts nobody: whoever it concerns meets it
+/// too.
+void RunRankThreads(int first, int count, const std::function<std::unique_ptr<Communicator>(int rank)>& connect,
                     const std::function<void(Communicator&)>& body);
 
 }  // namespace antiphon::comm

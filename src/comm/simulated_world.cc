@@ -378,7 +378,7 @@ SimulationReport RunSimulated(int world_size, const ClusterOptions& cluster,
                               const std::function<void(Communicator&)>& body) {
   SimulatedWorld world(world_size, cluster);
   RunRankThreads(
-      world_size, [&](int rank) { return world.Connect(rank); }, body);
+      0, world_size, [&](int rank) { return world.Connect(rank); }, body);
   return world.Report();
 }
 

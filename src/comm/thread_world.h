@@ -13,6 +13,8 @@
 
 namespace antiphon::comm {
 
+class Hub;
+
 /// The shared part of a world of threads. Communicators keep it alive.
 class ThreadWorld {
  public:
@@ -21,10 +23,8 @@ class ThreadWorld {
   /// Once per rank.
   std::unique_ptr<Communicator> Connect(int rank);
 
-  struct State;
-
  private:
-  std::shared_ptr<State> state_;
+  std::shared_ptr<Hub> hub_;
 };
 
 /// The communicator of a run with one worker.

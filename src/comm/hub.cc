@@ -1,0 +1,307 @@
+#include "comm/hub.h"
+
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstring>
+
+#include "base/check.h"
+#include "base/error.h"
+
+namespace antiphon::comm {
+namespace {
+
+// Tags of the hub's own letters, above those of the collectives.
+constexpr int kAppliedTag = Communicator::kFirstInternalTag + 1000;  // an accumulation was applied
+constexpr int kReadTag = Communicator::kFirstInternalTag + 1001;     // answer to Get
+
+// Accumulations to one other process that may be under way at a time.
+constexpr int kMostUnderWay = 4;
+
+std::string Receiving(int source) {
+  return source == Communicator::kAnySource ? "receiving from any rank" : fmt::format("receiving from rank {}", source);
+}
+
+std::span<const float> AsFloats(const std::vector<std::byte>& bytes) {
+  return {reinterpret_cast<const float*>(bytes.data()), bytes.size() / sizeof(float)};
+}
+
+}  // namespace
+
+void AtomicAdd(std::span<float> memory, float scale, std::span<const float> values) {
+  for (size_t i = 0; i < values.size(); ++i) {
+    std::atomic_ref<float>(memory[i]).fetch_add(scale * values[i], std::memory_order_relaxed);
+  }
+}
+
+void AtomicRead(std::span<float> memory, std::span<float> values) {
+  for (size_t i = 0; i < values.size(); ++i) {
+    values[i] = std::atomic_ref<float>(memory[i]).load(std::memory_order_relaxed);
+  }
+}
+
+Hub::Hub(int world_size, int first, int count, Transport* transport, uint32_t world)
+    : world_size_(world_size),
+      first_(first),
+      count_(count),
+      transport_(transport),
+      world_(world),
+      lost_(static_cast<size_t>(world_size)) {
+  CHECK(first >= 0 && count >= 1 && first + count <= world_size) << first << " + " << count << " of " << world_size;
+  CHECK(transport != nullptr || count == world_size);
+  for (int i = 0; i < count; ++i) mailboxes_.push_back(std::make_unique<Mailbox>());
+}
+
+void Hub::Deliver(int destination, Letter letter) {
+  Mailbox& box = BoxOf(destination);
+  {
+    const std::lock_guard lock(box.mutex);
+    box.letters.push_back(std::move(letter));
+  }
+  box.arrived.notify_all();
+}
+
+void Hub::Arrived(const Envelope& envelope, std::vector<std::byte> bytes) {
+  if (envelope.kind == MessageKind::kAbort) {
+    return Abort(std::string(reinterpret_cast<const char*>(bytes.data()), bytes.size()));
+  }
+  CHECK(IsLocal(envelope.destination)) << envelope.destination;
+  if (envelope.kind == MessageKind::kLetter) {
+    return Deliver(envelope.destination, {envelope.source, envelope.tag, std::move(bytes)});
+  }
+  Envelope answer = envelope;
+  answer.kind = MessageKind::kLetter;
+  answer.source = envelope.destination;
+  answer.destination = envelope.source;
+  if (envelope.kind == MessageKind::kAccumulate) {
+    const std::span<const float> values = AsFloats(bytes);
+    AtomicAdd(Window(envelope.destination, envelope.tag, envelope.offset, values.size()), envelope.scale, values);
+    answer.tag = kAppliedTag;
+    answer.size = 0;
+    return transport_->Send(answer, {});
+  }
+  std::vector<float> values(envelope.size);
+  AtomicRead(Window(envelope.destination, envelope.tag, envelope.offset, values.size()), values);
+  answer.tag = kReadTag;
+  answer.size = std::span(values).size_bytes();
+  transport_->Send(answer, std::as_bytes(std::span(values)));
+}
+
+std::span<float> Hub::Window(int rank, int id, size_t offset, size_t size) {
+  const std::lock_guard lock(mutex_);
+  const auto found = windows_.find({rank, id});
+  CHECK(found != windows_.end()) << "window " << id << " of rank " << rank << " is not open";
+  CHECK_LE(offset + size, found->second.size());
+  return found->second.subspan(offset, size);
+}
+
+void Hub::Abort(std::string message) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (aborted_) return;
+    abort_message_ = std::move(message);
+    aborted_ = true;
+  }
+  WakeAll();
+}
+
+void Hub::MarkLost(int rank) {
+  if (lost_[static_cast<size_t>(rank)].exchange(true)) return;
+  ++num_lost_;
+  WakeAll();
+}
+
+// Taking the lock makes sure that nobody is between looking at the state and waiting.
+void Hub::WakeAll() {
+  for (const auto& box : mailboxes_) {
+    const std::lock_guard lock(box->mutex);
+    box->arrived.notify_all();
+  }
+}
+
+class HubCommunicator : public Communicator {
+ public:
+  HubCommunicator(std::shared_ptr<Hub> hub, int rank) : hub_(std::move(hub)), rank_(rank) {}
+
+  int rank() const override { return rank_; }
+  int world_size() const override { return hub_->world_size_; }
+
+  void Send(int destination, int tag, std::span<const std::byte> bytes) override {
+    CHECK(destination >= 0 && destination < world_size()) << destination;
+    if (destination != rank_) CountSent(bytes.size());
+    const auto operation = [&] { return fmt::format("sending to rank {}", destination); };
+    ThrowIfAborted(operation);
+    // Whoever hears from this rank sees its accumulations.
+    FlushAccumulations(0);
+    if (hub_->lost_[static_cast<size_t>(destination)] && tolerates_losses_) return;
+    ThrowIfLost(destination, operation);
+    if (hub_->IsLocal(destination)) {
+      hub_->Deliver(destination, {rank_, tag, {bytes.begin(), bytes.end()}});
+    } else {
+      Envelope envelope = EnvelopeTo(destination, MessageKind::kLetter, tag);
+      envelope.size = bytes.size();
+      hub_->transport_->Send(envelope, bytes);
+    }
+  }
+
+  Message Receive(int source, int tag) override {
+    Hub::Mailbox& box = hub_->BoxOf(rank_);
+    const auto end = std::chrono::steady_clock::now() + std::chrono::duration<double>(deadline_seconds());
+    std::unique_lock lock(box.mutex);
+    if (Has(box, source, tag)) return Take(box, source, tag);
+    const WaitingSign sign(hub_->transport_);
+    for (;;) {
+      ThrowIfAborted([&] { return Receiving(source); });
+      if (Has(box, source, tag)) return Take(box, source, tag);
+      ThrowIfLost(source, [&] { return Receiving(source); });
+      if (box.arrived.wait_until(lock, end) == std::cv_status::timeout && !Has(box, source, tag)) {
+        ThrowIfAborted([&] { return Receiving(source); });
+        Throw<PeerError>("{}: no message within {} s", Describe(Receiving(source)), deadline_seconds());
+      }
+    }
+  }
+
+  bool Poll(int source, int tag) override {
+    ThrowIfAborted([] { return "looking for messages"; });
+    Hub::Mailbox& box = hub_->BoxOf(rank_);
+    const std::lock_guard lock(box.mutex);
+    return Has(box, source, tag);
+  }
+
+  void OpenWindow(int id, std::span<float> memory) override {
+    {
+      const std::lock_guard lock(hub_->mutex_);
+      hub_->windows_[{rank_, id}] = memory;
+    }
+    Barrier();
+  }
+  void CloseWindow(int id) override {
+    Barrier();
+    const std::lock_guard lock(hub_->mutex_);
+    hub_->windows_.erase({rank_, id});
+  }
+
+  // An accumulation at a rank of this process need not be waited for.
+  void Accumulate(int target, int id, size_t offset, float scale, std::span<const float> values) override {
+    if (target != rank_) CountSent(values.size_bytes());
+    ThrowIfAborted([&] { return fmt::format("accumulating at rank {}", target); });
+    if (hub_->IsLocal(target)) return AtomicAdd(hub_->Window(target, id, offset, values.size()), scale, values);
+    if (hub_->lost_[static_cast<size_t>(target)] && tolerates_losses_) return;
+    FlushAccumulations(kMostUnderWay - 1);
+    Envelope envelope = EnvelopeTo(target, MessageKind::kAccumulate, id);
+    envelope.offset = offset;
+    envelope.scale = scale;
+    envelope.size = values.size_bytes();
+    hub_->transport_->Send(envelope, std::as_bytes(values));
+    under_way_.push_back(target);
+  }
+
+  void Get(int target, int id, size_t offset, std::span<float> values) override {
+    if (target != rank_) CountSent(values.size_bytes());
+    ThrowIfAborted([&] { return fmt::format("reading from rank {}", target); });
+    if (hub_->IsLocal(target)) return AtomicRead(hub_->Window(target, id, offset, values.size()), values);
+    ThrowIfLost(target, [&] { return fmt::format("reading from rank {}", target); });
+    Envelope envelope = EnvelopeTo(target, MessageKind::kGet, id);
+    envelope.offset = offset;
+    envelope.size = values.size();
+    hub_->transport_->Send(envelope, {});
+    const Message answer = Receive(target, kReadTag);
+    CHECK_EQ(answer.bytes.size(), values.size_bytes());
+    if (!values.empty()) std::memcpy(values.data(), answer.bytes.data(), answer.bytes.size());
+  }
+
+  double Now() const override {
+    return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+  }
+
+  void Abort(std::string_view message) override {
+    const std::string passed_on = fmt::format("rank {} failed: {}", rank_, message);
+    if (hub_->aborted_) return;
+    hub_->Abort(passed_on);
+    if (hub_->transport_ == nullptr) return;
+    Envelope envelope = EnvelopeTo(-1, MessageKind::kAbort, 0);
+    envelope.size = passed_on.size();
+    hub_->transport_->Send(envelope, std::as_bytes(std::span(passed_on)));
+    constexpr double kSecondsToTell = 5;
+    hub_->transport_->Drain(kSecondsToTell);
+  }
+
+  std::vector<int> LostRanks() const override {
+    std::vector<int> lost;
+    for (int r = 0; r < world_size(); ++r) {
+      if (hub_->lost_[static_cast<size_t>(r)]) lost.push_back(r);
+    }
+    return lost;
+  }
+  void TolerateLosses(bool tolerate) override { tolerates_losses_ = tolerate; }
+
+ private:
+  struct WaitingSign {
+    explicit WaitingSign(Transport* its_transport) : transport(its_transport) {
+      if (transport != nullptr) transport->Waiting(1);
+    }
+    WaitingSign(const WaitingSign&) = delete;
+    ~WaitingSign() {
+      if (transport != nullptr) transport->Waiting(-1);
+    }
+    Transport* transport;
+  };
+
+  Envelope EnvelopeTo(int destination, MessageKind kind, int tag) const {
+    Envelope envelope;
+    envelope.kind = kind;
+    envelope.world = hub_->world_;
+    envelope.source = rank_;
+    envelope.destination = destination;
+    envelope.tag = tag;
+    envelope.step = step();
+    return envelope;
+  }
+  // Waits until at most `most` accumulations are under way.
+  void FlushAccumulations(size_t most) {
+    while (under_way_.size() > most) {
+      const int target = under_way_.front();
+      under_way_.pop_front();
+      if (!hub_->lost_[static_cast<size_t>(target)]) Receive(target, kAppliedTag);
+    }
+  }
+  static std::deque<Hub::Letter>::iterator Find(Hub::Mailbox& box, int source, int tag) {
+    return std::find_if(box.letters.begin(), box.letters.end(), [&](const Hub::Letter& letter) {
+      return letter.tag == tag && (source == kAnySource || letter.source == source);
+    });
+  }
+  static bool Has(Hub::Mailbox& box, int source, int tag) { return Find(box, source, tag) != box.letters.end(); }
+  static Message Take(Hub::Mailbox& box, int source, int tag) {
+    const auto found = Find(box, source, tag);
+    Message message{found->source, std::move(found->bytes)};
+    box.letters.erase(found);
+    return message;
+  }
+  template <class Operation>
+  void ThrowIfAborted(const Operation& operation) const {
+    if (!hub_->aborted_) return;
+    const std::lock_guard lock(hub_->mutex_);
+    Throw<PeerError>("{}: {}", Describe(operation()), hub_->abort_message_);
+  }
+  template <class Operation>
+  void ThrowIfLost(int peer, const Operation& operation) const {
+    if (hub_->num_lost_ == 0) return;
+    const bool all_lost = peer == kAnySource && hub_->num_lost_ == world_size() - 1;
+    const bool this_lost = peer != kAnySource && hub_->lost_[static_cast<size_t>(peer)];
+    if (tolerates_losses_ && !all_lost && !this_lost) return;
+    Throw<PeerLost>("{}: {} lost", Describe(operation()), fmt::format("rank {} is", fmt::join(LostRanks(), ", ")));
+  }
+
+  std::shared_ptr<Hub> hub_;
+  int rank_;
+  bool tolerates_losses_ = false;
+  std::deque<int> under_way_;  // targets of accumulations not yet known to be applied
+};
+
+std::unique_ptr<Communicator> ConnectToHub(std::shared_ptr<Hub> hub, int rank) {
+  CHECK(hub->IsLocal(rank)) << rank;
+  return std::make_unique<HubCommunicator>(std::move(hub), rank);
+}
+
+}  // namespace antiphon::comm

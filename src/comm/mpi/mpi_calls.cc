@@ -1,0 +1,266 @@
+#include "comm/mpi/mpi_calls.h"
+
+#include <dlfcn.h>
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+
+#include "base/check.h"
+#include "base/error.h"
+#include "base/file.h"
+
+namespace antiphon::comm {
+namespace {
+
+constexpr int kTag = 1;
+constexpr size_t kUnit = 8;  // messages are counted in these, so that 16 GiB fit into MPI's int
+constexpr double kLookSeconds = 0.02;
+
+// Of Open MPI 5's fault tolerance (ULFM), found when the program runs.
+using FailedFunction = int (*)(MPI_Comm, MPI_Group*);
+using AcknowledgeFunction = int (*)(MPI_Comm, int, int*);
+using AgreeFunction = int (*)(MPI_Comm, int*);
+using ShrinkFunction = int (*)(MPI_Comm, MPI_Comm*);
+
+template <class Function>
+Function Find(const char* name) {
+  return reinterpret_cast<Function>(::dlsym(RTLD_DEFAULT, name));
+}
+
+// mpirun --with-ft ulfm leaves this; without it Open MPI 5 has the functions, but they find nothing.
+bool FaultToleranceAsked() {
+  if (Find<FailedFunction>("MPIX_Comm_get_failed") == nullptr) return false;
+  const char* asked = std::getenv("OMPI_MCA_mpi_ft_enable");
+  return asked != nullptr && (std::string_view(asked) == "1" || std::string_view(asked) == "true");
+}
+
+uint64_t ChecksumOf(Envelope envelope, std::span<const std::byte> bytes) {
+  envelope.checksum = Checksum(bytes);
+  return Checksum(std::as_bytes(std::span(&envelope, 1)));
+}
+
+std::string ErrorText(int code) {
+  char text[MPI_MAX_ERROR_STRING];
+  int size = 0;
+  MPI_Error_string(code, text, &size);
+  return {text, static_cast<size_t>(size)};
+}
+
+std::string LibraryVersion() {
+  char text[MPI_MAX_LIBRARY_VERSION_STRING];
+  int size = 0;
+  MPI_Get_library_version(text, &size);
+  const std::string whole(text, static_cast<size_t>(size));
+  return whole.substr(0, whole.find(','));
+}
+
+}  // namespace
+
+std::vector<std::byte> SealEnvelope(Envelope envelope, std::span<const std::byte> bytes) {
+  envelope.reserved = static_cast<uint32_t>(bytes.size() % kUnit);
+  envelope.checksum = ChecksumOf(envelope, bytes);
+  const size_t padded = (bytes.size() + kUnit - 1) / kUnit * kUnit;
+  std::vector<std::byte> message;
+  message.reserve(padded + sizeof(Envelope));
+  message.assign(bytes.begin(), bytes.end());
+  message.resize(padded + sizeof(Envelope));
+  std::memcpy(message.data() + padded, &envelope, sizeof(Envelope));
+  return message;
+}
+
+Envelope OpenEnvelope(int from, std::vector<std::byte>& message) {
+  Envelope envelope;
+  if (message.size() >= sizeof(Envelope)) {
+    const size_t padded = message.size() - sizeof(Envelope);
+    std::memcpy(&envelope, message.data() + padded, sizeof(Envelope));
+    const size_t padding = envelope.reserved == 0 ? 0 : kUnit - envelope.reserved;
+    if (envelope.reserved < kUnit && padding <= padded) {
+      message.resize(padded - padding);
+      Envelope unsigned_envelope = envelope;
+      unsigned_envelope.checksum = 0;
+      if (envelope.magic == Envelope().magic && envelope.checksum == ChecksumOf(unsigned_envelope, message)) {
+        return envelope;
+      }
+    }
+  }
+  Throw<PeerError>(
+      "a message of {} bytes from process {} (as far as readable: rank {} to rank {}, step {}) arrived damaged: its "
+      "checksum is wrong. Check network and memory of that machine",
+      message.size(), from, envelope.source, envelope.destination, envelope.step);
+}
+
+MpiCalls::MpiCalls() {
+  int provided = 0;
+  MPI_Init_thread(nullptr, nullptr, MPI_THREAD_FUNNELED, &provided);
+  if (provided < MPI_THREAD_FUNNELED) throw PeerError("this MPI does not allow threads (MPI_THREAD_FUNNELED)");
+  MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+  place_.library = LibraryVersion();
+  fault_tolerance_ = FaultToleranceAsked();
+  MPI_Comm comm = MPI_COMM_NULL;
+  MPI_Comm_dup(MPI_COMM_WORLD, &comm);
+  Adopt(comm);
+  if (place_.num_processes < 2) {
+    throw UsageError(
+        "MPI sees one process, but several were started: with Slurm, start them by srun --mpi=pmix (srun --mpi=list "
+        "tells what there is), or use mpirun");
+  }
+}
+
+void MpiCalls::Adopt(MPI_Comm comm) {
+  comm_ = comm;
+  MPI_Comm_set_errhandler(comm_, MPI_ERRORS_RETURN);
+  MPI_Comm_rank(comm_, &place_.process);
+  MPI_Comm_size(comm_, &place_.num_processes);
+  char host[64] = {};
+  ::gethostname(host, sizeof(host) - 1);
+  std::vector<char> hosts(sizeof(host) * static_cast<size_t>(place_.num_processes));
+  Check(MPI_Allgather(host, sizeof(host), MPI_CHAR, hosts.data(), sizeof(host), MPI_CHAR, comm_), "MPI_Allgather");
+  place_.hosts.clear();
+  for (int p = 0; p < place_.num_processes; ++p) {
+    place_.hosts.emplace_back(hosts.data() + sizeof(host) * static_cast<size_t>(p));
+  }
+  place_.processes_on_host = static_cast<int>(std::count(place_.hosts.begin(), place_.hosts.end(), host));
+  receives_.clear();
+  receives_.resize(static_cast<size_t>(place_.num_processes));
+  sends_.clear();
+  lost_.clear();
+}
+
+void MpiCalls::CheckSameProgram(const std::string& version) {
+  struct Program {
+    char version[56] = {};
+    uint64_t file = 0;
+  };
+  Program mine;
+  version.copy(mine.version, sizeof(mine.version) - 1);
+  mine.file = Checksum(MappedFile("/proc/self/exe").bytes());
+  std::vector<Program> all(static_cast<size_t>(place_.num_processes));
+  Check(MPI_Allgather(&mine, sizeof(mine), MPI_BYTE, all.data(), sizeof(mine), MPI_BYTE, comm_), "MPI_Allgather");
+  for (size_t p = 1; p < all.size(); ++p) {
+    const bool same_version = std::strcmp(all[p].version, all[0].version) == 0;
+    if (same_version && all[p].file == all[0].file) continue;
+    Throw<UsageError>(
+        "the processes run different programs: process 0 on {} runs {} (file {:016x}), process {} on {} runs {} (file "
+        "{:016x}): install the same build on all machines",
+        place_.hosts[0], all[0].version, all[0].file, p, place_.hosts[p], all[p].version, all[p].file);
+  }
+}
+
+// False if a process died, which LossesChanged will find.
+bool MpiCalls::Check(int code, const char* call) {
+  if (code == MPI_SUCCESS) return true;
+  if (fault_tolerance_) {
+    next_look_ = 0;
+    return false;
+  }
+  Throw<PeerError>("process {} of {}: {}: {}", place_.process, place_.num_processes, call, ErrorText(code));
+}
+
+void MpiCalls::StartSend(int process, std::vector<std::byte> message) {
+  Transfer& send = sends_.emplace_back();
+  send.message = std::move(message);
+  const auto units = static_cast<int>(send.message.size() / kUnit);
+  send.done =
+      !Check(MPI_Isend(send.message.data(), units, MPI_UINT64_T, process, kTag, comm_, &send.request), "MPI_Isend");
+}
+
+size_t MpiCalls::FinishSends() {
+  size_t finished = 0;
+  for (auto send = sends_.begin(); send != sends_.end();) {
+    int done = 0;
+    if (send->done || !Check(MPI_Test(&send->request, &done, MPI_STATUS_IGNORE), "MPI_Test") || done != 0) {
+      send = sends_.erase(send);
+      ++finished;
+    } else {
+      ++send;
+    }
+  }
+  return finished;
+}
+
+bool MpiCalls::StartReceives() {
+  bool any = false;
+  for (;;) {
+    int found = 0;
+    MPI_Message handle = MPI_MESSAGE_NULL;
+    MPI_Status status;
+    if (!Check(MPI_Improbe(MPI_ANY_SOURCE, kTag, comm_, &found, &handle, &status), "MPI_Improbe")) return any;
+    if (found == 0) return any;
+    any = true;
+    int units = 0;
+    MPI_Get_count(&status, MPI_UINT64_T, &units);
+    Transfer& transfer = receives_[static_cast<size_t>(status.MPI_SOURCE)].emplace_back();
+    transfer.message.resize(static_cast<size_t>(units) * kUnit);
+    Check(MPI_Imrecv(transfer.message.data(), units, MPI_UINT64_T, &handle, &transfer.request), "MPI_Imrecv");
+  }
+}
+
+bool MpiCalls::Receive(const std::function<void(int from, std::vector<std::byte> message)>& give) {
+  bool any = StartReceives();
+  for (size_t p = 0; p < receives_.size(); ++p) {
+    std::deque<Transfer>& waiting = receives_[p];
+    while (!waiting.empty()) {
+      int done = 0;
+      if (!Check(MPI_Test(&waiting.front().request, &done, MPI_STATUS_IGNORE), "MPI_Test")) {
+        waiting.clear();  // its sender died half-way
+        break;
+      }
+      if (done == 0) break;
+      any = true;
+      std::vector<std::byte> message = std::move(waiting.front().message);
+      waiting.pop_front();
+      give(static_cast<int>(p), std::move(message));
+    }
+  }
+  return any;
+}
+
+bool MpiCalls::LossesChanged() {
+  if (!fault_tolerance_ || MPI_Wtime() < next_look_) return false;
+  next_look_ = MPI_Wtime() + kLookSeconds;
+  MPI_Group failed = MPI_GROUP_NULL;
+  if (Find<FailedFunction>("MPIX_Comm_get_failed")(comm_, &failed) != MPI_SUCCESS) return false;
+  int size = 0;
+  MPI_Group_size(failed, &size);
+  const bool changed = static_cast<size_t>(size) != lost_.size();
+  if (changed) {
+    MPI_Group all = MPI_GROUP_NULL;
+    MPI_Comm_group(comm_, &all);
+    std::vector<int> inside(static_cast<size_t>(size));
+    for (int i = 0; i < size; ++i) inside[static_cast<size_t>(i)] = i;
+    lost_.resize(static_cast<size_t>(size));
+    MPI_Group_translate_ranks(failed, size, inside.data(), all, lost_.data());
+    MPI_Group_free(&all);
+    // From now on, receiving from anybody goes on without them.
+    int acknowledged = 0;
+    Find<AcknowledgeFunction>("MPIX_Comm_ack_failed")(comm_, size, &acknowledged);
+  }
+  MPI_Group_free(&failed);
+  return changed;
+}
+
+bool MpiCalls::Agree(bool value) {
+  LossesChanged();
+  int flag = value ? 1 : 0;
+  const int code = Find<AgreeFunction>("MPIX_Comm_agree")(comm_, &flag);
+  return code == MPI_SUCCESS && flag != 0;
+}
+
+int MpiCalls::Shrink() {
+  const int before = place_.num_processes;
+  MPI_Comm rest = MPI_COMM_NULL;
+  const int code = Find<ShrinkFunction>("MPIX_Comm_shrink")(comm_, &rest);
+  if (code != MPI_SUCCESS) Throw<PeerError>("MPIX_Comm_shrink: {}", ErrorText(code));
+  Adopt(rest);
+  return before - place_.num_processes;
+}
+
+void MpiCalls::Finalize() {
+  MPI_Barrier(comm_);
+  MPI_Finalize();
+}
+
+}  // namespace antiphon::comm

@@ -1,0 +1,69 @@
+// The calls of MPI itself, on one thread. Internal to comm/mpi.
+//
+// Built against the Open MPI found by CMake; Open MPI 5 has the same binary interface, so that the same program runs
+// with either (whichever mpirun and libmpi.so.40 are in use), and what only Open MPI 5 has (surviving lost processes)
+// is looked up when the program runs.
+#pragma once
+
+#define OMPI_SKIP_MPICXX 1  // MPI's own C++ interface is gone since MPI 3
+#include <mpi.h>
+
+#include <deque>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "comm/mpi/mpi_engine.h"
+
+namespace antiphon::comm {
+
+/// Bytes, padded to 8, with the envelope and its checksum behind.
+std::vector<std::byte> SealEnvelope(Envelope envelope, std::span<const std::byte> bytes);
+/// Cuts the envelope off again. PeerError naming both ranks if the message was damaged on its way.
+Envelope OpenEnvelope(int from, std::vector<std::byte>& message);
+
+class MpiCalls {
+ public:
+  MpiCalls();
+  MpiCalls(const MpiCalls&) = delete;
+
+  MpiEngine::Place place() const { return place_; }
+  bool survives_losses() const { return fault_tolerance_; }
+  void CheckSameProgram(const std::string& version);
+
+  void StartSend(int process, std::vector<std::byte> message);
+  /// Number of sends that are done now.
+  size_t FinishSends();
+  /// Gives whole messages in the order in which each process sent them; false if none came.
+  bool Receive(const std::function<void(int from, std::vector<std::byte> message)>& give);
+
+  /// Looks, every now and then, for processes that died.
+  bool LossesChanged();
+  std::vector<int> LostProcesses() const { return lost_; }
+  bool Agree(bool value);
+  int Shrink();
+
+  /// Waits for all processes.
+  void Finalize();
+
+ private:
+  struct Transfer {
+    std::vector<std::byte> message;
+    MPI_Request request = MPI_REQUEST_NULL;
+    bool done = false;
+  };
+  void Adopt(MPI_Comm comm);
+  bool Check(int code, const char* call);
+  bool StartReceives();
+
+  MpiEngine::Place place_;
+  MPI_Comm comm_ = MPI_COMM_NULL;
+  bool fault_tolerance_ = false;
+  std::deque<Transfer> sends_;
+  std::vector<std::deque<Transfer>> receives_;  // per process, in the order sent
+  std::vector<int> lost_;
+  double next_look_ = 0;
+};
+
+}  // namespace antiphon::comm

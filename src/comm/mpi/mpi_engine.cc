@@ -1,0 +1,304 @@
+#include "comm/mpi/mpi_engine.h"
+
+#include <fmt/format.h>
+
+#include <chrono>
+#include <condition_variable>
+#include <deque>
+#include <exception>
+#include <functional>
+#include <future>
+#include <mutex>
+#include <thread>
+
+#include "base/check.h"
+#include "base/error.h"
+#include "comm/mpi/mpi_calls.h"
+#include "comm/process_group.h"
+
+namespace antiphon::comm {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+// Deadlines of what all processes do together outside of a world: starting (the others may still read their program
+// from a busy file server), agreeing, leaving.
+constexpr std::chrono::seconds kStartDeadline{300};
+constexpr std::chrono::seconds kAgreeDeadline{120};
+constexpr std::chrono::seconds kLeaveDeadline{30};
+constexpr std::chrono::microseconds kEagerPause{20};
+constexpr std::chrono::microseconds kLazyPause{1000};
+constexpr int kEagerRounds = 50;
+
+struct Queued {
+  int process;
+  std::vector<std::byte> bytes;
+};
+
+}  // namespace
+
+struct MpiEngine::Impl {
+  // Set by the thread before it is ready, or while all others wait for it.
+  Place place;
+  bool survives_losses = false;
+
+  std::mutex mutex;
+  std::condition_variable work;  // for the thread
+  std::condition_variable drained;
+  std::deque<Queued> queue;                         // guarded by mutex
+  std::deque<std::function<void()>> tasks;          // guarded by mutex; for the thread, between messages
+  size_t unsent = 0;                                // guarded by mutex: queued or under way
+  bool stop = false;                                // guarded by mutex
+  std::map<uint32_t, std::shared_ptr<Hub>> worlds;  // guarded by mutex
+  std::map<uint32_t, std::vector<std::pair<Envelope, std::vector<std::byte>>>> early;  // guarded by mutex
+  uint32_t next_world = 0;                                                             // guarded by mutex
+  std::vector<bool> lost;                                                              // guarded by mutex; per process
+  std::string failure;  // guarded by mutex: why nothing can be carried any more
+  std::atomic<int> waiting = 0;
+  std::atomic<bool> succeeded = false;
+  std::promise<void> ready;
+  std::promise<void> ended;
+
+  void Thread(const std::string& version);
+  void Serve(MpiCalls& mpi);
+  bool MoveOn(MpiCalls& mpi);
+  void RunTasks();
+  void Give(int from, std::vector<std::byte> message);
+  void NoteLosses(MpiCalls& mpi);
+  void Fail(const std::string& message);
+  template <class T>
+  T Ask(std::function<T()> task, const char* what);
+
+  MpiCalls* calls = nullptr;  // the thread's, for tasks
+};
+
+void MpiEngine::Impl::Thread(const std::string& version) {
+  try {
+    MpiCalls mpi;
+    calls = &mpi;
+    mpi.CheckSameProgram(version);
+    place = mpi.place();
+    survives_losses = mpi.survives_losses();
+    lost.assign(static_cast<size_t>(place.num_processes), false);
+    ready.set_value();
+    Serve(mpi);
+    if (succeeded) mpi.Finalize();
+  } catch (...) {
+    ready.set_exception(std::current_exception());
+  }
+  ended.set_value();
+}
+
+void MpiEngine::Impl::Serve(MpiCalls& mpi) {
+  for (int idle = 0;;) {
+    try {
+      idle = MoveOn(mpi) ? 0 : idle + 1;
+    } catch (const std::exception& e) {
+      Fail(e.what());
+      idle = kEagerRounds;
+    }
+    std::unique_lock lock(mutex);
+    if (stop && (queue.empty() || !failure.empty())) return;
+    if (!queue.empty() || !tasks.empty()) continue;
+    const bool eager = waiting > 0 || unsent > 0;
+    if (eager && idle < kEagerRounds) {
+      lock.unlock();
+      std::this_thread::yield();
+    } else {
+      work.wait_for(lock, eager ? kEagerPause : kLazyPause);
+    }
+  }
+}
+
+// One round; true if anything happened.
+bool MpiEngine::Impl::MoveOn(MpiCalls& mpi) {
+  RunTasks();
+  std::deque<Queued> outgoing;
+  {
+    const std::lock_guard lock(mutex);
+    outgoing.swap(queue);
+  }
+  for (Queued& message : outgoing) mpi.StartSend(message.process, std::move(message.bytes));
+  const size_t sent = mpi.FinishSends();
+  if (sent > 0) {
+    const std::lock_guard lock(mutex);
+    unsent -= sent;
+    if (unsent == 0) drained.notify_all();
+  }
+  const bool received =
+      mpi.Receive([this](int from, std::vector<std::byte> message) { Give(from, std::move(message)); });
+  if (mpi.LossesChanged()) NoteLosses(mpi);
+  return received || sent > 0 || !outgoing.empty();
+}
+
+void MpiEngine::Impl::RunTasks() {
+  for (;;) {
+    std::function<void()> task;
+    {
+      const std::lock_guard lock(mutex);
+      if (tasks.empty()) return;
+      task = std::move(tasks.front());
+      tasks.pop_front();
+    }
+    task();
+  }
+}
+
+void MpiEngine::Impl::Give(int from, std::vector<std::byte> message) {
+  const Envelope envelope = OpenEnvelope(from, message);
+  std::shared_ptr<Hub> hub;
+  {
+    const std::lock_guard lock(mutex);
+    if (envelope.world >= next_world) {
+      early[envelope.world].emplace_back(envelope, std::move(message));
+      return;
+    }
+    const auto found = worlds.find(envelope.world);
+    if (found == worlds.end()) return;  // that world is over
+    hub = found->second;
+  }
+  hub->Arrived(envelope, std::move(message));
+}
+
+void MpiEngine::Impl::NoteLosses(MpiCalls& mpi) {
+  const std::vector<int> processes = mpi.LostProcesses();
+  const std::lock_guard lock(mutex);
+  for (const int p : processes) {
+    lost[static_cast<size_t>(p)] = true;
+    for (const auto& [id, hub] : worlds) {
+      const int end = FirstRankOf(p + 1, place.num_processes, hub->world_size());
+      for (int r = FirstRankOf(p, place.num_processes, hub->world_size()); r < end; ++r) hub->MarkLost(r);
+    }
+  }
+}
+
+void MpiEngine::Impl::Fail(const std::string& message) {
+  std::map<uint32_t, std::shared_ptr<Hub>> open;
+  {
+    const std::lock_guard lock(mutex);
+    if (failure.empty()) failure = message;
+    unsent = 0;
+    open = worlds;
+  }
+  drained.notify_all();
+  for (const auto& [id, hub] : open) hub->Abort(message);
+}
+
+template <class T>
+T MpiEngine::Impl::Ask(std::function<T()> task, const char* what) {
+  auto answer = std::make_shared<std::promise<T>>();
+  std::future<T> future = answer->get_future();
+  {
+    const std::lock_guard lock(mutex);
+    tasks.push_back([answer, task = std::move(task)] {
+      try {
+        answer->set_value(task());
+      } catch (...) {
+        answer->set_exception(std::current_exception());
+      }
+    });
+  }
+  work.notify_one();
+  if (future.wait_for(kAgreeDeadline) != std::future_status::ready) {
+    Throw<PeerError>("process {} of {}: {}: the others did not answer within {} s", place.process, place.num_processes,
+                     what, kAgreeDeadline.count());
+  }
+  return future.get();
+}
+
+MpiEngine::MpiEngine(std::string_view version) : impl_(std::make_shared<Impl>()) {
+  std::future<void> ready = impl_->ready.get_future();
+  std::thread([impl = impl_, text = std::string(version)] { impl->Thread(text); }).detach();
+  if (ready.wait_for(kStartDeadline) != std::future_status::ready) {
+    Throw<PeerError>("MPI did not start within {} s: not all processes came up", kStartDeadline.count());
+  }
+  ready.get();
+}
+
+MpiEngine::~MpiEngine() {
+  std::future<void> ended = impl_->ended.get_future();
+  {
+    const std::lock_guard lock(impl_->mutex);
+    impl_->stop = true;
+  }
+  impl_->work.notify_one();
+  ended.wait_for(kLeaveDeadline);
+}
+
+MpiEngine::Place MpiEngine::place() const { return impl_->place; }
+bool MpiEngine::survives_losses() const { return impl_->survives_losses; }
+
+void MpiEngine::Send(const Envelope& envelope, std::span<const std::byte> bytes) {
+  const int own = impl_->place.process;
+  const int processes = impl_->place.num_processes;
+  {
+    const std::lock_guard lock(impl_->mutex);
+    if (!impl_->failure.empty()) throw PeerError(impl_->failure);
+    const auto world = impl_->worlds.find(envelope.world);
+    for (int p = 0; p < processes; ++p) {
+      if (p == own || impl_->lost[static_cast<size_t>(p)]) continue;
+      if (envelope.destination >= 0 &&
+          (world == impl_->worlds.end() ||
+           envelope.destination < FirstRankOf(p, processes, world->second->world_size()) ||
+           envelope.destination >= FirstRankOf(p + 1, processes, world->second->world_size()))) {
+        continue;
+      }
+      impl_->queue.push_back({p, SealEnvelope(envelope, bytes)});
+      ++impl_->unsent;
+    }
+  }
+  impl_->work.notify_one();
+}
+
+void MpiEngine::Waiting(int change) {
+  impl_->waiting += change;
+  if (change > 0) impl_->work.notify_one();
+}
+
+void MpiEngine::Drain(double seconds) {
+  std::unique_lock lock(impl_->mutex);
+  impl_->drained.wait_for(lock, std::chrono::duration<double>(seconds), [this] { return impl_->unsent == 0; });
+}
+
+std::shared_ptr<Hub> MpiEngine::OpenWorld(int world_size) {
+  const Place& place = impl_->place;
+  const int first = FirstRankOf(place.process, place.num_processes, world_size);
+  const int end = FirstRankOf(place.process + 1, place.num_processes, world_size);
+  impl_->succeeded = false;
+  const std::lock_guard lock(impl_->mutex);
+  if (!impl_->failure.empty()) throw PeerError(impl_->failure);
+  const uint32_t id = impl_->next_world++;
+  const auto hub = std::make_shared<Hub>(world_size, first, end - first, this, id);
+  impl_->worlds[id] = hub;
+  for (int p = 0; p < place.num_processes; ++p) {
+    if (!impl_->lost[static_cast<size_t>(p)]) continue;
+    for (int r = FirstRankOf(p, place.num_processes, world_size);
+         r < FirstRankOf(p + 1, place.num_processes, world_size); ++r) {
+      hub->MarkLost(r);
+    }
+  }
+  for (auto& [envelope, bytes] : impl_->early[id]) hub->Arrived(envelope, std::move(bytes));
+  impl_->early.erase(id);
+  return hub;
+}
+
+void MpiEngine::CloseWorld() {
+  const std::lock_guard lock(impl_->mutex);
+  impl_->worlds.clear();
+}
+
+bool MpiEngine::Agree(bool value) {
+  return impl_->Ask<bool>([this, value] { return impl_->calls->Agree(value); }, "agreeing on the end");
+}
+
+int MpiEngine::Shrink() {
+  const int lost = impl_->Ask<int>([this] { return impl_->calls->Shrink(); }, "going on without a lost process");
+  const std::lock_guard lock(impl_->mutex);
+  impl_->place = impl_->calls->place();
+  impl_->lost.assign(static_cast<size_t>(impl_->place.num_processes), false);
+  return lost;
+}
+
+void MpiEngine::Succeeded() { impl_->succeeded = true; }
+
+}  // namespace antiphon::comm

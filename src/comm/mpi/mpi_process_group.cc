@@ -1,0 +1,60 @@
+// Processes that mpirun or srun started, each with its share of the ranks as threads.
+#include <fmt/format.h>
+
+#include "base/error.h"
+#include "comm/mpi/mpi_engine.h"
+#include "comm/process_group.h"
+#include "comm/rank_threads.h"
+
+namespace antiphon::comm {
+namespace {
+
+class MpiProcessGroup : public ProcessGroup {
+ public:
+  explicit MpiProcessGroup(std::string_view version) : engine_(version) {}
+
+  int process() const override { return engine_.place().process; }
+  int num_processes() const override { return engine_.place().num_processes; }
+  int processes_on_host() const override { return engine_.place().processes_on_host; }
+  std::string Describe() const override {
+    return fmt::format("{} processes by {}{}", num_processes(), engine_.place().library,
+                       engine_.survives_losses() ? ", which goes on if one dies" : "");
+  }
+
+  void RunRanks(int world_size, const std::function<void(Communicator&)>& body) override {
+    const MpiEngine::Place place = engine_.place();
+    if (world_size < place.num_processes) {
+      Throw<UsageError>(
+          "{} processes were started for {} worker(s): start at most as many processes as parallel.workers",
+          place.num_processes, world_size);
+    }
+    const int first = FirstRankOf(place.process, place.num_processes, world_size);
+    const int end = FirstRankOf(place.process + 1, place.num_processes, world_size);
+    const std::shared_ptr<Hub> hub = engine_.OpenWorld(world_size);
+    std::string loss;
+    try {
+      RunRankThreads(
+          first, end - first, [&](int rank) { return ConnectToHub(hub, rank); }, body);
+    } catch (const PeerLost& e) {
+      loss = e.what();
+    } catch (...) {
+      engine_.CloseWorld();
+      throw;
+    }
+    engine_.CloseWorld();
+    if (engine_.survives_losses() && !engine_.Agree(loss.empty()) && loss.empty()) loss = "another process was lost";
+    if (!loss.empty()) throw PeerLost(loss);
+    engine_.Succeeded();
+  }
+
+  int LeaveOutLostProcesses() override { return engine_.Shrink(); }
+
+ private:
+  MpiEngine engine_;
+};
+
+}  // namespace
+
+std::unique_ptr<ProcessGroup> JoinMpi(std::string_view version) { return std::make_unique<MpiProcessGroup>(version); }
+
+}  // namespace antiphon::comm

@@ -1,0 +1,66 @@
+// Ranks as threads of one process.
+#include "comm/thread_world.h"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+
+#include "base/error.h"
+#include "comm/communicator_conformance.h"
+#include "comm/hub.h"
+
+namespace antiphon::comm {
+namespace {
+
+INSTANTIATE_TEST_SUITE_P(Threads, CommunicatorConformance,
+                         testing::ValuesIn(WorldsOf("threads", &RunRanks, {1, 2, 3, 4, 5, 8})), NameOfWorld);
+
+TEST(ThreadWorld, ADyingRankWakesTheOthersAndItsErrorIsTheOneReported) {
+  std::atomic<int> woken{0};
+  try {
+    RunRanks(3, [&](Communicator& comm) {
+      if (comm.rank() == 1) throw InputError("no such shard");
+      try {
+        comm.Barrier();
+      } catch (const PeerError& e) {
+        EXPECT_NE(std::string(e.what()).find("rank 1 failed: no such shard"), std::string::npos) << e.what();
+        ++woken;
+        throw;
+      }
+    });
+    FAIL() << "expected InputError";
+  } catch (const InputError& e) {
+    EXPECT_EQ(std::string(e.what()).substr(0, 6), "rank 1");
+  }
+  EXPECT_EQ(woken, 2);
+}
+
+TEST(Hub, ALostRankWakesWhoeverWaits) {
+  const auto hub = std::make_shared<Hub>(3, 0, 3);
+  const auto comm = ConnectToHub(hub, 0);
+  hub->MarkLost(2);
+  try {
+    comm->Receive(1, 0);
+    FAIL() << "expected PeerLost";
+  } catch (const PeerLost& e) {
+    EXPECT_STREQ(e.what(), "rank 0 of 3, receiving from rank 1, step 0: rank 2 is lost");
+  }
+  EXPECT_EQ(comm->LostRanks(), std::vector<int>{2});
+}
+
+TEST(Hub, WhoToleratesLossesGoesOnWithTheOthers) {
+  const auto hub = std::make_shared<Hub>(3, 0, 3);
+  const auto comm = ConnectToHub(hub, 0);
+  const auto other = ConnectToHub(hub, 1);
+  hub->MarkLost(2);
+  comm->TolerateLosses(true);
+  other->TolerateLosses(true);
+  const std::byte byte{7};
+  other->Send(0, 4, {&byte, 1});
+  EXPECT_EQ(comm->Receive(Communicator::kAnySource, 4).source, 1);
+  comm->Send(2, 4, {&byte, 1});  // dropped
+  EXPECT_THROW(comm->Receive(2, 4), PeerLost);
+}
+
+}  // namespace
+}  // namespace antiphon::comm
