@@ -12,6 +12,7 @@
 #include "base/log.h"
 #include "command.h"
 #include "hmm/gmm_trainer.h"
+#include "speaker_transforms.h"
 
 namespace antiphon::app {
 namespace {
@@ -124,10 +125,7 @@ void WriteAlignments(const AlignSource& source, const hmm::Lexicon& lexicon, con
       output.Write(source.Id(i), result.alignments[i], SpokenWords(lexicon, result.words[i]));
   }
   output.Close();
-  if (result.fmllr.empty()) return;
-  data::TableWriter<Matrix> transforms(out / "fmllr.ark");
-  for (const auto& [speaker, transform] : result.fmllr) transforms.Write(speaker, transform);
-  transforms.Close();
+  if (!result.fmllr.empty()) WriteSpeakerTransforms(result.fmllr, out);
 }
 
 void RunAlign(const AlignCommandOptions& options, CommandContext& context) {

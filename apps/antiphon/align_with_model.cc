@@ -1,16 +1,13 @@
 #include "align_with_model.h"
 
-#include <map>
 #include <memory>
 
 #include "base/error.h"
 #include "base/thread_pool.h"
-#include "hmm/gmm_fmllr.h"
+#include "speaker_transforms.h"
 
 namespace antiphon::app {
 namespace {
-
-using Transforms = std::map<std::string, Matrix>;
 
 class ModelAligner {
  public:
@@ -21,7 +18,7 @@ class ModelAligner {
       words_.push_back(LookUpWords(lexicon, source.Words(i), options.map_unknown_words));
   }
 
-  std::vector<hmm::Alignment> AlignAll(const Transforms& transforms) const {
+  std::vector<hmm::Alignment> AlignAll(const SpeakerTransforms& transforms) const {
     std::vector<hmm::Alignment> alignments(source_.size());
     ParallelFor(source_.size(), num_threads_, [&](size_t i) {
       WithContext([&] { alignments[i] = AlignOne(i, transforms); },
@@ -30,25 +27,17 @@ class ModelAligner {
     return alignments;
   }
 
-  Transforms EstimateTransforms(const std::vector<hmm::Alignment>& alignments) const {
-    std::map<std::string, std::vector<size_t>> by_speaker;
-    for (size_t i = 0; i < source_.size(); ++i) {
-      if (alignments[i].ok()) by_speaker[source_.Speaker(i)].push_back(i);
-    }
-    std::vector<std::string> speakers;
-    for (const auto& [speaker, utterances] : by_speaker) speakers.push_back(speaker);
-    std::vector<Matrix> estimated(speakers.size());
-    ParallelFor(speakers.size(), num_threads_, [&](size_t s) {
-      std::vector<Matrix> frames;
-      std::vector<hmm::SpeakerUtterance> speech;
-      for (const size_t i : by_speaker.at(speakers[s])) frames.push_back(source_.Features(i));
-      size_t k = 0;
-      for (const size_t i : by_speaker.at(speakers[s])) speech.push_back({frames[k++], alignments[i].transition_ids});
-      estimated[s] = EstimateSpeakerTransform(*model_.adaptive(), speech, options_.min_fmllr_frames);
-    });
-    Transforms transforms;
-    for (size_t s = 0; s < speakers.size(); ++s) transforms.emplace(speakers[s], std::move(estimated[s]));
-    return transforms;
+  SpeakerTransforms EstimateTransforms(const std::vector<hmm::Alignment>& alignments) const {
+    const SpokenUtterances speech{.count = source_.size(),
+                                  .speaker = [&](size_t i) { return source_.Speaker(i); },
+                                  .features = [&](size_t i) { return source_.Features(i); },
+                                  .alignment =
+                                      [&](size_t i) {
+                                        return alignments[i].ok()
+                                                   ? std::span<const int32_t>(alignments[i].transition_ids)
+                                                   : std::span<const int32_t>();
+                                      }};
+    return EstimateSpeakerTransforms(*model_.adaptive(), speech, options_.min_fmllr_frames, num_threads_);
   }
 
   const std::vector<hmm::WordIds>& words() const { return words_; }
@@ -56,7 +45,7 @@ class ModelAligner {
  private:
   bool Usable(size_t i) const { return !words_[i].ids.empty() || source_.Words(i).empty(); }
 
-  hmm::Alignment AlignOne(size_t i, const Transforms& transforms) const {
+  hmm::Alignment AlignOne(size_t i, const SpeakerTransforms& transforms) const {
     const Matrix features = source_.Features(i);
     if (features.rows() == 0 || !Usable(i)) return {hmm::AlignStatus::kTooShort, {}, {}, 0, 0};
     const auto transform = transforms.find(source_.Speaker(i));

@@ -20,8 +20,8 @@
 #include "decode/recognize.h"
 #include "decode/weight_search.h"
 #include "decode_output.h"
-#include "hmm/gmm_fmllr.h"
 #include "score/wer.h"
+#include "speaker_transforms.h"
 
 namespace antiphon::app {
 namespace {
@@ -34,7 +34,8 @@ struct DecodeCommandOptions {
   double word_penalty = 0.0;
   bool tune = false;
   bool lattices = true;
-  bool adapt = true;
+  int adapt_passes = 2;
+  double adapt_beam = 11.0;
   double min_fmllr_frames = 500;
   data::DataDirOptions data_dir;
   data::FeatureSourceOptions features;
@@ -56,7 +57,9 @@ struct DecodeCommandOptions {
     v("rescore-arpa", rescore_arpa, "larger language model that replaces the graph's in each lattice");
     v("graph-arpa", graph_arpa, "the language model that the graph was built with, for --rescore-arpa");
     v("lattices", lattices, "write lattices.gz");
-    v("adapt", adapt, "decode twice with speaker transforms (fMLLR) if the model is trained for it");
+    v("adapt-passes", adapt_passes, Range{0, 10},
+      "passes by Gaussians that give and improve speakers' transforms (fMLLR), if the model is trained for them");
+    v("adapt-beam", adapt_beam, Range{1.0, 1000.0}, "beam of these passes");
     v("min-fmllr-frames", min_fmllr_frames, Range{1, 1e9}, "frames of speech that a speaker's transform needs");
     data_dir.Visit(v);
     features.Visit(v);
@@ -143,7 +146,7 @@ class Run {
   }
 
   void Decode() {
-    if (options_.adapt && model_->adaptive() != nullptr) EstimateTransforms();
+    if (model_->adaptive() != nullptr) AdaptToSpeakers();
     DecodeOutput output(graph_, model_->hmm(),
                         {frame_shift_s_, options_.lattices, options_.recognize.nbest > 0, weights_}, options_.out);
     const auto start = std::chrono::steady_clock::now();
@@ -250,33 +253,39 @@ class Run {
     return model_->ScoreAdapted(frames, transforms_.at(features_.Speaker(utt_id)));
   }
 
-  void EstimateTransforms() {
+  // Each pass recognises with the Gaussians under the transforms so far, and estimates the transforms anew.
+  void AdaptToSpeakers() {
+    for (int pass = 1; pass <= options_.adapt_passes; ++pass) {
+      const std::vector<std::vector<int32_t>> alignments = AdaptationAlignments();
+      const SpokenUtterances speech{.count = utterances_.size(),
+                                    .speaker = [&](size_t i) { return features_.Speaker(utterances_[i]); },
+                                    .features = [&](size_t i) { return features_.Get(utterances_[i]); },
+                                    .alignment = [&](size_t i) { return std::span<const int32_t>(alignments[i]); }};
+      transforms_ =
+          EstimateSpeakerTransforms(*model_->adaptive(), speech, options_.min_fmllr_frames, context_.threads());
+      log::Info("adaptation pass {} of {} done, {} speaker transforms", pass, options_.adapt_passes,
+                transforms_.size());
+    }
+    if (!transforms_.empty()) WriteSpeakerTransforms(transforms_, options_.out);
+  }
+
+  std::vector<std::vector<int32_t>> AdaptationAlignments() {
+    decode::RecognizeOptions options = options_.recognize;
+    options.search.beam = std::min(options.search.beam, options_.adapt_beam);
     std::vector<std::vector<int32_t>> alignments(utterances_.size());
     ParallelFor(utterances_.size(), context_.threads(), [&](size_t i) {
       const double began = ThreadSeconds();
-      const auto scores = model_->Score(features_.Get(utterances_[i]));
-      alignments[i] = Borrow()->BestPathOnly(*scores).alignment;
+      const Matrix frames = features_.Get(utterances_[i]);
+      const hmm::GmmModel& gmm = *model_->adaptive();
+      auto scores = transforms_.empty() ? gmm.FirstPassScores(frames)
+                                        : gmm.AdaptedScores(frames, transforms_.at(features_.Speaker(utterances_[i])));
+      decode::Recognizer recognizer(graph_, gmm.hmm, options);
+      alignments[i] = recognizer.BestPathOnly(scores).alignment;
       const double took = ThreadSeconds() - began;
       const std::lock_guard lock(mutex_);
       seconds_ += took;
     });
-    std::map<std::string, std::vector<size_t>> by_speaker;
-    for (size_t i = 0; i < utterances_.size(); ++i) by_speaker[features_.Speaker(utterances_[i])].push_back(i);
-    std::vector<std::string> speakers;
-    for (const auto& [speaker, utterances] : by_speaker) speakers.push_back(speaker);
-    std::vector<Matrix> transforms(speakers.size());
-    ParallelFor(speakers.size(), context_.threads(), [&](size_t s) {
-      std::vector<Matrix> frames;
-      std::vector<hmm::SpeakerUtterance> speech;
-      const auto& utterances = by_speaker.at(speakers[s]);
-      for (const size_t i : utterances) frames.push_back(features_.Get(utterances_[i]));
-      for (size_t k = 0; k < utterances.size(); ++k) {
-        if (!alignments[utterances[k]].empty()) speech.push_back({frames[k], alignments[utterances[k]]});
-      }
-      transforms[s] = hmm::EstimateSpeakerTransform(*model_->adaptive(), speech, options_.min_fmllr_frames);
-    });
-    for (size_t s = 0; s < speakers.size(); ++s) transforms_.emplace(speakers[s], std::move(transforms[s]));
-    log::Info("first pass done, {} speaker transforms", transforms_.size());
+    return alignments;
   }
 
   // Word ids of the reference; −1 for words that the graph cannot give.
@@ -333,7 +342,7 @@ class Run {
   double frame_shift_s_ = 0.01;
   std::vector<std::string> utterances_;
   std::optional<score::Transcripts> references_;
-  std::map<std::string, Matrix> transforms_;  // by speaker
+  SpeakerTransforms transforms_;
   std::mutex mutex_;
   std::vector<std::unique_ptr<decode::Recognizer>> idle_;
   int64_t frames_ = 0;

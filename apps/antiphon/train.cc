@@ -10,6 +10,7 @@
 #include "base/log.h"
 #include "comm/thread_world.h"
 #include "command.h"
+#include "hmm/gmm_model.h"
 #include "math/safetensors.h"
 #include "train/evaluate.h"
 #include "train/trainer.h"
@@ -25,6 +26,7 @@ struct TrainCommandOptions {
   std::string held_out_store;
   std::string hmm;
   std::string front_end;
+  std::string speaker_model;
   std::string network_file;
   std::string evaluate;
   bool resume = false;
@@ -39,6 +41,8 @@ struct TrainCommandOptions {
     v("held-out-store", held_out_store, "frame store to evaluate on; empty: speakers are held out of --store");
     v("hmm", hmm, "model whose phones and states the pdf-ids belong to: HMM description (JSON), GMM or network file");
     v("front-end", front_end, "TOML file with the features' options (antiphon features leaves one), kept in the model");
+    v("speaker-model", speaker_model,
+      "GMM model whose speaker-adapted features the store holds, kept in the model for new speakers");
     v("network-file", network_file, "TOML file with the [[layer]] tables, instead of the table `network`");
     v("evaluate", evaluate, "model file: print its frame and phone accuracy on --store and train nothing");
     v("resume", resume, "go on from the newest checkpoint in --out, bit-identically; starts anew if there is none");
@@ -57,6 +61,16 @@ std::optional<hmm::HmmModel> ReadHmm(const std::string& path) {
         return json.empty() ? std::nullopt : std::optional(hmm::HmmModel::FromJson(json));
       },
       [&] { return fmt::format("reading the HMM of '{}'", path); });
+}
+
+std::vector<std::byte> ReadSpeakerModel(const TrainCommandOptions& options, const train::TrainingTask& task) {
+  const hmm::GmmModel model = hmm::GmmModel::Load(options.speaker_model);
+  if (model.transform.out_dim() != task.store->feat_dim()) {
+    Throw<InputError>("the store '{}' has {} features per frame, but those of the speaker model '{}' have {}",
+                      options.store, task.store->feat_dim(), options.speaker_model, model.transform.out_dim());
+  }
+  const MappedFile file(options.speaker_model);
+  return {file.bytes().begin(), file.bytes().end()};
 }
 
 Config NetworkConfig(const TrainCommandOptions& options, const CommandContext& context) {
@@ -152,6 +166,7 @@ void Train(const TrainCommandOptions& options, CommandContext& context) {
   task.parallel = context.config().Table("parallel");
   task.hmm = ReadHmm(options.hmm);
   if (!options.front_end.empty()) task.feature_config = ReadFile(options.front_end);
+  if (!options.speaker_model.empty()) task.speaker_model = ReadSpeakerModel(options, task);
   task.seed = context.seed();
   task.anew_if_changed = options.anew_if_changed;
   task.resume_hint = fmt::format("antiphon train --config {} --resume", (task.folder / "config.toml").string());

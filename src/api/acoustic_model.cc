@@ -17,12 +17,11 @@ class GmmAcousticModel : public AcousticModel {
   const hmm::HmmModel& hmm() const override { return model_.hmm; }
   std::string features() const override { return model_.features; }
   std::unique_ptr<ScoreSource> Score(Matrix features) const override {
-    return std::make_unique<hmm::GmmScorer>(model_.first_pass ? *model_.first_pass : model_.gmm,
-                                            model_.transform.Apply(features));
+    return std::make_unique<hmm::GmmScorer>(model_.FirstPassScores(features));
   }
   const hmm::GmmModel* adaptive() const override { return model_.speaker_adaptive() ? &model_ : nullptr; }
   std::unique_ptr<ScoreSource> ScoreAdapted(const Matrix& features, const Matrix& speaker_transform) const override {
-    return std::make_unique<hmm::GmmScorer>(model_.gmm, model_.transform.Then(speaker_transform).Apply(features));
+    return std::make_unique<hmm::GmmScorer>(model_.AdaptedScores(features, speaker_transform));
   }
 
  private:
@@ -33,6 +32,7 @@ class NnetAcousticModel : public AcousticModel {
  public:
   NnetAcousticModel(nn::Model model, const infer::NnetScorerOptions& options)
       : hmm_(hmm::HmmModel::FromJson(model.hmm_json)),
+        speaker_model_(SpeakerModel(model)),
         model_(std::make_shared<const infer::NnetModel>(std::move(model), options)) {
     if (hmm_.num_pdfs() != model_->num_pdfs()) {
       Throw<InputError>("the network has {} outputs, its tree {} tied states", model_->num_pdfs(), hmm_.num_pdfs());
@@ -42,11 +42,32 @@ class NnetAcousticModel : public AcousticModel {
   const hmm::HmmModel& hmm() const override { return hmm_; }
   std::string features() const override { return model_->model().feature_config; }
   std::unique_ptr<ScoreSource> Score(Matrix features) const override {
+    if (speaker_model_) features = speaker_model_->transform.Apply(features);
     return std::make_unique<infer::NnetScorer>(model_, std::move(features));
+  }
+  const hmm::GmmModel* adaptive() const override { return speaker_model_ ? &*speaker_model_ : nullptr; }
+  std::unique_ptr<ScoreSource> ScoreAdapted(const Matrix& features, const Matrix& speaker_transform) const override {
+    return std::make_unique<infer::NnetScorer>(model_,
+                                               speaker_model_->transform.Then(speaker_transform).Apply(features));
   }
 
  private:
+  std::optional<hmm::GmmModel> SpeakerModel(const nn::Model& model) const {
+    if (model.speaker_model.empty()) return std::nullopt;
+    hmm::GmmModel gmm = hmm::GmmModel::Parse(model.speaker_model, "speaker_model");
+    if (gmm.transform.out_dim() != model.feature_dim) {
+      Throw<InputError>("the network takes {} features per frame, but its speaker model gives {}", model.feature_dim,
+                        gmm.transform.out_dim());
+    }
+    if (gmm.hmm.transitions().num_transition_ids() != hmm_.transitions().num_transition_ids()) {
+      Throw<InputError>("the states of the network and of its speaker model are not the same ({} and {} transitions)",
+                        hmm_.transitions().num_transition_ids(), gmm.hmm.transitions().num_transition_ids());
+    }
+    return gmm;
+  }
+
   hmm::HmmModel hmm_;
+  std::optional<hmm::GmmModel> speaker_model_;
   std::shared_ptr<const infer::NnetModel> model_;
 };
 

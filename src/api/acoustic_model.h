@@ -26,11 +26,13 @@ class AcousticModel {
   virtual const hmm::HmmModel& hmm() const = 0;
   /// The front end's options as TOML, "" if unknown.
   virtual std::string features() const = 0;
-  /// Scores of one utterance from its normalised base features.
+  /// Scores of one utterance from its normalised base features, its speaker being unknown.
   virtual std::unique_ptr<ScoreSource> Score(Matrix features) const = 0;
 
-  /// The GMM of a model that adapts to speakers, else null: Score gives its first pass, ScoreAdapted the second.
+  /// What estimates speakers' transforms for a model that adapts to speakers, else null: the GMM itself, or the one
+  /// whose features the network was trained on.
   virtual const hmm::GmmModel* adaptive() const { return nullptr; }
+  /// Scores of one utterance of a speaker whose transform is known. Only if adaptive().
   virtual std::unique_ptr<ScoreSource> ScoreAdapted(const Matrix& features, const Matrix& speaker_transform) const;
 };
 

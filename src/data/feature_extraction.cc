@@ -35,6 +35,17 @@ struct Item {
   const Copy* copy = nullptr;
 };
 
+constexpr char kSpeedPrefix[] = "sp";
+constexpr char kAugmentedPrefix[] = "aug";
+
+// What follows "sp0.9-" or "aug1-" if the name begins like that, else the whole name.
+std::string_view WithoutPrefix(std::string_view name, std::string_view prefix) {
+  if (!name.starts_with(prefix)) return name;
+  const size_t end = name.find_first_not_of("0123456789.", prefix.size());
+  const bool number = end != std::string_view::npos && end > prefix.size() && name[end] == '-';
+  return number ? name.substr(end + 1) : name;
+}
+
 struct Computed {
   Matrix frames;
   double audio_s = 0.0;
@@ -48,10 +59,10 @@ std::vector<Copy> MakeCopies(const FeatureExtractionOptions& options) {
   for (const double speed : options.speeds) {
     feat::AugmentOptions augment;
     augment.speeds = {speed};
-    copies.push_back({fmt::format("sp{}-", speed), feat::Augmenter(augment)});
+    copies.push_back({fmt::format("{}{}-", kSpeedPrefix, speed), feat::Augmenter(augment)});
   }
   for (int i = 1; i <= options.augmented_copies; ++i) {
-    copies.push_back({fmt::format("aug{}-", i), feat::Augmenter(options.augment)});
+    copies.push_back({fmt::format("{}{}-", kAugmentedPrefix, i), feat::Augmenter(options.augment)});
   }
   if (copies.empty())
     throw UsageError("originals = false leaves nothing to compute without speeds or augmented-copies");
@@ -213,6 +224,11 @@ FeatureExtractionResult ExtractFeatures(const DataDir& dir, const FeatureExtract
   WriteFailures(result, out);
   WriteFileAtomically(out / "front_end.toml", OptionsToConfig(front_end_options).ToToml());
   return result;
+}
+
+std::string_view OriginalName(std::string_view name) {
+  const std::string_view unspeeded = WithoutPrefix(name, kSpeedPrefix);
+  return unspeeded.size() < name.size() ? unspeeded : WithoutPrefix(name, kAugmentedPrefix);
 }
 
 }  // namespace antiphon::data

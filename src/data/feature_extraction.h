@@ -13,6 +13,7 @@
 #include <filesystem>
 #include <functional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -68,5 +69,8 @@ FeatureExtractionResult ExtractFeatures(const DataDir& dir, const FeatureExtract
 
 /// The front end that a feature folder's front_end.toml describes.
 feat::FrontEndOptions ReadFrontEnd(const std::filesystem::path& folder);
+
+/// Of an utterance or speaker, the one that it is a copy of (for "sp0.9-UTT" and "aug1-UTT": UTT), else itself.
+std::string_view OriginalName(std::string_view name);
 
 }  // namespace antiphon::data

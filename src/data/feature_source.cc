@@ -8,12 +8,20 @@
 #include "data/archive.h"
 #include "data/text_table.h"
 #include "feat/cmvn.h"
+#include "hmm/gmm_model.h"
 
 namespace antiphon::data {
 
 struct FeatureSource::Impl {
   explicit Impl(const FeatureSourceOptions& o) : options(o), features(o.features) {
     if (!options.cmvn.empty()) stats.emplace(options.cmvn);
+    if (!options.speaker_model.empty()) transform = hmm::GmmModel::Load(options.speaker_model).transform;
+    if (!options.speaker_transforms.empty()) {
+      if (!transform) {
+        throw UsageError("--speaker-transforms need --speaker-model, the GMM model whose features they change");
+      }
+      speaker_transforms.emplace(options.speaker_transforms);
+    }
     if (options.utt2spk.empty()) return;
     std::vector<DataProblem> problems;
     for (TextLine& line : ReadTextTable(options.utt2spk, problems))
@@ -35,9 +43,20 @@ struct FeatureSource::Impl {
     feat::CmvnStats::FromMatrix(stats->Get(key)).Apply(m, options.norm_vars);
   }
 
+  Matrix Transform(const std::string& speaker, Matrix m) const {
+    if (!transform) return m;
+    if (!speaker_transforms) return transform->Apply(m);
+    if (!speaker_transforms->Has(speaker)) {
+      Throw<InputError>("'{}' has no transform of speaker '{}'", options.speaker_transforms, speaker);
+    }
+    return transform->Then(speaker_transforms->Get(speaker)).Apply(m);
+  }
+
   FeatureSourceOptions options;
   RandomAccessReader<Matrix> features;
   std::optional<RandomAccessReader<DoubleMatrix>> stats;
+  std::optional<hmm::FeatureTransform> transform;
+  std::optional<RandomAccessReader<Matrix>> speaker_transforms;
   std::unordered_map<std::string, std::string> speakers;
 };
 
@@ -50,9 +69,13 @@ bool FeatureSource::Has(std::string_view utt_id) const { return impl_->features.
 
 Matrix FeatureSource::Get(std::string_view utt_id) const {
   Matrix m = impl_->features.Get(utt_id);
-  WithContext([&] { impl_->Normalise(std::string(utt_id), Speaker(utt_id), m); },
-              [&] { return fmt::format("'{}', utterance '{}'", impl_->options.features, utt_id); });
-  return m;
+  return WithContext(
+      [&] {
+        const std::string speaker = Speaker(utt_id);
+        impl_->Normalise(std::string(utt_id), speaker, m);
+        return impl_->Transform(speaker, std::move(m));
+      },
+      [&] { return fmt::format("'{}', utterance '{}'", impl_->options.features, utt_id); });
 }
 
 std::string FeatureSource::Speaker(std::string_view utt_id) const {

@@ -1,5 +1,5 @@
-// Features of utterances by id, normalised by their speaker's statistics: what alignment, decoding and frame stores
-// read.
+// Features of utterances by id, normalised by their speaker's statistics and, if asked for, brought to a GMM's
+// speaker-adapted space: what alignment, decoding and frame stores read.
 //
 //   const FeatureSource features({.features = "feats.scp", .utt2spk = "data/train/utt2spk", .cmvn = "cmvn.scp"});
 //   ParallelInOrder<Path>(features.keys().size(), 0, [&](size_t i) { return Align(features.Get(features.keys()[i])); },
@@ -24,6 +24,8 @@ struct FeatureSourceOptions {
   std::string utt2spk;
   std::string cmvn;
   bool norm_vars = false;
+  std::string speaker_model;
+  std::string speaker_transforms;
   template <class V>
   void Visit(V& v) {
     v("features", features, "table of feature matrices (feats.scp)");
@@ -31,6 +33,9 @@ struct FeatureSourceOptions {
     v("cmvn", cmvn,
       "table of normalisation statistics by speaker or, failing that, by utterance; empty: not normalised");
     v("norm-vars", norm_vars, "divide by the standard deviation too");
+    v("speaker-model", speaker_model, "GMM model through whose transform (deltas, LDA, MLLT) the features go then");
+    v("speaker-transforms", speaker_transforms,
+      "table of transforms by speaker (fmllr.scp) that follow the model's; empty: none");
   }
 };
 

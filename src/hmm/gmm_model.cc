@@ -22,6 +22,28 @@ GmmSet ReadGmm(const SafetensorsReader& reader, const std::string& prefix, int n
   return gmm;
 }
 
+GmmModel Read(const SafetensorsReader& reader) {
+  if (reader.MetadataOr("format", "") != "antiphon-gmm-1") throw InputError("not a GMM model of this program");
+  if (!reader.has_checksum()) throw InputError("its checksum is missing: the file was changed after it was written");
+  GmmModel model;
+  model.stage = reader.Metadata("stage");
+  model.hmm = HmmModel::FromJson(reader.Metadata("hmm"));
+  model.lexicon = reader.Metadata("lexicon");
+  model.lexicon_options = reader.Metadata("lexicon_options");
+  model.features = reader.Metadata("features");
+  model.gmm = ReadGmm(reader, "gmm.", model.hmm.num_pdfs());
+  if (reader.Has("first_pass.means")) model.first_pass = ReadGmm(reader, "first_pass.", model.hmm.num_pdfs());
+  const std::vector<int64_t> context = reader.ReadInts("transform.context");
+  const auto fits = [](int64_t frames) { return frames >= 0 && frames <= 1000; };
+  if (context.size() != 2 || !fits(context[0]) || !fits(context[1]))
+    throw InputError("the transform's context is broken");
+  model.transform = FeatureTransform(static_cast<int>(context[0]), static_cast<int>(context[1]),
+                                     reader.ReadMatrix("transform.matrix"));
+  if (model.transform.out_dim() != model.gmm.dim())
+    Throw<InputError>("a transform to {} dimensions for Gaussians of {}", model.transform.out_dim(), model.gmm.dim());
+  return model;
+}
+
 }  // namespace
 
 void GmmModel::Save(const std::filesystem::path& path) const {
@@ -41,32 +63,21 @@ void GmmModel::Save(const std::filesystem::path& path) const {
 }
 
 GmmModel GmmModel::Load(const std::filesystem::path& path) {
-  return WithContext(
-      [&] {
-        const SafetensorsReader reader(path);
-        if (reader.MetadataOr("format", "") != "antiphon-gmm-1") throw InputError("not a GMM model of this program");
-        if (!reader.has_checksum())
-          throw InputError("its checksum is missing: the file was changed after it was written");
-        GmmModel model;
-        model.stage = reader.Metadata("stage");
-        model.hmm = HmmModel::FromJson(reader.Metadata("hmm"));
-        model.lexicon = reader.Metadata("lexicon");
-        model.lexicon_options = reader.Metadata("lexicon_options");
-        model.features = reader.Metadata("features");
-        model.gmm = ReadGmm(reader, "gmm.", model.hmm.num_pdfs());
-        if (reader.Has("first_pass.means")) model.first_pass = ReadGmm(reader, "first_pass.", model.hmm.num_pdfs());
-        const std::vector<int64_t> context = reader.ReadInts("transform.context");
-        const auto fits = [](int64_t frames) { return frames >= 0 && frames <= 1000; };
-        if (context.size() != 2 || !fits(context[0]) || !fits(context[1]))
-          throw InputError("the transform's context is broken");
-        model.transform = FeatureTransform(static_cast<int>(context[0]), static_cast<int>(context[1]),
-                                           reader.ReadMatrix("transform.matrix"));
-        if (model.transform.out_dim() != model.gmm.dim())
-          Throw<InputError>("a transform to {} dimensions for Gaussians of {}", model.transform.out_dim(),
-                            model.gmm.dim());
-        return model;
-      },
-      [&] { return fmt::format("reading the model '{}'", path.string()); });
+  return WithContext([&] { return Read(SafetensorsReader(path)); },
+                     [&] { return fmt::format("reading the model '{}'", path.string()); });
+}
+
+GmmModel GmmModel::Parse(std::span<const std::byte> bytes, const std::string& name) {
+  return WithContext([&] { return Read(SafetensorsReader(bytes, name)); },
+                     [&] { return fmt::format("reading the model '{}'", name); });
+}
+
+GmmScorer GmmModel::FirstPassScores(ConstMatrixView base_features) const {
+  return {first_pass ? *first_pass : gmm, transform.Apply(base_features)};
+}
+
+GmmScorer GmmModel::AdaptedScores(ConstMatrixView base_features, ConstMatrixView speaker_transform) const {
+  return {gmm, transform.Then(speaker_transform).Apply(base_features)};
 }
 
 }  // namespace antiphon::hmm

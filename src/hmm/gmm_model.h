@@ -6,8 +6,10 @@
 // inconsistent.
 #pragma once
 
+#include <cstddef>
 #include <filesystem>
 #include <optional>
+#include <span>
 #include <string>
 
 #include "hmm/feature_transform.h"
@@ -30,6 +32,13 @@ struct GmmModel {
 
   void Save(const std::filesystem::path& path) const;
   static GmmModel Load(const std::filesystem::path& path);
+  /// From the bytes of such a file; `name` stands for the path in errors.
+  static GmmModel Parse(std::span<const std::byte> bytes, const std::string& name);
+
+  /// Scores of one utterance, from its base features: by the Gaussians for speakers without a transform, and by those
+  /// for speakers with one.
+  GmmScorer FirstPassScores(ConstMatrixView base_features) const;
+  GmmScorer AdaptedScores(ConstMatrixView base_features, ConstMatrixView speaker_transform) const;
 };
 
 }  // namespace antiphon::hmm

@@ -239,10 +239,18 @@ std::vector<std::byte> PackRows(BasicMatrixView<const T> m) {
 std::string_view TensorTypeName(TensorType type) { return Entry(type).name; }
 size_t TensorTypeBytes(TensorType type) { return Entry(type).bytes; }
 
-SafetensorsReader::SafetensorsReader(const std::filesystem::path& path) : file_(path) {
+SafetensorsReader::SafetensorsReader(const std::filesystem::path& path) : file_(path), path_(path) {
+  Parse(file_->bytes());
+}
+
+SafetensorsReader::SafetensorsReader(std::span<const std::byte> bytes, std::filesystem::path name)
+    : path_(std::move(name)) {
+  Parse(bytes);
+}
+
+void SafetensorsReader::Parse(std::span<const std::byte> bytes) {
   WithContext(
       [&] {
-        const auto bytes = file_.bytes();
         if (bytes.size() < 8) Throw<InputError>("a safetensors file has at least 8 bytes, found {}", bytes.size());
         const auto header_bytes = LoadAs<uint64_t>(bytes.data());
         if (header_bytes > kMaxHeaderBytes || header_bytes > bytes.size() - 8) {
@@ -279,7 +287,7 @@ SafetensorsReader::SafetensorsReader(const std::filesystem::path& path) : file_(
               sum->second, builder.Hex());
         }
       },
-      [&] { return fmt::format("reading '{}'", path.string()); });
+      [&] { return fmt::format("reading '{}'", path_.string()); });
 }
 
 const std::string& SafetensorsReader::Metadata(std::string_view key) const {

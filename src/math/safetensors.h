@@ -16,6 +16,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <map>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -46,8 +47,10 @@ class SafetensorsReader {
  public:
   /// Maps the file and checks everything before any tensor is handed out.
   explicit SafetensorsReader(const std::filesystem::path& path);
+  /// A file kept inside another: its bytes, which must outlive the reader; `name` stands for the path in errors.
+  SafetensorsReader(std::span<const std::byte> bytes, std::filesystem::path name);
 
-  const std::filesystem::path& path() const { return file_.path(); }
+  const std::filesystem::path& path() const { return path_; }
   const TensorMetadata& metadata() const { return metadata_; }
   /// The metadata text `key`; InputError if it is missing.
   const std::string& Metadata(std::string_view key) const;
@@ -73,7 +76,9 @@ class SafetensorsReader {
   void ReadInto(std::string_view name, MatrixView target) const;
 
  private:
-  MappedFile file_;
+  void Parse(std::span<const std::byte> bytes);
+  std::optional<MappedFile> file_;
+  std::filesystem::path path_;
   TensorMetadata metadata_;
   std::map<std::string, TensorView, std::less<>> tensors_;
 };

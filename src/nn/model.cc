@@ -10,6 +10,7 @@ namespace {
 
 constexpr char kFormat[] = "antiphon-model";
 constexpr char kVersion[] = "1";
+constexpr char kSpeakerModel[] = "speaker_model";
 constexpr char kDescriptionPrefix[] = "description.";
 
 int MetadataInt(const SafetensorsReader& reader, const std::string& key) {
@@ -64,6 +65,9 @@ void Model::Save(const std::filesystem::path& path) const {
   for (const Parameter* p : network.parameters()) writer.Add(p->name, p->value);
   for (const Parameter* p : network.buffers()) writer.Add(p->name, p->value);
   if (!log_priors.empty()) writer.Add("log_priors", std::span<const float>(log_priors));
+  if (!speaker_model.empty()) {
+    writer.Add(kSpeakerModel, TensorType::kU8, {std::ssize(speaker_model)}, speaker_model);
+  }
   writer.SetMetadata("format", kFormat);
   writer.SetMetadata("version", kVersion);
   writer.SetMetadata("network", network.ToToml());
@@ -86,7 +90,7 @@ Model Model::Load(const std::filesystem::path& path) {
         Model model;
         int64_t values = 0;
         for (const std::string& name : reader.Names()) {
-          values += static_cast<int64_t>(reader.Tensor(name).data.size() / sizeof(float));
+          if (name != kSpeakerModel) values += static_cast<int64_t>(reader.Tensor(name).data.size() / sizeof(float));
         }
         try {
           const ScopedParameterLimit limit(values);
@@ -100,6 +104,10 @@ Model Model::Load(const std::filesystem::path& path) {
         for (const Parameter* p : model.network.buffers()) reader.ReadInto(p->name, p->value);
         model.network.MarkChanged();
         for (Parameter* p : model.network.buffers()) p->MarkChanged();
+        if (reader.Has(kSpeakerModel)) {
+          const auto bytes = reader.Tensor(kSpeakerModel).data;
+          model.speaker_model.assign(bytes.begin(), bytes.end());
+        }
         if (reader.Has("log_priors")) model.log_priors = reader.ReadFloats("log_priors");
         model.feature_config = reader.Metadata("features");
         model.feature_dim = MetadataInt(reader, "feature_dim");

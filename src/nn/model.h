@@ -5,6 +5,7 @@
 // Errors: InputError naming file, tensor, expected and found.
 #pragma once
 
+#include <cstddef>
 #include <filesystem>
 #include <map>
 #include <string>
@@ -24,6 +25,9 @@ struct Model {
   int right_context = 0;
   /// hmm::HmmModel as JSON, "" if the model stands without one.
   std::string hmm_json;
+  /// A GMM file (hmm/gmm_model.h), byte by byte: the features went through its transform and the speakers', and its
+  /// first pass gives a new speaker's transform. Empty if they did not.
+  std::vector<std::byte> speaker_model;
   /// log p(s) per pdf-id; empty if unknown.
   std::vector<float> log_priors;
   /// Free descriptions: "trained_by", "seed", "frame_accuracy", …

@@ -4,10 +4,12 @@
 #include <map>
 #include <nlohmann/json.hpp>
 #include <numeric>
+#include <set>
 
 #include "base/error.h"
 #include "base/file.h"
 #include "base/random.h"
+#include "data/feature_extraction.h"
 #include "data/partition.h"
 #include "kernels/softmax.h"
 
@@ -125,11 +127,15 @@ EvaluationResult Evaluate(const nn::Network& network, const EvaluationData& data
 
 DataSplit SplitHeldOut(const data::FrameStore& store, double fraction, uint64_t seed, bool by_speaker) {
   DataSplit split;
-  split.by_speaker = by_speaker && store.speakers().size() > 1;
+  std::set<std::string_view> speakers;
+  for (const std::string& speaker : store.speakers()) speakers.insert(data::OriginalName(speaker));
+  split.by_speaker = by_speaker && speakers.size() > 1;
   std::vector<data::PartitionItem> items;
   for (const auto& utterance : store.utterances()) {
     const std::string& speaker = store.speakers()[static_cast<size_t>(utterance.speaker)];
-    items.push_back({utterance.utt_id, utterance.num_frames, split.by_speaker ? speaker : utterance.utt_id});
+    // Copies at other speeds go where their originals go.
+    const std::string_view stratum = data::OriginalName(split.by_speaker ? speaker : utterance.utt_id);
+    items.push_back({utterance.utt_id, utterance.num_frames, std::string(stratum)});
   }
   if (items.size() < 2) {
     Throw<InputError>("the store '{}' has {} utterance(s): training needs some to hold out as well",

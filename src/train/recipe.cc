@@ -16,6 +16,15 @@ bool IsTomlValue(const std::string& text) {
   return std::regex_match(text, pattern);
 }
 
+// Where the brace that was opened before `at` closes; npos if it does not.
+size_t ClosingBrace(std::string_view text, size_t at) {
+  for (int open = 1; at < text.size(); ++at) {
+    if (text[at] == '{') ++open;
+    if (text[at] == '}' && --open == 0) return at;
+  }
+  return std::string_view::npos;
+}
+
 std::string Quoted(const std::string& text) {
   std::string out = "\"";
   for (const char c : text) {
@@ -46,11 +55,18 @@ std::string RecipeVariables::Expand(std::string_view text, const std::string& wh
     const size_t begin = text.find("${");
     out += text.substr(0, begin);
     if (begin == std::string_view::npos) return out;
-    const size_t end = text.find('}', begin);
+    const size_t end = ClosingBrace(text, begin + 2);
     if (end == std::string_view::npos) Throw<UsageError>("{}: '${{' without '}}' in '{}'", where, text);
-    const std::string name(text.substr(begin + 2, end - begin - 2));
+    const std::string_view inside = text.substr(begin + 2, end - begin - 2);
+    const size_t condition = inside.find(":+");
+    const std::string name(inside.substr(0, condition));
     if (const auto it = values_.find(name); it != values_.end()) {
-      out += Expand(it->second, where, keep_unknown, depth + 1);
+      const std::string value = Expand(it->second, where, keep_unknown, depth + 1);
+      if (condition == std::string_view::npos) {
+        out += value;
+      } else if (IsTrue(value)) {
+        out += Expand(inside.substr(condition + 2), where, keep_unknown, depth + 1);
+      }
     } else if (keep_unknown) {
       out += text.substr(begin, end + 1 - begin);
     } else {
@@ -87,6 +103,11 @@ RecipeStep ExpandStep(const RecipeStep& step, const RecipeVariables& variables, 
   return out;
 }
 
-bool IsTrue(std::string_view text) { return !(text.empty() || text == "false" || text == "no" || text == "0"); }
+bool IsTrue(std::string_view text) {
+  for (const std::string_view no : {"", "false", "no", "0", "[]"}) {
+    if (text == no) return false;
+  }
+  return true;
+}
 
 }  // namespace antiphon::train

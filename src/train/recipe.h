@@ -22,12 +22,12 @@
 // [[step]] with the name of an inherited one changes only the keys and options that it gives (a table of options with a
 // `type` replaces the inherited table), and a new step stands at the end, or where before = "STEP" says.
 //
-// Further keys of a step: `when` and `unless` (run only if the text is, or is not, empty, "false", "no" or "0") and
-// `provides` (a TOML file among the outputs whose values become variables of later steps) and `always = true` (never up
+// ${x:+text} is `text` (with its own variables) if x holds (IsTrue), else nothing.
+//
+// Further keys of a step: `when` and `unless` (run only if the text does, or does not, hold) and `provides` (a TOML file among the outputs whose values become variables of later steps) and `always = true` (never up
 // to date; needs no outputs). An input that expands to nothing is none. Variables that every recipe has: ${recipe_dir}
 // (of the file where it stands), ${threads}, ${exp} ("exp/" and the recipe's name unless it says otherwise). A whole
-// value
-// "${x}" takes the type of x. Errors: UsageError with file:line, in the file that says so, for unknown keys and
+// value "${x}" takes the type of x. Errors: UsageError with file:line, in the file that says so, for unknown keys and
 // variables, naming the nearest known one; for an include of no file, or in a circle.
 #pragma once
 
@@ -91,7 +91,7 @@ Recipe LoadRecipe(const std::filesystem::path& path, const std::vector<std::stri
 /// ${…}.
 RecipeStep ExpandStep(const RecipeStep& step, const RecipeVariables& variables, bool keep_unknown = false);
 
-/// False for "", "false", "no" and "0".
+/// False for "", "false", "no", "0" and "[]".
 bool IsTrue(std::string_view text);
 
 }  // namespace antiphon::train

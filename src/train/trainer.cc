@@ -141,6 +141,7 @@ nn::Model Trainer::Impl::MakeModel(const EvaluationResult& result) {
   nn::Model model;
   model.network = worker->network().Clone();
   model.feature_config = task.feature_config;
+  model.speaker_model = task.speaker_model;
   model.feature_dim = task.store->feat_dim();
   model.left_context = options.data.left_context;
   model.right_context = options.data.right_context;

@@ -35,10 +35,10 @@ class BuildFrameStoreTest : public ::testing::Test {
     pdfs.Close();
     cmvn.Close();
     PutFile(folder_ / "utt2spk", "u0 s\nu1 s\nu2 s\nu3 s\nu4 s\n");
-    options_.input = {.features = (folder_ / "feats.scp").string(),
-                      .utt2spk = (folder_ / "utt2spk").string(),
-                      .cmvn = (folder_ / "cmvn.scp").string(),
-                      .norm_vars = true};
+    options_.input.features = (folder_ / "feats.scp").string();
+    options_.input.utt2spk = (folder_ / "utt2spk").string();
+    options_.input.cmvn = (folder_ / "cmvn.scp").string();
+    options_.input.norm_vars = true;
     options_.pdf_alignment = (folder_ / "pdf.scp").string();
     options_.store.coding = "uint16";
   }

@@ -30,6 +30,7 @@ Model MakeModel() {
   model.left_context = 1;
   model.right_context = 1;
   model.hmm_json = "{\"phones\": [\"ä\"]}";
+  model.speaker_model.assign(11, std::byte{3});
   model.log_priors = {-1, -2, -3, -INFINITY};
   model.descriptions = {{"seed", "7"}, {"trained_by", "test"}};
   return model;
@@ -58,6 +59,7 @@ TEST_F(ModelFile, ComesBackBitForBit) {
   EXPECT_EQ(again.feature_config, model.feature_config);
   EXPECT_EQ(again.left_context, 1);
   EXPECT_EQ(again.hmm_json, model.hmm_json);
+  EXPECT_EQ(again.speaker_model, model.speaker_model);
   EXPECT_EQ(again.log_priors, model.log_priors);
   EXPECT_EQ(again.descriptions, model.descriptions);
   EXPECT_EQ(again.network.parameters()[0]->learning_rate_factor, 0.5f);

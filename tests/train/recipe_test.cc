@@ -240,6 +240,19 @@ TEST(RecipeVariables, WholeValuesTakeTheTypeOfTheVariable) {
   EXPECT_THROW(variables.Expand("${circle}", "here"), UsageError);
 }
 
+TEST(RecipeVariables, ConditionalTextStandsOnlyIfItsVariableHolds) {
+  RecipeVariables variables;
+  variables.Set("exp", "here");
+  variables.Set("adapted", "true");
+  variables.Set("speeds", "[]");
+  EXPECT_EQ(variables.Expand("${exp}${adapted:+/gmm}/train", "r:1"), "here/gmm/train");
+  EXPECT_EQ(variables.Expand("${exp}/align${speeds:+-copies}", "r:1"), "here/align");
+  EXPECT_EQ(variables.Expand("${adapted:+${exp}/model${speeds:+2}}.", "r:1"), "here/model.");
+  EXPECT_EQ(variables.ExpandToml("a = \"${adapted:+5}\"\nb = \"${speeds:+${exp}}\"", "r:1"), "a = 5\nb = \"\"");
+  EXPECT_THROW(variables.Expand("${adapted:+${exp}", "r:1"), UsageError);
+  EXPECT_THROW(variables.Expand("${adapte:+x}", "r:1"), UsageError);
+}
+
 TEST_F(RecipeTest, RefusesUnknownKeysVariablesAndStepsWithTheNearest) {
   const auto message = [&](const std::string& steps, const std::vector<std::string>& set) -> std::string {
     WriteRecipe(steps);

@@ -13,6 +13,7 @@
 
 #include "base/cancel.h"
 #include "base/file.h"
+#include "data/feature_extraction.h"
 #include "nn/layer.h"
 #include "report/metrics.h"
 #include "temporary_folder.h"
@@ -335,6 +336,26 @@ TEST_F(TrainerTest, HeldOutSpeakersAreNeverTrainedOn) {
   EXPECT_FALSE(held_out.empty());
   for (const int32_t speaker : held_out) EXPECT_FALSE(train.contains(speaker));
   EXPECT_EQ(split.train.size() + split.held_out.size(), store_->utterances().size());
+}
+
+TEST_F(TrainerTest, CopiesOfHeldOutUtterancesAreNeverTrainedOn) {
+  data::FrameStoreWriter writer(folder_ / "copies", 2, 2);
+  for (const char* name : {"u1", "u2", "u3", "u4", "sp0.9-u1", "sp0.9-u2", "sp1.1-u3", "aug2-u4", "spa-1"}) {
+    writer.Add(name, std::string(data::OriginalName(name)) == name ? "s" : "sp0.9-s", Matrix(5, 2),
+               std::vector<int32_t>(5, 1));
+  }
+  writer.Finish();
+  const data::FrameStore store(folder_ / "copies");
+  for (const bool by_speaker : {false, true}) {
+    const DataSplit split = SplitHeldOut(store, 0.4, 3, by_speaker);
+    EXPECT_FALSE(split.by_speaker) << "the copies' speaker is no other speaker";
+    std::set<std::string_view> train;
+    for (const size_t u : split.train) train.insert(data::OriginalName(store.utterances()[u].utt_id));
+    for (const size_t u : split.held_out) {
+      EXPECT_FALSE(train.contains(data::OriginalName(store.utterances()[u].utt_id)));
+    }
+    EXPECT_GT(split.held_out.size(), 1U);
+  }
 }
 
 class PretrainTest : public TrainerTest, public ::testing::WithParamInterface<const char*> {};

@@ -1,0 +1,71 @@
+#include "data/feature_source.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "base/error.h"
+#include "data/archive.h"
+#include "put_file.h"
+#include "small_gmm.h"
+#include "temporary_folder.h"
+
+namespace antiphon::data {
+namespace {
+
+using ::antiphon::testing::RandomMatrix;
+using ::testing::HasSubstr;
+
+void ExpectEqual(const Matrix& found, const Matrix& expected) {
+  ASSERT_EQ(found.rows(), expected.rows());
+  ASSERT_EQ(found.cols(), expected.cols());
+  for (int64_t i = 0; i < found.size(); ++i) EXPECT_EQ(found.data()[i], expected.data()[i]);
+}
+
+class AdaptedFeatures : public ::testing::Test {
+ protected:
+  AdaptedFeatures() {
+    TableWriter<Matrix> features(folder_ / "feats.ark");
+    features.Write("u", frames_);
+    features.Write("v", frames_);
+    features.Close();
+    TableWriter<Matrix> transforms(folder_ / "fmllr.ark");
+    transforms.Write("s", transform_);
+    transforms.Close();
+    PutFile(folder_ / "utt2spk", "u s\nv t\n");
+    model_.Save(folder_ / "model.safetensors");
+    options_.features = (folder_ / "feats.scp").string();
+    options_.utt2spk = (folder_ / "utt2spk").string();
+    options_.speaker_model = (folder_ / "model.safetensors").string();
+    options_.speaker_transforms = (folder_ / "fmllr.scp").string();
+  }
+  std::string Message(const std::string& utt_id) const {
+    try {
+      FeatureSource(options_).Get(utt_id);
+    } catch (const Error& e) {
+      return e.what();
+    }
+    return "nothing was thrown";
+  }
+
+  const ::antiphon::testing::TemporaryFolder folder_;
+  const hmm::GmmModel model_ = ::antiphon::testing::SmallAdaptiveModel(2);
+  const Matrix frames_ = RandomMatrix(30, 2, 5);
+  const Matrix transform_ = RandomMatrix(6, 7, 6);
+  FeatureSourceOptions options_;
+};
+
+TEST_F(AdaptedFeatures, GoThroughTheModelsTransformAndTheSpeakers) {
+  ExpectEqual(FeatureSource(options_).Get("u"), model_.transform.Then(transform_).Apply(frames_));
+  options_.speaker_transforms.clear();
+  ExpectEqual(FeatureSource(options_).Get("v"), model_.transform.Apply(frames_));
+}
+
+TEST_F(AdaptedFeatures, ErrorsNameSpeakerUtteranceAndOption) {
+  EXPECT_THAT(Message("v"), HasSubstr("no transform of speaker 't'"));
+  EXPECT_THAT(Message("v"), HasSubstr("utterance 'v'"));
+  options_.speaker_model.clear();
+  EXPECT_THAT(Message("u"), HasSubstr("--speaker-model"));
+}
+
+}  // namespace
+}  // namespace antiphon::data

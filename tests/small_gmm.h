@@ -1,0 +1,41 @@
+// A small speaker-adaptive GMM model of two phones for tests: deltas, then Gaussians of random means.
+#pragma once
+
+#include <vector>
+
+#include "base/random.h"
+#include "hmm/gmm_model.h"
+
+namespace antiphon::testing {
+
+inline Matrix RandomMatrix(int64_t rows, int64_t cols, uint64_t seed) {
+  Rng rng(seed);
+  Matrix m(rows, cols);
+  for (int64_t i = 0; i < m.size(); ++i) m.data()[i] = static_cast<float>(rng.Normal());
+  return m;
+}
+
+inline hmm::GmmSet SmallGmmSet(int pdfs, int dim, uint64_t seed) {
+  std::vector<int32_t> first;
+  for (int pdf = 0; pdf <= pdfs; ++pdf) first.push_back(pdf);
+  Matrix variances(pdfs, dim);
+  for (int64_t i = 0; i < variances.size(); ++i) variances.data()[i] = 1.0F;
+  return {std::move(first), std::vector<float>(static_cast<size_t>(pdfs), 1.0F), RandomMatrix(pdfs, dim, seed),
+          std::move(variances)};
+}
+
+/// Base features of `dim` values.
+inline hmm::GmmModel SmallAdaptiveModel(int dim) {
+  const hmm::PhoneSet phones({"A", "B"}, {"SIL"}, false);
+  const hmm::Topology topology(phones, {});
+  hmm::GmmModel model;
+  model.stage = "sat";
+  model.hmm = hmm::HmmModel(phones, topology, hmm::ContextTree::Monophone(topology));
+  model.transform = hmm::FeatureTransform::Deltas(dim);
+  model.gmm = SmallGmmSet(model.hmm.num_pdfs(), 3 * dim, 1);
+  model.first_pass = SmallGmmSet(model.hmm.num_pdfs(), 3 * dim, 2);
+  model.lexicon = "A A\n";
+  return model;
+}
+
+}  // namespace antiphon::testing
