@@ -1,6 +1,5 @@
 // antiphon train: a network from a frame store; also evaluates one on a store.
 #include <fmt/format.h>
-#include <omp.h>
 
 #include <nlohmann/json.hpp>
 #include <sstream>
@@ -8,12 +7,12 @@
 
 #include "base/file.h"
 #include "base/log.h"
-#include "comm/thread_world.h"
 #include "command.h"
 #include "hmm/gmm_model.h"
 #include "math/safetensors.h"
 #include "train/evaluate.h"
 #include "train/trainer.h"
+#include "train/world.h"
 
 namespace antiphon::app {
 namespace {
@@ -94,7 +93,8 @@ std::string EffectiveConfig(const TrainCommandOptions& options, const train::Tra
   config.Set("seed", std::to_string(context.seed()));
   config.Set("threads", std::to_string(context.threads()));
   std::string toml = config.ToToml();
-  for (const auto& [name, table] : {std::pair("optimizer", task.optimizer), std::pair("parallel", task.parallel)}) {
+  for (const auto& [name, table] : {std::pair("optimizer", task.optimizer), std::pair("parallel", task.parallel),
+                                    std::pair("cluster", context.config().Table("cluster"))}) {
     if (!table.Keys().empty()) toml += fmt::format("\n[{}]\n{}\n", name, table.ToToml());
   }
   for (const Config& layer : task.network.Tables("layer")) toml += "\n[[network.layer]]\n" + layer.ToToml() + "\n";
@@ -149,8 +149,21 @@ nlohmann::json ToJson(const train::TrainingSummary& s) {
           {"seconds", s.seconds},
           {"frames_per_second", s.frames_per_second},
           {"arithmetic_share", s.arithmetic_share},
+          {"virtual_seconds", s.virtual_seconds},
           {"averaged", s.averaged},
           {"model_hash", fmt::format("{:016x}", s.model_hash)}};
+}
+
+void PrintSimulation(const comm::SimulationReport& report, CommandContext& context) {
+  double compute = 0;
+  double all = 0;
+  for (const comm::RankUsage& rank : report.ranks) {
+    compute += rank.compute_seconds;
+    all += rank.end_seconds;
+  }
+  context.Print(
+      "simulated cluster: {:.6g} s of virtual time on {} rank(s), {:.1f} % of it arithmetic; {:.6g} MB in messages",
+      report.seconds(), report.ranks.size(), all > 0 ? 100 * compute / all : 100.0, 1e-6 * report.bytes_sent());
 }
 
 void Train(const TrainCommandOptions& options, CommandContext& context) {
@@ -173,20 +186,18 @@ void Train(const TrainCommandOptions& options, CommandContext& context) {
   WriteFileAtomically(task.folder / "config.toml", EffectiveConfig(options, task, context));
   WriteFileAtomically(task.folder / "versions.txt", Versions());
 
-  const auto workers = static_cast<int>(task.parallel.Int("workers").value_or(1));
-  if (workers < 1 || workers > 4096)
-    Throw<UsageError>("{}: parallel.workers must be 1 … 4096, found {}", task.parallel.Where("workers"), workers);
   train::TrainingSummary summary;
-  comm::RunRanks(workers, [&](comm::Communicator& comm) {
-    omp_set_num_threads(std::max(1, context.threads() / workers));
+  const auto run = [&](comm::Communicator& comm) {
     train::Trainer trainer(task, options.train, comm);
     const train::TrainingSummary mine = trainer.Run(options.resume);
     if (comm.rank() == 0) summary = mine;
-  });
+  };
+  const auto simulation = train::RunWorkers(task.parallel, context.config().Table("cluster"), context.threads(), run);
   context.Print(
       "held-out frame accuracy {:.2f} %, loss {:.4f}{}; {:.0f} frames/s, {:.1f} % of the steps' time arithmetic",
       100 * summary.held_out_accuracy, summary.held_out_loss, summary.averaged ? " (averaged model)" : "",
       summary.frames_per_second, 100 * summary.arithmetic_share);
+  if (simulation) PrintSimulation(*simulation, context);
   context.Print("model: {}", train::ModelFile(task.folder).string());
   context.Print("report: {}", (task.folder / "report.html").string());
   context.SetResult(ToJson(summary).dump());
@@ -199,12 +210,13 @@ REGISTER_COMMAND(
     {.summary = "train a network on aligned frames",
      .description =
          "Ctrl-C saves everything and says how to go on; --resume goes on bit-identically, also after a crash. The "
-         "table `optimizer` (type, momentum, …) and the table `parallel` (method, workers, …) choose how it learns.",
+         "table `optimizer` (type, momentum, …) and the table `parallel` (method, workers, world, …) choose how it "
+         "learns; with parallel.world = \"simulated\", the table `cluster` (host, links) describes the machines.",
      .example =
          "antiphon train --config recipes/train.toml --store exp/store --hmm exp/tri/final.safetensors --out exp/dnn\n"
          "antiphon train --config exp/dnn/config.toml --resume\n"
          "antiphon train --evaluate exp/dnn/model.safetensors --store exp/test_store",
      .required = {"store"},
-     .tables = {"network", "optimizer", "parallel"}});
+     .tables = {"network", "optimizer", "parallel", "cluster"}});
 
 }  // namespace antiphon::app

@@ -3,9 +3,11 @@
 #include <algorithm>
 #include <numeric>
 
+#include "parallel/step_cost.h"
+
 namespace antiphon::parallel {
 
-const std::vector<std::string> kCommonStrategyKeys = {"method", "workers"};
+const std::vector<std::string> kCommonStrategyKeys = {"method", "workers", "world"};
 
 void Strategy::Start() {
   if (comm().world_size() == 1) return;
@@ -15,11 +17,15 @@ void Strategy::Start() {
 
 StepOutput Strategy::Step(const StepInput& input) {
   StepOutput output;
+  const int64_t frames = input.features.rows();
   const MatrixView logits = network().Forward(input.context, input.features, workspace_);
+  CountForward(frames);
   output.loss = nn::SoftmaxCrossEntropy(logits, input.targets, logits);
   nn::GradientSink& sink = BeginStep(input);
-  network().Backward(input.context, logits, workspace_, sink, false,
-                     [this](size_t layer) { AfterLayerBackward(layer); });
+  network().Backward(input.context, logits, workspace_, sink, false, [&](size_t layer) {
+    CountBackward(layer, frames);
+    AfterLayerBackward(layer);
+  });
   output.report = AfterStep(input);
   output.communication_seconds = TakeCommunication();
   return output;
@@ -31,6 +37,17 @@ nn::GradientSink& Strategy::BeginStep(const StepInput& input) {
 }
 
 optim::StepReport Strategy::AfterStep(const StepInput&) { return optimizer().EndStep(); }
+
+void Strategy::CountForward(int64_t frames) const {
+  if (!comm().time_is_virtual()) return;
+  comm().ComputeFlops(StepCost(network()).forward_flops() * static_cast<double>(frames));
+}
+
+void Strategy::CountBackward(size_t layer, int64_t frames) const {
+  if (!comm().time_is_virtual()) return;
+  const double flops = StepCost(network()).backward_flops(layer) * static_cast<double>(frames);
+  if (flops > 0) comm().ComputeFlops(flops);
+}
 
 void Strategy::SaveState(SafetensorsWriter&, const std::string&) const {}
 void Strategy::LoadState(const SafetensorsReader&, const std::string&) {}

@@ -102,6 +102,10 @@ class Strategy {
   /// Seconds, by the communicator's clock, that this step spent exchanging and waiting; Step reports their sum.
   void AddCommunication(double seconds) { communication_seconds_ += seconds; }
   double TakeCommunication() { return std::exchange(communication_seconds_, 0.0); }
+  /// Tell a simulated cluster that products were computed; free of cost elsewhere. The default Step calls them; who
+  /// overrides Step does it, at the place where the time goes.
+  void CountForward(int64_t frames) const;
+  void CountBackward(size_t layer, int64_t frames) const;
 
  private:
   Replica replica_;

@@ -50,10 +50,11 @@ struct TrainingSummary {
   int64_t frames = 0;
   double held_out_loss = 0;
   double held_out_accuracy = 0;
-  double phone_accuracy = 0;  // 0 without hmm
+  double phone_accuracy = 0;     // 0 without hmm
   double seconds = 0;            // of training, held-out evaluation and checkpoints included
   double frames_per_second = 0;  // over the steps
   double arithmetic_share = 0;   // of the steps' time
+  double virtual_seconds = 0;    // on a simulated cluster; 0 elsewhere
   int fallbacks = 0;
   bool averaged = false;
   uint64_t model_hash = 0;

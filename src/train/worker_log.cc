@@ -59,6 +59,7 @@ void Worker::LogEpoch(const nn::LossResult& held_out, double rate, bool accepted
                   .Set("data_seconds", position_.data_seconds)
                   .Set("communication_seconds", position_.communication_seconds)
                   .Set("other_seconds", position_.other_seconds)
+                  .Set("virtual_seconds", comm_.time_is_virtual() ? comm_.Now() : 0.0)
                   .Set("frames_per_second", seconds > 0 ? static_cast<double>(position_.frames) / seconds : 0.0));
   log_->Scalar("loss/held_out", position_.step, held_out.loss());
   log_->Scalar("accuracy/held_out", position_.step, held_out.frame_accuracy());
@@ -80,6 +81,7 @@ void Worker::LogFinish(const TrainingSummary& summary) {
                   .Set("seconds", summary.seconds)
                   .Set("frames_per_second", summary.frames_per_second)
                   .Set("arithmetic_share", summary.arithmetic_share)
+                  .Set("virtual_seconds", summary.virtual_seconds)
                   .Set("model_hash", fmt::format("{:016x}", summary.model_hash)));
 }
 
@@ -93,6 +95,7 @@ TrainingSummary Worker::Summary() const {
   summary.frames_per_second = seconds > 0 ? static_cast<double>(summary.frames) / seconds : 0;
   summary.arithmetic_share = seconds > 0 ? position_.arithmetic_seconds / seconds : 1;
   summary.fallbacks = position_.fallbacks;
+  if (comm_.time_is_virtual()) summary.virtual_seconds = comm_.Now();
   return summary;
 }
 

@@ -8,6 +8,7 @@
 #include "report/metrics.h"
 #include "temporary_folder.h"
 #include "train/synthetic_task.h"
+#include "train/world.h"
 
 namespace antiphon::train {
 namespace {
@@ -77,6 +78,39 @@ TEST_F(WorkersTest, ResumeAfterAStopIsBitIdentical) {
   ResetCancel();
   AverageEveryStep::cancel_at_step = -1;
   EXPECT_EQ(TrainTogether("stopped", 2, true)[0].model_hash, whole);
+}
+
+TEST_F(WorkersTest, OnASimulatedClusterGiveTheBitsOfThreads) {
+  const uint64_t threads = TrainTogether("threads", 3)[0].model_hash;
+  TrainingTask task = SmallTask(store_, folder_ / "simulated");
+  task.network = Config::Parse(
+      "[[layer]]\ntype = \"affine\"\ndim = 24\n[[layer]]\ntype = \"relu\"\n[[layer]]\ntype = \"affine\"\n", "n");
+  task.parallel = Config::Parse("method = \"test-average\"\nworkers = 3\nworld = \"simulated\"\n", "parallel");
+  const Config cluster = Config::Parse("host = {gflops = 0.5, jitter = 0.2, straggler-ranks = [1]}\n", "cluster");
+  TrainOptions options = SmallOptions();
+  options.checkpoint.steps = 10;
+  TrainingSummary summary;
+  const auto report = RunWorkers(task.parallel, cluster, 1, [&](comm::Communicator& comm) {
+    const TrainingSummary mine = Trainer(task, options, comm).Run(false);
+    if (comm.rank() == 0) summary = mine;
+  });
+  EXPECT_EQ(summary.model_hash, threads);
+  ASSERT_TRUE(report);
+  EXPECT_GT(summary.virtual_seconds, 0);
+  EXPECT_GE(report->seconds(), summary.virtual_seconds);
+  // The straggler computes all the time, the others wait for it.
+  EXPECT_GT(report->ranks[1].compute_seconds, 0.9 * report->seconds());
+  EXPECT_LT(report->ranks[0].compute_seconds, 0.5 * report->seconds());
+}
+
+TEST_F(WorkersTest, RefuseAnUnknownWorldAndAClusterThatNobodySimulates) {
+  const auto nothing = [](comm::Communicator&) {};
+  const Config cluster = Config::Parse("host = {gflops = 1}\n", "cluster");
+  EXPECT_THROW(RunWorkers(Config::Parse("world = \"clouds\"\n", "p"), Config(), 1, nothing), UsageError);
+  EXPECT_THROW(RunWorkers(Config::Parse("workers = 2\n", "p"), cluster, 1, nothing), UsageError);
+  EXPECT_THROW(RunWorkers(Config::Parse("workers = 0\n", "p"), Config(), 1, nothing), UsageError);
+  const Config wrong = Config::Parse("host = {gflop = 1}\n", "cluster");
+  EXPECT_THROW(RunWorkers(Config::Parse("world = \"simulated\"\n", "p"), wrong, 1, nothing), UsageError);
 }
 
 TEST_F(WorkersTest, StartAnewWhenACheckpointLacksARank) {

@@ -1,0 +1,52 @@
+#include "train/world.h"
+
+#include <omp.h>
+
+#include <algorithm>
+
+#include "base/error.h"
+#include "comm/thread_world.h"
+
+namespace antiphon::train {
+namespace {
+
+constexpr int kMostWorkers = 4096;
+
+int Workers(const Config& parallel) {
+  const int64_t workers = parallel.Int("workers").value_or(1);
+  if (workers < 1 || workers > kMostWorkers) {
+    Throw<UsageError>("{}: parallel.workers must be 1 … {}, found {}", parallel.Where("workers"), kMostWorkers,
+                      workers);
+  }
+  return static_cast<int>(workers);
+}
+
+}  // namespace
+
+std::optional<comm::SimulationReport> RunWorkers(const Config& parallel, const Config& cluster, int threads,
+                                                 const std::function<void(comm::Communicator&)>& body) {
+  const int workers = Workers(parallel);
+  const std::string world = parallel.Text("world").value_or("threads");
+  if (world == "simulated") {
+    const auto options = ReadOptions<comm::ClusterOptions>(cluster);
+    return comm::RunSimulated(workers, options, [&](comm::Communicator& comm) {
+      omp_set_num_threads(std::max(1, threads));
+      body(comm);
+    });
+  }
+  if (world != "threads") {
+    Throw<UsageError>("{}: parallel.world must be 'threads' or 'simulated', found '{}'", parallel.Where("world"),
+                      world);
+  }
+  if (!cluster.Keys().empty()) {
+    Throw<UsageError>("{}: the table `cluster` is for parallel.world = \"simulated\" only: set that, or leave it out",
+                      cluster.Where());
+  }
+  comm::RunRanks(workers, [&](comm::Communicator& comm) {
+    omp_set_num_threads(std::max(1, threads / workers));
+    body(comm);
+  });
+  return std::nullopt;
+}
+
+}  // namespace antiphon::train
