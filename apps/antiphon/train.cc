@@ -150,6 +150,7 @@ nlohmann::json ToJson(const train::TrainingSummary& s) {
           {"frames_per_second", s.frames_per_second},
           {"arithmetic_share", s.arithmetic_share},
           {"virtual_seconds", s.virtual_seconds},
+          {"bytes_sent", s.bytes_sent},
           {"averaged", s.averaged},
           {"model_hash", fmt::format("{:016x}", s.model_hash)}};
 }

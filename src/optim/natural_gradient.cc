@@ -87,6 +87,7 @@ class NaturalGradient : public Optimizer {
     sides_.clear();
   }
   void ResetMomentum() override { step_->ResetMomentum(); }
+  double momentum() const override { return step_->momentum(); }
   bool needs_factors() const override { return true; }
 
  private:

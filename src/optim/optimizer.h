@@ -43,6 +43,8 @@ class Optimizer : public nn::GradientSink {
   virtual void ResetState() = 0;
   /// Forgets the running step alone, whose direction belongs to other parameters (after exchanging them).
   virtual void ResetMomentum() { ResetState(); }
+  /// Weight of the last step's direction; 0: none.
+  virtual double momentum() const { return 0; }
   /// True if it works on gradients' factors: sums of gradients (TakeAll) would lose what it is there for.
   virtual bool needs_factors() const { return false; }
 

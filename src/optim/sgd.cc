@@ -100,6 +100,7 @@ class Sgd : public Optimizer {
     if (velocity_.size() > 0) reader.ReadInto(prefix + "velocity", velocity_);
   }
   void ResetState() override { velocity_.SetZero(); }
+  double momentum() const override { return options_.momentum; }
 
  private:
   struct LayerStep {

@@ -14,9 +14,10 @@ std::unique_ptr<Codec> MakeCodec(const Config& config) {
 
 size_t TakeBytes(std::span<const std::byte> code, std::span<std::byte> target) {
   if (code.size() < target.size()) {
-    Throw<InputError>("a gradient's code ends after {} bytes, expected {} more: damaged on its way, or the ranks do "
-                      "not run the same experiment",
-                      code.size(), target.size());
+    Throw<InputError>(
+        "a gradient's code ends after {} bytes, expected {} more: damaged on its way, or the ranks do "
+        "not run the same experiment",
+        code.size(), target.size());
   }
   if (!target.empty()) std::memcpy(target.data(), code.data(), target.size());
   return target.size();

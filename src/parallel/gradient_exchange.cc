@@ -76,9 +76,7 @@ MatrixView GradientExchange::Target(nn::Parameter& parameter) {
 }
 
 // Whether the parameter's gradient holds something of this step already; from now on it does.
-bool GradientExchange::Touch(const nn::Parameter& parameter) {
-  return std::exchange(touched_.at(&parameter), true);
-}
+bool GradientExchange::Touch(const nn::Parameter& parameter) { return std::exchange(touched_.at(&parameter), true); }
 
 void GradientExchange::BeginMinibatch(double frame_weight) {
   if (minibatches_ == accumulate_) {

@@ -4,13 +4,12 @@
 //   network.Backward(…, exchange, …, [&](size_t layer) { exchange.LayerDone(layer); });
 //   if (exchange.complete() && exchange.Finish()) step along exchange.gradient();
 //
-// Each matrix is cut into world_size parts. As soon as a layer's gradient is there, every rank sends part r, encoded, to
-// rank r; rank r sums what it gets in the communicator's tree order and sends the sum, encoded again, to all; all decode
-// the same bytes. With codec fp32 the sum has the bits of an AllReduce. Several minibatches may be accumulated first.
-// Bytes per exchange and rank: 2·(world_size − 1)/world_size times the code of the model.
-// Units: the sum is the gradient of the loss averaged over the frames of all ranks and accumulated minibatches, each by
-// its weight; ranks without frames may take part.
-// Memory: one gradient; with a lossy codec one or two more per plane of its memory.
+// Each matrix is cut into world_size parts. As soon as a layer's gradient is there, every rank sends part r, encoded,
+// to rank r; rank r sums what it gets in the communicator's tree order and sends the sum, encoded again, to all; all
+// decode the same bytes. With codec fp32 the sum has the bits of an AllReduce. Several minibatches may be accumulated
+// first. Bytes per exchange and rank: 2·(world_size − 1)/world_size times the code of the model. Units: the sum is the
+// gradient of the loss averaged over the frames of all ranks and accumulated minibatches, each by its weight; ranks
+// without frames may take part. Memory: one gradient; with a lossy codec one or two more per plane of its memory.
 // Threads: one per rank. Determinism: all ranks get the same bits; messages may arrive in any order.
 // Errors: PeerError and InputError from messages.
 #pragma once
@@ -45,7 +44,8 @@ class GradientExchange : public nn::GradientSink {
   bool complete() const { return minibatches_ == accumulate_; }
   /// Minibatches whose gradients wait for the exchange.
   int minibatches() const { return minibatches_; }
-  /// Waits for the sum. False: a codec found it unusable, and the step must not be taken; all ranks get the same answer.
+  /// Waits for the sum. False: a codec found it unusable, and the step must not be taken; all ranks get the same
+  /// answer.
   bool Finish();
   std::span<const float> gradient() const { return gradient_; }
   /// Seconds spent on encoding, sending and waiting since the last call.

@@ -50,10 +50,14 @@ StepOutput PeriodicStrategy::Step(const StepInput& input) {
 
 optim::StepReport PeriodicStrategy::AfterStep(const StepInput& input) {
   const optim::StepReport report = optimizer().EndStep();
+  CountStep(input);
+  return report;
+}
+
+void PeriodicStrategy::CountStep(const StepInput& input) {
   frame_weight_ += FrameWeight(input);
   ++since_exchange_;
   if (period_ > 0 && since_exchange_ >= period_) RunExchange();
-  return report;
 }
 
 void PeriodicStrategy::RunExchange() {
@@ -83,8 +87,9 @@ void PeriodicStrategy::Unpark() {
   parked_.clear();
 }
 
-AverageReport PeriodicStrategy::Average(std::span<float> values) {
-  AverageReport report = AverageReplicas(comm(), frame_weight_, usable_, outlier_factor_, center_, values);
+AverageReport PeriodicStrategy::Average(std::span<float> values, bool equally) {
+  const double weight = equally ? 1.0 : frame_weight_;
+  AverageReport report = AverageReplicas(comm(), weight, usable_, outlier_factor_, center_, values);
   hopeless_ = report.hopeless;
   if (comm().rank() == 0 && !report.left_out.empty()) {
     log::Warn("step {}: {} of {} replicas left out of the average (rank {}{}){}", steps_, report.left_out.size(),

@@ -52,8 +52,10 @@ class PeriodicStrategy : public Strategy {
   /// Collective.
   virtual bool EvaluationModel(std::span<float> model) = 0;
 
-  /// Mean of the replicas' `values`; center() is where they started.
-  AverageReport Average(std::span<float> values);
+  /// Counts a step that was taken, and exchanges when it is time.
+  void CountStep(const StepInput& input);
+  /// Mean of the replicas' `values`, weighted by frames unless they count equally; center() is where they started.
+  AverageReport Average(std::span<float> values, bool equally = false);
   /// The model that all replicas agreed on last.
   std::span<float> center() { return center_; }
   bool usable() const { return usable_; }

@@ -10,9 +10,8 @@ RateScaling::RateScaling(const RateScalingOptions& options, int minibatches, con
     : target_(options.rate_scaling == "linear" ? minibatches
               : options.rate_scaling == "sqrt" ? std::sqrt(static_cast<double>(minibatches))
                                                : 1.0),
-      warmup_steps_(target_ == 1.0
-                        ? 0
-                        : std::llround(options.warmup_epochs * static_cast<double>(plan.steps_per_epoch))) {
+      warmup_steps_(target_ == 1.0 ? 0
+                                   : std::llround(options.warmup_epochs * static_cast<double>(plan.steps_per_epoch))) {
   description_ = fmt::format("learning rate × {:.4g} ({} over {} minibatches per step)", target_, options.rate_scaling,
                              minibatches);
   if (warmup_steps_ > 0) description_ += fmt::format(", reached after {} steps", warmup_steps_);

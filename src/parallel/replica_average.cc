@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <limits>
 
 #include "kernels/elementwise.h"
 
@@ -67,6 +68,7 @@ std::vector<int> LeftOut(const std::vector<Standing>& all, double outlier_factor
 
 AverageReport AverageReplicas(comm::Communicator& comm, double frame_weight, bool usable, double outlier_factor,
                               std::span<const float> start, std::span<float> values) {
+  if (comm.world_size() == 1) return {{}, frame_weight, false};
   std::vector<Standing> all = Gather(comm, {frame_weight, Distance(values, start), usable ? 1.0 : 0.0});
   AverageReport report;
   report.left_out = LeftOut(all, outlier_factor);

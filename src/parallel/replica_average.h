@@ -1,10 +1,10 @@
 // The frame-weighted mean of all replicas of a model, without those that went astray.
 //
-// A replica is left out if it holds a value that is not finite, if its trainer's guard found it unusable, or if it moved
-// more than `outlier-factor` times as far from the common starting point as the median replica (three or more workers).
-// Bytes per rank: one AllReduce of the model and one AllGather of 24 bytes.
-// Determinism: as the communicator's sums; with equal weights and a power of two of equal replicas the mean is the
-// replica to the bit. Threads: one per rank. Errors: PeerError.
+// A replica is left out if it holds a value that is not finite, if its trainer's guard found it unusable, or if it
+// moved more than `outlier-factor` times as far from the common starting point as the median replica (three or more
+// workers). Bytes per rank: one AllReduce of the model and one AllGather of 24 bytes. Determinism: as the
+// communicator's sums; with equal weights and a power of two of equal replicas the mean is the replica to the bit.
+// Threads: one per rank. Errors: PeerError.
 #pragma once
 
 #include <span>
@@ -17,13 +17,14 @@
 namespace antiphon::parallel {
 
 struct AverageReport {
-  std::vector<int> left_out;   // ranks
-  double frame_weight = 0;     // of all ranks that count
-  bool hopeless = false;       // half of the replicas or more were unusable: the mean is not to be trusted
+  std::vector<int> left_out;  // ranks
+  double frame_weight = 0;    // of all ranks that count
+  bool hopeless = false;      // half of the replicas or more were unusable: the mean is not to be trusted
 };
 
 /// Overwrites `values` with the mean. `frame_weight`: on how many frames this replica learned since `start`, the common
-/// values of all; `usable`: what the guard says of this replica. Collective. If no rank saw a frame, all count the same.
+/// values of all; `usable`: what the guard says of this replica. Collective. If no rank saw a frame, all count the
+/// same.
 AverageReport AverageReplicas(comm::Communicator& comm, double frame_weight, bool usable, double outlier_factor,
                               std::span<const float> start, std::span<float> values);
 

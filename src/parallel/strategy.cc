@@ -21,6 +21,7 @@ StepOutput Strategy::Step(const StepInput& input) {
   const MatrixView logits = network().Forward(input.context, input.features, workspace_);
   CountForward(frames);
   output.loss = nn::SoftmaxCrossEntropy(logits, input.targets, logits);
+  last_loss_ = output.loss;
   nn::GradientSink& sink = BeginStep(input);
   network().Backward(input.context, logits, workspace_, sink, false, [&](size_t layer) {
     CountBackward(layer, frames);

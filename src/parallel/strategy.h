@@ -99,6 +99,8 @@ class Strategy {
   comm::Communicator& comm() const { return *replica_.comm; }
   const Plan& plan() const { return replica_.plan; }
   nn::Workspace& workspace() { return workspace_; }
+  /// Of the minibatch whose step is under way.
+  const nn::LossResult& last_loss() const { return last_loss_; }
   /// Seconds, by the communicator's clock, that this step spent exchanging and waiting; Step reports their sum.
   void AddCommunication(double seconds) { communication_seconds_ += seconds; }
   double TakeCommunication() { return std::exchange(communication_seconds_, 0.0); }
@@ -110,6 +112,7 @@ class Strategy {
  private:
   Replica replica_;
   double communication_seconds_ = 0;
+  nn::LossResult last_loss_;
   nn::Workspace workspace_;
 };
 

@@ -39,8 +39,19 @@ void VisitPosition(P& p, V&& v) {
   v("data_seconds", p.data_seconds);
   v("communication_seconds", p.communication_seconds);
   v("other_seconds", p.other_seconds);
+  v("bytes_sent", p.bytes_sent);
   v("metrics_bytes", p.metrics_bytes);
   v("events_bytes", p.events_bytes);
+}
+
+// Of a checkpoint's file name; -1 if it is none.
+int RankOf(std::string_view name) {
+  constexpr std::string_view kMark = ".rank-";
+  const size_t at = name.find(kMark);
+  if (!name.starts_with(kStem) || at == std::string_view::npos) return -1;
+  int rank = -1;
+  std::from_chars(name.data() + at + kMark.size(), name.data() + name.size(), rank);
+  return rank;
 }
 
 template <class T>
@@ -112,6 +123,9 @@ std::vector<int64_t> CheckpointFolder::Steps() const {
 
 void CheckpointFolder::Write(int64_t step, const SafetensorsWriter& writer) const {
   writer.Write(File(step, rank_));
+}
+
+void CheckpointFolder::RemoveOld() const {
   const std::vector<int64_t> steps = Steps();
   for (size_t i = 0; i + static_cast<size_t>(keep_) < steps.size(); ++i) {
     std::error_code ignored;
@@ -119,15 +133,13 @@ void CheckpointFolder::Write(int64_t step, const SafetensorsWriter& writer) cons
   }
 }
 
-std::optional<fs::path> CheckpointFolder::Newest() const {
+std::optional<int64_t> CheckpointFolder::NewestSound(int64_t not_after) const {
   std::vector<int64_t> steps = Steps();
   for (; !steps.empty(); steps.pop_back()) {
+    if (steps.back() > not_after) continue;
     const fs::path file = File(steps.back(), rank_);
-    bool complete = true;
-    for (int r = 0; r < world_size_; ++r) complete = complete && fs::exists(File(steps.back(), r));
-    if (!complete) continue;
     try {
-      if (SafetensorsReader(file).has_checksum()) return file;
+      if (SafetensorsReader(file).has_checksum()) return steps.back();
       log::Warn("checkpoint '{}' carries no checksum: passed over", file.string());
     } catch (const Error& e) {
       log::Warn("checkpoint passed over: {}", e.what());
@@ -140,7 +152,10 @@ void CheckpointFolder::Clear() const {
   for (const int64_t step : Steps()) fs::remove(File(step, rank_));
   std::error_code missing;
   for (const auto& entry : fs::directory_iterator(folder_, missing)) {
-    if (entry.path().filename().string().find(".tmp.") != std::string::npos) fs::remove(entry.path(), missing);
+    const std::string name = entry.path().filename().string();
+    if (name.find(".tmp.") != std::string::npos || (rank_ == 0 && RankOf(name) >= world_size_)) {
+      fs::remove(entry.path(), missing);
+    }
   }
 }
 

@@ -1,7 +1,7 @@
 // Everything that a run needs to go on bit-identically, as one file per rank, kept in a folder.
 //
 // Files are "step-000001234.rank-0.safetensors" with a checksum, written whole or not at all (AtomicFile). A step
-// counts when all ranks have a sound file of it. Tensors: "network." parameters and buffers, "best." those of the best
+// counts when all ranks have a sound file of it, on which they agree (Worker). Tensors: "network." parameters and buffers, "best." those of the best
 // model (newbob), "average." the running average, "optimizer", "strategy", "schedule"; numbers in the metadata. Errors:
 // IoError when writing (disk full, read-only: the older checkpoints stay); InputError for a checkpoint of another
 // network or experiment.
@@ -37,6 +37,7 @@ struct Position {
   double data_seconds = 0;
   double communication_seconds = 0;
   double other_seconds = 0;
+  int64_t bytes_sent = 0;  // to other ranks
   uint64_t metrics_bytes = 0;
   uint64_t events_bytes = 0;
 
@@ -53,12 +54,17 @@ class CheckpointFolder {
  public:
   CheckpointFolder(std::filesystem::path folder, int rank, int world_size, int keep);
 
-  /// Writes atomically, then removes what is too old.
+  /// Atomically.
   void Write(int64_t step, const SafetensorsWriter& writer) const;
-  /// This rank's file of the newest step that all ranks have whole; nullopt if there is none. Files that are cut short
-  /// or changed are passed over, with a warning in the log.
-  std::optional<std::filesystem::path> Newest() const;
-  /// Removes this rank's checkpoints and what a crash left half-written.
+  /// Removes what is more than there is to keep; to be called when all ranks have written.
+  void RemoveOld() const;
+  /// Newest step up to `not_after` of which this rank has a whole file. Files that are cut short or changed are passed
+  /// over, with a warning in the log.
+  std::optional<int64_t> NewestSound(int64_t not_after) const;
+  /// This rank's file of a step.
+  std::filesystem::path File(int64_t step) const { return File(step, rank_); }
+  /// Removes this rank's checkpoints and what a crash left half-written; rank 0 also those of ranks that there are no
+  /// more.
   void Clear() const;
 
  private:

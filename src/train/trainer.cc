@@ -59,6 +59,7 @@ TrainingSummary Trainer::Impl::Run(bool resume) {
 // What comes before the first step: pre-training, and the untrained model's held-out loss, from which newbob starts.
 void Trainer::Impl::Prepare() {
   Pretrain(task, options, comm, *worker);
+  worker->StartStrategy();
   const EvaluationResult result = worker->EvaluateHeldOut(false);
   worker->schedule().SetInitialLoss(result.loss.loss());
   worker->log().Write(report::MetricsRecord("start")
@@ -82,7 +83,7 @@ void Trainer::Impl::RunEpochs() {
 }
 
 void Trainer::Impl::EndEpoch() {
-  worker->strategy().AfterEpoch();
+  worker->EndSteps();
   const EvaluationResult result = worker->EvaluateHeldOut(false);
   if (!std::isfinite(result.loss.loss())) throw Diverged("the held-out loss is not finite");
   const double rate = worker->LearningRate();

@@ -47,7 +47,8 @@ struct TrainingTask {
 struct TrainingSummary {
   int64_t epochs = 0;
   int64_t steps = 0;
-  int64_t frames = 0;
+  int64_t frames = 0;      // of all workers, as are
+  int64_t bytes_sent = 0;  // between them
   double held_out_loss = 0;
   double held_out_accuracy = 0;
   double phone_accuracy = 0;     // 0 without hmm

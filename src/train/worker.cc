@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "base/cancel.h"
 #include "base/log.h"
@@ -19,8 +20,8 @@ constexpr uint64_t kMaskSeed = 3;
 constexpr uint64_t kHeldOutSeed = 4;
 
 constexpr double kRunningLossDecay = 0.95;
-// With several ranks, whether somebody asked to stop is agreed on every so many steps.
-constexpr int64_t kStopAgreementSteps = 16;
+// With several ranks, every so many steps they agree on whether to stop, to save or to fall back.
+constexpr int64_t kAgreementSteps = 16;
 
 }  // namespace
 
@@ -84,7 +85,11 @@ void Worker::BuildNetwork() {
 
 void Worker::BuildLearner() {
   optimizer_ = optim::MakeOptimizer(task_.optimizer, network_);
-  strategy_ = parallel::MakeStrategy(task_.parallel, {&network_, optimizer_.get(), &comm_});
+  strategy_ = parallel::MakeStrategy(
+      task_.parallel, {&network_,
+                       optimizer_.get(),
+                       &comm_,
+                       {options_.data.minibatch, pool_->steps_per_epoch(0), options_.schedule.epochs}});
 }
 
 double Worker::Progress() const {
@@ -110,19 +115,57 @@ void Worker::RunEpoch() {
     Step(*minibatch);
     const Timed timed(position_.other_seconds);
     progress.Update(position_.epoch_frames, [this] { return Note(); });
-    bool stop = CancelRequested();
-    if (comm_.world_size() > 1) {
-      double asked = stop ? 1 : 0;
-      stop = false;
-      if (position_.step % kStopAgreementSteps == 0) {
-        comm_.AllReduce(std::span<double>(&asked, 1));
-        stop = asked > 0;
-      }
-    }
-    if (stop || CheckpointDue()) WriteCheckpoint();
+    const bool stop = ReachAgreement();
     if (stop) throw Cancelled(CancelledMessage());
   }
   progress.Finish(Note());
+}
+
+// Between two steps: falls back, saves or stops if one of the ranks has to. True: stop; everything is saved.
+bool Worker::ReachAgreement() {
+  if (comm_.world_size() == 1) {
+    const bool stop = CancelRequested();
+    if (stop || CheckpointDue()) WriteCheckpoint();
+    return stop;
+  }
+  if (!strategy_->synchronous()) return false;
+  const bool by_steps = options_.checkpoint.steps > 0 && position_.step % options_.checkpoint.steps == 0;
+  if (!by_steps && position_.step % kAgreementSteps != 0) return false;
+  // Clocks differ between ranks: the first one's decides.
+  double asked[] = {CancelRequested() ? 1.0 : 0.0, comm_.rank() == 0 && CheckpointDue() ? 1.0 : 0.0,
+                    divergence_.empty() ? 0.0 : 1.0};
+  comm_.AllReduce(std::span<double>(asked));
+  if (asked[2] > 0) AgreeOnDivergence();
+  if (asked[0] > 0 || asked[1] > 0 || by_steps) WriteCheckpoint();
+  return asked[0] > 0;
+}
+
+bool Worker::Agreed(bool any) const {
+  double count = any ? 1 : 0;
+  if (comm_.world_size() > 1) comm_.AllReduce(std::span<double>(&count, 1));
+  return count > 0;
+}
+
+// Throws on all ranks if the guard of one of them fired, with what the first of these found.
+void Worker::AgreeOnDivergence() {
+  if (comm_.world_size() == 1) {
+    if (!divergence_.empty()) throw Diverged(std::exchange(divergence_, ""));
+    return;
+  }
+  constexpr size_t kLength = 200;
+  std::string mine = std::exchange(divergence_, "").substr(0, kLength);
+  mine.resize(kLength, '\0');
+  const std::vector<std::byte> all = comm_.AllGather(std::as_bytes(std::span(mine)));
+  for (int r = 0; r < comm_.world_size(); ++r) {
+    const std::string theirs(reinterpret_cast<const char*>(all.data()) + static_cast<size_t>(r) * kLength, kLength);
+    if (theirs[0] != '\0') throw Diverged(fmt::format("worker {}: {}", r, theirs.c_str()));
+  }
+}
+
+void Worker::EndSteps() {
+  AgreeOnDivergence();
+  strategy_->AfterEpoch();
+  if (comm_.world_size() > 1) RefreshStatistics();
 }
 
 void Worker::Step(const data::Minibatch& minibatch) {
@@ -160,17 +203,29 @@ void Worker::Step(const data::Minibatch& minibatch) {
 }
 
 void Worker::Guard(const parallel::StepOutput& output) {
+  const std::string found = FindDivergence(output);
+  if (found.empty()) return;
+  if (comm_.world_size() == 1) throw Diverged(found);
+  position_.running_loss = -1;
+  if (strategy_->LeaveOut()) {
+    log::Warn("worker {}, step {}: {}; left out until the next exchange", comm_.rank(), position_.step, found);
+  } else if (divergence_.empty()) {
+    divergence_ = found;
+  }
+}
+
+// What is wrong with a step, or nothing.
+std::string Worker::FindDivergence(const parallel::StepOutput& output) {
   const double loss = output.loss.loss();
-  if (!std::isfinite(loss)) throw Diverged("the loss of a minibatch is not finite");
-  if (output.report.max_change_scale == 0) throw Diverged("a step would have been infinite");
-  if (output.loss.weight_sum == 0) return;
+  if (!std::isfinite(loss)) return "the loss of a minibatch is not finite";
+  if (output.report.max_change_scale == 0) return "a step would have been infinite";
+  if (output.loss.weight_sum == 0) return "";
   double& running = position_.running_loss;
   running = running < 0 ? loss : kRunningLossDecay * running + (1 - kRunningLossDecay) * loss;
   const double limit = options_.guard.explosion_factor * std::log(std::max(2, network_.out_dim()));
-  if (running > limit) {
-    throw Diverged(fmt::format("the running loss {:.2f} exceeds {:.2f}, {} times that of a uniform guess", running,
-                               limit, options_.guard.explosion_factor));
-  }
+  if (running <= limit) return "";
+  return fmt::format("the running loss {:.2f} exceeds {:.2f}, {} times that of a uniform guess", running, limit,
+                     options_.guard.explosion_factor);
 }
 
 void Worker::AverageStep() {
@@ -206,18 +261,28 @@ EvaluationResult Worker::EvaluateHeldOut(bool final) {
   EvaluationRequest request;
   request.precision = ParsePrecision(options_.precision);
   if (final && phones_) request.phones = &*phones_;
-  // All ranks hold the same model here, so rank 0's answer is everybody's; the others need not compute it.
+  // All ranks hold the same model here. Each evaluates its part; what is counted beside the loss is counted by rank 0.
+  const auto size = static_cast<size_t>(comm_.world_size());
+  const auto rank = static_cast<size_t>(comm_.rank());
+  if (size > 1 && !final) {
+    std::vector<size_t> mine;
+    for (size_t i = rank; i < data.utterances.size(); i += size) mine.push_back(data.utterances[i]);
+    data.utterances = std::move(mine);
+  }
   EvaluationResult result;
-  if (comm_.rank() == 0) result = Evaluate(network_, data, workspace_, request);
+  if (final ? rank == 0 : size == 1 || !data.utterances.empty()) {
+    result = Evaluate(network_, data, workspace_, request);
+  }
+  if (size == 1) return result;
   double sums[] = {result.loss.loss_sum, result.loss.weight_sum, result.loss.correct_sum};
-  comm_.Broadcast(0, std::as_writable_bytes(std::span(sums)));
+  comm_.AllReduce(std::span<double>(sums));
   result.loss = {sums[0], sums[1], sums[2]};
   return result;
 }
 
 void Worker::RefreshStatistics() {
   if (!network_.has_statistics()) return;
-  constexpr int64_t kFrames = 200000;
+  const int64_t most_frames = 200000 / comm_.world_size();
   data::MinibatchStream stream(pool_, comm_.rank(), position_.epoch);
   nn::ExecContext context;
   context.precision = ParsePrecision(options_.precision);
@@ -225,12 +290,21 @@ void Worker::RefreshStatistics() {
   network_.RecomputeStatistics(
       context,
       [&]() -> ConstMatrixView {
-        const data::Minibatch* minibatch = frames < kFrames ? stream.Next() : nullptr;
+        const data::Minibatch* minibatch = frames < most_frames ? stream.Next() : nullptr;
         if (minibatch == nullptr) return {};
         frames += minibatch->features.rows();
         return minibatch->features;
       },
       workspace_);
+  if (comm_.world_size() == 1) return;
+  // Statistics are sums: those of all ranks together are the sums of theirs.
+  for (size_t i = 0; i < network_.num_layers(); ++i) {
+    if (!network_.layer(i).has_statistics()) continue;
+    for (nn::Parameter* p : network_.layer(i).buffers()) {
+      comm_.AllReduce(std::span(p->value.data(), static_cast<size_t>(p->value.size())));
+      p->MarkChanged();
+    }
+  }
 }
 
 std::string Worker::CancelledMessage() const {

@@ -21,7 +21,8 @@
 
 namespace antiphon::train {
 
-/// A guard fired; the model in memory is not to be used any more.
+/// A guard fired; the model in memory is not to be used any more. With several ranks it is thrown on all of them at the
+/// same place.
 class Diverged : public std::runtime_error {
   using std::runtime_error::runtime_error;
 };
@@ -49,8 +50,13 @@ class Worker {
   /// Goes back to the newest checkpoint, lowers the rates and forgets the optimiser's momentum.
   void LoadCheckpointAfterFailure(const Position& failed, int fallbacks);
 
+  /// Lets the strategy begin; after pre-training.
+  void StartStrategy();
+
   /// The rest of the current epoch. Throws Diverged; Cancelled after saving.
   void RunEpoch();
+  /// All replicas hold the model to evaluate. Throws Diverged.
+  void EndSteps();
   void NextEpoch(bool stop);
 
   /// Loss on the held-out set, the same on all ranks. The final one takes all frames and counts confusions.
@@ -65,7 +71,7 @@ class Worker {
 
   void LogEpoch(const nn::LossResult& held_out, double rate, bool accepted);
   void LogFinish(const TrainingSummary& summary);
-  TrainingSummary Summary() const;
+  TrainingSummary Summary();
   std::vector<std::string> DescribePlan() const;
   std::vector<float> LogPriors();
   /// For the next step.
@@ -84,11 +90,24 @@ class Worker {
   void BuildNetwork();
   void BuildLearner();
   void SplitData();
+  std::optional<std::filesystem::path> NewestCheckpoint();
   void LoadCheckpoint(const std::filesystem::path& file);
   double Progress() const;
   void Step(const data::Minibatch& minibatch);
   void Guard(const parallel::StepOutput& output);
+  std::string FindDivergence(const parallel::StepOutput& output);
+  void AgreeOnDivergence();
+  bool ReachAgreement();
+  bool Agreed(bool any) const;
   void AverageStep();
+  struct Totals {
+    nn::LossResult loss;
+    double new_frames = 0;
+    double frames = 0;  // of the run
+    double bytes_sent = 0;
+  };
+  Totals Sum(const nn::LossResult& loss, int64_t frames);
+  void CountBytes();
   void LogSteps(double rate);
   bool CheckpointDue() const;
   std::string Note() const;
@@ -113,6 +132,7 @@ class Worker {
   nn::Workspace workspace_;  // for evaluation; the strategy has its own
   std::optional<nn::Network> best_;
   std::vector<float> average_;
+  std::string divergence_;  // what this rank's guard found and not all ranks know yet
   std::optional<PhoneMap> phones_;
 
   Position position_;
@@ -121,6 +141,7 @@ class Worker {
   double log_interval_seconds_ = 0;
   double log_arithmetic_seconds_ = 0;
   int64_t log_frames_ = 0;
+  int64_t bytes_counted_ = 0;  // of comm_, in position_ already
 };
 
 }  // namespace antiphon::train

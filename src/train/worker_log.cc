@@ -17,25 +17,44 @@ std::string Worker::Note() const {
   return fmt::format("loss {:.3f}  acc {:.1f} %", loss.loss(), 100 * loss.frame_accuracy());
 }
 
+// What all ranks together learned and sent. Only where all ranks are at the same step; elsewhere a rank tells its own.
+Worker::Totals Worker::Sum(const nn::LossResult& loss, int64_t frames) {
+  CountBytes();
+  Totals totals{loss, static_cast<double>(frames), static_cast<double>(position_.frames),
+                static_cast<double>(position_.bytes_sent)};
+  if (comm_.world_size() == 1) return totals;
+  double sums[] = {loss.loss_sum,     loss.weight_sum,     loss.correct_sum,
+                   totals.new_frames, totals.frames, totals.bytes_sent};
+  comm_.AllReduce(std::span<double>(sums));
+  return {{sums[0], sums[1], sums[2]}, sums[3], sums[4], sums[5]};
+}
+
+void Worker::CountBytes() {
+  position_.bytes_sent += comm_.bytes_sent() - bytes_counted_;
+  bytes_counted_ = comm_.bytes_sent();
+}
+
 void Worker::LogSteps(double rate) {
   const double seconds = StepSeconds(position_) - log_interval_seconds_;
   const double arithmetic = position_.arithmetic_seconds - log_arithmetic_seconds_;
-  const nn::LossResult& loss = position_.log_loss;
+  Totals totals{position_.log_loss, static_cast<double>(log_frames_), static_cast<double>(position_.frames), 0};
+  if (strategy_->synchronous()) totals = Sum(position_.log_loss, log_frames_);
+  const nn::LossResult& loss = totals.loss;
   log_->Write(report::MetricsRecord("step")
                   .Set("epoch", position_.epoch + 1)
                   .Set("step", position_.step)
-                  .Set("frames", position_.frames)
+                  .Set("frames", static_cast<int64_t>(totals.frames))
                   .Set("progress", Progress())
                   .Set("train_loss", loss.loss())
                   .Set("train_accuracy", loss.frame_accuracy())
                   .Set("learning_rate", rate)
                   .Set("dropout_factor", dropout_.Factor(Progress()))
-                  .Set("frames_per_second", seconds > 0 ? static_cast<double>(log_frames_) / seconds : 0.0)
+                  .Set("frames_per_second", seconds > 0 ? totals.new_frames / seconds : 0.0)
                   .Set("arithmetic_share", seconds > 0 ? arithmetic / seconds : 1.0));
   log_->Scalar("loss/train", position_.step, loss.loss());
   log_->Scalar("accuracy/train", position_.step, loss.frame_accuracy());
   log_->Scalar("learning_rate", position_.step, rate);
-  if (seconds > 0) log_->Scalar("frames_per_second", position_.step, static_cast<double>(log_frames_) / seconds);
+  if (seconds > 0) log_->Scalar("frames_per_second", position_.step, totals.new_frames / seconds);
   position_.log_loss = {};
   log_frames_ = 0;
   log_interval_seconds_ = StepSeconds(position_);
@@ -43,12 +62,13 @@ void Worker::LogSteps(double rate) {
 }
 
 void Worker::LogEpoch(const nn::LossResult& held_out, double rate, bool accepted) {
-  const nn::LossResult& train = position_.epoch_loss;
+  const Totals totals = Sum(position_.epoch_loss, 0);
+  const nn::LossResult& train = totals.loss;
   const double seconds = StepSeconds(position_);
   log_->Write(report::MetricsRecord("epoch")
                   .Set("epoch", position_.epoch + 1)
                   .Set("step", position_.step)
-                  .Set("frames", position_.frames)
+                  .Set("frames", static_cast<int64_t>(totals.frames))
                   .Set("train_loss", train.loss())
                   .Set("train_accuracy", train.frame_accuracy())
                   .Set("held_out_loss", held_out.loss())
@@ -60,7 +80,8 @@ void Worker::LogEpoch(const nn::LossResult& held_out, double rate, bool accepted
                   .Set("communication_seconds", position_.communication_seconds)
                   .Set("other_seconds", position_.other_seconds)
                   .Set("virtual_seconds", comm_.time_is_virtual() ? comm_.Now() : 0.0)
-                  .Set("frames_per_second", seconds > 0 ? static_cast<double>(position_.frames) / seconds : 0.0));
+                  .Set("bytes_sent", static_cast<int64_t>(totals.bytes_sent))
+                  .Set("frames_per_second", seconds > 0 ? totals.frames / seconds : 0.0));
   log_->Scalar("loss/held_out", position_.step, held_out.loss());
   log_->Scalar("accuracy/held_out", position_.step, held_out.frame_accuracy());
   if (comm_.rank() != 0) return;
@@ -80,16 +101,21 @@ void Worker::LogFinish(const TrainingSummary& summary) {
                   .Set("averaged", summary.averaged)
                   .Set("seconds", summary.seconds)
                   .Set("frames_per_second", summary.frames_per_second)
+                  .Set("workers", comm_.world_size())
+                  .Set("bytes_sent", summary.bytes_sent)
+                  .Set("communication_seconds", position_.communication_seconds)
                   .Set("arithmetic_share", summary.arithmetic_share)
                   .Set("virtual_seconds", summary.virtual_seconds)
                   .Set("model_hash", fmt::format("{:016x}", summary.model_hash)));
 }
 
-TrainingSummary Worker::Summary() const {
+TrainingSummary Worker::Summary() {
+  const Totals totals = Sum({}, 0);
   TrainingSummary summary;
   summary.epochs = position_.epoch;
   summary.steps = position_.step;
-  summary.frames = position_.frames * comm_.world_size();
+  summary.frames = static_cast<int64_t>(totals.frames);
+  summary.bytes_sent = static_cast<int64_t>(totals.bytes_sent);
   const double seconds = StepSeconds(position_);
   summary.seconds = seconds + position_.other_seconds;
   summary.frames_per_second = seconds > 0 ? static_cast<double>(summary.frames) / seconds : 0;

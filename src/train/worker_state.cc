@@ -3,6 +3,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
+#include <limits>
 #include <sstream>
 
 #include "base/log.h"
@@ -72,12 +74,30 @@ void Worker::StartAnew() {
   comm_.Barrier();
   position_ = {};
   log_ = std::make_unique<RunLog>(task_.folder, comm_.rank() == 0, 0, 0);
+}
+
+void Worker::StartStrategy() {
   strategy_->Start();
   last_checkpoint_ = std::chrono::steady_clock::now();
 }
 
+// The newest step of which every rank has a sound file; ranks may have lost different ones.
+std::optional<std::filesystem::path> Worker::NewestCheckpoint() {
+  int64_t limit = std::numeric_limits<int64_t>::max();
+  for (;;) {
+    const int64_t mine = checkpoints_.NewestSound(limit).value_or(-1);
+    const std::vector<std::byte> bytes = comm_.AllGather(std::as_bytes(std::span(&mine, 1)));
+    std::vector<int64_t> all(static_cast<size_t>(comm_.world_size()));
+    std::memcpy(all.data(), bytes.data(), bytes.size());
+    const auto [oldest, newest] = std::minmax_element(all.begin(), all.end());
+    if (*oldest < 0) return std::nullopt;
+    if (*oldest == *newest) return checkpoints_.File(mine);
+    limit = *oldest;
+  }
+}
+
 bool Worker::LoadNewestCheckpoint() {
-  const auto file = checkpoints_.Newest();
+  const auto file = NewestCheckpoint();
   if (!file) {
     log::Warn("nothing to resume in '{}': starting anew", CheckpointPath(task_.folder).string());
     return false;
@@ -91,16 +111,15 @@ bool Worker::LoadNewestCheckpoint() {
       return false;
     }
   }
+  StartStrategy();
   LoadCheckpoint(*file);
   log_ = std::make_unique<RunLog>(task_.folder, comm_.rank() == 0, position_.metrics_bytes, position_.events_bytes);
   log::Info("going on from step {} in epoch {}", position_.step, position_.epoch + 1);
-  strategy_->Start();
-  last_checkpoint_ = std::chrono::steady_clock::now();
   return true;
 }
 
 void Worker::LoadCheckpointAfterFailure(const Position& failed, int fallbacks) {
-  const auto file = checkpoints_.Newest();
+  const auto file = NewestCheckpoint();
   if (!file)
     Throw<DivergenceError>("no sound checkpoint in '{}' to fall back to", CheckpointPath(task_.folder).string());
   LoadCheckpoint(*file);
@@ -111,6 +130,7 @@ void Worker::LoadCheckpointAfterFailure(const Position& failed, int fallbacks) {
   position_.data_seconds = failed.data_seconds;
   position_.communication_seconds = failed.communication_seconds;
   position_.other_seconds = failed.other_seconds;
+  position_.bytes_sent = failed.bytes_sent;
   position_.fallbacks = fallbacks;
   position_.running_loss = -1;
   schedule_.ScaleRates(options_.guard.rate_factor);
@@ -146,7 +166,11 @@ void Worker::LoadCheckpoint(const std::filesystem::path& file) {
 }
 
 void Worker::WriteCheckpoint() {
-  if (!AllFinite(network_.values())) throw Diverged("a parameter is not finite");
+  if (!AllFinite(network_.values()) && (comm_.world_size() == 1 || !strategy_->LeaveOut())) {
+    divergence_ = "a parameter is not finite";
+  }
+  AgreeOnDivergence();
+  CountBytes();
   log_->NotePosition(position_);
   SafetensorsWriter writer;
   writer.SetMetadata("experiment", Experiment(task_, options_, network_, comm_.world_size()));
@@ -160,6 +184,9 @@ void Worker::WriteCheckpoint() {
   position_.Save(writer);
   WithContext([&] { checkpoints_.Write(position_.step, writer); },
               [&] { return fmt::format("saving step {} (older checkpoints are whole)", position_.step); });
+  // Older ones go when every rank has this one, whatever happens meanwhile.
+  if (comm_.world_size() > 1) comm_.Barrier();
+  checkpoints_.RemoveOld();
   last_checkpoint_ = std::chrono::steady_clock::now();
 }
 
@@ -167,8 +194,7 @@ bool Worker::CheckpointDue() const {
   const CheckpointOptions& options = options_.checkpoint;
   if (options.steps > 0 && position_.step % options.steps == 0) return true;
   const std::chrono::duration<double> since = std::chrono::steady_clock::now() - last_checkpoint_;
-  // Clocks differ between ranks, and a checkpoint needs all of them at the same step.
-  return comm_.world_size() == 1 && options.minutes > 0 && since.count() >= 60 * options.minutes;
+  return options.minutes > 0 && since.count() >= 60 * options.minutes;
 }
 
 void Worker::RememberBest() {
@@ -186,7 +212,12 @@ void Worker::RestoreBest() {
   strategy_->ResetState();
 }
 
+// Replicas may have averaged different models: their mean counts.
 void Worker::SwapInAverage() {
+  if (comm_.world_size() > 1) {
+    comm_.AllReduce(std::span(average_));
+    for (float& v : average_) v /= static_cast<float>(comm_.world_size());
+  }
   std::copy(average_.begin(), average_.end(), network_.values().begin());
   network_.MarkChanged();
 }

@@ -5,16 +5,12 @@
 
 #include <map>
 
-#include "base/random.h"
-#include "comm/thread_world.h"
+#include "base/error.h"
+#include "parallel/small_learner.h"
 #include "temporary_folder.h"
 
 namespace antiphon::parallel {
 namespace {
-
-constexpr int kFeatures = 7;
-constexpr int kPdfs = 5;
-constexpr int kFrames = 16;
 
 // Keys that make a method, run by one worker, the same as plain training; methods without an entry need none.
 const std::map<std::string, std::string>& NeutralSettings() {
@@ -22,62 +18,60 @@ const std::map<std::string, std::string>& NeutralSettings() {
   return settings;
 }
 
-nn::Network MakeNetwork() {
-  return {
-      Config::Parse("[[layer]]\ntype = \"affine\"\ndim = 9\n[[layer]]\ntype = \"tanh\"\n[[layer]]\ntype = \"affine\"\n",
-                    "net"),
-      kFeatures, kPdfs, 3};
+// Keys for runs with several workers that last a few steps.
+const std::map<std::string, std::string>& ShortSettings() {
+  static const std::map<std::string, std::string> settings = {
+      {"admm", "sync-period = 4\n"},  {"averaging", "sync-period = 4\n"},
+      {"bmuf", "sync-period = 4\n"},  {"eamsgd", "sync-period = 4\n"},
+      {"easgd", "sync-period = 4\n"}, {"natural-gradient-averaging", "sync-period = 4\n"},
+  };
+  return settings;
 }
 
-struct Minibatch {
-  Matrix features{kFrames, kFeatures};
-  std::vector<int32_t> pdf_ids;
-  explicit Minibatch(int64_t step) {
-    Rng rng(11, static_cast<uint64_t>(step));
-    for (int64_t i = 0; i < features.size(); ++i) features.data()[i] = static_cast<float>(rng.Normal());
-    for (int i = 0; i < kFrames; ++i) pdf_ids.push_back(static_cast<int32_t>(rng.Below(kPdfs)));
-  }
-};
-
-// One worker's replica with everything that a strategy needs.
-struct Learner {
-  explicit Learner(const std::string& method, comm::Communicator& comm)
-      : network(MakeNetwork()),
-        optimizer(optim::MakeOptimizer(Config::Parse("type = \"sgd\"\nmomentum = 0.5\n", "opt"), network)) {
-    const auto neutral = NeutralSettings().find(method);
-    const std::string keys = neutral == NeutralSettings().end() ? "" : neutral->second;
-    strategy = MakeStrategy(Config::Parse("method = \"" + method + "\"\n" + keys, "parallel"),
-                            {&network, optimizer.get(), &comm});
-    strategy->Start();
-  }
-  void Train(int64_t first, int64_t last) {
-    for (int64_t step = first; step < last; ++step) {
-      const Minibatch minibatch(step);
-      StepInput input;
-      input.context.training = true;
-      input.context.step = step;
-      input.features = minibatch.features;
-      input.targets.pdf_ids = minibatch.pdf_ids;
-      input.learning_rate = 0.3;
-      strategy->Step(input);
-    }
-  }
-  uint64_t End() {
-    strategy->AfterEpoch();
-    strategy->Finish();
-    return network.Hash();
-  }
-  nn::Network network;
-  std::unique_ptr<optim::Optimizer> optimizer;
-  std::unique_ptr<Strategy> strategy;
-};
+std::string Keys(const std::string& method, const std::map<std::string, std::string>& settings) {
+  const auto found = settings.find(method);
+  return "method = \"" + method + "\"\n" + (found == settings.end() ? "" : found->second);
+}
 
 class StrategyConformance : public ::testing::TestWithParam<std::string> {
  protected:
   std::unique_ptr<comm::Communicator> comm_ = comm::MakeSelfCommunicator();
+  std::string neutral() const { return Keys(GetParam(), NeutralSettings()); }
+  std::string several() const { return Keys(GetParam(), ShortSettings()); }
+
+  // Hashes of all ranks after so many steps.
+  std::vector<uint64_t> TrainTogether(int workers, int64_t steps) {
+    return OnRanks(workers, [&](comm::Communicator& comm) {
+      Learner learner(several(), comm);
+      learner.Train(0, steps, comm.rank(), workers);
+      return learner.End();
+    });
+  }
+  bool IsAsynchronous() {
+    return OnRanks(2, [&](comm::Communicator& comm) {
+             return Learner(several(), comm).strategy->synchronous() ? 0 : 1;
+           }).front() != 0;
+  }
 };
 INSTANTIATE_TEST_SUITE_P(Registered, StrategyConformance, ::testing::ValuesIn(StrategyRegistry::Get().Names()),
-                         [](const auto& test) { return test.param; });
+                         [](const auto& test) {
+                           std::string name = test.param;
+                           std::replace(name.begin(), name.end(), '-', '_');
+                           return name;
+                         });
+
+// The same, without what trains alone.
+class ParallelConformance : public StrategyConformance {};
+std::vector<std::string> ParallelMethods() {
+  std::vector<std::string> names = StrategyRegistry::Get().Names();
+  std::erase(names, "serial");
+  return names;
+}
+INSTANTIATE_TEST_SUITE_P(Registered, ParallelConformance, ::testing::ValuesIn(ParallelMethods()), [](const auto& test) {
+  std::string name = test.param;
+  std::replace(name.begin(), name.end(), '-', '_');
+  return name;
+});
 
 TEST_P(StrategyConformance, OneWorkerEqualsPlainTrainingBitForBit) {
   nn::Network network = MakeNetwork();
@@ -96,7 +90,7 @@ TEST_P(StrategyConformance, OneWorkerEqualsPlainTrainingBitForBit) {
     network.Backward(context, logits, workspace, *optimizer);
     optimizer->EndStep();
   }
-  Learner learner(GetParam(), *comm_);
+  Learner learner(neutral(), *comm_);
   learner.Train(0, 20);
   EXPECT_EQ(learner.End(), network.Hash());
   EXPECT_NE(network.Hash(), MakeNetwork().Hash()) << "nothing was learned";
@@ -104,25 +98,15 @@ TEST_P(StrategyConformance, OneWorkerEqualsPlainTrainingBitForBit) {
 
 TEST_P(StrategyConformance, SavedStateContinuesBitForBit) {
   const testing::TemporaryFolder folder;
-  Learner whole(GetParam(), *comm_);
+  Learner whole(neutral(), *comm_);
   whole.Train(0, 20);
   const uint64_t expected = whole.End();
 
-  Learner first(GetParam(), *comm_);
+  Learner first(neutral(), *comm_);
   first.Train(0, 9);
-  SafetensorsWriter writer;
-  first.optimizer->SaveState(writer, "optimizer");
-  first.strategy->SaveState(writer, "strategy");
-  writer.Add("values", std::span<const float>(first.network.values()));
-  writer.Write(folder / "state.safetensors");
-
-  Learner second(GetParam(), *comm_);
-  const SafetensorsReader reader(folder / "state.safetensors");
-  const std::vector<float> values = reader.ReadFloats("values");
-  std::copy(values.begin(), values.end(), second.network.values().begin());
-  second.network.MarkChanged();
-  second.optimizer->LoadState(reader, "optimizer");
-  second.strategy->LoadState(reader, "strategy");
+  first.Save(folder / "state.safetensors");
+  Learner second(neutral(), *comm_);
+  second.Load(folder / "state.safetensors");
   second.Train(9, 20);
   EXPECT_EQ(second.End(), expected);
 }
@@ -137,6 +121,98 @@ TEST_P(StrategyConformance, RefusesUnknownKeysNamingTheNearest) {
   } catch (const UsageError& e) {
     EXPECT_NE(std::string(e.what()).find("workers"), std::string::npos) << e.what();
   }
+}
+
+TEST_P(ParallelConformance, ReplicasHoldOneModelAfterAnEpoch) {
+  for (const int workers : {2, 3, 4}) {
+    const std::vector<uint64_t> hashes = TrainTogether(workers, 10);
+    for (const uint64_t hash : hashes) EXPECT_EQ(hash, hashes[0]) << workers << " workers";
+    EXPECT_NE(hashes[0], MakeNetwork().Hash()) << "nothing was learned";
+  }
+}
+
+TEST_P(ParallelConformance, TwoRunsGiveTheSameBits) {
+  if (IsAsynchronous()) GTEST_SKIP() << "the order of arrivals is the run's own";
+  EXPECT_EQ(TrainTogether(3, 10), TrainTogether(3, 10));
+}
+
+TEST_P(ParallelConformance, ReplicasContinueBitForBit) {
+  if (IsAsynchronous()) GTEST_SKIP() << "the order of arrivals is the run's own";
+  const testing::TemporaryFolder folder;
+  constexpr int kWorkers = 3;
+  // Stops in the middle of a period and right after an epoch's end.
+  for (const bool at_epoch_end : {false, true}) {
+    const auto whole = OnRanks(kWorkers, [&](comm::Communicator& comm) {
+      Learner learner(several(), comm);
+      learner.Train(0, 7, comm.rank(), kWorkers);
+      if (at_epoch_end) learner.strategy->AfterEpoch();
+      learner.Save(folder / ("rank" + std::to_string(comm.rank())));
+      learner.Train(7, 14, comm.rank(), kWorkers);
+      return learner.End();
+    });
+    const auto continued = OnRanks(kWorkers, [&](comm::Communicator& comm) {
+      Learner learner(several(), comm);
+      learner.Load(folder / ("rank" + std::to_string(comm.rank())));
+      learner.Train(7, 14, comm.rank(), kWorkers);
+      return learner.End();
+    });
+    EXPECT_EQ(continued, whole) << (at_epoch_end ? "after an epoch" : "in the middle");
+  }
+}
+
+TEST_P(ParallelConformance, MinibatchesMayBeEmpty) {
+  const auto hashes = OnRanks(3, [&](comm::Communicator& comm) {
+    Learner learner(several(), comm);
+    learner.Train(0, 5, comm.rank(), 3);
+    // The data do not divide by three.
+    learner.Step(Minibatch(15 + comm.rank(), comm.rank() == 0 ? kFrames : 0), 15);
+    learner.strategy->AfterEpoch();
+    for (const float v : learner.network.values()) EXPECT_TRUE(std::isfinite(v));
+    learner.Train(6, 8, comm.rank(), 3);
+    return learner.End();
+  });
+  for (const uint64_t hash : hashes) EXPECT_EQ(hash, hashes[0]);
+}
+
+TEST_P(ParallelConformance, ADyingRankEndsTheRunWithItsError) {
+  try {
+    OnRanks(3, [&](comm::Communicator& comm) {
+      Learner learner(several(), comm);
+      learner.Train(0, 5, comm.rank(), 3);
+      if (comm.rank() == 1) throw InputError("shard 1 is missing");
+      learner.Train(5, 40, comm.rank(), 3);
+      return learner.End();
+    });
+    FAIL() << "expected the error of rank 1";
+  } catch (const Error& e) {
+    EXPECT_NE(std::string(e.what()).find("shard 1 is missing"), std::string::npos) << e.what();
+  }
+}
+
+TEST_P(ParallelConformance, FallingBackForgetsTheNewerModel) {
+  if (IsAsynchronous()) GTEST_SKIP() << "the order of arrivals is the run's own";
+  const auto hashes = OnRanks(2, [&](comm::Communicator& comm) {
+    const auto train = [&](bool detour) {
+      Learner learner(several(), comm);
+      const std::vector<float> start = learner.Values();
+      if (detour) {
+        learner.Train(100, 106, comm.rank(), 2);
+        learner.strategy->AfterEpoch();
+        std::copy(start.begin(), start.end(), learner.network.values().begin());
+        learner.network.MarkChanged();
+        learner.strategy->ResetState();
+      }
+      learner.strategy->AfterEpoch();
+      return learner.network.Hash();
+    };
+    return std::pair(train(false), train(true));
+  });
+  for (const auto& [direct, detour] : hashes) EXPECT_EQ(detour, direct);
+}
+
+TEST_P(ParallelConformance, DescribesItself) {
+  Learner learner(neutral(), *comm_);
+  EXPECT_FALSE(learner.strategy->Describe().empty());
 }
 
 TEST(Strategies, AnUnknownMethodListsTheKnownOnes) {

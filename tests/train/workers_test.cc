@@ -1,6 +1,10 @@
-// The trainer with several workers, by a strategy of this file's own that averages after every step.
+// The trainer with several workers: by registered strategies, and by one of this file's own that averages after every
+// step and can be told to fail.
 #include <gtest/gtest.h>
 #include <omp.h>
+
+#include <atomic>
+#include <cmath>
 
 #include "base/cancel.h"
 #include "base/file.h"
@@ -16,11 +20,17 @@ namespace {
 class AverageEveryStep : public parallel::Strategy {
  public:
   using Strategy::Strategy;
-  static inline int64_t cancel_at_step = -1;
+  static inline std::atomic<int64_t> cancel_at_step = -1;
+  static inline std::atomic<int64_t> spoil_at_step = -1;  // once
+  static inline std::atomic<int64_t> throw_at_step = -1;
 
  protected:
   optim::StepReport AfterStep(const parallel::StepInput& input) override {
     const optim::StepReport report = optimizer().EndStep();
+    // Steps count over all workers: one of them is meant.
+    int64_t step = input.context.step;
+    if (step == throw_at_step) throw InputError("shard 1 is missing");
+    if (spoil_at_step.compare_exchange_strong(step, -1)) network().values()[0] = NAN;
     comm().AllReduce(network().values());
     for (float& v : network().values()) v /= static_cast<float>(comm().world_size());
     network().MarkChanged();
@@ -32,11 +42,46 @@ REGISTER_COMPONENT(parallel::StrategyRegistry, "test-average", [](const Config&,
   return std::make_unique<AverageEveryStep>(replica);
 });
 
+// Plain SGD, until one of its instances spoils its network, once.
+class SpoilOnce : public optim::Optimizer {
+ public:
+  static inline std::atomic<int> spoil_after = -1;  // steps of all workers together
+  explicit SpoilOnce(nn::Network& network)
+      : network_(network), step_(optim::MakeOptimizer(Config::Parse("type = \"sgd\"\n", "o"), network)) {}
+  void BeginStep(double rate) override { step_->BeginStep(rate); }
+  optim::StepReport EndStep() override {
+    if (spoil_after.fetch_sub(1) == 0) network_.values()[0] = NAN;
+    return step_->EndStep();
+  }
+  void TakeFactors(nn::Parameter& weight, nn::Parameter* bias, const nn::GradientFactors& factors) override {
+    step_->TakeFactors(weight, bias, factors);
+  }
+  void TakeDense(nn::Parameter& parameter, ConstMatrixView gradient) override { step_->TakeDense(parameter, gradient); }
+  void SaveState(SafetensorsWriter&, const std::string&) const override {}
+  void LoadState(const SafetensorsReader&, const std::string&) override {}
+  void ResetState() override {}
+
+ private:
+  nn::Network& network_;
+  std::unique_ptr<optim::Optimizer> step_;
+};
+REGISTER_COMPONENT(optim::OptimizerRegistry, "test-spoil-once",
+                   [](const Config&, nn::Network& network) { return std::make_unique<SpoilOnce>(network); });
+
+std::vector<std::string> FallBacks(const std::filesystem::path& run) {
+  std::vector<std::string> messages;
+  for (const report::MetricsRecord& record : report::ReadMetrics(run / "metrics.jsonl")) {
+    if (record.kind() == "event") messages.push_back(record.Text("message"));
+  }
+  return messages;
+}
+
 class WorkersTest : public ::testing::Test {
  protected:
   void SetUp() override {
     ResetCancel();
-    AverageEveryStep::cancel_at_step = -1;
+    AverageEveryStep::cancel_at_step = AverageEveryStep::spoil_at_step = AverageEveryStep::throw_at_step = -1;
+    SpoilOnce::spoil_after = -1;
     store_ = MakeSyntheticStore(folder_ / "store");
   }
   void TearDown() override { ResetCancel(); }
@@ -46,6 +91,9 @@ class WorkersTest : public ::testing::Test {
     task.network = Config::Parse(
         "[[layer]]\ntype = \"affine\"\ndim = 24\n[[layer]]\ntype = \"relu\"\n[[layer]]\ntype = \"affine\"\n", "n");
     task.parallel = Config::Parse("method = \"test-average\"\n", "parallel");
+    return TrainTask(task, workers, resume);
+  }
+  std::vector<TrainingSummary> TrainTask(const TrainingTask& task, int workers, bool resume = false) {
     TrainOptions options = SmallOptions();
     options.checkpoint.steps = 10;
     std::vector<TrainingSummary> summaries(static_cast<size_t>(workers));
@@ -117,6 +165,72 @@ TEST_F(WorkersTest, StartAnewWhenACheckpointLacksARank) {
   TrainTogether("run", 2);
   // The third rank has no checkpoint of its own, and so nobody has one that is whole: the run starts anew, and says so.
   EXPECT_EQ(TrainTogether("run", 3, true)[0].model_hash, TrainTogether("fresh", 3)[0].model_hash);
+}
+
+TEST_F(WorkersTest, EveryMethodEndsWithOneModelWhoseStatisticsFitIt) {
+  for (const char* method : {"ssgd", "averaging", "bmuf", "easgd", "admm", "natural-gradient-averaging"}) {
+    TrainingTask task = SmallTask(store_, folder_ / method);  // with batch normalisation and dropout
+    task.parallel = Config::Parse(std::string("method = \"") + method + "\"\n", "parallel");
+    const auto summaries = TrainTask(task, 3);
+    for (const TrainingSummary& summary : summaries) {
+      EXPECT_EQ(summary.model_hash, summaries[0].model_hash) << method;
+      EXPECT_EQ(summary.frames, summaries[0].frames) << method;
+    }
+    EXPECT_GT(summaries[0].held_out_accuracy, 0.6) << method;
+    EXPECT_GT(summaries[0].bytes_sent, 0) << method;
+    EXPECT_EQ(nn::Model::Load(ModelFile(task.folder)).network.Hash(), summaries[0].model_hash) << method;
+  }
+}
+
+TEST_F(WorkersTest, OnesDivergenceBringsAllBack) {
+  AverageEveryStep::spoil_at_step = 2 * 33 + 1;  // worker 1, step 33
+  const auto summaries = TrainTogether("run", 2);
+  EXPECT_EQ(summaries[0].model_hash, summaries[1].model_hash);
+  EXPECT_GT(summaries[0].held_out_accuracy, 0.6);
+  const auto messages = FallBacks(folder_ / "run");
+  ASSERT_EQ(messages.size(), 1u);
+  EXPECT_NE(messages[0].find("back to step 30"), std::string::npos) << messages[0];
+}
+
+TEST_F(WorkersTest, AveragingGoesOnWithoutTheOneThatDiverged) {
+  SpoilOnce::spoil_after = 50;
+  TrainingTask task = SmallTask(store_, folder_ / "run");
+  task.optimizer = Config::Parse("type = \"test-spoil-once\"\n", "optimizer");
+  task.parallel = Config::Parse("method = \"averaging\"\nsync-period = 4\n", "parallel");
+  const auto summaries = TrainTask(task, 3);
+  EXPECT_LT(SpoilOnce::spoil_after, -1) << "nobody was spoilt";
+  EXPECT_EQ(summaries[1].model_hash, summaries[0].model_hash);
+  EXPECT_GT(summaries[0].held_out_accuracy, 0.6);
+  EXPECT_TRUE(FallBacks(folder_ / "run").empty());
+}
+
+TEST_F(WorkersTest, OnesErrorEndsTheRunForAll) {
+  AverageEveryStep::throw_at_step = 2 * 20 + 1;
+  try {
+    TrainTogether("run", 2);
+    FAIL() << "expected the error of worker 1";
+  } catch (const InputError& e) {
+    EXPECT_NE(std::string(e.what()).find("shard 1 is missing"), std::string::npos) << e.what();
+    EXPECT_NE(std::string(e.what()).find("rank 1"), std::string::npos) << e.what();
+  }
+  // What was saved before is whole, and training goes on from it.
+  AverageEveryStep::throw_at_step = -1;
+  EXPECT_EQ(TrainTogether("run", 2, true)[0].model_hash, TrainTogether("whole", 2)[0].model_hash);
+}
+
+TEST_F(WorkersTest, ResumeFromTheNewestStepThatAllHaveWhole) {
+  const uint64_t whole = TrainTogether("whole", 2)[0].model_hash;
+  AverageEveryStep::cancel_at_step = 60;
+  EXPECT_THROW(TrainTogether("stopped", 2), Cancelled);
+  ResetCancel();
+  AverageEveryStep::cancel_at_step = -1;
+  // Worker 1's newest file was cut short.
+  std::filesystem::path newest;
+  for (const auto& entry : std::filesystem::directory_iterator(CheckpointPath(folder_ / "stopped"))) {
+    if (entry.path().string().find("rank-1") != std::string::npos) newest = std::max(newest, entry.path());
+  }
+  std::filesystem::resize_file(newest, std::filesystem::file_size(newest) / 2);
+  EXPECT_EQ(TrainTogether("stopped", 2, true)[0].model_hash, whole);
 }
 
 }  // namespace

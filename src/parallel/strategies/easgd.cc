@@ -1,0 +1,174 @@
+// Elastic averaging SGD: every worker is tied to a common centre by a spring.
+//
+// Every `sync-period` steps e_i = α·(x_i − x̃), x_i −= e_i, x̃ += Σ e_i, with α = `elasticity`/workers. The centre x̃ is
+// what is evaluated and kept; the workers explore around it. "easgd" leaves the optimiser as it is; "eamsgd" demands
+// Nesterov momentum of it.
+// Synchronous (default): exchanged is Σ e_i, one AllReduce; every rank holds the same centre. Bytes per exchange and
+// rank: 2 · 4 · parameters. Determinism: the same bits wherever the workers run.
+// `asynchronous = true`: the centre lies in parts on all ranks; each worker reads it and adds its e_i when it gets
+// there, at times of its own, so that nobody waits; bytes as before, staleness up to the longest step of another
+// worker, bits depend on the order of arrivals. Stability: e_i is taken after the gradient's step, which is stable for
+// every α ≤ 1 where the step alone is; taken at the same point as the gradient, round-robin exchange on a quadratic
+// with εh the learning rate times its curvature would need α ≤ (4 − 2εh)/(4 − εh). One worker has no centre and is
+// plain training. A replica that is not finite is put back to the centre. Source: Zhang, Choromanska, LeCun, NIPS 2015.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "parallel/periodic.h"
+
+namespace antiphon::parallel {
+namespace {
+
+constexpr int kCentreWindow = 7;
+
+struct EasgdOptions {
+  PeriodOptions period = {.sync_period = 10};
+  RateScalingOptions scaling = {.rate_scaling = "none"};
+  double elasticity = 0.9;
+  bool asynchronous = false;
+  template <class V>
+  void Visit(V& v) {
+    period.Visit(v);
+    scaling.Visit(v);
+    v("elasticity", elasticity, Range{0, 1e6}, "β = workers · α: part of the way that the centre moves per exchange");
+    v("asynchronous", asynchronous, "every worker exchanges at times of its own");
+  }
+};
+
+class Easgd : public PeriodicStrategy {
+ public:
+  Easgd(const EasgdOptions& options, const Replica& replica, bool needs_momentum)
+      : PeriodicStrategy(options.period, options.scaling, replica),
+        options_(options),
+        alpha_(static_cast<float>(options.elasticity / replica.comm->world_size())) {
+    if (options.period.sync_period == 0 && options.period.sync_frames == 0) {
+      throw UsageError("methods 'easgd' and 'eamsgd' need a sync-period of at least 1");
+    }
+    if (needs_momentum && replica.optimizer->momentum() == 0) {
+      throw UsageError(
+          "method 'eamsgd' is elastic averaging of workers with momentum: give optimizer.momentum (0.9 … 0.99) and "
+          "optimizer.nesterov = true, or take method 'easgd'");
+    }
+    if (alpha_ > 1) {
+      Throw<UsageError>(
+          "elasticity {} over {} workers moves a worker by more than its distance from the centre; give "
+          "at most {}",
+          options.elasticity, replica.comm->world_size(), replica.comm->world_size());
+    }
+  }
+  ~Easgd() override {
+    // Others may still reach for the part of the centre that lies here.
+    if (window_open_) comm().Abort("the elastic centre's part on this rank is gone");
+  }
+
+  bool synchronous() const override { return !Asynchronous(); }
+
+  void Start() override {
+    PeriodicStrategy::Start();
+    if (!Asynchronous()) return;
+    const size_t first = comm().Part(comm().rank(), center().size());
+    part_.assign(center().begin() + static_cast<std::ptrdiff_t>(first),
+                 center().begin() + static_cast<std::ptrdiff_t>(comm().Part(comm().rank() + 1, center().size())));
+    comm().OpenWindow(kCentreWindow, part_);
+    window_open_ = true;
+  }
+
+  void Finish() override {
+    PeriodicStrategy::Finish();
+    if (!window_open_) return;
+    comm().CloseWindow(kCentreWindow);
+    window_open_ = false;
+  }
+
+  void ResetState() override {
+    PeriodicStrategy::ResetState();
+    if (window_open_) OwnPartFromCentre();
+  }
+
+  void LoadState(const SafetensorsReader& reader, const std::string& prefix) override {
+    PeriodicStrategy::LoadState(reader, prefix);
+    if (window_open_) OwnPartFromCentre();
+  }
+
+  std::vector<std::string> Describe() const override {
+    std::vector<std::string> lines = PeriodicStrategy::Describe();
+    lines.push_back(fmt::format(
+        "elastic centre: each exchange moves a worker by {:.4g} of the way to it{}{}", static_cast<double>(alpha_),
+        options_.asynchronous ? ", asynchronously" : "",
+        optimizer().momentum() > 0 ? fmt::format("; workers' momentum {:.4g}", optimizer().momentum()) : ""));
+    return lines;
+  }
+
+ protected:
+  // Workers keep to themselves between exchanges; an epoch's end is none.
+  bool exchanges_at_epoch_end() const override { return false; }
+
+  void Exchange() override {
+    if (comm().world_size() == 1) return;
+    const std::span<float> x = network().values();
+    if (Asynchronous()) ReadCentre();
+    const bool sound = usable() && std::all_of(x.begin(), x.end(), [](float v) { return std::isfinite(v); });
+    if (!sound) std::copy(center().begin(), center().end(), x.begin());
+    pull_.resize(x.size());
+    for (size_t i = 0; i < x.size(); ++i) {
+      pull_[i] = alpha_ * (x[i] - center()[i]);
+      x[i] -= pull_[i];
+    }
+    if (Asynchronous()) {
+      for (int r = 0; r < comm().world_size(); ++r) {
+        const size_t first = comm().Part(r, pull_.size());
+        comm().Accumulate(r, kCentreWindow, 0, 1.0f,
+                          std::span<const float>(pull_).subspan(first, comm().Part(r + 1, pull_.size()) - first));
+      }
+      return;
+    }
+    comm().AllReduce(std::span(pull_));
+    for (size_t i = 0; i < x.size(); ++i) center()[i] += pull_[i];
+  }
+
+  bool EvaluationModel(std::span<float> model) override {
+    if (comm().world_size() == 1) return false;
+    if (Asynchronous()) {
+      comm().Barrier();
+      ReadCentre();
+      comm().Barrier();
+    }
+    std::copy(center().begin(), center().end(), model.begin());
+    return true;
+  }
+
+ private:
+  bool Asynchronous() const { return options_.asynchronous && comm().world_size() > 1; }
+
+  void ReadCentre() {
+    for (int r = 0; r < comm().world_size(); ++r) {
+      const size_t first = comm().Part(r, center().size());
+      comm().Get(r, kCentreWindow, 0, center().subspan(first, comm().Part(r + 1, center().size()) - first));
+    }
+  }
+
+  void OwnPartFromCentre() {
+    comm().Barrier();
+    const size_t first = comm().Part(comm().rank(), center().size());
+    std::copy_n(center().begin() + static_cast<std::ptrdiff_t>(first), part_.size(), part_.begin());
+    comm().Barrier();
+  }
+
+  EasgdOptions options_;
+  float alpha_;
+  std::vector<float> pull_;
+  std::vector<float> part_;  // of the centre, if asynchronous
+  bool window_open_ = false;
+};
+
+REGISTER_COMPONENT(StrategyRegistry, "easgd", [](const Config& config, const Replica& replica) {
+  return std::make_unique<Easgd>(ReadOptions<EasgdOptions>(config, kCommonStrategyKeys), replica, false);
+});
+REGISTER_COMPONENT(StrategyRegistry, "eamsgd", [](const Config& config, const Replica& replica) {
+  return std::make_unique<Easgd>(ReadOptions<EasgdOptions>(config, kCommonStrategyKeys), replica, true);
+});
+
+}  // namespace
+}  // namespace antiphon::parallel

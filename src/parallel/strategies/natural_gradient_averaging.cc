@@ -1,0 +1,224 @@
+// Natural-gradient SGD with periodic parameter averaging and combination of the last models, as Kaldi trains nnet3.
+//
+// Each worker takes `sync-period` steps of natural-gradient SGD (optimizer.type "natural-gradient", with max-change in
+// its `step` table); then all go on from the frame-weighted mean of the parameters, at a rate that is multiplied by the
+// number of workers. Covariances and momentum stay with the worker. The first exchange, when models still differ too
+// much to be averaged, takes the worker with the least loss instead (`best-first`). At the end the mean of the last
+// n = 1, 2, … averaged models is tried on a part of the training data, and the best n is kept (`combine`; not with one
+// worker, which is plain training).
+// Exchanged: models, one AllReduce per exchange. Bytes per exchange and rank: 2 · 4 · parameters; at the end `combine`
+// times a model. Memory: `combine` models, spread over the ranks. Staleness: none. Determinism: the same bits wherever
+// the workers run. Source: Povey, Zhang, Khudanpur, ICLR workshop 2015; Kaldi's steps/nnet3/train_dnn.py.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <deque>
+
+#include "base/log.h"
+#include "parallel/periodic.h"
+
+namespace antiphon::parallel {
+namespace {
+
+struct NaturalGradientAveragingOptions {
+  PeriodOptions period;
+  RateScalingOptions scaling;
+  bool best_first = true;
+  int combine = 10;
+  int combine_frames = 1024;
+  template <class V>
+  void Visit(V& v) {
+    period.Visit(v);
+    scaling.Visit(v);
+    v("best-first", best_first, "the first exchange takes the best worker's model instead of the mean");
+    v("combine", combine, Range{0, 1000}, "most averaged models that the final one may be the mean of; 0: the last");
+    v("combine-frames", combine_frames, Range{1, 1e8}, "training frames of each worker that decide on how many");
+  }
+};
+
+// Frames of a worker that models are compared on.
+struct Subset {
+  std::vector<float> features;
+  std::vector<int32_t> pdf_ids;
+  std::vector<float> weights;
+
+  void Add(const StepInput& input) {
+    for (int64_t r = 0; r < input.features.rows(); ++r) {
+      const auto row = input.features.Row(r);
+      features.insert(features.end(), row.begin(), row.end());
+      const auto i = static_cast<size_t>(r);
+      weights.push_back(input.targets.frame_weights.empty() ? 1.0f : input.targets.frame_weights[i]);
+    }
+    pdf_ids.insert(pdf_ids.end(), input.targets.pdf_ids.begin(), input.targets.pdf_ids.end());
+  }
+};
+
+class NaturalGradientAveraging : public PeriodicStrategy {
+ public:
+  NaturalGradientAveraging(const NaturalGradientAveragingOptions& options, const Replica& replica)
+      : PeriodicStrategy(options.period, options.scaling, replica), options_(options) {
+    const int64_t steps = replica.plan.steps_per_epoch * replica.plan.epochs;
+    first_kept_ = period() > 0 ? steps / period() / 2 : 0;
+  }
+
+  StepOutput Step(const StepInput& input) override {
+    if (Combines() && std::ssize(subset_.pdf_ids) < options_.combine_frames) subset_.Add(input);
+    return PeriodicStrategy::Step(input);
+  }
+
+  optim::StepReport AfterStep(const StepInput& input) override {
+    period_loss_ += last_loss();
+    return PeriodicStrategy::AfterStep(input);
+  }
+
+  void Finish() override {
+    PeriodicStrategy::Finish();
+    if (Combines() && models_.size() > 1) Combine();
+  }
+
+  void SaveState(SafetensorsWriter& writer, const std::string& prefix) const override {
+    PeriodicStrategy::SaveState(writer, prefix);
+    const double numbers[] = {static_cast<double>(exchanges_), period_loss_.loss_sum, period_loss_.weight_sum,
+                              period_loss_.correct_sum, static_cast<double>(models_.size())};
+    writer.Add(prefix + ".exchanges", std::span<const double>(numbers));
+    for (size_t i = 0; i < models_.size(); ++i) {
+      writer.Add(fmt::format("{}.model{}", prefix, i), std::span<const float>(models_[i]));
+    }
+    writer.Add(prefix + ".subset.features", std::span<const float>(subset_.features));
+    writer.Add(prefix + ".subset.pdf-ids", std::span<const int32_t>(subset_.pdf_ids));
+    writer.Add(prefix + ".subset.weights", std::span<const float>(subset_.weights));
+  }
+  void LoadState(const SafetensorsReader& reader, const std::string& prefix) override {
+    PeriodicStrategy::LoadState(reader, prefix);
+    const std::vector<double> numbers = reader.ReadDoubles(prefix + ".exchanges");
+    exchanges_ = static_cast<int64_t>(numbers.at(0));
+    period_loss_ = {numbers.at(1), numbers.at(2), numbers.at(3)};
+    models_.clear();
+    for (size_t i = 0; i < static_cast<size_t>(numbers.at(4)); ++i) {
+      models_.push_back(reader.ReadFloats(fmt::format("{}.model{}", prefix, i)));
+    }
+    subset_.features = reader.ReadFloats(prefix + ".subset.features");
+    const std::vector<int64_t> pdf_ids = reader.ReadInts(prefix + ".subset.pdf-ids");
+    subset_.pdf_ids.assign(pdf_ids.begin(), pdf_ids.end());
+    subset_.weights = reader.ReadFloats(prefix + ".subset.weights");
+  }
+  void ResetState() override {
+    PeriodicStrategy::ResetState();
+    period_loss_ = {};
+    models_.clear();
+  }
+
+  std::vector<std::string> Describe() const override {
+    std::vector<std::string> lines = PeriodicStrategy::Describe();
+    if (!optimizer().needs_factors()) {
+      lines.emplace_back("optimizer.type is not 'natural-gradient', without which averaging at this rate does badly");
+    }
+    if (Combines()) lines.push_back(fmt::format("the last 1 … {} averaged models are combined", options_.combine));
+    return lines;
+  }
+
+ protected:
+  void Exchange() override {
+    if (comm().world_size() == 1) return;
+    if (!(exchanges_++ == 0 && options_.best_first && TakeBest())) Average(network().values());
+    period_loss_ = {};
+    std::copy(network().values().begin(), network().values().end(), center().begin());
+    if (Combines() && exchanges_ > first_kept_) KeepModel();
+  }
+
+  bool EvaluationModel(std::span<float> model) override {
+    if (period() > 0 || comm().world_size() == 1) return false;
+    Average(model);
+    return true;
+  }
+
+ private:
+  bool Combines() const { return options_.combine > 1 && comm().world_size() > 1; }
+
+  // Everybody takes the model of the worker with the least loss of the period; false if no loss is worth anything.
+  bool TakeBest() {
+    double mine = usable() && period_loss_.weight_sum > 0 ? period_loss_.loss() : INFINITY;
+    if (!std::isfinite(mine)) mine = INFINITY;
+    const std::vector<std::byte> bytes = comm().AllGather(std::as_bytes(std::span(&mine, 1)));
+    std::vector<double> all(static_cast<size_t>(comm().world_size()));
+    std::memcpy(all.data(), bytes.data(), bytes.size());
+    const auto best = std::min_element(all.begin(), all.end());
+    if (!std::isfinite(*best)) return false;
+    comm().Broadcast(static_cast<int>(best - all.begin()), network().values());
+    return true;
+  }
+
+  // This rank's part of the model; the others keep theirs.
+  void KeepModel() {
+    const std::span<const float> values = network().values();
+    const size_t first = comm().Part(comm().rank(), values.size());
+    const auto mine = values.subspan(first, comm().Part(comm().rank() + 1, values.size()) - first);
+    models_.emplace_back(mine.begin(), mine.end());
+    if (std::ssize(models_) > options_.combine) models_.pop_front();
+  }
+
+  void Combine() {
+    const std::span<float> values = network().values();
+    const size_t first = comm().Part(comm().rank(), values.size());
+    std::vector<double> sum(models_.back().size(), 0.0);
+    std::vector<float> best;
+    double best_loss = INFINITY;
+    size_t best_count = 0;
+    for (size_t n = 1; n <= models_.size(); ++n) {
+      const std::vector<float>& model = models_[models_.size() - n];
+      for (size_t i = 0; i < sum.size(); ++i) {
+        sum[i] += static_cast<double>(model[i]);
+        values[first + i] = static_cast<float>(sum[i] / static_cast<double>(n));
+      }
+      comm().AllGatherParts(values);
+      network().MarkChanged();
+      const double loss = SubsetLoss();
+      if (!(loss < best_loss)) continue;
+      best_loss = loss;
+      best_count = n;
+      best.assign(values.begin(), values.end());
+    }
+    if (!best.empty()) std::copy(best.begin(), best.end(), values.begin());
+    network().MarkChanged();
+    if (comm().rank() == 0) {
+      log::Info("final model: mean of the last {} of {} averaged models, loss {:.4f} on training frames", best_count,
+                models_.size(), best_loss);
+    }
+  }
+
+  // Of all ranks' subsets. Statistics of batch normalisation are those of the subset: the running ones fit no mean.
+  double SubsetLoss() {
+    nn::ExecContext context;
+    context.training = true;
+    context.dropout_factor = 0;
+    const auto rows = static_cast<int64_t>(subset_.pdf_ids.size());
+    nn::LossResult loss;
+    if (rows > 0) {
+      const ConstMatrixView features(subset_.features.data(), rows, network().in_dim());
+      nn::LossTargets targets;
+      targets.pdf_ids = subset_.pdf_ids;
+      targets.frame_weights = subset_.weights;
+      loss = nn::SoftmaxCrossEntropy(network().Forward(context, features, workspace()), targets, {});
+    }
+    double sums[] = {loss.loss_sum, loss.weight_sum};
+    comm().AllReduce(std::span<double>(sums));
+    return sums[1] > 0 ? sums[0] / sums[1] : INFINITY;
+  }
+
+  NaturalGradientAveragingOptions options_;
+  int64_t first_kept_ = 0;
+  int64_t exchanges_ = 0;
+  nn::LossResult period_loss_;
+  std::deque<std::vector<float>> models_;  // this rank's parts, oldest first
+  Subset subset_;
+};
+
+REGISTER_COMPONENT(StrategyRegistry, "natural-gradient-averaging", [](const Config& config, const Replica& replica) {
+  return std::make_unique<NaturalGradientAveraging>(
+      ReadOptions<NaturalGradientAveragingOptions>(config, kCommonStrategyKeys), replica);
+});
+
+}  // namespace
+}  // namespace antiphon::parallel

@@ -1,0 +1,135 @@
+// Synchronous SGD: all workers' gradients are summed in every step, and all take the same step.
+//
+// Exchanged: gradients, layer by layer from the top while the lower layers still compute
+// (parallel/gradient_exchange.h). When: every `accumulate` minibatches. Bytes per exchange and rank: 2·(N − 1)/N · 4 ·
+// parameters, less with a codec. Staleness: none. Determinism: replicas stay equal to the bit, and do not depend on the
+// workers' placement. One worker without codec and accumulation is plain training. The gradient is the mean over all
+// frames of a step, so that N workers with B frames are one with N·B, to rounding; the learning rate grows accordingly
+// (parallel/rate_scaling.h). Optimisers that work on gradients' factors (natural-gradient) are refused: sums have none.
+// Source: Goyal et al., arXiv 1706.02677, 2017; codecs: their own files.
+#include <fmt/format.h>
+
+#include "parallel/gradient_exchange.h"
+#include "parallel/rate_scaling.h"
+
+namespace antiphon::parallel {
+namespace {
+
+struct SsgdOptions {
+  RateScalingOptions scaling;
+  int accumulate = 1;
+  double codec_start_epochs = 0;
+  template <class V>
+  void Visit(V& v) {
+    scaling.Visit(v);
+    v("accumulate", accumulate, Range{1, 100000}, "minibatches of a worker per step of the model");
+    v("codec-start-epochs", codec_start_epochs, Range{0, 1e6}, "epochs in fp32 before the codec takes over");
+  }
+};
+
+std::vector<std::string> OtherKeys() {
+  std::vector<std::string> keys = kCommonStrategyKeys;
+  keys.emplace_back("codec");
+  return keys;
+}
+
+class Ssgd : public Strategy {
+ public:
+  Ssgd(const Config& config, const Replica& replica)
+      : Strategy(replica),
+        options_(ReadOptions<SsgdOptions>(config, OtherKeys())),
+        scaling_(options_.scaling, replica.comm->world_size() * options_.accumulate, replica.plan) {
+    const int64_t steps = replica.plan.steps_per_epoch;
+    if (steps > 0 && options_.accumulate > steps * std::max<int64_t>(1, replica.plan.epochs)) {
+      Throw<UsageError>("accumulate = {} minibatches, but a worker takes {} in the whole run", options_.accumulate,
+                        steps * std::max<int64_t>(1, replica.plan.epochs));
+    }
+    const Config codec = config.Table("codec");
+    const bool lossy = codec.Text("type").value_or("fp32") != "fp32";
+    if (replica.comm->world_size() == 1 && options_.accumulate == 1 && !lossy) {
+      MakeCodec(codec);  // for its errors
+      return;
+    }
+    if (replica.optimizer->needs_factors()) {
+      throw UsageError(
+          "optimizer.type 'natural-gradient' preconditions each worker's own gradients, which method 'ssgd' adds up: "
+          "take method 'natural-gradient-averaging', or another optimizer");
+    }
+    exchange_ = std::make_unique<GradientExchange>(codec, options_.codec_start_epochs, options_.accumulate, replica);
+  }
+
+  StepOutput Step(const StepInput& input) override {
+    StepInput mine = input;
+    mine.learning_rate *= scaling_.Factor(steps_);
+    ++steps_;
+    if (!exchange_) return Strategy::Step(mine);
+    mine.targets.total_weight = exchange_->total_weight();
+    exchange_->BeginMinibatch(FrameWeight(input));
+    return Strategy::Step(mine);
+  }
+
+  nn::GradientSink& BeginStep(const StepInput& input) override {
+    if (!exchange_) return Strategy::BeginStep(input);
+    return *exchange_;
+  }
+
+  void AfterLayerBackward(size_t layer) override {
+    if (exchange_) exchange_->LayerDone(layer);
+  }
+
+  optim::StepReport AfterStep(const StepInput& input) override {
+    if (!exchange_) return Strategy::AfterStep(input);
+    last_rate_ = input.learning_rate;
+    return exchange_->complete() ? StepAlongSum() : optim::StepReport{};
+  }
+
+  // What was accumulated since the last exchange is not thrown away.
+  void Finish() override {
+    if (exchange_ && !exchange_->complete() && exchange_->minibatches() > 0) StepAlongSum();
+  }
+
+  void SaveState(SafetensorsWriter& writer, const std::string& prefix) const override {
+    writer.Add(prefix + ".steps", std::span<const int64_t>(&steps_, 1));
+    writer.Add(prefix + ".last-rate", std::span<const double>(&last_rate_, 1));
+    if (exchange_) exchange_->SaveState(writer, prefix + ".exchange");
+  }
+  void LoadState(const SafetensorsReader& reader, const std::string& prefix) override {
+    steps_ = reader.ReadInts(prefix + ".steps").at(0);
+    last_rate_ = reader.ReadDoubles(prefix + ".last-rate").at(0);
+    if (exchange_) exchange_->LoadState(reader, prefix + ".exchange");
+  }
+  void ResetState() override {
+    if (exchange_) exchange_->ResetState();
+  }
+
+  std::vector<std::string> Describe() const override {
+    std::vector<std::string> lines = {
+        fmt::format("{} workers sum their gradients every {} minibatch(es)", comm().world_size(), options_.accumulate),
+        scaling_.Describe()};
+    if (exchange_) lines.push_back(exchange_->Describe());
+    return lines;
+  }
+
+ private:
+  optim::StepReport StepAlongSum() {
+    const bool sound = exchange_->Finish();
+    AddCommunication(exchange_->TakeSeconds());
+    if (!sound) return {};
+    optimizer().BeginStep(last_rate_);
+    optimizer().TakeAll(network(), exchange_->gradient());
+    return optimizer().EndStep();
+  }
+
+  SsgdOptions options_;
+  RateScaling scaling_;
+  std::unique_ptr<GradientExchange> exchange_;
+  int64_t steps_ = 0;
+  double last_rate_ = 0;
+};
+
+REGISTER_COMPONENT(StrategyRegistry, "ssgd", [](const Config& config, const Replica& replica) {
+  return std::make_unique<Ssgd>(config, replica);
+});
+
+}  // namespace
+}  // namespace antiphon::parallel

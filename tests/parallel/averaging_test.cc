@@ -1,0 +1,166 @@
+// Periodic and one-shot model averaging, and block momentum, against what theory says of them.
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include "parallel/replica_average.h"
+#include "parallel/small_learner.h"
+
+namespace antiphon::parallel {
+namespace {
+
+constexpr const char* kPlainSgd = "type = \"sgd\"\n";
+
+std::vector<std::vector<float>> Values(int workers, const std::string& keys, int64_t steps,
+                                       const std::string& optimizer = kPlainSgd, bool same_data = false) {
+  return OnRanks(workers, [&](comm::Communicator& comm) {
+    Learner learner(keys, comm, optimizer);
+    if (same_data) {
+      learner.Train(0, steps);
+    } else {
+      learner.Train(0, steps, comm.rank(), workers);
+    }
+    learner.strategy->AfterEpoch();
+    return learner.Values();
+  });
+}
+
+TEST(Averaging, AfterEveryStepIsSynchronousSgd) {
+  for (const char* scaling : {"none", "linear"}) {
+    const std::string keys = fmt::format("rate-scaling = \"{}\"\n", scaling);
+    const auto averaged = Values(4, "method = \"averaging\"\nsync-period = 1\n" + keys, 12);
+    const auto summed = Values(4, "method = \"ssgd\"\n" + keys, 12);
+    EXPECT_LT(LargestDifference(averaged[0], summed[0]), 1e-6) << scaling;
+  }
+}
+
+TEST(Averaging, EqualShardsGiveTheSingleModelToTheBit) {
+  const auto comm = comm::MakeSelfCommunicator();
+  Learner one("method = \"serial\"\n", *comm, "type = \"sgd\"\nmomentum = 0.5\n");
+  one.Train(0, 12);
+  const auto averaged = Values(4, "method = \"averaging\"\nsync-period = 3\nrate-scaling = \"none\"\n", 12,
+                               "type = \"sgd\"\nmomentum = 0.5\n", true);
+  EXPECT_EQ(averaged[0], one.Values());
+}
+
+// Each rank pulls the parameters to its own optimum with its own curvature.
+void PullTo(float optimum, float curvature, std::span<const float> w, std::span<float> g) {
+  for (size_t i = 0; i < w.size(); ++i) g[i] = curvature * (w[i] - optimum);
+}
+
+std::vector<std::vector<float>> Quadratics(int workers, const std::string& keys, int64_t steps, double rate) {
+  return OnRanks(workers, [&](comm::Communicator& comm) {
+    Learner learner(keys, comm, kPlainSgd, MakeRegression());
+    const auto r = static_cast<float>(comm.rank());
+    for (int64_t step = 0; step < steps; ++step) {
+      learner.StepAlong([&](auto w, auto g) { PullTo(r, 1.0f + r, w, g); }, rate);
+    }
+    learner.strategy->AfterEpoch();
+    return learner.Values();
+  });
+}
+
+TEST(Averaging, OnceAtTheEndGivesTheMeanOfTheOptimaNotTheirJointOptimum) {
+  // Optima 0 and 1 with curvatures 1 and 2: their mean is 1/2, the optimum of the sum 2/3.
+  const auto once = Quadratics(2, "method = \"averaging\"\nsync-period = 0\nrate-scaling = \"none\"\n", 400, 0.1);
+  const auto always = Quadratics(2, "method = \"averaging\"\nsync-period = 1\nrate-scaling = \"none\"\n", 400, 0.1);
+  EXPECT_NEAR(once[0][0], 0.5, 1e-5);
+  EXPECT_NEAR(always[0][0], 2.0 / 3, 1e-5);
+  EXPECT_EQ(once[1], once[0]);
+}
+
+TEST(Averaging, GoesOnFromItsOwnModelAfterAnEvaluationInBetween) {
+  const auto values = OnRanks(2, [](comm::Communicator& comm) {
+    std::vector<std::vector<float>> ends;
+    for (const bool evaluate : {false, true}) {
+      Learner learner("method = \"averaging\"\nsync-period = 0\n", comm, kPlainSgd);
+      learner.Train(0, 4, comm.rank(), 2);
+      if (evaluate) learner.strategy->AfterEpoch();
+      learner.Train(4, 8, comm.rank(), 2);
+      learner.strategy->Finish();
+      ends.push_back(learner.Values());
+    }
+    return LargestDifference(ends[0], ends[1]);
+  });
+  EXPECT_EQ(values[0], 0);
+}
+
+TEST(Averaging, RefusesAPeriodLongerThanTheRun) {
+  const auto comm = comm::MakeSelfCommunicator();
+  EXPECT_THROW(Learner("method = \"averaging\"\nsync-period = 301\n", *comm), UsageError);
+  EXPECT_NO_THROW(Learner("method = \"averaging\"\nsync-period = 300\n", *comm));
+  EXPECT_THROW(Learner("method = \"averaging\"\nsync-frames = 5000\n", *comm), UsageError);
+}
+
+// Averages {rank + 1, …} of several ranks, one of which is spoilt.
+std::vector<std::vector<float>> AverageWith(int workers, float spoilt, bool usable, double outlier_factor) {
+  return OnRanks(workers, [&](comm::Communicator& comm) {
+    std::vector<float> values(70, static_cast<float>(comm.rank() + 1));
+    if (comm.rank() == workers - 1) values[33] = spoilt;
+    const std::vector<float> start(70, 0.0f);
+    AverageReplicas(comm, 10, usable || comm.rank() + 1 < workers, outlier_factor, start, values);
+    return values;
+  });
+}
+
+TEST(Averaging, LeavesOutWhoWentAstray) {
+  for (const auto& [spoilt, usable] :
+       {std::pair(NAN, true), std::pair(INFINITY, true), std::pair(1e6f, true), std::pair(4.0f, false)}) {
+    const auto values = AverageWith(4, spoilt, usable, 10);
+    for (const auto& mine : values) {
+      for (const float v : mine) EXPECT_FLOAT_EQ(v, 2.0f) << spoilt;
+    }
+  }
+  // Moving far is no reason where it is allowed.
+  EXPECT_GT(AverageWith(4, 1e6f, true, 0)[0][33], 1e5f);
+}
+
+TEST(Averaging, WeighsByFrames) {
+  const auto values = OnRanks(3, [](comm::Communicator& comm) {
+    std::vector<float> mine(5, static_cast<float>(comm.rank()));
+    const std::vector<float> start(5, -1.0f);
+    AverageReplicas(comm, comm.rank() == 2 ? 60 : 20, true, 0, start, mine);
+    return mine;
+  });
+  for (const float v : values[1]) EXPECT_NEAR(v, 0.2 * 0 + 0.2 * 1 + 0.6 * 2, 1e-6);
+}
+
+TEST(Bmuf, WithoutBlockMomentumIsAveragingToTheBit) {
+  const std::string keys = "sync-period = 3\nrate-scaling = \"none\"\nmomentum-at-sync = \"keep\"\n";
+  const std::string optimizer = "type = \"sgd\"\nmomentum = 0.5\n";
+  EXPECT_EQ(Values(3, "method = \"bmuf\"\nblock-momentum = 0\n" + keys, 12, optimizer),
+            Values(3, "method = \"averaging\"\n" + keys, 12, optimizer));
+}
+
+// By what a block begins farther than the last, when every block pulls by the same.
+double StepPerBlock(const std::string& keys) {
+  const auto values = OnRanks(2, [&](comm::Communicator& comm) {
+    Learner learner("method = \"bmuf\"\nsync-period = 2\n" + keys, comm, kPlainSgd, MakeRegression());
+    std::vector<double> model;
+    for (int block = 0; block < 60; ++block) {
+      for (int step = 0; step < 2; ++step) {
+        learner.StepAlong([](auto, auto g) { std::fill(g.begin(), g.end(), -0.5f); }, 0.01);
+      }
+      model.push_back(static_cast<double>(learner.network.values()[0]));
+    }
+    return model.back() - model[model.size() - 2];
+  });
+  return values[0];
+}
+
+TEST(Bmuf, MovesByTheGeometricSumOfAConstantBlock) {
+  // G = 2 · 0.01 · 0.5 per block; the step becomes ζ/(1 − η)·G, with look-ahead or without.
+  for (const char* nesterov : {"true", "false"}) {
+    const std::string keys = fmt::format("nesterov = {}\nblock-momentum = 0.75\nblock-learning-rate = 0.8\n", nesterov);
+    EXPECT_NEAR(StepPerBlock(keys), 0.8 / 0.25 * 0.01, 2e-4) << nesterov;
+  }
+}
+
+TEST(Bmuf, HasNoMomentumWithOneWorkerAndRefusesToHaveNoBlocks) {
+  const auto comm = comm::MakeSelfCommunicator();
+  const auto lines = Learner("method = \"bmuf\"\n", *comm).strategy->Describe();
+  EXPECT_NE(lines.back().find("block momentum 0,"), std::string::npos) << lines.back();
+  EXPECT_THROW(Learner("method = \"bmuf\"\nsync-period = 0\n", *comm), UsageError);
+}
+
+}  // namespace
+}  // namespace antiphon::parallel

@@ -1,0 +1,314 @@
+// Codecs: what every one must keep, and what each of them promises.
+#include "parallel/codec.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "base/error.h"
+#include "math/half.h"
+#include "parallel/small_learner.h"
+#include "temporary_folder.h"
+
+namespace antiphon::parallel {
+namespace {
+
+Matrix RandomMatrix(int64_t rows, int64_t cols, uint64_t seed, double scale = 1) {
+  Matrix m(rows, cols);
+  Rng rng(5, seed);
+  for (int64_t i = 0; i < m.size(); ++i) m.data()[i] = static_cast<float>(scale * rng.Normal());
+  return m;
+}
+
+// A codec with its memory, for one matrix.
+struct Sender {
+  Sender(const std::string& toml, int64_t rows, int64_t cols) : codec(MakeCodec(Config::Parse(toml, "codec"))) {
+    for (int k = 0; k < codec->num_planes(); ++k) {
+      planes.emplace_back(rows, cols);
+      planes.back().SetZero();
+    }
+    codec->BeginStep(100, 1);
+  }
+  Code Encode(ConstMatrixView gradient) {
+    std::vector<MatrixView> memory(planes.begin(), planes.end());
+    Code code;
+    codec->Encode(gradient, memory, code);
+    return code;
+  }
+  Matrix Send(ConstMatrixView gradient) {
+    const Code code = Encode(gradient);
+    Matrix decoded(gradient.rows(), gradient.cols());
+    EXPECT_EQ(codec->Decode(code, decoded), code.size());
+    return decoded;
+  }
+  std::unique_ptr<Codec> codec;
+  std::vector<Matrix> planes;
+};
+
+const std::vector<std::string>& WithFeedback() {
+  static const std::vector<std::string> tomls = {"type = \"one-bit\"\n", "type = \"threshold\"\nthreshold = 0.5\n",
+                                                 "type = \"top-k\"\ndensity = 0.1\n", "type = \"int8\"\n",
+                                                 "type = \"bf16\"\nfeedback = true\n"};
+  return tomls;
+}
+
+class CodecConformance : public ::testing::TestWithParam<std::string> {};
+INSTANTIATE_TEST_SUITE_P(Registered, CodecConformance, ::testing::ValuesIn(CodecRegistry::Get().Names()),
+                         [](const auto& test) {
+                           std::string name = test.param;
+                           std::replace(name.begin(), name.end(), '-', '_');
+                           return name;
+                         });
+
+TEST_P(CodecConformance, TakesAnyShapeAndTheSameBytesTwice) {
+  const std::string toml = "type = \"" + GetParam() + "\"\n";
+  for (const auto& [rows, cols] :
+       {std::pair(1, 1), std::pair(3, 70), std::pair(300, 64), std::pair(5, 257), std::pair(0, 4), std::pair(4, 0)}) {
+    const Matrix g = RandomMatrix(rows, cols, 1);
+    Sender a(toml, rows, cols);
+    Sender b(toml, rows, cols);
+    EXPECT_EQ(a.Encode(g), b.Encode(g)) << rows << " × " << cols;
+    const Matrix decoded = a.Send(g);
+    for (int64_t i = 0; i < decoded.size(); ++i) EXPECT_TRUE(std::isfinite(decoded.data()[i]));
+  }
+}
+
+TEST_P(CodecConformance, NothingComesOutOfNothing) {
+  Sender sender("type = \"" + GetParam() + "\"\n", 9, 66);
+  Matrix zero(9, 66);
+  zero.SetZero();
+  const Matrix decoded = sender.Send(zero);
+  for (int64_t i = 0; i < decoded.size(); ++i) EXPECT_EQ(decoded.data()[i], 0.0f);
+}
+
+TEST_P(CodecConformance, RefusesACodeCutShort) {
+  Sender sender("type = \"" + GetParam() + "\"\n", 40, 70);
+  Code code = sender.Encode(RandomMatrix(40, 70, 2));
+  if (code.size() < 8) GTEST_SKIP() << "nothing sent";
+  code.resize(code.size() - 1);
+  Matrix decoded(40, 70);
+  EXPECT_THROW(sender.codec->Decode(code, decoded), InputError);
+}
+
+TEST(Codecs, WhatIsSentAndWhatIsHeldAddUpToWhatWasGiven) {
+  for (const std::string& toml : WithFeedback()) {
+    Sender sender(toml, 37, 130);
+    Matrix given(37, 130), sent(37, 130);
+    given.SetZero();
+    sent.SetZero();
+    for (uint64_t step = 0; step < 30; ++step) {
+      const Matrix g = RandomMatrix(37, 130, step);
+      const Matrix d = sender.Send(g);
+      for (int64_t i = 0; i < g.size(); ++i) {
+        given.data()[i] += g.data()[i];
+        sent.data()[i] += d.data()[i];
+      }
+    }
+    for (int64_t i = 0; i < given.size(); ++i) {
+      ASSERT_NEAR(sent.data()[i] + sender.planes[0].data()[i], given.data()[i], 1e-4) << toml;
+    }
+  }
+}
+
+TEST(OneBit, RemaindersOfAColumnAddUpToNothing) {
+  Sender sender("type = \"one-bit\"\n", 500, 77);
+  for (uint64_t step = 0; step < 5; ++step) sender.Send(RandomMatrix(500, 77, step));
+  for (int64_t c = 0; c < 77; ++c) {
+    double sum = 0;
+    for (int64_t r = 0; r < 500; ++r) sum += static_cast<double>(sender.planes[0](r, c));
+    EXPECT_NEAR(sum, 0, 1e-3) << c;
+  }
+}
+
+TEST(OneBit, TakesABitPerValueAndTwoValuesPerColumn) {
+  Sender sender("type = \"one-bit\"\n", 512, 128);
+  EXPECT_EQ(sender.Encode(RandomMatrix(512, 128, 1)).size(), 512u * 128 / 8 + 8 * 128);
+}
+
+TEST(TopK, SendsTheLargestAndNoMoreThanItsShare) {
+  Sender sender("type = \"top-k\"\ndensity = 0.02\n", 200, 300);
+  const Matrix g = RandomMatrix(200, 300, 3);
+  const Matrix sent = sender.Send(g);
+  int64_t count = 0;
+  float smallest_sent = INFINITY, largest_held = 0;
+  for (int64_t i = 0; i < g.size(); ++i) {
+    if (sent.data()[i] != 0) {
+      ++count;
+      EXPECT_EQ(sent.data()[i], g.data()[i]);
+      smallest_sent = std::min(smallest_sent, std::abs(g.data()[i]));
+    } else {
+      largest_held = std::max(largest_held, std::abs(g.data()[i]));
+    }
+  }
+  EXPECT_EQ(count, 1200);
+  EXPECT_GE(smallest_sent, largest_held);
+}
+
+TEST(TopK, WithEverythingSentMomentumCorrectionIsMomentum) {
+  Sender corrected("type = \"top-k\"\ndensity = 1\nmomentum = 0.9\nmask-momentum = false\n", 6, 10);
+  Sender masked("type = \"top-k\"\ndensity = 1\nmomentum = 0.9\n", 6, 10);
+  Matrix u(6, 10);
+  u.SetZero();
+  for (uint64_t step = 0; step < 8; ++step) {
+    const Matrix g = RandomMatrix(6, 10, step);
+    const Matrix with_momentum = corrected.Send(g);
+    const Matrix without = masked.Send(g);
+    for (int64_t i = 0; i < g.size(); ++i) {
+      u.data()[i] = 0.9f * u.data()[i] + g.data()[i];
+      EXPECT_EQ(with_momentum.data()[i], u.data()[i]);
+      EXPECT_EQ(without.data()[i], g.data()[i]);
+    }
+  }
+  // What waits gathers momentum: a value that is never the largest grows as the sum of its velocities.
+  Sender waiting("type = \"top-k\"\ndensity = 0.01\nmomentum = 0.5\n", 1, 100);
+  Matrix g(1, 100);
+  g.SetZero();
+  g(0, 0) = 100;
+  g(0, 1) = 1;
+  for (int step = 0; step < 3; ++step) waiting.Send(g);
+  EXPECT_FLOAT_EQ(waiting.planes[0](0, 1), 1 + 1.5f + 1.75f);
+}
+
+TEST(TopK, DensityFallsOverTheRamp) {
+  Sender sender("type = \"top-k\"\ndensity = 0.01\nramp-epochs = 2\n", 100, 100);
+  const auto count = [&](double epoch) {
+    sender.codec->BeginStep(epoch, 4);
+    return (sender.Encode(RandomMatrix(100, 100, 9)).size() - 4) / 8;
+  };
+  EXPECT_EQ(count(0), 2500u);
+  EXPECT_EQ(count(1), 500u);
+  EXPECT_EQ(count(2), 100u);
+}
+
+TEST(Int8, RandomRoundingIsRightOnTheMean) {
+  Sender sender("type = \"int8\"\nrounding = \"stochastic\"\n", 1, 256);
+  const Matrix g = RandomMatrix(1, 256, 4);
+  Matrix sum(1, 256);
+  sum.SetZero();
+  constexpr int kTimes = 2000;
+  for (int k = 0; k < kTimes; ++k) {
+    const Matrix sent = sender.Send(g);
+    for (int64_t i = 0; i < g.size(); ++i) sum.data()[i] += sent.data()[i] / kTimes;
+  }
+  for (int64_t i = 0; i < g.size(); ++i)
+    EXPECT_NEAR(sum.data()[i], g.data()[i], 4 * 0.025 * 0.5 / std::sqrt(kTimes) * 3);
+}
+
+TEST(Fp16, RoundsAsTheStandardSays) {
+  EXPECT_EQ(ToHalf(1.0f), 0x3c00);
+  EXPECT_EQ(ToHalf(-2.5f), 0xc100);
+  EXPECT_EQ(ToHalf(65504.0f), 0x7bff);
+  EXPECT_EQ(ToHalf(65520.0f), 0x7c00);
+  EXPECT_EQ(ToHalf(INFINITY), 0x7c00);
+  EXPECT_EQ(ToHalf(NAN), 0x7e00);
+  EXPECT_EQ(ToHalf(std::ldexp(1.0f, -24)), 0x0001);
+  EXPECT_EQ(ToHalf(std::ldexp(1.0f, -26)), 0x0000);
+  EXPECT_EQ(ToHalf(1.0f + std::ldexp(1.0f, -11)), 0x3c00);      // tie to even
+  EXPECT_EQ(ToHalf(1.0f + 3 * std::ldexp(1.0f, -11)), 0x3c02);  // tie to even
+  for (uint32_t h = 0; h < 0x10000; ++h) {
+    const float value = FromHalf(static_cast<uint16_t>(h));
+    if (!std::isnan(value)) EXPECT_EQ(ToHalf(value), h);
+  }
+}
+
+TEST(Fp16, AnInfiniteSumSkipsExactlyOneStepOnAllRanks) {
+  const auto results = OnRanks(3, [](comm::Communicator& comm) {
+    Learner learner("method = \"ssgd\"\nrate-scaling = \"none\"\ncodec = {type = \"fp16\", scale = 1024}\n", comm,
+                    "type = \"sgd\"\n");
+    learner.Train(0, 2, comm.rank(), 3);
+    const uint64_t before = learner.network.Hash();
+    // One rank's gradient exceeds what half precision holds.
+    Minibatch minibatch(100 + comm.rank());
+    if (comm.rank() == 1) {
+      for (int64_t i = 0; i < minibatch.features.size(); ++i) minibatch.features.data()[i] *= 1e4f;
+    }
+    learner.Step(minibatch, 2);
+    const bool skipped = learner.network.Hash() == before;
+    learner.Train(3, 4, comm.rank(), 3);
+    const bool went_on = learner.network.Hash() != before;
+    return std::pair(skipped && went_on ? 1 : 0, learner.network.Hash());
+  });
+  for (const auto& [right, hash] : results) {
+    EXPECT_EQ(right, 1);
+    EXPECT_EQ(hash, results[0].second);
+  }
+}
+
+double LossAfter(const std::string& codec, int workers, int64_t steps) {
+  return OnRanks(workers, [&](comm::Communicator& comm) {
+    Learner learner("method = \"ssgd\"\nrate-scaling = \"none\"\ncodec = " + codec + "\n", comm, "type = \"sgd\"\n",
+                    MakeRegression());
+    // A convex problem: the same two minibatches again and again.
+    for (int64_t step = 0; step < steps; ++step) learner.Step(Minibatch(comm.rank()), step, 0.5);
+    double loss = 0;
+    for (int r = 0; r < workers; ++r) loss += learner.Step(Minibatch(r), steps, 0.0).loss.loss() / workers;
+    return loss;
+  })[0];
+}
+
+TEST(Codecs, TrainingReachesTheOptimumWithFeedbackAndNotWithout) {
+  const double exact = LossAfter("{type = \"fp32\"}", 2, 600);
+  for (const char* codec :
+       {"{type = \"one-bit\"}", "{type = \"int8\"}", "{type = \"bf16\", feedback = true}",
+        "{type = \"top-k\", density = 0.1}", "{type = \"fp16\"}", "{type = \"threshold\", threshold = 0.01}"}) {
+    EXPECT_LT(LossAfter(codec, 2, 600), exact + 0.02) << codec;
+  }
+  EXPECT_GT(LossAfter("{type = \"one-bit\", feedback = false}", 2, 600), exact + 0.04);
+}
+
+TEST(Codecs, FullDensityEqualsSynchronousSgd) {
+  const auto train = [](const std::string& codec) {
+    return OnRanks(3, [&](comm::Communicator& comm) {
+      Learner learner("method = \"ssgd\"\n" + codec, comm);
+      learner.Train(0, 8, comm.rank(), 3);
+      return learner.network.Hash();
+    });
+  };
+  EXPECT_EQ(train("codec = {type = \"top-k\", density = 1}\n"), train(""));
+}
+
+TEST(Codecs, ReplicasContinueBitForBit) {
+  for (const std::string& toml : WithFeedback()) {
+    std::string codec = toml;
+    std::replace(codec.begin(), codec.end() - 1, '\n', ',');
+    const std::string keys = "method = \"ssgd\"\ncodec = {" + codec.substr(0, codec.size() - 1) + "}\n";
+    const testing::TemporaryFolder folder;
+    const auto run = [&](bool whole) {
+      return OnRanks(3, [&](comm::Communicator& comm) {
+        const auto file = folder / ("rank" + std::to_string(comm.rank()));
+        Learner learner(keys, comm);
+        if (whole) {
+          learner.Train(0, 5, comm.rank(), 3);
+          learner.Save(file);
+        } else {
+          learner.Load(file);
+        }
+        learner.Train(5, 10, comm.rank(), 3);
+        return learner.End();
+      });
+    };
+    const auto whole = run(true);
+    EXPECT_EQ(run(false), whole) << keys;
+    EXPECT_EQ(whole[1], whole[0]) << keys;
+  }
+}
+
+TEST(Codecs, SendFewerBytes) {
+  const auto bytes = [](const std::string& codec) {
+    return OnRanks(2, [&](comm::Communicator& comm) {
+      Learner learner("method = \"ssgd\"\ncodec = {type = \"" + codec + "\"}\n", comm, "type = \"sgd\"\n",
+                      {Config::Parse("[[layer]]\ntype = \"affine\"\ndim = 512\n[[layer]]\ntype = \"affine\"\n", "net"),
+                       kFeatures, kPdfs, 3});
+      const int64_t before = comm.bytes_sent();
+      learner.Train(0, 1, comm.rank(), 2);
+      return comm.bytes_sent() - before;
+    })[0];
+  };
+  const int64_t exact = bytes("fp32");
+  EXPECT_LT(bytes("bf16"), exact * 6 / 10);
+  EXPECT_LT(bytes("int8"), exact * 9 / 10);  // rows of seven values, each with a scale
+  EXPECT_LT(bytes("one-bit"), exact * 3 / 10);
+}
+
+}  // namespace
+}  // namespace antiphon::parallel

@@ -1,0 +1,130 @@
+// Synchronous SGD against one worker with the joined minibatch, and the exchange of gradients by itself.
+#include <gtest/gtest.h>
+
+#include "parallel/gradient_exchange.h"
+#include "parallel/small_learner.h"
+#include "temporary_folder.h"
+
+namespace antiphon::parallel {
+namespace {
+
+constexpr const char* kPlainSsgd = "method = \"ssgd\"\nrate-scaling = \"none\"\n";
+
+std::vector<int64_t> Numbers(int64_t step, int workers) {
+  std::vector<int64_t> numbers;
+  for (int r = 0; r < workers; ++r) numbers.push_back(step * workers + r);
+  return numbers;
+}
+
+TEST(Ssgd, SeveralWorkersAreOneWithTheJoinedMinibatch) {
+  for (const int workers : {2, 3, 4}) {
+    const auto comm = comm::MakeSelfCommunicator();
+    Learner one("method = \"serial\"\n", *comm);
+    for (int64_t step = 0; step < 12; ++step) one.Step(Minibatch::Joined(Numbers(step, workers)), step);
+    const auto several = OnRanks(workers, [&](comm::Communicator& comm) {
+      Learner learner(kPlainSsgd, comm);
+      learner.Train(0, 12, comm.rank(), workers);
+      return learner.Values();
+    });
+    EXPECT_LT(LargestDifference(several[0], one.Values()), 1e-6) << workers << " workers";
+    EXPECT_GT(LargestDifference(one.Values(), Learner("method = \"serial\"\n", *comm).Values()), 1e-2);
+  }
+}
+
+TEST(Ssgd, ReplicasAreEqualAfterEveryStep) {
+  const auto hashes = OnRanks(3, [](comm::Communicator& comm) {
+    Learner learner(kPlainSsgd, comm);
+    std::vector<uint64_t> after;
+    for (int64_t step = 0; step < 6; ++step) {
+      learner.Train(step, step + 1, comm.rank(), 3);
+      after.push_back(learner.network.Hash());
+    }
+    return after;
+  });
+  EXPECT_EQ(hashes[1], hashes[0]);
+  EXPECT_EQ(hashes[2], hashes[0]);
+}
+
+TEST(Ssgd, FramesCountEqualHoweverTheyAreShared) {
+  // Rank 0 has all frames of the last step but one, rank 1 a few, rank 2 none.
+  const int64_t frames[] = {16, 3, 0};
+  const auto several = OnRanks(3, [&](comm::Communicator& comm) {
+    Learner learner(kPlainSsgd, comm);
+    learner.Step(Minibatch(comm.rank(), frames[comm.rank()]), 0);
+    return learner.Values();
+  });
+  const auto comm = comm::MakeSelfCommunicator();
+  Learner one("method = \"serial\"\n", *comm);
+  Minibatch joined(0, 19);
+  for (int64_t row = 0; row < 19; ++row) {
+    const Minibatch source(row < 16 ? 0 : 1, row < 16 ? 16 : 3);
+    const int64_t from = row < 16 ? row : row - 16;
+    std::copy(source.features.Row(from).begin(), source.features.Row(from).end(), joined.features.Row(row).begin());
+    joined.pdf_ids[static_cast<size_t>(row)] = source.pdf_ids[static_cast<size_t>(from)];
+  }
+  one.Step(joined, 0);
+  EXPECT_LT(LargestDifference(several[0], one.Values()), 1e-6);
+  EXPECT_EQ(several[2], several[0]);
+}
+
+TEST(Ssgd, AccumulatedMinibatchesAreOneJoined) {
+  const auto comm = comm::MakeSelfCommunicator();
+  Learner accumulating(std::string(kPlainSsgd) + "accumulate = 3\n", *comm);
+  accumulating.Train(0, 9);
+  Learner one("method = \"serial\"\n", *comm);
+  for (int64_t step = 0; step < 3; ++step) one.Step(Minibatch::Joined({3 * step, 3 * step + 1, 3 * step + 2}), step);
+  EXPECT_LT(LargestDifference(accumulating.Values(), one.Values()), 1e-6);
+}
+
+TEST(Ssgd, ContinuesInTheMiddleOfAnAccumulation) {
+  const testing::TemporaryFolder folder;
+  const auto file = [&](comm::Communicator& comm) { return folder / ("rank" + std::to_string(comm.rank())); };
+  const std::string keys = std::string(kPlainSsgd) + "accumulate = 4\n";
+  const auto whole = OnRanks(2, [&](comm::Communicator& comm) {
+    Learner learner(keys, comm);
+    learner.Train(0, 6, comm.rank(), 2);
+    learner.Save(file(comm));
+    learner.Train(6, 9, comm.rank(), 2);
+    return learner.End();  // with a step along what is left
+  });
+  const auto continued = OnRanks(2, [&](comm::Communicator& comm) {
+    Learner learner(keys, comm);
+    learner.Load(file(comm));
+    learner.Train(6, 9, comm.rank(), 2);
+    return learner.End();
+  });
+  EXPECT_EQ(continued, whole);
+}
+
+TEST(Ssgd, RaisesTheRateSlowlyWithTheNumberOfWorkers) {
+  const RateScaling scaling({.rate_scaling = "linear", .warmup_epochs = 0.1}, 4, {kFrames, 100, 3});
+  EXPECT_EQ(scaling.Factor(0), 1.0);
+  EXPECT_EQ(scaling.Factor(5), 2.5);
+  EXPECT_EQ(scaling.Factor(10), 4.0);
+  EXPECT_EQ(scaling.Factor(1000), 4.0);
+  EXPECT_EQ(RateScaling({.rate_scaling = "sqrt", .warmup_epochs = 0}, 4, {}).Factor(0), 2.0);
+  EXPECT_EQ(RateScaling({.rate_scaling = "none"}, 4, {kFrames, 100, 3}).Factor(0), 1.0);
+}
+
+TEST(Ssgd, RefusesOptimisersThatNeedFactors) {
+  EXPECT_THROW(OnRanks(2,
+                       [](comm::Communicator& comm) {
+                         return Learner(kPlainSsgd, comm, "type = \"natural-gradient\"\n").network.Hash();
+                       }),
+               UsageError);
+}
+
+TEST(Ssgd, SendsTwiceTheModelWithoutItsOwnPart) {
+  const auto bytes = OnRanks(2, [](comm::Communicator& comm) {
+    Learner learner(kPlainSsgd, comm);
+    const int64_t before = comm.bytes_sent();
+    learner.Train(0, 1, comm.rank(), 2);
+    return comm.bytes_sent() - before;
+  });
+  // Both ranks together: every value once to where it is summed and once back, and a weight per layer and rank.
+  const int64_t values = MakeNetwork().num_parameters();
+  EXPECT_EQ(bytes[0] + bytes[1], 2 * 4 * values + 2 * 2 * 8);
+}
+
+}  // namespace
+}  // namespace antiphon::parallel
