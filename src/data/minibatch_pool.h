@@ -134,9 +134,19 @@ class MinibatchPool {
   std::unique_ptr<Impl> impl_;
 };
 
+/// What one of `stride` workers takes of an epoch's common order ("pool"): minibatches first + offset, first + offset +
+/// stride, …; with an offset of stride or more, as many empty ones.
+struct Stripe {
+  int64_t epoch = 0;
+  int64_t first = 0;
+  int offset = 0;
+  int stride = 1;
+};
+
 /// The minibatches of one synchronous worker, prepared ahead by a thread of its own.
 class MinibatchStream {
  public:
+  MinibatchStream(std::shared_ptr<const MinibatchPool> pool, const Stripe& stripe);
   /// Starts at step `first_step` of `epoch`: how training resumes, bit-identically.
   MinibatchStream(std::shared_ptr<const MinibatchPool> pool, int rank, int64_t epoch, int64_t first_step = 0);
   ~MinibatchStream();

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <chrono>
 #include <condition_variable>
 #include <exception>
@@ -11,11 +12,13 @@
 namespace antiphon::data {
 
 struct MinibatchStream::Impl {
-  Impl(std::shared_ptr<const MinibatchPool> p, int r, int64_t e, int64_t first)
+  // Step `first` and those behind it; `common`: of the epoch's common order, else of the rank's share.
+  Impl(std::shared_ptr<const MinibatchPool> p, int r, const Stripe& s, bool common, int64_t steps, int64_t first)
       : pool(std::move(p)),
         rank(r),
-        epoch(e),
-        num_steps(pool->steps_per_epoch(e)),
+        stripe(s),
+        from_common_order(common),
+        num_steps(steps),
         consumed(first),
         produced(first),
         buffers(static_cast<size_t>(pool->options().prefetch) + 1) {
@@ -35,8 +38,10 @@ struct MinibatchStream::Impl {
   MinibatchBuffer& Slot(int64_t step) { return buffers[static_cast<size_t>(step) % buffers.size()]; }
 
   void FillStep(int64_t step) {
-    const bool common = pool->options().distribution == "pool";
-    pool->Fill(epoch, rank, common ? step * pool->world_size() + rank : step, Slot(step));
+    int64_t index = step;
+    if (from_common_order)
+      index = stripe.offset < stripe.stride ? stripe.first + step * stripe.stride + stripe.offset : -1;
+    pool->Fill(stripe.epoch, rank, index, Slot(step));
   }
 
   void Produce() {
@@ -79,7 +84,8 @@ struct MinibatchStream::Impl {
 
   const std::shared_ptr<const MinibatchPool> pool;
   const int rank;
-  const int64_t epoch;
+  const Stripe stripe;
+  const bool from_common_order;
   const int64_t num_steps;
   std::mutex mutex;
   std::condition_variable changed;
@@ -93,7 +99,14 @@ struct MinibatchStream::Impl {
 };
 
 MinibatchStream::MinibatchStream(std::shared_ptr<const MinibatchPool> pool, int rank, int64_t epoch, int64_t first_step)
-    : impl_(std::make_unique<Impl>(std::move(pool), rank, epoch, first_step)) {}
+    : impl_(std::make_unique<Impl>(pool, rank, Stripe{epoch, 0, rank, pool->world_size()},
+                                   pool->options().distribution == "pool", pool->steps_per_epoch(epoch), first_step)) {}
+MinibatchStream::MinibatchStream(std::shared_ptr<const MinibatchPool> pool, const Stripe& stripe) {
+  CHECK(pool->options().distribution == "pool") << "shares have no common order";
+  CHECK(stripe.stride > 0 && stripe.offset >= 0) << stripe.offset << " of " << stripe.stride;
+  const int64_t rest = std::max<int64_t>(0, pool->num_minibatches(stripe.epoch) - stripe.first);
+  impl_ = std::make_unique<Impl>(std::move(pool), 0, stripe, true, (rest + stripe.stride - 1) / stripe.stride, 0);
+}
 MinibatchStream::~MinibatchStream() = default;
 
 Minibatch* MinibatchStream::Next() { return impl_->Next(); }

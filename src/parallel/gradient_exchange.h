@@ -53,6 +53,8 @@ class GradientExchange : public nn::GradientSink {
 
   void SaveState(SafetensorsWriter& writer, const std::string& prefix) const;
   void LoadState(const SafetensorsReader& reader, const std::string& prefix);
+  /// What waits with other than world_size() ranks is dealt to those that there are.
+  void LoadFolded(std::span<const SafetensorsReader> ranks, const std::string& prefix);
   void ResetState();
   std::string Describe() const { return codec_->Describe(); }
 

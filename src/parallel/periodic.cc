@@ -43,7 +43,7 @@ void PeriodicStrategy::Start() {
 StepOutput PeriodicStrategy::Step(const StepInput& input) {
   Unpark();
   StepInput mine = input;
-  mine.learning_rate *= scaling_.Factor(steps_);
+  mine.learning_rate *= scaling_.Factor(steps_) * rate_share();
   ++steps_;
   return Strategy::Step(mine);
 }
@@ -125,6 +125,21 @@ void PeriodicStrategy::LoadState(const SafetensorsReader& reader, const std::str
   if (!reader.Has(prefix + ".parked")) return;
   parked_.resize(center_.size());
   LoadValues(reader, prefix + ".parked", parked_);
+}
+
+void PeriodicStrategy::LoadFolded(std::span<const SafetensorsReader> ranks, const std::string& prefix) {
+  LoadState(ranks[0], prefix);
+  usable_ = true;
+  frame_weight_ = 0;
+  std::vector<float> sum(parked_.size(), 0.0f);
+  std::vector<float> theirs(parked_.size());
+  for (const SafetensorsReader& reader : ranks) {
+    frame_weight_ += reader.ReadDoubles(prefix + ".frame-weight").at(0) / comm().world_size();
+    if (parked_.empty()) continue;
+    LoadValues(reader, prefix + ".parked", theirs);
+    for (size_t i = 0; i < sum.size(); ++i) sum[i] += theirs[i] / static_cast<float>(ranks.size());
+  }
+  parked_ = std::move(sum);
 }
 
 void PeriodicStrategy::ResetState() {

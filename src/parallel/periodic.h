@@ -39,6 +39,7 @@ class PeriodicStrategy : public Strategy {
   void Finish() override { AfterEpoch(); }
   void SaveState(SafetensorsWriter& writer, const std::string& prefix) const override;
   void LoadState(const SafetensorsReader& reader, const std::string& prefix) override;
+  void LoadFolded(std::span<const SafetensorsReader> ranks, const std::string& prefix) override;
   void ResetState() override;
   bool LeaveOut() override;
   std::vector<std::string> Describe() const override;
@@ -46,6 +47,8 @@ class PeriodicStrategy : public Strategy {
  protected:
   /// Collective; network().values() is this replica's model, and becomes what it goes on from.
   virtual void Exchange() = 0;
+  /// Factor on the learning rate for the workers that are active.
+  virtual double rate_share() const { return 1; }
   /// Exchange at epoch ends too, so that what is evaluated is as new as it can be.
   virtual bool exchanges_at_epoch_end() const { return true; }
   /// Writes the model to evaluate over `model`, which holds this replica's values; false: these are it already.

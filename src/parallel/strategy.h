@@ -19,6 +19,7 @@
 #pragma once
 
 #include <memory>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -72,6 +73,8 @@ class Strategy {
   virtual void Start();
   /// All ranks take the same number of steps, so that the trainer may let them agree on something between two of them.
   virtual bool synchronous() const { return true; }
+  /// The ranks below it get minibatches, the others empty ones. May change between two steps, on all ranks alike.
+  virtual int active_workers() const { return comm().world_size(); }
   /// One minibatch; the workspace keeps its memory from step to step.
   virtual StepOutput Step(const StepInput& input);
   /// Called by the default Step; the gradients of a backward pass go where BeginStep says.
@@ -84,6 +87,10 @@ class Strategy {
   /// Everything that a bit-identical continuation needs beyond network and optimiser; names start with `prefix`.
   virtual void SaveState(SafetensorsWriter& writer, const std::string& prefix) const;
   virtual void LoadState(const SafetensorsReader& reader, const std::string& prefix);
+  /// Continues what other than world_size() ranks saved, one reader per rank of then; the network holds their mean.
+  virtual void LoadFolded(std::span<const SafetensorsReader> ranks, const std::string& prefix) {
+    LoadState(ranks[0], prefix);
+  }
   /// After falling back to an older model: forget what belonged to the newer one. Collective.
   virtual void ResetState() {}
   /// The trainer's guard found this replica's model unusable. True: the strategy leaves it out of the next exchange and

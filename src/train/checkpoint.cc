@@ -21,6 +21,7 @@ template <class P, class V>
 void VisitPosition(P& p, V&& v) {
   v("epoch", p.epoch);
   v("step_in_epoch", p.step_in_epoch);
+  v("minibatch_in_epoch", p.minibatch_in_epoch);
   v("step", p.step);
   v("frames", p.frames);
   v("epoch_frames", p.epoch_frames);
@@ -52,6 +53,13 @@ int RankOf(std::string_view name) {
   int rank = -1;
   std::from_chars(name.data() + at + kMark.size(), name.data() + name.size(), rank);
   return rank;
+}
+
+int64_t WorldSizeOf(const SafetensorsReader& reader) {
+  int64_t size = 0;
+  const std::string text = reader.MetadataOr("workers", "1");
+  std::from_chars(text.data(), text.data() + text.size(), size);
+  return size;
 }
 
 template <class T>
@@ -105,10 +113,10 @@ fs::path CheckpointFolder::File(int64_t step, int rank) const {
   return folder_ / fmt::format("{}{:09}.rank-{}.safetensors", kStem, step, rank);
 }
 
-std::vector<int64_t> CheckpointFolder::Steps() const {
+std::vector<int64_t> CheckpointFolder::Steps(int rank) const {
   std::vector<int64_t> steps;
   std::error_code missing;
-  const std::string ending = fmt::format(".rank-{}.safetensors", rank_);
+  const std::string ending = fmt::format(".rank-{}.safetensors", rank);
   for (const auto& entry : fs::directory_iterator(folder_, missing)) {
     const std::string name = entry.path().filename().string();
     if (!name.starts_with(kStem) || !name.ends_with(ending)) continue;
@@ -121,12 +129,10 @@ std::vector<int64_t> CheckpointFolder::Steps() const {
   return steps;
 }
 
-void CheckpointFolder::Write(int64_t step, const SafetensorsWriter& writer) const {
-  writer.Write(File(step, rank_));
-}
+void CheckpointFolder::Write(int64_t step, const SafetensorsWriter& writer) const { writer.Write(File(step, rank_)); }
 
 void CheckpointFolder::RemoveOld() const {
-  const std::vector<int64_t> steps = Steps();
+  const std::vector<int64_t> steps = Steps(rank_);
   for (size_t i = 0; i + static_cast<size_t>(keep_) < steps.size(); ++i) {
     std::error_code ignored;
     fs::remove(File(steps[i], rank_), ignored);
@@ -134,12 +140,14 @@ void CheckpointFolder::RemoveOld() const {
 }
 
 std::optional<int64_t> CheckpointFolder::NewestSound(int64_t not_after) const {
-  std::vector<int64_t> steps = Steps();
+  std::vector<int64_t> steps = Steps(rank_);
   for (; !steps.empty(); steps.pop_back()) {
     if (steps.back() > not_after) continue;
     const fs::path file = File(steps.back(), rank_);
     try {
-      if (SafetensorsReader(file).has_checksum()) return steps.back();
+      const SafetensorsReader reader(file);
+      if (WorldSizeOf(reader) != world_size_) continue;
+      if (reader.has_checksum()) return steps.back();
       log::Warn("checkpoint '{}' carries no checksum: passed over", file.string());
     } catch (const Error& e) {
       log::Warn("checkpoint passed over: {}", e.what());
@@ -148,8 +156,27 @@ std::optional<int64_t> CheckpointFolder::NewestSound(int64_t not_after) const {
   return std::nullopt;
 }
 
+std::optional<CheckpointFolder::OtherRun> CheckpointFolder::NewestOfOtherSize() const {
+  const std::vector<int64_t> steps = Steps(0);
+  for (auto step = steps.rbegin(); step != steps.rend(); ++step) {
+    try {
+      const int64_t size = WorldSizeOf(SafetensorsReader(File(*step, 0)));
+      if (size == world_size_) continue;
+      bool whole = size > 0;
+      for (int r = 0; r < size && whole; ++r) {
+        const SafetensorsReader reader(File(*step, r));
+        whole = reader.has_checksum() && WorldSizeOf(reader) == size;
+      }
+      if (whole) return OtherRun{*step, size};
+    } catch (const Error& e) {
+      log::Warn("checkpoint passed over: {}", e.what());
+    }
+  }
+  return std::nullopt;
+}
+
 void CheckpointFolder::Clear() const {
-  for (const int64_t step : Steps()) fs::remove(File(step, rank_));
+  for (const int64_t step : Steps(rank_)) fs::remove(File(step, rank_));
   std::error_code missing;
   for (const auto& entry : fs::directory_iterator(folder_, missing)) {
     const std::string name = entry.path().filename().string();

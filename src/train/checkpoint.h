@@ -1,10 +1,10 @@
 // Everything that a run needs to go on bit-identically, as one file per rank, kept in a folder.
 //
 // Files are "step-000001234.rank-0.safetensors" with a checksum, written whole or not at all (AtomicFile). A step
-// counts when all ranks have a sound file of it, on which they agree (Worker). Tensors: "network." parameters and buffers, "best." those of the best
-// model (newbob), "average." the running average, "optimizer", "strategy", "schedule"; numbers in the metadata. Errors:
-// IoError when writing (disk full, read-only: the older checkpoints stay); InputError for a checkpoint of another
-// network or experiment.
+// counts when all ranks have a sound file of it, on which they agree (Worker). Tensors: "network." parameters and
+// buffers, "best." those of the best model (newbob), "average." the running average, "optimizer", "strategy",
+// "schedule"; numbers in the metadata. Errors: IoError when writing (disk full, read-only: the older checkpoints stay);
+// InputError for a checkpoint of another network or experiment.
 #pragma once
 
 #include <cstdint>
@@ -21,17 +21,18 @@ namespace antiphon::train {
 
 /// Where in the run a worker stands.
 struct Position {
-  int64_t epoch = 0;          // from 0
-  int64_t step_in_epoch = 0;  // steps of this epoch that are done
-  int64_t step = 0;           // of the whole run
-  int64_t frames = 0;         // of the whole run, this worker's
-  int64_t epoch_frames = 0;   // of this epoch, this worker's
-  nn::LossResult epoch_loss;  // over the epoch so far
-  nn::LossResult log_loss;    // since the last line of metrics
-  double running_loss = -1;   // of the guard; < 0: none yet
-  int64_t averaged = 0;       // models in the average
-  int fallbacks = 0;          // since the last good epoch
-  bool finished = false;      // all epochs are done
+  int64_t epoch = 0;               // from 0
+  int64_t step_in_epoch = 0;       // steps of this epoch that are done
+  int64_t minibatch_in_epoch = 0;  // of all workers, in the epoch's common order
+  int64_t step = 0;                // of the whole run
+  int64_t frames = 0;              // of the whole run, this worker's
+  int64_t epoch_frames = 0;        // of this epoch, this worker's
+  nn::LossResult epoch_loss;       // over the epoch so far
+  nn::LossResult log_loss;         // since the last line of metrics
+  double running_loss = -1;        // of the guard; < 0: none yet
+  int64_t averaged = 0;            // models in the average
+  int fallbacks = 0;               // since the last good epoch
+  bool finished = false;           // all epochs are done
   bool best_is_current = true;
   double arithmetic_seconds = 0;
   double data_seconds = 0;
@@ -58,18 +59,24 @@ class CheckpointFolder {
   void Write(int64_t step, const SafetensorsWriter& writer) const;
   /// Removes what is more than there is to keep; to be called when all ranks have written.
   void RemoveOld() const;
-  /// Newest step up to `not_after` of which this rank has a whole file. Files that are cut short or changed are passed
-  /// over, with a warning in the log.
+  /// Newest step up to `not_after` of which this rank has a whole file of a run with as many ranks. Files that are cut
+  /// short or changed are passed over, with a warning in the log.
   std::optional<int64_t> NewestSound(int64_t not_after) const;
-  /// This rank's file of a step.
+  /// This rank's file of a step, and another's.
   std::filesystem::path File(int64_t step) const { return File(step, rank_); }
+  std::filesystem::path File(int64_t step, int rank) const;
+  /// Newest step of a run with another number of ranks whose files are all here and whole, and that number.
+  struct OtherRun {
+    int64_t step = -1;
+    int64_t world_size = 0;
+  };
+  std::optional<OtherRun> NewestOfOtherSize() const;
   /// Removes this rank's checkpoints and what a crash left half-written; rank 0 also those of ranks that there are no
   /// more.
   void Clear() const;
 
  private:
-  std::filesystem::path File(int64_t step, int rank) const;
-  std::vector<int64_t> Steps() const;  // of this rank, ascending
+  std::vector<int64_t> Steps(int rank) const;  // ascending
   std::filesystem::path folder_;
   int rank_;
   int world_size_;

@@ -85,21 +85,33 @@ void Worker::BuildNetwork() {
 
 void Worker::BuildLearner() {
   optimizer_ = optim::MakeOptimizer(task_.optimizer, network_);
-  strategy_ = parallel::MakeStrategy(
-      task_.parallel, {&network_,
-                       optimizer_.get(),
-                       &comm_,
-                       {options_.data.minibatch, pool_->steps_per_epoch(0), options_.schedule.epochs}});
+  strategy_ = parallel::MakeStrategy(task_.parallel,
+                                     {&network_,
+                                      optimizer_.get(),
+                                      &comm_,
+                                      {options_.data.minibatch, pool_->steps_per_epoch(0), options_.schedule.epochs}});
 }
 
 double Worker::Progress() const {
-  const auto steps = static_cast<double>(std::max<int64_t>(1, pool_->steps_per_epoch(position_.epoch)));
-  const double epochs = static_cast<double>(position_.epoch) + static_cast<double>(position_.step_in_epoch) / steps;
-  return std::min(1.0, epochs / options_.schedule.epochs);
+  const bool common = options_.data.distribution == "pool";
+  const int64_t done = common ? position_.minibatch_in_epoch : position_.step_in_epoch;
+  const int64_t all = common ? pool_->num_minibatches(position_.epoch) : pool_->steps_per_epoch(position_.epoch);
+  const double share = static_cast<double>(done) / static_cast<double>(std::max<int64_t>(1, all));
+  return std::min(1.0, (static_cast<double>(position_.epoch) + share) / options_.schedule.epochs);
+}
+
+// What is left of the epoch for this rank.
+std::unique_ptr<data::MinibatchStream> Worker::OpenStream() const {
+  if (options_.data.distribution != "pool") {
+    return std::make_unique<data::MinibatchStream>(pool_, comm_.rank(), position_.epoch, position_.step_in_epoch);
+  }
+  const data::Stripe stripe{position_.epoch, position_.minibatch_in_epoch, comm_.rank(), strategy_->active_workers()};
+  return std::make_unique<data::MinibatchStream>(pool_, stripe);
 }
 
 void Worker::RunEpoch() {
-  data::MinibatchStream stream(pool_, comm_.rank(), position_.epoch, position_.step_in_epoch);
+  std::unique_ptr<data::MinibatchStream> stream = OpenStream();
+  active_workers_ = strategy_->active_workers();
   const int64_t frames = pool_->num_frames() / comm_.world_size();
   report::Progress progress(fmt::format("epoch {} of {}", position_.epoch + 1, options_.schedule.epochs), frames,
                             "frames",
@@ -109,7 +121,9 @@ void Worker::RunEpoch() {
     data::Minibatch* minibatch = nullptr;
     {
       const Timed timed(position_.data_seconds);
-      minibatch = stream.Next();
+      if (active_workers_ != strategy_->active_workers()) stream = OpenStream();
+      active_workers_ = strategy_->active_workers();
+      minibatch = stream->Next();
     }
     if (minibatch == nullptr) break;
     Step(*minibatch);
@@ -138,12 +152,6 @@ bool Worker::ReachAgreement() {
   if (asked[2] > 0) AgreeOnDivergence();
   if (asked[0] > 0 || asked[1] > 0 || by_steps) WriteCheckpoint();
   return asked[0] > 0;
-}
-
-bool Worker::Agreed(bool any) const {
-  double count = any ? 1 : 0;
-  if (comm_.world_size() > 1) comm_.AllReduce(std::span<double>(&count, 1));
-  return count > 0;
 }
 
 // Throws on all ranks if the guard of one of them fired, with what the first of these found.
@@ -197,6 +205,7 @@ void Worker::Step(const data::Minibatch& minibatch) {
   position_.epoch_frames += frames;
   ++position_.step;
   ++position_.step_in_epoch;
+  position_.minibatch_in_epoch += active_workers_;
   log_frames_ += frames;
   AverageStep();
   if (position_.step % options_.log_steps == 0) LogSteps(input.learning_rate);
@@ -244,6 +253,7 @@ void Worker::AverageStep() {
 void Worker::NextEpoch(bool stop) {
   ++position_.epoch;
   position_.step_in_epoch = 0;
+  position_.minibatch_in_epoch = 0;
   position_.epoch_frames = 0;
   position_.epoch_loss = {};
   position_.fallbacks = 0;

@@ -90,15 +90,20 @@ class Worker {
   void BuildNetwork();
   void BuildLearner();
   void SplitData();
+  void NormalizeInput();
   std::optional<std::filesystem::path> NewestCheckpoint();
   void LoadCheckpoint(const std::filesystem::path& file);
+  void FoldCheckpoint(const CheckpointFolder::OtherRun& other);
+  void FoldPosition(const std::vector<SafetensorsReader>& ranks);
+  void RequireSameExperiment(const SafetensorsReader& reader) const;
+  void LoadBest(const SafetensorsReader& reader);
+  std::unique_ptr<data::MinibatchStream> OpenStream() const;
   double Progress() const;
   void Step(const data::Minibatch& minibatch);
   void Guard(const parallel::StepOutput& output);
   std::string FindDivergence(const parallel::StepOutput& output);
   void AgreeOnDivergence();
   bool ReachAgreement();
-  bool Agreed(bool any) const;
   void AverageStep();
   struct Totals {
     nn::LossResult loss;
@@ -132,6 +137,7 @@ class Worker {
   nn::Workspace workspace_;  // for evaluation; the strategy has its own
   std::optional<nn::Network> best_;
   std::vector<float> average_;
+  int active_workers_ = 1;  // that take part in the step under way
   std::string divergence_;  // what this rank's guard found and not all ranks know yet
   std::optional<PhoneMap> phones_;
 

@@ -23,8 +23,8 @@ Worker::Totals Worker::Sum(const nn::LossResult& loss, int64_t frames) {
   Totals totals{loss, static_cast<double>(frames), static_cast<double>(position_.frames),
                 static_cast<double>(position_.bytes_sent)};
   if (comm_.world_size() == 1) return totals;
-  double sums[] = {loss.loss_sum,     loss.weight_sum,     loss.correct_sum,
-                   totals.new_frames, totals.frames, totals.bytes_sent};
+  double sums[] = {loss.loss_sum,     loss.weight_sum, loss.correct_sum,
+                   totals.new_frames, totals.frames,   totals.bytes_sent};
   comm_.AllReduce(std::span<double>(sums));
   return {{sums[0], sums[1], sums[2]}, sums[3], sums[4], sums[5]};
 }

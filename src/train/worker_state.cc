@@ -16,16 +16,17 @@ namespace antiphon::train {
 namespace {
 
 // What must be the same for a checkpoint to be continued: everything that has a say in the model. Intervals of
-// checkpoints and log lines may change.
-std::string Experiment(const TrainingTask& task, TrainOptions options, const nn::Network& network, int world_size) {
+// checkpoints and log lines may change, and so may the number of workers, which is told.
+std::string Experiment(const TrainingTask& task, TrainOptions options, const nn::Network& network) {
   options.checkpoint = {};
   options.guard = {};
   options.log_steps = 1;
   options.data.prefetch = 0;
-  return fmt::format(
-      "seed = {}\nworkers = {}\ndata = \"{:016x}\"\nheld_out = \"{:016x}\"\n{}\n[optimizer]\n{}\n[parallel]\n{}\n{}",
-      task.seed, world_size, task.store->fingerprint(), task.held_out_store ? task.held_out_store->fingerprint() : 0,
-      OptionsToConfig(options).ToToml(), task.optimizer.ToToml(), task.parallel.ToToml(), network.ToToml());
+  Config parallel = Config::Parse(task.parallel.ToToml(), "parallel");
+  parallel.Set("workers", "0");
+  return fmt::format("seed = {}\ndata = \"{:016x}\"\nheld_out = \"{:016x}\"\n{}\n[optimizer]\n{}\n[parallel]\n{}\n{}",
+                     task.seed, task.store->fingerprint(), task.held_out_store ? task.held_out_store->fingerprint() : 0,
+                     OptionsToConfig(options).ToToml(), task.optimizer.ToToml(), parallel.ToToml(), network.ToToml());
 }
 
 // The first line in which two descriptions differ, as it stands in both.
@@ -44,6 +45,11 @@ std::string FirstDifference(const std::string& there, const std::string& here) {
   }
 }
 
+void AddShare(std::span<const float> values, double share, std::vector<float>& sum) {
+  if (values.size() != sum.size()) Throw<InputError>("found {} values, expected {}", values.size(), sum.size());
+  for (size_t i = 0; i < sum.size(); ++i) sum[i] += static_cast<float>(share) * values[i];
+}
+
 bool AllFinite(std::span<const float> values) {
   double sum = 0;  // not finite as soon as one of them is not
   for (const float v : values) sum += static_cast<double>(v) * 0.0;
@@ -53,17 +59,7 @@ bool AllFinite(std::span<const float> values) {
 }  // namespace
 
 void Worker::StartAnew() {
-  if (network_.layer_type(0) == "normalize") {
-    const data::FeatureMoments moments = data::EstimateMoments(*task_.store, train_utterances_);
-    const auto buffers = network_.layer(0).buffers();
-    const int64_t dim = network_.in_dim();
-    const auto feat_dim = static_cast<int64_t>(moments.mean.size());
-    for (int64_t i = 0; i < dim; ++i) {
-      buffers[0]->value(0, i) = -moments.mean[static_cast<size_t>(i % feat_dim)];
-      buffers[1]->value(0, i) = moments.inv_stddev[static_cast<size_t>(i % feat_dim)];
-    }
-    for (nn::Parameter* p : buffers) p->MarkChanged();
-  }
+  if (network_.layer_type(0) == "normalize") NormalizeInput();
   checkpoints_.Clear();
   if (comm_.rank() == 0) {
     for (const char* stale : {"model.safetensors", "confusion.json", "report.html"}) {
@@ -74,6 +70,24 @@ void Worker::StartAnew() {
   comm_.Barrier();
   position_ = {};
   log_ = std::make_unique<RunLog>(task_.folder, comm_.rank() == 0, 0, 0);
+}
+
+// One rank reads the features for all.
+void Worker::NormalizeInput() {
+  const auto buffers = network_.layer(0).buffers();
+  if (comm_.rank() == 0) {
+    const data::FeatureMoments moments = data::EstimateMoments(*task_.store, train_utterances_);
+    const int64_t dim = network_.in_dim();
+    const auto feat_dim = static_cast<int64_t>(moments.mean.size());
+    for (int64_t i = 0; i < dim; ++i) {
+      buffers[0]->value(0, i) = -moments.mean[static_cast<size_t>(i % feat_dim)];
+      buffers[1]->value(0, i) = moments.inv_stddev[static_cast<size_t>(i % feat_dim)];
+    }
+  }
+  for (nn::Parameter* p : buffers) {
+    comm_.Broadcast(0, std::span(p->value.data(), static_cast<size_t>(p->value.size())));
+    p->MarkChanged();
+  }
 }
 
 void Worker::StartStrategy() {
@@ -98,13 +112,19 @@ std::optional<std::filesystem::path> Worker::NewestCheckpoint() {
 
 bool Worker::LoadNewestCheckpoint() {
   const auto file = NewestCheckpoint();
-  if (!file) {
+  // Ranks may have folders of their own; those of a run of another size have to be where the first one looks.
+  CheckpointFolder::OtherRun other;
+  if (comm_.rank() == 0) other = checkpoints_.NewestOfOtherSize().value_or(other);
+  comm_.Broadcast(0, std::as_writable_bytes(std::span(&other, 1)));
+  const bool fold = other.step >= 0 && (!file || checkpoints_.File(other.step) > *file);
+  if (!file && !fold) {
     log::Warn("nothing to resume in '{}': starting anew", CheckpointPath(task_.folder).string());
     return false;
   }
+  const std::filesystem::path first = fold ? checkpoints_.File(other.step, 0) : *file;
   if (task_.anew_if_changed) {
-    const std::string difference = FirstDifference(SafetensorsReader(*file).Metadata("experiment"),
-                                                   Experiment(task_, options_, network_, comm_.world_size()));
+    const std::string difference =
+        FirstDifference(SafetensorsReader(first).Metadata("experiment"), Experiment(task_, options_, network_));
     if (!difference.empty()) {
       log::Warn("the checkpoint in '{}' belongs to another experiment: {}; starting anew",
                 CheckpointPath(task_.folder).string(), difference);
@@ -112,9 +132,19 @@ bool Worker::LoadNewestCheckpoint() {
     }
   }
   StartStrategy();
-  LoadCheckpoint(*file);
+  if (fold) {
+    FoldCheckpoint(other);
+  } else {
+    LoadCheckpoint(*file);
+  }
   log_ = std::make_unique<RunLog>(task_.folder, comm_.rank() == 0, position_.metrics_bytes, position_.events_bytes);
   log::Info("going on from step {} in epoch {}", position_.step, position_.epoch + 1);
+  if (!fold) return true;
+  log_->Event(
+      position_, "workers",
+      fmt::format("epoch {}, step {}: {} workers go on where {} were; the rest of the epoch's data is dealt anew",
+                  position_.epoch + 1, position_.step, comm_.world_size(), other.world_size));
+  WriteCheckpoint();
   return true;
 }
 
@@ -138,17 +168,26 @@ void Worker::LoadCheckpointAfterFailure(const Position& failed, int fallbacks) {
   strategy_->ResetState();
 }
 
+void Worker::RequireSameExperiment(const SafetensorsReader& reader) const {
+  const std::string difference = FirstDifference(reader.Metadata("experiment"), Experiment(task_, options_, network_));
+  if (difference.empty()) return;
+  Throw<InputError>("it belongs to another experiment: {}. Start anew without --resume, or in another folder",
+                    difference);
+}
+
+void Worker::LoadBest(const SafetensorsReader& reader) {
+  best_.reset();
+  if (options_.schedule.type != "newbob") return;
+  best_ = network_.Clone();
+  if (!position_.best_is_current) LoadNetwork(reader, "best.", *best_);
+}
+
 void Worker::LoadCheckpoint(const std::filesystem::path& file) {
   const Timed timed(position_.other_seconds);
   const SafetensorsReader reader(file);
   WithContext(
       [&] {
-        const std::string difference =
-            FirstDifference(reader.Metadata("experiment"), Experiment(task_, options_, network_, comm_.world_size()));
-        if (!difference.empty()) {
-          Throw<InputError>("it belongs to another experiment: {}. Start anew without --resume, or in another folder",
-                            difference);
-        }
+        RequireSameExperiment(reader);
         position_.Load(reader);
         LoadNetwork(reader, "network.", network_);
         optimizer_->LoadState(reader, "optimizer");
@@ -156,13 +195,66 @@ void Worker::LoadCheckpoint(const std::filesystem::path& file) {
         schedule_.LoadState(reader, "schedule");
         average_.clear();
         if (reader.Has("average")) average_ = reader.ReadFloats("average");
-        best_.reset();
-        if (options_.schedule.type == "newbob") {
-          best_ = network_.Clone();
-          if (!position_.best_is_current) LoadNetwork(reader, "best.", *best_);
-        }
+        LoadBest(reader);
       },
       [&] { return fmt::format("checkpoint '{}'", file.string()); });
+}
+
+// Goes on from a run of another number of workers: from the mean of its replicas, at the same place in the data.
+void Worker::FoldCheckpoint(const CheckpointFolder::OtherRun& other) {
+  std::vector<SafetensorsReader> ranks;
+  for (int r = 0; r < other.world_size; ++r) ranks.emplace_back(checkpoints_.File(other.step, r));
+  WithContext(
+      [&] {
+        RequireSameExperiment(ranks[0]);
+        FoldPosition(ranks);
+        if (position_.step_in_epoch > 0 && options_.data.distribution != "pool") {
+          Throw<InputError>(
+              "{} workers stopped in the middle of an epoch whose data are divided into shares: go on with as many, or "
+              "with data.distribution 'pool'",
+              other.world_size);
+        }
+        std::vector<float> values(network_.num_values(), 0.0f);
+        std::vector<float> average;
+        for (const SafetensorsReader& reader : ranks) {
+          LoadNetwork(reader, "network.", network_);
+          AddShare(network_.values(), 1.0 / static_cast<double>(ranks.size()), values);
+          if (!reader.Has("average")) continue;
+          average.resize(values.size(), 0.0f);
+          AddShare(reader.ReadFloats("average"), 1.0 / static_cast<double>(ranks.size()), average);
+        }
+        if (position_.step_in_epoch > 0) std::copy(values.begin(), values.end(), network_.values().begin());
+        network_.MarkChanged();
+        average_ = std::move(average);
+        optimizer_->LoadState(ranks[static_cast<size_t>(comm_.rank()) % ranks.size()], "optimizer");
+        strategy_->LoadFolded(ranks, "strategy");
+        schedule_.LoadState(ranks[0], "schedule");
+        LoadBest(ranks[0]);
+      },
+      [&] { return fmt::format("step {} of {} workers", other.step, other.world_size); });
+}
+
+// Counts of single workers are dealt to the new ones, sums go to the first.
+void Worker::FoldPosition(const std::vector<SafetensorsReader>& ranks) {
+  position_.Load(ranks[0]);
+  int64_t frames = 0, epoch_frames = 0, bytes = 0;
+  nn::LossResult epoch_loss, log_loss;
+  for (const SafetensorsReader& reader : ranks) {
+    Position theirs;
+    theirs.Load(reader);
+    frames += theirs.frames;
+    epoch_frames += theirs.epoch_frames;
+    bytes += theirs.bytes_sent;
+    epoch_loss += theirs.epoch_loss;
+    log_loss += theirs.log_loss;
+  }
+  const int64_t n = comm_.world_size();
+  const int64_t r = comm_.rank();
+  position_.frames = frames * (r + 1) / n - frames * r / n;
+  position_.epoch_frames = epoch_frames * (r + 1) / n - epoch_frames * r / n;
+  position_.bytes_sent = r == 0 ? bytes : 0;
+  position_.epoch_loss = r == 0 ? epoch_loss : nn::LossResult{};
+  position_.log_loss = r == 0 ? log_loss : nn::LossResult{};
 }
 
 void Worker::WriteCheckpoint() {
@@ -173,7 +265,8 @@ void Worker::WriteCheckpoint() {
   CountBytes();
   log_->NotePosition(position_);
   SafetensorsWriter writer;
-  writer.SetMetadata("experiment", Experiment(task_, options_, network_, comm_.world_size()));
+  writer.SetMetadata("experiment", Experiment(task_, options_, network_));
+  writer.SetMetadata("workers", std::to_string(comm_.world_size()));
   SaveNetwork(writer, "network.", network_);
   position_.best_is_current = !best_ || best_->Hash() == network_.Hash();
   if (!position_.best_is_current) SaveNetwork(writer, "best.", *best_);

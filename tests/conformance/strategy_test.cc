@@ -6,6 +6,7 @@
 #include <map>
 
 #include "base/error.h"
+#include "comm/simulated_world.h"
 #include "parallel/small_learner.h"
 #include "temporary_folder.h"
 
@@ -134,6 +135,17 @@ TEST_P(ParallelConformance, ReplicasHoldOneModelAfterAnEpoch) {
 TEST_P(ParallelConformance, TwoRunsGiveTheSameBits) {
   if (IsAsynchronous()) GTEST_SKIP() << "the order of arrivals is the run's own";
   EXPECT_EQ(TrainTogether(3, 10), TrainTogether(3, 10));
+}
+
+TEST_P(ParallelConformance, ASimulatedClusterGivesTheBitsOfThreads) {
+  if (IsAsynchronous()) GTEST_SKIP() << "the order of arrivals is the run's own";
+  std::vector<uint64_t> simulated(4);
+  comm::RunSimulated(4, comm::ClusterOptions{}, [&](comm::Communicator& comm) {
+    Learner learner(several(), comm);
+    learner.Train(0, 10, comm.rank(), 4);
+    simulated[static_cast<size_t>(comm.rank())] = learner.End();
+  });
+  EXPECT_EQ(simulated, TrainTogether(4, 10));
 }
 
 TEST_P(ParallelConformance, ReplicasContinueBitForBit) {

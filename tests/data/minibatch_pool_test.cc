@@ -171,6 +171,29 @@ TEST_F(MinibatchPoolTest, ResumesAtAnyStepBitIdentically) {
   }
 }
 
+TEST_F(MinibatchPoolTest, StripesDealTheRestOfAnEpochToAnyNumberOfWorkers) {
+  const auto pool = Pool(2);
+  const int64_t count = pool->num_minibatches(3);
+  for (const int workers : {1, 3, 4}) {
+    std::multiset<int64_t> seen;
+    std::set<int64_t> steps;
+    for (int rank = 0; rank < workers + 1; ++rank) {  // the last one has nothing to do, as often as the others have
+      MinibatchStream stream(pool, {3, 5, rank, workers});
+      int64_t taken = 0;
+      while (const Minibatch* m = stream.Next()) {
+        ++taken;
+        if (m->index >= 0) seen.insert(m->index);
+        EXPECT_EQ(m->index < 0, m->pdf_ids.empty());
+        EXPECT_TRUE(rank < workers || m->index < 0);
+      }
+      steps.insert(taken);
+    }
+    EXPECT_EQ(steps, std::set<int64_t>{(count - 5 + workers - 1) / workers});
+    ASSERT_EQ(std::ssize(seen), count - 5) << workers;
+    for (int64_t index = 5; index < count; ++index) EXPECT_EQ(seen.count(index), 1u);
+  }
+}
+
 TEST_F(MinibatchPoolTest, TrainsOnAPartOfTheStore) {
   const std::vector<size_t> chosen = {3, 8, 50};
   std::multiset<int64_t> expected;

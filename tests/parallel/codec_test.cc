@@ -214,7 +214,7 @@ TEST(Fp16, RoundsAsTheStandardSays) {
 TEST(Fp16, AnInfiniteSumSkipsExactlyOneStepOnAllRanks) {
   const auto results = OnRanks(3, [](comm::Communicator& comm) {
     Learner learner("method = \"ssgd\"\nrate-scaling = \"none\"\ncodec = {type = \"fp16\", scale = 1024}\n", comm,
-                    "type = \"sgd\"\n");
+                    "type = \"sgd\"\n", MakeRegression());
     learner.Train(0, 2, comm.rank(), 3);
     const uint64_t before = learner.network.Hash();
     // One rank's gradient exceeds what half precision holds.

@@ -163,8 +163,41 @@ TEST_F(WorkersTest, RefuseAnUnknownWorldAndAClusterThatNobodySimulates) {
 
 TEST_F(WorkersTest, StartAnewWhenACheckpointLacksARank) {
   TrainTogether("run", 2);
-  // The third rank has no checkpoint of its own, and so nobody has one that is whole: the run starts anew, and says so.
-  EXPECT_EQ(TrainTogether("run", 3, true)[0].model_hash, TrainTogether("fresh", 3)[0].model_hash);
+  // Without the second rank's files nobody has a checkpoint that is whole: the run starts anew, and says so.
+  for (const auto& entry : std::filesystem::directory_iterator(CheckpointPath(folder_ / "run"))) {
+    if (entry.path().string().find("rank-1") != std::string::npos) std::filesystem::remove(entry.path());
+  }
+  EXPECT_EQ(TrainTogether("run", 2, true)[0].model_hash, TrainTogether("fresh", 2)[0].model_hash);
+}
+
+TEST_F(WorkersTest, OtherNumbersOfWorkersGoOnWithTheRestOfTheData) {
+  const int64_t frames = TrainTogether("whole", 2)[0].frames;
+  for (const auto& [before, after] : {std::pair(2, 3), std::pair(3, 2), std::pair(2, 1)}) {
+    const std::string run = "from" + std::to_string(before) + "to" + std::to_string(after);
+    AverageEveryStep::cancel_at_step = before * 17;
+    EXPECT_THROW(TrainTogether(run, before), Cancelled);
+    ResetCancel();
+    AverageEveryStep::cancel_at_step = -1;
+    const auto summaries = TrainTogether(run, after, true);
+    for (const TrainingSummary& summary : summaries) EXPECT_EQ(summary.model_hash, summaries[0].model_hash) << run;
+    EXPECT_EQ(summaries[0].frames, frames) << run << ": every frame is seen as often as before";
+    EXPECT_GT(summaries[0].held_out_accuracy, 0.6) << run;
+    const auto messages = FallBacks(folder_ / run);
+    ASSERT_EQ(messages.size(), 1u) << run;
+    EXPECT_NE(messages[0].find(std::to_string(after) + " workers go on where " + std::to_string(before) + " were"),
+              std::string::npos)
+        << messages[0];
+  }
+}
+
+TEST_F(WorkersTest, GrowingNumbersOfWorkersSeeEveryFrame) {
+  const int64_t frames = TrainTogether("whole", 2)[0].frames;
+  TrainingTask task = SmallTask(store_, folder_ / "growing");
+  task.parallel = Config::Parse("method = \"natural-gradient-averaging\"\nsync-period = 3\ninitial-workers = 1\n", "p");
+  const auto summaries = TrainTask(task, 3);
+  EXPECT_EQ(summaries[0].frames, frames);
+  EXPECT_EQ(summaries[1].model_hash, summaries[0].model_hash);
+  EXPECT_GT(summaries[0].held_out_accuracy, 0.6);
 }
 
 TEST_F(WorkersTest, EveryMethodEndsWithOneModelWhoseStatisticsFitIt) {

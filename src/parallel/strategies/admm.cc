@@ -69,6 +69,11 @@ class Admm : public PeriodicStrategy {
     LoadValues(reader, prefix + ".lambda", lambda_);
     rho_ = reader.ReadDoubles(prefix + ".rho").at(0);
   }
+  // The multipliers belong to the losses of then: the new workers begin without.
+  void LoadFolded(std::span<const SafetensorsReader> ranks, const std::string& prefix) override {
+    PeriodicStrategy::LoadFolded(ranks, prefix);
+    std::fill(lambda_.begin(), lambda_.end(), 0.0f);
+  }
   void ResetState() override {
     PeriodicStrategy::ResetState();
     std::fill(lambda_.begin(), lambda_.end(), 0.0f);

@@ -1,6 +1,6 @@
 // Elastic averaging SGD: every worker is tied to a common centre by a spring.
 //
-// Every `sync-period` steps e_i = α·(x_i − x̃), x_i −= e_i, x̃ += Σ e_i, with α = `elasticity`/workers. The centre x̃ is
+// Every `sync-period` steps e_i = α·(x_i − x̃), x_i −= e_i, x̃ += Σ e_i, with α = `elasticity`/workers. The centre is
 // what is evaluated and kept; the workers explore around it. "easgd" leaves the optimiser as it is; "eamsgd" demands
 // Nesterov momentum of it.
 // Synchronous (default): exchanged is Σ e_i, one AllReduce; every rank holds the same centre. Bytes per exchange and

@@ -5,7 +5,8 @@
 // number of workers. Covariances and momentum stay with the worker. The first exchange, when models still differ too
 // much to be averaged, takes the worker with the least loss instead (`best-first`). At the end the mean of the last
 // n = 1, 2, … averaged models is tried on a part of the training data, and the best n is kept (`combine`; not with one
-// worker, which is plain training).
+// worker, which is plain training). With `initial-workers`, training begins with fewer workers, and takes on the others
+// one by one as the data go by, at rates to match; those that are not in yet do nothing.
 // Exchanged: models, one AllReduce per exchange. Bytes per exchange and rank: 2 · 4 · parameters; at the end `combine`
 // times a model. Memory: `combine` models, spread over the ranks. Staleness: none. Determinism: the same bits wherever
 // the workers run. Source: Povey, Zhang, Khudanpur, ICLR workshop 2015; Kaldi's steps/nnet3/train_dnn.py.
@@ -25,6 +26,7 @@ namespace {
 struct NaturalGradientAveragingOptions {
   PeriodOptions period;
   RateScalingOptions scaling;
+  int initial_workers = 0;
   bool best_first = true;
   int combine = 10;
   int combine_frames = 1024;
@@ -32,6 +34,7 @@ struct NaturalGradientAveragingOptions {
   void Visit(V& v) {
     period.Visit(v);
     scaling.Visit(v);
+    v("initial-workers", initial_workers, Range{0, 4096}, "workers in the beginning; 0: all");
     v("best-first", best_first, "the first exchange takes the best worker's model instead of the mean");
     v("combine", combine, Range{0, 1000}, "most averaged models that the final one may be the mean of; 0: the last");
     v("combine-frames", combine_frames, Range{1, 1e8}, "training frames of each worker that decide on how many");
@@ -61,7 +64,18 @@ class NaturalGradientAveraging : public PeriodicStrategy {
       : PeriodicStrategy(options.period, options.scaling, replica), options_(options) {
     const int64_t steps = replica.plan.steps_per_epoch * replica.plan.epochs;
     first_kept_ = period() > 0 ? steps / period() / 2 : 0;
+    const int workers = replica.comm->world_size();
+    if (options.initial_workers > workers) {
+      Throw<UsageError>("initial-workers = {}, but there are {} workers", options.initial_workers, workers);
+    }
+    active_ = options.initial_workers > 0 ? options.initial_workers : workers;
+    if (active_ < workers && (steps == 0 || period() == 0)) {
+      throw UsageError("initial-workers needs a sync-period and a run whose length is known");
+    }
+    minibatches_of_run_ = steps * workers;
   }
+
+  int active_workers() const override { return active_; }
 
   StepOutput Step(const StepInput& input) override {
     if (Combines() && std::ssize(subset_.pdf_ids) < options_.combine_frames) subset_.Add(input);
@@ -70,6 +84,7 @@ class NaturalGradientAveraging : public PeriodicStrategy {
 
   optim::StepReport AfterStep(const StepInput& input) override {
     period_loss_ += last_loss();
+    minibatches_ += active_;
     return PeriodicStrategy::AfterStep(input);
   }
 
@@ -80,8 +95,13 @@ class NaturalGradientAveraging : public PeriodicStrategy {
 
   void SaveState(SafetensorsWriter& writer, const std::string& prefix) const override {
     PeriodicStrategy::SaveState(writer, prefix);
-    const double numbers[] = {static_cast<double>(exchanges_), period_loss_.loss_sum, period_loss_.weight_sum,
-                              period_loss_.correct_sum, static_cast<double>(models_.size())};
+    const double numbers[] = {static_cast<double>(exchanges_),
+                              period_loss_.loss_sum,
+                              period_loss_.weight_sum,
+                              period_loss_.correct_sum,
+                              static_cast<double>(models_.size()),
+                              static_cast<double>(minibatches_),
+                              static_cast<double>(active_)};
     writer.Add(prefix + ".exchanges", std::span<const double>(numbers));
     for (size_t i = 0; i < models_.size(); ++i) {
       writer.Add(fmt::format("{}.model{}", prefix, i), std::span<const float>(models_[i]));
@@ -99,10 +119,19 @@ class NaturalGradientAveraging : public PeriodicStrategy {
     for (size_t i = 0; i < static_cast<size_t>(numbers.at(4)); ++i) {
       models_.push_back(reader.ReadFloats(fmt::format("{}.model{}", prefix, i)));
     }
+    minibatches_ = static_cast<int64_t>(numbers.at(5));
+    active_ = static_cast<int>(numbers.at(6));
     subset_.features = reader.ReadFloats(prefix + ".subset.features");
     const std::vector<int64_t> pdf_ids = reader.ReadInts(prefix + ".subset.pdf-ids");
     subset_.pdf_ids.assign(pdf_ids.begin(), pdf_ids.end());
     subset_.weights = reader.ReadFloats(prefix + ".subset.weights");
+  }
+  // Models and frames to combine are gathered anew; the number of workers that learn grows from where it was.
+  void LoadFolded(std::span<const SafetensorsReader> ranks, const std::string& prefix) override {
+    PeriodicStrategy::LoadFolded(ranks, prefix);
+    models_.clear();
+    subset_ = {};
+    active_ = options_.initial_workers == 0 ? comm().world_size() : std::min(active_, comm().world_size());
   }
   void ResetState() override {
     PeriodicStrategy::ResetState();
@@ -126,6 +155,7 @@ class NaturalGradientAveraging : public PeriodicStrategy {
     period_loss_ = {};
     std::copy(network().values().begin(), network().values().end(), center().begin());
     if (Combines() && exchanges_ > first_kept_) KeepModel();
+    Grow();
   }
 
   bool EvaluationModel(std::span<float> model) override {
@@ -134,7 +164,23 @@ class NaturalGradientAveraging : public PeriodicStrategy {
     return true;
   }
 
+  // The rate is meant for all workers.
+  double rate_share() const override {
+    const double share = static_cast<double>(active_) / comm().world_size();
+    const std::string& scaling = options_.scaling.rate_scaling;
+    return scaling == "linear" ? share : scaling == "sqrt" ? std::sqrt(share) : 1.0;
+  }
+
  private:
+  // As many more workers as the part of the data that was seen.
+  void Grow() {
+    const int workers = comm().world_size();
+    if (options_.initial_workers == 0 || active_ == workers) return;
+    const double seen = static_cast<double>(minibatches_) / static_cast<double>(minibatches_of_run_);
+    const double wanted = options_.initial_workers + (workers - options_.initial_workers) * seen;
+    active_ = std::clamp(static_cast<int>(std::lround(wanted)), active_, workers);
+  }
+
   bool Combines() const { return options_.combine > 1 && comm().world_size() > 1; }
 
   // Everybody takes the model of the worker with the least loss of the period; false if no loss is worth anything.
@@ -209,6 +255,9 @@ class NaturalGradientAveraging : public PeriodicStrategy {
 
   NaturalGradientAveragingOptions options_;
   int64_t first_kept_ = 0;
+  int64_t minibatches_of_run_ = 0;
+  int64_t minibatches_ = 0;  // of all workers so far
+  int active_ = 1;
   int64_t exchanges_ = 0;
   nn::LossResult period_loss_;
   std::deque<std::vector<float>> models_;  // this rank's parts, oldest first

@@ -98,6 +98,11 @@ class Ssgd : public Strategy {
     last_rate_ = reader.ReadDoubles(prefix + ".last-rate").at(0);
     if (exchange_) exchange_->LoadState(reader, prefix + ".exchange");
   }
+  void LoadFolded(std::span<const SafetensorsReader> ranks, const std::string& prefix) override {
+    steps_ = ranks[0].ReadInts(prefix + ".steps").at(0);
+    last_rate_ = ranks[0].ReadDoubles(prefix + ".last-rate").at(0);
+    if (exchange_) exchange_->LoadFolded(ranks, prefix + ".exchange");
+  }
   void ResetState() override {
     if (exchange_) exchange_->ResetState();
   }

@@ -1,0 +1,169 @@
+// What strategies cost and gain: one worker under each against plain training, and several workers of one core each
+// against one, on generated frames. Methods take turns, so that a slow moment of the machine hits all of them.
+//
+// Usage: strategy_bench [WORKERS [MINIBATCH [LAYERS [WIDTH [SENONES [SECONDS]]]]]]; prints one JSON object per line.
+// With one worker, the whole OpenMP team computes; with several, one thread each.
+#include <fmt/format.h>
+#include <omp.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdlib>
+#include <map>
+#include <memory>
+#include <vector>
+
+#include "base/random.h"
+#include "comm/thread_world.h"
+#include "parallel/strategy.h"
+
+namespace antiphon::parallel {
+namespace {
+
+constexpr int kInputs = 440;
+constexpr int kStepsPerTurn = 8;
+
+struct Shape {
+  int minibatch = 256;
+  int layers = 4;
+  int width = 512;
+  int senones = 2000;
+};
+
+class Worker {
+ public:
+  Worker(const Shape& shape, const std::string& method, comm::Communicator& comm)
+      : network_(Config::Parse(Toml(shape), "bench"), kInputs, shape.senones, 1),
+        optimizer_(optim::MakeOptimizer(Config::Parse(method == "eamsgd" ? "momentum = 0.9\n" : "", "o"), network_)),
+        features_(shape.minibatch, kInputs) {
+    Rng rng(1, static_cast<uint64_t>(comm.rank()));
+    for (int64_t i = 0; i < features_.size(); ++i) features_.data()[i] = static_cast<float>(rng.Normal());
+    for (int i = 0; i < shape.minibatch; ++i) {
+      pdf_ids_.push_back(static_cast<int32_t>(rng.Below(static_cast<uint64_t>(shape.senones))));
+    }
+    strategy_ = MakeStrategy(Config::Parse("method = \"" + method + "\"\n", "bench"),
+                             {&network_, optimizer_.get(), &comm, {shape.minibatch, 100000, 1}});
+    strategy_->Start();
+  }
+  ~Worker() { strategy_->Finish(); }
+  void Turn() {
+    for (int i = 0; i < kStepsPerTurn; ++i) {
+      StepInput input;
+      input.context.training = true;
+      input.context.step = step_++;
+      input.features = features_;
+      input.targets.pdf_ids = pdf_ids_;
+      input.learning_rate = 0.001;
+      strategy_->Step(input);
+    }
+  }
+
+ private:
+  static std::string Toml(const Shape& shape) {
+    return fmt::format(
+        "[[layer]]\ntype = \"repeat\"\ntimes = {}\nlayers = [{{type = \"affine\", dim = {}}}, {{type = "
+        "\"sigmoid\"}}]\n[[layer]]\ntype = \"affine\"\n",
+        shape.layers, shape.width);
+  }
+  nn::Network network_;
+  std::unique_ptr<optim::Optimizer> optimizer_;
+  std::unique_ptr<Strategy> strategy_;
+  Matrix features_;
+  std::vector<int32_t> pdf_ids_;
+  int64_t step_ = 0;
+};
+
+double Now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
+
+double Median(std::vector<double> values) {
+  std::nth_element(values.begin(), values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2), values.end());
+  return values[values.size() / 2];
+}
+
+// Methods that run with `workers` ranks of this program.
+std::vector<std::string> Methods(int workers) {
+  std::vector<std::string> methods;
+  for (const std::string& name : StrategyRegistry::Get().Names()) {
+    if (name == "serial" || name.starts_with("test-")) continue;
+    try {
+      comm::RunRanks(workers, [&](comm::Communicator& comm) { Worker(Shape{8, 1, 8, 8}, name, comm).Turn(); });
+      methods.push_back(name);
+    } catch (const Error& e) {
+      fmt::print("{{\"method\": \"{}\", \"left_out\": \"{}\"}}\n", name, e.message());
+    }
+  }
+  return methods;
+}
+
+void OneWorker(const Shape& shape, double seconds) {
+  const auto comm = comm::MakeSelfCommunicator();
+  for (const std::string& method : Methods(1)) {
+    Worker serial(shape, "serial", *comm);
+    Worker other(shape, method, *comm);
+    serial.Turn();
+    other.Turn();
+    std::vector<double> plain, ratios;
+    for (const double begin = Now(); Now() - begin < seconds || ratios.size() < 5;) {
+      const double start = Now();
+      serial.Turn();
+      const double middle = Now();
+      other.Turn();
+      plain.push_back(middle - start);
+      ratios.push_back((Now() - middle) / (middle - start));
+    }
+    fmt::print("{{\"method\": \"{}\", \"workers\": 1, \"serial_frames_per_s\": {:.0f}, \"time_ratio\": {:.4f}}}\n",
+               method, kStepsPerTurn * shape.minibatch / Median(plain), Median(ratios));
+  }
+}
+
+// Turns of all workers against turns of one of them alone, both with one thread each.
+void SeveralWorkers(const Shape& shape, int workers, double seconds) {
+  for (const std::string& method : Methods(workers)) {
+    std::vector<double> alone, together;
+    comm::RunRanks(workers, [&](comm::Communicator& comm) {
+      omp_set_num_threads(1);
+      const auto self = comm::MakeSelfCommunicator();
+      Worker single(shape, "serial", *self);
+      Worker one(shape, method, comm);
+      one.Turn();
+      const double begin = Now();
+      for (bool more = true; more;) {
+        comm.Barrier();
+        const double start = Now();
+        if (comm.rank() == 0) single.Turn();
+        const double middle = Now();
+        comm.Barrier();
+        const double shared_start = Now();
+        one.Turn();
+        comm.Barrier();
+        double go_on = comm.rank() == 0 && (Now() - begin < seconds || alone.size() < 4) ? 1 : 0;
+        if (comm.rank() == 0) {
+          alone.push_back(middle - start);
+          together.push_back(Now() - shared_start);
+        }
+        comm.AllReduce(std::span<double>(&go_on, 1));
+        more = go_on > 0;
+      }
+    });
+    const double speed = kStepsPerTurn * shape.minibatch / Median(alone);
+    fmt::print("{{\"method\": \"{}\", \"workers\": {}, \"one_core_frames_per_s\": {:.0f}, \"speedup\": {:.3f}}}\n",
+               method, workers, speed, workers * Median(alone) / Median(together));
+  }
+}
+
+}  // namespace
+}  // namespace antiphon::parallel
+
+int main(int argc, char** argv) {
+  using antiphon::parallel::Shape;
+  const auto argument = [&](int i, int otherwise) { return argc > i ? std::atoi(argv[i]) : otherwise; };
+  const int workers = argument(1, 1);
+  const Shape shape{argument(2, 256), argument(3, 4), argument(4, 512), argument(5, 2000)};
+  const double seconds = argument(6, 4);
+  if (workers == 1) {
+    antiphon::parallel::OneWorker(shape, seconds);
+  } else {
+    antiphon::parallel::SeveralWorkers(shape, workers, seconds);
+  }
+  return 0;
+}
