@@ -36,6 +36,7 @@ RunFigures ReadRun(const ComparedRun& run) {
     for (const char* key : {"arithmetic_seconds", "data_seconds", "communication_seconds", "other_seconds"}) {
       point.seconds += record.Number(key).value_or(0);
     }
+    if (const double time = record.Number("virtual_seconds").value_or(0); time > 0) point.seconds = time;
     point.frames = record.Number("frames").value_or(0);
     point.held_out_loss = record.Number("held_out_loss").value_or(NAN);
     point.held_out_accuracy = record.Number("held_out_accuracy").value_or(NAN);

@@ -2,7 +2,8 @@
 //
 // A row is a method with a number of workers; its runs differ in the seed alone, and figures are means with standard
 // deviations over them. What is read is each run's metrics.jsonl (records "epoch" and "finish").
-// Units: time in seconds of the run itself (steps, data, exchange, evaluation); frames of all workers.
+// Units: time in seconds of the run itself (steps, data, exchange, evaluation), or of a simulated cluster; frames of
+// all workers.
 // Threads: pure functions. Errors: InputError for run folders without metrics.
 #pragma once
 

@@ -188,12 +188,9 @@ void Worker::Step(const data::Minibatch& minibatch) {
   input.targets.frame_weights = minibatch.weights;
   input.learning_rate = LearningRate();
   comm_.SetStep(position_.step);
-  double seconds = 0;
-  parallel::StepOutput output;
-  {
-    const Timed timed(seconds);
-    output = strategy_->Step(input);
-  }
+  const double begin = comm_.Now();
+  const parallel::StepOutput output = strategy_->Step(input);
+  const double seconds = comm_.Now() - begin;
   const Timed timed(position_.other_seconds);
   position_.communication_seconds += output.communication_seconds;
   position_.arithmetic_seconds += seconds - output.communication_seconds;

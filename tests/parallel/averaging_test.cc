@@ -34,8 +34,8 @@ TEST(Averaging, AfterEveryStepIsSynchronousSgd) {
 }
 
 TEST(Averaging, EqualShardsGiveTheSingleModelToTheBit) {
-  const auto comm = comm::MakeSelfCommunicator();
-  Learner one("method = \"serial\"\n", *comm, "type = \"sgd\"\nmomentum = 0.5\n");
+  const auto self = comm::MakeSelfCommunicator();
+  Learner one("method = \"serial\"\n", *self, "type = \"sgd\"\nmomentum = 0.5\n");
   one.Train(0, 12);
   const auto averaged = Values(4, "method = \"averaging\"\nsync-period = 3\nrate-scaling = \"none\"\n", 12,
                                "type = \"sgd\"\nmomentum = 0.5\n", true);

@@ -42,8 +42,8 @@ TEST(Easgd, WithoutGradientsWorkersAndCentreMeetAndNothingIsLost) {
 }
 
 TEST(Easgd, WithoutElasticityWorkersTrainAlone) {
-  const auto comm = comm::MakeSelfCommunicator();
-  Learner alone("method = \"serial\"\n", *comm);
+  const auto self = comm::MakeSelfCommunicator();
+  Learner alone("method = \"serial\"\n", *self);
   for (int64_t step = 0; step < 9; ++step) alone.Step(Minibatch(step * 2 + 1), step * 2 + 1);
   const auto hashes = OnRanks(2, [](comm::Communicator& comm) {
     Learner learner("method = \"easgd\"\nsync-period = 3\nelasticity = 0\n", comm);
@@ -68,7 +68,9 @@ double RoundRobin(int workers, double rate, double alpha, int rounds) {
         comm.Barrier();
       }
     }
-    return std::abs(static_cast<double>(learner.network.values()[0]));
+    const double end = std::abs(static_cast<double>(learner.network.values()[0]));
+    learner.strategy->Finish();
+    return end;
   });
   return *std::max_element(ends.begin(), ends.end());
 }

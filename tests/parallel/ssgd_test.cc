@@ -18,8 +18,8 @@ std::vector<int64_t> Numbers(int64_t step, int workers) {
 
 TEST(Ssgd, SeveralWorkersAreOneWithTheJoinedMinibatch) {
   for (const int workers : {2, 3, 4}) {
-    const auto comm = comm::MakeSelfCommunicator();
-    Learner one("method = \"serial\"\n", *comm);
+    const auto self = comm::MakeSelfCommunicator();
+    Learner one("method = \"serial\"\n", *self);
     for (int64_t step = 0; step < 12; ++step) one.Step(Minibatch::Joined(Numbers(step, workers)), step);
     const auto several = OnRanks(workers, [&](comm::Communicator& comm) {
       Learner learner(kPlainSsgd, comm);
@@ -27,7 +27,7 @@ TEST(Ssgd, SeveralWorkersAreOneWithTheJoinedMinibatch) {
       return learner.Values();
     });
     EXPECT_LT(LargestDifference(several[0], one.Values()), 1e-6) << workers << " workers";
-    EXPECT_GT(LargestDifference(one.Values(), Learner("method = \"serial\"\n", *comm).Values()), 1e-2);
+    EXPECT_GT(LargestDifference(one.Values(), Learner("method = \"serial\"\n", *self).Values()), 1e-2);
   }
 }
 
@@ -53,8 +53,8 @@ TEST(Ssgd, FramesCountEqualHoweverTheyAreShared) {
     learner.Step(Minibatch(comm.rank(), frames[comm.rank()]), 0);
     return learner.Values();
   });
-  const auto comm = comm::MakeSelfCommunicator();
-  Learner one("method = \"serial\"\n", *comm);
+  const auto self = comm::MakeSelfCommunicator();
+  Learner one("method = \"serial\"\n", *self);
   Minibatch joined(0, 19);
   for (int64_t row = 0; row < 19; ++row) {
     const Minibatch source(row < 16 ? 0 : 1, row < 16 ? 16 : 3);

@@ -203,7 +203,8 @@ TEST_F(WorkersTest, GrowingNumbersOfWorkersSeeEveryFrame) {
 TEST_F(WorkersTest, EveryMethodEndsWithOneModelWhoseStatisticsFitIt) {
   for (const char* method : {"ssgd", "averaging", "bmuf", "easgd", "admm", "natural-gradient-averaging"}) {
     TrainingTask task = SmallTask(store_, folder_ / method);  // with batch normalisation and dropout
-    task.parallel = Config::Parse(std::string("method = \"") + method + "\"\n", "parallel");
+    const std::string keys = std::string(method) == "ssgd" ? "" : "sync-period = 4\n";
+    task.parallel = Config::Parse(std::string("method = \"") + method + "\"\n" + keys, "parallel");
     const auto summaries = TrainTask(task, 3);
     for (const TrainingSummary& summary : summaries) {
       EXPECT_EQ(summary.model_hash, summaries[0].model_hash) << method;

@@ -6,7 +6,9 @@
 // 2018.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "base/options.h"
 #include "math/half.h"

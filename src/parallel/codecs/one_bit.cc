@@ -7,6 +7,8 @@
 // Source: Seide, Fu, Droppo, Li, Yu, Interspeech 2014; CNTK's zeroThresholdFor1Bit.
 #include "kernels/one_bit.h"
 
+#include <algorithm>
+
 #include "base/options.h"
 #include "kernels/elementwise.h"
 #include "parallel/codec.h"

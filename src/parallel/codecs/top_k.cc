@@ -13,6 +13,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 
 #include "base/options.h"
 #include "kernels/reductions.h"
