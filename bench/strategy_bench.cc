@@ -32,9 +32,10 @@ struct Shape {
 
 class Worker {
  public:
-  Worker(const Shape& shape, const std::string& method, comm::Communicator& comm)
+  // `like`: whose optimiser to take, where methods differ in it.
+  Worker(const Shape& shape, const std::string& method, const std::string& like, comm::Communicator& comm)
       : network_(Config::Parse(Toml(shape), "bench"), kInputs, shape.senones, 1),
-        optimizer_(optim::MakeOptimizer(Config::Parse(method == "eamsgd" ? "momentum = 0.9\n" : "", "o"), network_)),
+        optimizer_(optim::MakeOptimizer(Config::Parse(like == "eamsgd" ? "momentum = 0.9\n" : "", "o"), network_)),
         features_(shape.minibatch, kInputs) {
     Rng rng(1, static_cast<uint64_t>(comm.rank()));
     for (int64_t i = 0; i < features_.size(); ++i) features_.data()[i] = static_cast<float>(rng.Normal());
@@ -45,7 +46,7 @@ class Worker {
                              {&network_, optimizer_.get(), &comm, {shape.minibatch, 100000, 1}});
     strategy_->Start();
   }
-  ~Worker() { strategy_->Finish(); }
+  void Finish() { strategy_->Finish(); }
   void Turn() {
     for (int i = 0; i < kStepsPerTurn; ++i) {
       StepInput input;
@@ -86,7 +87,11 @@ std::vector<std::string> Methods(int workers) {
   for (const std::string& name : StrategyRegistry::Get().Names()) {
     if (name == "serial" || name.starts_with("test-")) continue;
     try {
-      comm::RunRanks(workers, [&](comm::Communicator& comm) { Worker(Shape{8, 1, 8, 8}, name, comm).Turn(); });
+      comm::RunRanks(workers, [&](comm::Communicator& comm) {
+        Worker worker(Shape{8, 1, 8, 8}, name, name, comm);
+        worker.Turn();
+        worker.Finish();
+      });
       methods.push_back(name);
     } catch (const Error& e) {
       fmt::print("{{\"method\": \"{}\", \"left_out\": \"{}\"}}\n", name, e.message());
@@ -98,8 +103,8 @@ std::vector<std::string> Methods(int workers) {
 void OneWorker(const Shape& shape, double seconds) {
   const auto comm = comm::MakeSelfCommunicator();
   for (const std::string& method : Methods(1)) {
-    Worker serial(shape, "serial", *comm);
-    Worker other(shape, method, *comm);
+    Worker serial(shape, "serial", method, *comm);
+    Worker other(shape, method, method, *comm);
     serial.Turn();
     other.Turn();
     std::vector<double> plain, ratios;
@@ -123,8 +128,8 @@ void SeveralWorkers(const Shape& shape, int workers, double seconds) {
     comm::RunRanks(workers, [&](comm::Communicator& comm) {
       omp_set_num_threads(1);
       const auto self = comm::MakeSelfCommunicator();
-      Worker single(shape, "serial", *self);
-      Worker one(shape, method, comm);
+      Worker single(shape, "serial", method, *self);
+      Worker one(shape, method, method, comm);
       one.Turn();
       const double begin = Now();
       for (bool more = true; more;) {
@@ -144,6 +149,7 @@ void SeveralWorkers(const Shape& shape, int workers, double seconds) {
         comm.AllReduce(std::span<double>(&go_on, 1));
         more = go_on > 0;
       }
+      one.Finish();
     });
     const double speed = kStepsPerTurn * shape.minibatch / Median(alone);
     fmt::print("{{\"method\": \"{}\", \"workers\": {}, \"one_core_frames_per_s\": {:.0f}, \"speedup\": {:.3f}}}\n",

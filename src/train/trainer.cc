@@ -76,6 +76,7 @@ void Trainer::Impl::RunEpochs() {
     try {
       worker->RunEpoch();
       EndEpoch();
+      worker->StopIfAsked();
     } catch (const Diverged& e) {
       FallBack(e.what());
     }

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 #include <utility>
 
 #include "base/cancel.h"
@@ -154,6 +155,13 @@ bool Worker::ReachAgreement() {
   return asked[0] > 0;
 }
 
+void Worker::StopIfAsked() {
+  if (comm_.world_size() == 1 || position_.finished) return;
+  double asked = CancelRequested() ? 1 : 0;
+  comm_.AllReduce(std::span<double>(&asked, 1));
+  if (asked > 0) throw Cancelled(CancelledMessage());
+}
+
 // Throws on all ranks if the guard of one of them fired, with what the first of these found.
 void Worker::AgreeOnDivergence() {
   if (comm_.world_size() == 1) {
@@ -173,7 +181,8 @@ void Worker::AgreeOnDivergence() {
 void Worker::EndSteps() {
   AgreeOnDivergence();
   strategy_->AfterEpoch();
-  if (comm_.world_size() > 1) RefreshStatistics();
+  // No mean of models has its workers' statistics; a rough idea will do until the end.
+  if (comm_.world_size() > 1) RefreshStatistics(50000);
 }
 
 void Worker::Step(const data::Minibatch& minibatch) {
@@ -268,28 +277,42 @@ EvaluationResult Worker::EvaluateHeldOut(bool final) {
   EvaluationRequest request;
   request.precision = ParsePrecision(options_.precision);
   if (final && phones_) request.phones = &*phones_;
-  // All ranks hold the same model here. Each evaluates its part; what is counted beside the loss is counted by rank 0.
-  const auto size = static_cast<size_t>(comm_.world_size());
-  const auto rank = static_cast<size_t>(comm_.rank());
-  if (size > 1 && !final) {
-    std::vector<size_t> mine;
-    for (size_t i = rank; i < data.utterances.size(); i += size) mine.push_back(data.utterances[i]);
-    data.utterances = std::move(mine);
+  if (comm_.world_size() == 1) return Evaluate(network_, data, workspace_, request);
+  return EvaluateTogether(std::move(data), request);
+}
+
+// All ranks hold the same model here; each evaluates its part of the utterances.
+EvaluationResult Worker::EvaluateTogether(EvaluationData data, const EvaluationRequest& request) {
+  if (data.utterances.empty()) {
+    data.utterances.resize(data.store->utterances().size());
+    std::iota(data.utterances.begin(), data.utterances.end(), size_t{0});
   }
+  std::vector<size_t> mine;
+  for (auto i = static_cast<size_t>(comm_.rank()); i < data.utterances.size();
+       i += static_cast<size_t>(comm_.world_size())) {
+    mine.push_back(data.utterances[i]);
+  }
+  data.utterances = std::move(mine);
   EvaluationResult result;
-  if (final ? rank == 0 : size == 1 || !data.utterances.empty()) {
-    result = Evaluate(network_, data, workspace_, request);
+  if (!data.utterances.empty()) result = Evaluate(network_, data, workspace_, request);
+  std::vector<double> sums = {result.loss.loss_sum, result.loss.weight_sum, result.loss.correct_sum};
+  const size_t phones = request.phones != nullptr ? request.phones->names.size() : 0;
+  if (result.confusion.names.empty() && phones > 0) {
+    result.confusion = {request.phones->names, std::vector(phones, std::vector<double>(phones, 0.0))};
   }
-  if (size == 1) return result;
-  double sums[] = {result.loss.loss_sum, result.loss.weight_sum, result.loss.correct_sum};
+  for (const std::vector<double>& row : result.confusion.counts) sums.insert(sums.end(), row.begin(), row.end());
   comm_.AllReduce(std::span<double>(sums));
   result.loss = {sums[0], sums[1], sums[2]};
+  for (size_t r = 0; r < phones; ++r) {
+    const auto row = sums.begin() + static_cast<std::ptrdiff_t>(3 + r * phones);
+    std::copy_n(row, phones, result.confusion.counts[r].begin());
+  }
   return result;
 }
 
-void Worker::RefreshStatistics() {
+void Worker::RefreshStatistics(int64_t frames_of_all) {
   if (!network_.has_statistics()) return;
-  const int64_t most_frames = 200000 / comm_.world_size();
+  const int64_t most_frames = frames_of_all / comm_.world_size();
   data::MinibatchStream stream(pool_, comm_.rank(), position_.epoch);
   nn::ExecContext context;
   context.precision = ParsePrecision(options_.precision);

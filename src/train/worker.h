@@ -58,11 +58,13 @@ class Worker {
   /// All replicas hold the model to evaluate. Throws Diverged.
   void EndSteps();
   void NextEpoch(bool stop);
+  /// After an epoch that is saved, with several ranks: throws Cancelled on all if one was asked to stop.
+  void StopIfAsked();
 
   /// Loss on the held-out set, the same on all ranks. The final one takes all frames and counts confusions.
   EvaluationResult EvaluateHeldOut(bool final);
   /// Gathers batch-normalisation statistics anew from training data.
-  void RefreshStatistics();
+  void RefreshStatistics(int64_t frames_of_all = 200000);
   void RememberBest();
   void RestoreBest();
   bool has_average() const { return position_.averaged > 0; }
@@ -90,6 +92,7 @@ class Worker {
   void BuildNetwork();
   void BuildLearner();
   void SplitData();
+  EvaluationResult EvaluateTogether(EvaluationData data, const EvaluationRequest& request);
   void NormalizeInput();
   std::optional<std::filesystem::path> NewestCheckpoint();
   void LoadCheckpoint(const std::filesystem::path& file);

@@ -15,6 +15,11 @@ class Fp32 : public Codec {
   explicit Fp32(const Config& config) { ReadOptions<Fp32Options>(config, {"type"}); }
 
   void Encode(ConstMatrixView gradient, std::span<const MatrixView>, Code& code) override {
+    if (gradient.contiguous()) {
+      AppendBytes(std::as_bytes(std::span(gradient.data(), static_cast<size_t>(gradient.size()))), code);
+      return;
+    }
+    code.reserve(code.size() + static_cast<size_t>(gradient.size()) * sizeof(float));
     for (int64_t r = 0; r < gradient.rows(); ++r) AppendBytes(std::as_bytes(gradient.Row(r)), code);
   }
   size_t Decode(std::span<const std::byte> code, MatrixView gradient) override {
