@@ -83,19 +83,22 @@ void Train(const Config& config, train::ComparedRun& run, CommandContext& contex
 
 void Compare(const CompareCommandOptions& options, CommandContext& context) {
   std::vector<train::ComparedRun> runs;
+  std::vector<Config> configs;
   for (const std::string& method : options.methods) {
     for (const int workers : options.workers) {
-      if (method == "serial" && workers > 1) continue;
       for (int k = 0; k < options.seeds; ++k) {
         train::ComparedRun run{method, workers, context.seed() + static_cast<uint64_t>(k), {}, {}};
         run.folder = fs::path(options.out) / fmt::format("{}-{}-seed{}", method, workers, run.seed);
+        Config config = RunConfig(options, context, method, run);
+        if (workers > 1 && config.Text("parallel.method") == "serial") continue;
         runs.push_back(run);
+        configs.push_back(config);
       }
     }
   }
   for (size_t i = 0; i < runs.size(); ++i) {
     log::Info("run {} of {}: {} × {}, seed {}", i + 1, runs.size(), runs[i].method, runs[i].workers, runs[i].seed);
-    Train(RunConfig(options, context, runs[i].method, runs[i]), runs[i], context);
+    Train(configs[i], runs[i], context);
   }
   const train::Comparison comparison = train::Compare(runs);
   context.PrintLine(train::TextTable(comparison));

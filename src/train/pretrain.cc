@@ -137,7 +137,8 @@ class Grower {
 
   void TrainStage(size_t hidden, nn::Network& network) {
     const auto optimizer = optim::MakeOptimizer(task_.optimizer, network);
-    const auto strategy = parallel::MakeStrategy(task_.parallel, {&network, optimizer.get(), &comm_});
+    const auto strategy =
+        parallel::MakeStrategy(task_.parallel, {&network, optimizer.get(), &comm_, {options_.data.minibatch, 0, 0}});
     strategy->Start();
     Frames frames(worker_, comm_, options_.pretrain.epochs_per_layer,
                   fmt::format("pre-training layer {} of {}", hidden, blocks_.num_hidden()));

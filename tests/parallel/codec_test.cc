@@ -64,7 +64,7 @@ TEST_P(CodecConformance, TakesAnyShapeAndTheSameBytesTwice) {
   const std::string toml = "type = \"" + GetParam() + "\"\n";
   for (const auto& [rows, cols] :
        {std::pair(1, 1), std::pair(3, 70), std::pair(300, 64), std::pair(5, 257), std::pair(0, 4), std::pair(4, 0)}) {
-    const Matrix g = RandomMatrix(rows, cols, 1);
+    const Matrix g = RandomMatrix(rows, cols, 1, 1e-3);
     Sender a(toml, rows, cols);
     Sender b(toml, rows, cols);
     EXPECT_EQ(a.Encode(g), b.Encode(g)) << rows << " × " << cols;
@@ -207,7 +207,8 @@ TEST(Fp16, RoundsAsTheStandardSays) {
   EXPECT_EQ(ToHalf(1.0f + 3 * std::ldexp(1.0f, -11)), 0x3c02);  // tie to even
   for (uint32_t h = 0; h < 0x10000; ++h) {
     const float value = FromHalf(static_cast<uint16_t>(h));
-    if (!std::isnan(value)) EXPECT_EQ(ToHalf(value), h);
+    if (std::isnan(value)) continue;
+    EXPECT_EQ(ToHalf(value), h);
   }
 }
 
@@ -250,7 +251,7 @@ TEST(Codecs, TrainingReachesTheOptimumWithFeedbackAndNotWithout) {
   const double exact = LossAfter("{type = \"fp32\"}", 2, 600);
   for (const char* codec :
        {"{type = \"one-bit\"}", "{type = \"int8\"}", "{type = \"bf16\", feedback = true}",
-        "{type = \"top-k\", density = 0.1}", "{type = \"fp16\"}", "{type = \"threshold\", threshold = 0.01}"}) {
+        "{type = \"top-k\", density = 0.1}", "{type = \"fp16\"}", "{type = \"threshold\", threshold = 0.1}"}) {
     EXPECT_LT(LossAfter(codec, 2, 600), exact + 0.02) << codec;
   }
   EXPECT_GT(LossAfter("{type = \"one-bit\", feedback = false}", 2, 600), exact + 0.04);

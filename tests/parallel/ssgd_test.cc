@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "parallel/gradient_exchange.h"
+#include "parallel/rate_scaling.h"
 #include "parallel/small_learner.h"
 #include "temporary_folder.h"
 
