@@ -146,15 +146,21 @@ Network Network::Clone() const {
 }
 
 MatrixView Network::Forward(const ExecContext& ctx, ConstMatrixView x, Workspace& ws) const {
-  CHECK(!layers_.empty());
-  if (x.cols() != in_dim_) {
+  return Forward(ctx, x, all_layers(), ws);
+}
+
+MatrixView Network::Forward(const ExecContext& ctx, ConstMatrixView x, LayerRange range, Workspace& ws) const {
+  CHECK(range.first < range.last && range.last <= layers_.size() && begins_range(range.first))
+      << range.first << " … " << range.last << " of " << layers_.size();
+  const int in_dim = layers_[range.first].layer->in_dim();
+  if (x.cols() != in_dim) {
     Throw<ShapeError>(
-        "the network takes {} values per frame, found {}: features, splicing and model do not belong together", in_dim_,
+        "the network takes {} values per frame, found {}: features, splicing and model do not belong together", in_dim,
         x.cols());
   }
   ConstMatrixView below = x;
   MatrixView y;
-  for (size_t i = 0; i < layers_.size(); ++i) {
+  for (size_t i = range.first; i < range.last; ++i) {
     Workspace& child = ws.Child(i);
     if (layers_[i].absorbed) {
       child.x = child.y = y;
@@ -164,7 +170,7 @@ MatrixView Network::Forward(const ExecContext& ctx, ConstMatrixView x, Workspace
     layers_[i].layer->Forward(ctx, below, y, child);
     below = y;
   }
-  if (!layers_.back().layer->needs_output()) return y;
+  if (!layers_[range.last - 1].layer->needs_output()) return y;
   const MatrixView copy = ws.Float(layers_.size(), y.rows(), y.cols());
   std::copy_n(y.data(), y.size(), copy.data());
   return copy;
@@ -172,13 +178,19 @@ MatrixView Network::Forward(const ExecContext& ctx, ConstMatrixView x, Workspace
 
 MatrixView Network::Backward(const ExecContext& ctx, ConstMatrixView dy, Workspace& ws, GradientSink& sink,
                              bool want_dx, const std::function<void(size_t)>& after_layer) {
-  size_t lowest = 0;
+  return Backward(ctx, dy, all_layers(), ws, sink, want_dx, after_layer);
+}
+
+MatrixView Network::Backward(const ExecContext& ctx, ConstMatrixView dy, LayerRange range, Workspace& ws,
+                             GradientSink& sink, bool want_dx, const std::function<void(size_t)>& after_layer) {
+  CHECK_LE(range.last, layers_.size());
+  size_t lowest = range.first;
   if (!want_dx) {
     const auto learns = [](Entry& e) {
       const auto ps = e.layer->parameters();
       return std::any_of(ps.begin(), ps.end(), [](const Parameter* p) { return p->learning_rate_factor != 0; });
     };
-    while (lowest < layers_.size() && !learns(layers_[lowest])) ++lowest;
+    while (lowest < range.last && !learns(layers_[lowest])) ++lowest;
   }
   // Two buffers take turns; a layer that works in place keeps the derivative where it is, which for the first is dy
   // itself only if dy is ours to change, so that one goes to a buffer.
@@ -186,7 +198,7 @@ MatrixView Network::Backward(const ExecContext& ctx, ConstMatrixView dy, Workspa
   size_t turn = 0;
   ConstMatrixView g = dy;
   MatrixView own;
-  for (size_t i = layers_.size(); i-- > lowest;) {
+  for (size_t i = range.last; i-- > lowest;) {
     Layer& layer = *layers_[i].layer;
     MatrixView dx;
     if (i > lowest || want_dx) {
@@ -203,6 +215,18 @@ MatrixView Network::Backward(const ExecContext& ctx, ConstMatrixView dy, Workspa
     own = dx;
   }
   return want_dx ? own : MatrixView();
+}
+
+std::span<float> Network::values(LayerRange range) {
+  const auto begin_of = [&](size_t layer) {
+    for (size_t i = layer; i < layers_.size(); ++i) {
+      const auto parameters = layers_[i].layer->parameters();
+      if (!parameters.empty()) return static_cast<size_t>(parameters.front()->offset);
+    }
+    return num_values();
+  };
+  const size_t begin = begin_of(range.first);
+  return values().subspan(begin, begin_of(range.last) - begin);
 }
 
 int64_t Network::num_parameters() const {

@@ -27,6 +27,12 @@ namespace antiphon::nn {
 /// Whether a new network's weights are drawn, or left at zero because the caller will set them all.
 enum class InitialValues { kRandom, kToBeSet };
 
+/// Layers first … last − 1 of a network: a stage of a pipeline.
+struct LayerRange {
+  size_t first = 0;
+  size_t last = 0;
+};
+
 class Network {
  public:
   Network() = default;
@@ -57,6 +63,16 @@ class Network {
   /// learn.
   MatrixView Backward(const ExecContext& ctx, ConstMatrixView dy, Workspace& ws, GradientSink& sink,
                       bool want_dx = false, const std::function<void(size_t)>& after_layer = {});
+
+  // The same for a part of the chain. `x` are the inputs of the range's lowest layer, which begins_range.
+  MatrixView Forward(const ExecContext& ctx, ConstMatrixView x, LayerRange range, Workspace& ws) const;
+  MatrixView Backward(const ExecContext& ctx, ConstMatrixView dy, LayerRange range, Workspace& ws, GradientSink& sink,
+                      bool want_dx, const std::function<void(size_t)>& after_layer = {});
+  /// False if the layer below computes layer i with its own, so that no range may begin with it.
+  bool begins_range(size_t i) const { return !layers_.at(i).absorbed; }
+  LayerRange all_layers() const { return {0, layers_.size()}; }
+  /// The part of values() that belongs to a range.
+  std::span<float> values(LayerRange range);
 
   /// Trainable parameters from the bottom layer up, in the order of values(); names are unique in the network.
   std::span<Parameter* const> parameters() const { return parameters_; }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "base/check.h"
 #include "parallel/step_cost.h"
 
 namespace antiphon::parallel {
@@ -49,6 +50,10 @@ void Strategy::CountBackward(size_t layer, int64_t frames) const {
   const double flops = StepCost(network()).backward_flops(layer) * static_cast<double>(frames);
   if (flops > 0) comm().ComputeFlops(flops);
 }
+
+void Strategy::BeginRound(int64_t, int64_t) { CHECK(false) << "this strategy's workers read shares"; }
+std::optional<int64_t> Strategy::Take() { return std::nullopt; }
+int64_t Strategy::EndRound() { return 0; }
 
 void Strategy::SaveState(SafetensorsWriter&, const std::string&) const {}
 void Strategy::LoadState(const SafetensorsReader&, const std::string&) {}

@@ -4,7 +4,11 @@
 //
 //   strategy.Start();
 //   per minibatch: strategy.Step(minibatch)        default: BeginStep, forward, loss, backward with AfterLayerBackward,
-//   AfterStep strategy.AfterEpoch(); … strategy.Finish();
+//   AfterStep strategy.Drain(); strategy.AfterEpoch(); … strategy.Finish();
+//
+// Which minibatches a worker reads: share `data_share().index` of `count` of them, in lockstep with the others; ranks
+// that hold one replica together (a pipeline's stages) read the same share. Or, if `takes_when_free()`, whichever Take
+// gives it next, each minibatch going to one worker only.
 //
 // The default of every hook trains alone, by the optimiser. A strategy overrides those that it needs: exchanging
 // gradients redirects the sink in BeginStep and applies the sum in AfterStep; averaging works in AfterStep on
@@ -19,6 +23,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <utility>
@@ -46,6 +51,14 @@ struct Replica {
   optim::Optimizer* optimizer = nullptr;
   comm::Communicator* comm = nullptr;
   Plan plan = {};
+  Config optimizer_config = {};  // builds further optimisers, for parts of the network
+};
+
+/// Minibatches index, index + count, … of an epoch, which `readers` ranks read together.
+struct DataShare {
+  int index = 0;
+  int count = 1;
+  int readers = 1;
 };
 
 /// One minibatch as the strategy sees it.
@@ -54,6 +67,7 @@ struct StepInput {
   ConstMatrixView features;
   nn::LossTargets targets;
   double learning_rate = 0;
+  int64_t minibatch = -1;  // in the epoch's order, for workers that take when free
 };
 
 struct StepOutput {
@@ -81,8 +95,25 @@ class Strategy {
   virtual nn::GradientSink& BeginStep(const StepInput& input);
   virtual void AfterLayerBackward(size_t layer) { (void)layer; }
   virtual optim::StepReport AfterStep(const StepInput& input);
+  /// Finishes what is in flight (called before AfterEpoch); what the steps have not reported yet.
+  virtual std::vector<StepOutput> Drain() { return {}; }
   virtual void AfterEpoch() {}
   virtual void Finish() {}
+
+  virtual DataShare data_share() const { return {comm().rank(), active_workers()}; }
+  virtual bool takes_when_free() const { return false; }
+  // A round of taking when free; BeginRound and EndRound are collective.
+  /// Minibatches [first, last) of the current epoch's order are to be trained on.
+  virtual void BeginRound(int64_t first, int64_t last);
+  /// The next minibatch for this worker; nullopt when there is none left in the round.
+  virtual std::optional<int64_t> Take();
+  /// Nobody takes any more in this round.
+  virtual void StopRound() {}
+  /// Waits until all that was taken is trained on; returns where the next round begins.
+  virtual int64_t EndRound();
+
+  /// `values`, laid out as network.values() and kept by every rank for the layers that it trains, become complete.
+  virtual void Complete(std::span<float> values) { (void)values; }
 
   /// Everything that a bit-identical continuation needs beyond network and optimiser; names start with `prefix`.
   virtual void SaveState(SafetensorsWriter& writer, const std::string& prefix) const;

@@ -58,11 +58,12 @@ void CopyByName(const nn::Network& from, nn::Network& to) {
 // Walks through minibatches of as many epochs as it takes.
 class Frames {
  public:
-  Frames(const Worker& worker, const comm::Communicator& comm, double epochs, const std::string& title)
+  Frames(const Worker& worker, const comm::Communicator& comm, parallel::DataShare share, double epochs,
+         const std::string& title)
       : pool_(worker.shared_pool()),
         rank_(comm.rank()),
-        steps_(std::max<int64_t>(
-            1, static_cast<int64_t>(std::llround(epochs * static_cast<double>(pool_->steps_per_epoch(0)))))),
+        share_(share),
+        steps_(std::max<int64_t>(1, static_cast<int64_t>(std::llround(epochs * StepsPerEpoch())))),
         progress_(title, steps_, "steps",
                   rank_ == 0 ? report::ProgressSink::Default() : report::ProgressSink::Silent()) {}
 
@@ -71,7 +72,7 @@ class Frames {
     ThrowIfCancelled("pre-training");
     data::Minibatch* minibatch = stream_ ? stream_->Next() : nullptr;
     while (minibatch == nullptr) {
-      stream_ = std::make_unique<data::MinibatchStream>(pool_, rank_, epoch_++);
+      stream_ = Open(epoch_++);
       minibatch = stream_->Next();
     }
     progress_.Update(done_++);
@@ -81,8 +82,19 @@ class Frames {
   void Finish(const std::string& note) { progress_.Finish(note); }
 
  private:
+  bool common() const { return pool_->options().distribution == "pool"; }
+  double StepsPerEpoch() const {
+    if (!common()) return static_cast<double>(pool_->steps_per_epoch(0));
+    return static_cast<double>((pool_->num_minibatches(0) + share_.count - 1) / share_.count);
+  }
+  std::unique_ptr<data::MinibatchStream> Open(int64_t epoch) const {
+    if (!common()) return std::make_unique<data::MinibatchStream>(pool_, rank_, epoch);
+    return std::make_unique<data::MinibatchStream>(pool_, data::Stripe{epoch, 0, share_.index, share_.count});
+  }
+
   std::shared_ptr<const data::MinibatchPool> pool_;
   int rank_;
+  parallel::DataShare share_;
   int64_t steps_;
   int64_t done_ = 0;
   int64_t epoch_ = 0;
@@ -137,10 +149,14 @@ class Grower {
 
   void TrainStage(size_t hidden, nn::Network& network) {
     const auto optimizer = optim::MakeOptimizer(task_.optimizer, network);
-    const auto strategy =
-        parallel::MakeStrategy(task_.parallel, {&network, optimizer.get(), &comm_, {options_.data.minibatch, 0, 0}});
+    const auto strategy = parallel::MakeStrategy(
+        task_.parallel, {&network, optimizer.get(), &comm_, {options_.data.minibatch, 0, 0}, task_.optimizer});
+    if (strategy->takes_when_free()) {
+      throw UsageError("pretrain: workers of this parallel.method have no lockstep; pre-train by another method");
+    }
     strategy->Start();
-    Frames frames(worker_, comm_, options_.pretrain.epochs_per_layer,
+    const parallel::DataShare share = strategy->data_share();
+    Frames frames(worker_, comm_, share, options_.pretrain.epochs_per_layer,
                   fmt::format("pre-training layer {} of {}", hidden, blocks_.num_hidden()));
     nn::LossResult loss;
     parallel::StepInput input;
@@ -150,7 +166,7 @@ class Grower {
     input.learning_rate =
         options_.pretrain.learning_rate > 0 ? options_.pretrain.learning_rate : options_.schedule.learning_rate;
     while (const data::Minibatch* minibatch = frames.Next()) {
-      input.context.step = frames.steps_done() * comm_.world_size() + comm_.rank();
+      input.context.step = frames.steps_done() * share.count + share.index;
       input.features = minibatch->features;
       input.targets.pdf_ids = minibatch->pdf_ids;
       input.targets.frame_weights = minibatch->weights;
@@ -161,6 +177,7 @@ class Grower {
       }
       loss += output.loss;
     }
+    for (const parallel::StepOutput& output : strategy->Drain()) loss += output.loss;
     strategy->AfterEpoch();
     strategy->Finish();
     frames.Finish(fmt::format("loss {:.3f}", loss.loss()));

@@ -90,7 +90,8 @@ void Worker::BuildLearner() {
                                      {&network_,
                                       optimizer_.get(),
                                       &comm_,
-                                      {options_.data.minibatch, pool_->steps_per_epoch(0), options_.schedule.epochs}});
+                                      {options_.data.minibatch, pool_->steps_per_epoch(0), options_.schedule.epochs},
+                                      task_.optimizer});
 }
 
 double Worker::Progress() const {
@@ -103,17 +104,19 @@ double Worker::Progress() const {
 
 // What is left of the epoch for this rank.
 std::unique_ptr<data::MinibatchStream> Worker::OpenStream() const {
+  const parallel::DataShare share = strategy_->data_share();
   if (options_.data.distribution != "pool") {
+    if (share.readers > 1) throw UsageError("data.distribution must be 'pool' where ranks hold one replica together");
     return std::make_unique<data::MinibatchStream>(pool_, comm_.rank(), position_.epoch, position_.step_in_epoch);
   }
-  const data::Stripe stripe{position_.epoch, position_.minibatch_in_epoch, comm_.rank(), strategy_->active_workers()};
+  const data::Stripe stripe{position_.epoch, position_.minibatch_in_epoch, share.index, share.count};
   return std::make_unique<data::MinibatchStream>(pool_, stripe);
 }
 
 void Worker::RunEpoch() {
   std::unique_ptr<data::MinibatchStream> stream = OpenStream();
-  active_workers_ = strategy_->active_workers();
-  const int64_t frames = pool_->num_frames() / comm_.world_size();
+  active_workers_ = strategy_->data_share().count;
+  const int64_t frames = pool_->num_frames() / active_workers_;
   report::Progress progress(fmt::format("epoch {} of {}", position_.epoch + 1, options_.schedule.epochs), frames,
                             "frames",
                             comm_.rank() == 0 ? report::ProgressSink::Default() : report::ProgressSink::Silent());
@@ -122,8 +125,8 @@ void Worker::RunEpoch() {
     data::Minibatch* minibatch = nullptr;
     {
       const Timed timed(position_.data_seconds);
-      if (active_workers_ != strategy_->active_workers()) stream = OpenStream();
-      active_workers_ = strategy_->active_workers();
+      if (active_workers_ != strategy_->data_share().count) stream = OpenStream();
+      active_workers_ = strategy_->data_share().count;
       minibatch = stream->Next();
     }
     if (minibatch == nullptr) break;
@@ -133,6 +136,7 @@ void Worker::RunEpoch() {
     const bool stop = ReachAgreement();
     if (stop) throw Cancelled(CancelledMessage());
   }
+  for (const parallel::StepOutput& output : strategy_->Drain()) Account(output);
   progress.Finish(Note());
 }
 
@@ -190,7 +194,8 @@ void Worker::Step(const data::Minibatch& minibatch) {
   input.context.precision = ParsePrecision(options_.precision);
   input.context.training = true;
   input.context.seed = MixSeed(task_.seed, kMaskSeed);
-  input.context.step = position_.step * comm_.world_size() + comm_.rank();
+  const parallel::DataShare share = strategy_->data_share();
+  input.context.step = position_.step * (comm_.world_size() / share.readers) + share.index;
   input.context.dropout_factor = dropout_.Factor(Progress());
   input.features = minibatch.features;
   input.targets.pdf_ids = minibatch.pdf_ids;
@@ -203,9 +208,7 @@ void Worker::Step(const data::Minibatch& minibatch) {
   const Timed timed(position_.other_seconds);
   position_.communication_seconds += output.communication_seconds;
   position_.arithmetic_seconds += seconds - output.communication_seconds;
-  Guard(output);
-  position_.epoch_loss += output.loss;
-  position_.log_loss += output.loss;
+  Account(output);
   const auto frames = static_cast<int64_t>(minibatch.pdf_ids.size());
   position_.frames += frames;
   position_.epoch_frames += frames;
@@ -215,6 +218,12 @@ void Worker::Step(const data::Minibatch& minibatch) {
   log_frames_ += frames;
   AverageStep();
   if (position_.step % options_.log_steps == 0) LogSteps(input.learning_rate);
+}
+
+void Worker::Account(const parallel::StepOutput& output) {
+  Guard(output);
+  position_.epoch_loss += output.loss;
+  position_.log_loss += output.loss;
 }
 
 void Worker::Guard(const parallel::StepOutput& output) {

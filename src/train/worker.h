@@ -103,6 +103,7 @@ class Worker {
   std::unique_ptr<data::MinibatchStream> OpenStream() const;
   double Progress() const;
   void Step(const data::Minibatch& minibatch);
+  void Account(const parallel::StepOutput& output);
   void Guard(const parallel::StepOutput& output);
   std::string FindDivergence(const parallel::StepOutput& output);
   void AgreeOnDivergence();

@@ -26,6 +26,9 @@ Worker::Totals Worker::Sum(const nn::LossResult& loss, int64_t frames) {
   double sums[] = {loss.loss_sum,     loss.weight_sum, loss.correct_sum,
                    totals.new_frames, totals.frames,   totals.bytes_sent};
   comm_.AllReduce(std::span<double>(sums));
+  // Ranks that hold one replica together all tell of the same frames.
+  const double readers = strategy_->data_share().readers;
+  for (size_t i = 0; i < 5; ++i) sums[i] /= readers;
   return {{sums[0], sums[1], sums[2]}, sums[3], sums[4], sums[5]};
 }
 

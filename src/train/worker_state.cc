@@ -307,6 +307,7 @@ void Worker::RestoreBest() {
 
 // Replicas may have averaged different models: their mean counts.
 void Worker::SwapInAverage() {
+  strategy_->Complete(average_);
   if (comm_.world_size() > 1) {
     comm_.AllReduce(std::span(average_));
     for (float& v : average_) v /= static_cast<float>(comm_.world_size());
