@@ -1,5 +1,9 @@
 #include "nn/workspace.h"
 
+#include <cstring>
+
+#include "base/error.h"
+
 namespace antiphon::nn {
 namespace {
 
@@ -16,6 +20,48 @@ BasicMatrixView<T> AsSized(std::deque<BasicMatrix<T>>& slots, size_t slot) {
   return slots[slot].view();
 }
 
+void AppendNumber(std::vector<std::byte>& bytes, int64_t number) {
+  const auto* data = reinterpret_cast<const std::byte*>(&number);
+  bytes.insert(bytes.end(), data, data + sizeof(number));
+}
+
+std::span<const std::byte> TakeBytes(std::span<const std::byte>& bytes, size_t size) {
+  if (bytes.size() < size) Throw<InputError>("a stored workspace ends early: {} bytes left of {}", bytes.size(), size);
+  const std::span<const std::byte> taken = bytes.first(size);
+  bytes = bytes.subspan(size);
+  return taken;
+}
+
+int64_t TakeNumber(std::span<const std::byte>& bytes) {
+  int64_t number = 0;
+  std::memcpy(&number, TakeBytes(bytes, sizeof(number)).data(), sizeof(number));
+  return number;
+}
+
+template <class T>
+void Append(const std::deque<BasicMatrix<T>>& slots, std::vector<std::byte>& bytes) {
+  AppendNumber(bytes, std::ssize(slots));
+  for (const BasicMatrix<T>& m : slots) {
+    AppendNumber(bytes, m.rows());
+    AppendNumber(bytes, m.cols());
+    const auto* data = reinterpret_cast<const std::byte*>(m.data());
+    bytes.insert(bytes.end(), data, data + static_cast<size_t>(m.size()) * sizeof(T));
+  }
+}
+
+template <class T>
+void Take(std::deque<BasicMatrix<T>>& slots, std::span<const std::byte>& bytes) {
+  const auto count = static_cast<size_t>(TakeNumber(bytes));
+  while (slots.size() < count) slots.emplace_back();
+  for (size_t i = 0; i < count; ++i) {
+    const int64_t rows = TakeNumber(bytes);
+    const int64_t cols = TakeNumber(bytes);
+    slots[i].Resize(rows, cols);
+    const std::span<const std::byte> data = TakeBytes(bytes, static_cast<size_t>(slots[i].size()) * sizeof(T));
+    if (!data.empty()) std::memcpy(slots[i].data(), data.data(), data.size());
+  }
+}
+
 }  // namespace
 
 MatrixView Workspace::Float(size_t slot, int64_t rows, int64_t cols) { return Sized(floats_, slot, rows, cols); }
@@ -30,6 +76,22 @@ BasicMatrixView<double> Workspace::Double(size_t slot) { return AsSized(doubles_
 Workspace& Workspace::Child(size_t index) {
   while (children_.size() <= index) children_.push_back(std::make_unique<Workspace>());
   return *children_[index];
+}
+
+void Workspace::AppendTo(std::vector<std::byte>& bytes) const {
+  Append(floats_, bytes);
+  Append(halves_, bytes);
+  Append(doubles_, bytes);
+  AppendNumber(bytes, std::ssize(children_));
+  for (const auto& child : children_) child->AppendTo(bytes);
+}
+
+void Workspace::TakeFrom(std::span<const std::byte>& bytes) {
+  Take(floats_, bytes);
+  Take(halves_, bytes);
+  Take(doubles_, bytes);
+  const auto count = static_cast<size_t>(TakeNumber(bytes));
+  for (size_t i = 0; i < count; ++i) Child(i).TakeFrom(bytes);
 }
 
 size_t Workspace::bytes() const {

@@ -5,8 +5,10 @@
 // Threads: one Workspace per thread.
 #pragma once
 
+#include <cstddef>
 #include <deque>
 #include <memory>
+#include <span>
 #include <vector>
 
 #include "math/bf16.h"
@@ -40,6 +42,12 @@ class Workspace {
   /// keeping copies.
   ConstMatrixView x;
   ConstMatrixView y;
+
+  /// Contents of all slots, children included, for a checkpoint between Forward and Backward.
+  void AppendTo(std::vector<std::byte>& bytes) const;
+  /// Into a workspace that a Forward of the same sizes has prepared, so that x and y point to where they should; takes
+  /// its part from the front of `bytes`. InputError if these end early.
+  void TakeFrom(std::span<const std::byte>& bytes);
 
   /// Bytes held, children included.
   size_t bytes() const;

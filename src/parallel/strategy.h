@@ -74,6 +74,7 @@ struct StepOutput {
   nn::LossResult loss;
   optim::StepReport report;
   double communication_seconds = 0;
+  double staleness = 0;  // updates of the model that the gradient did not know
 };
 
 class Strategy {

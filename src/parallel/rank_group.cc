@@ -1,0 +1,83 @@
+#include "parallel/rank_group.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "base/check.h"
+#include "base/error.h"
+
+namespace antiphon::parallel {
+namespace {
+
+constexpr int kReduce = 0;
+constexpr int kBroadcast = 1;
+constexpr int kExchange = 2;
+
+}  // namespace
+
+RankGroup::RankGroup(comm::Communicator& comm, std::vector<int> ranks, int id)
+    : comm_(comm), ranks_(std::move(ranks)), tag_(kFirstGroupTag + 4 * id) {
+  const auto mine = std::find(ranks_.begin(), ranks_.end(), comm.rank());
+  CHECK(mine != ranks_.end()) << "rank " << comm.rank() << " is not in its group";
+  index_ = static_cast<int>(mine - ranks_.begin());
+}
+
+void RankGroup::ReceiveInto(int index, int tag, std::span<std::byte> bytes) {
+  const comm::Message message = comm_.Receive(rank(index), tag);
+  if (message.bytes.size() != bytes.size()) {
+    Throw<InputError>("rank {} gave {} bytes, rank {} expected {}: the ranks do not run the same experiment",
+                      message.source, message.bytes.size(), comm_.rank(), bytes.size());
+  }
+  if (!bytes.empty()) std::memcpy(bytes.data(), message.bytes.data(), bytes.size());
+}
+
+template <class T>
+void RankGroup::TreeAllReduce(std::span<T> values) {
+  std::vector<T> other;
+  for (int distance = 1; distance < size(); distance *= 2) {
+    if (index_ % (2 * distance) != 0) {
+      comm_.Send(rank(index_ - distance), tag_ + kReduce, std::as_bytes(values));
+      break;
+    }
+    if (index_ + distance >= size()) continue;
+    other.resize(values.size());
+    ReceiveInto(index_ + distance, tag_ + kReduce, std::as_writable_bytes(std::span(other)));
+    for (size_t i = 0; i < values.size(); ++i) values[i] += other[i];
+  }
+  Broadcast(0, std::as_writable_bytes(values));
+}
+
+void RankGroup::AllReduce(std::span<float> values) { TreeAllReduce(values); }
+void RankGroup::AllReduce(std::span<double> values) { TreeAllReduce(values); }
+
+void RankGroup::Broadcast(int root_index, std::span<std::byte> bytes) {
+  const int relative = (index_ - root_index + size()) % size();
+  int distance = 1;
+  while (distance < size() && relative % (2 * distance) == 0) distance *= 2;
+  if (relative != 0) ReceiveInto((relative - distance + root_index) % size(), tag_ + kBroadcast, bytes);
+  for (distance /= 2; distance > 0; distance /= 2) {
+    if (relative + distance < size()) {
+      comm_.Send(rank((relative + distance + root_index) % size()), tag_ + kBroadcast, bytes);
+    }
+  }
+}
+
+std::vector<std::vector<float>> RankGroup::Exchange(std::span<const float> mine) {
+  for (int i = 0; i < size(); ++i) {
+    if (i != index_) comm_.Send(rank(i), tag_ + kExchange, std::as_bytes(mine));
+  }
+  std::vector<std::vector<float>> all(ranks_.size());
+  for (int i = 0; i < size(); ++i) {
+    std::vector<float>& place = all[static_cast<size_t>(i)];
+    if (i == index_) {
+      place.assign(mine.begin(), mine.end());
+      continue;
+    }
+    const comm::Message message = comm_.Receive(rank(i), tag_ + kExchange);
+    place.resize(message.bytes.size() / sizeof(float));
+    if (!place.empty()) std::memcpy(place.data(), message.bytes.data(), place.size() * sizeof(float));
+  }
+  return all;
+}
+
+}  // namespace antiphon::parallel

@@ -1,0 +1,45 @@
+// Collectives among some of a communicator's ranks: the parts of one replica, or the same part of all replicas.
+//
+// Sums run in the tree of Communicator::AllReduce over the positions in the group, so that a group of all ranks gives
+// the same bits. Tags from kFirstGroupTag belong to groups; groups that share ranks and whose collectives may overlap
+// need different `id`s.
+// Threads, deadlines, errors: as the communicator.
+#pragma once
+
+#include <span>
+#include <vector>
+
+#include "comm/communicator.h"
+
+namespace antiphon::parallel {
+
+class RankGroup {
+ public:
+  static constexpr int kFirstGroupTag = 1 << 26;
+
+  /// `ranks` in the order of the sums; this rank is one of them. `id` < 1000.
+  RankGroup(comm::Communicator& comm, std::vector<int> ranks, int id);
+
+  int size() const { return static_cast<int>(ranks_.size()); }
+  /// This rank's position in the group.
+  int index() const { return index_; }
+  int rank(int index) const { return ranks_.at(static_cast<size_t>(index)); }
+
+  void AllReduce(std::span<float> values);
+  void AllReduce(std::span<double> values);
+  void Broadcast(int root_index, std::span<std::byte> bytes);
+  /// Everybody's values, by position; lengths may differ.
+  std::vector<std::vector<float>> Exchange(std::span<const float> mine);
+
+ private:
+  template <class T>
+  void TreeAllReduce(std::span<T> values);
+  void ReceiveInto(int index, int tag, std::span<std::byte> bytes);
+
+  comm::Communicator& comm_;
+  std::vector<int> ranks_;
+  int index_ = -1;
+  int tag_;
+};
+
+}  // namespace antiphon::parallel

@@ -1,0 +1,112 @@
+#include "parallel/stage_plan.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <limits>
+
+#include "base/error.h"
+#include "base/random.h"
+
+namespace antiphon::parallel {
+
+std::vector<double> ModelledLayerCosts(nn::Network& network) {
+  // An elementwise pass over memory costs about as much as this many multiply-adds of a matrix product.
+  constexpr double kPerOutput = 8;
+  std::vector<double> costs;
+  for (size_t i = 0; i < network.num_layers(); ++i) {
+    double cost = kPerOutput * network.layer(i).out_dim();
+    for (const nn::Parameter* p : network.layer(i).parameters()) cost += 3.0 * static_cast<double>(p->value.size());
+    costs.push_back(cost);
+  }
+  return costs;
+}
+
+std::vector<double> MeasuredLayerCosts(nn::Network& network, const nn::ExecContext& context, int frames) {
+  std::vector<float> gradient(network.num_values());
+  nn::DenseGradientSink sink(gradient);
+  std::vector<double> costs(network.num_layers(), 0.0);
+  Rng rng(1);
+  for (size_t first = 0; first < network.num_layers();) {
+    size_t last = first + 1;
+    while (last < network.num_layers() && !network.begins_range(last)) ++last;
+    Matrix x(frames, network.layer(first).in_dim());
+    for (int64_t i = 0; i < x.size(); ++i) x.data()[i] = static_cast<float>(rng.Normal());
+    Matrix dy(frames, network.layer(last - 1).out_dim());
+    nn::Workspace workspace;
+    // The first pass compiles products and touches memory; the best of the others counts.
+    double best = std::numeric_limits<double>::infinity();
+    for (int pass = 0; pass < 4; ++pass) {
+      const auto begin = std::chrono::steady_clock::now();
+      network.Forward(context, x, {first, last}, workspace);
+      network.Backward(context, dy, {first, last}, workspace, sink, first > 0);
+      const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - begin;
+      if (pass > 0) best = std::min(best, seconds.count());
+    }
+    costs[first] = best;
+    first = last;
+  }
+  return costs;
+}
+
+std::vector<nn::LayerRange> BalanceStages(const nn::Network& network, std::span<const double> layer_costs, int stages) {
+  const size_t layers = layer_costs.size();
+  std::vector<size_t> cuts;  // where a stage may begin, and the end
+  for (size_t i = 0; i < layers; ++i) {
+    if (network.begins_range(i)) cuts.push_back(i);
+  }
+  const size_t units = cuts.size();
+  const auto count = static_cast<size_t>(stages);
+  if (stages < 1 || count > units) {
+    Throw<UsageError>("{} stages cannot be made of a network that can be cut into {} parts at most: take fewer workers",
+                      stages, units);
+  }
+  cuts.push_back(layers);
+  std::vector<double> before(units + 1, 0.0);  // cost of the units below
+  for (size_t u = 0; u < units; ++u) {
+    before[u + 1] = before[u];
+    for (size_t i = cuts[u]; i < cuts[u + 1]; ++i) before[u + 1] += layer_costs[i];
+  }
+  // best[k][u]: dearest of k stages made of the units below u; from[k][u]: where the last of them begins.
+  constexpr double kNever = std::numeric_limits<double>::infinity();
+  std::vector<std::vector<double>> best(count + 1, std::vector<double>(units + 1, kNever));
+  std::vector<std::vector<size_t>> from(count + 1, std::vector<size_t>(units + 1, 0));
+  best[0][0] = 0;
+  for (size_t k = 1; k <= count; ++k) {
+    for (size_t u = k; u <= units; ++u) {
+      for (size_t begin = k - 1; begin < u; ++begin) {
+        const double dearest = std::max(best[k - 1][begin], before[u] - before[begin]);
+        if (dearest > best[k][u] || best[k - 1][begin] == kNever) continue;
+        best[k][u] = dearest;
+        from[k][u] = begin;
+      }
+    }
+  }
+  std::vector<nn::LayerRange> ranges(count);
+  for (size_t k = count, u = units; k > 0; --k) {
+    ranges[k - 1] = {cuts[from[k][u]], cuts[u]};
+    u = from[k][u];
+  }
+  return ranges;
+}
+
+std::vector<nn::LayerRange> StagesFrom(const nn::Network& network, std::span<const int> first_layers) {
+  std::vector<nn::LayerRange> ranges;
+  for (size_t k = 0; k < first_layers.size(); ++k) {
+    const auto first = static_cast<size_t>(first_layers[k]);
+    const size_t last = k + 1 < first_layers.size() ? static_cast<size_t>(first_layers[k + 1]) : network.num_layers();
+    if ((k == 0 && first != 0) || first >= last || last > network.num_layers()) {
+      Throw<UsageError>("stages must begin with layers 0 < … < {} (the number of layers), in this order",
+                        network.num_layers());
+    }
+    if (!network.begins_range(first)) {
+      Throw<UsageError>("a stage cannot begin with layer {} '{}', which is computed together with the one below", first,
+                        network.layer_name(first));
+    }
+    ranges.push_back({first, last});
+  }
+  return ranges;
+}
+
+}  // namespace antiphon::parallel

@@ -1,0 +1,349 @@
+// Pipelined back-propagation: each rank is a stage that holds consecutive layers, and all stages work at once, on
+// different minibatches.
+//
+// Exchanged: per minibatch and border between stages, activations upwards and their derivatives downwards,
+// 2·4·N·width bytes; with `output-stripes` = R the last R ranks hold the rows of the output layer together, and 16·N·R
+// bytes per rank make their softmax. When: in every tick a stage runs backward and update of one minibatch, then
+// forward of a later one; a tick here is the forward of one and the backward of the next, the same sequence. What a
+// stage needs, the others sent in the tick before, so that no tick waits for another stage's work in it.
+// Staleness: stage k of K runs minibatch j's forward without the updates of 2(K − k) minibatches before it, and its
+// backward with the newest weights; 0 at the top. Drained at the ends of epochs, after which every rank gets the whole
+// model. Momentum compounds the delay, and low stages may need lower rates. max-change limits apply within a stage.
+// Determinism: as serial training; the balance "measured" depends on the machine, so its result is logged and kept in
+// checkpoints.
+// Source: Chen, Eversole, Li, Yu, Seide, Interspeech 2012; algorithms reference 1.6.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+#include <deque>
+
+#include "base/error.h"
+#include "base/options.h"
+#include "parallel/affine_stripe.h"
+#include "parallel/pipeline_state.h"
+#include "parallel/stage_plan.h"
+#include "parallel/strategy.h"
+
+namespace antiphon::parallel {
+namespace {
+
+constexpr int kActivationTag = 1;
+constexpr int kDerivativeTag = 2;
+constexpr int kGenerations = 1 << 16;  // of tags
+constexpr int kMeasuredFrames = 256;
+
+struct PipelineOptions {
+  std::string balance = "modelled";
+  std::vector<int> first_layers;
+  int output_stripes = 1;
+  template <class V>
+  void Visit(V& v) {
+    v("balance", balance, OneOf{{"modelled", "measured"}},
+      "cut the network into stages of equal work by the number of weights, or by timing each layer here");
+    v("first-layers", first_layers, Range{0, 1 << 20}, "lowest layer of each stage, instead of balancing: [0, 4, 8]");
+    v("output-stripes", output_stripes, Range{1, 4096}, "ranks that share the rows of the output layer");
+  }
+};
+
+class Pipeline : public Strategy {
+ public:
+  Pipeline(const Config& config, const Replica& replica)
+      : Strategy(replica), options_(ReadOptions<PipelineOptions>(config, kCommonStrategyKeys)) {
+    num_stages_ = comm().world_size() - options_.output_stripes + 1;
+    if (num_stages_ < (options_.output_stripes > 1 ? 2 : 1)) {
+      Throw<UsageError>("parallel.output-stripes {} needs more than {} workers: at least one for the layers below",
+                        options_.output_stripes, comm().world_size());
+    }
+    if (options_.output_stripes > 1) {
+      const int first = num_stages_ - 1;
+      if (!network().begins_range(network().num_layers() - 1)) {
+        throw UsageError("parallel.output-stripes: the network must end with its output layer");
+      }
+      if (comm().rank() >= first) {
+        std::vector<int> ranks;
+        for (int r = first; r < comm().world_size(); ++r) ranks.push_back(r);
+        stripes_.emplace(comm(), ranks, 0);
+        stripe_ = std::make_unique<AffineStripe>(network(), network().num_layers() - 1, stripes_->index(),
+                                                 stripes_->size(), replica.optimizer_config);
+      }
+    }
+    stage_ = std::min(comm().rank(), num_stages_ - 1);
+    SetStages(Balance(ModelledLayerCosts(network())));
+  }
+
+  DataShare data_share() const override { return {0, 1}; }
+
+  void Start() override {
+    // Whoever trains a layer has its values; on a fresh start all ranks have the same.
+    if (options_.balance == "measured" && options_.first_layers.empty() && !measured_) Measure();
+    AfterEpoch();
+  }
+
+  StepOutput Step(const StepInput& input) override {
+    flight_.Accept(input, next_, stage_ == 0, stage_ == num_stages_ - 1);
+    const int64_t tick = next_++;
+    StepOutput output;
+    RunTick(tick, output);
+    output.communication_seconds = TakeCommunication();
+    return output;
+  }
+
+  std::vector<StepOutput> Drain() override {
+    std::vector<StepOutput> outputs;
+    for (int64_t tick = next_; tick < next_ + backward_delay(); ++tick) {
+      StepOutput output;
+      RunTick(tick, output);
+      output.communication_seconds = TakeCommunication();
+      outputs.push_back(output);
+    }
+    next_ = updates_ = 0;
+    return outputs;
+  }
+
+  void AfterEpoch() override {
+    Complete(network().values());
+    for (int s = 0; s < num_stages_; ++s) {
+      for (size_t i = stages_[static_cast<size_t>(s)].first; i < stages_[static_cast<size_t>(s)].last; ++i) {
+        for (nn::Parameter* p : network().layer(i).buffers()) {
+          comm().Broadcast(s, std::span(p->value.data(), static_cast<size_t>(p->value.size())));
+          p->MarkChanged();
+        }
+      }
+    }
+    network().MarkChanged();
+    if (stripe_) stripe_->network().MarkChanged();
+  }
+
+  void Complete(std::span<float> values) override {
+    if (values.empty()) return;
+    if (stripe_) ShareStripes(network(), stripe_->layer(), *stripes_, values);
+    const float* begin = network().values().data();
+    for (int s = 0; s < num_stages_; ++s) {
+      const std::span<float> mine = network().values(stages_[static_cast<size_t>(s)]);
+      comm().Broadcast(s, values.subspan(static_cast<size_t>(mine.data() - begin), mine.size()));
+    }
+  }
+
+  void ResetState() override {
+    // What is still under way belongs to the model that was given up: it stays unread under the old tags.
+    generation_ = (generation_ + 1) % kGenerations;
+    next_ = updates_ = 0;
+    activations_.clear();
+    derivatives_.clear();
+    if (stripe_) stripe_->optimizer().ResetState();
+  }
+
+  void SaveState(SafetensorsWriter& writer, const std::string& prefix) const override {
+    FetchOutstanding();
+    PipelineState state{next_,
+                        updates_,
+                        measured_,
+                        {},
+                        {activations_.begin(), activations_.end()},
+                        {derivatives_.begin(), derivatives_.end()}};
+    for (const nn::LayerRange& range : stages_) state.first_layers.push_back(static_cast<int64_t>(range.first));
+    state.Save(writer, prefix);
+    flight_.Save(writer, prefix, forward_done(), next_);
+    if (stripe_) stripe_->optimizer().SaveState(writer, prefix + "stripe.");
+  }
+
+  void LoadState(const SafetensorsReader& reader, const std::string& prefix) override {
+    const PipelineState state = PipelineState::Load(reader, prefix);
+    SetStages(StagesFrom(network(), std::vector<int>(state.first_layers.begin(), state.first_layers.end())));
+    next_ = state.next;
+    updates_ = state.updates;
+    measured_ = state.measured;
+    activations_.assign(state.activations.begin(), state.activations.end());
+    derivatives_.assign(state.derivatives.begin(), state.derivatives.end());
+    if (stripe_) {
+      stripe_->network().MarkChanged();
+      stripe_->optimizer().LoadState(reader, prefix + "stripe.");
+    }
+    flight_.Load(reader, prefix, [this](int64_t minibatch) { ForwardLayers(minibatch); });
+  }
+
+  std::vector<std::string> Describe() const override {
+    const std::vector<double> costs = ModelledLayerCosts(network());
+    double all = 0;
+    for (const double c : costs) all += c;
+    std::vector<std::string> lines;
+    for (int s = 0; s < num_stages_; ++s) {
+      const nn::LayerRange range = stages_[static_cast<size_t>(s)];
+      double cost = 0;
+      for (size_t i = range.first; i < range.last; ++i) cost += costs[i];
+      const bool striped = s == num_stages_ - 1 && options_.output_stripes > 1;
+      lines.push_back(fmt::format(
+          "pipeline stage {}: layers {} … {}, {:.0f} % of the weights' work{}, {} updates late", s + 1,
+          network().layer_name(range.first), network().layer_name(range.last - 1), 100 * cost / all,
+          striped ? fmt::format(" on {} ranks", options_.output_stripes) : std::string(), 2 * (num_stages_ - 1 - s)));
+    }
+    return lines;
+  }
+
+ private:
+  // Ticks from a minibatch's arrival to its backward pass at this stage, and updates that its forward pass misses.
+  int64_t backward_delay() const { return 2 * num_stages_ - 2 - stage_; }
+  int64_t lag() const { return 2 * (num_stages_ - 1 - stage_); }
+  // Minibatches below this one went forward here.
+  int64_t forward_done() const { return std::max<int64_t>(0, next_ - stage_); }
+  bool top() const { return stage_ == num_stages_ - 1; }
+  nn::LayerRange range() const { return stages_[static_cast<size_t>(stage_)]; }
+  int Tag(int kind) const { return 4 * generation_ + kind; }
+
+  std::vector<nn::LayerRange> Balance(const std::vector<double>& costs) const {
+    if (!options_.first_layers.empty()) {
+      if (std::ssize(options_.first_layers) != num_stages_) {
+        Throw<UsageError>("parallel.first-layers names {} stages, but the workers make {}",
+                          options_.first_layers.size(), num_stages_);
+      }
+      return StagesFrom(network(), options_.first_layers);
+    }
+    if (options_.output_stripes == 1) return BalanceStages(network(), costs, num_stages_);
+    // The output layer is a stage of its own; the others share the layers below it.
+    const size_t output = network().num_layers() - 1;
+    std::vector<nn::LayerRange> stages = BalanceStages(network(), std::span(costs).first(output), num_stages_ - 1);
+    stages.push_back({output, output + 1});
+    return stages;
+  }
+
+  void SetStages(std::vector<nn::LayerRange> stages) {
+    stages_ = std::move(stages);
+    if (options_.output_stripes > 1 && stages_.back().first + 1 != network().num_layers()) {
+      throw UsageError("parallel.first-layers: with output-stripes the last stage must be the output layer alone");
+    }
+    flight_.SetSizes(static_cast<size_t>(backward_delay() + 1), static_cast<size_t>(lag() + 1));
+  }
+
+  // The ranks measure at the same time, as they will train; everybody takes the mean.
+  void Measure() {
+    std::vector<double> costs = MeasuredLayerCosts(network(), nn::ExecContext{}, kMeasuredFrames);
+    comm().AllReduce(std::span<double>(costs));
+    SetStages(Balance(costs));
+    measured_ = true;
+  }
+
+  // Ranks of a stage; the top one may have several.
+  std::pair<int, int> RanksOf(int stage) const {
+    return {stage, stage == num_stages_ - 1 ? comm().world_size() : stage + 1};
+  }
+
+  void RunTick(int64_t tick, StepOutput& output) {
+    if (const int64_t j = tick - stage_; j >= 0 && j < next_) Forward(j);
+    if (const int64_t j = tick - backward_delay(); j >= 0 && j < next_) Backward(j, output);
+  }
+
+  void Forward(int64_t minibatch) {
+    if (stage_ > 0) Receive(activations_, stage_ - 1, kActivationTag, minibatch, flight_.input(minibatch));
+    InFlight& flight = flight_.at(minibatch);
+    flight.staleness = static_cast<double>(minibatch - updates_);
+    const MatrixView y = ForwardLayers(minibatch);
+    if (top()) {
+      flight.loss = stripe_ ? StripedSoftmaxCrossEntropy(*stripes_, y, stripe_->first_row(), flight.targets(), y)
+                            : nn::SoftmaxCrossEntropy(y, flight.targets(), y);
+      flight.derivative = y;
+    } else {
+      const auto [first, end] = RanksOf(stage_ + 1);
+      const std::vector<std::byte> message = PackPassage({minibatch, {}, 1.0}, y);
+      for (int r = first; r < end; ++r) comm().Send(r, Tag(kActivationTag), message);
+    }
+  }
+
+  MatrixView ForwardLayers(int64_t minibatch) {
+    InFlight& flight = flight_.at(minibatch);
+    const ConstMatrixView x = stage_ == 0 ? ConstMatrixView(flight.features) : flight_.input(minibatch);
+    nn::Workspace& ws = flight_.workspace(minibatch);
+    comm().ComputeFlops(2.0 * static_cast<double>(network().values(range()).size()) * static_cast<double>(x.rows()));
+    if (stripe_) return stripe_->network().Forward(flight.context, x, ws);
+    return network().Forward(flight.context, x, range(), ws);
+  }
+
+  void Backward(int64_t minibatch, StepOutput& output) {
+    InFlight& flight = flight_.at(minibatch);
+    PassageHeader header{minibatch, flight.loss, 1.0};
+    if (!top()) header = ReceiveDerivative(minibatch, flight);
+    nn::Network& net = stripe_ ? stripe_->network() : network();
+    optim::Optimizer& learner = stripe_ ? stripe_->optimizer() : optimizer();
+    comm().ComputeFlops(4.0 * static_cast<double>(network().values(range()).size()) *
+                        static_cast<double>(flight.derivative.rows()));
+    learner.BeginStep(flight.learning_rate);
+    const MatrixView dx = net.Backward(flight.context, flight.derivative, stripe_ ? net.all_layers() : range(),
+                                       flight_.workspace(minibatch), learner, stage_ > 0);
+    output.report = learner.EndStep();
+    ++updates_;
+    output.loss = header.loss;
+    output.staleness = flight.staleness;
+    header.change_scale = std::min(header.change_scale, output.report.max_change_scale);
+    output.report.max_change_scale = header.change_scale;
+    if (stage_ > 0) comm().Send(stage_ - 1, Tag(kDerivativeTag), PackPassage(header, dx));
+  }
+
+  // From several stripes: their sum, in the order of ranks.
+  PassageHeader ReceiveDerivative(int64_t minibatch, InFlight& flight) {
+    const auto [first, end] = RanksOf(stage_ + 1);
+    PassageHeader header = Receive(derivatives_, first, kDerivativeTag, minibatch, derivative_);
+    for (int r = first + 1; r < end; ++r) {
+      const PassageHeader other = Receive(derivatives_, r, kDerivativeTag, minibatch, part_);
+      header.change_scale = std::min(header.change_scale, other.change_scale);
+      float* sum = derivative_.data();
+      for (int64_t i = 0; i < derivative_.size(); ++i) sum[i] += part_.data()[i];
+    }
+    flight.derivative = derivative_;
+    return header;
+  }
+
+  PassageHeader Receive(std::deque<std::vector<std::byte>>& early, int source, int kind, int64_t minibatch,
+                        Matrix& values) {
+    std::vector<std::byte> bytes;
+    if (early.empty()) {
+      const double begin = comm().Now();
+      bytes = comm().Receive(source, Tag(kind)).bytes;
+      AddCommunication(comm().Now() - begin);
+    } else {
+      bytes = std::move(early.front());
+      early.pop_front();
+    }
+    const PassageHeader header = UnpackPassage(bytes, values);
+    if (header.minibatch != minibatch) {
+      Throw<PeerError>("stage {} got minibatch {} from rank {}, expected {}: the ranks do not run the same experiment",
+                       stage_ + 1, header.minibatch, source, minibatch);
+    }
+    return header;
+  }
+
+  // What the neighbours sent for the next tick goes into a checkpoint.
+  void FetchOutstanding() const {
+    const auto wanted = [&](int64_t minibatch) { return minibatch >= 0 && minibatch < next_; };
+    if (stage_ > 0 && activations_.empty() && wanted(next_ - stage_)) {
+      activations_.push_back(comm().Receive(stage_ - 1, Tag(kActivationTag)).bytes);
+    }
+    if (top() || !derivatives_.empty() || !wanted(next_ - backward_delay())) return;
+    const auto [first, end] = RanksOf(stage_ + 1);
+    for (int r = first; r < end; ++r) derivatives_.push_back(comm().Receive(r, Tag(kDerivativeTag)).bytes);
+  }
+
+  PipelineOptions options_;
+  int num_stages_ = 1;
+  int stage_ = 0;  // from 0
+  int generation_ = 0;
+  bool measured_ = false;
+  std::vector<nn::LayerRange> stages_;
+  std::optional<RankGroup> stripes_;
+  std::unique_ptr<AffineStripe> stripe_;
+
+  int64_t next_ = 0;     // minibatches since the pipeline was empty
+  int64_t updates_ = 0;  // of this stage, likewise
+  FlightDeck flight_;
+  Matrix derivative_;
+  Matrix part_;
+  // Received, but not yet used.
+  mutable std::deque<std::vector<std::byte>> activations_;
+  mutable std::deque<std::vector<std::byte>> derivatives_;
+};
+
+REGISTER_COMPONENT(StrategyRegistry, "pipeline", [](const Config& config, const Replica& replica) {
+  return std::make_unique<Pipeline>(config, replica);
+});
+
+}  // namespace
+}  // namespace antiphon::parallel

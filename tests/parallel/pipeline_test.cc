@@ -1,0 +1,257 @@
+// Pipelined back-propagation against single-threaded training that holds the old weights explicitly.
+#include <gtest/gtest.h>
+#include <omp.h>
+
+#include <algorithm>
+
+#include "base/random.h"
+#include "comm/thread_world.h"
+#include "parallel/pipeline_state.h"
+#include "parallel/stage_plan.h"
+#include "parallel/strategy.h"
+#include "temporary_folder.h"
+
+namespace antiphon::parallel {
+namespace {
+
+constexpr int kFeatures = 6;
+constexpr int kPdfs = 7;
+constexpr int kFrames = 12;
+constexpr double kRate = 0.3;
+
+nn::Network MakeNetwork(int hidden_layers = 4) {
+  std::string toml;
+  for (int i = 0; i < hidden_layers; ++i) {
+    toml += "[[layer]]\ntype = \"affine\"\ndim = 8\n[[layer]]\ntype = \"sigmoid\"\n";
+    if (i == 1) toml += "[[layer]]\ntype = \"dropout\"\nproportion = 0.2\n";
+  }
+  toml += "[[layer]]\ntype = \"affine\"\n";
+  return {Config::Parse(toml, "net"), kFeatures, kPdfs, 3};
+}
+
+std::unique_ptr<optim::Optimizer> MakeMomentum(nn::Network& network) {
+  return optim::MakeOptimizer(Config::Parse("type = \"sgd\"\nmomentum = 0.5\n", "opt"), network);
+}
+
+struct Minibatch {
+  Matrix features{kFrames, kFeatures};
+  std::vector<int32_t> pdf_ids;
+  explicit Minibatch(int64_t step) {
+    Rng rng(11, static_cast<uint64_t>(step));
+    for (int64_t i = 0; i < features.size(); ++i) features.data()[i] = static_cast<float>(rng.Normal());
+    for (int i = 0; i < kFrames; ++i) pdf_ids.push_back(static_cast<int32_t>(rng.Below(kPdfs)));
+  }
+  StepInput Input(int64_t step) const {
+    StepInput input;
+    input.context.training = true;
+    input.context.step = step;
+    input.features = features;
+    input.targets.pdf_ids = pdf_ids;
+    input.learning_rate = kRate / (1.0 + 0.01 * static_cast<double>(step));
+    return input;
+  }
+};
+
+// One rank's replica of a run with `workers` ranks.
+struct Stage {
+  Stage(comm::Communicator& comm, const std::string& keys, int hidden_layers = 4)
+      : network(MakeNetwork(hidden_layers)),
+        optimizer(MakeMomentum(network)),
+        strategy(MakeStrategy(Config::Parse("method = \"pipeline\"\n" + keys, "parallel"),
+                              {&network, optimizer.get(), &comm, {}, Config::Parse("momentum = 0.5\n", "opt")})) {
+    strategy->Start();
+  }
+  void Train(int64_t first, int64_t last) {
+    for (int64_t step = first; step < last; ++step) {
+      const Minibatch minibatch(step);
+      outputs.push_back(strategy->Step(minibatch.Input(step)));
+    }
+  }
+  void Drain() {
+    for (const StepOutput& output : strategy->Drain()) outputs.push_back(output);
+    strategy->AfterEpoch();
+  }
+  nn::Network network;
+  std::unique_ptr<optim::Optimizer> optimizer;
+  std::unique_ptr<Strategy> strategy;
+  std::vector<StepOutput> outputs;
+};
+
+// Minibatch by minibatch: forward with each stage's weights as they were 2(K − k) updates ago, backward with the
+// newest.
+nn::Network DelayedTraining(const std::vector<nn::LayerRange>& stages, int64_t steps, int drained_every,
+                            double* loss_sum = nullptr) {
+  nn::Network network = MakeNetwork();
+  const auto optimizer = MakeMomentum(network);
+  const auto lag_of = [&](size_t s) { return 2 * (static_cast<int64_t>(stages.size()) - 1 - static_cast<int64_t>(s)); };
+  std::vector<std::vector<float>> history = {{network.values().begin(), network.values().end()}};
+  nn::Network old = network.Clone();
+  for (int64_t step = 0; step < steps; ++step) {
+    const Minibatch minibatch(step);
+    const StepInput input = minibatch.Input(step);
+    if (drained_every > 0 && step % drained_every == 0) history = {history.back()};
+    for (size_t s = 0; s < stages.size(); ++s) {
+      const int64_t version = std::max<int64_t>(0, std::ssize(history) - 1 - lag_of(s));
+      const std::span<float> mine = old.values(stages[s]);
+      const auto offset = mine.data() - old.values().data();
+      std::copy_n(history[static_cast<size_t>(version)].begin() + offset, mine.size(), mine.begin());
+    }
+    old.MarkChanged();
+    nn::Workspace workspace;
+    const MatrixView logits = old.Forward(input.context, input.features, workspace);
+    const nn::LossResult loss = nn::SoftmaxCrossEntropy(logits, input.targets, logits);
+    if (loss_sum != nullptr) *loss_sum += loss.loss_sum;
+    optimizer->BeginStep(input.learning_rate);
+    network.Backward(input.context, logits, workspace, *optimizer);
+    optimizer->EndStep();
+    history.emplace_back(network.values().begin(), network.values().end());
+  }
+  return network;
+}
+
+class PipelineTest : public ::testing::TestWithParam<int> {
+ protected:
+  void SetUp() override { omp_set_num_threads(1); }
+};
+INSTANTIATE_TEST_SUITE_P(Stages, PipelineTest, ::testing::Values(1, 2, 3, 5));
+
+TEST_P(PipelineTest, EqualsDelayedTrainingBitForBit) {
+  const int stages = GetParam();
+  constexpr int64_t kSteps = 23;
+  nn::Network plan_network = MakeNetwork();
+  const auto plan = BalanceStages(plan_network, ModelledLayerCosts(plan_network), stages);
+  double expected_loss = 0;
+  const uint64_t expected = DelayedTraining(plan, kSteps, 0, &expected_loss).Hash();
+  comm::RunRanks(stages, [&](comm::Communicator& comm) {
+    Stage stage(comm, "");
+    stage.Train(0, kSteps);
+    stage.Drain();
+    EXPECT_EQ(stage.network.Hash(), expected) << "rank " << comm.rank();
+    double loss = 0;
+    int64_t reported = 0;
+    for (const StepOutput& output : stage.outputs) {
+      loss += output.loss.loss_sum;
+      if (output.loss.weight_sum > 0) ++reported;
+      if (output.loss.weight_sum > 0 && reported > 2 * stages) {
+        EXPECT_EQ(output.staleness, 2.0 * (stages - 1 - comm.rank()));
+      }
+    }
+    EXPECT_EQ(reported, kSteps) << "each minibatch is reported once on every rank";
+    EXPECT_EQ(loss, expected_loss);
+  });
+}
+
+TEST_P(PipelineTest, DrainedAfterEveryMinibatchEqualsPlainTraining) {
+  const int stages = GetParam();
+  nn::Network network = MakeNetwork();
+  const auto optimizer = MakeMomentum(network);
+  nn::Workspace workspace;
+  for (int64_t step = 0; step < 6; ++step) {
+    const Minibatch minibatch(step);
+    const StepInput input = minibatch.Input(step);
+    const MatrixView logits = network.Forward(input.context, input.features, workspace);
+    nn::SoftmaxCrossEntropy(logits, input.targets, logits);
+    optimizer->BeginStep(input.learning_rate);
+    network.Backward(input.context, logits, workspace, *optimizer);
+    optimizer->EndStep();
+  }
+  comm::RunRanks(stages, [&](comm::Communicator& comm) {
+    Stage stage(comm, "");
+    for (int64_t step = 0; step < 6; ++step) {
+      stage.Train(step, step + 1);
+      stage.Drain();
+    }
+    EXPECT_EQ(stage.network.Hash(), network.Hash()) << "rank " << comm.rank();
+  });
+}
+
+TEST_P(PipelineTest, SavedMidwayContinuesBitForBit) {
+  const int stages = GetParam();
+  const testing::TemporaryFolder folder;
+  const auto file = [&](int rank) { return folder / ("rank" + std::to_string(rank) + ".safetensors"); };
+  uint64_t whole = 0;
+  comm::RunRanks(stages, [&](comm::Communicator& comm) {
+    Stage stage(comm, "");
+    stage.Train(0, 9);
+    SafetensorsWriter writer;
+    stage.optimizer->SaveState(writer, "optimizer");
+    stage.strategy->SaveState(writer, "strategy");
+    writer.Add("values", std::span<const float>(stage.network.values()));
+    writer.Write(file(comm.rank()));
+    stage.Train(9, 20);
+    stage.Drain();
+    if (comm.rank() == 0) whole = stage.network.Hash();
+  });
+  comm::RunRanks(stages, [&](comm::Communicator& comm) {
+    Stage stage(comm, "");
+    const SafetensorsReader reader(file(comm.rank()));
+    LoadValues(reader, "values", stage.network.values());
+    stage.network.MarkChanged();
+    stage.optimizer->LoadState(reader, "optimizer");
+    stage.strategy->LoadState(reader, "strategy");
+    stage.Train(9, 20);
+    stage.Drain();
+    EXPECT_EQ(stage.network.Hash(), whole) << "rank " << comm.rank();
+  });
+}
+
+TEST(PipelinePlan, IsTheBestOfAllCuts) {
+  for (int trial = 0; trial < 50; ++trial) {
+    const nn::Network network = MakeNetwork();
+    Rng rng(5, static_cast<uint64_t>(trial));
+    std::vector<double> costs;
+    for (size_t i = 0; i < network.num_layers(); ++i) costs.push_back(1 + static_cast<double>(rng.Below(20)));
+    const auto dearest = [&](const std::vector<nn::LayerRange>& stages) {
+      double most = 0;
+      for (const nn::LayerRange& s : stages) {
+        double cost = 0;
+        for (size_t i = s.first; i < s.last; ++i) cost += costs[i];
+        most = std::max(most, cost);
+      }
+      return most;
+    };
+    double best = 1e9;
+    for (int a = 1; a < static_cast<int>(network.num_layers()); ++a) {
+      for (int b = a + 1; b < static_cast<int>(network.num_layers()); ++b) {
+        if (!network.begins_range(static_cast<size_t>(a)) || !network.begins_range(static_cast<size_t>(b))) continue;
+        best = std::min(best, dearest(StagesFrom(network, std::vector<int>{0, a, b})));
+      }
+    }
+    EXPECT_EQ(dearest(BalanceStages(network, costs, 3)), best);
+  }
+}
+
+TEST(PipelinePlan, RefusesMoreStagesThanParts) {
+  try {
+    comm::RunRanks(7, [&](comm::Communicator& comm) { Stage stage(comm, ""); });
+    FAIL() << "expected UsageError";
+  } catch (const UsageError& e) {
+    EXPECT_NE(std::string(e.what()).find("7 stages"), std::string::npos) << e.what();
+  }
+}
+
+// Rows of products and the order of sums differ, so that only rounding may.
+TEST(PipelineStripes, EqualAnUnstripedOutputLayer) {
+  omp_set_num_threads(1);
+  nn::Network plan_network = MakeNetwork();
+  const size_t output = plan_network.num_layers() - 1;
+  double loss = 0;
+  nn::Network expected = DelayedTraining({{0, output}, {output, output + 1}}, 15, 0, &loss);
+  comm::RunRanks(4, [&](comm::Communicator& comm) {
+    Stage stage(comm, "output-stripes = 3\n");
+    stage.Train(0, 15);
+    stage.Drain();
+    double difference = 0;
+    for (size_t i = 0; i < expected.num_values(); ++i) {
+      difference =
+          std::max(difference, static_cast<double>(std::abs(stage.network.values()[i] - expected.values()[i])));
+    }
+    EXPECT_LT(difference, 1e-5) << "rank " << comm.rank();
+    double mine = 0;
+    for (const StepOutput& o : stage.outputs) mine += o.loss.loss_sum;
+    EXPECT_NEAR(mine, loss, 1e-4);
+  });
+}
+
+}  // namespace
+}  // namespace antiphon::parallel
