@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <deque>
 #include <mutex>
-#include <set>
 #include <utility>
 
 #include "base/check.h"
@@ -177,13 +176,6 @@ struct MinibatchPool::Impl {
   mutable std::deque<std::shared_ptr<const Epoch>> epochs;
   mutable std::mutex window_mutex;
   mutable std::deque<std::shared_ptr<Window>> windows;  // used last first
-
-  mutable std::mutex claim_mutex;
-  int64_t claim_epoch = 0;
-  int64_t claim_count = 0;
-  int64_t next = 0;
-  std::set<int64_t> returned;     // to be handed out again
-  std::set<int64_t> outstanding;  // handed out, not confirmed
 };
 
 MinibatchPool::MinibatchPool(std::shared_ptr<const FrameStore> store, MinibatchOptions options, uint64_t seed,
@@ -223,66 +215,6 @@ void MinibatchPool::Fill(int64_t epoch, int rank, int64_t index, MinibatchBuffer
     impl_->FillFrames(*plan, share, index, b);
   }
   b.minibatch = {index, b.features_.view(), b.pdf_ids_, b.weights_, b.frame_ids_, b.sequence_lengths_};
-}
-
-void MinibatchPool::StartEpoch(int64_t epoch) {
-  if (impl_->options.distribution != "pool")
-    Throw<UsageError>("minibatches are claimed from a pool; distribution is 'shares'");
-  LoadState({.epoch = epoch, .next = 0, .pending = {}});
-}
-
-std::optional<int64_t> MinibatchPool::Claim() {
-  const std::lock_guard lock(impl_->claim_mutex);
-  int64_t index = 0;
-  if (!impl_->returned.empty()) {
-    index = *impl_->returned.begin();
-    impl_->returned.erase(impl_->returned.begin());
-  } else if (impl_->next < impl_->claim_count) {
-    index = impl_->next++;
-  } else {
-    return std::nullopt;
-  }
-  impl_->outstanding.insert(index);
-  return index;
-}
-
-void MinibatchPool::Confirm(int64_t index) {
-  const std::lock_guard lock(impl_->claim_mutex);
-  CHECK_EQ(impl_->outstanding.erase(index), 1u) << "minibatch " << index << " was not claimed";
-}
-
-void MinibatchPool::GiveBack(int64_t index) {
-  const std::lock_guard lock(impl_->claim_mutex);
-  CHECK_EQ(impl_->outstanding.erase(index), 1u) << "minibatch " << index << " was not claimed";
-  impl_->returned.insert(index);
-}
-
-bool MinibatchPool::EpochDone() const {
-  const std::lock_guard lock(impl_->claim_mutex);
-  return impl_->next == impl_->claim_count && impl_->returned.empty() && impl_->outstanding.empty();
-}
-
-PoolState MinibatchPool::SaveState() const {
-  const std::lock_guard lock(impl_->claim_mutex);
-  std::set<int64_t> pending = impl_->returned;
-  pending.insert(impl_->outstanding.begin(), impl_->outstanding.end());
-  return {.epoch = impl_->claim_epoch, .next = impl_->next, .pending = {pending.begin(), pending.end()}};
-}
-
-void MinibatchPool::LoadState(const PoolState& state) {
-  const int64_t count = num_minibatches(state.epoch);
-  const std::lock_guard lock(impl_->claim_mutex);
-  if (state.next < 0 || state.next > count) {
-    Throw<InputError>("the saved position {} does not lie in the epoch's {} minibatches", state.next, count);
-  }
-  for (const int64_t index : state.pending) {
-    if (index < 0 || index >= state.next) Throw<InputError>("the saved minibatch {} was not handed out yet", index);
-  }
-  impl_->claim_epoch = state.epoch;
-  impl_->claim_count = count;
-  impl_->next = state.next;
-  impl_->returned = {state.pending.begin(), state.pending.end()};
-  impl_->outstanding.clear();
 }
 
 }  // namespace antiphon::data

@@ -8,8 +8,8 @@
 // are permuted, and a minibatch stacks whole chunks.
 //
 // Distribution over workers: "pool": one order for all; worker r of N takes the minibatches r, r + N, … (synchronous),
-// or whoever is free claims the next (asynchronous). "shares": utterances are divided by data/partition.h anew in each
-// epoch and every worker shuffles its own share. Any N sees the same multiset of frames.
+// or whoever is free takes the next (parallel/minibatch_ledger.h). "shares": utterances are divided by data/partition.h
+// anew in each epoch and every worker shuffles its own share. Any N sees the same multiset of frames.
 //
 // Shapes: features [B, spliced dim]; B = minibatch, smaller in the last one of an epoch (or share).
 // Threads: MinibatchPool is safe from any thread; a MinibatchStream belongs to one consumer.
@@ -86,14 +86,6 @@ struct InputNormalisation {
   std::vector<float> scale;
 };
 
-/// State of claiming, for checkpoints of asynchronous training. Minibatches claimed but not confirmed count as not
-/// done.
-struct PoolState {
-  int64_t epoch = 0;
-  int64_t next = 0;
-  std::vector<int64_t> pending;  // to be handed out before `next`
-};
-
 class MinibatchPool {
  public:
   /// `utterances`: the part of the store to train on; empty: all.
@@ -115,19 +107,6 @@ class MinibatchPool {
   /// Fills `buffer` with minibatch `index` of an epoch's order. A pure function of its arguments and of (seed,
   /// options).
   void Fill(int64_t epoch, int rank, int64_t index, MinibatchBuffer& buffer) const;
-
-  // Claiming from the common pool ("pool" only): each minibatch is handed out once.
-  void StartEpoch(int64_t epoch);
-  /// Index of a minibatch that nobody has; nullopt when none is left to take (some may still come back).
-  std::optional<int64_t> Claim();
-  /// The minibatch's update has been made.
-  void Confirm(int64_t index);
-  /// A lost worker's minibatch: somebody else will get it, first.
-  void GiveBack(int64_t index);
-  /// Every minibatch of the epoch is confirmed.
-  bool EpochDone() const;
-  PoolState SaveState() const;
-  void LoadState(const PoolState& state);
 
  private:
   struct Impl;

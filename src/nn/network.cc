@@ -170,7 +170,7 @@ MatrixView Network::Forward(const ExecContext& ctx, ConstMatrixView x, LayerRang
     layers_[i].layer->Forward(ctx, below, y, child);
     below = y;
   }
-  if (!layers_[range.last - 1].layer->needs_output()) return y;
+  if (range.last < layers_.size() || !layers_.back().layer->needs_output()) return y;
   const MatrixView copy = ws.Float(layers_.size(), y.rows(), y.cols());
   std::copy_n(y.data(), y.size(), copy.data());
   return copy;

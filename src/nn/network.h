@@ -65,6 +65,7 @@ class Network {
                       bool want_dx = false, const std::function<void(size_t)>& after_layer = {});
 
   // The same for a part of the chain. `x` are the inputs of the range's lowest layer, which begins_range.
+  // Only the output of the whole network may be overwritten.
   MatrixView Forward(const ExecContext& ctx, ConstMatrixView x, LayerRange range, Workspace& ws) const;
   MatrixView Backward(const ExecContext& ctx, ConstMatrixView dy, LayerRange range, Workspace& ws, GradientSink& sink,
                       bool want_dx, const std::function<void(size_t)>& after_layer = {});

@@ -72,9 +72,9 @@ void FlightDeck::Accept(const StepInput& input, int64_t minibatch, bool keep_fea
 void FlightDeck::Save(SafetensorsWriter& writer, const std::string& prefix, int64_t forward_done, int64_t next) const {
   // The oldest of the ring has gone backward already.
   const int64_t first = std::max<int64_t>(0, next - std::ssize(arrived_) + 1);
-  writer.Add(prefix + "flight", std::span<const int64_t>(std::vector<int64_t>{first, forward_done, next}));
+  writer.Add(prefix + ".flight", std::span<const int64_t>(std::vector<int64_t>{first, forward_done, next}));
   for (int64_t m = first; m < next; ++m) {
-    const std::string name = fmt::format("{}flight.{}.", prefix, m);
+    const std::string name = fmt::format("{}.flight.{}.", prefix, m);
     const InFlight& f = at(m);
     writer.Add(name + "integers", std::span<const int64_t>(std::vector<int64_t>{
                                       static_cast<int64_t>(f.context.precision), f.context.training ? 1 : 0,
@@ -96,9 +96,9 @@ void FlightDeck::Save(SafetensorsWriter& writer, const std::string& prefix, int6
 
 void FlightDeck::Load(const SafetensorsReader& reader, const std::string& prefix,
                       const std::function<void(int64_t)>& forward) {
-  const std::vector<int64_t> range = reader.ReadInts(prefix + "flight");
+  const std::vector<int64_t> range = reader.ReadInts(prefix + ".flight");
   for (int64_t m = range.at(0); m < range.at(2); ++m) {
-    const std::string name = fmt::format("{}flight.{}.", prefix, m);
+    const std::string name = fmt::format("{}.flight.{}.", prefix, m);
     InFlight& f = at(m);
     const std::vector<int64_t> integers = reader.ReadInts(name + "integers");
     const std::vector<double> reals = reader.ReadDoubles(name + "reals");
@@ -150,30 +150,30 @@ PassageHeader UnpackPassage(const std::vector<std::byte>& bytes, Matrix& values)
 }
 
 void PipelineState::Save(SafetensorsWriter& writer, const std::string& prefix) const {
-  writer.Add(prefix + "pipeline",
+  writer.Add(prefix + ".pipeline",
              std::span<const int64_t>(std::vector<int64_t>{next, updates, measured ? 1 : 0, std::ssize(activations),
                                                            std::ssize(derivatives)}));
-  writer.Add(prefix + "first_layers", std::span<const int64_t>(first_layers));
+  writer.Add(prefix + ".first_layers", std::span<const int64_t>(first_layers));
   for (size_t i = 0; i < activations.size(); ++i) {
-    writer.Add(fmt::format("{}activation.{}", prefix, i), AsUint8(activations[i]));
+    writer.Add(fmt::format("{}.activation.{}", prefix, i), AsUint8(activations[i]));
   }
   for (size_t i = 0; i < derivatives.size(); ++i) {
-    writer.Add(fmt::format("{}derivative.{}", prefix, i), AsUint8(derivatives[i]));
+    writer.Add(fmt::format("{}.derivative.{}", prefix, i), AsUint8(derivatives[i]));
   }
 }
 
 PipelineState PipelineState::Load(const SafetensorsReader& reader, const std::string& prefix) {
-  const std::vector<int64_t> numbers = reader.ReadInts(prefix + "pipeline");
+  const std::vector<int64_t> numbers = reader.ReadInts(prefix + ".pipeline");
   PipelineState state;
   state.next = numbers.at(0);
   state.updates = numbers.at(1);
   state.measured = numbers.at(2) != 0;
-  state.first_layers = reader.ReadInts(prefix + "first_layers");
+  state.first_layers = reader.ReadInts(prefix + ".first_layers");
   for (int64_t i = 0; i < numbers.at(3); ++i) {
-    state.activations.push_back(ReadBytes(reader, fmt::format("{}activation.{}", prefix, i)));
+    state.activations.push_back(ReadBytes(reader, fmt::format("{}.activation.{}", prefix, i)));
   }
   for (int64_t i = 0; i < numbers.at(4); ++i) {
-    state.derivatives.push_back(ReadBytes(reader, fmt::format("{}derivative.{}", prefix, i)));
+    state.derivatives.push_back(ReadBytes(reader, fmt::format("{}.derivative.{}", prefix, i)));
   }
   return state;
 }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <thread>
 
 #include "base/check.h"
 #include "base/error.h"
@@ -22,8 +23,19 @@ RankGroup::RankGroup(comm::Communicator& comm, std::vector<int> ranks, int id)
   index_ = static_cast<int>(mine - ranks_.begin());
 }
 
+comm::Message RankGroup::Receive(int index, int tag) {
+  if (serve_) {
+    const double end = comm_.Now() + comm_.deadline_seconds();
+    while (!comm_.Poll(rank(index), tag) && comm_.Now() < end) {
+      serve_();
+      std::this_thread::yield();
+    }
+  }
+  return comm_.Receive(rank(index), tag);
+}
+
 void RankGroup::ReceiveInto(int index, int tag, std::span<std::byte> bytes) {
-  const comm::Message message = comm_.Receive(rank(index), tag);
+  const comm::Message message = Receive(index, tag);
   if (message.bytes.size() != bytes.size()) {
     Throw<InputError>("rank {} gave {} bytes, rank {} expected {}: the ranks do not run the same experiment",
                       message.source, message.bytes.size(), comm_.rank(), bytes.size());
@@ -73,7 +85,7 @@ std::vector<std::vector<float>> RankGroup::Exchange(std::span<const float> mine)
       place.assign(mine.begin(), mine.end());
       continue;
     }
-    const comm::Message message = comm_.Receive(rank(i), tag_ + kExchange);
+    const comm::Message message = Receive(i, tag_ + kExchange);
     place.resize(message.bytes.size() / sizeof(float));
     if (!place.empty()) std::memcpy(place.data(), message.bytes.data(), place.size() * sizeof(float));
   }

@@ -6,7 +6,9 @@
 // Threads, deadlines, errors: as the communicator.
 #pragma once
 
+#include <functional>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "comm/communicator.h"
@@ -21,6 +23,9 @@ class RankGroup {
   RankGroup(comm::Communicator& comm, std::vector<int> ranks, int id);
 
   int size() const { return static_cast<int>(ranks_.size()); }
+  /// While this rank waits for others of the group, `serve` is called again and again: for ranks that must answer
+  /// requests meanwhile.
+  void ServeWhileWaiting(std::function<void()> serve) { serve_ = std::move(serve); }
   /// This rank's position in the group.
   int index() const { return index_; }
   int rank(int index) const { return ranks_.at(static_cast<size_t>(index)); }
@@ -34,12 +39,14 @@ class RankGroup {
  private:
   template <class T>
   void TreeAllReduce(std::span<T> values);
+  comm::Message Receive(int index, int tag);
   void ReceiveInto(int index, int tag, std::span<std::byte> bytes);
 
   comm::Communicator& comm_;
   std::vector<int> ranks_;
   int index_ = -1;
   int tag_;
+  std::function<void()> serve_;
 };
 
 }  // namespace antiphon::parallel

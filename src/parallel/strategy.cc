@@ -53,7 +53,7 @@ void Strategy::CountBackward(size_t layer, int64_t frames) const {
 
 void Strategy::BeginRound(int64_t, int64_t) { CHECK(false) << "this strategy's workers read shares"; }
 std::optional<int64_t> Strategy::Take() { return std::nullopt; }
-int64_t Strategy::EndRound() { return 0; }
+std::pair<int64_t, int64_t> Strategy::EndRound() { return {0, 0}; }
 
 void Strategy::SaveState(SafetensorsWriter&, const std::string&) const {}
 void Strategy::LoadState(const SafetensorsReader&, const std::string&) {}

@@ -110,8 +110,9 @@ class Strategy {
   virtual std::optional<int64_t> Take();
   /// Nobody takes any more in this round.
   virtual void StopRound() {}
-  /// Waits until all that was taken is trained on; returns where the next round begins.
-  virtual int64_t EndRound();
+  /// Waits until all workers are through; returns where the next round begins, and how many minibatches came back
+  /// (dropped or lost) and are left for it.
+  virtual std::pair<int64_t, int64_t> EndRound();
 
   /// `values`, laid out as network.values() and kept by every rank for the layers that it trains, become complete.
   virtual void Complete(std::span<float> values) { (void)values; }

@@ -206,7 +206,7 @@ class Grower {
                    MixSeed(MixSeed(task_.seed, kRbmSeed), hidden));
     // What the machine sees is the output of the layers below it.
     const nn::Network below = LayersBelow(first);
-    Frames frames(worker_, comm_,
+    Frames frames(worker_, comm_, {comm_.rank(), comm_.world_size()},
                   options_.pretrain.epochs_per_layer * (gaussian ? options_.pretrain.gaussian_epochs_factor : 1),
                   fmt::format("RBM {} of {}", hidden + 1, blocks_.num_hidden()));
     nn::Workspace workspace;

@@ -114,6 +114,7 @@ std::unique_ptr<data::MinibatchStream> Worker::OpenStream() const {
 }
 
 void Worker::RunEpoch() {
+  if (strategy_->takes_when_free()) return RunRounds();
   std::unique_ptr<data::MinibatchStream> stream = OpenStream();
   active_workers_ = strategy_->data_share().count;
   const int64_t frames = pool_->num_frames() / active_workers_;
@@ -130,7 +131,8 @@ void Worker::RunEpoch() {
       minibatch = stream->Next();
     }
     if (minibatch == nullptr) break;
-    Step(*minibatch);
+    const parallel::DataShare share = strategy_->data_share();
+    Step(*minibatch, position_.step * (comm_.world_size() / share.readers) + share.index);
     const Timed timed(position_.other_seconds);
     progress.Update(position_.epoch_frames, [this] { return Note(); });
     const bool stop = ReachAgreement();
@@ -189,18 +191,18 @@ void Worker::EndSteps() {
   if (comm_.world_size() > 1) RefreshStatistics(50000);
 }
 
-void Worker::Step(const data::Minibatch& minibatch) {
+void Worker::Step(const data::Minibatch& minibatch, int64_t mask_step, int64_t index) {
   parallel::StepInput input;
   input.context.precision = ParsePrecision(options_.precision);
   input.context.training = true;
   input.context.seed = MixSeed(task_.seed, kMaskSeed);
-  const parallel::DataShare share = strategy_->data_share();
-  input.context.step = position_.step * (comm_.world_size() / share.readers) + share.index;
+  input.context.step = mask_step;
   input.context.dropout_factor = dropout_.Factor(Progress());
   input.features = minibatch.features;
   input.targets.pdf_ids = minibatch.pdf_ids;
   input.targets.frame_weights = minibatch.weights;
   input.learning_rate = LearningRate();
+  input.minibatch = index;
   comm_.SetStep(position_.step);
   const double begin = comm_.Now();
   const parallel::StepOutput output = strategy_->Step(input);
@@ -214,7 +216,7 @@ void Worker::Step(const data::Minibatch& minibatch) {
   position_.epoch_frames += frames;
   ++position_.step;
   ++position_.step_in_epoch;
-  position_.minibatch_in_epoch += active_workers_;
+  position_.minibatch_in_epoch = index < 0 ? position_.minibatch_in_epoch + active_workers_ : index + 1;
   log_frames_ += frames;
   AverageStep();
   if (position_.step % options_.log_steps == 0) LogSteps(input.learning_rate);

@@ -102,7 +102,10 @@ class Worker {
   void LoadBest(const SafetensorsReader& reader);
   std::unique_ptr<data::MinibatchStream> OpenStream() const;
   double Progress() const;
-  void Step(const data::Minibatch& minibatch);
+  void RunRounds();
+  void RunRound(report::Progress& progress);
+  /// `mask_step` tells minibatches apart over the whole run; `index` as StepInput::minibatch.
+  void Step(const data::Minibatch& minibatch, int64_t mask_step, int64_t index = -1);
   void Account(const parallel::StepOutput& output);
   void Guard(const parallel::StepOutput& output);
   std::string FindDivergence(const parallel::StepOutput& output);

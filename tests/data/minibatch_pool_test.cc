@@ -261,56 +261,6 @@ TEST_F(MinibatchPoolTest, ShufflesAlmostAsWellAsAFullPermutation) {
   EXPECT_GT(SameUtteranceRatio(*store_, *Pool()), 50.0);
 }
 
-TEST_F(MinibatchPoolTest, IsClaimedOnceByManyThreadsThoughSomeAreLost) {
-  const auto pool = Pool();
-  pool->StartEpoch(0);
-  std::vector<std::vector<int64_t>> done(4);
-  std::vector<std::thread> threads;
-  for (size_t w = 0; w < done.size(); ++w) {
-    threads.emplace_back([&, w] {
-      Rng rng(w);
-      while (!pool->EpochDone()) {
-        const auto index = pool->Claim();
-        if (!index) {
-          std::this_thread::yield();
-          continue;
-        }
-        if (rng.Below(4) == 0) {
-          pool->GiveBack(*index);
-        } else {
-          done[w].push_back(*index);
-          pool->Confirm(*index);
-        }
-      }
-    });
-  }
-  for (std::thread& t : threads) t.join();
-  std::vector<int64_t> all;
-  for (const auto& d : done) all.insert(all.end(), d.begin(), d.end());
-  std::sort(all.begin(), all.end());
-  std::vector<int64_t> expected;
-  for (int64_t i = 0; i < pool->num_minibatches(0); ++i) expected.push_back(i);
-  EXPECT_EQ(all, expected);
-}
-
-TEST_F(MinibatchPoolTest, SavesWhatWasClaimedButNotConfirmed) {
-  const auto pool = Pool();
-  pool->StartEpoch(2);
-  const auto a = pool->Claim();
-  const auto b = pool->Claim();
-  const auto c = pool->Claim();
-  pool->Confirm(*b);
-  pool->GiveBack(*c);
-  const PoolState state = pool->SaveState();
-  const auto again = Pool();
-  again->LoadState(state);
-  EXPECT_EQ(again->Claim(), a);
-  EXPECT_EQ(again->Claim(), c);
-  EXPECT_EQ(again->Claim(), std::optional<int64_t>(3));
-  EXPECT_THROW(again->LoadState({.epoch = 0, .next = 1 << 20, .pending = {}}), InputError);
-  EXPECT_THROW(again->LoadState({.epoch = 0, .next = 2, .pending = {2}}), InputError);
-}
-
 TEST_F(MinibatchPoolTest, CarriesAnErrorOfThePrefetcherToTheConsumer) {
   MakeStore(folder_ / "bad", 60);
   {

@@ -6,6 +6,7 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -19,11 +20,12 @@ constexpr int kFeatures = 7;
 constexpr int kPdfs = 5;
 constexpr int kFrames = 16;
 
+/// Deep enough for four stages.
 inline nn::Network MakeNetwork() {
-  return {
-      Config::Parse("[[layer]]\ntype = \"affine\"\ndim = 9\n[[layer]]\ntype = \"tanh\"\n[[layer]]\ntype = \"affine\"\n",
-                    "net"),
-      kFeatures, kPdfs, 3};
+  return {Config::Parse("[[layer]]\ntype = \"repeat\"\ntimes = 3\n"
+                        "layers = [{type = \"affine\", dim = 9}, {type = \"tanh\"}]\n[[layer]]\ntype = \"affine\"\n",
+                        "net"),
+          kFeatures, kPdfs, 3};
 }
 
 /// A convex problem: softmax regression.
@@ -62,23 +64,46 @@ class Learner {
           const std::string& optimizer_toml = "type = \"sgd\"\nmomentum = 0.5\n", nn::Network net = MakeNetwork())
       : network(std::move(net)),
         optimizer(optim::MakeOptimizer(Config::Parse(optimizer_toml, "optimizer"), network)),
-        strategy(MakeStrategy(Config::Parse(parallel_toml, "parallel"),
-                              {&network, optimizer.get(), &comm, {kFrames, 100, 3}})) {
+        strategy(MakeStrategy(
+            Config::Parse(parallel_toml, "parallel"),
+            {&network, optimizer.get(), &comm, {kFrames, 100, 3}, Config::Parse(optimizer_toml, "optimizer")})) {
     strategy->Start();
   }
 
-  StepOutput Step(const Minibatch& minibatch, int64_t step, double rate = 0.3) {
+  StepOutput Step(const Minibatch& minibatch, int64_t step, double rate = 0.3, int64_t index = -1) {
     StepInput input;
     input.context.training = true;
     input.context.step = step;
     input.features = minibatch.features;
     input.targets.pdf_ids = minibatch.pdf_ids;
     input.learning_rate = rate;
+    input.minibatch = index;
     return strategy->Step(input);
   }
-  /// Steps first … last − 1, each on the worker's share of the common order of minibatches.
+  /// Steps first … last − 1, each on the worker's share of the common order of minibatches, or on what it gets of the
+  /// workers' common pool.
   void Train(int64_t first, int64_t last, int rank = 0, int workers = 1) {
+    if (strategy->takes_when_free()) return TrainRound(first * workers, last * workers);
+    const DataShare share = strategy->data_share();
+    if (share.readers > 1) {
+      rank = share.index;
+      workers /= share.readers;
+    }
     for (int64_t step = first; step < last; ++step) Step(Minibatch(step * workers + rank), step * workers + rank);
+  }
+  void TrainRound(int64_t first, int64_t last) {
+    for (int64_t came_back = 1; came_back > 0;) {
+      strategy->BeginRound(first, last);
+      while (const auto m = strategy->Take()) {
+        trained.push_back(*m);
+        Step(Minibatch(*m), *m, 0.3, *m);
+      }
+      std::tie(first, came_back) = strategy->EndRound();
+    }
+  }
+  void EndEpoch() {
+    strategy->Drain();
+    strategy->AfterEpoch();
   }
   /// One step along a gradient of one's own, as if a backward pass had given it.
   void StepAlong(const std::function<void(std::span<const float>, std::span<float>)>& gradient, double rate) {
@@ -97,7 +122,7 @@ class Learner {
     strategy->AfterStep(input);
   }
   uint64_t End() {
-    strategy->AfterEpoch();
+    EndEpoch();
     strategy->Finish();
     return network.Hash();
   }
@@ -121,6 +146,7 @@ class Learner {
   nn::Network network;
   std::unique_ptr<optim::Optimizer> optimizer;
   std::unique_ptr<Strategy> strategy;
+  std::vector<int64_t> trained;  // minibatches that TrainRound got
 };
 
 /// Runs body(rank, comm) in one thread per rank, with a deadline that a test survives; what it returns, in the order of

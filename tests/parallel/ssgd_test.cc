@@ -123,8 +123,9 @@ TEST(Ssgd, SendsTwiceTheModelWithoutItsOwnPart) {
     return comm.bytes_sent() - before;
   });
   // Both ranks together: every value once to where it is summed and once back, and a weight per layer and rank.
-  const int64_t values = MakeNetwork().num_parameters();
-  EXPECT_EQ(bytes[0] + bytes[1], 2 * 4 * values + 2 * 2 * 8);
+  const nn::Network network = MakeNetwork();
+  const auto layers = std::ssize(network.parameters()) / 2;
+  EXPECT_EQ(bytes[0] + bytes[1], 2 * 4 * network.num_parameters() + layers * 2 * 8);
 }
 
 }  // namespace

@@ -23,6 +23,7 @@
 #include "parallel/affine_stripe.h"
 #include "parallel/pipeline_state.h"
 #include "parallel/stage_plan.h"
+#include "parallel/step_cost.h"
 #include "parallel/strategy.h"
 
 namespace antiphon::parallel {
@@ -72,7 +73,7 @@ class Pipeline : public Strategy {
     SetStages(Balance(ModelledLayerCosts(network())));
   }
 
-  DataShare data_share() const override { return {0, 1}; }
+  DataShare data_share() const override { return {0, 1, comm().world_size()}; }
 
   void Start() override {
     // Whoever trains a layer has its values; on a fresh start all ranks have the same.
@@ -145,7 +146,7 @@ class Pipeline : public Strategy {
     for (const nn::LayerRange& range : stages_) state.first_layers.push_back(static_cast<int64_t>(range.first));
     state.Save(writer, prefix);
     flight_.Save(writer, prefix, forward_done(), next_);
-    if (stripe_) stripe_->optimizer().SaveState(writer, prefix + "stripe.");
+    if (stripe_) stripe_->optimizer().SaveState(writer, prefix + ".stripe");
   }
 
   void LoadState(const SafetensorsReader& reader, const std::string& prefix) override {
@@ -158,9 +159,20 @@ class Pipeline : public Strategy {
     derivatives_.assign(state.derivatives.begin(), state.derivatives.end());
     if (stripe_) {
       stripe_->network().MarkChanged();
-      stripe_->optimizer().LoadState(reader, prefix + "stripe.");
+      stripe_->optimizer().LoadState(reader, prefix + ".stripe");
     }
     flight_.Load(reader, prefix, [this](int64_t minibatch) { ForwardLayers(minibatch); });
+  }
+
+  void LoadFolded(std::span<const SafetensorsReader> ranks, const std::string& prefix) override {
+    if (PipelineState::Load(ranks[0], prefix).next > 0) {
+      Throw<InputError>(
+          "a pipeline of {} stages stopped with minibatches under way, which only as many stages can finish; "
+          "checkpoints at the ends of epochs fit any number",
+          ranks.size());
+    }
+    // Each stage had the momentum of its own layers alone.
+    optimizer().ResetState();
   }
 
   std::vector<std::string> Describe() const override {
@@ -253,7 +265,7 @@ class Pipeline : public Strategy {
     InFlight& flight = flight_.at(minibatch);
     const ConstMatrixView x = stage_ == 0 ? ConstMatrixView(flight.features) : flight_.input(minibatch);
     nn::Workspace& ws = flight_.workspace(minibatch);
-    comm().ComputeFlops(2.0 * static_cast<double>(network().values(range()).size()) * static_cast<double>(x.rows()));
+    CountFlops(x.rows(), false);
     if (stripe_) return stripe_->network().Forward(flight.context, x, ws);
     return network().Forward(flight.context, x, range(), ws);
   }
@@ -264,8 +276,7 @@ class Pipeline : public Strategy {
     if (!top()) header = ReceiveDerivative(minibatch, flight);
     nn::Network& net = stripe_ ? stripe_->network() : network();
     optim::Optimizer& learner = stripe_ ? stripe_->optimizer() : optimizer();
-    comm().ComputeFlops(4.0 * static_cast<double>(network().values(range()).size()) *
-                        static_cast<double>(flight.derivative.rows()));
+    CountFlops(flight.derivative.rows(), true);
     learner.BeginStep(flight.learning_rate);
     const MatrixView dx = net.Backward(flight.context, flight.derivative, stripe_ ? net.all_layers() : range(),
                                        flight_.workspace(minibatch), learner, stage_ > 0);
@@ -276,6 +287,16 @@ class Pipeline : public Strategy {
     header.change_scale = std::min(header.change_scale, output.report.max_change_scale);
     output.report.max_change_scale = header.change_scale;
     if (stage_ > 0) comm().Send(stage_ - 1, Tag(kDerivativeTag), PackPassage(header, dx));
+  }
+
+  void CountFlops(int64_t frames, bool backward) const {
+    if (!comm().time_is_virtual()) return;
+    const StepCost cost(network());
+    double flops = 0;
+    for (size_t i = range().first; i < range().last; ++i) {
+      flops += backward ? cost.backward_flops(i) : cost.forward_flops(i);
+    }
+    comm().ComputeFlops(flops * static_cast<double>(frames) / (stripe_ ? stripes_->size() : 1));
   }
 
   // From several stripes: their sum, in the order of ranks.

@@ -1,0 +1,301 @@
+#include "parallel/server_pool.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+#include <limits>
+
+#include "base/check.h"
+#include "base/error.h"
+
+namespace antiphon::parallel {
+namespace {
+
+constexpr int kPoolTag = 1 << 25;
+constexpr int64_t kNothing = -1;
+
+struct LetterHead {
+  int64_t kind;
+  int64_t number;
+  double real;
+};
+
+std::filesystem::path OfRank(const std::string& path, int rank) {
+  return path.empty() ? std::filesystem::path() : std::filesystem::path(fmt::format("{}.rank-{}", path, rank));
+}
+
+std::span<const float> AsFloats(std::span<const std::byte> bytes) {
+  return {reinterpret_cast<const float*>(bytes.data()), bytes.size() / sizeof(float)};
+}
+
+}  // namespace
+
+ServerPool::ServerPool(comm::Communicator& comm, const ServerPoolOptions& options, std::span<const float> model)
+    : comm_(comm),
+      options_(options),
+      servers_(options.servers == 0 ? comm.world_size() : options.servers),
+      model_size_(model.size()),
+      log_(OfRank(options.log, comm.rank()), OfRank(options.replay, comm.rank())),
+      pulled_versions_(static_cast<size_t>(servers_), 0),
+      ledger_(comm.world_size()),
+      judged_(static_cast<size_t>(comm.world_size()), 0),
+      clocks_(judged_),
+      applied_(judged_),
+      done_(clocks_.size(), false) {
+  if (servers_ < 1 || servers_ > comm.world_size()) {
+    Throw<UsageError>("parallel.servers is {}, but the {} workers are the servers: expected 1 … {}", options.servers,
+                      comm.world_size(), comm.world_size());
+  }
+  if (comm.rank() < servers_) shard_ = ParameterShard(options.rule, options.momentum, Part(comm.rank(), model));
+}
+
+void ServerPool::BeginRound(int64_t first, int64_t last) {
+  ledger_.BeginRound(first, last);
+  pushes_ = pulled_clock_ = clock_ = 0;
+  take_requested_ = nothing_left_ = false;
+  std::fill(judged_.begin(), judged_.end(), 0);
+  std::fill(clocks_.begin(), clocks_.end(), 0);
+  std::fill(applied_.begin(), applied_.end(), 0);
+  std::fill(done_.begin(), done_.end(), false);
+  for (int s = 0; s < servers_; ++s) Request(s, Kind::kPull, 0);
+  for (int s = 0; s < servers_; ++s) pulled_versions_[static_cast<size_t>(s)] = WaitFor(Kind::kValues, s).number;
+}
+
+void ServerPool::Stop() { Request(0, Kind::kStop, 0); }
+
+std::pair<int64_t, int64_t> ServerPool::EndRound() {
+  // An answer to a request made ahead may still be due.
+  if (take_requested_) WaitFor(Kind::kGranted, 0);
+  Request(0, Kind::kDone, 0);
+  WaitFor(Kind::kOver, 0);
+  CHECK(replies_.empty()) << replies_.size() << " answers that nobody waited for";
+  int64_t result[] = {ledger_.next(), ledger_.num_returned()};
+  comm_.Broadcast(0, std::as_writable_bytes(std::span(result)));
+  return {result[0], result[1]};
+}
+
+void ServerPool::Collect(std::span<float> model) {
+  if (comm_.rank() < servers_) {
+    const std::span<const float> mine = shard_.values();
+    std::copy(mine.begin(), mine.end(), Part(comm_.rank(), model).begin());
+  }
+  for (int s = 0; s < servers_; ++s) comm_.Broadcast(s, Part(s, model));
+}
+
+void ServerPool::SetModel(std::span<const float> model) {
+  if (comm_.rank() < servers_) shard_.SetValues(Part(comm_.rank(), model));
+}
+
+std::optional<int64_t> ServerPool::Take() {
+  if (nothing_left_) return std::nullopt;
+  if (!take_requested_) Request(0, Kind::kTake, 0);
+  const int64_t minibatch = WaitFor(Kind::kGranted, 0).number;
+  take_requested_ = minibatch != kNothing;
+  nothing_left_ = !take_requested_;
+  // The next answer travels while this minibatch is trained on.
+  if (take_requested_) Request(0, Kind::kTake, 0);
+  if (nothing_left_) return std::nullopt;
+  return minibatch;
+}
+
+Verdict ServerPool::Judge(std::span<const int64_t> minibatches) {
+  Request(0, Kind::kJudge, pulled_clock_, 0, std::as_bytes(minibatches));
+  const Letter answer = WaitFor(Kind::kVerdict, 0);
+  Verdict verdict;
+  verdict.apply = answer.real != 0;
+  verdict.staleness = answer.number - (verdict.apply ? 1 : 0) - pulled_clock_;
+  pulled_clock_ = answer.number;
+  if (!verdict.apply) ++statistics_.dropped;
+  return verdict;
+}
+
+void ServerPool::Push(std::span<const float> push, double learning_rate) {
+  ++clock_;
+  for (int s = 0; s < servers_; ++s) {
+    Request(s, Kind::kPush, pulled_versions_[static_cast<size_t>(s)], learning_rate, std::as_bytes(Part(s, push)));
+  }
+}
+
+void ServerPool::Pull(std::span<float> model) {
+  if (options_.staleness_bound >= 0) {
+    Request(0, Kind::kMayRead, clock_);
+    WaitFor(Kind::kRead, 0);
+  }
+  for (int s = 0; s < servers_; ++s) Request(s, Kind::kPull, 0);
+  for (int s = 0; s < servers_; ++s) {
+    const Letter answer = WaitFor(Kind::kValues, s);
+    pulled_versions_[static_cast<size_t>(s)] = answer.number;
+    const std::span<const float> values = AsFloats(answer.payload());
+    CHECK_EQ(values.size(), Part(s, model).size());
+    std::copy(values.begin(), values.end(), Part(s, model).begin());
+  }
+}
+
+void ServerPool::Serve() {
+  while (comm_.Poll(comm::Communicator::kAnySource, kPoolTag)) ReceiveOne();
+}
+
+void ServerPool::Send(int rank, Kind kind, int64_t number, double real, std::span<const std::byte> payload) {
+  if (rank == comm_.rank()) {
+    replies_.push_back({rank, kind, number, real, {payload.begin(), payload.end()}, 0});
+    return;
+  }
+  const LetterHead head{static_cast<int64_t>(kind), number, real};
+  std::vector<std::byte> bytes(sizeof(head) + payload.size());
+  std::memcpy(bytes.data(), &head, sizeof(head));
+  if (!payload.empty()) std::memcpy(bytes.data() + sizeof(head), payload.data(), payload.size());
+  comm_.Send(rank, kPoolTag, bytes);
+}
+
+void ServerPool::Request(int rank, Kind kind, int64_t number, double real, std::span<const std::byte> payload) {
+  if (rank != comm_.rank()) return Send(rank, kind, number, real, payload);
+  // Those before it in the log may not have come yet.
+  Letter letter{rank, kind, number, real, {payload.begin(), payload.end()}, 0};
+  while (log_.replaying() && log_.Next() != letter.stream()) ReceiveOne();
+  log_.Record(letter.stream());
+  Handle(letter);
+  HandleRequests();
+}
+
+void ServerPool::ReceiveOne() {
+  comm::Message message = comm_.Receive(comm::Communicator::kAnySource, kPoolTag);
+  LetterHead head{};
+  CHECK_GE(message.bytes.size(), sizeof(head));
+  std::memcpy(&head, message.bytes.data(), sizeof(head));
+  Letter letter{message.source, static_cast<Kind>(head.kind), head.number,
+                head.real,      std::move(message.bytes),     sizeof(head)};
+  if (letter.kind >= Kind::kGranted) {
+    replies_.push_back(std::move(letter));
+    return;
+  }
+  requests_.push_back(std::move(letter));
+  HandleRequests();
+}
+
+// In the order of arrival, or in that of the log as far as it has come.
+void ServerPool::HandleRequests() {
+  while (!requests_.empty()) {
+    auto next = requests_.begin();
+    if (log_.replaying()) {
+      const int stream = log_.Next();
+      next = std::find_if(requests_.begin(), requests_.end(), [&](const Letter& l) { return l.stream() == stream; });
+      if (next == requests_.end()) return;
+    }
+    const Letter letter = std::move(*next);
+    requests_.erase(next);
+    log_.Record(letter.stream());
+    Handle(letter);
+  }
+}
+
+ServerPool::Letter ServerPool::WaitFor(Kind kind, int source) {
+  const double begin = comm_.Now();
+  for (;;) {
+    const auto found = std::find_if(replies_.begin(), replies_.end(),
+                                    [&](const Letter& l) { return l.kind == kind && l.source == source; });
+    if (found != replies_.end()) {
+      Letter letter = std::move(*found);
+      replies_.erase(found);
+      statistics_.wait_seconds += comm_.Now() - begin;
+      return letter;
+    }
+    ReceiveOne();
+  }
+}
+
+void ServerPool::Handle(const Letter& letter) {
+  switch (letter.kind) {
+    case Kind::kTake:
+      Send(letter.source, Kind::kGranted, ledger_.Take(letter.source).value_or(kNothing), 0, {});
+      break;
+    case Kind::kJudge:
+      HandleJudge(letter);
+      break;
+    case Kind::kPush:
+      HandlePush(letter);
+      break;
+    case Kind::kPull:
+      Send(letter.source, Kind::kValues, shard_.version(), 0, std::as_bytes(shard_.values()));
+      break;
+    case Kind::kApplied: {
+      const auto worker = static_cast<size_t>(letter.number);
+      clocks_[worker] = ++applied_[worker] / servers_;
+      ReleaseReaders();
+      CloseIfDone();
+      break;
+    }
+    case Kind::kMayRead:
+      waiting_.emplace_back(letter.source, letter.number);
+      ReleaseReaders();
+      break;
+    case Kind::kDone:
+      done_[static_cast<size_t>(letter.source)] = true;
+      ReleaseReaders();
+      CloseIfDone();
+      break;
+    case Kind::kStop:
+      ledger_.Stop();
+      break;
+    default:
+      CHECK(false) << "request of kind " << static_cast<int64_t>(letter.kind);
+  }
+}
+
+void ServerPool::HandleJudge(const Letter& letter) {
+  std::vector<int64_t> minibatches(letter.payload().size() / sizeof(int64_t));
+  if (!minibatches.empty()) std::memcpy(minibatches.data(), letter.payload().data(), letter.payload().size());
+  const bool apply = options_.max_staleness < 0 || pushes_ - letter.number <= options_.max_staleness;
+  if (apply) {
+    ledger_.Confirm(letter.source, minibatches);
+    ++pushes_;
+    ++judged_[static_cast<size_t>(letter.source)];
+  } else {
+    ledger_.GiveBack(letter.source, minibatches);
+  }
+  Send(letter.source, Kind::kVerdict, pushes_, apply ? 1 : 0, {});
+}
+
+void ServerPool::HandlePush(const Letter& letter) {
+  const int64_t staleness = shard_.version() - letter.number;
+  shard_.Apply(AsFloats(letter.payload()), letter.real);
+  ++statistics_.pushes;
+  statistics_.stale += staleness;
+  statistics_.stalest = std::max(statistics_.stalest, staleness);
+  if (options_.staleness_bound >= 0) Request(0, Kind::kApplied, letter.source);
+}
+
+void ServerPool::ReleaseReaders() {
+  int64_t slowest = std::numeric_limits<int64_t>::max();
+  for (size_t w = 0; w < clocks_.size(); ++w) {
+    if (!done_[w]) slowest = std::min(slowest, clocks_[w]);
+  }
+  for (size_t i = 0; i < waiting_.size();) {
+    const auto [worker, clock] = waiting_[i];
+    if (clock - options_.staleness_bound > slowest) {
+      ++i;
+      continue;
+    }
+    waiting_.erase(waiting_.begin() + static_cast<std::ptrdiff_t>(i));
+    Send(worker, Kind::kRead, slowest, 0, {});
+  }
+}
+
+void ServerPool::CloseIfDone() {
+  if (std::find(done_.begin(), done_.end(), false) != done_.end()) return;
+  // With a bound, the shards' reports must be in, or they would count in the next round.
+  if (options_.staleness_bound >= 0 && clocks_ != judged_) return;
+  for (int w = 0; w < comm_.world_size(); ++w) Send(w, Kind::kOver, 0, 0, {});
+}
+
+void ServerPool::SaveState(SafetensorsWriter& writer, const std::string& prefix) const {
+  ledger_.SaveState(writer, prefix);
+  shard_.SaveState(writer, prefix);
+}
+
+void ServerPool::LoadState(const SafetensorsReader& reader, const std::string& prefix) {
+  ledger_.LoadState(reader, prefix);
+  shard_.LoadState(reader, prefix);
+}
+
+}  // namespace antiphon::parallel

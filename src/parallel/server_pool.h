@@ -1,0 +1,165 @@
+// A pool of parameter servers that are the workers themselves: each rank holds a shard of the model and serves it
+// between the layers of its own passes; rank 0 also hands out minibatches and keeps the clocks.
+//
+// Everything is a message, so that one thread per rank is enough, no lock is needed, and the order in which a rank
+// handles requests is all that makes two runs differ. That order can be logged, and replayed bit for bit.
+//
+//   pool.BeginRound(first, last);
+//   while (auto m = pool.Take()) { …train…; if (pool.Judge({*m}, seen)) pool.Push(change, 0); pool.Pull(values); }
+//   pool.EndRound();
+//
+// A worker's clock counts its pushes. With a bound s, Pull waits until no worker is more than s pushes behind, and what
+// it reads holds every push of a clock at least s + 1 lower than its own (and perhaps newer ones).
+// Threads: one per rank. Waiting always serves the others. Deadlines, errors: as the communicator.
+// Source: Dean et al., NIPS 2012; Ho et al., NIPS 2013; algorithms reference 1.7 and 1.9.
+#pragma once
+
+#include <cstddef>
+#include <deque>
+#include <filesystem>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "comm/communicator.h"
+#include "parallel/arrival_log.h"
+#include "parallel/minibatch_ledger.h"
+#include "parallel/parameter_shard.h"
+
+namespace antiphon::parallel {
+
+struct ServerPoolOptions {
+  int servers = 0;  // ranks 0 … servers − 1 hold shards; 0: all
+  ServerRule rule = ServerRule::kSum;
+  double momentum = 0;
+  int64_t max_staleness = -1;    // pushes that missed more others are dropped; −1: none
+  int64_t staleness_bound = -1;  // of SSP; −1: none
+  std::string log;               // file of the arrival order, ".rank-N" is appended; empty: none
+  std::string replay;            // a log to follow
+};
+
+struct Verdict {
+  bool apply = true;
+  int64_t staleness = 0;  // pushes of others since the pull
+};
+
+struct ServerStatistics {
+  int64_t pushes = 0;  // applied to this rank's shard
+  int64_t stale = 0;   // sum over them of the shard's version minus that pulled
+  int64_t stalest = 0;
+  int64_t dropped = 0;  // of this worker
+  double wait_seconds = 0;
+};
+
+class ServerPool {
+ public:
+  ServerPool(comm::Communicator& comm, const ServerPoolOptions& options, std::span<const float> model);
+
+  // Rounds; collective.
+  void BeginRound(int64_t first, int64_t last);
+  /// Nothing new is handed out any more.
+  void Stop();
+  /// Waits for all workers; what this one took must be judged. Returns where the next round begins and how many
+  /// minibatches came back without having been trained on.
+  std::pair<int64_t, int64_t> EndRound();
+  /// Every rank's shard into `model`. Collective.
+  void Collect(std::span<float> model);
+  /// The shards become `model`'s values; server memory is kept.
+  void SetModel(std::span<const float> model);
+  void ResetState() { shard_.ResetState(); }
+
+  // A worker.
+  std::optional<int64_t> Take();
+  /// Whether a push made from these minibatches, computed on the last pull, is still fresh enough; else they go back.
+  Verdict Judge(std::span<const int64_t> minibatches);
+  /// `push` is as long as the model; may be overwritten when this returns.
+  void Push(std::span<const float> push, double learning_rate);
+  void Pull(std::span<float> model);
+  /// Handles the requests that have arrived.
+  void Serve();
+
+  const ServerStatistics& statistics() const { return statistics_; }
+  int servers() const { return servers_; }
+  /// Between rounds.
+  void SaveState(SafetensorsWriter& writer, const std::string& prefix) const;
+  void LoadState(const SafetensorsReader& reader, const std::string& prefix);
+  /// Of a run with another number of ranks: which minibatches came back.
+  void LoadLedger(const SafetensorsReader& reader, const std::string& prefix) { ledger_.LoadState(reader, prefix); }
+  void WriteLog() const { log_.Write(); }
+
+ private:
+  enum class Kind : int64_t {
+    kTake,
+    kJudge,
+    kPush,
+    kPull,
+    kApplied,
+    kMayRead,
+    kDone,
+    kStop,
+    kGranted,  // from here on answers
+    kVerdict,
+    kValues,
+    kRead,
+    kOver,
+  };
+  struct Letter {
+    int source = 0;
+    Kind kind = Kind::kTake;
+    int64_t number = 0;
+    double real = 0;
+    std::vector<std::byte> bytes;  // with what stands before the payload
+    size_t head = 0;
+    // What a rank asks for as a worker comes in the order of its program, what it reports as a server in the order in
+    // which it handles requests; how the two mix is chance.
+    int stream() const { return 2 * source + (kind == Kind::kApplied ? 1 : 0); }
+    std::span<const std::byte> payload() const { return std::span(bytes).subspan(head); }
+  };
+
+  bool coordinator() const { return comm_.rank() == 0; }
+  template <class T>
+  std::span<T> Part(int server, std::span<T> model) const {
+    const auto begin = [&](int s) { return model_size_ * static_cast<size_t>(s) / static_cast<size_t>(servers_); };
+    return model.subspan(begin(server), begin(server + 1) - begin(server));
+  }
+  void Send(int rank, Kind kind, int64_t number, double real, std::span<const std::byte> payload);
+  /// To itself a request is handled at once, in its turn.
+  void Request(int rank, Kind kind, int64_t number, double real = 0, std::span<const std::byte> payload = {});
+  void ReceiveOne();
+  void HandleRequests();
+  void Handle(const Letter& letter);
+  Letter WaitFor(Kind kind, int source);
+  // The coordinator's part.
+  void HandleJudge(const Letter& letter);
+  void HandlePush(const Letter& letter);
+  void ReleaseReaders();
+  void CloseIfDone();
+
+  comm::Communicator& comm_;
+  ServerPoolOptions options_;
+  int servers_;
+  size_t model_size_;
+  ParameterShard shard_;
+  ArrivalLog log_;
+  ServerStatistics statistics_;
+
+  std::deque<Letter> requests_;  // received, but not yet handled
+  std::deque<Letter> replies_;
+  std::vector<int64_t> pulled_versions_;  // by server
+  int64_t pulled_clock_ = 0;              // pushes of all workers when this one pulled
+  int64_t clock_ = 0;                     // this worker's pushes in this round
+  bool take_requested_ = false;
+  bool nothing_left_ = false;
+
+  // Coordinator.
+  MinibatchLedger ledger_;
+  int64_t pushes_ = 0;            // that were found fresh, in this round
+  std::vector<int64_t> judged_;   // the same by worker
+  std::vector<int64_t> clocks_;   // pushes that are in all shards, by worker
+  std::vector<int64_t> applied_;  // shards' reports of them
+  std::vector<bool> done_;
+  std::vector<std::pair<int, int64_t>> waiting_;  // worker, its clock
+};
+
+}  // namespace antiphon::parallel

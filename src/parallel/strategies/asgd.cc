@@ -1,0 +1,307 @@
+// Asynchronous SGD with a pool of parameter servers: each worker learns on its own copy of the model, sends what it
+// changed, and fetches what all together have made of it.
+//
+// Exchanged: every `push-every` minibatches a worker's change (4·P bytes) goes to the shards of the model, and their
+// values (4·P) come back; with server-update "momentum" or "adagrad" it is the summed gradient. Shards live on the
+// workers, which serve each other between layers (server_pool.h). Minibatches come from one common pool, each taken
+// once per epoch; what a dropped push was made from goes back.
+// Staleness: about workers − 1 pushes for equal workers; pushes beyond `max-staleness` are dropped, once for all
+// shards; with `staleness-bound` (SSP) no worker reads while another is more than that many pushes behind. The rate may
+// be divided by 1 + compensation·(mean staleness), and the first epochs may be synchronous (`warm-start-epochs`).
+// Determinism: follows arrival, which `arrival-log` writes down and `replay` follows bit for bit; on a simulated
+// cluster always the same bits. One worker is plain training.
+// `host-master` is the same with the whole model on the host's side, in rank 0's memory, and devices (ranks) that hold
+// a copy of their own and exchange every three minibatches.
+// Source: Dean et al., NIPS 2012; Zhang et al., ICASSP 2013 (host-master); Ho et al., NIPS 2013; algorithms
+// reference 1.7, 1.9.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/error.h"
+#include "base/log.h"
+#include "base/options.h"
+#include "parallel/server_pool.h"
+#include "parallel/strategy.h"
+
+namespace antiphon::parallel {
+namespace {
+
+constexpr double kStalenessDecay = 0.95;
+
+struct AsgdOptions {
+  int servers = 0;
+  int push_every = 1;
+  int64_t max_staleness = 0;
+  int64_t staleness_bound = -1;
+  double compensation = 0;
+  int warm_start_epochs = 0;
+  std::string server_update = "sum";
+  double server_momentum = 0.9;
+  double server_rate_factor = 1;
+  std::string arrival_log;
+  std::string replay;
+  template <class V>
+  void Visit(V& v) {
+    v("servers", servers, Range{0, 4096}, "workers that hold a shard of the model too; 0: all");
+    v("push-every", push_every, Range{1, 1 << 20}, "minibatches of a worker between two exchanges");
+    v("max-staleness", max_staleness, Range{-1, 1e9},
+      "drop pushes that missed more than this many others; 0: twice the workers, -1: never");
+    v("staleness-bound", staleness_bound, Range{-1, 1e9},
+      "no worker reads while another is more than this many pushes behind; -1: no bound");
+    v("compensation", compensation, Range{0, 1e3}, "divides the rate by 1 + this times the mean staleness");
+    v("warm-start-epochs", warm_start_epochs, Range{0, 1e6}, "first epochs, trained synchronously");
+    v("server-update", server_update, OneOf{{"sum", "momentum", "adagrad"}},
+      "servers add the workers' changes, or take their gradients by a rule of their own");
+    v("server-momentum", server_momentum, Range{0, 0.9999}, "of server-update momentum");
+    v("server-rate-factor", server_rate_factor, Range{0, 1e6}, "multiplies the rate of the servers' own rules");
+    v("arrival-log", arrival_log, "file for the order of arrivals at each rank (\".rank-N\" is appended)");
+    v("replay", replay, "arrival log to follow");
+  }
+};
+
+struct HostMasterOptions {
+  int push_every = 3;
+  int64_t max_staleness = 0;
+  double compensation = 0;
+  int warm_start_epochs = 0;
+  std::string arrival_log;
+  std::string replay;
+  template <class V>
+  void Visit(V& v) {
+    v("push-every", push_every, Range{1, 1 << 20}, "minibatches of a device between two exchanges");
+    v("max-staleness", max_staleness, Range{-1, 1e9},
+      "drop pushes that missed more than this many others; 0: twice the devices, -1: never");
+    v("compensation", compensation, Range{0, 1e3}, "divides the rate by 1 + this times the mean staleness");
+    v("warm-start-epochs", warm_start_epochs, Range{0, 1e6}, "first epochs, trained synchronously");
+    v("arrival-log", arrival_log, "file for the order of arrivals at each rank (\".rank-N\" is appended)");
+    v("replay", replay, "arrival log to follow");
+  }
+};
+
+AsgdOptions ReadHostMaster(const Config& config) {
+  const auto host = ReadOptions<HostMasterOptions>(config, kCommonStrategyKeys);
+  AsgdOptions options;
+  options.servers = 1;
+  options.push_every = host.push_every;
+  options.max_staleness = host.max_staleness;
+  options.compensation = host.compensation;
+  options.warm_start_epochs = host.warm_start_epochs;
+  options.arrival_log = host.arrival_log;
+  options.replay = host.replay;
+  return options;
+}
+
+class Asgd : public Strategy {
+ public:
+  Asgd(const Config& config, const Replica& replica, const AsgdOptions& options)
+      : Strategy(replica), options_(options), rule_(ParseServerRule(options_.server_update)) {
+    const int64_t workers = comm().world_size();
+    if (options_.servers > workers) {
+      Throw<UsageError>("{}: parallel.servers is {}, but there are {} workers, who are the servers",
+                        config.Where("servers"), options_.servers, workers);
+    }
+    if (options_.max_staleness == 0) options_.max_staleness = 2 * workers;
+    if (options_.warm_start_epochs > 0 && workers > 1) {
+      warm_up_ = MakeStrategy(Config::Parse("method = \"ssgd\"\n", "warm start of asgd"), replica);
+    }
+    if (rule_ != ServerRule::kSum && alone()) {
+      throw UsageError("parallel.server-update: a single worker trains by its optimizer; use 'sum', or more workers");
+    }
+    for (size_t i = 0; i < network().num_layers(); ++i) {
+      if (network().begins_range(i)) cuts_.push_back(i);
+    }
+    cuts_.push_back(network().num_layers());
+  }
+
+  void Start() override {
+    Strategy::Start();
+    if (alone()) return;
+    ServerPoolOptions pool;
+    pool.servers = options_.servers;
+    pool.rule = rule_;
+    pool.momentum = options_.server_momentum;
+    pool.max_staleness = options_.max_staleness;
+    pool.staleness_bound = options_.staleness_bound;
+    pool.log = options_.arrival_log;
+    pool.replay = options_.replay;
+    pool_.emplace(comm(), pool, network().values());
+    if (warm_up_) warm_up_->Start();
+  }
+
+  bool synchronous() const override { return warming_up(); }
+  bool takes_when_free() const override { return !warming_up(); }
+  void BeginRound(int64_t first, int64_t last) override {
+    if (alone()) return ledger_.BeginRound(first, last);
+    pool_->SetModel(network().values());
+    comm().Barrier();
+    pool_->BeginRound(first, last);
+    Remember();
+  }
+  std::optional<int64_t> Take() override { return alone() ? ledger_.Take(0) : pool_->Take(); }
+  void StopRound() override { alone() ? ledger_.Stop() : pool_->Stop(); }
+
+  std::pair<int64_t, int64_t> EndRound() override {
+    if (alone()) return {ledger_.next(), 0};
+    if (!taken_.empty()) Exchange();
+    const auto end = pool_->EndRound();
+    pool_->Collect(network().values());
+    network().MarkChanged();
+    pool_->WriteLog();
+    return end;
+  }
+
+  StepOutput Step(const StepInput& input) override {
+    if (warming_up()) return warm_up_->Step(input);
+    if (alone()) {
+      const StepOutput output = Strategy::Step(input);
+      if (input.minibatch >= 0) ledger_.Confirm(0, {&input.minibatch, 1});
+      return output;
+    }
+    StepOutput output;
+    rate_ = input.learning_rate / (1 + options_.compensation * mean_staleness_);
+    const double waited = pool_->statistics().wait_seconds;
+    output.loss = ForwardAndBackward(input, output.report);
+    taken_.push_back(input.minibatch);
+    if (std::ssize(taken_) >= options_.push_every) output.staleness = Exchange();
+    output.communication_seconds = pool_->statistics().wait_seconds - waited;
+    return output;
+  }
+
+  void AfterEpoch() override {
+    if (warming_up()) warm_up_->AfterEpoch();
+    ++epochs_;
+    if (alone()) return;
+    const ServerStatistics& s = pool_->statistics();
+    double sums[] = {static_cast<double>(s.pushes), static_cast<double>(s.stale), static_cast<double>(s.dropped)};
+    comm().AllReduce(std::span<double>(sums));
+    if (comm().rank() != 0 || sums[0] == 0) return;
+    log::Info("asgd: {} pushes to shards, mean staleness {:.2f}, {} dropped", sums[0], sums[1] / sums[0], sums[2]);
+  }
+  void Finish() override {
+    if (warming_up()) warm_up_->Finish();
+  }
+
+  void ResetState() override {
+    taken_.clear();
+    if (pool_) pool_->ResetState();
+    if (warm_up_) warm_up_->ResetState();
+    std::fill(gradient_.begin(), gradient_.end(), 0.0f);
+  }
+
+  void SaveState(SafetensorsWriter& writer, const std::string& prefix) const override {
+    const std::vector<double> numbers = {mean_staleness_, static_cast<double>(epochs_)};
+    writer.Add(prefix + ".asgd", std::span<const double>(numbers));
+    if (pool_) pool_->SaveState(writer, prefix);
+    if (warming_up()) warm_up_->SaveState(writer, prefix + ".warm_start");
+  }
+
+  void LoadState(const SafetensorsReader& reader, const std::string& prefix) override {
+    const std::vector<double> numbers = reader.ReadDoubles(prefix + ".asgd");
+    mean_staleness_ = numbers.at(0);
+    epochs_ = static_cast<int64_t>(numbers.at(1));
+    if (pool_) pool_->LoadState(reader, prefix);
+    if (warming_up()) warm_up_->LoadState(reader, prefix + ".warm_start");
+  }
+
+  void LoadFolded(std::span<const SafetensorsReader> ranks, const std::string& prefix) override {
+    const std::vector<double> numbers = ranks[0].ReadDoubles(prefix + ".asgd");
+    epochs_ = static_cast<int64_t>(numbers.at(1));
+    // Shards were cut otherwise; what the servers remembered of gradients begins anew.
+    if (pool_) pool_->LoadLedger(ranks[0], prefix);
+    if (warming_up()) warm_up_->LoadFolded(ranks, prefix + ".warm_start");
+  }
+
+  std::vector<std::string> Describe() const override {
+    if (alone()) return {"asgd: one worker, plain training"};
+    std::vector<std::string> lines = {fmt::format(
+        "asgd: {} workers, {} shards, exchange every {} minibatch(es), pushes that missed more than {} "
+        "others are dropped",
+        comm().world_size(), options_.servers == 0 ? comm().world_size() : options_.servers, options_.push_every,
+        options_.max_staleness < 0 ? std::string("any number of") : std::to_string(options_.max_staleness))};
+    if (options_.staleness_bound >= 0) {
+      lines.push_back(fmt::format("reads wait for workers more than {} pushes behind", options_.staleness_bound));
+    }
+    return lines;
+  }
+
+ private:
+  bool alone() const { return comm().world_size() == 1; }
+  bool warming_up() const { return warm_up_ && epochs_ < options_.warm_start_epochs; }
+
+  // In pieces, between which the others are served.
+  nn::LossResult ForwardAndBackward(const StepInput& input, optim::StepReport& report) {
+    ConstMatrixView below = input.features;
+    MatrixView y;
+    for (size_t i = 0; i + 1 < cuts_.size(); ++i) {
+      y = network().Forward(input.context, below, {cuts_[i], cuts_[i + 1]}, workspace());
+      below = y;
+      pool_->Serve();
+    }
+    const int64_t frames = input.features.rows();
+    CountForward(frames);
+    const nn::LossResult loss = nn::SoftmaxCrossEntropy(y, input.targets, y);
+    nn::DenseGradientSink dense(gradient_);
+    const bool own_step = rule_ == ServerRule::kSum;
+    if (own_step) optimizer().BeginStep(rate_);
+    nn::GradientSink& sink = own_step ? static_cast<nn::GradientSink&>(optimizer()) : dense;
+    network().Backward(input.context, y, workspace(), sink, false, [&](size_t layer) {
+      CountBackward(layer, frames);
+      pool_->Serve();
+    });
+    if (own_step) report = optimizer().EndStep();
+    return loss;
+  }
+
+  // Pushes what was learned since the last pull, unless it is too stale, and pulls. Returns the push's staleness.
+  double Exchange() {
+    const Verdict verdict = pool_->Judge(taken_);
+    taken_.clear();
+    const std::span<float> model = network().values();
+    if (verdict.apply && rule_ == ServerRule::kSum) {
+      for (size_t i = 0; i < pulled_.size(); ++i) pulled_[i] = model[i] - pulled_[i];
+      pool_->Push(pulled_, rate_);
+    } else if (verdict.apply) {
+      pool_->Push(gradient_, rate_ * options_.server_rate_factor);
+    }
+    std::fill(gradient_.begin(), gradient_.end(), 0.0f);
+    pool_->Pull(model);
+    network().MarkChanged();
+    Remember();
+    const auto staleness = static_cast<double>(verdict.staleness);
+    mean_staleness_ = kStalenessDecay * mean_staleness_ + (1 - kStalenessDecay) * staleness;
+    return staleness;
+  }
+
+  void Remember() {
+    const std::span<const float> model = network().values();
+    if (rule_ == ServerRule::kSum) {
+      pulled_.assign(model.begin(), model.end());
+    } else {
+      gradient_.resize(model.size(), 0.0f);
+    }
+  }
+
+  AsgdOptions options_;
+  ServerRule rule_;
+  std::vector<size_t> cuts_;  // where pieces of the network begin, and the end
+  std::unique_ptr<Strategy> warm_up_;
+  std::optional<ServerPool> pool_;
+  MinibatchLedger ledger_{1};   // of a single worker
+  std::vector<int64_t> taken_;  // since the last exchange
+  std::vector<float> pulled_;   // the model as pulled
+  std::vector<float> gradient_;
+  double rate_ = 0;
+  double mean_staleness_ = 0;
+  int64_t epochs_ = 0;
+};
+
+REGISTER_COMPONENT(StrategyRegistry, "asgd", [](const Config& config, const Replica& replica) {
+  return std::make_unique<Asgd>(config, replica, ReadOptions<AsgdOptions>(config, kCommonStrategyKeys));
+});
+REGISTER_COMPONENT(StrategyRegistry, "host-master", [](const Config& config, const Replica& replica) {
+  return std::make_unique<Asgd>(config, replica, ReadHostMaster(config));
+});
+
+}  // namespace
+}  // namespace antiphon::parallel

@@ -1,0 +1,401 @@
+// Hessian-free second-order training: large steps from Gauss–Newton products and conjugate gradients, one master, the
+// workers holding their data.
+//
+// Exchanged, per outer step: the gradient once (reduced to rank 0, 8·P bytes), per product of the curvature matrix a
+// vector to all ranks and the sum of theirs back (4·P and 8·P), per loss a model to all ranks. When: every
+// `gradient-minibatches` minibatches of a worker, or at the end of the epoch. Rank 0 runs conjugate gradients, damping,
+// backtracking and line search; the others answer its requests on the minibatches that they kept: the first
+// `curvature-minibatches` for products (the same throughout one outer step), the next `check-minibatches` for losses.
+// Staleness: none. Determinism: same bits for the same number of workers; other numbers differ by rounding in double.
+// Learning rate and optimizer are not used: the method finds the length of its steps itself. Passes run without
+// dropout; batch normalisation uses its statistics as they are.
+// Source: Martens, ICML 2010; Kingsbury et al., Interspeech 2012; Chung et al., ISCA 2014 (Blue Gene/Q); algorithms
+// reference 1.19.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/error.h"
+#include "base/log.h"
+#include "base/options.h"
+#include "optim/conjugate_gradient.h"
+#include "optim/gauss_newton.h"
+#include "parallel/strategy.h"
+
+namespace antiphon::parallel {
+namespace {
+
+struct HessianFreeOptions {
+  int64_t gradient_minibatches = 0;
+  int64_t curvature_minibatches = 4;
+  int64_t check_minibatches = 4;
+  int cg_iterations = 250;
+  double cg_tolerance = 5e-4;
+  double cg_decay = 0.95;
+  double damping = 45;
+  double preconditioner_exponent = 0.75;
+  double weight_decay = 0;
+  template <class V>
+  void Visit(V& v) {
+    v("gradient-minibatches", gradient_minibatches, Range{0, 1e12},
+      "minibatches of a worker in a gradient; 0: the whole epoch");
+    v("curvature-minibatches", curvature_minibatches, Range{1, 1e9}, "of them, kept for products of the curvature");
+    v("check-minibatches", check_minibatches, Range{1, 1e9}, "of them, kept to judge steps by");
+    v("cg-iterations", cg_iterations, Range{1, 1e6}, "of conjugate gradients per step, at most");
+    v("cg-tolerance", cg_tolerance, Range{0, 1}, "relative progress per iteration below which these stop");
+    v("cg-decay", cg_decay, Range{0, 1}, "they start from this times the last step");
+    v("damping", damping, Range{0, 1e12}, "initial multiple of the identity added to the curvature");
+    v("preconditioner-exponent", preconditioner_exponent, Range{0, 1},
+      "of the diagonal preconditioner, squared gradients plus damping; 0: none");
+    v("weight-decay", weight_decay, Range{0, 1e3}, "pulls weights towards 0");
+  }
+};
+
+enum class Request : int32_t { kProduct, kLoss, kAccept };
+
+struct Kept {
+  Matrix features;
+  std::vector<int32_t> pdf_ids;
+  std::vector<float> weights;
+};
+
+class HessianFree : public Strategy {
+ public:
+  HessianFree(const Config& config, const Replica& replica)
+      : Strategy(replica),
+        options_(ReadOptions<HessianFreeOptions>(config, kCommonStrategyKeys)),
+        gauss_newton_(network()),
+        damping_(options_.damping) {
+    const int64_t kept = options_.curvature_minibatches + options_.check_minibatches;
+    const int64_t batch = options_.gradient_minibatches > 0 ? options_.gradient_minibatches : plan().steps_per_epoch;
+    if (batch > 0 && batch < kept) {
+      Throw<UsageError>(
+          "{}: a gradient is made of {} minibatches per worker, but curvature-minibatches and check-minibatches need "
+          "{} "
+          "of them",
+          config.Where("method"), batch, kept);
+    }
+    gradient_.assign(network().num_values(), 0.0);
+    squares_.assign(network().num_values(), 0.0);
+    scratch_.resize(network().num_values());
+  }
+
+  StepOutput Step(const StepInput& input) override {
+    StepOutput output;
+    nn::ExecContext context;
+    context.precision = precision_ = input.context.precision;
+    const MatrixView logits = network().Forward(context, input.features, workspace());
+    output.loss = nn::SoftmaxCrossEntropy(logits, input.targets, logits);
+    std::fill(scratch_.begin(), scratch_.end(), 0.0f);
+    nn::DenseGradientSink sink(scratch_);
+    network().Backward(context, logits, workspace(), sink);
+    const double weight = output.loss.weight_sum;
+    for (size_t i = 0; i < scratch_.size(); ++i) {
+      const auto g = static_cast<double>(scratch_[i]);
+      gradient_[i] += weight * g;
+      squares_[i] += weight * g * g;
+    }
+    weight_ += weight;
+    Keep(input);
+    if (++minibatches_ == options_.gradient_minibatches) OuterStep();
+    output.communication_seconds = TakeCommunication();
+    return output;
+  }
+
+  void AfterEpoch() override { OuterStep(); }
+
+  void ResetState() override {
+    damping_ = options_.damping;
+    last_step_.clear();
+    ForgetBatch();
+  }
+
+  void SaveState(SafetensorsWriter& writer, const std::string& prefix) const override;
+  void LoadState(const SafetensorsReader& reader, const std::string& prefix) override;
+  void LoadFolded(std::span<const SafetensorsReader> ranks, const std::string& prefix) override;
+
+  std::vector<std::string> Describe() const override {
+    return {
+        fmt::format("hessian-free: a step per {} of {} workers, up to {} conjugate-gradient iterations on {} "
+                    "minibatches each; schedule and optimizer are not used",
+                    options_.gradient_minibatches > 0 ? fmt::format("{} minibatches", options_.gradient_minibatches)
+                                                      : std::string("epoch"),
+                    comm().world_size(), options_.cg_iterations, options_.curvature_minibatches)};
+  }
+
+ private:
+  bool master() const { return comm().rank() == 0; }
+  double decay() const { return options_.weight_decay; }
+
+  void Keep(const StepInput& input) {
+    if (input.features.rows() == 0 ||
+        std::ssize(kept_) >= options_.curvature_minibatches + options_.check_minibatches) {
+      return;
+    }
+    Kept& kept = kept_.emplace_back();
+    kept.features = Matrix(input.features);
+    kept.pdf_ids.assign(input.targets.pdf_ids.begin(), input.targets.pdf_ids.end());
+    kept.weights.assign(input.targets.frame_weights.begin(), input.targets.frame_weights.end());
+  }
+  std::span<const Kept> curvature_sample() const {
+    return std::span(kept_).first(std::min<size_t>(kept_.size(), static_cast<size_t>(options_.curvature_minibatches)));
+  }
+  // What comes behind the curvature sample, or that one where there is nothing else.
+  std::span<const Kept> check_sample() const {
+    const std::span<const Kept> rest = std::span(kept_).subspan(curvature_sample().size());
+    return rest.empty() ? curvature_sample() : rest;
+  }
+  void ForgetBatch() {
+    std::fill(gradient_.begin(), gradient_.end(), 0.0);
+    std::fill(squares_.begin(), squares_.end(), 0.0);
+    weight_ = 0;
+    minibatches_ = 0;
+    kept_.clear();
+  }
+
+  void OuterStep() {
+    comm().AllReduce(std::span<double>(&weight_, 1));
+    if (weight_ == 0) return ForgetBatch();
+    comm().AllReduce(std::span<double>(gradient_));
+    comm().AllReduce(std::span<double>(squares_));
+    theta_.assign(network().values().begin(), network().values().end());
+    for (size_t i = 0; i < gradient_.size(); ++i) {
+      gradient_[i] = gradient_[i] / weight_ + decay() * static_cast<double>(theta_[i]);
+      squares_[i] /= weight_;
+    }
+    if (master()) {
+      Lead();
+    } else {
+      Follow();
+    }
+    ForgetBatch();
+  }
+
+  // What the master asks for; the others answer until a model is accepted.
+  void Follow() {
+    std::vector<double> product(theta_.size());
+    for (;;) {
+      Request request{};
+      comm().Broadcast(0, std::as_writable_bytes(std::span(&request, 1)));
+      if (request == Request::kProduct) Product(product);
+      if (request == Request::kLoss) Loss(0);
+      if (request == Request::kAccept) return Accept(0);
+    }
+  }
+  void Ask(Request request) { comm().Broadcast(0, std::as_writable_bytes(std::span(&request, 1))); }
+
+  // direction_ → the sum of all ranks' curvature products, averaged over frames. Collective.
+  void Product(std::span<double> product) {
+    direction_.resize(theta_.size());
+    comm().Broadcast(0, std::span<float>(direction_));
+    std::fill(product.begin(), product.end(), 0.0);
+    double frames = 0;
+    for (const Kept& kept : curvature_sample()) {
+      gauss_newton_.Product(precision_, kept.features, direction_, scratch_);
+      const auto weight = static_cast<double>(kept.features.rows());
+      for (size_t i = 0; i < product.size(); ++i) product[i] += weight * static_cast<double>(scratch_[i]);
+      frames += weight;
+    }
+    comm().AllReduce(product);
+    comm().AllReduce(std::span<double>(&frames, 1));
+    for (double& v : product) v /= frames;
+  }
+
+  // Loss on the check samples of θ + step·p. Collective.
+  double Loss(double step) {
+    SetModel(step);
+    nn::LossResult loss;
+    nn::ExecContext context;
+    context.precision = precision_;
+    for (const Kept& kept : check_sample()) {
+      nn::LossTargets targets;
+      targets.pdf_ids = kept.pdf_ids;
+      targets.frame_weights = kept.weights;
+      loss += nn::SoftmaxCrossEntropy(network().Forward(context, kept.features, workspace()), targets, {});
+    }
+    double sums[] = {loss.loss_sum, loss.weight_sum};
+    comm().AllReduce(std::span<double>(sums));
+    return sums[0] / std::max(sums[1], 1e-300);
+  }
+
+  // θ + step·p on all ranks. Collective.
+  void SetModel(double step) {
+    const std::span<float> values = network().values();
+    if (master()) {
+      for (size_t i = 0; i < values.size(); ++i) {
+        values[i] = static_cast<float>(static_cast<double>(theta_[i]) + (step == 0 ? 0.0 : step * step_[i]));
+      }
+    }
+    comm().Broadcast(0, values);
+    network().MarkChanged();
+  }
+  void Accept(double step) { SetModel(step); }
+
+  double AskLoss(double step) {
+    Ask(Request::kLoss);
+    double loss = Loss(step);
+    if (decay() > 0) {
+      for (const float v : network().values()) loss += 0.5 * decay() * static_cast<double>(v) * static_cast<double>(v);
+    }
+    return loss;
+  }
+  void AskProduct(std::span<const double> v, std::span<double> product) {
+    direction_.resize(v.size());
+    for (size_t i = 0; i < v.size(); ++i) direction_[i] = static_cast<float>(v[i]);
+    Ask(Request::kProduct);
+    Product(product);
+  }
+
+  void Lead() {
+    const size_t n = theta_.size();
+    std::vector<double> preconditioner;
+    if (options_.preconditioner_exponent > 0) {
+      for (const double s : squares_) {
+        preconditioner.push_back(std::pow(s + damping_ + decay() + 1e-12, options_.preconditioner_exponent));
+      }
+    }
+    std::vector<double> start(n, 0.0);
+    for (size_t i = 0; i < last_step_.size(); ++i) start[i] = options_.cg_decay * last_step_[i];
+    const auto damped = [&](std::span<const double> v, std::span<double> bv) {
+      AskProduct(v, bv);
+      for (size_t i = 0; i < n; ++i) bv[i] += (damping_ + decay()) * v[i];
+    };
+    const optim::ConjugateGradientResult cg = optim::ConjugateGradient(
+        damped, gradient_, preconditioner, start, {options_.cg_iterations, options_.cg_tolerance, 1.3});
+    last_step_ = cg.iterates.back();
+    Choose(cg);
+  }
+
+  // Walks back along the iterates while that lowers the loss, adapts the damping, and shortens the step until it helps.
+  void Choose(const optim::ConjugateGradientResult& cg) {
+    const double before = AskLoss(0);
+    size_t chosen = cg.iterates.size() - 1;
+    step_ = cg.iterates[chosen];
+    double loss = AskLoss(1);
+    while (chosen > 0) {
+      step_ = cg.iterates[chosen - 1];
+      const double earlier = AskLoss(1);
+      if (earlier >= loss && std::isfinite(loss)) break;
+      loss = earlier;
+      --chosen;
+    }
+    step_ = cg.iterates[chosen];
+    double slope = 0;
+    double model = 0;
+    std::vector<double> product(step_.size());
+    AskProduct(step_, product);
+    for (size_t i = 0; i < step_.size(); ++i) {
+      slope += gradient_[i] * step_[i];
+      model += step_[i] * (0.5 * (product[i] + decay() * step_[i]) + gradient_[i]);
+    }
+    const double ratio = model < 0 ? (loss - before) / model : 0;
+    if (ratio < 0.25 || !std::isfinite(loss)) damping_ *= 1.5;
+    if (ratio > 0.75 && std::isfinite(loss)) damping_ /= 1.5;
+
+    double length = 1;
+    constexpr int kShortenings = 60;
+    constexpr double kSufficient = 1e-2;
+    for (int i = 0; !(loss <= before + kSufficient * length * std::min(slope, 0.0)) && length > 0; ++i) {
+      length = i < kShortenings ? 0.8 * length : 0;
+      loss = length > 0 ? AskLoss(length) : before;
+    }
+    if (length == 0) last_step_.clear();
+    Ask(Request::kAccept);
+    Accept(length);
+    log::Info("hessian-free: {} iterations, iterate {} of {}, loss {:.5f} → {:.5f}, step × {:.3g}, damping {:.4g}",
+              cg.iterations, chosen + 1, cg.iterates.size(), before, loss, length, damping_);
+  }
+
+  HessianFreeOptions options_;
+  optim::GaussNewton gauss_newton_;
+  Precision precision_ = Precision::kFp32;
+
+  // The gradient under way.
+  std::vector<double> gradient_;  // sum over frames, then mean
+  std::vector<double> squares_;   // of the minibatches' gradients
+  double weight_ = 0;
+  int64_t minibatches_ = 0;
+  std::vector<Kept> kept_;
+
+  double damping_;
+  std::vector<double> last_step_;  // of the master
+  std::vector<float> theta_;
+  std::vector<double> step_;
+  std::vector<float> direction_;
+  std::vector<float> scratch_;
+};
+
+void HessianFree::SaveState(SafetensorsWriter& writer, const std::string& prefix) const {
+  const std::vector<double> numbers = {damping_, weight_, static_cast<double>(minibatches_),
+                                       static_cast<double>(kept_.size()), static_cast<double>(precision_)};
+  writer.Add(prefix + ".hessian_free", std::span<const double>(numbers));
+  writer.Add(prefix + ".gradient", std::span<const double>(gradient_));
+  writer.Add(prefix + ".squares", std::span<const double>(squares_));
+  if (!last_step_.empty()) writer.Add(prefix + ".last_step", std::span<const double>(last_step_));
+  for (size_t k = 0; k < kept_.size(); ++k) {
+    const std::string name = fmt::format("{}.kept.{}.", prefix, k);
+    writer.Add(name + "features", kept_[k].features);
+    writer.Add(name + "pdf_ids", std::span<const int32_t>(kept_[k].pdf_ids));
+    if (!kept_[k].weights.empty()) writer.Add(name + "weights", std::span<const float>(kept_[k].weights));
+  }
+}
+
+void HessianFree::LoadState(const SafetensorsReader& reader, const std::string& prefix) {
+  const std::vector<double> numbers = reader.ReadDoubles(prefix + ".hessian_free");
+  damping_ = numbers.at(0);
+  weight_ = numbers.at(1);
+  minibatches_ = static_cast<int64_t>(numbers.at(2));
+  precision_ = static_cast<Precision>(static_cast<int>(numbers.at(4)));
+  gradient_ = reader.ReadDoubles(prefix + ".gradient");
+  squares_ = reader.ReadDoubles(prefix + ".squares");
+  if (gradient_.size() != network().num_values() || squares_.size() != gradient_.size()) {
+    Throw<InputError>("'{}': the stored gradient has {} values, expected {}", reader.path().string(), gradient_.size(),
+                      network().num_values());
+  }
+  last_step_.clear();
+  if (reader.Has(prefix + ".last_step")) last_step_ = reader.ReadDoubles(prefix + ".last_step");
+  kept_.clear();
+  for (size_t k = 0; k < static_cast<size_t>(numbers.at(3)); ++k) {
+    const std::string name = fmt::format("{}.kept.{}.", prefix, k);
+    Kept& kept = kept_.emplace_back();
+    kept.features = reader.ReadMatrix(name + "features");
+    for (const int64_t id : reader.ReadInts(name + "pdf_ids")) kept.pdf_ids.push_back(static_cast<int32_t>(id));
+    if (reader.Has(name + "weights")) kept.weights = reader.ReadFloats(name + "weights");
+  }
+}
+
+// Sums go to the first rank, samples round robin.
+void HessianFree::LoadFolded(std::span<const SafetensorsReader> ranks, const std::string& prefix) {
+  std::vector<double> gradient(gradient_.size(), 0.0);
+  std::vector<double> squares(gradient_.size(), 0.0);
+  std::vector<Kept> kept;
+  double weight = 0;
+  const auto workers = static_cast<size_t>(comm().world_size());
+  for (size_t r = 0; r < ranks.size(); ++r) {
+    LoadState(ranks[r], prefix);
+    for (size_t i = 0; i < gradient.size(); ++i) {
+      gradient[i] += gradient_[i];
+      squares[i] += squares_[i];
+    }
+    weight += weight_;
+    if (r % workers != static_cast<size_t>(comm().rank())) continue;
+    for (Kept& k : kept_) kept.push_back(std::move(k));
+  }
+  LoadState(ranks[0], prefix);
+  gradient_.assign(gradient.size(), 0.0);
+  squares_.assign(gradient.size(), 0.0);
+  weight_ = 0;
+  kept_ = std::move(kept);
+  if (!master()) return;
+  gradient_ = std::move(gradient);
+  squares_ = std::move(squares);
+  weight_ = weight;
+}
+
+REGISTER_COMPONENT(StrategyRegistry, "hessian-free", [](const Config& config, const Replica& replica) {
+  return std::make_unique<HessianFree>(config, replica);
+});
+
+}  // namespace
+}  // namespace antiphon::parallel

@@ -1,0 +1,43 @@
+// Some ranks of a communicator as a communicator of their own, renumbered from 0.
+//
+// Tags are shifted, so that messages of the whole and of its parts do not meet; ranks may belong to several parts with
+// different ids. Windows are not offered. Threads, deadlines, errors: as the whole, which outlives its parts.
+#pragma once
+
+#include <vector>
+
+#include "comm/communicator.h"
+
+namespace antiphon::parallel {
+
+class SubCommunicator : public comm::Communicator {
+ public:
+  /// This rank is one of `ranks`, whose order gives the new numbers; 0 ≤ id < 1000.
+  SubCommunicator(comm::Communicator& whole, std::vector<int> ranks, int id);
+
+  int rank() const override { return rank_; }
+  int world_size() const override { return static_cast<int>(ranks_.size()); }
+  void Send(int destination, int tag, std::span<const std::byte> bytes) override;
+  comm::Message Receive(int source, int tag) override;
+  bool Poll(int source, int tag) override;
+  void OpenWindow(int id, std::span<float> memory) override;
+  void CloseWindow(int id) override;
+  void Accumulate(int target, int id, size_t offset, float scale, std::span<const float> values) override;
+  void Get(int target, int id, size_t offset, std::span<float> values) override;
+  double Now() const override { return whole_.Now(); }
+  bool time_is_virtual() const override { return whole_.time_is_virtual(); }
+  void Compute(double seconds) override { whole_.Compute(seconds); }
+  void Abort(std::string_view message) override { whole_.Abort(message); }
+
+ private:
+  int Shifted(int tag) const { return tag + (id_ + 1) * kTagsPerPart; }
+  int InWhole(int rank) const { return rank == kAnySource ? kAnySource : ranks_.at(static_cast<size_t>(rank)); }
+  static constexpr int kTagsPerPart = 64;
+
+  comm::Communicator& whole_;
+  std::vector<int> ranks_;
+  int id_;
+  int rank_ = -1;
+};
+
+}  // namespace antiphon::parallel

@@ -1,0 +1,74 @@
+// Slaves of several ranks: one model, each minibatch once per slave group, sparse links kept, runs that can be
+// replayed.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <atomic>
+#include <numeric>
+
+#include "comm/simulated_world.h"
+#include "parallel/small_learner.h"
+#include "temporary_folder.h"
+
+namespace antiphon::parallel {
+namespace {
+
+struct Outcome {
+  std::vector<float> values;
+  std::vector<int64_t> trained;
+};
+
+std::vector<Outcome> Train(int workers, const std::string& keys, int64_t minibatches = 40) {
+  return OnRanks(workers, [&](comm::Communicator& comm) {
+    Learner learner("method = \"asgd-groups\"\n" + keys, comm);
+    learner.TrainRound(0, minibatches);
+    learner.End();
+    return Outcome{learner.Values(), learner.trained};
+  });
+}
+
+// One slave misses nothing, so that only the order of sums differs from one worker.
+TEST(AsgdGroups, OneSlaveOfTwoRanksIsPlainTraining) {
+  const auto comm = comm::MakeSelfCommunicator();
+  Learner alone("method = \"serial\"\n", *comm);
+  alone.Train(0, 20);
+  for (const Outcome& outcome : Train(2, "", 20)) EXPECT_LT(LargestDifference(outcome.values, alone.Values()), 1e-5);
+}
+
+TEST(AsgdGroups, RanksOfASlaveTrainOnTheSameMinibatchesAndAllEndWithOneModel) {
+  const auto outcomes = Train(4, "stripes = 2\nmax-staleness = -1\n");
+  EXPECT_EQ(outcomes[0].trained, outcomes[1].trained);
+  EXPECT_EQ(outcomes[2].trained, outcomes[3].trained);
+  std::vector<int64_t> all = outcomes[0].trained;
+  all.insert(all.end(), outcomes[2].trained.begin(), outcomes[2].trained.end());
+  std::sort(all.begin(), all.end());
+  std::vector<int64_t> expected(40);
+  std::iota(expected.begin(), expected.end(), 0);
+  EXPECT_EQ(all, expected);
+  for (const Outcome& outcome : outcomes) EXPECT_EQ(outcome.values, outcomes[0].values);
+}
+
+TEST(AsgdGroups, ALoggedRunIsReplayedBitForBit) {
+  const testing::TemporaryFolder folder;
+  const std::string log = (folder / "arrivals").string();
+  const auto logged = Train(4, "stripes = 2\npush-every = 2\narrival-log = \"" + log + "\"\n");
+  const auto again = Train(4, "stripes = 2\npush-every = 2\nreplay = \"" + log + "\"\n");
+  EXPECT_EQ(again[0].values, logged[0].values);
+}
+
+TEST(AsgdGroups, SparseLinksStaySparse) {
+  const nn::Network start = MakeNetwork();
+  const auto values = Train(4, "stripes = 2\nsparse-links = 1\n")[3].values;
+  const nn::Parameter& weight = *start.parameters()[2];
+  int64_t zeros = 0;
+  for (int64_t i = 0; i < weight.value.size(); ++i) {
+    zeros += values[static_cast<size_t>(weight.offset + i)] == 0 ? 1 : 0;
+  }
+  // 9 units: 4 on the first rank, which do not see 4 of the other's 5, and 5 on the second, not 3 of the first's 4.
+  EXPECT_EQ(zeros, 4 * 4 + 5 * 3);
+}
+
+TEST(AsgdGroups, RefusesWhatCannotBeDivided) { EXPECT_THROW(Train(3, "stripes = 2\n"), UsageError); }
+
+}  // namespace
+}  // namespace antiphon::parallel

@@ -1,0 +1,302 @@
+// Asynchronous SGD: the pool of minibatches, versions and bounds, and that a logged run can be replayed.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <atomic>
+#include <numeric>
+
+#include "comm/simulated_world.h"
+#include "parallel/minibatch_ledger.h"
+#include "parallel/server_pool.h"
+#include "parallel/small_learner.h"
+#include "temporary_folder.h"
+
+namespace antiphon::parallel {
+namespace {
+
+TEST(MinibatchLedger, GivesEachOnceAndLostOnesAgain) {
+  MinibatchLedger ledger(2);
+  ledger.BeginRound(10, 14);
+  EXPECT_EQ(ledger.Take(0), 10);
+  EXPECT_EQ(ledger.Take(1), 11);
+  EXPECT_EQ(ledger.Take(0), 12);
+  ledger.Confirm(0, std::vector<int64_t>{10});
+  EXPECT_THROW(ledger.Confirm(1, std::vector<int64_t>{10}), InternalError);
+  ledger.GiveBack(1, std::vector<int64_t>{11});
+  EXPECT_EQ(ledger.Take(1), 11) << "what came back goes out first";
+  EXPECT_EQ(ledger.Lose(1), 1);
+  ledger.Stop();
+  EXPECT_EQ(ledger.Take(0), 11) << "also when nothing new does";
+  EXPECT_EQ(ledger.Take(0), std::nullopt);
+  ledger.Confirm(0, std::vector<int64_t>{11, 12});
+  EXPECT_EQ(ledger.next(), 13);
+  EXPECT_EQ(ledger.num_confirmed(), 3);
+  EXPECT_EQ(ledger.num_outstanding(), 0);
+}
+
+TEST(ParameterShard, FollowsTheServersRules) {
+  const std::vector<float> start = {1, 2};
+  const std::vector<float> push = {0.5f, -1};
+  ParameterShard sum(ServerRule::kSum, 0, start);
+  sum.Apply(push, 7);
+  EXPECT_EQ(sum.values()[0], 1.5f);
+  EXPECT_EQ(sum.values()[1], 1.0f);
+  EXPECT_EQ(sum.version(), 1);
+  ParameterShard momentum(ServerRule::kMomentum, 0.5, start);
+  momentum.Apply(push, 0.1);
+  momentum.Apply(push, 0.1);
+  EXPECT_FLOAT_EQ(momentum.values()[0], 1 - 0.1f * 0.5f - 0.1f * 0.75f);
+  ParameterShard adagrad(ServerRule::kAdagrad, 0, start);
+  adagrad.Apply(push, 0.1);
+  EXPECT_NEAR(adagrad.values()[1], 2.1, 1e-6);  // the first step has the length of the rate
+  adagrad.Apply(push, 0.1);
+  EXPECT_NEAR(adagrad.values()[1], 2.1 + 0.1 / std::sqrt(2.0), 1e-6);
+}
+
+// Whole numbers add without rounding, so that nothing may be missing.
+TEST(ServerPool, KeepsTheSumOfAllPushes) {
+  for (const int servers : {1, 3}) {
+    constexpr size_t kSize = 101;
+    std::atomic<int64_t> pushed = 0;
+    comm::RunRanks(3, [&](comm::Communicator& comm) {
+      std::vector<float> model(kSize, 5.0f);
+      ServerPoolOptions options;
+      options.servers = servers;
+      ServerPool pool(comm, options, model);
+      pool.BeginRound(0, 40);
+      while (const auto m = pool.Take()) {
+        EXPECT_TRUE(pool.Judge({&*m, 1}).apply);
+        std::vector<float> push(kSize, static_cast<float>(*m));
+        pool.Push(push, 0);
+        pool.Pull(model);
+        pushed += *m;
+      }
+      const auto [next, came_back] = pool.EndRound();
+      EXPECT_EQ(next, 40);
+      EXPECT_EQ(came_back, 0);
+      pool.Collect(model);
+      for (const float v : model) EXPECT_EQ(v, 5.0f + 40.0f * 39.0f / 2.0f);
+    });
+    EXPECT_EQ(pushed, 40 * 39 / 2);
+  }
+}
+
+// Rank 1 computes on a model that misses as many pushes as rank 0 makes meanwhile.
+TEST(ServerPool, DropsPushesBeyondTheThresholdAndReturnsTheirMinibatches) {
+  constexpr int kTag = 7;
+  for (const int64_t missed : {3, 4}) {
+    std::atomic<int> trained = 0;
+    comm::RunRanks(2, [&](comm::Communicator& comm) {
+      std::vector<float> model(10, 0.0f);
+      ServerPoolOptions options;
+      options.servers = 1;
+      options.max_staleness = 3;
+      ServerPool pool(comm, options, model);
+      pool.BeginRound(0, 12);
+      int64_t count = 0;
+      bool first = true;
+      while (const auto m = pool.Take()) {
+        if (comm.rank() == 1 && first) comm.Receive(0, kTag);
+        const Verdict verdict = pool.Judge({&*m, 1});
+        if (comm.rank() == 1 && first) {
+          EXPECT_EQ(verdict.staleness, missed);
+          EXPECT_EQ(verdict.apply, missed <= 3);
+        }
+        first = false;
+        if (verdict.apply) {
+          pool.Push(std::vector<float>(10, 1.0f), 0);
+          ++trained;
+        }
+        pool.Pull(model);
+        if (comm.rank() == 0 && ++count == missed) comm.Send(1, kTag, {});
+      }
+      const auto [next, came_back] = pool.EndRound();
+      EXPECT_EQ(next, 12);
+      pool.BeginRound(next, 12);
+      while (const auto m = pool.Take()) {
+        EXPECT_TRUE(pool.Judge({&*m, 1}).apply);
+        pool.Push(std::vector<float>(10, 1.0f), 0);
+        pool.Pull(model);
+        ++trained;
+      }
+      EXPECT_EQ(pool.EndRound().second, 0);
+      pool.Collect(model);
+      EXPECT_EQ(model[0], 12.0f) << "every minibatch counts once";
+    });
+    EXPECT_EQ(trained, 12);
+  }
+}
+
+comm::ClusterOptions SlowRank(double factor) {
+  comm::ClusterOptions cluster;
+  cluster.host.straggler_ranks = {2};
+  cluster.host.straggler_factor = factor;
+  return cluster;
+}
+
+// Virtual time: rank 2 is slow, and all write down when they begin and end their pushes.
+int64_t LargestGap(int64_t bound, int64_t* slow_taken = nullptr) {
+  std::vector<std::pair<double, int>> pushes;  // time, rank
+  std::mutex mutex;
+  comm::RunSimulated(3, SlowRank(10), [&](comm::Communicator& comm) {
+    std::vector<float> model(30, 0.0f);
+    ServerPoolOptions options;
+    options.staleness_bound = bound;
+    ServerPool pool(comm, options, model);
+    pool.BeginRound(0, 120);
+    int64_t taken = 0;
+    while (const auto m = pool.Take()) {
+      for (int piece = 0; piece < 10; ++piece) {
+        comm.Compute(0.01);
+        pool.Serve();
+      }
+      ++taken;
+      pool.Judge({&*m, 1});
+      {
+        const std::lock_guard lock(mutex);
+        pushes.emplace_back(comm.Now(), comm.rank());
+      }
+      pool.Push(std::vector<float>(30, 1.0f), 0);
+      pool.Pull(model);
+    }
+    pool.EndRound();
+    if (slow_taken != nullptr && comm.rank() == 2) *slow_taken = taken;
+  });
+  std::sort(pushes.begin(), pushes.end());
+  std::vector<int64_t> left(3, 0);
+  for (const auto& [time, rank] : pushes) ++left[static_cast<size_t>(rank)];
+  std::vector<int64_t> clocks(3, 0);
+  int64_t gap = 0;
+  for (const auto& [time, rank] : pushes) {
+    ++clocks[static_cast<size_t>(rank)];
+    --left[static_cast<size_t>(rank)];
+    for (size_t w = 0; w < 3; ++w) {
+      if (left[w] > 0) gap = std::max(gap, clocks[static_cast<size_t>(rank)] - clocks[w]);
+    }
+  }
+  return gap;
+}
+
+TEST(ServerPool, BoundsTheDistanceBetweenClocks) {
+  for (const int64_t bound : {0, 1, 3}) EXPECT_LE(LargestGap(bound), bound + 1) << "bound " << bound;
+  int64_t slow = 0;
+  EXPECT_GT(LargestGap(-1, &slow), 4) << "without a bound the fast ones run away";
+  EXPECT_GT(slow, 0);
+  EXPECT_LT(slow, 20) << "and the slow one takes fewer of the common minibatches";
+}
+
+std::vector<int64_t> Sorted(std::vector<int64_t> values) {
+  std::sort(values.begin(), values.end());
+  return values;
+}
+
+TEST(Asgd, TakesEachMinibatchOnceAlsoWithASlowWorker) {
+  std::vector<int64_t> all;
+  std::mutex mutex;
+  comm::RunSimulated(3, SlowRank(10), [&](comm::Communicator& comm) {
+    Learner learner("method = \"asgd\"\nmax-staleness = -1\n", comm);
+    learner.TrainRound(0, 50);
+    const std::lock_guard lock(mutex);
+    all.insert(all.end(), learner.trained.begin(), learner.trained.end());
+  });
+  std::vector<int64_t> expected(50);
+  std::iota(expected.begin(), expected.end(), 0);
+  EXPECT_EQ(Sorted(all), expected);
+}
+
+uint64_t TrainAsynchronously(const std::string& keys, bool simulated = false) {
+  std::atomic<uint64_t> hash = 0;
+  const auto body = [&](comm::Communicator& comm) {
+    comm.set_deadline_seconds(60);
+    Learner learner("method = \"asgd\"\n" + keys, comm);
+    learner.TrainRound(0, 30);
+    learner.TrainRound(30, 60);
+    const uint64_t mine = learner.End();
+    if (comm.rank() == 0) hash = mine;
+  };
+  if (simulated) {
+    comm::RunSimulated(3, SlowRank(3), body);
+  } else {
+    comm::RunRanks(3, body);
+  }
+  return hash;
+}
+
+TEST(Asgd, ALoggedRunIsReplayedBitForBit) {
+  const testing::TemporaryFolder folder;
+  const std::string log = (folder / "arrivals").string();
+  for (const std::string keys : {"push-every = 2\n", "server-update = \"adagrad\"\nserver-rate-factor = 0.1\n",
+                                 "staleness-bound = 1\nservers = 2\n", "max-staleness = 1\ncompensation = 0.5\n"}) {
+    const uint64_t logged = TrainAsynchronously(keys + "arrival-log = \"" + log + "\"\n");
+    for (int run = 0; run < 3; ++run) {
+      EXPECT_EQ(TrainAsynchronously(keys + "replay = \"" + log + "\"\n"), logged) << keys;
+    }
+  }
+}
+
+TEST(ArrivalLog, RefusesToGoOnBeyondItsEnd) {
+  const testing::TemporaryFolder folder;
+  ArrivalLog log(folder / "log", {});
+  log.Record(4);
+  log.Write();
+  ArrivalLog replay({}, folder / "log");
+  EXPECT_TRUE(replay.replaying());
+  EXPECT_EQ(replay.Next(), 4);
+  replay.Record(4);
+  EXPECT_THROW(replay.Next(), InputError);
+}
+
+TEST(Asgd, ASimulatedClusterGivesTheSameBitsAndStalenessOfWorkersMinusOne) {
+  EXPECT_EQ(TrainAsynchronously("", true), TrainAsynchronously("", true));
+  double sum = 0;
+  int64_t count = 0;
+  std::mutex mutex;
+  comm::ClusterOptions equal;
+  comm::RunSimulated(4, equal, [&](comm::Communicator& comm) {
+    Learner learner("method = \"asgd\"\nmax-staleness = -1\n", comm);
+    learner.strategy->BeginRound(0, 80);
+    while (const auto m = learner.strategy->Take()) {
+      comm.Compute(1.0);
+      const StepOutput output = learner.Step(Minibatch(*m), *m, 0.1, *m);
+      const std::lock_guard lock(mutex);
+      sum += output.staleness;
+      ++count;
+    }
+    learner.strategy->EndRound();
+  });
+  EXPECT_EQ(count, 80);
+  EXPECT_NEAR(sum / static_cast<double>(count), 3.0, 0.5);
+}
+
+TEST(Asgd, LearnsWithEveryServerRule) {
+  for (const std::string keys : {"", "server-update = \"momentum\"\nserver-momentum = 0.5\n",
+                                 "server-update = \"adagrad\"\nserver-rate-factor = 0.1\n"}) {
+    comm::RunSimulated(3, SlowRank(2), [&](comm::Communicator& comm) {
+      Learner learner("method = \"asgd\"\n" + keys, comm, "type = \"sgd\"\n");
+      const auto loss = [&] {
+        nn::Workspace ws;
+        double total = 0;
+        for (int64_t m = 0; m < 10; ++m) {
+          const Minibatch minibatch(m);
+          nn::LossTargets targets;
+          targets.pdf_ids = minibatch.pdf_ids;
+          const MatrixView logits = learner.network.Forward({}, minibatch.features, ws);
+          total += nn::SoftmaxCrossEntropy(logits, targets, {}).loss();
+        }
+        return total / 10;
+      };
+      const double before = loss();
+      for (int epoch = 0; epoch < 30; ++epoch) learner.TrainRound(0, 10);
+      EXPECT_LT(loss(), 0.9 * before) << keys;
+    });
+  }
+}
+
+TEST(Asgd, RefusesMoreServersThanWorkers) {
+  EXPECT_THROW(
+      comm::RunRanks(2, [](comm::Communicator& comm) { Learner learner("method = \"asgd\"\nservers = 3\n", comm); }),
+      UsageError);
+}
+
+}  // namespace
+}  // namespace antiphon::parallel

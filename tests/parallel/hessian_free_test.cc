@@ -1,0 +1,60 @@
+// Hessian-free training: the loss falls and never rises, and the number of workers only divides the data.
+#include <gtest/gtest.h>
+
+#include "parallel/small_learner.h"
+
+namespace antiphon::parallel {
+namespace {
+
+constexpr int64_t kMinibatches = 12;
+const char kMethod[] = "method = \"hessian-free\"\ncurvature-minibatches = 99\ncheck-minibatches = 1\ndamping = 1\n";
+
+double MeanLoss(nn::Network& network) {
+  nn::Workspace ws;
+  double total = 0;
+  for (int64_t m = 0; m < kMinibatches; ++m) {
+    const Minibatch minibatch(m);
+    nn::LossTargets targets;
+    targets.pdf_ids = minibatch.pdf_ids;
+    total += nn::SoftmaxCrossEntropy(network.Forward({}, minibatch.features, ws), targets, {}).loss();
+  }
+  return total / static_cast<double>(kMinibatches);
+}
+
+std::vector<std::vector<float>> TrainEpochs(int workers, int epochs, std::vector<double>* losses = nullptr) {
+  return OnRanks(workers, [&](comm::Communicator& comm) {
+    Learner learner(kMethod, comm, "type = \"sgd\"\n");
+    for (int epoch = 0; epoch < epochs; ++epoch) {
+      learner.Train(0, kMinibatches / workers, comm.rank(), workers);
+      learner.EndEpoch();
+      if (losses != nullptr && comm.rank() == 0) losses->push_back(MeanLoss(learner.network));
+    }
+    return learner.Values();
+  });
+}
+
+TEST(HessianFree, LowersTheLossStepByStep) {
+  nn::Network untrained = MakeNetwork();
+  std::vector<double> losses = {MeanLoss(untrained)};
+  TrainEpochs(1, 8, &losses);
+  for (size_t i = 1; i < losses.size(); ++i) EXPECT_LE(losses[i], losses[i - 1] + 1e-6) << "step " << i;
+  EXPECT_LT(losses.back(), 0.87 * losses.front());
+}
+
+// Products and gradients are sums over the same frames, whoever computes them.
+TEST(HessianFree, WorkersOnlyDivideTheData) {
+  const auto alone = TrainEpochs(1, 1);
+  for (const int workers : {2, 3}) {
+    for (const std::vector<float>& values : TrainEpochs(workers, 1)) {
+      EXPECT_LT(LargestDifference(values, alone[0]), 1e-4) << workers << " workers";
+    }
+  }
+}
+
+TEST(HessianFree, RefusesSamplesLargerThanTheGradientsData) {
+  const auto comm = comm::MakeSelfCommunicator();
+  EXPECT_THROW(Learner("method = \"hessian-free\"\ngradient-minibatches = 3\n", *comm), UsageError);
+}
+
+}  // namespace
+}  // namespace antiphon::parallel

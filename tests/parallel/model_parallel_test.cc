@@ -1,0 +1,79 @@
+// Layers striped over ranks: the same model as on one rank, less memory for each, and sparse links that stay sparse.
+#include <gtest/gtest.h>
+
+#include "parallel/small_learner.h"
+#include "parallel/striped_network.h"
+
+namespace antiphon::parallel {
+namespace {
+
+std::vector<float> Together(int workers, const std::string& keys, int64_t steps = 10) {
+  return OnRanks(workers,
+                 [&](comm::Communicator& comm) {
+                   Learner learner("method = \"model-parallel\"\n" + keys, comm);
+                   learner.Train(0, steps, comm.rank(), workers);
+                   learner.End();
+                   return learner.Values();
+                 })
+      .front();
+}
+
+std::vector<float> Alone(const std::vector<std::vector<int64_t>>& minibatches) {
+  const auto comm = comm::MakeSelfCommunicator();
+  Learner learner("method = \"serial\"\n", *comm);
+  for (size_t step = 0; step < minibatches.size(); ++step) {
+    learner.Step(Minibatch::Joined(minibatches[step]), static_cast<int64_t>(step));
+  }
+  learner.End();
+  return learner.Values();
+}
+
+TEST(ModelParallel, StripesEqualOneRank) {
+  std::vector<std::vector<int64_t>> each;
+  for (int64_t m = 0; m < 10; ++m) each.push_back({m});
+  const std::vector<float> alone = Alone(each);
+  for (const int stripes : {2, 3, 4}) EXPECT_LT(LargestDifference(Together(stripes, ""), alone), 2e-6) << stripes;
+}
+
+TEST(ModelParallel, AGridEqualsOneRankWithTheJoinedMinibatches) {
+  std::vector<std::vector<int64_t>> pairs;
+  for (int64_t m = 0; m < 10; ++m) pairs.push_back({2 * m, 2 * m + 1});
+  const std::vector<float> alone = Alone(pairs);
+  EXPECT_LT(LargestDifference(Together(4, "stripes = 2\nrate-scaling = \"none\"\n"), alone), 2e-6);
+  EXPECT_LT(LargestDifference(Together(2, "stripes = 1\nrate-scaling = \"none\"\n"), alone), 2e-6);
+}
+
+TEST(ModelParallel, ARankTrainsItsShareOfTheParameters) {
+  comm::RunRanks(3, [](comm::Communicator& comm) {
+    nn::Network network(Config::Parse("[[layer]]\ntype = \"affine\"\ndim = 300\n[[layer]]\ntype = \"relu\"\n"
+                                      "[[layer]]\ntype = \"affine\"\n",
+                                      "net"),
+                        100, 600, 1);
+    RankGroup group(comm, {0, 1, 2}, 1);
+    const StripedNetwork striped(network, group, Config::Parse("type = \"sgd\"\n", "opt"), -1, 1);
+    EXPECT_EQ(striped.num_own_parameters() * 3, network.num_parameters());
+  });
+}
+
+TEST(ModelParallel, SparseLinksStaySparse) {
+  const nn::Network start = MakeNetwork();
+  const std::vector<float> values = Together(3, "sparse-links = 1\n", 20);
+  int64_t zeros = 0;
+  int64_t moved = 0;
+  const nn::Parameter& weight = *start.parameters()[2];  // between hidden layers of 9 units, 3 on each rank
+  for (int64_t i = 0; i < weight.value.size(); ++i) {
+    const float now = values[static_cast<size_t>(weight.offset + i)];
+    zeros += now == 0 ? 1 : 0;
+    moved += now != 0 && now != weight.value.data()[i] ? 1 : 0;
+  }
+  // Each unit sees the 3 of its own rank and 1 of each of the others.
+  EXPECT_EQ(zeros, 9 * (9 - 5));
+  EXPECT_EQ(moved, 9 * 5);
+}
+
+TEST(ModelParallel, RefusesReplicasThatDoNotDivideTheWorkers) {
+  EXPECT_THROW(Together(3, "stripes = 2\n"), UsageError);
+}
+
+}  // namespace
+}  // namespace antiphon::parallel

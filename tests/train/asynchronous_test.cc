@@ -1,0 +1,89 @@
+// The trainer with workers that do not each hold a replica, or do not go in step.
+#include <gtest/gtest.h>
+#include <omp.h>
+
+#include "base/cancel.h"
+#include "temporary_folder.h"
+#include "train/synthetic_task.h"
+
+namespace antiphon::train {
+namespace {
+
+class AsynchronousTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    ResetCancel();
+    store_ = MakeSyntheticStore(folder_ / "store");
+  }
+  void TearDown() override { ResetCancel(); }
+
+  TrainingTask Task(const std::string& run, const std::string& parallel) {
+    TrainingTask task = SmallTask(store_, folder_ / run);
+    task.network = Config::Parse(
+        "[[layer]]\ntype = \"affine\"\ndim = 24\n[[layer]]\ntype = \"relu\"\n[[layer]]\ntype = \"affine\"\n"
+        "dim = 24\n[[layer]]\ntype = \"relu\"\n[[layer]]\ntype = \"dropout\"\nproportion = 0.1\n"
+        "[[layer]]\ntype = \"affine\"\n",
+        "n");
+    task.parallel = Config::Parse(parallel, "parallel");
+    return task;
+  }
+  std::vector<TrainingSummary> Train(const std::string& run, int workers, const std::string& parallel,
+                                     bool resume = false, int64_t epochs = 3) {
+    const TrainingTask task = Task(run, parallel);
+    TrainOptions options = SmallOptions();
+    options.schedule.epochs = static_cast<int>(epochs);
+    options.checkpoint.steps = 10;
+    std::vector<TrainingSummary> summaries(static_cast<size_t>(workers));
+    comm::RunRanks(workers, [&](comm::Communicator& comm) {
+      omp_set_num_threads(1);
+      comm.set_deadline_seconds(60);
+      summaries[static_cast<size_t>(comm.rank())] = Trainer(task, options, comm).Run(resume);
+    });
+    return summaries;
+  }
+
+  testing::TemporaryFolder folder_;
+  std::shared_ptr<const data::FrameStore> store_;
+};
+
+TEST_F(AsynchronousTest, OneWorkerIsPlainTraining) {
+  const uint64_t plain = Train("serial", 1, "method = \"serial\"\n")[0].model_hash;
+  for (const std::string method : {"asgd", "host-master", "pipeline", "model-parallel"}) {
+    EXPECT_EQ(Train(method, 1, "method = \"" + method + "\"\n")[0].model_hash, plain) << method;
+  }
+}
+
+TEST_F(AsynchronousTest, AllRanksEndWithOneModelThatHasLearned) {
+  const TrainingSummary alone = Train("serial", 1, "method = \"serial\"\n")[0];
+  for (const std::string method : {"asgd", "host-master", "pipeline", "model-parallel"}) {
+    // Dropped minibatches would be trained on twice.
+    const std::string keys = method == "asgd" || method == "host-master" ? "max-staleness = -1\n" : "";
+    const auto summaries = Train(method, 3, "method = \"" + method + "\"\n" + keys);
+    for (const TrainingSummary& s : summaries) EXPECT_EQ(s.model_hash, summaries[0].model_hash) << method;
+    EXPECT_GT(summaries[0].held_out_accuracy, 0.6) << method;
+    EXPECT_EQ(summaries[0].frames, alone.frames) << method << ": every frame counts once";
+  }
+}
+
+// It stops at the first agreement, in the middle of an epoch, with minibatches under way.
+TEST_F(AsynchronousTest, AStoppedRunIsResumed) {
+  for (const std::string method : {"asgd", "pipeline", "model-parallel"}) {
+    const std::string parallel = "method = \"" + method + "\"\n";
+    RequestCancel();
+    EXPECT_THROW(Train(method, 2, parallel), Cancelled) << method;
+    ResetCancel();
+    const TrainingSummary resumed = Train(method, 2, parallel, true)[0];
+    EXPECT_GT(resumed.held_out_accuracy, 0.6) << method;
+    if (method == "asgd") continue;
+    EXPECT_EQ(resumed.model_hash, Train(method + "-whole", 2, parallel)[0].model_hash) << method;
+  }
+}
+
+TEST_F(AsynchronousTest, SecondOrderTrainingLearns) {
+  const auto summaries = Train("hf", 2, "method = \"hessian-free\"\ndamping = 1\n", false, 6);
+  EXPECT_EQ(summaries[0].model_hash, summaries[1].model_hash);
+  EXPECT_GT(summaries[0].held_out_accuracy, 0.6);
+}
+
+}  // namespace
+}  // namespace antiphon::train
