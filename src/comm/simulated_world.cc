@@ -52,6 +52,7 @@ struct Rank {
   bool has_turn = true;  // from the start until its first operation
   bool ended = false;
   bool lost = false;
+  bool tolerates_losses = false;
   // What Receive waits for.
   bool receiving = false;
   int source = 0;
@@ -107,7 +108,14 @@ struct SimulatedWorld::State {
     float* memory = window->second.data() + p.offset;
     for (size_t i = 0; i < p.values.size(); ++i) memory[i] += p.scale * p.values[i];
   }
-  // Whoever waits for this rank alone need not wait any longer.
+  // Whether a loss ends an exchange of `me` with `peer`.
+  bool LossStops(const Rank& me, int peer) const {
+    if (lost.empty()) return false;
+    if (!me.tolerates_losses) return true;
+    if (peer == Communicator::kAnySource) return lost.size() + 1 == ranks.size();
+    return ranks[static_cast<size_t>(peer)].lost;
+  }
+  // Whoever waits for this rank need not wait any longer.
   void End(int rank, bool is_lost) {
     Rank& ended = at(rank);
     ended.ended = true;
@@ -115,8 +123,9 @@ struct SimulatedWorld::State {
     ended.usage.end_seconds = ended.clock;
     std::erase_if(windows, [&](const auto& window) { return window.first.first == rank; });
     if (!is_lost) return;
+    lost.push_back(rank);
     for (Rank& r : ranks) {
-      if (r.receiving && r.source == rank && r.Find(rank, r.tag) == r.mailbox.end()) {
+      if (r.receiving && LossStops(r, r.source) && r.Find(r.source, r.tag) == r.mailbox.end()) {
         r.wake = std::min(r.wake, std::max(r.clock, ended.clock));
       }
     }
@@ -129,6 +138,7 @@ struct SimulatedWorld::State {
   std::map<std::pair<int, int>, std::span<float>> windows;  // (rank, id)
   std::priority_queue<Pending> accumulations;
   int64_t issued = 0;
+  std::vector<int> lost;  // ranks, in the order of their failures
   int with_turn;
   std::string abort_message;
   bool aborted = false;
@@ -163,6 +173,8 @@ class SimulatedCommunicator : public Communicator {
     const std::string operation = fmt::format("sending to rank {}", destination);
     // Collectives bring order among ranks, so that what they accumulated before must have taken effect.
     WaitUntil(lock, tag >= kFirstInternalTag ? std::max(me_.clock, me_.accumulated_until) : me_.clock, operation);
+    if (!me_.tolerates_losses) ThrowIfLost(destination, operation);
+    if (destination != rank_) CountSent(bytes.size());
     Advance(state_->links.message_seconds());
     const double arrival = Deliver(rank_, destination, static_cast<double>(bytes.size()));
     Rank& receiver = state_->at(destination);
@@ -185,7 +197,7 @@ class SimulatedCommunicator : public Communicator {
     double wake = deadline;
     if (const auto found = me_.Find(source, tag); found != me_.mailbox.end()) {
       wake = std::min(wake, found->arrival);
-    } else if (source != kAnySource && state_->at(source).lost) {
+    } else if (state_->LossStops(me_, source)) {
       wake = me_.clock;
     }
     me_.receiving = true;
@@ -198,10 +210,7 @@ class SimulatedCommunicator : public Communicator {
       me_.mailbox.erase(found);
       return message;
     }
-    if (source != kAnySource && state_->at(source).lost) {
-      Throw<PeerError>("{}: rank {} is lost, its machine failed at {:.6g} s", Describe(operation), source,
-                       state_->at(source).clock);
-    }
+    ThrowIfLost(source, operation);
     Throw<PeerError>("{}: no message within {} s", Describe(operation), deadline_seconds());
   }
 
@@ -235,6 +244,8 @@ class SimulatedCommunicator : public Communicator {
   void Accumulate(int target, int id, size_t offset, float scale, std::span<const float> values) override {
     Lock lock(state_->mutex);
     WaitUntil(lock, me_.clock, OneSided(target));
+    if (!me_.tolerates_losses) ThrowIfLost(target, OneSided(target));
+    if (target != rank_) CountSent(values.size_bytes());
     Advance(state_->links.message_seconds());
     const auto bytes = static_cast<double>(values.size_bytes());
     const double arrival = Deliver(rank_, target, bytes);
@@ -253,10 +264,8 @@ class SimulatedCommunicator : public Communicator {
     Advance(state_->links.message_seconds());
     // A rank sees what it accumulated itself before.
     WaitUntil(lock, std::max(Deliver(rank_, target, kGetRequestBytes), me_.accumulated_until), OneSided(target));
-    if (state_->at(target).lost) {
-      Throw<PeerError>("{}: rank {} is lost, its machine failed at {:.6g} s", Describe(OneSided(target)), target,
-                       state_->at(target).clock);
-    }
+    ThrowIfLost(target, OneSided(target));
+    if (target != rank_) CountSent(values.size_bytes());
     const std::span<float> memory = CheckWindow(target, id, offset, values.size());
     std::copy(memory.begin(), memory.end(), values.begin());
     WaitUntil(lock, Deliver(target, rank_, static_cast<double>(values.size_bytes())), OneSided(target));
@@ -267,6 +276,16 @@ class SimulatedCommunicator : public Communicator {
     return me_.clock;
   }
   bool time_is_virtual() const override { return true; }
+  void TolerateLosses(bool tolerate) override {
+    const std::lock_guard lock(state_->mutex);
+    me_.tolerates_losses = tolerate;
+  }
+  std::vector<int> LostRanks() const override {
+    const std::lock_guard lock(state_->mutex);
+    std::vector<int> ranks = state_->lost;
+    std::sort(ranks.begin(), ranks.end());
+    return ranks;
+  }
 
   void Compute(double seconds) override {
     Lock lock(state_->mutex);
@@ -331,6 +350,12 @@ class SimulatedCommunicator : public Communicator {
   }
   void ThrowIfAborted(std::string_view operation) const {
     if (state_->aborted) Throw<PeerError>("{}: {}", Describe(operation), state_->abort_message);
+  }
+  void ThrowIfLost(int peer, std::string_view operation) const {
+    if (!state_->LossStops(me_, peer)) return;
+    const int first = peer != kAnySource && state_->at(peer).lost ? peer : state_->lost.front();
+    Throw<PeerLost>("{}: rank {} is lost, its machine failed at {:.6g} s", Describe(operation), first,
+                    state_->at(first).clock);
   }
   std::span<float> CheckWindow(int target, int id, size_t offset, size_t size) {
     const auto found = state_->windows.find({target, id});

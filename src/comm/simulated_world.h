@@ -11,7 +11,7 @@
 // Accumulate takes effect when it has arrived, and the caller's next collective waits for that. A Poll that finds
 // nothing costs a microsecond, and more when repeated with nothing in between. Deadlines are virtual; a rank that is
 // never connected is waited for in real time.
-// Failures: a rank's next operation after its failure throws RankLost; who waits for it gets a PeerError that says so.
+// Failures: a rank's next operation after its failure throws RankLost; the others get PeerLost as communicator.h says.
 // A rank must not block on anything but its communicator while others wait for it there.
 // Threads: as thread_world.h. Errors: UsageError for clusters that cannot be; otherwise as communicator.h.
 #pragma once

@@ -125,7 +125,8 @@ void Worker::RunEpoch() {
   for (;;) {
     data::Minibatch* minibatch = nullptr;
     {
-      const Timed timed(position_.data_seconds);
+      double hidden = 0;  // simulated devices have their data at hand
+      const Timed timed(comm_.time_is_virtual() ? hidden : position_.data_seconds);
       if (active_workers_ != strategy_->data_share().count) stream = OpenStream();
       active_workers_ = strategy_->data_share().count;
       minibatch = stream->Next();
@@ -204,6 +205,7 @@ void Worker::Step(const data::Minibatch& minibatch, int64_t mask_step, int64_t i
   input.learning_rate = LearningRate();
   input.minibatch = index;
   comm_.SetStep(position_.step);
+  // By the communicator's clock, which is virtual on simulated clusters.
   const double begin = comm_.Now();
   const parallel::StepOutput output = strategy_->Step(input);
   const double seconds = comm_.Now() - begin;

@@ -228,6 +228,27 @@ TEST(SimulatedWorld, ALostRankEndsAloneAndItsPeersLearnOfIt) {
   EXPECT_NEAR(report.ranks[1].end_seconds, 2.5, 1e-9);
 }
 
+TEST(SimulatedWorld, WhoToleratesLossesGoesOnWithTheOthers) {
+  ClusterOptions cluster = PlainCluster();
+  cluster.host.failing_ranks = {2};
+  cluster.host.failing_seconds = {0.5};
+  std::atomic<int> received{0};
+  RunSimulated(3, cluster, [&](Communicator& comm) {
+    comm.TolerateLosses(true);
+    comm.Compute(comm.rank() == 1 ? 2 : 1);
+    if (comm.rank() == 1) comm.Send(0, 0, {});
+    if (comm.rank() != 0) return;
+    comm.Send(2, 0, {});
+    EXPECT_EQ(comm.LostRanks(), std::vector<int>{2});
+    EXPECT_EQ(comm.Receive(Communicator::kAnySource, 0).source, 1);
+    EXPECT_THROW(comm.Receive(2, 0), PeerLost);
+    comm.TolerateLosses(false);
+    EXPECT_THROW(comm.Receive(1, 0), PeerLost);
+    ++received;
+  });
+  EXPECT_EQ(received, 1);
+}
+
 TEST(SimulatedWorld, AFailureOfAllIsAnError) {
   ClusterOptions cluster = PlainCluster();
   cluster.host.failing_ranks = {0};
