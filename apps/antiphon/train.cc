@@ -7,6 +7,7 @@
 
 #include "base/file.h"
 #include "base/log.h"
+#include "base/toml_text.h"
 #include "command.h"
 #include "hmm/gmm_model.h"
 #include "math/safetensors.h"
@@ -95,7 +96,7 @@ std::string EffectiveConfig(const TrainCommandOptions& options, const train::Tra
   std::string toml = config.ToToml();
   for (const auto& [name, table] : {std::pair("optimizer", task.optimizer), std::pair("parallel", task.parallel),
                                     std::pair("cluster", context.config().Table("cluster"))}) {
-    if (!table.Keys().empty()) toml += fmt::format("\n[{}]\n{}\n", name, table.ToToml());
+    if (!table.Keys().empty()) toml += "\n" + TomlAsTable(name, table.ToToml());
   }
   for (const Config& layer : task.network.Tables("layer")) toml += "\n[[network.layer]]\n" + layer.ToToml() + "\n";
   return toml;

@@ -20,6 +20,7 @@
 #include "base/error.h"
 #include "base/file.h"
 #include "base/merge_toml.h"
+#include "base/toml_text.h"
 
 namespace antiphon {
 
@@ -247,6 +248,18 @@ std::string Config::ToToml() const {
   std::ostringstream out;
   out << table << "\n";
   return out.str();
+}
+
+std::string TomlAsTable(std::string_view name, std::string_view toml) {
+  try {
+    toml::table file;
+    file.insert(name, toml::parse(toml));
+    std::ostringstream out;
+    out << file << "\n";
+    return out.str();
+  } catch (const toml::parse_error& e) {
+    Throw<UsageError>("'{}' is no table: {}", name, e.description());
+  }
 }
 
 std::string MergeToml(std::string_view table, std::string_view over) {

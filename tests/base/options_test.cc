@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "base/error.h"
+#include "base/toml_text.h"
 
 namespace antiphon {
 namespace {
@@ -92,6 +93,15 @@ TEST(Config, FlagsSetValuesOverTheFile) {
   EXPECT_EQ(o.inner.momentum, 0.75);
   EXPECT_EQ(o.kind, "sigmoid");
   EXPECT_THROW(config.SetFromFlag("novalue"), UsageError);
+}
+
+TEST(Config, PrintsItselfAsATableOfALargerFile) {
+  Config config = Config::Parse("method = \"ssgd\"\n", "a");
+  config.Set("codec.type", "one-bit");
+  const Config file = Config::Parse("seed = 3\n" + TomlAsTable("parallel", config.ToToml()), "b");
+  EXPECT_EQ(file.Table("parallel").RequiredText("method"), "ssgd");
+  EXPECT_EQ(file.Table("parallel").Table("codec").RequiredText("type"), "one-bit");
+  EXPECT_EQ(file.Keys().size(), 2u);
 }
 
 }  // namespace

@@ -1,0 +1,12 @@
+// TOML as text, without the tree behind it (base/config.h).
+#pragma once
+
+#include <string>
+#include <string_view>
+
+namespace antiphon {
+
+/// The keys of `toml` as the table `name` of a larger file: sub-tables become [name.sub]. UsageError if it is no TOML.
+std::string TomlAsTable(std::string_view name, std::string_view toml);
+
+}  // namespace antiphon
