@@ -70,6 +70,27 @@ class Program(unittest.TestCase):
             self.assertIn("c.toml:1", run("doctor", "--config", str(path)).stderr)
             self.assertEqual(run("doctor", "--config", folder + "/none.toml").returncode, 1)
 
+    def test_simulation_says_that_it_is_one_and_refuses_what_cannot_be(self):
+        result = run("simulate", "--methods", "bmuf,ssgd", "--workers", "1,4", "--layers", "40,2x64,100", "--json")
+        self.assertEqual(result.returncode, 0, result.stderr)
+        simulated = json.loads(result.stdout)
+        self.assertTrue(simulated["simulated"])
+        self.assertEqual([(r["method"], r["workers"]) for r in simulated["runs"]],
+                         [("bmuf", 1), ("bmuf", 4), ("ssgd", 1), ("ssgd", 4)])
+        result = run("plan", "--layers", "40,2x64,100", "--hours", "10", "--devices", "4", "--json")
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertIn("method", json.loads(result.stdout)["best"])
+        for arguments, expected in (
+            (["simulate", "--methods", "bmfu"], "did you mean 'bmuf'?"),
+            (["simulate", "--methods", "pipeline", "--workers", "9", "--layers", "40,64,100", "--set", "plan.stripes=1"],
+             "cannot be made of 2 layers"),
+            (["simulate", "--set", "cluster.host.gflop=1"], "did you mean 'gflops'?"),
+            (["plan", "--hours", "0.0001"], "less than one minibatch"),
+        ):
+            result = run(*arguments)
+            self.assertEqual((result.returncode, result.stdout), (2, ""), arguments)
+            self.assertIn(expected, result.stderr)
+
     def test_json_is_all_that_goes_to_standard_output(self):
         result = run("doctor", "--json")
         self.assertEqual(result.returncode, 0)

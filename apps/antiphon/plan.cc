@@ -1,0 +1,118 @@
+// antiphon plan: how best to train a network on a cluster.
+#include <nlohmann/json.hpp>
+
+#include "bench_network.h"
+#include "command.h"
+#include "parallel/cost/planner.h"
+#include "simulation_pages.h"
+
+namespace antiphon::app {
+namespace {
+
+constexpr double kFramesPerHour = 360000;
+
+struct PlanCommandOptions {
+  std::string layers = "462,5x2048,10217";
+  double hours = 100;
+  double epochs = 10;
+  int devices = 8;
+  int minibatch = 256;
+  std::string prefer = "time";
+  double price_per_device_hour = 0;
+  double largest_price = 0;
+  double codec_gb_s = 4;
+  template <class V>
+  void Visit(V& v) {
+    v("layers", layers, "sizes of input, hidden layers and output");
+    v("hours", hours, Range{1e-6, 1e9}, "of training speech, at 100 frames per second");
+    v("epochs", epochs, Range{1e-3, 1e6}, "passes over it that serial training would need");
+    v("devices", devices, Range{1, 1 << 16}, "that there are");
+    v("minibatch", minibatch, Range{1, 1 << 20}, "frames of one worker's step");
+    v("prefer", prefer, OneOf{{"time", "price"}}, "what should be least");
+    v("price-per-device-hour", price_per_device_hour, Range{0, 1e9}, "in any currency");
+    v("largest-price", largest_price, Range{0, 1e12}, "plans that cost more are left out; 0: none");
+    v("codec-gb-s", codec_gb_s, Range{0, 1e6}, "fp32 gradient that a device encodes or decodes, 10^9 bytes per second");
+  }
+};
+
+// The table of an experiment that trains so.
+std::string ParallelTable(const parallel::Candidate& c) {
+  std::string toml = fmt::format("method = \"{}\"\nworkers = {}\n", c.plan.method, c.result.ranks);
+  if (c.plan.method == "averaging" || c.plan.method == "bmuf") {
+    toml += fmt::format("sync-period = {}\n", c.plan.sync_period);
+  }
+  if (c.plan.method == "asgd") toml += fmt::format("push-every = {}\n", c.plan.accumulate);
+  if (c.plan.bits_per_value < 32) {
+    toml += fmt::format("codec = {{ type = \"{}\" }}\n", c.plan.bits_per_value < 4 ? "one-bit" : "fp16");
+  }
+  return toml;
+}
+
+std::string Describe(const parallel::Candidate& c) {
+  std::string text = fmt::format("{}, {} device(s)", c.name, c.result.ranks);
+  if (c.plan.method == "averaging" || c.plan.method == "bmuf") {
+    text += fmt::format(", exchange every {} steps", c.plan.sync_period);
+  }
+  if (c.plan.method == "asgd") text += fmt::format(", {} minibatch(es) per push", c.plan.accumulate);
+  if (c.plan.method == "model-parallel") text += fmt::format(", groups of {}", c.plan.group);
+  for (size_t i = 0; i < c.result.split.size(); ++i) {
+    text += fmt::format("{}{}", i == 0 ? "; stages: " : ", ", c.result.split[i]);
+  }
+  return text;
+}
+
+void Plan(const PlanCommandOptions& options, CommandContext& context) {
+  parallel::PlanRequest request;
+  request.dims = ParseLayers(options.layers);
+  request.frames = options.hours * kFramesPerHour;
+  request.epochs = options.epochs;
+  request.devices = options.devices;
+  request.minibatch = options.minibatch;
+  request.price_per_device_hour = options.price_per_device_hour;
+  request.largest_price = options.largest_price;
+  request.codec_gb_s = options.codec_gb_s;
+  request.prefer_price = options.prefer == "price";
+  request.cluster = ReadOptions<comm::ClusterOptions>(context.config().Table("cluster"));
+  const parallel::Recommendation r = parallel::Recommend(request);
+
+  context.Print("recommended (simulated): {}", Describe(r.best));
+  context.Print("why: {}", r.why);
+  std::vector<std::vector<std::string>> rows = {
+      {"plan", "hours", "price", "frames/s", "speed-up", "passes", "computing", "GB"}};
+  std::vector<parallel::Candidate> all = {r.best};
+  if (!r.runner_up.name.empty()) all.push_back(r.runner_up);
+  all.insert(all.end(), r.others.begin(), r.others.end());
+  nlohmann::json others = nlohmann::json::array();
+  for (const parallel::Candidate& c : all) {
+    rows.push_back({Describe(c), fmt::format("{:.3g}", c.hours), fmt::format("{:.2f}", c.price),
+                    fmt::format("{:.0f}", c.result.frames_per_second), fmt::format("{:.2f}", c.result.speedup),
+                    fmt::format("{:.2f} ×", c.passes), fmt::format("{:.0f} %", 100 * c.result.compute_share),
+                    fmt::format("{:.2f}", 1e-9 * c.result.memory_bytes)});
+    others.push_back(ToJson(c));
+  }
+  for (const std::string& line : TextTable(rows)) context.PrintLine(line);
+  for (const parallel::Refusal& refusal : r.refused) context.Print("refused: {}: {}", refusal.name, refusal.reason);
+  context.PrintLine("passes are rules of thumb: docs/simulation.md. The table for `antiphon train`:");
+  context.PrintLine("[parallel]\n" + ParallelTable(r.best));
+
+  nlohmann::json refused = nlohmann::json::array();
+  for (const parallel::Refusal& refusal : r.refused) {
+    refused.push_back({{"plan", refusal.name}, {"reason", refusal.reason}});
+  }
+  nlohmann::json json = {{"simulated", true},    {"best", ToJson(r.best)}, {"why", r.why},
+                         {"candidates", others}, {"refused", refused},     {"passes_rules", parallel::kPassesRules}};
+  if (!r.runner_up.name.empty()) json["runner_up"] = ToJson(r.runner_up);
+  context.SetResult(json.dump(2));
+}
+
+REGISTER_COMMAND("plan", PlanCommandOptions, Plan,
+                 {.summary = "recommend how to train a network on a cluster",
+                  .description = "Tries methods, numbers of workers, periods, codecs and splits on the cluster of the "
+                                 "table `cluster`, simulated, and recommends the one that ends first or costs least, "
+                                 "with the runner-up and the reason. Says what is impossible, and why.",
+                  .example = "antiphon plan --layers 440,7x2048,9304 --hours 309 --devices 16 "
+                             "--set cluster.host.gflops=5000 --set cluster.links.between.bandwidth-mb-s=1250",
+                  .tables = {"cluster"}});
+
+}  // namespace
+}  // namespace antiphon::app

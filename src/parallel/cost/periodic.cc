@@ -1,0 +1,63 @@
+// Model averaging, natural gradient with averaging, BMUF, synchronous EASGD, ADMM: workers learn alone for sync_period
+// steps, then exchange whole models.
+//
+// Schedule of a worker: sync_period steps of work, counted as one piece; then an all-reduce of the model, during which
+// nothing is computed. What the methods do with the sum costs little beside it and is not counted.
+#include "parallel/cost/schedules.h"
+
+namespace antiphon::parallel::cost {
+namespace {
+
+using comm::CostProcess;
+using comm::Task;
+
+constexpr int kExchangeTag = 0;
+
+struct Schedule {
+  const Setting& setting;
+  int periods;
+  double begin = 0;
+  double end = 0;
+};
+
+Task Work(CostProcess& me, Schedule& s) {
+  const CostPlan& plan = s.setting.plan;
+  const Group group{0, plan.workers, 1, kExchangeTag};
+  const Exchange how = ExchangeOf(plan, Exchange::kTree);
+  const double flops = s.setting.network.flops() * plan.minibatch * plan.sync_period;
+  const double bytes = s.setting.network.weights() * plan.bits_per_value / 8;
+  for (int period = 0; period < s.periods; ++period) {
+    if (me.rank() == 0 && period == s.periods / 4) s.begin = me.now();
+    co_await me.Compute(flops, plan.minibatch);
+    co_await AllReduce(me, group, me.rank(), bytes, how);
+  }
+  if (me.rank() == 0) s.end = me.now();
+}
+
+}  // namespace
+
+Played PlayPeriodic(const Setting& setting) {
+  const CostPlan& plan = setting.plan;
+  comm::CostWorld world(plan.workers, setting.cluster);
+  Schedule schedule{setting, StepsToPlay(setting)};
+  std::vector<CostProcess*> workers;
+  for (int r = 0; r < plan.workers; ++r) {
+    CostProcess& worker = world.AddProcess(r);
+    world.Start(worker, Work(worker, schedule));
+    workers.push_back(&worker);
+  }
+  world.Run();
+  Played played;
+  const double period_frames = static_cast<double>(plan.workers) * plan.minibatch * plan.sync_period;
+  played.frames = period_frames * (schedule.periods - schedule.periods / 4);
+  played.seconds = schedule.end - schedule.begin;
+  for (const CostProcess* worker : workers) {
+    played.compute_seconds += worker->compute_seconds();
+    played.device_seconds += schedule.end;
+  }
+  played.bytes = world.bytes_sent();
+  played.all_frames = period_frames * schedule.periods;
+  return played;
+}
+
+}  // namespace antiphon::parallel::cost

@@ -1,0 +1,57 @@
+// Recommends how to train a network on a cluster: method, workers, period, split of the layers, time and price.
+//
+// Every method is tried with a range of worker counts, periods and codecs on the cost model; the time is that of all
+// frames of all epochs, times what the method needs in further passes to reach the same accuracy. These factors are
+// rules of thumb (kPassesRules tells them), not results; the frames per second are the cost model's.
+// Errors: UsageError if the request itself is impossible, or no method can do it; the reason of each stands in it.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "parallel/cost/cost_model.h"
+
+namespace antiphon::parallel {
+
+struct PlanRequest {
+  std::vector<int> dims;
+  double frames = 0;  // of training data
+  double epochs = 10;
+  int devices = 8;  // that there are
+  int minibatch = 256;
+  double price_per_device_hour = 0;
+  double largest_price = 0;  // 0: whatever it costs
+  double codec_gb_s = 4;     // of one device
+  bool prefer_price = false;
+  comm::ClusterOptions cluster;
+};
+
+struct Candidate {
+  CostPlan plan;
+  std::string name;  // "ssgd, 1-bit"
+  CostResult result;
+  double passes = 1;  // factor on the epochs
+  double hours = 0;
+  double price = 0;
+};
+
+struct Refusal {
+  std::string name;
+  std::string reason;
+};
+
+struct Recommendation {
+  Candidate best;
+  Candidate runner_up;            // of another method; without name if there is none
+  std::string why;                // the best rather than the runner-up
+  std::vector<Candidate> others;  // the best of each further method, fastest first
+  std::vector<Refusal> refused;
+};
+
+Recommendation Recommend(const PlanRequest& request);
+
+/// Further passes over the data that `plan` is taken to need: 1 as many as serial training.
+double PassesFactor(const CostPlan& plan, const CostResult& result);
+extern const std::vector<std::string> kPassesRules;
+
+}  // namespace antiphon::parallel

@@ -1,0 +1,141 @@
+// What the planner recommends and refuses, and how far the cost model is from published figures.
+#include "parallel/cost/planner.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "base/error.h"
+#include "parallel/cost/published.h"
+
+namespace antiphon::parallel {
+namespace {
+
+PlanRequest RequestOf(double mb_s) {
+  PlanRequest request;
+  request.dims = {440, 1024, 1024, 1024, 4000};
+  request.frames = 100 * 360000.0;
+  request.devices = 8;
+  request.cluster.host.gflops = 1000;
+  request.cluster.links.between.bandwidth_mb_s = mb_s;
+  return request;
+}
+
+TEST(Planner, ExchangesSeldomOnSlowLinks) {
+  const Recommendation r = Recommend(RequestOf(12.5));
+  EXPECT_TRUE(r.best.plan.method == "bmuf" || r.best.plan.method == "averaging") << r.best.name;
+  EXPECT_EQ(r.best.result.ranks, 8);
+  EXPECT_NE(r.best.plan.method, r.runner_up.plan.method);
+  EXPECT_LE(r.best.hours, r.runner_up.hours);
+  EXPECT_NE(r.why.find(r.runner_up.name), std::string::npos) << r.why;
+  for (const Candidate& other : r.others) EXPECT_GE(other.hours, r.best.hours) << other.name;
+}
+
+TEST(Planner, PrefersFewBitsToManyForGradientsOnSlowLinks) {
+  const Recommendation r = Recommend(RequestOf(125));
+  double plain = 0;
+  double one_bit = 0;
+  std::vector<Candidate> all = r.others;
+  all.push_back(r.best);
+  all.push_back(r.runner_up);
+  for (const Candidate& c : all) {
+    if (c.name == "ssgd") plain = c.hours;
+    if (c.name == "ssgd, 1-bit") one_bit = c.hours;
+  }
+  ASSERT_GT(plain, 0);
+  ASSERT_GT(one_bit, 0);
+  EXPECT_LT(one_bit, plain);
+}
+
+TEST(Planner, FasterLinksAndMoreDevicesNeverTakeLonger) {
+  double last = 1e300;
+  for (const double mb_s : {1.0, 12.5, 125.0, 1250.0}) {
+    const double hours = Recommend(RequestOf(mb_s)).best.hours;
+    EXPECT_LE(hours, last) << mb_s;
+    last = hours;
+  }
+  last = 1e300;
+  for (const int devices : {1, 2, 4, 8, 16}) {
+    PlanRequest request = RequestOf(125);
+    request.devices = devices;
+    const double hours = Recommend(request).best.hours;
+    EXPECT_LE(hours, last) << devices;
+    last = hours;
+  }
+}
+
+TEST(Planner, SpreadsAModelThatNoDeviceHolds) {
+  PlanRequest request = RequestOf(1250);
+  request.cluster.host.memory_gb = 0.03;  // the model alone has 26 MB
+  const Recommendation r = Recommend(request);
+  EXPECT_TRUE(r.best.plan.method == "pipeline" || r.best.plan.method == "model-parallel") << r.best.name;
+  EXPECT_LE(r.best.result.memory_bytes, 0.03e9);
+  bool refused_ssgd = false;
+  for (const Refusal& refusal : r.refused) {
+    if (refusal.name == "ssgd") refused_ssgd = refusal.reason.find("GB") != std::string::npos;
+  }
+  EXPECT_TRUE(refused_ssgd);
+}
+
+TEST(Planner, SavesMoneyIfAsked) {
+  PlanRequest request = RequestOf(125);
+  request.price_per_device_hour = 2;
+  const Recommendation fast = Recommend(request);
+  request.prefer_price = true;
+  const Recommendation cheap = Recommend(request);
+  EXPECT_LE(cheap.best.price, fast.best.price);
+  EXPECT_GE(cheap.best.hours, fast.best.hours);
+  request.prefer_price = false;
+  request.largest_price = 0.5 * (cheap.best.price + fast.best.price);
+  EXPECT_LE(Recommend(request).best.price, request.largest_price);
+}
+
+TEST(Planner, RefusesTheImpossibleWithTheReasons) {
+  PlanRequest small = RequestOf(125);
+  small.frames = 100;
+  EXPECT_THROW(Recommend(small), UsageError);
+  PlanRequest poor = RequestOf(125);
+  poor.price_per_device_hour = 1;
+  poor.largest_price = 1e-9;
+  try {
+    Recommend(poor);
+    FAIL() << "expected UsageError";
+  } catch (const UsageError& e) {
+    EXPECT_NE(std::string(e.what()).find("ssgd: costs"), std::string::npos) << e.what();
+  }
+  PlanRequest tiny_memory = RequestOf(125);
+  tiny_memory.cluster.host.memory_gb = 1e-4;
+  EXPECT_THROW(Recommend(tiny_memory), UsageError);
+  PlanRequest nothing = RequestOf(125);
+  nothing.dims = {440};
+  EXPECT_THROW(Recommend(nothing), UsageError);
+}
+
+TEST(Planner, LeavesOutPeriodsThatTheDataIsTooShortFor) {
+  PlanRequest request = RequestOf(12.5);
+  request.frames = 8 * 256 * 100;  // 100 steps of each worker
+  const Recommendation r = Recommend(request);
+  EXPECT_TRUE(r.best.plan.sync_period * 20 <= 100 || r.best.plan.method == "ssgd" || r.best.plan.workers < 8);
+}
+
+TEST(Published, FitsAtMostOneRowAndPredictsTheOthers) {
+  const std::vector<PublishedTable> tables = SimulatePublished();
+  ASSERT_EQ(tables.size(), 5u);
+  for (const PublishedTable& table : tables) {
+    int fitted = 0;
+    for (const PublishedRow& row : table.rows) {
+      fitted += row.fitted ? 1 : 0;
+      if (row.fitted) {
+        EXPECT_LT(std::abs(row.error()), 1e-3) << table.title << ": " << row.what;
+      }
+      EXPECT_GT(row.simulated, 0) << row.what;
+      // Not a mark to be proud of: the model must stay a model of these machines at all.
+      EXPECT_LT(std::abs(row.error()), 0.8) << table.title << ": " << row.what;
+    }
+    EXPECT_LE(fitted, 1) << table.title;
+    EXPECT_FALSE(table.constants.empty());
+  }
+}
+
+}  // namespace
+}  // namespace antiphon::parallel
