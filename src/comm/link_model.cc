@@ -1,11 +1,15 @@
 #include "comm/link_model.h"
 
 #include <algorithm>
+#include <iterator>
 
 #include "base/check.h"
 
 namespace antiphon::comm {
 namespace {
+
+// Times that differ by less are the same: sums of the same parts in another order.
+constexpr double kSlackSeconds = 1e-12;
 
 double SecondsPerByte(double mb_s) { return 1 / (1e6 * mb_s); }
 
@@ -32,7 +36,7 @@ LinkModel::LinkModel(const LinkOptions& options, int world_size)
   first_leaf_ = first_card_ + 2 * Index(num_nodes_);
   const int leaves = (num_nodes_ + options.between.leaf_nodes - 1) / options.between.leaf_nodes;
   segment_ = first_leaf_ + 2 * Index(leaves);
-  busy_until_.assign(segment_ + 1, 0.0);
+  reserved_.resize(segment_ + 1);
 }
 
 void LinkModel::RouteRing(int from, int to, std::vector<Hop>& hops) const {
@@ -94,19 +98,42 @@ void LinkModel::Route(int from, int to, std::vector<Hop>& hops) const {
   if (in_star) hops.push_back({2 * Index(to) + 1, latency, lane});
 }
 
+double LinkModel::Reserve(Reservations& link, double now, double from, double duration) {
+  // Nobody sends into the past.
+  link.erase(link.begin(), std::find_if(link.begin(), link.end(), [&](const auto& r) { return r.second > now; }));
+  double begin = from;
+  auto place = link.begin();
+  for (; place != link.end() && begin + duration > place->first + kSlackSeconds; ++place)
+    begin = std::max(begin, place->second);
+  const double end = begin + duration;
+  if (duration == 0) return begin;
+  // What touches its neighbours becomes one with them, so that the list stays short.
+  if (place != link.end() && place->first - end <= kSlackSeconds) {
+    place->first = begin;
+  } else {
+    place = link.insert(place, {begin, end});
+  }
+  if (place != link.begin() && place->first - std::prev(place)->second <= kSlackSeconds) {
+    std::prev(place)->second = place->second;
+    link.erase(place);
+  }
+  return begin;
+}
+
 double LinkModel::Deliver(int from, int to, double bytes, double seconds) {
   Route(from, to, hops_);
   double head = seconds;  // when the first byte reaches the hop
   double tail = seconds;  // when the last one has left the hop before
   for (const Hop& hop : hops_) {
-    double& busy_until = busy_until_[hop.link];
-    head = std::max(head, busy_until);
-    busy_until = head + bytes * hop.seconds_per_byte;
-    tail = std::max(tail, busy_until) + hop.latency_seconds;
+    const double duration = bytes * hop.seconds_per_byte;
+    head = Reserve(reserved_[hop.link], seconds, head, duration);
+    tail = std::max(tail, head + duration) + hop.latency_seconds;
     head += hop.latency_seconds;
   }
   if (Node(from) != Node(to)) bytes_between_nodes_ += bytes;
-  return tail;
+  double& last = last_arrival_[int64_t{from} * world_size_ + to];
+  last = std::max(last, tail);
+  return last;
 }
 
 double LinkModel::IdleSeconds(int from, int to, double bytes) const {

@@ -5,14 +5,16 @@
 // round); nodes by Ethernet (a card per node and direction, and possibly one segment that all share) or a fat tree
 // (leaf switches with `leaf-nodes` nodes, whose uplinks together carry leaf-nodes / oversubscription cards).
 //
-// A message takes its links one behind the other like water a pipe: on each it waits until the messages that were sent
-// before it are through, then holds the link for bytes / bandwidth. Without other traffic it takes the sum of the
-// latencies and bytes / the least bandwidth. Messages of one pair arrive in the order sent.
+// A message takes its links one behind the other like water a pipe: on each it waits for the first time, between the
+// messages that were sent before it, in which it fits, then holds the link for bytes / bandwidth. Without other traffic
+// it takes the sum of the latencies and bytes / the least bandwidth. Messages of one pair arrive in the order sent.
 // Not modelled: fair sharing among messages under way, lost packets, congestion control.
 #pragma once
 
 #include <cstdint>
 #include <string>
+#include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "base/options.h"
@@ -86,6 +88,9 @@ class LinkModel {
     double latency_seconds;
     double seconds_per_byte;
   };
+  using Reservations = std::vector<std::pair<double, double>>;  // begin and end, ascending, apart
+  /// The first moment from `from` on at which the link is free for `duration`; takes it.
+  static double Reserve(Reservations& link, double now, double from, double duration);
   void Route(int from, int to, std::vector<Hop>& hops) const;
   void RouteRing(int from, int to, std::vector<Hop>& hops) const;
   void RouteBetween(int from_node, int to_node, std::vector<Hop>& hops) const;
@@ -95,8 +100,9 @@ class LinkModel {
   int ranks_per_node_;
   int num_nodes_;
   size_t first_bridge_, first_card_, first_leaf_, segment_;  // numbers of the links behind those of the ranks
-  std::vector<double> busy_until_;
-  std::vector<Hop> hops_;  // kept to spare allocations
+  std::vector<Reservations> reserved_;
+  std::unordered_map<int64_t, double> last_arrival_;  // of each pair that has sent
+  std::vector<Hop> hops_;                             // kept to spare allocations
   double bytes_between_nodes_ = 0;
 };
 

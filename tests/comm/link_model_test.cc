@@ -78,6 +78,13 @@ TEST(LinkModel, AFatTreesUplinksCarryLeafNodesOverOversubscriptionCards) {
   EXPECT_NEAR(links.Deliver(2, 3, 1e6, 0), 50e-6 + 1e-2, 1e-12);
 }
 
+TEST(LinkModel, AFreeLinkDoesNotWaitForAMessageThatIsStillFar) {
+  LinkModel links(Ethernet(), 3);
+  links.Deliver(0, 2, 1e6, 0);  // keeps the sender's card for 10 ms
+  EXPECT_NEAR(links.Deliver(0, 1, 1e6, 0), 50e-6 + 2e-2, 1e-12);
+  EXPECT_NEAR(links.Deliver(2, 1, 1e6, 0), 50e-6 + 1e-2, 1e-12);  // goes before what reaches rank 1 after 10 ms
+}
+
 TEST(LinkModel, KeepsTheOrderOfEachPair) {
   LinkOptions options = Ethernet(80);
   options.ranks_per_node = 2;
