@@ -26,7 +26,7 @@ CostProcess::Wait CostProcess::Occupy(double seconds) {
 CostProcess::Wait CostProcess::Send(int destination, int tag, double bytes) {
   const double end = now_ + world_.links_.message_seconds();
   world_.Deliver(rank_, destination, tag, world_.links_.Deliver(rank_, destination, bytes, end));
-  world_.bytes_sent_ += bytes;
+  if (destination != rank_) world_.bytes_sent_ += bytes;
   ++world_.messages_;
   return {*this, end};
 }

@@ -4,9 +4,11 @@
 // the newest model are asked for and come back. With `overlap` the next work goes on meanwhile, with the model that is
 // there. A server adds one part after the other (cluster.host.memory-gb-s: two reads and a write per value) and answers
 // at once, lock-free, from what it has. Asynchronous EASGD is the same with sync_period steps between the exchanges.
-// Servers: as many ranks of their own behind the workers as the plan says; with 0, every worker holds a part, as this
-// program does it. Host as master: every device reaches the host's memory over its own lane, so that the host counts as
-// many servers as there are devices, which share its memory's bandwidth.
+// Servers: as many ranks of their own behind the workers as the plan says; with 0, the workers hold the parts (the
+// first 32 of them), as this program does it. Host as master: every device reaches the host's memory over its own lane,
+// so that the host counts as many servers as there are devices, which share its memory's bandwidth.
+#include <algorithm>
+
 #include "parallel/cost/schedules.h"
 
 namespace antiphon::parallel::cost {
@@ -21,6 +23,7 @@ constexpr int kModelTag = 2;
 constexpr int kReadyTag = 3;
 constexpr int kFreshTag = 4;
 constexpr double kRequestBytes = 64;
+constexpr int kMostParts = 32;  // on workers, so that messages stay countable
 
 struct Schedule {
   const Setting& setting;
@@ -97,7 +100,7 @@ Played PlayAsynchronous(const Setting& setting) {
   const int steps = plan.method == "easgd-async" ? plan.sync_period : plan.accumulate;
   const bool host = plan.method == "host-master";
   const bool on_workers = !host && plan.servers == 0;
-  const int servers = host || on_workers ? plan.workers : plan.servers;
+  const int servers = host ? plan.workers : on_workers ? std::min(plan.workers, kMostParts) : plan.servers;
   const int first_server = on_workers ? 0 : plan.workers;
   comm::CostWorld world(first_server + servers, setting.cluster);
   const double frames = static_cast<double>(plan.minibatch) * steps;
