@@ -286,6 +286,8 @@ void Worker::WriteCheckpoint() {
 bool Worker::CheckpointDue() const {
   const CheckpointOptions& options = options_.checkpoint;
   if (options.steps > 0 && position_.step % options.steps == 0) return true;
+  // What the machine's clock says must not get into a simulation.
+  if (comm_.time_is_virtual()) return false;
   const std::chrono::duration<double> since = std::chrono::steady_clock::now() - last_checkpoint_;
   return options.minutes > 0 && since.count() >= 60 * options.minutes;
 }

@@ -102,7 +102,7 @@ Played PlayAsynchronous(const Setting& setting) {
   const bool on_workers = !host && plan.servers == 0;
   const int servers = host ? plan.workers : on_workers ? std::min(plan.workers, kMostParts) : plan.servers;
   const int first_server = on_workers ? 0 : plan.workers;
-  comm::CostWorld world(first_server + servers, setting.cluster);
+  comm::CostWorld world(std::max(plan.workers, first_server + servers), setting.cluster);
   const double frames = static_cast<double>(plan.minibatch) * steps;
   Schedule schedule{setting,
                     servers,
