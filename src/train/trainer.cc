@@ -51,7 +51,8 @@ TrainingSummary Trainer::Impl::Run(bool resume) {
     worker->StartAnew();
     Prepare();
   }
-  for (const std::string& line : worker->DescribePlan()) log::Info("{}", line);
+  const std::vector<std::string> plan = worker->DescribePlan();
+  for (size_t i = 0; i < plan.size() && comm.rank() == 0; ++i) log::Info("{}", plan[i]);
   RunEpochs();
   return Finish();
 }
@@ -126,11 +127,13 @@ bool Trainer::Impl::TakeAverage(EvaluationResult& result) {
   worker->RefreshStatistics();
   EvaluationResult averaged = worker->EvaluateHeldOut(true);
   const bool better = averaged.loss.loss() < result.loss.loss();
-  log::Info(
-      "average of the last {} models: held-out loss {:.4f}, frame accuracy {:.2f} % ({} than the last model's {:.4f}, "
-      "{:.2f} %)",
-      worker->position().averaged, averaged.loss.loss(), 100 * averaged.loss.frame_accuracy(),
-      better ? "better" : "no better", result.loss.loss(), 100 * result.loss.frame_accuracy());
+  if (comm.rank() == 0)
+    log::Info(
+        "average of the last {} models: held-out loss {:.4f}, frame accuracy {:.2f} % ({} than the last model's "
+        "{:.4f}, "
+        "{:.2f} %)",
+        worker->position().averaged, averaged.loss.loss(), 100 * averaged.loss.frame_accuracy(),
+        better ? "better" : "no better", result.loss.loss(), 100 * result.loss.frame_accuracy());
   if (better) {
     result = std::move(averaged);
   } else {

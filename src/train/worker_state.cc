@@ -138,7 +138,7 @@ bool Worker::LoadNewestCheckpoint() {
     LoadCheckpoint(*file);
   }
   log_ = std::make_unique<RunLog>(task_.folder, comm_.rank() == 0, position_.metrics_bytes, position_.events_bytes);
-  log::Info("going on from step {} in epoch {}", position_.step, position_.epoch + 1);
+  if (comm_.rank() == 0) log::Info("going on from step {} in epoch {}", position_.step, position_.epoch + 1);
   if (!fold) return true;
   log_->Event(
       position_, "workers",
