@@ -63,6 +63,13 @@ Config RunConfig(const CompareCommandOptions& options, const CommandContext& con
   return config;
 }
 
+// Those that are asked for; the method that is for one worker is run by one.
+std::vector<int> NumbersOfWorkers(const CompareCommandOptions& options, const std::string& method,
+                                  const CommandContext& context) {
+  const Config config = RunConfig(options, context, method, {});
+  return config.Text("parallel.method") == "serial" ? std::vector<int>{1} : options.workers;
+}
+
 // Trains unless the folder holds the result of the same configuration.
 void Train(const Config& config, train::ComparedRun& run, CommandContext& context) {
   const fs::path done = run.folder / "compared.toml";
@@ -85,14 +92,12 @@ void Compare(const CompareCommandOptions& options, CommandContext& context) {
   std::vector<train::ComparedRun> runs;
   std::vector<Config> configs;
   for (const std::string& method : options.methods) {
-    for (const int workers : options.workers) {
+    for (const int workers : NumbersOfWorkers(options, method, context)) {
       for (int k = 0; k < options.seeds; ++k) {
         train::ComparedRun run{method, workers, context.seed() + static_cast<uint64_t>(k), {}, {}};
-        run.folder = fs::path(options.out) / fmt::format("{}-{}-seed{}", method, workers, run.seed);
-        Config config = RunConfig(options, context, method, run);
-        if (workers > 1 && config.Text("parallel.method") == "serial") continue;
+        run.folder = fs::path(options.out) / fmt::format("{}-{}-seed{}", method, run.workers, run.seed);
+        configs.push_back(RunConfig(options, context, method, run));
         runs.push_back(run);
-        configs.push_back(config);
       }
     }
   }
