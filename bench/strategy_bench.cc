@@ -11,6 +11,7 @@
 #include <cstdlib>
 #include <map>
 #include <memory>
+#include <tuple>
 #include <vector>
 
 #include "base/random.h"
@@ -42,24 +43,38 @@ class Worker {
     for (int i = 0; i < shape.minibatch; ++i) {
       pdf_ids_.push_back(static_cast<int32_t>(rng.Below(static_cast<uint64_t>(shape.senones))));
     }
-    strategy_ = MakeStrategy(Config::Parse("method = \"" + method + "\"\n", "bench"),
-                             {&network_, optimizer_.get(), &comm, {shape.minibatch, 100000, 1}});
+    strategy_ =
+        MakeStrategy(Config::Parse("method = \"" + method + "\"\n", "bench"),
+                     {&network_, optimizer_.get(), &comm, {shape.minibatch, 100000, 1}, Config::Parse("", "o")});
     strategy_->Start();
   }
   void Finish() { strategy_->Finish(); }
+  /// Ranks that hold one replica together count once.
+  int replicas() const { return strategy_->data_share().count; }
   void Turn() {
-    for (int i = 0; i < kStepsPerTurn; ++i) {
-      StepInput input;
-      input.context.training = true;
-      input.context.step = step_++;
-      input.features = features_;
-      input.targets.pdf_ids = pdf_ids_;
-      input.learning_rate = 0.001;
-      strategy_->Step(input);
+    if (!strategy_->takes_when_free()) {
+      for (int i = 0; i < kStepsPerTurn; ++i) Step(-1);
+      return;
+    }
+    const DataShare share = strategy_->data_share();
+    for (int64_t next = 0, came_back = 1; came_back > 0;) {
+      strategy_->BeginRound(next, kStepsPerTurn * share.count);
+      while (const auto minibatch = strategy_->Take()) Step(*minibatch);
+      std::tie(next, came_back) = strategy_->EndRound();
     }
   }
 
  private:
+  void Step(int64_t minibatch) {
+    StepInput input;
+    input.context.training = true;
+    input.context.step = step_++;
+    input.features = features_;
+    input.targets.pdf_ids = pdf_ids_;
+    input.learning_rate = 0.001;
+    input.minibatch = minibatch;
+    strategy_->Step(input);
+  }
   static std::string Toml(const Shape& shape) {
     return fmt::format(
         "[[layer]]\ntype = \"repeat\"\ntimes = {}\nlayers = [{{type = \"affine\", dim = {}}}, {{type = "
@@ -125,12 +140,14 @@ void OneWorker(const Shape& shape, double seconds) {
 void SeveralWorkers(const Shape& shape, int workers, double seconds) {
   for (const std::string& method : Methods(workers)) {
     std::vector<double> alone, together;
+    int replicas = 1;
     comm::RunRanks(workers, [&](comm::Communicator& comm) {
       omp_set_num_threads(1);
       const auto self = comm::MakeSelfCommunicator();
       Worker single(shape, "serial", method, *self);
       Worker one(shape, method, method, comm);
       one.Turn();
+      if (comm.rank() == 0) replicas = one.replicas();
       const double begin = Now();
       for (bool more = true; more;) {
         comm.Barrier();
@@ -153,7 +170,7 @@ void SeveralWorkers(const Shape& shape, int workers, double seconds) {
     });
     const double speed = kStepsPerTurn * shape.minibatch / Median(alone);
     fmt::print("{{\"method\": \"{}\", \"workers\": {}, \"one_core_frames_per_s\": {:.0f}, \"speedup\": {:.3f}}}\n",
-               method, workers, speed, workers * Median(alone) / Median(together));
+               method, workers, speed, replicas * Median(alone) / Median(together));
   }
 }
 
