@@ -86,6 +86,7 @@ TEST(ServerPool, DropsPushesBeyondTheThresholdAndReturnsTheirMinibatches) {
   constexpr int kTag = 7;
   for (const int64_t missed : {3, 4}) {
     std::atomic<int> trained = 0;
+    std::atomic<bool> judged = false;
     comm::RunRanks(2, [&](comm::Communicator& comm) {
       std::vector<float> model(10, 0.0f);
       ServerPoolOptions options;
@@ -95,12 +96,23 @@ TEST(ServerPool, DropsPushesBeyondTheThresholdAndReturnsTheirMinibatches) {
       pool.BeginRound(0, 12);
       int64_t count = 0;
       bool first = true;
+      const auto serve_until_told = [&] {
+        while (!comm.Poll(1, kTag)) pool.Serve();
+        comm.Receive(1, kTag);
+      };
+      // Rank 0 begins when rank 1 has its first minibatch, and makes a pause while that is judged.
+      if (comm.rank() == 0) serve_until_told();
       while (const auto m = pool.Take()) {
-        if (comm.rank() == 1 && first) comm.Receive(0, kTag);
+        if (comm.rank() == 1 && first) {
+          comm.Send(0, kTag, {});
+          comm.Receive(0, kTag);
+        }
         const Verdict verdict = pool.Judge({&*m, 1});
         if (comm.rank() == 1 && first) {
           EXPECT_EQ(verdict.staleness, missed);
           EXPECT_EQ(verdict.apply, missed <= 3);
+          judged = true;
+          comm.Send(0, kTag, {});
         }
         first = false;
         if (verdict.apply) {
@@ -108,7 +120,10 @@ TEST(ServerPool, DropsPushesBeyondTheThresholdAndReturnsTheirMinibatches) {
           ++trained;
         }
         pool.Pull(model);
-        if (comm.rank() == 0 && ++count == missed) comm.Send(1, kTag, {});
+        if (comm.rank() == 0 && ++count == missed) {
+          comm.Send(1, kTag, {});
+          serve_until_told();
+        }
       }
       const auto [next, came_back] = pool.EndRound();
       EXPECT_EQ(next, 12);
@@ -124,6 +139,7 @@ TEST(ServerPool, DropsPushesBeyondTheThresholdAndReturnsTheirMinibatches) {
       EXPECT_EQ(model[0], 12.0f) << "every minibatch counts once";
     });
     EXPECT_EQ(trained, 12);
+    EXPECT_TRUE(judged);
   }
 }
 
