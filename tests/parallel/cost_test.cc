@@ -173,7 +173,9 @@ TEST(CostModel, ThousandsOfWorkersArePlayedThrough) {
   const double work = 100 * kNetwork.flops() * 256 / 10e9;
   const double exchange = 24 * (kLatency + 4 * kNetwork.weights() / kBandwidth);
   EXPECT_NEAR(4096 * 100 * 256 / r.frames_per_second, work + exchange, 1e-6);
-  EXPECT_GT(SimulateCost(kNetwork, PlanOf("ssgd", 2048), PlainCluster()).frames_per_second, 0);
+  const CostResult ssgd = SimulateCost(kNetwork, PlanOf("ssgd", 2048), PlainCluster());
+  EXPECT_GT(ssgd.frames_per_second, 0);
+  EXPECT_NEAR(ssgd.bytes_per_frame, 2 * 4 * kNetwork.weights() / 256, 0.01 * 8 * kNetwork.weights() / 256);
 }
 
 TEST(CostModel, RepeatsItselfToTheBit) {

@@ -61,6 +61,7 @@ Task ClosedForm(CostProcess& me, Group group, int index, double bytes, bool ring
   const double message = NeighbourSeconds(me, group, part);
   const double transfer = std::max(message - latency, me.world().links().message_seconds());
   const int rounds = group.size - 1;
+  me.world().CountBytes(2 * rounds * part);
   co_await me.Sleep(2 * (ring ? rounds * message : latency + rounds * transfer));
 }
 
