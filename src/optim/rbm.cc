@@ -195,4 +195,37 @@ bool Rbm::GuardAgainstExplosion(ConstMatrixView v) {
   return true;
 }
 
+void Rbm::SaveState(SafetensorsWriter& writer, const std::string& prefix) const {
+  writer.Add(prefix + ".weight", ConstMatrixView(weight_));
+  writer.Add(prefix + ".weight_velocity", ConstMatrixView(weight_velocity_));
+  writer.Add(prefix + ".hidden_bias", std::span<const float>(hidden_bias_));
+  writer.Add(prefix + ".hidden_velocity", std::span<const float>(hidden_velocity_));
+  writer.Add(prefix + ".visible_bias", std::span<const float>(visible_bias_));
+  writer.Add(prefix + ".visible_velocity", std::span<const float>(visible_velocity_));
+  writer.Add(prefix + ".rate", std::span<const double>(&rate_, 1));
+  const int64_t counts[] = {frames_seen_, minibatches_};
+  writer.Add(prefix + ".counts", std::span<const int64_t>(counts));
+}
+
+void Rbm::LoadState(const SafetensorsReader& reader, const std::string& prefix) {
+  const auto read = [&](const char* name, std::vector<float>& values) {
+    std::vector<float> found = reader.ReadFloats(prefix + name);
+    if (found.size() != values.size()) {
+      Throw<InputError>("'{}': the Boltzmann machine's '{}' has {} values, expected {}", reader.path().string(), name,
+                        found.size(), values.size());
+    }
+    values = std::move(found);
+  };
+  reader.ReadInto(prefix + ".weight", weight_);
+  reader.ReadInto(prefix + ".weight_velocity", weight_velocity_);
+  read(".hidden_bias", hidden_bias_);
+  read(".hidden_velocity", hidden_velocity_);
+  read(".visible_bias", visible_bias_);
+  read(".visible_velocity", visible_velocity_);
+  rate_ = reader.ReadDoubles(prefix + ".rate").at(0);
+  const std::vector<int64_t> counts = reader.ReadInts(prefix + ".counts");
+  frames_seen_ = counts.at(0);
+  minibatches_ = counts.at(1);
+}
+
 }  // namespace antiphon::optim

@@ -13,10 +13,12 @@
 
 #include <cstdint>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "base/options.h"
 #include "math/matrix.h"
+#include "math/safetensors.h"
 
 namespace antiphon::optim {
 
@@ -60,6 +62,11 @@ class Rbm {
   void HiddenProbabilities(ConstMatrixView v, MatrixView h) const;
   /// Σ over frames of h⁺vᵀ − h⁻v⁻ᵀ, divided by the frames: what a step would follow, without taking it.
   Matrix Gradient(ConstMatrixView v);
+
+  /// Everything that a bit-identical continuation needs; tensor names start with `prefix`.
+  void SaveState(SafetensorsWriter& writer, const std::string& prefix) const;
+  /// InputError if it was another machine's.
+  void LoadState(const SafetensorsReader& reader, const std::string& prefix);
 
   const Matrix& weight() const { return weight_; }
   const std::vector<float>& hidden_bias() const { return hidden_bias_; }

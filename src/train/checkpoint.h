@@ -3,8 +3,9 @@
 // Files are "step-000001234.rank-0.safetensors" with a checksum, written whole or not at all (AtomicFile). A step
 // counts when all ranks have a sound file of it, on which they agree (Worker). Tensors: "network." parameters and
 // buffers, "best." those of the best model (newbob), "average." the running average, "optimizer", "strategy",
-// "schedule"; numbers in the metadata. Errors: IoError when writing (disk full, read-only: the older checkpoints stay);
-// InputError for a checkpoint of another network or experiment.
+// "schedule"; numbers in the metadata. The subfolder "pretraining" holds those of before the first epoch, with tensors
+// "pretraining." of the stage under way. Errors: IoError when writing (disk full, read-only: the older checkpoints
+// stay); InputError for a checkpoint of another network or experiment.
 #pragma once
 
 #include <cstdint>

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
+#include <optional>
 
 #include "base/cancel.h"
 #include "base/log.h"
@@ -55,24 +57,30 @@ void CopyByName(const nn::Network& from, nn::Network& to) {
   copy(from.buffers(), to.buffers());
 }
 
-// Walks through minibatches of as many epochs as it takes.
+// Walks through the minibatches of as many epochs as a stage takes.
 class Frames {
  public:
   Frames(const Worker& worker, const comm::Communicator& comm, parallel::DataShare share, double epochs,
-         const std::string& title)
+         const std::string& title, int64_t steps_done)
       : pool_(worker.shared_pool()),
         rank_(comm.rank()),
         share_(share),
-        steps_(std::max<int64_t>(1, static_cast<int64_t>(std::llround(epochs * StepsPerEpoch())))),
+        steps_(std::max<int64_t>(1, static_cast<int64_t>(std::llround(epochs * static_cast<double>(StepsOf(0)))))),
+        done_(steps_done),
         progress_(title, steps_, "steps",
-                  rank_ == 0 ? report::ProgressSink::Default() : report::ProgressSink::Silent()) {}
+                  rank_ == 0 ? report::ProgressSink::Default() : report::ProgressSink::Silent()) {
+    int64_t step_in_epoch = steps_done;
+    for (; step_in_epoch >= StepsOf(epoch_); ++epoch_) step_in_epoch -= StepsOf(epoch_);
+    stream_ = Open(step_in_epoch);
+    progress_.StartAt(steps_done);
+  }
 
   data::Minibatch* Next() {
     if (done_ == steps_) return nullptr;
-    ThrowIfCancelled("pre-training");
-    data::Minibatch* minibatch = stream_ ? stream_->Next() : nullptr;
+    data::Minibatch* minibatch = stream_->Next();
     while (minibatch == nullptr) {
-      stream_ = Open(epoch_++);
+      ++epoch_;
+      stream_ = Open(0);
       minibatch = stream_->Next();
     }
     progress_.Update(done_++);
@@ -83,20 +91,22 @@ class Frames {
 
  private:
   bool common() const { return pool_->options().distribution == "pool"; }
-  double StepsPerEpoch() const {
-    if (!common()) return static_cast<double>(pool_->steps_per_epoch(0));
-    return static_cast<double>((pool_->num_minibatches(0) + share_.count - 1) / share_.count);
+  int64_t StepsOf(int64_t epoch) const {
+    if (!common()) return std::max<int64_t>(1, pool_->steps_per_epoch(epoch));
+    return (pool_->num_minibatches(epoch) + share_.count - 1) / share_.count;
   }
-  std::unique_ptr<data::MinibatchStream> Open(int64_t epoch) const {
-    if (!common()) return std::make_unique<data::MinibatchStream>(pool_, rank_, epoch);
-    return std::make_unique<data::MinibatchStream>(pool_, data::Stripe{epoch, 0, share_.index, share_.count});
+  // Of epoch_, from a step on.
+  std::unique_ptr<data::MinibatchStream> Open(int64_t step) const {
+    if (!common()) return std::make_unique<data::MinibatchStream>(pool_, rank_, epoch_, step);
+    return std::make_unique<data::MinibatchStream>(
+        pool_, data::Stripe{epoch_, step * share_.count, share_.index, share_.count});
   }
 
   std::shared_ptr<const data::MinibatchPool> pool_;
   int rank_;
   parallel::DataShare share_;
   int64_t steps_;
-  int64_t done_ = 0;
+  int64_t done_;
   int64_t epoch_ = 0;
   std::unique_ptr<data::MinibatchStream> stream_;
   report::Progress progress_;
@@ -105,10 +115,19 @@ class Frames {
 class Grower {
  public:
   Grower(const TrainingTask& task, const TrainOptions& options, comm::Communicator& comm, Worker& worker)
-      : task_(task), options_(options), comm_(comm), worker_(worker), blocks_(worker.network()) {}
+      : task_(task), options_(options), comm_(comm), worker_(worker), blocks_(worker.network()) {
+    if (!worker.broken_pretraining()) return;
+    broken_.emplace(*worker.broken_pretraining());
+    const std::vector<int64_t> place = broken_->ReadInts("pretraining.place");
+    first_stage_ = static_cast<size_t>(place.at(0));
+    first_step_ = place.at(1);
+    steps_before_ = place.at(2);
+    log::Info("going on with pre-training, stage {}, step {}", first_stage_ + 1, first_step_);
+  }
 
   void GrowByBackpropagation() {
-    for (size_t hidden = 1; hidden <= blocks_.num_hidden(); ++hidden) {
+    for (size_t stage = first_stage_; stage < blocks_.num_hidden(); ++stage) {
+      const size_t hidden = stage + 1;
       const size_t output = blocks_.begin[blocks_.num_hidden()];
       const std::string toml = blocks_.Toml(0, blocks_.begin[hidden]) + blocks_.Toml(output, blocks_.tables.size());
       nn::Network network(Config::Parse(toml, "pre-training network"), worker_.network().in_dim(),
@@ -123,7 +142,7 @@ class Grower {
   }
 
   void GrowByRbms() {
-    for (size_t hidden = 0; hidden < blocks_.num_hidden(); ++hidden) TrainRbm(hidden);
+    for (size_t stage = first_stage_; stage < blocks_.num_hidden(); ++stage) TrainRbm(stage);
   }
 
  private:
@@ -147,6 +166,30 @@ class Grower {
     network.Truncate(output);
   }
 
+  // The step of a stage at which it begins; what was saved there is read by `load`.
+  int64_t Begin(const std::function<void(const SafetensorsReader&)>& load) {
+    if (!broken_) return 0;
+    load(*broken_);
+    broken_.reset();
+    return first_step_;
+  }
+
+  // Between two steps: saves when it is time or when somebody asked to stop, and stops then.
+  void SaveIfDue(size_t stage, const Frames& frames, const std::function<void(SafetensorsWriter&)>& add_state) {
+    const int64_t step = steps_before_ + frames.steps_done();
+    const Worker::Request request = worker_.AgreeOnRequest(step);
+    if (!request.stop && !request.save) return;
+    worker_.WritePretrainCheckpoint(step, [&](SafetensorsWriter& writer) {
+      const int64_t place[] = {static_cast<int64_t>(stage), frames.steps_done(), steps_before_};
+      writer.Add("pretraining.place", std::span<const int64_t>(place));
+      add_state(writer);
+    });
+    if (request.stop) {
+      throw Cancelled(worker_.CancelledMessage(
+          fmt::format("in pre-training, layer {} of {}, after {} steps", stage + 1, blocks_.num_hidden(), step)));
+    }
+  }
+
   void TrainStage(size_t hidden, nn::Network& network) {
     const auto optimizer = optim::MakeOptimizer(task_.optimizer, network);
     const auto strategy = parallel::MakeStrategy(
@@ -154,11 +197,17 @@ class Grower {
     if (strategy->takes_when_free()) {
       throw UsageError("pretrain: workers of this parallel.method have no lockstep; pre-train by another method");
     }
-    strategy->Start();
-    const parallel::DataShare share = strategy->data_share();
-    Frames frames(worker_, comm_, share, options_.pretrain.epochs_per_layer,
-                  fmt::format("pre-training layer {} of {}", hidden, blocks_.num_hidden()));
     nn::LossResult loss;
+    strategy->Start();
+    const int64_t first_step = Begin([&](const SafetensorsReader& reader) {
+      LoadNetwork(reader, "pretraining.network.", network);
+      optimizer->LoadState(reader, "pretraining.optimizer");
+      strategy->LoadState(reader, "pretraining.strategy");
+      const std::vector<double> sums = reader.ReadDoubles("pretraining.loss");
+      loss = {sums.at(0), sums.at(1), sums.at(2)};
+    });
+    Frames frames(worker_, comm_, strategy->data_share(), options_.pretrain.epochs_per_layer,
+                  fmt::format("pre-training layer {} of {}", hidden, blocks_.num_hidden()), first_step);
     parallel::StepInput input;
     input.context.precision = ParsePrecision(options_.precision);
     input.context.training = true;
@@ -176,8 +225,16 @@ class Grower {
                                hidden, input.learning_rate);
       }
       loss += output.loss;
+      SaveIfDue(hidden - 1, frames, [&](SafetensorsWriter& writer) {
+        SaveNetwork(writer, "pretraining.network.", network);
+        optimizer->SaveState(writer, "pretraining.optimizer");
+        strategy->SaveState(writer, "pretraining.strategy");
+        const double sums[] = {loss.loss_sum, loss.weight_sum, loss.correct_sum};
+        writer.Add("pretraining.loss", std::span<const double>(sums));
+      });
     }
     for (const parallel::StepOutput& output : strategy->Drain()) loss += output.loss;
+    steps_before_ += frames.steps_done();
     strategy->AfterEpoch();
     strategy->Finish();
     frames.Finish(fmt::format("loss {:.3f}", loss.loss()));
@@ -187,7 +244,7 @@ class Grower {
                             .Set("train_accuracy", loss.frame_accuracy()));
   }
 
-  void TrainRbm(size_t hidden) {
+  optim::Rbm MakeRbm(size_t hidden) {
     nn::Network& network = worker_.network();
     const size_t first = blocks_.begin[hidden];
     const bool sigmoid = first + 1 < network.num_layers() && network.layer_type(first + 1) == "sigmoid";
@@ -196,37 +253,48 @@ class Grower {
           "pretrain.method 'rbm' needs hidden layers that are 'affine' followed by 'sigmoid'; '{}' is not",
           network.layer_name(first));
     }
-    const bool gaussian = hidden == 0;
     optim::RbmOptions rbm_options;
     rbm_options.learning_rate = options_.pretrain.rbm_learning_rate;
     rbm_options.gaussian_learning_rate = options_.pretrain.rbm_gaussian_learning_rate;
     const nn::Layer& layer = network.layer(first);
-    optim::Rbm rbm(layer.in_dim(), layer.out_dim(),
-                   gaussian ? optim::VisibleUnits::kGaussian : optim::VisibleUnits::kBernoulli, rbm_options,
-                   MixSeed(MixSeed(task_.seed, kRbmSeed), hidden));
+    return {layer.in_dim(), layer.out_dim(),
+            hidden == 0 ? optim::VisibleUnits::kGaussian : optim::VisibleUnits::kBernoulli, rbm_options,
+            MixSeed(MixSeed(task_.seed, kRbmSeed), hidden)};
+  }
+
+  void TrainRbm(size_t hidden) {
+    optim::Rbm rbm = MakeRbm(hidden);
+    const bool gaussian = hidden == 0;
+    double error = 0;
+    const int64_t first_step = Begin([&](const SafetensorsReader& reader) {
+      rbm.LoadState(reader, "pretraining.rbm");
+      error = reader.ReadDoubles("pretraining.error").at(0);
+    });
     // What the machine sees is the output of the layers below it.
-    const nn::Network below = LayersBelow(first);
+    const nn::Network below = LayersBelow(blocks_.begin[hidden]);
     Frames frames(worker_, comm_, {comm_.rank(), comm_.world_size()},
                   options_.pretrain.epochs_per_layer * (gaussian ? options_.pretrain.gaussian_epochs_factor : 1),
-                  fmt::format("RBM {} of {}", hidden + 1, blocks_.num_hidden()));
+                  fmt::format("RBM {} of {}", hidden + 1, blocks_.num_hidden()), first_step);
     nn::Workspace workspace;
-    double error = 0;
-    bool mean_known = gaussian;
     while (const data::Minibatch* minibatch = frames.Next()) {
       const MatrixView visible = below.Forward({}, minibatch->features, workspace);
-      if (!mean_known) rbm.SetVisibleMean(ColumnMeans(visible));
-      mean_known = true;
+      if (!gaussian && frames.steps_done() == 1) rbm.SetVisibleMean(ColumnMeans(visible));
       const optim::Rbm::StepReport report = rbm.Train(visible);
       if (report.guard_fired)
         log::Warn("RBM {}: the reconstruction exploded; weights shrunk, rate lowered", hidden + 1);
       error += 0.02 * (report.reconstruction_error - error);
+      SaveIfDue(hidden, frames, [&](SafetensorsWriter& writer) {
+        rbm.SaveState(writer, "pretraining.rbm");
+        writer.Add("pretraining.error", std::span<const double>(&error, 1));
+      });
     }
+    steps_before_ += frames.steps_done();
     frames.Finish(fmt::format("reconstruction error {:.4g}", error));
     worker_.log().Write(report::MetricsRecord("pretrain").Set("layer", hidden + 1).Set("reconstruction_error", error));
-    const auto parameters = network.layer(first).parameters();
+    const auto parameters = worker_.network().layer(blocks_.begin[hidden]).parameters();
     std::copy_n(rbm.weight().data(), rbm.weight().size(), parameters[0]->value.data());
     std::copy(rbm.hidden_bias().begin(), rbm.hidden_bias().end(), parameters[1]->value.data());
-    network.MarkChanged();
+    worker_.network().MarkChanged();
   }
 
   static std::vector<double> ColumnMeans(ConstMatrixView x) {
@@ -243,6 +311,10 @@ class Grower {
   comm::Communicator& comm_;
   Worker& worker_;
   Blocks blocks_;
+  std::optional<SafetensorsReader> broken_;  // until the stage that it belongs to has taken it over
+  size_t first_stage_ = 0;
+  int64_t first_step_ = 0;    // of the first stage
+  int64_t steps_before_ = 0;  // in the stages that are done
 };
 
 }  // namespace

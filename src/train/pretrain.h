@@ -4,15 +4,17 @@
 // output layer is thrown away, the next hidden layer is put on top with another fresh one, all of it learns, and so on.
 // "layer-wise": the same with the layers below held fast. "rbm": each affine + sigmoid pair is trained as a restricted
 // Boltzmann machine by contrastive divergence (optim/rbm.h); the lowest has Gaussian inputs. A hidden block is a layer
-// with trainable parameters and the layers above it up to the next such one. Deterministic; a run that is killed here
-// begins anew. Errors: UsageError for networks that a method does not fit.
+// with trainable parameters and the layers above it up to the next such one. Deterministic; a run that is stopped or
+// killed here goes on from its last checkpoint bit-identically. Errors: UsageError for networks that a method does not
+// fit; Cancelled after a signal, with everything saved.
 #pragma once
 
 #include "train/worker.h"
 
 namespace antiphon::train {
 
-/// Trains and copies the result into worker.network(). Does nothing for method "none".
+/// Trains and copies the result into worker.network(), going on where worker.broken_pretraining() says, if anywhere.
+/// Does nothing for method "none".
 void Pretrain(const TrainingTask& task, const TrainOptions& options, comm::Communicator& comm, Worker& worker);
 
 }  // namespace antiphon::train

@@ -48,7 +48,10 @@ TrainingSummary Trainer::Run(bool resume) {
 TrainingSummary Trainer::Impl::Run(bool resume) {
   worker = std::make_unique<Worker>(task, options, comm);
   if (!resume || !worker->LoadNewestCheckpoint()) {
-    worker->StartAnew();
+    if (!resume || !worker->LoadPretraining()) {
+      if (resume) log::Warn("nothing to go on with in '{}': starting anew", CheckpointPath(task.folder).string());
+      worker->StartAnew();
+    }
     Prepare();
   }
   const std::vector<std::string> plan = worker->DescribePlan();
@@ -70,6 +73,7 @@ void Trainer::Impl::Prepare() {
                           .Set("frames_per_epoch", worker->pool().num_frames()));
   worker->RememberBest();
   worker->WriteCheckpoint();
+  worker->FinishPretraining();
 }
 
 void Trainer::Impl::RunEpochs() {

@@ -32,6 +32,8 @@ Worker::Worker(const TrainingTask& task, const TrainOptions& options, comm::Comm
       comm_(comm),
       dropout_(options.dropout_schedule),
       checkpoints_(CheckpointPath(task.folder), comm.rank(), comm.world_size(), options.checkpoint.keep),
+      pretraining_(CheckpointPath(task.folder) / "pretraining", comm.rank(), comm.world_size(),
+                   options.checkpoint.keep),
       schedule_(options.schedule) {
   if (options.average.share > 0 && options.schedule.type == "newbob") {
     throw UsageError(
@@ -147,19 +149,28 @@ void Worker::RunEpoch() {
 bool Worker::ReachAgreement() {
   if (comm_.world_size() == 1) {
     const bool stop = CancelRequested();
-    if (stop || CheckpointDue()) WriteCheckpoint();
+    if (stop || CheckpointDue(position_.step)) WriteCheckpoint();
     return stop;
   }
   if (!strategy_->synchronous()) return false;
   const bool by_steps = options_.checkpoint.steps > 0 && position_.step % options_.checkpoint.steps == 0;
   if (!by_steps && position_.step % kAgreementSteps != 0) return false;
   // Clocks differ between ranks: the first one's decides.
-  double asked[] = {CancelRequested() ? 1.0 : 0.0, comm_.rank() == 0 && CheckpointDue() ? 1.0 : 0.0,
+  double asked[] = {CancelRequested() ? 1.0 : 0.0, comm_.rank() == 0 && CheckpointDue(position_.step) ? 1.0 : 0.0,
                     divergence_.empty() ? 0.0 : 1.0};
   comm_.AllReduce(std::span<double>(asked));
   if (asked[2] > 0) AgreeOnDivergence();
   if (asked[0] > 0 || asked[1] > 0 || by_steps) WriteCheckpoint();
   return asked[0] > 0;
+}
+
+Worker::Request Worker::AgreeOnRequest(int64_t step) {
+  if (comm_.world_size() == 1) return {CancelRequested(), CheckpointDue(step)};
+  const bool by_steps = options_.checkpoint.steps > 0 && step % options_.checkpoint.steps == 0;
+  if (!by_steps && step % kAgreementSteps != 0) return {};
+  double asked[] = {CancelRequested() ? 1.0 : 0.0, comm_.rank() == 0 && CheckpointDue(step) ? 1.0 : 0.0};
+  comm_.AllReduce(std::span<double>(asked));
+  return {asked[0] > 0, asked[1] > 0 || by_steps};
 }
 
 void Worker::StopIfAsked() {
@@ -351,8 +362,11 @@ void Worker::RefreshStatistics(int64_t frames_of_all) {
 }
 
 std::string Worker::CancelledMessage() const {
-  return fmt::format("stopped on request in epoch {} after {} steps; everything is saved{}", position_.epoch + 1,
-                     position_.step,
+  return CancelledMessage(fmt::format("in epoch {} after {} steps", position_.epoch + 1, position_.step));
+}
+
+std::string Worker::CancelledMessage(const std::string& where) const {
+  return fmt::format("stopped on request {}; everything is saved{}", where,
                      task_.resume_hint.empty() ? std::string() : fmt::format(". To go on: {}", task_.resume_hint));
 }
 

@@ -47,6 +47,10 @@ class Worker {
   void StartAnew();
   /// False if there is none.
   bool LoadNewestCheckpoint();
+  /// Instead of StartAnew: loads the newest checkpoint of a pre-training that was broken off. False if there is none.
+  bool LoadPretraining();
+  /// That checkpoint's file, until FinishPretraining.
+  const std::optional<std::filesystem::path>& broken_pretraining() const { return broken_pretraining_; }
   /// Goes back to the newest checkpoint, lowers the rates and forgets the optimiser's momentum.
   void LoadCheckpointAfterFailure(const Position& failed, int fallbacks);
 
@@ -70,6 +74,19 @@ class Worker {
   bool has_average() const { return position_.averaged > 0; }
   void SwapInAverage();
   void WriteCheckpoint();
+  /// The same in the middle of pre-training, after `step` of its steps; `add_state` adds what the stage under way
+  /// needs.
+  void WritePretrainCheckpoint(int64_t step, const std::function<void(SafetensorsWriter&)>& add_state);
+  /// Removes the checkpoints of pre-training, once the epochs have one.
+  void FinishPretraining();
+  /// What is to be done after a step of pre-training; the same on all ranks.
+  struct Request {
+    bool stop = false;
+    bool save = false;
+  };
+  Request AgreeOnRequest(int64_t step);
+  /// What to say to who asked to stop `where`.
+  std::string CancelledMessage(const std::string& where) const;
 
   void LogEpoch(const nn::LossResult& held_out, double rate, bool accepted);
   void LogFinish(const TrainingSummary& summary);
@@ -94,7 +111,8 @@ class Worker {
   void SplitData();
   EvaluationResult EvaluateTogether(EvaluationData data, const EvaluationRequest& request);
   void NormalizeInput();
-  std::optional<std::filesystem::path> NewestCheckpoint();
+  std::optional<std::filesystem::path> NewestCheckpoint(const CheckpointFolder& folder);
+  bool IsOfAnotherExperiment(const std::filesystem::path& file) const;
   void LoadCheckpoint(const std::filesystem::path& file);
   void FoldCheckpoint(const CheckpointFolder::OtherRun& other);
   void FoldPosition(const std::vector<SafetensorsReader>& ranks);
@@ -121,7 +139,7 @@ class Worker {
   Totals Sum(const nn::LossResult& loss, int64_t frames);
   void CountBytes();
   void LogSteps(double rate);
-  bool CheckpointDue() const;
+  bool CheckpointDue(int64_t step) const;
   std::string Note() const;
   std::string CancelledMessage() const;
 
@@ -130,6 +148,8 @@ class Worker {
   comm::Communicator& comm_;
   DropoutSchedule dropout_;
   CheckpointFolder checkpoints_;
+  CheckpointFolder pretraining_;
+  std::optional<std::filesystem::path> broken_pretraining_;
 
   std::vector<size_t> train_utterances_;
   std::vector<size_t> held_out_utterances_;

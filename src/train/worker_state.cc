@@ -61,6 +61,7 @@ bool AllFinite(std::span<const float> values) {
 void Worker::StartAnew() {
   if (network_.layer_type(0) == "normalize") NormalizeInput();
   checkpoints_.Clear();
+  pretraining_.Clear();
   if (comm_.rank() == 0) {
     for (const char* stale : {"model.safetensors", "confusion.json", "report.html"}) {
       std::error_code ignored;
@@ -96,41 +97,57 @@ void Worker::StartStrategy() {
 }
 
 // The newest step of which every rank has a sound file; ranks may have lost different ones.
-std::optional<std::filesystem::path> Worker::NewestCheckpoint() {
+std::optional<std::filesystem::path> Worker::NewestCheckpoint(const CheckpointFolder& folder) {
   int64_t limit = std::numeric_limits<int64_t>::max();
   for (;;) {
-    const int64_t mine = checkpoints_.NewestSound(limit).value_or(-1);
+    const int64_t mine = folder.NewestSound(limit).value_or(-1);
     const std::vector<std::byte> bytes = comm_.AllGather(std::as_bytes(std::span(&mine, 1)));
     std::vector<int64_t> all(static_cast<size_t>(comm_.world_size()));
     std::memcpy(all.data(), bytes.data(), bytes.size());
     const auto [oldest, newest] = std::minmax_element(all.begin(), all.end());
     if (*oldest < 0) return std::nullopt;
-    if (*oldest == *newest) return checkpoints_.File(mine);
+    if (*oldest == *newest) return folder.File(mine);
     limit = *oldest;
   }
 }
 
+bool Worker::IsOfAnotherExperiment(const std::filesystem::path& file) const {
+  const std::string difference =
+      FirstDifference(SafetensorsReader(file).Metadata("experiment"), Experiment(task_, options_, network_));
+  if (difference.empty()) return false;
+  log::Warn("the checkpoint in '{}' belongs to another experiment: {}; starting anew",
+            CheckpointPath(task_.folder).string(), difference);
+  return true;
+}
+
+bool Worker::LoadPretraining() {
+  const auto file = NewestCheckpoint(pretraining_);
+  if (!file || (task_.anew_if_changed && IsOfAnotherExperiment(*file))) return false;
+  WithContext(
+      [&] {
+        const SafetensorsReader reader(*file);
+        RequireSameExperiment(reader);
+        position_.Load(reader);
+        LoadNetwork(reader, "network.", network_);
+      },
+      [&] { return fmt::format("checkpoint '{}'", file->string()); });
+  broken_pretraining_ = file;
+  log_ = std::make_unique<RunLog>(task_.folder, comm_.rank() == 0, position_.metrics_bytes, position_.events_bytes);
+  last_checkpoint_ = std::chrono::steady_clock::now();
+  return true;
+}
+
 bool Worker::LoadNewestCheckpoint() {
-  const auto file = NewestCheckpoint();
+  const auto file = NewestCheckpoint(checkpoints_);
   // Ranks may have folders of their own; those of a run of another size have to be where the first one looks.
   CheckpointFolder::OtherRun other;
   if (comm_.rank() == 0) other = checkpoints_.NewestOfOtherSize().value_or(other);
   comm_.Broadcast(0, std::as_writable_bytes(std::span(&other, 1)));
   const bool fold = other.step >= 0 && (!file || checkpoints_.File(other.step) > *file);
-  if (!file && !fold) {
-    log::Warn("nothing to resume in '{}': starting anew", CheckpointPath(task_.folder).string());
-    return false;
-  }
+  if (!file && !fold) return false;
   const std::filesystem::path first = fold ? checkpoints_.File(other.step, 0) : *file;
-  if (task_.anew_if_changed) {
-    const std::string difference =
-        FirstDifference(SafetensorsReader(first).Metadata("experiment"), Experiment(task_, options_, network_));
-    if (!difference.empty()) {
-      log::Warn("the checkpoint in '{}' belongs to another experiment: {}; starting anew",
-                CheckpointPath(task_.folder).string(), difference);
-      return false;
-    }
-  }
+  if (task_.anew_if_changed && IsOfAnotherExperiment(first)) return false;
+  pretraining_.Clear();  // should a crash have left any
   StartStrategy();
   if (fold) {
     FoldCheckpoint(other);
@@ -149,7 +166,7 @@ bool Worker::LoadNewestCheckpoint() {
 }
 
 void Worker::LoadCheckpointAfterFailure(const Position& failed, int fallbacks) {
-  const auto file = NewestCheckpoint();
+  const auto file = NewestCheckpoint(checkpoints_);
   if (!file)
     Throw<DivergenceError>("no sound checkpoint in '{}' to fall back to", CheckpointPath(task_.folder).string());
   LoadCheckpoint(*file);
@@ -283,9 +300,31 @@ void Worker::WriteCheckpoint() {
   last_checkpoint_ = std::chrono::steady_clock::now();
 }
 
-bool Worker::CheckpointDue() const {
+void Worker::WritePretrainCheckpoint(int64_t step, const std::function<void(SafetensorsWriter&)>& add_state) {
+  log_->NotePosition(position_);
+  SafetensorsWriter writer;
+  writer.SetMetadata("experiment", Experiment(task_, options_, network_));
+  writer.SetMetadata("workers", std::to_string(comm_.world_size()));
+  SaveNetwork(writer, "network.", network_);
+  position_.Save(writer);
+  add_state(writer);
+  WithContext([&] { pretraining_.Write(step, writer); },
+              [&] { return fmt::format("saving step {} of pre-training (older checkpoints are whole)", step); });
+  if (comm_.world_size() > 1) comm_.Barrier();
+  pretraining_.RemoveOld();
+  last_checkpoint_ = std::chrono::steady_clock::now();
+}
+
+void Worker::FinishPretraining() {
+  pretraining_.Clear();
+  std::error_code not_empty_yet;
+  std::filesystem::remove(CheckpointPath(task_.folder) / "pretraining", not_empty_yet);
+  broken_pretraining_.reset();
+}
+
+bool Worker::CheckpointDue(int64_t step) const {
   const CheckpointOptions& options = options_.checkpoint;
-  if (options.steps > 0 && position_.step % options.steps == 0) return true;
+  if (options.steps > 0 && step % options.steps == 0) return true;
   // What the machine's clock says must not get into a simulation.
   if (comm_.time_is_virtual()) return false;
   const std::chrono::duration<double> since = std::chrono::steady_clock::now() - last_checkpoint_;

@@ -32,8 +32,12 @@ struct Mischief {
   static inline int times = 0;
   static inline int64_t cancel_at_step = -1;
   static inline int64_t kill_at_step = -1;
+  static inline int64_t calls = 0;  // of Forward, also where nothing is trained
+  static inline int64_t cancel_at_call = -1;
+  static inline int64_t kill_at_call = -1;
   static void Reset() {
-    nan_at_step = cancel_at_step = kill_at_step = -1;
+    nan_at_step = cancel_at_step = kill_at_step = cancel_at_call = kill_at_call = -1;
+    calls = 0;
     times = 0;
     ResetCancel();
   }
@@ -47,6 +51,9 @@ class MischiefLayer : public nn::Layer {
  protected:
   void DoForward(const nn::ExecContext& ctx, ConstMatrixView x, MatrixView y, nn::Workspace&) const override {
     for (int64_t r = 0; r < x.rows(); ++r) std::copy(x.Row(r).begin(), x.Row(r).end(), y.Row(r).begin());
+    ++Mischief::calls;
+    if (Mischief::calls == Mischief::cancel_at_call) RequestCancel();
+    if (Mischief::calls == Mischief::kill_at_call) ::raise(SIGKILL);
     if (!ctx.training) return;
     if (ctx.step == Mischief::nan_at_step && Mischief::times > 0) {
       --Mischief::times;
@@ -363,6 +370,57 @@ INSTANTIATE_TEST_SUITE_P(Methods, PretrainTest, ::testing::Values("discriminativ
                          [](const auto& test) {
                            return std::string(test.param) == "layer-wise" ? "layer_wise" : test.param;
                          });
+
+TEST_P(PretrainTest, BrokenOffAnywhereAndResumedGivesTheSameBits) {
+  TrainOptions options = SmallOptions();
+  options.pretrain.method = GetParam();
+  options.pretrain.epochs_per_layer = 0.7;
+  options.pretrain.gaussian_epochs_factor = 2;
+  options.schedule.epochs = 1;
+  options.checkpoint.steps = 7;
+  const auto task = [&](const std::string& run) {
+    TrainingTask deep = Task(run);
+    deep.network = Config::Parse(
+        "[[layer]]\ntype = \"mischief\"\n"
+        "[[layer]]\ntype = \"repeat\"\ntimes = 3\nlayers = [{type = \"affine\", dim = 16}, {type = \"sigmoid\"}]\n"
+        "[[layer]]\ntype = \"batch-norm\"\n[[layer]]\ntype = \"affine\"\n",
+        "network");
+    return deep;
+  };
+  TrainHere(task("whole"), options);
+  // Stages take some 40 steps each (the Gaussian machine 80): in the first, before its first checkpoint and behind it;
+  // in later ones, by signal and by force.
+  int died = 0;
+  bool resume = false;
+  for (const int64_t call : {5, 30, 40, 45, 25}) {
+    std::fflush(nullptr);
+    const pid_t child = ::fork();
+    ASSERT_GE(child, 0);
+    if (child == 0) {
+      Mischief::Reset();
+      (call % 2 == 0 ? Mischief::cancel_at_call : Mischief::kill_at_call) = call;
+      omp_set_num_threads(1);
+      try {
+        TrainHere(task("broken"), options, resume);
+      } catch (const Cancelled& e) {
+        ::_exit(std::string(e.what()).find("pre-training") != std::string::npos ? 7 : 8);
+      } catch (...) {
+        ::_exit(3);
+      }
+      ::_exit(0);
+    }
+    int status = 0;
+    ASSERT_EQ(::waitpid(child, &status, 0), child);
+    died += (WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL) || (WIFEXITED(status) && WEXITSTATUS(status) == 7);
+    EXPECT_FALSE(fs::exists(CheckpointPath(folder_ / "broken") / "step-000000000.rank-0.safetensors"));
+    resume = true;
+  }
+  EXPECT_EQ(died, 5);
+  TrainHere(task("broken"), options, true);
+  EXPECT_EQ(ModelBytes("whole"), ModelBytes("broken"));
+  EXPECT_EQ(TimelessMetrics(folder_ / "whole"), TimelessMetrics(folder_ / "broken"));
+  EXPECT_FALSE(fs::exists(CheckpointPath(folder_ / "broken") / "pretraining"));
+}
 
 TEST_P(PretrainTest, GivesADeeperStartAndTrainsOn) {
   TrainOptions options = SmallOptions();
