@@ -12,6 +12,7 @@
 
 #include "base/check.h"
 #include "base/error.h"
+#include "base/temporary_file.h"
 
 namespace antiphon {
 namespace {
@@ -75,7 +76,8 @@ AtomicFile::AtomicFile(fs::path path) : path_(std::move(path)) {
   std::error_code made;
   fs::create_directories(folder, made);
   if (made) ThrowIo("make folder", folder, made.value());
-  temporary_ = folder / (path_.filename().string() + ".tmp." + std::to_string(::getpid()));
+  RemoveStaleTemporaries(folder);
+  temporary_ = TemporaryPath(path_);
   errno = 0;
   stream_.open(temporary_, std::ios::binary | std::ios::trunc);
   CheckStream();

@@ -28,8 +28,10 @@ void DecodeRow(const Code* __restrict codes, const float* __restrict step, const
 
 struct FrameStore::Impl {
   explicit Impl(const fs::path& f) : folder(f) {
-    const fs::path json_path = folder / "store.json";
     std::error_code ignored;
+    const fs::path old = internal::OldStore(f);
+    if (!fs::exists(folder / "store.json", ignored) && fs::exists(old / "store.json", ignored)) folder = old;
+    const fs::path json_path = folder / "store.json";
     if (!fs::exists(json_path, ignored)) {
       Throw<InputError>("'{}' is no frame store: there is no store.json in it; make one with 'antiphon store'",
                         folder.string());
@@ -51,6 +53,8 @@ struct FrameStore::Impl {
     }
     verified = std::make_unique<std::atomic<bool>[]>(records.size());
   }
+
+  static std::unique_ptr<Impl> Open(const fs::path& folder);
 
   const char* Data(size_t u) const {
     return reinterpret_cast<const char*>(shards[records[u].shard].bytes().data()) + records[u].offset;
@@ -101,6 +105,24 @@ struct FrameStore::Impl {
   std::unique_ptr<std::atomic<bool>[]> verified;  // by utterance
 };
 
+// While a store is being replaced, files of the old one and of the new one can be met together: then it is read again.
+std::unique_ptr<FrameStore::Impl> FrameStore::Impl::Open(const fs::path& folder) {
+  constexpr int kAttempts = 5;
+  const auto header_sum = [&](const fs::path& f) {
+    std::error_code missing;
+    return fs::exists(f / "store.json", missing) ? Checksum(ReadFile(f / "store.json")) : 0;
+  };
+  for (int attempt = 1;; ++attempt) {
+    const uint64_t before = header_sum(folder);
+    try {
+      auto impl = std::make_unique<Impl>(folder);
+      if (attempt == kAttempts || header_sum(impl->folder) == impl->fingerprint) return impl;
+    } catch (const Error&) {
+      if (attempt == kAttempts || header_sum(folder) == before) throw;
+    }
+  }
+}
+
 void FrameStore::Impl::VerifyNow(size_t u) const {
   const internal::UtteranceRecord& r = records[u];
   const auto fail = [&](const std::string& what) {
@@ -120,7 +142,7 @@ void FrameStore::Impl::VerifyNow(size_t u) const {
   verified[u].store(true, std::memory_order_relaxed);
 }
 
-FrameStore::FrameStore(const fs::path& folder) : impl_(std::make_unique<Impl>(folder)) {}
+FrameStore::FrameStore(const fs::path& folder) : impl_(Impl::Open(folder)) {}
 FrameStore::FrameStore(FrameStore&&) noexcept = default;
 FrameStore::~FrameStore() = default;
 

@@ -86,6 +86,10 @@ void CheckRecord(const UtteranceRecord& r, const StoreHeader& header, size_t num
 
 }  // namespace
 
+std::filesystem::path OldStore(const std::filesystem::path& folder) {
+  return (folder.has_filename() ? folder : folder.parent_path()).string() + ".antiphon-old";
+}
+
 std::string ShardName(size_t shard) { return fmt::format("shard-{:05}.frames", shard); }
 
 std::string HeaderToJson(const StoreHeader& h) {

@@ -51,6 +51,8 @@ struct UtteranceRecord {
 };
 
 std::string ShardName(size_t shard);
+/// Where a store stands aside while another one takes its place.
+std::filesystem::path OldStore(const std::filesystem::path& folder);
 
 /// store.json. Parse throws InputError (without a file name) for anything but a header that ToJson made.
 std::string HeaderToJson(const StoreHeader& header);

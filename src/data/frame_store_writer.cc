@@ -1,3 +1,6 @@
+#include <fcntl.h>
+#include <stdio.h>
+
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -58,6 +61,8 @@ struct FrameStoreWriter::Impl {
     if (feat_dim < 1 || num_pdfs < 1)
       Throw<UsageError>("a frame store needs features and pdf-ids, not {} and {}", feat_dim, num_pdfs);
     std::error_code ignored;
+    const fs::path old = internal::OldStore(folder);
+    if (!fs::exists(folder, ignored) && fs::exists(old / "store.json", ignored)) fs::rename(old, folder, ignored);
     if (fs::exists(folder, ignored) && !fs::exists(folder / "store.json", ignored) && !fs::is_empty(folder, ignored)) {
       Throw<UsageError>("'{}' is there and is no frame store; choose another folder", folder.string());
     }
@@ -90,15 +95,27 @@ struct FrameStoreWriter::Impl {
     return it->second;
   }
 
-  // Puts a whole folder in the place of another one. The old one is out of the way only for an instant.
+  // Puts the whole folder in the place of an older one, in one step where the file system can exchange two names. Where
+  // it cannot, the old one stands aside for an instant, where readers and a later writer find it.
   void MoveIntoPlace() const {
-    const fs::path old = folder.string() + ".old";
     std::error_code error;
-    fs::remove_all(old, error);
-    if (fs::exists(folder, error)) fs::rename(folder, old, error);
-    if (!error) fs::rename(partial, folder, error);
-    if (error) Throw<IoError>("cannot rename '{}' to '{}': {}", partial.string(), folder.string(), error.message());
-    fs::remove_all(old, error);
+    if (!fs::exists(folder, error)) {
+      Rename(partial, folder);
+    } else if (::renameat2(AT_FDCWD, partial.c_str(), AT_FDCWD, folder.c_str(), RENAME_EXCHANGE) == 0) {
+      fs::remove_all(partial, error);
+    } else {
+      const fs::path old = internal::OldStore(folder);
+      fs::remove_all(old, error);
+      Rename(folder, old);
+      Rename(partial, folder);
+      fs::remove_all(old, error);
+    }
+  }
+
+  static void Rename(const fs::path& from, const fs::path& to) {
+    std::error_code error;
+    fs::rename(from, to, error);
+    if (error) Throw<IoError>("cannot rename '{}' to '{}': {}", from.string(), to.string(), error.message());
   }
 
   fs::path folder;

@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "base/log.h"
+#include "base/temporary_file.h"
 
 namespace antiphon::train {
 namespace {
@@ -179,11 +180,9 @@ void CheckpointFolder::Clear() const {
   for (const int64_t step : Steps(rank_)) fs::remove(File(step, rank_));
   std::error_code missing;
   for (const auto& entry : fs::directory_iterator(folder_, missing)) {
-    const std::string name = entry.path().filename().string();
-    if (name.find(".tmp.") != std::string::npos || (rank_ == 0 && RankOf(name) >= world_size_)) {
-      fs::remove(entry.path(), missing);
-    }
+    if (rank_ == 0 && RankOf(entry.path().filename().string()) >= world_size_) fs::remove(entry.path(), missing);
   }
+  RemoveStaleTemporaries(folder_);
 }
 
 }  // namespace antiphon::train

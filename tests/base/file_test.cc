@@ -2,11 +2,16 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <fstream>
+#include <regex>
+#include <set>
 
 #include "base/error.h"
+#include "base/temporary_file.h"
 #include "temporary_folder.h"
 
 namespace antiphon {
@@ -46,6 +51,35 @@ TEST(WriteFileAtomically, KeepsTheOldFileWhenTheStreamFails) {
   WriteFileAtomically(folder / "f", "old");
   EXPECT_THROW(WriteFileAtomically(folder / "f", [](std::ostream& out) { out.setstate(std::ios::badbit); }), IoError);
   EXPECT_EQ(ReadFile(folder / "f"), "old");
+}
+
+TEST(WriteFileAtomically, RemovesWhatKilledWritersLeft) {
+  const TemporaryFolder folder;
+  const pid_t child = ::fork();
+  ASSERT_GE(child, 0);
+  if (child == 0) {
+    AtomicFile file(folder / "other");
+    file.stream() << "half" << std::flush;
+    ::raise(SIGKILL);
+  }
+  int status = 0;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  ASSERT_TRUE(WIFSIGNALED(status));
+  // Of a living process and of another machine; and what only looks alike.
+  const std::string mine = TemporaryPath(folder / "mine").filename().string();
+  const std::string dead = std::regex_replace(mine, std::regex("-[0-9]+.tmp"), "-" + std::to_string(child) + ".tmp");
+  const std::vector<std::string> kept = {mine, "x.antiphon-elsewhere-" + std::to_string(child) + ".tmp",
+                                         "other.tmp." + std::to_string(child), dead + ".txt", "-5.tmp"};
+  for (const std::string& name : kept) std::ofstream(folder / name) << "x";
+  ASSERT_EQ(FilesIn(folder.path()), 6u) << "nothing was left behind";
+  WriteFileAtomically(folder / "new", "y");
+  std::set<std::string> names;
+  for (const auto& entry : fs::directory_iterator(folder.path())) {
+    names.insert(entry.path().filename().string());
+  }
+  std::set<std::string> expected(kept.begin(), kept.end());
+  expected.insert("new");
+  EXPECT_EQ(names, expected);
 }
 
 TEST(ReadFile, NamesWhatIsMissing) {

@@ -5,12 +5,15 @@
 #include <rapidcheck.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cmath>
 #include <fstream>
 #include <limits>
+#include <thread>
 
 #include "base/error.h"
 #include "base/file.h"
+#include "data/frame_store_format.h"
 #include "put_file.h"
 #include "store_fixture.h"
 
@@ -129,6 +132,50 @@ TEST_F(FrameStoreTest, IsThereOnlyWhenFinished) {
   EXPECT_EQ(FrameStore(folder_ / "store/").utterances().size(), 4u);
   PutFile(folder_ / "other/thing", "precious");
   EXPECT_THAT(MessageOf([&] { FrameStoreWriter writer(folder_ / "other", 2, 3); }), HasSubstr("is no frame store"));
+}
+
+TEST_F(FrameStoreTest, IsWholeForReadersWhileItIsReplaced) {
+  const auto utterances = [](int round) { return 3 + 5 * (round % 2); };
+  MakeStore(folder_ / "store", utterances(0));
+  std::atomic<bool> done = false;
+  std::atomic<int> opened = 0;
+  std::string error;
+  std::thread reader([&] {
+    try {
+      while (!done) {
+        const FrameStore store(folder_ / "store");
+        const size_t n = store.utterances().size();
+        if (n != 3 && n != 8) throw InputError("a store of " + std::to_string(n) + " utterances");
+        for (size_t u = 0; u < n; ++u) store.Verify(u);
+        ++opened;
+      }
+    } catch (const std::exception& e) {
+      error = e.what();
+    }
+  });
+  for (int round = 1; round < 40 || opened < 20; ++round) {
+    MakeStore(folder_ / "store", utterances(round));
+    if (!error.empty()) break;
+  }
+  done = true;
+  reader.join();
+  EXPECT_EQ(error, "");
+}
+
+TEST_F(FrameStoreTest, IsFoundWhereAKilledReplacementLeftIt) {
+  MakeStore(folder_ / "store", 3);
+  const uint64_t fingerprint = FrameStore(folder_ / "store").fingerprint();
+  fs::rename(folder_ / "store", internal::OldStore(folder_ / "store"));
+  EXPECT_EQ(FrameStore(folder_ / "store").fingerprint(), fingerprint);
+  // The next writer puts it back, and leaves nothing aside when it is done.
+  {
+    const FrameStoreWriter writer(folder_ / "store", 5, 30);
+    EXPECT_TRUE(fs::exists(folder_ / "store/store.json"));
+  }
+  EXPECT_EQ(FrameStore(folder_ / "store").fingerprint(), fingerprint);
+  MakeStore(folder_ / "store", 4);
+  EXPECT_EQ(FrameStore(folder_ / "store").utterances().size(), 4u);
+  EXPECT_EQ(std::distance(fs::directory_iterator(folder_.path()), fs::directory_iterator()), 1);
 }
 
 TEST_F(FrameStoreTest, RefusesBadUtterances) {

@@ -1,0 +1,58 @@
+#include "base/temporary_file.h"
+
+#include <signal.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <charconv>
+#include <string>
+#include <string_view>
+#include <system_error>
+
+namespace antiphon {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::string_view kEnding = ".tmp";
+
+// What stands between a file's name and the process id: of this machine alone.
+std::string HostMark() {
+  std::array<char, 256> host{};
+  if (::gethostname(host.data(), host.size() - 1) != 0) host[0] = '\0';
+  std::string name(host.data());
+  std::replace(name.begin(), name.end(), '/', '_');
+  return ".antiphon-" + name + "-";
+}
+
+// 0 if `name` is no temporary file of this machine.
+pid_t WriterOf(std::string_view name, const std::string& mark) {
+  const size_t at = name.rfind(mark);
+  if (at == std::string_view::npos || !name.ends_with(kEnding)) return 0;
+  name.remove_prefix(at + mark.size());
+  name.remove_suffix(std::min(kEnding.size(), name.size()));
+  pid_t pid = 0;
+  const auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), pid);
+  return error == std::errc() && end == name.data() + name.size() ? pid : 0;
+}
+
+}  // namespace
+
+fs::path TemporaryPath(const fs::path& path) {
+  const fs::path folder = path.has_parent_path() ? path.parent_path() : fs::path(".");
+  return folder / (path.filename().string() + HostMark() + std::to_string(::getpid()) + std::string(kEnding));
+}
+
+void RemoveStaleTemporaries(const fs::path& folder) {
+  const std::string mark = HostMark();
+  std::error_code ignored;
+  for (auto entry = fs::directory_iterator(folder, ignored); entry != fs::directory_iterator();
+       entry.increment(ignored)) {
+    const pid_t writer = WriterOf(entry->path().filename().string(), mark);
+    if (writer > 0 && ::kill(writer, 0) != 0 && errno == ESRCH) fs::remove(entry->path(), ignored);
+  }
+}
+
+}  // namespace antiphon
