@@ -9,6 +9,7 @@
 #include <cmath>
 
 #include "nn/layer.h"
+#include "nn/layers/mask_key.h"
 
 namespace antiphon::nn {
 namespace {
@@ -26,7 +27,7 @@ struct DropoutOptions {
 class Dropout : public Layer {
  public:
   Dropout(const LayerArgs& args, const DropoutOptions& options)
-      : Layer(args.in_dim, args.in_dim), options_(options), layer_seed_(args.index) {}
+      : Layer(args.in_dim, args.in_dim), options_(options), layer_(args.index) {}
   Config ToConfig() const override { return OptionsToConfig(options_); }
   bool in_place() const override { return true; }
 
@@ -44,8 +45,7 @@ class Dropout : public Layer {
     const double p = ctx.training ? std::clamp(options_.proportion * ctx.dropout_factor, 0.0, 0.999) : 0.0;
     const auto threshold = static_cast<uint32_t>(p * 4294967296.0);
     const float keep = static_cast<float>(1 / (1 - p));
-    const uint64_t seed = MixSeed(MixSeed(ctx.seed, static_cast<uint64_t>(ctx.step)), layer_seed_);
-    const std::array<uint32_t, 2> key = {static_cast<uint32_t>(seed), static_cast<uint32_t>(seed >> 32)};
+    const std::array<uint32_t, 2> key = MaskKey(ctx, layer_);
 #pragma omp parallel for schedule(static) if (x.size() > (1 << 14))
     for (int64_t r = 0; r < x.rows(); ++r) {
       const float* in = x.Row(r).data();
@@ -70,7 +70,7 @@ class Dropout : public Layer {
   }
 
   DropoutOptions options_;
-  uint64_t layer_seed_;
+  uint64_t layer_;
 };
 
 REGISTER_COMPONENT(LayerRegistry, "dropout", [](const LayerArgs& args) {

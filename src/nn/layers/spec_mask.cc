@@ -11,6 +11,7 @@
 #include <cmath>
 
 #include "nn/layer.h"
+#include "nn/layers/mask_key.h"
 
 namespace antiphon::nn {
 namespace {
@@ -40,7 +41,7 @@ struct Span {
 class SpecMask : public Layer {
  public:
   SpecMask(const LayerArgs& args, const SpecMaskOptions& options)
-      : Layer(args.in_dim, args.in_dim), options_(options), layer_seed_(args.index) {
+      : Layer(args.in_dim, args.in_dim), options_(options), layer_(args.index) {
     if (options_.feature_dim == 0) options_.feature_dim = args.in_dim;
     if (args.in_dim % options_.feature_dim != 0) {
       Throw<UsageError>("{}: 'spec-mask' has feature-dim {}, which does not divide its {} inputs",
@@ -73,8 +74,7 @@ class SpecMask : public Layer {
     const int width = options_.feature_dim;
     const int frames = in_dim() / width;
     const double factor = ctx.training ? ctx.dropout_factor : 0.0;
-    const uint64_t seed = MixSeed(MixSeed(ctx.seed, static_cast<uint64_t>(ctx.step)), layer_seed_);
-    const std::array<uint32_t, 2> key = {static_cast<uint32_t>(seed), static_cast<uint32_t>(seed >> 32)};
+    const std::array<uint32_t, 2> key = MaskKey(ctx, layer_);
 #pragma omp parallel for schedule(static) if (x.size() > (1 << 14))
     for (int64_t r = 0; r < x.rows(); ++r) {
       const auto row = static_cast<uint32_t>(r);
@@ -97,7 +97,7 @@ class SpecMask : public Layer {
   }
 
   SpecMaskOptions options_;
-  uint64_t layer_seed_;
+  uint64_t layer_;
 };
 
 REGISTER_COMPONENT(LayerRegistry, "spec-mask", [](const LayerArgs& args) {
