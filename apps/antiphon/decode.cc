@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "api/acoustic_model.h"
+#include "base/cancel.h"
 #include "base/error.h"
 #include "base/file.h"
 #include "base/log.h"
@@ -153,6 +154,7 @@ class Run {
     struct Result {
       DecodeEntry entry;
       std::vector<int64_t> grid_errors;
+      decode::Lattice lattice;
       std::string remark;
       int frames = 0;
       double seconds = 0.0;
@@ -168,7 +170,11 @@ class Run {
                 const auto recognizer = Borrow();
                 const decode::Recognition r = recognizer->Recognize(*Scores(utt_id), weights_);
                 result.entry = output.Format(utt_id, r);
-                if (options_.tune) result.grid_errors = search_.Errors(r.lattice, References(utt_id));
+                if (options_.tune) {
+                  result.grid_errors = search_.Errors(r.lattice, References(utt_id));
+                  result.lattice = r.lattice;
+                  result.lattice.alignments = {};
+                }
                 result.remark = r.remark;
                 result.frames = r.num_frames;
                 result.seconds = ThreadSeconds() - began;
@@ -179,12 +185,16 @@ class Run {
         [&](size_t i, Result&& result) {
           if (!result.remark.empty()) log::Warn("{}: {}", utterances_[i], result.remark);
           output.Write(result.entry);
-          if (options_.tune) search_.Add(result.grid_errors);
+          if (options_.tune) {
+            search_.Add(result.grid_errors);
+            lattices_.push_back(std::move(result.lattice));
+          }
           frames_ += result.frames;
           seconds_ += result.seconds;
         });
     wall_seconds_ = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
     output.Close();
+    if (options_.tune) ExtendSearch();
   }
 
   void Report() {
@@ -288,6 +298,20 @@ class Run {
     return alignments;
   }
 
+  // Tries further weights while the best of those tried stands at the end of its list.
+  void ExtendSearch() {
+    while (search_.Extend()) {
+      ParallelInOrder<std::vector<int64_t>>(
+          utterances_.size(), context_.threads(),
+          [&](size_t i) {
+            ThrowIfCancelled("choosing weights");
+            return search_.Errors(lattices_[i], References(utterances_[i]));
+          },
+          [&](size_t, std::vector<int64_t>&& errors) { search_.Add(errors); });
+    }
+    lattices_.clear();
+  }
+
   // Word ids of the reference; −1 for words that the graph cannot give.
   std::vector<int32_t> References(const std::string& utt_id) const {
     std::vector<int32_t> ids;
@@ -338,6 +362,7 @@ class Run {
   data::FeatureSource features_;
   decode::LatticeWeights weights_;
   decode::WeightSearch search_;
+  std::vector<decode::Lattice> lattices_;  // of all utterances, words and costs alone, to weigh them anew
   std::optional<decode::LmRescorer> rescorer_;
   double frame_shift_s_ = 0.01;
   std::vector<std::string> utterances_;

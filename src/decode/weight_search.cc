@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "base/check.h"
 #include "base/edit_distance.h"
@@ -11,28 +12,89 @@
 
 namespace antiphon::decode {
 
-WeightSearch::WeightSearch(const WeightSearchOptions& options) : options_(options) {
+namespace {
+
+constexpr int kMostRounds = 8;
+constexpr int kValuesPerRound = 3;
+
+bool AtLowEnd(double value, const std::vector<double>& list) { return list.size() > 1 && value == list.front(); }
+bool AtHighEnd(double value, const std::vector<double>& list) { return list.size() > 1 && value == list.back(); }
+// No penalty is a natural end of its list.
+bool AtEndOfPenalties(double value, const std::vector<double>& list) {
+  return value != 0 && (AtLowEnd(value, list) || AtHighEnd(value, list));
+}
+
+// Values beyond the end of a sorted list at which `best` stands, spaced like the last two there, all above `bound`.
+std::vector<double> Beyond(double best, const std::vector<double>& list, double bound) {
+  const bool up = AtHighEnd(best, list);
+  const size_t n = list.size();
+  const double spacing = up ? list[n - 1] - list[n - 2] : list[0] - list[1];
+  std::vector<double> values;
+  double value = best;
+  for (int i = 0; i < kValuesPerRound; ++i) {
+    value = value + spacing > bound ? value + spacing : (value + bound) / 2;
+    values.push_back(value);
+  }
+  return values;
+}
+
+std::vector<double> SortedOnce(std::vector<double> values) {
+  std::sort(values.begin(), values.end());
+  values.erase(std::unique(values.begin(), values.end()), values.end());
+  return values;
+}
+
+}  // namespace
+
+WeightSearch::WeightSearch(const WeightSearchOptions& options)
+    : lm_weights_(SortedOnce(options.lm_weights)), word_penalties_(SortedOnce(options.word_penalties)) {
   if (options.lm_weights.empty() || options.word_penalties.empty()) {
     throw UsageError("lm-weights and word-penalties need at least one value each");
   }
-  for (const double penalty : options.word_penalties) {
-    for (const double weight : options.lm_weights) grid_.push_back({weight, penalty, 0});
+  AddPoints(lm_weights_, word_penalties_);
+}
+
+void WeightSearch::AddPoints(const std::vector<double>& lm_weights, const std::vector<double>& word_penalties) {
+  for (const double penalty : word_penalties) {
+    for (const double weight : lm_weights) grid_.push_back({weight, penalty, 0});
   }
 }
 
 std::vector<int64_t> WeightSearch::Errors(const Lattice& lattice, std::span<const int32_t> reference) const {
   std::vector<int64_t> errors;
-  for (const Point& point : grid_) {
+  for (size_t i = round_begin_; i < grid_.size(); ++i) {
     std::vector<int32_t> words;
-    if (!lattice.empty()) words = BestPath(lattice, point.weights()).words;
+    if (!lattice.empty()) words = BestPath(lattice, grid_[i].weights()).words;
     errors.push_back(static_cast<int64_t>(EditDistance(std::span<const int32_t>(words), reference)));
   }
   return errors;
 }
 
 void WeightSearch::Add(std::span<const int64_t> errors) {
-  CHECK_EQ(errors.size(), grid_.size());
-  for (size_t i = 0; i < errors.size(); ++i) grid_[i].errors += errors[i];
+  CHECK_EQ(errors.size(), grid_.size() - round_begin_);
+  for (size_t i = 0; i < errors.size(); ++i) grid_[round_begin_ + i].errors += errors[i];
+}
+
+bool WeightSearch::Extend() {
+  const Point best = Best();
+  const bool more_weights = AtLowEnd(best.lm_weight, lm_weights_) || AtHighEnd(best.lm_weight, lm_weights_);
+  const bool more_penalties = AtEndOfPenalties(best.word_penalty, word_penalties_);
+  if ((!more_weights && !more_penalties) || ++rounds_ > kMostRounds) return false;
+  round_begin_ = grid_.size();
+  if (more_weights) {
+    const std::vector<double> values = Beyond(best.lm_weight, lm_weights_, 0.0);
+    AddPoints(values, word_penalties_);
+    lm_weights_.insert(lm_weights_.end(), values.begin(), values.end());
+    lm_weights_ = SortedOnce(std::move(lm_weights_));
+  }
+  if (more_penalties) {
+    const std::vector<double> values =
+        Beyond(best.word_penalty, word_penalties_, -std::numeric_limits<double>::infinity());
+    AddPoints(lm_weights_, values);
+    word_penalties_.insert(word_penalties_.end(), values.begin(), values.end());
+    word_penalties_ = SortedOnce(std::move(word_penalties_));
+  }
+  return true;
 }
 
 const WeightSearch::Point& WeightSearch::Best() const {
@@ -58,18 +120,13 @@ const WeightSearch::Point& WeightSearch::Best() const {
 }
 
 std::string WeightSearch::EdgeWarning() const {
-  const auto at_edge = [](double value, const std::vector<double>& list) {
-    const auto [low, high] = std::minmax_element(list.begin(), list.end());
-    return list.size() > 1 && (value == *low || value == *high);
-  };
-  // No penalty is a natural end of its list.
   const Point& best = Best();
-  if (at_edge(best.lm_weight, options_.lm_weights)) {
-    return fmt::format("the best language model weight, {}, is at the end of the list: lengthen lm-weights",
+  if (AtLowEnd(best.lm_weight, lm_weights_) || AtHighEnd(best.lm_weight, lm_weights_)) {
+    return fmt::format("the best language model weight, {}, is at the end of what was tried: set other lm-weights",
                        best.lm_weight);
   }
-  if (best.word_penalty != 0 && at_edge(best.word_penalty, options_.word_penalties)) {
-    return fmt::format("the best word penalty, {}, is at the end of the list: lengthen word-penalties",
+  if (AtEndOfPenalties(best.word_penalty, word_penalties_)) {
+    return fmt::format("the best word penalty, {}, is at the end of what was tried: set other word-penalties",
                        best.word_penalty);
   }
   return "";

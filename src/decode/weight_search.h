@@ -1,9 +1,14 @@
 // Chooses the weight of the language model and the word penalty on a development set.
 //
 // Every lattice is weighed anew with every pair of values; the pair with the fewest word errors over all utterances
-// wins, the first of equal ones in the order of the lists. Never to be run on a test set.
+// wins, of equal ones the one amid them. While the best stands at the end of a list, the list is lengthened:
 //
-// Threads: Errors may run together; Add belongs to one thread.
+//   do {
+//     for each utterance: search.Add(search.Errors(lattice, reference));
+//   } while (search.Extend());
+//
+// Never to be run on a test set.
+// Threads: Errors may run together; Add and Extend belong to one thread.
 #pragma once
 
 #include <cstdint>
@@ -22,8 +27,10 @@ struct WeightSearchOptions {
 
   template <class V>
   void Visit(V& v) {
-    v("lm-weights", lm_weights, Range{0.01, 1000}, "weights of the language model (1 / acoustic scale) to try");
-    v("word-penalties", word_penalties, Range{-100, 100}, "costs per word to try");
+    v("lm-weights", lm_weights, Range{0.01, 1000},
+      "weights of the language model (1 / acoustic scale) to try; more if the best is at an end");
+    v("word-penalties", word_penalties, Range{-100, 100},
+      "costs per word to try; more if the best is at the end away from 0");
   }
 };
 
@@ -31,10 +38,14 @@ class WeightSearch {
  public:
   explicit WeightSearch(const WeightSearchOptions& options);
 
-  /// Word errors of one utterance for each pair, in the order of grid(). Words of `reference` that cannot be recognised
-  /// are −1.
+  /// Word errors of one utterance for each pair of this round, the last ones of grid(). Words of `reference` that
+  /// cannot be recognised are −1.
   std::vector<int64_t> Errors(const Lattice& lattice, std::span<const int32_t> reference) const;
   void Add(std::span<const int64_t> errors);
+
+  /// Begins another round, with values beyond the ends at which the best pair stands. False if it stands at none, or
+  /// after so many rounds that something else must be wrong: see EdgeWarning.
+  bool Extend();
 
   struct Point {
     double lm_weight;
@@ -44,12 +55,17 @@ class WeightSearch {
   };
   const std::vector<Point>& grid() const { return grid_; }
   const Point& Best() const;
-  /// A list would have to be longer: the best weight is at its end. Empty if not.
+  /// A list would have to be still longer: the best weight is at its end. Empty if not.
   std::string EdgeWarning() const;
 
  private:
-  WeightSearchOptions options_;
+  void AddPoints(const std::vector<double>& lm_weights, const std::vector<double>& word_penalties);
+
+  std::vector<double> lm_weights_;      // sorted
+  std::vector<double> word_penalties_;  // sorted
   std::vector<Point> grid_;
+  size_t round_begin_ = 0;  // in grid_
+  int rounds_ = 0;
 };
 
 }  // namespace antiphon::decode

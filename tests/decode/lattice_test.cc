@@ -5,6 +5,7 @@
 
 #include <cmath>
 #include <filesystem>
+#include <set>
 
 #include "base/error.h"
 #include "base/file.h"
@@ -145,8 +146,42 @@ TEST(WeightSearch, FindsTheWeightsWithTheFewestErrors) {
   EXPECT_EQ(search.Best().lm_weight, 20);
   EXPECT_EQ(search.Best().errors, 1);
   EXPECT_EQ(search.grid()[0].errors, 2);
-  EXPECT_THAT(search.EdgeWarning(), HasSubstr("lengthen lm-weights"));
+  EXPECT_THAT(search.EdgeWarning(), HasSubstr("set other lm-weights"));
   EXPECT_THROW(WeightSearch({{}, {0}}), UsageError);
+}
+
+// Word errors as a function of the weights alone, with one least value.
+WeightSearch SearchFor(double lm_weight, double word_penalty, WeightSearchOptions options) {
+  WeightSearch search(options);
+  size_t counted = 0;
+  do {
+    std::vector<int64_t> errors;
+    for (; counted < search.grid().size(); ++counted) {
+      const WeightSearch::Point& p = search.grid()[counted];
+      errors.push_back(static_cast<int64_t>(
+          1e6 * (std::abs(std::log(p.lm_weight / lm_weight)) + std::abs(p.word_penalty - word_penalty))));
+    }
+    search.Add(errors);
+  } while (search.Extend());
+  return search;
+}
+
+TEST(WeightSearch, LengthensAListWhileTheBestIsAtItsEnd) {
+  const WeightSearchOptions options;
+  for (const auto& [weight, penalty] : {std::pair{25.0, 0.0}, {1.25, 0.5}, {9.0, 3.0}, {30.0, 4.5}, {0.3, -0.0}}) {
+    const WeightSearch search = SearchFor(weight, penalty, options);
+    EXPECT_NEAR(std::log(search.Best().lm_weight / weight), 0, 0.3) << weight;
+    EXPECT_NEAR(search.Best().word_penalty, penalty, 0.25) << penalty;
+    EXPECT_EQ(search.EdgeWarning(), "");
+    std::set<std::pair<double, double>> points;
+    for (const auto& p : search.grid()) EXPECT_TRUE(points.emplace(p.lm_weight, p.word_penalty).second);
+  }
+  // A list of one value is meant so, and no penalty is a natural end.
+  EXPECT_EQ(SearchFor(25, 0, {{10}, {0, 1}}).grid().size(), 2u);
+  EXPECT_EQ(SearchFor(10, -3, {{9, 10, 11}, {0, 1}}).Best().word_penalty, 0);
+  // What has no end is given up, with a warning.
+  const WeightSearch endless = SearchFor(1e9, 0, options);
+  EXPECT_THAT(endless.EdgeWarning(), HasSubstr("at the end of what was tried"));
 }
 
 TEST(WeightSearch, TakesTheMiddleOfEqualWeights) {
