@@ -1,6 +1,8 @@
 // antiphon align: flat start to tied triphones, and the alignments that networks are trained on.
+#include <algorithm>
 #include <chrono>
 #include <filesystem>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
@@ -8,9 +10,11 @@
 #include "align_output.h"
 #include "align_source.h"
 #include "align_with_model.h"
+#include "base/error.h"
 #include "base/file.h"
 #include "base/log.h"
 #include "command.h"
+#include "front_end_match.h"
 #include "hmm/gmm_trainer.h"
 #include "speaker_transforms.h"
 
@@ -128,6 +132,35 @@ void WriteAlignments(const AlignSource& source, const hmm::Lexicon& lexicon, con
   if (!result.fmllr.empty()) WriteSpeakerTransforms(result.fmllr, out);
 }
 
+// Words without pronunciation do not stop the alignment, but whoever has them must hear of it; transcripts that are
+// mostly such words belong to another lexicon.
+void CheckPronunciations(const AlignSource& source, const hmm::Lexicon& lexicon, bool map_unknown_words) {
+  std::map<std::string, int64_t> unknown;
+  int64_t running = 0, without = 0;
+  for (size_t i = 0; i < source.size(); ++i) {
+    for (const std::string& word : source.Words(i)) {
+      ++running;
+      if (lexicon.FindWord(word) > 0) continue;
+      ++without;
+      ++unknown[word];
+    }
+  }
+  if (without == 0) return;
+  const auto most = std::max_element(unknown.begin(), unknown.end(),
+                                     [](const auto& a, const auto& b) { return a.second < b.second; });
+  if (2 * without > running) {
+    Throw<InputError>(
+        "{} of {} running words of the transcripts have no pronunciation, most often '{}' ({} times): the lexicon "
+        "belongs to another language or spelling",
+        without, running, most->first, most->second);
+  }
+  const std::string& stand_in = lexicon.options().unknown_word;
+  const bool mapped = map_unknown_words && lexicon.FindWord(stand_in) > 0;
+  log::Warn("{} of {} running words ({} different) have no pronunciation, most often '{}' ({} times); {}", without,
+            running, unknown.size(), most->first, most->second,
+            mapped ? fmt::format("they are aligned as {}", stand_in) : "their utterances are left out");
+}
+
 void RunAlign(const AlignCommandOptions& options, CommandContext& context) {
   const auto start = std::chrono::steady_clock::now();
   const fs::path out(options.out);
@@ -139,6 +172,7 @@ void RunAlign(const AlignCommandOptions& options, CommandContext& context) {
   hmm::GmmTrainingResult result;
   if (options.model.empty()) {
     const hmm::Lexicon lexicon = hmm::Lexicon::Load(options.lexicon, options.lexicon_options);
+    CheckPronunciations(source, lexicon, options.training.map_unknown_words);
     result = hmm::TrainGmm(source, lexicon, options.training, context.threads(), context.seed(),
                            [](const std::string& line) { log::Info("{}", line); });
     result.model.features = source.front_end();
@@ -146,7 +180,9 @@ void RunAlign(const AlignCommandOptions& options, CommandContext& context) {
     result.model.Save(out / "model.safetensors");
   } else {
     const auto model = AcousticModel::Load(options.model, options.nnet);
+    RequireFrontEnd(source.feature_table(), model->features(), options.model);
     const hmm::Lexicon lexicon = hmm::Lexicon::Load(options.lexicon, options.lexicon_options, model->hmm().phones());
+    CheckPronunciations(source, lexicon, options.training.map_unknown_words);
     result = AlignWithModel(*model, source, lexicon, options.training, options.adapt, context.threads());
     WriteAlignments(source, lexicon, model->hmm(), result, out);
   }

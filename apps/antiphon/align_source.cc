@@ -29,7 +29,7 @@ data::FeatureSourceOptions FindTables(const std::string& data, data::FeatureSour
 }  // namespace
 
 AlignSource::AlignSource(const std::string& data, data::FeatureSourceOptions tables, double memory_mb, int num_threads)
-    : features_(tables = FindTables(data, std::move(tables))) {
+    : features_(tables = FindTables(data, std::move(tables))), feature_table_(tables.features) {
   const score::Transcripts text = score::ReadTranscripts(fs::path(data) / "text");
   for (const auto& [utt_id, words] : text.words) {
     if (!features_.Has(utt_id)) {

@@ -25,6 +25,7 @@ class AlignSource : public hmm::UtteranceSource {
 
   /// Utterances with a transcript but without features.
   const std::vector<std::string>& without_features() const { return without_features_; }
+  const std::string& feature_table() const { return feature_table_; }
   /// The front end's description beside the feature table, "" if there is none.
   const std::string& front_end() const { return front_end_; }
   double frame_shift_s() const { return frame_shift_s_; }
@@ -36,6 +37,7 @@ class AlignSource : public hmm::UtteranceSource {
   std::vector<std::vector<std::string>> words_;
   std::vector<std::string> without_features_;
   std::vector<Matrix> kept_;
+  std::string feature_table_;
   std::string front_end_;
   double frame_shift_s_ = 0.01;
 };

@@ -2,6 +2,7 @@
 
 #include <memory>
 
+#include "base/cancel.h"
 #include "base/error.h"
 #include "base/thread_pool.h"
 #include "speaker_transforms.h"
@@ -21,6 +22,7 @@ class ModelAligner {
   std::vector<hmm::Alignment> AlignAll(const SpeakerTransforms& transforms) const {
     std::vector<hmm::Alignment> alignments(source_.size());
     ParallelFor(source_.size(), num_threads_, [&](size_t i) {
+      ThrowIfCancelled("aligning");
       WithContext([&] { alignments[i] = AlignOne(i, transforms); },
                   [&] { return fmt::format("utterance '{}'", source_.Id(i)); });
     });

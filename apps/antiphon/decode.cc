@@ -21,6 +21,7 @@
 #include "decode/recognize.h"
 #include "decode/weight_search.h"
 #include "decode_output.h"
+#include "front_end_match.h"
 #include "score/wer.h"
 #include "speaker_transforms.h"
 
@@ -81,7 +82,10 @@ double ThreadSeconds() {
 data::FeatureSourceOptions FeatureTables(const DecodeCommandOptions& options, const AcousticModel& model,
                                          int num_threads) {
   data::FeatureSourceOptions tables = options.features;
-  if (!tables.features.empty()) return tables;
+  if (!tables.features.empty()) {
+    RequireFrontEnd(tables.features, model.features(), options.model);
+    return tables;
+  }
   fs::path folder = options.data;
   if (!fs::exists(folder / "feats.scp")) {
     if (!fs::exists(folder / "wav.scp")) {
@@ -105,6 +109,7 @@ data::FeatureSourceOptions FeatureTables(const DecodeCommandOptions& options, co
     if (path.empty() && fs::exists(folder / name)) path = (folder / name).string();
   };
   set(tables.features, "feats.scp");
+  RequireFrontEnd(tables.features, model.features(), options.model);
   set(tables.utt2spk, "utt2spk");
   set(tables.cmvn, "cmvn.scp");
   return tables;
@@ -162,6 +167,7 @@ class Run {
     ParallelInOrder<Result>(
         utterances_.size(), context_.threads(),
         [&](size_t i) {
+          ThrowIfCancelled("decoding");
           const std::string& utt_id = utterances_[i];
           return WithContext(
               [&] {
@@ -284,6 +290,7 @@ class Run {
     options.search.beam = std::min(options.search.beam, options_.adapt_beam);
     std::vector<std::vector<int32_t>> alignments(utterances_.size());
     ParallelFor(utterances_.size(), context_.threads(), [&](size_t i) {
+      ThrowIfCancelled("decoding");
       const double began = ThreadSeconds();
       const Matrix frames = features_.Get(utterances_[i]);
       const hmm::GmmModel& gmm = *model_->adaptive();

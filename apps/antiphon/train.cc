@@ -5,10 +5,12 @@
 #include <sstream>
 #include <string>
 
+#include "base/error.h"
 #include "base/file.h"
 #include "base/log.h"
 #include "base/toml_text.h"
 #include "command.h"
+#include "feat/front_end.h"
 #include "hmm/gmm_model.h"
 #include "math/safetensors.h"
 #include "train/evaluate.h"
@@ -168,6 +170,16 @@ void PrintSimulation(const comm::SimulationReport& report, CommandContext& conte
       report.seconds(), report.ranks.size(), all > 0 ? 100 * compute / all : 100.0, 1e-6 * report.bytes_sent());
 }
 
+// The text of front_end.toml, which must describe features like the store's unless a speaker model stands between them.
+std::string FrontEndFor(const data::FrameStore& store, const TrainCommandOptions& options) {
+  const feat::FrontEnd front_end(ReadOptions<feat::FrontEndOptions>(Config::Load(options.front_end)));
+  if (options.speaker_model.empty() && front_end.dim() != store.feat_dim()) {
+    Throw<InputError>("'{}' describes features of {} dimensions, but those in '{}' have {}: it belongs to others",
+                      options.front_end, front_end.dim(), store.folder().string(), store.feat_dim());
+  }
+  return ReadFile(options.front_end);
+}
+
 void Train(const TrainCommandOptions& options, CommandContext& context) {
   if (!options.evaluate.empty()) return EvaluateModel(options, context);
   if (options.out.empty()) throw UsageError("--out is missing: the folder of the run");
@@ -180,7 +192,7 @@ void Train(const TrainCommandOptions& options, CommandContext& context) {
   task.optimizer = context.config().Table("optimizer");
   task.parallel = context.config().Table("parallel");
   task.hmm = ReadHmm(options.hmm);
-  if (!options.front_end.empty()) task.feature_config = ReadFile(options.front_end);
+  if (!options.front_end.empty()) task.feature_config = FrontEndFor(*task.store, options);
   if (!options.speaker_model.empty()) task.speaker_model = ReadSpeakerModel(options, task);
   task.seed = context.seed();
   task.anew_if_changed = options.anew_if_changed;

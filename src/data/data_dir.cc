@@ -146,12 +146,12 @@ fs::path DataDir::ResolveAudio(const Recording& recording) const {
   std::string looked;
   for (const fs::path& candidate : candidates) {
     if (fs::exists(candidate, ignored)) return candidate;
-    looked += "\n  " + candidate.string();
+    looked += "\n    " + candidate.string();
   }
+  if (reference.path.is_absolute()) Throw<InputError>("there is no audio file '{}'", reference.path.string());
   Throw<InputError>(
-      "{}:{}: recording '{}': no such audio file; looked for{}\nGive the folder that the paths start from with "
-      "--audio-root",
-      (folder_ / "wav.scp").string(), recording.line, recording.id, looked);
+      "there is no audio file '{}'; looked for{}\n  give the folder that the paths start from with --audio-root",
+      reference.path.string(), looked);
 }
 
 void DataDir::Write(const fs::path& folder, bool absolute_audio) const {
@@ -160,7 +160,9 @@ void DataDir::Write(const fs::path& folder, bool absolute_audio) const {
     const AudioReference reference = ParseAudioReference(r.reference);
     wav[r.id] = r.reference;
     if (absolute_audio && reference.command.empty()) {
-      wav[r.id] = fs::absolute(ResolveAudio(r)).lexically_normal().string();
+      const fs::path file =
+          WithContext([&] { return ResolveAudio(r); }, [&] { return fmt::format("recording '{}'", r.id); });
+      wav[r.id] = fs::absolute(file).lexically_normal().string();
       if (reference.offset) wav[r.id] += fmt::format(":{}", *reference.offset);
     }
   }

@@ -107,8 +107,8 @@ class DataDir {
   /// number where durations are not known). InputError for fewer than two speakers.
   std::pair<DataDir, DataDir> SplitBySpeaker(double fraction, uint64_t seed) const;
 
-  /// The file that a recording's reference means, offset stripped; empty for a command. InputError naming wav.scp:line
-  /// and every place looked at.
+  /// The file that a recording's reference means, offset stripped; empty for a command. InputError naming every place
+  /// looked at.
   std::filesystem::path ResolveAudio(const Recording& recording) const;
 
   // Construction by programs (antiphon prepare). InputError for an utterance that is there already.

@@ -35,7 +35,7 @@ std::vector<DataProblem> DataDir::Validate(const std::filesystem::path& folder, 
         dir.ResolveAudio(r);
       }
     } catch (const Error& e) {
-      found[i].push_back({where, e.what(), false});
+      found[i].push_back({where, fmt::format("recording '{}': {}", r.id, e.message()), false});
     }
   });
   for (const auto& list : found) problems.insert(problems.end(), list.begin(), list.end());

@@ -123,7 +123,10 @@ Computed Compute(const Item& item, const AudioSource& audio, const feat::FrontEn
                                  front_end.options().frame_length_ms);
     }
   } catch (const Error& e) {
-    result.error = e.what();
+    // Without the outermost context, which is the utterance: who reads the error has it already.
+    Error reason(e.message());
+    for (size_t i = 0; i + 1 < e.contexts().size(); ++i) reason.AddContext(e.contexts()[i]);
+    result.error = reason.what();
   }
   return result;
 }
@@ -131,10 +134,21 @@ Computed Compute(const Item& item, const AudioSource& audio, const feat::FrontEn
 [[noreturn]] void RefuseFailures(const std::vector<std::pair<std::string, std::string>>& failed, size_t total) {
   std::string text =
       fmt::format("{} of {} utterances cannot be computed (--on-error skip leaves them out):", failed.size(), total);
-  for (size_t i = 0; i < std::min(failed.size(), kShownFailures); ++i) {
-    text += fmt::format("\n  {}: {}", failed[i].first, failed[i].second);
+  // A recording that cannot be read spoils all of its utterances, for one reason.
+  std::vector<std::pair<std::string, std::vector<std::string>>> reasons;
+  for (const auto& [utt_id, why] : failed) {
+    auto same = std::find_if(reasons.begin(), reasons.end(), [&](const auto& r) { return r.first == why; });
+    if (same == reasons.end()) same = reasons.insert(reasons.end(), {why, {}});
+    same->second.push_back(utt_id);
   }
-  if (failed.size() > kShownFailures) text += fmt::format("\n  … and {} more", failed.size() - kShownFailures);
+  for (size_t i = 0; i < std::min(reasons.size(), kShownFailures); ++i) {
+    const auto& [why, utterances] = reasons[i];
+    text += fmt::format("\n  {}{}: {}", utterances[0],
+                        utterances.size() > 1 ? fmt::format(" and {} more", utterances.size() - 1) : "", why);
+  }
+  if (reasons.size() > kShownFailures) {
+    text += fmt::format("\n  … and {} more reasons", reasons.size() - kShownFailures);
+  }
   throw InputError(text);
 }
 

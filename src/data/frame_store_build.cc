@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <optional>
 
+#include "base/cancel.h"
 #include "base/error.h"
 #include "base/thread_pool.h"
 #include "data/archive.h"
@@ -40,9 +41,9 @@ FrameStoreSummary BuildFrameStore(const BuildFrameStoreOptions& options, const s
     const int64_t frames = std::min<int64_t>(m.rows(), std::ssize(pdfs));
     if (std::max<int64_t>(m.rows(), std::ssize(pdfs)) - frames > options.length_tolerance) {
       Throw<InputError>(
-          "{} frames of features but an alignment of {}; they were made with different frame shifts or from "
-          "different audio",
-          m.rows(), pdfs.size());
+          "frame store '{}', utterance '{}': {} frames of features but an alignment of {}; they were made with "
+          "different frame shifts or from different audio",
+          folder.string(), utt_id, m.rows(), pdfs.size());
     }
     if (!writer) writer.emplace(folder, static_cast<int>(m.cols()), num_pdfs, options.store);
     writer->Add(utt_id, features.Speaker(utt_id), m.view().Rows(0, frames),
@@ -51,12 +52,12 @@ FrameStoreSummary BuildFrameStore(const BuildFrameStoreOptions& options, const s
     summary.frames += frames;
   };
   ParallelInOrder<Matrix>(
-      aligned.size(), num_threads, [&](size_t i) { return features.Get(aligned[i]); },
-      [&](size_t i, Matrix&& m) {
-        WithContext(
-            [&] { add(aligned[i], m); },
-            [&] { return fmt::format("building frame store '{}', utterance '{}'", folder.string(), aligned[i]); });
-      });
+      aligned.size(), num_threads,
+      [&](size_t i) {
+        ThrowIfCancelled("writing a frame store");
+        return features.Get(aligned[i]);
+      },
+      [&](size_t i, Matrix&& m) { add(aligned[i], m); });
   writer->Finish(description);
   return summary;
 }

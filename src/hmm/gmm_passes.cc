@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/cancel.h"
 #include "base/check.h"
 #include "base/thread_pool.h"
 #include "hmm/gmm_fmllr.h"
@@ -32,6 +33,7 @@ void GmmPasses::ForShards(size_t num_shards, const std::function<void(size_t, si
   ParallelFor(num_shards, num_threads_, [&](size_t shard) {
     // Every n-th utterance: neighbours of one length or speaker spread out.
     for (size_t k = shard; k < usable_.size(); k += num_shards) {
+      ThrowIfCancelled("aligning");
       const size_t i = usable_[k];
       WithContext([&] { body(shard, i); }, [&] { return fmt::format("utterance '{}'", source_.Id(i)); });
     }
