@@ -18,6 +18,9 @@ namespace {
 
 namespace fs = std::filesystem;
 
+// Passes over a whole store let go of what they have read, so that resident memory is not the store's size.
+constexpr int64_t kReleaseFrames = 1 << 17;
+
 template <class Code>
 void DecodeRow(const Code* __restrict codes, const float* __restrict step, const float* __restrict low, size_t dim,
                float* __restrict out) {
@@ -209,8 +212,13 @@ void FrameStore::ReleasePages() const {
 std::vector<int64_t> FrameStore::CountPdfs(std::span<const size_t> chosen) const {
   std::vector<int64_t> counts(static_cast<size_t>(num_pdfs()), 0);
   const size_t n = chosen.empty() ? utterances().size() : chosen.size();
+  int64_t frames = 0;
   for (size_t k = 0; k < n; ++k) {
     const size_t u = chosen.empty() ? k : chosen[k];
+    if ((frames += utterances()[u].num_frames) > kReleaseFrames) {
+      ReleasePages();
+      frames = 0;
+    }
     impl_->EnsureVerified(u);
     for (int32_t t = 0; t < utterances()[u].num_frames; ++t) ++counts[static_cast<size_t>(impl_->Pdf(u, t))];
   }
@@ -235,6 +243,7 @@ FeatureMoments EstimateMoments(const FrameStore& store, std::span<const size_t> 
     std::vector<double> x, xx;
   };
   Sums total{0.0, std::vector<double>(dim, 0.0), std::vector<double>(dim, 0.0)};
+  double released = 0.0;
   ParallelInOrder<Sums>(
       count, num_threads,
       [&](size_t k) {
@@ -256,6 +265,10 @@ FeatureMoments EstimateMoments(const FrameStore& store, std::span<const size_t> 
         for (size_t c = 0; c < dim; ++c) {
           total.x[c] += sums.x[c];
           total.xx[c] += sums.xx[c];
+        }
+        if (total.frames - released > kReleaseFrames) {
+          store.ReleasePages();
+          released = total.frames;
         }
       });
   FeatureMoments moments;

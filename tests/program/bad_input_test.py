@@ -1,0 +1,287 @@
+"""What the program says to bad input: each fault gives status 1 or 2 and one message that names what is wrong.
+
+Usage: bad_input_test.py SOURCE-TREE PROGRAM
+"""
+
+import math
+import pathlib
+import random
+import shutil
+import signal
+import struct
+import subprocess
+import sys
+import tempfile
+import unittest
+
+PROGRAM = ""
+RATE = 8000
+TONES = {"A": 400.0, "B": 1300.0}
+NETWORK = """
+[[network.layer]]
+type = "affine"
+dim = 16
+[[network.layer]]
+type = "relu"
+[[network.layer]]
+type = "affine"
+"""
+
+
+def run(*arguments):
+    return subprocess.run([PROGRAM, *map(str, arguments)], stdin=subprocess.DEVNULL, capture_output=True, text=True,
+                          timeout=100)
+
+
+def must(*arguments):
+    result = run(*arguments)
+    if result.returncode != 0:
+        raise AssertionError(f"{arguments}: {result.stderr}")
+    return result
+
+
+def wav_bytes(samples, rate=RATE, code=1):
+    data = struct.pack(f"<{len(samples)}{'h' if code == 1 else 'f'}", *samples)
+    width = 2 if code == 1 else 4
+    header = struct.pack("<IHHIIHH", 16, code, 1, rate, rate * width, width, 8 * width)
+    chunks = b"WAVEfmt " + header + b"data" + struct.pack("<I", len(data)) + data
+    return b"RIFF" + struct.pack("<I", len(chunks)) + chunks
+
+
+def speech(words, random_):
+    samples = []
+    for word in ["", *words, ""]:
+        length = int(RATE * random_.uniform(0.2, 0.3))
+        tone = TONES.get(word, 0.0)
+        samples += [int(random_.gauss(0, 40) + (6000 if word else 0) * math.sin(2 * math.pi * tone * t / RATE))
+                    for t in range(length)]
+    return samples
+
+
+def make_corpus(folder):
+    folder.mkdir()
+    random_ = random.Random(1)
+    scp, text, speakers = [], [], []
+    for number in range(24):
+        utt_id, speaker = f"s{number % 4}-u{number:02}", f"s{number % 4}"
+        words = [random_.choice("AB") for _ in range(3)]
+        (folder / f"{utt_id}.wav").write_bytes(wav_bytes(speech(words, random_)))
+        scp.append(f"{utt_id} {folder / utt_id}.wav\n")
+        text.append(f"{utt_id} {' '.join(words)}\n")
+        speakers.append(f"{utt_id} {speaker}\n")
+    for name, lines in (("wav.scp", scp), ("text", text), ("utt2spk", speakers)):
+        (folder / name).write_text("".join(sorted(lines)))
+
+
+class BadInput(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.temporary = tempfile.TemporaryDirectory()
+        cls.root = pathlib.Path(cls.temporary.name)
+        root = cls.root
+        make_corpus(root / "corpus")
+        (root / "lexicon.txt").write_text("<SIL> SIL\nA a\nB b\n")
+        (root / "grammar.txt").write_text("A\nB\n")
+        (root / "net.toml").write_text(NETWORK)
+        must("features", root / "corpus", "--out", root / "gmm", "--sample-rate", RATE, "--kind", "mfcc", "--ceps", 13)
+        must("align", "--data", root / "gmm", "--lexicon", root / "lexicon.txt", "--out", root / "align",
+             "--last-stage", "mono")
+        must("features", root / "corpus", "--out", root / "feats", "--sample-rate", RATE)
+        must(*cls.store_command("store"))
+        must(*cls.train_command("net"), "--set", "schedule.epochs=1")
+        must("lm", "--text", root / "corpus/text", "--utterance-ids", "--order", 1, "--vocabulary",
+             root / "lexicon.txt", "--out", root / "lm.arpa")
+        must("graph", "--model", root / "align/model.safetensors", "--lexicon", root / "lexicon.txt", "--arpa",
+             root / "lm.arpa", "--out", root / "graph")
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.temporary.cleanup()
+
+    @classmethod
+    def store_command(cls, out, feats="feats"):
+        root = cls.root
+        return ("store", "--features", root / feats / "feats.scp", "--cmvn", root / "feats/cmvn.scp", "--utt2spk",
+                root / "feats/utt2spk", "--alignment", root / "align/pdf.scp", "--out", root / out)
+
+    @classmethod
+    def train_command(cls, out, store="store"):
+        root = cls.root
+        return ("train", "--config", root / "net.toml", "--store", root / store, "--hmm",
+                root / "align/model.safetensors", "--front-end", root / "feats/front_end.toml", "--out", root / out,
+                "--set", "data.minibatch=64")
+
+    def decode(self, model=None, feats="feats", graph="graph"):
+        root = self.root
+        return run("decode", "--model", model or root / "net/model.safetensors", "--graph", root / graph,
+                   root / feats, root / "decoded")
+
+    def fresh(self, name="broken"):
+        """A copy of the corpus to spoil."""
+        folder = self.root / name
+        shutil.rmtree(folder, ignore_errors=True)
+        shutil.copytree(self.root / "corpus", folder)
+        scp = folder / "wav.scp"
+        scp.write_text(scp.read_text().replace(str(self.root / "corpus"), str(folder)))
+        return folder
+
+    def features(self, folder, *more):
+        return run("features", folder, "--out", self.root / "out", "--sample-rate", RATE, *more)
+
+    def assert_refused(self, result, *expected, status=1):
+        self.assertEqual(result.returncode, status, result.stderr)
+        for text in expected:
+            self.assertIn(text, result.stderr)
+        self.assertLess(len(result.stderr), 4000)
+
+    def test_audio(self):
+        whole = (self.root / "corpus/s0-u00.wav").read_bytes()
+        samples = [0.1 * math.sin(t) for t in range(4000)]
+        samples[1234] = math.nan
+        for content, expected in (
+            (None, "there is no audio file"),
+            (b"", "is empty (0 bytes)"),
+            (whole[:2000], "is cut short: its header promises"),
+            (wav_bytes([]), "holds no samples"),
+            (b"not audio at all\n", "cannot be read as audio"),
+            (wav_bytes(samples, code=3), "not finite"),
+        ):
+            folder = self.fresh()
+            (folder / "s0-u00.wav").unlink()
+            if content is not None:
+                (folder / "s0-u00.wav").write_bytes(content)
+            result = self.features(folder)
+            self.assert_refused(result, "s0-u00", "wav.scp:1", expected)
+            self.assertEqual(result.stderr.count("wav.scp:1"), 1, result.stderr)
+            self.assertFalse((self.root / "out/feats.ark").exists())
+
+    def test_one_broken_recording_is_reported_once(self):
+        folder = self.fresh()
+        (folder / "segments").write_text("".join(f"s0-seg{i} s0-u00 {i / 10} {i / 10 + 0.1}\n" for i in range(5)))
+        (folder / "text").write_text("".join(f"s0-seg{i} A\n" for i in range(5)))
+        (folder / "utt2spk").write_text("".join(f"s0-seg{i} s0\n" for i in range(5)))
+        (folder / "s0-u00.wav").write_bytes(b"")
+        result = self.features(folder)
+        self.assert_refused(result, "5 of 5 utterances", "s0-seg0 and 4 more")
+        self.assertEqual(result.stderr.count("is empty"), 1)
+
+    def test_data_directories(self):
+        for name, change, expected in (
+            ("text", lambda lines: lines + lines[:1], "is there twice"),
+            ("wav.scp", lambda lines: ["s0-u00 touch x |\n"] + lines[1:], "--allow-commands"),
+            ("wav.scp", lambda lines: None, "there is no wav.scp"),
+        ):
+            folder = self.fresh()
+            lines = change((folder / name).read_text().splitlines(keepends=True))
+            (folder / name).unlink()
+            if lines is not None:
+                (folder / name).write_text("".join(lines))
+            self.assert_refused(self.features(folder), expected)
+        folder = self.fresh()
+        text = (folder / "text").read_text().splitlines(keepends=True)
+        (folder / "text").write_text("".join(reversed(text[1:])))
+        result = run("prepare", "--check", folder)
+        self.assert_refused(result)
+        self.assertIn("not sorted", result.stdout + result.stderr)
+        self.assertIn("without a transcript", result.stdout + result.stderr)
+
+    def test_words_without_pronunciation(self):
+        root = self.root
+        shutil.copytree(root / "gmm", root / "oov", dirs_exist_ok=True)
+        text = (root / "corpus/text").read_text()
+        (root / "oov/text").write_text(text.replace(" A", " ELEPHANT", 1))
+        command = ("align", "--data", root / "oov", "--features", root / "gmm/feats.scp", "--cmvn",
+                   root / "gmm/cmvn.scp", "--lexicon", root / "lexicon.txt", "--out", root / "oov_align",
+                   "--last-stage", "mono")
+        result = run(*command)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertIn("'ELEPHANT'", result.stderr)
+        (root / "oov/text").write_text(text.replace(" A", " ELEPHANT").replace(" B", " ELEPHANT"))
+        self.assert_refused(run(*command), "72 of 72 running words", "have no pronunciation", "'ELEPHANT' (72 times)")
+
+    def test_archives_whose_headers_lie(self):
+        scp = (self.root / "feats/feats.scp").read_text()
+        ark = (self.root / "feats/feats.ark").read_bytes()
+        offset = int(scp.splitlines()[0].rsplit(":", 1)[1])
+        rows = offset + ark[offset:offset + 12].index(b" ") + 9  # behind "\0BCM ", smallest value and range
+        for place, change, expected in (
+            (rows, struct.pack("<i", 2_000_000_000), "would need"),
+            (rows, struct.pack("<i", -5), "impossible"),
+            (rows + 4, struct.pack("<i", 41), "41"),
+            (offset + 2, b"XX", "no type that Antiphon knows"),
+        ):
+            folder = self.root / "lies"
+            folder.mkdir(exist_ok=True)
+            (folder / "feats.scp").write_text(scp.replace(str(self.root / "feats"), str(folder)))
+            (folder / "feats.ark").write_bytes(ark[:place] + change + ark[place + len(change):])
+            self.assert_refused(run(*self.store_command("store2", "lies")), "s0-u00", expected)
+        (folder / "feats.ark").write_bytes(ark[:len(ark) // 2])
+        self.assert_refused(run(*self.store_command("store2", "lies")), "cut short")
+        self.assertFalse((self.root / "store2").exists())
+
+    def test_features_that_do_not_fit_the_model(self):
+        root = self.root
+        self.assert_refused(self.decode(feats="gmm"), "ceps = 13", "ceps = 40")
+        must("features", root / "corpus", "--out", root / "wide", "--sample-rate", 16000)
+        self.assert_refused(self.decode(feats="wide"), "sample-rate = 16000", "sample-rate = 8000")
+        (root / "gmm/front_end.toml").rename(root / "gmm/moved.toml")
+        self.assert_refused(self.decode(feats="gmm"), "40 values per frame, the features have 13")
+        (root / "gmm/moved.toml").rename(root / "gmm/front_end.toml")
+        command = [root / "gmm/front_end.toml" if argument == root / "feats/front_end.toml" else argument
+                   for argument in self.train_command("net2")]
+        self.assert_refused(run(*command), "13 dimensions")
+
+    def test_configurations(self):
+        path = self.root / "wrong.toml"
+        command = list(self.train_command("net2"))
+        command[2] = path
+        for text, expected in (
+            ("[schedule]\nlearnin-rate = 0.1\n" + NETWORK,
+             "wrong.toml:2: unknown key in [schedule] 'learnin-rate' (did you mean 'learning-rate'?)"),
+            ('[schedule]\nlearning-rate = "fast"\n' + NETWORK, "wrong.toml:2: 'learning-rate' must be a number"),
+            ("[schedule\n", "wrong.toml:1"),
+            ('[[network.layer]]\ntype = "afine"\n', "did you mean 'affine'?"),
+        ):
+            path.write_text(text)
+            self.assert_refused(run(*command), expected, status=2)
+
+    def test_models_cut_short_or_changed(self):
+        whole = (self.root / "net/model.safetensors").read_bytes()
+        model = self.root / "spoilt.safetensors"
+        for size in (0, 4, 100, len(whole) // 2, len(whole) - 1):
+            model.write_bytes(whole[:size])
+            self.assert_refused(self.decode(model), "spoilt.safetensors")
+        for place in (3, 200, len(whole) // 2, len(whole) - 3):
+            model.write_bytes(whole[:place] + bytes([whole[place] ^ 1]) + whole[place + 1:])
+            self.assert_refused(self.decode(model), "spoilt.safetensors")
+
+    def test_stores_and_graphs_that_were_changed(self):
+        shutil.copytree(self.root / "store", self.root / "store3", dirs_exist_ok=True)
+        shard = self.root / "store3/shard-00000.frames"
+        whole = shard.read_bytes()
+        shard.write_bytes(whole[:1000])
+        self.assert_refused(run(*self.train_command("net3", "store3")), "shard-00000.frames", "cut short")
+        shard.write_bytes(whole[:5000] + bytes([whole[5000] ^ 1]) + whole[5001:])
+        self.assert_refused(run(*self.train_command("net3", "store3")), "checksum is wrong")
+        shutil.copytree(self.root / "graph", self.root / "graph3", dirs_exist_ok=True)
+        graph = self.root / "graph3/HCLG.fst"
+        graph.write_bytes(graph.read_bytes()[:300])
+        self.assert_refused(self.decode(graph="graph3"), "cut short or changed")
+
+    def test_a_long_command_stops_when_it_is_asked_to(self):
+        root = self.root
+        command = [PROGRAM, "align", "--data", root / "gmm", "--lexicon", root / "lexicon.txt", "--out",
+                   root / "stopped", "--last-stage", "mono", "--set", "mono.iterations=1000"]
+        with subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
+                              text=True) as process:
+            for line in process.stderr:
+                if "mono 1/" in line:
+                    process.send_signal(signal.SIGTERM)
+                    break
+            self.assertIn("stopped on request", process.stderr.read())
+            self.assertEqual(process.wait(60), 1)
+
+
+if __name__ == "__main__":
+    PROGRAM = sys.argv[2]
+    unittest.main(argv=sys.argv[:1])
