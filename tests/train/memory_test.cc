@@ -40,10 +40,11 @@ double PeakMib(const std::filesystem::path& folder, int utterances) {
       options.data.left_context = options.data.right_context = 0;
       options.data.shuffle_frames = 1 << 14;
       options.schedule.epochs = 1;
-      options.schedule.learning_rate = 0.01;
+      options.schedule.type = "constant";
       options.held_out.most_frames = 1000;
       TrainHere(task, options);
-    } catch (...) {
+    } catch (const std::exception& e) {
+      std::fprintf(stderr, "%s\n", e.what());
       ::_exit(3);
     }
     ::_exit(0);

@@ -392,7 +392,7 @@ TEST_P(PretrainTest, BrokenOffAnywhereAndResumedGivesTheSameBits) {
   // in later ones, by signal and by force.
   int died = 0;
   bool resume = false;
-  for (const int64_t call : {5, 30, 40, 45, 25}) {
+  for (const int64_t call : {5, 30, 40, 45, 9}) {
     std::fflush(nullptr);
     const pid_t child = ::fork();
     ASSERT_GE(child, 0);
