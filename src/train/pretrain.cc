@@ -206,7 +206,8 @@ class Grower {
       const std::vector<double> sums = reader.ReadDoubles("pretraining.loss");
       loss = {sums.at(0), sums.at(1), sums.at(2)};
     });
-    Frames frames(worker_, comm_, strategy->data_share(), options_.pretrain.epochs_per_layer,
+    const parallel::DataShare share = strategy->data_share();
+    Frames frames(worker_, comm_, share, options_.pretrain.epochs_per_layer,
                   fmt::format("pre-training layer {} of {}", hidden, blocks_.num_hidden()), first_step);
     parallel::StepInput input;
     input.context.precision = ParsePrecision(options_.precision);

@@ -66,7 +66,8 @@ void Worker::RunRound(report::Progress& progress) {
     Step(buffers[slot].minibatch, epoch_start + *now, *now);
     const Timed timed(position_.other_seconds);
     progress.Update(position_.epoch_frames, [this] { return Note(); });
-    if (CancelRequested() || !divergence_.empty() || (comm_.rank() == 0 && CheckpointDue())) strategy_->StopRound();
+    if (CancelRequested() || !divergence_.empty() || (comm_.rank() == 0 && CheckpointDue(position_.step)))
+      strategy_->StopRound();
     now = next;
   }
 }
