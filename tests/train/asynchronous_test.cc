@@ -79,6 +79,30 @@ TEST_F(AsynchronousTest, AStoppedRunIsResumed) {
   }
 }
 
+TEST_F(AsynchronousTest, OptionsThatChangeTheCourseOfARun) {
+  for (const std::string parallel :
+       {"method = \"asgd\"\nwarm-start-epochs = 1\n", "method = \"asgd\"\nstaleness-bound = 1\npush-every = 3\n",
+        "method = \"asgd\"\nserver-update = \"momentum\"\nserver-momentum = 0.5\nserver-rate-factor = 0.5\n",
+        "method = \"pipeline\"\nbalance = \"measured\"\n", "method = \"pipeline\"\nfirst-layers = [0, 5]\n",
+        "method = \"pipeline\"\noutput-stripes = 2\n", "method = \"asgd-groups\"\n"}) {
+    const int workers = parallel.find("stripes") != std::string::npos ? 3 : 2;
+    std::filesystem::remove_all(folder_ / "run");
+    const auto summaries = Train("run", workers, parallel);
+    for (const TrainingSummary& s : summaries) EXPECT_EQ(s.model_hash, summaries[0].model_hash) << parallel;
+    EXPECT_GT(summaries[0].held_out_accuracy, 0.55) << parallel;
+  }
+}
+
+// The synchronous epochs of a warm start come back too.
+TEST_F(AsynchronousTest, AWarmStartIsResumed) {
+  const std::string parallel = "method = \"asgd\"\nwarm-start-epochs = 3\n";
+  const uint64_t whole = Train("whole", 2, parallel)[0].model_hash;
+  RequestCancel();
+  EXPECT_THROW(Train("stopped", 2, parallel), Cancelled);
+  ResetCancel();
+  EXPECT_EQ(Train("stopped", 2, parallel, true)[0].model_hash, whole);
+}
+
 TEST_F(AsynchronousTest, SecondOrderTrainingLearns) {
   const auto summaries = Train("hf", 2, "method = \"hessian-free\"\ndamping = 1\n", false, 6);
   EXPECT_EQ(summaries[0].model_hash, summaries[1].model_hash);
