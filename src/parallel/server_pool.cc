@@ -13,12 +13,14 @@ namespace antiphon::parallel {
 namespace {
 
 constexpr int kPoolTag = 1 << 25;
+constexpr int kPayloadTag = kPoolTag + 1;
 constexpr int64_t kNothing = -1;
 
 struct LetterHead {
   int64_t kind;
   int64_t number;
   double real;
+  int64_t payload_bytes;
 };
 
 std::filesystem::path OfRank(const std::string& path, int rank) {
@@ -138,20 +140,19 @@ void ServerPool::Serve() {
 
 void ServerPool::Send(int rank, Kind kind, int64_t number, double real, std::span<const std::byte> payload) {
   if (rank == comm_.rank()) {
-    replies_.push_back({rank, kind, number, real, {payload.begin(), payload.end()}, 0});
+    replies_.push_back({rank, kind, number, real, {payload.begin(), payload.end()}, {}});
     return;
   }
-  const LetterHead head{static_cast<int64_t>(kind), number, real};
-  std::vector<std::byte> bytes(sizeof(head) + payload.size());
-  std::memcpy(bytes.data(), &head, sizeof(head));
-  if (!payload.empty()) std::memcpy(bytes.data() + sizeof(head), payload.data(), payload.size());
-  comm_.Send(rank, kPoolTag, bytes);
+  // Apart, so that the payload is not copied to stand behind the head.
+  const LetterHead head{static_cast<int64_t>(kind), number, real, std::ssize(payload)};
+  comm_.Send(rank, kPoolTag, std::as_bytes(std::span(&head, 1)));
+  if (!payload.empty()) comm_.Send(rank, kPayloadTag, payload);
 }
 
 void ServerPool::Request(int rank, Kind kind, int64_t number, double real, std::span<const std::byte> payload) {
   if (rank != comm_.rank()) return Send(rank, kind, number, real, payload);
   // Those before it in the log may not have come yet.
-  Letter letter{rank, kind, number, real, {payload.begin(), payload.end()}, 0};
+  Letter letter{rank, kind, number, real, {}, payload};
   while (log_.replaying() && log_.Next() != letter.stream()) ReceiveOne();
   log_.Record(letter.stream());
   Handle(letter);
@@ -159,12 +160,12 @@ void ServerPool::Request(int rank, Kind kind, int64_t number, double real, std::
 }
 
 void ServerPool::ReceiveOne() {
-  comm::Message message = comm_.Receive(comm::Communicator::kAnySource, kPoolTag);
+  const comm::Message message = comm_.Receive(comm::Communicator::kAnySource, kPoolTag);
   LetterHead head{};
-  CHECK_GE(message.bytes.size(), sizeof(head));
+  CHECK_EQ(message.bytes.size(), sizeof(head));
   std::memcpy(&head, message.bytes.data(), sizeof(head));
-  Letter letter{message.source, static_cast<Kind>(head.kind), head.number,
-                head.real,      std::move(message.bytes),     sizeof(head)};
+  Letter letter{message.source, static_cast<Kind>(head.kind), head.number, head.real, {}, {}};
+  if (head.payload_bytes > 0) letter.owned = comm_.Receive(message.source, kPayloadTag).bytes;
   if (letter.kind >= Kind::kGranted) {
     replies_.push_back(std::move(letter));
     return;

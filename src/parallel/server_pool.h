@@ -109,12 +109,12 @@ class ServerPool {
     Kind kind = Kind::kTake;
     int64_t number = 0;
     double real = 0;
-    std::vector<std::byte> bytes;  // with what stands before the payload
-    size_t head = 0;
+    std::vector<std::byte> owned;
+    std::span<const std::byte> view;  // of the sender's memory, in requests to oneself
     // What a rank asks for as a worker comes in the order of its program, what it reports as a server in the order in
     // which it handles requests; how the two mix is chance.
     int stream() const { return 2 * source + (kind == Kind::kApplied ? 1 : 0); }
-    std::span<const std::byte> payload() const { return std::span(bytes).subspan(head); }
+    std::span<const std::byte> payload() const { return owned.empty() ? view : std::span<const std::byte>(owned); }
   };
 
   bool coordinator() const { return comm_.rank() == 0; }
