@@ -24,7 +24,9 @@ void Worker::RunRounds() {
   const int64_t total = pool_->num_minibatches(position_.epoch);
   const int64_t length = options_.checkpoint.steps > 0 ? options_.checkpoint.steps * workers : total;
   int64_t done = position_.minibatch_in_epoch;
-  for (int64_t came_back = 0; done < total || came_back > 0;) {
+  int64_t came_back = 0;
+  // One round at least: a run that goes on may find minibatches that came back before it stopped.
+  do {
     const int64_t first_step = position_.step - position_.step_in_epoch;
     strategy_->BeginRound(done, std::min(total, done + length));
     RunRound(progress);
@@ -38,7 +40,7 @@ void Worker::RunRounds() {
     if (comm_.world_size() > 1) comm_.AllReduce(std::span<double>(&asked, 1));
     if (asked > 0 || done < total) WriteCheckpoint();
     if (asked > 0) throw Cancelled(CancelledMessage());
-  }
+  } while (done < total || came_back > 0);
   progress.Finish(Note());
 }
 
