@@ -41,7 +41,7 @@ void CheckRequired(const CommandInfo& info, const Config& config) {
 }  // namespace
 
 void CommandContext::PrintLine(std::string_view line) {
-  if (!common_.json) out_ << line << std::endl;
+  if (!common_.json && !silent_) out_ << line << std::endl;
 }
 
 std::vector<std::string> OtherKeys(const CommandInfo& info) {
@@ -60,7 +60,7 @@ std::string RunCommand(std::string_view name, const Config& config, std::ostream
         CommandContext context(config, ReadCommon(config), out);
         omp_set_num_threads(context.threads());
         command->Run(context);
-        if (context.json()) out << context.result() << std::endl;
+        if (context.json() && !context.silent()) out << context.result() << std::endl;
         return context.result();
       },
       [&] { return fmt::format("antiphon {}", name); });

@@ -78,7 +78,11 @@ class CommandContext {
   }
   void PrintLine(std::string_view line);
   /// Where Print goes, for commands that run others; swallows everything with --json.
-  std::ostream& out() { return common_.json ? nowhere_ : out_; }
+  std::ostream& out() { return common_.json || silent_ ? nowhere_ : out_; }
+
+  /// Nothing is printed: another process of the same run speaks for all.
+  void Silence(bool silent) { silent_ = silent; }
+  bool silent() const { return silent_; }
 
   /// The command's result as the text of one JSON object: printed with --json, and handed to an in-process caller.
   void SetResult(std::string json) { result_ = std::move(json); }
@@ -90,6 +94,7 @@ class CommandContext {
   std::ostream& out_;
   std::ostream nowhere_{nullptr};
   std::string result_ = "{}";
+  bool silent_ = false;
 };
 
 class Command {

@@ -1,18 +1,24 @@
 // antiphon train: a network from a frame store; also evaluates one on a store.
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <exception>
 #include <nlohmann/json.hpp>
 #include <sstream>
 #include <string>
+#include <thread>
 
 #include "base/error.h"
 #include "base/file.h"
 #include "base/log.h"
 #include "base/toml_text.h"
+#include "base/thread_pool.h"
+#include "comm/process_group.h"
 #include "command.h"
 #include "feat/front_end.h"
 #include "hmm/gmm_model.h"
 #include "math/safetensors.h"
+#include "supervise.h"
 #include "train/evaluate.h"
 #include "train/trainer.h"
 #include "train/world.h"
@@ -33,6 +39,8 @@ struct TrainCommandOptions {
   std::string evaluate;
   bool resume = false;
   bool anew_if_changed = false;
+  std::string note;
+  SuperviseOptions supervise;
   train::TrainOptions train;
 
   template <class V>
@@ -50,6 +58,8 @@ struct TrainCommandOptions {
     v("resume", resume, "go on from the newest checkpoint in --out, bit-identically; starts anew if there is none");
     v("anew-if-changed", anew_if_changed,
       "with --resume: start anew, with a warning, if the checkpoint belongs to another experiment; otherwise refuse");
+    v("note", note, "sentence about this start, for log, metrics and report");
+    supervise.Visit(v);
     train.Visit(v);
   }
 };
@@ -92,9 +102,10 @@ std::string EffectiveConfig(const TrainCommandOptions& options, const train::Tra
                             const CommandContext& context) {
   Config config = OptionsToConfig(options);
   config.Set("resume", "false");
+  config.Set("note", "\"\"");
   config.Set("network-file", "\"\"");
   config.Set("seed", std::to_string(context.seed()));
-  config.Set("threads", std::to_string(context.threads()));
+  config.Set("threads", std::to_string(context.config().Int("threads").value_or(0)));
   std::string toml = config.ToToml();
   for (const auto& [name, table] : {std::pair("optimizer", task.optimizer), std::pair("parallel", task.parallel),
                                     std::pair("cluster", context.config().Table("cluster"))}) {
@@ -180,9 +191,7 @@ std::string FrontEndFor(const data::FrameStore& store, const TrainCommandOptions
   return ReadFile(options.front_end);
 }
 
-void Train(const TrainCommandOptions& options, CommandContext& context) {
-  if (!options.evaluate.empty()) return EvaluateModel(options, context);
-  if (options.out.empty()) throw UsageError("--out is missing: the folder of the run");
+train::TrainingTask ReadTask(const TrainCommandOptions& options, const CommandContext& context) {
   train::TrainingTask task;
   task.store = std::make_shared<const data::FrameStore>(options.store);
   if (!options.held_out_store.empty())
@@ -196,25 +205,118 @@ void Train(const TrainCommandOptions& options, CommandContext& context) {
   if (!options.speaker_model.empty()) task.speaker_model = ReadSpeakerModel(options, task);
   task.seed = context.seed();
   task.anew_if_changed = options.anew_if_changed;
+  task.note = options.note;
   task.resume_hint = fmt::format("antiphon train --config {} --resume", (task.folder / "config.toml").string());
+  return task;
+}
+
+// Cores of this machine are shared by the processes on it, unless the launcher has bound each to its own.
+int ThreadsOfProcess(const comm::ProcessGroup& group, const CommandContext& context) {
+  if (context.config().Int("threads").value_or(0) > 0) return context.threads();
+  const int cores = static_cast<int>(std::thread::hardware_concurrency());
+  return std::clamp(cores / group.processes_on_host(), 1, NumCores());
+}
+
+train::TrainingTask ReadTaskAndTell(const TrainCommandOptions& options, CommandContext& context, bool tell) {
+  train::TrainingTask task = ReadTask(options, context);
+  if (!tell) return task;
   WriteFileAtomically(task.folder / "config.toml", EffectiveConfig(options, task, context));
   WriteFileAtomically(task.folder / "versions.txt", Versions());
+  return task;
+}
 
+// Reads in every process, so that what one cannot read ends all with its reason.
+train::TrainingTask ReadTaskTogether(comm::ProcessGroup& group, const TrainCommandOptions& options,
+                                     CommandContext& context) {
+  if (group.num_processes() == 1) return ReadTaskAndTell(options, context, true);
+  std::optional<train::TrainingTask> task;
+  group.RunRanks(group.num_processes(), [&](comm::Communicator& comm) {
+    WithContext([&] { task = ReadTaskAndTell(options, context, comm.rank() == 0); },
+                [&] { return fmt::format("process {} of {}", comm.rank(), comm.world_size()); });
+    comm.Barrier();
+  });
+  return std::move(*task);
+}
+
+// Only process 0 speaks; the others' warnings carry their number.
+void SpeakAsProcess(int process, CommandContext& context) {
+  context.Silence(process > 0);
+  if (process == 0) return;
+  if (log::Logger().level() < spdlog::level::warn) log::Logger().set_level(spdlog::level::warn);
+  log::Logger().set_pattern(fmt::format("%Y-%m-%d %H:%M:%S.%e %l [process {}] %v", process));
+}
+
+struct Trained {
   train::TrainingSummary summary;
-  const auto run = [&](comm::Communicator& comm) {
-    train::Trainer trainer(task, options.train, comm);
-    const train::TrainingSummary mine = trainer.Run(options.resume);
-    if (comm.rank() == 0) summary = mine;
-  };
-  const auto simulation = train::RunWorkers(task.parallel, context.config().Table("cluster"), context.threads(), run);
+  std::optional<comm::SimulationReport> simulation;
+};
+
+Trained TrainInGroup(comm::ProcessGroup& group, const TrainCommandOptions& options, CommandContext& context) {
+  train::TrainingTask task = ReadTaskTogether(group, options, context);
+  Trained trained;
+  for (bool resume = options.resume;; resume = true) {
+    const auto run = [&](comm::Communicator& comm) {
+      train::Trainer trainer(task, options.train, comm);
+      const train::TrainingSummary mine = trainer.Run(resume);
+      if (comm.rank() == 0) trained.summary = mine;
+    };
+    try {
+      trained.simulation = train::RunWorkers(task.parallel, context.config().Table("cluster"),
+                                             ThreadsOfProcess(group, context), group, run);
+      return trained;
+    } catch (const comm::PeerLost& e) {
+      const int lost = group.LeaveOutLostProcesses();
+      task.note =
+          fmt::format("{} process(es) died; the {} that are left carry all workers on, from the last checkpoint", lost,
+                      group.num_processes());
+      SpeakAsProcess(group.process(), context);
+      log::Warn("{} ({})", task.note, e.what());
+    }
+  }
+}
+
+void PrintSummary(const nlohmann::json& summary, CommandContext& context) {
   context.Print(
       "held-out frame accuracy {:.2f} %, loss {:.4f}{}; {:.0f} frames/s, {:.1f} % of the steps' time arithmetic",
-      100 * summary.held_out_accuracy, summary.held_out_loss, summary.averaged ? " (averaged model)" : "",
-      summary.frames_per_second, 100 * summary.arithmetic_share);
-  if (simulation) PrintSimulation(*simulation, context);
-  context.Print("model: {}", train::ModelFile(task.folder).string());
-  context.Print("report: {}", (task.folder / "report.html").string());
-  context.SetResult(ToJson(summary).dump());
+      100 * summary.value("held_out_accuracy", 0.0), summary.value("held_out_loss", 0.0),
+      summary.value("averaged", false) ? " (averaged model)" : "", summary.value("frames_per_second", 0.0),
+      100 * summary.value("arithmetic_share", 0.0));
+}
+
+void PrintFiles(const fs::path& folder, CommandContext& context) {
+  context.Print("model: {}", train::ModelFile(folder).string());
+  context.Print("report: {}", (folder / "report.html").string());
+}
+
+void Supervise(const TrainCommandOptions& options, CommandContext& context) {
+  if (comm::LaunchedProcesses() > 1) {
+    throw UsageError(
+        "--restarts and --launch are for the process outside: instead of 'mpirun -np 4 antiphon train …' start "
+        "'antiphon train … --launch \"mpirun -np 4\"'");
+  }
+  const fs::path config = fs::path(options.out) / "config.toml";
+  const std::string toml = EffectiveConfig(options, ReadTask(options, context), context);
+  WriteFileAtomically(config, toml);
+  const auto summary = nlohmann::json::parse(SuperviseTraining(config, options.resume, options.supervise));
+  WriteFileAtomically(config, toml);  // the run itself was told not to restart
+  PrintSummary(summary, context);
+  PrintFiles(options.out, context);
+  context.SetResult(summary.dump());
+}
+
+void Train(const TrainCommandOptions& options, CommandContext& context) {
+  if (!options.evaluate.empty()) return EvaluateModel(options, context);
+  if (options.out.empty()) throw UsageError("--out is missing: the folder of the run");
+  if (options.supervise.restarts > 0 || !options.supervise.launch.empty()) return Supervise(options, context);
+  const auto group = comm::ProcessGroup::Join(ANTIPHON_VERSION);
+  SpeakAsProcess(group->process(), context);
+  if (group->num_processes() > 1) log::Info("{}", group->Describe());
+  const Trained trained = TrainInGroup(*group, options, context);
+  const nlohmann::json summary = ToJson(trained.summary);
+  PrintSummary(summary, context);
+  if (trained.simulation) PrintSimulation(*trained.simulation, context);
+  PrintFiles(options.out, context);
+  context.SetResult(summary.dump());
 }
 
 }  // namespace
@@ -229,6 +331,7 @@ REGISTER_COMMAND(
      .example =
          "antiphon train --config recipes/train.toml --store exp/store --hmm exp/tri/final.safetensors --out exp/dnn\n"
          "antiphon train --config exp/dnn/config.toml --resume\n"
+         "antiphon train --config recipes/train.toml --set parallel.workers=8 --launch 'mpirun -np 4' --restarts 3\n"
          "antiphon train --evaluate exp/dnn/model.safetensors --store exp/test_store",
      .required = {"store"},
      .tables = {"network", "optimizer", "parallel", "cluster"}});

@@ -13,8 +13,8 @@ namespace {
 std::atomic<bool> requested{false};
 static_assert(std::atomic<bool>::is_always_lock_free, "a signal handler sets it");
 
-extern "C" void OnSignal(int) {
-  if (requested.exchange(true)) ::_exit(1);
+extern "C" void OnSignal(int signal) {
+  if (requested.exchange(true) && signal != SIGUSR1) ::_exit(1);
 }
 
 }  // namespace
@@ -36,6 +36,7 @@ void InstallCancelHandlers() {
   action.sa_flags = SA_RESTART;
   ::sigaction(SIGINT, &action, nullptr);
   ::sigaction(SIGTERM, &action, nullptr);
+  ::sigaction(SIGUSR1, &action, nullptr);
 }
 
 }  // namespace antiphon

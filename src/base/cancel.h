@@ -17,7 +17,8 @@ void RequestCancel();
 void ResetCancel();
 /// Throws Cancelled("stopped on request while DOING") if somebody asked to stop.
 void ThrowIfCancelled(std::string_view doing);
-/// Makes SIGINT and SIGTERM ask to stop; the second one ends the process with status 1.
+/// Makes SIGINT and SIGTERM ask to stop; the second one ends the process with status 1. SIGUSR1 only asks: it is what
+/// mpirun passes on, and what batch systems send before a time limit.
 void InstallCancelHandlers();
 
 }  // namespace antiphon

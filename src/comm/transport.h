@@ -25,11 +25,18 @@ struct Envelope {
   uint64_t offset = 0;  // in the window
   uint64_t size = 0;    // of the bytes; for kGet, the values wanted
   float scale = 1;
-  uint32_t reserved = 0;
+  uint32_t remainder = 0;  // of the bytes' number by kMessageUnit
   int64_t step = 0;
   uint64_t checksum = 0;  // of the bytes and of the fields above
 };
 static_assert(sizeof(Envelope) == 64);
+
+/// Messages are whole numbers of these, in bytes.
+inline constexpr size_t kMessageUnit = 8;
+/// The bytes as they travel: padded, with the envelope and its checksum behind.
+std::vector<std::byte> SealEnvelope(Envelope envelope, std::span<const std::byte> bytes);
+/// Cuts the envelope off again. PeerError that names ranks and step if the message from `process` was damaged.
+Envelope OpenEnvelope(int process, std::vector<std::byte>& message);
 
 class Transport {
  public:

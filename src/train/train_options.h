@@ -97,6 +97,7 @@ struct TrainOptions {
   std::string dropout_schedule;
   std::string priors = "alignment";
   int64_t log_steps = 100;
+  double deadline_seconds = 600;
 
   template <class V>
   void Visit(V& v) {
@@ -114,6 +115,9 @@ struct TrainOptions {
       "always 1");
     v("priors", priors, OneOf{{"alignment", "posteriors"}}, "log-priors from alignment counts or averaged posteriors");
     v("log-steps", log_steps, Range{1, 1e9}, "steps between two lines of metrics");
+    v("deadline-seconds", deadline_seconds, Range{0.1, 1e6},
+      "longest wait of a worker for another one, after which the run ends with an error; longer than the final "
+      "evaluation takes");
   }
 };
 

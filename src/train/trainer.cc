@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "base/log.h"
+#include "train/agreement.h"
 #include "train/pretrain.h"
 #include "train/run_log.h"
 #include "train/training_report.h"
@@ -46,6 +47,8 @@ TrainingSummary Trainer::Run(bool resume) {
 }
 
 TrainingSummary Trainer::Impl::Run(bool resume) {
+  comm.set_deadline_seconds(options.deadline_seconds);
+  AgreeOnExperiment(comm, DescribeForAgreement(task, options, comm.world_size()));
   worker = std::make_unique<Worker>(task, options, comm);
   if (!resume || !worker->LoadNewestCheckpoint()) {
     if (!resume || !worker->LoadPretraining()) {
@@ -54,6 +57,7 @@ TrainingSummary Trainer::Impl::Run(bool resume) {
     }
     Prepare();
   }
+  if (!task.note.empty()) worker->log().Event(worker->position(), "restart", task.note);
   const std::vector<std::string> plan = worker->DescribePlan();
   for (size_t i = 0; i < plan.size() && comm.rank() == 0; ++i) log::Info("{}", plan[i]);
   RunEpochs();

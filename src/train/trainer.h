@@ -41,6 +41,7 @@ struct TrainingTask {
   std::vector<std::byte> speaker_model;                    // as nn::Model
   uint64_t seed = 1;
   bool anew_if_changed = false;  // on resuming, start anew instead of refusing another experiment's checkpoint
+  std::string note;              // about this start: goes into metrics and report
   std::string resume_hint;       // what the person types to go on, for messages
 };
 

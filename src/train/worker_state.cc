@@ -22,6 +22,7 @@ std::string Experiment(const TrainingTask& task, TrainOptions options, const nn:
   options.guard = {};
   options.log_steps = 1;
   options.data.prefetch = 0;
+  options.deadline_seconds = TrainOptions().deadline_seconds;
   Config parallel = Config::Parse(task.parallel.ToToml(), "parallel");
   parallel.Set("workers", "0");
   return fmt::format("seed = {}\ndata = \"{:016x}\"\nheld_out = \"{:016x}\"\n{}\n[optimizer]\n{}\n[parallel]\n{}\n{}",

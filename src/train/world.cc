@@ -5,7 +5,6 @@
 #include <algorithm>
 
 #include "base/error.h"
-#include "comm/thread_world.h"
 
 namespace antiphon::train {
 namespace {
@@ -24,10 +23,14 @@ int Workers(const Config& parallel) {
 }  // namespace
 
 std::optional<comm::SimulationReport> RunWorkers(const Config& parallel, const Config& cluster, int threads,
+                                                 comm::ProcessGroup& group,
                                                  const std::function<void(comm::Communicator&)>& body) {
   const int workers = Workers(parallel);
   const std::string world = parallel.Text("world").value_or("threads");
   if (world == "simulated") {
+    if (group.num_processes() > 1) {
+      Throw<UsageError>("a simulated cluster runs in one process, but {} were started", group.num_processes());
+    }
     const auto options = ReadOptions<comm::ClusterOptions>(cluster);
     return comm::RunSimulated(workers, options, [&](comm::Communicator& comm) {
       omp_set_num_threads(std::max(1, threads));
@@ -42,8 +45,10 @@ std::optional<comm::SimulationReport> RunWorkers(const Config& parallel, const C
     Throw<UsageError>("{}: the table `cluster` is for parallel.world = \"simulated\" only: set that, or leave it out",
                       cluster.Where());
   }
-  comm::RunRanks(workers, [&](comm::Communicator& comm) {
-    omp_set_num_threads(std::max(1, threads / workers));
+  const int here = comm::FirstRankOf(group.process() + 1, group.num_processes(), workers) -
+                   comm::FirstRankOf(group.process(), group.num_processes(), workers);
+  group.RunRanks(workers, [&](comm::Communicator& comm) {
+    omp_set_num_threads(std::max(1, threads / here));
     body(comm);
   });
   return std::nullopt;

@@ -138,7 +138,8 @@ TEST_F(WorkersTest, OnASimulatedClusterGiveTheBitsOfThreads) {
   TrainOptions options = SmallOptions();
   options.checkpoint.steps = 10;
   TrainingSummary summary;
-  const auto report = RunWorkers(task.parallel, cluster, 1, [&](comm::Communicator& comm) {
+  const auto alone = comm::ProcessGroup::Alone();
+  const auto report = RunWorkers(task.parallel, cluster, 1, *alone, [&](comm::Communicator& comm) {
     const TrainingSummary mine = Trainer(task, options, comm).Run(false);
     if (comm.rank() == 0) summary = mine;
   });
@@ -154,11 +155,12 @@ TEST_F(WorkersTest, OnASimulatedClusterGiveTheBitsOfThreads) {
 TEST_F(WorkersTest, RefuseAnUnknownWorldAndAClusterThatNobodySimulates) {
   const auto nothing = [](comm::Communicator&) {};
   const Config cluster = Config::Parse("host = {gflops = 1}\n", "cluster");
-  EXPECT_THROW(RunWorkers(Config::Parse("world = \"clouds\"\n", "p"), Config(), 1, nothing), UsageError);
-  EXPECT_THROW(RunWorkers(Config::Parse("workers = 2\n", "p"), cluster, 1, nothing), UsageError);
-  EXPECT_THROW(RunWorkers(Config::Parse("workers = 0\n", "p"), Config(), 1, nothing), UsageError);
+  const auto alone = comm::ProcessGroup::Alone();
+  EXPECT_THROW(RunWorkers(Config::Parse("world = \"clouds\"\n", "p"), Config(), 1, *alone, nothing), UsageError);
+  EXPECT_THROW(RunWorkers(Config::Parse("workers = 2\n", "p"), cluster, 1, *alone, nothing), UsageError);
+  EXPECT_THROW(RunWorkers(Config::Parse("workers = 0\n", "p"), Config(), 1, *alone, nothing), UsageError);
   const Config wrong = Config::Parse("host = {gflop = 1}\n", "cluster");
-  EXPECT_THROW(RunWorkers(Config::Parse("world = \"simulated\"\n", "p"), wrong, 1, nothing), UsageError);
+  EXPECT_THROW(RunWorkers(Config::Parse("world = \"simulated\"\n", "p"), wrong, 1, *alone, nothing), UsageError);
 }
 
 TEST_F(WorkersTest, StartAnewWhenACheckpointLacksARank) {

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
+#include <string_view>
 
 #include "base/check.h"
 #include "base/error.h"
@@ -16,7 +17,7 @@ namespace antiphon::comm {
 namespace {
 
 constexpr int kTag = 1;
-constexpr size_t kUnit = 8;  // messages are counted in these, so that 16 GiB fit into MPI's int
+constexpr size_t kUnit = kMessageUnit;  // so that 16 GiB fit into MPI's int
 constexpr double kLookSeconds = 0.02;
 
 // Of Open MPI 5's fault tolerance (ULFM), found when the program runs.
@@ -37,11 +38,6 @@ bool FaultToleranceAsked() {
   return asked != nullptr && (std::string_view(asked) == "1" || std::string_view(asked) == "true");
 }
 
-uint64_t ChecksumOf(Envelope envelope, std::span<const std::byte> bytes) {
-  envelope.checksum = Checksum(bytes);
-  return Checksum(std::as_bytes(std::span(&envelope, 1)));
-}
-
 std::string ErrorText(int code) {
   char text[MPI_MAX_ERROR_STRING];
   int size = 0;
@@ -58,39 +54,6 @@ std::string LibraryVersion() {
 }
 
 }  // namespace
-
-std::vector<std::byte> SealEnvelope(Envelope envelope, std::span<const std::byte> bytes) {
-  envelope.reserved = static_cast<uint32_t>(bytes.size() % kUnit);
-  envelope.checksum = ChecksumOf(envelope, bytes);
-  const size_t padded = (bytes.size() + kUnit - 1) / kUnit * kUnit;
-  std::vector<std::byte> message;
-  message.reserve(padded + sizeof(Envelope));
-  message.assign(bytes.begin(), bytes.end());
-  message.resize(padded + sizeof(Envelope));
-  std::memcpy(message.data() + padded, &envelope, sizeof(Envelope));
-  return message;
-}
-
-Envelope OpenEnvelope(int from, std::vector<std::byte>& message) {
-  Envelope envelope;
-  if (message.size() >= sizeof(Envelope)) {
-    const size_t padded = message.size() - sizeof(Envelope);
-    std::memcpy(&envelope, message.data() + padded, sizeof(Envelope));
-    const size_t padding = envelope.reserved == 0 ? 0 : kUnit - envelope.reserved;
-    if (envelope.reserved < kUnit && padding <= padded) {
-      message.resize(padded - padding);
-      Envelope unsigned_envelope = envelope;
-      unsigned_envelope.checksum = 0;
-      if (envelope.magic == Envelope().magic && envelope.checksum == ChecksumOf(unsigned_envelope, message)) {
-        return envelope;
-      }
-    }
-  }
-  Throw<PeerError>(
-      "a message of {} bytes from process {} (as far as readable: rank {} to rank {}, step {}) arrived damaged: its "
-      "checksum is wrong. Check network and memory of that machine",
-      message.size(), from, envelope.source, envelope.destination, envelope.step);
-}
 
 MpiCalls::MpiCalls() {
   int provided = 0;
@@ -123,9 +86,12 @@ void MpiCalls::Adopt(MPI_Comm comm) {
     place_.hosts.emplace_back(hosts.data() + sizeof(host) * static_cast<size_t>(p));
   }
   place_.processes_on_host = static_cast<int>(std::count(place_.hosts.begin(), place_.hosts.end(), host));
+  // MPI may still read and write the memory of what was under way.
+  abandoned_.push_back(std::move(sends_));
+  for (std::deque<Transfer>& receives : receives_) abandoned_.push_back(std::move(receives));
+  sends_.clear();
   receives_.clear();
   receives_.resize(static_cast<size_t>(place_.num_processes));
-  sends_.clear();
   lost_.clear();
 }
 
@@ -205,7 +171,8 @@ bool MpiCalls::Receive(const std::function<void(int from, std::vector<std::byte>
     while (!waiting.empty()) {
       int done = 0;
       if (!Check(MPI_Test(&waiting.front().request, &done, MPI_STATUS_IGNORE), "MPI_Test")) {
-        waiting.clear();  // its sender died half-way
+        abandoned_.push_back(std::move(waiting));  // their sender died half-way
+        waiting.clear();
         break;
       }
       if (done == 0) break;

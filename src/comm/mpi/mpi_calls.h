@@ -18,11 +18,6 @@
 
 namespace antiphon::comm {
 
-/// Bytes, padded to 8, with the envelope and its checksum behind.
-std::vector<std::byte> SealEnvelope(Envelope envelope, std::span<const std::byte> bytes);
-/// Cuts the envelope off again. PeerError naming both ranks if the message was damaged on its way.
-Envelope OpenEnvelope(int from, std::vector<std::byte>& message);
-
 class MpiCalls {
  public:
   MpiCalls();
@@ -62,6 +57,7 @@ class MpiCalls {
   bool fault_tolerance_ = false;
   std::deque<Transfer> sends_;
   std::vector<std::deque<Transfer>> receives_;  // per process, in the order sent
+  std::vector<std::deque<Transfer>> abandoned_;
   std::vector<int> lost_;
   double next_look_ = 0;
 };

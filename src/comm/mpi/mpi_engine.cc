@@ -24,7 +24,7 @@ using Clock = std::chrono::steady_clock;
 // Deadlines of what all processes do together outside of a world: starting (the others may still read their program
 // from a busy file server), agreeing, leaving.
 constexpr std::chrono::seconds kStartDeadline{300};
-constexpr std::chrono::seconds kAgreeDeadline{120};
+constexpr std::chrono::seconds kAgreeDeadline{600};
 constexpr std::chrono::seconds kLeaveDeadline{30};
 constexpr std::chrono::microseconds kEagerPause{20};
 constexpr std::chrono::microseconds kLazyPause{1000};
@@ -64,6 +64,9 @@ struct MpiEngine::Impl {
   bool MoveOn(MpiCalls& mpi);
   void RunTasks();
   void Give(int from, std::vector<std::byte> message);
+  void AbortEverywhere(const std::string& text);
+  void Queue(const Envelope& envelope, std::span<const std::byte> bytes);
+  std::vector<int> Targets(const Envelope& envelope);
   void NoteLosses(MpiCalls& mpi);
   void Fail(const std::string& message);
   template <class T>
@@ -73,6 +76,7 @@ struct MpiEngine::Impl {
 };
 
 void MpiEngine::Impl::Thread(const std::string& version) {
+  bool is_ready = false;
   try {
     MpiCalls mpi;
     calls = &mpi;
@@ -80,11 +84,12 @@ void MpiEngine::Impl::Thread(const std::string& version) {
     place = mpi.place();
     survives_losses = mpi.survives_losses();
     lost.assign(static_cast<size_t>(place.num_processes), false);
+    is_ready = true;
     ready.set_value();
     Serve(mpi);
     if (succeeded) mpi.Finalize();
   } catch (...) {
-    ready.set_exception(std::current_exception());
+    if (!is_ready) ready.set_exception(std::current_exception());
   }
   ended.set_value();
 }
@@ -145,7 +150,12 @@ void MpiEngine::Impl::RunTasks() {
 }
 
 void MpiEngine::Impl::Give(int from, std::vector<std::byte> message) {
-  const Envelope envelope = OpenEnvelope(from, message);
+  Envelope envelope;
+  try {
+    envelope = OpenEnvelope(from, message);
+  } catch (const PeerError& e) {
+    return AbortEverywhere(fmt::format("process {}: {}", place.process, e.what()));
+  }
   std::shared_ptr<Hub> hub;
   {
     const std::lock_guard lock(mutex);
@@ -158,6 +168,50 @@ void MpiEngine::Impl::Give(int from, std::vector<std::byte> message) {
     hub = found->second;
   }
   hub->Arrived(envelope, std::move(message));
+}
+
+void MpiEngine::Impl::AbortEverywhere(const std::string& text) {
+  std::map<uint32_t, std::shared_ptr<Hub>> open;
+  {
+    const std::lock_guard lock(mutex);
+    open = worlds;
+  }
+  for (const auto& [id, hub] : open) {
+    Envelope envelope;
+    envelope.kind = MessageKind::kAbort;
+    envelope.world = id;
+    envelope.destination = -1;
+    envelope.size = text.size();
+    Queue(envelope, std::as_bytes(std::span(text)));
+    hub->Abort(text);
+  }
+}
+
+// Messages are put together outside the lock, which the thread needs.
+void MpiEngine::Impl::Queue(const Envelope& envelope, std::span<const std::byte> bytes) {
+  for (const int process : Targets(envelope)) {
+    std::vector<std::byte> message = SealEnvelope(envelope, bytes);
+    const std::lock_guard lock(mutex);
+    queue.push_back({process, std::move(message)});
+    ++unsent;
+  }
+  work.notify_one();
+}
+
+// The living process of a rank, or all others.
+std::vector<int> MpiEngine::Impl::Targets(const Envelope& envelope) {
+  const std::lock_guard lock(mutex);
+  if (!failure.empty()) throw PeerError(failure);
+  const auto world = worlds.find(envelope.world);
+  std::vector<int> targets;
+  for (int p = 0; p < place.num_processes && world != worlds.end(); ++p) {
+    if (p == place.process || lost[static_cast<size_t>(p)]) continue;
+    const int first = FirstRankOf(p, place.num_processes, world->second->world_size());
+    const int end = FirstRankOf(p + 1, place.num_processes, world->second->world_size());
+    const bool meant = envelope.destination >= first && envelope.destination < end;
+    if (meant || envelope.destination < 0) targets.push_back(p);
+  }
+  return targets;
 }
 
 void MpiEngine::Impl::NoteLosses(MpiCalls& mpi) {
@@ -228,27 +282,7 @@ MpiEngine::~MpiEngine() {
 MpiEngine::Place MpiEngine::place() const { return impl_->place; }
 bool MpiEngine::survives_losses() const { return impl_->survives_losses; }
 
-void MpiEngine::Send(const Envelope& envelope, std::span<const std::byte> bytes) {
-  const int own = impl_->place.process;
-  const int processes = impl_->place.num_processes;
-  {
-    const std::lock_guard lock(impl_->mutex);
-    if (!impl_->failure.empty()) throw PeerError(impl_->failure);
-    const auto world = impl_->worlds.find(envelope.world);
-    for (int p = 0; p < processes; ++p) {
-      if (p == own || impl_->lost[static_cast<size_t>(p)]) continue;
-      if (envelope.destination >= 0 &&
-          (world == impl_->worlds.end() ||
-           envelope.destination < FirstRankOf(p, processes, world->second->world_size()) ||
-           envelope.destination >= FirstRankOf(p + 1, processes, world->second->world_size()))) {
-        continue;
-      }
-      impl_->queue.push_back({p, SealEnvelope(envelope, bytes)});
-      ++impl_->unsent;
-    }
-  }
-  impl_->work.notify_one();
-}
+void MpiEngine::Send(const Envelope& envelope, std::span<const std::byte> bytes) { impl_->Queue(envelope, bytes); }
 
 void MpiEngine::Waiting(int change) {
   impl_->waiting += change;
@@ -291,12 +325,19 @@ bool MpiEngine::Agree(bool value) {
   return impl_->Ask<bool>([this, value] { return impl_->calls->Agree(value); }, "agreeing on the end");
 }
 
+// What was meant for the processes by their old numbers is forgotten.
 int MpiEngine::Shrink() {
-  const int lost = impl_->Ask<int>([this] { return impl_->calls->Shrink(); }, "going on without a lost process");
-  const std::lock_guard lock(impl_->mutex);
-  impl_->place = impl_->calls->place();
-  impl_->lost.assign(static_cast<size_t>(impl_->place.num_processes), false);
-  return lost;
+  return impl_->Ask<int>(
+      [impl = impl_.get()] {
+        const int lost = impl->calls->Shrink();
+        const std::lock_guard lock(impl->mutex);
+        impl->place = impl->calls->place();
+        impl->lost.assign(static_cast<size_t>(impl->place.num_processes), false);
+        impl->queue.clear();
+        impl->unsent = 0;
+        return lost;
+      },
+      "going on without a lost process");
 }
 
 void MpiEngine::Succeeded() { impl_->succeeded = true; }

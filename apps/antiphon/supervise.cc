@@ -1,0 +1,139 @@
+#include "supervise.h"
+
+#include <fmt/format.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <sstream>
+#include <vector>
+
+#include "base/cancel.h"
+#include "base/error.h"
+#include "base/log.h"
+
+namespace antiphon::app {
+namespace {
+
+constexpr int kPollMs = 200;
+
+struct Outcome {
+  int status = 0;  // as waitpid gives it
+  std::string output;
+  bool not_started() const { return WIFEXITED(status) && (WEXITSTATUS(status) == 126 || WEXITSTATUS(status) == 127); }
+  bool refused() const { return WIFEXITED(status) && WEXITSTATUS(status) == 2; }
+  std::string Describe() const {
+    if (WIFSIGNALED(status)) return fmt::format("was ended by signal {}", WTERMSIG(status));
+    const int code = WEXITSTATUS(status);
+    return code > 128 ? fmt::format("was ended by signal {}", code - 128) : fmt::format("ended with status {}", code);
+  }
+};
+
+// The launcher is a shell command, what it starts is not.
+[[noreturn]] void Execute(const std::string& launch, const std::vector<std::string>& arguments, int output) {
+  ::setpgid(0, 0);  // a key on the terminal reaches the parent alone, which passes it on once
+  ::dup2(output, STDOUT_FILENO);
+  const std::string shell = "exec " + launch + " \"$@\"";
+  std::vector<const char*> argv = {"/bin/sh", "-c", shell.c_str(), "sh"};
+  for (const std::string& argument : arguments) argv.push_back(argument.c_str());
+  argv.push_back(nullptr);
+  ::execv(argv[0], const_cast<char* const*>(argv.data()));
+  ::_exit(127);
+}
+
+// What there is to read now; false at the end.
+bool ReadSome(int input, std::string& output) {
+  pollfd entry{input, POLLIN, 0};
+  while (::poll(&entry, 1, kPollMs) > 0) {
+    char buffer[4096];
+    const ssize_t size = ::read(input, buffer, sizeof(buffer));
+    if (size == 0) return false;
+    if (size > 0) output.append(buffer, static_cast<size_t>(size));
+  }
+  return true;
+}
+
+// Everything that the child prints, until it ends. What it leaves behind may keep its output open.
+Outcome Attend(pid_t child, int input, bool launched) {
+  Outcome outcome;
+  bool told = false;
+  for (;;) {
+    const bool open = ReadSome(input, outcome.output);
+    if (::waitpid(child, &outcome.status, WNOHANG) == child) {
+      if (open) ReadSome(input, outcome.output);
+      return outcome;
+    }
+    if (!open) ::usleep(1000 * kPollMs);
+    if (CancelRequested() && !told) {
+      // mpirun would kill its processes at SIGTERM, but passes SIGUSR1 on.
+      ::kill(child, launched ? SIGUSR1 : SIGTERM);
+      told = true;
+    }
+  }
+}
+
+Outcome RunOnce(const std::string& launch, const std::vector<std::string>& arguments) {
+  int ends[2];
+  if (::pipe(ends) != 0) Throw<IoError>("cannot make a pipe: {}", std::strerror(errno));
+  const pid_t child = ::fork();
+  if (child < 0) Throw<IoError>("cannot start a process: {}", std::strerror(errno));
+  if (child == 0) {
+    ::close(ends[0]);
+    Execute(launch, arguments, ends[1]);
+  }
+  ::close(ends[1]);
+  Outcome outcome = Attend(child, ends[0], !launch.empty());
+  ::close(ends[0]);
+  return outcome;
+}
+
+// The last line that is a JSON object, as a launcher may print lines of its own; nothing if there is none.
+std::string ResultIn(const std::string& output) {
+  std::istringstream lines(output);
+  std::string result;
+  for (std::string line; std::getline(lines, line);) {
+    if (line.starts_with("{") && line.ends_with("}")) result = line;
+  }
+  return result;
+}
+
+}  // namespace
+
+std::string SuperviseTraining(const std::filesystem::path& config, bool resume, const SuperviseOptions& options) {
+  std::vector<std::string> arguments = {std::filesystem::read_symlink("/proc/self/exe").string(),
+                                        "train",
+                                        "--config",
+                                        std::filesystem::absolute(config).string(),
+                                        "--restarts",
+                                        "0",
+                                        "--launch",
+                                        "",
+                                        "--json"};
+  if (log::Logger().level() > spdlog::level::info) arguments.push_back("--quiet");
+  if (resume) arguments.push_back("--resume");
+  for (int attempt = 0;; ++attempt) {
+    const Outcome outcome = RunOnce(options.launch, arguments);
+    // A launcher may report a process that died although the others finished the run.
+    if (const std::string result = ResultIn(outcome.output); !result.empty()) return result;
+    if (CancelRequested()) throw Cancelled("stopped on request; the run saved what it could, see above");
+    if (outcome.not_started()) Throw<UsageError>("--launch '{}' cannot be run", options.launch);
+    if (outcome.refused()) throw UsageError("the run was refused, see above");
+    if (attempt >= options.restarts) {
+      Throw<PeerError>("the run {}, see above; it was started again {} time(s), more --restarts does not allow",
+                       outcome.Describe(), attempt);
+    }
+    const std::string note = fmt::format("the run {} and was started again from its last checkpoint, {} of {} restarts",
+                                         outcome.Describe(), attempt + 1, options.restarts);
+    log::Warn("{}", note);
+    if (attempt == 0) {
+      if (!resume) arguments.push_back("--resume");
+      arguments.insert(arguments.end(), {"--note", ""});
+    }
+    arguments.back() = note;
+  }
+}
+
+}  // namespace antiphon::app

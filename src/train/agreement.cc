@@ -1,0 +1,74 @@
+#include "train/agreement.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <span>
+#include <sstream>
+#include <vector>
+
+#include "base/error.h"
+
+namespace antiphon::train {
+namespace {
+
+constexpr size_t kNoteLength = 400;
+
+std::string HostName() {
+  char name[64] = {};
+  ::gethostname(name, sizeof(name) - 1);
+  return name;
+}
+
+// Empty if there is no difference.
+std::string Difference(const std::string& first, const std::string& mine) {
+  std::istringstream a(first);
+  std::istringstream b(mine);
+  std::string line_a;
+  std::string line_b;
+  for (;;) {
+    const bool more_a = static_cast<bool>(std::getline(a, line_a));
+    const bool more_b = static_cast<bool>(std::getline(b, line_b));
+    if (!more_a && !more_b) return "";
+    if (!more_a) line_a = "(nothing)";
+    if (!more_b) line_b = "(nothing)";
+    if (line_a != line_b) return fmt::format("has '{}', rank 0 '{}'", line_b, line_a);
+  }
+}
+
+std::string FromRankZero(comm::Communicator& comm, std::string text) {
+  uint64_t size = text.size();
+  comm.Broadcast(0, std::as_writable_bytes(std::span(&size, 1)));
+  text.resize(size);
+  comm.Broadcast(0, std::as_writable_bytes(std::span(text)));
+  return text;
+}
+
+}  // namespace
+
+std::string DescribeForAgreement(const TrainingTask& task, const TrainOptions& options, int world_size) {
+  return fmt::format(
+      "seed = {}\nworkers = {}\ndata = {:016x}\nheld-out data = {:016x}\n{}\n[optimizer]\n{}\n[parallel]\n{}\n"
+      "[network]\n{}\n",
+      task.seed, world_size, task.store->fingerprint(), task.held_out_store ? task.held_out_store->fingerprint() : 0,
+      OptionsToConfig(options).ToToml(), task.optimizer.ToToml(), task.parallel.ToToml(), task.network.ToToml());
+}
+
+void AgreeOnExperiment(comm::Communicator& comm, const std::string& mine) {
+  if (comm.world_size() == 1) return;
+  std::string note = Difference(FromRankZero(comm, mine), mine);
+  if (!note.empty()) note = fmt::format("on {} {}", HostName(), note);
+  note.resize(kNoteLength, '\0');
+  const std::vector<std::byte> all = comm.AllGather(std::as_bytes(std::span(note)));
+  for (int r = 0; r < comm.world_size(); ++r) {
+    const auto* text = reinterpret_cast<const char*>(all.data()) + kNoteLength * static_cast<size_t>(r);
+    if (*text == '\0') continue;
+    Throw<UsageError>(
+        "the ranks were started for different experiments: rank {} {}. Give all of them the same configuration and "
+        "data",
+        r, std::string(text, std::find(text, text + kNoteLength, '\0')));
+  }
+}
+
+}  // namespace antiphon::train
