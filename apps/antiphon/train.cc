@@ -193,7 +193,8 @@ std::string FrontEndFor(const data::FrameStore& store, const TrainCommandOptions
 
 train::TrainingTask ReadTask(const TrainCommandOptions& options, const CommandContext& context) {
   train::TrainingTask task;
-  task.store = std::make_shared<const data::FrameStore>(options.store);
+  const bool all_shards = options.train.data.distribution != "shards";
+  task.store = std::make_shared<const data::FrameStore>(options.store, all_shards);
   if (!options.held_out_store.empty())
     task.held_out_store = std::make_shared<const data::FrameStore>(options.held_out_store);
   task.folder = options.out;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "base/error.h"
 #include "base/random.h"
 #include "data/partition.h"
 
@@ -68,7 +69,43 @@ ShareOrder PlanShare(std::vector<Block> blocks, const MinibatchOptions& options,
   return order;
 }
 
+std::vector<std::vector<size_t>> DealUtterances(const FrameStore& store, std::span<const size_t> utterances,
+                                                int world_size, uint64_t seed) {
+  std::vector<PartitionItem> items;
+  for (const size_t u : utterances) {
+    const FrameStore::Utterance& utterance = store.utterances()[u];
+    items.push_back({utterance.utt_id, utterance.num_frames, store.speakers()[static_cast<size_t>(utterance.speaker)]});
+  }
+  std::vector<std::vector<size_t>> parts = Partition(items, world_size, seed);
+  for (std::vector<size_t>& part : parts) {
+    for (size_t& i : part) i = utterances[i];
+  }
+  return parts;
+}
+
 }  // namespace
+
+std::vector<std::vector<size_t>> DealShards(const FrameStore& store, std::span<const size_t> utterances,
+                                            int world_size) {
+  std::vector<PartitionItem> shards(store.num_shards());
+  for (size_t s = 0; s < shards.size(); ++s) shards[s].id = fmt::format("{:08}", s);
+  for (const size_t u : utterances) shards[store.ShardOf(u)].size += store.utterances()[u].num_frames;
+  const auto used = std::count_if(shards.begin(), shards.end(), [](const PartitionItem& s) { return s.size > 0; });
+  if (used < world_size) {
+    Throw<UsageError>(
+        "data.distribution 'shards' deals whole shards, but '{}' has {} with training data for {} workers: make the "
+        "store with a smaller --shard-mib",
+        store.folder().string(), used, world_size);
+  }
+  std::vector<size_t> worker_of(shards.size());
+  const auto parts = Partition(shards, world_size, 0);
+  for (size_t worker = 0; worker < parts.size(); ++worker) {
+    for (const size_t s : parts[worker]) worker_of[s] = worker;
+  }
+  std::vector<std::vector<size_t>> dealt(parts.size());
+  for (const size_t u : utterances) dealt[worker_of[store.ShardOf(u)]].push_back(u);
+  return dealt;
+}
 
 void FillWindow(const ShareOrder& order, size_t window, bool shuffle, std::vector<FrameRef>& frames) {
   frames.clear();
@@ -88,14 +125,9 @@ std::vector<ShareOrder> PlanEpoch(const FrameStore& store, std::span<const size_
     shares.push_back(PlanShare(CutBlocks(store, utterances, block), options, epoch_seed, 1));
     return shares;
   }
-  std::vector<PartitionItem> items;
-  for (const size_t u : utterances) {
-    const FrameStore::Utterance& utterance = store.utterances()[u];
-    items.push_back({utterance.utt_id, utterance.num_frames, store.speakers()[static_cast<size_t>(utterance.speaker)]});
-  }
-  for (const std::vector<size_t>& part : Partition(items, world_size, epoch_seed)) {
-    std::vector<size_t> chosen;
-    for (const size_t i : part) chosen.push_back(utterances[i]);
+  const auto parts = options.distribution == "shards" ? DealShards(store, utterances, world_size)
+                                                      : DealUtterances(store, utterances, world_size, epoch_seed);
+  for (std::vector<size_t> chosen : parts) {
     // Without shuffling the order of the store holds within a share, too.
     if (!options.shuffle) std::sort(chosen.begin(), chosen.end());
     shares.push_back(

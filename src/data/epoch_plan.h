@@ -42,6 +42,11 @@ struct ShareOrder {
 /// The frames of window `window`, in the order in which they are handed out. Overwrites `frames`.
 void FillWindow(const ShareOrder& order, size_t window, bool shuffle, std::vector<FrameRef>& frames);
 
+/// Utterances per worker: whole shards, so that the workers' numbers of frames are as equal as shards allow; the same
+/// in every epoch. UsageError for fewer shards than workers.
+std::vector<std::vector<size_t>> DealShards(const FrameStore& store, std::span<const size_t> utterances,
+                                            int world_size);
+
 /// Orders of all shares of an epoch (one share for "pool"). `utterances` are sorted by id.
 std::vector<ShareOrder> PlanEpoch(const FrameStore& store, std::span<const size_t> utterances,
                                   const MinibatchOptions& options, uint64_t seed, int64_t epoch, int world_size);

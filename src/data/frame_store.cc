@@ -6,6 +6,7 @@
 #include <atomic>
 #include <cmath>
 #include <cstring>
+#include <optional>
 
 #include "base/check.h"
 #include "base/error.h"
@@ -30,7 +31,7 @@ void DecodeRow(const Code* __restrict codes, const float* __restrict step, const
 }  // namespace
 
 struct FrameStore::Impl {
-  explicit Impl(const fs::path& f) : folder(f) {
+  Impl(const fs::path& f, bool all_shards) : folder(f) {
     std::error_code ignored;
     const fs::path old = internal::OldStore(f);
     if (!fs::exists(folder / "store.json", ignored) && fs::exists(old / "store.json", ignored)) folder = old;
@@ -48,19 +49,24 @@ struct FrameStore::Impl {
     internal::IndexFromBytes(bytes, index.path(), header, speakers, records);
     for (const internal::UtteranceRecord& r : records) utterances.push_back(r.utterance);
     for (size_t s = 0; s < header.shard_bytes.size(); ++s) {
-      shards.emplace_back(folder / internal::ShardName(s));
-      if (shards.back().bytes().size() != header.shard_bytes[s]) {
+      const fs::path path = folder / internal::ShardName(s);
+      if (!all_shards && !fs::exists(path, ignored)) {
+        shards.emplace_back();
+        continue;
+      }
+      shards.emplace_back(path);
+      if (shards.back()->bytes().size() != header.shard_bytes[s]) {
         Throw<InputError>("'{}' has {} bytes, expected {}: it was cut short or replaced; make the store again",
-                          shards.back().path().string(), shards.back().bytes().size(), header.shard_bytes[s]);
+                          path.string(), shards.back()->bytes().size(), header.shard_bytes[s]);
       }
     }
     verified = std::make_unique<std::atomic<bool>[]>(records.size());
   }
 
-  static std::unique_ptr<Impl> Open(const fs::path& folder);
+  static std::unique_ptr<Impl> Open(const fs::path& folder, bool all_shards);
 
   const char* Data(size_t u) const {
-    return reinterpret_cast<const char*>(shards[records[u].shard].bytes().data()) + records[u].offset;
+    return reinterpret_cast<const char*>(shards[records[u].shard]->bytes().data()) + records[u].offset;
   }
   const float* Step(size_t u) const { return reinterpret_cast<const float*>(Data(u)); }
   const float* Low(size_t u) const { return Step(u) + header.feat_dim; }
@@ -84,6 +90,11 @@ struct FrameStore::Impl {
     if (!verified[u].load(std::memory_order_relaxed)) VerifyNow(u);
   }
   void VerifyNow(size_t u) const;
+  void RequireShard(size_t shard) const {
+    if (shards.at(shard)) return;
+    Throw<InputError>("'{}' is missing on this machine: copy it there, or the whole store",
+                      (folder / internal::ShardName(shard)).string());
+  }
 
   // Rows first … first + count − 1 of an utterance, all inside it.
   template <class Code>
@@ -104,12 +115,12 @@ struct FrameStore::Impl {
   std::vector<std::string> speakers;
   std::vector<internal::UtteranceRecord> records;
   std::vector<Utterance> utterances;
-  std::vector<MappedFile> shards;
+  std::vector<std::optional<MappedFile>> shards;  // nullopt: on another machine
   std::unique_ptr<std::atomic<bool>[]> verified;  // by utterance
 };
 
 // While a store is being replaced, files of the old one and of the new one can be met together: then it is read again.
-std::unique_ptr<FrameStore::Impl> FrameStore::Impl::Open(const fs::path& folder) {
+std::unique_ptr<FrameStore::Impl> FrameStore::Impl::Open(const fs::path& folder, bool all_shards) {
   constexpr int kAttempts = 5;
   const auto header_sum = [&](const fs::path& f) {
     std::error_code missing;
@@ -118,7 +129,7 @@ std::unique_ptr<FrameStore::Impl> FrameStore::Impl::Open(const fs::path& folder)
   for (int attempt = 1;; ++attempt) {
     const uint64_t before = header_sum(folder);
     try {
-      auto impl = std::make_unique<Impl>(folder);
+      auto impl = std::make_unique<Impl>(folder, all_shards);
       if (attempt == kAttempts || header_sum(impl->folder) == impl->fingerprint) return impl;
     } catch (const Error&) {
       if (attempt == kAttempts || header_sum(folder) == before) throw;
@@ -128,8 +139,9 @@ std::unique_ptr<FrameStore::Impl> FrameStore::Impl::Open(const fs::path& folder)
 
 void FrameStore::Impl::VerifyNow(size_t u) const {
   const internal::UtteranceRecord& r = records[u];
+  RequireShard(r.shard);
   const auto fail = [&](const std::string& what) {
-    Throw<InputError>("'{}', byte {}, utterance '{}': {}; make the store again", shards[r.shard].path().string(),
+    Throw<InputError>("'{}', byte {}, utterance '{}': {}; make the store again", shards[r.shard]->path().string(),
                       r.offset, r.utterance.utt_id, what);
   };
   const uint64_t bytes = header.utterance_bytes(r.utterance.num_frames);
@@ -145,7 +157,7 @@ void FrameStore::Impl::VerifyNow(size_t u) const {
   verified[u].store(true, std::memory_order_relaxed);
 }
 
-FrameStore::FrameStore(const fs::path& folder) : impl_(Impl::Open(folder)) {}
+FrameStore::FrameStore(const fs::path& folder, bool all_shards) : impl_(Impl::Open(folder, all_shards)) {}
 FrameStore::FrameStore(FrameStore&&) noexcept = default;
 FrameStore::~FrameStore() = default;
 
@@ -157,6 +169,10 @@ std::span<const std::string> FrameStore::speakers() const { return impl_->speake
 const std::string& FrameStore::description() const { return impl_->header.description; }
 const fs::path& FrameStore::folder() const { return impl_->folder; }
 uint64_t FrameStore::fingerprint() const { return impl_->fingerprint; }
+size_t FrameStore::num_shards() const { return impl_->shards.size(); }
+size_t FrameStore::ShardOf(size_t utterance) const { return impl_->records.at(utterance).shard; }
+bool FrameStore::HasShard(size_t shard) const { return impl_->shards.at(shard).has_value(); }
+fs::path FrameStore::ShardFile(size_t shard) const { return impl_->folder / internal::ShardName(shard); }
 
 void FrameStore::ReadFrames(size_t utterance, int first, MatrixView out) const {
   const int num_frames = impl_->records.at(utterance).utterance.num_frames;
@@ -202,10 +218,10 @@ void FrameStore::ReadPdfIds(size_t utterance, std::span<int32_t> out) const {
 void FrameStore::Verify(size_t utterance) const { impl_->EnsureVerified(utterance); }
 
 void FrameStore::ReleasePages() const {
-  for (const MappedFile& shard : impl_->shards) {
-    if (shard.bytes().empty()) continue;
+  for (const std::optional<MappedFile>& shard : impl_->shards) {
+    if (!shard || shard->bytes().empty()) continue;
     // Only a hint: a failure costs memory, nothing else.
-    (void)::madvise(const_cast<std::byte*>(shard.bytes().data()), shard.bytes().size(), MADV_DONTNEED);
+    (void)::madvise(const_cast<std::byte*>(shard->bytes().data()), shard->bytes().size(), MADV_DONTNEED);
   }
 }
 

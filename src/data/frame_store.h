@@ -74,8 +74,9 @@ class FrameStore {
     float weight = 1.0f;
   };
 
-  /// Maps the store; checks header, index and sizes at once, the data of an utterance when they are first read.
-  explicit FrameStore(const std::filesystem::path& folder);
+  /// Maps the store; checks header, index and sizes at once, the data of an utterance when they are first read. Without
+  /// `all_shards`, shards may be missing (they are on other machines), and reading what lies in them is an InputError.
+  explicit FrameStore(const std::filesystem::path& folder, bool all_shards = true);
   FrameStore(FrameStore&&) noexcept;
   ~FrameStore();
 
@@ -86,6 +87,11 @@ class FrameStore {
   std::span<const std::string> speakers() const;
   const std::string& description() const;
   const std::filesystem::path& folder() const;
+  size_t num_shards() const;
+  size_t ShardOf(size_t utterance) const;
+  /// False if it is not on this machine.
+  bool HasShard(size_t shard) const;
+  std::filesystem::path ShardFile(size_t shard) const;
   /// Changes whenever any byte of the store does; checkpoints and "up to date" tests compare it.
   uint64_t fingerprint() const;
 

@@ -189,6 +189,11 @@ int64_t MinibatchPool::num_frames() const { return impl_->num_frames; }
 int MinibatchPool::world_size() const { return impl_->world_size; }
 const MinibatchOptions& MinibatchPool::options() const { return impl_->options; }
 
+std::vector<size_t> MinibatchPool::UtterancesOf(int rank) const {
+  if (impl_->options.distribution != "shards") return impl_->utterances;
+  return internal::DealShards(*impl_->store, impl_->utterances, impl_->world_size).at(static_cast<size_t>(rank));
+}
+
 int64_t MinibatchPool::num_minibatches(int64_t epoch, int rank) const {
   return impl_->GetEpoch(epoch)->shares[impl_->ShareOf(rank)].num_minibatches;
 }

@@ -9,7 +9,8 @@
 //
 // Distribution over workers: "pool": one order for all; worker r of N takes the minibatches r, r + N, … (synchronous),
 // or whoever is free takes the next (parallel/minibatch_ledger.h). "shares": utterances are divided by data/partition.h
-// anew in each epoch and every worker shuffles its own share. Any N sees the same multiset of frames.
+// anew in each epoch and every worker shuffles its own share. "shards": whole shards are dealt to the workers once and
+// for all, so that each machine needs but those of its workers. Any N sees the same multiset of frames.
 //
 // Shapes: features [B, spliced dim]; B = minibatch, smaller in the last one of an epoch (or share).
 // Threads: MinibatchPool is safe from any thread; a MinibatchStream belongs to one consumer.
@@ -45,8 +46,9 @@ struct MinibatchOptions {
     v("minibatch", minibatch, Range{1, 1 << 20}, "frames per gradient");
     v("left-context", left_context, Range{0, 1000}, "frames spliced on before the current one");
     v("right-context", right_context, Range{0, 1000}, "frames spliced on after the current one");
-    v("distribution", distribution, OneOf{{"pool", "shares"}},
-      "one order for all workers, or a balanced share of the utterances for each");
+    v("distribution", distribution, OneOf{{"pool", "shares", "shards"}},
+      "one order for all workers, a balanced share of the utterances for each, or whole shards for each, of which a "
+      "machine needs but its own");
     v("block-frames", block_frames, Range{1, 1 << 20}, "consecutive frames that enter the shuffle buffer together");
     v("shuffle-frames", shuffle_frames, Range{1, 1 << 28}, "frames in the shuffle buffer");
     v("chunk-frames", chunk_frames, Range{0, 1 << 20}, "consecutive frames kept together; 0: single frames");
@@ -97,6 +99,9 @@ class MinibatchPool {
   int64_t num_frames() const;
   int world_size() const;
   const MinibatchOptions& options() const;
+
+  /// What a worker reads in the course of the run, by index in the store.
+  std::vector<size_t> UtterancesOf(int rank) const;
 
   /// Minibatches of one epoch: of the common order ("pool") or of worker `rank` ("shares").
   int64_t num_minibatches(int64_t epoch, int rank = 0) const;

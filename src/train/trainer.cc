@@ -28,7 +28,7 @@ struct Trainer::Impl {
   void EndEpoch();
   TrainingSummary Finish();
   bool TakeAverage(EvaluationResult& result);
-  nn::Model MakeModel(const EvaluationResult& result);
+  nn::Model MakeModel(const EvaluationResult& result, std::vector<float> log_priors);
   void FallBack(const std::string& reason);
 
   TrainingTask task;
@@ -150,7 +150,7 @@ bool Trainer::Impl::TakeAverage(EvaluationResult& result) {
   return better;
 }
 
-nn::Model Trainer::Impl::MakeModel(const EvaluationResult& result) {
+nn::Model Trainer::Impl::MakeModel(const EvaluationResult& result, std::vector<float> log_priors) {
   nn::Model model;
   model.network = worker->network().Clone();
   model.feature_config = task.feature_config;
@@ -159,7 +159,7 @@ nn::Model Trainer::Impl::MakeModel(const EvaluationResult& result) {
   model.left_context = options.data.left_context;
   model.right_context = options.data.right_context;
   if (task.hmm) model.hmm_json = task.hmm->ToJson();
-  model.log_priors = worker->LogPriors();
+  model.log_priors = std::move(log_priors);
   model.descriptions = {
       {"trained_by", fmt::format("antiphon train, method {}", task.parallel.Text("method").value_or("serial"))},
       {"seed", std::to_string(task.seed)},
@@ -181,8 +181,9 @@ TrainingSummary Trainer::Impl::Finish() {
   summary.phone_accuracy = result.confusion.accuracy();
   summary.averaged = averaged;
   summary.model_hash = worker->network().Hash();
+  std::vector<float> log_priors = worker->LogPriors();
   if (comm.rank() == 0) {
-    MakeModel(result).Save(ModelFile(task.folder));
+    MakeModel(result, std::move(log_priors)).Save(ModelFile(task.folder));
     if (!result.confusion.names.empty()) result.confusion.Save(task.folder / "confusion.json");
     worker->LogFinish(summary);
     WriteTrainingReport(task.folder);

@@ -10,6 +10,7 @@
 #include "base/cancel.h"
 #include "base/log.h"
 #include "base/random.h"
+#include "train/data_share.h"
 
 namespace antiphon::train {
 namespace {
@@ -44,6 +45,7 @@ Worker::Worker(const TrainingTask& task, const TrainOptions& options, comm::Comm
   data::MinibatchOptions data_options = options.data;
   pool_ = std::make_shared<const data::MinibatchPool>(task.store, data_options, MixSeed(task.seed, kDataSeed),
                                                       comm.world_size(), train_utterances_);
+  RequireShards(comm, *task.store, *pool_);
   if (pool_->num_frames() < int64_t{options.data.minibatch} * comm.world_size()) {
     Throw<UsageError>("{} training frames are fewer than {} worker(s) × minibatch {}: take a smaller data.minibatch",
                       pool_->num_frames(), comm.world_size(), options.data.minibatch);
@@ -67,6 +69,10 @@ void Worker::SplitData() {
                         task_.store->feat_dim(), task_.store->num_pdfs());
     }
     return;
+  }
+  if (options_.data.distribution == "shards") {
+    throw UsageError(
+        "data.distribution 'shards' needs --held-out-store, as no worker can read speakers held out of all shards");
   }
   DataSplit split = SplitHeldOut(*task_.store, options_.held_out.fraction, MixSeed(task_.seed, kHeldOutSeed),
                                  options_.held_out.by == "speaker");

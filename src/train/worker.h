@@ -92,6 +92,7 @@ class Worker {
   void LogFinish(const TrainingSummary& summary);
   TrainingSummary Summary();
   std::vector<std::string> DescribePlan() const;
+  /// Collective; rank 0 gets them.
   std::vector<float> LogPriors();
   /// For the next step.
   double LearningRate() const { return schedule_.LearningRate(Progress()); }

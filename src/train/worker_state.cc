@@ -10,6 +10,7 @@
 #include "base/log.h"
 #include "base/random.h"
 #include "kernels/reductions.h"
+#include "train/data_share.h"
 #include "train/worker.h"
 
 namespace antiphon::train {
@@ -74,22 +75,16 @@ void Worker::StartAnew() {
   log_ = std::make_unique<RunLog>(task_.folder, comm_.rank() == 0, 0, 0);
 }
 
-// One rank reads the features for all.
 void Worker::NormalizeInput() {
+  const data::FeatureMoments moments = EstimateMomentsTogether(comm_, *task_.store, *pool_, train_utterances_);
   const auto buffers = network_.layer(0).buffers();
-  if (comm_.rank() == 0) {
-    const data::FeatureMoments moments = data::EstimateMoments(*task_.store, train_utterances_);
-    const int64_t dim = network_.in_dim();
-    const auto feat_dim = static_cast<int64_t>(moments.mean.size());
-    for (int64_t i = 0; i < dim; ++i) {
-      buffers[0]->value(0, i) = -moments.mean[static_cast<size_t>(i % feat_dim)];
-      buffers[1]->value(0, i) = moments.inv_stddev[static_cast<size_t>(i % feat_dim)];
-    }
+  const int64_t dim = network_.in_dim();
+  const auto feat_dim = static_cast<int64_t>(moments.mean.size());
+  for (int64_t i = 0; i < dim; ++i) {
+    buffers[0]->value(0, i) = -moments.mean[static_cast<size_t>(i % feat_dim)];
+    buffers[1]->value(0, i) = moments.inv_stddev[static_cast<size_t>(i % feat_dim)];
   }
-  for (nn::Parameter* p : buffers) {
-    comm_.Broadcast(0, std::span(p->value.data(), static_cast<size_t>(p->value.size())));
-    p->MarkChanged();
-  }
+  for (nn::Parameter* p : buffers) p->MarkChanged();
 }
 
 void Worker::StartStrategy() {
@@ -359,21 +354,24 @@ void Worker::SwapInAverage() {
 }
 
 std::vector<float> Worker::LogPriors() {
-  if (options_.priors == "posteriors") {
-    EvaluationData data{task_.store,
-                        LimitFrames(*task_.store, train_utterances_, options_.held_out.most_frames, task_.seed),
-                        {options_.data.left_context, options_.data.right_context}};
-    EvaluationRequest request;
-    request.mean_posterior = true;
-    const EvaluationResult result = Evaluate(network_, data, workspace_, request);
-    std::vector<float> priors(result.mean_posterior.size());
-    for (size_t i = 0; i < priors.size(); ++i) {
-      priors[i] = static_cast<float>(std::min(0.0, std::log(std::max(result.mean_posterior[i], 1e-20))));
-    }
-    return priors;
+  if (options_.priors == "alignment") {
+    const std::vector<int64_t> counts = CountPdfsTogether(comm_, *task_.store, *pool_);
+    return hmm::LogPriors(std::vector<double>(counts.begin(), counts.end()));
   }
-  const std::vector<int64_t> counts = task_.store->CountPdfs(train_utterances_);
-  return hmm::LogPriors(std::vector<double>(counts.begin(), counts.end()));
+  if (comm_.rank() != 0) return {};
+  const bool dealt = options_.data.distribution == "shards";
+  EvaluationData data{task_.store,
+                      LimitFrames(*task_.store, dealt ? pool_->UtterancesOf(0) : train_utterances_,
+                                  options_.held_out.most_frames, task_.seed),
+                      {options_.data.left_context, options_.data.right_context}};
+  EvaluationRequest request;
+  request.mean_posterior = true;
+  const EvaluationResult result = Evaluate(network_, data, workspace_, request);
+  std::vector<float> priors(result.mean_posterior.size());
+  for (size_t i = 0; i < priors.size(); ++i) {
+    priors[i] = static_cast<float>(std::min(0.0, std::log(std::max(result.mean_posterior[i], 1e-20))));
+  }
+  return priors;
 }
 
 }  // namespace antiphon::train

@@ -287,5 +287,72 @@ TEST_F(MinibatchPoolTest, StopsCleanlyInTheMiddle) {
   }
 }
 
+class DealtShards : public ::testing::Test {
+ protected:
+  static constexpr int kWorkers = 2;
+  DealtShards() {
+    MakeStore(folder_ / "store", 60, 40, 30, {.coding = "uint8", .shard_mib = 1}, 4000);
+    options_.distribution = "shards";
+    options_.left_context = options_.right_context = 1;
+  }
+  MinibatchPool Pool(bool all_shards) {
+    return MinibatchPool(std::make_shared<const FrameStore>(folder_ / "store", all_shards), options_, 3, kWorkers);
+  }
+  antiphon::testing::TemporaryFolder folder_;
+  MinibatchOptions options_;
+};
+
+TEST_F(DealtShards, GiveEachWorkerWholeShardsAndAboutAsManyFrames) {
+  const FrameStore store(folder_ / "store");
+  ASSERT_GE(store.num_shards(), 4u);
+  const MinibatchPool pool = Pool(true);
+  std::vector<int> worker_of_shard(store.num_shards(), -1);
+  std::vector<int64_t> frames(kWorkers, 0);
+  size_t dealt = 0;
+  for (int worker = 0; worker < kWorkers; ++worker) {
+    for (const size_t u : pool.UtterancesOf(worker)) {
+      int& owner = worker_of_shard[store.ShardOf(u)];
+      EXPECT_TRUE(owner < 0 || owner == worker);
+      owner = worker;
+      frames[static_cast<size_t>(worker)] += store.utterances()[u].num_frames;
+      ++dealt;
+    }
+  }
+  EXPECT_EQ(dealt, store.utterances().size());
+  EXPECT_LT(std::max(frames[0], frames[1]), 2 * std::min(frames[0], frames[1]));
+}
+
+TEST_F(DealtShards, ThoseOfOtherWorkersMayBeMissing) {
+  const FrameStore whole(folder_ / "store");
+  const size_t foreign = whole.ShardOf(Pool(true).UtterancesOf(0).front());
+  for (const size_t u : Pool(true).UtterancesOf(0)) {
+    std::filesystem::remove(whole.ShardFile(whole.ShardOf(u)));
+  }
+  EXPECT_THROW(FrameStore(folder_ / "store"), Error);
+  const MinibatchPool pool = Pool(false);
+  MinibatchBuffer buffer;
+  int64_t frames = 0;
+  for (int64_t i = 0; i < pool.num_minibatches(0, 1); ++i) {
+    pool.Fill(0, 1, i, buffer);
+    frames += buffer.minibatch.features.rows();
+  }
+  int64_t expected = 0;
+  for (const size_t u : pool.UtterancesOf(1)) expected += whole.utterances()[u].num_frames;
+  EXPECT_EQ(frames, expected);
+  try {
+    pool.Fill(0, 0, 0, buffer);
+    FAIL() << "expected InputError";
+  } catch (const InputError& e) {
+    EXPECT_NE(std::string(e.what()).find(".frames' is missing on this machine"), std::string::npos) << e.what();
+  }
+  EXPECT_FALSE(FrameStore(folder_ / "store", false).HasShard(foreign));
+}
+
+TEST_F(DealtShards, FewerThanWorkersAreRefused) {
+  const auto store = std::make_shared<const FrameStore>(folder_ / "store");
+  const MinibatchPool pool(store, options_, 3, static_cast<int>(store->num_shards()) + 1);
+  EXPECT_THROW(pool.UtterancesOf(0), UsageError);
+}
+
 }  // namespace
 }  // namespace antiphon::data

@@ -1,0 +1,96 @@
+#include "train/data_share.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <cmath>
+#include <set>
+#include <string>
+
+#include "base/error.h"
+
+namespace antiphon::train {
+namespace {
+
+constexpr int64_t kMostFrames = 2'000'000;
+
+bool Dealt(const data::MinibatchPool& pool) { return pool.options().distribution == "shards"; }
+
+int64_t Frames(const data::FrameStore& store, const std::vector<size_t>& utterances) {
+  int64_t frames = 0;
+  for (const size_t u : utterances) frames += store.utterances()[u].num_frames;
+  return frames;
+}
+
+data::FeatureMoments MomentsByRankZero(comm::Communicator& comm, const data::FrameStore& store,
+                                       std::span<const size_t> train_utterances) {
+  data::FeatureMoments moments;
+  if (comm.rank() == 0) moments = data::EstimateMoments(store, train_utterances, kMostFrames);
+  moments.mean.resize(static_cast<size_t>(store.feat_dim()));
+  moments.inv_stddev.resize(static_cast<size_t>(store.feat_dim()));
+  comm.Broadcast(0, std::span(moments.mean));
+  comm.Broadcast(0, std::span(moments.inv_stddev));
+  return moments;
+}
+
+data::FeatureMoments MomentsOfAllShards(comm::Communicator& comm, const data::FrameStore& store,
+                                        const data::MinibatchPool& pool) {
+  const std::vector<size_t> part = pool.UtterancesOf(comm.rank());
+  const data::FeatureMoments mine = data::EstimateMoments(store, part, kMostFrames / comm.world_size());
+  const auto dim = mine.mean.size();
+  const auto frames = static_cast<double>(Frames(store, part));
+  // Frames, then sums and sums of squares per column.
+  std::vector<double> sums(1 + 2 * dim, 0.0);
+  sums[0] = frames;
+  for (size_t c = 0; c < dim; ++c) {
+    const double mean = mine.mean[c];
+    const double variance = 1 / (static_cast<double>(mine.inv_stddev[c]) * mine.inv_stddev[c]);
+    sums[1 + c] = frames * mean;
+    sums[1 + dim + c] = frames * (variance + mean * mean);
+  }
+  comm.AllReduce(std::span<double>(sums));
+  data::FeatureMoments moments;
+  for (size_t c = 0; c < dim; ++c) {
+    const double mean = sums[1 + c] / sums[0];
+    const double variance = std::max(sums[1 + dim + c] / sums[0] - mean * mean, 1e-10);
+    moments.mean.push_back(static_cast<float>(mean));
+    moments.inv_stddev.push_back(static_cast<float>(1 / std::sqrt(variance)));
+  }
+  return moments;
+}
+
+}  // namespace
+
+void RequireShards(const comm::Communicator& comm, const data::FrameStore& store, const data::MinibatchPool& pool) {
+  if (!Dealt(pool)) return;
+  std::set<size_t> needed;
+  for (const size_t u : pool.UtterancesOf(comm.rank())) needed.insert(store.ShardOf(u));
+  std::string missing;
+  for (const size_t shard : needed) {
+    if (!store.HasShard(shard)) missing += (missing.empty() ? "" : ", ") + store.ShardFile(shard).filename().string();
+  }
+  if (missing.empty()) return;
+  char host[64] = {};
+  ::gethostname(host, sizeof(host) - 1);
+  Throw<InputError>("worker {} of {} on {} needs {} shard(s) of '{}', of which there are missing: {}. Copy them there",
+                    comm.rank(), comm.world_size(), host, needed.size(), store.folder().string(), missing);
+}
+
+data::FeatureMoments EstimateMomentsTogether(comm::Communicator& comm, const data::FrameStore& store,
+                                             const data::MinibatchPool& pool,
+                                             std::span<const size_t> train_utterances) {
+  return Dealt(pool) ? MomentsOfAllShards(comm, store, pool) : MomentsByRankZero(comm, store, train_utterances);
+}
+
+std::vector<int64_t> CountPdfsTogether(comm::Communicator& comm, const data::FrameStore& store,
+                                       const data::MinibatchPool& pool) {
+  std::vector<double> counts(static_cast<size_t>(store.num_pdfs()), 0.0);
+  if (Dealt(pool) || comm.rank() == 0) {
+    const std::vector<int64_t> mine = store.CountPdfs(pool.UtterancesOf(comm.rank()));
+    counts.assign(mine.begin(), mine.end());
+  }
+  comm.AllReduce(std::span<double>(counts));
+  return {counts.begin(), counts.end()};
+}
+
+}  // namespace antiphon::train

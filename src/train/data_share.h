@@ -1,0 +1,29 @@
+// What the workers find out about the training data together, when none of them may be able to read all of it.
+//
+// With data.distribution "shards" a worker reads its own shards only, and each counts its part; otherwise rank 0 reads
+// for all. Collective; the same result on all ranks, whatever carries them. Errors: InputError naming the shard that a
+// worker lacks.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "comm/communicator.h"
+#include "data/frame_store.h"
+#include "data/minibatch_pool.h"
+
+namespace antiphon::train {
+
+/// Throws if this rank cannot read what it will train on.
+void RequireShards(const comm::Communicator& comm, const data::FrameStore& store, const data::MinibatchPool& pool);
+
+/// `train_utterances`: as given to the pool.
+data::FeatureMoments EstimateMomentsTogether(comm::Communicator& comm, const data::FrameStore& store,
+                                             const data::MinibatchPool& pool, std::span<const size_t> train_utterances);
+
+/// Frames of each pdf-id.
+std::vector<int64_t> CountPdfsTogether(comm::Communicator& comm, const data::FrameStore& store,
+                                       const data::MinibatchPool& pool);
+
+}  // namespace antiphon::train

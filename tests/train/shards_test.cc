@@ -1,0 +1,101 @@
+// Training where each worker's machine has its own shards only.
+#include <gtest/gtest.h>
+#include <omp.h>
+
+#include <filesystem>
+
+#include "base/error.h"
+#include "temporary_folder.h"
+#include "train/synthetic_task.h"
+
+namespace antiphon::train {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr int kWorkers = 2;
+constexpr int kDim = 40;
+constexpr int kPdfs = 5;
+
+void WriteStore(const fs::path& folder, int utterances, int frames) {
+  data::FrameStoreWriter writer(folder, kDim, kPdfs, {.coding = "uint8", .shard_mib = 1});
+  Rng rng(5);
+  for (int u = 0; u < utterances; ++u) {
+    Matrix features(frames, kDim);
+    std::vector<int32_t> pdf_ids(static_cast<size_t>(frames));
+    for (int t = 0; t < frames; ++t) {
+      const auto pdf = static_cast<int32_t>(rng.Below(kPdfs));
+      pdf_ids[static_cast<size_t>(t)] = pdf;
+      for (int c = 0; c < kDim; ++c) features(t, c) = static_cast<float>(rng.Uniform()) + (c == pdf ? 1.0f : 0.0f);
+    }
+    writer.Add("utt" + std::to_string(100 + u), "spk" + std::to_string(u % 3), features, pdf_ids);
+  }
+  writer.Finish();
+}
+
+class ShardsOnLocalDisks : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    WriteStore(folder_ / "store", 50, 2000);
+    WriteStore(folder_ / "held_out", 2, 500);
+    const data::FrameStore store(folder_ / "store");
+    ASSERT_GE(store.num_shards(), 3u);
+    const data::MinibatchPool pool(std::make_shared<const data::FrameStore>(folder_ / "store"), Options().data, 1,
+                                   kWorkers);
+    for (int worker = 0; worker < kWorkers; ++worker) {
+      const fs::path local = LocalStore(worker);
+      fs::copy(folder_ / "store", local);
+      for (const size_t u : pool.UtterancesOf(1 - worker)) fs::remove(local / ShardName(store, u));
+    }
+  }
+  static std::string ShardName(const data::FrameStore& store, size_t utterance) {
+    return store.ShardFile(store.ShardOf(utterance)).filename().string();
+  }
+  fs::path LocalStore(int worker) const { return folder_ / ("local" + std::to_string(worker)); }
+
+  static TrainOptions Options() {
+    TrainOptions options = SmallOptions();
+    options.data.distribution = "shards";
+    options.data.minibatch = 1024;
+    options.schedule.epochs = 1;
+    return options;
+  }
+
+  // Worker w reads stores[w].
+  uint64_t Train(const std::string& run, const std::vector<fs::path>& stores) {
+    uint64_t hash = 0;
+    comm::RunRanks(kWorkers, [&](comm::Communicator& comm) {
+      omp_set_num_threads(1);
+      TrainingTask task = SmallTask(
+          std::make_shared<const data::FrameStore>(stores[static_cast<size_t>(comm.rank())], false), folder_ / run);
+      task.held_out_store = std::make_shared<const data::FrameStore>(folder_ / "held_out");
+      task.network = Config::Parse(
+          "[[layer]]\ntype = \"affine\"\ndim = 16\n[[layer]]\ntype = \"relu\"\n[[layer]]\ntype = \"affine\"\n", "n");
+      task.parallel = Config::Parse("method = \"ssgd\"\nworkers = 2\n", "parallel");
+      const TrainingSummary summary = Trainer(task, Options(), comm).Run(false);
+      if (comm.rank() == 0) hash = summary.model_hash;
+    });
+    return hash;
+  }
+
+  testing::TemporaryFolder folder_;
+};
+
+TEST_F(ShardsOnLocalDisks, GiveTheModelOfTheWholeStore) {
+  const uint64_t whole = Train("whole", {folder_ / "store", folder_ / "store"});
+  EXPECT_EQ(Train("local", {LocalStore(0), LocalStore(1)}), whole);
+}
+
+TEST_F(ShardsOnLocalDisks, AMissingOneEndsAllWorkersWithItsName) {
+  try {
+    Train("swapped", {LocalStore(1), folder_ / "store"});
+    FAIL() << "expected InputError";
+  } catch (const InputError& e) {
+    const std::string text = e.what();
+    EXPECT_NE(text.find("worker 0 of 2"), std::string::npos) << text;
+    EXPECT_NE(text.find("missing: shard-0000"), std::string::npos) << text;
+  }
+}
+
+}  // namespace
+}  // namespace antiphon::train
