@@ -81,18 +81,19 @@ def write_data(folder):
 
 
 def alive_ranks(folder):
-    """{rank: process id} of the training processes of a run folder."""
+    """{rank: process id} of the training processes of a run folder; a supervised process without a launcher is rank 0."""
     found = {}
     for entry in pathlib.Path("/proc").iterdir():
         if not entry.name.isdigit():
             continue
         try:
-            if str(folder) not in (entry / "cmdline").read_text() or os.readlink(entry / "exe") != PROGRAM:
+            arguments = (entry / "cmdline").read_text()
+            if str(folder) not in arguments or os.readlink(entry / "exe") != PROGRAM:
                 continue
             environment = dict(item.split("=", 1) for item in (entry / "environ").read_text().split("\0") if "=" in item)
         except (OSError, ValueError):
             continue
-        rank = environment.get("OMPI_COMM_WORLD_RANK")
+        rank = environment.get("OMPI_COMM_WORLD_RANK", "0" if f"{folder}/config.toml" in arguments else None)
         if rank is not None:
             found[int(rank)] = int(entry.name)
     return found
@@ -226,14 +227,14 @@ class Faults(Cluster):
     """Two processes of two workers; one of them is harmed at some moment."""
     EPOCHS = 60
 
-    def harmed(self, name, rank, step, harm, *arguments):
+    def harmed(self, name, rank, step, harm, *arguments, processes=2):
         """Runs with restarts allowed and harms a rank when `step` has been logged (0: as soon as it is there)."""
-        launch = f"{MPIEXEC} -np 2 {OPTIONS}"
+        launch = f"{MPIEXEC} -np {processes} {OPTIONS}" if processes > 1 else ""
         command = self.command(name, "--json", "--restarts", "2", "--launch", launch, *arguments, epochs=self.EPOCHS)
         process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                                    text=True, env=dict(os.environ, OMP_WAIT_POLICY="passive"))
         try:
-            ranks = self.wait_for_ranks(name, 2)
+            ranks = self.wait_for_ranks(name, processes)
             if step > 0:
                 self.wait_for_step(name, step)
             harm(ranks[rank])
@@ -251,6 +252,22 @@ class Faults(Cluster):
             with self.subTest(rank=rank, step=step):
                 name = f"kill-{rank}-{step}"
                 self.check_restarted(name, self.harmed(name, rank, step, lambda pid: os.kill(pid, signal.SIGKILL)))
+
+    def test_kill_of_one_process_with_threads(self):
+        result = self.harmed("kill-threads", 0, 60, lambda pid: os.kill(pid, signal.SIGKILL), processes=1)
+        self.check_restarted("kill-threads", result)
+
+    def test_a_signal_to_the_supervisor_saves_and_stops(self):
+        command = self.command("asked", "--restarts", "2", "--launch", f"{MPIEXEC} -np 2 {OPTIONS}", epochs=self.EPOCHS)
+        process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
+                                   text=True)
+        self.wait_for_step("asked", 60)
+        process.send_signal(signal.SIGTERM)
+        _, errors = process.communicate(timeout=LONGEST_SECONDS)
+        self.assertEqual(process.returncode, 1)
+        self.assertIn("stopped on request", errors)
+        self.assertEqual(self.model_hash(self.run_command(self.command("asked", "--json", "--resume", epochs=self.EPOCHS))),
+                         self.undisturbed(epochs=self.EPOCHS))
 
     def test_stop(self):
         for rank in (0, 1):
