@@ -222,12 +222,14 @@ int MpiCalls::Shrink() {
   const int code = Find<ShrinkFunction>("MPIX_Comm_shrink")(comm_, &rest);
   if (code != MPI_SUCCESS) Throw<PeerError>("MPIX_Comm_shrink: {}", ErrorText(code));
   Adopt(rest);
+  left_out_ = true;
   return before - place_.num_processes;
 }
 
 void MpiCalls::Finalize() {
   MPI_Barrier(comm_);
-  MPI_Finalize();
+  // Open MPI 5 may wait for the dead here.
+  if (!left_out_) MPI_Finalize();
 }
 
 }  // namespace antiphon::comm

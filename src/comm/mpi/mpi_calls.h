@@ -55,6 +55,7 @@ class MpiCalls {
   MpiEngine::Place place_;
   MPI_Comm comm_ = MPI_COMM_NULL;
   bool fault_tolerance_ = false;
+  bool left_out_ = false;  // some processes died, and the others went on
   std::deque<Transfer> sends_;
   std::vector<std::deque<Transfer>> receives_;  // per process, in the order sent
   std::vector<std::deque<Transfer>> abandoned_;

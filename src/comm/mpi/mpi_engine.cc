@@ -321,7 +321,9 @@ void MpiEngine::CloseWorld() {
   impl_->worlds.clear();
 }
 
+// What was sent must have left before: nothing else moves while the thread agrees.
 bool MpiEngine::Agree(bool value) {
+  Drain(std::chrono::duration<double>(kAgreeDeadline).count());
   return impl_->Ask<bool>([this, value] { return impl_->calls->Agree(value); }, "agreeing on the end");
 }
 
