@@ -97,7 +97,8 @@ void MergeTables(toml::table& table, const toml::table& over) {
     if (ours != nullptr && ours->is_table() && theirs != nullptr && !theirs->contains("type")) {
       MergeTables(*ours->as_table(), *theirs);
     } else {
-      value.visit([&](const auto& node) { table.insert_or_assign(key.str(), node); });
+      const std::string_view name = key.str();
+      value.visit([&](const auto& node) { table.insert_or_assign(name, node); });
     }
   }
 }
