@@ -136,7 +136,8 @@ Computed Compute(const Item& item, const AudioSource& audio, const feat::FrontEn
       fmt::format("{} of {} utterances cannot be computed (--on-error skip leaves them out):", failed.size(), total);
   // A recording that cannot be read spoils all of its utterances, for one reason.
   std::vector<std::pair<std::string, std::vector<std::string>>> reasons;
-  for (const auto& [utt_id, why] : failed) {
+  for (const auto& [utt_id, its_reason] : failed) {
+    const std::string& why = its_reason;  // for the lambda: clang 14 captures no structured binding
     auto same = std::find_if(reasons.begin(), reasons.end(), [&](const auto& r) { return r.first == why; });
     if (same == reasons.end()) same = reasons.insert(reasons.end(), {why, {}});
     same->second.push_back(utt_id);
