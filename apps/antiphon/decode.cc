@@ -18,7 +18,7 @@
 #include "command.h"
 #include "data/feature_extraction.h"
 #include "data/feature_source.h"
-#include "decode/recognize.h"
+#include "decode/recognizer_pool.h"
 #include "decode/weight_search.h"
 #include "decode_output.h"
 #include "front_end_match.h"
@@ -164,6 +164,7 @@ class Run {
       int frames = 0;
       double seconds = 0.0;
     };
+    decode::RecognizerPool recognizers(graph_, model_->hmm(), options_.recognize, rescorer_ ? &*rescorer_ : nullptr);
     ParallelInOrder<Result>(
         utterances_.size(), context_.threads(),
         [&](size_t i) {
@@ -173,8 +174,7 @@ class Run {
               [&] {
                 const double began = ThreadSeconds();
                 Result result;
-                const auto recognizer = Borrow();
-                const decode::Recognition r = recognizer->Recognize(*Scores(utt_id), weights_);
+                const decode::Recognition r = recognizers.Borrow()->Recognize(*Scores(utt_id), weights_);
                 result.entry = output.Format(utt_id, r);
                 if (options_.tune) {
                   result.grid_errors = search_.Errors(r.lattice, References(utt_id));
@@ -246,23 +246,6 @@ class Run {
     }
   }
 
-  // Recognisers keep their memory from utterance to utterance; as many are made as threads run.
-  std::shared_ptr<decode::Recognizer> Borrow() {
-    const std::lock_guard lock(mutex_);
-    std::unique_ptr<decode::Recognizer> recognizer;
-    if (idle_.empty()) {
-      recognizer = std::make_unique<decode::Recognizer>(graph_, model_->hmm(), options_.recognize,
-                                                        rescorer_ ? &*rescorer_ : nullptr);
-    } else {
-      recognizer = std::move(idle_.back());
-      idle_.pop_back();
-    }
-    return {recognizer.release(), [this](decode::Recognizer* r) {
-              const std::lock_guard return_lock(mutex_);
-              idle_.emplace_back(r);
-            }};
-  }
-
   std::unique_ptr<ScoreSource> Scores(const std::string& utt_id) const {
     Matrix frames = features_.Get(utt_id);
     if (transforms_.empty()) return model_->Score(std::move(frames));
@@ -289,15 +272,15 @@ class Run {
     decode::RecognizeOptions options = options_.recognize;
     options.search.beam = std::min(options.search.beam, options_.adapt_beam);
     std::vector<std::vector<int32_t>> alignments(utterances_.size());
+    const hmm::GmmModel& gmm = *model_->adaptive();
+    decode::RecognizerPool recognizers(graph_, gmm.hmm, options);
     ParallelFor(utterances_.size(), context_.threads(), [&](size_t i) {
       ThrowIfCancelled("decoding");
       const double began = ThreadSeconds();
       const Matrix frames = features_.Get(utterances_[i]);
-      const hmm::GmmModel& gmm = *model_->adaptive();
       auto scores = transforms_.empty() ? gmm.FirstPassScores(frames)
                                         : gmm.AdaptedScores(frames, transforms_.at(features_.Speaker(utterances_[i])));
-      decode::Recognizer recognizer(graph_, gmm.hmm, options);
-      alignments[i] = recognizer.BestPathOnly(scores).alignment;
+      alignments[i] = recognizers.Borrow()->BestPathOnly(scores).alignment;
       const double took = ThreadSeconds() - began;
       const std::lock_guard lock(mutex_);
       seconds_ += took;
@@ -375,8 +358,7 @@ class Run {
   std::vector<std::string> utterances_;
   std::optional<score::Transcripts> references_;
   SpeakerTransforms transforms_;
-  std::mutex mutex_;
-  std::vector<std::unique_ptr<decode::Recognizer>> idle_;
+  std::mutex mutex_;  // of seconds_ while passes adapt
   int64_t frames_ = 0;
   double seconds_ = 0.0;
   double wall_seconds_ = 0.0;

@@ -4,6 +4,7 @@
 #include "bench_network.h"
 #include "command.h"
 #include "parallel/cost/planner.h"
+#include "report/text_table.h"
 #include "simulation_pages.h"
 
 namespace antiphon::app {
@@ -90,7 +91,7 @@ void Plan(const PlanCommandOptions& options, CommandContext& context) {
                     fmt::format("{:.2f}", 1e-9 * c.result.memory_bytes)});
     others.push_back(ToJson(c));
   }
-  for (const std::string& line : TextTable(rows)) context.PrintLine(line);
+  for (const std::string& line : report::TextTable(rows)) context.PrintLine(line);
   for (const parallel::Refusal& refusal : r.refused) context.Print("refused: {}: {}", refusal.name, refusal.reason);
   context.PrintLine("passes are rules of thumb: docs/simulation.md. The table for `antiphon train`:");
   context.PrintLine("[parallel]\n" + ParallelTable(r.best));

@@ -4,6 +4,7 @@
 #include "base/file.h"
 #include "bench_network.h"
 #include "command.h"
+#include "report/text_table.h"
 #include "simulation_pages.h"
 
 namespace antiphon::app {
@@ -32,7 +33,7 @@ void Published(const SimulateCommandOptions& options, CommandContext& context) {
   nlohmann::json json = nlohmann::json::array();
   for (const parallel::PublishedTable& table : tables) {
     context.Print("{} ({}), simulated", table.title, table.source);
-    for (const std::string& line : TextTable(Rows(table))) context.Print("  {}", line);
+    for (const std::string& line : report::TextTable(Rows(table))) context.Print("  {}", line);
     context.Print("  fitted: {}", table.fitted);
     for (const std::string& constant : table.constants) context.Print("  constant: {}", constant);
     context.PrintLine("");
@@ -61,7 +62,7 @@ void Simulate(const SimulateCommandOptions& options, CommandContext& context) {
   }
   context.Print("{}: {:.1f} M weights, {:.0f} frames/s on one device; simulated", options.layers,
                 1e-6 * network.weights(), parallel::SerialFramesPerSecond(network, options.plan.minibatch, cluster));
-  for (const std::string& line : TextTable(Rows(runs))) context.PrintLine(line);
+  for (const std::string& line : report::TextTable(Rows(runs))) context.PrintLine(line);
   if (!options.html.empty()) {
     WriteFileAtomically(options.html, SimulationPage(runs, options.layers, OptionsToConfig(cluster).ToToml()));
   }

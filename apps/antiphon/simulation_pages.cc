@@ -13,17 +13,6 @@ namespace {
 constexpr const char* kSimulated =
     "Every figure on this page is simulated: computed from a model of devices and links.";
 
-// Characters, not bytes: "×" is one.
-size_t Width(const std::string& text) {
-  return static_cast<size_t>(std::count_if(text.begin(), text.end(), [](char c) { return (c & 0xC0) != 0x80; }));
-}
-
-std::string Joined(const std::vector<std::string>& parts, const char* separator) {
-  std::string text;
-  for (const std::string& part : parts) text += (text.empty() ? "" : separator) + part;
-  return text;
-}
-
 std::string Percent(double share) { return fmt::format("{:.1f} %", 100 * share); }
 
 report::Table PageTable(std::string title, std::vector<std::vector<std::string>> rows) {
@@ -37,24 +26,6 @@ report::Table PageTable(std::string title, std::vector<std::vector<std::string>>
 }
 
 }  // namespace
-
-std::vector<std::string> TextTable(const std::vector<std::vector<std::string>>& rows) {
-  std::vector<size_t> widths;
-  for (const auto& row : rows) {
-    widths.resize(std::max(widths.size(), row.size()), 0);
-    for (size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], Width(row[i]));
-  }
-  std::vector<std::string> lines;
-  for (const auto& row : rows) {
-    std::string line;
-    for (size_t i = 0; i < row.size(); ++i) {
-      const std::string space(widths[i] - Width(row[i]), ' ');
-      line += i == 0 ? row[i] + space : "  " + space + row[i];
-    }
-    lines.push_back(line.substr(0, line.find_last_not_of(' ') + 1));
-  }
-  return lines;
-}
 
 std::vector<std::vector<std::string>> Rows(const std::vector<SimulatedRun>& runs) {
   std::vector<std::vector<std::string>> rows = {
@@ -160,7 +131,7 @@ std::string PublishedPage(const std::vector<parallel::PublishedTable>& tables) {
     page.AddSection(table.title);
     report::Table rows = PageTable(table.source, Rows(table));
     rows.numeric.back() = false;
-    rows.note = "Fitted: " + table.fitted + ". Constants: " + Joined(table.constants, "; ") + ".";
+    rows.note = "Fitted: " + table.fitted + ". Constants: " + fmt::format("{}.", fmt::join(table.constants, "; "));
     page.AddTable(rows, true);
   }
   return page.Render();

@@ -10,9 +10,6 @@
 
 namespace antiphon::app {
 
-/// Columns as wide as they need, the first to the left, the others to the right.
-std::vector<std::string> TextTable(const std::vector<std::vector<std::string>>& rows);
-
 /// One simulated run of `antiphon simulate`.
 struct SimulatedRun {
   parallel::CostPlan plan;

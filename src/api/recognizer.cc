@@ -1,11 +1,9 @@
 #include "antiphon/recognizer.h"
 
-#include <mutex>
-
 #include "api/acoustic_model.h"
 #include "base/config.h"
 #include "base/error.h"
-#include "decode/recognize.h"
+#include "decode/recognizer_pool.h"
 #include "feat/audio.h"
 #include "feat/cmvn.h"
 #include "feat/front_end.h"
@@ -37,27 +35,15 @@ struct Recognizer::Impl {
       : settings(its_settings),
         model(AcousticModel::Load(model_file, {})),
         front_end(FrontEndOf(*model, model_file)),
-        graph(decode::Graph::Load(graph_folder, model->hmm())) {}
-
-  // Searches keep their memory from utterance to utterance; as many are made as threads run.
-  std::unique_ptr<decode::Recognizer> Borrow() const {
-    const std::lock_guard lock(mutex);
-    if (idle.empty()) return std::make_unique<decode::Recognizer>(graph, model->hmm(), SearchOptions(settings));
-    auto search = std::move(idle.back());
-    idle.pop_back();
-    return search;
-  }
+        graph(decode::Graph::Load(graph_folder, model->hmm())),
+        searches(graph, model->hmm(), SearchOptions(settings)) {}
 
   Recognition Recognize(feat::Waveform wave) const {
     wave = feat::Resample(std::move(wave), front_end.options().sample_rate_hz);
     Matrix frames = front_end.Compute(wave.samples);
     if (frames.rows() > 0) feat::NormalizeUtterance(frames, settings.normalize_variance);
-    auto search = Borrow();
     const double scale = settings.lm_weight > 0 ? 1.0 / settings.lm_weight : settings.acoustic_scale;
-    const auto result = search->Recognize(*model->Score(std::move(frames)), {scale, settings.word_penalty});
-    const std::lock_guard lock(mutex);
-    idle.push_back(std::move(search));
-    return Describe(result);
+    return Describe(searches.Borrow()->Recognize(*model->Score(std::move(frames)), {scale, settings.word_penalty}));
   }
 
   Recognition Describe(const decode::Recognition& result) const {
@@ -78,8 +64,7 @@ struct Recognizer::Impl {
   std::unique_ptr<AcousticModel> model;
   feat::FrontEnd front_end;
   decode::Graph graph;
-  mutable std::mutex mutex;
-  mutable std::vector<std::unique_ptr<decode::Recognizer>> idle;
+  mutable decode::RecognizerPool searches;
 };
 
 Recognizer::Recognizer(const std::string& model, const std::string& graph, const RecognizerSettings& settings)

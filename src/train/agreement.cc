@@ -5,10 +5,10 @@
 
 #include <algorithm>
 #include <span>
-#include <sstream>
 #include <vector>
 
 #include "base/error.h"
+#include "train/text_difference.h"
 
 namespace antiphon::train {
 namespace {
@@ -19,22 +19,6 @@ std::string HostName() {
   char name[64] = {};
   ::gethostname(name, sizeof(name) - 1);
   return name;
-}
-
-// Empty if there is no difference.
-std::string Difference(const std::string& first, const std::string& mine) {
-  std::istringstream a(first);
-  std::istringstream b(mine);
-  std::string line_a;
-  std::string line_b;
-  for (;;) {
-    const bool more_a = static_cast<bool>(std::getline(a, line_a));
-    const bool more_b = static_cast<bool>(std::getline(b, line_b));
-    if (!more_a && !more_b) return "";
-    if (!more_a) line_a = "(nothing)";
-    if (!more_b) line_b = "(nothing)";
-    if (line_a != line_b) return fmt::format("has '{}', rank 0 '{}'", line_b, line_a);
-  }
 }
 
 std::string FromRankZero(comm::Communicator& comm, std::string text) {
@@ -57,8 +41,10 @@ std::string DescribeForAgreement(const TrainingTask& task, const TrainOptions& o
 
 void AgreeOnExperiment(comm::Communicator& comm, const std::string& mine) {
   if (comm.world_size() == 1) return;
-  std::string note = Difference(FromRankZero(comm, mine), mine);
-  if (!note.empty()) note = fmt::format("on {} {}", HostName(), note);
+  std::string note;
+  if (const auto lines = FirstDifference(FromRankZero(comm, mine), mine)) {
+    note = fmt::format("on {} has '{}', rank 0 '{}'", HostName(), lines->second, lines->first);
+  }
   note.resize(kNoteLength, '\0');
   const std::vector<std::byte> all = comm.AllGather(std::as_bytes(std::span(note)));
   for (int r = 0; r < comm.world_size(); ++r) {

@@ -10,6 +10,7 @@
 #include "base/error.h"
 #include "base/file.h"
 #include "report/metrics.h"
+#include "report/text_table.h"
 
 namespace antiphon::train {
 namespace {
@@ -146,11 +147,6 @@ std::vector<std::string> Cells(const ComparedRow& row) {
           Text(row.staleness, 1, 2)};
 }
 
-// Characters, not bytes.
-size_t Width(const std::string& text) {
-  return static_cast<size_t>(std::count_if(text.begin(), text.end(), [](char c) { return (c & 0xc0) != 0x80; }));
-}
-
 }  // namespace
 
 MeanAndSpread Summarise(const std::vector<double>& values) {
@@ -195,18 +191,8 @@ Comparison Compare(const std::vector<ComparedRun>& runs) {
 std::string TextTable(const Comparison& comparison) {
   std::vector<std::vector<std::string>> lines = {Header()};
   for (const ComparedRow& row : comparison.rows) lines.push_back(Cells(row));
-  std::vector<size_t> widths(Header().size(), 0);
-  for (const auto& line : lines) {
-    for (size_t i = 0; i < line.size(); ++i) widths[i] = std::max(widths[i], Width(line[i]));
-  }
   std::string text;
-  for (const auto& line : lines) {
-    for (size_t i = 0; i < line.size(); ++i) {
-      const std::string padding(widths[i] - Width(line[i]), ' ');
-      text += i == 0 ? line[i] + padding : "  " + padding + line[i];
-    }
-    text += '\n';
-  }
+  for (const std::string& line : report::TextTable(lines)) text += line + '\n';
   return text;
 }
 

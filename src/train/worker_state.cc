@@ -5,12 +5,12 @@
 #include <cmath>
 #include <cstring>
 #include <limits>
-#include <sstream>
 
 #include "base/log.h"
 #include "base/random.h"
 #include "kernels/reductions.h"
 #include "train/data_share.h"
+#include "train/text_difference.h"
 #include "train/worker.h"
 
 namespace antiphon::train {
@@ -31,20 +31,10 @@ std::string Experiment(const TrainingTask& task, TrainOptions options, const nn:
                      OptionsToConfig(options).ToToml(), task.optimizer.ToToml(), parallel.ToToml(), network.ToToml());
 }
 
-// The first line in which two descriptions differ, as it stands in both.
-std::string FirstDifference(const std::string& there, const std::string& here) {
-  std::istringstream a(there);
-  std::istringstream b(here);
-  std::string line_a;
-  std::string line_b;
-  while (true) {
-    const bool more_a = static_cast<bool>(std::getline(a, line_a));
-    const bool more_b = static_cast<bool>(std::getline(b, line_b));
-    if (!more_a && !more_b) return "";
-    if (!more_a) line_a = "(nothing)";
-    if (!more_b) line_b = "(nothing)";
-    if (line_a != line_b || !more_a || !more_b) return fmt::format("'{}' then, '{}' now", line_a, line_b);
-  }
+// Of the experiment that left the checkpoint and this one, as a message; empty if there is none.
+std::string DifferenceFrom(const SafetensorsReader& reader, const std::string& experiment) {
+  const auto lines = FirstDifference(reader.Metadata("experiment"), experiment);
+  return lines ? fmt::format("'{}' then, '{}' now", lines->first, lines->second) : "";
 }
 
 void AddShare(std::span<const float> values, double share, std::vector<float>& sum) {
@@ -108,8 +98,7 @@ std::optional<std::filesystem::path> Worker::NewestCheckpoint(const CheckpointFo
 }
 
 bool Worker::IsOfAnotherExperiment(const std::filesystem::path& file) const {
-  const std::string difference =
-      FirstDifference(SafetensorsReader(file).Metadata("experiment"), Experiment(task_, options_, network_));
+  const std::string difference = DifferenceFrom(SafetensorsReader(file), Experiment(task_, options_, network_));
   if (difference.empty()) return false;
   log::Warn("the checkpoint in '{}' belongs to another experiment: {}; starting anew",
             CheckpointPath(task_.folder).string(), difference);
@@ -182,7 +171,7 @@ void Worker::LoadCheckpointAfterFailure(const Position& failed, int fallbacks) {
 }
 
 void Worker::RequireSameExperiment(const SafetensorsReader& reader) const {
-  const std::string difference = FirstDifference(reader.Metadata("experiment"), Experiment(task_, options_, network_));
+  const std::string difference = DifferenceFrom(reader, Experiment(task_, options_, network_));
   if (difference.empty()) return;
   Throw<InputError>("it belongs to another experiment: {}. Start anew without --resume, or in another folder",
                     difference);

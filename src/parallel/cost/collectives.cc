@@ -87,6 +87,20 @@ Task AllReduce(CostProcess& me, Group group, int index, double bytes, Exchange e
   }
 }
 
+Played InLockstep(const comm::CostWorld& world, const std::vector<comm::CostProcess*>& devices, double begin,
+                  double end, double round_frames, int rounds) {
+  Played played;
+  played.frames = round_frames * (rounds - rounds / 4);
+  played.seconds = end - begin;
+  for (const comm::CostProcess* device : devices) {
+    played.compute_seconds += device->compute_seconds();
+    played.device_seconds += end;
+  }
+  played.bytes = world.bytes_sent();
+  played.all_frames = round_frames * rounds;
+  return played;
+}
+
 int StepsToPlay(const Setting& setting) {
   const bool varies = setting.cluster.host.jitter > 0;
   const int ranks = setting.plan.workers;

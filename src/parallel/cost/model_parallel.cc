@@ -70,17 +70,8 @@ Played PlayModelParallel(const Setting& setting) {
     devices.push_back(&device);
   }
   world.Run();
-  Played played;
   const double step_frames = static_cast<double>(plan.minibatch) * (plan.workers / plan.group);
-  played.frames = step_frames * (schedule.steps - schedule.steps / 4);
-  played.seconds = schedule.end - schedule.begin;
-  for (const CostProcess* device : devices) {
-    played.compute_seconds += device->compute_seconds();
-    played.device_seconds += schedule.end;
-  }
-  played.bytes = world.bytes_sent();
-  played.all_frames = step_frames * schedule.steps;
-  return played;
+  return InLockstep(world, devices, schedule.begin, schedule.end, step_frames, schedule.steps);
 }
 
 }  // namespace antiphon::parallel::cost

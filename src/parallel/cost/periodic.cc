@@ -47,17 +47,8 @@ Played PlayPeriodic(const Setting& setting) {
     workers.push_back(&worker);
   }
   world.Run();
-  Played played;
   const double period_frames = static_cast<double>(plan.workers) * plan.minibatch * plan.sync_period;
-  played.frames = period_frames * (schedule.periods - schedule.periods / 4);
-  played.seconds = schedule.end - schedule.begin;
-  for (const CostProcess* worker : workers) {
-    played.compute_seconds += worker->compute_seconds();
-    played.device_seconds += schedule.end;
-  }
-  played.bytes = world.bytes_sent();
-  played.all_frames = period_frames * schedule.periods;
-  return played;
+  return InLockstep(world, workers, schedule.begin, schedule.end, period_frames, schedule.periods);
 }
 
 }  // namespace antiphon::parallel::cost

@@ -26,6 +26,11 @@ struct Played {
   std::vector<std::string> split;
 };
 
+/// Of lockstep methods: `rounds` rounds of `round_frames` frames, of which the first quarter is warm-up, which ends at
+/// `begin`; all end at `end`.
+Played InLockstep(const comm::CostWorld& world, const std::vector<comm::CostProcess*>& devices, double begin,
+                  double end, double round_frames, int rounds);
+
 /// synchronous.cc, periodic.cc, asynchronous.cc, pipeline.cc, model_parallel.cc
 Played PlaySynchronous(const Setting& setting);
 Played PlayPeriodic(const Setting& setting);

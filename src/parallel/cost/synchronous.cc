@@ -82,17 +82,8 @@ Played PlaySynchronous(const Setting& setting) {
     workers.push_back(&compute);
   }
   world.Run();
-  Played played;
   const double step_frames = static_cast<double>(plan.workers) * plan.minibatch * plan.accumulate;
-  played.frames = step_frames * (schedule.steps - schedule.steps / 4);
-  played.seconds = schedule.end - schedule.begin;
-  for (const CostProcess* worker : workers) {
-    played.compute_seconds += worker->compute_seconds();
-    played.device_seconds += schedule.end;
-  }
-  played.bytes = world.bytes_sent();
-  played.all_frames = step_frames * schedule.steps;
-  return played;
+  return InLockstep(world, workers, schedule.begin, schedule.end, step_frames, schedule.steps);
 }
 
 }  // namespace antiphon::parallel::cost
