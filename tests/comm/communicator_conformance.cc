@@ -133,6 +133,32 @@ TEST_P(CommunicatorConformance, LargeAndEmptyMessagesArriveWhole) {
   });
 }
 
+// Long messages may travel in pieces (64,000 bytes with their envelope of 64 each), which nothing may overtake.
+TEST_P(CommunicatorConformance, LongAndShortMessagesKeepTheirOrder) {
+  constexpr size_t kSizes[] = {300'000, 3, 63'936, 63'928, 63'944, 0, 128'000 - 64, 1'000'001, 63'937};
+  Run([&](Communicator& comm) {
+    const auto byte = [](int from, size_t message, size_t i) {
+      return static_cast<std::byte>(static_cast<size_t>(from) * 31 + message * 7 + i % 251);
+    };
+    for (int r = 0; r < comm.world_size(); ++r) {
+      for (size_t m = 0; m < std::size(kSizes); ++m) {
+        std::vector<std::byte> bytes(kSizes[m]);
+        for (size_t i = 0; i < bytes.size(); ++i) bytes[i] = byte(comm.rank(), m, i);
+        comm.Send(r, 5, bytes);
+      }
+    }
+    for (int r = 0; r < comm.world_size(); ++r) {
+      for (size_t m = 0; m < std::size(kSizes); ++m) {
+        const std::vector<std::byte> bytes = comm.Receive(r, 5).bytes;
+        ASSERT_EQ(bytes.size(), kSizes[m]) << "message " << m << " from rank " << r;
+        size_t wrong = 0;
+        for (size_t i = 0; i < bytes.size(); ++i) wrong += bytes[i] != byte(r, m, i) ? 1 : 0;
+        EXPECT_EQ(wrong, 0u) << "message " << m << " from rank " << r;
+      }
+    }
+  });
+}
+
 TEST_P(CommunicatorConformance, GetReadsWhatItsOwnerWrote) {
   Run([&](Communicator& comm) {
     std::vector<float> memory(7, static_cast<float>(comm.rank()));

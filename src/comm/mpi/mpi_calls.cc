@@ -16,8 +16,13 @@
 namespace antiphon::comm {
 namespace {
 
-constexpr int kTag = 1;
+constexpr int kWholeTag = 1;
+constexpr int kHeadTag = 2;  // the size of a message that goes in pieces, which follow
+constexpr int kPieceTag = 3;
 constexpr size_t kUnit = kMessageUnit;  // so that 16 GiB fit into MPI's int
+// Below the 64 KiB up to which Open MPI sends over TCP without asking first, its own headers included.
+constexpr size_t kPieceBytes = 64000;
+static_assert(kPieceBytes % kUnit == 0);
 constexpr double kLookSeconds = 0.02;
 
 // Of Open MPI 5's fault tolerance (ULFM), found when the program runs.
@@ -125,24 +130,57 @@ bool MpiCalls::Check(int code, const char* call) {
   Throw<PeerError>("process {} of {}: {}: {}", place_.process, place_.num_processes, call, ErrorText(code));
 }
 
+// Within a machine MPI copies from memory to memory, which needs no pieces.
+bool MpiCalls::GoesInPieces(int process, size_t bytes) const {
+  const auto host = [&](int p) -> const std::string& { return place_.hosts[static_cast<size_t>(p)]; };
+  return bytes > kPieceBytes && host(process) != host(place_.process);
+}
+
 void MpiCalls::StartSend(int process, std::vector<std::byte> message) {
   Transfer& send = sends_.emplace_back();
   send.message = std::move(message);
-  const auto units = static_cast<int>(send.message.size() / kUnit);
-  send.done =
-      !Check(MPI_Isend(send.message.data(), units, MPI_UINT64_T, process, kTag, comm_, &send.request), "MPI_Isend");
+  const auto start = [&](const void* data, size_t units, int tag) {
+    MPI_Request& request = send.requests.emplace_back(MPI_REQUEST_NULL);
+    send.broken =
+        !Check(MPI_Isend(data, static_cast<int>(units), MPI_UINT64_T, process, tag, comm_, &request), "MPI_Isend");
+    return !send.broken;
+  };
+  const size_t size = send.message.size();
+  if (!GoesInPieces(process, size)) {
+    start(send.message.data(), size / kUnit, kWholeTag);
+    return;
+  }
+  send.head = std::make_unique<uint64_t>(size / kUnit);
+  if (!start(send.head.get(), 1, kHeadTag)) return;
+  for (size_t begin = 0; begin < size; begin += kPieceBytes) {
+    if (!start(send.message.data() + begin, std::min(kPieceBytes, size - begin) / kUnit, kPieceTag)) return;
+  }
+}
+
+// True when all of it is done, or failed.
+bool MpiCalls::MoveOn(Transfer& transfer, bool& failed) {
+  for (; transfer.finished < transfer.requests.size(); ++transfer.finished) {
+    int done = 0;
+    failed = !Check(MPI_Test(&transfer.requests[transfer.finished], &done, MPI_STATUS_IGNORE), "MPI_Test");
+    if (failed) return true;
+    if (done == 0) return false;
+  }
+  failed = transfer.broken;
+  return true;
 }
 
 size_t MpiCalls::FinishSends() {
   size_t finished = 0;
   for (auto send = sends_.begin(); send != sends_.end();) {
-    int done = 0;
-    if (send->done || !Check(MPI_Test(&send->request, &done, MPI_STATUS_IGNORE), "MPI_Test") || done != 0) {
-      send = sends_.erase(send);
-      ++finished;
-    } else {
+    bool failed = false;
+    if (!MoveOn(*send, failed)) {
       ++send;
+      continue;
     }
+    ++finished;
+    // MPI may still read the memory of pieces whose receiver died.
+    if (failed) abandoned_.emplace_back().push_back(std::move(*send));
+    send = sends_.erase(send);
   }
   return finished;
 }
@@ -153,14 +191,33 @@ bool MpiCalls::StartReceives() {
     int found = 0;
     MPI_Message handle = MPI_MESSAGE_NULL;
     MPI_Status status;
-    if (!Check(MPI_Improbe(MPI_ANY_SOURCE, kTag, comm_, &found, &handle, &status), "MPI_Improbe")) return any;
+    if (!Check(MPI_Improbe(MPI_ANY_SOURCE, MPI_ANY_TAG, comm_, &found, &handle, &status), "MPI_Improbe")) return any;
     if (found == 0) return any;
     any = true;
     int units = 0;
     MPI_Get_count(&status, MPI_UINT64_T, &units);
     Transfer& transfer = receives_[static_cast<size_t>(status.MPI_SOURCE)].emplace_back();
-    transfer.message.resize(static_cast<size_t>(units) * kUnit);
-    Check(MPI_Imrecv(transfer.message.data(), units, MPI_UINT64_T, &handle, &transfer.request), "MPI_Imrecv");
+    if (status.MPI_TAG == kWholeTag) {
+      transfer.message.resize(static_cast<size_t>(units) * kUnit);
+      MPI_Request& request = transfer.requests.emplace_back(MPI_REQUEST_NULL);
+      transfer.broken =
+          !Check(MPI_Imrecv(transfer.message.data(), units, MPI_UINT64_T, &handle, &request), "MPI_Imrecv");
+      continue;
+    }
+    // Pieces come behind their head, so that nobody else's can be meant.
+    uint64_t head = 0;
+    transfer.broken = !Check(MPI_Mrecv(&head, 1, MPI_UINT64_T, &handle, MPI_STATUS_IGNORE), "MPI_Mrecv");
+    if (transfer.broken) continue;
+    const size_t size = head * kUnit;
+    transfer.message.resize(size);
+    for (size_t begin = 0; begin < size; begin += kPieceBytes) {
+      MPI_Request& request = transfer.requests.emplace_back(MPI_REQUEST_NULL);
+      const auto piece = static_cast<int>(std::min(kPieceBytes, size - begin) / kUnit);
+      transfer.broken = !Check(MPI_Irecv(transfer.message.data() + begin, piece, MPI_UINT64_T, status.MPI_SOURCE,
+                                         kPieceTag, comm_, &request),
+                               "MPI_Irecv");
+      if (transfer.broken) break;
+    }
   }
 }
 
@@ -169,13 +226,13 @@ bool MpiCalls::Receive(const std::function<void(int from, std::vector<std::byte>
   for (size_t p = 0; p < receives_.size(); ++p) {
     std::deque<Transfer>& waiting = receives_[p];
     while (!waiting.empty()) {
-      int done = 0;
-      if (!Check(MPI_Test(&waiting.front().request, &done, MPI_STATUS_IGNORE), "MPI_Test")) {
+      bool failed = false;
+      if (!MoveOn(waiting.front(), failed)) break;
+      if (failed) {
         abandoned_.push_back(std::move(waiting));  // their sender died half-way
         waiting.clear();
         break;
       }
-      if (done == 0) break;
       any = true;
       std::vector<std::byte> message = std::move(waiting.front().message);
       waiting.pop_front();

@@ -3,6 +3,10 @@
 // Built against the Open MPI found by CMake; Open MPI 5 has the same binary interface, so that the same program runs
 // with either (whichever mpirun and libmpi.so.40 are in use), and what only Open MPI 5 has (surviving lost processes)
 // is looked up when the program runs.
+//
+// Messages to other machines go in pieces that MPI sends without asking the receiver first. Open MPI asks for larger
+// ones, and over TCP the answer waits behind what the receiver itself sends: two ranks that exchange gradients would
+// send one after the other on links that carry both at once.
 #pragma once
 
 #define OMPI_SKIP_MPICXX 1  // MPI's own C++ interface is gone since MPI 3
@@ -45,12 +49,16 @@ class MpiCalls {
  private:
   struct Transfer {
     std::vector<std::byte> message;
-    MPI_Request request = MPI_REQUEST_NULL;
-    bool done = false;
+    std::vector<MPI_Request> requests;  // of its pieces, in their order
+    size_t finished = 0;                // of these
+    std::unique_ptr<uint64_t> head;     // units of a message that goes in pieces; MPI reads it in its place
+    bool broken = false;                // not all of its pieces could be begun
   };
   void Adopt(MPI_Comm comm);
   bool Check(int code, const char* call);
+  bool GoesInPieces(int process, size_t bytes) const;
   bool StartReceives();
+  bool MoveOn(Transfer& transfer, bool& failed);
 
   MpiEngine::Place place_;
   MPI_Comm comm_ = MPI_COMM_NULL;
