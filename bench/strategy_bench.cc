@@ -1,13 +1,14 @@
 // What strategies cost and gain: one worker under each against plain training, and several workers of one core each
 // against one, on generated frames. Methods take turns, so that a slow moment of the machine hits all of them.
 //
-// Usage: strategy_bench [WORKERS [MINIBATCH [LAYERS [WIDTH [SENONES [SECONDS]]]]]]; prints one JSON object per line.
-// With one worker, the whole OpenMP team computes; with several, one thread each.
+// Usage: strategy_bench [WORKERS [MINIBATCH [LAYERS [WIDTH [SENONES [SECONDS [METHOD...]]]]]]]; without methods, all.
+// Prints one JSON object per line. With one worker, the whole OpenMP team computes; with several, one thread each.
 #include <fmt/format.h>
 #include <omp.h>
 
 #include <algorithm>
 #include <chrono>
+#include <cstdio>
 #include <cstdlib>
 #include <map>
 #include <memory>
@@ -96,10 +97,16 @@ double Median(std::vector<double> values) {
   return values[values.size() / 2];
 }
 
-// Methods that run with `workers` ranks of this program.
-std::vector<std::string> Methods(int workers) {
+// At once, so that a run which is cut short has shown what it had.
+void PrintLine(const std::string& line) {
+  fmt::print("{}\n", line);
+  std::fflush(stdout);
+}
+
+// Those of `asked` (empty: all) that run with `workers` ranks of this program.
+std::vector<std::string> Methods(int workers, const std::vector<std::string>& asked) {
   std::vector<std::string> methods;
-  for (const std::string& name : StrategyRegistry::Get().Names()) {
+  for (const std::string& name : asked.empty() ? StrategyRegistry::Get().Names() : asked) {
     if (name == "serial" || name.starts_with("test-")) continue;
     try {
       comm::RunRanks(workers, [&](comm::Communicator& comm) {
@@ -109,15 +116,15 @@ std::vector<std::string> Methods(int workers) {
       });
       methods.push_back(name);
     } catch (const Error& e) {
-      fmt::print("{{\"method\": \"{}\", \"left_out\": \"{}\"}}\n", name, e.message());
+      PrintLine(fmt::format("{{\"method\": \"{}\", \"left_out\": \"{}\"}}", name, e.message()));
     }
   }
   return methods;
 }
 
-void OneWorker(const Shape& shape, double seconds) {
+void OneWorker(const Shape& shape, double seconds, const std::vector<std::string>& methods) {
   const auto comm = comm::MakeSelfCommunicator();
-  for (const std::string& method : Methods(1)) {
+  for (const std::string& method : Methods(1, methods)) {
     Worker serial(shape, "serial", method, *comm);
     Worker other(shape, method, method, *comm);
     serial.Turn();
@@ -131,14 +138,15 @@ void OneWorker(const Shape& shape, double seconds) {
       plain.push_back(middle - start);
       ratios.push_back((Now() - middle) / (middle - start));
     }
-    fmt::print("{{\"method\": \"{}\", \"workers\": 1, \"serial_frames_per_s\": {:.0f}, \"time_ratio\": {:.4f}}}\n",
-               method, kStepsPerTurn * shape.minibatch / Median(plain), Median(ratios));
+    PrintLine(
+        fmt::format("{{\"method\": \"{}\", \"workers\": 1, \"serial_frames_per_s\": {:.0f}, \"time_ratio\": {:.4f}}}",
+                    method, kStepsPerTurn * shape.minibatch / Median(plain), Median(ratios)));
   }
 }
 
 // Turns of all workers against turns of one of them alone, both with one thread each.
-void SeveralWorkers(const Shape& shape, int workers, double seconds) {
-  for (const std::string& method : Methods(workers)) {
+void SeveralWorkers(const Shape& shape, int workers, double seconds, const std::vector<std::string>& methods) {
+  for (const std::string& method : Methods(workers, methods)) {
     std::vector<double> alone, together;
     int replicas = 1;
     comm::RunRanks(workers, [&](comm::Communicator& comm) {
@@ -169,8 +177,9 @@ void SeveralWorkers(const Shape& shape, int workers, double seconds) {
       one.Finish();
     });
     const double speed = kStepsPerTurn * shape.minibatch / Median(alone);
-    fmt::print("{{\"method\": \"{}\", \"workers\": {}, \"one_core_frames_per_s\": {:.0f}, \"speedup\": {:.3f}}}\n",
-               method, workers, speed, replicas * Median(alone) / Median(together));
+    PrintLine(
+        fmt::format("{{\"method\": \"{}\", \"workers\": {}, \"one_core_frames_per_s\": {:.0f}, \"speedup\": {:.3f}}}",
+                    method, workers, speed, replicas * Median(alone) / Median(together)));
   }
 }
 
@@ -183,10 +192,11 @@ int main(int argc, char** argv) {
   const int workers = argument(1, 1);
   const Shape shape{argument(2, 256), argument(3, 4), argument(4, 512), argument(5, 2000)};
   const double seconds = argument(6, 4);
+  const std::vector<std::string> methods(argv + std::min(argc, 7), argv + argc);
   if (workers == 1) {
-    antiphon::parallel::OneWorker(shape, seconds);
+    antiphon::parallel::OneWorker(shape, seconds, methods);
   } else {
-    antiphon::parallel::SeveralWorkers(shape, workers, seconds);
+    antiphon::parallel::SeveralWorkers(shape, workers, seconds, methods);
   }
   return 0;
 }

@@ -1,49 +1,62 @@
 #include "train/comparison_report.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>
-#include <optional>
 
 #include "base/error.h"
 #include "base/file.h"
 #include "report/metrics.h"
-#include "report/text_table.h"
 
 namespace antiphon::train {
 namespace {
 
 using report::MetricsRecord;
 
-std::string Label(const ComparedRow& row) {
-  return row.workers == 1 ? row.method : fmt::format("{} × {}", row.method, row.workers);
+EpochPoint ReadPoint(const MetricsRecord& record) {
+  EpochPoint point;
+  for (const char* key : {"arithmetic_seconds", "data_seconds", "communication_seconds", "other_seconds"}) {
+    point.seconds += record.Number(key).value_or(0);
+  }
+  if (const double time = record.Number("virtual_seconds").value_or(0); time > 0) point.seconds = time;
+  point.frames = record.Number("frames").value_or(0);
+  point.gigabytes = record.Number("bytes_sent").value_or(0) / 1e9;
+  point.held_out_loss = record.Number("held_out_loss").value_or(NAN);
+  point.held_out_accuracy = record.Number("held_out_accuracy").value_or(NAN);
+  return point;
 }
 
-// What one run adds to the figures of its row.
-struct RunFigures {
-  std::vector<EpochPoint> curve;
-  MetricsRecord last, finish;
-};
+// As `antiphon decode` leaves it; none if the run was not decoded, or on speech without transcripts.
+std::optional<double> ReadWordErrorRate(const std::filesystem::path& file) {
+  if (!std::filesystem::exists(file)) return std::nullopt;
+  const auto json = nlohmann::json::parse(ReadFile(file), nullptr, /*allow_exceptions=*/false);
+  if (json.is_discarded()) Throw<InputError>("'{}' is no JSON", file.string());
+  const auto found = json.find("score");
+  if (found == json.end() || !found->contains("error_rate")) return std::nullopt;
+  return found->at("error_rate").get<double>();
+}
 
 RunFigures ReadRun(const ComparedRun& run) {
   RunFigures figures;
+  figures.seed = run.seed;
+  MetricsRecord last, finish;
   for (const MetricsRecord& record : report::ReadMetrics(run.folder / "metrics.jsonl")) {
-    if (record.kind() == "finish") figures.finish = record;
+    if (record.kind() == "finish") finish = record;
     if (record.kind() != "epoch") continue;
-    figures.last = record;
-    EpochPoint point;
-    for (const char* key : {"arithmetic_seconds", "data_seconds", "communication_seconds", "other_seconds"}) {
-      point.seconds += record.Number(key).value_or(0);
-    }
-    if (const double time = record.Number("virtual_seconds").value_or(0); time > 0) point.seconds = time;
-    point.frames = record.Number("frames").value_or(0);
-    point.held_out_loss = record.Number("held_out_loss").value_or(NAN);
-    point.held_out_accuracy = record.Number("held_out_accuracy").value_or(NAN);
-    figures.curve.push_back(point);
+    last = record;
+    figures.curve.push_back(ReadPoint(record));
   }
   if (figures.curve.empty()) Throw<InputError>("'{}' holds no finished epoch", run.folder.string());
+  const MetricsRecord& end = finish.Has("held_out_loss") ? finish : last;
+  figures.accuracy = end.Number("held_out_accuracy").value_or(NAN);
+  figures.loss = end.Number("held_out_loss").value_or(NAN);
+  figures.frames_per_second = last.Number("frames_per_second").value_or(0);
+  figures.staleness = last.Number("staleness");
+  figures.word_error_rate = ReadWordErrorRate(run.folder / "decode" / "summary.json");
+  figures.arithmetic_seconds = last.Number("arithmetic_seconds").value_or(0);
+  figures.data_seconds = last.Number("data_seconds").value_or(0);
+  figures.communication_seconds = last.Number("communication_seconds").value_or(0);
+  figures.other_seconds = last.Number("other_seconds").value_or(0);
   return figures;
 }
 
@@ -65,86 +78,41 @@ std::optional<double> SecondsToLoss(const std::vector<EpochPoint>& curve, double
   return std::nullopt;
 }
 
+// Over the runs for which `value` gives one.
+template <class Value>
+MeanAndSpread Over(const std::vector<RunFigures>& runs, const Value& value) {
+  std::vector<double> values;
+  for (const RunFigures& run : runs) {
+    if (const std::optional<double> v = value(run)) values.push_back(*v);
+  }
+  return Summarise(values);
+}
+
 ComparedRow ReadRow(const std::vector<ComparedRun>& runs) {
   ComparedRow row;
   row.method = runs.front().method;
   row.workers = runs.front().workers;
-  std::vector<double> accuracy, loss, seconds, speed, bytes, staleness;
+  double exchange = 0, steps = 0;
   for (const ComparedRun& run : runs) {
     if (!run.failure.empty()) {
       row.failures.push_back(run.failure);
       continue;
     }
-    const RunFigures figures = ReadRun(run);
-    const MetricsRecord& end = figures.finish.Has("held_out_loss") ? figures.finish : figures.last;
-    accuracy.push_back(end.Number("held_out_accuracy").value_or(NAN));
-    loss.push_back(end.Number("held_out_loss").value_or(NAN));
-    seconds.push_back(figures.curve.back().seconds);
-    speed.push_back(figures.last.Number("frames_per_second").value_or(0));
-    bytes.push_back(figures.last.Number("bytes_sent").value_or(0) / 1e9);
-    if (const auto mean = figures.last.Number("staleness")) staleness.push_back(*mean);
-    row.arithmetic_seconds += figures.last.Number("arithmetic_seconds").value_or(0);
-    row.data_seconds += figures.last.Number("data_seconds").value_or(0);
-    row.communication_seconds += figures.last.Number("communication_seconds").value_or(0);
-    row.other_seconds += figures.last.Number("other_seconds").value_or(0);
-    row.curves.push_back(figures.curve);
+    row.runs.push_back(ReadRun(run));
+    const RunFigures& r = row.runs.back();
+    exchange += r.communication_seconds;
+    steps += r.arithmetic_seconds + r.data_seconds + r.communication_seconds;
   }
-  row.accuracy = Summarise(accuracy);
-  row.loss = Summarise(loss);
-  row.seconds = Summarise(seconds);
-  row.frames_per_second = Summarise(speed);
-  row.gigabytes_sent = Summarise(bytes);
-  row.staleness = Summarise(staleness);
+  using Number = std::optional<double>;
+  row.accuracy = Over(row.runs, [](const RunFigures& r) { return Number(r.accuracy); });
+  row.loss = Over(row.runs, [](const RunFigures& r) { return Number(r.loss); });
+  row.word_error_rate = Over(row.runs, [](const RunFigures& r) { return r.word_error_rate; });
+  row.seconds = Over(row.runs, [](const RunFigures& r) { return Number(r.curve.back().seconds); });
+  row.frames_per_second = Over(row.runs, [](const RunFigures& r) { return Number(r.frames_per_second); });
+  row.gigabytes_sent = Over(row.runs, [](const RunFigures& r) { return Number(r.curve.back().gigabytes); });
+  row.staleness = Over(row.runs, [](const RunFigures& r) { return r.staleness; });
+  row.exchange_share = steps > 0 ? exchange / steps : 0;
   return row;
-}
-
-// Mean of the runs' curves, epoch by epoch.
-report::Series MeanCurve(const ComparedRow& row, bool against_time) {
-  report::Series series;
-  series.name = Label(row);
-  series.markers = true;
-  size_t epochs = row.curves.empty() ? 0 : row.curves[0].size();
-  for (const auto& curve : row.curves) epochs = std::min(epochs, curve.size());
-  for (size_t e = 0; e < epochs; ++e) {
-    double x = 0, y = 0;
-    for (const auto& curve : row.curves) {
-      x += against_time ? curve[e].seconds : curve[e].frames / 1e6;
-      y += 100 * curve[e].held_out_accuracy;
-    }
-    const auto n = static_cast<double>(row.curves.size());
-    series.points.emplace_back(x / n, y / n);
-  }
-  return series;
-}
-
-std::string Text(const MeanAndSpread& value, double factor, int digits) {
-  if (value.count == 0) return "–";
-  if (value.count == 1) return fmt::format("{:.{}f}", factor * value.mean, digits);
-  return fmt::format("{:.{}f} ± {:.{}f}", factor * value.mean, digits, factor * value.spread, digits);
-}
-
-const std::vector<std::string>& Header() {
-  static const std::vector<std::string> header = {"method",  "workers",    "runs",           "accuracy %",
-                                                  "loss",    "seconds",    "to common loss", "frames/s",
-                                                  "GB sent", "exchange %", "staleness"};
-  return header;
-}
-
-std::vector<std::string> Cells(const ComparedRow& row) {
-  const double steps = row.arithmetic_seconds + row.data_seconds + row.communication_seconds;
-  std::string runs = fmt::format("{}", row.curves.size());
-  if (!row.failures.empty()) runs += fmt::format(" ({} failed)", row.failures.size());
-  return {row.method,
-          fmt::format("{}", row.workers),
-          runs,
-          Text(row.accuracy, 100, 2),
-          Text(row.loss, 1, 4),
-          Text(row.seconds, 1, 1),
-          Text(row.seconds_to_common_loss, 1, 1),
-          Text(row.frames_per_second, 1, 0),
-          Text(row.gigabytes_sent, 1, 3),
-          steps > 0 ? fmt::format("{:.1f}", 100 * row.communication_seconds / steps) : "–",
-          Text(row.staleness, 1, 2)};
 }
 
 }  // namespace
@@ -174,85 +142,25 @@ Comparison Compare(const std::vector<ComparedRun>& runs) {
   comparison.common_loss = -INFINITY;
   for (const auto& group : groups) {
     comparison.rows.push_back(ReadRow(group));
-    for (const auto& curve : comparison.rows.back().curves) {
-      comparison.common_loss = std::max(comparison.common_loss, BestLoss(curve));
+    for (const RunFigures& run : comparison.rows.back().runs) {
+      comparison.common_loss = std::max(comparison.common_loss, BestLoss(run.curve));
     }
   }
   for (ComparedRow& row : comparison.rows) {
-    std::vector<double> seconds;
-    for (const auto& curve : row.curves) {
-      if (const auto reached = SecondsToLoss(curve, comparison.common_loss)) seconds.push_back(*reached);
-    }
-    row.seconds_to_common_loss = Summarise(seconds);
+    row.seconds_to_common_loss =
+        Over(row.runs, [&](const RunFigures& r) { return SecondsToLoss(r.curve, comparison.common_loss); });
+    const std::vector<RunFigures>& first = comparison.rows.front().runs;
+    row.accuracy_difference = Over(row.runs, [&](const RunFigures& r) -> std::optional<double> {
+      const auto same = std::find_if(first.begin(), first.end(), [&](const RunFigures& f) { return f.seed == r.seed; });
+      if (&row == &comparison.rows.front() || same == first.end()) return std::nullopt;
+      return r.accuracy - same->accuracy;
+    });
   }
   return comparison;
 }
 
-std::string TextTable(const Comparison& comparison) {
-  std::vector<std::vector<std::string>> lines = {Header()};
-  for (const ComparedRow& row : comparison.rows) lines.push_back(Cells(row));
-  std::string text;
-  for (const std::string& line : report::TextTable(lines)) text += line + '\n';
-  return text;
-}
-
-std::string ToJson(const Comparison& comparison) {
-  const auto value = [](const MeanAndSpread& m) {
-    return m.count == 0 ? nlohmann::json() : nlohmann::json{{"mean", m.mean}, {"spread", m.spread}, {"runs", m.count}};
-  };
-  nlohmann::json rows = nlohmann::json::array();
-  for (const ComparedRow& row : comparison.rows) {
-    rows.push_back({{"method", row.method},
-                    {"workers", row.workers},
-                    {"failures", row.failures},
-                    {"held_out_accuracy", value(row.accuracy)},
-                    {"held_out_loss", value(row.loss)},
-                    {"seconds", value(row.seconds)},
-                    {"seconds_to_common_loss", value(row.seconds_to_common_loss)},
-                    {"frames_per_second", value(row.frames_per_second)},
-                    {"gigabytes_sent", value(row.gigabytes_sent)},
-                    {"staleness", value(row.staleness)}});
-  }
-  return nlohmann::json{{"common_loss", comparison.common_loss}, {"rows", rows}}.dump();
-}
-
-void WriteComparison(const Comparison& comparison, const std::string& subtitle, const std::string& configuration,
-                     const std::filesystem::path& file) {
-  report::HtmlReport page("Ways to train one network", subtitle);
-  for (const ComparedRow& row : comparison.rows) {
-    for (const std::string& failure : row.failures) page.AddWarning(Label(row) + ": " + failure);
-  }
-  report::LineChart time{.title = "Accuracy against time", .x_label = "seconds", .y_label = "% of held-out frames"};
-  report::LineChart frames{
-      .title = "Accuracy against data", .x_label = "million frames", .y_label = "% of held-out frames"};
-  report::ShareBars shares{.title = "Where the time went",
-                           .parts = {"arithmetic", "waiting for data", "exchange", "evaluation, saving, reporting"},
-                           .unit = "s"};
-  for (const ComparedRow& row : comparison.rows) {
-    if (row.curves.empty()) continue;
-    time.series.push_back(MeanCurve(row, true));
-    frames.series.push_back(MeanCurve(row, false));
-    shares.rows.push_back(
-        {Label(row), {row.arithmetic_seconds, row.data_seconds, row.communication_seconds, row.other_seconds}});
-  }
-  shares.note = "Of worker 0, all runs of a row together. Exchange: encoding, sending and waiting for others.";
-  page.AddLineChart(time);
-  page.AddLineChart(frames);
-  report::Table table;
-  table.title = "Figures";
-  table.header = Header();
-  table.numeric = std::vector<bool>(table.header.size(), true);
-  table.numeric[0] = false;
-  for (const ComparedRow& row : comparison.rows) table.rows.push_back(Cells(row));
-  table.note = fmt::format(
-      "Means and standard deviations over runs that differ in their seed alone. The common loss, {:.4f} nats per "
-      "held-out "
-      "frame, is what every run reaches.",
-      comparison.common_loss);
-  page.AddTable(table, true);
-  page.AddShareBars(shares);
-  page.AddText("Configuration", configuration);
-  WriteFileAtomically(file, page.Render());
+std::string Label(const ComparedRow& row) {
+  return row.workers == 1 ? row.method : row.method + " × " + std::to_string(row.workers);
 }
 
 }  // namespace antiphon::train

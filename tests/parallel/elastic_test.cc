@@ -1,5 +1,6 @@
 // Elastic averaging and ADMM on problems whose course is known.
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -46,7 +47,7 @@ TEST(Easgd, WithoutElasticityWorkersTrainAlone) {
   Learner alone("method = \"serial\"\n", *self);
   for (int64_t step = 0; step < 9; ++step) alone.Step(Minibatch(step * 2 + 1), step * 2 + 1);
   const auto hashes = OnRanks(2, [](comm::Communicator& comm) {
-    Learner learner("method = \"easgd\"\nsync-period = 3\nelasticity = 0\n", comm);
+    Learner learner("method = \"easgd\"\nsync-period = 3\nelasticity = 0\nrate-scaling = \"none\"\n", comm);
     learner.Train(0, 9, comm.rank(), 2);
     return learner.network.Hash();
   });
@@ -136,20 +137,51 @@ std::vector<std::vector<double>> Consensus(int workers, const std::string& keys,
 TEST(Admm, FindsTheJointOptimumWhereAveragingDoesNot) {
   // Minimum of Σ (1 + k)/2·(w − k)² over k = 0, 1, 2: (0 + 2 + 6)/6.
   const double joint = 8.0 / 6;
-  const auto admm = Consensus(3, "method = \"admm\"\nrho = 1\n", 60, 30);
-  for (const auto& end : admm) {
-    EXPECT_NEAR(end[0], joint, 1e-4);
-    EXPECT_NEAR(end[1], joint, 1e-3);
+  for (const char* strength : {"rho = 1\n", "pull = 6\n"}) {
+    const auto admm = Consensus(3, fmt::format("method = \"admm\"\npull-every = 1\n{}", strength), 60, 30);
+    for (const auto& end : admm) {
+      EXPECT_NEAR(end[0], joint, 1e-4) << strength;
+      EXPECT_NEAR(end[1], joint, 1e-3) << strength;
+    }
   }
   const auto averaging = Consensus(3, "method = \"averaging\"\nrate-scaling = \"none\"\n", 60, 30);
   EXPECT_GT(std::abs(averaging[0][0] - joint), 0.1);
 }
 
 TEST(Admm, BalancesAWrongPenalty) {
-  const auto balanced = Consensus(3, "method = \"admm\"\nrho = 0.001\n", 40, 30);
-  const auto fixed = Consensus(3, "method = \"admm\"\nrho = 0.001\nbalance = false\n", 40, 30);
+  const auto balanced = Consensus(3, "method = \"admm\"\npull-every = 1\nrho = 0.001\n", 40, 30);
+  const auto fixed = Consensus(3, "method = \"admm\"\npull-every = 1\nrho = 0.001\nbalance = false\n", 40, 30);
   EXPECT_LT(std::abs(balanced[0][0] - 8.0 / 6), 0.01);
   EXPECT_GT(std::abs(fixed[0][0] - 8.0 / 6), 0.05);
+}
+
+TEST(Admm, TakesTheConstraintOfSeveralStepsAtOnceForASmallError) {
+  const double joint = 8.0 / 6;
+  const auto averaging = Consensus(3, "method = \"averaging\"\nrate-scaling = \"none\"\n", 60, 30);
+  const auto seldom = Consensus(3, "method = \"admm\"\nrho = 1\npull-every = 4\n", 60, 30);
+  EXPECT_LT(std::abs(seldom[0][0] - joint), 0.3 * std::abs(averaging[0][0] - joint));
+}
+
+// The consensus learns from what the workers do on their own: a strong constraint keeps them from doing it.
+TEST(Admm, StrongPullHoldsBack) {
+  const auto after_one_round = [](const std::string& pull) {
+    const std::string keys = "method = \"admm\"\npull-every = 1\nbalance = false\npull = " + pull + "\n";
+    return std::abs(Consensus(2, keys, 1, 8)[0][0] - Consensus(2, keys, 0, 8)[0][0]);
+  };
+  const double weak = after_one_round("0.01"), usual = after_one_round("0.3"), strong = after_one_round("30");
+  EXPECT_GT(usual, 0.85 * weak);
+  EXPECT_LT(strong, 0.5 * weak);
+}
+
+TEST(Elastic, SeveralWorkersTakeLongerStepsByDefault) {
+  // Two workers share the data: without the factor, the common model would go half as far in an epoch.
+  for (const char* method : {"easgd", "admm"}) {
+    const auto described = OnRanks(2, [&](comm::Communicator& comm) {
+      Learner learner(fmt::format("method = \"{}\"\n", method), comm, kPlainSgd);
+      return fmt::format("{}", fmt::join(learner.strategy->Describe(), "; "));
+    });
+    EXPECT_NE(described[0].find("learning rate × 2 (linear"), std::string::npos) << described[0];
+  }
 }
 
 TEST(Admm, MultipliersAddUpToNothing) {

@@ -31,6 +31,12 @@ class ComparisonTest : public ::testing::Test {
     }
     return run;
   }
+  // What the run says when it is through.
+  void FinishWith(const ComparedRun& run, double accuracy) {
+    const std::filesystem::path file = run.folder / "metrics.jsonl";
+    report::MetricsWriter(file, std::filesystem::file_size(file))
+        .Write(report::MetricsRecord("finish").Set("held_out_loss", 1.0).Set("held_out_accuracy", accuracy));
+  }
   testing::TemporaryFolder folder_;
 };
 
@@ -55,11 +61,37 @@ TEST_F(ComparisonTest, TellsMeansSpreadsAndTimeToTheCommonLoss) {
   const std::string table = TextTable(comparison);
   EXPECT_NE(table.find("serial"), std::string::npos);
   EXPECT_NE(table.find("1 (1 failed)"), std::string::npos) << table;
-  WriteComparison(comparison, "test", "a = 1", folder_ / "compare.html");
+  WriteComparison(comparison, "Ways", "test", "a = 1", folder_ / "compare.html");
   const std::string page = ReadFile(folder_ / "compare.html");
   EXPECT_NE(page.find("bmuf × 4: diverged"), std::string::npos);
   EXPECT_NE(page.find("1.2000 nats"), std::string::npos);
   EXPECT_NE(ToJson(comparison).find("\"common_loss\":1.2"), std::string::npos);
+}
+
+TEST_F(ComparisonTest, MeasuresAgainstTheFirstRowSeedBySeedAndReadsWordErrors) {
+  std::vector<ComparedRun> runs = {Run("serial", 1, 1, 10, 2.0, 1.0), Run("serial", 1, 2, 10, 2.0, 1.0),
+                                   Run("bmuf", 2, 2, 10, 2.0, 1.0), Run("bmuf", 4, 3, 10, 2.0, 1.0)};
+  FinishWith(runs[1], 0.7);
+  FinishWith(runs[2], 0.72);
+  std::filesystem::create_directories(runs[2].folder / "decode");
+  WriteFileAtomically(runs[2].folder / "decode" / "summary.json", R"({"score": {"error_rate": 0.0125}})");
+  const Comparison comparison = Compare(runs);
+  EXPECT_EQ(comparison.rows[0].accuracy_difference.count, 0);
+  ASSERT_EQ(comparison.rows[1].accuracy_difference.count, 1);
+  EXPECT_NEAR(comparison.rows[1].accuracy_difference.mean, 0.02, 1e-9);
+  EXPECT_EQ(comparison.rows[2].accuracy_difference.count, 0) << "no serial run of seed 3";
+  ASSERT_EQ(comparison.rows[1].word_error_rate.count, 1);
+  EXPECT_NEAR(comparison.rows[1].word_error_rate.mean, 0.0125, 1e-9);
+
+  const std::string markdown = MarkdownTables(comparison);
+  EXPECT_NE(markdown.find("Word error rate, %:\n\n| method | 1 worker | 2 workers | 4 workers |\n|---|---|---|---|\n"
+                          "| serial | – |  |  |\n| bmuf |  | 1.25 | – |\n"),
+            std::string::npos)
+      << markdown;
+  EXPECT_NE(TextTable(comparison).find("+2.00"), std::string::npos) << TextTable(comparison);
+  EXPECT_NE(ToJson(comparison).find("\"word_error_rate\":0.0125"), std::string::npos);
+  WriteFileAtomically(runs[2].folder / "decode" / "summary.json", "{");
+  EXPECT_THROW(Compare(runs), InputError);
 }
 
 TEST_F(ComparisonTest, RefusesAFolderWithoutEpochs) {

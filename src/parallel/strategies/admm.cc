@@ -2,14 +2,20 @@
 //
 // min Σ J_k(θ_k) subject to θ_k = z. A round: each worker takes `sync-period` steps on J_k + λ_kᵀ(θ − z) + ρ/2·‖θ −
 // z‖²; then z = mean(θ_k + λ_k/ρ) and λ_k += ρ·(θ_k − z), after which Σ λ_k = 0. z is evaluated and kept. The
-// constraint's part of a step is taken implicitly after the optimiser's, θ ← (θ − ε·λ + ε·ρ·z)/(1 + ε·ρ), which has the
-// same fixed point and is stable for every ρ. Residual balancing doubles ρ when the workers disagree (primal residual)
-// ten times as much as z still moves (dual residual), and halves it in the opposite case. On convex problems z tends to
-// the joint optimum, which averaging does not; networks give no such promise. Exchanged: θ_k + λ_k/ρ, one AllReduce per
-// round, and two residuals. Bytes per round and rank: 2 · 4 · parameters. Staleness: none. Determinism: the same bits
-// wherever the workers run. One worker has nothing to agree with and is plain training. Optimisers that precondition
-// gradients are refused: they would weigh losses and constraint differently. Source: Boyd et al., Foundations and
-// Trends in Machine Learning 3(1), 2011, sections 3.4 and 7.1.
+// constraint's part is taken implicitly after every `pull-every`-th step of the optimiser for all of them at once, θ ←
+// (θ − ε·λ + ε·ρ·z)/(1 + ε·ρ), which is stable for every ρ.
+// ρ: as z stands still during a round, the constraint holds back the steps that it is to learn from, by a factor of
+// about 1 − ρ·ε·period/2; but weak constraints let the workers part. What counts is ρ·ε·period, the share of the way to
+// z that a round takes back, so that is the option: `pull`, with ρ = pull/(ε·period) for the rate ε of the moment.
+// `rho` fixes ρ itself, as in the book. Residual balancing doubles ρ when the workers disagree, √Σ‖θ_k − z‖², ten times
+// as much as z still moves, √N·‖Δz‖, and halves it in the opposite case (Boyd's residuals are these, the second times
+// ρ; as distances both, no unit of the loss enters). The mean of N workers goes no farther than one of them, so that N
+// workers who share an epoch want N times the rate (`rate-scaling`).
+// On convex problems z tends to the joint optimum, which averaging does not; networks give no such promise. Exchanged:
+// θ_k + λ_k/ρ, one AllReduce per round, and two residuals. Bytes per round and rank: 2 · 4 · parameters. Staleness:
+// none. Determinism: the same bits wherever the workers run. One worker has nothing to agree with and is plain
+// training. Optimisers that precondition gradients are refused: they would weigh losses and constraint differently.
+// Source: Boyd et al., Foundations and Trends in Machine Learning 3(1), 2011, sections 3.4 and 7.1.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -22,14 +28,18 @@ namespace {
 
 struct AdmmOptions {
   PeriodOptions period = {.sync_period = 16};
-  RateScalingOptions scaling = {.rate_scaling = "none"};
-  double rho = 0.05;
+  RateScalingOptions scaling;
+  double pull = 0.3;
+  double rho = 0;
+  int pull_every = 4;
   bool balance = true;
   template <class V>
   void Visit(V& v) {
     period.Visit(v);
     scaling.Visit(v);
-    v("rho", rho, Range{1e-9, 1e9}, "ρ, weight of the constraint, in units of loss per squared distance");
+    v("pull", pull, Range{1e-6, 1e6}, "part of the way to the consensus that the constraint takes a worker in a round");
+    v("rho", rho, Range{0, 1e9}, "ρ, weight of the constraint in loss per squared distance; 0: as pull says");
+    v("pull-every", pull_every, Range{1, 1 << 30}, "steps whose share of the constraint is taken at once");
     v("balance", balance, "adapt ρ so that disagreement and movement stay within a factor of ten");
   }
 };
@@ -39,7 +49,6 @@ class Admm : public PeriodicStrategy {
   Admm(const AdmmOptions& options, const Replica& replica)
       : PeriodicStrategy(options.period, options.scaling, replica),
         options_(options),
-        rho_(options.rho),
         lambda_(replica.network->num_values(), 0.0f) {
     if (options.period.sync_period == 0 && options.period.sync_frames == 0) {
       throw UsageError("method 'admm' needs a sync-period of at least 1");
@@ -50,24 +59,29 @@ class Admm : public PeriodicStrategy {
   }
 
   optim::StepReport AfterStep(const StepInput& input) override {
-    if (comm().world_size() > 1) {
-      const optim::StepReport report = optimizer().EndStep();
-      PullToConsensus(static_cast<float>(input.learning_rate));
-      CountStep(input);
-      return report;
-    }
-    return PeriodicStrategy::AfterStep(input);
+    if (comm().world_size() == 1) return PeriodicStrategy::AfterStep(input);
+    const optim::StepReport report = optimizer().EndStep();
+    rate_ = input.learning_rate;
+    owed_ += rate_;
+    if (++steps_owed_ >= options_.pull_every) PullToConsensus();
+    CountStep(input);
+    return report;
   }
 
   void SaveState(SafetensorsWriter& writer, const std::string& prefix) const override {
     PeriodicStrategy::SaveState(writer, prefix);
     writer.Add(prefix + ".lambda", std::span<const float>(lambda_));
-    writer.Add(prefix + ".rho", std::span<const double>(&rho_, 1));
+    const double penalty[] = {balance_, rate_, owed_, static_cast<double>(steps_owed_)};
+    writer.Add(prefix + ".penalty", std::span<const double>(penalty));
   }
   void LoadState(const SafetensorsReader& reader, const std::string& prefix) override {
     PeriodicStrategy::LoadState(reader, prefix);
     LoadValues(reader, prefix + ".lambda", lambda_);
-    rho_ = reader.ReadDoubles(prefix + ".rho").at(0);
+    const std::vector<double> penalty = reader.ReadDoubles(prefix + ".penalty");
+    balance_ = penalty.at(0);
+    rate_ = penalty.at(1);
+    owed_ = penalty.at(2);
+    steps_owed_ = static_cast<int>(penalty.at(3));
   }
   // The multipliers belong to the losses of then: the new workers begin without.
   void LoadFolded(std::span<const SafetensorsReader> ranks, const std::string& prefix) override {
@@ -77,12 +91,17 @@ class Admm : public PeriodicStrategy {
   void ResetState() override {
     PeriodicStrategy::ResetState();
     std::fill(lambda_.begin(), lambda_.end(), 0.0f);
-    rho_ = options_.rho;
+    balance_ = 1;
+    owed_ = 0;
+    steps_owed_ = 0;
   }
 
   std::vector<std::string> Describe() const override {
     std::vector<std::string> lines = PeriodicStrategy::Describe();
-    lines.push_back(fmt::format("consensus with ρ = {:.4g}{}", rho_, options_.balance ? ", balanced" : ""));
+    const std::string penalty = options_.rho > 0
+                                    ? fmt::format("ρ = {:.4g}", options_.rho)
+                                    : fmt::format("ρ = {:.4g}/(learning rate · {} steps)", options_.pull, period());
+    lines.push_back(fmt::format("consensus with {}{}", penalty, options_.balance ? ", balanced" : ""));
     return lines;
   }
 
@@ -91,9 +110,10 @@ class Admm : public PeriodicStrategy {
 
   void Exchange() override {
     if (comm().world_size() == 1) return;
+    if (steps_owed_ > 0) PullToConsensus();
     const std::span<const float> theta = network().values();
     const std::span<float> z = center();
-    const auto rho = static_cast<float>(rho_);
+    const auto rho = static_cast<float>(Rho());
     mean_.resize(theta.size());
     for (size_t i = 0; i < theta.size(); ++i) mean_[i] = theta[i] + lambda_[i] / rho;
     const AverageReport report = Average(mean_, /*equally=*/true);
@@ -102,7 +122,7 @@ class Admm : public PeriodicStrategy {
       const double primal = static_cast<double>(theta[i]) - static_cast<double>(mean_[i]);
       const double dual = static_cast<double>(mean_[i]) - static_cast<double>(z[i]);
       residuals[0] += primal * primal;
-      residuals[1] += rho_ * rho_ * dual * dual;
+      residuals[1] += dual * dual;
       lambda_[i] += rho * (theta[i] - mean_[i]);
     }
     std::copy(mean_.begin(), mean_.end(), z.begin());
@@ -118,9 +138,9 @@ class Admm : public PeriodicStrategy {
     if (!options_.balance) return;
     comm().AllReduce(std::span<double>(residuals));
     if (residuals[0] > 100 * residuals[1]) {
-      rho_ *= 2;
+      balance_ *= 2;
     } else if (residuals[1] > 100 * residuals[0]) {
-      rho_ /= 2;
+      balance_ /= 2;
     }
   }
 
@@ -131,10 +151,17 @@ class Admm : public PeriodicStrategy {
   }
 
  private:
-  void PullToConsensus(float rate) {
+  double Rho() const {
+    if (options_.rho > 0) return balance_ * options_.rho;
+    return rate_ > 0 ? balance_ * options_.pull / (rate_ * period()) : balance_;
+  }
+
+  // For the steps since the last time.
+  void PullToConsensus() {
     const std::span<float> theta = network().values();
     const float* z = center().data();
-    const float pull = rate * static_cast<float>(rho_);
+    const auto rate = static_cast<float>(owed_);
+    const float pull = rate * static_cast<float>(Rho());
     const float shrink = 1 / (1 + pull);
     const auto size = static_cast<int64_t>(theta.size());
 #pragma omp parallel for simd schedule(static)
@@ -143,10 +170,15 @@ class Admm : public PeriodicStrategy {
       theta[k] = shrink * (theta[k] - rate * lambda_[k] + pull * z[i]);
     }
     network().MarkChanged();
+    owed_ = 0;
+    steps_owed_ = 0;
   }
 
   AdmmOptions options_;
-  double rho_;
+  double balance_ = 1;  // factor on ρ
+  double rate_ = 0;     // of the last step
+  double owed_ = 0;     // Σ of the rates of the steps whose share of the constraint is still to be taken
+  int steps_owed_ = 0;
   std::vector<float> lambda_;
   std::vector<float> mean_;
 };

@@ -2,7 +2,9 @@
 //
 // Every `sync-period` steps e_i = α·(x_i − x̃), x_i −= e_i, x̃ += Σ e_i, with α = `elasticity`/workers. The centre is
 // what is evaluated and kept; the workers explore around it. "easgd" leaves the optimiser as it is; "eamsgd" demands
-// Nesterov momentum of it.
+// Nesterov momentum of it. The centre follows the workers' mean, `sync-period`/`elasticity` steps behind, and so goes as
+// far as one worker in as many steps: where N workers share an epoch's data, it wants N times the rate (`rate-scaling`).
+// The paper gives every worker all data, and compares after equal numbers of each one's steps.
 // Synchronous (default): exchanged is Σ e_i, one AllReduce; every rank holds the same centre. Bytes per exchange and
 // rank: 2 · 4 · parameters. Determinism: the same bits wherever the workers run.
 // `asynchronous = true`: the centre lies in parts on all ranks; each worker reads it and adds its e_i when it gets
@@ -25,7 +27,7 @@ constexpr int kCentreWindow = 7;
 
 struct EasgdOptions {
   PeriodOptions period = {.sync_period = 10};
-  RateScalingOptions scaling = {.rate_scaling = "none"};
+  RateScalingOptions scaling;
   double elasticity = 0.9;
   bool asynchronous = false;
   template <class V>
