@@ -12,6 +12,7 @@
 #include "device/device.h"
 #include "kernels/elementwise.h"
 #include "math/gemm.h"
+#include "math/padded_matrix.h"
 #include "nn/loss.h"
 #include "nn/network.h"
 #include "optim/optimizer.h"
@@ -44,18 +45,21 @@ struct BenchTrainOptions {
   }
 };
 
-// Forward, backward-data and weight-gradient products of every layer. Results go to memory of their own, so that the
-// factors stay ordinary numbers.
+// Forward, backward-data and weight-gradient products of every layer, with derivatives padded as training has them.
+// Results go to memory of their own, so that the factors stay ordinary numbers.
 class BareProducts {
  public:
   BareProducts(const std::vector<int>& dims, int minibatch, Precision precision) : precision_(precision) {
     for (size_t i = 0; i < dims.size(); ++i) {
       values_.push_back(Filled(minibatch, dims[i]));
-      halves_.push_back(Halved(values_.back()));
+      halves_.push_back(Halved<Bf16Matrix>(values_.back()));
+      derivatives_.emplace_back().Resize(minibatch, dims[i]);
+      Scale(1.0f, values_.back(), derivatives_.back());
+      half_derivatives_.push_back(Halved<PaddedMatrix<Bf16>>(values_.back()));
       results_.emplace_back(minibatch, dims[i]);
       if (i == 0) continue;
       weights_.push_back(Filled(dims[i], dims[i - 1]));
-      half_weights_.push_back(Halved(weights_.back()));
+      half_weights_.push_back(Halved<Bf16Matrix>(weights_.back()));
       gradients_.emplace_back(dims[i], dims[i - 1]);
     }
     for (size_t i = 0; i < weights_.size(); ++i) block_rows_.push_back(FastestBlock(i));
@@ -68,31 +72,27 @@ class BareProducts {
     }
     for (size_t i = layers; i-- > 0;) {
       if (i > 0) {
-        Product(Transpose::kNo, values_[i + 1], halves_[i + 1], Transpose::kNo, weights_[i], half_weights_[i],
-                results_[i]);
+        Product(Transpose::kNo, derivatives_[i + 1], half_derivatives_[i + 1], Transpose::kNo, weights_[i],
+                half_weights_[i], results_[i]);
       }
       WeightGradient(i, block_rows_[i]);
     }
   }
 
  private:
-  void Product(Transpose ta, const Matrix& a, const Bf16Matrix& a16, Transpose tb, const Matrix& b,
-               const Bf16Matrix& b16, MatrixView c) const {
+  void Product(Transpose ta, ConstMatrixView a, ConstBf16View a16, Transpose tb, ConstMatrixView b, ConstBf16View b16,
+               MatrixView c) const {
     if (precision_ == Precision::kFp32) return Gemm(ta, a, tb, b, c);
-    Gemm(ta, a16.view(), tb, b16.view(), c);
+    Gemm(ta, a16, tb, b16, c);
   }
   void WeightGradient(size_t layer, int64_t block) {
     const MatrixView gradient = gradients_[layer].view();
     for (int64_t first = 0; first < gradient.rows(); first += block) {
       const int64_t count = std::min(block, gradient.rows() - first);
       const MatrixView rows = gradient.Rows(first, count);
-      if (precision_ == Precision::kFp32) {
-        Gemm(Transpose::kYes, std::as_const(values_[layer + 1]).view().Cols(first, count), Transpose::kNo,
-             values_[layer], rows);
-      } else {
-        Gemm(Transpose::kYes, std::as_const(halves_[layer + 1]).view().Cols(first, count), Transpose::kNo,
-             std::as_const(halves_[layer]).view(), rows);
-      }
+      Product(Transpose::kYes, std::as_const(derivatives_[layer + 1]).view().Cols(first, count),
+              std::as_const(half_derivatives_[layer + 1]).view().Cols(first, count), Transpose::kNo, values_[layer],
+              halves_[layer], rows);
     }
   }
 
@@ -122,8 +122,9 @@ class BareProducts {
     for (int64_t i = 0; i < m.size(); ++i) m.data()[i] = 0.1f * static_cast<float>(i % 7 - 3);
     return m;
   }
-  static Bf16Matrix Halved(const Matrix& m) {
-    Bf16Matrix h;
+  template <class M>
+  static M Halved(const Matrix& m) {
+    M h;
     h.Resize(m.rows(), m.cols());
     ConvertToBf16(1.0f, m, h);
     return h;
@@ -132,6 +133,8 @@ class BareProducts {
   Precision precision_;
   std::vector<Matrix> values_;
   std::vector<Bf16Matrix> halves_;
+  std::vector<PaddedMatrix<float>> derivatives_;
+  std::vector<PaddedMatrix<Bf16>> half_derivatives_;
   std::vector<Matrix> results_;
   std::vector<Matrix> weights_;
   std::vector<Bf16Matrix> half_weights_;

@@ -194,7 +194,6 @@ MatrixView Network::Backward(const ExecContext& ctx, ConstMatrixView dy, LayerRa
   }
   // Two buffers take turns; a layer that works in place keeps the derivative where it is, which for the first is dy
   // itself only if dy is ours to change, so that one goes to a buffer.
-  const size_t first_buffer = layers_.size() + 1;
   size_t turn = 0;
   ConstMatrixView g = dy;
   MatrixView own;
@@ -205,7 +204,7 @@ MatrixView Network::Backward(const ExecContext& ctx, ConstMatrixView dy, LayerRa
       if (layer.in_place() && own.data() != nullptr) {
         dx = own;
       } else {
-        dx = ws.Float(first_buffer + turn, dy.rows(), layer.in_dim());
+        dx = ws.Derivative(turn, dy.rows(), layer.in_dim());
         turn = 1 - turn;
       }
     }

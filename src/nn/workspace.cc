@@ -1,5 +1,6 @@
 #include "nn/workspace.h"
 
+#include <algorithm>
 #include <cstring>
 
 #include "base/error.h"
@@ -7,15 +8,15 @@
 namespace antiphon::nn {
 namespace {
 
-template <class T>
-BasicMatrixView<T> Sized(std::deque<BasicMatrix<T>>& slots, size_t slot, int64_t rows, int64_t cols) {
+template <class M>
+auto Sized(std::deque<M>& slots, size_t slot, int64_t rows, int64_t cols) {
   while (slots.size() <= slot) slots.emplace_back();
   slots[slot].Resize(rows, cols);
   return slots[slot].view();
 }
 
-template <class T>
-BasicMatrixView<T> AsSized(std::deque<BasicMatrix<T>>& slots, size_t slot) {
+template <class M>
+auto AsSized(std::deque<M>& slots, size_t slot) {
   CHECK_LT(slot, slots.size()) << "a workspace slot is read before it was sized: no matching Forward";
   return slots[slot].view();
 }
@@ -38,33 +39,43 @@ int64_t TakeNumber(std::span<const std::byte>& bytes) {
   return number;
 }
 
-template <class T>
-void Append(const std::deque<BasicMatrix<T>>& slots, std::vector<std::byte>& bytes) {
+template <class M>
+void Append(const std::deque<M>& slots, std::vector<std::byte>& bytes) {
   AppendNumber(bytes, std::ssize(slots));
-  for (const BasicMatrix<T>& m : slots) {
+  for (const M& m : slots) {
     AppendNumber(bytes, m.rows());
     AppendNumber(bytes, m.cols());
-    const auto* data = reinterpret_cast<const std::byte*>(m.data());
-    bytes.insert(bytes.end(), data, data + static_cast<size_t>(m.size()) * sizeof(T));
+    for (int64_t r = 0; r < m.rows(); ++r) {
+      const auto row = std::as_bytes(m.view().Row(r));
+      bytes.insert(bytes.end(), row.begin(), row.end());
+    }
   }
 }
 
-template <class T>
-void Take(std::deque<BasicMatrix<T>>& slots, std::span<const std::byte>& bytes) {
+template <class M>
+void Take(std::deque<M>& slots, std::span<const std::byte>& bytes) {
   const auto count = static_cast<size_t>(TakeNumber(bytes));
   while (slots.size() < count) slots.emplace_back();
   for (size_t i = 0; i < count; ++i) {
     const int64_t rows = TakeNumber(bytes);
     const int64_t cols = TakeNumber(bytes);
     slots[i].Resize(rows, cols);
-    const std::span<const std::byte> data = TakeBytes(bytes, static_cast<size_t>(slots[i].size()) * sizeof(T));
-    if (!data.empty()) std::memcpy(slots[i].data(), data.data(), data.size());
+    for (int64_t r = 0; r < rows; ++r) {
+      const auto row = std::as_writable_bytes(slots[i].view().Row(r));
+      std::ranges::copy(TakeBytes(bytes, row.size()), row.begin());
+    }
   }
 }
 
 }  // namespace
 
 MatrixView Workspace::Float(size_t slot, int64_t rows, int64_t cols) { return Sized(floats_, slot, rows, cols); }
+MatrixView Workspace::Derivative(size_t slot, int64_t rows, int64_t cols) {
+  return Sized(derivatives_, slot, rows, cols);
+}
+Bf16View Workspace::HalfDerivative(size_t slot, int64_t rows, int64_t cols) {
+  return Sized(half_derivatives_, slot, rows, cols);
+}
 Bf16View Workspace::Half(size_t slot, int64_t rows, int64_t cols) { return Sized(halves_, slot, rows, cols); }
 BasicMatrixView<double> Workspace::Double(size_t slot, int64_t rows, int64_t cols) {
   return Sized(doubles_, slot, rows, cols);
@@ -81,6 +92,8 @@ Workspace& Workspace::Child(size_t index) {
 void Workspace::AppendTo(std::vector<std::byte>& bytes) const {
   Append(floats_, bytes);
   Append(halves_, bytes);
+  Append(derivatives_, bytes);
+  Append(half_derivatives_, bytes);
   Append(doubles_, bytes);
   AppendNumber(bytes, std::ssize(children_));
   for (const auto& child : children_) child->AppendTo(bytes);
@@ -89,6 +102,8 @@ void Workspace::AppendTo(std::vector<std::byte>& bytes) const {
 void Workspace::TakeFrom(std::span<const std::byte>& bytes) {
   Take(floats_, bytes);
   Take(halves_, bytes);
+  Take(derivatives_, bytes);
+  Take(half_derivatives_, bytes);
   Take(doubles_, bytes);
   const auto count = static_cast<size_t>(TakeNumber(bytes));
   for (size_t i = 0; i < count; ++i) Child(i).TakeFrom(bytes);
@@ -98,6 +113,8 @@ size_t Workspace::bytes() const {
   size_t total = 0;
   for (const Matrix& m : floats_) total += static_cast<size_t>(m.size()) * sizeof(float);
   for (const Bf16Matrix& m : halves_) total += static_cast<size_t>(m.size()) * sizeof(Bf16);
+  for (const auto& m : derivatives_) total += m.bytes();
+  for (const auto& m : half_derivatives_) total += m.bytes();
   for (const DoubleMatrix& m : doubles_) total += static_cast<size_t>(m.size()) * sizeof(double);
   for (const auto& child : children_) total += child->bytes();
   return total;

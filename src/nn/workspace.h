@@ -13,6 +13,7 @@
 
 #include "math/bf16.h"
 #include "math/matrix.h"
+#include "math/padded_matrix.h"
 
 namespace antiphon::nn {
 
@@ -24,9 +25,12 @@ class Workspace {
   Workspace(Workspace&&) = default;
   Workspace& operator=(Workspace&&) = default;
 
-  /// Slot numbers are small and private to the layer; float, bf16 and double slots are counted apart. Contents are
-  /// undefined when the size changes. Other slots' views stay valid.
+  /// Slot numbers are small and private to the layer; each kind of slot is counted apart. Contents are undefined when
+  /// the size changes. Other slots' views stay valid. Derivatives, which weight gradients read transposed, have their
+  /// rows padded (math/padded_matrix.h).
   MatrixView Float(size_t slot, int64_t rows, int64_t cols);
+  MatrixView Derivative(size_t slot, int64_t rows, int64_t cols);
+  Bf16View HalfDerivative(size_t slot, int64_t rows, int64_t cols);
   Bf16View Half(size_t slot, int64_t rows, int64_t cols);
   BasicMatrixView<double> Double(size_t slot, int64_t rows, int64_t cols);
 
@@ -55,6 +59,8 @@ class Workspace {
  private:
   std::deque<Matrix> floats_;
   std::deque<Bf16Matrix> halves_;
+  std::deque<PaddedMatrix<float>> derivatives_;
+  std::deque<PaddedMatrix<Bf16>> half_derivatives_;
   std::deque<DoubleMatrix> doubles_;
   std::vector<std::unique_ptr<Workspace>> children_;
 };

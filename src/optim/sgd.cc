@@ -16,6 +16,7 @@
 #include "kernels/reductions.h"
 #include "kernels/update.h"
 #include "math/gemm.h"
+#include "math/padded_matrix.h"
 #include "optim/optimizer.h"
 #include "optim/row_blocks.h"
 
@@ -241,8 +242,8 @@ class Sgd : public Optimizer {
   Matrix pending_;   // gradients of this step, if it may have to be shortened as a whole
   std::vector<LayerStep> steps_;
   Matrix block_;
-  Matrix scaled_;
-  Bf16Matrix scaled_half_;
+  PaddedMatrix<float> scaled_;
+  PaddedMatrix<Bf16> scaled_half_;
 };
 
 REGISTER_COMPONENT(OptimizerRegistry, "sgd",

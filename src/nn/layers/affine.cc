@@ -95,7 +95,7 @@ class Affine : public Layer {
                   GradientSink& sink) override {
     GradientFactors factors{.x = ws.x, .g = dy, .x16 = {}, .g16 = {}, .bias_input = {}};
     if (ctx.precision == Precision::kBf16) {
-      const Bf16View g16 = ws.Half(kDerivative, dy.rows(), dy.cols());
+      const Bf16View g16 = ws.HalfDerivative(kDerivative, dy.rows(), dy.cols());
       ConvertToBf16(1.0f, dy, g16);
       factors.g16 = g16;
       factors.x16 = ws.Half(kInput);
@@ -118,7 +118,8 @@ class Affine : public Layer {
     }
   }
 
-  enum Slot { kInput, kDerivative };
+  enum Slot { kInput };
+  enum DerivativeSlot { kDerivative };
 
   AffineOptions options_;
   Activation activation_ = Activation::kNone;
