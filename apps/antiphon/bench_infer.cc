@@ -1,4 +1,4 @@
-// antiphon bench infer: frames per second of scoring generated frames, log-softmax included.
+// antiphon bench infer: frames per second of scoring generated frames, layer by layer.
 #include <omp.h>
 
 #include <nlohmann/json.hpp>
@@ -6,68 +6,83 @@
 #include "bench_network.h"
 #include "command.h"
 #include "device/device.h"
-#include "kernels/softmax.h"
-#include "math/gemm.h"
-#include "nn/network.h"
+#include "infer/measure.h"
+#include "nn/model.h"
 
 namespace antiphon::app {
 namespace {
 
 struct BenchInferOptions {
   std::string layers = "462,5x2048,10217";
+  std::string model;
   std::string activation = "sigmoid";
   int batch = 100;
   std::string precision = "fp32";
+  std::string isa;
   double seconds = 5;
   template <class V>
   void Visit(V& v) {
     v("layers", layers, "sizes of input, hidden layers and output");
+    v("model", model, "a model file instead of generated layers");
     v("activation", activation, OneOf{{"sigmoid", "relu", "tanh"}}, "of the hidden layers");
     v("batch", batch, Range{1, 1 << 20}, "frames scored together");
     v("precision", precision, OneOf{{"fp32", "bf16", "int8"}}, "of the matrix products");
+    v("isa", isa, "best instruction set to use (avx2, avx512-vnni …); empty: what the CPU has");
     v("seconds", seconds, Range{0.1, 3600}, "time to measure");
   }
 };
 
-void BenchInfer(const BenchInferOptions& options, CommandContext& context) {
+nn::Network TheNetwork(const BenchInferOptions& options, uint64_t seed) {
+  if (!options.model.empty()) return std::move(nn::Model::Load(options.model).network);
   const std::vector<int> dims = ParseLayers(options.layers);
-  if (options.precision == "int8")
-    throw UsageError("--precision int8 is not available in this version; use fp32 or bf16");
+  return nn::Network(NetworkOf(dims, options.activation), dims.front(), dims.back(), seed);
+}
+
+void BenchInfer(const BenchInferOptions& options, CommandContext& context) {
   omp_set_num_threads(context.threads());
-  const nn::Network network(NetworkOf(dims, options.activation), dims.front(), dims.back(), context.seed());
-  Matrix x(options.batch, dims.front());
-  Rng rng(context.seed());
-  for (int64_t i = 0; i < x.size(); ++i) x.data()[i] = static_cast<float>(rng.Normal());
-  const nn::ExecContext ctx{.precision = ParsePrecision(options.precision)};
-  nn::Workspace ws;
-  const auto score = [&] {
-    const MatrixView y = network.Forward(ctx, x, ws);
-    Softmax(true, y, y);
-  };
-  score();
-  std::vector<double> seconds;
-  StopWatch watch;
-  for (double spent = 0; spent < options.seconds || seconds.size() < 5; spent += seconds.back()) {
-    watch.Lap();
-    score();
-    seconds.push_back(watch.Lap());
-  }
-  const double rate = options.batch / Median(seconds);
+  const nn::Network network = TheNetwork(options, context.seed());
+  const infer::Plan plan(
+      network, {infer::ParsePlanPrecision(options.precision), options.isa.empty() ? BestIsa() : ParseIsa(options.isa)});
+  const infer::PlanSpeed speed = infer::MeasurePlan(plan, options.batch, options.seconds, true);
   const std::string cpu = GetDevice("cpu").Describe();
-  context.Print("{:10.1f} frames/s, batch {}, {}, {} thread(s), {} on {}", rate, options.batch, options.precision,
-                context.threads(), GemmBackend(), cpu);
-  const nlohmann::json json = {
-      {"frames_per_second", rate},      {"layers", options.layers},         {"batch", options.batch},
-      {"precision", options.precision}, {"activation", options.activation}, {"threads", context.threads()},
-      {"runs", seconds.size()},         {"backend", GemmBackend()},         {"cpu", cpu}};
+  context.Print("{:12} {:16} {:14} {:>10} {:>12} {:>10}", "layer", "kernel", "isa", "ms", "bytes", "roofline");
+  nlohmann::json steps = nlohmann::json::array();
+  for (const infer::StepSpeed& step : speed.steps) {
+    context.Print("{:12} {:16} {:14} {:10.3f} {:12} {:9.0f}%", step.info.layer, step.info.kernel, step.info.isa,
+                  1e3 * step.seconds, step.info.weight_bytes, 100 * step.roofline_share);
+    steps.push_back({{"layer", step.info.layer},
+                     {"kernel", step.info.kernel},
+                     {"isa", step.info.isa},
+                     {"seconds", step.seconds},
+                     {"weight_bytes", step.info.weight_bytes},
+                     {"operations", step.info.operations},
+                     {"done_operations", step.info.done_operations},
+                     {"roofline_share", step.roofline_share}});
+  }
+  context.Print("{:10.1f} frames/s, batch {}, {}, {} thread(s), {} MB of weights on {}", speed.frames_per_second,
+                options.batch, options.precision, context.threads(), speed.weight_bytes / 1'000'000, cpu);
+  const nlohmann::json json = {{"frames_per_second", speed.frames_per_second},
+                               {"layers", options.model.empty() ? options.layers : options.model},
+                               {"batch", options.batch},
+                               {"precision", options.precision},
+                               {"activation", options.activation},
+                               {"threads", context.threads()},
+                               {"runs", speed.runs},
+                               {"weight_bytes", speed.weight_bytes},
+                               {"workspace_bytes", speed.workspace_bytes},
+                               {"steps", steps},
+                               {"cpu", cpu}};
   context.SetResult(json.dump());
 }
 
 REGISTER_COMMAND(
     "bench infer", BenchInferOptions, BenchInfer,
     {.summary = "speed of scoring generated frames",
-     .description = "Times the forward pass with log-softmax over batches of generated frames.",
-     .example = "antiphon bench infer --layers 462,5x2048,10217 --batch 100 --precision fp32 --threads 1"});
+     .description =
+         "Times the runtime's plan of a network, log-softmax included, over batches of generated frames, and shows "
+         "for each layer its kernel, instruction set, time, bytes of weights, and how near that is to what memory "
+         "and arithmetic of this machine allow.",
+     .example = "antiphon bench infer --layers 462,5x2048,10217 --batch 100 --precision int8 --threads 1"});
 
 }  // namespace
 }  // namespace antiphon::app

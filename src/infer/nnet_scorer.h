@@ -1,24 +1,31 @@
 // Acoustic scores of an utterance from a network: log p(s|x) − prior_scale · log p(s), blocks of frames at a time.
 //
-// NnetModel holds what all utterances share; an NnetScorer is one utterance. Frames come as the front end and
-// normalisation leave them, one per row; context is spliced here, edge frames repeated. Classes that training never saw
-// (relative count below 1e-10) are disabled: their score is kDisabledScore.
+// NnetModel holds what all utterances share, the plan with its packed weights; an NnetScorer is one utterance. Frames
+// come as the front end and normalisation leave them, one per row; context is spliced here, edge frames repeated.
+// Classes that training never saw (relative count below 1e-10) are disabled: their score is kDisabledScore.
+//
+// frame-skip K scores every K-th frame and copies its scores to the K − 1 that follow (frame-asynchronous network).
+// Source: Vanhoucke, Devin, Heigold, Multiframe deep neural networks for acoustic modeling, ICASSP 2013.
 //
 // Shapes: frames [N, feature_dim]; N may be 0. Units: nats.
-// Threads: one NnetModel for many threads; an NnetScorer belongs to one. Results do not depend on other utterances.
-// Errors: ShapeError naming both dimensions; InputError for a model without priors that needs them.
+// Threads: one NnetModel for many threads; an NnetScorer belongs to one. Results do not depend on other utterances, on
+// the blocks, nor (int8) on the instruction set.
+// Errors: ShapeError naming both dimensions; InputError for a model without priors that needs them, and for features
+// that are not finite.
 #pragma once
 
+#include <functional>
 #include <memory>
+#include <mutex>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "base/options.h"
 #include "base/score_source.h"
+#include "infer/plan.h"
 #include "math/matrix.h"
 #include "nn/model.h"
-#include "nn/workspace.h"
 
 namespace antiphon::infer {
 
@@ -28,31 +35,53 @@ struct NnetScorerOptions {
   double prior_scale = 1.0;
   int block_frames = 128;
   std::string precision = "fp32";
+  std::string isa;
+  int frame_skip = 1;
 
   template <class V>
   void Visit(V& v) {
     v("prior-scale", prior_scale, Range{0.0, 10.0}, "weight of the class priors that are taken out");
     v("block-frames", block_frames, Range{1, 1 << 16}, "frames that go through the network together");
-    v("precision", precision, OneOf{{"fp32", "bf16"}}, "arithmetic of the matrix products");
+    v("precision", precision, OneOf{{"fp32", "bf16", "int8"}}, "arithmetic of the matrix products");
+    v("isa", isa, "best instruction set that the network may use (avx2, avx512-vnni …); empty: what the CPU has");
+    v("frame-skip", frame_skip, Range{1, 100}, "score every so many frames, and copy the scores to those between");
   }
+
+  PlanOptions plan() const { return {ParsePlanPrecision(precision), isa.empty() ? BestIsa() : ParseIsa(isa)}; }
 };
 
 class NnetModel {
  public:
   NnetModel(nn::Model model, const NnetScorerOptions& options);
 
+  /// What describes the model. Its network is empty: the plan stands for it.
   const nn::Model& model() const { return model_; }
   const NnetScorerOptions& options() const { return options_; }
-  int num_pdfs() const { return model_.network.out_dim(); }
+  const Plan& plan() const { return *plan_; }
+  int num_pdfs() const { return num_pdfs_; }
   /// Subtracted from log-posteriors; by pdf-id.
   std::span<const float> scaled_priors() const { return scaled_priors_; }
   std::span<const int32_t> disabled() const { return disabled_; }
 
+  /// Puts the frames around each of `centres` into the rows of `out`; edge frames are repeated.
+  void Splice(ConstMatrixView frames, std::span<const int> centres, MatrixView out) const;
+  /// Turns logits [N, num_pdfs] into scores, in place.
+  void FinishScores(MatrixView logits) const;
+
+  /// Memory for runs of up to block_frames frames, given back when the pointer goes; as many as threads at a time.
+  using BorrowedMemory = std::unique_ptr<PlanMemory, std::function<void(PlanMemory*)>>;
+  BorrowedMemory BorrowMemory() const;
+
  private:
   nn::Model model_;
   NnetScorerOptions options_;
+  nn::Network network_;  // if the plan needs it
+  std::unique_ptr<const Plan> plan_;
+  int num_pdfs_ = 0;
   std::vector<float> scaled_priors_;
   std::vector<int32_t> disabled_;
+  mutable std::mutex mutex_;
+  mutable std::vector<std::unique_ptr<PlanMemory>> spare_;  // guarded by mutex_
 };
 
 class NnetScorer : public ScoreSource {
@@ -67,15 +96,15 @@ class NnetScorer : public ScoreSource {
   std::span<const float> DenseFrame(int frame) override;
 
  private:
-  void Score(int first_frame);
+  /// Evaluations from `first` on: evaluation e is of frame e · frame_skip.
+  void Score(int first);
 
   std::shared_ptr<const NnetModel> model_;
   Matrix frames_;
-  Matrix spliced_;
   Matrix scores_;
+  std::vector<int> centres_;
   int block_begin_ = 0;
   int block_end_ = 0;
-  nn::Workspace workspace_;
 };
 
 }  // namespace antiphon::infer

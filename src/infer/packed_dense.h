@@ -1,0 +1,93 @@
+// A weight matrix as the dense kernels read it: in panels of 64 outputs (kernels/dense_tile.h), packed once and shared
+// by all streams.
+//
+// int8: per output row symmetric, q = round(w / scale), scale = max|w| / 127 (1 for a row of zeros); a row whose values
+// are q · scale already gives back the same q. Source: weights as in Vanhoucke, Senior, Mao, Improving the speed of
+// neural networks on CPUs, 2011, per row.
+// Threads: read-only once made. Errors: UsageError for a layer that is too deep for exact int8 sums.
+#pragma once
+
+#include <cmath>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "infer/huge_buffer.h"
+#include "infer/rows.h"
+#include "kernels/dense_epilogue.h"
+#include "kernels/dense_tile.h"
+
+namespace antiphon::infer {
+
+/// What the next step reads: its format, and for 8 bits the scale that is known before the values are.
+struct OutputFormat {
+  DataType type = DataType::kFloat32;
+  float scale = 1.0F;  // kInt8: x ≈ scale · (q − zero)
+  int32_t zero = 0;
+};
+
+class PackedDense {
+ public:
+  PackedDense() = default;
+  /// `bias` empty: none.
+  PackedDense(DataType type, ConstMatrixView weight, std::span<const float> bias, Isa isa);
+
+  DataType type() const { return type_; }
+  int64_t in_dim() const { return in_dim_; }
+  int64_t out_dim() const { return out_dim_; }
+  int64_t num_panels() const { return (out_dim_ + kPanelOutputs - 1) / kPanelOutputs; }
+  /// Bytes of weights that one pass reads.
+  int64_t bytes() const { return num_panels() * panel_bytes_; }
+
+  /// out = activation(W · in + b) in the format that `out` has. `in` has the weights' type. Panels are shared among the
+  /// OpenMP team of the caller; results do not depend on its size, nor on how many rows go together.
+  void Run(const Rows& in, Activation activation, const OutputFormat& format, const Rows& out) const;
+  /// Instruction set of the kernel in use.
+  const std::string& variant() const { return variant_; }
+
+  /// Writes the in_dim weights of an output of an 8-bit matrix.
+  void UnpackInt8(int64_t output, int8_t* to) const;
+
+  const std::byte* panel(int64_t p) const { return buffer_.data() + p * panel_bytes_; }
+  int64_t groups() const { return groups_; }
+  std::span<const float> bias() const { return bias_; }
+  std::span<const float> scales() const { return scales_; }
+  std::span<const int32_t> sums() const { return sums_; }
+
+ private:
+  void PackPanels(ConstMatrixView weight);
+  // Place of a weight in its output's panel, counted in elements.
+  int64_t PlaceInPanel(int64_t output, int64_t input) const {
+    const int64_t group = DepthGroup(type_);
+    return (input / group * kPanelOutputs + output % kPanelOutputs) * group + input % group;
+  }
+
+  DataType type_ = DataType::kFloat32;
+  DenseTileOp::Function tile_ = nullptr;
+  DenseEpilogueOp::Function epilogue_ = nullptr;
+  std::string variant_;
+  int64_t in_dim_ = 0, out_dim_ = 0, groups_ = 0, panel_bytes_ = 0;
+  HugeBuffer buffer_;
+  std::vector<float> bias_, scales_;  // whole panels
+  std::vector<int32_t> sums_;
+};
+
+/// Scale of a weight row, and its rounded values.
+float Int8RowScale(std::span<const float> row);
+inline int8_t ToInt8(float w, float scale) { return static_cast<int8_t>(std::nearbyint(w / scale)); }
+
+/// Puts float rows into the format that a step reads.
+class RowConverter {
+ public:
+  explicit RowConverter(Isa isa);
+  /// Without a known scale (format.scale = 0) each row gets its own: max/255 where nothing is negative, else
+  /// max|x|/127 around 128.
+  void Run(const Rows& in, const OutputFormat& format, const Rows& out) const;
+
+ private:
+  QuantizeRowOp::Function quantize_;
+  RowRangeOp::Function range_;
+};
+
+}  // namespace antiphon::infer

@@ -1,0 +1,136 @@
+#include "infer/plan.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+
+#include "base/error.h"
+#include "base/suggest.h"
+#include "infer/steps/layer_step.h"
+
+namespace antiphon::infer {
+namespace {
+
+bool SameFormat(const OutputFormat& a, const OutputFormat& b) {
+  if (a.type != b.type) return false;
+  return a.type != DataType::kInt8 || (b.scale == 0.0F || (a.scale == b.scale && a.zero == b.zero));
+}
+
+void CheckFinite(ConstMatrixView input) {
+  for (int64_t r = 0; r < input.rows(); ++r) {
+    float sum = 0;  // of zeros, unless something is not finite
+    for (const float x : input.Row(r)) sum += x * 0.0F;
+    if (std::isnan(sum)) Throw<InputError>("features {} of a batch are not finite numbers", r);
+  }
+}
+
+}  // namespace
+
+DataType ParsePlanPrecision(std::string_view name) {
+  if (name == "int8") return DataType::kInt8;
+  if (name == "bf16") return DataType::kBf16;
+  if (name == "fp32") return DataType::kFloat32;
+  throw UsageError(UnknownNameMessage("precision", name, {"fp32", "bf16", "int8"}));
+}
+
+std::string_view PlanPrecisionName(DataType type) {
+  return type == DataType::kInt8 ? "int8" : (type == DataType::kBf16 ? "bf16" : "fp32");
+}
+
+ConstMatrixView StepArgs::Find(std::string_view name) const {
+  const std::string full = network.layer_name(layer) + "." + std::string(name);
+  for (const nn::Parameter* p : network.parameters()) {
+    if (p->name == full) return p->value;
+  }
+  for (const nn::Parameter* p : network.buffers()) {
+    if (p->name == full) return p->value;
+  }
+  return {};
+}
+
+ConstMatrixView StepArgs::Get(std::string_view name) const {
+  const ConstMatrixView found = Find(name);
+  CHECK(found.data() != nullptr) << network.layer_name(layer) << " has no " << name;
+  return found;
+}
+
+Plan::Plan(const nn::Network& network, const PlanOptions& options)
+    : options_(options), in_dim_(network.in_dim()), out_dim_(network.out_dim()), converter_(options.isa) {
+  for (size_t i = 0; i < network.num_layers(); ++i) {
+    const std::string& type = network.layer_type(i);
+    StepArgs args{network, i, Activation::kNone, options};
+    if (!StepRegistry::Get().Has(type)) {
+      steps_.push_back(std::make_unique<LayerStep>(args));
+      needs_network_ = true;
+      continue;
+    }
+    const bool absorbs = i + 1 < network.num_layers() && !network.begins_range(i + 1);
+    if (absorbs) args.activation = network.layer(i + 1).activation();
+    if (auto step = StepRegistry::Get().Create(type, args)) steps_.push_back(std::move(step));
+    if (absorbs) ++i;
+  }
+  for (size_t i = 0; i + 1 < steps_.size(); ++i) steps_[i]->OfferOutput(steps_[i + 1]->input_format());
+  CHECK(!steps_.empty());
+  for (const auto& step : steps_) widest_ = std::max(widest_, step->in_dim());
+}
+
+int64_t Plan::weight_bytes() const {
+  int64_t bytes = 0;
+  for (const auto& step : steps_) bytes += step->Info().weight_bytes;
+  return bytes;
+}
+
+PlanMemory::PlanMemory(const Plan& plan, int max_rows) : max_rows_(max_rows) {
+  CHECK_GE(max_rows, 1);
+  const int64_t buffer = (RowsBytes(max_rows, plan.widest_) + 63) / 64 * 64;
+  const int64_t input = (RowsBytes(max_rows, plan.in_dim_) + 63) / 64 * 64;
+  int64_t scratch = 0;
+  for (const auto& step : plan.steps_) scratch = std::max(scratch, step->scratch_bytes(max_rows));
+  memory_ = HugeBuffer(static_cast<size_t>(input + 3 * buffer + scratch));
+  input_ = PlaceRows(memory_.data(), DataType::kFloat32, max_rows, plan.in_dim_).Floats();
+  for (int i = 0; i < 3; ++i) buffers_[i] = memory_.data() + input + i * buffer;
+  scratch_ = memory_.data() + input + 3 * buffer;
+}
+
+Rows Plan::RunSteps(size_t count, int rows, PlanMemory& memory, MatrixView out) const {
+  CHECK(rows >= 0 && rows <= memory.max_rows_);
+  CheckFinite(ConstMatrixView(memory.input_).Rows(0, rows));
+  Rows now = PlaceRows(memory.memory_.data(), DataType::kFloat32, rows, in_dim_);
+  OutputFormat format;
+  // What the step after the last one of `count` reads is prepared too, so that it can be run by others.
+  for (size_t i = 0; i <= count && i < steps_.size(); ++i) {
+    const PlanStep& step = *steps_[i];
+    const auto start = std::chrono::steady_clock::now();
+    if (!SameFormat(format, step.input_format())) {
+      const Rows converted = PlaceRows(memory.buffers_[2], step.input_format().type, rows, now.dim);
+      converter_.Run(now, step.input_format(), converted);
+      now = converted;
+    }
+    if (i == count) break;
+    format = step.output_format();
+    Rows next;
+    if (i + 1 < steps_.size()) {
+      next = PlaceRows(memory.buffers_[i % 2], format.type, rows, step.out_dim());
+    } else {
+      next.rows = rows;
+      next.dim = out.cols();
+      next.stride = out.stride() * int64_t{sizeof(float)};
+      next.data = reinterpret_cast<std::byte*>(out.data());
+    }
+    step.Run(now, next, memory.scratch_);
+    now = next;
+    if (i < memory.step_seconds.size()) {
+      memory.step_seconds[i] += std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+    }
+  }
+  return now;
+}
+
+void Plan::Run(int rows, PlanMemory& memory, MatrixView out) const {
+  CHECK(out.rows() == rows && out.cols() == out_dim_);
+  RunSteps(steps_.size(), rows, memory, out);
+}
+
+Rows Plan::RunHidden(int rows, PlanMemory& memory) const { return RunSteps(steps_.size() - 1, rows, memory, {}); }
+
+}  // namespace antiphon::infer

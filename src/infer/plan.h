@@ -1,0 +1,77 @@
+// A network as a list of fused steps for this CPU: what scoring runs.
+//
+// Matrix products with their bias, activation and the rounding to the next layer's format are one step; weights are
+// packed once and shared by all callers; a caller's memory is a PlanMemory of fixed size, so that nothing is allocated
+// after the start. Every frame's result is the same bits whatever frames go with it, and on int8 on every instruction
+// set.
+//
+//   const Plan plan(network, {DataType::kInt8});
+//   PlanMemory memory(plan, 32);
+//   std::copy(…, memory.input().Row(0).data());      // up to 32 frames
+//   plan.Run(32, memory, logits);
+//
+// Shapes: input [rows, in_dim], output [rows, out_dim]; rows may be 0.
+// Threads: a Plan serves many threads, a PlanMemory one; within a step the caller's OpenMP team shares the outputs.
+// Errors: InputError for input that is not finite, naming the row; UsageError for options.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "infer/plan_step.h"
+
+namespace antiphon::infer {
+
+class Plan;
+
+class PlanMemory {
+ public:
+  PlanMemory(const Plan& plan, int max_rows);
+  /// Where the caller puts the frames; [max_rows, in_dim].
+  MatrixView input() const { return input_; }
+  int max_rows() const { return max_rows_; }
+  size_t bytes() const { return memory_.bytes(); }
+  /// If it has a place per step, Run adds each step's seconds.
+  std::vector<double> step_seconds;
+
+ private:
+  friend class Plan;
+  int max_rows_;
+  HugeBuffer memory_;
+  MatrixView input_;
+  std::byte* buffers_[3] = {};  // a step's input, its output, a converted input
+  std::byte* scratch_ = nullptr;
+};
+
+class Plan {
+ public:
+  /// Layers that have no kernel of their own are run by the network, which must outlive the plan then.
+  Plan(const nn::Network& network, const PlanOptions& options);
+
+  int64_t in_dim() const { return in_dim_; }
+  int64_t out_dim() const { return out_dim_; }
+  const PlanOptions& options() const { return options_; }
+  bool needs_network() const { return needs_network_; }
+
+  size_t num_steps() const { return steps_.size(); }
+  const PlanStep& step(size_t i) const { return *steps_[i]; }
+  int64_t weight_bytes() const;
+
+  /// All steps, from the first `rows` of the input into `out` [rows, out_dim].
+  void Run(int rows, PlanMemory& memory, MatrixView out) const;
+  /// All but the last step; the result is what the last step reads, and lies in `memory` until the next call.
+  Rows RunHidden(int rows, PlanMemory& memory) const;
+
+ private:
+  friend class PlanMemory;
+  Rows RunSteps(size_t count, int rows, PlanMemory& memory, MatrixView out) const;
+
+  PlanOptions options_;
+  int64_t in_dim_ = 0, out_dim_ = 0, widest_ = 0;
+  bool needs_network_ = false;
+  std::vector<std::unique_ptr<PlanStep>> steps_;
+  RowConverter converter_;
+};
+
+}  // namespace antiphon::infer

@@ -1,0 +1,85 @@
+// One step of a plan: what a layer, and the activation that it absorbs, becomes at run time.
+//
+// A kind of step is one file in infer/steps that ends with
+//   REGISTER_COMPONENT(StepRegistry, "affine", [](const StepArgs& args) { return std::make_unique<…>(args); });
+// named like the layer's type. A factory that returns nothing leaves the layer out (dropout). Types without a factory
+// run as the layer itself does, in fp32.
+// Threads: read-only once built; memory comes from the caller.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "base/registry.h"
+#include "infer/packed_dense.h"
+#include "infer/rows.h"
+#include "nn/network.h"
+
+namespace antiphon::infer {
+
+struct PlanOptions {
+  DataType precision = DataType::kFloat32;
+  /// The best instruction set that may be used.
+  Isa isa = BestIsa();
+};
+
+/// "fp32", "bf16" or "int8"; UsageError otherwise.
+DataType ParsePlanPrecision(std::string_view name);
+std::string_view PlanPrecisionName(DataType type);
+
+struct StepArgs {
+  const nn::Network& network;
+  size_t layer = 0;
+  /// Applied at the end of the step.
+  Activation activation = Activation::kNone;
+  PlanOptions options;
+
+  int in_dim() const { return network.layer(layer).in_dim(); }
+  int out_dim() const { return network.layer(layer).out_dim(); }
+  /// The layer's parameter or buffer "weight" …; empty if it has none.
+  ConstMatrixView Find(std::string_view name) const;
+  /// The same; InternalError if it is missing.
+  ConstMatrixView Get(std::string_view name) const;
+  /// A key of the layer's table.
+  Config LayerConfig() const { return network.layer(layer).ToConfig(); }
+};
+
+/// What a step reads and computes with, for benchmarks.
+struct StepInfo {
+  std::string layer;
+  std::string kernel;
+  std::string isa;
+  int64_t weight_bytes = 0;     // read once per batch
+  int64_t operations = 0;       // multiplications and additions of a dense layer of this shape, per frame
+  int64_t done_operations = 0;  // those that the kernel does
+};
+
+class PlanStep {
+ public:
+  PlanStep(int64_t in_dim, int64_t out_dim) : in_dim_(in_dim), out_dim_(out_dim) {}
+  virtual ~PlanStep() = default;
+
+  int64_t in_dim() const { return in_dim_; }
+  int64_t out_dim() const { return out_dim_; }
+
+  /// The format that Run reads; scale 0 in an 8-bit one: not known beforehand, each row has its own.
+  virtual OutputFormat input_format() const { return {}; }
+  /// The format that the next step reads. A step that cannot write it goes on writing floats.
+  virtual void OfferOutput(const OutputFormat& /*wanted*/) {}
+  virtual OutputFormat output_format() const { return {}; }
+
+  /// `in` has input_format, `out` is to be written in output_format. `scratch` has scratch_bytes(rows) or more.
+  virtual void Run(const Rows& in, const Rows& out, std::byte* scratch) const = 0;
+  virtual int64_t scratch_bytes(int /*rows*/) const { return 0; }
+
+  virtual StepInfo Info() const = 0;
+
+ private:
+  int64_t in_dim_;
+  int64_t out_dim_;
+};
+
+using StepRegistry = Registry<PlanStep, const StepArgs&>;
+
+}  // namespace antiphon::infer

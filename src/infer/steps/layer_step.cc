@@ -1,0 +1,27 @@
+#include "infer/steps/layer_step.h"
+
+#include "nn/workspace.h"
+
+namespace antiphon::infer {
+
+LayerStep::LayerStep(const StepArgs& args)
+    : PlanStep(args.in_dim(), args.out_dim()),
+      layer_(args.network.layer(args.layer)),
+      name_(args.network.layer_name(args.layer)),
+      type_(args.network.layer_type(args.layer)) {
+  for (const nn::Parameter* p : args.network.parameters()) {
+    if (p->name.starts_with(name_ + ".")) parameters_ += p->value.size();
+  }
+}
+
+void LayerStep::Run(const Rows& in, const Rows& out, std::byte*) const {
+  // Layers keep what they need for a backward pass, of which there is none.
+  thread_local nn::Workspace workspace;
+  layer_.Forward({}, in.Floats(), out.Floats(), workspace);
+}
+
+StepInfo LayerStep::Info() const {
+  return {name_, "layer:" + type_, "", parameters_ * int64_t{sizeof(float)}, 2 * parameters_, 2 * parameters_};
+}
+
+}  // namespace antiphon::infer

@@ -1,0 +1,173 @@
+#include "kernels/dense_epilogue.h"
+
+#define HWY_DISABLED_TARGETS HWY_SSSE3
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "kernels/dense_epilogue_cpu.cc"
+#include <hwy/foreach_target.h>
+#include <hwy/highway.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "kernels/simd_math-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace antiphon {
+namespace HWY_NAMESPACE {
+
+using FloatTag = hn::CappedTag<float, 16>;
+using IntTag = hn::RebindToSigned<FloatTag>;
+using V = hn::Vec<FloatTag>;
+
+// Multiplications and additions stay apart, as in the reference: fused ones would differ between instruction sets.
+HWY_INLINE V Exp(FloatTag d, V x) {
+  using namespace epilogue;
+  const IntTag di;
+  x = hn::Min(hn::Max(x, hn::Set(d, kLeast)), hn::Set(d, kLargest));
+  const V n = hn::Round(hn::Mul(x, hn::Set(d, kLog2E)));
+  const V r = hn::Sub(hn::Sub(x, hn::Mul(n, hn::Set(d, kLn2High))), hn::Mul(n, hn::Set(d, kLn2Low)));
+  V p = hn::Set(d, kPolynomial[0]);
+  for (int i = 1; i < 6; ++i) p = hn::Add(hn::Mul(p, r), hn::Set(d, kPolynomial[i]));
+  p = hn::Add(hn::Add(hn::Mul(hn::Mul(p, r), r), r), hn::Set(d, 1.0F));
+  const auto exponent = hn::ShiftLeft<23>(hn::Add(hn::ConvertTo(di, n), hn::Set(di, 127)));
+  return hn::Mul(p, hn::BitCast(d, exponent));
+}
+
+HWY_INLINE V Sigmoid(FloatTag d, V x) {
+  const V one = hn::Set(d, 1.0F);
+  return hn::Div(one, hn::Add(one, Exp(d, hn::Neg(x))));
+}
+
+template <Activation kActivation>
+HWY_INLINE V Activate(FloatTag d, V x) {
+  if constexpr (kActivation == Activation::kRelu) {
+    return hn::IfThenZeroElse(hn::Lt(x, hn::Zero(d)), x);
+  } else if constexpr (kActivation == Activation::kSigmoid) {
+    return hn::IfThenElse(hn::IsNaN(x), x, Sigmoid(d, x));
+  } else if constexpr (kActivation == Activation::kTanh) {
+    const V two = hn::Set(d, 2.0F);
+    const V y = hn::Sub(hn::Mul(two, Sigmoid(d, hn::Mul(two, x))), hn::Set(d, 1.0F));
+    return hn::IfThenElse(hn::IsNaN(x), x, y);
+  } else {
+    return x;
+  }
+}
+
+HWY_INLINE void QuantizeVector(FloatTag d, V x, V scale, V zero, uint8_t* out) {
+  const IntTag di;
+  const hn::Rebind<uint8_t, FloatTag> d8;
+  V y = hn::Add(hn::Round(hn::Mul(x, scale)), zero);
+  y = hn::Min(hn::Max(y, hn::Zero(d)), hn::Set(d, 255.0F));
+  hn::StoreU(hn::DemoteTo(d8, hn::ConvertTo(di, y)), d8, out);
+}
+
+template <class Sum, Activation kActivation>
+void EpilogueOf(const DenseEpilogueArgs& args) {
+  const FloatTag d;
+  const IntTag di;
+  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
+  const hn::Rebind<uint16_t, FloatTag> d16;
+  const V out_scale = hn::Set(d, args.out_scale), out_zero = hn::Set(d, args.out_zero);
+  const int64_t element = args.out_type == DataType::kFloat32 ? 4 : (args.out_type == DataType::kBf16 ? 2 : 1);
+  HWY_ALIGN char whole[64 * sizeof(float)];
+  for (int r = 0; r < args.rows; ++r) {
+    const Sum* sums = static_cast<const Sum*>(args.sums) + r * 64;
+    char* const row = static_cast<char*>(args.out) + r * args.out_stride;
+    char* const out = args.cols == 64 ? row : whole;
+    for (int64_t c = 0; c < 64; c += lanes) {
+      V y;
+      if constexpr (std::is_same_v<Sum, int32_t>) {
+        const auto offset = hn::Mul(hn::Set(di, args.row_zero[r]), hn::LoadU(di, args.col_sum + c));
+        const V scale = hn::Mul(hn::Set(d, args.row_scale[r]), hn::LoadU(d, args.col_scale + c));
+        y = hn::Mul(hn::ConvertTo(d, hn::Sub(hn::LoadU(di, sums + c), offset)), scale);
+      } else {
+        y = hn::LoadU(d, sums + c);
+      }
+      y = Activate<kActivation>(d, hn::Add(y, hn::LoadU(d, args.bias + c)));
+      if (args.out_type == DataType::kFloat32) {
+        hn::StoreU(y, d, reinterpret_cast<float*>(out) + c);
+      } else if (args.out_type == DataType::kBf16) {
+        hn::StoreU(RoundToBf16(d, y), d16, reinterpret_cast<uint16_t*>(out) + c);
+      } else {
+        QuantizeVector(d, y, out_scale, out_zero, reinterpret_cast<uint8_t*>(out) + c);
+      }
+    }
+    if (out == whole) std::memcpy(row, whole, static_cast<size_t>(args.cols * element));
+  }
+}
+
+template <class Sum>
+void Epilogue(const DenseEpilogueArgs& args) {
+  switch (args.activation) {
+    case Activation::kRelu:
+      return EpilogueOf<Sum, Activation::kRelu>(args);
+    case Activation::kSigmoid:
+      return EpilogueOf<Sum, Activation::kSigmoid>(args);
+    case Activation::kTanh:
+      return EpilogueOf<Sum, Activation::kTanh>(args);
+    default:
+      return EpilogueOf<Sum, Activation::kNone>(args);
+  }
+}
+
+void FloatEpilogue(const DenseEpilogueArgs& args) { Epilogue<float>(args); }
+void IntEpilogue(const DenseEpilogueArgs& args) { Epilogue<int32_t>(args); }
+
+void QuantizeRow(const float* x, int64_t count, float scale, float zero, uint8_t* out) {
+  const FloatTag d;
+  const V vscale = hn::Set(d, scale), vzero = hn::Set(d, zero);
+  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
+  int64_t i = 0;
+  for (; i + lanes <= count; i += lanes) QuantizeVector(d, hn::LoadU(d, x + i), vscale, vzero, out + i);
+  if (i == count) return;
+  uint8_t rest[16];
+  const auto mask = hn::FirstN(d, static_cast<size_t>(count - i));
+  QuantizeVector(d, hn::MaskedLoad(mask, d, x + i), vscale, vzero, rest);
+  std::copy_n(rest, count - i, out + i);
+}
+
+void RowRange(const float* x, int64_t count, float* least, float* largest) {
+  const FloatTag d;
+  V low = hn::Zero(d), high = hn::Zero(d);
+  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
+  const auto take = [&](V v) HWY_ATTR {
+    low = hn::IfThenElse(hn::Lt(v, low), v, low);
+    high = hn::IfThenElse(hn::Gt(v, high), v, high);
+  };
+  int64_t i = 0;
+  for (; i + lanes <= count; i += lanes) take(hn::LoadU(d, x + i));
+  if (i < count) take(hn::MaskedLoad(hn::FirstN(d, static_cast<size_t>(count - i)), d, x + i));
+  *least = hn::GetLane(hn::MinOfLanes(d, low));
+  *largest = hn::GetLane(hn::MaxOfLanes(d, high));
+}
+
+}  // namespace HWY_NAMESPACE
+}  // namespace antiphon
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace antiphon {
+namespace {
+
+#define ANTIPHON_REGISTER(ns, isa)                                                                    \
+  REGISTER_KERNEL(DenseEpilogueOp, DeviceKind::kCpu, DataType::kFloat32, isa, 0, &ns::FloatEpilogue); \
+  REGISTER_KERNEL(DenseEpilogueOp, DeviceKind::kCpu, DataType::kInt8, isa, 0, &ns::IntEpilogue);      \
+  REGISTER_KERNEL(QuantizeRowOp, DeviceKind::kCpu, DataType::kInt8, isa, 0, &ns::QuantizeRow);        \
+  REGISTER_KERNEL(RowRangeOp, DeviceKind::kCpu, DataType::kFloat32, isa, 0, &ns::RowRange)
+
+#if HWY_TARGETS & HWY_NEON
+ANTIPHON_REGISTER(N_NEON, "neon");
+#endif
+#if HWY_TARGETS & HWY_SSE4
+ANTIPHON_REGISTER(N_SSE4, "sse4");
+#endif
+#if HWY_TARGETS & HWY_AVX2
+ANTIPHON_REGISTER(N_AVX2, "avx2");
+#endif
+#if HWY_TARGETS & HWY_AVX3
+ANTIPHON_REGISTER(N_AVX3, "avx512");
+#endif
+
+}  // namespace
+}  // namespace antiphon
+#endif
