@@ -12,6 +12,7 @@
 #include <cstdlib>
 #include <map>
 #include <memory>
+#include <numeric>
 #include <tuple>
 #include <vector>
 
@@ -23,7 +24,7 @@ namespace antiphon::parallel {
 namespace {
 
 constexpr int kInputs = 440;
-constexpr int kStepsPerTurn = 8;
+constexpr int kStepsPerTurn = 16;  // no default period is longer
 
 struct Shape {
   int minibatch = 256;
@@ -50,6 +51,7 @@ class Worker {
     strategy_->Start();
   }
   void Finish() { strategy_->Finish(); }
+  double communication_seconds() const { return communication_seconds_; }
   /// Ranks that hold one replica together count once.
   int replicas() const { return strategy_->data_share().count; }
   void Turn() {
@@ -74,7 +76,7 @@ class Worker {
     input.targets.pdf_ids = pdf_ids_;
     input.learning_rate = 0.001;
     input.minibatch = minibatch;
-    strategy_->Step(input);
+    communication_seconds_ += strategy_->Step(input).communication_seconds;
   }
   static std::string Toml(const Shape& shape) {
     return fmt::format(
@@ -88,6 +90,7 @@ class Worker {
   Matrix features_;
   std::vector<int32_t> pdf_ids_;
   int64_t step_ = 0;
+  double communication_seconds_ = 0;
 };
 
 double Now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
@@ -144,42 +147,49 @@ void OneWorker(const Shape& shape, double seconds, const std::vector<std::string
   }
 }
 
-// Turns of all workers against turns of one of them alone, both with one thread each.
+// Turns of all workers against turns of one of them alone, both with one thread each; and turns of all of them on their
+// own, which is what the machine has for so many workers at the time.
 void SeveralWorkers(const Shape& shape, int workers, double seconds, const std::vector<std::string>& methods) {
   for (const std::string& method : Methods(workers, methods)) {
-    std::vector<double> alone, together;
+    std::vector<double> alone, apart, together;
+    double exchange = 0;
     int replicas = 1;
     comm::RunRanks(workers, [&](comm::Communicator& comm) {
       omp_set_num_threads(1);
+      const bool first = comm.rank() == 0;
       const auto self = comm::MakeSelfCommunicator();
       Worker single(shape, "serial", method, *self);
       Worker one(shape, method, method, comm);
+      single.Turn();
       one.Turn();
-      if (comm.rank() == 0) replicas = one.replicas();
-      const double begin = Now();
-      for (bool more = true; more;) {
+      const double before = one.communication_seconds();
+      const auto turn = [&](Worker& worker, bool takes_part, std::vector<double>& times) {
         comm.Barrier();
         const double start = Now();
-        if (comm.rank() == 0) single.Turn();
-        const double middle = Now();
+        if (takes_part) worker.Turn();
         comm.Barrier();
-        const double shared_start = Now();
-        one.Turn();
-        comm.Barrier();
-        double go_on = comm.rank() == 0 && (Now() - begin < seconds || alone.size() < 4) ? 1 : 0;
-        if (comm.rank() == 0) {
-          alone.push_back(middle - start);
-          together.push_back(Now() - shared_start);
-        }
+        if (first) times.push_back(Now() - start);
+      };
+      const double begin = Now();
+      for (double go_on = 1; go_on > 0;) {
+        turn(single, first, alone);
+        turn(single, true, apart);
+        turn(one, true, together);
+        go_on = first && (Now() - begin < seconds || alone.size() < 3) ? 1 : 0;
         comm.AllReduce(std::span<double>(&go_on, 1));
-        more = go_on > 0;
+      }
+      if (first) {
+        replicas = one.replicas();
+        exchange = one.communication_seconds() - before;
       }
       one.Finish();
     });
-    const double speed = kStepsPerTurn * shape.minibatch / Median(alone);
-    PrintLine(
-        fmt::format("{{\"method\": \"{}\", \"workers\": {}, \"one_core_frames_per_s\": {:.0f}, \"speedup\": {:.3f}}}",
-                    method, workers, speed, replicas * Median(alone) / Median(together)));
+    const double total = std::accumulate(together.begin(), together.end(), 0.0);
+    PrintLine(fmt::format(
+        "{{\"method\": \"{}\", \"workers\": {}, \"one_core_frames_per_s\": {:.0f}, \"speedup\": {:.3f}, "
+        "\"speedup_of_independent_workers\": {:.3f}, \"exchange_share\": {:.3f}}}",
+        method, workers, kStepsPerTurn * shape.minibatch / Median(alone), replicas * Median(alone) / Median(together),
+        workers * Median(alone) / Median(apart), exchange / total));
   }
 }
 

@@ -90,7 +90,11 @@ void Once(const fs::path& done, const std::string& configuration, const Run& run
 void TrainAndDecode(const Config& config, train::ComparedRun& run, CommandContext& context) {
   const std::string trained = config.ToToml();
   try {
-    Once(run.folder / "compared.toml", trained, [&] { RunCommand("train", config, context.out()); });
+    Once(run.folder / "compared.toml", trained, [&] {
+      Config now = Config::Parse(trained, "compare");
+      if (!fs::exists(run.folder / "checkpoint")) now.Set("resume", "false");
+      RunCommand("train", now, context.out());
+    });
   } catch (const Cancelled&) {
     throw;
   } catch (const UsageError& e) {

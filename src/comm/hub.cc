@@ -47,6 +47,7 @@ Hub::Hub(int world_size, int first, int count, Transport* transport, uint32_t wo
       count_(count),
       transport_(transport),
       world_(world),
+      shared_sum_(count),
       lost_(static_cast<size_t>(world_size)) {
   CHECK(first >= 0 && count >= 1 && first + count <= world_size) << first << " + " << count << " of " << world_size;
   CHECK(transport != nullptr || count == world_size);
@@ -235,6 +236,20 @@ class HubCommunicator : public Communicator {
     return lost;
   }
   void TolerateLosses(bool tolerate) override { tolerates_losses_ = tolerate; }
+
+ protected:
+  // Counts as sent what the tree of messages would have sent.
+  bool SumShared(std::span<float> values) override {
+    if (hub_->transport_ != nullptr || world_size() == 1 || values.size() < SharedSum::kLeast) return false;
+    const int64_t sent = bytes_sent();
+    hub_->shared_sum_.Sum(rank_, values, [this] { Barrier(); });
+    size_t messages = rank_ == 0 ? 0 : 1;
+    for (int distance = 1; distance < world_size() && rank_ % (2 * distance) == 0; distance *= 2) {
+      if (rank_ + distance < world_size()) ++messages;
+    }
+    CountSent(messages * values.size_bytes() - static_cast<size_t>(bytes_sent() - sent));
+    return true;
+  }
 
  private:
   struct WaitingSign {

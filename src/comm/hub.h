@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "comm/communicator.h"
+#include "comm/shared_sum.h"
 #include "comm/transport.h"
 
 namespace antiphon::comm {
@@ -57,6 +58,7 @@ class Hub {
   Transport* const transport_;
   const uint32_t world_;
   std::vector<std::unique_ptr<Mailbox>> mailboxes_;
+  SharedSum shared_sum_;
   std::mutex mutex_;
   std::map<std::pair<int, int>, std::span<float>> windows_;  // (rank, id); guarded by mutex_
   std::string abort_message_;                                // guarded by mutex_ until aborted_

@@ -67,6 +67,7 @@ th{text-align:left;font-weight:600;color:var(--soft);font-size:12.5px;position:s
 th,td{padding:6px 10px;border-bottom:1px solid var(--line);vertical-align:top}
 tbody tr:last-child td{border-bottom:0}
 tbody tr:hover td{background:var(--grid)}
+tr:has(.num) td:first-child{white-space:nowrap}
 .num{text-align:right;font-variant-numeric:tabular-nums;white-space:nowrap}
 .texts{max-height:640px;overflow:auto}
 .text{padding:9px 0;border-bottom:1px solid var(--line)}.text:last-child{border-bottom:0}

@@ -10,6 +10,8 @@
 namespace antiphon::train {
 namespace {
 
+constexpr size_t kMostColumnsInHalf = 6;  // of the page's width
+
 using Abscissa = double (*)(const EpochPoint&);
 
 double Seconds(const EpochPoint& point) { return point.seconds; }
@@ -98,7 +100,9 @@ void WriteComparison(const Comparison& comparison, const std::string& title, con
     }
   }
   page.AddParagraph(kComparisonNote);
-  for (const Overview& overview : Overviews(comparison)) page.AddTable(AsTable(overview.title, overview.lines), true);
+  for (const Overview& overview : Overviews(comparison)) {
+    page.AddTable(AsTable(overview.title, overview.lines), overview.lines[0].size() > kMostColumnsInHalf);
+  }
 
   std::vector<std::vector<std::string>> lines = {ComparisonHeader(comparison)};
   for (const ComparedRow& row : comparison.rows) lines.push_back(ComparisonCells(row, comparison));

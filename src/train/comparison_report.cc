@@ -139,6 +139,13 @@ Comparison Compare(const std::vector<ComparedRun>& runs) {
     if (same == groups.end()) same = groups.insert(groups.end(), std::vector<ComparedRun>{});
     same->push_back(run);
   }
+  for (auto group = groups.begin(); group != groups.end(); ++group) {
+    // Numbers of workers in their order within each method, wherever they were run.
+    for (auto later = group + 1; later != groups.end(); ++later) {
+      if (later->front().method != group->front().method) continue;
+      if (later->front().workers < group->front().workers) std::swap(*later, *group);
+    }
+  }
   comparison.common_loss = -INFINITY;
   for (const auto& group : groups) {
     comparison.rows.push_back(ReadRow(group));

@@ -37,6 +37,20 @@ TEST_P(CommunicatorConformance, AllReduceGivesEveryRankTheBitsOfTheFixedTree) {
   });
 }
 
+TEST_P(CommunicatorConformance, LongSumsHaveTheBitsOfTheFixedTreeToo) {
+  Run([&](Communicator& comm) {
+    for (const size_t size : {20000, 30001, 17000}) {
+      std::vector<float> values = Contribution(comm.rank(), size);
+      const int64_t sent = comm.bytes_sent();
+      comm.AllReduce(values);
+      EXPECT_EQ(values, TreeSum(comm.world_size(), size)) << "rank " << comm.rank();
+      // A leaf of the tree sends once, the others pass the sum on.
+      EXPECT_EQ(comm.rank() % 2 == 1 ? (comm.bytes_sent() - sent) / 4 : static_cast<int64_t>(size),
+                static_cast<int64_t>(size));
+    }
+  });
+}
+
 TEST_P(CommunicatorConformance, ReduceScatterThenAllGatherEqualsAllReduce) {
   const std::vector<float> expected = TreeSum(GetParam().size, 37);
   Run([&](Communicator& comm) {

@@ -35,6 +35,32 @@ TEST(ThreadWorld, ADyingRankWakesTheOthersAndItsErrorIsTheOneReported) {
   EXPECT_EQ(woken, 2);
 }
 
+TEST(ThreadWorld, SumsOfSeveralPiecesOneAfterTheOther) {
+  RunRanks(3, [](Communicator& comm) {
+    std::vector<float> values(10'000'000);
+    for (int turn = 1; turn <= 3; ++turn) {
+      for (size_t i = 0; i < values.size(); ++i) {
+        values[i] = static_cast<float>(turn * (comm.rank() + 1)) + static_cast<float>(i % 1000);
+      }
+      comm.AllReduce(values);
+      size_t wrong = 0;
+      for (size_t i = 0; i < values.size(); ++i) {
+        if (values[i] != static_cast<float>(6 * turn) + 3 * static_cast<float>(i % 1000)) ++wrong;
+      }
+      EXPECT_EQ(wrong, 0u) << "turn " << turn << ", rank " << comm.rank();
+    }
+  });
+}
+
+TEST(ThreadWorld, RefusesSumsOfUnequalNumbers) {
+  EXPECT_THROW(RunRanks(2,
+                        [](Communicator& comm) {
+                          std::vector<float> values(20000 + static_cast<size_t>(comm.rank()));
+                          comm.AllReduce(values);
+                        }),
+               InputError);
+}
+
 TEST(Hub, ALostRankWakesWhoeverWaits) {
   const auto hub = std::make_shared<Hub>(3, 0, 3);
   const auto comm = ConnectToHub(hub, 0);

@@ -2,9 +2,9 @@
 //
 // Every `sync-period` steps e_i = α·(x_i − x̃), x_i −= e_i, x̃ += Σ e_i, with α = `elasticity`/workers. The centre is
 // what is evaluated and kept; the workers explore around it. "easgd" leaves the optimiser as it is; "eamsgd" demands
-// Nesterov momentum of it. The centre follows the workers' mean, `sync-period`/`elasticity` steps behind, and so goes as
-// far as one worker in as many steps: where N workers share an epoch's data, it wants N times the rate (`rate-scaling`).
-// The paper gives every worker all data, and compares after equal numbers of each one's steps.
+// Nesterov momentum of it. The centre follows the workers' mean, `sync-period`/`elasticity` steps behind, and so goes
+// as far as one worker in as many steps: where N workers share an epoch's data, it wants N times the rate
+// (`rate-scaling`). The paper gives every worker all data, and compares after equal numbers of each one's steps.
 // Synchronous (default): exchanged is Σ e_i, one AllReduce; every rank holds the same centre. Bytes per exchange and
 // rank: 2 · 4 · parameters. Determinism: the same bits wherever the workers run.
 // `asynchronous = true`: the centre lies in parts on all ranks; each worker reads it and adds its e_i when it gets
@@ -16,8 +16,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
 
+#include "kernels/elementwise.h"
 #include "parallel/periodic.h"
 
 namespace antiphon::parallel {
@@ -111,12 +111,10 @@ class Easgd : public PeriodicStrategy {
     if (comm().world_size() == 1) return;
     const std::span<float> x = network().values();
     if (Asynchronous()) ReadCentre();
-    const bool sound = usable() && std::all_of(x.begin(), x.end(), [](float v) { return std::isfinite(v); });
-    if (!sound) std::copy(center().begin(), center().end(), x.begin());
     pull_.resize(x.size());
-    for (size_t i = 0; i < x.size(); ++i) {
-      pull_[i] = alpha_ * (x[i] - center()[i]);
-      x[i] -= pull_[i];
+    if (!usable() || !PullToCentre(x)) {
+      std::copy(center().begin(), center().end(), x.begin());
+      std::fill(pull_.begin(), pull_.end(), 0.0f);
     }
     if (Asynchronous()) {
       for (int r = 0; r < comm().world_size(); ++r) {
@@ -127,7 +125,8 @@ class Easgd : public PeriodicStrategy {
       return;
     }
     comm().AllReduce(std::span(pull_));
-    for (size_t i = 0; i < x.size(); ++i) center()[i] += pull_[i];
+    AddScaled(1.0f, ConstMatrixView(pull_.data(), 1, std::ssize(pull_)),
+              MatrixView(center().data(), 1, std::ssize(pull_)));
   }
 
   bool EvaluationModel(std::span<float> model) override {
@@ -143,6 +142,23 @@ class Easgd : public PeriodicStrategy {
 
  private:
   bool Asynchronous() const { return options_.asynchronous && comm().world_size() > 1; }
+
+  // Fills pull_; false if a value of `x` is not finite.
+  bool PullToCentre(std::span<float> x) {
+    const float* centre = center().data();
+    float* value = x.data();
+    float* pull = pull_.data();
+    const float alpha = alpha_;
+    float unsound = 0;  // v − v is 0, or NaN
+    const size_t size = x.size();
+#pragma omp simd reduction(+ : unsound)
+    for (size_t i = 0; i < size; ++i) {
+      pull[i] = alpha * (value[i] - centre[i]);
+      unsound += value[i] - value[i];
+      value[i] -= pull[i];
+    }
+    return unsound == 0;
+  }
 
   void ReadCentre() {
     for (int r = 0; r < comm().world_size(); ++r) {
