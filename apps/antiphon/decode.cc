@@ -217,6 +217,10 @@ class Run {
                      wall_seconds_);
       json["real_time_factor"] = seconds_ / speech;
     }
+    if (options_.nnet.lazy) {
+      json["output_share"] = model_->computed_share();
+      context_.Print("{:.1f} % of the network's outputs were computed", 100 * model_->computed_share());
+    }
     if (!transforms_.empty()) json["speaker_transforms"] = transforms_.size();
     if (references_) ReportErrors(json);
     if (options_.tune) ReportWeights(json);

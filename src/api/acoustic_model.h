@@ -29,6 +29,9 @@ class AcousticModel {
   /// Scores of one utterance from its normalised base features, its speaker being unknown.
   virtual std::unique_ptr<ScoreSource> Score(Matrix features) const = 0;
 
+  /// Outputs that the network's lazy scorers computed so far, as a share of all; 1 for anything else.
+  virtual double computed_share() const { return 1.0; }
+
   /// What estimates speakers' transforms for a model that adapts to speakers, else null: the GMM itself, or the one
   /// whose features the network was trained on.
   virtual const hmm::GmmModel* adaptive() const { return nullptr; }

@@ -1,8 +1,12 @@
 // Acoustic scores of an utterance from a network: log p(s|x) − prior_scale · log p(s), blocks of frames at a time.
 //
 // NnetModel holds what all utterances share, the plan with its packed weights; an NnetScorer is one utterance. Frames
-// come as the front end and normalisation leave them, one per row; context is spliced here, edge frames repeated.
-// Classes that training never saw (relative count below 1e-10) are disabled: their score is kDisabledScore.
+// come as the front end and normalisation leave them, one per row, all at once or as they arrive; context is spliced
+// here, edge frames repeated. Classes that training never saw (relative count below 1e-10) are disabled: their score is
+// kDisabledScore.
+//
+// A lazy scorer computes only the classes that the search asks for (lazy_output.h), without the log-softmax's constant
+// per frame, which changes no decision of a search.
 //
 // frame-skip K scores every K-th frame and copies its scores to the K − 1 that follow (frame-asynchronous network).
 // Source: Vanhoucke, Devin, Heigold, Multiframe deep neural networks for acoustic modeling, ICASSP 2013.
@@ -14,15 +18,18 @@
 // that are not finite.
 #pragma once
 
+#include <atomic>
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "base/options.h"
 #include "base/score_source.h"
+#include "infer/lazy_output.h"
 #include "infer/plan.h"
 #include "math/matrix.h"
 #include "nn/model.h"
@@ -37,6 +44,10 @@ struct NnetScorerOptions {
   std::string precision = "fp32";
   std::string isa;
   int frame_skip = 1;
+  bool log_softmax = true;
+  bool lazy = false;
+  int lazy_block = 8;
+  double lazy_dense_share = 0.5;
 
   template <class V>
   void Visit(V& v) {
@@ -44,6 +55,10 @@ struct NnetScorerOptions {
     v("block-frames", block_frames, Range{1, 1 << 16}, "frames that go through the network together");
     v("precision", precision, OneOf{{"fp32", "bf16", "int8"}}, "arithmetic of the matrix products");
     v("isa", isa, "best instruction set that the network may use (avx2, avx512-vnni …); empty: what the CPU has");
+    v("log-softmax", log_softmax, "scores are posteriors over priors; without: up to a constant per frame");
+    v("lazy", lazy, "compute only the outputs that the search asks for (precision int8)");
+    v("lazy-block", lazy_block, Range{1, 256}, "frames for which an output that one of them asks for is computed");
+    v("lazy-dense-share", lazy_dense_share, Range{0.0, 1.0}, "share of the outputs above which all are computed");
     v("frame-skip", frame_skip, Range{1, 100}, "score every so many frames, and copy the scores to those between");
   }
 
@@ -63,10 +78,19 @@ class NnetModel {
   std::span<const float> scaled_priors() const { return scaled_priors_; }
   std::span<const int32_t> disabled() const { return disabled_; }
 
-  /// Puts the frames around each of `centres` into the rows of `out`; edge frames are repeated.
-  void Splice(ConstMatrixView frames, std::span<const int> centres, MatrixView out) const;
+  /// Puts the frames around each of `centres` into the rows of `out`. `frames` are first … last of the utterance, and
+  /// the outermost stand for those beyond.
+  void Splice(ConstMatrixView frames, int first, std::span<const int> centres, MatrixView out) const;
   /// Turns logits [N, num_pdfs] into scores, in place.
   void FinishScores(MatrixView logits) const;
+  /// One of them, without log-softmax.
+  float FinishScore(float logit, int32_t pdf_id) const;
+
+  /// Null unless the options ask for it.
+  const LazyOutput* lazy() const { return lazy_ ? &*lazy_ : nullptr; }
+  /// Outputs that lazy scorers computed, as a share of all; 1 without lazy scorers.
+  double computed_share() const;
+  void CountOutputs(int64_t computed, int64_t total) const;
 
   /// Memory for runs of up to block_frames frames, given back when the pointer goes; as many as threads at a time.
   using BorrowedMemory = std::unique_ptr<PlanMemory, std::function<void(PlanMemory*)>>;
@@ -77,6 +101,8 @@ class NnetModel {
   NnetScorerOptions options_;
   nn::Network network_;  // if the plan needs it
   std::unique_ptr<const Plan> plan_;
+  std::optional<const LazyOutput> lazy_;
+  mutable std::atomic<int64_t> computed_{0}, total_{0};
   int num_pdfs_ = 0;
   std::vector<float> scaled_priors_;
   std::vector<int32_t> disabled_;
@@ -86,22 +112,39 @@ class NnetModel {
 
 class NnetScorer : public ScoreSource {
  public:
+  /// A whole utterance; frames may be asked for in any order.
   NnetScorer(std::shared_ptr<const NnetModel> model, Matrix frames);
+  /// An utterance that is still being said; frames are asked for in order, and old ones are forgotten.
+  explicit NnetScorer(std::shared_ptr<const NnetModel> model);
+  ~NnetScorer() override;
+
+  /// More frames; not after Finish.
+  void Accept(ConstMatrixView frames);
+  void Finish() { finished_ = true; }
 
   int num_pdfs() const override { return model_->num_pdfs(); }
-  int num_frames_ready() const override { return static_cast<int>(frames_.rows()); }
-  bool IsLastFrame(int frame) const override { return frame == num_frames_ready() - 1; }
+  int num_frames_ready() const override;
+  bool IsLastFrame(int frame) const override { return finished_ && frame == num_frames_ - 1; }
   float LogLikelihood(int frame, int32_t pdf_id) override;
-  /// Valid until a frame of another block is asked for.
+  /// Valid until a frame of another block is asked for; empty if lazy.
   std::span<const float> DenseFrame(int frame) override;
+  void Request(int frame, std::span<const int32_t> pdf_ids) override;
 
  private:
-  /// Evaluations from `first` on: evaluation e is of frame e · frame_skip.
-  void Score(int first);
+  // Evaluation e is of frame e · frame_skip; makes its block the present one and returns its row.
+  int RowOf(int frame);
+  void Score(int first_evaluation);
+  int EvaluationsReady() const;
+  void ForgetFrames(int before);
 
   std::shared_ptr<const NnetModel> model_;
-  Matrix frames_;
+  std::vector<float> frames_;  // from first_frame_ on
+  int first_frame_ = 0;
+  int num_frames_ = 0;
+  bool finished_ = false;
+  bool forgets_ = false;
   Matrix scores_;
+  std::optional<LazyBlock> lazy_;
   std::vector<int> centres_;
   int block_begin_ = 0;
   int block_end_ = 0;

@@ -27,9 +27,10 @@ float Int8RowScale(std::span<const float> row) {
 }
 
 PackedDense::PackedDense(DataType type, ConstMatrixView weight, std::span<const float> bias, Isa isa)
-    : type_(type), in_dim_(weight.cols()), out_dim_(weight.rows()) {
+    : type_(type),
+      in_dim_(weight.cols()),
+      output_(type == DataType::kInt8 ? DataType::kInt8 : DataType::kFloat32, weight.rows(), bias, isa) {
   const int64_t group = DepthGroup(type);
-  const int64_t element = type == DataType::kFloat32 ? 4 : (type == DataType::kBf16 ? 2 : 1);
   if (type == DataType::kInt8 && in_dim_ > kMaxInt8Depth) {
     Throw<UsageError>("a layer of {} inputs is too wide for exact 8-bit sums (at most {}); use fp32 or bf16", in_dim_,
                       kMaxInt8Depth);
@@ -37,23 +38,14 @@ PackedDense::PackedDense(DataType type, ConstMatrixView weight, std::span<const 
   const auto& tile = IsaKernel<DenseTileOp>(type, isa);
   tile_ = tile.function;
   variant_ = tile.variant;
-  const DataType sums = type == DataType::kInt8 ? DataType::kInt8 : DataType::kFloat32;
-  epilogue_ = IsaKernel<DenseEpilogueOp>(sums, isa).function;
   groups_ = (in_dim_ + group - 1) / group;
-  panel_bytes_ = groups_ * group * kPanelOutputs * element;
-  const auto padded = static_cast<size_t>(num_panels() * kPanelOutputs);
-  bias_.assign(padded, 0.0F);
-  std::copy(bias.begin(), bias.end(), bias_.begin());
+  panel_bytes_ = groups_ * group * kPanelOutputs * ValueBytes(type);
   buffer_ = HugeBuffer(static_cast<size_t>(bytes()));
-  if (type == DataType::kInt8) {
-    scales_.assign(padded, 0.0F);
-    sums_.assign(padded, 0);
-  }
   PackPanels(weight);
 }
 
 void PackedDense::PackPanels(ConstMatrixView weight) {
-  for (int64_t o = 0; o < out_dim_; ++o) {
+  for (int64_t o = 0; o < out_dim(); ++o) {
     const auto row = weight.Row(o);
     std::byte* const panel = buffer_.data() + o / kPanelOutputs * panel_bytes_;
     if (type_ == DataType::kFloat32) {
@@ -68,57 +60,35 @@ void PackedDense::PackPanels(ConstMatrixView weight) {
         reinterpret_cast<int8_t*>(panel)[PlaceInPanel(o, i)] = q;
         sum += q;
       }
-      scales_[static_cast<size_t>(o)] = scale;
-      sums_[static_cast<size_t>(o)] = sum;
+      output_.scales()[static_cast<size_t>(o)] = scale;
+      output_.weight_sums()[static_cast<size_t>(o)] = sum;
     }
   }
 }
 
 void PackedDense::UnpackInt8(int64_t output, int8_t* to) const {
   CHECK(type_ == DataType::kInt8);
-  const auto* const values = reinterpret_cast<const int8_t*>(panel(output / kPanelOutputs));
+  const auto* const values = reinterpret_cast<const int8_t*>(buffer_.data() + output / kPanelOutputs * panel_bytes_);
   for (int64_t i = 0; i < in_dim_; ++i) to[i] = values[PlaceInPanel(output, i)];
 }
 
 void PackedDense::Run(const Rows& in, Activation activation, const OutputFormat& format, const Rows& out) const {
-  CHECK(in.type == type_ && in.dim == in_dim_ && out.dim == out_dim_ && in.rows == out.rows);
-  if (format.type == DataType::kInt8) {
-    std::fill_n(out.scale, out.rows, format.scale);
-    std::fill_n(out.zero, out.rows, format.zero);
-  }
-  const int64_t out_element = format.type == DataType::kFloat32 ? 4 : (format.type == DataType::kBf16 ? 2 : 1);
+  CHECK(in.type == type_ && in.dim == in_dim_ && out.dim == out_dim() && in.rows == out.rows);
+  PanelOutput::Begin(format, out);
   const int tiles = (in.rows + kTileRows - 1) / kTileRows;
   ParallelRanges(num_panels(), kPanelOutputs * groups_ * in.rows, 1, [&](int64_t begin, int64_t end) {
     alignas(64) int32_t sums[kTileRows * kPanelOutputs];
     for (int64_t p = begin; p < end; ++p) {
-      const int64_t first = p * kPanelOutputs;
       for (int t = 0; t < tiles; ++t) {
         const int row = in.rows * t / tiles;
         const int count = in.rows * (t + 1) / tiles - row;
         tile_({.input = in.Row<std::byte>(row),
                .input_stride = in.stride,
                .rows = count,
-               .panel = panel(p),
+               .panel = buffer_.data() + p * panel_bytes_,
                .groups = groups_,
                .out = sums});
-        DenseEpilogueArgs after;
-        after.sums = sums;
-        after.rows = count;
-        after.cols = std::min(kPanelOutputs, out_dim_ - first);
-        if (type_ == DataType::kInt8) {
-          after.row_scale = in.scale + row;
-          after.row_zero = in.zero + row;
-          after.col_scale = scales_.data() + first;
-          after.col_sum = sums_.data() + first;
-        }
-        after.bias = bias_.data() + first;
-        after.activation = activation;
-        after.out_type = format.type;
-        after.out = out.Row<std::byte>(row) + first * out_element;
-        after.out_stride = out.stride;
-        after.out_scale = 1.0F / format.scale;
-        after.out_zero = static_cast<float>(format.zero);
-        epilogue_(after);
+        output_.Store(sums, p, row, count, in, activation, format, out);
       }
     }
   });

@@ -11,21 +11,13 @@
 #include <cstdint>
 #include <span>
 #include <string>
-#include <vector>
 
 #include "infer/huge_buffer.h"
+#include "infer/panel_output.h"
 #include "infer/rows.h"
-#include "kernels/dense_epilogue.h"
 #include "kernels/dense_tile.h"
 
 namespace antiphon::infer {
-
-/// What the next step reads: its format, and for 8 bits the scale that is known before the values are.
-struct OutputFormat {
-  DataType type = DataType::kFloat32;
-  float scale = 1.0F;  // kInt8: x ≈ scale · (q − zero)
-  int32_t zero = 0;
-};
 
 class PackedDense {
  public:
@@ -35,8 +27,8 @@ class PackedDense {
 
   DataType type() const { return type_; }
   int64_t in_dim() const { return in_dim_; }
-  int64_t out_dim() const { return out_dim_; }
-  int64_t num_panels() const { return (out_dim_ + kPanelOutputs - 1) / kPanelOutputs; }
+  int64_t out_dim() const { return output_.out_dim(); }
+  int64_t num_panels() const { return output_.num_panels(); }
   /// Bytes of weights that one pass reads.
   int64_t bytes() const { return num_panels() * panel_bytes_; }
 
@@ -49,11 +41,7 @@ class PackedDense {
   /// Writes the in_dim weights of an output of an 8-bit matrix.
   void UnpackInt8(int64_t output, int8_t* to) const;
 
-  const std::byte* panel(int64_t p) const { return buffer_.data() + p * panel_bytes_; }
-  int64_t groups() const { return groups_; }
-  std::span<const float> bias() const { return bias_; }
-  std::span<const float> scales() const { return scales_; }
-  std::span<const int32_t> sums() const { return sums_; }
+  const PanelOutput& output() const { return output_; }
 
  private:
   void PackPanels(ConstMatrixView weight);
@@ -65,12 +53,10 @@ class PackedDense {
 
   DataType type_ = DataType::kFloat32;
   DenseTileOp::Function tile_ = nullptr;
-  DenseEpilogueOp::Function epilogue_ = nullptr;
   std::string variant_;
-  int64_t in_dim_ = 0, out_dim_ = 0, groups_ = 0, panel_bytes_ = 0;
+  int64_t in_dim_ = 0, groups_ = 0, panel_bytes_ = 0;
   HugeBuffer buffer_;
-  std::vector<float> bias_, scales_;  // whole panels
-  std::vector<int32_t> sums_;
+  PanelOutput output_;
 };
 
 /// Scale of a weight row, and its rounded values.

@@ -54,6 +54,20 @@ ConstMatrixView StepArgs::Get(std::string_view name) const {
   return found;
 }
 
+std::span<const float> StepArgs::Bias() const {
+  const ConstMatrixView bias = Find("bias");
+  return bias.empty() ? std::span<const float>() : bias.Row(0);
+}
+
+OutputFormat StepArgs::InputFormat(DataType type) const {
+  OutputFormat format{type, type == DataType::kInt8 ? 0.0F : 1.0F, 0};
+  const ConstMatrixView scale = Find("input_scale"), zero = Find("input_zero");
+  if (type != DataType::kInt8 || scale.empty() || zero.empty()) return format;
+  format.scale = scale(0, 0);
+  format.zero = static_cast<int32_t>(zero(0, 0));
+  return format;
+}
+
 Plan::Plan(const nn::Network& network, const PlanOptions& options)
     : options_(options), in_dim_(network.in_dim()), out_dim_(network.out_dim()), converter_(options.isa) {
   for (size_t i = 0; i < network.num_layers(); ++i) {
@@ -61,7 +75,6 @@ Plan::Plan(const nn::Network& network, const PlanOptions& options)
     StepArgs args{network, i, Activation::kNone, options};
     if (!StepRegistry::Get().Has(type)) {
       steps_.push_back(std::make_unique<LayerStep>(args));
-      needs_network_ = true;
       continue;
     }
     const bool absorbs = i + 1 < network.num_layers() && !network.begins_range(i + 1);
@@ -71,7 +84,10 @@ Plan::Plan(const nn::Network& network, const PlanOptions& options)
   }
   for (size_t i = 0; i + 1 < steps_.size(); ++i) steps_[i]->OfferOutput(steps_[i + 1]->input_format());
   CHECK(!steps_.empty());
-  for (const auto& step : steps_) widest_ = std::max(widest_, step->in_dim());
+  for (const auto& step : steps_) {
+    widest_ = std::max(widest_, step->in_dim());
+    needs_network_ = needs_network_ || step->needs_network();
+  }
 }
 
 int64_t Plan::weight_bytes() const {

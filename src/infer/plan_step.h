@@ -41,7 +41,11 @@ struct StepArgs {
   ConstMatrixView Find(std::string_view name) const;
   /// The same; InternalError if it is missing.
   ConstMatrixView Get(std::string_view name) const;
-  /// A key of the layer's table.
+  /// The parameter "bias"; empty if there is none.
+  std::span<const float> Bias() const;
+  /// The format of a step that reads `type`: in 8 bits with the range that calibration found, if it did.
+  OutputFormat InputFormat(DataType type) const;
+  /// The layer's own keys.
   Config LayerConfig() const { return network.layer(layer).ToConfig(); }
 };
 
@@ -72,6 +76,9 @@ class PlanStep {
   /// `in` has input_format, `out` is to be written in output_format. `scratch` has scratch_bytes(rows) or more.
   virtual void Run(const Rows& in, const Rows& out, std::byte* scratch) const = 0;
   virtual int64_t scratch_bytes(int /*rows*/) const { return 0; }
+
+  /// Whether Run calls the network, which must then outlive the step.
+  virtual bool needs_network() const { return false; }
 
   virtual StepInfo Info() const = 0;
 

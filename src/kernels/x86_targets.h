@@ -6,6 +6,7 @@
 #define ANTIPHON_TARGET_AVX_VNNI __attribute__((target(ANTIPHON_AVX2_SETS ",avxvnni")))
 #define ANTIPHON_TARGET_AVX512_VNNI __attribute__((target(ANTIPHON_AVX512_SETS ",avx512vnni")))
 #define ANTIPHON_TARGET_AVX512_BF16 __attribute__((target(ANTIPHON_AVX512_SETS ",avx512bf16")))
+#define ANTIPHON_TARGET_AVX512_POPCNT __attribute__((target(ANTIPHON_AVX512_SETS ",avx512vpopcntdq")))
 
 // Sums stay in registers only if these loops are written out.
 #define ANTIPHON_UNROLL _Pragma("GCC unroll 8")

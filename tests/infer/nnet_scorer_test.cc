@@ -90,6 +90,98 @@ TEST(NnetScorer, SharesTheModelBetweenThreads) {
   for (const float result : results) EXPECT_EQ(result, results[0]);
 }
 
+// Log-likelihoods as a search would ask for them, frame by frame, with the frames coming in pieces.
+Matrix InPieces(const std::shared_ptr<const NnetModel>& model, const Matrix& frames, uint64_t seed) {
+  NnetScorer scorer(model);
+  Rng rng(seed);
+  Matrix scores(frames.rows(), model->num_pdfs());
+  int taken = 0;
+  const auto take = [&] {
+    for (; taken < scorer.num_frames_ready(); ++taken) {
+      EXPECT_EQ(scorer.IsLastFrame(taken), taken == frames.rows() - 1);
+      for (int s = 0; s < model->num_pdfs(); ++s) scores(taken, s) = scorer.LogLikelihood(taken, s);
+    }
+  };
+  for (int64_t at = 0; at < frames.rows();) {
+    const auto count = std::min<int64_t>(frames.rows() - at, static_cast<int64_t>(rng.Below(9)));
+    scorer.Accept(frames.view().Rows(at, count));
+    at += count;
+    if (at < frames.rows()) take();
+  }
+  scorer.Finish();
+  take();
+  EXPECT_EQ(taken, frames.rows());
+  return scores;
+}
+
+TEST(NnetScorer, GivesTheSameBitsHoweverTheFramesCome) {
+  for (const bool lazy : {false, true}) {
+    for (const int skip : {1, 3}) {
+      NnetScorerOptions options;
+      options.precision = "int8";
+      options.block_frames = 5;
+      options.lazy = lazy;
+      options.lazy_block = 3;
+      options.lazy_dense_share = 0.9;
+      options.frame_skip = skip;
+      const auto model = Shared(options);
+      for (const int length : {1, 2, 31}) {
+        const Matrix frames = RandomFrames(length);
+        NnetScorer whole(model, frames);
+        for (uint64_t seed = 0; seed < 5; ++seed) {
+          const Matrix pieces = InPieces(model, frames, seed);
+          for (int t = 0; t < length; ++t) {
+            for (int s = 0; s < 5; ++s) EXPECT_EQ(pieces(t, s), whole.LogLikelihood(t, s));
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST(NnetScorer, SkipsFramesAndCopiesTheirScores) {
+  NnetScorerOptions options;
+  const Matrix frames = RandomFrames(14);
+  NnetScorer every(Shared(options), frames);
+  options.frame_skip = 4;
+  NnetScorer some(Shared(options), frames);
+  EXPECT_EQ(some.num_frames_ready(), 14);
+  for (int t = 0; t < 14; ++t) {
+    for (int s = 0; s < 5; ++s) EXPECT_EQ(some.LogLikelihood(t, s), every.LogLikelihood(t / 4 * 4, s));
+  }
+}
+
+TEST(NnetScorer, ComputesWhatIsAskedForWithTheSameBits) {
+  NnetScorerOptions options;
+  options.precision = "int8";
+  options.log_softmax = false;
+  const Matrix frames = RandomFrames(23);
+  NnetScorer dense(Shared(options), frames);
+  for (const double dense_share : {0.3, 1.0}) {
+    options.lazy = true;
+    options.lazy_block = 4;
+    options.lazy_dense_share = dense_share;
+    const auto model = Shared(options);
+    {
+      NnetScorer lazy(model, frames);
+      EXPECT_TRUE(lazy.DenseFrame(0).empty());
+      Rng rng(7);
+      for (int t = 0; t < 23; ++t) {
+        const std::vector<int32_t> wanted = {static_cast<int32_t>(rng.Below(2)), 3};
+        lazy.Request(t, wanted);
+        for (const int32_t s : wanted) EXPECT_EQ(lazy.LogLikelihood(t, s), dense.LogLikelihood(t, s));
+        EXPECT_EQ(lazy.LogLikelihood(t, 4), kDisabledScore);
+      }
+    }
+    if (dense_share == 1.0) {
+      EXPECT_LT(model->computed_share(), 1.0);
+    }
+    EXPECT_GE(model->computed_share(), 0.5);
+  }
+  options.precision = "fp32";
+  EXPECT_THROW(Shared(options), UsageError);
+}
+
 TEST(NnetScorer, NamesWhatDoesNotFit) {
   EXPECT_EQ(NnetScorer(Shared(), Matrix(0, 3)).num_frames_ready(), 0);
   try {

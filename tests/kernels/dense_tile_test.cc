@@ -7,21 +7,14 @@
 
 #include "base/random.h"
 #include "kernels/dense_epilogue.h"
+#include "kernels/gather_dot.h"
+#include "kernels/isa_variants.h"
 #include "math/bf16.h"
 
 namespace antiphon {
 namespace {
 
-template <class Operation>
-std::vector<typename KernelTable<Operation>::Entry> Supported(DataType type) {
-  std::vector<typename KernelTable<Operation>::Entry> found;
-  for (const Isa isa : SupportedIsas()) {
-    for (const auto& entry : KernelTable<Operation>::Get().entries()) {
-      if (entry.type == type && entry.variant == IsaName(isa)) found.push_back(entry);
-    }
-  }
-  return found;
-}
+using ::antiphon::testing::SupportedVariants;
 
 struct Panel {
   Panel(int its_rows, int64_t its_groups) : rows(its_rows), groups(its_groups) {
@@ -48,7 +41,7 @@ struct Panel {
 };
 
 TEST(DenseTile, GivesTheSameInt8SumsOnEveryInstructionSet) {
-  const auto variants = Supported<DenseTileOp>(DataType::kInt8);
+  const auto variants = SupportedVariants<DenseTileOp>(DataType::kInt8);
   ASSERT_GE(variants.size(), 2U);
   ASSERT_EQ(variants.front().variant, "portable");
   Rng rng(1);
@@ -83,7 +76,7 @@ TEST(DenseTile, ExtremesWouldSaturateInPairs) {
 TEST(DenseTile, AgreesWithTheReferenceInFloat) {
   Rng rng(2);
   for (const DataType type : {DataType::kFloat32, DataType::kBf16}) {
-    const auto variants = Supported<DenseTileOp>(type);
+    const auto variants = SupportedVariants<DenseTileOp>(type);
     ASSERT_GE(variants.size(), 2U);
     for (int rows = 1; rows <= kTileRows; ++rows) {
       for (const int64_t groups : {0, 1, 5, 300}) {
@@ -144,7 +137,7 @@ class DenseEpilogueTest : public ::testing::Test {
 
 TEST_F(DenseEpilogueTest, GivesTheSameBitsOnEveryInstructionSet) {
   for (const DataType type : {DataType::kInt8, DataType::kFloat32}) {
-    const auto variants = Supported<DenseEpilogueOp>(type);
+    const auto variants = SupportedVariants<DenseEpilogueOp>(type);
     ASSERT_GE(variants.size(), 2U);
     for (const Activation activation :
          {Activation::kNone, Activation::kRelu, Activation::kSigmoid, Activation::kTanh}) {
@@ -217,7 +210,7 @@ TEST(QuantizeRow, RoundsTheSameWayEverywhere) {
     for (float& v : x) v = static_cast<float>(rng.Normal());
     if (count > 2) x[1] = 0.5F, x[2] = 1.5F;
     std::vector<std::vector<uint8_t>> results;
-    for (const auto& variant : Supported<QuantizeRowOp>(DataType::kInt8)) {
+    for (const auto& variant : SupportedVariants<QuantizeRowOp>(DataType::kInt8)) {
       results.emplace_back(x.size());
       variant.function(x.data(), count, 1.0F, 100.0F, results.back().data());
       EXPECT_EQ(results.back(), results.front()) << variant.variant;
@@ -226,7 +219,7 @@ TEST(QuantizeRow, RoundsTheSameWayEverywhere) {
       EXPECT_EQ(results[0][1], 100);  // ties to even
       EXPECT_EQ(results[0][2], 102);
     }
-    for (const auto& variant : Supported<RowRangeOp>(DataType::kFloat32)) {
+    for (const auto& variant : SupportedVariants<RowRangeOp>(DataType::kFloat32)) {
       float least = 9, largest = 9;
       variant.function(x.data(), count, &least, &largest);
       float expected_least = 0, expected_largest = 0;
@@ -236,6 +229,34 @@ TEST(QuantizeRow, RoundsTheSameWayEverywhere) {
       }
       EXPECT_EQ(least, expected_least) << variant.variant;
       EXPECT_EQ(largest, expected_largest) << variant.variant;
+    }
+  }
+}
+
+TEST(GatherDot, IsExactOnEveryInstructionSet) {
+  Rng rng(5);
+  for (const int64_t depth : {int64_t{64}, int64_t{192}, int64_t{2048}}) {
+    for (const bool extremes : {false, true}) {
+      std::vector<uint8_t> input(static_cast<size_t>(kGatherRows * (depth + 3)));
+      std::vector<int8_t> weights(static_cast<size_t>(depth));
+      for (uint8_t& x : input) x = static_cast<uint8_t>(extremes ? 255 : rng.Below(256));
+      for (int8_t& w : weights) w = static_cast<int8_t>(extremes ? -127 : static_cast<int>(rng.Below(255)) - 127);
+      for (int rows = 0; rows <= kGatherRows; ++rows) {
+        for (const auto& variant : SupportedVariants<GatherDotOp>(DataType::kInt8)) {
+          int32_t out[kGatherRows + 1];
+          std::fill_n(out, kGatherRows + 1, 77);
+          variant.function(input.data(), depth + 3, rows, weights.data(), depth, out);
+          for (int r = 0; r <= kGatherRows; ++r) {
+            int64_t expected = 0;
+            for (int64_t i = 0; i < depth; ++i) {
+              expected +=
+                  r < rows ? int64_t{input[static_cast<size_t>(r * (depth + 3) + i)]} * weights[static_cast<size_t>(i)]
+                           : 0;
+            }
+            EXPECT_EQ(out[r], r < rows ? expected : 77) << variant.variant;
+          }
+        }
+      }
     }
   }
 }

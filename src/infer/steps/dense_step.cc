@@ -9,36 +9,16 @@ DataType TypeOf(const StepArgs& args) {
   return args.network.layer_type(args.layer) == "fixed-affine" ? DataType::kFloat32 : args.options.precision;
 }
 
-OutputFormat InputFormatOf(const StepArgs& args, DataType type) {
-  OutputFormat format{type, 0.0F, 0};
-  const ConstMatrixView scale = args.Find("input_scale"), zero = args.Find("input_zero");
-  if (type != DataType::kInt8 || scale.empty() || zero.empty()) return format;
-  format.scale = scale(0, 0);
-  format.zero = static_cast<int32_t>(zero(0, 0));
-  return format;
-}
-
-std::span<const float> BiasOf(const StepArgs& args) {
-  const ConstMatrixView bias = args.Find("bias");
-  return bias.empty() ? std::span<const float>() : bias.Row(0);
-}
-
 }  // namespace
 
-DenseStep::DenseStep(const StepArgs& args)
+DenseStep::DenseStep(const StepArgs& args, ConstMatrixView weight)
     : PlanStep(args.in_dim(), args.out_dim()),
       name_(args.network.layer_name(args.layer)),
       activation_(args.activation),
-      weights_(TypeOf(args), args.Get("weight"), BiasOf(args), args.options.isa),
-      input_format_(InputFormatOf(args, weights_.type())) {}
+      weights_(TypeOf(args), weight, args.Bias(), args.options.isa),
+      input_format_(args.InputFormat(weights_.type())) {}
 
-void DenseStep::OfferOutput(const OutputFormat& wanted) {
-  output_format_ = wanted;
-  if (wanted.type != DataType::kInt8 || wanted.scale != 0.0F) return;
-  // Values in 0 … 1 need nobody to look at them; others are rounded when the whole row is known.
-  output_format_ =
-      activation_ == Activation::kSigmoid ? OutputFormat{DataType::kInt8, 1.0F / 255.0F, 0} : OutputFormat{};
-}
+void DenseStep::OfferOutput(const OutputFormat& wanted) { output_format_ = WritableFormat(wanted, activation_); }
 
 void DenseStep::Run(const Rows& in, const Rows& out, std::byte*) const {
   weights_.Run(in, activation_, output_format_, out);
@@ -60,6 +40,7 @@ const auto kMake = [](const StepArgs& args) { return std::make_unique<DenseStep>
 
 REGISTER_COMPONENT(StepRegistry, "affine", kMake);
 REGISTER_COMPONENT(StepRegistry, "linear", kMake);
+REGISTER_COMPONENT(StepRegistry, "quantized-affine", kMake);
 REGISTER_COMPONENT(StepRegistry, "fixed-affine", kMake);
 
 }  // namespace

@@ -9,7 +9,9 @@ namespace antiphon::infer {
 
 class DenseStep : public PlanStep {
  public:
-  explicit DenseStep(const StepArgs& args);
+  explicit DenseStep(const StepArgs& args) : DenseStep(args, args.Get("weight")) {}
+  /// With other weights than the layer's parameter.
+  DenseStep(const StepArgs& args, ConstMatrixView weight);
 
   OutputFormat input_format() const override { return input_format_; }
   void OfferOutput(const OutputFormat& wanted) override;

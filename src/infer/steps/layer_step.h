@@ -9,6 +9,7 @@ class LayerStep : public PlanStep {
  public:
   explicit LayerStep(const StepArgs& args);
   void Run(const Rows& in, const Rows& out, std::byte* scratch) const override;
+  bool needs_network() const override { return true; }
   StepInfo Info() const override;
 
  private:

@@ -1,0 +1,115 @@
+#include "kernels/gather_dot.h"
+#include "kernels/x86_targets.h"
+
+#define HWY_DISABLED_TARGETS HWY_SSSE3
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "kernels/gather_dot_cpu.cc"
+#include <hwy/foreach_target.h>
+#include <hwy/highway.h>
+
+HWY_BEFORE_NAMESPACE();
+namespace antiphon {
+namespace HWY_NAMESPACE {
+
+namespace hn = hwy::HWY_NAMESPACE;
+
+#if HWY_TARGET != HWY_SCALAR
+template <int kRows>
+void DotWidened(const uint8_t* input, int64_t stride, const int8_t* weights, int64_t depth, int32_t* out) {
+  const hn::CappedTag<int16_t, 32> d16;
+  const hn::RepartitionToWide<decltype(d16)> d32;
+  const hn::Rebind<int8_t, decltype(d16)> d8;
+  const hn::Rebind<uint8_t, decltype(d16)> du8;
+  hn::Vec<decltype(d32)> sum[kRows], more[kRows];
+  ANTIPHON_UNROLL for (int r = 0; r < kRows; ++r) sum[r] = more[r] = hn::Zero(d32);
+  for (int64_t i = 0; i < depth; i += static_cast<int64_t>(hn::Lanes(d16))) {
+    const auto w = hn::PromoteTo(d16, hn::LoadU(d8, weights + i));
+    ANTIPHON_UNROLL for (int r = 0; r < kRows; ++r) {
+      const auto x = hn::PromoteTo(d16, hn::LoadU(du8, input + r * stride + i));
+      sum[r] = hn::ReorderWidenMulAccumulate(d32, x, w, sum[r], more[r]);
+    }
+  }
+  ANTIPHON_UNROLL for (int r = 0; r < kRows; ++r) {
+    out[r] = hn::GetLane(hn::SumOfLanes(d32, hn::Add(sum[r], more[r])));
+  }
+}
+#endif
+
+#if HWY_TARGET == HWY_AVX2
+template <int kRows>
+ANTIPHON_TARGET_AVX_VNNI void DotVnni(const uint8_t* input, int64_t stride, const int8_t* weights, int64_t depth,
+                                      int32_t* out) {
+  __m256i sum[kRows];
+  ANTIPHON_UNROLL for (int r = 0; r < kRows; ++r) sum[r] = _mm256_setzero_si256();
+  for (int64_t i = 0; i < depth; i += 32) {
+    const __m256i w = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(weights + i));
+    ANTIPHON_UNROLL for (int r = 0; r < kRows; ++r) {
+      const auto* x = reinterpret_cast<const __m256i*>(input + r * stride + i);
+      sum[r] = _mm256_dpbusd_avx_epi32(sum[r], _mm256_loadu_si256(x), w);
+    }
+  }
+  ANTIPHON_UNROLL for (int r = 0; r < kRows; ++r) {
+    alignas(32) int32_t lanes[8];
+    _mm256_store_si256(reinterpret_cast<__m256i*>(lanes), sum[r]);
+    out[r] = 0;
+    for (const int32_t lane : lanes) out[r] += lane;
+  }
+}
+#elif HWY_TARGET == HWY_AVX3
+template <int kRows>
+ANTIPHON_TARGET_AVX512_VNNI void DotVnni(const uint8_t* input, int64_t stride, const int8_t* weights, int64_t depth,
+                                         int32_t* out) {
+  __m512i sum[kRows];
+  ANTIPHON_UNROLL for (int r = 0; r < kRows; ++r) sum[r] = _mm512_setzero_si512();
+  for (int64_t i = 0; i < depth; i += 64) {
+    const __m512i w = _mm512_loadu_si512(weights + i);
+    ANTIPHON_UNROLL for (int r = 0; r < kRows; ++r) {
+      sum[r] = _mm512_dpbusd_epi32(sum[r], _mm512_loadu_si512(input + r * stride + i), w);
+    }
+  }
+  ANTIPHON_UNROLL for (int r = 0; r < kRows; ++r) out[r] = _mm512_reduce_add_epi32(sum[r]);
+}
+#endif
+
+#define ANTIPHON_BY_ROWS(Name, kernel)                                                                            \
+  void Name(const uint8_t* input, int64_t stride, int rows, const int8_t* weights, int64_t depth, int32_t* out) { \
+    using Function = void (*)(const uint8_t*, int64_t, const int8_t*, int64_t, int32_t*);                         \
+    static constexpr Function kByRows[] = {&kernel<1>, &kernel<2>, &kernel<3>, &kernel<4>,                        \
+                                           &kernel<5>, &kernel<6>, &kernel<7>, &kernel<8>};                       \
+    if (rows > 0) kByRows[rows - 1](input, stride, weights, depth, out);                                          \
+  }
+
+#if HWY_TARGET != HWY_SCALAR
+ANTIPHON_BY_ROWS(GatherWidened, DotWidened)
+#endif
+#if HWY_TARGET == HWY_AVX2 || HWY_TARGET == HWY_AVX3
+ANTIPHON_BY_ROWS(GatherVnni, DotVnni)
+#endif
+#undef ANTIPHON_BY_ROWS
+
+}  // namespace HWY_NAMESPACE
+}  // namespace antiphon
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace antiphon {
+namespace {
+
+#if HWY_TARGETS & HWY_NEON
+REGISTER_KERNEL(GatherDotOp, DeviceKind::kCpu, DataType::kInt8, "neon", 0, &N_NEON::GatherWidened);
+#endif
+#if HWY_TARGETS & HWY_SSE4
+REGISTER_KERNEL(GatherDotOp, DeviceKind::kCpu, DataType::kInt8, "sse4", 0, &N_SSE4::GatherWidened);
+#endif
+#if HWY_TARGETS & HWY_AVX2
+REGISTER_KERNEL(GatherDotOp, DeviceKind::kCpu, DataType::kInt8, "avx2", 0, &N_AVX2::GatherWidened);
+REGISTER_KERNEL(GatherDotOp, DeviceKind::kCpu, DataType::kInt8, "avx-vnni", 0, &N_AVX2::GatherVnni);
+#endif
+#if HWY_TARGETS & HWY_AVX3
+REGISTER_KERNEL(GatherDotOp, DeviceKind::kCpu, DataType::kInt8, "avx512", 0, &N_AVX3::GatherWidened);
+REGISTER_KERNEL(GatherDotOp, DeviceKind::kCpu, DataType::kInt8, "avx512-vnni", 0, &N_AVX3::GatherVnni);
+#endif
+
+}  // namespace
+}  // namespace antiphon
+#endif
