@@ -32,16 +32,6 @@ NnetModel::NnetModel(nn::Model model, const NnetScorerOptions& options) : model_
   }
 }
 
-void NnetModel::Splice(ConstMatrixView frames, int first, std::span<const int> centres, MatrixView out) const {
-  for (size_t n = 0; n < centres.size(); ++n) {
-    float* to = out.Row(static_cast<int64_t>(n)).data();
-    for (int64_t t = centres[n] - model_.left_context; t <= centres[n] + model_.right_context; ++t) {
-      const auto from = frames.Row(std::clamp<int64_t>(t - first, 0, frames.rows() - 1));
-      to = std::copy(from.begin(), from.end(), to);
-    }
-  }
-}
-
 void NnetModel::FinishScores(MatrixView logits) const {
   if (options_.log_softmax) Softmax(true, logits, logits);
   for (int64_t n = 0; n < logits.rows(); ++n) {
@@ -81,7 +71,8 @@ NnetModel::BorrowedMemory NnetModel::BorrowMemory() const {
           }};
 }
 
-NnetScorer::NnetScorer(std::shared_ptr<const NnetModel> model) : model_(std::move(model)), forgets_(true) {
+NnetScorer::NnetScorer(std::shared_ptr<const NnetModel> model)
+    : model_(std::move(model)), window_(model_->NewWindow()), forgets_(true) {
   if (model_->lazy() != nullptr) lazy_.emplace(*model_->lazy());
 }
 
@@ -95,25 +86,13 @@ NnetScorer::~NnetScorer() {
   if (lazy_) model_->CountOutputs(lazy_->computed(), lazy_->total());
 }
 
-void NnetScorer::Accept(ConstMatrixView frames) {
-  CHECK(!finished_) << "frames after the end";
-  if (frames.rows() > 0 && frames.cols() != model_->model().feature_dim) {
-    Throw<ShapeError>(
-        "the model takes {} values per frame, the features have {}; compute them with the model's settings",
-        model_->model().feature_dim, frames.cols());
-  }
-  for (int64_t r = 0; r < frames.rows(); ++r) frames_.insert(frames_.end(), frames.Row(r).begin(), frames.Row(r).end());
-  num_frames_ += static_cast<int>(frames.rows());
-}
-
 int NnetScorer::EvaluationsReady() const {
   const int skip = model_->options().frame_skip;
-  const int centres = finished_ ? num_frames_ : std::max(0, num_frames_ - model_->model().right_context);
-  return (centres + skip - 1) / skip;
+  return (window_.num_centres() + skip - 1) / skip;
 }
 
 int NnetScorer::num_frames_ready() const {
-  return std::min(num_frames_, EvaluationsReady() * model_->options().frame_skip);
+  return std::min(window_.num_frames(), EvaluationsReady() * model_->options().frame_skip);
 }
 
 float NnetScorer::LogLikelihood(int frame, int32_t pdf_id) {
@@ -146,11 +125,10 @@ void NnetScorer::Score(int first_evaluation) {
   const int block = lazy_ ? std::min(options.lazy_block, options.block_frames) : options.block_frames;
   const int count = std::min(block, EvaluationsReady() - first_evaluation);
   CHECK_GE(count, 1);
-  centres_.clear();
-  for (int e = first_evaluation; e < first_evaluation + count; ++e) centres_.push_back(e * options.frame_skip);
   const auto memory = model_->BorrowMemory();
-  const ConstMatrixView frames(frames_.data(), num_frames_ - first_frame_, model_->model().feature_dim);
-  model_->Splice(frames, first_frame_, centres_, memory->input());
+  for (int n = 0; n < count; ++n) {
+    window_.Splice((first_evaluation + n) * options.frame_skip, memory->input().Row(n));
+  }
   if (lazy_) {
     lazy_->Begin(model_->plan().RunHidden(count, *memory));
   } else {
@@ -160,15 +138,7 @@ void NnetScorer::Score(int first_evaluation) {
   }
   block_begin_ = first_evaluation;
   block_end_ = first_evaluation + count;
-  if (forgets_) ForgetFrames(block_end_ * options.frame_skip - model_->model().left_context);
-}
-
-void NnetScorer::ForgetFrames(int before) {
-  // The last frame stands for those beyond the end.
-  const int count = std::min(before, num_frames_ - 1) - first_frame_;
-  if (count <= 0) return;
-  frames_.erase(frames_.begin(), frames_.begin() + int64_t{count} * model_->model().feature_dim);
-  first_frame_ += count;
+  if (forgets_) window_.ForgetBelow(block_end_ * options.frame_skip);
 }
 
 }  // namespace antiphon::infer

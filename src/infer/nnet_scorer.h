@@ -29,6 +29,7 @@
 
 #include "base/options.h"
 #include "base/score_source.h"
+#include "infer/frame_window.h"
 #include "infer/lazy_output.h"
 #include "infer/plan.h"
 #include "math/matrix.h"
@@ -78,9 +79,8 @@ class NnetModel {
   std::span<const float> scaled_priors() const { return scaled_priors_; }
   std::span<const int32_t> disabled() const { return disabled_; }
 
-  /// Puts the frames around each of `centres` into the rows of `out`. `frames` are first … last of the utterance, and
-  /// the outermost stand for those beyond.
-  void Splice(ConstMatrixView frames, int first, std::span<const int> centres, MatrixView out) const;
+  /// An empty window of frames for one utterance.
+  FrameWindow NewWindow() const { return {model_.feature_dim, model_.left_context, model_.right_context}; }
   /// Turns logits [N, num_pdfs] into scores, in place.
   void FinishScores(MatrixView logits) const;
   /// One of them, without log-softmax.
@@ -119,12 +119,12 @@ class NnetScorer : public ScoreSource {
   ~NnetScorer() override;
 
   /// More frames; not after Finish.
-  void Accept(ConstMatrixView frames);
-  void Finish() { finished_ = true; }
+  void Accept(ConstMatrixView frames) { window_.Accept(frames); }
+  void Finish() { window_.Finish(); }
 
   int num_pdfs() const override { return model_->num_pdfs(); }
   int num_frames_ready() const override;
-  bool IsLastFrame(int frame) const override { return finished_ && frame == num_frames_ - 1; }
+  bool IsLastFrame(int frame) const override { return window_.finished() && frame == window_.num_frames() - 1; }
   float LogLikelihood(int frame, int32_t pdf_id) override;
   /// Valid until a frame of another block is asked for; empty if lazy.
   std::span<const float> DenseFrame(int frame) override;
@@ -135,17 +135,12 @@ class NnetScorer : public ScoreSource {
   int RowOf(int frame);
   void Score(int first_evaluation);
   int EvaluationsReady() const;
-  void ForgetFrames(int before);
 
   std::shared_ptr<const NnetModel> model_;
-  std::vector<float> frames_;  // from first_frame_ on
-  int first_frame_ = 0;
-  int num_frames_ = 0;
-  bool finished_ = false;
+  FrameWindow window_;
   bool forgets_ = false;
   Matrix scores_;
   std::optional<LazyBlock> lazy_;
-  std::vector<int> centres_;
   int block_begin_ = 0;
   int block_end_ = 0;
 };

@@ -1,0 +1,197 @@
+// antiphon bench streams: how long frames of many live streams wait for their scores.
+#include <omp.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <cmath>
+#include <fstream>
+#include <mutex>
+#include <nlohmann/json.hpp>
+#include <thread>
+
+#include "base/cancel.h"
+#include "base/random.h"
+#include "bench_network.h"
+#include "command.h"
+#include "device/device.h"
+#include "infer/stream_pool.h"
+
+namespace antiphon::app {
+namespace {
+
+constexpr double kFrameShift = 0.01;
+constexpr int kContext = 5;
+
+struct BenchStreamsOptions {
+  std::string layers = "462,5x2048,10217";
+  std::string activation = "sigmoid";
+  std::string precision = "int8";
+  int streams = 50;
+  double seconds = 20;
+  infer::StreamPoolOptions pool;
+  template <class V>
+  void Visit(V& v) {
+    v("layers", layers,
+      "sizes of input (a multiple of 11 is taken as 5 frames to each side), hidden layers and output");
+    v("activation", activation, OneOf{{"sigmoid", "relu", "tanh"}}, "of the hidden layers");
+    v("precision", precision, OneOf{{"fp32", "bf16", "int8"}}, "of the matrix products");
+    v("streams", streams, Range{1, 100000}, "live streams, each with a frame every 10 ms");
+    v("seconds", seconds, Range{0.5, 1e6}, "of real time");
+    pool.Visit(v);
+  }
+};
+
+std::shared_ptr<const infer::NnetModel> TheModel(const BenchStreamsOptions& options, uint64_t seed) {
+  const std::vector<int> dims = ParseLayers(options.layers);
+  nn::Model model;
+  const bool splices = dims.front() % (2 * kContext + 1) == 0;
+  model.feature_dim = splices ? dims.front() / (2 * kContext + 1) : dims.front();
+  model.left_context = model.right_context = splices ? kContext : 0;
+  model.network = nn::Network(NetworkOf(dims, options.activation), dims.front(), dims.back(), seed);
+  infer::NnetScorerOptions scorer;
+  scorer.precision = options.precision;
+  scorer.prior_scale = 0;
+  scorer.block_frames = options.pool.batch;
+  return std::make_shared<const infer::NnetModel>(std::move(model), scorer);
+}
+
+int64_t ResidentBytes() {
+  int64_t pages = 0, resident = 0;
+  std::ifstream("/proc/self/statm") >> pages >> resident;
+  return resident * sysconf(_SC_PAGESIZE);
+}
+
+// Frames come in on one thread, in real time; workers score what is there.
+class Simulation {
+ public:
+  Simulation(const BenchStreamsOptions& options, std::shared_ptr<const infer::NnetModel> model, int workers,
+             uint64_t seed)
+      : options_(options), model_(std::move(model)), pool_(model_, PoolOptions(options)), workers_(workers) {
+    for (int i = 0; i < options.streams; ++i) ids_.push_back(pool_.Open());
+    Rng rng(seed);
+    frames_ = Matrix(64, model_->model().feature_dim);
+    for (int64_t i = 0; i < frames_.size(); ++i) frames_.data()[i] = static_cast<float>(rng.Normal());
+  }
+
+  void Run() {
+    start_ = std::chrono::steady_clock::now();
+    std::vector<std::thread> threads;
+    for (int w = 0; w < workers_; ++w) threads.emplace_back([this] { Work(); });
+    Feed();
+    done_ = true;
+    for (std::thread& t : threads) t.join();
+    for (const int id : ids_) {
+      const infer::StreamStats stats = pool_.stats(id);
+      frames += stats.frames;
+      evaluations += stats.evaluations;
+    }
+  }
+
+  double Percentile(double share) {
+    const auto at = delays_.begin() + static_cast<int64_t>(share * static_cast<double>(delays_.size() - 1));
+    std::nth_element(delays_.begin(), at, delays_.end());
+    return *at;
+  }
+
+  int64_t frames = 0, evaluations = 0, resident_early = 0, resident_late = 0;
+  size_t most_bytes = 0;
+  bool empty() const { return delays_.empty(); }
+
+ private:
+  static infer::StreamPoolOptions PoolOptions(const BenchStreamsOptions& options) {
+    infer::StreamPoolOptions pool = options.pool;
+    pool.max_streams = std::max(pool.max_streams, options.streams);
+    return pool;
+  }
+  double Now() const { return std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count(); }
+
+  // Stream i's frames fall due at i/streams of a frame shift after the others'.
+  void Feed() {
+    int64_t fed = 0;
+    const auto streams = static_cast<int64_t>(ids_.size());
+    const auto total = static_cast<int64_t>(options_.seconds / kFrameShift) * streams;
+    while (fed < total) {
+      ThrowIfCancelled("the streams");
+      const auto due = std::min(total, static_cast<int64_t>(Now() / kFrameShift * static_cast<double>(streams)));
+      for (; fed < due; ++fed) {
+        const int64_t tick = fed / streams;
+        pool_.Accept(ids_[static_cast<size_t>(fed % streams)], frames_.view().Rows(tick % frames_.rows(), 1),
+                     static_cast<double>(fed) * kFrameShift / static_cast<double>(streams));
+      }
+      if (resident_early == 0 && fed > total / 4) resident_early = ResidentBytes();
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+    resident_late = ResidentBytes();
+  }
+
+  void Work() {
+    omp_set_num_threads(1);
+    while (!done_) {
+      if (pool_.RunBatch(Now()) == 0) {
+        std::this_thread::sleep_for(std::chrono::microseconds(500));
+        continue;
+      }
+      const std::lock_guard lock(mutex_);
+      for (const int id : ids_) {
+        most_bytes = std::max(most_bytes, pool_.bytes(id));
+        pool_.Take(id, [&](std::span<const float>, double arrival) {
+          delays_.push_back(static_cast<float>(Now() - arrival));
+        });
+      }
+    }
+  }
+
+  const BenchStreamsOptions& options_;
+  std::shared_ptr<const infer::NnetModel> model_;
+  infer::StreamPool pool_;
+  int workers_;
+  std::vector<int> ids_;
+  Matrix frames_;
+  std::chrono::steady_clock::time_point start_;
+  std::atomic<bool> done_{false};
+  std::mutex mutex_;
+  std::vector<float> delays_;  // guarded by mutex_ while workers run
+};
+
+void BenchStreams(const BenchStreamsOptions& options, CommandContext& context) {
+  const auto model = TheModel(options, context.seed());
+  Simulation simulation(options, model, context.threads(), context.seed());
+  simulation.Run();
+  if (simulation.empty()) throw Error("no frame was scored in the given time");
+  const double look_ahead = model->model().right_context * kFrameShift;
+  const double p50 = simulation.Percentile(0.5), p95 = simulation.Percentile(0.95), p99 = simulation.Percentile(0.99);
+  const double copied = 1.0 - static_cast<double>(simulation.evaluations) / static_cast<double>(simulation.frames);
+  context.Print(
+      "{} streams for {} s on {} thread(s), {}: delay p50 {:.1f} ms, p95 {:.1f} ms, p99 {:.1f} ms, of which {:.0f} ms "
+      "are the network's look-ahead",
+      options.streams, options.seconds, context.threads(), options.precision, 1e3 * p50, 1e3 * p95, 1e3 * p99,
+      1e3 * look_ahead);
+  context.Print("{:.1f} % of the scores copied; {} bytes per stream at most; resident memory grew by {} KiB",
+                100 * copied, simulation.most_bytes, (simulation.resident_late - simulation.resident_early) / 1024);
+  const nlohmann::json json = {{"streams", options.streams},
+                               {"seconds", options.seconds},
+                               {"threads", context.threads()},
+                               {"precision", options.precision},
+                               {"delay_p50_s", p50},
+                               {"delay_p95_s", p95},
+                               {"delay_p99_s", p99},
+                               {"look_ahead_s", look_ahead},
+                               {"frames", simulation.frames},
+                               {"copied_share", copied},
+                               {"bytes_per_stream", simulation.most_bytes},
+                               {"resident_growth_bytes", simulation.resident_late - simulation.resident_early},
+                               {"cpu", GetDevice("cpu").Describe()}};
+  context.SetResult(json.dump());
+}
+
+REGISTER_COMMAND(
+    "bench streams", BenchStreamsOptions, BenchStreams,
+    {.summary = "delay of scores for many live streams",
+     .description = "Feeds generated frames of many streams in real time, scores them in common batches, and shows how "
+                    "long frames waited, what a stream holds in memory, and how many scores had to be copied.",
+     .example = "antiphon bench streams --streams 50 --precision int8 --threads 2 --seconds 20"});
+
+}  // namespace
+}  // namespace antiphon::app

@@ -1,0 +1,112 @@
+// Many live streams scored together: frames of all of them go through the network in common batches.
+//
+// The frame whose deadline comes first goes first; a frame's deadline is its arrival plus deadline_s. A stream whose
+// oldest frame is overdue is scored at every second frame, then at every fourth, the scores copied to those between, so
+// that it catches up instead of falling behind. Streams beyond max_streams are refused. Memory per stream is bounded by
+// the frames that nobody has taken yet.
+//
+//   StreamPool pool(model, {});
+//   const int id = pool.Open();
+//   pool.Accept(id, frames, now);           // whoever receives audio
+//   while (pool.RunBatch(now) > 0) {}       // one or more workers
+//   pool.Take(id, …);                       // the stream's search
+//
+// Times are seconds of any clock that the caller keeps.
+// Threads: all methods may be called from any thread; a stream's frames are accepted by one, taken by one.
+// Errors: OverloadError when no stream can be added; ShapeError and InputError as NnetScorer, for the stream concerned
+// alone: the others go on.
+// Source: deadline order as in Liu, Layland, Scheduling algorithms for multiprogramming, JACM 1973; skipped frames:
+// Vanhoucke, Devin, Heigold, ICASSP 2013.
+#pragma once
+
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <vector>
+
+#include "base/error.h"
+#include "infer/nnet_scorer.h"
+
+namespace antiphon::infer {
+
+class OverloadError : public Error {
+ public:
+  using Error::Error;
+};
+
+struct StreamPoolOptions {
+  int max_streams = 100;
+  int batch = 32;
+  double deadline_s = 0.1;
+  template <class V>
+  void Visit(V& v) {
+    v("max-streams", max_streams, Range{1, 1 << 20}, "streams at a time; further ones are refused");
+    v("batch", batch, Range{1, 4096}, "frames of all streams that go through the network together");
+    v("deadline", deadline_s, Range{0.001, 60.0},
+      "seconds after which a frame should be scored; later: frames skipped");
+  }
+};
+
+struct StreamStats {
+  int64_t frames = 0;       // scores handed out
+  int64_t evaluations = 0;  // frames that went through the network
+};
+
+class StreamPool {
+ public:
+  /// The model's block_frames must be `batch` or more.
+  StreamPool(std::shared_ptr<const NnetModel> model, const StreamPoolOptions& options);
+
+  int Open();
+  void Close(int stream);
+  int num_streams() const;
+
+  void Accept(int stream, ConstMatrixView frames, double now);
+  /// No more frames will come.
+  void Finish(int stream);
+
+  /// Scores one batch of what is waiting; returns how many frames got scores (0: nothing was waiting).
+  int RunBatch(double now);
+
+  /// Hands the stream's next scores to `use(scores, arrival)`, in order; returns how many.
+  int Take(int stream, const std::function<void(std::span<const float> scores, double arrival)>& use);
+
+  StreamStats stats(int stream) const;
+  /// Bytes that the stream holds now.
+  size_t bytes(int stream) const;
+
+ private:
+  struct Scored {
+    double arrival;
+    std::shared_ptr<const std::vector<float>> scores;
+  };
+  struct Stream {
+    explicit Stream(FrameWindow its_window) : window(std::move(its_window)) {}
+    FrameWindow window;
+    std::deque<double> arrivals;  // of frames that were not picked yet
+    int next = 0;                 // frame to be picked
+    int in_flight = 0;            // batches that hold frames of this stream: one at a time
+    std::deque<Scored> ready;
+    StreamStats stats;
+  };
+  struct Pick {
+    std::shared_ptr<Stream> stream;
+    int centre;
+    std::vector<double> arrivals;  // of the frames that get these scores
+  };
+
+  std::shared_ptr<Stream> Find(int stream) const;
+  std::vector<Pick> PickBatch(double now, PlanMemory& memory);
+  int SkipFor(const Stream& stream, double now) const;
+
+  std::shared_ptr<const NnetModel> model_;
+  StreamPoolOptions options_;
+  mutable std::mutex mutex_;
+  std::map<int, std::shared_ptr<Stream>> streams_;  // guarded by mutex_, contents too
+  int next_id_ = 0;
+};
+
+}  // namespace antiphon::infer

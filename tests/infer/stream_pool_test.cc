@@ -1,0 +1,152 @@
+#include "infer/stream_pool.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <thread>
+
+#include "base/random.h"
+
+namespace antiphon::infer {
+namespace {
+
+std::shared_ptr<const NnetModel> ToyModel() {
+  nn::Model model;
+  model.feature_dim = 3;
+  model.left_context = 2;
+  model.right_context = 1;
+  model.network = nn::Network(
+      Config::Parse("[[layer]]\ntype='affine'\ndim=8\n[[layer]]\ntype='relu'\n[[layer]]\ntype='affine'\ndim=5\n",
+                    "net.toml"),
+      12, 5, 1);
+  NnetScorerOptions options;
+  options.precision = "int8";
+  options.prior_scale = 0;
+  return std::make_shared<const NnetModel>(std::move(model), options);
+}
+
+Matrix RandomFrames(int count, uint64_t seed) {
+  Rng rng(seed);
+  Matrix frames(count, 3);
+  for (int64_t i = 0; i < frames.size(); ++i) frames.data()[i] = static_cast<float>(rng.Normal());
+  return frames;
+}
+
+std::vector<std::vector<float>> TakeAll(StreamPool& pool, int stream) {
+  std::vector<std::vector<float>> scores;
+  pool.Take(stream, [&](std::span<const float> row, double) { scores.emplace_back(row.begin(), row.end()); });
+  return scores;
+}
+
+void ExpectOffline(const std::shared_ptr<const NnetModel>& model, const Matrix& frames,
+                   const std::vector<std::vector<float>>& scores) {
+  NnetScorer offline(model, frames);
+  ASSERT_EQ(std::ssize(scores), frames.rows());
+  for (size_t t = 0; t < scores.size(); ++t) {
+    for (int s = 0; s < 5; ++s) EXPECT_EQ(scores[t][s], offline.LogLikelihood(static_cast<int>(t), s)) << t;
+  }
+}
+
+TEST(StreamPool, GivesEveryStreamTheScoresThatItHasAlone) {
+  const auto model = ToyModel();
+  StreamPool pool(model, {.max_streams = 7, .batch = 5, .deadline_s = 1e9});
+  Rng rng(4);
+  std::vector<Matrix> frames;
+  std::vector<int> ids, at(7, 0);
+  for (int i = 0; i < 7; ++i) {
+    frames.push_back(RandomFrames(10 + 3 * i, static_cast<uint64_t>(i)));
+    ids.push_back(pool.Open());
+  }
+  std::vector<std::vector<std::vector<float>>> scores(7);
+  for (bool more = true; more;) {
+    more = false;
+    for (size_t i = 0; i < 7; ++i) {
+      const int count = std::min(static_cast<int>(rng.Below(4)), static_cast<int>(frames[i].rows()) - at[i]);
+      pool.Accept(ids[i], frames[i].view().Rows(at[i], count), 0.0);
+      at[i] += count;
+      if (at[i] < frames[i].rows()) {
+        more = true;
+      }
+    }
+    pool.RunBatch(0.0);
+  }
+  for (const int id : ids) pool.Finish(id);
+  // Two workers end it.
+  std::thread other([&] {
+    while (pool.RunBatch(0.0) > 0) {
+    }
+  });
+  while (pool.RunBatch(0.0) > 0) {
+  }
+  other.join();
+  while (pool.RunBatch(0.0) > 0) {
+  }
+  for (size_t i = 0; i < 7; ++i) ExpectOffline(model, frames[i], TakeAll(pool, ids[i]));
+}
+
+TEST(StreamPool, TakesTheEarliestDeadlineFirst) {
+  StreamPool pool(ToyModel(), {.max_streams = 2, .batch = 2, .deadline_s = 10});
+  const int late = pool.Open(), early = pool.Open();
+  pool.Accept(late, RandomFrames(4, 1), 5.0);
+  pool.Accept(early, RandomFrames(4, 2), 1.0);
+  EXPECT_EQ(pool.RunBatch(5.0), 2);
+  EXPECT_EQ(TakeAll(pool, early).size(), 2U);
+  EXPECT_EQ(TakeAll(pool, late).size(), 0U);
+}
+
+TEST(StreamPool, SkipsFramesRatherThanFallBehind) {
+  const auto model = ToyModel();
+  StreamPool pool(model, {.max_streams = 1, .batch = 1, .deadline_s = 0.1});
+  const int id = pool.Open();
+  const Matrix frames = RandomFrames(21, 3);
+  pool.Accept(id, frames, 0.0);
+  EXPECT_EQ(pool.RunBatch(0.05), 1);  // in time
+  EXPECT_EQ(pool.RunBatch(0.15), 2);  // overdue
+  EXPECT_EQ(pool.RunBatch(0.35), 4);  // far overdue
+  const auto scores = TakeAll(pool, id);
+  ASSERT_EQ(scores.size(), 7U);
+  EXPECT_EQ(scores[1], scores[2]);
+  EXPECT_NE(scores[2], scores[3]);
+  EXPECT_EQ(scores[3], scores[6]);
+  EXPECT_EQ(pool.stats(id).frames, 7);
+  EXPECT_EQ(pool.stats(id).evaluations, 3);
+}
+
+TEST(StreamPool, RefusesStreamsAndBadFramesWhileOthersGoOn) {
+  const auto model = ToyModel();
+  StreamPool pool(model, {.max_streams = 2, .batch = 4, .deadline_s = 1e9});
+  const int good = pool.Open(), bad = pool.Open();
+  EXPECT_THROW(pool.Open(), OverloadError);
+  const Matrix frames = RandomFrames(9, 5);
+  pool.Accept(good, frames, 0.0);
+  EXPECT_THROW(pool.Accept(bad, Matrix(2, 4), 0.0), ShapeError);
+  Matrix broken = RandomFrames(2, 6);
+  broken(1, 1) = NAN;
+  EXPECT_THROW(pool.Accept(bad, broken, 0.0), InputError);
+  pool.Close(bad);
+  pool.Finish(good);
+  while (pool.RunBatch(0.0) > 0) {
+  }
+  ExpectOffline(model, frames, TakeAll(pool, good));
+  EXPECT_EQ(pool.num_streams(), 1);
+  EXPECT_NO_THROW(pool.Open());
+}
+
+TEST(StreamPool, HoldsNoMoreThanItNeeds) {
+  StreamPool pool(ToyModel(), {.max_streams = 1, .batch = 8, .deadline_s = 1e9});
+  const int id = pool.Open();
+  size_t most = 0;
+  for (int i = 0; i < 2000; ++i) {
+    pool.Accept(id, RandomFrames(8, static_cast<uint64_t>(i)), i);
+    while (pool.RunBatch(i) > 0) {
+    }
+    TakeAll(pool, id);
+    if (i == 10) most = pool.bytes(id);
+    if (i > 10) {
+      EXPECT_LE(pool.bytes(id), most + 64);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace antiphon::infer
