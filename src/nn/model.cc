@@ -1,9 +1,11 @@
 #include "nn/model.h"
 
 #include <cmath>
+#include <limits>
 
 #include "base/error.h"
 #include "math/safetensors.h"
+#include "nn/parameter_storage.h"
 
 namespace antiphon::nn {
 namespace {
@@ -13,7 +15,7 @@ constexpr char kVersion[] = "1";
 constexpr char kSpeakerModel[] = "speaker_model";
 constexpr char kDescriptionPrefix[] = "description.";
 
-int MetadataInt(const SafetensorsReader& reader, const std::string& key) {
+int MetadataInt(const SafetensorsReader& reader, const std::string& key, int least = 0) {
   const std::string& text = reader.Metadata(key);
   size_t used = 0;
   int value = 0;
@@ -22,7 +24,7 @@ int MetadataInt(const SafetensorsReader& reader, const std::string& key) {
   } catch (const std::exception&) {
     used = std::string::npos;
   }
-  if (used != text.size() || value < 0)
+  if (used != text.size() || value < least)
     Throw<InputError>("metadata '{}' must be a whole number, found '{}'", key, text);
   return value;
 }
@@ -49,8 +51,11 @@ void Model::Validate() const {
         "the network takes {} values per frame, but {} features with {} frames before and {} after give {}",
         network.in_dim(), feature_dim, left_context, right_context, spliced);
   }
-  if (!log_priors.empty() && log_priors.size() != static_cast<size_t>(network.out_dim())) {
-    Throw<InputError>("the network has {} outputs, but there are {} priors", network.out_dim(), log_priors.size());
+  if (frames_per_forward < 1 || network.out_dim() % frames_per_forward != 0) {
+    Throw<InputError>("{} outputs cannot be those of {} frames", network.out_dim(), frames_per_forward);
+  }
+  if (!log_priors.empty() && log_priors.size() != static_cast<size_t>(num_pdfs())) {
+    Throw<InputError>("the network has {} outputs per frame, but there are {} priors", num_pdfs(), log_priors.size());
   }
   for (size_t i = 0; i < log_priors.size(); ++i) {
     if (std::isnan(log_priors[i]) || log_priors[i] > 0) {
@@ -59,11 +64,27 @@ void Model::Validate() const {
   }
 }
 
+Model Model::Clone() const {
+  Model copy;
+  copy.network = network.Clone();
+  copy.feature_config = feature_config;
+  copy.feature_dim = feature_dim;
+  copy.left_context = left_context;
+  copy.right_context = right_context;
+  copy.frames_per_forward = frames_per_forward;
+  copy.first_frame_offset = first_frame_offset;
+  copy.hmm_json = hmm_json;
+  copy.speaker_model = speaker_model;
+  copy.log_priors = log_priors;
+  copy.descriptions = descriptions;
+  return copy;
+}
+
 void Model::Save(const std::filesystem::path& path) const {
   Validate();
   SafetensorsWriter writer;
-  for (const Parameter* p : network.parameters()) writer.Add(p->name, p->value);
-  for (const Parameter* p : network.buffers()) writer.Add(p->name, p->value);
+  for (const Parameter* p : network.parameters()) AddParameter(*p, writer);
+  for (const Parameter* p : network.buffers()) AddParameter(*p, writer);
   if (!log_priors.empty()) writer.Add("log_priors", std::span<const float>(log_priors));
   if (!speaker_model.empty()) {
     writer.Add(kSpeakerModel, TensorType::kU8, {std::ssize(speaker_model)}, speaker_model);
@@ -77,6 +98,10 @@ void Model::Save(const std::filesystem::path& path) const {
   writer.SetMetadata("feature_dim", std::to_string(feature_dim));
   writer.SetMetadata("left_context", std::to_string(left_context));
   writer.SetMetadata("right_context", std::to_string(right_context));
+  if (frames_per_forward > 1) {
+    writer.SetMetadata("frames_per_forward", std::to_string(frames_per_forward));
+    writer.SetMetadata("first_frame_offset", std::to_string(first_frame_offset));
+  }
   writer.SetMetadata("hmm", hmm_json);
   for (const auto& [key, value] : descriptions) writer.SetMetadata(kDescriptionPrefix + key, value);
   writer.Write(path);
@@ -90,7 +115,7 @@ Model Model::Load(const std::filesystem::path& path) {
         Model model;
         int64_t values = 0;
         for (const std::string& name : reader.Names()) {
-          if (name != kSpeakerModel) values += static_cast<int64_t>(reader.Tensor(name).data.size() / sizeof(float));
+          if (name != kSpeakerModel) values += MostValues(reader, name);
         }
         try {
           const ScopedParameterLimit limit(values);
@@ -100,10 +125,13 @@ Model Model::Load(const std::filesystem::path& path) {
         } catch (const UsageError& e) {
           Throw<InputError>("its network cannot be built: {}", e.what());
         }
-        for (const Parameter* p : model.network.parameters()) reader.ReadInto(p->name, p->value);
-        for (const Parameter* p : model.network.buffers()) reader.ReadInto(p->name, p->value);
-        model.network.MarkChanged();
-        for (Parameter* p : model.network.buffers()) p->MarkChanged();
+        // Masks are buffers, and say where the parameters' values go.
+        for (const auto parameters : {model.network.buffers(), model.network.parameters()}) {
+          for (Parameter* p : parameters) {
+            ReadParameter(reader, *p);
+            p->MarkChanged();
+          }
+        }
         if (reader.Has(kSpeakerModel)) {
           const auto bytes = reader.Tensor(kSpeakerModel).data;
           model.speaker_model.assign(bytes.begin(), bytes.end());
@@ -113,6 +141,10 @@ Model Model::Load(const std::filesystem::path& path) {
         model.feature_dim = MetadataInt(reader, "feature_dim");
         model.left_context = MetadataInt(reader, "left_context");
         model.right_context = MetadataInt(reader, "right_context");
+        if (reader.metadata().contains("frames_per_forward")) {
+          model.frames_per_forward = MetadataInt(reader, "frames_per_forward", 1);
+          model.first_frame_offset = MetadataInt(reader, "first_frame_offset", std::numeric_limits<int>::min());
+        }
         model.hmm_json = reader.Metadata("hmm");
         for (const auto& [key, value] : reader.metadata()) {
           if (key.starts_with(kDescriptionPrefix)) {

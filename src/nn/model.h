@@ -1,7 +1,8 @@
 // A model file: the network and everything needed to use it.
 //
-// File: safetensors; one tensor per parameter and buffer (names as in the network), "log_priors" [K]; texts in the
-// metadata (docs/formats.md). A saved and loaded model is the same bit for bit.
+// File: safetensors; one tensor or two per parameter and buffer (nn/parameter_storage.h; names as in the network),
+// "log_priors" [K]; texts in the metadata (docs/formats.md). A saved and loaded model is the same bit for bit, except
+// that what a file holds in few bits is rounded when it is first saved.
 // Errors: InputError naming file, tensor, expected and found.
 #pragma once
 
@@ -23,6 +24,10 @@ struct Model {
   int feature_dim = 0;
   int left_context = 0;
   int right_context = 0;
+  /// A network that scores several frames at once has as many heads, one beside the other in its output: head k is for
+  /// frame t + first_frame_offset + k of the window around t.
+  int frames_per_forward = 1;
+  int first_frame_offset = 0;
   /// hmm::HmmModel as JSON, "" if the model stands without one.
   std::string hmm_json;
   /// A GMM file (hmm/gmm_model.h), byte by byte: the features went through its transform and the speakers', and its
@@ -33,8 +38,10 @@ struct Model {
   /// Free descriptions: "trained_by", "seed", "frame_accuracy", …
   std::map<std::string, std::string> descriptions;
 
+  Model Clone() const;
   void Save(const std::filesystem::path& path) const;
   static Model Load(const std::filesystem::path& path);
+  int num_pdfs() const { return network.out_dim() / frames_per_forward; }
 
   /// Throws InputError that names what does not fit (dimensions, priors) with both values.
   void Validate() const;

@@ -31,6 +31,24 @@ Parameter::Parameter(std::string its_name, int64_t rows, int64_t cols)
   value = storage_.view();
 }
 
+void Parameter::Constrain(int64_t first_row, MatrixView rows) const {
+  if (limit > 0) {
+    for (int64_t r = 0; r < rows.rows(); ++r) {
+      for (float& v : rows.Row(r)) v = std::clamp(v, -limit, limit);
+    }
+  }
+  if (mask == nullptr) return;
+  const int64_t block_rows = value.rows() / mask->value.rows();
+  const int64_t block_cols = value.cols() / mask->value.cols();
+  for (int64_t r = 0; r < rows.rows(); ++r) {
+    const float* keep = mask->value.Row((first_row + r) / block_rows).data();
+    float* v = rows.Row(r).data();
+    for (int64_t b = 0; b < mask->value.cols(); ++b, v += block_cols) {
+      if (keep[b] == 0) std::fill_n(v, block_cols, 0.0f);
+    }
+  }
+}
+
 ConstBf16View Parameter::Bf16Value() const {
   if (!shadow_valid_.load(std::memory_order_acquire)) {
     const std::lock_guard lock(shadow_mutex_);

@@ -3,6 +3,8 @@
 // Values live in one block of memory per Network (network.h), so that a whole model is one contiguous span: averaging,
 // exchange and checkpoints need no per-layer code. `offset` is the place of value(0, 0) in that span; rows are
 // contiguous.
+// Some parameters may not take every value (a sparse layer's zeros stay zero, a binary layer's values stay small): who
+// changes values says so by MarkChanged or Constrain, whatever the way they were changed, and that brings them back.
 // Threads: reading from several threads is safe; whoever writes `value` calls MarkChanged before the next forward pass
 // and lets nobody read meanwhile.
 #pragma once
@@ -32,6 +34,9 @@ class ScopedParameterLimit {
   int64_t outer_;
 };
 
+/// What a model file keeps of a parameter's values (nn/parameter_storage.h); in memory they are always floats.
+enum class Storage { kFloat, kInt8, kInt4, kSigns, kBits };
+
 class Parameter {
  public:
   Parameter(std::string its_name, int64_t rows, int64_t cols);
@@ -51,12 +56,25 @@ class Parameter {
   /// says.
   float max_change = -1.0f;
 
-  /// Tells that `value` was written: the bf16 copy is stale from here on.
-  void MarkChanged() { shadow_valid_.store(false, std::memory_order_release); }
+  /// Parameter of 0 and 1, one per block of equally many rows and columns of this one: where it is 0, values are held
+  /// at 0. Null: all may be any value.
+  const Parameter* mask = nullptr;
+  /// Values are held within ±limit; 0: no limit.
+  float limit = 0;
+  Storage storage = Storage::kFloat;
+
+  /// Tells that `value` was written: it is brought within its limits, and the bf16 copy is stale from here on.
+  void MarkChanged() {
+    Constrain(0, value);
+    shadow_valid_.store(false, std::memory_order_release);
+  }
+  /// Brings `rows`, the values from `first_row` on, back to what mask and limit allow.
+  void Constrain(int64_t first_row, MatrixView rows) const;
   /// The value rounded to bf16, refreshed if it is stale.
   ConstBf16View Bf16Value() const;
   /// For an update that refreshes the copy while the values are in cache: memory of the copy if it exists and is valid,
-  /// else empty. Whoever takes it writes every element that it changes in `value`, and does not call MarkChanged.
+  /// else empty. Whoever takes it writes every element that it changes in `value`, and calls Constrain instead of
+  /// MarkChanged.
   Bf16View MutableBf16Value();
 
   /// Moves the values to `memory` (rows · cols floats, outliving this) and frees the own storage.

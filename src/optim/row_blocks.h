@@ -13,8 +13,8 @@ namespace antiphon::optim {
 /// Bytes of fp32 weights per block: large enough for products at full speed, small enough for the shared cache.
 constexpr int64_t kRowBlockBytes = int64_t{8} << 20;
 
-/// Calls body(first_row, rows) for each block; body changes the rows. Afterwards the block's bf16 copy, if the
-/// parameter has a valid one, is refreshed.
+/// Calls body(first_row, rows) for each block; body changes the rows. Afterwards the block is brought within the
+/// parameter's limits, and its bf16 copy, if there is a valid one, is refreshed.
 template <class Body>
 void ForRowBlocks(nn::Parameter& parameter, Body body) {
   const MatrixView value = parameter.value;
@@ -26,6 +26,7 @@ void ForRowBlocks(nn::Parameter& parameter, Body body) {
     const int64_t first = value.rows() * b / blocks;
     const int64_t count = value.rows() * (b + 1) / blocks - first;
     body(first, value.Rows(first, count));
+    parameter.Constrain(first, value.Rows(first, count));
     if (!half.empty()) ConvertToBf16(1.0f, value.Rows(first, count), half.Rows(first, count));
   }
 }

@@ -89,7 +89,7 @@ void ShareStripes(nn::Network& whole, size_t layer, RankGroup& group, std::span<
 
 nn::LossResult StripedSoftmaxCrossEntropy(RankGroup& group, ConstMatrixView logits, int64_t first_row,
                                           const nn::LossTargets& targets, MatrixView derivative) {
-  if (targets.soft.data() != nullptr) throw UsageError("a striped output layer takes one pdf-id per frame as target");
+  nn::RequirePdfIds(targets, "a striped output layer");
   const auto frames = static_cast<size_t>(logits.rows());
   CHECK_EQ(targets.pdf_ids.size(), frames);
   std::vector<FrameStats> mine(frames);

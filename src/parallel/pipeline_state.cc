@@ -52,7 +52,7 @@ void FlightDeck::SetSizes(size_t arrived, size_t forwarded) {
 }
 
 void FlightDeck::Accept(const StepInput& input, int64_t minibatch, bool keep_features, bool keep_targets) {
-  if (input.targets.soft.data() != nullptr) throw UsageError("a pipeline takes one pdf-id per frame as target");
+  nn::RequirePdfIds(input.targets, "a pipeline");
   InFlight& flight = at(minibatch);
   flight.context = input.context;
   flight.learning_rate = input.learning_rate;

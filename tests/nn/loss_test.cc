@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <cstring>
 
 #include "base/error.h"
 #include "base/random.h"
@@ -56,6 +57,84 @@ TEST(Loss, DerivativesAgreeWithDifferences) {
   CheckDerivative({.pdf_ids = kIds, .frame_weights = kWeights, .total_weight = 10});
   CheckDerivative({.soft = soft});
   CheckDerivative({.pdf_ids = kIds, .soft = soft, .soft_weight = 0.3, .frame_weights = kWeights});
+}
+
+TEST(Loss, DerivativesOfTeachersAndHeadsAgreeWithDifferences) {
+  const Matrix soft = Distributions(4, 7);
+  CheckDerivative({.soft = soft, .temperature = 3});
+  CheckDerivative({.pdf_ids = kIds, .soft = soft, .soft_weight = 0.4, .temperature = 0.5, .frame_weights = kWeights});
+}
+
+TEST(Loss, OfSeveralHeadsIsTheSumOfTheirs) {
+  const Matrix z = RandomMatrix(4, 6, 1);
+  const std::vector<int32_t> ids = {0, 2, 1, 1, 2, 0, 0, 1};
+  Matrix dz(4, 6);
+  const LossResult both =
+      SoftmaxCrossEntropy(z, {.pdf_ids = ids, .heads = 2, .frame_weights = kWeights, .total_weight = 10}, dz);
+  LossResult sum;
+  for (const int64_t head : {0, 1}) {
+    std::vector<int32_t> mine;
+    for (size_t n = 0; n < 4; ++n) mine.push_back(ids[2 * n + static_cast<size_t>(head)]);
+    Matrix logits(4, 3), d(4, 3);
+    for (int64_t n = 0; n < 4; ++n) std::copy_n(&z(n, 3 * head), 3, &logits(n, 0));
+    sum += SoftmaxCrossEntropy(logits, {.pdf_ids = mine, .frame_weights = kWeights, .total_weight = 10}, d);
+    for (int64_t n = 0; n < 4; ++n) {
+      for (int64_t k = 0; k < 3; ++k) EXPECT_EQ(dz(n, 3 * head + k), d(n, k));
+    }
+  }
+  EXPECT_NEAR(both.loss_sum, sum.loss_sum, 1e-9);
+  EXPECT_EQ(both.correct_sum, sum.correct_sum);
+  EXPECT_EQ(both.weight_sum, sum.weight_sum);
+  EXPECT_THROW(SoftmaxCrossEntropy(z, {.pdf_ids = ids, .heads = 4}, dz), ShapeError);
+}
+
+TEST(Loss, OfATeacherThatTheStudentEqualsHasNoGradient) {
+  for (const double temperature : {1.0, 2.0, 7.0}) {
+    const Matrix z = RandomMatrix(4, 7, 1);
+    Matrix soft(4, 7);
+    for (int64_t r = 0; r < 4; ++r) {
+      double sum = 0;
+      for (int64_t k = 0; k < 7; ++k) sum += std::exp(static_cast<double>(z(r, k)) / temperature);
+      for (int64_t k = 0; k < 7; ++k) {
+        soft(r, k) = static_cast<float>(std::exp(static_cast<double>(z(r, k)) / temperature) / sum);
+      }
+    }
+    Matrix dz(4, 7);
+    const LossResult r = SoftmaxCrossEntropy(z, {.soft = soft, .temperature = temperature}, dz);
+    EXPECT_NEAR(r.loss(), 0, 1e-5);
+    for (int64_t i = 0; i < dz.size(); ++i) EXPECT_NEAR(dz.data()[i], 0, 1e-6);
+  }
+}
+
+// T·(softmax(z_s/T) − softmax(z_t/T)) → (z_s − z̄_s − z_t + z̄_t) / K.
+TEST(Loss, OfAHotTeacherComparesLogits) {
+  constexpr double kT = 1e4;
+  const Matrix z = RandomMatrix(1, 7, 1);
+  const Matrix teacher = RandomMatrix(1, 7, 2);
+  Matrix soft(1, 7), dz(1, 7);
+  double sum = 0, mean_z = 0, mean_t = 0;
+  for (int64_t k = 0; k < 7; ++k) {
+    sum += std::exp(static_cast<double>(teacher(0, k)) / kT);
+    mean_z += static_cast<double>(z(0, k)) / 7;
+    mean_t += static_cast<double>(teacher(0, k)) / 7;
+  }
+  for (int64_t k = 0; k < 7; ++k)
+    soft(0, k) = static_cast<float>(std::exp(static_cast<double>(teacher(0, k)) / kT) / sum);
+  SoftmaxCrossEntropy(z, {.soft = soft, .temperature = kT}, dz);
+  for (int64_t k = 0; k < 7; ++k) {
+    const double limit = (static_cast<double>(z(0, k)) - mean_z - static_cast<double>(teacher(0, k)) + mean_t) / 7;
+    EXPECT_NEAR(static_cast<double>(dz(0, k)), limit, 5e-4);  // fp32 probabilities times T
+  }
+}
+
+TEST(Loss, WithoutWeightOnTheTeacherIsThatOfHardTargetsBitForBit) {
+  const Matrix z = RandomMatrix(4, 7, 1);
+  const Matrix soft = Distributions(4, 7);
+  Matrix a(4, 7), b(4, 7);
+  const double hard = SoftmaxCrossEntropy(z, {.pdf_ids = kIds}, a).loss_sum;
+  EXPECT_EQ(SoftmaxCrossEntropy(z, {.pdf_ids = kIds, .soft = soft, .soft_weight = 0, .temperature = 2}, b).loss_sum,
+            hard);
+  EXPECT_EQ(std::memcmp(a.data(), b.data(), sizeof(float) * 28), 0);
 }
 
 TEST(Loss, SoftTargetsOfOneClassAreHardTargets) {

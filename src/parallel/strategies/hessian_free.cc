@@ -82,6 +82,7 @@ class HessianFree : public Strategy {
   }
 
   StepOutput Step(const StepInput& input) override {
+    nn::RequirePdfIds(input.targets, "Hessian-free training");
     StepOutput output;
     nn::ExecContext context;
     context.precision = precision_ = input.context.precision;

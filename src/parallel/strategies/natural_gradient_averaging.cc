@@ -48,6 +48,7 @@ struct Subset {
   std::vector<float> weights;
 
   void Add(const StepInput& input) {
+    nn::RequirePdfIds(input.targets, "natural-gradient averaging");
     for (int64_t r = 0; r < input.features.rows(); ++r) {
       const auto row = input.features.Row(r);
       features.insert(features.end(), row.begin(), row.end());

@@ -1,0 +1,117 @@
+#include "compress/network_parts.h"
+
+#include <algorithm>
+
+#include "base/error.h"
+#include "base/suggest.h"
+#include "nn/parameter_storage.h"
+
+namespace antiphon::compress {
+namespace {
+
+// Of "affine1.weight", what the layer calls it.
+std::string OwnName(const nn::Parameter& p, const std::string& layer) { return p.name.substr(layer.size() + 1); }
+
+template <class Use>
+void ForTensors(nn::Layer& layer, Use use) {
+  for (nn::Parameter* p : layer.parameters()) use(*p);
+  for (nn::Parameter* p : layer.buffers()) use(*p);
+}
+
+// Layer hands out its parameters for writing only; nothing is written here.
+nn::Layer& Readable(const nn::Network& network, size_t i) { return const_cast<nn::Layer&>(network.layer(i)); }
+
+}  // namespace
+
+std::vector<LayerParts> TakeApart(const nn::Network& network) {
+  const std::vector<Config> tables = Config::Parse(network.ToToml(), "network").Tables("layer");
+  std::vector<LayerParts> parts;
+  for (size_t i = 0; i < network.num_layers(); ++i) {
+    LayerParts layer{network.layer_name(i), network.layer_type(i), tables[i], {}};
+    ForTensors(Readable(network, i), [&](const nn::Parameter& p) {
+      layer.tensors.emplace(OwnName(p, layer.name), Matrix(ConstMatrixView(p.value)));
+    });
+    parts.push_back(std::move(layer));
+  }
+  return parts;
+}
+
+nn::Network PutTogether(const std::vector<LayerParts>& parts, int in_dim) {
+  std::string toml;
+  for (const LayerParts& layer : parts) toml += "[[layer]]\n" + layer.config.ToToml() + "\n";
+  nn::Network network(Config::Parse(toml, "compressed network"), in_dim, 0, 0, nn::InitialValues::kToBeSet);
+  for (size_t i = 0; i < parts.size(); ++i) {
+    ForTensors(network.layer(i), [&](nn::Parameter& p) {
+      const auto found = parts[i].tensors.find(OwnName(p, parts[i].name));
+      if (found == parts[i].tensors.end()) return;  // keeps the value that the layer begins with
+      const Matrix& from = found->second;
+      if (from.rows() != p.value.rows() || from.cols() != p.value.cols()) {
+        Throw<InputError>("'{}' would be [{}, {}], its values are [{}, {}]", p.name, p.value.rows(), p.value.cols(),
+                          from.rows(), from.cols());
+      }
+      std::copy_n(from.data(), from.size(), p.value.data());
+    });
+  }
+  for (nn::Parameter* p : network.buffers()) p->MarkChanged();
+  network.MarkChanged();
+  return network;
+}
+
+LayerParts MakeLayer(const LayerParts& like, std::string name, std::string type, const Config& options) {
+  LayerParts layer{std::move(name), std::move(type), Config::Parse(options.ToToml(), like.config.Where()), {}};
+  for (const char* key : {"learning-rate-factor", "max-change"}) {
+    if (const auto value = like.config.Real(key)) layer.config.Set(key, fmt::format("{}", *value));
+  }
+  layer.config.Set("type", "\"" + layer.type + "\"");
+  layer.config.Set("name", "\"" + layer.name + "\"");
+  return layer;
+}
+
+bool IsDense(const LayerParts& layer) {
+  return layer.type == "affine" || layer.type == "linear" || layer.type == "quantized-affine" ||
+         layer.type == "sparse-affine";
+}
+
+Matrix BiasOf(const LayerParts& layer) {
+  const auto bias = layer.tensors.find("bias");
+  return bias != layer.tensors.end() ? bias->second : Matrix(1, layer.weight().rows());
+}
+
+std::vector<size_t> ChooseLayers(const std::vector<LayerParts>& parts, const std::vector<std::string>& types,
+                                 const LayerChoice& choice) {
+  std::vector<size_t> all;
+  std::vector<std::string> names;
+  for (size_t i = 0; i < parts.size(); ++i) {
+    if (std::find(types.begin(), types.end(), parts[i].type) == types.end()) continue;
+    all.push_back(i);
+    names.push_back(parts[i].name);
+  }
+  if (!choice.only.empty()) {
+    std::vector<size_t> chosen;
+    for (const std::string& name : choice.only) {
+      const auto at = std::find(names.begin(), names.end(), name);
+      if (at == names.end()) throw UsageError(UnknownNameMessage("layer", name, names));
+      chosen.push_back(all[static_cast<size_t>(at - names.begin())]);
+    }
+    std::sort(chosen.begin(), chosen.end());
+    return chosen;
+  }
+  if (choice.skip_last && !all.empty()) all.pop_back();
+  if (choice.skip_first && !all.empty()) all.erase(all.begin());
+  if (all.empty()) {
+    Throw<UsageError>("no layer is left to work on: the network has {} of type {}", names.size(),
+                      fmt::join(types, ", "));
+  }
+  return all;
+}
+
+NetworkSize SizeOf(const nn::Network& network) {
+  NetworkSize size;
+  for (size_t i = 0; i < network.num_layers(); ++i) {
+    ForTensors(Readable(network, i), [&](const nn::Parameter& p) { size.bytes += nn::StoredBytes(p); });
+  }
+  for (const nn::Parameter* p : network.parameters()) size.parameters += nn::NumKept(*p);
+  return size;
+}
+
+}  // namespace antiphon::compress

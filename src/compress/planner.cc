@@ -1,0 +1,136 @@
+#include "compress/planner.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/error.h"
+
+namespace antiphon::compress {
+namespace {
+
+// Gains below this are noise of the measurement.
+constexpr double kLeastGain = 0.03;
+
+std::string Figures(const Outcome& o) {
+  return fmt::format("error {:.2f} %, {:.0f} frames/s, {:.2f} MB", 100 * o.error, 1 / o.seconds_per_frame,
+                     1e-6 * static_cast<double>(o.bytes));
+}
+
+double Gain(double before, double after) { return before > 0 ? 1 - after / before : 0; }
+
+// Why `now` is kept or undone.
+std::string Judge(const Outcome& full, const Outcome& base, const Outcome& now, const Budget& budget, bool* keep) {
+  *keep = false;
+  if (!budget.Allows(full, now)) {
+    return fmt::format("undone: the error rises from {:.2f} to {:.2f} %, more than may be lost", 100 * full.error,
+                       100 * now.error);
+  }
+  const double faster = Gain(base.seconds_per_frame, now.seconds_per_frame);
+  const double smaller = Gain(static_cast<double>(base.bytes), static_cast<double>(now.bytes));
+  const bool needs_size = budget.bytes > 0 && budget.real_time_factor == 0;
+  if (faster < kLeastGain && (!needs_size || smaller < kLeastGain)) {
+    return fmt::format("undone: no faster on this machine ({:.0f} frames/s, before {:.0f})", 1 / now.seconds_per_frame,
+                       1 / base.seconds_per_frame);
+  }
+  *keep = true;
+  return fmt::format("kept: {:+.0f} % time, {:+.0f} % size, error {:+.2f} points", -100 * faster, -100 * smaller,
+                     100 * (now.error - base.error));
+}
+
+}  // namespace
+
+std::string Move::Text() const {
+  std::string text = method;
+  for (const char c : keys.empty() ? keys : " " + keys) text += c == '\n' ? ' ' : c;
+  return text;
+}
+
+double Budget::Excess(const Outcome& o) const {
+  double excess = 0;
+  if (real_time_factor > 0) excess = std::max(excess, o.seconds_per_frame * frames_per_audio_second / real_time_factor);
+  if (bytes > 0) excess = std::max(excess, static_cast<double>(o.bytes) / static_cast<double>(bytes));
+  if (stream_bytes > 0) {
+    excess = std::max(excess, static_cast<double>(o.stream_bytes) / static_cast<double>(stream_bytes));
+  }
+  return excess;
+}
+
+bool Budget::Allows(const Outcome& full, const Outcome& o) const {
+  return o.error <= full.error * (1 + max_loss) + slack + 1e-12;
+}
+
+Ladder StandardLadder(bool multiframe) {
+  Ladder ladder;
+  if (multiframe) ladder.push_back({{"multiframe", "frames = 2"}, {"multiframe", "frames = 4"}});
+  ladder.push_back({{"prune-nodes", "share = 0.25"}, {"prune-nodes", "share = 0.5"}});
+  ladder.push_back({{"svd", "weighted = true\nsize = 0.6"}, {"svd", "weighted = true\nsize = 0.3"}});
+  ladder.push_back({{"prune", "block-rows = 16\nblock-cols = 4\nsparsity = 0.6"},
+                    {"prune", "block-rows = 16\nblock-cols = 4\nsparsity = 0.8"}});
+  ladder.push_back({{"quantize", ""}});
+  return ladder;
+}
+
+PlanResult SearchPlan(Workshop& workshop, const Ladder& ladder, const Budget& budget) {
+  PlanResult result;
+  result.full = result.outcome = workshop.Measure({});
+  const bool bounded = budget.Excess(result.full) > 0;
+  const auto done = [&] { return bounded && budget.Excess(result.outcome) <= 1; };
+  for (size_t group = 0; group < ladder.size() && !done(); ++group) {
+    const std::vector<Move> base_moves = result.chosen;
+    for (const Move& move : ladder[group]) {
+      Try t;
+      t.moves = base_moves;
+      t.moves.push_back(move);
+      try {
+        t.outcome = workshop.Measure(t.moves);
+        t.verdict = Judge(result.full, result.outcome, t.outcome, budget, &t.kept);
+      } catch (const UsageError& e) {
+        t.refused = true;
+        t.verdict = fmt::format("cannot be done: {}", e.what());
+      } catch (const InputError& e) {
+        t.refused = true;
+        t.verdict = fmt::format("cannot be done: {}", e.what());
+      }
+      result.tries.push_back(t);
+      if (!t.kept) break;
+      result.chosen = t.moves;
+      result.outcome = t.outcome;
+      if (done()) break;
+    }
+  }
+  result.met = budget.Excess(result.outcome) <= 1;
+  const std::string what =
+      result.chosen.empty() ? "the model as it is" : fmt::format("{} step(s)", result.chosen.size());
+  if (!bounded) {
+    result.conclusion = fmt::format("{}: {}; before {}", what, Figures(result.outcome), Figures(result.full));
+  } else if (result.met) {
+    result.conclusion =
+        fmt::format("the budget is met by {}: {}; before {}", what, Figures(result.outcome), Figures(result.full));
+  } else {
+    result.conclusion = fmt::format(
+        "the budget cannot be met within the loss allowed; the closest, {} times over it, is {}: {}; before {}",
+        fmt::format("{:.2f}", budget.Excess(result.outcome)), what, Figures(result.outcome), Figures(result.full));
+  }
+  return result;
+}
+
+std::vector<int> ParetoFront(const PlanResult& result) {
+  std::vector<std::pair<const Outcome*, int>> all = {{&result.full, -1}};
+  for (size_t i = 0; i < result.tries.size(); ++i) {
+    if (!result.tries[i].refused) all.emplace_back(&result.tries[i].outcome, static_cast<int>(i));
+  }
+  std::stable_sort(all.begin(), all.end(), [](const auto& a, const auto& b) {
+    return a.first->seconds_per_frame < b.first->seconds_per_frame;
+  });
+  std::vector<int> front;
+  double least = 2;
+  for (const auto& [outcome, index] : all) {
+    if (outcome->error >= least) continue;
+    least = outcome->error;
+    front.push_back(index);
+  }
+  return front;
+}
+
+}  // namespace antiphon::compress
