@@ -5,12 +5,13 @@
 
 #include "base/file.h"
 #include "report/html.h"
+#include "report/text_table.h"
 #include "train/comparison_report.h"
 
 namespace antiphon::train {
 namespace {
 
-constexpr size_t kMostColumnsInHalf = 6;  // of the page's width
+constexpr size_t kMostLettersInHalf = 48;  // of a table's line, of the page's width
 
 using Abscissa = double (*)(const EpochPoint&);
 
@@ -42,7 +43,7 @@ report::LineChart Chart(const std::string& title, const std::string& x_label, co
   report::LineChart chart{.title = title, .x_label = x_label, .y_label = "% of held-out frames"};
   const auto add = [&](const ComparedRow& row, bool dashed) {
     report::Series series = MeanCurve(row, abscissa);
-    if (series.points.empty() || (abscissa == Gigabytes && series.points.back().first == 0)) return;
+    if (series.points.empty()) return;
     series.dashed = dashed;
     chart.series.push_back(series);
   };
@@ -74,8 +75,7 @@ void AddMethod(report::HtmlReport& page, const ComparedRow& first, const std::ve
   page.AddSection(rows.front()->method);
   page.AddLineChart(Chart("Accuracy against time", "seconds", first, rows, Seconds));
   page.AddLineChart(Chart("Accuracy against data", "million frames", first, rows, MillionFrames));
-  const report::LineChart bytes = Chart("Accuracy against bytes sent", "GB of all workers", first, rows, Gigabytes);
-  if (!bytes.series.empty()) page.AddLineChart(bytes);
+  page.AddLineChart(Chart("Accuracy against bytes sent", "GB of all workers", first, rows, Gigabytes));
   page.AddShareBars(TimeShares(rows));
 }
 
@@ -101,13 +101,14 @@ void WriteComparison(const Comparison& comparison, const std::string& title, con
   }
   page.AddParagraph(kComparisonNote);
   for (const Overview& overview : Overviews(comparison)) {
-    page.AddTable(AsTable(overview.title, overview.lines), overview.lines[0].size() > kMostColumnsInHalf);
+    const bool wide = report::TextTable(overview.lines)[0].size() > kMostLettersInHalf;
+    page.AddTable(AsTable(overview.title, overview.lines), wide);
   }
 
   std::vector<std::vector<std::string>> lines = {ComparisonHeader(comparison)};
   for (const ComparedRow& row : comparison.rows) lines.push_back(ComparisonCells(row, comparison));
   report::Table all = AsTable("All figures", lines);
-  all.note = fmt::format("The common loss, {:.4f} nats per held-out frame, is what every run reaches.",
+  all.note = fmt::format("To loss: seconds to the loss that every run reaches, {:.4f} nats per held-out frame.",
                          comparison.common_loss);
   page.AddTable(all, true);
 

@@ -44,7 +44,7 @@ Overview OverviewOf(const Comparison& comparison, const std::string& title,
     if (std::find(methods.begin(), methods.end(), row.method) == methods.end()) methods.push_back(row.method);
   }
   Overview overview{.title = title, .lines = {{"method"}}};
-  for (const int n : workers) overview.lines[0].push_back(n == 1 ? "1 worker" : fmt::format("{} workers", n));
+  for (const int n : workers) overview.lines[0].push_back(fmt::format("× {}", n));
   for (const std::string& method : methods) {
     std::vector<std::string> line = {method};
     for (const int n : workers) {
@@ -102,7 +102,7 @@ std::vector<std::string> ComparisonHeader(const Comparison& comparison) {
   std::vector<std::string> header = {"method", "workers", "runs", "accuracy %"};
   if (AnyOf(comparison, &ComparedRow::accuracy_difference)) header.push_back("difference");
   if (AnyOf(comparison, &ComparedRow::word_error_rate)) header.push_back("WER %");
-  for (const char* name : {"loss", "seconds", "to common loss", "frames/s", "GB sent", "exchange %", "staleness"}) {
+  for (const char* name : {"loss", "seconds", "to loss", "frames/s", "GB sent", "exchange %", "staleness"}) {
     header.push_back(name);
   }
   return header;

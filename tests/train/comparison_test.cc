@@ -84,7 +84,7 @@ TEST_F(ComparisonTest, MeasuresAgainstTheFirstRowSeedBySeedAndReadsWordErrors) {
   EXPECT_NEAR(comparison.rows[1].word_error_rate.mean, 0.0125, 1e-9);
 
   const std::string markdown = MarkdownTables(comparison);
-  EXPECT_NE(markdown.find("Word error rate, %:\n\n| method | 1 worker | 2 workers | 4 workers |\n|---|---|---|---|\n"
+  EXPECT_NE(markdown.find("Word error rate, %:\n\n| method | × 1 | × 2 | × 4 |\n|---|---|---|---|\n"
                           "| serial | – |  |  |\n| bmuf |  | 1.25 | – |\n"),
             std::string::npos)
       << markdown;
