@@ -25,6 +25,7 @@ namespace {
 
 constexpr int kInputs = 440;
 constexpr int kStepsPerTurn = 16;  // no default period is longer
+constexpr int kLongTurn = 4;       // of workers who take when free: a turn is a round, at whose end they wait
 
 struct Shape {
   int minibatch = 256;
@@ -54,14 +55,16 @@ class Worker {
   double communication_seconds() const { return communication_seconds_; }
   /// Ranks that hold one replica together count once.
   int replicas() const { return strategy_->data_share().count; }
+  /// Of each worker in a turn.
+  int steps() const { return strategy_->takes_when_free() ? kLongTurn * kStepsPerTurn : kStepsPerTurn; }
   void Turn() {
     if (!strategy_->takes_when_free()) {
-      for (int i = 0; i < kStepsPerTurn; ++i) Step(-1);
+      for (int i = 0; i < steps(); ++i) Step(-1);
       return;
     }
     const DataShare share = strategy_->data_share();
     for (int64_t next = 0, came_back = 1; came_back > 0;) {
-      strategy_->BeginRound(next, kStepsPerTurn * share.count);
+      strategy_->BeginRound(next, int64_t{steps()} * share.count);
       while (const auto minibatch = strategy_->Take()) Step(*minibatch);
       std::tie(next, came_back) = strategy_->EndRound();
     }
@@ -138,12 +141,12 @@ void OneWorker(const Shape& shape, double seconds, const std::vector<std::string
       serial.Turn();
       const double middle = Now();
       other.Turn();
-      plain.push_back(middle - start);
-      ratios.push_back((Now() - middle) / (middle - start));
+      plain.push_back((middle - start) / serial.steps());
+      ratios.push_back((Now() - middle) / other.steps() / plain.back());
     }
     PrintLine(
         fmt::format("{{\"method\": \"{}\", \"workers\": 1, \"serial_frames_per_s\": {:.0f}, \"time_ratio\": {:.4f}}}",
-                    method, kStepsPerTurn * shape.minibatch / Median(plain), Median(ratios)));
+                    method, shape.minibatch / Median(plain), Median(ratios)));
   }
 }
 
@@ -168,7 +171,7 @@ void SeveralWorkers(const Shape& shape, int workers, double seconds, const std::
         const double start = Now();
         if (takes_part) worker.Turn();
         comm.Barrier();
-        if (first) times.push_back(Now() - start);
+        if (first) times.push_back((Now() - start) / worker.steps());
       };
       const double begin = Now();
       for (double go_on = 1; go_on > 0;) {
@@ -180,16 +183,16 @@ void SeveralWorkers(const Shape& shape, int workers, double seconds, const std::
       }
       if (first) {
         replicas = one.replicas();
-        exchange = one.communication_seconds() - before;
+        exchange = (one.communication_seconds() - before) / one.steps();
       }
       one.Finish();
     });
     const double total = std::accumulate(together.begin(), together.end(), 0.0);
-    PrintLine(fmt::format(
-        "{{\"method\": \"{}\", \"workers\": {}, \"one_core_frames_per_s\": {:.0f}, \"speedup\": {:.3f}, "
-        "\"speedup_of_independent_workers\": {:.3f}, \"exchange_share\": {:.3f}}}",
-        method, workers, kStepsPerTurn * shape.minibatch / Median(alone), replicas * Median(alone) / Median(together),
-        workers * Median(alone) / Median(apart), exchange / total));
+    PrintLine(
+        fmt::format("{{\"method\": \"{}\", \"workers\": {}, \"one_core_frames_per_s\": {:.0f}, \"speedup\": {:.3f}, "
+                    "\"speedup_of_independent_workers\": {:.3f}, \"exchange_share\": {:.3f}}}",
+                    method, workers, shape.minibatch / Median(alone), replicas * Median(alone) / Median(together),
+                    workers * Median(alone) / Median(apart), exchange / total));
   }
 }
 

@@ -5,9 +5,11 @@
 #include <algorithm>
 #include <chrono>
 #include <cstring>
+#include <thread>
 
 #include "base/check.h"
 #include "base/error.h"
+#include "comm/second_thread.h"
 
 namespace antiphon::comm {
 namespace {
@@ -121,7 +123,7 @@ void Hub::WakeAll() {
   }
 }
 
-class HubCommunicator : public Communicator {
+class HubCommunicator : public Communicator, public SecondThread {
  public:
   HubCommunicator(std::shared_ptr<Hub> hub, int rank) : hub_(std::move(hub)), rank_(rank) {}
 
@@ -130,7 +132,7 @@ class HubCommunicator : public Communicator {
 
   void Send(int destination, int tag, std::span<const std::byte> bytes) override {
     CHECK(destination >= 0 && destination < world_size()) << destination;
-    if (destination != rank_) CountSent(bytes.size());
+    if (destination != rank_) Count(bytes.size());
     const auto operation = [&] { return fmt::format("sending to rank {}", destination); };
     ThrowIfAborted(operation);
     // Whoever hears from this rank sees its accumulations.
@@ -168,6 +170,15 @@ class HubCommunicator : public Communicator {
     Hub::Mailbox& box = hub_->BoxOf(rank_);
     const std::lock_guard lock(box.mutex);
     return Has(box, source, tag);
+  }
+
+  bool allowed() const override { return hub_->transport_ == nullptr; }
+  void AwaitMessage(int source, int tag, double seconds) override {
+    second_thread_ = std::this_thread::get_id();
+    Hub::Mailbox& box = hub_->BoxOf(rank_);
+    std::unique_lock lock(box.mutex);
+    box.arrived.wait_for(lock, std::chrono::duration<double>(seconds),
+                         [&] { return hub_->aborted_ || Has(box, source, tag); });
   }
 
   void OpenWindow(int id, std::span<float> memory) override {
@@ -263,6 +274,14 @@ class HubCommunicator : public Communicator {
     Transport* transport;
   };
 
+  // bytes_sent belongs to the first thread, which adds what the second one sent when it sends next.
+  void Count(size_t bytes) {
+    if (std::this_thread::get_id() == second_thread_.load()) {
+      sent_by_second_ += bytes;
+    } else {
+      CountSent(bytes + sent_by_second_.exchange(0));
+    }
+  }
   Envelope EnvelopeTo(int destination, MessageKind kind, int tag) const {
     Envelope envelope;
     envelope.kind = kind;
@@ -311,6 +330,8 @@ class HubCommunicator : public Communicator {
   std::shared_ptr<Hub> hub_;
   int rank_;
   bool tolerates_losses_ = false;
+  std::atomic<std::thread::id> second_thread_ = std::thread::id();
+  std::atomic<size_t> sent_by_second_ = 0;
   std::deque<int> under_way_;  // targets of accumulations not yet known to be applied
 };
 

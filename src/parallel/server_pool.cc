@@ -8,6 +8,7 @@
 
 #include "base/check.h"
 #include "base/error.h"
+#include "comm/second_thread.h"
 
 namespace antiphon::parallel {
 namespace {
@@ -15,6 +16,7 @@ namespace {
 constexpr int kPoolTag = 1 << 25;
 constexpr int kPayloadTag = kPoolTag + 1;
 constexpr int64_t kNothing = -1;
+constexpr double kSecondsToListen = 0.002;  // the end of a round waits for so long
 
 struct LetterHead {
   int64_t kind;
@@ -53,6 +55,7 @@ ServerPool::ServerPool(comm::Communicator& comm, const ServerPoolOptions& option
 }
 
 void ServerPool::BeginRound(int64_t first, int64_t last) {
+  const Lock lock(mutex_);
   ledger_.BeginRound(first, last);
   pushes_ = pulled_clock_ = clock_ = 0;
   take_requested_ = nothing_left_ = false;
@@ -62,11 +65,22 @@ void ServerPool::BeginRound(int64_t first, int64_t last) {
   std::fill(done_.begin(), done_.end(), false);
   for (int s = 0; s < servers_; ++s) Request(s, Kind::kPull, 0);
   for (int s = 0; s < servers_; ++s) pulled_versions_[static_cast<size_t>(s)] = WaitFor(Kind::kValues, s).number;
+  auto* const second = dynamic_cast<comm::SecondThread*>(&comm_);
+  if (second == nullptr || !second->allowed() || comm_.world_size() == 1) return;
+  serving_ = std::make_unique<ServingThread>(
+      mutex_, [second] { second->AwaitMessage(comm::Communicator::kAnySource, kPoolTag, kSecondsToListen); },
+      [this] { ServeAll(); });
 }
 
-void ServerPool::Stop() { Request(0, Kind::kStop, 0); }
+void ServerPool::Stop() {
+  const Lock lock(mutex_);
+  Request(0, Kind::kStop, 0);
+}
 
 std::pair<int64_t, int64_t> ServerPool::EndRound() {
+  // From here on this thread serves until the round is over.
+  if (serving_) serving_->Check();
+  serving_.reset();
   // An answer to a request made ahead may still be due.
   if (take_requested_) WaitFor(Kind::kGranted, 0);
   Request(0, Kind::kDone, 0);
@@ -90,6 +104,7 @@ void ServerPool::SetModel(std::span<const float> model) {
 }
 
 std::optional<int64_t> ServerPool::Take() {
+  const Lock lock(mutex_);
   if (nothing_left_) return std::nullopt;
   if (!take_requested_) Request(0, Kind::kTake, 0);
   const int64_t minibatch = WaitFor(Kind::kGranted, 0).number;
@@ -102,6 +117,7 @@ std::optional<int64_t> ServerPool::Take() {
 }
 
 Verdict ServerPool::Judge(std::span<const int64_t> minibatches) {
+  const Lock lock(mutex_);
   Request(0, Kind::kJudge, pulled_clock_, 0, std::as_bytes(minibatches));
   const Letter answer = WaitFor(Kind::kVerdict, 0);
   Verdict verdict;
@@ -113,6 +129,7 @@ Verdict ServerPool::Judge(std::span<const int64_t> minibatches) {
 }
 
 void ServerPool::Push(std::span<const float> push, double learning_rate) {
+  const Lock lock(mutex_);
   ++clock_;
   for (int s = 0; s < servers_; ++s) {
     Request(s, Kind::kPush, pulled_versions_[static_cast<size_t>(s)], learning_rate, std::as_bytes(Part(s, push)));
@@ -120,6 +137,7 @@ void ServerPool::Push(std::span<const float> push, double learning_rate) {
 }
 
 void ServerPool::Pull(std::span<float> model) {
+  const Lock lock(mutex_);
   if (options_.staleness_bound >= 0) {
     Request(0, Kind::kMayRead, clock_);
     WaitFor(Kind::kRead, 0);
@@ -135,6 +153,12 @@ void ServerPool::Pull(std::span<float> model) {
 }
 
 void ServerPool::Serve() {
+  if (serving_) return serving_->Check();
+  const Lock lock(mutex_);
+  ServeAll();
+}
+
+void ServerPool::ServeAll() {
   while (comm_.Poll(comm::Communicator::kAnySource, kPoolTag)) ReceiveOne();
 }
 

@@ -1,8 +1,10 @@
 // A pool of parameter servers that are the workers themselves: each rank holds a shard of the model and serves it
 // between the layers of its own passes; rank 0 also hands out minibatches and keeps the clocks.
 //
-// Everything is a message, so that one thread per rank is enough, no lock is needed, and the order in which a rank
-// handles requests is all that makes two runs differ. That order can be logged, and replayed bit for bit.
+// Everything is a message, so that one thread per rank is enough, and the order in which a rank handles requests is all
+// that makes two runs differ. That order can be logged, and replayed bit for bit. Where the communicator allows it
+// (threads of one process), a second thread serves while the first computes, so that nobody waits for a layer's end;
+// one of the two at a time.
 //
 //   pool.BeginRound(first, last);
 //   while (auto m = pool.Take()) { …train…; if (pool.Judge({*m}, seen)) pool.Push(change, 0); pool.Pull(values); }
@@ -17,6 +19,8 @@
 #include <cstddef>
 #include <deque>
 #include <filesystem>
+#include <memory>
+#include <mutex>
 #include <optional>
 #include <span>
 #include <string>
@@ -26,6 +30,7 @@
 #include "parallel/arrival_log.h"
 #include "parallel/minibatch_ledger.h"
 #include "parallel/parameter_shard.h"
+#include "parallel/serving_thread.h"
 
 namespace antiphon::parallel {
 
@@ -117,6 +122,8 @@ class ServerPool {
     std::span<const std::byte> payload() const { return owned.empty() ? view : std::span<const std::byte>(owned); }
   };
 
+  using Lock = std::lock_guard<std::mutex>;
+
   bool coordinator() const { return comm_.rank() == 0; }
   template <class T>
   std::span<T> Part(int server, std::span<T> model) const {
@@ -127,6 +134,7 @@ class ServerPool {
   /// To itself a request is handled at once, in its turn.
   void Request(int rank, Kind kind, int64_t number, double real = 0, std::span<const std::byte> payload = {});
   void ReceiveOne();
+  void ServeAll();
   void HandleRequests();
   void Handle(const Letter& letter);
   Letter WaitFor(Kind kind, int source);
@@ -160,6 +168,9 @@ class ServerPool {
   std::vector<int64_t> applied_;  // shards' reports of them
   std::vector<bool> done_;
   std::vector<std::pair<int, int64_t>> waiting_;  // worker, its clock
+
+  std::mutex mutex_;                        // of everything, in a round
+  std::unique_ptr<ServingThread> serving_;  // last, as it uses the others
 };
 
 }  // namespace antiphon::parallel

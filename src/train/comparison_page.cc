@@ -11,7 +11,7 @@
 namespace antiphon::train {
 namespace {
 
-constexpr size_t kMostLettersInHalf = 48;  // of a table's line, of the page's width
+constexpr size_t kMostLettersInHalf = 60;  // of a table's line, of the page's width
 
 using Abscissa = double (*)(const EpochPoint&);
 
@@ -100,10 +100,11 @@ void WriteComparison(const Comparison& comparison, const std::string& title, con
     }
   }
   page.AddParagraph(kComparisonNote);
-  for (const Overview& overview : Overviews(comparison)) {
-    const bool wide = report::TextTable(overview.lines)[0].size() > kMostLettersInHalf;
-    page.AddTable(AsTable(overview.title, overview.lines), wide);
-  }
+  const std::vector<Overview> overviews = Overviews(comparison);
+  const bool wide = std::any_of(overviews.begin(), overviews.end(), [](const Overview& overview) {
+    return report::TextTable(overview.lines)[0].size() > kMostLettersInHalf;
+  });
+  for (const Overview& overview : overviews) page.AddTable(AsTable(overview.title, overview.lines), wide);
 
   std::vector<std::vector<std::string>> lines = {ComparisonHeader(comparison)};
   for (const ComparedRow& row : comparison.rows) lines.push_back(ComparisonCells(row, comparison));

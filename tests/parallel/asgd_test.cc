@@ -82,6 +82,35 @@ TEST(ServerPool, KeepsTheSumOfAllPushes) {
 }
 
 // Rank 1 computes on a model that misses as many pushes as rank 0 makes meanwhile.
+TEST(ServerPool, ServesWhileItsOwnRankIsBusy) {
+  constexpr int kFinished = 7;
+  OnRanks(3, [&](comm::Communicator& comm) {
+    const std::vector<float> model(10, 1.0f);
+    ServerPool pool(comm, {}, model);
+    pool.BeginRound(0, 4);
+    if (comm.rank() == 0) {
+      // Busy until the others are through: nothing here takes part in the pool.
+      for (const int other : {1, 2}) comm.Receive(other, kFinished);
+    } else {
+      const auto minibatch = pool.Take();
+      EXPECT_TRUE(minibatch.has_value());
+      EXPECT_TRUE(pool.Judge(std::vector<int64_t>{*minibatch}).apply);
+      pool.Push(std::vector<float>(10, 1.0f), 0);
+      std::vector<float> values(10);
+      pool.Pull(values);
+      EXPECT_GE(values[0], 2.0f);
+      const std::byte done{1};
+      comm.Send(0, kFinished, {&done, 1});
+    }
+    while (const auto minibatch = pool.Take()) pool.Judge(std::vector<int64_t>{*minibatch});
+    pool.EndRound();
+    std::vector<float> end(10);
+    pool.Collect(end);
+    EXPECT_EQ(end, std::vector<float>(10, 3.0f));
+    return 0;
+  });
+}
+
 TEST(ServerPool, DropsPushesBeyondTheThresholdAndReturnsTheirMinibatches) {
   constexpr int kTag = 7;
   for (const int64_t missed : {3, 4}) {

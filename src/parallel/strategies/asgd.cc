@@ -3,17 +3,15 @@
 //
 // Exchanged: every `push-every` minibatches a worker's change (4·P bytes) goes to the shards of the model, and their
 // values (4·P) come back; with server-update "momentum" or "adagrad" it is the summed gradient. Shards live on the
-// workers, which serve each other between layers (server_pool.h). Minibatches come from one common pool, each taken
-// once per epoch; what a dropped push was made from goes back.
-// Staleness: about workers − 1 pushes for equal workers; pushes beyond `max-staleness` are dropped, once for all
-// shards; with `staleness-bound` (SSP) no worker reads while another is more than that many pushes behind. The rate may
-// be divided by 1 + compensation·(mean staleness), and the first epochs may be synchronous (`warm-start-epochs`).
-// Determinism: follows arrival, which `arrival-log` writes down and `replay` follows bit for bit; on a simulated
-// cluster always the same bits. One worker is plain training.
-// `host-master` is the same with the whole model on the host's side, in rank 0's memory, and devices (ranks) that hold
-// a copy of their own and exchange every three minibatches.
-// Source: Dean et al., NIPS 2012; Zhang et al., ICASSP 2013 (host-master); Ho et al., NIPS 2013; algorithms
-// reference 1.7, 1.9.
+// workers, which serve each other between layers or beside the arithmetic (server_pool.h). Minibatches come from one
+// common pool, each taken once per epoch; what a dropped push was made from goes back. Staleness: about workers − 1
+// pushes for equal workers; pushes beyond `max-staleness` are dropped, once for all shards; with `staleness-bound`
+// (SSP) no worker reads while another is more than that many pushes behind. The rate may be divided by 1 +
+// compensation·(mean staleness), and the first epochs may be synchronous (`warm-start-epochs`). Determinism: follows
+// arrival, which `arrival-log` writes down and `replay` follows bit for bit; on a simulated cluster always the same
+// bits. One worker is plain training. `host-master` is the same with the whole model on the host's side, in rank 0's
+// memory, and devices (ranks) that hold a copy of their own and exchange every three minibatches. Source: Dean et al.,
+// NIPS 2012; Zhang et al., ICASSP 2013 (host-master); Ho et al., NIPS 2013; algorithms reference 1.7, 1.9.
 #include <fmt/format.h>
 
 #include <algorithm>
