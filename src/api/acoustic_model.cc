@@ -45,6 +45,10 @@ class NnetAcousticModel : public AcousticModel {
     if (speaker_model_) features = speaker_model_->transform.Apply(features);
     return std::make_unique<infer::NnetScorer>(model_, std::move(features));
   }
+  std::shared_ptr<const infer::NnetModel> network() const override { return model_; }
+  const hmm::FeatureTransform* transform() const override {
+    return speaker_model_ ? &speaker_model_->transform : nullptr;
+  }
   double computed_share() const override { return model_->computed_share(); }
   const hmm::GmmModel* adaptive() const override { return speaker_model_ ? &*speaker_model_ : nullptr; }
   std::unique_ptr<ScoreSource> ScoreAdapted(const Matrix& features, const Matrix& speaker_transform) const override {

@@ -9,6 +9,7 @@
 #include <string>
 
 #include "base/score_source.h"
+#include "hmm/feature_transform.h"
 #include "hmm/gmm_model.h"
 #include "hmm/hmm_model.h"
 #include "infer/nnet_scorer.h"
@@ -28,6 +29,11 @@ class AcousticModel {
   virtual std::string features() const = 0;
   /// Scores of one utterance from its normalised base features, its speaker being unknown.
   virtual std::unique_ptr<ScoreSource> Score(Matrix features) const = 0;
+
+  /// For speech that is still coming: the network, and what stands between the front end's features and its own (null:
+  /// nothing). Null for a GMM.
+  virtual std::shared_ptr<const infer::NnetModel> network() const { return nullptr; }
+  virtual const hmm::FeatureTransform* transform() const { return nullptr; }
 
   /// Outputs that the network's lazy scorers computed so far, as a share of all; 1 for anything else.
   virtual double computed_share() const { return 1.0; }

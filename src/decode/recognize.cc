@@ -13,16 +13,21 @@ Recognizer::Recognizer(const Graph& graph, const hmm::HmmModel& model, const Rec
 }
 
 Recognition Recognizer::Recognize(ScoreSource& scores, const LatticeWeights& weights) {
-  Recognition result;
-  decoder_.Restart();
+  Start();
   try {
-    decoder_.Advance(scores);
+    Advance(scores);
   } catch (const ShapeError&) {
     throw;  // wrong for all utterances
   } catch (const InputError& e) {
-    result.remark = e.what();
-    return result;
+    Recognition nothing;
+    nothing.remark = e.what();
+    return nothing;
   }
+  return Finish(weights);
+}
+
+Recognition Recognizer::Finish(const LatticeWeights& weights) {
+  Recognition result;
   decoder_.Finish();
   result.num_frames = decoder_.num_frames();
   if (result.num_frames == 0) {

@@ -54,6 +54,13 @@ class Recognizer {
   /// (not finite, or more frames than the grammar allows) give no words and a remark; ShapeError if they do not fit the
   /// graph.
   Recognition Recognize(ScoreSource& scores, const LatticeWeights& weights);
+  // The same for speech that is still coming: Start, Advance as often as frames come in, Finish. What Advance throws
+  // ends the utterance.
+  void Start() { decoder_.Restart(); }
+  void Advance(ScoreSource& scores, int max_frames = -1) { decoder_.Advance(scores, max_frames); }
+  const Decoder& decoder() const { return decoder_; }
+  Recognition Finish(const LatticeWeights& weights);
+
   /// Only the best path of the search, for a first pass; empty if the scores cannot be searched.
   LatticePath BestPathOnly(ScoreSource& scores);
   const DecoderStats& stats() const { return decoder_.stats(); }

@@ -78,6 +78,23 @@ void NormalizeUtterance(MatrixView frames, bool normalize_variance) {
   stats.Apply(frames, normalize_variance);
 }
 
+namespace {
+
+// One frame by the sums of n frames about it.
+void NormalizeByWindow(const float* in, const std::vector<double>& sum, const std::vector<double>& square, double n,
+                       bool normalize_variance, float* out) {
+  for (size_t d = 0; d < sum.size(); ++d) {
+    const double mean = sum[d] / n;
+    double value = in[d] - mean;
+    if (normalize_variance) {
+      value = n == 1 ? 0.0 : value / std::sqrt(std::max(kSmallestWindowVariance, square[d] / n - mean * mean));
+    }
+    out[d] = static_cast<float>(value);
+  }
+}
+
+}  // namespace
+
 Matrix SlidingCmvn(ConstMatrixView frames, const SlidingCmvnOptions& options) {
   const int64_t num_frames = frames.rows(), dim = frames.cols();
   Matrix out;
@@ -110,15 +127,47 @@ Matrix SlidingCmvn(ConstMatrixView frames, const SlidingCmvnOptions& options) {
     const auto n = static_cast<double>(to - from);
     const float* in = frames.Row(t).data();
     float* row = out.Row(t).data();
-    for (size_t d = 0; d < sum.size(); ++d) {
-      const double mean = sum[d] / n;
-      double value = in[d] - mean;
-      if (options.normalize_variance) {
-        value = n == 1 ? 0.0 : value / std::sqrt(std::max(kSmallestWindowVariance, square[d] / n - mean * mean));
-      }
-      row[d] = static_cast<float>(value);
-    }
+    NormalizeByWindow(in, sum, square, n, options.normalize_variance, row);
   }
+  return out;
+}
+
+SlidingCmvnStream::SlidingCmvnStream(int dim, const SlidingCmvnOptions& options)
+    : options_(options), dim_(dim), sum_(static_cast<size_t>(dim)), square_(static_cast<size_t>(dim)) {
+  if (options.center) throw UsageError("normalisation of live speech cannot be centred: its window would wait");
+}
+
+void SlidingCmvnStream::Accept(ConstMatrixView frames) {
+  if (frames.rows() > 0 && frames.cols() != dim_) {
+    Throw<ShapeError>("features of {} columns where normalisation expects {}", frames.cols(), dim_);
+  }
+  for (int64_t r = 0; r < frames.rows(); ++r) frames_.insert(frames_.end(), frames.Row(r).begin(), frames.Row(r).end());
+  num_frames_ += frames.rows();
+}
+
+void SlidingCmvnStream::Add(int64_t frame, double sign) {
+  const float* row = frames_.data() + (frame - first_) * dim_;
+  for (size_t d = 0; d < sum_.size(); ++d) {
+    sum_[d] += sign * row[d];
+    square_[d] += sign * row[d] * row[d];
+  }
+}
+
+Matrix SlidingCmvnStream::Take() {
+  const auto wanted = [&](int64_t t) { return std::max<int64_t>(t + 1, options_.min_window); };
+  int64_t ready = next_;
+  while (ready < num_frames_ && (finished_ || wanted(ready) <= num_frames_)) ++ready;
+  Matrix out(ready - next_, dim_);
+  for (int64_t r = 0; r < out.rows(); ++r, ++next_) {
+    const int64_t from = std::max<int64_t>(0, next_ - options_.window);
+    for (const int64_t to = std::min(wanted(next_), num_frames_); end_ < to; ++end_) Add(end_, 1.0);
+    for (; begin_ < from; ++begin_) Add(begin_, -1.0);
+    NormalizeByWindow(frames_.data() + (next_ - first_) * dim_, sum_, square_, static_cast<double>(end_ - begin_),
+                      options_.normalize_variance, out.Row(r).data());
+  }
+  const int64_t forgotten = begin_ - first_;
+  frames_.erase(frames_.begin(), frames_.begin() + forgotten * dim_);
+  first_ += forgotten;
   return out;
 }
 

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstdint>
+#include <vector>
 
 #include "base/options.h"
 #include "math/matrix.h"
@@ -54,5 +55,28 @@ struct SlidingCmvnOptions {
 
 /// Subtracts from each frame the mean of a window about it, as Kaldi's sliding-window normalisation.
 Matrix SlidingCmvn(ConstMatrixView frames, const SlidingCmvnOptions& options);
+
+/// The same frames while they are still coming (center = false): a frame is handed out once min_window frames are
+/// there, or the end is. One thread.
+class SlidingCmvnStream {
+ public:
+  SlidingCmvnStream(int dim, const SlidingCmvnOptions& options);
+  /// UsageError for center = true, whose windows reach into the future.
+  void Accept(ConstMatrixView frames);
+  void Finish() { finished_ = true; }
+  /// Normalised frames that were not handed out before.
+  Matrix Take();
+
+ private:
+  void Add(int64_t frame, double sign);
+
+  SlidingCmvnOptions options_;
+  int64_t dim_;
+  std::vector<float> frames_;  // from first_ on
+  int64_t first_ = 0, num_frames_ = 0, next_ = 0;
+  int64_t begin_ = 0, end_ = 0;  // of the window whose sums are held
+  std::vector<double> sum_, square_;
+  bool finished_ = false;
+};
 
 }  // namespace antiphon::feat

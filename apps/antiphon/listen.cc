@@ -1,0 +1,140 @@
+// antiphon listen: words of speech that is still being said.
+#include <csignal>
+#include <cstdio>
+#include <iostream>
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "api/live_recognizer.h"
+#include "base/cancel.h"
+#include "base/error.h"
+#include "command.h"
+#include "feat/audio.h"
+
+namespace antiphon::app {
+namespace {
+
+struct ListenOptions {
+  std::string model, graph;
+  std::string input = "-";
+  std::string device = "default";
+  bool microphone = false;
+  bool partial = true;
+  int rate = 0;
+  double lm_weight = 0.0;
+  double word_penalty = 0.0;
+  LiveOptions live;
+  decode::RecognizeOptions recognize;
+  infer::NnetScorerOptions nnet;
+
+  template <class V>
+  void Visit(V& v) {
+    v("model", model, "model file of a network");
+    v("graph", graph, "folder that antiphon graph made for this model");
+    v("input", input, "'-': samples on standard input (16 bit, little endian, one channel), or an audio file");
+    v("microphone", microphone, "listen to the microphone, by ALSA's arecord");
+    v("device", device, "of the microphone, as arecord -L lists them");
+    v("rate", rate, Range{0, 384000}, "Hz of the samples on standard input; 0: the model's");
+    v("partial", partial, "print what is understood so far, too");
+    v("lm-weight", lm_weight, Range{0.0, 1000.0},
+      "weight of the language model in choosing the result; 0: the search's");
+    v("word-penalty", word_penalty, Range{-100.0, 100.0}, "cost per word in choosing the result");
+    live.Visit(v);
+    recognize.Visit(v);
+    v.Group("nnet", nnet);
+  }
+};
+
+nlohmann::ordered_json Describe(const LiveResult& result, const decode::Graph& graph, double shift_s) {
+  const auto word = [&](int32_t id) { return graph.words()[static_cast<size_t>(id)]; };
+  nlohmann::ordered_json json = {{"final", result.final},
+                                 {"start", result.begin_frame * shift_s},
+                                 {"end", (result.begin_frame + result.num_frames) * shift_s}};
+  std::string text;
+  const auto& ids = result.final ? result.recognition.best.words : result.partial.words;
+  for (const int32_t id : ids) text += (text.empty() ? "" : " ") + word(id);
+  json["text"] = text;
+  if (!result.final) return json;
+  nlohmann::ordered_json words = nlohmann::ordered_json::array();
+  const auto& times = result.recognition.times.words;
+  for (size_t i = 0; i < times.size(); ++i) {
+    const double start = (result.begin_frame + times[i].begin_frame) * shift_s;
+    words.push_back({{"word", word(times[i].word)}, {"start", start}, {"end", start + times[i].num_frames * shift_s}});
+    if (i < result.recognition.confidences.size()) words.back()["confidence"] = result.recognition.confidences[i];
+  }
+  json["words"] = words;
+  if (!result.recognition.remark.empty()) json["remark"] = result.recognition.remark;
+  return json;
+}
+
+// Pieces of 16-bit samples until the end; an odd byte at the end is left out.
+void ReadSamples(std::FILE* file, LiveRecognizer& live) {
+  std::vector<int16_t> piece(static_cast<size_t>(live.sample_rate_hz() / 10));
+  std::vector<float> samples;
+  while (const size_t count = std::fread(piece.data(), sizeof(int16_t), piece.size(), file)) {
+    ThrowIfCancelled("listening");
+    samples.assign(piece.begin(), piece.begin() + static_cast<std::ptrdiff_t>(count));
+    live.Accept(samples);
+  }
+}
+
+void Microphone(const ListenOptions& options, LiveRecognizer& live) {
+  // The device goes to arecord through a shell.
+  if (options.device.find_first_not_of("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789:,=._-") !=
+      std::string::npos) {
+    Throw<UsageError>("'{}' is no name of a device; arecord -L lists them", options.device);
+  }
+  const std::string command =
+      fmt::format("exec arecord -q -t raw -f S16_LE -c 1 -r {} -D {}", live.sample_rate_hz(), options.device);
+  std::FILE* const pipe = popen(command.c_str(), "r");
+  if (pipe == nullptr) throw IoError("arecord could not be started");
+  ReadSamples(pipe, live);
+  if (pclose(pipe) != 0) {
+    throw IoError("arecord failed: install the package alsa-utils, and see with `arecord -L` which devices there are");
+  }
+}
+
+void Listen(const ListenOptions& options, CommandContext& context) {
+  const auto model = AcousticModel::Load(options.model, options.nnet);
+  const decode::Graph graph = decode::Graph::Load(options.graph, model->hmm());
+  const double scale = options.lm_weight > 0 ? 1.0 / options.lm_weight : options.recognize.search.acoustic_scale;
+  nlohmann::ordered_json utterances = nlohmann::ordered_json::array();
+  double shift_s = 0.01;
+  LiveRecognizer live(*model, graph, options.recognize, {scale, options.word_penalty}, options.live,
+                      [&](const LiveResult& result) {
+                        if (!result.final && !options.partial) return;
+                        const auto json = Describe(result, graph, shift_s);
+                        context.PrintLine(json.dump());
+                        context.out().flush();
+                        if (result.final) utterances.push_back(json);
+                      });
+  shift_s = live.frame_shift_s();
+  if (options.microphone) {
+    Microphone(options, live);
+  } else if (options.input == "-") {
+    if (options.rate != 0 && options.rate != live.sample_rate_hz()) {
+      Throw<UsageError>("the samples come at {} Hz, the model takes {} Hz: convert them first, for example with sox",
+                        options.rate, live.sample_rate_hz());
+    }
+    ReadSamples(stdin, live);
+  } else {
+    const feat::Waveform wave = feat::Resample(feat::ReadAudio(options.input), live.sample_rate_hz());
+    live.Accept(wave.samples);
+  }
+  live.Finish();
+  context.SetResult(nlohmann::ordered_json{{"utterances", utterances}}.dump());
+}
+
+REGISTER_COMMAND(
+    "listen", ListenOptions, Listen,
+    {.summary = "recognise speech while it is being said",
+     .description = "Reads samples from standard input, a file or the microphone and prints a line of JSON for what is "
+                    "understood so far, and one with times and confidences for each utterance that ended.",
+     .example = "arecord -q -t raw -f S16_LE -c 1 -r 16000 | antiphon listen --model exp/net/model.safetensors --graph "
+                "exp/graph --nnet.precision int8\n"
+                "antiphon listen --model exp/net/model.safetensors --graph exp/graph call.wav",
+     .positionals = {"input"},
+     .required = {"model", "graph"}});
+
+}  // namespace
+}  // namespace antiphon::app

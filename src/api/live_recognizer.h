@@ -1,0 +1,95 @@
+// Speech that is still being said: samples in, words out as they become clear.
+//
+//   LiveRecognizer live(model, graph, options, [&](const LiveResult& r) { … });
+//   live.Accept(samples);   // any number at a time
+//   live.Finish();
+//
+// Results: partial ones while an utterance goes on, a final one with times, confidences and lattice when the endpoint
+// rules say that it is over, or at Finish. The search goes on in steps of a fixed number of frames and looks for
+// endpoints between them, so that results are the same, bit for bit, however the audio is cut. Features are normalised
+// by the mean of a sliding window, which does not wait for the end; memory does not grow with the speech.
+//
+// Units: samples on the 16-bit scale at the model's rate; frames count from the start of the audio.
+// Threads: one per object; model and graph are shared and must outlive it.
+// Errors: UsageError for a model that cannot be used live; InputError for samples that are not finite numbers.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <span>
+
+#include "api/acoustic_model.h"
+#include "base/options.h"
+#include "decode/endpoint.h"
+#include "decode/recognize.h"
+#include "feat/cmvn.h"
+#include "feat/front_end.h"
+
+namespace antiphon {
+
+struct LiveOptions {
+  feat::SlidingCmvnOptions cmvn;
+  int step_frames = 20;
+  double max_utterance_s = 20.0;
+  double silence_s = 0.5;
+
+  template <class V>
+  void Visit(V& v) {
+    v("cmvn-window", cmvn.window, Range{1, 1 << 20}, "frames whose mean is taken out of the features");
+    v("cmvn-min-window", cmvn.min_window, Range{1, 1 << 20}, "frames to wait for at the start");
+    v("norm-vars", cmvn.normalize_variance, "divide by the standard deviation too, as the model was trained");
+    v("step-frames", step_frames, Range{1, 1000}, "frames between partial results and looks for an endpoint");
+    v("endpoint-silence", silence_s, Range{0.05, 60.0}, "seconds of silence that end an utterance where one may end");
+    v("max-utterance", max_utterance_s, Range{0.5, 3600.0}, "seconds after which an utterance is ended anyway");
+  }
+};
+
+struct LiveResult {
+  bool final = false;
+  int begin_frame = 0;              // of the utterance
+  int num_frames = 0;               // so far
+  decode::LatticePath partial;      // best so far; only if not final
+  decode::Recognition recognition;  // only if final
+};
+
+class LiveRecognizer {
+ public:
+  using Callback = std::function<void(const LiveResult&)>;
+  LiveRecognizer(const AcousticModel& model, const decode::Graph& graph, const decode::RecognizeOptions& recognize,
+                 const decode::LatticeWeights& weights, const LiveOptions& options, Callback callback);
+
+  void Accept(std::span<const float> samples);
+  /// The end of the audio. Afterwards new audio may begin.
+  void Finish();
+
+  int sample_rate_hz() const { return front_end_.options().sample_rate_hz; }
+  double frame_shift_s() const { return front_end_.options().frame_shift_ms / 1000.0; }
+
+ private:
+  void BeginAudio();
+  void BeginUtterance();
+  // Frames on their way from the front end to the network: normalised, transformed if the model asks for it.
+  void TakeFeatures(bool ended);
+  Matrix Transform(const Matrix& normalized, bool ended);
+  void Search(bool ended);
+  void Report(bool final);
+  void NextUtterance(int frames_of_this);
+  void Forget(int frames);
+
+  const AcousticModel& model_;
+  LiveOptions options_;
+  decode::LatticeWeights weights_;
+  std::vector<decode::EndpointRule> rules_;
+  Callback callback_;
+  feat::FrontEnd front_end_;
+  std::unique_ptr<feat::FrontEndStream> frames_;
+  std::unique_ptr<feat::SlidingCmvnStream> cmvn_;
+  std::vector<float> base_;  // normalised frames from base_first_ on that a transform still needs
+  int64_t base_first_ = 0, transformed_ = 0;
+  decode::Recognizer recognizer_;
+  std::unique_ptr<infer::NnetScorer> scorer_;
+  std::vector<float> pending_;  // frames that the present utterance has not decoded, so that the next may have them
+  int begin_frame_ = 0;
+};
+
+}  // namespace antiphon
