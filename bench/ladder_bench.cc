@@ -24,7 +24,7 @@ constexpr int kLayers = 6;
 constexpr int kDims[kLayers + 1] = {440, 2000, 2000, 2000, 2000, 2000, 7969};
 constexpr double kFramesPerSecondOfSpeech = 100;
 // What a search asks for: most of it the same in neighbouring frames.
-constexpr double kShareOfBlock = 0.25, kShareOfFrame = 0.05;
+constexpr double kShareOfBlock = 0.25, kShareOfFrame = 0.01;
 
 nn::Network TheNetwork() {
   std::string toml;

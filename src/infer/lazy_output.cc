@@ -29,18 +29,31 @@ LazyOutput::LazyOutput(const Plan& plan, double dense_share)
   }
 }
 
-void LazyOutput::Gather(const Rows& hidden, int first, int last, int32_t pdf_id, MatrixView scores) const {
-  const auto* const weight = reinterpret_cast<const int8_t*>(rows_.data() + pdf_id * depth_);
-  const auto at = static_cast<size_t>(pdf_id);
+void LazyOutput::Gather(const Rows& hidden, int first, int last, std::span<const int32_t> pdf_ids,
+                        MatrixView scores) const {
   const PanelOutput& output = weights().output();
+  GatherDotArgs args;
+  args.input_stride = hidden.stride;
+  args.outputs = static_cast<int>(pdf_ids.size());
+  args.depth = depth_;
+  for (size_t o = 0; o < pdf_ids.size(); ++o) {
+    args.weights[o] = reinterpret_cast<const int8_t*>(rows_.data() + pdf_ids[o] * depth_);
+  }
+  int32_t sums[kGatherOutputs * kGatherRows];
+  args.out = sums;
   for (int row = first; row < last; row += kGatherRows) {
-    const int count = std::min(kGatherRows, last - row);
-    int32_t sums[kGatherRows];
-    dot_(hidden.Row<uint8_t>(row), hidden.stride, count, weight, depth_, sums);
-    for (int r = 0; r < count; ++r) {
-      // The same operations in the same order as in the dense layer's epilogue.
-      const auto sum = static_cast<float>(sums[r] - hidden.zero[row + r] * output.weight_sums()[at]);
-      scores(row + r, pdf_id) = sum * (hidden.scale[row + r] * output.scales()[at]) + output.bias()[at];
+    args.rows = std::min(kGatherRows, last - row);
+    args.input = hidden.Row<uint8_t>(row);
+    dot_(args);
+    for (size_t o = 0; o < pdf_ids.size(); ++o) {
+      const auto at = static_cast<size_t>(pdf_ids[o]);
+      float* const to = scores.Row(pdf_ids[o]).data() + row;
+      for (int r = 0; r < args.rows; ++r) {
+        // The same operations in the same order as in the dense layer's epilogue.
+        const int32_t sum = sums[o * kGatherRows + static_cast<size_t>(r)];
+        const auto exact = static_cast<float>(sum - hidden.zero[row + r] * output.weight_sums()[at]);
+        to[r] = exact * (hidden.scale[row + r] * output.scales()[at]) + output.bias()[at];
+      }
     }
   }
 }
@@ -52,25 +65,31 @@ void LazyBlock::Begin(const Rows& hidden) {
   std::memcpy(hidden_.data, hidden.data, static_cast<size_t>(hidden.rows * hidden.stride));
   std::copy_n(hidden.scale, hidden.rows, hidden_.scale);
   std::copy_n(hidden.zero, hidden.rows, hidden_.zero);
-  scores_.Resize(hidden.rows, output_->num_classes());
+  gathered_.Resize(output_->num_classes(), hidden.rows);
+  dense_from_ = hidden.rows;
   known_from_.assign(static_cast<size_t>(output_->num_classes()), hidden.rows);
   known_ = 0;
   total_ += int64_t{hidden.rows} * output_->num_classes();
 }
 
 void LazyBlock::Request(int row, std::span<const int32_t> pdf_ids) {
-  int64_t lacking = 0;
-  for (const int32_t pdf_id : pdf_ids) lacking += Has(row, pdf_id) ? 0 : 1;
-  if (lacking == 0) return;
-  const auto most = static_cast<int64_t>(output_->dense_share() * output_->num_classes());
-  if (known_ + lacking > most) return ComputeRest(row);
+  lacking_.clear();
   for (const int32_t pdf_id : pdf_ids) {
-    int& from = known_from_[static_cast<size_t>(pdf_id)];
-    if (from <= row) continue;
-    known_ += from == hidden_.rows ? 1 : 0;
-    output_->Gather(hidden_, row, from, pdf_id, scores_);
-    computed_ += from - row;
-    from = row;
+    if (!Has(row, pdf_id)) lacking_.push_back(pdf_id);
+  }
+  if (lacking_.empty()) return;
+  const auto most = static_cast<int64_t>(output_->dense_share() * output_->num_classes());
+  if (known_ + std::ssize(lacking_) > most) return ComputeRest(row);
+  const std::span<const int32_t> lacking(lacking_);
+  for (size_t first = 0; first < lacking.size(); first += kGatherOutputs) {
+    const auto some = lacking.subspan(first, std::min<size_t>(kGatherOutputs, lacking.size() - first));
+    output_->Gather(hidden_, row, hidden_.rows, some, gathered_);
+    for (const int32_t pdf_id : some) {
+      int& from = known_from_[static_cast<size_t>(pdf_id)];
+      known_ += from == hidden_.rows ? 1 : 0;
+      computed_ += hidden_.rows - row;
+      from = row;
+    }
   }
 }
 
@@ -82,11 +101,13 @@ void LazyBlock::ComputeRest(int row) {
   rest.zero += row;
   Rows out;
   out.rows = rest.rows;
-  out.dim = scores_.cols();
-  out.stride = scores_.cols() * int64_t{sizeof(float)};
-  out.data = reinterpret_cast<std::byte*>(scores_.view().Row(row).data());
+  dense_.Resize(hidden_.rows, output_->num_classes());
+  dense_from_ = row;
+  out.dim = dense_.cols();
+  out.stride = dense_.cols() * int64_t{sizeof(float)};
+  out.data = reinterpret_cast<std::byte*>(dense_.view().Row(row).data());
   output_->weights().Run(rest, Activation::kNone, {}, out);
-  computed_ += rest.rows * scores_.cols();
+  computed_ += rest.rows * dense_.cols();
   std::fill(known_from_.begin(), known_from_.end(), row);
   known_ = output_->num_classes();
 }

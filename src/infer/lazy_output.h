@@ -5,7 +5,7 @@
 // gathered row by row. When more than `dense_share` of the classes are wanted, the rest of the block is computed
 // densely. The logits have the same bits as those of the dense layer.
 //
-// Shapes: scores [rows of the block, classes]; what was not asked for is undefined.
+// What was not asked for is undefined.
 // Threads: LazyOutput is shared and read-only; a LazyBlock belongs to one stream.
 // Source: Vanhoucke, Senior, Mao, Improving the speed of neural networks on CPUs, 2011, section 4.
 #pragma once
@@ -30,8 +30,9 @@ class LazyOutput {
   const PackedDense& weights() const { return layer_->weights(); }
   int64_t bytes() const { return static_cast<int64_t>(rows_.bytes()); }
 
-  /// Logits of one class for rows first … last − 1 of `hidden`, into column `pdf_id` of `scores`.
-  void Gather(const Rows& hidden, int first, int last, int32_t pdf_id, MatrixView scores) const;
+  /// Logits of up to kGatherOutputs classes for rows first … last − 1 of `hidden`, into their rows of
+  /// `scores` [classes, rows].
+  void Gather(const Rows& hidden, int first, int last, std::span<const int32_t> pdf_ids, MatrixView scores) const;
 
  private:
   const DenseStep* layer_;
@@ -49,7 +50,9 @@ class LazyBlock {
   void Begin(const Rows& hidden);
   /// Computes what the row wants and lacks.
   void Request(int row, std::span<const int32_t> pdf_ids);
-  ConstMatrixView scores() const { return scores_; }
+  float score(int row, int32_t pdf_id) const {
+    return row >= dense_from_ ? dense_(row, pdf_id) : gathered_(pdf_id, row);
+  }
   bool Has(int row, int32_t pdf_id) const { return known_from_[static_cast<size_t>(pdf_id)] <= row; }
 
   /// Logits computed, and those of a dense layer, since construction; blocks that ended count.
@@ -62,7 +65,10 @@ class LazyBlock {
   const LazyOutput* output_;
   std::vector<std::byte> memory_;
   Rows hidden_;
-  Matrix scores_;
+  Matrix gathered_;  // [classes, rows]: a class's logits lie together
+  Matrix dense_;     // [rows, classes], rows from dense_from_ on
+  int dense_from_ = 0;
+  std::vector<int32_t> lacking_;
   std::vector<int> known_from_;  // per class, the first row that has it
   int64_t known_ = 0;            // classes known in some row
   int64_t computed_ = 0, total_ = 0;

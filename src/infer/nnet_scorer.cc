@@ -10,7 +10,11 @@ namespace antiphon::infer {
 
 NnetModel::NnetModel(nn::Model model, const NnetScorerOptions& options) : model_(std::move(model)), options_(options) {
   model_.Validate();
-  num_pdfs_ = model_.network.out_dim();
+  num_pdfs_ = model_.num_pdfs();
+  if (model_.frames_per_forward > 1 && (options.frame_skip > 1 || options.lazy)) {
+    Throw<UsageError>("the network scores {} frames at a time already: neither frame-skip nor lazy goes with that",
+                      model_.frames_per_forward);
+  }
   network_ = std::exchange(model_.network, {});
   plan_ = std::make_unique<const Plan>(network_, options.plan());
   if (!plan_->needs_network()) network_ = {};
@@ -87,19 +91,22 @@ NnetScorer::~NnetScorer() {
 }
 
 int NnetScorer::EvaluationsReady() const {
-  const int skip = model_->options().frame_skip;
-  return (window_.num_centres() + skip - 1) / skip;
+  const int group = model_->group();
+  // Up to its end, every group counts; before, those whose centre has its context.
+  if (window_.finished()) return (window_.num_frames() + group - 1) / group;
+  const int reach = window_.num_centres() + model_->model().first_frame_offset;
+  return std::max(0, (reach + group - 1) / group);
 }
 
 int NnetScorer::num_frames_ready() const {
-  return std::min(window_.num_frames(), EvaluationsReady() * model_->options().frame_skip);
+  return std::min(window_.num_frames(), EvaluationsReady() * model_->group());
 }
 
 float NnetScorer::LogLikelihood(int frame, int32_t pdf_id) {
   if (!lazy_) return DenseFrame(frame)[static_cast<size_t>(pdf_id)];
   const int row = RowOf(frame);
   if (!lazy_->Has(row, pdf_id)) lazy_->Request(row, {&pdf_id, 1});
-  return model_->FinishScore(lazy_->scores()(row, pdf_id), pdf_id);
+  return model_->FinishScore(lazy_->score(row, pdf_id), pdf_id);
 }
 
 std::span<const float> NnetScorer::DenseFrame(int frame) {
@@ -115,9 +122,10 @@ void NnetScorer::Request(int frame, std::span<const int32_t> pdf_ids) {
 }
 
 int NnetScorer::RowOf(int frame) {
-  const int evaluation = frame / model_->options().frame_skip;
+  const int evaluation = frame / model_->group();
   if (evaluation < block_begin_ || evaluation >= block_end_) Score(evaluation);
-  return evaluation - block_begin_;
+  const int head = frame % model_->group() / model_->options().frame_skip;
+  return (evaluation - block_begin_) * model_->model().frames_per_forward + head;
 }
 
 void NnetScorer::Score(int first_evaluation) {
@@ -127,18 +135,19 @@ void NnetScorer::Score(int first_evaluation) {
   CHECK_GE(count, 1);
   const auto memory = model_->BorrowMemory();
   for (int n = 0; n < count; ++n) {
-    window_.Splice((first_evaluation + n) * options.frame_skip, memory->input().Row(n));
+    window_.Splice(Centre(first_evaluation + n), memory->input().Row(n));
   }
   if (lazy_) {
     lazy_->Begin(model_->plan().RunHidden(count, *memory));
   } else {
-    scores_.Resize(count, model_->num_pdfs());
-    model_->plan().Run(count, *memory, scores_);
+    const int heads = model_->model().frames_per_forward;
+    scores_.Resize(int64_t{count} * heads, model_->num_pdfs());
+    model_->plan().Run(count, *memory, {scores_.data(), count, int64_t{heads} * model_->num_pdfs()});
     model_->FinishScores(scores_);
   }
   block_begin_ = first_evaluation;
   block_end_ = first_evaluation + count;
-  if (forgets_) window_.ForgetBelow(block_end_ * options.frame_skip);
+  if (forgets_) window_.ForgetBelow(Centre(block_end_));
 }
 
 }  // namespace antiphon::infer

@@ -8,7 +8,8 @@
 // A lazy scorer computes only the classes that the search asks for (lazy_output.h), without the log-softmax's constant
 // per frame, which changes no decision of a search.
 //
-// frame-skip K scores every K-th frame and copies its scores to the K − 1 that follow (frame-asynchronous network).
+// frame-skip K scores every K-th frame and copies its scores to the K − 1 that follow (frame-asynchronous network). A
+// network of several heads (nn::Model::frames_per_forward) gives the scores of as many frames at a time.
 // Source: Vanhoucke, Devin, Heigold, Multiframe deep neural networks for acoustic modeling, ICASSP 2013.
 //
 // Shapes: frames [N, feature_dim]; N may be 0. Units: nats.
@@ -75,13 +76,15 @@ class NnetModel {
   const NnetScorerOptions& options() const { return options_; }
   const Plan& plan() const { return *plan_; }
   int num_pdfs() const { return num_pdfs_; }
+  /// Frames that one evaluation of the network is for.
+  int group() const { return options_.frame_skip * model_.frames_per_forward; }
   /// Subtracted from log-posteriors; by pdf-id.
   std::span<const float> scaled_priors() const { return scaled_priors_; }
   std::span<const int32_t> disabled() const { return disabled_; }
 
   /// An empty window of frames for one utterance.
   FrameWindow NewWindow() const { return {model_.feature_dim, model_.left_context, model_.right_context}; }
-  /// Turns logits [N, num_pdfs] into scores, in place.
+  /// Turns logits [N, num_pdfs] into scores, in place; heads lie one after another, as frames do.
   void FinishScores(MatrixView logits) const;
   /// One of them, without log-softmax.
   float FinishScore(float logit, int32_t pdf_id) const;
@@ -131,10 +134,12 @@ class NnetScorer : public ScoreSource {
   void Request(int frame, std::span<const int32_t> pdf_ids) override;
 
  private:
-  // Evaluation e is of frame e · frame_skip; makes its block the present one and returns its row.
+  // Evaluation e gives the scores of the frames from e · group on; makes its block the present one and returns the
+  // frame's row of scores.
   int RowOf(int frame);
   void Score(int first_evaluation);
   int EvaluationsReady() const;
+  int Centre(int evaluation) const { return evaluation * model_->group() - model_->model().first_frame_offset; }
 
   std::shared_ptr<const NnetModel> model_;
   FrameWindow window_;

@@ -7,6 +7,10 @@ namespace antiphon::infer {
 
 StreamPool::StreamPool(std::shared_ptr<const NnetModel> model, const StreamPoolOptions& options)
     : model_(std::move(model)), options_(options) {
+  if (model_->group() != 1 || model_->lazy() != nullptr) {
+    throw UsageError(
+        "streams are scored together frame by frame: frame-skip, lazy and several heads do not go with that");
+  }
   if (model_->options().block_frames < options.batch) {
     Throw<UsageError>("batches of {} frames need block-frames of as many or more, found {}", options.batch,
                       model_->options().block_frames);

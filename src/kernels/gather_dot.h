@@ -1,8 +1,8 @@
-// Dot products of one weight row with a few frames, in 8 bits: single outputs of a layer, wherever they lie.
+// Dot products of a few weight rows with a few frames, in 8 bits: single outputs of a layer, wherever they lie.
 //
-// out[r] = Σ input[r][i] · weights[i], unsigned times signed, exact in 32 bits on every instruction set.
-// Shapes: rows ≤ kGatherRows; depth a multiple of kGatherDepth, padding zero in the weights.
-// Threads: pure functions. Variants are named by instruction set (device/isa_kernel.h).
+// out[o · kGatherRows + r] = Σ input[r][i] · weights[o][i], unsigned times signed, exact in 32 bits on every
+// instruction set. Shapes: rows ≤ kGatherRows, outputs ≤ kGatherOutputs; depth a multiple of kGatherDepth, padding zero
+// in the weights. Threads: pure functions. Variants are named by instruction set (device/isa_kernel.h).
 #pragma once
 
 #include <cstdint>
@@ -12,12 +12,22 @@
 namespace antiphon {
 
 constexpr int kGatherRows = 8;
+constexpr int kGatherOutputs = 4;
 constexpr int64_t kGatherDepth = 64;
+
+struct GatherDotArgs {
+  const uint8_t* input = nullptr;
+  int64_t input_stride = 0;
+  int rows = 0;
+  const int8_t* weights[kGatherOutputs] = {};
+  int outputs = 0;
+  int64_t depth = 0;
+  int32_t* out = nullptr;
+};
 
 struct GatherDotOp {
   static constexpr const char* kName = "gather_dot";
-  using Function = void (*)(const uint8_t* input, int64_t input_stride, int rows, const int8_t* weights, int64_t depth,
-                            int32_t* out);
+  using Function = void (*)(const GatherDotArgs& args);
 };
 
 }  // namespace antiphon

@@ -7,6 +7,8 @@
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 
+#include <algorithm>
+
 HWY_BEFORE_NAMESPACE();
 namespace antiphon {
 namespace HWY_NAMESPACE {
@@ -56,33 +58,59 @@ ANTIPHON_TARGET_AVX_VNNI void DotVnni(const uint8_t* input, int64_t stride, cons
   }
 }
 #elif HWY_TARGET == HWY_AVX3
-template <int kRows>
-ANTIPHON_TARGET_AVX512_VNNI void DotVnni(const uint8_t* input, int64_t stride, const int8_t* weights, int64_t depth,
-                                         int32_t* out) {
-  __m512i sum[kRows];
-  ANTIPHON_UNROLL for (int r = 0; r < kRows; ++r) sum[r] = _mm512_setzero_si512();
-  for (int64_t i = 0; i < depth; i += 64) {
-    const __m512i w = _mm512_loadu_si512(weights + i);
-    ANTIPHON_UNROLL for (int r = 0; r < kRows; ++r) {
-      sum[r] = _mm512_dpbusd_epi32(sum[r], _mm512_loadu_si512(input + r * stride + i), w);
+// Rows in registers against all outputs, so that what is loaded is used several times.
+template <int kRows, int kOutputs>
+ANTIPHON_TARGET_AVX512_VNNI void BlockVnni(const GatherDotArgs& args, int row) {
+  __m512i sum[kOutputs][kRows];
+  ANTIPHON_UNROLL for (int o = 0; o < kOutputs; ++o) {
+    ANTIPHON_UNROLL for (int r = 0; r < kRows; ++r) sum[o][r] = _mm512_setzero_si512();
+  }
+  const uint8_t* input = args.input + row * args.input_stride;
+  for (int64_t i = 0; i < args.depth; i += 64) {
+    __m512i x[kRows];
+    ANTIPHON_UNROLL for (int r = 0; r < kRows; ++r) x[r] = _mm512_loadu_si512(input + r * args.input_stride + i);
+    ANTIPHON_UNROLL for (int o = 0; o < kOutputs; ++o) {
+      const __m512i w = _mm512_loadu_si512(args.weights[o] + i);
+      ANTIPHON_UNROLL for (int r = 0; r < kRows; ++r) sum[o][r] = _mm512_dpbusd_epi32(sum[o][r], x[r], w);
     }
   }
-  ANTIPHON_UNROLL for (int r = 0; r < kRows; ++r) out[r] = _mm512_reduce_add_epi32(sum[r]);
+  ANTIPHON_UNROLL for (int o = 0; o < kOutputs; ++o) {
+    ANTIPHON_UNROLL for (int r = 0; r < kRows; ++r) {
+      args.out[o * kGatherRows + row + r] = _mm512_reduce_add_epi32(sum[o][r]);
+    }
+  }
+}
+
+template <int kOutputs>
+ANTIPHON_TARGET_AVX512_VNNI void RowsVnni(const GatherDotArgs& args) {
+  using Function = void (*)(const GatherDotArgs&, int);
+  static constexpr Function kByRows[] = {&BlockVnni<1, kOutputs>, &BlockVnni<2, kOutputs>, &BlockVnni<3, kOutputs>,
+                                         &BlockVnni<4, kOutputs>};
+  for (int row = 0; row < args.rows; row += 4) kByRows[std::min(args.rows - row, 4) - 1](args, row);
+}
+
+void GatherVnni(const GatherDotArgs& args) {
+  using Function = void (*)(const GatherDotArgs&);
+  static constexpr Function kByOutputs[kGatherOutputs] = {&RowsVnni<1>, &RowsVnni<2>, &RowsVnni<3>, &RowsVnni<4>};
+  if (args.outputs > 0) kByOutputs[args.outputs - 1](args);
 }
 #endif
 
-#define ANTIPHON_BY_ROWS(Name, kernel)                                                                            \
-  void Name(const uint8_t* input, int64_t stride, int rows, const int8_t* weights, int64_t depth, int32_t* out) { \
-    using Function = void (*)(const uint8_t*, int64_t, const int8_t*, int64_t, int32_t*);                         \
-    static constexpr Function kByRows[] = {&kernel<1>, &kernel<2>, &kernel<3>, &kernel<4>,                        \
-                                           &kernel<5>, &kernel<6>, &kernel<7>, &kernel<8>};                       \
-    if (rows > 0) kByRows[rows - 1](input, stride, weights, depth, out);                                          \
+// One output after another.
+#define ANTIPHON_BY_ROWS(Name, kernel)                                                                                \
+  void Name(const GatherDotArgs& args) {                                                                              \
+    using Function = void (*)(const uint8_t*, int64_t, const int8_t*, int64_t, int32_t*);                             \
+    static constexpr Function kByRows[] = {&kernel<1>, &kernel<2>, &kernel<3>, &kernel<4>,                            \
+                                           &kernel<5>, &kernel<6>, &kernel<7>, &kernel<8>};                           \
+    for (int o = 0; o < args.outputs && args.rows > 0; ++o) {                                                         \
+      kByRows[args.rows - 1](args.input, args.input_stride, args.weights[o], args.depth, args.out + o * kGatherRows); \
+    }                                                                                                                 \
   }
 
 #if HWY_TARGET != HWY_SCALAR
 ANTIPHON_BY_ROWS(GatherWidened, DotWidened)
 #endif
-#if HWY_TARGET == HWY_AVX2 || HWY_TARGET == HWY_AVX3
+#if HWY_TARGET == HWY_AVX2
 ANTIPHON_BY_ROWS(GatherVnni, DotVnni)
 #endif
 #undef ANTIPHON_BY_ROWS

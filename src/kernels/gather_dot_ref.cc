@@ -3,11 +3,15 @@
 namespace antiphon {
 namespace {
 
-void GatherDot(const uint8_t* input, int64_t input_stride, int rows, const int8_t* weights, int64_t depth,
-               int32_t* out) {
-  for (int r = 0; r < rows; ++r) {
-    out[r] = 0;
-    for (int64_t i = 0; i < depth; ++i) out[r] += int32_t{input[r * input_stride + i]} * int32_t{weights[i]};
+void GatherDot(const GatherDotArgs& args) {
+  for (int o = 0; o < args.outputs; ++o) {
+    for (int r = 0; r < args.rows; ++r) {
+      int32_t sum = 0;
+      for (int64_t i = 0; i < args.depth; ++i) {
+        sum += int32_t{args.input[r * args.input_stride + i]} * int32_t{args.weights[o][i]};
+      }
+      args.out[o * kGatherRows + r] = sum;
+    }
   }
 }
 

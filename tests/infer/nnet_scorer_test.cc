@@ -151,6 +151,48 @@ TEST(NnetScorer, SkipsFramesAndCopiesTheirScores) {
   }
 }
 
+TEST(NnetScorer, GivesEachHeadItsFrame) {
+  for (const int offset : {-1, 0}) {
+    const auto make = [&] {
+      nn::Model model = ToyModel();
+      model.network = nn::Network(Config::Parse("[[layer]]\ntype='affine'\ndim=15\n", "net.toml"), 12, 15, 1);
+      model.frames_per_forward = 3;
+      model.first_frame_offset = offset;
+      return model;
+    };
+    const Matrix frames = RandomFrames(11);
+    const auto model = std::make_shared<const NnetModel>(make(), NnetScorerOptions());
+    EXPECT_EQ(model->num_pdfs(), 5);
+    NnetScorer scorer(model, frames);
+    EXPECT_EQ(scorer.num_frames_ready(), 11);
+    const nn::Model reference = make();
+    for (int t = 0; t < 11; ++t) {
+      const int head = t % 3, centre = t - head - offset;
+      Matrix spliced(1, 12);
+      for (int k = -2; k <= 1; ++k) {
+        for (int d = 0; d < 3; ++d) spliced(0, (k + 2) * 3 + d) = frames(std::clamp(centre + k, 0, 10), d);
+      }
+      nn::Workspace workspace;
+      const MatrixView logits = reference.network.Forward({}, spliced, workspace);
+      double sum = 0;
+      for (int s = 0; s < 5; ++s) sum += std::exp(static_cast<double>(logits(0, 5 * head + s)));
+      for (int s = 0; s < 4; ++s) {
+        const double expected = logits(0, 5 * head + s) - std::log(sum) - reference.log_priors[static_cast<size_t>(s)];
+        EXPECT_NEAR(scorer.LogLikelihood(t, s), expected, 1e-4) << t;
+      }
+    }
+    for (uint64_t seed = 0; seed < 5; ++seed) {
+      const Matrix pieces = InPieces(model, frames, seed);
+      for (int t = 0; t < 11; ++t) {
+        for (int s = 0; s < 5; ++s) EXPECT_EQ(pieces(t, s), scorer.LogLikelihood(t, s));
+      }
+    }
+    NnetScorerOptions skipping;
+    skipping.frame_skip = 2;
+    EXPECT_THROW(NnetModel(make(), skipping), UsageError);
+  }
+}
+
 TEST(NnetScorer, ComputesWhatIsAskedForWithTheSameBits) {
   NnetScorerOptions options;
   options.precision = "int8";

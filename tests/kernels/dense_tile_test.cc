@@ -237,23 +237,34 @@ TEST(GatherDot, IsExactOnEveryInstructionSet) {
   Rng rng(5);
   for (const int64_t depth : {int64_t{64}, int64_t{192}, int64_t{2048}}) {
     for (const bool extremes : {false, true}) {
-      std::vector<uint8_t> input(static_cast<size_t>(kGatherRows * (depth + 3)));
-      std::vector<int8_t> weights(static_cast<size_t>(depth));
+      const auto columns = static_cast<size_t>(depth);
+      std::vector<uint8_t> input(kGatherRows * (columns + 3));
+      std::vector<int8_t> weights(kGatherOutputs * columns);
       for (uint8_t& x : input) x = static_cast<uint8_t>(extremes ? 255 : rng.Below(256));
       for (int8_t& w : weights) w = static_cast<int8_t>(extremes ? -127 : static_cast<int>(rng.Below(255)) - 127);
       for (int rows = 0; rows <= kGatherRows; ++rows) {
-        for (const auto& variant : SupportedVariants<GatherDotOp>(DataType::kInt8)) {
-          int32_t out[kGatherRows + 1];
-          std::fill_n(out, kGatherRows + 1, 77);
-          variant.function(input.data(), depth + 3, rows, weights.data(), depth, out);
-          for (int r = 0; r <= kGatherRows; ++r) {
-            int64_t expected = 0;
-            for (int64_t i = 0; i < depth; ++i) {
-              expected +=
-                  r < rows ? int64_t{input[static_cast<size_t>(r * (depth + 3) + i)]} * weights[static_cast<size_t>(i)]
-                           : 0;
+        for (int outputs = 0; outputs <= kGatherOutputs; ++outputs) {
+          GatherDotArgs args;
+          args.input = input.data();
+          args.input_stride = depth + 3;
+          args.rows = rows;
+          args.outputs = outputs;
+          args.depth = depth;
+          for (size_t o = 0; o < kGatherOutputs; ++o) args.weights[o] = weights.data() + o * columns;
+          for (const auto& variant : SupportedVariants<GatherDotOp>(DataType::kInt8)) {
+            std::vector<int32_t> out(kGatherOutputs * kGatherRows, 77), expected = out;
+            args.out = out.data();
+            variant.function(args);
+            for (int o = 0; o < outputs; ++o) {
+              for (int r = 0; r < rows; ++r) {
+                int64_t sum = 0;
+                for (size_t i = 0; i < columns; ++i) {
+                  sum += int64_t{input[static_cast<size_t>(r) * (columns + 3) + i]} * args.weights[o][i];
+                }
+                expected[static_cast<size_t>(o * kGatherRows + r)] = static_cast<int32_t>(sum);
+              }
             }
-            EXPECT_EQ(out[r], r < rows ? expected : 77) << variant.variant;
+            EXPECT_EQ(out, expected) << variant.variant;
           }
         }
       }
