@@ -244,6 +244,8 @@ void Worker::Step(const data::Minibatch& minibatch, int64_t mask_step, int64_t i
 void Worker::Account(const parallel::StepOutput& output) {
   Guard(output);
   position_.epoch_loss += output.loss;
+  epoch_staleness_ += output.staleness;
+  ++epoch_staleness_steps_;
   position_.log_loss += output.loss;
 }
 

@@ -175,7 +175,9 @@ class Worker {
   double log_interval_seconds_ = 0;
   double log_arithmetic_seconds_ = 0;
   int64_t log_frames_ = 0;
-  int64_t bytes_counted_ = 0;  // of comm_, in position_ already
+  int64_t bytes_counted_ = 0;   // of comm_, in position_ already
+  double epoch_staleness_ = 0;  // sum over steps since the last epoch record
+  int64_t epoch_staleness_steps_ = 0;
 };
 
 }  // namespace antiphon::train

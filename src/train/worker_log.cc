@@ -68,23 +68,28 @@ void Worker::LogEpoch(const nn::LossResult& held_out, double rate, bool accepted
   const Totals totals = Sum(position_.epoch_loss, 0);
   const nn::LossResult& train = totals.loss;
   const double seconds = StepSeconds(position_);
-  log_->Write(report::MetricsRecord("epoch")
-                  .Set("epoch", position_.epoch + 1)
-                  .Set("step", position_.step)
-                  .Set("frames", static_cast<int64_t>(totals.frames))
-                  .Set("train_loss", train.loss())
-                  .Set("train_accuracy", train.frame_accuracy())
-                  .Set("held_out_loss", held_out.loss())
-                  .Set("held_out_accuracy", held_out.frame_accuracy())
-                  .Set("learning_rate", rate)
-                  .Set("accepted", accepted)
-                  .Set("arithmetic_seconds", position_.arithmetic_seconds)
-                  .Set("data_seconds", position_.data_seconds)
-                  .Set("communication_seconds", position_.communication_seconds)
-                  .Set("other_seconds", position_.other_seconds)
-                  .Set("virtual_seconds", comm_.time_is_virtual() ? comm_.Now() : 0.0)
-                  .Set("bytes_sent", static_cast<int64_t>(totals.bytes_sent))
-                  .Set("frames_per_second", seconds > 0 ? totals.frames / seconds : 0.0));
+  report::MetricsRecord record("epoch");
+  record.Set("epoch", position_.epoch + 1)
+      .Set("step", position_.step)
+      .Set("frames", static_cast<int64_t>(totals.frames))
+      .Set("train_loss", train.loss())
+      .Set("train_accuracy", train.frame_accuracy())
+      .Set("held_out_loss", held_out.loss())
+      .Set("held_out_accuracy", held_out.frame_accuracy())
+      .Set("learning_rate", rate)
+      .Set("accepted", accepted)
+      .Set("arithmetic_seconds", position_.arithmetic_seconds)
+      .Set("data_seconds", position_.data_seconds)
+      .Set("communication_seconds", position_.communication_seconds)
+      .Set("other_seconds", position_.other_seconds)
+      .Set("virtual_seconds", comm_.time_is_virtual() ? comm_.Now() : 0.0)
+      .Set("bytes_sent", static_cast<int64_t>(totals.bytes_sent))
+      .Set("frames_per_second", seconds > 0 ? totals.frames / seconds : 0.0);
+  // Of this rank; in a pipeline, rank 0 misses most.
+  if (epoch_staleness_ > 0) record.Set("staleness", epoch_staleness_ / static_cast<double>(epoch_staleness_steps_));
+  epoch_staleness_ = 0;
+  epoch_staleness_steps_ = 0;
+  log_->Write(record);
   log_->Scalar("loss/held_out", position_.step, held_out.loss());
   log_->Scalar("accuracy/held_out", position_.step, held_out.frame_accuracy());
   if (comm_.rank() != 0) return;

@@ -161,7 +161,8 @@ class Asgd : public Strategy {
     const double waited = pool_->statistics().wait_seconds;
     output.loss = ForwardAndBackward(input, output.report);
     taken_.push_back(input.minibatch);
-    if (std::ssize(taken_) >= options_.push_every) output.staleness = Exchange();
+    if (std::ssize(taken_) >= options_.push_every) staleness_ = Exchange();
+    output.staleness = staleness_;
     output.communication_seconds = pool_->statistics().wait_seconds - waited;
     return output;
   }
@@ -291,6 +292,7 @@ class Asgd : public Strategy {
   std::vector<float> gradient_;
   double rate_ = 0;
   double mean_staleness_ = 0;
+  double staleness_ = 0;  // of the last push
   int64_t epochs_ = 0;
 };
 

@@ -148,7 +148,8 @@ class AsgdGroups : public Strategy {
     striped_->ApplyMasks();
     pool_->Serve();
     taken_.push_back(input.minibatch);
-    if (std::ssize(taken_) >= options_.push_every) output.staleness = Exchange();
+    if (std::ssize(taken_) >= options_.push_every) staleness_ = Exchange();
+    output.staleness = staleness_;
     output.communication_seconds = pool_->statistics().wait_seconds - waited;
     return output;
   }
@@ -271,6 +272,7 @@ class AsgdGroups : public Strategy {
   std::vector<int64_t> taken_;  // since the last exchange
   std::vector<float> pulled_;
   std::vector<float> values_;
+  double staleness_ = 0;  // of the last push
 };
 
 REGISTER_COMPONENT(StrategyRegistry, "asgd-groups", [](const Config& config, const Replica& replica) {
