@@ -90,18 +90,21 @@ HWY_AFTER_NAMESPACE();
 namespace antiphon {
 namespace {
 
+#define ANTIPHON_REGISTER(ns, isa, function) \
+  REGISTER_KERNEL(BinaryTileOp, DeviceKind::kCpu, DataType::kInt8, isa, 0, &ns::function)
+
 #if HWY_TARGETS & HWY_NEON
-REGISTER_KERNEL(BinaryTileOp, DeviceKind::kCpu, DataType::kInt8, "neon", 0, &N_NEON::Binary);
+ANTIPHON_REGISTER(N_NEON, "neon", Binary);
 #endif
 #if HWY_TARGETS & HWY_SSE4
-REGISTER_KERNEL(BinaryTileOp, DeviceKind::kCpu, DataType::kInt8, "sse4", 0, &N_SSE4::Binary);
+ANTIPHON_REGISTER(N_SSE4, "sse4", Binary);
 #endif
 #if HWY_TARGETS & HWY_AVX2
-REGISTER_KERNEL(BinaryTileOp, DeviceKind::kCpu, DataType::kInt8, "avx2", 0, &N_AVX2::Binary);
+ANTIPHON_REGISTER(N_AVX2, "avx2", Binary);
 #endif
 #if HWY_TARGETS & HWY_AVX3
-REGISTER_KERNEL(BinaryTileOp, DeviceKind::kCpu, DataType::kInt8, "avx512", 0, &N_AVX3::Binary);
-REGISTER_KERNEL(BinaryTileOp, DeviceKind::kCpu, DataType::kInt8, "avx512-vnni", 0, &N_AVX3::BinaryPopcount);
+ANTIPHON_REGISTER(N_AVX3, "avx512", Binary);
+ANTIPHON_REGISTER(N_AVX3, "avx512-vnni", BinaryPopcount);
 #endif
 
 }  // namespace

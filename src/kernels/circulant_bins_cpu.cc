@@ -58,17 +58,20 @@ HWY_AFTER_NAMESPACE();
 namespace antiphon {
 namespace {
 
+#define ANTIPHON_REGISTER(ns, isa, function) \
+  REGISTER_KERNEL(CirculantBinOp, DeviceKind::kCpu, DataType::kFloat32, isa, 0, &ns::function)
+
 #if HWY_TARGETS & HWY_NEON
-REGISTER_KERNEL(CirculantBinOp, DeviceKind::kCpu, DataType::kFloat32, "neon", 0, &N_NEON::CirculantBin);
+ANTIPHON_REGISTER(N_NEON, "neon", CirculantBin);
 #endif
 #if HWY_TARGETS & HWY_SSE4
-REGISTER_KERNEL(CirculantBinOp, DeviceKind::kCpu, DataType::kFloat32, "sse4", 0, &N_SSE4::CirculantBin);
+ANTIPHON_REGISTER(N_SSE4, "sse4", CirculantBin);
 #endif
 #if HWY_TARGETS & HWY_AVX2
-REGISTER_KERNEL(CirculantBinOp, DeviceKind::kCpu, DataType::kFloat32, "avx2", 0, &N_AVX2::CirculantBin);
+ANTIPHON_REGISTER(N_AVX2, "avx2", CirculantBin);
 #endif
 #if HWY_TARGETS & HWY_AVX3
-REGISTER_KERNEL(CirculantBinOp, DeviceKind::kCpu, DataType::kFloat32, "avx512", 0, &N_AVX3::CirculantBin);
+ANTIPHON_REGISTER(N_AVX3, "avx512", CirculantBin);
 #endif
 
 }  // namespace

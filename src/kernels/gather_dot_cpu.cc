@@ -123,19 +123,22 @@ HWY_AFTER_NAMESPACE();
 namespace antiphon {
 namespace {
 
+#define ANTIPHON_REGISTER(ns, isa, function) \
+  REGISTER_KERNEL(GatherDotOp, DeviceKind::kCpu, DataType::kInt8, isa, 0, &ns::function)
+
 #if HWY_TARGETS & HWY_NEON
-REGISTER_KERNEL(GatherDotOp, DeviceKind::kCpu, DataType::kInt8, "neon", 0, &N_NEON::GatherWidened);
+ANTIPHON_REGISTER(N_NEON, "neon", GatherWidened);
 #endif
 #if HWY_TARGETS & HWY_SSE4
-REGISTER_KERNEL(GatherDotOp, DeviceKind::kCpu, DataType::kInt8, "sse4", 0, &N_SSE4::GatherWidened);
+ANTIPHON_REGISTER(N_SSE4, "sse4", GatherWidened);
 #endif
 #if HWY_TARGETS & HWY_AVX2
-REGISTER_KERNEL(GatherDotOp, DeviceKind::kCpu, DataType::kInt8, "avx2", 0, &N_AVX2::GatherWidened);
-REGISTER_KERNEL(GatherDotOp, DeviceKind::kCpu, DataType::kInt8, "avx-vnni", 0, &N_AVX2::GatherVnni);
+ANTIPHON_REGISTER(N_AVX2, "avx2", GatherWidened);
+ANTIPHON_REGISTER(N_AVX2, "avx-vnni", GatherVnni);
 #endif
 #if HWY_TARGETS & HWY_AVX3
-REGISTER_KERNEL(GatherDotOp, DeviceKind::kCpu, DataType::kInt8, "avx512", 0, &N_AVX3::GatherWidened);
-REGISTER_KERNEL(GatherDotOp, DeviceKind::kCpu, DataType::kInt8, "avx512-vnni", 0, &N_AVX3::GatherVnni);
+ANTIPHON_REGISTER(N_AVX3, "avx512", GatherWidened);
+ANTIPHON_REGISTER(N_AVX3, "avx512-vnni", GatherVnni);
 #endif
 
 }  // namespace
