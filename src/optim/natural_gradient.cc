@@ -11,17 +11,12 @@
 #include <vector>
 
 #include "kernels/elementwise.h"
+#include "math/padded_matrix.h"
 #include "optim/online_natural_gradient.h"
 #include "optim/optimizer.h"
 
 namespace antiphon::optim {
 namespace {
-
-// Rows padded to whole cache lines, so that vector loads of the extended input stay aligned.
-MatrixView Padded(Matrix& storage, int64_t rows, int64_t cols) {
-  storage.Resize(rows, (cols + 15) / 16 * 16);
-  return storage.view().Cols(0, cols);
-}
 
 class NaturalGradient : public Optimizer {
  public:
@@ -36,8 +31,10 @@ class NaturalGradient : public Optimizer {
   void TakeFactors(nn::Parameter& weight, nn::Parameter* bias, const nn::GradientFactors& factors) override {
     Sides& sides = SidesOf(weight.name, factors.x.cols() + (bias != nullptr ? 1 : 0), factors.g.cols());
     const int64_t frames = factors.x.rows();
-    const MatrixView x = Padded(input_, frames, sides.input.dim());
-    const MatrixView g = Padded(derivative_, frames, sides.output.dim());
+    input_.Resize(frames, sides.input.dim());
+    derivative_.Resize(frames, sides.output.dim());
+    const MatrixView x = input_;
+    const MatrixView g = derivative_;
     Scale(1.0f, factors.x, x.Cols(0, factors.x.cols()));
     if (bias != nullptr) ExtendByBiasInput(factors, x);
     Scale(1.0f, factors.g, g);
@@ -132,10 +129,10 @@ class NaturalGradient : public Optimizer {
   std::unique_ptr<Optimizer> step_;
   std::span<nn::Parameter* const> parameters_;
   std::map<std::string, std::unique_ptr<Sides>> sides_;
-  Matrix input_;
-  Matrix derivative_;
+  PaddedMatrix<float> input_;
+  PaddedMatrix<float> derivative_;
   Bf16Matrix input_half_;
-  Bf16Matrix derivative_half_;
+  PaddedMatrix<Bf16> derivative_half_;
   std::vector<float> bias_input_;
 };
 

@@ -55,16 +55,18 @@ float OnlineNaturalGradient::Precondition(MatrixView x) {
 // R starts as rows of disjoint support, which are orthonormal for any shape; then it sees the first minibatch a few
 // times.
 void OnlineNaturalGradient::Initialise(ConstMatrixView x) {
-  basis_ = Matrix(rank_, dim_);
+  basis_.Resize(rank_, dim_);
+  const MatrixView basis = basis_;
   rotated_.Resize(rank_, dim_);
   rotation_.Resize(rank_, rank_);
   for (int i = 0; i < rank_; ++i) {
+    std::ranges::fill(basis.Row(i), 0.0f);
     double squares = 0;
     for (int64_t c = i; c < dim_; c += rank_) {
-      basis_(i, c) = c == i ? 1.1f : 1.0f;
-      squares += double{basis_(i, c)} * basis_(i, c);
+      basis(i, c) = c == i ? 1.1f : 1.0f;
+      squares += double{basis(i, c)} * basis(i, c);
     }
-    for (int64_t c = i; c < dim_; c += rank_) basis_(i, c) /= static_cast<float>(std::sqrt(squares));
+    for (int64_t c = i; c < dim_; c += rank_) basis(i, c) /= static_cast<float>(std::sqrt(squares));
   }
   d_.assign(static_cast<size_t>(rank_), kEpsilon);
   rho_ = kEpsilon;
@@ -106,10 +108,11 @@ void OnlineNaturalGradient::Update(int64_t num_frames, double x_squared) {
   // Y = R T, in double: its Gram matrix holds fourth powers of the data.
   DoubleMatrix& y = exact_;
   y.Resize(rank_, dim_);
+  const MatrixView basis = basis_;
 #pragma omp parallel for schedule(static) if (y.size() > (1 << 16))
   for (int i = 0; i < rank_; ++i) {
     const double keep = (1 - eta) * (d_[static_cast<size_t>(i)] + rho_);
-    for (int64_t c = 0; c < dim_; ++c) y(i, c) = eta / frames * rotated_(i, c) + keep * basis_(i, c);
+    for (int64_t c = 0; c < dim_; ++c) y(i, c) = eta / frames * rotated_(i, c) + keep * basis(i, c);
   }
   DoubleMatrix gram(rank_, rank_);
   GemmScaled(Transpose::kNo, y, Transpose::kYes, y, 1.0, 0.0, gram);
@@ -168,7 +171,9 @@ void OnlineNaturalGradient::Reorthogonalise() {
       }
     }
   }
-  basis_ = ToFloat(rows);
+  for (int i = 0; i < rank_; ++i) {
+    for (int64_t c = 0; c < dim_; ++c) basis_.view()(i, c) = static_cast<float>(rows(i, c));
+  }
 }
 
 void OnlineNaturalGradient::SaveState(SafetensorsWriter& writer, const std::string& prefix) const {

@@ -19,6 +19,7 @@
 
 #include "base/options.h"
 #include "math/matrix.h"
+#include "math/padded_matrix.h"
 #include "math/safetensors.h"
 
 namespace antiphon::optim {
@@ -52,7 +53,7 @@ class OnlineNaturalGradient {
   int64_t dim() const { return dim_; }
   int rank() const { return rank_; }
   /// R [rank, dim], d [rank] and ρ, for tests and reports.
-  const Matrix& basis() const { return basis_; }
+  ConstMatrixView basis() const { return basis_.view(); }
   const std::vector<double>& eigenvalues() const { return d_; }
   double rho() const { return rho_; }
 
@@ -76,7 +77,7 @@ class OnlineNaturalGradient {
   int64_t minibatches_ = 0;
   double rho_ = 0.0;
   std::vector<double> d_;
-  Matrix basis_;
+  PaddedMatrix<float> basis_;
 
   // Scratch, kept so that a step allocates nothing large.
   Matrix projected_;    // H = X Rᵀ [N, rank]
