@@ -125,7 +125,8 @@ void BenchComm(const BenchCommOptions& options, CommandContext& context) {
     const Measured mine = Measure(comm, options, shares_process);
     if (comm.rank() == 0) measured = mine;
   });
-  if (group->process() > 0) return;
+  context.Silence(group->process() > 0);
+  if (context.silent()) return;
   const comm::ClusterOptions cluster = ClusterLike(measured, options.workers, group->num_processes());
   Measured simulated;
   comm::RunSimulated(options.workers, cluster, [&](comm::Communicator& comm) {

@@ -1,4 +1,5 @@
-// antiphon COMMAND …: exit status 0, 1 (failed) or 2 (wrong usage). The commands are the other files of this folder.
+// antiphon COMMAND …: exit status 0, 1 (failed), 2 (wrong usage) or 3 (stopped on request). The commands are the other
+// files of this folder.
 #include <cstdio>
 #include <exception>
 #include <iostream>
@@ -42,6 +43,8 @@ int main(int argc, char** argv) {
     return antiphon::app::Main(std::vector<std::string>(argv + 1, argv + argc));
   } catch (const antiphon::UsageError& e) {
     return Fail(e.what(), 2);
+  } catch (const antiphon::Cancelled& e) {
+    return Fail(e.what(), 3);
   } catch (const std::bad_alloc&) {
     return Fail("out of memory: use fewer threads, a smaller minibatch or a smaller model", 1);
   } catch (const std::exception& e) {

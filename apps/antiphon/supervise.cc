@@ -25,6 +25,7 @@ struct Outcome {
   std::string output;
   bool not_started() const { return WIFEXITED(status) && (WEXITSTATUS(status) == 126 || WEXITSTATUS(status) == 127); }
   bool refused() const { return WIFEXITED(status) && WEXITSTATUS(status) == 2; }
+  bool stopped() const { return WIFEXITED(status) && WEXITSTATUS(status) == 3; }
   std::string Describe() const {
     if (WIFSIGNALED(status)) return fmt::format("was ended by signal {}", WTERMSIG(status));
     const int code = WEXITSTATUS(status);
@@ -118,7 +119,9 @@ std::string SuperviseTraining(const std::filesystem::path& config, bool resume, 
     const Outcome outcome = RunOnce(options.launch, arguments);
     // A launcher may report a process that died although the others finished the run.
     if (const std::string result = ResultIn(outcome.output); !result.empty()) return result;
-    if (CancelRequested()) throw Cancelled("stopped on request; the run saved what it could, see above");
+    // A batch system may ask the ranks themselves.
+    if (CancelRequested() || outcome.stopped())
+      throw Cancelled("stopped on request; the run saved what it could, see above");
     if (outcome.not_started()) Throw<UsageError>("--launch '{}' cannot be run", options.launch);
     if (outcome.refused()) throw UsageError("the run was refused, see above");
     if (attempt >= options.restarts) {

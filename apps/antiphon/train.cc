@@ -11,8 +11,8 @@
 #include "base/error.h"
 #include "base/file.h"
 #include "base/log.h"
-#include "base/toml_text.h"
 #include "base/thread_pool.h"
+#include "base/toml_text.h"
 #include "comm/process_group.h"
 #include "command.h"
 #include "feat/front_end.h"
@@ -165,6 +165,8 @@ nlohmann::json ToJson(const train::TrainingSummary& s) {
           {"arithmetic_share", s.arithmetic_share},
           {"virtual_seconds", s.virtual_seconds},
           {"bytes_sent", s.bytes_sent},
+          {"lost_workers", s.lost_workers},
+          {"minibatches_given_back", s.given_back},
           {"averaged", s.averaged},
           {"model_hash", fmt::format("{:016x}", s.model_hash)}};
 }
@@ -282,6 +284,12 @@ void PrintSummary(const nlohmann::json& summary, CommandContext& context) {
       100 * summary.value("held_out_accuracy", 0.0), summary.value("held_out_loss", 0.0),
       summary.value("averaged", false) ? " (averaged model)" : "", summary.value("frames_per_second", 0.0),
       100 * summary.value("arithmetic_share", 0.0));
+  if (const int64_t lost = summary.value("lost_workers", int64_t{0}); lost > 0) {
+    context.Print(
+        "{} worker(s) were lost on the way (metrics.jsonl and report.html say when); {} minibatch(es) of theirs went "
+        "to the others",
+        lost, summary.value("minibatches_given_back", int64_t{0}));
+  }
 }
 
 void PrintFiles(const fs::path& folder, CommandContext& context) {

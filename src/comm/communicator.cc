@@ -131,6 +131,15 @@ void Communicator::Broadcast(int root, std::span<std::byte> bytes) {
   }
 }
 
+void Communicator::Together(std::span<float> values, const std::function<void()>& body) {
+  if (!goes_on_without_lost()) return Together(body);
+  const std::vector<float> before(values.begin(), values.end());
+  Together([&] {
+    std::copy(before.begin(), before.end(), values.begin());
+    body();
+  });
+}
+
 std::vector<std::byte> Communicator::AllGather(std::span<const std::byte> mine) {
   for (int r = 0; r < world_size(); ++r) {
     if (r != rank()) Send(r, kGatherTag, mine);

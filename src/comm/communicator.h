@@ -13,6 +13,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -70,11 +71,27 @@ class Communicator {
   /// Makes every waiting and every later operation of all ranks throw PeerError with this message.
   virtual void Abort(std::string_view message) = 0;
 
+  /// Whether those that are left can go on when a rank is lost.
+  virtual bool survives_losses() const { return false; }
   /// After a loss, every wait throws PeerLost. With `tolerate`, only waits for lost ranks do, and what is sent to
   /// them is dropped, so that this rank can go on with those that are left.
   virtual void TolerateLosses(bool tolerate) { (void)tolerate; }
+  /// The same for the loss of these ranks alone, with which the caller has dealt.
+  virtual void AcceptLosses(std::span<const int> ranks) { (void)ranks; }
   /// Ascending.
   virtual std::vector<int> LostRanks() const { return {}; }
+  /// Makes this rank a lost one.
+  virtual void BecomeLost() {}
+
+  /// Calls `body`, in which the ranks wait for each other; where a lost rank is survived (parallel/
+  /// surviving_communicator.h), again and again until all that are left got through it together. Collective.
+  virtual void Together(const std::function<void()>& body) { body(); }
+  /// The same for a body that overwrites `values`, which it finds as they are now each time.
+  void Together(std::span<float> values, const std::function<void()>& body);
+  /// Whether Together may call its body several times.
+  virtual bool goes_on_without_lost() const { return false; }
+  /// This rank leaves because of a loss: whoever is in Together, or comes to it, need not wait for it.
+  virtual void GiveUp() {}
 
   // Collectives.
   void Barrier();
@@ -95,12 +112,12 @@ class Communicator {
   size_t Part(int r, size_t size) const;
 
   /// What errors name.
-  void SetStep(int64_t step) { step_ = step; }
+  virtual void SetStep(int64_t step) { step_ = step; }
   int64_t step() const { return step_; }
   /// Payload of messages and one-sided operations that this rank began, collectives included; not what it sent itself.
-  int64_t bytes_sent() const { return bytes_sent_; }
+  virtual int64_t bytes_sent() const { return bytes_sent_; }
   double deadline_seconds() const { return deadline_seconds_; }
-  void set_deadline_seconds(double seconds) { deadline_seconds_ = seconds; }
+  virtual void set_deadline_seconds(double seconds) { deadline_seconds_ = seconds; }
 
  protected:
   /// "rank 2 of 4, receiving from rank 0, step 17".

@@ -50,6 +50,7 @@ Hub::Hub(int world_size, int first, int count, Transport* transport, uint32_t wo
       transport_(transport),
       world_(world),
       shared_sum_(count),
+      survives_losses_(transport != nullptr && transport->survives_losses()),
       lost_(static_cast<size_t>(world_size)) {
   CHECK(first >= 0 && count >= 1 && first + count <= world_size) << first << " + " << count << " of " << world_size;
   CHECK(transport != nullptr || count == world_size);
@@ -137,7 +138,7 @@ class HubCommunicator : public Communicator, public SecondThread {
     ThrowIfAborted(operation);
     // Whoever hears from this rank sees its accumulations.
     FlushAccumulations(0);
-    if (hub_->lost_[static_cast<size_t>(destination)] && tolerates_losses_) return;
+    if (Dropped(destination)) return;
     ThrowIfLost(destination, operation);
     if (hub_->IsLocal(destination)) {
       hub_->Deliver(destination, {rank_, tag, {bytes.begin(), bytes.end()}});
@@ -172,7 +173,7 @@ class HubCommunicator : public Communicator, public SecondThread {
     return Has(box, source, tag);
   }
 
-  bool allowed() const override { return hub_->transport_ == nullptr; }
+  bool allowed() const override { return AllHere(); }
   void AwaitMessage(int source, int tag, double seconds) override {
     second_thread_ = std::this_thread::get_id();
     Hub::Mailbox& box = hub_->BoxOf(rank_);
@@ -199,7 +200,7 @@ class HubCommunicator : public Communicator, public SecondThread {
     if (target != rank_) CountSent(values.size_bytes());
     ThrowIfAborted([&] { return fmt::format("accumulating at rank {}", target); });
     if (hub_->IsLocal(target)) return AtomicAdd(hub_->Window(target, id, offset, values.size()), scale, values);
-    if (hub_->lost_[static_cast<size_t>(target)] && tolerates_losses_) return;
+    if (Dropped(target)) return;
     FlushAccumulations(kMostUnderWay - 1);
     Envelope envelope = EnvelopeTo(target, MessageKind::kAccumulate, id);
     envelope.offset = offset;
@@ -246,12 +247,18 @@ class HubCommunicator : public Communicator, public SecondThread {
     }
     return lost;
   }
+  bool survives_losses() const override { return hub_->survives_losses_; }
   void TolerateLosses(bool tolerate) override { tolerates_losses_ = tolerate; }
+  void AcceptLosses(std::span<const int> ranks) override {
+    accepted_.resize(static_cast<size_t>(world_size()), false);
+    for (const int r : ranks) accepted_[static_cast<size_t>(r)] = true;
+  }
+  void BecomeLost() override { hub_->MarkLost(rank_); }
 
  protected:
   // Counts as sent what the tree of messages would have sent.
   bool SumShared(std::span<float> values) override {
-    if (hub_->transport_ != nullptr || world_size() == 1 || values.size() < SharedSum::kLeast) return false;
+    if (!AllHere() || world_size() == 1 || values.size() < SharedSum::kLeast) return false;
     const int64_t sent = bytes_sent();
     hub_->shared_sum_.Sum(rank_, values, [this] { Barrier(); });
     size_t messages = rank_ == 0 ? 0 : 1;
@@ -323,8 +330,23 @@ class HubCommunicator : public Communicator, public SecondThread {
     if (hub_->num_lost_ == 0) return;
     const bool all_lost = peer == kAnySource && hub_->num_lost_ == world_size() - 1;
     const bool this_lost = peer != kAnySource && hub_->lost_[static_cast<size_t>(peer)];
-    if (tolerates_losses_ && !all_lost && !this_lost) return;
+    if (!all_lost && !this_lost && AllDealtWith()) return;
     Throw<PeerLost>("{}: {} lost", Describe(operation()), fmt::format("rank {} is", fmt::join(LostRanks(), ", ")));
+  }
+
+  // Threads of one process, of which none can be lost alone.
+  bool AllHere() const { return hub_->transport_ == nullptr && !hub_->survives_losses_; }
+  bool IsAccepted(int peer) const { return !accepted_.empty() && accepted_[static_cast<size_t>(peer)]; }
+  // Whether what goes to a rank is dropped.
+  bool Dropped(int peer) const {
+    return hub_->lost_[static_cast<size_t>(peer)] && (tolerates_losses_ || IsAccepted(peer));
+  }
+  bool AllDealtWith() const {
+    if (tolerates_losses_) return true;
+    for (int r = 0; r < world_size(); ++r) {
+      if (hub_->lost_[static_cast<size_t>(r)] && !IsAccepted(r)) return false;
+    }
+    return true;
   }
 
   std::shared_ptr<Hub> hub_;
@@ -332,7 +354,8 @@ class HubCommunicator : public Communicator, public SecondThread {
   bool tolerates_losses_ = false;
   std::atomic<std::thread::id> second_thread_ = std::thread::id();
   std::atomic<size_t> sent_by_second_ = 0;
-  std::deque<int> under_way_;  // targets of accumulations not yet known to be applied
+  std::vector<bool> accepted_;  // losses, by rank; empty: none
+  std::deque<int> under_way_;   // targets of accumulations not yet known to be applied
 };
 
 std::unique_ptr<Communicator> ConnectToHub(std::shared_ptr<Hub> hub, int rank) {

@@ -32,6 +32,8 @@ class Hub {
   Hub(int world_size, int first, int count, Transport* transport = nullptr, uint32_t world = 0);
 
   int world_size() const { return world_size_; }
+  /// For ranks that all live here; a transport says so itself.
+  void SurviveLosses() { survives_losses_ = true; }
   bool IsLocal(int rank) const { return rank >= first_ && rank < first_ + count_; }
 
   /// To a local rank.
@@ -63,6 +65,7 @@ class Hub {
   std::map<std::pair<int, int>, std::span<float>> windows_;  // (rank, id); guarded by mutex_
   std::string abort_message_;                                // guarded by mutex_ until aborted_
   std::atomic<bool> aborted_ = false;
+  bool survives_losses_ = false;
   std::vector<std::atomic<bool>> lost_;
   std::atomic<int> num_lost_ = 0;
 };

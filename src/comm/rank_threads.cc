@@ -48,10 +48,13 @@ void RunRankThreads(int first, int count, const std::function<std::unique_ptr<Co
       try {
         body(*comm);
       } catch (const RankLost&) {
+        comm->BecomeLost();
         loss.Set(rank);
         lost[static_cast<size_t>(rank - first)] = 1;
       } catch (const PeerLost&) {
         error.Set(rank);
+      } catch (const Cancelled&) {
+        error.Set(rank);  // all ranks agreed on it
       } catch (const std::exception& e) {
         fail(e.what());
       } catch (...) {

@@ -53,6 +53,7 @@ struct Rank {
   bool ended = false;
   bool lost = false;
   bool tolerates_losses = false;
+  std::vector<int> accepted;  // losses with which it has dealt
   // What Receive waits for.
   bool receiving = false;
   int source = 0;
@@ -64,6 +65,10 @@ struct Rank {
   RankUsage usage;
   std::condition_variable turn;
 
+  /// With a rank's loss.
+  bool HasDealtWith(int rank) const {
+    return tolerates_losses || std::find(accepted.begin(), accepted.end(), rank) != accepted.end();
+  }
   /// The earliest message that matches.
   std::deque<Letter>::iterator Find(int from, int its_tag) {
     return std::find_if(mailbox.begin(), mailbox.end(), [&](const Letter& letter) {
@@ -79,6 +84,7 @@ struct SimulatedWorld::State {
   State(int world_size, const ClusterOptions& cluster)
       : hosts(cluster.host, world_size), links(cluster.links, world_size), ranks(static_cast<size_t>(world_size)) {
     with_turn = world_size;
+    for (int r = 0; r < world_size; ++r) machines_fail |= hosts.FailureSeconds(r) < kNever;
   }
 
   Rank& at(int rank) { return ranks[static_cast<size_t>(rank)]; }
@@ -111,7 +117,7 @@ struct SimulatedWorld::State {
   // Whether a loss ends an exchange of `me` with `peer`.
   bool LossStops(const Rank& me, int peer) const {
     if (lost.empty()) return false;
-    if (!me.tolerates_losses) return true;
+    if (!std::all_of(lost.begin(), lost.end(), [&](int r) { return me.HasDealtWith(r); })) return true;
     if (peer == Communicator::kAnySource) return lost.size() + 1 == ranks.size();
     return ranks[static_cast<size_t>(peer)].lost;
   }
@@ -140,6 +146,7 @@ struct SimulatedWorld::State {
   int64_t issued = 0;
   std::vector<int> lost;  // ranks, in the order of their failures
   int with_turn;
+  bool machines_fail = false;
   std::string abort_message;
   bool aborted = false;
 };
@@ -173,7 +180,7 @@ class SimulatedCommunicator : public Communicator {
     const std::string operation = fmt::format("sending to rank {}", destination);
     // Collectives bring order among ranks, so that what they accumulated before must have taken effect.
     WaitUntil(lock, tag >= kFirstInternalTag ? std::max(me_.clock, me_.accumulated_until) : me_.clock, operation);
-    if (!me_.tolerates_losses) ThrowIfLost(destination, operation);
+    if (!me_.HasDealtWith(destination)) ThrowIfLost(destination, operation);
     if (destination != rank_) CountSent(bytes.size());
     Advance(state_->links.message_seconds());
     const double arrival = Deliver(rank_, destination, static_cast<double>(bytes.size()));
@@ -244,7 +251,7 @@ class SimulatedCommunicator : public Communicator {
   void Accumulate(int target, int id, size_t offset, float scale, std::span<const float> values) override {
     Lock lock(state_->mutex);
     WaitUntil(lock, me_.clock, OneSided(target));
-    if (!me_.tolerates_losses) ThrowIfLost(target, OneSided(target));
+    if (!me_.HasDealtWith(target)) ThrowIfLost(target, OneSided(target));
     if (target != rank_) CountSent(values.size_bytes());
     Advance(state_->links.message_seconds());
     const auto bytes = static_cast<double>(values.size_bytes());
@@ -276,9 +283,14 @@ class SimulatedCommunicator : public Communicator {
     return me_.clock;
   }
   bool time_is_virtual() const override { return true; }
+  bool survives_losses() const override { return state_->machines_fail; }
   void TolerateLosses(bool tolerate) override {
     const std::lock_guard lock(state_->mutex);
     me_.tolerates_losses = tolerate;
+  }
+  void AcceptLosses(std::span<const int> ranks) override {
+    const std::lock_guard lock(state_->mutex);
+    me_.accepted.insert(me_.accepted.end(), ranks.begin(), ranks.end());
   }
   std::vector<int> LostRanks() const override {
     const std::lock_guard lock(state_->mutex);

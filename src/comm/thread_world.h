@@ -18,7 +18,7 @@ class Hub;
 /// The shared part of a world of threads. Communicators keep it alive.
 class ThreadWorld {
  public:
-  explicit ThreadWorld(int world_size);
+  explicit ThreadWorld(int world_size, bool survive_losses = false);
   ~ThreadWorld();
   /// Once per rank.
   std::unique_ptr<Communicator> Connect(int rank);
@@ -33,5 +33,7 @@ std::unique_ptr<Communicator> MakeSelfCommunicator();
 /// Runs body in one thread per rank and waits for all. A rank that throws aborts the others; the error of the rank that
 /// failed first is rethrown with its rank in front.
 void RunRanks(int world_size, const std::function<void(Communicator&)>& body);
+/// The same, but a rank that throws RankLost is lost as a dead process is, and the others can go on.
+void RunLosableRanks(int world_size, const std::function<void(Communicator&)>& body);
 
 }  // namespace antiphon::comm

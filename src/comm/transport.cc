@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "base/file.h"
+#include "comm/fault_injection.h"
 
 namespace antiphon::comm {
 namespace {
@@ -24,6 +25,7 @@ std::vector<std::byte> SealEnvelope(Envelope envelope, std::span<const std::byte
   message.assign(bytes.begin(), bytes.end());
   message.resize(padded + sizeof(Envelope));
   std::memcpy(message.data() + padded, &envelope, sizeof(Envelope));
+  if (TakeDamage()) message.front() ^= std::byte{1};
   return message;
 }
 

@@ -45,6 +45,8 @@ class Transport {
   virtual void Send(const Envelope& envelope, std::span<const std::byte> bytes) = 0;
   /// A sign that a local rank waits, so that arrivals should be looked for eagerly; −1: no longer.
   virtual void Waiting(int change) = 0;
+  /// Whether those that are left can go on when a process dies.
+  virtual bool survives_losses() const { return false; }
   /// Returns when all that was sent has left, or after `seconds`.
   virtual void Drain(double seconds) = 0;
 };

@@ -18,6 +18,7 @@
 // Source: algorithms reference 1.21; Kaldi's nnet3-shuffle-egs for the buffer size.
 #pragma once
 
+#include <compare>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -118,13 +119,21 @@ class MinibatchPool {
   std::unique_ptr<Impl> impl_;
 };
 
+/// One of the common order of an epoch ("pool").
+struct MinibatchId {
+  int64_t epoch = 0;
+  int64_t index = 0;
+  auto operator<=>(const MinibatchId&) const = default;
+};
+
 /// What one of `stride` workers takes of an epoch's common order ("pool"): minibatches first + offset, first + offset +
-/// stride, …; with an offset of stride or more, as many empty ones.
+/// stride, …; with an offset of stride or more, as many empty ones. Those of `before` stand in front of the first.
 struct Stripe {
   int64_t epoch = 0;
   int64_t first = 0;
   int offset = 0;
   int stride = 1;
+  std::vector<MinibatchId> before = {};
 };
 
 /// The minibatches of one synchronous worker, prepared ahead by a thread of its own.

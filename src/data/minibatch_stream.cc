@@ -38,10 +38,13 @@ struct MinibatchStream::Impl {
   MinibatchBuffer& Slot(int64_t step) { return buffers[static_cast<size_t>(step) % buffers.size()]; }
 
   void FillStep(int64_t step) {
-    int64_t index = step;
-    if (from_common_order)
-      index = stripe.offset < stripe.stride ? stripe.first + step * stripe.stride + stripe.offset : -1;
-    pool->Fill(stripe.epoch, rank, index, Slot(step));
+    if (!from_common_order) return pool->Fill(stripe.epoch, rank, step, Slot(step));
+    if (stripe.offset >= stripe.stride) return pool->Fill(stripe.epoch, rank, -1, Slot(step));
+    const int64_t place = step * stripe.stride + stripe.offset;
+    const auto extra = std::ssize(stripe.before);
+    const MinibatchId m = place < extra ? stripe.before[static_cast<size_t>(place)]
+                                        : MinibatchId{stripe.epoch, stripe.first + place - extra};
+    pool->Fill(m.epoch, rank, m.index, Slot(step));
   }
 
   void Produce() {
@@ -99,12 +102,13 @@ struct MinibatchStream::Impl {
 };
 
 MinibatchStream::MinibatchStream(std::shared_ptr<const MinibatchPool> pool, int rank, int64_t epoch, int64_t first_step)
-    : impl_(std::make_unique<Impl>(pool, rank, Stripe{epoch, 0, rank, pool->world_size()},
+    : impl_(std::make_unique<Impl>(pool, rank, Stripe{epoch, 0, rank, pool->world_size(), {}},
                                    pool->options().distribution == "pool", pool->steps_per_epoch(epoch), first_step)) {}
 MinibatchStream::MinibatchStream(std::shared_ptr<const MinibatchPool> pool, const Stripe& stripe) {
   CHECK(pool->options().distribution == "pool") << "shares have no common order";
   CHECK(stripe.stride > 0 && stripe.offset >= 0) << stripe.offset << " of " << stripe.stride;
-  const int64_t rest = std::max<int64_t>(0, pool->num_minibatches(stripe.epoch) - stripe.first);
+  const int64_t rest =
+      std::max<int64_t>(0, pool->num_minibatches(stripe.epoch) - stripe.first) + std::ssize(stripe.before);
   impl_ = std::make_unique<Impl>(std::move(pool), 0, stripe, true, (rest + stripe.stride - 1) / stripe.stride, 0);
 }
 MinibatchStream::~MinibatchStream() = default;

@@ -54,10 +54,11 @@ class NaturalGradient : public Optimizer {
       preconditioned.x16 = std::as_const(input_half_).view();
       preconditioned.g16 = std::as_const(derivative_half_).view();
     }
-    step_->TakeFactors(weight, bias, preconditioned);
+    next().TakeFactors(weight, bias, preconditioned);
   }
 
-  void TakeDense(nn::Parameter& parameter, ConstMatrixView gradient) override { step_->TakeDense(parameter, gradient); }
+  void TakeDense(nn::Parameter& parameter, ConstMatrixView gradient) override { next().TakeDense(parameter, gradient); }
+  void PassFactorsTo(nn::GradientSink* sink) override { sink_ = sink; }
 
   void SaveState(SafetensorsWriter& writer, const std::string& prefix) const override {
     step_->SaveState(writer, prefix + "step.");
@@ -88,6 +89,8 @@ class NaturalGradient : public Optimizer {
   bool needs_factors() const override { return true; }
 
  private:
+  nn::GradientSink& next() { return sink_ != nullptr ? *sink_ : *step_; }
+
   struct Sides {
     OnlineNaturalGradient input;
     OnlineNaturalGradient output;
@@ -127,6 +130,7 @@ class NaturalGradient : public Optimizer {
 
   NaturalGradientOptions options_;
   std::unique_ptr<Optimizer> step_;
+  nn::GradientSink* sink_ = nullptr;  // in place of the step
   std::span<nn::Parameter* const> parameters_;
   std::map<std::string, std::unique_ptr<Sides>> sides_;
   PaddedMatrix<float> input_;

@@ -48,6 +48,9 @@ class Optimizer : public nn::GradientSink {
   /// True if it works on gradients' factors: sums of gradients (TakeAll) would lose what it is there for.
   virtual bool needs_factors() const { return false; }
 
+  /// Of one that works on factors: hands what it made of them to `sink` instead of its own step; null: to its step.
+  virtual void PassFactorsTo(nn::GradientSink* sink) { (void)sink; }
+
   /// Feeds gradients laid out as network.values(), as if a backward pass had produced them.
   void TakeAll(nn::Network& network, std::span<const float> gradient);
 };

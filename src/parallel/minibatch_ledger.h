@@ -22,6 +22,8 @@ class MinibatchLedger {
   explicit MinibatchLedger(int workers) : outstanding_(static_cast<size_t>(workers)) {}
 
   void BeginRound(int64_t first, int64_t last);
+  /// Between rounds.
+  void SetWorkers(int workers) { outstanding_.resize(static_cast<size_t>(workers)); }
   /// Nothing new is handed out any more in this round; what came back still is.
   void Stop() { last_ = next_; }
   /// nullopt: there is nothing to hand out (something may still come back).

@@ -30,6 +30,7 @@ int PeriodInSteps(const PeriodOptions& options, const Plan& plan) {
 PeriodicStrategy::PeriodicStrategy(const PeriodOptions& period, const RateScalingOptions& scaling,
                                    const Replica& replica)
     : Strategy(replica),
+      scaling_options_(scaling),
       scaling_(scaling, replica.comm->world_size(), replica.plan),
       outlier_factor_(period.outlier_factor),
       period_(PeriodInSteps(period, replica.plan)),
@@ -89,7 +90,8 @@ void PeriodicStrategy::Unpark() {
 
 AverageReport PeriodicStrategy::Average(std::span<float> values, bool equally) {
   const double weight = equally ? 1.0 : frame_weight_;
-  AverageReport report = AverageReplicas(comm(), weight, usable_, outlier_factor_, center_, values);
+  AverageReport report;
+  comm().Together(values, [&] { report = AverageReplicas(comm(), weight, usable_, outlier_factor_, center_, values); });
   hopeless_ = report.hopeless;
   if (comm().rank() == 0 && !report.left_out.empty()) {
     log::Warn("step {}: {} of {} replicas left out of the average (rank {}{}){}", steps_, report.left_out.size(),
@@ -103,6 +105,12 @@ bool PeriodicStrategy::LeaveOut() {
   if (comm().world_size() == 1 || hopeless_ || period_ == 0) return false;
   usable_ = false;
   return true;
+}
+
+// The rate is meant for those that are left.
+int64_t PeriodicStrategy::AfterLoss(const Loss&) {
+  scaling_ = RateScaling(scaling_options_, comm().world_size(), plan());
+  return 0;
 }
 
 void PeriodicStrategy::SaveState(SafetensorsWriter& writer, const std::string& prefix) const {

@@ -42,6 +42,8 @@ class PeriodicStrategy : public Strategy {
   void LoadFolded(std::span<const SafetensorsReader> ranks, const std::string& prefix) override;
   void ResetState() override;
   bool LeaveOut() override;
+  int64_t steps_at_risk() const override { return since_exchange_; }
+  int64_t AfterLoss(const Loss& loss) override;
   std::vector<std::string> Describe() const override;
 
  protected:
@@ -70,6 +72,7 @@ class PeriodicStrategy : public Strategy {
   void RunExchange();
   void Unpark();
 
+  RateScalingOptions scaling_options_;
   RateScaling scaling_;
   double outlier_factor_;
   int period_;

@@ -42,11 +42,8 @@ ServerPool::ServerPool(comm::Communicator& comm, const ServerPoolOptions& option
       model_size_(model.size()),
       log_(OfRank(options.log, comm.rank()), OfRank(options.replay, comm.rank())),
       pulled_versions_(static_cast<size_t>(servers_), 0),
-      ledger_(comm.world_size()),
-      judged_(static_cast<size_t>(comm.world_size()), 0),
-      clocks_(judged_),
-      applied_(judged_),
-      done_(clocks_.size(), false) {
+      gone_(static_cast<size_t>(comm.world_size()), false),
+      ledger_(comm.world_size()) {
   if (servers_ < 1 || servers_ > comm.world_size()) {
     Throw<UsageError>("parallel.servers is {}, but the {} workers are the servers: expected 1 … {}", options.servers,
                       comm.world_size(), comm.world_size());
@@ -56,13 +53,18 @@ ServerPool::ServerPool(comm::Communicator& comm, const ServerPoolOptions& option
 
 void ServerPool::BeginRound(int64_t first, int64_t last) {
   const Lock lock(mutex_);
+  const auto workers = static_cast<size_t>(comm_.world_size());
+  ledger_.SetWorkers(comm_.world_size());
   ledger_.BeginRound(first, last);
   pushes_ = pulled_clock_ = clock_ = 0;
-  take_requested_ = nothing_left_ = false;
-  std::fill(judged_.begin(), judged_.end(), 0);
-  std::fill(clocks_.begin(), clocks_.end(), 0);
-  std::fill(applied_.begin(), applied_.end(), 0);
-  std::fill(done_.begin(), done_.end(), false);
+  take_requested_ = nothing_left_ = over_ = false;
+  judged_.assign(workers, 0);
+  clocks_.assign(workers, 0);
+  applied_.assign(workers, 0);
+  done_.assign(workers, false);
+  gone_.assign(workers, false);
+  promised_.assign(workers, {});
+  held_.clear();
   for (int s = 0; s < servers_; ++s) Request(s, Kind::kPull, 0);
   for (int s = 0; s < servers_; ++s) pulled_versions_[static_cast<size_t>(s)] = WaitFor(Kind::kValues, s).number;
   auto* const second = dynamic_cast<comm::SecondThread*>(&comm_);
@@ -86,8 +88,12 @@ std::pair<int64_t, int64_t> ServerPool::EndRound() {
   Request(0, Kind::kDone, 0);
   WaitFor(Kind::kOver, 0);
   CHECK(replies_.empty()) << replies_.size() << " answers that nobody waited for";
-  int64_t result[] = {ledger_.next(), ledger_.num_returned()};
-  comm_.Broadcast(0, std::as_writable_bytes(std::span(result)));
+  int64_t result[] = {0, 0};
+  comm_.Together([&] {
+    result[0] = ledger_.next();
+    result[1] = ledger_.num_returned();
+    comm_.Broadcast(0, std::as_writable_bytes(std::span(result)));
+  });
   return {result[0], result[1]};
 }
 
@@ -96,7 +102,9 @@ void ServerPool::Collect(std::span<float> model) {
     const std::span<const float> mine = shard_.values();
     std::copy(mine.begin(), mine.end(), Part(comm_.rank(), model).begin());
   }
-  for (int s = 0; s < servers_; ++s) comm_.Broadcast(s, Part(s, model));
+  comm_.Together([&] {
+    for (int s = 0; s < servers_; ++s) comm_.Broadcast(s, Part(s, model));
+  });
 }
 
 void ServerPool::SetModel(std::span<const float> model) {
@@ -169,8 +177,17 @@ void ServerPool::Send(int rank, Kind kind, int64_t number, double real, std::spa
   }
   // Apart, so that the payload is not copied to stand behind the head.
   const LetterHead head{static_cast<int64_t>(kind), number, real, std::ssize(payload)};
-  comm_.Send(rank, kPoolTag, std::as_bytes(std::span(&head, 1)));
-  if (!payload.empty()) comm_.Send(rank, kPayloadTag, payload);
+  const auto send = [&](int tag, std::span<const std::byte> bytes) {
+    for (;;) {
+      try {
+        return comm_.Send(rank, tag, bytes);
+      } catch (const comm::PeerLost&) {
+        NoteLosses();
+      }
+    }
+  };
+  send(kPoolTag, std::as_bytes(std::span(&head, 1)));
+  if (!payload.empty()) send(kPayloadTag, payload);
 }
 
 void ServerPool::Request(int rank, Kind kind, int64_t number, double real, std::span<const std::byte> payload) {
@@ -184,12 +201,17 @@ void ServerPool::Request(int rank, Kind kind, int64_t number, double real, std::
 }
 
 void ServerPool::ReceiveOne() {
-  const comm::Message message = comm_.Receive(comm::Communicator::kAnySource, kPoolTag);
+  const std::optional<comm::Message> message = ReceiveUnlessLost(comm::Communicator::kAnySource, kPoolTag);
+  if (!message) return;
   LetterHead head{};
-  CHECK_EQ(message.bytes.size(), sizeof(head));
-  std::memcpy(&head, message.bytes.data(), sizeof(head));
-  Letter letter{message.source, static_cast<Kind>(head.kind), head.number, head.real, {}, {}};
-  if (head.payload_bytes > 0) letter.owned = comm_.Receive(message.source, kPayloadTag).bytes;
+  CHECK_EQ(message->bytes.size(), sizeof(head));
+  std::memcpy(&head, message->bytes.data(), sizeof(head));
+  Letter letter{message->source, static_cast<Kind>(head.kind), head.number, head.real, {}, {}};
+  if (head.payload_bytes > 0) {
+    std::optional<comm::Message> payload = ReceiveUnlessLost(message->source, kPayloadTag);
+    if (!payload) return;
+    letter.owned = std::move(payload->bytes);
+  }
   if (letter.kind >= Kind::kGranted) {
     replies_.push_back(std::move(letter));
     return;
@@ -230,6 +252,7 @@ ServerPool::Letter ServerPool::WaitFor(Kind kind, int source) {
 }
 
 void ServerPool::Handle(const Letter& letter) {
+  if (gone_[static_cast<size_t>(letter.source)]) return;  // what it had is others' by now
   switch (letter.kind) {
     case Kind::kTake:
       Send(letter.source, Kind::kGranted, ledger_.Take(letter.source).value_or(kNothing), 0, {});
@@ -243,19 +266,18 @@ void ServerPool::Handle(const Letter& letter) {
     case Kind::kPull:
       Send(letter.source, Kind::kValues, shard_.version(), 0, std::as_bytes(shard_.values()));
       break;
-    case Kind::kApplied: {
-      const auto worker = static_cast<size_t>(letter.number);
-      clocks_[worker] = ++applied_[worker] / servers_;
+    case Kind::kApplied:
+      NoteApplied(static_cast<size_t>(letter.number));
       ReleaseReaders();
       CloseIfDone();
       break;
-    }
     case Kind::kMayRead:
       waiting_.emplace_back(letter.source, letter.number);
       ReleaseReaders();
       break;
     case Kind::kDone:
       done_[static_cast<size_t>(letter.source)] = true;
+      AnswerHeld();
       ReleaseReaders();
       CloseIfDone();
       break;
@@ -267,12 +289,30 @@ void ServerPool::Handle(const Letter& letter) {
   }
 }
 
+// With a bound of 0, whoever asks has read, and may push when all have.
 void ServerPool::HandleJudge(const Letter& letter) {
+  if (options_.staleness_bound != 0) return AnswerJudge(letter);
+  held_.push_back(
+      {letter.source, letter.kind, letter.number, letter.real, {letter.payload().begin(), letter.payload().end()}, {}});
+  AnswerHeld();
+}
+
+void ServerPool::AnswerHeld() {
+  if (held_.empty() || std::ssize(held_) < std::count(done_.begin(), done_.end(), false)) return;
+  std::sort(held_.begin(), held_.end(), [](const Letter& a, const Letter& b) { return a.source < b.source; });
+  for (const Letter& letter : std::exchange(held_, {})) AnswerJudge(letter);
+}
+
+void ServerPool::AnswerJudge(const Letter& letter) {
   std::vector<int64_t> minibatches(letter.payload().size() / sizeof(int64_t));
   if (!minibatches.empty()) std::memcpy(minibatches.data(), letter.payload().data(), letter.payload().size());
   const bool apply = options_.max_staleness < 0 || pushes_ - letter.number <= options_.max_staleness;
   if (apply) {
-    ledger_.Confirm(letter.source, minibatches);
+    if (reports_pushes()) {
+      promised_[static_cast<size_t>(letter.source)].push_back(minibatches);
+    } else {
+      ledger_.Confirm(letter.source, minibatches);
+    }
     ++pushes_;
     ++judged_[static_cast<size_t>(letter.source)];
   } else {
@@ -287,7 +327,17 @@ void ServerPool::HandlePush(const Letter& letter) {
   ++statistics_.pushes;
   statistics_.stale += staleness;
   statistics_.stalest = std::max(statistics_.stalest, staleness);
-  if (options_.staleness_bound >= 0) Request(0, Kind::kApplied, letter.source);
+  if (reports_pushes()) Request(0, Kind::kApplied, letter.source);
+}
+
+// A server has applied a push of a worker; when all of them have, its minibatches are done.
+void ServerPool::NoteApplied(size_t worker) {
+  if (gone_[worker]) return;
+  const int64_t clock = ++applied_[worker] / servers_;
+  if (clock == clocks_[worker]) return;
+  clocks_[worker] = clock;
+  ledger_.Confirm(static_cast<int>(worker), promised_[worker].front());
+  promised_[worker].pop_front();
 }
 
 void ServerPool::ReleaseReaders() {
@@ -308,8 +358,9 @@ void ServerPool::ReleaseReaders() {
 
 void ServerPool::CloseIfDone() {
   if (std::find(done_.begin(), done_.end(), false) != done_.end()) return;
-  // With a bound, the shards' reports must be in, or they would count in the next round.
-  if (options_.staleness_bound >= 0 && clocks_ != judged_) return;
+  // The shards' reports must be in, or they would count in the next round.
+  if (over_ || (reports_pushes() && clocks_ != judged_)) return;
+  over_ = true;
   for (int w = 0; w < comm_.world_size(); ++w) Send(w, Kind::kOver, 0, 0, {});
 }
 

@@ -12,6 +12,11 @@
 //
 // A worker's clock counts its pushes. With a bound s, Pull waits until no worker is more than s pushes behind, and what
 // it reads holds every push of a clock at least s + 1 lower than its own (and perhaps newer ones).
+// With s = 0 no push is made before all workers have read, so that it holds these alone: synchronous SGD.
+//
+// Lost ranks: where the communicator goes on without lost ranks, a worker that is no server may be lost in a round.
+// What it took goes back to the pool unless all servers have reported its push; numbers stay until the round has ended.
+//
 // Threads: one per rank. Waiting always serves the others. Deadlines, errors: as the communicator.
 // Source: Dean et al., NIPS 2012; Ho et al., NIPS 2013; algorithms reference 1.7 and 1.9.
 #pragma once
@@ -24,6 +29,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "comm/communicator.h"
@@ -68,6 +74,8 @@ class ServerPool {
   /// Waits for all workers; what this one took must be judged. Returns where the next round begins and how many
   /// minibatches came back without having been trained on.
   std::pair<int64_t, int64_t> EndRound();
+  /// Minibatches that came back with lost workers since the last call; of the coordinator.
+  int64_t TakeGivenBack() { return std::exchange(given_back_, 0); }
   /// Every rank's shard into `model`. Collective.
   void Collect(std::span<float> model);
   /// The shards become `model`'s values; server memory is kept.
@@ -125,6 +133,8 @@ class ServerPool {
   using Lock = std::lock_guard<std::mutex>;
 
   bool coordinator() const { return comm_.rank() == 0; }
+  // Servers tell the coordinator of each push.
+  bool reports_pushes() const { return options_.staleness_bound >= 0 || comm_.goes_on_without_lost(); }
   template <class T>
   std::span<T> Part(int server, std::span<T> model) const {
     const auto begin = [&](int s) { return model_size_ * static_cast<size_t>(s) / static_cast<size_t>(servers_); };
@@ -135,12 +145,18 @@ class ServerPool {
   void Request(int rank, Kind kind, int64_t number, double real = 0, std::span<const std::byte> payload = {});
   void ReceiveOne();
   void ServeAll();
+  std::optional<comm::Message> ReceiveUnlessLost(int source, int tag);
+  void NoteLosses();
   void HandleRequests();
   void Handle(const Letter& letter);
   Letter WaitFor(Kind kind, int source);
   // The coordinator's part.
+  void Lose(int worker);
   void HandleJudge(const Letter& letter);
+  void AnswerJudge(const Letter& letter);
+  void AnswerHeld();
   void HandlePush(const Letter& letter);
+  void NoteApplied(size_t worker);
   void ReleaseReaders();
   void CloseIfDone();
 
@@ -157,6 +173,7 @@ class ServerPool {
   std::vector<int64_t> pulled_versions_;  // by server
   int64_t pulled_clock_ = 0;              // pushes of all workers when this one pulled
   int64_t clock_ = 0;                     // this worker's pushes in this round
+  std::vector<bool> gone_;                // lost in this round, by rank
   bool take_requested_ = false;
   bool nothing_left_ = false;
 
@@ -167,6 +184,10 @@ class ServerPool {
   std::vector<int64_t> clocks_;   // pushes that are in all shards, by worker
   std::vector<int64_t> applied_;  // shards' reports of them
   std::vector<bool> done_;
+  std::vector<std::deque<std::vector<int64_t>>> promised_;  // by worker: what its pushes under way were made from
+  int64_t given_back_ = 0;
+  bool over_ = false;
+  std::vector<Letter> held_;                      // to be judged together, with a bound of 0
   std::vector<std::pair<int, int64_t>> waiting_;  // worker, its clock
 
   std::mutex mutex_;                        // of everything, in a round

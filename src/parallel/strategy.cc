@@ -12,7 +12,7 @@ const std::vector<std::string> kCommonStrategyKeys = {"method", "workers", "worl
 
 void Strategy::Start() {
   if (comm().world_size() == 1) return;
-  comm().Broadcast(0, network().values());
+  comm().Together([this] { comm().Broadcast(0, network().values()); });
   network().MarkChanged();
 }
 
@@ -54,6 +54,8 @@ void Strategy::CountBackward(size_t layer, int64_t frames) const {
 void Strategy::BeginRound(int64_t, int64_t) { CHECK(false) << "this strategy's workers read shares"; }
 std::optional<int64_t> Strategy::Take() { return std::nullopt; }
 std::pair<int64_t, int64_t> Strategy::EndRound() { return {0, 0}; }
+
+int64_t Strategy::AfterLoss(const Loss&) { return 0; }
 
 void Strategy::SaveState(SafetensorsWriter&, const std::string&) const {}
 void Strategy::LoadState(const SafetensorsReader&, const std::string&) {}

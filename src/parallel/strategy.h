@@ -35,6 +35,7 @@
 #include "nn/loss.h"
 #include "nn/network.h"
 #include "optim/optimizer.h"
+#include "parallel/loss_of_ranks.h"
 
 namespace antiphon::parallel {
 
@@ -129,6 +130,16 @@ class Strategy {
   /// The trainer's guard found this replica's model unusable. True: the strategy leaves it out of the next exchange and
   /// gives it the others' model; false: all replicas have to fall back.
   virtual bool LeaveOut() { return false; }
+
+  // Lost ranks.
+  /// What it exchanges from Start on, it exchanges in its communicator's Together, or goes on without lost ranks
+  /// itself.
+  virtual bool survives_losses() const { return false; }
+  /// Steps of each worker that are lost with it, as they are not in the others' model yet; for workers in step.
+  virtual int64_t steps_at_risk() const { return 0; }
+  /// The communicator has renumbered the ranks that are left. Returns, on rank 0, how many minibatches came back to the
+  /// common pool; for workers that take when free. PeerLost on all ranks if it cannot go on.
+  virtual int64_t AfterLoss(const Loss& loss);
 
   /// Derived values for the log, one line each: "rate per worker 0.8 × 4 workers".
   virtual std::vector<std::string> Describe() const { return {}; }

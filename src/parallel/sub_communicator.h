@@ -28,6 +28,10 @@ class SubCommunicator : public comm::Communicator {
   bool time_is_virtual() const override { return whole_.time_is_virtual(); }
   void Compute(double seconds) override { whole_.Compute(seconds); }
   void Abort(std::string_view message) override { whole_.Abort(message); }
+  bool survives_losses() const override { return whole_.survives_losses(); }
+  void TolerateLosses(bool tolerate) override { whole_.TolerateLosses(tolerate); }
+  void AcceptLosses(std::span<const int> ranks) override;
+  std::vector<int> LostRanks() const override;
 
  private:
   int Shifted(int tag) const { return tag + (id_ + 1) * kTagsPerPart; }

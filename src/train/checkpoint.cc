@@ -42,6 +42,8 @@ void VisitPosition(P& p, V&& v) {
   v("communication_seconds", p.communication_seconds);
   v("other_seconds", p.other_seconds);
   v("bytes_sent", p.bytes_sent);
+  v("lost_workers", p.lost_workers);
+  v("given_back", p.given_back);
   v("metrics_bytes", p.metrics_bytes);
   v("events_bytes", p.events_bytes);
 }
@@ -137,6 +139,16 @@ void CheckpointFolder::RemoveOld() const {
   for (size_t i = 0; i + static_cast<size_t>(keep_) < steps.size(); ++i) {
     std::error_code ignored;
     fs::remove(File(steps[i], rank_), ignored);
+  }
+  if (rank_ == 0 && std::ssize(steps) >= keep_) RemoveOfLost(steps[steps.size() - static_cast<size_t>(keep_)]);
+}
+
+// Files of ranks that there are no more, of steps before `step`.
+void CheckpointFolder::RemoveOfLost(int64_t step) const {
+  std::error_code ignored;
+  for (const auto& entry : fs::directory_iterator(folder_, ignored)) {
+    const std::string name = entry.path().filename().string();
+    if (RankOf(name) >= world_size_ && name < File(step, 0).filename().string()) fs::remove(entry.path(), ignored);
   }
 }
 

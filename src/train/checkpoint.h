@@ -40,6 +40,8 @@ struct Position {
   double communication_seconds = 0;
   double other_seconds = 0;
   int64_t bytes_sent = 0;  // to other ranks
+  int64_t lost_workers = 0;
+  int64_t given_back = 0;  // minibatches that lost workers had taken
   uint64_t metrics_bytes = 0;
   uint64_t events_bytes = 0;
 
@@ -78,6 +80,7 @@ class CheckpointFolder {
 
  private:
   std::vector<int64_t> Steps(int rank) const;  // ascending
+  void RemoveOfLost(int64_t step) const;
   std::filesystem::path folder_;
   int rank_;
   int world_size_;

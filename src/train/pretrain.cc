@@ -99,7 +99,7 @@ class Frames {
   std::unique_ptr<data::MinibatchStream> Open(int64_t step) const {
     if (!common()) return std::make_unique<data::MinibatchStream>(pool_, rank_, epoch_, step);
     return std::make_unique<data::MinibatchStream>(
-        pool_, data::Stripe{epoch_, step * share_.count, share_.index, share_.count});
+        pool_, data::Stripe{epoch_, step * share_.count, share_.index, share_.count, {}});
   }
 
   std::shared_ptr<const data::MinibatchPool> pool_;
@@ -273,7 +273,8 @@ class Grower {
     });
     // What the machine sees is the output of the layers below it.
     const nn::Network below = LayersBelow(blocks_.begin[hidden]);
-    Frames frames(worker_, comm_, {comm_.rank(), comm_.world_size()},
+    // Every worker trains the same machine on all data: none waits for another, and all end with the same bits.
+    Frames frames(worker_, comm_, {0, 1},
                   options_.pretrain.epochs_per_layer * (gaussian ? options_.pretrain.gaussian_epochs_factor : 1),
                   fmt::format("RBM {} of {}", hidden + 1, blocks_.num_hidden()), first_step);
     nn::Workspace workspace;
@@ -324,7 +325,10 @@ void Pretrain(const TrainingTask& task, const TrainOptions& options, comm::Commu
   if (options.pretrain.method == "none") return;
   Grower grower(task, options, comm, worker);
   if (options.pretrain.method == "rbm") {
-    if (comm.world_size() > 1) throw UsageError("pretrain.method 'rbm' runs with one worker");
+    if (comm.world_size() > 1 && options.data.distribution != "pool") {
+      throw UsageError(
+          "pretrain.method 'rbm' with several workers needs data.distribution 'pool': each reads all data");
+    }
     grower.GrowByRbms();
   } else {
     grower.GrowByBackpropagation();

@@ -1,5 +1,8 @@
 #include "train/run_log.h"
 
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
 #include "base/log.h"
 
 namespace antiphon::train {
@@ -29,6 +32,22 @@ void RunLog::Event(const Position& position, const std::string& what, const std:
                       .Set("what", what)
                       .Set("epoch", position.epoch)
                       .Set("step", position.step)
+                      .Set("message", message));
+}
+
+void RunLog::Loss(const Position& position, const std::vector<int>& workers, int left, int64_t given_back) {
+  if (!metrics_) return;
+  const std::string message = fmt::format(
+      "epoch {}, step {}: worker {} was lost; {} go on, and {} minibatch(es) that were its own came back for them",
+      position.epoch + 1, position.step, fmt::join(workers, ", "), left, given_back);
+  log::Warn("{}", message);
+  metrics_->Write(report::MetricsRecord("event")
+                      .Set("what", "loss")
+                      .Set("epoch", position.epoch)
+                      .Set("step", position.step)
+                      .Set("workers_lost", fmt::format("{}", fmt::join(workers, " ")))
+                      .Set("workers_left", left)
+                      .Set("given_back", given_back)
                       .Set("message", message));
 }
 

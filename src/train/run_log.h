@@ -8,6 +8,7 @@
 #include <filesystem>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "report/metrics.h"
 #include "report/progress.h"
@@ -26,6 +27,8 @@ class RunLog {
   void Text(const std::string& tag, const std::string& text);
   /// Something to be told in metrics, log and report alike: `what` is a short name, `message` a sentence.
   void Event(const Position& position, const std::string& what, const std::string& message);
+  /// Workers, as numbered at the start, are lost, and `left` others go on.
+  void Loss(const Position& position, const std::vector<int>& workers, int left, int64_t given_back);
   /// Fills in the file positions.
   void NotePosition(Position& position) const;
 

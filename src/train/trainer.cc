@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "base/log.h"
+#include "comm/fault_injection.h"
 #include "train/agreement.h"
 #include "train/pretrain.h"
 #include "train/run_log.h"
@@ -22,6 +23,8 @@ struct Trainer::Impl {
   Impl(TrainingTask its_task, const TrainOptions& its_options, comm::Communicator& its_comm)
       : task(std::move(its_task)), options(its_options), comm(its_comm) {}
 
+  TrainingSummary Train(bool resume);
+
   TrainingSummary Run(bool resume);
   void Prepare();
   void RunEpochs();
@@ -33,7 +36,7 @@ struct Trainer::Impl {
 
   TrainingTask task;
   TrainOptions options;
-  comm::Communicator& comm;
+  parallel::SurvivingCommunicator comm;
   std::unique_ptr<Worker> worker;
 };
 
@@ -47,8 +50,18 @@ TrainingSummary Trainer::Run(bool resume) {
 }
 
 TrainingSummary Trainer::Impl::Run(bool resume) {
+  try {
+    return Train(resume);
+  } catch (const comm::PeerLost&) {
+    comm.GiveUp();
+    throw;
+  }
+}
+
+TrainingSummary Trainer::Impl::Train(bool resume) {
   comm.set_deadline_seconds(options.deadline_seconds);
   AgreeOnExperiment(comm, DescribeForAgreement(task, options, comm.world_size()));
+  comm::FaultPoint("start", comm.rank(), 0);
   worker = std::make_unique<Worker>(task, options, comm);
   if (!resume || !worker->LoadNewestCheckpoint()) {
     if (!resume || !worker->LoadPretraining()) {
@@ -58,6 +71,7 @@ TrainingSummary Trainer::Impl::Run(bool resume) {
     Prepare();
   }
   if (!task.note.empty()) worker->log().Event(worker->position(), "restart", task.note);
+  worker->GoOnWithoutLost();
   const std::vector<std::string> plan = worker->DescribePlan();
   for (size_t i = 0; i < plan.size() && comm.rank() == 0; ++i) log::Info("{}", plan[i]);
   RunEpochs();
@@ -83,7 +97,10 @@ void Trainer::Impl::Prepare() {
 void Trainer::Impl::RunEpochs() {
   while (!worker->position().finished) {
     try {
-      worker->RunEpoch();
+      do {
+        worker->RunEpoch();
+        worker->EndSteps();
+      } while (worker->has_returned());
       EndEpoch();
       worker->StopIfAsked();
     } catch (const Diverged& e) {
@@ -93,7 +110,6 @@ void Trainer::Impl::RunEpochs() {
 }
 
 void Trainer::Impl::EndEpoch() {
-  worker->EndSteps();
   const EvaluationResult result = worker->EvaluateHeldOut(false);
   if (!std::isfinite(result.loss.loss())) throw Diverged("the held-out loss is not finite");
   const double rate = worker->LearningRate();
@@ -171,6 +187,7 @@ nn::Model Trainer::Impl::MakeModel(const EvaluationResult& result, std::vector<f
 }
 
 TrainingSummary Trainer::Impl::Finish() {
+  comm::FaultPoint("end", comm.rank(), worker->position().step);
   worker->strategy().Finish();
   worker->RefreshStatistics();
   EvaluationResult result = worker->EvaluateHeldOut(true);
@@ -188,7 +205,7 @@ TrainingSummary Trainer::Impl::Finish() {
     worker->LogFinish(summary);
     WriteTrainingReport(task.folder);
   }
-  comm.Barrier();
+  comm.Together([this] { comm.Barrier(); });
   return summary;
 }
 

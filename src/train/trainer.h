@@ -58,6 +58,8 @@ struct TrainingSummary {
   double arithmetic_share = 0;   // of the steps' time
   double virtual_seconds = 0;    // on a simulated cluster; 0 elsewhere
   int fallbacks = 0;
+  int64_t lost_workers = 0;  // without which the others went on
+  int64_t given_back = 0;    // minibatches that were theirs and went to the others
   bool averaged = false;
   uint64_t model_hash = 0;
 };

@@ -112,6 +112,11 @@ void AddFigures(report::HtmlReport& page, const RunRecords& run) {
     figures.push_back({"Arithmetic", fmt::format("{:.1f} %", 100 * run.finish.Number("arithmetic_share").value_or(0)),
                        "of the steps' time"});
   }
+  if (const double lost = run.finish.Number("lost_workers").value_or(0); lost > 0) {
+    figures.push_back({"Workers lost", fmt::format("{}", lost),
+                       fmt::format("{} minibatches of theirs went to the others",
+                                   run.finish.Number("minibatches_given_back").value_or(0))});
+  }
   if (const auto parameters = run.start.Number("parameters")) {
     figures.push_back({"Parameters", report::FormatCount(*parameters), "trainable"});
   }

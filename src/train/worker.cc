@@ -10,6 +10,7 @@
 #include "base/cancel.h"
 #include "base/log.h"
 #include "base/random.h"
+#include "comm/fault_injection.h"
 #include "train/data_share.h"
 
 namespace antiphon::train {
@@ -27,7 +28,7 @@ constexpr int64_t kAgreementSteps = 16;
 
 }  // namespace
 
-Worker::Worker(const TrainingTask& task, const TrainOptions& options, comm::Communicator& comm)
+Worker::Worker(const TrainingTask& task, const TrainOptions& options, parallel::SurvivingCommunicator& comm)
     : task_(task),
       options_(options),
       comm_(comm),
@@ -117,7 +118,7 @@ std::unique_ptr<data::MinibatchStream> Worker::OpenStream() const {
     if (share.readers > 1) throw UsageError("data.distribution must be 'pool' where ranks hold one replica together");
     return std::make_unique<data::MinibatchStream>(pool_, comm_.rank(), position_.epoch, position_.step_in_epoch);
   }
-  const data::Stripe stripe{position_.epoch, position_.minibatch_in_epoch, share.index, share.count};
+  const data::Stripe stripe{position_.epoch, position_.minibatch_in_epoch, share.index, share.count, order_.returned()};
   return std::make_unique<data::MinibatchStream>(pool_, stripe);
 }
 
@@ -146,6 +147,11 @@ void Worker::RunEpoch() {
     progress.Update(position_.epoch_frames, [this] { return Note(); });
     const bool stop = ReachAgreement();
     if (stop) throw Cancelled(CancelledMessage());
+    if (after_loss_) {
+      WriteCheckpoint();
+      stream = OpenStream();
+      active_workers_ = strategy_->data_share().count;
+    }
   }
   for (const parallel::StepOutput& output : strategy_->Drain()) Account(output);
   progress.Finish(Note());
@@ -162,9 +168,9 @@ bool Worker::ReachAgreement() {
   const bool by_steps = options_.checkpoint.steps > 0 && position_.step % options_.checkpoint.steps == 0;
   if (!by_steps && position_.step % kAgreementSteps != 0) return false;
   // Clocks differ between ranks: the first one's decides.
-  double asked[] = {CancelRequested() ? 1.0 : 0.0, comm_.rank() == 0 && CheckpointDue(position_.step) ? 1.0 : 0.0,
-                    divergence_.empty() ? 0.0 : 1.0};
-  comm_.AllReduce(std::span<double>(asked));
+  const std::vector<double> asked =
+      SumOfAll({CancelRequested() ? 1.0 : 0.0, comm_.rank() == 0 && CheckpointDue(position_.step) ? 1.0 : 0.0,
+                divergence_.empty() ? 0.0 : 1.0});
   if (asked[2] > 0) AgreeOnDivergence();
   if (asked[0] > 0 || asked[1] > 0 || by_steps) WriteCheckpoint();
   return asked[0] > 0;
@@ -174,16 +180,23 @@ Worker::Request Worker::AgreeOnRequest(int64_t step) {
   if (comm_.world_size() == 1) return {CancelRequested(), CheckpointDue(step)};
   const bool by_steps = options_.checkpoint.steps > 0 && step % options_.checkpoint.steps == 0;
   if (!by_steps && step % kAgreementSteps != 0) return {};
-  double asked[] = {CancelRequested() ? 1.0 : 0.0, comm_.rank() == 0 && CheckpointDue(step) ? 1.0 : 0.0};
-  comm_.AllReduce(std::span<double>(asked));
+  const std::vector<double> asked =
+      SumOfAll({CancelRequested() ? 1.0 : 0.0, comm_.rank() == 0 && CheckpointDue(step) ? 1.0 : 0.0});
   return {asked[0] > 0, asked[1] > 0 || by_steps};
 }
 
 void Worker::StopIfAsked() {
   if (comm_.world_size() == 1 || position_.finished) return;
-  double asked = CancelRequested() ? 1 : 0;
-  comm_.AllReduce(std::span<double>(&asked, 1));
-  if (asked > 0) throw Cancelled(CancelledMessage());
+  if (SumOfAll({CancelRequested() ? 1.0 : 0.0})[0] > 0) throw Cancelled(CancelledMessage());
+}
+
+std::vector<double> Worker::SumOfAll(const std::vector<double>& mine) {
+  std::vector<double> sums;
+  comm_.Together([&] {
+    sums = mine;
+    comm_.AllReduce(std::span<double>(sums));
+  });
+  return sums;
 }
 
 // Throws on all ranks if the guard of one of them fired, with what the first of these found.
@@ -195,7 +208,8 @@ void Worker::AgreeOnDivergence() {
   constexpr size_t kLength = 200;
   std::string mine = std::exchange(divergence_, "").substr(0, kLength);
   mine.resize(kLength, '\0');
-  const std::vector<std::byte> all = comm_.AllGather(std::as_bytes(std::span(mine)));
+  std::vector<std::byte> all;
+  comm_.Together([&] { all = comm_.AllGather(std::as_bytes(std::span(mine))); });
   for (int r = 0; r < comm_.world_size(); ++r) {
     const std::string theirs(reinterpret_cast<const char*>(all.data()) + static_cast<size_t>(r) * kLength, kLength);
     if (theirs[0] != '\0') throw Diverged(fmt::format("worker {}: {}", r, theirs.c_str()));
@@ -222,6 +236,8 @@ void Worker::Step(const data::Minibatch& minibatch, int64_t mask_step, int64_t i
   input.learning_rate = LearningRate();
   input.minibatch = index;
   comm_.SetStep(position_.step);
+  comm::FaultPoint("step", comm_.rank(), position_.step);
+  if (index < 0) position_.minibatch_in_epoch = TakeInStep();
   // By the communicator's clock, which is virtual on simulated clusters.
   const double begin = comm_.Now();
   const parallel::StepOutput output = strategy_->Step(input);
@@ -235,7 +251,8 @@ void Worker::Step(const data::Minibatch& minibatch, int64_t mask_step, int64_t i
   position_.epoch_frames += frames;
   ++position_.step;
   ++position_.step_in_epoch;
-  position_.minibatch_in_epoch = index < 0 ? position_.minibatch_in_epoch + active_workers_ : index + 1;
+  if (index >= 0) position_.minibatch_in_epoch = index + 1;
+  order_.Settle(strategy_->steps_at_risk());
   log_frames_ += frames;
   AverageStep();
   if (position_.step % options_.log_steps == 0) LogSteps(input.learning_rate);
@@ -310,7 +327,9 @@ EvaluationResult Worker::EvaluateHeldOut(bool final) {
   request.precision = ParsePrecision(options_.precision);
   if (final && phones_) request.phones = &*phones_;
   if (comm_.world_size() == 1) return Evaluate(network_, data, workspace_, request);
-  return EvaluateTogether(std::move(data), request);
+  EvaluationResult result;
+  comm_.Together([&] { result = EvaluateTogether(data, request); });
+  return result;
 }
 
 // All ranks hold the same model here; each evaluates its part of the utterances.
@@ -343,7 +362,10 @@ EvaluationResult Worker::EvaluateTogether(EvaluationData data, const EvaluationR
 }
 
 void Worker::RefreshStatistics(int64_t frames_of_all) {
-  if (!network_.has_statistics()) return;
+  if (network_.has_statistics()) comm_.Together([&] { RefreshStatisticsTogether(frames_of_all); });
+}
+
+void Worker::RefreshStatisticsTogether(int64_t frames_of_all) {
   const int64_t most_frames = frames_of_all / comm_.world_size();
   data::MinibatchStream stream(pool_, comm_.rank(), position_.epoch);
   nn::ExecContext context;

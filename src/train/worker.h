@@ -14,9 +14,11 @@
 #include "optim/optimizer.h"
 #include "optim/schedule.h"
 #include "parallel/strategy.h"
+#include "parallel/surviving_communicator.h"
 #include "train/checkpoint.h"
 #include "train/evaluate.h"
 #include "train/run_log.h"
+#include "train/step_order.h"
 #include "train/trainer.h"
 
 namespace antiphon::train {
@@ -41,7 +43,7 @@ class Timed {
 
 class Worker {
  public:
-  Worker(const TrainingTask& task, const TrainOptions& options, comm::Communicator& comm);
+  Worker(const TrainingTask& task, const TrainOptions& options, parallel::SurvivingCommunicator& comm);
 
   // Beginnings.
   void StartAnew();
@@ -56,11 +58,15 @@ class Worker {
 
   /// Lets the strategy begin; after pre-training.
   void StartStrategy();
+  /// From now on lost workers are survived, where strategy and communicator can. Collective.
+  void GoOnWithoutLost();
 
   /// The rest of the current epoch. Throws Diverged; Cancelled after saving.
   void RunEpoch();
   /// All replicas hold the model to evaluate. Throws Diverged.
   void EndSteps();
+  /// Minibatches came back from a lost worker: the epoch goes on.
+  bool has_returned() const { return !order_.returned().empty(); }
   void NextEpoch(bool stop);
   /// After an epoch that is saved, with several ranks: throws Cancelled on all if one was asked to stop.
   void StopIfAsked();
@@ -131,6 +137,12 @@ class Worker {
   void AgreeOnDivergence();
   bool ReachAgreement();
   void AverageStep();
+  int64_t TakeInStep();
+  void TakeLoss(const parallel::Loss& loss);
+  void WriteCheckpointFile();
+  void RefreshStatisticsTogether(int64_t frames_of_all);
+  /// Sums over all ranks.
+  std::vector<double> SumOfAll(const std::vector<double>& mine);
   struct Totals {
     nn::LossResult loss;
     double new_frames = 0;
@@ -146,7 +158,7 @@ class Worker {
 
   const TrainingTask& task_;
   const TrainOptions& options_;
-  comm::Communicator& comm_;
+  parallel::SurvivingCommunicator& comm_;
   DropoutSchedule dropout_;
   CheckpointFolder checkpoints_;
   CheckpointFolder pretraining_;
@@ -170,6 +182,8 @@ class Worker {
   std::optional<PhoneMap> phones_;
 
   Position position_;
+  StepOrder order_;          // of workers in step
+  bool after_loss_ = false;  // no checkpoint since
   std::unique_ptr<RunLog> log_;
   std::chrono::steady_clock::time_point last_checkpoint_;
   double log_interval_seconds_ = 0;

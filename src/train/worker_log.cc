@@ -23,9 +23,8 @@ Worker::Totals Worker::Sum(const nn::LossResult& loss, int64_t frames) {
   Totals totals{loss, static_cast<double>(frames), static_cast<double>(position_.frames),
                 static_cast<double>(position_.bytes_sent)};
   if (comm_.world_size() == 1) return totals;
-  double sums[] = {loss.loss_sum,     loss.weight_sum, loss.correct_sum,
-                   totals.new_frames, totals.frames,   totals.bytes_sent};
-  comm_.AllReduce(std::span<double>(sums));
+  std::vector<double> sums =
+      SumOfAll({loss.loss_sum, loss.weight_sum, loss.correct_sum, totals.new_frames, totals.frames, totals.bytes_sent});
   // Ranks that hold one replica together all tell of the same frames.
   const double readers = strategy_->data_share().readers;
   for (size_t i = 0; i < 5; ++i) sums[i] /= readers;
@@ -110,6 +109,8 @@ void Worker::LogFinish(const TrainingSummary& summary) {
                   .Set("seconds", summary.seconds)
                   .Set("frames_per_second", summary.frames_per_second)
                   .Set("workers", comm_.world_size())
+                  .Set("lost_workers", summary.lost_workers)
+                  .Set("minibatches_given_back", summary.given_back)
                   .Set("bytes_sent", summary.bytes_sent)
                   .Set("communication_seconds", position_.communication_seconds)
                   .Set("arithmetic_share", summary.arithmetic_share)
@@ -129,6 +130,8 @@ TrainingSummary Worker::Summary() {
   summary.frames_per_second = seconds > 0 ? static_cast<double>(summary.frames) / seconds : 0;
   summary.arithmetic_share = seconds > 0 ? position_.arithmetic_seconds / seconds : 1;
   summary.fallbacks = position_.fallbacks;
+  summary.lost_workers = position_.lost_workers;
+  summary.given_back = position_.given_back;
   if (comm_.time_is_virtual()) summary.virtual_seconds = comm_.Now();
   return summary;
 }

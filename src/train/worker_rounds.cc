@@ -16,13 +16,13 @@ void Worker::RunRounds() {
   if (options_.data.distribution != "pool") {
     throw UsageError("data.distribution must be 'pool' for workers that take minibatches when they are free");
   }
-  const int workers = comm_.world_size() / strategy_->data_share().readers;
+  const auto workers = [&] { return comm_.world_size() / strategy_->data_share().readers; };
   report::Progress progress(fmt::format("epoch {} of {}", position_.epoch + 1, options_.schedule.epochs),
-                            pool_->num_frames() / workers, "frames",
+                            pool_->num_frames() / workers(), "frames",
                             comm_.rank() == 0 ? report::ProgressSink::Default() : report::ProgressSink::Silent());
   progress.StartAt(position_.epoch_frames);
   const int64_t total = pool_->num_minibatches(position_.epoch);
-  const int64_t length = options_.checkpoint.steps > 0 ? options_.checkpoint.steps * workers : total;
+  const int64_t length = options_.checkpoint.steps > 0 ? options_.checkpoint.steps * workers() : total;
   int64_t done = position_.minibatch_in_epoch;
   int64_t came_back = 0;
   // One round at least: a run that goes on may find minibatches that came back before it stopped.
@@ -33,12 +33,11 @@ void Worker::RunRounds() {
     std::tie(done, came_back) = strategy_->EndRound();
     // The same on all ranks, whoever took how many.
     position_.minibatch_in_epoch = done;
-    position_.step_in_epoch = (done + workers - 1) / workers;
+    position_.step_in_epoch = (done + workers() - 1) / workers();
     position_.step = first_step + position_.step_in_epoch;
     AgreeOnDivergence();
-    double asked = CancelRequested() ? 1 : 0;
-    if (comm_.world_size() > 1) comm_.AllReduce(std::span<double>(&asked, 1));
-    if (asked > 0 || done < total) WriteCheckpoint();
+    const double asked = SumOfAll({CancelRequested() ? 1.0 : 0.0})[0];
+    if (asked > 0 || done < total || after_loss_) WriteCheckpoint();
     if (asked > 0) throw Cancelled(CancelledMessage());
   } while (done < total || came_back > 0);
   progress.Finish(Note());

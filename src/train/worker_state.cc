@@ -8,6 +8,7 @@
 
 #include "base/log.h"
 #include "base/random.h"
+#include "comm/fault_injection.h"
 #include "kernels/reductions.h"
 #include "train/data_share.h"
 #include "train/text_difference.h"
@@ -87,7 +88,8 @@ std::optional<std::filesystem::path> Worker::NewestCheckpoint(const CheckpointFo
   int64_t limit = std::numeric_limits<int64_t>::max();
   for (;;) {
     const int64_t mine = folder.NewestSound(limit).value_or(-1);
-    const std::vector<std::byte> bytes = comm_.AllGather(std::as_bytes(std::span(&mine, 1)));
+    std::vector<std::byte> bytes;
+    comm_.Together([&] { bytes = comm_.AllGather(std::as_bytes(std::span(&mine, 1))); });
     std::vector<int64_t> all(static_cast<size_t>(comm_.world_size()));
     std::memcpy(all.data(), bytes.data(), bytes.size());
     const auto [oldest, newest] = std::minmax_element(all.begin(), all.end());
@@ -194,6 +196,7 @@ void Worker::LoadCheckpoint(const std::filesystem::path& file) {
         LoadNetwork(reader, "network.", network_);
         optimizer_->LoadState(reader, "optimizer");
         strategy_->LoadState(reader, "strategy");
+        order_.LoadState(reader);
         schedule_.LoadState(reader, "schedule");
         average_.clear();
         if (reader.Has("average")) average_ = reader.ReadFloats("average");
@@ -230,6 +233,7 @@ void Worker::FoldCheckpoint(const CheckpointFolder::OtherRun& other) {
         average_ = std::move(average);
         optimizer_->LoadState(ranks[static_cast<size_t>(comm_.rank()) % ranks.size()], "optimizer");
         strategy_->LoadFolded(ranks, "strategy");
+        order_.LoadState(ranks[0]);
         schedule_.LoadState(ranks[0], "schedule");
         LoadBest(ranks[0]);
       },
@@ -265,6 +269,14 @@ void Worker::WriteCheckpoint() {
   }
   AgreeOnDivergence();
   CountBytes();
+  comm_.Together([this] { WriteCheckpointFile(); });
+  // Older ones go when every rank has this one, whatever happens meanwhile.
+  checkpoints_.RemoveOld();
+  after_loss_ = false;
+  last_checkpoint_ = std::chrono::steady_clock::now();
+}
+
+void Worker::WriteCheckpointFile() {
   log_->NotePosition(position_);
   SafetensorsWriter writer;
   writer.SetMetadata("experiment", Experiment(task_, options_, network_));
@@ -276,13 +288,12 @@ void Worker::WriteCheckpoint() {
   optimizer_->SaveState(writer, "optimizer");
   strategy_->SaveState(writer, "strategy");
   schedule_.SaveState(writer, "schedule");
+  order_.SaveState(writer);
   position_.Save(writer);
   WithContext([&] { checkpoints_.Write(position_.step, writer); },
               [&] { return fmt::format("saving step {} (older checkpoints are whole)", position_.step); });
-  // Older ones go when every rank has this one, whatever happens meanwhile.
+  comm::FaultPoint("checkpoint", comm_.rank(), position_.step);
   if (comm_.world_size() > 1) comm_.Barrier();
-  checkpoints_.RemoveOld();
-  last_checkpoint_ = std::chrono::steady_clock::now();
 }
 
 void Worker::WritePretrainCheckpoint(int64_t step, const std::function<void(SafetensorsWriter&)>& add_state) {
@@ -335,7 +346,7 @@ void Worker::RestoreBest() {
 void Worker::SwapInAverage() {
   strategy_->Complete(average_);
   if (comm_.world_size() > 1) {
-    comm_.AllReduce(std::span(average_));
+    comm_.Together(std::span(average_), [this] { comm_.AllReduce(std::span(average_)); });
     for (float& v : average_) v /= static_cast<float>(comm_.world_size());
   }
   std::copy(average_.begin(), average_.end(), network_.values().begin());
@@ -344,7 +355,8 @@ void Worker::SwapInAverage() {
 
 std::vector<float> Worker::LogPriors() {
   if (options_.priors == "alignment") {
-    const std::vector<int64_t> counts = CountPdfsTogether(comm_, *task_.store, *pool_);
+    std::vector<int64_t> counts;
+    comm_.Together([&] { counts = CountPdfsTogether(comm_, *task_.store, *pool_); });
     return hmm::LogPriors(std::vector<double>(counts.begin(), counts.end()));
   }
   if (comm_.rank() != 0) return {};

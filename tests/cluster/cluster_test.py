@@ -264,10 +264,16 @@ class Faults(Cluster):
         self.wait_for_step("asked", 60)
         process.send_signal(signal.SIGTERM)
         _, errors = process.communicate(timeout=LONGEST_SECONDS)
-        self.assertEqual(process.returncode, 1)
+        self.assertEqual(process.returncode, 3)
         self.assertIn("stopped on request", errors)
         self.assertEqual(self.model_hash(self.run_command(self.command("asked", "--json", "--resume", epochs=self.EPOCHS))),
                          self.undisturbed(epochs=self.EPOCHS))
+
+    def test_a_signal_to_the_ranks_saves_and_is_no_failure(self):
+        result = self.harmed("asked-ranks", 0, 60, lambda pid: os.kill(pid, signal.SIGUSR1))
+        self.assertEqual(result.returncode, 3, result.stderr)
+        self.assertIn("stopped on request", result.stderr)
+        self.assertEqual(self.events("asked-ranks"), [])
 
     def test_stop(self):
         for rank in (0, 1):

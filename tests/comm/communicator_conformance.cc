@@ -96,6 +96,30 @@ TEST_P(CommunicatorConformance, AccumulationsLoseNothing) {
   });
 }
 
+// Three ranks in three processes, where there are as many: what one did to the second is there when the third has come
+// through a collective operation with it, although that brought no message from the one to the other.
+TEST_P(CommunicatorConformance, ACollectiveBringsAccumulationsIntoPlace) {
+  constexpr int kTimes = 8;
+  Run([&](Communicator& comm) {
+    const int writer = comm.world_size() / 2;
+    const int owner = comm.world_size() - 1;
+    std::vector<float> memory(1 << 20, 0.0f);  // long enough for a later short message to overtake it
+    comm.OpenWindow(1, memory);
+    const std::vector<float> ones(memory.size(), 1.0f);
+    for (int i = 1; i <= kTimes; ++i) {
+      if (comm.rank() == writer) comm.Accumulate(owner, 1, 0, 1.0f, ones);
+      comm.Barrier();
+      if (comm.rank() == 0) {
+        float last = 0;
+        comm.Get(owner, 1, memory.size() - 1, std::span<float>(&last, 1));
+        EXPECT_EQ(last, static_cast<float>(i));
+      }
+      comm.Barrier();
+    }
+    comm.CloseWindow(1);
+  });
+}
+
 TEST_P(CommunicatorConformance, MessagesOfOnePairAndTagKeepTheirOrder) {
   Run([&](Communicator& comm) {
     const int next = (comm.rank() + 1) % comm.world_size();

@@ -111,13 +111,33 @@ TEST(Codecs, WhatIsSentAndWhatIsHeldAddUpToWhatWasGiven) {
 }
 
 TEST(OneBit, RemaindersOfAColumnAddUpToNothing) {
-  Sender sender("type = \"one-bit\"\n", 500, 77);
-  for (uint64_t step = 0; step < 5; ++step) sender.Send(RandomMatrix(500, 77, step));
-  for (int64_t c = 0; c < 77; ++c) {
-    double sum = 0;
-    for (int64_t r = 0; r < 500; ++r) sum += static_cast<double>(sender.planes[0](r, c));
-    EXPECT_NEAR(sum, 0, 1e-3) << c;
+  for (const std::string toml : {"type = \"one-bit\"\n", "type = \"one-bit\"\nthreshold = \"mean\"\n"}) {
+    Sender sender(toml, 500, 77);
+    for (uint64_t step = 0; step < 5; ++step) sender.Send(RandomMatrix(500, 77, step));
+    for (int64_t c = 0; c < 77; ++c) {
+      double sum = 0;
+      for (int64_t r = 0; r < 500; ++r) sum += static_cast<double>(sender.planes[0](r, c));
+      EXPECT_NEAR(sum, 0, 1e-3) << c << " " << toml;
+    }
   }
+}
+
+// Where all values of a column have one sign, one bit at zero gives nothing but their mean.
+TEST(OneBit, CutAtItsMeanAColumnOfOneSignKeepsItsDifferences) {
+  Matrix g = RandomMatrix(400, 9, 1);
+  for (int64_t i = 0; i < g.size(); ++i) g.data()[i] += 10.0f;
+  const auto squared_error = [&](const std::string& toml) {
+    Sender sender(toml, 400, 9);
+    const Matrix d = sender.Send(g);
+    double sum = 0;
+    for (int64_t i = 0; i < g.size(); ++i) {
+      const double difference = static_cast<double>(d.data()[i]) - static_cast<double>(g.data()[i]);
+      sum += difference * difference;
+    }
+    return sum;
+  };
+  // Of a normal distribution, two means leave 1 − 2/π of the variance.
+  EXPECT_LT(squared_error("type = \"one-bit\"\nthreshold = \"mean\"\n"), 0.5 * squared_error("type = \"one-bit\"\n"));
 }
 
 TEST(OneBit, TakesABitPerValueAndTwoValuesPerColumn) {

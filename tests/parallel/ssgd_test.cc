@@ -107,12 +107,24 @@ TEST(Ssgd, RaisesTheRateSlowlyWithTheNumberOfWorkers) {
   EXPECT_EQ(RateScaling({.rate_scaling = "none"}, 4, {kFrames, 100, 3}).Factor(0), 1.0);
 }
 
-TEST(Ssgd, RefusesOptimisersThatNeedFactors) {
-  EXPECT_THROW(OnRanks(2,
-                       [](comm::Communicator& comm) {
-                         return Learner(kPlainSsgd, comm, "type = \"natural-gradient\"\n").network.Hash();
-                       }),
-               UsageError);
+// Without rank nothing is preconditioned; with it, replicas stay equal although each worker has covariances of its own,
+// and the step is another one.
+TEST(Ssgd, SumsNaturalGradients) {
+  const auto train = [](const char* optimizer) {
+    const auto hashes = OnRanks(3, [&](comm::Communicator& comm) {
+      Learner learner(kPlainSsgd, comm, optimizer);
+      learner.Train(0, 12, comm.rank(), 3);
+      return learner.End();
+    });
+    EXPECT_EQ(hashes[0], hashes[1]);
+    EXPECT_EQ(hashes[0], hashes[2]);
+    return hashes[0];
+  };
+  const uint64_t plain = train("type = \"sgd\"\nmomentum = 0\n");
+  EXPECT_EQ(
+      train("type = \"natural-gradient\"\ninput-rank = 0\noutput-rank = 0\nstep = {type = \"sgd\", momentum = 0}\n"),
+      plain);
+  EXPECT_NE(train("type = \"natural-gradient\"\nstep = {type = \"sgd\", momentum = 0}\n"), plain);
 }
 
 TEST(Ssgd, SendsTwiceTheModelWithoutItsOwnPart) {

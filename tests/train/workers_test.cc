@@ -119,6 +119,34 @@ TEST_F(WorkersTest, ShareTheDataAndEndWithOneModel) {
   EXPECT_EQ(summaries[0].steps, (TrainTogether("alone", 1)[0].steps + 2) / 3);
 }
 
+TEST_F(WorkersTest, PreTrainTheSameMachinesAsOneWorker) {
+  TrainOptions options = SmallOptions();
+  options.pretrain.method = "rbm";
+  options.pretrain.epochs_per_layer = 0.3;
+  options.schedule.epochs = 1;
+  TrainingTask task = SmallTask(store_, folder_ / "rbm");
+  task.network = Config::Parse(
+      "[[layer]]\ntype = \"repeat\"\ntimes = 2\nlayers = [{type = \"affine\", dim = 16}, {type = \"sigmoid\"}]\n"
+      "[[layer]]\ntype = \"affine\"\n",
+      "network");
+  std::vector<std::vector<double>> starts;
+  for (const int workers : {1, 3}) {
+    task.folder = folder_ / ("rbm" + std::to_string(workers));
+    task.parallel = Config::Parse(workers == 1 ? "" : "method = \"ssgd\"\n", "parallel");
+    comm::RunRanks(workers, [&](comm::Communicator& comm) {
+      omp_set_num_threads(1);
+      Trainer(task, options, comm).Run(false);
+    });
+    std::vector<double>& found = starts.emplace_back();
+    for (const auto& record : report::ReadMetrics(task.folder / "metrics.jsonl")) {
+      if (record.kind() == "pretrain") found.push_back(*record.Number("reconstruction_error"));
+      if (record.kind() == "start") found.push_back(std::round(1e9 * *record.Number("held_out_loss")));
+    }
+  }
+  EXPECT_EQ(starts[0].size(), 3u);
+  EXPECT_EQ(starts[0], starts[1]);
+}
+
 TEST_F(WorkersTest, ResumeAfterAStopIsBitIdentical) {
   const uint64_t whole = TrainTogether("whole", 2)[0].model_hash;
   AverageEveryStep::cancel_at_step = 60;

@@ -284,9 +284,10 @@ int MpiCalls::Shrink() {
 }
 
 void MpiCalls::Finalize() {
-  MPI_Barrier(comm_);
   // Open MPI 5 may wait for the dead here.
-  if (!left_out_) MPI_Finalize();
+  if (left_out_ || !lost_.empty()) return;
+  MPI_Barrier(comm_);
+  MPI_Finalize();
 }
 
 }  // namespace antiphon::comm

@@ -35,12 +35,12 @@ class MpiEngine : public Transport {
   ~MpiEngine() override;
 
   Place place() const;
-  /// Whether a dead process is survived: MPI has fault tolerance, and mpirun was asked for it.
-  bool survives_losses() const;
 
   void Send(const Envelope& envelope, std::span<const std::byte> bytes) override;
   void Waiting(int change) override;
   void Drain(double seconds) override;
+  /// MPI has fault tolerance, and mpirun was asked for it.
+  bool survives_losses() const override;
 
   /// A new world of ranks, in which process p has ranks [FirstRankOf(p), FirstRankOf(p + 1)). Collective: all processes
   /// open the same worlds in the same order.

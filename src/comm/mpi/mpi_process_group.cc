@@ -9,6 +9,8 @@
 namespace antiphon::comm {
 namespace {
 
+constexpr double kSecondsToTell = 5;
+
 class MpiProcessGroup : public ProcessGroup {
  public:
   explicit MpiProcessGroup(std::string_view version) : engine_(version) {}
@@ -37,6 +39,10 @@ class MpiProcessGroup : public ProcessGroup {
           first, end - first, [&](int rank) { return ConnectToHub(hub, rank); }, body);
     } catch (const PeerLost& e) {
       loss = e.what();
+    } catch (const Cancelled&) {
+      engine_.Drain(kSecondsToTell);  // the others may still be on their way to it
+      engine_.CloseWorld();
+      throw;
     } catch (...) {
       engine_.CloseWorld();
       throw;

@@ -15,6 +15,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 
 #include "base/error.h"
 #include "base/log.h"
@@ -127,12 +128,19 @@ class Asgd : public Strategy {
     if (warm_up_) warm_up_->Start();
   }
 
+  bool survives_losses() const override { return pool_ && pool_->servers() < comm().world_size(); }
+  int64_t AfterLoss(const Loss& loss) override {
+    if (warming_up()) throw comm::PeerLost("a worker was lost in the synchronous epochs");
+    if (loss.ranks.front() < pool_->servers()) throw comm::PeerLost("a parameter server was lost");
+    return pool_->TakeGivenBack();
+  }
+
   bool synchronous() const override { return warming_up(); }
   bool takes_when_free() const override { return !warming_up(); }
   void BeginRound(int64_t first, int64_t last) override {
     if (alone()) return ledger_.BeginRound(first, last);
     pool_->SetModel(network().values());
-    comm().Barrier();
+    comm().Together([this] { comm().Barrier(); });
     pool_->BeginRound(first, last);
     Remember();
   }
@@ -172,8 +180,13 @@ class Asgd : public Strategy {
     ++epochs_;
     if (alone()) return;
     const ServerStatistics& s = pool_->statistics();
-    double sums[] = {static_cast<double>(s.pushes), static_cast<double>(s.stale), static_cast<double>(s.dropped)};
-    comm().AllReduce(std::span<double>(sums));
+    const std::array mine = {static_cast<double>(s.pushes), static_cast<double>(s.stale),
+                             static_cast<double>(s.dropped)};
+    std::array<double, 3> sums{};
+    comm().Together([&] {
+      sums = mine;
+      comm().AllReduce(std::span<double>(sums));
+    });
     if (comm().rank() != 0 || sums[0] == 0) return;
     log::Info("asgd: {} pushes to shards, mean staleness {:.2f}, {} dropped", sums[0], sums[1] / sums[0], sums[2]);
   }

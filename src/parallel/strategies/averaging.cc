@@ -29,6 +29,8 @@ class Averaging : public PeriodicStrategy {
   Averaging(const AveragingOptions& options, const Replica& replica)
       : PeriodicStrategy(options.period, options.scaling, replica), options_(options) {}
 
+  bool survives_losses() const override { return true; }
+
  protected:
   void Exchange() override {
     if (comm().world_size() == 1) return;

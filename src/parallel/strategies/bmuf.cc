@@ -37,8 +37,10 @@ struct BmufOptions {
 class Bmuf : public PeriodicStrategy {
  public:
   Bmuf(const BmufOptions& options, const Replica& replica)
-      : PeriodicStrategy(options.period, options.scaling, replica), options_(options) {
-    if (options.block_momentum < 0) options_.block_momentum = 1 - 1.0 / replica.comm->world_size();
+      : PeriodicStrategy(options.period, options.scaling, replica),
+        options_(options),
+        derives_momentum_(options.block_momentum < 0) {
+    DeriveMomentum();
     if (options.period.sync_period == 0 && options.period.sync_frames == 0) {
       throw UsageError("method 'bmuf' needs a sync-period of at least 1: without blocks there is no block momentum");
     }
@@ -52,6 +54,11 @@ class Bmuf : public PeriodicStrategy {
   void ResetState() override {
     PeriodicStrategy::ResetState();
     Begin();
+  }
+  bool survives_losses() const override { return true; }
+  int64_t AfterLoss(const Loss& loss) override {
+    DeriveMomentum();
+    return PeriodicStrategy::AfterLoss(loss);
   }
 
   void SaveState(SafetensorsWriter& writer, const std::string& prefix) const override {
@@ -93,6 +100,9 @@ class Bmuf : public PeriodicStrategy {
   }
 
  private:
+  void DeriveMomentum() {
+    if (derives_momentum_) options_.block_momentum = 1 - 1.0 / comm().world_size();
+  }
   void Begin() {
     model_.assign(network().values().begin(), network().values().end());
     momentum_.assign(model_.size(), 0.0f);
@@ -115,6 +125,7 @@ class Bmuf : public PeriodicStrategy {
   }
 
   BmufOptions options_;
+  bool derives_momentum_;
   std::vector<float> model_;     // W
   std::vector<float> momentum_;  // Δ
 };

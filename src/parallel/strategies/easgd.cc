@@ -66,6 +66,12 @@ class Easgd : public PeriodicStrategy {
   }
 
   bool synchronous() const override { return !Asynchronous(); }
+  // The parts of an asynchronous centre are lost with their ranks.
+  bool survives_losses() const override { return !options_.asynchronous; }
+  int64_t AfterLoss(const Loss& loss) override {
+    alpha_ = std::min(1.0f, static_cast<float>(options_.elasticity / comm().world_size()));
+    return PeriodicStrategy::AfterLoss(loss);
+  }
 
   void Start() override {
     PeriodicStrategy::Start();
@@ -124,7 +130,7 @@ class Easgd : public PeriodicStrategy {
       }
       return;
     }
-    comm().AllReduce(std::span(pull_));
+    comm().Together(std::span(pull_), [this] { comm().AllReduce(std::span(pull_)); });
     AddScaled(1.0f, ConstMatrixView(pull_.data(), 1, std::ssize(pull_)),
               MatrixView(center().data(), 1, std::ssize(pull_)));
   }

@@ -5,8 +5,9 @@
 // parameters, less with a codec. Staleness: none. Determinism: replicas stay equal to the bit, and do not depend on the
 // workers' placement. One worker without codec and accumulation is plain training. The gradient is the mean over all
 // frames of a step, so that N workers with B frames are one with N·B, to rounding; the learning rate grows accordingly
-// (parallel/rate_scaling.h). Optimisers that work on gradients' factors (natural-gradient) are refused: sums have none.
-// Source: Goyal et al., arXiv 1706.02677, 2017; codecs: their own files.
+// (parallel/rate_scaling.h). An optimiser that works on gradients' factors (natural-gradient) preconditions each
+// worker's own, with covariances of its own, before they are summed. Source: Goyal et al., arXiv 1706.02677, 2017;
+// codecs: their own files.
 #include <fmt/format.h>
 
 #include "parallel/gradient_exchange.h"
@@ -50,11 +51,6 @@ class Ssgd : public Strategy {
       MakeCodec(codec);  // for its errors
       return;
     }
-    if (replica.optimizer->needs_factors()) {
-      throw UsageError(
-          "optimizer.type 'natural-gradient' preconditions each worker's own gradients, which method 'ssgd' adds up: "
-          "take method 'natural-gradient-averaging', or another optimizer");
-    }
     exchange_ = std::make_unique<GradientExchange>(codec, options_.codec_start_epochs, options_.accumulate, replica);
   }
 
@@ -70,7 +66,9 @@ class Ssgd : public Strategy {
 
   nn::GradientSink& BeginStep(const StepInput& input) override {
     if (!exchange_) return Strategy::BeginStep(input);
-    return *exchange_;
+    if (!optimizer().needs_factors()) return *exchange_;
+    optimizer().PassFactorsTo(exchange_.get());
+    return optimizer();
   }
 
   void AfterLayerBackward(size_t layer) override {
@@ -120,6 +118,7 @@ class Ssgd : public Strategy {
     const bool sound = exchange_->Finish();
     AddCommunication(exchange_->TakeSeconds());
     if (!sound) return {};
+    optimizer().PassFactorsTo(nullptr);
     optimizer().BeginStep(last_rate_);
     optimizer().TakeAll(network(), exchange_->gradient());
     return optimizer().EndStep();

@@ -1,0 +1,91 @@
+#include "comm/fault_injection.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <charconv>
+#include <chrono>
+#include <cstdlib>
+#include <sstream>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "base/error.h"
+
+namespace antiphon::comm {
+namespace {
+
+struct Fault {
+  std::string action;
+  std::string point;
+  std::string once;
+  int64_t rank = 0;
+  int64_t step = 0;
+  int64_t seconds = 1;
+};
+
+std::atomic<bool> damage = false;
+
+Fault ParseFault(const std::string& text) {
+  Fault fault;
+  std::istringstream words(text);
+  words >> fault.action;
+  for (std::string word; words >> word;) {
+    const size_t equals = word.find('=');
+    const std::string key = word.substr(0, equals);
+    const std::string value = equals == std::string::npos ? "" : word.substr(equals + 1);
+    const auto number = [&](int64_t& into) {
+      const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), into);
+      return error == std::errc() && end == value.data() + value.size();
+    };
+    const bool known = key == "at"        ? (fault.point = value, true)
+                       : key == "once"    ? (fault.once = value, true)
+                       : key == "rank"    ? number(fault.rank)
+                       : key == "step"    ? number(fault.step)
+                       : key == "seconds" ? number(fault.seconds)
+                                          : false;
+    if (!known) Throw<UsageError>("ANTIPHON_FAULT: '{}' in '{}' is not understood", word, text);
+  }
+  const bool known =
+      fault.action == "kill" || fault.action == "stop" || fault.action == "slow" || fault.action == "corrupt";
+  if (!known) Throw<UsageError>("ANTIPHON_FAULT: '{}' is none of kill, stop, slow, corrupt", fault.action);
+  return fault;
+}
+
+const std::vector<Fault>& Faults() {
+  static const std::vector<Fault> faults = [] {
+    std::vector<Fault> all;
+    const char* text = std::getenv("ANTIPHON_FAULT");
+    std::istringstream parts(text == nullptr ? "" : text);
+    for (std::string part; std::getline(parts, part, ';');) all.push_back(ParseFault(part));
+    return all;
+  }();
+  return faults;
+}
+
+// False if it happened before.
+bool Mark(const Fault& fault) {
+  if (fault.once.empty()) return true;
+  const int file = ::open(fault.once.c_str(), O_CREAT | O_EXCL | O_WRONLY | O_CLOEXEC, 0644);
+  if (file >= 0) ::close(file);
+  return file >= 0;
+}
+
+}  // namespace
+
+void FaultPoint(std::string_view point, int rank, int64_t step) {
+  for (const Fault& fault : Faults()) {
+    if (fault.point != point || fault.rank != rank || step < fault.step || !Mark(fault)) continue;
+    if (fault.action == "kill") ::raise(SIGKILL);
+    if (fault.action == "stop") ::kill(::getpid(), SIGSTOP);
+    if (fault.action == "slow") std::this_thread::sleep_for(std::chrono::seconds(fault.seconds));
+    if (fault.action == "corrupt") damage = true;
+  }
+}
+
+bool TakeDamage() { return damage && damage.exchange(false); }
+
+}  // namespace antiphon::comm

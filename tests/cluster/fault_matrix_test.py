@@ -1,0 +1,207 @@
+"""What becomes of `antiphon train` over processes when one of them is killed, stopped, slowed down or sends damage.
+
+Usage: fault_matrix_test.py SOURCE-TREE PROGRAM MPIEXEC [unittest options and cases]
+
+Processes harm themselves at named moments (ANTIPHON_FAULT, src/comm/fault_injection.h), so that nothing here waits for
+time to pass. The cases of Survival need an Open MPI 5, see cluster_test.py.
+"""
+
+import json
+import os
+import pathlib
+import subprocess
+import sys
+import unittest
+
+import cluster_test
+from cluster_test import Cluster, OPTIONS
+
+WORKERS = 3  # one per process: two parameter servers of which rank 0 is the first, and a slave
+RANKS = {"rank 0": 0, "server": 1, "slave": 2}
+MOMENTS = {"start": "at=start", "middle": "at=step step=25", "checkpoint": "at=checkpoint step=20", "end": "at=end"}
+METHODS = {
+    "ssgd": "",
+    "asgd": "servers = 2",
+    "averaging": "sync-period = 4",
+    "bmuf": "sync-period = 4",
+    "easgd": "sync-period = 4",
+}
+CONFIG = """
+threads = 1
+log-steps = 5
+deadline-seconds = {deadline}
+[data]
+minibatch = 32
+left-context = 1
+right-context = 1
+[schedule]
+epochs = 2
+learning-rate = 0.1
+final-learning-rate = 0.05
+[held-out]
+fraction = 0.2
+[checkpoint]
+steps = 10
+[optimizer]
+type = "sgd"
+[parallel]
+method = "{method}"
+workers = 3
+{options}
+[[network.layer]]
+type = "affine"
+dim = 24
+[[network.layer]]
+type = "relu"
+[[network.layer]]
+type = "affine"
+"""
+
+
+class FaultCase(Cluster):
+    def write_config(self, method, deadline):
+        path = self.folder / f"{method}-{deadline}.toml"
+        path.write_text(CONFIG.format(method=method, options=METHODS[method], deadline=deadline))
+        return str(path)
+
+    def arguments(self, name, method, deadline=60):
+        return [cluster_test.PROGRAM, "train", "--config", self.write_config(method, deadline), "--store",
+                str(self.store), "--out", str(self.folder / name), "--json"]
+
+    def fault(self, name, action, rank, moment):
+        """The environment that lets it happen, once."""
+        return {"ANTIPHON_FAULT": f"{action} rank={RANKS[rank]} {MOMENTS[moment]} once={self.folder / name}.happened"}
+
+    def check_happened(self, name):
+        self.assertTrue((self.folder / f"{name}.happened").exists(), "the fault was never injected")
+
+    def result(self, process):
+        self.assertEqual(process.returncode, 0, process.stderr)
+        lines = [line for line in process.stdout.splitlines() if line.startswith("{")]
+        self.assertEqual(len(lines), 1, process.stdout)
+        return json.loads(lines[0])
+
+    def without_faults(self, method):
+        """The result of a run without faults, on threads."""
+        key = "reference-" + method
+        if key not in self.faultless:
+            self.faultless[key] = self.result(self.run_command(self.arguments(key, method)))
+        return self.faultless[key]
+
+    faultless = {}
+
+
+class Matrix(FaultCase):
+    """With restarts, every fault ends in a whole model; of a synchronous method in the same one to the bit."""
+
+    # Each method meets each action, each action each rank and each moment, each rank each moment.
+    CASES = [
+        ("ssgd", "kill", "rank 0", "start"),
+        ("asgd", "kill", "server", "middle"),
+        ("averaging", "kill", "slave", "checkpoint"),
+        ("bmuf", "kill", "rank 0", "end"),
+        ("easgd", "kill", "slave", "start"),
+        ("ssgd", "stop", "slave", "middle"),
+        ("asgd", "stop", "rank 0", "checkpoint"),
+        ("averaging", "stop", "server", "end"),
+        ("bmuf", "stop", "server", "start"),
+        ("easgd", "stop", "rank 0", "middle"),
+        ("ssgd", "slow", "server", "checkpoint"),
+        ("asgd", "slow", "slave", "end"),
+        ("averaging", "slow", "rank 0", "middle"),
+        ("bmuf", "slow", "slave", "start"),
+        ("easgd", "slow", "server", "end"),
+        ("ssgd", "corrupt", "slave", "end"),
+        ("asgd", "corrupt", "slave", "middle"),
+        ("averaging", "corrupt", "rank 0", "start"),
+        ("bmuf", "corrupt", "server", "middle"),
+        ("easgd", "corrupt", "server", "checkpoint"),
+    ]
+
+    def test_covering_selection(self):
+        for method, action, rank, moment in self.CASES:
+            with self.subTest(method=method, action=action, rank=rank, moment=moment):
+                self.check(method, action, rank, moment)
+
+    def test_the_selection_covers_all_pairs(self):
+        for i, j in ((0, 1), (1, 2), (1, 3), (2, 3)):
+            kinds = [sorted({case[k] for case in self.CASES}) for k in (i, j)]
+            pairs = {(case[i], case[j]) for case in self.CASES}
+            self.assertEqual(len(pairs), len(kinds[0]) * len(kinds[1]), (i, j))
+
+    def check(self, method, action, rank, moment):
+        name = "-".join([method, action, rank, moment]).replace(" ", "")
+        launch = f"{cluster_test.MPIEXEC} -np {WORKERS} {OPTIONS}"
+        command = self.arguments(name, method, deadline=3 if action == "stop" else 60)
+        process = self.run_command([*command, "--restarts", "1", "--launch", launch],
+                                   env=self.fault(name, action, rank, moment))
+        result = self.result(process)
+        self.check_happened(name)
+        self.assertEqual(result["epochs"], 2)
+        if method != "asgd":
+            self.assertEqual(result["model_hash"], self.without_faults(method)["model_hash"])
+        restarts = [event["what"] for event in self.events(name)]
+        self.assertEqual(restarts, [] if action == "slow" else ["restart"], process.stderr)
+        if action == "corrupt":
+            self.assertIn("arrived damaged", process.stderr)
+        if action == "stop":
+            self.assertIn("within 3 s", process.stderr)
+        # No half-written checkpoint is left behind.
+        leftovers = [path.name for path in (self.folder / name / "checkpoint").rglob("*")
+                     if not path.name.endswith(".safetensors")]
+        self.assertEqual(leftovers, [])
+
+
+class Survival(FaultCase):
+    """Open MPI 5: a lost slave ends no run of a method that can do without it."""
+
+    def mpirun_5(self, command, environment):
+        folder = cluster_test.open_mpi_5()
+        if folder is None:
+            self.skipTest("no Open MPI 5 (scripts/venv installs one)")
+        mpirun = [str(folder / "bin/mpirun"), "--with-ft", "ulfm", "-np", str(WORKERS), *OPTIONS.split()]
+        return self.run_command([*mpirun, *command], env=dict(environment, LD_LIBRARY_PATH=str(folder / "lib")))
+
+    def check(self, method, rank, moment, survives):
+        name = "-".join(["lost", method, rank, moment]).replace(" ", "")
+        process = self.mpirun_5(self.arguments(name, method), self.fault(name, "kill", rank, moment))
+        # mpirun itself tells of the dead process by its exit status.
+        lines = [line for line in process.stdout.splitlines() if line.startswith("{")]
+        self.assertEqual(len(lines), 1, process.stderr)
+        self.check_happened(name)
+        result = json.loads(lines[0])
+        self.assertEqual(result["epochs"], 2)
+        events = self.events(name)
+        if not survives:
+            self.assertEqual([event["what"] for event in events], ["restart"], process.stderr)
+            self.assertEqual(result["lost_workers"], 0)
+            return result
+        self.assertEqual([event["what"] for event in events], ["loss"], process.stderr)
+        self.assertEqual(events[0]["workers_lost"], str(RANKS[rank]))
+        self.assertEqual(events[0]["workers_left"], 2)
+        self.assertEqual(result["lost_workers"], 1)
+        self.assertEqual(result["minibatches_given_back"], events[0]["given_back"])
+        self.assertIn(f"worker {RANKS[rank]} was lost", process.stderr)
+        self.assertIn(f"worker {RANKS[rank]} was lost", (self.folder / name / "report.html").read_text())
+        self.assertGreater(result["held_out_accuracy"], self.without_faults(method)["held_out_accuracy"] - 0.05)
+        return result
+
+    def test_a_lost_slave_is_gone_on_without(self):
+        for method in ("asgd", "averaging", "bmuf", "easgd"):
+            for moment in ("middle", "checkpoint", "end"):
+                with self.subTest(method=method, moment=moment):
+                    result = self.check(method, "slave", moment, survives=True)
+                    if moment == "middle":
+                        self.assertGreater(result["minibatches_given_back"], 0)
+
+    def test_a_lost_server_and_rank_0_are_gone_on_without_from_the_last_checkpoint(self):
+        self.check("asgd", "server", "middle", survives=False)
+        self.check("averaging", "rank 0", "middle", survives=False)
+        self.check("bmuf", "slave", "start", survives=False)
+
+
+if __name__ == "__main__":
+    cluster_test.SOURCES = sys.argv[1]
+    cluster_test.PROGRAM = os.path.realpath(sys.argv[2])
+    cluster_test.MPIEXEC = sys.argv[3]
+    unittest.main(argv=[sys.argv[0], *sys.argv[4:]], verbosity=2)

@@ -1,0 +1,198 @@
+// Training goes on when ranks are lost: what the survivors agree on, and which minibatches they learn.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <numeric>
+#include <set>
+
+#include "comm/rank_threads.h"
+#include "parallel/surviving_communicator.h"
+#include "small_learner.h"
+
+namespace antiphon::parallel {
+namespace {
+
+constexpr int kRanks = 4;
+
+// Runs body on ranks as threads, of which some may throw RankLost.
+void OnLosableRanks(int workers, const std::function<void(SurvivingCommunicator&)>& body) {
+  comm::RunLosableRanks(workers, [&](comm::Communicator& whole) {
+    SurvivingCommunicator comm(whole);
+    comm.set_deadline_seconds(60);
+    body(comm);
+  });
+}
+
+TEST(Survival, SumsGoOnWithThoseThatAreLeft) {
+  std::vector<std::vector<float>> sums(kRanks);
+  std::vector<Loss> told(kRanks);
+  OnLosableRanks(kRanks, [&](SurvivingCommunicator& comm) {
+    const auto first = static_cast<size_t>(comm.rank());
+    comm.GoOn([&](const Loss& loss) { told[first] = loss; });
+    for (int round = 0; round < 6; ++round) {
+      if (round == 3 && first == 2) throw comm::RankLost("killed");
+      std::vector<float> value = {static_cast<float>(1 << first)};
+      comm.Together(std::span(value), [&] { comm.AllReduce(std::span(value)); });
+      sums[first].push_back(value[0]);
+    }
+    EXPECT_EQ(comm.world_size(), kRanks - 1);
+    EXPECT_EQ(comm.rank(), first == 3 ? 2 : static_cast<int>(first));
+  });
+  for (const size_t r : {0, 1, 3}) {
+    EXPECT_EQ(sums[r], (std::vector<float>{15, 15, 15, 11, 11, 11})) << r;
+    EXPECT_EQ(told[r].ranks, std::vector<int>{2});
+    EXPECT_EQ(told[r].world_size, kRanks);
+  }
+}
+
+TEST(Survival, TheSecondLossIsToldInTheNumbersOfTheFirst) {
+  OnLosableRanks(kRanks, [&](SurvivingCommunicator& comm) {
+    const int first = comm.rank();
+    std::vector<Loss> losses;
+    comm.GoOn([&](const Loss& loss) { losses.push_back(loss); });
+    for (int round = 0; round < 6; ++round) {
+      if ((round == 2 && first == 1) || (round == 4 && first == 3)) throw comm::RankLost("killed");
+      comm.Together([&] { comm.Barrier(); });
+    }
+    ASSERT_EQ(losses.size(), 2u);
+    EXPECT_EQ(losses[1].ranks, std::vector<int>{2});
+    EXPECT_EQ(losses[1].first_ranks, std::vector<int>{3});
+    EXPECT_EQ(comm.world_size(), 2);
+  });
+}
+
+TEST(Survival, WhoeverGivesUpTakesAllWithHim) {
+  EXPECT_THROW(OnLosableRanks(kRanks,
+                              [&](SurvivingCommunicator& comm) {
+                                comm.GoOn([](const Loss&) {});
+                                if (comm.rank() == 3) throw comm::RankLost("killed");
+                                if (comm.rank() == 2) {
+                                  comm.GiveUp();
+                                  throw comm::PeerLost("cannot go on");
+                                }
+                                comm.Together([&] { comm.AllReduce(std::span<float>()); });
+                              }),
+               comm::PeerLost);
+}
+
+TEST(Survival, TheLossOfRankZeroEndsTheRun) {
+  EXPECT_THROW(OnLosableRanks(kRanks,
+                              [&](SurvivingCommunicator& comm) {
+                                comm.GoOn([](const Loss&) {});
+                                if (comm.rank() == 0) throw comm::RankLost("killed");
+                                comm.Together([&] { comm.Barrier(); });
+                              }),
+               comm::PeerLost);
+}
+
+// What a strategy makes of a loss in the step `fatal_step` of rank `fatal_rank`; all survivors must agree.
+class StrategyLoss : public ::testing::TestWithParam<const char*> {};
+
+TEST_P(StrategyLoss, ThoseThatAreLeftKeepOneModel) {
+  for (const int64_t fatal_step : {0, 5, 11}) {
+    std::vector<uint64_t> hashes(kRanks, 0);
+    std::vector<int> told(kRanks, 0);
+    OnLosableRanks(kRanks, [&](SurvivingCommunicator& comm) {
+      const auto first = static_cast<size_t>(comm.rank());
+      Learner learner(GetParam(), comm, "type = \"sgd\"\nmomentum = 0.5\nnesterov = true\n");
+      ASSERT_TRUE(learner.strategy->survives_losses());
+      comm.GoOn([&](const Loss& loss) {
+        ++told[first];
+        learner.strategy->AfterLoss(loss);
+      });
+      for (int64_t step = 0; step < 12; ++step) {
+        if (first == 3 && step == fatal_step) throw comm::RankLost("killed");
+        learner.Step(Minibatch(step * kRanks + comm.rank()), step);
+      }
+      hashes[first] = learner.End();
+    });
+    EXPECT_EQ(told, (std::vector<int>{1, 1, 1, 0})) << fatal_step;
+    EXPECT_EQ(hashes[0], hashes[1]) << fatal_step;
+    EXPECT_EQ(hashes[0], hashes[2]) << fatal_step;
+  }
+}
+INSTANTIATE_TEST_SUITE_P(Methods, StrategyLoss,
+                         ::testing::Values("method = \"averaging\"\nsync-period = 4\n",
+                                           "method = \"bmuf\"\nsync-period = 4\n",
+                                           "method = \"easgd\"\nsync-period = 4\n",
+                                           "method = \"eamsgd\"\nsync-period = 4\n"));
+
+// In rounds of 12 minibatches until rank 3 is lost in its step `fatal_step`, whenever it gets to it. Who learned what
+// in the last round, by rank, and what came back.
+struct LastRound {
+  std::vector<std::vector<int64_t>> trained = std::vector<std::vector<int64_t>>(kRanks);
+  std::vector<uint64_t> hashes = std::vector<uint64_t>(kRanks, 0);
+  int64_t given_back = -1;
+};
+LastRound LoseASlave(const std::string& options, int64_t fatal_step) {
+  LastRound last;
+  OnLosableRanks(kRanks, [&](SurvivingCommunicator& comm) {
+    const auto first = static_cast<size_t>(comm.rank());
+    Learner learner("method = \"asgd\"\nservers = 2\nmax-staleness = -1\n" + options, comm);
+    comm.GoOn([&](const Loss& loss) {
+      const int64_t count = learner.strategy->AfterLoss(loss);
+      if (comm.rank() == 0) last.given_back = count;
+    });
+    int64_t steps = 0;
+    while (comm.world_size() == kRanks) {
+      last.trained[first].clear();
+      std::pair<int64_t, int64_t> left(0, 1);
+      while (left.second > 0) {
+        learner.strategy->BeginRound(left.first, 12);
+        while (const auto m = learner.strategy->Take()) {
+          if (first == 3 && steps++ == fatal_step) throw comm::RankLost("killed");
+          learner.Step(Minibatch(*m), *m, 0.3, *m);
+          last.trained[first].push_back(*m);
+        }
+        left = learner.strategy->EndRound();
+      }
+    }
+    last.hashes[first] = learner.network.Hash();
+  });
+  return last;
+}
+
+TEST(ServerPool, ALostSlavesMinibatchesAreLearnedByOthers) {
+  for (const char* options : {"", "staleness-bound = 2\n", "push-every = 3\n"}) {
+    for (const int64_t fatal_step : {0, 1, 4}) {
+      const LastRound last = LoseASlave(options, fatal_step);
+      std::multiset<int64_t> others;
+      for (const size_t r : {0, 1, 2}) others.insert(last.trained[r].begin(), last.trained[r].end());
+      // What the lost slave's pushes had brought to all servers, and only that, need not be learned again.
+      for (int64_t m = 0; m < 12; ++m) {
+        const std::vector<int64_t>& lost = last.trained[3];
+        const bool by_lost = std::find(lost.begin(), lost.end(), m) != lost.end();
+        EXPECT_LE(others.count(m), 1u) << m << " " << options << fatal_step;
+        EXPECT_TRUE(by_lost || others.contains(m)) << m << " " << options << fatal_step;
+      }
+      EXPECT_GE(last.given_back, 1) << options << fatal_step;  // the one that it died with
+      EXPECT_EQ(last.hashes[0], last.hashes[1]);
+      EXPECT_EQ(last.hashes[0], last.hashes[2]);
+    }
+  }
+}
+
+TEST(ServerPool, ALostServerEndsTheRun) {
+  EXPECT_THROW(OnLosableRanks(kRanks,
+                              [&](SurvivingCommunicator& comm) {
+                                Learner learner("method = \"asgd\"\nservers = 2\n", comm);
+                                comm.GoOn([&](const Loss& loss) { learner.strategy->AfterLoss(loss); });
+                                try {
+                                  learner.strategy->BeginRound(0, 40);
+                                  while (const auto m = learner.strategy->Take()) {
+                                    if (comm.rank() == 1) throw comm::RankLost("killed");
+                                    learner.Step(Minibatch(*m), *m, 0.3, *m);
+                                  }
+                                  learner.strategy->EndRound();
+                                } catch (const comm::RankLost&) {
+                                  throw;
+                                } catch (const comm::PeerLost&) {
+                                  comm.GiveUp();
+                                  throw;
+                                }
+                              }),
+               comm::PeerLost);
+}
+
+}  // namespace
+}  // namespace antiphon::parallel
