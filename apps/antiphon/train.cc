@@ -20,6 +20,7 @@
 #include "math/safetensors.h"
 #include "supervise.h"
 #include "train/evaluate.h"
+#include "train/further.h"
 #include "train/trainer.h"
 #include "train/world.h"
 
@@ -36,6 +37,7 @@ struct TrainCommandOptions {
   std::string front_end;
   std::string speaker_model;
   std::string network_file;
+  std::string initial_model;
   std::string evaluate;
   bool resume = false;
   bool anew_if_changed = false;
@@ -54,6 +56,8 @@ struct TrainCommandOptions {
     v("speaker-model", speaker_model,
       "GMM model whose speaker-adapted features the store holds, kept in the model for new speakers");
     v("network-file", network_file, "TOML file with the [[layer]] tables, instead of the table `network`");
+    v("initial-model", initial_model,
+      "model file whose network goes on learning, instead of a new one; its context, heads, HMM and features are kept");
     v("evaluate", evaluate, "model file: print its frame and phone accuracy on --store and train nothing");
     v("resume", resume, "go on from the newest checkpoint in --out, bit-identically; starts anew if there is none");
     v("anew-if-changed", anew_if_changed,
@@ -86,6 +90,12 @@ std::vector<std::byte> ReadSpeakerModel(const TrainCommandOptions& options, cons
 }
 
 Config NetworkConfig(const TrainCommandOptions& options, const CommandContext& context) {
+  if (!options.initial_model.empty()) {
+    if (!options.network_file.empty() || context.config().Has("network")) {
+      throw UsageError("the network comes from --initial-model: leave out --network-file and the table `network`");
+    }
+    return Config();
+  }
   if (options.network_file.empty()) {
     if (!context.config().Has("network")) {
       throw UsageError("no network: give [[network.layer]] tables in --config, or --network-file FILE");
@@ -140,10 +150,11 @@ void EvaluateModel(const TrainCommandOptions& options, CommandContext& context) 
   train::EvaluationData data;
   data.store = std::make_shared<const data::FrameStore>(options.store);
   data.context = {model.left_context, model.right_context};
-  if (data.store->feat_dim() != model.feature_dim || data.store->num_pdfs() > model.network.out_dim()) {
+  data.heads = {model.frames_per_forward, model.first_frame_offset};
+  if (data.store->feat_dim() != model.feature_dim || data.store->num_pdfs() > model.num_pdfs()) {
     Throw<InputError>("the store '{}' has {} features and {} pdf-ids, the model '{}' takes {} and {}", options.store,
                       data.store->feat_dim(), data.store->num_pdfs(), options.evaluate, model.feature_dim,
-                      model.network.out_dim());
+                      model.num_pdfs());
   }
   train::EvaluationRequest request;
   std::optional<train::PhoneMap> phones;
@@ -195,6 +206,10 @@ std::string FrontEndFor(const data::FrameStore& store, const TrainCommandOptions
 
 train::TrainingTask ReadTask(const TrainCommandOptions& options, const CommandContext& context) {
   train::TrainingTask task;
+  if (!options.initial_model.empty()) {
+    task = train::TaskFrom(std::make_shared<const nn::Model>(nn::Model::Load(options.initial_model)));
+  }
+  task.teachers = train::LoadTeachers(options.train.teacher);
   const bool all_shards = options.train.data.distribution != "shards";
   task.store = std::make_shared<const data::FrameStore>(options.store, all_shards);
   if (!options.held_out_store.empty())
@@ -203,7 +218,7 @@ train::TrainingTask ReadTask(const TrainCommandOptions& options, const CommandCo
   task.network = NetworkConfig(options, context);
   task.optimizer = context.config().Table("optimizer");
   task.parallel = context.config().Table("parallel");
-  task.hmm = ReadHmm(options.hmm);
+  if (!options.hmm.empty()) task.hmm = ReadHmm(options.hmm);
   if (!options.front_end.empty()) task.feature_config = FrontEndFor(*task.store, options);
   if (!options.speaker_model.empty()) task.speaker_model = ReadSpeakerModel(options, task);
   task.seed = context.seed();
@@ -313,8 +328,9 @@ void Supervise(const TrainCommandOptions& options, CommandContext& context) {
   context.SetResult(summary.dump());
 }
 
-void Train(const TrainCommandOptions& options, CommandContext& context) {
+void Train(TrainCommandOptions options, CommandContext& context) {
   if (!options.evaluate.empty()) return EvaluateModel(options, context);
+  if (!options.initial_model.empty()) train::TakeShape(nn::Model::Load(options.initial_model), options.train);
   if (options.out.empty()) throw UsageError("--out is missing: the folder of the run");
   if (options.supervise.restarts > 0 || !options.supervise.launch.empty()) return Supervise(options, context);
   const auto group = comm::ProcessGroup::Join(ANTIPHON_VERSION);

@@ -31,12 +31,20 @@ std::string FromRankZero(comm::Communicator& comm, std::string text) {
 
 }  // namespace
 
+std::string DescribeModels(const TrainingTask& task) {
+  std::string lines;
+  if (task.initial) lines += fmt::format("initial = \"{:016x}\"\n", task.initial->network.Hash());
+  for (const auto& teacher : task.teachers) lines += fmt::format("teacher = \"{:016x}\"\n", teacher->network.Hash());
+  return lines;
+}
+
 std::string DescribeForAgreement(const TrainingTask& task, const TrainOptions& options, int world_size) {
   return fmt::format(
-      "seed = {}\nworkers = {}\ndata = {:016x}\nheld-out data = {:016x}\n{}\n[optimizer]\n{}\n[parallel]\n{}\n"
+      "seed = {}\nworkers = {}\n{}data = {:016x}\nheld-out data = {:016x}\n{}\n[optimizer]\n{}\n[parallel]\n{}\n"
       "[network]\n{}\n",
-      task.seed, world_size, task.store->fingerprint(), task.held_out_store ? task.held_out_store->fingerprint() : 0,
-      OptionsToConfig(options).ToToml(), task.optimizer.ToToml(), task.parallel.ToToml(), task.network.ToToml());
+      task.seed, world_size, DescribeModels(task), task.store->fingerprint(),
+      task.held_out_store ? task.held_out_store->fingerprint() : 0, OptionsToConfig(options).ToToml(),
+      task.optimizer.ToToml(), task.parallel.ToToml(), task.network.ToToml());
 }
 
 void AgreeOnExperiment(comm::Communicator& comm, const std::string& mine) {

@@ -11,6 +11,9 @@ namespace antiphon::train {
 /// What must be the same on all ranks, one "key = value" a line: data, network, optimiser, strategy, all options.
 std::string DescribeForAgreement(const TrainingTask& task, const TrainOptions& options, int world_size);
 
+/// Initial model and teachers as lines; empty without.
+std::string DescribeModels(const TrainingTask& task);
+
 /// Throws the same UsageError on all ranks if one differs from rank 0: which rank, on which machine, and the first line
 /// that differs. Collective.
 void AgreeOnExperiment(comm::Communicator& comm, const std::string& mine);

@@ -102,16 +102,17 @@ EvaluationResult Evaluate(const nn::Network& network, const EvaluationData& data
     const size_t n = request.phones->names.size();
     result.confusion = {request.phones->names, std::vector(n, std::vector<double>(n, 0.0))};
   }
-  if (request.mean_posterior) result.mean_posterior.assign(static_cast<size_t>(network.out_dim()), 0.0);
+  if (request.mean_posterior)
+    result.mean_posterior.assign(static_cast<size_t>(network.out_dim() / data.heads.count), 0.0);
   data::MinibatchStream stream(MakePool(data), 0, 0);
+  TargetMaker maker(data.store, data.heads);
   while (data::Minibatch* minibatch = stream.Next()) {
     if (minibatch->pdf_ids.empty()) continue;
-    const MatrixView logits = network.Forward(context, minibatch->features, workspace);
-    if (request.phones != nullptr) CountConfusion(logits, minibatch->pdf_ids, *request.phones, result.confusion);
-    nn::LossTargets targets;
-    targets.pdf_ids = minibatch->pdf_ids;
-    targets.frame_weights = minibatch->weights;
-    result.loss += nn::SoftmaxCrossEntropy(logits, targets, {});
+    const nn::LossTargets targets = maker.Make(*minibatch);
+    const MatrixView output = network.Forward(context, minibatch->features, workspace);
+    result.loss += nn::SoftmaxCrossEntropy(output, targets, {});
+    const MatrixView logits(output.data(), output.rows() * targets.heads, output.cols() / targets.heads);
+    if (request.phones != nullptr) CountConfusion(logits, targets.pdf_ids, *request.phones, result.confusion);
     if (!request.mean_posterior) continue;
     Softmax(false, logits, logits);
     for (int64_t n = 0; n < logits.rows(); ++n) {
@@ -144,6 +145,11 @@ DataSplit SplitHeldOut(const data::FrameStore& store, double fraction, uint64_t 
   const std::vector<bool> held_out = data::HoldOutStrata(items, fraction, seed);
   for (size_t i = 0; i < items.size(); ++i) (held_out[i] ? split.held_out : split.train).push_back(i);
   return split;
+}
+
+DataSplit SplitForRun(const data::FrameStore& store, const HeldOutOptions& options, uint64_t run_seed) {
+  constexpr uint64_t kHeldOutStream = 4;
+  return SplitHeldOut(store, options.fraction, MixSeed(run_seed, kHeldOutStream), options.by == "speaker");
 }
 
 std::vector<size_t> LimitFrames(const data::FrameStore& store, std::vector<size_t> utterances, int64_t most_frames,

@@ -16,6 +16,7 @@
 #include "math/gemm.h"
 #include "nn/loss.h"
 #include "nn/network.h"
+#include "train/targets.h"
 
 namespace antiphon::train {
 
@@ -24,6 +25,7 @@ struct EvaluationData {
   std::shared_ptr<const data::FrameStore> store;
   std::vector<size_t> utterances;  // empty: all
   data::Context context;
+  Heads heads;
 };
 
 /// Base phone of each pdf-id: pdf-ids shared by several phones go to the one with most transition states.
@@ -66,6 +68,8 @@ struct DataSplit {
   bool by_speaker = true;
 };
 DataSplit SplitHeldOut(const data::FrameStore& store, double fraction, uint64_t seed, bool by_speaker = true);
+/// As a training run with this seed does it.
+DataSplit SplitForRun(const data::FrameStore& store, const HeldOutOptions& options, uint64_t run_seed);
 
 /// A random part of `utterances` (all of the store if empty) with about `most_frames` frames; all if they are fewer.
 std::vector<size_t> LimitFrames(const data::FrameStore& store, std::vector<size_t> utterances, int64_t most_frames,

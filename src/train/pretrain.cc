@@ -218,8 +218,7 @@ class Grower {
     while (const data::Minibatch* minibatch = frames.Next()) {
       input.context.step = frames.steps_done() * share.count + share.index;
       input.features = minibatch->features;
-      input.targets.pdf_ids = minibatch->pdf_ids;
-      input.targets.frame_weights = minibatch->weights;
+      input.targets = worker_.targets().Make(*minibatch);
       const parallel::StepOutput output = strategy->Step(input);
       if (!std::isfinite(output.loss.loss())) {
         Throw<DivergenceError>("pre-training layer {}: the loss is not finite; lower pretrain.learning-rate (now {})",

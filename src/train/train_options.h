@@ -84,6 +84,18 @@ struct PretrainOptions {
   }
 };
 
+struct TeacherOptions {
+  std::vector<std::string> models;
+  double weight = 0.5;
+  double temperature = 1;
+  template <class V>
+  void Visit(V& v) {
+    v("models", models, "networks whose posteriors are learnt too; those of several are averaged");
+    v("weight", weight, Range{0, 1}, "share of the teacher in the loss; 1: the alignment's pdf-ids are not looked at");
+    v("temperature", temperature, Range{0.1, 1000}, "divides logits before the softmax, of teacher and network");
+  }
+};
+
 struct TrainOptions {
   data::MinibatchOptions data;
   optim::ScheduleOptions schedule;
@@ -92,6 +104,9 @@ struct TrainOptions {
   GuardOptions guard;
   AverageOptions average;
   PretrainOptions pretrain;
+  TeacherOptions teacher;
+  int frames_per_forward = 1;
+  int first_frame_offset = 0;
   std::string precision = "fp32";
   bool normalize_input = true;
   std::string dropout_schedule;
@@ -108,6 +123,11 @@ struct TrainOptions {
     v.Group("guard", guard);
     v.Group("average", average);
     v.Group("pretrain", pretrain);
+    v.Group("teacher", teacher);
+    v("frames-per-forward", frames_per_forward, Range{1, 64},
+      "frames that the network scores at once, with a head each");
+    v("first-frame-offset", first_frame_offset, Range{-64, 64},
+      "place of the first head's frame relative to the middle of the window");
     v("precision", precision, OneOf{{"fp32", "bf16"}}, "what the factors of matrix products are rounded to");
     v("normalize-input", normalize_input, "give each input zero mean and unit variance over the training data");
     v("dropout-schedule", dropout_schedule,

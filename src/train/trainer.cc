@@ -174,15 +174,19 @@ nn::Model Trainer::Impl::MakeModel(const EvaluationResult& result, std::vector<f
   model.feature_dim = task.store->feat_dim();
   model.left_context = options.data.left_context;
   model.right_context = options.data.right_context;
+  model.frames_per_forward = options.frames_per_forward;
+  model.first_frame_offset = options.first_frame_offset;
   if (task.hmm) model.hmm_json = task.hmm->ToJson();
   model.log_priors = std::move(log_priors);
-  model.descriptions = {
+  if (task.initial) model.descriptions = task.initial->descriptions;
+  const std::map<std::string, std::string> run = {
       {"trained_by", fmt::format("antiphon train, method {}", task.parallel.Text("method").value_or("serial"))},
       {"seed", std::to_string(task.seed)},
       {"frame_accuracy", fmt::format("{:.4f}", result.loss.frame_accuracy())},
       {"held_out_loss", fmt::format("{:.4f}", result.loss.loss())},
       {"epochs", std::to_string(worker->position().epoch)},
       {"steps", std::to_string(worker->position().step)}};
+  for (const auto& [key, value] : run) model.descriptions[key] = value;
   return model;
 }
 

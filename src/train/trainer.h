@@ -34,6 +34,8 @@ struct TrainingTask {
   std::shared_ptr<const data::FrameStore> held_out_store;  // null: part of `store`, see HeldOutOptions
   std::filesystem::path folder;                            // of the run
   Config network;                                          // `[[layer]]` tables
+  std::shared_ptr<const nn::Model> initial;                // its network goes on learning; `network` is not read
+  std::vector<std::shared_ptr<const nn::Model>> teachers;  // see TrainOptions::teacher
   Config optimizer;                                        // type and its keys
   Config parallel;                                         // method and its keys
   std::optional<hmm::HmmModel> hmm;                        // goes into the model file; names phones in the report

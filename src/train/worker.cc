@@ -42,6 +42,9 @@ Worker::Worker(const TrainingTask& task, const TrainOptions& options, parallel::
         "average.share needs a run whose length is known, but schedule.type 'newbob' stops when it likes: "
         "leave one of the two out");
   }
+  if (task.initial && options.pretrain.method != "none") {
+    throw UsageError("pretrain.method grows a new network: leave it out when an initial model goes on learning");
+  }
   SplitData();
   data::MinibatchOptions data_options = options.data;
   pool_ = std::make_shared<const data::MinibatchPool>(task.store, data_options, MixSeed(task.seed, kDataSeed),
@@ -75,8 +78,7 @@ void Worker::SplitData() {
     throw UsageError(
         "data.distribution 'shards' needs --held-out-store, as no worker can read speakers held out of all shards");
   }
-  DataSplit split = SplitHeldOut(*task_.store, options_.held_out.fraction, MixSeed(task_.seed, kHeldOutSeed),
-                                 options_.held_out.by == "speaker");
+  DataSplit split = SplitForRun(*task_.store, options_.held_out, task_.seed);
   train_utterances_ = std::move(split.train);
   held_out_utterances_ = std::move(split.held_out);
   held_out_by_speaker_ = split.by_speaker;
@@ -84,7 +86,13 @@ void Worker::SplitData() {
 
 void Worker::BuildNetwork() {
   const int in_dim = pool_->spliced_dim();
-  const int out_dim = task_.store->num_pdfs();
+  const int out_dim = task_.store->num_pdfs() * options_.frames_per_forward;
+  if (task_.initial) {
+    network_ = task_.initial->network.Clone();
+    if (network_.in_dim() == in_dim && network_.out_dim() == out_dim) return;
+    Throw<InputError>("the initial model takes {} values and has {} outputs, the task needs {} and {}",
+                      network_.in_dim(), network_.out_dim(), in_dim, out_dim);
+  }
   const uint64_t seed = MixSeed(task_.seed, kNetworkSeed);
   network_ = nn::Network(task_.network, in_dim, out_dim, seed);
   if (options_.normalize_input && network_.layer_type(0) != "normalize") {
@@ -101,6 +109,9 @@ void Worker::BuildLearner() {
                                       &comm_,
                                       {options_.data.minibatch, pool_->steps_per_epoch(0), options_.schedule.epochs},
                                       task_.optimizer});
+  targets_ = std::make_unique<TargetMaker>(
+      task_.store, Heads{options_.frames_per_forward, options_.first_frame_offset}, task_.teachers, options_.teacher,
+      data::Context{options_.data.left_context, options_.data.right_context}, ParsePrecision(options_.precision));
 }
 
 double Worker::Progress() const {
@@ -231,8 +242,6 @@ void Worker::Step(const data::Minibatch& minibatch, int64_t mask_step, int64_t i
   input.context.step = mask_step;
   input.context.dropout_factor = dropout_.Factor(Progress());
   input.features = minibatch.features;
-  input.targets.pdf_ids = minibatch.pdf_ids;
-  input.targets.frame_weights = minibatch.weights;
   input.learning_rate = LearningRate();
   input.minibatch = index;
   comm_.SetStep(position_.step);
@@ -240,6 +249,7 @@ void Worker::Step(const data::Minibatch& minibatch, int64_t mask_step, int64_t i
   if (index < 0) position_.minibatch_in_epoch = TakeInStep();
   // By the communicator's clock, which is virtual on simulated clusters.
   const double begin = comm_.Now();
+  input.targets = targets_->Make(minibatch);
   const parallel::StepOutput output = strategy_->Step(input);
   const double seconds = comm_.Now() - begin;
   const Timed timed(position_.other_seconds);
@@ -323,6 +333,7 @@ EvaluationResult Worker::EvaluateHeldOut(bool final) {
                           : LimitFrames(*held_out_store_, held_out_utterances_, options_.held_out.most_frames,
                                         MixSeed(task_.seed, kHeldOutSeed));
   data.context = {options_.data.left_context, options_.data.right_context};
+  data.heads = {options_.frames_per_forward, options_.first_frame_offset};
   EvaluationRequest request;
   request.precision = ParsePrecision(options_.precision);
   if (final && phones_) request.phones = &*phones_;

@@ -19,6 +19,7 @@
 #include "train/evaluate.h"
 #include "train/run_log.h"
 #include "train/step_order.h"
+#include "train/targets.h"
 #include "train/trainer.h"
 
 namespace antiphon::train {
@@ -108,6 +109,7 @@ class Worker {
   std::shared_ptr<const data::MinibatchPool> shared_pool() const { return pool_; }
   optim::Schedule& schedule() { return schedule_; }
   parallel::Strategy& strategy() { return *strategy_; }
+  TargetMaker& targets() { return *targets_; }
   RunLog& log() { return *log_; }
   const Position& position() const { return position_; }
   const std::vector<size_t>& train_utterances() const { return train_utterances_; }
@@ -173,6 +175,7 @@ class Worker {
   nn::Network network_;
   std::unique_ptr<optim::Optimizer> optimizer_;
   std::unique_ptr<parallel::Strategy> strategy_;
+  std::unique_ptr<TargetMaker> targets_;
   optim::Schedule schedule_;
   nn::Workspace workspace_;  // for evaluation; the strategy has its own
   std::optional<nn::Network> best_;

@@ -10,6 +10,7 @@
 #include "base/random.h"
 #include "comm/fault_injection.h"
 #include "kernels/reductions.h"
+#include "train/agreement.h"
 #include "train/data_share.h"
 #include "train/text_difference.h"
 #include "train/worker.h"
@@ -27,9 +28,10 @@ std::string Experiment(const TrainingTask& task, TrainOptions options, const nn:
   options.deadline_seconds = TrainOptions().deadline_seconds;
   Config parallel = Config::Parse(task.parallel.ToToml(), "parallel");
   parallel.Set("workers", "0");
-  return fmt::format("seed = {}\ndata = \"{:016x}\"\nheld_out = \"{:016x}\"\n{}\n[optimizer]\n{}\n[parallel]\n{}\n{}",
-                     task.seed, task.store->fingerprint(), task.held_out_store ? task.held_out_store->fingerprint() : 0,
-                     OptionsToConfig(options).ToToml(), task.optimizer.ToToml(), parallel.ToToml(), network.ToToml());
+  return fmt::format("seed = {}\n{}data = \"{:016x}\"\nheld_out = \"{:016x}\"\n{}\n[optimizer]\n{}\n[parallel]\n{}\n{}",
+                     task.seed, DescribeModels(task), task.store->fingerprint(),
+                     task.held_out_store ? task.held_out_store->fingerprint() : 0, OptionsToConfig(options).ToToml(),
+                     task.optimizer.ToToml(), parallel.ToToml(), network.ToToml());
 }
 
 // Of the experiment that left the checkpoint and this one, as a message; empty if there is none.
@@ -52,7 +54,7 @@ bool AllFinite(std::span<const float> values) {
 }  // namespace
 
 void Worker::StartAnew() {
-  if (network_.layer_type(0) == "normalize") NormalizeInput();
+  if (network_.layer_type(0) == "normalize" && !task_.initial) NormalizeInput();
   checkpoints_.Clear();
   pretraining_.Clear();
   if (comm_.rank() == 0) {
@@ -364,7 +366,8 @@ std::vector<float> Worker::LogPriors() {
   EvaluationData data{task_.store,
                       LimitFrames(*task_.store, dealt ? pool_->UtterancesOf(0) : train_utterances_,
                                   options_.held_out.most_frames, task_.seed),
-                      {options_.data.left_context, options_.data.right_context}};
+                      {options_.data.left_context, options_.data.right_context},
+                      {options_.frames_per_forward, options_.first_frame_offset}};
   EvaluationRequest request;
   request.mean_posterior = true;
   const EvaluationResult result = Evaluate(network_, data, workspace_, request);

@@ -1,0 +1,155 @@
+#include "train/compression.h"
+
+#include <nlohmann/json.hpp>
+
+#include "base/file.h"
+#include "comm/communicator.h"
+#include "comm/thread_world.h"
+#include "compress/network_parts.h"
+#include "train/further.h"
+
+namespace antiphon::train {
+namespace {
+
+constexpr int kBatch = 1024;
+
+nlohmann::json Json(const ModelMeasures& m) {
+  return {{"parameters", m.parameters}, {"bytes", m.bytes}, {"loss", m.loss}, {"frame_accuracy", m.frame_accuracy}};
+}
+
+}  // namespace
+
+StoreFrames::StoreFrames(EvaluationData data) {
+  data::MinibatchOptions options;
+  options.minibatch = kBatch;
+  options.left_context = data.context.left;
+  options.right_context = data.context.right;
+  options.shuffle = false;
+  options.prefetch = 0;
+  pool_ = std::make_shared<const data::MinibatchPool>(data.store, options, 0, 1, data.utterances);
+}
+StoreFrames::~StoreFrames() = default;
+
+void StoreFrames::Rewind() { stream_.reset(); }
+
+ConstMatrixView StoreFrames::Next() {
+  if (!stream_) stream_ = std::make_unique<data::MinibatchStream>(pool_, 0, 0);
+  const data::Minibatch* minibatch = stream_->Next();
+  return minibatch == nullptr ? ConstMatrixView() : ConstMatrixView(minibatch->features);
+}
+
+TrainOptions CompressionOptions::RetrainingDefaults() {
+  TrainOptions options;
+  options.schedule.type = "exponential";
+  options.schedule.epochs = 3;
+  options.schedule.learning_rate = 0.03;
+  options.schedule.final_learning_rate = 0.003;
+  options.dropout_schedule = "0";
+  return options;
+}
+
+CompressionRun::CompressionRun(CompressionOptions options, std::shared_ptr<const nn::Model> model,
+                               std::shared_ptr<const data::FrameStore> store,
+                               std::shared_ptr<const data::FrameStore> held_out_store, uint64_t seed)
+    : options_(std::move(options)),
+      model_(std::move(model)),
+      store_(std::move(store)),
+      held_out_store_(std::move(held_out_store)),
+      seed_(seed) {
+  if (!store_) {
+    if (held_out_store_ == nullptr) return;
+    throw UsageError("a held-out store alone is of no use: give the store to train on too (--store)");
+  }
+  if (store_->feat_dim() != model_->feature_dim || store_->num_pdfs() != model_->num_pdfs()) {
+    Throw<InputError>("the store '{}' has {} features and {} pdf-ids, the model takes {} and {}",
+                      store_->folder().string(), store_->feat_dim(), store_->num_pdfs(), model_->feature_dim,
+                      model_->num_pdfs());
+  }
+  if (!held_out_store_) split_ = SplitForRun(*store_, options_.train.held_out, seed);
+}
+
+EvaluationData CompressionRun::HeldOut() const {
+  EvaluationData data;
+  data.store = held_out_store_ ? held_out_store_ : store_;
+  data.utterances = LimitFrames(*data.store, split_.held_out, options_.train.held_out.most_frames, seed_);
+  return data;
+}
+
+ModelMeasures CompressionRun::Measure(const nn::Model& model) const {
+  const compress::NetworkSize size = compress::SizeOf(model.network);
+  ModelMeasures measures{size.parameters, size.bytes, 0, 0};
+  if (!store_) return measures;
+  EvaluationData data = HeldOut();
+  data.context = {model.left_context, model.right_context};
+  data.heads = {model.frames_per_forward, model.first_frame_offset};
+  nn::Workspace workspace;
+  const nn::LossResult loss = Evaluate(model.network, data, workspace).loss;
+  measures.loss = loss.loss();
+  measures.frame_accuracy = loss.frame_accuracy();
+  return measures;
+}
+
+CompressionResult CompressionRun::Compress(const std::string& name, const Config& keys,
+                                           const std::filesystem::path& folder, const Config& optimizer) const {
+  const auto method = WithContext([&] { return compress::MethodRegistry::Get().Create(name, keys); },
+                                  [&] { return fmt::format("method '{}'", name); });
+  CompressionResult result;
+  result.before = Measure(*model_);
+  std::filesystem::create_directories(folder);
+  // Every stage begins with what the file of the one before holds, so that what is measured is what is kept.
+  nn::Model model = model_->Clone();
+  std::unique_ptr<StoreFrames> frames;
+  if (store_) {
+    frames = std::make_unique<StoreFrames>(EvaluationData{store_,
+                                                          LimitFrames(*store_, split_.train, options_.frames, seed_),
+                                                          {model.left_context, model.right_context},
+                                                          {}});
+  }
+  result.changes = method->Apply(model, {frames.get(), seed_});
+  std::string& history = model.descriptions["compressed_by"];
+  history += fmt::format("{}{} {{{}}}", history.empty() ? "" : "; ", name, keys.ToToml());
+  const auto compressed_file = folder / "compressed.safetensors";
+  model.Save(compressed_file);
+  const auto compressed = std::make_shared<const nn::Model>(nn::Model::Load(compressed_file));
+  result.compressed = result.retrained = Measure(*compressed);
+  result.model = folder / "model.safetensors";
+  if (options_.retrain && store_) {
+    Retrain(compressed, folder / "retrain", optimizer);
+    const nn::Model retrained = nn::Model::Load(ModelFile(folder / "retrain"));
+    retrained.Save(result.model);
+    result.retrained = Measure(retrained);
+  } else {
+    compressed->Save(result.model);
+  }
+  WriteFileAtomically(folder / "compression.json", ToJson(result) + "\n");
+  return result;
+}
+
+void CompressionRun::Retrain(std::shared_ptr<const nn::Model> model, const std::filesystem::path& folder,
+                             const Config& optimizer) const {
+  TrainOptions options = options_.train;
+  TakeShape(*model, options);
+  TrainingTask task = TaskFrom(std::move(model));
+  task.store = store_;
+  task.held_out_store = held_out_store_;
+  task.folder = folder;
+  task.optimizer = optimizer;
+  task.seed = seed_;
+  task.teachers = LoadTeachers(options.teacher);
+  if (options_.distill) task.teachers.push_back(model_);
+  const auto comm = comm::MakeSelfCommunicator();
+  Trainer(std::move(task), options, *comm).Run(/*resume=*/false);
+}
+
+std::string ToJson(const CompressionResult& result) {
+  nlohmann::json layers = nlohmann::json::array();
+  for (const compress::Change& c : result.changes) layers.push_back({{"layer", c.layer}, {"what", c.what}});
+  return nlohmann::json({{"model", result.model.string()},
+                         {"layers", layers},
+                         {"before", Json(result.before)},
+                         {"compressed", Json(result.compressed)},
+                         {"retrained", Json(result.retrained)}})
+      .dump();
+}
+
+}  // namespace antiphon::train

@@ -1,0 +1,60 @@
+// What a network is to say of a minibatch's frames: the alignment's pdf-ids, of several frames for a network of several
+// heads, and a teacher's posteriors.
+//
+// A teacher is another network, or the mean of several networks' posteriors, that sees the same frames; its posteriors
+// are taken at the temperature of the loss. Its context may be narrower than the student's, and its features must be
+// the same.
+// Shapes: as nn::LossTargets. Head k of the window around frame t is for frame t + first_offset + k; beyond an
+// utterance's ends, its first or last frame's pdf-id is repeated, as features are.
+// Threads: a TargetMaker belongs to one; teachers may be shared.
+// Errors: UsageError for teachers that do not fit the student or the store.
+// Source: Hinton, Vinyals, Dean 2015; Vanhoucke, Devin, Heigold, Multiframe deep neural networks for acoustic modeling,
+// ICASSP 2013.
+#pragma once
+
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "data/minibatch_pool.h"
+#include "nn/loss.h"
+#include "nn/model.h"
+#include "train/train_options.h"
+
+namespace antiphon::train {
+
+struct Heads {
+  int count = 1;
+  int first_offset = 0;
+};
+
+using Teachers = std::vector<std::shared_ptr<const nn::Model>>;
+
+class TargetMaker {
+ public:
+  TargetMaker(std::shared_ptr<const data::FrameStore> store, const Heads& heads)
+      : store_(std::move(store)), heads_(heads) {}
+  /// `context` is the student's.
+  TargetMaker(std::shared_ptr<const data::FrameStore> store, const Heads& heads, Teachers teachers,
+              const TeacherOptions& options, data::Context context, Precision precision);
+
+  /// Valid until the next call, and no longer than the minibatch. The minibatch's features must be as they came.
+  nn::LossTargets Make(const data::Minibatch& minibatch);
+
+ private:
+  std::span<const int32_t> PdfIds(const data::Minibatch& minibatch);
+  ConstMatrixView Posteriors(ConstMatrixView features);
+
+  std::shared_ptr<const data::FrameStore> store_;
+  Heads heads_;
+  Teachers teachers_;
+  TeacherOptions options_;
+  data::Context context_;
+  Precision precision_ = Precision::kFp32;
+  std::vector<int32_t> pdf_ids_;
+  std::vector<nn::Workspace> workspaces_;
+  Matrix narrow_;
+  Matrix posteriors_;
+};
+
+}  // namespace antiphon::train

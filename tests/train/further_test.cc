@@ -1,0 +1,136 @@
+// Training that begins with a model, has teachers, scores several frames at once, or holds weights at zero.
+#include "train/further.h"
+
+#include <gtest/gtest.h>
+
+#include "base/error.h"
+#include "compress/method.h"
+#include "compress/network_parts.h"
+#include "synthetic_task.h"
+#include "temporary_folder.h"
+#include "train/compression.h"
+#include "train/targets.h"
+
+namespace antiphon::train {
+namespace {
+
+class Further : public ::testing::Test {
+ protected:
+  nn::Model Trained(const std::string& name, const TrainOptions& options, TrainingTask task) {
+    task.folder = folder_ / name;
+    summary_ = TrainHere(task, options);
+    return nn::Model::Load(ModelFile(folder_ / name));
+  }
+  TrainingTask Task() { return SmallTask(store_, folder_ / "run"); }
+  TrainingTask From(const nn::Model& model) {
+    TrainingTask task = TaskFrom(std::make_shared<const nn::Model>(model.Clone()));
+    task.store = store_;
+    task.optimizer = Task().optimizer;
+    return task;
+  }
+
+  testing::TemporaryFolder folder_;
+  std::shared_ptr<const data::FrameStore> store_ = MakeSyntheticStore(folder_ / "store");
+  TrainingSummary summary_;
+};
+
+TEST_F(Further, BeginsWhereTheModelEnded) {
+  const nn::Model model = Trained("a", SmallOptions(), Task());
+  const double loss = summary_.held_out_loss;
+  TrainOptions options = SmallOptions();
+  options.schedule.learning_rate = options.schedule.final_learning_rate = 1e-9;
+  options.schedule.epochs = 1;
+  options.dropout_schedule = "0";
+  const nn::Model again = Trained("b", options, From(model));
+  EXPECT_NEAR(summary_.held_out_loss, loss, 0.01);
+  EXPECT_EQ(again.network.ToToml(), model.network.ToToml());
+}
+
+TEST_F(Further, AStudentLearnsFromPosteriorsAlone) {
+  const nn::Model model = Trained("teacher", SmallOptions(), Task());
+  const double taught = summary_.held_out_accuracy;
+  TrainOptions options = SmallOptions();
+  options.teacher.weight = 1;
+  options.teacher.temperature = 2;
+  options.schedule.epochs = 4;
+  TrainingTask task = Task();
+  task.teachers = {std::make_shared<const nn::Model>(model.Clone())};
+  Trained("student", options, task);
+  EXPECT_GT(summary_.held_out_accuracy, taught - 0.05);
+}
+
+TEST_F(Further, WithoutWeightTheTeacherChangesNothing) {
+  const nn::Model model = Trained("a", SmallOptions(), Task());
+  TrainOptions options = SmallOptions();
+  options.teacher.weight = 0;
+  TrainingTask task = Task();
+  task.teachers = {std::make_shared<const nn::Model>(model.Clone())};
+  EXPECT_EQ(Trained("b", options, task).network.Hash(), model.network.Hash());
+}
+
+TEST_F(Further, RefusesATeacherOfAnotherTask) {
+  const nn::Model model = Trained("a", SmallOptions(), Task());
+  TrainOptions options = SmallOptions();
+  options.data.left_context = 0;
+  TrainingTask task = Task();
+  task.teachers = {std::make_shared<const nn::Model>(model.Clone())};
+  EXPECT_THROW(Trained("b", options, task), UsageError);
+}
+
+TEST_F(Further, SeveralHeadsLearnTheirFrames) {
+  TrainOptions options = SmallOptions();
+  options.frames_per_forward = 3;
+  options.first_frame_offset = -1;
+  options.data.left_context = options.data.right_context = 2;
+  options.schedule.epochs = 5;
+  const nn::Model model = Trained("heads", options, Task());
+  EXPECT_EQ(model.frames_per_forward, 3);
+  EXPECT_EQ(model.first_frame_offset, -1);
+  EXPECT_EQ(model.network.out_dim(), 3 * model.num_pdfs());
+  EXPECT_GT(summary_.held_out_accuracy, 0.6);
+}
+
+TEST_F(Further, PdfIdsOfHeadsAreThoseOfTheFramesAround) {
+  data::MinibatchOptions options;
+  options.minibatch = 37;
+  const data::MinibatchPool pool(store_, options, 3);
+  data::MinibatchBuffer buffer;
+  pool.Fill(0, 0, 1, buffer);
+  TargetMaker maker(store_, {3, -1});
+  const nn::LossTargets targets = maker.Make(buffer.minibatch);
+  ASSERT_EQ(targets.pdf_ids.size(), 3 * buffer.minibatch.pdf_ids.size());
+  for (size_t n = 0; n < buffer.minibatch.pdf_ids.size(); ++n) {
+    EXPECT_EQ(targets.pdf_ids[3 * n + 1], buffer.minibatch.pdf_ids[n]);
+    const int64_t frame = buffer.minibatch.frame_ids[n];
+    const auto u = static_cast<size_t>(frame / 100);  // all utterances have 100 frames
+    const auto t = static_cast<int>(frame % 100);
+    EXPECT_EQ(targets.pdf_ids[3 * n], store_->PdfId(u, std::max(t - 1, 0)));
+    EXPECT_EQ(targets.pdf_ids[3 * n + 2], store_->PdfId(u, std::min(t + 1, 99)));
+  }
+}
+
+// Compressed, retrained, measured: what the command does.
+TEST_F(Further, ACompressedModelIsRetrainedWithItsZeros) {
+  const auto model = std::make_shared<const nn::Model>(Trained("a", SmallOptions(), Task()));
+  CompressionOptions options;
+  options.train.data.minibatch = 64;
+  options.train.held_out.fraction = 0.2;
+  const CompressionRun run(options, model, store_, nullptr, 1);
+  const CompressionResult result =
+      run.Compress("prune", Config::Parse("sparsity = 0.8\nfirst = true", "prune"), folder_ / "pruned",
+                   Config::Parse("type = 'natural-gradient'", "optimizer"));
+  EXPECT_NEAR(result.before.frame_accuracy, summary_.held_out_accuracy, 1e-3) << "the same speakers are held out";
+  EXPECT_GT(result.retrained.frame_accuracy, result.compressed.frame_accuracy);
+  EXPECT_LT(result.retrained.parameters, result.before.parameters / 3);
+  const nn::Model pruned = nn::Model::Load(result.model);
+  EXPECT_NE(pruned.descriptions.at("compressed_by").find("prune"), std::string::npos);
+  int64_t zeros = 0;
+  for (const compress::LayerParts& p : compress::TakeApart(pruned.network)) {
+    if (p.type != "sparse-affine") continue;
+    for (int64_t i = 0; i < p.weight().size(); ++i) zeros += p.weight().data()[i] == 0 ? 1 : 0;
+  }
+  EXPECT_GE(zeros, static_cast<int64_t>(0.8 * (18 * 24 + 24 * 8)) - 2);
+}
+
+}  // namespace
+}  // namespace antiphon::train
