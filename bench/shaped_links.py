@@ -125,6 +125,30 @@ def mpirun(switch, agent, per_machine, mpiexec, command):
             "--mca", "oob_tcp_if_include", f"{SUBNET}.0/24", "-x", "OMP_WAIT_POLICY=passive", *command]
 
 
+def run(command, machines=2, per_machine=1, rate_mbit=0, delay_ms=0, mpiexec="mpirun", **kwargs):
+    """Runs the command on machines with such links; what subprocess.run gives, and what each link carried, in bytes."""
+    with Switch(machines, rate_mbit, delay_ms) as switch, tempfile.TemporaryDirectory() as scratch:
+        if machines > 1:
+            print(f"shaped_links: asked {rate_mbit or 'unshaped'}, a stream gets {measured_rate(switch):.1f} Mbit/s",
+                  file=sys.stderr)
+        agent = pathlib.Path(scratch) / "agent"
+        agent.write_text(AGENT.format(prefix=switch.prefix))
+        agent.chmod(0o755)
+        hosts = "".join(f"{address} {name}\n" for address, name in zip(switch.addresses, switch.names))
+        folders = [pathlib.Path("/etc/netns") / f"{switch.prefix}-{name}" for name in switch.names]
+        for folder in folders:  # ip netns exec shows this file as /etc/hosts inside
+            folder.mkdir(parents=True)
+            (folder / "hosts").write_text(f"127.0.0.1 localhost\n{hosts}")
+        before = [switch.sent(i) for i in range(machines)]
+        try:
+            done = subprocess.run(mpirun(switch, agent, per_machine, mpiexec, command), **kwargs)
+        finally:
+            for folder in folders:
+                (folder / "hosts").unlink()
+                folder.rmdir()
+        return done, [switch.sent(i) - b for i, b in enumerate(before)]
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--machines", type=int, default=2)
@@ -136,33 +160,12 @@ def main():
     options = parser.parse_args()
     if options.command[0] == "--":
         options.command.pop(0)
-    with Switch(options.machines, options.rate_mbit, options.delay_ms) as switch, tempfile.TemporaryDirectory() as scratch:
-        if options.machines > 1:
-            print(f"shaped_links: asked {options.rate_mbit or 'unshaped'}, a stream gets {measured_rate(switch):.1f} Mbit/s",
-                  file=sys.stderr)
-        agent = pathlib.Path(scratch) / "agent"
-        agent.write_text(AGENT.format(prefix=switch.prefix))
-        agent.chmod(0o755)
-        hosts = "".join(f"{address} {name}\n" for address, name in zip(switch.addresses, switch.names))
-        for name in switch.names:  # ip netns exec shows this file as /etc/hosts inside
-            folder = pathlib.Path("/etc/netns") / f"{switch.prefix}-{name}"
-            folder.mkdir(parents=True)
-            (folder / "hosts").write_text(f"127.0.0.1 localhost\n{hosts}")
-        before = [switch.sent(i) for i in range(options.machines)]
-        begin = time.monotonic()
-        try:
-            status = subprocess.run(mpirun(switch, agent, options.processes_per_machine, options.mpiexec,
-                                           options.command)).returncode
-        finally:
-            for name in switch.names:
-                folder = pathlib.Path("/etc/netns") / f"{switch.prefix}-{name}"
-                (folder / "hosts").unlink()
-                folder.rmdir()
-        seconds = time.monotonic() - begin
-        sent = [switch.sent(i) - b for i, b in enumerate(before)]
-        print(f"shaped_links: {seconds:.2f} s; sent over the links, MB: " + " ".join(f"{s / 1e6:.2f}" for s in sent),
-              file=sys.stderr)
-    sys.exit(status)
+    begin = time.monotonic()
+    done, sent = run(options.command, options.machines, options.processes_per_machine, options.rate_mbit, options.delay_ms,
+                     options.mpiexec)
+    print(f"shaped_links: {time.monotonic() - begin:.2f} s; sent over the links, MB: "
+          + " ".join(f"{s / 1e6:.2f}" for s in sent), file=sys.stderr)
+    sys.exit(done.returncode)
 
 
 if __name__ == "__main__":

@@ -1,115 +1,93 @@
 // antiphon bench comm: latency and bandwidth between ranks, what the sums of training take, and what the simulator says
-// they would take on links of that latency and bandwidth.
-#include <algorithm>
+// they would take on a cluster of these constants; prints the constants as the table `cluster`.
+#include <cmath>
 #include <nlohmann/json.hpp>
+#include <string>
 
-#include "base/toml_text.h"
-#include "bench_network.h"
 #include "comm/process_group.h"
 #include "comm/simulated_world.h"
+#include "comm_measurement.h"
 #include "command.h"
+#include "parallel/codec.h"
+#include "parallel/codec_speed.h"
 
 namespace antiphon::app {
 namespace {
 
-constexpr int kPingTag = 1;
-
 struct BenchCommOptions {
   int workers = 2;
   double megabytes = 16;
-  int repeats = 15;
+  int repeats = 25;
+  std::vector<std::string> codecs = {"fp32", "bf16", "one-bit", "top-k"};
   template <class V>
   void Visit(V& v) {
     v("workers", workers, Range{2, 4096}, "ranks, spread over the processes that mpirun or Slurm started");
     v("megabytes", megabytes, Range{1e-5, 4096}, "of the messages and sums, 10^6 bytes");
-    v("repeats", repeats, Range{1, 1e6}, "of each measurement; the middle one counts");
+    v("repeats", repeats, Range{1, 1e6}, "of each measurement; the one below which a quarter lie counts");
+    v("codecs", codecs, "whose speed is measured; empty: none");
   }
 };
 
-struct Link {
-  double latency_seconds = 0;
-  double bytes_per_second = 0;
-};
-
-struct Measured {
-  Link inside;   // of ranks 0 and 1, if they share a process
-  Link between;  // of the first and the last rank
-  double tree_seconds = 0;
-  double two_stage_seconds = 0;
-};
-
-double PingSeconds(comm::Communicator& comm, int peer, size_t bytes, int repeats) {
-  const std::vector<std::byte> message(bytes);
-  std::vector<double> seconds;
-  comm.Barrier();
-  for (int i = 0; i < repeats; ++i) {
-    const double begin = comm.Now();
-    if (comm.rank() == 0) {
-      comm.Send(peer, kPingTag, message);
-      comm.Receive(peer, kPingTag);
-      seconds.push_back((comm.Now() - begin) / 2);
-    } else if (comm.rank() == peer) {
-      comm.Receive(0, kPingTag);
-      comm.Send(0, kPingTag, message);
-    }
-  }
-  return Median(std::move(seconds));
-}
-
-Link MeasureLink(comm::Communicator& comm, int peer, const BenchCommOptions& options) {
-  const auto bytes = static_cast<size_t>(1e6 * options.megabytes);
-  Link link;
-  link.latency_seconds = PingSeconds(comm, peer, 1, options.repeats);
-  const double seconds = PingSeconds(comm, peer, bytes, options.repeats);
-  link.bytes_per_second = static_cast<double>(bytes) / std::max(1e-9, seconds - link.latency_seconds);
-  return link;
-}
-
-template <class Sum>
-double SumSeconds(comm::Communicator& comm, const BenchCommOptions& options, const Sum& sum) {
-  std::vector<float> values(static_cast<size_t>(1e6 * options.megabytes / sizeof(float)), 1.0f);
-  std::vector<double> seconds;
-  for (int i = 0; i < options.repeats; ++i) {
+// Every rank measures at the same time, as ranks encode at the same time.
+comm::CodecSpeeds MeasureCodecs(comm::Communicator& comm, const BenchCommOptions& options) {
+  constexpr int64_t kRows = 1024;
+  const int64_t columns = std::max<int64_t>(64, std::llround(1e6 * options.megabytes / sizeof(float)) / kRows);
+  comm::CodecSpeeds speeds;
+  for (const std::string& name : options.codecs) {
     comm.Barrier();
-    const double begin = comm.Now();
-    sum(std::span<float>(values));
-    comm.Barrier();  // until the last rank has its sum
-    seconds.push_back(comm.Now() - begin);
+    const parallel::CodecMeasurement m = parallel::MeasureCodec(name, kRows, columns, options.repeats);
+    speeds.ForEach([&](std::string_view known, comm::CodecSpeed& speed) {
+      if (known == name) speed = m.speed;
+    });
   }
-  return Median(std::move(seconds));
+  return speeds;
 }
 
-Measured Measure(comm::Communicator& comm, const BenchCommOptions& options, bool shares_process) {
-  Measured m;
-  if (shares_process) m.inside = MeasureLink(comm, 1, options);
-  m.between = MeasureLink(comm, comm.world_size() - 1, options);
-  m.tree_seconds = SumSeconds(comm, options, [&](std::span<float> values) { comm.AllReduce(values); });
-  m.two_stage_seconds = SumSeconds(comm, options, [&](std::span<float> values) {
-    comm.ReduceScatter(values);
-    comm.AllGatherParts(values);
+nlohmann::json ToJson(const MeasuredLink& link, double megabytes) {
+  return {{"latency_us", 1e6 * link.latency_seconds},
+          {"one_way_mb_s", megabytes / link.message_seconds},
+          {"both_ways_mb_s", megabytes / link.both_ways_seconds},
+          {"sender_seconds", link.send_seconds}};
+}
+
+nlohmann::json ToJson(const MeasuredComm& m, double megabytes) {
+  nlohmann::json json = {{"between", ToJson(m.between, megabytes)},
+                         {"tree_seconds", m.tree_seconds},
+                         {"two_stage_seconds", m.two_stage_seconds}};
+  if (m.inside.message_seconds > 0) json["inside"] = ToJson(m.inside, megabytes);
+  return json;
+}
+
+// Three digits: nobody measures more.
+std::string Rounded(double value) { return fmt::format("{}", std::stod(fmt::format("{:.3g}", value))); }
+
+// What was measured; the other keys keep their defaults.
+std::string MeasuredTable(comm::ClusterOptions cluster, bool shares_process, bool many_processes) {
+  std::string toml =
+      fmt::format("[cluster.host]\nsend-gb-s = {}\ncopy-gb-s = {}\nadd-gb-s = {}\n", Rounded(cluster.host.send_gb_s),
+                  Rounded(cluster.host.copy_gb_s), Rounded(cluster.host.add_gb_s));
+  cluster.host.codecs.ForEach([&](std::string_view name, const comm::CodecSpeed& speed) {
+    if (speed.encode_gb_s == 0) return;
+    toml += fmt::format("codecs.{} = {{ encode-gb-s = {}, decode-gb-s = {} }}\n", name, Rounded(speed.encode_gb_s),
+                        Rounded(speed.decode_gb_s));
   });
-  return m;
+  toml += fmt::format("[cluster.links]\nmessage-us = 0\nranks-per-node = {}\n", cluster.links.ranks_per_node);
+  const auto add = [&](const char* name, const auto& link) {
+    toml += fmt::format("{0}.latency-us = {1}\n{0}.bandwidth-mb-s = {2}\n{0}.duplex = {3}\n", name,
+                        Rounded(link.latency_us), Rounded(link.bandwidth_mb_s), Rounded(link.duplex));
+  };
+  if (shares_process) {
+    toml += fmt::format("inside.topology = \"{}\"\n", cluster.links.inside.topology);
+    add("inside", cluster.links.inside);
+  }
+  if (many_processes) add("between", cluster.links.between);
+  return toml;
 }
 
-comm::ClusterOptions ClusterLike(const Measured& m, int workers, int processes) {
-  comm::ClusterOptions cluster;
-  cluster.links.message_us = 0;  // the latency has it
-  cluster.links.ranks_per_node = (workers + processes - 1) / processes;
-  const Link& inside = m.inside.bytes_per_second > 0 ? m.inside : m.between;
-  cluster.links.inside.latency_us = 1e6 * inside.latency_seconds;
-  cluster.links.inside.bandwidth_mb_s = 1e-6 * inside.bytes_per_second;
-  cluster.links.between.latency_us = 1e6 * m.between.latency_seconds;
-  cluster.links.between.bandwidth_mb_s = 1e-6 * m.between.bytes_per_second;
-  return cluster;
-}
-
-nlohmann::json ToJson(const Measured& m) {
-  return {{"latency_us", 1e6 * m.between.latency_seconds},
-          {"bandwidth_mb_s", 1e-6 * m.between.bytes_per_second},
-          {"inside_latency_us", 1e6 * m.inside.latency_seconds},
-          {"inside_bandwidth_mb_s", 1e-6 * m.inside.bytes_per_second},
-          {"tree_seconds", m.tree_seconds},
-          {"two_stage_seconds", m.two_stage_seconds}};
+void PrintLink(const char* ranks, const MeasuredLink& link, double megabytes, CommandContext& context) {
+  if (link.message_seconds == 0) return;
+  context.Print("{}: latency {:.3g} µs, {:.4g} MB/s one way, {:.4g} MB/s each way while both send", ranks,
+                1e6 * link.latency_seconds, megabytes / link.message_seconds, megabytes / link.both_ways_seconds);
 }
 
 void PrintSum(const char* name, double measured, double simulated, CommandContext& context) {
@@ -118,39 +96,55 @@ void PrintSum(const char* name, double measured, double simulated, CommandContex
 }
 
 void BenchComm(const BenchCommOptions& options, CommandContext& context) {
+  for (const std::string& codec : options.codecs)
+    parallel::MakeCodec(Config::Parse(fmt::format("type = \"{}\"", codec), "--codecs"));
   const auto group = comm::ProcessGroup::Join(ANTIPHON_VERSION);
   const bool shares_process = options.workers > group->num_processes();
-  Measured measured;
+  const CommMeasurementOptions how{options.megabytes, options.repeats};
+  MeasuredComm measured;
+  MeasuredMemory memory;
+  comm::CodecSpeeds codecs;
   group->RunRanks(options.workers, [&](comm::Communicator& comm) {
-    const Measured mine = Measure(comm, options, shares_process);
-    if (comm.rank() == 0) measured = mine;
+    const MeasuredComm mine = MeasureComm(comm, shares_process, how);
+    const MeasuredMemory its_memory = MeasureMemory(comm, how);
+    const comm::CodecSpeeds its_codecs = MeasureCodecs(comm, options);
+    if (comm.rank() != 0) return;
+    measured = mine;
+    memory = its_memory;
+    codecs = its_codecs;
   });
   context.Silence(group->process() > 0);
   if (context.silent()) return;
-  const comm::ClusterOptions cluster = ClusterLike(measured, options.workers, group->num_processes());
-  Measured simulated;
+  const int ranks_per_node = (options.workers + group->num_processes() - 1) / group->num_processes();
+  comm::ClusterOptions cluster = ClusterLike(measured, memory, options.megabytes, ranks_per_node);
+  cluster.host.codecs = codecs;
+  if (group->num_processes() == 1) cluster.links.inside.topology = "shared-memory";
+  MeasuredComm simulated;
   comm::RunSimulated(options.workers, cluster, [&](comm::Communicator& comm) {
-    const Measured mine = Measure(comm, options, shares_process);
+    const MeasuredComm mine = MeasureComm(comm, shares_process, {options.megabytes, 1});
     if (comm.rank() == 0) simulated = mine;
   });
   context.Print("{} rank(s) on {}; messages of {:g} MB", options.workers, group->Describe(), options.megabytes);
-  context.Print("first and last rank: latency {:.3g} µs, {:.4g} MB/s", 1e6 * measured.between.latency_seconds,
-                1e-6 * measured.between.bytes_per_second);
+  PrintLink("ranks of one process", measured.inside, options.megabytes, context);
+  PrintLink("first and last rank", measured.between, options.megabytes, context);
   PrintSum("sum by a tree (averaging)", measured.tree_seconds, simulated.tree_seconds, context);
   PrintSum("sum in two stages (gradients)", measured.two_stage_seconds, simulated.two_stage_seconds, context);
-  context.PrintLine(TomlAsTable("cluster", TomlAsTable("links", OptionsToConfig(cluster.links).ToToml())));
-  context.SetResult(nlohmann::json{{"workers", options.workers},
-                                   {"processes", group->num_processes()},
-                                   {"measured", ToJson(measured)},
-                                   {"simulated", ToJson(simulated)}}
-                        .dump(2));
+  const std::string toml = MeasuredTable(cluster, shares_process, group->num_processes() > 1);
+  context.PrintLine(toml);
+  context.SetResult(nlohmann::json{
+      {"workers", options.workers},
+      {"processes", group->num_processes()},
+      {"measured", ToJson(measured, options.megabytes)},
+      {"simulated", ToJson(simulated, options.megabytes)},
+      {"cluster", toml}}.dump(2));
 }
 
 REGISTER_COMMAND(
     "bench comm", BenchCommOptions, BenchComm,
     {.summary = "latency, bandwidth and sums between ranks, beside the simulator's",
-     .description = "Prints the table cluster.links for antiphon simulate and plan. The simulator does not "
-                    "count the additions of a sum, so that it is best where links are slow.",
+     .description = "Prints the table `cluster` that antiphon simulate, plan and train take: links (latency, one way, "
+                    "both ways) and what each rank needs to send, copy, add, encode and decode. cluster.host.gflops is "
+                    "left to antiphon bench train.",
      .example = "antiphon bench comm --workers 4\nmpirun -np 2 antiphon bench comm --megabytes 155"});
 
 }  // namespace

@@ -21,7 +21,8 @@ struct PlanCommandOptions {
   std::string prefer = "time";
   double price_per_device_hour = 0;
   double largest_price = 0;
-  double codec_gb_s = 4;
+  double codec_gb_s = 0;
+  parallel::MeasuredPasses passes;
   template <class V>
   void Visit(V& v) {
     v("layers", layers, "sizes of input, hidden layers and output");
@@ -32,7 +33,10 @@ struct PlanCommandOptions {
     v("prefer", prefer, OneOf{{"time", "price"}}, "what should be least");
     v("price-per-device-hour", price_per_device_hour, Range{0, 1e9}, "in any currency");
     v("largest-price", largest_price, Range{0, 1e12}, "plans that cost more are left out; 0: none");
-    v("codec-gb-s", codec_gb_s, Range{0, 1e6}, "fp32 gradient that a device encodes or decodes, 10^9 bytes per second");
+    v("codec-gb-s", codec_gb_s, Range{0, 1e6},
+      "fp32 gradient that a device encodes or decodes, 10^9 bytes per second, unless cluster.host.codecs tells; 0: one "
+      "for every 32 GFLOP/s");
+    v.Group("passes", passes);
   }
 };
 
@@ -42,10 +46,11 @@ std::string ParallelTable(const parallel::Candidate& c) {
   if (c.plan.method == "averaging" || c.plan.method == "bmuf") {
     toml += fmt::format("sync-period = {}\n", c.plan.sync_period);
   }
+  if (c.plan.method == "ssgd" && c.plan.accumulate > 1) toml += fmt::format("accumulate = {}\n", c.plan.accumulate);
   if (c.plan.method == "asgd") toml += fmt::format("push-every = {}\n", c.plan.accumulate);
-  if (c.plan.bits_per_value < 32) {
-    toml += fmt::format("codec = {{ type = \"{}\" }}\n", c.plan.bits_per_value < 4 ? "one-bit" : "fp16");
-  }
+  if (c.plan.method == "model-parallel") toml += fmt::format("stripes = {}\n", c.plan.group);
+  if (c.output_stripes > 1) toml += fmt::format("output-stripes = {}\n", c.output_stripes);
+  if (!c.plan.codec.empty()) toml += fmt::format("codec = {{ type = \"{}\" }}\n", c.plan.codec);
   return toml;
 }
 
@@ -54,8 +59,12 @@ std::string Describe(const parallel::Candidate& c) {
   if (c.plan.method == "averaging" || c.plan.method == "bmuf") {
     text += fmt::format(", exchange every {} steps", c.plan.sync_period);
   }
+  if (c.plan.method == "ssgd" && c.plan.accumulate > 1) {
+    text += fmt::format(", {} minibatches of a worker per step", c.plan.accumulate);
+  }
   if (c.plan.method == "asgd") text += fmt::format(", {} minibatch(es) per push", c.plan.accumulate);
-  if (c.plan.method == "model-parallel") text += fmt::format(", groups of {}", c.plan.group);
+  if (c.plan.method == "model-parallel" && c.result.ranks > c.plan.group)
+    text += fmt::format(", groups of {}", c.plan.group);
   for (size_t i = 0; i < c.result.split.size(); ++i) {
     text += fmt::format("{}{}", i == 0 ? "; stages: " : ", ", c.result.split[i]);
   }
@@ -72,6 +81,7 @@ void Plan(const PlanCommandOptions& options, CommandContext& context) {
   request.price_per_device_hour = options.price_per_device_hour;
   request.largest_price = options.largest_price;
   request.codec_gb_s = options.codec_gb_s;
+  request.passes = options.passes;
   request.prefer_price = options.prefer == "price";
   request.cluster = ReadOptions<comm::ClusterOptions>(context.config().Table("cluster"));
   const parallel::Recommendation r = parallel::Recommend(request);
@@ -93,15 +103,22 @@ void Plan(const PlanCommandOptions& options, CommandContext& context) {
   }
   for (const std::string& line : report::TextTable(rows)) context.PrintLine(line);
   for (const parallel::Refusal& refusal : r.refused) context.Print("refused: {}: {}", refusal.name, refusal.reason);
-  context.PrintLine("passes are rules of thumb: docs/simulation.md. The table for `antiphon train`:");
+  context.PrintLine(
+      "passes, against serial training's: what is documented, and beyond that assumed (docs/simulation.md)");
+  context.PrintLine("The table for `antiphon train`:");
   context.PrintLine("[parallel]\n" + ParallelTable(r.best));
 
   nlohmann::json refused = nlohmann::json::array();
   for (const parallel::Refusal& refusal : r.refused) {
     refused.push_back({{"plan", refusal.name}, {"reason", refusal.reason}});
   }
+  nlohmann::json rules = nlohmann::json::array();
+  for (const parallel::PassesRule& rule : parallel::PassesRules()) {
+    rules.push_back({{"method", rule.method}, {"rule", rule.rule}, {"source", rule.source}});
+  }
   nlohmann::json json = {{"simulated", true},    {"best", ToJson(r.best)}, {"why", r.why},
-                         {"candidates", others}, {"refused", refused},     {"passes_rules", parallel::kPassesRules}};
+                         {"candidates", others}, {"refused", refused},     {"passes_rules", rules}};
+  json["parallel"] = ParallelTable(r.best);
   if (!r.runner_up.name.empty()) json["runner_up"] = ToJson(r.runner_up);
   context.SetResult(json.dump(2));
 }

@@ -90,7 +90,8 @@ nlohmann::json ToJson(const parallel::Candidate& c) {
   json["minibatch"] = c.plan.minibatch;
   json["sync_period"] = c.plan.sync_period;
   json["accumulate"] = c.plan.accumulate;
-  json["bits_per_value"] = c.plan.bits_per_value;
+  json["codec"] = c.plan.codec;
+  json["bits_per_value"] = parallel::BitsPerValue(c.plan);
   json["servers"] = c.plan.servers;
   json["group"] = c.plan.group;
   json["passes_factor"] = c.passes;

@@ -32,13 +32,19 @@ size_t Communicator::Part(int r, size_t size) const {
   return size * static_cast<size_t>(r) / static_cast<size_t>(world_size());
 }
 
-void Communicator::ReceiveInto(int source, int tag, std::span<std::byte> bytes) {
-  const Message message = Receive(source, tag);
-  if (message.bytes.size() != bytes.size()) {
+Message Communicator::ReceiveSized(int source, int tag, size_t size) {
+  Message message = Receive(source, tag);
+  if (message.bytes.size() != size) {
     Throw<InputError>("{}: got {} bytes from rank {}, expected {}: the ranks do not run the same experiment",
-                      Describe("collective operation"), message.bytes.size(), message.source, bytes.size());
+                      Describe("collective operation"), message.bytes.size(), message.source, size);
   }
+  return message;
+}
+
+void Communicator::ReceiveInto(int source, int tag, std::span<std::byte> bytes) {
+  const Message message = ReceiveSized(source, tag, bytes.size());
   if (!bytes.empty()) std::memcpy(bytes.data(), message.bytes.data(), bytes.size());
+  Handled(Handling::kCopy, bytes.size());
 }
 
 // Leaves the sum at rank 0. Whoever is absorbed at distance d sends and is done, as in a binomial tree.
@@ -50,12 +56,8 @@ void Communicator::TreeReduce(std::span<T> values) {
       return;
     }
     if (rank() + distance >= world_size()) continue;
-    const Message message = Receive(rank() + distance, kReduceTag);
-    if (message.bytes.size() != values.size_bytes()) {
-      Throw<InputError>("{}: rank {} gave {} bytes, expected {}: the ranks do not run the same experiment",
-                        Describe("reduce"), message.source, message.bytes.size(), values.size_bytes());
-    }
-    AddTo(values, message.bytes);
+    AddTo(values, ReceiveSized(rank() + distance, kReduceTag, values.size_bytes()).bytes);
+    Handled(Handling::kAdd, values.size_bytes());
   }
 }
 
@@ -92,18 +94,24 @@ void Communicator::ReduceScatter(std::span<float> values) {
   }
   const size_t first = Part(rank(), values.size());
   const std::span<float> mine = values.subspan(first, Part(rank() + 1, values.size()) - first);
-  std::vector<std::vector<float>> parts(n);
+  // Sums grow in the messages themselves.
+  std::vector<Message> messages(n);
+  std::vector<std::span<float>> parts(n, mine);
   for (int r = 0; r < world_size(); ++r) {
-    std::vector<float>& part = parts[static_cast<size_t>(r)];
-    part.assign(mine.begin(), mine.end());
-    if (r != rank()) ReceiveInto(r, kScatterTag, std::as_writable_bytes(std::span(part)));
+    if (r == rank()) continue;
+    Message& message = messages[static_cast<size_t>(r)];
+    message = ReceiveSized(r, kScatterTag, mine.size_bytes());
+    parts[static_cast<size_t>(r)] = {reinterpret_cast<float*>(message.bytes.data()), mine.size()};
   }
   for (size_t distance = 1; distance < n; distance *= 2) {
     for (size_t r = 0; r + distance < n; r += 2 * distance) {
       for (size_t i = 0; i < mine.size(); ++i) parts[r][i] += parts[r + distance][i];
     }
   }
+  Handled(Handling::kAdd, (n - 1) * mine.size_bytes());
+  if (rank() == 0) return;
   std::copy(parts[0].begin(), parts[0].end(), mine.begin());
+  Handled(Handling::kCopy, mine.size_bytes());
 }
 
 void Communicator::AllGatherParts(std::span<float> values) {

@@ -67,6 +67,12 @@ class Communicator {
   virtual void Compute(double seconds) { (void)seconds; }
   static constexpr double kReferenceFlops = 1e9;  // per second
   void ComputeFlops(double flops) { Compute(flops / kReferenceFlops); }
+  /// Tells the clock of work on values that are exchanged, `bytes` of them: copied to their place, added, or written
+  /// and read by the codec of that name.
+  enum class Handling { kCopy, kAdd, kEncode, kDecode };
+  virtual void Handled(Handling what, size_t bytes, std::string_view codec = {}) {
+    (void)what, (void)bytes, (void)codec;
+  }
 
   /// Makes every waiting and every later operation of all ranks throw PeerError with this message.
   virtual void Abort(std::string_view message) = 0;
@@ -133,6 +139,8 @@ class Communicator {
  private:
   template <class T>
   void TreeReduce(std::span<T> values);
+  /// InputError if the message has another size.
+  Message ReceiveSized(int source, int tag, size_t size);
   void ReceiveInto(int source, int tag, std::span<std::byte> bytes);
   int64_t step_ = 0;
   int64_t bytes_sent_ = 0;

@@ -23,8 +23,12 @@ CostProcess::Wait CostProcess::Occupy(double seconds) {
   return {*this, free};
 }
 
+double CostProcess::HandlingSeconds(Communicator::Handling what, double bytes, std::string_view codec) const {
+  return world_.hosts_.HandlingSeconds(rank_, what, bytes, codec);
+}
+
 CostProcess::Wait CostProcess::Send(int destination, int tag, double bytes) {
-  const double end = now_ + world_.links_.message_seconds();
+  const double end = now_ + world_.links_.message_seconds() + world_.hosts_.SendSeconds(rank_, bytes);
   world_.Deliver(rank_, destination, tag, world_.links_.Deliver(rank_, destination, bytes, end));
   if (destination != rank_) world_.bytes_sent_ += bytes;
   ++world_.messages_;

@@ -11,6 +11,8 @@ namespace {
 constexpr uint64_t kJitterSeed = 1;
 constexpr uint64_t kFailureSeed = 2;
 
+double SecondsAt(double gb_s, double bytes) { return gb_s > 0 ? bytes / (1e9 * gb_s) : 0; }
+
 size_t CheckedRank(int rank, int world_size, const char* key) {
   if (rank < 0 || rank >= world_size) {
     Throw<UsageError>("cluster.host.{}: there is no rank {}, only 0 … {}", key, rank, world_size - 1);
@@ -19,6 +21,15 @@ size_t CheckedRank(int rank, int world_size, const char* key) {
 }
 
 }  // namespace
+
+CodecSpeed CodecSpeeds::Of(std::string_view codec) const {
+  CodecSpeed found;
+  CodecSpeeds all = *this;  // ForEach hands out what may be changed
+  all.ForEach([&](std::string_view name, const CodecSpeed& speed) {
+    if (name == codec) found = speed;
+  });
+  return found;
+}
 
 HostModel::HostModel(const HostOptions& options, int world_size)
     : options_(options),
@@ -62,8 +73,26 @@ double HostModel::ComputeSeconds(int rank, double flops, double frames) {
   return ComputeSeconds(rank, flops * (1 + idle));
 }
 
-double HostModel::AccumulateSeconds(double bytes) const {
-  return options_.memory_gb_s > 0 ? 3 * bytes / (1e9 * options_.memory_gb_s) : 0;
+double HostModel::HandlingSeconds(int rank, Communicator::Handling what, double bytes, std::string_view codec) const {
+  const auto rate = [&] {
+    switch (what) {
+      case Communicator::Handling::kCopy:
+        return options_.copy_gb_s;
+      case Communicator::Handling::kAdd:
+        return options_.add_gb_s;
+      case Communicator::Handling::kEncode:
+        return options_.codecs.Of(codec).encode_gb_s;
+      default:
+        return options_.codecs.Of(codec).decode_gb_s;
+    }
+  };
+  return SecondsAt(rate(), bytes) * factors_.at(static_cast<size_t>(rank));
 }
+
+double HostModel::SendSeconds(int rank, double bytes) const {
+  return SecondsAt(options_.send_gb_s, bytes) * factors_.at(static_cast<size_t>(rank));
+}
+
+double HostModel::AccumulateSeconds(double bytes) const { return SecondsAt(options_.memory_gb_s, 3 * bytes); }
 
 }  // namespace antiphon::comm

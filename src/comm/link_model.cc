@@ -57,7 +57,10 @@ void LinkModel::RouteRing(int from, int to, std::vector<Hop>& hops) const {
 void LinkModel::RouteBetween(int from_node, int to_node, std::vector<Hop>& hops) const {
   const BetweenOptions& o = options_.between;
   const double card = SecondsPerByte(o.bandwidth_mb_s);
-  hops.push_back({first_card_ + 2 * Index(from_node), 1e-6 * o.latency_us, card});
+  // Of a node's two links, one in each direction, the other is next to it.
+  const size_t out = first_card_ + 2 * Index(from_node);
+  const size_t in = first_card_ + 2 * Index(to_node) + 1;
+  hops.push_back({out, 1e-6 * o.latency_us, card, out + 1, o.duplex});
   if (o.topology == "ethernet" && o.shared_mb_s > 0) hops.push_back({segment_, 0, SecondsPerByte(o.shared_mb_s)});
   const int from_leaf = from_node / o.leaf_nodes;
   const int to_leaf = to_node / o.leaf_nodes;
@@ -66,7 +69,7 @@ void LinkModel::RouteBetween(int from_node, int to_node, std::vector<Hop>& hops)
     hops.push_back({first_leaf_ + 2 * Index(from_leaf), 0, uplink});
     hops.push_back({first_leaf_ + 2 * Index(to_leaf) + 1, 0, uplink});
   }
-  hops.push_back({first_card_ + 2 * Index(to_node) + 1, 0, card});
+  hops.push_back({in, 0, card, in - 1, o.duplex});
 }
 
 void LinkModel::Route(int from, int to, std::vector<Hop>& hops) const {
@@ -88,14 +91,14 @@ void LinkModel::Route(int from, int to, std::vector<Hop>& hops) const {
     }
   };
   if (in_star) {
-    hops.push_back({2 * Index(from), latency, lane});
+    hops.push_back({2 * Index(from), latency, lane, 2 * Index(from) + 1, options_.inside.duplex});
     bridge(from_node);
   }
   if (from_node != to_node) {
     RouteBetween(from_node, to_node, hops);
     if (in_star) bridge(to_node);
   }
-  if (in_star) hops.push_back({2 * Index(to) + 1, latency, lane});
+  if (in_star) hops.push_back({2 * Index(to) + 1, latency, lane, 2 * Index(to), options_.inside.duplex});
 }
 
 double LinkModel::Reserve(Reservations& link, double now, double from, double duration) {
@@ -120,12 +123,19 @@ double LinkModel::Reserve(Reservations& link, double now, double from, double du
   return begin;
 }
 
+double LinkModel::Overlap(const Reservations& link, double begin, double end) {
+  double sum = 0;
+  for (const auto& [first, last] : link) sum += std::max(0.0, std::min(end, last) - std::max(begin, first));
+  return sum;
+}
+
 double LinkModel::Deliver(int from, int to, double bytes, double seconds) {
   Route(from, to, hops_);
   double head = seconds;  // when the first byte reaches the hop
   double tail = seconds;  // when the last one has left the hop before
   for (const Hop& hop : hops_) {
-    const double duration = bytes * hop.seconds_per_byte;
+    double duration = bytes * hop.seconds_per_byte;
+    if (hop.duplex < 1) duration += (1 / hop.duplex - 1) * Overlap(reserved_[hop.opposite], head, head + duration);
     head = Reserve(reserved_[hop.link], seconds, head, duration);
     tail = std::max(tail, head + duration) + hop.latency_seconds;
     head += hop.latency_seconds;

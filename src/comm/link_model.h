@@ -7,8 +7,9 @@
 //
 // A message takes its links one behind the other like water a pipe: on each it waits for the first time, between the
 // messages that were sent before it, in which it fits, then holds the link for bytes / bandwidth. Without other traffic
-// it takes the sum of the latencies and bytes / the least bandwidth. Messages of one pair arrive in the order sent.
-// Not modelled: fair sharing among messages under way, lost packets, congestion control.
+// it takes the sum of the latencies and bytes / the least bandwidth. Where `duplex` is less than 1, a message goes at
+// that share of the speed while one that was sent before goes the other way over the same card or lane. Messages of one
+// pair arrive in the order sent. Not modelled: fair sharing among messages under way, lost packets, congestion control.
 #pragma once
 
 #include <cstdint>
@@ -25,12 +26,16 @@ struct InsideOptions {
   std::string topology = "pcie-star";
   double latency_us = 10;
   double bandwidth_mb_s = 6000;
+  double duplex = 1;
   double bridge_mb_s = 0;
   template <class V>
   void Visit(V& v) {
-    v("topology", topology, OneOf{{"pcie-star", "nvlink-ring"}}, "what joins the ranks of one node");
+    v("topology", topology, OneOf{{"pcie-star", "nvlink-ring", "shared-memory"}},
+      "what joins the ranks of one node; shared-memory: they are threads of one process, a star without messages in "
+      "sums");
     v("latency-us", latency_us, Range{0, 1e9}, "from rank to rank");
     v("bandwidth-mb-s", bandwidth_mb_s, Range{1e-6, 1e9}, "of a rank's lane or of one link, each way, 10^6 bytes/s");
+    v("duplex", duplex, Range{0.5, 1}, "PCIe star: share of it that each way keeps while both carry");
     v("bridge-mb-s", bridge_mb_s, Range{0, 1e9}, "what all lanes of a PCIe star carry together; 0: no limit");
   }
 };
@@ -39,6 +44,7 @@ struct BetweenOptions {
   std::string topology = "ethernet";
   double latency_us = 50;
   double bandwidth_mb_s = 1250;
+  double duplex = 1;
   double shared_mb_s = 0;
   int leaf_nodes = 16;
   double oversubscription = 1;
@@ -47,6 +53,7 @@ struct BetweenOptions {
     v("topology", topology, OneOf{{"ethernet", "fat-tree"}}, "what joins the nodes");
     v("latency-us", latency_us, Range{0, 1e9}, "from node to node");
     v("bandwidth-mb-s", bandwidth_mb_s, Range{1e-6, 1e9}, "of a node's card, each way, 10^6 bytes/s");
+    v("duplex", duplex, Range{0.5, 1}, "share of it that each way keeps while both carry");
     v("shared-mb-s", shared_mb_s, Range{0, 1e9}, "what an Ethernet carries in all; 0: a switch without such a limit");
     v("leaf-nodes", leaf_nodes, Range{1, 1e6}, "fat tree: nodes at one leaf switch");
     v("oversubscription", oversubscription, Range{1, 1e6}, "fat tree: bandwidth below a leaf switch over that above");
@@ -77,6 +84,8 @@ class LinkModel {
   /// The same on an idle network.
   double IdleSeconds(int from, int to, double bytes) const;
   double message_seconds() const { return 1e-6 * options_.message_us; }
+  /// All ranks are threads of one process.
+  bool shares_memory() const { return options_.inside.topology == "shared-memory" && num_nodes_ == 1; }
   int Node(int rank) const { return rank / ranks_per_node_; }
   int num_nodes() const { return num_nodes_; }
   /// Bytes that crossed the boundary of a node so far.
@@ -87,10 +96,14 @@ class LinkModel {
     size_t link;
     double latency_seconds;
     double seconds_per_byte;
+    size_t opposite = 0;  // the same lane or card in the other direction
+    double duplex = 1;
   };
   using Reservations = std::vector<std::pair<double, double>>;  // begin and end, ascending, apart
   /// The first moment from `from` on at which the link is free for `duration`; takes it.
   static double Reserve(Reservations& link, double now, double from, double duration);
+  /// Time between begin and end in which the link is taken.
+  static double Overlap(const Reservations& link, double begin, double end);
   void Route(int from, int to, std::vector<Hop>& hops) const;
   void RouteRing(int from, int to, std::vector<Hop>& hops) const;
   void RouteBetween(int from_node, int to_node, std::vector<Hop>& hops) const;

@@ -15,6 +15,7 @@
 #include "base/check.h"
 #include "base/error.h"
 #include "comm/rank_threads.h"
+#include "comm/shared_sum.h"
 
 namespace antiphon::comm {
 namespace {
@@ -82,7 +83,10 @@ struct Rank {
 // One lock for all: ranks take turns anyhow.
 struct SimulatedWorld::State {
   State(int world_size, const ClusterOptions& cluster)
-      : hosts(cluster.host, world_size), links(cluster.links, world_size), ranks(static_cast<size_t>(world_size)) {
+      : hosts(cluster.host, world_size),
+        links(cluster.links, world_size),
+        ranks(static_cast<size_t>(world_size)),
+        shared_sum(world_size) {
     with_turn = world_size;
     for (int r = 0; r < world_size; ++r) machines_fail |= hosts.FailureSeconds(r) < kNever;
   }
@@ -143,6 +147,7 @@ struct SimulatedWorld::State {
   std::deque<Rank> ranks;                                   // never moves: condition variables
   std::map<std::pair<int, int>, std::span<float>> windows;  // (rank, id)
   std::priority_queue<Pending> accumulations;
+  SharedSum shared_sum;
   int64_t issued = 0;
   std::vector<int> lost;  // ranks, in the order of their failures
   int with_turn;
@@ -179,7 +184,8 @@ class SimulatedCommunicator : public Communicator {
     Lock lock(state_->mutex);
     const std::string operation = fmt::format("sending to rank {}", destination);
     // Collectives bring order among ranks, so that what they accumulated before must have taken effect.
-    WaitUntil(lock, tag >= kFirstInternalTag ? std::max(me_.clock, me_.accumulated_until) : me_.clock, operation);
+    const double begin = tag >= kFirstInternalTag ? std::max(me_.clock, me_.accumulated_until) : me_.clock;
+    WaitUntil(lock, begin + SendSeconds(bytes.size()), operation);
     if (!me_.HasDealtWith(destination)) ThrowIfLost(destination, operation);
     if (destination != rank_) CountSent(bytes.size());
     Advance(state_->links.message_seconds());
@@ -250,7 +256,7 @@ class SimulatedCommunicator : public Communicator {
 
   void Accumulate(int target, int id, size_t offset, float scale, std::span<const float> values) override {
     Lock lock(state_->mutex);
-    WaitUntil(lock, me_.clock, OneSided(target));
+    WaitUntil(lock, me_.clock + SendSeconds(values.size_bytes()), OneSided(target));
     if (!me_.HasDealtWith(target)) ThrowIfLost(target, OneSided(target));
     if (target != rank_) CountSent(values.size_bytes());
     Advance(state_->links.message_seconds());
@@ -308,6 +314,21 @@ class SimulatedCommunicator : public Communicator {
     WaitUntil(lock, me_.clock + taken, "computing");
   }
 
+  void Handled(Handling what, size_t bytes, std::string_view codec) override {
+    Lock lock(state_->mutex);
+    const double taken = state_->hosts.HandlingSeconds(rank_, what, static_cast<double>(bytes), codec);
+    if (taken > 0) WaitUntil(lock, me_.clock + taken, "working on what was exchanged");
+  }
+
+  // As threads do it, with the same code, in virtual time.
+  bool SumShared(std::span<float> values) override {
+    if (!state_->links.shares_memory() || world_size() == 1 || values.size() < SharedSum::kLeast) return false;
+    state_->shared_sum.Sum(rank_, values, [this] { Barrier(); });
+    Handled(Handling::kCopy, 2 * values.size_bytes(), {});
+    Handled(Handling::kAdd, values.size_bytes() * static_cast<size_t>(world_size() - 1) / ranks(), {});
+    return true;
+  }
+
   void Abort(std::string_view message) override {
     const std::lock_guard lock(state_->mutex);
     if (!state_->aborted) state_->abort_message = fmt::format("rank {} failed: {}", rank_, message);
@@ -316,6 +337,7 @@ class SimulatedCommunicator : public Communicator {
   }
 
  private:
+  size_t ranks() const { return state_->ranks.size(); }
   static std::string OneSided(int target) { return fmt::format("one-sided access to rank {}", target); }
 
   // Gives the turn away until virtual time reaches `seconds`; for a receiving rank, or sooner if a message comes.
@@ -350,6 +372,7 @@ class SimulatedCommunicator : public Communicator {
     me_.has_turn = true;
     ++state_->with_turn;
   }
+  double SendSeconds(size_t bytes) const { return state_->hosts.SendSeconds(rank_, static_cast<double>(bytes)); }
   void Advance(double seconds) {
     me_.clock += seconds;
     me_.usage.waiting_seconds += seconds;

@@ -7,13 +7,13 @@
 // rank among equals). So messages are sent, and accumulations take effect, in the order of virtual time, and a run has
 // the same bits and the same times whatever the machine does, also with kAnySource and one-sided operations.
 //
-// Time: Send costs the sender message-us; Receive ends when the message arrives; Get takes a way there and back; an
-// Accumulate takes effect when it has arrived, and the caller's next collective waits for that. A Poll that finds
-// nothing costs a microsecond, and more when repeated with nothing in between. Deadlines are virtual; a rank that is
-// never connected is waited for in real time.
-// Failures: a rank's next operation after its failure throws RankLost; the others get PeerLost as communicator.h says.
-// A rank must not block on anything but its communicator while others wait for it there.
-// Threads: as thread_world.h. Errors: UsageError for clusters that cannot be; otherwise as communicator.h.
+// Time: Send costs the sender message-us and its bytes at send-gb-s; Receive ends when the message arrives; Get takes a
+// way there and back; an Accumulate takes effect when it has arrived, and the caller's next collective waits for that.
+// A Poll that finds nothing costs a microsecond, and more when repeated with nothing in between. Deadlines are virtual;
+// a rank that is never connected is waited for in real time. Failures: a rank's next operation after its failure throws
+// RankLost; the others get PeerLost as communicator.h says. A rank must not block on anything but its communicator
+// while others wait for it there. Threads: as thread_world.h. Errors: UsageError for clusters that cannot be; otherwise
+// as communicator.h.
 #pragma once
 
 #include <functional>

@@ -6,8 +6,10 @@
 
 namespace antiphon::parallel {
 
+std::string CodecName(const Config& config) { return config.Text("type").value_or("fp32"); }
+
 std::unique_ptr<Codec> MakeCodec(const Config& config) {
-  const std::string type = config.Text("type").value_or("fp32");
+  const std::string type = CodecName(config);
   return WithContext([&] { return CodecRegistry::Get().Create(type, config); },
                      [&] { return config.Where("type") + ": codec"; });
 }

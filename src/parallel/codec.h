@@ -65,6 +65,7 @@ using CodecRegistry = Registry<Codec, const Config&>;
 
 /// From a `codec` table: key `type` names it (default "fp32").
 std::unique_ptr<Codec> MakeCodec(const Config& config);
+std::string CodecName(const Config& config);
 
 /// Copies the first bytes of `code` into `target`; InputError if there are fewer. Returns how many.
 size_t TakeBytes(std::span<const std::byte> code, std::span<std::byte> target);

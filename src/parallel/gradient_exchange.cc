@@ -9,6 +9,8 @@
 namespace antiphon::parallel {
 namespace {
 
+using Handling = comm::Communicator::Handling;
+
 constexpr int kFirstTag = 1 << 16;  // two per layer
 
 int PartTag(size_t layer) { return kFirstTag + 2 * static_cast<int>(layer); }
@@ -22,6 +24,7 @@ GradientExchange::GradientExchange(const Config& codec, double codec_start_epoch
       comm_(*replica.comm),
       exact_(MakeCodec(Config())),
       codec_(MakeCodec(codec)),
+      codec_name_(CodecName(codec)),
       codec_start_epochs_(codec_start_epochs),
       steps_per_epoch_(replica.plan.steps_per_epoch),
       accumulate_(accumulate),
@@ -45,6 +48,37 @@ Codec& GradientExchange::codec() {
   if (codec_start_epochs_ <= 0 || steps_per_epoch_ == 0) return *codec_;
   const double epoch = static_cast<double>(steps_) / static_cast<double>(steps_per_epoch_);
   return epoch < codec_start_epochs_ ? *exact_ : *codec_;
+}
+
+// Vectors always travel as they are.
+Codec& GradientExchange::CodecOf(const nn::Parameter& p) { return p.value.rows() > 1 ? codec() : *exact_; }
+
+void GradientExchange::Handled(Handling what, ConstMatrixView values) {
+  const auto bytes = static_cast<size_t>(values.rows() * values.cols()) * sizeof(float);
+  comm_.Handled(what, bytes, &codec() == exact_.get() ? "fp32" : std::string_view(codec_name_));
+}
+
+void GradientExchange::Encode(const nn::Parameter& p, ConstMatrixView values, std::span<const MatrixView> memory,
+                              Code& code) {
+  CodecOf(p).Encode(values, memory, code);
+  Handled(Handling::kEncode, values);
+}
+
+void GradientExchange::EncodeSum(const nn::Parameter& p, ConstMatrixView sum, Code& code) {
+  CodecOf(p).EncodeSum(sum, Memory(sum_memory_, p, comm_.rank()), code);
+  Handled(Handling::kEncode, sum);
+}
+
+size_t GradientExchange::Decode(const nn::Parameter& p, std::span<const std::byte> code, MatrixView values) {
+  const size_t size = CodecOf(p).Decode(code, values);
+  Handled(Handling::kDecode, values);
+  return size;
+}
+
+size_t GradientExchange::DecodeSum(const nn::Parameter& p, std::span<const std::byte> code, MatrixView sum) {
+  const size_t size = CodecOf(p).DecodeSum(code, sum);
+  Handled(Handling::kDecode, sum);
+  return size;
 }
 
 MatrixView GradientExchange::Part(MatrixView matrix, int r) {
@@ -149,11 +183,7 @@ void GradientExchange::Send(size_t index) {
     AppendBytes(std::as_bytes(std::span(&weight_, 1)), code);
     for (nn::Parameter* p : layer.parameters) {
       const MatrixView part = Part(Target(*p), r);
-      if (p->value.rows() > 1) {
-        codec().Encode(part, Memory(memory_, *p, r), code);
-      } else {
-        exact_->Encode(part, {}, code);
-      }
+      Encode(*p, part, Memory(memory_, *p, r), code);
     }
     if (r == comm_.rank()) {
       layer.own_code = std::move(code);
@@ -190,13 +220,8 @@ void GradientExchange::Reduce(size_t index) {
     SumParts(*p, codes, at, factor);
     const MatrixView mine = Part(Target(*p), comm_.rank());
     const size_t begin = sum_code.size();
-    if (p->value.rows() > 1) {
-      codec().EncodeSum(parts_[0], Memory(sum_memory_, *p, comm_.rank()), sum_code);
-      codec().DecodeSum(std::span(sum_code).subspan(begin), mine);
-    } else {
-      exact_->Encode(parts_[0], {}, sum_code);
-      Scale(1.0f, parts_[0], mine);
-    }
+    EncodeSum(*p, parts_[0], sum_code);
+    DecodeSum(*p, std::span(sum_code).subspan(begin), mine);
   }
   for (int r = 0; r < comm_.world_size(); ++r) {
     if (r != comm_.rank()) comm_.Send(r, SumTag(index), sum_code);
@@ -209,12 +234,12 @@ void GradientExchange::SumParts(nn::Parameter& p, const std::vector<Code>& codes
   const MatrixView mine = Part(Target(p), comm_.rank());
   for (size_t r = 0; r < parts_.size(); ++r) {
     parts_[r].Resize(mine.rows(), mine.cols());
-    Codec& decoder = p.value.rows() > 1 ? codec() : *exact_;
-    at[r] += decoder.Decode(std::span(codes[r]).subspan(at[r]), parts_[r]);
+    at[r] += Decode(p, std::span(codes[r]).subspan(at[r]), parts_[r]);
   }
   for (size_t distance = 1; distance < parts_.size(); distance *= 2) {
     for (size_t r = 0; r + distance < parts_.size(); r += 2 * distance) {
       AddScaled(1.0f, parts_[r + distance], parts_[r]);
+      Handled(Handling::kAdd, parts_[r]);
     }
   }
   if (factor != 1.0f) Scale(factor, parts_[0], parts_[0]);
@@ -229,7 +254,7 @@ void GradientExchange::Gather(size_t index) {
     std::span<const std::byte> code = message.bytes;
     for (nn::Parameter* p : layer.parameters) {
       const MatrixView part = Part(Target(*p), r);
-      code = code.subspan(p->value.rows() > 1 ? codec().DecodeSum(code, part) : exact_->Decode(code, part));
+      code = code.subspan(DecodeSum(*p, code, part));
     }
     if (!code.empty()) {
       Throw<InputError>("a sum of gradients from rank {} has {} bytes too many: damaged on its way", r, code.size());

@@ -68,6 +68,12 @@ class GradientExchange : public nn::GradientSink {
   };
 
   Codec& codec();
+  Codec& CodecOf(const nn::Parameter& p);
+  void Encode(const nn::Parameter& p, ConstMatrixView values, std::span<const MatrixView> memory, Code& code);
+  void EncodeSum(const nn::Parameter& p, ConstMatrixView sum, Code& code);
+  size_t Decode(const nn::Parameter& p, std::span<const std::byte> code, MatrixView values);
+  size_t DecodeSum(const nn::Parameter& p, std::span<const std::byte> code, MatrixView sum);
+  void Handled(comm::Communicator::Handling what, ConstMatrixView values);
   MatrixView Part(MatrixView matrix, int r);
   std::vector<MatrixView> Memory(std::vector<std::vector<float>>& planes, const nn::Parameter& p, int r);
   MatrixView Target(nn::Parameter& parameter);
@@ -83,6 +89,7 @@ class GradientExchange : public nn::GradientSink {
   comm::Communicator& comm_;
   std::unique_ptr<Codec> exact_;
   std::unique_ptr<Codec> codec_;
+  std::string codec_name_;
   double codec_start_epochs_;
   int64_t steps_per_epoch_;
   int accumulate_;

@@ -23,6 +23,7 @@ class RankGroup {
   RankGroup(comm::Communicator& comm, std::vector<int> ranks, int id);
 
   int size() const { return static_cast<int>(ranks_.size()); }
+  comm::Communicator& comm() const { return comm_; }
   /// While this rank waits for others of the group, `serve` is called again and again: for ranks that must answer
   /// requests meanwhile.
   void ServeWhileWaiting(std::function<void()> serve) { serve_ = std::move(serve); }

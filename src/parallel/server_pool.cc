@@ -157,6 +157,7 @@ void ServerPool::Pull(std::span<float> model) {
     const std::span<const float> values = AsFloats(answer.payload());
     CHECK_EQ(values.size(), Part(s, model).size());
     std::copy(values.begin(), values.end(), Part(s, model).begin());
+    comm_.Handled(comm::Communicator::Handling::kCopy, values.size_bytes());
   }
 }
 
@@ -324,6 +325,7 @@ void ServerPool::AnswerJudge(const Letter& letter) {
 void ServerPool::HandlePush(const Letter& letter) {
   const int64_t staleness = shard_.version() - letter.number;
   shard_.Apply(AsFloats(letter.payload()), letter.real);
+  comm_.Handled(comm::Communicator::Handling::kAdd, letter.payload().size());
   ++statistics_.pushes;
   statistics_.stale += staleness;
   statistics_.stalest = std::max(statistics_.stalest, staleness);

@@ -28,6 +28,7 @@ StepCost::StepCost(const nn::Network& network) {
     for (const nn::Parameter* p : layer.buffers()) weights += ProductSize(*p);
     layers_.push_back({2 * weights, 2 * learning + (passes_down ? 2 * weights : 0)});
     forward_ += 2 * weights;
+    if (lowest_forward_ == 0) lowest_forward_ = 2 * weights;
     passes_down = passes_down || learns;
   }
 }
@@ -37,5 +38,7 @@ double StepCost::total_flops() const {
   for (const Flops& f : layers_) sum += f.forward + f.backward;
   return sum;
 }
+
+double StepCost::curvature_flops() const { return total_flops() + 2 * forward_ - lowest_forward_; }
 
 }  // namespace antiphon::parallel

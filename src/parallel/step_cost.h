@@ -20,6 +20,9 @@ class StepCost {
   /// Per frame; of one layer. The lowest layer that learns passes nothing down, those below it do nothing.
   double backward_flops(size_t layer) const { return layers_.at(layer).backward; }
   double total_flops() const;
+  /// Of a product with the Gauss–Newton matrix, per frame: forward; two products per layer for the derivative along the
+  /// vector (one in the lowest that has weights); backward.
+  double curvature_flops() const;
 
  private:
   struct Flops {
@@ -28,6 +31,7 @@ class StepCost {
   };
   std::vector<Flops> layers_;
   double forward_ = 0;
+  double lowest_forward_ = 0;  // of the lowest layer that has products
 };
 
 }  // namespace antiphon::parallel

@@ -40,9 +40,12 @@ nn::GradientSink& Strategy::BeginStep(const StepInput& input) {
 
 optim::StepReport Strategy::AfterStep(const StepInput&) { return optimizer().EndStep(); }
 
-void Strategy::CountForward(int64_t frames) const {
+void Strategy::CountForward(size_t first, size_t last, int64_t frames) const {
   if (!comm().time_is_virtual()) return;
-  comm().ComputeFlops(StepCost(network()).forward_flops() * static_cast<double>(frames));
+  const StepCost cost(network());
+  double flops = 0;
+  for (size_t i = first; i < last; ++i) flops += cost.forward_flops(i) * static_cast<double>(frames);
+  if (flops > 0) comm().ComputeFlops(flops);
 }
 
 void Strategy::CountBackward(size_t layer, int64_t frames) const {

@@ -157,7 +157,9 @@ class Strategy {
   double TakeCommunication() { return std::exchange(communication_seconds_, 0.0); }
   /// Tell a simulated cluster that products were computed; free of cost elsewhere. The default Step calls them; who
   /// overrides Step does it, at the place where the time goes.
-  void CountForward(int64_t frames) const;
+  void CountForward(int64_t frames) const { CountForward(0, network().num_layers(), frames); }
+  /// Of layers first … last − 1.
+  void CountForward(size_t first, size_t last, int64_t frames) const;
   void CountBackward(size_t layer, int64_t frames) const;
 
  private:

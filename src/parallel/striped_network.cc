@@ -36,7 +36,11 @@ std::vector<uint8_t> DrawMask(const AffineStripe& stripe, int64_t in_dim, const 
 }  // namespace
 
 StripedNetwork::StripedNetwork(nn::Network& whole, RankGroup& group, const Config& optimizer, int links, uint64_t seed)
-    : whole_(whole), group_(group), by_layer_(whole.num_layers(), nullptr), stripe_workspaces_(whole.num_layers()) {
+    : whole_(whole),
+      group_(group),
+      cost_(whole),
+      by_layer_(whole.num_layers(), nullptr),
+      stripe_workspaces_(whole.num_layers()) {
   bool hidden = false;
   for (size_t i = 0; i < whole.num_layers(); ++i) {
     const bool affine = whole.layer_type(i) == "affine" || whole.layer_type(i) == "linear";
@@ -59,6 +63,7 @@ MatrixView StripedNetwork::Forward(const nn::ExecContext& context, ConstMatrixVi
     y = ws.Float(i, x.rows(), whole_.layer(i).out_dim());
     if (AffineStripe* stripe = StripeOf(i); stripe != nullptr) {
       const MatrixView mine = stripe->network().Forward(context, below, stripe_workspaces_[i]);
+      Count(i, cost_.forward_flops(i), x.rows());
       message_.assign(mine.data(), mine.data() + mine.size());
       const auto all = group_.Exchange(message_);
       for (int part = 0; part < group_.size(); ++part) {
@@ -72,6 +77,7 @@ MatrixView StripedNetwork::Forward(const nn::ExecContext& context, ConstMatrixVi
       }
     } else {
       whole_.layer(i).Forward(context, below, y, ws.Child(i));
+      Count(i, cost_.forward_flops(i), x.rows());
     }
     below = y;
   }
@@ -99,15 +105,22 @@ void StripedNetwork::Backward(const nn::ExecContext& context, ConstMatrixView dy
       const bool want_dx = i > 0;
       const MatrixView part = network.Backward(context, mine, network.all_layers(), stripe_workspaces_[i],
                                                stripe_sink(stripe_index), want_dx);
+      Count(i, cost_.backward_flops(i), dy.rows());
       if (want_dx) {
         for (int64_t n = 0; n < part.rows(); ++n) std::copy_n(part.Row(n).data(), part.cols(), dx.Row(n).data());
         group_.AllReduce(std::span(dx.data(), static_cast<size_t>(dx.size())));
       }
     } else {
       layer.Backward(context, g, ws.Child(i), i > 0 ? dx : MatrixView(), common);
+      Count(i, cost_.backward_flops(i), dy.rows());
     }
     g = dx;
   }
+}
+
+void StripedNetwork::Count(size_t layer, double flops_per_frame, int64_t frames) const {
+  const double flops = flops_per_frame * static_cast<double>(frames) / (is_striped(layer) ? group_.size() : 1);
+  if (flops > 0) group_.comm().ComputeFlops(flops);
 }
 
 void StripedNetwork::ApplyMasks() {

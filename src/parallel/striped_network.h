@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "parallel/affine_stripe.h"
+#include "parallel/step_cost.h"
 
 namespace antiphon::parallel {
 
@@ -41,9 +42,12 @@ class StripedNetwork {
 
  private:
   AffineStripe* StripeOf(size_t layer) const { return by_layer_[layer]; }
+  /// Tells a simulated cluster of this rank's share of a layer's products.
+  void Count(size_t layer, double flops_per_frame, int64_t frames) const;
 
   nn::Network& whole_;
   RankGroup& group_;
+  StepCost cost_;
   std::vector<std::unique_ptr<AffineStripe>> stripes_;
   std::vector<AffineStripe*> by_layer_;           // null: held by all
   std::vector<std::vector<uint8_t>> masks_;       // by stripe, one byte per weight; empty: none

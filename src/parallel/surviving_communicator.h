@@ -45,6 +45,7 @@ class SurvivingCommunicator : public comm::Communicator, public comm::SecondThre
   double Now() const override { return whole_.Now(); }
   bool time_is_virtual() const override { return whole_.time_is_virtual(); }
   void Compute(double seconds) override { whole_.Compute(seconds); }
+  void Handled(Handling what, size_t bytes, std::string_view codec) override { whole_.Handled(what, bytes, codec); }
   void Abort(std::string_view message) override { whole_.Abort(message); }
 
   bool survives_losses() const override { return whole_.survives_losses(); }

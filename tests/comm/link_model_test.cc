@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "base/error.h"
 #include "comm/host_model.h"
 
@@ -98,6 +100,24 @@ TEST(LinkModel, KeepsTheOrderOfEachPair) {
   }
 }
 
+TEST(LinkModel, BothWaysAtOnceAreSlowerWhereTheLinkIsNotQuiteDuplex) {
+  for (const double duplex : {1.0, 0.8, 0.5}) {
+    LinkOptions ethernet = Ethernet();
+    ethernet.between.duplex = duplex;
+    LinkModel alone(ethernet, 2);
+    EXPECT_NEAR(alone.Deliver(0, 1, 1e6, 0), 50e-6 + 1e-2, 1e-12);
+    LinkModel both(ethernet, 2);
+    const double first = both.Deliver(0, 1, 1e6, 0);
+    const double last = std::max(first, both.Deliver(1, 0, 1e6, 0));
+    EXPECT_NEAR(last, 50e-6 + 1e-2 / duplex, 50e-6) << duplex;  // while one is under way alone it is not slower
+    LinkOptions star = Star();
+    star.inside.duplex = duplex;
+    LinkModel lanes(star, 2);
+    lanes.Deliver(0, 1, 1e6, 0);
+    EXPECT_NEAR(lanes.Deliver(1, 0, 1e6, 0), 10e-6 + 1e-3 / duplex, 10e-6) << duplex;
+  }
+}
+
 TEST(LinkModel, RefusesLimitsThatTheTopologyDoesNotHave) {
   LinkOptions ring = Star(100);
   ring.inside.topology = "nvlink-ring";
@@ -118,6 +138,26 @@ TEST(HostModel, WorkTakesLaunchPlusOperationsOverSpeed) {
   EXPECT_NEAR(hosts.ComputeSeconds(0, 1e9), 0.01001, 1e-12);
   EXPECT_NEAR(hosts.ComputeSeconds(1, 1e9), 0.03003, 1e-12);
   EXPECT_NEAR(hosts.ComputeSeconds(0, 1e9, 64), 0.02001, 1e-12);
+}
+
+TEST(HostModel, HandlingTakesItsRate) {
+  HostOptions options;
+  options.copy_gb_s = 2;
+  options.add_gb_s = 4;
+  options.send_gb_s = 5;
+  options.codecs.one_bit = {10, 20};
+  options.straggler_ranks = {1};
+  options.straggler_factor = 3;
+  const HostModel hosts(options, 2);
+  using Handling = Communicator::Handling;
+  EXPECT_NEAR(hosts.HandlingSeconds(0, Handling::kCopy, 1e9, ""), 0.5, 1e-12);
+  EXPECT_NEAR(hosts.HandlingSeconds(0, Handling::kAdd, 1e9, ""), 0.25, 1e-12);
+  EXPECT_NEAR(hosts.HandlingSeconds(1, Handling::kAdd, 1e9, ""), 0.75, 1e-12);
+  EXPECT_NEAR(hosts.HandlingSeconds(0, Handling::kEncode, 1e9, "one-bit"), 0.1, 1e-12);
+  EXPECT_NEAR(hosts.HandlingSeconds(0, Handling::kDecode, 1e9, "one-bit"), 0.05, 1e-12);
+  EXPECT_EQ(hosts.HandlingSeconds(0, Handling::kDecode, 1e9, "bf16"), 0);
+  EXPECT_NEAR(hosts.SendSeconds(0, 1e9), 0.2, 1e-12);
+  EXPECT_EQ(HostModel(HostOptions(), 1).HandlingSeconds(0, Handling::kCopy, 1e9, ""), 0);
 }
 
 TEST(HostModel, JitterKeepsTheMeanAndDependsOnRankAndPlaceOnly) {

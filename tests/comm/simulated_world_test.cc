@@ -57,6 +57,33 @@ TEST(SimulatedWorld, TreeAllReduceTakesTwiceTheDepthOfTheTree) {
   }
 }
 
+TEST(SimulatedWorld, SendingCopyingAndAddingTakeTheirRates) {
+  ClusterOptions cluster = PlainCluster();
+  cluster.host.send_gb_s = 0.5;
+  cluster.host.copy_gb_s = 0.25;
+  cluster.host.add_gb_s = 0.2;
+  constexpr size_t kFloats = 100'000;
+  constexpr double kBytes = 4.0 * kFloats;
+  const double message = kBytes / 0.5e9 + kLatency + kPerFloat * kFloats;
+  // Up the tree, added; down again, copied.
+  EXPECT_NEAR(RunSimulated(2, cluster,
+                           [](Communicator& comm) {
+                             std::vector<float> values(kFloats, 1.0f);
+                             comm.AllReduce(values);
+                           })
+                  .seconds(),
+              2 * message + kBytes / 0.2e9 + kBytes / 0.25e9, 1e-12);
+  // Both send half, rank 1 puts its sum to its place; both send their sums, and copy the other's.
+  EXPECT_NEAR(RunSimulated(2, cluster,
+                           [](Communicator& comm) {
+                             std::vector<float> values(kFloats, 1.0f);
+                             comm.ReduceScatter(values);
+                             comm.AllGatherParts(values);
+                           })
+                  .seconds(),
+              message + kLatency + 0.5 * kBytes / 0.2e9 + kBytes / 0.25e9, 1e-9);
+}
+
 TEST(SimulatedWorld, AnySourceTakesTheEarliestArrivalInVirtualTime) {
   const auto order = [](const std::vector<double>& start) {
     std::vector<int> sources;

@@ -79,6 +79,9 @@ TEST(CostWorld, AgreesWithTheSimulatedWorldThatReallySends) {
   comm::ClusterOptions cluster = PlainCluster();
   cluster.links.message_us = 3;
   cluster.links.ranks_per_node = 2;
+  cluster.host.send_gb_s = 0.2;
+  cluster.host.copy_gb_s = 0.3;
+  cluster.host.add_gb_s = 0.1;
   for (const int n : {2, 3, 6, 7}) {
     const auto report = comm::RunSimulated(n, cluster, [](comm::Communicator& comm) {
       std::vector<float> values(10000, 1.0f);
@@ -118,8 +121,39 @@ TEST(CostModel, OneWorkerGoesAtTheSpeedOfTheDevice) {
 
 TEST(CostModel, FreeLinksGiveFullSpeed) {
   for (const char* method : {"ssgd", "averaging", "bmuf", "asgd", "host-master", "easgd-async"}) {
-    EXPECT_NEAR(SimulateCost(kNetwork, PlanOf(method, 8), FreeLinks()).speedup, 8, 1e-3) << method;
+    CostPlan plan = PlanOf(method, 8);
+    plan.servers = 4;
+    EXPECT_NEAR(SimulateCost(kNetwork, plan, FreeLinks()).speedup, 8, 1e-3) << method;
   }
+}
+
+// They answer when a layer is through: waiting for all of them costs up to a layer's time.
+TEST(CostModel, WorkersThatServeKeepOthersWaiting) {
+  CostPlan plan = PlanOf("asgd", 8);
+  const CostResult on_workers = SimulateCost(kNetwork, plan, FreeLinks());
+  EXPECT_LT(on_workers.speedup, 7.5);
+  EXPECT_GT(on_workers.speedup, 4);
+  plan.accumulate = 8;
+  EXPECT_GT(SimulateCost(kNetwork, plan, FreeLinks()).speedup, on_workers.speedup);
+}
+
+// Gradient, iterations and losses of the closed form.
+TEST(CostModel, HessianFreeStepsTakeTheirProductsAndSums) {
+  CostPlan plan = PlanOf("hessian-free", 1);
+  plan.sync_period = 10;
+  plan.cg_iterations = 7;
+  const double forward = 2 * kNetwork.weights();
+  const double product = kNetwork.flops() + 2 * forward - 2 * 100 * 200;
+  const double flops = 256 * (10 * kNetwork.flops() + 7 * 4 * product + 6 * 4 * forward);
+  EXPECT_NEAR(10 * 256 / SimulateCost(kNetwork, plan, PlainCluster()).frames_per_second, flops / 10e9, 1e-9);
+  plan.workers = 2;
+  const double values = kNetwork.weights();
+  const auto send = [](double bytes) { return kLatency + bytes / kBandwidth; };
+  // Up and down the tree.
+  const double sums =
+      2 * 2 * send(8 * values) + 7 * (send(4 * values) + 2 * send(8 * values)) + 6 * (send(4 * values) + 2 * send(16));
+  EXPECT_NEAR(2 * 10 * 256 / SimulateCost(kNetwork, plan, PlainCluster()).frames_per_second, flops / 10e9 + sums,
+              14 * kLatency);  // what goes down the tree and what is asked next travel together
 }
 
 TEST(CostModel, SynchronousStepWithoutOverlapTakesWorkPlusExchange) {
@@ -154,7 +188,6 @@ TEST(CostModel, EquallyFastWorkersAreOneUpdateEachBehindTheOthers) {
   for (const int workers : {2, 4, 8}) {
     CostPlan plan = PlanOf("asgd", workers);
     plan.servers = 1;
-    plan.overlap = false;
     EXPECT_NEAR(SimulateCost(kNetwork, plan, FreeLinks()).staleness, workers - 1, 0.2 * workers) << workers;
   }
 }

@@ -1,12 +1,19 @@
-// Asynchronous SGD with a pool of servers (each holds a part of the model), host as master, asynchronous EASGD.
+// Asynchronous SGD with a pool of servers (each holds a part of the model), host as master, asynchronous EASGD, and
+// slaves that are groups of ranks (asgd-groups).
 //
-// Schedule of a worker: `accumulate` minibatches of work; then the gradient's parts go to their servers, the parts of
-// the newest model are asked for and come back. With `overlap` the next work goes on meanwhile, with the model that is
-// there. A server adds one part after the other (cluster.host.memory-gb-s: two reads and a write per value) and answers
-// at once, lock-free, from what it has. Asynchronous EASGD is the same with sync_period steps between the exchanges.
-// Servers: as many ranks of their own behind the workers as the plan says; with 0, the workers hold the parts (the
-// first 32 of them), as this program does it. Host as master: every device reaches the host's memory over its own lane,
-// so that the host counts as many servers as there are devices, which share its memory's bandwidth.
+// Schedule of a worker: `accumulate` minibatches of work, layer by layer; then it asks the coordinator (rank 0) whether
+// its push is fresh enough, the change's parts go to their servers, the parts of the newest model are asked for and
+// come back, and the work goes on; with `overlap-copies` (this program has no such thing) the next work goes on
+// meanwhile, with the model that is there. Asynchronous EASGD is the same with sync_period steps between exchanges and
+// nobody asked.
+// Servers: with 0, the workers hold the parts (the first 32 of them), as this program does it: requests wait until the
+// worker's layer under way is through, adding (cluster.host.add-gb-s) and handing over the part (send-gb-s) take the
+// worker's own time. Else as many ranks of their own behind the workers as the plan says; these add one part after the
+// other (cluster.host.memory-gb-s: two reads and a write per value) and answer at once from what they have. Host as
+// master: every device reaches the host's memory over its own lane, so that the host counts as many servers as there
+// are devices, which share its memory's bandwidth.
+// Slaves of `group` ranks: each rank holds a stripe of every layer, works as long as model parallelism takes for a
+// minibatch, and exchanges its stripes with the ranks of the other slaves that hold the same ones.
 #include <algorithm>
 
 #include "parallel/cost/schedules.h"
@@ -14,6 +21,7 @@
 namespace antiphon::parallel::cost {
 namespace {
 
+using comm::Communicator;
 using comm::CostProcess;
 using comm::Task;
 
@@ -22,57 +30,82 @@ constexpr int kPullTag = 1;
 constexpr int kModelTag = 2;
 constexpr int kReadyTag = 3;
 constexpr int kFreshTag = 4;
+constexpr int kJudgeTag = 5;
+constexpr int kVerdictTag = 6;
 constexpr double kRequestBytes = 64;
 constexpr int kMostParts = 32;  // on workers, so that messages stay countable
 
 struct Schedule {
   const Setting& setting;
-  int servers;
-  int first_server;  // rank
-  int exchanges;     // of each worker
-  double part_bytes;
-  double flops;          // between two exchanges
-  double memory_share;   // servers behind one memory
-  int64_t versions = 0;  // pushes that the first server added
-  double staleness = 0;  // summed over pushes
+  int stripes = 1;  // ranks of a slave
+  int servers = 1;  // of each stripe
+  int first_server = 0;
+  bool on_workers = true;
+  bool judged = true;
+  bool overlap = false;
+  int exchanges = 0;  // of each worker
+  int steps = 1;      // between two
+  double stripe_bytes = 0;
+  double part_bytes = 0;
+  std::vector<double> pieces{};  // FLOP of a step, one after the other
+  double memory_share = 1;       // servers behind one memory
+  int64_t versions = 0;          // pushes that the first server added
+  double staleness = 0;          // summed over pushes
   int64_t pushes = 0;
   std::vector<double> begin{};  // of each worker's steady state
   std::vector<double> end{};
+
+  int Server(int rank, int i) const { return first_server + rank % stripes + i * stripes; }
 };
 
+Task Exchange(CostProcess& me, Schedule& s, int64_t& version) {
+  const CostPlan& plan = s.setting.plan;
+  const int coordinator = me.rank() % s.stripes;
+  if (s.judged) {
+    co_await me.Send(coordinator, kJudgeTag, kRequestBytes);
+    co_await me.Receive(coordinator, kVerdictTag);
+  }
+  if (s.on_workers) co_await me.Handle(Communicator::Handling::kAdd, s.stripe_bytes);  // the change
+  for (int i = 0; i < s.servers; ++i) {
+    co_await me.Send(s.Server(me.rank(), i), kPushTag, s.part_bytes * BitsPerValue(plan) / 32);
+  }
+  for (int i = 0; i < s.servers; ++i) co_await me.Send(s.Server(me.rank(), i), kPullTag, kRequestBytes);
+  for (int i = 0; i < s.servers; ++i) co_await me.Receive(s.Server(me.rank(), i), kModelTag);
+  // To its place, and kept for the next change.
+  if (s.on_workers) co_await me.Handle(Communicator::Handling::kCopy, 2 * s.stripe_bytes);
+  // What the others added since the model was read that this gradient belongs to; the own push is among them.
+  if (version >= 0) {
+    s.staleness += static_cast<double>(s.versions - version - 1);
+    ++s.pushes;
+  }
+  version = s.versions;
+}
+
 Task Work(CostProcess& me, Schedule& s) {
-  const bool overlap = s.setting.plan.overlap;
   const auto rank = static_cast<size_t>(me.rank());
+  int64_t version = -1;
   for (int i = 0; i < s.exchanges; ++i) {
     if (i == s.exchanges / 4) s.begin[rank] = me.now();
-    co_await me.Compute(s.flops, s.setting.plan.minibatch);
-    // Copies have a buffer of their own: the one before must have gone.
-    if (overlap && i > 0) co_await me.Receive(me.rank(), kFreshTag);
-    me.Signal(kReadyTag);
-    if (!overlap) co_await me.Receive(me.rank(), kFreshTag);
+    for (int step = 0; step < s.steps; ++step) {
+      for (const double flops : s.pieces) co_await me.Compute(flops, s.setting.plan.minibatch);
+    }
+    if (s.overlap) {
+      // Copies have a buffer of their own: the one before must have gone.
+      if (i > 0) co_await me.Receive(me.rank(), kFreshTag);
+      me.Signal(kReadyTag);
+    } else {
+      co_await Exchange(me, s, version);
+    }
   }
-  if (overlap) co_await me.Receive(me.rank(), kFreshTag);
+  if (s.overlap) co_await me.Receive(me.rank(), kFreshTag);
   s.end[rank] = me.now();
 }
 
 Task Copy(CostProcess& me, Schedule& s) {
-  const CostPlan& plan = s.setting.plan;
-  int64_t version = 0;
+  int64_t version = -1;
   for (int i = 0; i < s.exchanges; ++i) {
     co_await me.Receive(me.rank(), kReadyTag);
-    for (int server = 0; server < s.servers; ++server) {
-      co_await me.Send(s.first_server + server, kPushTag, s.part_bytes * plan.bits_per_value / 32);
-    }
-    for (int server = 0; server < s.servers; ++server) {
-      co_await me.Send(s.first_server + server, kPullTag, kRequestBytes);
-    }
-    for (int server = 0; server < s.servers; ++server) co_await me.Receive(s.first_server + server, kModelTag);
-    // What the others added since the model was read that this gradient belongs to; the own push is among them.
-    if (i > 0) {
-      s.staleness += static_cast<double>(s.versions - version - 1);
-      ++s.pushes;
-    }
-    version = s.versions;
+    co_await Exchange(me, s, version);
     me.Signal(kFreshTag);
   }
 }
@@ -81,15 +114,79 @@ Task Add(CostProcess& me, Schedule& s) {
   const bool first = me.rank() == s.first_server;
   for (;;) {
     co_await me.Receive(CostProcess::kAnySource, kPushTag);
-    if (first) ++s.versions;
+    if (s.on_workers) co_await me.Handle(Communicator::Handling::kAdd, s.part_bytes);
     co_await me.Sleep(me.world().hosts().AccumulateSeconds(s.part_bytes) * s.memory_share);
+    if (first) ++s.versions;
   }
 }
 
-Task Answer(CostProcess& me, Schedule& s) {
+// `until_free`: the rank is a worker too, and answers between two of its layers.
+Task Answer(CostProcess& me, bool until_free, int request_tag, int answer_tag, double bytes) {
   for (;;) {
-    const int worker = co_await me.Receive(CostProcess::kAnySource, kPullTag);
-    co_await me.Send(worker, kModelTag, s.part_bytes);
+    const int worker = co_await me.Receive(CostProcess::kAnySource, request_tag);
+    if (until_free) co_await me.Occupy(me.world().hosts().SendSeconds(me.rank(), bytes));
+    co_await me.Send(worker, answer_tag, bytes);
+  }
+}
+
+// A minibatch of one layer-striped slave, in seconds of its slowest rank, as work for a device.
+double GroupFlops(const Setting& setting) {
+  CostPlan plan = setting.plan;
+  plan.method = "model-parallel";
+  plan.workers = plan.group;
+  comm::ClusterOptions cluster = setting.cluster;
+  cluster.host.jitter = 0;
+  cluster.host.straggler_ranks.clear();
+  cluster.host.failing_ranks.clear();
+  cluster.host.failing_seconds.clear();
+  const Played played = PlayModelParallel({setting.network, plan, cluster});
+  const double per_frames = 1 + cluster.host.half_speed_frames / plan.minibatch;
+  return played.seconds / played.frames * plan.minibatch * 1e9 * cluster.host.gflops / per_frames;
+}
+
+// Where a worker of this program looks after the others: the layers forwards, and again backwards.
+std::vector<double> Pieces(const Setting& setting) {
+  if (setting.plan.method == "asgd-groups") return {GroupFlops(setting)};
+  const double frames = setting.plan.minibatch;
+  const std::vector<CostLayer>& layers = setting.network.layers;
+  std::vector<double> pieces;
+  for (const CostLayer& layer : layers) pieces.push_back(layer.forward_flops * frames);
+  for (auto layer = layers.rbegin(); layer != layers.rend(); ++layer) pieces.push_back(layer->backward_flops * frames);
+  return pieces;
+}
+
+Schedule MakeSchedule(const Setting& setting) {
+  const CostPlan& plan = setting.plan;
+  const bool host = plan.method == "host-master";
+  Schedule s{setting};
+  s.stripes = plan.method == "asgd-groups" ? plan.group : 1;
+  s.on_workers = !host && plan.servers == 0;
+  const int slaves = plan.workers / s.stripes;
+  s.servers = host ? plan.workers : s.on_workers ? std::min(slaves, kMostParts) : plan.servers;
+  s.first_server = s.on_workers ? 0 : plan.workers;
+  s.judged = s.on_workers && plan.method != "easgd-async";
+  s.overlap = plan.overlap_copies;
+  s.steps = plan.method == "easgd-async" ? plan.sync_period : plan.accumulate;
+  s.exchanges = 2 * StepsToPlay(setting);
+  s.stripe_bytes = 4 * setting.network.weights() / s.stripes;
+  s.part_bytes = s.stripe_bytes / s.servers;
+  s.pieces = Pieces(setting);
+  s.memory_share = host ? static_cast<double>(s.servers) : 1.0;
+  s.begin.assign(static_cast<size_t>(plan.workers), 0.0);
+  s.end = s.begin;
+  return s;
+}
+
+void StartServers(comm::CostWorld& world, Schedule& s) {
+  const auto start = [&](int rank, auto&& program) {
+    CostProcess& process = world.AddProcess(rank);
+    world.Start(process, program(process), true);
+  };
+  for (int rank = s.first_server; rank < s.first_server + s.servers * s.stripes; ++rank) {
+    start(rank, [&](CostProcess& me) { return Add(me, s); });
+    start(rank, [&](CostProcess& me) { return Answer(me, s.on_workers, kPullTag, kModelTag, s.part_bytes); });
+    if (!s.judged || rank >= s.stripes) continue;
+    start(rank, [&](CostProcess& me) { return Answer(me, true, kJudgeTag, kVerdictTag, kRequestBytes); });
   }
 }
 
@@ -97,38 +194,21 @@ Task Answer(CostProcess& me, Schedule& s) {
 
 Played PlayAsynchronous(const Setting& setting) {
   const CostPlan& plan = setting.plan;
-  const int steps = plan.method == "easgd-async" ? plan.sync_period : plan.accumulate;
-  const bool host = plan.method == "host-master";
-  const bool on_workers = !host && plan.servers == 0;
-  const int servers = host ? plan.workers : on_workers ? std::min(plan.workers, kMostParts) : plan.servers;
-  const int first_server = on_workers ? 0 : plan.workers;
-  comm::CostWorld world(std::max(plan.workers, first_server + servers), setting.cluster);
-  const double frames = static_cast<double>(plan.minibatch) * steps;
-  Schedule schedule{setting,
-                    servers,
-                    first_server,
-                    2 * StepsToPlay(setting),
-                    4 * setting.network.weights() / servers,
-                    setting.network.flops() * frames,
-                    host ? static_cast<double>(servers) : 1.0};
-  schedule.begin.assign(static_cast<size_t>(plan.workers), 0.0);
-  schedule.end = schedule.begin;
+  Schedule schedule = MakeSchedule(setting);
+  comm::CostWorld world(std::max(plan.workers, schedule.first_server + schedule.servers), setting.cluster);
   std::vector<CostProcess*> workers;
   for (int r = 0; r < plan.workers; ++r) {
     CostProcess& worker = world.AddProcess(r);
-    CostProcess& copies = world.AddProcess(r);
     world.Start(worker, Work(worker, schedule));
-    world.Start(copies, Copy(copies, schedule));
     workers.push_back(&worker);
+    if (!schedule.overlap) continue;
+    CostProcess& copies = world.AddProcess(r);
+    world.Start(copies, Copy(copies, schedule));
   }
-  for (int r = first_server; r < first_server + servers; ++r) {
-    CostProcess& adds = world.AddProcess(r);
-    CostProcess& answers = world.AddProcess(r);
-    world.Start(adds, Add(adds, schedule), true);
-    world.Start(answers, Answer(answers, schedule), true);
-  }
+  StartServers(world, schedule);
   world.Run();
-  // Workers go at their own speed: rates add up.
+  // Workers go at their own speed: rates add up. The ranks of a slave share its minibatches.
+  const double frames = static_cast<double>(plan.minibatch) * schedule.steps / schedule.stripes;
   Played played;
   played.seconds = 1;
   for (size_t r = 0; r < workers.size(); ++r) {

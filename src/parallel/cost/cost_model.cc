@@ -23,12 +23,15 @@ const std::map<std::string, PlayFunction>& Methods() {
       {"natural-gradient-averaging", cost::PlayPeriodic},
       {"bmuf", cost::PlayPeriodic},
       {"easgd", cost::PlayPeriodic},
+      {"eamsgd", cost::PlayPeriodic},
       {"admm", cost::PlayPeriodic},
       {"asgd", cost::PlayAsynchronous},
+      {"asgd-groups", cost::PlayAsynchronous},
       {"host-master", cost::PlayAsynchronous},
       {"easgd-async", cost::PlayAsynchronous},
       {"pipeline", cost::PlayPipeline},
       {"model-parallel", cost::PlayModelParallel},
+      {"hessian-free", cost::PlayHessianFree},
   };
   return methods;
 }
@@ -40,6 +43,13 @@ double MemoryBytes(const CostNetwork& network, const CostPlan& plan) {
   activations *= 4.0 * plan.minibatch;
   const double model = 4 * network.weights();
   if (plan.method == "model-parallel") return 2 * model / plan.group + activations;
+  // Rows of the model as trained, as pulled, and of the servers' shares.
+  if (plan.method == "asgd-groups") return 3 * model / plan.group + activations;
+  // The gradient, its squares, products and steps in double precision, kept iterates left out.
+  if (plan.method == "hessian-free") {
+    return 14 * model + (plan.curvature_minibatches + plan.check_minibatches) * 4.0 * network.in_dim * plan.minibatch +
+           activations;
+  }
   if (plan.method == "pipeline") {
     const cost::PipelineSplit split = cost::SplitFor(network, plan);
     const auto stages = static_cast<double>(split.stage_layers.size());
@@ -70,7 +80,8 @@ void Check(const CostNetwork& network, const CostPlan& plan, const comm::Cluster
   if (plan.method == "serial" && plan.workers != 1) {
     Throw<UsageError>("serial training is for one worker, but there are {}", plan.workers);
   }
-  if (plan.method == "model-parallel" && (plan.group < 1 || plan.workers % plan.group != 0)) {
+  if ((plan.method == "model-parallel" || plan.method == "asgd-groups") &&
+      (plan.group < 1 || plan.workers % plan.group != 0)) {
     Throw<UsageError>("{} workers cannot form groups of {}: take a multiple", plan.workers, plan.group);
   }
   if (cluster.host.memory_gb > 0 && memory > 1e9 * cluster.host.memory_gb) {
@@ -99,6 +110,16 @@ double CostNetwork::weights() const {
 double CostNetwork::flops() const {
   return std::accumulate(layers.begin(), layers.end(), 0.0,
                          [](double s, const CostLayer& l) { return s + l.forward_flops + l.backward_flops; });
+}
+
+double BitsPerValue(const CostPlan& plan) {
+  if (plan.bits_per_value > 0) return plan.bits_per_value;
+  // int8: a scale per 256 values; one-bit: two values per column, here of 2048 rows; sparse: 1 % of the values, each
+  // with its position.
+  static const std::map<std::string, double> bits = {{"", 32},        {"fp32", 32},       {"bf16", 16},
+                                                     {"fp16", 16},    {"int8", 8.125},    {"one-bit", 1.03125},
+                                                     {"top-k", 0.64}, {"threshold", 0.64}};
+  return bits.at(plan.codec);
 }
 
 const std::vector<std::string>& CostPlan::CostMethods() {

@@ -41,29 +41,44 @@ struct CostPlan {
   int sync_period = 8;            // steps between two exchanges, where the method has a period
   int accumulate = 1;             // minibatches whose gradients are sent together
   std::string exchange = "";      // tree|ring|two-stage; empty: as the method of this program does it
-  bool overlap = true;            // exchange while computing, copy while computing
-  double bits_per_value = 32;     // of what is sent
+  bool overlap = true;            // ssgd, pipeline: exchange while computing
+  bool overlap_copies = false;    // asgd: exchange while computing
+  std::string codec = "";         // of gradients; empty: fp32
+  double bits_per_value = 0;      // of what is sent; 0: by the codec
   double codec_gb_s = 0;          // fp32 values encoded or decoded, in 10^9 bytes per second; 0: at once
   int servers = 0;                // asgd: ranks that hold the model's parts; 0: the workers do
   std::vector<int> stage_layers;  // pipeline: layers of each stage from below; empty: balanced
   int stripes = 0;                // pipeline: devices that share the output layer; 0: what balances best
-  int group = 2;                  // model-parallel: devices that share each layer
+  int group = 2;                  // model-parallel, asgd-groups: devices that share each layer
+  int cg_iterations = 50;         // hessian-free: of conjugate gradients in each step
+  int curvature_minibatches = 4;  // hessian-free: of each worker, for the curvature
+  int check_minibatches = 4;      // hessian-free: of each worker, to judge steps by
   template <class V>
   void Visit(V& v) {
     v("minibatch", minibatch, Range{1, 1 << 24}, "frames of one worker's step");
     v("sync-period", sync_period, Range{1, 1 << 30}, "steps between two exchanges of models");
     v("accumulate", accumulate, Range{1, 1 << 20}, "minibatches whose gradients are sent together");
     v("exchange", exchange, OneOf{{"", "tree", "ring", "two-stage"}}, "how sums go round; empty: as this program does");
-    v("overlap", overlap, "exchange and copy while computing");
-    v("bits-per-value", bits_per_value, Range{0.001, 64}, "of what is sent: 32 plain, 16 halves, 1 for 1-bit SGD");
+    v("overlap", overlap, "ssgd, pipeline: exchange while computing");
+    v("overlap-copies", overlap_copies, "asgd: exchange while computing, which this program does not");
+    v("codec", codec, OneOf{{"", "fp32", "bf16", "fp16", "int8", "one-bit", "top-k", "threshold"}},
+      "of gradients; empty: fp32");
+    v("bits-per-value", bits_per_value, Range{0, 64}, "of what is sent; 0: by the codec");
     v("codec-gb-s", codec_gb_s, Range{0, 1e6}, "fp32 values encoded or decoded, 10^9 bytes per second; 0: at once");
     v("servers", servers, Range{0, 1 << 16}, "asgd: ranks of their own that hold the model's parts; 0: the workers do");
     v("stage-layers", stage_layers, Range{1, 1e6}, "pipeline: layers of each stage from below; empty: balanced");
     v("stripes", stripes, Range{0, 1e6}, "pipeline: devices that share the output layer; 0: what balances best");
-    v("group", group, Range{1, 1e6}, "model-parallel: devices that share each layer; workers is a multiple of it");
+    v("group", group, Range{1, 1e6},
+      "model-parallel, asgd-groups: devices that share each layer; workers is a multiple of it");
+    v("cg-iterations", cg_iterations, Range{1, 1e6}, "hessian-free: of conjugate gradients in each step");
+    v("curvature-minibatches", curvature_minibatches, Range{1, 1e9}, "hessian-free: of a worker, for the curvature");
+    v("check-minibatches", check_minibatches, Range{1, 1e9}, "hessian-free: of a worker, to judge steps by");
   }
   static const std::vector<std::string>& CostMethods();
 };
+
+/// Of what travels; threshold's share is taken for top-k's of 1 %.
+double BitsPerValue(const CostPlan& plan);
 
 struct CostResult {
   double frames_per_second = 0;

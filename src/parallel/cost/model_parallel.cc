@@ -51,7 +51,9 @@ Task Device(CostProcess& me, Schedule& s) {
       co_await me.Compute(layers[i].backward_flops * frames / plan.group, frames);
       if (i > 0) co_await AllReduce(me, derivatives, row, 4 * layers[i - 1].out_dim * frames, Exchange::kTwoStage);
     }
-    const double bytes = s.setting.network.weights() / plan.group * plan.bits_per_value / 8;
+    const double fp32_bytes = 4 * s.setting.network.weights() / plan.group;
+    if (rows.size > 1) co_await me.Occupy(fp32_bytes * CodecSecondsPerByte(s.setting, rows.size));
+    const double bytes = s.setting.network.weights() / plan.group * BitsPerValue(plan) / 8;
     co_await AllReduce(me, rows, column, bytes, ExchangeOf(plan, Exchange::kTwoStage));
   }
   if (me.rank() == 0) s.end = me.now();

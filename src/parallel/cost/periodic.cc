@@ -25,7 +25,7 @@ Task Work(CostProcess& me, Schedule& s) {
   const Group group{0, plan.workers, 1, kExchangeTag};
   const Exchange how = ExchangeOf(plan, Exchange::kTree);
   const double flops = s.setting.network.flops() * plan.minibatch * plan.sync_period;
-  const double bytes = s.setting.network.weights() * plan.bits_per_value / 8;
+  const double bytes = 4 * s.setting.network.weights();
   for (int period = 0; period < s.periods; ++period) {
     if (me.rank() == 0 && period == s.periods / 4) s.begin = me.now();
     co_await me.Compute(flops, plan.minibatch);

@@ -6,17 +6,24 @@
 #include <cmath>
 #include <map>
 #include <optional>
+#include <tuple>
 
 #include "base/error.h"
+#include "parallel/cost/balance.h"
 
 namespace antiphon::parallel {
 namespace {
 
-constexpr double kLargestMinibatch = 16384;  // frames of all workers in one step
-constexpr double kLargestStaleness = 16;
-constexpr int kLongestPipeline = 8;
-constexpr int kFewestPeriods = 20;  // per epoch and worker
-constexpr int kFewestSteps = 20;    // per epoch
+constexpr int kFewestPeriods = 20;     // per epoch and worker
+constexpr int kFewestSteps = 20;       // per epoch
+constexpr double kNearlyAsGood = 1.1;  // the model is no better than that
+// Devices encode about as much faster as they compute: 60 GB/s at 2000 GFLOP/s, 4 at 130 (measured).
+constexpr double kGflopsPerCodecGbS = 32;
+constexpr int kLargestGroup = 16;  // devices that share each layer
+
+// From the simplest to keep an eye on to the most involved; of these only one that is clearly faster goes before.
+const std::vector<std::string> kSimplestFirst = {"serial",   "ssgd",      "ssgd, bf16",     "bmuf",   "ssgd, 1-bit",
+                                                 "pipeline", "averaging", "model-parallel", "hybrid", "asgd"};
 
 // What is tried of a method, but for the number of workers.
 struct Variant {
@@ -35,15 +42,18 @@ std::vector<Variant> Variants(const PlanRequest& request) {
     variants.push_back({std::move(name), plan});
   };
   add("serial", "serial", [](CostPlan&) {});
-  add("ssgd", "ssgd", [](CostPlan&) {});
-  add("ssgd, halves", "ssgd", [&](CostPlan& p) {
-    p.bits_per_value = 16;
-    p.codec_gb_s = request.codec_gb_s;
-  });
-  add("ssgd, 1-bit", "ssgd", [&](CostPlan& p) {
-    p.bits_per_value = 1.05;
-    p.codec_gb_s = request.codec_gb_s;
-  });
+  const double codec_gb_s =
+      request.codec_gb_s > 0 ? request.codec_gb_s : request.cluster.host.gflops / kGflopsPerCodecGbS;
+  for (const int accumulate : {1, 4}) {
+    for (const char* codec : {"", "bf16", "one-bit"}) {
+      add(*codec == 0 ? "ssgd" : fmt::format("ssgd, {}", codec == std::string("bf16") ? "bf16" : "1-bit"), "ssgd",
+          [&](CostPlan& p) {
+            p.codec = codec;
+            p.codec_gb_s = *codec == 0 ? 0 : codec_gb_s;
+            p.accumulate = accumulate;
+          });
+    }
+  }
   for (const int period : {10, 40, 160, 400}) {
     add("averaging", "averaging", [&](CostPlan& p) { p.sync_period = period; });
     add("bmuf", "bmuf", [&](CostPlan& p) { p.sync_period = period; });
@@ -52,25 +62,28 @@ std::vector<Variant> Variants(const PlanRequest& request) {
     add("asgd", "asgd", [&](CostPlan& p) { p.accumulate = accumulate; });
   }
   add("pipeline", "pipeline", [](CostPlan&) {});
-  for (const int group : {2, 4, 8}) {
+  for (int group = 2; group <= std::min(request.devices, kLargestGroup); ++group) {
     add("model-parallel", "model-parallel", [&](CostPlan& p) { p.group = group; });
   }
   return variants;
 }
 
-std::vector<int> WorkerCounts(const std::string& method, int devices) {
-  if (method == "serial") return {1};
+// Powers of two, and all; multiples of a group.
+std::vector<int> WorkerCounts(const CostPlan& plan, int devices) {
+  if (plan.method == "serial") return {1};
+  const int unit = plan.method == "model-parallel" ? plan.group : 1;
   std::vector<int> counts;
-  for (int n = 2; n < devices; n *= 2) counts.push_back(n);
-  if (devices > 1) counts.push_back(devices);
+  for (int n = unit == 1 ? 2 : unit; n < devices; n *= 2) counts.push_back(n);
+  const int all = devices / unit * unit;
+  if (all > 1 && (counts.empty() || counts.back() != all)) counts.push_back(all);
   return counts;
 }
 
 // Why a plan is no good although it could be run; empty if it is.
 std::string Objection(const PlanRequest& request, const CostPlan& plan, const CostResult& result) {
-  const double per_worker = request.frames / plan.workers;
-  const bool pipeline = plan.method == "pipeline";  // its devices share each minibatch
-  if (!pipeline && per_worker < static_cast<double>(kFewestSteps) * plan.minibatch * plan.accumulate) {
+  // The devices of a pipeline share each minibatch, and so do those of a group.
+  const double per_worker = request.frames / plan.workers * (plan.method == "model-parallel" ? plan.group : 1);
+  if (plan.method != "pipeline" && per_worker < static_cast<double>(kFewestSteps) * plan.minibatch * plan.accumulate) {
     return fmt::format("{} workers would have {:.0f} frames each, fewer than {} steps per epoch", plan.workers,
                        per_worker, kFewestSteps);
   }
@@ -79,20 +92,10 @@ std::string Objection(const PlanRequest& request, const CostPlan& plan, const Co
     return fmt::format("fewer than {} exchanges per epoch with {} workers and a period of {} steps", kFewestPeriods,
                        plan.workers, plan.sync_period);
   }
-  const double together = static_cast<double>(plan.workers) * plan.minibatch * plan.accumulate;
-  if (plan.method == "ssgd" && together > std::max<double>(kLargestMinibatch, plan.minibatch)) {
-    return fmt::format("a step of {:.0f} frames, beyond {:.0f}", together, kLargestMinibatch);
-  }
-  if (plan.method == "asgd" && result.staleness > kLargestStaleness) {
-    return fmt::format("gradients {:.0f} updates old with {} workers, beyond {:.0f}", result.staleness, plan.workers,
-                       kLargestStaleness);
-  }
-  if (pipeline && plan.workers > kLongestPipeline) {
-    return fmt::format("a pipeline of {} devices, beyond {}: its lowest layers would be too stale", plan.workers,
-                       kLongestPipeline);
-  }
-  return "";
+  return TooFar(plan, result, request.passes);
 }
+
+double Worth(const PlanRequest& request, const Candidate& c) { return request.prefer_price ? c.price : c.hours; }
 
 bool Better(const PlanRequest& request, const Candidate& a, const Candidate& b) {
   const auto key = [&](const Candidate& c) {
@@ -101,14 +104,47 @@ bool Better(const PlanRequest& request, const Candidate& a, const Candidate& b) 
   return key(a) < key(b);
 }
 
-std::string Explain(const Candidate& best, const Candidate& other) {
-  if (other.name.empty()) return "no other method can do it here";
-  std::string text = fmt::format("{:.3g} h against {:.3g} h of '{}' on {} device(s): ", best.hours, other.hours,
-                                 other.name, other.result.ranks);
-  text += fmt::format("{:.0f} against {:.0f} frames/s (devices compute {:.0f} % against {:.0f} % of the time), ",
-                      best.result.frames_per_second, other.result.frames_per_second, 100 * best.result.compute_share,
-                      100 * other.result.compute_share);
-  text += fmt::format("{:.2f} × against {:.2f} × the passes of serial training", best.passes, other.passes);
+// Fewer devices, then the simpler method.
+bool Plainer(const Candidate& a, const Candidate& b) {
+  const auto place = [](const Candidate& c) {
+    return std::find(kSimplestFirst.begin(), kSimplestFirst.end(), c.name) - kSimplestFirst.begin();
+  };
+  return std::tuple(a.result.ranks, place(a), a.hours) < std::tuple(b.result.ranks, place(b), b.hours);
+}
+
+// The best, or what is nearly as good and plainer.
+Candidate Choose(const PlanRequest& request, const std::vector<Candidate>& candidates) {
+  const Candidate* best = &candidates.front();
+  for (const Candidate& c : candidates) {
+    if (Better(request, c, *best)) best = &c;
+  }
+  const double limit = kNearlyAsGood * Worth(request, *best);
+  for (const Candidate& c : candidates) {
+    if (Worth(request, c) <= limit && Plainer(c, *best)) best = &c;
+  }
+  return *best;
+}
+
+std::string Share(const Candidate& c) {
+  return fmt::format("{:.0f} % of the devices' time is arithmetic", 100 * c.result.compute_share);
+}
+
+std::string Explain(const PlanRequest& request, const Candidate& best, const Candidate& other) {
+  std::string text =
+      fmt::format("{:.3g} h with {:.0f} frames/s, {:.1f} times one device; {}; {:.2f} × the passes of serial training",
+                  best.hours, best.result.frames_per_second, best.result.speedup, Share(best), best.passes);
+  if (other.name.empty()) return text + "; no other method can do it here";
+  text +=
+      fmt::format(". The runner-up, '{}' on {} device(s), takes {:.3g} h", other.name, other.result.ranks, other.hours);
+  if (Worth(request, other) <= kNearlyAsGood * Worth(request, best)) {
+    text += ", which is nothing to choose between: the recommended plan has fewer devices or is the simpler method";
+    return text;
+  }
+  if (other.result.frames_per_second < best.result.frames_per_second) {
+    text += fmt::format(": {:.0f} frames/s, {}", other.result.frames_per_second, Share(other));
+  }
+  if (other.passes > best.passes) text += fmt::format("; it needs {:.2f} × the passes", other.passes);
+  if (request.prefer_price) text += fmt::format("; it costs {:.2f} against {:.2f}", other.price, best.price);
   return text;
 }
 
@@ -127,6 +163,7 @@ std::optional<Candidate> Try(const PlanRequest& request, const CostNetwork& netw
   c.plan = variant.plan;
   c.plan.workers = workers;
   if (c.plan.method == "model-parallel" && workers % c.plan.group != 0) return std::nullopt;
+  if (c.plan.method == "model-parallel" && workers > c.plan.group) c.name = "hybrid";
   try {
     c.result = SimulateCost(network, c.plan, request.cluster);
   } catch (const UsageError& e) {
@@ -135,7 +172,8 @@ std::optional<Candidate> Try(const PlanRequest& request, const CostNetwork& netw
   }
   objection = Objection(request, c.plan, c.result);
   if (!objection.empty()) return std::nullopt;
-  c.passes = PassesFactor(c.plan, c.result);
+  c.passes = PassesFactor(c.plan, c.result, request.passes);
+  if (c.plan.method == "pipeline") c.output_stripes = cost::SplitFor(network, c.plan).stripes;
   c.hours = request.frames * request.epochs * c.passes / c.result.frames_per_second / 3600;
   c.price = c.hours * c.result.ranks * request.price_per_device_hour;
   if (request.largest_price > 0 && c.price > request.largest_price) {
@@ -147,68 +185,40 @@ std::optional<Candidate> Try(const PlanRequest& request, const CostNetwork& netw
 
 }  // namespace
 
-const std::vector<std::string> kPassesRules = {
-    "ssgd: none up to 2048 frames per step of all workers, 10 % more per doubling beyond; refused beyond 16,384; with "
-    "1-bit 2 % more",
-    "averaging: 5 % more per doubling of workers, and 5 % per doubling of the period beyond 10 steps",
-    "bmuf: none up to 16 workers, 3 % more per doubling beyond, and 2 % per doubling of the period beyond 40 steps",
-    "asgd: 1 % more per update of staleness; refused beyond 16",
-    "pipeline: 1 % more per device; refused beyond 8 devices",
-    "model-parallel: as ssgd with one worker per group",
-};
-
-double PassesFactor(const CostPlan& plan, const CostResult& result) {
-  const auto doublings = [](double value, double from) { return std::max(0.0, std::log2(value / from)); };
-  const double minibatch = static_cast<double>(plan.minibatch) * plan.accumulate;
-  if (plan.workers == 1) return 1;
-  if (plan.method == "ssgd") {
-    return (1 + 0.1 * doublings(plan.workers * minibatch, 2048)) * (plan.bits_per_value < 4 ? 1.02 : 1.0);
-  }
-  if (plan.method == "model-parallel") {
-    return 1 + 0.1 * doublings(minibatch * plan.workers / plan.group, 2048);
-  }
-  if (plan.method == "averaging") return 1 + 0.05 * doublings(plan.workers, 1) + 0.05 * doublings(plan.sync_period, 10);
-  if (plan.method == "bmuf") return 1 + 0.03 * doublings(plan.workers, 16) + 0.02 * doublings(plan.sync_period, 40);
-  if (plan.method == "asgd") return 1 + 0.01 * result.staleness + 0.1 * doublings(minibatch, 2048);
-  return 1 + 0.01 * plan.workers;  // pipeline
-}
-
 Recommendation Recommend(const PlanRequest& request) {
   CheckRequest(request);
   const CostNetwork network(request.dims);
-  std::map<std::string, Candidate> best;  // by method
+  std::map<std::string, std::vector<Candidate>> found;  // by name
   std::map<std::string, std::string> objections;
   for (const Variant& variant : Variants(request)) {
-    for (const int workers : WorkerCounts(variant.plan.method, request.devices)) {
+    for (const int workers : WorkerCounts(variant.plan, request.devices)) {
       std::string objection;
-      const std::optional<Candidate> candidate = Try(request, network, variant, workers, objection);
-      if (!objection.empty()) objections[variant.name] = objection;
-      if (!candidate) continue;
-      const auto found = best.find(variant.name);
-      if (found == best.end() || Better(request, *candidate, found->second)) best[variant.name] = *candidate;
+      std::optional<Candidate> candidate = Try(request, network, variant, workers, objection);
+      if (!objection.empty()) objections.emplace(variant.name, objection);  // of the fewest workers
+      if (candidate) found[candidate->name].push_back(std::move(*candidate));
     }
   }
   Recommendation r;
   for (const auto& [name, objection] : objections) {
-    if (best.find(name) == best.end()) r.refused.push_back({name, objection});
+    if (found.find(name) == found.end()) r.refused.push_back({name, objection});
   }
-  if (best.empty()) {
+  if (found.empty()) {
     std::string reasons;
     for (const Refusal& refusal : r.refused) reasons += fmt::format("\n  {}: {}", refusal.name, refusal.reason);
     Throw<UsageError>("no method can train this here:{}", reasons);
   }
-  for (auto& [name, candidate] : best) r.others.push_back(std::move(candidate));
+  for (const auto& [name, candidates] : found) r.others.push_back(Choose(request, candidates));
+  r.best = Choose(request, r.others);
+  std::erase_if(r.others, [&](const Candidate& c) { return c.name == r.best.name; });
   std::stable_sort(r.others.begin(), r.others.end(),
                    [&](const Candidate& a, const Candidate& b) { return Better(request, a, b); });
-  r.best = r.others.front();
-  r.others.erase(r.others.begin());
   const auto second = std::find_if(r.others.begin(), r.others.end(),
                                    [&](const Candidate& c) { return c.plan.method != r.best.plan.method; });
   if (second != r.others.end()) {
     r.runner_up = *second;
     r.others.erase(second);
   }
-  r.why = Explain(r.best, r.runner_up);
+  r.why = Explain(request, r.best, r.runner_up);
   return r;
 }
 

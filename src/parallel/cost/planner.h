@@ -1,15 +1,15 @@
 // Recommends how to train a network on a cluster: method, workers, period, split of the layers, time and price.
 //
 // Every method is tried with a range of worker counts, periods and codecs on the cost model; the time is that of all
-// frames of all epochs, times what the method needs in further passes to reach the same accuracy. These factors are
-// rules of thumb (kPassesRules tells them), not results; the frames per second are the cost model's.
+// frames of all epochs, times what the method needs in further passes to reach the same accuracy (cost/passes.h). Among
+// plans that are nearly as good as the best, the one with the fewest devices is recommended, then the simplest method.
 // Errors: UsageError if the request itself is impossible, or no method can do it; the reason of each stands in it.
 #pragma once
 
 #include <string>
 #include <vector>
 
-#include "parallel/cost/cost_model.h"
+#include "parallel/cost/passes.h"
 
 namespace antiphon::parallel {
 
@@ -21,7 +21,8 @@ struct PlanRequest {
   int minibatch = 256;
   double price_per_device_hour = 0;
   double largest_price = 0;  // 0: whatever it costs
-  double codec_gb_s = 4;     // of one device
+  double codec_gb_s = 0;     // of one device, where the cluster's description has no speed of a codec; 0: by its gflops
+  MeasuredPasses passes;
   bool prefer_price = false;
   comm::ClusterOptions cluster;
 };
@@ -33,6 +34,7 @@ struct Candidate {
   double passes = 1;  // factor on the epochs
   double hours = 0;
   double price = 0;
+  int output_stripes = 1;  // pipeline
 };
 
 struct Refusal {
@@ -49,9 +51,5 @@ struct Recommendation {
 };
 
 Recommendation Recommend(const PlanRequest& request);
-
-/// Further passes over the data that `plan` is taken to need: 1 as many as serial training.
-double PassesFactor(const CostPlan& plan, const CostResult& result);
-extern const std::vector<std::string> kPassesRules;
 
 }  // namespace antiphon::parallel

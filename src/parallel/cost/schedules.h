@@ -31,12 +31,13 @@ struct Played {
 Played InLockstep(const comm::CostWorld& world, const std::vector<comm::CostProcess*>& devices, double begin,
                   double end, double round_frames, int rounds);
 
-/// synchronous.cc, periodic.cc, asynchronous.cc, pipeline.cc, model_parallel.cc
+/// synchronous.cc, periodic.cc, asynchronous.cc, pipeline.cc, model_parallel.cc, hessian_free.cc
 Played PlaySynchronous(const Setting& setting);
 Played PlayPeriodic(const Setting& setting);
 Played PlayAsynchronous(const Setting& setting);
 Played PlayPipeline(const Setting& setting);
 Played PlayModelParallel(const Setting& setting);
+Played PlayHessianFree(const Setting& setting);
 
 /// Which ranks take part, under which tags (three from `tag` on), and how.
 struct Group {
@@ -60,6 +61,12 @@ Exchange ExchangeOf(const CostPlan& plan, Exchange usual);
 /// time.
 comm::Task AllReduce(comm::CostProcess& me, Group group, int index, double bytes, Exchange exchange);
 constexpr int kMostInMessages = 64;
+/// From the group's first rank to all.
+comm::Task Broadcast(comm::CostProcess& me, Group group, int index, double bytes);
+
+/// What a device needs per byte of fp32 gradient, for the plan's codec and additions, in an exchange in two stages,
+/// which itself counts neither.
+double CodecSecondsPerByte(const Setting& setting, int group_size);
 
 /// Steps to play: more where there are few ranks or times vary.
 int StepsToPlay(const Setting& setting);

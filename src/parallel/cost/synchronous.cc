@@ -3,8 +3,9 @@
 //
 // Schedule of a worker: forward through all layers; backward from the top; each layer's gradient goes into the exchange
 // when it is there (with `overlap`; else all together at the end), one layer after the other; the step follows when all
-// sums are back. Codec: a worker encodes its gradient, decodes the parts that it sums, encodes the sum, and decodes all
-// sums: 3 + 1/N passes over the gradient, on the device. The update itself is not counted.
+// sums are back. Codec, on the device: a worker encodes its gradient, decodes the parts that it sums and adds them,
+// encodes the sum, and decodes all sums, 1 + 1/N passes of encoding and 2 of decoding, at the speeds of
+// cluster.host.codecs or, where these are not given, codec_gb_s. The update itself is not counted.
 #include "parallel/cost/schedules.h"
 
 namespace antiphon::parallel::cost {
@@ -20,9 +21,9 @@ constexpr int kExchangeTag = 2;
 struct Schedule {
   const Setting& setting;
   int steps;
-  std::vector<double> bytes;  // of each exchange, in their order
-  double codec_seconds_per_byte;
-  double begin = 0;  // of the steady state, on rank 0
+  std::vector<double> bytes;      // of each exchange, in their order
+  double codec_seconds_per_byte;  // of fp32 gradient
+  double begin = 0;               // of the steady state, on rank 0
   double end = 0;
 };
 
@@ -49,12 +50,11 @@ Task SumGradients(CostProcess& me, Schedule& s) {
   const CostPlan& plan = s.setting.plan;
   const Group group{0, plan.workers, 1, kExchangeTag};
   const Exchange how = ExchangeOf(plan, Exchange::kTwoStage);
-  const double passes = 3 + 1.0 / plan.workers;
   for (int step = 0; step < s.steps; ++step) {
     for (const double bytes : s.bytes) {
       co_await me.Receive(me.rank(), kReadyTag);
-      if (plan.workers > 1) co_await me.Occupy(passes * bytes * s.codec_seconds_per_byte);
-      co_await AllReduce(me, group, me.rank(), bytes * plan.bits_per_value / 32, how);
+      if (plan.workers > 1) co_await me.Occupy(bytes * s.codec_seconds_per_byte);
+      co_await AllReduce(me, group, me.rank(), bytes * BitsPerValue(plan) / 32, how);
     }
     me.Signal(kDoneTag);
   }
@@ -65,7 +65,7 @@ Task SumGradients(CostProcess& me, Schedule& s) {
 Played PlaySynchronous(const Setting& setting) {
   const CostPlan& plan = setting.plan;
   comm::CostWorld world(plan.workers, setting.cluster);
-  Schedule schedule{setting, StepsToPlay(setting), {}, plan.codec_gb_s > 0 ? 1 / (1e9 * plan.codec_gb_s) : 0};
+  Schedule schedule{setting, StepsToPlay(setting), {}, CodecSecondsPerByte(setting, plan.workers)};
   if (plan.overlap) {
     for (size_t i = setting.network.layers.size(); i-- > 0;) {
       schedule.bytes.push_back(4 * setting.network.layers[i].weights);

@@ -243,15 +243,15 @@ class Asgd : public Strategy {
 
   // In pieces, between which the others are served.
   nn::LossResult ForwardAndBackward(const StepInput& input, optim::StepReport& report) {
+    const int64_t frames = input.features.rows();
     ConstMatrixView below = input.features;
     MatrixView y;
     for (size_t i = 0; i + 1 < cuts_.size(); ++i) {
       y = network().Forward(input.context, below, {cuts_[i], cuts_[i + 1]}, workspace());
       below = y;
+      CountForward(cuts_[i], cuts_[i + 1], frames);
       pool_->Serve();
     }
-    const int64_t frames = input.features.rows();
-    CountForward(frames);
     const nn::LossResult loss = nn::SoftmaxCrossEntropy(y, input.targets, y);
     nn::DenseGradientSink dense(gradient_);
     const bool own_step = rule_ == ServerRule::kSum;
@@ -272,6 +272,7 @@ class Asgd : public Strategy {
     const std::span<float> model = network().values();
     if (verdict.apply && rule_ == ServerRule::kSum) {
       for (size_t i = 0; i < pulled_.size(); ++i) pulled_[i] = model[i] - pulled_[i];
+      comm().Handled(comm::Communicator::Handling::kAdd, model.size_bytes());
       pool_->Push(pulled_, rate_);
     } else if (verdict.apply) {
       pool_->Push(gradient_, rate_ * options_.server_rate_factor);
@@ -289,6 +290,7 @@ class Asgd : public Strategy {
     const std::span<const float> model = network().values();
     if (rule_ == ServerRule::kSum) {
       pulled_.assign(model.begin(), model.end());
+      comm().Handled(comm::Communicator::Handling::kCopy, model.size_bytes());
     } else {
       gradient_.resize(model.size(), 0.0f);
     }

@@ -132,14 +132,12 @@ class AsgdGroups : public Strategy {
     StepOutput output;
     const double waited = pool_->statistics().wait_seconds;
     const MatrixView logits = striped_->Forward(input.context, input.features, workspace());
-    CountForward(input.features.rows() / options_.stripes);
     output.loss = nn::SoftmaxCrossEntropy(logits, input.targets, logits);
     for (size_t i = 0; i < striped_->num_stripes(); ++i) striped_->stripe(i).optimizer().BeginStep(input.learning_rate);
     optimizer().BeginStep(input.learning_rate);
     striped_->Backward(
         input.context, logits, workspace(),
         [this](size_t i) -> nn::GradientSink& { return striped_->stripe(i).optimizer(); }, optimizer());
-    for (size_t i = 0; i < network().num_layers(); ++i) CountBackward(i, input.features.rows() / options_.stripes);
     output.report = optimizer().EndStep();
     for (size_t i = 0; i < striped_->num_stripes(); ++i) {
       const optim::StepReport part = striped_->stripe(i).optimizer().EndStep();

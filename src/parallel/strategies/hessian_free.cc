@@ -21,6 +21,7 @@
 #include "base/options.h"
 #include "optim/conjugate_gradient.h"
 #include "optim/gauss_newton.h"
+#include "parallel/step_cost.h"
 #include "parallel/strategy.h"
 
 namespace antiphon::parallel {
@@ -87,10 +88,12 @@ class HessianFree : public Strategy {
     nn::ExecContext context;
     context.precision = precision_ = input.context.precision;
     const MatrixView logits = network().Forward(context, input.features, workspace());
+    CountForward(input.features.rows());
     output.loss = nn::SoftmaxCrossEntropy(logits, input.targets, logits);
     std::fill(scratch_.begin(), scratch_.end(), 0.0f);
     nn::DenseGradientSink sink(scratch_);
-    network().Backward(context, logits, workspace(), sink);
+    network().Backward(context, logits, workspace(), sink, false,
+                       [&](size_t layer) { CountBackward(layer, input.features.rows()); });
     const double weight = output.loss.weight_sum;
     for (size_t i = 0; i < scratch_.size(); ++i) {
       const auto g = static_cast<double>(scratch_[i]);
@@ -194,6 +197,7 @@ class HessianFree : public Strategy {
     double frames = 0;
     for (const Kept& kept : curvature_sample()) {
       gauss_newton_.Product(precision_, kept.features, direction_, scratch_);
+      CountProduct(kept.features.rows());
       const auto weight = static_cast<double>(kept.features.rows());
       for (size_t i = 0; i < product.size(); ++i) product[i] += weight * static_cast<double>(scratch_[i]);
       frames += weight;
@@ -201,6 +205,12 @@ class HessianFree : public Strategy {
     comm().AllReduce(product);
     comm().AllReduce(std::span<double>(&frames, 1));
     for (double& v : product) v /= frames;
+  }
+
+  // Forward, the derivative along the direction, and backward.
+  void CountProduct(int64_t frames) const {
+    if (comm().time_is_virtual())
+      comm().ComputeFlops(StepCost(network()).curvature_flops() * static_cast<double>(frames));
   }
 
   // Loss on the check samples of θ + step·p. Collective.
@@ -214,6 +224,7 @@ class HessianFree : public Strategy {
       targets.pdf_ids = kept.pdf_ids;
       targets.frame_weights = kept.weights;
       loss += nn::SoftmaxCrossEntropy(network().Forward(context, kept.features, workspace()), targets, {});
+      CountForward(kept.features.rows());
     }
     double sums[] = {loss.loss_sum, loss.weight_sum};
     comm().AllReduce(std::span<double>(sums));
