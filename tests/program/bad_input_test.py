@@ -279,7 +279,7 @@ class BadInput(unittest.TestCase):
                     process.send_signal(signal.SIGTERM)
                     break
             self.assertIn("stopped on request", process.stderr.read())
-            self.assertEqual(process.wait(60), 1)
+            self.assertEqual(process.wait(60), 3)
 
 
 if __name__ == "__main__":

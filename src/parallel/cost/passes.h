@@ -26,11 +26,11 @@ struct MeasuredPasses {
     constexpr Range kRange{0, 1e3};
     v("ssgd", ssgd, kRange, "passes that synchronous SGD needs for each of serial training; 0: by the rules");
     v("one-bit", one_bit, kRange, "with codec one-bit");
-    v("averaging", averaging, kRange, "");
-    v("bmuf", bmuf, kRange, "");
-    v("asgd", asgd, kRange, "");
-    v("pipeline", pipeline, kRange, "");
-    v("model-parallel", model_parallel, kRange, "");
+    v("averaging", averaging, kRange, "with model averaging");
+    v("bmuf", bmuf, kRange, "with blockwise model-update filtering");
+    v("asgd", asgd, kRange, "with asynchronous SGD");
+    v("pipeline", pipeline, kRange, "with pipelined back-propagation");
+    v("model-parallel", model_parallel, kRange, "with layers striped over devices");
   }
 };
 
