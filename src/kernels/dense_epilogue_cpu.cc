@@ -113,6 +113,13 @@ void Epilogue(const DenseEpilogueArgs& args) {
 void FloatEpilogue(const DenseEpilogueArgs& args) { Epilogue<float>(args); }
 void IntEpilogue(const DenseEpilogueArgs& args) { Epilogue<int32_t>(args); }
 
+// The last values of a row, and zeros. SSE4 has no masked loads, and Highway's read past the end there.
+HWY_INLINE V LoadRest(FloatTag d, const float* x, int64_t count) {
+  float rest[16] = {};
+  std::copy_n(x, count, rest);
+  return hn::LoadU(d, rest);
+}
+
 void QuantizeRow(const float* x, int64_t count, float scale, float zero, uint8_t* out) {
   const FloatTag d;
   const V vscale = hn::Set(d, scale), vzero = hn::Set(d, zero);
@@ -120,10 +127,9 @@ void QuantizeRow(const float* x, int64_t count, float scale, float zero, uint8_t
   int64_t i = 0;
   for (; i + lanes <= count; i += lanes) QuantizeVector(d, hn::LoadU(d, x + i), vscale, vzero, out + i);
   if (i == count) return;
-  uint8_t rest[16];
-  const auto mask = hn::FirstN(d, static_cast<size_t>(count - i));
-  QuantizeVector(d, hn::MaskedLoad(mask, d, x + i), vscale, vzero, rest);
-  std::copy_n(rest, count - i, out + i);
+  uint8_t bytes[16];
+  QuantizeVector(d, LoadRest(d, x + i, count - i), vscale, vzero, bytes);
+  std::copy_n(bytes, count - i, out + i);
 }
 
 void RowRange(const float* x, int64_t count, float* least, float* largest) {
@@ -136,7 +142,7 @@ void RowRange(const float* x, int64_t count, float* least, float* largest) {
   };
   int64_t i = 0;
   for (; i + lanes <= count; i += lanes) take(hn::LoadU(d, x + i));
-  if (i < count) take(hn::MaskedLoad(hn::FirstN(d, static_cast<size_t>(count - i)), d, x + i));
+  if (i < count) take(LoadRest(d, x + i, count - i));
   *least = hn::GetLane(hn::MinOfLanes(d, low));
   *largest = hn::GetLane(hn::MaxOfLanes(d, high));
 }

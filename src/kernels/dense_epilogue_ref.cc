@@ -35,8 +35,9 @@ float Activate(Activation activation, float x) {
   }
 }
 
+// NaN becomes 0.
 uint8_t Quantize(float x, float scale, float zero) {
-  return static_cast<uint8_t>(std::min(std::max(std::nearbyint(x * scale) + zero, 0.0F), 255.0F));
+  return static_cast<uint8_t>(std::min(std::max(0.0F, std::nearbyint(x * scale) + zero), 255.0F));
 }
 
 template <class Sum>
