@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/log.h"
 #include "train/text_difference.h"
 
 namespace antiphon::train {
@@ -58,6 +59,12 @@ void AgreeOnExperiment(comm::Communicator& comm, const std::string& mine) {
   for (int r = 0; r < comm.world_size(); ++r) {
     const auto* text = reinterpret_cast<const char*>(all.data()) + kNoteLength * static_cast<size_t>(r);
     if (*text == '\0') continue;
+    // Nobody leaves before all know: whoever failed first would make the others report a lost peer.
+    try {
+      comm.Barrier();
+    } catch (const PeerError&) {
+      log::Debug("a rank left before the others knew that the experiments differ");
+    }
     Throw<UsageError>(
         "the ranks were started for different experiments: rank {} {}. Give all of them the same configuration and "
         "data",
