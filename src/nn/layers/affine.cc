@@ -2,10 +2,8 @@
 //
 // Initial weights: normal with standard deviation 1/√in (as Kaldi's nnet3) times `init-scale`; biases `bias-init`.
 // Cost: 2·N·in·out operations each for y, dx and the weight gradient.
-#include <cmath>
-
 #include "kernels/elementwise.h"
-#include "nn/layer.h"
+#include "nn/layers/affine_base.h"
 
 namespace antiphon::nn {
 namespace {
@@ -43,14 +41,6 @@ AffineOptions ReadLinear(const LayerArgs& args) {
   return {linear.dim == 0 ? args.default_out_dim : linear.dim, linear.init_scale, 0.0};
 }
 
-int CheckedDim(const LayerArgs& args, int dim) {
-  if (dim <= 0) {
-    Throw<UsageError>("{}: '{}' needs `dim`, the number of its outputs (only the last layer takes it from the task)",
-                      args.config.Where(), args.config.RequiredText("type"));
-  }
-  return dim;
-}
-
 class Affine : public Layer {
  public:
   Affine(const LayerArgs& args, const AffineOptions& options, bool has_bias)
@@ -58,7 +48,7 @@ class Affine : public Layer {
         options_(options),
         weight_("weight", out_dim(), in_dim()),
         bias_("bias", 1, has_bias ? out_dim() : 0) {
-    if (args.random_values) DrawWeights(args.seed);
+    if (args.random_values) DrawWeights(options.init_scale, args.seed, weight_.value);
     weight_.MarkChanged();
     all_.push_back(&weight_);
     if (!has_bias) return;
@@ -108,16 +98,6 @@ class Affine : public Layer {
   }
 
  private:
-  // Every row has a stream of its own, so that the values do not depend on the number of threads.
-  void DrawWeights(uint64_t seed) {
-    const double deviation = options_.init_scale / std::sqrt(static_cast<double>(std::max(in_dim(), 1)));
-#pragma omp parallel for schedule(static) if (weight_.value.size() > (1 << 16))
-    for (int64_t r = 0; r < weight_.value.rows(); ++r) {
-      Rng rng(seed, static_cast<uint64_t>(r));
-      for (float& w : weight_.value.Row(r)) w = static_cast<float>(deviation * rng.Normal());
-    }
-  }
-
   enum Slot { kInput };
   enum DerivativeSlot { kDerivative };
 

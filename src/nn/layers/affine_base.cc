@@ -5,7 +5,6 @@
 #include "kernels/elementwise.h"
 
 namespace antiphon::nn {
-namespace {
 
 int CheckedDim(const LayerArgs& args, int dim) {
   if (dim == 0) dim = args.default_out_dim;
@@ -16,17 +15,19 @@ int CheckedDim(const LayerArgs& args, int dim) {
   return dim;
 }
 
-}  // namespace
+void DrawWeights(double scale, uint64_t seed, MatrixView weight) {
+  const double deviation = scale / std::sqrt(static_cast<double>(std::max<int64_t>(weight.cols(), 1)));
+#pragma omp parallel for schedule(static) if (weight.size() > (1 << 16))
+  for (int64_t r = 0; r < weight.rows(); ++r) {
+    Rng rng(seed, static_cast<uint64_t>(r));
+    for (float& w : weight.Row(r)) w = static_cast<float>(deviation * rng.Normal());
+  }
+}
 
 AffineBase::AffineBase(const LayerArgs& args, int dim)
     : Layer(args.in_dim, CheckedDim(args, dim)), weight_("weight", out_dim(), in_dim()), bias_("bias", 1, out_dim()) {
   bias_.decay_factor = 0;
-  if (!args.random_values) return;
-  const double deviation = 1 / std::sqrt(static_cast<double>(std::max(in_dim(), 1)));
-  for (int64_t r = 0; r < weight_.value.rows(); ++r) {
-    Rng rng(args.seed, static_cast<uint64_t>(r));
-    for (float& w : weight_.value.Row(r)) w = static_cast<float>(deviation * rng.Normal());
-  }
+  if (args.random_values) DrawWeights(1.0, args.seed, weight_.value);
 }
 
 void AffineBase::DoForward(const ExecContext& ctx, ConstMatrixView x, MatrixView y, Workspace& ws) const {
@@ -62,7 +63,7 @@ void AffineBase::DoBackward(const ExecContext& ctx, ConstMatrixView dy, Workspac
   GradientFactors factors{.x = ws.x, .g = dy, .x16 = {}, .g16 = {}, .bias_input = {}};
   if (changes_input()) factors.x = ws.Float(kInput);
   if (ctx.precision == Precision::kBf16) {
-    const Bf16View g16 = ws.Half(kHalfDerivative, dy.rows(), dy.cols());
+    const Bf16View g16 = ws.HalfDerivative(kDerivative, dy.rows(), dy.cols());
     ConvertToBf16(1.0f, dy, g16);
     factors.g16 = g16;
     factors.x16 = ws.Half(kHalfInput);

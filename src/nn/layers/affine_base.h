@@ -14,6 +14,12 @@
 
 namespace antiphon::nn {
 
+/// The number of outputs: `dim`, or what the task says if that is 0. UsageError if neither says.
+int CheckedDim(const LayerArgs& args, int dim);
+/// Normal with standard deviation `scale`/√in. Every row has a stream of its own, so that the values do not depend on
+/// the number of threads.
+void DrawWeights(double scale, uint64_t seed, MatrixView weight);
+
 class AffineBase : public Layer {
  public:
   std::span<Parameter* const> parameters() override { return trained_; }
@@ -43,7 +49,8 @@ class AffineBase : public Layer {
 
  private:
   enum Slot { kWeight, kInput };
-  enum HalfSlot { kHalfWeight, kHalfInput, kHalfDerivative };
+  enum HalfSlot { kHalfWeight, kHalfInput };
+  enum DerivativeSlot { kDerivative };
   ConstBf16View HalfWeight(Workspace& ws) const;
 
   Activation activation_ = Activation::kNone;
