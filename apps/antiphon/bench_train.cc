@@ -21,7 +21,7 @@ namespace antiphon::app {
 namespace {
 
 constexpr int kStepsPerTurn = 4;
-constexpr int kWarmUpSteps = 2;
+constexpr int kWarmUpSteps = 12;  // the natural gradient updates its covariances in each of the first ten
 
 struct BenchTrainOptions {
   std::string layers = "462,5x2048,10217";

@@ -26,7 +26,10 @@ class NaturalGradient : public Optimizer {
         parameters_(network.parameters()) {}
 
   void BeginStep(double learning_rate) override { step_->BeginStep(learning_rate); }
-  StepReport EndStep() override { return step_->EndStep(); }
+  StepReport EndStep() override {
+    OnlineNaturalGradient::Update(all_sides_);
+    return step_->EndStep();
+  }
 
   void TakeFactors(nn::Parameter& weight, nn::Parameter* bias, const nn::GradientFactors& factors) override {
     Sides& sides = SidesOf(weight.name, factors.x.cols() + (bias != nullptr ? 1 : 0), factors.g.cols());
@@ -38,7 +41,7 @@ class NaturalGradient : public Optimizer {
     Scale(1.0f, factors.x, x.Cols(0, factors.x.cols()));
     if (bias != nullptr) ExtendByBiasInput(factors, x);
     Scale(1.0f, factors.g, g);
-    const float gamma = sides.input.Precondition(x) * sides.output.Precondition(g);
+    const float gamma = sides.input.Precondition(x) * sides.output.Precondition(g, factors.g16);
     // The bias input is scaled with x, and x is the smaller factor of the large layers.
     if (gamma != 1.0f) Scale(gamma, x, x);
 
@@ -70,6 +73,7 @@ class NaturalGradient : public Optimizer {
 
   void LoadState(const SafetensorsReader& reader, const std::string& prefix) override {
     step_->LoadState(reader, prefix + "step.");
+    all_sides_.clear();
     sides_.clear();
     for (const nn::Parameter* p : parameters_) {
       const std::string name = prefix + p->name;
@@ -82,6 +86,7 @@ class NaturalGradient : public Optimizer {
 
   void ResetState() override {
     step_->ResetState();
+    all_sides_.clear();
     sides_.clear();
   }
   void ResetMomentum() override { step_->ResetMomentum(); }
@@ -103,6 +108,7 @@ class NaturalGradient : public Optimizer {
         return OnlineNaturalGradient(dim, rank, options_.alpha, options_.history_frames, options_.update_period);
       };
       sides = std::make_unique<Sides>(Sides{side(in_dim, options_.input_rank), side(out_dim, options_.output_rank)});
+      all_sides_.insert(all_sides_.end(), {&sides->input, &sides->output});
     }
     return *sides;
   }
@@ -133,6 +139,7 @@ class NaturalGradient : public Optimizer {
   nn::GradientSink* sink_ = nullptr;  // in place of the step
   std::span<nn::Parameter* const> parameters_;
   std::map<std::string, std::unique_ptr<Sides>> sides_;
+  std::vector<OnlineNaturalGradient*> all_sides_;  // of sides_
   PaddedMatrix<float> input_;
   PaddedMatrix<float> derivative_;
   Bf16Matrix input_half_;

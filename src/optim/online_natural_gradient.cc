@@ -2,9 +2,14 @@
 
 #include <algorithm>
 #include <cmath>
+#include <exception>
+#include <functional>
+#include <iterator>
+#include <limits>
 #include <numeric>
 #include <utility>
 
+#include "kernels/elementwise.h"
 #include "kernels/reductions.h"
 #include "math/gemm.h"
 #include "math/linalg.h"
@@ -35,21 +40,20 @@ OnlineNaturalGradient::OnlineNaturalGradient(int64_t dim, int rank, double alpha
   CHECK_GT(update_period, 0);
 }
 
-float OnlineNaturalGradient::Precondition(MatrixView x) {
+float OnlineNaturalGradient::Precondition(MatrixView x, ConstBf16View rounded) {
   if (x.cols() != dim_) Throw<ShapeError>("natural gradient for {} columns got {}", dim_, x.cols());
+  UpdateAlone();
   if (rank_ == 0 || x.rows() == 0) return 1.0f;
   const double x_squared = SumSquares(x);
   if (!(x_squared > 0) || !std::isfinite(x_squared)) return 1.0f;
 
   if (minibatches_ == 0) Initialise(x);
-  Project(x);
+  if (!rounded.empty() && basis_half_.empty()) RoundBasis();
+  Project(x, rounded);
   // The state moves on with this minibatch, but the minibatch itself is multiplied by the state before it.
-  const bool update = minibatches_ < kInitialUpdates || minibatches_ % update_period_ == 0;
-  if (update) GemmScaled(Transpose::kYes, projected_, Transpose::kNo, x, 1.0f, 0.0f, rotated_);
-  const float gamma = Multiply(x, x_squared);
-  if (update) Update(x.rows(), x_squared);
+  if (minibatches_ < kInitialUpdates || minibatches_ % update_period_ == 0) Correlate(x, x_squared);
   ++minibatches_;
-  return gamma;
+  return Multiply(x, !rounded.empty(), x_squared);
 }
 
 // R starts as rows of disjoint support, which are orthonormal for any shape; then it sees the first minibatch a few
@@ -73,19 +77,34 @@ void OnlineNaturalGradient::Initialise(ConstMatrixView x) {
   const double x_squared = SumSquares(x);
   const int passes = x.rows() <= rank_ ? 1 : 3;
   for (int pass = 0; pass < passes; ++pass) {
-    Project(x);
-    GemmScaled(Transpose::kYes, projected_, Transpose::kNo, x, 1.0f, 0.0f, rotated_);
-    Update(x.rows(), x_squared);
+    Project(x, {});
+    Correlate(x, x_squared);
+    UpdateAlone();
   }
 }
 
-void OnlineNaturalGradient::Project(ConstMatrixView x) {
+void OnlineNaturalGradient::RoundBasis() {
+  basis_half_.Resize(rank_, dim_);
+  ConvertToBf16(1.0f, basis_, basis_half_);
+}
+
+void OnlineNaturalGradient::Project(ConstMatrixView x, ConstBf16View rounded) {
   projected_.Resize(x.rows(), rank_);
-  Gemm(Transpose::kNo, x, Transpose::kYes, basis_, projected_);
+  if (rounded.empty()) {
+    Gemm(Transpose::kNo, x, Transpose::kYes, basis_, projected_);
+  } else {
+    Gemm(Transpose::kNo, rounded, Transpose::kYes, basis_half_, projected_);
+  }
+}
+
+void OnlineNaturalGradient::Correlate(ConstMatrixView x, double x_squared) {
+  Gemm(Transpose::kYes, projected_, Transpose::kNo, x, rotated_);
+  pending_frames_ = x.rows();
+  pending_squared_ = x_squared;
 }
 
 // X̂ = X − X Rᵀ diag(e) R; returns ‖X‖/‖X̂‖.
-float OnlineNaturalGradient::Multiply(MatrixView x, double x_squared) {
+float OnlineNaturalGradient::Multiply(MatrixView x, bool rounded, double x_squared) {
   const double sum = std::accumulate(d_.begin(), d_.end(), 0.0);
   const double beta = rho_ * (1 + alpha_) + alpha_ * sum / static_cast<double>(dim_);
   std::vector<float> e(d_.size());
@@ -94,29 +113,61 @@ float OnlineNaturalGradient::Multiply(MatrixView x, double x_squared) {
   for (int64_t r = 0; r < x.rows(); ++r) {
     for (int i = 0; i < rank_; ++i) weighted_(r, i) = -projected_(r, i) * e[static_cast<size_t>(i)];
   }
-  Gemm(Transpose::kNo, weighted_, Transpose::kNo, basis_, x, {.accumulate = 1.0f});
+  if (rounded) {
+    weighted_half_.Resize(x.rows(), rank_);
+    ConvertToBf16(1.0f, weighted_, weighted_half_);
+    Gemm(Transpose::kNo, weighted_half_, Transpose::kNo, basis_half_, x, {.accumulate = 1.0f});
+  } else {
+    Gemm(Transpose::kNo, weighted_, Transpose::kNo, basis_, x, {.accumulate = 1.0f});
+  }
   const double squared = SumSquares(x);
   return squared > 0 ? static_cast<float>(std::sqrt(x_squared / squared)) : 1.0f;
 }
 
-// One step of F ← η XᵀX/N + (1−η) F, kept to rank + identity. rotated_ holds R XᵀX on entry.
-void OnlineNaturalGradient::Update(int64_t num_frames, double x_squared) {
-  const double frames = static_cast<double>(num_frames);
+// One step of F ← η XᵀX/N + (1−η) F, kept to rank + identity.
+void OnlineNaturalGradient::Update(std::span<OnlineNaturalGradient* const> sides) {
+  std::vector<OnlineNaturalGradient*> due;
+  std::ranges::copy_if(sides, std::back_inserter(due), [](const auto* side) { return side->pending_frames_ > 0; });
+  if (due.empty()) return;
+  std::ranges::stable_sort(due, std::greater(), [](const auto* side) { return side->dim_ * side->rank_; });
+  std::vector<char> repair(due.size());
+  std::exception_ptr failure;
+#pragma omp parallel for schedule(dynamic) if (due.size() > 1)
+  for (size_t i = 0; i < due.size(); ++i) {
+    try {
+      repair[i] = due[i]->FindSpectrum();
+    } catch (...) {
+#pragma omp critical(natural_gradient_failure)
+      failure = std::current_exception();
+    }
+  }
+  if (failure) std::rethrow_exception(failure);
+  for (size_t i = 0; i < due.size(); ++i) due[i]->Rotate(repair[i] != 0);
+}
+
+void OnlineNaturalGradient::UpdateAlone() {
+  OnlineNaturalGradient* const self[] = {this};
+  Update(self);
+}
+
+// Leaves Y = R T of the new F in exact_, its rotation to the new R in rotation_, and the new d and ρ. True if R must be
+// made orthonormal again. Neither threads nor oneDNN, whose products count on the team that they were compiled for.
+bool OnlineNaturalGradient::FindSpectrum() {
+  const auto frames = static_cast<double>(std::exchange(pending_frames_, 0));
   const double eta = std::min(0.9, 1 - std::exp(-frames / history_frames_));
   const double sum = std::accumulate(d_.begin(), d_.end(), 0.0);
 
-  // Y = R T, in double: its Gram matrix holds fourth powers of the data.
+  // In double: the Gram matrix of Y holds fourth powers of the data.
   DoubleMatrix& y = exact_;
   y.Resize(rank_, dim_);
   const MatrixView basis = basis_;
-#pragma omp parallel for schedule(static) if (y.size() > (1 << 16))
   for (int i = 0; i < rank_; ++i) {
     const double keep = (1 - eta) * (d_[static_cast<size_t>(i)] + rho_);
     for (int64_t c = 0; c < dim_; ++c) y(i, c) = eta / frames * rotated_(i, c) + keep * basis(i, c);
   }
   DoubleMatrix gram(rank_, rank_);
   GemmScaled(Transpose::kNo, y, Transpose::kYes, y, 1.0, 0.0, gram);
-  SymEigResult eig = SymEig(gram);
+  const SymEigResult eig = SymEig(gram);
 
   const double floor = std::pow(rho_ * (1 - eta), 2);
   bool repair = !(eig.values.front() < kMaxCondition * std::max(eig.values.back(), floor));
@@ -127,7 +178,7 @@ void OnlineNaturalGradient::Update(int64_t num_frames, double x_squared) {
     root[i] = std::sqrt(std::max(eig.values[i], floor));
     root_sum += root[i];
   }
-  const double trace = eta * x_squared / frames + (1 - eta) * (sum + static_cast<double>(dim_) * rho_);
+  const double trace = eta * pending_squared_ / frames + (1 - eta) * (sum + static_cast<double>(dim_) * rho_);
   const double smallest = std::max(kEpsilon, kDelta * root.front());
   rho_ = std::max((trace - root_sum) / static_cast<double>(dim_ - rank_), smallest);
   for (size_t i = 0; i < root.size(); ++i) d_[i] = std::max(root[i] - rho_, smallest);
@@ -136,12 +187,16 @@ void OnlineNaturalGradient::Update(int64_t num_frames, double x_squared) {
     const double scale = 1 / std::max(root[static_cast<size_t>(i)], std::numeric_limits<double>::min());
     for (int j = 0; j < rank_; ++j) rotation_(i, j) = static_cast<float>(scale * eig.vectors(i, j));
   }
-#pragma omp parallel for schedule(static) if (y.size() > (1 << 16))
   for (int i = 0; i < rank_; ++i) {
     for (int64_t c = 0; c < dim_; ++c) rotated_(i, c) = static_cast<float>(y(i, c));
   }
+  return repair;
+}
+
+void OnlineNaturalGradient::Rotate(bool repair) {
   Gemm(Transpose::kNo, rotation_, Transpose::kNo, rotated_, basis_);
   if (repair) Reorthogonalise();
+  if (!basis_half_.empty()) RoundBasis();
 }
 
 // Gram-Schmidt, twice over each row; a row that vanishes is replaced by the next coordinate axis that does not.
@@ -184,6 +239,10 @@ void OnlineNaturalGradient::SaveState(SafetensorsWriter& writer, const std::stri
   std::vector<double> spectrum = d_;
   spectrum.push_back(rho_);
   writer.Add(prefix + ".spectrum", std::span<const double>(spectrum));
+  if (pending_frames_ == 0) return;
+  const double pending[] = {static_cast<double>(pending_frames_), pending_squared_};
+  writer.Add(prefix + ".pending", std::span<const double>(pending));
+  writer.Add(prefix + ".pending-correlation", rotated_.view());
 }
 
 void OnlineNaturalGradient::LoadState(const SafetensorsReader& reader, const std::string& prefix) {
@@ -193,6 +252,7 @@ void OnlineNaturalGradient::LoadState(const SafetensorsReader& reader, const std
                       reader.path().string(), prefix, dim_, rank_);
   }
   minibatches_ = shape[0];
+  pending_frames_ = 0;
   if (minibatches_ == 0) return;
   basis_.Resize(rank_, dim_);
   reader.ReadInto(prefix + ".basis", basis_);
@@ -205,6 +265,19 @@ void OnlineNaturalGradient::LoadState(const SafetensorsReader& reader, const std
   d_.pop_back();
   rotated_.Resize(rank_, dim_);
   rotation_.Resize(rank_, rank_);
+  LoadPending(reader, prefix);
+}
+
+void OnlineNaturalGradient::LoadPending(const SafetensorsReader& reader, const std::string& prefix) {
+  if (!reader.Has(prefix + ".pending")) return;
+  const std::vector<double> pending = reader.ReadDoubles(prefix + ".pending");
+  if (pending.size() != 2 || !(pending[0] >= 1)) {
+    Throw<InputError>("{}: '{}.pending' is not the frames and the sum of squares of an update that was due",
+                      reader.path().string(), prefix);
+  }
+  pending_frames_ = static_cast<int64_t>(pending[0]);
+  pending_squared_ = pending[1];
+  reader.ReadInto(prefix + ".pending-correlation", rotated_);
 }
 
 }  // namespace antiphon::optim

@@ -14,10 +14,12 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "base/options.h"
+#include "math/bf16.h"
 #include "math/matrix.h"
 #include "math/padded_matrix.h"
 #include "math/safetensors.h"
@@ -48,7 +50,12 @@ class OnlineNaturalGradient {
 
   /// Overwrites the rows of x [N, dim] by X̂ and returns γ = ‖X‖/‖X̂‖; x·γ has the norm of the rows given.
   /// Rows of zeros give zeros and γ = 1. Non-finite rows are left alone, do not touch the state, and give γ = 1.
-  float Precondition(MatrixView x);
+  /// `rounded`, if not empty, is x in bf16: then the products with R are bf16's, at twice the speed.
+  float Precondition(MatrixView x, ConstBf16View rounded = {});
+
+  /// Moves F on by the rows of the last Precondition, if they are due to count, for all of `sides` together: most of
+  /// an update is arithmetic of one thread. Left undone, it happens in the next Precondition, with the same result.
+  static void Update(std::span<OnlineNaturalGradient* const> sides);
 
   int64_t dim() const { return dim_; }
   int rank() const { return rank_; }
@@ -63,10 +70,15 @@ class OnlineNaturalGradient {
 
  private:
   void Initialise(ConstMatrixView x);
-  void Project(ConstMatrixView x);
-  float Multiply(MatrixView x, double x_squared);
-  void Update(int64_t num_frames, double x_squared);
+  void Project(ConstMatrixView x, ConstBf16View rounded);
+  void Correlate(ConstMatrixView x, double x_squared);
+  float Multiply(MatrixView x, bool rounded, double x_squared);
+  void UpdateAlone();
+  bool FindSpectrum();
+  void Rotate(bool repair);
   void Reorthogonalise();
+  void RoundBasis();
+  void LoadPending(const SafetensorsReader& reader, const std::string& prefix);
 
   int64_t dim_;
   int rank_;
@@ -79,12 +91,18 @@ class OnlineNaturalGradient {
   std::vector<double> d_;
   PaddedMatrix<float> basis_;
 
+  // What the next update takes: frames and ‖X‖² of the rows whose R XᵀX is in rotated_. 0 frames: nothing to do.
+  int64_t pending_frames_ = 0;
+  double pending_squared_ = 0.0;
+
   // Scratch, kept so that a step allocates nothing large.
-  Matrix projected_;    // H = X Rᵀ [N, rank]
-  Matrix weighted_;     // H diag(e) [N, rank]
-  Matrix rotated_;      // Y = R T [rank, dim]
-  Matrix rotation_;     // C^{-1/2} Uᵀ [rank, rank]
-  DoubleMatrix exact_;  // Y in double
+  Matrix projected_;               // H = X Rᵀ [N, rank]
+  Matrix weighted_;                // H diag(e) [N, rank]
+  Matrix rotated_;                 // Y = R T [rank, dim]
+  Matrix rotation_;                // C^{-1/2} Uᵀ [rank, rank]
+  DoubleMatrix exact_;             // Y in double
+  PaddedMatrix<Bf16> basis_half_;  // R; empty until rounded rows come
+  Bf16Matrix weighted_half_;
 };
 
 }  // namespace antiphon::optim

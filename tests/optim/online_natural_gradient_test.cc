@@ -3,8 +3,12 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <filesystem>
+#include <memory>
+#include <utility>
 
 #include "base/random.h"
+#include "kernels/elementwise.h"
 #include "math/linalg.h"
 
 namespace antiphon::optim {
@@ -20,6 +24,11 @@ Matrix Gaussian(int64_t rows, int64_t cols, uint64_t seed, const std::vector<dou
     }
   }
   return m;
+}
+
+void Update(OnlineNaturalGradient& ng) {
+  OnlineNaturalGradient* const sides[] = {&ng};
+  OnlineNaturalGradient::Update(sides);
 }
 
 double Norm(ConstMatrixView x) {
@@ -65,6 +74,7 @@ TEST(OnlineNaturalGradient, MultipliesByTheSmoothedInverse) {
   for (uint64_t step = 0; step < 15; ++step) {
     Matrix x = Gaussian(100, 12, step, deviations);
     ng.Precondition(x);
+    Update(ng);
   }
   Matrix x = Gaussian(40, 12, 99, deviations);
   Matrix expected = ExplicitlyPreconditioned(ng, 4.0, x);
@@ -84,6 +94,7 @@ TEST(OnlineNaturalGradient, LearnsAStationaryCovariance) {
   for (uint64_t step = 0; step < 300; ++step) {
     Matrix x = Gaussian(200, 12, step, deviations);
     ng.Precondition(x);
+    Update(ng);
   }
   double estimated = ng.rho() * 12;
   for (const double d : ng.eigenvalues()) estimated += d;
@@ -100,6 +111,7 @@ TEST(OnlineNaturalGradient, KeepsItsBasisOrthonormal) {
     deviations[step % 50] = 1e3;
     Matrix x = Gaussian(step % 3 == 0 ? 5 : 80, 50, step, deviations);
     ng.Precondition(x);
+    Update(ng);
     for (int i = 0; i < ng.rank(); ++i) {
       for (int j = 0; j <= i; ++j) {
         double dot = 0;
@@ -116,6 +128,67 @@ TEST(OnlineNaturalGradient, ApproachesPlainGradientWithSmoothing) {
   const Matrix original = x;
   const float gamma = ng.Precondition(x);
   for (int64_t c = 0; c < 10; ++c) EXPECT_NEAR(gamma * x(7, c), original(7, c), 1e-3);
+}
+
+// The update of several sides at once, one alone, and one left to the next minibatch: the same bits.
+TEST(OnlineNaturalGradient, UpdatesTogetherAsAlone) {
+  std::vector<std::unique_ptr<OnlineNaturalGradient>> together;
+  std::vector<std::unique_ptr<OnlineNaturalGradient>> alone;
+  std::vector<OnlineNaturalGradient*> sides;
+  for (int i = 0; i < 5; ++i) {
+    together.push_back(std::make_unique<OnlineNaturalGradient>(20 + 7 * i, 6, 4.0, 500, 2));
+    alone.push_back(std::make_unique<OnlineNaturalGradient>(20 + 7 * i, 6, 4.0, 500, 2));
+    sides.push_back(together.back().get());
+  }
+  for (uint64_t step = 0; step < 14; ++step) {
+    for (size_t i = 0; i < sides.size(); ++i) {
+      Matrix x = Gaussian(40, sides[i]->dim(), step * 10 + i);
+      Matrix copy = x;
+      EXPECT_EQ(together[i]->Precondition(x), alone[i]->Precondition(copy));
+      for (int64_t v = 0; v < x.size(); ++v) ASSERT_EQ(x.data()[v], copy.data()[v]) << "step " << step;
+    }
+    OnlineNaturalGradient::Update(sides);
+  }
+}
+
+TEST(OnlineNaturalGradient, AnUpdateThatIsDueOutlivesAFile) {
+  const std::filesystem::path path = testing::TempDir() + "/pending.safetensors";
+  OnlineNaturalGradient before(24, 6, 4.0, 500, 1);
+  for (uint64_t step = 0; step < 3; ++step) {
+    Matrix x = Gaussian(40, 24, step);
+    before.Precondition(x);
+  }
+  SafetensorsWriter writer;
+  before.SaveState(writer, "side");
+  writer.Write(path);
+  OnlineNaturalGradient after(24, 6, 4.0, 500, 1);
+  after.LoadState(SafetensorsReader(path), "side");
+  Update(before);
+  Update(after);
+  EXPECT_EQ(before.eigenvalues(), after.eigenvalues());
+  EXPECT_EQ(before.rho(), after.rho());
+  Matrix x = Gaussian(40, 24, 9);
+  Matrix copy = x;
+  before.Precondition(x);
+  after.Precondition(copy);
+  for (int64_t v = 0; v < x.size(); ++v) ASSERT_EQ(x.data()[v], copy.data()[v]);
+}
+
+// Rows in bf16 as well: the same up to bf16's rounding of what is subtracted.
+TEST(OnlineNaturalGradient, RoundedRowsGiveNearlyTheSame) {
+  OnlineNaturalGradient exact(60, 20, 4.0, 2000, 2);
+  OnlineNaturalGradient rounded(60, 20, 4.0, 2000, 2);
+  std::vector<double> deviations(60, 1.0);
+  for (size_t c = 0; c < 10; ++c) deviations[c] = 6;
+  for (uint64_t step = 0; step < 20; ++step) {
+    Matrix x = Gaussian(100, 60, step, deviations);
+    Matrix y = x;
+    Bf16Matrix half;
+    half.Resize(100, 60);
+    ConvertToBf16(1.0f, x, half);
+    EXPECT_NEAR(exact.Precondition(x), rounded.Precondition(y, std::as_const(half).view()), 0.01);
+    for (int64_t v = 0; v < x.size(); ++v) ASSERT_NEAR(x.data()[v], y.data()[v], 0.1) << "step " << step;
+  }
 }
 
 TEST(OnlineNaturalGradient, BearsZerosNonFiniteAndTinyShapes) {
