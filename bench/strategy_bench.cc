@@ -38,7 +38,10 @@ class Worker {
  public:
   // `like`: whose optimiser to take, where methods differ in it.
   Worker(const Shape& shape, const std::string& method, const std::string& like, comm::Communicator& comm)
-      : network_(Config::Parse(Toml(shape), "bench"), kInputs, shape.senones, 1),
+      : outline_(Config::Parse(Toml(shape), "bench"), kInputs, shape.senones, 1, nn::InitialValues::kOutline),
+        parts_(DivideModel(Config::Parse("method = \"" + method + "\"\n", "bench"), outline_, comm)),
+        network_(Config::Parse(Toml(shape), "bench"), kInputs, shape.senones, 1, nn::InitialValues::kRandom,
+                 parts_ ? parts_->Of(comm.rank()) : std::vector<nn::OutputRange>()),
         optimizer_(optim::MakeOptimizer(Config::Parse(like == "eamsgd" ? "momentum = 0.9\n" : "", "o"), network_)),
         features_(shape.minibatch, kInputs) {
     Rng rng(1, static_cast<uint64_t>(comm.rank()));
@@ -46,9 +49,8 @@ class Worker {
     for (int i = 0; i < shape.minibatch; ++i) {
       pdf_ids_.push_back(static_cast<int32_t>(rng.Below(static_cast<uint64_t>(shape.senones))));
     }
-    strategy_ =
-        MakeStrategy(Config::Parse("method = \"" + method + "\"\n", "bench"),
-                     {&network_, optimizer_.get(), &comm, {shape.minibatch, 100000, 1}, Config::Parse("", "o")});
+    strategy_ = MakeStrategy(Config::Parse("method = \"" + method + "\"\n", "bench"),
+                             {&network_, optimizer_.get(), &comm, {shape.minibatch, 100000, 1}, parts_.get()});
     strategy_->Start();
   }
   void Finish() { strategy_->Finish(); }
@@ -87,6 +89,8 @@ class Worker {
         "\"sigmoid\"}}]\n[[layer]]\ntype = \"affine\"\n",
         shape.layers, shape.width);
   }
+  nn::Network outline_;
+  std::unique_ptr<ModelParts> parts_;  // null: every worker holds the whole
   nn::Network network_;
   std::unique_ptr<optim::Optimizer> optimizer_;
   std::unique_ptr<Strategy> strategy_;

@@ -16,6 +16,7 @@
 #include "command.h"
 #include "front_end_match.h"
 #include "hmm/gmm_trainer.h"
+#include "processes.h"
 #include "speaker_transforms.h"
 
 namespace antiphon::app {
@@ -161,10 +162,11 @@ void CheckPronunciations(const AlignSource& source, const hmm::Lexicon& lexicon,
             mapped ? fmt::format("they are aligned as {}", stand_in) : "their utterances are left out");
 }
 
-void RunAlign(const AlignCommandOptions& options, CommandContext& context) {
+// On every process of a team; the first one writes.
+void AlignInTeam(const AlignCommandOptions& options, CommandContext& context, Team& team, int threads) {
   const auto start = std::chrono::steady_clock::now();
   const fs::path out(options.out);
-  const AlignSource source(options.data, options.features, options.memory_mb, context.threads());
+  const AlignSource source(options.data, options.features, options.memory_mb, threads);
   if (!source.without_features().empty()) {
     log::Warn("{} utterances have a transcript but no features, the first: {}", source.without_features().size(),
               source.without_features()[0]);
@@ -173,8 +175,10 @@ void RunAlign(const AlignCommandOptions& options, CommandContext& context) {
   if (options.model.empty()) {
     const hmm::Lexicon lexicon = hmm::Lexicon::Load(options.lexicon, options.lexicon_options);
     CheckPronunciations(source, lexicon, options.training.map_unknown_words);
-    result = hmm::TrainGmm(source, lexicon, options.training, context.threads(), context.seed(),
-                           [](const std::string& line) { log::Info("{}", line); });
+    result = hmm::TrainGmm(
+        source, lexicon, options.training, threads, context.seed(),
+        [](const std::string& line) { log::Info("{}", line); }, team);
+    if (!team.is_first()) return;
     result.model.features = source.front_end();
     WriteAlignments(source, lexicon, result.model.hmm, result, out);
     result.model.Save(out / "model.safetensors");
@@ -183,13 +187,18 @@ void RunAlign(const AlignCommandOptions& options, CommandContext& context) {
     RequireFrontEnd(source.feature_table(), model->features(), options.model);
     const hmm::Lexicon lexicon = hmm::Lexicon::Load(options.lexicon, options.lexicon_options, model->hmm().phones());
     CheckPronunciations(source, lexicon, options.training.map_unknown_words);
-    result = AlignWithModel(*model, source, lexicon, options.training, options.adapt, context.threads());
+    result = AlignWithModel(*model, source, lexicon, options.training, options.adapt, threads, team);
+    if (!team.is_first()) return;
     WriteAlignments(source, lexicon, model->hmm(), result, out);
   }
   for (const hmm::UtteranceRemark& remark : result.report.skipped)
     log::Warn("{} skipped: {}", remark.utt_id, remark.reason);
   const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   WriteReport(result.report, seconds, out, context);
+}
+
+void RunAlign(const AlignCommandOptions& options, CommandContext& context) {
+  InTeam(context, [&](Team& team, int threads) { AlignInTeam(options, context, team, threads); });
 }
 
 REGISTER_COMMAND(

@@ -22,6 +22,8 @@ class AlignSource : public hmm::UtteranceSource {
   const std::string& Speaker(size_t i) const override { return speakers_[i]; }
   const std::vector<std::string>& Words(size_t i) const override { return words_[i]; }
   Matrix Features(size_t i) const override;
+  /// Measures of the utterances' lengths.
+  std::vector<int64_t> Sizes() const { return features_.Sizes(ids_); }
 
   /// Utterances with a transcript but without features.
   const std::vector<std::string>& without_features() const { return without_features_; }

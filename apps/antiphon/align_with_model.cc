@@ -4,7 +4,6 @@
 
 #include "base/cancel.h"
 #include "base/error.h"
-#include "base/thread_pool.h"
 #include "speaker_transforms.h"
 
 namespace antiphon::app {
@@ -13,19 +12,22 @@ namespace {
 class ModelAligner {
  public:
   ModelAligner(const AcousticModel& model, const AlignSource& source, const hmm::Lexicon& lexicon,
-               const hmm::GmmTrainingOptions& options, int num_threads)
-      : model_(model), source_(source), lexicon_(lexicon), options_(options), num_threads_(num_threads) {
+               const hmm::GmmTrainingOptions& options, int num_threads, Team& team)
+      : model_(model), source_(source), lexicon_(lexicon), options_(options), num_threads_(num_threads), team_(team) {
     for (size_t i = 0; i < source.size(); ++i)
       words_.push_back(LookUpWords(lexicon, source.Words(i), options.map_unknown_words));
   }
 
   std::vector<hmm::Alignment> AlignAll(const SpeakerTransforms& transforms) const {
     std::vector<hmm::Alignment> alignments(source_.size());
-    ParallelFor(source_.size(), num_threads_, [&](size_t i) {
-      ThrowIfCancelled("aligning");
-      WithContext([&] { alignments[i] = AlignOne(i, transforms); },
-                  [&] { return fmt::format("utterance '{}'", source_.Id(i)); });
-    });
+    SpreadInOrder<hmm::Alignment>(
+        team_, source_.Sizes(), num_threads_, Spread::kToAll,
+        [&](size_t i) {
+          ThrowIfCancelled("aligning");
+          return WithContext([&] { return AlignOne(i, transforms); },
+                             [&] { return fmt::format("utterance '{}'", source_.Id(i)); });
+        },
+        [&](size_t i, hmm::Alignment&& alignment) { alignments[i] = std::move(alignment); });
     return alignments;
   }
 
@@ -39,7 +41,7 @@ class ModelAligner {
                                                    ? std::span<const int32_t>(alignments[i].transition_ids)
                                                    : std::span<const int32_t>();
                                       }};
-    return EstimateSpeakerTransforms(*model_.adaptive(), speech, options_.min_fmllr_frames, num_threads_);
+    return EstimateSpeakerTransforms(*model_.adaptive(), speech, options_.min_fmllr_frames, num_threads_, team_);
   }
 
   const std::vector<hmm::WordIds>& words() const { return words_; }
@@ -61,6 +63,7 @@ class ModelAligner {
   const hmm::Lexicon& lexicon_;
   const hmm::GmmTrainingOptions& options_;
   int num_threads_;
+  Team& team_;
   std::vector<hmm::WordIds> words_;
 };
 
@@ -88,8 +91,8 @@ void Describe(const AlignSource& source, hmm::GmmTrainingResult* result) {
 
 hmm::GmmTrainingResult AlignWithModel(const AcousticModel& model, const AlignSource& source,
                                       const hmm::Lexicon& lexicon, const hmm::GmmTrainingOptions& options, bool adapt,
-                                      int num_threads) {
-  const ModelAligner aligner(model, source, lexicon, options, num_threads);
+                                      int num_threads, Team& team) {
+  const ModelAligner aligner(model, source, lexicon, options, num_threads, team);
   hmm::GmmTrainingResult result;
   result.alignments = aligner.AlignAll({});
   if (adapt && model.adaptive() != nullptr) {

@@ -5,14 +5,16 @@
 
 #include "align_source.h"
 #include "api/acoustic_model.h"
+#include "base/team.h"
 #include "hmm/gmm_trainer.h"
 #include "hmm/lexicon.h"
 
 namespace antiphon::app {
 
-/// The result's model is empty, its report has no stages; options: align, map_unknown_words, min_fmllr_frames.
+/// On all members of the team. The result's model is empty, its report has no stages; options: align,
+/// map_unknown_words, min_fmllr_frames.
 hmm::GmmTrainingResult AlignWithModel(const AcousticModel& model, const AlignSource& source,
                                       const hmm::Lexicon& lexicon, const hmm::GmmTrainingOptions& options, bool adapt,
-                                      int num_threads);
+                                      int num_threads, Team& team);
 
 }  // namespace antiphon::app

@@ -3,7 +3,6 @@
 #include <ctime>
 #include <filesystem>
 #include <map>
-#include <mutex>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
@@ -22,6 +21,7 @@
 #include "decode/weight_search.h"
 #include "decode_output.h"
 #include "front_end_match.h"
+#include "processes.h"
 #include "score/wer.h"
 #include "speaker_transforms.h"
 
@@ -80,7 +80,7 @@ double ThreadSeconds() {
 // Tables that stand in the data directory need not be named; from a directory with audio alone, features are computed
 // as the model says.
 data::FeatureSourceOptions FeatureTables(const DecodeCommandOptions& options, const AcousticModel& model,
-                                         int num_threads) {
+                                         int num_threads, Team& team) {
   data::FeatureSourceOptions tables = options.features;
   if (!tables.features.empty()) {
     RequireFrontEnd(tables.features, model.features(), options.model);
@@ -102,7 +102,7 @@ data::FeatureSourceOptions FeatureTables(const DecodeCommandOptions& options, co
     extraction.on_error = "skip";
     const data::DataDir dir = data::DataDir::Load(options.data, options.data_dir);
     folder = fs::path(options.out) / "features";
-    const auto result = data::ExtractFeatures(dir, extraction, folder, num_threads);
+    const auto result = data::ExtractFeatures(dir, extraction, folder, num_threads, {}, team);
     for (const auto& [utt_id, reason] : result.failed) log::Warn("{} gives no words: {}", utt_id, reason);
   }
   const auto set = [&](std::string& path, const char* name) {
@@ -131,12 +131,14 @@ decode::LatticeWeights ChosenWeights(const DecodeCommandOptions& options) {
 
 class Run {
  public:
-  Run(const DecodeCommandOptions& options, CommandContext& context)
+  Run(const DecodeCommandOptions& options, CommandContext& context, Team& team, int threads)
       : options_(options),
         context_(context),
+        team_(team),
+        threads_(threads),
         model_(AcousticModel::Load(options.model, options.nnet)),
         graph_(decode::Graph::Load(options.graph, model_->hmm())),
-        features_(FeatureTables(options, *model_, context.threads())),
+        features_(FeatureTables(options, *model_, threads, team)),
         weights_(ChosenWeights(options)),
         search_(options.search) {
     if (options.rescore_arpa.empty() != options.graph_arpa.empty()) {
@@ -151,46 +153,25 @@ class Run {
     ChooseUtterances();
   }
 
+  // On every member of the team; the first one writes.
   void Decode() {
     if (model_->adaptive() != nullptr) AdaptToSpeakers();
-    DecodeOutput output(graph_, model_->hmm(),
-                        {frame_shift_s_, options_.lattices, options_.recognize.nbest > 0, weights_}, options_.out);
+    const DecodeFormat format(graph_, model_->hmm(),
+                              {frame_shift_s_, options_.lattices, options_.recognize.nbest > 0, weights_});
+    std::optional<DecodeOutput> output;
+    if (team_.is_first()) output.emplace(format.options(), options_.out);
     const auto start = std::chrono::steady_clock::now();
-    struct Result {
-      DecodeEntry entry;
-      std::vector<int64_t> grid_errors;
-      decode::Lattice lattice;
-      std::string remark;
-      int frames = 0;
-      double seconds = 0.0;
-    };
     decode::RecognizerPool recognizers(graph_, model_->hmm(), options_.recognize, rescorer_ ? &*rescorer_ : nullptr);
-    ParallelInOrder<Result>(
-        utterances_.size(), context_.threads(),
+    SpreadInOrder<Result>(
+        team_, features_.Sizes(utterances_), threads_, Spread::kToFirst,
         [&](size_t i) {
           ThrowIfCancelled("decoding");
-          const std::string& utt_id = utterances_[i];
-          return WithContext(
-              [&] {
-                const double began = ThreadSeconds();
-                Result result;
-                const decode::Recognition r = recognizers.Borrow()->Recognize(*Scores(utt_id), weights_);
-                result.entry = output.Format(utt_id, r);
-                if (options_.tune) {
-                  result.grid_errors = search_.Errors(r.lattice, References(utt_id));
-                  result.lattice = r.lattice;
-                  result.lattice.alignments = {};
-                }
-                result.remark = r.remark;
-                result.frames = r.num_frames;
-                result.seconds = ThreadSeconds() - began;
-                return result;
-              },
-              [&] { return fmt::format("utterance '{}'", utt_id); });
+          return WithContext([&] { return DecodeOne(utterances_[i], recognizers, format); },
+                             [&] { return fmt::format("utterance '{}'", utterances_[i]); });
         },
         [&](size_t i, Result&& result) {
           if (!result.remark.empty()) log::Warn("{}: {}", utterances_[i], result.remark);
-          output.Write(result.entry);
+          output->Write(result.entry);
           if (options_.tune) {
             search_.Add(result.grid_errors);
             lattices_.push_back(std::move(result.lattice));
@@ -199,8 +180,8 @@ class Run {
           seconds_ += result.seconds;
         });
     wall_seconds_ = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-    output.Close();
-    if (options_.tune) ExtendSearch();
+    if (output) output->Close();
+    if (options_.tune && team_.is_first()) ExtendSearch();
   }
 
   void Report() {
@@ -229,6 +210,51 @@ class Run {
   }
 
  private:
+  // Of one utterance.
+  struct Result {
+    DecodeEntry entry;
+    std::vector<int64_t> grid_errors;
+    decode::Lattice lattice;
+    std::string remark;
+    int frames = 0;
+    double seconds = 0.0;
+    template <class V>
+    void VisitFields(V& v) {
+      v(entry);
+      v(grid_errors);
+      v(lattice);
+      v(remark);
+      v(frames);
+      v(seconds);
+    }
+  };
+
+  struct Aligned {
+    std::vector<int32_t> alignment;
+    double seconds = 0.0;
+    template <class V>
+    void VisitFields(V& v) {
+      v(alignment);
+      v(seconds);
+    }
+  };
+
+  Result DecodeOne(const std::string& utt_id, decode::RecognizerPool& recognizers, const DecodeFormat& format) const {
+    const double began = ThreadSeconds();
+    Result result;
+    const decode::Recognition r = recognizers.Borrow()->Recognize(*Scores(utt_id), weights_);
+    result.entry = format.Format(utt_id, r);
+    if (options_.tune) {
+      result.grid_errors = search_.Errors(r.lattice, References(utt_id));
+      result.lattice = r.lattice;
+      result.lattice.alignments = {};
+    }
+    result.remark = r.remark;
+    result.frames = r.num_frames;
+    result.seconds = ThreadSeconds() - began;
+    return result;
+  }
+
   // Utterances of the data directory that have features; all of the table without a data directory.
   void ChooseUtterances() {
     const fs::path text = fs::path(options_.data) / "text", utt2spk = fs::path(options_.data) / "utt2spk";
@@ -264,12 +290,11 @@ class Run {
                                     .speaker = [&](size_t i) { return features_.Speaker(utterances_[i]); },
                                     .features = [&](size_t i) { return features_.Get(utterances_[i]); },
                                     .alignment = [&](size_t i) { return std::span<const int32_t>(alignments[i]); }};
-      transforms_ =
-          EstimateSpeakerTransforms(*model_->adaptive(), speech, options_.min_fmllr_frames, context_.threads());
+      transforms_ = EstimateSpeakerTransforms(*model_->adaptive(), speech, options_.min_fmllr_frames, threads_, team_);
       log::Info("adaptation pass {} of {} done, {} speaker transforms", pass, options_.adapt_passes,
                 transforms_.size());
     }
-    if (!transforms_.empty()) WriteSpeakerTransforms(transforms_, options_.out);
+    if (!transforms_.empty() && team_.is_first()) WriteSpeakerTransforms(transforms_, options_.out);
   }
 
   std::vector<std::vector<int32_t>> AdaptationAlignments() {
@@ -278,17 +303,23 @@ class Run {
     std::vector<std::vector<int32_t>> alignments(utterances_.size());
     const hmm::GmmModel& gmm = *model_->adaptive();
     decode::RecognizerPool recognizers(graph_, gmm.hmm, options);
-    ParallelFor(utterances_.size(), context_.threads(), [&](size_t i) {
-      ThrowIfCancelled("decoding");
-      const double began = ThreadSeconds();
-      const Matrix frames = features_.Get(utterances_[i]);
-      auto scores = transforms_.empty() ? gmm.FirstPassScores(frames)
-                                        : gmm.AdaptedScores(frames, transforms_.at(features_.Speaker(utterances_[i])));
-      alignments[i] = recognizers.Borrow()->BestPathOnly(scores).alignment;
-      const double took = ThreadSeconds() - began;
-      const std::lock_guard lock(mutex_);
-      seconds_ += took;
-    });
+    SpreadInOrder<Aligned>(
+        team_, features_.Sizes(utterances_), threads_, Spread::kToAll,
+        [&](size_t i) {
+          ThrowIfCancelled("decoding");
+          const double began = ThreadSeconds();
+          const Matrix frames = features_.Get(utterances_[i]);
+          auto scores = transforms_.empty()
+                            ? gmm.FirstPassScores(frames)
+                            : gmm.AdaptedScores(frames, transforms_.at(features_.Speaker(utterances_[i])));
+          Aligned result{recognizers.Borrow()->BestPathOnly(scores).alignment, 0.0};
+          result.seconds = ThreadSeconds() - began;
+          return result;
+        },
+        [&](size_t i, Aligned&& result) {
+          alignments[i] = std::move(result.alignment);
+          seconds_ += result.seconds;
+        });
     return alignments;
   }
 
@@ -296,7 +327,7 @@ class Run {
   void ExtendSearch() {
     while (search_.Extend()) {
       ParallelInOrder<std::vector<int64_t>>(
-          utterances_.size(), context_.threads(),
+          utterances_.size(), threads_,
           [&](size_t i) {
             ThrowIfCancelled("choosing weights");
             return search_.Errors(lattices_[i], References(utterances_[i]));
@@ -351,6 +382,8 @@ class Run {
 
   const DecodeCommandOptions& options_;
   CommandContext& context_;
+  Team& team_;
+  int threads_;
   std::unique_ptr<AcousticModel> model_;
   decode::Graph graph_;
   data::FeatureSource features_;
@@ -362,16 +395,17 @@ class Run {
   std::vector<std::string> utterances_;
   std::optional<score::Transcripts> references_;
   SpeakerTransforms transforms_;
-  std::mutex mutex_;  // of seconds_ while passes adapt
   int64_t frames_ = 0;
   double seconds_ = 0.0;
   double wall_seconds_ = 0.0;
 };
 
 void DecodeUtterances(const DecodeCommandOptions& options, CommandContext& context) {
-  Run run(options, context);
-  run.Decode();
-  run.Report();
+  InTeam(context, [&](Team& team, int threads) {
+    Run run(options, context, team, threads);
+    run.Decode();
+    if (team.is_first()) run.Report();
+  });
 }
 
 REGISTER_COMMAND(

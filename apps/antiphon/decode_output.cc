@@ -10,12 +10,8 @@
 
 namespace antiphon::app {
 
-DecodeOutput::DecodeOutput(const decode::Graph& graph, const hmm::HmmModel& model, const DecodeOutputOptions& options,
-                           const std::filesystem::path& folder)
-    : graph_(graph),
-      model_(model),
-      options_(options),
-      text_(folder / "text"),
+DecodeOutput::DecodeOutput(const DecodeOutputOptions& options, const std::filesystem::path& folder)
+    : text_(folder / "text"),
       words_ctm_(folder / "words.ctm"),
       phones_ctm_(folder / "phones.ctm"),
       json_(folder / "results.jsonl") {
@@ -23,7 +19,7 @@ DecodeOutput::DecodeOutput(const decode::Graph& graph, const hmm::HmmModel& mode
   if (options.lattices) lattices_ = std::make_unique<AtomicFile>(folder / "lattices.gz");
 }
 
-DecodeEntry DecodeOutput::Format(const std::string& utt_id, const decode::Recognition& r) const {
+DecodeEntry DecodeFormat::Format(const std::string& utt_id, const decode::Recognition& r) const {
   DecodeEntry entry;
   const auto words_of = [&](const decode::LatticePath& path) {
     std::string text;

@@ -25,22 +25,34 @@ struct DecodeOutputOptions {
 /// What one utterance adds to each file; made on the threads that decode.
 struct DecodeEntry {
   std::string text, words_ctm, phones_ctm, json, nbest, lattice;
+  template <class V>
+  void VisitFields(V& v) {
+    for (std::string* part : {&text, &words_ctm, &phones_ctm, &json, &nbest, &lattice}) v(*part);
+  }
 };
 
-class DecodeOutput {
+/// Makes them; may run on several threads.
+class DecodeFormat {
  public:
-  DecodeOutput(const decode::Graph& graph, const hmm::HmmModel& model, const DecodeOutputOptions& options,
-               const std::filesystem::path& folder);
-
-  /// May run on several threads.
+  DecodeFormat(const decode::Graph& graph, const hmm::HmmModel& model, const DecodeOutputOptions& options)
+      : graph_(graph), model_(model), options_(options) {}
   DecodeEntry Format(const std::string& utt_id, const decode::Recognition& recognition) const;
-  void Write(const DecodeEntry& entry);
-  void Close();
+  const DecodeOutputOptions& options() const { return options_; }
 
  private:
   const decode::Graph& graph_;
   const hmm::HmmModel& model_;
   DecodeOutputOptions options_;
+};
+
+class DecodeOutput {
+ public:
+  DecodeOutput(const DecodeOutputOptions& options, const std::filesystem::path& folder);
+
+  void Write(const DecodeEntry& entry);
+  void Close();
+
+ private:
   AtomicFile text_, words_ctm_, phones_ctm_, json_;
   std::unique_ptr<AtomicFile> nbest_, lattices_;
 };

@@ -8,6 +8,7 @@
 #include "base/log.h"
 #include "command.h"
 #include "data/feature_extraction.h"
+#include "processes.h"
 #include "report/progress.h"
 
 namespace antiphon::app {
@@ -32,11 +33,14 @@ void Features(const FeaturesCommandOptions& options, CommandContext& context) {
   const auto start = std::chrono::steady_clock::now();
   const data::DataDir dir = data::DataDir::Load(options.data, options.data_dir);
   std::optional<report::Progress> bar;
-  const data::FeatureExtractionResult result =
-      data::ExtractFeatures(dir, options.extraction, options.out, context.threads(), [&](int64_t done, int64_t total) {
-        if (!bar) bar.emplace("features", total, "utterances");
-        bar->Update(done);
-      });
+  data::FeatureExtractionResult result;
+  InTeam(context, [&](Team& team, int threads) {
+    const auto progress = [&](int64_t done, int64_t total) {
+      if (!bar) bar.emplace("features", total, "utterances");
+      bar->Update(done);
+    };
+    result = data::ExtractFeatures(dir, options.extraction, options.out, threads, progress, team);
+  });
   if (bar) bar->Finish();
   const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   for (const auto& [utt_id, why] : result.failed) log::Warn("left out {}: {}", utt_id, why);

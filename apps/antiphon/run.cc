@@ -1,7 +1,10 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <set>
 
+#include "base/pack.h"
 #include "command.h"
+#include "processes.h"
 #include "train/recipe_runner.h"
 
 namespace antiphon::app {
@@ -57,23 +60,54 @@ std::string ResultJson(const train::Recipe& recipe, const std::vector<train::Ste
   return json.dump(2);
 }
 
+// Commands whose work several processes divide; the first one takes the others alone.
+bool IsDivided(const std::string& command) {
+  static const std::set<std::string> divided = {"align", "decode", "features", "train"};
+  return divided.contains(command);
+}
+
+// A process that mpirun started beside the first one: runs what that one says.
+void Follow(comm::ProcessGroup& group, CommandContext& context) {
+  for (;;) {
+    const std::string told = TextOfFirst(group, "");
+    if (told.empty()) return;
+    std::string command, options;
+    Unpacker unpacker(told);
+    unpacker(command);
+    unpacker(options);
+    RunCommand(command, Config::Parse(options, command), context.out());
+  }
+}
+
 void Run(const RunCommandOptions& options, const std::vector<std::string>& assignments, CommandContext& context) {
   train::Recipe recipe = train::LoadRecipe(options.recipe, assignments);
   recipe.variables.Set("threads", std::to_string(context.threads()));
   if (options.list) return List(recipe, context);
+  comm::ProcessGroup& group = Processes();
+  SpeakAsProcess(group.process(), context);
+  const bool several = group.num_processes() > 1;
+  if (group.process() > 0) return Follow(group, context);
+  const int threads = several ? ThreadsOfProcess(group, context) : context.threads();
   std::ostream& out = context.out();
   train::RecipeRunner runner(
       recipe,
       [&](const std::string& name, Config config) {
-        for (const auto& [key, value] : {std::pair<std::string, int64_t>{"threads", context.threads()},
+        for (const auto& [key, value] : {std::pair<std::string, int64_t>{"threads", threads},
                                          std::pair<std::string, int64_t>{"seed", context.seed()}}) {
           if (!config.Has(key)) config.Set(key, std::to_string(value));
+        }
+        if (several && IsDivided(name)) {
+          Packer packer;
+          packer(name);
+          packer(config.ToToml());
+          TextOfFirst(group, packer.bytes());
         }
         return RunCommand(name, config, out);
       },
       [&](const std::string& line) { context.PrintLine(line); });
   const auto outcomes =
       runner.Run({.from = options.from, .to = options.to, .force = options.force, .dry_run = options.dry_run});
+  if (several) TextOfFirst(group, "");
   context.PrintLine("\n" + train::SummaryTable(recipe, outcomes));
   context.SetResult(ResultJson(recipe, outcomes));
 }

@@ -2,34 +2,37 @@
 
 #include <vector>
 
-#include "base/thread_pool.h"
 #include "data/archive.h"
 #include "hmm/gmm_fmllr.h"
 
 namespace antiphon::app {
 
 SpeakerTransforms EstimateSpeakerTransforms(const hmm::GmmModel& model, const SpokenUtterances& utterances,
-                                            double min_frames, int num_threads) {
+                                            double min_frames, int num_threads, Team& team) {
   std::map<std::string, std::vector<size_t>> by_speaker;
   for (size_t i = 0; i < utterances.count; ++i) by_speaker[utterances.speaker(i)].push_back(i);
-  SpeakerTransforms transforms;
   std::vector<std::map<std::string, std::vector<size_t>>::const_iterator> speakers;
+  std::vector<int64_t> frames_of;
   for (auto it = by_speaker.begin(); it != by_speaker.end(); ++it) {
     speakers.push_back(it);
-    transforms.emplace(it->first, Matrix());
+    frames_of.push_back(0);
+    for (const size_t i : it->second) frames_of.back() += std::ssize(utterances.alignment(i));
   }
-  ParallelFor(speakers.size(), num_threads, [&](size_t s) {
-    const auto& [speaker, indices] = *speakers[s];
-    std::vector<Matrix> frames;
-    std::vector<hmm::SpeakerUtterance> speech;
-    frames.reserve(indices.size());
-    for (const size_t i : indices) {
-      if (utterances.alignment(i).empty()) continue;
-      frames.push_back(utterances.features(i));
-      speech.push_back({frames.back(), utterances.alignment(i)});
-    }
-    transforms.at(speaker) = EstimateSpeakerTransform(model, speech, min_frames);
-  });
+  SpeakerTransforms transforms;
+  SpreadInOrder<Matrix>(
+      team, frames_of, num_threads, Spread::kToAll,
+      [&](size_t s) {
+        std::vector<Matrix> frames;
+        std::vector<hmm::SpeakerUtterance> speech;
+        frames.reserve(speakers[s]->second.size());
+        for (const size_t i : speakers[s]->second) {
+          if (utterances.alignment(i).empty()) continue;
+          frames.push_back(utterances.features(i));
+          speech.push_back({frames.back(), utterances.alignment(i)});
+        }
+        return EstimateSpeakerTransform(model, speech, min_frames);
+      },
+      [&](size_t s, Matrix&& transform) { transforms.emplace(speakers[s]->first, std::move(transform)); });
   return transforms;
 }
 

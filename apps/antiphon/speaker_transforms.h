@@ -11,6 +11,7 @@
 #include <span>
 #include <string>
 
+#include "base/team.h"
 #include "hmm/gmm_model.h"
 #include "math/matrix.h"
 
@@ -27,8 +28,9 @@ struct SpokenUtterances {
 };
 
 /// One transform per speaker of any utterance; the identity where there are fewer than `min_frames` of speech.
+/// The same on all members of the team, each of which computes some.
 SpeakerTransforms EstimateSpeakerTransforms(const hmm::GmmModel& model, const SpokenUtterances& utterances,
-                                            double min_frames, int num_threads);
+                                            double min_frames, int num_threads, Team& team);
 
 /// fmllr.ark and fmllr.scp in `folder`.
 void WriteSpeakerTransforms(const SpeakerTransforms& transforms, const std::filesystem::path& folder);

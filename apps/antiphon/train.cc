@@ -6,18 +6,16 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 #include <string>
-#include <thread>
 
 #include "base/error.h"
 #include "base/file.h"
 #include "base/log.h"
-#include "base/thread_pool.h"
 #include "base/toml_text.h"
-#include "comm/process_group.h"
 #include "command.h"
 #include "feat/front_end.h"
 #include "hmm/gmm_model.h"
 #include "math/safetensors.h"
+#include "processes.h"
 #include "supervise.h"
 #include "train/evaluate.h"
 #include "train/further.h"
@@ -211,7 +209,11 @@ train::TrainingTask ReadTask(const TrainCommandOptions& options, const CommandCo
   }
   task.teachers = train::LoadTeachers(options.train.teacher);
   const bool all_shards = options.train.data.distribution != "shards";
-  task.store = std::make_shared<const data::FrameStore>(options.store, all_shards);
+  auto store = std::make_shared<data::FrameStore>(options.store, all_shards);
+  if (const data::ShardCacheOptions& cache = options.train.data.cache; !cache.cache_dir.empty()) {
+    store->UseCache(cache.cache_dir, static_cast<uint64_t>(1e9 * cache.cache_limit_gb));
+  }
+  task.store = std::move(store);
   if (!options.held_out_store.empty())
     task.held_out_store = std::make_shared<const data::FrameStore>(options.held_out_store);
   task.folder = options.out;
@@ -226,13 +228,6 @@ train::TrainingTask ReadTask(const TrainCommandOptions& options, const CommandCo
   task.note = options.note;
   task.resume_hint = fmt::format("antiphon train --config {} --resume", (task.folder / "config.toml").string());
   return task;
-}
-
-// Cores of this machine are shared by the processes on it, unless the launcher has bound each to its own.
-int ThreadsOfProcess(const comm::ProcessGroup& group, const CommandContext& context) {
-  if (context.config().Int("threads").value_or(0) > 0) return context.threads();
-  const int cores = static_cast<int>(std::thread::hardware_concurrency());
-  return std::clamp(cores / group.processes_on_host(), 1, NumCores());
 }
 
 train::TrainingTask ReadTaskAndTell(const TrainCommandOptions& options, CommandContext& context, bool tell) {
@@ -254,14 +249,6 @@ train::TrainingTask ReadTaskTogether(comm::ProcessGroup& group, const TrainComma
     comm.Barrier();
   });
   return std::move(*task);
-}
-
-// Only process 0 speaks; the others' warnings carry their number.
-void SpeakAsProcess(int process, CommandContext& context) {
-  context.Silence(process > 0);
-  if (process == 0) return;
-  if (log::Logger().level() < spdlog::level::warn) log::Logger().set_level(spdlog::level::warn);
-  log::Logger().set_pattern(fmt::format("%Y-%m-%d %H:%M:%S.%e %l [process {}] %v", process));
 }
 
 struct Trained {
@@ -333,10 +320,10 @@ void Train(TrainCommandOptions options, CommandContext& context) {
   if (!options.initial_model.empty()) train::TakeShape(nn::Model::Load(options.initial_model), options.train);
   if (options.out.empty()) throw UsageError("--out is missing: the folder of the run");
   if (options.supervise.restarts > 0 || !options.supervise.launch.empty()) return Supervise(options, context);
-  const auto group = comm::ProcessGroup::Join(ANTIPHON_VERSION);
-  SpeakAsProcess(group->process(), context);
-  if (group->num_processes() > 1) log::Info("{}", group->Describe());
-  const Trained trained = TrainInGroup(*group, options, context);
+  comm::ProcessGroup& group = Processes();
+  SpeakAsProcess(group.process(), context);
+  if (group.num_processes() > 1) log::Info("{}", group.Describe());
+  const Trained trained = TrainInGroup(group, options, context);
   const nlohmann::json summary = ToJson(trained.summary);
   PrintSummary(summary, context);
   if (trained.simulation) PrintSimulation(*trained.simulation, context);

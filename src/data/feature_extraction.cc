@@ -51,6 +51,13 @@ struct Computed {
   double audio_s = 0.0;
   bool resampled = false;
   std::string error;
+  template <class V>
+  void VisitFields(V& v) {
+    v(frames);
+    v(audio_s);
+    v(resampled);
+    v(error);
+  }
 };
 
 std::vector<Copy> MakeCopies(const FeatureExtractionOptions& options) {
@@ -84,6 +91,28 @@ std::vector<Item> MakeItems(const DataDir& dir, const std::vector<Copy>& copies)
     }
   }
   return items;
+}
+
+// Milliseconds where they are known, else the recordings' sizes; all of a directory in one measure.
+std::vector<int64_t> Lengths(const std::vector<Item>& items, const DataDir& dir) {
+  const auto known = [](const Item& item) { return item.utterance->duration_s >= 0; };
+  const bool durations = std::all_of(items.begin(), items.end(), known);
+  std::vector<int64_t> lengths;
+  for (const Item& item : items) {
+    const Utterance& utterance = *item.utterance;
+    if (durations) {
+      lengths.push_back(static_cast<int64_t>(1000 * utterance.duration_s));
+      continue;
+    }
+    lengths.push_back(1);
+    try {
+      const std::filesystem::path file = dir.ResolveAudio(dir.recordings()[utterance.recording]);
+      if (!file.empty()) lengths.back() = static_cast<int64_t>(std::filesystem::file_size(file));
+    } catch (const std::exception&) {
+      continue;  // whoever reads it says what is wrong
+    }
+  }
+  return lengths;
 }
 
 // The lowest rate of the recordings: nothing is invented by upsampling. What cannot be opened says so later, with its
@@ -195,7 +224,7 @@ feat::FrontEndOptions ReadFrontEnd(const std::filesystem::path& folder) {
 
 FeatureExtractionResult ExtractFeatures(const DataDir& dir, const FeatureExtractionOptions& options,
                                         const std::filesystem::path& out, int num_threads,
-                                        const std::function<void(int64_t, int64_t)>& progress) {
+                                        const std::function<void(int64_t, int64_t)>& progress, Team& team) {
   const AudioSource audio(dir);
   feat::FrontEndOptions front_end_options = options.like.empty() ? options.front_end : ReadFrontEnd(options.like);
   if (options.native_rate && options.like.empty())
@@ -208,9 +237,12 @@ FeatureExtractionResult ExtractFeatures(const DataDir& dir, const FeatureExtract
   result.sample_rate_hz = front_end_options.sample_rate_hz;
   std::map<std::string, feat::CmvnStats> cmvn;
   std::vector<const Item*> written;
-  TableWriter<Matrix> writer(out / "feats.ark", {.coding = MatrixCodingFromName(options.coding)});
-  ParallelInOrder<Computed>(
-      items.size(), num_threads,
+  std::optional<TableWriter<Matrix>> writer;
+  if (team.is_first())
+    writer.emplace(out / "feats.ark", TableWriteOptions{.coding = MatrixCodingFromName(options.coding)});
+  SpreadInOrder<Computed>(
+      team, team.size() > 1 ? Lengths(items, dir) : std::vector<int64_t>(items.size(), 1), num_threads,
+      Spread::kToFirst,
       [&](size_t i) {
         ThrowIfCancelled("computing features");
         return Compute(items[i], audio, front_end, options.channel);
@@ -220,7 +252,7 @@ FeatureExtractionResult ExtractFeatures(const DataDir& dir, const FeatureExtract
         if (!computed.error.empty()) {
           result.failed.emplace_back(item.utt_id, computed.error);
         } else {
-          writer.Write(item.utt_id, computed.frames);
+          writer->Write(item.utt_id, computed.frames);
           cmvn[item.speaker].Add(computed.frames);
           written.push_back(&item);
           result.frames += computed.frames.rows();
@@ -229,15 +261,20 @@ FeatureExtractionResult ExtractFeatures(const DataDir& dir, const FeatureExtract
         }
         if (progress) progress(static_cast<int64_t>(i) + 1, static_cast<int64_t>(items.size()));
       });
+  if (!team.is_first()) {
+    team.Exchange("", Spread::kToAll);
+    return result;
+  }
   result.utterances = static_cast<int64_t>(written.size());
   if (!result.failed.empty() && (options.on_error == "fail" || written.empty()))
     RefuseFailures(result.failed, items.size());
   if (written.empty()) Throw<InputError>("'{}' holds no utterances", dir.folder().string());
-  writer.Close();
+  writer->Close();
   WriteCmvn(cmvn, out);
   WriteLists(written, out);
   WriteFailures(result, out);
   WriteFileAtomically(out / "front_end.toml", OptionsToConfig(front_end_options).ToToml());
+  team.Exchange("", Spread::kToAll);
   return result;
 }
 

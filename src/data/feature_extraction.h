@@ -17,6 +17,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/team.h"
 #include "data/data_dir.h"
 #include "feat/augment.h"
 #include "feat/front_end.h"
@@ -62,10 +63,12 @@ struct FeatureExtractionResult {
   std::vector<std::pair<std::string, std::string>> failed;  // utterance, why
 };
 
-/// `progress` is called with the number of utterances done and their total.
+/// `progress` is called with the number of utterances done and their total. Of a team, the first member writes and gets
+/// the whole result; all return when everything is written.
 FeatureExtractionResult ExtractFeatures(const DataDir& dir, const FeatureExtractionOptions& options,
                                         const std::filesystem::path& out, int num_threads,
-                                        const std::function<void(int64_t, int64_t)>& progress = {});
+                                        const std::function<void(int64_t, int64_t)>& progress = {},
+                                        Team& team = Team::Alone());
 
 /// The front end that a feature folder's front_end.toml describes.
 feat::FrontEndOptions ReadFrontEnd(const std::filesystem::path& folder);

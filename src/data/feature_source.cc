@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "data/archive.h"
+#include "data/script.h"
 #include "data/text_table.h"
 #include "feat/cmvn.h"
 #include "hmm/gmm_model.h"
@@ -66,6 +67,20 @@ FeatureSource::~FeatureSource() = default;
 const std::vector<std::string>& FeatureSource::keys() const { return impl_->features.keys(); }
 
 bool FeatureSource::Has(std::string_view utt_id) const { return impl_->features.Has(utt_id); }
+
+std::vector<int64_t> FeatureSource::Sizes(const std::vector<std::string>& utterances) const {
+  std::vector<int64_t> sizes(utterances.size(), 1);
+  const TableName table = ParseTableName(impl_->options.features);
+  if (!table.script) return sizes;
+  const std::vector<ScriptEntry> entries = ReadScript(table.path);
+  const std::vector<int64_t> bytes = StoredBytes(entries);
+  std::unordered_map<std::string_view, int64_t> by_key;
+  for (size_t i = 0; i < entries.size(); ++i) by_key.emplace(entries[i].key, bytes[i]);
+  for (size_t i = 0; i < utterances.size(); ++i) {
+    if (const auto it = by_key.find(utterances[i]); it != by_key.end()) sizes[i] = it->second;
+  }
+  return sizes;
+}
 
 Matrix FeatureSource::Get(std::string_view utt_id) const {
   Matrix m = impl_->features.Get(utt_id);

@@ -47,6 +47,8 @@ class FeatureSource {
   /// In the order of the feature table.
   const std::vector<std::string>& keys() const;
   bool Has(std::string_view utt_id) const;
+  /// Bytes that each of these takes in the table, as a measure of its length; 1 where the table does not tell.
+  std::vector<int64_t> Sizes(const std::vector<std::string>& utterances) const;
   Matrix Get(std::string_view utt_id) const;
   /// InputError if a utt2spk is given and lacks the utterance.
   std::string Speaker(std::string_view utt_id) const;

@@ -13,6 +13,7 @@
 #include "base/file.h"
 #include "base/thread_pool.h"
 #include "data/frame_store_format.h"
+#include "data/shard_fetcher.h"
 
 namespace antiphon::data {
 namespace {
@@ -61,12 +62,15 @@ struct FrameStore::Impl {
       }
     }
     verified = std::make_unique<std::atomic<bool>[]>(records.size());
+    shard_data = std::make_unique<std::atomic<const std::byte*>[]>(shards.size());
+    for (size_t i = 0; i < shards.size(); ++i) shard_data[i] = shards[i] ? shards[i]->bytes().data() : nullptr;
   }
 
   static std::unique_ptr<Impl> Open(const fs::path& folder, bool all_shards);
 
   const char* Data(size_t u) const {
-    return reinterpret_cast<const char*>(shards[records[u].shard]->bytes().data()) + records[u].offset;
+    return reinterpret_cast<const char*>(shard_data[records[u].shard].load(std::memory_order_acquire)) +
+           records[u].offset;
   }
   const float* Step(size_t u) const { return reinterpret_cast<const float*>(Data(u)); }
   const float* Low(size_t u) const { return Step(u) + header.feat_dim; }
@@ -75,7 +79,9 @@ struct FrameStore::Impl {
     return reinterpret_cast<const Code*>(Data(u) + header.codes_offset());
   }
   int32_t Pdf(size_t u, int64_t frame) const {
-    const char* pdfs = Data(u) + header.pdfs_offset(records[u].utterance.num_frames);
+    return PdfAt(Data(u) + header.pdfs_offset(records[u].utterance.num_frames), frame);
+  }
+  int32_t PdfAt(const char* pdfs, int64_t frame) const {
     if (header.pdf_bytes() == 2) {
       uint16_t pdf = 0;
       std::memcpy(&pdf, pdfs + 2 * frame, sizeof pdf);
@@ -90,6 +96,8 @@ struct FrameStore::Impl {
     if (!verified[u].load(std::memory_order_relaxed)) VerifyNow(u);
   }
   void VerifyNow(size_t u) const;
+  void VerifyAt(size_t u, std::span<const std::byte> shard, const fs::path& path) const;
+  void VerifyShard(size_t shard, std::span<const std::byte> bytes, const fs::path& path) const;
   void RequireShard(size_t shard) const {
     if (shards.at(shard)) return;
     Throw<InputError>("'{}' is missing on this machine: copy it there, or the whole store",
@@ -116,6 +124,9 @@ struct FrameStore::Impl {
   std::vector<internal::UtteranceRecord> records;
   std::vector<Utterance> utterances;
   std::vector<std::optional<MappedFile>> shards;  // nullopt: on another machine
+  // By shard, where it is read: in the original, or from some moment on in a copy.
+  std::unique_ptr<std::atomic<const std::byte*>[]> shard_data;
+  std::unique_ptr<ShardFetcher> fetcher;          // null: no cache
   std::unique_ptr<std::atomic<bool>[]> verified;  // by utterance
 };
 
@@ -138,28 +149,62 @@ std::unique_ptr<FrameStore::Impl> FrameStore::Impl::Open(const fs::path& folder,
 }
 
 void FrameStore::Impl::VerifyNow(size_t u) const {
+  RequireShard(records[u].shard);
+  VerifyAt(u, {shard_data[records[u].shard].load(std::memory_order_acquire), header.shard_bytes[records[u].shard]},
+           shards[records[u].shard]->path());
+  verified[u].store(true, std::memory_order_relaxed);
+}
+
+void FrameStore::Impl::VerifyShard(size_t shard, std::span<const std::byte> bytes, const fs::path& path) const {
+  for (size_t u = 0; u < records.size(); ++u) {
+    if (records[u].shard == shard) VerifyAt(u, bytes, path);
+  }
+}
+
+// The utterance's bytes in a shard's.
+void FrameStore::Impl::VerifyAt(size_t u, std::span<const std::byte> shard, const fs::path& path) const {
   const internal::UtteranceRecord& r = records[u];
-  RequireShard(r.shard);
   const auto fail = [&](const std::string& what) {
-    Throw<InputError>("'{}', byte {}, utterance '{}': {}; make the store again", shards[r.shard]->path().string(),
-                      r.offset, r.utterance.utt_id, what);
+    Throw<InputError>("'{}', byte {}, utterance '{}': {}; make the store again", path.string(), r.offset,
+                      r.utterance.utt_id, what);
   };
-  const uint64_t bytes = header.utterance_bytes(r.utterance.num_frames);
-  if (Checksum(std::string_view(Data(u), bytes)) != r.checksum)
-    fail("the checksum is wrong: the file was changed or damaged");
+  const std::span<const std::byte> bytes = shard.subspan(r.offset, header.utterance_bytes(r.utterance.num_frames));
+  if (Checksum(bytes) != r.checksum) fail("the checksum is wrong: the file was changed or damaged");
+  const auto* ranges = reinterpret_cast<const float*>(bytes.data());
   for (int c = 0; c < 2 * header.feat_dim; ++c) {
-    if (!std::isfinite(Step(u)[c])) fail("a column's range is not finite");
+    if (!std::isfinite(ranges[c])) fail("a column's range is not finite");
   }
   for (int64_t t = 0; t < r.utterance.num_frames; ++t) {
-    if (const int32_t pdf = Pdf(u, t); pdf < 0 || pdf >= header.num_pdfs)
+    const auto* pdfs = reinterpret_cast<const char*>(bytes.data()) + header.pdfs_offset(r.utterance.num_frames);
+    if (const int32_t pdf = PdfAt(pdfs, t); pdf < 0 || pdf >= header.num_pdfs)
       fail(fmt::format("pdf-id {} is out of range", pdf));
   }
-  verified[u].store(true, std::memory_order_relaxed);
 }
 
 FrameStore::FrameStore(const fs::path& folder, bool all_shards) : impl_(Impl::Open(folder, all_shards)) {}
 FrameStore::FrameStore(FrameStore&&) noexcept = default;
 FrameStore::~FrameStore() = default;
+
+void FrameStore::UseCache(const fs::path& folder, uint64_t limit_bytes) {
+  const Impl* impl = impl_.get();
+  impl_->fetcher = std::make_unique<ShardFetcher>(
+      ShardCache(folder, fmt::format("{:016x}", impl->fingerprint), limit_bytes),
+      [impl](size_t shard) {
+        return ShardFetcher::Shard{
+            internal::ShardName(shard), impl->folder / internal::ShardName(shard), impl->header.shard_bytes[shard],
+            [impl, shard](std::span<const std::byte> bytes) { impl->VerifyShard(shard, bytes, "the copy"); }};
+      },
+      [impl](size_t shard, const std::byte* data) { impl->shard_data[shard].store(data, std::memory_order_release); });
+}
+
+void FrameStore::FetchAhead(std::span<const size_t> wanted) const {
+  if (!impl_->fetcher) return;
+  for (const size_t shard : wanted) {
+    if (HasShard(shard) && impl_->header.shard_bytes[shard] > 0) impl_->fetcher->Ask(shard);
+  }
+}
+
+size_t FrameStore::FinishFetching() const { return impl_->fetcher ? impl_->fetcher->Finish() : 0; }
 
 int FrameStore::feat_dim() const { return impl_->header.feat_dim; }
 int FrameStore::num_pdfs() const { return impl_->header.num_pdfs; }
@@ -218,10 +263,11 @@ void FrameStore::ReadPdfIds(size_t utterance, std::span<int32_t> out) const {
 void FrameStore::Verify(size_t utterance) const { impl_->EnsureVerified(utterance); }
 
 void FrameStore::ReleasePages() const {
-  for (const std::optional<MappedFile>& shard : impl_->shards) {
-    if (!shard || shard->bytes().empty()) continue;
+  for (size_t shard = 0; shard < impl_->shards.size(); ++shard) {
+    if (!impl_->shards[shard] || impl_->header.shard_bytes[shard] == 0) continue;
+    const std::byte* data = impl_->shard_data[shard].load(std::memory_order_acquire);
     // Only a hint: a failure costs memory, nothing else.
-    (void)::madvise(const_cast<std::byte*>(shard->bytes().data()), shard->bytes().size(), MADV_DONTNEED);
+    (void)::madvise(const_cast<std::byte*>(data), impl_->header.shard_bytes[shard], MADV_DONTNEED);
   }
 }
 

@@ -37,6 +37,18 @@ struct FrameStoreOptions {
   }
 };
 
+/// Where a machine keeps copies of the shards that it reads.
+struct ShardCacheOptions {
+  std::string cache_dir;
+  double cache_limit_gb = 50;
+  template <class V>
+  void Visit(V& v) {
+    v("cache-dir", cache_dir,
+      "folder on this machine's own disk for copies of the store's shards, made in the background; empty: none");
+    v("cache-limit-gb", cache_limit_gb, Range{0, 1e9}, "size of that folder, all stores together, in 10^9 bytes");
+  }
+};
+
 /// Context frames on each side.
 struct Context {
   int left = 0;
@@ -92,6 +104,15 @@ class FrameStore {
   /// False if it is not on this machine.
   bool HasShard(size_t shard) const;
   std::filesystem::path ShardFile(size_t shard) const;
+
+  /// From now on shards that FetchAhead names are copied into `folder`, a cache on this machine's own disk that may
+  /// hold `limit_bytes` (shard_cache.h), by a thread of its own. Before the store is shared.
+  void UseCache(const std::filesystem::path& folder, uint64_t limit_bytes);
+  /// These shards, in the order of their use, will be read: reading goes on from the originals until a copy is there.
+  /// Nothing without a cache.
+  void FetchAhead(std::span<const size_t> shards) const;
+  /// Waits until everything asked for has been fetched, or could not be; how many shards are read from copies.
+  size_t FinishFetching() const;
   /// Changes whenever any byte of the store does; checkpoints and "up to date" tests compare it.
   uint64_t fingerprint() const;
 

@@ -42,6 +42,7 @@ struct MinibatchOptions {
   int chunk_frames = 0;
   int prefetch = 4;
   bool shuffle = true;
+  ShardCacheOptions cache;
   template <class V>
   void Visit(V& v) {
     v("minibatch", minibatch, Range{1, 1 << 20}, "frames per gradient");
@@ -55,6 +56,7 @@ struct MinibatchOptions {
     v("chunk-frames", chunk_frames, Range{0, 1 << 20}, "consecutive frames kept together; 0: single frames");
     v("prefetch", prefetch, Range{0, 1024}, "minibatches prepared ahead by a thread of their own; 0: none");
     v("shuffle", shuffle, "false: frames in the order of the store, for evaluation");
+    cache.Visit(v);
   }
 };
 

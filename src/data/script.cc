@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <charconv>
+#include <iterator>
+#include <map>
 #include <unordered_set>
 
 #include "base/error.h"
@@ -125,6 +127,25 @@ fs::path LocateBeside(const fs::path& path, const fs::path& folder) {
   }
   if (fs::exists(folder / path.filename(), ignored)) return folder / path.filename();
   return path;
+}
+
+std::vector<int64_t> StoredBytes(const std::vector<ScriptEntry>& entries) {
+  std::map<std::filesystem::path, std::map<uint64_t, size_t>> by_place;
+  std::vector<int64_t> bytes(entries.size(), 1);
+  for (size_t i = 0; i < entries.size(); ++i) {
+    const ObjectReference& object = entries[i].object;
+    if (object.offset) by_place[object.path][*object.offset] = i;
+  }
+  for (const auto& [path, objects] : by_place) {
+    std::error_code missing;
+    const uintmax_t end = std::filesystem::file_size(path, missing);
+    for (auto it = objects.begin(); it != objects.end(); ++it) {
+      const auto next = std::next(it);
+      const uint64_t limit = next != objects.end() ? next->first : missing ? it->first : end;
+      if (limit > it->first) bytes[it->second] = static_cast<int64_t>(limit - it->first);
+    }
+  }
+  return bytes;
 }
 
 }  // namespace antiphon::data

@@ -42,6 +42,10 @@ struct ScriptEntry {
 /// All lines; paths are resolved (see data/archive.h). Duplicate keys are errors.
 std::vector<ScriptEntry> ReadScript(const std::filesystem::path& path);
 
+/// Bytes that each object takes in its file: up to the next one that is named there, or to the end; 1 where that cannot
+/// be told.
+std::vector<int64_t> StoredBytes(const std::vector<ScriptEntry>& entries);
+
 /// `path` if it is there, else the same from `folder`, else its name in `folder`; `path` again if nothing is there.
 std::filesystem::path LocateBeside(const std::filesystem::path& path, const std::filesystem::path& folder);
 

@@ -42,6 +42,13 @@ struct LatticeState {
   bool is_final = false;
   LatticeCost final_cost;
   AlignmentRange final_alignment;
+  template <class V>
+  void VisitFields(V& v) {
+    v(arcs);
+    v(is_final);
+    v(final_cost);
+    v(final_alignment);
+  }
 };
 
 struct Lattice {
@@ -54,6 +61,11 @@ struct Lattice {
     return std::span(alignments).subspan(range.begin, range.size);
   }
   AlignmentRange AddAlignment(std::span<const int32_t> transition_ids);
+  template <class V>
+  void VisitFields(V& v) {
+    v(states);
+    v(alignments);
+  }
 };
 
 /// One way through a lattice.

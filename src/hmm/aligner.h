@@ -55,6 +55,14 @@ struct Alignment {
   double score = 0;           // scaled, with graph and transitions: what the search maximised
 
   bool ok() const { return status == AlignStatus::kOk || status == AlignStatus::kRetried; }
+  template <class V>
+  void VisitFields(V& v) {
+    v(status);
+    v(transition_ids);
+    v(phones);
+    v(log_likelihood);
+    v(score);
+  }
 };
 
 /// "aligned", "aligned with the retry beam", "too short for its transcript", "no path within the beam".

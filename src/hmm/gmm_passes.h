@@ -5,13 +5,13 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "base/team.h"
 #include "hmm/aligner.h"
 #include "hmm/gmm_model.h"
 #include "hmm/gmm_training.h"
@@ -22,7 +22,9 @@ namespace antiphon::hmm {
 
 class GmmPasses {
  public:
-  GmmPasses(const UtteranceSource& source, const Lexicon& lexicon, bool map_unknown_words, int num_threads);
+  /// The members of a team make each pass together and have the same results.
+  GmmPasses(const UtteranceSource& source, const Lexicon& lexicon, bool map_unknown_words, int num_threads,
+            Team& team = Team::Alone());
 
   /// Words of each utterance; empty ids if it cannot be used.
   const std::vector<WordIds>& words() const { return words_; }
@@ -59,11 +61,17 @@ class GmmPasses {
 
  private:
   /// Calls body(shard, utterance) for the usable utterances of each shard, shards in parallel, utterances in order.
-  void ForShards(size_t num_shards, const std::function<void(size_t, size_t)>& body) const;
+  /// `state(visitor, shard)` visits what the shard leaves, for members of the team that did not compute it.
+  template <class Body, class State>
+  void ForShards(size_t num_shards, const Body& body, const State& state) const;
+  /// Visits the alignments of a shard's utterances.
+  template <class V>
+  void VisitAlignments(V& v, size_t shard, size_t num_shards);
 
   const UtteranceSource& source_;
   const Lexicon& lexicon_;
   int num_threads_;
+  Team& team_;
   std::vector<WordIds> words_;
   std::vector<size_t> usable_;
   std::vector<std::vector<int32_t>> alignments_;

@@ -18,13 +18,13 @@ bool Contains(const std::vector<int>& list, int value) {
 class Trainer {
  public:
   Trainer(const UtteranceSource& source, const Lexicon& lexicon, const GmmTrainingOptions& options, int num_threads,
-          uint64_t seed, const std::function<void(const std::string&)>& progress)
+          uint64_t seed, const std::function<void(const std::string&)>& progress, Team& team)
       : source_(source),
         lexicon_(lexicon),
         options_(options),
         seed_(seed),
         progress_(progress),
-        passes_(source, lexicon, options.map_unknown_words, num_threads) {}
+        passes_(source, lexicon, options.map_unknown_words, num_threads, team) {}
 
   GmmTrainingResult Run() {
     Check();
@@ -232,8 +232,9 @@ class Trainer {
 }  // namespace
 
 GmmTrainingResult TrainGmm(const UtteranceSource& source, const Lexicon& lexicon, const GmmTrainingOptions& options,
-                           int num_threads, uint64_t seed, const std::function<void(const std::string&)>& progress) {
-  return Trainer(source, lexicon, options, num_threads, seed, progress).Run();
+                           int num_threads, uint64_t seed, const std::function<void(const std::string&)>& progress,
+                           Team& team) {
+  return Trainer(source, lexicon, options, num_threads, seed, progress, team).Run();
 }
 
 }  // namespace antiphon::hmm

@@ -16,6 +16,7 @@
 #include <string>
 #include <vector>
 
+#include "base/team.h"
 #include "hmm/aligner.h"
 #include "hmm/gmm_model.h"
 #include "hmm/gmm_training.h"
@@ -128,9 +129,10 @@ struct GmmTrainingResult {
   GmmTrainingReport report;
 };
 
-/// Runs all stages up to options.last_stage. `progress` hears one line now and then.
+/// Runs all stages up to options.last_stage. `progress` hears one line now and then. The members of a team call it
+/// together, divide the passes over the data, and get the same result.
 GmmTrainingResult TrainGmm(const UtteranceSource& source, const Lexicon& lexicon, const GmmTrainingOptions& options,
-                           int num_threads, uint64_t seed,
-                           const std::function<void(const std::string&)>& progress = {});
+                           int num_threads, uint64_t seed, const std::function<void(const std::string&)>& progress = {},
+                           Team& team = Team::Alone());
 
 }  // namespace antiphon::hmm

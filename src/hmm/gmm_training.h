@@ -44,6 +44,13 @@ class GmmStats {
   const DoubleMatrix& sums() const { return sums_; }
   double log_likelihood() const { return log_likelihood_; }
   double num_frames() const { return num_frames_; }
+  template <class V>
+  void VisitFields(V& v) {
+    v(occupancy_);
+    v(sums_);
+    v(log_likelihood_);
+    v(num_frames_);
+  }
 
  private:
   std::vector<double> occupancy_;  // Σ γ

@@ -33,6 +33,12 @@ class LdaEstimator {
   Result Estimate(int64_t out_dim, bool center, double within_class_share = 1.0) const;
 
   double num_frames() const;
+  template <class V>
+  void VisitFields(V& v) {
+    v(counts_);
+    v(sums_);
+    v(squares_);
+  }
 
  private:
   int64_t dim_;

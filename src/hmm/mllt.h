@@ -30,6 +30,11 @@ class MlltEstimator {
   };
   /// inverse_variances [num_gaussians, dim] as they were while accumulating.
   Result Estimate(ConstMatrixView inverse_variances, int iterations = 50) const;
+  template <class V>
+  void VisitFields(V& v) {
+    v(counts_);
+    v(scatter_);
+  }
 
  private:
   int64_t dim_;

@@ -30,6 +30,11 @@ class GaussianStats {
   double count() const { return count_; }
   /// Log-likelihood of the frames under their own diagonal Gaussian, variances floored.
   double LogLikelihood() const;
+  template <class V>
+  void VisitFields(V& v) {
+    v(count_);
+    v(sums_);
+  }
 
  private:
   double count_ = 0;

@@ -1,7 +1,5 @@
 #include "math/safetensors.h"
 
-#include <xxhash.h>
-
 #include <algorithm>
 #include <array>
 #include <bit>
@@ -11,13 +9,13 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
+#include "math/safetensors_checksum.h"
 
 namespace antiphon {
 namespace {
 
 using Json = nlohmann::json;
 
-constexpr char kChecksumKey[] = "antiphon_checksum";
 constexpr uint64_t kMaxHeaderBytes = 100'000'000;  // the format's own limit
 static_assert(std::endian::native == std::endian::little, "safetensors data is little-endian");
 
@@ -47,40 +45,6 @@ TensorType ParseType(const std::string& name, const std::string& tensor) {
 }
 
 std::string ShapeText(const std::vector<int64_t>& shape) { return fmt::format("[{}]", fmt::join(shape, ", ")); }
-
-// Covers names, types, shapes, metadata and data, each with its length, so that no two files share their input.
-class ChecksumBuilder {
- public:
-  ChecksumBuilder() : state_(XXH3_createState()) { XXH3_64bits_reset(state_); }
-  ChecksumBuilder(const ChecksumBuilder&) = delete;
-  ~ChecksumBuilder() { XXH3_freeState(state_); }
-
-  void AddText(std::string_view text) {
-    AddNumber(text.size());
-    XXH3_64bits_update(state_, text.data(), text.size());
-  }
-  void AddTensor(const std::string& name, TensorType type, const std::vector<int64_t>& shape,
-                 std::span<const std::byte> data) {
-    AddText(name);
-    AddText(TensorTypeName(type));
-    AddNumber(shape.size());
-    for (const int64_t d : shape) AddNumber(static_cast<uint64_t>(d));
-    AddNumber(data.size());
-    if (!data.empty()) XXH3_64bits_update(state_, data.data(), data.size());
-  }
-  void AddMetadata(const TensorMetadata& metadata) {
-    for (const auto& [key, value] : metadata) {
-      if (key == kChecksumKey) continue;
-      AddText(key);
-      AddText(value);
-    }
-  }
-  std::string Hex() const { return fmt::format("{:016x}", XXH3_64bits_digest(state_)); }
-
- private:
-  void AddNumber(uint64_t n) { XXH3_64bits_update(state_, &n, sizeof n); }
-  XXH3_state_t* state_;
-};
 
 // Whole non-negative number or InputError.
 int64_t ParseCount(const Json& json, const std::string& tensor, const char* what) {
@@ -224,16 +188,6 @@ void CopyReals(const TensorView& t, T* target) {
   for (size_t i = 0; i < count; ++i) target[i] = static_cast<T>(RealAt(t, i));
 }
 
-template <class T>
-std::vector<std::byte> PackRows(BasicMatrixView<const T> m) {
-  std::vector<std::byte> bytes(static_cast<size_t>(m.size()) * sizeof(T));
-  const size_t row_bytes = static_cast<size_t>(m.cols()) * sizeof(T);
-  for (int64_t r = 0; r < m.rows() && row_bytes > 0; ++r) {
-    std::memcpy(bytes.data() + static_cast<size_t>(r) * row_bytes, m.Row(r).data(), row_bytes);
-  }
-  return bytes;
-}
-
 }  // namespace
 
 std::string_view TensorTypeName(TensorType type) { return Entry(type).name; }
@@ -275,9 +229,9 @@ void SafetensorsReader::Parse(std::span<const std::byte> bytes) {
           }
         }
         CheckCoverage(tensors_, data);
-        const auto sum = metadata_.find(kChecksumKey);
+        const auto sum = metadata_.find(internal::kChecksumKey);
         if (sum == metadata_.end()) return;
-        ChecksumBuilder builder;
+        internal::ChecksumBuilder builder;
         builder.AddMetadata(metadata_);
         for (const auto& [name, t] : tensors_) builder.AddTensor(name, t.type, t.shape, t.data);
         if (builder.Hex() != sum->second) {
@@ -369,90 +323,15 @@ void SafetensorsReader::ReadInto(std::string_view name, MatrixView target) const
     Throw<InputError>("'{}': tensor '{}' has shape {}, expected [{}, {}]", path().string(), name, ShapeText(t.shape),
                       target.rows(), target.cols());
   }
+  if (t.type == TensorType::kF32) {
+    const size_t row_bytes = static_cast<size_t>(target.cols()) * sizeof(float);
+    for (int64_t r = 0; r < target.rows() && row_bytes > 0; ++r) {
+      std::memcpy(target.Row(r).data(), t.data.data() + static_cast<size_t>(r) * row_bytes, row_bytes);
+    }
+    return;
+  }
   const Matrix m = ReadMatrix(name);
   for (int64_t r = 0; r < target.rows(); ++r) std::copy_n(m.Row(r).data(), target.cols(), target.Row(r).data());
-}
-
-void SafetensorsWriter::Add(std::string name, TensorType type, std::vector<int64_t> shape,
-                            std::span<const std::byte> data) {
-  uint64_t bytes = TensorTypeBytes(type);
-  for (const int64_t d : shape) bytes *= static_cast<uint64_t>(d);
-  CHECK_EQ(bytes, data.size()) << name << " " << ShapeText(shape);
-  CHECK(name != "__metadata__");
-  const bool fresh = tensors_.emplace(name, Stored{type, std::move(shape), {data.begin(), data.end()}}).second;
-  CHECK(fresh) << "tensor " << name << " is given twice";
-}
-
-void SafetensorsWriter::Add(std::string name, ConstMatrixView m) {
-  Add(std::move(name), TensorType::kF32, {m.rows(), m.cols()}, PackRows(m));
-}
-void SafetensorsWriter::Add(std::string name, BasicMatrixView<const double> m) {
-  Add(std::move(name), TensorType::kF64, {m.rows(), m.cols()}, PackRows(m));
-}
-void SafetensorsWriter::Add(std::string name, ConstBf16View m) {
-  Add(std::move(name), TensorType::kBf16, {m.rows(), m.cols()}, PackRows(m));
-}
-void SafetensorsWriter::Add(std::string name, std::span<const float> v) {
-  Add(std::move(name), TensorType::kF32, {static_cast<int64_t>(v.size())}, std::as_bytes(v));
-}
-void SafetensorsWriter::Add(std::string name, std::span<const double> v) {
-  Add(std::move(name), TensorType::kF64, {static_cast<int64_t>(v.size())}, std::as_bytes(v));
-}
-void SafetensorsWriter::Add(std::string name, std::span<const int32_t> v) {
-  Add(std::move(name), TensorType::kI32, {static_cast<int64_t>(v.size())}, std::as_bytes(v));
-}
-void SafetensorsWriter::Add(std::string name, std::span<const int64_t> v) {
-  Add(std::move(name), TensorType::kI64, {static_cast<int64_t>(v.size())}, std::as_bytes(v));
-}
-void SafetensorsWriter::Add(std::string name, std::span<const uint64_t> v) {
-  Add(std::move(name), TensorType::kU64, {static_cast<int64_t>(v.size())}, std::as_bytes(v));
-}
-void SafetensorsWriter::Add(std::string name, std::span<const uint8_t> v) {
-  Add(std::move(name), TensorType::kU8, {static_cast<int64_t>(v.size())}, std::as_bytes(v));
-}
-
-void SafetensorsWriter::SetMetadata(std::string key, std::string value) {
-  metadata_[std::move(key)] = std::move(value);
-}
-
-void SafetensorsWriter::Write(const std::filesystem::path& path) const {
-  ChecksumBuilder builder;
-  builder.AddMetadata(metadata_);
-  // Wider types first, so that every tensor is aligned for its type.
-  std::vector<const std::pair<const std::string, Stored>*> order;
-  for (const auto& entry : tensors_) {
-    builder.AddTensor(entry.first, entry.second.type, entry.second.shape, entry.second.data);
-    order.push_back(&entry);
-  }
-  std::stable_sort(order.begin(), order.end(), [](const auto* a, const auto* b) {
-    return TensorTypeBytes(a->second.type) > TensorTypeBytes(b->second.type);
-  });
-  Json header = Json::object();
-  header["__metadata__"] = metadata_;
-  header["__metadata__"][kChecksumKey] = builder.Hex();
-  uint64_t at = 0;
-  for (const auto* entry : order) {
-    const Stored& t = entry->second;
-    header[entry->first] = {
-        {"dtype", TensorTypeName(t.type)}, {"shape", t.shape}, {"data_offsets", {at, at + t.data.size()}}};
-    at += t.data.size();
-  }
-  std::string text;
-  try {
-    text = header.dump();
-  } catch (const Json::exception& e) {
-    Throw<InputError>("'{}' cannot be written: its names or texts are not UTF-8 ({})", path.string(), e.what());
-  }
-  text.append((64 - (8 + text.size()) % 64) % 64, ' ');
-  WriteFileAtomically(path, [&](std::ostream& out) {
-    const uint64_t header_bytes = text.size();
-    out.write(reinterpret_cast<const char*>(&header_bytes), sizeof header_bytes);
-    out.write(text.data(), static_cast<std::streamsize>(text.size()));
-    for (const auto* entry : order) {
-      const auto& data = entry->second.data;
-      out.write(reinterpret_cast<const char*>(data.data()), static_cast<std::streamsize>(data.size()));
-    }
-  });
 }
 
 }  // namespace antiphon

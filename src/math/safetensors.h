@@ -15,6 +15,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <map>
 #include <optional>
 #include <span>
@@ -96,6 +97,12 @@ class SafetensorsWriter {
   void Add(std::string name, std::span<const uint64_t> values);
   void Add(std::string name, std::span<const uint8_t> values);
   void Add(std::string name, TensorType type, std::vector<int64_t> shape, std::span<const std::byte> data);
+  /// Without a copy, if the rows are contiguous: the values stay as they are until Write.
+  void AddView(std::string name, ConstMatrixView matrix);
+  /// Values that Write asks for, row by row in pieces of any size, tensor by tensor in the order of names: what is
+  /// larger than memory.
+  using Producer = std::function<void(const std::function<void(std::span<const float>)>& take)>;
+  void AddProduced(std::string name, int64_t rows, int64_t cols, Producer produce);
 
   void SetMetadata(std::string key, std::string value);
 
@@ -106,8 +113,16 @@ class SafetensorsWriter {
   struct Stored {
     TensorType type;
     std::vector<int64_t> shape;
-    std::vector<std::byte> data;
+    std::vector<std::byte> copied;
+    std::span<const std::byte> viewed;
+    Producer produce;
+    size_t bytes;
+    std::span<const std::byte> data() const { return copied.empty() ? viewed : std::span(copied); }
   };
+  using Order = std::vector<const std::pair<const std::string, Stored>*>;
+  void Insert(std::string name, Stored stored);
+  std::string Header(const Order& order, const std::string& checksum, const std::filesystem::path& path) const;
+  std::string WriteFloats(std::ostream& out) const;
   std::map<std::string, Stored> tensors_;
   TensorMetadata metadata_;
 };

@@ -28,6 +28,15 @@
 
 namespace antiphon::nn {
 
+/// Outputs of a layer that one network of several, which hold the layer together, computes.
+struct OutputRange {
+  static constexpr int kAll = -1;
+  int first = 0;
+  int count = kAll;  // 0: none
+  bool all() const { return count == kAll; }
+  bool operator==(const OutputRange&) const = default;
+};
+
 /// What a layer's factory gets.
 struct LayerArgs {
   int in_dim = 0;
@@ -41,6 +50,8 @@ struct LayerArgs {
   bool random_values = true;
   /// Position in the network: tells layers apart that draw random masks, also in a network that was loaded or copied.
   uint64_t index = 0;
+  /// The outputs to hold. A layer that cannot be divided makes all of them.
+  OutputRange outputs = {};
 };
 
 class Layer {
@@ -52,6 +63,8 @@ class Layer {
 
   int in_dim() const { return in_dim_; }
   int out_dim() const { return out_dim_; }
+  /// More than out_dim() in a layer of which other networks hold the other outputs.
+  virtual int whole_out_dim() const { return out_dim_; }
 
   /// Overwrites y [N, out_dim] for x [N, in_dim]; keeps in ws what Backward needs. y and x must not overlap, and stay
   /// unchanged until Backward. Throws ShapeError, naming both shapes, before any write.

@@ -1,14 +1,30 @@
 #include "nn/model.h"
 
+#include <xxhash.h>
+
 #include <cmath>
 #include <limits>
 
 #include "base/error.h"
+#include "base/file.h"
 #include "math/safetensors.h"
 #include "nn/parameter_storage.h"
 
 namespace antiphon::nn {
 namespace {
+
+// base/file.h's Checksum of what comes in pieces.
+class StreamedChecksum {
+ public:
+  StreamedChecksum() : state_(XXH3_createState()) { XXH3_64bits_reset(state_); }
+  StreamedChecksum(const StreamedChecksum&) = delete;
+  ~StreamedChecksum() { XXH3_freeState(state_); }
+  void Add(std::span<const std::byte> bytes) { XXH3_64bits_update(state_, bytes.data(), bytes.size()); }
+  uint64_t Digest() const { return XXH3_64bits_digest(state_); }
+
+ private:
+  XXH3_state_t* state_;
+};
 
 constexpr char kFormat[] = "antiphon-model";
 constexpr char kVersion[] = "1";
@@ -80,11 +96,18 @@ Model Model::Clone() const {
   return copy;
 }
 
-void Model::Save(const std::filesystem::path& path) const {
+void Model::Save(const std::filesystem::path& path, const Values& values) const {
   Validate();
   SafetensorsWriter writer;
-  for (const Parameter* p : network.parameters()) AddParameter(*p, writer);
-  for (const Parameter* p : network.buffers()) AddParameter(*p, writer);
+  for (const auto all : {network.parameters(), network.buffers()}) {
+    for (const Parameter* p : all) {
+      if (values) {
+        writer.AddProduced(p->name, p->whole.rows, p->whole.cols, [p, &values](const auto& take) { values(*p, take); });
+      } else {
+        AddParameter(*p, writer);
+      }
+    }
+  }
   if (!log_priors.empty()) writer.Add("log_priors", std::span<const float>(log_priors));
   if (!speaker_model.empty()) {
     writer.Add(kSpeakerModel, TensorType::kU8, {std::ssize(speaker_model)}, speaker_model);
@@ -155,6 +178,26 @@ Model Model::Load(const std::filesystem::path& path) {
         return model;
       },
       [&] { return fmt::format("reading model '{}'", path.string()); });
+}
+
+uint64_t HashOf(const Network& outline, const Model::Values& values) {
+  StreamedChecksum all;
+  for (const Parameter* p : outline.parameters()) {
+    size_t bytes = 0;
+    values(*p, [&](std::span<const float> piece) {
+      all.Add(std::as_bytes(piece));
+      bytes += piece.size_bytes();
+    });
+    constexpr std::byte kGap[64] = {};
+    all.Add(std::span(kGap).first((sizeof kGap - bytes % sizeof kGap) % sizeof kGap));
+  }
+  uint64_t hash = all.Digest();
+  for (const Parameter* p : outline.buffers()) {
+    StreamedChecksum one;
+    values(*p, [&](std::span<const float> piece) { one.Add(std::as_bytes(piece)); });
+    hash = MixSeed(hash, one.Digest());
+  }
+  return hash;
 }
 
 }  // namespace antiphon::nn

@@ -8,6 +8,7 @@
 
 #include <cstddef>
 #include <filesystem>
+#include <functional>
 #include <map>
 #include <string>
 #include <vector>
@@ -39,12 +40,19 @@ struct Model {
   std::map<std::string, std::string> descriptions;
 
   Model Clone() const;
-  void Save(const std::filesystem::path& path) const;
+  /// Without `values` from the network. With them the network may be an outline (network.h): `values` hands out those
+  /// of each parameter and buffer, once, in the order of names.
+  using Values = std::function<void(const Parameter&, const std::function<void(std::span<const float>)>& take)>;
+  void Save(const std::filesystem::path& path, const Values& values = {}) const;
   static Model Load(const std::filesystem::path& path);
   int num_pdfs() const { return network.out_dim() / frames_per_forward; }
 
   /// Throws InputError that names what does not fit (dimensions, priors) with both values.
   void Validate() const;
 };
+
+/// Network::Hash of a network of which there is the outline, and `values`: asked for those of each parameter and then
+/// of each buffer, from the bottom up.
+uint64_t HashOf(const Network& outline, const Model::Values& values);
 
 }  // namespace antiphon::nn

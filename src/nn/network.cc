@@ -54,17 +54,65 @@ CommonOptions ReadCommon(const Config& config) {
   return common;
 }
 
+// Stands for a layer that another network holds.
+class AbsentLayer : public Layer {
+ public:
+  explicit AbsentLayer(Layer& layer)
+      : Layer(layer.in_dim(), 0),
+        whole_out_dim_(layer.whole_out_dim()),
+        config_(layer.ToConfig()),
+        activation_(layer.activation()),
+        absorbs_(layer.AbsorbActivation(Activation::kRelu)),
+        has_statistics_(layer.has_statistics()) {
+    for (const Parameter* p : layer.parameters()) all_.push_back(Outline(*p));
+    for (const Parameter* p : layer.buffers()) buffers_.push_back(Outline(*p));
+  }
+
+  int whole_out_dim() const override { return whole_out_dim_; }
+  std::span<Parameter* const> parameters() override { return all_; }
+  std::span<Parameter* const> buffers() override { return buffers_; }
+  Config ToConfig() const override { return config_; }
+  Activation activation() const override { return activation_; }
+  bool AbsorbActivation(Activation activation) override { return activation == Activation::kNone || absorbs_; }
+  bool has_statistics() const override { return has_statistics_; }
+
+ protected:
+  void DoForward(const ExecContext&, ConstMatrixView, MatrixView, Workspace&) const override { CHECK(false); }
+  void DoBackward(const ExecContext&, ConstMatrixView, Workspace&, MatrixView, GradientSink&) override { CHECK(false); }
+
+ private:
+  Parameter* Outline(const Parameter& p) {
+    owned_.push_back(std::make_unique<Parameter>(p.name, 0, 0));
+    owned_.back()->whole = {p.whole.rows, p.whole.cols, 0};
+    owned_.back()->learning_rate_factor = p.learning_rate_factor;
+    return owned_.back().get();
+  }
+
+  int whole_out_dim_;
+  Config config_;
+  Activation activation_;
+  bool absorbs_;
+  bool has_statistics_;
+  std::vector<std::unique_ptr<Parameter>> owned_;
+  std::vector<Parameter*> all_;
+  std::vector<Parameter*> buffers_;
+};
+
 int64_t RoundUp(int64_t n) { return (n + kAlignment - 1) / kAlignment * kAlignment; }
 
 }  // namespace
 
-Network::Network(const Config& config, int in_dim, int out_dim, uint64_t seed, InitialValues values)
-    : in_dim_(in_dim), out_dim_(in_dim) {
+Network::Network(const Config& config, int in_dim, int out_dim, uint64_t seed, InitialValues values,
+                 std::span<const OutputRange> held)
+    : in_dim_(in_dim), out_dim_(in_dim), held_(held.begin(), held.end()) {
   std::vector<Config> tables;
   Expand(config.Tables("layer"), tables);
   if (tables.empty()) Throw<UsageError>("{}: a network needs at least one [[layer]]", config.Where());
+  if (values == InitialValues::kOutline) held_.assign(tables.size(), OutputRange{0, 0});
+  CHECK(held_.empty() || held_.size() == tables.size()) << held_.size() << " of " << tables.size();
   for (size_t i = 0; i < tables.size(); ++i) {
-    AddLayer(tables[i], i + 1 == tables.size() ? out_dim : 0, MixSeed(seed, i), values);
+    AddLayer(tables[i], i + 1 == tables.size() ? out_dim : 0, MixSeed(seed, i), values,
+             held_.empty() ? OutputRange{} : held_[i]);
   }
   if (out_dim != 0 && out_dim_ != out_dim) {
     Throw<UsageError>("{}: the last layer has {} outputs, but the task needs {} (leave out its `dim` to have it set)",
@@ -80,7 +128,8 @@ std::string Network::UniqueName(const std::string& base) const {
   }
 }
 
-void Network::AddLayer(const Config& config, int default_out_dim, uint64_t seed, InitialValues values) {
+void Network::AddLayer(const Config& config, int default_out_dim, uint64_t seed, InitialValues values,
+                       OutputRange held) {
   Entry entry;
   entry.type = config.RequiredText("type");
   entry.name = config.Text("name").value_or(UniqueName(entry.type));
@@ -95,17 +144,24 @@ void Network::AddLayer(const Config& config, int default_out_dim, uint64_t seed,
   if (config.Has("max-change")) entry.common.Set("max-change", fmt::format("{}", common.max_change));
   entry.layer = WithContext(
       [&] {
-        return LayerRegistry::Get().Create(entry.type, LayerArgs{out_dim_, config, default_out_dim, seed,
-                                                                 values == InitialValues::kRandom, layers_.size()});
+        const bool random = values == InitialValues::kRandom && held.count != 0;
+        return LayerRegistry::Get().Create(
+            entry.type, LayerArgs{out_dim_, config, default_out_dim, seed, random, layers_.size(), held});
       },
       [&] { return fmt::format("{}: layer '{}'", config.Where("type"), entry.name); });
+  if (held.count == 0) {
+    entry.layer = std::make_unique<AbsentLayer>(*entry.layer);
+  } else if (!held.all() && entry.layer->out_dim() != held.count) {
+    Throw<UsageError>("{}: layer '{}' is '{}': only affine and linear layers can be divided over ranks",
+                      config.Where("type"), entry.name, entry.type);
+  }
   for (Parameter* p : entry.layer->parameters()) {
     if (config.Has("learning-rate-factor")) p->learning_rate_factor *= static_cast<float>(common.learning_rate_factor);
     if (config.Has("max-change")) p->max_change = static_cast<float>(common.max_change);
     p->name = entry.name + "." + p->name;
   }
   for (Parameter* p : entry.layer->buffers()) p->name = entry.name + "." + p->name;
-  out_dim_ = entry.layer->out_dim();
+  out_dim_ = entry.layer->whole_out_dim();
   layers_.push_back(std::move(entry));
 }
 
@@ -136,7 +192,7 @@ void Network::Finish() {
 }
 
 Network Network::Clone() const {
-  Network copy(Config::Parse(ToToml(), "network"), in_dim_, out_dim_, 0, InitialValues::kToBeSet);
+  Network copy(Config::Parse(ToToml(), "network"), in_dim_, out_dim_, 0, InitialValues::kToBeSet, held_);
   copy.CopyFrom(*this);
   for (size_t i = 0; i < parameters_.size(); ++i) {
     copy.parameters_[i]->learning_rate_factor = parameters_[i]->learning_rate_factor;
@@ -234,6 +290,12 @@ int64_t Network::num_parameters() const {
   return n;
 }
 
+int64_t Network::num_whole_parameters() const {
+  int64_t n = 0;
+  for (const Parameter* p : parameters_) n += p->whole.size();
+  return n;
+}
+
 void Network::MarkChanged() {
   for (Parameter* p : parameters_) p->MarkChanged();
 }
@@ -269,21 +331,31 @@ void Network::RecomputeStatistics(const ExecContext& ctx, const std::function<Co
   ExecContext training = ctx;
   training.training = true;
   training.dropout_factor = 0;
-  for (Entry& e : layers_) e.layer->ResetStatistics();
+  ResetStatistics();
   for (ConstMatrixView x = batches(); !x.empty(); x = batches()) {
     Forward(training, x, ws);
-    for (size_t i = 0; i < layers_.size(); ++i) layers_[i].layer->AccumulateStatistics(ws.Child(i));
+    AccumulateStatistics(ws);
   }
+}
+
+void Network::ResetStatistics() {
+  for (Entry& e : layers_) e.layer->ResetStatistics();
+}
+
+void Network::AccumulateStatistics(Workspace& ws) {
+  for (size_t i = 0; i < layers_.size(); ++i) layers_[i].layer->AccumulateStatistics(ws.Child(i));
 }
 
 void Network::Truncate(size_t first) {
   CHECK_LE(first, layers_.size());
+  CHECK(held_.empty());
   layers_.erase(layers_.begin() + static_cast<std::ptrdiff_t>(first), layers_.end());
-  out_dim_ = layers_.empty() ? in_dim_ : layers_.back().layer->out_dim();
+  out_dim_ = layers_.empty() ? in_dim_ : layers_.back().layer->whole_out_dim();
   Finish();
 }
 
 void Network::Append(const Config& layer_config, int default_out_dim, uint64_t seed) {
+  CHECK(held_.empty());
   AddLayer(layer_config, default_out_dim, seed, InitialValues::kRandom);
   Finish();
 }

@@ -9,6 +9,9 @@
 //
 // The network's output are logits; the loss (nn/loss.h) and the scorer apply the log-softmax.
 // All parameters live in one contiguous block, each starting on 64 bytes, gaps zero: values() is the whole model.
+// A network may hold a part of a model that several ranks hold together: some layers, or some outputs of affine and
+// linear ones. It has the values that the whole would have there, and all parameters' names in the same order, those
+// that are elsewhere without values; what it computes is up to who divided it (parallel/model_parts.h).
 // Shapes: x [N, in_dim], output [N, out_dim]; N may be 0 and may change from call to call.
 // Threads: Forward may run in several threads, one Workspace each; Backward changes parameters through its sink.
 // Errors: UsageError with file:line for layers; ShapeError for data.
@@ -24,8 +27,9 @@
 
 namespace antiphon::nn {
 
-/// Whether a new network's weights are drawn, or left at zero because the caller will set them all.
-enum class InitialValues { kRandom, kToBeSet };
+/// Whether a new network's weights are drawn, left at zero because the caller will set them all, or not there at all:
+/// an outline knows its layers' names and sizes, but cannot compute.
+enum class InitialValues { kRandom, kToBeSet, kOutline };
 
 /// Layers first … last − 1 of a network: a stage of a pipeline.
 struct LayerRange {
@@ -38,7 +42,9 @@ class Network {
   Network() = default;
   /// Builds the chain from `[[layer]]` tables of `config`. `out_dim` 0: whatever the layers say; else the last layer
   /// must have it. Same seed, same initial values.
-  Network(const Config& config, int in_dim, int out_dim, uint64_t seed, InitialValues values = InitialValues::kRandom);
+  /// `held`: the outputs of each layer that this network holds, empty: everything.
+  Network(const Config& config, int in_dim, int out_dim, uint64_t seed, InitialValues values = InitialValues::kRandom,
+          std::span<const OutputRange> held = {});
   Network(Network&&) = default;
   Network& operator=(Network&&) = default;
 
@@ -53,6 +59,8 @@ class Network {
   /// "affine1", "relu1", …, or the layer's `name`; unique.
   const std::string& layer_name(size_t i) const { return layers_.at(i).name; }
   const std::string& layer_type(size_t i) const { return layers_.at(i).type; }
+  /// The activation above is computed by layer i with its own.
+  bool absorbs_above(size_t i) const { return i + 1 < layers_.size() && layers_[i + 1].absorbed; }
 
   /// Output [N, out_dim] in ws, valid until the next call with ws; it may be overwritten by the caller (a loss puts the
   /// derivative there) once it is not needed.
@@ -83,8 +91,9 @@ class Network {
   std::span<float> values() { return {arena_.data(), static_cast<size_t>(arena_.size())}; }
   std::span<const float> values() const { return {arena_.data(), static_cast<size_t>(arena_.size())}; }
   size_t num_values() const { return static_cast<size_t>(arena_.size()); }
-  /// Trainable numbers, without gaps.
+  /// Trainable numbers, without gaps: those held here, and those of the whole model.
   int64_t num_parameters() const;
+  int64_t num_whole_parameters() const;
   void MarkChanged();
   /// Copies parameters and buffers of a network of the same shape.
   void CopyFrom(const Network& other);
@@ -95,6 +104,9 @@ class Network {
   /// Clears statistics over data, then gathers them from `batches` (called until it returns an empty view).
   void RecomputeStatistics(const ExecContext& ctx, const std::function<ConstMatrixView()>& batches, Workspace& ws);
   bool has_statistics() const;
+  /// The two steps of it, for passes that others run: `ws` comes from one in training mode without dropout.
+  void ResetStatistics();
+  void AccumulateStatistics(Workspace& ws);
 
   /// Removes the layers from `first` on / appends a layer described by `config`, for growing a network (pre-training)
   /// and for exchanging the output layer. Values of the other layers stay. Pointers from parameters() become invalid.
@@ -112,13 +124,14 @@ class Network {
     Config common;          // the common keys of the layer's table
     bool absorbed = false;  // computed by the layer below
   };
-  void AddLayer(const Config& config, int default_out_dim, uint64_t seed, InitialValues values);
+  void AddLayer(const Config& config, int default_out_dim, uint64_t seed, InitialValues values, OutputRange held = {});
   void Finish();
   std::string UniqueName(const std::string& base) const;
 
   int in_dim_ = 0;
   int out_dim_ = 0;
   std::vector<Entry> layers_;
+  std::vector<OutputRange> held_;  // empty: everything
   std::vector<Parameter*> parameters_;
   std::vector<Parameter*> buffers_;
   Matrix arena_;

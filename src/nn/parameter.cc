@@ -29,6 +29,7 @@ ScopedParameterLimit::~ScopedParameterLimit() { values_left = outer_; }
 Parameter::Parameter(std::string its_name, int64_t rows, int64_t cols)
     : name(std::move(its_name)), storage_(LimitedMatrix(name, rows, cols)) {
   value = storage_.view();
+  whole = {rows, cols, 0};
 }
 
 void Parameter::Constrain(int64_t first_row, MatrixView rows) const {

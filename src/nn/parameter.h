@@ -48,6 +48,16 @@ class Parameter {
   MatrixView value;
   int64_t offset = 0;
 
+  /// The matrix that `value` is a part of if several networks hold it together (network.h): its shape, and the place of
+  /// value(0, 0) in its values, row by row.
+  struct Whole {
+    int64_t rows = 0;
+    int64_t cols = 0;
+    int64_t first = 0;
+    int64_t size() const { return rows * cols; }
+  };
+  Whole whole;
+
   /// Multiplies the learning rate; 0 freezes the parameter.
   float learning_rate_factor = 1.0f;
   /// Multiplies the weight decay; 0 for biases and scales.

@@ -59,8 +59,8 @@ class Adam : public Optimizer {
   StepReport EndStep() override { return {}; }
 
   void SaveState(SafetensorsWriter& writer, const std::string& prefix) const override {
-    writer.Add(prefix + "mean", mean_);
-    writer.Add(prefix + "square", square_);
+    writer.AddView(prefix + "mean", mean_);
+    writer.AddView(prefix + "square", square_);
     writer.Add(prefix + "step", std::span<const int64_t>(&step_, 1));
   }
   void LoadState(const SafetensorsReader& reader, const std::string& prefix) override {
@@ -73,6 +73,7 @@ class Adam : public Optimizer {
     square_.SetZero();
     step_ = 0;
   }
+  size_t state_bytes() const override { return static_cast<size_t>(mean_.size() + square_.size()) * sizeof(float); }
 
  private:
   void Step(const nn::Parameter& p, int64_t first, MatrixView rows, const float* gradient) {

@@ -24,11 +24,11 @@ bool ProgressIsSlow(const std::vector<double>& q, double tolerance) {
 }  // namespace
 
 ConjugateGradientResult ConjugateGradient(
-    const std::function<void(std::span<const double> v, std::span<double> bv)>& product, std::span<const double> g,
-    std::span<const double> preconditioner, std::span<const double> start, const ConjugateGradientOptions& options) {
+    const VectorFunction& product, std::span<const double> g, const VectorFunction& preconditioner,
+    std::span<const double> start, const ConjugateGradientOptions& options,
+    const std::function<void(std::span<const double> s, std::span<const double> bs)>& on_step) {
   const size_t n = g.size();
   CHECK_EQ(start.size(), n);
-  CHECK(preconditioner.empty() || preconditioner.size() == n);
   std::vector<double> p(start.begin(), start.end());
   std::vector<double> r(n);  // B·p + g
   std::vector<double> y(n);  // preconditioned r
@@ -37,9 +37,14 @@ ConjugateGradientResult ConjugateGradient(
   product(p, r);
   for (size_t i = 0; i < n; ++i) r[i] += g[i];
   const auto precondition = [&] {
-    for (size_t i = 0; i < n; ++i) y[i] = preconditioner.empty() ? r[i] : r[i] / preconditioner[i];
+    if (preconditioner) {
+      preconditioner(r, y);
+    } else {
+      y = r;
+    }
   };
   precondition();
+  std::vector<double> last_y;
   for (size_t i = 0; i < n; ++i) d[i] = -y[i];
   double ry = Dot(r, y);
 
@@ -54,9 +59,11 @@ ConjugateGradientResult ConjugateGradient(
     const double step = ry / curvature;
     for (size_t i = 0; i < n; ++i) p[i] += step * d[i];
     for (size_t i = 0; i < n; ++i) r[i] += step * bd[i];
+    if (on_step) on_step(d, bd);
+    if (options.flexible) last_y = y;
     precondition();
     const double new_ry = Dot(r, y);
-    const double beta = new_ry / ry;
+    const double beta = (options.flexible ? new_ry - Dot(r, last_y) : new_ry) / ry;
     ry = new_ry;
     for (size_t i = 0; i < n; ++i) d[i] = beta * d[i] - y[i];
     ++result.iterations;
@@ -70,6 +77,13 @@ ConjugateGradientResult ConjugateGradient(
   }
   if (result.iterates.empty() || result.iterates.back() != p) result.iterates.push_back(p);
   return result;
+}
+
+VectorFunction DiagonalPreconditioner(const std::vector<double>& diagonal) {
+  return [&diagonal](std::span<const double> r, std::span<double> y) {
+    CHECK_EQ(r.size(), diagonal.size());
+    for (size_t i = 0; i < r.size(); ++i) y[i] = r[i] / diagonal[i];
+  };
 }
 
 }  // namespace antiphon::optim

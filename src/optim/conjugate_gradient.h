@@ -18,6 +18,8 @@ struct ConjugateGradientOptions {
   double tolerance = 5e-4;
   /// Iterates are kept at 1, 2, 3, 4, 6, 8, … each this factor later, and the last one.
   double keep_factor = 1.3;
+  /// For preconditioners that are no fixed symmetric matrix: directions by Polak and Ribière's rule.
+  bool flexible = false;
 };
 
 struct ConjugateGradientResult {
@@ -25,10 +27,16 @@ struct ConjugateGradientResult {
   int iterations = 0;
 };
 
-/// `product(v, bv)` overwrites bv with B·v; `preconditioner` is the diagonal of an approximation of B, all positive;
-/// empty: none.
+using VectorFunction = std::function<void(std::span<const double> in, std::span<double> out)>;
+
+/// `product(v, bv)` overwrites bv with B·v; `preconditioner(r, y)` y with an approximation of B⁻¹·r, empty: r itself.
+/// `on_step(s, bs)` hears every step and its product, if it is given.
 ConjugateGradientResult ConjugateGradient(
-    const std::function<void(std::span<const double> v, std::span<double> bv)>& product, std::span<const double> g,
-    std::span<const double> preconditioner, std::span<const double> start, const ConjugateGradientOptions& options);
+    const VectorFunction& product, std::span<const double> g, const VectorFunction& preconditioner,
+    std::span<const double> start, const ConjugateGradientOptions& options,
+    const std::function<void(std::span<const double> s, std::span<const double> bs)>& on_step = {});
+
+/// Division by the elements of a diagonal, all positive, which outlives it.
+VectorFunction DiagonalPreconditioner(const std::vector<double>& diagonal);
 
 }  // namespace antiphon::optim

@@ -89,6 +89,15 @@ class NaturalGradient : public Optimizer {
     all_sides_.clear();
     sides_.clear();
   }
+  // Of each side the basis, twice, and once in double.
+  size_t state_bytes() const override {
+    int64_t values = 0;
+    for (const nn::Parameter* p : parameters_) {
+      if (p->value.rows() <= 1) continue;
+      values += options_.input_rank * (p->value.cols() + 1) + options_.output_rank * p->value.rows();
+    }
+    return step_->state_bytes() + static_cast<size_t>(values) * (2 * sizeof(float) + sizeof(double));
+  }
   void ResetMomentum() override { step_->ResetMomentum(); }
   double momentum() const override { return step_->momentum(); }
   bool needs_factors() const override { return true; }

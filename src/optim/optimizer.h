@@ -36,13 +36,16 @@ class Optimizer : public nn::GradientSink {
   virtual void BeginStep(double learning_rate) = 0;
   virtual StepReport EndStep() = 0;
 
-  /// Everything that a bit-identical continuation needs; tensor names start with `prefix`.
+  /// Everything that a bit-identical continuation needs; tensor names start with `prefix`. The state stays as it is
+  /// until the writer has written.
   virtual void SaveState(SafetensorsWriter& writer, const std::string& prefix) const = 0;
   virtual void LoadState(const SafetensorsReader& reader, const std::string& prefix) = 0;
   /// Forgets everything (after falling back to an older model).
   virtual void ResetState() = 0;
   /// Forgets the running step alone, whose direction belongs to other parameters (after exchanging them).
   virtual void ResetMomentum() { ResetState(); }
+  /// Bytes of memory that it keeps beside the network, as far as their number does not depend on the minibatch.
+  virtual size_t state_bytes() const = 0;
   /// Weight of the last step's direction; 0: none.
   virtual double momentum() const { return 0; }
   /// True if it works on gradients' factors: sums of gradients (TakeAll) would lose what it is there for.

@@ -95,12 +95,15 @@ class Sgd : public Optimizer {
   StepReport EndStep() override { return limited_ ? LimitedStep() : StepReport{}; }
 
   void SaveState(SafetensorsWriter& writer, const std::string& prefix) const override {
-    if (velocity_.size() > 0) writer.Add(prefix + "velocity", velocity_);
+    if (velocity_.size() > 0) writer.AddView(prefix + "velocity", velocity_);
   }
   void LoadState(const SafetensorsReader& reader, const std::string& prefix) override {
     if (velocity_.size() > 0) reader.ReadInto(prefix + "velocity", velocity_);
   }
   void ResetState() override { velocity_.SetZero(); }
+  size_t state_bytes() const override {
+    return static_cast<size_t>(velocity_.size() + pending_.size()) * sizeof(float);
+  }
   double momentum() const override { return options_.momentum; }
 
  private:

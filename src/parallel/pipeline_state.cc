@@ -150,10 +150,8 @@ PassageHeader UnpackPassage(const std::vector<std::byte>& bytes, Matrix& values)
 }
 
 void PipelineState::Save(SafetensorsWriter& writer, const std::string& prefix) const {
-  writer.Add(prefix + ".pipeline",
-             std::span<const int64_t>(std::vector<int64_t>{next, updates, measured ? 1 : 0, std::ssize(activations),
-                                                           std::ssize(derivatives)}));
-  writer.Add(prefix + ".first_layers", std::span<const int64_t>(first_layers));
+  writer.Add(prefix + ".pipeline", std::span<const int64_t>(std::vector<int64_t>{next, updates, std::ssize(activations),
+                                                                                 std::ssize(derivatives)}));
   for (size_t i = 0; i < activations.size(); ++i) {
     writer.Add(fmt::format("{}.activation.{}", prefix, i), AsUint8(activations[i]));
   }
@@ -167,12 +165,10 @@ PipelineState PipelineState::Load(const SafetensorsReader& reader, const std::st
   PipelineState state;
   state.next = numbers.at(0);
   state.updates = numbers.at(1);
-  state.measured = numbers.at(2) != 0;
-  state.first_layers = reader.ReadInts(prefix + ".first_layers");
-  for (int64_t i = 0; i < numbers.at(3); ++i) {
+  for (int64_t i = 0; i < numbers.at(2); ++i) {
     state.activations.push_back(ReadBytes(reader, fmt::format("{}.activation.{}", prefix, i)));
   }
-  for (int64_t i = 0; i < numbers.at(4); ++i) {
+  for (int64_t i = 0; i < numbers.at(3); ++i) {
     state.derivatives.push_back(ReadBytes(reader, fmt::format("{}.derivative.{}", prefix, i)));
   }
   return state;

@@ -66,8 +66,6 @@ PassageHeader UnpackPassage(const std::vector<std::byte>& bytes, Matrix& values)
 struct PipelineState {
   int64_t next = 0;
   int64_t updates = 0;
-  bool measured = false;
-  std::vector<int64_t> first_layers;
   std::vector<std::vector<std::byte>> activations;  // received, but not yet used
   std::vector<std::vector<std::byte>> derivatives;
 

@@ -16,6 +16,12 @@ constexpr int kExchange = 2;
 
 }  // namespace
 
+std::vector<int> RanksFrom(int first, int step, int count) {
+  std::vector<int> ranks;
+  for (int i = 0; i < count; ++i) ranks.push_back(first + i * step);
+  return ranks;
+}
+
 RankGroup::RankGroup(comm::Communicator& comm, std::vector<int> ranks, int id)
     : comm_(comm), ranks_(std::move(ranks)), tag_(kFirstGroupTag + 4 * id) {
   const auto mine = std::find(ranks_.begin(), ranks_.end(), comm.rank());
@@ -76,7 +82,7 @@ void RankGroup::Broadcast(int root_index, std::span<std::byte> bytes) {
 
 std::vector<std::vector<float>> RankGroup::Exchange(std::span<const float> mine) {
   for (int i = 0; i < size(); ++i) {
-    if (i != index_) comm_.Send(rank(i), tag_ + kExchange, std::as_bytes(mine));
+    if (i != index_) SendTo(i, mine);
   }
   std::vector<std::vector<float>> all(ranks_.size());
   for (int i = 0; i < size(); ++i) {
@@ -85,11 +91,18 @@ std::vector<std::vector<float>> RankGroup::Exchange(std::span<const float> mine)
       place.assign(mine.begin(), mine.end());
       continue;
     }
-    const comm::Message message = Receive(i, tag_ + kExchange);
-    place.resize(message.bytes.size() / sizeof(float));
-    if (!place.empty()) std::memcpy(place.data(), message.bytes.data(), place.size() * sizeof(float));
+    ReceiveFrom(i, [&](std::span<const float> theirs) { place.assign(theirs.begin(), theirs.end()); });
   }
   return all;
+}
+
+void RankGroup::SendTo(int index, std::span<const float> mine) {
+  comm_.Send(rank(index), tag_ + kExchange, std::as_bytes(mine));
+}
+
+void RankGroup::ReceiveFrom(int index, const std::function<void(std::span<const float>)>& take) {
+  const comm::Message message = Receive(index, tag_ + kExchange);
+  take({reinterpret_cast<const float*>(message.bytes.data()), message.bytes.size() / sizeof(float)});
 }
 
 }  // namespace antiphon::parallel

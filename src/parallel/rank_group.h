@@ -15,6 +15,9 @@
 
 namespace antiphon::parallel {
 
+/// `count` ranks from `first`, `step` apart.
+std::vector<int> RanksFrom(int first, int step, int count);
+
 class RankGroup {
  public:
   static constexpr int kFirstGroupTag = 1 << 26;
@@ -36,6 +39,9 @@ class RankGroup {
   void Broadcast(int root_index, std::span<std::byte> bytes);
   /// Everybody's values, by position; lengths may differ.
   std::vector<std::vector<float>> Exchange(std::span<const float> mine);
+  /// Half of an exchange each: `mine` goes to position `index`; what that one sent, in the order of its sending.
+  void SendTo(int index, std::span<const float> mine);
+  void ReceiveFrom(int index, const std::function<void(std::span<const float>)>& take);
 
  private:
   template <class T>

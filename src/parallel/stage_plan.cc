@@ -16,31 +16,35 @@ std::vector<double> ModelledLayerCosts(nn::Network& network) {
   constexpr double kPerOutput = 8;
   std::vector<double> costs;
   for (size_t i = 0; i < network.num_layers(); ++i) {
-    double cost = kPerOutput * network.layer(i).out_dim();
-    for (const nn::Parameter* p : network.layer(i).parameters()) cost += 3.0 * static_cast<double>(p->value.size());
+    double cost = kPerOutput * network.layer(i).whole_out_dim();
+    for (const nn::Parameter* p : network.layer(i).parameters()) cost += 3.0 * static_cast<double>(p->whole.size());
     costs.push_back(cost);
   }
   return costs;
 }
 
-std::vector<double> MeasuredLayerCosts(nn::Network& network, const nn::ExecContext& context, int frames) {
-  std::vector<float> gradient(network.num_values());
-  nn::DenseGradientSink sink(gradient);
+std::vector<double> MeasuredLayerCosts(const nn::Network& network, const nn::ExecContext& context, int frames) {
+  const std::vector<Config> tables = Config::Parse(network.ToToml(), "network").Tables("layer");
   std::vector<double> costs(network.num_layers(), 0.0);
   Rng rng(1);
   for (size_t first = 0; first < network.num_layers();) {
     size_t last = first + 1;
     while (last < network.num_layers() && !network.begins_range(last)) ++last;
-    Matrix x(frames, network.layer(first).in_dim());
+    std::string toml;
+    for (size_t i = first; i < last; ++i) toml += "[[layer]]\n" + tables[i].ToToml() + "\n";
+    nn::Network unit(Config::Parse(toml, "layers to measure"), network.layer(first).in_dim(), 0, 1);
+    std::vector<float> gradient(unit.num_values());
+    nn::DenseGradientSink sink(gradient);
+    Matrix x(frames, unit.in_dim());
     for (int64_t i = 0; i < x.size(); ++i) x.data()[i] = static_cast<float>(rng.Normal());
-    Matrix dy(frames, network.layer(last - 1).out_dim());
+    Matrix dy(frames, unit.out_dim());
     nn::Workspace workspace;
     // The first pass compiles products and touches memory; the best of the others counts.
     double best = std::numeric_limits<double>::infinity();
     for (int pass = 0; pass < 4; ++pass) {
       const auto begin = std::chrono::steady_clock::now();
-      network.Forward(context, x, {first, last}, workspace);
-      network.Backward(context, dy, {first, last}, workspace, sink, first > 0);
+      unit.Forward(context, x, workspace);
+      unit.Backward(context, dy, workspace, sink, first > 0);
       const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - begin;
       if (pass > 0) best = std::min(best, seconds.count());
     }

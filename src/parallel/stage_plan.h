@@ -14,9 +14,9 @@ namespace antiphon::parallel {
 
 /// Weights of each layer, and a little for every output: what a layer costs, the same on every machine.
 std::vector<double> ModelledLayerCosts(nn::Network& network);
-/// Seconds of one forward and backward pass of each layer over `frames` random frames, updates included; layers that
-/// another one computes along count there.
-std::vector<double> MeasuredLayerCosts(nn::Network& network, const nn::ExecContext& context, int frames);
+/// Seconds of one forward and backward pass of each layer over `frames` random frames, gradients included; layers that
+/// another one computes along count there. An outline will do: one layer at a time is made for it.
+std::vector<double> MeasuredLayerCosts(const nn::Network& network, const nn::ExecContext& context, int frames);
 
 /// The cut of the lowest layer_costs.size() layers into `stages` ranges that makes the dearest one cheapest; among
 /// those the one with the longest lower stages.

@@ -5,7 +5,7 @@ namespace {
 
 // Vectors (biases, scales) are no products.
 double ProductSize(const nn::Parameter& p) {
-  return p.value.rows() > 1 && p.value.cols() > 1 ? static_cast<double>(p.value.size()) : 0.0;
+  return p.whole.rows > 1 && p.whole.cols > 1 ? static_cast<double>(p.value.size()) : 0.0;
 }
 
 }  // namespace

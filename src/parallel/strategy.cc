@@ -8,7 +8,7 @@
 
 namespace antiphon::parallel {
 
-const std::vector<std::string> kCommonStrategyKeys = {"method", "workers", "world"};
+const std::vector<std::string> kCommonStrategyKeys = {"method", "workers", "world", "device-memory-mb"};
 
 void Strategy::Start() {
   if (comm().world_size() == 1) return;
@@ -39,6 +39,21 @@ nn::GradientSink& Strategy::BeginStep(const StepInput& input) {
 }
 
 optim::StepReport Strategy::AfterStep(const StepInput&) { return optimizer().EndStep(); }
+
+MatrixView Strategy::Forward(const nn::ExecContext& context, ConstMatrixView x, nn::Workspace& ws) {
+  return network().Forward(context, x, ws);
+}
+
+void Strategy::MeanOverReplicas(std::span<float> values) {
+  if (comm().world_size() == 1) return;
+  comm().Together(values, [&] { comm().AllReduce(values); });
+  for (float& v : values) v /= static_cast<float>(comm().world_size());
+}
+
+const ModelParts& Strategy::RequireParts() const {
+  CHECK(replica_.parts != nullptr) << "the network was not divided";
+  return *replica_.parts;
+}
 
 void Strategy::CountForward(size_t first, size_t last, int64_t frames) const {
   if (!comm().time_is_virtual()) return;

@@ -13,7 +13,8 @@
 // The default of every hook trains alone, by the optimiser. A strategy overrides those that it needs: exchanging
 // gradients redirects the sink in BeginStep and applies the sum in AfterStep; averaging works in AfterStep on
 // network.values(); a pipeline, whose passes of several minibatches overlap, overrides Step itself. After AfterEpoch
-// and Finish all replicas hold the model to evaluate. A minibatch may be empty: the last of an epoch, where the data do
+// and Finish all replicas hold the model to evaluate, each rank its part of it (model_parts.h) where ranks hold a
+// replica together. A minibatch may be empty: the last of an epoch, where the data do
 // not divide. A continuation calls Start, then LoadState. A strategy is one file in parallel/strategies that ends with
 //   REGISTER_COMPONENT(StrategyRegistry, "foo", [](const Config& c, const Replica& r) { return std::make_unique<Foo>(c,
 //   r); });
@@ -36,6 +37,7 @@
 #include "nn/network.h"
 #include "optim/optimizer.h"
 #include "parallel/loss_of_ranks.h"
+#include "parallel/model_parts.h"
 
 namespace antiphon::parallel {
 
@@ -52,7 +54,8 @@ struct Replica {
   optim::Optimizer* optimizer = nullptr;
   comm::Communicator* comm = nullptr;
   Plan plan = {};
-  Config optimizer_config = {};  // builds further optimisers, for parts of the network
+  /// If ranks hold one replica together: `network` is this rank's part. Null: it is the whole.
+  const ModelParts* parts = nullptr;
 };
 
 /// Minibatches index, index + count, … of an epoch, which `readers` ranks read together.
@@ -115,8 +118,11 @@ class Strategy {
   /// (dropped or lost) and are left for it.
   virtual std::pair<int64_t, int64_t> EndRound();
 
-  /// `values`, laid out as network.values() and kept by every rank for the layers that it trains, become complete.
-  virtual void Complete(std::span<float> values) { (void)values; }
+  /// Logits [N, out_dim] of the whole network for evaluation, in `ws`. Ranks that hold one replica together call it
+  /// together; those that do not get the logits return an empty view.
+  virtual MatrixView Forward(const nn::ExecContext& context, ConstMatrixView x, nn::Workspace& ws);
+  /// `values`, laid out as network.values(), become their mean over the replicas. Collective.
+  virtual void MeanOverReplicas(std::span<float> values);
 
   /// Everything that a bit-identical continuation needs beyond network and optimiser; names start with `prefix`.
   virtual void SaveState(SafetensorsWriter& writer, const std::string& prefix) const;
@@ -141,6 +147,11 @@ class Strategy {
   /// common pool; for workers that take when free. PeerLost on all ranks if it cannot go on.
   virtual int64_t AfterLoss(const Loss& loss);
 
+  /// Bytes of what it holds of the model beside the network: gradients, other replicas' means, servers' shards.
+  virtual size_t copy_bytes() const { return 0; }
+  /// Minibatches whose activations it keeps at a time.
+  virtual int minibatches_under_way() const { return 1; }
+
   /// Derived values for the log, one line each: "rate per worker 0.8 × 4 workers".
   virtual std::vector<std::string> Describe() const { return {}; }
 
@@ -149,6 +160,8 @@ class Strategy {
   optim::Optimizer& optimizer() const { return *replica_.optimizer; }
   comm::Communicator& comm() const { return *replica_.comm; }
   const Plan& plan() const { return replica_.plan; }
+  /// How the model is divided; only for strategies that do it.
+  const ModelParts& RequireParts() const;
   nn::Workspace& workspace() { return workspace_; }
   /// Of the minibatch whose step is under way.
   const nn::LossResult& last_loss() const { return last_loss_; }

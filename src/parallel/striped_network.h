@@ -1,57 +1,84 @@
-// A network whose affine layers are divided by rows over a group of ranks: a model larger than one device.
+// A network whose affine layers are divided by outputs over a group of ranks: a model larger than one device.
 //
-// Every rank computes its rows of each affine layer; the group gathers them, so that what lies between (activations,
-// normalisation) is computed by all alike. Backward, a rank's part of dx is W_rᵀ·δ_r, summed over the group. With
-// `sparse` links a unit sees the units of its own rank and `links` others of each remote one; the other weights stay 0.
-// Layers with fewer outputs than ranks and those that are not affine are held by all.
-// Exchanged per minibatch of N frames: 4·N·width bytes per affine layer and rank forward, as many numbers summed
-// backward.
-// Determinism: forward as unstriped (rows' products do not depend on each other); sums over ranks in the order of the
-// group. Threads: one. Source: Dean et al., NIPS 2012; algorithms reference 1.20.
+// Every rank holds and computes its outputs of each affine or linear layer, with the activation that the layer absorbs;
+// the group gathers them, so that what lies between (normalisation, dropout) is computed by all alike. Backward, a
+// rank's part of dx is W_rᵀ·δ_r, whose sum over the group goes to whoever needs it: only the columns of one's own if
+// the layer below is divided too. It travels while the gradients of the weights are computed. The softmax of a divided
+// output layer exchanges four numbers per frame. With sparse links a unit sees the units of its own rank and so many
+// others of each remote one; the other weights stay 0. Layers with fewer outputs than ranks and those that are not
+// affine are held by all.
+// Exchanged per minibatch of N frames and divided layer: 4·N·width bytes received by each rank from the others
+// together forward, as much backward (twice that if a layer held by all is below).
+// Determinism: forward as undivided (outputs do not depend on each other); sums over ranks in the order of the group.
+// Threads: one. Source: Dean et al., NIPS 2012; algorithms reference 1.20.
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <vector>
 
-#include "parallel/affine_stripe.h"
+#include "base/options.h"
+#include "nn/loss.h"
+#include "parallel/model_parts.h"
+#include "parallel/rank_group.h"
 #include "parallel/step_cost.h"
+#include "parallel/striped_softmax.h"
 
 namespace antiphon::parallel {
 
+/// Of methods whose ranks r·stripes … r·stripes + stripes − 1 hold replica r, divided by outputs.
+struct StripesOptions {
+  int stripes = 0;
+  int sparse_links = -1;
+  template <class V>
+  void Visit(V& v) {
+    v("stripes", stripes, Range{0, 4096}, "ranks that hold one replica of the model together; 0: all workers");
+    v("sparse-links", sparse_links, Range{-1, 1 << 20},
+      "units of each other rank that a unit sees; -1: all. Weights of the other links stay 0");
+  }
+};
+
+/// `stripes` of the table; UsageError if the workers cannot be divided into replicas of so many.
+int StripesOf(const Config& parallel, int workers);
+/// The division that StripedNetwork works with; null for one stripe.
+std::unique_ptr<ModelParts> DivideByOutputs(const DivisionTask& task);
+
 class StripedNetwork {
  public:
-  /// `links` < 0: all remote units. `seed` draws them, the same in all replicas.
-  StripedNetwork(nn::Network& whole, RankGroup& group, const Config& optimizer, int links, uint64_t seed);
+  /// `part` holds what `parts` gives this rank. `links` < 0: all remote units.
+  StripedNetwork(nn::Network& part, const ModelParts& parts, RankGroup& group, int links);
 
+  /// Loss of a minibatch, the same on all ranks; its derivative stays here for Backward.
+  nn::LossResult Forward(const nn::ExecContext& context, ConstMatrixView x, const nn::LossTargets& targets,
+                         nn::Workspace& ws);
+  void Backward(const nn::ExecContext& context, nn::Workspace& ws, nn::GradientSink& sink);
   /// Logits [N, out_dim] of the whole network, the same on all ranks of the group.
-  MatrixView Forward(const nn::ExecContext& context, ConstMatrixView x, nn::Workspace& ws);
-  /// The gradients of the rank's stripes go to `stripe_sink(i)`, those of layers held by all to `common`.
-  void Backward(const nn::ExecContext& context, ConstMatrixView dy, nn::Workspace& ws,
-                const std::function<nn::GradientSink&(size_t stripe)>& stripe_sink, nn::GradientSink& common);
+  MatrixView Logits(const nn::ExecContext& context, ConstMatrixView x, nn::Workspace& ws);
 
-  size_t num_stripes() const { return stripes_.size(); }
-  AffineStripe& stripe(size_t i) { return *stripes_[i]; }
-  const AffineStripe& stripe(size_t i) const { return *stripes_[i]; }
-  bool is_striped(size_t layer) const { return by_layer_[layer] != nullptr; }
-  /// Puts the masked weights of this rank's stripes back to 0; to be called after every update.
+  bool divided(size_t layer) const { return !held_[layer].all(); }
+  /// Puts the masked weights of this rank back to 0; to be called after every update.
   void ApplyMasks();
-  /// All ranks' stripes into `values`, laid out as the network's. Collective in the group.
-  void Share(std::span<float> values);
-  /// Weights and biases that this rank trains.
-  int64_t num_own_parameters() const;
+  size_t mask_bytes() const;
 
  private:
-  AffineStripe* StripeOf(size_t layer) const { return by_layer_[layer]; }
-  /// Tells a simulated cluster of this rank's share of a layer's products.
-  void Count(size_t layer, double flops_per_frame, int64_t frames) const;
+  /// `gather_top`: a divided output layer's logits reach all ranks, else each has its own.
+  MatrixView Outputs(const nn::ExecContext& context, ConstMatrixView x, bool gather_top, nn::Workspace& ws);
+  void Gather(ConstMatrixView mine, size_t layer, MatrixView y);
+  /// The divided layer that computes layer i: i itself, or the one below that absorbs it. None: held by all.
+  std::optional<size_t> UnitOf(size_t layer) const;
+  bool top_divided() const { return divided(part_.num_layers() - 1); }
+  /// Tells a simulated cluster of products of this rank.
+  void Count(double flops_per_frame, int64_t frames) const;
+  void SendColumns(ConstMatrixView part, size_t unit);
+  void SumColumns(ConstMatrixView part, size_t unit, MatrixView sum);
 
-  nn::Network& whole_;
+  nn::Network& part_;
+  const ModelParts& parts_;
   RankGroup& group_;
   StepCost cost_;
-  std::vector<std::unique_ptr<AffineStripe>> stripes_;
-  std::vector<AffineStripe*> by_layer_;           // null: held by all
-  std::vector<std::vector<uint8_t>> masks_;       // by stripe, one byte per weight; empty: none
-  std::vector<nn::Workspace> stripe_workspaces_;  // by layer
+  std::vector<nn::OutputRange> held_;        // by layer
+  std::vector<std::vector<uint8_t>> masks_;  // by layer, one byte per weight; empty: none
+  MatrixView derivative_;
   std::vector<float> message_;
 };
 

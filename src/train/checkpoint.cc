@@ -96,8 +96,8 @@ void Position::Load(const SafetensorsReader& reader) {
 }
 
 void SaveNetwork(SafetensorsWriter& writer, const std::string& prefix, const nn::Network& network) {
-  for (const nn::Parameter* p : network.parameters()) writer.Add(prefix + p->name, p->value);
-  for (const nn::Parameter* p : network.buffers()) writer.Add(prefix + p->name, p->value);
+  for (const nn::Parameter* p : network.parameters()) writer.AddView(prefix + p->name, p->value);
+  for (const nn::Parameter* p : network.buffers()) writer.AddView(prefix + p->name, p->value);
 }
 
 void LoadNetwork(const SafetensorsReader& reader, const std::string& prefix, nn::Network& network) {

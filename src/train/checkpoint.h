@@ -49,6 +49,7 @@ struct Position {
   void Load(const SafetensorsReader& reader);
 };
 
+/// `network` stays as it is until the file is written.
 void SaveNetwork(SafetensorsWriter& writer, const std::string& prefix, const nn::Network& network);
 /// Throws InputError naming the tensor that does not fit.
 void LoadNetwork(const SafetensorsReader& reader, const std::string& prefix, nn::Network& network);

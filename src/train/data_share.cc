@@ -76,6 +76,12 @@ void RequireShards(const comm::Communicator& comm, const data::FrameStore& store
                     comm.rank(), comm.world_size(), host, needed.size(), store.folder().string(), missing);
 }
 
+void FetchAhead(const data::FrameStore& store, const data::MinibatchPool& pool, int rank) {
+  std::set<size_t> shards;
+  for (const size_t u : pool.UtterancesOf(rank)) shards.insert(store.ShardOf(u));
+  store.FetchAhead(std::vector<size_t>(shards.begin(), shards.end()));
+}
+
 data::FeatureMoments EstimateMomentsTogether(comm::Communicator& comm, const data::FrameStore& store,
                                              const data::MinibatchPool& pool,
                                              std::span<const size_t> train_utterances) {

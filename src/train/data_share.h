@@ -18,6 +18,9 @@ namespace antiphon::train {
 /// Throws if this rank cannot read what it will train on.
 void RequireShards(const comm::Communicator& comm, const data::FrameStore& store, const data::MinibatchPool& pool);
 
+/// Has copies made of the shards that this rank reads, if the store has a cache.
+void FetchAhead(const data::FrameStore& store, const data::MinibatchPool& pool, int rank);
+
 /// `train_utterances`: as given to the pool.
 data::FeatureMoments EstimateMomentsTogether(comm::Communicator& comm, const data::FrameStore& store,
                                              const data::MinibatchPool& pool, std::span<const size_t> train_utterances);

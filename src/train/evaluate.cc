@@ -16,11 +16,9 @@
 namespace antiphon::train {
 namespace {
 
-constexpr int kMinibatch = 1024;
-
 std::shared_ptr<const data::MinibatchPool> MakePool(const EvaluationData& data) {
   data::MinibatchOptions options;
-  options.minibatch = kMinibatch;
+  options.minibatch = data.minibatch;
   options.left_context = data.context.left;
   options.right_context = data.context.right;
   options.shuffle = false;
@@ -95,6 +93,14 @@ Confusion Confusion::Load(const std::filesystem::path& path) {
 
 EvaluationResult Evaluate(const nn::Network& network, const EvaluationData& data, nn::Workspace& workspace,
                           const EvaluationRequest& request) {
+  const auto forward = [&](const nn::ExecContext& context, ConstMatrixView x, nn::Workspace& ws) {
+    return network.Forward(context, x, ws);
+  };
+  return Evaluate(forward, network.out_dim(), data, workspace, request);
+}
+
+EvaluationResult Evaluate(const ForwardPass& forward, int out_dim, const EvaluationData& data, nn::Workspace& workspace,
+                          const EvaluationRequest& request) {
   nn::ExecContext context;
   context.precision = request.precision;
   EvaluationResult result;
@@ -102,14 +108,14 @@ EvaluationResult Evaluate(const nn::Network& network, const EvaluationData& data
     const size_t n = request.phones->names.size();
     result.confusion = {request.phones->names, std::vector(n, std::vector<double>(n, 0.0))};
   }
-  if (request.mean_posterior)
-    result.mean_posterior.assign(static_cast<size_t>(network.out_dim() / data.heads.count), 0.0);
+  if (request.mean_posterior) result.mean_posterior.assign(static_cast<size_t>(out_dim / data.heads.count), 0.0);
   data::MinibatchStream stream(MakePool(data), 0, 0);
   TargetMaker maker(data.store, data.heads);
   while (data::Minibatch* minibatch = stream.Next()) {
     if (minibatch->pdf_ids.empty()) continue;
+    const MatrixView output = forward(context, minibatch->features, workspace);
+    if (output.data() == nullptr) continue;
     const nn::LossTargets targets = maker.Make(*minibatch);
-    const MatrixView output = network.Forward(context, minibatch->features, workspace);
     result.loss += nn::SoftmaxCrossEntropy(output, targets, {});
     const MatrixView logits(output.data(), output.rows() * targets.heads, output.cols() / targets.heads);
     if (request.phones != nullptr) CountConfusion(logits, targets.pdf_ids, *request.phones, result.confusion);

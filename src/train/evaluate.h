@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -26,6 +27,7 @@ struct EvaluationData {
   std::vector<size_t> utterances;  // empty: all
   data::Context context;
   Heads heads;
+  int minibatch = 1024;  // frames at a time
 };
 
 /// Base phone of each pdf-id: pdf-ids shared by several phones go to the one with most transition states.
@@ -59,6 +61,12 @@ struct EvaluationResult {
 
 EvaluationResult Evaluate(const nn::Network& network, const EvaluationData& data, nn::Workspace& workspace,
                           const EvaluationRequest& request = {});
+
+/// The same by a forward pass of one's own, which gives logits [N, out_dim] or, on ranks that do not have them, an
+/// empty view, with which nothing is counted.
+using ForwardPass = std::function<MatrixView(const nn::ExecContext&, ConstMatrixView x, nn::Workspace&)>;
+EvaluationResult Evaluate(const ForwardPass& forward, int out_dim, const EvaluationData& data, nn::Workspace& workspace,
+                          const EvaluationRequest& request);
 
 /// Utterances of `store` for training and for evaluation: whole speakers are held out; if there is only one speaker,
 /// whole utterances.

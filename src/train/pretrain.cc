@@ -193,7 +193,7 @@ class Grower {
   void TrainStage(size_t hidden, nn::Network& network) {
     const auto optimizer = optim::MakeOptimizer(task_.optimizer, network);
     const auto strategy = parallel::MakeStrategy(
-        task_.parallel, {&network, optimizer.get(), &comm_, {options_.data.minibatch, 0, 0}, task_.optimizer});
+        task_.parallel, {&network, optimizer.get(), &comm_, {options_.data.minibatch, 0, 0}, nullptr});
     if (strategy->takes_when_free()) {
       throw UsageError("pretrain: workers of this parallel.method have no lockstep; pre-train by another method");
     }
@@ -322,6 +322,12 @@ class Grower {
 
 void Pretrain(const TrainingTask& task, const TrainOptions& options, comm::Communicator& comm, Worker& worker) {
   if (options.pretrain.method == "none") return;
+  if (worker.parts() != nullptr) {
+    Throw<UsageError>(
+        "pretrain.method '{}' works on whole networks, but the ranks of this parallel.method hold parts of one: take "
+        "pretrain.method 'none', or another parallel.method",
+        options.pretrain.method);
+  }
   Grower grower(task, options, comm, worker);
   if (options.pretrain.method == "rbm") {
     if (comm.world_size() > 1 && options.data.distribution != "pool") {

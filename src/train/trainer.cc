@@ -87,7 +87,7 @@ void Trainer::Impl::Prepare() {
   worker->log().Write(report::MetricsRecord("start")
                           .Set("held_out_loss", result.loss.loss())
                           .Set("held_out_accuracy", result.loss.frame_accuracy())
-                          .Set("parameters", worker->network().num_parameters())
+                          .Set("parameters", worker->outline().num_whole_parameters())
                           .Set("frames_per_epoch", worker->pool().num_frames()));
   worker->RememberBest();
   worker->WriteCheckpoint();
@@ -168,7 +168,6 @@ bool Trainer::Impl::TakeAverage(EvaluationResult& result) {
 
 nn::Model Trainer::Impl::MakeModel(const EvaluationResult& result, std::vector<float> log_priors) {
   nn::Model model;
-  model.network = worker->network().Clone();
   model.feature_config = task.feature_config;
   model.speaker_model = task.speaker_model;
   model.feature_dim = task.store->feat_dim();
@@ -201,10 +200,11 @@ TrainingSummary Trainer::Impl::Finish() {
   summary.held_out_accuracy = result.loss.frame_accuracy();
   summary.phone_accuracy = result.confusion.accuracy();
   summary.averaged = averaged;
-  summary.model_hash = worker->network().Hash();
   std::vector<float> log_priors = worker->LogPriors();
+  nn::Model model;
+  if (comm.rank() == 0) model = MakeModel(result, std::move(log_priors));
+  summary.model_hash = worker->SaveModel(std::move(model), ModelFile(task.folder));
   if (comm.rank() == 0) {
-    MakeModel(result, std::move(log_priors)).Save(ModelFile(task.folder));
     if (!result.confusion.names.empty()) result.confusion.Save(task.folder / "confusion.json");
     worker->LogFinish(summary);
     WriteTrainingReport(task.folder);

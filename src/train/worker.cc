@@ -16,11 +16,9 @@
 namespace antiphon::train {
 namespace {
 
-// Independent streams from the run's seed.
-constexpr uint64_t kNetworkSeed = 1;
+// Independent streams from the run's seed; 1 is the network's, 4 that of evaluations.
 constexpr uint64_t kDataSeed = 2;
 constexpr uint64_t kMaskSeed = 3;
-constexpr uint64_t kHeldOutSeed = 4;
 
 constexpr double kRunningLossDecay = 0.95;
 // With several ranks, every so many steps they agree on whether to stop, to save or to fall back.
@@ -50,13 +48,14 @@ Worker::Worker(const TrainingTask& task, const TrainOptions& options, parallel::
   pool_ = std::make_shared<const data::MinibatchPool>(task.store, data_options, MixSeed(task.seed, kDataSeed),
                                                       comm.world_size(), train_utterances_);
   RequireShards(comm, *task.store, *pool_);
+  FetchAhead(*task.store, *pool_, comm.rank());
   if (pool_->num_frames() < int64_t{options.data.minibatch} * comm.world_size()) {
     Throw<UsageError>("{} training frames are fewer than {} worker(s) × minibatch {}: take a smaller data.minibatch",
                       pool_->num_frames(), comm.world_size(), options.data.minibatch);
   }
   if (task.hmm) phones_.emplace(*task.hmm);
-  BuildNetwork();
-  BuildLearner();
+  Describe();
+  Build(parallel::DivideModel(task.parallel, outline_, comm));
 }
 
 void Worker::SplitData() {
@@ -82,36 +81,6 @@ void Worker::SplitData() {
   train_utterances_ = std::move(split.train);
   held_out_utterances_ = std::move(split.held_out);
   held_out_by_speaker_ = split.by_speaker;
-}
-
-void Worker::BuildNetwork() {
-  const int in_dim = pool_->spliced_dim();
-  const int out_dim = task_.store->num_pdfs() * options_.frames_per_forward;
-  if (task_.initial) {
-    network_ = task_.initial->network.Clone();
-    if (network_.in_dim() == in_dim && network_.out_dim() == out_dim) return;
-    Throw<InputError>("the initial model takes {} values and has {} outputs, the task needs {} and {}",
-                      network_.in_dim(), network_.out_dim(), in_dim, out_dim);
-  }
-  const uint64_t seed = MixSeed(task_.seed, kNetworkSeed);
-  network_ = nn::Network(task_.network, in_dim, out_dim, seed);
-  if (options_.normalize_input && network_.layer_type(0) != "normalize") {
-    const std::string toml = "[[layer]]\ntype = \"normalize\"\nname = \"input\"\n" + network_.ToToml();
-    network_ = nn::Network(Config::Parse(toml, task_.network.Where()), in_dim, out_dim, seed);
-  }
-}
-
-void Worker::BuildLearner() {
-  optimizer_ = optim::MakeOptimizer(task_.optimizer, network_);
-  strategy_ = parallel::MakeStrategy(task_.parallel,
-                                     {&network_,
-                                      optimizer_.get(),
-                                      &comm_,
-                                      {options_.data.minibatch, pool_->steps_per_epoch(0), options_.schedule.epochs},
-                                      task_.optimizer});
-  targets_ = std::make_unique<TargetMaker>(
-      task_.store, Heads{options_.frames_per_forward, options_.first_frame_offset}, task_.teachers, options_.teacher,
-      data::Context{options_.data.left_context, options_.data.right_context}, ParsePrecision(options_.precision));
 }
 
 double Worker::Progress() const {
@@ -323,83 +292,6 @@ void Worker::NextEpoch(bool stop) {
   position_.epoch_loss = {};
   position_.fallbacks = 0;
   position_.finished = stop;
-}
-
-EvaluationResult Worker::EvaluateHeldOut(bool final) {
-  const Timed timed(position_.other_seconds);
-  EvaluationData data;
-  data.store = held_out_store_;
-  data.utterances = final ? held_out_utterances_
-                          : LimitFrames(*held_out_store_, held_out_utterances_, options_.held_out.most_frames,
-                                        MixSeed(task_.seed, kHeldOutSeed));
-  data.context = {options_.data.left_context, options_.data.right_context};
-  data.heads = {options_.frames_per_forward, options_.first_frame_offset};
-  EvaluationRequest request;
-  request.precision = ParsePrecision(options_.precision);
-  if (final && phones_) request.phones = &*phones_;
-  if (comm_.world_size() == 1) return Evaluate(network_, data, workspace_, request);
-  EvaluationResult result;
-  comm_.Together([&] { result = EvaluateTogether(data, request); });
-  return result;
-}
-
-// All ranks hold the same model here; each evaluates its part of the utterances.
-EvaluationResult Worker::EvaluateTogether(EvaluationData data, const EvaluationRequest& request) {
-  if (data.utterances.empty()) {
-    data.utterances.resize(data.store->utterances().size());
-    std::iota(data.utterances.begin(), data.utterances.end(), size_t{0});
-  }
-  std::vector<size_t> mine;
-  for (auto i = static_cast<size_t>(comm_.rank()); i < data.utterances.size();
-       i += static_cast<size_t>(comm_.world_size())) {
-    mine.push_back(data.utterances[i]);
-  }
-  data.utterances = std::move(mine);
-  EvaluationResult result;
-  if (!data.utterances.empty()) result = Evaluate(network_, data, workspace_, request);
-  std::vector<double> sums = {result.loss.loss_sum, result.loss.weight_sum, result.loss.correct_sum};
-  const size_t phones = request.phones != nullptr ? request.phones->names.size() : 0;
-  if (result.confusion.names.empty() && phones > 0) {
-    result.confusion = {request.phones->names, std::vector(phones, std::vector<double>(phones, 0.0))};
-  }
-  for (const std::vector<double>& row : result.confusion.counts) sums.insert(sums.end(), row.begin(), row.end());
-  comm_.AllReduce(std::span<double>(sums));
-  result.loss = {sums[0], sums[1], sums[2]};
-  for (size_t r = 0; r < phones; ++r) {
-    const auto row = sums.begin() + static_cast<std::ptrdiff_t>(3 + r * phones);
-    std::copy_n(row, phones, result.confusion.counts[r].begin());
-  }
-  return result;
-}
-
-void Worker::RefreshStatistics(int64_t frames_of_all) {
-  if (network_.has_statistics()) comm_.Together([&] { RefreshStatisticsTogether(frames_of_all); });
-}
-
-void Worker::RefreshStatisticsTogether(int64_t frames_of_all) {
-  const int64_t most_frames = frames_of_all / comm_.world_size();
-  data::MinibatchStream stream(pool_, comm_.rank(), position_.epoch);
-  nn::ExecContext context;
-  context.precision = ParsePrecision(options_.precision);
-  int64_t frames = 0;
-  network_.RecomputeStatistics(
-      context,
-      [&]() -> ConstMatrixView {
-        const data::Minibatch* minibatch = frames < most_frames ? stream.Next() : nullptr;
-        if (minibatch == nullptr) return {};
-        frames += minibatch->features.rows();
-        return minibatch->features;
-      },
-      workspace_);
-  if (comm_.world_size() == 1) return;
-  // Statistics are sums: those of all ranks together are the sums of theirs.
-  for (size_t i = 0; i < network_.num_layers(); ++i) {
-    if (!network_.layer(i).has_statistics()) continue;
-    for (nn::Parameter* p : network_.layer(i).buffers()) {
-      comm_.AllReduce(std::span(p->value.data(), static_cast<size_t>(p->value.size())));
-      p->MarkChanged();
-    }
-  }
 }
 
 std::string Worker::CancelledMessage() const {

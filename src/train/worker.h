@@ -20,6 +20,7 @@
 #include "train/run_log.h"
 #include "train/step_order.h"
 #include "train/targets.h"
+#include "train/timed.h"
 #include "train/trainer.h"
 
 namespace antiphon::train {
@@ -28,18 +29,6 @@ namespace antiphon::train {
 /// same place.
 class Diverged : public std::runtime_error {
   using std::runtime_error::runtime_error;
-};
-
-/// Adds the time until its end to a counter.
-class Timed {
- public:
-  explicit Timed(double& seconds) : seconds_(seconds), begin_(std::chrono::steady_clock::now()) {}
-  Timed(const Timed&) = delete;
-  ~Timed() { seconds_ += std::chrono::duration<double>(std::chrono::steady_clock::now() - begin_).count(); }
-
- private:
-  double& seconds_;
-  std::chrono::steady_clock::time_point begin_;
 };
 
 class Worker {
@@ -105,6 +94,12 @@ class Worker {
   double LearningRate() const { return schedule_.LearningRate(Progress()); }
 
   nn::Network& network() { return network_; }
+  /// Null if every rank holds the whole model in network().
+  const parallel::ModelParts* parts() const { return parts_.get(); }
+  const nn::Network& outline() const { return outline_; }
+  /// Writes network(), put together from all ranks' parts, with what else `model` holds (only rank 0's counts); returns
+  /// the whole network's hash. Collective.
+  uint64_t SaveModel(nn::Model model, const std::filesystem::path& path);
   const data::MinibatchPool& pool() const { return *pool_; }
   std::shared_ptr<const data::MinibatchPool> shared_pool() const { return pool_; }
   optim::Schedule& schedule() { return schedule_; }
@@ -115,10 +110,15 @@ class Worker {
   const std::vector<size_t>& train_utterances() const { return train_utterances_; }
 
  private:
-  void BuildNetwork();
-  void BuildLearner();
+  void Describe();
+  void Build(std::unique_ptr<parallel::ModelParts> parts);
+  void RequireMemory();
   void SplitData();
+  EvaluationData ToEvaluate(std::shared_ptr<const data::FrameStore> store, std::vector<size_t> utterances) const;
   EvaluationResult EvaluateTogether(EvaluationData data, const EvaluationRequest& request);
+  EvaluationResult EvaluateShare(const EvaluationData& data, const EvaluationRequest& request);
+  /// Of the ranks that hold a replica together one speaks for all.
+  bool speaks() const { return !parts_ || parts_->position(comm_.rank()) + 1 == parts_->ranks(); }
   void NormalizeInput();
   std::optional<std::filesystem::path> NewestCheckpoint(const CheckpointFolder& folder);
   bool IsOfAnotherExperiment(const std::filesystem::path& file) const;
@@ -127,6 +127,8 @@ class Worker {
   void FoldPosition(const std::vector<SafetensorsReader>& ranks);
   void RequireSameExperiment(const SafetensorsReader& reader) const;
   void LoadBest(const SafetensorsReader& reader);
+  bool BestIsCurrent();
+  std::vector<float> MeanPosteriors();
   std::unique_ptr<data::MinibatchStream> OpenStream() const;
   double Progress() const;
   void RunRounds();
@@ -172,7 +174,9 @@ class Worker {
   std::shared_ptr<const data::FrameStore> held_out_store_;
   std::shared_ptr<const data::MinibatchPool> pool_;
 
-  nn::Network network_;
+  nn::Network outline_;                          // of the whole model
+  std::unique_ptr<parallel::ModelParts> parts_;  // null: every rank holds the whole
+  nn::Network network_;                          // the whole, or this rank's part
   std::unique_ptr<optim::Optimizer> optimizer_;
   std::unique_ptr<parallel::Strategy> strategy_;
   std::unique_ptr<TargetMaker> targets_;

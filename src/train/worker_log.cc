@@ -141,7 +141,7 @@ std::vector<std::string> Worker::DescribePlan() const {
   const int minibatch = options_.data.minibatch;
   std::vector<std::string> lines = {
       fmt::format("network: {} inputs, {} layers, {} outputs, {} parameters, {} on {} thread(s)", network_.in_dim(),
-                  network_.num_layers(), network_.out_dim(), network_.num_parameters(), options_.precision,
+                  network_.num_layers(), network_.out_dim(), outline_.num_whole_parameters(), options_.precision,
                   omp_get_max_threads()),
       fmt::format("data: {} training frames, {} steps of {} frames per epoch, {} held out", pool_->num_frames(),
                   pool_->steps_per_epoch(0), minibatch,

@@ -12,6 +12,7 @@
 #include "kernels/reductions.h"
 #include "train/agreement.h"
 #include "train/data_share.h"
+#include "train/divided_model.h"
 #include "train/text_difference.h"
 #include "train/worker.h"
 
@@ -25,9 +26,11 @@ std::string Experiment(const TrainingTask& task, TrainOptions options, const nn:
   options.guard = {};
   options.log_steps = 1;
   options.data.prefetch = 0;
+  options.data.cache = {};
   options.deadline_seconds = TrainOptions().deadline_seconds;
   Config parallel = Config::Parse(task.parallel.ToToml(), "parallel");
   parallel.Set("workers", "0");
+  parallel.Set("device-memory-mb", "0");
   return fmt::format("seed = {}\n{}data = \"{:016x}\"\nheld_out = \"{:016x}\"\n{}\n[optimizer]\n{}\n[parallel]\n{}\n{}",
                      task.seed, DescribeModels(task), task.store->fingerprint(),
                      task.held_out_store ? task.held_out_store->fingerprint() : 0, OptionsToConfig(options).ToToml(),
@@ -38,11 +41,6 @@ std::string Experiment(const TrainingTask& task, TrainOptions options, const nn:
 std::string DifferenceFrom(const SafetensorsReader& reader, const std::string& experiment) {
   const auto lines = FirstDifference(reader.Metadata("experiment"), experiment);
   return lines ? fmt::format("'{}' then, '{}' now", lines->first, lines->second) : "";
-}
-
-void AddShare(std::span<const float> values, double share, std::vector<float>& sum) {
-  if (values.size() != sum.size()) Throw<InputError>("found {} values, expected {}", values.size(), sum.size());
-  for (size_t i = 0; i < sum.size(); ++i) sum[i] += static_cast<float>(share) * values[i];
 }
 
 bool AllFinite(std::span<const float> values) {
@@ -71,7 +69,7 @@ void Worker::StartAnew() {
 void Worker::NormalizeInput() {
   const data::FeatureMoments moments = EstimateMomentsTogether(comm_, *task_.store, *pool_, train_utterances_);
   const auto buffers = network_.layer(0).buffers();
-  const int64_t dim = network_.in_dim();
+  const int64_t dim = buffers[0]->value.cols();  // none if another rank holds the layer
   const auto feat_dim = static_cast<int64_t>(moments.mean.size());
   for (int64_t i = 0; i < dim; ++i) {
     buffers[0]->value(0, i) = -moments.mean[static_cast<size_t>(i % feat_dim)];
@@ -195,13 +193,24 @@ void Worker::LoadCheckpoint(const std::filesystem::path& file) {
       [&] {
         RequireSameExperiment(reader);
         position_.Load(reader);
+        // Measured layer costs may have divided the model otherwise then.
+        if (auto parts = LoadParts(reader); parts && parts_ && *parts != *parts_) {
+          Build(std::move(parts));
+          StartStrategy();
+        }
         LoadNetwork(reader, "network.", network_);
         optimizer_->LoadState(reader, "optimizer");
         strategy_->LoadState(reader, "strategy");
         order_.LoadState(reader);
         schedule_.LoadState(reader, "schedule");
         average_.clear();
-        if (reader.Has("average")) average_ = reader.ReadFloats("average");
+        if (position_.averaged > 0) {
+          average_.assign(network_.num_values(), 0.0f);
+          for (const nn::Parameter* p : network_.parameters()) {
+            reader.ReadInto("average." + p->name,
+                            MatrixView(average_.data() + p->offset, p->value.rows(), p->value.cols()));
+          }
+        }
         LoadBest(reader);
       },
       [&] { return fmt::format("checkpoint '{}'", file.string()); });
@@ -221,23 +230,23 @@ void Worker::FoldCheckpoint(const CheckpointFolder::OtherRun& other) {
               "with data.distribution 'pool'",
               other.world_size);
         }
-        std::vector<float> values(network_.num_values(), 0.0f);
-        std::vector<float> average;
-        for (const SafetensorsReader& reader : ranks) {
-          LoadNetwork(reader, "network.", network_);
-          AddShare(network_.values(), 1.0 / static_cast<double>(ranks.size()), values);
-          if (!reader.Has("average")) continue;
-          average.resize(values.size(), 0.0f);
-          AddShare(reader.ReadFloats("average"), 1.0 / static_cast<double>(ranks.size()), average);
+        const bool divided = parts_ || LoadParts(ranks[0]);
+        FoldNetwork(ranks, "network.", position_.step_in_epoch > 0, network_);
+        average_.assign(position_.averaged > 0 ? network_.num_values() : 0, 0.0f);
+        if (!average_.empty()) FoldValues(ranks, "average.", true, network_, average_);
+        optimizer_->ResetState();
+        if (divided) {
+          if (comm_.rank() == 0) log::Info("the optimiser begins anew: its state belongs to the parts of then");
+        } else {
+          optimizer_->LoadState(ranks[static_cast<size_t>(comm_.rank()) % ranks.size()], "optimizer");
         }
-        if (position_.step_in_epoch > 0) std::copy(values.begin(), values.end(), network_.values().begin());
-        network_.MarkChanged();
-        average_ = std::move(average);
-        optimizer_->LoadState(ranks[static_cast<size_t>(comm_.rank()) % ranks.size()], "optimizer");
         strategy_->LoadFolded(ranks, "strategy");
         order_.LoadState(ranks[0]);
         schedule_.LoadState(ranks[0], "schedule");
-        LoadBest(ranks[0]);
+        if (options_.schedule.type == "newbob") {
+          best_ = network_.Clone();
+          if (!position_.best_is_current) FoldNetwork(ranks, "best.", false, *best_);
+        }
       },
       [&] { return fmt::format("step {} of {} workers", other.step, other.world_size); });
 }
@@ -284,9 +293,10 @@ void Worker::WriteCheckpointFile() {
   writer.SetMetadata("experiment", Experiment(task_, options_, network_));
   writer.SetMetadata("workers", std::to_string(comm_.world_size()));
   SaveNetwork(writer, "network.", network_);
-  position_.best_is_current = !best_ || best_->Hash() == network_.Hash();
+  SaveParts(writer, parts_.get());
+  position_.best_is_current = BestIsCurrent();
   if (!position_.best_is_current) SaveNetwork(writer, "best.", *best_);
-  if (!average_.empty()) writer.Add("average", std::span<const float>(average_));
+  if (!average_.empty()) SaveValues(writer, "average.", network_, average_);
   optimizer_->SaveState(writer, "optimizer");
   strategy_->SaveState(writer, "strategy");
   schedule_.SaveState(writer, "schedule");
@@ -338,6 +348,13 @@ void Worker::RememberBest() {
   }
 }
 
+// The same on all ranks that hold a replica together.
+bool Worker::BestIsCurrent() {
+  double differs = best_ && best_->Hash() != network_.Hash() ? 1 : 0;
+  if (parts_) comm_.AllReduce(std::span<double>(&differs, 1));
+  return differs == 0;
+}
+
 void Worker::RestoreBest() {
   network_.CopyFrom(*best_);
   optimizer_->ResetState();
@@ -346,36 +363,9 @@ void Worker::RestoreBest() {
 
 // Replicas may have averaged different models: their mean counts.
 void Worker::SwapInAverage() {
-  strategy_->Complete(average_);
-  if (comm_.world_size() > 1) {
-    comm_.Together(std::span(average_), [this] { comm_.AllReduce(std::span(average_)); });
-    for (float& v : average_) v /= static_cast<float>(comm_.world_size());
-  }
+  strategy_->MeanOverReplicas(average_);
   std::copy(average_.begin(), average_.end(), network_.values().begin());
   network_.MarkChanged();
-}
-
-std::vector<float> Worker::LogPriors() {
-  if (options_.priors == "alignment") {
-    std::vector<int64_t> counts;
-    comm_.Together([&] { counts = CountPdfsTogether(comm_, *task_.store, *pool_); });
-    return hmm::LogPriors(std::vector<double>(counts.begin(), counts.end()));
-  }
-  if (comm_.rank() != 0) return {};
-  const bool dealt = options_.data.distribution == "shards";
-  EvaluationData data{task_.store,
-                      LimitFrames(*task_.store, dealt ? pool_->UtterancesOf(0) : train_utterances_,
-                                  options_.held_out.most_frames, task_.seed),
-                      {options_.data.left_context, options_.data.right_context},
-                      {options_.frames_per_forward, options_.first_frame_offset}};
-  EvaluationRequest request;
-  request.mean_posterior = true;
-  const EvaluationResult result = Evaluate(network_, data, workspace_, request);
-  std::vector<float> priors(result.mean_posterior.size());
-  for (size_t i = 0; i < priors.size(); ++i) {
-    priors[i] = static_cast<float>(std::min(0.0, std::log(std::max(result.mean_posterior[i], 1e-20))));
-  }
-  return priors;
 }
 
 }  // namespace antiphon::train

@@ -209,7 +209,8 @@ TEST_P(ParallelConformance, FallingBackForgetsTheNewerModel) {
   const auto hashes = OnRanks(2, [&](comm::Communicator& comm) {
     const auto train = [&](bool detour) {
       Learner learner(several(), comm);
-      const std::vector<float> start = learner.Values();
+      const std::span<const float> values = learner.network.values();
+      const std::vector<float> start(values.begin(), values.end());  // of its part, if the model is divided
       if (detour) {
         learner.Train(100, 106, comm.rank(), 2);
         learner.EndEpoch();

@@ -7,7 +7,10 @@
 
 #include "base/error.h"
 #include "base/random.h"
+#include "nn/loss.h"
 #include "optim/conjugate_gradient.h"
+#include "optim/lbfgs.h"
+#include "optim/squared_gradient.h"
 
 namespace antiphon::optim {
 namespace {
@@ -188,11 +191,89 @@ TEST(ConjugateGradient, ReachesAQuadraticsMinimumInAsManyStepsAsDimensions) {
   std::vector<double> diagonal(kSize, 0.1);
   for (size_t i = 0; i < kSize * kSize; ++i) diagonal[i % kSize] += root[i] * root[i];
   const std::vector<double> start(kSize, 0.0);
-  for (const std::vector<double>& preconditioner : {std::vector<double>(), diagonal}) {
+  for (const VectorFunction& preconditioner : {VectorFunction(), DiagonalPreconditioner(diagonal)}) {
     const auto result = ConjugateGradient(product, g, preconditioner, start, {2 * kSize, 0, 1.3});
     for (size_t i = 0; i < kSize; ++i) EXPECT_NEAR(result.iterates.back()[i], minimum[i], 1e-6);
     EXPECT_LT(result.iterates.size(), 2 * kSize);
   }
+}
+
+// The steps and products of one run make those of the next, on a matrix that is a little different, fewer.
+TEST(ConjugateGradient, PairsOfTheLastRunPrecondition) {
+  constexpr size_t kSize = 60;
+  Rng rng(6);
+  std::vector<double> diagonal(kSize), g(kSize);
+  for (size_t i = 0; i < kSize; ++i) diagonal[i] = std::pow(10.0, 4.0 * static_cast<double>(i) / kSize);
+  for (double& v : g) v = rng.Normal();
+  LbfgsPreconditioner pairs(32);
+  const std::vector<double> start(kSize, 0.0);
+  const auto solve = [&](double change, bool with_pairs) {
+    const auto product = [&](std::span<const double> v, std::span<double> bv) {
+      for (size_t i = 0; i < kSize; ++i) bv[i] = diagonal[i] * (1 + change * static_cast<double>(i % 3)) * v[i];
+    };
+    const auto precondition = [&](std::span<const double> r, std::span<double> y) { pairs.Apply(r, y); };
+    const auto offer = [&](std::span<const double> s, std::span<const double> bs) { pairs.Offer(s, bs); };
+    ConjugateGradientOptions options{1000, 1e-6, 1.3, with_pairs};
+    return ConjugateGradient(product, g, with_pairs ? VectorFunction(precondition) : VectorFunction(), start, options,
+                             offer);
+  };
+  solve(0, false);
+  pairs.Advance();
+  EXPECT_GT(pairs.num_pairs(), 10u);
+  const auto plain = solve(0.05, false);
+  const auto preconditioned = solve(0.05, true);
+  EXPECT_LT(preconditioned.iterations, 0.8 * plain.iterations);
+  for (size_t i = 0; i < kSize; ++i) {
+    const double exact = -g[i] / (diagonal[i] * (1 + 0.05 * static_cast<double>(i % 3)));
+    EXPECT_NEAR(preconditioned.iterates.back()[i], exact, 1e-2 * std::abs(exact) + 1e-4);
+  }
+}
+
+// H is the inverse on the space that the pairs span, once they are conjugate.
+TEST(Lbfgs, InvertsWhatItsPairsHaveSeen) {
+  const std::vector<double> diagonal = {1, 10, 100};
+  LbfgsPreconditioner pairs(3);
+  for (size_t k = 0; k < 3; ++k) {
+    std::vector<double> s(3, 0.0), y(3, 0.0);
+    s[k] = 1;
+    y[k] = diagonal[k];
+    pairs.Offer(s, y);
+  }
+  pairs.Advance();
+  std::vector<double> out(3);
+  pairs.Apply(std::vector<double>{1, 1, 1}, out);
+  for (size_t k = 0; k < 3; ++k) EXPECT_NEAR(out[k], 1 / diagonal[k], 1e-12);
+}
+
+TEST(SquaredGradients, AreThoseOfSingleFrames) {
+  nn::Network network(Config::Parse("[[layer]]\ntype = \"affine\"\ndim = 4\n[[layer]]\ntype = \"sigmoid\"\n"
+                                    "[[layer]]\ntype = \"affine\"\ndim = 3\n",
+                                    "net"),
+                      5, 0, 2);
+  Rng rng(9);
+  Matrix x(6, 5);
+  for (int64_t i = 0; i < x.size(); ++i) x.data()[i] = static_cast<float>(rng.Normal());
+  const std::vector<int32_t> targets = {0, 2, 1, 1, 0, 2};
+  nn::Workspace ws;
+  const auto backward = [&](int64_t first, int64_t frames, nn::GradientSink& sink) {
+    nn::LossTargets t;
+    t.pdf_ids = std::span(targets).subspan(static_cast<size_t>(first), static_cast<size_t>(frames));
+    t.total_weight = 6.0;
+    const MatrixView logits = network.Forward({}, x.view().Rows(first, frames), ws);
+    nn::SoftmaxCrossEntropy(logits, t, logits);
+    network.Backward({}, logits, ws, sink);
+  };
+  std::vector<float> together(network.num_values(), 0.0f);
+  SquaredGradientSink squares(together);
+  backward(0, 6, squares);
+  std::vector<double> expected(network.num_values(), 0.0);
+  for (int64_t n = 0; n < 6; ++n) {
+    std::vector<float> one(network.num_values(), 0.0f);
+    nn::DenseGradientSink sink(one);
+    backward(n, 1, sink);
+    for (size_t i = 0; i < one.size(); ++i) expected[i] += static_cast<double>(one[i]) * static_cast<double>(one[i]);
+  }
+  for (size_t i = 0; i < expected.size(); ++i) EXPECT_NEAR(together[i], expected[i], 1e-6 * (1 + expected[i])) << i;
 }
 
 TEST(ConjugateGradient, FollowsTheGradientUnderHugeDamping) {

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "parallel/small_learner.h"
+#include "temporary_folder.h"
 
 namespace antiphon::parallel {
 namespace {
@@ -21,9 +22,10 @@ double MeanLoss(nn::Network& network) {
   return total / static_cast<double>(kMinibatches);
 }
 
-std::vector<std::vector<float>> TrainEpochs(int workers, int epochs, std::vector<double>* losses = nullptr) {
+std::vector<std::vector<float>> TrainEpochs(int workers, int epochs, std::vector<double>* losses = nullptr,
+                                            const std::string& keys = "") {
   return OnRanks(workers, [&](comm::Communicator& comm) {
-    Learner learner(kMethod, comm, "type = \"sgd\"\n");
+    Learner learner(kMethod + keys, comm, "type = \"sgd\"\n");
     for (int epoch = 0; epoch < epochs; ++epoch) {
       learner.Train(0, kMinibatches / workers, comm.rank(), workers);
       learner.EndEpoch();
@@ -34,11 +36,35 @@ std::vector<std::vector<float>> TrainEpochs(int workers, int epochs, std::vector
 }
 
 TEST(HessianFree, LowersTheLossStepByStep) {
-  nn::Network untrained = MakeNetwork();
-  std::vector<double> losses = {MeanLoss(untrained)};
-  TrainEpochs(1, 8, &losses);
-  for (size_t i = 1; i < losses.size(); ++i) EXPECT_LE(losses[i], losses[i - 1] + 1e-6) << "step " << i;
-  EXPECT_LT(losses.back(), 0.87 * losses.front());
+  for (const char* preconditioner : {"diagonal", "lbfgs", "none"}) {
+    SCOPED_TRACE(preconditioner);
+    nn::Network untrained = MakeNetwork();
+    std::vector<double> losses = {MeanLoss(untrained)};
+    TrainEpochs(1, 8, &losses, std::string("preconditioner = \"") + preconditioner + "\"\n");
+    for (size_t i = 1; i < losses.size(); ++i) EXPECT_LE(losses[i], losses[i - 1] + 1e-6) << "step " << i;
+    EXPECT_LT(losses.back(), 0.87 * losses.front());
+  }
+}
+
+// Pairs of steps and products are part of the state.
+TEST(HessianFree, PairsOfTheLastStepAreResumed) {
+  const testing::TemporaryFolder folder;
+  const auto comm = comm::MakeSelfCommunicator();
+  const std::string method = std::string(kMethod) + "preconditioner = \"lbfgs\"\nlbfgs-pairs = 4\n";
+  const auto epoch = [](Learner& learner) {
+    learner.Train(0, kMinibatches);
+    learner.EndEpoch();
+  };
+  Learner whole(method, *comm), first(method, *comm), second(method, *comm);
+  for (Learner* learner : {&whole, &first}) {
+    epoch(*learner);
+    epoch(*learner);
+  }
+  first.Save(folder / "state.safetensors");
+  second.Load(folder / "state.safetensors");
+  epoch(whole);
+  epoch(second);
+  EXPECT_EQ(second.Values(), whole.Values());
 }
 
 // Products and gradients are sums over the same frames, whoever computes them.

@@ -45,14 +45,31 @@ TEST(ModelParallel, AGridEqualsOneRankWithTheJoinedMinibatches) {
 
 TEST(ModelParallel, ARankTrainsItsShareOfTheParameters) {
   comm::RunRanks(3, [](comm::Communicator& comm) {
-    nn::Network network(Config::Parse("[[layer]]\ntype = \"affine\"\ndim = 300\n[[layer]]\ntype = \"relu\"\n"
-                                      "[[layer]]\ntype = \"affine\"\n",
-                                      "net"),
-                        100, 600, 1);
-    RankGroup group(comm, {0, 1, 2}, 1);
-    const StripedNetwork striped(network, group, Config::Parse("type = \"sgd\"\n", "opt"), -1, 1);
-    EXPECT_EQ(striped.num_own_parameters() * 3, network.num_parameters());
+    nn::Network whole(Config::Parse("[[layer]]\ntype = \"affine\"\ndim = 300\n[[layer]]\ntype = \"relu\"\n"
+                                    "[[layer]]\ntype = \"affine\"\n",
+                                    "net"),
+                      100, 600, 1);
+    Learner learner("method = \"model-parallel\"\n", comm, "type = \"sgd\"\nmomentum = 0.5\n", std::move(whole));
+    EXPECT_EQ(learner.network.num_parameters() * 3, learner.network.num_whole_parameters());
+    EXPECT_EQ(learner.optimizer->state_bytes(), learner.network.num_values() * sizeof(float));
   });
+}
+
+// A rank draws its own rows as the whole network would.
+TEST(ModelParallel, PartsAreDrawnLikeTheWhole) {
+  const std::string toml = MakeNetwork().ToToml();
+  nn::Network whole(Config::Parse(toml, "net"), kFeatures, kPdfs, 77);
+  for (const std::string method : {"model-parallel", "pipeline"}) {
+    comm::RunRanks(3, [&](comm::Communicator& comm) {
+      nn::Network outline(Config::Parse(toml, "net"), kFeatures, kPdfs, 77, nn::InitialValues::kOutline);
+      const auto parts = DivideModel(Config::Parse("method = \"" + method + "\"\n", "p"), outline, comm);
+      nn::Network part(Config::Parse(toml, "net"), kFeatures, kPdfs, 77, nn::InitialValues::kRandom,
+                       parts->Of(comm.rank()));
+      EXPECT_LT(part.num_parameters(), whole.num_parameters());
+      EXPECT_EQ(WholeOf(comm, parts.get(), part).Hash(), whole.Hash());
+      EXPECT_EQ(part.Clone().Hash(), part.Hash());
+    });
+  }
 }
 
 TEST(ModelParallel, SparseLinksStaySparse) {

@@ -6,6 +6,7 @@
 
 #include "base/random.h"
 #include "comm/thread_world.h"
+#include "parallel/divided.h"
 #include "parallel/pipeline_state.h"
 #include "parallel/stage_plan.h"
 #include "parallel/strategy.h"
@@ -55,10 +56,12 @@ struct Minibatch {
 // One rank's replica of a run with `workers` ranks.
 struct Stage {
   Stage(comm::Communicator& comm, const std::string& keys, int hidden_layers = 4)
-      : network(MakeNetwork(hidden_layers)),
-        optimizer(MakeMomentum(network)),
-        strategy(MakeStrategy(Config::Parse("method = \"pipeline\"\n" + keys, "parallel"),
-                              {&network, optimizer.get(), &comm, {}, Config::Parse("momentum = 0.5\n", "opt")})) {
+      : communicator(comm), whole(MakeNetwork(hidden_layers)) {
+    const Config config = Config::Parse("method = \"pipeline\"\n" + keys, "parallel");
+    parts = DivideModel(config, whole, comm);
+    network = parts ? PartOf(whole, parts->Of(comm.rank())) : whole.Clone();
+    optimizer = MakeMomentum(network);
+    strategy = MakeStrategy(config, {&network, optimizer.get(), &comm, {}, parts.get()});
     strategy->Start();
   }
   void Train(int64_t first, int64_t last) {
@@ -71,6 +74,11 @@ struct Stage {
     for (const StepOutput& output : strategy->Drain()) outputs.push_back(output);
     strategy->AfterEpoch();
   }
+  nn::Network Whole() { return WholeOf(communicator, parts.get(), network); }
+
+  comm::Communicator& communicator;
+  nn::Network whole;  // as it was at first
+  std::unique_ptr<ModelParts> parts;
   nn::Network network;
   std::unique_ptr<optim::Optimizer> optimizer;
   std::unique_ptr<Strategy> strategy;
@@ -126,7 +134,7 @@ TEST_P(PipelineTest, EqualsDelayedTrainingBitForBit) {
     Stage stage(comm, "");
     stage.Train(0, kSteps);
     stage.Drain();
-    EXPECT_EQ(stage.network.Hash(), expected) << "rank " << comm.rank();
+    EXPECT_EQ(stage.Whole().Hash(), expected) << "rank " << comm.rank();
     double loss = 0;
     int64_t reported = 0;
     for (const StepOutput& output : stage.outputs) {
@@ -161,7 +169,7 @@ TEST_P(PipelineTest, DrainedAfterEveryMinibatchEqualsPlainTraining) {
       stage.Train(step, step + 1);
       stage.Drain();
     }
-    EXPECT_EQ(stage.network.Hash(), network.Hash()) << "rank " << comm.rank();
+    EXPECT_EQ(stage.Whole().Hash(), network.Hash()) << "rank " << comm.rank();
   });
 }
 
@@ -180,7 +188,8 @@ TEST_P(PipelineTest, SavedMidwayContinuesBitForBit) {
     writer.Write(file(comm.rank()));
     stage.Train(9, 20);
     stage.Drain();
-    if (comm.rank() == 0) whole = stage.network.Hash();
+    const uint64_t hash = stage.Whole().Hash();
+    if (comm.rank() == 0) whole = hash;
   });
   comm::RunRanks(stages, [&](comm::Communicator& comm) {
     Stage stage(comm, "");
@@ -191,7 +200,7 @@ TEST_P(PipelineTest, SavedMidwayContinuesBitForBit) {
     stage.strategy->LoadState(reader, "strategy");
     stage.Train(9, 20);
     stage.Drain();
-    EXPECT_EQ(stage.network.Hash(), whole) << "rank " << comm.rank();
+    EXPECT_EQ(stage.Whole().Hash(), whole) << "rank " << comm.rank();
   });
 }
 
@@ -221,6 +230,26 @@ TEST(PipelinePlan, IsTheBestOfAllCuts) {
   }
 }
 
+// One layer takes most of the time, whatever the machine is doing meanwhile: it gets a stage of its own.
+TEST(PipelinePlan, MeasuredCostsCutAnUnequalNetwork) {
+  nn::Network outline(Config::Parse("[[layer]]\ntype = \"affine\"\ndim = 16\n[[layer]]\ntype = \"sigmoid\"\n"
+                                    "[[layer]]\ntype = \"affine\"\ndim = 900\n[[layer]]\ntype = \"sigmoid\"\n"
+                                    "[[layer]]\ntype = \"affine\"\ndim = 900\n[[layer]]\ntype = \"sigmoid\"\n"
+                                    "[[layer]]\ntype = \"affine\"\n",
+                                    "net"),
+                      kFeatures, kPdfs, 3, nn::InitialValues::kOutline);
+  EXPECT_EQ(outline.num_values(), 0u);
+  const std::vector<double> costs = MeasuredLayerCosts(outline, {}, 64);
+  for (const size_t other : {0u, 2u, 6u}) EXPECT_GT(costs[4], 3 * costs[other]);
+  comm::RunRanks(3, [&](comm::Communicator& comm) {
+    nn::Network mine(Config::Parse(outline.ToToml(), "net"), kFeatures, kPdfs, 3, nn::InitialValues::kOutline);
+    const auto parts = DivideModel(Config::Parse("method = \"pipeline\"\nbalance = \"measured\"\n", "p"), mine, comm);
+    const auto held = [&](int rank, size_t layer) { return parts->Of(rank)[layer].all(); };
+    EXPECT_TRUE(held(0, 0) && held(0, 2) && held(1, 4) && held(2, 6));
+    EXPECT_FALSE(held(0, 4) || held(1, 2) || held(1, 6));
+  });
+}
+
 TEST(PipelinePlan, RefusesMoreStagesThanParts) {
   try {
     comm::RunRanks(7, [&](comm::Communicator& comm) { Stage stage(comm, ""); });
@@ -241,10 +270,10 @@ TEST(PipelineStripes, EqualAnUnstripedOutputLayer) {
     Stage stage(comm, "output-stripes = 3\n");
     stage.Train(0, 15);
     stage.Drain();
+    const nn::Network learned = stage.Whole();
     double difference = 0;
     for (size_t i = 0; i < expected.num_values(); ++i) {
-      difference =
-          std::max(difference, static_cast<double>(std::abs(stage.network.values()[i] - expected.values()[i])));
+      difference = std::max(difference, static_cast<double>(std::abs(learned.values()[i] - expected.values()[i])));
     }
     EXPECT_LT(difference, 1e-5) << "rank " << comm.rank();
     double mine = 0;

@@ -12,6 +12,7 @@
 
 #include "base/random.h"
 #include "comm/thread_world.h"
+#include "parallel/divided.h"
 #include "parallel/strategy.h"
 
 namespace antiphon::parallel {
@@ -62,11 +63,12 @@ class Learner {
  public:
   Learner(const std::string& parallel_toml, comm::Communicator& comm,
           const std::string& optimizer_toml = "type = \"sgd\"\nmomentum = 0.5\n", nn::Network net = MakeNetwork())
-      : network(std::move(net)),
+      : communicator(comm),
+        parts(DivideModel(Config::Parse(parallel_toml, "parallel"), net, comm)),
+        network(parts ? PartOf(net, parts->Of(comm.rank())) : std::move(net)),
         optimizer(optim::MakeOptimizer(Config::Parse(optimizer_toml, "optimizer"), network)),
-        strategy(MakeStrategy(
-            Config::Parse(parallel_toml, "parallel"),
-            {&network, optimizer.get(), &comm, {kFrames, 100, 3}, Config::Parse(optimizer_toml, "optimizer")})) {
+        strategy(MakeStrategy(Config::Parse(parallel_toml, "parallel"),
+                              {&network, optimizer.get(), &comm, {kFrames, 100, 3}, parts.get()})) {
     strategy->Start();
   }
 
@@ -124,9 +126,14 @@ class Learner {
   uint64_t End() {
     EndEpoch();
     strategy->Finish();
-    return network.Hash();
+    return Whole().Hash();
   }
-  std::vector<float> Values() const { return {network.values().begin(), network.values().end()}; }
+  /// The model; all ranks ask together if they hold parts of it.
+  nn::Network Whole() { return WholeOf(communicator, parts.get(), network); }
+  std::vector<float> Values() {
+    const nn::Network whole = Whole();
+    return {whole.values().begin(), whole.values().end()};
+  }
 
   void Save(const std::filesystem::path& file) const {
     SafetensorsWriter writer;
@@ -143,6 +150,8 @@ class Learner {
     strategy->LoadState(reader, "strategy");
   }
 
+  comm::Communicator& communicator;
+  std::unique_ptr<ModelParts> parts;  // null: every rank holds the whole
   nn::Network network;
   std::unique_ptr<optim::Optimizer> optimizer;
   std::unique_ptr<Strategy> strategy;

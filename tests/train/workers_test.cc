@@ -60,6 +60,7 @@ class SpoilOnce : public optim::Optimizer {
   void SaveState(SafetensorsWriter&, const std::string&) const override {}
   void LoadState(const SafetensorsReader&, const std::string&) override {}
   void ResetState() override {}
+  size_t state_bytes() const override { return step_->state_bytes(); }
 
  private:
   nn::Network& network_;

@@ -41,14 +41,25 @@ AffineOptions ReadLinear(const LayerArgs& args) {
   return {linear.dim == 0 ? args.default_out_dim : linear.dim, linear.init_scale, 0.0};
 }
 
+int HeldOutputs(const LayerArgs& args, int dim) {
+  const OutputRange& held = args.outputs;
+  if (held.all()) return dim;
+  CHECK(held.first >= 0 && held.count >= 0 && held.first + held.count <= dim)
+      << held.first << " + " << held.count << " of " << dim;
+  return held.count;
+}
+
 class Affine : public Layer {
  public:
   Affine(const LayerArgs& args, const AffineOptions& options, bool has_bias)
-      : Layer(args.in_dim, CheckedDim(args, options.dim)),
+      : Layer(args.in_dim, HeldOutputs(args, CheckedDim(args, options.dim))),
         options_(options),
         weight_("weight", out_dim(), in_dim()),
         bias_("bias", 1, has_bias ? out_dim() : 0) {
-    if (args.random_values) DrawWeights(options.init_scale, args.seed, weight_.value);
+    const int64_t first = args.outputs.first;
+    weight_.whole = {options.dim, in_dim(), first * in_dim()};
+    bias_.whole = {1, has_bias ? options.dim : 0, first};
+    if (args.random_values) DrawWeights(options.init_scale, args.seed, weight_.value, first);
     weight_.MarkChanged();
     all_.push_back(&weight_);
     if (!has_bias) return;
@@ -58,6 +69,7 @@ class Affine : public Layer {
   }
 
   std::span<Parameter* const> parameters() override { return all_; }
+  int whole_out_dim() const override { return options_.dim; }
 
   Config ToConfig() const override {
     if (all_.size() == 2) return OptionsToConfig(options_);

@@ -15,11 +15,11 @@ int CheckedDim(const LayerArgs& args, int dim) {
   return dim;
 }
 
-void DrawWeights(double scale, uint64_t seed, MatrixView weight) {
+void DrawWeights(double scale, uint64_t seed, MatrixView weight, int64_t first_row) {
   const double deviation = scale / std::sqrt(static_cast<double>(std::max<int64_t>(weight.cols(), 1)));
 #pragma omp parallel for schedule(static) if (weight.size() > (1 << 16))
   for (int64_t r = 0; r < weight.rows(); ++r) {
-    Rng rng(seed, static_cast<uint64_t>(r));
+    Rng rng(seed, static_cast<uint64_t>(first_row + r));
     for (float& w : weight.Row(r)) w = static_cast<float>(deviation * rng.Normal());
   }
 }

@@ -16,9 +16,9 @@ namespace antiphon::nn {
 
 /// The number of outputs: `dim`, or what the task says if that is 0. UsageError if neither says.
 int CheckedDim(const LayerArgs& args, int dim);
-/// Normal with standard deviation `scale`/√in. Every row has a stream of its own, so that the values do not depend on
-/// the number of threads.
-void DrawWeights(double scale, uint64_t seed, MatrixView weight);
+/// Normal with standard deviation `scale`/√in. Every row has a stream of its own, so that the values depend neither
+/// on the number of threads nor on who holds it; the view begins with row `first_row` of the layer.
+void DrawWeights(double scale, uint64_t seed, MatrixView weight, int64_t first_row = 0);
 
 class AffineBase : public Layer {
  public:

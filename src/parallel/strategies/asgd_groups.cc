@@ -21,21 +21,16 @@
 namespace antiphon::parallel {
 namespace {
 
-constexpr uint64_t kLinkSeed = 0x6c696e6b;
 constexpr int kSlaveGroup = 3;
 
-struct AsgdGroupsOptions {
-  int stripes = 0;
-  int sparse_links = -1;
+struct AsgdGroupsOptions : StripesOptions {
   int push_every = 1;
   int64_t max_staleness = 0;
   std::string arrival_log;
   std::string replay;
   template <class V>
   void Visit(V& v) {
-    v("stripes", stripes, Range{0, 4096}, "ranks of a slave; 0: all workers");
-    v("sparse-links", sparse_links, Range{-1, 1 << 20},
-      "units of each other rank that a unit sees; -1: all. Weights of the other links stay 0");
+    StripesOptions::Visit(v);
     v("push-every", push_every, Range{1, 1 << 20}, "minibatches of a slave between two exchanges");
     v("max-staleness", max_staleness, Range{-1, 1e9},
       "drop pushes that missed more than this many others; 0: twice the slaves, -1: never");
@@ -44,28 +39,18 @@ struct AsgdGroupsOptions {
   }
 };
 
-std::vector<int> Ranks(int first, int step, int count) {
-  std::vector<int> ranks;
-  for (int i = 0; i < count; ++i) ranks.push_back(first + i * step);
-  return ranks;
-}
-
 class AsgdGroups : public Strategy {
  public:
   AsgdGroups(const Config& config, const Replica& replica)
       : Strategy(replica), options_(ReadOptions<AsgdGroupsOptions>(config, kCommonStrategyKeys)) {
-    const int workers = comm().world_size();
-    if (options_.stripes == 0) options_.stripes = workers;
-    if (workers % options_.stripes != 0) {
-      Throw<UsageError>("{}: {} workers cannot be divided into slaves of {} ranks", config.Where("stripes"), workers,
-                        options_.stripes);
-    }
+    options_.stripes = StripesOf(config, comm().world_size());
     if (options_.max_staleness == 0) options_.max_staleness = 2 * slaves();
     if (alone()) return;
     const int stripe = comm().rank() % options_.stripes;
-    group_.emplace(comm(), Ranks(comm().rank() - stripe, 1, options_.stripes), kSlaveGroup);
-    twins_.emplace(comm(), Ranks(stripe, options_.stripes, slaves()), stripe);
-    striped_.emplace(network(), *group_, replica.optimizer_config, options_.sparse_links, kLinkSeed);
+    group_.emplace(comm(), RanksFrom(comm().rank() - stripe, 1, options_.stripes), kSlaveGroup);
+    twins_.emplace(comm(), RanksFrom(stripe, options_.stripes, slaves()), stripe);
+    if (options_.stripes == 1) return;
+    striped_.emplace(network(), RequireParts(), *group_, options_.sparse_links);
     RequireStripes();
   }
 
@@ -75,8 +60,7 @@ class AsgdGroups : public Strategy {
 
   void Start() override {
     if (alone()) return;
-    striped_->ApplyMasks();
-    Collect();
+    if (striped_) striped_->ApplyMasks();
     ServerPoolOptions pool;
     pool.max_staleness = options_.max_staleness;
     const auto of_stripe = [&](const std::string& path) {
@@ -84,18 +68,16 @@ class AsgdGroups : public Strategy {
     };
     pool.log = of_stripe(options_.arrival_log);
     pool.replay = of_stripe(options_.replay);
-    Gather(values_);
-    pool_.emplace(*twins_, pool, values_);
+    pool_.emplace(*twins_, pool, network().values());
     group_->ServeWhileWaiting([this] { pool_->Serve(); });
   }
 
   void BeginRound(int64_t first, int64_t last) override {
     if (alone()) return ledger_.BeginRound(first, last);
-    Gather(values_);
-    pool_->SetModel(values_);
+    pool_->SetModel(network().values());
     comm().Barrier();
     pool_->BeginRound(first, leads() ? last : first);
-    pulled_ = values_;
+    pulled_.assign(network().values().begin(), network().values().end());
   }
 
   std::optional<int64_t> Take() override {
@@ -116,9 +98,8 @@ class AsgdGroups : public Strategy {
     const auto end = pool_->EndRound();
     int64_t numbers[] = {end.first, end.second};
     comm().Broadcast(0, std::as_writable_bytes(std::span(numbers)));
-    pool_->Collect(values_);
-    Scatter(values_);
-    Collect();
+    pool_->Collect(network().values());
+    network().MarkChanged();
     pool_->WriteLog();
     return {numbers[0], numbers[1]};
   }
@@ -131,19 +112,23 @@ class AsgdGroups : public Strategy {
     }
     StepOutput output;
     const double waited = pool_->statistics().wait_seconds;
-    const MatrixView logits = striped_->Forward(input.context, input.features, workspace());
-    output.loss = nn::SoftmaxCrossEntropy(logits, input.targets, logits);
-    for (size_t i = 0; i < striped_->num_stripes(); ++i) striped_->stripe(i).optimizer().BeginStep(input.learning_rate);
-    optimizer().BeginStep(input.learning_rate);
-    striped_->Backward(
-        input.context, logits, workspace(),
-        [this](size_t i) -> nn::GradientSink& { return striped_->stripe(i).optimizer(); }, optimizer());
-    output.report = optimizer().EndStep();
-    for (size_t i = 0; i < striped_->num_stripes(); ++i) {
-      const optim::StepReport part = striped_->stripe(i).optimizer().EndStep();
-      output.report.max_change_scale = std::min(output.report.max_change_scale, part.max_change_scale);
+    MatrixView logits;
+    if (striped_) {
+      output.loss = striped_->Forward(input.context, input.features, input.targets, workspace());
+    } else {
+      logits = network().Forward(input.context, input.features, workspace());
+      CountForward(input.features.rows());
+      output.loss = nn::SoftmaxCrossEntropy(logits, input.targets, logits);
     }
-    striped_->ApplyMasks();
+    optimizer().BeginStep(input.learning_rate);
+    if (striped_) {
+      striped_->Backward(input.context, workspace(), optimizer());
+    } else {
+      network().Backward(input.context, logits, workspace(), optimizer(), false,
+                         [&](size_t layer) { CountBackward(layer, input.features.rows()); });
+    }
+    output.report = optimizer().EndStep();
+    if (striped_) striped_->ApplyMasks();
     pool_->Serve();
     taken_.push_back(input.minibatch);
     if (std::ssize(taken_) >= options_.push_every) staleness_ = Exchange();
@@ -152,59 +137,52 @@ class AsgdGroups : public Strategy {
     return output;
   }
 
-  void Complete(std::span<float> values) override {
-    if (!alone() && !values.empty()) striped_->Share(values);
+  MatrixView Forward(const nn::ExecContext& context, ConstMatrixView x, nn::Workspace& ws) override {
+    return striped_ ? striped_->Logits(context, x, ws) : Strategy::Forward(context, x, ws);
+  }
+  void MeanOverReplicas(std::span<float> values) override {
+    if (alone() || slaves() == 1) return;
+    twins_->AllReduce(values);
+    for (float& v : values) v /= static_cast<float>(slaves());
   }
 
-  void ResetState() override {
-    taken_.clear();
-    if (alone()) return;
-    for (size_t i = 0; i < striped_->num_stripes(); ++i) {
-      striped_->stripe(i).optimizer().ResetState();
-      striped_->stripe(i).network().MarkChanged();
-    }
-  }
+  void ResetState() override { taken_.clear(); }
 
   void SaveState(SafetensorsWriter& writer, const std::string& prefix) const override {
-    if (alone()) return;
-    pool_->SaveState(writer, prefix);
-    for (size_t i = 0; i < stripes_count(); ++i) {
-      striped_->stripe(i).optimizer().SaveState(writer, fmt::format("{}.stripe.{}", prefix, i));
-    }
+    if (!alone()) pool_->SaveState(writer, prefix);
   }
   void LoadState(const SafetensorsReader& reader, const std::string& prefix) override {
-    if (alone()) return;
-    pool_->LoadState(reader, prefix);
-    for (size_t i = 0; i < stripes_count(); ++i) {
-      striped_->stripe(i).optimizer().LoadState(reader, fmt::format("{}.stripe.{}", prefix, i));
-      striped_->stripe(i).network().MarkChanged();
-    }
+    if (!alone()) pool_->LoadState(reader, prefix);
   }
   void LoadFolded(std::span<const SafetensorsReader> ranks, const std::string& prefix) override {
-    // Momenta belong to the stripes of then.
     if (pool_ && ranks.size() > 1) pool_->LoadLedger(ranks[0], prefix);
-    optimizer().ResetState();
+    if (striped_) striped_->ApplyMasks();
+  }
+
+  // The values pulled last, the change, and a shard.
+  size_t copy_bytes() const override {
+    if (alone()) return 0;
+    const size_t part = network().num_values() * sizeof(float);
+    return 2 * part + part / static_cast<size_t>(slaves()) + (striped_ ? striped_->mask_bytes() : 0);
   }
 
   std::vector<std::string> Describe() const override {
     if (alone()) return {"asgd-groups: one worker, plain training"};
     return {fmt::format(
-        "asgd-groups: {} slave(s) of {} ranks, exchange every {} minibatch(es), {} of {} parameters on "
-        "this rank",
-        slaves(), options_.stripes, options_.push_every, striped_->num_own_parameters(), network().num_parameters())};
+        "asgd-groups: {} slave(s) of {} ranks, exchange every {} minibatch(es), {} of {} parameters on this rank",
+        slaves(), options_.stripes, options_.push_every, network().num_parameters(), network().num_whole_parameters())};
   }
 
  private:
   bool alone() const { return comm().world_size() == 1; }
   int slaves() const { return comm().world_size() / options_.stripes; }
   bool leads() const { return group_->index() == 0; }
-  size_t stripes_count() const { return striped_->num_stripes(); }
 
   void RequireStripes() const {
     int64_t own = 0;
     for (size_t i = 0; i < network().num_layers(); ++i) {
       const auto parameters = network().layer(i).parameters();
-      if (!parameters.empty() && !striped_->is_striped(i)) {
+      if (!parameters.empty() && !striped_->divided(i)) {
         Throw<UsageError>(
             "layer '{}' has parameters, but cannot be divided over {} ranks: asgd-groups needs networks "
             "whose parameters are those of affine layers with at least as many outputs",
@@ -213,33 +191,6 @@ class AsgdGroups : public Strategy {
       own += std::ssize(parameters);
     }
     if (own == 0) throw UsageError("the network has no layer that learns");
-  }
-
-  // The rank's rows of all layers, one behind the other.
-  template <class F>
-  void ForParts(F&& f) {
-    size_t at = 0;
-    for (size_t i = 0; i < stripes_count(); ++i) {
-      for (nn::Parameter* p : striped_->stripe(i).network().parameters()) {
-        f(*p, at);
-        at += static_cast<size_t>(p->value.size());
-      }
-    }
-  }
-  void Gather(std::vector<float>& values) {
-    values.resize(static_cast<size_t>(striped_->num_own_parameters()));
-    ForParts([&](nn::Parameter& p, size_t at) { std::copy_n(p.value.data(), p.value.size(), values.data() + at); });
-  }
-  void Scatter(const std::vector<float>& values) {
-    ForParts([&](nn::Parameter& p, size_t at) {
-      std::copy_n(values.data() + at, p.value.size(), p.value.data());
-      p.MarkChanged();
-    });
-  }
-  // Every rank gets the whole model.
-  void Collect() {
-    striped_->Share(network().values());
-    network().MarkChanged();
   }
 
   double Exchange() {
@@ -252,12 +203,13 @@ class AsgdGroups : public Strategy {
     group_->Broadcast(0, std::as_writable_bytes(std::span(verdict)));
     taken_.clear();
     if (verdict[0] != 0) {
-      Gather(values_);
-      for (size_t i = 0; i < values_.size(); ++i) pulled_[i] = values_[i] - pulled_[i];
+      const std::span<const float> now = network().values();
+      for (size_t i = 0; i < now.size(); ++i) pulled_[i] = now[i] - pulled_[i];
       pool_->Push(pulled_, 0);
     }
     pool_->Pull(pulled_);
-    Scatter(pulled_);
+    std::copy(pulled_.begin(), pulled_.end(), network().values().begin());
+    network().MarkChanged();
     return static_cast<double>(verdict[1]);
   }
 
@@ -269,13 +221,13 @@ class AsgdGroups : public Strategy {
   MinibatchLedger ledger_{1};   // of a single worker
   std::vector<int64_t> taken_;  // since the last exchange
   std::vector<float> pulled_;
-  std::vector<float> values_;
   double staleness_ = 0;  // of the last push
 };
 
 REGISTER_COMPONENT(StrategyRegistry, "asgd-groups", [](const Config& config, const Replica& replica) {
   return std::make_unique<AsgdGroups>(config, replica);
 });
+REGISTER_COMPONENT(DivisionRegistry, "asgd-groups", DivideByOutputs);
 
 }  // namespace
 }  // namespace antiphon::parallel

@@ -21,6 +21,9 @@
 #include "base/options.h"
 #include "optim/conjugate_gradient.h"
 #include "optim/gauss_newton.h"
+#include "optim/lbfgs.h"
+#include "optim/squared_gradient.h"
+#include "parallel/kept_minibatch.h"
 #include "parallel/step_cost.h"
 #include "parallel/strategy.h"
 
@@ -35,7 +38,9 @@ struct HessianFreeOptions {
   double cg_tolerance = 5e-4;
   double cg_decay = 0.95;
   double damping = 45;
+  std::string preconditioner = "diagonal";
   double preconditioner_exponent = 0.75;
+  int lbfgs_pairs = 16;
   double weight_decay = 0;
   template <class V>
   void Visit(V& v) {
@@ -47,19 +52,16 @@ struct HessianFreeOptions {
     v("cg-tolerance", cg_tolerance, Range{0, 1}, "relative progress per iteration below which these stop");
     v("cg-decay", cg_decay, Range{0, 1}, "they start from this times the last step");
     v("damping", damping, Range{0, 1e12}, "initial multiple of the identity added to the curvature");
-    v("preconditioner-exponent", preconditioner_exponent, Range{0, 1},
-      "of the diagonal preconditioner, squared gradients plus damping; 0: none");
+    v("preconditioner", preconditioner, OneOf{{"diagonal", "lbfgs", "none"}},
+      "of conjugate gradients: squared gradients of single frames plus damping, or the last run's steps and products");
+    v("preconditioner-exponent", preconditioner_exponent, Range{0, 1}, "of the diagonal one");
+    v("lbfgs-pairs", lbfgs_pairs, Range{1, 1000},
+      "of steps and products, each two vectors of a model's size in double");
     v("weight-decay", weight_decay, Range{0, 1e3}, "pulls weights towards 0");
   }
 };
 
 enum class Request : int32_t { kProduct, kLoss, kAccept };
-
-struct Kept {
-  Matrix features;
-  std::vector<int32_t> pdf_ids;
-  std::vector<float> weights;
-};
 
 class HessianFree : public Strategy {
  public:
@@ -67,7 +69,8 @@ class HessianFree : public Strategy {
       : Strategy(replica),
         options_(ReadOptions<HessianFreeOptions>(config, kCommonStrategyKeys)),
         gauss_newton_(network()),
-        damping_(options_.damping) {
+        damping_(options_.damping),
+        lbfgs_(options_.lbfgs_pairs) {
     const int64_t kept = options_.curvature_minibatches + options_.check_minibatches;
     const int64_t batch = options_.gradient_minibatches > 0 ? options_.gradient_minibatches : plan().steps_per_epoch;
     if (batch > 0 && batch < kept) {
@@ -92,14 +95,21 @@ class HessianFree : public Strategy {
     output.loss = nn::SoftmaxCrossEntropy(logits, input.targets, logits);
     std::fill(scratch_.begin(), scratch_.end(), 0.0f);
     nn::DenseGradientSink sink(scratch_);
-    network().Backward(context, logits, workspace(), sink, false,
-                       [&](size_t layer) { CountBackward(layer, input.features.rows()); });
+    const auto count = [&](size_t layer) { CountBackward(layer, input.features.rows()); };
     const double weight = output.loss.weight_sum;
-    for (size_t i = 0; i < scratch_.size(); ++i) {
-      const auto g = static_cast<double>(scratch_[i]);
-      gradient_[i] += weight * g;
-      squares_[i] += weight * g * g;
+    if (options_.preconditioner == "diagonal") {
+      scratch_squares_.assign(scratch_.size(), 0.0f);
+      optim::SquaredGradientSink squares(scratch_squares_);
+      optim::BothSinks both(sink, squares);
+      network().Backward(context, logits, workspace(), both, false, count);
+      // Derivatives are of the mean over the minibatch: times its weight, those of a frame.
+      for (size_t i = 0; i < scratch_.size(); ++i) {
+        squares_[i] += weight * weight * static_cast<double>(scratch_squares_[i]);
+      }
+    } else {
+      network().Backward(context, logits, workspace(), sink, false, count);
     }
+    for (size_t i = 0; i < scratch_.size(); ++i) gradient_[i] += weight * static_cast<double>(scratch_[i]);
     weight_ += weight;
     Keep(input);
     if (++minibatches_ == options_.gradient_minibatches) OuterStep();
@@ -112,6 +122,7 @@ class HessianFree : public Strategy {
   void ResetState() override {
     damping_ = options_.damping;
     last_step_.clear();
+    lbfgs_.Reset();
     ForgetBatch();
   }
 
@@ -137,17 +148,14 @@ class HessianFree : public Strategy {
         std::ssize(kept_) >= options_.curvature_minibatches + options_.check_minibatches) {
       return;
     }
-    Kept& kept = kept_.emplace_back();
-    kept.features = Matrix(input.features);
-    kept.pdf_ids.assign(input.targets.pdf_ids.begin(), input.targets.pdf_ids.end());
-    kept.weights.assign(input.targets.frame_weights.begin(), input.targets.frame_weights.end());
+    kept_.emplace_back(input);
   }
-  std::span<const Kept> curvature_sample() const {
+  std::span<const KeptMinibatch> curvature_sample() const {
     return std::span(kept_).first(std::min<size_t>(kept_.size(), static_cast<size_t>(options_.curvature_minibatches)));
   }
   // What comes behind the curvature sample, or that one where there is nothing else.
-  std::span<const Kept> check_sample() const {
-    const std::span<const Kept> rest = std::span(kept_).subspan(curvature_sample().size());
+  std::span<const KeptMinibatch> check_sample() const {
+    const std::span<const KeptMinibatch> rest = std::span(kept_).subspan(curvature_sample().size());
     return rest.empty() ? curvature_sample() : rest;
   }
   void ForgetBatch() {
@@ -195,7 +203,7 @@ class HessianFree : public Strategy {
     comm().Broadcast(0, std::span<float>(direction_));
     std::fill(product.begin(), product.end(), 0.0);
     double frames = 0;
-    for (const Kept& kept : curvature_sample()) {
+    for (const KeptMinibatch& kept : curvature_sample()) {
       gauss_newton_.Product(precision_, kept.features, direction_, scratch_);
       CountProduct(kept.features.rows());
       const auto weight = static_cast<double>(kept.features.rows());
@@ -219,11 +227,8 @@ class HessianFree : public Strategy {
     nn::LossResult loss;
     nn::ExecContext context;
     context.precision = precision_;
-    for (const Kept& kept : check_sample()) {
-      nn::LossTargets targets;
-      targets.pdf_ids = kept.pdf_ids;
-      targets.frame_weights = kept.weights;
-      loss += nn::SoftmaxCrossEntropy(network().Forward(context, kept.features, workspace()), targets, {});
+    for (const KeptMinibatch& kept : check_sample()) {
+      loss += nn::SoftmaxCrossEntropy(network().Forward(context, kept.features, workspace()), kept.targets(), {});
       CountForward(kept.features.rows());
     }
     double sums[] = {loss.loss_sum, loss.weight_sum};
@@ -261,11 +266,17 @@ class HessianFree : public Strategy {
 
   void Lead() {
     const size_t n = theta_.size();
-    std::vector<double> preconditioner;
-    if (options_.preconditioner_exponent > 0) {
+    std::vector<double> diagonal;
+    optim::VectorFunction preconditioner;
+    const bool by_pairs = options_.preconditioner == "lbfgs";
+    if (options_.preconditioner == "diagonal") {
       for (const double s : squares_) {
-        preconditioner.push_back(std::pow(s + damping_ + decay() + 1e-12, options_.preconditioner_exponent));
+        diagonal.push_back(std::pow(s + damping_ + decay() + 1e-12, options_.preconditioner_exponent));
       }
+      preconditioner = optim::DiagonalPreconditioner(diagonal);
+    } else if (by_pairs) {
+      lbfgs_.Advance();
+      preconditioner = [this](std::span<const double> r, std::span<double> y) { lbfgs_.Apply(r, y); };
     }
     std::vector<double> start(n, 0.0);
     for (size_t i = 0; i < last_step_.size(); ++i) start[i] = options_.cg_decay * last_step_[i];
@@ -273,8 +284,11 @@ class HessianFree : public Strategy {
       AskProduct(v, bv);
       for (size_t i = 0; i < n; ++i) bv[i] += (damping_ + decay()) * v[i];
     };
-    const optim::ConjugateGradientResult cg = optim::ConjugateGradient(
-        damped, gradient_, preconditioner, start, {options_.cg_iterations, options_.cg_tolerance, 1.3});
+    const auto offer = [this](std::span<const double> s, std::span<const double> bs) { lbfgs_.Offer(s, bs); };
+    const optim::ConjugateGradientOptions cg_options{options_.cg_iterations, options_.cg_tolerance, 1.3, by_pairs};
+    const optim::ConjugateGradientResult cg =
+        by_pairs ? optim::ConjugateGradient(damped, gradient_, preconditioner, start, cg_options, offer)
+                 : optim::ConjugateGradient(damped, gradient_, preconditioner, start, cg_options);
     last_step_ = cg.iterates.back();
     Choose(cg);
   }
@@ -325,17 +339,19 @@ class HessianFree : public Strategy {
 
   // The gradient under way.
   std::vector<double> gradient_;  // sum over frames, then mean
-  std::vector<double> squares_;   // of the minibatches' gradients
+  std::vector<double> squares_;   // of single frames' gradients, likewise
   double weight_ = 0;
   int64_t minibatches_ = 0;
-  std::vector<Kept> kept_;
+  std::vector<KeptMinibatch> kept_;
 
   double damping_;
-  std::vector<double> last_step_;  // of the master
+  optim::LbfgsPreconditioner lbfgs_;  // of the master, as is
+  std::vector<double> last_step_;
   std::vector<float> theta_;
   std::vector<double> step_;
   std::vector<float> direction_;
   std::vector<float> scratch_;
+  std::vector<float> scratch_squares_;
 };
 
 void HessianFree::SaveState(SafetensorsWriter& writer, const std::string& prefix) const {
@@ -345,12 +361,8 @@ void HessianFree::SaveState(SafetensorsWriter& writer, const std::string& prefix
   writer.Add(prefix + ".gradient", std::span<const double>(gradient_));
   writer.Add(prefix + ".squares", std::span<const double>(squares_));
   if (!last_step_.empty()) writer.Add(prefix + ".last_step", std::span<const double>(last_step_));
-  for (size_t k = 0; k < kept_.size(); ++k) {
-    const std::string name = fmt::format("{}.kept.{}.", prefix, k);
-    writer.Add(name + "features", kept_[k].features);
-    writer.Add(name + "pdf_ids", std::span<const int32_t>(kept_[k].pdf_ids));
-    if (!kept_[k].weights.empty()) writer.Add(name + "weights", std::span<const float>(kept_[k].weights));
-  }
+  lbfgs_.SaveState(writer, prefix + ".lbfgs");
+  for (size_t k = 0; k < kept_.size(); ++k) kept_[k].Save(writer, fmt::format("{}.kept.{}.", prefix, k));
 }
 
 void HessianFree::LoadState(const SafetensorsReader& reader, const std::string& prefix) {
@@ -365,15 +377,12 @@ void HessianFree::LoadState(const SafetensorsReader& reader, const std::string& 
     Throw<InputError>("'{}': the stored gradient has {} values, expected {}", reader.path().string(), gradient_.size(),
                       network().num_values());
   }
+  lbfgs_.LoadState(reader, prefix + ".lbfgs");
   last_step_.clear();
   if (reader.Has(prefix + ".last_step")) last_step_ = reader.ReadDoubles(prefix + ".last_step");
   kept_.clear();
   for (size_t k = 0; k < static_cast<size_t>(numbers.at(3)); ++k) {
-    const std::string name = fmt::format("{}.kept.{}.", prefix, k);
-    Kept& kept = kept_.emplace_back();
-    kept.features = reader.ReadMatrix(name + "features");
-    for (const int64_t id : reader.ReadInts(name + "pdf_ids")) kept.pdf_ids.push_back(static_cast<int32_t>(id));
-    if (reader.Has(name + "weights")) kept.weights = reader.ReadFloats(name + "weights");
+    kept_.emplace_back(reader, fmt::format("{}.kept.{}.", prefix, k));
   }
 }
 
@@ -381,7 +390,7 @@ void HessianFree::LoadState(const SafetensorsReader& reader, const std::string& 
 void HessianFree::LoadFolded(std::span<const SafetensorsReader> ranks, const std::string& prefix) {
   std::vector<double> gradient(gradient_.size(), 0.0);
   std::vector<double> squares(gradient_.size(), 0.0);
-  std::vector<Kept> kept;
+  std::vector<KeptMinibatch> kept;
   double weight = 0;
   const auto workers = static_cast<size_t>(comm().world_size());
   for (size_t r = 0; r < ranks.size(); ++r) {
@@ -392,7 +401,7 @@ void HessianFree::LoadFolded(std::span<const SafetensorsReader> ranks, const std
     }
     weight += weight_;
     if (r % workers != static_cast<size_t>(comm().rank())) continue;
-    for (Kept& k : kept_) kept.push_back(std::move(k));
+    for (KeptMinibatch& k : kept_) kept.push_back(std::move(k));
   }
   LoadState(ranks[0], prefix);
   gradient_.assign(gradient.size(), 0.0);

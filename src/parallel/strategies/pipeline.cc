@@ -7,8 +7,9 @@
 // forward of a later one; a tick here is the forward of one and the backward of the next, the same sequence. What a
 // stage needs, the others sent in the tick before, so that no tick waits for another stage's work in it.
 // Staleness: stage k of K runs minibatch j's forward without the updates of 2(K − k) minibatches before it, and its
-// backward with the newest weights; 0 at the top. Drained at the ends of epochs, after which every rank gets the whole
-// model. Momentum compounds the delay, and low stages may need lower rates. max-change limits apply within a stage.
+// backward with the newest weights; 0 at the top. Drained at the ends of epochs. A rank holds its own layers
+// alone, and passes them minibatch by minibatch for evaluation too. Momentum compounds the delay, and low stages may
+// need lower rates. max-change limits apply within a stage.
 // Determinism: as serial training; the balance "measured" depends on the machine, so its result is logged and kept in
 // checkpoints.
 // Source: Chen, Eversole, Li, Yu, Seide, Interspeech 2012; algorithms reference 1.6.
@@ -20,17 +21,19 @@
 
 #include "base/error.h"
 #include "base/options.h"
-#include "parallel/affine_stripe.h"
 #include "parallel/pipeline_state.h"
 #include "parallel/stage_plan.h"
 #include "parallel/step_cost.h"
 #include "parallel/strategy.h"
+#include "parallel/striped_softmax.h"
 
 namespace antiphon::parallel {
 namespace {
 
 constexpr int kActivationTag = 1;
 constexpr int kDerivativeTag = 2;
+constexpr int kEvaluationTag = 3;
+constexpr int64_t kRunAhead = 16;      // minibatches of evaluation
 constexpr int kGenerations = 1 << 16;  // of tags
 constexpr int kMeasuredFrames = 256;
 
@@ -47,39 +50,90 @@ struct PipelineOptions {
   }
 };
 
+int StagesOf(const PipelineOptions& options, int workers) {
+  const int stages = workers - options.output_stripes + 1;
+  if (stages < (options.output_stripes > 1 ? 2 : 1)) {
+    Throw<UsageError>("parallel.output-stripes {} needs more than {} workers: at least one for the layers below",
+                      options.output_stripes, workers);
+  }
+  return stages;
+}
+
+// Consecutive layers for each stage.
+std::vector<nn::LayerRange> PlanStages(const PipelineOptions& options, const DivisionTask& task) {
+  const nn::Network& outline = *task.outline;
+  const int stages = StagesOf(options, task.comm->world_size());
+  const bool striped = options.output_stripes > 1;
+  const size_t output = outline.num_layers() - 1;
+  if (striped && !outline.begins_range(output)) {
+    throw UsageError("parallel.output-stripes: the network must end with its output layer");
+  }
+  if (!options.first_layers.empty()) {
+    if (std::ssize(options.first_layers) != stages) {
+      Throw<UsageError>("parallel.first-layers names {} stages, but the workers make {}", options.first_layers.size(),
+                        stages);
+    }
+    if (striped && options.first_layers.back() != static_cast<int>(output)) {
+      throw UsageError("parallel.first-layers: with output-stripes the last stage must be the output layer alone");
+    }
+    return StagesFrom(outline, options.first_layers);
+  }
+  std::vector<double> costs;
+  if (options.balance == "measured") {
+    // The ranks measure at the same time, as they will train; everybody takes the mean.
+    costs = MeasuredLayerCosts(outline, nn::ExecContext{}, kMeasuredFrames);
+    task.comm->AllReduce(std::span<double>(costs));
+  } else {
+    costs = ModelledLayerCosts(*task.outline);
+  }
+  if (!striped) return BalanceStages(outline, costs, stages);
+  // The output layer is a stage of its own; the others share the layers below it.
+  std::vector<nn::LayerRange> ranges = BalanceStages(outline, std::span(costs).first(output), stages - 1);
+  ranges.push_back({output, output + 1});
+  return ranges;
+}
+
+std::unique_ptr<ModelParts> DivideIntoStages(const DivisionTask& task) {
+  const auto options = ReadOptions<PipelineOptions>(*task.parallel, kCommonStrategyKeys);
+  const int workers = task.comm->world_size();
+  const std::vector<nn::LayerRange> stages = PlanStages(options, task);
+  if (workers == 1) return nullptr;
+  const size_t layers = task.outline->num_layers();
+  std::vector<std::vector<nn::OutputRange>> parts;
+  for (int rank = 0; rank < workers; ++rank) {
+    const nn::LayerRange& range = stages[std::min(static_cast<size_t>(rank), stages.size() - 1)];
+    parts.emplace_back(layers, nn::OutputRange{0, 0});
+    for (size_t i = range.first; i < range.last; ++i) parts.back()[i] = nn::OutputRange{};
+  }
+  for (int stripe = 0; options.output_stripes > 1 && stripe < options.output_stripes; ++stripe) {
+    const size_t rank = stages.size() - 1 + static_cast<size_t>(stripe);
+    parts[rank].back() = EvenRange(task.outline->layer(layers - 1).whole_out_dim(), stripe, options.output_stripes);
+    if (parts[rank].back().count == 0) {
+      Throw<UsageError>("parallel.output-stripes {}: there are only {} outputs", options.output_stripes,
+                        task.outline->out_dim());
+    }
+  }
+  return std::make_unique<ModelParts>(std::move(parts));
+}
+
 class Pipeline : public Strategy {
  public:
   Pipeline(const Config& config, const Replica& replica)
       : Strategy(replica), options_(ReadOptions<PipelineOptions>(config, kCommonStrategyKeys)) {
-    num_stages_ = comm().world_size() - options_.output_stripes + 1;
-    if (num_stages_ < (options_.output_stripes > 1 ? 2 : 1)) {
-      Throw<UsageError>("parallel.output-stripes {} needs more than {} workers: at least one for the layers below",
-                        options_.output_stripes, comm().world_size());
-    }
-    if (options_.output_stripes > 1) {
-      const int first = num_stages_ - 1;
-      if (!network().begins_range(network().num_layers() - 1)) {
-        throw UsageError("parallel.output-stripes: the network must end with its output layer");
-      }
-      if (comm().rank() >= first) {
-        std::vector<int> ranks;
-        for (int r = first; r < comm().world_size(); ++r) ranks.push_back(r);
-        stripes_.emplace(comm(), ranks, 0);
-        stripe_ = std::make_unique<AffineStripe>(network(), network().num_layers() - 1, stripes_->index(),
-                                                 stripes_->size(), replica.optimizer_config);
-      }
-    }
+    num_stages_ = StagesOf(options_, comm().world_size());
     stage_ = std::min(comm().rank(), num_stages_ - 1);
-    SetStages(Balance(ModelledLayerCosts(network())));
+    FindStages();
+    if (options_.output_stripes > 1 && top()) {
+      stripes_.emplace(comm(), RanksFrom(num_stages_ - 1, 1, options_.output_stripes), 0);
+      first_column_ = RequireParts().Of(comm().rank()).back().first;
+    }
+    flight_.SetSizes(static_cast<size_t>(backward_delay() + 1), static_cast<size_t>(lag() + 1));
   }
 
   DataShare data_share() const override { return {0, 1, comm().world_size()}; }
 
-  void Start() override {
-    // Whoever trains a layer has its values; on a fresh start all ranks have the same.
-    if (options_.balance == "measured" && options_.first_layers.empty() && !measured_) Measure();
-    AfterEpoch();
-  }
+  // Whoever holds a layer has made, or read, its values.
+  void Start() override {}
 
   StepOutput Step(const StepInput& input) override {
     flight_.Accept(input, next_, stage_ == 0, stage_ == num_stages_ - 1);
@@ -102,29 +156,30 @@ class Pipeline : public Strategy {
     return outputs;
   }
 
-  void AfterEpoch() override {
-    Complete(network().values());
-    for (int s = 0; s < num_stages_; ++s) {
-      for (size_t i = stages_[static_cast<size_t>(s)].first; i < stages_[static_cast<size_t>(s)].last; ++i) {
-        for (nn::Parameter* p : network().layer(i).buffers()) {
-          comm().Broadcast(s, std::span(p->value.data(), static_cast<size_t>(p->value.size())));
-          p->MarkChanged();
-        }
-      }
+  // From stage to stage; the ranks of the top one get the logits. Now and then all wait for each other, so that lower
+  // stages do not run away.
+  MatrixView Forward(const nn::ExecContext& context, ConstMatrixView x, nn::Workspace& ws) override {
+    if (num_stages_ == 1) return Strategy::Forward(context, x, ws);
+    if (evaluated_++ % kRunAhead == 0) comm().Barrier();
+    Matrix& input = passed_up_;
+    if (stage_ > 0) UnpackPassage(comm().Receive(stage_ - 1, kEvaluationTag).bytes, input);
+    MatrixView y = network().Forward(context, stage_ == 0 ? x : ConstMatrixView(input), range(), ws);
+    if (!top()) {
+      SendUp(kEvaluationTag, PackPassage({}, y));
+      return {};
     }
-    network().MarkChanged();
-    if (stripe_) stripe_->network().MarkChanged();
-  }
-
-  void Complete(std::span<float> values) override {
-    if (values.empty()) return;
-    if (stripe_) ShareStripes(network(), stripe_->layer(), *stripes_, values);
-    const float* begin = network().values().data();
-    for (int s = 0; s < num_stages_; ++s) {
-      const std::span<float> mine = network().values(stages_[static_cast<size_t>(s)]);
-      comm().Broadcast(s, values.subspan(static_cast<size_t>(mine.data() - begin), mine.size()));
+    if (!stripes_) return y;
+    const auto all = stripes_->Exchange({y.data(), static_cast<size_t>(y.size())});
+    const MatrixView logits = ws.Float(network().num_layers() + 1, y.rows(), network().out_dim());
+    int64_t column = 0;
+    for (const std::vector<float>& part : all) {
+      const int64_t width = std::ssize(part) / std::max<int64_t>(1, y.rows());
+      for (int64_t n = 0; n < y.rows(); ++n) std::copy_n(part.data() + n * width, width, logits.Row(n).data() + column);
+      column += width;
     }
+    return logits;
   }
+  void MeanOverReplicas(std::span<float>) override {}  // there is one
 
   void ResetState() override {
     // What is still under way belongs to the model that was given up: it stays unread under the old tags.
@@ -132,35 +187,22 @@ class Pipeline : public Strategy {
     next_ = updates_ = 0;
     activations_.clear();
     derivatives_.clear();
-    if (stripe_) stripe_->optimizer().ResetState();
   }
 
   void SaveState(SafetensorsWriter& writer, const std::string& prefix) const override {
     FetchOutstanding();
-    PipelineState state{next_,
-                        updates_,
-                        measured_,
-                        {},
-                        {activations_.begin(), activations_.end()},
-                        {derivatives_.begin(), derivatives_.end()}};
-    for (const nn::LayerRange& range : stages_) state.first_layers.push_back(static_cast<int64_t>(range.first));
+    const PipelineState state{
+        next_, updates_, {activations_.begin(), activations_.end()}, {derivatives_.begin(), derivatives_.end()}};
     state.Save(writer, prefix);
     flight_.Save(writer, prefix, forward_done(), next_);
-    if (stripe_) stripe_->optimizer().SaveState(writer, prefix + ".stripe");
   }
 
   void LoadState(const SafetensorsReader& reader, const std::string& prefix) override {
     const PipelineState state = PipelineState::Load(reader, prefix);
-    SetStages(StagesFrom(network(), std::vector<int>(state.first_layers.begin(), state.first_layers.end())));
     next_ = state.next;
     updates_ = state.updates;
-    measured_ = state.measured;
     activations_.assign(state.activations.begin(), state.activations.end());
     derivatives_.assign(state.derivatives.begin(), state.derivatives.end());
-    if (stripe_) {
-      stripe_->network().MarkChanged();
-      stripe_->optimizer().LoadState(reader, prefix + ".stripe");
-    }
     flight_.Load(reader, prefix, [this](int64_t minibatch) { ForwardLayers(minibatch); });
   }
 
@@ -171,9 +213,9 @@ class Pipeline : public Strategy {
           "checkpoints at the ends of epochs fit any number",
           ranks.size());
     }
-    // Each stage had the momentum of its own layers alone.
-    optimizer().ResetState();
   }
+
+  int minibatches_under_way() const override { return static_cast<int>(lag()) + 1; }
 
   std::vector<std::string> Describe() const override {
     const std::vector<double> costs = ModelledLayerCosts(network());
@@ -203,36 +245,22 @@ class Pipeline : public Strategy {
   nn::LayerRange range() const { return stages_[static_cast<size_t>(stage_)]; }
   int Tag(int kind) const { return 4 * generation_ + kind; }
 
-  std::vector<nn::LayerRange> Balance(const std::vector<double>& costs) const {
-    if (!options_.first_layers.empty()) {
-      if (std::ssize(options_.first_layers) != num_stages_) {
-        Throw<UsageError>("parallel.first-layers names {} stages, but the workers make {}",
-                          options_.first_layers.size(), num_stages_);
+  // As the model was divided.
+  void FindStages() {
+    if (comm().world_size() == 1) {
+      stages_ = {network().all_layers()};
+      return;
+    }
+    for (int s = 0; s < num_stages_; ++s) {
+      const std::vector<nn::OutputRange>& held = RequireParts().Of(s);
+      nn::LayerRange range{held.size(), 0};
+      for (size_t i = 0; i < held.size(); ++i) {
+        if (held[i].count == 0) continue;
+        range.first = std::min(range.first, i);
+        range.last = i + 1;
       }
-      return StagesFrom(network(), options_.first_layers);
+      stages_.push_back(range);
     }
-    if (options_.output_stripes == 1) return BalanceStages(network(), costs, num_stages_);
-    // The output layer is a stage of its own; the others share the layers below it.
-    const size_t output = network().num_layers() - 1;
-    std::vector<nn::LayerRange> stages = BalanceStages(network(), std::span(costs).first(output), num_stages_ - 1);
-    stages.push_back({output, output + 1});
-    return stages;
-  }
-
-  void SetStages(std::vector<nn::LayerRange> stages) {
-    stages_ = std::move(stages);
-    if (options_.output_stripes > 1 && stages_.back().first + 1 != network().num_layers()) {
-      throw UsageError("parallel.first-layers: with output-stripes the last stage must be the output layer alone");
-    }
-    flight_.SetSizes(static_cast<size_t>(backward_delay() + 1), static_cast<size_t>(lag() + 1));
-  }
-
-  // The ranks measure at the same time, as they will train; everybody takes the mean.
-  void Measure() {
-    std::vector<double> costs = MeasuredLayerCosts(network(), nn::ExecContext{}, kMeasuredFrames);
-    comm().AllReduce(std::span<double>(costs));
-    SetStages(Balance(costs));
-    measured_ = true;
   }
 
   // Ranks of a stage; the top one may have several.
@@ -251,14 +279,17 @@ class Pipeline : public Strategy {
     flight.staleness = static_cast<double>(minibatch - updates_);
     const MatrixView y = ForwardLayers(minibatch);
     if (top()) {
-      flight.loss = stripe_ ? StripedSoftmaxCrossEntropy(*stripes_, y, stripe_->first_row(), flight.targets(), y)
-                            : nn::SoftmaxCrossEntropy(y, flight.targets(), y);
+      flight.loss = stripes_ ? StripedSoftmaxCrossEntropy(*stripes_, y, first_column_, flight.targets(), y)
+                             : nn::SoftmaxCrossEntropy(y, flight.targets(), y);
       flight.derivative = y;
     } else {
-      const auto [first, end] = RanksOf(stage_ + 1);
-      const std::vector<std::byte> message = PackPassage({minibatch, {}, 1.0}, y);
-      for (int r = first; r < end; ++r) comm().Send(r, Tag(kActivationTag), message);
+      SendUp(Tag(kActivationTag), PackPassage({minibatch, {}, 1.0}, y));
     }
+  }
+
+  void SendUp(int tag, const std::vector<std::byte>& message) {
+    const auto [first, end] = RanksOf(stage_ + 1);
+    for (int r = first; r < end; ++r) comm().Send(r, tag, message);
   }
 
   MatrixView ForwardLayers(int64_t minibatch) {
@@ -266,7 +297,6 @@ class Pipeline : public Strategy {
     const ConstMatrixView x = stage_ == 0 ? ConstMatrixView(flight.features) : flight_.input(minibatch);
     nn::Workspace& ws = flight_.workspace(minibatch);
     CountFlops(x.rows(), false);
-    if (stripe_) return stripe_->network().Forward(flight.context, x, ws);
     return network().Forward(flight.context, x, range(), ws);
   }
 
@@ -274,13 +304,11 @@ class Pipeline : public Strategy {
     InFlight& flight = flight_.at(minibatch);
     PassageHeader header{minibatch, flight.loss, 1.0};
     if (!top()) header = ReceiveDerivative(minibatch, flight);
-    nn::Network& net = stripe_ ? stripe_->network() : network();
-    optim::Optimizer& learner = stripe_ ? stripe_->optimizer() : optimizer();
     CountFlops(flight.derivative.rows(), true);
-    learner.BeginStep(flight.learning_rate);
-    const MatrixView dx = net.Backward(flight.context, flight.derivative, stripe_ ? net.all_layers() : range(),
-                                       flight_.workspace(minibatch), learner, stage_ > 0);
-    output.report = learner.EndStep();
+    optimizer().BeginStep(flight.learning_rate);
+    const MatrixView dx = network().Backward(flight.context, flight.derivative, range(), flight_.workspace(minibatch),
+                                             optimizer(), stage_ > 0);
+    output.report = optimizer().EndStep();
     ++updates_;
     output.loss = header.loss;
     output.staleness = flight.staleness;
@@ -296,7 +324,7 @@ class Pipeline : public Strategy {
     for (size_t i = range().first; i < range().last; ++i) {
       flops += backward ? cost.backward_flops(i) : cost.forward_flops(i);
     }
-    comm().ComputeFlops(flops * static_cast<double>(frames) / (stripe_ ? stripes_->size() : 1));
+    comm().ComputeFlops(flops * static_cast<double>(frames));
   }
 
   // From several stripes: their sum, in the order of ranks.
@@ -347,16 +375,17 @@ class Pipeline : public Strategy {
   int num_stages_ = 1;
   int stage_ = 0;  // from 0
   int generation_ = 0;
-  bool measured_ = false;
   std::vector<nn::LayerRange> stages_;
-  std::optional<RankGroup> stripes_;
-  std::unique_ptr<AffineStripe> stripe_;
+  std::optional<RankGroup> stripes_;  // of the top stage's ranks
+  int first_column_ = 0;              // of the outputs that this rank holds there
 
   int64_t next_ = 0;     // minibatches since the pipeline was empty
   int64_t updates_ = 0;  // of this stage, likewise
   FlightDeck flight_;
   Matrix derivative_;
   Matrix part_;
+  Matrix passed_up_;       // in evaluation
+  int64_t evaluated_ = 0;  // minibatches
   // Received, but not yet used.
   mutable std::deque<std::vector<std::byte>> activations_;
   mutable std::deque<std::vector<std::byte>> derivatives_;
@@ -365,6 +394,7 @@ class Pipeline : public Strategy {
 REGISTER_COMPONENT(StrategyRegistry, "pipeline", [](const Config& config, const Replica& replica) {
   return std::make_unique<Pipeline>(config, replica);
 });
+REGISTER_COMPONENT(DivisionRegistry, "pipeline", DivideIntoStages);
 
 }  // namespace
 }  // namespace antiphon::parallel

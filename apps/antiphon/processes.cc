@@ -1,0 +1,66 @@
+#include "processes.h"
+
+#include <omp.h>
+
+#include <algorithm>
+#include <thread>
+
+#include "base/log.h"
+#include "base/thread_pool.h"
+#include "comm/team.h"
+
+namespace antiphon::app {
+namespace {
+
+// Between two exchanges a process works through its share of a window of utterances.
+constexpr double kDeadlineSeconds = 7200;
+// A step of a recipe that the first process takes alone; if it fails, the launcher ends the others.
+constexpr double kEndless = 1e9;
+
+}  // namespace
+
+comm::ProcessGroup& Processes() {
+  static const std::unique_ptr<comm::ProcessGroup> group = comm::ProcessGroup::Join(ANTIPHON_VERSION);
+  return *group;
+}
+
+int ThreadsOfProcess(const comm::ProcessGroup& group, const CommandContext& context) {
+  if (context.config().Int("threads").value_or(0) > 0) return context.threads();
+  const int cores = static_cast<int>(std::thread::hardware_concurrency());
+  return std::clamp(cores / group.processes_on_host(), 1, NumCores());
+}
+
+void SpeakAsProcess(int process, CommandContext& context) {
+  context.Silence(process > 0);
+  if (process == 0) return;
+  if (log::Logger().level() < spdlog::level::warn) log::Logger().set_level(spdlog::level::warn);
+  log::Logger().set_pattern(fmt::format("%Y-%m-%d %H:%M:%S.%e %l [process {}] %v", process));
+}
+
+void InTeam(CommandContext& context, const std::function<void(Team& team, int threads)>& body) {
+  comm::ProcessGroup& group = Processes();
+  if (group.num_processes() == 1) return body(Team::Alone(), context.threads());
+  SpeakAsProcess(group.process(), context);
+  const int threads = ThreadsOfProcess(group, context);
+  log::Info("{}, {} thread(s) in this one", group.Describe(), threads);
+  group.RunRanks(group.num_processes(), [&](comm::Communicator& comm) {
+    comm.set_deadline_seconds(kDeadlineSeconds);
+    omp_set_num_threads(threads);
+    comm::CommunicatorTeam team(comm);
+    body(team, threads);
+    // Nobody leaves before the first has written everything.
+    comm.Barrier();
+  });
+}
+
+std::string TextOfFirst(comm::ProcessGroup& group, const std::string& text) {
+  std::string told;
+  group.RunRanks(group.num_processes(), [&](comm::Communicator& comm) {
+    comm.set_deadline_seconds(kEndless);
+    comm::CommunicatorTeam team(comm);
+    told = team.Exchange(comm.rank() == 0 ? text : std::string(), Spread::kToAll)[0];
+  });
+  return told;
+}
+
+}  // namespace antiphon::app

@@ -1,0 +1,29 @@
+// The processes that mpirun or Slurm started with this one, for commands that divide their work among them.
+#pragma once
+
+#include <functional>
+#include <string>
+
+#include "base/team.h"
+#include "comm/process_group.h"
+#include "command.h"
+
+namespace antiphon::app {
+
+/// Joined when first asked for; the same for all commands of the program.
+comm::ProcessGroup& Processes();
+
+/// Cores of this machine are shared by the processes on it, unless the launcher has bound each to its own.
+int ThreadsOfProcess(const comm::ProcessGroup& group, const CommandContext& context);
+
+/// Only process 0 speaks; the others' warnings carry their number.
+void SpeakAsProcess(int process, CommandContext& context);
+
+/// Runs `body` in every process, with the threads that are its share. The first member writes what there is to write.
+/// What one process meets ends all. All processes must have been given the same command.
+void InTeam(CommandContext& context, const std::function<void(Team& team, int threads)>& body);
+
+/// `text` of the first process, on all. Collective; waits for as long as the first takes.
+std::string TextOfFirst(comm::ProcessGroup& group, const std::string& text);
+
+}  // namespace antiphon::app

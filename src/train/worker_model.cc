@@ -1,0 +1,130 @@
+// The part of Worker that makes the network with its optimiser and strategy, and gives the trained model away.
+#include <algorithm>
+#include <cmath>
+
+#include "base/error.h"
+#include "base/log.h"
+#include "base/random.h"
+#include "train/data_share.h"
+#include "train/divided_model.h"
+#include "train/memory_need.h"
+#include "train/worker.h"
+
+namespace antiphon::train {
+namespace {
+
+constexpr uint64_t kNetworkSeed = 1;  // a stream of the run's seed, independent of those in worker.cc
+
+}  // namespace
+
+void Worker::Describe() {
+  const int in_dim = pool_->spliced_dim();
+  const int out_dim = task_.store->num_pdfs() * options_.frames_per_forward;
+  constexpr auto kOutline = nn::InitialValues::kOutline;
+  if (task_.initial) {
+    const nn::Network& initial = task_.initial->network;
+    if (initial.in_dim() != in_dim || initial.out_dim() != out_dim) {
+      Throw<InputError>("the initial model takes {} values and has {} outputs, the task needs {} and {}",
+                        initial.in_dim(), initial.out_dim(), in_dim, out_dim);
+    }
+    outline_ = nn::Network(Config::Parse(initial.ToToml(), "initial model"), in_dim, out_dim, 0, kOutline);
+    return;
+  }
+  outline_ = nn::Network(task_.network, in_dim, out_dim, 0, kOutline);
+  if (options_.normalize_input && outline_.layer_type(0) != "normalize") {
+    const std::string toml = "[[layer]]\ntype = \"normalize\"\nname = \"input\"\n" + outline_.ToToml();
+    outline_ = nn::Network(Config::Parse(toml, task_.network.Where()), in_dim, out_dim, 0, kOutline);
+  }
+}
+
+void Worker::Build(std::unique_ptr<parallel::ModelParts> parts) {
+  strategy_.reset();
+  optimizer_.reset();
+  parts_ = std::move(parts);
+  RequireMemory();  // of what is to be made
+  if (task_.initial && !parts_) {
+    network_ = task_.initial->network.Clone();
+  } else {
+    const Config description = Config::Parse(outline_.ToToml(), task_.network.Where());
+    const std::vector<nn::OutputRange> held = parts_ ? parts_->Of(comm_.rank()) : std::vector<nn::OutputRange>();
+    network_ = nn::Network(description, outline_.in_dim(), outline_.out_dim(), MixSeed(task_.seed, kNetworkSeed),
+                           nn::InitialValues::kRandom, held);
+    if (task_.initial) CopyPart(task_.initial->network, network_);
+  }
+  optimizer_ = optim::MakeOptimizer(task_.optimizer, network_);
+  const parallel::Plan plan = {options_.data.minibatch, pool_->steps_per_epoch(0), options_.schedule.epochs};
+  strategy_ = parallel::MakeStrategy(task_.parallel, {&network_, optimizer_.get(), &comm_, plan, parts_.get()});
+  targets_ = std::make_unique<TargetMaker>(
+      task_.store, Heads{options_.frames_per_forward, options_.first_frame_offset}, task_.teachers, options_.teacher,
+      data::Context{options_.data.left_context, options_.data.right_context}, ParsePrecision(options_.precision));
+  RequireMemory();
+}
+
+// Before the network is made with its weights alone, afterwards with all.
+void Worker::RequireMemory() {
+  const auto limit = task_.parallel.Real("device-memory-mb");
+  if (!limit) return;
+  if (*limit <= 0) {
+    Throw<UsageError>("{}: parallel.device-memory-mb must be more than 0, found {}",
+                      task_.parallel.Where("device-memory-mb"), *limit);
+  }
+  MemoryNeed need;
+  need.weights = WeightBytes(outline_, parts_ ? parts_->Of(comm_.rank()) : std::vector<nn::OutputRange>());
+  if (strategy_) {
+    const bool half = ParsePrecision(options_.precision) == Precision::kBf16;
+    const size_t of_trainer = (options_.schedule.type == "newbob" ? 1 : 0) + (options_.average.share > 0 ? 1 : 0);
+    need.copies = strategy_->copy_bytes() + of_trainer * need.weights + (half ? need.weights / 2 : 0);
+    need.optimizer = optimizer_->state_bytes();
+    need.activations =
+        static_cast<size_t>(strategy_->minibatches_under_way()) * ActivationBytes(network_, options_.data.minibatch);
+    if (comm_.rank() == 0) log::Info("memory of worker 0: {}", need.Describe());
+  }
+  RequireToFit(comm_, need, *limit);
+}
+
+std::vector<float> Worker::LogPriors() {
+  if (options_.priors == "alignment") {
+    std::vector<int64_t> counts;
+    comm_.Together([&] { counts = CountPdfsTogether(comm_, *task_.store, *pool_); });
+    return hmm::LogPriors(std::vector<double>(counts.begin(), counts.end()));
+  }
+  return MeanPosteriors();
+}
+
+// By the first replica.
+std::vector<float> Worker::MeanPosteriors() {
+  const int ranks = parts_ ? parts_->ranks() : 1;
+  EvaluationResult result;
+  if (comm_.rank() < ranks) {
+    const bool dealt = options_.data.distribution == "shards";
+    const EvaluationData data =
+        ToEvaluate(task_.store, LimitFrames(*task_.store, dealt ? pool_->UtterancesOf(0) : train_utterances_,
+                                            options_.held_out.most_frames, task_.seed));
+    EvaluationRequest request;
+    request.mean_posterior = true;
+    result = EvaluateShare(data, request);
+  }
+  result.mean_posterior.resize(static_cast<size_t>(outline_.out_dim() / options_.frames_per_forward), 0.0);
+  if (ranks > 1) comm_.AllReduce(std::span<double>(result.mean_posterior));
+  std::vector<float> priors(result.mean_posterior.size());
+  for (size_t i = 0; i < priors.size(); ++i) {
+    priors[i] = static_cast<float>(std::min(0.0, std::log(std::max(result.mean_posterior[i], 1e-20))));
+  }
+  return priors;
+}
+
+uint64_t Worker::SaveModel(nn::Model model, const std::filesystem::path& path) {
+  if (parts_) {
+    constexpr auto kOutline = nn::InitialValues::kOutline;
+    const Config description = Config::Parse(outline_.ToToml(), "network");
+    model.network = nn::Network(description, outline_.in_dim(), outline_.out_dim(), 0, kOutline);
+    return SaveDividedModel(comm_, *parts_, network_, outline_, model, path);
+  }
+  if (comm_.rank() == 0) {
+    model.network = network_.Clone();
+    model.Save(path);
+  }
+  return network_.Hash();
+}
+
+}  // namespace antiphon::train

@@ -1,0 +1,221 @@
+// Copies of shards on a machine's own disk: whole and right or not used, never beyond the limit, shared by processes.
+#include "data/shard_cache.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <fstream>
+#include <map>
+#include <thread>
+#include <vector>
+
+#include "base/error.h"
+#include "base/file.h"
+#include "faults/small_disk.h"
+#include "store_fixture.h"
+#include "temporary_folder.h"
+
+namespace antiphon::data {
+namespace {
+
+using ::testing::HasSubstr;
+namespace fs = std::filesystem;
+
+class ShardCacheTest : public ::testing::Test {
+ protected:
+  // A file of the shared file system with `bytes` times its name's first letter.
+  fs::path Source(const std::string& name, size_t bytes = 1000) {
+    const fs::path path = folder_ / name;
+    WriteFileAtomically(path, std::string(bytes, name[0]));
+    return path;
+  }
+  static std::string Text(const CachedFile& file) {
+    return {reinterpret_cast<const char*>(file.bytes().data()), file.bytes().size()};
+  }
+  std::optional<CachedFile> Take(const ShardCache& cache, const std::string& name, size_t bytes = 1000) {
+    const auto verify = [&](std::span<const std::byte> data) {
+      ++verified_;
+      for (const std::byte b : data) {
+        if (static_cast<char>(b) != name[0]) throw InputError("the checksum is wrong");
+      }
+    };
+    why_.clear();
+    return cache.Take(name, folder_ / name, bytes, verify, stop_, why_);
+  }
+  ShardCache Cache(uint64_t limit, const std::string& key = "store") { return {folder_ / "cache", key, limit}; }
+  std::vector<std::string> Names(const std::string& key = "store") {
+    std::vector<std::string> names;
+    std::error_code missing;
+    for (const auto& entry : fs::directory_iterator(folder_ / "cache" / key, missing)) {
+      names.push_back(entry.path().filename().string());
+    }
+    std::sort(names.begin(), names.end());
+    return names;
+  }
+  void SetAge(const fs::path& file, int minutes) {
+    fs::last_write_time(file, fs::file_time_type::clock::now() - std::chrono::minutes(minutes));
+  }
+
+  testing::TemporaryFolder folder_;
+  std::atomic<bool> stop_ = false;
+  std::string why_;
+  int verified_ = 0;
+};
+
+TEST_F(ShardCacheTest, CopiesOnceAndServesTheCopy) {
+  Source("a");
+  const ShardCache cache = Cache(5000);
+  ASSERT_TRUE(Take(cache, "a"));
+  fs::remove(folder_ / "a");
+  const auto again = Take(cache, "a");
+  ASSERT_TRUE(again) << why_;
+  EXPECT_EQ(Text(*again), std::string(1000, 'a'));
+  EXPECT_EQ(verified_, 2) << "each time that it is taken";
+}
+
+TEST_F(ShardCacheTest, ADamagedOrTornCopyIsMadeAnew) {
+  Source("a");
+  const ShardCache cache = Cache(5000);
+  ASSERT_TRUE(Take(cache, "a"));
+  const fs::path copy = folder_ / "cache" / "store" / "a";
+  std::string damaged(1000, 'a');
+  damaged[700] = 'x';
+  for (const std::string& content : {damaged, std::string(400, 'a'), std::string()}) {
+    std::ofstream(copy, std::ios::binary | std::ios::trunc) << content;
+    const auto taken = Take(cache, "a");
+    ASSERT_TRUE(taken) << why_;
+    EXPECT_EQ(Text(*taken), std::string(1000, 'a'));
+  }
+  fs::remove(copy);
+  std::ofstream(copy.string() + ".part") << "what a crash left";
+  EXPECT_TRUE(Take(cache, "a"));
+  EXPECT_EQ(Names(), std::vector<std::string>{"a"});
+}
+
+TEST_F(ShardCacheTest, ADamagedOriginalIsNotCached) {
+  WriteFileAtomically(folder_ / "a", std::string(1000, 'b'));
+  EXPECT_FALSE(Take(Cache(5000), "a"));
+  EXPECT_THAT(why_, HasSubstr("is not what it should be"));
+  WriteFileAtomically(folder_ / "a", std::string(500, 'a'));
+  EXPECT_FALSE(Take(Cache(5000), "a"));
+  EXPECT_TRUE(Names().empty());
+}
+
+TEST_F(ShardCacheTest, RemovesTheLongestUnusedButNothingInUse) {
+  for (const char* name : {"a", "b", "c", "d"}) Source(name);
+  const ShardCache cache = Cache(3000);
+  const auto a = Take(cache, "a");
+  Take(cache, "b");
+  Take(cache, "c");
+  SetAge(folder_ / "cache/store/a", 30);  // the oldest, but in use
+  SetAge(folder_ / "cache/store/b", 10);
+  SetAge(folder_ / "cache/store/c", 20);
+  ASSERT_TRUE(Take(cache, "d")) << why_;
+  EXPECT_EQ(Names(), (std::vector<std::string>{"a", "b", "d"}));
+  EXPECT_EQ(Text(*a), std::string(1000, 'a'));
+
+  const auto b = Take(cache, "b"), d = Take(cache, "d");
+  EXPECT_FALSE(Take(cache, "c"));
+  EXPECT_THAT(why_, HasSubstr("full of files in use"));
+  EXPECT_EQ(Names(), (std::vector<std::string>{"a", "b", "d"}));
+}
+
+TEST_F(ShardCacheTest, TheLimitIsThatOfAllStoresTogether) {
+  Source("a");
+  Source("b");
+  Take(Cache(1500, "one"), "a");
+  ASSERT_TRUE(Take(Cache(1500, "two"), "b"));
+  EXPECT_TRUE(Names("one").empty());
+  EXPECT_EQ(Names("two"), std::vector<std::string>{"b"});
+}
+
+TEST_F(ShardCacheTest, AFileLargerThanTheLimitIsNotCached) {
+  Source("a");
+  EXPECT_FALSE(Take(Cache(999), "a"));
+  EXPECT_THAT(why_, HasSubstr("more than the cache may hold"));
+  EXPECT_TRUE(Names().empty());
+}
+
+TEST_F(ShardCacheTest, AFullDiskLeavesNothingAndSaysSo) {
+  testing::SmallDisk disk(64);
+  if (!disk.mounted()) GTEST_SKIP() << "mounting a small disk needs root";
+  Source("a", 200'000);
+  const ShardCache cache(disk.path() / "cache", "store", 1'000'000);
+  EXPECT_FALSE(Take(cache, "a", 200'000));
+  EXPECT_THAT(why_, HasSubstr("No space left"));
+  EXPECT_TRUE(fs::is_empty(disk.path() / "cache/store"));
+}
+
+TEST_F(ShardCacheTest, AFolderThatCannotBeWrittenIsSaid) {
+  Source("a");
+  WriteFileAtomically(folder_ / "cache", "a file stands here");
+  EXPECT_FALSE(Take(Cache(5000), "a"));
+  EXPECT_FALSE(why_.empty());
+}
+
+TEST_F(ShardCacheTest, ProcessesShareAFolder) {
+  constexpr int kProcesses = 4;
+  std::map<std::string, int> names;
+  for (char c = 'a'; c < 'a' + 6; ++c) Source(std::string(1, c), 100'000);
+  std::vector<pid_t> children;
+  for (int p = 0; p < kProcesses; ++p) {
+    const pid_t child = ::fork();
+    if (child == 0) {
+      int wrong = 0;
+      // Room for four of the six.
+      const ShardCache cache = Cache(400'000);
+      for (int round = 0; round < 40; ++round) {
+        const std::string name(1, static_cast<char>('a' + (round * (p + 1) + p) % 6));
+        const auto taken = Take(cache, name, 100'000);
+        if (taken && Text(*taken) != std::string(100'000, name[0])) ++wrong;
+      }
+      ::_exit(wrong);
+    }
+    children.push_back(child);
+  }
+  for (const pid_t child : children) {
+    int status = 0;
+    EXPECT_EQ(::waitpid(child, &status, 0), child);
+    EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << status;
+  }
+  for (const std::string& name : Names()) EXPECT_EQ(name.size(), 1u) << name << " was left over";
+  EXPECT_EQ(Names().size(), 4u);
+}
+
+// The same frames, whether they come from the original or from a copy, and also where the original is gone.
+TEST(CachedStore, ReadsTheSameFrames) {
+  const testing::TemporaryFolder folder;
+  MakeStore(folder / "store", 60, 5, 30, {.shard_mib = 1});
+  const FrameStore plain(folder / "store");
+  FrameStore cached(folder / "store");
+  cached.UseCache(folder / "cache", 1'000'000'000);
+  std::vector<size_t> shards;
+  for (size_t s = 0; s < cached.num_shards(); ++s) shards.push_back(s);
+  const auto same = [&](size_t u) {
+    Matrix a(plain.utterances()[u].num_frames, 5), b(plain.utterances()[u].num_frames, 5);
+    plain.ReadFrames(u, 0, a);
+    cached.ReadFrames(u, 0, b);
+    return std::equal(a.data(), a.data() + a.size(), b.data());
+  };
+  EXPECT_TRUE(same(3));
+  cached.FetchAhead(shards);
+  for (size_t u = 0; u < 60; ++u) EXPECT_TRUE(same(u)) << u;  // while they are fetched
+  EXPECT_EQ(cached.FinishFetching(), cached.num_shards());
+  for (size_t u = 0; u < 60; ++u) EXPECT_TRUE(same(u)) << u;
+  EXPECT_EQ(cached.CountPdfs(), plain.CountPdfs());
+  // What is read is the copy: a change of it shows.
+  FrameStore again(folder / "store");
+  again.UseCache(folder / "cache", 1'000'000'000);
+  for (size_t s = 0; s < again.num_shards(); ++s) {
+    std::ofstream(again.ShardFile(s), std::ios::binary | std::ios::in | std::ios::out) << "damaged original";
+  }
+  again.FetchAhead(shards);
+  EXPECT_EQ(again.FinishFetching(), again.num_shards());
+  Matrix m(again.utterances()[0].num_frames, 5);
+  again.ReadFrames(0, 0, m);
+}
+
+}  // namespace
+}  // namespace antiphon::data
