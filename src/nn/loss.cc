@@ -84,8 +84,9 @@ void CheckTargets(ConstMatrixView logits, const LossTargets& targets) {
 }  // namespace
 
 void RequirePdfIds(const LossTargets& targets, std::string_view who) {
-  if (targets.soft.data() == nullptr && targets.heads == 1) return;
-  Throw<UsageError>("{} takes one pdf-id per frame as target, neither a teacher's posteriors nor several frames", who);
+  if (targets.soft.data() == nullptr && targets.heads == 1 && targets.sequence == nullptr) return;
+  Throw<UsageError>(
+      "{} takes one pdf-id per frame as target, neither a teacher's posteriors, nor several frames, nor lattices", who);
 }
 
 LossResult& LossResult::operator+=(const LossResult& other) {
@@ -122,6 +123,7 @@ LossResult OfHeads(ConstMatrixView logits, const LossTargets& targets, MatrixVie
 }  // namespace
 
 LossResult SoftmaxCrossEntropy(ConstMatrixView logits, const LossTargets& targets, MatrixView derivative) {
+  if (targets.sequence != nullptr) return targets.sequence->Compute(logits, targets, derivative);
   if (targets.heads > 1) return OfHeads(logits, targets, derivative);
   CheckTargets(logits, targets);
   const int64_t n = logits.rows();

@@ -20,6 +20,17 @@
 
 namespace antiphon::nn {
 
+struct LossTargets;
+struct LossResult;
+
+/// A loss of whole utterances in place of frames (sequence-discriminative training).
+class SequenceLoss {
+ public:
+  virtual ~SequenceLoss() = default;
+  /// As SoftmaxCrossEntropy, which calls it. It knows to which utterances the rows of logits belong.
+  virtual LossResult Compute(ConstMatrixView logits, const LossTargets& targets, MatrixView derivative) = 0;
+};
+
 struct LossTargets {
   /// One pdf-id per frame …
   std::span<const int32_t> pdf_ids = {};
@@ -27,6 +38,8 @@ struct LossTargets {
   ConstMatrixView soft = {};
   double soft_weight = 1.0;
   double temperature = 1.0;
+  /// Takes the place of all this.
+  SequenceLoss* sequence = nullptr;
   /// With more than one, pdf_ids are [N · heads], frame after frame, and soft is shaped like the logits.
   int heads = 1;
   /// One weight per frame; empty: all 1.

@@ -1,0 +1,173 @@
+// antiphon lattices: what sequence-discriminative training learns from, by the model that it begins with.
+#include <fmt/format.h>
+
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "api/acoustic_model.h"
+#include "base/cancel.h"
+#include "base/error.h"
+#include "base/log.h"
+#include "base/thread_pool.h"
+#include "command.h"
+#include "data/feature_source.h"
+#include "decode/constrained_graph.h"
+#include "decode/recognizer_pool.h"
+#include "decode/sequence_criterion.h"
+#include "front_end_match.h"
+#include "score/wer.h"
+#include "train/sequence_data.h"
+
+namespace antiphon::app {
+namespace {
+
+struct LatticesCommandOptions {
+  std::string model, graph, text, out;
+  data::FeatureSourceOptions features;
+  decode::DecoderOptions search;
+  int64_t max_lattice_arcs = 20000;
+  infer::NnetScorerOptions nnet;
+
+  template <class V>
+  void Visit(V& v) {
+    v("model", model, "network that sequence training is to begin with");
+    v("graph", graph, "search graph for this model; a weak language model (unigram, word loop) teaches more");
+    v("text", text, "transcripts of the training speech");
+    v("out", out, "folder for lattices.ark, ali.ark and their scripts");
+    features.Visit(v);
+    search.Visit(v);
+    v("max-lattice-arcs", max_lattice_arcs, Range{1, 1e9}, "narrow a lattice rather than let it grow beyond");
+    v.Group("nnet", nnet);
+  }
+};
+
+class Run {
+ public:
+  Run(const LatticesCommandOptions& options, CommandContext& context)
+      : options_(options),
+        context_(context),
+        model_(AcousticModel::Load(options.model, options.nnet)),
+        graph_(decode::Graph::Load(options.graph, model_->hmm())),
+        features_(options.features),
+        transcripts_(score::ReadTranscripts(options.text)),
+        recognizers_(graph_, model_->hmm(), RecognizeOptions(options)) {
+    RequireFrontEnd(options.features.features, model_->features(), options.model);
+  }
+
+  void Write() {
+    train::SequenceDataWriter writer(options_.out);
+    const std::vector<std::string>& utterances = features_.keys();
+    ParallelInOrder<Result>(
+        utterances.size(), context_.threads(),
+        [&](size_t i) {
+          ThrowIfCancelled("making lattices");
+          return WithContext([&] { return MakeOne(utterances[i]); },
+                             [&] { return fmt::format("utterance '{}'", utterances[i]); });
+        },
+        [&](size_t i, Result&& result) {
+          if (!result.entry) return LeaveOut(utterances[i], result.why_not);
+          writer.Write(utterances[i], *result.entry);
+          ++written_;
+          arcs_ += static_cast<int64_t>(result.entry->lattice.NumArcs());
+          frames_ += std::ssize(result.entry->reference);
+          reference_found_ += result.had_reference ? 1 : 0;
+        });
+    if (written_ == 0) {
+      Throw<InputError>("no utterance has a lattice; the first, '{}': {}", first_left_out_, first_reason_);
+    }
+    writer.Close();
+  }
+
+  void Report() {
+    const double seconds = 0.01 * static_cast<double>(frames_);
+    context_.Print("{} lattices with {:.1f} arcs per second of speech; {:.1f} % held the reference already", written_,
+                   static_cast<double>(arcs_) / seconds,
+                   100.0 * static_cast<double>(reference_found_) / static_cast<double>(written_));
+    if (left_out_ > 0) {
+      context_.Print("{} utterances were left out, the first: {}: {}", left_out_, first_left_out_, first_reason_);
+    }
+    context_.Print("sequence training: antiphon train --initial-model {} --set sequence.lattices={} …", options_.model,
+                   options_.out);
+    const nlohmann::json json = {{"lattices", written_}, {"left_out", left_out_}, {"arcs", arcs_}, {"frames", frames_}};
+    context_.SetResult(json.dump());
+  }
+
+ private:
+  struct Result {
+    std::optional<train::SequenceEntry> entry;
+    std::string why_not;
+    bool had_reference = false;
+  };
+
+  static decode::RecognizeOptions RecognizeOptions(const LatticesCommandOptions& options) {
+    decode::RecognizeOptions recognize;
+    recognize.search = options.search;
+    recognize.max_lattice_arcs = options.max_lattice_arcs;
+    recognize.confidences = false;
+    return recognize;
+  }
+
+  Result MakeOne(const std::string& utt_id) {
+    const auto words = transcripts_.words.find(utt_id);
+    if (words == transcripts_.words.end()) return {std::nullopt, "it has no transcript"};
+    std::vector<int32_t> ids;
+    for (const std::string& word : words->second) {
+      ids.push_back(graph_.lexicon()->FindWord(word));
+      if (ids.back() <= 0) return {std::nullopt, fmt::format("the graph does not know the word '{}'", word)};
+    }
+    const std::optional<decode::Graph> reference_graph = decode::ConstrainToWords(graph_, ids);
+    if (!reference_graph) return {std::nullopt, "the graph has no path for its words"};
+    const Matrix frames = features_.Get(utt_id);
+    decode::Decoder decoder(*reference_graph, options_.search);
+    decoder.Advance(*model_->Score(Matrix(frames)));
+    decoder.Finish();
+    const decode::LatticePath reference = decoder.BestPath();
+    if (reference.alignment.empty() || !decoder.ReachedFinal()) {
+      return {std::nullopt, "its words do not fit its frames within the beam"};
+    }
+    const auto scores = model_->Score(Matrix(frames));
+    decode::Lattice lattice = recognizers_.Borrow()->Recognize(*scores, {options_.search.acoustic_scale, 0.0}).lattice;
+    const size_t arcs = lattice.NumArcs();
+    decode::AddReference(reference.alignment, reference.cost, &lattice);
+    const bool had_reference = lattice.NumArcs() == arcs;
+    return {train::SequenceEntry{std::move(lattice), reference.alignment}, "", had_reference};
+  }
+
+  void LeaveOut(const std::string& utt_id, const std::string& reason) {
+    if (left_out_++ > 0) return;
+    first_left_out_ = utt_id;
+    first_reason_ = reason;
+  }
+
+  const LatticesCommandOptions& options_;
+  CommandContext& context_;
+  std::unique_ptr<AcousticModel> model_;
+  decode::Graph graph_;
+  data::FeatureSource features_;
+  score::Transcripts transcripts_;
+  decode::RecognizerPool recognizers_;
+  int64_t written_ = 0, left_out_ = 0, arcs_ = 0, frames_ = 0, reference_found_ = 0;
+  std::string first_left_out_, first_reason_;
+};
+
+void MakeLattices(const LatticesCommandOptions& options, CommandContext& context) {
+  Run run(options, context);
+  run.Write();
+  run.Report();
+}
+
+REGISTER_COMMAND(
+    "lattices", LatticesCommandOptions, MakeLattices,
+    {.summary = "make lattices for sequence-discriminative training",
+     .description = "Recognises the training speech with the network that sequence training begins with, adds the "
+                    "transcript's best path to each lattice, and keeps it as the reference.",
+     .example = "antiphon lattices --model exp/network/model.safetensors --graph exp/graph --text data/train/text "
+                "--features exp/train/feats.scp --cmvn exp/train/cmvn.scp --utt2spk exp/train/utt2spk exp/lattices",
+     .positionals = {"out"},
+     .required = {"model", "graph", "text", "features", "out"}});
+
+}  // namespace
+}  // namespace antiphon::app

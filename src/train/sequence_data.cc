@@ -1,0 +1,92 @@
+#include "train/sequence_data.h"
+
+#include <fmt/format.h>
+
+#include <map>
+
+#include "base/error.h"
+#include "base/file.h"
+#include "data/archive.h"
+#include "data/script.h"
+#include "decode/lattice_text.h"
+
+namespace antiphon::train {
+
+namespace fs = std::filesystem;
+
+struct SequenceDataWriter::Impl {
+  explicit Impl(const fs::path& folder)
+      : lattices(folder / "lattices.ark"), script(folder / "lattices.scp"), references(folder / "ali.ark") {}
+
+  AtomicFile lattices;
+  AtomicFile script;
+  data::TableWriter<std::vector<int32_t>> references;
+};
+
+SequenceDataWriter::SequenceDataWriter(const fs::path& folder) {
+  fs::create_directories(folder);
+  impl_ = std::make_unique<Impl>(folder);
+}
+SequenceDataWriter::~SequenceDataWriter() = default;
+
+void SequenceDataWriter::Write(const std::string& utt_id, const SequenceEntry& entry) {
+  // An offset stands behind the id and the character after it, as in all archives.
+  const auto begin = static_cast<int64_t>(impl_->lattices.stream().tellp());
+  impl_->lattices.stream() << decode::LatticeToText(utt_id, entry.lattice);
+  impl_->script.stream() << fmt::format("{} lattices.ark:{}\n", utt_id, begin + std::ssize(utt_id) + 1);
+  impl_->references.Write(utt_id, entry.reference);
+  impl_->lattices.CheckStream();
+}
+
+void SequenceDataWriter::Close() {
+  impl_->references.Close();
+  impl_->lattices.Commit();
+  impl_->script.Commit();
+}
+
+struct SequenceData::Impl {
+  explicit Impl(const fs::path& path)
+      : folder(path), lattices(path / "lattices.ark"), references((path / "ali.scp").string()) {
+    for (const data::ScriptEntry& entry : data::ReadScript(path / "lattices.scp")) {
+      const uint64_t offset = entry.object.offset.value_or(0);
+      if (offset >= lattices.bytes().size()) {
+        Throw<InputError>("'{}' ends before the lattice of '{}', which lattices.scp has at byte {}: it is cut off",
+                          lattices.path().string(), entry.key, offset);
+      }
+      offsets.emplace(entry.key, offset);
+    }
+  }
+
+  // From its offset to the empty line.
+  std::string_view Text(uint64_t offset) const {
+    const std::string_view all(reinterpret_cast<const char*>(lattices.bytes().data()), lattices.bytes().size());
+    const size_t end = all.find("\n\n", offset);
+    return all.substr(offset, end == std::string_view::npos ? end : end + 1 - offset);
+  }
+
+  fs::path folder;
+  MappedFile lattices;
+  data::RandomAccessReader<std::vector<int32_t>> references;
+  std::map<std::string, uint64_t, std::less<>> offsets;
+};
+
+SequenceData::SequenceData(const fs::path& folder) : impl_(std::make_unique<Impl>(folder)) {}
+SequenceData::~SequenceData() = default;
+const fs::path& SequenceData::folder() const { return impl_->folder; }
+bool SequenceData::Has(std::string_view utt_id) const { return impl_->offsets.contains(utt_id); }
+
+SequenceEntry SequenceData::Get(std::string_view utt_id) const {
+  const auto found = impl_->offsets.find(utt_id);
+  if (found == impl_->offsets.end()) {
+    Throw<InputError>("'{}' has no lattice of utterance '{}'", impl_->folder.string(), utt_id);
+  }
+  const std::string text = fmt::format("{}\n{}\n", utt_id, impl_->Text(found->second));
+  auto lattices = decode::ParseLattices(text, impl_->lattices.path().string());
+  if (lattices.size() != 1) {
+    Throw<InputError>("'{}' holds no lattice at byte {}, where lattices.scp has that of '{}'",
+                      impl_->lattices.path().string(), found->second, utt_id);
+  }
+  return {std::move(lattices[0].second), impl_->references.Get(utt_id)};
+}
+
+}  // namespace antiphon::train

@@ -1,0 +1,51 @@
+// What sequence-discriminative training learns from: for each utterance a lattice of what the search takes for
+// possible, with the reference among its paths, and the reference's alignment.
+//
+// Folder: lattices.ark/.scp (Kaldi's text lattices, decode/lattice_text.h), ali.ark/.scp (transition-ids of the
+// references). Lattices are read when they are asked for; memory does not grow with the data.
+// Threads: a writer belongs to one; Get may be called by several together.
+// Errors: InputError naming file and utterance.
+#pragma once
+
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "decode/lattice.h"
+
+namespace antiphon::train {
+
+struct SequenceEntry {
+  decode::Lattice lattice;
+  std::vector<int32_t> reference;  // a transition-id per frame
+};
+
+class SequenceDataWriter {
+ public:
+  explicit SequenceDataWriter(const std::filesystem::path& folder);
+  ~SequenceDataWriter();
+  void Write(const std::string& utt_id, const SequenceEntry& entry);
+  /// Everything appears whole.
+  void Close();
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+class SequenceData {
+ public:
+  explicit SequenceData(const std::filesystem::path& folder);
+  ~SequenceData();
+  bool Has(std::string_view utt_id) const;
+  SequenceEntry Get(std::string_view utt_id) const;
+  const std::filesystem::path& folder() const;
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace antiphon::train
