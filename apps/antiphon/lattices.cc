@@ -1,7 +1,7 @@
 // antiphon lattices: what sequence-discriminative training learns from, by the model that it begins with.
 #include <fmt/format.h>
 
-#include <filesystem>
+#include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
@@ -13,11 +13,12 @@
 #include "base/log.h"
 #include "base/thread_pool.h"
 #include "command.h"
-#include "data/feature_source.h"
+#include "data/feature_extraction.h"
+#include "data/frame_store.h"
 #include "decode/constrained_graph.h"
 #include "decode/recognizer_pool.h"
 #include "decode/sequence_criterion.h"
-#include "front_end_match.h"
+#include "infer/nnet_scorer.h"
 #include "score/wer.h"
 #include "train/sequence_data.h"
 
@@ -25,8 +26,7 @@ namespace antiphon::app {
 namespace {
 
 struct LatticesCommandOptions {
-  std::string model, graph, text, out;
-  data::FeatureSourceOptions features;
+  std::string model, graph, store, text, out;
   decode::DecoderOptions search;
   int64_t max_lattice_arcs = 20000;
   infer::NnetScorerOptions nnet;
@@ -35,9 +35,9 @@ struct LatticesCommandOptions {
   void Visit(V& v) {
     v("model", model, "network that sequence training is to begin with");
     v("graph", graph, "search graph for this model; a weak language model (unigram, word loop) teaches more");
-    v("text", text, "transcripts of the training speech");
+    v("store", store, "frame store to train on, whose features the network is to recognise");
+    v("text", text, "transcripts of its utterances; copies at other speeds have those of their originals");
     v("out", out, "folder for lattices.ark, ali.ark and their scripts");
-    features.Visit(v);
     search.Visit(v);
     v("max-lattice-arcs", max_lattice_arcs, Range{1, 1e9}, "narrow a lattice rather than let it grow beyond");
     v.Group("nnet", nnet);
@@ -49,27 +49,31 @@ class Run {
   Run(const LatticesCommandOptions& options, CommandContext& context)
       : options_(options),
         context_(context),
-        model_(AcousticModel::Load(options.model, options.nnet)),
-        graph_(decode::Graph::Load(options.graph, model_->hmm())),
-        features_(options.features),
+        hmm_(LoadHmm(options.model)),
+        model_(std::make_shared<const infer::NnetModel>(nn::Model::Load(options.model), options.nnet)),
+        graph_(decode::Graph::Load(options.graph, hmm_)),
+        store_(options.store),
         transcripts_(score::ReadTranscripts(options.text)),
-        recognizers_(graph_, model_->hmm(), RecognizeOptions(options)) {
-    RequireFrontEnd(options.features.features, model_->features(), options.model);
+        recognizers_(graph_, hmm_, RecognizeOptions(options)) {
+    if (store_.feat_dim() != model_->model().feature_dim) {
+      Throw<InputError>("the store '{}' has {} features per frame, the model '{}' takes {}", options.store,
+                        store_.feat_dim(), options.model, model_->model().feature_dim);
+    }
   }
 
   void Write() {
     train::SequenceDataWriter writer(options_.out);
-    const std::vector<std::string>& utterances = features_.keys();
+    const auto utterances = store_.utterances();
     ParallelInOrder<Result>(
         utterances.size(), context_.threads(),
         [&](size_t i) {
           ThrowIfCancelled("making lattices");
-          return WithContext([&] { return MakeOne(utterances[i]); },
-                             [&] { return fmt::format("utterance '{}'", utterances[i]); });
+          return WithContext([&] { return MakeOne(i); },
+                             [&] { return fmt::format("utterance '{}'", utterances[i].utt_id); });
         },
         [&](size_t i, Result&& result) {
-          if (!result.entry) return LeaveOut(utterances[i], result.why_not);
-          writer.Write(utterances[i], *result.entry);
+          if (!result.entry) return LeaveOut(utterances[i].utt_id, result.why_not);
+          writer.Write(utterances[i].utt_id, *result.entry);
           ++written_;
           arcs_ += static_cast<int64_t>(result.entry->lattice.NumArcs());
           frames_ += std::ssize(result.entry->reference);
@@ -89,8 +93,10 @@ class Run {
     if (left_out_ > 0) {
       context_.Print("{} utterances were left out, the first: {}: {}", left_out_, first_left_out_, first_reason_);
     }
-    context_.Print("sequence training: antiphon train --initial-model {} --set sequence.lattices={} …", options_.model,
-                   options_.out);
+    context_.Print(
+        "to train by them: antiphon train --initial-model {} --set sequence.criterion=smbr --set "
+        "sequence.lattices={} …",
+        options_.model, options_.out);
     const nlohmann::json json = {{"lattices", written_}, {"left_out", left_out_}, {"arcs", arcs_}, {"frames", frames_}};
     context_.SetResult(json.dump());
   }
@@ -110,8 +116,9 @@ class Run {
     return recognize;
   }
 
-  Result MakeOne(const std::string& utt_id) {
-    const auto words = transcripts_.words.find(utt_id);
+  Result MakeOne(size_t utterance) {
+    const auto& [utt_id, speaker, num_frames, first_frame, weight] = store_.utterances()[utterance];
+    const auto words = transcripts_.words.find(std::string(data::OriginalName(utt_id)));
     if (words == transcripts_.words.end()) return {std::nullopt, "it has no transcript"};
     std::vector<int32_t> ids;
     for (const std::string& word : words->second) {
@@ -120,16 +127,19 @@ class Run {
     }
     const std::optional<decode::Graph> reference_graph = decode::ConstrainToWords(graph_, ids);
     if (!reference_graph) return {std::nullopt, "the graph has no path for its words"};
-    const Matrix frames = features_.Get(utt_id);
+    Matrix frames(num_frames, store_.feat_dim());
+    store_.ReadFrames(utterance, 0, frames);
+    infer::NnetScorer scores(model_, std::move(frames));
     decode::Decoder decoder(*reference_graph, options_.search);
-    decoder.Advance(*model_->Score(Matrix(frames)));
+    decoder.Advance(scores);
+    const bool ended = decoder.ReachedFinal();
     decoder.Finish();
     const decode::LatticePath reference = decoder.BestPath();
-    if (reference.alignment.empty() || !decoder.ReachedFinal()) {
+    if (reference.alignment.empty() || !ended) {
       return {std::nullopt, "its words do not fit its frames within the beam"};
     }
-    const auto scores = model_->Score(Matrix(frames));
-    decode::Lattice lattice = recognizers_.Borrow()->Recognize(*scores, {options_.search.acoustic_scale, 0.0}).lattice;
+    const decode::LatticeWeights weights{options_.search.acoustic_scale, 0.0};
+    decode::Lattice lattice = recognizers_.Borrow()->Recognize(scores, weights).lattice;
     const size_t arcs = lattice.NumArcs();
     decode::AddReference(reference.alignment, reference.cost, &lattice);
     const bool had_reference = lattice.NumArcs() == arcs;
@@ -144,9 +154,10 @@ class Run {
 
   const LatticesCommandOptions& options_;
   CommandContext& context_;
-  std::unique_ptr<AcousticModel> model_;
+  hmm::HmmModel hmm_;
+  std::shared_ptr<const infer::NnetModel> model_;
   decode::Graph graph_;
-  data::FeatureSource features_;
+  data::FrameStore store_;
   score::Transcripts transcripts_;
   decode::RecognizerPool recognizers_;
   int64_t written_ = 0, left_out_ = 0, arcs_ = 0, frames_ = 0, reference_found_ = 0;
@@ -164,10 +175,12 @@ REGISTER_COMMAND(
     {.summary = "make lattices for sequence-discriminative training",
      .description = "Recognises the training speech with the network that sequence training begins with, adds the "
                     "transcript's best path to each lattice, and keeps it as the reference.",
-     .example = "antiphon lattices --model exp/network/model.safetensors --graph exp/graph --text data/train/text "
-                "--features exp/train/feats.scp --cmvn exp/train/cmvn.scp --utt2spk exp/train/utt2spk exp/lattices",
+     .example = "antiphon lattices --model exp/network/model.safetensors --graph exp/graph --store exp/store "
+                "--text data/train/text exp/lattices\n"
+                "antiphon train --initial-model exp/network/model.safetensors --store exp/store --set "
+                "sequence.criterion=smbr --set sequence.lattices=exp/lattices --out exp/smbr",
      .positionals = {"out"},
-     .required = {"model", "graph", "text", "features", "out"}});
+     .required = {"model", "graph", "store", "text", "out"}});
 
 }  // namespace
 }  // namespace antiphon::app

@@ -12,6 +12,7 @@
 #include "data/feature_extraction.h"
 #include "data/partition.h"
 #include "kernels/softmax.h"
+#include "train/sequence_task.h"
 
 namespace antiphon::train {
 namespace {
@@ -22,6 +23,7 @@ std::shared_ptr<const data::MinibatchPool> MakePool(const EvaluationData& data) 
   options.left_context = data.context.left;
   options.right_context = data.context.right;
   options.shuffle = false;
+  if (data.sequence) options = data.sequence->WholeUtterances(*data.store, options);
   return std::make_shared<const data::MinibatchPool>(data.store, options, 0, 1, data.utterances);
 }
 
@@ -111,6 +113,7 @@ EvaluationResult Evaluate(const ForwardPass& forward, int out_dim, const Evaluat
   if (request.mean_posterior) result.mean_posterior.assign(static_cast<size_t>(out_dim / data.heads.count), 0.0);
   data::MinibatchStream stream(MakePool(data), 0, 0);
   TargetMaker maker(data.store, data.heads);
+  if (data.sequence) maker.LearnBy(data.sequence->MakeLoss(data.store));
   while (data::Minibatch* minibatch = stream.Next()) {
     if (minibatch->pdf_ids.empty()) continue;
     const MatrixView output = forward(context, minibatch->features, workspace);

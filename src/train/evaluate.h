@@ -21,13 +21,16 @@
 
 namespace antiphon::train {
 
+class SequenceTask;
+
 /// Frames of a store to evaluate on.
 struct EvaluationData {
   std::shared_ptr<const data::FrameStore> store;
   std::vector<size_t> utterances;  // empty: all
   data::Context context;
   Heads heads;
-  int minibatch = 1024;  // frames at a time
+  int minibatch = 1024;                                    // frames at a time
+  std::shared_ptr<const SequenceTask> sequence = nullptr;  // null: by frames
 };
 
 /// Base phone of each pdf-id: pdf-ids shared by several phones go to the one with most transition states.

@@ -43,6 +43,10 @@ nn::LossTargets TargetMaker::Make(const data::Minibatch& minibatch) {
   nn::LossTargets targets;
   targets.heads = heads_.count;
   targets.frame_weights = minibatch.weights;
+  if (sequence_) {
+    sequence_->SetFrames(minibatch.frame_ids);
+    targets.sequence = sequence_.get();
+  }
   const bool taught = !teachers_.empty() && minibatch.features.rows() > 0;
   if (!taught || options_.weight < 1) targets.pdf_ids = PdfIds(minibatch);
   if (!taught) return targets;

@@ -10,6 +10,7 @@
 #include "base/options.h"
 #include "data/minibatch_pool.h"
 #include "optim/schedule.h"
+#include "train/sequence_loss.h"
 
 namespace antiphon::train {
 
@@ -105,6 +106,7 @@ struct TrainOptions {
   AverageOptions average;
   PretrainOptions pretrain;
   TeacherOptions teacher;
+  SequenceOptions sequence;
   int frames_per_forward = 1;
   int first_frame_offset = 0;
   std::string precision = "fp32";
@@ -124,6 +126,7 @@ struct TrainOptions {
     v.Group("average", average);
     v.Group("pretrain", pretrain);
     v.Group("teacher", teacher);
+    v.Group("sequence", sequence);
     v("frames-per-forward", frames_per_forward, Range{1, 64},
       "frames that the network scores at once, with a head each");
     v("first-frame-offset", first_frame_offset, Range{-64, 64},

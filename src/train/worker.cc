@@ -43,8 +43,14 @@ Worker::Worker(const TrainingTask& task, const TrainOptions& options, parallel::
   if (task.initial && options.pretrain.method != "none") {
     throw UsageError("pretrain.method grows a new network: leave it out when an initial model goes on learning");
   }
+  sequence_ = SequenceTask::Open(task, options);
   SplitData();
   data::MinibatchOptions data_options = options.data;
+  if (sequence_) {
+    sequence_->KeepThoseWithLattices(*task.store, train_utterances_);
+    sequence_->KeepThoseWithLattices(*held_out_store_, held_out_utterances_);
+    data_options = sequence_->WholeUtterances(*task.store, data_options);
+  }
   pool_ = std::make_shared<const data::MinibatchPool>(task.store, data_options, MixSeed(task.seed, kDataSeed),
                                                       comm.world_size(), train_utterances_);
   RequireShards(comm, *task.store, *pool_);

@@ -18,6 +18,7 @@
 #include "train/checkpoint.h"
 #include "train/evaluate.h"
 #include "train/run_log.h"
+#include "train/sequence_task.h"
 #include "train/step_order.h"
 #include "train/targets.h"
 #include "train/timed.h"
@@ -184,8 +185,9 @@ class Worker {
   nn::Workspace workspace_;  // for evaluation; the strategy has its own
   std::optional<nn::Network> best_;
   std::vector<float> average_;
-  int active_workers_ = 1;  // that take part in the step under way
-  std::string divergence_;  // what this rank's guard found and not all ranks know yet
+  std::shared_ptr<const SequenceTask> sequence_;  // null: learns by frames
+  int active_workers_ = 1;                        // that take part in the step under way
+  std::string divergence_;                        // what this rank's guard found and not all ranks know yet
   std::optional<PhoneMap> phones_;
 
   Position position_;

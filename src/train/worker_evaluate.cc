@@ -15,10 +15,11 @@ constexpr uint64_t kHeldOutSeed = 4;  // a stream of the run's seed, independent
 
 EvaluationResult Worker::EvaluateHeldOut(bool final) {
   const Timed timed(position_.other_seconds);
-  const EvaluationData data = ToEvaluate(
+  EvaluationData data = ToEvaluate(
       held_out_store_, final ? held_out_utterances_
                              : LimitFrames(*held_out_store_, held_out_utterances_, options_.held_out.most_frames,
                                            MixSeed(task_.seed, kHeldOutSeed)));
+  data.sequence = sequence_;
   EvaluationRequest request;
   request.precision = ParsePrecision(options_.precision);
   if (final && phones_) request.phones = &*phones_;

@@ -57,6 +57,7 @@ void Worker::Build(std::unique_ptr<parallel::ModelParts> parts) {
   targets_ = std::make_unique<TargetMaker>(
       task_.store, Heads{options_.frames_per_forward, options_.first_frame_offset}, task_.teachers, options_.teacher,
       data::Context{options_.data.left_context, options_.data.right_context}, ParsePrecision(options_.precision));
+  if (sequence_) targets_->LearnBy(sequence_->MakeLoss(task_.store));
   RequireMemory();
 }
 
@@ -83,6 +84,7 @@ void Worker::RequireMemory() {
 }
 
 std::vector<float> Worker::LogPriors() {
+  if (sequence_) return sequence_->log_priors();
   if (options_.priors == "alignment") {
     std::vector<int64_t> counts;
     comm_.Together([&] { counts = CountPdfsTogether(comm_, *task_.store, *pool_); });
