@@ -38,22 +38,96 @@ void CutWindows(int64_t window_frames, ShareOrder& order) {
   order.num_frames = order.window_frame.back();
 }
 
-// As many whole chunks as fit into `minibatch` frames, at least one.
-void CutChunkMinibatches(int64_t minibatch, ShareOrder& order) {
-  int64_t frames = 0;
-  for (size_t b = 0; b < order.blocks.size(); ++b) {
-    const int64_t count = order.blocks[b].count;
-    if (b == 0 || frames + count > minibatch) {
-      order.minibatch_block.push_back(b);
-      frames = 0;
+int NumStreams(const MinibatchOptions& options) { return std::max(1, options.minibatch / options.chunk_frames); }
+
+// Every utterance in as few chunks of at most `length` frames as possible, of about equal length, which are multiples
+// of `stride` but for the last.
+std::vector<Block> CutEvenChunks(const FrameStore& store, std::span<const size_t> utterances, int32_t length,
+                                 int32_t stride) {
+  std::vector<Block> blocks;
+  for (const size_t u : utterances) {
+    const int32_t frames = store.utterances()[u].num_frames;
+    const int32_t units = (frames + stride - 1) / stride;
+    const int32_t count = (frames + length - 1) / length;
+    for (int32_t i = 0; i < count; ++i) {
+      const auto begin_of = [&](int64_t chunk) { return static_cast<int32_t>(units * chunk / count) * stride; };
+      const int32_t first = begin_of(i);
+      blocks.push_back({static_cast<uint32_t>(u), first, std::min(begin_of(i + 1), frames) - first});
     }
-    frames += count;
+  }
+  return blocks;
+}
+
+// As many chunks as fit into `minibatch` frames, padding included, and one at least. Those of about the same length go
+// together, so that little is padded; which of them do is left to chance.
+ShareOrder PlanChunks(std::vector<Block> blocks, const MinibatchOptions& options, uint64_t seed) {
+  constexpr int64_t kMinibatchesPerSort = 64;
+  ShareOrder order;
+  order.seed = seed;
+  if (options.shuffle) {
+    Rng(seed, 0).Shuffle(std::span(blocks));
+    const auto group = static_cast<size_t>(kMinibatchesPerSort * NumStreams(options));
+    for (size_t first = 0; first < blocks.size(); first += group) {
+      const auto begin = blocks.begin() + static_cast<std::ptrdiff_t>(first);
+      const auto end = blocks.begin() + static_cast<std::ptrdiff_t>(std::min(first + group, blocks.size()));
+      std::stable_sort(begin, end, [](const Block& a, const Block& b) { return a.count > b.count; });
+    }
+  }
+  std::vector<std::vector<Block>> minibatches;
+  int64_t longest = 0;
+  for (const Block& block : blocks) {
+    longest = std::max<int64_t>(longest, block.count);
+    if (minibatches.empty() || (std::ssize(minibatches.back()) + 1) * longest > options.minibatch) {
+      minibatches.emplace_back();
+      longest = block.count;
+    }
+    minibatches.back().push_back(block);
+  }
+  if (options.shuffle) Rng(seed, 1).Shuffle(std::span(minibatches));
+  for (const std::vector<Block>& minibatch : minibatches) {
+    order.minibatch_block.push_back(order.blocks.size());
+    for (const Block& block : minibatch) {
+      order.blocks.push_back(block);
+      order.num_frames += block.count;
+    }
   }
   order.num_minibatches = std::ssize(order.minibatch_block);
   order.minibatch_block.push_back(order.blocks.size());
+  return order;
 }
 
-ShareOrder PlanShare(std::vector<Block> blocks, const MinibatchOptions& options, uint64_t seed, int num_shares) {
+// Every stream says its utterances one after another, a chunk per minibatch.
+ShareOrder PlanCarriedChunks(const FrameStore& store, std::span<const size_t> utterances,
+                             const MinibatchOptions& options, uint64_t seed) {
+  const int streams = NumStreams(options);
+  std::vector<PartitionItem> items;
+  for (const size_t u : utterances) {
+    const FrameStore::Utterance& utterance = store.utterances()[u];
+    items.push_back({utterance.utt_id, (utterance.num_frames + options.chunk_frames - 1) / options.chunk_frames, {}});
+  }
+  std::vector<std::vector<Block>> chunks;
+  size_t longest = 0;
+  ShareOrder order;
+  order.seed = seed;
+  for (const std::vector<size_t>& part : Partition(items, streams, seed)) {
+    std::vector<size_t> chosen;
+    for (const size_t i : part) chosen.push_back(utterances[i]);
+    chunks.push_back(CutBlocks(store, chosen, options.chunk_frames));
+    longest = std::max(longest, chunks.back().size());
+  }
+  for (size_t m = 0; m < longest; ++m) {
+    order.minibatch_block.push_back(order.blocks.size());
+    for (const std::vector<Block>& stream : chunks) {
+      order.blocks.push_back(m < stream.size() ? stream[m] : Block{});
+      order.num_frames += order.blocks.back().count;
+    }
+  }
+  order.num_minibatches = std::ssize(order.minibatch_block);
+  order.minibatch_block.push_back(order.blocks.size());
+  return order;
+}
+
+ShareOrder PlanFrames(std::vector<Block> blocks, const MinibatchOptions& options, uint64_t seed, int num_shares) {
   ShareOrder order;
   order.blocks = std::move(blocks);
   order.seed = seed;
@@ -61,12 +135,17 @@ ShareOrder PlanShare(std::vector<Block> blocks, const MinibatchOptions& options,
   const int64_t share = options.shuffle_frames / num_shares;
   CutWindows(num_shares == 1 ? share : std::max(share, std::min<int64_t>(kLeastShareWindow, options.shuffle_frames)),
              order);
-  if (options.chunk_frames > 0) {
-    CutChunkMinibatches(options.minibatch, order);
-  } else {
-    order.num_minibatches = (order.num_frames + options.minibatch - 1) / options.minibatch;
-  }
+  order.num_minibatches = (order.num_frames + options.minibatch - 1) / options.minibatch;
   return order;
+}
+
+ShareOrder PlanShare(const FrameStore& store, std::span<const size_t> utterances, const MinibatchOptions& options,
+                     uint64_t seed, int num_shares, int stride) {
+  if (options.chunk_frames == 0) {
+    return PlanFrames(CutBlocks(store, utterances, options.block_frames), options, seed, num_shares);
+  }
+  if (options.carry_state) return PlanCarriedChunks(store, utterances, options, seed);
+  return PlanChunks(CutEvenChunks(store, utterances, options.chunk_frames, stride), options, seed);
 }
 
 std::vector<std::vector<size_t>> DealUtterances(const FrameStore& store, std::span<const size_t> utterances,
@@ -117,12 +196,12 @@ void FillWindow(const ShareOrder& order, size_t window, bool shuffle, std::vecto
 }
 
 std::vector<ShareOrder> PlanEpoch(const FrameStore& store, std::span<const size_t> utterances,
-                                  const MinibatchOptions& options, uint64_t seed, int64_t epoch, int world_size) {
+                                  const MinibatchOptions& options, uint64_t seed, int64_t epoch, int world_size,
+                                  int stride) {
   const uint64_t epoch_seed = MixSeed(seed, static_cast<uint64_t>(epoch));
-  const int32_t block = options.chunk_frames > 0 ? options.chunk_frames : options.block_frames;
   std::vector<ShareOrder> shares;
   if (options.distribution == "pool") {
-    shares.push_back(PlanShare(CutBlocks(store, utterances, block), options, epoch_seed, 1));
+    shares.push_back(PlanShare(store, utterances, options, epoch_seed, 1, stride));
     return shares;
   }
   const auto parts = options.distribution == "shards" ? DealShards(store, utterances, world_size)
@@ -130,8 +209,7 @@ std::vector<ShareOrder> PlanEpoch(const FrameStore& store, std::span<const size_
   for (std::vector<size_t> chosen : parts) {
     // Without shuffling the order of the store holds within a share, too.
     if (!options.shuffle) std::sort(chosen.begin(), chosen.end());
-    shares.push_back(
-        PlanShare(CutBlocks(store, chosen, block), options, MixSeed(epoch_seed, shares.size() + 1), world_size));
+    shares.push_back(PlanShare(store, chosen, options, MixSeed(epoch_seed, shares.size() + 1), world_size, stride));
   }
   return shares;
 }

@@ -35,7 +35,8 @@ struct ShareOrder {
   uint64_t seed = 0;                    // for the frames within windows
   std::vector<size_t> window_block;     // first block of each window; one more entry than windows
   std::vector<int64_t> window_frame;    // first position of each window; likewise
-  std::vector<size_t> minibatch_block;  // chunks: first block of each minibatch, and the end; empty for single frames
+  std::vector<size_t> minibatch_block;  // chunks: first block of each minibatch, and the end; empty for single frames.
+                                        // A block is a stream's chunk; one without frames is a stream that has ended.
   int64_t num_minibatches = 0;
 };
 
@@ -47,8 +48,10 @@ void FillWindow(const ShareOrder& order, size_t window, bool shuffle, std::vecto
 std::vector<std::vector<size_t>> DealShards(const FrameStore& store, std::span<const size_t> utterances,
                                             int world_size);
 
-/// Orders of all shares of an epoch (one share for "pool"). `utterances` are sorted by id.
+/// Orders of all shares of an epoch (one share for "pool"). `utterances` are sorted by id. Chunks begin at multiples of
+/// `stride` frames of their utterance.
 std::vector<ShareOrder> PlanEpoch(const FrameStore& store, std::span<const size_t> utterances,
-                                  const MinibatchOptions& options, uint64_t seed, int64_t epoch, int world_size);
+                                  const MinibatchOptions& options, uint64_t seed, int64_t epoch, int world_size,
+                                  int stride = 1);
 
 }  // namespace antiphon::data::internal

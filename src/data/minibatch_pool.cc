@@ -31,12 +31,13 @@ struct Window {
 
 struct MinibatchPool::Impl {
   Impl(std::shared_ptr<const FrameStore> s, MinibatchOptions o, uint64_t run_seed, int world,
-       std::vector<size_t> chosen, InputNormalisation normalisation)
+       std::vector<size_t> chosen, InputNormalisation normalisation, TimeContext frames_needed)
       : store(std::move(s)),
         options(std::move(o)),
         context{options.left_context, options.right_context},
         seed(run_seed),
         world_size(world),
+        needed(frames_needed),
         utterances(std::move(chosen)) {
     if (world_size < 1) Throw<UsageError>("expected at least one worker, not {}", world_size);
     if (utterances.empty()) {
@@ -48,6 +49,20 @@ struct MinibatchPool::Impl {
     if (options.shuffle) {
       std::sort(utterances.begin(), utterances.end(),
                 [&](size_t a, size_t b) { return store->utterances()[a].utt_id < store->utterances()[b].utt_id; });
+    }
+    if (!needed.one_to_one() && options.chunk_frames == 0) {
+      throw UsageError(
+          "the network looks at several frames of an utterance: set data.chunk-frames, the consecutive frames that "
+          "minibatches are made of");
+    }
+    if (options.chunk_frames % needed.stride != 0) {
+      Throw<UsageError>("data.chunk-frames = {} is no multiple of {}, the frames per output of the network",
+                        options.chunk_frames, needed.stride);
+    }
+    if (options.chunk_frames > 0 && options.carry_state && options.distribution == "pool" && world_size > 1) {
+      throw UsageError(
+          "data.carry-state needs workers that keep their utterances: set data.distribution to 'shares' or 'shards', "
+          "or data.carry-state to false");
     }
     mean = Expand(normalisation.mean, "mean");
     scale = Expand(normalisation.scale, "scale");
@@ -76,7 +91,7 @@ struct MinibatchPool::Impl {
     }
     auto epoch = std::make_shared<Epoch>();
     epoch->number = number;
-    epoch->shares = internal::PlanEpoch(*store, utterances, options, seed, number, world_size);
+    epoch->shares = internal::PlanEpoch(*store, utterances, options, seed, number, world_size, needed.stride);
     epochs.push_back(epoch);
     if (epochs.size() > 2) epochs.pop_front();
     return epoch;
@@ -110,53 +125,84 @@ struct MinibatchPool::Impl {
     return window;
   }
 
-  void AppendFrame(FrameRef ref, int64_t row, MinibatchBuffer& b) const {
-    const FrameStore::Utterance& u = store->utterances()[ref.utterance];
-    const auto r = static_cast<size_t>(row);
+  void ReadFeatures(FrameRef ref, int64_t row, MinibatchBuffer& b) const {
     float* out = b.features_.data() + row * b.features_.cols();
     store->ReadSpliced(ref.utterance, ref.frame, context, out);
     for (size_t c = 0; c < mean.size(); ++c) out[c] = (out[c] - mean[c]) * scale[c];
+  }
+
+  void SetTarget(FrameRef ref, int64_t row, MinibatchBuffer& b) const {
+    const FrameStore::Utterance& u = store->utterances()[ref.utterance];
+    const auto r = static_cast<size_t>(row);
     b.pdf_ids_[r] = store->PdfId(ref.utterance, ref.frame);
     b.weights_[r] = u.weight;
     b.frame_ids_[r] = u.first_frame + ref.frame;
   }
 
-  void Resize(int64_t rows, MinibatchBuffer& b) const {
+  void Resize(int64_t rows, int64_t outputs, MinibatchBuffer& b) const {
     b.features_.Resize(rows, spliced_dim());
-    const auto n = static_cast<size_t>(rows);
+    const auto n = static_cast<size_t>(outputs);
     b.pdf_ids_.resize(n);
     b.weights_.resize(n);
     b.frame_ids_.resize(n);
-    b.sequence_lengths_.clear();
   }
 
   void FillFrames(const Epoch& epoch, size_t share, int64_t index, MinibatchBuffer& b) const {
     const ShareOrder& order = epoch.shares[share];
     const int64_t begin = index * options.minibatch;
     const int64_t end = std::min(begin + options.minibatch, order.num_frames);
-    Resize(end - begin, b);
+    Resize(end - begin, end - begin, b);
     const auto& starts = order.window_frame;
     size_t w = static_cast<size_t>(std::upper_bound(starts.begin(), starts.end(), begin) - starts.begin()) - 1;
     for (int64_t at = begin; at < end; ++w) {
       const std::shared_ptr<const Window> window = GetWindow(epoch, share, w);
       for (const int64_t stop = std::min(end, starts[w + 1]); at < stop; ++at) {
-        AppendFrame(window->frames[static_cast<size_t>(at - starts[w])], at - begin, b);
+        const FrameRef frame = window->frames[static_cast<size_t>(at - starts[w])];
+        ReadFeatures(frame, at - begin, b);
+        SetTarget(frame, at - begin, b);
       }
+    }
+  }
+
+  // One stream's chunk. Frames that lie beyond the utterance's ends are its first or last one; so are those of padding.
+  void FillStream(const internal::Block& block, int stream, MinibatchBuffer& b) const {
+    const SequenceLayout& layout = b.layout_;
+    const int last = block.count > 0 ? store->utterances()[block.utterance].num_frames - 1 : 0;
+    for (int t = 0; t < needed.InputFrames(layout.frames); ++t) {
+      const int64_t row = int64_t{t} * layout.streams + stream;
+      if (block.count > 0) {
+        ReadFeatures({block.utterance, std::clamp(block.first + t - needed.left, 0, last)}, row, b);
+      } else {
+        std::fill_n(b.features_.data() + row * b.features_.cols(), b.features_.cols(), 0.0f);
+      }
+    }
+    const int length = (block.count + needed.stride - 1) / needed.stride;
+    b.lengths_[static_cast<size_t>(stream)] = length;
+    b.begins_[static_cast<size_t>(stream)] = !options.carry_state || block.first == 0 ? 1 : 0;
+    for (int t = 0; t < layout.frames; ++t) {
+      const int64_t row = int64_t{t} * layout.streams + stream;
+      if (t < length) {
+        SetTarget({block.utterance, block.first + t * needed.stride}, row, b);
+        continue;
+      }
+      b.pdf_ids_[static_cast<size_t>(row)] = 0;
+      b.weights_[static_cast<size_t>(row)] = 0;
+      b.frame_ids_[static_cast<size_t>(row)] = -1;
     }
   }
 
   void FillChunks(const ShareOrder& order, int64_t index, MinibatchBuffer& b) const {
     const size_t begin = order.minibatch_block[static_cast<size_t>(index)];
     const size_t end = order.minibatch_block[static_cast<size_t>(index) + 1];
-    int64_t rows = 0;
-    for (size_t k = begin; k < end; ++k) rows += order.blocks[k].count;
-    Resize(rows, b);
-    int64_t row = 0;
-    for (size_t k = begin; k < end; ++k) {
-      const internal::Block& block = order.blocks[k];
-      for (int32_t t = 0; t < block.count; ++t) AppendFrame({block.utterance, block.first + t}, row++, b);
-      b.sequence_lengths_.push_back(block.count);
-    }
+    const auto streams = static_cast<int>(end - begin);
+    int32_t longest = 0;
+    for (size_t k = begin; k < end; ++k) longest = std::max(longest, order.blocks[k].count);
+    const int frames = (longest + needed.stride - 1) / needed.stride;
+    Resize(needed.InputFrames(frames) * streams, int64_t{frames} * streams, b);
+    b.begins_.resize(static_cast<size_t>(streams));
+    b.lengths_.resize(static_cast<size_t>(streams));
+    b.layout_ = {streams, frames, b.begins_, b.lengths_};
+    for (int s = 0; s < streams; ++s) FillStream(order.blocks[begin + static_cast<size_t>(s)], s, b);
     // Chunks have no windows; count minibatches instead.
     constexpr int64_t kReleaseInterval = 1024;
     if (index % kReleaseInterval == 0) store->ReleasePages();
@@ -167,6 +213,7 @@ struct MinibatchPool::Impl {
   const Context context;
   const uint64_t seed;
   const int world_size;
+  const TimeContext needed;
   std::vector<size_t> utterances;
   int64_t num_frames = 0;
   std::vector<float> mean;
@@ -179,9 +226,10 @@ struct MinibatchPool::Impl {
 };
 
 MinibatchPool::MinibatchPool(std::shared_ptr<const FrameStore> store, MinibatchOptions options, uint64_t seed,
-                             int world_size, std::vector<size_t> utterances, InputNormalisation normalisation)
+                             int world_size, std::vector<size_t> utterances, InputNormalisation normalisation,
+                             TimeContext needed)
     : impl_(std::make_unique<Impl>(std::move(store), std::move(options), seed, world_size, std::move(utterances),
-                                   std::move(normalisation))) {}
+                                   std::move(normalisation), needed)) {}
 MinibatchPool::~MinibatchPool() = default;
 
 int MinibatchPool::spliced_dim() const { return static_cast<int>(impl_->spliced_dim()); }
@@ -211,15 +259,19 @@ void MinibatchPool::Fill(int64_t epoch, int rank, int64_t index, MinibatchBuffer
   const std::shared_ptr<const Epoch> plan = impl_->GetEpoch(epoch);
   const size_t share = impl_->ShareOf(rank);
   const ShareOrder& order = plan->shares[share];
+  const bool in_chunks = impl_->options.chunk_frames > 0;
   if (index < 0 || index >= order.num_minibatches) {
-    impl_->Resize(0, b);
+    impl_->Resize(0, 0, b);
+    b.layout_ = {};
     index = -1;
-  } else if (impl_->options.chunk_frames > 0) {
+  } else if (in_chunks) {
     impl_->FillChunks(order, index, b);
   } else {
     impl_->FillFrames(*plan, share, index, b);
   }
-  b.minibatch = {index, b.features_.view(), b.pdf_ids_, b.weights_, b.frame_ids_, b.sequence_lengths_};
+  const auto padding = std::count(b.frame_ids_.begin(), b.frame_ids_.end(), int64_t{-1});
+  b.minibatch = {index,        std::ssize(b.frame_ids_) - padding, b.features_.view(), b.pdf_ids_, b.weights_,
+                 b.frame_ids_, in_chunks ? &b.layout_ : nullptr};
 }
 
 }  // namespace antiphon::data

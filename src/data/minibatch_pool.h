@@ -4,15 +4,22 @@
 // frames, the blocks are permuted, and the frames of each following `shuffle-frames` worth of blocks (a window) are
 // permuted among themselves. A window holds about a thousand random blocks from all speakers, so a minibatch differs
 // from one of a full shuffle only by a slightly raised chance that two of its frames are neighbours, while the disk
-// sees whole blocks. With chunk-frames > 0 the unit is a chunk of consecutive frames instead (recurrent layers): chunks
-// are permuted, and a minibatch stacks whole chunks.
+// sees whole blocks.
+//
+// With chunk-frames > 0 a minibatch holds minibatch/chunk-frames streams of consecutive frames instead
+// (base/sequence_layout.h), for networks that look at several frames or carry a state. Either chunks of all utterances
+// are permuted, those of about the same length going together; or, with carry-state, the utterances of a share are
+// dealt to its streams, longest first (data/partition.h), and every stream says one after another, a chunk per
+// minibatch, so that a recurrent layer goes on where it was. Chunks that are shorter than a minibatch's longest are
+// padded: weight 0, frame id −1.
 //
 // Distribution over workers: "pool": one order for all; worker r of N takes the minibatches r, r + N, … (synchronous),
 // or whoever is free takes the next (parallel/minibatch_ledger.h). "shares": utterances are divided by data/partition.h
 // anew in each epoch and every worker shuffles its own share. "shards": whole shards are dealt to the workers once and
 // for all, so that each machine needs but those of its workers. Any N sees the same multiset of frames.
 //
-// Shapes: features [B, spliced dim]; B = minibatch, smaller in the last one of an epoch (or share).
+// Shapes: features [B, spliced dim]; B = minibatch, smaller in the last one of an epoch (or share). In streams,
+// features have rows for all frames that the outputs need, and pdf-ids, weights and frame ids are those of the outputs.
 // Threads: MinibatchPool is safe from any thread; a MinibatchStream belongs to one consumer.
 // Errors: UsageError for impossible options; InputError from the store, thrown where the consumer waits.
 // Source: algorithms reference 1.21; Kaldi's nnet3-shuffle-egs for the buffer size.
@@ -27,6 +34,8 @@
 #include <vector>
 
 #include "base/options.h"
+#include "base/sequence_layout.h"
+#include "base/time_context.h"
 #include "data/frame_store.h"
 #include "math/matrix.h"
 
@@ -40,6 +49,7 @@ struct MinibatchOptions {
   int block_frames = 256;
   int shuffle_frames = 1 << 18;
   int chunk_frames = 0;
+  bool carry_state = true;
   int prefetch = 4;
   bool shuffle = true;
   ShardCacheOptions cache;
@@ -53,7 +63,11 @@ struct MinibatchOptions {
       "machine needs but its own");
     v("block-frames", block_frames, Range{1, 1 << 20}, "consecutive frames that enter the shuffle buffer together");
     v("shuffle-frames", shuffle_frames, Range{1, 1 << 28}, "frames in the shuffle buffer");
-    v("chunk-frames", chunk_frames, Range{0, 1 << 20}, "consecutive frames kept together; 0: single frames");
+    v("chunk-frames", chunk_frames, Range{0, 1 << 20},
+      "consecutive frames kept together, of as many utterances side by side as a minibatch holds; 0: single frames");
+    v("carry-state", carry_state,
+      "with chunks and recurrent layers: an utterance's chunks follow one another, each going on in the state that the "
+      "last one left; false: chunks are shuffled, and start from zero");
     v("prefetch", prefetch, Range{0, 1024}, "minibatches prepared ahead by a thread of their own; 0: none");
     v("shuffle", shuffle, "false: frames in the order of the store, for evaluation");
     cache.Visit(v);
@@ -63,11 +77,12 @@ struct MinibatchOptions {
 /// One minibatch. Views are valid until the stream's next call or the buffer's next Fill.
 struct Minibatch {
   int64_t index = 0;                          // in the epoch's order (of the share, for "shares")
+  int64_t num_frames = 0;                     // to be learnt from: B less padding
   MatrixView features;                        // [B, spliced dim]; the consumer may overwrite it
   std::span<const int32_t> pdf_ids;           // [B]
   std::span<const float> weights;             // [B]
   std::span<const int64_t> frame_ids;         // [B], as in FrameStore
-  std::span<const int32_t> sequence_lengths;  // chunks in order, sum B; empty for single frames
+  const SequenceLayout* sequences = nullptr;  // null for single frames
 };
 
 /// Memory of one minibatch, reused.
@@ -81,7 +96,9 @@ class MinibatchBuffer {
   std::vector<int32_t> pdf_ids_;
   std::vector<float> weights_;
   std::vector<int64_t> frame_ids_;
-  std::vector<int32_t> sequence_lengths_;
+  SequenceLayout layout_;
+  std::vector<uint8_t> begins_;
+  std::vector<int32_t> lengths_;
 };
 
 /// Per-column x → (x − mean)·scale after splicing; empty: none. Length: feat_dim (repeated for each context frame) or
@@ -93,9 +110,9 @@ struct InputNormalisation {
 
 class MinibatchPool {
  public:
-  /// `utterances`: the part of the store to train on; empty: all.
+  /// `utterances`: the part of the store to train on; empty: all. `needed`: the frames that an output needs, in chunks.
   MinibatchPool(std::shared_ptr<const FrameStore> store, MinibatchOptions options, uint64_t seed, int world_size = 1,
-                std::vector<size_t> utterances = {}, InputNormalisation normalisation = {});
+                std::vector<size_t> utterances = {}, InputNormalisation normalisation = {}, TimeContext needed = {});
   ~MinibatchPool();
 
   int spliced_dim() const;

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 
+#include "base/sequence_layout.h"
 #include "math/gemm.h"
 
 namespace antiphon::nn {
@@ -20,6 +21,11 @@ struct ExecContext {
   int64_t step = 0;
   /// Multiplies every dropout layer's proportion: a schedule in fraction of data sets it.
   double dropout_factor = 1.0;
+  /// How rows follow one another in time; null: as one sequence that begins with the first row, which is the same as
+  /// frames that stand alone for layers that look at one frame only.
+  const SequenceLayout* sequences = nullptr;
+
+  int streams() const { return sequences != nullptr ? sequences->streams : 1; }
 };
 
 }  // namespace antiphon::nn

@@ -6,10 +6,18 @@ namespace antiphon::nn {
 
 const std::vector<std::string> kCommonLayerKeys = {"type", "name", "learning-rate-factor", "max-change"};
 
+int64_t Layer::OutputRows(const ExecContext& ctx, int64_t rows) const {
+  const TimeContext context = time_context();
+  return context.one_to_one() ? rows : context.Outputs(rows / ctx.streams()) * ctx.streams();
+}
+
 void Layer::Forward(const ExecContext& ctx, ConstMatrixView x, MatrixView y, Workspace& ws) const {
-  if (x.cols() != in_dim_ || y.cols() != out_dim_ || x.rows() != y.rows()) {
+  if (x.cols() != in_dim_ || y.cols() != out_dim_ || y.rows() != OutputRows(ctx, x.rows())) {
     Throw<ShapeError>("a layer from {} to {} values cannot map [{}, {}] to [{}, {}]", in_dim_, out_dim_, x.rows(),
                       x.cols(), y.rows(), y.cols());
+  }
+  if (ctx.sequences != nullptr && x.rows() % ctx.streams() != 0) {
+    Throw<ShapeError>("{} rows are not the same number of frames of each of {} streams", x.rows(), ctx.streams());
   }
   ws.x = x;
   ws.y = y;
@@ -19,7 +27,7 @@ void Layer::Forward(const ExecContext& ctx, ConstMatrixView x, MatrixView y, Wor
 void Layer::Backward(const ExecContext& ctx, ConstMatrixView dy, Workspace& ws, MatrixView dx, GradientSink& sink) {
   const int64_t n = ws.x.rows();
   const bool wants_dx = dx.data() != nullptr;
-  if (dy.rows() != n || dy.cols() != out_dim_ || (wants_dx && (dx.rows() != n || dx.cols() != in_dim_))) {
+  if (dy.rows() != ws.y.rows() || dy.cols() != out_dim_ || (wants_dx && (dx.rows() != n || dx.cols() != in_dim_))) {
     Throw<ShapeError>("a layer from {} to {} values that saw {} frames cannot turn derivatives [{}, {}] into [{}, {}]",
                       in_dim_, out_dim_, n, dy.rows(), dy.cols(), dx.rows(), dx.cols());
   }

@@ -1,6 +1,8 @@
 // Maps input frames to output frames.
 //
-// Shapes: row-major, one frame per row, sequences stacked; N rows, N may be 0.
+// Shapes: row-major, one frame per row; N rows, N may be 0. Layers that look at several frames, or carry a state from
+// frame to frame, find out from ExecContext::sequences which rows belong together, and give fewer rows than they get:
+// those whose frames are all there (TimeContext).
 // Units: derivatives are of the loss averaged over frames, in nats.
 // Threads: const methods may run together, one Workspace per thread.
 // Errors: UsageError with file:line for a layer's keys; ShapeError for wrong inputs.
@@ -19,6 +21,7 @@
 #include "base/options.h"
 #include "base/random.h"
 #include "base/registry.h"
+#include "base/time_context.h"
 #include "math/gemm.h"
 #include "math/matrix.h"
 #include "nn/exec_context.h"
@@ -66,8 +69,19 @@ class Layer {
   /// More than out_dim() in a layer of which other networks hold the other outputs.
   virtual int whole_out_dim() const { return out_dim_; }
 
-  /// Overwrites y [N, out_dim] for x [N, in_dim]; keeps in ws what Backward needs. y and x must not overlap, and stay
-  /// unchanged until Backward. Throws ShapeError, naming both shapes, before any write.
+  /// Which frames an output needs.
+  virtual TimeContext time_context() const { return {}; }
+  /// Whether an output depends on all frames before it, through a state that is kept in the workspace from one piece of
+  /// a stream to the next (Workspace::State).
+  virtual bool recurrent() const { return false; }
+  /// The context of all layers above, in frames of this layer's output: successive pieces overlap by its span. Called
+  /// by the network.
+  virtual void SetContextAbove(const TimeContext& above) { above_ = above; }
+  /// Rows of y for `rows` of x.
+  int64_t OutputRows(const ExecContext& ctx, int64_t rows) const;
+
+  /// Overwrites y [OutputRows(N), out_dim] for x [N, in_dim]; keeps in ws what Backward needs. y and x must not
+  /// overlap, and stay unchanged until Backward. Throws ShapeError, naming both shapes, before any write.
   void Forward(const ExecContext& ctx, ConstMatrixView x, MatrixView y, Workspace& ws) const;
 
   /// Hands the gradient of each parameter to `sink`, and overwrites dx [N, in_dim] unless dx is empty. dx is computed
@@ -101,6 +115,7 @@ class Layer {
   virtual void AccumulateStatistics(Workspace&) {}
 
  protected:
+  const TimeContext& context_above() const { return above_; }
   virtual void DoForward(const ExecContext& ctx, ConstMatrixView x, MatrixView y, Workspace& ws) const = 0;
   virtual void DoBackward(const ExecContext& ctx, ConstMatrixView dy, Workspace& ws, MatrixView dx,
                           GradientSink& sink) = 0;
@@ -108,6 +123,7 @@ class Layer {
  private:
   int in_dim_;
   int out_dim_;
+  TimeContext above_;
 };
 
 using LayerRegistry = Registry<Layer, const LayerArgs&>;

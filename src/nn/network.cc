@@ -28,10 +28,15 @@ struct CommonOptions {
   }
 };
 
-// The chain in order, with "repeat" written out.
+// The chain in order, with "repeat" and types that stand for several layers written out.
 void Expand(const std::vector<Config>& tables, std::vector<Config>& out) {
   for (const Config& table : tables) {
-    if (table.RequiredText("type") != "repeat") {
+    const std::string type = table.RequiredText("type");
+    if (LayerExpansionRegistry::Get().Has(type)) {
+      Expand(LayerExpansionRegistry::Get().Create(type, table)->layers, out);
+      continue;
+    }
+    if (type != "repeat") {
       out.push_back(table);
       continue;
     }
@@ -63,7 +68,9 @@ class AbsentLayer : public Layer {
         config_(layer.ToConfig()),
         activation_(layer.activation()),
         absorbs_(layer.AbsorbActivation(Activation::kRelu)),
-        has_statistics_(layer.has_statistics()) {
+        has_statistics_(layer.has_statistics()),
+        context_(layer.time_context()),
+        recurrent_(layer.recurrent()) {
     for (const Parameter* p : layer.parameters()) all_.push_back(Outline(*p));
     for (const Parameter* p : layer.buffers()) buffers_.push_back(Outline(*p));
   }
@@ -75,6 +82,8 @@ class AbsentLayer : public Layer {
   Activation activation() const override { return activation_; }
   bool AbsorbActivation(Activation activation) override { return activation == Activation::kNone || absorbs_; }
   bool has_statistics() const override { return has_statistics_; }
+  TimeContext time_context() const override { return context_; }
+  bool recurrent() const override { return recurrent_; }
 
  protected:
   void DoForward(const ExecContext&, ConstMatrixView, MatrixView, Workspace&) const override { CHECK(false); }
@@ -93,6 +102,8 @@ class AbsentLayer : public Layer {
   Activation activation_;
   bool absorbs_;
   bool has_statistics_;
+  TimeContext context_;
+  bool recurrent_;
   std::vector<std::unique_ptr<Parameter>> owned_;
   std::vector<Parameter*> all_;
   std::vector<Parameter*> buffers_;
@@ -103,8 +114,8 @@ int64_t RoundUp(int64_t n) { return (n + kAlignment - 1) / kAlignment * kAlignme
 }  // namespace
 
 Network::Network(const Config& config, int in_dim, int out_dim, uint64_t seed, InitialValues values,
-                 std::span<const OutputRange> held)
-    : in_dim_(in_dim), out_dim_(in_dim), held_(held.begin(), held.end()) {
+                 std::span<const OutputRange> held, ValueStorage storage)
+    : in_dim_(in_dim), out_dim_(in_dim), storage_(storage), held_(held.begin(), held.end()) {
   std::vector<Config> tables;
   Expand(config.Tables("layer"), tables);
   if (tables.empty()) Throw<UsageError>("{}: a network needs at least one [[layer]]", config.Where());
@@ -168,14 +179,23 @@ void Network::AddLayer(const Config& config, int default_out_dim, uint64_t seed,
 void Network::Finish() {
   parameters_.clear();
   buffers_.clear();
-  int64_t size = 0;
   for (Entry& entry : layers_) {
-    for (Parameter* p : entry.layer->parameters()) {
-      parameters_.push_back(p);
-      size += RoundUp(p->value.size());
-    }
+    for (Parameter* p : entry.layer->parameters()) parameters_.push_back(p);
     for (Parameter* p : entry.layer->buffers()) buffers_.push_back(p);
   }
+  if (storage_ == ValueStorage::kOwn) MoveValuesTogether();
+  SetContextAbove({});
+  for (size_t i = 0; i < layers_.size(); ++i) {
+    const Activation above = i + 1 < layers_.size() ? layers_[i + 1].layer->activation() : Activation::kNone;
+    const bool absorbs = layers_[i].layer->AbsorbActivation(above) && above != Activation::kNone;
+    if (i == 0) layers_[i].absorbed = false;
+    if (i + 1 < layers_.size()) layers_[i + 1].absorbed = absorbs;
+  }
+}
+
+void Network::MoveValuesTogether() {
+  int64_t size = 0;
+  for (const Parameter* p : parameters_) size += RoundUp(p->value.size());
   Matrix arena(1, size);
   int64_t offset = 0;
   for (Parameter* p : parameters_) {
@@ -183,12 +203,20 @@ void Network::Finish() {
     offset += RoundUp(p->value.size());
   }
   arena_ = std::move(arena);
-  for (size_t i = 0; i < layers_.size(); ++i) {
-    const Activation above = i + 1 < layers_.size() ? layers_[i + 1].layer->activation() : Activation::kNone;
-    const bool absorbs = layers_[i].layer->AbsorbActivation(above) && above != Activation::kNone;
-    if (i == 0) layers_[i].absorbed = false;
-    if (i + 1 < layers_.size()) layers_[i + 1].absorbed = absorbs;
+}
+
+void Network::SetContextAbove(const TimeContext& above) {
+  TimeContext all_above = above;
+  context_ = {};
+  for (size_t i = layers_.size(); i-- > 0;) {
+    layers_[i].layer->SetContextAbove(all_above);
+    all_above = Compose(layers_[i].layer->time_context(), all_above);
+    context_ = Compose(layers_[i].layer->time_context(), context_);
   }
+}
+
+bool Network::recurrent() const {
+  return std::any_of(layers_.begin(), layers_.end(), [](const Entry& e) { return e.layer->recurrent(); });
 }
 
 Network Network::Clone() const {
@@ -222,8 +250,9 @@ MatrixView Network::Forward(const ExecContext& ctx, ConstMatrixView x, LayerRang
       child.x = child.y = y;
       continue;
     }
-    y = ws.Float(i, x.rows(), layers_[i].layer->out_dim());
-    layers_[i].layer->Forward(ctx, below, y, child);
+    const Layer& layer = *layers_[i].layer;
+    y = ws.Float(i, layer.OutputRows(ctx, below.rows()), layer.out_dim());
+    layer.Forward(ctx, below, y, child);
     below = y;
   }
   if (range.last < layers_.size() || !layers_.back().layer->needs_output()) return y;
@@ -260,7 +289,7 @@ MatrixView Network::Backward(const ExecContext& ctx, ConstMatrixView dy, LayerRa
       if (layer.in_place() && own.data() != nullptr) {
         dx = own;
       } else {
-        dx = ws.Derivative(turn, dy.rows(), layer.in_dim());
+        dx = ws.Derivative(turn, ws.Child(i).x.rows(), layer.in_dim());
         turn = 1 - turn;
       }
     }
@@ -325,15 +354,15 @@ bool Network::has_statistics() const {
   return std::any_of(layers_.begin(), layers_.end(), [](const Entry& e) { return e.layer->has_statistics(); });
 }
 
-void Network::RecomputeStatistics(const ExecContext& ctx, const std::function<ConstMatrixView()>& batches,
-                                  Workspace& ws) {
+void Network::RecomputeStatistics(const ExecContext& ctx, const std::function<NetworkInput()>& batches, Workspace& ws) {
   if (!has_statistics()) return;
   ExecContext training = ctx;
   training.training = true;
   training.dropout_factor = 0;
   ResetStatistics();
-  for (ConstMatrixView x = batches(); !x.empty(); x = batches()) {
-    Forward(training, x, ws);
+  for (NetworkInput input = batches(); !input.x.empty(); input = batches()) {
+    training.sequences = input.sequences;
+    Forward(training, input.x, ws);
     AccumulateStatistics(ws);
   }
 }

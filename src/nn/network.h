@@ -7,12 +7,15 @@
 //   [[layer]]
 //   type = "affine"            # the last layer takes the number of senones if it names no `dim`
 //
+// A type may also stand for several layers (LayerExpansionRegistry): "tdnn" is a splice and an affine layer.
+//
 // The network's output are logits; the loss (nn/loss.h) and the scorer apply the log-softmax.
 // All parameters live in one contiguous block, each starting on 64 bytes, gaps zero: values() is the whole model.
 // A network may hold a part of a model that several ranks hold together: some layers, or some outputs of affine and
 // linear ones. It has the values that the whole would have there, and all parameters' names in the same order, those
 // that are elsewhere without values; what it computes is up to who divided it (parallel/model_parts.h).
-// Shapes: x [N, in_dim], output [N, out_dim]; N may be 0 and may change from call to call.
+// Shapes: x [N, in_dim], output [N, out_dim], or fewer rows if layers look at several frames (time_context()); N may be
+// 0 and may change from call to call.
 // Threads: Forward may run in several threads, one Workspace each; Backward changes parameters through its sink.
 // Errors: UsageError with file:line for layers; ShapeError for data.
 #pragma once
@@ -37,6 +40,21 @@ struct LayerRange {
   size_t last = 0;
 };
 
+/// A minibatch as a network sees it.
+struct NetworkInput {
+  ConstMatrixView x;
+  const SequenceLayout* sequences = nullptr;
+};
+
+/// A layer type that stands for several: their tables, from the bottom up.
+struct LayerExpansion {
+  std::vector<Config> layers;
+};
+using LayerExpansionRegistry = Registry<LayerExpansion, const Config&>;
+
+/// Where a network's values lie: in one block of its own, or in that of a network whose layer it is a part of.
+enum class ValueStorage { kOwn, kOfOuterNetwork };
+
 class Network {
  public:
   Network() = default;
@@ -44,7 +62,7 @@ class Network {
   /// must have it. Same seed, same initial values.
   /// `held`: the outputs of each layer that this network holds, empty: everything.
   Network(const Config& config, int in_dim, int out_dim, uint64_t seed, InitialValues values = InitialValues::kRandom,
-          std::span<const OutputRange> held = {});
+          std::span<const OutputRange> held = {}, ValueStorage storage = ValueStorage::kOwn);
   Network(Network&&) = default;
   Network& operator=(Network&&) = default;
 
@@ -62,13 +80,22 @@ class Network {
   /// The activation above is computed by layer i with its own.
   bool absorbs_above(size_t i) const { return i + 1 < layers_.size() && layers_[i + 1].absorbed; }
 
-  /// Output [N, out_dim] in ws, valid until the next call with ws; it may be overwritten by the caller (a loss puts the
-  /// derivative there) once it is not needed.
+  /// Of all layers together.
+  TimeContext time_context() const { return context_; }
+  /// Some layer carries a state from frame to frame.
+  bool recurrent() const;
+  /// Rows are frames of sequences: some layer looks at more than one.
+  bool needs_sequences() const { return recurrent() || !context_.one_to_one(); }
+  /// For a network that is a part of another's layer: what comes above the whole.
+  void SetContextAbove(const TimeContext& above);
+
+  /// Output [OutputRows(N), out_dim] in ws, valid until the next call with ws; it may be overwritten by the caller (a
+  /// loss puts the derivative there) once it is not needed.
   MatrixView Forward(const ExecContext& ctx, ConstMatrixView x, Workspace& ws) const;
 
-  /// `dy` [N, out_dim]; gradients go to `sink` from the top layer down. `after_layer(i)` is called when layer i has
-  /// handed over all gradients. Returns dL/dx if `want_dx`, else an empty view. Stops below the lowest layer that can
-  /// learn.
+  /// `dy`, shaped like the output; gradients go to `sink` from the top layer down. `after_layer(i)` is called when
+  /// layer i has handed over all gradients. Returns dL/dx if `want_dx`, else an empty view. Stops below the lowest
+  /// layer that can learn.
   MatrixView Backward(const ExecContext& ctx, ConstMatrixView dy, Workspace& ws, GradientSink& sink,
                       bool want_dx = false, const std::function<void(size_t)>& after_layer = {});
 
@@ -102,7 +129,7 @@ class Network {
   uint64_t Hash() const;
 
   /// Clears statistics over data, then gathers them from `batches` (called until it returns an empty view).
-  void RecomputeStatistics(const ExecContext& ctx, const std::function<ConstMatrixView()>& batches, Workspace& ws);
+  void RecomputeStatistics(const ExecContext& ctx, const std::function<NetworkInput()>& batches, Workspace& ws);
   bool has_statistics() const;
   /// The two steps of it, for passes that others run: `ws` comes from one in training mode without dropout.
   void ResetStatistics();
@@ -126,10 +153,13 @@ class Network {
   };
   void AddLayer(const Config& config, int default_out_dim, uint64_t seed, InitialValues values, OutputRange held = {});
   void Finish();
+  void MoveValuesTogether();
   std::string UniqueName(const std::string& base) const;
 
   int in_dim_ = 0;
   int out_dim_ = 0;
+  ValueStorage storage_ = ValueStorage::kOwn;
+  TimeContext context_;
   std::vector<Entry> layers_;
   std::vector<OutputRange> held_;  // empty: everything
   std::vector<Parameter*> parameters_;

@@ -80,6 +80,11 @@ Bf16View Workspace::Half(size_t slot, int64_t rows, int64_t cols) { return Sized
 BasicMatrixView<double> Workspace::Double(size_t slot, int64_t rows, int64_t cols) {
   return Sized(doubles_, slot, rows, cols);
 }
+MatrixView Workspace::State(size_t slot, int64_t rows, int64_t cols) {
+  while (states_.size() <= slot) states_.emplace_back();
+  if (states_[slot].rows() != rows || states_[slot].cols() != cols) states_[slot] = Matrix(rows, cols);
+  return states_[slot].view();
+}
 MatrixView Workspace::Float(size_t slot) { return AsSized(floats_, slot); }
 Bf16View Workspace::Half(size_t slot) { return AsSized(halves_, slot); }
 BasicMatrixView<double> Workspace::Double(size_t slot) { return AsSized(doubles_, slot); }
@@ -109,12 +114,42 @@ void Workspace::TakeFrom(std::span<const std::byte>& bytes) {
   for (size_t i = 0; i < count; ++i) Child(i).TakeFrom(bytes);
 }
 
+bool Workspace::has_states() const {
+  return !states_.empty() ||
+         std::any_of(children_.begin(), children_.end(), [](const auto& child) { return child->has_states(); });
+}
+
+void Workspace::AppendStates(std::vector<std::byte>& bytes) const {
+  Append(states_, bytes);
+  AppendNumber(bytes, std::ssize(children_));
+  for (const auto& child : children_) child->AppendStates(bytes);
+}
+
+void Workspace::TakeStates(std::span<const std::byte>& bytes) {
+  Take(states_, bytes);
+  const auto count = static_cast<size_t>(TakeNumber(bytes));
+  for (size_t i = 0; i < count; ++i) Child(i).TakeStates(bytes);
+}
+
+std::vector<std::byte> Workspace::States() const {
+  std::vector<std::byte> bytes;
+  if (has_states()) AppendStates(bytes);
+  return bytes;
+}
+
+void Workspace::SetStates(std::span<const std::byte> bytes) {
+  if (bytes.empty()) return;
+  TakeStates(bytes);
+  if (!bytes.empty()) Throw<InputError>("stored states have {} bytes too many", bytes.size());
+}
+
 size_t Workspace::bytes() const {
   size_t total = 0;
   for (const Matrix& m : floats_) total += static_cast<size_t>(m.size()) * sizeof(float);
   for (const Bf16Matrix& m : halves_) total += static_cast<size_t>(m.size()) * sizeof(Bf16);
   for (const auto& m : derivatives_) total += m.bytes();
   for (const auto& m : half_derivatives_) total += m.bytes();
+  for (const Matrix& m : states_) total += static_cast<size_t>(m.size()) * sizeof(float);
   for (const DoubleMatrix& m : doubles_) total += static_cast<size_t>(m.size()) * sizeof(double);
   for (const auto& child : children_) total += child->bytes();
   return total;

@@ -34,6 +34,9 @@ class Workspace {
   Bf16View Half(size_t slot, int64_t rows, int64_t cols);
   BasicMatrixView<double> Double(size_t slot, int64_t rows, int64_t cols);
 
+  /// What a recurrent layer carries from one minibatch to the next: [rows, cols], zero when the size changes.
+  MatrixView State(size_t slot, int64_t rows, int64_t cols);
+
   /// A slot as it was last sized.
   MatrixView Float(size_t slot);
   Bf16View Half(size_t slot);
@@ -53,15 +56,25 @@ class Workspace {
   /// its part from the front of `bytes`. InputError if these end early.
   void TakeFrom(std::span<const std::byte>& bytes);
 
+  /// The carried states alone, children included, for a checkpoint between two minibatches; empty if there are none.
+  std::vector<std::byte> States() const;
+  /// InputError if `bytes` are not what States gave.
+  void SetStates(std::span<const std::byte> bytes);
+
   /// Bytes held, children included.
   size_t bytes() const;
 
  private:
+  bool has_states() const;
+  void AppendStates(std::vector<std::byte>& bytes) const;
+  void TakeStates(std::span<const std::byte>& bytes);
+
   std::deque<Matrix> floats_;
   std::deque<Bf16Matrix> halves_;
   std::deque<PaddedMatrix<float>> derivatives_;
   std::deque<PaddedMatrix<Bf16>> half_derivatives_;
   std::deque<DoubleMatrix> doubles_;
+  std::deque<Matrix> states_;
   std::vector<std::unique_ptr<Workspace>> children_;
 };
 

@@ -78,6 +78,26 @@ int64_t Strategy::AfterLoss(const Loss&) { return 0; }
 void Strategy::SaveState(SafetensorsWriter&, const std::string&) const {}
 void Strategy::LoadState(const SafetensorsReader&, const std::string&) {}
 
+void Strategy::SaveStreams(SafetensorsWriter& writer, const std::string& name) const {
+  const std::vector<std::byte> states = workspace_.States();
+  if (states.empty()) return;
+  writer.Add(name, TensorType::kU8, {std::ssize(states)}, states);
+}
+
+void Strategy::LoadStreams(const SafetensorsReader& reader, const std::string& name) {
+  if (!reader.Has(name)) return;
+  WithContext([&] { workspace_.SetStates(reader.Tensor(name).data); }, [&] { return name; });
+}
+
+void RequireSingleFrames(const nn::Network& network, std::string_view method) {
+  if (!network.needs_sequences()) return;
+  Throw<UsageError>(
+      "parallel.method '{}' divides networks whose layers look at one frame at a time, this one has layers that look "
+      "at "
+      "several or are recurrent: take a method whose workers hold whole networks (ssgd, averaging, bmuf, easgd …)",
+      method);
+}
+
 void LoadValues(const SafetensorsReader& reader, const std::string& name, std::span<float> values) {
   const std::vector<float> stored = reader.ReadFloats(name);
   if (stored.size() != values.size()) {

@@ -131,6 +131,9 @@ class Strategy {
   virtual void LoadFolded(std::span<const SafetensorsReader> ranks, const std::string& prefix) {
     LoadState(ranks[0], prefix);
   }
+  /// The states that recurrent layers carry from this worker's last minibatch to its next one, if they do.
+  void SaveStreams(SafetensorsWriter& writer, const std::string& name) const;
+  void LoadStreams(const SafetensorsReader& reader, const std::string& name);
   /// After falling back to an older model: forget what belonged to the newer one. Collective.
   virtual void ResetState() {}
   /// The trainer's guard found this replica's model unusable. True: the strategy leaves it out of the next exchange and
@@ -190,6 +193,8 @@ std::unique_ptr<Strategy> MakeStrategy(const Config& config, const Replica& repl
 
 /// Reads a vector of a strategy's state; InputError unless it has as many values as `values`.
 void LoadValues(const SafetensorsReader& reader, const std::string& name, std::span<float> values);
+/// UsageError if the network's layers look at several frames; `method` passes on single ones.
+void RequireSingleFrames(const nn::Network& network, std::string_view method);
 /// Σ of the frames' weights.
 double FrameWeight(const StepInput& input);
 

@@ -17,19 +17,27 @@
 namespace antiphon::train {
 namespace {
 
+constexpr int kChunkOutputs = 32;
+
 std::shared_ptr<const data::MinibatchPool> MakePool(const EvaluationData& data) {
   data::MinibatchOptions options;
   options.minibatch = data.minibatch;
+  options.chunk_frames = data.in_sequence ? kChunkOutputs * data.needed.stride : 0;
   options.left_context = data.context.left;
   options.right_context = data.context.right;
   options.shuffle = false;
+  options.carry_state = data.in_sequence && !data.sequence;
   if (data.sequence) options = data.sequence->WholeUtterances(*data.store, options);
-  return std::make_shared<const data::MinibatchPool>(data.store, options, 0, 1, data.utterances);
+  return std::make_shared<const data::MinibatchPool>(data.store, options, 0, 1, data.utterances,
+                                                     data::InputNormalisation{}, data.needed);
 }
 
-void CountConfusion(ConstMatrixView logits, std::span<const int32_t> pdf_ids, const PhoneMap& phones,
+// What stands in padding is nobody's score.
+void CountConfusion(ConstMatrixView logits, const nn::LossTargets& targets, const PhoneMap& phones,
                     Confusion& confusion) {
+  const std::span<const int32_t> pdf_ids = targets.pdf_ids;
   for (int64_t n = 0; n < logits.rows(); ++n) {
+    if (targets.frame_weights[static_cast<size_t>(n / targets.heads)] == 0) continue;
     const auto row = logits.Row(n);
     const auto best = static_cast<size_t>(std::max_element(row.begin(), row.end()) - row.begin());
     const auto said = static_cast<size_t>(phones.phone_of_pdf[static_cast<size_t>(pdf_ids[static_cast<size_t>(n)])]);
@@ -93,11 +101,12 @@ Confusion Confusion::Load(const std::filesystem::path& path) {
   }
 }
 
-EvaluationResult Evaluate(const nn::Network& network, const EvaluationData& data, nn::Workspace& workspace,
+EvaluationResult Evaluate(const nn::Network& network, EvaluationData data, nn::Workspace& workspace,
                           const EvaluationRequest& request) {
   const auto forward = [&](const nn::ExecContext& context, ConstMatrixView x, nn::Workspace& ws) {
     return network.Forward(context, x, ws);
   };
+  data.SuitTo(network);
   return Evaluate(forward, network.out_dim(), data, workspace, request);
 }
 
@@ -116,15 +125,17 @@ EvaluationResult Evaluate(const ForwardPass& forward, int out_dim, const Evaluat
   if (data.sequence) maker.LearnBy(data.sequence->MakeLoss(data.store));
   while (data::Minibatch* minibatch = stream.Next()) {
     if (minibatch->pdf_ids.empty()) continue;
+    context.sequences = minibatch->sequences;
     const MatrixView output = forward(context, minibatch->features, workspace);
     if (output.data() == nullptr) continue;
     const nn::LossTargets targets = maker.Make(*minibatch);
     result.loss += nn::SoftmaxCrossEntropy(output, targets, {});
     const MatrixView logits(output.data(), output.rows() * targets.heads, output.cols() / targets.heads);
-    if (request.phones != nullptr) CountConfusion(logits, targets.pdf_ids, *request.phones, result.confusion);
+    if (request.phones != nullptr) CountConfusion(logits, targets, *request.phones, result.confusion);
     if (!request.mean_posterior) continue;
     Softmax(false, logits, logits);
     for (int64_t n = 0; n < logits.rows(); ++n) {
+      if (minibatch->frame_ids[static_cast<size_t>(n / targets.heads)] < 0) continue;
       for (size_t k = 0; k < result.mean_posterior.size(); ++k) {
         result.mean_posterior[k] += logits(n, static_cast<int64_t>(k));
       }

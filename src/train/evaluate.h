@@ -31,6 +31,13 @@ struct EvaluationData {
   Heads heads;
   int minibatch = 1024;                                    // frames at a time
   std::shared_ptr<const SequenceTask> sequence = nullptr;  // null: by frames
+  // What the network needs: whole utterances, in chunks whose states are carried on, with the frames around.
+  bool in_sequence = false;
+  TimeContext needed = {};
+  void SuitTo(const nn::Network& network) {
+    in_sequence = network.needs_sequences();
+    needed = network.time_context();
+  }
 };
 
 /// Base phone of each pdf-id: pdf-ids shared by several phones go to the one with most transition states.
@@ -62,7 +69,7 @@ struct EvaluationResult {
   std::vector<double> mean_posterior;  // empty unless asked for
 };
 
-EvaluationResult Evaluate(const nn::Network& network, const EvaluationData& data, nn::Workspace& workspace,
+EvaluationResult Evaluate(const nn::Network& network, EvaluationData data, nn::Workspace& workspace,
                           const EvaluationRequest& request = {});
 
 /// The same by a forward pass of one's own, which gives logits [N, out_dim] or, on ranks that do not have them, an

@@ -45,14 +45,17 @@ Worker::Worker(const TrainingTask& task, const TrainOptions& options, parallel::
   }
   sequence_ = SequenceTask::Open(task, options);
   SplitData();
+  Describe();
   data::MinibatchOptions data_options = options.data;
+  data_options.carry_state = options.data.carry_state && outline_.recurrent() && !sequence_;
   if (sequence_) {
     sequence_->KeepThoseWithLattices(*task.store, train_utterances_);
     sequence_->KeepThoseWithLattices(*held_out_store_, held_out_utterances_);
     data_options = sequence_->WholeUtterances(*task.store, data_options);
   }
   pool_ = std::make_shared<const data::MinibatchPool>(task.store, data_options, MixSeed(task.seed, kDataSeed),
-                                                      comm.world_size(), train_utterances_);
+                                                      comm.world_size(), train_utterances_, data::InputNormalisation{},
+                                                      outline_.time_context());
   RequireShards(comm, *task.store, *pool_);
   FetchAhead(*task.store, *pool_, comm.rank());
   if (pool_->num_frames() < int64_t{options.data.minibatch} * comm.world_size()) {
@@ -60,7 +63,6 @@ Worker::Worker(const TrainingTask& task, const TrainOptions& options, parallel::
                       pool_->num_frames(), comm.world_size(), options.data.minibatch);
   }
   if (task.hmm) phones_.emplace(*task.hmm);
-  Describe();
   Build(parallel::DivideModel(task.parallel, outline_, comm));
 }
 
@@ -216,6 +218,7 @@ void Worker::Step(const data::Minibatch& minibatch, int64_t mask_step, int64_t i
   input.context.seed = MixSeed(task_.seed, kMaskSeed);
   input.context.step = mask_step;
   input.context.dropout_factor = dropout_.Factor(Progress());
+  input.context.sequences = minibatch.sequences;
   input.features = minibatch.features;
   input.learning_rate = LearningRate();
   input.minibatch = index;
@@ -231,7 +234,7 @@ void Worker::Step(const data::Minibatch& minibatch, int64_t mask_step, int64_t i
   position_.communication_seconds += output.communication_seconds;
   position_.arithmetic_seconds += seconds - output.communication_seconds;
   Account(output);
-  const auto frames = static_cast<int64_t>(minibatch.pdf_ids.size());
+  const int64_t frames = minibatch.num_frames;
   position_.frames += frames;
   position_.epoch_frames += frames;
   ++position_.step;

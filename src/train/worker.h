@@ -112,6 +112,7 @@ class Worker {
 
  private:
   void Describe();
+  void RequireFrames() const;
   void Build(std::unique_ptr<parallel::ModelParts> parts);
   void RequireMemory();
   void SplitData();

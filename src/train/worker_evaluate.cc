@@ -37,6 +37,7 @@ EvaluationData Worker::ToEvaluate(std::shared_ptr<const data::FrameStore> store,
   data.context = {options_.data.left_context, options_.data.right_context};
   data.heads = {options_.frames_per_forward, options_.first_frame_offset};
   data.minibatch = std::min(data.minibatch, options_.data.minibatch);
+  data.SuitTo(outline_);
   return data;
 }
 
@@ -99,6 +100,7 @@ void Worker::RefreshStatisticsTogether(int64_t frames_of_all) {
     const data::Minibatch* minibatch = stream.Next();
     if (minibatch == nullptr || minibatch->features.empty()) break;
     frames += minibatch->features.rows();
+    context.sequences = minibatch->sequences;
     strategy_->Forward(context, minibatch->features, workspace_);
     network_.AccumulateStatistics(workspace_);
   }

@@ -18,7 +18,8 @@ constexpr uint64_t kNetworkSeed = 1;  // a stream of the run's seed, independent
 }  // namespace
 
 void Worker::Describe() {
-  const int in_dim = pool_->spliced_dim();
+  const data::Context window{options_.data.left_context, options_.data.right_context};
+  const int in_dim = task_.store->feat_dim() * window.width();
   const int out_dim = task_.store->num_pdfs() * options_.frames_per_forward;
   constexpr auto kOutline = nn::InitialValues::kOutline;
   if (task_.initial) {
@@ -28,12 +29,29 @@ void Worker::Describe() {
                         initial.in_dim(), initial.out_dim(), in_dim, out_dim);
     }
     outline_ = nn::Network(Config::Parse(initial.ToToml(), "initial model"), in_dim, out_dim, 0, kOutline);
-    return;
+    return RequireFrames();
   }
   outline_ = nn::Network(task_.network, in_dim, out_dim, 0, kOutline);
   if (options_.normalize_input && outline_.layer_type(0) != "normalize") {
     const std::string toml = "[[layer]]\ntype = \"normalize\"\nname = \"input\"\n" + outline_.ToToml();
     outline_ = nn::Network(Config::Parse(toml, task_.network.Where()), in_dim, out_dim, 0, kOutline);
+  }
+  RequireFrames();
+}
+
+// What a network of sequences cannot do.
+void Worker::RequireFrames() const {
+  if (!outline_.needs_sequences()) return;
+  if (options_.data.chunk_frames == 0) {
+    throw UsageError(
+        "the network looks at several frames of an utterance: set data.chunk-frames, the consecutive frames that "
+        "minibatches are made of");
+  }
+  if (options_.pretrain.method != "none") {
+    throw UsageError("pretrain.method grows networks that look at one window of frames at a time: leave it out");
+  }
+  if (options_.frames_per_forward > 1) {
+    throw UsageError("frames-per-forward is for networks that look at one window of frames at a time: leave it out");
   }
 }
 

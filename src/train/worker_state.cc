@@ -201,6 +201,7 @@ void Worker::LoadCheckpoint(const std::filesystem::path& file) {
         LoadNetwork(reader, "network.", network_);
         optimizer_->LoadState(reader, "optimizer");
         strategy_->LoadState(reader, "strategy");
+        strategy_->LoadStreams(reader, "streams");
         order_.LoadState(reader);
         schedule_.LoadState(reader, "schedule");
         average_.clear();
@@ -299,6 +300,7 @@ void Worker::WriteCheckpointFile() {
   if (!average_.empty()) SaveValues(writer, "average.", network_, average_);
   optimizer_->SaveState(writer, "optimizer");
   strategy_->SaveState(writer, "strategy");
+  strategy_->SaveStreams(writer, "streams");
   schedule_.SaveState(writer, "schedule");
   order_.SaveState(writer);
   position_.Save(writer);

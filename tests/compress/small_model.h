@@ -47,7 +47,7 @@ inline nn::Model SmallModel(const std::string& function = "relu") {
   FixedFrames frames(kInputs);
   nn::Workspace ws;
   model.network.RecomputeStatistics(
-      {}, [&] { return frames.Next(); }, ws);
+      {}, [&] { return nn::NetworkInput{frames.Next()}; }, ws);
   model.feature_dim = kInputs;
   model.log_priors.assign(kPdfs, static_cast<float>(-std::log(kPdfs)));
   return model;

@@ -32,6 +32,7 @@ const std::map<std::string, std::vector<std::string>>& Samples() {
       {"quantized-affine", {"dim = 7", "dim = 5\nweight-bits = 4\ninput-bits = 0"}},
       {"sparse-affine", {"dim = 7", "dim = 6\nblock-rows = 3\nblock-cols = 4"}},
       {"binary-affine", {"dim = 7", "dim = 5\nbinary-input = true"}},
+      {"splice", {"", "offsets = [-3, 0, 1]\nstride = 2", "offsets = [1, 2]"}},
       {"circulant-affine", {"dim = 7\nblock = 4", "dim = 6\nblock = 1", "dim = 5\nblock = 12"}},
   };
   return samples;
@@ -90,7 +91,7 @@ class Collector : public GradientSink {
 // Σ weights ∘ y: a loss whose derivative at y is `weights`.
 double Loss(const Layer& layer, const ExecContext& ctx, const Matrix& x, const Matrix& weights) {
   Workspace ws;
-  Matrix y(x.rows(), layer.out_dim());
+  Matrix y(layer.OutputRows(ctx, x.rows()), layer.out_dim());
   layer.Forward(ctx, x, y, ws);
   double sum = 0;
   for (int64_t i = 0; i < y.size(); ++i) {
@@ -117,17 +118,25 @@ void ExpectGradient(double analytic, double numeric, double scale, const std::st
   EXPECT_NEAR(analytic, numeric, 2e-3 * scale + 1e-4) << what;
 }
 
-void CheckGradients(const std::string& type, const std::string& keys, bool training) {
+// Rows are those of as many streams; 0: frames that stand alone.
+void CheckGradients(const std::string& type, const std::string& keys, bool training, int streams) {
   auto layer = Make(type, keys);
-  const ExecContext ctx{.precision = Precision::kFp32, .training = training, .seed = 5, .step = 7};
-  Matrix x = Inputs(9, kInDim, 1);
-  const Matrix weights = Inputs(9, layer->out_dim(), 2);
+  const std::vector<uint8_t> begins = {1, 0, 1};
+  const SequenceLayout layout{.streams = streams, .begins = std::span(begins).first(static_cast<size_t>(streams))};
+  const ExecContext ctx{.precision = Precision::kFp32,
+                        .training = training,
+                        .seed = 5,
+                        .step = 7,
+                        .sequences = streams > 0 ? &layout : nullptr};
+  const int64_t rows = layer->time_context().InputFrames(streams > 0 ? 5 : 9) * std::max(1, streams);
+  Matrix x = Inputs(rows, kInDim, 1);
   Workspace ws;
-  Matrix y(9, layer->out_dim());
-  Matrix dx(9, kInDim);
+  Matrix y(layer->OutputRows(ctx, rows), layer->out_dim());
+  const Matrix weights = Inputs(y.rows(), layer->out_dim(), 2);
+  Matrix dx(rows, kInDim);
   Collector collected;
   layer->Forward(ctx, x, y, ws);
-  const std::string what = type + " {" + keys + "}" + (training ? " training" : "");
+  const std::string what = fmt::format("{} {{{}}}{}, {} streams", type, keys, training ? " training" : "", streams);
   layer->Backward(ctx, weights, ws, dx, collected);
   for (int64_t i = 0; i < x.size(); ++i) {
     const double numeric = Derivative(x.data()[i], [&] { return Loss(*layer, ctx, x, weights); });
@@ -154,8 +163,10 @@ TEST(Layers, GradientsAgreeWithFiniteDifferences) {
   for (const auto& [type, samples] : Samples()) {
     if (IsStraightThrough(type)) continue;
     for (const std::string& keys : samples) {
-      CheckGradients(type, keys, true);
-      CheckGradients(type, keys, false);
+      for (const int streams : {0, 1, 3}) {
+        CheckGradients(type, keys, true, streams);
+        CheckGradients(type, keys, false, streams);
+      }
     }
   }
 }
@@ -188,7 +199,7 @@ TEST(Layers, TakeNoFramesAndOneFrame) {
           auto layer = Make(type, keys);
           const ExecContext ctx{.precision = precision, .training = true};
           const Matrix x = Inputs(n, kInDim, 1);
-          Matrix y(n, layer->out_dim());
+          Matrix y(layer->OutputRows(ctx, n), layer->out_dim());
           Matrix dx(n, kInDim);
           Workspace ws;
           Collector sink;
@@ -207,10 +218,11 @@ TEST(Layers, TakeNoFramesAndOneFrame) {
 TEST(Layers, RefuseWrongShapesBeforeWriting) {
   for (const auto& [type, samples] : Samples()) {
     auto layer = Make(type, samples[0]);
+    const int64_t rows = layer->time_context().InputFrames(3);
     Matrix y(3, layer->out_dim());
     Workspace ws;
-    EXPECT_THROW(layer->Forward({}, Matrix(3, kInDim + 1), y, ws), ShapeError) << type;
-    EXPECT_THROW(layer->Forward({}, Matrix(2, kInDim), y, ws), ShapeError) << type;
+    EXPECT_THROW(layer->Forward({}, Matrix(rows, kInDim + 1), y, ws), ShapeError) << type;
+    EXPECT_THROW(layer->Forward({}, Matrix(rows - layer->time_context().stride, kInDim), y, ws), ShapeError) << type;
     for (int64_t i = 0; i < y.size(); ++i) EXPECT_EQ(y.data()[i], 0) << type;
   }
 }
@@ -234,14 +246,15 @@ TEST(Layers, Bf16IsCloseToFp32) {
   for (const auto& [type, samples] : Samples()) {
     for (const std::string& keys : samples) {
       auto layer = Make(type, keys);
-      const Matrix x = Inputs(8, kInDim, 1);
+      const int64_t rows = layer->time_context().InputFrames(8);
+      const Matrix x = Inputs(rows, kInDim, 1);
       Matrix y[2], dx[2];
       const Matrix dy = Inputs(8, layer->out_dim(), 2);
       Collector sinks[2];
       for (const int i : {0, 1}) {
         const ExecContext ctx{.precision = i == 0 ? Precision::kFp32 : Precision::kBf16};
         y[i] = Matrix(8, layer->out_dim());
-        dx[i] = Matrix(8, kInDim);
+        dx[i] = Matrix(rows, kInDim);
         Workspace ws;
         layer->Forward(ctx, x, y[i], ws);
         layer->Backward(ctx, dy, ws, dx[i], sinks[i]);

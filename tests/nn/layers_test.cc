@@ -52,10 +52,10 @@ TEST(BatchNorm, RecomputedStatisticsNormaliseTheDataWhenScoring) {
   ASSERT_TRUE(net.has_statistics());
   net.RecomputeStatistics(
       {},
-      [&]() -> ConstMatrixView {
+      [&]() -> NetworkInput {
         if (at == 400) return {};
         at += 100;
-        return x.view().Rows(at - 100, 100);
+        return {x.view().Rows(at - 100, 100)};
       },
       ws);
   const MatrixView y = net.Forward({}, x, ws);

@@ -43,6 +43,7 @@ class AsgdGroups : public Strategy {
  public:
   AsgdGroups(const Config& config, const Replica& replica)
       : Strategy(replica), options_(ReadOptions<AsgdGroupsOptions>(config, kCommonStrategyKeys)) {
+    RequireSingleFrames(network(), "asgd-groups");
     options_.stripes = StripesOf(config, comm().world_size());
     if (options_.max_staleness == 0) options_.max_staleness = 2 * slaves();
     if (alone()) return;

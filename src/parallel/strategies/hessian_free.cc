@@ -71,6 +71,7 @@ class HessianFree : public Strategy {
         gauss_newton_(network()),
         damping_(options_.damping),
         lbfgs_(options_.lbfgs_pairs) {
+    RequireSingleFrames(network(), "hessian-free");
     const int64_t kept = options_.curvature_minibatches + options_.check_minibatches;
     const int64_t batch = options_.gradient_minibatches > 0 ? options_.gradient_minibatches : plan().steps_per_epoch;
     if (batch > 0 && batch < kept) {

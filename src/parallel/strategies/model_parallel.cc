@@ -42,6 +42,7 @@ class ModelParallel : public Strategy {
         group_(comm(), RanksFrom(comm().rank() / stripes_ * stripes_, 1, stripes_), kReplicaGroup),
         twins_(comm(), RanksFrom(comm().rank() % stripes_, stripes_, comm().world_size() / stripes_), kStripeGroup),
         scaling_(options_, twins_.size(), plan()) {
+    RequireSingleFrames(network(), "model-parallel");
     if (stripes_ > 1) striped_.emplace(network(), RequireParts(), group_, options_.sparse_links);
     if (twins_.size() > 1) gradients_.assign(network().num_values(), 0.0f);
   }

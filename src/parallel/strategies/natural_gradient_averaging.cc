@@ -63,6 +63,10 @@ class NaturalGradientAveraging : public PeriodicStrategy {
  public:
   NaturalGradientAveraging(const NaturalGradientAveragingOptions& options, const Replica& replica)
       : PeriodicStrategy(options.period, options.scaling, replica), options_(options) {
+    if (network().needs_sequences() && Combines()) {
+      throw UsageError(
+          "parallel.combine compares models on single frames, but the network looks at several: set it to 0");
+    }
     const int64_t steps = replica.plan.steps_per_epoch * replica.plan.epochs;
     first_kept_ = period() > 0 ? steps / period() / 2 : 0;
     const int workers = replica.comm->world_size();

@@ -120,6 +120,7 @@ class Pipeline : public Strategy {
  public:
   Pipeline(const Config& config, const Replica& replica)
       : Strategy(replica), options_(ReadOptions<PipelineOptions>(config, kCommonStrategyKeys)) {
+    RequireSingleFrames(network(), "pipeline");
     num_stages_ = StagesOf(options_, comm().world_size());
     stage_ = std::min(comm().rank(), num_stages_ - 1);
     FindStages();

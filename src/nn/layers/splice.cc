@@ -1,0 +1,88 @@
+// Sets frames beside one another: y_t = [x_{t+o₁}; …; x_{t+o_k}]. With an affine layer on top this is a time-delay
+// layer ("tdnn", which is written as the two).
+//
+// The copies stand for what a convolution over time calls im2col: the affine layer above then has one product over all
+// offsets, whose factors are also what optimisers precondition, and every kind of affine layer (rounded, sparse,
+// low-rank …) can be a time-delay one. The copying costs a few percent of the product.
+// `stride` s gives every s-th frame only: layers above compute only what is needed for those.
+// Shapes: x [N, D] gives y [outputs, k·D].
+// Source: Waibel et al., Phoneme recognition using time-delay neural networks, 1989; Peddinti, Povey, Khudanpur,
+// Interspeech 2015 for the offsets with gaps.
+#include <algorithm>
+
+#include "nn/layer.h"
+
+namespace antiphon::nn {
+namespace {
+
+struct SpliceOptions {
+  std::vector<int> offsets = {-1, 0, 1};
+  int stride = 1;
+  template <class V>
+  void Visit(V& v) {
+    v("offsets", offsets, Range{-1000, 1000}, "frames that are set beside one another, relative to the current one");
+    v("stride", stride, Range{1, 100}, "give an output for every so many frames only");
+  }
+};
+
+class Splice : public Layer {
+ public:
+  Splice(const LayerArgs& args, const SpliceOptions& options)
+      : Layer(args.in_dim, args.in_dim * static_cast<int>(options.offsets.size())), options_(options) {
+    if (options.offsets.empty()) {
+      Throw<UsageError>("{}: expected at least one offset", args.config.Where("offsets"));
+    }
+    const auto [first, last] = std::minmax_element(options.offsets.begin(), options.offsets.end());
+    context_ = {std::max(0, -*first), std::max(0, *last), options.stride};
+  }
+  Config ToConfig() const override { return OptionsToConfig(options_); }
+  TimeContext time_context() const override { return context_; }
+
+ protected:
+  void DoForward(const ExecContext& ctx, ConstMatrixView x, MatrixView y, Workspace&) const override {
+    const int64_t streams = ctx.streams();
+    const int64_t dim = in_dim();
+#pragma omp parallel for schedule(static) if (y.size() > (1 << 15))
+    for (int64_t r = 0; r < y.rows(); ++r) {
+      float* to = y.Row(r).data();
+      for (const int offset : options_.offsets) {
+        to = std::copy_n(x.Row(InputRow(r, offset, streams)).data(), dim, to);
+      }
+    }
+  }
+
+  // Every input row adds up what it was copied to, in the order of the offsets.
+  void DoBackward(const ExecContext& ctx, ConstMatrixView dy, Workspace&, MatrixView dx, GradientSink&) override {
+    if (dx.data() == nullptr) return;
+    const int64_t streams = ctx.streams();
+    const int64_t dim = in_dim();
+#pragma omp parallel for schedule(static) if (dy.size() > (1 << 15))
+    for (int64_t r = 0; r < dx.rows(); ++r) {
+      float* sum = dx.Row(r).data();
+      std::fill_n(sum, dim, 0.0f);
+      for (size_t k = 0; k < options_.offsets.size(); ++k) {
+        const int64_t centre = r / streams - context_.left - options_.offsets[k];
+        const int64_t row = centre / context_.stride * streams + r % streams;
+        if (centre < 0 || centre % context_.stride != 0 || row >= dy.rows()) continue;
+        const float* g = dy.Row(row).data() + static_cast<int64_t>(k) * dim;
+        for (int64_t c = 0; c < dim; ++c) sum[c] += g[c];
+      }
+    }
+  }
+
+ private:
+  int64_t InputRow(int64_t output_row, int offset, int64_t streams) const {
+    const int64_t frame = output_row / streams * context_.stride + context_.left + offset;
+    return frame * streams + output_row % streams;
+  }
+
+  SpliceOptions options_;
+  TimeContext context_;
+};
+
+REGISTER_COMPONENT(LayerRegistry, "splice", [](const LayerArgs& args) {
+  return std::make_unique<Splice>(args, ReadLayerOptions<SpliceOptions>(args));
+});
+
+}  // namespace
+}  // namespace antiphon::nn
