@@ -197,15 +197,6 @@ void Config::Set(std::string_view dotted_key, std::string_view toml_value) {
   value->visit([&](auto& node) { table->insert_or_assign(rest, node); });
 }
 
-Config Config::Copy() const {
-  Config copy;
-  copy.impl_->source = Where();
-  *copy.impl_->root = *impl_->table;
-  return copy;
-}
-
-void Config::Erase(std::string_view key) { impl_->table->erase(key); }
-
 void Config::SetFromFlag(std::string_view assignment) {
   const size_t equals = assignment.find('=');
   if (equals == std::string_view::npos || equals == 0) {

@@ -33,9 +33,6 @@ class Config {
 
   /// Sets a value given as TOML; text that is not a TOML value is taken as a string, so that --set device=cuda works.
   void Set(std::string_view dotted_key, std::string_view toml_value);
-  /// This table alone, to be changed without changing what it was read from.
-  Config Copy() const;
-  void Erase(std::string_view key);
   /// "key=value" as it stands behind --set.
   void SetFromFlag(std::string_view assignment);
 

@@ -2,18 +2,21 @@
 //
 // Written for a "splice" with `offsets` and `stride`, and an "affine" layer with all other keys.
 // Source: as splice.cc.
+#include <fmt/format.h>
+
 #include "nn/network.h"
 
 namespace antiphon::nn {
 namespace {
 
 std::unique_ptr<LayerExpansion> ExpandTdnn(const Config& table) {
-  Config splice = table.Copy();
-  Config affine = table.Copy();
-  for (const std::string& key : table.Keys()) (key == "offsets" || key == "stride" ? affine : splice).Erase(key);
-  splice.Set("type", "\"splice\"");
-  affine.Set("type", "\"affine\"");
+  Config splice = Config::Parse("type = \"splice\"", table.Where());
+  Config affine = Config::Parse("type = \"affine\"", table.Where());
   if (const auto name = table.Text("name")) splice.Set("name", "\"" + *name + ".splice\"");
+  if (const auto offsets = table.Ints("offsets")) splice.Set("offsets", fmt::format("[{}]", fmt::join(*offsets, ", ")));
+  for (const std::string& key : table.Keys()) {
+    if (key != "type" && key != "offsets") (key == "stride" ? splice : affine).Set(key, *table.AnyAsText(key));
+  }
   auto expansion = std::make_unique<LayerExpansion>();
   expansion->layers = {splice, affine};
   return expansion;
