@@ -1,11 +1,13 @@
 // antiphon bench train: frames per second of training steps on generated frames, beside the bare matrix products of the
-// same shapes, which are the limit. Steps and products take turns, so that a slow moment of the machine hits both.
+// same shapes, which are the limit. Steps and products take turns, so that a slow moment of the machine hits both. A
+// network from a file may have any layers, and is measured alone.
 #include <omp.h>
 
 #include <algorithm>
 #include <limits>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <optional>
 
 #include "bench_network.h"
 #include "command.h"
@@ -26,6 +28,10 @@ constexpr int kWarmUpSteps = 12;  // the natural gradient updates its covariance
 struct BenchTrainOptions {
   std::string layers = "462,5x2048,10217";
   std::string activation = "sigmoid";
+  std::string network;
+  int inputs = 40;
+  int outputs = 0;
+  int chunk_frames = 0;
   int minibatch = 256;
   std::string precision = "fp32";
   std::string optimizer = "sgd";
@@ -36,6 +42,11 @@ struct BenchTrainOptions {
   void Visit(V& v) {
     v("layers", layers, "sizes of input, hidden layers and output");
     v("activation", activation, OneOf{{"sigmoid", "relu", "tanh"}}, "of the hidden layers");
+    v("network", network, "file with [[layer]] tables, instead of --layers");
+    v("inputs", inputs, Range{1, 1 << 20}, "values per frame, for --network");
+    v("outputs", outputs, Range{0, 1 << 24}, "senones, for --network; 0: as the file says");
+    v("chunk-frames", chunk_frames, Range{0, 1 << 20},
+      "frames of each of minibatch/chunk-frames streams, for networks that look at several; 0: frames stand alone");
     v("minibatch", minibatch, Range{1, 1 << 20}, "frames per step");
     v("precision", precision, OneOf{{"fp32", "bf16"}}, "of the matrix products; weights stay fp32");
     v("optimizer", optimizer, "type of the optimiser");
@@ -144,20 +155,30 @@ class BareProducts {
 
 class TrainingSteps {
  public:
-  TrainingSteps(const BenchTrainOptions& options, const std::vector<int>& dims, uint64_t seed)
-      : network_(NetworkOf(dims, options.activation), dims.front(), dims.back(), seed),
-        x_(options.minibatch, dims.front()),
-        targets_(static_cast<size_t>(options.minibatch)) {
+  TrainingSteps(const BenchTrainOptions& options, nn::Network network, uint64_t seed)
+      : network_(std::move(network)),
+        layout_{.streams = std::max(1, options.minibatch / std::max(1, options.chunk_frames)),
+                .frames = options.chunk_frames} {
     ctx_.precision = ParsePrecision(options.precision);
     ctx_.training = true;
+    int64_t rows = options.minibatch;
+    if (options.chunk_frames > 0) {
+      ctx_.sequences = &layout_;
+      rows =
+          network_.time_context().InputFrames(options.chunk_frames / network_.time_context().stride) * layout_.streams;
+    } else if (network_.needs_sequences()) {
+      throw UsageError("the network looks at several frames: give --chunk-frames");
+    }
     Config config;
     config.Set("type", "\"" + options.optimizer + "\"");
     if (options.momentum > 0) config.Set("momentum", fmt::format("{}", options.momentum));
     if (options.max_change > 0) config.Set("max-change", fmt::format("{}", options.max_change));
     optimizer_ = optim::MakeOptimizer(config, network_);
     Rng rng(seed);
+    x_ = Matrix(rows, network_.in_dim());
     for (int64_t i = 0; i < x_.size(); ++i) x_.data()[i] = static_cast<float>(rng.Normal());
-    for (int32_t& t : targets_) t = static_cast<int32_t>(rng.Below(static_cast<uint64_t>(dims.back())));
+    targets_.resize(static_cast<size_t>(network_.Forward(ctx_, x_, ws_).rows()));
+    for (int32_t& t : targets_) t = static_cast<int32_t>(rng.Below(static_cast<uint64_t>(network_.out_dim())));
   }
 
   // One step; adds the time of each part to `shares`.
@@ -181,6 +202,7 @@ class TrainingSteps {
  private:
   nn::ExecContext ctx_;
   nn::Network network_;
+  SequenceLayout layout_;
   std::unique_ptr<optim::Optimizer> optimizer_;
   Matrix x_;
   std::vector<int32_t> targets_;
@@ -195,15 +217,15 @@ struct Measured {
 };
 
 // Each turn takes several steps, since some optimisers do more work in every fourth.
-Measured TakeTurns(TrainingSteps& steps, BareProducts& products, double seconds) {
+Measured TakeTurns(TrainingSteps& steps, BareProducts* products, double seconds) {
   Measured measured;
-  products.Run();
+  if (products != nullptr) products->Run();
   for (int i = 0; i < kWarmUpSteps; ++i) steps.Run(measured.shares);
   measured.shares.clear();
   StopWatch watch;
   for (double spent = 0; spent < seconds || measured.step_seconds.size() < 3;) {
     watch.Lap();
-    for (int i = 0; i < kStepsPerTurn; ++i) products.Run();
+    for (int i = 0; i < kStepsPerTurn && products != nullptr; ++i) products->Run();
     measured.product_seconds.push_back(watch.Lap());
     for (int i = 0; i < kStepsPerTurn; ++i) steps.Run(measured.shares);
     measured.step_seconds.push_back(watch.Lap());
@@ -215,36 +237,50 @@ Measured TakeTurns(TrainingSteps& steps, BareProducts& products, double seconds)
   return measured;
 }
 
-void BenchTrain(const BenchTrainOptions& options, CommandContext& context) {
+nn::Network NetworkFor(const BenchTrainOptions& options, uint64_t seed) {
+  if (!options.network.empty()) {
+    return {Config::Load(options.network), options.inputs, options.outputs, seed};
+  }
   const std::vector<int> dims = ParseLayers(options.layers);
+  return {NetworkOf(dims, options.activation), dims.front(), dims.back(), seed};
+}
+
+void BenchTrain(const BenchTrainOptions& options, CommandContext& context) {
   omp_set_num_threads(context.threads());
-  TrainingSteps steps(options, dims, context.seed());
-  BareProducts products(dims, options.minibatch, ParsePrecision(options.precision));
-  const Measured measured = TakeTurns(steps, products, options.seconds);
+  TrainingSteps steps(options, NetworkFor(options, context.seed()), context.seed());
+  std::optional<BareProducts> products;
+  if (options.network.empty()) {
+    products.emplace(ParseLayers(options.layers), options.minibatch, ParsePrecision(options.precision));
+  }
+  const Measured measured = TakeTurns(steps, products ? &*products : nullptr, options.seconds);
   const double rate = kStepsPerTurn * options.minibatch / Median(measured.step_seconds);
-  const double limit = kStepsPerTurn * options.minibatch / Median(measured.product_seconds);
 
   const std::string cpu = GetDevice("cpu").Describe();
   context.Print("{} parameters, minibatch {}, {}, {} thread(s), {} on {}", steps.network().num_parameters(),
                 options.minibatch, options.precision, context.threads(), GemmBackend(), cpu);
   context.Print("{:10.1f} frames/s in training steps", rate);
-  context.Print("{:10.1f} frames/s if there were only the matrix products", limit);
-  context.Print("{:10.1f} % of the limit", 100 * rate / limit);
+  nlohmann::json json = {{"frames_per_second", rate},
+                         {"minibatch", options.minibatch},
+                         {"chunk_frames", options.chunk_frames},
+                         {"precision", options.precision},
+                         {"optimizer", options.optimizer},
+                         {"parameters", steps.network().num_parameters()},
+                         {"threads", context.threads()},
+                         {"steps", kStepsPerTurn * measured.step_seconds.size()},
+                         {"loss", steps.loss()},
+                         {"time_shares", measured.shares},
+                         {"backend", GemmBackend()},
+                         {"cpu", cpu}};
+  if (products) {
+    const double limit = kStepsPerTurn * options.minibatch / Median(measured.product_seconds);
+    context.Print("{:10.1f} frames/s if there were only the matrix products", limit);
+    context.Print("{:10.1f} % of the limit", 100 * rate / limit);
+    json.update({{"limit_frames_per_second", limit},
+                 {"share_of_limit", rate / limit},
+                 {"layers", options.layers},
+                 {"activation", options.activation}});
+  }
   for (const auto& [name, share] : measured.shares) context.Print("{:9.1f} %  {}", 100 * share, name);
-  const nlohmann::json json = {{"frames_per_second", rate},
-                               {"limit_frames_per_second", limit},
-                               {"share_of_limit", rate / limit},
-                               {"layers", options.layers},
-                               {"minibatch", options.minibatch},
-                               {"precision", options.precision},
-                               {"activation", options.activation},
-                               {"optimizer", options.optimizer},
-                               {"threads", context.threads()},
-                               {"steps", kStepsPerTurn * measured.step_seconds.size()},
-                               {"loss", steps.loss()},
-                               {"time_shares", measured.shares},
-                               {"backend", GemmBackend()},
-                               {"cpu", cpu}};
   context.SetResult(json.dump());
 }
 

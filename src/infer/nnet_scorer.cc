@@ -18,6 +18,10 @@ NnetModel::NnetModel(nn::Model model, const NnetScorerOptions& options) : model_
   network_ = std::exchange(model_.network, {});
   plan_ = std::make_unique<const Plan>(network_, options.plan());
   if (!plan_->needs_network()) network_ = {};
+  if (plan_->sequential() && (options.frame_skip > 1 || options.lazy || model_.frames_per_forward > 1)) {
+    throw UsageError(
+        "the network goes through an utterance frame by frame: frame-skip, lazy and several heads do not go with that");
+  }
   if (options.lazy) lazy_.emplace(*plan_, options.lazy_dense_share);
   const auto num_pdfs = static_cast<size_t>(num_pdfs_);
   scaled_priors_.assign(num_pdfs, 0.0F);
@@ -34,6 +38,11 @@ NnetModel::NnetModel(nn::Model model, const NnetScorerOptions& options) : model_
       disabled_.push_back(static_cast<int32_t>(s));
     }
   }
+}
+
+int NnetModel::FramesToRun(int num_frames) const {
+  const TimeContext& needed = plan_->time_context();
+  return static_cast<int>(needed.InputFrames((num_frames + needed.stride - 1) / needed.stride));
 }
 
 void NnetModel::FinishScores(MatrixView logits) const {
@@ -75,9 +84,37 @@ NnetModel::BorrowedMemory NnetModel::BorrowMemory() const {
           }};
 }
 
+// Before the end is known, frames beyond it are not.
+int SequenceFeed::Waiting(const FrameWindow& window) const {
+  const int num_frames = window.num_frames();
+  if (num_frames == 0 || window.num_centres() == 0) return 0;
+  const int there =
+      window.finished() ? model_.FramesToRun(num_frames) : model_.plan().time_context().left + window.num_centres();
+  return there - taken_;
+}
+
+int SequenceFeed::OutputsReady(const FrameWindow& window) const {
+  return static_cast<int>(model_.plan().time_context().Outputs(taken_ + Waiting(window)));
+}
+
+int SequenceFeed::Take(FrameWindow& window, bool forget, MatrixView rows) {
+  const int count = static_cast<int>(std::min<int64_t>(Waiting(window), rows.rows()));
+  const int left = model_.plan().time_context().left;
+  const auto frame = [&] { return std::clamp(taken_ - left, 0, window.num_frames() - 1); };
+  for (int r = 0; r < count; ++r, ++taken_) window.Splice(frame(), rows.Row(r));
+  if (forget && count > 0) window.ForgetBelow(frame());
+  return count;
+}
+
+void SequenceFeed::Restart() {
+  state_.Reset();
+  taken_ = 0;
+}
+
 NnetScorer::NnetScorer(std::shared_ptr<const NnetModel> model)
     : model_(std::move(model)), window_(model_->NewWindow()), forgets_(true) {
   if (model_->lazy() != nullptr) lazy_.emplace(*model_->lazy());
+  if (model_->plan().sequential()) feed_.emplace(*model_);
 }
 
 NnetScorer::NnetScorer(std::shared_ptr<const NnetModel> model, Matrix frames) : NnetScorer(std::move(model)) {
@@ -91,6 +128,7 @@ NnetScorer::~NnetScorer() {
 }
 
 int NnetScorer::EvaluationsReady() const {
+  if (feed_) return feed_->OutputsReady(window_);
   const int group = model_->group();
   // Up to its end, every group counts; before, those whose centre has its context.
   if (window_.finished()) return (window_.num_frames() + group - 1) / group;
@@ -124,11 +162,33 @@ void NnetScorer::Request(int frame, std::span<const int32_t> pdf_ids) {
 int NnetScorer::RowOf(int frame) {
   const int evaluation = frame / model_->group();
   if (evaluation < block_begin_ || evaluation >= block_end_) Score(evaluation);
-  const int head = frame % model_->group() / model_->options().frame_skip;
+  const int head = frame % model_->group() / model_->frames_per_output();
   return (evaluation - block_begin_) * model_->model().frames_per_forward + head;
 }
 
+// Goes on until the wanted output is there. Asked for one from before, it begins anew: frames of a whole utterance may
+// be asked for in any order, if not quickly.
+void NnetScorer::ScoreSequence(int evaluation) {
+  if (evaluation < block_begin_) {
+    CHECK(!forgets_) << "frame " << evaluation << " was forgotten";
+    feed_->Restart();
+    block_begin_ = block_end_ = 0;
+  }
+  const auto memory = model_->BorrowMemory();
+  scores_.Resize(model_->options().block_frames, model_->num_pdfs());
+  while (evaluation >= block_end_) {
+    int rows[] = {feed_->Take(window_, forgets_, memory->input())};
+    CHECK_GE(rows[0], 1) << "frame " << evaluation << " is not there yet";
+    PlanState* const states[] = {&feed_->state()};
+    model_->plan().RunStreams(rows, states, *memory, scores_);
+    block_begin_ = block_end_;
+    block_end_ += rows[0];
+  }
+  model_->FinishScores(scores_.view().Rows(0, block_end_ - block_begin_));
+}
+
 void NnetScorer::Score(int first_evaluation) {
+  if (feed_) return ScoreSequence(first_evaluation);
   const NnetScorerOptions& options = model_->options();
   const int block = lazy_ ? std::min(options.lazy_block, options.block_frames) : options.block_frames;
   const int count = std::min(block, EvaluationsReady() - first_evaluation);

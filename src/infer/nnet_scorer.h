@@ -12,6 +12,10 @@
 // network of several heads (nn::Model::frames_per_forward) gives the scores of as many frames at a time.
 // Source: Vanhoucke, Devin, Heigold, Multiframe deep neural networks for acoustic modeling, ICASSP 2013.
 //
+// A network that looks at several frames, or carries a state, is run from an utterance's first frame to its last, each
+// stream with its own state (plan.h); the first and the last frame are repeated as often as its outputs need. One that
+// gives an output for every K-th frame scores all K with it.
+//
 // Shapes: frames [N, feature_dim]; N may be 0. Units: nats.
 // Threads: one NnetModel for many threads; an NnetScorer belongs to one. Results do not depend on other utterances, on
 // the blocks, nor (int8) on the instruction set.
@@ -77,12 +81,17 @@ class NnetModel {
   const Plan& plan() const { return *plan_; }
   int num_pdfs() const { return num_pdfs_; }
   /// Frames that one evaluation of the network is for.
-  int group() const { return options_.frame_skip * model_.frames_per_forward; }
+  int group() const { return frames_per_output() * model_.frames_per_forward; }
+  /// Consecutive frames that have the scores of one output.
+  int frames_per_output() const { return options_.frame_skip * plan_->time_context().stride; }
   /// Subtracted from log-posteriors; by pdf-id.
   std::span<const float> scaled_priors() const { return scaled_priors_; }
   std::span<const int32_t> disabled() const { return disabled_; }
 
   /// An empty window of frames for one utterance.
+  /// Frames to be run through a sequential plan for an utterance of `num_frames`, those repeated at its ends included;
+  /// the first one is frame −left.
+  int FramesToRun(int num_frames) const;
   FrameWindow NewWindow() const { return {model_.feature_dim, model_.left_context, model_.right_context}; }
   /// Turns logits [N, num_pdfs] into scores, in place; heads lie one after another, as frames do.
   void FinishScores(MatrixView logits) const;
@@ -113,6 +122,27 @@ class NnetModel {
   mutable std::vector<std::unique_ptr<PlanMemory>> spare_;  // guarded by mutex_
 };
 
+/// How far a stream of a sequential plan has come.
+class SequenceFeed {
+ public:
+  explicit SequenceFeed(const NnetModel& model) : model_(model), state_(model.plan()) {}
+  /// Outputs whose frames are all there.
+  int OutputsReady(const FrameWindow& window) const;
+  /// Writes the next frames into `rows`, as many as are there; returns how many.
+  int Take(FrameWindow& window, bool forget, MatrixView rows);
+  /// How many frames Take would write at most.
+  int Waiting(const FrameWindow& window) const;
+  PlanState& state() { return state_; }
+  /// Back to the utterance's first frame.
+  void Restart();
+  size_t bytes() const { return state_.bytes(); }
+
+ private:
+  const NnetModel& model_;
+  PlanState state_;
+  int taken_ = 0;
+};
+
 class NnetScorer : public ScoreSource {
  public:
   /// A whole utterance; frames may be asked for in any order.
@@ -138,6 +168,7 @@ class NnetScorer : public ScoreSource {
   // frame's row of scores.
   int RowOf(int frame);
   void Score(int first_evaluation);
+  void ScoreSequence(int evaluation);
   int EvaluationsReady() const;
   int Centre(int evaluation) const { return evaluation * model_->group() - model_->model().first_frame_offset; }
 
@@ -146,6 +177,7 @@ class NnetScorer : public ScoreSource {
   bool forgets_ = false;
   Matrix scores_;
   std::optional<LazyBlock> lazy_;
+  std::optional<SequenceFeed> feed_;  // of a sequential plan
   int block_begin_ = 0;
   int block_end_ = 0;
 };

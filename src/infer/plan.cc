@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <numeric>
 
 #include "base/error.h"
 #include "base/suggest.h"
@@ -69,11 +70,20 @@ OutputFormat StepArgs::InputFormat(DataType type) const {
 }
 
 Plan::Plan(const nn::Network& network, const PlanOptions& options)
-    : options_(options), in_dim_(network.in_dim()), out_dim_(network.out_dim()), converter_(options.isa) {
+    : options_(options),
+      in_dim_(network.in_dim()),
+      out_dim_(network.out_dim()),
+      context_(network.time_context()),
+      converter_(options.isa) {
   for (size_t i = 0; i < network.num_layers(); ++i) {
     const std::string& type = network.layer_type(i);
     StepArgs args{network, i, Activation::kNone, options};
     if (!StepRegistry::Get().Has(type)) {
+      const nn::Layer& layer = network.layer(i);
+      if (layer.recurrent() || !layer.time_context().one_to_one()) {
+        Throw<UsageError>("layer '{}' of type '{}' looks at several frames, and cannot be run by the scorer",
+                          network.layer_name(i), type);
+      }
       steps_.push_back(std::make_unique<LayerStep>(args));
       continue;
     }
@@ -87,6 +97,7 @@ Plan::Plan(const nn::Network& network, const PlanOptions& options)
   for (const auto& step : steps_) {
     widest_ = std::max(widest_, step->in_dim());
     needs_network_ = needs_network_ || step->needs_network();
+    sequential_ = sequential_ || step->sequential();
   }
 }
 
@@ -108,7 +119,7 @@ PlanMemory::PlanMemory(const Plan& plan, int max_rows) : max_rows_(max_rows) {
   scratch_ = memory_.data() + input + 3 * buffer;
 }
 
-Rows Plan::RunSteps(size_t count, int rows, PlanMemory& memory, MatrixView out) const {
+Rows Plan::RunSteps(size_t count, int rows, PlanMemory& memory, MatrixView out, const Streams* streams) const {
   CHECK(rows >= 0 && rows <= memory.max_rows_);
   CheckFinite(ConstMatrixView(memory.input_).Rows(0, rows));
   Rows now = PlaceRows(memory.memory_.data(), DataType::kFloat32, rows, in_dim_);
@@ -133,7 +144,12 @@ Rows Plan::RunSteps(size_t count, int rows, PlanMemory& memory, MatrixView out) 
       next.stride = out.stride() * int64_t{sizeof(float)};
       next.data = reinterpret_cast<std::byte*>(out.data());
     }
-    step.Run(now, next, memory.scratch_);
+    if (step.sequential()) {
+      rows = RunSequential(i, now, *streams, memory, next);
+      next.rows = rows;
+    } else {
+      step.Run(now, next, memory.scratch_);
+    }
     now = next;
     if (i < memory.step_seconds.size()) {
       memory.step_seconds[i] += std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
@@ -142,11 +158,46 @@ Rows Plan::RunSteps(size_t count, int rows, PlanMemory& memory, MatrixView out) 
   return now;
 }
 
-void Plan::Run(int rows, PlanMemory& memory, MatrixView out) const {
-  CHECK(out.rows() == rows && out.cols() == out_dim_);
-  RunSteps(steps_.size(), rows, memory, out);
+// Returns how many rows come out.
+int Plan::RunSequential(size_t step, const Rows& in, const Streams& streams, PlanMemory& memory,
+                        const Rows& out) const {
+  memory.states_.resize(streams.states.size());
+  for (size_t s = 0; s < streams.states.size(); ++s) memory.states_[s] = &streams.states[s]->steps_[step];
+  steps_[step]->RunStreams(in, {streams.rows, memory.states_}, out, memory.scratch_);
+  return std::accumulate(streams.rows.begin(), streams.rows.end(), 0);
 }
 
-Rows Plan::RunHidden(int rows, PlanMemory& memory) const { return RunSteps(steps_.size() - 1, rows, memory, {}); }
+void Plan::Run(int rows, PlanMemory& memory, MatrixView out) const {
+  CHECK(out.rows() == rows && out.cols() == out_dim_);
+  CHECK(!sequential_) << "frames of streams are run by RunStreams";
+  RunSteps(steps_.size(), rows, memory, out, nullptr);
+}
+
+void Plan::RunStreams(std::span<int> rows, std::span<PlanState* const> states, PlanMemory& memory,
+                      MatrixView out) const {
+  const int total = std::accumulate(rows.begin(), rows.end(), 0);
+  CHECK(out.rows() >= total && out.cols() == out_dim_ && rows.size() == states.size());
+  const Streams streams{rows, states};
+  RunSteps(steps_.size(), total, memory, out, &streams);
+}
+
+Rows Plan::RunHidden(int rows, PlanMemory& memory) const {
+  CHECK(!sequential_) << "frames of streams are run by RunStreams";
+  return RunSteps(steps_.size() - 1, rows, memory, {}, nullptr);
+}
+
+PlanState::PlanState(const Plan& plan) : plan_(plan), steps_(plan.steps_.size()) { Reset(); }
+
+void PlanState::Reset() {
+  for (size_t i = 0; i < steps_.size(); ++i) plan_.steps_[i]->Begin(steps_[i]);
+}
+
+size_t PlanState::bytes() const {
+  size_t bytes = 0;
+  for (const StepState& step : steps_) {
+    bytes += sizeof(StepState) + step.values.capacity() * sizeof(float) + (step.inner ? step.inner->bytes() : 0);
+  }
+  return bytes;
+}
 
 }  // namespace antiphon::infer

@@ -10,6 +10,10 @@
 //   std::copy(…, memory.input().Row(0).data());      // up to 32 frames
 //   plan.Run(32, memory, logits);
 //
+// A plan with sequential steps (plan_step.h) runs frames of streams, each with its PlanState: it takes a stream's
+// frames in any pieces, beginning with the first frame as often as the network's left context says and ending with the
+// last one so often, and gives each output when its frames are there.
+//
 // Shapes: input [rows, in_dim], output [rows, out_dim]; rows may be 0.
 // Threads: a Plan serves many threads, a PlanMemory one; within a step the caller's OpenMP team shares the outputs.
 // Errors: InputError for input that is not finite, naming the row; UsageError for options.
@@ -24,6 +28,20 @@
 namespace antiphon::infer {
 
 class Plan;
+
+/// What a plan remembers of one stream.
+class PlanState {
+ public:
+  explicit PlanState(const Plan& plan);
+  /// An utterance begins.
+  void Reset();
+  size_t bytes() const;
+
+ private:
+  friend class Plan;
+  const Plan& plan_;
+  std::vector<StepState> steps_;
+};
 
 class PlanMemory {
  public:
@@ -42,6 +60,8 @@ class PlanMemory {
   MatrixView input_;
   std::byte* buffers_[3] = {};  // a step's input, its output, a converted input
   std::byte* scratch_ = nullptr;
+  std::vector<int> stream_rows_;
+  std::vector<StepState*> states_;
 };
 
 class Plan {
@@ -53,6 +73,9 @@ class Plan {
   int64_t out_dim() const { return out_dim_; }
   const PlanOptions& options() const { return options_; }
   bool needs_network() const { return needs_network_; }
+  bool sequential() const { return sequential_; }
+  /// Which frames an output needs.
+  const TimeContext& time_context() const { return context_; }
 
   size_t num_steps() const { return steps_.size(); }
   const PlanStep& step(size_t i) const { return *steps_[i]; }
@@ -60,16 +83,27 @@ class Plan {
 
   /// All steps, from the first `rows` of the input into `out` [rows, out_dim].
   void Run(int rows, PlanMemory& memory, MatrixView out) const;
+  /// Rows of several streams, rows[i] consecutive ones of stream i; these become the numbers of rows that came out,
+  /// into the first rows of `out`, which has room for as many as came in. For any plan.
+  void RunStreams(std::span<int> rows, std::span<PlanState* const> states, PlanMemory& memory, MatrixView out) const;
   /// All but the last step; the result is what the last step reads, and lies in `memory` until the next call.
   Rows RunHidden(int rows, PlanMemory& memory) const;
 
  private:
   friend class PlanMemory;
-  Rows RunSteps(size_t count, int rows, PlanMemory& memory, MatrixView out) const;
+  friend class PlanState;
+  struct Streams {
+    std::span<int> rows;
+    std::span<PlanState* const> states;
+  };
+  Rows RunSteps(size_t count, int rows, PlanMemory& memory, MatrixView out, const Streams* streams) const;
+  int RunSequential(size_t step, const Rows& in, const Streams& streams, PlanMemory& memory, const Rows& out) const;
 
   PlanOptions options_;
   int64_t in_dim_ = 0, out_dim_ = 0, widest_ = 0;
   bool needs_network_ = false;
+  bool sequential_ = false;
+  TimeContext context_;
   std::vector<std::unique_ptr<PlanStep>> steps_;
   RowConverter converter_;
 };

@@ -3,15 +3,21 @@
 // A kind of step is one file in infer/steps that ends with
 //   REGISTER_COMPONENT(StepRegistry, "affine", [](const StepArgs& args) { return std::make_unique<…>(args); });
 // named like the layer's type. A factory that returns nothing leaves the layer out (dropout). Types without a factory
-// run as the layer itself does, in fp32.
+// run as the layer itself does, in fp32, if they look at one frame at a time.
+//
+// A sequential step looks at several frames of a stream, or remembers what was before: what it needs to go on is a
+// StepState per stream, so that a stream's scores do not depend on the pieces in which its frames come.
 // Threads: read-only once built; memory comes from the caller.
 #pragma once
 
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
+#include <vector>
 
 #include "base/registry.h"
+#include "base/time_context.h"
 #include "infer/packed_dense.h"
 #include "infer/rows.h"
 #include "nn/network.h"
@@ -59,6 +65,21 @@ struct StepInfo {
   int64_t done_operations = 0;  // those that the kernel does
 };
 
+class PlanState;
+
+/// What a step remembers of one stream from run to run.
+struct StepState {
+  std::vector<float> values;
+  int rows = 0;                      // of a splice: how many it keeps
+  std::shared_ptr<PlanState> inner;  // of a step that has a plan of its own
+};
+
+/// The rows of a run: rows[i] consecutive ones belong to stream i.
+struct StreamRows {
+  std::span<int> rows;
+  std::span<StepState* const> states;
+};
+
 class PlanStep {
  public:
   PlanStep(int64_t in_dim, int64_t out_dim) : in_dim_(in_dim), out_dim_(out_dim) {}
@@ -76,6 +97,15 @@ class PlanStep {
   /// `in` has input_format, `out` is to be written in output_format. `scratch` has scratch_bytes(rows) or more.
   virtual void Run(const Rows& in, const Rows& out, std::byte* scratch) const = 0;
   virtual int64_t scratch_bytes(int /*rows*/) const { return 0; }
+
+  /// Whether rows must be run by RunStreams.
+  virtual bool sequential() const { return false; }
+  /// Sizes and clears what the step remembers.
+  virtual void Begin(StepState& /*state*/) const {}
+  /// As Run, for a sequential step: reads floats, writes floats, and sets streams.rows to the rows that it gave. `out`
+  /// has room for as many as came in.
+  virtual void RunStreams(const Rows& /*in*/, const StreamRows& /*streams*/, const Rows& /*out*/,
+                          std::byte* /*scratch*/) const {}
 
   /// Whether Run calls the network, which must then outlive the step.
   virtual bool needs_network() const { return false; }

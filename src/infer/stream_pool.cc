@@ -2,12 +2,13 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 
 namespace antiphon::infer {
 
 StreamPool::StreamPool(std::shared_ptr<const NnetModel> model, const StreamPoolOptions& options)
     : model_(std::move(model)), options_(options) {
-  if (model_->group() != 1 || model_->lazy() != nullptr) {
+  if ((model_->group() != 1 && !model_->plan().sequential()) || model_->lazy() != nullptr) {
     throw UsageError(
         "streams are scored together frame by frame: frame-skip, lazy and several heads do not go with that");
   }
@@ -23,7 +24,7 @@ int StreamPool::Open() {
     Throw<OverloadError>("{} streams are open, and no more can be served: try again later, or raise max-streams",
                          streams_.size());
   }
-  streams_.emplace(next_id_, std::make_shared<Stream>(model_->NewWindow()));
+  streams_.emplace(next_id_, std::make_shared<Stream>(*model_));
   return next_id_++;
 }
 
@@ -81,7 +82,7 @@ std::vector<StreamPool::Pick> StreamPool::PickBatch(double now, PlanMemory& memo
     waiting.pop_back();
     const int count = std::min(SkipFor(*stream, now), stream->window.num_centres() - stream->next);
     stream->window.Splice(stream->next, memory.input().Row(std::ssize(picks)));
-    picks.push_back({stream, stream->next, {stream->arrivals.begin(), stream->arrivals.begin() + count}});
+    picks.push_back({stream, {stream->arrivals.begin(), stream->arrivals.begin() + count}});
     stream->arrivals.erase(stream->arrivals.begin(), stream->arrivals.begin() + count);
     stream->next += count;
     stream->window.ForgetBelow(stream->next);
@@ -94,8 +95,59 @@ std::vector<StreamPool::Pick> StreamPool::PickBatch(double now, PlanMemory& memo
   return picks;
 }
 
+// The stream that waits longest gives all that it has, then the next, until the batch is full.
+StreamPool::SequenceBatch StreamPool::PickSequences(PlanMemory& memory) {
+  std::vector<std::shared_ptr<Stream>> waiting;
+  for (const auto& [id, stream] : streams_) {
+    if (stream->in_flight == 0 && stream->feed->Waiting(stream->window) > 0) waiting.push_back(stream);
+  }
+  const auto deadline = [](const std::shared_ptr<Stream>& s) { return s->arrivals.empty() ? 0 : s->arrivals.front(); };
+  std::stable_sort(waiting.begin(), waiting.end(),
+                   [&](const auto& a, const auto& b) { return deadline(a) < deadline(b); });
+  SequenceBatch batch;
+  int used = 0;
+  for (const auto& stream : waiting) {
+    if (used == options_.batch) break;
+    batch.rows.push_back(stream->feed->Take(stream->window, true, memory.input().Rows(used, options_.batch - used)));
+    used += batch.rows.back();
+    ++stream->in_flight;
+    batch.streams.push_back(stream);
+  }
+  return batch;
+}
+
+int StreamPool::RunSequences(PlanMemory& memory) {
+  SequenceBatch batch;
+  {
+    const std::lock_guard lock(mutex_);
+    batch = PickSequences(memory);
+  }
+  if (batch.streams.empty()) return 0;
+  std::vector<PlanState*> states;
+  for (const auto& stream : batch.streams) states.push_back(&stream->feed->state());
+  Matrix scores(options_.batch, model_->num_pdfs());
+  model_->plan().RunStreams(batch.rows, states, memory, scores);
+  model_->FinishScores(scores.view().Rows(0, std::accumulate(batch.rows.begin(), batch.rows.end(), 0)));
+  const std::lock_guard lock(mutex_);
+  std::vector<Pick> picks;
+  for (size_t s = 0; s < batch.streams.size(); ++s) {
+    const auto& stream = batch.streams[s];
+    for (int n = 0; n < batch.rows[s]; ++n) {
+      const auto count = std::min<std::ptrdiff_t>(model_->group(), std::ssize(stream->arrivals));
+      picks.push_back({stream, {stream->arrivals.begin(), stream->arrivals.begin() + count}});
+      stream->arrivals.erase(stream->arrivals.begin(), stream->arrivals.begin() + count);
+    }
+    --stream->in_flight;
+  }
+  for (const Pick& pick : picks) ++pick.stream->in_flight;
+  HandOut(picks, scores);
+  // Frames that only filled states count too: the caller goes on while something is done.
+  return std::max(1, static_cast<int>(picks.size()));
+}
+
 int StreamPool::RunBatch(double now) {
   const auto memory = model_->BorrowMemory();
+  if (model_->plan().sequential()) return RunSequences(*memory);
   std::vector<Pick> picks;
   {
     const std::lock_guard lock(mutex_);
@@ -105,10 +157,15 @@ int StreamPool::RunBatch(double now) {
   Matrix scores(std::ssize(picks), model_->num_pdfs());
   model_->plan().Run(static_cast<int>(picks.size()), *memory, scores);
   model_->FinishScores(scores);
-  int handed_out = 0;
   const std::lock_guard lock(mutex_);
+  return HandOut(picks, scores);
+}
+
+// With the lock held; row i of the scores is that of pick i.
+int StreamPool::HandOut(std::span<const Pick> picks, const Matrix& scores) {
+  int handed_out = 0;
   for (size_t i = 0; i < picks.size(); ++i) {
-    const auto row = std::as_const(scores).Row(static_cast<int64_t>(i));
+    const auto row = scores.Row(static_cast<int64_t>(i));
     const auto shared = std::make_shared<const std::vector<float>>(row.begin(), row.end());
     Stream& stream = *picks[i].stream;
     for (const double arrival : picks[i].arrivals) stream.ready.push_back({arrival, shared});
@@ -138,7 +195,8 @@ StreamStats StreamPool::stats(int stream) const {
 size_t StreamPool::bytes(int stream) const {
   const std::lock_guard lock(mutex_);
   const auto found = Find(stream);
-  size_t bytes = sizeof(Stream) + found->window.bytes() + found->arrivals.size() * sizeof(double);
+  size_t bytes = sizeof(Stream) + found->window.bytes() + (found->feed ? found->feed->bytes() : 0) +
+                 found->arrivals.size() * sizeof(double);
   for (const Scored& scored : found->ready) bytes += sizeof(Scored) + scored.scores->size() * sizeof(float);
   return bytes;
 }

@@ -2,8 +2,9 @@
 //
 // The frame whose deadline comes first goes first; a frame's deadline is its arrival plus deadline_s. A stream whose
 // oldest frame is overdue is scored at every second frame, then at every fourth, the scores copied to those between, so
-// that it catches up instead of falling behind. Streams beyond max_streams are refused. Memory per stream is bounded by
-// the frames that nobody has taken yet.
+// that it catches up instead of falling behind; a network that carries a state from frame to frame cannot leave any
+// out, and is run through all. Streams beyond max_streams are refused. Memory per stream is bounded by the frames that
+// nobody has taken yet.
 //
 //   StreamPool pool(model, {});
 //   const int id = pool.Open();
@@ -24,6 +25,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -68,7 +70,7 @@ class StreamPool {
   /// No more frames will come.
   void Finish(int stream);
 
-  /// Scores one batch of what is waiting; returns how many frames got scores (0: nothing was waiting).
+  /// Scores one batch of what is waiting; 0: nothing was waiting.
   int RunBatch(double now);
 
   /// Hands the stream's next scores to `use(scores, arrival)`, in order; returns how many.
@@ -84,8 +86,11 @@ class StreamPool {
     std::shared_ptr<const std::vector<float>> scores;
   };
   struct Stream {
-    explicit Stream(FrameWindow its_window) : window(std::move(its_window)) {}
+    explicit Stream(const NnetModel& model) : window(model.NewWindow()) {
+      if (model.plan().sequential()) feed.emplace(model);
+    }
     FrameWindow window;
+    std::optional<SequenceFeed> feed;
     std::deque<double> arrivals;  // of frames that were not picked yet
     int next = 0;                 // frame to be picked
     int in_flight = 0;            // batches that hold frames of this stream: one at a time
@@ -94,12 +99,19 @@ class StreamPool {
   };
   struct Pick {
     std::shared_ptr<Stream> stream;
-    int centre;
     std::vector<double> arrivals;  // of the frames that get these scores
+  };
+  // Streams of a sequential plan, in the order of their rows in a batch.
+  struct SequenceBatch {
+    std::vector<std::shared_ptr<Stream>> streams;
+    std::vector<int> rows;
   };
 
   std::shared_ptr<Stream> Find(int stream) const;
   std::vector<Pick> PickBatch(double now, PlanMemory& memory);
+  SequenceBatch PickSequences(PlanMemory& memory);
+  int RunSequences(PlanMemory& memory);
+  int HandOut(std::span<const Pick> picks, const Matrix& scores);
   int SkipFor(const Stream& stream, double now) const;
 
   std::shared_ptr<const NnetModel> model_;

@@ -33,6 +33,9 @@ const std::map<std::string, std::vector<std::string>>& Samples() {
       {"sparse-affine", {"dim = 7", "dim = 6\nblock-rows = 3\nblock-cols = 4"}},
       {"binary-affine", {"dim = 7", "dim = 5\nbinary-input = true"}},
       {"splice", {"", "offsets = [-3, 0, 1]\nstride = 2", "offsets = [1, 2]"}},
+      {"lstm",
+       {"dim = 5\nprojection = 3", "dim = 4\npeepholes = false", "dim = 4\nprojection = 3\nshare-gates = true"}},
+      {"gru", {"dim = 5"}},
       {"circulant-affine", {"dim = 7\nblock = 4", "dim = 6\nblock = 1", "dim = 5\nblock = 12"}},
   };
   return samples;

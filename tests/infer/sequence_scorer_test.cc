@@ -1,0 +1,188 @@
+// Networks that look at several frames or carry a state: whole utterances, pieces and many streams give the same bits,
+// and what training's pass gives.
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "base/random.h"
+#include "infer/stream_pool.h"
+
+namespace antiphon::infer {
+namespace {
+
+constexpr int kDim = 3, kPdfs = 5;
+
+const std::vector<std::string>& Networks() {
+  static const std::vector<std::string> networks = {
+      "{type='tdnn', dim=8, offsets=[-2, 0, 1]}, {type='relu'}, {type='tdnn', dim=8, offsets=[-3, 3]}, {type='relu'}",
+      "{type='lstm', dim=16, projection=8}", "{type='lstm', dim=8, share-gates=true, peepholes=false}, {type='splice'}",
+      "{type='gru', dim=16}, {type='affine', dim=6}, {type='batch-norm'}",
+      "{type='tdnn', dim=8}, {type='lstm', dim=8}, {type='splice', offsets=[-1, 0, 1], stride=3}, {type='gru', dim=8}"};
+  return networks;
+}
+
+std::shared_ptr<nn::Model> ModelOf(const std::string& layers) {
+  auto model = std::make_shared<nn::Model>();
+  model->feature_dim = kDim;
+  model->left_context = 1;
+  model->network = nn::Network(Config::Parse("layer = [" + layers + ", {type='affine'}]", "test"), 2 * kDim, kPdfs, 1);
+  return model;
+}
+
+std::shared_ptr<const NnetModel> Shared(const nn::Model& model, const std::string& precision, int block = 16) {
+  NnetScorerOptions options;
+  options.prior_scale = 0;
+  options.log_softmax = false;
+  options.precision = precision;
+  options.block_frames = block;
+  return std::make_shared<const NnetModel>(model.Clone(), options);
+}
+
+Matrix RandomFrames(int count, uint64_t seed) {
+  Rng rng(seed);
+  Matrix frames(count, kDim);
+  for (int64_t i = 0; i < frames.size(); ++i) frames.data()[i] = static_cast<float>(rng.Normal());
+  return frames;
+}
+
+Matrix Offline(const std::shared_ptr<const NnetModel>& model, const Matrix& frames) {
+  NnetScorer scorer(model, frames);
+  EXPECT_EQ(scorer.num_frames_ready(), frames.rows());
+  Matrix scores(frames.rows(), kPdfs);
+  for (int t = 0; t < frames.rows(); ++t) {
+    for (int s = 0; s < kPdfs; ++s) scores(t, s) = scorer.LogLikelihood(t, s);
+  }
+  return scores;
+}
+
+// The training pass over the whole utterance.
+Matrix Reference(const nn::Model& model, const Matrix& frames) {
+  const TimeContext needed = model.network.time_context();
+  const int64_t outputs = (frames.rows() + needed.stride - 1) / needed.stride;
+  Matrix x(needed.InputFrames(outputs), 2 * kDim);
+  for (int64_t r = 0; r < x.rows(); ++r) {
+    const int64_t centre = std::clamp<int64_t>(r - needed.left, 0, frames.rows() - 1);
+    const int64_t before = std::max<int64_t>(centre - 1, 0);
+    std::copy_n(frames.Row(before).data(), kDim, x.Row(r).data());
+    std::copy_n(frames.Row(centre).data(), kDim, x.Row(r).data() + kDim);
+  }
+  nn::Workspace ws;
+  const MatrixView y = model.network.Forward({}, x, ws);
+  Matrix all(frames.rows(), kPdfs);
+  for (int64_t t = 0; t < frames.rows(); ++t) std::copy_n(y.Row(t / needed.stride).data(), kPdfs, all.Row(t).data());
+  return all;
+}
+
+void ExpectSame(const Matrix& a, const Matrix& b, const std::string& what) {
+  ASSERT_EQ(a.rows(), b.rows()) << what;
+  for (int64_t i = 0; i < a.size(); ++i) ASSERT_EQ(a.data()[i], b.data()[i]) << what << " " << i;
+}
+
+TEST(SequenceScorer, GivesWhatTheTrainingPassGives) {
+  for (const std::string& layers : Networks()) {
+    const auto model = ModelOf(layers);
+    for (const int length : {1, 2, 20, 50}) {
+      const Matrix frames = RandomFrames(length, 1);
+      const Matrix expected = Reference(*model, frames);
+      const std::pair<std::string, double> precisions[] = {{"fp32", 1e-5}, {"bf16", 0.05}, {"int8", 0.15}};
+      for (const auto& [precision, tolerance] : precisions) {
+        const Matrix scores = Offline(Shared(*model, precision), frames);
+        for (int64_t i = 0; i < scores.size(); ++i) {
+          ASSERT_NEAR(scores.data()[i], expected.data()[i], tolerance) << layers << " " << precision << " " << length;
+        }
+      }
+    }
+  }
+}
+
+TEST(SequenceScorer, PiecesAndBlocksDoNotChangeABit) {
+  for (const std::string& layers : Networks()) {
+    const auto model = ModelOf(layers);
+    for (const std::string precision : {"fp32", "bf16", "int8"}) {
+      const Matrix frames = RandomFrames(41, 2);
+      const Matrix whole = Offline(Shared(*model, precision, 64), frames);
+      for (const int piece : {1, 3, 7, 41}) {
+        NnetScorer scorer(Shared(*model, precision, 5));
+        Matrix scores(41, kPdfs);
+        int scored = 0;
+        const auto take = [&] {
+          for (; scored < scorer.num_frames_ready(); ++scored) {
+            const auto row = scorer.DenseFrame(scored);
+            std::copy(row.begin(), row.end(), scores.Row(scored).data());
+          }
+        };
+        for (int at = 0; at < 41; at += piece) {
+          scorer.Accept(frames.view().Rows(at, std::min(piece, 41 - at)));
+          take();
+        }
+        scorer.Finish();
+        take();
+        ASSERT_EQ(scored, 41);
+        ExpectSame(scores, whole, layers + " " + precision + " in pieces of " + std::to_string(piece));
+      }
+    }
+  }
+}
+
+TEST(SequenceScorer, FramesOfAWholeUtteranceMayBeAskedForInAnyOrder) {
+  const auto model = Shared(*ModelOf(Networks()[3]), "fp32", 4);
+  const Matrix frames = RandomFrames(20, 2);
+  const Matrix whole = Offline(model, frames);
+  NnetScorer scorer(model, frames);
+  for (const int t : {19, 3, 4, 0, 12}) EXPECT_EQ(scorer.LogLikelihood(t, 1), whole(t, 1));
+}
+
+TEST(SequenceScorer, StreamsInOneBatchHaveTheScoresThatTheyHaveAlone) {
+  for (const std::string& layers : Networks()) {
+    for (const std::string precision : {"fp32", "int8"}) {
+      const auto model = Shared(*ModelOf(layers), precision);
+      StreamPool pool(model, {.max_streams = 5, .batch = 7, .deadline_s = 1e9});
+      Rng rng(4);
+      std::vector<Matrix> frames;
+      std::vector<int> ids, at(5, 0);
+      for (int i = 0; i < 5; ++i) {
+        frames.push_back(RandomFrames(1 + 9 * i, static_cast<uint64_t>(i)));
+        ids.push_back(pool.Open());
+      }
+      for (bool more = true; more;) {
+        more = false;
+        for (size_t i = 0; i < 5; ++i) {
+          const int left = static_cast<int>(frames[i].rows()) - at[i];
+          const int count = std::min(static_cast<int>(rng.Below(6)), left);
+          pool.Accept(ids[i], frames[i].view().Rows(at[i], count), at[i]);
+          at[i] += count;
+          if (count > 0 && count == left) pool.Finish(ids[i]);
+          more = more || count < left;
+        }
+        pool.RunBatch(0.0);
+      }
+      while (pool.RunBatch(0.0) > 0) {
+      }
+      for (size_t i = 0; i < 5; ++i) {
+        Matrix scores(frames[i].rows(), kPdfs);
+        int64_t t = 0;
+        pool.Take(ids[i], [&](std::span<const float> row, double) {
+          ASSERT_LT(t, scores.rows());
+          std::copy(row.begin(), row.end(), scores.Row(t++).data());
+        });
+        ASSERT_EQ(t, frames[i].rows()) << layers;
+        ExpectSame(scores, Offline(model, frames[i]), layers + " " + precision);
+      }
+    }
+  }
+}
+
+TEST(SequenceScorer, RefusesWhatLeavesFramesOut) {
+  const auto model = ModelOf(Networks()[0]);
+  NnetScorerOptions options;
+  options.prior_scale = 0;
+  options.frame_skip = 2;
+  EXPECT_THROW(NnetModel(model->Clone(), options), UsageError);
+  options.frame_skip = 1;
+  options.lazy = true;
+  options.precision = "int8";
+  EXPECT_THROW(NnetModel(model->Clone(), options), UsageError);
+}
+
+}  // namespace
+}  // namespace antiphon::infer

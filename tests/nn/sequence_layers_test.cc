@@ -1,0 +1,329 @@
+// Layers that look at several frames or carry a state: what they compute, and that pieces give what the whole gives.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <sstream>
+
+#include "base/random.h"
+#include "nn/network.h"
+#include "oracle.h"
+
+namespace antiphon::nn {
+namespace {
+
+Matrix RandomMatrix(int64_t rows, int64_t cols, uint64_t seed) {
+  Rng rng(seed);
+  Matrix m(rows, cols);
+  for (int64_t i = 0; i < m.size(); ++i) m.data()[i] = static_cast<float>(rng.Normal());
+  return m;
+}
+
+Network Build(const std::string& layers, int in_dim, uint64_t seed = 1) {
+  return {Config::Parse("layer = [" + layers + "]", "test"), in_dim, 0, seed};
+}
+
+Parameter& Find(Network& net, const std::string& name) {
+  for (Parameter* p : net.parameters()) {
+    if (p->name == name) return *p;
+  }
+  throw std::runtime_error("no " + name);
+}
+
+void ExpectNear(ConstMatrixView a, ConstMatrixView b, double tolerance, const std::string& what) {
+  ASSERT_EQ(a.rows(), b.rows()) << what;
+  ASSERT_EQ(a.cols(), b.cols()) << what;
+  for (int64_t r = 0; r < a.rows(); ++r) {
+    for (int64_t c = 0; c < a.cols(); ++c) EXPECT_NEAR(a(r, c), b(r, c), tolerance) << what << " " << r << " " << c;
+  }
+}
+
+// Utterances of equal length, with their edges repeated as a network needs them, frames first … of them as time-major
+// rows.
+Matrix Piece(const std::vector<Matrix>& utterances, const TimeContext& needed, int first, int outputs) {
+  const auto streams = std::ssize(utterances);
+  Matrix x(needed.InputFrames(outputs) * streams, utterances[0].cols());
+  for (int64_t r = 0; r < x.rows(); ++r) {
+    const Matrix& u = utterances[static_cast<size_t>(r % streams)];
+    const int64_t frame = std::clamp<int64_t>(first + r / streams - needed.left, 0, u.rows() - 1);
+    std::copy_n(u.Row(frame).data(), u.cols(), x.Row(r).data());
+  }
+  return x;
+}
+
+Matrix Run(const Network& net, const Matrix& x, int streams, bool begins, Workspace& ws) {
+  const std::vector<uint8_t> all(static_cast<size_t>(streams), begins ? 1 : 0);
+  const SequenceLayout layout{.streams = streams, .begins = all};
+  ExecContext ctx;
+  ctx.sequences = &layout;
+  return Matrix(ConstMatrixView(net.Forward(ctx, x, ws)));
+}
+
+const std::vector<std::string>& Networks() {
+  static const std::vector<std::string> networks = {
+      "{type='tdnn', dim=6, offsets=[-2, 0, 1]}, {type='relu'}, {type='tdnn', dim=5, offsets=[-3, 3]}",
+      "{type='lstm', dim=6, projection=4}", "{type='gru', dim=5}, {type='affine', dim=3}",
+      "{type='tdnn', dim=6}, {type='lstm', dim=6, projection=4}, {type='tdnn', dim=5, offsets=[-2, 0, 2]}, "
+      "{type='gru', dim=4}",
+      "{type='tdnn', dim=6}, {type='lstm', dim=5}, {type='splice', offsets=[-1, 0, 1], stride=3}, {type='gru', dim=4}"};
+  return networks;
+}
+
+TEST(Sequences, PiecesWithCarriedStatesGiveWhatTheWholeGives) {
+  for (const std::string& layers : Networks()) {
+    const Network net = Build(layers, 3);
+    const TimeContext needed = net.time_context();
+    const std::vector<Matrix> utterances = {RandomMatrix(24, 3, 1), RandomMatrix(24, 3, 2)};
+    const int outputs = 24 / needed.stride;
+    Workspace whole_ws, ws;
+    const Matrix whole = Run(net, Piece(utterances, needed, 0, outputs), 2, true, whole_ws);
+    ASSERT_EQ(whole.rows(), 2 * outputs);
+    for (const int length : {1, 2, 4}) {
+      for (int first = 0; first < outputs; first += length) {
+        const Matrix piece = Run(net, Piece(utterances, needed, first * needed.stride, length), 2, first == 0, ws);
+        ExpectNear(piece, whole.view().Rows(2 * first, 2 * length), 1e-5, layers);
+      }
+    }
+  }
+}
+
+TEST(Sequences, StreamsDoNotKnowOfEachOther) {
+  for (const std::string& layers : Networks()) {
+    const Network net = Build(layers, 3);
+    const TimeContext needed = net.time_context();
+    const std::vector<Matrix> utterances = {RandomMatrix(9, 3, 1), RandomMatrix(9, 3, 2), RandomMatrix(9, 3, 3)};
+    const int outputs = 9 / needed.stride;
+    Workspace together_ws;
+    const Matrix together = Run(net, Piece(utterances, needed, 0, outputs), 3, true, together_ws);
+    for (size_t s = 0; s < 3; ++s) {
+      Workspace ws;
+      const Matrix alone = Run(net, Piece({utterances[s]}, needed, 0, outputs), 1, true, ws);
+      for (int t = 0; t < outputs; ++t) {
+        ExpectNear(alone.view().Rows(t, 1), together.view().Rows(3 * t + static_cast<int64_t>(s), 1), 1e-5, layers);
+      }
+    }
+  }
+}
+
+TEST(Sequences, AnUtteranceThatBeginsForgetsTheStreamsLastOne) {
+  for (const std::string& layers : Networks()) {
+    const Network net = Build(layers, 3);
+    const Matrix first = Piece({RandomMatrix(12, 3, 1)}, net.time_context(), 0, 2);
+    const Matrix second = Piece({RandomMatrix(12, 3, 2)}, net.time_context(), 0, 2);
+    Workspace ws, fresh;
+    Run(net, first, 1, true, ws);
+    const Matrix after = Run(net, second, 1, true, ws);
+    EXPECT_EQ(std::memcmp(after.data(), Run(net, second, 1, true, fresh).data(), sizeof(float) * 2), 0) << layers;
+    const Matrix carried = Run(net, second, 1, false, ws);
+    EXPECT_EQ(net.recurrent(), std::memcmp(after.data(), carried.data(), sizeof(float) * 2) != 0) << layers;
+  }
+}
+
+TEST(Sequences, StatesAreSavedAndBroughtBack) {
+  const Network net = Build(Networks()[3], 3);
+  const Matrix first = Piece({RandomMatrix(12, 3, 1)}, net.time_context(), 0, 4);
+  Workspace ws, other;
+  Run(net, first, 1, true, ws);
+  other.SetStates(ws.States());
+  const Matrix a = Run(net, first, 1, false, ws), b = Run(net, first, 1, false, other);
+  EXPECT_EQ(std::memcmp(a.data(), b.data(), sizeof(float) * static_cast<size_t>(a.size())), 0);
+  EXPECT_THROW(other.SetStates(std::span(ws.States()).first(20)), InputError);
+  Workspace plain;
+  EXPECT_TRUE(plain.States().empty());
+}
+
+TEST(Tdnn, ShiftedInputGivesShiftedOutput) {
+  const Network net = Build(Networks()[0], 3);
+  const Matrix x = RandomMatrix(20, 3, 1);
+  Workspace ws, shifted_ws;
+  const MatrixView y = net.Forward({}, x, ws);
+  const MatrixView shifted = net.Forward({}, x.view().Rows(1, 19), shifted_ws);
+  ExpectNear(shifted, y.Rows(1, y.rows() - 1), 1e-6, "shifted");
+}
+
+TEST(Tdnn, WithOneOffsetIsAnAffineLayer) {
+  Network tdnn = Build("{type='tdnn', dim=4, offsets=[0]}", 3);
+  Network affine = Build("{type='affine', dim=4}", 3);
+  for (size_t i = 0; i < 2; ++i) {
+    Parameter &from = *tdnn.parameters()[i], &to = *affine.parameters()[i];
+    std::copy_n(from.value.data(), from.value.size(), to.value.data());
+  }
+  affine.MarkChanged();
+  const Matrix x = RandomMatrix(20, 3, 1);
+  Workspace a, b;
+  const MatrixView y = tdnn.Forward({}, x, a), z = affine.Forward({}, x, b);
+  EXPECT_EQ(std::memcmp(y.data(), z.data(), sizeof(float) * 80), 0);
+}
+
+TEST(Tdnn, KeysOfTheTwoLayersAreTold) {
+  const Network net = Build("{type='tdnn', dim=4, offsets=[-1, 2], stride=2, name='x', learning-rate-factor=0.5}", 3);
+  ASSERT_EQ(net.num_layers(), 2u);
+  EXPECT_EQ(net.layer_name(0), "x.splice");
+  EXPECT_EQ(net.layer_name(1), "x");
+  EXPECT_EQ(net.time_context(), (TimeContext{1, 2, 2}));
+  EXPECT_EQ(net.parameters()[0]->learning_rate_factor, 0.5f);
+  EXPECT_THROW(Build("{type='tdnn', dim=4, ofsets=[0]}", 3), UsageError);
+}
+
+// Sums gradients like a DenseGradientSink, by name.
+class ByName : public GradientSink {
+ public:
+  void TakeFactors(Parameter& weight, Parameter* bias, const GradientFactors& factors) override {
+    gradients[weight.name] = Matrix(weight.value.rows(), weight.value.cols());
+    FactorProduct(factors, 0, 0.0f, gradients[weight.name]);
+    if (bias == nullptr) return;
+    gradients[bias->name] = Matrix(1, bias->value.cols());
+    BiasGradient(factors, 1.0f, 0.0f, gradients[bias->name]);
+  }
+  void TakeDense(Parameter& p, ConstMatrixView gradient) override { gradients[p.name] = Matrix(gradient); }
+  std::map<std::string, Matrix> gradients;
+};
+
+// The reference is a layer whose four matrices are copies of the one.
+TEST(Lstm, SharedGatesAreFourTiedCopies) {
+  constexpr int kIn = 3, kCells = 5;
+  Network shared = Build("{type='lstm', dim=5, projection=4, share-gates=true}", kIn);
+  Network whole = Build("{type='lstm', dim=5, projection=4}", kIn);
+  EXPECT_EQ(Find(shared, "lstm1.weight").value.size(), kIn * kCells);
+  EXPECT_EQ(Find(whole, "lstm1.weight").value.size(), 4 * kIn * kCells);
+  for (Parameter* p : whole.parameters()) {
+    const Parameter& from = Find(shared, p->name);
+    for (int64_t i = 0; i < p->value.size(); ++i) p->value.data()[i] = from.value.data()[i % from.value.size()];
+  }
+  whole.MarkChanged();
+  const Matrix x = RandomMatrix(12, kIn, 1), dy = RandomMatrix(12, 4, 2);
+  Workspace a, b;
+  ExpectNear(shared.Forward({}, x, a), whole.Forward({}, x, b), 1e-6, "output");
+  ByName shared_sink, whole_sink;
+  ExpectNear(shared.Backward({}, dy, a, shared_sink, true), whole.Backward({}, dy, b, whole_sink, true), 1e-5, "dx");
+  const Matrix& tied = shared_sink.gradients.at("lstm1.weight");
+  const Matrix& untied = whole_sink.gradients.at("lstm1.weight");
+  for (int64_t i = 0; i < tied.size(); ++i) {
+    float sum = 0;
+    for (int64_t gate = 0; gate < 4; ++gate) sum += untied.data()[i + gate * tied.size()];
+    EXPECT_NEAR(tied.data()[i], sum, 1e-5);
+  }
+  ExpectNear(shared_sink.gradients.at("lstm1.recurrent"), whole_sink.gradients.at("lstm1.recurrent"), 1e-5, "R");
+  ExpectNear(shared_sink.gradients.at("lstm1.bias"), whole_sink.gradients.at("lstm1.bias"), 1e-5, "b");
+}
+
+TEST(Lstm, AProjectionByTheIdentityIsNone) {
+  Network projected = Build("{type='lstm', dim=4, projection=4}", 3);
+  Network plain = Build("{type='lstm', dim=4}", 3);
+  for (Parameter* p : plain.parameters()) {
+    const Parameter& from = Find(projected, p->name);
+    std::copy_n(from.value.data(), from.value.size(), p->value.data());
+  }
+  Parameter& projection = Find(projected, "lstm1.projection");
+  for (int64_t r = 0; r < 4; ++r) {
+    for (int64_t c = 0; c < 4; ++c) projection.value(r, c) = r == c ? 1.0f : 0.0f;
+  }
+  plain.MarkChanged();
+  projected.MarkChanged();
+  const Matrix x = RandomMatrix(9, 3, 1);
+  Workspace a, b;
+  ExpectNear(projected.Forward({}, x, a), plain.Forward({}, x, b), 1e-6, "output");
+}
+
+TEST(Lstm, ClippingLimitsWhatGoesBackInTimeOnly) {
+  Network free = Build("{type='lstm', dim=4, projection=3, clip=0}", 3);
+  Network clipped = Build("{type='lstm', dim=4, projection=3, clip=1e-4}", 3);
+  clipped.CopyFrom(free);
+  const Matrix x = RandomMatrix(2, 3, 1), dy = RandomMatrix(2, 3, 2);
+  Workspace a, b;
+  free.Forward({}, x, a);
+  clipped.Forward({}, x, b);
+  ByName sink;
+  const Matrix d_free(ConstMatrixView(free.Backward({}, dy, a, sink, true)));
+  const Matrix d_clipped(ConstMatrixView(clipped.Backward({}, dy, b, sink, true)));
+  ExpectNear(d_free.view().Rows(1, 1), d_clipped.view().Rows(1, 1), 1e-6, "the last frame");
+  double difference = 0;
+  for (int64_t c = 0; c < 3; ++c) difference += std::abs(static_cast<double>(d_free(0, c) - d_clipped(0, c)));
+  EXPECT_GT(difference, 1e-4);
+}
+
+// PyTorch's layer with the same weights: outputs, and gradients of all of them for the loss Σ y·dy.
+constexpr const char* kTorch = R"(
+import sys, torch
+kind, path, n_in, cells, proj, frames, streams = sys.argv[1], sys.argv[2], *map(int, sys.argv[3:8])
+values = iter([float(v) for v in open(path)])
+def take(*shape):
+    n = 1
+    for s in shape: n *= s
+    return torch.tensor([next(values) for _ in range(n)], dtype=torch.float64).reshape(*shape)
+gates = 4 if kind == 'lstm' else 3
+out = proj or cells
+layer = (torch.nn.LSTM(n_in, cells, proj_size=proj) if kind == 'lstm' else torch.nn.GRU(n_in, cells)).double()
+with torch.no_grad():
+    layer.weight_ih_l0.copy_(take(gates * cells, n_in))
+    layer.bias_ih_l0.copy_(take(gates * cells))
+    layer.weight_hh_l0.copy_(take(gates * cells, out))
+    if kind == 'gru': layer.bias_hh_l0.copy_(take(gates * cells))
+    else: layer.bias_hh_l0.zero_()
+    if proj: layer.weight_hr_l0.copy_(take(proj, cells))
+x = take(frames, streams, n_in).requires_grad_()
+dy = take(frames, streams, out)
+y, _ = layer(x)
+(y * dy).sum().backward()
+result = [y, x.grad, layer.weight_ih_l0.grad, layer.bias_ih_l0.grad, layer.weight_hh_l0.grad]
+if kind == 'gru': result.append(layer.bias_hh_l0.grad)
+if proj: result.append(layer.weight_hr_l0.grad)
+for tensor in result:
+    for v in tensor.detach().flatten().tolist(): print(repr(v))
+)";
+
+void CompareWithTorch(const std::string& python, const std::string& kind, const std::string& layer, int projection) {
+  constexpr int kIn = 3, kCells = 5, kFrames = 7, kStreams = 2;
+  Network net = Build(layer, kIn);
+  const Matrix x = RandomMatrix(kFrames * kStreams, kIn, 1);
+  const Matrix dy = RandomMatrix(kFrames * kStreams, net.out_dim(), 2);
+  const auto path = std::filesystem::temp_directory_path() / ("antiphon_torch_" + std::to_string(::getpid()));
+  {
+    std::ofstream file(path);
+    file.precision(9);
+    const auto write = [&](ConstMatrixView m) {
+      for (int64_t i = 0; i < m.size(); ++i) file << m.data()[i] << "\n";
+    };
+    for (const Parameter* p : net.parameters()) write(p->value);
+    write(x);
+    write(dy);
+  }
+  const auto output =
+      RunPython(python, kTorch,
+                fmt::format("{} {} {} {} {} {} {}", kind, path.string(), kIn, kCells, projection, kFrames, kStreams));
+  std::filesystem::remove(path);
+  ASSERT_TRUE(output.has_value());
+  std::istringstream expected(*output);
+  const auto compare = [&](ConstMatrixView m, const std::string& what) {
+    for (int64_t i = 0; i < m.size(); ++i) {
+      double v = NAN;
+      expected >> v;
+      ASSERT_NEAR(m.data()[i], v, 1e-5 * std::max(1.0, std::abs(v))) << what << " " << i;
+    }
+  };
+  Workspace ws;
+  const SequenceLayout layout{.streams = kStreams};
+  ExecContext ctx;
+  ctx.sequences = &layout;
+  compare(net.Forward(ctx, x, ws), "y");
+  ByName sink;
+  compare(net.Backward(ctx, dy, ws, sink, true).Rows(0, x.rows()), "dx");
+  for (const Parameter* p : net.parameters()) compare(sink.gradients.at(p->name), p->name);
+}
+
+TEST(Lstm, AgreesWithPyTorch) {
+  const auto python = OraclePython("torch");
+  if (!python) GTEST_SKIP() << "no Python with torch";
+  CompareWithTorch(*python, "lstm", "{type='lstm', dim=5, projection=4, peepholes=false, clip=0}", 4);
+  CompareWithTorch(*python, "lstm", "{type='lstm', dim=5, peepholes=false, clip=0}", 0);
+}
+
+TEST(Gru, AgreesWithPyTorch) {
+  const auto python = OraclePython("torch");
+  if (!python) GTEST_SKIP() << "no Python with torch";
+  CompareWithTorch(*python, "gru", "{type='gru', dim=5, clip=0}", 0);
+}
+
+}  // namespace
+}  // namespace antiphon::nn
