@@ -263,6 +263,18 @@ std::string TomlAsTable(std::string_view name, std::string_view toml) {
   }
 }
 
+std::string InlineTomlTables(const std::vector<Config>& tables) {
+  std::ostringstream out;
+  out << "[";
+  for (const Config& each : tables) {
+    toml::table table = toml::parse(each.ToToml());
+    table.is_inline(true);
+    out << (out.tellp() > 1 ? ", " : "") << table;
+  }
+  out << "]";
+  return out.str();
+}
+
 std::string MergeToml(std::string_view table, std::string_view over) {
   try {
     toml::table merged = toml::parse(table);

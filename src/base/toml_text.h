@@ -3,10 +3,16 @@
 
 #include <string>
 #include <string_view>
+#include <vector>
+
+#include "base/config.h"
 
 namespace antiphon {
 
 /// The keys of `toml` as the table `name` of a larger file: sub-tables become [name.sub]. UsageError if it is no TOML.
 std::string TomlAsTable(std::string_view name, std::string_view toml);
+
+/// The tables as one TOML value: [{…}, {…}].
+std::string InlineTomlTables(const std::vector<Config>& tables);
 
 }  // namespace antiphon

@@ -31,8 +31,8 @@ class InputFrames {
   virtual ~InputFrames() = default;
   /// Back to the first.
   virtual void Rewind() = 0;
-  /// The next [N, in_dim], valid until the next call; empty at the end.
-  virtual ConstMatrixView Next() = 0;
+  /// The next [N, in_dim], valid until the next call; empty at the end. In streams for networks that need them.
+  virtual nn::NetworkInput Next() = 0;
 };
 
 struct MethodInput {

@@ -38,13 +38,17 @@ std::string_view PlanPrecisionName(DataType type) {
   return type == DataType::kInt8 ? "int8" : (type == DataType::kBf16 ? "bf16" : "fp32");
 }
 
+bool StepArgs::Owns(const nn::Parameter& parameter) const {
+  const std::string prefix = network.layer_name(layer) + ".";
+  return parameter.name.starts_with(prefix) || parameter.name.find("." + prefix) != std::string::npos;
+}
+
 ConstMatrixView StepArgs::Find(std::string_view name) const {
-  const std::string full = network.layer_name(layer) + "." + std::string(name);
-  for (const nn::Parameter* p : network.parameters()) {
-    if (p->name == full) return p->value;
-  }
-  for (const nn::Parameter* p : network.buffers()) {
-    if (p->name == full) return p->value;
+  const std::string suffix = "." + std::string(name);
+  for (const auto& list : {network.parameters(), network.buffers()}) {
+    for (const nn::Parameter* p : list) {
+      if (Owns(*p) && p->name.ends_with(suffix)) return p->value;
+    }
   }
   return {};
 }

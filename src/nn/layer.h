@@ -108,6 +108,9 @@ class Layer {
   /// derivative stays with the absorbed layer. Called by Network only.
   virtual bool AbsorbActivation(Activation activation) { return activation == Activation::kNone; }
 
+  /// Called after step number `step` of training, on all replicas alike: brings values back to where they may be.
+  virtual void AfterStep(int64_t /*step*/) {}
+
   /// Statistics over data (batch normalisation): cleared, then gathered from passes in training mode. Used after
   /// parameters were averaged, when the old statistics no longer fit.
   virtual bool has_statistics() const { return false; }

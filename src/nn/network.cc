@@ -215,6 +215,10 @@ void Network::SetContextAbove(const TimeContext& above) {
   }
 }
 
+void Network::AfterStep(int64_t step) {
+  for (Entry& e : layers_) e.layer->AfterStep(step);
+}
+
 bool Network::recurrent() const {
   return std::any_of(layers_.begin(), layers_.end(), [](const Entry& e) { return e.layer->recurrent(); });
 }

@@ -128,6 +128,9 @@ class Network {
   /// Checksum of parameters and buffers: equal networks, equal value.
   uint64_t Hash() const;
 
+  /// As Layer::AfterStep, of all layers.
+  void AfterStep(int64_t step);
+
   /// Clears statistics over data, then gathers them from `batches` (called until it returns an empty view).
   void RecomputeStatistics(const ExecContext& ctx, const std::function<NetworkInput()>& batches, Workspace& ws);
   bool has_statistics() const;

@@ -20,22 +20,17 @@ nlohmann::json Json(const ModelMeasures& m) {
 }  // namespace
 
 StoreFrames::StoreFrames(EvaluationData data) {
-  data::MinibatchOptions options;
-  options.minibatch = kBatch;
-  options.left_context = data.context.left;
-  options.right_context = data.context.right;
-  options.shuffle = false;
-  options.prefetch = 0;
-  pool_ = std::make_shared<const data::MinibatchPool>(data.store, options, 0, 1, data.utterances);
+  data.minibatch = kBatch;
+  pool_ = FramesInOrder(data, 0);
 }
 StoreFrames::~StoreFrames() = default;
 
 void StoreFrames::Rewind() { stream_.reset(); }
 
-ConstMatrixView StoreFrames::Next() {
+nn::NetworkInput StoreFrames::Next() {
   if (!stream_) stream_ = std::make_unique<data::MinibatchStream>(pool_, 0, 0);
   const data::Minibatch* minibatch = stream_->Next();
-  return minibatch == nullptr ? ConstMatrixView() : ConstMatrixView(minibatch->features);
+  return minibatch == nullptr ? nn::NetworkInput() : nn::NetworkInput{minibatch->features, minibatch->sequences};
 }
 
 TrainOptions CompressionOptions::RetrainingDefaults() {
@@ -100,10 +95,12 @@ CompressionResult CompressionRun::Compress(const std::string& name, const Config
   nn::Model model = model_->Clone();
   std::unique_ptr<StoreFrames> frames;
   if (store_) {
-    frames = std::make_unique<StoreFrames>(EvaluationData{store_,
-                                                          LimitFrames(*store_, split_.train, options_.frames, seed_),
-                                                          {model.left_context, model.right_context},
-                                                          {}});
+    EvaluationData data{store_,
+                        LimitFrames(*store_, split_.train, options_.frames, seed_),
+                        {model.left_context, model.right_context},
+                        {}};
+    data.SuitTo(model.network);
+    frames = std::make_unique<StoreFrames>(std::move(data));
   }
   result.changes = method->Apply(model, {frames.get(), seed_});
   std::string& history = model.descriptions["compressed_by"];

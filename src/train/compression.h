@@ -25,7 +25,7 @@ class StoreFrames : public compress::InputFrames {
   explicit StoreFrames(EvaluationData data);
   ~StoreFrames() override;
   void Rewind() override;
-  ConstMatrixView Next() override;
+  nn::NetworkInput Next() override;
 
  private:
   std::shared_ptr<const data::MinibatchPool> pool_;

@@ -19,19 +19,6 @@ namespace {
 
 constexpr int kChunkOutputs = 32;
 
-std::shared_ptr<const data::MinibatchPool> MakePool(const EvaluationData& data) {
-  data::MinibatchOptions options;
-  options.minibatch = data.minibatch;
-  options.chunk_frames = data.in_sequence ? kChunkOutputs * data.needed.stride : 0;
-  options.left_context = data.context.left;
-  options.right_context = data.context.right;
-  options.shuffle = false;
-  options.carry_state = data.in_sequence && !data.sequence;
-  if (data.sequence) options = data.sequence->WholeUtterances(*data.store, options);
-  return std::make_shared<const data::MinibatchPool>(data.store, options, 0, 1, data.utterances,
-                                                     data::InputNormalisation{}, data.needed);
-}
-
 // What stands in padding is nobody's score.
 void CountConfusion(ConstMatrixView logits, const nn::LossTargets& targets, const PhoneMap& phones,
                     Confusion& confusion) {
@@ -52,6 +39,20 @@ std::vector<size_t> AllUtterances(const data::FrameStore& store) {
 }
 
 }  // namespace
+
+std::shared_ptr<const data::MinibatchPool> FramesInOrder(const EvaluationData& data, int prefetch) {
+  data::MinibatchOptions options;
+  options.minibatch = data.minibatch;
+  options.chunk_frames = data.in_sequence ? kChunkOutputs * data.needed.stride : 0;
+  options.left_context = data.context.left;
+  options.right_context = data.context.right;
+  options.shuffle = false;
+  options.prefetch = prefetch;
+  options.carry_state = data.in_sequence && !data.sequence;
+  if (data.sequence) options = data.sequence->WholeUtterances(*data.store, options);
+  return std::make_shared<const data::MinibatchPool>(data.store, options, 0, 1, data.utterances,
+                                                     data::InputNormalisation{}, data.needed);
+}
 
 PhoneMap::PhoneMap(const hmm::HmmModel& hmm) : phone_of_pdf(static_cast<size_t>(hmm.num_pdfs()), 0) {
   std::vector<int32_t> group_of_phone(static_cast<size_t>(hmm.phones().num_phones()) + 1, 0);
@@ -120,7 +121,7 @@ EvaluationResult Evaluate(const ForwardPass& forward, int out_dim, const Evaluat
     result.confusion = {request.phones->names, std::vector(n, std::vector<double>(n, 0.0))};
   }
   if (request.mean_posterior) result.mean_posterior.assign(static_cast<size_t>(out_dim / data.heads.count), 0.0);
-  data::MinibatchStream stream(MakePool(data), 0, 0);
+  data::MinibatchStream stream(FramesInOrder(data), 0, 0);
   TargetMaker maker(data.store, data.heads);
   if (data.sequence) maker.LearnBy(data.sequence->MakeLoss(data.store));
   while (data::Minibatch* minibatch = stream.Next()) {

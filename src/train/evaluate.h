@@ -69,6 +69,9 @@ struct EvaluationResult {
   std::vector<double> mean_posterior;  // empty unless asked for
 };
 
+/// The data's minibatches in the order of the store.
+std::shared_ptr<const data::MinibatchPool> FramesInOrder(const EvaluationData& data, int prefetch = 4);
+
 EvaluationResult Evaluate(const nn::Network& network, EvaluationData data, nn::Workspace& workspace,
                           const EvaluationRequest& request = {});
 

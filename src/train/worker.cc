@@ -229,6 +229,7 @@ void Worker::Step(const data::Minibatch& minibatch, int64_t mask_step, int64_t i
   const double begin = comm_.Now();
   input.targets = targets_->Make(minibatch);
   const parallel::StepOutput output = strategy_->Step(input);
+  network_.AfterStep(position_.step);
   const double seconds = comm_.Now() - begin;
   const Timed timed(position_.other_seconds);
   position_.communication_seconds += output.communication_seconds;

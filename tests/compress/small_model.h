@@ -23,7 +23,9 @@ class FixedFrames : public InputFrames {
   explicit FixedFrames(int64_t dim, int64_t rows = 64)
       : batches_{RandomMatrix(rows, dim, 11), RandomMatrix(17, dim, 12)} {}
   void Rewind() override { next_ = 0; }
-  ConstMatrixView Next() override { return next_ < 2 ? batches_[next_++].view() : MatrixView(); }
+  nn::NetworkInput Next() override {
+    return next_ < 2 ? nn::NetworkInput{batches_[next_++].view()} : nn::NetworkInput{};
+  }
   const Matrix& first() const { return batches_[0]; }
 
  private:
@@ -47,7 +49,7 @@ inline nn::Model SmallModel(const std::string& function = "relu") {
   FixedFrames frames(kInputs);
   nn::Workspace ws;
   model.network.RecomputeStatistics(
-      {}, [&] { return nn::NetworkInput{frames.Next()}; }, ws);
+      {}, [&] { return frames.Next(); }, ws);
   model.feature_dim = kInputs;
   model.log_priors.assign(kPdfs, static_cast<float>(-std::log(kPdfs)));
   return model;

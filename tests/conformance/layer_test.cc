@@ -16,7 +16,7 @@ namespace {
 const std::map<std::string, std::vector<std::string>>& Samples() {
   static const std::map<std::string, std::vector<std::string>> samples = {
       {"affine", {"dim = 7", "dim = 1\nbias-init = 0.5"}},
-      {"linear", {"dim = 5"}},
+      {"linear", {"dim = 5", "dim = 4\northonormal = true"}},
       {"relu", {""}},
       {"sigmoid", {""}},
       {"tanh", {""}},
@@ -36,6 +36,13 @@ const std::map<std::string, std::vector<std::string>>& Samples() {
       {"lstm",
        {"dim = 5\nprojection = 3", "dim = 4\npeepholes = false", "dim = 4\nprojection = 3\nshare-gates = true"}},
       {"gru", {"dim = 5"}},
+      {"convolution",
+       {"filters = 4", "channels = 3\nfilters = 2\nwindow = 2\nstride = 2\noffsets = [-1, 0, 2]",
+        "channels = 2\nchannels-first = true\nfilters = 3\npad = false\nstride = 2"}},
+      {"pooling", {"channels = 2\nwindow = 2", "channels = 3\nfunction = 'average'\nstride = 1"}},
+      {"residual",
+       {"scale = 0.5\nlayers = [{type = 'tdnn', dim = 12, offsets = [-1, 0, 2]}, {type = 'sigmoid'}]",
+        "layers = [{type = 'lstm', dim = 12}, {type = 'batch-norm'}]"}},
       {"circulant-affine", {"dim = 7\nblock = 4", "dim = 6\nblock = 1", "dim = 5\nblock = 12"}},
   };
   return samples;

@@ -15,7 +15,12 @@ constexpr int kDim = 3, kPdfs = 5;
 const std::vector<std::string>& Networks() {
   static const std::vector<std::string> networks = {
       "{type='tdnn', dim=8, offsets=[-2, 0, 1]}, {type='relu'}, {type='tdnn', dim=8, offsets=[-3, 3]}, {type='relu'}",
-      "{type='lstm', dim=16, projection=8}", "{type='lstm', dim=8, share-gates=true, peepholes=false}, {type='splice'}",
+      "{type='lstm', dim=16, projection=8}",
+      "{type='convolution', filters=4, offsets=[-1, 0, 1]}, {type='relu'}, {type='pooling', channels=4, window=2}, "
+      "{type='convolution', channels=4, filters=3, stride=2}",
+      "{type='tdnn', dim=8}, {type='tdnn-f', dim=8, bottleneck=4}, {type='tdnn-f', dim=8, bottleneck=4, "
+      "time-stride=3}, {type='residual', scale=0.5, layers=[{type='lstm', dim=8}]}",
+      "{type='lstm', dim=8, share-gates=true, peepholes=false}, {type='splice'}",
       "{type='gru', dim=16}, {type='affine', dim=6}, {type='batch-norm'}",
       "{type='tdnn', dim=8}, {type='lstm', dim=8}, {type='splice', offsets=[-1, 0, 1], stride=3}, {type='gru', dim=8}"};
   return networks;
@@ -125,7 +130,7 @@ TEST(SequenceScorer, PiecesAndBlocksDoNotChangeABit) {
 }
 
 TEST(SequenceScorer, FramesOfAWholeUtteranceMayBeAskedForInAnyOrder) {
-  const auto model = Shared(*ModelOf(Networks()[3]), "fp32", 4);
+  const auto model = Shared(*ModelOf(Networks()[6]), "fp32", 4);
   const Matrix frames = RandomFrames(20, 2);
   const Matrix whole = Offline(model, frames);
   NnetScorer scorer(model, frames);

@@ -52,7 +52,7 @@ Matrix Piece(const std::vector<Matrix>& utterances, const TimeContext& needed, i
   return x;
 }
 
-Matrix Run(const Network& net, const Matrix& x, int streams, bool begins, Workspace& ws) {
+Matrix RunNet(const Network& net, const Matrix& x, int streams, bool begins, Workspace& ws) {
   const std::vector<uint8_t> all(static_cast<size_t>(streams), begins ? 1 : 0);
   const SequenceLayout layout{.streams = streams, .begins = all};
   ExecContext ctx;
@@ -63,7 +63,11 @@ Matrix Run(const Network& net, const Matrix& x, int streams, bool begins, Worksp
 const std::vector<std::string>& Networks() {
   static const std::vector<std::string> networks = {
       "{type='tdnn', dim=6, offsets=[-2, 0, 1]}, {type='relu'}, {type='tdnn', dim=5, offsets=[-3, 3]}",
-      "{type='lstm', dim=6, projection=4}", "{type='gru', dim=5}, {type='affine', dim=3}",
+      "{type='lstm', dim=6, projection=4}",
+      "{type='gru', dim=5}, {type='affine', dim=3}",
+      "{type='convolution', filters=3, offsets=[-1, 0, 1]}, {type='pooling', channels=3, window=2}, {type='tdnn', dim=3}",
+      "{type='tdnn', dim=6}, {type='tdnn-f', dim=6, bottleneck=3}, {type='residual', layers=[{type='lstm', dim=6}]}, "
+      "{type='tdnn-f', dim=6, bottleneck=3, time-stride=2}",
       "{type='tdnn', dim=6}, {type='lstm', dim=6, projection=4}, {type='tdnn', dim=5, offsets=[-2, 0, 2]}, "
       "{type='gru', dim=4}",
       "{type='tdnn', dim=6}, {type='lstm', dim=5}, {type='splice', offsets=[-1, 0, 1], stride=3}, {type='gru', dim=4}"};
@@ -77,11 +81,11 @@ TEST(Sequences, PiecesWithCarriedStatesGiveWhatTheWholeGives) {
     const std::vector<Matrix> utterances = {RandomMatrix(24, 3, 1), RandomMatrix(24, 3, 2)};
     const int outputs = 24 / needed.stride;
     Workspace whole_ws, ws;
-    const Matrix whole = Run(net, Piece(utterances, needed, 0, outputs), 2, true, whole_ws);
+    const Matrix whole = RunNet(net, Piece(utterances, needed, 0, outputs), 2, true, whole_ws);
     ASSERT_EQ(whole.rows(), 2 * outputs);
     for (const int length : {1, 2, 4}) {
       for (int first = 0; first < outputs; first += length) {
-        const Matrix piece = Run(net, Piece(utterances, needed, first * needed.stride, length), 2, first == 0, ws);
+        const Matrix piece = RunNet(net, Piece(utterances, needed, first * needed.stride, length), 2, first == 0, ws);
         ExpectNear(piece, whole.view().Rows(2 * first, 2 * length), 1e-5, layers);
       }
     }
@@ -95,10 +99,10 @@ TEST(Sequences, StreamsDoNotKnowOfEachOther) {
     const std::vector<Matrix> utterances = {RandomMatrix(9, 3, 1), RandomMatrix(9, 3, 2), RandomMatrix(9, 3, 3)};
     const int outputs = 9 / needed.stride;
     Workspace together_ws;
-    const Matrix together = Run(net, Piece(utterances, needed, 0, outputs), 3, true, together_ws);
+    const Matrix together = RunNet(net, Piece(utterances, needed, 0, outputs), 3, true, together_ws);
     for (size_t s = 0; s < 3; ++s) {
       Workspace ws;
-      const Matrix alone = Run(net, Piece({utterances[s]}, needed, 0, outputs), 1, true, ws);
+      const Matrix alone = RunNet(net, Piece({utterances[s]}, needed, 0, outputs), 1, true, ws);
       for (int t = 0; t < outputs; ++t) {
         ExpectNear(alone.view().Rows(t, 1), together.view().Rows(3 * t + static_cast<int64_t>(s), 1), 1e-5, layers);
       }
@@ -112,23 +116,24 @@ TEST(Sequences, AnUtteranceThatBeginsForgetsTheStreamsLastOne) {
     const Matrix first = Piece({RandomMatrix(12, 3, 1)}, net.time_context(), 0, 2);
     const Matrix second = Piece({RandomMatrix(12, 3, 2)}, net.time_context(), 0, 2);
     Workspace ws, fresh;
-    Run(net, first, 1, true, ws);
-    const Matrix after = Run(net, second, 1, true, ws);
-    EXPECT_EQ(std::memcmp(after.data(), Run(net, second, 1, true, fresh).data(), sizeof(float) * 2), 0) << layers;
-    const Matrix carried = Run(net, second, 1, false, ws);
+    RunNet(net, first, 1, true, ws);
+    const Matrix after = RunNet(net, second, 1, true, ws);
+    EXPECT_EQ(std::memcmp(after.data(), RunNet(net, second, 1, true, fresh).data(), sizeof(float) * 2), 0) << layers;
+    const Matrix carried = RunNet(net, second, 1, false, ws);
     EXPECT_EQ(net.recurrent(), std::memcmp(after.data(), carried.data(), sizeof(float) * 2) != 0) << layers;
   }
 }
 
 TEST(Sequences, StatesAreSavedAndBroughtBack) {
-  const Network net = Build(Networks()[3], 3);
+  const Network net = Build(Networks()[5], 3);
   const Matrix first = Piece({RandomMatrix(12, 3, 1)}, net.time_context(), 0, 4);
   Workspace ws, other;
-  Run(net, first, 1, true, ws);
+  RunNet(net, first, 1, true, ws);
   other.SetStates(ws.States());
-  const Matrix a = Run(net, first, 1, false, ws), b = Run(net, first, 1, false, other);
+  const Matrix a = RunNet(net, first, 1, false, ws), b = RunNet(net, first, 1, false, other);
   EXPECT_EQ(std::memcmp(a.data(), b.data(), sizeof(float) * static_cast<size_t>(a.size())), 0);
-  EXPECT_THROW(other.SetStates(std::span(ws.States()).first(20)), InputError);
+  const std::vector<std::byte> states = ws.States();
+  EXPECT_THROW(other.SetStates(std::span(states).first(20)), InputError);
   Workspace plain;
   EXPECT_TRUE(plain.States().empty());
 }
@@ -164,6 +169,107 @@ TEST(Tdnn, KeysOfTheTwoLayersAreTold) {
   EXPECT_EQ(net.time_context(), (TimeContext{1, 2, 2}));
   EXPECT_EQ(net.parameters()[0]->learning_rate_factor, 0.5f);
   EXPECT_THROW(Build("{type='tdnn', dim=4, ofsets=[0]}", 3), UsageError);
+}
+
+TEST(Convolution, OfOnePositionIsAnAffineLayerPerPosition) {
+  Network conv = Build("{type='convolution', channels=3, filters=4, window=1}", 15);
+  Network affine = Build("{type='affine', dim=4}", 3);
+  for (size_t i = 0; i < 2; ++i) {
+    std::copy_n(conv.parameters()[i]->value.data(), conv.parameters()[i]->value.size(),
+                affine.parameters()[i]->value.data());
+  }
+  affine.MarkChanged();
+  const Matrix x = RandomMatrix(7, 15, 1);
+  Workspace a, b;
+  const MatrixView y = conv.Forward({}, x, a);
+  const MatrixView z = affine.Forward({}, ConstMatrixView(x.data(), 35, 3), b);
+  ExpectNear(MatrixView(y.data(), 35, 4), z, 1e-6, "positions");
+}
+
+TEST(Convolution, InputMovedByAPositionMovesTheOutput) {
+  const Network net = Build("{type='convolution', channels=2, filters=3, window=3, pad=false}", 20);
+  const Matrix x = RandomMatrix(4, 20, 1);
+  Matrix moved(4, 20);
+  for (int64_t r = 0; r < 4; ++r) std::copy_n(x.Row(r).data(), 18, moved.Row(r).data() + 2);
+  Workspace a, b;
+  const MatrixView y = net.Forward({}, x, a), z = net.Forward({}, moved, b);
+  ExpectNear(z.Cols(3, 21), y.Cols(0, 21), 1e-6, "moved");
+}
+
+// The definition, sum by sum, with values of its own.
+TEST(Convolution, IsWhatItsDefinitionSays) {
+  Network net = Build("{type='convolution', channels=2, filters=3, window=4, stride=2, offsets=[-1, 2]}", 10);
+  const Matrix x = RandomMatrix(6, 10, 1);
+  Workspace ws;
+  const MatrixView y = net.Forward({}, x, ws);
+  ASSERT_EQ(y.rows(), 3);
+  ASSERT_EQ(y.cols(), 9);
+  const ConstMatrixView w = net.parameters()[0]->value, b = net.parameters()[1]->value;
+  for (int t = 0; t < 3; ++t) {
+    for (int h = 0; h < 3; ++h) {
+      for (int f = 0; f < 3; ++f) {
+        double sum = static_cast<double>(b(0, f));
+        for (int k = 0; k < 2; ++k) {
+          for (int j = 0; j < 4; ++j) {
+            const int at = 2 * h - 1 + j;
+            if (at < 0 || at >= 5) continue;
+            for (int c = 0; c < 2; ++c) {
+              sum += static_cast<double>(w(f, (k * 4 + j) * 2 + c)) *
+                     static_cast<double>(x(t + 1 + (k == 0 ? -1 : 2), at * 2 + c));
+            }
+          }
+        }
+        EXPECT_NEAR(y(t, h * 3 + f), sum, 1e-5);
+      }
+    }
+  }
+}
+
+TEST(Linear, OrthonormalRowsAreKeptSo) {
+  Network net = Build("{type='linear', dim=4, orthonormal=true}", 9);
+  const ConstMatrixView w = net.parameters()[0]->value;
+  for (int64_t step = 0; step < 100; ++step) net.AfterStep(step);
+  double length = 0;
+  for (const float v : w.Row(0)) length += static_cast<double>(v) * static_cast<double>(v);
+  for (int64_t i = 0; i < 4; ++i) {
+    for (int64_t j = 0; j < 4; ++j) {
+      double dot = 0;
+      for (int64_t c = 0; c < 9; ++c) dot += static_cast<double>(w(i, c)) * static_cast<double>(w(j, c));
+      EXPECT_NEAR(dot, i == j ? length : 0.0, 1e-4 * length);
+    }
+  }
+  EXPECT_THROW(Build("{type='linear', dim=4, orthonormal=true}", 3), UsageError);
+}
+
+TEST(BatchNorm, PaddingHasNoPartInIt) {
+  const Network net = Build("{type='batch-norm'}, {type='tdnn', dim=3, offsets=[-1, 0]}", 4);
+  const std::vector<int32_t> lengths = {4, 2};
+  const SequenceLayout layout{.streams = 2, .frames = 4, .lengths = lengths};
+  ExecContext ctx;
+  ctx.training = true;
+  ctx.sequences = &layout;
+  Matrix x = RandomMatrix(10, 4, 1);  // 5 frames of 2 streams
+  Workspace a, b;
+  const Matrix y(ConstMatrixView(net.Forward(ctx, x, a)));
+  for (const int64_t frame : {3, 4}) x(2 * frame + 1, 0) += 10;
+  const MatrixView z = net.Forward(ctx, x, b);
+  for (const int64_t row : {0, 1, 2, 3, 4, 6}) {
+    for (int64_t c = 0; c < 3; ++c) EXPECT_EQ(y(row, c), z(row, c)) << row;
+  }
+}
+
+TEST(Residual, AddsTheFrameThatAnOutputStandsFor) {
+  const Network with = Build("{type='residual', scale=0.5, layers=[{type='tdnn', dim=3, offsets=[-2, 1]}]}", 3);
+  const Network without = Build("{type='residual', scale=0, layers=[{type='tdnn', dim=3, offsets=[-2, 1]}]}", 3);
+  const Matrix x = RandomMatrix(8, 3, 1);
+  Workspace a, b;
+  const MatrixView y = with.Forward({}, x, a), z = without.Forward({}, x, b);
+  ASSERT_EQ(y.rows(), 5);
+  for (int64_t t = 0; t < 5; ++t) {
+    for (int64_t c = 0; c < 3; ++c) EXPECT_NEAR(y(t, c), z(t, c) + 0.5f * x(t + 2, c), 1e-6);
+  }
+  EXPECT_EQ(with.layer_name(0), "residual1");
+  EXPECT_EQ(Network(Config::Parse(with.ToToml(), "again"), 3, 0, 1).Hash(), with.Hash());
 }
 
 // Sums gradients like a DenseGradientSink, by name.

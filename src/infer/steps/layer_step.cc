@@ -10,7 +10,7 @@ LayerStep::LayerStep(const StepArgs& args)
       name_(args.network.layer_name(args.layer)),
       type_(args.network.layer_type(args.layer)) {
   for (const nn::Parameter* p : args.network.parameters()) {
-    if (p->name.starts_with(name_ + ".")) parameters_ += p->value.size();
+    if (args.Owns(*p)) parameters_ += p->value.size();
   }
 }
 

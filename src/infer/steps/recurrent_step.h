@@ -1,5 +1,5 @@
-// What the steps of recurrent layers share: a matrix product on float rows in the plan's precision, memory that is laid
-// out piece by piece, and the walk through the frames of several streams.
+// What the steps of recurrent and convolutional layers share: a matrix product on float rows in the plan's precision,
+// memory that is laid out piece by piece, and the walk through the frames of several streams.
 #pragma once
 
 #include <span>
@@ -24,11 +24,12 @@ class ScratchPieces {
   std::byte* next_;
 };
 
-/// out = W·in + b for float rows, rounded as the plan says on the way.
+/// out = activation(W·in + b) for float rows, rounded as the plan says on the way.
 class RowProduct {
  public:
   /// `bias` empty: none.
-  RowProduct(const StepArgs& args, ConstMatrixView weight, std::span<const float> bias);
+  RowProduct(const StepArgs& args, ConstMatrixView weight, std::span<const float> bias,
+             Activation activation = Activation::kNone);
   int64_t scratch_bytes(int rows) const { return RowsBytes(rows, weights_.in_dim()) + 64; }
   /// `scratch` has scratch_bytes(in.rows).
   void Run(const Rows& in, const Rows& out, std::byte* scratch) const;
@@ -38,6 +39,7 @@ class RowProduct {
   PackedDense weights_;
   RowConverter converter_;
   OutputFormat format_;
+  Activation activation_;
 };
 
 /// Frame by frame: calls step(t, active) with the streams that have more than t rows, as places (stream, row of their

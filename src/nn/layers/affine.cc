@@ -1,6 +1,8 @@
 // y = W·x + b, every output from every input; `linear` is the same without b.
 //
 // Initial weights: normal with standard deviation 1/√in (as Kaldi's nnet3) times `init-scale`; biases `bias-init`.
+// `orthonormal` keeps a linear layer's rows orthogonal and of equal length α: after every fourth step,
+// W −= ½·(W·Wᵀ/α² − I)·W with α² = tr(P²)/tr(P), P = W·Wᵀ. Source: Povey et al., Interspeech 2018.
 // Cost: 2·N·in·out operations each for y, dx and the weight gradient.
 #include "kernels/elementwise.h"
 #include "nn/layers/affine_base.h"
@@ -12,6 +14,7 @@ struct AffineOptions {
   int dim = 0;
   double init_scale = 1.0;
   double bias_init = 0.0;
+  bool orthonormal = false;  // of linear layers, which tell it themselves
   template <class V>
   void Visit(V& v) {
     v("dim", dim, Range{0, 1 << 24}, "number of outputs; 0 in the last layer: the number of senones");
@@ -23,10 +26,12 @@ struct AffineOptions {
 struct LinearOptions {
   int dim = 0;
   double init_scale = 1.0;
+  bool orthonormal = false;
   template <class V>
   void Visit(V& v) {
     v("dim", dim, Range{0, 1 << 24}, "number of outputs; 0 in the last layer: the number of senones");
     v("init-scale", init_scale, Range{0, 1000}, "multiplies the initial weights' standard deviation 1/sqrt(inputs)");
+    v("orthonormal", orthonormal, "keep the rows orthogonal and of equal length; no more outputs than inputs");
   }
 };
 
@@ -38,7 +43,7 @@ AffineOptions ReadAffine(const LayerArgs& args) {
 
 AffineOptions ReadLinear(const LayerArgs& args) {
   const auto linear = ReadLayerOptions<LinearOptions>(args);
-  return {linear.dim == 0 ? args.default_out_dim : linear.dim, linear.init_scale, 0.0};
+  return {linear.dim == 0 ? args.default_out_dim : linear.dim, linear.init_scale, 0.0, linear.orthonormal};
 }
 
 int HeldOutputs(const LayerArgs& args, int dim) {
@@ -60,6 +65,10 @@ class Affine : public Layer {
     weight_.whole = {options.dim, in_dim(), first * in_dim()};
     bias_.whole = {1, has_bias ? options.dim : 0, first};
     if (args.random_values) DrawWeights(options.init_scale, args.seed, weight_.value, first);
+    if (options.orthonormal && options.dim > in_dim()) {
+      Throw<UsageError>("{}: {} rows of {} values cannot be orthogonal", args.config.Where("orthonormal"), options.dim,
+                        in_dim());
+    }
     weight_.MarkChanged();
     all_.push_back(&weight_);
     if (!has_bias) return;
@@ -73,12 +82,18 @@ class Affine : public Layer {
 
   Config ToConfig() const override {
     if (all_.size() == 2) return OptionsToConfig(options_);
-    return OptionsToConfig(LinearOptions{options_.dim, options_.init_scale});
+    return OptionsToConfig(LinearOptions{options_.dim, options_.init_scale, options_.orthonormal});
   }
 
   bool AbsorbActivation(Activation activation) override {
     activation_ = activation;
     return true;
+  }
+
+  // A layer that several ranks hold together is left as it is: none has all rows.
+  void AfterStep(int64_t step) override {
+    constexpr int64_t kEvery = 4;
+    if (options_.orthonormal && step % kEvery == 0 && out_dim() == options_.dim) MakeMoreOrthonormal();
   }
 
  protected:
@@ -112,6 +127,24 @@ class Affine : public Layer {
  private:
   enum Slot { kInput };
   enum DerivativeSlot { kDerivative };
+
+  void MakeMoreOrthonormal() {
+    const MatrixView w = weight_.value;
+    Matrix p(w.rows(), w.rows());
+    Gemm(Transpose::kNo, w, Transpose::kYes, w, p);
+    double trace = 0, square = 0;
+    for (int64_t r = 0; r < p.rows(); ++r) {
+      trace += static_cast<double>(p(r, r));
+      for (const float v : p.Row(r)) square += static_cast<double>(v) * static_cast<double>(v);
+    }
+    if (trace == 0) return;
+    const double length = square / trace;  // α²
+    for (int64_t r = 0; r < p.rows(); ++r) p(r, r) -= static_cast<float>(length);
+    Scale(static_cast<float>(-0.5 / length), p, p);
+    const Matrix old{ConstMatrixView(w)};
+    Gemm(Transpose::kNo, p, Transpose::kNo, old, w, {.accumulate = 1.0f});
+    weight_.MarkChanged();
+  }
 
   AffineOptions options_;
   Activation activation_ = Activation::kNone;

@@ -3,6 +3,7 @@
 //
 // In training mode the minibatch's own statistics are used and enter the running ones, which forget by `decay` per
 // minibatch as in Kaldi: sums of count, x and x² are multiplied by it. When scoring, the running statistics are used.
+// What pads shorter utterances of a minibatch has no part in it.
 // After parameters were averaged they no longer fit and have to be gathered again (Network::RecomputeStatistics). A
 // minibatch of one frame has no variance: its output is the offset alone. Source: Ioffe, Szegedy, ICML 2015; Kaldi's
 // BatchNormComponent.
@@ -27,6 +28,32 @@ struct BatchNormOptions {
     v("decay", decay, Range{0, 1}, "factor on the running statistics after each minibatch");
     v("affine", affine, "learn a scale and an offset per dimension");
   }
+};
+
+// Which rows are no padding.
+class Counted {
+ public:
+  Counted(const ExecContext& ctx, int64_t rows, int stride_above)
+      : layout_(ctx.sequences != nullptr && !ctx.sequences->lengths.empty() ? ctx.sequences : nullptr),
+        rows_(rows),
+        stride_(stride_above) {}
+  bool operator()(int64_t row) const {
+    if (layout_ == nullptr) return true;
+    const int64_t streams = layout_->streams;
+    const int64_t padding = int64_t{layout_->Padding(static_cast<int>(row % streams))} * stride_;
+    return row / streams < rows_ / streams - padding;
+  }
+  int64_t count() const {
+    if (layout_ == nullptr) return rows_;
+    int64_t n = 0;
+    for (int64_t r = 0; r < rows_; ++r) n += (*this)(r) ? 1 : 0;
+    return n;
+  }
+
+ private:
+  const SequenceLayout* layout_;
+  int64_t rows_;
+  int stride_;
 };
 
 class BatchNorm : public Layer {
@@ -63,7 +90,9 @@ class BatchNorm : public Layer {
     const MatrixView statistics = ws.Float(kStatistics, 3, x.cols());
     const bool training = ctx.training;
     if (training) {
-      MinibatchStatistics(x, statistics);
+      const Counted counted(ctx, x.rows(), context_above().stride);
+      ws.Float(kCount, 1, 1)(0, 0) = static_cast<float>(counted.count());
+      MinibatchStatistics(x, counted, statistics);
     } else {
       RunningStatistics(statistics);
     }
@@ -84,8 +113,9 @@ class BatchNorm : public Layer {
   void DoBackward(const ExecContext& ctx, ConstMatrixView dy, Workspace& ws, MatrixView dx,
                   GradientSink& sink) override {
     const MatrixView sums = ws.Float(kSums, 2, dy.cols());
-    GradientSums(dy, ws, sums);
-    if (dx.data() != nullptr) InputDerivative(ctx, dy, ws, sums, dx);
+    const Counted counted(ctx, dy.rows(), context_above().stride);
+    GradientSums(dy, counted, ws, sums);
+    if (dx.data() != nullptr) InputDerivative(ctx, dy, counted, ws, sums, dx);
     if (ctx.training) Accumulate(ws, static_cast<float>(options_.decay));
     if (options_.affine && scale_.learning_rate_factor != 0) {
       sink.TakeDense(offset_, ConstMatrixView(sums).Rows(0, 1));
@@ -94,7 +124,7 @@ class BatchNorm : public Layer {
   }
 
  private:
-  enum Slot { kStatistics, kSums, kMeans };  // rows of kStatistics: mean, s, mean of x²
+  enum Slot { kStatistics, kSums, kMeans, kCount };  // rows of kStatistics: mean, s, mean of x²
 
   // Columns in strips: every column's sums run over the frames in order, whatever the number of threads.
   template <class Body>
@@ -104,17 +134,19 @@ class BatchNorm : public Layer {
     for (int64_t first = 0; first < dim; first += kStrip) body(first, std::min(kStrip, dim - first));
   }
 
-  void MinibatchStatistics(ConstMatrixView x, MatrixView statistics) const {
-    const auto n = static_cast<double>(x.rows());
+  void MinibatchStatistics(ConstMatrixView x, const Counted& counted, MatrixView statistics) const {
+    const auto n = static_cast<double>(counted.count());
     ForStrips(x.cols(), x.rows(), [&](int64_t first, int64_t count) {
       float sum[64] = {}, squares[64] = {};
       double mean[64] = {};
       for (int64_t r = 0; r < x.rows(); ++r) {
+        if (!counted(r)) continue;
         const float* row = x.Row(r).data() + first;
         for (int64_t c = 0; c < count; ++c) sum[c] += row[c];
       }
-      for (int64_t c = 0; c < count; ++c) mean[c] = x.rows() > 0 ? static_cast<double>(sum[c]) / n : 0;
+      for (int64_t c = 0; c < count; ++c) mean[c] = n > 0 ? static_cast<double>(sum[c]) / n : 0;
       for (int64_t r = 0; r < x.rows(); ++r) {
+        if (!counted(r)) continue;
         const float* row = x.Row(r).data() + first;
         for (int64_t c = 0; c < count; ++c) {
           const float d = row[c] - static_cast<float>(mean[c]);
@@ -122,7 +154,7 @@ class BatchNorm : public Layer {
         }
       }
       for (int64_t c = 0; c < count; ++c) {
-        const double variance = x.rows() > 0 ? static_cast<double>(squares[c]) / n : 0;
+        const double variance = n > 0 ? static_cast<double>(squares[c]) / n : 0;
         statistics(0, first + c) = static_cast<float>(mean[c]);
         statistics(1, first + c) = Scale(variance);
         statistics(2, first + c) = static_cast<float>(variance + mean[c] * mean[c]);
@@ -145,11 +177,12 @@ class BatchNorm : public Layer {
     return static_cast<float>(options_.target_rms / std::sqrt(variance + options_.epsilon));
   }
 
-  static void GradientSums(ConstMatrixView dy, Workspace& ws, MatrixView sums) {
+  static void GradientSums(ConstMatrixView dy, const Counted& counted, Workspace& ws, MatrixView sums) {
     const MatrixView statistics = ws.Float(kStatistics);
     ForStrips(dy.cols(), dy.rows(), [&](int64_t first, int64_t count) {
       float g_sum[64] = {}, gz_sum[64] = {};
       for (int64_t r = 0; r < dy.rows(); ++r) {
+        if (!counted(r)) continue;
         const float* g = dy.Row(r).data() + first;
         const float* x = ws.x.Row(r).data() + first;
         for (int64_t c = 0; c < count; ++c) {
@@ -166,12 +199,12 @@ class BatchNorm : public Layer {
 
   // With z' the derivative at z: in training dx = s·(z' − mean(z')) − (s/r²)·z·mean(z'·z), when scoring dx = s·z'.
   // `sums` holds Σ dy and Σ dy·z, that is, z' without the learned scale.
-  void InputDerivative(const ExecContext& ctx, ConstMatrixView dy, Workspace& ws, ConstMatrixView sums,
-                       MatrixView dx) const {
+  void InputDerivative(const ExecContext& ctx, ConstMatrixView dy, const Counted& counted, Workspace& ws,
+                       ConstMatrixView sums, MatrixView dx) const {
     const int64_t dim = dy.cols();
     const MatrixView statistics = ws.Float(kStatistics);
     const MatrixView means = ws.Float(kMeans, 2, dim);
-    const double frames = static_cast<double>(dy.rows());
+    const double frames = std::max(1.0, static_cast<double>(counted.count()));
     const double r2 = options_.target_rms * options_.target_rms;
     for (int64_t c = 0; c < dim; ++c) {
       means(0, c) = ctx.training ? static_cast<float>(static_cast<double>(sums(0, c)) / frames) : 0.0f;
@@ -185,6 +218,10 @@ class BatchNorm : public Layer {
       const float* x = ws.x.Row(r).data();
       const float* g = dy.Row(r).data();
       float* out = dx.Row(r).data();
+      if (!counted(r)) {
+        std::fill_n(out, dim, 0.0f);
+        continue;
+      }
       for (int64_t c = 0; c < dim; ++c) {
         const float z = s[c] * (x[c] - mean[c]);
         out[c] = s[c] * (scale != nullptr ? scale[c] : 1.0f) * (g[c] - means(0, c) - z * means(1, c));
@@ -194,7 +231,7 @@ class BatchNorm : public Layer {
 
   void Accumulate(Workspace& ws, float decay) {
     const MatrixView statistics = ws.Float(kStatistics);
-    const auto n = static_cast<float>(ws.x.rows());
+    const float n = ws.Float(kCount)(0, 0);
     if (n == 0) return;
     for (int64_t c = 0; c < statistics.cols(); ++c) {
       sums_.value(0, c) = decay * (sums_.value(0, c) + n);

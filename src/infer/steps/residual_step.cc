@@ -1,0 +1,109 @@
+// "residual": a plan of its own for the layers that the shortcut leads around. A stream keeps that plan's state, and
+// the frames that wait for their outputs.
+#include <algorithm>
+#include <mutex>
+
+#include "infer/plan.h"
+#include "infer/steps/kept_frames.h"
+#include "nn/layers/residual.h"
+
+namespace antiphon::infer {
+namespace {
+
+class ResidualStep : public PlanStep {
+ public:
+  explicit ResidualStep(const StepArgs& args)
+      : PlanStep(args.in_dim(), args.out_dim()),
+        name_(args.network.layer_name(args.layer)),
+        layer_(dynamic_cast<const nn::Residual&>(args.network.layer(args.layer))),
+        scale_(layer_.scale()),
+        context_(layer_.time_context()),
+        plan_(layer_.inner(), args.options) {}
+
+  bool sequential() const override { return true; }
+  bool needs_network() const override { return plan_.needs_network(); }
+
+  void Begin(StepState& state) const override {
+    KeptFrames::Begin(context_, in_dim(), state);
+    if (state.inner) return state.inner->Reset();
+    state.inner = std::make_shared<PlanState>(plan_);
+  }
+
+  void Run(const Rows&, const Rows&, std::byte*) const override {}
+
+  void RunStreams(const Rows& in, const StreamRows& streams, const Rows& out, std::byte*) const override {
+    std::unique_ptr<Memory> memory = Borrow(in.rows);
+    memory->came.assign(streams.rows.begin(), streams.rows.end());
+    memory->states.clear();
+    for (StepState* state : streams.states) memory->states.push_back(state->inner.get());
+    for (int r = 0; r < in.rows; ++r) std::copy_n(in.Row<float>(r), in_dim(), memory->plan.input().Row(r).data());
+    plan_.RunStreams(streams.rows, memory->states, memory->plan, out.Floats());
+    int first = 0, given = 0;
+    for (size_t s = 0; s < streams.rows.size(); ++s) {
+      KeptFrames frames(context_, in, first, memory->came[s], *streams.states[s]);
+      CHECK_EQ(frames.outputs(), streams.rows[s]);
+      AddShortcut(frames, given, out);
+      first += memory->came[s];
+      given += frames.outputs();
+      frames.Keep();
+    }
+    Return(memory);
+  }
+
+  StepInfo Info() const override {
+    StepInfo info{name_, "residual", "", 0, 0, 0};
+    for (size_t i = 0; i < plan_.num_steps(); ++i) {
+      const StepInfo inner = plan_.step(i).Info();
+      info.isa = inner.isa.empty() ? info.isa : inner.isa;
+      info.weight_bytes += inner.weight_bytes;
+      info.operations += inner.operations;
+      info.done_operations += inner.done_operations;
+    }
+    return info;
+  }
+
+ private:
+  // What a run of the plan inside needs; as many as threads at a time.
+  struct Memory {
+    Memory(const Plan& plan_inside, int rows) : plan(plan_inside, rows) {}
+    PlanMemory plan;
+    std::vector<PlanState*> states;
+    std::vector<int> came;
+  };
+  std::unique_ptr<Memory> Borrow(int rows) const {
+    const std::lock_guard lock(mutex_);
+    std::unique_ptr<Memory> memory;
+    if (!spare_.empty()) {
+      memory = std::move(spare_.back());
+      spare_.pop_back();
+    }
+    if (memory == nullptr || memory->plan.max_rows() < rows)
+      memory = std::make_unique<Memory>(plan_, std::max(1, rows));
+    return memory;
+  }
+  void Return(std::unique_ptr<Memory>& memory) const {
+    const std::lock_guard lock(mutex_);
+    spare_.push_back(std::move(memory));
+  }
+
+  void AddShortcut(const KeptFrames& frames, int first, const Rows& out) const {
+    for (int j = 0; j < frames.outputs(); ++j) {
+      const float* from = frames.Of(j, 0);
+      float* to = out.Row<float>(first + j);
+      for (int64_t c = 0; c < out.dim; ++c) to[c] += scale_ * from[c];
+    }
+  }
+
+  std::string name_;
+  const nn::Residual& layer_;
+  float scale_;
+  TimeContext context_;
+  Plan plan_;
+  mutable std::mutex mutex_;
+  mutable std::vector<std::unique_ptr<Memory>> spare_;  // guarded by mutex_
+};
+
+REGISTER_COMPONENT(StepRegistry, "residual", [](const StepArgs& args) { return std::make_unique<ResidualStep>(args); });
+
+}  // namespace
+}  // namespace antiphon::infer

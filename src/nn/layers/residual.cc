@@ -1,0 +1,104 @@
+// A shortcut around other layers: y = f(x) + scale·x, where f is the chain `layers` and the frame of x is the one that
+// y stands for.
+//
+//   [[layer]]
+//   type = "residual"
+//   scale = 0.66
+//   layers = [{type = "tdnn", dim = 512}, {type = "relu"}, {type = "batch-norm"}]
+// Source: He et al., CVPR 2016; the scaled shortcut: Povey et al., Interspeech 2018.
+#include "nn/layers/residual.h"
+
+#include "base/toml_text.h"
+#include "kernels/elementwise.h"
+
+namespace antiphon::nn {
+namespace {
+
+struct ResidualOptions {
+  double scale = 1.0;
+  template <class V>
+  void Visit(V& v) {
+    v("scale", scale, Range{-1e6, 1e6}, "factor of the input that is added to what the layers give");
+  }
+};
+
+std::vector<std::string> OtherKeys() {
+  std::vector<std::string> keys = kCommonLayerKeys;
+  keys.emplace_back("layers");
+  return keys;
+}
+
+Network Inner(const LayerArgs& args) {
+  Config chain;
+  const std::vector<Config> layers = args.config.Tables("layers");
+  if (layers.empty()) {
+    Throw<UsageError>("{}: 'residual' needs `layers`, the list that the shortcut leads around", args.config.Where());
+  }
+  chain.Set("layer", InlineTomlTables(layers));
+  Network inner(Config::Parse(chain.ToToml(), args.config.Where()), args.in_dim, 0, args.seed,
+                args.random_values ? InitialValues::kRandom : InitialValues::kToBeSet, {},
+                ValueStorage::kOfOuterNetwork);
+  if (inner.out_dim() != args.in_dim) {
+    Throw<UsageError>("{}: a shortcut adds {} inputs to as many outputs, found {} outputs", args.config.Where(),
+                      args.in_dim, inner.out_dim());
+  }
+  return inner;
+}
+
+}  // namespace
+
+Residual::Residual(const LayerArgs& args)
+    : Layer(args.in_dim, args.in_dim),
+      scale_(ReadOptions<ResidualOptions>(args.config, OtherKeys()).scale),
+      inner_(Inner(args)),
+      index_(args.index) {}
+
+Config Residual::ToConfig() const {
+  Config config = OptionsToConfig(ResidualOptions{scale_});
+  config.Set("layers", InlineTomlTables(Config::Parse(inner_.ToToml(), "layers").Tables("layer")));
+  return config;
+}
+
+void Residual::DoForward(const ExecContext& ctx, ConstMatrixView x, MatrixView y, Workspace& ws) const {
+  const ConstMatrixView inner = inner_.Forward(WithOwnMasks(ctx), x, ws.Child(0));
+#pragma omp parallel for schedule(static) if (y.size() > (1 << 15))
+  for (int64_t r = 0; r < y.rows(); ++r) {
+    const float* from = x.Row(InputRow(ctx, r)).data();
+    const float* f = inner.Row(r).data();
+    float* to = y.Row(r).data();
+    for (int64_t c = 0; c < y.cols(); ++c) to[c] = f[c] + scale() * from[c];
+  }
+}
+
+void Residual::DoBackward(const ExecContext& ctx, ConstMatrixView dy, Workspace& ws, MatrixView dx,
+                          GradientSink& sink) {
+  const bool wanted = dx.data() != nullptr;
+  const ConstMatrixView through = inner_.Backward(WithOwnMasks(ctx), dy, ws.Child(0), sink, wanted);
+  if (!wanted) return;
+  Scale(1.0f, through, dx);
+  for (int64_t r = 0; r < dy.rows(); ++r) {
+    const float* g = dy.Row(r).data();
+    float* to = dx.Row(InputRow(ctx, r)).data();
+    for (int64_t c = 0; c < dy.cols(); ++c) to[c] += scale() * g[c];
+  }
+}
+
+// Layers inside count from 0 again.
+ExecContext Residual::WithOwnMasks(ExecContext ctx) const {
+  ctx.seed = MixSeed(ctx.seed, index_ + 1);
+  return ctx;
+}
+
+// The frame that an output stands for.
+int64_t Residual::InputRow(const ExecContext& ctx, int64_t output_row) const {
+  const TimeContext context = inner_.time_context();
+  const int64_t streams = ctx.streams();
+  return (output_row / streams * context.stride + context.left) * streams + output_row % streams;
+}
+
+namespace {
+
+REGISTER_COMPONENT(LayerRegistry, "residual", [](const LayerArgs& args) { return std::make_unique<Residual>(args); });
+
+}  // namespace
+}  // namespace antiphon::nn

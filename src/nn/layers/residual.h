@@ -1,0 +1,40 @@
+// A shortcut around a chain of layers (residual.cc), for those who run the chain in their own way.
+#pragma once
+
+#include "nn/network.h"
+
+namespace antiphon::nn {
+
+class Residual : public Layer {
+ public:
+  explicit Residual(const LayerArgs& args);
+
+  const Network& inner() const { return inner_; }
+  float scale() const { return static_cast<float>(scale_); }
+
+  std::span<Parameter* const> parameters() override { return inner_.parameters(); }
+  std::span<Parameter* const> buffers() override { return inner_.buffers(); }
+  TimeContext time_context() const override { return inner_.time_context(); }
+  bool recurrent() const override { return inner_.recurrent(); }
+  void SetContextAbove(const TimeContext& above) override { inner_.SetContextAbove(above); }
+  bool has_statistics() const override { return inner_.has_statistics(); }
+  void ResetStatistics() override { inner_.ResetStatistics(); }
+  void AccumulateStatistics(Workspace& ws) override { inner_.AccumulateStatistics(ws.Child(0)); }
+  void AfterStep(int64_t step) override { inner_.AfterStep(step); }
+  Config ToConfig() const override;
+
+ protected:
+  void DoForward(const ExecContext& ctx, ConstMatrixView x, MatrixView y, Workspace& ws) const override;
+  void DoBackward(const ExecContext& ctx, ConstMatrixView dy, Workspace& ws, MatrixView dx,
+                  GradientSink& sink) override;
+
+ private:
+  ExecContext WithOwnMasks(ExecContext ctx) const;
+  int64_t InputRow(const ExecContext& ctx, int64_t output_row) const;
+
+  double scale_;
+  Network inner_;
+  uint64_t index_;
+};
+
+}  // namespace antiphon::nn
