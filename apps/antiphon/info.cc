@@ -14,6 +14,7 @@
 #include "data/frame_store.h"
 #include "hmm/hmm_model.h"
 #include "math/safetensors.h"
+#include "nn/model.h"
 
 namespace antiphon::app {
 namespace {
@@ -39,9 +40,24 @@ void DescribeHmm(const std::string& text, Json& result) {
                    {"transition-ids", model.transitions().num_transition_ids()}};
 }
 
+// Layers in words, and the frames that an output needs.
+Json DescribeNetwork(const nn::Model& model) {
+  const nn::Network& network = model.network;
+  std::vector<std::string> types;
+  for (size_t i = 0; i < network.num_layers(); ++i) types.push_back(network.layer_type(i));
+  const TimeContext needed = network.time_context();
+  return {{"layers", fmt::format("{}", fmt::join(types, ", "))},
+          {"parameters", network.num_parameters()},
+          {"frames before", needed.left + model.left_context},
+          {"frames after", needed.right + model.right_context},
+          {"frames per output", needed.stride},
+          {"carries a state", network.recurrent()}};
+}
+
 Json DescribeTensors(const std::string& file, int entries) {
   const SafetensorsReader reader(file);
   Json result = {{"kind", "tensors (safetensors)"}};
+  if (reader.MetadataOr("format", "") == "antiphon-model") result["network"] = DescribeNetwork(nn::Model::Load(file));
   for (const auto& [key, value] : reader.metadata()) {
     // What fits on a line is shown; descriptions of phones, trees and features are summed up.
     if (value.find("antiphon-hmm-") != std::string::npos) {

@@ -83,13 +83,21 @@ PlanSpeed MeasurePlan(const Plan& plan, int batch, double seconds, bool roofline
     for (float& x : input.Row(r)) x = static_cast<float>(rng.Normal());
   }
   Matrix scores(batch, plan.out_dim());
-  plan.Run(batch, memory, scores);
+  PlanState state(plan);
+  PlanState* const states[] = {&state};
+  // Of a sequential plan: one stream, in pieces of the batch's size.
+  const auto run = [&] {
+    if (!plan.sequential()) return plan.Run(batch, memory, scores);
+    int rows[] = {batch};
+    plan.RunStreams(rows, states, memory, scores);
+  };
+  run();
   std::vector<double> runs;
   std::vector<std::vector<double>> steps(plan.num_steps());
   for (double spent = 0; spent < seconds || runs.size() < 5; spent += runs.back()) {
     memory.step_seconds.assign(plan.num_steps(), 0.0);
     const double start = Now();
-    plan.Run(batch, memory, scores);
+    run();
     Softmax(true, scores, scores);
     runs.push_back(Now() - start);
     for (size_t i = 0; i < steps.size(); ++i) steps[i].push_back(memory.step_seconds[i]);

@@ -42,7 +42,7 @@ void Worker::Describe() {
 // What a network of sequences cannot do.
 void Worker::RequireFrames() const {
   if (!outline_.needs_sequences()) return;
-  if (options_.data.chunk_frames == 0) {
+  if (options_.data.chunk_frames == 0 && !sequence_) {
     throw UsageError(
         "the network looks at several frames of an utterance: set data.chunk-frames, the consecutive frames that "
         "minibatches are made of");

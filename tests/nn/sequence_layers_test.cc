@@ -9,6 +9,7 @@
 #include "base/random.h"
 #include "nn/network.h"
 #include "oracle.h"
+#include "temporary_folder.h"
 
 namespace antiphon::nn {
 namespace {
@@ -65,7 +66,8 @@ const std::vector<std::string>& Networks() {
       "{type='tdnn', dim=6, offsets=[-2, 0, 1]}, {type='relu'}, {type='tdnn', dim=5, offsets=[-3, 3]}",
       "{type='lstm', dim=6, projection=4}",
       "{type='gru', dim=5}, {type='affine', dim=3}",
-      "{type='convolution', filters=3, offsets=[-1, 0, 1]}, {type='pooling', channels=3, window=2}, {type='tdnn', dim=3}",
+      "{type='convolution', filters=3, offsets=[-1, 0, 1]}, {type='pooling', channels=3, window=2}, {type='tdnn', "
+      "dim=3}",
       "{type='tdnn', dim=6}, {type='tdnn-f', dim=6, bottleneck=3}, {type='residual', layers=[{type='lstm', dim=6}]}, "
       "{type='tdnn-f', dim=6, bottleneck=3, time-stride=2}",
       "{type='tdnn', dim=6}, {type='lstm', dim=6, projection=4}, {type='tdnn', dim=5, offsets=[-2, 0, 2]}, "
@@ -349,86 +351,97 @@ TEST(Lstm, ClippingLimitsWhatGoesBackInTimeOnly) {
   EXPECT_GT(difference, 1e-4);
 }
 
-// PyTorch's layer with the same weights: outputs, and gradients of all of them for the loss Σ y·dy.
+// PyTorch's layers with the same weights: outputs, and gradients of all weights for the loss Σ y·dy. Arguments: for
+// each layer its kind, projection and a file of values.
 constexpr const char* kTorch = R"(
 import sys, torch
-kind, path, n_in, cells, proj, frames, streams = sys.argv[1], sys.argv[2], *map(int, sys.argv[3:8])
-values = iter([float(v) for v in open(path)])
-def take(*shape):
-    n = 1
-    for s in shape: n *= s
-    return torch.tensor([next(values) for _ in range(n)], dtype=torch.float64).reshape(*shape)
-gates = 4 if kind == 'lstm' else 3
-out = proj or cells
-layer = (torch.nn.LSTM(n_in, cells, proj_size=proj) if kind == 'lstm' else torch.nn.GRU(n_in, cells)).double()
-with torch.no_grad():
-    layer.weight_ih_l0.copy_(take(gates * cells, n_in))
-    layer.bias_ih_l0.copy_(take(gates * cells))
-    layer.weight_hh_l0.copy_(take(gates * cells, out))
-    if kind == 'gru': layer.bias_hh_l0.copy_(take(gates * cells))
-    else: layer.bias_hh_l0.zero_()
-    if proj: layer.weight_hr_l0.copy_(take(proj, cells))
-x = take(frames, streams, n_in).requires_grad_()
-dy = take(frames, streams, out)
-y, _ = layer(x)
-(y * dy).sum().backward()
-result = [y, x.grad, layer.weight_ih_l0.grad, layer.bias_ih_l0.grad, layer.weight_hh_l0.grad]
-if kind == 'gru': result.append(layer.bias_hh_l0.grad)
-if proj: result.append(layer.weight_hr_l0.grad)
-for tensor in result:
-    for v in tensor.detach().flatten().tolist(): print(repr(v))
+n_in, cells, frames, streams = 3, 5, 7, 2
+def run(kind, proj, path):
+    values = iter([float(v) for v in open(path)])
+    def take(*shape):
+        n = 1
+        for s in shape: n *= s
+        return torch.tensor([next(values) for _ in range(n)], dtype=torch.float64).reshape(*shape)
+    gates = 4 if kind == 'lstm' else 3
+    out = proj or cells
+    layer = (torch.nn.LSTM(n_in, cells, proj_size=proj) if kind == 'lstm' else torch.nn.GRU(n_in, cells)).double()
+    with torch.no_grad():
+        layer.weight_ih_l0.copy_(take(gates * cells, n_in))
+        layer.bias_ih_l0.copy_(take(gates * cells))
+        layer.weight_hh_l0.copy_(take(gates * cells, out))
+        if kind == 'gru': layer.bias_hh_l0.copy_(take(gates * cells))
+        else: layer.bias_hh_l0.zero_()
+        if proj: layer.weight_hr_l0.copy_(take(proj, cells))
+    x = take(frames, streams, n_in).requires_grad_()
+    dy = take(frames, streams, out)
+    y, _ = layer(x)
+    (y * dy).sum().backward()
+    result = [y, x.grad, layer.weight_ih_l0.grad, layer.bias_ih_l0.grad, layer.weight_hh_l0.grad]
+    if kind == 'gru': result.append(layer.bias_hh_l0.grad)
+    if proj: result.append(layer.weight_hr_l0.grad)
+    for tensor in result:
+        for v in tensor.detach().flatten().tolist(): print(repr(v))
+for i in range(1, len(sys.argv), 3): run(sys.argv[i], int(sys.argv[i + 1]), sys.argv[i + 2])
 )";
 
-void CompareWithTorch(const std::string& python, const std::string& kind, const std::string& layer, int projection) {
-  constexpr int kIn = 3, kCells = 5, kFrames = 7, kStreams = 2;
-  Network net = Build(layer, kIn);
-  const Matrix x = RandomMatrix(kFrames * kStreams, kIn, 1);
-  const Matrix dy = RandomMatrix(kFrames * kStreams, net.out_dim(), 2);
-  const auto path = std::filesystem::temp_directory_path() / ("antiphon_torch_" + std::to_string(::getpid()));
-  {
-    std::ofstream file(path);
-    file.precision(9);
-    const auto write = [&](ConstMatrixView m) {
-      for (int64_t i = 0; i < m.size(); ++i) file << m.data()[i] << "\n";
-    };
-    for (const Parameter* p : net.parameters()) write(p->value);
-    write(x);
-    write(dy);
-  }
-  const auto output =
-      RunPython(python, kTorch,
-                fmt::format("{} {} {} {} {} {} {}", kind, path.string(), kIn, kCells, projection, kFrames, kStreams));
-  std::filesystem::remove(path);
-  ASSERT_TRUE(output.has_value());
-  std::istringstream expected(*output);
+constexpr int kStreams = 2;
+
+Matrix TorchInput() { return RandomMatrix(7 * kStreams, 3, 1); }
+Matrix TorchDerivative(const Network& net) { return RandomMatrix(7 * kStreams, net.out_dim(), 2); }
+
+void WriteValues(const Network& net, const std::filesystem::path& path) {
+  std::ofstream file(path);
+  file.precision(9);
+  const auto write = [&](ConstMatrixView m) {
+    for (int64_t i = 0; i < m.size(); ++i) file << m.data()[i] << "\n";
+  };
+  for (const Parameter* p : net.parameters()) write(p->value);
+  write(TorchInput());
+  write(TorchDerivative(net));
+}
+
+void Compare(Network& net, std::istream& expected) {
   const auto compare = [&](ConstMatrixView m, const std::string& what) {
-    for (int64_t i = 0; i < m.size(); ++i) {
-      double v = NAN;
-      expected >> v;
-      ASSERT_NEAR(m.data()[i], v, 1e-5 * std::max(1.0, std::abs(v))) << what << " " << i;
+    for (int64_t r = 0; r < m.rows(); ++r) {
+      for (const float found : m.Row(r)) {
+        double v = NAN;
+        expected >> v;
+        ASSERT_NEAR(found, v, 1e-5 * std::max(1.0, std::abs(v))) << what;
+      }
     }
   };
-  Workspace ws;
   const SequenceLayout layout{.streams = kStreams};
   ExecContext ctx;
   ctx.sequences = &layout;
-  compare(net.Forward(ctx, x, ws), "y");
+  const Matrix x = TorchInput(), dy = TorchDerivative(net);
+  Workspace ws;
   ByName sink;
-  compare(net.Backward(ctx, dy, ws, sink, true).Rows(0, x.rows()), "dx");
+  compare(net.Forward(ctx, x, ws), "y");
+  compare(net.Backward(ctx, dy, ws, sink, true), "dx");
   for (const Parameter* p : net.parameters()) compare(sink.gradients.at(p->name), p->name);
 }
 
-TEST(Lstm, AgreesWithPyTorch) {
+TEST(RecurrentLayers, AgreeWithPyTorch) {
   const auto python = OraclePython("torch");
   if (!python) GTEST_SKIP() << "no Python with torch";
-  CompareWithTorch(*python, "lstm", "{type='lstm', dim=5, projection=4, peepholes=false, clip=0}", 4);
-  CompareWithTorch(*python, "lstm", "{type='lstm', dim=5, peepholes=false, clip=0}", 0);
-}
-
-TEST(Gru, AgreesWithPyTorch) {
-  const auto python = OraclePython("torch");
-  if (!python) GTEST_SKIP() << "no Python with torch";
-  CompareWithTorch(*python, "gru", "{type='gru', dim=5, clip=0}", 0);
+  const std::pair<const char*, const char*> cases[] = {
+      {"lstm 4", "{type='lstm', dim=5, projection=4, peepholes=false, clip=0}"},
+      {"lstm 0", "{type='lstm', dim=5, peepholes=false, clip=0}"},
+      {"gru 0", "{type='gru', dim=5, clip=0}"}};
+  const ::antiphon::testing::TemporaryFolder folder;
+  std::string arguments;
+  for (const auto& [kind, layer] : cases) {
+    const std::filesystem::path path = folder / kind;
+    WriteValues(Build(layer, 3), path);
+    arguments += fmt::format(" {} '{}'", kind, path.string());
+  }
+  const auto output = RunPython(*python, kTorch, arguments);
+  ASSERT_TRUE(output.has_value());
+  std::istringstream expected(*output);
+  for (const auto& [kind, layer] : cases) {
+    Network net = Build(layer, 3);
+    Compare(net, expected);
+  }
 }
 
 }  // namespace

@@ -12,7 +12,8 @@ class SpliceStep : public PlanStep {
       : PlanStep(args.in_dim(), args.out_dim()),
         name_(args.network.layer_name(args.layer)),
         context_(args.network.layer(args.layer).time_context()) {
-    for (const int64_t offset : *args.LayerConfig().Ints("offsets")) offsets_.push_back(static_cast<int>(offset));
+    const std::vector<int64_t> offsets = args.LayerConfig().Ints("offsets").value();
+    offsets_.assign(offsets.begin(), offsets.end());
   }
 
   bool sequential() const override { return true; }
