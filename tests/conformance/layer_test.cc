@@ -39,10 +39,10 @@ const std::map<std::string, std::vector<std::string>>& Samples() {
       {"convolution",
        {"filters = 4", "channels = 3\nfilters = 2\nwindow = 2\nstride = 2\noffsets = [-1, 0, 2]",
         "channels = 2\nchannels-first = true\nfilters = 3\npad = false\nstride = 2"}},
-      {"pooling", {"channels = 2\nwindow = 2", "channels = 3\nfunction = 'average'\nstride = 1"}},
+      {"pooling", {"channels = 2\nwindow = 2\nfunction = 'average'", "channels = 3\nfunction = 'average'\nstride = 1"}},
       {"residual",
        {"scale = 0.5\nlayers = [{type = 'tdnn', dim = 12, offsets = [-1, 0, 2]}, {type = 'sigmoid'}]",
-        "layers = [{type = 'lstm', dim = 12}, {type = 'batch-norm'}]"}},
+        "layers = [{type = 'gru', dim = 12, clip = 0}]"}},
       {"circulant-affine", {"dim = 7\nblock = 4", "dim = 6\nblock = 1", "dim = 5\nblock = 12"}},
   };
   return samples;

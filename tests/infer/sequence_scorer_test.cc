@@ -154,7 +154,7 @@ TEST(SequenceScorer, StreamsInOneBatchHaveTheScoresThatTheyHaveAlone) {
         for (size_t i = 0; i < 5; ++i) {
           const int left = static_cast<int>(frames[i].rows()) - at[i];
           const int count = std::min(static_cast<int>(rng.Below(6)), left);
-          pool.Accept(ids[i], frames[i].view().Rows(at[i], count), at[i]);
+          if (count > 0) pool.Accept(ids[i], frames[i].view().Rows(at[i], count), at[i]);
           at[i] += count;
           if (count > 0 && count == left) pool.Finish(ids[i]);
           more = more || count < left;

@@ -227,6 +227,23 @@ TEST(Convolution, IsWhatItsDefinitionSays) {
   }
 }
 
+TEST(Pooling, TheLargestOfAWindowGetsTheDerivative) {
+  Network net = Build("{type='pooling', channels=2, window=2}", 10);  // five positions: the last stands alone
+  Matrix x(1, 10);
+  const float values[] = {1, -1, 3, -2, 0, 5, 0, 4, 7, -8};
+  std::copy_n(values, 10, x.data());
+  Workspace ws;
+  const MatrixView y = net.Forward({}, x, ws);
+  const float largest[] = {3, -1, 0, 5, 7, -8};
+  for (int64_t c = 0; c < 6; ++c) EXPECT_EQ(y(0, c), largest[c]);
+  NullGradientSink sink;
+  Matrix dy(1, 6);
+  for (int64_t c = 0; c < 6; ++c) dy(0, c) = static_cast<float>(c + 1);
+  const MatrixView dx = net.Backward({}, dy, ws, sink, true);
+  const float expected[] = {0, 2, 1, 0, 3, 4, 0, 0, 5, 6};  // of equal values, the first
+  for (int64_t c = 0; c < 10; ++c) EXPECT_EQ(dx(0, c), expected[c]) << c;
+}
+
 TEST(Linear, OrthonormalRowsAreKeptSo) {
   Network net = Build("{type='linear', dim=4, orthonormal=true}", 9);
   const ConstMatrixView w = net.parameters()[0]->value;
