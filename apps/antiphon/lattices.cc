@@ -29,6 +29,7 @@ struct LatticesCommandOptions {
   std::string model, graph, store, text, out;
   decode::DecoderOptions search;
   int64_t max_lattice_arcs = 20000;
+  double reference_beam = 100.0;
   infer::NnetScorerOptions nnet;
 
   template <class V>
@@ -40,6 +41,7 @@ struct LatticesCommandOptions {
     v("out", out, "folder for lattices.ark, ali.ark and their scripts");
     search.Visit(v);
     v("max-lattice-arcs", max_lattice_arcs, Range{1, 1e9}, "narrow a lattice rather than let it grow beyond");
+    v("reference-beam", reference_beam, Range{1.0, 1e9}, "beam of the search for the transcript's best path");
     v.Group("nnet", nnet);
   }
 };
@@ -130,7 +132,9 @@ class Run {
     Matrix frames(num_frames, store_.feat_dim());
     store_.ReadFrames(utterance, 0, frames);
     infer::NnetScorer scores(model_, std::move(frames));
-    decode::Decoder decoder(*reference_graph, options_.search);
+    decode::DecoderOptions search = options_.search;
+    search.beam = options_.reference_beam;
+    decode::Decoder decoder(*reference_graph, search);
     decoder.Advance(scores);
     const bool ended = decoder.ReachedFinal();
     decoder.Finish();

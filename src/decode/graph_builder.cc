@@ -61,27 +61,32 @@ void BuildGraphFst(const hmm::HmmModel& model, const hmm::Lexicon& lexicon, cons
                    const GraphBuildOptions& options, Fst* graph) {
   Progress progress;
   std::vector<int32_t> disambiguation;
-  Fst clg;
+  Fst lg;
+  BuildLg(lexicon, grammar, options.max_states, &disambiguation, progress, &lg);
+  BuildPhoneGraphFst(model, lg, disambiguation, options, graph);
+}
+
+void BuildPhoneGraphFst(const hmm::HmmModel& model, const Fst& phones, std::span<const int32_t> disambiguation,
+                        const GraphBuildOptions& options, Fst* graph) {
+  Progress progress;
+  Fst in_context;
   std::vector<hmm::ContextLabel> labels;
-  {
-    Fst lg;
-    BuildLg(lexicon, grammar, options.max_states, &disambiguation, progress, &lg);
-    hmm::ExpandContext(lg, model.context_width(), disambiguation, &clg, &labels);
-  }
-  hmm::MergeEquivalentLabels(model, &clg, &labels);
-  fst::ArcSort(&clg, fst::ILabelCompare<fst::StdArc>());
-  progress.Done("context expansion", clg);
+  hmm::ExpandContext(phones, model.context_width(), disambiguation, &in_context, &labels);
+  hmm::MergeEquivalentLabels(model, &in_context, &labels);
+  fst::ArcSort(&in_context, fst::ILabelCompare<fst::StdArc>());
+  progress.Done("context expansion", in_context);
+  std::vector<int32_t> no_input;
   {
     Fst h, composed;
-    disambiguation = hmm::BuildHmmFst(model, labels, &h);
-    fst::Compose(h, clg, &composed);
-    clg.DeleteStates();
+    no_input = hmm::BuildHmmFst(model, labels, &h);
+    fst::Compose(h, in_context, &composed);
+    in_context.DeleteStates();
     progress.Done("H∘C∘L∘G", composed);
     DeterminizeStar(composed, options.max_states, graph);
   }
   RequireNotEmpty(*graph);
   progress.Done("det(H∘C∘L∘G)", *graph);
-  RemoveInputLabels(disambiguation, graph);
+  RemoveInputLabels(no_input, graph);
   RemoveEpsilonsLocally(graph);
   MergeEqualStates(graph);
   progress.Done("min(det(H∘C∘L∘G))", *graph);

@@ -12,6 +12,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <span>
 #include <string>
 
 #include "base/options.h"
@@ -36,6 +37,11 @@ struct GraphBuildOptions {
 /// arcs are sorted by input label, and no cycle of them lacks input.
 void BuildGraphFst(const hmm::HmmModel& model, const hmm::Lexicon& lexicon, const fst::StdVectorFst& grammar,
                    const GraphBuildOptions& options, fst::StdVectorFst* graph);
+
+/// The same without words: from a transducer with phones on its input side, some of which (`disambiguation`) are none.
+void BuildPhoneGraphFst(const hmm::HmmModel& model, const fst::StdVectorFst& phones,
+                        std::span<const int32_t> disambiguation, const GraphBuildOptions& options,
+                        fst::StdVectorFst* graph);
 
 /// Writes the folder that Graph::Load reads. `language_model` says where the grammar came from.
 void SaveGraph(const fst::StdVectorFst& graph, const hmm::HmmModel& model, const hmm::Lexicon& lexicon,

@@ -10,28 +10,7 @@
 #include "base/error.h"
 
 namespace antiphon::train {
-namespace {
-
-// As in decoding (infer/nnet_scorer.h): classes that training never saw take part in no path.
-std::vector<float> OffsetsFrom(std::span<const float> log_priors) {
-  constexpr float kDisabled = -1e10f;
-  const double least = std::log(1e-10);
-  std::vector<float> offsets;
-  for (const float p : log_priors) offsets.push_back(static_cast<double>(p) >= least ? -p : kDisabled);
-  return offsets;
-}
-
-}  // namespace
-
-LatticeLoss::LatticeLoss(std::shared_ptr<const data::FrameStore> store, std::shared_ptr<const SequenceData> data,
-                         const hmm::HmmModel& hmm, std::span<const float> log_priors, const SequenceOptions& options)
-    : store_(std::move(store)),
-      data_(std::move(data)),
-      criterion_(decode::ClassesOf(hmm, options.criterion), options.criterion),
-      cross_entropy_weight_(options.cross_entropy_weight),
-      offsets_(OffsetsFrom(log_priors)) {}
-
-std::vector<LatticeLoss::Rows> LatticeLoss::FindUtterances() const {
+std::vector<UtteranceLoss::Rows> UtteranceLoss::FindUtterances() const {
   const auto utterances = store_->utterances();
   std::vector<std::pair<int64_t, int64_t>> frames;  // with their rows
   for (size_t r = 0; r < frame_ids_.size(); ++r) {
@@ -56,11 +35,8 @@ std::vector<LatticeLoss::Rows> LatticeLoss::FindUtterances() const {
   return found;
 }
 
-nn::LossResult LatticeLoss::Compute(ConstMatrixView logits, const nn::LossTargets& targets, MatrixView derivative) {
+nn::LossResult UtteranceLoss::Compute(ConstMatrixView logits, const nn::LossTargets& targets, MatrixView derivative) {
   CHECK_EQ(static_cast<size_t>(logits.rows()), frame_ids_.size());
-  if (static_cast<size_t>(logits.cols()) != offsets_.size()) {
-    Throw<ShapeError>("the network gives {} outputs, the priors are of {} pdf-ids", logits.cols(), offsets_.size());
-  }
   const std::vector<Rows> utterances = FindUtterances();
   const auto weight = [&](int64_t row) {
     return targets.frame_weights.empty() ? 1.0 : static_cast<double>(targets.frame_weights[static_cast<size_t>(row)]);
@@ -89,10 +65,9 @@ nn::LossResult LatticeLoss::Compute(ConstMatrixView logits, const nn::LossTarget
   return sum;
 }
 
-nn::LossResult LatticeLoss::OfUtterance(const Rows& rows, ConstMatrixView logits, const nn::LossTargets& targets,
-                                        double total, MatrixView derivative) const {
+nn::LossResult UtteranceLoss::OfUtterance(const Rows& rows, ConstMatrixView logits, const nn::LossTargets& targets,
+                                          double total, MatrixView derivative) const {
   const auto length = static_cast<int64_t>(rows.rows.size());
-  const SequenceEntry entry = data_->Get(store_->utterances()[rows.utterance].utt_id);
   std::vector<int32_t> pdf_ids(rows.rows.size());
   store_->ReadPdfIds(rows.utterance, pdf_ids);
   Matrix scores(length, logits.cols());
@@ -100,11 +75,11 @@ nn::LossResult LatticeLoss::OfUtterance(const Rows& rows, ConstMatrixView logits
   nn::LossResult result;
   for (int64_t t = 0; t < length; ++t) {
     const auto z = logits.Row(rows.rows[static_cast<size_t>(t)]);
-    std::ranges::transform(z, offsets_, scores.Row(t).begin(), std::plus());
+    std::ranges::copy(z, scores.Row(t).begin());
     if (std::ranges::max_element(z) - z.begin() == pdf_ids[static_cast<size_t>(t)]) result.correct_sum += 1;
   }
   const double h = cross_entropy_weight_;
-  result.loss_sum = (1 - h) * criterion_.Loss(entry.lattice, entry.reference, scores, gradient);
+  result.loss_sum = (1 - h) * criterion_->Loss(store_->utterances()[rows.utterance].utt_id, pdf_ids, scores, gradient);
   const double weight = targets.frame_weights.empty()
                             ? 1.0
                             : static_cast<double>(targets.frame_weights[static_cast<size_t>(rows.rows[0])]);
@@ -125,7 +100,7 @@ nn::LossResult LatticeLoss::OfUtterance(const Rows& rows, ConstMatrixView logits
 }
 
 // Returns −log softmax(logits)[pdf_id]; adds h times its derivative to `gradient`, unless that is empty.
-double LatticeLoss::AddCrossEntropy(std::span<const float> logits, int32_t pdf_id, std::span<float> gradient) const {
+double UtteranceLoss::AddCrossEntropy(std::span<const float> logits, int32_t pdf_id, std::span<float> gradient) const {
   const double most = static_cast<double>(*std::ranges::max_element(logits));
   double sum = 0;
   for (const float z : logits) sum += std::exp(static_cast<double>(z) - most);

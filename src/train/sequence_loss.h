@@ -1,48 +1,50 @@
-// The loss of minibatches of whole utterances by their lattices (decode/sequence_criterion.h).
+// The loss of minibatches of whole utterances, by a criterion of each.
 //
-// Scores are logits less log-priors, as in decoding. With a cross-entropy weight h, the loss is (1 − h) times the
-// criterion plus h times the cross-entropy against the store's alignment, which keeps the network from drifting where
-// lattices are small (F-smoothing). Reported per frame; accuracy is that of frames against the store's alignment.
-// Threads: one per object; utterances are spread over the caller's OpenMP team. The number of threads does not change
-// the result.
-// Errors: InputError naming the utterance, for a lattice that does not fit, or a minibatch that holds part of one.
-// Source: Su, Li, Yu, Seide, Error back propagation for sequence training of context-dependent deep networks, ICASSP
-// 2013, for the smoothing.
+// With a cross-entropy weight h, the loss is (1 − h) times the criterion plus h times the cross-entropy against the
+// store's alignment, which keeps the network from drifting where lattices are small (F-smoothing). Reported per frame;
+// accuracy is that of frames against the store's alignment. Threads: one per object; utterances are spread over the
+// caller's OpenMP team. The number of threads does not change the result. Errors: InputError naming the utterance, for
+// a lattice that does not fit, or a minibatch that holds part of one. Source: Su, Li, Yu, Seide, Error back propagation
+// for sequence training of context-dependent deep networks, ICASSP 2013, for the smoothing.
 #pragma once
 
 #include <cstdint>
 #include <memory>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "data/frame_store.h"
-#include "decode/sequence_criterion.h"
-#include "hmm/hmm_model.h"
 #include "nn/loss.h"
-#include "train/sequence_data.h"
+#include "train/utterance_criterion.h"
 
 namespace antiphon::train {
 
 struct SequenceOptions {
   std::string lattices;
+  std::string denominator;
   double cross_entropy_weight = 0.0;
   decode::SequenceCriterionOptions criterion;
+  decode::LatticeFreeOptions lattice_free;
   bool on() const { return criterion.criterion != "none"; }
+  bool without_lattices() const { return criterion.criterion == "lf-mmi"; }
   template <class V>
   void Visit(V& v) {
     v("lattices", lattices, "folder that antiphon lattices made with the initial model");
+    v("denominator", denominator, "for lf-mmi: the graph that antiphon denominator made");
     v("cross-entropy-weight", cross_entropy_weight, Range{0.0, 1.0},
       "share of the frames' cross-entropy in the loss, which keeps sequence training from overfitting");
     criterion.Visit(v);
+    lattice_free.Visit(v);
   }
 };
 
-class LatticeLoss : public nn::SequenceLoss {
+class UtteranceLoss : public nn::SequenceLoss {
  public:
-  /// `log_priors` [pdf-ids]; classes without data do not take part.
-  LatticeLoss(std::shared_ptr<const data::FrameStore> store, std::shared_ptr<const SequenceData> data,
-              const hmm::HmmModel& hmm, std::span<const float> log_priors, const SequenceOptions& options);
+  UtteranceLoss(std::shared_ptr<const data::FrameStore> store, std::shared_ptr<const UtteranceCriterion> criterion,
+                double cross_entropy_weight)
+      : store_(std::move(store)), criterion_(std::move(criterion)), cross_entropy_weight_(cross_entropy_weight) {}
 
   /// Of the next Compute's rows, as in FrameStore; −1: padding. They must outlive it.
   void SetFrames(std::span<const int64_t> frame_ids) { frame_ids_ = frame_ids; }
@@ -60,10 +62,8 @@ class LatticeLoss : public nn::SequenceLoss {
   double AddCrossEntropy(std::span<const float> logits, int32_t pdf_id, std::span<float> gradient) const;
 
   std::shared_ptr<const data::FrameStore> store_;
-  std::shared_ptr<const SequenceData> data_;
-  decode::SequenceCriterion criterion_;
+  std::shared_ptr<const UtteranceCriterion> criterion_;
   double cross_entropy_weight_;
-  std::vector<float> offsets_;  // from logits to scores
   std::span<const int64_t> frame_ids_;
 };
 

@@ -1,5 +1,4 @@
-// Sequence-discriminative training as a whole run sees it: lattices, the model that they were made with, and which
-// utterances take part.
+// Sequence-discriminative training as a whole run sees it: the criterion, and which utterances take part.
 //
 // Threads: immutable once made.
 // Errors: UsageError for runs that cannot be; InputError for utterances of which too few have lattices.
@@ -23,14 +22,13 @@ class SequenceTask {
   void KeepThoseWithLattices(const data::FrameStore& store, std::vector<size_t>& utterances) const;
   /// Minibatches of whole utterances.
   data::MinibatchOptions WholeUtterances(const data::FrameStore& store, data::MinibatchOptions options) const;
-  std::unique_ptr<LatticeLoss> MakeLoss(std::shared_ptr<const data::FrameStore> store) const;
-  /// The initial model's, which scores are taken with, and which the trained model keeps.
+  std::unique_ptr<UtteranceLoss> MakeLoss(std::shared_ptr<const data::FrameStore> store) const;
+  /// Those that scores are taken with, and that the trained model keeps: the initial model's; for lf-mmi none (zeros).
   const std::vector<float>& log_priors() const { return log_priors_; }
 
  private:
   SequenceOptions options_;
-  std::shared_ptr<const SequenceData> data_;
-  hmm::HmmModel hmm_;
+  std::shared_ptr<const UtteranceCriterion> criterion_;
   std::vector<float> log_priors_;
 };
 

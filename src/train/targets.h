@@ -40,8 +40,8 @@ class TargetMaker {
   TargetMaker(std::shared_ptr<const data::FrameStore> store, const Heads& heads, Teachers teachers,
               const TeacherOptions& options, data::Context context, Precision precision);
 
-  /// From now on whole utterances are learnt by their lattices.
-  void LearnBy(std::unique_ptr<LatticeLoss> sequence) { sequence_ = std::move(sequence); }
+  /// From now on whole utterances are learnt.
+  void LearnBy(std::unique_ptr<UtteranceLoss> sequence) { sequence_ = std::move(sequence); }
 
   /// Valid until the next call, and no longer than the minibatch. The minibatch's features must be as they came.
   nn::LossTargets Make(const data::Minibatch& minibatch);
@@ -56,7 +56,7 @@ class TargetMaker {
   TeacherOptions options_;
   data::Context context_;
   Precision precision_ = Precision::kFp32;
-  std::unique_ptr<LatticeLoss> sequence_;
+  std::unique_ptr<UtteranceLoss> sequence_;
   std::vector<int32_t> pdf_ids_;
   std::vector<nn::Workspace> workspaces_;
   Matrix narrow_;

@@ -138,9 +138,8 @@ TEST_F(Sequence, FindsUtterancesInAnyOrderOfRows) {
   Matrix logits(203, 8);
   for (int64_t i = 0; i < logits.size(); ++i) logits.data()[i] = static_cast<float>(rng.Normal());
   for (const char* criterion : {"mmi", "smbr"}) {
-    SequenceOptions options = Options(criterion);
-    options.cross_entropy_weight = 0.3;
-    LatticeLoss loss(store_, data, hmm_, priors, options);
+    const SequenceOptions options = Options(criterion);
+    UtteranceLoss loss(store_, std::make_shared<LatticeCriterion>(data, hmm_, priors, options.criterion), 0.3);
     loss.SetFrames(frames);
     Matrix derivative(203, 8);
     const nn::LossResult result = loss.Compute(logits, {}, derivative);
@@ -177,7 +176,9 @@ TEST_F(Sequence, FindsUtterancesInAnyOrderOfRows) {
 
 TEST_F(Sequence, RefusesPartOfAnUtterance) {
   const auto data = std::make_shared<const SequenceData>(Lattices());
-  LatticeLoss loss(store_, data, hmm_, std::vector<float>(8, -2.0f), Options("mmi"));
+  const auto criterion =
+      std::make_shared<LatticeCriterion>(data, hmm_, std::vector<float>(8, -2.0f), Options("mmi").criterion);
+  UtteranceLoss loss(store_, criterion, 0.0);
   std::vector<int64_t> frames(99);
   std::iota(frames.begin(), frames.end(), store_->utterances()[4].first_frame + 1);
   loss.SetFrames(frames);
@@ -213,6 +214,34 @@ TEST_F(Sequence, TwoWorkersGiveTheSameBitsWithAnyNumberOfThreads) {
     hashes.push_back(hash);
   }
   EXPECT_EQ(hashes[0], hashes[1]);
+}
+
+// From the start, without lattices, priors or a first model.
+TEST_F(Sequence, LatticeFreeTrainingNeedsNoModelToBeginWith) {
+  std::vector<std::vector<int32_t>> phones;
+  for (size_t u = 0; u < store_->utterances().size(); ++u) {
+    std::vector<int32_t>& sentence = phones.emplace_back();
+    for (const int32_t id : Entry(u).reference) {
+      const int32_t phone = hmm_.transitions().Phone(id);
+      if (sentence.empty() || sentence.back() != phone) sentence.push_back(phone);
+    }
+  }
+  const auto path = folder_ / "denominator.safetensors";
+  decode::DenominatorGraph::Build(hmm_, phones, {.order = 2}).Save(path, hmm_);
+  TrainOptions options = RunOptions("lf-mmi");
+  options.sequence.lattices.clear();
+  EXPECT_THROW(TrainHere(SmallTask(store_, folder_ / "lf"), options), UsageError);
+  options.sequence.denominator = path.string();
+  options.sequence.lattice_free.tolerance = 1;
+  options.schedule.learning_rate = options.schedule.final_learning_rate = 0.5;
+  options.schedule.epochs = 5;
+  TrainingTask task = SmallTask(store_, folder_ / "lf");
+  EXPECT_THROW(TrainHere(task, options), UsageError);  // whose states?
+  task.hmm = hmm_;
+  const TrainingSummary summary = TrainHere(task, options);
+  EXPECT_GT(summary.held_out_accuracy, 0.6);
+  const nn::Model model = nn::Model::Load(ModelFile(folder_ / "lf"));
+  EXPECT_EQ(model.log_priors, std::vector<float>(8, 0.0f));
 }
 
 TEST_F(Sequence, SaysWhatItNeeds) {

@@ -1,0 +1,39 @@
+#include "train/utterance_criterion.h"
+
+#include <algorithm>
+#include <cmath>
+#include <functional>
+
+#include "base/error.h"
+
+namespace antiphon::train {
+namespace {
+
+// As in decoding (infer/nnet_scorer.h): classes that training never saw take part in no path.
+std::vector<float> OffsetsFrom(std::span<const float> log_priors) {
+  constexpr float kDisabled = -1e10f;
+  const double least = std::log(1e-10);
+  std::vector<float> offsets;
+  for (const float p : log_priors) offsets.push_back(static_cast<double>(p) >= least ? -p : kDisabled);
+  return offsets;
+}
+
+}  // namespace
+
+LatticeCriterion::LatticeCriterion(std::shared_ptr<const SequenceData> data, const hmm::HmmModel& hmm,
+                                   std::span<const float> log_priors, const decode::SequenceCriterionOptions& options)
+    : data_(std::move(data)), criterion_(decode::ClassesOf(hmm, options), options), offsets_(OffsetsFrom(log_priors)) {}
+
+double LatticeCriterion::Loss(const std::string& utt_id, std::span<const int32_t>, MatrixView logits,
+                              MatrixView gradient) const {
+  if (static_cast<size_t>(logits.cols()) != offsets_.size()) {
+    Throw<ShapeError>("the network gives {} outputs, the priors are of {} pdf-ids", logits.cols(), offsets_.size());
+  }
+  const SequenceEntry entry = data_->Get(utt_id);
+  for (int64_t t = 0; t < logits.rows(); ++t) {
+    std::ranges::transform(logits.Row(t), offsets_, logits.Row(t).begin(), std::plus());
+  }
+  return criterion_.Loss(entry.lattice, entry.reference, logits, gradient);
+}
+
+}  // namespace antiphon::train
