@@ -5,6 +5,10 @@ Each round runs both on the same batch size and precision; medians over the roun
 onnxruntime and numpy in the Python that runs it.
 
   bench/compare_infer.py --program build/release/antiphon --batch 1 8 100 256 --precision fp32 int8
+
+A compressed model against ONNX Runtime on the network that it was made from, whose sizes --layers tells:
+
+  bench/compare_infer.py --layers 600,4x448,487 --activation relu --precision int8 --model exp/small/model.safetensors
 """
 
 import argparse
@@ -27,7 +31,7 @@ def expand(text):
 
 
 class OnnxRuntime:
-    def __init__(self, dims, precision, threads):
+    def __init__(self, dims, precision, threads, activation):
         import onnxruntime
 
         options = onnxruntime.SessionOptions()
@@ -36,7 +40,7 @@ class OnnxRuntime:
         self.version = onnxruntime.__version__
         self.dims = dims
         self.session = onnxruntime.InferenceSession(
-            network(dims, precision), options, providers=["CPUExecutionProvider"]
+            network(dims, precision, activation.capitalize()), options, providers=["CPUExecutionProvider"]
         )
 
     def rate(self, batch, seconds):
@@ -53,7 +57,8 @@ class OnnxRuntime:
 
 
 def antiphon_rate(args, batch, precision):
-    command = [args.program, "bench", "infer", "--json", "--layers", args.layers, "--batch", str(batch)]
+    command = [args.program, "bench", "infer", "--json", "--batch", str(batch)]
+    command += ["--model", args.model] if args.model else ["--layers", args.layers, "--activation", args.activation]
     command += ["--precision", precision, "--threads", str(args.threads), "--seconds", str(args.seconds)]
     environment = {k: v for k, v in os.environ.items() if not k.startswith("OPENBLAS_")}
     done = subprocess.run(command, capture_output=True, text=True, env=environment)
@@ -66,6 +71,8 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--program", default="build/release/antiphon")
     parser.add_argument("--layers", default="462,5x2048,10217")
+    parser.add_argument("--activation", default="sigmoid", choices=["sigmoid", "relu", "tanh"])
+    parser.add_argument("--model", help="a model of ours, compressed, in place of the layers")
     parser.add_argument("--batch", type=int, nargs="+", default=[1, 8, 100, 256])
     parser.add_argument("--precision", nargs="+", default=["fp32", "int8"], choices=["fp32", "int8"])
     parser.add_argument("--threads", type=int, default=1)
@@ -80,7 +87,7 @@ def main():
 
     results = []
     for precision in args.precision:
-        other = OnnxRuntime(expand(args.layers), precision, args.threads)
+        other = OnnxRuntime(expand(args.layers), precision, args.threads, args.activation)
         for batch in args.batch:
             ours, theirs = [], []
             for _ in range(args.rounds):
@@ -103,7 +110,7 @@ def main():
                     flush=True,
                 )
     if args.json:
-        print(json.dumps({"layers": args.layers, "rounds": args.rounds, "results": results}))
+        print(json.dumps({"layers": args.layers, "model": args.model, "rounds": args.rounds, "results": results}))
 
 
 if __name__ == "__main__":

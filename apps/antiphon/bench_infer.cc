@@ -32,18 +32,25 @@ struct BenchInferOptions {
   }
 };
 
-nn::Network TheNetwork(const BenchInferOptions& options, uint64_t seed) {
-  if (!options.model.empty()) return std::move(nn::Model::Load(options.model).network);
+// `heads`: frames that one pass is for.
+nn::Network TheNetwork(const BenchInferOptions& options, uint64_t seed, int& heads) {
+  if (!options.model.empty()) {
+    nn::Model model = nn::Model::Load(options.model);
+    heads = model.frames_per_forward;
+    return std::move(model.network);
+  }
   const std::vector<int> dims = ParseLayers(options.layers);
   return nn::Network(NetworkOf(dims, options.activation), dims.front(), dims.back(), seed);
 }
 
 void BenchInfer(const BenchInferOptions& options, CommandContext& context) {
   omp_set_num_threads(context.threads());
-  const nn::Network network = TheNetwork(options, context.seed());
+  int heads = 1;
+  const nn::Network network = TheNetwork(options, context.seed(), heads);
   const infer::Plan plan(
       network, {infer::ParsePlanPrecision(options.precision), options.isa.empty() ? BestIsa() : ParseIsa(options.isa)});
-  const infer::PlanSpeed speed = infer::MeasurePlan(plan, options.batch, options.seconds, true);
+  infer::PlanSpeed speed = infer::MeasurePlan(plan, options.batch, options.seconds, true);
+  speed.frames_per_second *= heads;
   const std::string cpu = GetDevice("cpu").Describe();
   context.Print("{:12} {:16} {:14} {:>10} {:>12} {:>10}", "layer", "kernel", "isa", "ms", "bytes", "roofline");
   nlohmann::json steps = nlohmann::json::array();

@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "command.h"
 #include "compress_plan.h"
+#include "compress_variants.h"
 #include "report/text_table.h"
 #include "train/compression.h"
 
@@ -69,6 +70,13 @@ void Compress(const CompressCommandOptions& options, CommandContext& context) {
   Config optimizer = context.config().Table("optimizer");
   if (!optimizer.Has("type")) optimizer.Set("type", "\"natural-gradient\"");
   const auto model = std::make_shared<const nn::Model>(nn::Model::Load(options.model));
+  if (options.method.empty() && context.config().Has("variants")) {
+    const train::CompressionRun run(options.compression, model, OpenStore(options.store),
+                                    OpenStore(options.held_out_store), context.seed());
+    const std::string common = fmt::format("{}{}{}\n{}\n{}\n", OptionsToConfig(options.compression).ToToml(),
+                                           optimizer.ToToml(), options.store, options.held_out_store, context.seed());
+    return RunVariants({options.out, options.model, options.plan.batch, common, &run}, context);
+  }
   if (options.method.empty()) {
     return RunPlan({options.plan, options.compression, options.out, model, options.model, OpenStore(options.store),
                     OpenStore(options.held_out_store), optimizer, context.config().Table("decode")},
@@ -95,7 +103,8 @@ REGISTER_COMMAND(
      .description = "With a method: applies it, trains on, and says what was lost at each stage; methods follow one "
                     "another by compressing the result again. Without: searches for methods that meet a budget, "
                     "measures on this machine, keeps what helps and says what it undid; run again, it goes on where it "
-                    "was broken off. The table `decode` (options of antiphon decode) makes word errors the measure.",
+                    "was broken off. The table `decode` (options of antiphon decode) makes word errors the measure. "
+                    "With a table `variants` (NAME = [\"method=svd\", \"svd.size=0.3\"]): all of them side by side.",
      .example =
          "antiphon compress exp/dnn/model.safetensors --rtf 0.05 --max-wer-loss 1% --store exp/store --out exp/small\n"
          "antiphon compress exp/dnn/model.safetensors --method svd --set svd.energy=0.8 --store exp/store "
@@ -103,8 +112,8 @@ REGISTER_COMMAND(
          "antiphon compress exp/svd/model.safetensors --method quantize --store exp/store --out exp/svd8",
      .positionals = {"model"},
      .required = {"model"},
-     .tables = {"optimizer", "decode", "svd", "prune", "prune-nodes", "quantize", "binarize", "circulant",
-                "multiframe"}});
+     .tables = {"optimizer", "decode", "variants", "student", "svd", "prune", "prune-nodes", "quantize", "binarize",
+                "circulant", "multiframe"}});
 
 }  // namespace
 }  // namespace antiphon::app

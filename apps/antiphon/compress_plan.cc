@@ -1,15 +1,13 @@
 #include "compress_plan.h"
 
 #include <fmt/format.h>
-#include <omp.h>
 
 #include <charconv>
 #include <nlohmann/json.hpp>
-#include <sstream>
 
 #include "base/error.h"
 #include "base/file.h"
-#include "infer/measure.h"
+#include "model_measure.h"
 #include "report/html.h"
 
 namespace antiphon::app {
@@ -27,13 +25,6 @@ double ParsePercent(const std::string& text, const char* what) {
     Throw<UsageError>("{} is '{}', expected a share such as '1%' or 0.01", what, text);
   }
   return rest == "%" ? value / 100 : value;
-}
-
-bool HasIntegers(const nn::Network& network) {
-  for (const nn::Parameter* p : network.parameters()) {
-    if (p->storage == nn::Storage::kInt8) return true;
-  }
-  return false;
 }
 
 nlohmann::json Json(const Outcome& o) {
@@ -98,10 +89,9 @@ class RealWorkshop : public compress::Workshop {
                    request_.optimizer);
     }
     const nn::Model model = nn::Model::Load(ModelFile(moves));
-    Outcome outcome;
-    outcome.error = Error(model, moves, folder);
-    MeasureSpeed(model, outcome);
-    return outcome;
+    const double error = Error(model, moves, folder);
+    const ScoringCost cost = MeasureScoring(model, request_.plan.batch, "", context_.threads());
+    return {error, 1 / cost.frames_per_second, cost.weight_bytes, cost.stream_bytes};
   }
 
   double Error(const nn::Model& model, const std::vector<Move>& moves, const fs::path& folder) {
@@ -110,31 +100,7 @@ class RealWorkshop : public compress::Workshop {
                                       context_.seed());
       return 1 - run.Measure(model).frame_accuracy;
     }
-    Config config = Config::Parse(request_.decode.ToToml(), request_.decode.Where());
-    config.Set("model", "'" + ModelFile(moves).string() + "'");
-    config.Set("out", "'" + (folder / "decode").string() + "'");
-    config.Set("lattices", "false");
-    config.Set("threads", std::to_string(context_.threads()));
-    if (HasIntegers(model.network)) config.Set("nnet.precision", "\"int8\"");
-    std::ostringstream nowhere;
-    const auto summary = nlohmann::json::parse(RunCommand("decode", config, nowhere));
-    if (!summary.contains("score")) {
-      throw UsageError("decode.data has no transcripts (text) to score against: no error rate can be measured");
-    }
-    return summary.at("score").at("error_rate");
-  }
-
-  // One core, as one stream would have it.
-  void MeasureSpeed(const nn::Model& model, Outcome& outcome) const {
-    omp_set_num_threads(1);
-    infer::PlanOptions options;
-    if (HasIntegers(model.network)) options.precision = infer::ParsePlanPrecision("int8");
-    const infer::Plan plan(model.network, options);
-    const infer::PlanSpeed speed = infer::MeasurePlan(plan, request_.plan.batch, 0.5);
-    omp_set_num_threads(context_.threads());
-    outcome.seconds_per_frame = 1 / (speed.frames_per_second * model.frames_per_forward);
-    outcome.bytes = speed.weight_bytes;
-    outcome.stream_bytes = speed.workspace_bytes;
+    return MeasureWordErrors(request_.decode, ModelFile(moves), model, folder / "decode", context_.threads()).rate;
   }
 
   const PlanRequest& request_;
@@ -204,7 +170,7 @@ void RunPlan(const PlanRequest& request, CommandContext& context) {
   budget.max_loss = ParsePercent(request.plan.max_wer_loss, "--max-wer-loss");
   budget.slack = ParsePercent(request.plan.slack, "--slack");
   RealWorkshop workshop(request, context);
-  const compress::PlanResult result = SearchPlan(workshop, compress::StandardLadder(request.plan.multiframe), budget);
+  const compress::PlanResult result = SearchPlan(workshop, compress::StandardLadder(request.plan.methods), budget);
   for (const compress::Try& t : result.tries) context.Print("{}: {}", Text(t.moves), t.verdict);
   const fs::path model = request.folder / "model.safetensors";
   nn::Model::Load(workshop.ModelFile(result.chosen)).Save(model);

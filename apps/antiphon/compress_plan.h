@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "command.h"
 #include "compress/planner.h"
@@ -18,7 +19,7 @@ struct PlanOptionsOfCompress {
   std::string max_wer_loss = "1%";
   std::string slack = "0%";
   int batch = 8;
-  bool multiframe = false;
+  std::vector<std::string> methods = {"multiframe", "prune-nodes", "svd", "prune", "quantize"};
   template <class V>
   void Visit(V& v) {
     v("rtf", rtf, Range{0, 1000}, "budget: seconds of scoring per second of speech, one core; 0: as fast as can be");
@@ -27,7 +28,7 @@ struct PlanOptionsOfCompress {
     v("max-wer-loss", max_wer_loss, "by how much of itself the error may grow: '1%'");
     v("slack", slack, "by how much it may grow in any case, in points: '0.1%'; for small test sets");
     v("batch", batch, Range{1, 4096}, "frames scored together where speed is measured");
-    v("multiframe", multiframe, "try networks that score several frames at once too");
+    v("try", methods, "methods that the search tries; there are circulant and binarize, too, which seldom help");
   }
 };
 

@@ -77,11 +77,18 @@ double ThreadSeconds() {
   return static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec);
 }
 
+// Transforms without a speaker model belong to the one that the network brings along.
+bool UsesGivenTransforms(const DecodeCommandOptions& options, const AcousticModel& model) {
+  return model.adaptive() != nullptr && options.features.speaker_model.empty() &&
+         !options.features.speaker_transforms.empty();
+}
+
 // Tables that stand in the data directory need not be named; from a directory with audio alone, features are computed
 // as the model says.
 data::FeatureSourceOptions FeatureTables(const DecodeCommandOptions& options, const AcousticModel& model,
                                          int num_threads, Team& team) {
   data::FeatureSourceOptions tables = options.features;
+  if (UsesGivenTransforms(options, model)) tables.speaker_transforms.clear();
   if (!tables.features.empty()) {
     RequireFrontEnd(tables.features, model.features(), options.model);
     return tables;
@@ -150,18 +157,24 @@ class Run {
     }
     const Config front_end = Config::Parse(model_->features(), options.model);
     frame_shift_s_ = front_end.Real("frame-shift-ms").value_or(10.0) / 1000.0;
+    bias_ = decode::MakeBias(graph_, options.recognize.bias);
     ChooseUtterances();
   }
 
   // On every member of the team; the first one writes.
   void Decode() {
-    if (model_->adaptive() != nullptr) AdaptToSpeakers();
+    if (UsesGivenTransforms(options_, *model_)) {
+      transforms_ = ReadSpeakerTransforms(options_.features.speaker_transforms);
+    } else if (model_->adaptive() != nullptr) {
+      AdaptToSpeakers();
+    }
     const DecodeFormat format(graph_, model_->hmm(),
                               {frame_shift_s_, options_.lattices, options_.recognize.nbest > 0, weights_});
     std::optional<DecodeOutput> output;
     if (team_.is_first()) output.emplace(format.options(), options_.out);
     const auto start = std::chrono::steady_clock::now();
-    decode::RecognizerPool recognizers(graph_, model_->hmm(), options_.recognize, rescorer_ ? &*rescorer_ : nullptr);
+    decode::RecognizerPool recognizers(graph_, model_->hmm(), options_.recognize, rescorer_ ? &*rescorer_ : nullptr,
+                                       bias_.get());
     SpreadInOrder<Result>(
         team_, features_.Sizes(utterances_), threads_, Spread::kToFirst,
         [&](size_t i) {
@@ -279,7 +292,12 @@ class Run {
   std::unique_ptr<ScoreSource> Scores(const std::string& utt_id) const {
     Matrix frames = features_.Get(utt_id);
     if (transforms_.empty()) return model_->Score(std::move(frames));
-    return model_->ScoreAdapted(frames, transforms_.at(features_.Speaker(utt_id)));
+    const auto transform = transforms_.find(features_.Speaker(utt_id));
+    if (transform == transforms_.end()) {
+      Throw<InputError>("'{}' has no transform of speaker '{}'", options_.features.speaker_transforms,
+                        features_.Speaker(utt_id));
+    }
+    return model_->ScoreAdapted(frames, transform->second);
   }
 
   // Each pass recognises with the Gaussians under the transforms so far, and estimates the transforms anew.
@@ -391,6 +409,7 @@ class Run {
   decode::WeightSearch search_;
   std::vector<decode::Lattice> lattices_;  // of all utterances, words and costs alone, to weigh them anew
   std::optional<decode::LmRescorer> rescorer_;
+  std::unique_ptr<const decode::WordBias> bias_;
   double frame_shift_s_ = 0.01;
   std::vector<std::string> utterances_;
   std::optional<score::Transcripts> references_;

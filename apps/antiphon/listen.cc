@@ -8,6 +8,7 @@
 #include "api/live_recognizer.h"
 #include "base/cancel.h"
 #include "base/error.h"
+#include "base/log.h"
 #include "command.h"
 #include "feat/audio.h"
 
@@ -109,6 +110,7 @@ void Listen(const ListenOptions& options, CommandContext& context) {
                         if (result.final) utterances.push_back(json);
                       });
   shift_s = live.frame_shift_s();
+  std::string narrow;
   if (options.microphone) {
     Microphone(options, live);
   } else if (options.input == "-") {
@@ -118,11 +120,16 @@ void Listen(const ListenOptions& options, CommandContext& context) {
     }
     ReadSamples(stdin, live);
   } else {
-    const feat::Waveform wave = feat::Resample(feat::ReadAudio(options.input), live.sample_rate_hz());
+    feat::Waveform wave = feat::ReadAudio(options.input);
+    narrow = feat::NarrowBandRemark(wave.sample_rate_hz, live.sample_rate_hz());
+    wave = feat::Resample(std::move(wave), live.sample_rate_hz());
     live.Accept(wave.samples);
   }
   live.Finish();
-  context.SetResult(nlohmann::ordered_json{{"utterances", utterances}}.dump());
+  std::vector<std::string> remarks = live.AudioRemarks();
+  if (!narrow.empty()) remarks.push_back(narrow);
+  for (const std::string& remark : remarks) log::Warn("{}", remark);
+  context.SetResult(nlohmann::ordered_json{{"utterances", utterances}, {"audio_remarks", remarks}}.dump());
 }
 
 REGISTER_COMMAND(

@@ -36,6 +36,13 @@ SpeakerTransforms EstimateSpeakerTransforms(const hmm::GmmModel& model, const Sp
   return transforms;
 }
 
+SpeakerTransforms ReadSpeakerTransforms(const std::string& scp) {
+  const data::RandomAccessReader<Matrix> table(scp);
+  SpeakerTransforms transforms;
+  for (const std::string& speaker : table.keys()) transforms.emplace(speaker, table.Get(speaker));
+  return transforms;
+}
+
 void WriteSpeakerTransforms(const SpeakerTransforms& transforms, const std::filesystem::path& folder) {
   data::TableWriter<Matrix> table(folder / "fmllr.ark");
   for (const auto& [speaker, transform] : transforms) table.Write(speaker, transform);

@@ -32,6 +32,8 @@ struct SpokenUtterances {
 SpeakerTransforms EstimateSpeakerTransforms(const hmm::GmmModel& model, const SpokenUtterances& utterances,
                                             double min_frames, int num_threads, Team& team);
 
+/// The table that an earlier run left (fmllr.scp).
+SpeakerTransforms ReadSpeakerTransforms(const std::string& scp);
 /// fmllr.ark and fmllr.scp in `folder`.
 void WriteSpeakerTransforms(const SpeakerTransforms& transforms, const std::filesystem::path& folder);
 

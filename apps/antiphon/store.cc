@@ -42,6 +42,6 @@ REGISTER_COMMAND(
      .example = "antiphon store --features feats.scp --alignment pdf.scp --utt2spk data/train/utt2spk --cmvn cmvn.scp "
                 "exp/store",
      .positionals = {"out"},
-     .required = {"out", "features", "alignment"}});
+     .required = {"out", "features"}});
 
 }  // namespace antiphon::app

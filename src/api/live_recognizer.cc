@@ -32,7 +32,8 @@ LiveRecognizer::LiveRecognizer(const AcousticModel& model, const decode::Graph& 
       rules_(Rules(options)),
       callback_(std::move(callback)),
       front_end_(FrontEndOf(model)),
-      recognizer_(graph, model.hmm(), recognize) {
+      bias_(decode::MakeBias(graph, recognize.bias)),
+      recognizer_(graph, model.hmm(), recognize, nullptr, bias_.get()) {
   BeginAudio();
 }
 
@@ -55,6 +56,7 @@ void LiveRecognizer::BeginUtterance() {
 
 void LiveRecognizer::Accept(std::span<const float> samples) {
   frames_->Accept(samples);
+  check_.Accept(samples);
   TakeFeatures(false);
   Search(false);
 }

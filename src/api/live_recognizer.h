@@ -22,6 +22,7 @@
 #include "base/options.h"
 #include "decode/endpoint.h"
 #include "decode/recognize.h"
+#include "feat/audio_check.h"
 #include "feat/cmvn.h"
 #include "feat/front_end.h"
 
@@ -63,6 +64,8 @@ class LiveRecognizer {
   void Finish();
 
   int sample_rate_hz() const { return front_end_.options().sample_rate_hz; }
+  /// What is wrong with the audio so far, in sentences.
+  std::vector<std::string> AudioRemarks() const { return check_.Remarks(); }
   double frame_shift_s() const { return front_end_.options().frame_shift_ms / 1000.0; }
 
  private:
@@ -82,10 +85,12 @@ class LiveRecognizer {
   std::vector<decode::EndpointRule> rules_;
   Callback callback_;
   feat::FrontEnd front_end_;
+  feat::AudioCheck check_;
   std::unique_ptr<feat::FrontEndStream> frames_;
   std::unique_ptr<feat::SlidingCmvnStream> cmvn_;
   std::vector<float> base_;  // normalised frames from base_first_ on that a transform still needs
   int64_t base_first_ = 0, transformed_ = 0;
+  std::unique_ptr<const decode::WordBias> bias_;
   decode::Recognizer recognizer_;
   std::unique_ptr<infer::NnetScorer> scorer_;
   std::vector<float> pending_;  // frames that the present utterance has not decoded, so that the next may have them

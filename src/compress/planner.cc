@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "base/suggest.h"
 
 namespace antiphon::compress {
 namespace {
@@ -28,8 +29,7 @@ std::string Judge(const Outcome& full, const Outcome& base, const Outcome& now, 
   }
   const double faster = Gain(base.seconds_per_frame, now.seconds_per_frame);
   const double smaller = Gain(static_cast<double>(base.bytes), static_cast<double>(now.bytes));
-  const bool needs_size = budget.bytes > 0 && budget.real_time_factor == 0;
-  if (faster < kLeastGain && (!needs_size || smaller < kLeastGain)) {
+  if (faster < kLeastGain && Gain(budget.Excess(base), budget.Excess(now)) < kLeastGain) {
     return fmt::format("undone: no faster on this machine ({:.0f} frames/s, before {:.0f})", 1 / now.seconds_per_frame,
                        1 / base.seconds_per_frame);
   }
@@ -60,14 +60,26 @@ bool Budget::Allows(const Outcome& full, const Outcome& o) const {
   return o.error <= full.error * (1 + max_loss) + slack + 1e-12;
 }
 
-Ladder StandardLadder(bool multiframe) {
+Ladder StandardLadder(const std::vector<std::string>& methods) {
+  const Ladder all = {{{"multiframe", "frames = 2"}, {"multiframe", "frames = 4"}},
+                      {{"prune-nodes", "share = 0.25"}, {"prune-nodes", "share = 0.5"}},
+                      {{"svd", "size = 0.6"}, {"svd", "size = 0.3"}},
+                      {{"circulant", "block = 8"}, {"circulant", "block = 16"}},
+                      {{"prune", "block-rows = 16\nblock-cols = 4\nsparsity = 0.6"},
+                       {"prune", "block-rows = 16\nblock-cols = 4\nsparsity = 0.8"}},
+                      {{"quantize", ""}, {"quantize", "weight-bits = 4"}},
+                      {{"binarize", ""}, {"binarize", "inputs = true"}}};
+  std::vector<std::string> known;
   Ladder ladder;
-  if (multiframe) ladder.push_back({{"multiframe", "frames = 2"}, {"multiframe", "frames = 4"}});
-  ladder.push_back({{"prune-nodes", "share = 0.25"}, {"prune-nodes", "share = 0.5"}});
-  ladder.push_back({{"svd", "weighted = true\nsize = 0.6"}, {"svd", "weighted = true\nsize = 0.3"}});
-  ladder.push_back({{"prune", "block-rows = 16\nblock-cols = 4\nsparsity = 0.6"},
-                    {"prune", "block-rows = 16\nblock-cols = 4\nsparsity = 0.8"}});
-  ladder.push_back({{"quantize", ""}});
+  for (const std::vector<Move>& group : all) {
+    known.push_back(group.front().method);
+    if (std::find(methods.begin(), methods.end(), known.back()) != methods.end()) ladder.push_back(group);
+  }
+  for (const std::string& method : methods) {
+    if (std::find(known.begin(), known.end(), method) == known.end()) {
+      throw UsageError(UnknownNameMessage("method to try", method, known));
+    }
+  }
   return ladder;
 }
 
@@ -93,7 +105,11 @@ PlanResult SearchPlan(Workshop& workshop, const Ladder& ladder, const Budget& bu
         t.verdict = fmt::format("cannot be done: {}", e.what());
       }
       result.tries.push_back(t);
-      if (!t.kept) break;
+      if (!t.kept) {
+        // Stronger ones lose more; but what is no faster may be followed by what is.
+        if (t.refused || !budget.Allows(result.full, t.outcome)) break;
+        continue;
+      }
       result.chosen = t.moves;
       result.outcome = t.outcome;
       if (done()) break;

@@ -2,10 +2,11 @@
 //
 // Methods are tried in groups, in an order in which they build upon one another (fewer frames, fewer nodes, lower
 // ranks, fewer weights, fewer bits); within a group from mild to strong. A try stands on what was kept before it, is
-// retrained and measured, and is kept if its error stays within what may be lost and it is faster or smaller than what
-// it stands on; otherwise it is undone, and the reason is told. The first refusal ends a group. The search ends early
-// when all budgets are met. Units: seconds per frame of scoring; bytes; errors as shares (word errors, or 1 − frame
-// accuracy). Threads: one. Errors: those of the workshop; a try that a method refuses counts as undone.
+// retrained and measured, and is kept if its error stays within what may be lost and it is faster than what was kept,
+// or nearer to the budget; otherwise it is undone, and the reason is told. A loss beyond what is allowed ends a group.
+// The search ends early when all budgets are met. Units: seconds per frame of scoring; bytes; errors as shares (word
+// errors, or 1 − frame accuracy). Threads: one. Errors: those of the workshop; a try that a method refuses counts as
+// undone.
 #pragma once
 
 #include <cstdint>
@@ -69,8 +70,8 @@ class Workshop {
 };
 
 using Ladder = std::vector<std::vector<Move>>;
-/// All methods that are worth trying for a CPU, in groups; `multiframe` with several heads.
-Ladder StandardLadder(bool multiframe);
+/// Groups for these methods, in the order in which they build upon one another; UsageError for one that has none.
+Ladder StandardLadder(const std::vector<std::string>& methods);
 
 PlanResult SearchPlan(Workshop& workshop, const Ladder& ladder, const Budget& budget);
 

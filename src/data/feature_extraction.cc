@@ -14,6 +14,7 @@
 #include "base/thread_pool.h"
 #include "data/archive.h"
 #include "data/audio_source.h"
+#include "feat/audio_check.h"
 #include "feat/cmvn.h"
 
 namespace antiphon::data {
@@ -49,13 +50,13 @@ std::string_view WithoutPrefix(std::string_view name, std::string_view prefix) {
 struct Computed {
   Matrix frames;
   double audio_s = 0.0;
-  bool resampled = false;
+  int rate_hz = 0;  // of the recording
   std::string error;
   template <class V>
   void VisitFields(V& v) {
     v(frames);
     v(audio_s);
-    v(resampled);
+    v(rate_hz);
     v(error);
   }
 };
@@ -142,7 +143,7 @@ Computed Compute(const Item& item, const AudioSource& audio, const feat::FrontEn
   try {
     const int rate = front_end.options().sample_rate_hz;
     feat::Waveform wave = audio.Read(*item.utterance, channel);
-    result.resampled = wave.sample_rate_hz != rate;
+    result.rate_hz = wave.sample_rate_hz;
     wave = feat::Resample(std::move(wave), rate);
     if (item.copy->augmenter) wave = item.copy->augmenter->Apply(wave, item.utt_id);
     result.audio_s = wave.duration_s();
@@ -235,6 +236,7 @@ FeatureExtractionResult ExtractFeatures(const DataDir& dir, const FeatureExtract
   FeatureExtractionResult result;
   result.dim = front_end.dim();
   result.sample_rate_hz = front_end_options.sample_rate_hz;
+  int lowest_rate = result.sample_rate_hz;  // of the recordings
   std::map<std::string, feat::CmvnStats> cmvn;
   std::vector<const Item*> written;
   std::optional<TableWriter<Matrix>> writer;
@@ -257,13 +259,17 @@ FeatureExtractionResult ExtractFeatures(const DataDir& dir, const FeatureExtract
           written.push_back(&item);
           result.frames += computed.frames.rows();
           result.audio_s += computed.audio_s;
-          result.resampled += computed.resampled;
+          if (computed.rate_hz != result.sample_rate_hz) ++result.resampled;
+          lowest_rate = std::min(lowest_rate, computed.rate_hz);
         }
         if (progress) progress(static_cast<int64_t>(i) + 1, static_cast<int64_t>(items.size()));
       });
   if (!team.is_first()) {
     team.Exchange("", Spread::kToAll);
     return result;
+  }
+  if (const std::string narrow = feat::NarrowBandRemark(lowest_rate, result.sample_rate_hz); !narrow.empty()) {
+    log::Warn("{}", narrow);
   }
   result.utterances = static_cast<int64_t>(written.size());
   if (!result.failed.empty() && (options.on_error == "fail" || written.empty()))

@@ -211,6 +211,7 @@ int FrameStore::num_pdfs() const { return impl_->header.num_pdfs; }
 int64_t FrameStore::num_frames() const { return impl_->header.num_frames; }
 std::span<const FrameStore::Utterance> FrameStore::utterances() const { return impl_->utterances; }
 std::span<const std::string> FrameStore::speakers() const { return impl_->speakers; }
+bool FrameStore::labelled() const { return impl_->header.labelled; }
 const std::string& FrameStore::description() const { return impl_->header.description; }
 const fs::path& FrameStore::folder() const { return impl_->folder; }
 uint64_t FrameStore::fingerprint() const { return impl_->fingerprint; }

@@ -30,6 +30,7 @@ namespace antiphon::data {
 struct FrameStoreOptions {
   std::string coding = "uint8";
   int shard_mib = 256;
+  bool labelled = true;  // false: the pdf-ids that come are stand-ins, and nobody may learn from them
   template <class V>
   void Visit(V& v) {
     v("coding", coding, OneOf{{"uint8", "uint16"}}, "steps per feature column and utterance: 256 or 65536");
@@ -97,6 +98,8 @@ class FrameStore {
   int64_t num_frames() const;
   std::span<const Utterance> utterances() const;
   std::span<const std::string> speakers() const;
+  /// False for speech without alignment, whose pdf-ids mean nothing.
+  bool labelled() const;
   const std::string& description() const;
   const std::filesystem::path& folder() const;
   size_t num_shards() const;
@@ -157,8 +160,10 @@ struct BuildFrameStoreOptions {
   template <class V>
   void Visit(V& v) {
     input.Visit(v);
-    v("alignment", pdf_alignment, "table of pdf-ids, one per frame (pdf.scp)");
-    v("num-pdfs", num_pdfs, Range{0, 1 << 28}, "pdf-ids of the model; 0: the largest one in the alignment, plus 1");
+    v("alignment", pdf_alignment,
+      "table of pdf-ids, one per frame (pdf.scp); empty: speech without transcripts, for a teacher to label");
+    v("num-pdfs", num_pdfs, Range{0, 1 << 28},
+      "pdf-ids of the model; 0: the largest one in the alignment, plus 1. Needed without an alignment");
     v("length-tolerance", length_tolerance, Range{0, 1000},
       "frames by which features and alignment may differ in length");
     store.Visit(v);
@@ -169,9 +174,9 @@ struct FrameStoreSummary {
   int64_t frames = 0;
   std::vector<std::string> without_alignment;  // utterances left out, by id
 };
-/// Joins a feature table, a table of pdf-ids and speakers to a store. Utterances without an alignment are left out and
-/// reported; one whose lengths differ by more than the tolerance is an error naming both lengths (else the shorter one
-/// counts).
+/// Joins a feature table, a table of pdf-ids (or none) and speakers to a store. Utterances that the table lacks are
+/// left out and reported; one whose lengths differ by more than the tolerance is an error naming both lengths (else the
+/// shorter one counts).
 FrameStoreSummary BuildFrameStore(const BuildFrameStoreOptions& options, const std::filesystem::path& folder,
                                   std::string_view description = {}, int num_threads = 0);
 

@@ -23,21 +23,29 @@ int LargestPdf(const RandomAccessReader<std::vector<int32_t>>& pdfs) {
 FrameStoreSummary BuildFrameStore(const BuildFrameStoreOptions& options, const std::filesystem::path& folder,
                                   std::string_view description, int num_threads) {
   const FeatureSource features(options.input);
-  const RandomAccessReader<std::vector<int32_t>> alignment(options.pdf_alignment);
-  const int num_pdfs = options.num_pdfs > 0 ? options.num_pdfs : LargestPdf(alignment) + 1;
+  std::optional<RandomAccessReader<std::vector<int32_t>>> alignment;
+  if (!options.pdf_alignment.empty()) alignment.emplace(options.pdf_alignment);
+  if (!alignment && options.num_pdfs == 0) {
+    throw UsageError("a store without alignment needs --num-pdfs, the number of the teacher's pdf-ids");
+  }
+  const int num_pdfs = options.num_pdfs > 0 ? options.num_pdfs : LargestPdf(*alignment) + 1;
   if (num_pdfs < 1) Throw<InputError>("'{}' holds no pdf-ids", options.pdf_alignment);
 
   FrameStoreSummary summary;
-  std::vector<std::string> aligned;
+  std::vector<std::string> chosen;
   for (const std::string& utt_id : features.keys()) {
-    (alignment.Has(utt_id) ? aligned : summary.without_alignment).push_back(utt_id);
+    (!alignment || alignment->Has(utt_id) ? chosen : summary.without_alignment).push_back(utt_id);
   }
-  if (aligned.empty()) {
+  if (chosen.empty() && alignment) {
     Throw<InputError>("no utterance of '{}' has an alignment in '{}'", options.input.features, options.pdf_alignment);
   }
+  if (chosen.empty()) Throw<InputError>("'{}' holds no utterance", options.input.features);
+  FrameStoreOptions store = options.store;
+  store.labelled = alignment.has_value();
   std::optional<FrameStoreWriter> writer;
   const auto add = [&](const std::string& utt_id, const Matrix& m) {
-    const std::vector<int32_t> pdfs = alignment.Get(utt_id);
+    const std::vector<int32_t> pdfs =
+        alignment ? alignment->Get(utt_id) : std::vector<int32_t>(static_cast<size_t>(m.rows()), 0);
     const int64_t frames = std::min<int64_t>(m.rows(), std::ssize(pdfs));
     if (std::max<int64_t>(m.rows(), std::ssize(pdfs)) - frames > options.length_tolerance) {
       Throw<InputError>(
@@ -45,19 +53,19 @@ FrameStoreSummary BuildFrameStore(const BuildFrameStoreOptions& options, const s
           "different frame shifts or from different audio",
           folder.string(), utt_id, m.rows(), pdfs.size());
     }
-    if (!writer) writer.emplace(folder, static_cast<int>(m.cols()), num_pdfs, options.store);
+    if (!writer) writer.emplace(folder, static_cast<int>(m.cols()), num_pdfs, store);
     writer->Add(utt_id, features.Speaker(utt_id), m.view().Rows(0, frames),
                 std::span(pdfs).first(static_cast<size_t>(frames)));
     ++summary.utterances;
     summary.frames += frames;
   };
   ParallelInOrder<Matrix>(
-      aligned.size(), num_threads,
+      chosen.size(), num_threads,
       [&](size_t i) {
         ThrowIfCancelled("writing a frame store");
-        return features.Get(aligned[i]);
+        return features.Get(chosen[i]);
       },
-      [&](size_t i, Matrix&& m) { add(aligned[i], m); });
+      [&](size_t i, Matrix&& m) { add(chosen[i], m); });
   writer->Finish(description);
   return summary;
 }

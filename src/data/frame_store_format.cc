@@ -104,6 +104,7 @@ std::string HeaderToJson(const StoreHeader& h) {
                {"shard_bytes", h.shard_bytes},
                {"index_bytes", h.index_bytes},
                {"index_checksum", fmt::format("{:016x}", h.index_checksum)}};
+  if (!h.labelled) json["labelled"] = false;
   json["checksum"] = fmt::format("{:016x}", Checksum(json.dump()));
   return json.dump(1) + "\n";
 }
@@ -128,6 +129,10 @@ StoreHeader HeaderFromJson(std::string_view text) {
   h.num_frames = Field<int64_t>(json, "num_frames", 0, std::numeric_limits<int64_t>::max());
   h.num_utterances = Field<int64_t>(json, "num_utterances", 0, std::numeric_limits<int64_t>::max());
   h.description = TextField(json, "description");
+  if (const auto labelled = json.find("labelled"); labelled != json.end()) {
+    if (!labelled->is_boolean()) Throw<InputError>("'labelled' must be true or false");
+    h.labelled = labelled->get<bool>();
+  }
   h.index_bytes = static_cast<uint64_t>(Field<int64_t>(json, "index_bytes", 0, std::numeric_limits<int64_t>::max()));
   h.index_checksum = HexField(json, "index_checksum");
   const auto shards = json.find("shard_bytes");

@@ -28,6 +28,7 @@ struct StoreHeader {
   int64_t num_frames = 0;
   int64_t num_utterances = 0;
   std::string description;
+  bool labelled = true;  // the pdf-ids are an alignment, not stand-ins
   std::vector<uint64_t> shard_bytes;
   uint64_t index_bytes = 0;
   uint64_t index_checksum = 0;

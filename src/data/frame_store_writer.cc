@@ -69,6 +69,7 @@ struct FrameStoreWriter::Impl {
     header.coding = options.coding;
     header.feat_dim = feat_dim;
     header.num_pdfs = num_pdfs;
+    header.labelled = options.labelled;
     shard_limit = static_cast<uint64_t>(options.shard_mib) << 20;
     fs::remove_all(partial, ignored);
   }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <unordered_map>
 
 #include "base/check.h"
 #include "base/error.h"
@@ -18,8 +19,11 @@ constexpr float kInfinity = std::numeric_limits<float>::infinity();
 
 class Decoder::Search {
  public:
-  Search(const Graph& graph, const DecoderOptions& options)
-      : graph_(graph), options_(options), scale_(static_cast<float>(options.acoustic_scale)), frames_(graph, options) {
+  Search(const Graph& graph, const DecoderOptions& options, const WordBias* bias)
+      : graph_(graph),
+        options_(options),
+        scale_(static_cast<float>(options.acoustic_scale)),
+        frames_(graph, options, bias) {
     Restart();
   }
 
@@ -27,11 +31,11 @@ class Decoder::Search {
     frames_.Clear();
     stats_ = {};
     finished_ = false;
-    map_.Clear();
+    ClearSlots();
     frames_.AddFrame();
     FrameTokens& first = frames_.back();
-    first.tokens.push_back({graph_.start(), 0.0F, 0.0F, -1, kNoArc});
-    map_[graph_.start()] = 0;
+    first.tokens.push_back({graph_.start(), 0.0F, 0.0F, -1, kNoArc, 0});
+    SlotOf(graph_.start(), 0) = 0;
     CloseEpsilons(first, kInfinity);
   }
 
@@ -132,7 +136,7 @@ class Decoder::Search {
     now.offset = now.tokens[cutoff.best].cost;
     if (!std::isfinite(now.offset)) Throw<InputError>("frame {} has scores that are not finite numbers", frame);
     FrameTokens& next = frames_.AddFrame();
-    map_.Clear();
+    ClearSlots();
     next_cutoff_ = kInfinity;
     FrameTokens& from = frames_.BeforeLast();
     TightenCutoff(from.tokens[cutoff.best], from.offset, scores, cutoff.next_beam);
@@ -143,6 +147,17 @@ class Decoder::Search {
     if (next.tokens.empty()) ExpandAll(source, frame, from, next);
     CloseEpsilons(next, next_cutoff_);
     ++stats_.frames;
+  }
+
+  // The token of a state behind a context; few hypotheses are inside a hotword.
+  int32_t& SlotOf(int32_t state, int32_t context) {
+    if (context == 0) return map_[state];
+    const auto key = static_cast<int64_t>(context) << 32 | state;
+    return biased_.try_emplace(key, -1).first->second;
+  }
+  void ClearSlots() {
+    map_.Clear();
+    biased_.clear();
   }
 
   // Where all that is within the beam ends (a grammar may allow one sentence only), worse hypotheses go on.
@@ -173,7 +188,7 @@ class Decoder::Search {
     for (uint32_t a = state.emitting_begin; a < state.end; ++a) {
       const GraphArc& arc = graph_.arcs()[a];
       const float acoustic = -scale_ * scores[graph_.pdf_of_transition()[arc.transition_id]];
-      const float cost = best.cost - offset + arc.cost + acoustic + beam;
+      const float cost = best.cost - offset + frames_.Follow(best.context, arc).cost + acoustic + beam;
       if (cost < next_cutoff_) next_cutoff_ = cost;
     }
   }
@@ -181,20 +196,22 @@ class Decoder::Search {
   void Expand(FrameTokens& from, int32_t index, const float* scores, float beam, FrameTokens& to) {
     const GraphState& state = graph_.states()[from.tokens[index].state];
     const float base = from.tokens[index].cost - from.offset;
+    const int32_t context = from.tokens[index].context;
     const GraphArc* const arcs = graph_.arcs().data();
     const int32_t* const pdfs = graph_.pdf_of_transition().data();
     ++stats_.tokens_expanded;
     for (uint32_t a = state.emitting_begin; a < state.end; ++a) {
       const GraphArc& arc = arcs[a];
       const float acoustic = -scale_ * scores[pdfs[arc.transition_id]];
-      const float cost = base + arc.cost + acoustic;
+      const SearchFrames::ArcStep step = frames_.Follow(context, arc);
+      const float cost = base + step.cost + acoustic;
       // Also false where the score is not a number.
       if (!(cost < next_cutoff_)) continue;
       if (cost + beam < next_cutoff_) next_cutoff_ = cost + beam;
-      int32_t& slot = map_[arc.next_state];
+      int32_t& slot = SlotOf(arc.next_state, step.context);
       if (slot < 0) {
         slot = static_cast<int32_t>(to.tokens.size());
-        to.tokens.push_back({arc.next_state, cost, 0.0F, index, a});
+        to.tokens.push_back({arc.next_state, cost, 0.0F, index, a, step.context});
       } else if (cost < to.tokens[slot].cost) {
         Token& token = to.tokens[slot];
         token.cost = cost;
@@ -223,14 +240,15 @@ class Decoder::Search {
       const GraphState& state = graph_.states()[tokens[index].state];
       for (uint32_t a = state.epsilon_begin; a < state.emitting_begin; ++a) {
         const GraphArc& arc = graph_.arcs()[a];
-        const float cost = base + arc.cost;
+        const SearchFrames::ArcStep step = frames_.Follow(tokens[index].context, arc);
+        const float cost = base + step.cost;
         if (!(cost < cutoff)) continue;
-        int32_t& slot = map_[arc.next_state];
+        int32_t& slot = SlotOf(arc.next_state, step.context);
         if (slot < 0) {
           slot = static_cast<int32_t>(tokens.size());
-          tokens.push_back({arc.next_state, cost, 0.0F, index, a});
+          tokens.push_back({arc.next_state, cost, 0.0F, index, a, step.context});
         } else if (cost < tokens[slot].cost) {
-          tokens[slot] = {arc.next_state, cost, 0.0F, index, a};
+          tokens[slot] = {arc.next_state, cost, 0.0F, index, a, step.context};
         } else {
           continue;
         }
@@ -243,8 +261,9 @@ class Decoder::Search {
       const GraphState& state = graph_.states()[tokens[i].state];
       for (uint32_t a = state.epsilon_begin; a < state.emitting_begin; ++a) {
         const GraphArc& arc = graph_.arcs()[a];
-        if (!(tokens[i].cost + arc.cost < cutoff)) continue;
-        frame.epsilon.push_back({static_cast<int32_t>(i), map_[arc.next_state], a, 0.0F});
+        const SearchFrames::ArcStep step = frames_.Follow(tokens[i].context, arc);
+        if (!(tokens[i].cost + step.cost < cutoff)) continue;
+        frame.epsilon.push_back({static_cast<int32_t>(i), SlotOf(arc.next_state, step.context), a, 0.0F});
       }
     }
   }
@@ -254,6 +273,7 @@ class Decoder::Search {
   float scale_;
   SearchFrames frames_;
   TokenMap map_;
+  std::unordered_map<int64_t, int32_t> biased_;  // only looked up
   DecoderStats stats_;
   bool finished_ = false;
   float next_cutoff_ = 0.0F;
@@ -263,8 +283,8 @@ class Decoder::Search {
   std::vector<uint8_t> wanted_mark_;
 };
 
-Decoder::Decoder(const Graph& graph, const DecoderOptions& options)
-    : search_(std::make_unique<Search>(graph, options)) {}
+Decoder::Decoder(const Graph& graph, const DecoderOptions& options, const WordBias* bias)
+    : search_(std::make_unique<Search>(graph, options, bias)) {}
 Decoder::~Decoder() = default;
 Decoder::Decoder(Decoder&&) noexcept = default;
 Decoder& Decoder::operator=(Decoder&&) noexcept = default;

@@ -26,6 +26,7 @@
 #include "base/score_source.h"
 #include "decode/graph.h"
 #include "decode/lattice.h"
+#include "decode/word_bias.h"
 
 namespace antiphon::decode {
 
@@ -57,8 +58,8 @@ struct DecoderStats {
 
 class Decoder {
  public:
-  /// `graph` must outlive the decoder.
-  Decoder(const Graph& graph, const DecoderOptions& options);
+  /// `graph` must outlive the decoder, and so must `bias`; null: all words as the graph has them.
+  Decoder(const Graph& graph, const DecoderOptions& options, const WordBias* bias = nullptr);
   ~Decoder();
   Decoder(Decoder&&) noexcept;
   Decoder& operator=(Decoder&&) noexcept;

@@ -2,13 +2,21 @@
 
 #include "base/check.h"
 #include "base/error.h"
+#include "base/log.h"
 #include "decode/confidence.h"
 
 namespace antiphon::decode {
 
+std::unique_ptr<const WordBias> MakeBias(const Graph& graph, const WordBiasOptions& options) {
+  if (options.empty()) return nullptr;
+  auto bias = std::make_unique<const WordBias>(graph, options);
+  for (const std::string& remark : bias->remarks()) log::Warn("{}", remark);
+  return bias;
+}
+
 Recognizer::Recognizer(const Graph& graph, const hmm::HmmModel& model, const RecognizeOptions& options,
-                       const LmRescorer* rescorer)
-    : graph_(graph), model_(model), options_(options), rescorer_(rescorer), decoder_(graph, options.search) {
+                       const LmRescorer* rescorer, const WordBias* bias)
+    : graph_(graph), model_(model), options_(options), rescorer_(rescorer), decoder_(graph, options.search, bias) {
   CHECK(graph.lexicon() != nullptr);
 }
 

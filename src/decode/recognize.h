@@ -23,6 +23,7 @@ struct RecognizeOptions {
   int64_t max_lattice_arcs = 200000;
   int nbest = 0;
   bool confidences = true;
+  WordBiasOptions bias;
 
   template <class V>
   void Visit(V& v) {
@@ -30,6 +31,7 @@ struct RecognizeOptions {
     v("max-lattice-arcs", max_lattice_arcs, Range{1, 1e9}, "narrow a lattice rather than let it grow beyond");
     v("nbest", nbest, Range{0, 100000}, "hypotheses per utterance to write; 0: the best alone");
     v("confidences", confidences, "give each word its posterior probability");
+    bias.Visit(v);
   }
 };
 
@@ -43,12 +45,16 @@ struct Recognition {
   std::string remark;  // why there are no words, or that no sentence end was reached; usually empty
 };
 
+/// What the options ask for, told to the log where it cannot be done; null if they ask for nothing.
+std::unique_ptr<const WordBias> MakeBias(const Graph& graph, const WordBiasOptions& options);
+
 class Recognizer {
  public:
   /// Both must outlive the recogniser. The graph must have a lexicon.
-  /// `rescorer` exchanges the language model in each lattice; null: none. It must outlive the recogniser, too.
+  /// `rescorer` exchanges the language model in each lattice; null: none; `bias` prefers words (MakeBias of the
+  /// options, by whoever makes recognisers); null: none. Both must outlive the recogniser, too.
   Recognizer(const Graph& graph, const hmm::HmmModel& model, const RecognizeOptions& options,
-             const LmRescorer* rescorer = nullptr);
+             const LmRescorer* rescorer = nullptr, const WordBias* bias = nullptr);
 
   /// `weights` choose among the lattice's paths; the search uses its own acoustic scale. Scores that cannot be searched
   /// (not finite, or more frames than the grammar allows) give no words and a remark; ShapeError if they do not fit the

@@ -13,7 +13,7 @@ std::shared_ptr<Recognizer> RecognizerPool::Borrow() {
       idle_.pop_back();
     }
   }
-  if (!recognizer) recognizer = std::make_unique<Recognizer>(graph_, model_, options_, rescorer_);
+  if (!recognizer) recognizer = std::make_unique<Recognizer>(graph_, model_, options_, rescorer_, bias_);
   return {recognizer.release(), [this](Recognizer* r) {
             const std::lock_guard lock(mutex_);
             idle_.emplace_back(r);

@@ -15,8 +15,8 @@ namespace antiphon::decode {
 class RecognizerPool {
  public:
   RecognizerPool(const Graph& graph, const hmm::HmmModel& model, const RecognizeOptions& options,
-                 const LmRescorer* rescorer = nullptr)
-      : graph_(graph), model_(model), options_(options), rescorer_(rescorer) {}
+                 const LmRescorer* rescorer = nullptr, const WordBias* bias = nullptr)
+      : graph_(graph), model_(model), options_(options), rescorer_(rescorer), bias_(bias) {}
 
   /// It goes back to the pool when the last copy of the pointer is gone.
   std::shared_ptr<Recognizer> Borrow();
@@ -26,6 +26,7 @@ class RecognizerPool {
   const hmm::HmmModel& model_;
   const RecognizeOptions options_;
   const LmRescorer* rescorer_;
+  const WordBias* bias_;
   std::mutex mutex_;
   std::vector<std::unique_ptr<Recognizer>> idle_;
 };

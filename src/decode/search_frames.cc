@@ -13,8 +13,11 @@ constexpr float kInfinity = std::numeric_limits<float>::infinity();
 
 }  // namespace
 
-SearchFrames::SearchFrames(const Graph& graph, const DecoderOptions& options)
-    : graph_(graph), lattice_beam_(static_cast<float>(options.lattice_beam)), acoustic_scale_(options.acoustic_scale) {}
+SearchFrames::SearchFrames(const Graph& graph, const DecoderOptions& options, const WordBias* bias)
+    : graph_(graph),
+      bias_(bias),
+      lattice_beam_(static_cast<float>(options.lattice_beam)),
+      acoustic_scale_(options.acoustic_scale) {}
 
 void SearchFrames::Clear() {
   num_frames_ = -1;
@@ -43,7 +46,7 @@ void SearchFrames::RelaxEpsilons(FrameTokens& frame) {
     for (auto link = frame.epsilon.rbegin(); link != frame.epsilon.rend(); ++link) {
       Token& from = frame.tokens[link->from];
       const Token& to = frame.tokens[link->to];
-      const float extra = to.extra + std::max(0.0F, from.cost + graph_.arcs()[link->arc].cost - to.cost);
+      const float extra = to.extra + std::max(0.0F, from.cost + ArcCost(from, link->arc) - to.cost);
       if (extra < from.extra && extra <= lattice_beam_) {
         from.extra = extra;
         changed = true;
@@ -52,7 +55,8 @@ void SearchFrames::RelaxEpsilons(FrameTokens& frame) {
   }
   std::erase_if(frame.epsilon, [&](const Link& link) {
     const Token& to = frame.tokens[link.to];
-    const float slack = frame.tokens[link.from].cost + graph_.arcs()[link.arc].cost - to.cost;
+    const Token& from = frame.tokens[link.from];
+    const float slack = from.cost + ArcCost(from, link.arc) - to.cost;
     return !(to.extra + slack <= lattice_beam_);
   });
 }
@@ -68,7 +72,7 @@ bool SearchFrames::UpdateExtras(int f, float delta) {
   std::erase_if(frame.emitting, [&](const Link& link) {
     Token& from = frame.tokens[link.from];
     const Token& to = next.tokens[link.to];
-    const float slack = from.cost - frame.offset + graph_.arcs()[link.arc].cost + link.acoustic - to.cost;
+    const float slack = from.cost - frame.offset + ArcCost(from, link.arc) + link.acoustic - to.cost;
     const float extra = to.extra + std::max(0.0F, slack);
     if (!(extra <= lattice_beam_)) return true;
     from.extra = std::min(from.extra, extra);
@@ -141,7 +145,9 @@ void SearchFrames::Compact(FrameTokens& frame) {
 }
 
 float SearchFrames::FinalCost(const Token& token, bool with_final_costs) const {
-  return with_final_costs ? graph_.states()[token.state].final_cost : 0.0F;
+  if (!with_final_costs) return 0.0F;
+  const float cost = graph_.states()[token.state].final_cost;
+  return bias_ == nullptr ? cost : cost + bias_->FinalCost(token.context);
 }
 
 void SearchFrames::PruneFinal() {
@@ -190,14 +196,16 @@ LatticePath SearchFrames::BestPath(bool with_final_costs) const {
   for (const Token* token = &last[best]; token->arc != kNoArc;) {
     const GraphArc& arc = graph_.arcs()[token->arc];
     if (arc.word != 0) path.words.push_back(arc.word);
-    path.cost.graph += arc.cost;
-    const Token* previous = &frames_[f].tokens[token->previous];
-    if (arc.transition_id != 0) {
-      const FrameTokens& before = frames_[--f];
-      previous = &before.tokens[token->previous];
+    const bool emitting = arc.transition_id != 0;
+    if (emitting) --f;
+    const FrameTokens& before = frames_[f];
+    const Token* const previous = &before.tokens[token->previous];
+    const float arc_cost = ArcCost(*previous, token->arc);
+    path.cost.graph += arc_cost;
+    if (emitting) {
       path.alignment.push_back(arc.transition_id);
       // Some link leads there by this arc; its acoustic cost is what the costs differ by.
-      path.cost.acoustic += static_cast<double>(token->cost) - previous->cost + before.offset - arc.cost;
+      path.cost.acoustic += static_cast<double>(token->cost) - previous->cost + before.offset - arc_cost;
     }
     token = previous;
   }
@@ -247,14 +255,16 @@ Lattice SearchFrames::ToLattice() const {
     const FrameTokens& frame = frames_[f];
     for (const Link& link : frame.epsilon) {
       const GraphArc& arc = graph_.arcs()[link.arc];
-      lattice.states[ids[f][link.from]].arcs.push_back({ids[f][link.to], arc.word, {arc.cost, 0.0}, {}});
+      lattice.states[ids[f][link.from]].arcs.push_back(
+          {ids[f][link.to], arc.word, {ArcCost(frame.tokens[link.from], link.arc), 0.0}, {}});
     }
     for (const Link& link : frame.emitting) {
       const GraphArc& arc = graph_.arcs()[link.arc];
-      lattice.states[ids[f][link.from]].arcs.push_back({ids[f + 1][link.to],
-                                                        arc.word,
-                                                        {arc.cost, link.acoustic / acoustic_scale_},
-                                                        lattice.AddAlignment({{arc.transition_id}})});
+      lattice.states[ids[f][link.from]].arcs.push_back(
+          {ids[f + 1][link.to],
+           arc.word,
+           {ArcCost(frame.tokens[link.from], link.arc), link.acoustic / acoustic_scale_},
+           lattice.AddAlignment({{arc.transition_id}})});
     }
   }
   for (size_t i = 0; i < frames_[num_frames_].tokens.size(); ++i) {

@@ -11,6 +11,7 @@
 
 #include "decode/graph.h"
 #include "decode/lattice.h"
+#include "decode/word_bias.h"
 
 namespace antiphon::decode {
 
@@ -24,6 +25,7 @@ struct Token {
   float extra;
   int32_t previous;  // best predecessor: in the frame before, or in this one if `arc` takes no frame; −1 at the start
   uint32_t arc;      // graph arc from there
+  int32_t context;   // of the words before, for a bias
 };
 
 struct Link {
@@ -42,7 +44,18 @@ struct FrameTokens {
 
 class SearchFrames {
  public:
-  SearchFrames(const Graph& graph, const DecoderOptions& options);
+  SearchFrames(const Graph& graph, const DecoderOptions& options, const WordBias* bias);
+
+  struct ArcStep {
+    float cost;
+    int32_t context;  // behind the arc
+  };
+  /// The graph's cost of an arc, and what a word on it costs or earns behind `context`.
+  ArcStep Follow(int32_t context, const GraphArc& arc) const {
+    if (bias_ == nullptr || arc.word == 0) return {arc.cost, context};
+    const WordBias::Step step = bias_->Next(context, arc.word);
+    return {arc.cost + step.cost, step.context};
+  }
 
   void Clear();
   FrameTokens& AddFrame();
@@ -71,7 +84,10 @@ class SearchFrames {
   void Compact(FrameTokens& frame);
   float FinalCost(const Token& token, bool with_final_costs) const;
 
+  float ArcCost(const Token& from, uint32_t arc) const { return Follow(from.context, graph_.arcs()[arc]).cost; }
+
   const Graph& graph_;
+  const WordBias* bias_;
   float lattice_beam_;
   double acoustic_scale_;
   std::vector<FrameTokens> frames_;  // the first num_frames_ + 1 are in use

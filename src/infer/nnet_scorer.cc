@@ -127,13 +127,15 @@ NnetScorer::~NnetScorer() {
   if (lazy_) model_->CountOutputs(lazy_->computed(), lazy_->total());
 }
 
+int NnetModel::EvaluationsReady(const FrameWindow& window) const {
+  const int step = group();
+  if (window.finished()) return (window.num_frames() + step - 1) / step;
+  const int reach = window.num_centres() + model_.first_frame_offset;
+  return std::max(0, (reach + step - 1) / step);
+}
+
 int NnetScorer::EvaluationsReady() const {
-  if (feed_) return feed_->OutputsReady(window_);
-  const int group = model_->group();
-  // Up to its end, every group counts; before, those whose centre has its context.
-  if (window_.finished()) return (window_.num_frames() + group - 1) / group;
-  const int reach = window_.num_centres() + model_->model().first_frame_offset;
-  return std::max(0, (reach + group - 1) / group);
+  return feed_ ? feed_->OutputsReady(window_) : model_->EvaluationsReady(window_);
 }
 
 int NnetScorer::num_frames_ready() const {
@@ -195,7 +197,7 @@ void NnetScorer::Score(int first_evaluation) {
   CHECK_GE(count, 1);
   const auto memory = model_->BorrowMemory();
   for (int n = 0; n < count; ++n) {
-    window_.Splice(Centre(first_evaluation + n), memory->input().Row(n));
+    window_.Splice(model_->Centre(first_evaluation + n), memory->input().Row(n));
   }
   if (lazy_) {
     lazy_->Begin(model_->plan().RunHidden(count, *memory));
@@ -207,7 +209,7 @@ void NnetScorer::Score(int first_evaluation) {
   }
   block_begin_ = first_evaluation;
   block_end_ = first_evaluation + count;
-  if (forgets_) window_.ForgetBelow(Centre(block_end_));
+  if (forgets_) window_.ForgetBelow(model_->Centre(block_end_));
 }
 
 }  // namespace antiphon::infer

@@ -84,6 +84,10 @@ class NnetModel {
   int group() const { return frames_per_output() * model_.frames_per_forward; }
   /// Consecutive frames that have the scores of one output.
   int frames_per_output() const { return options_.frame_skip * plan_->time_context().stride; }
+  /// Without sequences: evaluation e gives the scores of the frames from e · group() on. Its window's centre, and how
+  /// many evaluations have all the frames that they look at: up to an utterance's end every group counts.
+  int Centre(int evaluation) const { return evaluation * group() - model_.first_frame_offset; }
+  int EvaluationsReady(const FrameWindow& window) const;
   /// Subtracted from log-posteriors; by pdf-id.
   std::span<const float> scaled_priors() const { return scaled_priors_; }
   std::span<const int32_t> disabled() const { return disabled_; }
@@ -164,13 +168,11 @@ class NnetScorer : public ScoreSource {
   void Request(int frame, std::span<const int32_t> pdf_ids) override;
 
  private:
-  // Evaluation e gives the scores of the frames from e · group on; makes its block the present one and returns the
-  // frame's row of scores.
+  // Makes the block of the frame's evaluation the present one and returns the frame's row of scores.
   int RowOf(int frame);
   void Score(int first_evaluation);
   void ScoreSequence(int evaluation);
   int EvaluationsReady() const;
-  int Centre(int evaluation) const { return evaluation * model_->group() - model_->model().first_frame_offset; }
 
   std::shared_ptr<const NnetModel> model_;
   FrameWindow window_;

@@ -8,9 +8,8 @@ namespace antiphon::infer {
 
 StreamPool::StreamPool(std::shared_ptr<const NnetModel> model, const StreamPoolOptions& options)
     : model_(std::move(model)), options_(options) {
-  if ((model_->group() != 1 && !model_->plan().sequential()) || model_->lazy() != nullptr) {
-    throw UsageError(
-        "streams are scored together frame by frame: frame-skip, lazy and several heads do not go with that");
+  if (model_->lazy() != nullptr) {
+    throw UsageError("streams that are scored together get all outputs: lazy does not go with that");
   }
   if (model_->options().block_frames < options.batch) {
     Throw<UsageError>("batches of {} frames need block-frames of as many or more, found {}", options.batch,
@@ -66,10 +65,16 @@ int StreamPool::SkipFor(const Stream& stream, double now) const {
   return late <= 0 ? 1 : (late <= options_.deadline_s ? 2 : 4);
 }
 
+int StreamPool::EvaluationsReady(const Stream& stream) const {
+  // Those whose frames are all there, so that each frame's arrival is known.
+  const int ready = model_->EvaluationsReady(stream.window);
+  return stream.window.finished() ? ready : std::min(ready, stream.window.num_frames() / model_->group());
+}
+
 std::vector<StreamPool::Pick> StreamPool::PickBatch(double now, PlanMemory& memory) {
   std::vector<std::shared_ptr<Stream>> waiting;
   for (const auto& [id, stream] : streams_) {
-    if (stream->in_flight == 0 && stream->next < stream->window.num_centres()) waiting.push_back(stream);
+    if (stream->in_flight == 0 && stream->next < EvaluationsReady(*stream)) waiting.push_back(stream);
   }
   std::vector<Pick> picks;
   const auto later = [](const std::shared_ptr<Stream>& a, const std::shared_ptr<Stream>& b) {
@@ -80,13 +85,15 @@ std::vector<StreamPool::Pick> StreamPool::PickBatch(double now, PlanMemory& memo
     std::pop_heap(waiting.begin(), waiting.end(), later);
     const auto stream = waiting.back();
     waiting.pop_back();
-    const int count = std::min(SkipFor(*stream, now), stream->window.num_centres() - stream->next);
-    stream->window.Splice(stream->next, memory.input().Row(std::ssize(picks)));
-    picks.push_back({stream, {stream->arrivals.begin(), stream->arrivals.begin() + count}});
-    stream->arrivals.erase(stream->arrivals.begin(), stream->arrivals.begin() + count);
-    stream->next += count;
-    stream->window.ForgetBelow(stream->next);
-    if (stream->next < stream->window.num_centres()) {
+    const int evaluations = std::min(SkipFor(*stream, now), EvaluationsReady(*stream) - stream->next);
+    const auto frames =
+        std::min<std::ptrdiff_t>(std::ptrdiff_t{evaluations} * model_->group(), std::ssize(stream->arrivals));
+    stream->window.Splice(model_->Centre(stream->next), memory.input().Row(std::ssize(picks)));
+    picks.push_back({stream, {stream->arrivals.begin(), stream->arrivals.begin() + frames}});
+    stream->arrivals.erase(stream->arrivals.begin(), stream->arrivals.begin() + frames);
+    stream->next += evaluations;
+    stream->window.ForgetBelow(model_->Centre(stream->next));
+    if (stream->next < EvaluationsReady(*stream)) {
       waiting.push_back(stream);
       std::push_heap(waiting.begin(), waiting.end(), later);
     }
@@ -145,6 +152,20 @@ int StreamPool::RunSequences(PlanMemory& memory) {
   return std::max(1, static_cast<int>(picks.size()));
 }
 
+// Each head's scores to its frames; the last head's to those of evaluations that were skipped.
+void StreamPool::HandOut(const Pick& pick, ConstMatrixView heads) const {
+  int64_t given = -1;
+  std::shared_ptr<const std::vector<float>> shared;
+  for (size_t i = 0; i < pick.arrivals.size(); ++i) {
+    const int64_t head = std::min(static_cast<int64_t>(i) / model_->frames_per_output(), heads.rows() - 1);
+    if (head != given) {
+      shared = std::make_shared<const std::vector<float>>(heads.Row(head).begin(), heads.Row(head).end());
+    }
+    given = head;
+    pick.stream->ready.push_back({pick.arrivals[i], shared});
+  }
+}
+
 int StreamPool::RunBatch(double now) {
   const auto memory = model_->BorrowMemory();
   if (model_->plan().sequential()) return RunSequences(*memory);
@@ -154,21 +175,22 @@ int StreamPool::RunBatch(double now) {
     picks = PickBatch(now, *memory);
   }
   if (picks.empty()) return 0;
-  Matrix scores(std::ssize(picks), model_->num_pdfs());
-  model_->plan().Run(static_cast<int>(picks.size()), *memory, scores);
+  const int64_t heads = model_->model().frames_per_forward;
+  Matrix scores(std::ssize(picks) * heads, model_->num_pdfs());
+  model_->plan().Run(static_cast<int>(picks.size()), *memory,
+                     {scores.data(), std::ssize(picks), heads * model_->num_pdfs()});
   model_->FinishScores(scores);
   const std::lock_guard lock(mutex_);
   return HandOut(picks, scores);
 }
 
-// With the lock held; row i of the scores is that of pick i.
+// With the lock held; the scores of pick i begin at row i · heads.
 int StreamPool::HandOut(std::span<const Pick> picks, const Matrix& scores) {
+  const int64_t heads = model_->model().frames_per_forward;
   int handed_out = 0;
   for (size_t i = 0; i < picks.size(); ++i) {
-    const auto row = scores.Row(static_cast<int64_t>(i));
-    const auto shared = std::make_shared<const std::vector<float>>(row.begin(), row.end());
     Stream& stream = *picks[i].stream;
-    for (const double arrival : picks[i].arrivals) stream.ready.push_back({arrival, shared});
+    HandOut(picks[i], ConstMatrixView(scores).Rows(static_cast<int64_t>(i) * heads, heads));
     --stream.in_flight;
     ++stream.stats.evaluations;
     stream.stats.frames += std::ssize(picks[i].arrivals);

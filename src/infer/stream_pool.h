@@ -3,8 +3,9 @@
 // The frame whose deadline comes first goes first; a frame's deadline is its arrival plus deadline_s. A stream whose
 // oldest frame is overdue is scored at every second frame, then at every fourth, the scores copied to those between, so
 // that it catches up instead of falling behind; a network that carries a state from frame to frame cannot leave any
-// out, and is run through all. Streams beyond max_streams are refused. Memory per stream is bounded by the frames that
-// nobody has taken yet.
+// out, and is run through all. A network that scores several frames at once, and frame-skip, wait for the frames of an
+// evaluation. Streams beyond max_streams are refused. Memory per stream is bounded by the frames that nobody has taken
+// yet.
 //
 //   StreamPool pool(model, {});
 //   const int id = pool.Open();
@@ -92,7 +93,7 @@ class StreamPool {
     FrameWindow window;
     std::optional<SequenceFeed> feed;
     std::deque<double> arrivals;  // of frames that were not picked yet
-    int next = 0;                 // frame to be picked
+    int next = 0;                 // evaluation to be picked
     int in_flight = 0;            // batches that hold frames of this stream: one at a time
     std::deque<Scored> ready;
     StreamStats stats;
@@ -108,6 +109,8 @@ class StreamPool {
   };
 
   std::shared_ptr<Stream> Find(int stream) const;
+  int EvaluationsReady(const Stream& stream) const;
+  void HandOut(const Pick& pick, ConstMatrixView heads) const;
   std::vector<Pick> PickBatch(double now, PlanMemory& memory);
   SequenceBatch PickSequences(PlanMemory& memory);
   int RunSequences(PlanMemory& memory);

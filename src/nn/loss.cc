@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "kernels/elementwise.h"
 #include "kernels/shapes.h"
 #include "kernels/softmax.h"
 
@@ -20,46 +21,56 @@ std::vector<float> Weights(const LossTargets& targets, int64_t n) {
   return {targets.frame_weights.begin(), targets.frame_weights.end()};
 }
 
-struct Normaliser {
-  double max = 0;
-  double log_sum = 0;
-};
-
-// log Σ exp(z/T).
-Normaliser LogSum(std::span<const float> z, double temperature) {
-  Normaliser n{static_cast<double>(*std::max_element(z.begin(), z.end())) / temperature, 0};
-  double sum = 0;
-  for (const float v : z) sum += std::exp(static_cast<double>(v) / temperature - n.max);
-  n.log_sum = n.max + std::log(sum);
-  return n;
+// log softmax of z/T, a scratch of the caller's thread that is reused.
+ConstMatrixView LogSoftmax(ConstMatrixView z, double temperature, Matrix& scratch) {
+  if (scratch.rows() != z.rows() || scratch.cols() != z.cols()) scratch.Resize(z.rows(), z.cols());
+  Scale(static_cast<float>(1 / temperature), z, scratch);
+  Softmax(true, scratch, scratch);
+  return scratch;
 }
 
-// One frame of soft targets, with a pdf-id or without (−1).
-FrameLoss SoftFrame(std::span<const float> z, std::span<const float> soft, const LossTargets& targets, int32_t pdf_id,
-                    float scale, std::span<float> dz) {
+// One frame of soft targets, with a pdf-id or without (−1). dz may be z's own memory; log_hot and log_cold are
+// log softmax(z/T) and log softmax(z), the latter empty if it is the same.
+FrameLoss SoftFrame(std::span<const float> z, std::span<const float> log_hot, std::span<const float> log_cold,
+                    std::span<const float> soft, const LossTargets& targets, int32_t pdf_id, float scale,
+                    std::span<float> dz) {
   const double t = targets.temperature;
   const double a = pdf_id < 0 ? 1.0 : targets.soft_weight;
-  const double hot = LogSum(z, t).log_sum;
-  const double cold = t == 1 ? hot : LogSum(z, 1).log_sum;
+  const auto largest = static_cast<size_t>(std::max_element(z.begin(), z.end()) - z.begin());
+  const size_t best = pdf_id >= 0 ? static_cast<size_t>(pdf_id)
+                                  : static_cast<size_t>(std::max_element(soft.begin(), soft.end()) - soft.begin());
   double divergence = 0;
-  size_t best = pdf_id < 0 ? 0 : static_cast<size_t>(pdf_id);
-  size_t largest = 0;
-  for (size_t k = 0; k < z.size(); ++k) {
-    const auto p = static_cast<double>(soft[k]);
-    const auto v = static_cast<double>(z[k]);
-    if (pdf_id < 0 && soft[k] > soft[best]) best = k;
-    if (z[k] > z[largest]) largest = k;
-    const double log_q = v / t - hot;
-    if (p > 0) divergence += p * (std::log(p) - log_q);
-    if (std::isnan(z[k])) divergence = v;
-    if (dz.empty()) continue;
-    const double onehot = static_cast<size_t>(pdf_id) == k ? 1.0 : 0.0;
-    const double hard = a < 1 ? (1 - a) * (std::exp(v - cold) - onehot) : 0.0;
-    dz[k] = scale * static_cast<float>(a * t * (std::exp(log_q) - p) + hard);
+  for (size_t k = 0; k < soft.size(); ++k) {
+    if (soft[k] > 0) {
+      divergence += static_cast<double>(soft[k]) * static_cast<double>(std::log(soft[k]) - log_hot[k]);
+    }
+    if (std::isnan(z[k])) divergence = static_cast<double>(z[k]);
   }
   double loss = a * t * t * divergence;
-  if (a < 1) loss += (1 - a) * (cold - static_cast<double>(z[static_cast<size_t>(pdf_id)]));
+  if (a < 1) loss -= (1 - a) * static_cast<double>(log_cold[best]);
+  if (dz.empty()) return {loss, best == largest};
+  const auto soft_scale = scale * static_cast<float>(a * t);
+  const auto hard_scale = scale * static_cast<float>(1 - a);
+  for (size_t k = 0; k < soft.size(); ++k) dz[k] = soft_scale * (std::exp(log_hot[k]) - soft[k]);
+  if (a == 1) return {loss, best == largest};
+  for (size_t k = 0; k < soft.size(); ++k) dz[k] += hard_scale * std::exp(log_cold[k]);
+  dz[best] -= hard_scale;
   return {loss, best == largest};
+}
+
+void SoftRows(ConstMatrixView logits, const LossTargets& targets, std::span<const float> scales,
+              std::span<FrameLoss> losses, MatrixView derivative) {
+  thread_local Matrix hot_scratch, cold_scratch;
+  const ConstMatrixView hot = LogSoftmax(logits, targets.temperature, hot_scratch);
+  const bool two = targets.temperature != 1 && !targets.pdf_ids.empty() && targets.soft_weight < 1;
+  const ConstMatrixView cold = two ? LogSoftmax(logits, 1, cold_scratch) : hot;
+#pragma omp parallel for schedule(static)
+  for (int64_t r = 0; r < logits.rows(); ++r) {
+    const auto i = static_cast<size_t>(r);
+    losses[i] = SoftFrame(logits.Row(r), hot.Row(r), cold.Row(r), targets.soft.Row(r), targets,
+                          targets.pdf_ids.empty() ? -1 : targets.pdf_ids[i], scales[i],
+                          derivative.data() == nullptr ? std::span<float>() : derivative.Row(r));
+  }
 }
 
 void CheckTargets(ConstMatrixView logits, const LossTargets& targets) {
@@ -139,13 +150,7 @@ LossResult SoftmaxCrossEntropy(ConstMatrixView logits, const LossTargets& target
   if (targets.soft.data() == nullptr || hard) {
     SoftmaxCrossEntropyRows(logits, targets.pdf_ids.data(), scales.data(), losses.data(), derivative);
   } else {
-#pragma omp parallel for schedule(static)
-    for (int64_t r = 0; r < n; ++r) {
-      const auto i = static_cast<size_t>(r);
-      losses[i] =
-          SoftFrame(logits.Row(r), targets.soft.Row(r), targets, targets.pdf_ids.empty() ? -1 : targets.pdf_ids[i],
-                    scales[i], derivative.data() == nullptr ? std::span<float>() : derivative.Row(r));
-    }
+    SoftRows(logits, targets, scales, losses, derivative);
   }
   for (size_t i = 0; i < losses.size(); ++i) {
     const auto w = static_cast<double>(weights[i]);

@@ -7,6 +7,7 @@
 #include "comm/thread_world.h"
 #include "compress/network_parts.h"
 #include "train/further.h"
+#include "train/soft_targets.h"
 
 namespace antiphon::train {
 namespace {
@@ -36,9 +37,11 @@ nn::NetworkInput StoreFrames::Next() {
 TrainOptions CompressionOptions::RetrainingDefaults() {
   TrainOptions options;
   options.schedule.type = "exponential";
-  options.schedule.epochs = 3;
-  options.schedule.learning_rate = 0.03;
-  options.schedule.final_learning_rate = 0.003;
+  options.schedule.epochs = 6;
+  options.schedule.learning_rate = 0.1;
+  options.schedule.final_learning_rate = 0.005;
+  options.teacher.weight = 0.5;
+  options.teacher.temperature = 2;
   options.dropout_schedule = "0";
   return options;
 }
@@ -70,15 +73,18 @@ EvaluationData CompressionRun::HeldOut() const {
   return data;
 }
 
-ModelMeasures CompressionRun::Measure(const nn::Model& model) const {
+ModelMeasures CompressionRun::Measure(const nn::Model& model, int frame_skip) const {
   const compress::NetworkSize size = compress::SizeOf(model.network);
   ModelMeasures measures{size.parameters, size.bytes, 0, 0};
   if (!store_) return measures;
   EvaluationData data = HeldOut();
   data.context = {model.left_context, model.right_context};
-  data.heads = {model.frames_per_forward, model.first_frame_offset};
   nn::Workspace workspace;
-  const nn::LossResult loss = Evaluate(model.network, data, workspace).loss;
+  nn::LossResult loss;
+  for (int k = 0; k < frame_skip; ++k) {
+    data.heads = {model.frames_per_forward, model.first_frame_offset + k * model.frames_per_forward};
+    loss += Evaluate(model.network, data, workspace).loss;
+  }
   measures.loss = loss.loss();
   measures.frame_accuracy = loss.frame_accuracy();
   return measures;
@@ -133,9 +139,22 @@ void CompressionRun::Retrain(std::shared_ptr<const nn::Model> model, const std::
   task.optimizer = optimizer;
   task.seed = seed_;
   task.teachers = LoadTeachers(options.teacher);
-  if (options_.distill) task.teachers.push_back(model_);
+  if (options_.distill) TakeTeacher(folder, options, task);
   const auto comm = comm::MakeSelfCommunicator();
   Trainer(std::move(task), options, *comm).Run(/*resume=*/false);
+}
+
+// What a model of one head says of each frame is stored first for a network of several.
+void CompressionRun::TakeTeacher(const std::filesystem::path& folder, TrainOptions& options, TrainingTask& task) const {
+  if (model_->frames_per_forward == options.frames_per_forward) {
+    task.teachers.push_back(model_);
+    return;
+  }
+  Teachers teachers = std::exchange(task.teachers, {});
+  teachers.push_back(model_);
+  options.teacher.models.clear();
+  options.teacher.targets = (folder.parent_path() / "targets.bin").string();
+  SoftTargets::Write(options.teacher.targets, store_, teachers, {.precision = options.precision});
 }
 
 std::string ToJson(const CompressionResult& result) {

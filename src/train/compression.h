@@ -35,16 +35,17 @@ class StoreFrames : public compress::InputFrames {
 struct CompressionOptions {
   int64_t frames = 50000;
   bool retrain = true;
-  bool distill = false;
+  bool distill = true;
   TrainOptions train = RetrainingDefaults();
   template <class V>
   void Visit(V& v) {
     v("frames", frames, Range{1, 1e12}, "training frames that methods look at, for statistics and ranges");
     v("retrain", retrain, "train on after the method");
-    v("distill", distill, "the model as it was teaches: train.teacher says with what weight and temperature");
+    v("distill", distill,
+      "the model as it was teaches the smaller one: train.teacher says with what weight and temperature");
     v.Group("train", train);
   }
-  /// A few epochs at a tenth of the usual rate.
+  /// A few epochs, at half the rate of training from the start.
   static TrainOptions RetrainingDefaults();
 };
 
@@ -74,12 +75,14 @@ class CompressionRun {
   /// `keys` are the method's, `optimizer` a table as `antiphon train` takes it.
   CompressionResult Compress(const std::string& method, const Config& keys, const std::filesystem::path& folder,
                              const Config& optimizer) const;
-  ModelMeasures Measure(const nn::Model& model) const;
+  /// With frame_skip K, every K-th frame's scores count for the K − 1 frames after it too.
+  ModelMeasures Measure(const nn::Model& model, int frame_skip = 1) const;
 
  private:
   EvaluationData HeldOut() const;
   void Retrain(std::shared_ptr<const nn::Model> model, const std::filesystem::path& folder,
                const Config& optimizer) const;
+  void TakeTeacher(const std::filesystem::path& folder, TrainOptions& options, TrainingTask& task) const;
 
   CompressionOptions options_;
   std::shared_ptr<const nn::Model> model_;

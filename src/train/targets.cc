@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "kernels/elementwise.h"
 #include "kernels/softmax.h"
+#include "train/soft_targets.h"
 
 namespace antiphon::train {
 namespace {
@@ -25,6 +26,13 @@ void RequireFit(const nn::Model& teacher, const data::FrameStore& store, const H
   }
 }
 
+size_t UtteranceOf(const data::FrameStore& store, int64_t frame) {
+  const auto utterances = store.utterances();
+  const auto after = std::upper_bound(utterances.begin(), utterances.end(), frame,
+                                      [](int64_t f, const auto& u) { return f < u.first_frame; });
+  return static_cast<size_t>(after - utterances.begin()) - 1;
+}
+
 }  // namespace
 
 TargetMaker::TargetMaker(std::shared_ptr<const data::FrameStore> store, const Heads& heads, Teachers teachers,
@@ -37,6 +45,17 @@ TargetMaker::TargetMaker(std::shared_ptr<const data::FrameStore> store, const He
       precision_(precision),
       workspaces_(teachers_.size()) {
   for (const auto& teacher : teachers_) RequireFit(*teacher, *store_, heads, context);
+  if (!options_.targets.empty()) {
+    if (!teachers_.empty()) throw UsageError("teacher.models and teacher.targets: give one of them");
+    stored_ = std::make_shared<const SoftTargets>(options_.targets, *store_);
+  }
+  if (store_->labelled()) return;
+  if ((teachers_.empty() && stored_ == nullptr) || options_.weight < 1) {
+    Throw<UsageError>(
+        "the store '{}' has no alignment: a teacher must say it all (teacher.weight=1 and teacher.models "
+        "or teacher.targets)",
+        store_->folder().string());
+  }
 }
 
 nn::LossTargets TargetMaker::Make(const data::Minibatch& minibatch) {
@@ -47,29 +66,48 @@ nn::LossTargets TargetMaker::Make(const data::Minibatch& minibatch) {
     sequence_->SetFrames(minibatch.frame_ids);
     targets.sequence = sequence_.get();
   }
-  const bool taught = !teachers_.empty() && minibatch.features.rows() > 0;
+  const bool taught = (!teachers_.empty() || stored_ != nullptr) && minibatch.features.rows() > 0;
+  if (heads_.count > 1 || heads_.first_offset != 0 || stored_ != nullptr) FindHeadFrames(minibatch);
   if (!taught || options_.weight < 1) targets.pdf_ids = PdfIds(minibatch);
   if (!taught) return targets;
-  targets.soft = Posteriors(minibatch.features);
+  targets.soft = stored_ != nullptr ? StoredPosteriors(minibatch) : Posteriors(minibatch.features);
   targets.soft_weight = options_.weight;
   targets.temperature = options_.temperature;
   return targets;
 }
 
+// Which frame each head of each row is for.
+void TargetMaker::FindHeadFrames(const data::Minibatch& minibatch) {
+  head_frames_.clear();
+  const auto utterances = store_->utterances();
+  for (const int64_t frame : minibatch.frame_ids) {
+    const auto& utterance = utterances[UtteranceOf(*store_, frame)];
+    const int64_t last = utterance.first_frame + utterance.num_frames - 1;
+    for (int k = 0; k < heads_.count; ++k) {
+      head_frames_.push_back(std::clamp(frame + heads_.first_offset + k, utterance.first_frame, last));
+    }
+  }
+}
+
 std::span<const int32_t> TargetMaker::PdfIds(const data::Minibatch& minibatch) {
   if (heads_.count == 1 && heads_.first_offset == 0) return minibatch.pdf_ids;
   pdf_ids_.clear();
-  const auto utterances = store_->utterances();
-  for (const int64_t frame : minibatch.frame_ids) {
-    const auto after = std::upper_bound(utterances.begin(), utterances.end(), frame,
-                                        [](int64_t f, const auto& u) { return f < u.first_frame; });
-    const auto u = static_cast<size_t>(after - utterances.begin()) - 1;
-    const auto t = static_cast<int>(frame - utterances[u].first_frame) + heads_.first_offset;
-    for (int k = 0; k < heads_.count; ++k) {
-      pdf_ids_.push_back(store_->PdfId(u, std::clamp(t + k, 0, utterances[u].num_frames - 1)));
-    }
+  for (const int64_t frame : head_frames_) {
+    const size_t u = UtteranceOf(*store_, frame);
+    pdf_ids_.push_back(store_->PdfId(u, static_cast<int>(frame - store_->utterances()[u].first_frame)));
   }
   return pdf_ids_;
+}
+
+ConstMatrixView TargetMaker::StoredPosteriors(const data::Minibatch& minibatch) {
+  const int64_t rows = minibatch.features.rows();
+  const int64_t classes = store_->num_pdfs();
+  posteriors_.Resize(rows, heads_.count * classes);
+  for (size_t i = 0; i < head_frames_.size(); ++i) {
+    stored_->Read(head_frames_[i], options_.temperature,
+                  {posteriors_.data() + static_cast<int64_t>(i) * classes, static_cast<size_t>(classes)});
+  }
+  return posteriors_;
 }
 
 ConstMatrixView TargetMaker::Posteriors(ConstMatrixView features) {

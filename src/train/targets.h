@@ -3,7 +3,9 @@
 //
 // A teacher is another network, or the mean of several networks' posteriors, that sees the same frames; its posteriors
 // are taken at the temperature of the loss. Its context may be narrower than the student's, and its features must be
-// the same.
+// the same. Or its posteriors were stored (train/soft_targets.h): then it may see whatever it likes, and a network of
+// several heads learns those of each head's frame. A store without alignment (FrameStore::labelled) takes a teacher
+// alone.
 // Shapes: as nn::LossTargets. Head k of the window around frame t is for frame t + first_offset + k; beyond an
 // utterance's ends, its first or last frame's pdf-id is repeated, as features are.
 // Threads: a TargetMaker belongs to one; teachers may be shared.
@@ -30,6 +32,7 @@ struct Heads {
   int first_offset = 0;
 };
 
+class SoftTargets;
 using Teachers = std::vector<std::shared_ptr<const nn::Model>>;
 
 class TargetMaker {
@@ -47,17 +50,21 @@ class TargetMaker {
   nn::LossTargets Make(const data::Minibatch& minibatch);
 
  private:
+  void FindHeadFrames(const data::Minibatch& minibatch);
   std::span<const int32_t> PdfIds(const data::Minibatch& minibatch);
+  ConstMatrixView StoredPosteriors(const data::Minibatch& minibatch);
   ConstMatrixView Posteriors(ConstMatrixView features);
 
   std::shared_ptr<const data::FrameStore> store_;
   Heads heads_;
   Teachers teachers_;
+  std::shared_ptr<const SoftTargets> stored_;
   TeacherOptions options_;
   data::Context context_;
   Precision precision_ = Precision::kFp32;
   std::unique_ptr<UtteranceLoss> sequence_;
   std::vector<int32_t> pdf_ids_;
+  std::vector<int64_t> head_frames_;  // of the minibatch: frame ids, head after head for each row
   std::vector<nn::Workspace> workspaces_;
   Matrix narrow_;
   Matrix posteriors_;

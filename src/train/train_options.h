@@ -89,11 +89,13 @@ struct TeacherOptions {
   std::vector<std::string> models;
   double weight = 0.5;
   double temperature = 1;
+  std::string targets;
   template <class V>
   void Visit(V& v) {
     v("models", models, "networks whose posteriors are learnt too; those of several are averaged");
     v("weight", weight, Range{0, 1}, "share of the teacher in the loss; 1: the alignment's pdf-ids are not looked at");
     v("temperature", temperature, Range{0.1, 1000}, "divides logits before the softmax, of teacher and network");
+    v("targets", targets, "file of posteriors that antiphon targets stored for this store, instead of models");
   }
 };
 

@@ -67,6 +67,12 @@ Worker::Worker(const TrainingTask& task, const TrainOptions& options, parallel::
 }
 
 void Worker::SplitData() {
+  if (!task_.store->labelled() && (!task_.held_out_store || options_.priors == "alignment")) {
+    Throw<UsageError>(
+        "the store '{}' has no alignment: training needs a held-out store that has one, and priors = "
+        "\"posteriors\"",
+        task_.store->folder().string());
+  }
   held_out_store_ = task_.held_out_store ? task_.held_out_store : task_.store;
   if (task_.hmm && task_.hmm->num_pdfs() != task_.store->num_pdfs()) {
     Throw<InputError>("the store '{}' has {} pdf-ids, but the HMM has {}: they do not belong together",

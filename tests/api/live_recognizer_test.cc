@@ -72,7 +72,7 @@ class Live : public ::testing::TestWithParam<bool> {
   // All that is reported, as text to the last bit.
   std::vector<std::string> Run(const std::vector<float>& audio, uint64_t seed, const LiveOptions& options) {
     std::vector<std::string> reports;
-    LiveRecognizer live(*model_, *graph_, {}, {0.1, 0.0}, options, [&](const LiveResult& result) {
+    LiveRecognizer live(*model_, *graph_, recognize_, {0.1, 0.0}, options, [&](const LiveResult& result) {
       std::string text = fmt::format("{} {} {}:", result.final, result.begin_frame, result.num_frames);
       const auto& words = result.final ? result.recognition.best.words : result.partial.words;
       for (const int32_t word : words) text += fmt::format(" {}", word);
@@ -102,6 +102,7 @@ class Live : public ::testing::TestWithParam<bool> {
   const hmm::HmmModel hmm_ = gmm_.hmm;
   std::unique_ptr<AcousticModel> model_;
   std::optional<decode::Graph> graph_;
+  decode::RecognizeOptions recognize_;
 };
 
 TEST_P(Live, GivesTheSameResultsHoweverTheAudioIsCut) {
@@ -121,6 +122,62 @@ TEST_P(Live, GivesTheSameResultsHoweverTheAudioIsCut) {
       EXPECT_LE(finals, 1);
     }
   }
+}
+
+TEST_P(Live, WithHotwordsToo) {
+  LiveOptions options;
+  options.cmvn.min_window = 30;
+  const std::vector<float> audio = Noise(12000);
+  const auto plain = Run(audio, 0, options);
+  WriteFileAtomically(folder_ / "hot", "TWO TWO\t6\n");
+  recognize_.bias.hotwords = (folder_ / "hot").string();
+  const auto preferred = Run(audio, 0, options);
+  EXPECT_NE(preferred, plain);
+  for (uint64_t seed = 1; seed <= 4; ++seed) EXPECT_EQ(Run(audio, seed, options), preferred);
+  WriteFileAtomically(folder_ / "list", "ONE\n");
+  recognize_.bias = {.hotwords = "", .hotword_bonus = 0, .word_list = (folder_ / "list").string()};
+  for (const std::string& report : Run(audio, 3, options)) {
+    EXPECT_EQ(report.substr(0, report.find_first_of("@[")).find(": 2"), std::string::npos) << report;
+  }
+}
+
+// Bad audio says what is wrong with it, and costs no utterance that follows.
+TEST_P(Live, GoesOnAfterSilenceClippingAndHalfAFrame) {
+  LiveOptions options;
+  int finals = 0;
+  LiveRecognizer live(*model_, *graph_, {}, {0.1, 0.0}, options,
+                      [&](const LiveResult& result) { finals += result.final ? 1 : 0; });
+  live.Accept(std::vector<float>(8000, 0.0F));
+  live.Finish();
+  ASSERT_EQ(live.AudioRemarks().size(), 1U);
+  EXPECT_NE(live.AudioRemarks()[0].find("muted"), std::string::npos);
+  std::vector<float> loud = Noise(8000);
+  for (float& x : loud) x = std::clamp(100 * x, -32768.0F, 32767.0F);
+  live.Accept(loud);
+  live.Accept(std::vector<float>(37, 5.0F));  // less than a frame
+  live.Finish();
+  ASSERT_EQ(live.AudioRemarks().size(), 1U);
+  EXPECT_NE(live.AudioRemarks()[0].find("clipped"), std::string::npos);
+  finals = 0;
+  live.Accept(Noise(8000));
+  live.Finish();
+  EXPECT_GE(finals, 1);
+}
+
+TEST(AudioCheck, TellsQuietLoudAndNarrowAudioFromGood) {
+  feat::AudioCheck nothing, good, quiet;
+  EXPECT_EQ(nothing.Remarks().size(), 1U);
+  good.Accept(std::vector<float>{100, -8000, 32767, 5, 32767});  // single peaks are no clipping
+  EXPECT_TRUE(good.Remarks().empty());
+  quiet.Accept(std::vector<float>{3, -4, 5});
+  EXPECT_EQ(quiet.Remarks().size(), 1U);
+  // A run that is cut into pieces.
+  feat::AudioCheck clipped;
+  clipped.Accept(std::vector<float>{1, 32767});
+  clipped.Accept(std::vector<float>{32767, 32767, 2});
+  EXPECT_NEAR(clipped.clipped_share(), 0.6, 1e-9);
+  EXPECT_EQ(feat::NarrowBandRemark(16000, 16000), "");
+  EXPECT_NE(feat::NarrowBandRemark(8000, 16000).find("4000 Hz"), std::string::npos);
 }
 
 TEST_P(Live, StartsAnewAfterTheEnd) {

@@ -71,6 +71,30 @@ TEST(Planner, TakesASmallerModelIfSizeIsAskedFor) {
   EXPECT_EQ(SearchPlan(table, {{{"a", ""}}}, {}).chosen.size(), 0u);
 }
 
+TEST(Planner, KeepsWhatBringsTheBudgetNearerThoughNoFaster) {
+  Table table;
+  table.outcomes = {{"", {0.10, 1e-3, 100, 0}}, {"a", {0.10, 4e-4, 90, 0}}, {"A", {0.10, 4e-4, 40, 0}}};
+  const PlanResult result = SearchPlan(table, {{{"a", ""}, {"A", ""}}}, {.real_time_factor = 0.05, .bytes = 50});
+  EXPECT_EQ(result.chosen.front().method, "A");
+  EXPECT_TRUE(result.met);
+}
+
+TEST(Planner, TriesTheNextOfAGroupIfOneWasOnlyNoFaster) {
+  Table table;
+  table.outcomes = {{"", {0.10, 1.0, 100, 0}}, {"a", {0.10, 1.0, 90, 0}}, {"A", {0.10, 0.5, 40, 0}}};
+  const PlanResult result = SearchPlan(table, {{{"a", ""}, {"A", ""}}}, {});
+  ASSERT_EQ(result.chosen.size(), 1u);
+  EXPECT_EQ(result.chosen.front().method, "A");
+}
+
+TEST(Planner, TriesWhatItIsToldInTheOrderOfTheLadder) {
+  const Ladder ladder = StandardLadder({"quantize", "svd"});
+  ASSERT_EQ(ladder.size(), 2u);
+  EXPECT_EQ(ladder[0].front().method, "svd");
+  EXPECT_EQ(ladder[1].front().method, "quantize");
+  EXPECT_THROW(StandardLadder({"svdd"}), UsageError);
+}
+
 TEST(Planner, FindsTheFront) {
   PlanResult result;
   result.full = {0.10, 1.0, 0, 0};

@@ -33,7 +33,7 @@ double SquaredDistance(const DoubleMatrix& a, const DoubleMatrix& b) {
 TEST(Svd, LosesExactlyTheSingularValuesThatItLeavesOut) {
   nn::Model model = SmallModel();
   const DoubleMatrix w = ToDouble(Part(TakeApart(model.network), kLayer).weight());
-  Apply("svd", "rank = 12\nmultiple = 1\nlimit = 2.0\nlayers = ['affine2']", model);
+  Apply("svd", "rank = 12\nmultiple = 1\nlimit = 2.0\nweighted = false\nlayers = ['affine2']", model);
   const std::vector<double> s = Svd(w).s;
   double missing = 0;
   for (size_t i = 12; i < s.size(); ++i) missing += s[i] * s[i];
@@ -48,7 +48,7 @@ TEST(Svd, FindsALayerOfLowRankExactly) {
     if (p.name == kLayer) p.tensors["weight"] = ToFloat(low);
   }
   model.network = PutTogether(parts, kInputs);
-  Apply("svd", "energy = 0.999999\nmultiple = 1\nlayers = ['affine2']", model);
+  Apply("svd", "energy = 0.999999\nmultiple = 1\nweighted = false\nlayers = ['affine2']", model);
   const auto after = TakeApart(model.network);
   EXPECT_EQ(Part(after, "affine2-in").weight().rows(), 5);
   EXPECT_LT(SquaredDistance(ProductOf(model, kLayer), low), 1e-6);
@@ -58,7 +58,7 @@ TEST(Svd, OfFullRankKeepsTheOutputs) {
   nn::Model model = SmallModel();
   const Matrix x = RandomMatrix(9, kInputs, 3);
   const Matrix before = Output(model.network, x);
-  Apply("svd", "energy = 1.0\nlimit = 10.0", model);
+  Apply("svd", "energy = 1.0\nlimit = 10.0\nweighted = false", model);
   EXPECT_EQ(model.network.num_layers(), SmallModel().network.num_layers() + 3);
   EXPECT_LT(LargestDifference(before, Output(model.network, x)), 1e-5);
 }
@@ -67,7 +67,7 @@ TEST(Svd, KeepsTheSizeThatIsAskedFor) {
   for (const double size : {0.3, 0.5, 0.8}) {
     nn::Model model = SmallModel();
     const double before = 32.0 * kInputs + 32 * 32 + kPdfs * 32;
-    Apply("svd", "limit = 10.0\nmultiple = 1\nsize = " + std::to_string(size), model);
+    Apply("svd", "limit = 10.0\nmultiple = 1\nweighted = false\nsize = " + std::to_string(size), model);
     double after = 0;
     for (const LayerParts& p : TakeApart(model.network)) {
       if (IsDense(p)) after += static_cast<double>(p.weight().size());
@@ -90,7 +90,7 @@ TEST(Svd, WeightedByFramesKeepsTheirOutputsBetter) {
   plain.network = PutTogether(parts, kInputs);
   const nn::Model model = plain.Clone();
   nn::Model weighted = plain.Clone();
-  Apply("svd", "rank = 8\nlayers = ['affine2']\nlimit = 2.0", plain, &frames);
+  Apply("svd", "rank = 8\nlayers = ['affine2']\nlimit = 2.0\nweighted = false", plain, &frames);
   Apply("svd", "rank = 8\nlayers = ['affine2']\nlimit = 2.0\nweighted = true", weighted, &frames);
   EXPECT_LT(OutputDivergence(model, weighted, frames), 0.8 * OutputDivergence(model, plain, frames));
 }

@@ -84,6 +84,47 @@ TEST(StreamPool, GivesEveryStreamTheScoresThatItHasAlone) {
   for (size_t i = 0; i < 7; ++i) ExpectOffline(model, frames[i], TakeAll(pool, ids[i]));
 }
 
+TEST(StreamPool, ScoresSeveralFramesAtOnceAsAlone) {
+  for (const int heads : {1, 2, 3}) {
+    for (const int skip : {1, 2}) {
+      if (heads > 1 && skip > 1) continue;  // refused by the model
+      nn::Model toy;
+      toy.feature_dim = 3;
+      toy.left_context = 2;
+      toy.right_context = 1;
+      toy.frames_per_forward = heads;
+      toy.first_frame_offset = heads == 3 ? -1 : 0;
+      toy.network = nn::Network(Config::Parse("layer = [{type='affine',dim=8},{type='relu'},{type='affine'}]", "net"),
+                                12, 5 * heads, 1);
+      NnetScorerOptions options;
+      options.prior_scale = 0;
+      options.frame_skip = skip;
+      const auto model = std::make_shared<const NnetModel>(std::move(toy), options);
+      StreamPool pool(model, {.max_streams = 3, .batch = 4, .deadline_s = 1e9});
+      std::vector<Matrix> frames;
+      std::vector<int> ids;
+      for (int i = 0; i < 3; ++i) {
+        frames.push_back(RandomFrames(1 + 10 * i, static_cast<uint64_t>(i)));
+        ids.push_back(pool.Open());
+      }
+      for (int64_t t = 0; t < 21; ++t) {
+        for (size_t i = 0; i < 3; ++i) {
+          if (t < frames[i].rows()) pool.Accept(ids[i], frames[i].view().Rows(t, 1), 0.0);
+        }
+        if (t % 3 == 0) pool.RunBatch(0.0);
+      }
+      for (const int id : ids) pool.Finish(id);
+      while (pool.RunBatch(0.0) > 0) {
+      }
+      for (size_t i = 0; i < 3; ++i) {
+        SCOPED_TRACE(testing::Message() << heads << " heads, skip " << skip << ", stream " << i);
+        ExpectOffline(model, frames[i], TakeAll(pool, ids[i]));
+        EXPECT_EQ(pool.stats(ids[i]).evaluations, (frames[i].rows() + heads * skip - 1) / (heads * skip));
+      }
+    }
+  }
+}
+
 TEST(StreamPool, TakesTheEarliestDeadlineFirst) {
   StreamPool pool(ToyModel(), {.max_streams = 2, .batch = 2, .deadline_s = 10});
   const int late = pool.Open(), early = pool.Open();

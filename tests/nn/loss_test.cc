@@ -127,6 +127,24 @@ TEST(Loss, OfAHotTeacherComparesLogits) {
   }
 }
 
+TEST(Loss, IsTheSameWhenTheDerivativeTakesTheLogitsPlace) {
+  const Matrix z = RandomMatrix(12, 9, 5);
+  const Matrix soft = Distributions(12, 9);
+  const std::vector<int32_t> ids = {0, 8, 1, 2, 3, 4, 5, 6, 7, 8, 0, 1};
+  for (const bool with_ids : {false, true}) {
+    LossTargets targets{.soft = soft, .soft_weight = 0.5, .temperature = 2};
+    if (with_ids) targets.pdf_ids = ids;
+    Matrix apart(12, 9);
+    const LossResult expected = SoftmaxCrossEntropy(z, targets, apart);
+    Matrix in_place(ConstMatrixView(z.view()));
+    const LossResult found = SoftmaxCrossEntropy(in_place, targets, in_place);
+    EXPECT_EQ(found.loss_sum, expected.loss_sum);
+    EXPECT_EQ(found.correct_sum, expected.correct_sum);
+    EXPECT_GT(expected.correct_sum, 0);
+    for (int64_t i = 0; i < z.size(); ++i) EXPECT_EQ(in_place.data()[i], apart.data()[i]);
+  }
+}
+
 TEST(Loss, WithoutWeightOnTheTeacherIsThatOfHardTargetsBitForBit) {
   const Matrix z = RandomMatrix(4, 7, 1);
   const Matrix soft = Distributions(4, 7);

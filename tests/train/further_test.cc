@@ -3,13 +3,17 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <numeric>
+
 #include "base/error.h"
+#include "base/file.h"
 #include "compress/method.h"
 #include "compress/network_parts.h"
 #include "synthetic_task.h"
 #include "temporary_folder.h"
 #include "train/compression.h"
-#include "train/targets.h"
+#include "train/soft_targets.h"
 
 namespace antiphon::train {
 namespace {
@@ -107,6 +111,94 @@ TEST_F(Further, PdfIdsOfHeadsAreThoseOfTheFramesAround) {
     EXPECT_EQ(targets.pdf_ids[3 * n], store_->PdfId(u, std::max(t - 1, 0)));
     EXPECT_EQ(targets.pdf_ids[3 * n + 2], store_->PdfId(u, std::min(t + 1, 99)));
   }
+}
+
+TEST_F(Further, StoredTargetsAreTheTeachersLargestPosteriors) {
+  const auto teacher = std::make_shared<const nn::Model>(Trained("teacher", SmallOptions(), Task()));
+  const double kept = SoftTargets::Write(folder_ / "all.bin", store_, {teacher}, {.top = 8, .precision = "fp32"});
+  EXPECT_NEAR(kept, 1, 1e-5) << "all of 8 classes";
+  const double three = SoftTargets::Write(folder_ / "three.bin", store_, {teacher}, {.top = 3, .precision = "fp32"});
+  EXPECT_LT(three, kept);
+  const SoftTargets all(folder_ / "all.bin", *store_), few(folder_ / "three.bin", *store_);
+  data::MinibatchOptions options;
+  options.left_context = options.right_context = 1;
+  const data::MinibatchPool pool(store_, options, 3);
+  data::MinibatchBuffer buffer;
+  pool.Fill(0, 0, 1, buffer);
+  TeacherOptions as_it_is;
+  as_it_is.weight = 1;
+  as_it_is.temperature = 2;
+  TargetMaker live(store_, {}, {teacher}, as_it_is, {1, 1}, Precision::kFp32);
+  const Matrix expected(live.Make(buffer.minibatch).soft);
+  std::vector<float> row(8);
+  for (int64_t n = 0; n < expected.rows(); ++n) {
+    all.Read(buffer.minibatch.frame_ids[static_cast<size_t>(n)], 2, row);
+    for (int64_t k = 0; k < 8; ++k) EXPECT_NEAR(row[static_cast<size_t>(k)], expected(n, k), 1e-3);
+    few.Read(buffer.minibatch.frame_ids[static_cast<size_t>(n)], 2, row);
+    EXPECT_NEAR(std::accumulate(row.begin(), row.end(), 0.0), 1, 1e-5);
+    EXPECT_EQ(std::count(row.begin(), row.end(), 0.0F), 5);
+  }
+}
+
+TEST_F(Further, StoredTargetsTeachLikeTheTeacherAndSeveralHeads) {
+  const auto teacher = std::make_shared<const nn::Model>(Trained("teacher", SmallOptions(), Task()));
+  const double taught = summary_.held_out_accuracy;
+  SoftTargets::Write(folder_ / "t.bin", store_, {teacher}, {.top = 4, .precision = "fp32"});
+  TrainOptions options = SmallOptions();
+  options.teacher.weight = 1;
+  options.teacher.targets = (folder_ / "t.bin").string();
+  options.schedule.epochs = 4;
+  Trained("student", options, Task());
+  EXPECT_GT(summary_.held_out_accuracy, taught - 0.05);
+  options.frames_per_forward = 2;
+  options.data.left_context = options.data.right_context = 2;
+  Trained("heads", options, Task());
+  EXPECT_GT(summary_.held_out_accuracy, 0.6);
+}
+
+TEST_F(Further, AMissingOrForeignFileOfTargetsIsRefused) {
+  const auto teacher = std::make_shared<const nn::Model>(Trained("teacher", SmallOptions(), Task()));
+  SoftTargets::Write(folder_ / "t.bin", store_, {teacher}, {.top = 4, .precision = "fp32"});
+  const auto other = MakeSyntheticStore(folder_ / "other", {.utterances_per_speaker = 7});
+  EXPECT_THROW(SoftTargets(folder_ / "t.bin", *other), InputError);
+  EXPECT_THROW(SoftTargets(folder_ / "none.bin", *store_), Error);
+  const std::string whole = ReadFile(folder_ / "t.bin");
+  for (const size_t bytes : {size_t{0}, size_t{10}, size_t{64}, whole.size() - 1}) {
+    WriteFileAtomically(folder_ / "cut.bin", whole.substr(0, bytes));
+    EXPECT_THROW(SoftTargets(folder_ / "cut.bin", *store_), InputError) << bytes;
+  }
+}
+
+// Speech without alignment: nothing may be learnt from its stand-in labels.
+TEST_F(Further, AStoreWithoutAlignmentIsForTeachersOnly) {
+  const auto teacher = std::make_shared<const nn::Model>(Trained("teacher", SmallOptions(), Task()));
+  const double taught = summary_.held_out_accuracy;
+  data::FrameStoreWriter writer(folder_ / "speech", 6, 8, {.labelled = false});
+  for (size_t u = 0; u < store_->utterances().size(); ++u) {
+    Matrix frames(store_->utterances()[u].num_frames, 6);
+    store_->ReadFrames(u, 0, frames);
+    const std::vector<int32_t> stand_ins(static_cast<size_t>(frames.rows()), 0);
+    writer.Add(store_->utterances()[u].utt_id, "speaker", frames, stand_ins);
+  }
+  writer.Finish();
+  TrainingTask task = Task();
+  task.store = std::make_shared<const data::FrameStore>(folder_ / "speech");
+  EXPECT_FALSE(task.store->labelled());
+  task.held_out_store = store_;
+  TrainOptions options = SmallOptions();
+  options.priors = "posteriors";
+  options.teacher.weight = 1;
+  EXPECT_THROW(Trained("nobody", options, task), UsageError) << "no teacher";
+  task.teachers = {teacher};
+  options.teacher.weight = 0.5;
+  EXPECT_THROW(Trained("half", options, task), UsageError);
+  options.teacher.weight = 1;
+  options.schedule.epochs = 4;
+  const nn::Model student = Trained("student", options, task);
+  EXPECT_GT(summary_.held_out_accuracy, taught - 0.05);
+  EXPECT_LT(*std::max_element(student.log_priors.begin(), student.log_priors.end()), -0.5F);
+  options.priors = "alignment";
+  EXPECT_THROW(Trained("priors", options, task), UsageError);
 }
 
 // Compressed, retrained, measured: what the command does.

@@ -33,7 +33,7 @@ struct SvdOptions {
   int rank = 0;
   int multiple = 8;
   double limit = 0.95;
-  bool weighted = false;
+  bool weighted = true;
   std::vector<std::string> layers;
   template <class V>
   void Visit(V& v) {
@@ -44,7 +44,7 @@ struct SvdOptions {
     v("rank", rank, Range{0, 1 << 20}, "rank of every layer; 0: by size, divergence or energy");
     v("multiple", multiple, Range{1, 1024}, "ranks are multiples of this, for the kernels' sake");
     v("limit", limit, Range{0, 1e9}, "a layer that would keep more than this share of its weights stays as it is");
-    v("weighted", weighted, "keep the error of outputs on frames small instead of that of weights");
+    v("weighted", weighted, "keep the error of outputs on frames small (needs a store); false: that of weights");
     v("layers", layers, "names of the layers; empty: all that are affine");
   }
 };
@@ -103,7 +103,7 @@ class SvdMethod : public Method {
     const std::vector<LayerParts> parts = TakeApart(model.network);
     const std::vector<size_t> layers = ChooseLayers(parts, {"affine", "linear"}, {options_.layers, false, false});
     std::vector<DoubleMatrix> moments(parts.size());
-    if (options_.weighted) moments = SecondMoments(model.network, RequireFrames(input, "svd, weighted"), layers);
+    if (options_.weighted) moments = SecondMoments(model.network, RequireFrames(input, "svd with weighted = true"), layers);
     std::vector<Decomposition> all;
     for (const size_t i : layers) all.push_back(Decompose(i, parts[i].weight(), moments[i]));
     std::vector<int64_t> ranks;

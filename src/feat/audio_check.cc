@@ -1,0 +1,59 @@
+#include "feat/audio_check.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+namespace antiphon::feat {
+namespace {
+
+constexpr float kEndOfScale = 32767.0F;
+constexpr double kTolerableClipping = 1e-3;
+constexpr double kQuietDb = -50;
+
+}  // namespace
+
+void AudioCheck::Accept(std::span<const float> samples) {
+  samples_ += std::ssize(samples);
+  for (const float x : samples) {
+    const float magnitude = std::abs(x);
+    peak_ = std::max(peak_, magnitude);
+    if (magnitude < kEndOfScale) {
+      run_ = 0;
+      continue;
+    }
+    ++run_;
+    if (run_ >= 2) clipped_ += run_ == 2 ? 2 : 1;
+  }
+}
+
+double AudioCheck::clipped_share() const {
+  return samples_ > 0 ? static_cast<double>(clipped_) / static_cast<double>(samples_) : 0;
+}
+
+std::vector<std::string> AudioCheck::Remarks() const {
+  std::vector<std::string> remarks;
+  if (samples_ == 0) return {"there is no audio"};
+  const double peak_db = 20 * std::log10(std::max(1e-9, static_cast<double>(peak_) / static_cast<double>(kEndOfScale)));
+  if (peak_ == 0) {
+    remarks.push_back("all samples are 0: is the microphone muted?");
+  } else if (peak_db < kQuietDb) {
+    remarks.push_back(fmt::format("the audio is very quiet, its peak is {:.0f} dB below full scale", -peak_db));
+  }
+  if (clipped_share() > kTolerableClipping) {
+    remarks.push_back(fmt::format("{:.1f} % of the samples are clipped: the recording is too loud, which costs words",
+                                  100 * clipped_share()));
+  }
+  return remarks;
+}
+
+std::string NarrowBandRemark(int rate_hz, int model_hz) {
+  if (rate_hz >= model_hz) return "";
+  return fmt::format(
+      "the audio has {} Hz, the model was trained on {} Hz: nothing is heard above {} Hz, and many more words will be "
+      "wrong; use a model for {} Hz",
+      rate_hz, model_hz, rate_hz / 2, rate_hz);
+}
+
+}  // namespace antiphon::feat

@@ -1,0 +1,177 @@
+// Hotwords and lists of words: the automaton against counting by hand, the search against enumeration.
+#include "decode/word_bias.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "base/error.h"
+#include "base/file.h"
+#include "base/random.h"
+#include "decode/decoder.h"
+#include "decode/matrix_scores.h"
+#include "temporary_folder.h"
+
+namespace antiphon::decode {
+namespace {
+
+// One state on which every word may be said in every frame, class by class: word w by class w − 1.
+Graph Loop(int words, float cost = 1.0F) {
+  std::vector<GraphArc> arcs;
+  std::vector<int32_t> pdfs = {0};
+  std::vector<std::string> names = {"<eps>"};
+  for (int w = 1; w <= words; ++w) {
+    arcs.push_back({w, w, cost, 0});
+    pdfs.push_back(w - 1);
+    names.push_back(std::string(1, static_cast<char>('a' + w - 1)));
+  }
+  names.push_back("never");
+  std::vector<GraphState> states = {{0, 0, static_cast<uint32_t>(arcs.size()), 0.5F}};
+  return Graph(std::move(states), std::move(arcs), 0, std::move(names), std::move(pdfs));
+}
+
+// What a word sequence earns: the cost of walking it, its end included.
+double Earned(const WordBias& bias, const std::vector<int32_t>& words) {
+  int32_t context = 0;
+  double cost = 0;
+  for (const int32_t word : words) {
+    const WordBias::Step step = bias.Next(context, word);
+    cost += static_cast<double>(step.cost);
+    context = step.context;
+  }
+  return -(cost + static_cast<double>(bias.FinalCost(context)));
+}
+
+using Phrases = std::vector<std::pair<std::string, double>>;
+
+TEST(WordBias, RewardsWholePhrasesAndTakesBackTheRest) {
+  const WordBias bias(Loop(5), Phrases{{"a b c", 2}, {"d", 1}, {"b e", 3}});
+  EXPECT_TRUE(bias.remarks().empty());
+  EXPECT_NEAR(Earned(bias, {1, 2, 3}), 6, 1e-6);
+  EXPECT_NEAR(Earned(bias, {1, 2}), 0, 1e-6) << "not the whole phrase";
+  EXPECT_NEAR(Earned(bias, {1, 2, 4}), 1, 1e-6) << "d alone";
+  EXPECT_NEAR(Earned(bias, {1, 2, 5}), 6, 1e-6) << "b e, whose b belonged to a b at first";
+  EXPECT_NEAR(Earned(bias, {1, 1, 2, 3}), 6, 1e-6);
+  EXPECT_NEAR(Earned(bias, {4, 4, 3}), 2, 1e-6);
+  EXPECT_NEAR(Earned(bias, {}), 0, 1e-6);
+}
+
+TEST(WordBias, APhraseWithinAnotherStaysEarned) {
+  const WordBias prefix(Loop(5), Phrases{{"a b", 2}, {"a b c d", 2}});
+  EXPECT_NEAR(Earned(prefix, {1, 2, 3, 5}), 4, 1e-6);
+  EXPECT_NEAR(Earned(prefix, {1, 2, 3, 4}), 8, 1e-6);
+  const WordBias suffix(Loop(5), Phrases{{"b", 2}, {"a b c", 2}});
+  EXPECT_NEAR(Earned(suffix, {1, 2, 5}), 2, 1e-6);
+  EXPECT_NEAR(Earned(suffix, {1, 2, 3}), 6, 1e-6);
+}
+
+// One phrase on random words: as many bonuses as there are words in its occurrences, found from the left.
+TEST(WordBias, CountsOccurrencesOfAPhrase) {
+  const WordBias bias(Loop(2), Phrases{{"a a b", 1}});
+  Rng rng(3);
+  for (int round = 0; round < 200; ++round) {
+    std::vector<int32_t> words;
+    for (uint64_t n = rng.Below(12); n > 0; --n) words.push_back(static_cast<int32_t>(1 + rng.Below(2)));
+    int expected = 0;
+    for (size_t i = 0; i + 3 <= words.size(); ++i) {
+      if (words[i] == 1 && words[i + 1] == 1 && words[i + 2] == 2) expected += 3;
+    }
+    EXPECT_NEAR(Earned(bias, words), expected, 1e-5);
+  }
+}
+
+DecoderOptions Options(double beam) {
+  DecoderOptions options;
+  options.beam = options.lattice_beam = beam;
+  options.acoustic_scale = 1;
+  options.min_active = 0;
+  return options;
+}
+
+// All word sequences of a length, scored by hand.
+std::vector<int32_t> BestByHand(const Matrix& scores, const WordBias& bias, double* best_cost) {
+  std::vector<int32_t> best;
+  *best_cost = HUGE_VAL;
+  const auto frames = static_cast<size_t>(scores.rows());
+  int64_t all = 1;
+  for (size_t t = 0; t < frames; ++t) all *= scores.cols();
+  for (int64_t code = 0; code < all; ++code) {
+    std::vector<int32_t> words(frames);
+    double cost = 0.5;
+    int64_t rest = code;
+    for (size_t t = 0; t < frames; ++t, rest /= scores.cols()) {
+      words[t] = static_cast<int32_t>(1 + rest % scores.cols());
+      cost += 1 - static_cast<double>(scores(static_cast<int64_t>(t), words[t] - 1));
+    }
+    cost -= Earned(bias, words);
+    if (cost >= *best_cost) continue;
+    *best_cost = cost;
+    best = words;
+  }
+  return best;
+}
+
+TEST(WordBias, TheSearchFindsTheBestWithItsBonus) {
+  const Graph graph = Loop(4);
+  const WordBias bias(graph, Phrases{{"a b c", 0.7}, {"b d", 1.1}, {"c", -0.5}});
+  for (uint64_t seed = 0; seed < 30; ++seed) {
+    Rng rng(seed);
+    Matrix scores(6, 4);
+    for (int64_t i = 0; i < scores.size(); ++i) scores.data()[i] = static_cast<float>(rng.Normal() - 3);
+    double best = 0;
+    const std::vector<int32_t> expected = BestByHand(scores, bias, &best);
+    MatrixScores source(scores);
+    Decoder decoder(graph, Options(1e6), &bias);
+    for (int chunk = 1; decoder.num_frames() < 6; ++chunk) decoder.Advance(source, chunk);
+    decoder.Finish();
+    EXPECT_EQ(decoder.BestPath().words, expected);
+    EXPECT_NEAR(decoder.BestPath().cost.Total(1), best, 1e-3);
+    const auto paths = NBest(decoder.RawLattice(), {1, 0}, 3);
+    EXPECT_EQ(paths.front().words, expected);
+    EXPECT_NEAR(paths.front().cost.Total(1), best, 1e-3);
+  }
+}
+
+TEST(WordBias, AListOfWordsLeavesOutAllOthers) {
+  const testing::TemporaryFolder folder;
+  WriteFileAtomically(folder / "words", "# comment\nb\n\nd\nzebra\n");
+  const Graph graph = Loop(4);
+  const WordBias bias(graph, {.hotwords = "", .hotword_bonus = 0, .word_list = (folder / "words").string()});
+  ASSERT_EQ(bias.remarks().size(), 1U);
+  EXPECT_NE(bias.remarks()[0].find("line 5"), std::string::npos) << bias.remarks()[0];
+  Matrix scores(5, 4);
+  for (int64_t t = 0; t < 5; ++t) scores(t, t % 4) = 3;
+  MatrixScores source(scores);
+  Decoder decoder(graph, Options(1e6), &bias);
+  decoder.Advance(source);
+  decoder.Finish();
+  for (const int32_t word : decoder.BestPath().words) EXPECT_TRUE(word == 2 || word == 4);
+  EXPECT_EQ(decoder.BestPath().words[1], 2);
+  EXPECT_EQ(decoder.BestPath().words[3], 4);
+}
+
+TEST(WordBias, SaysWhichPhrasesItCannotPrefer) {
+  const testing::TemporaryFolder folder;
+  WriteFileAtomically(folder / "hot", "a b\t3\nc zebra\nnever a\n  d   c \r\n");
+  const WordBias bias(Loop(4), {.hotwords = (folder / "hot").string(), .hotword_bonus = 2, .word_list = ""});
+  ASSERT_EQ(bias.remarks().size(), 2U);
+  EXPECT_NE(bias.remarks()[0].find("'c zebra' cannot be preferred: 'zebra' is not in the graph's vocabulary"),
+            std::string::npos)
+      << bias.remarks()[0];
+  EXPECT_NE(bias.remarks()[1].find("the grammar never says 'never'"), std::string::npos) << bias.remarks()[1];
+  EXPECT_NEAR(Earned(bias, {1, 2}), 6, 1e-6);
+  EXPECT_NEAR(Earned(bias, {4, 3}), 4, 1e-6);
+}
+
+TEST(WordBias, NamesFileAndLineOfWhatItCannotRead) {
+  const testing::TemporaryFolder folder;
+  WriteFileAtomically(folder / "hot", "a b\tmuch\n");
+  const auto make = [&](const WordBiasOptions& options) { WordBias(Loop(4), options); };
+  EXPECT_THROW(make({.hotwords = (folder / "hot").string(), .hotword_bonus = 2, .word_list = ""}), InputError);
+  EXPECT_THROW(make({.hotwords = (folder / "none").string(), .hotword_bonus = 2, .word_list = ""}), IoError);
+  WriteFileAtomically(folder / "empty", "# nothing\n");
+  EXPECT_THROW(make({.hotwords = "", .hotword_bonus = 2, .word_list = (folder / "empty").string()}), InputError);
+}
+
+}  // namespace
+}  // namespace antiphon::decode

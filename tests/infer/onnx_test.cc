@@ -1,0 +1,223 @@
+// Exported models give ONNX Runtime the outputs that they have here.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstring>
+
+#include "base/error.h"
+#include "base/file.h"
+#include "base/random.h"
+#include "infer/onnx/onnx_graph.h"
+#include "infer/onnx_export.h"
+#include "kernels/softmax.h"
+#include "oracle.h"
+#include "temporary_folder.h"
+
+namespace antiphon::infer {
+namespace {
+
+constexpr int kDim = 12;
+
+Matrix Random(int64_t rows, int64_t cols, uint64_t seed) {
+  Rng rng(seed);
+  Matrix m(rows, cols);
+  for (int64_t i = 0; i < m.size(); ++i) m.data()[i] = static_cast<float>(rng.Normal());
+  return m;
+}
+
+void Calibrate(nn::Network& network, const Matrix& x) {
+  for (nn::Parameter* p : network.buffers()) {
+    if (p->name.ends_with("input_scale")) p->value(0, 0) = 0.03F;
+    if (p->name.ends_with("input_zero")) p->value(0, 0) = 120;
+    if (p->name.ends_with("mask")) {
+      for (int64_t i = 0; i < p->value.size(); i += 3) p->value.data()[i] = 0;
+    }
+    if (p->name.ends_with("offset") || p->name.ends_with("scale")) {
+      for (int64_t i = 0; i < p->value.size(); ++i) p->value.data()[i] = 0.5F + 0.1F * static_cast<float>(i % 7);
+    }
+    p->MarkChanged();
+  }
+  network.MarkChanged();
+  nn::Workspace ws;
+  bool first = true;
+  network.RecomputeStatistics(
+      {}, [&] { return std::exchange(first, false) ? ConstMatrixView(x) : ConstMatrixView(); }, ws);
+}
+
+nn::Model MakeModel(const std::string& layers, int context = 0, int heads = 1) {
+  nn::Model model;
+  const int in = kDim * (2 * context + 1);
+  model.network = nn::Network(Config::Parse("layer = [" + layers + "]", "net"), in, 0, 3);
+  Calibrate(model.network, Random(50, in, 9));
+  model.feature_dim = kDim;
+  model.left_context = model.right_context = context;
+  model.frames_per_forward = heads;
+  model.log_priors.assign(static_cast<size_t>(model.num_pdfs()), 0);
+  for (size_t i = 0; i < model.log_priors.size(); ++i) {
+    model.log_priors[i] = static_cast<float>(-std::log(1.5 * static_cast<double>(model.log_priors.size()))) -
+                          0.1F * static_cast<float>(i % 5);
+  }
+  return model;
+}
+
+struct Job {
+  std::string name;
+  Matrix x;
+  Matrix expected;
+};
+
+// ONNX Runtime's outputs of all jobs, whose files are NAME.onnx in the folder; one Python for all, as it starts slowly.
+std::vector<Matrix> RunOnnx(const std::vector<Job>& jobs, const testing::TemporaryFolder& folder) {
+  std::string list;
+  for (const Job& job : jobs) {
+    list += fmt::format("{} {}\n", job.name, job.x.cols());
+    WriteFileAtomically(folder / (job.name + ".x"), {reinterpret_cast<const char*>(job.x.data()),
+                                                     sizeof(float) * static_cast<size_t>(job.x.size())});
+  }
+  WriteFileAtomically(folder / "jobs", list);
+  const char* const script = R"(import sys, numpy, onnxruntime
+for line in open(sys.argv[1] + '/jobs'):
+    name, dim = line.split()
+    base = sys.argv[1] + '/' + name
+    session = onnxruntime.InferenceSession(base + '.onnx')
+    x = numpy.fromfile(base + '.x', dtype='float32').reshape(-1, int(dim))
+    session.run(['y'], {'x': x})[0].tofile(base + '.y')
+)";
+  if (!RunPython(*OraclePython("onnxruntime"), script, "'" + (folder / "").string() + "'")) {
+    throw InputError("ONNX Runtime refuses a file");
+  }
+  std::vector<Matrix> outputs;
+  for (const Job& job : jobs) {
+    const std::string bytes = ReadFile(folder / (job.name + ".y"));
+    Matrix y(job.expected.rows(), job.expected.cols());
+    if (bytes.size() != sizeof(float) * static_cast<size_t>(y.size())) throw InputError(job.name + ": another shape");
+    std::memcpy(y.data(), bytes.data(), bytes.size());
+    outputs.push_back(std::move(y));
+  }
+  return outputs;
+}
+
+// As the scorer does it, spliced here.
+Matrix Expected(const nn::Model& model, const Matrix& x, double prior_scale) {
+  nn::Workspace ws;
+  Matrix y(ConstMatrixView(model.network.Forward({}, x, ws)));
+  const MatrixView heads(y.data(), y.rows() * model.frames_per_forward, model.num_pdfs());
+  Softmax(true, heads, heads);
+  for (int64_t r = 0; r < heads.rows(); ++r) {
+    for (int64_t k = 0; k < heads.cols(); ++k) {
+      heads(r, k) -= static_cast<float>(prior_scale) * model.log_priors[static_cast<size_t>(k)];
+    }
+  }
+  return y;
+}
+
+Matrix Spliced(const Matrix& frames, int context) {
+  Matrix out(frames.rows(), frames.cols() * (2 * context + 1));
+  for (int64_t t = 0; t < frames.rows(); ++t) {
+    for (int64_t k = -context; k <= context; ++k) {
+      const auto from = frames.view().Row(std::clamp<int64_t>(t + k, 0, frames.rows() - 1));
+      std::copy(from.begin(), from.end(), out.Row(t).data() + (k + context) * frames.cols());
+    }
+  }
+  return out;
+}
+
+void ExpectNear(const Matrix& found, const Matrix& expected, const std::string& what) {
+  ASSERT_EQ(found.rows(), expected.rows());
+  ASSERT_EQ(found.cols(), expected.cols());
+  double largest = 0;
+  for (int64_t i = 0; i < found.size(); ++i) {
+    largest = std::max(largest, std::abs(static_cast<double>(found.data()[i] - expected.data()[i])));
+  }
+  EXPECT_LT(largest, 1e-4) << what;
+}
+
+// A new form adds a network with its layer here.
+const std::map<std::string, std::string>& Samples() {
+  static const std::map<std::string, std::string> samples = {
+      {"affine", "{type='affine',dim=10}"},
+      {"linear", "{type='linear',dim=5},{type='affine',dim=10}"},
+      {"fixed-affine", "{type='fixed-affine',dim=9},{type='affine',dim=10}"},
+      {"sparse-affine",
+       "{type='sparse-affine',dim=16,block-rows=4,block-cols=2},{type='sparse-affine',dim=8,weight-bits=8,input-bits="
+       "8}"},
+      {"circulant-affine", "{type='circulant-affine',dim=10,block=4},{type='relu'},{type='affine',dim=6}"},
+      {"quantized-affine",
+       "{type='quantized-affine',dim=10},{type='quantized-affine',dim=7,weight-bits=4,input-bits=0}"},
+      {"binary-affine",
+       "{type='binary-affine',dim=10},{type='batch-norm'},{type='binary-affine',dim=7,binary-input=true}"},
+      {"normalize", "{type='normalize'},{type='affine',dim=10}"},
+      {"batch-norm", "{type='affine',dim=8},{type='batch-norm',target-rms=0.5},{type='affine',dim=10}"},
+      {"renorm", "{type='renorm',target-rms=0.5},{type='affine',dim=10}"},
+      {"p-norm", "{type='p-norm',dim=4},{type='affine',dim=10}"},
+      {"relu", "{type='affine',dim=9},{type='relu'},{type='affine',dim=10}"},
+      {"sigmoid", "{type='affine',dim=9},{type='sigmoid'},{type='affine',dim=10}"},
+      {"tanh", "{type='affine',dim=9},{type='tanh'},{type='affine',dim=10}"},
+      {"softmax", "{type='softmax'},{type='affine',dim=10}"},
+      {"log-softmax", "{type='log-softmax'},{type='affine',dim=10}"},
+      {"dropout", "{type='affine',dim=9},{type='dropout',proportion=0.3},{type='affine',dim=10}"},
+      {"spec-mask", "{type='spec-mask'},{type='affine',dim=10}"}};
+  return samples;
+}
+
+TEST(Onnx, HasASampleOfEveryForm) {
+  for (const auto& [type, form] : OnnxForms()) EXPECT_TRUE(Samples().contains(type)) << type;
+}
+
+void ExpectAsHere(const std::vector<Job>& jobs, const testing::TemporaryFolder& folder) {
+  const std::vector<Matrix> found = RunOnnx(jobs, folder);
+  for (size_t i = 0; i < jobs.size(); ++i) ExpectNear(found[i], jobs[i].expected, jobs[i].name);
+}
+
+TEST(Onnx, EveryLayerScoresAsHere) {
+  if (!OraclePython("onnxruntime")) GTEST_SKIP() << "no Python with onnxruntime";
+  const testing::TemporaryFolder folder;
+  std::vector<Job> jobs;
+  for (const auto& [type, layers] : Samples()) {
+    const nn::Model model = MakeModel(layers);
+    ExportOnnx(model, {}, folder / (type + ".onnx"));
+    const Matrix x = Random(23, kDim, 5);
+    jobs.push_back({type, x, Expected(model, x, 0)});
+  }
+  ExpectAsHere(jobs, folder);
+}
+
+TEST(Onnx, SplicesTheFramesOfAnUtteranceAndTakesPriorsOut) {
+  if (!OraclePython("onnxruntime")) GTEST_SKIP() << "no Python with onnxruntime";
+  const testing::TemporaryFolder folder;
+  const nn::Model model = MakeModel(
+      "{type='normalize'},{type='affine',dim=20},{type='relu'},{type='batch-norm'},{type='affine',dim=24}", 2, 3);
+  std::vector<Job> jobs;
+  for (const int frames : {1, 2, 30}) {
+    const Matrix x = Random(frames, kDim, 5);
+    for (const std::string input : {"frames", "spliced"}) {
+      const std::string name = fmt::format("{}{}", input, frames);
+      ExportOnnx(model, {.input = input, .log_softmax = true, .prior_scale = 1}, folder / (name + ".onnx"));
+      jobs.push_back({name, input == "frames" ? x : Spliced(x, 2), Expected(model, Spliced(x, 2), 1)});
+    }
+  }
+  ExpectAsHere(jobs, folder);
+}
+
+TEST(Onnx, LeavesTheModelAsItWas) {
+  const testing::TemporaryFolder folder;
+  const nn::Model model = MakeModel(Samples().at("quantized-affine"));
+  const uint64_t hash = model.network.Hash();
+  const Matrix x = Random(4, kDim, 5);
+  const Matrix before = Expected(model, x, 0);
+  ExportOnnx(model, {}, folder / "m.onnx");
+  EXPECT_EQ(model.network.Hash(), hash);
+  ExpectNear(Expected(model, x, 0), before, "");
+}
+
+TEST(Onnx, RefusesWhatItCannotSay) {
+  const testing::TemporaryFolder folder;
+  nn::Model model = MakeModel(Samples().at("affine"));
+  model.log_priors.clear();
+  EXPECT_THROW(ExportOnnx(model, {.input = "spliced", .log_softmax = true, .prior_scale = 1}, folder / "m.onnx"),
+               InputError);
+  EXPECT_FALSE(std::filesystem::exists(folder / "m.onnx"));
+}
+
+}  // namespace
+}  // namespace antiphon::infer
