@@ -37,7 +37,8 @@ struct BenchStreamsOptions {
       "sizes of input (a multiple of 11 is taken as 5 frames to each side), hidden layers and output");
     v("activation", activation, OneOf{{"sigmoid", "relu", "tanh"}}, "of the hidden layers");
     v("precision", precision, OneOf{{"fp32", "bf16", "int8"}}, "of the matrix products");
-    v("streams", streams, Range{1, 100000}, "live streams, each with a frame every 10 ms");
+    v("streams", streams, Range{0, 100000},
+      "live streams, each with a frame every 10 ms; 0: as many as are measured to fit");
     v("seconds", seconds, Range{0.5, 1e6}, "of real time");
     pool.Visit(v);
   }
@@ -62,6 +63,29 @@ int64_t ResidentBytes() {
   std::ifstream("/proc/self/statm") >> pages >> resident;
   return resident * sysconf(_SC_PAGESIZE);
 }
+
+// Delays in bins of 1 %, so that hours of them take no more memory than a second.
+class Delays {
+ public:
+  void Add(double seconds) {
+    const double bin = std::log(std::max(seconds, kShortest) / kShortest) / std::log(kStep);
+    ++counts_[std::min(counts_.size() - 1, static_cast<size_t>(bin))];
+    ++total_;
+  }
+  bool empty() const { return total_ == 0; }
+  double Percentile(double share) const {
+    auto left = static_cast<int64_t>(share * static_cast<double>(total_ - 1));
+    size_t bin = 0;
+    while (bin + 1 < counts_.size() && left >= counts_[bin]) left -= counts_[bin++];
+    return kShortest * std::pow(kStep, static_cast<double>(bin) + 0.5);
+  }
+
+ private:
+  static constexpr double kShortest = 1e-5;
+  static constexpr double kStep = 1.01;
+  std::vector<int64_t> counts_ = std::vector<int64_t>(1800, 0);  // up to ten minutes
+  int64_t total_ = 0;
+};
 
 // Frames come in on one thread, in real time; workers score what is there.
 class Simulation {
@@ -89,11 +113,7 @@ class Simulation {
     }
   }
 
-  double Percentile(double share) {
-    const auto at = delays_.begin() + static_cast<int64_t>(share * static_cast<double>(delays_.size() - 1));
-    std::nth_element(delays_.begin(), at, delays_.end());
-    return *at;
-  }
+  double Percentile(double share) const { return delays_.Percentile(share); }
 
   int64_t frames = 0, evaluations = 0, resident_early = 0, resident_late = 0;
   size_t most_bytes = 0;
@@ -136,9 +156,7 @@ class Simulation {
       const std::lock_guard lock(mutex_);
       for (const int id : ids_) {
         most_bytes = std::max(most_bytes, pool_.bytes(id));
-        pool_.Take(id, [&](std::span<const float>, double arrival) {
-          delays_.push_back(static_cast<float>(Now() - arrival));
-        });
+        pool_.Take(id, [&](std::span<const float>, double arrival) { delays_.Add(Now() - arrival); });
       }
     }
   }
@@ -152,11 +170,16 @@ class Simulation {
   std::chrono::steady_clock::time_point start_;
   std::atomic<bool> done_{false};
   std::mutex mutex_;
-  std::vector<float> delays_;  // guarded by mutex_ while workers run
+  Delays delays_;  // guarded by mutex_ while workers run
 };
 
-void BenchStreams(const BenchStreamsOptions& options, CommandContext& context) {
-  const auto model = TheModel(options, context.seed());
+void BenchStreams(const BenchStreamsOptions& given, CommandContext& context) {
+  const auto model = TheModel(given, context.seed());
+  BenchStreamsOptions options = given;
+  if (options.streams == 0) {
+    options.streams = infer::MeasureCapacity(*model, options.pool, context.threads(), 1 / kFrameShift);
+    context.Print("{} streams are measured to fit", options.streams);
+  }
   Simulation simulation(options, model, context.threads(), context.seed());
   simulation.Run();
   if (simulation.empty()) throw Error("no frame was scored in the given time");

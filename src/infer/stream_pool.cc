@@ -1,10 +1,22 @@
 #include "infer/stream_pool.h"
 
+#include <omp.h>
+
 #include <algorithm>
 #include <cmath>
 #include <numeric>
 
+#include "infer/measure.h"
+
 namespace antiphon::infer {
+
+int MeasureCapacity(const NnetModel& model, const StreamPoolOptions& options, int workers, double frames_per_second,
+                    double share, double seconds) {
+  omp_set_num_threads(1);
+  const PlanSpeed speed = MeasurePlan(model.plan(), std::min(options.batch, model.options().block_frames), seconds);
+  const double frames = speed.frames_per_second * model.group() * workers;
+  return std::max(1, static_cast<int>(share * frames / frames_per_second));
+}
 
 StreamPool::StreamPool(std::shared_ptr<const NnetModel> model, const StreamPoolOptions& options)
     : model_(std::move(model)), options_(options) {

@@ -58,6 +58,11 @@ struct StreamStats {
   int64_t evaluations = 0;  // frames that went through the network
 };
 
+/// Live streams of `frames_per_second` each that `workers` threads, one core each, can score in batches: measured here
+/// in about `seconds`, of which `share` may be used, so that bursts are served in time. At least 1.
+int MeasureCapacity(const NnetModel& model, const StreamPoolOptions& options, int workers, double frames_per_second,
+                    double share = 0.8, double seconds = 0.3);
+
 class StreamPool {
  public:
   /// The model's block_frames must be `batch` or more.

@@ -173,6 +173,16 @@ TEST(StreamPool, RefusesStreamsAndBadFramesWhileOthersGoOn) {
   EXPECT_NO_THROW(pool.Open());
 }
 
+TEST(StreamPool, AdmitsAsManyStreamsAsAreMeasured) {
+  const auto model = ToyModel();
+  const int one = MeasureCapacity(*model, {}, 1, 100, 0.8, 0.02);
+  EXPECT_GE(one, 1);
+  EXPECT_EQ(MeasureCapacity(*model, {}, 1, 1e12, 0.8, 0.02), 1);
+  StreamPool pool(model, {.max_streams = 1});
+  pool.Open();
+  EXPECT_THROW(pool.Open(), OverloadError);
+}
+
 TEST(StreamPool, HoldsNoMoreThanItNeeds) {
   StreamPool pool(ToyModel(), {.max_streams = 1, .batch = 8, .deadline_s = 1e9});
   const int id = pool.Open();
