@@ -35,7 +35,8 @@ struct FeatureSourceOptions {
     v("norm-vars", norm_vars, "divide by the standard deviation too");
     v("speaker-model", speaker_model, "GMM model through whose transform (deltas, LDA, MLLT) the features go then");
     v("speaker-transforms", speaker_transforms,
-      "table of transforms by speaker (fmllr.scp) that follow the speaker model's, or in decode those that the model itself would look for; empty: none");
+      "table of transforms by speaker (fmllr.scp) that follow the speaker model's, or in decode those that the model "
+      "itself would look for; empty: none");
   }
 };
 

@@ -103,7 +103,8 @@ class SvdMethod : public Method {
     const std::vector<LayerParts> parts = TakeApart(model.network);
     const std::vector<size_t> layers = ChooseLayers(parts, {"affine", "linear"}, {options_.layers, false, false});
     std::vector<DoubleMatrix> moments(parts.size());
-    if (options_.weighted) moments = SecondMoments(model.network, RequireFrames(input, "svd with weighted = true"), layers);
+    if (options_.weighted)
+      moments = SecondMoments(model.network, RequireFrames(input, "svd with weighted = true"), layers);
     std::vector<Decomposition> all;
     for (const size_t i : layers) all.push_back(Decompose(i, parts[i].weight(), moments[i]));
     std::vector<int64_t> ranks;
