@@ -12,7 +12,9 @@ namespace antiphon::app {
 
 std::string ScoringPrecision(const nn::Model& model) {
   for (const nn::Parameter* p : model.network.parameters()) {
-    if (p->storage == nn::Storage::kInt8) return "int8";
+    if (p->storage == nn::Storage::kInt8 || p->storage == nn::Storage::kInt4 || p->storage == nn::Storage::kSigns) {
+      return "int8";
+    }
   }
   return "fp32";
 }

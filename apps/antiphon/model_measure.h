@@ -11,7 +11,7 @@
 
 namespace antiphon::app {
 
-/// Of scoring on one core, as one stream would have it; 8-bit arithmetic where the model is made for it.
+/// Of scoring on one core, as one stream would have it; 8-bit arithmetic for weights of 8 bits or fewer.
 struct ScoringCost {
   double frames_per_second = 0;  // frames of speech, also where one pass scores several
   int64_t weight_bytes = 0;      // as the runtime holds them
