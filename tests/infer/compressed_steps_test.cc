@@ -3,6 +3,7 @@
 
 #include <cmath>
 #include <cstring>
+#include <utility>
 
 #include "base/random.h"
 #include "infer/plan.h"
@@ -67,6 +68,24 @@ TEST(CompressedSteps, QuantizedLayersRunAsTheyWereTrained) {
   for (const char* activation : {"sigmoid", "relu"}) {
     const nn::Network network = NetworkOf("type = 'quantized-affine'\ndim = 70", activation, 45);
     Compare(network, DataType::kInt8, "dense int8", 0.08);
+  }
+}
+
+TEST(CompressedSteps, NormalisationIsWorkedOutOnce) {
+  for (const char* layer : {"type = 'normalize'", "type = 'batch-norm'\ntarget-rms = 0.7\naffine = true"}) {
+    nn::Network network = NetworkOf(layer, "relu", 45);
+    for (nn::Parameter* p : network.buffers()) {
+      if (p->name.ends_with("statistics")) continue;
+      for (int64_t i = 0; i < p->value.size(); ++i) p->value.data()[i] = 0.3F + 0.1F * static_cast<float>(i % 5);
+      p->MarkChanged();
+    }
+    nn::Workspace ws;
+    const Matrix x = RandomInput(40, 45);
+    bool first = true;
+    network.RecomputeStatistics(
+        {}, [&] { return std::exchange(first, false) ? ConstMatrixView(x) : ConstMatrixView(); }, ws);
+    Compare(network, DataType::kFloat32, "diagonal", 2e-5);
+    Compare(network, DataType::kInt8, "diagonal", 0.08);
   }
 }
 

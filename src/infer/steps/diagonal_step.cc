@@ -1,0 +1,58 @@
+// A scale and an offset per dimension: "normalize", and "batch-norm" with its running statistics, worked out once.
+#include <vector>
+
+#include "infer/plan_step.h"
+#include "nn/workspace.h"
+
+namespace antiphon::infer {
+namespace {
+
+// y = (x + shift)·scale + offset.
+class DiagonalStep : public PlanStep {
+ public:
+  explicit DiagonalStep(const StepArgs& args)
+      : PlanStep(args.in_dim(), args.out_dim()), name_(args.network.layer_name(args.layer)), values_(3, args.in_dim()) {
+    if (args.network.layer_type(args.layer) == "normalize") {
+      // As it stands, since features may be far from 0.
+      std::copy_n(args.Get("offset").data(), in_dim(), values_.Row(0).data());
+      std::copy_n(args.Get("scale").data(), in_dim(), values_.Row(1).data());
+      return;
+    }
+    // What the layer makes of 0 and 1 says all.
+    Matrix probes(2, in_dim()), made(2, in_dim());
+    for (float& v : probes.Row(1)) v = 1;
+    nn::Workspace workspace;
+    args.network.layer(args.layer).Forward({}, probes, made, workspace);
+    for (int64_t c = 0; c < in_dim(); ++c) {
+      values_(1, c) = made(1, c) - made(0, c);
+      values_(2, c) = made(0, c);
+    }
+  }
+
+  void Run(const Rows& in, const Rows& out, std::byte*) const override {
+    const float* const shift = values_.view().Row(0).data();
+    const float* const scale = values_.view().Row(1).data();
+    const float* const offset = values_.view().Row(2).data();
+    for (int r = 0; r < in.rows; ++r) {
+      const float* const x = in.Row<float>(r);
+      float* const y = out.Row<float>(r);
+      for (int64_t c = 0; c < in_dim(); ++c) y[c] = (x[c] + shift[c]) * scale[c] + offset[c];
+    }
+  }
+
+  StepInfo Info() const override {
+    return {name_, "diagonal", "", 3 * in_dim() * int64_t{sizeof(float)}, 3 * in_dim(), 3 * in_dim()};
+  }
+
+ private:
+  std::string name_;
+  Matrix values_;
+};
+
+const auto kMake = [](const StepArgs& args) { return std::make_unique<DiagonalStep>(args); };
+
+REGISTER_COMPONENT(StepRegistry, "normalize", kMake);
+REGISTER_COMPONENT(StepRegistry, "batch-norm", kMake);
+
+}  // namespace
+}  // namespace antiphon::infer
