@@ -1,5 +1,5 @@
 // A scale and an offset per dimension: "normalize", and "batch-norm" with its running statistics, worked out once.
-#include <vector>
+#include <algorithm>
 
 #include "infer/plan_step.h"
 #include "nn/workspace.h"
