@@ -1,5 +1,6 @@
 // antiphon COMMAND …: exit status 0, 1 (failed), 2 (wrong usage) or 3 (stopped on request). The commands are the other
 // files of this folder.
+#include <csignal>
 #include <cstdio>
 #include <exception>
 #include <iostream>
@@ -24,6 +25,8 @@ int Main(const std::vector<std::string>& arguments) {
   }
   InstallLogSink(line.verbosity);
   InstallCancelHandlers();
+  // A file that may grow no longer is an error of writing like a full disk, not a reason to die.
+  std::signal(SIGXFSZ, SIG_IGN);
   RunCommand(line.command, line.config, std::cout);
   if (!std::cout.flush()) throw IoError("cannot write to standard output");
   return 0;

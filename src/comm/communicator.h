@@ -7,8 +7,8 @@
 // Matching: messages of one (source, destination, tag) arrive in the order sent. Collectives must be called by all
 // ranks in the same order. Tags from kFirstInternalTag belong to the collectives. Threads: one thread per rank, unless
 // an implementation says more. Deadlines: every wait ends after `deadline_seconds` with a PeerError that names rank,
-// operation, peer and step. Errors: PeerError for a deadline, a rank that called Abort (its message is passed on) or a
-// lost rank; InputError for a message of another size than the receiver's.
+// operation, peer and step. Errors: PeerError for a deadline, a rank that called Abort (its message is passed on, as a
+// UsageError if it refused a plan) or a lost rank; InputError for a message of another size than the receiver's.
 #pragma once
 
 #include <cstddef>
@@ -21,6 +21,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "comm/abort_reason.h"
 
 namespace antiphon::comm {
 
@@ -53,6 +54,9 @@ class Communicator {
   /// Offers `memory` to the one-sided operations of all ranks under `id`; it must stay until CloseWindow. Collective.
   virtual void OpenWindow(int id, std::span<float> memory) = 0;
   virtual void CloseWindow(int id) = 0;
+  /// Whoever offered `memory` goes away with its window open, because of an error: it stays, until the world ends, for
+  /// those who do not know yet.
+  virtual void LeaveBehind(std::vector<float> memory) = 0;
   /// memory[offset + i] += scale · values[i] on rank `target`; each element atomically, the whole not.
   virtual void Accumulate(int target, int id, size_t offset, float scale, std::span<const float> values) = 0;
   /// Reads from rank `target`; elements may come from between two accumulations.
@@ -74,8 +78,8 @@ class Communicator {
     (void)what, (void)bytes, (void)codec;
   }
 
-  /// Makes every waiting and every later operation of all ranks throw PeerError with this message.
-  virtual void Abort(std::string_view message) = 0;
+  /// Makes every waiting and every later operation of all ranks throw what the reason says.
+  virtual void Abort(const AbortReason& reason) = 0;
 
   /// Whether those that are left can go on when a rank is lost.
   virtual bool survives_losses() const { return false; }

@@ -68,7 +68,7 @@ void Hub::Deliver(int destination, Letter letter) {
 
 void Hub::Arrived(const Envelope& envelope, std::vector<std::byte> bytes) {
   if (envelope.kind == MessageKind::kAbort) {
-    return Abort(std::string(reinterpret_cast<const char*>(bytes.data()), bytes.size()));
+    return Abort(AbortReason::FromBytes(bytes));
   }
   CHECK(IsLocal(envelope.destination)) << envelope.destination;
   if (envelope.kind == MessageKind::kLetter) {
@@ -100,11 +100,11 @@ std::span<float> Hub::Window(int rank, int id, size_t offset, size_t size) {
   return found->second.subspan(offset, size);
 }
 
-void Hub::Abort(std::string message) {
+void Hub::Abort(AbortReason reason) {
   {
     const std::lock_guard lock(mutex_);
     if (aborted_) return;
-    abort_message_ = std::move(message);
+    abort_reason_ = std::move(reason);
     aborted_ = true;
   }
   WakeAll();
@@ -195,6 +195,11 @@ class HubCommunicator : public Communicator, public SecondThread {
     hub_->windows_.erase({rank_, id});
   }
 
+  void LeaveBehind(std::vector<float> memory) override {
+    const std::lock_guard lock(hub_->mutex_);
+    hub_->left_behind_.push_back(std::move(memory));
+  }
+
   // An accumulation at a rank of this process need not be waited for.
   void Accumulate(int target, int id, size_t offset, float scale, std::span<const float> values) override {
     if (target != rank_) CountSent(values.size_bytes());
@@ -228,14 +233,15 @@ class HubCommunicator : public Communicator, public SecondThread {
     return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
   }
 
-  void Abort(std::string_view message) override {
-    const std::string passed_on = fmt::format("rank {} failed: {}", rank_, message);
+  void Abort(const AbortReason& reason) override {
+    const AbortReason passed_on = reason.From(rank_);
     if (hub_->aborted_) return;
     hub_->Abort(passed_on);
     if (hub_->transport_ == nullptr) return;
     Envelope envelope = EnvelopeTo(-1, MessageKind::kAbort, 0);
-    envelope.size = passed_on.size();
-    hub_->transport_->Send(envelope, std::as_bytes(std::span(passed_on)));
+    const std::vector<std::byte> bytes = passed_on.ToBytes();
+    envelope.size = bytes.size();
+    hub_->transport_->Send(envelope, bytes);
     constexpr double kSecondsToTell = 5;
     hub_->transport_->Drain(kSecondsToTell);
   }
@@ -323,7 +329,7 @@ class HubCommunicator : public Communicator, public SecondThread {
   void ThrowIfAborted(const Operation& operation) const {
     if (!hub_->aborted_) return;
     const std::lock_guard lock(hub_->mutex_);
-    Throw<PeerError>("{}: {}", Describe(operation()), hub_->abort_message_);
+    hub_->abort_reason_.Throw(Describe(operation()));
   }
   template <class Operation>
   void ThrowIfLost(int peer, const Operation& operation) const {

@@ -40,7 +40,7 @@ class Hub {
   void Deliver(int destination, Letter letter);
   /// What a transport received from another process.
   void Arrived(const Envelope& envelope, std::vector<std::byte> bytes);
-  void Abort(std::string message);
+  void Abort(AbortReason reason);
   void MarkLost(int rank);
 
  private:
@@ -63,7 +63,8 @@ class Hub {
   SharedSum shared_sum_;
   std::mutex mutex_;
   std::map<std::pair<int, int>, std::span<float>> windows_;  // (rank, id); guarded by mutex_
-  std::string abort_message_;                                // guarded by mutex_ until aborted_
+  std::vector<std::vector<float>> left_behind_;              // of open windows; guarded by mutex_
+  AbortReason abort_reason_;                                 // guarded by mutex_ until aborted_
   std::atomic<bool> aborted_ = false;
   bool survives_losses_ = false;
   std::vector<std::atomic<bool>> lost_;

@@ -41,9 +41,9 @@ void RunRankThreads(int first, int count, const std::function<std::unique_ptr<Co
   for (int rank = first; rank < first + count; ++rank) {
     threads.emplace_back([&, rank] {
       std::unique_ptr<Communicator> comm = std::move(comms[static_cast<size_t>(rank - first)]);
-      const auto fail = [&](std::string_view message) {
+      const auto fail = [&](const AbortReason& reason) {
         error.Set(rank);
-        comm->Abort(message);
+        comm->Abort(reason);
       };
       try {
         body(*comm);
@@ -56,9 +56,9 @@ void RunRankThreads(int first, int count, const std::function<std::unique_ptr<Co
       } catch (const Cancelled&) {
         error.Set(rank);  // all ranks agreed on it
       } catch (const std::exception& e) {
-        fail(e.what());
+        fail(AbortReason::Of(e));
       } catch (...) {
-        fail("unknown error");
+        fail({"unknown error"});
       }
     });
   }

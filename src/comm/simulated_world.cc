@@ -152,7 +152,8 @@ struct SimulatedWorld::State {
   std::vector<int> lost;  // ranks, in the order of their failures
   int with_turn;
   bool machines_fail = false;
-  std::string abort_message;
+  std::vector<std::vector<float>> left_behind;  // memory of open windows
+  AbortReason abort_reason;
   bool aborted = false;
 };
 
@@ -253,6 +254,10 @@ class SimulatedCommunicator : public Communicator {
     WaitUntil(lock, me_.clock, "closing a window");
     state_->windows.erase({rank_, id});
   }
+  void LeaveBehind(std::vector<float> memory) override {
+    const std::lock_guard lock(state_->mutex);
+    state_->left_behind.push_back(std::move(memory));
+  }
 
   void Accumulate(int target, int id, size_t offset, float scale, std::span<const float> values) override {
     Lock lock(state_->mutex);
@@ -329,9 +334,9 @@ class SimulatedCommunicator : public Communicator {
     return true;
   }
 
-  void Abort(std::string_view message) override {
+  void Abort(const AbortReason& reason) override {
     const std::lock_guard lock(state_->mutex);
-    if (!state_->aborted) state_->abort_message = fmt::format("rank {} failed: {}", rank_, message);
+    if (!state_->aborted) state_->abort_reason = reason.From(rank_);
     state_->aborted = true;
     for (Rank& r : state_->ranks) r.turn.notify_all();
   }
@@ -384,7 +389,7 @@ class SimulatedCommunicator : public Communicator {
     return state_->links.Deliver(from, to, bytes, me_.clock);
   }
   void ThrowIfAborted(std::string_view operation) const {
-    if (state_->aborted) Throw<PeerError>("{}: {}", Describe(operation), state_->abort_message);
+    if (state_->aborted) state_->abort_reason.Throw(Describe(operation));
   }
   void ThrowIfLost(int peer, std::string_view operation) const {
     if (!state_->LossStops(me_, peer)) return;

@@ -4,6 +4,7 @@
 // different ids. Windows are not offered. Threads, deadlines, errors: as the whole, which outlives its parts.
 #pragma once
 
+#include <utility>
 #include <vector>
 
 #include "comm/communicator.h"
@@ -22,13 +23,14 @@ class SubCommunicator : public comm::Communicator {
   bool Poll(int source, int tag) override;
   void OpenWindow(int id, std::span<float> memory) override;
   void CloseWindow(int id) override;
+  void LeaveBehind(std::vector<float> memory) override { whole_.LeaveBehind(std::move(memory)); }
   void Accumulate(int target, int id, size_t offset, float scale, std::span<const float> values) override;
   void Get(int target, int id, size_t offset, std::span<float> values) override;
   double Now() const override { return whole_.Now(); }
   bool time_is_virtual() const override { return whole_.time_is_virtual(); }
   void Compute(double seconds) override { whole_.Compute(seconds); }
   void Handled(Handling what, size_t bytes, std::string_view codec) override { whole_.Handled(what, bytes, codec); }
-  void Abort(std::string_view message) override { whole_.Abort(message); }
+  void Abort(const comm::AbortReason& reason) override { whole_.Abort(reason); }
   bool survives_losses() const override { return whole_.survives_losses(); }
   void TolerateLosses(bool tolerate) override { whole_.TolerateLosses(tolerate); }
   void AcceptLosses(std::span<const int> ranks) override;

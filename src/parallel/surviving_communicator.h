@@ -36,6 +36,7 @@ class SurvivingCommunicator : public comm::Communicator, public comm::SecondThre
   bool Poll(int source, int tag) override { return now().Poll(source, tag); }
   void OpenWindow(int id, std::span<float> memory) override { now().OpenWindow(id, memory); }
   void CloseWindow(int id) override { now().CloseWindow(id); }
+  void LeaveBehind(std::vector<float> memory) override { whole_.LeaveBehind(std::move(memory)); }
   void Accumulate(int target, int id, size_t offset, float scale, std::span<const float> values) override {
     now().Accumulate(target, id, offset, scale, values);
   }
@@ -46,7 +47,7 @@ class SurvivingCommunicator : public comm::Communicator, public comm::SecondThre
   bool time_is_virtual() const override { return whole_.time_is_virtual(); }
   void Compute(double seconds) override { whole_.Compute(seconds); }
   void Handled(Handling what, size_t bytes, std::string_view codec) override { whole_.Handled(what, bytes, codec); }
-  void Abort(std::string_view message) override { whole_.Abort(message); }
+  void Abort(const comm::AbortReason& reason) override { whole_.Abort(reason); }
 
   bool survives_losses() const override { return whole_.survives_losses(); }
   void TolerateLosses(bool tolerate) override { whole_.TolerateLosses(tolerate); }

@@ -1,178 +1,22 @@
 """`antiphon train` over several processes: one model in every placement, and what happens when something is wrong.
 
-Usage: cluster_test.py SOURCE-TREE PROGRAM LOSING-PROGRAM MPIEXEC [unittest options and cases]
+Usage: cluster_test.py SOURCE-TREE PROGRAM MPIEXEC [unittest options and cases]
 
 The cases of Survival need an Open MPI 5: in the folder (with bin/ and lib/) that ANTIPHON_OPENMPI5 names, or in the Python
-environment of the tests (scripts/venv puts one there). Without one they are skipped.
+environment of the tests (scripts/venv puts one there). Without one they are skipped. ANTIPHON_LOSING_PROGRAM names the
+program comm_losing_test.
 """
 
 import json
 import os
-import pathlib
-import random
 import shutil
 import signal
 import subprocess
-import sys
-import tempfile
 import time
 import unittest
 
-SOURCES = ""
-PROGRAM = ""
-LOSING_PROGRAM = ""
-MPIEXEC = ""
-OPTIONS = "--oversubscribe --allow-run-as-root --bind-to none"
-# Nothing here may hang; what takes longer than this counts as hanging.
-LONGEST_SECONDS = 240
-
-CONFIG = """
-threads = 1
-log-steps = 5
-[data]
-minibatch = 32
-left-context = 1
-right-context = 1
-[schedule]
-epochs = {epochs}
-learning-rate = 0.3
-final-learning-rate = 0.05
-[held-out]
-fraction = 0.2
-[checkpoint]
-steps = 20
-[parallel]
-method = "{method}"
-workers = 4
-[[network.layer]]
-type = "affine"
-dim = 32
-[[network.layer]]
-type = "relu"
-[[network.layer]]
-type = "affine"
-"""
-
-
-def open_mpi_5():
-    """Its folder, or None."""
-    python = pathlib.Path(os.environ.get("ANTIPHON_PYTHON", pathlib.Path(SOURCES) / ".venv/bin/python"))
-    folder = pathlib.Path(os.environ.get("ANTIPHON_OPENMPI5", python.parent.parent))
-    return folder if (folder / "bin/mpirun").exists() and (folder / "lib/libmpi.so.40").exists() else None
-
-
-def write_data(folder):
-    """Noisy classes in runs, by six speakers, as text archives."""
-    rng = random.Random(1)
-    means = [[rng.gauss(0, 1) for _ in range(5)] for _ in range(6)]
-    with open(folder / "feats.ark", "w") as feats, open(folder / "pdf.ark", "w") as pdfs, \
-            open(folder / "utt2spk", "w") as speakers:
-        for speaker in range(6):
-            for utterance in range(5):
-                name = f"s{speaker}-u{utterance}"
-                ids = []
-                rows = []
-                for _ in range(90):
-                    ids.append(ids[-1] if ids and rng.random() < 0.8 else rng.randrange(6))
-                    rows.append(" ".join(f"{m + rng.gauss(0, 0.7):.4f}" for m in means[ids[-1]]))
-                feats.write(f"{name}  [\n  " + "\n  ".join(rows) + " ]\n")
-                pdfs.write(f"{name} {' '.join(map(str, ids))}\n")
-                speakers.write(f"{name} s{speaker}\n")
-
-
-def alive_ranks(folder):
-    """{rank: process id} of the training processes of a run folder; a supervised process without a launcher is rank 0."""
-    found = {}
-    for entry in pathlib.Path("/proc").iterdir():
-        if not entry.name.isdigit():
-            continue
-        try:
-            arguments = (entry / "cmdline").read_text()
-            if str(folder) not in arguments or os.readlink(entry / "exe") != PROGRAM:
-                continue
-            environment = dict(item.split("=", 1) for item in (entry / "environ").read_text().split("\0") if "=" in item)
-        except (OSError, ValueError):
-            continue
-        rank = environment.get("OMPI_COMM_WORLD_RANK", "0" if f"{folder}/config.toml" in arguments else None)
-        if rank is not None:
-            found[int(rank)] = int(entry.name)
-    return found
-
-
-class Cluster(unittest.TestCase):
-    @classmethod
-    def setUpClass(cls):
-        cls.scratch = tempfile.TemporaryDirectory()
-        cls.folder = pathlib.Path(cls.scratch.name)
-        write_data(cls.folder)
-        cls.store = cls.folder / "store"
-        subprocess.run([PROGRAM, "store", "--features", "ark:" + str(cls.folder / "feats.ark"), "--alignment",
-                        "ark:" + str(cls.folder / "pdf.ark"), "--utt2spk", str(cls.folder / "utt2spk"), "--out",
-                        str(cls.store)], check=True, capture_output=True)
-        cls.reference = {}
-
-    @classmethod
-    def tearDownClass(cls):
-        cls.scratch.cleanup()
-
-    def config(self, method="ssgd", epochs=3):
-        path = self.folder / f"{method}-{epochs}.toml"
-        path.write_text(CONFIG.format(method=method, epochs=epochs))
-        return str(path)
-
-    def command(self, name, *arguments, store=None, **config):
-        return [PROGRAM, "train", "--config", self.config(**config), "--store", str(store or self.store), "--out",
-                str(self.folder / name), *arguments]
-
-    def run_command(self, command, **options):
-        environment = dict(os.environ, OMP_WAIT_POLICY="passive", **options.pop("env", {}))
-        return subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, env=environment,
-                              timeout=LONGEST_SECONDS, **options)
-
-    def mpirun(self, processes, *programs):
-        parts = []
-        for program in programs:
-            parts += [":"] if parts else []
-            parts += ["-np", str(processes), *program]
-        return self.run_command([MPIEXEC, *OPTIONS.split(), *parts])
-
-    def model_hash(self, result):
-        self.assertEqual(result.returncode, 0, result.stderr)
-        return json.loads(result.stdout.strip().splitlines()[-1])["model_hash"]
-
-    def undisturbed(self, **config):
-        key = json.dumps(config, sort_keys=True)
-        if key not in self.reference:
-            self.reference[key] = self.model_hash(
-                self.run_command(self.command("undisturbed" + str(len(self.reference)), "--json", **config)))
-        return self.reference[key]
-
-    def events(self, name):
-        lines = (self.folder / name / "metrics.jsonl").read_text().splitlines()
-        return [record for record in map(json.loads, lines) if record["kind"] == "event"]
-
-    def wait_for_step(self, name, step):
-        """Until the run has logged a step at or behind `step`."""
-        path = self.folder / name / "metrics.jsonl"
-        end = time.monotonic() + LONGEST_SECONDS
-        while time.monotonic() < end:
-            try:
-                for line in path.read_text().splitlines():
-                    if json.loads(line).get("step", -1) >= step:
-                        return
-            except (OSError, ValueError):
-                pass
-            time.sleep(0.02)
-        self.fail(f"step {step} never came")
-
-    def wait_for_ranks(self, name, count):
-        end = time.monotonic() + LONGEST_SECONDS
-        while time.monotonic() < end:
-            ranks = alive_ranks(self.folder / name)
-            if len(ranks) >= count:
-                return ranks
-            time.sleep(0.02)
-        self.fail("the ranks never came up")
+import cluster
+from cluster import LONGEST_SECONDS, OPTIONS, Cluster
 
 
 class Placement(Cluster):
@@ -199,7 +43,7 @@ class Refusals(Cluster):
 
     def test_different_programs(self):
         other = self.folder / "antiphon"
-        shutil.copy(PROGRAM, other)
+        shutil.copy(cluster.PROGRAM, other)
         with open(other, "ab") as file:
             file.write(b"another build")
         command = self.command("prog")
@@ -229,7 +73,7 @@ class Faults(Cluster):
 
     def harmed(self, name, rank, step, harm, *arguments, processes=2):
         """Runs with restarts allowed and harms a rank when `step` has been logged (0: as soon as it is there)."""
-        launch = f"{MPIEXEC} -np {processes} {OPTIONS}" if processes > 1 else ""
+        launch = f"{cluster.MPIEXEC} -np {processes} {OPTIONS}" if processes > 1 else ""
         command = self.command(name, "--json", "--restarts", "2", "--launch", launch, *arguments, epochs=self.EPOCHS)
         process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                                    text=True, env=dict(os.environ, OMP_WAIT_POLICY="passive"))
@@ -258,7 +102,8 @@ class Faults(Cluster):
         self.check_restarted("kill-threads", result)
 
     def test_a_signal_to_the_supervisor_saves_and_stops(self):
-        command = self.command("asked", "--restarts", "2", "--launch", f"{MPIEXEC} -np 2 {OPTIONS}", epochs=self.EPOCHS)
+        launch = f"{cluster.MPIEXEC} -np 2 {OPTIONS}"
+        command = self.command("asked", "--restarts", "2", "--launch", launch, epochs=self.EPOCHS)
         process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
                                    text=True)
         self.wait_for_step("asked", 60)
@@ -266,8 +111,8 @@ class Faults(Cluster):
         _, errors = process.communicate(timeout=LONGEST_SECONDS)
         self.assertEqual(process.returncode, 3)
         self.assertIn("stopped on request", errors)
-        self.assertEqual(self.model_hash(self.run_command(self.command("asked", "--json", "--resume", epochs=self.EPOCHS))),
-                         self.undisturbed(epochs=self.EPOCHS))
+        again = self.run_command(self.command("asked", "--json", "--resume", epochs=self.EPOCHS))
+        self.assertEqual(self.model_hash(again), self.undisturbed(epochs=self.EPOCHS))
 
     def test_a_signal_to_the_ranks_saves_and_is_no_failure(self):
         result = self.harmed("asked-ranks", 0, 60, lambda pid: os.kill(pid, signal.SIGUSR1))
@@ -294,7 +139,7 @@ class Faults(Cluster):
 
     def test_without_restarts_a_killed_rank_ends_the_run_with_an_error(self):
         command = self.command("dead", epochs=self.EPOCHS)
-        process = subprocess.Popen([MPIEXEC, "-np", "2", *OPTIONS.split(), *command], stdout=subprocess.DEVNULL,
+        process = subprocess.Popen([cluster.MPIEXEC, "-np", "2", *OPTIONS.split(), *command], stdout=subprocess.DEVNULL,
                                    stderr=subprocess.PIPE, text=True)
         ranks = self.wait_for_ranks("dead", 2)
         self.wait_for_step("dead", 60)
@@ -307,17 +152,8 @@ class Faults(Cluster):
 class Survival(Cluster):
     """With the fault tolerance of Open MPI 5 the processes that are left carry all workers on."""
 
-    def mpirun_5(self, processes, *command):
-        folder = open_mpi_5()
-        if folder is None:
-            self.skipTest("no Open MPI 5 (scripts/venv installs one)")
-        return subprocess.Popen(
-            [str(folder / "bin/mpirun"), "--with-ft", "ulfm", "-np", str(processes), *OPTIONS.split(), *command],
-            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-            env=dict(os.environ, LD_LIBRARY_PATH=str(folder / "lib"), OMP_WAIT_POLICY="passive"))
-
     def test_sums_go_on_without_the_lost_process(self):
-        process = self.mpirun_5(3, LOSING_PROGRAM)
+        process = self.mpirun_5(3, os.environ["ANTIPHON_LOSING_PROGRAM"])
         output, errors = process.communicate(timeout=LONGEST_SECONDS)
         self.assertEqual(output.splitlines().count("all sums as with all processes"), 2, output + errors)
 
@@ -337,8 +173,4 @@ class Survival(Cluster):
 
 
 if __name__ == "__main__":
-    SOURCES = sys.argv[1]
-    PROGRAM = os.path.realpath(sys.argv[2])
-    LOSING_PROGRAM = sys.argv[3]
-    MPIEXEC = sys.argv[4]
-    unittest.main(argv=[sys.argv[0], *sys.argv[5:]], verbosity=2)
+    cluster.main()

@@ -7,66 +7,34 @@ time to pass. The cases of Survival need an Open MPI 5, see cluster_test.py.
 """
 
 import json
-import os
-import pathlib
-import subprocess
-import sys
 import unittest
 
-import cluster_test
-from cluster_test import Cluster, OPTIONS
+import cluster
+from cluster import OPTIONS, Cluster
 
 WORKERS = 3  # one per process: two parameter servers of which rank 0 is the first, and a slave
 RANKS = {"rank 0": 0, "server": 1, "slave": 2}
 MOMENTS = {"start": "at=start", "middle": "at=step step=25", "checkpoint": "at=checkpoint step=20", "end": "at=end"}
 METHODS = {
-    "ssgd": "",
-    "asgd": "servers = 2",
-    "averaging": "sync-period = 4",
-    "bmuf": "sync-period = 4",
-    "easgd": "sync-period = 4",
+    "ssgd": {},
+    "asgd": {"options": "servers = 2"},
+    "averaging": {"options": "sync-period = 4"},
+    "bmuf": {"options": "sync-period = 4"},
+    "easgd": {"options": "sync-period = 4"},
+    "asynchronous easgd": {"method": "easgd", "options": "sync-period = 4\nasynchronous = true"},
+    "asgd-groups": {"options": "stripes = 1"},
+    "natural-gradient-averaging": {"options": "sync-period = 4"},
+    "admm": {"options": "sync-period = 4"},
 }
-CONFIG = """
-threads = 1
-log-steps = 5
-deadline-seconds = {deadline}
-[data]
-minibatch = 32
-left-context = 1
-right-context = 1
-[schedule]
-epochs = 2
-learning-rate = 0.1
-final-learning-rate = 0.05
-[held-out]
-fraction = 0.2
-[checkpoint]
-steps = 10
-[optimizer]
-type = "sgd"
-[parallel]
-method = "{method}"
-workers = 3
-{options}
-[[network.layer]]
-type = "affine"
-dim = 24
-[[network.layer]]
-type = "relu"
-[[network.layer]]
-type = "affine"
-"""
+# Their models depend on the order in which workers come.
+ASYNCHRONOUS = {"asgd", "asynchronous easgd", "asgd-groups"}
 
 
 class FaultCase(Cluster):
-    def write_config(self, method, deadline):
-        path = self.folder / f"{method}-{deadline}.toml"
-        path.write_text(CONFIG.format(method=method, options=METHODS[method], deadline=deadline))
-        return str(path)
-
     def arguments(self, name, method, deadline=60):
-        return [cluster_test.PROGRAM, "train", "--config", self.write_config(method, deadline), "--store",
-                str(self.store), "--out", str(self.folder / name), "--json"]
+        settings = {"method": method, **METHODS[method]}
+        return self.command(name, "--json", workers=WORKERS, epochs=2, rate=0.1, checkpoint_steps=10, deadline=deadline,
+                            **settings)
 
     def fault(self, name, action, rank, moment):
         """The environment that lets it happen, once."""
@@ -131,14 +99,14 @@ class Matrix(FaultCase):
 
     def check(self, method, action, rank, moment):
         name = "-".join([method, action, rank, moment]).replace(" ", "")
-        launch = f"{cluster_test.MPIEXEC} -np {WORKERS} {OPTIONS}"
+        launch = f"{cluster.MPIEXEC} -np {WORKERS} {OPTIONS}"
         command = self.arguments(name, method, deadline=3 if action == "stop" else 60)
         process = self.run_command([*command, "--restarts", "1", "--launch", launch],
                                    env=self.fault(name, action, rank, moment))
         result = self.result(process)
         self.check_happened(name)
         self.assertEqual(result["epochs"], 2)
-        if method != "asgd":
+        if method not in ASYNCHRONOUS:
             self.assertEqual(result["model_hash"], self.without_faults(method)["model_hash"])
         restarts = [event["what"] for event in self.events(name)]
         self.assertEqual(restarts, [] if action == "slow" else ["restart"], process.stderr)
@@ -155,33 +123,27 @@ class Matrix(FaultCase):
 class Survival(FaultCase):
     """Open MPI 5: a lost slave ends no run of a method that can do without it."""
 
-    def mpirun_5(self, command, environment):
-        folder = cluster_test.open_mpi_5()
-        if folder is None:
-            self.skipTest("no Open MPI 5 (scripts/venv installs one)")
-        mpirun = [str(folder / "bin/mpirun"), "--with-ft", "ulfm", "-np", str(WORKERS), *OPTIONS.split()]
-        return self.run_command([*mpirun, *command], env=dict(environment, LD_LIBRARY_PATH=str(folder / "lib")))
-
     def check(self, method, rank, moment, survives):
         name = "-".join(["lost", method, rank, moment]).replace(" ", "")
-        process = self.mpirun_5(self.arguments(name, method), self.fault(name, "kill", rank, moment))
+        process = self.mpirun_5(WORKERS, *self.arguments(name, method), env=self.fault(name, "kill", rank, moment))
+        output, errors = process.communicate(timeout=cluster.LONGEST_SECONDS)
         # mpirun itself tells of the dead process by its exit status.
-        lines = [line for line in process.stdout.splitlines() if line.startswith("{")]
-        self.assertEqual(len(lines), 1, process.stderr)
+        lines = [line for line in output.splitlines() if line.startswith("{")]
+        self.assertEqual(len(lines), 1, errors)
         self.check_happened(name)
         result = json.loads(lines[0])
         self.assertEqual(result["epochs"], 2)
         events = self.events(name)
         if not survives:
-            self.assertEqual([event["what"] for event in events], ["restart"], process.stderr)
+            self.assertEqual([event["what"] for event in events], ["restart"], errors)
             self.assertEqual(result["lost_workers"], 0)
             return result
-        self.assertEqual([event["what"] for event in events], ["loss"], process.stderr)
+        self.assertEqual([event["what"] for event in events], ["loss"], errors)
         self.assertEqual(events[0]["workers_lost"], str(RANKS[rank]))
         self.assertEqual(events[0]["workers_left"], 2)
         self.assertEqual(result["lost_workers"], 1)
         self.assertEqual(result["minibatches_given_back"], events[0]["given_back"])
-        self.assertIn(f"worker {RANKS[rank]} was lost", process.stderr)
+        self.assertIn(f"worker {RANKS[rank]} was lost", errors)
         self.assertIn(f"worker {RANKS[rank]} was lost", (self.folder / name / "report.html").read_text())
         self.assertGreater(result["held_out_accuracy"], self.without_faults(method)["held_out_accuracy"] - 0.05)
         return result
@@ -199,9 +161,16 @@ class Survival(FaultCase):
         self.check("averaging", "rank 0", "middle", survives=False)
         self.check("bmuf", "slave", "start", survives=False)
 
+    def test_methods_that_keep_something_on_each_worker_go_on_from_the_last_checkpoint(self):
+        for method in ("asynchronous easgd", "asgd-groups", "natural-gradient-averaging", "admm"):
+            with self.subTest(method=method):
+                result = self.check(method, "slave", "middle", survives=False)
+                if method in ASYNCHRONOUS:
+                    self.assertGreater(result["held_out_accuracy"],
+                                       self.without_faults(method)["held_out_accuracy"] - 0.05)
+                else:
+                    self.assertEqual(result["model_hash"], self.without_faults(method)["model_hash"])
+
 
 if __name__ == "__main__":
-    cluster_test.SOURCES = sys.argv[1]
-    cluster_test.PROGRAM = os.path.realpath(sys.argv[2])
-    cluster_test.MPIEXEC = sys.argv[3]
-    unittest.main(argv=[sys.argv[0], *sys.argv[4:]], verbosity=2)
+    cluster.main()

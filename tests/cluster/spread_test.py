@@ -11,10 +11,10 @@ import tempfile
 import time
 import unittest
 
+from cluster import LONGEST_SECONDS, OPTIONS
+
 PROGRAM = ""
 MPIEXEC = ""
-OPTIONS = "--oversubscribe --allow-run-as-root --bind-to none"
-LONGEST_SECONDS = 240
 # Figures about this very run.
 OWN = {"report.txt", "report.json", "summary.json"}
 corpus = None

@@ -35,6 +35,27 @@ TEST(ThreadWorld, ADyingRankWakesTheOthersAndItsErrorIsTheOneReported) {
   EXPECT_EQ(woken, 2);
 }
 
+// So that every process of a run ends with the status of wrong usage, and none is started again.
+TEST(ThreadWorld, ARefusalIsOneForAllRanks) {
+  std::atomic<int> refused{0};
+  EXPECT_THROW(RunRanks(3,
+                        [&](Communicator& comm) {
+                          if (comm.rank() == 1) throw UsageError("0 servers");
+                          try {
+                            comm.Barrier();
+                          } catch (const UsageError& e) {
+                            EXPECT_NE(std::string(e.what()).find("rank 1 refused: 0 servers"), std::string::npos);
+                            ++refused;
+                            throw;
+                          }
+                        }),
+               UsageError);
+  EXPECT_EQ(refused, 2);
+  const AbortReason reason = AbortReason::FromBytes(AbortReason{"why", true}.ToBytes());
+  EXPECT_TRUE(reason.refusal);
+  EXPECT_EQ(reason.message, "why");
+}
+
 TEST(ThreadWorld, SumsOfSeveralPiecesOneAfterTheOther) {
   RunRanks(3, [](Communicator& comm) {
     std::vector<float> values(10'000'000);

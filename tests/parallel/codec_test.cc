@@ -4,9 +4,11 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <mutex>
 
 #include "base/error.h"
 #include "math/half.h"
+#include "parallel/gradient_exchange.h"
 #include "parallel/small_learner.h"
 #include "temporary_folder.h"
 
@@ -311,6 +313,56 @@ TEST(Codecs, ReplicasContinueBitForBit) {
     const auto whole = run(true);
     EXPECT_EQ(run(false), whole) << keys;
     EXPECT_EQ(whole[1], whole[0]) << keys;
+  }
+}
+
+// Both stages of the exchange: what all gave is what the steps got, what ranks hold back of their gradients, and what
+// they hold back of the sums that they make.
+TEST(Codecs, BothStagesAddUpToWhatAllGave) {
+  constexpr int kRanks = 3;
+  constexpr int kSteps = 12;
+  for (const std::string& toml : WithFeedback()) {
+    SCOPED_TRACE(toml);
+    std::mutex mutex;
+    std::vector<double> given, held;
+    std::vector<float> got;
+    comm::RunRanks(kRanks, [&](comm::Communicator& comm) {
+      nn::Network network(Config::Parse("[[layer]]\ntype = \"linear\"\n", "net"), 19, 11, 3);
+      const auto optimizer = optim::MakeOptimizer(Config::Parse("type = \"sgd\"\n", "opt"), network);
+      GradientExchange exchange(Config::Parse(toml, "codec"), 0, 1, {&network, optimizer.get(), &comm, {}, nullptr});
+      nn::Parameter& weight = *network.parameters()[0];
+      const auto size = static_cast<size_t>(weight.value.size());
+      std::vector<double> mine(size, 0.0);
+      std::vector<float> sum(size, 0.0f);
+      for (uint64_t step = 0; step < kSteps; ++step) {
+        const Matrix g =
+            RandomMatrix(weight.value.rows(), weight.value.cols(), 100 * step + static_cast<uint64_t>(comm.rank()));
+        exchange.BeginMinibatch(1);
+        exchange.TakeDense(weight, g);
+        exchange.LayerDone(0);
+        ASSERT_TRUE(exchange.Finish());
+        for (size_t i = 0; i < size; ++i) {
+          mine[i] += g.data()[i];
+          sum[i] += exchange.gradient()[i];
+        }
+      }
+      const testing::TemporaryFolder folder;
+      SafetensorsWriter writer;
+      exchange.SaveState(writer, "x");
+      writer.Write(folder / "state.safetensors");
+      const SafetensorsReader reader(folder / "state.safetensors");
+      const std::lock_guard lock(mutex);
+      given.resize(size);
+      held.resize(size);
+      for (const std::string name : {"x.memory0", "x.sum-memory0"}) {
+        const std::vector<float> values = reader.ReadFloats(name);
+        for (size_t i = 0; i < size; ++i) held[i] += values[i];
+      }
+      for (size_t i = 0; i < size; ++i) given[i] += mine[i];
+      if (!got.empty()) EXPECT_EQ(sum, got) << "ranks took different steps";
+      got = sum;
+    });
+    for (size_t i = 0; i < given.size(); ++i) ASSERT_NEAR(got[i] + held[i], given[i], 1e-3) << i;
   }
 }
 

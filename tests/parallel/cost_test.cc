@@ -197,6 +197,15 @@ TEST(CostModel, ModelParallelSharesWorkAndSumsGradientsOverGroups) {
   plan.group = 4;
   EXPECT_NEAR(SimulateCost(kNetwork, plan, FreeLinks()).speedup, 8, 1e-3);
   EXPECT_LT(SimulateCost(kNetwork, plan, PlainCluster()).speedup, 8);
+  // One replica: each hidden layer's outputs are gathered, its derivative's columns go to whom they belong; of the
+  // softmax maxima and sums go round.
+  plan = PlanOf("model-parallel", 4);
+  plan.group = 4;
+  double hidden = 0;
+  for (size_t i = 0; i + 1 < kNetwork.layers.size(); ++i) hidden += kNetwork.layers[i].out_dim;
+  const double others = 3;
+  EXPECT_NEAR(SimulateCost(kNetwork, plan, PlainCluster()).bytes_per_frame, others * (2 * 4 * hidden + 4 * 8),
+              1e-6 * hidden);
 }
 
 TEST(CostModel, ThousandsOfWorkersArePlayedThrough) {

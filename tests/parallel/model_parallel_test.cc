@@ -55,6 +55,31 @@ TEST(ModelParallel, ARankTrainsItsShareOfTheParameters) {
   });
 }
 
+// Bytes of a minibatch as the header of StripedNetwork has them.
+TEST(ModelParallel, SendsWhatTheFormulaSays) {
+  constexpr int kStripes = 3;
+  constexpr int kWidth = 300;
+  constexpr int kOutputs = 600;
+  const auto bytes = OnRanks(kStripes, [&](comm::Communicator& comm) {
+    nn::Network whole(
+        Config::Parse("[[layer]]\ntype = \"repeat\"\ntimes = 3\nlayers = [{type = \"affine\", dim = 300}, "
+                      "{type = \"relu\"}]\n[[layer]]\ntype = \"affine\"\n",
+                      "net"),
+        kFeatures, kOutputs, 1);
+    Learner learner("method = \"model-parallel\"\n", comm, "type = \"sgd\"\n", std::move(whole));
+    const int64_t before = comm.bytes_sent();
+    learner.Train(0, 1, comm.rank(), kStripes);
+    return static_cast<double>(comm.bytes_sent() - before);
+  });
+  // Each of three hidden layers is gathered forward and its derivative summed backward; a rank sends its own third to
+  // the two others, and the two thirds of the derivative that are theirs.
+  const double layer = 4.0 * kFrames * kWidth * (kStripes - 1) / kStripes;
+  const double softmax = 4.0 * 4 * kFrames * (kStripes - 1);
+  double sum = 0;
+  for (const double sent : bytes) sum += sent / kStripes;
+  EXPECT_NEAR(sum, 3 * 2 * layer + softmax, 0.02 * sum);
+}
+
 // A rank draws its own rows as the whole network would.
 TEST(ModelParallel, PartsAreDrawnLikeTheWhole) {
   const std::string toml = MakeNetwork().ToToml();

@@ -3,6 +3,8 @@
 #include <omp.h>
 
 #include <algorithm>
+#include <cmath>
+#include <numbers>
 
 #include "base/random.h"
 #include "comm/thread_world.h"
@@ -202,6 +204,65 @@ TEST_P(PipelineTest, SavedMidwayContinuesBitForBit) {
     stage.Drain();
     EXPECT_EQ(stage.Whole().Hash(), whole) << "rank " << comm.rank();
   });
+}
+
+// The delayed quadratic (G7) in each stage. Of a chain of linear layers with weights 1 only one layer learns, beside
+// the optimum, where the loss is a quadratic: the outputs differ by `difference` = 2·w, and its gradient for w is w.
+double LargestAtTheEnd(int stages, int learning, double rate) {
+  constexpr int kSteps = 300;
+  constexpr float kStart = 1e-3f;
+  std::string toml;
+  for (int k = 0; k < stages; ++k) {
+    toml += "[[layer]]\ntype = \"linear\"\nlearning-rate-factor = " + std::string(k == learning ? "1.0" : "0.0") + "\n";
+    if (k + 1 < stages) toml += "dim = 1\n";
+  }
+  double largest = 0;
+  comm::RunRanks(stages, [&](comm::Communicator& comm) {
+    nn::Network whole(Config::Parse(toml, "net"), 1, 2, 3);
+    for (int k = 0; k < stages; ++k) {
+      const MatrixView weight = whole.layer(static_cast<size_t>(k)).parameters()[0]->value;
+      // The outputs of a top layer that learns differ by twice its w, and its two weights share the gradient.
+      for (int64_t r = 0; r < weight.rows(); ++r)
+        weight(r, 0) = (k == learning ? kStart : 1.0f) * (r == 0 ? 1.0f : -1.0f);
+    }
+    whole.MarkChanged();
+    const Config config = Config::Parse("method = \"pipeline\"\n", "parallel");
+    const auto parts = DivideModel(config, whole, comm);
+    nn::Network network = parts ? PartOf(whole, parts->Of(comm.rank())) : whole.Clone();
+    const auto optimizer = optim::MakeOptimizer(Config::Parse("type = \"sgd\"\n", "opt"), network);
+    const auto strategy = MakeStrategy(config, {&network, optimizer.get(), &comm, {}, parts.get()});
+    strategy->Start();
+    Matrix features(2, 1);
+    features(0, 0) = features(1, 0) = 1.0f;
+    const std::vector<int32_t> pdf_ids = {0, 1};
+    for (int step = 0; step < kSteps; ++step) {
+      StepInput input;
+      input.context.training = true;
+      input.context.step = step;
+      input.features = features;
+      input.targets.pdf_ids = pdf_ids;
+      input.learning_rate = rate;
+      strategy->Step(input);
+      if (comm.rank() != learning || step < kSteps - 20) continue;
+      const float w = network.layer(static_cast<size_t>(learning)).parameters()[0]->value(0, 0);
+      largest = std::max(largest, static_cast<double>(std::abs(w)));
+    }
+    strategy->Drain();
+  });
+  return largest / kStart;
+}
+
+TEST(PipelineDelay, EachStageIsStableUpToTheKnownStep) {
+  omp_set_num_threads(1);
+  for (const int stages : {1, 2, 3}) {
+    for (int stage = 0; stage < stages; ++stage) {
+      const int delay = 2 * (stages - 1 - stage);
+      const double curvature = stage == stages - 1 ? 0.5 : 1.0;
+      const double limit = 2 * std::sin(std::numbers::pi / (2 * (2 * delay + 1))) / curvature;
+      EXPECT_LT(LargestAtTheEnd(stages, stage, 0.93 * limit), 0.1) << stage + 1 << " of " << stages;
+      EXPECT_GT(LargestAtTheEnd(stages, stage, 1.07 * limit), 10) << stage + 1 << " of " << stages;
+    }
+  }
 }
 
 TEST(PipelinePlan, IsTheBestOfAllCuts) {

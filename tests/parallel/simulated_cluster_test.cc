@@ -19,6 +19,7 @@ std::string Toml(const std::string& method) {
   std::string toml = "method = \"" + method + "\"\n";
   if (method == "hessian-free") toml += "curvature-minibatches = 2\ncheck-minibatches = 2\ncg-iterations = 5\n";
   if (method == "asgd-groups") toml += "stripes = 2\n";
+  if (method == "asgd") toml += "push-every = 1\n";
   if (method == "averaging" || method == "bmuf" || method == "easgd") toml += "sync-period = 2\n";
   return toml;
 }
@@ -143,14 +144,16 @@ TEST(SimulatedCluster, CostOnlyModeAgreesWithTraining) {
   cluster.links.between.bandwidth_mb_s = 20;
   cluster.links.between.latency_us = 20;
   const CostNetwork network({kFeatures, 9, 9, 9, kPdfs});
-  for (const std::string method : {"ssgd", "averaging", "bmuf", "asgd"}) {
+  for (const std::string method : {"ssgd", "averaging", "bmuf", "asgd", "model-parallel"}) {
     const comm::SimulationReport report = Train(Toml(method), 4, cluster);
     CostPlan plan;
     plan.method = method;
     plan.workers = 4;
     plan.minibatch = kFrames;
     plan.sync_period = 2;
-    const double predicted = kMinibatches * kFrames / SimulateCost(network, plan, cluster).frames_per_second;
+    plan.group = method == "model-parallel" ? 4 : plan.group;  // one replica, which takes each rank's steps together
+    const double predicted = static_cast<double>(kMinibatches / (method == "model-parallel" ? 4 : 1)) * kFrames /
+                             SimulateCost(network, plan, cluster).frames_per_second;
     // The run also begins and ends.
     EXPECT_NEAR(predicted / report.seconds(), 1, 0.35) << method;
   }

@@ -16,6 +16,7 @@
 #include "math/safetensors.h"
 #include "nn/model.h"
 #include "temporary_folder.h"
+#include "train/memory_need.h"
 #include "train/synthetic_task.h"
 
 namespace antiphon::train {
@@ -148,6 +149,17 @@ TEST_F(DividedTest, APlanThatDoesNotFitIsRefusedWithTheFigure) {
   EXPECT_THAT(refusal("method = \"serial\"\ndevice-memory-mb = 10\n", 1), HasSubstr("optimiser 0.0"));
 }
 
+// The network of the published figures for training on graphics cards: 462–5×2048–10217.
+TEST(WeightBytes, AreThoseOfThePublishedNetwork) {
+  nn::Network outline(
+      Config::Parse("[[layer]]\ntype = \"repeat\"\ntimes = 5\nlayers = [{type = \"affine\", dim = 2048}, "
+                    "{type = \"sigmoid\"}]\n[[layer]]\ntype = \"affine\"\n",
+                    "network"),
+      462, 10217, 0, nn::InitialValues::kOutline);
+  constexpr size_t kParameters = 462 * 2048 + 4 * 2048 * 2048 + 2048 * 10217 + 5 * 2048 + 10217;
+  EXPECT_EQ(WeightBytes(outline, {}), sizeof(float) * kParameters);
+}
+
 // MB of the largest resident set of a process that trains the wide network with so many ranks.
 double PeakMb(const std::function<void()>& train) {
   std::fflush(nullptr);
@@ -180,10 +192,12 @@ TEST_F(DividedTest, AllRanksTogetherHoldTheModelOnce) {
   constexpr int kRanks = 8;
   TrainOptions options = SmallOptions();
   options.schedule.epochs = 1;
-  options.checkpoint.steps = 20;
+  options.checkpoint.steps = 5;
   options.data.minibatch = 32;
+  const auto few_frames = MakeSyntheticStore(folder_ / "few", {.utterances_per_speaker = 2, .frames = 50});
   const auto peak = [&](const std::string& run, const std::string& method, bool wide) {
     TrainingTask task = Task(run, "method = \"" + method + "\"\n");
+    task.store = few_frames;
     if (wide) task.network = Config::Parse(kWideNetwork, "network");
     return PeakMb([&] { Train(task, kRanks, options); });
   };

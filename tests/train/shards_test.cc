@@ -5,6 +5,7 @@
 #include <filesystem>
 
 #include "base/error.h"
+#include "parallel/strategy.h"
 #include "temporary_folder.h"
 #include "train/synthetic_task.h"
 
@@ -95,6 +96,46 @@ TEST_F(ShardsOnLocalDisks, AMissingOneEndsAllWorkersWithItsName) {
     EXPECT_NE(text.find("worker 0 of 2"), std::string::npos) << text;
     EXPECT_NE(text.find("missing: shard-0000"), std::string::npos) << text;
   }
+}
+
+// One worker's shard holds several times the frames of the other's: nobody waits for what never comes, and every frame
+// is learned from once.
+TEST(UnequalShards, AreTrainedToTheEndByEveryMethodThatTakesThem) {
+  const testing::TemporaryFolder folder;
+  WriteStore(folder / "store", 14, 2000);
+  WriteStore(folder / "held_out", 2, 500);
+  const auto store = std::make_shared<const data::FrameStore>(folder / "store");
+  TrainOptions options = SmallOptions();
+  options.data.distribution = "shards";
+  options.data.minibatch = 512;
+  options.schedule.epochs = 1;
+  const data::MinibatchPool pool(store, options.data, 1, kWorkers);
+  ASSERT_EQ(store->num_shards(), 2u);
+  ASSERT_GT(pool.UtterancesOf(0).size(), 4 * pool.UtterancesOf(1).size());
+  int methods = 0;
+  for (const std::string& method : parallel::StrategyRegistry::Get().Names()) {
+    if (method == "serial" || method == "hessian-free" || method.starts_with("test-")) continue;
+    SCOPED_TRACE(method);
+    TrainingTask task = SmallTask(store, folder / method);
+    task.held_out_store = std::make_shared<const data::FrameStore>(folder / "held_out");
+    if (method == "eamsgd") task.optimizer = Config::Parse("momentum = 0.9\nnesterov = true\n", "optimizer");
+    task.parallel = Config::Parse("method = \"" + method + "\"\n", "parallel");
+    std::vector<TrainingSummary> summaries(kWorkers);
+    try {
+      comm::RunRanks(kWorkers, [&](comm::Communicator& comm) {
+        omp_set_num_threads(1);
+        comm.set_deadline_seconds(60);
+        summaries[static_cast<size_t>(comm.rank())] = Trainer(task, options, comm).Run(false);
+      });
+    } catch (const UsageError& e) {
+      EXPECT_NE(std::string(e.what()).find("data.distribution must be 'pool'"), std::string::npos) << e.what();
+      continue;
+    }
+    ++methods;
+    EXPECT_EQ(summaries[0].frames, 14 * 2000);
+    EXPECT_EQ(summaries[0].model_hash, summaries[1].model_hash);
+  }
+  EXPECT_GE(methods, 6);
 }
 
 }  // namespace

@@ -64,7 +64,7 @@ struct MpiEngine::Impl {
   bool MoveOn(MpiCalls& mpi);
   void RunTasks();
   void Give(int from, std::vector<std::byte> message);
-  void AbortEverywhere(const std::string& text);
+  void AbortEverywhere(const AbortReason& reason);
   void Queue(const Envelope& envelope, std::span<const std::byte> bytes);
   std::vector<int> Targets(const Envelope& envelope);
   void NoteLosses(MpiCalls& mpi);
@@ -154,7 +154,7 @@ void MpiEngine::Impl::Give(int from, std::vector<std::byte> message) {
   try {
     envelope = OpenEnvelope(from, message);
   } catch (const PeerError& e) {
-    return AbortEverywhere(fmt::format("process {}: {}", place.process, e.what()));
+    return AbortEverywhere({fmt::format("process {}: {}", place.process, e.what())});
   }
   std::shared_ptr<Hub> hub;
   {
@@ -170,7 +170,7 @@ void MpiEngine::Impl::Give(int from, std::vector<std::byte> message) {
   hub->Arrived(envelope, std::move(message));
 }
 
-void MpiEngine::Impl::AbortEverywhere(const std::string& text) {
+void MpiEngine::Impl::AbortEverywhere(const AbortReason& reason) {
   std::map<uint32_t, std::shared_ptr<Hub>> open;
   {
     const std::lock_guard lock(mutex);
@@ -181,9 +181,10 @@ void MpiEngine::Impl::AbortEverywhere(const std::string& text) {
     envelope.kind = MessageKind::kAbort;
     envelope.world = id;
     envelope.destination = -1;
-    envelope.size = text.size();
-    Queue(envelope, std::as_bytes(std::span(text)));
-    hub->Abort(text);
+    const std::vector<std::byte> bytes = reason.ToBytes();
+    envelope.size = bytes.size();
+    Queue(envelope, bytes);
+    hub->Abort(reason);
   }
 }
 
@@ -235,7 +236,7 @@ void MpiEngine::Impl::Fail(const std::string& message) {
     open = worlds;
   }
   drained.notify_all();
-  for (const auto& [id, hub] : open) hub->Abort(message);
+  for (const auto& [id, hub] : open) hub->Abort({message});
 }
 
 template <class T>

@@ -2,8 +2,9 @@
 // minibatches of their own and sum their gradients.
 //
 // Schedule of a device: forward, layer by layer: its rows' products, then every member gives its part of the outputs to
-// all. Backward: its rows' products, then the members' parts of the derivative are summed (two-stage). At the end the
-// devices that hold the same rows sum their gradients over the groups (two-stage). Nothing overlaps.
+// all. Backward: the product that passes the derivative down; every member sends each other one the columns of its sum
+// that are the other's, which travel while it computes its weights' gradient, and adds up what it gets. At the end the
+// devices that hold the same rows sum their gradients over the groups (two-stage).
 #include "parallel/cost/schedules.h"
 
 namespace antiphon::parallel::cost {
@@ -23,10 +24,14 @@ struct Schedule {
   double end = 0;
 };
 
-Task GatherParts(CostProcess& me, Group group, int index, double bytes) {
+// To every other member a share of `bytes`.
+Task SendParts(CostProcess& me, Group group, int index, double bytes) {
   for (int i = 1; i < group.size; ++i) {
     co_await me.Send(group.Rank((index + i) % group.size), group.tag, bytes / group.size);
   }
+}
+
+Task ReceiveParts(CostProcess& me, Group group) {
   for (int i = 1; i < group.size; ++i) co_await me.Receive(CostProcess::kAnySource, group.tag);
 }
 
@@ -45,11 +50,18 @@ Task Device(CostProcess& me, Schedule& s) {
       co_await me.Compute(layers[i].forward_flops * frames / plan.group, frames);
       // Of the last layer only the softmax's maxima and sums go round.
       const bool last = i + 1 == layers.size();
-      co_await GatherParts(me, outputs, row, last ? 8 * frames * plan.group : 4 * layers[i].out_dim * frames);
+      co_await SendParts(me, outputs, row, last ? 8 * frames * plan.group : 4 * layers[i].out_dim * frames);
+      co_await ReceiveParts(me, outputs);
     }
     for (size_t i = layers.size(); i-- > 0;) {
-      co_await me.Compute(layers[i].backward_flops * frames / plan.group, frames);
-      if (i > 0) co_await AllReduce(me, derivatives, row, 4 * layers[i - 1].out_dim * frames, Exchange::kTwoStage);
+      // The lowest layer passes nothing down; in the others that takes as much as the forward product.
+      const double passing = i > 0 ? layers[i].forward_flops : 0;
+      if (i > 0) {
+        co_await me.Compute(passing * frames / plan.group, frames);
+        co_await SendParts(me, derivatives, row, 4 * layers[i - 1].out_dim * frames);
+      }
+      co_await me.Compute((layers[i].backward_flops - passing) * frames / plan.group, frames);
+      if (i > 0) co_await ReceiveParts(me, derivatives);
     }
     const double fp32_bytes = 4 * s.setting.network.weights() / plan.group;
     if (rows.size > 1) co_await me.Occupy(fp32_bytes * CodecSecondsPerByte(s.setting, rows.size));

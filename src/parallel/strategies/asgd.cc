@@ -10,8 +10,8 @@
 // compensation·(mean staleness), and the first epochs may be synchronous (`warm-start-epochs`). Determinism: follows
 // arrival, which `arrival-log` writes down and `replay` follows bit for bit; on a simulated cluster always the same
 // bits. One worker is plain training. `host-master` is the same with the whole model on the host's side, in rank 0's
-// memory, and devices (ranks) that hold a copy of their own and exchange every three minibatches. Source: Dean et al.,
-// NIPS 2012; Zhang et al., ICASSP 2013 (host-master); Ho et al., NIPS 2013; algorithms reference 1.7, 1.9.
+// memory, and devices (ranks) that hold a copy of their own. Source: Dean et al., NIPS 2012; Zhang et al., ICASSP 2013
+// (host-master); Ho et al., NIPS 2013; algorithms reference 1.7, 1.9.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -30,7 +30,7 @@ constexpr double kStalenessDecay = 0.95;
 
 struct AsgdOptions {
   int servers = 0;
-  int push_every = 1;
+  int push_every = 3;
   int64_t max_staleness = 0;
   int64_t staleness_bound = -1;
   double compensation = 0;
@@ -102,7 +102,8 @@ class Asgd : public Strategy {
     }
     if (options_.max_staleness == 0) options_.max_staleness = 2 * workers;
     if (options_.warm_start_epochs > 0 && workers > 1) {
-      warm_up_ = MakeStrategy(Config::Parse("method = \"ssgd\"\n", "warm start of asgd"), replica);
+      warm_up_ =
+          MakeStrategy(Config::Parse("method = \"ssgd\"\nrate-scaling = \"sqrt\"\n", "warm start of asgd"), replica);
     }
     if (rule_ != ServerRule::kSum && alone()) {
       throw UsageError("parallel.server-update: a single worker trains by its optimizer; use 'sum', or more workers");

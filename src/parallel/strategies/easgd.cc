@@ -62,7 +62,7 @@ class Easgd : public PeriodicStrategy {
   }
   ~Easgd() override {
     // Others may still reach for the part of the centre that lies here.
-    if (window_open_) comm().Abort("the elastic centre's part on this rank is gone");
+    if (window_open_) comm().LeaveBehind(std::move(part_));
   }
 
   bool synchronous() const override { return !Asynchronous(); }
