@@ -15,9 +15,12 @@ std::vector<double> ModelledLayerCosts(nn::Network& network) {
   // An elementwise pass over memory costs about as much as this many multiply-adds of a matrix product.
   constexpr double kPerOutput = 8;
   std::vector<double> costs;
+  bool passes_down = false;  // the lowest layer that learns does not
   for (size_t i = 0; i < network.num_layers(); ++i) {
+    const auto parameters = network.layer(i).parameters();
     double cost = kPerOutput * network.layer(i).whole_out_dim();
-    for (const nn::Parameter* p : network.layer(i).parameters()) cost += 3.0 * static_cast<double>(p->whole.size());
+    for (const nn::Parameter* p : parameters) cost += (passes_down ? 3.0 : 2.0) * static_cast<double>(p->whole.size());
+    passes_down = passes_down || !parameters.empty();
     costs.push_back(cost);
   }
   return costs;
