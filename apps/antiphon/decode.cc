@@ -15,14 +15,14 @@
 #include "base/log.h"
 #include "base/thread_pool.h"
 #include "command.h"
-#include "data/feature_extraction.h"
 #include "data/feature_source.h"
 #include "decode/recognizer_pool.h"
 #include "decode/weight_search.h"
 #include "decode_output.h"
-#include "front_end_match.h"
+#include "feature_tables.h"
 #include "processes.h"
 #include "score/wer.h"
+#include "speaker_profiles.h"
 #include "speaker_transforms.h"
 
 namespace antiphon::app {
@@ -39,6 +39,7 @@ struct DecodeCommandOptions {
   int adapt_passes = 2;
   double adapt_beam = 11.0;
   double min_fmllr_frames = 500;
+  ProfileOptions profiles;
   data::DataDirOptions data_dir;
   data::FeatureSourceOptions features;
   decode::RecognizeOptions recognize;
@@ -63,6 +64,7 @@ struct DecodeCommandOptions {
       "passes by Gaussians that give and improve speakers' transforms (fMLLR), if the model is trained for them");
     v("adapt-beam", adapt_beam, Range{1.0, 1000.0}, "beam of these passes");
     v("min-fmllr-frames", min_fmllr_frames, Range{1, 1e9}, "frames of speech that a speaker's transform needs");
+    profiles.Visit(v);
     data_dir.Visit(v);
     features.Visit(v);
     recognize.Visit(v);
@@ -83,42 +85,9 @@ bool UsesGivenTransforms(const DecodeCommandOptions& options, const AcousticMode
          !options.features.speaker_transforms.empty();
 }
 
-// Tables that stand in the data directory need not be named; from a directory with audio alone, features are computed
-// as the model says.
-data::FeatureSourceOptions FeatureTables(const DecodeCommandOptions& options, const AcousticModel& model,
-                                         int num_threads, Team& team) {
+data::FeatureSourceOptions TablesAsNamed(const DecodeCommandOptions& options, const AcousticModel& model) {
   data::FeatureSourceOptions tables = options.features;
   if (UsesGivenTransforms(options, model)) tables.speaker_transforms.clear();
-  if (!tables.features.empty()) {
-    RequireFrontEnd(tables.features, model.features(), options.model);
-    return tables;
-  }
-  fs::path folder = options.data;
-  if (!fs::exists(folder / "feats.scp")) {
-    if (!fs::exists(folder / "wav.scp")) {
-      Throw<UsageError>(
-          "there is neither feats.scp nor wav.scp in '{}': give a data directory, or a table with --features",
-          options.data);
-    }
-    if (model.features().empty()) {
-      Throw<InputError>("'{}' does not say how its features are computed: make them with antiphon features",
-                        options.model);
-    }
-    data::FeatureExtractionOptions extraction;
-    extraction.front_end = ReadOptions<feat::FrontEndOptions>(Config::Parse(model.features(), options.model));
-    extraction.on_error = "skip";
-    const data::DataDir dir = data::DataDir::Load(options.data, options.data_dir);
-    folder = fs::path(options.out) / "features";
-    const auto result = data::ExtractFeatures(dir, extraction, folder, num_threads, {}, team);
-    for (const auto& [utt_id, reason] : result.failed) log::Warn("{} gives no words: {}", utt_id, reason);
-  }
-  const auto set = [&](std::string& path, const char* name) {
-    if (path.empty() && fs::exists(folder / name)) path = (folder / name).string();
-  };
-  set(tables.features, "feats.scp");
-  RequireFrontEnd(tables.features, model.features(), options.model);
-  set(tables.utt2spk, "utt2spk");
-  set(tables.cmvn, "cmvn.scp");
   return tables;
 }
 
@@ -136,6 +105,12 @@ decode::LatticeWeights ChosenWeights(const DecodeCommandOptions& options) {
           options.word_penalty};
 }
 
+infer::NnetScorerOptions NetworkOptions(const DecodeCommandOptions& options) {
+  infer::NnetScorerOptions network = options.nnet;
+  network.adaptable = network.adaptable || options.profiles.any();
+  return network;
+}
+
 class Run {
  public:
   Run(const DecodeCommandOptions& options, CommandContext& context, Team& team, int threads)
@@ -143,9 +118,12 @@ class Run {
         context_(context),
         team_(team),
         threads_(threads),
-        model_(AcousticModel::Load(options.model, options.nnet)),
+        model_(AcousticModel::Load(options.model, NetworkOptions(options))),
+        profiles_(options.profiles, *model_),
         graph_(decode::Graph::Load(options.graph, model_->hmm())),
-        features_(FeatureTables(options, *model_, threads, team)),
+        features_(FindFeatureTables({options.data, options.model, model_->features(), TablesAsNamed(options, *model_),
+                                     options.data_dir, options.out},
+                                    threads, team)),
         weights_(ChosenWeights(options)),
         search_(options.search) {
     if (options.rescore_arpa.empty() != options.graph_arpa.empty()) {
@@ -291,13 +269,13 @@ class Run {
 
   std::unique_ptr<ScoreSource> Scores(const std::string& utt_id) const {
     Matrix frames = features_.Get(utt_id);
-    if (transforms_.empty()) return model_->Score(std::move(frames));
-    const auto transform = transforms_.find(features_.Speaker(utt_id));
+    const std::string speaker = profiles_.size() > 0 || !transforms_.empty() ? features_.Speaker(utt_id) : "";
+    if (transforms_.empty()) return model_->Score(std::move(frames), profiles_.Of(speaker));
+    const auto transform = transforms_.find(speaker);
     if (transform == transforms_.end()) {
-      Throw<InputError>("'{}' has no transform of speaker '{}'", options_.features.speaker_transforms,
-                        features_.Speaker(utt_id));
+      Throw<InputError>("'{}' has no transform of speaker '{}'", options_.features.speaker_transforms, speaker);
     }
-    return model_->ScoreAdapted(frames, transform->second);
+    return model_->ScoreAdapted(frames, transform->second, profiles_.Of(speaker));
   }
 
   // Each pass recognises with the Gaussians under the transforms so far, and estimates the transforms anew.
@@ -403,6 +381,7 @@ class Run {
   Team& team_;
   int threads_;
   std::unique_ptr<AcousticModel> model_;
+  SpeakerProfiles profiles_;
   decode::Graph graph_;
   data::FeatureSource features_;
   decode::LatticeWeights weights_;

@@ -16,11 +16,12 @@ class GmmAcousticModel : public AcousticModel {
 
   const hmm::HmmModel& hmm() const override { return model_.hmm; }
   std::string features() const override { return model_.features; }
-  std::unique_ptr<ScoreSource> Score(Matrix features) const override {
+  std::unique_ptr<ScoreSource> Score(Matrix features, std::shared_ptr<const infer::BoundProfile>) const override {
     return std::make_unique<hmm::GmmScorer>(model_.FirstPassScores(features));
   }
   const hmm::GmmModel* adaptive() const override { return model_.speaker_adaptive() ? &model_ : nullptr; }
-  std::unique_ptr<ScoreSource> ScoreAdapted(const Matrix& features, const Matrix& speaker_transform) const override {
+  std::unique_ptr<ScoreSource> ScoreAdapted(const Matrix& features, const Matrix& speaker_transform,
+                                            std::shared_ptr<const infer::BoundProfile>) const override {
     return std::make_unique<hmm::GmmScorer>(model_.AdaptedScores(features, speaker_transform));
   }
 
@@ -41,9 +42,10 @@ class NnetAcousticModel : public AcousticModel {
 
   const hmm::HmmModel& hmm() const override { return hmm_; }
   std::string features() const override { return model_->model().feature_config; }
-  std::unique_ptr<ScoreSource> Score(Matrix features) const override {
+  std::unique_ptr<ScoreSource> Score(Matrix features,
+                                     std::shared_ptr<const infer::BoundProfile> profile) const override {
     if (speaker_model_) features = speaker_model_->transform.Apply(features);
-    return std::make_unique<infer::NnetScorer>(model_, std::move(features));
+    return std::make_unique<infer::NnetScorer>(model_, std::move(features), std::move(profile));
   }
   std::shared_ptr<const infer::NnetModel> network() const override { return model_; }
   const hmm::FeatureTransform* transform() const override {
@@ -51,9 +53,10 @@ class NnetAcousticModel : public AcousticModel {
   }
   double computed_share() const override { return model_->computed_share(); }
   const hmm::GmmModel* adaptive() const override { return speaker_model_ ? &*speaker_model_ : nullptr; }
-  std::unique_ptr<ScoreSource> ScoreAdapted(const Matrix& features, const Matrix& speaker_transform) const override {
-    return std::make_unique<infer::NnetScorer>(model_,
-                                               speaker_model_->transform.Then(speaker_transform).Apply(features));
+  std::unique_ptr<ScoreSource> ScoreAdapted(const Matrix& features, const Matrix& speaker_transform,
+                                            std::shared_ptr<const infer::BoundProfile> profile) const override {
+    return std::make_unique<infer::NnetScorer>(
+        model_, speaker_model_->transform.Then(speaker_transform).Apply(features), std::move(profile));
   }
 
  private:
@@ -82,7 +85,8 @@ bool IsGmm(const std::filesystem::path& path) {
 
 }  // namespace
 
-std::unique_ptr<ScoreSource> AcousticModel::ScoreAdapted(const Matrix&, const Matrix&) const {
+std::unique_ptr<ScoreSource> AcousticModel::ScoreAdapted(const Matrix&, const Matrix&,
+                                                         std::shared_ptr<const infer::BoundProfile>) const {
   CHECK(false) << "this model does not adapt to speakers";
   return nullptr;
 }

@@ -28,7 +28,10 @@ class AcousticModel {
   /// The front end's options as TOML, "" if unknown.
   virtual std::string features() const = 0;
   /// Scores of one utterance from its normalised base features, its speaker being unknown.
-  virtual std::unique_ptr<ScoreSource> Score(Matrix features) const = 0;
+  std::unique_ptr<ScoreSource> Score(Matrix features) const { return Score(std::move(features), nullptr); }
+  /// The same with the speaker's profile, bound to network() (null: none).
+  virtual std::unique_ptr<ScoreSource> Score(Matrix features,
+                                             std::shared_ptr<const infer::BoundProfile> profile) const = 0;
 
   /// For speech that is still coming: the network, and what stands between the front end's features and its own (null:
   /// nothing). Null for a GMM.
@@ -42,7 +45,8 @@ class AcousticModel {
   /// whose features the network was trained on.
   virtual const hmm::GmmModel* adaptive() const { return nullptr; }
   /// Scores of one utterance of a speaker whose transform is known. Only if adaptive().
-  virtual std::unique_ptr<ScoreSource> ScoreAdapted(const Matrix& features, const Matrix& speaker_transform) const;
+  virtual std::unique_ptr<ScoreSource> ScoreAdapted(const Matrix& features, const Matrix& speaker_transform,
+                                                    std::shared_ptr<const infer::BoundProfile> profile = nullptr) const;
 };
 
 /// The HMM of a model file of either kind.

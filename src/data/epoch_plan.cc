@@ -12,6 +12,8 @@ namespace {
 
 // Fewer frames in a worker's shuffle buffer would make its minibatches resemble single utterances.
 constexpr int64_t kLeastShareWindow = 16384;
+// Of random numbers; windows take those from 1 on.
+constexpr uint64_t kMixingStream = uint64_t{1} << 62;
 
 std::vector<Block> CutBlocks(const FrameStore& store, std::span<const size_t> utterances, int32_t length) {
   std::vector<Block> blocks;
@@ -24,13 +26,14 @@ std::vector<Block> CutBlocks(const FrameStore& store, std::span<const size_t> ut
   return blocks;
 }
 
-void CutWindows(int64_t window_frames, ShareOrder& order) {
+// No window reaches over block `border`, where the last part of a run begins.
+void CutWindows(int64_t window_frames, size_t border, ShareOrder& order) {
   int64_t in_window = 0;
   order.window_block.push_back(0);
   order.window_frame.push_back(0);
   for (size_t b = 0; b < order.blocks.size(); ++b) {
     in_window += order.blocks[b].count;
-    if (in_window < window_frames && b + 1 < order.blocks.size()) continue;
+    if (in_window < window_frames && b + 1 < order.blocks.size() && b + 1 != border) continue;
     order.window_block.push_back(b + 1);
     order.window_frame.push_back(order.window_frame.back() + in_window);
     in_window = 0;
@@ -127,14 +130,31 @@ ShareOrder PlanCarriedChunks(const FrameStore& store, std::span<const size_t> ut
   return order;
 }
 
-ShareOrder PlanFrames(std::vector<Block> blocks, const MinibatchOptions& options, uint64_t seed, int num_shares) {
+// Puts what is mixed in among the blocks of the last part of the run; returns where in this epoch that part begins.
+size_t MixIn(std::vector<Block> mixed, const Mixing& mixing, int64_t epoch, uint64_t seed, std::vector<Block>& blocks) {
+  int64_t frames = 0;
+  for (const Block& block : blocks) frames += block.count;
+  const double begin = (1 - mixing.tail) * mixing.epochs - static_cast<double>(epoch);  // in epochs
+  if (begin >= 1) return 0;
+  size_t border = 0;
+  for (double at = 0; border < blocks.size() && at < begin * static_cast<double>(frames); ++border) {
+    at += blocks[border].count;
+  }
+  for (int i = 0; i < mixing.repeat; ++i) blocks.insert(blocks.end(), mixed.begin(), mixed.end());
+  Rng(seed, kMixingStream).Shuffle(std::span(blocks).subspan(border));
+  return border;
+}
+
+ShareOrder PlanFrames(std::vector<Block> blocks, const MinibatchOptions& options, uint64_t seed, int num_shares,
+                      std::vector<Block> mixed = {}, const Mixing& mixing = {}, int64_t epoch = 0) {
   ShareOrder order;
   order.blocks = std::move(blocks);
   order.seed = seed;
   if (options.shuffle) Rng(seed, 0).Shuffle(std::span(order.blocks));
+  const size_t border = mixed.empty() ? 0 : MixIn(std::move(mixed), mixing, epoch, seed, order.blocks);
   const int64_t share = options.shuffle_frames / num_shares;
   CutWindows(num_shares == 1 ? share : std::max(share, std::min<int64_t>(kLeastShareWindow, options.shuffle_frames)),
-             order);
+             border, order);
   order.num_minibatches = (order.num_frames + options.minibatch - 1) / options.minibatch;
   return order;
 }
@@ -197,11 +217,16 @@ void FillWindow(const ShareOrder& order, size_t window, bool shuffle, std::vecto
 
 std::vector<ShareOrder> PlanEpoch(const FrameStore& store, std::span<const size_t> utterances,
                                   const MinibatchOptions& options, uint64_t seed, int64_t epoch, int world_size,
-                                  int stride) {
+                                  int stride, const Mixing& mixing) {
   const uint64_t epoch_seed = MixSeed(seed, static_cast<uint64_t>(epoch));
   std::vector<ShareOrder> shares;
   if (options.distribution == "pool") {
-    shares.push_back(PlanShare(store, utterances, options, epoch_seed, 1, stride));
+    if (mixing.utterances.empty()) {
+      shares.push_back(PlanShare(store, utterances, options, epoch_seed, 1, stride));
+    } else {
+      shares.push_back(PlanFrames(CutBlocks(store, utterances, options.block_frames), options, epoch_seed, 1,
+                                  CutBlocks(store, mixing.utterances, options.block_frames), mixing, epoch));
+    }
     return shares;
   }
   const auto parts = options.distribution == "shards" ? DealShards(store, utterances, world_size)

@@ -52,6 +52,6 @@ std::vector<std::vector<size_t>> DealShards(const FrameStore& store, std::span<c
 /// `stride` frames of their utterance.
 std::vector<ShareOrder> PlanEpoch(const FrameStore& store, std::span<const size_t> utterances,
                                   const MinibatchOptions& options, uint64_t seed, int64_t epoch, int world_size,
-                                  int stride = 1);
+                                  int stride = 1, const Mixing& mixing = {});
 
 }  // namespace antiphon::data::internal

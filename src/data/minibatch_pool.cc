@@ -31,17 +31,27 @@ struct Window {
 
 struct MinibatchPool::Impl {
   Impl(std::shared_ptr<const FrameStore> s, MinibatchOptions o, uint64_t run_seed, int world,
-       std::vector<size_t> chosen, InputNormalisation normalisation, TimeContext frames_needed)
+       std::vector<size_t> chosen, InputNormalisation normalisation, TimeContext frames_needed, Mixing mixed)
       : store(std::move(s)),
         options(std::move(o)),
         context{options.left_context, options.right_context},
         seed(run_seed),
         world_size(world),
         needed(frames_needed),
-        utterances(std::move(chosen)) {
+        utterances(std::move(chosen)),
+        mixing(std::move(mixed)) {
     if (world_size < 1) Throw<UsageError>("expected at least one worker, not {}", world_size);
     if (utterances.empty()) {
-      for (size_t u = 0; u < store->utterances().size(); ++u) utterances.push_back(u);
+      std::vector<bool> mixed_in(store->utterances().size(), false);
+      for (const size_t u : mixing.utterances) mixed_in.at(u) = true;
+      for (size_t u = 0; u < mixed_in.size(); ++u) {
+        if (!mixed_in[u]) utterances.push_back(u);
+      }
+    }
+    if (!mixing.utterances.empty() && (options.distribution != "pool" || options.chunk_frames > 0)) {
+      throw UsageError(
+          "speech is mixed in frame by frame into the common order: data.distribution must be 'pool', and "
+          "data.chunk-frames 0");
     }
     for (const size_t u : utterances) num_frames += store->utterances()[u].num_frames;
     if (num_frames == 0) Throw<InputError>("'{}' has no frames to train on", store->folder().string());
@@ -91,7 +101,7 @@ struct MinibatchPool::Impl {
     }
     auto epoch = std::make_shared<Epoch>();
     epoch->number = number;
-    epoch->shares = internal::PlanEpoch(*store, utterances, options, seed, number, world_size, needed.stride);
+    epoch->shares = internal::PlanEpoch(*store, utterances, options, seed, number, world_size, needed.stride, mixing);
     epochs.push_back(epoch);
     if (epochs.size() > 2) epochs.pop_front();
     return epoch;
@@ -215,6 +225,7 @@ struct MinibatchPool::Impl {
   const int world_size;
   const TimeContext needed;
   std::vector<size_t> utterances;
+  Mixing mixing;
   int64_t num_frames = 0;
   std::vector<float> mean;
   std::vector<float> scale;
@@ -227,13 +238,31 @@ struct MinibatchPool::Impl {
 
 MinibatchPool::MinibatchPool(std::shared_ptr<const FrameStore> store, MinibatchOptions options, uint64_t seed,
                              int world_size, std::vector<size_t> utterances, InputNormalisation normalisation,
-                             TimeContext needed)
+                             TimeContext needed, Mixing mixing)
     : impl_(std::make_unique<Impl>(std::move(store), std::move(options), seed, world_size, std::move(utterances),
-                                   std::move(normalisation), needed)) {}
+                                   std::move(normalisation), needed, std::move(mixing))) {}
 MinibatchPool::~MinibatchPool() = default;
 
 int MinibatchPool::spliced_dim() const { return static_cast<int>(impl_->spliced_dim()); }
 int64_t MinibatchPool::num_frames() const { return impl_->num_frames; }
+std::vector<double> MinibatchPool::MixedShares(int64_t epoch, int parts) const {
+  const auto plan = impl_->GetEpoch(epoch);
+  const ShareOrder& order = plan->shares.front();
+  std::vector<bool> mixed_in(impl_->store->utterances().size(), false);
+  for (const size_t u : impl_->mixing.utterances) mixed_in[u] = true;
+  std::vector<double> mixed(static_cast<size_t>(parts)), all(mixed);
+  int64_t at = 0;
+  for (const internal::Block& block : order.blocks) {
+    // Blocks are short beside a part, and shuffled with their neighbours anyway.
+    const auto part = static_cast<size_t>(at * parts / std::max<int64_t>(1, order.num_frames));
+    all[part] += block.count;
+    if (mixed_in[block.utterance]) mixed[part] += block.count;
+    at += block.count;
+  }
+  for (size_t i = 0; i < all.size(); ++i) mixed[i] = all[i] > 0 ? mixed[i] / all[i] : 0;
+  return mixed;
+}
+
 int MinibatchPool::world_size() const { return impl_->world_size; }
 const MinibatchOptions& MinibatchPool::options() const { return impl_->options; }
 

@@ -108,15 +108,29 @@ struct InputNormalisation {
   std::vector<float> scale;
 };
 
+/// Utterances of another kind among the others, for "pool": all over the run, or in its last part only. Each stands
+/// `repeat` times in every epoch that has any.
+struct Mixing {
+  std::vector<size_t> utterances;
+  int repeat = 1;
+  double tail = 1.0;  // share of the run, counted in the others' frames, that is the last part; 1: the whole run
+  int epochs = 1;     // of the run
+};
+
 class MinibatchPool {
  public:
-  /// `utterances`: the part of the store to train on; empty: all. `needed`: the frames that an output needs, in chunks.
+  /// `utterances`: the part of the store to train on; empty: all but those of `mixing`. `needed`: the frames that an
+  /// output needs, in chunks.
   MinibatchPool(std::shared_ptr<const FrameStore> store, MinibatchOptions options, uint64_t seed, int world_size = 1,
-                std::vector<size_t> utterances = {}, InputNormalisation normalisation = {}, TimeContext needed = {});
+                std::vector<size_t> utterances = {}, InputNormalisation normalisation = {}, TimeContext needed = {},
+                Mixing mixing = {});
   ~MinibatchPool();
 
   int spliced_dim() const;
+  /// Without those mixed in.
   int64_t num_frames() const;
+  /// Share of the mixed-in frames in each of `parts` equal parts of an epoch's order.
+  std::vector<double> MixedShares(int64_t epoch, int parts) const;
   int world_size() const;
   const MinibatchOptions& options() const;
 

@@ -56,6 +56,15 @@ std::vector<int32_t> SpeechPdfs(const HmmModel& hmm, std::span<const int32_t> al
   return pdfs;
 }
 
+std::vector<bool> SpokenPdfs(const HmmModel& hmm) {
+  std::vector<bool> spoken(static_cast<size_t>(hmm.num_pdfs()), false);
+  const TransitionModel& transitions = hmm.transitions();
+  for (int32_t id = 1; id <= transitions.num_transition_ids(); ++id) {
+    if (!hmm.phones().IsSilence(transitions.Phone(id))) spoken[static_cast<size_t>(transitions.Pdf(id))] = true;
+  }
+  return spoken;
+}
+
 Matrix EstimateSpeakerTransform(const GmmModel& model, std::span<const SpeakerUtterance> utterances,
                                 double min_frames) {
   const GmmSet& first_pass = model.first_pass ? *model.first_pass : model.gmm;

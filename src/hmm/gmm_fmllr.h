@@ -23,6 +23,9 @@ void AccumulateFmllr(const GmmSet& gmm, ConstMatrixView posterior_frames, ConstM
 /// pdf-id per frame, −1 where the phone is silence.
 std::vector<int32_t> SpeechPdfs(const HmmModel& hmm, std::span<const int32_t> alignment);
 
+/// By pdf-id: whether a phone that is not silence has it.
+std::vector<bool> SpokenPdfs(const HmmModel& hmm);
+
 /// One utterance of a speaker: base features, and the transition-ids of a first pass.
 struct SpeakerUtterance {
   ConstMatrixView base_features;

@@ -16,6 +16,7 @@ NnetModel::NnetModel(nn::Model model, const NnetScorerOptions& options) : model_
                       model_.frames_per_forward);
   }
   network_ = std::exchange(model_.network, {});
+  id_ = nn::ModelId(network_);
   plan_ = std::make_unique<const Plan>(network_, options.plan());
   if (!plan_->needs_network()) network_ = {};
   if (plan_->sequential() && (options.frame_skip > 1 || options.lazy || model_.frames_per_forward > 1)) {
@@ -111,13 +112,52 @@ void SequenceFeed::Restart() {
   taken_ = 0;
 }
 
-NnetScorer::NnetScorer(std::shared_ptr<const NnetModel> model)
-    : model_(std::move(model)), window_(model_->NewWindow()), forgets_(true) {
+std::shared_ptr<const BoundProfile> NnetModel::Bind(nn::SpeakerProfile profile) const {
+  nn::RequireProfileFits(profile, id_);
+  if (!options_.adaptable) throw UsageError("speakers' profiles need a model that is adaptable (nnet.adaptable)");
+  auto bound = std::make_shared<BoundProfile>();
+  bound->profile = std::move(profile);
+  for (size_t i = 0; i < bound->profile.parts.size(); ++i) {
+    const nn::SpeakerProfile::Part& part = bound->profile.parts[i];
+    const int64_t dim = part.scale.empty() ? part.matrix.cols() : part.scale.cols();
+    if (part.after.empty() && dim == model_.feature_dim) {
+      bound->on_features.push_back(i);
+      continue;
+    }
+    if (plan_->sequential()) {
+      Throw<InputError>(
+          "the profile changes hidden values (behind '{}'), which a network that looks at several frames on "
+          "its way does not take; its features may be changed",
+          part.after);
+    }
+    const auto step = plan_->StepOf(part.after);
+    if (!step || *step + 1 >= plan_->num_steps() || plan_->step(*step).out_dim() != dim) {
+      Throw<InputError>("the profile changes {} values behind layer '{}', which the network as it runs here has not",
+                        dim, part.after);
+    }
+    if (bound->after_step.size() <= *step) bound->after_step.resize(*step + 1);
+    bound->after_step[*step].push_back(i);
+  }
+  return bound;
+}
+
+void AcceptFrames(ConstMatrixView frames, const BoundProfile* profile, FrameWindow& window) {
+  if (profile == nullptr || profile->on_features.empty() || frames.rows() == 0) return window.Accept(frames);
+  Matrix changed(frames);
+  for (const size_t part : profile->on_features) nn::ApplyPart(profile->profile.parts[part], changed, changed);
+  window.Accept(changed);
+}
+
+NnetScorer::NnetScorer(std::shared_ptr<const NnetModel> model, std::shared_ptr<const BoundProfile> profile)
+    : model_(std::move(model)), profile_(std::move(profile)), window_(model_->NewWindow()), forgets_(true) {
+  if (profile_) rows_.assign(static_cast<size_t>(model_->options().block_frames), profile_.get());
   if (model_->lazy() != nullptr) lazy_.emplace(*model_->lazy());
   if (model_->plan().sequential()) feed_.emplace(*model_);
 }
 
-NnetScorer::NnetScorer(std::shared_ptr<const NnetModel> model, Matrix frames) : NnetScorer(std::move(model)) {
+NnetScorer::NnetScorer(std::shared_ptr<const NnetModel> model, Matrix frames,
+                       std::shared_ptr<const BoundProfile> profile)
+    : NnetScorer(std::move(model), std::move(profile)) {
   forgets_ = false;
   Accept(frames);
   Finish();
@@ -199,12 +239,13 @@ void NnetScorer::Score(int first_evaluation) {
   for (int n = 0; n < count; ++n) {
     window_.Splice(model_->Centre(first_evaluation + n), memory->input().Row(n));
   }
+  const RowProfiles profiles = RowProfiles(rows_).first(rows_.empty() ? 0 : static_cast<size_t>(count));
   if (lazy_) {
-    lazy_->Begin(model_->plan().RunHidden(count, *memory));
+    lazy_->Begin(model_->plan().RunHidden(count, *memory, profiles));
   } else {
     const int heads = model_->model().frames_per_forward;
     scores_.Resize(int64_t{count} * heads, model_->num_pdfs());
-    model_->plan().Run(count, *memory, {scores_.data(), count, int64_t{heads} * model_->num_pdfs()});
+    model_->plan().Run(count, *memory, {scores_.data(), count, int64_t{heads} * model_->num_pdfs()}, profiles);
     model_->FinishScores(scores_);
   }
   block_begin_ = first_evaluation;

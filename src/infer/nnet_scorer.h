@@ -54,6 +54,7 @@ struct NnetScorerOptions {
   bool lazy = false;
   int lazy_block = 8;
   double lazy_dense_share = 0.5;
+  bool adaptable = false;
 
   template <class V>
   void Visit(V& v) {
@@ -65,10 +66,13 @@ struct NnetScorerOptions {
     v("lazy", lazy, "compute only the outputs that the search asks for (precision int8)");
     v("lazy-block", lazy_block, Range{1, 256}, "frames for which an output that one of them asks for is computed");
     v("lazy-dense-share", lazy_dense_share, Range{0.0, 1.0}, "share of the outputs above which all are computed");
+    v("adaptable", adaptable, "keep hidden values in fp32, so that speakers' profiles can change them");
     v("frame-skip", frame_skip, Range{1, 100}, "score every so many frames, and copy the scores to those between");
   }
 
-  PlanOptions plan() const { return {ParsePlanPrecision(precision), isa.empty() ? BestIsa() : ParseIsa(isa)}; }
+  PlanOptions plan() const {
+    return {ParsePlanPrecision(precision), isa.empty() ? BestIsa() : ParseIsa(isa), adaptable};
+  }
 };
 
 class NnetModel {
@@ -91,6 +95,12 @@ class NnetModel {
   /// Subtracted from log-posteriors; by pdf-id.
   std::span<const float> scaled_priors() const { return scaled_priors_; }
   std::span<const int32_t> disabled() const { return disabled_; }
+
+  /// Of the network as it was loaded (nn/speaker_profile.h).
+  const std::string& id() const { return id_; }
+  /// For scorers of this model, which must be adaptable. InputError if the profile is another model's, or changes
+  /// values that this plan has no place for.
+  std::shared_ptr<const BoundProfile> Bind(nn::SpeakerProfile profile) const;
 
   /// An empty window of frames for one utterance.
   /// Frames to be run through a sequential plan for an utterance of `num_frames`, those repeated at its ends included;
@@ -116,6 +126,7 @@ class NnetModel {
   nn::Model model_;
   NnetScorerOptions options_;
   nn::Network network_;  // if the plan needs it
+  std::string id_;
   std::unique_ptr<const Plan> plan_;
   std::optional<const LazyOutput> lazy_;
   mutable std::atomic<int64_t> computed_{0}, total_{0};
@@ -146,17 +157,20 @@ class SequenceFeed {
   PlanState state_;
   int taken_ = 0;
 };
+/// Frames as the profile changes them, into a window; ShapeError as FrameWindow.
+void AcceptFrames(ConstMatrixView frames, const BoundProfile* profile, FrameWindow& window);
 
 class NnetScorer : public ScoreSource {
  public:
-  /// A whole utterance; frames may be asked for in any order.
-  NnetScorer(std::shared_ptr<const NnetModel> model, Matrix frames);
+  /// A whole utterance; frames may be asked for in any order. `profile`: the speaker's, null: none.
+  NnetScorer(std::shared_ptr<const NnetModel> model, Matrix frames,
+             std::shared_ptr<const BoundProfile> profile = nullptr);
   /// An utterance that is still being said; frames are asked for in order, and old ones are forgotten.
-  explicit NnetScorer(std::shared_ptr<const NnetModel> model);
+  explicit NnetScorer(std::shared_ptr<const NnetModel> model, std::shared_ptr<const BoundProfile> profile = nullptr);
   ~NnetScorer() override;
 
   /// More frames; not after Finish.
-  void Accept(ConstMatrixView frames) { window_.Accept(frames); }
+  void Accept(ConstMatrixView frames) { AcceptFrames(frames, profile_.get(), window_); }
   void Finish() { window_.Finish(); }
 
   int num_pdfs() const override { return model_->num_pdfs(); }
@@ -175,6 +189,8 @@ class NnetScorer : public ScoreSource {
   int EvaluationsReady() const;
 
   std::shared_ptr<const NnetModel> model_;
+  std::shared_ptr<const BoundProfile> profile_;
+  std::vector<const BoundProfile*> rows_;  // the same for each row of a block; empty without
   FrameWindow window_;
   bool forgets_ = false;
   Matrix scores_;

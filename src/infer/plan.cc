@@ -89,14 +89,18 @@ Plan::Plan(const nn::Network& network, const PlanOptions& options)
                           network.layer_name(i), type);
       }
       steps_.push_back(std::make_unique<LayerStep>(args));
+      step_of_layer_[network.layer_name(i)] = steps_.size() - 1;
       continue;
     }
     const bool absorbs = i + 1 < network.num_layers() && !network.begins_range(i + 1);
     if (absorbs) args.activation = network.layer(i + 1).activation();
     if (auto step = StepRegistry::Get().Create(type, args)) steps_.push_back(std::move(step));
     if (absorbs) ++i;
+    if (!steps_.empty()) step_of_layer_[network.layer_name(i)] = steps_.size() - 1;
   }
-  for (size_t i = 0; i + 1 < steps_.size(); ++i) steps_[i]->OfferOutput(steps_[i + 1]->input_format());
+  for (size_t i = 0; i + 1 < steps_.size() && !options.adaptable; ++i) {
+    steps_[i]->OfferOutput(steps_[i + 1]->input_format());
+  }
   CHECK(!steps_.empty());
   for (const auto& step : steps_) {
     widest_ = std::max(widest_, step->in_dim());
@@ -123,7 +127,9 @@ PlanMemory::PlanMemory(const Plan& plan, int max_rows) : max_rows_(max_rows) {
   scratch_ = memory_.data() + input + 3 * buffer;
 }
 
-Rows Plan::RunSteps(size_t count, int rows, PlanMemory& memory, MatrixView out, const Streams* streams) const {
+Rows Plan::RunSteps(size_t count, int rows, PlanMemory& memory, MatrixView out, const Streams* streams,
+                    RowProfiles profiles) const {
+  CHECK(profiles.empty() || (options_.adaptable && std::ssize(profiles) == rows));
   CHECK(rows >= 0 && rows <= memory.max_rows_);
   CheckFinite(ConstMatrixView(memory.input_).Rows(0, rows));
   Rows now = PlaceRows(memory.memory_.data(), DataType::kFloat32, rows, in_dim_);
@@ -155,6 +161,7 @@ Rows Plan::RunSteps(size_t count, int rows, PlanMemory& memory, MatrixView out, 
       step.Run(now, next, memory.scratch_);
     }
     now = next;
+    if (!profiles.empty()) ApplyProfiles(profiles, i, now.Floats());
     if (i < memory.step_seconds.size()) {
       memory.step_seconds[i] += std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
     }
@@ -171,10 +178,10 @@ int Plan::RunSequential(size_t step, const Rows& in, const Streams& streams, Pla
   return std::accumulate(streams.rows.begin(), streams.rows.end(), 0);
 }
 
-void Plan::Run(int rows, PlanMemory& memory, MatrixView out) const {
+void Plan::Run(int rows, PlanMemory& memory, MatrixView out, RowProfiles profiles) const {
   CHECK(out.rows() == rows && out.cols() == out_dim_);
   CHECK(!sequential_) << "frames of streams are run by RunStreams";
-  RunSteps(steps_.size(), rows, memory, out, nullptr);
+  RunSteps(steps_.size(), rows, memory, out, nullptr, profiles);
 }
 
 void Plan::RunStreams(std::span<int> rows, std::span<PlanState* const> states, PlanMemory& memory,
@@ -182,12 +189,12 @@ void Plan::RunStreams(std::span<int> rows, std::span<PlanState* const> states, P
   const int total = std::accumulate(rows.begin(), rows.end(), 0);
   CHECK(out.rows() >= total && out.cols() == out_dim_ && rows.size() == states.size());
   const Streams streams{rows, states};
-  RunSteps(steps_.size(), total, memory, out, &streams);
+  RunSteps(steps_.size(), total, memory, out, &streams, {});
 }
 
-Rows Plan::RunHidden(int rows, PlanMemory& memory) const {
+Rows Plan::RunHidden(int rows, PlanMemory& memory, RowProfiles profiles) const {
   CHECK(!sequential_) << "frames of streams are run by RunStreams";
-  return RunSteps(steps_.size() - 1, rows, memory, {}, nullptr);
+  return RunSteps(steps_.size() - 1, rows, memory, {}, nullptr, profiles);
 }
 
 PlanState::PlanState(const Plan& plan) : plan_(plan), steps_(plan.steps_.size()) { Reset(); }
@@ -202,6 +209,11 @@ size_t PlanState::bytes() const {
     bytes += sizeof(StepState) + step.values.capacity() * sizeof(float) + (step.inner ? step.inner->bytes() : 0);
   }
   return bytes;
+}
+
+std::optional<size_t> Plan::StepOf(const std::string& layer) const {
+  const auto found = step_of_layer_.find(layer);
+  return found == step_of_layer_.end() ? std::nullopt : std::optional(found->second);
 }
 
 }  // namespace antiphon::infer

@@ -19,10 +19,13 @@
 // Errors: InputError for input that is not finite, naming the row; UsageError for options.
 #pragma once
 
+#include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "infer/bound_profile.h"
 #include "infer/plan_step.h"
 
 namespace antiphon::infer {
@@ -81,13 +84,18 @@ class Plan {
   const PlanStep& step(size_t i) const { return *steps_[i]; }
   int64_t weight_bytes() const;
 
-  /// All steps, from the first `rows` of the input into `out` [rows, out_dim].
-  void Run(int rows, PlanMemory& memory, MatrixView out) const;
+  /// All steps, from the first `rows` of the input into `out` [rows, out_dim]. `profiles` (of an adaptable plan) change
+  /// hidden values row by row.
+  void Run(int rows, PlanMemory& memory, MatrixView out, RowProfiles profiles = {}) const;
   /// Rows of several streams, rows[i] consecutive ones of stream i; these become the numbers of rows that came out,
   /// into the first rows of `out`, which has room for as many as came in. For any plan.
   void RunStreams(std::span<int> rows, std::span<PlanState* const> states, PlanMemory& memory, MatrixView out) const;
   /// All but the last step; the result is what the last step reads, and lies in `memory` until the next call.
-  Rows RunHidden(int rows, PlanMemory& memory) const;
+  Rows RunHidden(int rows, PlanMemory& memory, RowProfiles profiles = {}) const;
+
+  /// The step after which the output of a layer stands; nullopt if no such layer is there, or it has no place of its
+  /// own (the next one is computed with it).
+  std::optional<size_t> StepOf(const std::string& layer) const;
 
  private:
   friend class PlanMemory;
@@ -96,7 +104,8 @@ class Plan {
     std::span<int> rows;
     std::span<PlanState* const> states;
   };
-  Rows RunSteps(size_t count, int rows, PlanMemory& memory, MatrixView out, const Streams* streams) const;
+  Rows RunSteps(size_t count, int rows, PlanMemory& memory, MatrixView out, const Streams* streams,
+                RowProfiles profiles) const;
   int RunSequential(size_t step, const Rows& in, const Streams& streams, PlanMemory& memory, const Rows& out) const;
 
   PlanOptions options_;
@@ -105,6 +114,7 @@ class Plan {
   bool sequential_ = false;
   TimeContext context_;
   std::vector<std::unique_ptr<PlanStep>> steps_;
+  std::map<std::string, size_t> step_of_layer_;
   RowConverter converter_;
 };
 

@@ -28,6 +28,8 @@ struct PlanOptions {
   DataType precision = DataType::kFloat32;
   /// The best instruction set that may be used.
   Isa isa = BestIsa();
+  /// Hidden values stay in fp32 between steps, so that speakers' profiles can change them.
+  bool adaptable = false;
 };
 
 /// "fp32", "bf16" or "int8"; UsageError otherwise.

@@ -29,13 +29,13 @@ StreamPool::StreamPool(std::shared_ptr<const NnetModel> model, const StreamPoolO
   }
 }
 
-int StreamPool::Open() {
+int StreamPool::Open(std::shared_ptr<const BoundProfile> profile) {
   const std::lock_guard lock(mutex_);
   if (std::ssize(streams_) >= options_.max_streams) {
     Throw<OverloadError>("{} streams are open, and no more can be served: try again later, or raise max-streams",
                          streams_.size());
   }
-  streams_.emplace(next_id_, std::make_shared<Stream>(*model_));
+  streams_.emplace(next_id_, std::make_shared<Stream>(*model_, std::move(profile)));
   return next_id_++;
 }
 
@@ -63,7 +63,7 @@ void StreamPool::Accept(int stream, ConstMatrixView frames, double now) {
   }
   const std::lock_guard lock(mutex_);
   const auto target = Find(stream);
-  target->window.Accept(frames);
+  AcceptFrames(frames, target->profile.get(), target->window);
   target->arrivals.insert(target->arrivals.end(), static_cast<size_t>(frames.rows()), now);
 }
 
@@ -189,8 +189,12 @@ int StreamPool::RunBatch(double now) {
   if (picks.empty()) return 0;
   const int64_t heads = model_->model().frames_per_forward;
   Matrix scores(std::ssize(picks) * heads, model_->num_pdfs());
+  std::vector<const BoundProfile*> profiles;
+  for (const Pick& pick : picks) profiles.push_back(pick.stream->profile.get());
+  const bool any = std::any_of(profiles.begin(), profiles.end(), [](const auto* p) { return p != nullptr; });
   model_->plan().Run(static_cast<int>(picks.size()), *memory,
-                     {scores.data(), std::ssize(picks), heads * model_->num_pdfs()});
+                     {scores.data(), std::ssize(picks), heads * model_->num_pdfs()},
+                     any ? RowProfiles(profiles) : RowProfiles());
   model_->FinishScores(scores);
   const std::lock_guard lock(mutex_);
   return HandOut(picks, scores);

@@ -68,7 +68,8 @@ class StreamPool {
   /// The model's block_frames must be `batch` or more.
   StreamPool(std::shared_ptr<const NnetModel> model, const StreamPoolOptions& options);
 
-  int Open();
+  /// `profile`: the speaker's, bound to the model; null: none.
+  int Open(std::shared_ptr<const BoundProfile> profile = nullptr);
   void Close(int stream);
   int num_streams() const;
 
@@ -92,10 +93,12 @@ class StreamPool {
     std::shared_ptr<const std::vector<float>> scores;
   };
   struct Stream {
-    explicit Stream(const NnetModel& model) : window(model.NewWindow()) {
+    Stream(const NnetModel& model, std::shared_ptr<const BoundProfile> its_profile)
+        : window(model.NewWindow()), profile(std::move(its_profile)) {
       if (model.plan().sequential()) feed.emplace(model);
     }
     FrameWindow window;
+    std::shared_ptr<const BoundProfile> profile;
     std::optional<SequenceFeed> feed;
     std::deque<double> arrivals;  // of frames that were not picked yet
     int next = 0;                 // evaluation to be picked

@@ -10,6 +10,8 @@
 
 namespace antiphon::nn {
 
+struct SideTargets;
+
 struct ExecContext {
   /// What the layers' matrix products are rounded to.
   Precision precision = Precision::kFp32;
@@ -21,6 +23,10 @@ struct ExecContext {
   int64_t step = 0;
   /// Multiplies every dropout layer's proportion: a schedule in fraction of data sets it.
   double dropout_factor = 1.0;
+  /// Share of the training run that is done, from 0 to 1: gradient reversal grows with it.
+  double progress = 0;
+  /// What layers of type "side-task" learn from these frames (nn/side_targets.h); null: nothing.
+  SideTargets* side_targets = nullptr;
   /// How rows follow one another in time; null: as one sequence that begins with the first row, which is the same as
   /// frames that stand alone for layers that look at one frame only.
   const SequenceLayout* sequences = nullptr;

@@ -26,14 +26,14 @@ void RequireFit(const nn::Model& teacher, const data::FrameStore& store, const H
   }
 }
 
-size_t UtteranceOf(const data::FrameStore& store, int64_t frame) {
+}  // namespace
+
+size_t UtteranceOfFrame(const data::FrameStore& store, int64_t frame_id) {
   const auto utterances = store.utterances();
-  const auto after = std::upper_bound(utterances.begin(), utterances.end(), frame,
+  const auto after = std::upper_bound(utterances.begin(), utterances.end(), frame_id,
                                       [](int64_t f, const auto& u) { return f < u.first_frame; });
   return static_cast<size_t>(after - utterances.begin()) - 1;
 }
-
-}  // namespace
 
 TargetMaker::TargetMaker(std::shared_ptr<const data::FrameStore> store, const Heads& heads, Teachers teachers,
                          const TeacherOptions& options, data::Context context, Precision precision)
@@ -81,7 +81,7 @@ void TargetMaker::FindHeadFrames(const data::Minibatch& minibatch) {
   head_frames_.clear();
   const auto utterances = store_->utterances();
   for (const int64_t frame : minibatch.frame_ids) {
-    const auto& utterance = utterances[UtteranceOf(*store_, frame)];
+    const auto& utterance = utterances[UtteranceOfFrame(*store_, frame)];
     const int64_t last = utterance.first_frame + utterance.num_frames - 1;
     for (int k = 0; k < heads_.count; ++k) {
       head_frames_.push_back(std::clamp(frame + heads_.first_offset + k, utterance.first_frame, last));
@@ -93,7 +93,7 @@ std::span<const int32_t> TargetMaker::PdfIds(const data::Minibatch& minibatch) {
   if (heads_.count == 1 && heads_.first_offset == 0) return minibatch.pdf_ids;
   pdf_ids_.clear();
   for (const int64_t frame : head_frames_) {
-    const size_t u = UtteranceOf(*store_, frame);
+    const size_t u = UtteranceOfFrame(*store_, frame);
     pdf_ids_.push_back(store_->PdfId(u, static_cast<int>(frame - store_->utterances()[u].first_frame)));
   }
   return pdf_ids_;

@@ -33,6 +33,10 @@ struct Heads {
 };
 
 class SoftTargets;
+
+/// The utterance of a frame id (data::Minibatch::frame_ids).
+size_t UtteranceOfFrame(const data::FrameStore& store, int64_t frame_id);
+
 using Teachers = std::vector<std::shared_ptr<const nn::Model>>;
 
 class TargetMaker {

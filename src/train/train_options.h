@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "adapt/side_task.h"
 #include "base/options.h"
 #include "data/minibatch_pool.h"
 #include "optim/schedule.h"
@@ -109,6 +110,7 @@ struct TrainOptions {
   PretrainOptions pretrain;
   TeacherOptions teacher;
   SequenceOptions sequence;
+  adapt::SideTaskOptions side;
   int frames_per_forward = 1;
   int first_frame_offset = 0;
   std::string precision = "fp32";
@@ -129,6 +131,7 @@ struct TrainOptions {
     v.Group("pretrain", pretrain);
     v.Group("teacher", teacher);
     v.Group("sequence", sequence);
+    v.Group("side", side);
     v("frames-per-forward", frames_per_forward, Range{1, 64},
       "frames that the network scores at once, with a head each");
     v("first-frame-offset", first_frame_offset, Range{-64, 64},

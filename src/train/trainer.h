@@ -36,6 +36,7 @@ struct TrainingTask {
   Config network;                                          // `[[layer]]` tables
   std::shared_ptr<const nn::Model> initial;                // its network goes on learning; `network` is not read
   std::vector<std::shared_ptr<const nn::Model>> teachers;  // see TrainOptions::teacher
+  data::Mixing mixing;                                     // speech of another kind in `store`, and where it goes
   Config optimizer;                                        // type and its keys
   Config parallel;                                         // method and its keys
   std::optional<hmm::HmmModel> hmm;                        // goes into the model file; names phones in the report

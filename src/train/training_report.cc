@@ -132,7 +132,15 @@ void AddCurves(report::HtmlReport& page, const RunRecords& run) {
   report::LineChart accuracy{.title = "Frame accuracy", .x_label = x_label, .y_label = "%"};
   accuracy.series = {Smoothed(StepSeries(run, "training, as it went", "train_accuracy", 100)),
                      EpochSeries(run, "held-out", "held_out_accuracy", "held_out_accuracy", 100)};
+  const report::Series side = StepSeries(run, "classifier, as it went", "side_accuracy", 100);
   page.AddLineChart(accuracy);
+  if (!side.points.empty()) {
+    page.AddLineChart({.title = "Accuracy of the side task",
+                       .x_label = x_label,
+                       .y_label = "%",
+                       .series = {Smoothed(side)},
+                       .note = "If it is adversarial, this must come down to what a guess gives."});
+  }
   report::LineChart rate{.title = "Learning rate", .x_label = x_label, .y_label = "per frame-averaged gradient"};
   rate.series = {StepSeries(run, "learning rate", "learning_rate", 1)};
   rate.log_y = true;

@@ -24,6 +24,13 @@ constexpr double kRunningLossDecay = 0.95;
 // With several ranks, every so many steps they agree on whether to stop, to save or to fall back.
 constexpr int64_t kAgreementSteps = 16;
 
+data::Mixing MixingOf(const TrainingTask& task, const TrainOptions& options) {
+  data::Mixing mixing = task.mixing;
+  mixing.epochs = options.schedule.epochs;
+  if (mixing.utterances.empty() || task.held_out_store) return mixing;
+  throw UsageError("speech that is mixed in needs a held-out store: it could be held out otherwise");
+}
+
 }  // namespace
 
 Worker::Worker(const TrainingTask& task, const TrainOptions& options, parallel::SurvivingCommunicator& comm)
@@ -55,7 +62,7 @@ Worker::Worker(const TrainingTask& task, const TrainOptions& options, parallel::
   }
   pool_ = std::make_shared<const data::MinibatchPool>(task.store, data_options, MixSeed(task.seed, kDataSeed),
                                                       comm.world_size(), train_utterances_, data::InputNormalisation{},
-                                                      outline_.time_context());
+                                                      outline_.time_context(), MixingOf(task, options));
   RequireShards(comm, *task.store, *pool_);
   FetchAhead(*task.store, *pool_, comm.rank());
   if (pool_->num_frames() < int64_t{options.data.minibatch} * comm.world_size()) {
@@ -225,6 +232,7 @@ void Worker::Step(const data::Minibatch& minibatch, int64_t mask_step, int64_t i
   input.context.step = mask_step;
   input.context.dropout_factor = dropout_.Factor(Progress());
   input.context.sequences = minibatch.sequences;
+  input.context.progress = Progress();
   input.features = minibatch.features;
   input.learning_rate = LearningRate();
   input.minibatch = index;
@@ -234,6 +242,7 @@ void Worker::Step(const data::Minibatch& minibatch, int64_t mask_step, int64_t i
   // By the communicator's clock, which is virtual on simulated clusters.
   const double begin = comm_.Now();
   input.targets = targets_->Make(minibatch);
+  if (side_) side_->Join(minibatch, mask_step, input);
   const parallel::StepOutput output = strategy_->Step(input);
   network_.AfterStep(position_.step);
   const double seconds = comm_.Now() - begin;

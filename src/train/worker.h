@@ -19,6 +19,7 @@
 #include "train/evaluate.h"
 #include "train/run_log.h"
 #include "train/sequence_task.h"
+#include "train/side_speech.h"
 #include "train/step_order.h"
 #include "train/targets.h"
 #include "train/timed.h"
@@ -114,6 +115,7 @@ class Worker {
   void Describe();
   void RequireFrames() const;
   void Build(std::unique_ptr<parallel::ModelParts> parts);
+  void BuildSideTask();
   void RequireMemory();
   void SplitData();
   EvaluationData ToEvaluate(std::shared_ptr<const data::FrameStore> store, std::vector<size_t> utterances) const;
@@ -182,6 +184,7 @@ class Worker {
   std::unique_ptr<optim::Optimizer> optimizer_;
   std::unique_ptr<parallel::Strategy> strategy_;
   std::unique_ptr<TargetMaker> targets_;
+  std::unique_ptr<SideSpeech> side_;  // null: no side task
   optim::Schedule schedule_;
   nn::Workspace workspace_;  // for evaluation; the strategy has its own
   std::optional<nn::Network> best_;

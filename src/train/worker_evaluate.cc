@@ -99,9 +99,10 @@ void Worker::RefreshStatisticsTogether(int64_t frames_of_all) {
   while (frames < most_frames) {
     const data::Minibatch* minibatch = stream.Next();
     if (minibatch == nullptr || minibatch->features.empty()) break;
+    const int64_t step = frames / options_.data.minibatch;
     frames += minibatch->features.rows();
     context.sequences = minibatch->sequences;
-    strategy_->Forward(context, minibatch->features, workspace_);
+    strategy_->Forward(context, side_ ? side_->JoinFeatures(*minibatch, step) : minibatch->features, workspace_);
     network_.AccumulateStatistics(workspace_);
   }
   if (share.count == 1) return;

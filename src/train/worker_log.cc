@@ -42,17 +42,24 @@ void Worker::LogSteps(double rate) {
   Totals totals{position_.log_loss, static_cast<double>(log_frames_), static_cast<double>(position_.frames), 0};
   if (strategy_->synchronous()) totals = Sum(position_.log_loss, log_frames_);
   const nn::LossResult& loss = totals.loss;
-  log_->Write(report::MetricsRecord("step")
-                  .Set("epoch", position_.epoch + 1)
-                  .Set("step", position_.step)
-                  .Set("frames", static_cast<int64_t>(totals.frames))
-                  .Set("progress", Progress())
-                  .Set("train_loss", loss.loss())
-                  .Set("train_accuracy", loss.frame_accuracy())
-                  .Set("learning_rate", rate)
-                  .Set("dropout_factor", dropout_.Factor(Progress()))
-                  .Set("frames_per_second", seconds > 0 ? totals.new_frames / seconds : 0.0)
-                  .Set("arithmetic_share", seconds > 0 ? arithmetic / seconds : 1.0));
+  report::MetricsRecord record("step");
+  record.Set("epoch", position_.epoch + 1)
+      .Set("step", position_.step)
+      .Set("frames", static_cast<int64_t>(totals.frames))
+      .Set("progress", Progress())
+      .Set("train_loss", loss.loss())
+      .Set("train_accuracy", loss.frame_accuracy())
+      .Set("learning_rate", rate)
+      .Set("dropout_factor", dropout_.Factor(Progress()))
+      .Set("frames_per_second", seconds > 0 ? totals.new_frames / seconds : 0.0)
+      .Set("arithmetic_share", seconds > 0 ? arithmetic / seconds : 1.0);
+  // Of this rank alone.
+  if (side_) {
+    const nn::LossResult seen = side_->TakeSeen();
+    record.Set("side_loss", seen.loss()).Set("side_accuracy", seen.frame_accuracy());
+    log_->Scalar("accuracy/side", position_.step, seen.frame_accuracy());
+  }
+  log_->Write(record);
   log_->Scalar("loss/train", position_.step, loss.loss());
   log_->Scalar("accuracy/train", position_.step, loss.frame_accuracy());
   log_->Scalar("learning_rate", position_.step, rate);

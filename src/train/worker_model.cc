@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "adapt/restore.h"
 #include "base/error.h"
 #include "base/log.h"
 #include "base/random.h"
@@ -13,7 +14,9 @@
 namespace antiphon::train {
 namespace {
 
-constexpr uint64_t kNetworkSeed = 1;  // a stream of the run's seed, independent of those in worker.cc
+// Streams of the run's seed, independent of those in worker.cc.
+constexpr uint64_t kNetworkSeed = 1;
+constexpr uint64_t kSideSeed = 5;
 
 }  // namespace
 
@@ -69,6 +72,7 @@ void Worker::Build(std::unique_ptr<parallel::ModelParts> parts) {
                            nn::InitialValues::kRandom, held);
     if (task_.initial) CopyPart(task_.initial->network, network_);
   }
+  if (options_.side.any()) BuildSideTask();
   optimizer_ = optim::MakeOptimizer(task_.optimizer, network_);
   const parallel::Plan plan = {options_.data.minibatch, pool_->steps_per_epoch(0), options_.schedule.epochs};
   strategy_ = parallel::MakeStrategy(task_.parallel, {&network_, optimizer_.get(), &comm_, plan, parts_.get()});
@@ -77,6 +81,24 @@ void Worker::Build(std::unique_ptr<parallel::ModelParts> parts) {
       data::Context{options_.data.left_context, options_.data.right_context}, ParsePrecision(options_.precision));
   if (sequence_) targets_->LearnBy(sequence_->MakeLoss(task_.store));
   RequireMemory();
+}
+
+void Worker::BuildSideTask() {
+  const std::string method = task_.parallel.Text("method").value_or("serial");
+  if (parts_ || method == "pipeline" || method == "hessian-free" || method == "natural-gradient-averaging") {
+    Throw<UsageError>(
+        "parallel.method '{}' divides the network or keeps minibatches, neither of which goes with a side "
+        "task: take another one",
+        method);
+  }
+  if (!task_.teachers.empty() || options_.frames_per_forward > 1 || options_.data.chunk_frames > 0 || sequence_) {
+    throw UsageError(
+        "a side task goes with frames that stand alone and have one pdf-id: neither with a teacher, nor with several "
+        "heads, nor with sequences (data.chunk-frames)");
+  }
+  const uint64_t seed = MixSeed(task_.seed, kSideSeed);
+  side_ = std::make_unique<SideSpeech>(options_.side, task_.store, options_.data, seed);
+  network_ = adapt::InsertSideTask(network_, options_.side, side_->classes(), seed);
 }
 
 // Before the network is made with its weights alone, afterwards with all.
@@ -142,6 +164,7 @@ uint64_t Worker::SaveModel(nn::Model model, const std::filesystem::path& path) {
   }
   if (comm_.rank() == 0) {
     model.network = network_.Clone();
+    adapt::RemoveSideTasks(model.network);
     model.Save(path);
   }
   return network_.Hash();

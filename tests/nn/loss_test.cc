@@ -65,6 +65,22 @@ TEST(Loss, DerivativesOfTeachersAndHeadsAgreeWithDifferences) {
   CheckDerivative({.pdf_ids = kIds, .soft = soft, .soft_weight = 0.4, .temperature = 0.5, .frame_weights = kWeights});
 }
 
+TEST(Loss, IsTheSameWhereTheDerivativeOverwritesTheLogits) {
+  const Matrix soft = Distributions(4, 7);
+  const LossTargets all[] = {{.pdf_ids = kIds},
+                             {.soft = soft, .temperature = 3},
+                             {.pdf_ids = kIds, .soft = soft, .soft_weight = 0.3, .frame_weights = kWeights}};
+  for (const LossTargets& targets : all) {
+    const Matrix z = RandomMatrix(4, 7, 1);
+    Matrix apart(4, 7), own = z;
+    const LossResult a = SoftmaxCrossEntropy(z, targets, apart);
+    const LossResult b = SoftmaxCrossEntropy(own, targets, own);
+    EXPECT_EQ(a.loss_sum, b.loss_sum);
+    EXPECT_EQ(a.correct_sum, b.correct_sum);
+    EXPECT_EQ(std::memcmp(apart.data(), own.data(), sizeof(float) * static_cast<size_t>(own.size())), 0);
+  }
+}
+
 TEST(Loss, OfSeveralHeadsIsTheSumOfTheirs) {
   const Matrix z = RandomMatrix(4, 6, 1);
   const std::vector<int32_t> ids = {0, 2, 1, 1, 2, 0, 0, 1};

@@ -21,7 +21,7 @@ ALLOWED = {
     "comm": ["base", "device"],
     "parallel": ["comm", "optim", "nn"],
     "compress": ["nn", "optim"],
-    "adapt": ["nn", "optim"],
+    "adapt": ["nn", "optim", "hmm"],
     "infer": ["nn"],
     "decode": ["math"],
     "score": ["base"],

@@ -5,7 +5,8 @@
 // minibatch as in Kaldi: sums of count, x and x² are multiplied by it. When scoring, the running statistics are used.
 // What pads shorter utterances of a minibatch has no part in it.
 // After parameters were averaged they no longer fit and have to be gathered again (Network::RecomputeStatistics). A
-// minibatch of one frame has no variance: its output is the offset alone. Source: Ioffe, Szegedy, ICML 2015; Kaldi's
+// minibatch of one frame has no variance: its output is the offset alone. A frozen layer (learning-rate-factor 0) uses
+// its running statistics in training too, and keeps them. Source: Ioffe, Szegedy, ICML 2015; Kaldi's
 // BatchNormComponent.
 #include <algorithm>
 #include <cmath>
@@ -61,11 +62,11 @@ class BatchNorm : public Layer {
   BatchNorm(const LayerArgs& args, const BatchNormOptions& options)
       : Layer(args.in_dim, args.in_dim),
         options_(options),
+        frozen_(args.config.Real("learning-rate-factor").value_or(1.0) == 0),
         sums_("statistics", 3, args.in_dim),
         scale_("scale", 1, options.affine ? args.in_dim : 0),
         offset_("offset", 1, options.affine ? args.in_dim : 0) {
     stored_.push_back(&sums_);
-    ResetStatistics();
     if (!options.affine) return;
     for (float& s : scale_.value.Row(0)) s = 1;
     scale_.decay_factor = offset_.decay_factor = 0;
@@ -75,9 +76,10 @@ class BatchNorm : public Layer {
   Config ToConfig() const override { return OptionsToConfig(options_); }
   std::span<Parameter* const> parameters() override { return trained_; }
   std::span<Parameter* const> buffers() override { return stored_; }
-  bool has_statistics() const override { return true; }
+  bool has_statistics() const override { return !frozen_; }
 
   void ResetStatistics() override {
+    if (frozen_) return;
     for (int r = 0; r < 3; ++r) {
       for (float& v : sums_.value.Row(r)) v = 0;
     }
@@ -88,8 +90,7 @@ class BatchNorm : public Layer {
  protected:
   void DoForward(const ExecContext& ctx, ConstMatrixView x, MatrixView y, Workspace& ws) const override {
     const MatrixView statistics = ws.Float(kStatistics, 3, x.cols());
-    const bool training = ctx.training;
-    if (training) {
+    if (TakesOwn(ctx)) {
       const Counted counted(ctx, x.rows(), context_above().stride);
       ws.Float(kCount, 1, 1)(0, 0) = static_cast<float>(counted.count());
       MinibatchStatistics(x, counted, statistics);
@@ -116,7 +117,7 @@ class BatchNorm : public Layer {
     const Counted counted(ctx, dy.rows(), context_above().stride);
     GradientSums(dy, counted, ws, sums);
     if (dx.data() != nullptr) InputDerivative(ctx, dy, counted, ws, sums, dx);
-    if (ctx.training) Accumulate(ws, static_cast<float>(options_.decay));
+    if (TakesOwn(ctx)) Accumulate(ws, static_cast<float>(options_.decay));
     if (options_.affine && scale_.learning_rate_factor != 0) {
       sink.TakeDense(offset_, ConstMatrixView(sums).Rows(0, 1));
       sink.TakeDense(scale_, ConstMatrixView(sums).Rows(1, 1));
@@ -125,6 +126,9 @@ class BatchNorm : public Layer {
 
  private:
   enum Slot { kStatistics, kSums, kMeans, kCount };  // rows of kStatistics: mean, s, mean of x²
+
+  // Whether a minibatch is normalised by its own statistics.
+  bool TakesOwn(const ExecContext& ctx) const { return ctx.training && !frozen_; }
 
   // Columns in strips: every column's sums run over the frames in order, whatever the number of threads.
   template <class Body>
@@ -205,10 +209,11 @@ class BatchNorm : public Layer {
     const MatrixView statistics = ws.Float(kStatistics);
     const MatrixView means = ws.Float(kMeans, 2, dim);
     const double frames = std::max(1.0, static_cast<double>(counted.count()));
+    const bool own = TakesOwn(ctx);
     const double r2 = options_.target_rms * options_.target_rms;
     for (int64_t c = 0; c < dim; ++c) {
-      means(0, c) = ctx.training ? static_cast<float>(static_cast<double>(sums(0, c)) / frames) : 0.0f;
-      means(1, c) = ctx.training ? static_cast<float>(static_cast<double>(sums(1, c)) / (r2 * frames)) : 0.0f;
+      means(0, c) = own ? static_cast<float>(static_cast<double>(sums(0, c)) / frames) : 0.0f;
+      means(1, c) = own ? static_cast<float>(static_cast<double>(sums(1, c)) / (r2 * frames)) : 0.0f;
     }
     const float* mean = statistics.Row(0).data();
     const float* s = statistics.Row(1).data();
@@ -231,6 +236,7 @@ class BatchNorm : public Layer {
 
   void Accumulate(Workspace& ws, float decay) {
     const MatrixView statistics = ws.Float(kStatistics);
+    if (frozen_) return;
     const float n = ws.Float(kCount)(0, 0);
     if (n == 0) return;
     for (int64_t c = 0; c < statistics.cols(); ++c) {
@@ -241,6 +247,7 @@ class BatchNorm : public Layer {
   }
 
   BatchNormOptions options_;
+  bool frozen_;
   Parameter sums_;  // rows: count, Σx, Σx²
   Parameter scale_;
   Parameter offset_;

@@ -1,4 +1,4 @@
-#include "compress/network_parts.h"
+#include "nn/network_parts.h"
 
 #include <algorithm>
 
@@ -6,29 +6,29 @@
 #include "base/suggest.h"
 #include "nn/parameter_storage.h"
 
-namespace antiphon::compress {
+namespace antiphon::nn {
 namespace {
 
 // Of "affine1.weight", what the layer calls it.
-std::string OwnName(const nn::Parameter& p, const std::string& layer) { return p.name.substr(layer.size() + 1); }
+std::string OwnName(const Parameter& p, const std::string& layer) { return p.name.substr(layer.size() + 1); }
 
 template <class Use>
-void ForTensors(nn::Layer& layer, Use use) {
-  for (nn::Parameter* p : layer.parameters()) use(*p);
-  for (nn::Parameter* p : layer.buffers()) use(*p);
+void ForTensors(Layer& layer, Use use) {
+  for (Parameter* p : layer.parameters()) use(*p);
+  for (Parameter* p : layer.buffers()) use(*p);
 }
 
 // Layer hands out its parameters for writing only; nothing is written here.
-nn::Layer& Readable(const nn::Network& network, size_t i) { return const_cast<nn::Layer&>(network.layer(i)); }
+Layer& Readable(const Network& network, size_t i) { return const_cast<Layer&>(network.layer(i)); }
 
 }  // namespace
 
-std::vector<LayerParts> TakeApart(const nn::Network& network) {
+std::vector<LayerParts> TakeApart(const Network& network) {
   const std::vector<Config> tables = Config::Parse(network.ToToml(), "network").Tables("layer");
   std::vector<LayerParts> parts;
   for (size_t i = 0; i < network.num_layers(); ++i) {
     LayerParts layer{network.layer_name(i), network.layer_type(i), tables[i], {}};
-    ForTensors(Readable(network, i), [&](const nn::Parameter& p) {
+    ForTensors(Readable(network, i), [&](const Parameter& p) {
       layer.tensors.emplace(OwnName(p, layer.name), Matrix(ConstMatrixView(p.value)));
     });
     parts.push_back(std::move(layer));
@@ -36,12 +36,12 @@ std::vector<LayerParts> TakeApart(const nn::Network& network) {
   return parts;
 }
 
-nn::Network PutTogether(const std::vector<LayerParts>& parts, int in_dim) {
+Network PutTogether(const std::vector<LayerParts>& parts, int in_dim) {
   std::string toml;
   for (const LayerParts& layer : parts) toml += "[[layer]]\n" + layer.config.ToToml() + "\n";
-  nn::Network network(Config::Parse(toml, "compressed network"), in_dim, 0, 0, nn::InitialValues::kToBeSet);
+  Network network(Config::Parse(toml, "compressed network"), in_dim, 0, 0, InitialValues::kToBeSet);
   for (size_t i = 0; i < parts.size(); ++i) {
-    ForTensors(network.layer(i), [&](nn::Parameter& p) {
+    ForTensors(network.layer(i), [&](Parameter& p) {
       const auto found = parts[i].tensors.find(OwnName(p, parts[i].name));
       if (found == parts[i].tensors.end()) return;  // keeps the value that the layer begins with
       const Matrix& from = found->second;
@@ -52,7 +52,7 @@ nn::Network PutTogether(const std::vector<LayerParts>& parts, int in_dim) {
       std::copy_n(from.data(), from.size(), p.value.data());
     });
   }
-  for (nn::Parameter* p : network.buffers()) p->MarkChanged();
+  for (Parameter* p : network.buffers()) p->MarkChanged();
   network.MarkChanged();
   return network;
 }
@@ -105,13 +105,13 @@ std::vector<size_t> ChooseLayers(const std::vector<LayerParts>& parts, const std
   return all;
 }
 
-NetworkSize SizeOf(const nn::Network& network) {
+NetworkSize SizeOf(const Network& network) {
   NetworkSize size;
   for (size_t i = 0; i < network.num_layers(); ++i) {
-    ForTensors(Readable(network, i), [&](const nn::Parameter& p) { size.bytes += nn::StoredBytes(p); });
+    ForTensors(Readable(network, i), [&](const Parameter& p) { size.bytes += StoredBytes(p); });
   }
-  for (const nn::Parameter* p : network.parameters()) size.parameters += nn::NumKept(*p);
+  for (const Parameter* p : network.parameters()) size.parameters += NumKept(*p);
   return size;
 }
 
-}  // namespace antiphon::compress
+}  // namespace antiphon::nn

@@ -1,0 +1,147 @@
+// antiphon adapt: a model made good on other speech, without forgetting what it knew.
+#include <fmt/format.h>
+
+#include <filesystem>
+#include <memory>
+
+#include "adapt_speech.h"
+#include "api/acoustic_model.h"
+#include "base/error.h"
+#include "base/log.h"
+#include "command.h"
+#include "report/text_table.h"
+#include "train/adaptation.h"
+
+namespace antiphon::app {
+namespace {
+
+namespace fs = std::filesystem;
+
+struct AdaptCommandOptions {
+  std::string model;
+  std::string method = "kld";
+  std::string out;
+  std::string store;
+  std::string held_out_store;
+  std::string old_store;
+  std::string hmm;
+  AdaptSpeechOptions speech;
+  train::AdaptationOptions adaptation;
+
+  template <class V>
+  void Visit(V& v) {
+    v("model", model, "model file to adapt");
+    v("method", method, "how: the table of that name holds its options; 'list' names all");
+    v("out", out, "folder: model.safetensors (adapted, or as it was if nothing is gained), adaptation.json");
+    v("store", store, "frame store with the aligned speech to adapt to, instead of --data");
+    v("held-out-store", held_out_store, "frame store to measure on; empty: utterances are held out of the speech");
+    v("old-store", old_store, "frame store that the model was trained on, to see what it forgets");
+    v("hmm", hmm, "model whose phones and states the pdf-ids of --store belong to, if not the model's own");
+    speech.Visit(v);
+    adaptation.Visit(v);
+  }
+};
+
+// The table of the method; tables of others are a mistake.
+Config MethodKeys(const std::string& method, const Config& config) {
+  for (const std::string& name : adapt::MethodRegistry::Get().Names()) {
+    if (name != method && config.Has(name)) {
+      Throw<UsageError>("{}: options of '{}', but the method is '{}'", config.Where(name), name, method);
+    }
+  }
+  return config.Table(method);
+}
+
+std::shared_ptr<const data::FrameStore> OpenStore(const fs::path& folder) {
+  return folder.empty() ? nullptr : std::make_shared<const data::FrameStore>(folder);
+}
+
+void CheckFolders(const AdaptCommandOptions& options) {
+  if (options.out.empty()) throw UsageError("--out is missing: the folder for the adapted model");
+  if (options.store.empty() == options.speech.data.empty()) {
+    throw UsageError("give the speech to adapt to: a data directory (--data), or a frame store (--store)");
+  }
+  std::error_code none;
+  if (fs::equivalent(options.model, fs::path(options.out) / "model.safetensors", none)) {
+    Throw<UsageError>("the model '{}' would be overwritten: give another folder with --out", options.model);
+  }
+}
+
+std::vector<std::string> Row(const std::string& speech, const train::DomainMeasures& before,
+                             const train::DomainMeasures& after) {
+  const auto figures = [](const train::DomainMeasures& m) {
+    return m.frames > 0 ? fmt::format("{:.2f} %  {:.4f}", 100 * m.frame_accuracy, m.loss) : std::string("-");
+  };
+  return {speech, fmt::format("{:.0f}", std::max(before.frames, after.frames)), figures(before), figures(after)};
+}
+
+void Print(const train::AdaptationResult& result, CommandContext& context) {
+  for (const adapt::Change& change : result.changes) context.Print("{}: {}", change.layer, change.what);
+  for (const train::AdaptationTrial& t : result.trials) {
+    if (result.trials.size() < 2) break;
+    context.Print("rho {:g}: held-out loss {:.4f}, frame accuracy {:.2f} %", t.original_share, t.new_speech.loss,
+                  100 * t.new_speech.frame_accuracy);
+  }
+  std::vector<std::vector<std::string>> rows = {{"held-out speech", "frames", "before: accuracy, loss", "after"},
+                                                Row("new", result.new_before, result.new_after)};
+  if (result.old_before.frames > 0) rows.push_back(Row("old", result.old_before, result.old_after));
+  for (const std::string& line : report::TextTable(rows)) context.PrintLine(line);
+  if (!result.probe_layer.empty()) {
+    context.Print(
+        "a fresh classifier tells new from old speech by {} in {:.1f} % of frames, before in {:.1f} % (a guess: 50 %)",
+        result.probe_layer, 100 * result.probe_after, 100 * result.probe_before);
+  }
+  context.PrintLine(result.verdict);
+  context.Print("model: {}", result.model.string());
+  if (!result.profile.empty()) {
+    context.Print("profile: {} ({} bytes), for the model as it was", result.profile.string(),
+                  fs::file_size(result.profile));
+  }
+}
+
+void Adapt(const AdaptCommandOptions& options, CommandContext& context) {
+  if (options.method == "list") {
+    for (const std::string& name : adapt::MethodRegistry::Get().Names()) context.PrintLine(name);
+    return;
+  }
+  const Config keys = MethodKeys(options.method, context.config());
+  // Mistakes are told before anything is computed.
+  const bool needs_words = adapt::MethodRegistry::Get().Create(options.method, keys)->needs_words();
+  CheckFolders(options);
+  Config optimizer = context.config().Table("optimizer");
+  if (!optimizer.Has("type")) optimizer.Set("type", "\"sgd\"");
+  const auto model = std::make_shared<const nn::Model>(nn::Model::Load(options.model));
+  train::AdaptationSpeech speech;
+  speech.new_store = OpenStore(options.store.empty() ? MakeAdaptationStore(options.speech, options.model, *model,
+                                                                           needs_words, options.out, context)
+                                                     : fs::path(options.store));
+  speech.words_known = !options.store.empty() || HasWords(options.speech);
+  speech.held_out_store = OpenStore(options.held_out_store);
+  speech.old_store = OpenStore(options.old_store);
+  speech.speaker = options.speech.speaker;
+  if (!options.hmm.empty()) speech.hmm_json = LoadHmm(options.hmm).ToJson();
+  if (!speech.old_store) log::Warn("without --old-store nobody sees what the model forgets of the speech it knew");
+  const train::AdaptationRun run(options.adaptation, model, std::move(speech), context.seed());
+  const train::AdaptationResult result = run.Adapt(options.method, keys, options.out, optimizer);
+  Print(result, context);
+  context.SetResult(train::ToJson(result));
+}
+
+REGISTER_COMMAND(
+    "adapt", AdaptCommandOptions, Adapt,
+    {.summary = "make a model good on other speech, without forgetting",
+     .description = "Trains a model on minutes of other speech (a room, an accent, a speaker), by the method that you "
+                    "choose, and measures on held-out speech of it and on speech that the model knew. If nothing is "
+                    "gained, or too much forgotten, it says so and the model stays as it was.",
+     .example =
+         "antiphon adapt exp/dnn/model.safetensors --data mine --lexicon lang/lexicon.txt --old-store exp/store "
+         "--out exp/mine\n"
+         "antiphon adapt exp/dnn/model.safetensors --method transfer --set transfer.train=top --store exp/mine/store "
+         "--old-store exp/store --out exp/top\n"
+         "antiphon adapt exp/dnn/model.safetensors --data mine --unsupervised --graph exp/graph --out exp/mine",
+     .positionals = {"model"},
+     .required = {"model"},
+     .tables = {"optimizer", "adversarial", "fmllr", "kld", "lhn", "lhuc", "lin", "mix", "transfer"}});
+
+}  // namespace
+}  // namespace antiphon::app

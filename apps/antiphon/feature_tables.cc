@@ -1,0 +1,55 @@
+#include "feature_tables.h"
+
+#include "base/config.h"
+#include "base/error.h"
+#include "base/log.h"
+#include "data/feature_extraction.h"
+#include "front_end_match.h"
+
+namespace antiphon::app {
+namespace {
+
+namespace fs = std::filesystem;
+
+// Returns the folder of the tables.
+fs::path ComputeFeatures(const FeatureRequest& request, int num_threads, Team& team) {
+  if (!fs::exists(fs::path(request.data) / "wav.scp")) {
+    Throw<UsageError>(
+        "there is neither feats.scp nor wav.scp in '{}': give a data directory, or a table with --features",
+        request.data);
+  }
+  if (request.model_features.empty()) {
+    Throw<InputError>("'{}' does not say how its features are computed: make them with antiphon features",
+                      request.model);
+  }
+  data::FeatureExtractionOptions extraction;
+  extraction.front_end = ReadOptions<feat::FrontEndOptions>(Config::Parse(request.model_features, request.model));
+  extraction.on_error = "skip";
+  const data::DataDir dir = data::DataDir::Load(request.data, request.data_dir);
+  const fs::path folder = request.out / "features";
+  const auto result = data::ExtractFeatures(dir, extraction, folder, num_threads, {}, team);
+  for (const auto& [utt_id, reason] : result.failed) log::Warn("{} gives no words: {}", utt_id, reason);
+  return folder;
+}
+
+}  // namespace
+
+data::FeatureSourceOptions FindFeatureTables(const FeatureRequest& request, int num_threads, Team& team) {
+  data::FeatureSourceOptions tables = request.tables;
+  if (!tables.features.empty()) {
+    RequireFrontEnd(tables.features, request.model_features, request.model);
+    return tables;
+  }
+  fs::path folder = request.data;
+  if (!fs::exists(folder / "feats.scp")) folder = ComputeFeatures(request, num_threads, team);
+  const auto set = [&](std::string& path, const char* name) {
+    if (path.empty() && fs::exists(folder / name)) path = (folder / name).string();
+  };
+  set(tables.features, "feats.scp");
+  RequireFrontEnd(tables.features, request.model_features, request.model);
+  set(tables.utt2spk, "utt2spk");
+  set(tables.cmvn, "cmvn.scp");
+  return tables;
+}
+
+}  // namespace antiphon::app

@@ -1,0 +1,27 @@
+// Where the features of a data directory come from, for commands that score it with a model.
+#pragma once
+
+#include <filesystem>
+#include <string>
+
+#include "base/team.h"
+#include "data/data_dir.h"
+#include "data/feature_source.h"
+
+namespace antiphon::app {
+
+struct FeatureRequest {
+  std::string data;                   // directory
+  std::string model;                  // its file, for messages
+  std::string model_features;         // how its features are computed (TOML), "" if it does not say
+  data::FeatureSourceOptions tables;  // as the person named them
+  data::DataDirOptions data_dir;
+  std::filesystem::path out;  // where features that are computed go: out/features
+};
+
+/// Tables that stand in the data directory need not be named; from a directory with audio alone, features are computed
+/// as the model says. InputError if they are other features than the model's.
+data::FeatureSourceOptions FindFeatureTables(const FeatureRequest& request, int num_threads,
+                                             Team& team = Team::Alone());
+
+}  // namespace antiphon::app

@@ -1,0 +1,36 @@
+#include "adapt/restore.h"
+
+#include <algorithm>
+#include <map>
+
+#include "nn/network_parts.h"
+
+namespace antiphon::adapt {
+
+void Restore(nn::Model& adapted, const nn::Model& original) {
+  std::map<std::string, Config> before;
+  for (const nn::LayerParts& layer : nn::TakeApart(original.network)) before.emplace(layer.name, layer.config);
+  std::vector<nn::LayerParts> parts = nn::TakeApart(adapted.network);
+  for (size_t i = 0; i < parts.size(); ++i) {
+    const auto found = before.find(parts[i].name);
+    // The layer's own keys as they are: a new output layer has another size than the old one.
+    Config config = adapted.network.layer(i).ToConfig();
+    config.Set("type", "\"" + parts[i].type + "\"");
+    config.Set("name", "\"" + parts[i].name + "\"");
+    for (const char* key : {"learning-rate-factor", "max-change"}) {
+      const auto value = found == before.end() ? std::nullopt : found->second.Real(key);
+      if (value) config.Set(key, fmt::format("{}", *value));
+    }
+    parts[i].config = config;
+  }
+  adapted.network = nn::PutTogether(parts, adapted.network.in_dim());
+  RemoveSideTasks(adapted.network);
+}
+
+void RemoveSideTasks(nn::Network& network) {
+  std::vector<nn::LayerParts> parts = nn::TakeApart(network);
+  if (std::erase_if(parts, [](const nn::LayerParts& layer) { return layer.type == "side-task"; }) == 0) return;
+  network = nn::PutTogether(parts, network.in_dim());
+}
+
+}  // namespace antiphon::adapt

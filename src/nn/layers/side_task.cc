@@ -1,0 +1,111 @@
+// A second head on the layer below: hidden values pass through unchanged, and while training a small classifier learns
+// another task from them (speaker, domain, noise type), with weight a in the loss.
+//
+// L = L_senones + a·L_task, L_task being averaged over the frames whose label is known (nn/side_targets.h). With
+// `adversarial`, the classifier learns as without, but the layers below get its gradient reversed
+// (nn/layers/gradient_reversal.cc): they unlearn what it looks for. When scoring the layer is nothing; a runtime leaves
+// it out.
+//
+// The classifier's passes run in Backward, when the hidden values are known and everything above is done.
+// Source: Caruana, Multitask learning, 1997; Ganin, Lempitsky, ICML 2015; algorithms reference 1.25, 1.26.
+#include <algorithm>
+
+#include "base/error.h"
+#include "kernels/elementwise.h"
+#include "nn/layer.h"
+#include "nn/network.h"
+#include "nn/side_targets.h"
+
+namespace antiphon::nn {
+namespace {
+
+struct SideTaskOptions {
+  std::string task;
+  int classes = 0;
+  double weight = 0.1;
+  int hidden_dim = 64;
+  bool adversarial = false;
+  double most = 1.0;
+  double gamma = 10.0;
+  template <class V>
+  void Visit(V& v) {
+    v("task", task, "whose labels it learns");
+    v("classes", classes, Range{1, 1 << 24}, "number of different labels");
+    v("weight", weight, Range{0, 1e6}, "of its loss beside the senones'");
+    v("hidden-dim", hidden_dim, Range{0, 1 << 24}, "units between the layer below and its outputs; 0: none");
+    v("adversarial", adversarial, "the layers below unlearn it");
+    v("most", most, Range{-1e6, 1e6}, "adversarial: factor on the reversed gradient at the end of the run");
+    v("gamma", gamma, Range{0, 1e6}, "adversarial: how fast it gets there; 0: at once");
+  }
+};
+
+Network MakeClassifier(const SideTaskOptions& o, const LayerArgs& args) {
+  // Reversal by −1 is none.
+  std::string toml = fmt::format("[[layer]]\ntype = 'gradient-reversal'\nmost = {}\ngamma = {}\n",
+                                 o.adversarial ? o.most : -1.0, o.adversarial ? o.gamma : 0.0);
+  if (o.hidden_dim > 0) {
+    toml += fmt::format("[[layer]]\ntype = 'affine'\ndim = {}\n[[layer]]\ntype = 'relu'\n", o.hidden_dim);
+  }
+  toml += fmt::format("[[layer]]\ntype = 'affine'\ndim = {}\n", o.classes);
+  return Network(Config::Parse(toml, args.config.Where("type")), args.in_dim, o.classes, args.seed,
+                 args.random_values ? InitialValues::kRandom : InitialValues::kToBeSet);
+}
+
+class SideTask : public Layer {
+ public:
+  SideTask(const LayerArgs& args, const SideTaskOptions& options)
+      : Layer(args.in_dim, args.in_dim), options_(options), classifier_(MakeClassifier(options, args)) {
+    if (options.task.empty()) Throw<UsageError>("{}: a side task needs a name, `task`", args.config.Where("type"));
+  }
+  Config ToConfig() const override { return OptionsToConfig(options_); }
+  std::span<Parameter* const> parameters() override { return classifier_.parameters(); }
+  std::span<Parameter* const> buffers() override { return classifier_.buffers(); }
+  bool in_place() const override { return true; }
+
+ protected:
+  void DoForward(const ExecContext&, ConstMatrixView x, MatrixView y, Workspace&) const override { Scale(1, x, y); }
+
+  void DoBackward(const ExecContext& ctx, ConstMatrixView dy, Workspace& ws, MatrixView dx,
+                  GradientSink& sink) override {
+    if (dx.data() != nullptr && dx.data() != dy.data()) Scale(1, dy, dx);
+    SideTarget* target = ctx.training ? Find(ctx) : nullptr;
+    if (target == nullptr || dy.rows() == 0) return;
+    Workspace& own = ws.Child(0);
+    const MatrixView z = classifier_.Forward(ctx, ws.x, own);
+    target->seen = Derive(*target, z);
+    const MatrixView side = classifier_.Backward(ctx, z, own, sink, dx.data() != nullptr);
+    if (dx.data() != nullptr) AddScaled(1, side, dx);
+  }
+
+ private:
+  SideTarget* Find(const ExecContext& ctx) const {
+    if (ctx.side_targets == nullptr) return nullptr;
+    auto& tasks = ctx.side_targets->tasks;
+    const auto found = std::find_if(tasks.begin(), tasks.end(), [&](const auto& t) { return t.task == options_.task; });
+    return found == tasks.end() ? nullptr : &*found;
+  }
+
+  // Overwrites the logits by the weighted loss's derivative.
+  LossResult Derive(const SideTarget& target, MatrixView z) const {
+    std::vector<int32_t> labels = target.labels;
+    std::vector<float> weights(labels.size(), 1);
+    for (size_t n = 0; n < labels.size(); ++n) {
+      if (labels[n] != SideTargets::kUnknown) continue;
+      labels[n] = 0;
+      weights[n] = 0;
+    }
+    const LossResult result = SoftmaxCrossEntropy(z, {.pdf_ids = labels, .frame_weights = weights}, z);
+    Scale(static_cast<float>(options_.weight), z, z);
+    return result;
+  }
+
+  SideTaskOptions options_;
+  Network classifier_;
+};
+
+REGISTER_COMPONENT(LayerRegistry, "side-task", [](const LayerArgs& args) {
+  return std::make_unique<SideTask>(args, ReadLayerOptions<SideTaskOptions>(args));
+});
+
+}  // namespace
+}  // namespace antiphon::nn

@@ -1,0 +1,58 @@
+// A network taken apart into layers that can be exchanged, and put together again.
+//
+//   std::vector<LayerParts> parts = TakeApart(network);
+//   parts[2] = …;
+//   network = PutTogether(parts, network.in_dim());
+//
+// Shapes: tensors by the name that the layer gives them ("weight", "bias", "statistics"); [out, in] for weights.
+// Threads: plain functions. Errors: InputError if the parts do not fit together.
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "math/matrix.h"
+#include "nn/network.h"
+
+namespace antiphon::nn {
+
+struct LayerParts {
+  std::string name;
+  std::string type;
+  Config config;  // the layer's table, type and name included
+  std::map<std::string, Matrix> tensors;
+
+  const Matrix& weight() const { return tensors.at("weight"); }
+};
+
+std::vector<LayerParts> TakeApart(const Network& network);
+Network PutTogether(const std::vector<LayerParts>& parts, int in_dim);
+
+/// A layer of `type` with the keys of `options` and what `like` has of common keys (learning rate, …).
+LayerParts MakeLayer(const LayerParts& like, std::string name, std::string type, const Config& options);
+
+/// Fully connected with stored weights [out, in], whatever they are rounded to: "affine", "linear", "quantized-affine",
+/// "sparse-affine".
+bool IsDense(const LayerParts& layer);
+/// The layer's bias [1, out], zeros if it has none.
+Matrix BiasOf(const LayerParts& layer);
+
+/// Indices of the layers of `types` that a method works on: those called `only`, or all but the first and the last
+/// `skip_…` of them. UsageError for names that there are not, and if none is left.
+struct LayerChoice {
+  std::vector<std::string> only;
+  bool skip_first = false;
+  bool skip_last = false;
+};
+std::vector<size_t> ChooseLayers(const std::vector<LayerParts>& parts, const std::vector<std::string>& types,
+                                 const LayerChoice& choice);
+
+/// Numbers that the network learns, without those that masks hold at zero; and its bytes in a file.
+struct NetworkSize {
+  int64_t parameters = 0;
+  int64_t bytes = 0;
+};
+NetworkSize SizeOf(const Network& network);
+
+}  // namespace antiphon::nn

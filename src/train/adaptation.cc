@@ -1,0 +1,301 @@
+#include "train/adaptation.h"
+
+#include <algorithm>
+#include <cmath>
+#include <nlohmann/json.hpp>
+#include <optional>
+
+#include "adapt/restore.h"
+#include "base/error.h"
+#include "base/file.h"
+#include "comm/thread_world.h"
+#include "hmm/gmm_fmllr.h"
+#include "nn/speaker_profile.h"
+#include "train/adaptation_data.h"
+#include "train/adaptation_page.h"
+#include "train/further.h"
+#include "train/probe.h"
+
+namespace antiphon::train {
+namespace {
+
+namespace fs = std::filesystem;
+
+nlohmann::json Json(const DomainMeasures& m) {
+  if (m.frames == 0) return nullptr;
+  return {{"loss", m.loss}, {"frame_accuracy", m.frame_accuracy}, {"frames", m.frames}};
+}
+
+bool IsSpeech(const hmm::HmmModel& hmm, std::span<const int64_t> pdf_frames) {
+  const std::vector<bool> spoken = hmm::SpokenPdfs(hmm);
+  for (size_t pdf = 0; pdf < std::min(spoken.size(), pdf_frames.size()); ++pdf) {
+    if (spoken[pdf] && pdf_frames[pdf] > 0) return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+struct AdaptationRun::Candidate {
+  nn::Model model;
+  AdaptationTrial trial;
+};
+
+TrainOptions AdaptationOptions::AdaptationDefaults() {
+  TrainOptions options;
+  options.data.minibatch = 128;
+  options.schedule.type = "exponential";
+  options.schedule.epochs = 5;
+  options.schedule.learning_rate = 0.03;
+  options.schedule.final_learning_rate = 0.003;
+  options.held_out.by = "utterance";
+  options.held_out.fraction = 0.2;
+  options.dropout_schedule = "0";
+  return options;
+}
+
+AdaptationRun::AdaptationRun(AdaptationOptions options, std::shared_ptr<const nn::Model> model, AdaptationSpeech speech,
+                             uint64_t seed)
+    : options_(std::move(options)), model_(std::move(model)), speech_(std::move(speech)), seed_(seed) {
+  if (!speech_.new_store) throw UsageError("there is no speech to adapt to");
+  CheckSpeech();
+  const data::Context context{model_->left_context, model_->right_context};
+  const Heads heads{model_->frames_per_forward, model_->first_frame_offset};
+  if (speech_.held_out_store) {
+    new_held_out_ = {speech_.held_out_store, {}, context, heads};
+  } else {
+    DataSplit split = SplitForRun(*speech_.new_store, options_.train.held_out, seed_);
+    new_training_ = std::move(split.train);
+    new_held_out_ = {speech_.new_store, std::move(split.held_out), context, heads};
+  }
+  if (!speech_.old_store) return;
+  // What a training run with this seed and the options of the recipes held out of that store.
+  const HeldOutOptions as_recipes{.by = "utterance", .fraction = 0.03};
+  const DataSplit old = SplitForRun(*speech_.old_store, as_recipes, seed_);
+  old_held_out_ = {speech_.old_store, LimitFrames(*speech_.old_store, old.held_out, options_.old_frames, seed_),
+                   context, heads};
+}
+
+void AdaptationRun::CheckSpeech() const {
+  for (const auto& store : {speech_.new_store, speech_.held_out_store, speech_.old_store}) {
+    if (store && store->feat_dim() != model_->feature_dim) {
+      Throw<InputError>("the speech in '{}' has {} features per frame, the model takes {}: it was prepared for another",
+                        store->folder().string(), store->feat_dim(), model_->feature_dim);
+    }
+  }
+  if (speech_.old_store && speech_.old_store->num_pdfs() != model_->num_pdfs()) {
+    Throw<InputError>("the old speech in '{}' has {} senones, the model {}: it is not what the model was trained on",
+                      speech_.old_store->folder().string(), speech_.old_store->num_pdfs(), model_->num_pdfs());
+  }
+  const std::string& hmm = speech_.hmm_json.empty() ? model_->hmm_json : speech_.hmm_json;
+  if (!hmm.empty() && !IsSpeech(hmm::HmmModel::FromJson(hmm), speech_.new_store->CountPdfs())) {
+    Throw<InputError>("'{}' holds nothing but silence: there is no speech to adapt to",
+                      speech_.new_store->folder().string());
+  }
+}
+
+DomainMeasures AdaptationRun::Measure(const nn::Model& model, const EvaluationData& speech) const {
+  if (!speech.store || (!speech_.words_known && speech.store == speech_.new_store)) return {};
+  if (speech.store->num_pdfs() > model.num_pdfs()) return {};
+  nn::Workspace workspace;
+  const nn::LossResult loss = Evaluate(model.network, speech, workspace).loss;
+  return {loss.loss(), loss.frame_accuracy(), loss.weight_sum};
+}
+
+double AdaptationRun::Probe(const nn::Model& model, const std::string& layer) const {
+  EvaluationData fresh = new_held_out_, old = old_held_out_;
+  fresh.store = speech_.new_store;
+  fresh.utterances = {};
+  return ProbeDomains(model.network, layer, old, fresh, seed_);
+}
+
+DomainMeasures AdaptationRun::MeasureNew(const nn::Model& model) const { return Measure(model, new_held_out_); }
+DomainMeasures AdaptationRun::MeasureOld(const nn::Model& model) const { return Measure(model, old_held_out_); }
+
+AdaptationResult AdaptationRun::Adapt(const std::string& name, const Config& keys, const fs::path& folder,
+                                      const Config& optimizer) const {
+  const auto method = WithContext([&] { return adapt::MethodRegistry::Get().Create(name, keys); },
+                                  [&] { return fmt::format("method '{}'", name); });
+  AdaptationResult result;
+  const bool other_senones = !speech_.hmm_json.empty() && speech_.hmm_json != model_->hmm_json;
+  if (!other_senones) result.new_before = MeasureNew(*model_);
+  result.old_before = MeasureOld(*model_);
+  nn::Model prepared = model_->Clone();
+  StoreSpeech new_speech(speech_.new_store, new_training_);
+  std::optional<StoreSpeech> old_speech;
+  if (speech_.old_store) old_speech.emplace(speech_.old_store, std::vector<size_t>());
+  adapt::MethodInput input{speech_.new_store->num_pdfs(), speech_.hmm_json, &new_speech, nullptr, seed_};
+  if (old_speech) input.old_speech = &*old_speech;
+  const adapt::Preparation preparation = method->Prepare(prepared, input);
+  result.changes = preparation.changes;
+
+  std::optional<Candidate> best;
+  for (const double share : preparation.original_shares) {
+    const fs::path run =
+        folder / (preparation.original_shares.size() > 1 ? fmt::format("rho-{:g}", share) : std::string("train"));
+    Candidate candidate = Train(prepared, preparation, share, method->makes_profile(), run, optimizer);
+    result.trials.push_back(candidate.trial);
+    if (best && !(candidate.trial.new_speech.loss < best->trial.new_speech.loss)) continue;
+    best = std::move(candidate);
+  }
+  if (preparation.speech == adapt::Speech::kOldAndNewUnlabelled) {
+    result.probe_layer = adapt::SideTaskPlace(model_->network, preparation.side_task);
+    result.probe_before = Probe(*model_, result.probe_layer);
+    result.probe_after = Probe(best->model, result.probe_layer);
+  }
+  result.new_after = best->trial.new_speech;
+  result.old_after = best->trial.old_speech;
+  result.original_share = best->trial.original_share;
+  Judge(result);
+  std::string& history = best->model.descriptions["adapted_by"];
+  history += fmt::format("{}{} {{{}}}", history.empty() ? "" : "; ", name, keys.ToToml());
+  best->model.Save(folder / "adapted.safetensors");
+  result.model = folder / "model.safetensors";
+  (result.accepted ? best->model : *model_).Save(result.model);
+  if (method->makes_profile() && result.accepted) {
+    nn::SpeakerProfile profile = nn::ExtractProfile(best->model, *model_);
+    profile.method = name;
+    profile.speaker = speech_.speaker;
+    result.profile = folder / "profile.safetensors";
+    profile.Save(result.profile);
+  }
+  if (preparation.speech == adapt::Speech::kMixed) result.schedule = DrawSchedule(preparation, folder);
+  WriteFileAtomically(folder / "adaptation.json", ToJson(result) + "\n");
+  WriteFileAtomically(folder / "report.html", AdaptationPage(result, name));
+  return result;
+}
+
+AdaptationRun::Candidate AdaptationRun::Train(const nn::Model& prepared, const adapt::Preparation& preparation,
+                                              double share, bool keeps_priors, const fs::path& folder,
+                                              const Config& optimizer) const {
+  Candidate candidate;
+  candidate.model = prepared.Clone();
+  if (preparation.trains) {
+    TrainOptions options = options_.train;
+    TakeShape(*model_, options);
+    TrainingTask task = MakeTask(prepared, preparation, folder, options);
+    task.optimizer = optimizer;
+    if (share > 0) {
+      if (!task.teachers.empty())
+        throw UsageError("the unadapted model teaches (ρ > 0): leave out train.teacher.models");
+      task.teachers = {model_};
+      options.teacher.weight = share;
+      options.teacher.temperature = 1;
+    }
+    const auto comm = comm::MakeSelfCommunicator();
+    Trainer(std::move(task), options, *comm).Run(/*resume=*/false);
+    candidate.model = nn::Model::Load(ModelFile(folder));
+  }
+  // What belongs to one speaker leaves the shared model's priors alone.
+  candidate.model.log_priors = keeps_priors ? model_->log_priors : NewPriors(candidate.model.num_pdfs());
+  adapt::Restore(candidate.model, *model_);
+  candidate.trial = {share, MeasureNew(candidate.model), MeasureOld(candidate.model)};
+  return candidate;
+}
+
+// What is trained on what.
+TrainingTask AdaptationRun::MakeTask(const nn::Model& prepared, const adapt::Preparation& preparation,
+                                     const fs::path& folder, TrainOptions& options) const {
+  TrainingTask task = TaskFrom(std::make_shared<const nn::Model>(prepared.Clone()));
+  task.folder = folder;
+  task.seed = seed_;
+  task.teachers = LoadTeachers(options.teacher);
+  task.store = speech_.new_store;
+  task.held_out_store = speech_.held_out_store;
+  if (preparation.speech == adapt::Speech::kOldAndNewUnlabelled) {
+    task.store = speech_.old_store;
+    task.held_out_store = nullptr;
+    options.side = preparation.side_task;
+    options.side.store = speech_.new_store->folder().string();
+  } else if (preparation.speech == adapt::Speech::kMixed) {
+    const std::vector<StorePart> parts = {{speech_.old_store, {}, ""}, {speech_.new_store, new_training_, "new-"}};
+    task.store = JoinStores(parts, fs::path(folder) += "-store");
+    const size_t old = speech_.old_store->utterances().size();
+    for (size_t u = old; u < task.store->utterances().size(); ++u) task.mixing.utterances.push_back(u);
+    task.mixing.repeat = preparation.mixing.repeat;
+    task.mixing.tail = preparation.mixing.tail;
+    if (!task.held_out_store) {
+      task.held_out_store =
+          JoinStores({{speech_.new_store, new_held_out_.utterances, ""}}, fs::path(folder) += "-held-out");
+    }
+  }
+  return task;
+}
+
+// Of the order in which the run took its frames.
+std::vector<std::pair<double, double>> AdaptationRun::DrawSchedule(const adapt::Preparation& preparation,
+                                                                   const fs::path& folder) const {
+  constexpr int kParts = 20;  // per epoch
+  TrainOptions options = options_.train;
+  const TrainingTask task = MakeTask(*model_, preparation, folder / "train", options);
+  data::Mixing mixing = task.mixing;
+  mixing.epochs = options.schedule.epochs;
+  const data::MinibatchPool pool(task.store, options.data, seed_, 1, {}, {}, {}, mixing);
+  std::vector<std::pair<double, double>> schedule;
+  for (int epoch = 0; epoch < options.schedule.epochs; ++epoch) {
+    for (const double share : pool.MixedShares(epoch, kParts)) {
+      schedule.emplace_back(static_cast<double>(schedule.size()) / kParts, share);
+    }
+  }
+  return schedule;
+}
+
+// Few frames say little about how often a state is spoken: the old priors count as some more of them.
+std::vector<float> AdaptationRun::NewPriors(int num_pdfs) const {
+  const std::vector<int64_t> seen = speech_.new_store->CountPdfs(new_training_);
+  std::vector<double> counts(seen.begin(), seen.end());
+  counts.resize(static_cast<size_t>(num_pdfs));
+  const bool same_states = model_->log_priors.size() == counts.size();
+  for (size_t s = 0; s < counts.size() && same_states; ++s) {
+    counts[s] += options_.prior_frames * std::exp(static_cast<double>(model_->log_priors[s]));
+  }
+  return hmm::LogPriors(counts);
+}
+
+void AdaptationRun::Judge(AdaptationResult& r) const {
+  const double forgotten = r.old_before.frame_accuracy - r.old_after.frame_accuracy;
+  const bool comparable = r.new_before.frames > 0;
+  const bool gained = !comparable || r.new_after.loss < r.new_before.loss * (1 - options_.min_gain);
+  const bool forgets = r.old_before.frames > 0 && r.old_after.frames > 0 && forgotten > options_.max_forgetting;
+  r.accepted = gained && !forgets;
+  if (!comparable && !speech_.words_known) {
+    r.verdict = "the new speech has no transcripts, so that nobody knows whether recognising it is better now";
+  } else if (!comparable) {
+    r.verdict = "the senones are others than before: there is nothing to compare with, and the adapted model is taken";
+  } else if (!gained) {
+    r.verdict = fmt::format(
+        "nothing was gained: the held-out loss on the new speech is {:.4f} after {:.4f}; the model stays as it was",
+        r.new_after.loss, r.new_before.loss);
+  } else if (forgets) {
+    r.verdict = fmt::format(
+        "too much was forgotten: frame accuracy on old speech fell from {:.2f} % to {:.2f} % (max-forgetting allows "
+        "{:.2f} "
+        "points); the model stays as it was",
+        100 * r.old_before.frame_accuracy, 100 * r.old_after.frame_accuracy, 100 * options_.max_forgetting);
+  } else {
+    r.verdict = fmt::format("held-out loss on the new speech {:.4f} after {:.4f}: the adapted model is taken",
+                            r.new_after.loss, r.new_before.loss);
+  }
+}
+
+std::string ToJson(const AdaptationResult& r) {
+  nlohmann::json changes = nlohmann::json::array();
+  for (const adapt::Change& c : r.changes) changes.push_back({{"layer", c.layer}, {"what", c.what}});
+  nlohmann::json trials = nlohmann::json::array();
+  for (const AdaptationTrial& t : r.trials) {
+    trials.push_back({{"rho", t.original_share}, {"new", Json(t.new_speech)}, {"old", Json(t.old_speech)}});
+  }
+  return nlohmann::json({{"model", r.model.string()},
+                         {"profile", r.profile.string()},
+                         {"accepted", r.accepted},
+                         {"verdict", r.verdict},
+                         {"rho", r.original_share},
+                         {"probe", {{"layer", r.probe_layer}, {"before", r.probe_before}, {"after", r.probe_after}}},
+                         {"layers", changes},
+                         {"trials", trials},
+                         {"new", {{"before", Json(r.new_before)}, {"after", Json(r.new_after)}}},
+                         {"old", {{"before", Json(r.old_before)}, {"after", Json(r.old_after)}}}})
+      .dump();
+}
+
+}  // namespace antiphon::train

@@ -1,0 +1,103 @@
+#include "train/side_speech.h"
+
+#include <algorithm>
+#include <map>
+#include <utility>
+
+#include "base/error.h"
+#include "base/random.h"
+#include "score/transcript.h"
+#include "train/targets.h"
+
+namespace antiphon::train {
+
+SideSpeech::SideSpeech(const adapt::SideTaskOptions& options, std::shared_ptr<const data::FrameStore> store,
+                       const data::MinibatchOptions& data, uint64_t seed)
+    : store_(std::move(store)) {
+  targets_.tasks.push_back({options.task, {}});
+  if (options.store.empty() != (options.task != "domain") || options.labels.empty() != (options.task != "labels")) {
+    throw UsageError("side.store belongs to side.task = 'domain', side.labels to 'labels': give that one alone");
+  }
+  if (options.task == "domain") {
+    const auto other = std::make_shared<const data::FrameStore>(options.store);
+    if (other->feat_dim() != store_->feat_dim()) {
+      Throw<InputError>("the speech in '{}' has {} features per frame, that in '{}' {}: both must be prepared alike",
+                        options.store, other->feat_dim(), store_->folder().string(), store_->feat_dim());
+    }
+    data::MinibatchOptions plain = data;
+    plain.distribution = "pool";
+    plain.chunk_frames = 0;
+    other_ = std::make_unique<const data::MinibatchPool>(other, plain, MixSeed(seed, 1));
+    if (other_->num_frames() < plain.minibatch) {
+      Throw<InputError>("'{}' has {} frames, fewer than a minibatch of {}: too little speech", options.store,
+                        other_->num_frames(), plain.minibatch);
+    }
+    classes_ = 2;
+    return;
+  }
+  if (options.task == "labels") {
+    ReadLabels(options.labels);
+    return;
+  }
+  for (const auto& utterance : store_->utterances()) label_of_utterance_.push_back(utterance.speaker);
+  classes_ = static_cast<int>(store_->speakers().size());
+}
+
+void SideSpeech::ReadLabels(const std::string& file) {
+  std::map<std::string, std::string> label_of;
+  std::map<std::string, int32_t> classes;
+  for (const auto& [utt_id, label] : score::ReadUtteranceMap(file)) label_of[utt_id] = label;
+  for (const auto& [utt_id, label] : label_of) classes.emplace(label, 0);
+  for (auto& [label, index] : classes) index = classes_++;
+  bool any = false;
+  for (const auto& utterance : store_->utterances()) {
+    const auto found = label_of.find(utterance.utt_id);
+    label_of_utterance_.push_back(found == label_of.end() ? nn::SideTargets::kUnknown : classes.at(found->second));
+    any = any || found != label_of.end();
+  }
+  if (!any) Throw<InputError>("'{}' names no utterance of '{}'", file, store_->folder().string());
+  if (classes_ < 2) Throw<InputError>("'{}' has {} label(s): there is nothing to tell apart", file, classes_);
+}
+
+nn::LossResult SideSpeech::TakeSeen() {
+  seen_ += std::exchange(targets_.tasks[0].seen, {});
+  return std::exchange(seen_, {});
+}
+
+int32_t SideSpeech::LabelOf(int64_t frame_id) const {
+  return other_ ? 0 : label_of_utterance_[UtteranceOfFrame(*store_, frame_id)];
+}
+
+ConstMatrixView SideSpeech::JoinFeatures(const data::Minibatch& minibatch, int64_t step) {
+  if (!other_) return minibatch.features;
+  // The last minibatch of a pass is short and left out: each class has half of the frames.
+  const int64_t whole = other_->num_frames() / other_->options().minibatch;
+  other_->Fill(step / whole, 0, step % whole, buffer_);
+  const int64_t own = minibatch.features.rows();
+  const int64_t joined = std::min(own, buffer_.minibatch.features.rows());
+  features_.Resize(own + joined, minibatch.features.cols());
+  for (int64_t n = 0; n < own + joined; ++n) {
+    const auto from = n < own ? minibatch.features.Row(n) : buffer_.minibatch.features.Row(n - own);
+    std::copy(from.begin(), from.end(), features_.Row(n).begin());
+  }
+  return features_;
+}
+
+void SideSpeech::Join(const data::Minibatch& minibatch, int64_t step, parallel::StepInput& input) {
+  input.features = JoinFeatures(minibatch, step);
+  input.context.side_targets = &targets_;
+  std::vector<int32_t>& labels = targets_.tasks[0].labels;
+  labels.assign(static_cast<size_t>(input.features.rows()), 1);
+  for (size_t n = 0; n < minibatch.frame_ids.size(); ++n) labels[n] = LabelOf(minibatch.frame_ids[n]);
+  seen_ += std::exchange(targets_.tasks[0].seen, {});
+  if (!other_) return;
+  const auto rows = static_cast<size_t>(input.features.rows());
+  pdf_ids_.assign(minibatch.pdf_ids.begin(), minibatch.pdf_ids.end());
+  pdf_ids_.resize(rows, 0);
+  weights_.assign(minibatch.weights.begin(), minibatch.weights.end());
+  weights_.resize(rows, 0.0f);
+  input.targets.pdf_ids = pdf_ids_;
+  input.targets.frame_weights = weights_;
+}
+
+}  // namespace antiphon::train

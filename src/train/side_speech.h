@@ -1,0 +1,51 @@
+// What a side task (adapt/side_task.h) learns from each minibatch: labels of its frames, and for task 'domain' as many
+// frames of other speech, whose senones are never looked at.
+//
+// Which frames of the other speech join a minibatch depends on the minibatch's number in the run alone, so that a run
+// that goes on takes the same. Threads: one per worker. Errors: UsageError for options that do not go together;
+// InputError for stores and files that do not fit.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "adapt/side_task.h"
+#include "data/minibatch_pool.h"
+#include "nn/side_targets.h"
+#include "parallel/strategy.h"
+
+namespace antiphon::train {
+
+class SideSpeech {
+ public:
+  /// `data` and `seed` as those of the training minibatches.
+  SideSpeech(const adapt::SideTaskOptions& options, std::shared_ptr<const data::FrameStore> store,
+             const data::MinibatchOptions& data, uint64_t seed);
+
+  int classes() const { return classes_; }
+  /// Frames that join are behind the minibatch's own; their weight in the senones' loss is 0. What `input` then points
+  /// to is valid until the next call. `step` counts minibatches over the run and all workers.
+  void Join(const data::Minibatch& minibatch, int64_t step, parallel::StepInput& input);
+  /// The features alone, as Join leaves them: for batch statistics.
+  ConstMatrixView JoinFeatures(const data::Minibatch& minibatch, int64_t step);
+  /// Loss and accuracy of the head in the steps since the last call.
+  nn::LossResult TakeSeen();
+
+ private:
+  void ReadLabels(const std::string& file);
+  int32_t LabelOf(int64_t frame_id) const;
+
+  std::shared_ptr<const data::FrameStore> store_;
+  std::unique_ptr<const data::MinibatchPool> other_;  // null: no other speech
+  data::MinibatchBuffer buffer_;
+  int classes_ = 0;
+  std::vector<int32_t> label_of_utterance_;
+  nn::SideTargets targets_;
+  nn::LossResult seen_;
+  Matrix features_;
+  std::vector<int32_t> pdf_ids_;
+  std::vector<float> weights_;
+};
+
+}  // namespace antiphon::train

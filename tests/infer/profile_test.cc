@@ -1,0 +1,167 @@
+// Speakers' profiles in the runtime: the same scores as a model of the speaker's own, several speakers in one batch,
+// and what is refused.
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "../compress/small_model.h"
+#include "base/error.h"
+#include "infer/nnet_scorer.h"
+#include "infer/stream_pool.h"
+#include "nn/network_parts.h"
+#include "nn/speaker_profile.h"
+#include "temporary_folder.h"
+
+namespace antiphon::infer {
+namespace {
+
+using compress::kInputs;
+using compress::kPdfs;
+using compress::RandomMatrix;
+using compress::SmallModel;
+
+// A layer of `type` behind layer `place`, with values that are not neutral.
+nn::Model With(const std::string& type, const std::string& options, size_t place, uint64_t seed) {
+  nn::Model model = SmallModel();
+  std::vector<nn::LayerParts> parts = nn::TakeApart(model.network);
+  nn::LayerParts layer{"own", type, Config::Parse("type = '" + type + "'\nname = 'own'\n" + options, "own"), {}};
+  parts.insert(parts.begin() + static_cast<std::ptrdiff_t>(place), layer);
+  model.network = nn::PutTogether(parts, kInputs);
+  Rng rng(seed);
+  for (nn::Parameter* p : model.network.parameters()) {
+    if (!p->name.starts_with("own.")) continue;
+    for (int64_t i = 0; i < p->value.size(); ++i) p->value.data()[i] += 0.4f * static_cast<float>(rng.Normal());
+    p->MarkChanged();
+  }
+  return model;
+}
+nn::Model WithLhuc(uint64_t seed) { return With("lhuc", "", 3, seed); }
+nn::Model WithLin(uint64_t seed) { return With("frame-affine", "dim = 24", 0, seed); }
+nn::Model WithLhn(uint64_t seed) {
+  nn::Model model = With("affine", "dim = 32", 7, seed);
+  return model;
+}
+
+std::shared_ptr<const NnetModel> Shared(const std::string& precision = "fp32", bool adaptable = true) {
+  NnetScorerOptions options;
+  options.precision = precision;
+  options.adaptable = adaptable;
+  return std::make_shared<const NnetModel>(SmallModel(), options);
+}
+
+Matrix Scores(NnetScorer& scorer) {
+  Matrix scores(scorer.num_frames_ready(), kPdfs);
+  for (int t = 0; t < scores.rows(); ++t) {
+    const auto row = scorer.DenseFrame(t);
+    std::copy(row.begin(), row.end(), scores.Row(t).begin());
+  }
+  return scores;
+}
+
+void ExpectNear(const Matrix& a, const Matrix& b, double tolerance, const std::string& what) {
+  EXPECT_LT(compress::LargestDifference(a, b), tolerance) << what;
+}
+
+TEST(SpeakerProfile, ScoresAsTheSpeakersOwnModelDoes) {
+  const Matrix x = RandomMatrix(40, kInputs, 5);
+  const auto shared = Shared();
+  NnetScorer without(shared, x);
+  for (const auto& [what, own] :
+       {std::pair("lhuc", WithLhuc(3)), std::pair("lin", WithLin(3)), std::pair("lhn", WithLhn(3))}) {
+    const nn::SpeakerProfile profile = nn::ExtractProfile(own, SmallModel());
+    NnetScorer with(shared, x, shared->Bind(profile));
+    NnetScorer alone(std::make_shared<const NnetModel>(own.Clone(), NnetScorerOptions()), x);
+    ExpectNear(Scores(with), Scores(alone), 1e-4, what);
+    EXPECT_GT(compress::LargestDifference(Scores(with), Scores(without)), 0.01) << what;
+  }
+}
+
+TEST(SpeakerProfile, ServesAModelInEightBits) {
+  const Matrix x = RandomMatrix(40, kInputs, 5);
+  const auto shared = Shared("int8");
+  const nn::Model own = WithLhuc(3);
+  NnetScorer with(shared, x, shared->Bind(nn::ExtractProfile(own, SmallModel())));
+  NnetScorerOptions options;
+  options.precision = "int8";
+  options.adaptable = true;
+  NnetScorer alone(std::make_shared<const NnetModel>(own.Clone(), options), x);
+  ExpectNear(Scores(with), Scores(alone), 1e-4, "int8");
+}
+
+TEST(SpeakerProfile, AnAdaptableModelWithoutOneScoresTheSame) {
+  const Matrix x = RandomMatrix(40, kInputs, 5);
+  for (const char* precision : {"fp32", "int8"}) {
+    NnetScorer a(Shared(precision, true), x), b(Shared(precision, false), x);
+    ExpectNear(Scores(a), Scores(b), 1e-6, precision);
+  }
+}
+
+TEST(SpeakerProfile, SeveralSpeakersShareABatch) {
+  for (const char* precision : {"fp32", "int8"}) {
+    const auto shared = Shared(precision);
+    const auto anna = shared->Bind(nn::ExtractProfile(WithLhuc(3), SmallModel()));
+    const auto ben = shared->Bind(nn::ExtractProfile(WithLin(4), SmallModel()));
+    const std::vector<std::shared_ptr<const BoundProfile>> profiles = {anna, nullptr, ben, anna};
+    StreamPool pool(shared, {.batch = 16});
+    std::vector<int> streams;
+    for (const auto& profile : profiles) streams.push_back(pool.Open(profile));
+    for (size_t s = 0; s < streams.size(); ++s) {
+      pool.Accept(streams[s], RandomMatrix(20, kInputs, 10 + s), 0);
+      pool.Finish(streams[s]);
+    }
+    while (pool.RunBatch(0) > 0) {
+    }
+    for (size_t s = 0; s < streams.size(); ++s) {
+      Matrix scores(20, kPdfs);
+      int t = 0;
+      pool.Take(streams[s], [&](std::span<const float> row, double) {
+        std::copy(row.begin(), row.end(), scores.Row(t++).begin());
+      });
+      ASSERT_EQ(t, 20);
+      NnetScorer alone(shared, RandomMatrix(20, kInputs, 10 + s), profiles[s]);
+      EXPECT_EQ(compress::LargestDifference(scores, Scores(alone)), 0) << precision << " stream " << s;
+    }
+  }
+}
+
+TEST(SpeakerProfile, IsAFewKilobytesAndLoadsAsItWasSaved) {
+  const testing::TemporaryFolder folder;
+  nn::SpeakerProfile profile = nn::ExtractProfile(WithLhuc(3), SmallModel());
+  profile.speaker = "anna";
+  profile.Save(folder / "p.safetensors");
+  EXPECT_LT(std::filesystem::file_size(folder / "p.safetensors"), 4096u);
+  const nn::SpeakerProfile loaded = nn::SpeakerProfile::Load(folder / "p.safetensors");
+  EXPECT_EQ(loaded.model, profile.model);
+  EXPECT_EQ(loaded.speaker, "anna");
+  ASSERT_EQ(loaded.parts.size(), 1u);
+  EXPECT_EQ(loaded.parts[0].after, "relu1");
+  for (int c = 0; c < 32; ++c) {
+    EXPECT_EQ(loaded.parts[0].scale(0, c), profile.parts[0].scale(0, c));
+    EXPECT_GT(loaded.parts[0].scale(0, c), 0);
+    EXPECT_LT(loaded.parts[0].scale(0, c), 2);
+  }
+  SmallModel().Save(folder / "m.safetensors");
+  EXPECT_THROW(nn::SpeakerProfile::Load(folder / "m.safetensors"), InputError);
+}
+
+TEST(SpeakerProfile, RefusesOtherModelsAndOnesThatAreNotAdaptable) {
+  const nn::SpeakerProfile profile = nn::ExtractProfile(WithLhuc(3), SmallModel());
+  EXPECT_THROW(Shared("fp32", false)->Bind(profile), UsageError);
+  const auto other = std::make_shared<const NnetModel>(SmallModel("sigmoid"), NnetScorerOptions{.adaptable = true});
+  nn::SpeakerProfile foreign = profile;
+  foreign.model = "0123456789abcdef";
+  EXPECT_THROW(Shared()->Bind(foreign), InputError);
+  nn::SpeakerProfile misplaced = profile;
+  misplaced.parts[0].after = "relu9";
+  EXPECT_THROW(Shared()->Bind(misplaced), InputError);
+  nn::SpeakerProfile wide = profile;
+  wide.parts[0].scale = Matrix(1, 7);
+  EXPECT_THROW(Shared()->Bind(wide), InputError);
+  // A model whose shared part was trained too fits no profile.
+  nn::Model changed = WithLhuc(3);
+  changed.network.parameters()[0]->value(0, 0) += 1;
+  EXPECT_THROW(nn::ExtractProfile(changed, SmallModel()), InputError);
+}
+
+}  // namespace
+}  // namespace antiphon::infer

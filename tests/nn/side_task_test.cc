@@ -1,0 +1,183 @@
+// Side heads and gradient reversal against what they are to do: part 1.25 and 1.26 of the algorithms reference.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstring>
+
+#include "base/random.h"
+#include "nn/network.h"
+#include "nn/side_targets.h"
+
+namespace antiphon::nn {
+namespace {
+
+constexpr int kInputs = 6;
+constexpr int kFrames = 20;
+
+Matrix Noise(int64_t rows, int64_t cols, uint64_t seed) {
+  Rng rng(seed);
+  Matrix m(rows, cols);
+  for (int64_t i = 0; i < m.size(); ++i) m.data()[i] = static_cast<float>(rng.Normal());
+  return m;
+}
+
+Network MakeNetwork(const std::string& side) {
+  return Network(
+      Config::Parse("layer = [{type = 'affine', dim = 5}, {type = 'tanh'}," + side + "{type = 'affine', dim = 4}]",
+                    "net"),
+      kInputs, 4, 3);
+}
+
+std::vector<int32_t> Labels(int classes, uint64_t seed) {
+  Rng rng(seed);
+  std::vector<int32_t> labels(kFrames);
+  for (int32_t& l : labels) l = static_cast<int32_t>(rng.Below(static_cast<uint64_t>(classes)));
+  return labels;
+}
+
+// Gradient of the whole network, with the senones' loss or without, as laid out in it.
+std::vector<float> Gradient(Network& network, bool senones, SideTargets* side, double progress = 1) {
+  const Matrix x = Noise(kFrames, kInputs, 1);
+  const std::vector<int32_t> ids = Labels(4, 2);
+  Workspace ws;
+  const ExecContext ctx{.training = true, .progress = progress, .side_targets = side};
+  const MatrixView z = network.Forward(ctx, x, ws);
+  SoftmaxCrossEntropy(z, {.pdf_ids = ids}, z);
+  if (!senones) std::fill_n(z.data(), z.size(), 0.0f);
+  std::vector<float> gradient(network.num_values());
+  DenseGradientSink sink(gradient);
+  network.Backward(ctx, z, ws, sink);
+  return gradient;
+}
+
+std::span<const float> Of(const Network& network, const std::vector<float>& gradient, const std::string& name) {
+  for (const Parameter* p : network.parameters()) {
+    if (p->name != name) continue;
+    return std::span(gradient).subspan(static_cast<size_t>(p->offset), static_cast<size_t>(p->value.size()));
+  }
+  ADD_FAILURE() << "no parameter " << name;
+  return {};
+}
+
+const char kSide[] = "{type = 'side-task', name = 'side', task = 'speaker', classes = 3, hidden-dim = 4, weight = ";
+
+TEST(GradientReversal, IsTheIdentityUpwardsAndMinusLambdaDownwards) {
+  const Config config = Config::Parse("type = 'gradient-reversal'\nmost = 0.7\n", "layer");
+  const auto layer = LayerRegistry::Get().Create("gradient-reversal", LayerArgs{kInputs, config});
+  const Matrix x = Noise(3, kInputs, 1);
+  const Matrix dy = Noise(3, kInputs, 2);
+  for (const double p : {0.0, 0.3, 1.0}) {
+    Workspace ws;
+    NullGradientSink sink;
+    Matrix y(3, kInputs), dx(3, kInputs);
+    const ExecContext ctx{.training = true, .progress = p};
+    layer->Forward(ctx, x, y, ws);
+    layer->Backward(ctx, dy, ws, dx, sink);
+    EXPECT_EQ(std::memcmp(y.data(), x.data(), sizeof(float) * static_cast<size_t>(x.size())), 0);
+    const auto lambda = static_cast<float>(0.7 * (2 / (1 + std::exp(-10 * p)) - 1));
+    for (int64_t i = 0; i < dx.size(); ++i) EXPECT_FLOAT_EQ(dx.data()[i], -lambda * dy.data()[i]);
+  }
+}
+
+TEST(SideTask, AddsItsGradientToThatOfTheSenones) {
+  Network network = MakeNetwork(std::string(kSide) + "0.4},");
+  SideTargets side{{{"speaker", Labels(3, 5)}}};
+  const std::vector<float> both = Gradient(network, true, &side);
+  const std::vector<float> senones = Gradient(network, true, nullptr);
+  const std::vector<float> alone = Gradient(network, false, &side);
+  for (size_t i = 0; i < both.size(); ++i) EXPECT_NEAR(both[i], senones[i] + alone[i], 1e-6);
+  EXPECT_GT(side.tasks[0].seen.loss(), 0);
+  EXPECT_EQ(side.tasks[0].seen.weight_sum, kFrames);
+}
+
+TEST(SideTask, WithWeightNothingLeavesTheOtherGradientsAsTheyAre) {
+  Network network = MakeNetwork(std::string(kSide) + "0.0},");
+  SideTargets side{{{"speaker", Labels(3, 5)}}};
+  const std::vector<float> with = Gradient(network, true, &side);
+  const std::vector<float> without = Gradient(network, true, nullptr);
+  for (size_t i = 0; i < with.size(); ++i) EXPECT_EQ(with[i], without[i]);
+}
+
+TEST(SideTask, ReversesWhatTheLayersBelowLearnAndNothingElse) {
+  Network plain = MakeNetwork(std::string(kSide) + "0.4},");
+  Network adversarial = MakeNetwork(std::string(kSide) + "0.4, adversarial = true, most = 0.5, gamma = 0.0},");
+  SideTargets side{{{"speaker", Labels(3, 5)}}};
+  const std::vector<float> a = Gradient(plain, false, &side);
+  const std::vector<float> b = Gradient(adversarial, false, &side);
+  for (const char* own : {"side.affine1.weight", "side.affine2.bias"}) {
+    const auto x = Of(plain, a, own), y = Of(adversarial, b, own);
+    for (size_t i = 0; i < x.size(); ++i) EXPECT_FLOAT_EQ(x[i], y[i]) << own;
+  }
+  const auto x = Of(plain, a, "affine1.weight"), y = Of(adversarial, b, "affine1.weight");
+  double size = 0;
+  for (size_t i = 0; i < x.size(); ++i) {
+    EXPECT_NEAR(y[i], -0.5f * x[i], 1e-6);
+    size += std::abs(static_cast<double>(x[i]));
+  }
+  EXPECT_GT(size, 1e-3);
+}
+
+TEST(SideTask, ANegativeLambdaIsAnOrdinaryTask) {
+  Network plain = MakeNetwork(std::string(kSide) + "0.4},");
+  Network negative = MakeNetwork(std::string(kSide) + "0.4, adversarial = true, most = -1.0, gamma = 0.0},");
+  SideTargets side{{{"speaker", Labels(3, 5)}}};
+  const std::vector<float> a = Gradient(plain, true, &side);
+  const std::vector<float> b = Gradient(negative, true, &side);
+  for (size_t i = 0; i < a.size(); ++i) EXPECT_FLOAT_EQ(a[i], b[i]);
+}
+
+TEST(SideTask, FramesWithoutALabelCountNeitherInTheLossNorInWhatItIsDividedBy) {
+  Network network = MakeNetwork(std::string(kSide) + "0.4},");
+  SideTargets all{{{"speaker", Labels(3, 5)}}};
+  SideTargets some = all;
+  for (int n = 0; n < kFrames; n += 2) some.tasks[0].labels[static_cast<size_t>(n)] = SideTargets::kUnknown;
+  const std::vector<float> a = Gradient(network, false, &some);
+  EXPECT_EQ(some.tasks[0].seen.weight_sum, kFrames / 2);
+  // The mean over the labelled frames: what they alone would give.
+  SideTargets others = all;
+  for (int n = 1; n < kFrames; n += 2) others.tasks[0].labels[static_cast<size_t>(n)] = SideTargets::kUnknown;
+  const std::vector<float> b = Gradient(network, false, &others);
+  const std::vector<float> mean = Gradient(network, false, &all);
+  for (size_t i = 0; i < a.size(); ++i) EXPECT_NEAR(mean[i], (a[i] + b[i]) / 2, 1e-6);
+}
+
+TEST(SideTask, IsNothingWhenScoring) {
+  Network with = MakeNetwork(std::string(kSide) + "0.4},");
+  const Matrix x = Noise(kFrames, kInputs, 1);
+  Workspace a, b;
+  SideTargets side{{{"speaker", Labels(3, 5)}}};
+  const Matrix y(ConstMatrixView(with.Forward({}, x, a)));
+  const MatrixView z = with.Forward({.training = true, .side_targets = &side}, x, b);
+  EXPECT_EQ(std::memcmp(y.data(), z.data(), sizeof(float) * static_cast<size_t>(y.size())), 0);
+}
+
+TEST(SideTask, RefusesLabelsThatItsClassesDoNotHave) {
+  Network network = MakeNetwork(std::string(kSide) + "0.4},");
+  SideTargets side{{{"speaker", std::vector<int32_t>(kFrames, 3)}}};
+  EXPECT_THROW(Gradient(network, true, &side), InputError);
+}
+
+TEST(BatchNorm, FrozenUsesAndKeepsItsStatisticsInTraining) {
+  Network network(
+      Config::Parse("layer = [{type = 'batch-norm', learning-rate-factor = 0.0}, {type = 'affine', dim = 3}]", "net"),
+      kInputs, 3, 1);
+  Parameter& sums = *network.buffers()[0];
+  for (int c = 0; c < kInputs; ++c) {
+    sums.value(0, c) = 10;
+    sums.value(1, c) = static_cast<float>(c);
+    sums.value(2, c) = 20;
+  }
+  const Matrix before(sums.value);
+  const Matrix x = Noise(kFrames, kInputs, 1);
+  Workspace a, b;
+  const Matrix scored(ConstMatrixView(network.Forward({}, x, a)));
+  const MatrixView trained = network.Forward({.training = true}, x, b);
+  EXPECT_EQ(std::memcmp(scored.data(), trained.data(), sizeof(float) * static_cast<size_t>(scored.size())), 0);
+  NullGradientSink sink;
+  network.Backward({.training = true}, trained, b, sink, true);
+  EXPECT_FALSE(network.has_statistics());
+  for (int64_t i = 0; i < before.size(); ++i) EXPECT_EQ(sums.value.data()[i], before.data()[i]);
+}
+
+}  // namespace
+}  // namespace antiphon::nn

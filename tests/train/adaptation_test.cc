@@ -1,0 +1,231 @@
+// Adaptation from end to end on small tasks: what algorithms reference 3.1 and 3.3 promise, the guard against
+// forgetting, and what is refused.
+#include "train/adaptation.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "base/error.h"
+#include "base/file.h"
+#include "nn/network_parts.h"
+#include "synthetic_task.h"
+#include "temporary_folder.h"
+
+namespace antiphon::train {
+namespace {
+
+constexpr int kPdfs = 8;
+
+Config Sgd() { return Config::Parse("type = \"sgd\"\n", "optimizer"); }
+
+// Speech of the same classes, moved: what an adapted model gains on.
+std::shared_ptr<const data::FrameStore> ShiftedStore(const std::filesystem::path& folder, const data::FrameStore& like,
+                                                     size_t utterances, float shift) {
+  data::FrameStoreWriter writer(folder, like.feat_dim(), like.num_pdfs(), {});
+  for (size_t u = 0; u < utterances; ++u) {
+    const auto& utterance = like.utterances()[u];
+    Matrix features(utterance.num_frames, like.feat_dim());
+    std::vector<int32_t> pdf_ids(static_cast<size_t>(utterance.num_frames));
+    like.ReadFrames(u, 0, features);
+    like.ReadPdfIds(u, pdf_ids);
+    for (int64_t t = 0; t < features.rows(); ++t) {
+      for (int64_t c = 0; c < features.cols(); ++c) features(t, c) = (1 - 0.2f * shift) * features(t, c) + shift;
+    }
+    writer.Add("new" + std::to_string(u), "newspeaker", features, pdf_ids);
+  }
+  writer.Finish();
+  return std::make_shared<const data::FrameStore>(folder);
+}
+
+class Adaptation : public ::testing::Test {
+ protected:
+  Adaptation() {
+    store_ = MakeSyntheticStore(folder_ / "old");
+    SyntheticData more;
+    more.speakers = 2;
+    fresh_ = ShiftedStore(folder_ / "new", *store_, 12, 0.7f);
+    TrainHere(SmallTask(store_, folder_ / "run"), SmallOptions());
+    model_ = std::make_shared<const nn::Model>(nn::Model::Load(ModelFile(folder_ / "run")));
+  }
+
+  static AdaptationOptions Options() {
+    AdaptationOptions options;
+    options.max_forgetting = 1;
+    options.train.data.minibatch = 64;
+    options.train.schedule.epochs = 3;
+    options.train.schedule.learning_rate = 0.2;
+    options.train.schedule.final_learning_rate = 0.05;
+    return options;
+  }
+  AdaptationResult Adapt(const std::string& method, const std::string& keys, const AdaptationOptions& options,
+                         const std::string& out = "out") {
+    const AdaptationRun run(options, model_, {fresh_, nullptr, store_, ""}, 1);
+    return run.Adapt(method, Config::Parse(keys, method), folder_ / out, Sgd());
+  }
+  nn::Model Result(const std::string& out = "out") { return nn::Model::Load(folder_ / out / "model.safetensors"); }
+
+  testing::TemporaryFolder folder_;
+  std::shared_ptr<const data::FrameStore> store_, fresh_;
+  std::shared_ptr<const nn::Model> model_;
+};
+
+TEST_F(Adaptation, GainsOnTheNewSpeechAndSaysSo) {
+  const AdaptationResult result = Adapt("transfer", "", Options());
+  EXPECT_TRUE(result.accepted) << result.verdict;
+  EXPECT_LT(result.new_after.loss, result.new_before.loss);
+  EXPECT_GT(result.old_before.frames, 0);
+  EXPECT_NE(Result().network.Hash(), model_->network.Hash());
+  EXPECT_TRUE(std::filesystem::exists(folder_ / "out" / "adaptation.json"));
+}
+
+TEST_F(Adaptation, FrozenLayersKeepEveryByte) {
+  const AdaptationResult result = Adapt("transfer", "train = 'top'\nlayers = 1", Options());
+  EXPECT_TRUE(result.accepted);
+  const auto before = nn::TakeApart(model_->network), after = nn::TakeApart(Result().network);
+  ASSERT_EQ(before.size(), after.size());
+  for (size_t i = 0; i < before.size(); ++i) {
+    for (const auto& [name, value] : before[i].tensors) {
+      const bool same = std::equal(value.data(), value.data() + value.size(), after[i].tensors.at(name).data());
+      EXPECT_EQ(same, i + 1 < before.size()) << before[i].name << "." << name;
+    }
+    EXPECT_EQ(before[i].config.ToToml(), after[i].config.ToToml());
+  }
+}
+
+TEST_F(Adaptation, BottomLayersLearnBelowFrozenOnes) {
+  Adapt("transfer", "train = 'bottom'\nlayers = 1", Options());
+  const auto before = nn::TakeApart(model_->network), after = nn::TakeApart(Result().network);
+  const Matrix& output = before.back().tensors.at("weight");
+  EXPECT_TRUE(std::equal(output.data(), output.data() + output.size(), after.back().tensors.at("weight").data()));
+  EXPECT_NE(Result().network.Hash(), model_->network.Hash());
+}
+
+TEST_F(Adaptation, BeatsTrainingFromScratchOnTheSameFewFrames) {
+  const AdaptationResult result = Adapt("transfer", "", Options());
+  TrainOptions options = Options().train;
+  options.data.left_context = options.data.right_context = 1;
+  TrainingTask task = SmallTask(fresh_, folder_ / "scratch");
+  task.optimizer = Sgd();
+  EXPECT_LT(result.new_after.loss, TrainHere(task, options).held_out_loss);
+}
+
+TEST_F(Adaptation, WithRhoNothingIsPlainTraining) {
+  const AdaptationResult a = Adapt("kld", "rho = [0.0]", Options(), "a");
+  const AdaptationResult b = Adapt("transfer", "statistics = 'old'", Options(), "b");
+  EXPECT_EQ(Result("a").network.Hash(), Result("b").network.Hash());
+  EXPECT_EQ(a.new_after.loss, b.new_after.loss);
+}
+
+TEST_F(Adaptation, WithRhoOneNothingChanges) {
+  const AdaptationResult result = Adapt("kld", "rho = [1.0]", Options());
+  EXPECT_FALSE(result.accepted);
+  EXPECT_NEAR(result.new_after.loss, result.new_before.loss, 1e-5);
+  EXPECT_EQ(Result().network.Hash(), model_->network.Hash());
+  const nn::Model learned = nn::Model::Load(folder_ / "out" / "adapted.safetensors");
+  double largest = 0;
+  for (size_t i = 0; i < learned.network.num_values(); ++i) {
+    largest = std::max(largest, std::abs(static_cast<double>(learned.network.values()[i]) -
+                                         static_cast<double>(model_->network.values()[i])));
+  }
+  EXPECT_LT(largest, 1e-5);
+}
+
+TEST_F(Adaptation, TheDivergenceFromTheOldModelFallsWithRho) {
+  double last = HUGE_VAL;
+  for (const char* rho : {"0.0", "0.3", "0.6", "0.9"}) {
+    Adapt("kld", std::string("rho = [") + rho + "]", Options());
+    const nn::Model learned = nn::Model::Load(folder_ / "out" / "adapted.safetensors");
+    // The posteriors of the old model as targets without labels: cross-entropy minus entropy is the divergence.
+    Matrix x(fresh_->utterances()[0].num_frames, fresh_->feat_dim() * 3);
+    for (int t = 0; t < x.rows(); ++t) fresh_->ReadSpliced(0, t, {1, 1}, x.Row(t).data());
+    nn::Workspace a, b;
+    const MatrixView p = model_->network.Forward({}, x, a), q = learned.network.Forward({}, x, b);
+    double divergence = 0;
+    for (int64_t n = 0; n < p.rows(); ++n) {
+      double p_sum = 0, q_sum = 0;
+      for (int64_t k = 0; k < kPdfs; ++k) {
+        p_sum += std::exp(static_cast<double>(p(n, k)));
+        q_sum += std::exp(static_cast<double>(q(n, k)));
+      }
+      for (int64_t k = 0; k < kPdfs; ++k) {
+        const double log_p = static_cast<double>(p(n, k)) - std::log(p_sum);
+        divergence += std::exp(log_p) * (log_p - static_cast<double>(q(n, k)) + std::log(q_sum));
+      }
+    }
+    EXPECT_LT(divergence, last) << rho;
+    last = divergence;
+  }
+}
+
+TEST_F(Adaptation, TheBestOfSeveralRhoIsTaken) {
+  const AdaptationResult result = Adapt("kld", "rho = [0.0, 0.5, 1.0]", Options());
+  ASSERT_EQ(result.trials.size(), 3u);
+  for (const AdaptationTrial& trial : result.trials) EXPECT_LE(result.new_after.loss, trial.new_speech.loss);
+  EXPECT_LT(result.original_share, 1);
+}
+
+TEST_F(Adaptation, WhatForgetsTooMuchIsNotTaken) {
+  AdaptationOptions options = Options();
+  options.max_forgetting = 0;
+  options.train.schedule.epochs = 6;
+  fresh_ = ShiftedStore(folder_ / "far", *store_, 12, 3.0f);
+  const AdaptationResult result = Adapt("transfer", "", options);
+  EXPECT_FALSE(result.accepted);
+  EXPECT_NE(result.verdict.find("forgotten"), std::string::npos) << result.verdict;
+  EXPECT_EQ(Result().network.Hash(), model_->network.Hash());
+  EXPECT_EQ(Result().log_priors, model_->log_priors);
+}
+
+TEST_F(Adaptation, PriorsMoveTowardsTheNewSpeech) {
+  AdaptationOptions options = Options();
+  options.prior_frames = 0;
+  Adapt("transfer", "", options, "new");
+  options.prior_frames = 1e9;
+  Adapt("transfer", "", options, "old");
+  double moved = 0;
+  for (size_t s = 0; s < model_->log_priors.size(); ++s) {
+    EXPECT_NEAR(Result("old").log_priors[s], model_->log_priors[s], 1e-3);
+    moved += std::abs(static_cast<double>(Result("new").log_priors[s] - model_->log_priors[s]));
+  }
+  EXPECT_GT(moved, 0.01);
+}
+
+TEST_F(Adaptation, ANewOutputLayerServesOtherSenones) {
+  data::FrameStoreWriter writer(folder_ / "coarse", store_->feat_dim(), 3, {});
+  for (size_t u = 0; u < 16; ++u) {
+    Matrix features(store_->utterances()[u].num_frames, store_->feat_dim());
+    std::vector<int32_t> pdf_ids(static_cast<size_t>(features.rows()));
+    store_->ReadFrames(u, 0, features);
+    store_->ReadPdfIds(u, pdf_ids);
+    for (int32_t& id : pdf_ids) id %= 3;
+    writer.Add("u" + std::to_string(u), "s", features, pdf_ids);
+  }
+  writer.Finish();
+  const AdaptationRun run(Options(), model_,
+                          {std::make_shared<const data::FrameStore>(folder_ / "coarse"), nullptr, nullptr, ""}, 1);
+  const AdaptationResult result =
+      run.Adapt("transfer", Config::Parse("train = 'top'", "transfer"), folder_ / "out", Sgd());
+  EXPECT_TRUE(result.accepted) << result.verdict;
+  EXPECT_EQ(Result().num_pdfs(), 3);
+  EXPECT_EQ(Result().log_priors.size(), 3u);
+  EXPECT_GT(result.new_after.frame_accuracy, 0.5);
+}
+
+TEST_F(Adaptation, RefusesWhatDoesNotFit) {
+  EXPECT_THROW(AdaptationRun(Options(), model_, {}, 1), UsageError);
+  SyntheticData wide;
+  wide.feat_dim = 9;
+  EXPECT_THROW(AdaptationRun(Options(), model_, {MakeSyntheticStore(folder_ / "wide", wide), nullptr, nullptr, ""}, 1),
+               InputError);
+  SyntheticData one;
+  one.speakers = one.utterances_per_speaker = 1;
+  EXPECT_THROW(AdaptationRun(Options(), model_, {MakeSyntheticStore(folder_ / "one", one), nullptr, nullptr, ""}, 1),
+               InputError);
+  EXPECT_THROW(Adapt("kld", "rho = [1.5]", Options()), UsageError);
+  EXPECT_THROW(Adapt("magic", "", Options()), UsageError);
+  EXPECT_FALSE(std::filesystem::exists(folder_ / "out" / "model.safetensors"));
+}
+
+}  // namespace
+}  // namespace antiphon::train

@@ -1,0 +1,167 @@
+// Adversarial training on a toy with a shifted domain: algorithms reference 1.25 and 3.6.
+#include "train/side_speech.h"
+
+#include <gtest/gtest.h>
+
+#include "base/error.h"
+#include "base/file.h"
+#include "synthetic_task.h"
+#include "temporary_folder.h"
+#include "train/probe.h"
+
+namespace antiphon::train {
+namespace {
+
+constexpr int kDim = 6, kPdfs = 4;
+
+// Classes in the first dimensions; the domain in the last two, and in a shift of a third of the first.
+std::shared_ptr<const data::FrameStore> DomainStore(const std::filesystem::path& folder, bool shifted, uint64_t seed,
+                                                    bool poisoned = false) {
+  data::FrameStoreWriter writer(folder, kDim, kPdfs, {});
+  for (int u = 0; u < 30; ++u) {
+    Rng rng(seed, static_cast<uint64_t>(u));
+    Matrix x(80, kDim);
+    std::vector<int32_t> ids(80);
+    for (int t = 0; t < 80; ++t) {
+      const auto s = static_cast<int32_t>(rng.Below(kPdfs));
+      for (int c = 0; c < kDim; ++c) x(t, c) = static_cast<float>(0.6 * rng.Normal());
+      x(t, 0) += s < 2 ? 1.2f : -1.2f;
+      x(t, 1) += s % 2 == 0 ? 1.2f : -1.2f;
+      if (shifted) {
+        x(t, 0) += 0.8f;
+        x(t, 4) += 2.0f;
+        x(t, 5) -= 2.0f;
+      }
+      // A detour that helps on old speech only: what training on it alone learns to rely on.
+      x(t, 2) += (shifted ? -1.0f : 1.0f) * (s < 2 ? 0.9f : -0.9f);
+      ids[static_cast<size_t>(t)] = poisoned ? (s + 1) % kPdfs : s;
+    }
+    writer.Add("u" + std::to_string(u), "s" + std::to_string(u % 5), x, ids);
+  }
+  writer.Finish();
+  return std::make_shared<const data::FrameStore>(folder);
+}
+
+class SideSpeechTest : public ::testing::Test {
+ protected:
+  SideSpeechTest()
+      : source_(DomainStore(folder_ / "source", false, 1)), target_(DomainStore(folder_ / "target", true, 2)) {}
+
+  TrainOptions Options(const std::string& task, const std::string& store = "target") {
+    TrainOptions options = SmallOptions();
+    options.data.left_context = options.data.right_context = 0;
+    options.schedule.epochs = 12;
+    options.schedule.learning_rate = 0.3;
+    options.schedule.final_learning_rate = 0.05;
+    options.log_steps = 5;
+    options.side.task = task;
+    options.side.hidden_dim = 16;
+    if (task == "domain") options.side.store = (folder_ / store).string();
+    return options;
+  }
+  TrainingTask Task(const std::string& run) {
+    TrainingTask task = SmallTask(source_, folder_ / run);
+    task.network = Config::Parse(
+        "layer = [{type = 'affine', dim = 24}, {type = 'relu'}, {type = 'affine', dim = 12}, {type = 'relu', name = "
+        "'hidden'}, {type = 'affine'}]",
+        "network");
+    return task;
+  }
+  nn::Model Trained(const std::string& run) { return nn::Model::Load(ModelFile(folder_ / run)); }
+  double AccuracyOn(const nn::Model& model, const std::shared_ptr<const data::FrameStore>& store) {
+    nn::Workspace ws;
+    return Evaluate(model.network, {store, {}, {}, {}}, ws).loss.frame_accuracy();
+  }
+
+  testing::TemporaryFolder folder_;
+  std::shared_ptr<const data::FrameStore> source_, target_;
+};
+
+TEST_F(SideSpeechTest, AdversarialTrainingHidesTheDomainAndHelpsOnIt) {
+  TrainHere(Task("plain"), Options("none"));
+  TrainOptions options = Options("domain");
+  options.side.adversarial = true;
+  options.side.after = "hidden";
+  options.side.weight = 1;
+  TrainHere(Task("adversarial"), options);
+  const nn::Model plain = Trained("plain"), hidden = Trained("adversarial");
+  const EvaluationData a{source_, {}, {}, {}}, b{target_, {}, {}, {}};
+  const double before = ProbeDomains(plain.network, "hidden", a, b, 1),
+               after = ProbeDomains(hidden.network, "hidden", a, b, 1);
+  EXPECT_GT(before, 0.85);
+  EXPECT_LT(after, before - 0.15);
+  EXPECT_GT(AccuracyOn(hidden, target_), AccuracyOn(plain, target_) + 0.03);
+  EXPECT_GT(AccuracyOn(hidden, source_), AccuracyOn(plain, source_) - 0.1);
+}
+
+TEST_F(SideSpeechTest, TheSenonesOfTheOtherSpeechAreNeverRead) {
+  DomainStore(folder_ / "poisoned", true, 2, true);
+  TrainOptions options = Options("domain");
+  options.side.adversarial = true;
+  options.schedule.epochs = 2;
+  const TrainingSummary a = TrainHere(Task("a"), options);
+  options.side.store = (folder_ / "poisoned").string();
+  const TrainingSummary b = TrainHere(Task("b"), options);
+  EXPECT_EQ(a.model_hash, b.model_hash);
+}
+
+TEST_F(SideSpeechTest, TheModelHasNoSideTaskAndItsAccuracyIsLogged) {
+  TrainOptions options = Options("speaker");
+  options.schedule.epochs = 2;
+  TrainHere(Task("run"), options);
+  const nn::Model model = Trained("run");
+  for (size_t i = 0; i < model.network.num_layers(); ++i) EXPECT_NE(model.network.layer_type(i), "side-task");
+  EXPECT_NE(ReadFile(folder_ / "run" / "metrics.jsonl").find("side_accuracy"), std::string::npos);
+}
+
+TEST_F(SideSpeechTest, WithWeightNothingTheModelIsThatWithoutTheTask) {
+  TrainOptions options = Options("speaker");
+  options.schedule.epochs = 2;
+  options.side.weight = 0;
+  TrainHere(Task("with"), options);
+  options.side = {};
+  TrainHere(Task("without"), options);
+  EXPECT_EQ(Trained("with").network.Hash(), Trained("without").network.Hash());
+}
+
+TEST_F(SideSpeechTest, LabelsComeFromAFileAndUnknownUtterancesCountForNothing) {
+  WriteFileAtomically(folder_ / "labels", "u0 quiet\nu1 loud\nu2 quiet\nu3 loud\nu4 quiet\nu5 loud\n");
+  TrainOptions options = Options("labels");
+  options.side.labels = (folder_ / "labels").string();
+  options.schedule.epochs = 1;
+  TrainHere(Task("run"), options);
+  WriteFileAtomically(folder_ / "labels", "somebody quiet\nelse loud\n");
+  EXPECT_THROW(TrainHere(Task("none"), options), InputError);
+  WriteFileAtomically(folder_ / "labels", "u0 quiet\nu1 quiet\n");
+  EXPECT_THROW(TrainHere(Task("one"), options), InputError);
+}
+
+TEST_F(SideSpeechTest, GoesOnToTheBit) {
+  TrainOptions options = Options("domain");
+  options.side.adversarial = true;
+  options.schedule.epochs = 2;
+  const uint64_t whole = TrainHere(Task("whole"), options).model_hash;
+  options.checkpoint.steps = 7;
+  TrainHere(Task("again"), options);
+  // From the last checkpoint but one: before the end of the last epoch.
+  EXPECT_EQ(TrainHere(Task("again"), options, true).model_hash, whole);
+}
+
+TEST_F(SideSpeechTest, RefusesWhatDoesNotGoTogether) {
+  TrainOptions options = Options("domain");
+  options.side.store.clear();
+  EXPECT_THROW(TrainHere(Task("run"), options), UsageError);
+  options = Options("speaker");
+  options.side.store = (folder_ / "target").string();
+  EXPECT_THROW(TrainHere(Task("run"), options), UsageError);
+  options = Options("speaker");
+  options.side.after = "nowhere";
+  EXPECT_THROW(TrainHere(Task("run"), options), UsageError);
+  options = Options("speaker");
+  TrainingTask task = Task("run");
+  task.parallel = Config::Parse("method = 'hessian-free'", "parallel");
+  EXPECT_THROW(TrainHere(task, options), UsageError);
+}
+
+}  // namespace
+}  // namespace antiphon::train
