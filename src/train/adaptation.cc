@@ -97,8 +97,10 @@ void AdaptationRun::CheckSpeech() const {
 DomainMeasures AdaptationRun::Measure(const nn::Model& model, const EvaluationData& speech) const {
   if (!speech.store || (!speech_.words_known && speech.store == speech_.new_store)) return {};
   if (speech.store->num_pdfs() > model.num_pdfs()) return {};
+  EvaluationData suited = speech;
+  suited.SuitTo(model.network);
   nn::Workspace workspace;
-  const nn::LossResult loss = Evaluate(model.network, speech, workspace).loss;
+  const nn::LossResult loss = Evaluate(model.network, suited, workspace).loss;
   return {loss.loss(), loss.frame_accuracy(), loss.weight_sum};
 }
 
