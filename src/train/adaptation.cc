@@ -39,6 +39,7 @@ bool IsSpeech(const hmm::HmmModel& hmm, std::span<const int64_t> pdf_frames) {
 struct AdaptationRun::Candidate {
   nn::Model model;
   AdaptationTrial trial;
+  std::vector<std::pair<double, double>> schedule = {};
 };
 
 TrainOptions AdaptationOptions::AdaptationDefaults() {
@@ -88,7 +89,7 @@ void AdaptationRun::CheckSpeech() const {
                       speech_.old_store->folder().string(), speech_.old_store->num_pdfs(), model_->num_pdfs());
   }
   const std::string& hmm = speech_.hmm_json.empty() ? model_->hmm_json : speech_.hmm_json;
-  if (!hmm.empty() && !IsSpeech(hmm::HmmModel::FromJson(hmm), speech_.new_store->CountPdfs())) {
+  if (speech_.words_known && !hmm.empty() && !IsSpeech(hmm::HmmModel::FromJson(hmm), speech_.new_store->CountPdfs())) {
     Throw<InputError>("'{}' holds nothing but silence: there is no speech to adapt to",
                       speech_.new_store->folder().string());
   }
@@ -137,8 +138,7 @@ AdaptationResult AdaptationRun::Adapt(const std::string& name, const Config& key
         folder / (preparation.original_shares.size() > 1 ? fmt::format("rho-{:g}", share) : std::string("train"));
     Candidate candidate = Train(prepared, preparation, share, method->makes_profile(), run, optimizer);
     result.trials.push_back(candidate.trial);
-    if (best && !(candidate.trial.new_speech.loss < best->trial.new_speech.loss)) continue;
-    best = std::move(candidate);
+    if (!best || Better(candidate.trial, best->trial, result.old_before)) best = std::move(candidate);
   }
   if (preparation.speech == adapt::Speech::kOldAndNewUnlabelled) {
     result.probe_layer = adapt::SideTaskPlace(model_->network, preparation.side_task);
@@ -161,7 +161,7 @@ AdaptationResult AdaptationRun::Adapt(const std::string& name, const Config& key
     result.profile = folder / "profile.safetensors";
     profile.Save(result.profile);
   }
-  if (preparation.speech == adapt::Speech::kMixed) result.schedule = DrawSchedule(preparation, folder);
+  result.schedule = best->schedule;
   WriteFileAtomically(folder / "adaptation.json", ToJson(result) + "\n");
   WriteFileAtomically(folder / "report.html", AdaptationPage(result, name));
   return result;
@@ -177,6 +177,7 @@ AdaptationRun::Candidate AdaptationRun::Train(const nn::Model& prepared, const a
     TakeShape(*model_, options);
     TrainingTask task = MakeTask(prepared, preparation, folder, options);
     task.optimizer = optimizer;
+    candidate.schedule = DrawSchedule(task, options);
     if (share > 0) {
       if (!task.teachers.empty())
         throw UsageError("the unadapted model teaches (ρ > 0): leave out train.teacher.models");
@@ -188,8 +189,9 @@ AdaptationRun::Candidate AdaptationRun::Train(const nn::Model& prepared, const a
     Trainer(std::move(task), options, *comm).Run(/*resume=*/false);
     candidate.model = nn::Model::Load(ModelFile(folder));
   }
-  // What belongs to one speaker leaves the shared model's priors alone.
-  candidate.model.log_priors = keeps_priors ? model_->log_priors : NewPriors(candidate.model.num_pdfs());
+  // What belongs to one speaker leaves the shared model's priors alone, and so does speech whose words nobody knows.
+  const bool unlabelled = preparation.speech == adapt::Speech::kOldAndNewUnlabelled;
+  candidate.model.log_priors = keeps_priors || unlabelled ? model_->log_priors : NewPriors(candidate.model.num_pdfs());
   adapt::Restore(candidate.model, *model_);
   candidate.trial = {share, MeasureNew(candidate.model), MeasureOld(candidate.model)};
   return candidate;
@@ -224,12 +226,11 @@ TrainingTask AdaptationRun::MakeTask(const nn::Model& prepared, const adapt::Pre
   return task;
 }
 
-// Of the order in which the run took its frames.
-std::vector<std::pair<double, double>> AdaptationRun::DrawSchedule(const adapt::Preparation& preparation,
-                                                                   const fs::path& folder) const {
+// Where in the run the mixed speech stands.
+std::vector<std::pair<double, double>> AdaptationRun::DrawSchedule(const TrainingTask& task,
+                                                                   const TrainOptions& options) const {
   constexpr int kParts = 20;  // per epoch
-  TrainOptions options = options_.train;
-  const TrainingTask task = MakeTask(*model_, preparation, folder / "train", options);
+  if (task.mixing.utterances.empty()) return {};
   data::Mixing mixing = task.mixing;
   mixing.epochs = options.schedule.epochs;
   const data::MinibatchPool pool(task.store, options.data, seed_, 1, {}, {}, {}, mixing);
@@ -254,6 +255,15 @@ std::vector<float> AdaptationRun::NewPriors(int num_pdfs) const {
   return hmm::LogPriors(counts);
 }
 
+// Of two that forget too much, or do not, the one with the lower loss on new speech.
+bool AdaptationRun::Better(const AdaptationTrial& a, const AdaptationTrial& b, const DomainMeasures& before) const {
+  const auto forgets = [&](const AdaptationTrial& t) {
+    return before.frame_accuracy - t.old_speech.frame_accuracy > options_.max_forgetting;
+  };
+  if (before.frames > 0 && forgets(a) != forgets(b)) return forgets(b);
+  return a.new_speech.loss < b.new_speech.loss;
+}
+
 void AdaptationRun::Judge(AdaptationResult& r) const {
   const double forgotten = r.old_before.frame_accuracy - r.old_after.frame_accuracy;
   const bool comparable = r.new_before.frames > 0;
@@ -270,8 +280,7 @@ void AdaptationRun::Judge(AdaptationResult& r) const {
         r.new_after.loss, r.new_before.loss);
   } else if (forgets) {
     r.verdict = fmt::format(
-        "too much was forgotten: frame accuracy on old speech fell from {:.2f} % to {:.2f} % (max-forgetting allows "
-        "{:.2f} "
+        "too much was forgotten: frame accuracy on old speech fell from {:.2f} % to {:.2f} % (max-forgetting: {:.2f} "
         "points); the model stays as it was",
         100 * r.old_before.frame_accuracy, 100 * r.old_after.frame_accuracy, 100 * options_.max_forgetting);
   } else {

@@ -103,8 +103,8 @@ class AdaptationRun {
                   const std::filesystem::path& folder, const Config& optimizer) const;
   TrainingTask MakeTask(const nn::Model& prepared, const adapt::Preparation& preparation,
                         const std::filesystem::path& folder, TrainOptions& options) const;
-  std::vector<std::pair<double, double>> DrawSchedule(const adapt::Preparation& preparation,
-                                                      const std::filesystem::path& folder) const;
+  std::vector<std::pair<double, double>> DrawSchedule(const TrainingTask& task, const TrainOptions& options) const;
+  bool Better(const AdaptationTrial& a, const AdaptationTrial& b, const DomainMeasures& before) const;
   double Probe(const nn::Model& model, const std::string& layer) const;
   DomainMeasures Measure(const nn::Model& model, const EvaluationData& speech) const;
   std::vector<float> NewPriors(int num_pdfs) const;
