@@ -1,0 +1,168 @@
+"""antiphon adapt from outside: it adapts, it makes profiles that decode takes, and whatever it is given that it cannot use
+leaves the model as it was.
+
+Usage: adapt_test.py SOURCE-TREE PROGRAM
+"""
+
+import json
+import pathlib
+import random
+import shutil
+import sys
+import tempfile
+import unittest
+
+import bad_input_test as corpus
+from bad_input_test import RATE, must, run
+
+
+class Adapt(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.temporary = tempfile.TemporaryDirectory()
+        root = cls.root = pathlib.Path(cls.temporary.name)
+        corpus.make_corpus(root / "corpus")
+        (root / "lexicon.txt").write_text("<SIL> SIL\nA a\nB b\n")
+        (root / "grammar.txt").write_text("0 0 A\n0 0 B\n0\n")
+        (root / "net.toml").write_text(corpus.NETWORK)
+        must("features", root / "corpus", "--out", root / "gmm", "--sample-rate", RATE, "--kind", "mfcc", "--ceps", 13)
+        must("align", "--data", root / "gmm", "--lexicon", root / "lexicon.txt", "--out", root / "align", "--last-stage",
+             "mono")
+        must("features", root / "corpus", "--out", root / "feats", "--sample-rate", RATE)
+        must("store", "--features", root / "feats/feats.scp", "--cmvn", root / "feats/cmvn.scp", "--utt2spk",
+             root / "feats/utt2spk", "--alignment", root / "align/pdf.scp", "--out", root / "store")
+        for name, seed in (("net", 1), ("other", 2)):
+            must("train", "--config", root / "net.toml", "--store", root / "store", "--hmm",
+                 root / "align/model.safetensors", "--front-end", root / "feats/front_end.toml", "--out", root / name,
+                 "--set", "data.minibatch=64", "--set", "schedule.epochs=3", "--seed", seed)
+        must("graph", "--model", root / "align/model.safetensors", "--lexicon", root / "lexicon.txt", "--grammar",
+             root / "grammar.txt", "--out", root / "graph")
+        cls.model = root / "net/model.safetensors"
+        cls.bytes = cls.model.read_bytes()
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.temporary.cleanup()
+
+    def tearDown(self):
+        self.assertEqual(self.model.read_bytes(), self.bytes)
+        shutil.rmtree(self.root / "out", ignore_errors=True)
+
+    def adapt(self, *more, data="corpus"):
+        root = self.root
+        return run("adapt", self.model, "--out", root / "out", "--set", "train.data.minibatch=64", "--set",
+                   "train.schedule.epochs=2", *(("--data", root / data) if data else ()), *more)
+
+    def decode(self, *more, model=None):
+        root = self.root
+        return run("decode", "--model", model or self.model, "--graph", root / "graph", root / "feats", root / "decoded",
+                   *more)
+
+    def spoil(self, change):
+        folder = self.root / "spoilt"
+        shutil.rmtree(folder, ignore_errors=True)
+        shutil.copytree(self.root / "corpus", folder)
+        change(folder)
+        return "spoilt"
+
+    def assert_refused(self, result, *expected, status=1):
+        self.assertEqual(result.returncode, status, result.stdout + result.stderr)
+        for text in expected:
+            self.assertIn(text, result.stderr)
+        self.assertFalse((self.root / "out/model.safetensors").exists())
+
+    def test_adapts_and_says_what_it_cost(self):
+        result = self.adapt("--graph", self.root / "graph", "--old-store", self.root / "store", "--json")
+        self.assertEqual(result.returncode, 0, result.stderr)
+        told = json.loads(result.stdout)
+        self.assertEqual([trial["rho"] for trial in told["trials"]], [0.125, 0.25, 0.5, 0.75])
+        self.assertGreater(told["old"]["before"]["frames"], 0)
+        self.assertEqual(told, json.loads((self.root / "out/adaptation.json").read_text()))
+        self.assertEqual(self.decode(model=self.root / "out/adapted.safetensors").returncode, 0)
+        self.assertIn("Adaptation by kld", (self.root / "out/report.html").read_text())
+
+    def test_adapts_to_what_it_recognises_itself(self):
+        data = self.spoil(lambda folder: (folder / "text").unlink())
+        result = self.adapt("--unsupervised", "--graph", self.root / "graph", "--min-confidence", 0.3, "--set",
+                            "kld.rho=[0.5]", data=data)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertIn("were recognised with a confidence", result.stdout)
+
+    def test_a_profile_decodes_as_the_speakers_own_model(self):
+        result = self.adapt("--graph", self.root / "graph", "--method", "lhuc", "--speaker", "s1", "--set",
+                            "train.held-out.fraction=0.3")
+        self.assertEqual(result.returncode, 0, result.stderr)
+        profile = self.root / "out/profile.safetensors"
+        self.assertTrue(profile.exists(), result.stdout)
+        self.assertLess(profile.stat().st_size, 4096)
+        texts = []
+        for arguments in (("--profile", profile), ("--profile", profile, "--nnet.precision", "int8")):
+            self.assertEqual(self.decode(*arguments).returncode, 0)
+            texts.append((self.root / "decoded/text").read_text())
+        self.decode(model=self.root / "out/model.safetensors")
+        self.assertEqual(texts[0], (self.root / "decoded/text").read_text())
+        (self.root / "profiles").mkdir(exist_ok=True)
+        shutil.copy(profile, self.root / "profiles/s1.safetensors")
+        self.assertEqual(self.decode("--profiles", self.root / "profiles").returncode, 0)
+        refused = self.decode("--profile", profile, model=self.root / "other/model.safetensors")
+        self.assertEqual(refused.returncode, 1)
+        self.assertIn("is for model", refused.stderr)
+
+    def test_adversarial_training_needs_no_words(self):
+        data = self.spoil(lambda folder: (folder / "text").unlink())
+        result = self.adapt("--method", "adversarial", "--old-store", self.root / "store", data=data)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertIn("a fresh classifier", result.stdout)
+        self.assertIn("no transcripts", result.stdout)
+
+    def test_mixes_new_speech_into_the_old(self):
+        result = self.adapt("--method", "mix", "--graph", self.root / "graph", "--old-store", self.root / "store",
+                            "--set", "mix.schedule=tail", "--set", "mix.tail=0.2")
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertIn("New speech in the training run", (self.root / "out/report.html").read_text())
+
+    def test_refuses_speech_that_it_cannot_use(self):
+        graph = ("--graph", self.root / "graph")
+        self.assert_refused(self.adapt(*graph, data=self.spoil(lambda f: (f / "text").unlink())), "no transcripts",
+                            "--unsupervised")
+
+        def keep_one(folder):
+            for name in ("text", "utt2spk", "wav.scp"):
+                (folder / name).write_text((folder / name).read_text().splitlines()[0] + "\n")
+
+        self.assert_refused(self.adapt(*graph, data=self.spoil(keep_one)), "1 utterance(s)", "hold out")
+
+        def silence(folder):
+            random_ = random.Random(3)
+            for wav in folder.glob("*.wav"):
+                wav.write_bytes(corpus.wav_bytes(corpus.speech(["", "", ""], random_)))
+            ids = [line.split()[0] for line in (folder / "text").read_text().splitlines()]
+            (folder / "text").write_text("".join(f"{utt_id}\n" for utt_id in ids))
+            scp = folder / "wav.scp"
+            scp.write_text(scp.read_text().replace(str(self.root / "corpus"), str(folder)))
+
+        self.assert_refused(self.adapt(*graph, data=self.spoil(silence)), "nothing but silence")
+
+        def foreign(folder):
+            text = (folder / "text").read_text()
+            (folder / "text").write_text(text.replace(" A", " ELEPHANT").replace(" B", " ELEPHANT"))
+
+        self.assert_refused(self.adapt(*graph, data=self.spoil(foreign)), "have no pronunciation", "ELEPHANT")
+        self.assert_refused(self.adapt(*graph, "--speaker", "nobody"), "no utterance of speaker 'nobody'")
+        self.assert_refused(self.adapt(*graph, data="gmm"), "ceps = 13")
+
+    def test_refuses_options_that_make_no_sense(self):
+        graph = ("--graph", self.root / "graph")
+        self.assert_refused(self.adapt(*graph, "--set", "kld.rho=[1.5]"), "rho", status=2)
+        self.assert_refused(self.adapt(*graph, "--method", "magic"), "magic", status=2)
+        self.assert_refused(self.adapt(*graph, "--set", "lhuc.rate=2"), "the method is 'kld'", status=2)
+        self.assert_refused(self.adapt(*graph, "--method", "mix"), "--old-store", status=2)
+        self.assert_refused(self.adapt(data=None), "--data", status=2)
+        result = run("adapt", self.model, "--data", self.root / "corpus", *graph, "--out", self.model.parent)
+        self.assert_refused(result, "would be overwritten", status=2)
+
+
+if __name__ == "__main__":
+    corpus.PROGRAM = sys.argv.pop(2)
+    sys.argv.pop(1)
+    unittest.main(verbosity=1)
