@@ -27,7 +27,7 @@ namespace antiphon::train {
 
 struct AdaptationOptions {
   double min_gain = 0.001;
-  double max_forgetting = 0.02;
+  double max_forgetting = 0.05;
   double prior_frames = 20000;
   int64_t old_frames = 50000;
   TrainOptions train = AdaptationDefaults();
@@ -36,7 +36,7 @@ struct AdaptationOptions {
     v("min-gain", min_gain, Range{0, 1},
       "share of the held-out loss on the new speech that must be gained; otherwise the model stays as it was");
     v("max-forgetting", max_forgetting, Range{0, 1},
-      "frame accuracy that may be lost on old speech (0.02: two in a hundred); otherwise the model stays as it was");
+      "frame accuracy that may be lost on old speech (0.05: five in a hundred); otherwise the model stays as it was");
     v("prior-frames", prior_frames, Range{0, 1e12},
       "frames that the old priors of the states count as beside those of the new speech");
     v("old-frames", old_frames, Range{1, 1e12}, "frames of old speech to measure on");
