@@ -20,6 +20,9 @@ void RequireFit(const nn::Model& teacher, const data::FrameStore& store, const H
     Throw<UsageError>("the teacher sees {} frames before and {} after, the student {} and {}: give it as many",
                       teacher.left_context, teacher.right_context, context.left, context.right);
   }
+  if (teacher.network.needs_sequences()) {
+    throw UsageError("the teacher looks at several frames, or is recurrent: teachers must see one window at a time");
+  }
   if (teacher.frames_per_forward != heads.count) {
     Throw<UsageError>("the teacher has {} heads, the student {}: both need as many", teacher.frames_per_forward,
                       heads.count);
@@ -70,6 +73,9 @@ nn::LossTargets TargetMaker::Make(const data::Minibatch& minibatch) {
   if (heads_.count > 1 || heads_.first_offset != 0 || stored_ != nullptr) FindHeadFrames(minibatch);
   if (!taught || options_.weight < 1) targets.pdf_ids = PdfIds(minibatch);
   if (!taught) return targets;
+  if (minibatch.features.rows() != std::ssize(minibatch.frame_ids)) {
+    throw UsageError("the student looks at several frames, which teachers do not go with");
+  }
   targets.soft = stored_ != nullptr ? StoredPosteriors(minibatch) : Posteriors(minibatch.features);
   targets.soft_weight = options_.weight;
   targets.temperature = options_.temperature;

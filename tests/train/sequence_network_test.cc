@@ -144,5 +144,24 @@ TEST_F(SequenceNetwork, WhatCannotBeIsRefused) {
   EXPECT_THROW(TrainHere(Task("pretrain", kTdnn), options), UsageError);
 }
 
+TEST_F(SequenceNetwork, TeachersAndTheirStudentsSeeOneWindowAtATime) {
+  const auto teacher = [](const char* network) {
+    auto model = std::make_shared<nn::Model>();
+    model->feature_dim = 6;
+    model->network = nn::Network(Config::Parse(network, "teacher"), 6, 8, 1);
+    return model;
+  };
+  constexpr const char* kDnn = "layer = [{type='affine', dim=24}, {type='relu'}, {type='affine'}]";
+  TrainOptions options = Options();
+  TrainingTask task = Task("taught", kTdnn);
+  task.teachers = {teacher(kDnn)};
+  EXPECT_THROW(TrainHere(task, options), UsageError);
+  task.network = Config::Parse(kDnn, "network");
+  task.teachers = {teacher(kTdnn)};
+  EXPECT_THROW(TrainHere(task, options), UsageError);
+  task.teachers = {teacher(kDnn)};
+  EXPECT_NO_THROW(TrainHere(task, options));
+}
+
 }  // namespace
 }  // namespace antiphon::train
