@@ -70,12 +70,12 @@ nn::LossTargets TargetMaker::Make(const data::Minibatch& minibatch) {
     targets.sequence = sequence_.get();
   }
   const bool taught = (!teachers_.empty() || stored_ != nullptr) && minibatch.features.rows() > 0;
+  if (taught && minibatch.features.rows() != std::ssize(minibatch.frame_ids)) {
+    throw UsageError("the student looks at several frames, which teachers do not go with");
+  }
   if (heads_.count > 1 || heads_.first_offset != 0 || stored_ != nullptr) FindHeadFrames(minibatch);
   if (!taught || options_.weight < 1) targets.pdf_ids = PdfIds(minibatch);
   if (!taught) return targets;
-  if (minibatch.features.rows() != std::ssize(minibatch.frame_ids)) {
-    throw UsageError("the student looks at several frames, which teachers do not go with");
-  }
   targets.soft = stored_ != nullptr ? StoredPosteriors(minibatch) : Posteriors(minibatch.features);
   targets.soft_weight = options_.weight;
   targets.temperature = options_.temperature;
