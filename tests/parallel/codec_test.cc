@@ -355,6 +355,7 @@ TEST(Codecs, BothStagesAddUpToWhatAllGave) {
       given.resize(size);
       held.resize(size);
       for (const std::string name : {"x.memory0", "x.sum-memory0"}) {
+        if (!reader.Has(name)) continue;  // sums of sparse gradients travel as they are
         const std::vector<float> values = reader.ReadFloats(name);
         for (size_t i = 0; i < size; ++i) held[i] += values[i];
       }
