@@ -144,16 +144,14 @@ TEST(SimulatedCluster, CostOnlyModeAgreesWithTraining) {
   cluster.links.between.bandwidth_mb_s = 20;
   cluster.links.between.latency_us = 20;
   const CostNetwork network({kFeatures, 9, 9, 9, kPdfs});
-  for (const std::string method : {"ssgd", "averaging", "bmuf", "asgd", "model-parallel"}) {
+  for (const std::string method : {"ssgd", "averaging", "bmuf", "asgd"}) {
     const comm::SimulationReport report = Train(Toml(method), 4, cluster);
     CostPlan plan;
     plan.method = method;
     plan.workers = 4;
     plan.minibatch = kFrames;
     plan.sync_period = 2;
-    plan.group = method == "model-parallel" ? 4 : plan.group;  // one replica, which takes each rank's steps together
-    const double predicted = static_cast<double>(kMinibatches / (method == "model-parallel" ? 4 : 1)) * kFrames /
-                             SimulateCost(network, plan, cluster).frames_per_second;
+    const double predicted = kMinibatches * kFrames / SimulateCost(network, plan, cluster).frames_per_second;
     // The run also begins and ends.
     EXPECT_NEAR(predicted / report.seconds(), 1, 0.35) << method;
   }
