@@ -298,7 +298,7 @@ TEST(Asgd, ASimulatedClusterGivesTheSameBitsAndStalenessOfWorkersMinusOne) {
   std::mutex mutex;
   comm::ClusterOptions equal;
   comm::RunSimulated(4, equal, [&](comm::Communicator& comm) {
-    Learner learner("method = \"asgd\"\nmax-staleness = -1\n", comm);
+    Learner learner("method = \"asgd\"\nmax-staleness = -1\npush-every = 1\n", comm);
     learner.strategy->BeginRound(0, 80);
     while (const auto m = learner.strategy->Take()) {
       comm.Compute(1.0);
@@ -317,7 +317,7 @@ TEST(Asgd, LearnsWithEveryServerRule) {
   for (const std::string keys : {"", "server-update = \"momentum\"\nserver-momentum = 0.5\n",
                                  "server-update = \"adagrad\"\nserver-rate-factor = 0.1\n"}) {
     comm::RunSimulated(3, SlowRank(2), [&](comm::Communicator& comm) {
-      Learner learner("method = \"asgd\"\n" + keys, comm, "type = \"sgd\"\n");
+      Learner learner("method = \"asgd\"\npush-every = 1\n" + keys, comm, "type = \"sgd\"\n");
       const auto loss = [&] {
         nn::Workspace ws;
         double total = 0;

@@ -153,7 +153,7 @@ LastRound LoseASlave(const std::string& options, int64_t fatal_step) {
 }
 
 TEST(ServerPool, ALostSlavesMinibatchesAreLearnedByOthers) {
-  for (const char* options : {"", "staleness-bound = 2\n", "push-every = 3\n"}) {
+  for (const char* options : {"", "staleness-bound = 2\n", "push-every = 1\n"}) {
     for (const int64_t fatal_step : {0, 1, 4}) {
       const LastRound last = LoseASlave(options, fatal_step);
       std::multiset<int64_t> others;
