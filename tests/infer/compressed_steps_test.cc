@@ -83,7 +83,7 @@ TEST(CompressedSteps, NormalisationIsWorkedOutOnce) {
     const Matrix x = RandomInput(40, 45);
     bool first = true;
     network.RecomputeStatistics(
-        {}, [&] { return std::exchange(first, false) ? ConstMatrixView(x) : ConstMatrixView(); }, ws);
+        {}, [&] { return std::exchange(first, false) ? nn::NetworkInput{x} : nn::NetworkInput{}; }, ws);
     Compare(network, DataType::kFloat32, "diagonal", 2e-5);
     Compare(network, DataType::kInt8, "diagonal", 0.08);
   }

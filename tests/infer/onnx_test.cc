@@ -41,7 +41,7 @@ void Calibrate(nn::Network& network, const Matrix& x) {
   nn::Workspace ws;
   bool first = true;
   network.RecomputeStatistics(
-      {}, [&] { return std::exchange(first, false) ? ConstMatrixView(x) : ConstMatrixView(); }, ws);
+      {}, [&] { return std::exchange(first, false) ? nn::NetworkInput{x} : nn::NetworkInput{}; }, ws);
 }
 
 nn::Model MakeModel(const std::string& layers, int context = 0, int heads = 1) {

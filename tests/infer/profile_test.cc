@@ -147,7 +147,9 @@ TEST(SpeakerProfile, IsAFewKilobytesAndLoadsAsItWasSaved) {
 TEST(SpeakerProfile, RefusesOtherModelsAndOnesThatAreNotAdaptable) {
   const nn::SpeakerProfile profile = nn::ExtractProfile(WithLhuc(3), SmallModel());
   EXPECT_THROW(Shared("fp32", false)->Bind(profile), UsageError);
-  const auto other = std::make_shared<const NnetModel>(SmallModel("sigmoid"), NnetScorerOptions{.adaptable = true});
+  NnetScorerOptions adaptable;
+  adaptable.adaptable = true;
+  const auto other = std::make_shared<const NnetModel>(SmallModel("sigmoid"), adaptable);
   nn::SpeakerProfile foreign = profile;
   foreign.model = "0123456789abcdef";
   EXPECT_THROW(Shared()->Bind(foreign), InputError);

@@ -360,7 +360,9 @@ TEST(Codecs, BothStagesAddUpToWhatAllGave) {
         for (size_t i = 0; i < size; ++i) held[i] += values[i];
       }
       for (size_t i = 0; i < size; ++i) given[i] += mine[i];
-      if (!got.empty()) EXPECT_EQ(sum, got) << "ranks took different steps";
+      if (!got.empty()) {
+        EXPECT_EQ(sum, got) << "ranks took different steps";
+      }
       got = sum;
     });
     for (size_t i = 0; i < given.size(); ++i) ASSERT_NEAR(got[i] + held[i], given[i], 1e-3) << i;
