@@ -22,9 +22,8 @@ class Allowed {
       const size_t end = std::min(reference.size(), t + static_cast<size_t>(tolerance) + 1);
       near_[t].assign(reference.begin() + static_cast<std::ptrdiff_t>(begin),
                       reference.begin() + static_cast<std::ptrdiff_t>(end));
-      std::ranges::sort(near_[t]);
-      const auto rest = std::ranges::unique(near_[t]);
-      near_[t].erase(rest.begin(), rest.end());
+      std::sort(near_[t].begin(), near_[t].end());
+      near_[t].erase(std::unique(near_[t].begin(), near_[t].end()), near_[t].end());  // clang 14 lacks ranges::unique
     }
   }
   std::span<const int32_t> operator[](int64_t t) const {

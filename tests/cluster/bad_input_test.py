@@ -45,7 +45,8 @@ class Plans(Cluster):
                 self.assertFalse((self.folder / name / "model.safetensors").exists())
 
     def test_more_workers_than_utterances_or_outputs_are_possible(self):
-        settings = ["parallel.workers=40", "data.minibatch=8", "schedule.learning-rate=0.01"]
+        settings = ["parallel.workers=40", "data.minibatch=8", "schedule.learning-rate=0.01",
+                    "schedule.final-learning-rate=0.01"]
         for more in ("data.distribution=shares", "parallel.method=model-parallel"):
             with self.subTest(more=more):
                 words = [word for setting in [*settings, more] for word in ("--set", setting)]

@@ -38,6 +38,12 @@ const std::map<std::string, Sample>& Samples() {
         {"train = 'middle'", "train = 'top'\nlayers = 7", "layers = 0", "new-output = true\ntrain = 'bottom'"}}},
       {"kld",
        {{"", "rho = [0.0]", "rho = [1.0]\ntrain = 'top'\nlayers = 2"}, {"rho = [1.5]", "rho = [-0.1]", "rho = []"}}},
+      {"lhuc", {{"", "rate = 2.0"}, {"layers = ['nobody']", "rate = 0.0"}}},
+      {"lin", {{"", "rate = 2.0"}, {"rate = 0.0"}}},
+      {"lhn", {{"", "rate = 2.0"}, {"layer = 'nobody'", "rate = 0.0"}}},
+      {"fmllr", {{"min-frames = 100\nmin-state-frames = 2"}, {"min-frames = 100000", "min-state-frames = 1"}}},
+      {"mix", {{"", "schedule = 'tail'\ntail = 0.2", "repeat = 3"}, {"schedule = 'head'", "tail = 0.0", "repeat = 0"}}},
+      {"adversarial", {{""}, {"train = 'middle'"}}},
   };
   return samples;
 }
