@@ -1,6 +1,7 @@
 #include "nn/network.h"
 
 #include <algorithm>
+#include <mutex>
 
 #include "base/error.h"
 #include "base/file.h"
@@ -394,6 +395,9 @@ void Network::Append(const Config& layer_config, int default_out_dim, uint64_t s
 }
 
 std::string Network::ToToml() const {
+  // Ranks describe one network at the same time; without the lock that was seen to corrupt the heap.
+  static std::mutex mutex;
+  const std::lock_guard lock(mutex);
   std::string toml;
   for (const Entry& e : layers_) {
     Config table = e.layer->ToConfig();
