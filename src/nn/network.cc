@@ -396,7 +396,7 @@ void Network::Append(const Config& layer_config, int default_out_dim, uint64_t s
 
 std::string Network::ToToml() const {
   // Ranks describe one network at the same time; without the lock that was seen to corrupt the heap.
-  static std::mutex mutex;
+  static std::recursive_mutex mutex;  // layers may hold networks
   const std::lock_guard lock(mutex);
   std::string toml;
   for (const Entry& e : layers_) {

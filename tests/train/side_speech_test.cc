@@ -83,6 +83,8 @@ TEST_F(SideSpeechTest, AdversarialTrainingHidesTheDomainAndHelpsOnIt) {
   options.side.adversarial = true;
   options.side.after = "hidden";
   options.side.weight = 1;
+  options.schedule.learning_rate = 0.15;  // faster, hidden values and classifier run after each other
+  options.schedule.final_learning_rate = 0.025;
   TrainHere(Task("adversarial"), options);
   const nn::Model plain = Trained("plain"), hidden = Trained("adversarial");
   const EvaluationData a{source_, {}, {}, {}}, b{target_, {}, {}, {}};
@@ -90,7 +92,7 @@ TEST_F(SideSpeechTest, AdversarialTrainingHidesTheDomainAndHelpsOnIt) {
                after = ProbeDomains(hidden.network, "hidden", a, b, 1);
   EXPECT_GT(before, 0.85);
   EXPECT_LT(after, before - 0.15);
-  EXPECT_GT(AccuracyOn(hidden, target_), AccuracyOn(plain, target_) + 0.03);
+  EXPECT_GT(AccuracyOn(hidden, target_), AccuracyOn(plain, target_) + 0.1);
   EXPECT_GT(AccuracyOn(hidden, source_), AccuracyOn(plain, source_) - 0.1);
 }
 
