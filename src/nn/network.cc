@@ -1,7 +1,6 @@
 #include "nn/network.h"
 
 #include <algorithm>
-#include <mutex>
 
 #include "base/error.h"
 #include "base/file.h"
@@ -66,7 +65,7 @@ class AbsentLayer : public Layer {
   explicit AbsentLayer(Layer& layer)
       : Layer(layer.in_dim(), 0),
         whole_out_dim_(layer.whole_out_dim()),
-        config_(layer.ToConfig()),
+        toml_(layer.ToConfig().ToToml()),
         activation_(layer.activation()),
         absorbs_(layer.AbsorbActivation(Activation::kRelu)),
         has_statistics_(layer.has_statistics()),
@@ -79,7 +78,8 @@ class AbsentLayer : public Layer {
   int whole_out_dim() const override { return whole_out_dim_; }
   std::span<Parameter* const> parameters() override { return all_; }
   std::span<Parameter* const> buffers() override { return buffers_; }
-  Config ToConfig() const override { return config_; }
+  // A Config is a handle, and the network adds keys to what it gets.
+  Config ToConfig() const override { return Config::Parse(toml_, "layer"); }
   Activation activation() const override { return activation_; }
   bool AbsorbActivation(Activation activation) override { return activation == Activation::kNone || absorbs_; }
   bool has_statistics() const override { return has_statistics_; }
@@ -99,7 +99,7 @@ class AbsentLayer : public Layer {
   }
 
   int whole_out_dim_;
-  Config config_;
+  std::string toml_;
   Activation activation_;
   bool absorbs_;
   bool has_statistics_;
@@ -395,9 +395,6 @@ void Network::Append(const Config& layer_config, int default_out_dim, uint64_t s
 }
 
 std::string Network::ToToml() const {
-  // Ranks describe one network at the same time; without the lock that was seen to corrupt the heap.
-  static std::recursive_mutex mutex;  // layers may hold networks
-  const std::lock_guard lock(mutex);
   std::string toml;
   for (const Entry& e : layers_) {
     Config table = e.layer->ToConfig();

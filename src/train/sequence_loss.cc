@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "train/targets.h"
 
 namespace antiphon::train {
 std::vector<UtteranceLoss::Rows> UtteranceLoss::FindUtterances() const {
@@ -19,9 +20,7 @@ std::vector<UtteranceLoss::Rows> UtteranceLoss::FindUtterances() const {
   std::ranges::sort(frames);
   std::vector<Rows> found;
   for (size_t i = 0; i < frames.size();) {
-    const auto after =
-        std::ranges::upper_bound(utterances, frames[i].first, {}, &data::FrameStore::Utterance::first_frame);
-    const auto u = static_cast<size_t>(after - utterances.begin()) - 1;
+    const size_t u = UtteranceOfFrame(*store_, frames[i].first);
     const auto length = static_cast<size_t>(utterances[u].num_frames);
     if (frames[i].first != utterances[u].first_frame || i + length > frames.size() ||
         frames[i + length - 1].first != utterances[u].first_frame + utterances[u].num_frames - 1) {

@@ -320,11 +320,11 @@ TEST(PipelinePlan, RanksDescribeOneNetworkAtTheSameTime) {
   const nn::Network shared(Config::Parse("[[layer]]\ntype = \"affine\"\ndim = 16\n[[layer]]\ntype = \"sigmoid\"\n"
                                          "[[layer]]\ntype = \"affine\"\n",
                                          "net"),
-                           kFeatures, kPdfs, 3);
+                           kFeatures, kPdfs, 3, nn::InitialValues::kOutline);
   const std::string alone = shared.ToToml();
   for (int round = 0; round < 50; ++round) {
     comm::RunRanks(3, [&](comm::Communicator&) {
-      const nn::Network mine(Config::Parse(shared.ToToml(), "net"), kFeatures, kPdfs, 3);
+      const nn::Network mine(Config::Parse(shared.ToToml(), "net"), kFeatures, kPdfs, 3, nn::InitialValues::kOutline);
       EXPECT_EQ(mine.ToToml(), alone);
     });
   }
