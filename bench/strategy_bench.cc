@@ -25,7 +25,7 @@ namespace {
 
 constexpr int kInputs = 440;
 constexpr int kStepsPerTurn = 16;  // no default period is longer
-constexpr int kLongTurn = 4;       // of workers who take when free: a turn is a round, at whose end they wait
+constexpr int kLongTurn = 12;      // of workers who take when free: a turn is a round, at whose end they wait
 
 struct Shape {
   int minibatch = 256;

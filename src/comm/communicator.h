@@ -46,6 +46,11 @@ class Communicator {
 
   /// Buffered: `bytes` may be overwritten when this returns; a rank may send to itself.
   virtual void Send(int destination, int tag, std::span<const std::byte> bytes) = 0;
+  /// The same for bytes that the caller has no more use for: they may be taken from it instead of copied, if nothing is
+  /// thrown.
+  virtual void SendAway(int destination, int tag, std::vector<std::byte>& bytes) {
+    Send(destination, tag, std::span<const std::byte>(bytes));
+  }
   /// Waits for a message; `source` may be kAnySource (then the earliest arrival).
   virtual Message Receive(int source, int tag) = 0;
   /// True if Receive would return at once.

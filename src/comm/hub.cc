@@ -132,14 +132,7 @@ class HubCommunicator : public Communicator, public SecondThread {
   int world_size() const override { return hub_->world_size_; }
 
   void Send(int destination, int tag, std::span<const std::byte> bytes) override {
-    CHECK(destination >= 0 && destination < world_size()) << destination;
-    if (destination != rank_) Count(bytes.size());
-    const auto operation = [&] { return fmt::format("sending to rank {}", destination); };
-    ThrowIfAborted(operation);
-    // Whoever hears from this rank sees its accumulations.
-    FlushAccumulations(0);
-    if (Dropped(destination)) return;
-    ThrowIfLost(destination, operation);
+    if (!MaySend(destination, bytes.size())) return;
     if (hub_->IsLocal(destination)) {
       hub_->Deliver(destination, {rank_, tag, {bytes.begin(), bytes.end()}});
     } else {
@@ -147,6 +140,11 @@ class HubCommunicator : public Communicator, public SecondThread {
       envelope.size = bytes.size();
       hub_->transport_->Send(envelope, bytes);
     }
+  }
+
+  void SendAway(int destination, int tag, std::vector<std::byte>& bytes) override {
+    if (!hub_->IsLocal(destination)) return Send(destination, tag, bytes);
+    if (MaySend(destination, bytes.size())) hub_->Deliver(destination, {rank_, tag, std::move(bytes)});
   }
 
   Message Receive(int source, int tag) override {
@@ -344,6 +342,18 @@ class HubCommunicator : public Communicator, public SecondThread {
   bool AllHere() const { return hub_->transport_ == nullptr && !hub_->survives_losses_; }
   bool IsAccepted(int peer) const { return !accepted_.empty() && accepted_[static_cast<size_t>(peer)]; }
   // Whether what goes to a rank is dropped.
+  // What goes before every message; false if it is to be dropped.
+  bool MaySend(int destination, size_t bytes) {
+    CHECK(destination >= 0 && destination < world_size()) << destination;
+    if (destination != rank_) Count(bytes);
+    const auto operation = [&] { return fmt::format("sending to rank {}", destination); };
+    ThrowIfAborted(operation);
+    // Whoever hears from this rank sees its accumulations.
+    FlushAccumulations(0);
+    if (Dropped(destination)) return false;
+    ThrowIfLost(destination, operation);
+    return true;
+  }
   bool Dropped(int peer) const {
     return hub_->lost_[static_cast<size_t>(peer)] && (tolerates_losses_ || IsAccepted(peer));
   }

@@ -32,6 +32,9 @@ std::filesystem::path OfRank(const std::string& path, int rank) {
 std::span<const float> AsFloats(std::span<const std::byte> bytes) {
   return {reinterpret_cast<const float*>(bytes.data()), bytes.size() / sizeof(float)};
 }
+std::span<float> AsFloats(std::vector<std::byte>& bytes) {
+  return {reinterpret_cast<float*>(bytes.data()), bytes.size() / sizeof(float)};
+}
 
 }  // namespace
 
@@ -41,6 +44,7 @@ ServerPool::ServerPool(comm::Communicator& comm, const ServerPoolOptions& option
       servers_(options.servers == 0 ? comm.world_size() : options.servers),
       model_size_(model.size()),
       log_(OfRank(options.log, comm.rank()), OfRank(options.replay, comm.rank())),
+      pulled_(static_cast<size_t>(servers_)),
       pulled_versions_(static_cast<size_t>(servers_), 0),
       gone_(static_cast<size_t>(comm.world_size()), false),
       ledger_(comm.world_size()) {
@@ -66,7 +70,7 @@ void ServerPool::BeginRound(int64_t first, int64_t last) {
   promised_.assign(workers, {});
   held_.clear();
   for (int s = 0; s < servers_; ++s) Request(s, Kind::kPull, 0);
-  for (int s = 0; s < servers_; ++s) pulled_versions_[static_cast<size_t>(s)] = WaitFor(Kind::kValues, s).number;
+  for (int s = 0; s < servers_; ++s) TakeValues(s);
   auto* const second = dynamic_cast<comm::SecondThread*>(&comm_);
   if (second == nullptr || !second->allowed() || comm_.world_size() == 1) return;
   serving_ = std::make_unique<ServingThread>(
@@ -144,21 +148,52 @@ void ServerPool::Push(std::span<const float> push, double learning_rate) {
   }
 }
 
+void ServerPool::PushChange(std::span<const float> model) {
+  CHECK(options_.rule == ServerRule::kSum);
+  const Lock lock(mutex_);
+  ++clock_;
+  for (int s = 0; s < servers_; ++s) {
+    std::vector<std::byte>& push = pulled_[static_cast<size_t>(s)];
+    const std::span<float> change = AsFloats(push);
+    const std::span<const float> now = Part(s, model);
+    CHECK_EQ(change.size(), now.size()) << "a push without a pull before it";
+    for (size_t i = 0; i < now.size(); ++i) change[i] = now[i] - change[i];
+    comm_.Handled(comm::Communicator::Handling::kAdd, push.size());
+    const int64_t version = pulled_versions_[static_cast<size_t>(s)];
+    if (s == comm_.rank()) {
+      Request(s, Kind::kPush, version, 0, push);
+    } else {
+      SendHead(s, Kind::kPush, version, 0, push.size());
+      DespiteLosses([&] { comm_.SendAway(s, kPayloadTag, push); });
+    }
+    push.clear();
+  }
+}
+
 void ServerPool::Pull(std::span<float> model) {
   const Lock lock(mutex_);
   if (options_.staleness_bound >= 0) {
     Request(0, Kind::kMayRead, clock_);
     WaitFor(Kind::kRead, 0);
   }
+  if (comm_.rank() < servers_) own_part_ = Part(comm_.rank(), model);
   for (int s = 0; s < servers_; ++s) Request(s, Kind::kPull, 0);
+  own_part_ = {};
   for (int s = 0; s < servers_; ++s) {
-    const Letter answer = WaitFor(Kind::kValues, s);
-    pulled_versions_[static_cast<size_t>(s)] = answer.number;
-    const std::span<const float> values = AsFloats(answer.payload());
+    TakeValues(s);
+    if (s == comm_.rank()) continue;
+    const std::span<const float> values = AsFloats(pulled_[static_cast<size_t>(s)]);
     CHECK_EQ(values.size(), Part(s, model).size());
     std::copy(values.begin(), values.end(), Part(s, model).begin());
     comm_.Handled(comm::Communicator::Handling::kCopy, values.size_bytes());
   }
+}
+
+void ServerPool::TakeValues(int server) {
+  const auto s = static_cast<size_t>(server);
+  Letter answer = WaitFor(Kind::kValues, server);
+  pulled_versions_[s] = answer.number;
+  if (server != comm_.rank()) pulled_[s] = std::move(answer.owned);
 }
 
 void ServerPool::Serve() {
@@ -176,19 +211,25 @@ void ServerPool::Send(int rank, Kind kind, int64_t number, double real, std::spa
     replies_.push_back({rank, kind, number, real, {payload.begin(), payload.end()}, {}});
     return;
   }
-  // Apart, so that the payload is not copied to stand behind the head.
-  const LetterHead head{static_cast<int64_t>(kind), number, real, std::ssize(payload)};
-  const auto send = [&](int tag, std::span<const std::byte> bytes) {
-    for (;;) {
-      try {
-        return comm_.Send(rank, tag, bytes);
-      } catch (const comm::PeerLost&) {
-        NoteLosses();
-      }
+  SendHead(rank, kind, number, real, payload.size());
+  if (!payload.empty()) DespiteLosses([&] { comm_.Send(rank, kPayloadTag, payload); });
+}
+
+// Apart, so that the payload is not copied to stand behind the head.
+void ServerPool::SendHead(int rank, Kind kind, int64_t number, double real, size_t payload_bytes) {
+  const LetterHead head{static_cast<int64_t>(kind), number, real, static_cast<int64_t>(payload_bytes)};
+  DespiteLosses([&] { comm_.Send(rank, kPoolTag, std::as_bytes(std::span(&head, 1))); });
+}
+
+template <class Call>
+void ServerPool::DespiteLosses(const Call& call) {
+  for (;;) {
+    try {
+      return call();
+    } catch (const comm::PeerLost&) {
+      NoteLosses();
     }
-  };
-  send(kPoolTag, std::as_bytes(std::span(&head, 1)));
-  if (!payload.empty()) send(kPayloadTag, payload);
+  }
 }
 
 void ServerPool::Request(int rank, Kind kind, int64_t number, double real, std::span<const std::byte> payload) {
@@ -265,7 +306,7 @@ void ServerPool::Handle(const Letter& letter) {
       HandlePush(letter);
       break;
     case Kind::kPull:
-      Send(letter.source, Kind::kValues, shard_.version(), 0, std::as_bytes(shard_.values()));
+      HandlePull(letter);
       break;
     case Kind::kApplied:
       NoteApplied(static_cast<size_t>(letter.number));
@@ -330,6 +371,21 @@ void ServerPool::HandlePush(const Letter& letter) {
   statistics_.stale += staleness;
   statistics_.stalest = std::max(statistics_.stalest, staleness);
   if (reports_pushes()) Request(0, Kind::kApplied, letter.source);
+}
+
+void ServerPool::HandlePull(const Letter& letter) {
+  if (letter.source != comm_.rank()) {
+    return Send(letter.source, Kind::kValues, shard_.version(), 0, std::as_bytes(shard_.values()));
+  }
+  // Copied now, as the shard may go on before this worker looks at the answer.
+  std::copy_n(shard_.values().begin(), own_part_.size(), own_part_.begin());
+  if (options_.rule == ServerRule::kSum) {
+    const std::span<const std::byte> values = std::as_bytes(shard_.values());
+    pulled_[static_cast<size_t>(letter.source)].assign(values.begin(), values.end());
+    comm_.Handled(comm::Communicator::Handling::kCopy, values.size());
+  }
+  comm_.Handled(comm::Communicator::Handling::kCopy, own_part_.size_bytes());
+  Send(letter.source, Kind::kValues, shard_.version(), 0, {});
 }
 
 // A server has applied a push of a worker; when all of them have, its minibatches are done.

@@ -88,6 +88,8 @@ class ServerPool {
   Verdict Judge(std::span<const int64_t> minibatches);
   /// `push` is as long as the model; may be overwritten when this returns.
   void Push(std::span<const float> push, double learning_rate);
+  /// With rule "sum": pushes what `model` has become since the pull; the next exchange needs a pull before it.
+  void PushChange(std::span<const float> model);
   void Pull(std::span<float> model);
   /// Handles the requests that have arrived.
   void Serve();
@@ -141,6 +143,10 @@ class ServerPool {
     return model.subspan(begin(server), begin(server + 1) - begin(server));
   }
   void Send(int rank, Kind kind, int64_t number, double real, std::span<const std::byte> payload);
+  void SendHead(int rank, Kind kind, int64_t number, double real, size_t payload_bytes);
+  /// Calls it, again after losses that the run survives.
+  template <class Call>
+  void DespiteLosses(const Call& call);
   /// To itself a request is handled at once, in its turn.
   void Request(int rank, Kind kind, int64_t number, double real = 0, std::span<const std::byte> payload = {});
   void ReceiveOne();
@@ -150,12 +156,14 @@ class ServerPool {
   void HandleRequests();
   void Handle(const Letter& letter);
   Letter WaitFor(Kind kind, int source);
+  void TakeValues(int server);
   // The coordinator's part.
   void Lose(int worker);
   void HandleJudge(const Letter& letter);
   void AnswerJudge(const Letter& letter);
   void AnswerHeld();
   void HandlePush(const Letter& letter);
+  void HandlePull(const Letter& letter);
   void NoteApplied(size_t worker);
   void ReleaseReaders();
   void CloseIfDone();
@@ -170,10 +178,12 @@ class ServerPool {
 
   std::deque<Letter> requests_;  // received, but not yet handled
   std::deque<Letter> replies_;
-  std::vector<int64_t> pulled_versions_;  // by server
-  int64_t pulled_clock_ = 0;              // pushes of all workers when this one pulled
-  int64_t clock_ = 0;                     // this worker's pushes in this round
-  std::vector<bool> gone_;                // lost in this round, by rank
+  std::vector<std::vector<std::byte>> pulled_;  // values by server, with rule "sum"
+  std::span<float> own_part_;                   // where this worker's own shard is pulled to, while it asks; else empty
+  std::vector<int64_t> pulled_versions_;        // by server
+  int64_t pulled_clock_ = 0;                    // pushes of all workers when this one pulled
+  int64_t clock_ = 0;                           // this worker's pushes in this round
+  std::vector<bool> gone_;                      // lost in this round, by rank
   bool take_requested_ = false;
   bool nothing_left_ = false;
 

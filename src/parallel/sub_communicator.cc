@@ -18,6 +18,10 @@ void SubCommunicator::Send(int destination, int tag, std::span<const std::byte> 
   whole_.Send(InWhole(destination), Shifted(tag), bytes);
 }
 
+void SubCommunicator::SendAway(int destination, int tag, std::vector<std::byte>& bytes) {
+  whole_.SendAway(InWhole(destination), Shifted(tag), bytes);
+}
+
 comm::Message SubCommunicator::Receive(int source, int tag) {
   comm::Message message = whole_.Receive(InWhole(source), Shifted(tag));
   const auto sender = std::find(ranks_.begin(), ranks_.end(), message.source);

@@ -19,6 +19,7 @@ class SubCommunicator : public comm::Communicator {
   int rank() const override { return rank_; }
   int world_size() const override { return static_cast<int>(ranks_.size()); }
   void Send(int destination, int tag, std::span<const std::byte> bytes) override;
+  void SendAway(int destination, int tag, std::vector<std::byte>& bytes) override;
   comm::Message Receive(int source, int tag) override;
   bool Poll(int source, int tag) override;
   void OpenWindow(int id, std::span<float> memory) override;

@@ -32,6 +32,9 @@ class SurvivingCommunicator : public comm::Communicator, public comm::SecondThre
   void Send(int destination, int tag, std::span<const std::byte> bytes) override {
     now().Send(destination, tag, bytes);
   }
+  void SendAway(int destination, int tag, std::vector<std::byte>& bytes) override {
+    now().SendAway(destination, tag, bytes);
+  }
   comm::Message Receive(int source, int tag) override { return now().Receive(source, tag); }
   bool Poll(int source, int tag) override { return now().Poll(source, tag); }
   void OpenWindow(int id, std::span<float> memory) override { now().OpenWindow(id, memory); }

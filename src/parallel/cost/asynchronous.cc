@@ -72,7 +72,7 @@ Task Exchange(CostProcess& me, Schedule& s, int64_t& version) {
   for (int i = 0; i < s.servers; ++i) co_await me.Send(s.Server(me.rank(), i), kPullTag, kRequestBytes);
   for (int i = 0; i < s.servers; ++i) co_await me.Receive(s.Server(me.rank(), i), kModelTag);
   // To its place, and kept for the next change.
-  if (s.on_workers) co_await me.Handle(Communicator::Handling::kCopy, 2 * s.stripe_bytes);
+  if (s.on_workers) co_await me.Handle(Communicator::Handling::kCopy, s.stripe_bytes + s.part_bytes);
   // What the others added since the model was read that this gradient belongs to; the own push is among them.
   if (version >= 0) {
     s.staleness += static_cast<double>(s.versions - version - 1);

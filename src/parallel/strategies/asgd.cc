@@ -143,7 +143,7 @@ class Asgd : public Strategy {
     pool_->SetModel(network().values());
     comm().Together([this] { comm().Barrier(); });
     pool_->BeginRound(first, last);
-    Remember();
+    if (rule_ != ServerRule::kSum) gradient_.resize(network().num_values(), 0.0f);
   }
   std::optional<int64_t> Take() override { return alone() ? ledger_.Take(0) : pool_->Take(); }
   void StopRound() override { alone() ? ledger_.Stop() : pool_->Stop(); }
@@ -272,29 +272,16 @@ class Asgd : public Strategy {
     taken_.clear();
     const std::span<float> model = network().values();
     if (verdict.apply && rule_ == ServerRule::kSum) {
-      for (size_t i = 0; i < pulled_.size(); ++i) pulled_[i] = model[i] - pulled_[i];
-      comm().Handled(comm::Communicator::Handling::kAdd, model.size_bytes());
-      pool_->Push(pulled_, rate_);
+      pool_->PushChange(model);
     } else if (verdict.apply) {
       pool_->Push(gradient_, rate_ * options_.server_rate_factor);
     }
     std::fill(gradient_.begin(), gradient_.end(), 0.0f);
     pool_->Pull(model);
     network().MarkChanged();
-    Remember();
     const auto staleness = static_cast<double>(verdict.staleness);
     mean_staleness_ = kStalenessDecay * mean_staleness_ + (1 - kStalenessDecay) * staleness;
     return staleness;
-  }
-
-  void Remember() {
-    const std::span<const float> model = network().values();
-    if (rule_ == ServerRule::kSum) {
-      pulled_.assign(model.begin(), model.end());
-      comm().Handled(comm::Communicator::Handling::kCopy, model.size_bytes());
-    } else {
-      gradient_.resize(model.size(), 0.0f);
-    }
   }
 
   AsgdOptions options_;
@@ -302,10 +289,9 @@ class Asgd : public Strategy {
   std::vector<size_t> cuts_;  // where pieces of the network begin, and the end
   std::unique_ptr<Strategy> warm_up_;
   std::optional<ServerPool> pool_;
-  MinibatchLedger ledger_{1};   // of a single worker
-  std::vector<int64_t> taken_;  // since the last exchange
-  std::vector<float> pulled_;   // the model as pulled
-  std::vector<float> gradient_;
+  MinibatchLedger ledger_{1};    // of a single worker
+  std::vector<int64_t> taken_;   // since the last exchange
+  std::vector<float> gradient_;  // since then, where the servers have a rule of their own
   double rate_ = 0;
   double mean_staleness_ = 0;
   double staleness_ = 0;  // of the last push

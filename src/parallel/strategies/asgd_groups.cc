@@ -78,7 +78,6 @@ class AsgdGroups : public Strategy {
     pool_->SetModel(network().values());
     comm().Barrier();
     pool_->BeginRound(first, leads() ? last : first);
-    pulled_.assign(network().values().begin(), network().values().end());
   }
 
   std::optional<int64_t> Take() override {
@@ -160,7 +159,7 @@ class AsgdGroups : public Strategy {
     if (striped_) striped_->ApplyMasks();
   }
 
-  // The values pulled last, the change, and a shard.
+  // The values pulled last, pushes and answers under way, and a shard.
   size_t copy_bytes() const override {
     if (alone()) return 0;
     const size_t part = network().num_values() * sizeof(float);
@@ -203,13 +202,8 @@ class AsgdGroups : public Strategy {
     }
     group_->Broadcast(0, std::as_writable_bytes(std::span(verdict)));
     taken_.clear();
-    if (verdict[0] != 0) {
-      const std::span<const float> now = network().values();
-      for (size_t i = 0; i < now.size(); ++i) pulled_[i] = now[i] - pulled_[i];
-      pool_->Push(pulled_, 0);
-    }
-    pool_->Pull(pulled_);
-    std::copy(pulled_.begin(), pulled_.end(), network().values().begin());
+    if (verdict[0] != 0) pool_->PushChange(network().values());
+    pool_->Pull(network().values());
     network().MarkChanged();
     return static_cast<double>(verdict[1]);
   }
@@ -221,8 +215,7 @@ class AsgdGroups : public Strategy {
   std::optional<ServerPool> pool_;
   MinibatchLedger ledger_{1};   // of a single worker
   std::vector<int64_t> taken_;  // since the last exchange
-  std::vector<float> pulled_;
-  double staleness_ = 0;  // of the last push
+  double staleness_ = 0;        // of the last push
 };
 
 REGISTER_COMPONENT(StrategyRegistry, "asgd-groups", [](const Config& config, const Replica& replica) {
