@@ -2,6 +2,7 @@
 option(ANTIPHON_TESTS "Build the tests" ${PROJECT_IS_TOP_LEVEL})
 option(ANTIPHON_BENCH "Build the benchmarks" ${PROJECT_IS_TOP_LEVEL})
 option(ANTIPHON_FUZZ "Build the fuzz targets (clang, libFuzzer)" OFF)
+option(ANTIPHON_CUDA "Build the CUDA backend, which is empty so far: it says so, and computes nothing" OFF)
 set(ANTIPHON_SANITIZE "" CACHE STRING "Sanitizers for every target, e.g. address,undefined or thread")
 
 set(CMAKE_CXX_STANDARD 20)

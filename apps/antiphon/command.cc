@@ -6,9 +6,19 @@
 
 #include "base/suggest.h"
 #include "base/thread_pool.h"
+#include "device/device.h"
 
 namespace antiphon::app {
 namespace {
+
+// Fails here, before anything is read or written, for a device that is not there.
+void RequireDevices(std::string_view names) {
+  for (size_t begin = 0; begin <= names.size();) {
+    const size_t end = std::min(names.find(',', begin), names.size());
+    GetDevice(names.substr(begin, end - begin));
+    begin = end + 1;
+  }
+}
 
 // Common keys only; the command's own reader refuses what neither knows.
 CommonOptions ReadCommon(const Config& config) {
@@ -16,12 +26,15 @@ CommonOptions ReadCommon(const Config& config) {
   for (const OptionDescription& option : DescribeOptions<CommonOptions>()) {
     if (option.type == "integer") {
       if (const auto value = config.Int(option.name)) common.Set(option.name, fmt::format("{}", *value));
+    } else if (option.type == "text") {
+      if (const auto value = config.Text(option.name)) common.Set(option.name, *value);
     } else if (const auto value = config.Bool(option.name)) {
       common.Set(option.name, *value ? "true" : "false");
     }
   }
   auto options = ReadOptions<CommonOptions>(common);
   if (options.threads == 0) options.threads = NumCores();
+  RequireDevices(options.device);
   return options;
 }
 

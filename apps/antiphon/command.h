@@ -51,11 +51,13 @@ struct CommonOptions {
   int threads = 0;  // after reading: at least 1
   int64_t seed = 1;
   bool json = false;
+  std::string device = "cpu";
   template <class V>
   void Visit(V& v) {
     v("threads", threads, Range{0, 4096}, "threads to compute with; 0: all cores that this process may use");
     v("seed", seed, Range{0, 9.0e15}, "seed of all random numbers");
     v("json", json, "print the result as one JSON object on standard output");
+    v("device", device, "where to compute: cpu, or cuda, cuda:1 in a build that has it; several with commas");
   }
 };
 

@@ -1,5 +1,4 @@
 #include <cblas.h>
-#include <dlfcn.h>
 #include <fmt/format.h>
 #include <hwy/highway.h>
 #include <sndfile.h>
@@ -12,7 +11,9 @@
 #include <nlohmann/json.hpp>
 
 #include "base/thread_pool.h"
+#include "comm/process_group.h"
 #include "command.h"
+#include "device/cuda.h"
 
 namespace antiphon::app {
 namespace {
@@ -76,27 +77,6 @@ std::string OneDnnKernels() {
   }
 }
 
-bool CanLoad(const char* library) {
-  void* handle = ::dlopen(library, RTLD_LAZY | RTLD_LOCAL);
-  if (handle != nullptr) ::dlclose(handle);
-  return handle != nullptr;
-}
-
-std::string Mpi() {
-  for (const char* library : {"libmpi.so.40", "libmpi.so.12", "libmpi.so"}) {
-    if (CanLoad(library))
-      return fmt::format("{} is installed; this build does not use it (ranks are threads of one process)", library);
-  }
-  return "not installed; ranks are threads of one process";
-}
-
-std::string Cuda() {
-  if (!std::filesystem::exists("/dev/nvidiactl")) return "no NVIDIA device on this machine";
-  return std::string(CanLoad("libcuda.so.1") ? "driver present"
-                                             : "device present, driver library libcuda.so.1 missing") +
-         "; this build computes on the CPU";
-}
-
 std::string Gib(double bytes) { return fmt::format("{:.1f} GiB", bytes / (1024.0 * 1024.0 * 1024.0)); }
 
 double KibField(std::string_view field) { return 1024.0 * std::atof(FieldOf("/proc/meminfo", field).c_str()); }
@@ -128,8 +108,8 @@ Lines Examine(const DoctorOptions& options) {
       {"libsndfile", sf_version_string()},
       {"soxr", soxr_version()},
       {"fmt", fmt::format("{}", FMT_VERSION)},
-      {"MPI", Mpi()},
-      {"CUDA", Cuda()},
+      {"MPI", comm::MpiLibrary()},
+      {"CUDA", CudaState()},
   };
   return lines;
 }

@@ -18,7 +18,7 @@ namespace {
 struct ListenOptions {
   std::string model, graph;
   std::string input = "-";
-  std::string device = "default";
+  std::string microphone_name = "default";
   bool microphone = false;
   bool partial = true;
   int rate = 0;
@@ -34,7 +34,7 @@ struct ListenOptions {
     v("graph", graph, "folder that antiphon graph made for this model");
     v("input", input, "'-': samples on standard input (16 bit, little endian, one channel), or an audio file");
     v("microphone", microphone, "listen to the microphone, by ALSA's arecord");
-    v("device", device, "of the microphone, as arecord -L lists them");
+    v("microphone-name", microphone_name, "of the microphone, as arecord -L lists them");
     v("rate", rate, Range{0, 384000}, "Hz of the samples on standard input; 0: the model's");
     v("partial", partial, "print what is understood so far, too");
     v("lm-weight", lm_weight, Range{0.0, 1000.0},
@@ -80,13 +80,13 @@ void ReadSamples(std::FILE* file, LiveRecognizer& live) {
 }
 
 void Microphone(const ListenOptions& options, LiveRecognizer& live) {
-  // The device goes to arecord through a shell.
-  if (options.device.find_first_not_of("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789:,=._-") !=
-      std::string::npos) {
-    Throw<UsageError>("'{}' is no name of a device; arecord -L lists them", options.device);
+  // The name goes to arecord through a shell.
+  if (options.microphone_name.find_first_not_of(
+          "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789:,=._-") != std::string::npos) {
+    Throw<UsageError>("'{}' is no name of a microphone; arecord -L lists them", options.microphone_name);
   }
   const std::string command =
-      fmt::format("exec arecord -q -t raw -f S16_LE -c 1 -r {} -D {}", live.sample_rate_hz(), options.device);
+      fmt::format("exec arecord -q -t raw -f S16_LE -c 1 -r {} -D {}", live.sample_rate_hz(), options.microphone_name);
   std::FILE* const pipe = popen(command.c_str(), "r");
   if (pipe == nullptr) throw IoError("arecord could not be started");
   ReadSamples(pipe, live);

@@ -50,6 +50,9 @@ int FirstRankOf(int process, int num_processes, int world_size);
 /// Number of processes that a launcher says it started; 1 if none did.
 int LaunchedProcesses();
 
+/// "Open MPI v4.1.4"; a build without MPI says that it is one.
+std::string MpiLibrary();
+
 /// MPI's group; UsageError in a build without MPI. Called by Join.
 std::unique_ptr<ProcessGroup> JoinMpi(std::string_view version);
 

@@ -1,5 +1,7 @@
 #include "device/device.h"
 
+#include <fmt/format.h>
+
 #include <cstdlib>
 #include <cstring>
 #include <fstream>
@@ -7,6 +9,7 @@
 #include "base/error.h"
 #include "base/suggest.h"
 #include "base/thread_pool.h"
+#include "device/cuda.h"
 
 namespace antiphon {
 namespace {
@@ -97,6 +100,9 @@ std::string_view DataTypeName(DataType type) {
 Device& GetDevice(std::string_view name) {
   for (const auto& device : Devices()) {
     if (NameOf(*device) == name || (device->index() == 0 && DeviceKindName(device->kind()) == name)) return *device;
+  }
+  if (name == "cuda" || name.starts_with("cuda:")) {
+    Throw<UsageError>("device '{}' cannot be used: {}; devices: {}", name, CudaState(), fmt::join(DeviceNames(), ", "));
   }
   throw UsageError(UnknownNameMessage("device", name, DeviceNames()));
 }

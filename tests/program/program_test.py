@@ -48,6 +48,10 @@ class Program(unittest.TestCase):
             (["doctor", "--threads"], "--threads"),
             (["doctor", "--set", "fodler=x"], "did you mean 'folder'?"),
             (["info"], "FILE (or --file) is missing"),
+            (["doctor", "--device", "gpu"], "unknown device 'gpu' (did you mean 'cpu'?); known: cpu"),
+            # No build has kernels for it yet: refused with the reason, never computed elsewhere in silence.
+            (["bench", "train", "--set", "device=cuda"], "device 'cuda' cannot be used: "),
+            (["doctor", "--device", "cpu,cuda:1"], "device 'cuda:1' cannot be used: "),
         ):
             result = run(*arguments)
             self.assertEqual((result.returncode, result.stdout), (2, ""), arguments)

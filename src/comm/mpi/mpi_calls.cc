@@ -12,6 +12,7 @@
 #include "base/check.h"
 #include "base/error.h"
 #include "base/file.h"
+#include "comm/process_group.h"
 
 namespace antiphon::comm {
 namespace {
@@ -50,7 +51,10 @@ std::string ErrorText(int code) {
   return {text, static_cast<size_t>(size)};
 }
 
-std::string LibraryVersion() {
+}  // namespace
+
+// Allowed before MPI is initialised.
+std::string MpiLibrary() {
   char text[MPI_MAX_LIBRARY_VERSION_STRING];
   int size = 0;
   MPI_Get_library_version(text, &size);
@@ -58,14 +62,12 @@ std::string LibraryVersion() {
   return whole.substr(0, whole.find(','));
 }
 
-}  // namespace
-
 MpiCalls::MpiCalls() {
   int provided = 0;
   MPI_Init_thread(nullptr, nullptr, MPI_THREAD_FUNNELED, &provided);
   if (provided < MPI_THREAD_FUNNELED) throw PeerError("this MPI does not allow threads (MPI_THREAD_FUNNELED)");
   MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
-  place_.library = LibraryVersion();
+  place_.library = MpiLibrary();
   fault_tolerance_ = FaultToleranceAsked();
   MPI_Comm comm = MPI_COMM_NULL;
   MPI_Comm_dup(MPI_COMM_WORLD, &comm);

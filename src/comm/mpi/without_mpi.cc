@@ -4,6 +4,8 @@
 
 namespace antiphon::comm {
 
+std::string MpiLibrary() { return "this program was built without MPI; ranks are threads of one process"; }
+
 std::unique_ptr<ProcessGroup> JoinMpi(std::string_view) {
   Throw<UsageError>(
       "this is one of {} processes that mpirun or srun started, but the program was built without MPI: install "
