@@ -180,7 +180,7 @@ TEST(Elastic, SeveralWorkersTakeLongerStepsByDefault) {
       Learner learner(fmt::format("method = \"{}\"\n", method), comm, kPlainSgd);
       return fmt::format("{}", fmt::join(learner.strategy->Describe(), "; "));
     });
-    EXPECT_NE(described[0].find("learning rate × 2 (linear"), std::string::npos) << described[0];
+    EXPECT_NE(described[0].find("learning rate × 2 (auto"), std::string::npos) << described[0];
   }
 }
 

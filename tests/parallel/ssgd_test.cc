@@ -105,6 +105,14 @@ TEST(Ssgd, RaisesTheRateSlowlyWithTheNumberOfWorkers) {
   EXPECT_EQ(scaling.Factor(1000), 4.0);
   EXPECT_EQ(RateScaling({.rate_scaling = "sqrt", .warmup_epochs = 0}, 4, {}).Factor(0), 2.0);
   EXPECT_EQ(RateScaling({.rate_scaling = "none"}, 4, {kFrames, 100, 3}).Factor(0), 1.0);
+  const auto automatic = [](int minibatches, int frames) {
+    return RateScaling({.rate_scaling = "auto", .warmup_epochs = 0}, minibatches, {frames, 100, 3}).Factor(0);
+  };
+  EXPECT_EQ(automatic(4, 256), 4.0);
+  EXPECT_EQ(automatic(8, 256), 4.0);   // a step of 2048 frames goes as far as one of 1024
+  EXPECT_EQ(automatic(64, 256), 8.0);  // the root
+  EXPECT_EQ(automatic(4, 1024), 2.0);
+  EXPECT_EQ(automatic(8, 0), 4.0);
 }
 
 // Without rank nothing is preconditioned; with it, replicas stay equal although each worker has covariances of its own,

@@ -102,8 +102,7 @@ class Asgd : public Strategy {
     }
     if (options_.max_staleness == 0) options_.max_staleness = 2 * workers;
     if (options_.warm_start_epochs > 0 && workers > 1) {
-      warm_up_ =
-          MakeStrategy(Config::Parse("method = \"ssgd\"\nrate-scaling = \"sqrt\"\n", "warm start of asgd"), replica);
+      warm_up_ = MakeStrategy(Config::Parse("method = \"ssgd\"\n", "warm start of asgd"), replica);
     }
     if (rule_ != ServerRule::kSum && alone()) {
       throw UsageError("parallel.server-update: a single worker trains by its optimizer; use 'sum', or more workers");

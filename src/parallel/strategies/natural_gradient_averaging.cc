@@ -171,9 +171,8 @@ class NaturalGradientAveraging : public PeriodicStrategy {
 
   // The rate is meant for all workers.
   double rate_share() const override {
-    const double share = static_cast<double>(active_) / comm().world_size();
     const std::string& scaling = options_.scaling.rate_scaling;
-    return scaling == "linear" ? share : scaling == "sqrt" ? std::sqrt(share) : 1.0;
+    return RateFactor(scaling, active_, plan()) / RateFactor(scaling, comm().world_size(), plan());
   }
 
  private:
