@@ -41,12 +41,15 @@ class SpeechMaker {
         context_.threads());
     if (!has_words) {
       WriteZeros();
-      return Store();
+      if (model_.speaker_model.empty()) return Store({});
+      // Features of such a model are those after a speaker's transform, which takes words: what is recognised will do.
+      Decode();
+      return Store(out_ / "decode" / "fmllr.scp");
     }
     fs::create_directories(out_ / "speech");
     WriteSpeech(options_.unsupervised ? Recognise() : score::ReadTranscripts(text).words);
     Align();
-    return Store();
+    return Store(out_ / "align" / "fmllr.scp");
   }
 
  private:
@@ -62,9 +65,13 @@ class SpeechMaker {
     return config;
   }
 
-  // What the model recognises and is sure of.
-  Words Recognise() const {
-    if (options_.graph.empty()) throw UsageError("--unsupervised needs a search graph (--graph)");
+  void Decode() const {
+    if (options_.graph.empty()) {
+      throw UsageError(options_.unsupervised
+                           ? "--unsupervised needs a search graph (--graph)"
+                           : "the model takes features that are adapted to each speaker, for which speech without "
+                             "transcripts has to be recognised: give a search graph (--graph)");
+    }
     Config config = Tables();
     config.Set("model", Quoted(model_file_));
     config.Set("graph", Quoted(options_.graph));
@@ -73,6 +80,11 @@ class SpeechMaker {
     config.Set("lattices", "false");
     if (!options_.weights.empty()) config.Set("weights", Quoted(options_.weights));
     RunCommand("decode", config, context_.out());
+  }
+
+  // What the model recognises and is sure of.
+  Words Recognise() const {
+    Decode();
     Words words;
     size_t all = 0;
     std::istringstream lines(ReadFile(out_ / "decode" / "results.jsonl"));
@@ -145,7 +157,7 @@ class SpeechMaker {
     RunCommand("align", config, context_.out());
   }
 
-  fs::path Store() const {
+  fs::path Store(const fs::path& transforms) const {
     Config config = Tables();
     config.Set("alignment", Quoted(out_ / "align" / "pdf.scp"));
     config.Set("num-pdfs", std::to_string(model_.num_pdfs()));
@@ -154,8 +166,7 @@ class SpeechMaker {
       const std::string bytes(reinterpret_cast<const char*>(model_.speaker_model.data()), model_.speaker_model.size());
       WriteFileAtomically(out_ / "speaker_model.safetensors", bytes);
       config.Set("speaker-model", Quoted(out_ / "speaker_model.safetensors"));
-      if (fs::exists(out_ / "align" / "fmllr.scp"))
-        config.Set("speaker-transforms", Quoted(out_ / "align" / "fmllr.scp"));
+      if (fs::exists(transforms)) config.Set("speaker-transforms", Quoted(transforms));
     }
     RunCommand("store", config, context_.out());
     return out_ / "store";

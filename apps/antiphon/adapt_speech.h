@@ -28,8 +28,9 @@ struct AdaptSpeechOptions {
     v("lexicon", lexicon, "pronunciations of its words; empty: those of --graph");
     v("unsupervised", unsupervised,
       "the words are those that the model recognises with --graph; transcripts are not read");
-    v("graph", graph, "search graph, for --unsupervised");
-    v("weights", weights, "weights.toml for the search, for --unsupervised");
+    v("graph", graph,
+      "search graph, for --unsupervised and for speech without transcripts if the model adapts features");
+    v("weights", weights, "weights.toml for the search");
     v("min-confidence", min_confidence, Range{0, 1},
       "with --unsupervised: mean confidence of an utterance's words below which it is left out");
     v("speaker", speaker, "take this speaker's utterances only");

@@ -136,7 +136,14 @@ std::shared_ptr<const BoundProfile> NnetModel::Bind(nn::SpeakerProfile profile) 
                         dim, part.after);
     }
     if (bound->after_step.size() <= *step) bound->after_step.resize(*step + 1);
-    bound->after_step[*step].push_back(i);
+    BoundProfile::Change& change = bound->after_step[*step];
+    const bool by_step = plan_->step(*step).takes_factors() && change.factors.empty() && change.parts.empty();
+    if (by_step && !part.scale.empty() && part.offset.empty()) {
+      change.factors.assign(static_cast<size_t>(PanelsOf(dim) * kPanelOutputs), 1.0F);
+      std::copy_n(part.scale.data(), dim, change.factors.begin());
+    } else {
+      change.parts.push_back(i);
+    }
   }
   return bound;
 }

@@ -66,7 +66,8 @@ struct NnetScorerOptions {
     v("lazy", lazy, "compute only the outputs that the search asks for (precision int8)");
     v("lazy-block", lazy_block, Range{1, 256}, "frames for which an output that one of them asks for is computed");
     v("lazy-dense-share", lazy_dense_share, Range{0.0, 1.0}, "share of the outputs above which all are computed");
-    v("adaptable", adaptable, "keep hidden values in fp32, so that speakers' profiles can change them");
+    v("adaptable", adaptable,
+      "speakers' profiles may change hidden values, which take no 8-bit range that nobody measured then");
     v("frame-skip", frame_skip, Range{1, 100}, "score every so many frames, and copy the scores to those between");
   }
 

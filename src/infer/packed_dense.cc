@@ -82,6 +82,7 @@ void PackedDense::Run(const Rows& in, Activation activation, const OutputFormat&
       for (int t = 0; t < tiles; ++t) {
         const int row = in.rows * t / tiles;
         const int count = in.rows * (t + 1) / tiles - row;
+        output_.FetchFactors(p, row, count, out);
         tile_({.input = in.Row<std::byte>(row),
                .input_stride = in.stride,
                .rows = count,

@@ -23,9 +23,19 @@ PanelOutput::PanelOutput(DataType sum_type, int64_t out_dim, std::span<const flo
 }
 
 void PanelOutput::Begin(const OutputFormat& format, const Rows& out) {
-  if (format.type != DataType::kInt8) return;
+  if (out.type != DataType::kInt8) return;
   std::fill_n(out.scale, out.rows, format.scale);
   std::fill_n(out.zero, out.rows, format.zero);
+}
+
+// Each row has its own, read once per batch: waiting for them cost more than all else that profiles do.
+void PanelOutput::FetchFactors(int64_t panel, int first_row, int rows, const Rows& out) const {
+  constexpr int64_t kLine = 64 / sizeof(float);
+  if (out.factors == nullptr) return;
+  for (int r = first_row; r < first_row + rows; ++r) {
+    if (out.factors[r] == nullptr) continue;
+    for (int64_t c = 0; c < kPanelOutputs; c += kLine) __builtin_prefetch(out.factors[r] + panel * kPanelOutputs + c);
+  }
 }
 
 void PanelOutput::Store(const void* sums, int64_t panel, int first_row, int rows, const Rows& in, Activation activation,
@@ -43,8 +53,10 @@ void PanelOutput::Store(const void* sums, int64_t panel, int first_row, int rows
   }
   args.bias = bias_.data() + first;
   args.activation = activation;
-  args.out_type = format.type;
-  args.out = out.Row<std::byte>(first_row) + first * ValueBytes(format.type);
+  if (out.factors != nullptr) args.row_factors = out.factors + first_row;
+  args.first_factor = first;
+  args.out_type = out.type;
+  args.out = out.Row<std::byte>(first_row) + first * ValueBytes(out.type);
   args.out_stride = out.stride;
   args.out_scale = 1.0F / format.scale;
   args.out_zero = static_cast<float>(format.zero);

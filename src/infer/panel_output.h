@@ -25,6 +25,8 @@ constexpr int64_t ValueBytes(DataType type) {
   return type == DataType::kFloat32 ? 4 : (type == DataType::kBf16 ? 2 : 1);
 }
 
+constexpr int64_t PanelsOf(int64_t outputs) { return (outputs + kPanelOutputs - 1) / kPanelOutputs; }
+
 /// The format that a layer with this activation writes if the next one reads `wanted`: values in 0 … 1 need nobody to
 /// look at them, others without a known scale are rounded when the whole row is known.
 OutputFormat WritableFormat(const OutputFormat& wanted, Activation activation);
@@ -36,7 +38,7 @@ class PanelOutput {
   PanelOutput(DataType sum_type, int64_t out_dim, std::span<const float> bias, Isa isa);
 
   int64_t out_dim() const { return out_dim_; }
-  int64_t num_panels() const { return (out_dim_ + kPanelOutputs - 1) / kPanelOutputs; }
+  int64_t num_panels() const { return PanelsOf(out_dim_); }
   /// Of integer sums: scale of each output's weights, and their sum; whole panels.
   std::span<float> scales() { return scales_; }
   std::span<const float> scales() const { return scales_; }
@@ -44,9 +46,13 @@ class PanelOutput {
   std::span<const int32_t> weight_sums() const { return weight_sums_; }
   std::span<const float> bias() const { return bias_; }
 
-  /// Before the panels of a batch: writes the scales of an 8-bit format.
+  /// Before the panels of a batch: writes the scales of an 8-bit format. Rows of floats are written as such, here and
+  /// in Store, whatever `format` says.
   static void Begin(const OutputFormat& format, const Rows& out);
+  /// Before the sums of a panel are computed: asks for the factors that Store will need.
+  void FetchFactors(int64_t panel, int first_row, int rows, const Rows& out) const;
   /// `sums` [rows, 64] of `panel` for rows first_row …; `in` has the inputs' scales (integer sums only).
+  /// Rows with factors (out.factors) are multiplied by them behind the activation.
   void Store(const void* sums, int64_t panel, int first_row, int rows, const Rows& in, Activation activation,
              const OutputFormat& format, const Rows& out) const;
 

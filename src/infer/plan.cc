@@ -98,8 +98,9 @@ Plan::Plan(const nn::Network& network, const PlanOptions& options)
     if (absorbs) ++i;
     if (!steps_.empty()) step_of_layer_[network.layer_name(i)] = steps_.size() - 1;
   }
-  for (size_t i = 0; i + 1 < steps_.size() && !options.adaptable; ++i) {
-    steps_[i]->OfferOutput(steps_[i + 1]->input_format());
+  for (size_t i = 0; i + 1 < steps_.size(); ++i) {
+    const OutputFormat wanted = steps_[i + 1]->input_format();
+    if (!options.adaptable || wanted.scale != 0.0F) steps_[i]->OfferOutput(wanted);
   }
   CHECK(!steps_.empty());
   for (const auto& step : steps_) {
@@ -115,7 +116,7 @@ int64_t Plan::weight_bytes() const {
   return bytes;
 }
 
-PlanMemory::PlanMemory(const Plan& plan, int max_rows) : max_rows_(max_rows) {
+PlanMemory::PlanMemory(const Plan& plan, int max_rows) : max_rows_(max_rows), factors_(static_cast<size_t>(max_rows)) {
   CHECK_GE(max_rows, 1);
   const int64_t buffer = (RowsBytes(max_rows, plan.widest_) + 63) / 64 * 64;
   const int64_t input = (RowsBytes(max_rows, plan.in_dim_) + 63) / 64 * 64;
@@ -144,7 +145,8 @@ Rows Plan::RunSteps(size_t count, int rows, PlanMemory& memory, MatrixView out, 
       now = converted;
     }
     if (i == count) break;
-    format = step.output_format();
+    const bool changes = AnyPartsAfter(profiles, i);
+    format = changes ? OutputFormat{} : step.output_format();
     Rows next;
     if (i + 1 < steps_.size()) {
       next = PlaceRows(memory.buffers_[i % 2], format.type, rows, step.out_dim());
@@ -154,6 +156,7 @@ Rows Plan::RunSteps(size_t count, int rows, PlanMemory& memory, MatrixView out, 
       next.stride = out.stride() * int64_t{sizeof(float)};
       next.data = reinterpret_cast<std::byte*>(out.data());
     }
+    next.factors = FactorsOf(profiles, i, memory.factors_);
     if (step.sequential()) {
       rows = RunSequential(i, now, *streams, memory, next);
       next.rows = rows;
@@ -161,7 +164,7 @@ Rows Plan::RunSteps(size_t count, int rows, PlanMemory& memory, MatrixView out, 
       step.Run(now, next, memory.scratch_);
     }
     now = next;
-    if (!profiles.empty()) ApplyProfiles(profiles, i, now.Floats());
+    if (changes) ApplyProfiles(profiles, i, now.Floats());
     if (i < memory.step_seconds.size()) {
       memory.step_seconds[i] += std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
     }

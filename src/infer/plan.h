@@ -59,6 +59,7 @@ class PlanMemory {
  private:
   friend class Plan;
   int max_rows_;
+  std::vector<const float*> factors_;
   HugeBuffer memory_;
   MatrixView input_;
   std::byte* buffers_[3] = {};  // a step's input, its output, a converted input

@@ -28,7 +28,8 @@ struct PlanOptions {
   DataType precision = DataType::kFloat32;
   /// The best instruction set that may be used.
   Isa isa = BestIsa();
-  /// Hidden values stay in fp32 between steps, so that speakers' profiles can change them.
+  /// Speakers' profiles may change hidden values: these take no format whose range is fixed without having been
+  /// measured.
   bool adaptable = false;
 };
 
@@ -98,9 +99,13 @@ class PlanStep {
   virtual void OfferOutput(const OutputFormat& /*wanted*/) {}
   virtual OutputFormat output_format() const { return {}; }
 
-  /// `in` has input_format, `out` is to be written in output_format. `scratch` has scratch_bytes(rows) or more.
+  /// `in` has input_format, `out` is to be written in output_format, or as floats if it holds floats. `scratch` has
+  /// scratch_bytes(rows) or more.
   virtual void Run(const Rows& in, const Rows& out, std::byte* scratch) const = 0;
   virtual int64_t scratch_bytes(int /*rows*/) const { return 0; }
+
+  /// Whether Run multiplies what it writes by `out.factors`.
+  virtual bool takes_factors() const { return false; }
 
   /// Whether rows must be run by RunStreams.
   virtual bool sequential() const { return false; }

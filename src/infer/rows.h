@@ -19,6 +19,8 @@ struct Rows {
   std::byte* data = nullptr;
   float* scale = nullptr;
   int32_t* zero = nullptr;
+  /// For the step that writes the rows: null, or per row null or factors on its values, in whole panels of 64.
+  const float* const* factors = nullptr;
 
   template <class T>
   T* Row(int row) const {

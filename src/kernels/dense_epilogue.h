@@ -2,8 +2,8 @@
 //
 //   int8 sums   y = (sum − row_zero · col_sum) · (row_scale · col_scale) + bias
 //   fp32 sums   y = sum + bias
-// then the activation, then one of: float; bf16 (to nearest even); unsigned 8 bits round(y · out_scale) + out_zero,
-// limited to 0 … 255.
+// then the activation, then the factors of the row if it has some, then one of: float; bf16 (to nearest even); unsigned
+// 8 bits round(y · out_scale) + out_zero, limited to 0 … 255.
 //
 // Every step is a single IEEE operation, none fused, exponentials included: all instruction sets give the same bits.
 // Sums and the arrays per column hold whole panels (64), `cols` ≤ 64 of them are written. NaN stays NaN as a float, and
@@ -29,7 +29,9 @@ struct DenseEpilogueArgs {
   const int32_t* col_sum = nullptr;
   const float* bias = nullptr;
   Activation activation = Activation::kNone;
-  DataType out_type = DataType::kFloat32;  // kInt8: unsigned 8 bits
+  const float* const* row_factors = nullptr;  // null, or per row: null, or factors on all outputs of a layer
+  int64_t first_factor = 0;                   // of these columns
+  DataType out_type = DataType::kFloat32;     // kInt8: unsigned 8 bits
   void* out = nullptr;
   int64_t out_stride = 0;  // bytes
   float out_scale = 1.0F;

@@ -74,6 +74,7 @@ void EpilogueOf(const DenseEpilogueArgs& args) {
     const Sum* sums = static_cast<const Sum*>(args.sums) + r * 64;
     char* const row = static_cast<char*>(args.out) + r * args.out_stride;
     char* const out = args.cols == 64 ? row : whole;
+    const float* const factors = args.row_factors == nullptr ? nullptr : args.row_factors[r];
     for (int64_t c = 0; c < 64; c += lanes) {
       V y;
       if constexpr (std::is_same_v<Sum, int32_t>) {
@@ -84,6 +85,7 @@ void EpilogueOf(const DenseEpilogueArgs& args) {
         y = hn::LoadU(d, sums + c);
       }
       y = Activate<kActivation>(d, hn::Add(y, hn::LoadU(d, args.bias + c)));
+      if (factors != nullptr) y = hn::Mul(y, hn::LoadU(d, factors + args.first_factor + c));
       if (args.out_type == DataType::kFloat32) {
         hn::StoreU(y, d, reinterpret_cast<float*>(out) + c);
       } else if (args.out_type == DataType::kBf16) {

@@ -45,6 +45,7 @@ void Epilogue(const DenseEpilogueArgs& args) {
   for (int r = 0; r < args.rows; ++r) {
     const Sum* sums = static_cast<const Sum*>(args.sums) + r * 64;
     char* out = static_cast<char*>(args.out) + r * args.out_stride;
+    const float* const factors = args.row_factors == nullptr ? nullptr : args.row_factors[r];
     for (int64_t c = 0; c < args.cols; ++c) {
       float y;
       if constexpr (std::is_same_v<Sum, int32_t>) {
@@ -53,6 +54,7 @@ void Epilogue(const DenseEpilogueArgs& args) {
         y = sums[c];
       }
       y = Activate(args.activation, y + args.bias[c]);
+      if (factors != nullptr) y *= factors[args.first_factor + c];
       if (args.out_type == DataType::kFloat32) reinterpret_cast<float*>(out)[c] = y;
       if (args.out_type == DataType::kBf16) reinterpret_cast<Bf16*>(out)[c] = ToBf16(y);
       if (args.out_type == DataType::kInt8) {

@@ -55,6 +55,7 @@ class BinaryStep : public PlanStep {
 
   void OfferOutput(const OutputFormat& wanted) override { output_format_ = WritableFormat(wanted, activation_); }
   OutputFormat output_format() const override { return output_format_; }
+  bool takes_factors() const override { return true; }
   int64_t scratch_bytes(int rows) const override {
     return rows * (words_ * int64_t{sizeof(uint64_t)} + int64_t{sizeof(float)} + int64_t{sizeof(int32_t)}) + 64;
   }

@@ -64,6 +64,7 @@ class CirculantStep : public PlanStep {
 
   void OfferOutput(const OutputFormat& wanted) override { output_format_ = WritableFormat(wanted, activation_); }
   OutputFormat output_format() const override { return output_format_; }
+  bool takes_factors() const override { return true; }
 
   int64_t scratch_bytes(int /*rows*/) const override {
     return (kBinFrames * SpectrumValues() + 2 * PaddedOut() + chunks_ * bins_ * kProductValues) *

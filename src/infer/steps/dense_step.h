@@ -16,6 +16,7 @@ class DenseStep : public PlanStep {
   OutputFormat input_format() const override { return input_format_; }
   void OfferOutput(const OutputFormat& wanted) override;
   OutputFormat output_format() const override { return output_format_; }
+  bool takes_factors() const override { return true; }
   void Run(const Rows& in, const Rows& out, std::byte* scratch) const override;
   StepInfo Info() const override;
 

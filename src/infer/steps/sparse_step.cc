@@ -51,6 +51,7 @@ class SparseStep : public PlanStep {
   OutputFormat input_format() const override { return input_format_; }
   void OfferOutput(const OutputFormat& wanted) override { output_format_ = WritableFormat(wanted, activation_); }
   OutputFormat output_format() const override { return output_format_; }
+  bool takes_factors() const override { return true; }
 
   void Run(const Rows& in, const Rows& out, std::byte*) const override {
     PanelOutput::Begin(output_format_, out);

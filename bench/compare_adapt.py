@@ -1,0 +1,273 @@
+#!/usr/bin/env python3
+"""Ways to adapt a trained model, side by side: word error rates on new speech and on the old, by minutes of new speech.
+
+A task (bench/adapt_*.toml) names a finished recipe, the speech to adapt to in several amounts, the sets to recognise and
+the methods. For each seed a network is trained (seed 1: the recipe's own), another part of the speech is drawn, and
+every method is run. Weights of the language model are chosen on dev for every model; test only counts errors. What is
+finished is not repeated; OUT/table.md and OUT/results.json grow from run to run.
+
+  bench/compare_adapt.py bench/adapt_demo.toml --set exp=exp/demo --out exp/adapt_demo --program build/release/antiphon
+"""
+
+import argparse
+import hashlib
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tomllib
+import wave
+
+
+class Task:
+    def __init__(self, options):
+        with open(options.task, "rb") as file:
+            text = file.read().decode()
+        self.options = options
+        variables = dict(pair.split("=", 1) for pair in options.set)
+        variables |= {"out": options.out, "source": os.path.dirname(os.path.dirname(os.path.abspath(__file__)))}
+        for name, value in variables.items():
+            text = text.replace("${" + name + "}", value)
+        if "${" in text:
+            sys.exit(f"{options.task}: give a value: --set {text.split('${', 1)[1].split('}', 1)[0]}=...")
+        self.__dict__ |= tomllib.loads(text)
+
+    def run(self, log, *words):
+        """A command of the program; its output goes to a file."""
+        os.makedirs(os.path.dirname(log), exist_ok=True)
+        environment = dict(os.environ, OMP_NUM_THREADS=str(self.options.threads), OMP_WAIT_POLICY="passive")
+        with open(log, "w", encoding="utf-8") as file:
+            command = [self.options.program, *words, "--threads", str(self.options.threads)]
+            code = subprocess.run(command, stdout=file, stderr=subprocess.STDOUT, env=environment).returncode
+        if code:
+            with open(log, encoding="utf-8") as file:
+                sys.exit(f"{' '.join(command)}\n{file.read()[-2000:]}")
+
+    def folder(self, *names):
+        return os.path.join(self.options.out, *[str(name).replace(" ", "-") for name in names])
+
+
+def read_map(path):
+    if not os.path.exists(path):
+        return {}
+    with open(path, encoding="utf-8") as file:
+        return {line.split()[0]: line.rstrip("\n").split(maxsplit=1)[-1] for line in file if line.strip()}
+
+
+def durations(folder):
+    given = read_map(os.path.join(folder, "utt2dur"))
+    if given:
+        return {utterance: float(seconds) for utterance, seconds in given.items()}
+    result = {}
+    for utterance, path in read_map(os.path.join(folder, "wav.scp")).items():
+        with wave.open(path) as file:
+            result[utterance] = file.getnframes() / file.getframerate()
+    return result
+
+
+def draw_speech(task, seed, level):
+    """A data directory with `seconds` of the level's speech, drawn by the seed; another one without transcripts."""
+    out = task.folder(f"seed{seed}", level["name"], "speech")
+    if os.path.exists(os.path.join(out, "known", "wav.scp")):
+        return out
+    chosen, seconds = set(), 0.0
+    of_speaker = {}
+    for folder in level["data"]:
+        of_speaker |= read_map(os.path.join(folder, "utt2spk"))
+    all_seconds = {u: s for folder in level["data"] for u, s in durations(folder).items()
+                   if level.get("speaker", of_speaker[u]) == of_speaker[u]}
+    for utterance in sorted(all_seconds, key=lambda u: hashlib.sha1(f"{seed} {u}".encode()).hexdigest()):
+        if seconds + all_seconds[utterance] <= level.get("seconds", 1e9):
+            chosen.add(utterance)
+            seconds += all_seconds[utterance]
+    print(f"seed {seed}, {level['name']}: {len(chosen)} utterances, {seconds:.1f} s", flush=True)
+    for name in ("text", "utt2spk", "segments", "wav.scp"):
+        table = {}
+        for folder in level["data"]:
+            table |= read_map(os.path.join(folder, name))
+        if not table:
+            continue
+        if name == "wav.scp":
+            root = task.speech.get("audio", "")
+            table = {key: os.path.join(root, path) for key, path in table.items()}
+        for kind in ("known", "unlabelled"):
+            if (name, kind) == ("text", "unlabelled"):
+                continue
+            os.makedirs(os.path.join(out, kind), exist_ok=True)
+            with open(os.path.join(out, kind, name), "w", encoding="utf-8") as file:
+                file.writelines(f"{key} {value}\n" for key, value in sorted(table.items())
+                                if name == "wav.scp" and key not in all_seconds or key in chosen)
+    return out
+
+
+def decode(task, model, name, out, *options):
+    """Errors and words of a set."""
+    tables = task.sets[name]
+    words = [word for key, value in tables.items() for word in ("--" + key, value)]
+    transforms = os.path.join(task.folder("transforms", name), "fmllr.scp")
+    if os.path.exists(transforms):
+        words += ["--speaker-transforms", transforms]
+    task.run(out + ".log", "decode", "--model", model, "--graph", task.base["graph"], "--out", out, "--no-lattices",
+             *words, *options)
+    with open(os.path.join(out, "summary.json"), encoding="utf-8") as file:
+        score = json.load(file)["score"]
+    return {"errors": score["errors"], "words": score["reference_length"]}
+
+
+def recognise(task, model, out, weights=None):
+    """All sets; weights of the language model from dev unless they are given."""
+    result = {}
+    if weights is None:
+        result["dev"] = decode(task, model, "dev", os.path.join(out, "dev"), "--tune")
+        weights = os.path.join(out, "dev", "weights.toml")
+        with open(weights, encoding="utf-8") as file:
+            result["dev"]["chosen"] = file.readline().strip("# \n")
+    for name in task.sets:
+        if name != "dev" and (name != "test" or not task.options.dev_only):
+            result[name] = decode(task, model, name, os.path.join(out, name), "--weights", weights)
+    return result
+
+
+def base_model(task, seed):
+    if seed == 1:
+        return task.base["model"]
+    folder = task.folder(f"seed{seed}", "network")
+    model = os.path.join(folder, "model.safetensors")
+    if not os.path.exists(model):
+        print(f"seed {seed}: training a network", flush=True)
+        task.run(folder + ".log", "train", "--config", task.base["config"], "--seed", str(seed), "--out", folder)
+    return model
+
+
+def prepare_store(task, seed, level, kind):
+    """The speech of a level, aligned with its transcripts or with what the network recognises."""
+    out = task.folder(f"seed{seed}", level["name"], kind)
+    store = os.path.join(out, "store")
+    if not os.path.exists(os.path.join(store, "store.json")):
+        words = ["--unsupervised", "--weights", task.base["weights"]] if kind == "unsupervised" else []
+        task.run(out + ".log", "adapt", base_model(task, seed), "--method", "fmllr", "--set", "fmllr.min-frames=1", "--data",
+                 os.path.join(draw_speech(task, seed, level), "known"), "--graph", task.base["graph"], "--old-store",
+                 task.base["store"], "--out", out, *words)
+    return store
+
+
+def run_method(task, seed, level, name):
+    method = task.methods[name]
+    out = task.folder(f"seed{seed}", level["name"], name)
+    done = os.path.join(out, "result.json")
+    if os.path.exists(done):
+        with open(done, encoding="utf-8") as file:
+            found = json.load(file)
+        if found["options"] == method["options"] and ("test" in found["wer"] or task.options.dev_only):
+            return found
+    kind = method.get("speech", "supervised")
+    if kind == "unlabelled":
+        speech = ["--data", os.path.join(draw_speech(task, seed, level), "unlabelled"), "--graph", task.base["graph"],
+                  "--weights", task.base["weights"]]
+    else:
+        speech = ["--store", prepare_store(task, seed, level, kind)]
+    options = [word for option in method["options"] for word in ("--set", option)]
+    task.run(os.path.join(out, "adapt.log"), "adapt", base_model(task, seed), "--method", method["method"], *speech,
+             "--old-store", task.base["store"], "--out", out, "--seed", str(seed), *options)
+    weights = None
+    if "weights-of" in level:
+        smaller = task.folder(f"seed{seed}", level["weights-of"], name, "decode", "dev", "weights.toml")
+        if not os.path.exists(smaller):
+            run_method(task, seed, next(l for l in task.speech["levels"] if l["name"] == level["weights-of"]), name)
+        weights = smaller
+    with open(os.path.join(out, "adaptation.json"), encoding="utf-8") as file:
+        adaptation = json.load(file)
+    result = {"seed": seed, "level": level["name"], "method": name, "options": method["options"],
+              "wer": recognise(task, os.path.join(out, "adapted.safetensors"), os.path.join(out, "decode"), weights),
+              "accepted": adaptation["accepted"], "new": adaptation["new"], "old": adaptation["old"],
+              "probe": adaptation["probe"], "rho": adaptation["rho"]}
+    with open(done, "w", encoding="utf-8") as file:
+        json.dump(result, file, indent=1)
+    print(f"seed {seed}, {level['name']}, {name}: {summary(result)}", flush=True)
+    return result
+
+
+def run_base(task, seed):
+    out = task.folder(f"seed{seed}", "base")
+    done = os.path.join(out, "result.json")
+    if os.path.exists(done):
+        with open(done, encoding="utf-8") as file:
+            return json.load(file)
+    result = {"seed": seed, "level": "-", "method": "none",
+              "wer": recognise(task, base_model(task, seed), os.path.join(out, "decode"))}
+    with open(done, "w", encoding="utf-8") as file:
+        json.dump(result, file, indent=1)
+    print(f"seed {seed}, as it was: {summary(result)}", flush=True)
+    return result
+
+
+def percent(score):
+    return 100 * score["errors"] / score["words"]
+
+
+def summary(result):
+    return ", ".join(f"{name} {percent(score):.2f} %" for name, score in result["wer"].items())
+
+
+def spread(values):
+    if not values:
+        return "-"
+    mean = f"{statistics.mean(values):.2f}"
+    return mean if len(values) == 1 else f"{mean} ({min(values):.1f}-{max(values):.1f})"
+
+
+def table(task, results):
+    rows = ["| method | speech | seeds | " + " | ".join(f"{name} WER, %" for name in task.sets) + " | kept by the guard |",
+            "|---" * (4 + len(task.sets)) + "|"]
+    keys = list(dict.fromkeys((r["method"], r["level"]) for r in results))
+    for method, level in keys:
+        of_key = [r for r in results if (r["method"], r["level"]) == (method, level)]
+        cells = [spread([percent(r["wer"][name]) for r in of_key if name in r["wer"]]) for name in task.sets]
+        kept = [r["accepted"] for r in of_key if "accepted" in r]
+        rows.append(f"| {method} | {level} | {len(of_key)} | " + " | ".join(cells) + f" | {sum(kept)} of {len(kept)} |")
+    return "\n".join(rows) + "\n"
+
+
+def find_transforms(task):
+    """Speakers' transforms come from Gaussians, whatever network is tried: once is enough."""
+    for name in task.sets:
+        out = task.folder("transforms", name)
+        if not os.path.exists(os.path.join(out, "summary.json")):
+            decode(task, task.base["model"], name, out)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("task")
+    parser.add_argument("--program", required=True)
+    parser.add_argument("--out", required=True)
+    parser.add_argument("--set", action="append", default=[], help="NAME=VALUE, for ${NAME} in the task")
+    parser.add_argument("--seeds", type=int, nargs="*", default=[1, 2, 3])
+    parser.add_argument("--methods", nargs="*", help="only these")
+    parser.add_argument("--levels", nargs="*", help="only these amounts of speech")
+    parser.add_argument("--dev-only", action="store_true", help="leave test alone: to choose settings")
+    parser.add_argument("--threads", type=int, default=1)
+    task = Task(parser.parse_args())
+    programs = {"antiphon": task.options.program, "python": sys.executable}
+    for step in task.__dict__.get("prepare", []):
+        if not os.path.exists(step["output"]):
+            subprocess.run([programs.get(word, word) for word in step["command"]], check=True)
+    find_transforms(task)
+    results = []
+    for seed in task.options.seeds:
+        results.append(run_base(task, seed))
+        for level in task.speech["levels"]:
+            if task.options.levels and level["name"] not in task.options.levels:
+                continue
+            for name in task.options.methods or task.methods:
+                results.append(run_method(task, seed, level, name))
+                with open(task.folder("table.md"), "w", encoding="utf-8") as file:
+                    file.write(table(task, results))
+    with open(task.folder("results.json"), "w", encoding="utf-8") as file:
+        json.dump(results, file, indent=1)
+    print(table(task, results))
+
+
+if __name__ == "__main__":
+    main()
