@@ -88,6 +88,56 @@ TEST(SpeakerProfile, ServesAModelInEightBits) {
   ExpectNear(Scores(with), Scores(alone), 1e-4, "int8");
 }
 
+// With the ranges of inputs that calibration found, layers hand on bytes; a profile must not change who shares a batch.
+TEST(SpeakerProfile, ChangesHiddenValuesBetweenCalibratedLayers) {
+  nn::Model model = SmallModel();
+  std::vector<nn::LayerParts> parts = nn::TakeApart(model.network);
+  for (nn::LayerParts& layer : parts) {
+    if (!nn::IsDense(layer)) continue;
+    const Config options = Config::Parse(fmt::format("dim = {}", layer.weight().rows()), "test");
+    nn::LayerParts rounded = nn::MakeLayer(layer, layer.name, "quantized-affine", options);
+    for (auto& [name, tensor] : layer.tensors) rounded.tensors[name] = std::move(tensor);
+    layer = std::move(rounded);
+  }
+  model.network = nn::PutTogether(parts, kInputs);
+  for (nn::Parameter* p : model.network.buffers()) {
+    if (p->name.ends_with("input_scale")) p->value(0, 0) = 0.05F;
+    if (p->name.ends_with("input_zero")) p->value(0, 0) = 100;
+  }
+  NnetScorerOptions options;
+  options.precision = "int8";
+  options.adaptable = true;
+  const auto shared = std::make_shared<const NnetModel>(model.Clone(), options);
+  const auto bind = [&](const nn::Model& own) {
+    nn::SpeakerProfile profile = nn::ExtractProfile(own, SmallModel());
+    profile.model = shared->id();
+    return shared->Bind(std::move(profile));
+  };
+  const auto anna = bind(WithLhuc(3)), ben = bind(WithLhn(4));
+  const Matrix x = RandomMatrix(40, kInputs, 5);
+  NnetScorer without(shared, x), by_factors(shared, x, anna), by_matrix(shared, x, ben);
+  const Matrix plain = Scores(without);
+  EXPECT_GT(compress::LargestDifference(plain, Scores(by_factors)), 0.01);
+  StreamPool pool(shared, {.batch = 16});
+  const std::vector<std::shared_ptr<const BoundProfile>> profiles = {anna, nullptr, ben};
+  std::vector<int> streams;
+  for (const auto& profile : profiles) streams.push_back(pool.Open(profile));
+  for (const int s : streams) {
+    pool.Accept(s, x, 0);
+    pool.Finish(s);
+  }
+  while (pool.RunBatch(0) > 0) {
+  }
+  for (size_t s = 0; s < streams.size(); ++s) {
+    Matrix scores(40, kPdfs);
+    int t = 0;
+    pool.Take(streams[s],
+              [&](std::span<const float> row, double) { std::copy(row.begin(), row.end(), scores.Row(t++).begin()); });
+    NnetScorer alone(shared, x, profiles[s]);
+    EXPECT_EQ(compress::LargestDifference(scores, Scores(alone)), 0) << "stream " << s;
+  }
+}
+
 TEST(SpeakerProfile, AnAdaptableModelWithoutOneScoresTheSame) {
   const Matrix x = RandomMatrix(40, kInputs, 5);
   for (const char* precision : {"fp32", "int8"}) {

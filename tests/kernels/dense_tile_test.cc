@@ -143,6 +143,7 @@ TEST_F(DenseEpilogueTest, GivesTheSameBitsOnEveryInstructionSet) {
          {Activation::kNone, Activation::kRelu, Activation::kSigmoid, Activation::kTanh}) {
       for (const DataType out_type : {DataType::kFloat32, DataType::kBf16, DataType::kInt8}) {
         for (const int64_t cols : {64, 1, 37}) {
+          const float* const factors[] = {nullptr, scale, bias};
           std::vector<std::vector<uint8_t>> results;
           for (const auto& variant : variants) {
             results.emplace_back(3 * 256, 0xab);
@@ -156,6 +157,7 @@ TEST_F(DenseEpilogueTest, GivesTheSameBitsOnEveryInstructionSet) {
             args.col_sum = col_sum;
             args.bias = bias;
             args.activation = activation;
+            args.row_factors = cols == 37 ? nullptr : factors;
             args.out_type = out_type;
             args.out = results.back().data();
             args.out_stride = 256;
@@ -200,6 +202,32 @@ TEST_F(DenseEpilogueTest, ComputesWhatItSays) {
     }
     EXPECT_NEAR(sigmoid[i], 1 / (1 + std::exp(-x)), 3e-7);
     EXPECT_NEAR(tanh[i], std::tanh(x), 6e-7);
+  }
+}
+
+TEST_F(DenseEpilogueTest, MultipliesRowsByTheirFactorsBehindTheActivation) {
+  // Those of columns 64 … of the layer; the second row has none.
+  std::vector<float> of_layer(128, 1e9F);
+  for (size_t i = 0; i < 64; ++i) of_layer[64 + i] = 0.25F * static_cast<float>(i);
+  const float* const factors[] = {of_layer.data(), nullptr, of_layer.data()};
+  std::vector<float> plain(3 * 64), changed(3 * 64);
+  DenseEpilogueArgs args;
+  args.sums = floats;
+  args.rows = 3;
+  args.cols = 64;
+  args.bias = bias;
+  args.activation = Activation::kSigmoid;
+  args.out = plain.data();
+  args.out_stride = 256;
+  const auto epilogue = IsaKernel<DenseEpilogueOp>(DataType::kFloat32, BestIsa()).function;
+  epilogue(args);
+  args.row_factors = factors;
+  args.first_factor = 64;
+  args.out = changed.data();
+  epilogue(args);
+  for (size_t i = 0; i < 3 * 64; ++i) {
+    if (std::isnan(plain[i])) continue;
+    EXPECT_EQ(changed[i], i / 64 == 1 ? plain[i] : plain[i] * 0.25F * static_cast<float>(i % 64)) << i;
   }
 }
 
