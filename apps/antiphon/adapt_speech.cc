@@ -60,6 +60,7 @@ class SpeechMaker {
     config.Set("features", Quoted(tables_.features));
     config.Set("cmvn", Quoted(tables_.cmvn));
     config.Set("utt2spk", Quoted(tables_.utt2spk));
+    config.Set("speaker-vectors", Quoted(tables_.speaker_vectors));
     config.Set("norm-vars", tables_.norm_vars ? "true" : "false");
     config.Set("threads", std::to_string(context_.threads()));
     return config;

@@ -1,5 +1,6 @@
 #include "data/feature_source.h"
 
+#include <algorithm>
 #include <optional>
 #include <unordered_map>
 #include <utility>
@@ -23,6 +24,7 @@ struct FeatureSource::Impl {
       }
       speaker_transforms.emplace(options.speaker_transforms);
     }
+    if (!options.speaker_vectors.empty()) speaker_vectors.emplace(options.speaker_vectors);
     if (options.utt2spk.empty()) return;
     std::vector<DataProblem> problems;
     for (TextLine& line : ReadTextTable(options.utt2spk, problems))
@@ -53,11 +55,28 @@ struct FeatureSource::Impl {
     return transform->Then(speaker_transforms->Get(speaker)).Apply(m);
   }
 
+  Matrix WithVector(const std::string& utt_id, const std::string& speaker, Matrix m) const {
+    if (!speaker_vectors) return m;
+    const std::string& key = speaker_vectors->Has(speaker) ? speaker : utt_id;
+    if (!speaker_vectors->Has(key)) {
+      Throw<InputError>("'{}' has vectors neither of speaker '{}' nor of utterance '{}'", options.speaker_vectors,
+                        speaker, utt_id);
+    }
+    const std::vector<float> vector = speaker_vectors->Get(key);
+    Matrix with(m.rows(), m.cols() + std::ssize(vector));
+    for (int64_t r = 0; r < m.rows(); ++r) {
+      const auto behind = std::copy_n(m.Row(r).data(), m.cols(), with.Row(r).data());
+      std::copy(vector.begin(), vector.end(), behind);
+    }
+    return with;
+  }
+
   FeatureSourceOptions options;
   RandomAccessReader<Matrix> features;
   std::optional<RandomAccessReader<DoubleMatrix>> stats;
   std::optional<hmm::FeatureTransform> transform;
   std::optional<RandomAccessReader<Matrix>> speaker_transforms;
+  std::optional<RandomAccessReader<std::vector<float>>> speaker_vectors;
   std::unordered_map<std::string, std::string> speakers;
 };
 
@@ -88,7 +107,7 @@ Matrix FeatureSource::Get(std::string_view utt_id) const {
       [&] {
         const std::string speaker = Speaker(utt_id);
         impl_->Normalise(std::string(utt_id), speaker, m);
-        return impl_->Transform(speaker, std::move(m));
+        return impl_->WithVector(std::string(utt_id), speaker, impl_->Transform(speaker, std::move(m)));
       },
       [&] { return fmt::format("'{}', utterance '{}'", impl_->options.features, utt_id); });
 }

@@ -1,5 +1,6 @@
 // Features of utterances by id, normalised by their speaker's statistics and, if asked for, brought to a GMM's
-// speaker-adapted space: what alignment, decoding and frame stores read.
+// speaker-adapted space, with a vector that says who speaks behind them: what alignment, decoding and frame stores
+// read.
 //
 //   const FeatureSource features({.features = "feats.scp", .utt2spk = "data/train/utt2spk", .cmvn = "cmvn.scp"});
 //   ParallelInOrder<Path>(features.keys().size(), 0, [&](size_t i) { return Align(features.Get(features.keys()[i])); },
@@ -26,6 +27,7 @@ struct FeatureSourceOptions {
   bool norm_vars = false;
   std::string speaker_model;
   std::string speaker_transforms;
+  std::string speaker_vectors;
   template <class V>
   void Visit(V& v) {
     v("features", features, "table of feature matrices (feats.scp)");
@@ -37,6 +39,10 @@ struct FeatureSourceOptions {
     v("speaker-transforms", speaker_transforms,
       "table of transforms by speaker (fmllr.scp) that follow the speaker model's, or in decode those that the model "
       "itself would look for; empty: none");
+    v("speaker-vectors", speaker_vectors,
+      "table of vectors by speaker or, failing that, by utterance (ivectors.scp) that stand behind the features of "
+      "each "
+      "frame; empty: none");
   }
 };
 

@@ -174,11 +174,10 @@ double IvectorExtractor::Improve(std::span<const GmmStats> speakers, double scal
   return gain;
 }
 
-void IvectorExtractor::Save(const std::filesystem::path& path, const std::string& features) const {
+void IvectorExtractor::Save(const std::filesystem::path& path) const {
   SafetensorsWriter writer;
   writer.SetMetadata("format", kFormat);
   writer.SetMetadata("version", "1");
-  writer.SetMetadata("features", features);
   writer.Add("weights", background_.weights());
   writer.Add("means", background_.means().view());
   writer.Add("variances", background_.variances().view());

@@ -73,8 +73,7 @@ class IvectorExtractor {
   /// One EM iteration over speakers; returns Σ gain before it, which none lowers.
   double Improve(std::span<const GmmStats> speakers, double scale = 1.0);
 
-  /// `features`: what the features are (TOML), for the reader.
-  void Save(const std::filesystem::path& path, const std::string& features) const;
+  void Save(const std::filesystem::path& path) const;
   static IvectorExtractor Load(const std::filesystem::path& path);
 
  private:

@@ -60,6 +60,31 @@ TEST_F(AdaptedFeatures, GoThroughTheModelsTransformAndTheSpeakers) {
   ExpectEqual(FeatureSource(options_).Get("v"), model_.transform.Apply(frames_));
 }
 
+TEST_F(AdaptedFeatures, VectorsOfSpeakersOrUtterancesStandBehindThem) {
+  TableWriter<std::vector<float>> vectors(folder_ / "ivectors.ark");
+  vectors.Write("s", {0.5F, -2.0F});
+  vectors.Write("v", {3.0F, 4.0F});
+  vectors.Close();
+  options_.speaker_transforms.clear();
+  const Matrix without = FeatureSource(options_).Get("u");
+  options_.speaker_vectors = (folder_ / "ivectors.scp").string();
+  const FeatureSource source(options_);
+  for (const auto& [utt_id, expected] : {std::pair("u", std::pair(0.5F, -2.0F)), {"v", {3.0F, 4.0F}}}) {
+    const Matrix with = source.Get(utt_id);
+    ASSERT_EQ(with.cols(), without.cols() + 2);
+    for (int64_t t = 0; t < with.rows(); ++t) {
+      EXPECT_EQ(with(t, 0), without(t, 0));
+      EXPECT_EQ(with(t, without.cols()), expected.first);
+      EXPECT_EQ(with(t, without.cols() + 1), expected.second);
+    }
+  }
+  TableWriter<std::vector<float>> others(folder_ / "others.ark");
+  others.Write("x", {1.0F});
+  others.Close();
+  options_.speaker_vectors = (folder_ / "others.scp").string();
+  EXPECT_THAT(Message("v"), HasSubstr("neither of speaker 't' nor of utterance 'v'"));
+}
+
 TEST_F(AdaptedFeatures, ErrorsNameSpeakerUtteranceAndOption) {
   EXPECT_THAT(Message("v"), HasSubstr("no transform of speaker 't'"));
   EXPECT_THAT(Message("v"), HasSubstr("utterance 'v'"));

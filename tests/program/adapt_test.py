@@ -115,6 +115,28 @@ class Adapt(unittest.TestCase):
         self.assertIn("a fresh classifier", result.stdout)
         self.assertIn("no transcripts", result.stdout)
 
+    def test_vectors_of_speakers_reach_the_network(self):
+        root = self.root
+        tables = ("--features", root / "feats/feats.scp", "--utt2spk", root / "feats/utt2spk")
+        must("ivectors", *tables, "--dim", 2, "--gaussians", 4, root / "ivectors")
+        vectors = ("--speaker-vectors", root / "ivectors/ivectors.scp")
+        first = (root / "ivectors/ivectors.ark").read_bytes()
+        must("ivectors", *tables, "--extractor", root / "ivectors/extractor.safetensors", root / "again")
+        self.assertEqual((root / "again/ivectors.ark").read_bytes(), first)
+        must("store", *tables, "--cmvn", root / "feats/cmvn.scp", "--alignment", root / "align/pdf.scp", *vectors, "--out",
+             root / "vector-store")
+        must("train", "--config", root / "net.toml", "--store", root / "vector-store", "--hmm",
+             root / "align/model.safetensors", "--front-end", root / "feats/front_end.toml", "--out", root / "vector-net",
+             "--set", "data.minibatch=64", "--set", "schedule.epochs=1")
+        model = root / "vector-net/model.safetensors"
+        self.assertEqual(self.decode(*vectors, model=model).returncode, 0)
+        without = self.decode(model=model)
+        self.assertEqual(without.returncode, 1)
+        self.assertIn("features", without.stderr)
+        refused = run("ivectors", *tables, "--extractor", model, root / "again")
+        self.assertEqual(refused.returncode, 1)
+        self.assertIn("no i-vector extractor", refused.stderr)
+
     def test_mixes_new_speech_into_the_old(self):
         result = self.adapt("--method", "mix", "--graph", self.root / "graph", "--old-store", self.root / "store",
                             "--set", "mix.schedule=tail", "--set", "mix.tail=0.2")
