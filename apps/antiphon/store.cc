@@ -4,6 +4,7 @@
 
 #include "command.h"
 #include "data/frame_store.h"
+#include "speaker_vectors.h"
 
 namespace antiphon::app {
 namespace {
@@ -20,7 +21,8 @@ struct StoreCommandOptions {
 };
 
 void Store(const StoreCommandOptions& options, CommandContext& context) {
-  const data::FrameStoreSummary summary = data::BuildFrameStore(options.build, options.out, {}, context.threads());
+  const data::FrameStoreSummary summary = data::BuildFrameStore(
+      options.build, options.out, DescribeSpeakerVectors(options.build.input.speaker_vectors), context.threads());
   context.Print("{} frames of {} utterances in {}", summary.frames, summary.utterances, options.out);
   if (!summary.without_alignment.empty()) {
     context.Print("{} utterances left out, because they have no alignment, the first: {}",

@@ -16,6 +16,7 @@
 #include "hmm/gmm_model.h"
 #include "math/safetensors.h"
 #include "processes.h"
+#include "speaker_vectors.h"
 #include "supervise.h"
 #include "train/evaluate.h"
 #include "train/further.h"
@@ -195,9 +196,10 @@ void PrintSimulation(const comm::SimulationReport& report, CommandContext& conte
 // The text of front_end.toml, which must describe features like the store's unless a speaker model stands between them.
 std::string FrontEndFor(const data::FrameStore& store, const TrainCommandOptions& options) {
   const feat::FrontEnd front_end(ReadOptions<feat::FrontEndOptions>(Config::Load(options.front_end)));
-  if (options.speaker_model.empty() && front_end.dim() != store.feat_dim()) {
+  const int behind = SpeakerVectorDim(store);
+  if (options.speaker_model.empty() && front_end.dim() + behind != store.feat_dim()) {
     Throw<InputError>("'{}' describes features of {} dimensions, but those in '{}' have {}: it belongs to others",
-                      options.front_end, front_end.dim(), store.folder().string(), store.feat_dim());
+                      options.front_end, front_end.dim(), store.folder().string(), store.feat_dim() - behind);
   }
   return ReadFile(options.front_end);
 }
