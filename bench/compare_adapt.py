@@ -122,7 +122,9 @@ def recognise(task, model, out, weights=None):
         result["dev"] = decode(task, model, "dev", os.path.join(out, "dev"), "--tune")
         weights = os.path.join(out, "dev", "weights.toml")
         with open(weights, encoding="utf-8") as file:
-            result["dev"]["chosen"] = file.readline().strip("# \n")
+            # "# chosen on dev: WER 21.80 %"
+            chosen = float(file.readline().split()[-2])
+        result["dev"]["errors"] = round(chosen / 100 * result["dev"]["words"])
     for name in task.sets:
         if name != "dev" and (name != "test" or not task.options.dev_only):
             result[name] = decode(task, model, name, os.path.join(out, name), "--weights", weights)

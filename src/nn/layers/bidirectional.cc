@@ -1,0 +1,152 @@
+// What was and what comes: y_t = [p_t, f_t], where p is a recurrent chain over all frames up to t, and f the same kind
+// of chain over the frames t + right … t, latest first.
+//
+//   [[layer]]
+//   type = "bidirectional"
+//   right = 10
+//   layers = [{type = "gru", dim = 256}]
+//
+// Each output sees the same number of coming frames, wherever a piece of the stream ends: training in chunks, decoding
+// utterances and streaming (with a delay of `right` frames) compute the same. The chain over what comes starts anew for
+// each output; its right + 1 steps are taken by all outputs together, one product each.
+// Source: Schuster, Paliwal, Bidirectional recurrent neural networks, 1997; with a bounded future (latency-controlled):
+// Zhang et al., Highway long short-term memory RNNs for distant speech recognition, ICASSP 2016.
+#include "nn/layers/bidirectional.h"
+
+#include <algorithm>
+
+#include "base/toml_text.h"
+#include "kernels/elementwise.h"
+
+namespace antiphon::nn {
+namespace {
+
+struct BidirectionalOptions {
+  int right = 10;
+  template <class V>
+  void Visit(V& v) {
+    v("right", right, Range{0, 1000}, "frames after its own that an output sees");
+  }
+};
+
+BidirectionalOptions OwnOptions(const LayerArgs& args) {
+  std::vector<std::string> keys = kCommonLayerKeys;
+  keys.emplace_back("layers");
+  return ReadOptions<BidirectionalOptions>(args.config, keys);
+}
+
+Network Chain(const LayerArgs& args, uint64_t seed) {
+  Config chain;
+  const std::vector<Config> layers = args.config.Tables("layers");
+  if (layers.empty()) {
+    Throw<UsageError>("{}: 'bidirectional' needs `layers`, the chain that runs both ways", args.config.Where());
+  }
+  chain.Set("layer", InlineTomlTables(layers));
+  Network network(Config::Parse(chain.ToToml(), args.config.Where()), args.in_dim, 0, seed,
+                  args.random_values ? InitialValues::kRandom : InitialValues::kToBeSet, {},
+                  ValueStorage::kOfOuterNetwork);
+  if (!network.time_context().one_to_one() || !network.recurrent()) {
+    Throw<UsageError>(
+        "{}: the layers of 'bidirectional' are recurrent ones and others of one frame (lstm, gru, affine …)",
+        args.config.Where());
+  }
+  for (size_t i = 0; i < network.num_layers(); ++i) {
+    if (network.layer(i).has_statistics()) {
+      Throw<UsageError>("{}: '{}' gathers statistics over frames, which here come more than once: put it behind",
+                        args.config.Where(), network.layer_type(i));
+    }
+  }
+  return network;
+}
+
+void Append(const std::string& which, std::span<Parameter* const> from, std::vector<Parameter*>& to) {
+  for (Parameter* p : from) {
+    p->name = which + "." + p->name;
+    to.push_back(p);
+  }
+}
+
+void CopyColumns(ConstMatrixView from, int64_t first_from, MatrixView to, int64_t first_to, int64_t count) {
+  for (int64_t r = 0; r < to.rows(); ++r) {
+    std::copy_n(from.Row(r).data() + first_from, count, to.Row(r).data() + first_to);
+  }
+}
+
+// Layers inside count from 0 again, and each chain draws its own masks.
+ExecContext Inside(ExecContext ctx, uint64_t index, uint64_t which) {
+  ctx.seed = MixSeed(ctx.seed, 2 * index + which + 1);
+  return ctx;
+}
+
+enum Slot { kWindows, kPast, kFuture };
+
+}  // namespace
+
+Bidirectional::Bidirectional(const LayerArgs& args)
+    : Layer(args.in_dim, 2 * Chain(args, 0).out_dim()),
+      right_(OwnOptions(args).right),
+      past_(Chain(args, MixSeed(args.seed, 0))),
+      future_(Chain(args, MixSeed(args.seed, 1))),
+      index_(args.index) {
+  Append("past", past_.parameters(), parameters_);
+  Append("future", future_.parameters(), parameters_);
+  Append("past", past_.buffers(), buffers_);
+  Append("future", future_.buffers(), buffers_);
+}
+
+void Bidirectional::AfterStep(int64_t step) {
+  past_.AfterStep(step);
+  future_.AfterStep(step);
+}
+
+Config Bidirectional::ToConfig() const {
+  Config config = OptionsToConfig(BidirectionalOptions{right_});
+  config.Set("layers", InlineTomlTables(Config::Parse(past_.ToToml(), "layers").Tables("layer")));
+  return config;
+}
+
+void Bidirectional::DoForward(const ExecContext& ctx, ConstMatrixView x, MatrixView y, Workspace& ws) const {
+  const int64_t rows = y.rows(), half = out_dim() / 2;
+  CopyColumns(past_.Forward(Inside(ctx, index_, 0), x.Rows(0, rows), ws.Child(0)), 0, y, 0, half);
+  // Step k of all windows is one block: the frames that lie right − k after the outputs.
+  const MatrixView windows = ws.Float(kWindows, (right_ + 1) * rows, x.cols());
+  for (int k = 0; k <= right_; ++k) {
+    Scale(1.0f, x.Rows(int64_t{right_ - k} * ctx.streams(), rows), windows.Rows(k * rows, rows));
+  }
+  const SequenceLayout layout{.streams = static_cast<int>(rows), .frames = right_ + 1};
+  ExecContext inside = Inside(ctx, index_, 1);
+  inside.sequences = &layout;
+  if (rows == 0) return;
+  const ConstMatrixView future = future_.Forward(inside, windows, ws.Child(1));
+  CopyColumns(future.Rows(right_ * rows, rows), 0, y, half, half);
+}
+
+void Bidirectional::DoBackward(const ExecContext& ctx, ConstMatrixView dy, Workspace& ws, MatrixView dx,
+                               GradientSink& sink) {
+  const bool wanted = dx.data() != nullptr;
+  const int64_t rows = dy.rows(), half = out_dim() / 2;
+  if (wanted) std::fill_n(dx.data(), dx.size(), 0.0f);
+  if (rows == 0) return;
+  const SequenceLayout layout{.streams = static_cast<int>(rows), .frames = right_ + 1};
+  ExecContext inside = Inside(ctx, index_, 1);
+  inside.sequences = &layout;
+  const MatrixView last = ws.Float(kFuture, (right_ + 1) * rows, half);
+  std::fill_n(last.data(), right_ * rows * half, 0.0f);
+  CopyColumns(dy, half, last.Rows(right_ * rows, rows), 0, half);
+  const ConstMatrixView d_windows = future_.Backward(inside, last, ws.Child(1), sink, wanted);
+  for (int k = 0; k <= right_ && wanted; ++k) {
+    AddScaled(1.0f, d_windows.Rows(k * rows, rows), dx.Rows(int64_t{right_ - k} * ctx.streams(), rows));
+  }
+  const MatrixView first = ws.Float(kPast, rows, half);
+  CopyColumns(dy, 0, first, 0, half);
+  const ConstMatrixView d_past = past_.Backward(Inside(ctx, index_, 0), first, ws.Child(0), sink, wanted);
+  if (wanted) AddScaled(1.0f, d_past, dx.Rows(0, rows));
+}
+
+namespace {
+
+REGISTER_COMPONENT(LayerRegistry, "bidirectional",
+                   [](const LayerArgs& args) { return std::make_unique<Bidirectional>(args); });
+
+}  // namespace
+}  // namespace antiphon::nn

@@ -1,0 +1,37 @@
+// Two recurrent chains side by side (bidirectional.cc), for those who run them in their own way.
+#pragma once
+
+#include "nn/network.h"
+
+namespace antiphon::nn {
+
+class Bidirectional : public Layer {
+ public:
+  explicit Bidirectional(const LayerArgs& args);
+
+  const Network& past() const { return past_; }
+  const Network& future() const { return future_; }
+  /// Frames after its own that an output sees.
+  int right() const { return right_; }
+
+  std::span<Parameter* const> parameters() override { return parameters_; }
+  std::span<Parameter* const> buffers() override { return buffers_; }
+  TimeContext time_context() const override { return {0, right_, 1}; }
+  bool recurrent() const override { return true; }
+  void SetContextAbove(const TimeContext& above) override { past_.SetContextAbove(above); }
+  void AfterStep(int64_t step) override;
+  Config ToConfig() const override;
+
+ protected:
+  void DoForward(const ExecContext& ctx, ConstMatrixView x, MatrixView y, Workspace& ws) const override;
+  void DoBackward(const ExecContext& ctx, ConstMatrixView dy, Workspace& ws, MatrixView dx,
+                  GradientSink& sink) override;
+
+ private:
+  int right_;
+  Network past_, future_;
+  std::vector<Parameter*> parameters_, buffers_;
+  uint64_t index_;
+};
+
+}  // namespace antiphon::nn
