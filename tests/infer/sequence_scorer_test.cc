@@ -22,7 +22,10 @@ const std::vector<std::string>& Networks() {
       "time-stride=3}, {type='residual', scale=0.5, layers=[{type='lstm', dim=8}]}",
       "{type='lstm', dim=8, share-gates=true, peepholes=false}, {type='splice'}",
       "{type='gru', dim=16}, {type='affine', dim=6}, {type='batch-norm'}",
-      "{type='tdnn', dim=8}, {type='lstm', dim=8}, {type='splice', offsets=[-1, 0, 1], stride=3}, {type='gru', dim=8}"};
+      "{type='tdnn', dim=8}, {type='lstm', dim=8}, {type='splice', offsets=[-1, 0, 1], stride=3}, {type='gru', dim=8}",
+      "{type='bidirectional', right=4, layers=[{type='gru', dim=8}]}, {type='bidirectional', right=3, "
+      "layers=[{type='lstm', "
+      "dim=8, projection=4}]}"};
   return networks;
 }
 

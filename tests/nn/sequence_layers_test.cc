@@ -72,7 +72,8 @@ const std::vector<std::string>& Networks() {
       "{type='tdnn-f', dim=6, bottleneck=3, time-stride=2}",
       "{type='tdnn', dim=6}, {type='lstm', dim=6, projection=4}, {type='tdnn', dim=5, offsets=[-2, 0, 2]}, "
       "{type='gru', dim=4}",
-      "{type='tdnn', dim=6}, {type='lstm', dim=5}, {type='splice', offsets=[-1, 0, 1], stride=3}, {type='gru', dim=4}"};
+      "{type='tdnn', dim=6}, {type='lstm', dim=5}, {type='splice', offsets=[-1, 0, 1], stride=3}, {type='gru', dim=4}",
+      "{type='tdnn', dim=6}, {type='bidirectional', right=3, layers=[{type='gru', dim=3}]}, {type='tdnn', dim=4}"};
   return networks;
 }
 
@@ -274,6 +275,58 @@ TEST(BatchNorm, PaddingHasNoPartInIt) {
   const MatrixView z = net.Forward(ctx, x, b);
   for (const int64_t row : {0, 1, 2, 3, 4, 6}) {
     for (int64_t c = 0; c < 3; ++c) EXPECT_EQ(y(row, c), z(row, c)) << row;
+  }
+}
+
+TEST(Bidirectional, SeesAsManyComingFramesAsItSays) {
+  Network network = Build("{type='bidirectional', right=3, layers=[{type='gru', dim=4}]}", 3);
+  constexpr int kFrames = 12, kAt = 4;
+  Matrix x = RandomMatrix(kFrames, 3, 5);
+  Workspace ws;
+  const Matrix before(ConstMatrixView(network.Forward({}, x, ws)));
+  ASSERT_EQ(before.rows(), kFrames - 3);
+  // Which outputs change with one frame: half of them look back, half ahead.
+  x(kAt + 3, 1) += 1;
+  const ConstMatrixView after = network.Forward({}, x, ws);
+  for (int t = 0; t < before.rows(); ++t) {
+    EXPECT_EQ(before(t, 0) != after(t, 0), t >= kAt + 3) << t;
+    EXPECT_EQ(before(t, 4) != after(t, 4), t >= kAt && t <= kAt + 3) << t;
+  }
+}
+
+TEST(Bidirectional, IsTwoChainsOneOfThemBackwards) {
+  Network both = Build("{type='bidirectional', right=2, layers=[{type='gru', dim=4}]}", 3);
+  Network one = Build("{type='gru', dim=4}", 3);
+  const auto take = [&](const std::string& chain) {
+    const std::span<Parameter* const> from = both.parameters();
+    const size_t first = chain == "past" ? 0 : from.size() / 2;
+    for (size_t i = 0; i < from.size() / 2; ++i) {
+      EXPECT_NE(from[first + i]->name.find(chain), std::string::npos) << from[first + i]->name;
+      std::copy_n(from[first + i]->value.data(), from[first + i]->value.size(), one.parameters()[i]->value.data());
+      one.parameters()[i]->MarkChanged();
+    }
+  };
+  const Matrix x = RandomMatrix(6, 3, 5);
+  Workspace ws, ws_of_one;
+  const ConstMatrixView y = both.Forward({}, x, ws);
+  take("past");
+  const Matrix past(ConstMatrixView(one.Forward({}, x.view().Rows(0, 4), ws_of_one)));
+  take("future");
+  for (int t = 0; t < 4; ++t) {
+    Matrix window(3, 3);
+    for (int k = 0; k < 3; ++k) std::copy_n(x.Row(t + 2 - k).data(), 3, window.Row(k).data());
+    const ConstMatrixView future = one.Forward({}, window, ws_of_one);
+    for (int c = 0; c < 4; ++c) {
+      EXPECT_NEAR(y(t, c), past(t, c), 1e-6);
+      EXPECT_NEAR(y(t, 4 + c), future(2, c), 1e-6);
+    }
+  }
+}
+
+TEST(Bidirectional, RefusesLayersThatCannotRunBothWays) {
+  for (const std::string layers : {"[{type='affine', dim=4}]", "[{type='tdnn', dim=4}, {type='gru', dim=4}]",
+                                   "[{type='gru', dim=4}, {type='batch-norm'}]", "[]"}) {
+    EXPECT_THROW(Build("{type='bidirectional', layers=" + layers + "}", 3), UsageError) << layers;
   }
 }
 

@@ -1,10 +1,10 @@
 // "residual": a plan of its own for the layers that the shortcut leads around. A stream keeps that plan's state, and
 // the frames that wait for their outputs.
 #include <algorithm>
-#include <mutex>
 
 #include "infer/plan.h"
 #include "infer/steps/kept_frames.h"
+#include "infer/steps/spare_memory.h"
 #include "nn/layers/residual.h"
 
 namespace antiphon::infer {
@@ -32,7 +32,8 @@ class ResidualStep : public PlanStep {
   void Run(const Rows&, const Rows&, std::byte*) const override {}
 
   void RunStreams(const Rows& in, const StreamRows& streams, const Rows& out, std::byte*) const override {
-    std::unique_ptr<Memory> memory = Borrow(in.rows);
+    std::unique_ptr<Memory> memory =
+        spare_.Borrow(std::max(1, in.rows), [&](int rows) { return std::make_unique<Memory>(plan_, rows); });
     memory->came.assign(streams.rows.begin(), streams.rows.end());
     memory->states.clear();
     for (StepState* state : streams.states) memory->states.push_back(state->inner.get());
@@ -47,7 +48,7 @@ class ResidualStep : public PlanStep {
       given += frames.outputs();
       frames.Keep();
     }
-    Return(memory);
+    spare_.Return(std::move(memory));
   }
 
   StepInfo Info() const override {
@@ -63,29 +64,14 @@ class ResidualStep : public PlanStep {
   }
 
  private:
-  // What a run of the plan inside needs; as many as threads at a time.
+  // What a run of the plan inside needs.
   struct Memory {
     Memory(const Plan& plan_inside, int rows) : plan(plan_inside, rows) {}
+    int max_rows() const { return plan.max_rows(); }
     PlanMemory plan;
     std::vector<PlanState*> states;
     std::vector<int> came;
   };
-  std::unique_ptr<Memory> Borrow(int rows) const {
-    const std::lock_guard lock(mutex_);
-    std::unique_ptr<Memory> memory;
-    if (!spare_.empty()) {
-      memory = std::move(spare_.back());
-      spare_.pop_back();
-    }
-    if (memory == nullptr || memory->plan.max_rows() < rows)
-      memory = std::make_unique<Memory>(plan_, std::max(1, rows));
-    return memory;
-  }
-  void Return(std::unique_ptr<Memory>& memory) const {
-    const std::lock_guard lock(mutex_);
-    spare_.push_back(std::move(memory));
-  }
-
   void AddShortcut(const KeptFrames& frames, int first, const Rows& out) const {
     for (int j = 0; j < frames.outputs(); ++j) {
       const float* from = frames.Of(j, 0);
@@ -99,8 +85,7 @@ class ResidualStep : public PlanStep {
   float scale_;
   TimeContext context_;
   Plan plan_;
-  mutable std::mutex mutex_;
-  mutable std::vector<std::unique_ptr<Memory>> spare_;  // guarded by mutex_
+  mutable SpareMemory<Memory> spare_;
 };
 
 REGISTER_COMPONENT(StepRegistry, "residual", [](const StepArgs& args) { return std::make_unique<ResidualStep>(args); });

@@ -1,0 +1,125 @@
+// "bidirectional": a plan for the chain over what was, whose state a stream keeps, and one for the chain over what
+// comes, which starts anew for each output. A stream keeps the frames that wait for those after them.
+#include <algorithm>
+
+#include "infer/plan.h"
+#include "infer/steps/kept_frames.h"
+#include "infer/steps/spare_memory.h"
+#include "nn/layers/bidirectional.h"
+
+namespace antiphon::infer {
+namespace {
+
+constexpr int kWindows = 16;  // that are run together
+
+class BidirectionalStep : public PlanStep {
+ public:
+  explicit BidirectionalStep(const StepArgs& args)
+      : PlanStep(args.in_dim(), args.out_dim()),
+        name_(args.network.layer_name(args.layer)),
+        layer_(dynamic_cast<const nn::Bidirectional&>(args.network.layer(args.layer))),
+        context_(layer_.time_context()),
+        past_(layer_.past(), args.options),
+        future_(layer_.future(), args.options) {}
+
+  bool sequential() const override { return true; }
+  bool needs_network() const override { return past_.needs_network() || future_.needs_network(); }
+
+  void Begin(StepState& state) const override {
+    KeptFrames::Begin(context_, in_dim(), state);
+    if (state.inner) return state.inner->Reset();
+    state.inner = std::make_shared<PlanState>(past_);
+  }
+
+  void Run(const Rows&, const Rows&, std::byte*) const override {}
+
+  void RunStreams(const Rows& in, const StreamRows& streams, const Rows& out, std::byte*) const override {
+    std::unique_ptr<Memory> memory =
+        spare_.Borrow(std::max(1, in.rows), [&](int rows) { return std::make_unique<Memory>(*this, rows); });
+    memory->states.clear();
+    int first = 0, given = 0;
+    for (size_t s = 0; s < streams.rows.size(); ++s) {
+      KeptFrames frames(context_, in, first, streams.rows[s], *streams.states[s]);
+      memory->states.push_back(streams.states[s]->inner.get());
+      for (int j = 0; j < frames.outputs(); ++j) {
+        std::copy_n(frames.Of(j, 0), in_dim(), memory->past.input().Row(given + j).data());
+      }
+      RunFuture(frames, given, *memory, out);
+      first += streams.rows[s];
+      streams.rows[s] = frames.outputs();
+      given += frames.outputs();
+      frames.Keep();
+    }
+    past_.RunStreams(streams.rows, memory->states, memory->past, out.Floats().Cols(0, half()));
+    spare_.Return(std::move(memory));
+  }
+
+  StepInfo Info() const override {
+    StepInfo info{name_, "bidirectional", "", 0, 0, 0};
+    Add(past_, 1, info);
+    Add(future_, layer_.right() + 1, info);
+    return info;
+  }
+
+ private:
+  struct Memory {
+    Memory(const BidirectionalStep& step, int rows)
+        : past(step.past_, rows),
+          future(step.future_, kWindows * (step.layer_.right() + 1)),
+          result(future.max_rows(), step.half()) {
+      for (int w = 0; w < kWindows; ++w) {
+        windows.push_back(std::make_unique<PlanState>(step.future_));
+        window_states.push_back(windows.back().get());
+      }
+    }
+    int max_rows() const { return past.max_rows(); }
+    PlanMemory past, future;
+    Matrix result;
+    std::vector<PlanState*> states;  // of the streams
+    std::vector<std::unique_ptr<PlanState>> windows;
+    std::vector<PlanState*> window_states;
+  };
+
+  int64_t half() const { return out_dim() / 2; }
+
+  void RunFuture(const KeptFrames& frames, int given, Memory& memory, const Rows& out) const {
+    const int length = layer_.right() + 1;
+    for (int begin = 0; begin < frames.outputs(); begin += kWindows) {
+      const int count = std::min(kWindows, frames.outputs() - begin);
+      for (int r = 0; r < count * length; ++r) {
+        std::copy_n(frames.Of(begin + r / length, layer_.right() - r % length), in_dim(),
+                    memory.future.input().Row(r).data());
+      }
+      std::vector<int> lengths(static_cast<size_t>(count), length);
+      for (int w = 0; w < count; ++w) memory.windows[static_cast<size_t>(w)]->Reset();
+      future_.RunStreams(lengths, std::span(memory.window_states).first(lengths.size()), memory.future,
+                         memory.result.view().Rows(0, count * length));
+      for (int w = 0; w < count; ++w) {
+        const auto last = memory.result.Row((w + 1) * length - 1);
+        std::copy(last.begin(), last.end(), out.Row<float>(given + begin + w) + half());
+      }
+    }
+  }
+
+  static void Add(const Plan& plan, int times, StepInfo& info) {
+    for (size_t i = 0; i < plan.num_steps(); ++i) {
+      const StepInfo inner = plan.step(i).Info();
+      info.isa = inner.isa.empty() ? info.isa : inner.isa;
+      info.weight_bytes += inner.weight_bytes;
+      info.operations += times * inner.operations;
+      info.done_operations += times * inner.done_operations;
+    }
+  }
+
+  std::string name_;
+  const nn::Bidirectional& layer_;
+  TimeContext context_;
+  Plan past_, future_;
+  mutable SpareMemory<Memory> spare_;
+};
+
+REGISTER_COMPONENT(StepRegistry, "bidirectional",
+                   [](const StepArgs& args) { return std::make_unique<BidirectionalStep>(args); });
+
+}  // namespace
+}  // namespace antiphon::infer
