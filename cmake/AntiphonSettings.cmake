@@ -30,6 +30,10 @@ if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_L
 endif()
 # Contracted multiply-adds would make results depend on the compiler's mood; kernels ask for FMA themselves.
 add_compile_options(-ffp-contract=off)
+if(CMAKE_SYSTEM_PROCESSOR MATCHES "^(aarch64|arm64)")
+  # Kernels keep vectors in arrays, which SVE's cannot be: NEON alone.
+  add_compile_definitions(HWY_COMPILE_ONLY_STATIC)
+endif()
 if(ANTIPHON_SANITIZE)
   add_compile_options(-fsanitize=${ANTIPHON_SANITIZE} -fno-omit-frame-pointer -g1 -fno-sanitize-recover=all)
   add_link_options(-fsanitize=${ANTIPHON_SANITIZE})

@@ -23,8 +23,9 @@ HWY_INLINE uint32_t FourInputs(const SparseTileArgs& args, int row, int64_t bloc
   return four;
 }
 
-#if HWY_ARCH_X86 && HWY_TARGET != HWY_SCALAR
-// As in dense_tile_cpu.cc: 16 bits wide, two sums per output until the end.
+#if HWY_TARGET != HWY_SCALAR
+// As in dense_tile_cpu.cc: 16 bits wide. On x86, `sum` holds two sums per output until the end; on ARM, `sum` and `more`
+// hold the four sums of one output each.
 void SparseWidened(const SparseTileArgs& args) {
   const hn::CappedTag<int16_t, 32> d16;
   const hn::RepartitionToWide<decltype(d16)> d32;
@@ -34,21 +35,25 @@ void SparseWidened(const SparseTileArgs& args) {
   constexpr int64_t kOutputs = hn::MaxLanes(decltype(d16)()) / 4;
   constexpr int kVectors = kBlockOutputs / kOutputs;
   for (int r = 0; r < args.rows; ++r) {
-    hn::Vec<decltype(d32)> sum[kVectors];
-    ANTIPHON_UNROLL for (int v = 0; v < kVectors; ++v) sum[v] = hn::Zero(d32);
-    auto unused = hn::Zero(d32);
+    hn::Vec<decltype(d32)> sum[kVectors], more[kVectors];
+    ANTIPHON_UNROLL for (int v = 0; v < kVectors; ++v) sum[v] = more[v] = hn::Zero(d32);
     for (int64_t b = 0; b < args.num_blocks; ++b) {
       const auto x = hn::PromoteTo(d16, hn::BitCast(du8, hn::Set(du32, FourInputs(args, r, b))));
       ANTIPHON_UNROLL for (int v = 0; v < kVectors; ++v) {
         const auto w = hn::PromoteTo(d16, hn::LoadU(d8, args.blocks + b * kBlockBytes + 4 * v * kOutputs));
-        sum[v] = hn::ReorderWidenMulAccumulate(d32, x, w, sum[v], unused);
+        sum[v] = hn::ReorderWidenMulAccumulate(d32, x, w, sum[v], more[v]);
       }
     }
     for (int v = 0; v < kVectors; ++v) {
+      int32_t* out = args.out + r * args.out_stride + v * kOutputs;
+#if HWY_ARCH_ARM
+      out[0] = hn::GetLane(hn::SumOfLanes(d32, sum[v]));
+      out[1] = hn::GetLane(hn::SumOfLanes(d32, more[v]));
+#else
       HWY_ALIGN int32_t halves[2 * kOutputs];
       hn::Store(sum[v], d32, halves);
-      int32_t* out = args.out + r * args.out_stride + v * kOutputs;
       for (int64_t o = 0; o < kOutputs; ++o) out[o] = halves[2 * o] + halves[2 * o + 1];
+#endif
     }
   }
 }
@@ -105,6 +110,9 @@ HWY_AFTER_NAMESPACE();
 namespace antiphon {
 namespace {
 
+#if HWY_TARGETS & HWY_NEON
+REGISTER_KERNEL(SparseTileOp, DeviceKind::kCpu, DataType::kInt8, "neon", 0, &N_NEON::SparseWidened);
+#endif
 #if HWY_TARGETS & HWY_SSE4
 REGISTER_KERNEL(SparseTileOp, DeviceKind::kCpu, DataType::kInt8, "sse4", 0, &N_SSE4::SparseWidened);
 #endif
