@@ -58,18 +58,32 @@ void LazyOutput::Gather(const Rows& hidden, int first, int last, std::span<const
   }
 }
 
-void LazyBlock::Begin(const Rows& hidden) {
-  memory_.resize(static_cast<size_t>(RowsBytes(hidden.rows, hidden.dim)) + 64);
+void LazyBlock::Prepare(const Rows& hidden, int rows) {
+  memory_.resize(static_cast<size_t>(RowsBytes(rows, hidden.dim)) + 64);
   const auto address = reinterpret_cast<uintptr_t>(memory_.data());
-  hidden_ = PlaceRows(memory_.data() + ((64 - address % 64) % 64), hidden.type, hidden.rows, hidden.dim);
+  hidden_ = PlaceRows(memory_.data() + ((64 - address % 64) % 64), hidden.type, rows, hidden.dim);
+  gathered_.Resize(output_->num_classes(), rows);
+  dense_from_ = rows;
+  known_from_.assign(static_cast<size_t>(output_->num_classes()), rows);
+  known_ = 0;
+  total_ += int64_t{rows} * output_->num_classes();
+}
+
+void LazyBlock::Begin(const Rows& hidden) {
+  Prepare(hidden, hidden.rows);
   std::memcpy(hidden_.data, hidden.data, static_cast<size_t>(hidden.rows * hidden.stride));
   std::copy_n(hidden.scale, hidden.rows, hidden_.scale);
   std::copy_n(hidden.zero, hidden.rows, hidden_.zero);
-  gathered_.Resize(output_->num_classes(), hidden.rows);
-  dense_from_ = hidden.rows;
-  known_from_.assign(static_cast<size_t>(output_->num_classes()), hidden.rows);
-  known_ = 0;
-  total_ += int64_t{hidden.rows} * output_->num_classes();
+}
+
+void LazyBlock::Begin(const Rows& hidden, std::span<const int> which) {
+  Prepare(hidden, static_cast<int>(which.size()));
+  for (int r = 0; r < hidden_.rows; ++r) {
+    const int from = which[static_cast<size_t>(r)];
+    std::memcpy(hidden_.Row<std::byte>(r), hidden.Row<std::byte>(from), static_cast<size_t>(hidden.stride));
+    hidden_.scale[r] = hidden.scale[from];
+    hidden_.zero[r] = hidden.zero[from];
+  }
 }
 
 void LazyBlock::Request(int row, std::span<const int32_t> pdf_ids) {

@@ -48,6 +48,8 @@ class LazyBlock {
 
   /// Starts a block; `hidden` is copied.
   void Begin(const Rows& hidden);
+  /// The same with some of its rows.
+  void Begin(const Rows& hidden, std::span<const int> which);
   /// Computes what the row wants and lacks.
   void Request(int row, std::span<const int32_t> pdf_ids);
   float score(int row, int32_t pdf_id) const {
@@ -58,8 +60,13 @@ class LazyBlock {
   /// Logits computed, and those of a dense layer, since construction; blocks that ended count.
   int64_t computed() const { return computed_; }
   int64_t total() const { return total_; }
+  size_t bytes() const {
+    return memory_.size() + known_from_.size() * sizeof(int) +
+           static_cast<size_t>(gathered_.size() + dense_.size()) * sizeof(float);
+  }
 
  private:
+  void Prepare(const Rows& hidden, int rows);
   void ComputeRest(int row);
 
   const LazyOutput* output_;

@@ -20,9 +20,6 @@ int MeasureCapacity(const NnetModel& model, const StreamPoolOptions& options, in
 
 StreamPool::StreamPool(std::shared_ptr<const NnetModel> model, const StreamPoolOptions& options)
     : model_(std::move(model)), options_(options) {
-  if (model_->lazy() != nullptr) {
-    throw UsageError("streams that are scored together get all outputs: lazy does not go with that");
-  }
   if (model_->options().block_frames < options.batch) {
     Throw<UsageError>("batches of {} frames need block-frames of as many or more, found {}", options.batch,
                       model_->options().block_frames);
@@ -174,7 +171,7 @@ void StreamPool::HandOut(const Pick& pick, ConstMatrixView heads) const {
       shared = std::make_shared<const std::vector<float>>(heads.Row(head).begin(), heads.Row(head).end());
     }
     given = head;
-    pick.stream->ready.push_back({pick.arrivals[i], shared});
+    pick.stream->ready.push_back({pick.arrivals[i], shared, nullptr, 0});
   }
 }
 
@@ -187,14 +184,15 @@ int StreamPool::RunBatch(double now) {
     picks = PickBatch(now, *memory);
   }
   if (picks.empty()) return 0;
+  std::vector<const BoundProfile*> bound;
+  for (const Pick& pick : picks) bound.push_back(pick.stream->profile.get());
+  const bool any = std::any_of(bound.begin(), bound.end(), [](const auto* p) { return p != nullptr; });
+  const RowProfiles profiles = any ? RowProfiles(bound) : RowProfiles();
+  const int count = static_cast<int>(picks.size());
+  if (model_->lazy() != nullptr) return HandOut(picks, model_->plan().RunHidden(count, *memory, profiles));
   const int64_t heads = model_->model().frames_per_forward;
-  Matrix scores(std::ssize(picks) * heads, model_->num_pdfs());
-  std::vector<const BoundProfile*> profiles;
-  for (const Pick& pick : picks) profiles.push_back(pick.stream->profile.get());
-  const bool any = std::any_of(profiles.begin(), profiles.end(), [](const auto* p) { return p != nullptr; });
-  model_->plan().Run(static_cast<int>(picks.size()), *memory,
-                     {scores.data(), std::ssize(picks), heads * model_->num_pdfs()},
-                     any ? RowProfiles(profiles) : RowProfiles());
+  Matrix scores(count * heads, model_->num_pdfs());
+  model_->plan().Run(count, *memory, {scores.data(), count, heads * model_->num_pdfs()}, profiles);
   model_->FinishScores(scores);
   const std::lock_guard lock(mutex_);
   return HandOut(picks, scores);
@@ -215,14 +213,54 @@ int StreamPool::HandOut(std::span<const Pick> picks, const Matrix& scores) {
   return handed_out;
 }
 
-int StreamPool::Take(int stream, const std::function<void(std::span<const float>, double)>& use) {
-  std::deque<Scored> taken;
-  {
-    const std::lock_guard lock(mutex_);
-    std::swap(taken, Find(stream)->ready);
+// Of a lazy model. A stream's frames of this batch become one block, which counts its outputs when it goes.
+int StreamPool::HandOut(std::span<const Pick> picks, const Rows& hidden) {
+  std::map<Stream*, std::vector<int>> rows;
+  for (size_t i = 0; i < picks.size(); ++i) rows[picks[i].stream.get()].push_back(static_cast<int>(i));
+  std::map<Stream*, std::shared_ptr<LazyBlock>> blocks;
+  for (const auto& [stream, its_rows] : rows) {
+    std::unique_ptr<LazyBlock> block = std::make_unique<LazyBlock>(*model_->lazy());
+    block->Begin(hidden, its_rows);
+    blocks[stream] = {block.release(), [model = model_](const LazyBlock* gone) {
+                        model->CountOutputs(gone->computed(), gone->total());
+                        delete gone;
+                      }};
   }
-  for (const Scored& scored : taken) use(*scored.scores, scored.arrival);
+  const std::lock_guard lock(mutex_);
+  int handed_out = 0;
+  for (const auto& [stream, its_rows] : rows) {
+    for (size_t r = 0; r < its_rows.size(); ++r) {
+      const std::vector<double>& arrivals = picks[static_cast<size_t>(its_rows[r])].arrivals;
+      for (const double arrival : arrivals) {
+        stream->ready.push_back({arrival, nullptr, blocks[stream], static_cast<int>(r)});
+      }
+      --stream->in_flight;
+      ++stream->stats.evaluations;
+      stream->stats.frames += std::ssize(arrivals);
+      handed_out += static_cast<int>(arrivals.size());
+    }
+  }
+  return handed_out;
+}
+
+std::deque<ScoredFrame> StreamPool::TakeFrames(int stream) {
+  std::deque<ScoredFrame> taken;
+  const std::lock_guard lock(mutex_);
+  std::swap(taken, Find(stream)->ready);
+  return taken;
+}
+
+int StreamPool::Take(int stream, const std::function<void(std::span<const float>, double)>& use) {
+  if (model_->lazy() != nullptr) throw UsageError("a lazy model's scores are asked for one by one: take its frames");
+  const std::deque<ScoredFrame> taken = TakeFrames(stream);
+  for (const ScoredFrame& scored : taken) use(*scored.scores, scored.arrival);
   return static_cast<int>(taken.size());
+}
+
+bool StreamPool::IsLastFrame(int stream, int frame) const {
+  const std::lock_guard lock(mutex_);
+  const FrameWindow& window = Find(stream)->window;
+  return window.finished() && frame == window.num_frames() - 1;
 }
 
 StreamStats StreamPool::stats(int stream) const {
@@ -235,7 +273,12 @@ size_t StreamPool::bytes(int stream) const {
   const auto found = Find(stream);
   size_t bytes = sizeof(Stream) + found->window.bytes() + (found->feed ? found->feed->bytes() : 0) +
                  found->arrivals.size() * sizeof(double);
-  for (const Scored& scored : found->ready) bytes += sizeof(Scored) + scored.scores->size() * sizeof(float);
+  const LazyBlock* counted = nullptr;
+  for (const ScoredFrame& frame : found->ready) {
+    bytes += sizeof(ScoredFrame) + (frame.scores ? frame.scores->size() * sizeof(float) : 0);
+    if (frame.block.get() != counted && frame.block) bytes += frame.block->bytes();
+    counted = frame.block.get();
+  }
   return bytes;
 }
 

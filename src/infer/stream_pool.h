@@ -13,6 +13,9 @@
 //   while (pool.RunBatch(now) > 0) {}       // one or more workers
 //   pool.Take(id, …);                       // the stream's search
 //
+// A lazy model's frames are handed out as the last hidden values of a batch's frames of one stream (TakeFrames), whose
+// outputs the stream's search computes as it asks for them: infer/pooled_scorer.h.
+//
 // Times are seconds of any clock that the caller keeps.
 // Threads: all methods may be called from any thread; a stream's frames are accepted by one, taken by one.
 // Errors: OverloadError when no stream can be added; ShapeError and InputError as NnetScorer, for the stream concerned
@@ -63,6 +66,14 @@ struct StreamStats {
 int MeasureCapacity(const NnetModel& model, const StreamPoolOptions& options, int workers, double frames_per_second,
                     double share = 0.8, double seconds = 0.3);
 
+/// A frame on its way to the stream's search: all its scores, or what a lazy output layer gets them from.
+struct ScoredFrame {
+  double arrival = 0;
+  std::shared_ptr<const std::vector<float>> scores;
+  std::shared_ptr<LazyBlock> block;
+  int row = 0;  // in block
+};
+
 class StreamPool {
  public:
   /// The model's block_frames must be `batch` or more.
@@ -80,18 +91,20 @@ class StreamPool {
   /// Scores one batch of what is waiting; 0: nothing was waiting.
   int RunBatch(double now);
 
-  /// Hands the stream's next scores to `use(scores, arrival)`, in order; returns how many.
+  /// Hands the stream's next scores to `use(scores, arrival)`, in order; returns how many. UsageError for lazy models.
   int Take(int stream, const std::function<void(std::span<const float> scores, double arrival)>& use);
+
+  /// The same, lazy models too. A lazy block belongs to the stream: whoever takes its frames asks it.
+  std::deque<ScoredFrame> TakeFrames(int stream);
+  /// No frame of the stream will come after this one.
+  bool IsLastFrame(int stream, int frame) const;
+  const NnetModel& model() const { return *model_; }
 
   StreamStats stats(int stream) const;
   /// Bytes that the stream holds now.
   size_t bytes(int stream) const;
 
  private:
-  struct Scored {
-    double arrival;
-    std::shared_ptr<const std::vector<float>> scores;
-  };
   struct Stream {
     Stream(const NnetModel& model, std::shared_ptr<const BoundProfile> its_profile)
         : window(model.NewWindow()), profile(std::move(its_profile)) {
@@ -103,7 +116,7 @@ class StreamPool {
     std::deque<double> arrivals;  // of frames that were not picked yet
     int next = 0;                 // evaluation to be picked
     int in_flight = 0;            // batches that hold frames of this stream: one at a time
-    std::deque<Scored> ready;
+    std::deque<ScoredFrame> ready;
     StreamStats stats;
   };
   struct Pick {
@@ -123,6 +136,7 @@ class StreamPool {
   SequenceBatch PickSequences(PlanMemory& memory);
   int RunSequences(PlanMemory& memory);
   int HandOut(std::span<const Pick> picks, const Matrix& scores);
+  int HandOut(std::span<const Pick> picks, const Rows& hidden);
   int SkipFor(const Stream& stream, double now) const;
 
   std::shared_ptr<const NnetModel> model_;

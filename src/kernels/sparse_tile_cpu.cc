@@ -24,8 +24,8 @@ HWY_INLINE uint32_t FourInputs(const SparseTileArgs& args, int row, int64_t bloc
 }
 
 #if HWY_TARGET != HWY_SCALAR
-// As in dense_tile_cpu.cc: 16 bits wide. On x86, `sum` holds two sums per output until the end; on ARM, `sum` and `more`
-// hold the four sums of one output each.
+// As in dense_tile_cpu.cc: 16 bits wide. On x86, `sum` holds two sums per output until the end; on ARM, `sum` and
+// `more` hold the four sums of one output each.
 void SparseWidened(const SparseTileArgs& args) {
   const hn::CappedTag<int16_t, 32> d16;
   const hn::RepartitionToWide<decltype(d16)> d32;

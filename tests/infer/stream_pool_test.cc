@@ -6,11 +6,12 @@
 #include <thread>
 
 #include "base/random.h"
+#include "infer/pooled_scorer.h"
 
 namespace antiphon::infer {
 namespace {
 
-std::shared_ptr<const NnetModel> ToyModel() {
+std::shared_ptr<const NnetModel> ToyModel(bool lazy = false) {
   nn::Model model;
   model.feature_dim = 3;
   model.left_context = 2;
@@ -22,6 +23,7 @@ std::shared_ptr<const NnetModel> ToyModel() {
   NnetScorerOptions options;
   options.precision = "int8";
   options.prior_scale = 0;
+  options.lazy = lazy;
   return std::make_shared<const NnetModel>(std::move(model), options);
 }
 
@@ -82,6 +84,56 @@ TEST(StreamPool, GivesEveryStreamTheScoresThatItHasAlone) {
   while (pool.RunBatch(0.0) > 0) {
   }
   for (size_t i = 0; i < 7; ++i) ExpectOffline(model, frames[i], TakeAll(pool, ids[i]));
+}
+
+TEST(StreamPool, ComputesOnlyTheOutputsThatSearchesAskFor) {
+  const auto alone = ToyModel(true), shared = ToyModel(true);
+  StreamPool pool(shared, {.max_streams = 3, .batch = 4, .deadline_s = 1e9});
+  std::vector<Matrix> frames;
+  std::vector<int> ids;
+  std::vector<std::unique_ptr<PooledScorer>> pooled;
+  for (int i = 0; i < 3; ++i) {
+    frames.push_back(RandomFrames(20 + i, static_cast<uint64_t>(i)));
+    ids.push_back(pool.Open());
+    pooled.push_back(std::make_unique<PooledScorer>(pool, ids.back()));
+    pool.Accept(ids.back(), frames.back(), 0.0);
+    pool.Finish(ids.back());
+  }
+  EXPECT_THROW(pool.Take(ids[0], [](std::span<const float>, double) {}), UsageError);
+  std::vector<int> at(3, 0);
+  while (pool.RunBatch(0.0) > 0) {
+    for (size_t i = 0; i < 3; ++i) {
+      pooled[i]->Fetch();
+      NnetScorer offline(alone, frames[i]);
+      for (; at[i] < pooled[i]->num_frames_ready(); ++at[i]) {
+        const int32_t wanted[] = {at[i] / 3 % 5};
+        pooled[i]->Request(at[i], wanted);
+        EXPECT_EQ(pooled[i]->LogLikelihood(at[i], wanted[0]), offline.LogLikelihood(at[i], wanted[0])) << at[i];
+        EXPECT_TRUE(pooled[i]->DenseFrame(at[i]).empty());
+        EXPECT_EQ(pooled[i]->IsLastFrame(at[i]), at[i] == frames[i].rows() - 1);
+      }
+    }
+  }
+  for (size_t i = 0; i < 3; ++i) EXPECT_EQ(at[i], frames[i].rows());
+  pooled.clear();
+  EXPECT_LT(shared->computed_share(), 0.5);
+}
+
+TEST(StreamPool, HandsDenseScoresToASearch) {
+  const auto model = ToyModel();
+  StreamPool pool(model, {.max_streams = 1, .batch = 3, .deadline_s = 1e9});
+  const Matrix frames = RandomFrames(11, 1);
+  PooledScorer pooled(pool, pool.Open());
+  pool.Accept(0, frames, 0.0);
+  pool.Finish(0);
+  NnetScorer offline(model, frames);
+  for (int t = 0; t < frames.rows(); ++t) {
+    while (t >= pooled.num_frames_ready()) {
+      ASSERT_GT(pool.RunBatch(0.0), 0);
+      pooled.Fetch();
+    }
+    EXPECT_EQ(pooled.DenseFrame(t)[2], offline.LogLikelihood(t, 2));
+  }
 }
 
 TEST(StreamPool, ScoresSeveralFramesAtOnceAsAlone) {
