@@ -165,6 +165,8 @@ void RunPlan(const PlanRequest& request, CommandContext& context) {
   if (!request.store) throw UsageError("--store is missing: without data nothing can be retrained and measured");
   compress::Budget budget;
   budget.real_time_factor = request.plan.rtf;
+  const Config front_end = Config::Parse(request.model->feature_config, request.model_file);
+  budget.frames_per_audio_second = 1000 / front_end.Real("frame-shift-ms").value_or(10.0);
   budget.bytes = static_cast<int64_t>(1e6 * request.plan.size_mb);
   budget.stream_bytes = static_cast<int64_t>(1e6 * request.plan.stream_mb);
   budget.max_loss = ParsePercent(request.plan.max_wer_loss, "--max-wer-loss");

@@ -1,6 +1,7 @@
 #include <gtest/gtest.h>
 
 #include "compress/calibration.h"
+#include "compress/fold.h"
 #include "compress/network_parts.h"
 #include "compress/statistics.h"
 #include "nn/parameter_storage.h"
@@ -76,7 +77,33 @@ TEST(Quantize, LeavesTheFeaturesUnrounded) {
   Apply("quantize", "", model, &frames);
   const auto parts = TakeApart(model.network);
   EXPECT_FALSE(parts[1].tensors.contains("input_scale"));
-  EXPECT_GT(parts[5].tensors.at("input_scale")(0, 0), 0);
+  EXPECT_GT(parts[4].tensors.at("input_scale")(0, 0), 0);
+}
+
+TEST(FoldNormalization, LeavesOutputsAsTheyWere) {
+  const nn::Model model = SmallModel();
+  const Matrix x = RandomMatrix(50, kInputs, 8);
+  std::vector<LayerParts> parts = TakeApart(model.network);
+  // A low-rank layer has no bias to take the offset: it gets one.
+  const size_t last = parts.size() - 1;
+  Config config;
+  config.Set("dim", std::to_string(parts[last].weight().rows()));
+  LayerParts linear = MakeLayer(parts[last], "linear1", "linear", config);
+  linear.tensors["weight"] = parts[last].weight();
+  parts[last] = std::move(linear);
+  const nn::Network before = PutTogether(parts, kInputs);
+  EXPECT_EQ(FoldNormalization(before, parts), (std::vector<std::string>{"batch-norm1", "batch-norm2"}));
+  const nn::Network after = PutTogether(parts, kInputs);
+  EXPECT_EQ(after.num_layers(), before.num_layers() - 2);
+  EXPECT_LT(LargestDifference(Output(before, x), Output(after, x)), 1e-4);
+}
+
+// A sigmoid between them does not pass a scale on.
+TEST(FoldNormalization, LeavesWhatItCannotFold) {
+  const nn::Model model = SmallModel("sigmoid");
+  std::vector<LayerParts> parts = TakeApart(model.network);
+  EXPECT_TRUE(FoldNormalization(model.network, parts).empty());
+  EXPECT_EQ(parts.size(), model.network.num_layers());
 }
 
 TEST(Circulant, KeepsAMatrixThatIsCirculant) {

@@ -2,11 +2,13 @@
 //
 // The layers become `quantized-affine`, or stay `sparse-affine` with 8-bit weights: what they compute here is what the
 // integer kernels compute, so that accuracy is measured and retrained with the rounding in it. By default the first
-// layer's inputs, the features, stay as they are.
+// layer's inputs, the features, stay as they are. Batch normalisation goes into the weights first (`fold`), so that a
+// layer's outputs are rounded where they are made.
 // Source: algorithms reference 2.6.
 #include "base/error.h"
 #include "base/options.h"
 #include "compress/calibration.h"
+#include "compress/fold.h"
 #include "compress/method.h"
 #include "compress/network_parts.h"
 #include "compress/statistics.h"
@@ -19,6 +21,7 @@ struct QuantizeOptions {
   int input_bits = 8;
   std::string range = "percentile";
   double percentile = 0.9999;
+  bool fold = true;
   bool first_inputs = false;
   bool skip_first = false;
   bool skip_last = false;
@@ -29,6 +32,7 @@ struct QuantizeOptions {
     v("input-bits", input_bits, Range{0, 8}, "bits of a layer's input: 8, or 0 for inputs as they are");
     v("range", range, OneOf{{"minmax", "percentile", "kl"}}, "how inputs' ranges follow from the frames");
     v("percentile", percentile, Range{0.5, 1}, "share of the inputs within the range at each end");
+    v("fold", fold, "put batch normalisation into the weights around it: faster; its statistics are fixed then");
     v("first-inputs", first_inputs, "round the lowest layer's inputs, the features, too");
     v("skip-first", skip_first, "leave the lowest layer as it is");
     v("skip-last", skip_last, "leave the output layer as it is");
@@ -49,14 +53,20 @@ class Quantize : public Method {
 
   Changes Apply(nn::Model& model, const MethodInput& input) const override {
     std::vector<LayerParts> parts = TakeApart(model.network);
+    Changes changes;
+    if (options_.fold) {
+      for (const std::string& name : FoldNormalization(model.network, parts)) {
+        changes.push_back({name, "part of the weights around it"});
+      }
+    }
+    const nn::Network network = PutTogether(parts, model.network.in_dim());
     const auto layers = ChooseLayers(parts, {"affine", "linear", "sparse-affine", "quantized-affine"},
                                      {options_.layers, options_.skip_first, options_.skip_last});
     std::vector<Histogram> seen(parts.size());
     if (needs_frames()) {
-      ForLayers(model.network, RequireFrames(input, "quantize"),
+      ForLayers(network, RequireFrames(input, "quantize"),
                 [&](size_t i, ConstMatrixView x, ConstMatrixView) { seen[i].Add(x); });
     }
-    Changes changes;
     const size_t lowest = ChooseLayers(parts, {"affine", "linear", "sparse-affine", "quantized-affine"}, {}).front();
     for (const size_t i : layers) {
       const bool inputs = options_.input_bits > 0 && (i != lowest || options_.first_inputs);

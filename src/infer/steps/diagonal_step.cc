@@ -2,7 +2,7 @@
 #include <algorithm>
 
 #include "infer/plan_step.h"
-#include "nn/workspace.h"
+#include "nn/diagonal.h"
 
 namespace antiphon::infer {
 namespace {
@@ -18,15 +18,9 @@ class DiagonalStep : public PlanStep {
       std::copy_n(args.Get("scale").data(), in_dim(), values_.Row(1).data());
       return;
     }
-    // What the layer makes of 0 and 1 says all.
-    Matrix probes(2, in_dim()), made(2, in_dim());
-    for (float& v : probes.Row(1)) v = 1;
-    nn::Workspace workspace;
-    args.network.layer(args.layer).Forward({}, probes, made, workspace);
-    for (int64_t c = 0; c < in_dim(); ++c) {
-      values_(1, c) = made(1, c) - made(0, c);
-      values_(2, c) = made(0, c);
-    }
+    const Matrix values = nn::OffsetAndScale(args.network.layer(args.layer));
+    std::copy_n(values.Row(1).data(), in_dim(), values_.Row(1).data());
+    std::copy_n(values.Row(0).data(), in_dim(), values_.Row(2).data());
   }
 
   void Run(const Rows& in, const Rows& out, std::byte*) const override {
