@@ -1,6 +1,7 @@
 #include "infer/plan.h"
 
 #include <algorithm>
+#include <bit>
 #include <chrono>
 #include <cmath>
 #include <numeric>
@@ -18,10 +19,11 @@ bool SameFormat(const OutputFormat& a, const OutputFormat& b) {
 }
 
 void CheckFinite(ConstMatrixView input) {
+  constexpr uint32_t kExponent = 0x7f800000;
   for (int64_t r = 0; r < input.rows(); ++r) {
-    float sum = 0;  // of zeros, unless something is not finite
-    for (const float x : input.Row(r)) sum += x * 0.0F;
-    if (std::isnan(sum)) Throw<InputError>("features {} of a batch are not finite numbers", r);
+    uint32_t bad = 0;  // whole numbers, so that the compiler may take many at a time
+    for (const float x : input.Row(r)) bad |= (std::bit_cast<uint32_t>(x) & kExponent) == kExponent ? 1U : 0U;
+    if (bad != 0) Throw<InputError>("features {} of a batch are not finite numbers", r);
   }
 }
 

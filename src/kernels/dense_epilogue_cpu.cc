@@ -61,40 +61,75 @@ HWY_INLINE void QuantizeVector(FloatTag d, V x, V scale, V zero, uint8_t* out) {
   hn::StoreU(hn::DemoteTo(d8, hn::ConvertTo(di, y)), d8, out);
 }
 
-template <class Sum, Activation kActivation>
-void EpilogueOf(const DenseEpilogueArgs& args) {
+// Columns outside, so that what belongs to them is loaded once for all rows. `write(y, place)` puts a vector of the
+// row's values where its first one belongs.
+template <class Sum, Activation kActivation, class Write>
+HWY_INLINE void ForSums(const DenseEpilogueArgs& args, int64_t element, char* out, int64_t stride, Write write) {
   const FloatTag d;
   const IntTag di;
   const auto lanes = static_cast<int64_t>(hn::Lanes(d));
-  const hn::Rebind<uint16_t, FloatTag> d16;
-  const V out_scale = hn::Set(d, args.out_scale), out_zero = hn::Set(d, args.out_zero);
-  const int64_t element = args.out_type == DataType::kFloat32 ? 4 : (args.out_type == DataType::kBf16 ? 2 : 1);
-  HWY_ALIGN char whole[64 * sizeof(float)];
-  for (int r = 0; r < args.rows; ++r) {
-    const Sum* sums = static_cast<const Sum*>(args.sums) + r * 64;
-    char* const row = static_cast<char*>(args.out) + r * args.out_stride;
-    char* const out = args.cols == 64 ? row : whole;
+  const auto factored = [&](V y, int r, int64_t c) HWY_ATTR {
     const float* const factors = args.row_factors == nullptr ? nullptr : args.row_factors[r];
-    for (int64_t c = 0; c < 64; c += lanes) {
-      V y;
-      if constexpr (std::is_same_v<Sum, int32_t>) {
-        const auto offset = hn::Mul(hn::Set(di, args.row_zero[r]), hn::LoadU(di, args.col_sum + c));
-        const V scale = hn::Mul(hn::Set(d, args.row_scale[r]), hn::LoadU(d, args.col_scale + c));
-        y = hn::Mul(hn::ConvertTo(d, hn::Sub(hn::LoadU(di, sums + c), offset)), scale);
-      } else {
-        y = hn::LoadU(d, sums + c);
+    return factors == nullptr ? y : hn::Mul(y, hn::LoadU(d, factors + args.first_factor + c));
+  };
+  for (int64_t c = 0; c < 64; c += lanes) {
+    const Sum* sums = static_cast<const Sum*>(args.sums) + c;
+    const V bias = hn::LoadU(d, args.bias + c);
+    char* place = out + c * element;
+    if constexpr (std::is_same_v<Sum, int32_t>) {
+      const auto col_sum = hn::LoadU(di, args.col_sum + c);
+      const V col_scale = hn::LoadU(d, args.col_scale + c);
+      for (int r = 0; r < args.rows; ++r, sums += 64, place += stride) {
+        const auto offset = hn::Mul(hn::Set(di, args.row_zero[r]), col_sum);
+        const V scale = hn::Mul(hn::Set(d, args.row_scale[r]), col_scale);
+        const V y = hn::Mul(hn::ConvertTo(d, hn::Sub(hn::LoadU(di, sums), offset)), scale);
+        write(factored(Activate<kActivation>(d, hn::Add(y, bias)), r, c), place);
       }
-      y = Activate<kActivation>(d, hn::Add(y, hn::LoadU(d, args.bias + c)));
-      if (factors != nullptr) y = hn::Mul(y, hn::LoadU(d, factors + args.first_factor + c));
-      if (args.out_type == DataType::kFloat32) {
-        hn::StoreU(y, d, reinterpret_cast<float*>(out) + c);
-      } else if (args.out_type == DataType::kBf16) {
-        hn::StoreU(RoundToBf16(d, y), d16, reinterpret_cast<uint16_t*>(out) + c);
-      } else {
-        QuantizeVector(d, y, out_scale, out_zero, reinterpret_cast<uint8_t*>(out) + c);
+    } else {
+      for (int r = 0; r < args.rows; ++r, sums += 64, place += stride) {
+        write(factored(Activate<kActivation>(d, hn::Add(hn::LoadU(d, sums), bias)), r, c), place);
       }
     }
-    if (out == whole) std::memcpy(row, whole, static_cast<size_t>(args.cols * element));
+  }
+}
+
+template <class Sum, Activation kActivation>
+void WholePanel(const DenseEpilogueArgs& args, int64_t element, char* out, int64_t stride) {
+  const FloatTag d;
+  const hn::Rebind<uint16_t, FloatTag> d16;
+  if (args.out_type == DataType::kFloat32) {
+    ForSums<Sum, kActivation>(args, element, out, stride,
+                              [&](V y, char* place) HWY_ATTR { hn::StoreU(y, d, reinterpret_cast<float*>(place)); });
+  } else if (args.out_type == DataType::kBf16) {
+    ForSums<Sum, kActivation>(args, element, out, stride, [&](V y, char* place) HWY_ATTR {
+      hn::StoreU(RoundToBf16(d, y), d16, reinterpret_cast<uint16_t*>(place));
+    });
+  } else {
+    const V scale = hn::Set(d, args.out_scale), zero = hn::Set(d, args.out_zero);
+    ForSums<Sum, kActivation>(args, element, out, stride, [&](V y, char* place) HWY_ATTR {
+      QuantizeVector(d, y, scale, zero, reinterpret_cast<uint8_t*>(place));
+    });
+  }
+}
+
+template <class Sum, Activation kActivation>
+void EpilogueOf(const DenseEpilogueArgs& args) {
+  const int64_t element = args.out_type == DataType::kFloat32 ? 4 : (args.out_type == DataType::kBf16 ? 2 : 1);
+  char* const out = static_cast<char*>(args.out);
+  if (args.cols == 64) return WholePanel<Sum, kActivation>(args, element, out, args.out_stride);
+  // The last panel has room for fewer columns.
+  HWY_ALIGN char whole[64 * sizeof(float)];
+  DenseEpilogueArgs row = args;
+  row.rows = 1;
+  for (int r = 0; r < args.rows; ++r) {
+    row.sums = static_cast<const Sum*>(args.sums) + r * 64;
+    if (args.row_factors != nullptr) row.row_factors = args.row_factors + r;
+    if constexpr (std::is_same_v<Sum, int32_t>) {
+      row.row_scale = args.row_scale + r;
+      row.row_zero = args.row_zero + r;
+    }
+    WholePanel<Sum, kActivation>(row, element, whole, 0);
+    std::memcpy(out + r * args.out_stride, whole, static_cast<size_t>(args.cols * element));
   }
 }
 
