@@ -25,7 +25,8 @@ namespace {
 
 struct NaturalGradientAveragingOptions {
   PeriodOptions period;
-  RateScalingOptions scaling;
+  // Linear for any number of workers: max-change keeps long steps in bounds.
+  RateScalingOptions scaling = {.rate_scaling = "linear"};
   int initial_workers = 0;
   bool best_first = true;
   int combine = 10;
