@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
 """Ways to adapt a trained model, side by side: word error rates on new speech and on the old, by minutes of new speech.
 
-A task (bench/adapt_*.toml) names a finished recipe, the speech to adapt to in several amounts, the sets to recognise and
-the methods. For each seed a network is trained (seed 1: the recipe's own), another part of the speech is drawn, and
-every method is run. Weights of the language model are chosen on dev for every model; test only counts errors. What is
+A task (bench/adapt_*.toml) names a finished recipe, the speech to adapt to in several amounts, the sets to recognise
+and the methods. For each seed a network is trained (seed 1: the recipe's own), another part of the speech is drawn, and
+every method is run. Weights of the language model are chosen on dev for every model (without a dev
+set: the recipe's); test only counts errors. What is
 finished is not repeated; OUT/table.md and OUT/results.json grow from run to run.
 
   bench/compare_adapt.py bench/adapt_demo.toml --set exp=exp/demo --out exp/adapt_demo --program build/release/antiphon
@@ -13,6 +14,7 @@ import argparse
 import hashlib
 import json
 import os
+import shutil
 import statistics
 import subprocess
 import sys
@@ -66,64 +68,90 @@ def durations(folder):
     return result
 
 
+def write_data(task, folders, utterances, out, text):
+    """A data directory of some utterances of others."""
+    os.makedirs(out, exist_ok=True)
+    for name in ("text", "utt2spk", "segments", "wav.scp"):
+        table = {}
+        for folder in folders:
+            table |= read_map(os.path.join(folder, name))
+        if not table or (name == "text" and not text):
+            continue
+        if name == "wav.scp":
+            recordings = {line.split()[0] for folder in folders
+                          for line in read_map(os.path.join(folder, "segments")).values()}
+            table = {key: os.path.join(task.speech.get("audio", ""), path) for key, path in table.items()
+                     if key in utterances or key in recordings}
+        with open(os.path.join(out, name), "w", encoding="utf-8") as file:
+            file.writelines(f"{key} {value}\n" for key, value in sorted(table.items())
+                            if name == "wav.scp" or key in utterances)
+
+
+def of_speakers(folders, speakers):
+    speaker_of = {}
+    for folder in folders:
+        speaker_of |= read_map(os.path.join(folder, "utt2spk"))
+    return {utterance for utterance, speaker in speaker_of.items() if not speakers or speaker in speakers}
+
+
 def draw_speech(task, seed, level):
     """A data directory with `seconds` of the level's speech, drawn by the seed; another one without transcripts."""
     out = task.folder(f"seed{seed}", level["name"], "speech")
-    if os.path.exists(os.path.join(out, "known", "wav.scp")):
+    if os.path.exists(os.path.join(out, "unlabelled", "wav.scp")):
         return out
+    wanted = of_speakers(level["data"], level.get("speakers"))
+    length = {u: s for folder in level["data"] for u, s in durations(folder).items() if u in wanted}
     chosen, seconds = set(), 0.0
-    of_speaker = {}
-    for folder in level["data"]:
-        of_speaker |= read_map(os.path.join(folder, "utt2spk"))
-    all_seconds = {u: s for folder in level["data"] for u, s in durations(folder).items()
-                   if level.get("speaker", of_speaker[u]) == of_speaker[u]}
-    for utterance in sorted(all_seconds, key=lambda u: hashlib.sha1(f"{seed} {u}".encode()).hexdigest()):
-        if seconds + all_seconds[utterance] <= level.get("seconds", 1e9):
+    for utterance in sorted(length, key=lambda u: hashlib.sha1(f"{seed} {u}".encode()).hexdigest()):
+        if seconds + length[utterance] <= level.get("seconds", 1e9):
             chosen.add(utterance)
-            seconds += all_seconds[utterance]
+            seconds += length[utterance]
     print(f"seed {seed}, {level['name']}: {len(chosen)} utterances, {seconds:.1f} s", flush=True)
-    for name in ("text", "utt2spk", "segments", "wav.scp"):
-        table = {}
-        for folder in level["data"]:
-            table |= read_map(os.path.join(folder, name))
-        if not table:
-            continue
-        if name == "wav.scp":
-            root = task.speech.get("audio", "")
-            table = {key: os.path.join(root, path) for key, path in table.items()}
-        for kind in ("known", "unlabelled"):
-            if (name, kind) == ("text", "unlabelled"):
-                continue
-            os.makedirs(os.path.join(out, kind), exist_ok=True)
-            with open(os.path.join(out, kind, name), "w", encoding="utf-8") as file:
-                file.writelines(f"{key} {value}\n" for key, value in sorted(table.items())
-                                if name == "wav.scp" and key not in all_seconds or key in chosen)
+    for kind in ("known", "unlabelled"):
+        write_data(task, level["data"], chosen, os.path.join(out, kind), kind == "known")
     return out
 
 
+def set_tables(task, name):
+    """Options of decode for a set: tables as named, or a data directory of some speakers, made here."""
+    tables = dict(task.sets[name])
+    speakers = tables.pop("speakers", None)
+    if speakers:
+        folder = task.folder("sets", name)
+        if not os.path.exists(os.path.join(folder, "wav.scp")):
+            write_data(task, [tables["data"]], of_speakers([tables["data"]], speakers), folder, True)
+        tables["data"] = folder
+    return [word for key, value in tables.items() for word in ("--" + key, value)]
+
+
 def decode(task, model, name, out, *options):
-    """Errors and words of a set."""
-    tables = task.sets[name]
-    words = [word for key, value in tables.items() for word in ("--" + key, value)]
-    transforms = os.path.join(task.folder("transforms", name), "fmllr.scp")
-    if os.path.exists(transforms):
-        words += ["--speaker-transforms", transforms]
-    task.run(out + ".log", "decode", "--model", model, "--graph", task.base["graph"], "--out", out, "--no-lattices",
-             *words, *options)
+    """Errors and words of a set; what an earlier run finished is read."""
+    if not os.path.exists(os.path.join(out, "summary.json")):
+        run_decode(task, model, name, out, *options)
     with open(os.path.join(out, "summary.json"), encoding="utf-8") as file:
         score = json.load(file)["score"]
     return {"errors": score["errors"], "words": score["reference_length"]}
 
 
+def run_decode(task, model, name, out, *options):
+    words = set_tables(task, name)
+    transforms = os.path.join(task.folder("transforms", name), "fmllr.scp")
+    if os.path.exists(transforms):
+        words += ["--speaker-transforms", transforms]
+    task.run(out + ".log", "decode", "--model", model, "--graph", task.base["graph"], "--out", out, "--no-lattices",
+             *words, *options)
+
+
 def recognise(task, model, out, weights=None):
     """All sets; weights of the language model from dev unless they are given."""
     result = {}
+    if "dev" not in task.sets:
+        weights = task.base["weights"]
     if weights is None:
         result["dev"] = decode(task, model, "dev", os.path.join(out, "dev"), "--tune")
         weights = os.path.join(out, "dev", "weights.toml")
         with open(weights, encoding="utf-8") as file:
-            # "# chosen on dev: WER 21.80 %"
-            chosen = float(file.readline().split()[-2])
+            chosen = float(file.readline().split()[-2])  # "# chosen on dev: WER 21.80 %"
         result["dev"]["errors"] = round(chosen / 100 * result["dev"]["words"])
     for name in task.sets:
         if name != "dev" and (name != "test" or not task.options.dev_only):
@@ -148,21 +176,20 @@ def prepare_store(task, seed, level, kind):
     store = os.path.join(out, "store")
     if not os.path.exists(os.path.join(store, "store.json")):
         words = ["--unsupervised", "--weights", task.base["weights"]] if kind == "unsupervised" else []
-        task.run(out + ".log", "adapt", base_model(task, seed), "--method", "fmllr", "--set", "fmllr.min-frames=1", "--data",
-                 os.path.join(draw_speech(task, seed, level), "known"), "--graph", task.base["graph"], "--old-store",
-                 task.base["store"], "--out", out, *words)
+        data = os.path.join(draw_speech(task, seed, level), "known")
+        task.run(out + ".log", "adapt", base_model(task, seed), "--method", "fmllr", "--set", "fmllr.min-frames=1",
+                 "--data", data, "--graph", task.base["graph"], "--old-store", task.base["store"], "--out", out, *words)
     return store
 
 
-def run_method(task, seed, level, name):
-    method = task.methods[name]
-    out = task.folder(f"seed{seed}", level["name"], name)
-    done = os.path.join(out, "result.json")
-    if os.path.exists(done):
-        with open(done, encoding="utf-8") as file:
-            found = json.load(file)
-        if found["options"] == method["options"] and ("test" in found["wer"] or task.options.dev_only):
-            return found
+def adapt(task, seed, level, method, out):
+    """Runs antiphon adapt unless it has been run with these options; an older folder is emptied."""
+    asked = os.path.join(out, "asked.json")
+    if os.path.exists(asked):
+        with open(asked, encoding="utf-8") as file:
+            if json.load(file) == method:
+                return
+    shutil.rmtree(out, ignore_errors=True)
     kind = method.get("speech", "supervised")
     if kind == "unlabelled":
         speech = ["--data", os.path.join(draw_speech(task, seed, level), "unlabelled"), "--graph", task.base["graph"],
@@ -172,6 +199,14 @@ def run_method(task, seed, level, name):
     options = [word for option in method["options"] for word in ("--set", option)]
     task.run(os.path.join(out, "adapt.log"), "adapt", base_model(task, seed), "--method", method["method"], *speech,
              "--old-store", task.base["store"], "--out", out, "--seed", str(seed), *options)
+    with open(asked, "w", encoding="utf-8") as file:
+        json.dump(method, file)
+
+
+def run_method(task, seed, level, name):
+    method = task.methods[name]
+    out = task.folder(f"seed{seed}", level["name"], name)
+    adapt(task, seed, level, method, out)
     weights = None
     if "weights-of" in level:
         smaller = task.folder(f"seed{seed}", level["weights-of"], name, "decode", "dev", "weights.toml")
@@ -184,22 +219,13 @@ def run_method(task, seed, level, name):
               "wer": recognise(task, os.path.join(out, "adapted.safetensors"), os.path.join(out, "decode"), weights),
               "accepted": adaptation["accepted"], "new": adaptation["new"], "old": adaptation["old"],
               "probe": adaptation["probe"], "rho": adaptation["rho"]}
-    with open(done, "w", encoding="utf-8") as file:
-        json.dump(result, file, indent=1)
     print(f"seed {seed}, {level['name']}, {name}: {summary(result)}", flush=True)
     return result
 
 
 def run_base(task, seed):
-    out = task.folder(f"seed{seed}", "base")
-    done = os.path.join(out, "result.json")
-    if os.path.exists(done):
-        with open(done, encoding="utf-8") as file:
-            return json.load(file)
     result = {"seed": seed, "level": "-", "method": "none",
-              "wer": recognise(task, base_model(task, seed), os.path.join(out, "decode"))}
-    with open(done, "w", encoding="utf-8") as file:
-        json.dump(result, file, indent=1)
+              "wer": recognise(task, base_model(task, seed), task.folder(f"seed{seed}", "base", "decode"))}
     print(f"seed {seed}, as it was: {summary(result)}", flush=True)
     return result
 
@@ -220,8 +246,8 @@ def spread(values):
 
 
 def table(task, results):
-    rows = ["| method | speech | seeds | " + " | ".join(f"{name} WER, %" for name in task.sets) + " | kept by the guard |",
-            "|---" * (4 + len(task.sets)) + "|"]
+    sets = " | ".join(f"{name} WER, %" for name in task.sets)
+    rows = [f"| method | speech | seeds | {sets} | kept by the guard |", "|---" * (4 + len(task.sets)) + "|"]
     keys = list(dict.fromkeys((r["method"], r["level"]) for r in results))
     for method, level in keys:
         of_key = [r for r in results if (r["method"], r["level"]) == (method, level)]
@@ -233,10 +259,8 @@ def table(task, results):
 
 def find_transforms(task):
     """Speakers' transforms come from Gaussians, whatever network is tried: once is enough."""
-    for name in task.sets:
-        out = task.folder("transforms", name)
-        if not os.path.exists(os.path.join(out, "summary.json")):
-            decode(task, task.base["model"], name, out)
+    for name in task.sets if task.base.get("speaker-adapted") else ():
+        decode(task, task.base["model"], name, task.folder("transforms", name))
 
 
 def main():
