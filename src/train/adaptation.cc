@@ -148,7 +148,7 @@ AdaptationResult AdaptationRun::Adapt(const std::string& name, const Config& key
   result.new_after = best->trial.new_speech;
   result.old_after = best->trial.old_speech;
   result.original_share = best->trial.original_share;
-  Judge(result);
+  Judge(method->makes_profile(), result);
   std::string& history = best->model.descriptions["adapted_by"];
   history += fmt::format("{}{} {{{}}}", history.empty() ? "" : "; ", name, keys.ToToml());
   best->model.Save(folder / "adapted.safetensors");
@@ -264,11 +264,12 @@ bool AdaptationRun::Better(const AdaptationTrial& a, const AdaptationTrial& b, c
   return a.new_speech.loss < b.new_speech.loss;
 }
 
-void AdaptationRun::Judge(AdaptationResult& r) const {
+void AdaptationRun::Judge(bool profile, AdaptationResult& r) const {
   const double forgotten = r.old_before.frame_accuracy - r.old_after.frame_accuracy;
   const bool comparable = r.new_before.frames > 0;
   const bool gained = !comparable || r.new_after.loss < r.new_before.loss * (1 - options_.min_gain);
-  const bool forgets = r.old_before.frames > 0 && r.old_after.frames > 0 && forgotten > options_.max_forgetting;
+  const bool forgets =
+      !profile && r.old_before.frames > 0 && r.old_after.frames > 0 && forgotten > options_.max_forgetting;
   r.accepted = gained && !forgets;
   if (!comparable && !speech_.words_known) {
     r.verdict = "the new speech has no transcripts, so that nobody knows whether recognising it is better now";

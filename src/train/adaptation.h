@@ -36,7 +36,8 @@ struct AdaptationOptions {
     v("min-gain", min_gain, Range{0, 1},
       "share of the held-out loss on the new speech that must be gained; otherwise the model stays as it was");
     v("max-forgetting", max_forgetting, Range{0, 1},
-      "frame accuracy that may be lost on old speech (0.05: five in a hundred); otherwise the model stays as it was");
+      "frame accuracy that may be lost on old speech (0.05: five in a hundred); otherwise the model stays as it was. A "
+      "speaker's profile may lose any, since it is nobody else's");
     v("prior-frames", prior_frames, Range{0, 1e12},
       "frames that the old priors of the states count as beside those of the new speech");
     v("old-frames", old_frames, Range{1, 1e12}, "frames of old speech to measure on");
@@ -108,7 +109,7 @@ class AdaptationRun {
   double Probe(const nn::Model& model, const std::string& layer) const;
   DomainMeasures Measure(const nn::Model& model, const EvaluationData& speech) const;
   std::vector<float> NewPriors(int num_pdfs) const;
-  void Judge(AdaptationResult& result) const;
+  void Judge(bool profile, AdaptationResult& result) const;
 
   AdaptationOptions options_;
   std::shared_ptr<const nn::Model> model_;

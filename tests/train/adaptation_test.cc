@@ -177,6 +177,17 @@ TEST_F(Adaptation, WhatForgetsTooMuchIsNotTaken) {
   EXPECT_EQ(Result().log_priors, model_->log_priors);
 }
 
+TEST_F(Adaptation, WhatIsOneSpeakersMakesNobodyForget) {
+  AdaptationOptions options = Options();
+  options.max_forgetting = 0;
+  options.train.schedule.epochs = 6;
+  fresh_ = ShiftedStore(folder_ / "far", *store_, 12, 3.0f);
+  const AdaptationResult result = Adapt("lin", "", options);
+  EXPECT_LT(result.old_after.frame_accuracy, result.old_before.frame_accuracy);
+  EXPECT_TRUE(result.accepted) << result.verdict;
+  EXPECT_TRUE(std::filesystem::exists(result.profile));
+}
+
 TEST_F(Adaptation, PriorsMoveTowardsTheNewSpeech) {
   AdaptationOptions options = Options();
   options.prior_frames = 0;
