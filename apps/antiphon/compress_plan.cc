@@ -72,8 +72,8 @@ class RealWorkshop : public compress::Workshop {
     context_.Print("trying {}", Text(moves));
     fs::create_directories(folder);
     const Outcome outcome = Make(moves, folder);
-    context_.Print("  error {:.2f} %, {:.0f} frames/s, {:.2f} MB", 100 * outcome.error, 1 / outcome.seconds_per_frame,
-                   1e-6 * static_cast<double>(outcome.bytes));
+    context_.Print("  {} error {:.2f} %, {:.0f} frames/s, {:.2f} MB", request_.decode.Keys().empty() ? "frame" : "word",
+                   100 * outcome.error, 1 / outcome.seconds_per_frame, 1e-6 * static_cast<double>(outcome.bytes));
     WriteFileAtomically(file, nlohmann::json({{"key", key}, {"outcome", Json(outcome)}}).dump(1) + "\n");
     return outcome;
   }

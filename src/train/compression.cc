@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/file.h"
+#include "base/log.h"
 #include "comm/communicator.h"
 #include "comm/thread_world.h"
 #include "compress/network_parts.h"
@@ -63,7 +64,16 @@ CompressionRun::CompressionRun(CompressionOptions options, std::shared_ptr<const
                       store_->folder().string(), store_->feat_dim(), store_->num_pdfs(), model_->feature_dim,
                       model_->num_pdfs());
   }
-  if (!held_out_store_) split_ = SplitForRun(*store_, options_.train.held_out, seed);
+  if (held_out_store_) return;
+  split_ = SplitForRun(*store_, options_.train.held_out, seed);
+  const auto in_training = model_->descriptions.find("held_out");
+  const std::string now = HeldOutText(options_.train.held_out, seed);
+  if (in_training != model_->descriptions.end() && in_training->second != now) {
+    log::Warn(
+        "the model was trained with {} held out, and here it is {}: it is measured on speech that it has learnt, and "
+        "looks better than it is. Give --seed and --set train.held-out.… as in training, or --held-out-store",
+        in_training->second, now);
+  }
 }
 
 EvaluationData CompressionRun::HeldOut() const {

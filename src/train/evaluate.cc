@@ -1,5 +1,7 @@
 #include "train/evaluate.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <map>
 #include <nlohmann/json.hpp>
@@ -171,6 +173,10 @@ DataSplit SplitHeldOut(const data::FrameStore& store, double fraction, uint64_t 
 DataSplit SplitForRun(const data::FrameStore& store, const HeldOutOptions& options, uint64_t run_seed) {
   constexpr uint64_t kHeldOutStream = 4;
   return SplitHeldOut(store, options.fraction, MixSeed(run_seed, kHeldOutStream), options.by == "speaker");
+}
+
+std::string HeldOutText(const HeldOutOptions& options, uint64_t run_seed) {
+  return fmt::format("by = {}, fraction = {}, seed = {}", options.by, options.fraction, run_seed);
 }
 
 std::vector<size_t> LimitFrames(const data::FrameStore& store, std::vector<size_t> utterances, int64_t most_frames,

@@ -91,6 +91,8 @@ struct DataSplit {
 DataSplit SplitHeldOut(const data::FrameStore& store, double fraction, uint64_t seed, bool by_speaker = true);
 /// As a training run with this seed does it.
 DataSplit SplitForRun(const data::FrameStore& store, const HeldOutOptions& options, uint64_t run_seed);
+/// What is held out, for the model's description "held_out": "by = utterance, fraction = 0.03, seed = 1".
+std::string HeldOutText(const HeldOutOptions& options, uint64_t run_seed);
 
 /// A random part of `utterances` (all of the store if empty) with about `most_frames` frames; all if they are fewer.
 std::vector<size_t> LimitFrames(const data::FrameStore& store, std::vector<size_t> utterances, int64_t most_frames,

@@ -186,6 +186,7 @@ nn::Model Trainer::Impl::MakeModel(const EvaluationResult& result, std::vector<f
       {"epochs", std::to_string(worker->position().epoch)},
       {"steps", std::to_string(worker->position().step)}};
   for (const auto& [key, value] : run) model.descriptions[key] = value;
+  if (!task.held_out_store) model.descriptions["held_out"] = HeldOutText(options.held_out, task.seed);
   return model;
 }
 
