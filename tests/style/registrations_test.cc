@@ -22,15 +22,25 @@ std::string Relative(const std::string& file) {
       .string();
 }
 
+// Kernels of the other kind of processor are not compiled here.
+#if defined(__aarch64__)
+constexpr const char* kElsewhere = "#if HWY_TARGETS & HWY_(SSE4|AVX).*";
+#else
+constexpr const char* kElsewhere = "#if HWY_TARGETS & HWY_NEON";
+#endif
+
 std::map<std::string, int> LinesOfSources() {
+  const std::regex elsewhere(kElsewhere);
   const std::regex registration("^REGISTER_[A-Z_]+\\(.*");
   std::map<std::string, int> lines;
   for (const char* top : {"src", "apps"}) {
     for (const auto& entry : fs::recursive_directory_iterator(fs::path(ANTIPHON_SOURCE_DIR) / top)) {
       if (entry.path().extension() != ".cc") continue;
       std::ifstream in(entry.path());
+      bool here = true;
       for (std::string line; std::getline(in, line);) {
-        if (std::regex_match(line, registration)) ++lines[Relative(entry.path().string())];
+        if (line.starts_with("#")) here = !std::regex_match(line, elsewhere);
+        if (here && std::regex_match(line, registration)) ++lines[Relative(entry.path().string())];
       }
     }
   }
