@@ -115,6 +115,28 @@ class Adapt(unittest.TestCase):
         self.assertIn("a fresh classifier", result.stdout)
         self.assertIn("no transcripts", result.stdout)
 
+    def test_speech_without_words_gets_its_speakers_transforms(self):
+        root = self.root
+        must("align", "--data", root / "gmm", "--lexicon", root / "lexicon.txt", "--out", root / "sat", "--last-stage",
+             "sat", "--min-fmllr-frames", 10)
+        tables = ("--features", root / "gmm/feats.scp", "--cmvn", root / "gmm/cmvn.scp", "--utt2spk",
+                  root / "gmm/utt2spk", "--speaker-model", root / "sat/model.safetensors")
+        must("store", *tables, "--speaker-transforms", root / "sat/fmllr.scp", "--alignment", root / "sat/pdf.scp",
+             "--out", root / "sat-store")
+        must("train", "--config", root / "net.toml", "--store", root / "sat-store", "--hmm",
+             root / "sat/model.safetensors", "--speaker-model", root / "sat/model.safetensors", "--front-end",
+             root / "gmm/front_end.toml", "--out", root / "sat-net", "--set", "data.minibatch=64")
+        must("graph", "--model", root / "sat/model.safetensors", "--lexicon", root / "lexicon.txt", "--grammar",
+             root / "grammar.txt", "--out", root / "sat-graph")
+        data = self.spoil(lambda folder: (folder / "text").unlink())
+        asked = ("adapt", root / "sat-net/model.safetensors", "--data", root / data, "--method", "adversarial",
+                 "--old-store", root / "sat-store", "--out", root / "out", "--set", "train.data.minibatch=64", "--set",
+                 "train.schedule.epochs=1")
+        self.assert_refused(run(*asked), "give a search graph", status=2)
+        result = run(*asked, "--graph", root / "sat-graph")
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertTrue((root / "out/decode/fmllr.scp").exists())
+
     def test_vectors_of_speakers_reach_the_network(self):
         root = self.root
         tables = ("--features", root / "feats/feats.scp", "--utt2spk", root / "feats/utt2spk")
