@@ -38,12 +38,6 @@ Outcome FromJson(const nlohmann::json& json) {
   return {json.at("error"), json.at("seconds_per_frame"), json.at("bytes"), json.at("stream_bytes")};
 }
 
-std::string Text(const std::vector<Move>& moves) {
-  std::string text;
-  for (const Move& m : moves) text += (text.empty() ? "" : ", then ") + m.Text();
-  return text.empty() ? "the model as it is" : text;
-}
-
 class RealWorkshop : public compress::Workshop {
  public:
   RealWorkshop(const PlanRequest& request, CommandContext& context) : request_(request), context_(context) {}

@@ -56,6 +56,12 @@ double Budget::Excess(const Outcome& o) const {
   return excess;
 }
 
+std::string Text(const std::vector<Move>& moves) {
+  std::string text;
+  for (const Move& m : moves) text += (text.empty() ? "" : ", then ") + m.Text();
+  return text.empty() ? "the model as it is" : text;
+}
+
 bool Budget::Allows(const Outcome& full, const Outcome& o) const {
   return o.error <= full.error * (1 + max_loss) + slack + 1e-12;
 }
@@ -116,8 +122,7 @@ PlanResult SearchPlan(Workshop& workshop, const Ladder& ladder, const Budget& bu
     }
   }
   result.met = budget.Excess(result.outcome) <= 1;
-  const std::string what =
-      result.chosen.empty() ? "the model as it is" : fmt::format("{} step(s)", result.chosen.size());
+  const std::string what = Text(result.chosen);
   if (!bounded) {
     result.conclusion = fmt::format("{}: {}; before {}", what, Figures(result.outcome), Figures(result.full));
   } else if (result.met) {

@@ -23,6 +23,9 @@ struct Move {
   std::string Text() const;
 };
 
+/// "svd size = 0.5, then quantize", or "the model as it is".
+std::string Text(const std::vector<Move>& moves);
+
 struct Outcome {
   double error = 0;
   double seconds_per_frame = 0;
