@@ -37,7 +37,7 @@ struct HessianFreeOptions {
   int cg_iterations = 250;
   double cg_tolerance = 5e-4;
   double cg_decay = 0.95;
-  double damping = 45;
+  double damping = 1;
   std::string preconditioner = "diagonal";
   double preconditioner_exponent = 0.75;
   int lbfgs_pairs = 16;
@@ -51,7 +51,8 @@ struct HessianFreeOptions {
     v("cg-iterations", cg_iterations, Range{1, 1e6}, "of conjugate gradients per step, at most");
     v("cg-tolerance", cg_tolerance, Range{0, 1}, "relative progress per iteration below which these stop");
     v("cg-decay", cg_decay, Range{0, 1}, "they start from this times the last step");
-    v("damping", damping, Range{0, 1e12}, "initial multiple of the identity added to the curvature");
+    v("damping", damping, Range{0, 1e12},
+      "initial multiple of the identity added to the curvature of the mean loss per frame");
     v("preconditioner", preconditioner, OneOf{{"diagonal", "lbfgs", "none"}},
       "of conjugate gradients: squared gradients of single frames plus damping, or the last run's steps and products");
     v("preconditioner-exponent", preconditioner_exponent, Range{0, 1}, "of the diagonal one");
