@@ -15,12 +15,7 @@ constexpr int kWindows = 16;  // that are run together
 class BidirectionalStep : public PlanStep {
  public:
   explicit BidirectionalStep(const StepArgs& args)
-      : PlanStep(args.in_dim(), args.out_dim()),
-        name_(args.network.layer_name(args.layer)),
-        layer_(dynamic_cast<const nn::Bidirectional&>(args.network.layer(args.layer))),
-        context_(layer_.time_context()),
-        past_(layer_.past(), args.options),
-        future_(layer_.future(), args.options) {}
+      : BidirectionalStep(args, dynamic_cast<const nn::Bidirectional&>(args.network.layer(args.layer))) {}
 
   bool sequential() const override { return true; }
   bool needs_network() const override { return past_.needs_network() || future_.needs_network(); }
@@ -57,7 +52,7 @@ class BidirectionalStep : public PlanStep {
   StepInfo Info() const override {
     StepInfo info{name_, "bidirectional", "", 0, 0, 0};
     Add(past_, 1, info);
-    Add(future_, layer_.right() + 1, info);
+    Add(future_, right_ + 1, info);
     return info;
   }
 
@@ -65,7 +60,7 @@ class BidirectionalStep : public PlanStep {
   struct Memory {
     Memory(const BidirectionalStep& step, int rows)
         : past(step.past_, rows),
-          future(step.future_, kWindows * (step.layer_.right() + 1)),
+          future(step.future_, kWindows * (step.right_ + 1)),
           result(future.max_rows(), step.half()) {
       for (int w = 0; w < kWindows; ++w) {
         windows.push_back(std::make_unique<PlanState>(step.future_));
@@ -80,15 +75,23 @@ class BidirectionalStep : public PlanStep {
     std::vector<PlanState*> window_states;
   };
 
+  // The network need not outlive the plan.
+  BidirectionalStep(const StepArgs& args, const nn::Bidirectional& layer)
+      : PlanStep(args.in_dim(), args.out_dim()),
+        name_(args.network.layer_name(args.layer)),
+        right_(layer.right()),
+        context_(layer.time_context()),
+        past_(layer.past(), args.options),
+        future_(layer.future(), args.options) {}
+
   int64_t half() const { return out_dim() / 2; }
 
   void RunFuture(const KeptFrames& frames, int given, Memory& memory, const Rows& out) const {
-    const int length = layer_.right() + 1;
+    const int length = right_ + 1;
     for (int begin = 0; begin < frames.outputs(); begin += kWindows) {
       const int count = std::min(kWindows, frames.outputs() - begin);
       for (int r = 0; r < count * length; ++r) {
-        std::copy_n(frames.Of(begin + r / length, layer_.right() - r % length), in_dim(),
-                    memory.future.input().Row(r).data());
+        std::copy_n(frames.Of(begin + r / length, right_ - r % length), in_dim(), memory.future.input().Row(r).data());
       }
       std::vector<int> lengths(static_cast<size_t>(count), length);
       for (int w = 0; w < count; ++w) memory.windows[static_cast<size_t>(w)]->Reset();
@@ -112,7 +115,7 @@ class BidirectionalStep : public PlanStep {
   }
 
   std::string name_;
-  const nn::Bidirectional& layer_;
+  int right_;  // frames after its own that an output sees
   TimeContext context_;
   Plan past_, future_;
   mutable SpareMemory<Memory> spare_;

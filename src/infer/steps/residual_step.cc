@@ -13,12 +13,7 @@ namespace {
 class ResidualStep : public PlanStep {
  public:
   explicit ResidualStep(const StepArgs& args)
-      : PlanStep(args.in_dim(), args.out_dim()),
-        name_(args.network.layer_name(args.layer)),
-        layer_(dynamic_cast<const nn::Residual&>(args.network.layer(args.layer))),
-        scale_(layer_.scale()),
-        context_(layer_.time_context()),
-        plan_(layer_.inner(), args.options) {}
+      : ResidualStep(args, dynamic_cast<const nn::Residual&>(args.network.layer(args.layer))) {}
 
   bool sequential() const override { return true; }
   bool needs_network() const override { return plan_.needs_network(); }
@@ -64,6 +59,14 @@ class ResidualStep : public PlanStep {
   }
 
  private:
+  // The network need not outlive the plan.
+  ResidualStep(const StepArgs& args, const nn::Residual& layer)
+      : PlanStep(args.in_dim(), args.out_dim()),
+        name_(args.network.layer_name(args.layer)),
+        scale_(layer.scale()),
+        context_(layer.time_context()),
+        plan_(layer.inner(), args.options) {}
+
   // What a run of the plan inside needs.
   struct Memory {
     Memory(const Plan& plan_inside, int rows) : plan(plan_inside, rows) {}
@@ -81,7 +84,6 @@ class ResidualStep : public PlanStep {
   }
 
   std::string name_;
-  const nn::Residual& layer_;
   float scale_;
   TimeContext context_;
   Plan plan_;
