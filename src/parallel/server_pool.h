@@ -178,7 +178,7 @@ class ServerPool {
 
   std::deque<Letter> requests_;  // received, but not yet handled
   std::deque<Letter> replies_;
-  std::vector<std::vector<std::byte>> pulled_;  // values by server, with rule "sum"
+  std::vector<std::vector<std::byte>> pulled_;  // values by server; of this rank's own shard with rule "sum" alone
   std::span<float> own_part_;                   // where this worker's own shard is pulled to, while it asks; else empty
   std::vector<int64_t> pulled_versions_;        // by server
   int64_t pulled_clock_ = 0;                    // pushes of all workers when this one pulled

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "infer/plan.h"
+#include "infer/steps/inner_plan.h"
 #include "infer/steps/kept_frames.h"
 #include "infer/steps/spare_memory.h"
 #include "nn/layers/bidirectional.h"
@@ -20,11 +21,7 @@ class BidirectionalStep : public PlanStep {
   bool sequential() const override { return true; }
   bool needs_network() const override { return past_.needs_network() || future_.needs_network(); }
 
-  void Begin(StepState& state) const override {
-    KeptFrames::Begin(context_, in_dim(), state);
-    if (state.inner) return state.inner->Reset();
-    state.inner = std::make_shared<PlanState>(past_);
-  }
+  void Begin(StepState& state) const override { BeginInner(context_, in_dim(), past_, state); }
 
   void Run(const Rows&, const Rows&, std::byte*) const override {}
 
@@ -51,8 +48,8 @@ class BidirectionalStep : public PlanStep {
 
   StepInfo Info() const override {
     StepInfo info{name_, "bidirectional", "", 0, 0, 0};
-    Add(past_, 1, info);
-    Add(future_, right_ + 1, info);
+    AddInner(past_, 1, info);
+    AddInner(future_, right_ + 1, info);
     return info;
   }
 
@@ -101,16 +98,6 @@ class BidirectionalStep : public PlanStep {
         const auto last = memory.result.Row((w + 1) * length - 1);
         std::copy(last.begin(), last.end(), out.Row<float>(given + begin + w) + half());
       }
-    }
-  }
-
-  static void Add(const Plan& plan, int times, StepInfo& info) {
-    for (size_t i = 0; i < plan.num_steps(); ++i) {
-      const StepInfo inner = plan.step(i).Info();
-      info.isa = inner.isa.empty() ? info.isa : inner.isa;
-      info.weight_bytes += inner.weight_bytes;
-      info.operations += times * inner.operations;
-      info.done_operations += times * inner.done_operations;
     }
   }
 

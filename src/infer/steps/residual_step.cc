@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "infer/plan.h"
+#include "infer/steps/inner_plan.h"
 #include "infer/steps/kept_frames.h"
 #include "infer/steps/spare_memory.h"
 #include "nn/layers/residual.h"
@@ -18,11 +19,7 @@ class ResidualStep : public PlanStep {
   bool sequential() const override { return true; }
   bool needs_network() const override { return plan_.needs_network(); }
 
-  void Begin(StepState& state) const override {
-    KeptFrames::Begin(context_, in_dim(), state);
-    if (state.inner) return state.inner->Reset();
-    state.inner = std::make_shared<PlanState>(plan_);
-  }
+  void Begin(StepState& state) const override { BeginInner(context_, in_dim(), plan_, state); }
 
   void Run(const Rows&, const Rows&, std::byte*) const override {}
 
@@ -48,13 +45,7 @@ class ResidualStep : public PlanStep {
 
   StepInfo Info() const override {
     StepInfo info{name_, "residual", "", 0, 0, 0};
-    for (size_t i = 0; i < plan_.num_steps(); ++i) {
-      const StepInfo inner = plan_.step(i).Info();
-      info.isa = inner.isa.empty() ? info.isa : inner.isa;
-      info.weight_bytes += inner.weight_bytes;
-      info.operations += inner.operations;
-      info.done_operations += inner.done_operations;
-    }
+    AddInner(plan_, 1, info);
     return info;
   }
 

@@ -66,12 +66,6 @@ void Append(const std::string& which, std::span<Parameter* const> from, std::vec
   }
 }
 
-void CopyColumns(ConstMatrixView from, int64_t first_from, MatrixView to, int64_t first_to, int64_t count) {
-  for (int64_t r = 0; r < to.rows(); ++r) {
-    std::copy_n(from.Row(r).data() + first_from, count, to.Row(r).data() + first_to);
-  }
-}
-
 // Layers inside count from 0 again, and each chain draws its own masks.
 ExecContext Inside(ExecContext ctx, uint64_t index, uint64_t which) {
   ctx.seed = MixSeed(ctx.seed, 2 * index + which + 1);
@@ -107,7 +101,7 @@ Config Bidirectional::ToConfig() const {
 
 void Bidirectional::DoForward(const ExecContext& ctx, ConstMatrixView x, MatrixView y, Workspace& ws) const {
   const int64_t rows = y.rows(), half = out_dim() / 2;
-  CopyColumns(past_.Forward(Inside(ctx, index_, 0), x.Rows(0, rows), ws.Child(0)), 0, y, 0, half);
+  Scale(1.0f, past_.Forward(Inside(ctx, index_, 0), x.Rows(0, rows), ws.Child(0)), y.Cols(0, half));
   // Step k of all windows is one block: the frames that lie right − k after the outputs.
   const MatrixView windows = ws.Float(kWindows, (right_ + 1) * rows, x.cols());
   for (int k = 0; k <= right_; ++k) {
@@ -118,7 +112,7 @@ void Bidirectional::DoForward(const ExecContext& ctx, ConstMatrixView x, MatrixV
   inside.sequences = &layout;
   if (rows == 0) return;
   const ConstMatrixView future = future_.Forward(inside, windows, ws.Child(1));
-  CopyColumns(future.Rows(right_ * rows, rows), 0, y, half, half);
+  Scale(1.0f, future.Rows(right_ * rows, rows), y.Cols(half, half));
 }
 
 void Bidirectional::DoBackward(const ExecContext& ctx, ConstMatrixView dy, Workspace& ws, MatrixView dx,
@@ -132,13 +126,13 @@ void Bidirectional::DoBackward(const ExecContext& ctx, ConstMatrixView dy, Works
   inside.sequences = &layout;
   const MatrixView last = ws.Float(kFuture, (right_ + 1) * rows, half);
   std::fill_n(last.data(), right_ * rows * half, 0.0f);
-  CopyColumns(dy, half, last.Rows(right_ * rows, rows), 0, half);
+  Scale(1.0f, dy.Cols(half, half), last.Rows(right_ * rows, rows));
   const ConstMatrixView d_windows = future_.Backward(inside, last, ws.Child(1), sink, wanted);
   for (int k = 0; k <= right_ && wanted; ++k) {
     AddScaled(1.0f, d_windows.Rows(k * rows, rows), dx.Rows(int64_t{right_ - k} * ctx.streams(), rows));
   }
   const MatrixView first = ws.Float(kPast, rows, half);
-  CopyColumns(dy, 0, first, 0, half);
+  Scale(1.0f, dy.Cols(0, half), first);
   const ConstMatrixView d_past = past_.Backward(Inside(ctx, index_, 0), first, ws.Child(0), sink, wanted);
   if (wanted) AddScaled(1.0f, d_past, dx.Rows(0, rows));
 }
