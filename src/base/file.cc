@@ -106,16 +106,21 @@ void AtomicFile::Commit() {
   SyncPath(folder, O_RDONLY | O_DIRECTORY);
 }
 
-MappedFile::MappedFile(const fs::path& path) : path_(path) {
-  FileDescriptor fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
-  if (fd.get() < 0) ThrowIo("open", path, errno);
+MappedFile::MappedFile(const fs::path& path) : MappedFile(AT_FDCWD, path.c_str(), path) {}
+
+MappedFile::MappedFile(const HeldFolder& folder, const fs::path& name)
+    : MappedFile(folder.fd_, name.c_str(), folder.path() / name) {}
+
+MappedFile::MappedFile(int folder, const char* name, fs::path path) : path_(std::move(path)) {
+  FileDescriptor fd(::openat(folder, name, O_RDONLY | O_CLOEXEC));
+  if (fd.get() < 0) ThrowIo("open", path_, errno);
   struct stat info {};
-  if (::fstat(fd.get(), &info) != 0) ThrowIo("examine", path, errno);
-  if (!S_ISREG(info.st_mode)) Throw<IoError>("cannot map '{}': it is not a regular file", path.string());
+  if (::fstat(fd.get(), &info) != 0) ThrowIo("examine", path_, errno);
+  if (!S_ISREG(info.st_mode)) Throw<IoError>("cannot map '{}': it is not a regular file", path_.string());
   size_ = static_cast<size_t>(info.st_size);
   if (size_ == 0) return;
   void* data = ::mmap(nullptr, size_, PROT_READ, MAP_SHARED, fd.get(), 0);
-  if (data == MAP_FAILED) ThrowIo("map", path, errno);
+  if (data == MAP_FAILED) ThrowIo("map", path_, errno);
   data_ = static_cast<const std::byte*>(data);
 }
 
@@ -136,6 +141,27 @@ MappedFile::~MappedFile() { Unmap(); }
 
 void MappedFile::Unmap() noexcept {
   if (data_ != nullptr) ::munmap(const_cast<std::byte*>(data_), size_);
+}
+
+HeldFolder::HeldFolder(fs::path path) : path_(std::move(path)), fd_(::open(path_.c_str(), O_PATH | O_CLOEXEC)) {
+  if (fd_ < 0 && errno != ENOENT && errno != ENOTDIR) ThrowIo("open", path_, errno);
+}
+
+HeldFolder::HeldFolder(HeldFolder&& other) noexcept
+    : path_(std::move(other.path_)), fd_(std::exchange(other.fd_, -1)) {}
+
+HeldFolder::~HeldFolder() {
+  if (fd_ >= 0) ::close(fd_);
+}
+
+bool HeldFolder::Has(const fs::path& name) const { return fd_ >= 0 && ::faccessat(fd_, name.c_str(), F_OK, 0) == 0; }
+
+// The number of a folder that is held open is given to no other one.
+bool HeldFolder::InPlace() const {
+  struct stat now {};
+  struct stat held {};
+  if (::stat(path_.c_str(), &now) != 0) return fd_ < 0;
+  return fd_ >= 0 && ::fstat(fd_, &held) == 0 && now.st_dev == held.st_dev && now.st_ino == held.st_ino;
 }
 
 uint64_t Checksum(std::span<const std::byte> bytes) { return XXH3_64bits(bytes.data(), bytes.size()); }

@@ -44,10 +44,14 @@ class AtomicFile {
   bool committed_ = false;
 };
 
+class HeldFolder;
+
 /// Read-only memory map of a whole file; movable, unmapped at destruction. An empty file gives an empty span.
 class MappedFile {
  public:
   explicit MappedFile(const std::filesystem::path& path);
+  /// A file of the folder that is held, whatever lies at its path by now.
+  MappedFile(const HeldFolder& folder, const std::filesystem::path& name);
   MappedFile(MappedFile&&) noexcept;
   MappedFile& operator=(MappedFile&&) noexcept;
   ~MappedFile();
@@ -55,10 +59,30 @@ class MappedFile {
   const std::filesystem::path& path() const { return path_; }
 
  private:
+  MappedFile(int folder, const char* name, std::filesystem::path path);
   void Unmap() noexcept;
   std::filesystem::path path_;
   const std::byte* data_ = nullptr;
   size_t size_ = 0;
+};
+
+/// A folder held open, or the lack of one: what is read through it comes out of that one folder, also when another is
+/// put in its place meanwhile. Movable. Throws IoError if something is there that cannot be opened.
+class HeldFolder {
+ public:
+  explicit HeldFolder(std::filesystem::path path);
+  HeldFolder(HeldFolder&& other) noexcept;
+  HeldFolder& operator=(HeldFolder&&) = delete;
+  ~HeldFolder();
+  const std::filesystem::path& path() const { return path_; }
+  bool Has(const std::filesystem::path& name) const;
+  /// Whether the path still names this folder, or still nothing.
+  bool InPlace() const;
+
+ private:
+  friend class MappedFile;
+  std::filesystem::path path_;
+  int fd_ = -1;
 };
 
 /// XXH3 64-bit checksum.

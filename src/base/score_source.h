@@ -4,10 +4,17 @@
 // Threads: one thread per source. Errors: whatever the model behind it throws.
 #pragma once
 
+#include <cmath>
 #include <cstdint>
 #include <span>
 
 namespace antiphon {
+
+/// Score of a class that training never saw: it takes part in no path.
+inline constexpr float kDisabledScore = -1e10F;
+
+/// Whether training saw a class, by the natural logarithm of its share of all frames.
+inline bool WasSeen(double log_prior) { return log_prior >= std::log(1e-10); }
 
 /// Log-likelihoods of (frame, pdf-id), asked for in blocks or lazily.
 class ScoreSource {

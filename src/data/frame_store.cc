@@ -29,36 +29,45 @@ void DecodeRow(const Code* __restrict codes, const float* __restrict step, const
   for (size_t c = 0; c < dim; ++c) out[c] = low[c] + step[c] * static_cast<float>(codes[c]);
 }
 
+std::string_view Text(const MappedFile& file) {
+  return {reinterpret_cast<const char*>(file.bytes().data()), file.bytes().size()};
+}
+
+// The folder where the store lies. While it is being replaced it can stand aside for an instant.
+HeldFolder HoldStore(const fs::path& folder) {
+  for (const fs::path& place : {folder, internal::OldStore(folder), folder}) {
+    for (bool in_place = false; !in_place;) {
+      HeldFolder held(place);
+      if (held.Has("store.json")) return held;
+      in_place = held.InPlace();
+    }
+  }
+  Throw<InputError>("'{}' is no frame store: there is no store.json in it; make one with 'antiphon store'",
+                    folder.string());
+}
+
 }  // namespace
 
 struct FrameStore::Impl {
-  Impl(const fs::path& f, bool all_shards) : folder(f) {
-    std::error_code ignored;
-    const fs::path old = internal::OldStore(f);
-    if (!fs::exists(folder / "store.json", ignored) && fs::exists(old / "store.json", ignored)) folder = old;
-    const fs::path json_path = folder / "store.json";
-    if (!fs::exists(json_path, ignored)) {
-      Throw<InputError>("'{}' is no frame store: there is no store.json in it; make one with 'antiphon store'",
-                        folder.string());
-    }
-    const std::string json = ReadFile(json_path);
+  Impl(const HeldFolder& held, bool all_shards) : folder(held.path()) {
+    const MappedFile json_file(held, "store.json");
+    const std::string_view json = Text(json_file);
     header = WithContext([&] { return internal::HeaderFromJson(json); },
-                         [&] { return fmt::format("'{}'", json_path.string()); });
+                         [&] { return fmt::format("'{}'", json_file.path().string()); });
     fingerprint = Checksum(json);
-    const MappedFile index(folder / "index.bin");
-    const std::string_view bytes(reinterpret_cast<const char*>(index.bytes().data()), index.bytes().size());
-    internal::IndexFromBytes(bytes, index.path(), header, speakers, records);
+    const MappedFile index(held, "index.bin");
+    internal::IndexFromBytes(Text(index), index.path(), header, speakers, records);
     for (const internal::UtteranceRecord& r : records) utterances.push_back(r.utterance);
     for (size_t s = 0; s < header.shard_bytes.size(); ++s) {
-      const fs::path path = folder / internal::ShardName(s);
-      if (!all_shards && !fs::exists(path, ignored)) {
+      const std::string name = internal::ShardName(s);
+      if (!all_shards && !held.Has(name)) {
         shards.emplace_back();
         continue;
       }
-      shards.emplace_back(path);
+      shards.emplace_back(MappedFile(held, name));
       if (shards.back()->bytes().size() != header.shard_bytes[s]) {
         Throw<InputError>("'{}' has {} bytes, expected {}: it was cut short or replaced; make the store again",
-                          path.string(), shards.back()->bytes().size(), header.shard_bytes[s]);
+                          shards.back()->path().string(), shards.back()->bytes().size(), header.shard_bytes[s]);
       }
     }
     verified = std::make_unique<std::atomic<bool>[]>(records.size());
@@ -130,20 +139,15 @@ struct FrameStore::Impl {
   std::unique_ptr<std::atomic<bool>[]> verified;  // by utterance
 };
 
-// While a store is being replaced, files of the old one and of the new one can be met together: then it is read again.
+// A store that is put away while it is opened loses its files one by one; then the one in its place is opened.
 std::unique_ptr<FrameStore::Impl> FrameStore::Impl::Open(const fs::path& folder, bool all_shards) {
-  constexpr int kAttempts = 5;
-  const auto header_sum = [&](const fs::path& f) {
-    std::error_code missing;
-    return fs::exists(f / "store.json", missing) ? Checksum(ReadFile(f / "store.json")) : 0;
-  };
-  for (int attempt = 1;; ++attempt) {
-    const uint64_t before = header_sum(folder);
+  for (;;) {
+    const HeldFolder held = HoldStore(folder);
     try {
-      auto impl = std::make_unique<Impl>(folder, all_shards);
-      if (attempt == kAttempts || header_sum(impl->folder) == impl->fingerprint) return impl;
+      auto impl = std::make_unique<Impl>(held, all_shards);
+      if (held.InPlace()) return impl;
     } catch (const Error&) {
-      if (attempt == kAttempts || header_sum(folder) == before) throw;
+      if (held.InPlace()) throw;
     }
   }
 }

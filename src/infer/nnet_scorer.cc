@@ -1,7 +1,6 @@
 #include "infer/nnet_scorer.h"
 
 #include <algorithm>
-#include <cmath>
 
 #include "base/error.h"
 #include "kernels/softmax.h"
@@ -31,10 +30,9 @@ NnetModel::NnetModel(nn::Model model, const NnetScorerOptions& options) : model_
     throw InputError(
         "the model carries no class priors: train it with them, or set prior-scale = 0 to score with posteriors");
   }
-  const double least = std::log(1e-10);
   for (size_t s = 0; s < num_pdfs; ++s) {
     scaled_priors_[s] = static_cast<float>(options.prior_scale * model_.log_priors[s]);
-    if (!(model_.log_priors[s] >= least)) {
+    if (!WasSeen(model_.log_priors[s])) {
       scaled_priors_[s] = 0.0F;
       disabled_.push_back(static_cast<int32_t>(s));
     }

@@ -42,8 +42,6 @@
 
 namespace antiphon::infer {
 
-inline constexpr float kDisabledScore = -1e10F;
-
 struct NnetScorerOptions {
   double prior_scale = 1.0;
   int block_frames = 128;

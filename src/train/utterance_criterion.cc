@@ -1,20 +1,18 @@
 #include "train/utterance_criterion.h"
 
 #include <algorithm>
-#include <cmath>
 #include <functional>
 
 #include "base/error.h"
+#include "base/score_source.h"
 
 namespace antiphon::train {
 namespace {
 
-// As in decoding (infer/nnet_scorer.h): classes that training never saw take part in no path.
+// As in decoding (infer/nnet_scorer.h).
 std::vector<float> OffsetsFrom(std::span<const float> log_priors) {
-  constexpr float kDisabled = -1e10f;
-  const double least = std::log(1e-10);
   std::vector<float> offsets;
-  for (const float p : log_priors) offsets.push_back(static_cast<double>(p) >= least ? -p : kDisabled);
+  for (const float p : log_priors) offsets.push_back(WasSeen(p) ? -p : kDisabledScore);
   return offsets;
 }
 

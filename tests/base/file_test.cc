@@ -107,6 +107,33 @@ TEST(MappedFile, ShowsTheBytesAndMoves) {
   EXPECT_THROW(MappedFile(folder.path()), IoError);
 }
 
+TEST(HeldFolder, GivesTheFilesOfOneFolderAlsoWhenAnotherTakesItsPlace) {
+  TemporaryFolder folder;
+  WriteFileAtomically(folder / "here/f", "old");
+  WriteFileAtomically(folder / "here/only", "old");
+  WriteFileAtomically(folder / "next/f", "replacement");
+  const HeldFolder held(folder / "here");
+  EXPECT_TRUE(held.InPlace());
+  std::filesystem::rename(folder / "here", folder / "aside");
+  EXPECT_FALSE(held.InPlace());
+  std::filesystem::rename(folder / "next", folder / "here");
+  EXPECT_FALSE(held.InPlace());
+  EXPECT_EQ(MappedFile(held, "f").bytes().size(), 3u);
+  EXPECT_TRUE(held.Has("only"));
+  EXPECT_FALSE(HeldFolder(folder / "here").Has("only"));
+  EXPECT_THROW(MappedFile(held, "missing"), IoError);
+}
+
+TEST(HeldFolder, KnowsThatNothingIsThere) {
+  TemporaryFolder folder;
+  const HeldFolder nothing(folder / "later");
+  EXPECT_FALSE(nothing.Has("f"));
+  EXPECT_TRUE(nothing.InPlace());
+  WriteFileAtomically(folder / "later/f", "x");
+  EXPECT_FALSE(nothing.InPlace());
+  EXPECT_FALSE(HeldFolder(folder / "later/f/below").Has("f"));
+}
+
 TEST(Checksum, IsXxh3) {
   // xxhsum -H3 of the empty input.
   EXPECT_EQ(Checksum(std::string_view("")), 0x2d06800538d394c2ULL);
