@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "base/check.h"
 #include "decode/decoder.h"
@@ -130,18 +131,21 @@ void SearchFrames::PruneActive() {
   while (f >= 0 && (UpdateExtras(f, delta) || f >= pruned_frames_)) --f;
   for (int g = std::max(f, 0); g < num_frames_; ++g) {
     DropTokens(g);
-    if (g >= pruned_frames_) Compact(frames_[g]);
+    if (g >= pruned_frames_) {
+      spare_.push_back(Compact(frames_[g]));
+    } else if (frames_[g].tokens.capacity() > 2 * frames_[g].tokens.size()) {
+      Compact(frames_[g]);
+    }
   }
   pruned_frames_ = num_frames_;
 }
 
-void SearchFrames::Compact(FrameTokens& frame) {
+FrameTokens SearchFrames::Compact(FrameTokens& frame) {
   FrameTokens exact{{frame.tokens.begin(), frame.tokens.end()},
                     {frame.epsilon.begin(), frame.epsilon.end()},
                     {frame.emitting.begin(), frame.emitting.end()},
                     frame.offset};
-  std::swap(frame, exact);
-  spare_.push_back(std::move(exact));
+  return std::exchange(frame, std::move(exact));
 }
 
 float SearchFrames::FinalCost(const Token& token, bool with_final_costs) const {

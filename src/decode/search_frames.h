@@ -80,8 +80,8 @@ class SearchFrames {
   void RelaxEpsilons(FrameTokens& frame);
   // Removes tokens with infinite extra cost and renumbers.
   void DropTokens(int f);
-  // Moves a pruned frame to memory of its size; the roomy memory serves the next frames.
-  void Compact(FrameTokens& frame);
+  // Moves a pruned frame to memory of its size and gives the roomy memory, which serves the next frames.
+  static FrameTokens Compact(FrameTokens& frame);
   float FinalCost(const Token& token, bool with_final_costs) const;
 
   float ArcCost(const Token& from, uint32_t arc) const { return Follow(from.context, graph_.arcs()[arc]).cost; }
