@@ -1,4 +1,6 @@
 // antiphon listen: words of speech that is still being said.
+#include <omp.h>
+
 #include <csignal>
 #include <cstdio>
 #include <iostream>
@@ -96,10 +98,12 @@ void Microphone(const ListenOptions& options, LiveRecognizer& live) {
 }
 
 void Listen(const ListenOptions& options, CommandContext& context) {
+  // One stream keeps part of a core busy; a second thread would mostly wait, which libgomp does at full speed.
+  if (!context.config().Has("threads")) omp_set_num_threads(1);
   const auto model = AcousticModel::Load(options.model, options.nnet);
   const decode::Graph graph = decode::Graph::Load(options.graph, model->hmm());
   const double scale = options.lm_weight > 0 ? 1.0 / options.lm_weight : options.recognize.search.acoustic_scale;
-  nlohmann::ordered_json utterances = nlohmann::ordered_json::array();
+  nlohmann::ordered_json utterances = nlohmann::ordered_json::array();  // with --json alone: a microphone has no end
   double shift_s = 0.01;
   LiveRecognizer live(*model, graph, options.recognize, {scale, options.word_penalty}, options.live,
                       [&](const LiveResult& result) {
@@ -107,7 +111,7 @@ void Listen(const ListenOptions& options, CommandContext& context) {
                         const auto json = Describe(result, graph, shift_s);
                         context.PrintLine(json.dump());
                         context.out().flush();
-                        if (result.final) utterances.push_back(json);
+                        if (result.final && context.json()) utterances.push_back(json);
                       });
   shift_s = live.frame_shift_s();
   std::string narrow;

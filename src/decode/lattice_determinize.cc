@@ -13,6 +13,9 @@ namespace antiphon::decode {
 namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
+// Transition-ids moved per arc that is allowed. Lattices of read English take 50 per arc; where one word may be said
+// any number of times in the same speech it can be thousands, and minutes.
+constexpr int64_t kWorkPerArc = 60;
 
 // A state of the input with what is not yet on the output's arcs: cost and transition-ids.
 struct Element {
@@ -31,7 +34,7 @@ class Determinizer {
         weights_{options.acoustic_scale, 0.0},
         backward_(BackwardCosts(lattice, weights_)) {}
 
-  // False if the output would grow beyond max_arcs within `beam`.
+  // False if the output would grow beyond max_arcs within `beam`, or finding it take too long.
   bool Run(double beam, Lattice* result) {
     limit_ = backward_[0] + beam + 1e-9 * std::abs(backward_[0]);
     FindOrAdd({{0, {}, LabelTrie::kEmpty}}, 0.0);
@@ -41,7 +44,7 @@ class Determinizer {
       queue_.pop();
       Expand(id);
       num_arcs += static_cast<int64_t>(out_.states[id].arcs.size());
-      if (num_arcs > options_.max_arcs) return false;
+      if (num_arcs > options_.max_arcs || work_ > kWorkPerArc * options_.max_arcs) return false;
     }
     *result = Sorted();
     return true;
@@ -144,6 +147,7 @@ class Determinizer {
     const LatticeCost shared = best->cost;
     for (const auto& [state, e] : elements) {
       const std::vector<int32_t> rest = strings_.Labels(e.string, strings_.Length(common));
+      work_ += 1 + std::ssize(rest);
       subset.push_back({state, e.cost - shared, strings_.Append(LabelTrie::kEmpty, rest)});
     }
     const int32_t next = FindOrAdd(std::move(subset), forward + Total(shared));
@@ -181,6 +185,7 @@ class Determinizer {
   LatticeWeights weights_;
   std::vector<double> backward_;
   double limit_ = kInfinity;
+  int64_t work_ = 0;
   LabelTrie strings_;
   Lattice out_;
   std::vector<OutState> states_;
@@ -227,8 +232,10 @@ Lattice Determinize(const Lattice& lattice, const DeterminizeOptions& options) {
     if (determinizer.Run(attempt < 20 ? beam : 0.0, &result)) break;
   }
   if (beam != options.beam) {
-    log::Warn("a lattice was determinised within a beam of {:.2f} instead of {:.2f} to stay below {} arcs", beam,
-              options.beam, options.max_arcs);
+    log::Warn(
+        "a lattice was determinised within a beam of {:.2f} instead of {:.2f} to stay below {} arcs, and the work for "
+        "so many",
+        beam, options.beam, options.max_arcs);
   }
   return Prune(result, {options.acoustic_scale, 0.0}, options.beam);
 }

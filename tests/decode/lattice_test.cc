@@ -133,6 +133,25 @@ TEST(Lattice, DeterminisationStaysBelowItsLimit) {
   EXPECT_EQ(BestPath(narrow, kWeights).words, BestPath(whole, kWeights).words);
 }
 
+// Few arcs whose alignments have nothing in common: it is the work that has to stay below a limit then.
+TEST(Lattice, DeterminisationStaysBelowTheWorkForItsLimit) {
+  constexpr int kWays = 20;
+  Lattice lattice;
+  lattice.states.resize(kWays + 2);
+  for (int way = 0; way < kWays; ++way) {
+    const std::vector<int32_t> alignment(100, way + 1);
+    lattice.states[0].arcs.push_back({way + 1, 1, {0.3 * way, 0.0}, lattice.AddAlignment(alignment)});
+    lattice.states[way + 1].arcs.push_back({kWays + 1, way + 2, {}, {}});
+  }
+  lattice.states.back().is_final = true;
+  const Lattice whole = Determinize(lattice, {0.1, 100, 1000});
+  const Lattice narrow = Determinize(lattice, {0.1, 100, kWays + 1});
+  EXPECT_EQ(whole.NumArcs(), kWays + 1U);
+  EXPECT_LT(narrow.NumArcs(), whole.NumArcs());
+  EXPECT_GT(narrow.NumArcs(), 2U);
+  EXPECT_EQ(BestPath(narrow, kWeights).words, BestPath(whole, kWeights).words);
+}
+
 TEST(WeightSearch, FindsTheWeightsWithTheFewestErrors) {
   // Word 1 has the better language model score, word 2 the better acoustics.
   Lattice lattice;

@@ -199,6 +199,7 @@ TEST(Planner, LeavesOutPeriodsThatTheDataIsTooShortFor) {
 TEST(Published, FitsAtMostOneRowAndPredictsTheOthers) {
   const std::vector<PublishedTable> tables = SimulatePublished();
   ASSERT_EQ(tables.size(), 5u);
+  double slowest = 0.0, fastest = 0.0;
   for (const PublishedTable& table : tables) {
     int fitted = 0;
     for (const PublishedRow& row : table.rows) {
@@ -207,13 +208,20 @@ TEST(Published, FitsAtMostOneRowAndPredictsTheOthers) {
         EXPECT_LT(std::abs(row.error()), 1e-3) << table.title << ": " << row.what;
       }
       EXPECT_GT(row.simulated, 0) << row.what;
-      // Not a mark to be proud of: the model must stay a model of these machines at all. The largest errors are at the
-      // ends of a range of minibatches of which nobody knows which one was used.
-      EXPECT_LT(std::abs(row.error()), 1.3) << table.title << ": " << row.what;
+      // Of the run on 20 servers nobody knows which minibatch it chose: a range of them is shown, and only has to
+      // contain what was published.
+      if (row.what.starts_with("20 servers")) {
+        slowest = std::min(slowest, row.error());
+        fastest = std::max(fastest, row.error());
+      } else {
+        EXPECT_LT(std::abs(row.error()), 0.16) << table.title << ": " << row.what;
+      }
     }
     EXPECT_LE(fitted, 1) << table.title;
     EXPECT_FALSE(table.constants.empty());
   }
+  EXPECT_LT(slowest, 0.0);
+  EXPECT_GT(fastest, 0.0);
 }
 
 }  // namespace

@@ -12,8 +12,8 @@ import sys
 import tempfile
 import unittest
 
-import bad_input_test as corpus
-from bad_input_test import RATE, must, run
+import small_system as system
+from small_system import RATE, must, run
 
 
 class Adapt(unittest.TestCase):
@@ -21,22 +21,7 @@ class Adapt(unittest.TestCase):
     def setUpClass(cls):
         cls.temporary = tempfile.TemporaryDirectory()
         root = cls.root = pathlib.Path(cls.temporary.name)
-        corpus.make_corpus(root / "corpus")
-        (root / "lexicon.txt").write_text("<SIL> SIL\nA a\nB b\n")
-        (root / "grammar.txt").write_text("0 0 A\n0 0 B\n0\n")
-        (root / "net.toml").write_text(corpus.NETWORK)
-        must("features", root / "corpus", "--out", root / "gmm", "--sample-rate", RATE, "--kind", "mfcc", "--ceps", 13)
-        must("align", "--data", root / "gmm", "--lexicon", root / "lexicon.txt", "--out", root / "align", "--last-stage",
-             "mono")
-        must("features", root / "corpus", "--out", root / "feats", "--sample-rate", RATE)
-        must("store", "--features", root / "feats/feats.scp", "--cmvn", root / "feats/cmvn.scp", "--utt2spk",
-             root / "feats/utt2spk", "--alignment", root / "align/pdf.scp", "--out", root / "store")
-        for name, seed in (("net", 1), ("other", 2)):
-            must("train", "--config", root / "net.toml", "--store", root / "store", "--hmm",
-                 root / "align/model.safetensors", "--front-end", root / "feats/front_end.toml", "--out", root / name,
-                 "--set", "data.minibatch=64", "--set", "schedule.epochs=3", "--seed", seed)
-        must("graph", "--model", root / "align/model.safetensors", "--lexicon", root / "lexicon.txt", "--grammar",
-             root / "grammar.txt", "--out", root / "graph")
+        system.make_system(root)
         cls.model = root / "net/model.safetensors"
         cls.bytes = cls.model.read_bytes()
 
@@ -179,7 +164,7 @@ class Adapt(unittest.TestCase):
         def silence(folder):
             random_ = random.Random(3)
             for wav in folder.glob("*.wav"):
-                wav.write_bytes(corpus.wav_bytes(corpus.speech(["", "", ""], random_)))
+                wav.write_bytes(system.wav_bytes(system.speech(["", "", ""], random_)))
             ids = [line.split()[0] for line in (folder / "text").read_text().splitlines()]
             (folder / "text").write_text("".join(f"{utt_id}\n" for utt_id in ids))
             scp = folder / "wav.scp"
@@ -207,6 +192,6 @@ class Adapt(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    corpus.PROGRAM = sys.argv.pop(2)
+    system.PROGRAM = sys.argv.pop(2)
     sys.argv.pop(1)
     unittest.main(verbosity=1)

@@ -14,63 +14,8 @@ import sys
 import tempfile
 import unittest
 
-PROGRAM = ""
-RATE = 8000
-TONES = {"A": 400.0, "B": 1300.0}
-NETWORK = """
-[[network.layer]]
-type = "affine"
-dim = 16
-[[network.layer]]
-type = "relu"
-[[network.layer]]
-type = "affine"
-"""
-
-
-def run(*arguments):
-    return subprocess.run([PROGRAM, *map(str, arguments)], stdin=subprocess.DEVNULL, capture_output=True, text=True,
-                          timeout=100)
-
-
-def must(*arguments):
-    result = run(*arguments)
-    if result.returncode != 0:
-        raise AssertionError(f"{arguments}: {result.stderr}")
-    return result
-
-
-def wav_bytes(samples, rate=RATE, code=1):
-    data = struct.pack(f"<{len(samples)}{'h' if code == 1 else 'f'}", *samples)
-    width = 2 if code == 1 else 4
-    header = struct.pack("<IHHIIHH", 16, code, 1, rate, rate * width, width, 8 * width)
-    chunks = b"WAVEfmt " + header + b"data" + struct.pack("<I", len(data)) + data
-    return b"RIFF" + struct.pack("<I", len(chunks)) + chunks
-
-
-def speech(words, random_):
-    samples = []
-    for word in ["", *words, ""]:
-        length = int(RATE * random_.uniform(0.2, 0.3))
-        tone = TONES.get(word, 0.0)
-        samples += [int(random_.gauss(0, 40) + (6000 if word else 0) * math.sin(2 * math.pi * tone * t / RATE))
-                    for t in range(length)]
-    return samples
-
-
-def make_corpus(folder):
-    folder.mkdir()
-    random_ = random.Random(1)
-    scp, text, speakers = [], [], []
-    for number in range(24):
-        utt_id, speaker = f"s{number % 4}-u{number:02}", f"s{number % 4}"
-        words = [random_.choice("AB") for _ in range(3)]
-        (folder / f"{utt_id}.wav").write_bytes(wav_bytes(speech(words, random_)))
-        scp.append(f"{utt_id} {folder / utt_id}.wav\n")
-        text.append(f"{utt_id} {' '.join(words)}\n")
-        speakers.append(f"{utt_id} {speaker}\n")
-    for name, lines in (("wav.scp", scp), ("text", text), ("utt2spk", speakers)):
-        (folder / name).write_text("".join(sorted(lines)))
+import small_system
+from small_system import NETWORK, RATE, must, run, speech, wav_bytes
 
 
 class BadInput(unittest.TestCase):
@@ -79,20 +24,7 @@ class BadInput(unittest.TestCase):
         cls.temporary = tempfile.TemporaryDirectory()
         cls.root = pathlib.Path(cls.temporary.name)
         root = cls.root
-        make_corpus(root / "corpus")
-        (root / "lexicon.txt").write_text("<SIL> SIL\nA a\nB b\n")
-        (root / "grammar.txt").write_text("A\nB\n")
-        (root / "net.toml").write_text(NETWORK)
-        must("features", root / "corpus", "--out", root / "gmm", "--sample-rate", RATE, "--kind", "mfcc", "--ceps", 13)
-        must("align", "--data", root / "gmm", "--lexicon", root / "lexicon.txt", "--out", root / "align",
-             "--last-stage", "mono")
-        must("features", root / "corpus", "--out", root / "feats", "--sample-rate", RATE)
-        must(*cls.store_command("store"))
-        must(*cls.train_command("net"), "--set", "schedule.epochs=1")
-        must("lm", "--text", root / "corpus/text", "--utterance-ids", "--order", 1, "--vocabulary",
-             root / "lexicon.txt", "--out", root / "lm.arpa")
-        must("graph", "--model", root / "align/model.safetensors", "--lexicon", root / "lexicon.txt", "--arpa",
-             root / "lm.arpa", "--out", root / "graph")
+        small_system.make_system(root)
 
     @classmethod
     def tearDownClass(cls):
@@ -270,7 +202,7 @@ class BadInput(unittest.TestCase):
 
     def test_a_long_command_stops_when_it_is_asked_to(self):
         root = self.root
-        command = [PROGRAM, "align", "--data", root / "gmm", "--lexicon", root / "lexicon.txt", "--out",
+        command = [small_system.PROGRAM, "align", "--data", root / "gmm", "--lexicon", root / "lexicon.txt", "--out",
                    root / "stopped", "--last-stage", "mono", "--set", "mono.iterations=1000"]
         with subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
                               text=True) as process:
@@ -283,5 +215,5 @@ class BadInput(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    PROGRAM = sys.argv[2]
+    small_system.PROGRAM = sys.argv[2]
     unittest.main(argv=sys.argv[:1])

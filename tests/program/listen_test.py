@@ -1,0 +1,115 @@
+"""antiphon listen from outside: the same words however the samples arrive, and an answer to what cannot be heard.
+
+Usage: listen_test.py SOURCE-TREE PROGRAM
+"""
+
+import json
+import pathlib
+import random
+import struct
+import subprocess
+import sys
+import tempfile
+import unittest
+
+import small_system as system
+from small_system import RATE
+
+
+class Listen(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.temporary = tempfile.TemporaryDirectory()
+        root = cls.root = pathlib.Path(cls.temporary.name)
+        system.make_system(root)
+        random_ = random.Random(2)
+        cls.words = ["A", "B", "B", "A", "B"]  # one tone twice without a pause between would be one word
+        # A second of silence between two utterances ends the first.
+        pause = [int(random_.gauss(0, 40)) for _ in range(RATE)]
+        samples = system.speech(cls.words[:2], random_) + pause + system.speech(cls.words[2:], random_)
+        cls.raw = struct.pack(f"<{len(samples)}h", *samples)
+        (root / "call.wav").write_bytes(system.wav_bytes(samples))
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.temporary.cleanup()
+
+    def listen(self, *more, pieces=()):
+        command = [system.PROGRAM, "listen", "--model", self.root / "net/model.safetensors", "--graph",
+                   self.root / "graph", *more]
+        with subprocess.Popen([str(part) for part in command], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                              stderr=subprocess.PIPE) as process:
+            try:
+                for piece in pieces:
+                    process.stdin.write(piece)
+                    process.stdin.flush()
+            except BrokenPipeError:
+                pass
+            out, err = process.communicate(timeout=100)
+        return process.returncode, out.decode(), err.decode()
+
+    def lines(self, *more, pieces=()):
+        status, out, err = self.listen(*more, pieces=pieces)
+        self.assertEqual(status, 0, err)
+        return [json.loads(line) for line in out.splitlines()]
+
+    def test_hears_what_was_said_and_when(self):
+        lines = self.lines(self.root / "call.wav")
+        final = [line for line in lines if line["final"]]
+        self.assertEqual([word for line in final for word in line["text"].split()], self.words)
+        self.assertGreater(len(final), 1)
+        self.assertGreater(len(lines), len(final))
+        end = 0.0
+        for word in (word for line in final for word in line["words"]):
+            self.assertGreaterEqual(word["start"], end - 1e-6)
+            self.assertGreater(word["end"], word["start"])
+            self.assertTrue(0 <= word["confidence"] <= 1)
+            end = word["end"]
+        self.assertLess(end, len(self.raw) / 2 / RATE + 0.05)
+
+    def test_gives_the_same_however_the_samples_arrive(self):
+        whole = self.lines("--no-partial", self.root / "call.wav")
+        self.assertTrue(all(line["final"] for line in whole))
+        random_ = random.Random(3)
+        pieces, at = [], 0
+        while at < len(self.raw):
+            length = random_.choice([1, 7, 160, 3001])
+            pieces.append(self.raw[at:at + length])
+            at += length
+        self.assertEqual(self.lines("--no-partial", pieces=pieces), whole)
+        # An odd byte behind the last sample is none.
+        self.assertEqual(self.lines("--no-partial", "-", pieces=[self.raw, b"x"]), whole)
+        status, out, err = self.listen("--json", pieces=[self.raw])
+        self.assertEqual(status, 0, err)
+        self.assertEqual(json.loads(out)["utterances"], whole)
+
+    def test_nothing_to_hear(self):
+        status, out, err = self.listen("--json")
+        self.assertEqual(status, 0, err)
+        self.assertEqual(json.loads(out)["utterances"], [])
+        self.assertIn("there is no audio", err)
+        status, out, err = self.listen("--json", pieces=[bytes(2 * RATE)])
+        self.assertEqual(status, 0, err)
+        self.assertTrue(json.loads(out)["audio_remarks"], "silence is worth a remark")
+
+    def test_refuses_what_it_cannot_hear(self):
+        def refused(status, text, *more):
+            got, out, err = self.listen(*more, pieces=[self.raw])
+            self.assertEqual((got, out), (status, ""), err)
+            self.assertIn(text, err)
+
+        refused(2, "16000 Hz", "--rate", 16000)
+        refused(1, "missing.wav", self.root / "missing.wav")
+        refused(1, "cannot", "--hotwords", self.root / "missing.txt")
+        (self.root / "cut.wav").write_bytes((self.root / "call.wav").read_bytes()[:40])
+        refused(1, "cut.wav", self.root / "cut.wav")
+        (self.root / "names.txt").write_text("A\t1\nZEBRA\n")
+        status, _, err = self.listen("--hotwords", self.root / "names.txt", pieces=[self.raw])
+        self.assertEqual(status, 0, err)
+        self.assertIn("ZEBRA", err)
+
+
+if __name__ == "__main__":
+    system.PROGRAM = sys.argv.pop(2)
+    sys.argv.pop(1)
+    unittest.main(verbosity=1)
