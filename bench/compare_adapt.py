@@ -170,6 +170,11 @@ def base_model(task, seed):
     return model
 
 
+def recognising_graph(task):
+    """For the speech that is adapted to: one whose language model has not seen what is said there, if there is one."""
+    return task.base.get("unseen-graph", task.base["graph"])
+
+
 def prepare_store(task, seed, level, kind):
     """The speech of a level, aligned with its transcripts or with what the network recognises."""
     out = task.folder(f"seed{seed}", level["name"], kind)
@@ -178,7 +183,7 @@ def prepare_store(task, seed, level, kind):
         words = ["--unsupervised", "--weights", task.base["weights"]] if kind == "unsupervised" else []
         data = os.path.join(draw_speech(task, seed, level), "known")
         task.run(out + ".log", "adapt", base_model(task, seed), "--method", "fmllr", "--set", "fmllr.min-frames=1",
-                 "--data", data, "--graph", task.base["graph"], "--old-store", task.base["store"], "--out", out, *words)
+                 "--data", data, "--graph", recognising_graph(task), "--old-store", task.base["store"], "--out", out, *words)
     return store
 
 
@@ -192,7 +197,7 @@ def adapt(task, seed, level, method, out):
     shutil.rmtree(out, ignore_errors=True)
     kind = method.get("speech", "supervised")
     if kind == "unlabelled":
-        speech = ["--data", os.path.join(draw_speech(task, seed, level), "unlabelled"), "--graph", task.base["graph"],
+        speech = ["--data", os.path.join(draw_speech(task, seed, level), "unlabelled"), "--graph", recognising_graph(task),
                   "--weights", task.base["weights"]]
     else:
         speech = ["--store", prepare_store(task, seed, level, kind)]

@@ -139,6 +139,7 @@ def main():
     parser.add_argument("--out", required=True, help="folder to write")
     parser.add_argument("--spoken", type=int, default=5000, help="sentences to be synthesised")
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--without-adapt", action="store_true", help="the adaptation part's transcripts are unknown too")
     options = parser.parse_args()
     random_ = random.Random(options.seed)
 
@@ -146,7 +147,8 @@ def main():
     known = set(vocabulary)
     def texts(part):
         return [line.split()[1:] for line in corpus.read_lines(os.path.join(options.human, part, "text"))]
-    held_out = {tuple(words) for part in ("dev", "test") for words in texts(part) if len(words) >= 4}
+    secret = ("dev", "test", "adapt") if options.without_adapt else ("dev", "test")
+    held_out = {tuple(words) for part in secret for words in texts(part) if len(words) >= 4}
 
     def sentence():
         while True:
@@ -154,7 +156,7 @@ def main():
             if words and tuple(words) not in held_out and known.issuperset(words):
                 return words
 
-    adapt = [words for words in texts("adapt") if tuple(words) not in held_out]
+    adapt = [words for words in texts("adapt") if not options.without_adapt and tuple(words) not in held_out]
     text = [sentence() for _ in range(20000)] + adapt * 20 + [[word] for word in vocabulary]
     corpus.write_lines(os.path.join(options.out, "lm.txt"), [" ".join(words) for words in text])
 

@@ -69,7 +69,7 @@ struct Mixing {
 enum class Speech {
   kNew,                  // train on the new speech
   kMixed,                // on old speech with the new mixed in
-  kOldAndNewUnlabelled,  // on old speech; of the new one its pdf-ids are never read
+  kOldAndNewUnlabelled,  // on old speech; what is read of the new one's pdf-ids says the side task
 };
 
 /// How to train the prepared model.

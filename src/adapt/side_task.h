@@ -20,6 +20,8 @@ struct SideTaskOptions {
   bool adversarial = false;
   double most = 1.0;
   double gamma = 10.0;
+  bool balance = false;
+  double learn = 0.0;
   template <class V>
   void Visit(V& v) {
     v("task", task, OneOf{{"none", "domain", "speaker", "labels"}},
@@ -27,9 +29,8 @@ struct SideTaskOptions {
       "speaks, "
       "or the labels of a file");
     v("store", store,
-      "task = 'domain': frame store of speech of another kind; its pdf-ids are never read, and every minibatch gets as "
-      "many "
-      "frames of it as of the training speech");
+      "task = 'domain': frame store of speech of another kind, of which every minibatch gets as many frames as of the "
+      "training speech; its pdf-ids are not read, but for balance and learn");
     v("labels", labels,
       "task = 'labels': file with 'UTTERANCE LABEL' per line; utterances without a line count for nothing");
     VisitHead(v);
@@ -42,7 +43,14 @@ struct SideTaskOptions {
     v("hidden-dim", hidden_dim, Range{0, 1 << 20}, "hidden units of the head; 0: none");
     v("most", most, Range{-1e3, 1e3}, "adversarial: factor on the reversed gradient at the end of the run");
     v("gamma", gamma, Range{0, 1e6}, "adversarial: how fast it rises from 0: 2/(1 + exp(-gamma·p)) - 1; 0: at once");
+    v("balance", balance,
+      "task = 'domain': the head sees each phone as often of one speech as of the other, what is too much being left "
+      "out; needs pdf-ids of the other speech, recognised ones for instance");
+    v("learn", learn, Range{0, 1e3},
+      "task = 'domain': how much a frame of the other speech counts in the senones' loss, by its own pdf-id; 0: not");
   }
+  /// Whether pdf-ids of the other speech are read.
+  bool reads_pdf_ids() const { return balance || learn > 0; }
   bool any() const { return task != "none"; }
 };
 

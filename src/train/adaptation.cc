@@ -211,6 +211,11 @@ TrainingTask AdaptationRun::MakeTask(const nn::Model& prepared, const adapt::Pre
     task.held_out_store = nullptr;
     options.side = preparation.side_task;
     options.side.store = speech_.new_store->folder().string();
+    // What is measured on is not learnt from.
+    if (options.side.learn > 0 && !new_training_.empty()) {
+      const auto learnt = JoinStores({{speech_.new_store, new_training_, ""}}, fs::path(folder) += "-new");
+      options.side.store = learnt->folder().string();
+    }
   } else if (preparation.speech == adapt::Speech::kMixed) {
     const std::vector<StorePart> parts = {{speech_.old_store, {}, ""}, {speech_.new_store, new_training_, "new-"}};
     task.store = JoinStores(parts, fs::path(folder) += "-store");

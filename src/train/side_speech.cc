@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <numeric>
 #include <utility>
 
 #include "base/error.h"
@@ -12,26 +13,19 @@
 namespace antiphon::train {
 
 SideSpeech::SideSpeech(const adapt::SideTaskOptions& options, std::shared_ptr<const data::FrameStore> store,
-                       const data::MinibatchOptions& data, uint64_t seed)
-    : store_(std::move(store)) {
+                       const data::MinibatchOptions& data, const PhoneMap* phones, uint64_t seed)
+    : options_(options), seed_(seed), store_(std::move(store)) {
   targets_.tasks.push_back({options.task, {}});
   if (options.store.empty() != (options.task != "domain") || options.labels.empty() != (options.task != "labels")) {
     throw UsageError("side.store belongs to side.task = 'domain', side.labels to 'labels': give that one alone");
   }
+  if (options.reads_pdf_ids() && options.task != "domain") {
+    throw UsageError("side.balance and side.learn are about the other speech of side.task = 'domain'");
+  }
   if (options.task == "domain") {
-    const auto other = std::make_shared<const data::FrameStore>(options.store);
-    if (other->feat_dim() != store_->feat_dim()) {
-      Throw<InputError>("the speech in '{}' has {} features per frame, that in '{}' {}: both must be prepared alike",
-                        options.store, other->feat_dim(), store_->folder().string(), store_->feat_dim());
-    }
-    data::MinibatchOptions plain = data;
-    plain.distribution = "pool";
-    plain.chunk_frames = 0;
-    other_ = std::make_unique<const data::MinibatchPool>(other, plain, MixSeed(seed, 1));
-    if (other_->num_frames() < plain.minibatch) {
-      Throw<InputError>("'{}' has {} frames, fewer than a minibatch of {}: too little speech", options.store,
-                        other_->num_frames(), plain.minibatch);
-    }
+    const auto other = OpenOther(data, seed);
+    if (options.reads_pdf_ids()) RequirePdfIds(*other);
+    if (options.balance) Balance(*other, phones);
     classes_ = 2;
     return;
   }
@@ -41,6 +35,53 @@ SideSpeech::SideSpeech(const adapt::SideTaskOptions& options, std::shared_ptr<co
   }
   for (const auto& utterance : store_->utterances()) label_of_utterance_.push_back(utterance.speaker);
   classes_ = static_cast<int>(store_->speakers().size());
+}
+
+std::shared_ptr<const data::FrameStore> SideSpeech::OpenOther(const data::MinibatchOptions& data, uint64_t seed) {
+  const auto other = std::make_shared<const data::FrameStore>(options_.store);
+  if (other->feat_dim() != store_->feat_dim()) {
+    Throw<InputError>("the speech in '{}' has {} features per frame, that in '{}' {}: both must be prepared alike",
+                      options_.store, other->feat_dim(), store_->folder().string(), store_->feat_dim());
+  }
+  data::MinibatchOptions plain = data;
+  plain.distribution = "pool";
+  plain.chunk_frames = 0;
+  other_ = std::make_unique<const data::MinibatchPool>(other, plain, MixSeed(seed, 1));
+  if (other_->num_frames() < plain.minibatch) {
+    Throw<InputError>("'{}' has {} frames, fewer than a minibatch of {}: too little speech", options_.store,
+                      other_->num_frames(), plain.minibatch);
+  }
+  return other;
+}
+
+void SideSpeech::RequirePdfIds(const data::FrameStore& other) const {
+  if (other.labelled() && other.num_pdfs() == store_->num_pdfs()) return;
+  Throw<InputError>("'{}' has no pdf-ids of the {} senones, which balance and learn need: recognise it", options_.store,
+                    store_->num_pdfs());
+}
+
+// Where one speech has more silence than the other, that alone tells them apart, and hiding it would take silence for
+// speech. Of each phone both keep the smaller of the two shares.
+void SideSpeech::Balance(const data::FrameStore& other, const PhoneMap* phones) {
+  std::vector<int32_t> phone_of_pdf(static_cast<size_t>(store_->num_pdfs()));
+  std::iota(phone_of_pdf.begin(), phone_of_pdf.end(), 0);
+  if (phones != nullptr) phone_of_pdf = phones->phone_of_pdf;
+  const auto shares = [&](const data::FrameStore& store) {
+    std::vector<double> frames(phone_of_pdf.size());
+    const std::vector<int64_t> counts = store.CountPdfs();
+    for (size_t pdf = 0; pdf < counts.size(); ++pdf) {
+      frames[static_cast<size_t>(phone_of_pdf[pdf])] += static_cast<double>(counts[pdf]);
+    }
+    const double all = std::accumulate(frames.begin(), frames.end(), 0.0);
+    for (double& f : frames) f /= all;
+    return frames;
+  };
+  const std::vector<double> own = shares(*store_), others = shares(other);
+  for (const int32_t phone : phone_of_pdf) {
+    const double a = own[static_cast<size_t>(phone)], b = others[static_cast<size_t>(phone)];
+    seen_of_own_.push_back(a > b ? b / a : 1);
+    seen_of_other_.push_back(b > a ? a / b : 1);
+  }
 }
 
 void SideSpeech::ReadLabels(const std::string& file) {
@@ -91,13 +132,30 @@ void SideSpeech::Join(const data::Minibatch& minibatch, int64_t step, parallel::
   for (size_t n = 0; n < minibatch.frame_ids.size(); ++n) labels[n] = LabelOf(minibatch.frame_ids[n]);
   seen_ += std::exchange(targets_.tasks[0].seen, {});
   if (!other_) return;
+  JoinPdfIds(minibatch, input);
+  if (options_.balance) LeaveOut(minibatch.pdf_ids.size(), step);
+}
+
+void SideSpeech::JoinPdfIds(const data::Minibatch& minibatch, parallel::StepInput& input) {
   const auto rows = static_cast<size_t>(input.features.rows());
+  const size_t own = minibatch.pdf_ids.size();
   pdf_ids_.assign(minibatch.pdf_ids.begin(), minibatch.pdf_ids.end());
   pdf_ids_.resize(rows, 0);
   weights_.assign(minibatch.weights.begin(), minibatch.weights.end());
-  weights_.resize(rows, 0.0f);
+  weights_.resize(rows, static_cast<float>(options_.learn));
   input.targets.pdf_ids = pdf_ids_;
   input.targets.frame_weights = weights_;
+  if (!options_.reads_pdf_ids()) return;
+  std::copy_n(buffer_.minibatch.pdf_ids.begin(), rows - own, pdf_ids_.begin() + static_cast<std::ptrdiff_t>(own));
+}
+
+void SideSpeech::LeaveOut(size_t own, int64_t step) {
+  Rng rng(seed_, static_cast<uint64_t>(step));
+  for (size_t n = 0; n < pdf_ids_.size(); ++n) {
+    const std::vector<double>& seen = n < own ? seen_of_own_ : seen_of_other_;
+    if (rng.Uniform() >= seen[static_cast<size_t>(pdf_ids_[n])])
+      targets_.tasks[0].labels[n] = nn::SideTargets::kUnknown;
+  }
 }
 
 }  // namespace antiphon::train

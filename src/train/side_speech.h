@@ -1,5 +1,5 @@
 // What a side task (adapt/side_task.h) learns from each minibatch: labels of its frames, and for task 'domain' as many
-// frames of other speech, whose senones are never looked at.
+// frames of other speech, whose senones are not looked at unless the options ask for it.
 //
 // Which frames of the other speech join a minibatch depends on the minibatch's number in the run alone, so that a run
 // that goes on takes the same. Threads: one per worker. Errors: UsageError for options that do not go together;
@@ -14,18 +14,19 @@
 #include "data/minibatch_pool.h"
 #include "nn/side_targets.h"
 #include "parallel/strategy.h"
+#include "train/evaluate.h"
 
 namespace antiphon::train {
 
 class SideSpeech {
  public:
-  /// `data` and `seed` as those of the training minibatches.
+  /// `data` and `seed` as those of the training minibatches; null phones: each pdf-id counts as one.
   SideSpeech(const adapt::SideTaskOptions& options, std::shared_ptr<const data::FrameStore> store,
-             const data::MinibatchOptions& data, uint64_t seed);
+             const data::MinibatchOptions& data, const PhoneMap* phones, uint64_t seed);
 
   int classes() const { return classes_; }
-  /// Frames that join are behind the minibatch's own; their weight in the senones' loss is 0. What `input` then points
-  /// to is valid until the next call. `step` counts minibatches over the run and all workers.
+  /// Frames that join are behind the minibatch's own; their weight in the senones' loss is `learn`. What `input` then
+  /// points to is valid until the next call. `step` counts minibatches over the run and all workers.
   void Join(const data::Minibatch& minibatch, int64_t step, parallel::StepInput& input);
   /// The features alone, as Join leaves them: for batch statistics.
   ConstMatrixView JoinFeatures(const data::Minibatch& minibatch, int64_t step);
@@ -33,13 +34,22 @@ class SideSpeech {
   nn::LossResult TakeSeen();
 
  private:
+  std::shared_ptr<const data::FrameStore> OpenOther(const data::MinibatchOptions& data, uint64_t seed);
+  void RequirePdfIds(const data::FrameStore& other) const;
+  void Balance(const data::FrameStore& other, const PhoneMap* phones);
   void ReadLabels(const std::string& file);
+  void JoinPdfIds(const data::Minibatch& minibatch, parallel::StepInput& input);
+  void LeaveOut(size_t own, int64_t step);
   int32_t LabelOf(int64_t frame_id) const;
 
+  adapt::SideTaskOptions options_;
+  uint64_t seed_;
   std::shared_ptr<const data::FrameStore> store_;
   std::unique_ptr<const data::MinibatchPool> other_;  // null: no other speech
   data::MinibatchBuffer buffer_;
   int classes_ = 0;
+  // Of each pdf-id, the share of its frames that the head sees: of the training speech, of the other. Empty: all.
+  std::vector<double> seen_of_own_, seen_of_other_;
   std::vector<int32_t> label_of_utterance_;
   nn::SideTargets targets_;
   nn::LossResult seen_;

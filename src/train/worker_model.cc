@@ -97,7 +97,7 @@ void Worker::BuildSideTask() {
         "heads, nor with sequences (data.chunk-frames)");
   }
   const uint64_t seed = MixSeed(task_.seed, kSideSeed);
-  side_ = std::make_unique<SideSpeech>(options_.side, task_.store, options_.data, seed);
+  side_ = std::make_unique<SideSpeech>(options_.side, task_.store, options_.data, phones_ ? &*phones_ : nullptr, seed);
   network_ = adapt::InsertSideTask(network_, options_.side, side_->classes(), seed);
 }
 

@@ -107,6 +107,53 @@ TEST_F(SideSpeechTest, TheSenonesOfTheOtherSpeechAreNeverRead) {
   EXPECT_EQ(a.model_hash, b.model_hash);
 }
 
+TEST_F(SideSpeechTest, TheOtherSpeechsOwnSenonesAreLearntIfAsked) {
+  TrainOptions options = Options("domain");
+  options.side.weight = 0;
+  options.schedule.epochs = 4;
+  TrainHere(Task("heard"), options);
+  options.side.learn = 1;
+  TrainHere(Task("learnt"), options);
+  EXPECT_GT(AccuracyOn(Trained("learnt"), target_), AccuracyOn(Trained("heard"), target_) + 0.1);
+}
+
+// 80 frames per utterance, of which `share` have pdf-id 0.
+std::shared_ptr<const data::FrameStore> ShareStore(const std::filesystem::path& folder, double share) {
+  data::FrameStoreWriter writer(folder, kDim, kPdfs, {});
+  for (int u = 0; u < 50; ++u) {
+    const Matrix x(80, kDim);
+    std::vector<int32_t> ids(80);
+    for (int t = 0; t < 80; ++t) ids[static_cast<size_t>(t)] = t < 80 * share ? 0 : 1 + t % (kPdfs - 1);
+    writer.Add("u" + std::to_string(u), "s", x, ids);
+  }
+  writer.Finish();
+  return std::make_shared<const data::FrameStore>(folder);
+}
+
+TEST_F(SideSpeechTest, BalancedFramesHaveAsMuchOfEachSenoneInBothKindsOfSpeech) {
+  const auto own = ShareStore(folder_ / "much", 0.6);
+  ShareStore(folder_ / "little", 0.1);
+  TrainOptions options = Options("domain", "little");
+  options.side.balance = true;
+  options.data.minibatch = 200;
+  SideSpeech side(options.side, own, options.data, nullptr, 1);
+  const data::MinibatchPool pool(own, options.data, 1);
+  std::vector<std::vector<double>> seen(2, std::vector<double>(kPdfs));
+  for (int step = 0; step < 20; ++step) {
+    data::MinibatchBuffer buffer;
+    pool.Fill(0, 0, step, buffer);
+    parallel::StepInput input;
+    side.Join(buffer.minibatch, step, input);
+    const std::vector<int32_t>& labels = input.context.side_targets->tasks[0].labels;
+    for (size_t n = 0; n < labels.size(); ++n) {
+      if (labels[n] >= 0) ++seen[static_cast<size_t>(labels[n])][static_cast<size_t>(input.targets.pdf_ids[n])];
+      EXPECT_EQ(input.targets.frame_weights[n], n < 200 ? 1 : 0);
+    }
+  }
+  EXPECT_NEAR(seen[1][0], 400, 40);
+  for (size_t pdf = 0; pdf < kPdfs; ++pdf) EXPECT_NEAR(seen[0][pdf] / seen[1][pdf], 1, 0.15) << pdf;
+}
+
 TEST_F(SideSpeechTest, TheModelHasNoSideTaskAndItsAccuracyIsLogged) {
   TrainOptions options = Options("speaker");
   options.schedule.epochs = 2;
@@ -155,6 +202,9 @@ TEST_F(SideSpeechTest, RefusesWhatDoesNotGoTogether) {
   EXPECT_THROW(TrainHere(Task("run"), options), UsageError);
   options = Options("speaker");
   options.side.store = (folder_ / "target").string();
+  EXPECT_THROW(TrainHere(Task("run"), options), UsageError);
+  options = Options("speaker");
+  options.side.balance = true;
   EXPECT_THROW(TrainHere(Task("run"), options), UsageError);
   options = Options("speaker");
   options.side.after = "nowhere";

@@ -1,6 +1,7 @@
 // Hidden features that do not tell the new speech from the old: the model goes on learning the senones of old speech,
 // while a classifier tries to tell, from a hidden layer, which frames are new, and the layers below learn to mislead
-// it. Nothing of the new speech but its sound is used: it needs no transcripts.
+// it. It needs no transcripts: nothing of the new speech but its sound is used, or, if asked for, the model's own
+// recognition of it too.
 //
 // Source: Ganin, Lempitsky, Unsupervised domain adaptation by backpropagation, ICML 2015; algorithms
 // reference 1.25, 3.6.
@@ -23,7 +24,7 @@ class Adversarial : public Method {
     options_.head.task = "domain";
     options_.head.adversarial = true;
   }
-  bool needs_words() const override { return false; }
+  bool needs_words() const override { return options_.head.reads_pdf_ids(); }
 
   Preparation Prepare(nn::Model& model, const MethodInput& input) const override {
     RequireOldSpeech(input, "adversarial");
