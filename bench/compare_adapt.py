@@ -203,7 +203,7 @@ def adapt(task, seed, level, method, out):
         speech = ["--store", prepare_store(task, seed, level, kind)]
     options = [word for option in method["options"] for word in ("--set", option)]
     task.run(os.path.join(out, "adapt.log"), "adapt", base_model(task, seed), "--method", method["method"], *speech,
-             "--old-store", task.base["store"], "--out", out, "--seed", str(seed), *options)
+             "--old-store", method.get("old-store", task.base["store"]), "--out", out, "--seed", str(seed), *options)
     with open(asked, "w", encoding="utf-8") as file:
         json.dump(method, file)
 

@@ -15,6 +15,8 @@ import unittest
 import small_system as system
 from small_system import RATE, must, run
 
+SOUND_ALONE = ("--set", "adversarial.balance=false", "--set", "adversarial.learn=0")
+
 
 class Adapt(unittest.TestCase):
     @classmethod
@@ -95,7 +97,9 @@ class Adapt(unittest.TestCase):
 
     def test_adversarial_training_needs_no_words(self):
         data = self.spoil(lambda folder: (folder / "text").unlink())
-        result = self.adapt("--method", "adversarial", "--old-store", self.root / "store", data=data)
+        asked = ("--method", "adversarial", "--old-store", self.root / "store")
+        self.assert_refused(self.adapt(*asked, data=data), "has no transcripts", status=1)
+        result = self.adapt(*asked, *SOUND_ALONE, data=data)
         self.assertEqual(result.returncode, 0, result.stderr)
         self.assertIn("a fresh classifier", result.stdout)
         self.assertIn("no transcripts", result.stdout)
@@ -116,7 +120,7 @@ class Adapt(unittest.TestCase):
         data = self.spoil(lambda folder: (folder / "text").unlink())
         asked = ("adapt", root / "sat-net/model.safetensors", "--data", root / data, "--method", "adversarial",
                  "--old-store", root / "sat-store", "--out", root / "out", "--set", "train.data.minibatch=64", "--set",
-                 "train.schedule.epochs=1")
+                 "train.schedule.epochs=1", *SOUND_ALONE)
         self.assert_refused(run(*asked), "give a search graph", status=2)
         result = run(*asked, "--graph", root / "sat-graph")
         self.assertEqual(result.returncode, 0, result.stderr)

@@ -1,7 +1,7 @@
 // Hidden features that do not tell the new speech from the old: the model goes on learning the senones of old speech,
 // while a classifier tries to tell, from a hidden layer, which frames are new, and the layers below learn to mislead
-// it. It needs no transcripts: nothing of the new speech but its sound is used, or, if asked for, the model's own
-// recognition of it too.
+// it. It needs no transcripts: what the model itself recognises balances what the classifier sees and is learnt beside
+// the old speech. With `balance` and `learn` off, nothing of the new speech but its sound is used.
 //
 // Source: Ganin, Lempitsky, Unsupervised domain adaptation by backpropagation, ICML 2015; algorithms
 // reference 1.25, 3.6.
@@ -12,6 +12,10 @@ namespace {
 
 struct AdversarialOptions {
   SideTaskOptions head;
+  AdversarialOptions() {
+    head.balance = true;
+    head.learn = 1;
+  }
   template <class V>
   void Visit(V& v) {
     head.VisitHead(v);
