@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "command.h"
+#include "model_measure.h"
 #include "report/text_table.h"
 #include "train/adaptation.h"
 
@@ -86,6 +87,10 @@ void Print(const train::AdaptationResult& result, CommandContext& context) {
                                                 Row("new", result.new_before, result.new_after)};
   if (result.old_before.frames > 0) rows.push_back(Row("old", result.old_before, result.old_after));
   for (const std::string& line : report::TextTable(rows)) context.PrintLine(line);
+  if (result.old_words) {
+    context.Print("words of old speech: {:.2f} % wrong, before {:.2f} %", 100 * result.old_words->after,
+                  100 * result.old_words->before);
+  }
   if (!result.probe_layer.empty()) {
     context.Print(
         "a fresh classifier tells new from old speech by {} in {:.1f} % of frames, before in {:.1f} % (a guess: 50 %)",
@@ -97,6 +102,17 @@ void Print(const train::AdaptationResult& result, CommandContext& context) {
     context.Print("profile: {} ({} bytes), for the model as it was", result.profile.string(),
                   fs::file_size(result.profile));
   }
+}
+
+// Whether words were lost, by recognising old speech as the table old-decode says.
+void CountOldWords(const AdaptCommandOptions& options, CommandContext& context, train::AdaptationSpeech& speech) {
+  const Config decode = context.config().Table("old-decode");
+  if (!decode.Has("data")) return;
+  speech.model_file = options.model;
+  speech.old_word_errors = [&options, &context, decode](const nn::Model& model, const fs::path& file) {
+    const fs::path out = fs::path(options.out) / "old-decode" / file.stem();
+    return MeasureWordErrors(decode, file, model, out, context.threads()).rate;
+  };
 }
 
 void Adapt(const AdaptCommandOptions& options, CommandContext& context) {
@@ -119,6 +135,7 @@ void Adapt(const AdaptCommandOptions& options, CommandContext& context) {
   speech.held_out_store = OpenStore(options.held_out_store);
   speech.old_store = OpenStore(options.old_store);
   speech.speaker = options.speech.speaker;
+  CountOldWords(options, context, speech);
   if (!options.hmm.empty()) speech.hmm_json = LoadHmm(options.hmm).ToJson();
   if (!speech.old_store) log::Warn("without --old-store nobody sees what the model forgets of the speech it knew");
   const train::AdaptationRun run(options.adaptation, model, std::move(speech), context.seed());
@@ -141,7 +158,7 @@ REGISTER_COMMAND(
          "antiphon adapt exp/dnn/model.safetensors --data mine --unsupervised --graph exp/graph --out exp/mine",
      .positionals = {"model"},
      .required = {"model"},
-     .tables = {"optimizer", "adversarial", "fmllr", "kld", "lhn", "lhuc", "lin", "mix", "transfer"}});
+     .tables = {"optimizer", "old-decode", "adversarial", "fmllr", "kld", "lhn", "lhuc", "lin", "mix", "transfer"}});
 
 }  // namespace
 }  // namespace antiphon::app

@@ -26,6 +26,11 @@ nlohmann::json Json(const DomainMeasures& m) {
   return {{"loss", m.loss}, {"frame_accuracy", m.frame_accuracy}, {"frames", m.frames}};
 }
 
+nlohmann::json Json(const std::optional<WordLoss>& words) {
+  if (!words) return nullptr;
+  return {{"before", words->before}, {"after", words->after}};
+}
+
 bool IsSpeech(const hmm::HmmModel& hmm, std::span<const int64_t> pdf_frames) {
   const std::vector<bool> spoken = hmm::SpokenPdfs(hmm);
   for (size_t pdf = 0; pdf < std::min(spoken.size(), pdf_frames.size()); ++pdf) {
@@ -148,10 +153,15 @@ AdaptationResult AdaptationRun::Adapt(const std::string& name, const Config& key
   result.new_after = best->trial.new_speech;
   result.old_after = best->trial.old_speech;
   result.original_share = best->trial.original_share;
-  Judge(method->makes_profile(), result);
   std::string& history = best->model.descriptions["adapted_by"];
   history += fmt::format("{}{} {{{}}}", history.empty() ? "" : "; ", name, keys.ToToml());
-  best->model.Save(folder / "adapted.safetensors");
+  const fs::path adapted = folder / "adapted.safetensors";
+  best->model.Save(adapted);
+  if (speech_.old_word_errors) {
+    result.old_words = {speech_.old_word_errors(*model_, speech_.model_file),
+                        speech_.old_word_errors(best->model, adapted)};
+  }
+  Judge(method->makes_profile(), result);
   result.model = folder / "model.safetensors";
   (result.accepted ? best->model : *model_).Save(result.model);
   if (method->makes_profile() && result.accepted) {
@@ -273,8 +283,9 @@ void AdaptationRun::Judge(bool profile, AdaptationResult& r) const {
   const double forgotten = r.old_before.frame_accuracy - r.old_after.frame_accuracy;
   const bool comparable = r.new_before.frames > 0;
   const bool gained = !comparable || r.new_after.loss < r.new_before.loss * (1 - options_.min_gain);
-  const bool forgets =
-      !profile && r.old_before.frames > 0 && r.old_after.frames > 0 && forgotten > options_.max_forgetting;
+  const bool frames_lost = r.old_before.frames > 0 && r.old_after.frames > 0 && forgotten > options_.max_forgetting;
+  const bool words_lost = r.old_words && r.old_words->after - r.old_words->before > options_.max_word_loss;
+  const bool forgets = !profile && (r.old_words ? words_lost : frames_lost);
   r.accepted = gained && !forgets;
   if (!comparable && !speech_.words_known) {
     r.verdict = "the new speech has no transcripts, so that nobody knows whether recognising it is better now";
@@ -284,6 +295,11 @@ void AdaptationRun::Judge(bool profile, AdaptationResult& r) const {
     r.verdict = fmt::format(
         "nothing was gained: the held-out loss on the new speech is {:.4f} after {:.4f}; the model stays as it was",
         r.new_after.loss, r.new_before.loss);
+  } else if (forgets && r.old_words) {
+    r.verdict = fmt::format(
+        "too much was forgotten: {:.2f} % of the words of old speech are wrong, before {:.2f} % (max-word-loss: {:.2f} "
+        "points); the model stays as it was",
+        100 * r.old_words->after, 100 * r.old_words->before, 100 * options_.max_word_loss);
   } else if (forgets) {
     r.verdict = fmt::format(
         "too much was forgotten: frame accuracy on old speech fell from {:.2f} % to {:.2f} % (max-forgetting: {:.2f} "
@@ -310,6 +326,7 @@ std::string ToJson(const AdaptationResult& r) {
                          {"probe", {{"layer", r.probe_layer}, {"before", r.probe_before}, {"after", r.probe_after}}},
                          {"layers", changes},
                          {"trials", trials},
+                         {"old_words", Json(r.old_words)},
                          {"new", {{"before", Json(r.new_before)}, {"after", Json(r.new_after)}}},
                          {"old", {{"before", Json(r.old_before)}, {"after", Json(r.old_after)}}}})
       .dump();

@@ -13,7 +13,9 @@
 #pragma once
 
 #include <filesystem>
+#include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -28,6 +30,7 @@ namespace antiphon::train {
 struct AdaptationOptions {
   double min_gain = 0.001;
   double max_forgetting = 0.05;
+  double max_word_loss = 0.01;
   double prior_frames = 20000;
   int64_t old_frames = 50000;
   TrainOptions train = AdaptationDefaults();
@@ -38,6 +41,10 @@ struct AdaptationOptions {
     v("max-forgetting", max_forgetting, Range{0, 1},
       "frame accuracy that may be lost on old speech (0.05: five in a hundred); otherwise the model stays as it was. A "
       "speaker's profile may lose any, since it is nobody else's");
+    v("max-word-loss", max_word_loss, Range{0, 1},
+      "where words of old speech are counted (old-decode), instead: share of them that more may be wrong (0.01: one in "
+      "a "
+      "hundred)");
     v("prior-frames", prior_frames, Range{0, 1e12},
       "frames that the old priors of the states count as beside those of the new speech");
     v("old-frames", old_frames, Range{1, 1e12}, "frames of old speech to measure on");
@@ -54,6 +61,15 @@ struct AdaptationSpeech {
   std::string hmm_json;                                    // whose pdf-ids the new speech has; empty: the model's
   bool words_known = true;                                 // false: pdf-ids of the new speech mean nothing
   std::string speaker = {};                                // whose profile it gives
+  // Share of wrong words on old speech, of a model and its file; empty: frames are counted instead.
+  std::function<double(const nn::Model&, const std::filesystem::path&)> old_word_errors = {};
+  std::filesystem::path model_file = {};  // of the model as it was, for old_word_errors
+};
+
+/// Share of wrong words on old speech.
+struct WordLoss {
+  double before = 0;
+  double after = 0;
 };
 
 struct DomainMeasures {
@@ -73,6 +89,7 @@ struct AdaptationResult {
   std::vector<adapt::Change> changes;
   DomainMeasures new_before, new_after;  // on held-out new speech
   DomainMeasures old_before, old_after;
+  std::optional<WordLoss> old_words;
   std::vector<AdaptationTrial> trials;
   double original_share = 0;
   // How well a fresh classifier tells new from old speech by a hidden layer; "" and 0 without adversarial training.

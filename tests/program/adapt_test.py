@@ -68,6 +68,25 @@ class Adapt(unittest.TestCase):
         self.assertEqual(self.decode(model=self.root / "out/adapted.safetensors").returncode, 0)
         self.assertIn("Adaptation by kld", (self.root / "out/report.html").read_text())
 
+    def test_words_of_old_speech_decide_where_they_are_counted(self):
+        def exchange(folder):
+            lines = (folder / "text").read_text().translate(str.maketrans("AB", "BA"))
+            (folder / "text").write_text(lines)
+
+        root = self.root
+        arguments = ("--method", "transfer", "--graph", root / "graph", "--old-store", root / "store", "--max-forgetting",
+                     1, "--set", "train.schedule.epochs=12", "--set", "train.schedule.learning-rate=0.3")
+        counted = ("--set", f"old-decode.data='{root / 'feats'}'", "--set", f"old-decode.graph='{root / 'graph'}'")
+        verdicts = []
+        for more in ((), counted, (*counted, "--max-word-loss", 1)):
+            result = self.adapt(*arguments, *more, "--json", data=self.spoil(exchange))
+            self.assertEqual(result.returncode, 0, result.stderr)
+            told = json.loads(result.stdout)
+            verdicts.append(told["accepted"])
+            if more:
+                self.assertGreater(told["old_words"]["after"], told["old_words"]["before"] + 0.1)
+        self.assertEqual(verdicts, [True, False, True])
+
     def test_adapts_to_what_it_recognises_itself(self):
         data = self.spoil(lambda folder: (folder / "text").unlink())
         result = self.adapt("--unsupervised", "--graph", self.root / "graph", "--min-confidence", 0.3, "--set",
