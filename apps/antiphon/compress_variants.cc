@@ -42,10 +42,29 @@ std::string After(const std::string& setting, std::string_view key) {
   return setting.starts_with(key) ? setting.substr(key.size()) : "";
 }
 
+// The same variants, each behind the one that it starts from.
+std::vector<Variant> InOrder(std::vector<Variant> variants, const Config& table) {
+  std::vector<Variant> ordered;
+  const auto is_ready = [&](const Variant& v) {
+    return v.from.empty() ||
+           std::any_of(ordered.begin(), ordered.end(), [&](const Variant& o) { return o.name == v.from; });
+  };
+  while (!variants.empty()) {
+    const auto next = std::find_if(variants.begin(), variants.end(), is_ready);
+    if (next == variants.end()) {
+      Throw<UsageError>("{}: '{}' starts from itself by way of '{}'", table.Where(variants[0].name), variants[0].name,
+                        variants[0].from);
+    }
+    ordered.push_back(std::move(*next));
+    variants.erase(next);
+  }
+  return ordered;
+}
+
 std::vector<Variant> ReadVariants(const Config& table) {
   std::vector<Variant> variants;
-  std::vector<std::string> names;
-  for (const std::string& name : table.Keys()) {
+  const std::vector<std::string> names = table.Keys();
+  for (const std::string& name : names) {
     Variant v{.name = name, .settings = {}, .scoring = {}, .from = {}, .method = {}};
     const auto settings = table.Texts(name);
     for (const std::string& setting : *settings) {
@@ -64,10 +83,9 @@ std::vector<Variant> ReadVariants(const Config& table) {
     if (v.method.empty() && !v.settings.empty()) {
       Throw<UsageError>("{}: '{}' has no effect without method=…", table.Where(name), v.settings.front());
     }
-    names.push_back(name);
     variants.push_back(std::move(v));
   }
-  return variants;
+  return InOrder(std::move(variants), table);
 }
 
 class Runner {

@@ -89,8 +89,30 @@ void RecipeRunner::CheckNames(const RunOptions& options) const {
   }
 }
 
+void RecipeRunner::CheckOrder() const {
+  std::vector<RecipeStep> steps;
+  for (const RecipeStep& unexpanded : recipe_.steps) {
+    RecipeStep step = ExpandStep(unexpanded, recipe_.variables, true);
+    const bool left_out =
+        (!unexpanded.when.empty() && !IsTrue(step.when)) || (!unexpanded.unless.empty() && IsTrue(step.unless));
+    if (!left_out) steps.push_back(std::move(step));
+  }
+  const auto makes = [](const RecipeStep& step, const std::string& input) {
+    return std::find(step.outputs.begin(), step.outputs.end(), input) != step.outputs.end();
+  };
+  for (auto step = steps.begin(); step != steps.end(); ++step) {
+    for (const std::string& input : step->inputs) {
+      const auto maker = std::find_if(steps.begin(), steps.end(), [&](const RecipeStep& s) { return makes(s, input); });
+      if (maker == steps.end() || maker <= step) continue;
+      Throw<UsageError>("{}: step '{}' takes '{}', which the later step '{}' makes: put it behind that one",
+                        step->where, step->name, input, maker->name);
+    }
+  }
+}
+
 std::vector<StepOutcome> RecipeRunner::Run(const RunOptions& options) {
   CheckNames(options);
+  CheckOrder();
   std::optional<FolderLock> lock;
   if (!options.dry_run) lock.emplace(state_dir_);
   std::vector<StepOutcome> outcomes;

@@ -43,6 +43,7 @@ class RecipeRunner {
 
  private:
   void CheckNames(const RunOptions& options) const;
+  void CheckOrder() const;
   StepOutcome Visit(const RecipeStep& unexpanded, bool before_from, const RunOptions& options);
   bool DependsOnPlanned(const RecipeStep& step) const;
   void Execute(const RecipeStep& step, StepRecord record, StepOutcome& outcome);

@@ -382,5 +382,34 @@ TEST_F(RecipeTest, MissingInputNamesTheStepAndTheFile) {
   }
 }
 
+TEST_F(RecipeTest, AStepBeforeTheOneThatMakesItsInputIsRefusedBeforeAnythingRuns) {
+  WriteRecipe(R"(
+[[step]]
+name = "late"
+command = "copy2"
+options = { in = "${exp}/a", out = "${exp}/b" }
+inputs = ["${exp}/a"]
+outputs = ["${exp}/b"]
+[[step]]
+name = "a"
+unless = "${empty}"
+command = "copy"
+options = { in = "${in}", out = "${exp}/a" }
+inputs = ["${in}"]
+outputs = ["${exp}/a"]
+)");
+  try {
+    Run();
+    FAIL();
+  } catch (const UsageError& e) {
+    EXPECT_THAT(e.what(), AllOf(HasSubstr("step 'late'"), HasSubstr("the later step 'a'"), HasSubstr("r.toml:")));
+  }
+  EXPECT_TRUE(ran_.empty());
+  // A step that is left out makes nothing: what it would have made may lie there.
+  WriteFileAtomically(Out("a"), "there");
+  Run({"empty=yes"});
+  EXPECT_THAT(ran_, ElementsAre(Out("b")));
+}
+
 }  // namespace
 }  // namespace antiphon::train
