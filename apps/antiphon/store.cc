@@ -2,6 +2,8 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
+#include "api/acoustic_model.h"
+#include "base/error.h"
 #include "command.h"
 #include "data/frame_store.h"
 #include "speaker_vectors.h"
@@ -11,16 +13,22 @@ namespace {
 
 struct StoreCommandOptions {
   std::string out;
+  std::string hmm;
   data::BuildFrameStoreOptions build;
 
   template <class V>
   void Visit(V& v) {
     v("out", out, "folder of the store; an older store there is replaced when the new one is whole");
+    v("hmm", hmm, "model whose pdf-ids these are, in place of num-pdfs");
     build.Visit(v);
   }
 };
 
-void Store(const StoreCommandOptions& options, CommandContext& context) {
+void Store(StoreCommandOptions options, CommandContext& context) {
+  if (!options.hmm.empty()) {
+    if (options.build.num_pdfs != 0) throw UsageError("give hmm or num-pdfs, not both");
+    options.build.num_pdfs = LoadHmm(options.hmm).num_pdfs();
+  }
   const data::FrameStoreSummary summary = data::BuildFrameStore(
       options.build, options.out, DescribeSpeakerVectors(options.build.input.speaker_vectors), context.threads());
   context.Print("{} frames of {} utterances in {}", summary.frames, summary.utterances, options.out);

@@ -176,6 +176,10 @@ class BadInput(unittest.TestCase):
         ):
             path.write_text(text)
             self.assert_refused(run(*command), expected, status=2)
+        hmm = ("--hmm", self.root / "align/model.safetensors")
+        must(*self.store_command("counted"), *hmm)
+        self.assert_refused(run(*self.store_command("counted"), *hmm, "--num-pdfs", 9), "not both", status=2)
+        self.assert_refused(run(*self.store_command("few"), "--num-pdfs", 1), "expected 0 … 0")
 
     def test_models_cut_short_or_changed(self):
         whole = (self.root / "net/model.safetensors").read_bytes()
