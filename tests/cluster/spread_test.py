@@ -148,5 +148,5 @@ outputs = ["${{exp}}/ali/pdf.scp"]
 if __name__ == "__main__":
     PROGRAM, MPIEXEC = sys.argv[2], sys.argv[3]
     sys.path.insert(0, str(pathlib.Path(sys.argv[1]) / "tests/program"))
-    import bad_input_test as corpus  # pylint: disable=import-error
+    import small_system as corpus  # pylint: disable=import-error
     unittest.main(argv=[sys.argv[0], *sys.argv[4:]], verbosity=2)
