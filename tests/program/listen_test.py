@@ -63,7 +63,7 @@ class Listen(unittest.TestCase):
         for word in (word for line in final for word in line["words"]):
             self.assertGreaterEqual(word["start"], end - 1e-6)
             self.assertGreater(word["end"], word["start"])
-            self.assertTrue(0 <= word["confidence"] <= 1)
+            self.assertTrue(0 <= word["confidence"] <= 1 + 1e-6, word)
             end = word["end"]
         self.assertLess(end, len(self.raw) / 2 / RATE + 0.05)
 
