@@ -42,9 +42,8 @@ struct AdaptationOptions {
       "frame accuracy that may be lost on old speech (0.05: five in a hundred); otherwise the model stays as it was. A "
       "speaker's profile may lose any, since it is nobody else's");
     v("max-word-loss", max_word_loss, Range{0, 1},
-      "where words of old speech are counted (old-decode), instead: share of them that more may be wrong (0.01: one in "
-      "a "
-      "hundred)");
+      "where words of old speech are counted (old-decode), instead: share of them that more may be wrong (0.01: one "
+      "in a hundred)");
     v("prior-frames", prior_frames, Range{0, 1e12},
       "frames that the old priors of the states count as beside those of the new speech");
     v("old-frames", old_frames, Range{1, 1e12}, "frames of old speech to measure on");

@@ -58,6 +58,13 @@ bool Overlap(const fs::path& a, const fs::path& b) {
   return i == x.end() || j == y.end();
 }
 
+// "" for a step that is to run.
+std::string WhyLeftOut(const RecipeStep& unexpanded, const RecipeStep& step) {
+  if (!unexpanded.unless.empty() && IsTrue(step.unless)) return fmt::format("{} is set", unexpanded.unless);
+  if (!unexpanded.when.empty() && !IsTrue(step.when)) return fmt::format("{} is not set", unexpanded.when);
+  return "";
+}
+
 // The line for a result that holds an error rate (score/wer.h's JSON); "" for any other.
 std::string ScoreLine(const std::string& result) {
   const auto json = nlohmann::json::parse(result, nullptr, false);
@@ -93,9 +100,7 @@ void RecipeRunner::CheckOrder() const {
   std::vector<RecipeStep> steps;
   for (const RecipeStep& unexpanded : recipe_.steps) {
     RecipeStep step = ExpandStep(unexpanded, recipe_.variables, true);
-    const bool left_out =
-        (!unexpanded.when.empty() && !IsTrue(step.when)) || (!unexpanded.unless.empty() && IsTrue(step.unless));
-    if (!left_out) steps.push_back(std::move(step));
+    if (WhyLeftOut(unexpanded, step).empty()) steps.push_back(std::move(step));
   }
   const auto makes = [](const RecipeStep& step, const std::string& input) {
     return std::find(step.outputs.begin(), step.outputs.end(), input) != step.outputs.end();
@@ -129,9 +134,7 @@ std::vector<StepOutcome> RecipeRunner::Run(const RunOptions& options) {
 
 StepOutcome RecipeRunner::Visit(const RecipeStep& unexpanded, bool before_from, const RunOptions& options) {
   const RecipeStep step = ExpandStep(unexpanded, recipe_.variables, options.dry_run);
-  StepOutcome outcome{step.name, StepOutcome::State::kLeftOut, "", 0.0, "{}"};
-  if (!unexpanded.when.empty() && !IsTrue(step.when)) outcome.reason = fmt::format("{} is not set", unexpanded.when);
-  if (!unexpanded.unless.empty() && IsTrue(step.unless)) outcome.reason = fmt::format("{} is set", unexpanded.unless);
+  StepOutcome outcome{step.name, StepOutcome::State::kLeftOut, WhyLeftOut(unexpanded, step), 0.0, "{}"};
   if (!outcome.reason.empty()) return outcome;
   const auto before = LoadRecord(state_dir_, step.name);
   if (before) {

@@ -5,11 +5,9 @@ Usage: adapt_test.py SOURCE-TREE PROGRAM
 """
 
 import json
-import pathlib
 import random
 import shutil
 import sys
-import tempfile
 import unittest
 
 import small_system as system
@@ -18,18 +16,12 @@ from small_system import RATE, must, run
 SOUND_ALONE = ("--set", "adversarial.balance=false", "--set", "adversarial.learn=0")
 
 
-class Adapt(unittest.TestCase):
+class Adapt(system.SystemTest):
     @classmethod
     def setUpClass(cls):
-        cls.temporary = tempfile.TemporaryDirectory()
-        root = cls.root = pathlib.Path(cls.temporary.name)
-        system.make_system(root)
-        cls.model = root / "net/model.safetensors"
+        super().setUpClass()
+        cls.model = cls.root / "net/model.safetensors"
         cls.bytes = cls.model.read_bytes()
-
-    @classmethod
-    def tearDownClass(cls):
-        cls.temporary.cleanup()
 
     def tearDown(self):
         self.assertEqual(self.model.read_bytes(), self.bytes)

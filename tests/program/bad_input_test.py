@@ -11,25 +11,13 @@ import signal
 import struct
 import subprocess
 import sys
-import tempfile
 import unittest
 
 import small_system
 from small_system import NETWORK, RATE, must, run, speech, wav_bytes
 
 
-class BadInput(unittest.TestCase):
-    @classmethod
-    def setUpClass(cls):
-        cls.temporary = tempfile.TemporaryDirectory()
-        cls.root = pathlib.Path(cls.temporary.name)
-        root = cls.root
-        small_system.make_system(root)
-
-    @classmethod
-    def tearDownClass(cls):
-        cls.temporary.cleanup()
-
+class BadInput(small_system.SystemTest):
     @classmethod
     def store_command(cls, out, feats="feats"):
         root = cls.root

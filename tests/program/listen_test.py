@@ -4,35 +4,27 @@ Usage: listen_test.py SOURCE-TREE PROGRAM
 """
 
 import json
-import pathlib
 import random
 import struct
 import subprocess
 import sys
-import tempfile
 import unittest
 
 import small_system as system
 from small_system import RATE
 
 
-class Listen(unittest.TestCase):
+class Listen(system.SystemTest):
     @classmethod
     def setUpClass(cls):
-        cls.temporary = tempfile.TemporaryDirectory()
-        root = cls.root = pathlib.Path(cls.temporary.name)
-        system.make_system(root)
+        super().setUpClass()
         random_ = random.Random(2)
         cls.words = ["A", "B", "B", "A", "B"]  # one tone twice without a pause between would be one word
         # A second of silence between two utterances ends the first.
         pause = [int(random_.gauss(0, 40)) for _ in range(RATE)]
         samples = system.speech(cls.words[:2], random_) + pause + system.speech(cls.words[2:], random_)
         cls.raw = struct.pack(f"<{len(samples)}h", *samples)
-        (root / "call.wav").write_bytes(system.wav_bytes(samples))
-
-    @classmethod
-    def tearDownClass(cls):
-        cls.temporary.cleanup()
+        (cls.root / "call.wav").write_bytes(system.wav_bytes(samples))
 
     def listen(self, *more, pieces=()):
         command = [system.PROGRAM, "listen", "--model", self.root / "net/model.safetensors", "--graph",

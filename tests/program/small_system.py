@@ -5,9 +5,12 @@ net and other (two networks), graph.
 """
 
 import math
+import pathlib
 import random
 import struct
 import subprocess
+import tempfile
+import unittest
 
 PROGRAM = ""
 RATE = 8000
@@ -85,3 +88,17 @@ def make_system(root):
              "--set", "data.minibatch=64", "--set", "schedule.epochs=3", "--seed", seed)
     must("graph", "--model", root / "align/model.safetensors", "--lexicon", root / "lexicon.txt", "--grammar",
          root / "grammar.txt", "--out", root / "graph")
+
+
+class SystemTest(unittest.TestCase):
+    """Its cases share one system, in the folder `root`."""
+
+    @classmethod
+    def setUpClass(cls):
+        cls.temporary = tempfile.TemporaryDirectory()
+        cls.root = pathlib.Path(cls.temporary.name)
+        make_system(cls.root)
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.temporary.cleanup()
