@@ -54,8 +54,10 @@ void ReplaceVariable(std::string& text, const std::string& name, const std::stri
 
 // Replaces one variable everywhere in a step and leaves all others.
 RecipeStep Substitute(RecipeStep step, const std::string& name, const std::string& value) {
-  for (std::string* text :
-       {&step.name, &step.command, &step.script, &step.options_toml, &step.when, &step.unless, &step.provides}) {
+  RecipeVariables one;
+  one.Set(name, value);
+  step.options_toml = one.ExpandToml(step.options_toml, step.where, true);
+  for (std::string* text : {&step.name, &step.command, &step.script, &step.when, &step.unless, &step.provides}) {
     ReplaceVariable(*text, name, value);
   }
   for (auto* list : {&step.arguments, &step.inputs, &step.outputs}) {

@@ -202,6 +202,22 @@ outputs = ["${exp}/never"]
   EXPECT_EQ(outcomes[2].state, StepOutcome::State::kLeftOut);
 }
 
+TEST_F(RecipeTest, AWordOfAForeachThatIsANumberIsOneInTheOptions) {
+  WriteRecipe(R"(
+[[step]]
+name = "scaled-${n}"
+foreach = { n = "2 3" }
+command = "copy"
+options = { in = "${in}", out = "${exp}/${n}", weight = "${n}", layers = [{ dim = "${n}" }], by = "${scale}" }
+outputs = ["${exp}/${n}"]
+)");
+  Run();
+  const Config options = Config::Load(dir_ / "exp/.steps/scaled-3.toml");
+  EXPECT_EQ(options.Int("weight"), 3);
+  EXPECT_EQ(options.Int("by"), 1);
+  EXPECT_THAT(ReadFile(dir_ / "exp/.steps/scaled-3.toml"), HasSubstr("dim = 3"));
+}
+
 TEST_F(RecipeTest, ProvidedValuesReachLaterStepsUnlessTheyAreSet) {
   const std::string steps = R"(
 [[step]]
