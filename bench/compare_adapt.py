@@ -80,7 +80,8 @@ def write_data(task, folders, utterances, out, text):
         if name == "wav.scp":
             recordings = {line.split()[0] for folder in folders
                           for line in read_map(os.path.join(folder, "segments")).values()}
-            table = {key: os.path.join(task.speech.get("audio", ""), path) for key, path in table.items()
+            audio = os.path.abspath(task.speech.get("audio", ""))
+            table = {key: os.path.join(audio, path) for key, path in table.items()
                      if key in utterances or key in recordings}
         with open(os.path.join(out, name), "w", encoding="utf-8") as file:
             file.writelines(f"{key} {value}\n" for key, value in sorted(table.items())
@@ -262,6 +263,18 @@ def table(task, results):
     return "\n".join(rows) + "\n"
 
 
+def prepare(task):
+    """What the task needs before anything is compared: some speakers' part of a data directory, or what a command makes."""
+    programs = {"antiphon": task.options.program, "python": sys.executable}
+    for step in task.__dict__.get("prepare", []):
+        if os.path.exists(step["output"]):
+            continue
+        if "speakers" in step:
+            write_data(task, step["data"], of_speakers(step["data"], step["speakers"]), os.path.dirname(step["output"]), True)
+        else:
+            subprocess.run([programs.get(word, word) for word in step["command"]], check=True)
+
+
 def find_transforms(task):
     """Speakers' transforms come from Gaussians, whatever network is tried: once is enough."""
     for name in task.sets if task.base.get("speaker-adapted") else ():
@@ -280,10 +293,7 @@ def main():
     parser.add_argument("--dev-only", action="store_true", help="leave test alone: to choose settings")
     parser.add_argument("--threads", type=int, default=1)
     task = Task(parser.parse_args())
-    programs = {"antiphon": task.options.program, "python": sys.executable}
-    for step in task.__dict__.get("prepare", []):
-        if not os.path.exists(step["output"]):
-            subprocess.run([programs.get(word, word) for word in step["command"]], check=True)
+    prepare(task)
     find_transforms(task)
     results = []
     for seed in task.options.seeds:

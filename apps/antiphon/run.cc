@@ -82,6 +82,9 @@ void Follow(comm::ProcessGroup& group, CommandContext& context) {
 void Run(const RunCommandOptions& options, const std::vector<std::string>& assignments, CommandContext& context) {
   train::Recipe recipe = train::LoadRecipe(options.recipe, assignments);
   recipe.variables.Set("threads", std::to_string(context.threads()));
+  // As an option of the steps, so that what another seed made is not up to date.
+  const auto seed = static_cast<int64_t>(context.seed());
+  if (seed != CommonOptions{}.seed) SetOptionOfAll(recipe, "seed", std::to_string(seed));
   if (options.list) return List(recipe, context);
   comm::ProcessGroup& group = Processes();
   SpeakAsProcess(group.process(), context);
@@ -92,10 +95,7 @@ void Run(const RunCommandOptions& options, const std::vector<std::string>& assig
   train::RecipeRunner runner(
       recipe,
       [&](const std::string& name, Config config) {
-        for (const auto& [key, value] : {std::pair<std::string, int64_t>{"threads", threads},
-                                         std::pair<std::string, int64_t>{"seed", context.seed()}}) {
-          if (!config.Has(key)) config.Set(key, std::to_string(value));
-        }
+        if (!config.Has("threads")) config.Set("threads", std::to_string(threads));
         if (several && IsDivided(name)) {
           Packer packer;
           packer(name);

@@ -88,6 +88,9 @@ struct Recipe {
 /// Reads a recipe; `assignments` are "variable=value", or "step.option=value" for an option of a step.
 Recipe LoadRecipe(const std::filesystem::path& path, const std::vector<std::string>& assignments);
 
+/// Gives every command an option, but those that have it already.
+void SetOptionOfAll(Recipe& recipe, const std::string& option, const std::string& value);
+
 /// A step with every variable replaced. With `keep_unknown`, those that an earlier step has yet to provide stay as
 /// ${…}.
 RecipeStep ExpandStep(const RecipeStep& step, const RecipeVariables& variables, bool keep_unknown = false);

@@ -221,6 +221,16 @@ void ApplyStepOption(std::vector<RecipeStep>& steps, const std::string& step_nam
 
 }  // namespace
 
+void SetOptionOfAll(Recipe& recipe, const std::string& option, const std::string& value) {
+  for (RecipeStep& step : recipe.steps) {
+    if (step.command.empty()) continue;
+    Config options = Config::Parse(step.options_toml, step.where);
+    if (options.Has(option)) continue;
+    options.Set(option, value);
+    step.options_toml = options.ToToml();
+  }
+}
+
 Recipe LoadRecipe(const fs::path& path, const std::vector<std::string>& assignments) {
   RecipeFile file = ReadFileWithIncludes(path, {});
   Recipe recipe;

@@ -329,6 +329,21 @@ outputs = ["${recipe_dir}/last"]
   EXPECT_EQ(recipe.steps[3].script_dir, dir_ / "sub");
 }
 
+TEST_F(RecipeTest, OptionOfAllSparesCommandsThatHaveItAndScripts) {
+  WriteRecipe(
+      "[[step]]\nname = \"a\"\ncommand = \"x\"\noutputs = [\"o\"]\noptions = { deep = { y = 1 } }\n"
+      "[[step]]\nname = \"b\"\ncommand = \"x\"\noutputs = [\"p\"]\noptions = { seed = 7 }\n"
+      "[[step]]\nname = \"c\"\nscript = \"c.sh\"\noutputs = [\"q\"]\n");
+  Recipe recipe = LoadRecipe(dir_ / "r.toml", {});
+  const std::string before = DescribeStep(ExpandStep(recipe.steps[0], recipe.variables)).options;
+  SetOptionOfAll(recipe, "seed", "2");
+  EXPECT_EQ(Config::Parse(recipe.steps[0].options_toml, "a").Int("seed"), 2);
+  EXPECT_EQ(Config::Parse(recipe.steps[0].options_toml, "a").Int("deep.y"), 1);
+  EXPECT_EQ(Config::Parse(recipe.steps[1].options_toml, "b").Int("seed"), 7);
+  EXPECT_EQ(recipe.steps[2].options_toml, "");
+  EXPECT_NE(DescribeStep(ExpandStep(recipe.steps[0], recipe.variables)).options, before) << "not up to date any more";
+}
+
 TEST_F(RecipeTest, InheritedTableWithAnotherTypeIsReplacedAndOtherCommandsDropTheOptions) {
   WriteRecipe(
       "[[step]]\nname = \"a\"\ncommand = \"x\"\noutputs = [\"o\"]\n"
