@@ -19,6 +19,7 @@
 #include "decode/recognizer_pool.h"
 #include "decode/weight_search.h"
 #include "decode_output.h"
+#include "decode_references.h"
 #include "feature_tables.h"
 #include "processes.h"
 #include "score/wer.h"
@@ -121,6 +122,7 @@ class Run {
         model_(AcousticModel::Load(options.model, NetworkOptions(options))),
         profiles_(options.profiles, *model_),
         graph_(decode::Graph::Load(options.graph, model_->hmm())),
+        references_(options.data, graph_),
         features_(FindFeatureTables({options.data, options.model, model_->features(), TablesAsNamed(options, *model_),
                                      options.data_dir, options.out},
                                     threads, team)),
@@ -194,8 +196,11 @@ class Run {
       context_.Print("{:.1f} % of the network's outputs were computed", 100 * model_->computed_share());
     }
     if (!transforms_.empty()) json["speaker_transforms"] = transforms_.size();
-    if (references_) ReportErrors(json);
-    if (options_.tune) ReportWeights(json);
+    if (references_.known()) {
+      references_.ReportErrors(
+          options_.out, [&](const std::string& utt_id) { return features_.Has(utt_id); }, context_, json);
+    }
+    if (options_.tune) references_.ReportWeights(search_, utterances_, options_.out, context_, json);
     WriteFileAtomically(fs::path(options_.out) / "summary.json", json.dump(2) + "\n");
     context_.SetResult(json.dump(2));
   }
@@ -236,7 +241,7 @@ class Run {
     const decode::Recognition r = recognizers.Borrow()->Recognize(*Scores(utt_id), weights_);
     result.entry = format.Format(utt_id, r);
     if (options_.tune) {
-      result.grid_errors = search_.Errors(r.lattice, References(utt_id));
+      result.grid_errors = search_.Errors(r.lattice, references_.Ids(utt_id));
       result.lattice = r.lattice;
       result.lattice.alignments = {};
     }
@@ -248,9 +253,8 @@ class Run {
 
   // Utterances of the data directory that have features; all of the table without a data directory.
   void ChooseUtterances() {
-    const fs::path text = fs::path(options_.data) / "text", utt2spk = fs::path(options_.data) / "utt2spk";
-    if (fs::exists(text)) references_ = score::ReadTranscripts(text);
-    if (options_.tune && !references_) throw UsageError("--tune needs a data directory with text");
+    if (options_.tune && !references_.known()) throw UsageError("--tune needs a data directory with text");
+    const fs::path utt2spk = fs::path(options_.data) / "utt2spk";
     if (!fs::exists(utt2spk)) {
       utterances_ = features_.keys();
       return;
@@ -326,54 +330,11 @@ class Run {
           utterances_.size(), threads_,
           [&](size_t i) {
             ThrowIfCancelled("choosing weights");
-            return search_.Errors(lattices_[i], References(utterances_[i]));
+            return search_.Errors(lattices_[i], references_.Ids(utterances_[i]));
           },
           [&](size_t, std::vector<int64_t>&& errors) { search_.Add(errors); });
     }
     lattices_.clear();
-  }
-
-  // Word ids of the reference; −1 for words that the graph cannot give.
-  std::vector<int32_t> References(const std::string& utt_id) const {
-    std::vector<int32_t> ids;
-    const auto found = references_->words.find(utt_id);
-    if (found == references_->words.end()) return ids;
-    for (const std::string& word : found->second) {
-      const int32_t id = graph_.lexicon()->FindWord(word);
-      ids.push_back(id > 0 ? id : -1);
-    }
-    return ids;
-  }
-
-  void ReportErrors(nlohmann::ordered_json& json) {
-    score::Transcripts references = *references_;
-    std::erase_if(references.words, [&](const auto& entry) { return !features_.Has(entry.first); });
-    score::ScoreOptions score_options;
-    score_options.missing = "skip";
-    score_options.seed = static_cast<int64_t>(context_.seed());
-    score::Transcripts hypotheses = score::ReadTranscripts(fs::path(options_.out) / "text");
-    std::erase_if(hypotheses.words, [&](const auto& entry) { return !references.words.contains(entry.first); });
-    const score::Report report = score::Score(references, hypotheses, {}, score_options);
-    const std::string summary = score::FormatSummary(report);
-    context_.PrintLine(summary.substr(0, summary.size() - 1));
-    json["score"] = nlohmann::ordered_json::parse(score::FormatJson(report, false));
-  }
-
-  void ReportWeights(nlohmann::ordered_json& json) {
-    const auto& best = search_.Best();
-    int64_t words = 0;
-    for (const std::string& utt_id : utterances_) words += static_cast<int64_t>(References(utt_id).size());
-    const double rate = words > 0 ? static_cast<double>(best.errors) / static_cast<double>(words) : 0.0;
-    const fs::path path = fs::path(options_.out) / "weights.toml";
-    WriteFileAtomically(
-        path, fmt::format("# chosen on {}: WER {:.2f} %\nlm-weight = {}\nword-penalty = {}\n",
-                          fs::path(options_.data).filename().string(), 100 * rate, best.lm_weight, best.word_penalty));
-    context_.Print("best weights: lm-weight {}, word-penalty {}: WER {:.2f} % here; in {}", best.lm_weight,
-                   best.word_penalty, 100 * rate, path.string());
-    if (const std::string warning = search_.EdgeWarning(); !warning.empty()) log::Warn("{}", warning);
-    json["best_lm_weight"] = best.lm_weight;
-    json["best_word_penalty"] = best.word_penalty;
-    json["best_error_rate"] = rate;
   }
 
   const DecodeCommandOptions& options_;
@@ -383,6 +344,7 @@ class Run {
   std::unique_ptr<AcousticModel> model_;
   SpeakerProfiles profiles_;
   decode::Graph graph_;
+  DecodeReferences references_;
   data::FeatureSource features_;
   decode::LatticeWeights weights_;
   decode::WeightSearch search_;
@@ -391,7 +353,6 @@ class Run {
   std::unique_ptr<const decode::WordBias> bias_;
   double frame_shift_s_ = 0.01;
   std::vector<std::string> utterances_;
-  std::optional<score::Transcripts> references_;
   SpeakerTransforms transforms_;
   int64_t frames_ = 0;
   double seconds_ = 0.0;
