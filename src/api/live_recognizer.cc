@@ -120,7 +120,8 @@ void LiveRecognizer::Search(bool ended) {
       continue;
     }
     Forget(waiting);
-    const auto state = decode::ObserveEndpoint(recognizer_.decoder(), model_.hmm());
+    const double head_start = bias_ ? bias_->LargestBonus() : 0.0;
+    const auto state = decode::ObserveEndpoint(recognizer_.decoder(), model_.hmm(), head_start);
     const bool over = decode::IsEndpoint(state, rules_, frame_shift_s());
     Report(over);
     if (!over) continue;

@@ -297,6 +297,7 @@ bool Decoder::ReachedFinal() const { return search_->frames().ReachedFinal(); }
 double Decoder::FinalRelativeCost() const { return search_->frames().FinalRelativeCost(); }
 const DecoderStats& Decoder::stats() const { return search_->stats(); }
 LatticePath Decoder::BestPath() const { return search_->frames().BestPath(search_->finished()); }
+LatticePath Decoder::BestEndedPath() const { return search_->frames().BestPath(true); }
 
 Lattice Decoder::RawLattice() const {
   CHECK(search_->finished()) << "RawLattice before Finish";

@@ -81,6 +81,8 @@ class Decoder {
 
   /// The best hypothesis so far; after Finish the best that ends. Empty without frames.
   LatticePath BestPath() const;
+  /// The best one if nothing more were said: at a sentence end, unless none stands there.
+  LatticePath BestEndedPath() const;
   /// All surviving hypotheses at the level of frames; after Finish. Empty without frames.
   Lattice RawLattice() const;
 

@@ -4,11 +4,11 @@
 
 namespace antiphon::decode {
 
-EndpointState ObserveEndpoint(const Decoder& decoder, const hmm::HmmModel& model) {
+EndpointState ObserveEndpoint(const Decoder& decoder, const hmm::HmmModel& model, double head_start) {
   EndpointState state;
   state.num_frames = decoder.num_frames();
-  state.final_relative_cost = decoder.FinalRelativeCost();
-  const LatticePath best = decoder.BestPath();
+  state.final_relative_cost = std::max(0.0, decoder.FinalRelativeCost() - head_start);
+  const LatticePath best = head_start > 0 ? decoder.BestEndedPath() : decoder.BestPath();
   for (auto id = best.alignment.rbegin(); id != best.alignment.rend(); ++id) {
     if (!model.phones().IsSilence(model.transitions().Phone(*id))) break;
     ++state.trailing_silence_frames;

@@ -37,8 +37,9 @@ struct EndpointState {
   double final_relative_cost = 0.0;
 };
 
-/// The state of a decoder now.
-EndpointState ObserveEndpoint(const Decoder& decoder, const hmm::HmmModel& model);
+/// The state of a decoder now. `head_start`: nats that hypotheses have which have just begun a word (a hotword's
+/// bonus). In silence the best is always one of these, so that with a head start the best that ends here is looked at.
+EndpointState ObserveEndpoint(const Decoder& decoder, const hmm::HmmModel& model, double head_start = 0.0);
 
 /// Whether some rule holds.
 bool IsEndpoint(const EndpointState& state, const std::vector<EndpointRule>& rules, double frame_shift_s);

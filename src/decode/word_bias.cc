@@ -3,11 +3,13 @@
 #include <algorithm>
 #include <charconv>
 #include <deque>
+#include <set>
 #include <sstream>
 
 #include "base/error.h"
 #include "base/file.h"
 #include "base/suggest.h"
+#include "decode/word_cost.h"
 
 namespace antiphon::decode {
 namespace {
@@ -48,6 +50,10 @@ double ParseBonus(const Line& line, const std::string& file, double otherwise) {
   return value;
 }
 
+// Of a word that usually costs so much. What remains outweighs the pauses and transitions that the cost includes: a
+// word that pays for itself is said without end.
+float MostBonus(float usual_cost) { return std::max(usual_cost / 2, usual_cost - 2); }
+
 }  // namespace
 
 WordBias::WordBias(const Graph& graph, const WordBiasOptions& options) {
@@ -58,12 +64,14 @@ WordBias::WordBias(const Graph& graph, const WordBiasOptions& options) {
     }
   }
   if (!options.word_list.empty()) ReadList(graph, options.word_list);
+  LimitBonuses(graph);
   Link();
 }
 
 WordBias::WordBias(const Graph& graph, std::span<const std::pair<std::string, double>> phrases) {
   FindWords(graph);
   for (const auto& [phrase, bonus] : phrases) AddPhrase(graph, phrase, bonus);
+  LimitBonuses(graph);
   Link();
 }
 
@@ -121,6 +129,33 @@ void WordBias::ReadList(const Graph& graph, const std::string& file) {
   if (count == 0) Throw<InputError>("'{}' holds no word that the graph can give", file);
 }
 
+void WordBias::LimitBonuses(const Graph& graph) {
+  std::set<int32_t> preferred;
+  for (const Node& node : nodes_) {
+    for (const auto& [word, id] : node.next) {
+      if (nodes_[static_cast<size_t>(id)].bonus > 0) preferred.insert(word);
+    }
+  }
+  if (preferred.empty()) return;
+  const std::map<int32_t, float> usual = UsualCosts(graph, preferred);
+  std::map<int32_t, float> asked;  // of words whose bonus is too large
+  for (const Node& node : nodes_) {
+    for (const auto& [word, id] : node.next) {
+      float& bonus = nodes_[static_cast<size_t>(id)].bonus;
+      if (bonus <= 0) continue;
+      const float most = MostBonus(usual.at(word));
+      if (bonus <= most) continue;
+      asked[word] = std::max(asked[word], bonus);
+      bonus = most;
+    }
+  }
+  for (const auto& [word, bonus] : asked) {
+    remarks_.push_back(
+        fmt::format("'{}' gets a bonus of {:.2f} instead of {:.2f}, as it costs only {:.2f} in this graph",
+                    graph.words()[static_cast<size_t>(word)], MostBonus(usual.at(word)), bonus, usual.at(word)));
+  }
+}
+
 // Breadth first, so that what a node falls back to is done before it.
 void WordBias::Link() {
   std::deque<int32_t> waiting = {0};
@@ -149,6 +184,11 @@ void WordBias::Link() {
       waiting.push_back(id);
     }
   }
+}
+
+double WordBias::LargestBonus() const {
+  const auto less = [](const Node& a, const Node& b) { return a.bonus < b.bonus; };
+  return std::max(0.0F, std::max_element(nodes_.begin(), nodes_.end(), less)->bonus);
 }
 
 WordBias::Step WordBias::Next(int32_t context, int32_t word) const {

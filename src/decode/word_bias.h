@@ -3,10 +3,11 @@
 //
 // A hotword is a phrase of one or more words. Each of its words lowers the cost of a hypothesis by the bonus as soon as
 // it is said, so that the beam keeps it; what turns out not to become the whole phrase is taken back. Phrases may
-// overlap and contain one another. With a list of words, all others are impossible.
+// overlap and contain one another. A bonus leaves a word 2 nats of what it usually costs in the graph (UsualCosts), or
+// half of it, as a word that pays for being said is said without end. With a list of words, all others are impossible.
 //
 //   const WordBias bias(graph, {.hotwords = "names.txt"});
-//   for (const std::string& remark : bias.remarks()) …     // phrases that cannot be preferred, and why
+//   for (const std::string& remark : bias.remarks()) …     // what cannot be done as asked for, and why
 //   Decoder decoder(graph, options, &bias);
 //
 // Files: a phrase per line, after a tab its own bonus; a word per line. Blank lines and those that begin with # are
@@ -52,6 +53,9 @@ class WordBias {
   /// What could not be done, for the person: "the phrase 'x y' cannot be preferred: …".
   const std::vector<std::string>& remarks() const { return remarks_; }
 
+  /// Of all words; 0 without hotwords.
+  double LargestBonus() const;
+
   struct Step {
     int32_t context;
     float cost;  // infinite: the word is not allowed
@@ -74,6 +78,7 @@ class WordBias {
   void FindWords(const Graph& graph);
   void AddPhrase(const Graph& graph, const std::string& phrase, double bonus);
   void ReadList(const Graph& graph, const std::string& file);
+  void LimitBonuses(const Graph& graph);
   void Link();
   std::string WhyNot(const Graph& graph, const std::string& word) const;
 

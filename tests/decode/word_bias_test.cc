@@ -10,13 +10,14 @@
 #include "base/random.h"
 #include "decode/decoder.h"
 #include "decode/matrix_scores.h"
+#include "decode/word_cost.h"
 #include "temporary_folder.h"
 
 namespace antiphon::decode {
 namespace {
 
 // One state on which every word may be said in every frame, class by class: word w by class w − 1.
-Graph Loop(int words, float cost = 1.0F) {
+Graph Loop(int words, float cost = 10.0F) {
   std::vector<GraphArc> arcs;
   std::vector<int32_t> pdfs = {0};
   std::vector<std::string> names = {"<eps>"};
@@ -101,7 +102,7 @@ std::vector<int32_t> BestByHand(const Matrix& scores, const WordBias& bias, doub
     int64_t rest = code;
     for (size_t t = 0; t < frames; ++t, rest /= scores.cols()) {
       words[t] = static_cast<int32_t>(1 + rest % scores.cols());
-      cost += 1 - static_cast<double>(scores(static_cast<int64_t>(t), words[t] - 1));
+      cost += 2 - static_cast<double>(scores(static_cast<int64_t>(t), words[t] - 1));
     }
     cost -= Earned(bias, words);
     if (cost >= *best_cost) continue;
@@ -112,8 +113,8 @@ std::vector<int32_t> BestByHand(const Matrix& scores, const WordBias& bias, doub
 }
 
 TEST(WordBias, TheSearchFindsTheBestWithItsBonus) {
-  const Graph graph = Loop(4);
-  const WordBias bias(graph, Phrases{{"a b c", 0.7}, {"b d", 1.1}, {"c", -0.5}});
+  const Graph graph = Loop(4, 2.0F);
+  const WordBias bias(graph, Phrases{{"a b c", 0.7}, {"b d", 0.9}, {"c", -0.5}});
   for (uint64_t seed = 0; seed < 30; ++seed) {
     Rng rng(seed);
     Matrix scores(6, 4);
@@ -130,6 +131,32 @@ TEST(WordBias, TheSearchFindsTheBestWithItsBonus) {
     EXPECT_EQ(paths.front().words, expected);
     EXPECT_NEAR(paths.front().cost.Total(1), best, 1e-3);
   }
+}
+
+TEST(WordBias, ABonusLeavesAWordSomeOfItsCost) {
+  const WordBias cheap(Loop(3, 2.0F), Phrases{{"a", 5}, {"b a", 0.5}, {"c", -7}});
+  ASSERT_EQ(cheap.remarks().size(), 1U);
+  EXPECT_EQ(cheap.remarks()[0], "'a' gets a bonus of 1.00 instead of 5.00, as it costs only 2.00 in this graph");
+  EXPECT_NEAR(Earned(cheap, {1, 1}), 2, 1e-6);
+  EXPECT_NEAR(Earned(cheap, {2, 1}), 1, 1e-6) << "0.5 for each word of the phrase; the rest of a's goes";
+  EXPECT_NEAR(Earned(cheap, {3}), -7, 1e-6);
+  const WordBias rare(Loop(3, 10.0F), Phrases{{"a", 8}, {"b", 9}});
+  EXPECT_EQ(rare.remarks().size(), 1U);
+  EXPECT_NEAR(Earned(rare, {1, 2}), 16, 1e-6);
+}
+
+// Two words behind one common arc, given at its end: what leads there belongs to both.
+TEST(WordCost, CountsTheWholeWayFromTheWordBefore) {
+  std::vector<GraphArc> arcs = {{0, 0, 0.25F, 1},                                       // 0 → 1 without a frame
+                                {1, 0, 1.5F, 2},   {1, 1, 0.5F, 0},  {1, 0, 0.5F, 1},   // 1: on to 2; word 1; a loop
+                                {2, 2, 0.125F, 0}, {2, 3, -9.0F, 0}, {2, 2, 7.0F, 1}};  // 2: words 2 and 3
+  const Graph graph({{0, 1, 1, 0.0F}, {1, 1, 4, HUGE_VALF}, {4, 4, 7, HUGE_VALF}}, std::move(arcs), 0,
+                    {"<eps>", "a", "b", "c"}, {0, 0, 1});
+  const auto costs = UsualCosts(graph, {1, 2, 3});
+  EXPECT_FLOAT_EQ(costs.at(1), 0.5F) << "a word 2 ends in state 1, which needs no more than the arc";
+  EXPECT_FLOAT_EQ(costs.at(2), 8.5F) << "the upper one of two places";
+  EXPECT_FLOAT_EQ(costs.at(3), 0.0F);
+  EXPECT_EQ(UsualCosts(graph, {}).size(), 0U);
 }
 
 TEST(WordBias, AListOfWordsLeavesOutAllOthers) {

@@ -84,6 +84,15 @@ class Listen(system.SystemTest):
         self.assertEqual(status, 0, err)
         self.assertTrue(json.loads(out)["audio_remarks"], "silence is worth a remark")
 
+    def test_a_hotword_that_pays_for_itself_does_not_keep_an_utterance_open(self):
+        pause = bytes(2 * RATE)
+        hotwords = self.root / "eager.txt"
+        hotwords.write_text("A\t4\n")
+        given = [self.raw, pause, self.raw]
+        heard, plain = [[(line["text"], line["end"]) for line in self.lines("--no-partial", *more, pieces=given)]
+                        for more in (("--hotwords", hotwords), ())]
+        self.assertEqual(heard, plain)
+
     def test_refuses_what_it_cannot_hear(self):
         def refused(status, text, *more):
             got, out, err = self.listen(*more, pieces=[self.raw])
