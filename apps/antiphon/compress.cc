@@ -9,6 +9,7 @@
 #include "compress_plan.h"
 #include "compress_variants.h"
 #include "report/text_table.h"
+#include "same_place.h"
 #include "train/compression.h"
 
 namespace antiphon::app {
@@ -67,6 +68,7 @@ void Compress(const CompressCommandOptions& options, CommandContext& context) {
     return;
   }
   if (options.out.empty()) throw UsageError("--out is missing: the folder for the compressed model");
+  RequireOtherPlace(options.model, std::filesystem::path(options.out) / "model.safetensors", "this model");
   Config optimizer = context.config().Table("optimizer");
   if (!optimizer.Has("type")) optimizer.Set("type", "\"natural-gradient\"");
   const auto model = std::make_shared<const nn::Model>(nn::Model::Load(options.model));

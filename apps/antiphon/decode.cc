@@ -22,6 +22,7 @@
 #include "decode_references.h"
 #include "feature_tables.h"
 #include "processes.h"
+#include "same_place.h"
 #include "score/wer.h"
 #include "speaker_profiles.h"
 #include "speaker_transforms.h"
@@ -360,6 +361,7 @@ class Run {
 };
 
 void DecodeUtterances(const DecodeCommandOptions& options, CommandContext& context) {
+  RequireOtherPlace(options.data, options.out, "its text");
   InTeam(context, [&](Team& team, int threads) {
     Run run(options, context, team, threads);
     run.Decode();

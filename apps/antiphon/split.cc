@@ -3,9 +3,11 @@
 #include <numeric>
 #include <string>
 
+#include "base/error.h"
 #include "base/random.h"
 #include "command.h"
 #include "data/data_dir.h"
+#include "same_place.h"
 
 namespace antiphon::app {
 namespace {
@@ -43,6 +45,12 @@ std::pair<data::DataDir, data::DataDir> SplitByUtterance(const data::DataDir& di
 }
 
 void Split(const SplitCommandOptions& options, CommandContext& context) {
+  for (const std::string& part : {options.rest, options.held_out}) {
+    RequireOtherPlace(options.data, part, "what the other part needs of it");
+  }
+  if (IsSamePlace(options.rest, options.held_out)) {
+    Throw<UsageError>("'{}' cannot hold both parts: give each a folder of its own", options.rest);
+  }
   const data::DataDir dir = data::DataDir::Load(options.data, options.dir);
   const auto [rest, held_out] = options.by == "speaker" ? dir.SplitBySpeaker(options.fraction, context.seed())
                                                         : SplitByUtterance(dir, options.fraction, context.seed());

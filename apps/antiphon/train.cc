@@ -16,6 +16,7 @@
 #include "hmm/gmm_model.h"
 #include "math/safetensors.h"
 #include "processes.h"
+#include "same_place.h"
 #include "speaker_vectors.h"
 #include "supervise.h"
 #include "train/evaluate.h"
@@ -317,10 +318,18 @@ void Supervise(const TrainCommandOptions& options, CommandContext& context) {
   context.SetResult(summary.dump());
 }
 
+// A run begins by removing the model of an earlier one.
+void RequireOtherModels(const TrainCommandOptions& options) {
+  std::vector<std::string> read = options.train.teacher.models;
+  read.insert(read.end(), {options.initial_model, options.hmm, options.speaker_model});
+  for (const std::string& file : read) RequireOtherPlace(file, train::ModelFile(options.out), "this model");
+}
+
 void Train(TrainCommandOptions options, CommandContext& context) {
   if (!options.evaluate.empty()) return EvaluateModel(options, context);
   if (!options.initial_model.empty()) train::TakeShape(nn::Model::Load(options.initial_model), options.train);
   if (options.out.empty()) throw UsageError("--out is missing: the folder of the run");
+  RequireOtherModels(options);
   if (options.supervise.restarts > 0 || !options.supervise.launch.empty()) return Supervise(options, context);
   comm::ProcessGroup& group = Processes();
   SpeakAsProcess(group.process(), context);

@@ -75,6 +75,23 @@ class BadInput(small_system.SystemTest):
             self.assertEqual(result.stderr.count("wav.scp:1"), 1, result.stderr)
             self.assertFalse((self.root / "out/feats.ark").exists())
 
+    def test_what_is_read_is_not_overwritten(self):
+        root = self.root
+        folder = self.fresh("own")
+        text = (folder / "text").read_bytes()
+        result = run("decode", "--model", root / "net/model.safetensors", "--graph", root / "graph", folder, f"{folder}/.")
+        self.assert_refused(result, "would be overwritten", status=2)
+        for parts in ((folder, root / "part"), (root / "part", folder), (root / "part", root / "part")):
+            self.assertEqual(run("split", folder, *parts, "--fraction", 0.5).returncode, 2)
+        self.assertEqual((folder / "text").read_bytes(), text)
+        shutil.copytree(root / "net", root / "own-net")
+        model = root / "own-net/model.safetensors"
+        result = run("train", "--initial-model", model, "--store", root / "store", "--out", root / "own-net")
+        self.assert_refused(result, "would be overwritten", status=2)
+        result = run("compress", model, "--method", "prune", "--out", root / "own-net")
+        self.assert_refused(result, "would be overwritten", status=2)
+        self.assertEqual(model.read_bytes(), (root / "net/model.safetensors").read_bytes())
+
     def test_one_broken_recording_is_reported_once(self):
         folder = self.fresh()
         (folder / "segments").write_text("".join(f"s0-seg{i} s0-u00 {i / 10} {i / 10 + 0.1}\n" for i in range(5)))

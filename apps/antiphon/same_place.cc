@@ -1,0 +1,35 @@
+#include "same_place.h"
+
+#include <system_error>
+
+#include "base/error.h"
+
+namespace antiphon::app {
+namespace {
+
+namespace fs = std::filesystem;
+
+// Without a trailing slash, which would make another path of the same folder.
+fs::path Plain(const fs::path& path) {
+  std::error_code unreadable;
+  const fs::path whole = fs::absolute(path).lexically_normal();
+  const fs::path canonical = fs::weakly_canonical(whole, unreadable);
+  const fs::path& plain = unreadable ? whole : canonical;
+  return plain.has_filename() ? plain : plain.parent_path();
+}
+
+}  // namespace
+
+bool IsSamePlace(const fs::path& a, const fs::path& b) {
+  if (a.empty() || b.empty()) return false;
+  std::error_code missing;
+  return fs::equivalent(a, b, missing) || Plain(a) == Plain(b);
+}
+
+void RequireOtherPlace(const fs::path& read, const fs::path& written, std::string_view what) {
+  if (!IsSamePlace(read, written)) return;
+  Throw<UsageError>("'{}' is read, and {} would be overwritten: give another place for what is written", read.string(),
+                    what);
+}
+
+}  // namespace antiphon::app
