@@ -11,6 +11,7 @@
 #include "command.h"
 #include "model_measure.h"
 #include "report/text_table.h"
+#include "same_place.h"
 #include "train/adaptation.h"
 
 namespace antiphon::app {
@@ -57,15 +58,33 @@ std::shared_ptr<const data::FrameStore> OpenStore(const fs::path& folder) {
   return folder.empty() ? nullptr : std::make_shared<const data::FrameStore>(folder);
 }
 
+// Features, alignment and store of the speech take the names that an experiment's folder gives to the training's.
+void RequireOwnFolder(const fs::path& out) {
+  if (fs::exists(out / "speech") || fs::exists(out / "adaptation.json")) return;  // of an earlier adaptation
+  for (const char* made : {"features", "align", "store", "decode"}) {
+    if (!fs::exists(out / made)) continue;
+    Throw<UsageError>("'{}' is no folder of an adaptation, and its '{}' would be overwritten: give another with --out",
+                      out.string(), made);
+  }
+}
+
 void CheckFolders(const AdaptCommandOptions& options) {
   if (options.out.empty()) throw UsageError("--out is missing: the folder for the adapted model");
   if (options.store.empty() == options.speech.data.empty()) {
     throw UsageError("give the speech to adapt to: a data directory (--data), or a frame store (--store)");
   }
-  std::error_code none;
-  if (fs::equivalent(options.model, fs::path(options.out) / "model.safetensors", none)) {
-    Throw<UsageError>("the model '{}' would be overwritten: give another folder with --out", options.model);
+  const fs::path out(options.out);
+  for (const char* model : {"model.safetensors", "adapted.safetensors"}) {
+    RequireOtherPlace(options.model, out / model, "this model");
+    RequireOtherPlace(options.hmm, out / model, "this model");
   }
+  for (const std::string& store : {options.store, options.held_out_store, options.old_store}) {
+    if (!options.speech.data.empty()) RequireOtherPlace(store, out / "store", "this store");
+    for (const char* made : {"train-store", "train-new", "train-held-out"}) {
+      RequireOtherPlace(store, out / made, "this store");
+    }
+  }
+  if (!options.speech.data.empty()) RequireOwnFolder(out);
 }
 
 std::vector<std::string> Row(const std::string& speech, const train::DomainMeasures& before,

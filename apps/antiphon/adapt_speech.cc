@@ -36,6 +36,7 @@ class SpeechMaker {
           "(--unsupervised --graph FOLDER)",
           options_.data);
     }
+    fs::create_directories(out_ / "speech");  // by which the folder is known as an adaptation's
     tables_ = FindFeatureTables(
         {options_.data, model_file_, model_.feature_config, options_.features, options_.data_dir, out_},
         context_.threads());
@@ -46,7 +47,6 @@ class SpeechMaker {
       Decode();
       return Store(out_ / "decode" / "fmllr.scp");
     }
-    fs::create_directories(out_ / "speech");
     WriteSpeech(options_.unsupervised ? Recognise() : score::ReadTranscripts(text).words);
     Align();
     return Store(out_ / "align" / "fmllr.scp");

@@ -205,6 +205,16 @@ class Adapt(system.SystemTest):
         result = run("adapt", self.model, "--data", self.root / "corpus", *graph, "--out", self.model.parent)
         self.assert_refused(result, "would be overwritten", status=2)
 
+    def test_spares_the_folder_of_an_experiment(self):
+        root = self.root
+        arguments = ("adapt", self.model, "--data", root / "corpus", "--graph", root / "graph", "--method", "lhuc")
+        index = (root / "store/index.bin").read_bytes()
+        for more in (("--old-store", root / "store"), ()):
+            result = run(*arguments, *more, "--out", root)
+            self.assertEqual(result.returncode, 2, result.stdout + result.stderr)
+            self.assertIn("would be overwritten", result.stderr)
+        self.assertEqual((root / "store/index.bin").read_bytes(), index)
+
 
 if __name__ == "__main__":
     system.PROGRAM = sys.argv.pop(2)
