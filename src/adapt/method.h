@@ -100,4 +100,7 @@ using MethodRegistry = Registry<Method, const Config&>;
 AlignedSpeech& RequireNewSpeech(const MethodInput& input, std::string_view method);
 AlignedSpeech& RequireOldSpeech(const MethodInput& input, std::string_view method);
 
+/// Throws UsageError if the pdf-ids of the new speech are not the model's.
+void RequireSameSenones(const nn::Model& model, const MethodInput& input, std::string_view method);
+
 }  // namespace antiphon::adapt

@@ -93,6 +93,15 @@ void AdaptationRun::CheckSpeech() const {
     Throw<InputError>("the old speech in '{}' has {} senones, the model {}: it is not what the model was trained on",
                       speech_.old_store->folder().string(), speech_.old_store->num_pdfs(), model_->num_pdfs());
   }
+  // With no HMM given, methods that make a new output layer and those that keep the model's are both possible.
+  if (const auto& held_out = speech_.held_out_store) {
+    const int found = held_out->num_pdfs();
+    if (found != speech_.new_store->num_pdfs() && (!speech_.hmm_json.empty() || found != model_->num_pdfs())) {
+      Throw<InputError>("the held-out speech in '{}' has {} senones, the speech to adapt to in '{}' {}",
+                        held_out->folder().string(), found, speech_.new_store->folder().string(),
+                        speech_.new_store->num_pdfs());
+    }
+  }
   const std::string& hmm = speech_.hmm_json.empty() ? model_->hmm_json : speech_.hmm_json;
   if (speech_.words_known && !hmm.empty() && !IsSpeech(hmm::HmmModel::FromJson(hmm), speech_.new_store->CountPdfs())) {
     Throw<InputError>("'{}' holds nothing but silence: there is no speech to adapt to",

@@ -223,6 +223,18 @@ TEST_F(Adaptation, ANewOutputLayerServesOtherSenones) {
   EXPECT_GT(result.new_after.frame_accuracy, 0.5);
 }
 
+TEST_F(Adaptation, OtherSenonesAreForNewOutputLayersAlone) {
+  SyntheticData more;
+  more.num_pdfs = kPdfs + 3;
+  const auto other = MakeSyntheticStore(folder_ / "other", more);
+  for (const char* method : {"fmllr", "lhuc", "lin", "lhn", "kld", "mix"}) {
+    const AdaptationRun run(Options(), model_, {other, nullptr, store_, ""}, 1);
+    EXPECT_THROW(run.Adapt(method, Config(), folder_ / "out", Sgd()), UsageError) << method;
+  }
+  EXPECT_THROW(AdaptationRun(Options(), model_, {fresh_, other, nullptr, ""}, 1), InputError) << "held out";
+  EXPECT_FALSE(std::filesystem::exists(folder_ / "out" / "model.safetensors"));
+}
+
 TEST_F(Adaptation, RefusesWhatDoesNotFit) {
   EXPECT_THROW(AdaptationRun(Options(), model_, {}, 1), UsageError);
   SyntheticData wide;

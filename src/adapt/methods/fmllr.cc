@@ -74,6 +74,7 @@ class Fmllr : public Method {
   Preparation Prepare(nn::Model& model, const MethodInput& input) const override {
     AlignedSpeech& fresh = RequireNewSpeech(input, "fmllr");
     AlignedSpeech& old = RequireOldSpeech(input, "fmllr");
+    RequireSameSenones(model, input, "fmllr");
     States states(model.num_pdfs(), model.feature_dim);
     old.Rewind();
     while (const auto utterance = old.Next()) states.Add(*utterance);

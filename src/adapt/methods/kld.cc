@@ -28,12 +28,7 @@ class Kld : public Method {
   }
 
   Preparation Prepare(nn::Model& model, const MethodInput& input) const override {
-    if (input.num_pdfs > 0 && input.num_pdfs != model.num_pdfs()) {
-      Throw<UsageError>(
-          "'kld' keeps near the model's posteriors, but the new speech has {} senones and the model {}: "
-          "use 'transfer' for another set of senones",
-          input.num_pdfs, model.num_pdfs());
-    }
+    RequireSameSenones(model, input, "kld");
     Preparation preparation;
     preparation.original_shares = options_.rho;
     std::vector<nn::LayerParts> parts = nn::TakeApart(model.network);

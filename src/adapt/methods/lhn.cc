@@ -24,7 +24,8 @@ class Lhn : public Method {
   explicit Lhn(const LhnOptions& options) : options_(options) {}
   bool makes_profile() const override { return true; }
 
-  Preparation Prepare(nn::Model& model, const MethodInput&) const override {
+  Preparation Prepare(nn::Model& model, const MethodInput& input) const override {
+    RequireSameSenones(model, input, "lhn");
     std::vector<nn::LayerParts> parts = nn::TakeApart(model.network);
     std::vector<std::string> only;
     if (!options_.layer.empty()) only.push_back(options_.layer);

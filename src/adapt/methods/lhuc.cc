@@ -22,7 +22,8 @@ class LhucMethod : public Method {
   explicit LhucMethod(const LhucOptions& options) : options_(options) {}
   bool makes_profile() const override { return true; }
 
-  Preparation Prepare(nn::Model& model, const MethodInput&) const override {
+  Preparation Prepare(nn::Model& model, const MethodInput& input) const override {
+    RequireSameSenones(model, input, "lhuc");
     Preparation preparation;
     std::vector<nn::LayerParts> parts = nn::TakeApart(model.network);
     const std::vector<size_t> places = HiddenOutputs(parts, options_.layers);

@@ -21,7 +21,8 @@ class Lin : public Method {
   explicit Lin(const LinOptions& options) : options_(options) {}
   bool makes_profile() const override { return true; }
 
-  Preparation Prepare(nn::Model& model, const MethodInput&) const override {
+  Preparation Prepare(nn::Model& model, const MethodInput& input) const override {
+    RequireSameSenones(model, input, "lin");
     std::vector<nn::LayerParts> parts = nn::TakeApart(model.network);
     FreezeAll(parts);
     InsertFrameTransform(model, options_.rate, parts);

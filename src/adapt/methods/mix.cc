@@ -33,10 +33,7 @@ class Mix : public Method {
 
   Preparation Prepare(nn::Model& model, const MethodInput& input) const override {
     const double fresh = Frames(RequireNewSpeech(input, "mix")), old = Frames(RequireOldSpeech(input, "mix"));
-    if (input.num_pdfs > 0 && input.num_pdfs != model.num_pdfs()) {
-      Throw<UsageError>("'mix' trains on both kinds of speech, but the new one has {} senones and the model {}",
-                        input.num_pdfs, model.num_pdfs());
-    }
+    RequireSameSenones(model, input, "mix");
     const bool tail = options_.schedule == "tail" || (options_.schedule == "auto" && fresh < options_.much * old);
     Preparation preparation;
     std::vector<nn::LayerParts> parts = nn::TakeApart(model.network);
