@@ -173,6 +173,8 @@ AdaptationResult AdaptationRun::Adapt(const std::string& name, const Config& key
   Judge(method->makes_profile(), result);
   result.model = folder / "model.safetensors";
   (result.accepted ? best->model : *model_).Save(result.model);
+  // One of an earlier adaptation in this folder says nothing about this one.
+  fs::remove(folder / "profile.safetensors");
   if (method->makes_profile() && result.accepted) {
     nn::SpeakerProfile profile = nn::ExtractProfile(best->model, *model_);
     profile.method = name;

@@ -235,6 +235,12 @@ TEST_F(Adaptation, OtherSenonesAreForNewOutputLayersAlone) {
   EXPECT_FALSE(std::filesystem::exists(folder_ / "out" / "model.safetensors"));
 }
 
+TEST_F(Adaptation, AnEarlierProfileDoesNotOutliveAnAdaptationWithoutOne) {
+  WriteFileAtomically(folder_ / "out" / "profile.safetensors", "of an earlier adaptation");
+  EXPECT_TRUE(Adapt("kld", "rho = [0.25]", Options()).profile.empty());
+  EXPECT_FALSE(std::filesystem::exists(folder_ / "out" / "profile.safetensors"));
+}
+
 TEST_F(Adaptation, RefusesWhatDoesNotFit) {
   EXPECT_THROW(AdaptationRun(Options(), model_, {}, 1), UsageError);
   SyntheticData wide;
