@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <charconv>
+#include <cmath>
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
@@ -21,7 +22,7 @@ double ParsePercent(const std::string& text, const char* what) {
   double value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   const std::string_view rest(end, static_cast<size_t>(text.data() + text.size() - end));
-  if (error != std::errc() || value < 0 || (rest != "%" && !rest.empty())) {
+  if (error != std::errc() || !(value >= 0 && std::isfinite(value)) || (rest != "%" && !rest.empty())) {
     Throw<UsageError>("{} is '{}', expected a share such as '1%' or 0.01", what, text);
   }
   return rest == "%" ? value / 100 : value;
@@ -36,6 +37,10 @@ nlohmann::json Json(const Outcome& o) {
 
 Outcome FromJson(const nlohmann::json& json) {
   return {json.at("error"), json.at("seconds_per_frame"), json.at("bytes"), json.at("stream_bytes")};
+}
+
+std::string StoreKey(const std::shared_ptr<const data::FrameStore>& store) {
+  return store ? fmt::format("{:016x}", store->fingerprint()) : "";
 }
 
 class RealWorkshop : public compress::Workshop {
@@ -56,6 +61,10 @@ class RealWorkshop : public compress::Workshop {
     const nlohmann::json key = {{"moves", Text(moves)},
                                 {"model", fmt::format("{:016x}", request_.model->network.Hash())},
                                 {"options", OptionsToConfig(request_.compression).ToToml()},
+                                {"optimizer", request_.optimizer.ToToml()},
+                                {"store", StoreKey(request_.store)},
+                                {"held_out_store", StoreKey(request_.held_out_store)},
+                                {"seed", context_.seed()},
                                 {"decode", request_.decode.ToToml()},
                                 {"batch", request_.plan.batch}};
     const fs::path file = folder / "outcome.json";

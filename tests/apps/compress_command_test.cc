@@ -101,6 +101,11 @@ TEST_F(Compress, SearchesUnderABudgetAndGoesOnWhereItWas) {
   EXPECT_GE(tries, 2U);
   EXPECT_EQ(Run(config).at("tries").size(), tries);
   EXPECT_EQ(printed_.str().find("trying"), std::string::npos) << "all tries were there already";
+  for (const auto& [key, value] : {std::pair("optimizer.type", "'sgd'"), std::pair("seed", "2")}) {
+    config.Set(key, value);
+    Run(config);
+    EXPECT_NE(printed_.str().find("trying"), std::string::npos) << key << " changes what is tried";
+  }
   config.Set("rtf", "1000.0");
   const json easy = Run(config);
   EXPECT_TRUE(easy.at("met").get<bool>());
@@ -109,8 +114,10 @@ TEST_F(Compress, SearchesUnderABudgetAndGoesOnWhereItWas) {
 
 TEST_F(Compress, RefusesABudgetThatIsNoShareAndAMethodThatIsNone) {
   Config config = Base("bad");
-  config.Set("max-wer-loss", "'much'");
-  EXPECT_THROW(Run(config), UsageError);
+  for (const char* share : {"'much'", "'nan'", "'inf%'", "'-1%'"}) {
+    config.Set("max-wer-loss", share);
+    EXPECT_THROW(Run(config), UsageError) << share;
+  }
   Config unknown = Base("bad");
   unknown.Set("try", R"(["shrink"])");
   EXPECT_THROW(Run(unknown), UsageError);
