@@ -19,6 +19,10 @@ void RequireFit(const TrainingTask& task, const TrainOptions& options) {
                       free ? "denominator: the graph that antiphon denominator made"
                            : "lattices: the folder that antiphon lattices made");
   }
+  if (!(free ? sequence.lattices : sequence.denominator).empty()) {
+    Throw<UsageError>("sequence.criterion '{}' does not look at sequence.{}: leave it out", name,
+                      free ? "lattices" : "denominator");
+  }
   if (!task.hmm) throw UsageError("sequence training needs the states' HMM: give --hmm, or --initial-model");
   if (!free && (!task.initial || task.initial->log_priors.empty())) {
     Throw<UsageError>(

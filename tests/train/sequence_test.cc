@@ -255,6 +255,9 @@ TEST_F(Sequence, SaysWhatItNeeds) {
   options = RunOptions("none");
   EXPECT_THROW(TrainHere(From(initial, "run"), options), UsageError);
   options = RunOptions("mmi");
+  options.sequence.denominator = options.sequence.lattices;
+  EXPECT_THROW(TrainHere(From(initial, "run"), options), UsageError) << "of which only one is looked at";
+  options = RunOptions("mmi");
   options.sequence.lattices = (folder_ / "elsewhere").string();
   EXPECT_THROW(TrainHere(From(initial, "run"), options), Error);
 }
