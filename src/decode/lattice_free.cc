@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "base/error.h"
 
@@ -129,6 +130,11 @@ double LatticeFreeLoss(const DenominatorGraph& graph, std::span<const int32_t> r
   ForwardBackward passes(graph, y, options.leaky);
   const double all = passes.Run(Allowed(graph.num_pdfs()), 1.0f, gradient);
   const double near = passes.Run(Allowed(reference, options.tolerance), -1.0f, gradient);
+  // A network that has diverged is no fault of the graph's: training sees it by its loss, and goes back.
+  const auto finite = [](float v) { return std::isfinite(v); };
+  for (int64_t t = 0; t < y.rows(); ++t) {
+    if (!std::ranges::all_of(y.Row(t), finite)) return std::numeric_limits<double>::quiet_NaN();
+  }
   if (!std::isfinite(near)) throw InputError("the denominator graph has no path near the reference");
   return all - near;
 }

@@ -122,6 +122,13 @@ TEST(LatticeFree, RefusesWhatTheGraphCannotSay) {
   EXPECT_THROW(LatticeFreeLoss(Toy(), std::vector<int32_t>{0, 0}, RandomOutputs(1), {}, {}), ShapeError);
 }
 
+// What training's guard against divergence goes by.
+TEST(LatticeFree, ANetworkThatHasDivergedHasNoFiniteLoss) {
+  Matrix y = RandomOutputs(1);
+  y(2, 1) = std::nanf("");
+  EXPECT_FALSE(std::isfinite(LatticeFreeLoss(Toy(), kReference, y, {1, 0.1}, {})));
+}
+
 hmm::HmmModel TwoPhones() {
   const hmm::PhoneSet phones({"A", "B"}, {"SIL"}, false);
   hmm::TopologyOptions options;
