@@ -126,6 +126,12 @@ double AdaptationRun::Probe(const nn::Model& model, const std::string& layer) co
   return ProbeDomains(model.network, layer, old, fresh, seed_);
 }
 
+// Whether pdf-ids of the adapted model, so many, are others than the model's: nothing said in the one is true of the
+// other.
+bool AdaptationRun::HasOtherSenones(int num_pdfs) const {
+  return num_pdfs != model_->num_pdfs() || (!speech_.hmm_json.empty() && speech_.hmm_json != model_->hmm_json);
+}
+
 DomainMeasures AdaptationRun::MeasureNew(const nn::Model& model) const { return Measure(model, new_held_out_); }
 DomainMeasures AdaptationRun::MeasureOld(const nn::Model& model) const { return Measure(model, old_held_out_); }
 
@@ -134,8 +140,7 @@ AdaptationResult AdaptationRun::Adapt(const std::string& name, const Config& key
   const auto method = WithContext([&] { return adapt::MethodRegistry::Get().Create(name, keys); },
                                   [&] { return fmt::format("method '{}'", name); });
   AdaptationResult result;
-  const bool other_senones = !speech_.hmm_json.empty() && speech_.hmm_json != model_->hmm_json;
-  if (!other_senones) result.new_before = MeasureNew(*model_);
+  if (!HasOtherSenones(speech_.new_store->num_pdfs())) result.new_before = MeasureNew(*model_);
   result.old_before = MeasureOld(*model_);
   nn::Model prepared = model_->Clone();
   StoreSpeech new_speech(speech_.new_store, new_training_);
@@ -166,7 +171,7 @@ AdaptationResult AdaptationRun::Adapt(const std::string& name, const Config& key
   history += fmt::format("{}{} {{{}}}", history.empty() ? "" : "; ", name, keys.ToToml());
   const fs::path adapted = folder / "adapted.safetensors";
   best->model.Save(adapted);
-  if (speech_.old_word_errors) {
+  if (speech_.old_word_errors && !HasOtherSenones(best->model.num_pdfs())) {
     result.old_words = {speech_.old_word_errors(*model_, speech_.model_file),
                         speech_.old_word_errors(best->model, adapted)};
   }
@@ -214,7 +219,8 @@ AdaptationRun::Candidate AdaptationRun::Train(const nn::Model& prepared, const a
   const bool unlabelled = preparation.speech == adapt::Speech::kOldAndNewUnlabelled;
   candidate.model.log_priors = keeps_priors || unlabelled ? model_->log_priors : NewPriors(candidate.model.num_pdfs());
   adapt::Restore(candidate.model, *model_);
-  candidate.trial = {share, MeasureNew(candidate.model), MeasureOld(candidate.model)};
+  candidate.trial = {share, MeasureNew(candidate.model), {}};
+  if (!HasOtherSenones(candidate.model.num_pdfs())) candidate.trial.old_speech = MeasureOld(candidate.model);
   return candidate;
 }
 
@@ -274,7 +280,7 @@ std::vector<float> AdaptationRun::NewPriors(int num_pdfs) const {
   const std::vector<int64_t> seen = speech_.new_store->CountPdfs(new_training_);
   std::vector<double> counts(seen.begin(), seen.end());
   counts.resize(static_cast<size_t>(num_pdfs));
-  const bool same_states = model_->log_priors.size() == counts.size();
+  const bool same_states = !HasOtherSenones(num_pdfs) && model_->log_priors.size() == counts.size();
   for (size_t s = 0; s < counts.size() && same_states; ++s) {
     counts[s] += options_.prior_frames * std::exp(static_cast<double>(model_->log_priors[s]));
   }

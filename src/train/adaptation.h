@@ -116,6 +116,7 @@ class AdaptationRun {
  private:
   struct Candidate;
   void CheckSpeech() const;
+  bool HasOtherSenones(int num_pdfs) const;
   Candidate Train(const nn::Model& prepared, const adapt::Preparation& preparation, double share, bool keeps_priors,
                   const std::filesystem::path& folder, const Config& optimizer) const;
   TrainingTask MakeTask(const nn::Model& prepared, const adapt::Preparation& preparation,

@@ -223,6 +223,27 @@ TEST_F(Adaptation, ANewOutputLayerServesOtherSenones) {
   EXPECT_GT(result.new_after.frame_accuracy, 0.5);
 }
 
+TEST_F(Adaptation, OldSpeechSaysNothingAboutOtherSenones) {
+  data::FrameStoreWriter writer(folder_ / "reversed", store_->feat_dim(), kPdfs + 3, {});
+  for (size_t u = 0; u < 16; ++u) {
+    Matrix features(store_->utterances()[u].num_frames, store_->feat_dim());
+    std::vector<int32_t> pdf_ids(static_cast<size_t>(features.rows()));
+    store_->ReadFrames(u, 0, features);
+    store_->ReadPdfIds(u, pdf_ids);
+    for (int32_t& id : pdf_ids) id = kPdfs + 2 - id;
+    writer.Add("u" + std::to_string(u), "s", features, pdf_ids);
+  }
+  writer.Finish();
+  AdaptationOptions options = Options();
+  options.max_forgetting = 0.05;
+  const auto reversed = std::make_shared<const data::FrameStore>(folder_ / "reversed");
+  const AdaptationRun run(options, model_, {reversed, nullptr, store_, ""}, 1);
+  const AdaptationResult result = run.Adapt("transfer", Config(), folder_ / "out", Sgd());
+  EXPECT_TRUE(result.accepted) << result.verdict;
+  EXPECT_EQ(result.old_after.frames, 0);
+  EXPECT_EQ(Result().num_pdfs(), kPdfs + 3);
+}
+
 TEST_F(Adaptation, OtherSenonesAreForNewOutputLayersAlone) {
   SyntheticData more;
   more.num_pdfs = kPdfs + 3;
