@@ -64,7 +64,7 @@ class Run {
   }
 
   void Write() {
-    train::SequenceDataWriter writer(options_.out);
+    train::SequenceDataWriter writer(options_.out, hmm_);
     const auto utterances = store_.utterances();
     ParallelInOrder<Result>(
         utterances.size(), context_.threads(),

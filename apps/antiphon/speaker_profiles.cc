@@ -31,6 +31,7 @@ SpeakerProfiles::SpeakerProfiles(const ProfileOptions& options, const AcousticMo
     if (entry.path().extension() != ".safetensors") continue;
     by_speaker_.emplace(entry.path().stem().string(), LoadBound(entry.path(), model));
   }
+  if (by_speaker_.empty()) Throw<InputError>("no file in '{}' ends in .safetensors", options.profiles);
 }
 
 std::shared_ptr<const infer::BoundProfile> SpeakerProfiles::Of(const std::string& speaker) const {

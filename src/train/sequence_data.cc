@@ -3,29 +3,58 @@
 #include <fmt/format.h>
 
 #include <map>
+#include <nlohmann/json.hpp>
 
 #include "base/error.h"
 #include "base/file.h"
 #include "data/archive.h"
 #include "data/script.h"
+#include "decode/graph.h"
 #include "decode/lattice_text.h"
 
 namespace antiphon::train {
 
 namespace fs = std::filesystem;
 
-struct SequenceDataWriter::Impl {
-  explicit Impl(const fs::path& folder)
-      : lattices(folder / "lattices.ark"), script(folder / "lattices.scp"), references(folder / "ali.ark") {}
+namespace {
 
+fs::path Seal(const fs::path& folder) { return folder / "lattices.json"; }
+
+nlohmann::json SealOf(const hmm::HmmModel& model) {
+  return {{"model_structure", decode::ModelStructureChecksum(model)}};
+}
+
+void CheckSeal(const fs::path& folder, const hmm::HmmModel& model) {
+  if (!fs::exists(Seal(folder))) {
+    Throw<InputError>("'{}' holds no lattices, or is not whole: make them with antiphon lattices", folder.string());
+  }
+  // A text that cannot be parsed is neither equal nor unequal to anything.
+  const bool same = nlohmann::json::parse(ReadFile(Seal(folder)), nullptr, false) == SealOf(model);
+  if (!same) {
+    Throw<InputError>("the lattices in '{}' are those of a model with other phones, topology or tree", folder.string());
+  }
+}
+
+}  // namespace
+
+struct SequenceDataWriter::Impl {
+  Impl(const fs::path& out, const hmm::HmmModel& model)
+      : folder(out),
+        seal(SealOf(model)),
+        lattices(out / "lattices.ark"),
+        script(out / "lattices.scp"),
+        references(out / "ali.ark") {}
+
+  fs::path folder;
+  nlohmann::json seal;
   AtomicFile lattices;
   AtomicFile script;
   data::TableWriter<std::vector<int32_t>> references;
 };
 
-SequenceDataWriter::SequenceDataWriter(const fs::path& folder) {
+SequenceDataWriter::SequenceDataWriter(const fs::path& folder, const hmm::HmmModel& model) {
   fs::create_directories(folder);
-  impl_ = std::make_unique<Impl>(folder);
+  impl_ = std::make_unique<Impl>(folder, model);
 }
 SequenceDataWriter::~SequenceDataWriter() = default;
 
@@ -39,9 +68,11 @@ void SequenceDataWriter::Write(const std::string& utt_id, const SequenceEntry& e
 }
 
 void SequenceDataWriter::Close() {
+  fs::remove(Seal(impl_->folder));
   impl_->references.Close();
   impl_->lattices.Commit();
   impl_->script.Commit();
+  WriteFileAtomically(Seal(impl_->folder), impl_->seal.dump() + "\n");
 }
 
 struct SequenceData::Impl {
@@ -70,7 +101,10 @@ struct SequenceData::Impl {
   std::map<std::string, uint64_t, std::less<>> offsets;
 };
 
-SequenceData::SequenceData(const fs::path& folder) : impl_(std::make_unique<Impl>(folder)) {}
+SequenceData::SequenceData(const fs::path& folder, const hmm::HmmModel& model) {
+  CheckSeal(folder, model);
+  impl_ = std::make_unique<Impl>(folder);
+}
 SequenceData::~SequenceData() = default;
 const fs::path& SequenceData::folder() const { return impl_->folder; }
 bool SequenceData::Has(std::string_view utt_id) const { return impl_->offsets.contains(utt_id); }

@@ -2,9 +2,10 @@
 // possible, with the reference among its paths, and the reference's alignment.
 //
 // Folder: lattices.ark/.scp (Kaldi's text lattices, decode/lattice_text.h), ali.ark/.scp (transition-ids of the
-// references). Lattices are read when they are asked for; memory does not grow with the data.
+// references), and at last lattices.json (whose transition-ids they are), without which a folder is not whole. Lattices
+// are read when they are asked for; memory does not grow with the data.
 // Threads: a writer belongs to one; Get may be called by several together.
-// Errors: InputError naming file and utterance.
+// Errors: InputError naming file and utterance, and for a folder that is not whole or belongs to another model.
 #pragma once
 
 #include <filesystem>
@@ -14,6 +15,7 @@
 #include <vector>
 
 #include "decode/lattice.h"
+#include "hmm/hmm_model.h"
 
 namespace antiphon::train {
 
@@ -24,7 +26,7 @@ struct SequenceEntry {
 
 class SequenceDataWriter {
  public:
-  explicit SequenceDataWriter(const std::filesystem::path& folder);
+  SequenceDataWriter(const std::filesystem::path& folder, const hmm::HmmModel& model);
   ~SequenceDataWriter();
   void Write(const std::string& utt_id, const SequenceEntry& entry);
   /// Everything appears whole.
@@ -37,7 +39,8 @@ class SequenceDataWriter {
 
 class SequenceData {
  public:
-  explicit SequenceData(const std::filesystem::path& folder);
+  /// `model` must have the phones, topology and tree of the writer's.
+  SequenceData(const std::filesystem::path& folder, const hmm::HmmModel& model);
   ~SequenceData();
   bool Has(std::string_view utt_id) const;
   SequenceEntry Get(std::string_view utt_id) const;

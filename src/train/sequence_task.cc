@@ -54,7 +54,7 @@ std::shared_ptr<const SequenceTask> SequenceTask::Open(const TrainingTask& task,
   } else {
     sequence->log_priors_ = task.initial->log_priors;
     sequence->criterion_ = std::make_shared<const LatticeCriterion>(
-        std::make_shared<const SequenceData>(wanted.lattices), *task.hmm, sequence->log_priors_, wanted.criterion);
+        std::make_shared<const SequenceData>(wanted.lattices, *task.hmm), *task.hmm, sequence->log_priors_, wanted.criterion);
   }
   return sequence;
 }

@@ -29,7 +29,7 @@ class Sequence : public ::testing::Test {
  protected:
   void SetUp() override {
     ASSERT_EQ(hmm_.num_pdfs(), store_->num_pdfs());
-    SequenceDataWriter writer(Lattices());
+    SequenceDataWriter writer(Lattices(), hmm_);
     for (size_t u = 0; u < store_->utterances().size(); ++u) {
       writer.Write(store_->utterances()[u].utt_id, Entry(u));
     }
@@ -109,7 +109,7 @@ class Sequence : public ::testing::Test {
 };
 
 TEST_F(Sequence, LatticesComeBackAsTheyWereWritten) {
-  const SequenceData data(Lattices());
+  const SequenceData data(Lattices(), hmm_);
   EXPECT_TRUE(data.Has("spk1-utt3"));
   EXPECT_FALSE(data.Has("nobody"));
   EXPECT_THROW(data.Get("nobody"), InputError);
@@ -124,12 +124,24 @@ TEST_F(Sequence, LatticesComeBackAsTheyWereWritten) {
 TEST_F(Sequence, RefusesAFileThatIsCutOff) {
   const std::string all = ReadFile(Lattices() / "lattices.ark");
   WriteFileAtomically(Lattices() / "lattices.ark", all.substr(0, all.size() / 2));
-  EXPECT_THROW(SequenceData{Lattices()}, InputError);
+  EXPECT_THROW((SequenceData{Lattices(), hmm_}), InputError);
+}
+
+TEST_F(Sequence, RefusesLatticesOfAnotherModelAndThoseOfAnInterruptedRun) {
+  const hmm::PhoneSet phones({"A", "B", "C", "D", "E", "F", "H"}, {"SIL"}, false);
+  const hmm::Topology topology(phones, hmm::TopologyOptions{});
+  const hmm::HmmModel other{phones, topology, hmm::ContextTree::Monophone(topology)};
+  EXPECT_THROW((SequenceData{Lattices(), other}), InputError);
+  WriteFileAtomically(Lattices() / "lattices.json", "{");
+  EXPECT_THROW((SequenceData{Lattices(), hmm_}), InputError);
+  std::filesystem::remove(Lattices() / "lattices.json");
+  EXPECT_THROW((SequenceData{Lattices(), hmm_}), InputError);
+  EXPECT_THROW((SequenceData{folder_ / "none", hmm_}), InputError);
 }
 
 // Rows in any order, with padding between them: the same loss, and the gradient of finite differences.
 TEST_F(Sequence, FindsUtterancesInAnyOrderOfRows) {
-  const auto data = std::make_shared<const SequenceData>(Lattices());
+  const auto data = std::make_shared<const SequenceData>(Lattices(), hmm_);
   const std::vector<float> priors(8, std::log(1.0f / 8));
   std::vector<int64_t> frames(203, -1);
   std::iota(frames.begin(), frames.begin() + 100, store_->utterances()[4].first_frame);
@@ -175,7 +187,7 @@ TEST_F(Sequence, FindsUtterancesInAnyOrderOfRows) {
 }
 
 TEST_F(Sequence, RefusesPartOfAnUtterance) {
-  const auto data = std::make_shared<const SequenceData>(Lattices());
+  const auto data = std::make_shared<const SequenceData>(Lattices(), hmm_);
   const auto criterion =
       std::make_shared<LatticeCriterion>(data, hmm_, std::vector<float>(8, -2.0f), Options("mmi").criterion);
   UtteranceLoss loss(store_, criterion, 0.0);
