@@ -53,8 +53,9 @@ std::shared_ptr<const SequenceTask> SequenceTask::Open(const TrainingTask& task,
         decode::DenominatorGraph::Load(wanted.denominator, *task.hmm), wanted.lattice_free);
   } else {
     sequence->log_priors_ = task.initial->log_priors;
-    sequence->criterion_ = std::make_shared<const LatticeCriterion>(
-        std::make_shared<const SequenceData>(wanted.lattices, *task.hmm), *task.hmm, sequence->log_priors_, wanted.criterion);
+    sequence->criterion_ =
+        std::make_shared<const LatticeCriterion>(std::make_shared<const SequenceData>(wanted.lattices, *task.hmm),
+                                                 *task.hmm, sequence->log_priors_, wanted.criterion);
   }
   return sequence;
 }
