@@ -33,6 +33,7 @@ LiveRecognizer::LiveRecognizer(const AcousticModel& model, const decode::Graph& 
       callback_(std::move(callback)),
       front_end_(FrontEndOf(model)),
       bias_(decode::MakeBias(graph, recognize.bias)),
+      head_start_(bias_ ? bias_->LargestBonus() : 0.0),
       recognizer_(graph, model.hmm(), recognize, nullptr, bias_.get()) {
   BeginAudio();
 }
@@ -120,8 +121,7 @@ void LiveRecognizer::Search(bool ended) {
       continue;
     }
     Forget(waiting);
-    const double head_start = bias_ ? bias_->LargestBonus() : 0.0;
-    const auto state = decode::ObserveEndpoint(recognizer_.decoder(), model_.hmm(), head_start);
+    const auto state = decode::ObserveEndpoint(recognizer_.decoder(), model_.hmm(), head_start_);
     const bool over = decode::IsEndpoint(state, rules_, frame_shift_s());
     Report(over);
     if (!over) continue;

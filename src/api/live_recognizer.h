@@ -91,6 +91,7 @@ class LiveRecognizer {
   std::vector<float> base_;  // normalised frames from base_first_ on that a transform still needs
   int64_t base_first_ = 0, transformed_ = 0;
   std::unique_ptr<const decode::WordBias> bias_;
+  double head_start_;  // of a hypothesis that has just begun a hotword
   decode::Recognizer recognizer_;
   std::unique_ptr<infer::NnetScorer> scorer_;
   std::vector<float> pending_;  // frames that the present utterance has not decoded, so that the next may have them
