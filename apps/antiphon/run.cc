@@ -3,6 +3,7 @@
 #include <set>
 
 #include "base/pack.h"
+#include "base/toml_text.h"
 #include "command.h"
 #include "processes.h"
 #include "train/recipe_runner.h"
@@ -30,7 +31,7 @@ void CollectAssignments(const Config& config, const std::string& prefix, std::ve
     if (config.IsTable(key)) {
       CollectAssignments(config.Table(key), prefix + key + ".", assignments);
     } else {
-      assignments.push_back(prefix + key + "=" + *config.AnyAsText(key));
+      assignments.push_back(prefix + key + "=" + ValueAsToml(config, key));
     }
   }
 }
@@ -126,7 +127,7 @@ class RunRecipeCommand : public CommandOf<RunCommandOptions> {
       if (context.config().IsTable(key)) {
         CollectAssignments(context.config().Table(key), key + ".", assignments);
       } else {
-        assignments.push_back(key + "=" + *context.config().AnyAsText(key));
+        assignments.push_back(key + "=" + ValueAsToml(context.config(), key));
       }
     }
     app::Run(ReadOptions<RunCommandOptions>(context.config(), others), assignments, context);

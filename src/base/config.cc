@@ -233,6 +233,17 @@ std::optional<std::string> Config::AnyAsText(std::string_view key) const {
   return NodeText(*node.node());
 }
 
+std::string ValueAsToml(const Config& config, std::string_view key) {
+  toml::table table = toml::parse(config.ToToml());
+  const auto value = table.at_path(key);
+  if (!value) Throw<UsageError>("{}: the key '{}' is missing", config.Where(), key);
+  if (const auto text = value.value_exact<std::string>()) return *text;
+  if (value.is_table()) value.as_table()->is_inline(true);
+  std::ostringstream out;
+  out << value;
+  return out.str();
+}
+
 std::string Config::RequiredText(std::string_view key) const {
   if (auto text = Text(key)) return *text;
   Throw<UsageError>("{}: the key '{}' is missing", Where(), key);

@@ -15,4 +15,8 @@ std::string TomlAsTable(std::string_view name, std::string_view toml);
 /// The tables as one TOML value: [{…}, {…}].
 std::string InlineTomlTables(const std::vector<Config>& tables);
 
+/// The value at `key`, so that Config::Set takes the text for the same one: a list as [ 0.9, 1.1 ], a table as { … }, a
+/// text without its quotes. UsageError if there is nothing.
+std::string ValueAsToml(const Config& config, std::string_view key);
+
 }  // namespace antiphon

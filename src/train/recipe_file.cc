@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "base/merge_toml.h"
 #include "base/suggest.h"
+#include "base/toml_text.h"
 #include "train/recipe.h"
 
 namespace antiphon::train {
@@ -24,7 +25,13 @@ struct RecipeFile {
   std::vector<FileStep> steps;
 };
 
-std::vector<std::string> SplitWords(std::string_view text) {
+// The words of "a b", "a, b" or ["a", "b"].
+std::vector<std::string> SplitWords(std::string text) {
+  if (text.starts_with('[')) {
+    Config list;
+    list.Set("words", text);
+    text = *list.AnyAsText("words");
+  }
   std::vector<std::string> words(1);
   for (const char c : text) {
     if (c != ' ' && c != ',' && c != '\t' && c != '\n') {
@@ -173,7 +180,7 @@ RecipeFile ReadFileWithIncludes(const fs::path& path, std::vector<fs::path> incl
   file.title = config.Text("title").value_or(path.stem().string());
   const Config vars = config.Table("vars");
   for (const std::string& name : vars.Keys()) {
-    std::string value = *vars.AnyAsText(name);
+    std::string value = ValueAsToml(vars, name);
     ReplaceVariable(value, "recipe_dir", folder.string());
     file.variables.Set(name, std::move(value));
   }

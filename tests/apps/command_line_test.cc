@@ -77,7 +77,7 @@ std::string ErrorOf(const Arguments& arguments) {
 
 TEST(CommandLine, FillsTheOptionsFromFlagsAndPositionals) {
   EXPECT_EQ(RunLine({"test", "echo", "12", "--count", "5", "x", "--deep", "y", "--sizes", "1,2", "--sizes=3",
-                 "--group.rate", "0.25", "--kind=b"}),
+                     "--group.rate", "0.25", "--kind=b"}),
             "5 times\n");
   EXPECT_EQ(last.input, "12") << "a text stays a text though it looks like a number";
   EXPECT_EQ(last.others, (Arguments{"x", "y"}));
@@ -97,6 +97,25 @@ TEST(CommandLine, FlagsWinOverSetAndSetOverTheFile) {
   EXPECT_FALSE(last.deep);
   EXPECT_EQ(last.kind, "a");
   EXPECT_EQ(last.group.rate, 0.125);
+}
+
+TEST(CommandLine, ARecipeTakesListsForItsVariablesAndForOptionsOfItsSteps) {
+  antiphon::testing::TemporaryFolder folder;
+  std::ofstream(folder / "r.toml") << R"([vars]
+exp = "."
+numbers = "[7]"
+[[step]]
+name = "echo-${word}"
+foreach = { word = "a b" }
+command = "test echo"
+options = { input = "in", others = ["z"], sizes = "${numbers}" }
+always = true
+)";
+  const std::string exp = "exp=" + folder.path().string();
+  RunLine({"run", (folder / "r.toml").string(), "--set", exp, "--set", "numbers=[8, 9]", "--set",
+           "echo-b.others=['x', 'y']"});
+  EXPECT_EQ(last.sizes, (std::vector<int>{8, 9}));
+  EXPECT_EQ(last.others, (Arguments{"x", "y"}));
 }
 
 TEST(CommandLine, PrintsTheResultAloneWithJson) {

@@ -200,6 +200,8 @@ outputs = ["${exp}/never"]
   const auto outcomes = Run();
   EXPECT_THAT(ran_, ElementsAre(Out("x"), Out("y")));
   EXPECT_EQ(outcomes[2].state, StepOutcome::State::kLeftOut);
+  Run({"names=[ 'u', 'v' ]"});
+  EXPECT_THAT(ran_, ElementsAre(Out("u"), Out("v")));
 }
 
 TEST_F(RecipeTest, AWordOfAForeachThatIsANumberIsOneInTheOptions) {
