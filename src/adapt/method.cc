@@ -16,19 +16,17 @@ AlignedSpeech& RequireOldSpeech(const MethodInput& input, std::string_view metho
   return *input.old_speech;
 }
 
+bool HasOtherSenones(const nn::Model& model, int num_pdfs, std::string_view hmm_json) {
+  return num_pdfs != model.num_pdfs() || (!hmm_json.empty() && hmm_json != model.hmm_json);
+}
+
 void RequireSameSenones(const nn::Model& model, const MethodInput& input, std::string_view method) {
-  if (input.num_pdfs > 0 && input.num_pdfs != model.num_pdfs()) {
-    Throw<UsageError>(
-        "'{}' keeps the model's senones, but the new speech has {} and the model {}: use 'transfer' for "
-        "another set of senones",
-        method, input.num_pdfs, model.num_pdfs());
-  }
-  if (!input.hmm_json.empty() && input.hmm_json != model.hmm_json) {
-    Throw<UsageError>(
-        "'{}' keeps the model's senones, but those of the new speech (--hmm) are others: use 'transfer' "
-        "for another set of senones",
-        method);
-  }
+  const int num_pdfs = input.num_pdfs > 0 ? input.num_pdfs : model.num_pdfs();
+  if (!HasOtherSenones(model, num_pdfs, input.hmm_json)) return;
+  Throw<UsageError>(
+      "'{}' keeps the model's {} senones, but the {} of the new speech are others: use 'transfer' for another set of "
+      "senones",
+      method, model.num_pdfs(), num_pdfs);
 }
 
 }  // namespace antiphon::adapt

@@ -100,6 +100,9 @@ using MethodRegistry = Registry<Method, const Config&>;
 AlignedSpeech& RequireNewSpeech(const MethodInput& input, std::string_view method);
 AlignedSpeech& RequireOldSpeech(const MethodInput& input, std::string_view method);
 
+/// Whether pdf-ids of this number and this HMM (nn::Model::hmm_json; empty: not known) are others than the model's.
+bool HasOtherSenones(const nn::Model& model, int num_pdfs, std::string_view hmm_json);
+
 /// Throws UsageError if the pdf-ids of the new speech are not the model's.
 void RequireSameSenones(const nn::Model& model, const MethodInput& input, std::string_view method);
 

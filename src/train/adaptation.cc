@@ -129,7 +129,7 @@ double AdaptationRun::Probe(const nn::Model& model, const std::string& layer) co
 // Whether pdf-ids of the adapted model, so many, are others than the model's: nothing said in the one is true of the
 // other.
 bool AdaptationRun::HasOtherSenones(int num_pdfs) const {
-  return num_pdfs != model_->num_pdfs() || (!speech_.hmm_json.empty() && speech_.hmm_json != model_->hmm_json);
+  return adapt::HasOtherSenones(*model_, num_pdfs, speech_.hmm_json);
 }
 
 DomainMeasures AdaptationRun::MeasureNew(const nn::Model& model) const { return Measure(model, new_held_out_); }
