@@ -9,6 +9,7 @@
 
 #include "base/error.h"
 #include "base/file.h"
+#include "base/io_error.h"
 #include "base/log.h"
 #include "data/archive.h"
 #include "feature_tables.h"
@@ -36,7 +37,7 @@ class SpeechMaker {
           "(--unsupervised --graph FOLDER)",
           options_.data);
     }
-    fs::create_directories(out_ / "speech");  // by which the folder is known as an adaptation's
+    MakeFolder(out_ / "speech");  // by which the folder is known as an adaptation's
     tables_ = FindFeatureTables(
         {options_.data, model_file_, model_.feature_config, options_.features, options_.data_dir, out_},
         context_.threads());

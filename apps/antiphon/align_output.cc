@@ -2,13 +2,15 @@
 
 #include <fmt/format.h>
 
+#include "base/io_error.h"
+
 namespace antiphon::app {
 
 AlignOutput::AlignOutput(const std::filesystem::path& folder, const hmm::HmmModel& model, double frame_shift_s)
     : folder_(folder),
       model_(model),
       frame_shift_s_(frame_shift_s),
-      transition_ids_((std::filesystem::create_directories(folder), folder / "ali.ark")),
+      transition_ids_((MakeFolder(folder), folder / "ali.ark")),
       pdf_ids_(folder / "pdf.ark"),
       pdf_counts_(static_cast<size_t>(model.num_pdfs())) {}
 

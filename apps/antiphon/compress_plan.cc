@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "base/file.h"
+#include "base/io_error.h"
 #include "model_measure.h"
 #include "report/html.h"
 
@@ -73,7 +74,7 @@ class RealWorkshop : public compress::Workshop {
       if (stored.is_object() && stored.value("key", nlohmann::json()) == key) return FromJson(stored.at("outcome"));
     }
     context_.Print("trying {}", Text(moves));
-    fs::create_directories(folder);
+    MakeFolder(folder);
     const Outcome outcome = Make(moves, folder);
     context_.Print("  {} error {:.2f} %, {:.0f} frames/s, {:.2f} MB", request_.decode.Keys().empty() ? "frame" : "word",
                    100 * outcome.error, 1 / outcome.seconds_per_frame, 1e-6 * static_cast<double>(outcome.bytes));

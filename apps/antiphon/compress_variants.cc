@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "base/file.h"
+#include "base/io_error.h"
 #include "base/log.h"
 #include "base/suggest.h"
 #include "compress/network_parts.h"
@@ -95,7 +96,7 @@ class Runner {
 
   Line Run(const Variant& v) {
     const fs::path folder = request_.folder / v.name;
-    fs::create_directories(folder);
+    MakeFolder(folder);
     const fs::path before = v.from.empty() ? request_.model_file : request_.folder / v.from / "model.safetensors";
     const Config config = CompressConfig(v, before, folder);
     Config decode = Config::Parse(context_.config().Table("decode").ToToml(), "decode");

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/io_error.h"
 #include "base/log.h"
 #include "base/thread_pool.h"
 #include "command.h"
@@ -109,7 +110,7 @@ class IvectorRun {
 };
 
 void Ivectors(const IvectorCommandOptions& options, CommandContext& context) {
-  fs::create_directories(options.out);
+  MakeFolder(options.out);
   IvectorRun(options, context).Run();
 }
 

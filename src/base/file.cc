@@ -12,21 +12,13 @@
 
 #include "base/check.h"
 #include "base/error.h"
+#include "base/io_error.h"
 #include "base/temporary_file.h"
 
 namespace antiphon {
 namespace {
 
 namespace fs = std::filesystem;
-
-[[noreturn]] void ThrowIo(std::string_view operation, const fs::path& path, int error) {
-  std::string advice;
-  if (error == ENOSPC || error == EDQUOT) advice = "; the disk is full: free some space or choose another folder";
-  if (error == EROFS || error == EACCES || error == EPERM) {
-    advice = "; no permission here: check the rights or choose another folder";
-  }
-  Throw<IoError>("cannot {} '{}': {}{}", operation, path.string(), std::strerror(error), advice);
-}
 
 class FileDescriptor {
  public:
@@ -73,9 +65,7 @@ void WriteFileAtomically(const fs::path& path, const std::function<void(std::ost
 
 AtomicFile::AtomicFile(fs::path path) : path_(std::move(path)) {
   const fs::path folder = path_.has_parent_path() ? path_.parent_path() : fs::path(".");
-  std::error_code made;
-  fs::create_directories(folder, made);
-  if (made) ThrowIo("make folder", folder, made.value());
+  MakeFolder(folder);
   RemoveStaleTemporaries(folder);
   temporary_ = TemporaryPath(path_);
   errno = 0;

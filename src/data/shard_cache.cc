@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/io_error.h"
 #include "base/log.h"
 
 namespace antiphon::data {
@@ -205,7 +206,7 @@ std::optional<CachedFile> ShardCache::Take(const std::string& name, const fs::pa
                         static_cast<double>(bytes) / 1e6, static_cast<double>(limit_bytes_) / 1e6);
       return std::nullopt;
     }
-    fs::create_directories(path.parent_path());
+    MakeFolder(path.parent_path());
     const LockFile one_makes_it(path.string() + std::string(kLock));
     // Another process may have made it while this one waited.
     if (auto there = TakeExisting(path, bytes, verify)) return there;

@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/file.h"
+#include "base/io_error.h"
 #include "base/log.h"
 #include "comm/communicator.h"
 #include "comm/thread_world.h"
@@ -106,7 +107,7 @@ CompressionResult CompressionRun::Compress(const std::string& name, const Config
                                   [&] { return fmt::format("method '{}'", name); });
   CompressionResult result;
   result.before = Measure(*model_);
-  std::filesystem::create_directories(folder);
+  MakeFolder(folder);
   // Every stage begins with what the file of the one before holds, so that what is measured is what is kept.
   nn::Model model = model_->Clone();
   std::unique_ptr<StoreFrames> frames;

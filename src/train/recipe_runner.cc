@@ -15,6 +15,7 @@
 #include "base/cancel.h"
 #include "base/error.h"
 #include "base/file.h"
+#include "base/io_error.h"
 #include "base/suggest.h"
 
 extern char** environ;
@@ -35,7 +36,7 @@ std::string Duration(double seconds) {
 class FolderLock {
  public:
   explicit FolderLock(const fs::path& folder) : path_(folder / "lock") {
-    fs::create_directories(folder);
+    MakeFolder(folder);
     fd_ = ::open(path_.c_str(), O_CREAT | O_RDWR | O_CLOEXEC, 0644);
     if (fd_ < 0) Throw<IoError>("cannot write to '{}': {}", folder.string(), std::strerror(errno));
     if (::flock(fd_, LOCK_EX | LOCK_NB) != 0) {

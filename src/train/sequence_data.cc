@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "base/file.h"
+#include "base/io_error.h"
 #include "data/archive.h"
 #include "data/script.h"
 #include "decode/graph.h"
@@ -53,7 +54,7 @@ struct SequenceDataWriter::Impl {
 };
 
 SequenceDataWriter::SequenceDataWriter(const fs::path& folder, const hmm::HmmModel& model) {
-  fs::create_directories(folder);
+  MakeFolder(folder);
   impl_ = std::make_unique<Impl>(folder, model);
 }
 SequenceDataWriter::~SequenceDataWriter() = default;

@@ -11,6 +11,7 @@
 #include <set>
 
 #include "base/error.h"
+#include "base/io_error.h"
 #include "base/temporary_file.h"
 #include "temporary_folder.h"
 
@@ -51,6 +52,20 @@ TEST(WriteFileAtomically, KeepsTheOldFileWhenTheStreamFails) {
   WriteFileAtomically(folder / "f", "old");
   EXPECT_THROW(WriteFileAtomically(folder / "f", [](std::ostream& out) { out.setstate(std::ios::badbit); }), IoError);
   EXPECT_EQ(ReadFile(folder / "f"), "old");
+}
+
+TEST(MakeFolder, SaysWhatStandsInTheWay) {
+  const TemporaryFolder folder;
+  WriteFileAtomically(folder / "f", "here");
+  for (const fs::path& path : {folder / "f", folder / "f/g"}) {
+    try {
+      MakeFolder(path);
+      FAIL() << "expected IoError";
+    } catch (const IoError& e) {
+      EXPECT_THAT(e.what(), AllOf(HasSubstr(path.string()), HasSubstr("choose another name")));
+    }
+  }
+  EXPECT_EQ(ReadFile(folder / "f"), "here");
 }
 
 TEST(WriteFileAtomically, RemovesWhatKilledWritersLeft) {

@@ -92,6 +92,17 @@ class BadInput(small_system.SystemTest):
         self.assert_refused(result, "would be overwritten", status=2)
         self.assertEqual(model.read_bytes(), (root / "net/model.safetensors").read_bytes())
 
+    def test_a_file_in_the_place_of_a_folder(self):
+        root = self.root
+        (root / "file").write_text("mine")
+        for arguments in (("compress", root / "net/model.safetensors", "--method", "prune"),
+                          ("ivectors", "--features", root / "feats/feats.scp", "--utt2spk", root / "feats/utt2spk"),
+                          ("align", "--model", root / "align/model.safetensors", "--data", root / "gmm", "--lexicon",
+                           root / "lexicon.txt")):
+            self.assert_refused(run(*arguments, "--out", root / "file"), f"antiphon {arguments[0]}", "'" + str(root),
+                                "choose another name")
+        self.assertEqual((root / "file").read_text(), "mine")
+
     def test_one_broken_recording_is_reported_once(self):
         folder = self.fresh()
         (folder / "segments").write_text("".join(f"s0-seg{i} s0-u00 {i / 10} {i / 10 + 0.1}\n" for i in range(5)))
