@@ -40,6 +40,20 @@ void SyncPath(const fs::path& path, int flags) {
   if (::fsync(fd.get()) != 0 && errno != EINVAL) ThrowIo("sync", path, errno);
 }
 
+// A file put in the place of a device or pipe (which root may do) would be the end of it, for every program.
+// /dev/stdout is a link that may lead to a regular file.
+void RefuseDevice(const fs::path& path) {
+  std::error_code none;
+  const fs::file_status status = fs::status(path, none);
+  if (!fs::exists(status)) return;
+  if (fs::is_directory(status)) ThrowIo("write", path, EISDIR);
+  if (fs::is_regular_file(status) && path.parent_path() != "/dev") return;
+  Throw<IoError>(
+      "cannot write '{}': a file that is never half there takes the place of what bears its name, and this "
+      "is a device or a pipe; write to a file",
+      path.string());
+}
+
 }  // namespace
 
 std::string ReadFile(const fs::path& path) {
@@ -64,6 +78,7 @@ void WriteFileAtomically(const fs::path& path, const std::function<void(std::ost
 }
 
 AtomicFile::AtomicFile(fs::path path) : path_(std::move(path)) {
+  RefuseDevice(path_);
   const fs::path folder = path_.has_parent_path() ? path_.parent_path() : fs::path(".");
   MakeFolder(folder);
   RemoveStaleTemporaries(folder);

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -52,6 +53,20 @@ TEST(WriteFileAtomically, KeepsTheOldFileWhenTheStreamFails) {
   WriteFileAtomically(folder / "f", "old");
   EXPECT_THROW(WriteFileAtomically(folder / "f", [](std::ostream& out) { out.setstate(std::ios::badbit); }), IoError);
   EXPECT_EQ(ReadFile(folder / "f"), "old");
+}
+
+TEST(WriteFileAtomically, LeavesDevicesPipesAndFoldersInTheirPlace) {
+  const TemporaryFolder folder;
+  const fs::path pipe = folder / "pipe";
+  ASSERT_EQ(::mkfifo(pipe.c_str(), 0600), 0);
+  fs::create_symlink("/dev/null", folder / "null");
+  fs::create_directories(folder / "there");
+  for (const fs::path& path : {pipe, folder / "null", folder / "there"}) {
+    EXPECT_THROW(WriteFileAtomically(path, "new"), IoError) << path;
+  }
+  EXPECT_TRUE(fs::is_fifo(pipe));
+  EXPECT_TRUE(fs::is_symlink(folder / "null"));
+  EXPECT_EQ(FilesIn(folder.path()), 3u) << "no temporary file may be left";
 }
 
 TEST(MakeFolder, SaysWhatStandsInTheWay) {
