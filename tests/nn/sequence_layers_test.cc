@@ -5,6 +5,7 @@
 #include <cmath>
 #include <map>
 #include <sstream>
+#include <tuple>
 
 #include "base/random.h"
 #include "nn/network.h"
@@ -243,6 +244,39 @@ TEST(Pooling, TheLargestOfAWindowGetsTheDerivative) {
   const MatrixView dx = net.Backward({}, dy, ws, sink, true);
   const float expected[] = {0, 2, 1, 0, 3, 4, 0, 0, 5, 6};  // of equal values, the first
   for (int64_t c = 0; c < 10; ++c) EXPECT_EQ(dx(0, c), expected[c]) << c;
+}
+
+TEST(Pooling, WindowsWithGapsBetweenThemStayInside) {
+  // Positions: how many, window, stride; what each output begins with.
+  for (const auto& [positions, window, stride, firsts] :
+       std::vector<std::tuple<int, int, int, std::vector<int>>>{{10, 3, 5, {0, 5}},
+                                                                {11, 3, 5, {0, 5, 10}},
+                                                                {5, 1, 2, {0, 2, 4}},
+                                                                {4, 1, 4, {0}},
+                                                                {2, 7, 9, {0}},
+                                                                {7, 3, 2, {0, 2, 4}}}) {
+    const Network net =
+        Build(fmt::format("{{type='pooling', channels=1, window={}, stride={}, function='average'}}", window, stride),
+              positions);
+    ASSERT_EQ(net.out_dim(), std::ssize(firsts)) << positions << " " << window << " " << stride;
+    Matrix x(1, positions);
+    for (int i = 0; i < positions; ++i) x(0, i) = static_cast<float>(i);
+    Workspace ws;
+    const MatrixView y = net.Forward({}, x, ws);
+    for (size_t k = 0; k < firsts.size(); ++k) {
+      const int last = std::min(firsts[k] + window, positions) - 1;
+      EXPECT_EQ(y(0, static_cast<int64_t>(k)), static_cast<float>(firsts[k] + last) / 2);
+    }
+  }
+}
+
+TEST(Splice, RefusesMoreValuesThanAnyLayerHas) {
+  std::string offsets = "0";
+  for (int i = 1; i < 40000; ++i) offsets += ", 0";
+  EXPECT_THROW(Build("{type='splice', offsets=[" + offsets + "]}", 1 << 17), UsageError);
+  EXPECT_THROW(Build("{type='convolution', filters=1048576}", 1 << 13), UsageError);
+  EXPECT_THROW(Build("{type='convolution', filters=1, window=65536, channels=4096, offsets=[-1, 0, 1, 2]}", 1 << 12),
+               UsageError);
 }
 
 TEST(Linear, OrthonormalRowsAreKeptSo) {

@@ -21,6 +21,13 @@ ConvolutionOptions Checked(const LayerArgs& args) {
     Throw<UsageError>("{}: a window of {} positions on an input of {}", args.config.Where("window"), options.window,
                       args.in_dim / options.channels);
   }
+  constexpr int64_t kLargestDim = 1 << 24;
+  const int64_t patch = int64_t{options.window} * options.channels * std::ssize(options.offsets);
+  const int64_t outputs = int64_t{args.in_dim / options.channels} * options.filters;  // with stride 1
+  if (patch > kLargestDim || outputs > kLargestDim) {
+    Throw<UsageError>("{}: filters that see {} values and give up to {} outputs; either may be {} at most",
+                      args.config.Where(), patch, outputs, kLargestDim);
+  }
   return options;
 }
 

@@ -35,8 +35,10 @@ PoolingOptions Checked(const LayerArgs& args) {
   return options;
 }
 
+// Windows until all is covered; with a stride beyond the window, the last one still begins inside.
 int OutputHeight(int height, const PoolingOptions& options) {
-  return std::max(0, height - options.window + options.stride - 1) / options.stride + 1;
+  const int until_covered = std::max(0, height - options.window + options.stride - 1) / options.stride;
+  return std::min(until_covered, (height - 1) / options.stride) + 1;
 }
 
 class Pooling : public Layer {

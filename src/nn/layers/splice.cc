@@ -25,13 +25,21 @@ struct SpliceOptions {
   }
 };
 
+SpliceOptions Checked(const LayerArgs& args) {
+  constexpr int64_t kLargestDim = 1 << 24;
+  auto options = ReadLayerOptions<SpliceOptions>(args);
+  if (options.offsets.empty()) Throw<UsageError>("{}: expected at least one offset", args.config.Where("offsets"));
+  if (std::ssize(options.offsets) > kLargestDim / std::max(args.in_dim, 1)) {
+    Throw<UsageError>("{}: {} offsets of {} inputs make more than {} outputs", args.config.Where("offsets"),
+                      options.offsets.size(), args.in_dim, kLargestDim);
+  }
+  return options;
+}
+
 class Splice : public Layer {
  public:
   Splice(const LayerArgs& args, const SpliceOptions& options)
       : Layer(args.in_dim, args.in_dim * static_cast<int>(options.offsets.size())), options_(options) {
-    if (options.offsets.empty()) {
-      Throw<UsageError>("{}: expected at least one offset", args.config.Where("offsets"));
-    }
     const auto [first, last] = std::minmax_element(options.offsets.begin(), options.offsets.end());
     context_ = {std::max(0, -*first), std::max(0, *last), options.stride};
   }
@@ -80,9 +88,8 @@ class Splice : public Layer {
   TimeContext context_;
 };
 
-REGISTER_COMPONENT(LayerRegistry, "splice", [](const LayerArgs& args) {
-  return std::make_unique<Splice>(args, ReadLayerOptions<SpliceOptions>(args));
-});
+REGISTER_COMPONENT(LayerRegistry, "splice",
+                   [](const LayerArgs& args) { return std::make_unique<Splice>(args, Checked(args)); });
 
 }  // namespace
 }  // namespace antiphon::nn
