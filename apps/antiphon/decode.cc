@@ -14,6 +14,7 @@
 #include "base/file.h"
 #include "base/log.h"
 #include "base/thread_pool.h"
+#include "chosen_weights.h"
 #include "command.h"
 #include "data/feature_source.h"
 #include "decode/recognizer_pool.h"
@@ -93,15 +94,11 @@ data::FeatureSourceOptions TablesAsNamed(const DecodeCommandOptions& options, co
   return tables;
 }
 
-decode::LatticeWeights ChosenWeights(const DecodeCommandOptions& options) {
+decode::LatticeWeights Weights(const DecodeCommandOptions& options) {
   if (!options.weights.empty()) {
     if (options.lm_weight != 0.0 || options.word_penalty != 0.0)
       throw UsageError("give either --weights or --lm-weight and --word-penalty");
-    const Config config = Config::Load(options.weights);
-    const auto lm_weight = config.Real("lm-weight"), penalty = config.Real("word-penalty");
-    if (!lm_weight || !penalty || !(*lm_weight > 0))
-      Throw<InputError>("'{}' lacks lm-weight or word-penalty", options.weights);
-    return {1.0 / *lm_weight, *penalty};
+    return ReadChosenWeights(options.weights).weights();
   }
   return {options.lm_weight > 0 ? 1.0 / options.lm_weight : options.recognize.search.acoustic_scale,
           options.word_penalty};
@@ -127,7 +124,7 @@ class Run {
         features_(FindFeatureTables({options.data, options.model, model_->features(), TablesAsNamed(options, *model_),
                                      options.data_dir, options.out},
                                     threads, team)),
-        weights_(ChosenWeights(options)),
+        weights_(Weights(options)),
         search_(options.search) {
     if (options.rescore_arpa.empty() != options.graph_arpa.empty()) {
       throw UsageError("--rescore-arpa and --graph-arpa belong together");

@@ -2,8 +2,8 @@
 
 #include <nlohmann/json.hpp>
 
-#include "base/file.h"
 #include "base/log.h"
+#include "chosen_weights.h"
 
 namespace antiphon::app {
 
@@ -47,8 +47,8 @@ void DecodeReferences::ReportWeights(const decode::WeightSearch& search, const s
   for (const std::string& utt_id : utterances) words += static_cast<int64_t>(Ids(utt_id).size());
   const double rate = words > 0 ? static_cast<double>(best.errors) / static_cast<double>(words) : 0.0;
   const fs::path path = out / "weights.toml";
-  WriteFileAtomically(path, fmt::format("# chosen on {}: WER {:.2f} %\nlm-weight = {}\nword-penalty = {}\n", name_,
-                                        100 * rate, best.lm_weight, best.word_penalty));
+  WriteChosenWeights(path, {best.lm_weight, best.word_penalty},
+                     fmt::format("chosen on {}: WER {:.2f} %", name_, 100 * rate));
   context.Print("best weights: lm-weight {}, word-penalty {}: WER {:.2f} % here; in {}", best.lm_weight,
                 best.word_penalty, 100 * rate, path.string());
   if (const std::string warning = search.EdgeWarning(); !warning.empty()) log::Warn("{}", warning);
