@@ -5,6 +5,7 @@
 #include <map>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -137,6 +138,7 @@ class Run {
     frame_shift_s_ = front_end.Real("frame-shift-ms").value_or(10.0) / 1000.0;
     bias_ = decode::MakeBias(graph_, options.recognize.bias);
     ChooseUtterances();
+    if (profiles_.size() > 0) RequireKnownSpeaker();
   }
 
   // On every member of the team; the first one writes.
@@ -267,6 +269,12 @@ class Run {
     if (!missing.empty()) {
       log::Warn("{} utterances have no features and give no words, the first: {}", missing.size(), missing[0]);
     }
+  }
+
+  void RequireKnownSpeaker() const {
+    std::set<std::string> speakers;
+    for (const std::string& utt_id : utterances_) speakers.insert(features_.Speaker(utt_id));
+    profiles_.RequireOne(speakers);
   }
 
   std::unique_ptr<ScoreSource> Scores(const std::string& utt_id) const {

@@ -34,6 +34,17 @@ SpeakerProfiles::SpeakerProfiles(const ProfileOptions& options, const AcousticMo
   if (by_speaker_.empty()) Throw<InputError>("no file in '{}' ends in .safetensors", options.profiles);
 }
 
+void SpeakerProfiles::RequireOne(const std::set<std::string>& speakers) const {
+  if (by_speaker_.empty() || speakers.empty()) return;
+  for (const std::string& speaker : speakers) {
+    if (by_speaker_.contains(speaker)) return;
+  }
+  Throw<InputError>(
+      "none of the {} profiles is of a speaker of these utterances: expected '{}.safetensors', say, found "
+      "'{}.safetensors'",
+      by_speaker_.size(), *speakers.begin(), by_speaker_.begin()->first);
+}
+
 std::shared_ptr<const infer::BoundProfile> SpeakerProfiles::Of(const std::string& speaker) const {
   const auto found = by_speaker_.find(speaker);
   return found == by_speaker_.end() ? for_all_ : found->second;

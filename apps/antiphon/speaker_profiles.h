@@ -6,6 +6,7 @@
 
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 
 #include "api/acoustic_model.h"
@@ -28,6 +29,8 @@ class SpeakerProfiles {
  public:
   /// The model must be adaptable if the options name any.
   SpeakerProfiles(const ProfileOptions& options, const AcousticModel& model);
+  /// Throws InputError if the profiles are speakers' and none of them is of one of `speakers`.
+  void RequireOne(const std::set<std::string>& speakers) const;
   /// Null: none.
   std::shared_ptr<const infer::BoundProfile> Of(const std::string& speaker) const;
   size_t size() const { return by_speaker_.size() + (for_all_ ? 1 : 0); }
