@@ -1,5 +1,6 @@
 #include "api/live_recognizer.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "base/config.h"
@@ -45,6 +46,8 @@ void LiveRecognizer::BeginAudio() {
   base_.clear();
   base_first_ = transformed_ = 0;
   begin_frame_ = 0;
+  zeros_ = 0;
+  heard_ = false;
   BeginUtterance();
 }
 
@@ -58,6 +61,11 @@ void LiveRecognizer::BeginUtterance() {
 void LiveRecognizer::Accept(std::span<const float> samples) {
   frames_->Accept(samples);
   check_.Accept(samples);
+  if (!heard_) {
+    const auto sound = std::find_if(samples.begin(), samples.end(), [](float x) { return x != 0; });
+    zeros_ += sound - samples.begin();
+    heard_ = sound != samples.end();
+  }
   TakeFeatures(false);
   Search(false);
 }
@@ -140,12 +148,18 @@ void LiveRecognizer::NextUtterance(int frames_of_this) {
   BeginUtterance();
 }
 
+bool LiveRecognizer::AllZero(int frames) const {
+  return !heard_ || static_cast<double>(zeros_) >= frames * frame_shift_s() * sample_rate_hz();
+}
+
 void LiveRecognizer::Report(bool final) {
   LiveResult result;
   result.final = final;
   result.begin_frame = begin_frame_;
   result.num_frames = recognizer_.decoder().num_frames();
-  if (final) {
+  if (AllZero(begin_frame_ + result.num_frames)) {
+    if (final) result.recognition.remark = "all samples are 0: no words were looked for";
+  } else if (final) {
     result.recognition = recognizer_.Finish(weights_);
   } else {
     result.partial = recognizer_.decoder().BestPath();

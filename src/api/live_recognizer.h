@@ -7,7 +7,8 @@
 // Results: partial ones while an utterance goes on, a final one with times, confidences and lattice when the endpoint
 // rules say that it is over, or at Finish. The search goes on in steps of a fixed number of frames and looks for
 // endpoints between them, so that results are the same, bit for bit, however the audio is cut. Features are normalised
-// by the mean of a sliding window, which does not wait for the end; memory does not grow with the speech.
+// by the mean of a sliding window, which does not wait for the end; memory does not grow with the speech. What is
+// always the same is like the mean of speech then: an utterance of nothing but zeros is given no words.
 //
 // Units: samples on the 16-bit scale at the model's rate; frames count from the start of the audio.
 // Threads: one per object; model and graph are shared and must outlive it.
@@ -76,6 +77,8 @@ class LiveRecognizer {
   Matrix Transform(const Matrix& normalized, bool ended);
   void Search(bool ended);
   void Report(bool final);
+  // Of the first so many frames.
+  bool AllZero(int frames) const;
   void NextUtterance(int frames_of_this);
   void Forget(int frames);
 
@@ -96,6 +99,8 @@ class LiveRecognizer {
   std::unique_ptr<infer::NnetScorer> scorer_;
   std::vector<float> pending_;  // frames that the present utterance has not decoded, so that the next may have them
   int begin_frame_ = 0;
+  int64_t zeros_ = 0;  // samples before the first that is something else
+  bool heard_ = false;
 };
 
 }  // namespace antiphon

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "base/error.h"
@@ -162,6 +163,22 @@ TEST_P(Live, GoesOnAfterSilenceClippingAndHalfAFrame) {
   live.Accept(Noise(8000));
   live.Finish();
   EXPECT_GE(finals, 1);
+}
+
+// Without its mean, silence is like the mean of speech, in which any network hears something.
+TEST_P(Live, FindsNoWordsInNothingButZeros) {
+  LiveOptions options;
+  options.cmvn.min_window = 30;
+  options.max_utterance_s = 0.9;
+  std::vector<float> audio(20000, 0.0F);
+  for (uint64_t seed = 0; seed <= 2; ++seed) {
+    for (const std::string& report : Run(audio, seed, options)) EXPECT_TRUE(report.ends_with(":")) << report;
+  }
+  const std::vector<float> sound = Noise(20000);
+  audio.insert(audio.end(), sound.begin(), sound.end());
+  const auto whole = Run(audio, 0, options);
+  EXPECT_TRUE(std::any_of(whole.begin(), whole.end(), [](const std::string& r) { return !r.ends_with(":"); }));
+  for (uint64_t seed = 1; seed <= 4; ++seed) EXPECT_EQ(Run(audio, seed, options), whole);
 }
 
 TEST(AudioCheck, TellsQuietLoudAndNarrowAudioFromGood) {
