@@ -17,6 +17,9 @@ namespace {
 constexpr float kFullScale = 32768.0f;
 // Float files may exceed full scale, but not by this much.
 constexpr float kLargestSample = 1e9f;
+// What a header claims beyond these is no recording; resampled, a second of it could be a day.
+constexpr int kLowestRateHz = 1000;
+constexpr int kHighestRateHz = 10'000'000;
 constexpr int64_t kBlockSamples = int64_t{1} << 16;
 
 struct MemoryFile {
@@ -97,7 +100,7 @@ class SoundFile {
           "'{}' cannot be read as audio: {} Expected WAV, FLAC, Ogg (Vorbis, Opus) or another format of libsndfile.",
           name_, sf_strerror(nullptr));
     }
-    if (info_.samplerate <= 0 || info_.channels <= 0) {
+    if (info_.samplerate < kLowestRateHz || info_.samplerate > kHighestRateHz || info_.channels <= 0) {
       Throw<InputError>("'{}' claims {} channels at {} Hz; its header is broken", name_, info_.channels,
                         info_.samplerate);
     }

@@ -122,6 +122,14 @@ TEST(Audio, RefusesBadFilesWithTheirName) {
   EXPECT_NE(ErrorOf([&] { ReadAudio(folder / "none.wav"); }).find("no samples"), std::string::npos);
 }
 
+TEST(Audio, RefusesRatesThatNoRecordingHas) {
+  const TemporaryFolder folder;
+  for (const int rate : {1, 999, 2'000'000'000}) {
+    WriteWav(folder / "a.wav", {std::vector<float>(1000, 5.0f), rate});
+    EXPECT_NE(ErrorOf([&] { ReadAudio(folder / "a.wav"); }).find(std::to_string(rate) + " Hz"), std::string::npos);
+  }
+}
+
 TEST(Audio, RefusesWhatIsCutShort) {
   const TemporaryFolder folder;
   const std::vector<float> x = WhiteNoise(16000, 0.1, 2);
