@@ -45,7 +45,7 @@ struct TrainingTask {
   uint64_t seed = 1;
   bool anew_if_changed = false;  // on resuming, start anew instead of refusing another experiment's checkpoint
   std::string note;              // about this start: goes into metrics and report
-  std::string resume_hint;       // what the person types to go on, for messages
+  std::string resume_hint;       // what the person types to go on, for messages; empty: nothing goes on with it
 };
 
 struct TrainingSummary {

@@ -324,8 +324,9 @@ std::string Worker::CancelledMessage() const {
 }
 
 std::string Worker::CancelledMessage(const std::string& where) const {
-  return fmt::format("stopped on request {}; everything is saved{}", where,
-                     task_.resume_hint.empty() ? std::string() : fmt::format(". To go on: {}", task_.resume_hint));
+  return fmt::format("stopped on request {}; {}", where,
+                     task_.resume_hint.empty() ? "started again, this training begins anew"
+                                               : "everything is saved. To go on: " + task_.resume_hint);
 }
 
 }  // namespace antiphon::train

@@ -105,6 +105,17 @@ std::vector<std::string> TimelessMetrics(const fs::path& run) {
   return lines;
 }
 
+TEST_F(TrainerTest, AStopWithoutAWayToGoOnPromisesNone) {
+  Mischief::cancel_at_step = 3;
+  try {
+    TrainHere(Task("part"), Options());
+    FAIL() << "expected Cancelled";
+  } catch (const Cancelled& e) {
+    EXPECT_NE(std::string(e.what()).find("begins anew"), std::string::npos) << e.what();
+    EXPECT_EQ(std::string(e.what()).find("saved"), std::string::npos) << e.what();
+  }
+}
+
 TEST_F(TrainerTest, LearnsAndLeavesModelMetricsAndReport) {
   const TrainingSummary summary = TrainHere(Task("run"), SmallOptions());
   EXPECT_GT(summary.held_out_accuracy, 0.6);
@@ -167,11 +178,13 @@ INSTANTIATE_TEST_SUITE_P(Methods, ResumeTest,
 TEST_P(ResumeTest, AfterAStopOnRequestIsBitIdentical) {
   TrainHere(Task("whole"), Options());
   Mischief::cancel_at_step = 75;
+  TrainingTask stopped = Task("stopped");
+  stopped.resume_hint = "say resume";
   try {
-    TrainHere(Task("stopped"), Options());
+    TrainHere(std::move(stopped), Options());
     FAIL() << "expected Cancelled";
   } catch (const Cancelled& e) {
-    EXPECT_NE(std::string(e.what()).find("everything is saved"), std::string::npos) << e.what();
+    EXPECT_NE(std::string(e.what()).find("everything is saved. To go on: say resume"), std::string::npos) << e.what();
   }
   EXPECT_FALSE(fs::exists(ModelFile(folder_ / "stopped")));
   Mischief::Reset();
