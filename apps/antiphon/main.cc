@@ -17,10 +17,15 @@
 namespace antiphon::app {
 namespace {
 
+void FlushOutput() {
+  if (!std::cout.flush()) throw IoError("cannot write to standard output");
+}
+
 int Main(const std::vector<std::string>& arguments) {
   const CommandLine line = ParseCommandLine(arguments);
   if (line.action == CommandLine::Action::kPrint) {
-    std::cout << line.text << std::flush;
+    std::cout << line.text;
+    FlushOutput();
     return 0;
   }
   InstallLogSink(line.verbosity);
@@ -28,7 +33,7 @@ int Main(const std::vector<std::string>& arguments) {
   // A file that may grow no longer is an error of writing like a full disk, not a reason to die.
   std::signal(SIGXFSZ, SIG_IGN);
   RunCommand(line.command, line.config, std::cout);
-  if (!std::cout.flush()) throw IoError("cannot write to standard output");
+  FlushOutput();
   return 0;
 }
 

@@ -105,11 +105,12 @@ class Program(unittest.TestCase):
         self.assertTrue(any("OPENBLAS_CORETYPE" in w for w in json.loads(result.stdout)["warnings"]))
 
     def test_output_that_cannot_be_written_is_a_failure(self):
-        with open("/dev/full", "w") as full:
-            result = subprocess.run([PROGRAM, "doctor"], stdin=subprocess.DEVNULL, stdout=full, stderr=subprocess.PIPE,
-                                    text=True, timeout=60)
-        self.assertEqual(result.returncode, 1)
-        self.assertIn("standard output", result.stderr)
+        for command in ("doctor", "--help"):
+            with open("/dev/full", "w") as full:
+                result = subprocess.run([PROGRAM, command], stdin=subprocess.DEVNULL, stdout=full,
+                                        stderr=subprocess.PIPE, text=True, timeout=60)
+            self.assertEqual(result.returncode, 1)
+            self.assertIn("standard output", result.stderr)
 
 
 if __name__ == "__main__":
