@@ -108,7 +108,7 @@ std::vector<std::string> TimelessMetrics(const fs::path& run) {
 TEST_F(TrainerTest, AStopWithoutAWayToGoOnPromisesNone) {
   Mischief::cancel_at_step = 3;
   try {
-    TrainHere(Task("part"), Options());
+    TrainHere(Task("part"), SmallOptions());
     FAIL() << "expected Cancelled";
   } catch (const Cancelled& e) {
     EXPECT_NE(std::string(e.what()).find("begins anew"), std::string::npos) << e.what();
