@@ -8,7 +8,7 @@
 // rules say that it is over, or at Finish. The search goes on in steps of a fixed number of frames and looks for
 // endpoints between them, so that results are the same, bit for bit, however the audio is cut. Features are normalised
 // by the mean of a sliding window, which does not wait for the end; memory does not grow with the speech. What is
-// always the same is like the mean of speech then: an utterance of nothing but zeros is given no words.
+// always the same is like the mean of speech then: as long as all samples since the start are 0, no words are given.
 //
 // Units: samples on the 16-bit scale at the model's rate; frames count from the start of the audio.
 // Threads: one per object; model and graph are shared and must outlive it.

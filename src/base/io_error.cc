@@ -1,5 +1,7 @@
 #include "base/io_error.h"
 
+#include <fmt/format.h>
+
 #include <cerrno>
 #include <cstring>
 #include <string>
@@ -9,9 +11,9 @@
 
 namespace antiphon {
 
-void ThrowIo(std::string_view operation, const std::filesystem::path& path, int error) {
+void ThrowIo(std::string_view operation, const std::filesystem::path& path, int error, std::string_view when_full) {
   std::string advice;
-  if (error == ENOSPC || error == EDQUOT) advice = "; the disk is full: free some space or choose another folder";
+  if (error == ENOSPC || error == EDQUOT) advice = fmt::format("; the disk is full: {}", when_full);
   if (error == EROFS || error == EACCES || error == EPERM) {
     advice = "; no permission here: check the rights or choose another folder";
   }

@@ -5,32 +5,26 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <cstring>
 
 #include "base/error.h"
+#include "base/io_error.h"
 
 namespace antiphon::report {
 namespace {
 
-[[noreturn]] void ThrowIo(std::string_view operation, const std::filesystem::path& path, int error) {
-  const bool full = error == ENOSPC || error == EDQUOT;
-  Throw<IoError>("cannot {} '{}': {}{}", operation, path.string(), std::strerror(error),
-                 full ? "; the disk is full: free some space, then go on with --resume" : "");
-}
+constexpr std::string_view kWhenFull = "free some space, then go on with --resume";
 
 }  // namespace
 
 int OpenForAppending(const std::filesystem::path& path, uint64_t keep_bytes) {
-  std::error_code made;
-  if (path.has_parent_path()) std::filesystem::create_directories(path.parent_path(), made);
-  if (made) ThrowIo("make the folder of", path, made.value());
+  if (path.has_parent_path()) MakeFolder(path.parent_path());
   const int fd = ::open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0644);
-  if (fd < 0) ThrowIo("write", path, errno);
+  if (fd < 0) ThrowIo("write", path, errno, kWhenFull);
   struct stat info {};
   if (::fstat(fd, &info) != 0) {
     const int error = errno;
     ::close(fd);
-    ThrowIo("examine", path, error);
+    ThrowIo("examine", path, error, kWhenFull);
   }
   if (S_ISREG(info.st_mode) && static_cast<uint64_t>(info.st_size) < keep_bytes) {
     ::close(fd);
@@ -41,7 +35,7 @@ int OpenForAppending(const std::filesystem::path& path, uint64_t keep_bytes) {
   if (S_ISREG(info.st_mode) && (::ftruncate(fd, keep) != 0 || ::lseek(fd, keep, SEEK_SET) < 0)) {
     const int error = errno;
     ::close(fd);
-    ThrowIo("cut back", path, error);
+    ThrowIo("cut back", path, error, kWhenFull);
   }
   return fd;
 }
@@ -55,7 +49,7 @@ void AppendWhole(int fd, const std::filesystem::path& path, uint64_t position, s
       const int error = errno;
       const auto keep = static_cast<off_t>(position);
       if (::ftruncate(fd, keep) == 0) ::lseek(fd, keep, SEEK_SET);
-      ThrowIo("append to", path, error);
+      ThrowIo("append to", path, error, kWhenFull);
     }
     done += static_cast<size_t>(written);
   }

@@ -38,7 +38,7 @@ class FolderLock {
   explicit FolderLock(const fs::path& folder) : path_(folder / "lock") {
     MakeFolder(folder);
     fd_ = ::open(path_.c_str(), O_CREAT | O_RDWR | O_CLOEXEC, 0644);
-    if (fd_ < 0) Throw<IoError>("cannot write to '{}': {}", folder.string(), std::strerror(errno));
+    if (fd_ < 0) ThrowIo("write to", folder, errno);
     if (::flock(fd_, LOCK_EX | LOCK_NB) != 0) {
       ::close(fd_);
       Throw<UsageError>("another run is working in '{}'; wait for it, or choose another folder with --set exp=DIR",

@@ -6,6 +6,7 @@
 // Cost: 2·N·in·out operations each for y, dx and the weight gradient.
 #include "kernels/elementwise.h"
 #include "nn/layers/affine_base.h"
+#include "nn/layers/largest_dim.h"
 
 namespace antiphon::nn {
 namespace {
@@ -17,7 +18,7 @@ struct AffineOptions {
   bool orthonormal = false;  // of linear layers, which tell it themselves
   template <class V>
   void Visit(V& v) {
-    v("dim", dim, Range{0, 1 << 24}, "number of outputs; 0 in the last layer: the number of senones");
+    v("dim", dim, Range{0, kLargestDim}, "number of outputs; 0 in the last layer: the number of senones");
     v("init-scale", init_scale, Range{0, 1000}, "multiplies the initial weights' standard deviation 1/sqrt(inputs)");
     v("bias-init", bias_init, "initial biases");
   }
@@ -29,7 +30,7 @@ struct LinearOptions {
   bool orthonormal = false;
   template <class V>
   void Visit(V& v) {
-    v("dim", dim, Range{0, 1 << 24}, "number of outputs; 0 in the last layer: the number of senones");
+    v("dim", dim, Range{0, kLargestDim}, "number of outputs; 0 in the last layer: the number of senones");
     v("init-scale", init_scale, Range{0, 1000}, "multiplies the initial weights' standard deviation 1/sqrt(inputs)");
     v("orthonormal", orthonormal, "keep the rows orthogonal and of equal length; no more outputs than inputs");
   }

@@ -9,6 +9,7 @@
 #include <cmath>
 
 #include "nn/layers/affine_base.h"
+#include "nn/layers/largest_dim.h"
 #include "nn/quantize.h"
 
 namespace antiphon::nn {
@@ -19,7 +20,7 @@ struct BinaryAffineOptions {
   bool binary_input = false;
   template <class V>
   void Visit(V& v) {
-    v("dim", dim, Range{0, 1 << 24}, "number of outputs; 0 in the last layer: the number of senones");
+    v("dim", dim, Range{0, kLargestDim}, "number of outputs; 0 in the last layer: the number of senones");
     v("binary-input", binary_input, "inputs too by their sign, times the frame's mean absolute input");
   }
 };

@@ -9,6 +9,7 @@
 #include <cmath>
 
 #include "nn/layer.h"
+#include "nn/layers/largest_dim.h"
 
 namespace antiphon::nn {
 namespace {
@@ -18,7 +19,7 @@ struct CirculantAffineOptions {
   int block = 8;
   template <class V>
   void Visit(V& v) {
-    v("dim", dim, Range{0, 1 << 24}, "number of outputs; 0 in the last layer: the number of senones");
+    v("dim", dim, Range{0, kLargestDim}, "number of outputs; 0 in the last layer: the number of senones");
     v("block", block, Range{1, 4096}, "side of a circulant block; the number of inputs must be a multiple of it");
   }
 };

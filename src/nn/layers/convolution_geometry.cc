@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "nn/layers/affine_base.h"
+#include "nn/layers/largest_dim.h"
 
 namespace antiphon::nn {
 namespace {
@@ -21,7 +22,6 @@ ConvolutionOptions Checked(const LayerArgs& args) {
     Throw<UsageError>("{}: a window of {} positions on an input of {}", args.config.Where("window"), options.window,
                       args.in_dim / options.channels);
   }
-  constexpr int64_t kLargestDim = 1 << 24;
   const int64_t patch = int64_t{options.window} * options.channels * std::ssize(options.offsets);
   const int64_t outputs = int64_t{args.in_dim / options.channels} * options.filters;  // with stride 1
   if (patch > kLargestDim || outputs > kLargestDim) {

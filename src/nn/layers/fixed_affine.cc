@@ -7,6 +7,7 @@
 
 #include "kernels/elementwise.h"
 #include "nn/layer.h"
+#include "nn/layers/largest_dim.h"
 
 namespace antiphon::nn {
 namespace {
@@ -15,7 +16,7 @@ struct FixedAffineOptions {
   int dim = 0;
   template <class V>
   void Visit(V& v) {
-    v("dim", dim, Range{0, 1 << 24}, "number of outputs; 0: as many as inputs");
+    v("dim", dim, Range{0, kLargestDim}, "number of outputs; 0: as many as inputs");
   }
 };
 

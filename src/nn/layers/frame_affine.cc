@@ -5,6 +5,7 @@
 // Source: Neto et al., Speaker-adaptation for hybrid HMM-ANN continuous speech recognition, Eurospeech 1995.
 #include "base/error.h"
 #include "nn/layer.h"
+#include "nn/layers/largest_dim.h"
 
 namespace antiphon::nn {
 namespace {
@@ -13,7 +14,7 @@ struct FrameAffineOptions {
   int dim = 0;
   template <class V>
   void Visit(V& v) {
-    v("dim", dim, Range{1, 1 << 24}, "values of a frame; must divide the number of inputs");
+    v("dim", dim, Range{1, kLargestDim}, "values of a frame; must divide the number of inputs");
   }
 };
 

@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "nn/layer.h"
+#include "nn/layers/largest_dim.h"
 
 namespace antiphon::nn {
 namespace {
@@ -16,7 +17,7 @@ struct PNormOptions {
   double p = 2.0;
   template <class V>
   void Visit(V& v) {
-    v("dim", dim, Range{1, 1 << 24}, "number of outputs; must divide the number of inputs");
+    v("dim", dim, Range{1, kLargestDim}, "number of outputs; must divide the number of inputs");
     v("p", p, Range{1, 100}, "order of the norm");
   }
 };

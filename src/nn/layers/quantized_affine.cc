@@ -7,6 +7,7 @@
 // CVPR 2018; algorithms reference 2.6.
 #include "nn/layers/affine_base.h"
 #include "nn/layers/input_rounding.h"
+#include "nn/layers/largest_dim.h"
 
 namespace antiphon::nn {
 namespace {
@@ -17,7 +18,7 @@ struct QuantizedAffineOptions {
   int input_bits = 8;
   template <class V>
   void Visit(V& v) {
-    v("dim", dim, Range{0, 1 << 24}, "number of outputs; 0 in the last layer: the number of senones");
+    v("dim", dim, Range{0, kLargestDim}, "number of outputs; 0 in the last layer: the number of senones");
     v("weight-bits", weight_bits, Range{4, 8}, "bits of a weight: 8 or 4");
     v("input-bits", input_bits, Range{0, 8}, "bits of an input: 8, or 0 for inputs as they are");
   }

@@ -13,6 +13,7 @@
 #include "base/error.h"
 #include "kernels/elementwise.h"
 #include "nn/layer.h"
+#include "nn/layers/largest_dim.h"
 #include "nn/network.h"
 #include "nn/side_targets.h"
 
@@ -30,9 +31,9 @@ struct SideTaskOptions {
   template <class V>
   void Visit(V& v) {
     v("task", task, "whose labels it learns");
-    v("classes", classes, Range{1, 1 << 24}, "number of different labels");
+    v("classes", classes, Range{1, kLargestDim}, "number of different labels");
     v("weight", weight, Range{0, 1e6}, "of its loss beside the senones'");
-    v("hidden-dim", hidden_dim, Range{0, 1 << 24}, "units between the layer below and its outputs; 0: none");
+    v("hidden-dim", hidden_dim, Range{0, kLargestDim}, "units between the layer below and its outputs; 0: none");
     v("adversarial", adversarial, "the layers below unlearn it");
     v("most", most, Range{-1e6, 1e6}, "adversarial: factor on the reversed gradient at the end of the run");
     v("gamma", gamma, Range{0, 1e6}, "adversarial: how fast it gets there; 0: at once");

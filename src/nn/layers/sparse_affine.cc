@@ -7,6 +7,7 @@
 // Source: Yu, Seide, Li, Deng, Exploiting sparseness in deep neural networks, ICASSP 2012; algorithms reference 2.3.
 #include "nn/layers/affine_base.h"
 #include "nn/layers/input_rounding.h"
+#include "nn/layers/largest_dim.h"
 #include "nn/parameter_storage.h"
 
 namespace antiphon::nn {
@@ -20,7 +21,7 @@ struct SparseAffineOptions {
   int input_bits = 0;
   template <class V>
   void Visit(V& v) {
-    v("dim", dim, Range{0, 1 << 24}, "number of outputs; 0 in the last layer: the number of senones");
+    v("dim", dim, Range{0, kLargestDim}, "number of outputs; 0 in the last layer: the number of senones");
     v("block-rows", block_rows, Range{1, kMostBlockValues}, "outputs of a block that is kept or zero as a whole");
     v("block-cols", block_cols, Range{1, kMostBlockValues}, "inputs of a block");
     v("weight-bits", weight_bits, Range{0, 8}, "bits of a weight: 8, or 0 for floats");

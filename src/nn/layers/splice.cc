@@ -11,6 +11,7 @@
 #include <algorithm>
 
 #include "nn/layer.h"
+#include "nn/layers/largest_dim.h"
 
 namespace antiphon::nn {
 namespace {
@@ -26,7 +27,6 @@ struct SpliceOptions {
 };
 
 SpliceOptions Checked(const LayerArgs& args) {
-  constexpr int64_t kLargestDim = 1 << 24;
   auto options = ReadLayerOptions<SpliceOptions>(args);
   if (options.offsets.empty()) Throw<UsageError>("{}: expected at least one offset", args.config.Where("offsets"));
   if (std::ssize(options.offsets) > kLargestDim / std::max(args.in_dim, 1)) {

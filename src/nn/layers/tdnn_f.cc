@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "base/toml_text.h"
+#include "nn/layers/largest_dim.h"
 #include "nn/network.h"
 
 namespace antiphon::nn {
@@ -19,8 +20,8 @@ struct TdnnFOptions {
   double bypass = 0.66;
   template <class V>
   void Visit(V& v) {
-    v("dim", dim, Range{1, 1 << 24}, "number of outputs");
-    v("bottleneck", bottleneck, Range{1, 1 << 24}, "rank of the product");
+    v("dim", dim, Range{1, kLargestDim}, "number of outputs");
+    v("bottleneck", bottleneck, Range{1, kLargestDim}, "rank of the product");
     v("time-stride", time_stride, Range{0, 1000}, "frames between the two that each factor sees; 0: one frame");
     v("bypass", bypass, Range{0, 1e6}, "factor of the shortcut; 0: none");
   }
