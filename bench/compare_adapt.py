@@ -95,12 +95,29 @@ def of_speakers(folders, speakers):
     return {utterance for utterance, speaker in speaker_of.items() if not speakers or speaker in speakers}
 
 
+def in_fold(utterance, fold, folds):
+    """A fold of a set: the same utterances for all seeds and methods."""
+    return int(hashlib.sha1(f"fold {utterance}".encode()).hexdigest(), 16) % folds == fold
+
+
+def fold_levels(task, level):
+    """A level that adapts to all of test but a fold and tests on that fold, once for each fold; another level: itself."""
+    folds = level.get("test-folds", 1)
+    if folds == 1:
+        return [level]
+    return [level | {"name": os.path.join(level["name"], f"fold{fold + 1}"), "fold": fold,
+                     "data": level["data"] + [task.sets["test"]["data"]]} for fold in range(folds)]
+
+
 def draw_speech(task, seed, level):
     """A data directory with `seconds` of the level's speech, drawn by the seed; another one without transcripts."""
     out = task.folder(f"seed{seed}", level["name"], "speech")
     if os.path.exists(os.path.join(out, "unlabelled", "wav.scp")):
         return out
     wanted = of_speakers(level["data"], level.get("speakers"))
+    if "fold" in level:
+        tested = of_speakers([task.sets["test"]["data"]], None)
+        wanted -= {u for u in tested if in_fold(u, level["fold"], level["test-folds"])}
     length = {u: s for folder in level["data"] for u, s in durations(folder).items() if u in wanted}
     chosen, seconds = set(), 0.0
     for utterance in sorted(length, key=lambda u: hashlib.sha1(f"{seed} {u}".encode()).hexdigest()):
@@ -113,29 +130,34 @@ def draw_speech(task, seed, level):
     return out
 
 
-def set_tables(task, name):
-    """Options of decode for a set: tables as named, or a data directory of some speakers, made here."""
+def set_tables(task, name, level):
+    """Options of decode for a set: tables as named, or a data directory of some speakers or of a fold, made here."""
     tables = dict(task.sets[name])
     speakers = tables.pop("speakers", None)
-    if speakers:
+    folded = name == "test" and "fold" in level
+    if speakers or folded:
+        utterances = of_speakers([tables["data"]], speakers)
         folder = task.folder("sets", name)
+        if folded:
+            utterances = {u for u in utterances if in_fold(u, level["fold"], level["test-folds"])}
+            folder += f"-{level['fold'] + 1}-of-{level['test-folds']}"
         if not os.path.exists(os.path.join(folder, "wav.scp")):
-            write_data(task, [tables["data"]], of_speakers([tables["data"]], speakers), folder, True)
+            write_data(task, [tables["data"]], utterances, folder, True)
         tables["data"] = folder
     return [word for key, value in tables.items() for word in ("--" + key, value)]
 
 
-def decode(task, model, name, out, *options):
+def decode(task, model, name, level, out, *options):
     """Errors and words of a set; what an earlier run finished is read."""
     if not os.path.exists(os.path.join(out, "summary.json")):
-        run_decode(task, model, name, out, *options)
+        run_decode(task, model, name, level, out, *options)
     with open(os.path.join(out, "summary.json"), encoding="utf-8") as file:
         score = json.load(file)["score"]
     return {"errors": score["errors"], "words": score["reference_length"]}
 
 
-def run_decode(task, model, name, out, *options):
-    words = set_tables(task, name)
+def run_decode(task, model, name, level, out, *options):
+    words = set_tables(task, name, level)
     transforms = os.path.join(task.folder("transforms", name), "fmllr.scp")
     if os.path.exists(transforms):
         words += ["--speaker-transforms", transforms]
@@ -143,20 +165,20 @@ def run_decode(task, model, name, out, *options):
              *words, *options)
 
 
-def recognise(task, model, out, weights=None):
+def recognise(task, model, level, out, weights=None):
     """All sets; weights of the language model from dev unless they are given."""
     result = {}
     if "dev" not in task.sets:
         weights = task.base["weights"]
     if weights is None:
-        result["dev"] = decode(task, model, "dev", os.path.join(out, "dev"), "--tune")
+        result["dev"] = decode(task, model, "dev", level, os.path.join(out, "dev"), "--tune")
         weights = os.path.join(out, "dev", "weights.toml")
         with open(weights, encoding="utf-8") as file:
             chosen = float(file.readline().split()[-2])  # "# chosen on dev: WER 21.80 %"
         result["dev"]["errors"] = round(chosen / 100 * result["dev"]["words"])
     for name in task.sets:
         if name != "dev" and (name != "test" or not task.options.dev_only):
-            result[name] = decode(task, model, name, os.path.join(out, name), "--weights", weights)
+            result[name] = decode(task, model, name, level, os.path.join(out, name), "--weights", weights)
     return result
 
 
@@ -222,16 +244,28 @@ def run_method(task, seed, level, name):
     with open(os.path.join(out, "adaptation.json"), encoding="utf-8") as file:
         adaptation = json.load(file)
     result = {"seed": seed, "level": level["name"], "method": name, "options": method["options"],
-              "wer": recognise(task, os.path.join(out, "adapted.safetensors"), os.path.join(out, "decode"), weights),
+              "wer": recognise(task, os.path.join(out, "adapted.safetensors"), level, os.path.join(out, "decode"), weights),
               "accepted": adaptation["accepted"], "new": adaptation["new"], "old": adaptation["old"],
               "probe": adaptation["probe"], "rho": adaptation["rho"]}
     print(f"seed {seed}, {level['name']}, {name}: {summary(result)}", flush=True)
     return result
 
 
+def run_level(task, seed, level, name):
+    """A method with an amount of speech; errors are added up over the folds."""
+    parts = [run_method(task, seed, part, name) for part in fold_levels(task, level)]
+    if len(parts) == 1:
+        return parts[0]
+    total = parts[0] | {"level": level["name"], "accepted": all(part["accepted"] for part in parts), "wer": {
+        key: {unit: sum(part["wer"][key][unit] for part in parts) for unit in ("errors", "words")}
+        for key in parts[0]["wer"]}}
+    print(f"seed {seed}, {level['name']}, {name}, all folds: {summary(total)}", flush=True)
+    return total
+
+
 def run_base(task, seed):
     result = {"seed": seed, "level": "-", "method": "none",
-              "wer": recognise(task, base_model(task, seed), task.folder(f"seed{seed}", "base", "decode"))}
+              "wer": recognise(task, base_model(task, seed), {}, task.folder(f"seed{seed}", "base", "decode"))}
     print(f"seed {seed}, as it was: {summary(result)}", flush=True)
     return result
 
@@ -278,7 +312,7 @@ def prepare(task):
 def find_transforms(task):
     """Speakers' transforms come from Gaussians, whatever network is tried: once is enough."""
     for name in task.sets if task.base.get("speaker-adapted") else ():
-        decode(task, task.base["model"], name, task.folder("transforms", name))
+        decode(task, task.base["model"], name, {}, task.folder("transforms", name))
 
 
 def main():
@@ -302,7 +336,7 @@ def main():
             if task.options.levels and level["name"] not in task.options.levels:
                 continue
             for name in task.options.methods or task.methods:
-                results.append(run_method(task, seed, level, name))
+                results.append(run_level(task, seed, level, name))
                 with open(task.folder("table.md"), "w", encoding="utf-8") as file:
                     file.write(table(task, results))
     with open(task.folder("results.json"), "w", encoding="utf-8") as file:

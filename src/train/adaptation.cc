@@ -207,7 +207,7 @@ AdaptationRun::Candidate AdaptationRun::Train(const nn::Model& prepared, const a
     if (share > 0) {
       if (!task.teachers.empty())
         throw UsageError("the unadapted model teaches (ρ > 0): leave out train.teacher.models");
-      task.teachers = {model_};
+      AddTeacher(model_, fs::path(folder) += "-targets.bin", kHoldingPosteriors, options, task);
       options.teacher.weight = share;
       options.teacher.temperature = 1;
     }

@@ -150,22 +150,11 @@ void CompressionRun::Retrain(std::shared_ptr<const nn::Model> model, const std::
   task.optimizer = optimizer;
   task.seed = seed_;
   task.teachers = LoadTeachers(options.teacher);
-  if (options_.distill) TakeTeacher(folder, options, task);
+  if (options_.distill) {
+    AddTeacher(model_, folder.parent_path() / "targets.bin", SoftTargetOptions().top, options, task);
+  }
   const auto comm = comm::MakeSelfCommunicator();
   Trainer(std::move(task), options, *comm).Run(/*resume=*/false);
-}
-
-// What a model of one head says of each frame is stored first for a network of several.
-void CompressionRun::TakeTeacher(const std::filesystem::path& folder, TrainOptions& options, TrainingTask& task) const {
-  if (model_->frames_per_forward == options.frames_per_forward) {
-    task.teachers.push_back(model_);
-    return;
-  }
-  Teachers teachers = std::exchange(task.teachers, {});
-  teachers.push_back(model_);
-  options.teacher.models.clear();
-  options.teacher.targets = (folder.parent_path() / "targets.bin").string();
-  SoftTargets::Write(options.teacher.targets, store_, teachers, {.precision = options.precision});
 }
 
 std::string ToJson(const CompressionResult& result) {

@@ -82,7 +82,6 @@ class CompressionRun {
   EvaluationData HeldOut() const;
   void Retrain(std::shared_ptr<const nn::Model> model, const std::filesystem::path& folder,
                const Config& optimizer) const;
-  void TakeTeacher(const std::filesystem::path& folder, TrainOptions& options, TrainingTask& task) const;
 
   CompressionOptions options_;
   std::shared_ptr<const nn::Model> model_;

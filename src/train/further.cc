@@ -1,8 +1,23 @@
 #include "train/further.h"
 
+#include <algorithm>
+#include <utility>
+
 #include "base/error.h"
+#include "train/soft_targets.h"
 
 namespace antiphon::train {
+namespace {
+
+constexpr int kChunkOutputs = 20;
+
+bool SeesTheSame(const nn::Model& teacher, const nn::Model& student, const TrainOptions& options) {
+  return !teacher.network.needs_sequences() && !student.network.needs_sequences() &&
+         teacher.frames_per_forward == options.frames_per_forward &&
+         teacher.left_context <= options.data.left_context && teacher.right_context <= options.data.right_context;
+}
+
+}  // namespace
 
 TrainingTask TaskFrom(std::shared_ptr<const nn::Model> model) {
   TrainingTask task;
@@ -18,6 +33,19 @@ void TakeShape(const nn::Model& model, TrainOptions& options) {
   options.data.right_context = model.right_context;
   options.frames_per_forward = model.frames_per_forward;
   options.first_frame_offset = model.first_frame_offset;
+  if (model.network.needs_sequences() && options.data.chunk_frames == 0) {
+    options.data.chunk_frames = kChunkOutputs * model.network.time_context().stride;
+  }
+}
+
+void AddTeacher(std::shared_ptr<const nn::Model> teacher, const std::filesystem::path& file, int top,
+                TrainOptions& options, TrainingTask& task) {
+  task.teachers.push_back(std::move(teacher));
+  const auto sees_the_same = [&](const auto& t) { return SeesTheSame(*t, *task.initial, options); };
+  if (std::ranges::all_of(task.teachers, sees_the_same)) return;
+  SoftTargets::Write(file, task.store, std::exchange(task.teachers, {}), {.top = top, .precision = options.precision});
+  options.teacher.models.clear();
+  options.teacher.targets = file.string();
 }
 
 std::vector<std::shared_ptr<const nn::Model>> LoadTeachers(const TeacherOptions& options) {

@@ -3,6 +3,7 @@
 // Threads: plain functions. Errors: what reading a model throws.
 #pragma once
 
+#include <filesystem>
 #include <memory>
 
 #include "nn/model.h"
@@ -14,8 +15,16 @@ namespace antiphon::train {
 /// optimiser and strategy are the caller's.
 TrainingTask TaskFrom(std::shared_ptr<const nn::Model> model);
 
-/// Context and heads as the model has them.
+/// Context and heads as the model has them; chunks of frames for a network of sequences, unless the options name some.
 void TakeShape(const nn::Model& model, TrainOptions& options);
+
+/// Posteriors of the largest senones that are stored of a frame to hold a model near to what it was.
+constexpr int kHoldingPosteriors = 100;
+
+/// Has `teacher` teach beside those of the task: along with training if all of them see what the student sees, else
+/// from the largest `top` posteriors, which are stored in `file` first.
+void AddTeacher(std::shared_ptr<const nn::Model> teacher, const std::filesystem::path& file, int top,
+                TrainOptions& options, TrainingTask& task);
 
 /// The models that the options name.
 std::vector<std::shared_ptr<const nn::Model>> LoadTeachers(const TeacherOptions& options);

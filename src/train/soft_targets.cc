@@ -1,5 +1,7 @@
 #include "train/soft_targets.h"
 
+#include <omp.h>
+
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -7,6 +9,8 @@
 
 #include "base/cancel.h"
 #include "base/error.h"
+#include "base/thread_pool.h"
+#include "infer/nnet_scorer.h"
 
 namespace antiphon::train {
 namespace {
@@ -28,7 +32,7 @@ struct Entry {
 static_assert(sizeof(Entry) == 4);
 
 constexpr double kStepsPerNat = 1024;
-constexpr int kBatch = 1024;
+constexpr int kBlockFrames = 1024;
 
 // The largest posteriors of a row, as entries; returns their sum.
 double Largest(std::span<const float> row, std::vector<int>& order, std::span<Entry> out) {
@@ -47,14 +51,40 @@ double Largest(std::span<const float> row, std::vector<int>& order, std::span<En
   return sum;
 }
 
-data::Context WidestContext(const Teachers& teachers) {
-  data::Context context;
-  for (const auto& t : teachers) {
-    context.left = std::max(context.left, t->left_context);
-    context.right = std::max(context.right, t->right_context);
+using Scorers = std::vector<std::shared_ptr<const infer::NnetModel>>;
+
+Scorers MakeScorers(const Teachers& teachers, const data::FrameStore& store, const SoftTargetOptions& options) {
+  infer::NnetScorerOptions scoring;
+  scoring.prior_scale = 0;
+  scoring.block_frames = kBlockFrames;
+  scoring.precision = options.precision;
+  Scorers scorers;
+  for (const auto& teacher : teachers) {
+    RequireSameTask(*teacher, store);
+    scorers.push_back(std::make_shared<const infer::NnetModel>(teacher->Clone(), scoring));
   }
-  return context;
+  return scorers;
 }
+
+// The mean of the teachers' posteriors of an utterance's frames.
+Matrix MeanPosteriors(const Scorers& scorers, const Matrix& features) {
+  const auto share = static_cast<float>(1.0 / static_cast<double>(scorers.size()));
+  Matrix mean(features.rows(), scorers.front()->num_pdfs());
+  for (const auto& model : scorers) {
+    infer::NnetScorer scorer(model, Matrix(features));
+    for (int64_t t = 0; t < features.rows(); ++t) {
+      const std::span<const float> log_posteriors = scorer.DenseFrame(static_cast<int>(t));
+      const std::span<float> row = mean.Row(t);
+      for (size_t k = 0; k < row.size(); ++k) row[k] += share * std::exp(log_posteriors[k]);
+    }
+  }
+  return mean;
+}
+
+struct UtteranceEntries {
+  std::vector<Entry> entries;  // frame after frame
+  double kept = 0;
+};
 
 }  // namespace
 
@@ -69,34 +99,35 @@ double SoftTargets::Write(const std::filesystem::path& path, std::shared_ptr<con
   header.num_pdfs = store->num_pdfs();
   header.top = std::min(options.top, store->num_pdfs());
   header.store = store->fingerprint();
-  const data::Context context = WidestContext(teachers);
-  data::MinibatchOptions batches;
-  batches.minibatch = kBatch;
-  batches.left_context = context.left;
-  batches.right_context = context.right;
-  batches.shuffle = false;
-  TargetMaker maker(store, {}, teachers, {.models = {}, .weight = 1, .temperature = 1, .targets = {}}, context,
-                    ParsePrecision(options.precision));
-  data::MinibatchStream stream(std::make_shared<const data::MinibatchPool>(store, batches, 0, 1, std::vector<size_t>()),
-                               0, 0);
+  const Scorers scorers = MakeScorers(teachers, *store, options);
+  const auto utterances = store->utterances();
   AtomicFile file(path);
   file.stream().write(reinterpret_cast<const char*>(&header), sizeof header);
-  std::vector<Entry> entries(static_cast<size_t>(header.top));
-  std::vector<int> order;
   double kept = 0;
-  while (data::Minibatch* minibatch = stream.Next()) {
-    ThrowIfCancelled("storing targets");
-    const ConstMatrixView soft = maker.Make(*minibatch).soft;
-    for (int64_t n = 0; n < soft.rows(); ++n) {
-      kept += Largest(soft.Row(n), order, entries);
-      const int64_t frame = minibatch->frame_ids[static_cast<size_t>(n)];
-      file.stream().seekp(
-          static_cast<std::streamoff>(sizeof header + entries.size() * sizeof(Entry) * static_cast<size_t>(frame)));
-      file.stream().write(reinterpret_cast<const char*>(entries.data()),
-                          static_cast<std::streamsize>(entries.size() * sizeof(Entry)));
-    }
-    file.CheckStream();
-  }
+  ParallelInOrder<UtteranceEntries>(
+      utterances.size(), omp_get_max_threads(),
+      [&](size_t u) {
+        ThrowIfCancelled("storing targets");
+        Matrix features(utterances[u].num_frames, store->feat_dim());
+        store->ReadFrames(u, 0, features);
+        const Matrix posteriors = MeanPosteriors(scorers, features);
+        const auto top = static_cast<size_t>(header.top);
+        UtteranceEntries result{std::vector<Entry>(top * static_cast<size_t>(posteriors.rows())), 0};
+        std::vector<int> order;
+        for (int64_t t = 0; t < posteriors.rows(); ++t) {
+          result.kept +=
+              Largest(posteriors.Row(t), order, std::span(result.entries).subspan(static_cast<size_t>(t) * top, top));
+        }
+        return result;
+      },
+      [&](size_t u, UtteranceEntries&& result) {
+        const auto frame_bytes = static_cast<int64_t>(sizeof(Entry)) * header.top;
+        file.stream().seekp(static_cast<std::streamoff>(sizeof header) + frame_bytes * utterances[u].first_frame);
+        file.stream().write(reinterpret_cast<const char*>(result.entries.data()),
+                            static_cast<std::streamsize>(result.entries.size() * sizeof(Entry)));
+        file.CheckStream();
+        kept += result.kept;
+      });
   file.Commit();
   return kept / static_cast<double>(std::max<int64_t>(1, header.num_frames));
 }

@@ -1,4 +1,5 @@
 // A teacher's posteriors of every frame of a store, computed once and kept in a file: the largest few of each frame.
+// Utterances go through the scorers that recognise, so that a teacher may be recurrent, or have several heads.
 //
 //   SoftTargets::Write("exp/targets.bin", *store, teachers, {.top = 20});
 //   const SoftTargets targets("exp/targets.bin", *store);

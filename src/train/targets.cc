@@ -11,25 +11,30 @@
 namespace antiphon::train {
 namespace {
 
+constexpr const char* kStoreFirst = "store its posteriors first (antiphon targets) and give teacher.targets";
+
 void RequireFit(const nn::Model& teacher, const data::FrameStore& store, const Heads& heads, data::Context context) {
-  if (teacher.feature_dim != store.feat_dim() || teacher.num_pdfs() != store.num_pdfs()) {
-    Throw<UsageError>("the teacher takes {} features and tells {} pdf-ids apart, the store has {} and {}",
-                      teacher.feature_dim, teacher.num_pdfs(), store.feat_dim(), store.num_pdfs());
-  }
+  RequireSameTask(teacher, store);
   if (teacher.left_context > context.left || teacher.right_context > context.right) {
-    Throw<UsageError>("the teacher sees {} frames before and {} after, the student {} and {}: give it as many",
-                      teacher.left_context, teacher.right_context, context.left, context.right);
+    Throw<UsageError>("the teacher sees {} frames before and {} after, the student {} and {}: {}", teacher.left_context,
+                      teacher.right_context, context.left, context.right, kStoreFirst);
   }
   if (teacher.network.needs_sequences()) {
-    throw UsageError("the teacher looks at several frames, or is recurrent: teachers must see one window at a time");
+    Throw<UsageError>("the teacher looks at several frames of an utterance, or is recurrent: {}", kStoreFirst);
   }
   if (teacher.frames_per_forward != heads.count) {
-    Throw<UsageError>("the teacher has {} heads, the student {}: both need as many", teacher.frames_per_forward,
-                      heads.count);
+    Throw<UsageError>("the teacher has {} heads, the student {}: {}", teacher.frames_per_forward, heads.count,
+                      kStoreFirst);
   }
 }
 
 }  // namespace
+
+void RequireSameTask(const nn::Model& teacher, const data::FrameStore& store) {
+  if (teacher.feature_dim == store.feat_dim() && teacher.num_pdfs() == store.num_pdfs()) return;
+  Throw<UsageError>("the teacher takes {} features and tells {} pdf-ids apart, the store has {} and {}",
+                    teacher.feature_dim, teacher.num_pdfs(), store.feat_dim(), store.num_pdfs());
+}
 
 size_t UtteranceOfFrame(const data::FrameStore& store, int64_t frame_id) {
   const auto utterances = store.utterances();
@@ -70,8 +75,9 @@ nn::LossTargets TargetMaker::Make(const data::Minibatch& minibatch) {
     targets.sequence = sequence_.get();
   }
   const bool taught = (!teachers_.empty() || stored_ != nullptr) && minibatch.features.rows() > 0;
-  if (taught && minibatch.features.rows() != std::ssize(minibatch.frame_ids)) {
-    throw UsageError("the student looks at several frames, which teachers do not go with");
+  if (!teachers_.empty() && minibatch.sequences != nullptr) {
+    Throw<UsageError>("the student looks at several frames of an utterance, its teacher at one window: {}",
+                      kStoreFirst);
   }
   if (heads_.count > 1 || heads_.first_offset != 0 || stored_ != nullptr) FindHeadFrames(minibatch);
   if (!taught || options_.weight < 1) targets.pdf_ids = PdfIds(minibatch);
@@ -87,6 +93,10 @@ void TargetMaker::FindHeadFrames(const data::Minibatch& minibatch) {
   head_frames_.clear();
   const auto utterances = store_->utterances();
   for (const int64_t frame : minibatch.frame_ids) {
+    if (frame < 0) {  // padding
+      head_frames_.insert(head_frames_.end(), static_cast<size_t>(heads_.count), -1);
+      continue;
+    }
     const auto& utterance = utterances[UtteranceOfFrame(*store_, frame)];
     const int64_t last = utterance.first_frame + utterance.num_frames - 1;
     for (int k = 0; k < heads_.count; ++k) {
@@ -99,6 +109,10 @@ std::span<const int32_t> TargetMaker::PdfIds(const data::Minibatch& minibatch) {
   if (heads_.count == 1 && heads_.first_offset == 0) return minibatch.pdf_ids;
   pdf_ids_.clear();
   for (const int64_t frame : head_frames_) {
+    if (frame < 0) {
+      pdf_ids_.push_back(0);
+      continue;
+    }
     const size_t u = UtteranceOfFrame(*store_, frame);
     pdf_ids_.push_back(store_->PdfId(u, static_cast<int>(frame - store_->utterances()[u].first_frame)));
   }
@@ -106,12 +120,15 @@ std::span<const int32_t> TargetMaker::PdfIds(const data::Minibatch& minibatch) {
 }
 
 ConstMatrixView TargetMaker::StoredPosteriors(const data::Minibatch& minibatch) {
-  const int64_t rows = minibatch.features.rows();
   const int64_t classes = store_->num_pdfs();
-  posteriors_.Resize(rows, heads_.count * classes);
+  posteriors_.Resize(std::ssize(minibatch.frame_ids), heads_.count * classes);
   for (size_t i = 0; i < head_frames_.size(); ++i) {
-    stored_->Read(head_frames_[i], options_.temperature,
-                  {posteriors_.data() + static_cast<int64_t>(i) * classes, static_cast<size_t>(classes)});
+    const std::span<float> row(posteriors_.data() + static_cast<int64_t>(i) * classes, static_cast<size_t>(classes));
+    if (head_frames_[i] < 0) {
+      std::ranges::fill(row, 0.0F);
+    } else {
+      stored_->Read(head_frames_[i], options_.temperature, row);
+    }
   }
   return posteriors_;
 }

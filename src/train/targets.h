@@ -3,15 +3,13 @@
 //
 // A teacher is another network, or the mean of several networks' posteriors, that sees the same frames; its posteriors
 // are taken at the temperature of the loss. Its context may be narrower than the student's, and its features must be
-// the same. Or its posteriors were stored (train/soft_targets.h): then it may see whatever it likes, and a network of
-// several heads learns those of each head's frame. A store without alignment (FrameStore::labelled) takes a teacher
-// alone.
-// Shapes: as nn::LossTargets. Head k of the window around frame t is for frame t + first_offset + k; beyond an
-// utterance's ends, its first or last frame's pdf-id is repeated, as features are.
-// Threads: a TargetMaker belongs to one; teachers may be shared.
-// Errors: UsageError for teachers that do not fit the student or the store.
-// Source: Hinton, Vinyals, Dean 2015; Vanhoucke, Devin, Heigold, Multiframe deep neural networks for acoustic modeling,
-// ICASSP 2013.
+// the same. Or its posteriors were stored (train/soft_targets.h): then it may see whatever it likes, be recurrent, and
+// teach a recurrent network, and a network of several heads learns those of each head's frame. A store without
+// alignment (FrameStore::labelled) takes a teacher alone. Shapes: as nn::LossTargets. Head k of the window around frame
+// t is for frame t + first_offset + k; beyond an utterance's ends, its first or last frame's pdf-id is repeated, as
+// features are. Threads: a TargetMaker belongs to one; teachers may be shared. Errors: UsageError for teachers that do
+// not fit the student or the store. Source: Hinton, Vinyals, Dean 2015; Vanhoucke, Devin, Heigold, Multiframe deep
+// neural networks for acoustic modeling, ICASSP 2013.
 #pragma once
 
 #include <memory>
@@ -33,6 +31,9 @@ struct Heads {
 };
 
 class SoftTargets;
+
+/// UsageError unless the teacher reads the store's features and knows its pdf-ids.
+void RequireSameTask(const nn::Model& teacher, const data::FrameStore& store);
 
 /// The utterance of a frame id (data::Minibatch::frame_ids).
 size_t UtteranceOfFrame(const data::FrameStore& store, int64_t frame_id);

@@ -131,6 +131,31 @@ TEST_F(Adaptation, WithRhoOneNothingChanges) {
   EXPECT_LT(largest, 1e-5);
 }
 
+// Networks of several frames: the old model cannot look on while they train, and so what it says is stored first.
+TEST_F(Adaptation, TimeDelayAndRecurrentNetworksAdaptToo) {
+  const char* networks[] = {
+      "layer = [{type='tdnn', dim=24}, {type='relu'}, {type='batch-norm'}, {type='tdnn', dim=24, offsets=[-2, 0, 2]}, "
+      "{type='relu'}, {type='affine'}]",
+      "layer = [{type='tdnn', dim=16}, {type='relu'}, {type='lstm', dim=24, projection=12}, {type='affine'}]"};
+  for (const char* network : networks) {
+    TrainOptions training = SmallOptions();
+    training.data.left_context = training.data.right_context = 0;
+    training.data.chunk_frames = 20;
+    TrainingTask task = SmallTask(store_, folder_ / "sequences");
+    task.network = Config::Parse(network, "network");
+    TrainHere(task, training);
+    model_ = std::make_shared<const nn::Model>(nn::Model::Load(ModelFile(folder_ / "sequences")));
+    const AdaptationResult same = Adapt("kld", "rho = [1.0]", Options());
+    EXPECT_NEAR(same.new_after.loss, same.new_before.loss, 1e-3);
+    for (const char* method : {"kld", "transfer", "lin", "lhn", "lhuc"}) {
+      const AdaptationResult result = Adapt(method, std::string(method) == "kld" ? "rho = [0.25]" : "", Options());
+      EXPECT_TRUE(result.accepted) << method << " " << network << ": " << result.verdict;
+      EXPECT_LT(result.new_after.loss, result.new_before.loss) << method;
+    }
+    std::filesystem::remove_all(folder_ / "sequences");
+  }
+}
+
 TEST_F(Adaptation, TheDivergenceFromTheOldModelFallsWithRho) {
   double last = HUGE_VAL;
   for (const char* rho : {"0.0", "0.3", "0.6", "0.9"}) {

@@ -156,6 +156,117 @@ TEST_F(Further, StoredTargetsTeachLikeTheTeacherAndSeveralHeads) {
   EXPECT_GT(summary_.held_out_accuracy, 0.6);
 }
 
+constexpr const char* kLstm =
+    "layer = [{type='tdnn', dim=16}, {type='lstm', dim=24, projection=12}, {type='splice', offsets=[0, 2]}, "
+    "{type='affine'}]";
+
+TrainOptions SequenceOptions() {
+  TrainOptions options = SmallOptions();
+  options.data.left_context = options.data.right_context = 0;
+  options.data.chunk_frames = 15;
+  options.data.minibatch = 75;  // five streams for 48 utterances: some end before the others, and are padded
+  options.schedule.epochs = 4;
+  return options;
+}
+
+// The layers themselves, over a whole utterance, as an oracle for what goes through the scorer.
+Matrix PosteriorsOfUtterance(const nn::Model& model, const data::FrameStore& store, size_t u) {
+  const int frames = store.utterances()[u].num_frames;
+  const TimeContext needed = model.network.time_context();
+  Matrix features(frames, store.feat_dim()), x(needed.InputFrames(frames), store.feat_dim());
+  store.ReadFrames(u, 0, features);
+  for (int64_t t = 0; t < x.rows(); ++t) {
+    const auto from = features.Row(std::clamp<int64_t>(t - needed.left, 0, frames - 1));
+    std::copy(from.begin(), from.end(), x.Row(t).begin());
+  }
+  const SequenceLayout layout{.streams = 1, .frames = frames};
+  nn::ExecContext context;
+  context.sequences = &layout;
+  nn::Workspace ws;
+  Matrix p(model.network.Forward(context, x, ws));
+  for (int64_t t = 0; t < p.rows(); ++t) {
+    double sum = 0;
+    for (float& z : p.Row(t)) sum += static_cast<double>(z = std::exp(z));
+    for (float& z : p.Row(t)) z = static_cast<float>(static_cast<double>(z) / sum);
+  }
+  return p;
+}
+
+TEST_F(Further, ARecurrentTeacherIsStored) {
+  TrainingTask task = Task();
+  task.network = Config::Parse(kLstm, "network");
+  const auto recurrent = std::make_shared<const nn::Model>(Trained("lstm", SequenceOptions(), task));
+  const auto window = std::make_shared<const nn::Model>(Trained("window", SmallOptions(), Task()));
+  SoftTargets::Write(folder_ / "one.bin", store_, {recurrent}, {.top = 8, .precision = "fp32"});
+  SoftTargets::Write(folder_ / "two.bin", store_, {recurrent, window}, {.top = 8, .precision = "fp32"});
+  SoftTargets::Write(folder_ / "other.bin", store_, {window}, {.top = 8, .precision = "fp32"});
+  const SoftTargets one(folder_ / "one.bin", *store_), two(folder_ / "two.bin", *store_),
+      other(folder_ / "other.bin", *store_);
+  std::vector<float> of_one(8), of_two(8), of_other(8);
+  for (const size_t u : {size_t{0}, size_t{29}}) {
+    const Matrix expected = PosteriorsOfUtterance(*recurrent, *store_, u);
+    for (int64_t t = 0; t < expected.rows(); ++t) {
+      const int64_t frame = store_->utterances()[u].first_frame + t;
+      one.Read(frame, 1, of_one);
+      two.Read(frame, 1, of_two);
+      other.Read(frame, 1, of_other);
+      for (size_t k = 0; k < 8; ++k) {
+        EXPECT_NEAR(of_one[k], expected(t, static_cast<int64_t>(k)), 1e-3) << u << " " << t;
+        EXPECT_NEAR(of_two[k], (of_one[k] + of_other[k]) / 2, 2e-3) << u << " " << t;
+      }
+    }
+  }
+}
+
+TEST_F(Further, ARecurrentTeacherTeachesNetworksOfAllKinds) {
+  TrainingTask task = Task();
+  task.network = Config::Parse(kLstm, "network");
+  const auto teacher = std::make_shared<const nn::Model>(Trained("teacher", SequenceOptions(), task));
+  const double taught = summary_.held_out_accuracy;
+  SoftTargets::Write(folder_ / "t.bin", store_, {teacher}, {.top = 4, .precision = "fp32"});
+  TrainOptions recurrent = SequenceOptions(), window = SmallOptions();
+  for (TrainOptions* options : {&recurrent, &window}) {
+    options->teacher.weight = 1;
+    options->teacher.targets = (folder_ / "t.bin").string();
+  }
+  Trained("recurrent", recurrent, task);
+  EXPECT_GT(summary_.held_out_accuracy, taught - 0.05);
+  window.data.left_context = window.data.right_context = 3;
+  window.schedule.epochs = 4;
+  Trained("window", window, Task());
+  EXPECT_GT(summary_.held_out_accuracy, taught - 0.1);
+  // While it trains, a student cannot ask a teacher that sees other frames than itself.
+  TrainOptions live = SequenceOptions();
+  task.teachers = {teacher};
+  EXPECT_THROW(Trained("live", live, task), UsageError);
+}
+
+TEST_F(Further, StoredTargetsOfChunksAreThoseOfTheirFrames) {
+  const auto teacher = std::make_shared<const nn::Model>(Trained("teacher", SmallOptions(), Task()));
+  SoftTargets::Write(folder_ / "t.bin", store_, {teacher}, {.top = 8, .precision = "fp32"});
+  const SoftTargets stored(folder_ / "t.bin", *store_);
+  data::MinibatchOptions chunks = SequenceOptions().data;
+  TeacherOptions options;
+  options.weight = 1;
+  options.targets = (folder_ / "t.bin").string();
+  TargetMaker maker(store_, {}, {}, options, {}, Precision::kFp32);
+  data::MinibatchStream stream(std::make_shared<const data::MinibatchPool>(store_, chunks, 3), 0, 0);
+  std::vector<float> expected(8);
+  int64_t padded = 0;
+  while (data::Minibatch* minibatch = stream.Next()) {
+    const ConstMatrixView soft = maker.Make(*minibatch).soft;
+    ASSERT_EQ(soft.rows(), std::ssize(minibatch->frame_ids));
+    for (int64_t n = 0; n < soft.rows(); ++n) {
+      const int64_t frame = minibatch->frame_ids[static_cast<size_t>(n)];
+      std::ranges::fill(expected, 0.0F);
+      if (frame >= 0) stored.Read(frame, 1, expected);
+      padded += frame < 0 ? 1 : 0;
+      for (int64_t k = 0; k < 8; ++k) ASSERT_EQ(soft(n, k), expected[static_cast<size_t>(k)]) << frame;
+    }
+  }
+  EXPECT_GT(padded, 0);
+}
+
 TEST_F(Further, AMissingOrForeignFileOfTargetsIsRefused) {
   const auto teacher = std::make_shared<const nn::Model>(Trained("teacher", SmallOptions(), Task()));
   SoftTargets::Write(folder_ / "t.bin", store_, {teacher}, {.top = 4, .precision = "fp32"});
@@ -222,6 +333,21 @@ TEST_F(Further, ACompressedModelIsRetrainedWithItsZeros) {
     for (int64_t i = 0; i < p.weight().size(); ++i) zeros += p.weight().data()[i] == 0 ? 1 : 0;
   }
   EXPECT_GE(zeros, static_cast<int64_t>(0.8 * (18 * 24 + 24 * 8)) - 2);
+}
+
+TEST_F(Further, ACompressedRecurrentModelIsTaughtByWhatItWas) {
+  TrainingTask task = Task();
+  task.network = Config::Parse(kLstm, "network");
+  const auto model = std::make_shared<const nn::Model>(Trained("lstm", SequenceOptions(), task));
+  CompressionOptions options;
+  options.train.held_out.fraction = 0.2;
+  options.train.teacher.weight = 1;
+  const CompressionRun run(options, model, store_, nullptr, 1);
+  const CompressionResult result =
+      run.Compress("prune", Config::Parse("sparsity = 0.95\nfirst = true", "prune"), folder_ / "pruned",
+                   Config::Parse("type = 'natural-gradient'", "optimizer"));
+  EXPECT_TRUE(std::filesystem::exists(folder_ / "pruned" / "targets.bin"));
+  EXPECT_GT(result.retrained.frame_accuracy, result.compressed.frame_accuracy);
 }
 
 }  // namespace
