@@ -79,13 +79,32 @@ std::optional<std::vector<T>> GetList(const toml::table& table, const std::strin
   return values;
 }
 
+// A value as people write it: 0.4, where the library writes all 17 digits.
+void PrintValue(const toml::node& node, std::ostream& out) {
+  if (const auto number = node.value_exact<double>()) {
+    const std::string shortest = fmt::format("{}", *number);
+    out << shortest << (shortest.find_first_not_of("-0123456789") == std::string::npos ? ".0" : "");
+  } else if (const toml::array* array = node.as_array()) {
+    out << "[";
+    const char* before = " ";
+    for (const toml::node& element : *array) {
+      out << before;
+      PrintValue(element, out);
+      before = ", ";
+    }
+    out << " ]";
+  } else {
+    node.visit([&](const auto& value) { out << value; });
+  }
+}
+
 std::string NodeText(const toml::node& node) {
   if (const auto text = node.value_exact<std::string>()) return *text;
   std::ostringstream out;
   if (const toml::array* array = node.as_array()) {
     for (const toml::node& element : *array) out << (out.tellp() > 0 ? " " : "") << NodeText(element);
   } else {
-    node.visit([&](const auto& value) { out << value; });
+    PrintValue(node, out);
   }
   return out.str();
 }
@@ -240,7 +259,7 @@ std::string ValueAsToml(const Config& config, std::string_view key) {
   if (const auto text = value.value_exact<std::string>()) return *text;
   if (value.is_table()) value.as_table()->is_inline(true);
   std::ostringstream out;
-  out << value;
+  PrintValue(*value.node(), out);
   return out.str();
 }
 

@@ -104,5 +104,25 @@ TEST(Config, PrintsItselfAsATableOfALargerFile) {
   EXPECT_EQ(file.Keys().size(), 2u);
 }
 
+TEST(TomlText, ValuesReadAsPeopleWroteThem) {
+  const Config config = Config::Parse(
+      "rate = 0.4\nsmall = 1e-9\nwhole = 3.0\nbig = 1e300\nno = -0.015\ncount = 7\n"
+      "speeds = [0.9, 1.1]\nnames = ['a b', \"it's\"]\nname = 'a'\n",
+      "text");
+  EXPECT_EQ(ValueAsToml(config, "rate"), "0.4");
+  EXPECT_EQ(ValueAsToml(config, "whole"), "3.0");
+  EXPECT_EQ(ValueAsToml(config, "no"), "-0.015");
+  EXPECT_EQ(ValueAsToml(config, "count"), "7");
+  EXPECT_EQ(ValueAsToml(config, "speeds"), "[ 0.9, 1.1 ]");
+  EXPECT_EQ(*config.AnyAsText("rate"), "0.4");
+  EXPECT_EQ(*config.AnyAsText("speeds"), "0.9 1.1");
+  EXPECT_EQ(ValueAsToml(config, "name"), "a");
+  for (const char* key : {"rate", "small", "whole", "big", "no", "count", "speeds", "names"}) {
+    Config again;
+    again.Set("x", ValueAsToml(config, key));
+    EXPECT_EQ(*again.AnyAsText("x"), *config.AnyAsText(key)) << key;
+  }
+}
+
 }  // namespace
 }  // namespace antiphon
