@@ -10,6 +10,10 @@
 #if defined(__x86_64__)
 #include <cpuid.h>
 #endif
+#if defined(__x86_64__) && defined(__linux__)
+#include <sys/syscall.h>
+#include <unistd.h>
+#endif
 
 namespace antiphon {
 namespace {
@@ -19,14 +23,27 @@ struct Named {
   std::string_view name;
 };
 
-constexpr std::array<Named, 8> kNames = {{{Isa::kPortable, "portable"},
+constexpr std::array<Named, 9> kNames = {{{Isa::kPortable, "portable"},
                                           {Isa::kNeon, "neon"},
                                           {Isa::kSse4, "sse4"},
                                           {Isa::kAvx2, "avx2"},
                                           {Isa::kAvxVnni, "avx-vnni"},
                                           {Isa::kAvx512, "avx512"},
                                           {Isa::kAvx512Vnni, "avx512-vnni"},
-                                          {Isa::kAvx512Bf16, "avx512-bf16"}}};
+                                          {Isa::kAvx512Bf16, "avx512-bf16"},
+                                          {Isa::kAvx512Amx, "avx512-amx"}}};
+
+#if defined(__x86_64__)
+// Matrix registers are 8 KB of state per thread, for which Linux wants to be asked.
+bool MayUseMatrixRegisters() {
+#if defined(__linux__)
+  constexpr long kRequestPermission = 0x1023, kTileData = 18;  // of arch_prctl
+  return syscall(SYS_arch_prctl, kRequestPermission, kTileData) == 0;
+#else
+  return false;
+#endif
+}
+#endif
 
 std::vector<Isa> Detect() {
   std::vector<Isa> found = {Isa::kPortable};
@@ -51,6 +68,9 @@ std::vector<Isa> Detect() {
   const bool vnni = avx512 && __builtin_cpu_supports("avx512vnni");
   if (vnni) found.push_back(Isa::kAvx512Vnni);
   if (vnni && avx512_bf16) found.push_back(Isa::kAvx512Bf16);
+  constexpr unsigned kAmx = 1U << 22 | 1U << 24 | 1U << 25;  // for bf16, at all, for bytes
+  const bool amx = __get_cpuid_count(7, 0, &eax, &ebx, &ecx, &edx) != 0 && (edx & kAmx) == kAmx;
+  if (vnni && avx512_bf16 && amx && MayUseMatrixRegisters()) found.push_back(Isa::kAvx512Amx);
 #endif
   return found;
 }

@@ -42,8 +42,10 @@ MachineLimits MeasureLimits(DataType type, Isa isa) {
   const int threads = omp_get_max_threads();
   HugeBuffer memory(kBytes * static_cast<size_t>(threads));
   std::memset(memory.data(), 1, memory.bytes());
-  const auto tile = IsaKernel<DenseTileOp>(type, isa).function;
-  std::vector<int32_t> out(static_cast<size_t>(threads * kTileRows * kPanelOutputs));
+  const auto& kernel = IsaKernel<DenseTileOp>(type, isa);
+  const auto tile = kernel.function;
+  const int rows = DenseTileShape::Of(type, kernel.variant).rows;
+  std::vector<int32_t> out(static_cast<size_t>(threads * rows * kPanelOutputs));
   std::vector<std::byte> input(1 << 16);
   constexpr int64_t kGroups = 1024;
   // One row of inputs per panel: nothing but reading.
@@ -55,21 +57,20 @@ MachineLimits MeasureLimits(DataType type, Isa isa) {
             .rows = 1,
             .panel = memory.data() + static_cast<size_t>(thread) * kBytes + at,
             .groups = kGroups,
-            .out = out.data() + thread * kTileRows * kPanelOutputs});
+            .out = out.data() + thread * rows * kPanelOutputs});
     }
   });
   constexpr int64_t kShortGroups = 64;
   constexpr int kCalls = 4000;
-  const double operations =
-      2.0 * kTileRows * kPanelOutputs * static_cast<double>(kShortGroups * DepthGroup(type)) * kCalls;
+  const double operations = 2.0 * rows * kPanelOutputs * static_cast<double>(kShortGroups * DepthGroup(type)) * kCalls;
   limits.operations_per_second = BestRate(operations, 5, [&](int thread) {
     for (int i = 0; i < kCalls; ++i) {
       tile({.input = input.data(),
             .input_stride = kShortGroups * 4,
-            .rows = kTileRows,
+            .rows = rows,
             .panel = memory.data() + static_cast<size_t>(thread) * kBytes,
             .groups = kShortGroups,
-            .out = out.data() + thread * kTileRows * kPanelOutputs});
+            .out = out.data() + thread * rows * kPanelOutputs});
     }
   });
   return limits;

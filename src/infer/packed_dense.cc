@@ -38,6 +38,7 @@ PackedDense::PackedDense(DataType type, ConstMatrixView weight, std::span<const 
   const auto& tile = IsaKernel<DenseTileOp>(type, isa);
   tile_ = tile.function;
   variant_ = tile.variant;
+  shape_ = DenseTileShape::Of(type, variant_);
   groups_ = (in_dim_ + group - 1) / group;
   panel_bytes_ = groups_ * group * kPanelOutputs * ValueBytes(type);
   buffer_ = HugeBuffer(static_cast<size_t>(bytes()));
@@ -75,13 +76,15 @@ void PackedDense::UnpackInt8(int64_t output, int8_t* to) const {
 void PackedDense::Run(const Rows& in, Activation activation, const OutputFormat& format, const Rows& out) const {
   CHECK(in.type == type_ && in.dim == in_dim_ && out.dim == out_dim() && in.rows == out.rows);
   PanelOutput::Begin(format, out);
-  const int tiles = (in.rows + kTileRows - 1) / kTileRows;
+  const int steps = (in.rows + shape_.step - 1) / shape_.step;
+  const int tiles = (in.rows + shape_.rows - 1) / shape_.rows;
+  const auto first_row = [&](int tile) { return std::min(in.rows, steps * tile / tiles * shape_.step); };
   ParallelRanges(num_panels(), kPanelOutputs * groups_ * in.rows, 1, [&](int64_t begin, int64_t end) {
-    alignas(64) int32_t sums[kTileRows * kPanelOutputs];
+    alignas(64) int32_t sums[kMostTileRows * kPanelOutputs];
     for (int64_t p = begin; p < end; ++p) {
       for (int t = 0; t < tiles; ++t) {
-        const int row = in.rows * t / tiles;
-        const int count = in.rows * (t + 1) / tiles - row;
+        const int row = first_row(t);
+        const int count = first_row(t + 1) - row;
         output_.FetchFactors(p, row, count, out);
         tile_({.input = in.Row<std::byte>(row),
                .input_stride = in.stride,

@@ -53,6 +53,7 @@ class PackedDense {
 
   DataType type_ = DataType::kFloat32;
   DenseTileOp::Function tile_ = nullptr;
+  DenseTileShape shape_;
   std::string variant_;
   int64_t in_dim_ = 0, groups_ = 0, panel_bytes_ = 0;
   HugeBuffer buffer_;

@@ -11,11 +11,12 @@
 //         bits. Without VNNI both are widened to 16 bits, because the 8-bit multiply-add saturates in pairs
 //         (2·255·127 > 32767). Depth ≤ kMaxInt8Depth keeps the sum in range.
 //
-// Shapes: rows ≤ kTileRows; `out` [rows, 64] int32 (int8) or float, contiguous.
+// Shapes: any number of rows, best as many as DenseTileShape says; `out` [rows, 64] int32 (int8) or float, contiguous.
 // Threads: pure functions. Variants are named by instruction set (device/isa_kernel.h).
 #pragma once
 
 #include <cstdint>
+#include <string_view>
 
 #include "device/isa_kernel.h"
 
@@ -23,6 +24,7 @@ namespace antiphon {
 
 constexpr int64_t kPanelOutputs = 64;
 constexpr int kTileRows = 6;
+constexpr int kMostTileRows = 32;
 constexpr int64_t kMaxInt8Depth = 66'000;
 
 /// Values of one output that lie side by side in a panel.
@@ -35,6 +37,15 @@ struct DenseTileArgs {
   const void* panel = nullptr;
   int64_t groups = 0;  // depth / kGroup, rounded up
   void* out = nullptr;
+};
+
+/// How many rows a variant takes best at a time, and in what steps they cost.
+struct DenseTileShape {
+  int rows = kTileRows;
+  int step = 1;
+  static DenseTileShape Of(DataType type, std::string_view variant) {
+    return variant == "avx512-amx" && type != DataType::kFloat32 ? DenseTileShape{kMostTileRows, 16} : DenseTileShape{};
+  }
 };
 
 struct DenseTileOp {

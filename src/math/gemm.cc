@@ -21,8 +21,9 @@
 namespace antiphon {
 namespace {
 
-// What a compiled product depends on. Weights stay row-major: on AVX-512 plain strides run at the speed of blocked
-// formats, so that nothing is ever reordered; a machine for which this is not so (AMX) would choose its formats here.
+// What a compiled product depends on. Matrices stay row-major: on AVX-512 plain strides run at the speed of blocked
+// formats, so that nothing is reordered. Matrix registers (AMX) do not like to read the left factor transposed, as the
+// gradients of weights do: copies in the library's own formats are worth their time there.
 struct Key {
   bool bf16;
   int64_t m, n, k;
@@ -34,16 +35,37 @@ struct Key {
   auto operator<=>(const Key&) const = default;
 };
 
-struct Product {
-  dnnl::matmul primitive;
-  dnnl::memory a, b, c, bias, scratch;
-  std::unordered_map<int, dnnl::memory> arguments;
-};
-
 dnnl::engine& Engine() {
   static dnnl::engine engine(dnnl::engine::kind::cpu, 0);
   return engine;
 }
+
+// A factor, and its copy in another format if the product wants one.
+struct Factor {
+  dnnl::memory given, copy;
+  dnnl::reorder reorder;
+  bool copied = false;
+
+  Factor() = default;
+  Factor(const dnnl::memory::desc& as_given, const dnnl::memory::desc& wanted)
+      : given(as_given, Engine(), nullptr), copied(as_given != wanted) {
+    if (!copied) return;
+    copy = dnnl::memory(wanted, Engine());
+    reorder = dnnl::reorder(given, copy);
+  }
+  const dnnl::memory& used() const { return copied ? copy : given; }
+  void Set(const void* data, dnnl::stream& stream) {
+    given.set_data_handle(const_cast<void*>(data));
+    if (copied) reorder.execute(stream, given, copy);
+  }
+};
+
+struct Product {
+  dnnl::matmul primitive;
+  Factor a, b;
+  dnnl::memory c, bias, scratch;
+  std::unordered_map<int, dnnl::memory> arguments;
+};
 
 dnnl::algorithm Algorithm(Activation activation) {
   switch (activation) {
@@ -90,15 +112,19 @@ std::unique_ptr<Product> Compile(const Key& key) {
   const dnnl::memory::desc b({key.k, key.n}, type, key.trans_b ? Dims{1, key.ldb} : Dims{key.ldb, 1});
   const dnnl::memory::desc c({key.m, key.n}, f32, Dims{key.ldc, 1});
   const dnnl::memory::desc bias({1, key.n}, f32, Dims{key.n, 1});
-  const auto described = Describe(a, b, bias, c, key.bias, Attributes(key));
+  const bool copies = key.bf16 && key.trans_a && CopiesTransposedFactors();
+  const auto any = dnnl::memory::format_tag::any;
+  const auto described =
+      copies ? Describe({{key.m, key.k}, type, any}, {{key.k, key.n}, type, any}, bias, c, key.bias, Attributes(key))
+             : Describe(a, b, bias, c, key.bias, Attributes(key));
   auto product = std::make_unique<Product>();
   product->primitive = dnnl::matmul(described);
-  product->a = dnnl::memory(a, Engine(), nullptr);
-  product->b = dnnl::memory(b, Engine(), nullptr);
+  product->a = Factor(a, described.src_desc());
+  product->b = Factor(b, described.weights_desc());
   product->c = dnnl::memory(c, Engine(), nullptr);
   product->scratch = dnnl::memory(described.scratchpad_desc(), Engine());
-  product->arguments = {{DNNL_ARG_SRC, product->a},
-                        {DNNL_ARG_WEIGHTS, product->b},
+  product->arguments = {{DNNL_ARG_SRC, product->a.used()},
+                        {DNNL_ARG_WEIGHTS, product->b.used()},
                         {DNNL_ARG_DST, product->c},
                         {DNNL_ARG_SCRATCHPAD, product->scratch}};
   if (key.bias) {
@@ -183,8 +209,8 @@ void Run(Transpose trans_a, BasicMatrixView<const T> a, Transpose trans_b, Basic
   try {
     ProductCache& cache = ProductCache::OfThread();
     Product& product = cache.Get(key);
-    product.a.set_data_handle(const_cast<T*>(a.data()));
-    product.b.set_data_handle(const_cast<T*>(b.data()));
+    product.a.Set(a.data(), cache.stream());
+    product.b.Set(b.data(), cache.stream());
     product.c.set_data_handle(c.data());
     if (key.bias) product.bias.set_data_handle(const_cast<float*>(epilogue.bias));
     product.primitive.execute(cache.stream(), product.arguments);
@@ -269,6 +295,11 @@ void GemmScaled(Transpose trans_a, BasicMatrixView<const double> a, Transpose tr
               ld(b.stride()), beta, c.data(), ld(c.stride()));
 }
 
+bool CopiesTransposedFactors() {
+  static const bool copies = dnnl::get_effective_cpu_isa() == dnnl::cpu_isa::avx512_core_amx;
+  return copies;
+}
+
 std::string GemmBackend() {
   const auto* version = dnnl_version();
   const char* isa = "other";
@@ -287,6 +318,9 @@ std::string GemmBackend() {
       break;
     case dnnl::cpu_isa::avx512_core_bf16:
       isa = "avx512_core_bf16";
+      break;
+    case dnnl::cpu_isa::avx512_core_amx:
+      isa = "avx512_core_amx";
       break;
     default:
       break;

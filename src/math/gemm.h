@@ -48,6 +48,10 @@ void GemmScaled(Transpose trans_a, ConstMatrixView a, Transpose trans_b, ConstMa
 void GemmScaled(Transpose trans_a, BasicMatrixView<const double> a, Transpose trans_b, BasicMatrixView<const double> b,
                 double alpha, double beta, BasicMatrixView<double> c);
 
+/// Whether bf16 products copy their factors into other formats first when the left one is transposed, as gradients of
+/// weights have it: then few large products are better than many small ones.
+bool CopiesTransposedFactors();
+
 /// The instruction set and library in use, for `info` and benchmarks: "oneDNN 2.6.3, avx512_core_bf16".
 std::string GemmBackend();
 

@@ -6,12 +6,13 @@
 #include <cstdint>
 
 #include "kernels/elementwise.h"
+#include "math/gemm.h"
 #include "nn/parameter.h"
 
 namespace antiphon::optim {
 
 /// Bytes of fp32 weights per block: large enough for products at full speed, small enough for the shared cache.
-constexpr int64_t kRowBlockBytes = int64_t{8} << 20;
+inline int64_t RowBlockBytes() { return int64_t{CopiesTransposedFactors() ? 24 : 8} << 20; }
 
 /// Calls body(first_row, rows) for each block; body changes the rows. Afterwards the block is brought within the
 /// parameter's limits, and its bf16 copy, if there is a valid one, is refreshed.
@@ -20,7 +21,7 @@ void ForRowBlocks(nn::Parameter& parameter, Body body) {
   const MatrixView value = parameter.value;
   const Bf16View half = parameter.MutableBf16Value();
   const int64_t row_bytes = std::max<int64_t>(value.cols(), 1) * static_cast<int64_t>(sizeof(float));
-  const int64_t step = std::max<int64_t>(64, kRowBlockBytes / row_bytes / 64 * 64);
+  const int64_t step = std::max<int64_t>(64, RowBlockBytes() / row_bytes / 64 * 64);
   const int64_t blocks = std::max<int64_t>(1, (value.rows() + step - 1) / step);
   for (int64_t b = 0; b < blocks; ++b) {
     const int64_t first = value.rows() * b / blocks;
