@@ -121,6 +121,25 @@ TEST(AsgdGroupsSequences, AllRanksEndWithOneModel) {
   }
 }
 
+// The first rank of a slave pushes and pulls them, half of it to and from the other slave, and tells the second rank.
+TEST(AsgdGroupsSequences, LayersThatAllHoldAreExchangedOnce) {
+  constexpr int64_t kSteps = 10;
+  std::atomic<int64_t> sent = 0;
+  std::atomic<int64_t> values = 0;
+  comm::RunRanks(4, [&](comm::Communicator& comm) {
+    StreamLearner learner("method = \"asgd-groups\"\nstripes = 2\nmax-staleness = -1\n", comm,
+                          "layer = [{type='lstm', dim=128}, {type='affine'}]");
+    const int64_t before = comm.bytes_sent();
+    learner.TrainStreams(0, kSteps);
+    sent += comm.bytes_sent() - before;
+    if (comm.rank() == 0) values = learner.network.num_parameters();
+  });
+  // Per minibatch of one of two slaves, and once more when the round ends.
+  const double exchanges = 2 * (kSteps + 1);
+  const double expected = exchanges * 4 * static_cast<double>(values) * (0.5 + 0.5 + 1);
+  EXPECT_NEAR(static_cast<double>(sent), expected, 0.2 * expected);
+}
+
 TEST(AsgdGroupsSequences, ALoggedRunIsReplayedBitForBit) {
   const testing::TemporaryFolder folder;
   const std::string log = (folder / "arrivals").string();

@@ -4,6 +4,8 @@
 #include <omp.h>
 
 #include <atomic>
+#include <fstream>
+#include <nlohmann/json.hpp>
 
 #include "base/cancel.h"
 #include "parallel/strategy.h"
@@ -146,6 +148,13 @@ TEST_F(SequenceNetwork, RanksThatHoldOneModelTrainAsOneWorker) {
     const TrainingSummary striped = Summary("striped", network, "method = 'model-parallel'\nworkers = 3\n", options);
     EXPECT_NEAR(striped.held_out_loss, one.held_out_loss, 1e-3);
     EXPECT_EQ(striped.steps, one.steps);
+    // Every frame once, whoever of two replicas has its utterance.
+    std::filesystem::remove_all(folder_ / "grid");
+    options.data.distribution = "shares";
+    const TrainingSummary grid =
+        Summary("grid", network, "method = 'model-parallel'\nworkers = 4\nstripes = 2\n", options);
+    options.data.distribution = "pool";
+    EXPECT_EQ(grid.frames, one.frames);
   }
 }
 
@@ -187,6 +196,43 @@ TEST_F(SequenceNetwork, DividedModelsGoOnInTheMiddleOfUtterancesBitForBit) {
     }
     ASSERT_TRUE(std::filesystem::exists(checkpoints.File(kStopped, 0)));
     EXPECT_EQ(Summary(name, kLstm, parallel, options, "", true).model_hash, whole.model_hash);
+  }
+}
+
+// The states are those of the utterances, whoever computes the rows.
+TEST_F(SequenceNetwork, AnotherNumberOfRanksGoesOnInTheMiddleOfUtterances) {
+  TrainOptions options = Options();
+  options.schedule.epochs = 1;
+  options.schedule.learning_rate = options.schedule.final_learning_rate = 1e-6;
+  options.data.chunk_frames = 5;
+  options.data.minibatch = 40;
+  options.checkpoint.steps = 7;
+  options.checkpoint.keep = 1000;
+  const auto parallel = [](int workers) { return fmt::format("method = 'model-parallel'\nworkers = {}\n", workers); };
+  options.log_steps = 1;
+  // Of the minibatches behind step 7, by their lines in the log: weights hardly move.
+  const auto losses_behind = [&](int workers) {
+    std::filesystem::remove_all(folder_ / "run");
+    const TrainingSummary whole = Summary("run", kLstm, parallel(2), options);
+    const CheckpointFolder checkpoints(CheckpointPath(folder_ / "run"), 0, 1, 1);
+    for (int64_t step = 8; step <= whole.steps; ++step) {
+      for (int rank = 0; rank < 2; ++rank) std::filesystem::remove(checkpoints.File(step, rank));
+    }
+    EXPECT_EQ(Summary("run", kLstm, parallel(workers), options, "", true).frames, whole.frames);
+    std::vector<double> losses;
+    std::ifstream metrics(folder_ / "run" / "metrics.jsonl");
+    for (std::string line; std::getline(metrics, line);) {
+      const nlohmann::json json = nlohmann::json::parse(line);
+      if (json.at("kind") == "step" && json.at("step") > 7) losses.push_back(json.at("train_loss"));
+    }
+    return losses;
+  };
+  const std::vector<double> same = losses_behind(2);
+  ASSERT_GT(same.size(), 20u);
+  for (const int workers : {1, 3}) {
+    const std::vector<double> other = losses_behind(workers);
+    ASSERT_EQ(other.size(), same.size());
+    for (size_t i = 0; i < same.size(); ++i) EXPECT_NEAR(other[i], same[i], 1e-4) << workers << " workers, " << i;
   }
 }
 
