@@ -143,6 +143,12 @@ void Workspace::SetStates(std::span<const std::byte> bytes) {
   if (!bytes.empty()) Throw<InputError>("stored states have {} bytes too many", bytes.size());
 }
 
+void Workspace::SwapStates(Workspace& other) {
+  states_.swap(other.states_);
+  const size_t count = std::max(children_.size(), other.children_.size());
+  for (size_t i = 0; i < count; ++i) Child(i).SwapStates(other.Child(i));
+}
+
 size_t Workspace::bytes() const {
   size_t total = 0;
   for (const Matrix& m : floats_) total += static_cast<size_t>(m.size()) * sizeof(float);

@@ -60,6 +60,8 @@ class Workspace {
   std::vector<std::byte> States() const;
   /// InputError if `bytes` are not what States gave.
   void SetStates(std::span<const std::byte> bytes);
+  /// The carried states of two workspaces of one network change places, children included.
+  void SwapStates(Workspace& other);
 
   /// Bytes held, children included.
   size_t bytes() const;

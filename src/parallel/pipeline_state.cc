@@ -21,7 +21,7 @@ struct PassageLayout {
   double change_scale;
 };
 
-std::span<const uint8_t> AsUint8(const std::vector<std::byte>& bytes) {
+std::span<const uint8_t> AsUint8(std::span<const std::byte> bytes) {
   return {reinterpret_cast<const uint8_t*>(bytes.data()), bytes.size()};
 }
 
@@ -32,7 +32,38 @@ std::vector<std::byte> ReadBytes(const SafetensorsReader& reader, const std::str
 
 constexpr double kNoTotal = -1;
 
+void SaveSequences(SafetensorsWriter& writer, const std::string& name, const InFlight& f) {
+  if (f.context.sequences == nullptr) return;
+  writer.Add(name + "sequences",
+             std::span<const int64_t>(std::vector<int64_t>{f.sequences.streams, f.sequences.frames}));
+  if (!f.begins.empty()) writer.Add(name + "begins", std::span<const uint8_t>(f.begins));
+  if (!f.lengths.empty()) writer.Add(name + "lengths", std::span<const int32_t>(f.lengths));
+}
+
+void LoadSequences(const SafetensorsReader& reader, const std::string& name, InFlight& f) {
+  if (!reader.Has(name + "sequences")) return f.KeepSequences(nullptr);
+  const std::vector<int64_t> sizes = reader.ReadInts(name + "sequences");
+  std::vector<uint8_t> begins;
+  std::vector<int32_t> lengths;
+  if (reader.Has(name + "begins")) {
+    for (const std::byte b : ReadBytes(reader, name + "begins")) begins.push_back(static_cast<uint8_t>(b));
+  }
+  if (reader.Has(name + "lengths")) {
+    for (const int64_t length : reader.ReadInts(name + "lengths")) lengths.push_back(static_cast<int32_t>(length));
+  }
+  const SequenceLayout layout{static_cast<int>(sizes.at(0)), static_cast<int>(sizes.at(1)), begins, lengths};
+  f.KeepSequences(&layout);
+}
+
 }  // namespace
+
+void InFlight::KeepSequences(const SequenceLayout* layout) {
+  context.sequences = layout != nullptr ? &sequences : nullptr;
+  if (layout == nullptr) return;
+  begins.assign(layout->begins.begin(), layout->begins.end());
+  lengths.assign(layout->lengths.begin(), layout->lengths.end());
+  sequences = {layout->streams, layout->frames, begins, lengths};
+}
 
 nn::LossTargets InFlight::targets() const {
   nn::LossTargets targets;
@@ -49,12 +80,22 @@ void FlightDeck::SetSizes(size_t arrived, size_t forwarded) {
   inputs_.resize(forwarded);
   workspaces_.clear();
   workspaces_.resize(forwarded);
+  newest_ = 0;
+}
+
+nn::Workspace& FlightDeck::BeginForward(int64_t minibatch) {
+  const size_t slot = SlotOf(minibatch);
+  // Nobody needs those from which older minibatches started: what Backward reads of them is elsewhere.
+  if (slot != newest_) workspaces_[slot].SwapStates(workspaces_[newest_]);
+  newest_ = slot;
+  return workspaces_[slot];
 }
 
 void FlightDeck::Accept(const StepInput& input, int64_t minibatch, bool keep_features, bool keep_targets) {
   nn::RequirePdfIds(input.targets, "a pipeline");
   InFlight& flight = at(minibatch);
   flight.context = input.context;
+  flight.KeepSequences(input.context.sequences);
   flight.learning_rate = input.learning_rate;
   flight.loss = {};
   if (keep_features) {
@@ -73,6 +114,8 @@ void FlightDeck::Save(SafetensorsWriter& writer, const std::string& prefix, int6
   // The oldest of the ring has gone backward already.
   const int64_t first = std::max<int64_t>(0, next - std::ssize(arrived_) + 1);
   writer.Add(prefix + ".flight", std::span<const int64_t>(std::vector<int64_t>{first, forward_done, next}));
+  const std::vector<std::byte> states = workspaces_[newest_].States();
+  if (!states.empty()) writer.Add(prefix + ".states", AsUint8(states));
   for (int64_t m = first; m < next; ++m) {
     const std::string name = fmt::format("{}.flight.{}.", prefix, m);
     const InFlight& f = at(m);
@@ -82,11 +125,12 @@ void FlightDeck::Save(SafetensorsWriter& writer, const std::string& prefix, int6
     writer.Add(name + "reals",
                std::span<const double>(std::vector<double>{f.context.dropout_factor, f.learning_rate, f.staleness,
                                                            f.total_weight.value_or(kNoTotal)}));
+    SaveSequences(writer, name, f);
     if (f.features.size() > 0) writer.Add(name + "features", f.features);
     if (!f.pdf_ids.empty()) writer.Add(name + "pdf_ids", std::span<const int32_t>(f.pdf_ids));
     if (!f.weights.empty()) writer.Add(name + "weights", std::span<const float>(f.weights));
     if (m >= forward_done) continue;
-    const size_t slot = static_cast<size_t>(m) % inputs_.size();
+    const size_t slot = SlotOf(m);
     if (inputs_[slot].size() > 0) writer.Add(name + "input", inputs_[slot]);
     std::vector<std::byte> bytes;
     workspaces_[slot].AppendTo(bytes);
@@ -107,6 +151,7 @@ void FlightDeck::Load(const SafetensorsReader& reader, const std::string& prefix
     f.context.seed = static_cast<uint64_t>(integers.at(2));
     f.context.step = integers.at(3);
     f.context.dropout_factor = reals.at(0);
+    LoadSequences(reader, name, f);
     f.learning_rate = reals.at(1);
     f.staleness = reals.at(2);
     f.total_weight = reals.at(3) == kNoTotal ? std::nullopt : std::optional<double>(reals.at(3));
@@ -123,6 +168,8 @@ void FlightDeck::Load(const SafetensorsReader& reader, const std::string& prefix
     std::span<const std::byte> bytes = reader.Tensor(name + "workspace").data;
     workspace(m).TakeFrom(bytes);
   }
+  // Those passes have changed them.
+  if (reader.Has(prefix + ".states")) workspaces_[newest_].SetStates(reader.Tensor(prefix + ".states").data);
 }
 
 std::vector<std::byte> PackPassage(const PassageHeader& header, ConstMatrixView values) {

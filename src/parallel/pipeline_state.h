@@ -2,7 +2,8 @@
 //
 // A minibatch is numbered from 0 since the pipeline was last empty. A stage remembers it from its arrival to its
 // backward pass there; from its forward pass on it has a workspace. Both live in rings, so that nothing is allocated
-// once the pipeline is full.
+// once the pipeline is full. What recurrent layers carry goes on from the workspace of one forward pass to that of the
+// next.
 // Threads: one. Errors: InputError for a state or a message that does not fit.
 #pragma once
 
@@ -11,12 +12,16 @@
 #include <string>
 #include <vector>
 
+#include "base/sequence_layout.h"
 #include "parallel/strategy.h"
 
 namespace antiphon::parallel {
 
 struct InFlight {
-  nn::ExecContext context;
+  nn::ExecContext context;  // its sequences are those below
+  SequenceLayout sequences;
+  std::vector<uint8_t> begins;
+  std::vector<int32_t> lengths;
   double learning_rate = 0;
   Matrix features;               // at the lowest stage
   std::vector<int32_t> pdf_ids;  // at the top stage, as are
@@ -27,6 +32,8 @@ struct InFlight {
   ConstMatrixView derivative;  // of this stage's output
 
   nn::LossTargets targets() const;
+  /// Copies the layout, whose memory is the minibatch's.
+  void KeepSequences(const SequenceLayout* layout);
 };
 
 class FlightDeck {
@@ -38,18 +45,23 @@ class FlightDeck {
   InFlight& at(int64_t minibatch) { return arrived_[static_cast<size_t>(minibatch) % arrived_.size()]; }
   const InFlight& at(int64_t minibatch) const { return arrived_[static_cast<size_t>(minibatch) % arrived_.size()]; }
   /// Input from the stage below.
-  Matrix& input(int64_t minibatch) { return inputs_[static_cast<size_t>(minibatch) % inputs_.size()]; }
-  nn::Workspace& workspace(int64_t minibatch) { return workspaces_[static_cast<size_t>(minibatch) % inputs_.size()]; }
+  Matrix& input(int64_t minibatch) { return inputs_[SlotOf(minibatch)]; }
+  nn::Workspace& workspace(int64_t minibatch) { return workspaces_[SlotOf(minibatch)]; }
+  /// The same for its forward pass: with the states that the last forward pass here left.
+  nn::Workspace& BeginForward(int64_t minibatch);
 
-  /// Minibatches [next − ring, next), of which those below `forward_done` have gone forward.
+  /// Minibatches [next − ring, next), of which those below `forward_done` have gone forward, and carried states.
   void Save(SafetensorsWriter& writer, const std::string& prefix, int64_t forward_done, int64_t next) const;
   /// `forward(minibatch)` runs a forward pass, whose values are then replaced by the stored ones.
   void Load(const SafetensorsReader& reader, const std::string& prefix, const std::function<void(int64_t)>& forward);
 
  private:
+  size_t SlotOf(int64_t minibatch) const { return static_cast<size_t>(minibatch) % inputs_.size(); }
+
   std::vector<InFlight> arrived_;
   std::vector<Matrix> inputs_;
   std::vector<nn::Workspace> workspaces_;
+  size_t newest_ = 0;  // of the workspaces: it has the states
 };
 
 /// Stands before the values of a message between stages.

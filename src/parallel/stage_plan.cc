@@ -11,9 +11,28 @@
 
 namespace antiphon::parallel {
 
+namespace {
+
+// Rows that each layer gives per frame of the network's input; the few more that context takes are left out.
+std::vector<double> RowRates(const nn::Network& network) {
+  std::vector<double> rates;
+  double rate = 1;
+  for (size_t i = 0; i < network.num_layers(); ++i) {
+    rate /= network.layer(i).time_context().stride;
+    rates.push_back(rate);
+  }
+  return rates;
+}
+
+// Streams of a measurement with sequences: recurrent layers take a product per frame of all streams.
+constexpr int kMeasuredStreams = 16;
+
+}  // namespace
+
 std::vector<double> ModelledLayerCosts(nn::Network& network) {
   // An elementwise pass over memory costs about as much as this many multiply-adds of a matrix product.
   constexpr double kPerOutput = 8;
+  const std::vector<double> rates = RowRates(network);
   std::vector<double> costs;
   bool passes_down = false;  // the lowest layer that learns does not
   for (size_t i = 0; i < network.num_layers(); ++i) {
@@ -21,12 +40,18 @@ std::vector<double> ModelledLayerCosts(nn::Network& network) {
     double cost = kPerOutput * network.layer(i).whole_out_dim();
     for (const nn::Parameter* p : parameters) cost += (passes_down ? 3.0 : 2.0) * static_cast<double>(p->whole.size());
     passes_down = passes_down || !parameters.empty();
-    costs.push_back(cost);
+    costs.push_back(rates[i] * cost);
   }
   return costs;
 }
 
-std::vector<double> MeasuredLayerCosts(const nn::Network& network, const nn::ExecContext& context, int frames) {
+std::vector<double> MeasuredLayerCosts(const nn::Network& network, nn::ExecContext context, int frames) {
+  SequenceLayout layout;
+  if (network.needs_sequences()) {
+    layout = {.streams = kMeasuredStreams, .frames = std::max(1, frames / kMeasuredStreams)};
+    context.sequences = &layout;
+  }
+  const std::vector<double> rates = RowRates(network);
   const std::vector<Config> tables = Config::Parse(network.ToToml(), "network").Tables("layer");
   std::vector<double> costs(network.num_layers(), 0.0);
   Rng rng(1);
@@ -38,9 +63,11 @@ std::vector<double> MeasuredLayerCosts(const nn::Network& network, const nn::Exe
     nn::Network unit(Config::Parse(toml, "layers to measure"), network.layer(first).in_dim(), 0, 1);
     std::vector<float> gradient(unit.num_values());
     nn::DenseGradientSink sink(gradient);
-    Matrix x(frames, unit.in_dim());
+    const int64_t rows =
+        context.sequences == nullptr ? frames : unit.time_context().InputFrames(layout.frames) * layout.streams;
+    Matrix x(rows, unit.in_dim());
     for (int64_t i = 0; i < x.size(); ++i) x.data()[i] = static_cast<float>(rng.Normal());
-    Matrix dy(frames, unit.out_dim());
+    Matrix dy(context.sequences == nullptr ? frames : int64_t{layout.frames} * layout.streams, unit.out_dim());
     nn::Workspace workspace;
     // The first pass compiles products and touches memory; the best of the others counts.
     double best = std::numeric_limits<double>::infinity();
@@ -51,7 +78,7 @@ std::vector<double> MeasuredLayerCosts(const nn::Network& network, const nn::Exe
       const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - begin;
       if (pass > 0) best = std::min(best, seconds.count());
     }
-    costs[first] = best;
+    costs[first] = rates[last - 1] * best;
     first = last;
   }
   return costs;
@@ -61,7 +88,9 @@ std::vector<nn::LayerRange> BalanceStages(const nn::Network& network, std::span<
   const size_t layers = layer_costs.size();
   std::vector<size_t> cuts;  // where a stage may begin, and the end
   for (size_t i = 0; i < layers; ++i) {
-    if (network.begins_range(i)) cuts.push_back(i);
+    // What a splice has copied would cross the border several times.
+    const bool above_splice = i > 0 && network.layer_type(i - 1) == "splice";
+    if (network.begins_range(i) && !above_splice) cuts.push_back(i);
   }
   const size_t units = cuts.size();
   const auto count = static_cast<size_t>(stages);

@@ -12,14 +12,17 @@
 
 namespace antiphon::parallel {
 
-/// Weights of each layer, and a little for every output: what a layer costs, the same on every machine.
+/// Weights of each layer, and a little for every output: what a layer costs, the same on every machine. Layers above
+/// one with a stride have as many rows less; the rows that context adds to a chunk are left out, and so is that a
+/// convolution uses its weights at several places: what lies low costs more than this says.
 std::vector<double> ModelledLayerCosts(nn::Network& network);
 /// Seconds of one forward and backward pass of each layer over `frames` random frames, gradients included; layers that
-/// another one computes along count there. An outline will do: one layer at a time is made for it.
-std::vector<double> MeasuredLayerCosts(const nn::Network& network, const nn::ExecContext& context, int frames);
+/// another one computes along count there. Layers with context give so many frames, of several streams. An outline will
+/// do: one layer at a time is made for it.
+std::vector<double> MeasuredLayerCosts(const nn::Network& network, nn::ExecContext context, int frames);
 
 /// The cut of the lowest layer_costs.size() layers into `stages` ranges that makes the dearest one cheapest; among
-/// those the one with the longest lower stages.
+/// those the one with the longest lower stages. No stage begins right above a splice, whose copies would be sent.
 std::vector<nn::LayerRange> BalanceStages(const nn::Network& network, std::span<const double> layer_costs, int stages);
 /// The cut whose stages begin with the given layers, the first of which is 0.
 std::vector<nn::LayerRange> StagesFrom(const nn::Network& network, std::span<const int> first_layers);

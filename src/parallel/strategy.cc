@@ -92,9 +92,8 @@ void Strategy::LoadStreams(const SafetensorsReader& reader, const std::string& n
 void RequireSingleFrames(const nn::Network& network, std::string_view method) {
   if (!network.needs_sequences()) return;
   Throw<UsageError>(
-      "parallel.method '{}' divides networks whose layers look at one frame at a time, this one has layers that look "
-      "at "
-      "several or are recurrent: take a method whose workers hold whole networks (ssgd, averaging, bmuf, easgd …)",
+      "parallel.method '{}' is for networks whose layers look at one frame at a time, this one has layers that look at "
+      "several or are recurrent: take another method (ssgd, averaging, bmuf, easgd …)",
       method);
 }
 

@@ -1,6 +1,7 @@
 #include "parallel/striped_network.h"
 
 #include <algorithm>
+#include <cstring>
 
 #include "base/check.h"
 #include "base/error.h"
@@ -17,15 +18,27 @@ bool CanBeDivided(const nn::Network& network, size_t layer, int parts) {
   return (type == "affine" || type == "linear") && network.layer(layer).whole_out_dim() >= parts;
 }
 
-// Which weights of the rows that a rank holds it may use: those from inputs that it computes itself, and `links` drawn
-// ones of each other rank's.
-std::vector<uint8_t> DrawMask(nn::OutputRange rows, int in_dim, const RankGroup& group, int links, uint64_t seed) {
+void RequireDivisible(const nn::Network& network, const Config& parallel, int stripes) {
+  for (size_t i = 0; i < network.num_layers(); ++i) {
+    if (CanBeDivided(network, i, stripes)) return;
+  }
+  Throw<UsageError>(
+      "{}: the network has no affine or linear layer with at least {} outputs, so that {} ranks that hold it together "
+      "would all do the same work: take fewer, or another parallel.method",
+      parallel.Where("stripes"), stripes, stripes);
+}
+
+// Which weights of the rows that a rank holds it may use: those from units below that it computes itself, and `links`
+// drawn ones of each other rank's. Inputs are `copies` frames of those units side by side.
+std::vector<uint8_t> DrawMask(nn::OutputRange rows, int in_dim, int copies, const RankGroup& group, int links,
+                              uint64_t seed) {
+  const int units = in_dim / copies;
   std::vector<uint8_t> mask(static_cast<size_t>(int64_t{rows.count} * in_dim), 0);
   for (int r = 0; r < rows.count; ++r) {
     Rng rng(seed, static_cast<uint64_t>(rows.first + r));
     uint8_t* row = mask.data() + int64_t{r} * in_dim;
     for (int part = 0; part < group.size(); ++part) {
-      const auto [first, width] = EvenRange(in_dim, part, group.size());
+      const auto [first, width] = EvenRange(units, part, group.size());
       if (part == group.index() || width <= links) {
         std::fill_n(row + first, width, uint8_t{1});
         continue;
@@ -36,8 +49,15 @@ std::vector<uint8_t> DrawMask(nn::OutputRange rows, int in_dim, const RankGroup&
         weight = 1;
       }
     }
+    for (int copy = 1; copy < copies; ++copy) std::copy_n(row, units, row + int64_t{copy} * units);
   }
   return mask;
+}
+
+// Its outputs are no single unit's below.
+bool MixesUnits(nn::Layer& layer) {
+  return std::ranges::any_of(layer.parameters(),
+                             [](const nn::Parameter* p) { return p->whole.rows > 1 && p->whole.cols > 1; });
 }
 
 // Sends what a layer passes down before the layer's gradients are computed, so that it travels meanwhile.
@@ -76,6 +96,7 @@ int StripesOf(const Config& parallel, int workers) {
 std::unique_ptr<ModelParts> DivideByOutputs(const DivisionTask& task) {
   const int stripes = StripesOf(*task.parallel, task.comm->world_size());
   if (stripes == 1) return nullptr;
+  RequireDivisible(*task.outline, *task.parallel, stripes);
   std::vector<std::vector<nn::OutputRange>> parts(static_cast<size_t>(stripes));
   for (int position = 0; position < stripes; ++position) {
     for (size_t i = 0; i < task.outline->num_layers(); ++i) {
@@ -89,16 +110,35 @@ std::unique_ptr<ModelParts> DivideByOutputs(const DivisionTask& task) {
 
 StripedNetwork::StripedNetwork(nn::Network& part, const ModelParts& parts, RankGroup& group, int links)
     : part_(part), parts_(parts), group_(group), cost_(part), held_(parts.Of(group.index())), masks_(held_.size()) {
-  bool hidden = false;
-  for (size_t i = 0; i < held_.size(); ++i) {
-    if (!divided(i)) continue;
-    // The input layer's inputs belong to nobody.
-    if (links >= 0 && hidden) {
-      masks_[i] = DrawMask(held_[i], part.layer(i).in_dim(), group, links, MixSeed(kLinkSeed, i));
-    }
-    hidden = true;
-  }
+  if (links >= 0) DrawMasks(links);
+  FindShared();
   ApplyMasks();
+}
+
+// Units of the input, and of a layer held by all, belong to nobody.
+void StripedNetwork::DrawMasks(int links) {
+  bool below_divided = false;
+  for (size_t i = 0; i < held_.size(); ++i) {
+    nn::Layer& layer = part_.layer(i);
+    if (!divided(i)) {
+      below_divided = below_divided && !MixesUnits(layer);
+      continue;
+    }
+    if (below_divided) {
+      const int copies = is_splice(i - 1) ? layer.in_dim() / part_.layer(i - 1).in_dim() : 1;
+      masks_[i] = DrawMask(held_[i], layer.in_dim(), copies, group_, links, MixSeed(kLinkSeed, i));
+    }
+    below_divided = true;
+  }
+}
+
+void StripedNetwork::FindShared() {
+  for (size_t i = 0; i < held_.size(); ++i) {
+    if (divided(i)) continue;
+    for (const nn::Parameter* p : part_.layer(i).parameters()) {
+      shared_.push_back(part_.values().subspan(static_cast<size_t>(p->offset), static_cast<size_t>(p->value.size())));
+    }
+  }
 }
 
 std::optional<size_t> StripedNetwork::UnitOf(size_t layer) const {
@@ -119,11 +159,12 @@ MatrixView StripedNetwork::Outputs(const nn::ExecContext& context, ConstMatrixVi
       child.x = child.y = own;
       continue;
     }
-    own = y = ws.Float(i, x.rows(), part_.layer(i).out_dim());
-    part_.layer(i).Forward(context, below, own, child);
-    if (!gather_top) Count(cost_.forward_flops(i), x.rows());
+    const nn::Layer& layer = part_.layer(i);
+    own = y = ws.Float(i, layer.OutputRows(context, below.rows()), layer.out_dim());
+    layer.Forward(context, below, own, child);
+    if (!gather_top) Count(cost_.forward_flops(i), own.rows());
     if (divided(i) && (gather_top || i + 1 < layers)) {
-      y = ws.Float(layers + i, x.rows(), part_.layer(i).whole_out_dim());
+      y = ws.Float(layers + i, own.rows(), layer.whole_out_dim());
       Gather(own, i, y);
     }
     below = y;
@@ -167,59 +208,78 @@ void StripedNetwork::Gather(ConstMatrixView mine, size_t layer, MatrixView y) {
   }
 }
 
-void StripedNetwork::Backward(const nn::ExecContext& context, nn::Workspace& ws, nn::GradientSink& sink) {
-  const size_t layers = part_.num_layers();
-  size_t lowest = 0;  // that learns
+size_t StripedNetwork::LowestThatLearns() {
+  size_t lowest = 0;
   const auto learns = [](const nn::Parameter* p) { return p->learning_rate_factor != 0; };
-  while (lowest < layers && std::ranges::none_of(part_.layer(lowest).parameters(), learns)) ++lowest;
-  auto buffer = [&, turn = size_t{0}](int64_t cols) mutable {
-    turn = 1 - turn;
-    return ws.Derivative(turn, derivative_.rows(), cols);
-  };
-  ConstMatrixView g = derivative_;
-  bool own_columns = top_divided();  // g has only the columns that this rank computed
-  for (size_t i = layers; i-- > lowest;) {
+  while (lowest < part_.num_layers() && std::ranges::none_of(part_.layer(lowest).parameters(), learns)) ++lowest;
+  return lowest;
+}
+
+MatrixView StripedNetwork::NextBuffer(int64_t rows, int64_t cols, Descent& descent, nn::Workspace& ws) {
+  descent.turn = 1 - descent.turn;
+  return ws.Derivative(descent.turn, rows, cols);
+}
+
+void StripedNetwork::Backward(const nn::ExecContext& context, nn::Workspace& ws, nn::GradientSink& sink) {
+  const size_t lowest = LowestThatLearns();
+  Descent descent{derivative_, top_divided()};
+  ConstMatrixView& g = descent.g;
+  for (size_t i = part_.num_layers(); i-- > lowest;) {
     nn::Layer& layer = part_.layer(i);
     const auto unit = UnitOf(i);
-    if (unit && !own_columns) {
+    if (unit && !descent.own_columns) {
       g = g.Cols(held_[*unit].first, held_[*unit].count);
-      own_columns = true;
+      descent.own_columns = true;
     }
     if (unit && !divided(i)) {
-      const MatrixView dx = buffer(g.cols());
+      const MatrixView dx = NextBuffer(g.rows(), g.cols(), descent, ws);
       ActivationBackward(layer.activation(), ws.Child(i).y, g, dx);
       g = dx;
-    } else if (!divided(i)) {
-      const MatrixView dx = i > lowest ? buffer(layer.in_dim()) : MatrixView();
+    } else if (divided(i) && i > lowest) {
+      i = PassDivided(context, i, ws, sink, descent);
+    } else {
+      const MatrixView dx = i > lowest ? NextBuffer(ws.Child(i).x.rows(), layer.in_dim(), descent, ws) : MatrixView();
       layer.Backward(context, g, ws.Child(i), dx, sink);
       Count(cost_.backward_flops(i), g.rows());
       g = dx;
-    } else if (i == lowest) {
-      layer.Backward(context, g, ws.Child(i), {}, sink);
-      Count(cost_.backward_flops(i), g.rows());
-    } else {
-      const MatrixView part = ws.Float(2 * layers + 1, g.rows(), layer.in_dim());
-      const auto below = UnitOf(i - 1);
-      SendFirst early(
-          [&] {
-            Count(cost_.forward_flops(i), g.rows());  // as much as what is passed down
-            if (below) SendColumns(part, *below);
-          },
-          sink);
-      layer.Backward(context, g, ws.Child(i), part, early);
-      early.Send();
-      Count(cost_.backward_flops(i) - cost_.forward_flops(i), g.rows());
-      own_columns = below.has_value();
-      if (below) {
-        const MatrixView sum = buffer(held_[*below].count);
-        SumColumns(part, *below, sum);
-        g = sum;
-      } else {
-        group_.AllReduce(std::span(part.data(), static_cast<size_t>(part.size())));
-        g = part;  // which the layer below, held by all, does not write
-      }
     }
   }
+}
+
+// The sum over ranks commutes with adding up a splice's copies, which are so many times as wide.
+size_t StripedNetwork::PassDivided(const nn::ExecContext& context, size_t i, nn::Workspace& ws, nn::GradientSink& sink,
+                                   Descent& descent) {
+  const size_t layers = part_.num_layers();
+  nn::Layer& layer = part_.layer(i);
+  const int64_t rows = descent.g.rows();
+  const size_t lowest = is_splice(i - 1) ? i - 1 : i;
+  const auto below = UnitOf(lowest - 1);
+  const MatrixView dx = ws.Float(2 * layers + 1, rows, layer.in_dim());
+  MatrixView part = dx;
+  SendFirst early(
+      [&] {
+        Count(cost_.forward_flops(i), rows);  // as much as what is passed down
+        if (lowest < i) {
+          nn::Workspace& child = ws.Child(lowest);
+          part = ws.Float(2 * layers + 2, child.x.rows(), part_.layer(lowest).in_dim());
+          part_.layer(lowest).Backward(context, dx, child, part, sink);
+        }
+        if (below) SendColumns(part, *below);
+      },
+      sink);
+  layer.Backward(context, descent.g, ws.Child(i), dx, early);
+  early.Send();
+  Count(cost_.backward_flops(i) - cost_.forward_flops(i), rows);
+  descent.own_columns = below.has_value();
+  if (below) {
+    const MatrixView sum = NextBuffer(part.rows(), held_[*below].count, descent, ws);
+    SumColumns(part, *below, sum);
+    descent.g = sum;
+  } else {
+    group_.AllReduce(std::span(part.data(), static_cast<size_t>(part.size())));
+    descent.g = part;  // which the layer below, held by all, does not write
+  }
+  return lowest;
 }
 
 void StripedNetwork::SendColumns(ConstMatrixView part, size_t unit) {
@@ -258,9 +318,33 @@ void StripedNetwork::SumColumns(ConstMatrixView part, size_t unit, MatrixView su
   }
 }
 
-void StripedNetwork::Count(double flops_per_frame, int64_t frames) const {
-  const double flops = flops_per_frame * static_cast<double>(frames);
+void StripedNetwork::Count(double flops_per_row, int64_t rows) const {
+  const double flops = flops_per_row * static_cast<double>(rows);
   if (flops > 0) group_.comm().ComputeFlops(flops);
+}
+
+void StripedNetwork::AfterUpdate(double change_scale) {
+  ApplyMasks();
+  if (shared_.empty()) return;
+  float bits[sizeof(change_scale) / sizeof(float)];
+  std::memcpy(bits, &change_scale, sizeof(change_scale));
+  const std::vector<std::vector<float>> all = group_.Exchange(bits);
+  const auto as_first = [&](const std::vector<float>& theirs) {
+    return std::memcmp(theirs.data(), all.front().data(), sizeof(bits)) == 0;
+  };
+  if (!std::ranges::all_of(all, as_first)) BroadcastShared();
+}
+
+void StripedNetwork::BroadcastShared() {
+  message_.clear();
+  for (const std::span<float> values : shared_) message_.insert(message_.end(), values.begin(), values.end());
+  group_.Broadcast(0, std::as_writable_bytes(std::span(message_)));
+  const float* from = message_.data();
+  for (const std::span<float> values : shared_) {
+    std::copy_n(from, values.size(), values.data());
+    from += values.size();
+  }
+  part_.MarkChanged();
 }
 
 size_t StripedNetwork::mask_bytes() const {

@@ -6,8 +6,9 @@
 // the layer below is divided too. It travels while the gradients of the weights are computed. The softmax of a divided
 // output layer exchanges four numbers per frame. With sparse links a unit sees the units of its own rank and so many
 // others of each remote one; the other weights stay 0. Layers with fewer outputs than ranks and those that are not
-// affine are held by all.
-// Exchanged per minibatch of N frames and divided layer: 4·N·width bytes received by each rank from the others
+// affine (recurrent and convolutional ones, chains with a shortcut) are held, computed and trained by all alike;
+// carried states lie in everybody's workspace. What a splice copied (time-delay layers) is added up again before it is
+// sent. Exchanged per minibatch and divided layer of N rows: 4·N·width bytes received by each rank from the others
 // together forward, as much backward (twice that if a layer held by all is below).
 // Determinism: forward as undivided (outputs do not depend on each other); sums over ranks in the order of the group.
 // Threads: one. Source: Dean et al., NIPS 2012; algorithms reference 1.20.
@@ -48,7 +49,7 @@ class StripedNetwork {
   /// `part` holds what `parts` gives this rank. `links` < 0: all remote units.
   StripedNetwork(nn::Network& part, const ModelParts& parts, RankGroup& group, int links);
 
-  /// Loss of a minibatch, the same on all ranks; its derivative stays here for Backward.
+  /// Loss of a minibatch, the same on all ranks; its derivative stays here for Backward. `ws` as in Network::Forward.
   nn::LossResult Forward(const nn::ExecContext& context, ConstMatrixView x, const nn::LossTargets& targets,
                          nn::Workspace& ws);
   void Backward(const nn::ExecContext& context, nn::Workspace& ws, nn::GradientSink& sink);
@@ -56,19 +57,40 @@ class StripedNetwork {
   MatrixView Logits(const nn::ExecContext& context, ConstMatrixView x, nn::Workspace& ws);
 
   bool divided(size_t layer) const { return !held_[layer].all(); }
-  /// Puts the masked weights of this rank back to 0; to be called after every update.
+  /// Puts the masked weights of this rank back to 0.
   void ApplyMasks();
   size_t mask_bytes() const;
+  /// To be called after every update. A limit on a step's length sees each rank's part alone: where ranks took
+  /// different shares of it (StepReport::max_change_scale), they take the layers that all hold from the first rank.
+  void AfterUpdate(double change_scale);
+  /// Values of the layers that all ranks hold and train alike.
+  std::span<const std::span<float>> shared_values() const { return shared_; }
+  /// All ranks get the first one's.
+  void BroadcastShared();
 
  private:
+  // A derivative on its way down.
+  struct Descent {
+    ConstMatrixView g;
+    bool own_columns;  // g has only those that this rank computed
+    size_t turn = 0;   // of two buffers
+  };
   /// `gather_top`: a divided output layer's logits reach all ranks, else each has its own.
   MatrixView Outputs(const nn::ExecContext& context, ConstMatrixView x, bool gather_top, nn::Workspace& ws);
   void Gather(ConstMatrixView mine, size_t layer, MatrixView y);
   /// The divided layer that computes layer i: i itself, or the one below that absorbs it. None: held by all.
   std::optional<size_t> UnitOf(size_t layer) const;
   bool top_divided() const { return divided(part_.num_layers() - 1); }
+  bool is_splice(size_t layer) const { return part_.layer_type(layer) == "splice"; }
+  void DrawMasks(int links);
+  void FindShared();
+  size_t LowestThatLearns();
+  static MatrixView NextBuffer(int64_t rows, int64_t cols, Descent& descent, nn::Workspace& ws);
+  /// Through divided layer `layer`, and the splice below it if there is one; returns the lowest layer passed.
+  size_t PassDivided(const nn::ExecContext& context, size_t layer, nn::Workspace& ws, nn::GradientSink& sink,
+                     Descent& descent);
   /// Tells a simulated cluster of products of this rank.
-  void Count(double flops_per_frame, int64_t frames) const;
+  void Count(double flops_per_row, int64_t rows) const;
   void SendColumns(ConstMatrixView part, size_t unit);
   void SumColumns(ConstMatrixView part, size_t unit, MatrixView sum);
 
@@ -78,6 +100,7 @@ class StripedNetwork {
   StepCost cost_;
   std::vector<nn::OutputRange> held_;        // by layer
   std::vector<std::vector<uint8_t>> masks_;  // by layer, one byte per weight; empty: none
+  std::vector<std::span<float>> shared_;     // of layers held by all
   MatrixView derivative_;
   std::vector<float> message_;
 };

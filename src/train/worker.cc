@@ -60,9 +60,13 @@ Worker::Worker(const TrainingTask& task, const TrainOptions& options, parallel::
     sequence_->KeepThoseWithLattices(*held_out_store_, held_out_utterances_);
     data_options = sequence_->WholeUtterances(*task.store, data_options);
   }
-  pool_ = std::make_shared<const data::MinibatchPool>(task.store, data_options, MixSeed(task.seed, kDataSeed),
-                                                      comm.world_size(), train_utterances_, data::InputNormalisation{},
-                                                      outline_.time_context(), MixingOf(task, options));
+  std::unique_ptr<parallel::ModelParts> parts = parallel::DivideModel(task.parallel, outline_, comm);
+  if (parts && options.data.distribution == "shards") {
+    throw UsageError("data.distribution must be 'pool' or 'shares' where ranks hold one replica together");
+  }
+  pool_ = std::make_shared<const data::MinibatchPool>(
+      task.store, data_options, MixSeed(task.seed, kDataSeed), comm.world_size() / (parts ? parts->ranks() : 1),
+      train_utterances_, data::InputNormalisation{}, outline_.time_context(), MixingOf(task, options));
   RequireShards(comm, *task.store, *pool_);
   FetchAhead(*task.store, *pool_, comm.rank());
   if (pool_->num_frames() < int64_t{options.data.minibatch} * comm.world_size()) {
@@ -70,7 +74,7 @@ Worker::Worker(const TrainingTask& task, const TrainOptions& options, parallel::
                       pool_->num_frames(), comm.world_size(), options.data.minibatch);
   }
   if (task.hmm) phones_.emplace(*task.hmm);
-  Build(parallel::DivideModel(task.parallel, outline_, comm));
+  Build(std::move(parts));
 }
 
 void Worker::SplitData() {
@@ -116,8 +120,8 @@ double Worker::Progress() const {
 std::unique_ptr<data::MinibatchStream> Worker::OpenStream() const {
   const parallel::DataShare share = strategy_->data_share();
   if (options_.data.distribution != "pool") {
-    if (share.readers > 1) throw UsageError("data.distribution must be 'pool' where ranks hold one replica together");
-    return std::make_unique<data::MinibatchStream>(pool_, comm_.rank(), position_.epoch, position_.step_in_epoch);
+    return std::make_unique<data::MinibatchStream>(pool_, comm_.rank() / share.readers, position_.epoch,
+                                                   position_.step_in_epoch);
   }
   const data::Stripe stripe{position_.epoch, position_.minibatch_in_epoch, share.index, share.count, order_.returned()};
   return std::make_unique<data::MinibatchStream>(pool_, stripe);

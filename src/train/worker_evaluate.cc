@@ -87,9 +87,7 @@ void Worker::RefreshStatisticsTogether(int64_t frames_of_all) {
   const parallel::DataShare share =
       parts_ ? strategy_->data_share() : parallel::DataShare{comm_.rank(), comm_.world_size()};
   const int64_t most_frames = frames_of_all / share.count;
-  data::MinibatchStream stream = parts_
-                                     ? data::MinibatchStream(pool_, {position_.epoch, 0, share.index, share.count, {}})
-                                     : data::MinibatchStream(pool_, comm_.rank(), position_.epoch);
+  data::MinibatchStream stream(pool_, share.index, position_.epoch);
   nn::ExecContext context;
   context.precision = ParsePrecision(options_.precision);
   context.training = true;

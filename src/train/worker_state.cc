@@ -242,6 +242,8 @@ void Worker::FoldCheckpoint(const CheckpointFolder::OtherRun& other) {
           optimizer_->LoadState(ranks[static_cast<size_t>(comm_.rank()) % ranks.size()], "optimizer");
         }
         strategy_->LoadFolded(ranks, "strategy");
+        // All ranks that hold one model together have the same.
+        if (pool_->world_size() == 1) strategy_->LoadStreams(ranks[0], "streams");
         order_.LoadState(ranks[0]);
         schedule_.LoadState(ranks[0], "schedule");
         if (options_.schedule.type == "newbob") {
@@ -265,6 +267,16 @@ void Worker::FoldPosition(const std::vector<SafetensorsReader>& ranks) {
     bytes += theirs.bytes_sent;
     epoch_loss += theirs.epoch_loss;
     log_loss += theirs.log_loss;
+  }
+  // Ranks that hold one replica together all tell of the same frames.
+  const std::unique_ptr<parallel::ModelParts> parts_then = LoadParts(ranks[0]);
+  const int64_t readers = parts_ ? parts_->ranks() : 1;
+  const int64_t readers_then = parts_then ? parts_then->ranks() : 1;
+  frames = frames / readers_then * readers;
+  epoch_frames = epoch_frames / readers_then * readers;
+  for (nn::LossResult* loss : {&epoch_loss, &log_loss}) {
+    const double factor = static_cast<double>(readers) / static_cast<double>(readers_then);
+    *loss = {loss->loss_sum * factor, loss->weight_sum * factor, loss->correct_sum * factor};
   }
   const int64_t n = comm_.world_size();
   const int64_t r = comm_.rank();

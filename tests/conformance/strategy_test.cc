@@ -7,7 +7,7 @@
 
 #include "base/error.h"
 #include "comm/simulated_world.h"
-#include "parallel/small_learner.h"
+#include "parallel/small_sequences.h"
 #include "temporary_folder.h"
 
 namespace antiphon::parallel {
@@ -229,6 +229,132 @@ TEST_P(ParallelConformance, FallingBackForgetsTheNewerModel) {
 TEST_P(ParallelConformance, DescribesItself) {
   Learner learner(neutral(), *comm_);
   EXPECT_FALSE(learner.strategy->Describe().empty());
+}
+
+// On networks that look at several frames or carry a state, with padded chunks.
+class SequenceConformance : public ::testing::TestWithParam<std::string> {
+ protected:
+  void SetUp() override {
+    // There is no directional derivative of these layers.
+    if (GetParam() != "hessian-free") return;
+    const auto comm = comm::MakeSelfCommunicator();
+    EXPECT_THROW(StreamLearner(keys(), *comm, kSmallTdnn), UsageError);
+    GTEST_SKIP() << "refuses them";
+  }
+  std::string keys() const {
+    return Keys(GetParam(), ShortSettings()) + (GetParam() == "natural-gradient-averaging" ? "combine = 0\n" : "");
+  }
+  static constexpr const char* kNetworks[] = {kSmallTdnn, kSmallLstm};
+
+  std::vector<uint64_t> TrainTogether(int workers, const char* network, int64_t steps) const {
+    return OnRanks(workers, [&](comm::Communicator& comm) {
+      StreamLearner learner(keys(), comm, network);
+      learner.TrainStreams(0, steps);
+      return learner.End();
+    });
+  }
+  bool IsAsynchronous() const {
+    return OnRanks(2, [&](comm::Communicator& comm) {
+             return StreamLearner(keys(), comm, kSmallTdnn).strategy->synchronous() ? 0 : 1;
+           }).front() != 0;
+  }
+};
+INSTANTIATE_TEST_SUITE_P(Registered, SequenceConformance, ::testing::ValuesIn(StrategyRegistry::Get().Names()),
+                         [](const auto& test) {
+                           std::string name = test.param;
+                           std::replace(name.begin(), name.end(), '-', '_');
+                           return name;
+                         });
+
+TEST_P(SequenceConformance, OneWorkerEqualsPlainTrainingBitForBit) {
+  const auto comm = comm::MakeSelfCommunicator();
+  for (const char* toml : kNetworks) {
+    nn::Network network = MakeSequenceNetwork(toml);
+    const auto optimizer = optim::MakeOptimizer(Config::Parse("type = \"sgd\"\nmomentum = 0.5\n", "opt"), network);
+    nn::Workspace workspace;
+    for (int64_t step = 0; step < 14; ++step) {
+      const StreamMinibatch minibatch(step, step, network.time_context());
+      const StepInput input = minibatch.Input(step);
+      const MatrixView logits = network.Forward(input.context, input.features, workspace);
+      nn::SoftmaxCrossEntropy(logits, input.targets, logits);
+      optimizer->BeginStep(input.learning_rate);
+      network.Backward(input.context, logits, workspace, *optimizer);
+      optimizer->EndStep();
+    }
+    StreamLearner learner(keys(), *comm, toml);
+    learner.TrainStreams(0, 14);
+    EXPECT_EQ(learner.End(), network.Hash()) << toml;
+    EXPECT_NE(network.Hash(), MakeSequenceNetwork(toml).Hash()) << "nothing was learned";
+  }
+}
+
+TEST_P(SequenceConformance, ReplicasHoldOneModelAfterAnEpoch) {
+  if (GetParam() == "serial") GTEST_SKIP() << "trains alone";
+  for (const char* network : kNetworks) {
+    for (const int workers : {2, 3, 4}) {
+      const std::vector<uint64_t> hashes = TrainTogether(workers, network, 9);
+      for (const uint64_t hash : hashes) EXPECT_EQ(hash, hashes[0]) << network << ", " << workers << " workers";
+      EXPECT_NE(hashes[0], MakeSequenceNetwork(network).Hash()) << "nothing was learned";
+    }
+  }
+}
+
+TEST_P(SequenceConformance, TwoRunsAndASimulatedClusterGiveTheSameBits) {
+  if (GetParam() == "serial") GTEST_SKIP() << "trains alone";
+  if (IsAsynchronous()) GTEST_SKIP() << "the order of arrivals is the run's own";
+  for (const char* network : kNetworks) {
+    const std::vector<uint64_t> once = TrainTogether(3, network, 9);
+    EXPECT_EQ(TrainTogether(3, network, 9), once) << network;
+    std::vector<uint64_t> simulated(3);
+    comm::RunSimulated(3, comm::ClusterOptions{}, [&](comm::Communicator& comm) {
+      StreamLearner learner(keys(), comm, network);
+      learner.TrainStreams(0, 9);
+      simulated[static_cast<size_t>(comm.rank())] = learner.End();
+    });
+    EXPECT_EQ(simulated, once) << network;
+  }
+}
+
+TEST_P(SequenceConformance, ReplicasContinueInTheMiddleOfUtterancesBitForBit) {
+  if (GetParam() == "serial") GTEST_SKIP() << "trains alone";
+  if (IsAsynchronous()) GTEST_SKIP() << "the order of arrivals is the run's own";
+  const testing::TemporaryFolder folder;
+  for (const char* network : kNetworks) {
+    const auto whole = OnRanks(3, [&](comm::Communicator& comm) {
+      StreamLearner learner(keys(), comm, network);
+      learner.TrainStreams(0, 6);
+      learner.Save(folder / ("rank" + std::to_string(comm.rank())));
+      learner.TrainStreams(6, 13);
+      return learner.End();
+    });
+    const auto continued = OnRanks(3, [&](comm::Communicator& comm) {
+      StreamLearner learner(keys(), comm, network);
+      learner.Load(folder / ("rank" + std::to_string(comm.rank())));
+      learner.TrainStreams(6, 13);
+      return learner.End();
+    });
+    EXPECT_EQ(continued, whole) << network;
+  }
+}
+
+TEST_P(SequenceConformance, MinibatchesMayBeEmpty) {
+  if (GetParam() == "serial") GTEST_SKIP() << "trains alone";
+  for (const char* network : kNetworks) {
+    const auto hashes = OnRanks(3, [&](comm::Communicator& comm) {
+      StreamLearner learner(keys(), comm, network);
+      if (learner.strategy->takes_when_free()) return uint64_t{0};  // there are no empty ones in the pool
+      learner.TrainStreams(0, 5);
+      const int index = learner.strategy->data_share().index;
+      learner.StepStreams(5, 15 + index, index == 0 ? kChunkOutputs : 0);
+      learner.EndEpoch();
+      for (const float v : learner.network.values()) EXPECT_TRUE(std::isfinite(v));
+      // The next epoch's utterances begin.
+      const StreamMinibatch minibatch(30 + index, 0, learner.network.time_context());
+      learner.strategy->Step(minibatch.Input(30 + index));
+      return learner.End();
+    });
+    for (const uint64_t hash : hashes) EXPECT_EQ(hash, hashes[0]) << network;
+  }
 }
 
 TEST(Strategies, AnUnknownMethodListsTheKnownOnes) {

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <map>
 #include <sstream>
 #include <tuple>
@@ -545,6 +546,30 @@ TEST(RecurrentLayers, AgreeWithPyTorch) {
   for (const auto& [kind, layer] : cases) {
     Network net = Build(layer, 3);
     Compare(net, expected);
+  }
+}
+
+// The network passes derivatives down in matrices with gaps between their rows.
+TEST(SequenceLayers, OverwriteDerivativesWhoseRowsLieApart) {
+  for (const std::string layers :
+       {"{type='bidirectional', right=1, layers=[{type='gru', dim=2}]}", "{type='lstm', dim=4, projection=2}",
+        "{type='residual', layers=[{type='tdnn', dim=3}]}", "{type='splice'}",
+        "{type='convolution', filters=2, offsets=[-1, 0]}"}) {
+    Network net = Build(layers, 3);
+    const Matrix x = RandomMatrix(12, 3, 5);
+    Workspace ws;
+    ExecContext ctx;
+    const MatrixView y = net.Forward(ctx, x, ws);
+    const Matrix dy = RandomMatrix(y.rows(), y.cols(), 6);
+    std::vector<float> gradient(net.num_values());
+    DenseGradientSink sink(gradient);
+    Matrix close(12, 3), apart(12, 5);
+    std::fill_n(apart.data(), apart.size(), std::numeric_limits<float>::quiet_NaN());
+    net.layer(0).Backward(ctx, dy, ws.Child(0), close, sink);
+    net.Forward(ctx, x, ws);
+    net.layer(0).Backward(ctx, dy, ws.Child(0), apart.view().Cols(0, 3), sink);
+    ExpectNear(apart.view().Cols(0, 3), close, 0, layers);
+    for (int64_t r = 0; r < 12; ++r) EXPECT_TRUE(std::isnan(apart(r, 3))) << layers;
   }
 }
 

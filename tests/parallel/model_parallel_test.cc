@@ -1,8 +1,9 @@
 // Layers striped over ranks: the same model as on one rank, less memory for each, and sparse links that stay sparse.
 #include <gtest/gtest.h>
 
-#include "parallel/small_learner.h"
+#include "parallel/small_sequences.h"
 #include "parallel/striped_network.h"
+#include "temporary_folder.h"
 
 namespace antiphon::parallel {
 namespace {
@@ -113,8 +114,154 @@ TEST(ModelParallel, SparseLinksStaySparse) {
   EXPECT_EQ(moved, 9 * 5);
 }
 
+// What a worker learns of sequences: values, loss, and logits of an evaluation in the middle of training.
+struct Learned {
+  std::vector<float> values;
+  std::vector<float> logits;
+  double loss = 0;
+};
+
+Learned LearnStreams(StreamLearner& learner) {
+  learner.TrainStreams(0, 6);
+  Learned learned;
+  learned.logits = learner.Evaluate(3);
+  learner.TrainStreams(6, 13);
+  learner.End();
+  learned.values = learner.Values();
+  learned.loss = learner.loss();
+  return learned;
+}
+
+Learned StreamsTogether(int workers, const std::string& keys, const std::string& network) {
+  return OnRanks(workers,
+                 [&](comm::Communicator& comm) {
+                   StreamLearner learner(keys, comm, network);
+                   return LearnStreams(learner);
+                 })
+      .front();
+}
+
+// Carried states, padded chunks, layers of fewer rows than they get, and an evaluation between two chunks.
+TEST(ModelParallelSequences, StripesEqualOneRank) {
+  const std::string kinds[] = {
+      kSmallTdnn, kSmallLstm,
+      "layer = [{type='convolution', filters=4, offsets=[-1, 0, 1]}, {type='relu'}, {type='affine', dim=9}, "
+      "{type='batch-norm'}, {type='tdnn', dim=8, offsets=[-1, 1]}, {type='sigmoid'}, {type='gru', dim=6}, "
+      "{type='affine'}]",
+      "layer = [{type='tdnn', dim=8}, {type='residual', layers=[{type='tdnn', dim=8}, {type='relu'}]}, "
+      "{type='splice', offsets=[0, 2]}, {type='bidirectional', right=2, layers=[{type='gru', dim=4}]}, "
+      "{type='affine'}]"};
+  for (const std::string& network : kinds) {
+    SCOPED_TRACE(network);
+    const Learned alone = StreamsTogether(1, "method = \"serial\"\n", network);
+    for (const int stripes : {2, 3, 4}) {
+      const Learned together = StreamsTogether(stripes, "method = \"model-parallel\"\n", network);
+      EXPECT_LT(LargestDifference(together.values, alone.values), 5e-6) << stripes;
+      EXPECT_LT(LargestDifference(together.logits, alone.logits), 2e-5) << stripes;
+      EXPECT_NEAR(together.loss, alone.loss, 1e-3) << stripes;
+    }
+  }
+}
+
+TEST(ModelParallelSequences, AGridEqualsAsManyReplicas) {
+  const std::string keys = "rate-scaling = \"none\"\n";
+  const Learned replicas = StreamsTogether(2, "method = \"ssgd\"\n" + keys, kSmallLstm);
+  const Learned grid = StreamsTogether(4, "method = \"model-parallel\"\nstripes = 2\n" + keys, kSmallLstm);
+  EXPECT_LT(LargestDifference(grid.values, replicas.values), 5e-6);
+}
+
+TEST(ModelParallelSequences, GoesOnInTheMiddleOfUtterances) {
+  const testing::TemporaryFolder folder;
+  const std::string method = "method = \"model-parallel\"\n";
+  const auto file = [&](comm::Communicator& comm) { return folder / ("rank" + std::to_string(comm.rank())); };
+  const auto whole = OnRanks(2, [&](comm::Communicator& comm) {
+    StreamLearner learner(method, comm, kSmallLstm);
+    learner.TrainStreams(0, 6);
+    learner.Save(file(comm));
+    learner.TrainStreams(6, 12);
+    return learner.End();
+  });
+  const auto continued = OnRanks(2, [&](comm::Communicator& comm) {
+    StreamLearner learner(method, comm, kSmallLstm);
+    learner.Load(file(comm));
+    learner.TrainStreams(6, 12);
+    return learner.End();
+  });
+  EXPECT_EQ(continued, whole);
+}
+
+// Each rank's limit sees another part of the step; what all hold must stay one.
+TEST(ModelParallelSequences, LayersThatAllHoldStayAlikeUnderALimitOfTheStep) {
+  const auto held = OnRanks(3, [&](comm::Communicator& comm) {
+    StreamLearner learner("method = \"model-parallel\"\n", comm, kSmallLstm,
+                          "type = \"sgd\"\nmomentum = 0.5\nmax-change = 0.02\n");
+    learner.TrainStreams(0, 8);
+    EXPECT_LT(learner.outcomes.back().report.max_change_scale, 1);
+    std::vector<float> values;
+    for (const nn::Parameter* p : learner.network.layer(2).parameters()) {
+      values.insert(values.end(), p->value.data(), p->value.data() + p->value.size());
+    }
+    return values;
+  });
+  EXPECT_EQ(held[1], held[0]);
+  EXPECT_EQ(held[2], held[0]);
+}
+
+// The copies that a splice makes of a layer's outputs are neither gathered nor sent back.
+TEST(ModelParallelSequences, ATimeDelayLayerSendsItsUnitsOnce) {
+  constexpr int kStripes = 3;
+  constexpr int kWidth = 300;
+  const auto bytes = OnRanks(kStripes, [&](comm::Communicator& comm) {
+    StreamLearner learner("method = \"model-parallel\"\n", comm,
+                          "layer = [{type='affine', dim=300}, {type='relu'}, {type='tdnn', dim=300}, {type='relu'}, "
+                          "{type='affine'}]");
+    const int64_t before = comm.bytes_sent();
+    learner.TrainStreams(0, 1);
+    return static_cast<double>(comm.bytes_sent() - before);
+  });
+  // A layer's rows forward and backward; the tdnn has two frames of context.
+  const double row = 2 * 4.0 * kWidth * (kStripes - 1) / kStripes;
+  const double expected = row * kStreams * (kChunkOutputs + 2 + kChunkOutputs);
+  double sum = 0;
+  for (const double sent : bytes) sum += sent / kStripes;
+  EXPECT_NEAR(sum, expected, 0.03 * expected);
+}
+
+TEST(ModelParallelSequences, SparseLinksAreTheSameInAllFramesOfATimeDelayLayer) {
+  const auto values = OnRanks(3, [&](comm::Communicator& comm) {
+    StreamLearner learner("method = \"model-parallel\"\nsparse-links = 1\n", comm,
+                          "layer = [{type='tdnn', dim=9}, {type='tanh'}, {type='tdnn', dim=9}, {type='tanh'}, "
+                          "{type='affine'}]");
+    learner.TrainStreams(0, 8);
+    return learner.Values();
+  })[0];
+  const nn::Network start = MakeSequenceNetwork(
+      "layer = [{type='tdnn', dim=9}, {type='tanh'}, {type='tdnn', dim=9}, {type='tanh'}, {type='affine'}]");
+  const nn::Parameter& weight = *start.parameters()[2];
+  int64_t zeros = 0;
+  for (int64_t r = 0; r < weight.value.rows(); ++r) {
+    for (int64_t c = 0; c < weight.value.cols(); ++c) {
+      const auto at = [&](int64_t col) {
+        return values[static_cast<size_t>(weight.offset + r * weight.value.cols() + col)];
+      };
+      zeros += at(c) == 0 ? 1 : 0;
+      EXPECT_EQ(at(c) == 0, at(c % 9) == 0) << r << ", " << c;
+    }
+  }
+  // Of each rank's three units, in three frames: all of one's own, one of each other's.
+  EXPECT_EQ(zeros, 9 * (9 - 5) * 3);
+}
+
 TEST(ModelParallel, RefusesReplicasThatDoNotDivideTheWorkers) {
   EXPECT_THROW(Together(3, "stripes = 2\n"), UsageError);
+}
+
+TEST(ModelParallel, RefusesNetworksOfWhichNothingCanBeDivided) {
+  for (const std::string method : {"model-parallel", "asgd-groups"}) {
+    comm::RunRanks(2, [&](comm::Communicator& comm) {
+      EXPECT_THROW(StreamLearner("method = \"" + method + "\"\n", comm, "layer = [{type='lstm', dim=5}]"), UsageError);
+    });
+  }
 }
 
 }  // namespace

@@ -139,15 +139,22 @@ class Learner {
     SafetensorsWriter writer;
     optimizer->SaveState(writer, "optimizer");
     strategy->SaveState(writer, "strategy");
+    strategy->SaveStreams(writer, "streams");
     writer.Add("values", network.values());
+    for (const nn::Parameter* p : network.buffers()) writer.Add("buffer." + p->name, p->value);
     writer.Write(file);
   }
   void Load(const std::filesystem::path& file) {
     const SafetensorsReader reader(file);
     LoadValues(reader, "values", network.values());
+    for (nn::Parameter* p : network.buffers()) {
+      reader.ReadInto("buffer." + p->name, p->value);
+      p->MarkChanged();
+    }
     network.MarkChanged();
     optimizer->LoadState(reader, "optimizer");
     strategy->LoadState(reader, "strategy");
+    strategy->LoadStreams(reader, "streams");
   }
 
   comm::Communicator& communicator;

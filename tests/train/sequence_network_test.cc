@@ -1,13 +1,16 @@
 // Networks that look at several frames or carry a state, trained: they learn, resume in the middle of utterances, and
-// work under the methods whose workers hold whole networks.
+// work whether workers hold whole networks or parts of one.
 #include <gtest/gtest.h>
 #include <omp.h>
 
 #include <atomic>
+#include <fstream>
+#include <nlohmann/json.hpp>
 
 #include "base/cancel.h"
 #include "parallel/strategy.h"
 #include "temporary_folder.h"
+#include "train/checkpoint.h"
 #include "train/synthetic_task.h"
 #include "train/world.h"
 
@@ -50,19 +53,23 @@ class SequenceNetwork : public ::testing::Test {
     task.network = Config::Parse(network, "network");
     return task;
   }
-  // Hash of the model that several workers learn.
-  uint64_t Together(const std::string& folder, const std::string& network, const std::string& parallel,
-                    const TrainOptions& options, const std::string& cluster = "") const {
+  // What several workers learn.
+  TrainingSummary Summary(const std::string& folder, const std::string& network, const std::string& parallel,
+                          const TrainOptions& options, const std::string& cluster = "", bool resume = false) const {
     TrainingTask task = Task(folder, network);
     task.parallel = Config::Parse(parallel, "parallel");
-    uint64_t hash = 0;
+    TrainingSummary summary;
     const auto alone = comm::ProcessGroup::Alone();
     RunWorkers(task.parallel, Config::Parse(cluster, "cluster"), 1, *alone, [&](comm::Communicator& comm) {
       omp_set_num_threads(1);
-      const TrainingSummary mine = Trainer(task, options, comm).Run(false);
-      if (comm.rank() == 0) hash = mine.model_hash;
+      const TrainingSummary mine = Trainer(task, options, comm).Run(resume);
+      if (comm.rank() == 0) summary = mine;
     });
-    return hash;
+    return summary;
+  }
+  uint64_t Together(const std::string& folder, const std::string& network, const std::string& parallel,
+                    const TrainOptions& options, const std::string& cluster = "") const {
+    return Summary(folder, network, parallel, options, cluster).model_hash;
   }
 
   testing::TemporaryFolder folder_;
@@ -129,14 +136,114 @@ TEST_F(SequenceNetwork, ChunksThatStandAloneAreTakenByWhoIsFree) {
   EXPECT_NE(Together("tdnn", kTdnn, "method = 'asgd'\nworkers = 2\n", Options()), 0u);
 }
 
+// Carried states, padding, evaluation by the ranks together, and statistics gathered anew.
+TEST_F(SequenceNetwork, RanksThatHoldOneModelTrainAsOneWorker) {
+  TrainOptions options = Options();
+  options.schedule.epochs = 1;
+  for (const char* network : {kTdnn, kLstm}) {
+    SCOPED_TRACE(network);
+    std::filesystem::remove_all(folder_ / "one");
+    std::filesystem::remove_all(folder_ / "striped");
+    const TrainingSummary one = Summary("one", network, "method = 'serial'\n", options);
+    const TrainingSummary striped = Summary("striped", network, "method = 'model-parallel'\nworkers = 3\n", options);
+    EXPECT_NEAR(striped.held_out_loss, one.held_out_loss, 1e-3);
+    EXPECT_EQ(striped.steps, one.steps);
+    // Every frame once, whoever of two replicas has its utterance.
+    std::filesystem::remove_all(folder_ / "grid");
+    options.data.distribution = "shares";
+    const TrainingSummary grid =
+        Summary("grid", network, "method = 'model-parallel'\nworkers = 4\nstripes = 2\n", options);
+    options.data.distribution = "pool";
+    EXPECT_EQ(grid.frames, one.frames);
+  }
+}
+
+TEST_F(SequenceNetwork, PipelinesAndGroupsLearn) {
+  TrainOptions options = Options();
+  options.schedule.learning_rate = 0.2;
+  const double by_chance = 1.0 / 8;
+  for (const char* network : {kTdnn, kLstm}) {
+    const std::string name = network == kTdnn ? "tdnn" : "lstm";
+    options.data.carry_state = true;
+    const TrainingSummary stages = Summary(name + "-stages", network, "method = 'pipeline'\nworkers = 3\n", options);
+    EXPECT_GT(stages.held_out_accuracy, 4 * by_chance) << name;
+    options.data.carry_state = false;
+    const TrainingSummary groups =
+        Summary(name + "-groups", network, "method = 'asgd-groups'\nworkers = 4\nstripes = 2\n", options);
+    EXPECT_GT(groups.held_out_accuracy, 4 * by_chance) << name;
+  }
+}
+
+// From the newest checkpoint that is left, in the middle of utterances; replicas of a grid have their own.
+TEST_F(SequenceNetwork, DividedModelsGoOnInTheMiddleOfUtterancesBitForBit) {
+  constexpr int64_t kStopped = 14;
+  TrainOptions options = Options();
+  options.schedule.epochs = 1;
+  options.checkpoint.steps = 7;
+  options.checkpoint.keep = 1000;
+  const std::pair<const char*, const char*> methods[] = {
+      {"pipeline", "method = 'pipeline'\nworkers = 3\n"},
+      {"model-parallel", "method = 'model-parallel'\nworkers = 2\n"},
+      {"grid", "method = 'model-parallel'\nworkers = 4\nstripes = 2\n"}};
+  for (const auto& [name, parallel] : methods) {
+    SCOPED_TRACE(name);
+    options.data.distribution = std::string(name) == "grid" ? "shares" : "pool";
+    const TrainingSummary whole = Summary(name, kLstm, parallel, options);
+    ASSERT_GT(whole.steps, kStopped);
+    const CheckpointFolder checkpoints(CheckpointPath(folder_ / name), 0, 1, 1);
+    for (int64_t step = kStopped + 1; step <= whole.steps; ++step) {
+      for (int rank = 0; rank < 4; ++rank) std::filesystem::remove(checkpoints.File(step, rank));
+    }
+    ASSERT_TRUE(std::filesystem::exists(checkpoints.File(kStopped, 0)));
+    EXPECT_EQ(Summary(name, kLstm, parallel, options, "", true).model_hash, whole.model_hash);
+  }
+}
+
+// The states are those of the utterances, whoever computes the rows.
+TEST_F(SequenceNetwork, AnotherNumberOfRanksGoesOnInTheMiddleOfUtterances) {
+  TrainOptions options = Options();
+  options.schedule.epochs = 1;
+  options.schedule.learning_rate = options.schedule.final_learning_rate = 1e-6;
+  options.data.chunk_frames = 5;
+  options.data.minibatch = 40;
+  options.checkpoint.steps = 7;
+  options.checkpoint.keep = 1000;
+  const auto parallel = [](int workers) { return fmt::format("method = 'model-parallel'\nworkers = {}\n", workers); };
+  options.log_steps = 1;
+  // Of the minibatches behind step 7, by their lines in the log: weights hardly move.
+  const auto losses_behind = [&](int workers) {
+    std::filesystem::remove_all(folder_ / "run");
+    const TrainingSummary whole = Summary("run", kLstm, parallel(2), options);
+    const CheckpointFolder checkpoints(CheckpointPath(folder_ / "run"), 0, 1, 1);
+    for (int64_t step = 8; step <= whole.steps; ++step) {
+      for (int rank = 0; rank < 2; ++rank) std::filesystem::remove(checkpoints.File(step, rank));
+    }
+    EXPECT_EQ(Summary("run", kLstm, parallel(workers), options, "", true).frames, whole.frames);
+    std::vector<double> losses;
+    std::ifstream metrics(folder_ / "run" / "metrics.jsonl");
+    for (std::string line; std::getline(metrics, line);) {
+      const nlohmann::json json = nlohmann::json::parse(line);
+      if (json.at("kind") == "step" && json.at("step") > 7) losses.push_back(json.at("train_loss"));
+    }
+    return losses;
+  };
+  const std::vector<double> same = losses_behind(2);
+  ASSERT_GT(same.size(), 20u);
+  for (const int workers : {1, 3}) {
+    const std::vector<double> other = losses_behind(workers);
+    ASSERT_EQ(other.size(), same.size());
+    for (size_t i = 0; i < same.size(); ++i) EXPECT_NEAR(other[i], same[i], 1e-4) << workers << " workers, " << i;
+  }
+}
+
 TEST_F(SequenceNetwork, WhatCannotBeIsRefused) {
   TrainOptions options = Options();
   EXPECT_THROW(Together("pool", kLstm, "method = 'ssgd'\nworkers = 2\n", options), UsageError);
-  for (const char* method : {"pipeline", "model-parallel", "asgd-groups", "hessian-free"}) {
-    options.data.distribution = "pool";
-    EXPECT_THROW(Together(method, kTdnn, fmt::format("method = '{}'\nworkers = 2\n", method), options), UsageError)
-        << method;
-  }
+  EXPECT_THROW(Together("grid", kLstm, "method = 'model-parallel'\nworkers = 4\nstripes = 2\n", options), UsageError);
+  EXPECT_THROW(Together("hessian-free", kTdnn, "method = 'hessian-free'\nworkers = 2\n", options), UsageError);
+  options.data.distribution = "shards";
+  EXPECT_THROW(Together("shards", kTdnn, "method = 'pipeline'\nworkers = 2\n", options), UsageError);
+  options.data.distribution = "pool";
   options.data.chunk_frames = 0;
   EXPECT_THROW(TrainHere(Task("frames", kTdnn), options), UsageError);
   options = Options();

@@ -119,7 +119,7 @@ void Bidirectional::DoBackward(const ExecContext& ctx, ConstMatrixView dy, Works
                                GradientSink& sink) {
   const bool wanted = dx.data() != nullptr;
   const int64_t rows = dy.rows(), half = out_dim() / 2;
-  if (wanted) std::fill_n(dx.data(), dx.size(), 0.0f);
+  for (int64_t r = 0; r < dx.rows(); ++r) std::fill_n(dx.Row(r).data(), dx.cols(), 0.0f);
   if (rows == 0) return;
   const SequenceLayout layout{.streams = static_cast<int>(rows), .frames = right_ + 1};
   ExecContext inside = Inside(ctx, index_, 1);

@@ -3,10 +3,12 @@
 //
 // Exchanged: within a slave as striped_network.h says, per minibatch; with the servers every `push-every` minibatches a
 // rank's change and the current values, 4·P/stripes bytes each way. The same stripe's ranks of all slaves are each
-// other's servers (server_pool.h). The first rank of a slave takes minibatches from the common pool and asks whether a
-// push is fresh enough; the others follow, so that a push counts as a whole or not at all.
-// Staleness, determinism: as asgd.cc. With `sparse-links` a unit sees the units of its own rank and so many others; the
-// other weights stay 0. Source: Dean et al., NIPS 2012; algorithms reference 1.7.
+// other's servers (server_pool.h). Layers that all ranks of a slave hold alike (recurrent, convolutional …) are
+// exchanged by its first rank, which tells the others. The first rank of a slave takes minibatches from the common pool
+// and asks whether a push is fresh enough; the others follow, so that a push counts as a whole or not at all. Recurrent
+// states begin anew with every chunk if there are several slaves (data.carry-state = false). Staleness, determinism: as
+// asgd.cc. With `sparse-links` a unit sees the units of its own rank and so many others; the other weights stay 0.
+// Source: Dean et al., NIPS 2012; algorithms reference 1.7.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -43,7 +45,6 @@ class AsgdGroups : public Strategy {
  public:
   AsgdGroups(const Config& config, const Replica& replica)
       : Strategy(replica), options_(ReadOptions<AsgdGroupsOptions>(config, kCommonStrategyKeys)) {
-    RequireSingleFrames(network(), "asgd-groups");
     options_.stripes = StripesOf(config, comm().world_size());
     if (options_.max_staleness == 0) options_.max_staleness = 2 * slaves();
     if (alone()) return;
@@ -52,7 +53,7 @@ class AsgdGroups : public Strategy {
     twins_.emplace(comm(), RanksFrom(stripe, options_.stripes, slaves()), stripe);
     if (options_.stripes == 1) return;
     striped_.emplace(network(), RequireParts(), *group_, options_.sparse_links);
-    RequireStripes();
+    if (!leads()) FindOwn();
   }
 
   DataShare data_share() const override { return {comm().rank() / options_.stripes, slaves(), options_.stripes}; }
@@ -69,13 +70,13 @@ class AsgdGroups : public Strategy {
     };
     pool.log = of_stripe(options_.arrival_log);
     pool.replay = of_stripe(options_.replay);
-    pool_.emplace(*twins_, pool, network().values());
+    pool_.emplace(*twins_, pool, Exchanged());
     group_->ServeWhileWaiting([this] { pool_->Serve(); });
   }
 
   void BeginRound(int64_t first, int64_t last) override {
     if (alone()) return ledger_.BeginRound(first, last);
-    pool_->SetModel(network().values());
+    pool_->SetModel(Exchanged());
     comm().Barrier();
     pool_->BeginRound(first, leads() ? last : first);
   }
@@ -98,8 +99,8 @@ class AsgdGroups : public Strategy {
     const auto end = pool_->EndRound();
     int64_t numbers[] = {end.first, end.second};
     comm().Broadcast(0, std::as_writable_bytes(std::span(numbers)));
-    pool_->Collect(network().values());
-    network().MarkChanged();
+    pool_->Collect(Room());
+    TakeExchanged();
     pool_->WriteLog();
     return {numbers[0], numbers[1]};
   }
@@ -128,7 +129,7 @@ class AsgdGroups : public Strategy {
                          [&](size_t layer) { CountBackward(layer, input.features.rows()); });
     }
     output.report = optimizer().EndStep();
-    if (striped_) striped_->ApplyMasks();
+    if (striped_) striped_->AfterUpdate(output.report.max_change_scale);
     pool_->Serve();
     taken_.push_back(input.minibatch);
     if (std::ssize(taken_) >= options_.push_every) staleness_ = Exchange();
@@ -163,7 +164,8 @@ class AsgdGroups : public Strategy {
   size_t copy_bytes() const override {
     if (alone()) return 0;
     const size_t part = network().num_values() * sizeof(float);
-    return 2 * part + part / static_cast<size_t>(slaves()) + (striped_ ? striped_->mask_bytes() : 0);
+    return 2 * part + part / static_cast<size_t>(slaves()) + own_values_.size() * sizeof(float) +
+           (striped_ ? striped_->mask_bytes() : 0);
   }
 
   std::vector<std::string> Describe() const override {
@@ -178,19 +180,38 @@ class AsgdGroups : public Strategy {
   int slaves() const { return comm().world_size() / options_.stripes; }
   bool leads() const { return group_->index() == 0; }
 
-  void RequireStripes() const {
-    int64_t own = 0;
+  // Of a rank that does not lead a slave: the values of divided layers.
+  void FindOwn() {
+    if (striped_->shared_values().empty()) return;
+    size_t size = 0;
     for (size_t i = 0; i < network().num_layers(); ++i) {
-      const auto parameters = network().layer(i).parameters();
-      if (!parameters.empty() && !striped_->divided(i)) {
-        Throw<UsageError>(
-            "layer '{}' has parameters, but cannot be divided over {} ranks: asgd-groups needs networks "
-            "whose parameters are those of affine layers with at least as many outputs",
-            network().layer_name(i), options_.stripes);
+      if (!striped_->divided(i)) continue;
+      for (const nn::Parameter* p : network().layer(i).parameters()) {
+        own_.push_back(
+            network().values().subspan(static_cast<size_t>(p->offset), static_cast<size_t>(p->value.size())));
+        size += own_.back().size();
       }
-      own += std::ssize(parameters);
     }
-    if (own == 0) throw UsageError("the network has no layer that learns");
+    own_values_.resize(size);
+  }
+
+  // What this rank and its servers exchange, as it is now.
+  std::span<const float> Exchanged() {
+    float* to = own_values_.data();
+    for (const std::span<float> values : own_) to = std::copy(values.begin(), values.end(), to);
+    return Room();
+  }
+  // Where it is received.
+  std::span<float> Room() { return own_.empty() ? network().values() : std::span<float>(own_values_); }
+  // To be called when it was received.
+  void TakeExchanged() {
+    const float* from = own_values_.data();
+    for (const std::span<float> values : own_) {
+      std::copy_n(from, values.size(), values.data());
+      from += values.size();
+    }
+    if (striped_ && !striped_->shared_values().empty()) striped_->BroadcastShared();
+    network().MarkChanged();
   }
 
   double Exchange() {
@@ -202,9 +223,9 @@ class AsgdGroups : public Strategy {
     }
     group_->Broadcast(0, std::as_writable_bytes(std::span(verdict)));
     taken_.clear();
-    if (verdict[0] != 0) pool_->PushChange(network().values());
-    pool_->Pull(network().values());
-    network().MarkChanged();
+    if (verdict[0] != 0) pool_->PushChange(Exchanged());
+    pool_->Pull(Room());
+    TakeExchanged();
     return static_cast<double>(verdict[1]);
   }
 
@@ -216,6 +237,9 @@ class AsgdGroups : public Strategy {
   MinibatchLedger ledger_{1};   // of a single worker
   std::vector<int64_t> taken_;  // since the last exchange
   double staleness_ = 0;        // of the last push
+  // With layers held by all, of ranks that do not lead: what they exchange, and its copy without the rest.
+  std::vector<std::span<float>> own_;
+  std::vector<float> own_values_;
 };
 
 REGISTER_COMPONENT(StrategyRegistry, "asgd-groups", [](const Config& config, const Replica& replica) {

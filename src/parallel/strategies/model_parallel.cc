@@ -6,9 +6,11 @@
 // make up replica r, so that neighbours talk most.
 // Rates: that of one replica's minibatch; a step over k replicas uses k minibatches, so raise it as the experiment says
 // (rate-scaling). Memory: a rank holds its part of the weights, of the optimiser's state and, with several replicas, of
-// the gradients, nothing of the others' at any time. max-change limits apply to a rank's part.
-// Determinism: sums over ranks in fixed order; against one rank, sums are ordered otherwise.
-// Source: Krizhevsky, arXiv 1404.5997, 2014; Seide et al., ICASSP 2014; algorithms reference 1.20.
+// the gradients, nothing of the others' at any time; layers that cannot be divided (recurrent, convolutional …) are
+// held whole by each. max-change limits apply to a rank's part. Recurrent states go on from step to step; with several
+// replicas each needs its own utterances (data.distribution = "shares"), or chunks that stand alone. Determinism: sums
+// over ranks in fixed order; against one rank, sums are ordered otherwise. Source: Krizhevsky, arXiv 1404.5997, 2014;
+// Seide et al., ICASSP 2014; algorithms reference 1.20.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -42,7 +44,6 @@ class ModelParallel : public Strategy {
         group_(comm(), RanksFrom(comm().rank() / stripes_ * stripes_, 1, stripes_), kReplicaGroup),
         twins_(comm(), RanksFrom(comm().rank() % stripes_, stripes_, comm().world_size() / stripes_), kStripeGroup),
         scaling_(options_, twins_.size(), plan()) {
-    RequireSingleFrames(network(), "model-parallel");
     if (stripes_ > 1) striped_.emplace(network(), RequireParts(), group_, options_.sparse_links);
     if (twins_.size() > 1) gradients_.assign(network().num_values(), 0.0f);
   }
@@ -78,7 +79,7 @@ class ModelParallel : public Strategy {
     }
     if (together) output.communication_seconds = AverageGradients(FrameWeight(input));
     output.report = optimizer().EndStep();
-    if (striped_) striped_->ApplyMasks();
+    if (striped_) striped_->AfterUpdate(output.report.max_change_scale);
     return output;
   }
 

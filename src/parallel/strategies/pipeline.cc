@@ -10,9 +10,10 @@
 // backward with the newest weights; 0 at the top. Drained at the ends of epochs. A rank holds its own layers
 // alone, and passes them minibatch by minibatch for evaluation too. Momentum compounds the delay, and low stages may
 // need lower rates. max-change limits apply within a stage.
-// Determinism: as serial training; the balance "measured" depends on the machine, so its result is logged and kept in
-// checkpoints.
-// Source: Chen, Eversole, Li, Yu, Seide, Interspeech 2012; algorithms reference 1.6.
+// Sequences: a recurrent layer goes on from the state that its stage's forward pass of the minibatch before left, which
+// is as late as the weights. N is what the layer at the border gives; layers with context give fewer rows than they
+// get. Determinism: as serial training; the balance "measured" depends on the machine, so its result is logged and kept
+// in checkpoints. Source: Chen, Eversole, Li, Yu, Seide, Interspeech 2012; algorithms reference 1.6.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -120,7 +121,6 @@ class Pipeline : public Strategy {
  public:
   Pipeline(const Config& config, const Replica& replica)
       : Strategy(replica), options_(ReadOptions<PipelineOptions>(config, kCommonStrategyKeys)) {
-    RequireSingleFrames(network(), "pipeline");
     num_stages_ = StagesOf(options_, comm().world_size());
     stage_ = std::min(comm().rank(), num_stages_ - 1);
     FindStages();
@@ -296,16 +296,17 @@ class Pipeline : public Strategy {
   MatrixView ForwardLayers(int64_t minibatch) {
     InFlight& flight = flight_.at(minibatch);
     const ConstMatrixView x = stage_ == 0 ? ConstMatrixView(flight.features) : flight_.input(minibatch);
-    nn::Workspace& ws = flight_.workspace(minibatch);
-    CountFlops(x.rows(), false);
-    return network().Forward(flight.context, x, range(), ws);
+    nn::Workspace& ws = flight_.BeginForward(minibatch);
+    const MatrixView y = network().Forward(flight.context, x, range(), ws);
+    CountFlops(ws, false);
+    return y;
   }
 
   void Backward(int64_t minibatch, StepOutput& output) {
     InFlight& flight = flight_.at(minibatch);
     PassageHeader header{minibatch, flight.loss, 1.0};
     if (!top()) header = ReceiveDerivative(minibatch, flight);
-    CountFlops(flight.derivative.rows(), true);
+    CountFlops(flight_.workspace(minibatch), true);
     optimizer().BeginStep(flight.learning_rate);
     const MatrixView dx = network().Backward(flight.context, flight.derivative, range(), flight_.workspace(minibatch),
                                              optimizer(), stage_ > 0);
@@ -318,14 +319,15 @@ class Pipeline : public Strategy {
     if (stage_ > 0) comm().Send(stage_ - 1, Tag(kDerivativeTag), PackPassage(header, dx));
   }
 
-  void CountFlops(int64_t frames, bool backward) const {
+  // Of the rows that the forward pass in `ws` gave.
+  void CountFlops(nn::Workspace& ws, bool backward) const {
     if (!comm().time_is_virtual()) return;
     const StepCost cost(network());
     double flops = 0;
     for (size_t i = range().first; i < range().last; ++i) {
-      flops += backward ? cost.backward_flops(i) : cost.forward_flops(i);
+      flops += (backward ? cost.backward_flops(i) : cost.forward_flops(i)) * static_cast<double>(ws.Child(i).y.rows());
     }
-    comm().ComputeFlops(flops * static_cast<double>(frames));
+    comm().ComputeFlops(flops);
   }
 
   // From several stripes: their sum, in the order of ranks.
