@@ -129,10 +129,29 @@ TEST_F(SequenceNetwork, ChunksThatStandAloneAreTakenByWhoIsFree) {
   EXPECT_NE(Together("tdnn", kTdnn, "method = 'asgd'\nworkers = 2\n", Options()), 0u);
 }
 
+TEST_F(SequenceNetwork, SecondOrderTrainingLearnsWhereverItsWorkersLive) {
+  for (const char* network : {kTdnn, kLstm}) {
+    TrainOptions options = Options();
+    options.data.distribution = "shares";
+    options.schedule.epochs = 4;
+    const std::string parallel = "method = 'hessian-free'\ndamping = 0.3\ncurvature-minibatches = 8\n";
+    const std::string folder = network == kTdnn ? "tdnn" : "lstm";
+    TrainingTask task = Task(folder, network);
+    task.parallel = Config::Parse(parallel, "parallel");
+    EXPECT_GT(TrainHere(task, options).held_out_accuracy, 0.7) << network;
+    options.schedule.epochs = 1;
+    const std::string two = parallel + "workers = 2\n";
+    EXPECT_EQ(
+        Together(folder + "-threads", network, two, options),
+        Together(folder + "-simulated", network, two + "world = 'simulated'\n", options, "host = {gflops = 0.5}\n"))
+        << network;
+  }
+}
+
 TEST_F(SequenceNetwork, WhatCannotBeIsRefused) {
   TrainOptions options = Options();
   EXPECT_THROW(Together("pool", kLstm, "method = 'ssgd'\nworkers = 2\n", options), UsageError);
-  for (const char* method : {"pipeline", "model-parallel", "asgd-groups", "hessian-free"}) {
+  for (const char* method : {"pipeline", "model-parallel", "asgd-groups"}) {
     options.data.distribution = "pool";
     EXPECT_THROW(Together(method, kTdnn, fmt::format("method = '{}'\nworkers = 2\n", method), options), UsageError)
         << method;
