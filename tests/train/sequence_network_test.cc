@@ -113,7 +113,7 @@ TEST_F(SequenceNetwork, WorkersGiveTheSameBitsWhereverTheyLive) {
     options.data.distribution = "shares";
     options.schedule.epochs = 1;
     std::string parallel = fmt::format("method = '{}'\nworkers = 3\n", method);
-    if (std::string(method) == "natural-gradient-averaging") parallel += "combine = 0\n";
+    if (std::string(method) == "natural-gradient-averaging") parallel += "sync-period = 4\ncombine = 3\n";
     const uint64_t threads = Together(fmt::format("{}-threads", method), kLstm, parallel, options);
     const uint64_t simulated = Together(fmt::format("{}-simulated", method), kLstm, parallel + "world = 'simulated'\n",
                                         options, "host = {gflops = 0.5}\n");
