@@ -31,6 +31,10 @@ struct ExecContext {
   /// frames that stand alone for layers that look at one frame only.
   const SequenceLayout* sequences = nullptr;
 
+  /// Recurrent layers limit the derivatives that go back in time (their `clip`). Off where a backward pass must be
+  /// linear in what it is given: in products with the curvature.
+  bool clip_in_time = true;
+
   int streams() const { return sequences != nullptr ? sequences->streams : 1; }
 };
 

@@ -1,5 +1,8 @@
 #include "nn/layer.h"
 
+#include <algorithm>
+
+#include "base/check.h"
 #include "base/error.h"
 
 namespace antiphon::nn {
@@ -32,6 +35,25 @@ void Layer::Backward(const ExecContext& ctx, ConstMatrixView dy, Workspace& ws, 
                       in_dim_, out_dim_, n, dy.rows(), dy.cols(), dx.rows(), dx.cols());
   }
   DoBackward(ctx, dy, ws, dx, sink);
+}
+
+void Layer::Tangent(const ExecContext& ctx, ConstMatrixView dx, std::span<const float> direction, Workspace& ws,
+                    MatrixView dy) {
+  CHECK(has_tangent() && !ctx.training);
+  const bool moves = dx.data() != nullptr;
+  if (dy.rows() != ws.y.rows() || dy.cols() != out_dim_ ||
+      (moves && (dx.rows() != ws.x.rows() || dx.cols() != in_dim_))) {
+    Throw<ShapeError>("a layer from {} to {} values that saw {} frames cannot turn tangents [{}, {}] into [{}, {}]",
+                      in_dim_, out_dim_, ws.x.rows(), dx.rows(), dx.cols(), dy.rows(), dy.cols());
+  }
+  if (moves || !parameters().empty()) return DoTangent(ctx, dx, direction, ws, dy);
+  for (int64_t r = 0; r < dy.rows(); ++r) std::fill_n(dy.Row(r).data(), dy.cols(), 0.0f);
+}
+
+void Layer::DoTangent(const ExecContext& ctx, ConstMatrixView dx, std::span<const float>, Workspace& ws,
+                      MatrixView dy) {
+  NullGradientSink nothing;
+  DoBackward(ctx, dx, ws, dy, nothing);
 }
 
 }  // namespace antiphon::nn

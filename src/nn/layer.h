@@ -89,6 +89,15 @@ class Layer {
   /// says so.
   void Backward(const ExecContext& ctx, ConstMatrixView dy, Workspace& ws, MatrixView dx, GradientSink& sink);
 
+  /// Whether Tangent is known: second-order training asks before it begins.
+  virtual bool has_tangent() const { return false; }
+  /// Overwrites dy, shaped like y, with the derivative of y along a direction: dx [N, in_dim] in the inputs (empty: 0)
+  /// and `direction`, laid out as Network::values(), in the parameters. States that were carried into the piece count
+  /// as constants. `ws` comes from the matching Forward, in scoring mode; Backward may follow. Computed in fp32; no two
+  /// of the matrices may overlap. Throws ShapeError before any write.
+  void Tangent(const ExecContext& ctx, ConstMatrixView dx, std::span<const float> direction, Workspace& ws,
+               MatrixView dy);
+
   /// All trainable values; empty if none. Fixed at construction.
   virtual std::span<Parameter* const> parameters() { return {}; }
   /// Stored but not trained by gradients (running statistics, fixed transforms). Fixed at construction.
@@ -122,6 +131,14 @@ class Layer {
   virtual void DoForward(const ExecContext& ctx, ConstMatrixView x, MatrixView y, Workspace& ws) const = 0;
   virtual void DoBackward(const ExecContext& ctx, ConstMatrixView dy, Workspace& ws, MatrixView dx,
                           GradientSink& sink) = 0;
+  /// Called if has_tangent(); dx is empty only if there are parameters. By default Backward with dx in the place of dy,
+  /// which serves layers without parameters whose derivative is a symmetric matrix: elementwise ones, softmax.
+  virtual void DoTangent(const ExecContext& ctx, ConstMatrixView dx, std::span<const float> direction, Workspace& ws,
+                         MatrixView dy);
+  /// The part of a direction that belongs to a parameter, in its shape.
+  static ConstMatrixView Along(std::span<const float> direction, const Parameter& p) {
+    return {direction.data() + p.offset, p.value.rows(), p.value.cols()};
+  }
 
  private:
   int in_dim_;

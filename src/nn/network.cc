@@ -306,6 +306,31 @@ MatrixView Network::Backward(const ExecContext& ctx, ConstMatrixView dy, LayerRa
   return want_dx ? own : MatrixView();
 }
 
+MatrixView Network::Tangent(const ExecContext& ctx, ConstMatrixView dx, std::span<const float> direction,
+                            Workspace& ws) {
+  // Below the lowest layer with parameters nothing changes with these.
+  size_t lowest = 0;
+  while (dx.data() == nullptr && lowest + 1 < layers_.size() && layers_[lowest].layer->parameters().empty()) ++lowest;
+  // Two buffers behind the outputs of Forward take turns.
+  size_t turn = 0;
+  ConstMatrixView below = dx;
+  MatrixView dy;
+  for (size_t i = lowest; i < layers_.size(); ++i) {
+    Workspace& child = ws.Child(i);
+    dy = ws.Float(layers_.size() + 1 + turn, child.y.rows(), layers_[i].layer->out_dim());
+    turn = 1 - turn;
+    layers_[i].layer->Tangent(ctx, below, direction, child, dy);
+    below = dy;
+  }
+  return dy;
+}
+
+size_t Network::FirstWithoutTangent() const {
+  size_t i = 0;
+  while (i < layers_.size() && layers_[i].layer->has_tangent()) ++i;
+  return i;
+}
+
 std::span<float> Network::values(LayerRange range) {
   const auto begin_of = [&](size_t layer) {
     for (size_t i = layer; i < layers_.size(); ++i) {

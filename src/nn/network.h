@@ -99,6 +99,13 @@ class Network {
   MatrixView Backward(const ExecContext& ctx, ConstMatrixView dy, Workspace& ws, GradientSink& sink,
                       bool want_dx = false, const std::function<void(size_t)>& after_layer = {});
 
+  /// The derivative of the last Forward's output along `direction` in the parameters, laid out as values() of the
+  /// outermost network, and dx in the inputs (empty: 0); in ws, valid until the next Tangent. As Layer::Tangent: after
+  /// Forward in scoring mode, before Backward.
+  MatrixView Tangent(const ExecContext& ctx, ConstMatrixView dx, std::span<const float> direction, Workspace& ws);
+  /// The lowest layer that has no tangent; num_layers() if all have one.
+  size_t FirstWithoutTangent() const;
+
   // The same for a part of the chain. `x` are the inputs of the range's lowest layer, which begins_range.
   // Only the output of the whole network may be overwritten.
   MatrixView Forward(const ExecContext& ctx, ConstMatrixView x, LayerRange range, Workspace& ws) const;

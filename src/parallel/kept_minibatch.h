@@ -1,7 +1,11 @@
-// A minibatch that a worker keeps for itself: samples of Hessian-free training.
+// A minibatch that a worker keeps for itself: samples of Hessian-free training, frames that averaged models are
+// compared on.
+//
+// Everything that the minibatch only lends is copied: features, targets, how rows follow one another in time.
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -10,15 +14,31 @@
 namespace antiphon::parallel {
 
 struct KeptMinibatch {
-  /// Copies features and pdf-ids.
   explicit KeptMinibatch(const StepInput& input);
   KeptMinibatch(const SafetensorsReader& reader, const std::string& prefix);
+  KeptMinibatch(KeptMinibatch&&) = default;
+  KeptMinibatch& operator=(KeptMinibatch&&) = default;
+
+  /// Keeps what recurrent layers of `workspace` carry into the minibatch, before its forward pass.
+  void KeepStates(const nn::Workspace& workspace);
+
   void Save(SafetensorsWriter& writer, const std::string& prefix) const;
   nn::LossTargets targets() const;
+  /// Null: frames that stand alone.
+  const SequenceLayout* sequences() const { return layout ? &*layout : nullptr; }
+  /// Σ of the frames' weights.
+  double weight() const;
 
   Matrix features;
   std::vector<int32_t> pdf_ids;
-  std::vector<float> weights;  // empty: all 1
+  std::vector<float> weights;     // empty: all 1
+  std::vector<std::byte> states;  // as nn::Workspace::States; empty: all streams begin
+  std::vector<uint8_t> begins;    // what the layout sees
+  std::vector<int32_t> lengths;   // likewise
+  std::optional<SequenceLayout> layout;
+
+ private:
+  void MakeLayout(int streams, int frames);
 };
 
 }  // namespace antiphon::parallel

@@ -89,14 +89,6 @@ void Strategy::LoadStreams(const SafetensorsReader& reader, const std::string& n
   WithContext([&] { workspace_.SetStates(reader.Tensor(name).data); }, [&] { return name; });
 }
 
-void RequireSingleFrames(const nn::Network& network, std::string_view method) {
-  if (!network.needs_sequences()) return;
-  Throw<UsageError>(
-      "parallel.method '{}' is for networks whose layers look at one frame at a time, this one has layers that look at "
-      "several or are recurrent: take another method (ssgd, averaging, bmuf, easgd …)",
-      method);
-}
-
 void LoadValues(const SafetensorsReader& reader, const std::string& name, std::span<float> values) {
   const std::vector<float> stored = reader.ReadFloats(name);
   if (stored.size() != values.size()) {

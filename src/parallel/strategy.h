@@ -193,8 +193,6 @@ std::unique_ptr<Strategy> MakeStrategy(const Config& config, const Replica& repl
 
 /// Reads a vector of a strategy's state; InputError unless it has as many values as `values`.
 void LoadValues(const SafetensorsReader& reader, const std::string& name, std::span<float> values);
-/// UsageError if the network's layers look at several frames or are recurrent, which `method` cannot do.
-void RequireSingleFrames(const nn::Network& network, std::string_view method);
 /// Σ of the frames' weights.
 double FrameWeight(const StepInput& input);
 

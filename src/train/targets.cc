@@ -75,7 +75,7 @@ nn::LossTargets TargetMaker::Make(const data::Minibatch& minibatch) {
     targets.sequence = sequence_.get();
   }
   const bool taught = (!teachers_.empty() || stored_ != nullptr) && minibatch.features.rows() > 0;
-  if (!teachers_.empty() && minibatch.sequences != nullptr) {
+  if (!teachers_.empty() && minibatch.features.rows() != std::ssize(minibatch.frame_ids)) {
     Throw<UsageError>("the student looks at several frames of an utterance, its teacher at one window: {}",
                       kStoreFirst);
   }

@@ -5,58 +5,11 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
-#include <map>
 
-#include "nn/network.h"
+#include "conformance/layer_samples.h"
 
 namespace antiphon::nn {
 namespace {
-
-// The keys that a layer from 12 values is tried with. A new layer adds its line here.
-const std::map<std::string, std::vector<std::string>>& Samples() {
-  static const std::map<std::string, std::vector<std::string>> samples = {
-      {"affine", {"dim = 7", "dim = 1\nbias-init = 0.5"}},
-      {"linear", {"dim = 5", "dim = 4\northonormal = true"}},
-      {"relu", {""}},
-      {"sigmoid", {""}},
-      {"tanh", {""}},
-      {"p-norm", {"dim = 4", "dim = 6\np = 3.0", "dim = 12\np = 1.0"}},
-      {"renorm", {"", "target-rms = 0.5"}},
-      {"batch-norm", {"", "affine = true\ntarget-rms = 0.7"}},
-      {"dropout", {"proportion = 0.3", "proportion = 0.5\nper-frame = true"}},
-      {"softmax", {""}},
-      {"spec-mask", {"feature-dim = 4\nmax-bands = 2\nmax-frames = 1", ""}},
-      {"log-softmax", {""}},
-      {"fixed-affine", {"dim = 9", ""}},
-      {"normalize", {""}},
-      {"quantized-affine", {"dim = 7", "dim = 5\nweight-bits = 4\ninput-bits = 0"}},
-      {"sparse-affine", {"dim = 7", "dim = 6\nblock-rows = 3\nblock-cols = 4"}},
-      {"binary-affine", {"dim = 7", "dim = 5\nbinary-input = true"}},
-      {"splice", {"", "offsets = [-3, 0, 1]\nstride = 2", "offsets = [1, 2]"}},
-      {"lstm",
-       {"dim = 5\nprojection = 3", "dim = 4\npeepholes = false", "dim = 4\nprojection = 3\nshare-gates = true"}},
-      {"gru", {"dim = 5"}},
-      {"bidirectional",
-       {"right = 2\nlayers = [{type = 'gru', dim = 3, clip = 0}]",
-        "right = 0\nlayers = [{type = 'lstm', dim = 3, projection = 2, clip = 0}, {type = 'affine', dim = 2}]"}},
-      {"convolution",
-       {"filters = 4", "channels = 3\nfilters = 2\nwindow = 2\nstride = 2\noffsets = [-1, 0, 2]",
-        "channels = 2\nchannels-first = true\nfilters = 3\npad = false\nstride = 2"}},
-      {"pooling", {"channels = 2\nwindow = 2\nfunction = 'average'", "channels = 3\nfunction = 'average'\nstride = 1"}},
-      {"residual",
-       {"scale = 0.5\nlayers = [{type = 'tdnn', dim = 12, offsets = [-1, 0, 2]}, {type = 'sigmoid'}]",
-        "layers = [{type = 'gru', dim = 12, clip = 0}]"}},
-      {"lhuc", {""}},
-      {"frame-affine", {"dim = 4", "dim = 12"}},
-      {"gradient-reversal", {"", "most = -1.0\ngamma = 0.0"}},
-      {"side-task",
-       {"task = 'speaker'\nclasses = 3", "task = 'domain'\nclasses = 2\nhidden-dim = 0\nadversarial = true"}},
-      {"circulant-affine", {"dim = 7\nblock = 4", "dim = 6\nblock = 1", "dim = 5\nblock = 12"}},
-  };
-  return samples;
-}
-
-constexpr int kInDim = 12;
 
 // Whose forward pass is a staircase: tests/nn/rounding_layers_test.cc holds their derivatives against those of what
 // they round.
@@ -65,50 +18,6 @@ bool IsStraightThrough(const std::string& type) { return type == "quantized-affi
 // Whose gradients are meant to be others than those of its output: tests/nn/side_task_test.cc holds them against what
 // they are to be.
 bool LearnsOtherwise(const std::string& type) { return type == "gradient-reversal" || type == "side-task"; }
-
-std::unique_ptr<Layer> Make(const std::string& type, const std::string& keys) {
-  const Config config = Config::Parse("type = \"" + type + "\"\n" + keys + "\n", "sample");
-  auto layer = LayerRegistry::Get().Create(type, LayerArgs{kInDim, config, 0, 3});
-  // Values that are neither 0 nor equal, in buffers too.
-  Rng rng(9);
-  for (Parameter* p : layer->parameters()) {
-    for (int64_t i = 0; i < p->value.size(); ++i) p->value.data()[i] += 0.2f * static_cast<float>(rng.Normal());
-    p->MarkChanged();
-  }
-  if (!layer->has_statistics()) {
-    for (Parameter* p : layer->buffers()) {
-      for (int64_t i = 0; i < p->value.size(); ++i) p->value.data()[i] += 0.2f * static_cast<float>(rng.Normal());
-      p->MarkChanged();
-    }
-  }
-  return layer;
-}
-
-// Asymmetric, and away from the kinks at 0.
-Matrix Inputs(int64_t rows, int64_t cols, uint64_t seed) {
-  Rng rng(seed);
-  Matrix m(rows, cols);
-  for (int64_t i = 0; i < m.size(); ++i) {
-    const double v = rng.Normal() + 0.3;
-    m.data()[i] = static_cast<float>(v + (v < 0 ? -0.25 : 0.25));
-  }
-  return m;
-}
-
-// Keeps what the layer hands over, as dense gradients by parameter.
-class Collector : public GradientSink {
- public:
-  void TakeFactors(Parameter& weight, Parameter* bias, const GradientFactors& factors) override {
-    Matrix& g = gradients[&weight];
-    g = Matrix(weight.value.rows(), weight.value.cols());
-    FactorProduct(factors, 0, 0.0f, g);
-    if (bias == nullptr) return;
-    gradients[bias] = Matrix(1, bias->value.cols());
-    BiasGradient(factors, 1.0f, 0.0f, gradients[bias]);
-  }
-  void TakeDense(Parameter& p, ConstMatrixView gradient) override { gradients[&p] = Matrix(gradient); }
-  std::map<const Parameter*, Matrix> gradients;
-};
 
 // Σ weights ∘ y: a loss whose derivative at y is `weights`.
 double Loss(const Layer& layer, const ExecContext& ctx, const Matrix& x, const Matrix& weights) {

@@ -79,6 +79,7 @@ class Affine : public Layer {
   }
 
   std::span<Parameter* const> parameters() override { return all_; }
+  bool has_tangent() const override { return true; }
   int whole_out_dim() const override { return options_.dim; }
 
   Config ToConfig() const override {
@@ -123,6 +124,15 @@ class Affine : public Layer {
     }
     if (weight_.learning_rate_factor == 0) return;
     sink.TakeFactors(weight_, all_.size() == 2 ? &bias_ : nullptr, factors);
+  }
+
+  // An absorbed activation's part stays with its own layer.
+  void DoTangent(const ExecContext&, ConstMatrixView dx, std::span<const float> direction, Workspace& ws,
+                 MatrixView dy) override {
+    GemmEpilogue bias;
+    if (all_.size() == 2) bias.bias = Along(direction, bias_).data();
+    Gemm(Transpose::kNo, ws.x, Transpose::kYes, Along(direction, weight_), dy, bias);
+    if (dx.data() != nullptr) Gemm(Transpose::kNo, dx, Transpose::kYes, weight_.value, dy, {.accumulate = 1.0f});
   }
 
  private:

@@ -77,6 +77,7 @@ class BatchNorm : public Layer {
   std::span<Parameter* const> parameters() override { return trained_; }
   std::span<Parameter* const> buffers() override { return stored_; }
   bool has_statistics() const override { return !frozen_; }
+  bool has_tangent() const override { return true; }
 
   void ResetStatistics() override {
     if (frozen_) return;
@@ -121,6 +122,24 @@ class BatchNorm : public Layer {
     if (options_.affine && scale_.learning_rate_factor != 0) {
       sink.TakeDense(offset_, ConstMatrixView(sums).Rows(0, 1));
       sink.TakeDense(scale_, ConstMatrixView(sums).Rows(1, 1));
+    }
+  }
+
+  // With fixed statistics, dimension by dimension; padding counts for nothing, as in Backward.
+  void DoTangent(const ExecContext& ctx, ConstMatrixView dx, std::span<const float> direction, Workspace& ws,
+                 MatrixView dy) override {
+    if (!options_.affine) return Layer::DoTangent(ctx, dx, direction, ws, dy);
+    const Counted counted(ctx, dy.rows(), context_above().stride);
+    const MatrixView statistics = ws.Float(kStatistics);
+    const ConstMatrixView d_scale = Along(direction, scale_), d_offset = Along(direction, offset_);
+    for (int64_t r = 0; r < dy.rows(); ++r) {
+      const bool counts = counted(r);
+      for (int64_t c = 0; c < dy.cols(); ++c) {
+        const float s = statistics(1, c);
+        const float through = dx.data() != nullptr ? s * scale_.value(0, c) * dx(r, c) : 0.0f;
+        const float z = s * (ws.x(r, c) - statistics(0, c));
+        dy(r, c) = counts ? through + d_scale(0, c) * z + d_offset(0, c) : 0.0f;
+      }
     }
   }
 

@@ -72,7 +72,7 @@ ExecContext Inside(ExecContext ctx, uint64_t index, uint64_t which) {
   return ctx;
 }
 
-enum Slot { kWindows, kPast, kFuture };
+enum Slot { kWindows, kPast, kFuture, kTangentWindows };
 
 }  // namespace
 
@@ -102,17 +102,21 @@ Config Bidirectional::ToConfig() const {
 void Bidirectional::DoForward(const ExecContext& ctx, ConstMatrixView x, MatrixView y, Workspace& ws) const {
   const int64_t rows = y.rows(), half = out_dim() / 2;
   Scale(1.0f, past_.Forward(Inside(ctx, index_, 0), x.Rows(0, rows), ws.Child(0)), y.Cols(0, half));
-  // Step k of all windows is one block: the frames that lie right − k after the outputs.
-  const MatrixView windows = ws.Float(kWindows, (right_ + 1) * rows, x.cols());
-  for (int k = 0; k <= right_; ++k) {
-    Scale(1.0f, x.Rows(int64_t{right_ - k} * ctx.streams(), rows), windows.Rows(k * rows, rows));
-  }
+  const ConstMatrixView windows = Windows(ctx, x, rows, ws.Float(kWindows, (right_ + 1) * rows, x.cols()));
   const SequenceLayout layout{.streams = static_cast<int>(rows), .frames = right_ + 1};
   ExecContext inside = Inside(ctx, index_, 1);
   inside.sequences = &layout;
   if (rows == 0) return;
   const ConstMatrixView future = future_.Forward(inside, windows, ws.Child(1));
   Scale(1.0f, future.Rows(right_ * rows, rows), y.Cols(half, half));
+}
+
+ConstMatrixView Bidirectional::Windows(const ExecContext& ctx, ConstMatrixView x, int64_t rows,
+                                       MatrixView windows) const {
+  for (int k = 0; k <= right_; ++k) {
+    Scale(1.0f, x.Rows(int64_t{right_ - k} * ctx.streams(), rows), windows.Rows(k * rows, rows));
+  }
+  return windows;
 }
 
 void Bidirectional::DoBackward(const ExecContext& ctx, ConstMatrixView dy, Workspace& ws, MatrixView dx,
@@ -135,6 +139,22 @@ void Bidirectional::DoBackward(const ExecContext& ctx, ConstMatrixView dy, Works
   Scale(1.0f, dy.Cols(0, half), first);
   const ConstMatrixView d_past = past_.Backward(Inside(ctx, index_, 0), first, ws.Child(0), sink, wanted);
   if (wanted) AddScaled(1.0f, d_past, dx.Rows(0, rows));
+}
+
+void Bidirectional::DoTangent(const ExecContext& ctx, ConstMatrixView dx, std::span<const float> direction,
+                              Workspace& ws, MatrixView dy) {
+  const bool moves = dx.data() != nullptr;
+  const int64_t rows = dy.rows(), half = out_dim() / 2;
+  if (rows == 0) return;
+  const ConstMatrixView past = moves ? dx.Rows(0, rows) : ConstMatrixView();
+  Scale(1.0f, past_.Tangent(Inside(ctx, index_, 0), past, direction, ws.Child(0)), dy.Cols(0, half));
+  const SequenceLayout layout{.streams = static_cast<int>(rows), .frames = right_ + 1};
+  ExecContext inside = Inside(ctx, index_, 1);
+  inside.sequences = &layout;
+  ConstMatrixView windows;
+  if (moves) windows = Windows(ctx, dx, rows, ws.Float(kTangentWindows, (right_ + 1) * rows, dx.cols()));
+  const ConstMatrixView future = future_.Tangent(inside, windows, direction, ws.Child(1));
+  Scale(1.0f, future.Rows(right_ * rows, rows), dy.Cols(half, half));
 }
 
 namespace {

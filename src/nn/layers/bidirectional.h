@@ -18,6 +18,7 @@ class Bidirectional : public Layer {
   std::span<Parameter* const> buffers() override { return buffers_; }
   TimeContext time_context() const override { return {0, right_, 1}; }
   bool recurrent() const override { return true; }
+  bool has_tangent() const override { return past_.FirstWithoutTangent() == past_.num_layers(); }
   void SetContextAbove(const TimeContext& above) override { past_.SetContextAbove(above); }
   void AfterStep(int64_t step) override;
   Config ToConfig() const override;
@@ -26,8 +27,13 @@ class Bidirectional : public Layer {
   void DoForward(const ExecContext& ctx, ConstMatrixView x, MatrixView y, Workspace& ws) const override;
   void DoBackward(const ExecContext& ctx, ConstMatrixView dy, Workspace& ws, MatrixView dx,
                   GradientSink& sink) override;
+  void DoTangent(const ExecContext& ctx, ConstMatrixView dx, std::span<const float> direction, Workspace& ws,
+                 MatrixView dy) override;
 
  private:
+  /// Step k of the windows of `rows` outputs is one block: the frames that lie right − k after them.
+  ConstMatrixView Windows(const ExecContext& ctx, ConstMatrixView x, int64_t rows, MatrixView windows) const;
+
   int right_;
   Network past_, future_;
   std::vector<Parameter*> parameters_, buffers_;

@@ -40,6 +40,7 @@ class Convolution : public Layer {
   std::span<Parameter* const> parameters() override { return all_; }
   Config ToConfig() const override { return OptionsToConfig(geometry_.options); }
   TimeContext time_context() const override { return geometry_.context; }
+  bool has_tangent() const override { return true; }
   bool AbsorbActivation(Activation activation) override {
     activation_ = activation;
     return true;
@@ -51,12 +52,9 @@ class Convolution : public Layer {
     const GemmEpilogue epilogue{.bias = bias_.value.data(), .activation = activation_};
     const bool half = ctx.precision == Precision::kBf16;
     const Scratch scratch(*this, ws, half);
-    const int64_t streams = ctx.streams();
     ForBlocks(y.rows(), [&](int64_t first, int64_t count, int thread) {
       const MatrixView patches = scratch.Patches(thread, count * height());
-      for (int64_t r = 0; r < count; ++r) {
-        geometry_.Gather(x, first + r, streams, 0, geometry_.num_offsets(), patches.Rows(r * height(), height()));
-      }
+      GatherAll(ctx, x, first, count, patches);
       const MatrixView out(y.Row(first).data(), count * height(), filters());
       if (!half) return Gemm(Transpose::kNo, patches, Transpose::kYes, weight_.value, out, epilogue);
       Gemm(Transpose::kNo, scratch.RoundedPatches(thread, patches), Transpose::kYes, weight_.Bf16Value(), out,
@@ -80,6 +78,23 @@ class Convolution : public Layer {
     }
     sink.TakeDense(weight_, weights.Rows(0, filters()));
     sink.TakeDense(bias_, biases.Rows(0, 1));
+  }
+
+  // Two convolutions: of x with the direction, of dx with the filters.
+  void DoTangent(const ExecContext& ctx, ConstMatrixView dx, std::span<const float> direction, Workspace& ws,
+                 MatrixView dy) override {
+    CHECK(dy.contiguous());
+    const Scratch scratch(*this, ws, false);
+    const GemmEpilogue bias{.bias = Along(direction, bias_).data()};
+    ForBlocks(dy.rows(), [&](int64_t first, int64_t count, int thread) {
+      const MatrixView patches = scratch.Patches(thread, count * height());
+      const MatrixView out(dy.Row(first).data(), count * height(), filters());
+      GatherAll(ctx, ws.x, first, count, patches);
+      Gemm(Transpose::kNo, patches, Transpose::kYes, Along(direction, weight_), out, bias);
+      if (dx.data() == nullptr) return;
+      GatherAll(ctx, dx, first, count, patches);
+      Gemm(Transpose::kNo, patches, Transpose::kYes, weight_.value, out, {.accumulate = 1.0f});
+    });
   }
 
  private:
@@ -139,6 +154,13 @@ class Convolution : public Layer {
     }
   }
 
+  // Patches of output rows first … first + count − 1.
+  void GatherAll(const ExecContext& ctx, ConstMatrixView x, int64_t first, int64_t count, MatrixView patches) const {
+    for (int64_t r = 0; r < count; ++r) {
+      geometry_.Gather(x, first + r, ctx.streams(), 0, geometry_.num_offsets(), patches.Rows(r * height(), height()));
+    }
+  }
+
   // One time offset after another: the outputs of a block then reach each input row at most once.
   void InputDerivative(const ExecContext& ctx, ConstMatrixView dy, MatrixView dx, const Scratch& scratch) const {
     const int64_t streams = ctx.streams();
@@ -165,7 +187,7 @@ class Convolution : public Layer {
   // Each group of consecutive blocks has its own sums.
   void Sums(const ExecContext& ctx, ConstMatrixView dy, ConstMatrixView x, const Scratch& scratch, MatrixView weights,
             MatrixView biases) const {
-    const int64_t block = BlockFrames(), streams = ctx.streams();
+    const int64_t block = BlockFrames();
     const int64_t blocks = (dy.rows() + block - 1) / block;
 #pragma omp parallel for schedule(static) if (blocks > 1)
     for (int64_t g = 0; g < kSumGroups; ++g) {
@@ -177,9 +199,7 @@ class Convolution : public Layer {
         const int64_t first = b * block, count = std::min(block, dy.rows() - first);
         const MatrixView derivatives = scratch.Derivatives(thread, dy.Rows(first, count));
         const MatrixView patches = scratch.Patches(thread, count * height());
-        for (int64_t r = 0; r < count; ++r) {
-          geometry_.Gather(x, first + r, streams, 0, geometry_.num_offsets(), patches.Rows(r * height(), height()));
-        }
+        GatherAll(ctx, x, first, count, patches);
         ColumnSums(1.0f, derivatives, nullptr, 1.0f, bias);
         if (ctx.precision == Precision::kFp32) {
           Gemm(Transpose::kYes, derivatives, Transpose::kNo, patches, weight, {.accumulate = 1.0f});

@@ -30,6 +30,7 @@ class Dropout : public Layer {
       : Layer(args.in_dim, args.in_dim), options_(options), layer_(args.index) {}
   Config ToConfig() const override { return OptionsToConfig(options_); }
   bool in_place() const override { return true; }
+  bool has_tangent() const override { return true; }
 
  protected:
   void DoForward(const ExecContext& ctx, ConstMatrixView x, MatrixView y, Workspace&) const override {

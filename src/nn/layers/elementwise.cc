@@ -19,6 +19,7 @@ class Elementwise : public Layer {
   }
   Config ToConfig() const override { return Config(); }
   bool in_place() const override { return true; }
+  bool has_tangent() const override { return true; }
   Activation activation() const override { return f_; }
   bool needs_output() const override { return true; }
 

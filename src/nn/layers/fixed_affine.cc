@@ -35,6 +35,7 @@ class FixedAffine : public Layer {
   }
   Config ToConfig() const override { return OptionsToConfig(FixedAffineOptions{out_dim()}); }
   std::span<Parameter* const> buffers() override { return stored_; }
+  bool has_tangent() const override { return true; }
 
  protected:
   // Always in fp32: it runs on raw features, whose dynamic range bf16 would round away.
@@ -43,6 +44,9 @@ class FixedAffine : public Layer {
   }
   void DoBackward(const ExecContext&, ConstMatrixView dy, Workspace&, MatrixView dx, GradientSink&) override {
     if (dx.data() != nullptr) Gemm(Transpose::kNo, dy, Transpose::kNo, weight_.value, dx);
+  }
+  void DoTangent(const ExecContext&, ConstMatrixView dx, std::span<const float>, Workspace&, MatrixView dy) override {
+    Gemm(Transpose::kNo, dx, Transpose::kYes, weight_.value, dy);
   }
 
  private:
@@ -60,6 +64,7 @@ class Normalize : public Layer {
   }
   Config ToConfig() const override { return Config(); }
   std::span<Parameter* const> buffers() override { return stored_; }
+  bool has_tangent() const override { return true; }
   bool in_place() const override { return true; }
 
  protected:

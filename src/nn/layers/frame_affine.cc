@@ -35,6 +35,7 @@ class FrameAffine : public Layer {
   }
   Config ToConfig() const override { return OptionsToConfig(options_); }
   std::span<Parameter* const> parameters() override { return all_; }
+  bool has_tangent() const override { return true; }
 
  protected:
   // Always in fp32: it runs on raw features, whose dynamic range bf16 would round away.
@@ -57,6 +58,18 @@ class FrameAffine : public Layer {
     factors.x = Frames(Contiguous(ws.x, ws, kInput));
     factors.g = g;
     sink.TakeFactors(weight_, &bias_, factors);
+  }
+
+  void DoTangent(const ExecContext&, ConstMatrixView dx, std::span<const float> direction, Workspace& ws,
+                 MatrixView dy) override {
+    const MatrixView out = dy.contiguous() ? Frames(dy) : ws.Float(kOutput, Rows(dy), options_.dim);
+    Gemm(Transpose::kNo, Frames(Contiguous(ws.x, ws, kInput)), Transpose::kYes, Along(direction, weight_), out,
+         {.bias = Along(direction, bias_).data()});
+    if (dx.data() != nullptr) {
+      Gemm(Transpose::kNo, Frames(Contiguous(dx, ws, kDerivative)), Transpose::kYes, weight_.value, out,
+           {.accumulate = 1.0f});
+    }
+    if (!dy.contiguous()) CopyRows(ConstMatrixView(out.data(), dy.rows(), dy.cols()), dy);
   }
 
  private:

@@ -13,6 +13,7 @@
 #include "kernels/reductions.h"
 #include "nn/layers/affine_base.h"
 #include "nn/layers/recurrent_base.h"
+#include "nn/layers/recurrent_tangents.h"
 
 namespace antiphon::nn {
 namespace {
@@ -48,6 +49,7 @@ class Gru : public RecurrentBase {
   }
 
   std::span<Parameter* const> parameters() override { return all_; }
+  bool has_tangent() const override { return true; }
   Config ToConfig() const override { return OptionsToConfig(options_); }
 
  protected:
@@ -98,8 +100,32 @@ class Gru : public RecurrentBase {
     sink.TakeFactors(recurrent_, &recurrent_bias_, factors);
   }
 
+  void DoTangent(const ExecContext& ctx, ConstMatrixView dx, std::span<const float> direction, Workspace& ws,
+                 MatrixView dy) override {
+    const int64_t rows = dy.rows(), streams = ctx.streams(), dim = out_dim();
+    const ConstMatrixView gates = ws.Derivative(kGates, rows, 3 * dim);
+    const ConstMatrixView product = ws.Derivative(kProduct, rows, 3 * dim), out = ws.Float(kOutput);
+    const MatrixView d_gates = ws.Float(kGateTangents, rows, 3 * dim);
+    Gemm(Transpose::kNo, ws.x, Transpose::kYes, Along(direction, weight_), d_gates,
+         {.bias = Along(direction, bias_).data()});
+    if (dx.data() != nullptr) Gemm(Transpose::kNo, dx, Transpose::kYes, weight_.value, d_gates, {.accumulate = 1.0f});
+    const MatrixView d_product = ws.Float(kProductTangents, rows, 3 * dim);
+    Gemm(Transpose::kNo, out.Rows(0, rows), Transpose::kYes, Along(direction, recurrent_), d_product,
+         {.bias = Along(direction, recurrent_bias_).data()});
+    // Nothing changes in the states at the start.
+    const MatrixView d_out = ws.Float(kOutputTangents, rows + streams, dim);
+    std::fill_n(d_out.data(), d_out.Rows(0, streams).size(), 0.0f);
+    for (int64_t r = 0; r < rows; r += streams) {
+      const MatrixView step = d_product.Rows(r, streams);
+      Gemm(Transpose::kNo, d_out.Rows(r, streams), Transpose::kYes, recurrent_.value, step, {.accumulate = 1.0f});
+      GruCellTangent({gates.Rows(r, streams), product.Rows(r, streams), out.Rows(r, streams), d_gates.Rows(r, streams),
+                      step, d_out.Rows(r, streams), d_out.Rows(r + streams, streams)});
+    }
+    Scale(1.0f, d_out.Rows(streams, rows), dy);
+  }
+
  private:
-  enum Slot { kOutput, kOutputDerivative };
+  enum Slot { kOutput, kOutputDerivative, kGateTangents, kProductTangents, kOutputTangents };
   enum HalfSlot { kHalfInput, kHalfOutput };
   enum DerivativeSlot { kGates, kProduct };
   enum HalfDerivativeSlot { kHalfGates, kHalfProduct };
@@ -108,7 +134,7 @@ class Gru : public RecurrentBase {
   void BackThroughTime(const ExecContext& ctx, ConstMatrixView dy, MatrixView gates, MatrixView product,
                        Bf16View product16, Workspace& ws) const {
     const int64_t rows = dy.rows(), streams = ctx.streams();
-    const float limit = ClipLimit(options_.clip, rows);
+    const float limit = ClipLimit(ctx, options_.clip, rows);
     const MatrixView out = ws.Float(kOutput);
     const MatrixView d_both = ws.Float(kOutputDerivative, 2 * streams, out_dim());
     const MatrixView dh = d_both.Rows(0, streams), passed = d_both.Rows(streams, streams);

@@ -23,6 +23,7 @@ class Lhuc : public Layer {
   Config ToConfig() const override { return Config(); }
   std::span<Parameter* const> parameters() override { return all_; }
   bool in_place() const override { return true; }
+  bool has_tangent() const override { return true; }
 
  protected:
   void DoForward(const ExecContext&, ConstMatrixView x, MatrixView y, Workspace& ws) const override {
@@ -51,6 +52,18 @@ class Lhuc : public Layer {
     }
     for (int64_t c = 0; c < dy.cols(); ++c) dr[c] *= a[c] * (1 - 0.5f * a[c]);
     if (r_.learning_rate_factor != 0) sink.TakeDense(r_, gradient);
+  }
+
+  void DoTangent(const ExecContext&, ConstMatrixView dx, std::span<const float> direction, Workspace& ws,
+                 MatrixView dy) override {
+    const float* a = Amplitudes(ws);
+    const float* dr = Along(direction, r_).data();
+    for (int64_t n = 0; n < dy.rows(); ++n) {
+      for (int64_t c = 0; c < dy.cols(); ++c) {
+        const float through = dx.data() != nullptr ? a[c] * dx(n, c) : 0.0f;
+        dy(n, c) = through + ws.x(n, c) * dr[c] * a[c] * (1 - 0.5f * a[c]);
+      }
+    }
   }
 
  private:

@@ -19,6 +19,7 @@
 #include "kernels/reductions.h"
 #include "nn/layers/affine_base.h"
 #include "nn/layers/recurrent_base.h"
+#include "nn/layers/recurrent_tangents.h"
 
 namespace antiphon::nn {
 namespace {
@@ -67,6 +68,7 @@ class Lstm : public RecurrentBase {
   }
 
   std::span<Parameter* const> parameters() override { return all_; }
+  bool has_tangent() const override { return true; }
   Config ToConfig() const override { return OptionsToConfig(options_); }
 
  protected:
@@ -120,8 +122,52 @@ class Lstm : public RecurrentBase {
     if (options_.peepholes) sink.TakeDense(peepholes_, sums);
   }
 
+  void DoTangent(const ExecContext& ctx, ConstMatrixView dx, std::span<const float> direction, Workspace& ws,
+                 MatrixView dy) override {
+    const int64_t rows = dy.rows(), streams = ctx.streams();
+    const ConstMatrixView gates = ws.Derivative(kGates, rows, 4 * cells_), cell_tanh = ws.Float(kCellTanh);
+    const ConstMatrixView cell = ws.Float(kCell), out = ws.Float(kOutput);
+    const MatrixView d_gates = ws.Float(kGateTangents, rows, 4 * cells_);
+    InputTangent(dx, direction, d_gates, ws);
+    Gemm(Transpose::kNo, out.Rows(0, rows), Transpose::kYes, Along(direction, recurrent_), d_gates,
+         {.accumulate = 1.0f});
+    // First of all frames what comes from the directions of R and P; nothing changes in the states at the start.
+    const MatrixView d_cell = ws.Float(kCellTangents, 2 * streams, cells_);
+    const MatrixView dc = d_cell.Rows(0, streams), dm = d_cell.Rows(streams, streams);
+    const MatrixView d_out = ws.Float(kOutputTangents, rows + streams, out_dim());
+    std::fill_n(dc.data(), dc.size(), 0.0f);
+    std::fill_n(d_out.data(), d_out.Rows(0, streams).size(), 0.0f);
+    if (projects()) {
+      Gemm(Transpose::kNo, ws.Float(kCellOutput), Transpose::kYes, Along(direction, projection_),
+           d_out.Rows(streams, rows));
+    }
+    for (int64_t r = 0; r < rows; r += streams) {
+      const MatrixView step = d_gates.Rows(r, streams), d_step = d_out.Rows(r + streams, streams);
+      Gemm(Transpose::kNo, d_out.Rows(r, streams), Transpose::kYes, recurrent_.value, step, {.accumulate = 1.0f});
+      LstmCellTangent({gates.Rows(r, streams), peepholes_.value, Along(direction, peepholes_), cell.Rows(r, streams),
+                       cell.Rows(r + streams, streams), cell_tanh.Rows(r, streams), step, dc,
+                       projects() ? dm : d_step});
+      if (projects()) Gemm(Transpose::kNo, dm, Transpose::kYes, projection_.value, d_step, {.accumulate = 1.0f});
+    }
+    Scale(1.0f, d_out.Rows(streams, rows), dy);
+  }
+
  private:
-  enum Slot { kCell, kOutput, kCellTanh, kCellOutput, kPeepholeSums, kCellDerivative, kShared, kScaleSums, kBiasSums };
+  enum Slot {
+    kCell,
+    kOutput,
+    kCellTanh,
+    kCellOutput,
+    kPeepholeSums,
+    kCellDerivative,
+    kShared,
+    kScaleSums,
+    kBiasSums,
+    kGateTangents,
+    kCellTangents,
+    kOutputTangents,
+    kSharedTangents
+  };
   enum HalfSlot { kHalfInput, kHalfOutput, kHalfCellOutput };
   enum DerivativeSlot { kGates, kOutputDerivative, kSharedDerivative };
   enum HalfDerivativeSlot { kHalfGates, kHalfOutputDerivative, kHalfSharedDerivative };
@@ -161,11 +207,32 @@ class Lstm : public RecurrentBase {
     }
   }
 
+  // What changes in W·x + b, of all frames.
+  void InputTangent(ConstMatrixView dx, std::span<const float> direction, MatrixView d_gates, Workspace& ws) const {
+    const bool share = options_.share_gates;
+    const ConstMatrixView d_bias = Along(direction, bias_);
+    const MatrixView d_product = share ? ws.Float(kSharedTangents, d_gates.rows(), cells_) : d_gates;
+    GemmEpilogue bias;
+    if (!share) bias.bias = d_bias.data();
+    Gemm(Transpose::kNo, ws.x, Transpose::kYes, Along(direction, weight_), d_product, bias);
+    if (dx.data() != nullptr) Gemm(Transpose::kNo, dx, Transpose::kYes, weight_.value, d_product, {.accumulate = 1.0f});
+    if (!share) return;
+    const ConstMatrixView shared = ws.Float(kShared), d_scale = Along(direction, scale_);
+    for (int64_t r = 0; r < d_gates.rows(); ++r) {
+      for (int64_t k = 0; k < 4; ++k) {
+        for (int64_t c = 0; c < cells_; ++c) {
+          d_gates(r, k * cells_ + c) =
+              scale_.value(k, c) * d_product(r, c) + d_scale(k, c) * shared(r, c) + d_bias(0, k * cells_ + c);
+        }
+      }
+    }
+  }
+
   // From the last frame to the first: derivatives of the gates' inputs take the gates' place.
   void BackThroughTime(const ExecContext& ctx, ConstMatrixView dy, MatrixView gates, Bf16View gates16, MatrixView sums,
                        Workspace& ws) const {
     const int64_t rows = dy.rows(), streams = ctx.streams();
-    const float limit = ClipLimit(options_.clip, rows);
+    const float limit = ClipLimit(ctx, options_.clip, rows);
     const MatrixView d_out = ws.Derivative(kOutputDerivative, rows, out_dim());
     const Bf16View d_out16 = ws.HalfDerivative(kHalfOutputDerivative, gates16.rows(), out_dim());
     const MatrixView cell = ws.Float(kCell), cell_tanh = ws.Float(kCellTanh);

@@ -33,6 +33,7 @@ class PNorm : public Layer {
   }
   Config ToConfig() const override { return OptionsToConfig(options_); }
   bool needs_output() const override { return true; }
+  bool has_tangent() const override { return true; }
 
  protected:
   void DoForward(const ExecContext&, ConstMatrixView x, MatrixView y, Workspace&) const override {
@@ -53,6 +54,18 @@ class PNorm : public Layer {
       for (int64_t j = 0; j < dy.cols(); ++j) {
         const float norm = ws.y(r, j);
         for (int64_t i = j * group_; i < (j + 1) * group_; ++i) dx(r, i) = dy(r, j) * Slope(ws.x(r, i), norm);
+      }
+    }
+  }
+
+  void DoTangent(const ExecContext&, ConstMatrixView dx, std::span<const float>, Workspace& ws,
+                 MatrixView dy) override {
+#pragma omp parallel for schedule(static) if (dx.size() > (1 << 15))
+    for (int64_t r = 0; r < dy.rows(); ++r) {
+      for (int64_t j = 0; j < dy.cols(); ++j) {
+        float sum = 0;
+        for (int64_t i = j * group_; i < (j + 1) * group_; ++i) sum += dx(r, i) * Slope(ws.x(r, i), ws.y(r, j));
+        dy(r, j) = sum;
       }
     }
   }

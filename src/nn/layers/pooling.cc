@@ -49,6 +49,7 @@ class Pooling : public Layer {
         height_(args.in_dim / options.channels) {}
   Config ToConfig() const override { return OptionsToConfig(options_); }
   bool needs_output() const override { return options_.function == "max"; }
+  bool has_tangent() const override { return true; }
 
  protected:
   void DoForward(const ExecContext&, ConstMatrixView x, MatrixView y, Workspace&) const override {
@@ -85,6 +86,19 @@ class Pooling : public Layer {
     }
   }
 
+  void DoTangent(const ExecContext&, ConstMatrixView dx, std::span<const float>, Workspace& ws,
+                 MatrixView dy) override {
+#pragma omp parallel for schedule(static) if (dx.size() > (1 << 15))
+    for (int64_t r = 0; r < dy.rows(); ++r) {
+      ForWindows([&](int64_t out, int64_t first, int64_t last) {
+        for (int64_t c = 0; c < options_.channels; ++c) {
+          const int64_t at = out * options_.channels + c;
+          dy(r, at) = PassOn(dx.Row(r).data(), ws.x.Row(r).data(), ws.y(r, at), c, first, last);
+        }
+      });
+    }
+  }
+
  private:
   // Calls body(output position, first input position, one behind the last).
   template <class Body>
@@ -108,6 +122,20 @@ class Pooling : public Layer {
       dx[h * channels + channel] += g;
       return;
     }
+  }
+
+  // The other way: what PassBack adds to one of the inputs, or to all, comes from there.
+  float PassOn(const float* dx, const float* x, float y, int64_t channel, int64_t first, int64_t last) const {
+    const int64_t channels = options_.channels;
+    if (options_.function == "average") {
+      float sum = 0;
+      for (int64_t h = first; h < last; ++h) sum += dx[h * channels + channel];
+      return sum / static_cast<float>(last - first);
+    }
+    for (int64_t h = first; h < last; ++h) {
+      if (x[h * channels + channel] == y) return dx[h * channels + channel];
+    }
+    return 0;
   }
 
   PoolingOptions options_;

@@ -39,8 +39,8 @@ void MultiplyByWeight(const ExecContext& ctx, ConstMatrixView x, Bf16View x16, T
   Gemm(Transpose::kNo, ConstBf16View(x16), trans, weight.Bf16Value(), y, epilogue);
 }
 
-float ClipLimit(double clip, int64_t rows) {
-  return rows > 0 ? static_cast<float>(clip / static_cast<double>(rows)) : 0.0f;
+float ClipLimit(const ExecContext& ctx, double clip, int64_t rows) {
+  return ctx.clip_in_time && rows > 0 ? static_cast<float>(clip / static_cast<double>(rows)) : 0.0f;
 }
 
 void ClampAndAdd(float limit, ConstMatrixView x, MatrixView y) {

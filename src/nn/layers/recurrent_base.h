@@ -26,8 +26,8 @@ class RecurrentBase : public Layer {
 void MultiplyByWeight(const ExecContext& ctx, ConstMatrixView x, Bf16View x16, Transpose trans, const Parameter& weight,
                       MatrixView y, const GemmEpilogue& epilogue = {});
 
-/// A limit for derivatives that go back through time, given as one for losses that are summed over frames.
-float ClipLimit(double clip, int64_t rows);
+/// A limit for derivatives that go back through time, given as one for losses that are summed over frames; 0: none.
+float ClipLimit(const ExecContext& ctx, double clip, int64_t rows);
 /// y = clamp(y, ±limit) + x; limit 0: no limit.
 void ClampAndAdd(float limit, ConstMatrixView x, MatrixView y);
 

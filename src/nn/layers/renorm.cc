@@ -22,6 +22,7 @@ class Renorm : public Layer {
   Renorm(const LayerArgs& args, const RenormOptions& options) : Layer(args.in_dim, args.in_dim), options_(options) {}
   Config ToConfig() const override { return OptionsToConfig(options_); }
   bool in_place() const override { return true; }
+  bool has_tangent() const override { return true; }
   bool needs_output() const override { return true; }
 
  protected:

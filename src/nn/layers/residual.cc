@@ -83,6 +83,17 @@ void Residual::DoBackward(const ExecContext& ctx, ConstMatrixView dy, Workspace&
   }
 }
 
+void Residual::DoTangent(const ExecContext& ctx, ConstMatrixView dx, std::span<const float> direction, Workspace& ws,
+                         MatrixView dy) {
+  Scale(1.0f, inner_.Tangent(WithOwnMasks(ctx), dx, direction, ws.Child(0)), dy);
+  if (dx.data() == nullptr) return;
+  for (int64_t r = 0; r < dy.rows(); ++r) {
+    const float* from = dx.Row(InputRow(ctx, r)).data();
+    float* to = dy.Row(r).data();
+    for (int64_t c = 0; c < dy.cols(); ++c) to[c] += scale() * from[c];
+  }
+}
+
 // Layers inside count from 0 again.
 ExecContext Residual::WithOwnMasks(ExecContext ctx) const {
   ctx.seed = MixSeed(ctx.seed, index_ + 1);

@@ -16,6 +16,7 @@ class Residual : public Layer {
   std::span<Parameter* const> buffers() override { return inner_.buffers(); }
   TimeContext time_context() const override { return inner_.time_context(); }
   bool recurrent() const override { return inner_.recurrent(); }
+  bool has_tangent() const override { return inner_.FirstWithoutTangent() == inner_.num_layers(); }
   void SetContextAbove(const TimeContext& above) override { inner_.SetContextAbove(above); }
   bool has_statistics() const override { return inner_.has_statistics(); }
   void ResetStatistics() override { inner_.ResetStatistics(); }
@@ -27,6 +28,8 @@ class Residual : public Layer {
   void DoForward(const ExecContext& ctx, ConstMatrixView x, MatrixView y, Workspace& ws) const override;
   void DoBackward(const ExecContext& ctx, ConstMatrixView dy, Workspace& ws, MatrixView dx,
                   GradientSink& sink) override;
+  void DoTangent(const ExecContext& ctx, ConstMatrixView dx, std::span<const float> direction, Workspace& ws,
+                 MatrixView dy) override;
 
  private:
   ExecContext WithOwnMasks(ExecContext ctx) const;

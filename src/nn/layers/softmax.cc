@@ -21,6 +21,7 @@ class SoftmaxLayer : public Layer {
   }
   Config ToConfig() const override { return Config(); }
   bool in_place() const override { return true; }
+  bool has_tangent() const override { return true; }
   bool needs_output() const override { return true; }
 
  protected:
@@ -41,6 +42,20 @@ class SoftmaxLayer : public Layer {
       for (int64_t c = 0; c < dx.cols(); ++c) {
         dx(r, c) = log_ ? dy(r, c) - std::exp(ws.y(r, c)) * s : ws.y(r, c) * (dy(r, c) - s);
       }
+    }
+  }
+
+  // The derivative of softmax is symmetric; log-softmax: dy = dx − Σ e^y∘dx.
+  void DoTangent(const ExecContext& ctx, ConstMatrixView dx, std::span<const float> direction, Workspace& ws,
+                 MatrixView dy) override {
+    if (!log_) return Layer::DoTangent(ctx, dx, direction, ws, dy);
+#pragma omp parallel for schedule(static) if (dy.size() > (1 << 14))
+    for (int64_t r = 0; r < dy.rows(); ++r) {
+      double mean = 0;
+      for (int64_t c = 0; c < dy.cols(); ++c) {
+        mean += std::exp(static_cast<double>(ws.y(r, c))) * static_cast<double>(dx(r, c));
+      }
+      for (int64_t c = 0; c < dy.cols(); ++c) dy(r, c) = static_cast<float>(static_cast<double>(dx(r, c)) - mean);
     }
   }
 

@@ -50,6 +50,7 @@ class SpecMask : public Layer {
   }
   Config ToConfig() const override { return OptionsToConfig(options_); }
   bool in_place() const override { return true; }
+  bool has_tangent() const override { return true; }
 
  protected:
   void DoForward(const ExecContext& ctx, ConstMatrixView x, MatrixView y, Workspace&) const override {

@@ -45,6 +45,7 @@ class Splice : public Layer {
   }
   Config ToConfig() const override { return OptionsToConfig(options_); }
   TimeContext time_context() const override { return context_; }
+  bool has_tangent() const override { return true; }
 
  protected:
   void DoForward(const ExecContext& ctx, ConstMatrixView x, MatrixView y, Workspace&) const override {
@@ -76,6 +77,11 @@ class Splice : public Layer {
         for (int64_t c = 0; c < dim; ++c) sum[c] += g[c];
       }
     }
+  }
+
+  void DoTangent(const ExecContext& ctx, ConstMatrixView dx, std::span<const float>, Workspace& ws,
+                 MatrixView dy) override {
+    DoForward(ctx, dx, dy, ws);
   }
 
  private:

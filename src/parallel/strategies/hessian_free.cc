@@ -8,7 +8,9 @@
 // `curvature-minibatches` for products (the same throughout one outer step), the next `check-minibatches` for losses.
 // Staleness: none. Determinism: same bits for the same number of workers; other numbers differ by rounding in double.
 // Learning rate and optimizer are not used: the method finds the length of its steps itself. Passes run without
-// dropout; batch normalisation uses its statistics as they are.
+// dropout; batch normalisation uses its statistics as they are. Frames count by their weights, padding for nothing.
+// Recurrent networks: each pass over a kept minibatch begins with the states that its first pass found there, constants
+// of which nothing is differentiated, as in the gradient.
 // Source: Martens, ICML 2010; Kingsbury et al., Interspeech 2012; Chung et al., ISCA 2014 (Blue Gene/Q); algorithms
 // reference 1.19.
 #include <fmt/format.h>
@@ -72,7 +74,6 @@ class HessianFree : public Strategy {
         gauss_newton_(network()),
         damping_(options_.damping),
         lbfgs_(options_.lbfgs_pairs) {
-    RequireSingleFrames(network(), "hessian-free");
     const int64_t kept = options_.curvature_minibatches + options_.check_minibatches;
     const int64_t batch = options_.gradient_minibatches > 0 ? options_.gradient_minibatches : plan().steps_per_epoch;
     if (batch > 0 && batch < kept) {
@@ -92,6 +93,8 @@ class HessianFree : public Strategy {
     StepOutput output;
     nn::ExecContext context;
     context.precision = precision_ = input.context.precision;
+    context.sequences = input.context.sequences;
+    Keep(input);
     const MatrixView logits = network().Forward(context, input.features, workspace());
     CountForward(input.features.rows());
     output.loss = nn::SoftmaxCrossEntropy(logits, input.targets, logits);
@@ -113,7 +116,6 @@ class HessianFree : public Strategy {
     }
     for (size_t i = 0; i < scratch_.size(); ++i) gradient_[i] += weight * static_cast<double>(scratch_[i]);
     weight_ += weight;
-    Keep(input);
     if (++minibatches_ == options_.gradient_minibatches) OuterStep();
     output.communication_seconds = TakeCommunication();
     return output;
@@ -145,12 +147,23 @@ class HessianFree : public Strategy {
   bool master() const { return comm().rank() == 0; }
   double decay() const { return options_.weight_decay; }
 
+  // Before the forward pass, which takes the streams' states further.
   void Keep(const StepInput& input) {
     if (input.features.rows() == 0 ||
         std::ssize(kept_) >= options_.curvature_minibatches + options_.check_minibatches) {
       return;
     }
     kept_.emplace_back(input);
+    kept_.back().KeepStates(workspace());
+  }
+  // A pass over a kept minibatch begins where its first one did, in a workspace of its own: training's streams go on
+  // as if there had been none.
+  nn::ExecContext Enter(const KeptMinibatch& kept) {
+    sample_workspace_.SetStates(kept.states);
+    nn::ExecContext context;
+    context.precision = precision_;
+    context.sequences = kept.sequences();
+    return context;
   }
   std::span<const KeptMinibatch> curvature_sample() const {
     return std::span(kept_).first(std::min<size_t>(kept_.size(), static_cast<size_t>(options_.curvature_minibatches)));
@@ -206,15 +219,15 @@ class HessianFree : public Strategy {
     std::fill(product.begin(), product.end(), 0.0);
     double frames = 0;
     for (const KeptMinibatch& kept : curvature_sample()) {
-      gauss_newton_.Product(precision_, kept.features, direction_, scratch_);
+      gauss_newton_.Product(Enter(kept), kept.features, kept.weights, direction_, scratch_, sample_workspace_);
       CountProduct(kept.features.rows());
-      const auto weight = static_cast<double>(kept.features.rows());
+      const double weight = kept.weight();
       for (size_t i = 0; i < product.size(); ++i) product[i] += weight * static_cast<double>(scratch_[i]);
       frames += weight;
     }
     comm().AllReduce(product);
     comm().AllReduce(std::span<double>(&frames, 1));
-    for (double& v : product) v /= frames;
+    for (double& v : product) v /= std::max(frames, 1e-300);
   }
 
   // Forward, the derivative along the direction, and backward.
@@ -227,10 +240,9 @@ class HessianFree : public Strategy {
   double Loss(double step) {
     SetModel(step);
     nn::LossResult loss;
-    nn::ExecContext context;
-    context.precision = precision_;
     for (const KeptMinibatch& kept : check_sample()) {
-      loss += nn::SoftmaxCrossEntropy(network().Forward(context, kept.features, workspace()), kept.targets(), {});
+      const MatrixView logits = network().Forward(Enter(kept), kept.features, sample_workspace_);
+      loss += nn::SoftmaxCrossEntropy(logits, kept.targets(), {});
       CountForward(kept.features.rows());
     }
     double sums[] = {loss.loss_sum, loss.weight_sum};
@@ -337,6 +349,7 @@ class HessianFree : public Strategy {
 
   HessianFreeOptions options_;
   optim::GaussNewton gauss_newton_;
+  nn::Workspace sample_workspace_;
   Precision precision_ = Precision::kFp32;
 
   // The gradient under way.

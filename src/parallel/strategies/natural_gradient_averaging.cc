@@ -4,12 +4,13 @@
 // its `step` table); then all go on from the frame-weighted mean of the parameters, at a rate that is multiplied by the
 // number of workers. Covariances and momentum stay with the worker. The first exchange, when models still differ too
 // much to be averaged, takes the worker with the least loss instead (`best-first`). At the end the mean of the last
-// n = 1, 2, … averaged models is tried on a part of the training data, and the best n is kept (`combine`; not with one
-// worker, which is plain training). With `initial-workers`, training begins with fewer workers, and takes on the others
-// one by one as the data go by, at rates to match; those that are not in yet do nothing.
-// Exchanged: models, one AllReduce per exchange. Bytes per exchange and rank: 2 · 4 · parameters; at the end `combine`
-// times a model. Memory: `combine` models, spread over the ranks. Staleness: none. Determinism: the same bits wherever
-// the workers run. Source: Povey, Zhang, Khudanpur, ICLR workshop 2015; Kaldi's steps/nnet3/train_dnn.py.
+// n = 1, 2, … averaged models is tried on each worker's first minibatches, one after the other as in training, and the
+// best n is kept (`combine`; not with one worker, which is plain training). With `initial-workers`, training begins
+// with fewer workers, and takes on the others one by one as the data go by, at rates to match; those that are not in
+// yet do nothing. Exchanged: models, one AllReduce per exchange. Bytes per exchange and rank: 2 · 4 · parameters; at
+// the end `combine` times a model. Memory: `combine` models, spread over the ranks. Staleness: none. Determinism: the
+// same bits wherever the workers run. Source: Povey, Zhang, Khudanpur, ICLR workshop 2015; Kaldi's
+// steps/nnet3/train_dnn.py.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -18,6 +19,7 @@
 #include <deque>
 
 #include "base/log.h"
+#include "parallel/kept_minibatch.h"
 #include "parallel/periodic.h"
 
 namespace antiphon::parallel {
@@ -42,32 +44,10 @@ struct NaturalGradientAveragingOptions {
   }
 };
 
-// Frames of a worker that models are compared on.
-struct Subset {
-  std::vector<float> features;
-  std::vector<int32_t> pdf_ids;
-  std::vector<float> weights;
-
-  void Add(const StepInput& input) {
-    nn::RequirePdfIds(input.targets, "natural-gradient averaging");
-    for (int64_t r = 0; r < input.features.rows(); ++r) {
-      const auto row = input.features.Row(r);
-      features.insert(features.end(), row.begin(), row.end());
-      const auto i = static_cast<size_t>(r);
-      weights.push_back(input.targets.frame_weights.empty() ? 1.0f : input.targets.frame_weights[i]);
-    }
-    pdf_ids.insert(pdf_ids.end(), input.targets.pdf_ids.begin(), input.targets.pdf_ids.end());
-  }
-};
-
 class NaturalGradientAveraging : public PeriodicStrategy {
  public:
   NaturalGradientAveraging(const NaturalGradientAveragingOptions& options, const Replica& replica)
       : PeriodicStrategy(options.period, options.scaling, replica), options_(options) {
-    if (network().needs_sequences() && Combines()) {
-      throw UsageError(
-          "parallel.combine compares models on single frames, but the network looks at several: set it to 0");
-    }
     const int64_t steps = replica.plan.steps_per_epoch * replica.plan.epochs;
     first_kept_ = period() > 0 ? steps / period() / 2 : 0;
     const int workers = replica.comm->world_size();
@@ -84,7 +64,7 @@ class NaturalGradientAveraging : public PeriodicStrategy {
   int active_workers() const override { return active_; }
 
   StepOutput Step(const StepInput& input) override {
-    if (Combines() && std::ssize(subset_.pdf_ids) < options_.combine_frames) subset_.Add(input);
+    if (Combines() && subset_frames_ < options_.combine_frames) Keep(input);
     return PeriodicStrategy::Step(input);
   }
 
@@ -112,9 +92,9 @@ class NaturalGradientAveraging : public PeriodicStrategy {
     for (size_t i = 0; i < models_.size(); ++i) {
       writer.Add(fmt::format("{}.model{}", prefix, i), std::span<const float>(models_[i]));
     }
-    writer.Add(prefix + ".subset.features", std::span<const float>(subset_.features));
-    writer.Add(prefix + ".subset.pdf-ids", std::span<const int32_t>(subset_.pdf_ids));
-    writer.Add(prefix + ".subset.weights", std::span<const float>(subset_.weights));
+    const int64_t kept = std::ssize(subset_);
+    writer.Add(prefix + ".subset", std::span<const int64_t>(&kept, 1));
+    for (size_t k = 0; k < subset_.size(); ++k) subset_[k].Save(writer, fmt::format("{}.subset.{}.", prefix, k));
   }
   void LoadState(const SafetensorsReader& reader, const std::string& prefix) override {
     PeriodicStrategy::LoadState(reader, prefix);
@@ -127,16 +107,18 @@ class NaturalGradientAveraging : public PeriodicStrategy {
     }
     minibatches_ = static_cast<int64_t>(numbers.at(5));
     active_ = static_cast<int>(numbers.at(6));
-    subset_.features = reader.ReadFloats(prefix + ".subset.features");
-    const std::vector<int64_t> pdf_ids = reader.ReadInts(prefix + ".subset.pdf-ids");
-    subset_.pdf_ids.assign(pdf_ids.begin(), pdf_ids.end());
-    subset_.weights = reader.ReadFloats(prefix + ".subset.weights");
+    ForgetSubset();
+    const int64_t kept = reader.Has(prefix + ".subset") ? reader.ReadInts(prefix + ".subset").at(0) : 0;
+    for (int64_t k = 0; k < kept; ++k) {
+      subset_.emplace_back(reader, fmt::format("{}.subset.{}.", prefix, k));
+      subset_frames_ += std::ssize(subset_.back().pdf_ids);
+    }
   }
   // Models and frames to combine are gathered anew; the number of workers that learn grows from where it was.
   void LoadFolded(std::span<const SafetensorsReader> ranks, const std::string& prefix) override {
     PeriodicStrategy::LoadFolded(ranks, prefix);
     models_.clear();
-    subset_ = {};
+    ForgetSubset();
     active_ = options_.initial_workers == 0 ? comm().world_size() : std::min(active_, comm().world_size());
   }
   void ResetState() override {
@@ -187,6 +169,17 @@ class NaturalGradientAveraging : public PeriodicStrategy {
   }
 
   bool Combines() const { return options_.combine > 1 && comm().world_size() > 1; }
+
+  void Keep(const StepInput& input) {
+    nn::RequirePdfIds(input.targets, "natural-gradient averaging");
+    if (input.features.rows() == 0) return;
+    subset_.emplace_back(input);
+    subset_frames_ += std::ssize(subset_.back().pdf_ids);
+  }
+  void ForgetSubset() {
+    subset_.clear();
+    subset_frames_ = 0;
+  }
 
   // Everybody takes the model of the worker with the least loss of the period; false if no loss is worth anything.
   bool TakeBest() {
@@ -239,19 +232,18 @@ class NaturalGradientAveraging : public PeriodicStrategy {
     }
   }
 
-  // Of all ranks' subsets. Statistics of batch normalisation are those of the subset: the running ones fit no mean.
+  // Of all ranks' subsets. Statistics of batch normalisation are those of the minibatches: the running ones fit no
+  // mean. These follow one another as they did in training, so that streams that go on do so here, with the model's own
+  // states.
   double SubsetLoss() {
     nn::ExecContext context;
     context.training = true;
     context.dropout_factor = 0;
-    const auto rows = static_cast<int64_t>(subset_.pdf_ids.size());
+    nn::Workspace ws;
     nn::LossResult loss;
-    if (rows > 0) {
-      const ConstMatrixView features(subset_.features.data(), rows, network().in_dim());
-      nn::LossTargets targets;
-      targets.pdf_ids = subset_.pdf_ids;
-      targets.frame_weights = subset_.weights;
-      loss = nn::SoftmaxCrossEntropy(network().Forward(context, features, workspace()), targets, {});
+    for (const KeptMinibatch& kept : subset_) {
+      context.sequences = kept.sequences();
+      loss += nn::SoftmaxCrossEntropy(network().Forward(context, kept.features, ws), kept.targets(), {});
     }
     double sums[] = {loss.loss_sum, loss.weight_sum};
     comm().AllReduce(std::span<double>(sums));
@@ -266,7 +258,8 @@ class NaturalGradientAveraging : public PeriodicStrategy {
   int64_t exchanges_ = 0;
   nn::LossResult period_loss_;
   std::deque<std::vector<float>> models_;  // this rank's parts, oldest first
-  Subset subset_;
+  std::vector<KeptMinibatch> subset_;      // of this worker, that models are compared on
+  int64_t subset_frames_ = 0;
 };
 
 REGISTER_COMPONENT(StrategyRegistry, "natural-gradient-averaging", [](const Config& config, const Replica& replica) {
