@@ -1,8 +1,8 @@
 // The CPU's instruction sets that kernels are written for, best last, and the one that they may use.
 //
-// A level stands for everything up to it, as the CPUs of its time had: "avx512-bf16" has VNNI too, "avx512-amx" matrix registers for bytes and for
-// bf16. "portable" is plain
-// C++, the reference. A test or `--isa` lowers the limit; nothing raises it above what the CPU has.
+// A level stands for everything up to it, as the CPUs of its time had: "avx512-bf16" has VNNI too, "avx512-amx" matrix
+// registers for bytes and for bf16. "portable" is plain C++, the reference. A test or `--isa` lowers the limit; nothing
+// raises it above what the CPU has.
 // Threads: set the limit before other threads compute. Errors: UsageError naming what this CPU has.
 #pragma once
 
