@@ -105,7 +105,7 @@ def fold_levels(task, level):
     folds = level.get("test-folds", 1)
     if folds == 1:
         return [level]
-    return [level | {"name": os.path.join(level["name"], f"fold{fold + 1}"), "fold": fold,
+    return [level | {"name": os.path.join(level["name"], f"fold{fold + 1}-of-{folds}"), "fold": fold,
                      "data": level["data"] + [task.sets["test"]["data"]]} for fold in range(folds)]
 
 
@@ -335,6 +335,8 @@ def main():
         for level in task.speech["levels"]:
             if task.options.levels and level["name"] not in task.options.levels:
                 continue
+            if task.options.dev_only and "test-folds" in level:
+                continue  # it adapts to a part of test
             for name in task.options.methods or task.methods:
                 results.append(run_level(task, seed, level, name))
                 with open(task.folder("table.md"), "w", encoding="utf-8") as file:

@@ -93,6 +93,10 @@ void PrintValue(const toml::node& node, std::ostream& out) {
       before = ", ";
     }
     out << " ]";
+  } else if (const toml::table* table = node.as_table()) {
+    toml::table on_one_line = *table;
+    on_one_line.is_inline(true);
+    out << on_one_line;
   } else {
     node.visit([&](const auto& value) { out << value; });
   }
@@ -253,11 +257,10 @@ std::optional<std::string> Config::AnyAsText(std::string_view key) const {
 }
 
 std::string ValueAsToml(const Config& config, std::string_view key) {
-  toml::table table = toml::parse(config.ToToml());
+  const toml::table table = toml::parse(config.ToToml());
   const auto value = table.at_path(key);
   if (!value) Throw<UsageError>("{}: the key '{}' is missing", config.Where(), key);
   if (const auto text = value.value_exact<std::string>()) return *text;
-  if (value.is_table()) value.as_table()->is_inline(true);
   std::ostringstream out;
   PrintValue(*value.node(), out);
   return out.str();

@@ -6,10 +6,12 @@
 #include <algorithm>
 #include <cmath>
 #include <compare>
+#include <cstdlib>
 #include <dnnl.hpp>
 #include <map>
 #include <memory>
 #include <mutex>
+#include <new>
 #include <unordered_map>
 #include <vector>
 
@@ -40,6 +42,27 @@ dnnl::engine& Engine() {
   return engine;
 }
 
+// Memory for a copy of a factor: one for all products of a thread, which take turns.
+class CopyRoom {
+ public:
+  void* AtLeast(size_t bytes) {
+    if (bytes > bytes_) {
+      memory_.reset(std::aligned_alloc(kAlignment, (bytes + kAlignment - 1) / kAlignment * kAlignment));
+      if (memory_ == nullptr) throw std::bad_alloc();
+      bytes_ = bytes;
+    }
+    return memory_.get();
+  }
+
+ private:
+  static constexpr size_t kAlignment = 64;
+  struct Free {
+    void operator()(void* p) const { std::free(p); }
+  };
+  std::unique_ptr<void, Free> memory_;
+  size_t bytes_ = 0;
+};
+
 // A factor, and its copy in another format if the product wants one.
 struct Factor {
   dnnl::memory given, copy;
@@ -50,13 +73,16 @@ struct Factor {
   Factor(const dnnl::memory::desc& as_given, const dnnl::memory::desc& wanted)
       : given(as_given, Engine(), nullptr), copied(as_given != wanted) {
     if (!copied) return;
-    copy = dnnl::memory(wanted, Engine());
+    copy = dnnl::memory(wanted, Engine(), nullptr);
     reorder = dnnl::reorder(given, copy);
   }
   const dnnl::memory& used() const { return copied ? copy : given; }
-  void Set(const void* data, dnnl::stream& stream) {
+  /// `room` holds the copy until the product is computed; it grows to what the largest one needs.
+  void Set(const void* data, CopyRoom& room, dnnl::stream& stream) {
     given.set_data_handle(const_cast<void*>(data));
-    if (copied) reorder.execute(stream, given, copy);
+    if (!copied) return;
+    copy.set_data_handle(room.AtLeast(copy.get_desc().get_size()));
+    reorder.execute(stream, given, copy);
   }
 };
 
@@ -146,6 +172,8 @@ class ProductCache {
     return *it->second;
   }
   dnnl::stream& stream() { return stream_; }
+  CopyRoom& room_for_a() { return room_for_a_; }
+  CopyRoom& room_for_b() { return room_for_b_; }
 
   static ProductCache& OfThread() {
     thread_local ProductCache cache;
@@ -155,6 +183,7 @@ class ProductCache {
  private:
   static constexpr size_t kMaxProducts = 512;
   std::map<Key, std::unique_ptr<Product>> products_;
+  CopyRoom room_for_a_, room_for_b_;
   dnnl::stream stream_{Engine()};
 };
 
@@ -209,8 +238,8 @@ void Run(Transpose trans_a, BasicMatrixView<const T> a, Transpose trans_b, Basic
   try {
     ProductCache& cache = ProductCache::OfThread();
     Product& product = cache.Get(key);
-    product.a.Set(a.data(), cache.stream());
-    product.b.Set(b.data(), cache.stream());
+    product.a.Set(a.data(), cache.room_for_a(), cache.stream());
+    product.b.Set(b.data(), cache.room_for_b(), cache.stream());
     product.c.set_data_handle(c.data());
     if (key.bias) product.bias.set_data_handle(const_cast<float*>(epilogue.bias));
     product.primitive.execute(cache.stream(), product.arguments);
@@ -296,7 +325,13 @@ void GemmScaled(Transpose trans_a, BasicMatrixView<const double> a, Transpose tr
 }
 
 bool CopiesTransposedFactors() {
-  static const bool copies = dnnl::get_effective_cpu_isa() == dnnl::cpu_isa::avx512_core_amx;
+  static const bool copies = [] {
+    const dnnl::cpu_isa isa = dnnl::get_effective_cpu_isa();
+#if DNNL_VERSION_MAJOR >= 3
+    if (isa == dnnl::cpu_isa::avx512_core_amx_fp16) return true;
+#endif
+    return isa == dnnl::cpu_isa::avx512_core_amx;
+  }();
   return copies;
 }
 

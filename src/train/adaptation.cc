@@ -21,6 +21,9 @@ namespace {
 
 namespace fs = std::filesystem;
 
+// What the model as it was says of the new speech, for networks that cannot have it look on.
+fs::path OldPosteriors(const fs::path& folder) { return fs::path(folder) += "-targets.bin"; }
+
 nlohmann::json Json(const DomainMeasures& m) {
   if (m.frames == 0) return nullptr;
   return {{"loss", m.loss}, {"frame_accuracy", m.frame_accuracy}, {"frames", m.frames}};
@@ -207,13 +210,14 @@ AdaptationRun::Candidate AdaptationRun::Train(const nn::Model& prepared, const a
     if (share > 0) {
       if (!task.teachers.empty())
         throw UsageError("the unadapted model teaches (ρ > 0): leave out train.teacher.models");
-      AddTeacher(model_, fs::path(folder) += "-targets.bin", kHoldingPosteriors, options, task);
+      AddTeacher(model_, OldPosteriors(folder), kHoldingPosteriors, options, task);
       options.teacher.weight = share;
       options.teacher.temperature = 1;
     }
     const auto comm = comm::MakeSelfCommunicator();
     Trainer(std::move(task), options, *comm).Run(/*resume=*/false);
     candidate.model = nn::Model::Load(ModelFile(folder));
+    if (share > 0) fs::remove(OldPosteriors(folder));
   }
   // What belongs to one speaker leaves the shared model's priors alone, and so does speech whose words nobody knows.
   const bool unlabelled = preparation.speech == adapt::Speech::kOldAndNewUnlabelled;

@@ -40,6 +40,9 @@ void TakeShape(const nn::Model& model, TrainOptions& options) {
 
 void AddTeacher(std::shared_ptr<const nn::Model> teacher, const std::filesystem::path& file, int top,
                 TrainOptions& options, TrainingTask& task) {
+  if (!options.teacher.targets.empty()) {
+    throw UsageError("the model as it was teaches: leave out train.teacher.targets");
+  }
   task.teachers.push_back(std::move(teacher));
   const auto sees_the_same = [&](const auto& t) { return SeesTheSame(*t, *task.initial, options); };
   if (std::ranges::all_of(task.teachers, sees_the_same)) return;

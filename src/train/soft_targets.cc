@@ -66,25 +66,30 @@ Scorers MakeScorers(const Teachers& teachers, const data::FrameStore& store, con
   return scorers;
 }
 
-// The mean of the teachers' posteriors of an utterance's frames.
-Matrix MeanPosteriors(const Scorers& scorers, const Matrix& features) {
-  const auto share = static_cast<float>(1.0 / static_cast<double>(scorers.size()));
-  Matrix mean(features.rows(), scorers.front()->num_pdfs());
-  for (const auto& model : scorers) {
-    infer::NnetScorer scorer(model, Matrix(features));
-    for (int64_t t = 0; t < features.rows(); ++t) {
-      const std::span<const float> log_posteriors = scorer.DenseFrame(static_cast<int>(t));
-      const std::span<float> row = mean.Row(t);
-      for (size_t k = 0; k < row.size(); ++k) row[k] += share * std::exp(log_posteriors[k]);
-    }
-  }
-  return mean;
-}
-
 struct UtteranceEntries {
   std::vector<Entry> entries;  // frame after frame
   double kept = 0;
 };
+
+// The largest `top` posteriors of the teachers' mean, frame by frame.
+UtteranceEntries EntriesOf(const Scorers& scorers, const Matrix& features, size_t top) {
+  const auto frames = static_cast<size_t>(features.rows());
+  std::vector<std::unique_ptr<infer::NnetScorer>> running;
+  for (const auto& model : scorers) running.push_back(std::make_unique<infer::NnetScorer>(model, Matrix(features)));
+  const auto share = static_cast<float>(1.0 / static_cast<double>(scorers.size()));
+  UtteranceEntries result{std::vector<Entry>(top * frames), 0};
+  std::vector<float> mean(static_cast<size_t>(scorers.front()->num_pdfs()));
+  std::vector<int> order;
+  for (size_t t = 0; t < frames; ++t) {
+    std::ranges::fill(mean, 0.0F);
+    for (const auto& scorer : running) {
+      const std::span<const float> log_posteriors = scorer->DenseFrame(static_cast<int>(t));
+      for (size_t k = 0; k < mean.size(); ++k) mean[k] += share * std::exp(log_posteriors[k]);
+    }
+    result.kept += Largest(mean, order, std::span(result.entries).subspan(t * top, top));
+  }
+  return result;
+}
 
 }  // namespace
 
@@ -110,15 +115,7 @@ double SoftTargets::Write(const std::filesystem::path& path, std::shared_ptr<con
         ThrowIfCancelled("storing targets");
         Matrix features(utterances[u].num_frames, store->feat_dim());
         store->ReadFrames(u, 0, features);
-        const Matrix posteriors = MeanPosteriors(scorers, features);
-        const auto top = static_cast<size_t>(header.top);
-        UtteranceEntries result{std::vector<Entry>(top * static_cast<size_t>(posteriors.rows())), 0};
-        std::vector<int> order;
-        for (int64_t t = 0; t < posteriors.rows(); ++t) {
-          result.kept +=
-              Largest(posteriors.Row(t), order, std::span(result.entries).subspan(static_cast<size_t>(t) * top, top));
-        }
-        return result;
+        return EntriesOf(scorers, features, static_cast<size_t>(header.top));
       },
       [&](size_t u, UtteranceEntries&& result) {
         const auto frame_bytes = static_cast<int64_t>(sizeof(Entry)) * header.top;

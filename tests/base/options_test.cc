@@ -107,7 +107,8 @@ TEST(Config, PrintsItselfAsATableOfALargerFile) {
 TEST(TomlText, ValuesReadAsPeopleWroteThem) {
   const Config config = Config::Parse(
       "rate = 0.4\nsmall = 1e-9\nwhole = 3.0\nbig = 1e300\nno = -0.015\ncount = 7\n"
-      "speeds = [0.9, 1.1]\nnames = ['a b', \"it's\"]\nname = 'a'\n",
+      "speeds = [0.9, 1.1]\nnames = ['a b', \"it's\"]\nname = 'a'\n[[layer]]\ntype = 'affine'\ndim = "
+      "3\n[[layer]]\ntype = 'relu'\n",
       "text");
   EXPECT_EQ(ValueAsToml(config, "rate"), "0.4");
   EXPECT_EQ(ValueAsToml(config, "whole"), "3.0");
@@ -117,6 +118,10 @@ TEST(TomlText, ValuesReadAsPeopleWroteThem) {
   EXPECT_EQ(*config.AnyAsText("rate"), "0.4");
   EXPECT_EQ(*config.AnyAsText("speeds"), "0.9 1.1");
   EXPECT_EQ(ValueAsToml(config, "name"), "a");
+  Config layers;
+  layers.Set("layer", ValueAsToml(config, "layer"));
+  EXPECT_EQ(layers.Tables("layer").size(), 2u);
+  EXPECT_EQ(*layers.Tables("layer")[0].Int("dim"), 3);
   for (const char* key : {"rate", "small", "whole", "big", "no", "count", "speeds", "names"}) {
     Config again;
     again.Set("x", ValueAsToml(config, key));
