@@ -6,12 +6,11 @@
 #include <algorithm>
 #include <cmath>
 #include <compare>
-#include <cstdlib>
+#include <cstddef>
 #include <dnnl.hpp>
 #include <map>
 #include <memory>
 #include <mutex>
-#include <new>
 #include <unordered_map>
 #include <vector>
 
@@ -43,25 +42,7 @@ dnnl::engine& Engine() {
 }
 
 // Memory for a copy of a factor: one for all products of a thread, which take turns.
-class CopyRoom {
- public:
-  void* AtLeast(size_t bytes) {
-    if (bytes > bytes_) {
-      memory_.reset(std::aligned_alloc(kAlignment, (bytes + kAlignment - 1) / kAlignment * kAlignment));
-      if (memory_ == nullptr) throw std::bad_alloc();
-      bytes_ = bytes;
-    }
-    return memory_.get();
-  }
-
- private:
-  static constexpr size_t kAlignment = 64;
-  struct Free {
-    void operator()(void* p) const { std::free(p); }
-  };
-  std::unique_ptr<void, Free> memory_;
-  size_t bytes_ = 0;
-};
+using CopyRoom = BasicMatrix<std::byte>;
 
 // A factor, and its copy in another format if the product wants one.
 struct Factor {
@@ -81,7 +62,8 @@ struct Factor {
   void Set(const void* data, CopyRoom& room, dnnl::stream& stream) {
     given.set_data_handle(const_cast<void*>(data));
     if (!copied) return;
-    copy.set_data_handle(room.AtLeast(copy.get_desc().get_size()));
+    room.Resize(1, static_cast<int64_t>(copy.get_desc().get_size()));
+    copy.set_data_handle(room.data());
     reorder.execute(stream, given, copy);
   }
 };

@@ -5,10 +5,10 @@
 #pragma once
 
 #include <cstdint>
-#include <optional>
 #include <string>
 #include <vector>
 
+#include "parallel/kept_sequences.h"
 #include "parallel/strategy.h"
 
 namespace antiphon::parallel {
@@ -25,7 +25,7 @@ struct KeptMinibatch {
   void Save(SafetensorsWriter& writer, const std::string& prefix) const;
   nn::LossTargets targets() const;
   /// Null: frames that stand alone.
-  const SequenceLayout* sequences() const { return layout ? &*layout : nullptr; }
+  const SequenceLayout* sequences() const { return kept_sequences.layout(); }
   /// Σ of the frames' weights.
   double weight() const;
 
@@ -33,12 +33,7 @@ struct KeptMinibatch {
   std::vector<int32_t> pdf_ids;
   std::vector<float> weights;     // empty: all 1
   std::vector<std::byte> states;  // as nn::Workspace::States; empty: all streams begin
-  std::vector<uint8_t> begins;    // what the layout sees
-  std::vector<int32_t> lengths;   // likewise
-  std::optional<SequenceLayout> layout;
-
- private:
-  void MakeLayout(int streams, int frames);
+  KeptSequences kept_sequences;
 };
 
 }  // namespace antiphon::parallel

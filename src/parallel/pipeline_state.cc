@@ -32,38 +32,7 @@ std::vector<std::byte> ReadBytes(const SafetensorsReader& reader, const std::str
 
 constexpr double kNoTotal = -1;
 
-void SaveSequences(SafetensorsWriter& writer, const std::string& name, const InFlight& f) {
-  if (f.context.sequences == nullptr) return;
-  writer.Add(name + "sequences",
-             std::span<const int64_t>(std::vector<int64_t>{f.sequences.streams, f.sequences.frames}));
-  if (!f.begins.empty()) writer.Add(name + "begins", std::span<const uint8_t>(f.begins));
-  if (!f.lengths.empty()) writer.Add(name + "lengths", std::span<const int32_t>(f.lengths));
-}
-
-void LoadSequences(const SafetensorsReader& reader, const std::string& name, InFlight& f) {
-  if (!reader.Has(name + "sequences")) return f.KeepSequences(nullptr);
-  const std::vector<int64_t> sizes = reader.ReadInts(name + "sequences");
-  std::vector<uint8_t> begins;
-  std::vector<int32_t> lengths;
-  if (reader.Has(name + "begins")) {
-    for (const std::byte b : ReadBytes(reader, name + "begins")) begins.push_back(static_cast<uint8_t>(b));
-  }
-  if (reader.Has(name + "lengths")) {
-    for (const int64_t length : reader.ReadInts(name + "lengths")) lengths.push_back(static_cast<int32_t>(length));
-  }
-  const SequenceLayout layout{static_cast<int>(sizes.at(0)), static_cast<int>(sizes.at(1)), begins, lengths};
-  f.KeepSequences(&layout);
-}
-
 }  // namespace
-
-void InFlight::KeepSequences(const SequenceLayout* layout) {
-  context.sequences = layout != nullptr ? &sequences : nullptr;
-  if (layout == nullptr) return;
-  begins.assign(layout->begins.begin(), layout->begins.end());
-  lengths.assign(layout->lengths.begin(), layout->lengths.end());
-  sequences = {layout->streams, layout->frames, begins, lengths};
-}
 
 nn::LossTargets InFlight::targets() const {
   nn::LossTargets targets;
@@ -95,7 +64,8 @@ void FlightDeck::Accept(const StepInput& input, int64_t minibatch, bool keep_fea
   nn::RequirePdfIds(input.targets, "a pipeline");
   InFlight& flight = at(minibatch);
   flight.context = input.context;
-  flight.KeepSequences(input.context.sequences);
+  flight.sequences.Keep(input.context.sequences);
+  flight.context.sequences = flight.sequences.layout();
   flight.learning_rate = input.learning_rate;
   flight.loss = {};
   if (keep_features) {
@@ -125,7 +95,7 @@ void FlightDeck::Save(SafetensorsWriter& writer, const std::string& prefix, int6
     writer.Add(name + "reals",
                std::span<const double>(std::vector<double>{f.context.dropout_factor, f.learning_rate, f.staleness,
                                                            f.total_weight.value_or(kNoTotal)}));
-    SaveSequences(writer, name, f);
+    f.sequences.Save(writer, name);
     if (f.features.size() > 0) writer.Add(name + "features", f.features);
     if (!f.pdf_ids.empty()) writer.Add(name + "pdf_ids", std::span<const int32_t>(f.pdf_ids));
     if (!f.weights.empty()) writer.Add(name + "weights", std::span<const float>(f.weights));
@@ -151,7 +121,8 @@ void FlightDeck::Load(const SafetensorsReader& reader, const std::string& prefix
     f.context.seed = static_cast<uint64_t>(integers.at(2));
     f.context.step = integers.at(3);
     f.context.dropout_factor = reals.at(0);
-    LoadSequences(reader, name, f);
+    f.sequences.Load(reader, name);
+    f.context.sequences = f.sequences.layout();
     f.learning_rate = reals.at(1);
     f.staleness = reals.at(2);
     f.total_weight = reals.at(3) == kNoTotal ? std::nullopt : std::optional<double>(reals.at(3));

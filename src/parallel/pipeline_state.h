@@ -12,16 +12,14 @@
 #include <string>
 #include <vector>
 
-#include "base/sequence_layout.h"
+#include "parallel/kept_sequences.h"
 #include "parallel/strategy.h"
 
 namespace antiphon::parallel {
 
 struct InFlight {
   nn::ExecContext context;  // its sequences are those below
-  SequenceLayout sequences;
-  std::vector<uint8_t> begins;
-  std::vector<int32_t> lengths;
+  KeptSequences sequences;
   double learning_rate = 0;
   Matrix features;               // at the lowest stage
   std::vector<int32_t> pdf_ids;  // at the top stage, as are
@@ -32,8 +30,6 @@ struct InFlight {
   ConstMatrixView derivative;  // of this stage's output
 
   nn::LossTargets targets() const;
-  /// Copies the layout, whose memory is the minibatch's.
-  void KeepSequences(const SequenceLayout* layout);
 };
 
 class FlightDeck {

@@ -6,6 +6,7 @@
 
 #include "base/random.h"
 #include "optim/gauss_newton.h"
+#include "random_direction.h"
 
 namespace antiphon::optim {
 namespace {
@@ -202,17 +203,6 @@ struct Sample {
   nn::ExecContext context;
   std::vector<std::byte> states;
 };
-
-std::vector<float> Direction(const nn::Network& network, uint64_t seed) {
-  std::vector<float> v(network.num_values(), 0.0f);
-  Rng rng(seed);
-  for (const nn::Parameter* p : network.parameters()) {
-    for (int64_t j = 0; j < p->value.size(); ++j) {
-      v[static_cast<size_t>(p->offset + j)] = static_cast<float>(rng.Normal());
-    }
-  }
-  return v;
-}
 
 // (1/W)·Σ w·Jᵀ·H·J as a whole, J column by column by central differences in double.
 std::vector<std::vector<double>> ExplicitMatrix(const Sample& sample) {

@@ -11,6 +11,7 @@
 #include "optim/conjugate_gradient.h"
 #include "optim/lbfgs.h"
 #include "optim/squared_gradient.h"
+#include "random_direction.h"
 
 namespace antiphon::optim {
 namespace {
@@ -102,17 +103,6 @@ std::vector<double> ExplicitProduct(nn::Network& network, const Matrix& x, std::
     }
   }
   return product;
-}
-
-std::vector<float> Direction(const nn::Network& network, uint64_t seed) {
-  std::vector<float> v(network.num_values(), 0.0f);
-  Rng rng(seed);
-  for (const nn::Parameter* p : network.parameters()) {
-    for (int64_t j = 0; j < p->value.size(); ++j) {
-      v[static_cast<size_t>(p->offset + j)] = static_cast<float>(rng.Normal());
-    }
-  }
-  return v;
 }
 
 double Dot(std::span<const float> a, std::span<const float> b) {
