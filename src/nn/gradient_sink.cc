@@ -3,10 +3,12 @@
 #include "kernels/elementwise.h"
 #include "kernels/reductions.h"
 #include "math/gemm.h"
+#include "nn/shifted_product.h"
 
 namespace antiphon::nn {
 
 void FactorProduct(const GradientFactors& factors, int64_t first_row, float accumulate, MatrixView gradient) {
+  if (factors.shifted != nullptr) return ShiftedProduct::Gradient(factors, first_row, accumulate, gradient);
   const int64_t count = gradient.rows();
   if (!factors.x16.empty()) {
     Gemm(Transpose::kYes, factors.g16.Cols(first_row, count), Transpose::kNo, factors.x16, gradient,

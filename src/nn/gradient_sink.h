@@ -16,6 +16,8 @@
 
 namespace antiphon::nn {
 
+struct ShiftedFactors;
+
 struct GradientFactors {
   ConstMatrixView x;
   ConstMatrixView g;
@@ -24,6 +26,9 @@ struct GradientFactors {
   ConstBf16View g16;
   /// dL/db = gᵀ·bias_input; empty means all ones (the column sums of g). Preconditioners set it.
   std::span<const float> bias_input;
+  /// The same product in fewer multiplications (nn/shifted_product.h); null: there is no such way. Whoever changes x or
+  /// g leaves it null.
+  const ShiftedFactors* shifted = nullptr;
 };
 
 /// gradient = rows first_row … of gᵀ·x, as many as `gradient` has, + accumulate · gradient.

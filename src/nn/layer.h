@@ -27,6 +27,7 @@
 #include "nn/exec_context.h"
 #include "nn/gradient_sink.h"
 #include "nn/parameter.h"
+#include "nn/shifted_blocks.h"
 #include "nn/workspace.h"
 
 namespace antiphon::nn {
@@ -77,6 +78,9 @@ class Layer {
   /// The context of all layers above, in frames of this layer's output: successive pieces overlap by its span. Called
   /// by the network.
   virtual void SetContextAbove(const TimeContext& above) { above_ = above; }
+  /// What is known of the output's columns; called by the network, which tells the layer above.
+  virtual ShiftedBlocks output_blocks() const { return {}; }
+  virtual void SetInputBlocks(const ShiftedBlocks& /*blocks*/) {}
   /// Rows of y for `rows` of x.
   int64_t OutputRows(const ExecContext& ctx, int64_t rows) const;
 

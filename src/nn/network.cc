@@ -70,6 +70,7 @@ class AbsentLayer : public Layer {
         absorbs_(layer.AbsorbActivation(Activation::kRelu)),
         has_statistics_(layer.has_statistics()),
         context_(layer.time_context()),
+        output_blocks_(layer.output_blocks()),
         recurrent_(layer.recurrent()) {
     for (const Parameter* p : layer.parameters()) all_.push_back(Outline(*p));
     for (const Parameter* p : layer.buffers()) buffers_.push_back(Outline(*p));
@@ -85,6 +86,7 @@ class AbsentLayer : public Layer {
   bool has_statistics() const override { return has_statistics_; }
   TimeContext time_context() const override { return context_; }
   bool recurrent() const override { return recurrent_; }
+  ShiftedBlocks output_blocks() const override { return output_blocks_; }
 
  protected:
   void DoForward(const ExecContext&, ConstMatrixView, MatrixView, Workspace&) const override { CHECK(false); }
@@ -104,6 +106,7 @@ class AbsentLayer : public Layer {
   bool absorbs_;
   bool has_statistics_;
   TimeContext context_;
+  ShiftedBlocks output_blocks_;
   bool recurrent_;
   std::vector<std::unique_ptr<Parameter>> owned_;
   std::vector<Parameter*> all_;
@@ -191,6 +194,7 @@ void Network::Finish() {
     const bool absorbs = layers_[i].layer->AbsorbActivation(above) && above != Activation::kNone;
     if (i == 0) layers_[i].absorbed = false;
     if (i + 1 < layers_.size()) layers_[i + 1].absorbed = absorbs;
+    layers_[i].layer->SetInputBlocks(i > 0 ? layers_[i - 1].layer->output_blocks() : ShiftedBlocks{});
   }
 }
 

@@ -1,10 +1,13 @@
 #include "nn/parameter.h"
 
 #include <algorithm>
+#include <array>
 #include <limits>
 
 #include "base/error.h"
 #include "kernels/elementwise.h"
+#include "kernels/linear_combinations.h"
+#include "kernels/parallel.h"
 
 namespace antiphon::nn {
 namespace {
@@ -51,19 +54,42 @@ void Parameter::Constrain(int64_t first_row, MatrixView rows) const {
 }
 
 ConstBf16View Parameter::Bf16Value() const {
-  if (!shadow_valid_.load(std::memory_order_acquire)) {
-    const std::lock_guard lock(shadow_mutex_);
-    if (!shadow_valid_.load(std::memory_order_relaxed)) {
-      shadow_.Resize(value.rows(), value.cols());
-      ConvertToBf16(1.0f, value, shadow_);
-      shadow_valid_.store(true, std::memory_order_release);
-    }
-  }
-  return shadow_.view();
+  return bf16_.Fresh([&](Bf16Matrix& copy) {
+    copy.Resize(value.rows(), value.cols());
+    ConvertToBf16(1.0f, value, copy);
+  });
+}
+
+// The first and the last factor are the first and the last tap themselves: at zero and at infinity.
+ConstMatrixView Parameter::FilteredValue(const MinimalFilter& filter, int product) const {
+  CHECK(value.cols() % filter.taps == 0) << value.cols() << " / " << filter.taps;
+  const int64_t rows = value.rows(), cols = value.cols() / filter.taps;
+  if (product == 0) return value.Cols(0, cols);
+  if (product + 1 == filter.products) return value.Cols((filter.taps - 1) * cols, cols);
+  const int sums = filter.products - 2;
+  const ConstMatrixView all = filtered_.Fresh([&](Matrix& copy) {
+    copy.Resize(sums * rows, cols);
+    ParallelRanges(rows, sums * cols, 1, [&](int64_t first, int64_t last) {
+      std::array<const float*, MinimalFilter::kMostTaps> in{};
+      std::array<float*, MinimalFilter::kMostProducts> out{};
+      for (int64_t r = first; r < last; ++r) {
+        for (int k = 0; k < filter.taps; ++k) in[static_cast<size_t>(k)] = value.Row(r).data() + k * cols;
+        for (int p = 0; p < sums; ++p) out[static_cast<size_t>(p)] = copy.Row(p * rows + r).data();
+        LinearCombinations({.inputs = filter.taps,
+                            .outputs = sums,
+                            .coefficients = filter.of_taps.data() + filter.taps,
+                            .in = in.data(),
+                            .out = out.data(),
+                            .size = cols});
+      }
+    });
+  });
+  return all.Rows((product - 1) * rows, rows);
 }
 
 Bf16View Parameter::MutableBf16Value() {
-  return shadow_valid_.load(std::memory_order_acquire) ? shadow_.view() : Bf16View();
+  filtered_.valid.store(false, std::memory_order_release);
+  return bf16_.valid.load(std::memory_order_acquire) ? bf16_.values.view() : Bf16View();
 }
 
 void Parameter::MoveTo(float* memory, int64_t new_offset) {

@@ -18,6 +18,7 @@
 
 #include "math/bf16.h"
 #include "math/matrix.h"
+#include "math/minimal_filter.h"
 
 namespace antiphon::nn {
 
@@ -73,15 +74,19 @@ class Parameter {
   float limit = 0;
   Storage storage = Storage::kFloat;
 
-  /// Tells that `value` was written: it is brought within its limits, and the bf16 copy is stale from here on.
+  /// Tells that `value` was written: it is brought within its limits, and its copies are stale from here on.
   void MarkChanged() {
     Constrain(0, value);
-    shadow_valid_.store(false, std::memory_order_release);
+    bf16_.valid.store(false, std::memory_order_release);
+    filtered_.valid.store(false, std::memory_order_release);
   }
   /// Brings `rows`, the values from `first_row` on, back to what mask and limit allow.
   void Constrain(int64_t first_row, MatrixView rows) const;
   /// The value rounded to bf16, refreshed if it is stale.
   ConstBf16View Bf16Value() const;
+  /// The value as a filter's taps, which are blocks of columns: the factor of product number `product`
+  /// (math/minimal_filter.h), [rows, cols / taps], refreshed if it is stale. The filter is always the same.
+  ConstMatrixView FilteredValue(const MinimalFilter& filter, int product) const;
   /// For an update that refreshes the copy while the values are in cache: memory of the copy if it exists and is valid,
   /// else empty. Whoever takes it writes every element that it changes in `value`, and calls Constrain instead of
   /// MarkChanged.
@@ -91,10 +96,28 @@ class Parameter {
   void MoveTo(float* memory, int64_t new_offset);
 
  private:
+  // The value in another form, made when it is first asked for.
+  template <class M>
+  struct Copy {
+    std::mutex mutex;
+    std::atomic<bool> valid{false};
+    M values;
+    template <class Body>
+    auto Fresh(Body make) {
+      if (!valid.load(std::memory_order_acquire)) {
+        const std::lock_guard lock(mutex);
+        if (!valid.load(std::memory_order_relaxed)) {
+          make(values);
+          valid.store(true, std::memory_order_release);
+        }
+      }
+      return std::as_const(values).view();
+    }
+  };
+
   Matrix storage_;
-  mutable std::mutex shadow_mutex_;
-  mutable std::atomic<bool> shadow_valid_{false};
-  mutable Bf16Matrix shadow_;
+  mutable Copy<Bf16Matrix> bf16_;
+  mutable Copy<Matrix> filtered_;
 };
 
 }  // namespace antiphon::nn

@@ -17,6 +17,7 @@
 #include "kernels/update.h"
 #include "math/gemm.h"
 #include "math/padded_matrix.h"
+#include "nn/shifted_product.h"
 #include "optim/optimizer.h"
 #include "optim/row_blocks.h"
 
@@ -162,7 +163,12 @@ class Sgd : public Optimizer {
     const float shrink = rates.shrink * (1 - rates.rate * rates.decay);
     const bool half = !factors.x16.empty();
     nn::GradientFactors scaled = factors;
-    if (half) {
+    nn::ShiftedFactors shifted;
+    if (factors.shifted != nullptr) {
+      shifted = *factors.shifted;
+      shifted.scale *= -rates.rate;
+      scaled.shifted = &shifted;
+    } else if (half) {
       scaled_half_.Resize(factors.x.rows(), factors.x.cols());
       ConvertToBf16(-rates.rate, factors.x, scaled_half_);
       scaled.x16 = std::as_const(scaled_half_).view();

@@ -3,10 +3,12 @@
 // Initial weights: normal with standard deviation 1/√in (as Kaldi's nnet3) times `init-scale`; biases `bias-init`.
 // `orthonormal` keeps a linear layer's rows orthogonal and of equal length α: after every fourth step,
 // W −= ½·(W·Wᵀ/α² − I)·W with α² = tr(P²)/tr(P), P = W·Wᵀ. Source: Povey et al., Interspeech 2018.
-// Cost: 2·N·in·out operations each for y, dx and the weight gradient.
+// Cost: 2·N·in·out operations each for y, dx and the weight gradient; in fp32 about half of that on top of a splice
+// with two or three evenly spaced offsets (nn/shifted_product.h).
 #include "kernels/elementwise.h"
 #include "nn/layers/affine_base.h"
 #include "nn/layers/largest_dim.h"
+#include "nn/shifted_product.h"
 
 namespace antiphon::nn {
 namespace {
@@ -91,6 +93,7 @@ class Affine : public Layer {
     activation_ = activation;
     return true;
   }
+  void SetInputBlocks(const ShiftedBlocks& blocks) override { input_blocks_ = blocks; }
 
   // A layer that several ranks hold together is left as it is: none has all rows.
   void AfterStep(int64_t step) override {
@@ -101,6 +104,7 @@ class Affine : public Layer {
  protected:
   void DoForward(const ExecContext& ctx, ConstMatrixView x, MatrixView y, Workspace& ws) const override {
     const GemmEpilogue epilogue{.bias = all_.size() == 2 ? bias_.value.data() : nullptr, .activation = activation_};
+    if (const auto way = Shifted(ctx, x)) return way->Forward(x, weight_, epilogue, ws.Child(0), y);
     if (ctx.precision == Precision::kFp32) {
       Gemm(Transpose::kNo, x, Transpose::kYes, weight_.value, y, epilogue);
       return;
@@ -113,7 +117,12 @@ class Affine : public Layer {
   void DoBackward(const ExecContext& ctx, ConstMatrixView dy, Workspace& ws, MatrixView dx,
                   GradientSink& sink) override {
     GradientFactors factors{.x = ws.x, .g = dy, .x16 = {}, .g16 = {}, .bias_input = {}};
-    if (ctx.precision == Precision::kBf16) {
+    const auto way = Shifted(ctx, ws.x);
+    ShiftedFactors shifted;
+    if (way) {
+      shifted = way->Backward(dy, weight_, ws.Child(0), dx);
+      factors.shifted = &shifted;
+    } else if (ctx.precision == Precision::kBf16) {
       const Bf16View g16 = ws.HalfDerivative(kDerivative, dy.rows(), dy.cols());
       ConvertToBf16(1.0f, dy, g16);
       factors.g16 = g16;
@@ -139,6 +148,11 @@ class Affine : public Layer {
   enum Slot { kInput };
   enum DerivativeSlot { kDerivative };
 
+  std::optional<ShiftedProduct> Shifted(const ExecContext& ctx, ConstMatrixView x) const {
+    if (ctx.precision != Precision::kFp32) return std::nullopt;
+    return ShiftedProduct::For(input_blocks_, ctx.streams(), x, whole_out_dim());
+  }
+
   void MakeMoreOrthonormal() {
     const MatrixView w = weight_.value;
     Matrix p(w.rows(), w.rows());
@@ -159,6 +173,7 @@ class Affine : public Layer {
 
   AffineOptions options_;
   Activation activation_ = Activation::kNone;
+  ShiftedBlocks input_blocks_;
   Parameter weight_;
   Parameter bias_;
   std::vector<Parameter*> all_;

@@ -34,7 +34,10 @@ struct ConvolutionGeometry {
   ConvolutionGeometry(const ConvolutionOptions& its_options, int in_dim);
 
   int num_offsets() const { return static_cast<int>(options.offsets.size()); }
+  int height() const { return height_; }
   int out_height() const { return out_height_; }
+  /// Position that the first output's window begins with.
+  int first() const { return first_; }
   int out_dim() const { return out_height_ * options.filters; }
   /// Values of a patch that belong to one offset, and all.
   int window() const { return options.window * options.channels; }
@@ -55,7 +58,7 @@ struct ConvolutionGeometry {
 
   int height_ = 0;
   int out_height_ = 0;
-  int first_ = 0;  // position of the first output's window
+  int first_ = 0;
 };
 
 }  // namespace antiphon::nn

@@ -47,6 +47,17 @@ class Splice : public Layer {
   TimeContext time_context() const override { return context_; }
   bool has_tangent() const override { return true; }
 
+  // Known of evenly spaced offsets.
+  ShiftedBlocks output_blocks() const override {
+    const auto& offsets = options_.offsets;
+    const int gap = offsets.size() > 1 ? offsets[1] - offsets[0] : 0;
+    for (size_t k = 1; k < offsets.size(); ++k) {
+      if (offsets[k] - offsets[k - 1] != gap) return {};
+    }
+    if (gap <= 0 || gap % context_.stride != 0) return {};
+    return {static_cast<int>(offsets.size()), gap / context_.stride};
+  }
+
  protected:
   void DoForward(const ExecContext& ctx, ConstMatrixView x, MatrixView y, Workspace&) const override {
     const int64_t streams = ctx.streams();

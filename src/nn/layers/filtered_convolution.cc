@@ -1,0 +1,242 @@
+#include "nn/layers/filtered_convolution.h"
+
+#include <omp.h>
+
+#include <algorithm>
+#include <array>
+
+#include "kernels/elementwise.h"
+#include "kernels/linear_combinations.h"
+#include "kernels/reductions.h"
+#include "math/minimal_filter.h"
+
+namespace antiphon::nn {
+namespace {
+
+constexpr int kTaps = 3;
+constexpr int kOutputs = MinimalFilter::kOutputs;
+constexpr int kProducts = kOutputs + kTaps - 1;
+constexpr int64_t kBlockValues = 1 << 17;  // of a product's factors: half a MiB, in a core's cache
+constexpr int kSumGroups = 8;
+
+enum Slot { kTapFactors, kFactors, kProductSums, kWeightSums, kBiasSums, kZeros };
+
+const MinimalFilter& Filter() { return MinimalFilter::OfTaps(kTaps); }
+
+// The factors of the taps, each [filters · offsets, channels] below the other. `row_of(f, k)`: where those of filter f
+// and offset k go; `turned`: last tap first.
+template <class RowOf>
+void FilterTaps(const ConvolutionGeometry& geometry, ConstMatrixView weight, bool turned, RowOf row_of, MatrixView to) {
+  const int64_t channels = geometry.options.channels, filters = weight.rows();
+  const int64_t rows = filters * geometry.num_offsets();
+#pragma omp parallel for schedule(static)
+  for (int64_t f = 0; f < filters; ++f) {
+    for (int k = 0; k < geometry.num_offsets(); ++k) {
+      std::array<const float*, kTaps> in{};
+      std::array<float*, kProducts> out{};
+      const float* taps = weight.Row(f).data() + k * geometry.window();
+      for (int j = 0; j < kTaps; ++j) in[static_cast<size_t>(j)] = taps + (turned ? kTaps - 1 - j : j) * channels;
+      float* first = to.data() + row_of(f, k) * channels;
+      for (int p = 0; p < kProducts; ++p) out[static_cast<size_t>(p)] = first + p * rows * channels;
+      LinearCombinations({.inputs = kTaps,
+                          .outputs = kProducts,
+                          .coefficients = Filter().of_taps.data(),
+                          .in = in.data(),
+                          .out = out.data(),
+                          .size = channels});
+    }
+  }
+}
+
+}  // namespace
+
+int64_t FilteredConvolution::Side::groups() const { return (height + kOutputs - 1) / kOutputs; }
+
+bool FilteredConvolution::Pays(const ConvolutionGeometry& geometry) {
+  // Fewer would leave the passes before and after the products most of the time.
+  constexpr int kLeast = 32;
+  const ConvolutionOptions& o = geometry.options;
+  return o.window == kTaps && o.stride == 1 && !o.channels_first && o.channels >= kLeast && o.filters >= kLeast &&
+         geometry.out_height() >= kOutputs;
+}
+
+int64_t FilteredConvolution::ShiftOf(const ExecContext& ctx, int offset) const {
+  return int64_t{geometry_.context.left + geometry_.options.offsets[static_cast<size_t>(offset)]} * ctx.streams();
+}
+
+int64_t FilteredConvolution::BlockRows(const Pass& pass) const {
+  const int64_t values = kProducts * pass.to.groups() * pass.from.channels * geometry_.num_offsets();
+  return std::max<int64_t>(1, kBlockValues / values);
+}
+
+// to [products · count · groups, offsets · channels].
+void FilteredConvolution::Gather(const ExecContext& ctx, const Pass& pass, ConstMatrixView from, int64_t first,
+                                 int64_t count, MatrixView to) const {
+  const int64_t channels = pass.from.channels, groups = pass.to.groups();
+  thread_local std::vector<float> zeros;
+  zeros.resize(static_cast<size_t>(channels));
+  std::array<const float*, kProducts> in{};
+  std::array<float*, kProducts> out{};
+  for (int64_t r = 0; r < count; ++r) {
+    for (int k = 0; k < geometry_.num_offsets(); ++k) {
+      const int64_t row = first + r + pass.direction * ShiftOf(ctx, k);
+      const bool there = row >= 0 && row < from.rows();
+      const float* frame = there ? from.Row(row).data() : nullptr;
+      for (int64_t g = 0; g < groups; ++g) {
+        for (int p = 0; p < kProducts; ++p) {
+          const int64_t at = pass.first + g * kOutputs + p;
+          in[static_cast<size_t>(p)] = there && at >= 0 && at < pass.from.height ? frame + at * channels : zeros.data();
+          out[static_cast<size_t>(p)] = to.Row((p * count + r) * groups + g).data() + k * channels;
+        }
+        LinearCombinations({.inputs = kProducts,
+                            .outputs = kProducts,
+                            .coefficients = Filter().of_inputs.data(),
+                            .in = in.data(),
+                            .out = out.data(),
+                            .size = channels});
+      }
+    }
+  }
+}
+
+void FilteredConvolution::Run(const ExecContext& ctx, const Pass& pass, ConstMatrixView from, Transpose transpose,
+                              ConstMatrixView taps, const GemmEpilogue& epilogue, Workspace& ws, MatrixView to) const {
+  const int64_t groups = pass.to.groups(), channels = pass.to.channels;
+  const int64_t block = BlockRows(pass), rows = kProducts * block * groups, tap_rows = taps.rows() / kProducts;
+  const MatrixView factors =
+      ws.Float(kFactors, omp_get_max_threads() * rows, geometry_.num_offsets() * pass.from.channels);
+  const MatrixView sums = ws.Float(kProductSums, omp_get_max_threads() * rows, channels);
+  const int inputs = kProducts + (epilogue.bias != nullptr ? 1 : 0);
+  std::array<float, kOutputs*(kProducts + 1)> matrix{};  // the bias is one more product
+  for (int i = 0; i < kOutputs; ++i) {
+    float* row = std::copy_n(Filter().to_outputs.data() + i * kProducts, kProducts, matrix.data() + i * inputs);
+    if (epilogue.bias != nullptr) *row = 1;
+  }
+#pragma omp parallel for schedule(static)
+  for (int64_t first = 0; first < to.rows(); first += block) {
+    const int64_t count = std::min(block, to.rows() - first), part = count * groups;
+    const int64_t own = omp_get_thread_num() * rows;
+    Gather(ctx, pass, from, first, count, factors.Rows(own, kProducts * part));
+    for (int p = 0; p < kProducts; ++p) {
+      Gemm(Transpose::kNo, factors.Rows(own + p * part, part), transpose, taps.Rows(p * tap_rows, tap_rows),
+           sums.Rows(own + p * part, part));
+    }
+    std::array<const float*, kProducts + 1> in{};
+    std::array<float*, kOutputs> out{};
+    in[kProducts] = epilogue.bias;
+    for (int64_t r = 0; r < count; ++r) {
+      for (int64_t g = 0; g < groups; ++g) {
+        for (int p = 0; p < kProducts; ++p) {
+          in[static_cast<size_t>(p)] = sums.Row(own + p * part + r * groups + g).data();
+        }
+        for (int i = 0; i < kOutputs; ++i) {
+          const int64_t at = g * kOutputs + i;
+          out[static_cast<size_t>(i)] = at < pass.to.height ? to.Row(first + r).data() + at * channels : nullptr;
+        }
+        LinearCombinations({.inputs = inputs,
+                            .outputs = kOutputs,
+                            .coefficients = matrix.data(),
+                            .in = in.data(),
+                            .out = out.data(),
+                            .size = channels});
+      }
+    }
+    if (epilogue.activation == Activation::kNone) continue;
+    const MatrixView done = to.Rows(first, count);
+    ActivationForward(epilogue.activation, done, done);
+  }
+}
+
+void FilteredConvolution::Forward(const ExecContext& ctx, ConstMatrixView x, ConstMatrixView weight,
+                                  const GemmEpilogue& epilogue, Workspace& ws, MatrixView y) const {
+  const int64_t offsets = geometry_.num_offsets();
+  const MatrixView taps = ws.Float(kTapFactors, kProducts * weight.rows(), offsets * geometry_.options.channels);
+  FilterTaps(
+      geometry_, weight, false, [&](int64_t f, int64_t k) { return f * offsets + k; }, taps);
+  const Pass pass{.from = Input(), .to = Output(), .first = geometry_.first()};
+  Run(ctx, pass, x, Transpose::kYes, taps, epilogue, ws, y);
+}
+
+void FilteredConvolution::InputDerivative(const ExecContext& ctx, ConstMatrixView dy, ConstMatrixView weight,
+                                          Workspace& ws, MatrixView dx) const {
+  const int64_t offsets = geometry_.num_offsets();
+  const MatrixView taps = ws.Float(kTapFactors, kProducts * offsets * weight.rows(), geometry_.options.channels);
+  FilterTaps(
+      geometry_, weight, true, [&](int64_t f, int64_t k) { return k * weight.rows() + f; }, taps);
+  const Pass pass{.from = Output(), .to = Input(), .first = 1 - kTaps - geometry_.first(), .direction = -1};
+  Run(ctx, pass, dy, Transpose::kNo, taps, {}, ws, dx);
+}
+
+// Each group of consecutive blocks has its own sums.
+void FilteredConvolution::Gradient(const ExecContext& ctx, ConstMatrixView x, ConstMatrixView dy, Workspace& ws,
+                                   MatrixView weight, MatrixView bias) const {
+  const Pass pass{.from = Input(), .to = Output(), .first = geometry_.first()};
+  const int64_t groups = pass.to.groups(), filters = weight.rows(), channels = pass.from.channels;
+  const int64_t offsets = geometry_.num_offsets();
+  const int64_t block = BlockRows(pass), rows = kProducts * block * groups;
+  const int64_t blocks = (dy.rows() + block - 1) / block;
+  const MatrixView factors = ws.Float(kFactors, omp_get_max_threads() * rows, offsets * channels);
+  const MatrixView derivatives = ws.Float(kProductSums, omp_get_max_threads() * rows, filters);
+  const MatrixView weights = ws.Float(kWeightSums, kSumGroups * kProducts * filters, offsets * channels);
+  const MatrixView biases = ws.Float(kBiasSums, kSumGroups, filters);
+  const MatrixView zeros = ws.Float(kZeros, 1, filters);
+  std::fill_n(zeros.data(), filters, 0.0f);
+#pragma omp parallel for schedule(static)
+  for (int64_t s = 0; s < kSumGroups; ++s) {
+    const int64_t own = omp_get_thread_num() * rows;
+    const MatrixView sums = weights.Rows(s * kProducts * filters, kProducts * filters), bias_sum = biases.Rows(s, 1);
+    std::fill_n(sums.data(), sums.size(), 0.0f);
+    std::fill_n(bias_sum.data(), filters, 0.0f);
+    for (int64_t b = blocks * s / kSumGroups; b < blocks * (s + 1) / kSumGroups; ++b) {
+      const int64_t first = b * block, count = std::min(block, dy.rows() - first), part = count * groups;
+      Gather(ctx, pass, x, first, count, factors.Rows(own, kProducts * part));
+      std::array<const float*, kOutputs> in{};
+      std::array<float*, kProducts> out{};
+      for (int64_t r = 0; r < count; ++r) {
+        for (int64_t g = 0; g < groups; ++g) {
+          for (int i = 0; i < kOutputs; ++i) {
+            const int64_t at = g * kOutputs + i;
+            in[static_cast<size_t>(i)] = at < pass.to.height ? dy.Row(first + r).data() + at * filters : zeros.data();
+          }
+          for (int p = 0; p < kProducts; ++p) {
+            out[static_cast<size_t>(p)] = derivatives.Row(own + p * part + r * groups + g).data();
+          }
+          LinearCombinations({.inputs = kOutputs,
+                              .outputs = kProducts,
+                              .coefficients = Filter().of_outputs.data(),
+                              .in = in.data(),
+                              .out = out.data(),
+                              .size = filters});
+        }
+      }
+      for (int p = 0; p < kProducts; ++p) {
+        Gemm(Transpose::kYes, derivatives.Rows(own + p * part, part), Transpose::kNo,
+             factors.Rows(own + p * part, part), sums.Rows(p * filters, filters), {.accumulate = 1.0f});
+      }
+      // At the point 1 a group's derivatives are added up.
+      ColumnSums(1.0f, derivatives.Rows(own + part, part), nullptr, 1.0f, bias_sum);
+    }
+  }
+  for (int64_t s = 1; s < kSumGroups; ++s) {
+    AddScaled(1.0f, weights.Rows(s * kProducts * filters, kProducts * filters), weights.Rows(0, kProducts * filters));
+    AddScaled(1.0f, biases.Rows(s, 1), biases.Rows(0, 1));
+  }
+  std::copy_n(biases.data(), filters, bias.data());
+  for (int64_t f = 0; f < filters; ++f) {
+    for (int64_t k = 0; k < offsets; ++k) {
+      std::array<const float*, kProducts> in{};
+      std::array<float*, kTaps> out{};
+      for (int p = 0; p < kProducts; ++p)
+        in[static_cast<size_t>(p)] = weights.Row(p * filters + f).data() + k * channels;
+      for (int j = 0; j < kTaps; ++j) out[static_cast<size_t>(j)] = weight.Row(f).data() + (k * kTaps + j) * channels;
+      LinearCombinations({.inputs = kProducts,
+                          .outputs = kTaps,
+                          .coefficients = Filter().to_taps.data(),
+                          .in = in.data(),
+                          .out = out.data(),
+                          .size = channels});
+    }
+  }
+}
+
+}  // namespace antiphon::nn
