@@ -3,17 +3,10 @@
 
 #include <vector>
 
-#include "base/random.h"
 #include "hmm/gmm_model.h"
+#include "random_matrix.h"
 
 namespace antiphon::testing {
-
-inline Matrix RandomMatrix(int64_t rows, int64_t cols, uint64_t seed) {
-  Rng rng(seed);
-  Matrix m(rows, cols);
-  for (int64_t i = 0; i < m.size(); ++i) m.data()[i] = static_cast<float>(rng.Normal());
-  return m;
-}
 
 inline hmm::GmmSet SmallGmmSet(int pdfs, int dim, uint64_t seed) {
   std::vector<int32_t> first;

@@ -165,21 +165,27 @@ void EvaluateModel(const TrainCommandOptions& options, CommandContext& context) 
 }
 
 nlohmann::json ToJson(const train::TrainingSummary& s) {
-  return {{"epochs", s.epochs},
-          {"steps", s.steps},
-          {"frames", s.frames},
-          {"held_out_loss", s.held_out_loss},
-          {"held_out_accuracy", s.held_out_accuracy},
-          {"phone_accuracy", s.phone_accuracy},
-          {"seconds", s.seconds},
-          {"frames_per_second", s.frames_per_second},
-          {"arithmetic_share", s.arithmetic_share},
-          {"virtual_seconds", s.virtual_seconds},
-          {"bytes_sent", s.bytes_sent},
-          {"lost_workers", s.lost_workers},
-          {"minibatches_given_back", s.given_back},
-          {"averaged", s.averaged},
-          {"model_hash", fmt::format("{:016x}", s.model_hash)}};
+  nlohmann::json json = {{"epochs", s.epochs},
+                         {"steps", s.steps},
+                         {"frames", s.frames},
+                         {"held_out_loss", s.held_out_loss},
+                         {"held_out_accuracy", s.held_out_accuracy},
+                         {"phone_accuracy", s.phone_accuracy},
+                         {"seconds", s.seconds},
+                         {"frames_per_second", s.frames_per_second},
+                         {"arithmetic_share", s.arithmetic_share},
+                         {"virtual_seconds", s.virtual_seconds},
+                         {"bytes_sent", s.bytes_sent},
+                         {"lost_workers", s.lost_workers},
+                         {"minibatches_given_back", s.given_back},
+                         {"averaged", s.averaged},
+                         {"model_hash", fmt::format("{:016x}", s.model_hash)}};
+  if (s.side_probe.kinds > 0) {
+    json["side_layer"] = s.side_layer;
+    json["side_probe_kinds"] = s.side_probe.kinds;
+    json["side_probe_accuracy"] = s.side_probe.accuracy;
+  }
+  return json;
 }
 
 void PrintSimulation(const comm::SimulationReport& report, CommandContext& context) {
@@ -289,6 +295,11 @@ void PrintSummary(const nlohmann::json& summary, CommandContext& context) {
       100 * summary.value("held_out_accuracy", 0.0), summary.value("held_out_loss", 0.0),
       summary.value("averaged", false) ? " (averaged model)" : "", summary.value("frames_per_second", 0.0),
       100 * summary.value("arithmetic_share", 0.0));
+  if (summary.contains("side_probe_kinds")) {
+    context.Print("side task: a fresh classifier is right in {:.1f} % of frames by '{}' (a guess among {}: {:.1f} %)",
+                  100 * summary.value("side_probe_accuracy", 0.0), summary.value("side_layer", std::string()),
+                  summary.value("side_probe_kinds", 0), 100.0 / summary.value("side_probe_kinds", 1));
+  }
   if (const int64_t lost = summary.value("lost_workers", int64_t{0}); lost > 0) {
     context.Print(
         "{} worker(s) were lost on the way (metrics.jsonl and report.html say when); {} minibatch(es) of theirs went "

@@ -45,6 +45,8 @@ MinimalFilter::MinimalFilter(int its_taps) : taps(its_taps), products(kOutputs +
     for (int k = 0; k < taps; ++k) SetBoth(power(k, taps), p, products, k, taps, of_taps.data(), to_taps.data());
     for (int i = 0; i < kOutputs; ++i) {
       SetBoth(power(i, kOutputs), i, kOutputs, p, products, to_outputs.data(), of_outputs.data());
+      to_biased_outputs[static_cast<size_t>(i * (products + 1) + p)] = static_cast<float>(power(i, kOutputs));
+      to_biased_outputs[static_cast<size_t>(i * (products + 1) + products)] = 1;
     }
     const std::vector<double> basis = Product(finite, p < finite ? p : -1);
     double at_point = 1;

@@ -5,10 +5,10 @@
 // The transposed matrices give the derivatives: with v = A·dy,  dx = B·[(G·w) ⊙ v]  and  dw = Gᵀ·[(Bᵀ·x) ⊙ v].
 // What is filtered may be anything that can be added and multiplied: frames and matrices of weights here, so that a
 // time-delay layer's product over three frames needs half of the multiplications.
-// Rounding: sums of a few neighbours are rounded before the products; in fp32 the error is about twice that of the
-// plain sum (tests). Not for coarser formats.
-// Source: Winograd, Arithmetic complexity of computations, 1980; built by interpolation as Toom and Cook do; Lavin and
-// Gray, Fast algorithms for convolutional neural networks, CVPR 2016.
+// Rounding: sums of a few neighbours are rounded before the products. In fp32 the error is about twice that of the
+// plain sum (tests) if the neighbours are of one size; the largest of them says how large it is. Not for coarser
+// formats. Source: Winograd, Arithmetic complexity of computations, 1980; built by interpolation as Toom and Cook do;
+// Lavin and Gray, Fast algorithms for convolutional neural networks, CVPR 2016.
 #pragma once
 
 #include <array>
@@ -31,6 +31,8 @@ struct MinimalFilter {
   std::array<float, kMostProducts * kMostProducts> of_inputs{}, to_inputs{};
   std::array<float, kMostProducts * kMostTaps> of_taps{}, to_taps{};
   std::array<float, kOutputs * kMostProducts> to_outputs{}, of_outputs{};
+  /// Aᵀ with a column of ones, [kOutputs, products + 1]: the bias as one more product.
+  std::array<float, kOutputs*(kMostProducts + 1)> to_biased_outputs{};
 
  private:
   explicit MinimalFilter(int its_taps);

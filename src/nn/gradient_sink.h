@@ -26,8 +26,8 @@ struct GradientFactors {
   ConstBf16View g16;
   /// dL/db = gᵀ·bias_input; empty means all ones (the column sums of g). Preconditioners set it.
   std::span<const float> bias_input;
-  /// The same product in fewer multiplications (nn/shifted_product.h); null: there is no such way. Whoever changes x or
-  /// g leaves it null.
+  /// The same product in fewer multiplications (nn/shifted_product.h), which FactorProduct then takes; null: there is
+  /// no such way. Whoever changes x or g leaves it null, or scales the product by ShiftedFactors::scale instead.
   const ShiftedFactors* shifted = nullptr;
 };
 

@@ -84,10 +84,11 @@ ConstMatrixView Parameter::FilteredValue(const MinimalFilter& filter, int produc
       }
     });
   });
+  CHECK_EQ(all.rows(), sums * rows) << "another filter";
   return all.Rows((product - 1) * rows, rows);
 }
 
-Bf16View Parameter::MutableBf16Value() {
+Bf16View Parameter::BeginUpdate() {
   filtered_.valid.store(false, std::memory_order_release);
   return bf16_.valid.load(std::memory_order_acquire) ? bf16_.values.view() : Bf16View();
 }

@@ -4,7 +4,8 @@
 // exchange and checkpoints need no per-layer code. `offset` is the place of value(0, 0) in that span; rows are
 // contiguous.
 // Some parameters may not take every value (a sparse layer's zeros stay zero, a binary layer's values stay small): who
-// changes values says so by MarkChanged or Constrain, whatever the way they were changed, and that brings them back.
+// changes values says so by MarkChanged, or BeginUpdate and Constrain, whatever the way they were changed, and that
+// brings them back.
 // Threads: reading from several threads is safe; whoever writes `value` calls MarkChanged before the next forward pass
 // and lets nobody read meanwhile.
 #pragma once
@@ -87,10 +88,10 @@ class Parameter {
   /// The value as a filter's taps, which are blocks of columns: the factor of product number `product`
   /// (math/minimal_filter.h), [rows, cols / taps], refreshed if it is stale. The filter is always the same.
   ConstMatrixView FilteredValue(const MinimalFilter& filter, int product) const;
-  /// For an update that refreshes the copy while the values are in cache: memory of the copy if it exists and is valid,
-  /// else empty. Whoever takes it writes every element that it changes in `value`, and calls Constrain instead of
-  /// MarkChanged.
-  Bf16View MutableBf16Value();
+  /// Called before an update that refreshes the bf16 copy while the values are in cache: memory of that copy if it
+  /// exists and is valid, else empty; other copies are stale from here on. Whoever takes it writes every element that
+  /// it changes in `value` before anybody asks for a copy, and calls Constrain instead of MarkChanged.
+  Bf16View BeginUpdate();
 
   /// Moves the values to `memory` (rows · cols floats, outliving this) and frees the own storage.
   void MoveTo(float* memory, int64_t new_offset);

@@ -4,7 +4,7 @@
 
 #include <algorithm>
 #include <array>
-#include <limits>
+#include <exception>
 
 #include "kernels/elementwise.h"
 #include "kernels/linear_combinations.h"
@@ -33,37 +33,78 @@ MatrixView Sized(Matrix& matrix, int64_t rows, int64_t cols) {
   return matrix;
 }
 
-int Team() { return omp_in_parallel() != 0 ? 1 : omp_get_max_threads(); }
-
-// The products of one pass as tasks for a team: equal parts of the rows of each, and, first of all, the plain product
-// of the lone rows. Who computes what does not matter to the result.
-class Tasks {
+// What one thread of a team threw is for the caller.
+class Failure {
  public:
-  Tasks(int products, int64_t rows, int taps, int64_t lone_rows, int team) : products_(products), rows_(rows) {
-    constexpr int64_t kMostParts = 8, kPackedRows = 48;  // what packing the other factor costs, in rows
-    const int64_t lone = lone_rows > 0 ? taps * (lone_rows + kPackedRows) : 0;
-    int64_t least = std::numeric_limits<int64_t>::max();
-    for (int64_t parts = 1; parts <= std::min(rows, kMostParts); ++parts) {
-      const int64_t one = (rows + parts - 1) / parts + kPackedRows;
-      const int64_t time = products * parts * one + lone + one * (team - 1);
-      if (time < least) parts_ = parts;
-      least = std::min(least, time);
+  template <class Body>
+  void Catch(Body body) {
+    try {
+      body();
+    } catch (...) {
+#pragma omp critical(shifted_product_failure)
+      what_ = std::current_exception();
     }
   }
-  int64_t count() const { return 1 + products_ * parts_; }
-  /// Calls lone() for task 0, else body(product, first row, rows).
-  template <class Lone, class Body>
-  void Run(int64_t task, Lone lone, Body body) const {
-    if (task == 0) return lone();
-    const int64_t part = (task - 1) % parts_, first = rows_ * part / parts_;
-    body(static_cast<int>((task - 1) / parts_), first, rows_ * (part + 1) / parts_ - first);
+  void Rethrow() const {
+    if (what_) std::rethrow_exception(what_);
   }
 
  private:
-  int products_;
-  int64_t rows_;
-  int64_t parts_ = 1;
+  std::exception_ptr what_;
 };
+
+// Calls body(failure) on every thread of the caller's team. Within it, all threads call the same Share functions.
+template <class Body>
+void OnTeam(Body body) {
+  Failure failure;
+#pragma omp parallel num_threads(omp_in_parallel() != 0 ? 1 : omp_get_max_threads())
+  body(failure);
+  failure.Rethrow();
+}
+
+template <class Body>
+void ShareRows(int64_t rows, Body body) {
+#pragma omp for schedule(static)
+  for (int64_t r = 0; r < rows; ++r) body(r);
+}
+
+struct Piece {
+  int64_t first_row, rows, first_col, cols;
+};
+
+MatrixView In(MatrixView matrix, const Piece& piece) {
+  return matrix.Rows(piece.first_row, piece.rows).Cols(piece.first_col, piece.cols);
+}
+
+// A matrix in pieces that one thread each computes. How it is cut depends on its shape alone: products of other shapes
+// may have other bits.
+class Cut {
+ public:
+  Cut(int64_t rows, int64_t cols)
+      : rows_(rows), cols_(cols), down_((rows + 511) / 512), across_(std::max<int64_t>(1, cols / 512)) {}
+  int64_t count() const { return down_ * across_; }
+  Piece At(int64_t index) const {
+    const int64_t r = index / across_, c = index % across_;
+    const int64_t row = rows_ * r / down_, col = cols_ * c / across_;
+    return {row, rows_ * (r + 1) / down_ - row, col, cols_ * (c + 1) / across_ - col};
+  }
+
+ private:
+  int64_t rows_, cols_, down_, across_;
+};
+
+// The pieces of the lone rows' product, which are the larger ones, and of all others, cut alike.
+template <class Lone, class Body>
+void SharePieces(const Cut& lone, int products, const Cut& product, Failure& failure, Lone lone_body, Body body) {
+#pragma omp for schedule(dynamic, 1)
+  for (int64_t i = 0; i < lone.count() + products * product.count(); ++i) {
+    failure.Catch([&] {
+      if (i < lone.count()) return lone_body(lone.At(i));
+      const int64_t rest = i - lone.count();
+      body(static_cast<int>(rest / product.count()), product.At(rest % product.count()));
+    });
+  }
+}
 
 }  // namespace
 
@@ -99,19 +140,22 @@ class ShiftedProduct::Combination {
   std::array<float*, kMostProducts> out_{};
 };
 
+// Measured: between 60 and 70 the products begin to gain more than the sums cost.
+double& ShiftedProduct::LeastSaved() {
+  static double least = 70;
+  return least;
+}
+
 std::optional<ShiftedProduct> ShiftedProduct::For(const ShiftedBlocks& blocks, int streams, ConstMatrixView x,
                                                   int64_t whole_outputs) {
   if (blocks.blocks < MinimalFilter::kLeastTaps || blocks.blocks > MinimalFilter::kMostTaps) return std::nullopt;
   const int64_t cols = x.cols() / blocks.blocks;
   const ShiftedProduct way(MinimalFilter::OfTaps(blocks.blocks), x.rows(), int64_t{blocks.frames} * streams, cols);
-  // Multiplications that are saved for each value that the sums before and after the products read or write. Measured:
-  // from about 60 on the products gain more than the sums cost.
-  constexpr double kLeastSaved = 70;
   const auto in = static_cast<double>(cols), out = static_cast<double>(whole_outputs);
   const auto groups = static_cast<double>(way.groups_);
   const double saved = (static_cast<double>(way.first_lone_) * way.filter_->taps - groups * way.products()) * in * out;
   const double sums = way.products() * (groups * (in + out) + in * out);
-  if (saved < kLeastSaved * sums) return std::nullopt;
+  if (saved <= LeastSaved() * sums) return std::nullopt;
   return way;
 }
 
@@ -194,39 +238,28 @@ void ShiftedProduct::Forward(ConstMatrixView x, const Parameter& weight, const G
                              MatrixView y) const {
   const MatrixView inputs = ws.Float(kInputs, products() * groups_, block_cols_);
   const MatrixView of_groups = Sized(OwnMemory().of_groups, products() * groups_, y.cols());
-  weight.FilteredValue(*filter_, 1);  // by the whole team, not within it
-  const bool biased = epilogue.bias != nullptr;
-  std::array<float, kOutputs*(kMostProducts + 1)> matrix{};  // the bias is one more product
-  for (int i = 0; i < kOutputs; ++i) {
-    float* row = std::copy_n(filter_->to_outputs.data() + i * products(), products(),
-                             matrix.data() + i * (products() + (biased ? 1 : 0)));
-    if (biased) *row = 1;
-  }
-  const int team = Team();
-  const Tasks tasks(products(), groups_, filter_->taps, lone_rows(), team);
-#pragma omp parallel num_threads(team)
-  {
+  weight.FilteredValue(*filter_, 1);  // made by the whole team, not within it
+  OnTeam([&](Failure& failure) {
     Combination from(filter_->of_inputs.data(), products(), products());
-#pragma omp for schedule(static)
-    for (int64_t g = 0; g < groups_; ++g) FromInputs(from, x, g, inputs);
-#pragma omp for schedule(dynamic, 1)
-    for (int64_t task = 0; task < tasks.count(); ++task) {
-      tasks.Run(
-          task,
-          [&] {
-            if (lone_rows() > 0) Gemm(Transpose::kNo, Lone(x), Transpose::kYes, weight.value, Lone(y), epilogue);
-          },
-          [&](int p, int64_t first, int64_t rows) {
-            first += p * groups_;
-            Gemm(Transpose::kNo, inputs.Rows(first, rows), Transpose::kYes, weight.FilteredValue(*filter_, p),
-                 of_groups.Rows(first, rows));
-          });
-    }
-    Combination to(matrix.data(), kOutputs, products() + (biased ? 1 : 0));
+    ShareRows(groups_, [&](int64_t g) { FromInputs(from, x, g, inputs); });
+    SharePieces(
+        Cut(lone_rows(), y.cols()), products(), Cut(groups_, y.cols()), failure,
+        [&](const Piece& piece) {
+          GemmEpilogue its = epilogue;
+          if (its.bias != nullptr) its.bias += piece.first_col;
+          Gemm(Transpose::kNo, Lone(x).Rows(piece.first_row, piece.rows), Transpose::kYes,
+               weight.value.Rows(piece.first_col, piece.cols), In(Lone(y), piece), its);
+        },
+        [&](int p, const Piece& piece) {
+          Gemm(Transpose::kNo, Of(inputs, p).Rows(piece.first_row, piece.rows), Transpose::kYes,
+               weight.FilteredValue(*filter_, p).Rows(piece.first_col, piece.cols), In(Of(of_groups, p), piece));
+        });
+    const bool biased = epilogue.bias != nullptr;
+    Combination to(biased ? filter_->to_biased_outputs.data() : filter_->to_outputs.data(), kOutputs,
+                   products() + (biased ? 1 : 0));
     if (biased) to.In(products()) = epilogue.bias;
-#pragma omp for schedule(static)
-    for (int64_t g = 0; g < groups_; ++g) ToOutputs(to, of_groups, g, y);
-  }
+    ShareRows(groups_, [&](int64_t g) { ToOutputs(to, of_groups, g, y); });
+  });
   const MatrixView grouped = y.Rows(0, first_lone_);
   if (epilogue.activation != Activation::kNone) ActivationForward(epilogue.activation, grouped, grouped);
 }
@@ -239,85 +272,72 @@ ShiftedFactors ShiftedProduct::Backward(ConstMatrixView dy, const Parameter& wei
   const bool wanted = dx.data() != nullptr;
   const MatrixView of_groups = Sized(OwnMemory().of_groups, wanted ? products() * groups_ : 0, block_cols_);
   if (wanted) weight.FilteredValue(*filter_, 1);  // as above
-  const int team = Team();
-  const Tasks tasks(products(), groups_, filter_->taps, lone_rows(), team);
-#pragma omp parallel num_threads(team)
-  {
+  OnTeam([&](Failure& failure) {
     Combination from(filter_->of_outputs.data(), products(), kOutputs);
-#pragma omp for schedule(static)
-    for (int64_t g = 0; g < groups_; ++g) FromDerivatives(from, dy, g, derivatives);
-    if (wanted) {
-#pragma omp for schedule(dynamic, 1)
-      for (int64_t task = 0; task < tasks.count(); ++task) {
-        tasks.Run(
-            task,
-            [&] {
-              if (lone_rows() > 0) Gemm(Transpose::kNo, Lone(dy), Transpose::kNo, weight.value, Lone(dx));
-            },
-            [&](int p, int64_t first, int64_t rows) {
-              first += p * groups_;
-              Gemm(Transpose::kNo, derivatives.Rows(first, rows), Transpose::kNo, weight.FilteredValue(*filter_, p),
-                   of_groups.Rows(first, rows));
-            });
-      }
-      Combination to(filter_->to_inputs.data(), products(), products());
-#pragma omp for schedule(static)
-      for (int64_t g = 0; g < groups_; ++g) ToInputDerivatives(to, of_groups, g, dx);
-    }
-  }
+    ShareRows(groups_, [&](int64_t g) { FromDerivatives(from, dy, g, derivatives); });
+    if (!wanted) return;
+    SharePieces(
+        Cut(lone_rows(), dx.cols()), products(), Cut(groups_, block_cols_), failure,
+        [&](const Piece& piece) {
+          Gemm(Transpose::kNo, Lone(dy).Rows(piece.first_row, piece.rows), Transpose::kNo,
+               weight.value.Cols(piece.first_col, piece.cols), In(Lone(dx), piece));
+        },
+        [&](int p, const Piece& piece) {
+          Gemm(Transpose::kNo, Of(derivatives, p).Rows(piece.first_row, piece.rows), Transpose::kNo,
+               weight.FilteredValue(*filter_, p).Cols(piece.first_col, piece.cols), In(Of(of_groups, p), piece));
+        });
+    Combination to(filter_->to_inputs.data(), products(), products());
+    ShareRows(groups_, [&](int64_t g) { ToInputDerivatives(to, of_groups, g, dx); });
+  });
   return {this, ws.Float(kInputs), derivatives, 1.0f};
 }
 
+// What the lone rows give comes first, and everything else is added to it.
 void ShiftedProduct::Gradient(const GradientFactors& factors, int64_t first_row, float accumulate,
                               MatrixView gradient) {
   const ShiftedFactors& shifted = *factors.shifted;
   const ShiftedProduct& way = *shifted.way;
-  const int products = way.products(), taps = way.filter_->taps;
-  const int64_t count = gradient.rows(), cols = way.block_cols_, groups = way.groups_;
+  const int64_t rows = gradient.rows(), cols = way.block_cols_;
   const bool lone = way.lone_rows() > 0;
-  // What the lone rows give comes first, everything else is added to it.
-  const float old = lone ? 1.0f : accumulate;
-  const int inputs = products + (old != 0 ? taps : 0);
+  const ConstMatrixView lone_g = way.Lone(factors.g).Cols(first_row, rows), lone_x = way.Lone(factors.x);
+  const MatrixView scaled = Sized(OwnMemory().scaled, lone_x.rows(), lone_x.cols());
+  if (lone) Scale(shifted.scale, lone_x, scaled);
+  const MatrixView of_taps = Sized(OwnMemory().of_groups, way.products() * rows, cols);
+  OnTeam([&](Failure& failure) {
+    SharePieces(
+        Cut(lone ? rows : 0, gradient.cols()), way.products(), Cut(rows, cols), failure,
+        [&](const Piece& piece) {
+          Gemm(Transpose::kYes, lone_g.Cols(piece.first_row, piece.rows), Transpose::kNo,
+               ConstMatrixView(scaled).Cols(piece.first_col, piece.cols), In(gradient, piece),
+               {.accumulate = accumulate});
+        },
+        [&](int p, const Piece& piece) {
+          Gemm(Transpose::kYes, way.Of(shifted.derivatives, p).Cols(first_row + piece.first_row, piece.rows),
+               Transpose::kNo, way.Of(shifted.inputs, p).Cols(piece.first_col, piece.cols),
+               In(of_taps.Rows(p * rows, rows), piece));
+        });
+    way.ToTaps(of_taps, shifted.scale, lone ? 1.0f : accumulate, gradient);
+  });
+}
+
+// gradient = scale · the taps' gradient + old · gradient. On all threads of a team.
+void ShiftedProduct::ToTaps(ConstMatrixView of_taps, float scale, float old, MatrixView gradient) const {
+  const int taps = filter_->taps, inputs = products() + (old != 0 ? taps : 0);
   std::array<float, size_t{kMostTaps} * Args::kMostInputs> matrix{};
   for (int k = 0; k < taps; ++k) {
     float* row = matrix.data() + k * inputs;
-    for (int p = 0; p < products; ++p) {
-      row[p] = shifted.scale * way.filter_->to_taps[static_cast<size_t>(k * products + p)];
-    }
-    if (old != 0) row[products + k] = old;
+    for (int p = 0; p < products(); ++p) row[p] = scale * filter_->to_taps[static_cast<size_t>(k * products() + p)];
+    if (old != 0) row[products() + k] = old;
   }
-  const MatrixView of_taps = Sized(OwnMemory().of_groups, products * count, cols);
-  const MatrixView scaled = Sized(OwnMemory().scaled, way.lone_rows(), factors.x.cols());
-  const int team = Team();
-  const Tasks tasks(products, count, taps, way.lone_rows(), team);
-#pragma omp parallel num_threads(team)
-  {
-#pragma omp for schedule(dynamic, 1)
-    for (int64_t task = 0; task < tasks.count(); ++task) {
-      tasks.Run(
-          task,
-          [&] {
-            if (!lone) return;
-            Scale(shifted.scale, way.Lone(factors.x), scaled);
-            Gemm(Transpose::kYes, way.Lone(factors.g).Cols(first_row, count), Transpose::kNo, scaled, gradient,
-                 {.accumulate = accumulate});
-          },
-          [&](int p, int64_t first, int64_t rows) {
-            Gemm(Transpose::kYes, shifted.derivatives.Rows(p * groups, groups).Cols(first_row + first, rows),
-                 Transpose::kNo, shifted.inputs.Rows(p * groups, groups), of_taps.Rows(p * count + first, rows));
-          });
+  Combination sum(matrix.data(), taps, inputs);
+  ShareRows(gradient.rows(), [&](int64_t r) {
+    for (int p = 0; p < products(); ++p) sum.In(p) = of_taps.Row(p * gradient.rows() + r).data();
+    for (int k = 0; k < taps; ++k) {
+      sum.Out(k) = gradient.Row(r).data() + k * block_cols_;
+      if (old != 0) sum.In(products() + k) = sum.Out(k);
     }
-    Combination sum(matrix.data(), taps, inputs);
-#pragma omp for schedule(static)
-    for (int64_t r = 0; r < count; ++r) {
-      for (int p = 0; p < products; ++p) sum.In(p) = of_taps.Row(p * count + r).data();
-      for (int k = 0; k < taps; ++k) {
-        sum.Out(k) = gradient.Row(r).data() + k * cols;
-        if (old != 0) sum.In(products + k) = sum.Out(k);
-      }
-      sum.Run(cols);
-    }
-  }
+    sum.Run(block_cols_);
+  });
 }
 
 }  // namespace antiphon::nn

@@ -5,12 +5,14 @@
 // matrices as taps: y_t = Σ_k W_k·x_{t + k·shift}. Four outputs that lie `frames` apart form a group, and minimal
 // filtering (math/minimal_filter.h) computes them from 5 or 6 products instead of 8 or 12; likewise the derivatives
 // with respect to inputs and weights. Rows that fill no group well stand alone at the end and take the plain product.
-// In fp32 only.
+// In fp32 only. An output is rounded by the size of the largest frame of its group, and a value that is not finite
+// reaches the whole group.
 //
 // Shapes: x [rows, blocks·C], y [rows, N], W [N, blocks·C]; a product p of all groups is rows p·groups() … of a matrix.
 // The derivative with respect to x is right where the copies are added up, which is all that a splice asks for; its
 // single columns are not those of the plain product.
-// Threads: OpenMP team of the caller; results do not depend on its size. One Workspace per thread.
+// Threads: OpenMP team of the caller; products are cut by shapes alone, so that results do not depend on its size. One
+// Workspace per thread. What a product throws reaches the caller.
 #pragma once
 
 #include <optional>
@@ -40,6 +42,10 @@ class ShiftedProduct {
   static std::optional<ShiftedProduct> For(const ShiftedBlocks& blocks, int streams, ConstMatrixView x,
                                            int64_t whole_outputs);
 
+  /// How many multiplications must be saved for each value that the sums before and after the products read or write.
+  /// For tests alone, which set 0 before anything runs, so that small networks come this way too.
+  static double& LeastSaved();
+
   /// y = x·Wᵀ with what `epilogue` adds (no accumulation). Keeps in `ws` what Backward needs.
   void Forward(ConstMatrixView x, const Parameter& weight, const GemmEpilogue& epilogue, Workspace& ws,
                MatrixView y) const;
@@ -65,6 +71,9 @@ class ShiftedProduct {
   int64_t lone_rows() const { return rows_ - first_lone_; }
   ConstMatrixView Lone(ConstMatrixView m) const { return m.Rows(first_lone_, lone_rows()); }
   MatrixView Lone(MatrixView m) const { return m.Rows(first_lone_, lone_rows()); }
+  // The rows of product number p.
+  ConstMatrixView Of(ConstMatrixView all, int p) const { return all.Rows(p * groups_, groups_); }
+  MatrixView Of(MatrixView all, int p) const { return all.Rows(p * groups_, groups_); }
   Group GroupAt(int64_t index) const;
   template <class Matrix, class Body>
   void ForInputs(const Group& group, const Matrix& x, Body body) const;
@@ -73,6 +82,7 @@ class ShiftedProduct {
   void FromDerivatives(Combination& whole, ConstMatrixView dy, int64_t g, MatrixView to) const;
   void ToOutputs(Combination& sum, ConstMatrixView of_groups, int64_t g, MatrixView y) const;
   void ToInputDerivatives(Combination& sum, ConstMatrixView of_groups, int64_t g, MatrixView dx) const;
+  void ToTaps(ConstMatrixView of_taps, float scale, float old, MatrixView gradient) const;
 
   const MinimalFilter* filter_;
   int64_t rows_;

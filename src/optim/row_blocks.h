@@ -19,7 +19,7 @@ inline int64_t RowBlockBytes() { return int64_t{CopiesTransposedFactors() ? 24 :
 template <class Body>
 void ForRowBlocks(nn::Parameter& parameter, Body body) {
   const MatrixView value = parameter.value;
-  const Bf16View half = parameter.MutableBf16Value();
+  const Bf16View half = parameter.BeginUpdate();
   const int64_t row_bytes = std::max<int64_t>(value.cols(), 1) * static_cast<int64_t>(sizeof(float));
   const int64_t step = std::max<int64_t>(64, RowBlockBytes() / row_bytes / 64 * 64);
   const int64_t blocks = std::max<int64_t>(1, (value.rows() + step - 1) / step);

@@ -126,7 +126,7 @@ double AdaptationRun::Probe(const nn::Model& model, const std::string& layer) co
   EvaluationData fresh = new_held_out_, old = old_held_out_;
   fresh.store = speech_.new_store;
   fresh.utterances = {};
-  return ProbeDomains(model.network, layer, old, fresh, seed_);
+  return train::Probe(model.network, layer, {old, fresh}, seed_).accuracy;
 }
 
 // Whether pdf-ids of the adapted model, so many, are others than the model's: nothing said in the one is true of the

@@ -9,64 +9,81 @@
 namespace antiphon::train {
 namespace {
 
-constexpr int kMinibatch = 256;  // of each kind
+constexpr int kMinibatch = 512;   // of all kinds together
+constexpr int kLeastFrames = 16;  // of a kind, else it is left out
 
-// Training and trial utterances of one kind, as endless minibatches.
-class Side {
+// Utterances of a kind: every fifth for trying, the others for learning.
+std::vector<size_t> Chosen(const EvaluationData& data, bool trial) {
+  std::vector<size_t> all = data.utterances, chosen;
+  if (all.empty()) {
+    all.resize(data.store->utterances().size());
+    std::iota(all.begin(), all.end(), size_t{0});
+  }
+  for (size_t i = 0; i < all.size(); ++i) {
+    if ((i % 5 == 4) == trial) chosen.push_back(all[i]);
+  }
+  return chosen;
+}
+
+int64_t Frames(const data::FrameStore& store, const std::vector<size_t>& utterances) {
+  int64_t frames = 0;
+  for (const size_t u : utterances) frames += store.utterances()[u].num_frames;
+  return frames;
+}
+
+// Endless minibatches of so many frames of some utterances.
+class Kind {
  public:
-  Side(const EvaluationData& data, uint64_t seed, bool trial) {
-    std::vector<size_t> all = data.utterances;
-    if (all.empty()) {
-      all.resize(data.store->utterances().size());
-      std::iota(all.begin(), all.end(), size_t{0});
-    }
-    std::vector<size_t> chosen;
-    for (size_t i = 0; i < all.size(); ++i) {
-      if ((i % 5 == 4) == trial) chosen.push_back(all[i]);
-    }
-    if (chosen.empty()) return;
+  Kind(const EvaluationData& data, const std::vector<size_t>& utterances, int frames, uint64_t seed) {
     data::MinibatchOptions options;
-    options.minibatch = kMinibatch;
+    options.minibatch = frames;
     options.left_context = data.context.left;
     options.right_context = data.context.right;
-    pool_ = std::make_unique<data::MinibatchPool>(data.store, options, seed, 1, chosen);
+    pool_ = std::make_unique<data::MinibatchPool>(data.store, options, seed, 1, utterances);
+    minibatches_ = pool_->num_frames() / frames;
   }
-  int64_t minibatches() const { return pool_ ? pool_->num_frames() / kMinibatch : 0; }
+  int64_t minibatches() const { return minibatches_; }
   const data::Minibatch& Get(int64_t index) {
-    pool_->Fill(index / minibatches(), 0, index % minibatches(), buffer_);
+    if (index != filled_) pool_->Fill(index / minibatches_, 0, index % minibatches_, buffer_);
+    filled_ = index;
     return buffer_.minibatch;
   }
 
  private:
   std::unique_ptr<data::MinibatchPool> pool_;
+  int64_t minibatches_ = 0;
   data::MinibatchBuffer buffer_;
+  int64_t filled_ = -1;
 };
 
-class Probe {
+class Classifier {
  public:
-  Probe(const nn::Network& network, size_t layer, const ProbeOptions& options, uint64_t seed)
+  Classifier(const nn::Network& network, size_t layer, int kinds, const ProbeOptions& options, uint64_t seed)
       : network_(network),
         below_{0, layer + 1},
         head_(Config::Parse(fmt::format("[[layer]]\ntype = 'affine'\ndim = {}\n[[layer]]\ntype = 'relu'\n"
                                         "[[layer]]\ntype = 'affine'\n",
                                         options.hidden_dim),
                             "probe"),
-              network.layer(layer).out_dim(), 2, seed),
+              network.layer(layer).out_dim(), kinds, seed),
         optimizer_(optim::MakeOptimizer(Config::Parse("type = \"sgd\"\nmomentum = 0.9\n", "probe"), head_)) {}
 
-  nn::LossResult Step(const data::Minibatch& a, const data::Minibatch& b, double rate) {
-    Matrix x(a.features.rows() + b.features.rows(), a.features.cols());
-    std::vector<int32_t> labels;
-    for (int64_t n = 0; n < x.rows(); ++n) {
-      const bool second = n >= a.features.rows();
-      const auto from = second ? b.features.Row(n - a.features.rows()) : a.features.Row(n);
-      std::copy(from.begin(), from.end(), x.Row(n).begin());
-      labels.push_back(second ? 1 : 0);
+  nn::LossResult Step(std::vector<Kind>& kinds, int64_t index, double rate) {
+    int64_t rows = 0;
+    for (Kind& kind : kinds) rows += kind.Get(index).features.rows();
+    x_.Resize(rows, kinds.front().Get(index).features.cols());
+    labels_.clear();
+    for (size_t k = 0; k < kinds.size(); ++k) {
+      const ConstMatrixView features = kinds[k].Get(index).features;
+      for (int64_t n = 0; n < features.rows(); ++n) {
+        std::copy(features.Row(n).begin(), features.Row(n).end(), x_.Row(std::ssize(labels_)).begin());
+        labels_.push_back(static_cast<int32_t>(k));
+      }
     }
-    const MatrixView hidden = network_.Forward({}, x, below_, hidden_);
+    const MatrixView hidden = network_.Forward({}, x_, below_, hidden_);
     const nn::ExecContext context{.training = rate > 0};
     const MatrixView z = head_.Forward(context, hidden, own_);
-    const nn::LossResult result = nn::SoftmaxCrossEntropy(z, {.pdf_ids = labels}, rate > 0 ? z : MatrixView());
+    const nn::LossResult result = nn::SoftmaxCrossEntropy(z, {.pdf_ids = labels_}, rate > 0 ? z : MatrixView());
     if (rate == 0) return result;
     optimizer_->BeginStep(rate);
     head_.Backward(context, z, own_, *optimizer_);
@@ -80,6 +97,8 @@ class Probe {
   nn::Network head_;
   std::unique_ptr<optim::Optimizer> optimizer_;
   nn::Workspace hidden_, own_;
+  Matrix x_;
+  std::vector<int32_t> labels_;
 };
 
 size_t LayerOf(const nn::Network& network, const std::string& name) {
@@ -91,21 +110,34 @@ size_t LayerOf(const nn::Network& network, const std::string& name) {
 
 }  // namespace
 
-double ProbeDomains(const nn::Network& network, const std::string& layer, const EvaluationData& a,
-                    const EvaluationData& b, uint64_t seed, const ProbeOptions& options) {
-  Side train_a(a, seed, false), train_b(b, seed, false), trial_a(a, seed, true), trial_b(b, seed, true);
-  for (const Side* side : {&train_a, &train_b, &trial_a, &trial_b}) {
-    if (side->minibatches() == 0) return 0;
+ProbeResult Probe(const nn::Network& network, const std::string& layer, const std::vector<EvaluationData>& kinds,
+                  uint64_t seed, const ProbeOptions& options) {
+  std::vector<const EvaluationData*> used;
+  int64_t fewest = kMinibatch;
+  for (const EvaluationData& kind : kinds) {
+    const int64_t frames = std::min(Frames(*kind.store, Chosen(kind, false)), Frames(*kind.store, Chosen(kind, true)));
+    if (frames < kLeastFrames) continue;
+    used.push_back(&kind);
+    fewest = std::min(fewest, frames);
   }
-  Probe probe(network, LayerOf(network, layer), options, seed);
+  if (used.size() < 2) return {};
+  // A minibatch has as much of each.
+  const auto frames = static_cast<int>(std::clamp<int64_t>(kMinibatch / std::ssize(used), 1, fewest));
+  std::vector<Kind> training, trial;
+  int64_t trials = 0;
+  for (const EvaluationData* kind : used) {
+    training.emplace_back(*kind, Chosen(*kind, false), frames, seed);
+    trial.emplace_back(*kind, Chosen(*kind, true), frames, seed);
+    trials = std::clamp<int64_t>(trial.back().minibatches(), trials, 50);
+  }
+  const auto count = static_cast<int>(trial.size());
+  Classifier classifier(network, LayerOf(network, layer), count, options, seed);
   for (int step = 0; step < options.steps; ++step) {
-    probe.Step(train_a.Get(step), train_b.Get(step),
-               options.learning_rate * (1 - static_cast<double>(step) / options.steps));
+    classifier.Step(training, step, options.learning_rate * (1 - static_cast<double>(step) / options.steps));
   }
   nn::LossResult result;
-  const int64_t trials = std::min<int64_t>(std::max(trial_a.minibatches(), trial_b.minibatches()), 50);
-  for (int64_t i = 0; i < trials; ++i) result += probe.Step(trial_a.Get(i), trial_b.Get(i), 0);
-  return result.frame_accuracy();
+  for (int64_t i = 0; i < trials; ++i) result += classifier.Step(trial, i, 0);
+  return {result.frame_accuracy(), count};
 }
 
 }  // namespace antiphon::train

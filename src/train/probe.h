@@ -1,10 +1,12 @@
-// Whether a hidden layer tells two kinds of speech apart: a fresh classifier, trained on the frozen layer and tried on
-// frames that it did not see. The head that an adversarial training fought may have died; this one has not.
+// Whether a hidden layer tells kinds of speech apart (domains, speakers, noises): a fresh classifier, trained on the
+// frozen layer and tried on utterances that it did not see. The head that an adversarial training fought may have died;
+// this one has not.
 //
-// Units: share of frames, both kinds weighing alike; 0.5 is a guess. Threads: one caller. Deterministic.
+// Units: share of frames, all kinds weighing alike; 1 / kinds is a guess. Threads: one caller. Deterministic.
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "train/evaluate.h"
 
@@ -16,9 +18,13 @@ struct ProbeOptions {
   double learning_rate = 0.1;
 };
 
-/// `layer`: the name of the layer looked at. Every fifth utterance is for trying. 0 if one kind has less than a
-/// minibatch.
-double ProbeDomains(const nn::Network& network, const std::string& layer, const EvaluationData& a,
-                    const EvaluationData& b, uint64_t seed, const ProbeOptions& options = {});
+struct ProbeResult {
+  double accuracy = 0;
+  int kinds = 0;  // that had enough speech; 0 if fewer than two had
+};
+
+/// `layer`: the name of the layer looked at. Every fifth utterance of each kind is for trying.
+ProbeResult Probe(const nn::Network& network, const std::string& layer, const std::vector<EvaluationData>& kinds,
+                  uint64_t seed, const ProbeOptions& options = {});
 
 }  // namespace antiphon::train

@@ -14,7 +14,7 @@ namespace antiphon::train {
 
 SideSpeech::SideSpeech(const adapt::SideTaskOptions& options, std::shared_ptr<const data::FrameStore> store,
                        const data::MinibatchOptions& data, const PhoneMap* phones, uint64_t seed)
-    : options_(options), seed_(seed), store_(std::move(store)) {
+    : options_(options), seed_(seed), context_{data.left_context, data.right_context}, store_(std::move(store)) {
   targets_.tasks.push_back({options.task, {}});
   if (options.store.empty() != (options.task != "domain") || options.labels.empty() != (options.task != "labels")) {
     throw UsageError("side.store belongs to side.task = 'domain', side.labels to 'labels': give that one alone");
@@ -23,9 +23,9 @@ SideSpeech::SideSpeech(const adapt::SideTaskOptions& options, std::shared_ptr<co
     throw UsageError("side.balance and side.learn are about the other speech of side.task = 'domain'");
   }
   if (options.task == "domain") {
-    const auto other = OpenOther(data, seed);
-    if (options.reads_pdf_ids()) RequirePdfIds(*other);
-    if (options.balance) Balance(*other, phones);
+    OpenOther(data, seed);
+    if (options.reads_pdf_ids()) RequirePdfIds(*other_store_);
+    if (options.balance) Balance(*other_store_, phones);
     classes_ = 2;
     return;
   }
@@ -37,21 +37,21 @@ SideSpeech::SideSpeech(const adapt::SideTaskOptions& options, std::shared_ptr<co
   classes_ = static_cast<int>(store_->speakers().size());
 }
 
-std::shared_ptr<const data::FrameStore> SideSpeech::OpenOther(const data::MinibatchOptions& data, uint64_t seed) {
-  const auto other = std::make_shared<const data::FrameStore>(options_.store);
-  if (other->feat_dim() != store_->feat_dim()) {
+void SideSpeech::OpenOther(const data::MinibatchOptions& data, uint64_t seed) {
+  other_store_ = std::make_shared<const data::FrameStore>(options_.store);
+  const data::FrameStore& other = *other_store_;
+  if (other.feat_dim() != store_->feat_dim()) {
     Throw<InputError>("the speech in '{}' has {} features per frame, that in '{}' {}: both must be prepared alike",
-                      options_.store, other->feat_dim(), store_->folder().string(), store_->feat_dim());
+                      options_.store, other.feat_dim(), store_->folder().string(), store_->feat_dim());
   }
   data::MinibatchOptions plain = data;
   plain.distribution = "pool";
   plain.chunk_frames = 0;
-  other_ = std::make_unique<const data::MinibatchPool>(other, plain, MixSeed(seed, 1));
+  other_ = std::make_unique<const data::MinibatchPool>(other_store_, plain, MixSeed(seed, 1));
   if (other_->num_frames() < plain.minibatch) {
     Throw<InputError>("'{}' has {} frames, fewer than a minibatch of {}: too little speech", options_.store,
                       other_->num_frames(), plain.minibatch);
   }
-  return other;
 }
 
 void SideSpeech::RequirePdfIds(const data::FrameStore& other) const {
@@ -98,6 +98,23 @@ void SideSpeech::ReadLabels(const std::string& file) {
   }
   if (!any) Throw<InputError>("'{}' names no utterance of '{}'", file, store_->folder().string());
   if (classes_ < 2) Throw<InputError>("'{}' has {} label(s): there is nothing to tell apart", file, classes_);
+}
+
+std::vector<EvaluationData> SideSpeech::Kinds() const {
+  const auto of = [&](const std::shared_ptr<const data::FrameStore>& store) {
+    EvaluationData data;
+    data.store = store;
+    data.context = context_;
+    return data;
+  };
+  if (other_) return {of(store_), of(other_store_)};
+  std::vector<EvaluationData> kinds(static_cast<size_t>(classes_), of(store_));
+  for (size_t u = 0; u < label_of_utterance_.size(); ++u) {
+    const int32_t label = label_of_utterance_[u];
+    if (label != nn::SideTargets::kUnknown) kinds[static_cast<size_t>(label)].utterances.push_back(u);
+  }
+  std::erase_if(kinds, [](const EvaluationData& kind) { return kind.utterances.empty(); });
+  return kinds;
 }
 
 nn::LossResult SideSpeech::TakeSeen() {

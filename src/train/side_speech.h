@@ -30,11 +30,13 @@ class SideSpeech {
   void Join(const data::Minibatch& minibatch, int64_t step, parallel::StepInput& input);
   /// The features alone, as Join leaves them: for batch statistics.
   ConstMatrixView JoinFeatures(const data::Minibatch& minibatch, int64_t step);
+  /// What the head tells apart: the speech of each class that it knows, as Probe wants it.
+  std::vector<EvaluationData> Kinds() const;
   /// Loss and accuracy of the head in the steps since the last call.
   nn::LossResult TakeSeen();
 
  private:
-  std::shared_ptr<const data::FrameStore> OpenOther(const data::MinibatchOptions& data, uint64_t seed);
+  void OpenOther(const data::MinibatchOptions& data, uint64_t seed);
   void RequirePdfIds(const data::FrameStore& other) const;
   void Balance(const data::FrameStore& other, const PhoneMap* phones);
   void ReadLabels(const std::string& file);
@@ -44,8 +46,10 @@ class SideSpeech {
 
   adapt::SideTaskOptions options_;
   uint64_t seed_;
+  data::Context context_;
   std::shared_ptr<const data::FrameStore> store_;
-  std::unique_ptr<const data::MinibatchPool> other_;  // null: no other speech
+  std::shared_ptr<const data::FrameStore> other_store_;  // null: no other speech
+  std::unique_ptr<const data::MinibatchPool> other_;
   data::MinibatchBuffer buffer_;
   int classes_ = 0;
   // Of each pdf-id, the share of its frames that the head sees: of the training speech, of the other. Empty: all.

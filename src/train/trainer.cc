@@ -201,6 +201,7 @@ TrainingSummary Trainer::Impl::Finish() {
   summary.held_out_accuracy = result.loss.frame_accuracy();
   summary.phone_accuracy = result.confusion.accuracy();
   summary.averaged = averaged;
+  if (comm.rank() == 0) worker->ProbeSideTask(summary);
   std::vector<float> log_priors = worker->LogPriors();
   nn::Model model;
   if (comm.rank() == 0) model = MakeModel(result, std::move(log_priors));

@@ -24,6 +24,7 @@
 #include "data/frame_store.h"
 #include "hmm/hmm_model.h"
 #include "nn/model.h"
+#include "train/probe.h"
 #include "train/train_options.h"
 
 namespace antiphon::train {
@@ -64,6 +65,9 @@ struct TrainingSummary {
   int64_t lost_workers = 0;  // without which the others went on
   int64_t given_back = 0;    // minibatches that were theirs and went to the others
   bool averaged = false;
+  /// With a side task: how well a fresh classifier tells its classes apart from the layer that its head looked at.
+  std::string side_layer;
+  ProbeResult side_probe;
   uint64_t model_hash = 0;
 };
 

@@ -88,6 +88,8 @@ class Worker {
 
   void LogEpoch(const nn::LossResult& held_out, double rate, bool accepted);
   void LogFinish(const TrainingSummary& summary);
+  /// How well the side task's classes can still be told apart; nothing without a side task. On one rank.
+  void ProbeSideTask(TrainingSummary& summary) const;
   TrainingSummary Summary();
   std::vector<std::string> DescribePlan() const;
   /// Collective; rank 0 gets them.

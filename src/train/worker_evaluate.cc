@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "adapt/restore.h"
 #include "base/random.h"
 #include "train/data_share.h"
 #include "train/worker.h"
@@ -77,6 +78,14 @@ EvaluationResult Worker::EvaluateTogether(EvaluationData data, const EvaluationR
     std::copy_n(row, phones, result.confusion.counts[r].begin());
   }
   return result;
+}
+
+void Worker::ProbeSideTask(TrainingSummary& summary) const {
+  if (!side_) return;
+  nn::Network plain = network_.Clone();
+  adapt::RemoveSideTasks(plain);
+  summary.side_layer = adapt::SideTaskPlace(plain, options_.side);
+  summary.side_probe = Probe(plain, summary.side_layer, side_->Kinds(), task_.seed);
 }
 
 void Worker::RefreshStatistics(int64_t frames_of_all) {

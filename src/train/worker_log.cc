@@ -105,24 +105,30 @@ void Worker::LogEpoch(const nn::LossResult& held_out, double rate, bool accepted
 }
 
 void Worker::LogFinish(const TrainingSummary& summary) {
-  log_->Write(report::MetricsRecord("finish")
-                  .Set("epochs", summary.epochs)
-                  .Set("steps", summary.steps)
-                  .Set("frames", summary.frames)
-                  .Set("held_out_loss", summary.held_out_loss)
-                  .Set("held_out_accuracy", summary.held_out_accuracy)
-                  .Set("phone_accuracy", summary.phone_accuracy)
-                  .Set("averaged", summary.averaged)
-                  .Set("seconds", summary.seconds)
-                  .Set("frames_per_second", summary.frames_per_second)
-                  .Set("workers", comm_.world_size())
-                  .Set("lost_workers", summary.lost_workers)
-                  .Set("minibatches_given_back", summary.given_back)
-                  .Set("bytes_sent", summary.bytes_sent)
-                  .Set("communication_seconds", position_.communication_seconds)
-                  .Set("arithmetic_share", summary.arithmetic_share)
-                  .Set("virtual_seconds", summary.virtual_seconds)
-                  .Set("model_hash", fmt::format("{:016x}", summary.model_hash)));
+  report::MetricsRecord record("finish");
+  record.Set("epochs", summary.epochs)
+      .Set("steps", summary.steps)
+      .Set("frames", summary.frames)
+      .Set("held_out_loss", summary.held_out_loss)
+      .Set("held_out_accuracy", summary.held_out_accuracy)
+      .Set("phone_accuracy", summary.phone_accuracy)
+      .Set("averaged", summary.averaged)
+      .Set("seconds", summary.seconds)
+      .Set("frames_per_second", summary.frames_per_second)
+      .Set("workers", comm_.world_size())
+      .Set("lost_workers", summary.lost_workers)
+      .Set("minibatches_given_back", summary.given_back)
+      .Set("bytes_sent", summary.bytes_sent)
+      .Set("communication_seconds", position_.communication_seconds)
+      .Set("arithmetic_share", summary.arithmetic_share)
+      .Set("virtual_seconds", summary.virtual_seconds)
+      .Set("model_hash", fmt::format("{:016x}", summary.model_hash));
+  if (summary.side_probe.kinds > 0) {
+    record.Set("side_layer", summary.side_layer)
+        .Set("side_probe_kinds", summary.side_probe.kinds)
+        .Set("side_probe_accuracy", summary.side_probe.accuracy);
+  }
+  log_->Write(record);
 }
 
 TrainingSummary Worker::Summary() {

@@ -4,18 +4,13 @@
 #include <cmath>
 #include <string>
 
-#include "base/random.h"
 #include "compress/method.h"
 #include "nn/model.h"
+#include "random_matrix.h"
 
 namespace antiphon::compress {
 
-inline Matrix RandomMatrix(int64_t rows, int64_t cols, uint64_t seed, double scale = 1) {
-  Rng rng(seed);
-  Matrix m(rows, cols);
-  for (int64_t i = 0; i < m.size(); ++i) m.data()[i] = static_cast<float>(scale * rng.Normal());
-  return m;
-}
+using testing::RandomMatrix;
 
 /// The same few batches again and again.
 class FixedFrames : public InputFrames {

@@ -249,6 +249,7 @@ class SequenceConformance : public ::testing::TestWithParam<std::string> {
              return StreamLearner(keys(), comm, kSmallTdnn).strategy->synchronous() ? 0 : 1;
            }).front() != 0;
   }
+  const AsLargeLayers as_large_layers_;
 };
 INSTANTIATE_TEST_SUITE_P(Registered, SequenceConformance, ::testing::ValuesIn(StrategyRegistry::Get().Names()),
                          [](const auto& test) {

@@ -6,6 +6,7 @@
 #include <set>
 
 #include "conformance/layer_samples.h"
+#include "random_matrix.h"
 
 namespace antiphon::nn {
 namespace {
@@ -46,12 +47,7 @@ double Dot(ConstMatrixView a, ConstMatrixView b) {
   return sum;
 }
 
-Matrix RandomMatrix(int64_t rows, int64_t cols, uint64_t seed) {
-  Rng rng(seed);
-  Matrix m(rows, cols);
-  for (int64_t i = 0; i < m.size(); ++i) m.data()[i] = static_cast<float>(0.5 * rng.Normal());
-  return m;
-}
+using testing::RandomMatrix;
 
 // A layer with its parameters laid out as in a network, a minibatch, and a direction in both.
 class Case {
@@ -71,11 +67,11 @@ class Case {
       p->offset = static_cast<int64_t>(values);
       values += static_cast<size_t>(p->value.size());
     }
-    const Matrix d = RandomMatrix(1, static_cast<int64_t>(values), 11);
+    const Matrix d = RandomMatrix(1, static_cast<int64_t>(values), 11, 0.5);
     direction.assign(d.data(), d.data() + d.size());
     const int64_t rows = layer->time_context().InputFrames(kOutputs) * std::max(1, streams);
     x = Inputs(rows, kInDim, 1);
-    dx = RandomMatrix(rows, kInDim, 12);
+    dx = RandomMatrix(rows, kInDim, 12, 0.5);
     Forward(Inputs(rows, kInDim, 4), ws);  // of the piece before
     states = ws.States();
   }
@@ -124,7 +120,7 @@ class Case {
   }
   // What a backward pass gets: nothing for padding.
   Matrix Cotangent(int64_t rows) const {
-    Matrix u = RandomMatrix(rows, layer->out_dim(), 13);
+    Matrix u = RandomMatrix(rows, layer->out_dim(), 13, 0.5);
     for (int64_t r = 0; r < rows; ++r) {
       if (!Counts(r)) std::fill_n(u.view().Row(r).data(), u.cols(), 0.0f);
     }

@@ -11,6 +11,7 @@ TEST(LinearCombinations, AgreeWithTheReference) {
       for (int inputs = 1; inputs <= LinearCombinationsArgs::kMostInputs; ++inputs) {
         constexpr int kOutputs = 5, kLeftOut = 3;
         const testing::Ragged in({inputs, size}, 1), c({kOutputs, inputs}, 2, 1, true);
+        c.view(0, 0) = 0;
         testing::Ragged out({kOutputs, size}, 3), expected({kOutputs, size}, 3);
         if (size > 0) in.view(inputs - 1, size - 1) = testing::kNaN;
         std::vector<const float*> from;
@@ -32,12 +33,14 @@ TEST(LinearCombinations, AgreeWithTheReference) {
         reference(args);
         testing::ExpectClose(out.view, expected.view, 1e-6, name);
         EXPECT_EQ(out.HashOutside(), outside) << name;
-        // Into the first input's own memory.
-        float* own = in.view.Row(0).data();
-        args.outputs = 1;
-        args.out = &own;
+        // Into the inputs' own memory.
+        const int own = std::min(inputs, kLeftOut);
+        std::vector<float*> places;
+        for (int i = 0; i < own; ++i) places.push_back(in.view.Row(i).data());
+        args.outputs = own;
+        args.out = places.data();
         function(args);
-        testing::ExpectClose(in.view.Rows(0, 1), expected.view.Rows(0, 1), 1e-6, name + " in place");
+        testing::ExpectClose(in.view.Rows(0, own), expected.view.Rows(0, own), 1e-6, name + " in place");
       }
     }
   });

@@ -4,19 +4,15 @@
 
 #include <cmath>
 
-#include "base/random.h"
+#include "nn/layers/filtered_convolution.h"
 #include "nn/network.h"
 #include "nn/shifted_product.h"
+#include "random_matrix.h"
 
 namespace antiphon::nn {
 namespace {
 
-Matrix RandomMatrix(int64_t rows, int64_t cols, uint64_t seed) {
-  Rng rng(seed);
-  Matrix m(rows, cols);
-  for (int64_t i = 0; i < m.size(); ++i) m.data()[i] = static_cast<float>(rng.Normal());
-  return m;
-}
+using testing::RandomMatrix;
 
 Network Build(const std::string& layers, int in_dim) {
   return {Config::Parse("layer = [" + layers + "]", "test"), in_dim, 0, 1};
@@ -126,22 +122,52 @@ INSTANTIATE_TEST_SUITE_P(Shapes, ShiftedProducts,
                                            Shape{"{type='splice', offsets=[-1, 0, 1]}", 2, 20, false},
                                            Shape{"{type='splice', offsets=[-900, 0, 900]}", 1, 1300, false}));
 
+// Products of great depth have other bits for other numbers of rows.
 TEST(ShiftedProductsOfTeams, AreTheSameForAnyNumberOfThreads) {
-  Network net = Build("{type='splice', offsets=[-3, 0, 3]}, {type='affine', dim=272}", 256);
-  const Matrix x = RandomMatrix(24 * 59, 256, 3);
+  Network net = Build("{type='splice', offsets=[-1, 0, 1]}, {type='affine', dim=1024}", 1024);
   const int before = omp_get_max_threads();
-  omp_set_num_threads(1);
-  const Result one = RunNet(net, x, 24);
-  EXPECT_TRUE(one.shifted);
-  for (const int threads : {2, 3, 5}) {
-    omp_set_num_threads(threads);
-    const Result many = RunNet(net, x, 24);
-    const auto equal = [](const Matrix& a, const Matrix& b) {
-      return std::equal(a.data(), a.data() + a.size(), b.data());
-    };
-    EXPECT_TRUE(equal(many.y, one.y) && equal(many.dx, one.dx) && equal(many.gradient, one.gradient)) << threads;
+  for (const int frames : {24, 33}) {
+    const Matrix x = RandomMatrix(net.time_context().InputFrames(frames) * 32, 1024, 3);
+    omp_set_num_threads(1);
+    const Result one = RunNet(net, x, 32);
+    EXPECT_TRUE(one.shifted);
+    for (const int threads : {2, 16}) {
+      omp_set_num_threads(threads);
+      const Result many = RunNet(net, x, 32);
+      const auto equal = [](const Matrix& a, const Matrix& b) {
+        return std::equal(a.data(), a.data() + a.size(), b.data());
+      };
+      EXPECT_TRUE(equal(many.y, one.y)) << frames << " " << threads;
+      EXPECT_TRUE(equal(many.dx, one.dx)) << frames << " " << threads;
+      EXPECT_TRUE(equal(many.gradient, one.gradient)) << frames << " " << threads;
+    }
   }
   omp_set_num_threads(before);
+}
+
+// What the header says of frames of other sizes: the largest of a group is what the others are rounded by.
+TEST(ShiftedProductsOfSizes, AreRoundedByTheLargestFrameOfTheGroup) {
+  constexpr int kIn = 256, kStreams = 32;
+  const std::string splice = "{type='splice', offsets=[-1, 0, 1]}", product = "{type='linear', dim=272}";
+  Network net = Build(splice + ", " + product, kIn), plain = Build(Apart(splice, product), kIn);
+  plain.CopyFrom(net);
+  Matrix x = RandomMatrix(42 * kStreams, kIn, 3);
+  for (int64_t r = 0; r < x.rows(); ++r) {
+    const float size = r / kStreams == 20 ? 1e4f : 1.0f;  // one loud frame, of which outputs 18 to 20 know
+    for (float& v : x.Row(r)) v *= size;
+  }
+  const Result a = RunNet(net, x, kStreams), b = RunNet(plain, x, kStreams);
+  EXPECT_TRUE(a.shifted);
+  double near = 0, far = 0;
+  for (int64_t r = 0; r < a.y.rows(); ++r) {
+    const bool in_its_group = r / kStreams / 4 == 4 || r / kStreams / 4 == 5;
+    for (int64_t c = 0; c < a.y.cols(); ++c) {
+      double& most = in_its_group ? near : far;
+      most = std::max(most, std::abs(static_cast<double>(a.y(r, c) - b.y(r, c))));
+    }
+  }
+  EXPECT_LT(near, 1e4 * 3e-5);
+  EXPECT_LT(far, 3e-5);
 }
 
 // The definition, sum by sum; the derivatives are those of Σ y·dy.
@@ -201,6 +227,9 @@ TEST(FilteredConvolution, IsWhatItsDefinitionSays) {
     for (int64_t r = 0; r < y.rows(); ++r) {
       for (int64_t c = 0; c < y.cols(); ++c) gradient(0, bias.offset + c % kFilters) += dy(r, c);
     }
+    EXPECT_TRUE(FilteredConvolution::Pays(ConvolutionGeometry(
+        {.channels = kChannels, .filters = kFilters, .pad = pad, .offsets = offsets}, kChannels * height)))
+        << what;
     const Result result = RunNet(net, x, kStreams);
     ExpectSame(result.y, y, what + " y");
     ExpectSame(result.dx, dx, what + " dx");

@@ -7,17 +7,12 @@
 #include <cstring>
 
 #include "base/error.h"
-#include "base/random.h"
+#include "random_matrix.h"
 
 namespace antiphon::nn {
 namespace {
 
-Matrix RandomMatrix(int64_t rows, int64_t cols, uint64_t seed) {
-  Rng rng(seed);
-  Matrix m(rows, cols);
-  for (int64_t i = 0; i < m.size(); ++i) m.data()[i] = static_cast<float>(rng.Normal());
-  return m;
-}
+using testing::RandomMatrix;
 
 Matrix Distributions(int64_t rows, int64_t cols) {
   Matrix m = RandomMatrix(rows, cols, 8);

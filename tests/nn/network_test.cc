@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "base/error.h"
+#include "random_matrix.h"
 
 namespace antiphon::nn {
 namespace {
@@ -24,12 +25,7 @@ Network Build(const std::string& toml, int in, int out, uint64_t seed = 1) {
   return Network(Config::Parse(toml, "net.toml"), in, out, seed);
 }
 
-Matrix RandomMatrix(int64_t rows, int64_t cols, uint64_t seed) {
-  Rng rng(seed);
-  Matrix m(rows, cols);
-  for (int64_t i = 0; i < m.size(); ++i) m.data()[i] = static_cast<float>(rng.Normal());
-  return m;
-}
+using testing::RandomMatrix;
 
 std::string ErrorOf(const std::string& toml, int in = 4, int out = 3) {
   try {

@@ -8,17 +8,13 @@
 #include "nn/model.h"
 #include "nn/parameter_storage.h"
 #include "nn/quantize.h"
+#include "random_matrix.h"
 #include "temporary_folder.h"
 
 namespace antiphon::nn {
 namespace {
 
-Matrix RandomMatrix(int64_t rows, int64_t cols, uint64_t seed, double scale = 1) {
-  Rng rng(seed);
-  Matrix m(rows, cols);
-  for (int64_t i = 0; i < m.size(); ++i) m.data()[i] = static_cast<float>(scale * rng.Normal());
-  return m;
-}
+using testing::RandomMatrix;
 
 Network OneLayer(const std::string& keys, int in_dim, int out_dim) {
   return Network(Config::Parse("layer = [{" + keys + "}]", "net"), in_dim, out_dim, 3);

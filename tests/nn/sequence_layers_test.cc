@@ -8,20 +8,15 @@
 #include <sstream>
 #include <tuple>
 
-#include "base/random.h"
 #include "nn/network.h"
 #include "oracle.h"
+#include "random_matrix.h"
 #include "temporary_folder.h"
 
 namespace antiphon::nn {
 namespace {
 
-Matrix RandomMatrix(int64_t rows, int64_t cols, uint64_t seed) {
-  Rng rng(seed);
-  Matrix m(rows, cols);
-  for (int64_t i = 0; i < m.size(); ++i) m.data()[i] = static_cast<float>(rng.Normal());
-  return m;
-}
+using testing::RandomMatrix;
 
 Network Build(const std::string& layers, int in_dim, uint64_t seed = 1) {
   return {Config::Parse("layer = [" + layers + "]", "test"), in_dim, 0, seed};

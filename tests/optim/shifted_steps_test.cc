@@ -3,20 +3,16 @@
 
 #include <cmath>
 
-#include "base/random.h"
 #include "kernels/elementwise.h"
 #include "nn/network.h"
+#include "nn/shifted_product.h"
 #include "optim/optimizer.h"
+#include "random_matrix.h"
 
 namespace antiphon::optim {
 namespace {
 
-Matrix RandomMatrix(int64_t rows, int64_t cols, uint64_t seed) {
-  Rng rng(seed);
-  Matrix m(rows, cols);
-  for (int64_t i = 0; i < m.size(); ++i) m.data()[i] = static_cast<float>(rng.Normal());
-  return m;
-}
+using testing::RandomMatrix;
 
 // What three steps towards given outputs change in the outputs.
 Matrix Change(const std::string& between, const std::string& options) {
@@ -46,6 +42,10 @@ Matrix Change(const std::string& between, const std::string& options) {
     net.Backward(ctx, dy, ws, *optimizer, true);
     optimizer->EndStep();
     net.AfterStep(ctx.step);
+  }
+  if (between.empty()) {
+    const nn::ShiftedBlocks blocks = net.layer(0).output_blocks();
+    EXPECT_TRUE(nn::ShiftedProduct::For(blocks, kStreams, ws.Child(1).x, net.out_dim()));
   }
   Matrix change(ConstMatrixView(net.Forward(ctx, x, ws)));
   AddScaled(-1.0f, before, change);

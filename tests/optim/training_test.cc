@@ -4,6 +4,7 @@
 #include "nn/loss.h"
 #include "nn/network.h"
 #include "optim/optimizer.h"
+#include "random_matrix.h"
 
 namespace antiphon::optim {
 namespace {
@@ -12,12 +13,7 @@ using namespace nn;  // NOLINT(google-build-using-namespace)
 
 Network Build(const std::string& toml, int in, int out) { return Network(Config::Parse(toml, "net.toml"), in, out, 1); }
 
-Matrix RandomMatrix(int64_t rows, int64_t cols, uint64_t seed) {
-  Rng rng(seed);
-  Matrix m(rows, cols);
-  for (int64_t i = 0; i < m.size(); ++i) m.data()[i] = static_cast<float>(rng.Normal());
-  return m;
-}
+using testing::RandomMatrix;
 
 TEST(Optimizer, LeavesFrozenLayersAlone) {
   Network net = Build(

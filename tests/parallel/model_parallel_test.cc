@@ -143,6 +143,7 @@ Learned StreamsTogether(int workers, const std::string& keys, const std::string&
 
 // Carried states, padded chunks, layers of fewer rows than they get, and an evaluation between two chunks.
 TEST(ModelParallelSequences, StripesEqualOneRank) {
+  const AsLargeLayers as_large_layers;
   const std::string kinds[] = {
       kSmallTdnn, kSmallLstm,
       "layer = [{type='convolution', filters=4, offsets=[-1, 0, 1]}, {type='relu'}, {type='affine', dim=9}, "

@@ -44,6 +44,7 @@ uint64_t DelayedTraining(const std::string& toml, const std::vector<nn::LayerRan
 class PipelineSequences : public ::testing::TestWithParam<int> {
  protected:
   void SetUp() override { omp_set_num_threads(1); }
+  const AsLargeLayers as_large_layers_;
 };
 INSTANTIATE_TEST_SUITE_P(Stages, PipelineSequences, ::testing::Values(1, 2, 3, 4));
 

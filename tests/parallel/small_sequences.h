@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "nn/shifted_product.h"
 #include "parallel/small_learner.h"
 
 namespace antiphon::parallel {
@@ -21,6 +22,18 @@ constexpr const char* kSmallTdnn =
 constexpr const char* kSmallLstm =
     "layer = [{type='tdnn', dim=9}, {type='lstm', dim=8, projection=6}, {type='lstm', dim=7}, "
     "{type='tdnn', dim=9, offsets=[0, 2]}, {type='tanh'}, {type='affine'}]";
+
+/// While it lives, small time-delay layers take the way of large ones (nn/shifted_product.h).
+class AsLargeLayers {
+ public:
+  AsLargeLayers() { nn::ShiftedProduct::LeastSaved() = 0; }
+  ~AsLargeLayers() { nn::ShiftedProduct::LeastSaved() = usual_; }
+  AsLargeLayers(const AsLargeLayers&) = delete;
+  AsLargeLayers& operator=(const AsLargeLayers&) = delete;
+
+ private:
+  const double usual_ = nn::ShiftedProduct::LeastSaved();
+};
 
 inline nn::Network MakeSequenceNetwork(const std::string& toml) {
   return {Config::Parse(toml, "net"), kFeatures, kPdfs, 3};

@@ -85,15 +85,27 @@ TEST_F(SideSpeechTest, AdversarialTrainingHidesTheDomainAndHelpsOnIt) {
   options.side.weight = 1;
   options.schedule.learning_rate = 0.15;  // faster, hidden values and classifier run after each other
   options.schedule.final_learning_rate = 0.025;
-  TrainHere(Task("adversarial"), options);
+  const TrainingSummary summary = TrainHere(Task("adversarial"), options);
   const nn::Model plain = Trained("plain"), hidden = Trained("adversarial");
   const EvaluationData a{source_, {}, {}, {}}, b{target_, {}, {}, {}};
-  const double before = ProbeDomains(plain.network, "hidden", a, b, 1),
-               after = ProbeDomains(hidden.network, "hidden", a, b, 1);
+  const double before = Probe(plain.network, "hidden", {a, b}, 1).accuracy,
+               after = Probe(hidden.network, "hidden", {a, b}, 1).accuracy;
+  EXPECT_EQ(summary.side_layer, "hidden");
+  EXPECT_EQ(summary.side_probe.kinds, 2);
+  EXPECT_NEAR(summary.side_probe.accuracy, after, 0.03);  // by another draw of its values
   EXPECT_GT(before, 0.85);
   EXPECT_LT(after, before - 0.15);
   EXPECT_GT(AccuracyOn(hidden, target_), AccuracyOn(plain, target_) + 0.1);
   EXPECT_GT(AccuracyOn(hidden, source_), AccuracyOn(plain, source_) - 0.1);
+}
+
+TEST_F(SideSpeechTest, WhatNothingTellsApartIsGuessed) {
+  TrainOptions options = Options("speaker");  // of five, who all speak alike
+  options.schedule.epochs = 1;
+  const TrainingSummary speakers = TrainHere(Task("speakers"), options);
+  EXPECT_EQ(speakers.side_probe.kinds, 5);
+  EXPECT_NEAR(speakers.side_probe.accuracy, 0.2, 0.06);
+  EXPECT_EQ(TrainHere(Task("none"), Options("none")).side_probe.kinds, 0);
 }
 
 TEST_F(SideSpeechTest, TheSenonesOfTheOtherSpeechAreNeverRead) {

@@ -53,20 +53,26 @@ void FilterTaps(const ConvolutionGeometry& geometry, ConstMatrixView weight, boo
 int64_t FilteredConvolution::Side::groups() const { return (height + kOutputs - 1) / kOutputs; }
 
 bool FilteredConvolution::Pays(const ConvolutionGeometry& geometry) {
-  // Fewer would leave the passes before and after the products most of the time.
+  // Fewer would leave the sums before and after the products most of the time; nor do sides gain whose last groups are
+  // mostly empty.
   constexpr int kLeast = 32;
   const ConvolutionOptions& o = geometry.options;
-  return o.window == kTaps && o.stride == 1 && !o.channels_first && o.channels >= kLeast && o.filters >= kLeast &&
-         geometry.out_height() >= kOutputs;
+  if (o.window != kTaps || o.stride != 1 || o.channels_first || std::min(o.channels, o.filters) < kLeast) return false;
+  const FilteredConvolution way(geometry);
+  const auto gains = [](const Side& side) { return 2 * kTaps * side.height >= 3 * kProducts * side.groups(); };
+  return gains(way.Input()) && gains(way.Output());
 }
 
 int64_t FilteredConvolution::ShiftOf(const ExecContext& ctx, int offset) const {
   return int64_t{geometry_.context.left + geometry_.options.offsets[static_cast<size_t>(offset)]} * ctx.streams();
 }
 
-int64_t FilteredConvolution::BlockRows(const Pass& pass) const {
-  const int64_t values = kProducts * pass.to.groups() * pass.from.channels * geometry_.num_offsets();
-  return std::max<int64_t>(1, kBlockValues / values);
+// As many as stay in a core's cache with their products, but not so many that a large team has nothing to do.
+int64_t FilteredConvolution::BlockRows(const Pass& pass, int64_t rows) const {
+  constexpr int64_t kFewestBlocks = 2 * kSumGroups;
+  const int64_t depth = std::max(pass.from.channels * geometry_.num_offsets(), pass.to.channels);
+  const int64_t fitting = kBlockValues / (kProducts * pass.to.groups() * depth);
+  return std::clamp<int64_t>(rows / kFewestBlocks, 1, std::max<int64_t>(1, fitting));
 }
 
 // to [products · count · groups, offsets · channels].
@@ -102,16 +108,12 @@ void FilteredConvolution::Gather(const ExecContext& ctx, const Pass& pass, Const
 void FilteredConvolution::Run(const ExecContext& ctx, const Pass& pass, ConstMatrixView from, Transpose transpose,
                               ConstMatrixView taps, const GemmEpilogue& epilogue, Workspace& ws, MatrixView to) const {
   const int64_t groups = pass.to.groups(), channels = pass.to.channels;
-  const int64_t block = BlockRows(pass), rows = kProducts * block * groups, tap_rows = taps.rows() / kProducts;
+  const int64_t block = BlockRows(pass, to.rows()), rows = kProducts * block * groups,
+                tap_rows = taps.rows() / kProducts;
   const MatrixView factors =
       ws.Float(kFactors, omp_get_max_threads() * rows, geometry_.num_offsets() * pass.from.channels);
   const MatrixView sums = ws.Float(kProductSums, omp_get_max_threads() * rows, channels);
-  const int inputs = kProducts + (epilogue.bias != nullptr ? 1 : 0);
-  std::array<float, kOutputs*(kProducts + 1)> matrix{};  // the bias is one more product
-  for (int i = 0; i < kOutputs; ++i) {
-    float* row = std::copy_n(Filter().to_outputs.data() + i * kProducts, kProducts, matrix.data() + i * inputs);
-    if (epilogue.bias != nullptr) *row = 1;
-  }
+  const bool biased = epilogue.bias != nullptr;
 #pragma omp parallel for schedule(static)
   for (int64_t first = 0; first < to.rows(); first += block) {
     const int64_t count = std::min(block, to.rows() - first), part = count * groups;
@@ -133,9 +135,9 @@ void FilteredConvolution::Run(const ExecContext& ctx, const Pass& pass, ConstMat
           const int64_t at = g * kOutputs + i;
           out[static_cast<size_t>(i)] = at < pass.to.height ? to.Row(first + r).data() + at * channels : nullptr;
         }
-        LinearCombinations({.inputs = inputs,
+        LinearCombinations({.inputs = kProducts + (biased ? 1 : 0),
                             .outputs = kOutputs,
-                            .coefficients = matrix.data(),
+                            .coefficients = (biased ? Filter().to_biased_outputs.data() : Filter().to_outputs.data()),
                             .in = in.data(),
                             .out = out.data(),
                             .size = channels});
@@ -173,7 +175,7 @@ void FilteredConvolution::Gradient(const ExecContext& ctx, ConstMatrixView x, Co
   const Pass pass{.from = Input(), .to = Output(), .first = geometry_.first()};
   const int64_t groups = pass.to.groups(), filters = weight.rows(), channels = pass.from.channels;
   const int64_t offsets = geometry_.num_offsets();
-  const int64_t block = BlockRows(pass), rows = kProducts * block * groups;
+  const int64_t block = BlockRows(pass, dy.rows()), rows = kProducts * block * groups;
   const int64_t blocks = (dy.rows() + block - 1) / block;
   const MatrixView factors = ws.Float(kFactors, omp_get_max_threads() * rows, offsets * channels);
   const MatrixView derivatives = ws.Float(kProductSums, omp_get_max_threads() * rows, filters);
