@@ -122,31 +122,37 @@ INSTANTIATE_TEST_SUITE_P(Shapes, ShiftedProducts,
                                            Shape{"{type='splice', offsets=[-1, 0, 1]}", 2, 20, false},
                                            Shape{"{type='splice', offsets=[-900, 0, 900]}", 1, 1300, false}));
 
-// Products of great depth have other bits for other numbers of rows.
-TEST(ShiftedProductsOfTeams, AreTheSameForAnyNumberOfThreads) {
-  Network net = Build("{type='splice', offsets=[-1, 0, 1]}, {type='affine', dim=1024}", 1024);
+void ExpectSameBitsForAnyTeam(Network& net, const Matrix& x, int streams) {
   const int before = omp_get_max_threads();
-  for (const int frames : {24, 33}) {
-    const Matrix x = RandomMatrix(net.time_context().InputFrames(frames) * 32, 1024, 3);
-    omp_set_num_threads(1);
-    const Result one = RunNet(net, x, 32);
-    EXPECT_TRUE(one.shifted);
-    for (const int threads : {2, 16}) {
-      omp_set_num_threads(threads);
-      const Result many = RunNet(net, x, 32);
-      const auto equal = [](const Matrix& a, const Matrix& b) {
-        return std::equal(a.data(), a.data() + a.size(), b.data());
-      };
-      EXPECT_TRUE(equal(many.y, one.y)) << frames << " " << threads;
-      EXPECT_TRUE(equal(many.dx, one.dx)) << frames << " " << threads;
-      EXPECT_TRUE(equal(many.gradient, one.gradient)) << frames << " " << threads;
-    }
+  omp_set_num_threads(1);
+  const Result one = RunNet(net, x, streams);
+  for (const int threads : {2, 16}) {
+    omp_set_num_threads(threads);
+    const Result many = RunNet(net, x, streams);
+    const auto equal = [](const Matrix& a, const Matrix& b) {
+      return std::equal(a.data(), a.data() + a.size(), b.data());
+    };
+    EXPECT_TRUE(equal(many.y, one.y)) << threads;
+    EXPECT_TRUE(equal(many.dx, one.dx)) << threads;
+    EXPECT_TRUE(equal(many.gradient, one.gradient)) << threads;
   }
   omp_set_num_threads(before);
 }
 
+// Products of great depth have other bits for other numbers of rows.
+TEST(FilteredProducts, AreTheSameForAnyNumberOfThreads) {
+  Network tdnn = Build("{type='splice', offsets=[-1, 0, 1]}, {type='affine', dim=1024}", 1024);
+  for (const int frames : {24, 33}) {
+    const Matrix x = RandomMatrix(tdnn.time_context().InputFrames(frames) * 32, 1024, 3);
+    EXPECT_TRUE(RunNet(tdnn, x, 32).shifted);
+    ExpectSameBitsForAnyTeam(tdnn, x, 32);
+  }
+  Network convolution = Build("{type='convolution', channels=32, filters=64, offsets=[-1, 0, 1]}", 32 * 20);
+  ExpectSameBitsForAnyTeam(convolution, RandomMatrix(35 * 8, 32 * 20, 4), 8);
+}
+
 // What the header says of frames of other sizes: the largest of a group is what the others are rounded by.
-TEST(ShiftedProductsOfSizes, AreRoundedByTheLargestFrameOfTheGroup) {
+TEST(FilteredProducts, AreRoundedByTheLargestFrameOfTheGroup) {
   constexpr int kIn = 256, kStreams = 32;
   const std::string splice = "{type='splice', offsets=[-1, 0, 1]}", product = "{type='linear', dim=272}";
   Network net = Build(splice + ", " + product, kIn), plain = Build(Apart(splice, product), kIn);

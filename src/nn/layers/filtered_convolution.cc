@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <vector>
 
 #include "kernels/elementwise.h"
 #include "kernels/linear_combinations.h"
@@ -19,9 +20,16 @@ constexpr int kProducts = kOutputs + kTaps - 1;
 constexpr int64_t kBlockValues = 1 << 17;  // of a product's factors: half a MiB, in a core's cache
 constexpr int kSumGroups = 8;
 
-enum Slot { kTapFactors, kFactors, kProductSums, kWeightSums, kBiasSums, kZeros };
+enum Slot { kTapFactors, kFactors, kProductSums, kWeightSums, kBiasSums };
 
 const MinimalFilter& Filter() { return MinimalFilter::OfTaps(kTaps); }
+
+// What stands beyond the ends.
+const float* Zeros(int64_t count) {
+  thread_local std::vector<float> zeros;
+  if (std::ssize(zeros) < count) zeros.resize(static_cast<size_t>(count));
+  return zeros.data();
+}
 
 // The factors of the taps, each [filters · offsets, channels] below the other. `row_of(f, k)`: where those of filter f
 // and offset k go; `turned`: last tap first.
@@ -41,6 +49,27 @@ void FilterTaps(const ConvolutionGeometry& geometry, ConstMatrixView weight, boo
       LinearCombinations({.inputs = kTaps,
                           .outputs = kProducts,
                           .coefficients = Filter().of_taps.data(),
+                          .in = in.data(),
+                          .out = out.data(),
+                          .size = channels});
+    }
+  }
+}
+
+// The weights' gradient from that of the factors.
+void ToTaps(const ConvolutionGeometry& geometry, ConstMatrixView sums, MatrixView weight) {
+  const int64_t channels = geometry.options.channels, filters = weight.rows();
+  std::array<const float*, kProducts> in{};
+  std::array<float*, kTaps> out{};
+  for (int64_t f = 0; f < filters; ++f) {
+    for (int64_t k = 0; k < geometry.num_offsets(); ++k) {
+      for (int p = 0; p < kProducts; ++p) {
+        in[static_cast<size_t>(p)] = sums.Row(p * filters + f).data() + k * channels;
+      }
+      for (int j = 0; j < kTaps; ++j) out[static_cast<size_t>(j)] = weight.Row(f).data() + (k * kTaps + j) * channels;
+      LinearCombinations({.inputs = kProducts,
+                          .outputs = kTaps,
+                          .coefficients = Filter().to_taps.data(),
                           .in = in.data(),
                           .out = out.data(),
                           .size = channels});
@@ -79,8 +108,7 @@ int64_t FilteredConvolution::BlockRows(const Pass& pass, int64_t rows) const {
 void FilteredConvolution::Gather(const ExecContext& ctx, const Pass& pass, ConstMatrixView from, int64_t first,
                                  int64_t count, MatrixView to) const {
   const int64_t channels = pass.from.channels, groups = pass.to.groups();
-  thread_local std::vector<float> zeros;
-  zeros.resize(static_cast<size_t>(channels));
+  const float* const zeros = Zeros(channels);
   std::array<const float*, kProducts> in{};
   std::array<float*, kProducts> out{};
   for (int64_t r = 0; r < count; ++r) {
@@ -91,7 +119,7 @@ void FilteredConvolution::Gather(const ExecContext& ctx, const Pass& pass, Const
       for (int64_t g = 0; g < groups; ++g) {
         for (int p = 0; p < kProducts; ++p) {
           const int64_t at = pass.first + g * kOutputs + p;
-          in[static_cast<size_t>(p)] = there && at >= 0 && at < pass.from.height ? frame + at * channels : zeros.data();
+          in[static_cast<size_t>(p)] = there && at >= 0 && at < pass.from.height ? frame + at * channels : zeros;
           out[static_cast<size_t>(p)] = to.Row((p * count + r) * groups + g).data() + k * channels;
         }
         LinearCombinations({.inputs = kProducts,
@@ -105,6 +133,49 @@ void FilteredConvolution::Gather(const ExecContext& ctx, const Pass& pass, Const
   }
 }
 
+// `sums` as Gather leaves the factors; `to`: some of the rows.
+void FilteredConvolution::ToOutputs(const Pass& pass, ConstMatrixView sums, const float* bias, MatrixView to) {
+  const int64_t groups = pass.to.groups(), channels = pass.to.channels, part = to.rows() * groups;
+  const bool biased = bias != nullptr;
+  std::array<const float*, kProducts + 1> in{};
+  std::array<float*, kOutputs> out{};
+  in[kProducts] = bias;
+  for (int64_t n = 0; n < part; ++n) {
+    for (int p = 0; p < kProducts; ++p) in[static_cast<size_t>(p)] = sums.Row(p * part + n).data();
+    for (int i = 0; i < kOutputs; ++i) {
+      const int64_t at = n % groups * kOutputs + i;
+      out[static_cast<size_t>(i)] = at < pass.to.height ? to.Row(n / groups).data() + at * channels : nullptr;
+    }
+    LinearCombinations({.inputs = kProducts + (biased ? 1 : 0),
+                        .outputs = kOutputs,
+                        .coefficients = biased ? Filter().to_biased_outputs.data() : Filter().to_outputs.data(),
+                        .in = in.data(),
+                        .out = out.data(),
+                        .size = channels});
+  }
+}
+
+// The other way, for derivatives.
+void FilteredConvolution::FromOutputs(const Pass& pass, ConstMatrixView dy, MatrixView to) {
+  const int64_t groups = pass.to.groups(), channels = pass.to.channels, part = dy.rows() * groups;
+  const float* const zeros = Zeros(channels);
+  std::array<const float*, kOutputs> in{};
+  std::array<float*, kProducts> out{};
+  for (int64_t n = 0; n < part; ++n) {
+    for (int i = 0; i < kOutputs; ++i) {
+      const int64_t at = n % groups * kOutputs + i;
+      in[static_cast<size_t>(i)] = at < pass.to.height ? dy.Row(n / groups).data() + at * channels : zeros;
+    }
+    for (int p = 0; p < kProducts; ++p) out[static_cast<size_t>(p)] = to.Row(p * part + n).data();
+    LinearCombinations({.inputs = kOutputs,
+                        .outputs = kProducts,
+                        .coefficients = Filter().of_outputs.data(),
+                        .in = in.data(),
+                        .out = out.data(),
+                        .size = channels});
+  }
+}
+
 void FilteredConvolution::Run(const ExecContext& ctx, const Pass& pass, ConstMatrixView from, Transpose transpose,
                               ConstMatrixView taps, const GemmEpilogue& epilogue, Workspace& ws, MatrixView to) const {
   const int64_t groups = pass.to.groups(), channels = pass.to.channels;
@@ -113,7 +184,6 @@ void FilteredConvolution::Run(const ExecContext& ctx, const Pass& pass, ConstMat
   const MatrixView factors =
       ws.Float(kFactors, omp_get_max_threads() * rows, geometry_.num_offsets() * pass.from.channels);
   const MatrixView sums = ws.Float(kProductSums, omp_get_max_threads() * rows, channels);
-  const bool biased = epilogue.bias != nullptr;
 #pragma omp parallel for schedule(static)
   for (int64_t first = 0; first < to.rows(); first += block) {
     const int64_t count = std::min(block, to.rows() - first), part = count * groups;
@@ -123,26 +193,7 @@ void FilteredConvolution::Run(const ExecContext& ctx, const Pass& pass, ConstMat
       Gemm(Transpose::kNo, factors.Rows(own + p * part, part), transpose, taps.Rows(p * tap_rows, tap_rows),
            sums.Rows(own + p * part, part));
     }
-    std::array<const float*, kProducts + 1> in{};
-    std::array<float*, kOutputs> out{};
-    in[kProducts] = epilogue.bias;
-    for (int64_t r = 0; r < count; ++r) {
-      for (int64_t g = 0; g < groups; ++g) {
-        for (int p = 0; p < kProducts; ++p) {
-          in[static_cast<size_t>(p)] = sums.Row(own + p * part + r * groups + g).data();
-        }
-        for (int i = 0; i < kOutputs; ++i) {
-          const int64_t at = g * kOutputs + i;
-          out[static_cast<size_t>(i)] = at < pass.to.height ? to.Row(first + r).data() + at * channels : nullptr;
-        }
-        LinearCombinations({.inputs = kProducts + (biased ? 1 : 0),
-                            .outputs = kOutputs,
-                            .coefficients = (biased ? Filter().to_biased_outputs.data() : Filter().to_outputs.data()),
-                            .in = in.data(),
-                            .out = out.data(),
-                            .size = channels});
-      }
-    }
+    ToOutputs(pass, sums.Rows(own, kProducts * part), epilogue.bias, to.Rows(first, count));
     if (epilogue.activation == Activation::kNone) continue;
     const MatrixView done = to.Rows(first, count);
     ActivationForward(epilogue.activation, done, done);
@@ -181,8 +232,6 @@ void FilteredConvolution::Gradient(const ExecContext& ctx, ConstMatrixView x, Co
   const MatrixView derivatives = ws.Float(kProductSums, omp_get_max_threads() * rows, filters);
   const MatrixView weights = ws.Float(kWeightSums, kSumGroups * kProducts * filters, offsets * channels);
   const MatrixView biases = ws.Float(kBiasSums, kSumGroups, filters);
-  const MatrixView zeros = ws.Float(kZeros, 1, filters);
-  std::fill_n(zeros.data(), filters, 0.0f);
 #pragma omp parallel for schedule(static)
   for (int64_t s = 0; s < kSumGroups; ++s) {
     const int64_t own = omp_get_thread_num() * rows;
@@ -192,25 +241,7 @@ void FilteredConvolution::Gradient(const ExecContext& ctx, ConstMatrixView x, Co
     for (int64_t b = blocks * s / kSumGroups; b < blocks * (s + 1) / kSumGroups; ++b) {
       const int64_t first = b * block, count = std::min(block, dy.rows() - first), part = count * groups;
       Gather(ctx, pass, x, first, count, factors.Rows(own, kProducts * part));
-      std::array<const float*, kOutputs> in{};
-      std::array<float*, kProducts> out{};
-      for (int64_t r = 0; r < count; ++r) {
-        for (int64_t g = 0; g < groups; ++g) {
-          for (int i = 0; i < kOutputs; ++i) {
-            const int64_t at = g * kOutputs + i;
-            in[static_cast<size_t>(i)] = at < pass.to.height ? dy.Row(first + r).data() + at * filters : zeros.data();
-          }
-          for (int p = 0; p < kProducts; ++p) {
-            out[static_cast<size_t>(p)] = derivatives.Row(own + p * part + r * groups + g).data();
-          }
-          LinearCombinations({.inputs = kOutputs,
-                              .outputs = kProducts,
-                              .coefficients = Filter().of_outputs.data(),
-                              .in = in.data(),
-                              .out = out.data(),
-                              .size = filters});
-        }
-      }
+      FromOutputs(pass, dy.Rows(first, count), derivatives.Rows(own, kProducts * part));
       for (int p = 0; p < kProducts; ++p) {
         Gemm(Transpose::kYes, derivatives.Rows(own + p * part, part), Transpose::kNo,
              factors.Rows(own + p * part, part), sums.Rows(p * filters, filters), {.accumulate = 1.0f});
@@ -224,21 +255,7 @@ void FilteredConvolution::Gradient(const ExecContext& ctx, ConstMatrixView x, Co
     AddScaled(1.0f, biases.Rows(s, 1), biases.Rows(0, 1));
   }
   std::copy_n(biases.data(), filters, bias.data());
-  for (int64_t f = 0; f < filters; ++f) {
-    for (int64_t k = 0; k < offsets; ++k) {
-      std::array<const float*, kProducts> in{};
-      std::array<float*, kTaps> out{};
-      for (int p = 0; p < kProducts; ++p)
-        in[static_cast<size_t>(p)] = weights.Row(p * filters + f).data() + k * channels;
-      for (int j = 0; j < kTaps; ++j) out[static_cast<size_t>(j)] = weight.Row(f).data() + (k * kTaps + j) * channels;
-      LinearCombinations({.inputs = kProducts,
-                          .outputs = kTaps,
-                          .coefficients = Filter().to_taps.data(),
-                          .in = in.data(),
-                          .out = out.data(),
-                          .size = channels});
-    }
-  }
+  ToTaps(geometry_, weights.Rows(0, kProducts * filters), weight);
 }
 
 }  // namespace antiphon::nn

@@ -51,6 +51,8 @@ class FilteredConvolution {
   int64_t BlockRows(const Pass& pass, int64_t rows) const;
   void Gather(const ExecContext& ctx, const Pass& pass, ConstMatrixView from, int64_t first, int64_t count,
               MatrixView to) const;
+  static void ToOutputs(const Pass& pass, ConstMatrixView sums, const float* bias, MatrixView to);
+  static void FromOutputs(const Pass& pass, ConstMatrixView dy, MatrixView to);
   void Run(const ExecContext& ctx, const Pass& pass, ConstMatrixView from, Transpose transpose, ConstMatrixView taps,
            const GemmEpilogue& epilogue, Workspace& ws, MatrixView to) const;
 
