@@ -12,7 +12,7 @@
 namespace antiphon {
 
 struct LinearCombinationsArgs {
-  static constexpr int kMostInputs = 12;
+  static constexpr int kMostInputs = 9;
   int inputs = 0;
   int outputs = 0;
   const float* coefficients = nullptr;

@@ -34,9 +34,9 @@ void Combine(const LinearCombinationsArgs& args) {
 
 void CombineAny(const LinearCombinationsArgs& args) {
   using Function = void (*)(const LinearCombinationsArgs&);
-  static constexpr Function kByInputs[LinearCombinationsArgs::kMostInputs] = {
-      &Combine<1>, &Combine<2>, &Combine<3>, &Combine<4>,  &Combine<5>,  &Combine<6>,
-      &Combine<7>, &Combine<8>, &Combine<9>, &Combine<10>, &Combine<11>, &Combine<12>};
+  static constexpr Function kByInputs[LinearCombinationsArgs::kMostInputs] = {&Combine<1>, &Combine<2>, &Combine<3>,
+                                                                              &Combine<4>, &Combine<5>, &Combine<6>,
+                                                                              &Combine<7>, &Combine<8>, &Combine<9>};
   kByInputs[args.inputs - 1](args);
 }
 

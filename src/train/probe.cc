@@ -112,12 +112,17 @@ size_t LayerOf(const nn::Network& network, const std::string& name) {
 
 ProbeResult Probe(const nn::Network& network, const std::string& layer, const std::vector<EvaluationData>& kinds,
                   uint64_t seed, const ProbeOptions& options) {
-  std::vector<const EvaluationData*> used;
+  struct Split {
+    const EvaluationData* data;
+    std::vector<size_t> training, trial;
+  };
+  std::vector<Split> used;
   int64_t fewest = kMinibatch;
   for (const EvaluationData& kind : kinds) {
-    const int64_t frames = std::min(Frames(*kind.store, Chosen(kind, false)), Frames(*kind.store, Chosen(kind, true)));
+    Split split{&kind, Chosen(kind, false), Chosen(kind, true)};
+    const int64_t frames = std::min(Frames(*kind.store, split.training), Frames(*kind.store, split.trial));
     if (frames < kLeastFrames) continue;
-    used.push_back(&kind);
+    used.push_back(std::move(split));
     fewest = std::min(fewest, frames);
   }
   if (used.size() < 2) return {};
@@ -125,9 +130,9 @@ ProbeResult Probe(const nn::Network& network, const std::string& layer, const st
   const auto frames = static_cast<int>(std::clamp<int64_t>(kMinibatch / std::ssize(used), 1, fewest));
   std::vector<Kind> training, trial;
   int64_t trials = 0;
-  for (const EvaluationData* kind : used) {
-    training.emplace_back(*kind, Chosen(*kind, false), frames, seed);
-    trial.emplace_back(*kind, Chosen(*kind, true), frames, seed);
+  for (const Split& split : used) {
+    training.emplace_back(*split.data, split.training, frames, seed);
+    trial.emplace_back(*split.data, split.trial, frames, seed);
     trials = std::clamp<int64_t>(trial.back().minibatches(), trials, 50);
   }
   const auto count = static_cast<int>(trial.size());
