@@ -16,7 +16,9 @@ using namespace antiphon;
 
 constexpr int kFeatures = 40;
 constexpr int kContext = 8;
-constexpr int kRounds = 21;
+constexpr int kPlacements = 5;
+constexpr double kSecondsEach = 2;
+constexpr int kTimes = 8;
 constexpr int kBatch = 32;
 
 nn::Model MakeModel(int hidden, int layers, int pdfs, bool calibrated) {
@@ -50,10 +52,9 @@ nn::SpeakerProfile MakeProfile(const infer::NnetModel& model, int hidden, int la
 }
 
 double Seconds(const infer::Plan& plan, infer::PlanMemory& memory, Matrix& out, infer::RowProfiles profiles) {
-  constexpr int kTimes = 20;
   const auto start = std::chrono::steady_clock::now();
   for (int i = 0; i < kTimes; ++i) plan.Run(kBatch, memory, out, profiles);
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count() / kTimes;
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
 
 double Median(std::vector<double> values) {
@@ -61,35 +62,63 @@ double Median(std::vector<double> values) {
   return values[values.size() / 2];
 }
 
-// The same plan with and without profiles: two plans lie elsewhere in memory, which alone makes them differ by 2 %.
+struct Cost {
+  double without = 0;
+  double ratio = 0;
+};
+
+// A few batches with and a few without profiles by turns: what a neighbour or the clock does to one, it does to the
+// other.
+Cost Measure(const infer::Plan& plan, infer::PlanMemory& memory, Matrix& out, infer::RowProfiles profiles) {
+  std::vector<double> without, with;
+  double total = 0;
+  while (total < kSecondsEach) {
+    without.push_back(Seconds(plan, memory, out, {}));
+    with.push_back(Seconds(plan, memory, out, profiles));
+    total += without.back() + with.back();
+  }
+  const double p = Median(without);
+  return {p / kTimes, Median(with) / p};
+}
+
+// The same plan with and without profiles, as two plans lie elsewhere in memory, which alone makes them differ by 2 %;
+// for the same reason several plans, of which the median counts.
 void Compare(int hidden, int layers, int pdfs, const char* precision, bool calibrated) {
   infer::NnetScorerOptions options;
   options.precision = precision;
   options.prior_scale = 0;
   options.adaptable = true;
-  const infer::NnetModel model(MakeModel(hidden, layers, pdfs, calibrated), options);
-  infer::PlanMemory memory(model.plan(), kBatch);
-  Rng rng(1);
-  for (int r = 0; r < kBatch; ++r) {
-    for (float& x : memory.input().Row(r)) x = static_cast<float>(rng.Normal());
+  const int kSpeakers[] = {1, 8, kBatch};
+  std::vector<double> without;
+  std::vector<double> ratios[std::size(kSpeakers)];
+  std::vector<Matrix> between;
+  for (int placement = 0; placement < kPlacements; ++placement) {
+    between.emplace_back(1 + placement, 1000);
+    const infer::NnetModel model(MakeModel(hidden, layers, pdfs, calibrated), options);
+    infer::PlanMemory memory(model.plan(), kBatch);
+    Rng rng(1);
+    for (int r = 0; r < kBatch; ++r) {
+      for (float& x : memory.input().Row(r)) x = static_cast<float>(rng.Normal());
+    }
+    Matrix out(kBatch, pdfs);
+    for (size_t k = 0; k < std::size(kSpeakers); ++k) {
+      std::vector<std::shared_ptr<const infer::BoundProfile>> profiles;
+      for (int s = 0; s < kSpeakers[k]; ++s) {
+        profiles.push_back(model.Bind(MakeProfile(model, hidden, layers, static_cast<uint64_t>(s))));
+      }
+      std::vector<const infer::BoundProfile*> rows;
+      for (int r = 0; r < kBatch; ++r) rows.push_back(profiles[static_cast<size_t>(r * kSpeakers[k] / kBatch)].get());
+      const Cost cost = Measure(model.plan(), memory, out, rows);
+      without.push_back(cost.without);
+      ratios[k].push_back(cost.ratio);
+    }
   }
-  Matrix out(kBatch, pdfs);
-  fmt::print("{}x{}-{} {}{}:", layers, hidden, pdfs, precision, calibrated ? ", calibrated" : "");
-  for (const int speakers : {1, 8, kBatch}) {
-    std::vector<std::shared_ptr<const infer::BoundProfile>> profiles;
-    for (int s = 0; s < speakers; ++s) {
-      profiles.push_back(model.Bind(MakeProfile(model, hidden, layers, static_cast<uint64_t>(s))));
-    }
-    std::vector<const infer::BoundProfile*> rows;
-    for (int r = 0; r < kBatch; ++r) rows.push_back(profiles[static_cast<size_t>(r * speakers / kBatch)].get());
-    std::vector<double> without, with;
-    for (int i = 0; i < kRounds; ++i) {
-      without.push_back(Seconds(model.plan(), memory, out, {}));
-      with.push_back(Seconds(model.plan(), memory, out, rows));
-    }
-    const double p = Median(without), q = Median(with);
-    if (speakers == 1) fmt::print(" {:.1f} us per batch of {} without;", 1e6 * p, kBatch);
-    fmt::print(" {} speaker(s) {:+.2f} %", speakers, 100 * (q / p - 1));
+  fmt::print("{}x{}-{} {}{}: {:.1f} us per batch of {} without;", layers, hidden, pdfs, precision,
+             calibrated ? ", calibrated" : "", 1e6 * Median(without), kBatch);
+  for (size_t k = 0; k < std::size(kSpeakers); ++k) {
+    const auto [least, most] = std::minmax_element(ratios[k].begin(), ratios[k].end());
+    fmt::print(" {} speaker(s) {:+.2f} % ({:+.2f} to {:+.2f});", kSpeakers[k], 100 * (Median(ratios[k]) - 1),
+               100 * (*least - 1), 100 * (*most - 1));
   }
   fmt::print("\n");
 }

@@ -11,29 +11,33 @@ const BoundProfile::Change* ChangeAfter(const BoundProfile* profile, size_t step
 
 }  // namespace
 
-const float* const* FactorsOf(RowProfiles profiles, size_t step, std::span<const float*> factors) {
-  bool any = false;
-  for (size_t r = 0; r < profiles.size(); ++r) {
-    const BoundProfile::Change* change = ChangeAfter(profiles[r], step);
-    factors[r] = change == nullptr || change->factors.empty() ? nullptr : change->factors.data();
-    any = any || factors[r] != nullptr;
+void FindRuns(RowProfiles profiles, std::vector<ProfileRun>& runs) {
+  runs.clear();
+  for (int r = 0; r < static_cast<int>(profiles.size()); ++r) {
+    const BoundProfile* const profile = profiles[static_cast<size_t>(r)];
+    if (runs.empty() || runs.back().profile != profile) runs.push_back({profile, r, 0});
+    ++runs.back().rows;
   }
-  return any ? factors.data() : nullptr;
 }
 
-bool AnyPartsAfter(RowProfiles profiles, size_t step) {
-  return std::any_of(profiles.begin(), profiles.end(), [&](const BoundProfile* profile) {
-    const BoundProfile::Change* change = ChangeAfter(profile, step);
-    return change != nullptr && !change->parts.empty();
-  });
+StepChanges ChangesOf(std::span<const ProfileRun> runs, size_t step, std::span<const float*> factors) {
+  StepChanges changes;
+  for (const ProfileRun& run : runs) {
+    const BoundProfile::Change* const change = ChangeAfter(run.profile, step);
+    const float* const own = change == nullptr || change->factors.empty() ? nullptr : change->factors.data();
+    std::fill_n(factors.begin() + run.first_row, run.rows, own);
+    if (own != nullptr) changes.factors = factors.data();
+    changes.parts = changes.parts || (change != nullptr && !change->parts.empty());
+  }
+  return changes;
 }
 
-void ApplyProfiles(RowProfiles profiles, size_t step, MatrixView rows) {
-  for (size_t r = 0; r < profiles.size(); ++r) {
-    const BoundProfile::Change* change = ChangeAfter(profiles[r], step);
+void ApplyParts(std::span<const ProfileRun> runs, size_t step, MatrixView rows) {
+  for (const ProfileRun& run : runs) {
+    const BoundProfile::Change* const change = ChangeAfter(run.profile, step);
     if (change == nullptr) continue;
-    const MatrixView row = rows.Rows(static_cast<int64_t>(r), 1);
-    for (const size_t part : change->parts) nn::ApplyPart(profiles[r]->profile.parts[part], row, row);
+    const MatrixView own = rows.Rows(run.first_row, run.rows);
+    for (const size_t part : change->parts) nn::ApplyPart(run.profile->profile.parts[part], own, own);
   }
 }
 

@@ -26,13 +26,27 @@ struct BoundProfile {
 /// One for each row of a batch, null for a speaker without; empty: none at all.
 using RowProfiles = std::span<const BoundProfile* const>;
 
-/// For each row the factors that `step` applies, or null, written to `factors`; null if no row has any.
-const float* const* FactorsOf(RowProfiles profiles, size_t step, std::span<const float*> factors);
+/// Consecutive rows of one speaker: what a plan looks at in each step.
+struct ProfileRun {
+  const BoundProfile* profile = nullptr;
+  int first_row = 0;
+  int rows = 0;
+};
 
-/// Whether parts follow `step` in any row.
-bool AnyPartsAfter(RowProfiles profiles, size_t step);
+/// Clears `runs` first; no allocation if it has room for one per row.
+void FindRuns(RowProfiles profiles, std::vector<ProfileRun>& runs);
+
+struct StepChanges {
+  /// For each row the factors that the step applies, or null; null if no row has any.
+  const float* const* factors = nullptr;
+  /// Whether parts follow the step in any row.
+  bool parts = false;
+};
+
+/// `factors` is where each row's are written to.
+StepChanges ChangesOf(std::span<const ProfileRun> runs, size_t step, std::span<const float*> factors);
 
 /// Applies the parts that follow `step` to each row, in place.
-void ApplyProfiles(RowProfiles profiles, size_t step, MatrixView rows);
+void ApplyParts(std::span<const ProfileRun> runs, size_t step, MatrixView rows);
 
 }  // namespace antiphon::infer

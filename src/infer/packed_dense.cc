@@ -85,7 +85,6 @@ void PackedDense::Run(const Rows& in, Activation activation, const OutputFormat&
       for (int t = 0; t < tiles; ++t) {
         const int row = first_row(t);
         const int count = first_row(t + 1) - row;
-        output_.FetchFactors(p, row, count, out);
         tile_({.input = in.Row<std::byte>(row),
                .input_stride = in.stride,
                .rows = count,

@@ -28,16 +28,6 @@ void PanelOutput::Begin(const OutputFormat& format, const Rows& out) {
   std::fill_n(out.zero, out.rows, format.zero);
 }
 
-// Each row has its own, read once per batch: waiting for them cost more than all else that profiles do.
-void PanelOutput::FetchFactors(int64_t panel, int first_row, int rows, const Rows& out) const {
-  constexpr int64_t kLine = 64 / sizeof(float);
-  if (out.factors == nullptr) return;
-  for (int r = first_row; r < first_row + rows; ++r) {
-    if (out.factors[r] == nullptr) continue;
-    for (int64_t c = 0; c < kPanelOutputs; c += kLine) __builtin_prefetch(out.factors[r] + panel * kPanelOutputs + c);
-  }
-}
-
 void PanelOutput::Store(const void* sums, int64_t panel, int first_row, int rows, const Rows& in, Activation activation,
                         const OutputFormat& format, const Rows& out) const {
   const int64_t first = panel * kPanelOutputs;

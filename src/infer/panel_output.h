@@ -49,8 +49,6 @@ class PanelOutput {
   /// Before the panels of a batch: writes the scales of an 8-bit format. Rows of floats are written as such, here and
   /// in Store, whatever `format` says.
   static void Begin(const OutputFormat& format, const Rows& out);
-  /// Before the sums of a panel are computed: asks for the factors that Store will need.
-  void FetchFactors(int64_t panel, int first_row, int rows, const Rows& out) const;
   /// `sums` [rows, 64] of `panel` for rows first_row …; `in` has the inputs' scales (integer sums only).
   /// Rows with factors (out.factors) are multiplied by them behind the activation.
   void Store(const void* sums, int64_t panel, int first_row, int rows, const Rows& in, Activation activation,

@@ -120,6 +120,7 @@ int64_t Plan::weight_bytes() const {
 
 PlanMemory::PlanMemory(const Plan& plan, int max_rows) : max_rows_(max_rows), factors_(static_cast<size_t>(max_rows)) {
   CHECK_GE(max_rows, 1);
+  runs_.reserve(static_cast<size_t>(max_rows));
   const int64_t buffer = (RowsBytes(max_rows, plan.widest_) + 63) / 64 * 64;
   const int64_t input = (RowsBytes(max_rows, plan.in_dim_) + 63) / 64 * 64;
   int64_t scratch = 0;
@@ -135,6 +136,7 @@ Rows Plan::RunSteps(size_t count, int rows, PlanMemory& memory, MatrixView out, 
   CHECK(profiles.empty() || (options_.adaptable && std::ssize(profiles) == rows));
   CHECK(rows >= 0 && rows <= memory.max_rows_);
   CheckFinite(ConstMatrixView(memory.input_).Rows(0, rows));
+  FindRuns(profiles, memory.runs_);
   Rows now = PlaceRows(memory.memory_.data(), DataType::kFloat32, rows, in_dim_);
   OutputFormat format;
   // What the step after the last one of `count` reads is prepared too, so that it can be run by others.
@@ -147,8 +149,8 @@ Rows Plan::RunSteps(size_t count, int rows, PlanMemory& memory, MatrixView out, 
       now = converted;
     }
     if (i == count) break;
-    const bool changes = AnyPartsAfter(profiles, i);
-    format = changes ? OutputFormat{} : step.output_format();
+    const StepChanges changes = ChangesOf(memory.runs_, i, memory.factors_);
+    format = changes.parts ? OutputFormat{} : step.output_format();
     Rows next;
     if (i + 1 < steps_.size()) {
       next = PlaceRows(memory.buffers_[i % 2], format.type, rows, step.out_dim());
@@ -158,7 +160,7 @@ Rows Plan::RunSteps(size_t count, int rows, PlanMemory& memory, MatrixView out, 
       next.stride = out.stride() * int64_t{sizeof(float)};
       next.data = reinterpret_cast<std::byte*>(out.data());
     }
-    next.factors = FactorsOf(profiles, i, memory.factors_);
+    next.factors = changes.factors;
     if (step.sequential()) {
       rows = RunSequential(i, now, *streams, memory, next);
       next.rows = rows;
@@ -166,7 +168,7 @@ Rows Plan::RunSteps(size_t count, int rows, PlanMemory& memory, MatrixView out, 
       step.Run(now, next, memory.scratch_);
     }
     now = next;
-    if (changes) ApplyProfiles(profiles, i, now.Floats());
+    if (changes.parts) ApplyParts(memory.runs_, i, now.Floats());
     if (i < memory.step_seconds.size()) {
       memory.step_seconds[i] += std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
     }

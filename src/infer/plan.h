@@ -59,7 +59,8 @@ class PlanMemory {
  private:
   friend class Plan;
   int max_rows_;
-  std::vector<const float*> factors_;
+  std::vector<ProfileRun> runs_;
+  std::vector<const float*> factors_;  // a step's, per row
   HugeBuffer memory_;
   MatrixView input_;
   std::byte* buffers_[3] = {};  // a step's input, its output, a converted input

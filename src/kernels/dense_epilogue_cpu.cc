@@ -61,33 +61,61 @@ HWY_INLINE void QuantizeVector(FloatTag d, V x, V scale, V zero, uint8_t* out) {
   hn::StoreU(hn::DemoteTo(d8, hn::ConvertTo(di, y)), d8, out);
 }
 
+// Of the rows' factors on one vector of columns: those of consecutive rows that share them are loaded once.
+class Factors {
+ public:
+  HWY_INLINE Factors(const DenseEpilogueArgs& args, int64_t column)
+      : rows_(args.row_factors), column_(args.first_factor + column), values_(hn::Set(FloatTag(), 1.0F)) {}
+
+  HWY_INLINE V On(V y, int row) {
+    const FloatTag d;
+    if (rows_ == nullptr) return y;
+    if (rows_[row] != loaded_) {
+      loaded_ = rows_[row];
+      values_ = hn::Set(d, 1.0F);
+      if (loaded_ != nullptr) {
+        values_ = hn::LoadU(d, loaded_ + column_);
+        __builtin_prefetch(loaded_ + column_ + 64);
+      }
+    }
+    return hn::Mul(y, values_);
+  }
+
+ private:
+  const float* const* rows_;
+  int64_t column_;
+  const float* loaded_ = nullptr;
+  V values_;
+};
+
 // Columns outside, so that what belongs to them is loaded once for all rows. `write(y, place)` puts a vector of the
-// row's values where its first one belongs.
+// row's values where its first one belongs. What is written may be bytes, which to the compiler could be `args`: hence
+// the copies.
 template <class Sum, Activation kActivation, class Write>
 HWY_INLINE void ForSums(const DenseEpilogueArgs& args, int64_t element, char* out, int64_t stride, Write write) {
   const FloatTag d;
   const IntTag di;
   const auto lanes = static_cast<int64_t>(hn::Lanes(d));
-  const auto factored = [&](V y, int r, int64_t c) HWY_ATTR {
-    const float* const factors = args.row_factors == nullptr ? nullptr : args.row_factors[r];
-    return factors == nullptr ? y : hn::Mul(y, hn::LoadU(d, factors + args.first_factor + c));
-  };
+  const int rows = args.rows;
+  const float* const row_scale = args.row_scale;
+  const int32_t* const row_zero = args.row_zero;
   for (int64_t c = 0; c < 64; c += lanes) {
     const Sum* sums = static_cast<const Sum*>(args.sums) + c;
     const V bias = hn::LoadU(d, args.bias + c);
+    Factors factors(args, c);
     char* place = out + c * element;
     if constexpr (std::is_same_v<Sum, int32_t>) {
       const auto col_sum = hn::LoadU(di, args.col_sum + c);
       const V col_scale = hn::LoadU(d, args.col_scale + c);
-      for (int r = 0; r < args.rows; ++r, sums += 64, place += stride) {
-        const auto offset = hn::Mul(hn::Set(di, args.row_zero[r]), col_sum);
-        const V scale = hn::Mul(hn::Set(d, args.row_scale[r]), col_scale);
+      for (int r = 0; r < rows; ++r, sums += 64, place += stride) {
+        const auto offset = hn::Mul(hn::Set(di, row_zero[r]), col_sum);
+        const V scale = hn::Mul(hn::Set(d, row_scale[r]), col_scale);
         const V y = hn::Mul(hn::ConvertTo(d, hn::Sub(hn::LoadU(di, sums), offset)), scale);
-        write(factored(Activate<kActivation>(d, hn::Add(y, bias)), r, c), place);
+        write(factors.On(Activate<kActivation>(d, hn::Add(y, bias)), r), place);
       }
     } else {
-      for (int r = 0; r < args.rows; ++r, sums += 64, place += stride) {
-        write(factored(Activate<kActivation>(d, hn::Add(hn::LoadU(d, sums), bias)), r, c), place);
+      for (int r = 0; r < rows; ++r, sums += 64, place += stride) {
+        write(factors.On(Activate<kActivation>(d, hn::Add(hn::LoadU(d, sums), bias)), r), place);
       }
     }
   }

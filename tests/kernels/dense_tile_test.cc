@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
 #include <cmath>
 #include <cstring>
 
@@ -209,10 +210,12 @@ TEST_F(DenseEpilogueTest, ComputesWhatItSays) {
 }
 
 TEST_F(DenseEpilogueTest, MultipliesRowsByTheirFactorsBehindTheActivation) {
-  // Those of columns 64 … of the layer; the second row has none.
-  std::vector<float> of_layer(128, 1e9F);
-  for (size_t i = 0; i < 64; ++i) of_layer[64 + i] = 0.25F * static_cast<float>(i);
-  const float* const factors[] = {of_layer.data(), nullptr, of_layer.data()};
+  // Those of columns 64 … of the layer.
+  std::vector<float> anna(128, 1e9F), ben(128, 1e9F);
+  for (size_t i = 0; i < 64; ++i) {
+    anna[64 + i] = 0.25F * static_cast<float>(i);
+    ben[64 + i] = 2.0F - 0.01F * static_cast<float>(i);
+  }
   std::vector<float> plain(3 * 64), changed(3 * 64);
   DenseEpilogueArgs args;
   args.sums = floats;
@@ -222,15 +225,23 @@ TEST_F(DenseEpilogueTest, MultipliesRowsByTheirFactorsBehindTheActivation) {
   args.activation = Activation::kSigmoid;
   args.out = plain.data();
   args.out_stride = 256;
-  const auto epilogue = IsaKernel<DenseEpilogueOp>(DataType::kFloat32, BestIsa()).function;
-  epilogue(args);
-  args.row_factors = factors;
-  args.first_factor = 64;
-  args.out = changed.data();
-  epilogue(args);
-  for (size_t i = 0; i < 3 * 64; ++i) {
-    if (std::isnan(plain[i])) continue;
-    EXPECT_EQ(changed[i], i / 64 == 1 ? plain[i] : plain[i] * 0.25F * static_cast<float>(i % 64)) << i;
+  for (const auto& variant : SupportedVariants<DenseEpilogueOp>(DataType::kFloat32)) {
+    args.row_factors = nullptr;
+    args.out = plain.data();
+    variant.function(args);
+    const float *const a = anna.data(), *const b = ben.data();
+    for (const std::array<const float*, 3>& factors :
+         {std::array{a, a, a}, {a, nullptr, a}, {a, a, b}, {nullptr, b, a}, {a, b, nullptr}}) {
+      args.row_factors = factors.data();
+      args.first_factor = 64;
+      args.out = changed.data();
+      variant.function(args);
+      for (size_t i = 0; i < 3 * 64; ++i) {
+        if (std::isnan(plain[i])) continue;
+        const float* const own = factors[i / 64];
+        EXPECT_EQ(changed[i], own == nullptr ? plain[i] : plain[i] * own[64 + i % 64]) << variant.variant << ' ' << i;
+      }
+    }
   }
 }
 
