@@ -61,7 +61,9 @@ class StripedNetwork {
   void ApplyMasks();
   size_t mask_bytes() const;
   /// To be called after every update. A limit on a step's length sees each rank's part alone: where ranks took
-  /// different shares of it (StepReport::max_change_scale), they take the layers that all hold from the first rank.
+  /// different shares of it (StepReport::max_change_scale), they take the layers that all hold from the first rank. So
+  /// they do, with a warning, when a comparison finds that those layers came apart: machines of different kinds need
+  /// not compute the same bits.
   void AfterUpdate(double change_scale);
   /// Values of the layers that all ranks hold and train alike.
   std::span<const std::span<float>> shared_values() const { return shared_; }
@@ -101,6 +103,8 @@ class StripedNetwork {
   std::vector<nn::OutputRange> held_;        // by layer
   std::vector<std::vector<uint8_t>> masks_;  // by layer, one byte per weight; empty: none
   std::vector<std::span<float>> shared_;     // of layers held by all
+  int64_t updates_ = 0;
+  bool warned_ = false;
   MatrixView derivative_;
   std::vector<float> message_;
 };

@@ -191,6 +191,14 @@ TEST(ModelParallelSequences, GoesOnInTheMiddleOfUtterances) {
   EXPECT_EQ(continued, whole);
 }
 
+std::vector<float> ValuesOfLayer(nn::Network& network, size_t layer) {
+  std::vector<float> values;
+  for (const nn::Parameter* p : network.layer(layer).parameters()) {
+    values.insert(values.end(), p->value.data(), p->value.data() + p->value.size());
+  }
+  return values;
+}
+
 // Each rank's limit sees another part of the step; what all hold must stay one.
 TEST(ModelParallelSequences, LayersThatAllHoldStayAlikeUnderALimitOfTheStep) {
   const auto held = OnRanks(3, [&](comm::Communicator& comm) {
@@ -198,14 +206,29 @@ TEST(ModelParallelSequences, LayersThatAllHoldStayAlikeUnderALimitOfTheStep) {
                           "type = \"sgd\"\nmomentum = 0.5\nmax-change = 0.02\n");
     learner.TrainStreams(0, 8);
     EXPECT_LT(learner.outcomes.back().report.max_change_scale, 1);
-    std::vector<float> values;
-    for (const nn::Parameter* p : learner.network.layer(2).parameters()) {
-      values.insert(values.end(), p->value.data(), p->value.data() + p->value.size());
-    }
-    return values;
+    return ValuesOfLayer(learner.network, 2);
   });
   EXPECT_EQ(held[1], held[0]);
   EXPECT_EQ(held[2], held[0]);
+}
+
+TEST(ModelParallelSequences, LayersThatAllHoldComeTogetherAgainWhenAMachineComputesDifferently) {
+  const auto held = OnRanks(3, [&](comm::Communicator& comm) {
+    StreamLearner learner("method = \"model-parallel\"\n", comm, kSmallLstm);
+    learner.TrainStreams(0, 5);
+    if (comm.rank() == 1) {
+      nn::Parameter& weight = *learner.network.layer(2).parameters()[0];
+      weight.value(1, 2) += 1e-6f;
+      weight.MarkChanged();
+    }
+    learner.TrainStreams(5, 10);
+    const std::vector<float> apart = ValuesOfLayer(learner.network, 2);
+    learner.TrainStreams(10, 16);  // the comparison follows the 16th update
+    return std::pair(apart, ValuesOfLayer(learner.network, 2));
+  });
+  EXPECT_NE(held[1].first, held[0].first);
+  EXPECT_EQ(held[1].second, held[0].second);
+  EXPECT_EQ(held[2].second, held[0].second);
 }
 
 // The copies that a splice makes of a layer's outputs are neither gathered nor sent back.
