@@ -11,12 +11,21 @@ const BoundProfile::Change* ChangeAfter(const BoundProfile* profile, size_t step
 
 }  // namespace
 
-void FindRuns(RowProfiles profiles, std::vector<ProfileRun>& runs) {
+void FindRuns(RowProfiles of_rows, std::vector<ProfileRun>& runs) {
   runs.clear();
-  for (int r = 0; r < static_cast<int>(profiles.size()); ++r) {
-    const BoundProfile* const profile = profiles[static_cast<size_t>(r)];
+  for (int r = 0; r < static_cast<int>(of_rows.size()); ++r) {
+    const BoundProfile* const profile = of_rows[static_cast<size_t>(r)];
     if (runs.empty() || runs.back().profile != profile) runs.push_back({profile, r, 0});
     ++runs.back().rows;
+  }
+}
+
+void FindRuns(RowProfiles of_streams, std::span<const int> rows, std::vector<ProfileRun>& runs) {
+  runs.clear();
+  int first = 0;
+  for (size_t s = 0; s < of_streams.size(); ++s) {
+    if (rows[s] > 0) runs.push_back({of_streams[s], first, rows[s]});
+    first += rows[s];
   }
 }
 

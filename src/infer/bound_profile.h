@@ -23,7 +23,7 @@ struct BoundProfile {
   std::vector<Change> after_step;
 };
 
-/// One for each row of a batch, null for a speaker without; empty: none at all.
+/// One for each row of a batch, or for each of its streams; null for a speaker without; empty: none at all.
 using RowProfiles = std::span<const BoundProfile* const>;
 
 /// Consecutive rows of one speaker: what a plan looks at in each step.
@@ -33,8 +33,10 @@ struct ProfileRun {
   int rows = 0;
 };
 
-/// Clears `runs` first; no allocation if it has room for one per row.
-void FindRuns(RowProfiles profiles, std::vector<ProfileRun>& runs);
+/// Both clear `runs` first, and allocate nothing if it has room for one per row.
+void FindRuns(RowProfiles of_rows, std::vector<ProfileRun>& runs);
+/// rows[i] consecutive rows are of stream i.
+void FindRuns(RowProfiles of_streams, std::span<const int> rows, std::vector<ProfileRun>& runs);
 
 struct StepChanges {
   /// For each row the factors that the step applies, or null; null if no row has any.

@@ -122,12 +122,6 @@ std::shared_ptr<const BoundProfile> NnetModel::Bind(nn::SpeakerProfile profile) 
       bound->on_features.push_back(i);
       continue;
     }
-    if (plan_->sequential()) {
-      Throw<InputError>(
-          "the profile changes hidden values (behind '{}'), which a network that looks at several frames on "
-          "its way does not take; its features may be changed",
-          part.after);
-    }
     const auto step = plan_->StepOf(part.after);
     if (!step || *step + 1 >= plan_->num_steps() || plan_->step(*step).out_dim() != dim) {
       Throw<InputError>("the profile changes {} values behind layer '{}', which the network as it runs here has not",
@@ -227,7 +221,7 @@ void NnetScorer::ScoreSequence(int evaluation) {
     int rows[] = {feed_->Take(window_, forgets_, memory->input())};
     CHECK_GE(rows[0], 1) << "frame " << evaluation << " is not there yet";
     PlanState* const states[] = {&feed_->state()};
-    model_->plan().RunStreams(rows, states, *memory, scores_);
+    model_->plan().RunStreams(rows, states, *memory, scores_, RowProfiles(rows_).first(profile_ ? 1 : 0));
     block_begin_ = block_end_;
     block_end_ += rows[0];
   }

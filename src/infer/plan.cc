@@ -133,10 +133,18 @@ PlanMemory::PlanMemory(const Plan& plan, int max_rows) : max_rows_(max_rows), fa
 
 Rows Plan::RunSteps(size_t count, int rows, PlanMemory& memory, MatrixView out, const Streams* streams,
                     RowProfiles profiles) const {
-  CHECK(profiles.empty() || (options_.adaptable && std::ssize(profiles) == rows));
+  CHECK(profiles.empty() || options_.adaptable);
+  CHECK(profiles.empty() || std::ssize(profiles) == (streams != nullptr ? std::ssize(streams->rows) : rows));
   CHECK(rows >= 0 && rows <= memory.max_rows_);
   CheckFinite(ConstMatrixView(memory.input_).Rows(0, rows));
-  FindRuns(profiles, memory.runs_);
+  const auto find_runs = [&] {
+    if (streams != nullptr) {
+      FindRuns(profiles, streams->rows, memory.runs_);
+    } else {
+      FindRuns(profiles, memory.runs_);
+    }
+  };
+  find_runs();
   Rows now = PlaceRows(memory.memory_.data(), DataType::kFloat32, rows, in_dim_);
   OutputFormat format;
   // What the step after the last one of `count` reads is prepared too, so that it can be run by others.
@@ -164,6 +172,7 @@ Rows Plan::RunSteps(size_t count, int rows, PlanMemory& memory, MatrixView out, 
     if (step.sequential()) {
       rows = RunSequential(i, now, *streams, memory, next);
       next.rows = rows;
+      find_runs();
     } else {
       step.Run(now, next, memory.scratch_);
     }
@@ -191,12 +200,12 @@ void Plan::Run(int rows, PlanMemory& memory, MatrixView out, RowProfiles profile
   RunSteps(steps_.size(), rows, memory, out, nullptr, profiles);
 }
 
-void Plan::RunStreams(std::span<int> rows, std::span<PlanState* const> states, PlanMemory& memory,
-                      MatrixView out) const {
+void Plan::RunStreams(std::span<int> rows, std::span<PlanState* const> states, PlanMemory& memory, MatrixView out,
+                      RowProfiles profiles) const {
   const int total = std::accumulate(rows.begin(), rows.end(), 0);
   CHECK(out.rows() >= total && out.cols() == out_dim_ && rows.size() == states.size());
   const Streams streams{rows, states};
-  RunSteps(steps_.size(), total, memory, out, &streams, {});
+  RunSteps(steps_.size(), total, memory, out, &streams, profiles);
 }
 
 Rows Plan::RunHidden(int rows, PlanMemory& memory, RowProfiles profiles) const {

@@ -90,8 +90,10 @@ class Plan {
   /// hidden values row by row.
   void Run(int rows, PlanMemory& memory, MatrixView out, RowProfiles profiles = {}) const;
   /// Rows of several streams, rows[i] consecutive ones of stream i; these become the numbers of rows that came out,
-  /// into the first rows of `out`, which has room for as many as came in. For any plan.
-  void RunStreams(std::span<int> rows, std::span<PlanState* const> states, PlanMemory& memory, MatrixView out) const;
+  /// into the first rows of `out`, which has room for as many as came in. `profiles` as for Run, one per stream. For
+  /// any plan.
+  void RunStreams(std::span<int> rows, std::span<PlanState* const> states, PlanMemory& memory, MatrixView out,
+                  RowProfiles profiles = {}) const;
   /// All but the last step; the result is what the last step reads, and lies in `memory` until the next call.
   Rows RunHidden(int rows, PlanMemory& memory, RowProfiles profiles = {}) const;
 

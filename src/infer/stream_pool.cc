@@ -9,6 +9,14 @@
 #include "infer/measure.h"
 
 namespace antiphon::infer {
+namespace {
+
+RowProfiles ProfilesIfAny(const std::vector<const BoundProfile*>& bound) {
+  const bool any = std::any_of(bound.begin(), bound.end(), [](const auto* p) { return p != nullptr; });
+  return any ? RowProfiles(bound) : RowProfiles();
+}
+
+}  // namespace
 
 int MeasureCapacity(const NnetModel& model, const StreamPoolOptions& options, int workers, double frames_per_second,
                     double share, double seconds) {
@@ -140,9 +148,13 @@ int StreamPool::RunSequences(PlanMemory& memory) {
   }
   if (batch.streams.empty()) return 0;
   std::vector<PlanState*> states;
-  for (const auto& stream : batch.streams) states.push_back(&stream->feed->state());
+  std::vector<const BoundProfile*> bound;
+  for (const auto& stream : batch.streams) {
+    states.push_back(&stream->feed->state());
+    bound.push_back(stream->profile.get());
+  }
   Matrix scores(options_.batch, model_->num_pdfs());
-  model_->plan().RunStreams(batch.rows, states, memory, scores);
+  model_->plan().RunStreams(batch.rows, states, memory, scores, ProfilesIfAny(bound));
   model_->FinishScores(scores.view().Rows(0, std::accumulate(batch.rows.begin(), batch.rows.end(), 0)));
   const std::lock_guard lock(mutex_);
   std::vector<Pick> picks;
@@ -186,8 +198,7 @@ int StreamPool::RunBatch(double now) {
   if (picks.empty()) return 0;
   std::vector<const BoundProfile*> bound;
   for (const Pick& pick : picks) bound.push_back(pick.stream->profile.get());
-  const bool any = std::any_of(bound.begin(), bound.end(), [](const auto* p) { return p != nullptr; });
-  const RowProfiles profiles = any ? RowProfiles(bound) : RowProfiles();
+  const RowProfiles profiles = ProfilesIfAny(bound);
   const int count = static_cast<int>(picks.size());
   if (model_->lazy() != nullptr) return HandOut(picks, model_->plan().RunHidden(count, *memory, profiles));
   const int64_t heads = model_->model().frames_per_forward;

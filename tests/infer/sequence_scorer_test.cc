@@ -6,6 +6,8 @@
 
 #include "base/random.h"
 #include "infer/stream_pool.h"
+#include "nn/network_parts.h"
+#include "nn/speaker_profile.h"
 
 namespace antiphon::infer {
 namespace {
@@ -190,6 +192,100 @@ TEST(SequenceScorer, RefusesWhatLeavesFramesOut) {
   options.lazy = true;
   options.precision = "int8";
   EXPECT_THROW(NnetModel(model->Clone(), options), UsageError);
+}
+
+// The model with factors ("lhuc") or a layer of its own ("affine") behind layer `place`.
+nn::Model WithOwn(const nn::Model& model, const std::string& type, size_t place) {
+  nn::Model own = model.Clone();
+  std::vector<nn::LayerParts> parts = nn::TakeApart(own.network);
+  const int dim = own.network.layer(place).out_dim();
+  const std::string options = type == "affine" ? "dim = " + std::to_string(dim) : "";
+  parts.insert(parts.begin() + static_cast<std::ptrdiff_t>(place) + 1,
+               {"own", type, Config::Parse("type = '" + type + "'\nname = 'own'\n" + options, "own"), {}});
+  own.network = nn::PutTogether(parts, own.network.in_dim());
+  Rng rng(place);
+  for (nn::Parameter* p : own.network.parameters()) {
+    if (!p->name.starts_with("own.")) continue;
+    for (int64_t i = 0; i < p->value.size(); ++i) p->value.data()[i] += 0.4F * static_cast<float>(rng.Normal());
+    p->MarkChanged();
+  }
+  return own;
+}
+
+std::shared_ptr<const NnetModel> Adaptable(const nn::Model& model, const std::string& precision) {
+  NnetScorerOptions options;
+  options.prior_scale = 0;
+  options.log_softmax = false;
+  options.precision = precision;
+  options.block_frames = 50;
+  options.adaptable = true;
+  return std::make_shared<const NnetModel>(model.Clone(), options);
+}
+
+Matrix Scores(NnetScorer&& scorer) {
+  Matrix scores(scorer.num_frames_ready(), kPdfs);
+  for (int t = 0; t < scores.rows(); ++t) std::ranges::copy(scorer.DenseFrame(t), scores.Row(t).begin());
+  return scores;
+}
+
+// What an adaptation put behind a layer, wherever that is, becomes a profile of the shared model.
+TEST(SequenceScorer, AProfileScoresAsTheSpeakersOwnModelDoes) {
+  const Matrix frames = RandomFrames(37, 3);
+  for (const std::string& layers : Networks()) {
+    const auto model = ModelOf(layers);
+    const auto shared = Adaptable(*model, "fp32");
+    const Matrix plain = Scores({shared, frames});
+    int bound = 0;
+    for (size_t place = 0; place + 1 < model->network.num_layers(); ++place) {
+      for (const std::string type : {"lhuc", "affine"}) {
+        // What a layer absorbs, or a splice copies, has no place of its own.
+        if (model->network.layer_type(place) == "splice" || model->network.absorbs_above(place)) continue;
+        const nn::Model own = WithOwn(*model, type, place);
+        const auto profile = shared->Bind(nn::ExtractProfile(own, *model));
+        const Matrix with = Scores({shared, frames, profile}), alone = Scores({Shared(own, "fp32"), frames});
+        double difference = 0, changed = 0;
+        for (int64_t i = 0; i < with.size(); ++i) {
+          difference = std::max<double>(difference, std::abs(with.data()[i] - alone.data()[i]));
+          changed = std::max<double>(changed, std::abs(with.data()[i] - plain.data()[i]));
+        }
+        EXPECT_LT(difference, 1e-4) << type << " behind layer " << place << " of " << layers;
+        EXPECT_GT(changed, 1e-3) << type << " behind layer " << place << " of " << layers;
+        ++bound;
+      }
+    }
+    EXPECT_GT(bound, 0) << layers;
+  }
+}
+
+TEST(SequenceScorer, SpeakersShareABatchAndKeepTheirProfiles) {
+  for (const std::string& layers : Networks()) {
+    const auto model = ModelOf(layers);
+    size_t place = 0;
+    while (model->network.layer_type(place) == "splice" || model->network.absorbs_above(place)) ++place;
+    for (const std::string precision : {"fp32", "int8"}) {
+      const auto shared = Adaptable(*model, precision);
+      const std::vector<std::shared_ptr<const BoundProfile>> profiles = {
+          shared->Bind(nn::ExtractProfile(WithOwn(*model, "lhuc", place), *model)), nullptr,
+          shared->Bind(nn::ExtractProfile(WithOwn(*model, "affine", place), *model))};
+      StreamPool pool(shared, {.batch = 50});  // pieces of several streams, of which some lose rows on their way
+      std::vector<int> streams;
+      for (size_t s = 0; s < profiles.size(); ++s) {
+        streams.push_back(pool.Open(profiles[s]));
+        pool.Accept(streams[s], RandomFrames(20, 10 + s), 0);
+        pool.Finish(streams[s]);
+      }
+      while (pool.RunBatch(0) > 0) {
+      }
+      for (size_t s = 0; s < streams.size(); ++s) {
+        Matrix scores(20, kPdfs);
+        int t = 0;
+        pool.Take(streams[s],
+                  [&](std::span<const float> row, double) { std::ranges::copy(row, scores.Row(t++).begin()); });
+        ASSERT_EQ(t, 20);
+        ExpectSame(scores, Scores({shared, RandomFrames(20, 10 + s), profiles[s]}), layers + " " + precision);
+      }
+    }
+  }
 }
 
 }  // namespace
