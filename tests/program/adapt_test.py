@@ -86,6 +86,54 @@ class Adapt(system.SystemTest):
         self.assertEqual(result.returncode, 0, result.stderr)
         self.assertIn("were recognised with a confidence", result.stdout)
 
+    def confidences(self):
+        """Mean confidence of the words of each utterance in which any were recognised, and the ids of all."""
+        told = [json.loads(line) for line in (self.root / "out/decode/results.jsonl").read_text().splitlines()]
+        means = {one["utt_id"]: sum(word["confidence"] for word in one["words"]) / len(one["words"])
+                 for one in told if one["words"]}
+        return means, [one["utt_id"] for one in told]
+
+    def used(self):
+        return {line.split()[0] for line in (self.root / "out/speech/text").read_text().splitlines()}
+
+    def test_what_is_not_recognised_with_confidence_is_left_out(self):
+        def drown(folder):
+            (folder / "text").unlink()
+            random_ = random.Random(5)
+            noise = [int(random_.gauss(0, 1000)) for _ in range(RATE)]
+            (folder / "s0-u00.wav").write_bytes(system.wav_bytes(noise))
+            scp = folder / "wav.scp"
+            scp.write_text(scp.read_text().replace(str(self.root / "corpus"), str(folder)))
+
+        data = self.spoil(drown)
+        asked = ("--unsupervised", "--graph", self.root / "graph", "--set", "kld.rho=[0.5]", "--min-confidence")
+        self.assertEqual(self.adapt(*asked, 0, data=data).returncode, 0)
+        means, everybody = self.confidences()
+        self.assertEqual(len(everybody), 24)
+        self.assertNotIn("s0-u00", means)
+        self.assertEqual(self.used(), set(means))
+
+        least = (min(means.values()) + max(means.values())) / 2
+        sure = {utt_id for utt_id, mean in means.items() if mean >= least}
+        self.assertTrue(2 < len(sure) < len(means), means)
+        result = self.adapt(*asked, least, data=data)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertEqual(self.used(), sure)
+        self.assertIn(f"{len(sure)} of 24 utterances were recognised with a confidence", result.stdout)
+
+        unsure = set(means) - sure
+
+        def keep_unsure(folder):
+            drown(folder)
+            for name in ("utt2spk", "wav.scp"):
+                lines = (folder / name).read_text().splitlines(keepends=True)
+                (folder / name).write_text("".join(line for line in lines if line.split()[0] in unsure))
+
+        shutil.rmtree(self.root / "out")
+        self.assert_refused(self.adapt(*asked, 1, data=self.spoil(keep_unsure)),
+                            f"none of the {len(unsure)} utterances", "recognised with enough confidence",
+                            "--min-confidence")
+
     def test_a_profile_decodes_as_the_speakers_own_model(self):
         result = self.adapt("--graph", self.root / "graph", "--method", "lhuc", "--speaker", "s1", "--set",
                             "train.held-out.fraction=0.3")
