@@ -85,7 +85,11 @@ TEST_F(SequenceNetwork, EveryKindLearns) {
        "layer = [{type='convolution', filters=6, offsets=[-1, 0, 1]}, {type='relu'}, {type='pooling', channels=6, "
        "window=2}, {type='tdnn', dim=24}, {type='relu'}, {type='affine'}]"},
       {"tdnn-f",
-       "layer = [{type='tdnn', dim=24}, {type='relu'}, {type='tdnn-f', dim=24, bottleneck=8}, {type='affine'}]"}};
+       "layer = [{type='tdnn', dim=24}, {type='relu'}, {type='tdnn-f', dim=24, bottleneck=8}, {type='affine'}]"},
+      {"bidirectional", "layer = [{type='bidirectional', right=2, layers=[{type='gru', dim=12}]}, {type='affine'}]"},
+      {"residual",
+       "layer = [{type='tdnn', dim=24}, {type='relu'}, {type='residual', scale=0.7, layers=[{type='tdnn', dim=24, "
+       "offsets=[-2, 0, 2]}, {type='relu'}, {type='batch-norm'}]}, {type='affine'}]"}};
   TrainOptions single = SmallOptions();
   single.data.left_context = single.data.right_context = 0;
   const TrainingTask dnn = Task("dnn", "layer = [{type='affine', dim=24}, {type='relu'}, {type='affine'}]");
