@@ -80,7 +80,7 @@ void CheckFolders(const AdaptCommandOptions& options) {
   }
   for (const std::string& store : {options.store, options.held_out_store, options.old_store}) {
     if (!options.speech.data.empty()) RequireOtherPlace(store, out / "store", "this store");
-    for (const char* made : {"train-store", "train-new", "train-held-out"}) {
+    for (const char* made : {"train-store", "train-new", "train-old", "train-held-out"}) {
       RequireOtherPlace(store, out / made, "this store");
     }
   }
@@ -111,9 +111,8 @@ void Print(const train::AdaptationResult& result, CommandContext& context) {
                   100 * result.old_words->before);
   }
   if (!result.probe_layer.empty()) {
-    context.Print(
-        "a fresh classifier tells new from old speech by {} in {:.1f} % of frames, before in {:.1f} % (a guess: 50 %)",
-        result.probe_layer, 100 * result.probe_after, 100 * result.probe_before);
+    context.Print("frames in which a fresh classifier tells new from old speech by {}: {}, before {} (a guess: 50 %)",
+                  result.probe_layer, train::ProbeText(result.probe_after), train::ProbeText(result.probe_before));
   }
   context.PrintLine(result.verdict);
   context.Print("model: {}", result.model.string());

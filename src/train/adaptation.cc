@@ -8,13 +8,13 @@
 #include "adapt/restore.h"
 #include "base/error.h"
 #include "base/file.h"
+#include "base/log.h"
 #include "comm/thread_world.h"
 #include "hmm/gmm_fmllr.h"
 #include "nn/speaker_profile.h"
 #include "train/adaptation_data.h"
 #include "train/adaptation_page.h"
 #include "train/further.h"
-#include "train/probe.h"
 
 namespace antiphon::train {
 namespace {
@@ -34,12 +34,33 @@ nlohmann::json Json(const std::optional<WordLoss>& words) {
   return {{"before", words->before}, {"after", words->after}};
 }
 
+nlohmann::json Json(const ProbeResult& probe) {
+  if (probe.kinds == 0) return nullptr;
+  return probe.accuracy;
+}
+
 bool IsSpeech(const hmm::HmmModel& hmm, std::span<const int64_t> pdf_frames) {
   const std::vector<bool> spoken = hmm::SpokenPdfs(hmm);
   for (size_t pdf = 0; pdf < std::min(spoken.size(), pdf_frames.size()); ++pdf) {
     if (spoken[pdf] && pdf_frames[pdf] > 0) return true;
   }
   return false;
+}
+
+// What the model's own training held out of the old speech.
+HeldOutRun HeldOutOf(const nn::Model& model, uint64_t seed) {
+  const auto said = model.descriptions.find("held_out");
+  if (said != model.descriptions.end()) {
+    if (const auto run = ParseHeldOutText(said->second)) return *run;
+  }
+  HeldOutRun run;
+  run.options.by = "utterance";
+  run.seed = seed;
+  log::Warn(
+      "the model does not say what its training held out: old speech is measured on {:g} % of the utterances, of which "
+      "it may have learnt most",
+      100 * run.options.fraction);
+  return run;
 }
 
 }  // namespace
@@ -78,9 +99,9 @@ AdaptationRun::AdaptationRun(AdaptationOptions options, std::shared_ptr<const nn
     new_held_out_ = {speech_.new_store, std::move(split.held_out), context, heads};
   }
   if (!speech_.old_store) return;
-  // What a training run with this seed and the options of the recipes held out of that store.
-  const HeldOutOptions as_recipes{.by = "utterance", .fraction = 0.03};
-  const DataSplit old = SplitForRun(*speech_.old_store, as_recipes, seed_);
+  const HeldOutRun run = HeldOutOf(*model_, seed_);
+  DataSplit old = SplitForRun(*speech_.old_store, run.options, run.seed);
+  old_training_ = std::move(old.train);
   old_held_out_ = {speech_.old_store, LimitFrames(*speech_.old_store, old.held_out, options_.old_frames, seed_),
                    context, heads};
 }
@@ -122,11 +143,11 @@ DomainMeasures AdaptationRun::Measure(const nn::Model& model, const EvaluationDa
   return {loss.loss(), loss.frame_accuracy(), loss.weight_sum};
 }
 
-double AdaptationRun::Probe(const nn::Model& model, const std::string& layer) const {
+ProbeResult AdaptationRun::Probe(const nn::Model& model, const std::string& layer) const {
   EvaluationData fresh = new_held_out_, old = old_held_out_;
   fresh.store = speech_.new_store;
   fresh.utterances = {};
-  return train::Probe(model.network, layer, {old, fresh}, seed_).accuracy;
+  return train::Probe(model.network, layer, {old, fresh}, seed_);
 }
 
 // Whether pdf-ids of the adapted model, so many, are others than the model's: nothing said in the one is true of the
@@ -221,7 +242,12 @@ AdaptationRun::Candidate AdaptationRun::Train(const nn::Model& prepared, const a
   }
   // What belongs to one speaker leaves the shared model's priors alone, and so does speech whose words nobody knows.
   const bool unlabelled = preparation.speech == adapt::Speech::kOldAndNewUnlabelled;
-  candidate.model.log_priors = keeps_priors || unlabelled ? model_->log_priors : NewPriors(candidate.model.num_pdfs());
+  candidate.model.log_priors =
+      keeps_priors || unlabelled ? model_->log_priors : Priors(preparation, candidate.model.num_pdfs());
+  // Old speech stays what the first training did not see.
+  if (const auto said = model_->descriptions.find("held_out"); said != model_->descriptions.end()) {
+    candidate.model.descriptions["held_out"] = said->second;
+  }
   adapt::Restore(candidate.model, *model_);
   candidate.trial = {share, MeasureNew(candidate.model), {}};
   if (!HasOtherSenones(candidate.model.num_pdfs())) candidate.trial.old_speech = MeasureOld(candidate.model);
@@ -238,7 +264,7 @@ TrainingTask AdaptationRun::MakeTask(const nn::Model& prepared, const adapt::Pre
   task.store = speech_.new_store;
   task.held_out_store = speech_.held_out_store;
   if (preparation.speech == adapt::Speech::kOldAndNewUnlabelled) {
-    task.store = speech_.old_store;
+    task.store = JoinStores({{speech_.old_store, old_training_, ""}}, fs::path(folder) += "-old");
     task.held_out_store = nullptr;
     options.side = preparation.side_task;
     options.side.store = speech_.new_store->folder().string();
@@ -248,10 +274,10 @@ TrainingTask AdaptationRun::MakeTask(const nn::Model& prepared, const adapt::Pre
       options.side.store = learnt->folder().string();
     }
   } else if (preparation.speech == adapt::Speech::kMixed) {
-    const std::vector<StorePart> parts = {{speech_.old_store, {}, ""}, {speech_.new_store, new_training_, "new-"}};
+    const std::vector<StorePart> parts = {{speech_.old_store, old_training_, ""},
+                                          {speech_.new_store, new_training_, "new-"}};
     task.store = JoinStores(parts, fs::path(folder) += "-store");
-    const size_t old = speech_.old_store->utterances().size();
-    for (size_t u = old; u < task.store->utterances().size(); ++u) task.mixing.utterances.push_back(u);
+    for (size_t u = old_training_.size(); u < task.store->utterances().size(); ++u) task.mixing.utterances.push_back(u);
     task.mixing.repeat = preparation.mixing.repeat;
     task.mixing.tail = preparation.mixing.tail;
     if (!task.held_out_store) {
@@ -279,11 +305,18 @@ std::vector<std::pair<double, double>> AdaptationRun::DrawSchedule(const Trainin
   return schedule;
 }
 
-// Few frames say little about how often a state is spoken: the old priors count as some more of them.
-std::vector<float> AdaptationRun::NewPriors(int num_pdfs) const {
+// How often each state was spoken in training. Few frames say little of that: the old priors count as some more.
+std::vector<float> AdaptationRun::Priors(const adapt::Preparation& preparation, int num_pdfs) const {
   const std::vector<int64_t> seen = speech_.new_store->CountPdfs(new_training_);
   std::vector<double> counts(seen.begin(), seen.end());
   counts.resize(static_cast<size_t>(num_pdfs));
+  if (preparation.speech == adapt::Speech::kMixed) {
+    const std::vector<int64_t> old = speech_.old_store->CountPdfs(old_training_);
+    for (size_t s = 0; s < counts.size(); ++s) {
+      counts[s] = preparation.mixing.repeat * counts[s] + static_cast<double>(old[s]);
+    }
+    return hmm::LogPriors(counts);
+  }
   const bool same_states = !HasOtherSenones(num_pdfs) && model_->log_priors.size() == counts.size();
   for (size_t s = 0; s < counts.size() && same_states; ++s) {
     counts[s] += options_.prior_frames * std::exp(static_cast<double>(model_->log_priors[s]));
@@ -308,11 +341,7 @@ void AdaptationRun::Judge(bool profile, AdaptationResult& r) const {
   const bool words_lost = r.old_words && r.old_words->after - r.old_words->before > options_.max_word_loss;
   const bool forgets = !profile && (r.old_words ? words_lost : frames_lost);
   r.accepted = gained && !forgets;
-  if (!comparable && !speech_.words_known) {
-    r.verdict = "the new speech has no transcripts, so that nobody knows whether recognising it is better now";
-  } else if (!comparable) {
-    r.verdict = "the senones are others than before: there is nothing to compare with, and the adapted model is taken";
-  } else if (!gained) {
+  if (comparable && !gained) {
     r.verdict = fmt::format(
         "nothing was gained: the held-out loss on the new speech is {:.4f} after {:.4f}; the model stays as it was",
         r.new_after.loss, r.new_before.loss);
@@ -326,30 +355,44 @@ void AdaptationRun::Judge(bool profile, AdaptationResult& r) const {
         "too much was forgotten: frame accuracy on old speech fell from {:.2f} % to {:.2f} % (max-forgetting: {:.2f} "
         "points); the model stays as it was",
         100 * r.old_before.frame_accuracy, 100 * r.old_after.frame_accuracy, 100 * options_.max_forgetting);
+  } else if (!comparable && !speech_.words_known) {
+    r.verdict =
+        "the new speech has no transcripts, so that nobody knows whether it is recognised better: the adapted model is "
+        "taken because it forgot no more than it may. New speech with transcripts (--held-out-store) would tell";
+  } else if (!comparable) {
+    r.verdict = "the senones are others than before: there is nothing to compare with, and the adapted model is taken";
   } else {
     r.verdict = fmt::format("held-out loss on the new speech {:.4f} after {:.4f}: the adapted model is taken",
                             r.new_after.loss, r.new_before.loss);
   }
 }
 
+std::string ProbeText(const ProbeResult& probe) {
+  return probe.kinds > 0 ? fmt::format("{:.1f} %", 100 * probe.accuracy) : "(too little speech to tell)";
+}
+
 std::string ToJson(const AdaptationResult& r) {
   nlohmann::json changes = nlohmann::json::array();
   for (const adapt::Change& c : r.changes) changes.push_back({{"layer", c.layer}, {"what", c.what}});
+  nlohmann::json schedule = nlohmann::json::array();
+  for (const auto& [epoch, share] : r.schedule) schedule.push_back({{"epoch", epoch}, {"new_share", share}});
   nlohmann::json trials = nlohmann::json::array();
   for (const AdaptationTrial& t : r.trials) {
     trials.push_back({{"rho", t.original_share}, {"new", Json(t.new_speech)}, {"old", Json(t.old_speech)}});
   }
-  return nlohmann::json({{"model", r.model.string()},
-                         {"profile", r.profile.string()},
-                         {"accepted", r.accepted},
-                         {"verdict", r.verdict},
-                         {"rho", r.original_share},
-                         {"probe", {{"layer", r.probe_layer}, {"before", r.probe_before}, {"after", r.probe_after}}},
-                         {"layers", changes},
-                         {"trials", trials},
-                         {"old_words", Json(r.old_words)},
-                         {"new", {{"before", Json(r.new_before)}, {"after", Json(r.new_after)}}},
-                         {"old", {{"before", Json(r.old_before)}, {"after", Json(r.old_after)}}}})
+  return nlohmann::json(
+             {{"model", r.model.string()},
+              {"profile", r.profile.string()},
+              {"accepted", r.accepted},
+              {"verdict", r.verdict},
+              {"rho", r.original_share},
+              {"probe", {{"layer", r.probe_layer}, {"before", Json(r.probe_before)}, {"after", Json(r.probe_after)}}},
+              {"layers", changes},
+              {"schedule", schedule},
+              {"trials", trials},
+              {"old_words", Json(r.old_words)},
+              {"new", {{"before", Json(r.new_before)}, {"after", Json(r.new_after)}}},
+              {"old", {{"before", Json(r.old_before)}, {"after", Json(r.old_after)}}}})
       .dump();
 }
 

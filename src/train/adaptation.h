@@ -6,10 +6,11 @@
 //
 // Folder: rho-0.25/ … or train/ (run folders of train/trainer.h), adapted.safetensors (what was learned, good or not),
 // model.safetensors (the result: that, or the model as it was), profile.safetensors (of methods for one speaker),
-// adaptation.json, report.html. What the folder held
-// before stays whole until the result is known. Units: loss in nats per frame; accuracies as shares of frames. Threads:
-// one caller; arithmetic in its OpenMP team. Errors: InputError for speech that does not fit the model or is too
-// little; UsageError for options; those of training.
+// adaptation.json, report.html. What the folder held before stays whole until the result is known.
+// Old speech is measured on what the model's training held out, as the model tells; none of it is trained on.
+// Units: loss in nats per frame; accuracies as shares of frames. Threads: one caller; arithmetic in its OpenMP team.
+// Errors: InputError for speech that does not fit the model or is too little; UsageError for options; those of
+// training.
 #pragma once
 
 #include <filesystem>
@@ -23,6 +24,7 @@
 #include "adapt/method.h"
 #include "hmm/hmm_model.h"
 #include "train/evaluate.h"
+#include "train/probe.h"
 #include "train/trainer.h"
 
 namespace antiphon::train {
@@ -45,7 +47,8 @@ struct AdaptationOptions {
       "where words of old speech are counted (old-decode), instead: share of them that more may be wrong (0.01: one "
       "in a hundred)");
     v("prior-frames", prior_frames, Range{0, 1e12},
-      "frames that the old priors of the states count as beside those of the new speech");
+      "frames that the old priors of the states count as beside those of the new speech; of mixed speech all frames "
+      "are counted");
     v("old-frames", old_frames, Range{1, 1e12}, "frames of old speech to measure on");
     v.Group("train", train);
   }
@@ -91,9 +94,9 @@ struct AdaptationResult {
   std::optional<WordLoss> old_words;
   std::vector<AdaptationTrial> trials;
   double original_share = 0;
-  // How well a fresh classifier tells new from old speech by a hidden layer; "" and 0 without adversarial training.
+  // How well a fresh classifier tells new from old speech by a hidden layer; "" without adversarial training.
   std::string probe_layer;
-  double probe_before = 0, probe_after = 0;
+  ProbeResult probe_before, probe_after;
   std::vector<std::pair<double, double>> schedule;  // of mixed speech: epoch, share of new frames there
   bool accepted = false;
   std::string verdict;  // a sentence for the person
@@ -123,9 +126,9 @@ class AdaptationRun {
                         const std::filesystem::path& folder, TrainOptions& options) const;
   std::vector<std::pair<double, double>> DrawSchedule(const TrainingTask& task, const TrainOptions& options) const;
   bool Better(const AdaptationTrial& a, const AdaptationTrial& b, const DomainMeasures& before) const;
-  double Probe(const nn::Model& model, const std::string& layer) const;
+  ProbeResult Probe(const nn::Model& model, const std::string& layer) const;
   DomainMeasures Measure(const nn::Model& model, const EvaluationData& speech) const;
-  std::vector<float> NewPriors(int num_pdfs) const;
+  std::vector<float> Priors(const adapt::Preparation& preparation, int num_pdfs) const;
   void Judge(bool profile, AdaptationResult& result) const;
 
   AdaptationOptions options_;
@@ -135,7 +138,11 @@ class AdaptationRun {
   EvaluationData new_held_out_;
   EvaluationData old_held_out_;
   std::vector<size_t> new_training_;  // utterances; empty: all
+  std::vector<size_t> old_training_;  // those that are not held out
 };
+
+/// "87.3 %", or that there was too little speech to tell.
+std::string ProbeText(const ProbeResult& probe);
 
 /// As JSON: what adaptation.json holds.
 std::string ToJson(const AdaptationResult& result);

@@ -54,9 +54,9 @@ std::string AdaptationPage(const AdaptationResult& result, const std::string& me
   }
   if (!result.probe_layer.empty()) {
     page.AddParagraph(
-        fmt::format("A fresh classifier tells new from old speech by {} in {:.1f} % of frames; before in "
-                    "{:.1f} %. A guess is right in 50 %.",
-                    result.probe_layer, 100 * result.probe_after, 100 * result.probe_before));
+        fmt::format("Frames in which a fresh classifier tells new from old speech by {}: {}; before {}. A guess is "
+                    "right in 50 %.",
+                    result.probe_layer, ProbeText(result.probe_after), ProbeText(result.probe_before)));
   }
   AddTrials(page, result);
   AddSchedule(page, result);

@@ -6,6 +6,8 @@
 #include <map>
 #include <nlohmann/json.hpp>
 #include <numeric>
+#include <optional>
+#include <regex>
 #include <set>
 
 #include "base/error.h"
@@ -177,6 +179,19 @@ DataSplit SplitForRun(const data::FrameStore& store, const HeldOutOptions& optio
 
 std::string HeldOutText(const HeldOutOptions& options, uint64_t run_seed) {
   return fmt::format("by = {}, fraction = {}, seed = {}", options.by, options.fraction, run_seed);
+}
+
+std::optional<HeldOutRun> ParseHeldOutText(const std::string& text) {
+  static const std::regex form(R"(by = (speaker|utterance), fraction = ([0-9.e-]{1,24}), seed = ([0-9]{1,19}))");
+  std::smatch found;
+  if (!std::regex_match(text, found, form)) return std::nullopt;
+  HeldOutRun run;
+  run.options.by = found[1];
+  run.options.fraction = std::strtod(found[2].str().c_str(), nullptr);
+  run.seed = std::strtoull(found[3].str().c_str(), nullptr, 10);
+  // What would not be written so again is no run's own text.
+  const bool whole = HeldOutText(run.options, run.seed) == text;
+  return whole && run.options.fraction > 0 && run.options.fraction <= 0.5 ? std::optional(run) : std::nullopt;
 }
 
 std::vector<size_t> LimitFrames(const data::FrameStore& store, std::vector<size_t> utterances, int64_t most_frames,

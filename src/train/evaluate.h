@@ -9,6 +9,7 @@
 #include <filesystem>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -93,6 +94,12 @@ DataSplit SplitHeldOut(const data::FrameStore& store, double fraction, uint64_t 
 DataSplit SplitForRun(const data::FrameStore& store, const HeldOutOptions& options, uint64_t run_seed);
 /// What is held out, for the model's description "held_out": "by = utterance, fraction = 0.03, seed = 1".
 std::string HeldOutText(const HeldOutOptions& options, uint64_t run_seed);
+/// That description read; nullopt if it is none.
+struct HeldOutRun {
+  HeldOutOptions options;
+  uint64_t seed = 0;
+};
+std::optional<HeldOutRun> ParseHeldOutText(const std::string& text);
 
 /// A random part of `utterances` (all of the store if empty) with about `most_frames` frames; all if they are fewer.
 std::vector<size_t> LimitFrames(const data::FrameStore& store, std::vector<size_t> utterances, int64_t most_frames,

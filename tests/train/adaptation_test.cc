@@ -5,6 +5,8 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <set>
+#include <utility>
 
 #include "base/error.h"
 #include "base/file.h"
@@ -42,8 +44,6 @@ class Adaptation : public ::testing::Test {
  protected:
   Adaptation() {
     store_ = MakeSyntheticStore(folder_ / "old");
-    SyntheticData more;
-    more.speakers = 2;
     fresh_ = ShiftedStore(folder_ / "new", *store_, 12, 0.7f);
     TrainHere(SmallTask(store_, folder_ / "run"), SmallOptions());
     model_ = std::make_shared<const nn::Model>(nn::Model::Load(ModelFile(folder_ / "run")));
@@ -279,6 +279,103 @@ TEST_F(Adaptation, OtherSenonesAreForNewOutputLayersAlone) {
   }
   EXPECT_THROW(AdaptationRun(Options(), model_, {fresh_, other, nullptr, ""}, 1), InputError) << "held out";
   EXPECT_FALSE(std::filesystem::exists(folder_ / "out" / "model.safetensors"));
+}
+
+std::set<std::string> Ids(const data::FrameStore& store, const std::vector<size_t>& utterances) {
+  std::set<std::string> ids;
+  for (const size_t u : utterances) ids.insert(store.utterances()[u].utt_id);
+  return ids;
+}
+
+// What the first training held out, whatever seed this one has, and nothing that is trained on.
+TEST_F(Adaptation, OldSpeechIsMeasuredOnWhatNoTrainingSaw) {
+  TrainingTask task = SmallTask(store_, folder_ / "other-seed");
+  task.seed = 77;
+  TrainHere(task, SmallOptions());
+  model_ = std::make_shared<const nn::Model>(nn::Model::Load(ModelFile(folder_ / "other-seed")));
+  const DataSplit split = SplitForRun(*store_, SmallOptions().held_out, 77);
+  const std::set<std::string> held_out = Ids(*store_, split.held_out);
+  ASSERT_FALSE(held_out.empty());
+  nn::Workspace workspace;
+  EvaluationData data{store_, split.held_out, {1, 1}, {}};
+  const nn::LossResult expected = Evaluate(model_->network, data, workspace).loss;
+  const AdaptationRun run(Options(), model_, {fresh_, nullptr, store_, ""}, 1);
+  const DomainMeasures measured = run.MeasureOld(*model_);
+  EXPECT_EQ(measured.frames, expected.weight_sum);
+  EXPECT_NEAR(measured.loss, expected.loss(), 1e-6);
+
+  const auto learnt_from = [&](const std::string& store) {
+    const data::FrameStore learnt(folder_ / "out" / store);
+    int old = 0;
+    for (const auto& utterance : learnt.utterances()) {
+      EXPECT_FALSE(held_out.contains(utterance.utt_id)) << store << ": " << utterance.utt_id;
+      old += utterance.utt_id.starts_with("new") ? 0 : 1;
+    }
+    EXPECT_EQ(old, std::ssize(split.train)) << store;
+  };
+  const AdaptationResult mixed = run.Adapt("mix", Config(), folder_ / "out", Sgd());
+  EXPECT_FALSE(mixed.schedule.empty());
+  EXPECT_NE(ToJson(mixed).find("\"new_share\""), std::string::npos);
+  learnt_from("train-store");
+  run.Adapt("adversarial", Config(), folder_ / "out", Sgd());
+  learnt_from("train-old");
+  // The next adaptation finds the same.
+  EXPECT_EQ(Result().descriptions.at("held_out"), model_->descriptions.at("held_out"));
+}
+
+TEST_F(Adaptation, PriorsOfMixedSpeechAreThoseOfTheMixture) {
+  ASSERT_TRUE(Adapt("mix", "repeat = 3", Options()).accepted);
+  const data::FrameStore mixed(folder_ / "out" / "train-store");
+  std::vector<double> counts(kPdfs);
+  for (size_t u = 0; u < mixed.utterances().size(); ++u) {
+    std::vector<int32_t> pdf_ids(static_cast<size_t>(mixed.utterances()[u].num_frames));
+    mixed.ReadPdfIds(u, pdf_ids);
+    for (const int32_t pdf : pdf_ids) {
+      counts[static_cast<size_t>(pdf)] += mixed.utterances()[u].utt_id.starts_with("new-") ? 3 : 1;
+    }
+  }
+  const std::vector<float> expected = hmm::LogPriors(counts), found = Result().log_priors;
+  ASSERT_EQ(found.size(), expected.size());
+  for (size_t s = 0; s < found.size(); ++s) EXPECT_NEAR(found[s], expected[s], 1e-6) << s;
+}
+
+TEST_F(Adaptation, WithoutWordsOnlyForgettingCanSpeakAgainstIt) {
+  AdaptationSpeech speech{fresh_, nullptr, store_, ""};
+  speech.words_known = false;
+  const AdaptationResult taken =
+      AdaptationRun(Options(), model_, speech, 1).Adapt("adversarial", Config(), folder_ / "out", Sgd());
+  EXPECT_TRUE(taken.accepted);
+  EXPECT_NE(taken.verdict.find("nobody knows"), std::string::npos);
+  EXPECT_GT(taken.probe_after.kinds, 0);
+  double errors = 0.1;
+  speech.old_word_errors = [&](const nn::Model&, const std::filesystem::path&) { return std::exchange(errors, 0.5); };
+  const AdaptationResult refused =
+      AdaptationRun(Options(), model_, speech, 1).Adapt("adversarial", Config(), folder_ / "out", Sgd());
+  EXPECT_FALSE(refused.accepted);
+  EXPECT_NE(refused.verdict.find("too much was forgotten"), std::string::npos) << refused.verdict;
+}
+
+TEST_F(Adaptation, AClassifierThatHasTooLittleSpeechSaysSo) {
+  AdaptationSpeech speech{ShiftedStore(folder_ / "few", *store_, 3, 0.7f), nullptr, store_, ""};
+  speech.words_known = false;
+  const AdaptationResult result =
+      AdaptationRun(Options(), model_, speech, 1).Adapt("adversarial", Config(), folder_ / "out", Sgd());
+  EXPECT_NE(ProbeText(result.probe_after).find("too little"), std::string::npos);
+  EXPECT_NE(ToJson(result).find("\"after\":null,\"before\":null,\"layer\""), std::string::npos) << ToJson(result);
+}
+
+TEST(HeldOutText, IsReadAsItWasWritten) {
+  const HeldOutOptions options{.by = "utterance", .fraction = 0.03};
+  const auto read = ParseHeldOutText(HeldOutText(options, 1234567890123));
+  ASSERT_TRUE(read);
+  EXPECT_EQ(read->options.by, "utterance");
+  EXPECT_EQ(read->options.fraction, 0.03);
+  EXPECT_EQ(read->seed, 1234567890123u);
+  for (const char* other : {"", "by = utterance", "by = nobody, fraction = 0.03, seed = 1",
+                            "by = utterance, fraction = 3, seed = 1", "by = utterance, fraction = 1e999, seed = 1",
+                            "by = utterance, fraction = 0.03, seed = 9999999999999999999999"}) {
+    EXPECT_FALSE(ParseHeldOutText(other)) << other;
+  }
 }
 
 TEST_F(Adaptation, AnEarlierProfileDoesNotOutliveAnAdaptationWithoutOne) {
