@@ -29,6 +29,7 @@ struct BenchStreamsOptions {
   std::string activation = "sigmoid";
   std::string precision = "int8";
   int streams = 50;
+  int profiles = 0;
   double seconds = 20;
   infer::StreamPoolOptions pool;
   template <class V>
@@ -39,6 +40,10 @@ struct BenchStreamsOptions {
     v("precision", precision, OneOf{{"fp32", "bf16", "int8"}}, "of the matrix products");
     v("streams", streams, Range{0, 100000},
       "live streams, each with a frame every 10 ms; 0: as many as are measured to fit");
+    v("profiles", profiles, Range{0, 100000},
+      "speakers with factors of their own on each hidden value (random ones), of whom stream i is number i mod "
+      "profiles; "
+      "0: none");
     v("seconds", seconds, Range{0.5, 1e6}, "of real time");
     pool.Visit(v);
   }
@@ -55,7 +60,29 @@ std::shared_ptr<const infer::NnetModel> TheModel(const BenchStreamsOptions& opti
   scorer.precision = options.precision;
   scorer.prior_scale = 0;
   scorer.block_frames = options.pool.batch;
+  scorer.adaptable = options.profiles > 0;
   return std::make_shared<const infer::NnetModel>(std::move(model), scorer);
+}
+
+using Profiles = std::vector<std::shared_ptr<const infer::BoundProfile>>;
+
+Profiles RandomProfiles(const BenchStreamsOptions& options, const infer::NnetModel& model, uint64_t seed) {
+  const std::vector<int> dims = ParseLayers(options.layers);
+  Rng rng(seed);
+  Profiles profiles;
+  while (std::ssize(profiles) < options.profiles) {
+    nn::SpeakerProfile profile;
+    profile.model = model.id();
+    for (size_t i = 1; i + 1 < dims.size(); ++i) {
+      nn::SpeakerProfile::Part part;
+      part.after = fmt::format("{}{}", options.activation, i);
+      part.scale = Matrix(1, dims[i]);
+      for (float& factor : part.scale.Row(0)) factor = static_cast<float>(2 * rng.Uniform());
+      profile.parts.push_back(std::move(part));
+    }
+    profiles.push_back(model.Bind(std::move(profile)));
+  }
+  return profiles;
 }
 
 int64_t ResidentBytes() {
@@ -93,7 +120,10 @@ class Simulation {
   Simulation(const BenchStreamsOptions& options, std::shared_ptr<const infer::NnetModel> model, int workers,
              uint64_t seed)
       : options_(options), model_(std::move(model)), pool_(model_, PoolOptions(options)), workers_(workers) {
-    for (int i = 0; i < options.streams; ++i) ids_.push_back(pool_.Open());
+    const Profiles profiles = RandomProfiles(options, *model_, seed);
+    for (size_t i = 0; i < static_cast<size_t>(options.streams); ++i) {
+      ids_.push_back(pool_.Open(profiles.empty() ? nullptr : profiles[i % profiles.size()]));
+    }
     Rng rng(seed);
     frames_ = Matrix(64, model_->model().feature_dim);
     for (int64_t i = 0; i < frames_.size(); ++i) frames_.data()[i] = static_cast<float>(rng.Normal());
@@ -186,6 +216,8 @@ void BenchStreams(const BenchStreamsOptions& given, CommandContext& context) {
   const double look_ahead = model->model().right_context * kFrameShift;
   const double p50 = simulation.Percentile(0.5), p95 = simulation.Percentile(0.95), p99 = simulation.Percentile(0.99);
   const double copied = 1.0 - static_cast<double>(simulation.evaluations) / static_cast<double>(simulation.frames);
+  const int speakers = std::min(options.profiles, options.streams);
+  if (speakers > 0) context.Print("{} profiles among the streams", speakers);
   context.Print(
       "{} streams for {} s on {} thread(s), {}: delay p50 {:.1f} ms, p95 {:.1f} ms, p99 {:.1f} ms, of which {:.0f} ms "
       "are the network's look-ahead",
@@ -194,6 +226,7 @@ void BenchStreams(const BenchStreamsOptions& given, CommandContext& context) {
   context.Print("{:.1f} % of the scores copied; {} bytes per stream at most; resident memory grew by {} KiB",
                 100 * copied, simulation.most_bytes, (simulation.resident_late - simulation.resident_early) / 1024);
   const nlohmann::json json = {{"streams", options.streams},
+                               {"profiles", speakers},
                                {"seconds", options.seconds},
                                {"threads", context.threads()},
                                {"precision", options.precision},

@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "api/live_recognizer.h"
+#include "api/speaker_profile.h"
 #include "base/cancel.h"
 #include "base/error.h"
 #include "base/log.h"
@@ -18,7 +19,7 @@ namespace antiphon::app {
 namespace {
 
 struct ListenOptions {
-  std::string model, graph;
+  std::string model, graph, profile;
   std::string input = "-";
   std::string microphone_name = "default";
   bool microphone = false;
@@ -34,6 +35,7 @@ struct ListenOptions {
   void Visit(V& v) {
     v("model", model, "model file of a network");
     v("graph", graph, "folder that antiphon graph made for this model");
+    v("profile", profile, "speaker's profile (antiphon adapt makes it) for all that is heard");
     v("input", input, "'-': samples on standard input (16 bit, little endian, one channel), or an audio file");
     v("microphone", microphone, "listen to the microphone, by ALSA's arecord");
     v("microphone-name", microphone_name, "of the microphone, as arecord -L lists them");
@@ -100,19 +102,23 @@ void Microphone(const ListenOptions& options, LiveRecognizer& live) {
 void Listen(const ListenOptions& options, CommandContext& context) {
   // One stream keeps part of a core busy; a second thread would mostly wait, which libgomp does at full speed.
   if (!context.config().Has("threads")) omp_set_num_threads(1);
-  const auto model = AcousticModel::Load(options.model, options.nnet);
+  infer::NnetScorerOptions network = options.nnet;
+  network.adaptable = network.adaptable || !options.profile.empty();
+  const auto model = AcousticModel::Load(options.model, network);
+  std::shared_ptr<const infer::BoundProfile> profile;
+  if (!options.profile.empty()) profile = LoadBoundProfile(options.profile, model->network().get());
   const decode::Graph graph = decode::Graph::Load(options.graph, model->hmm());
   const double scale = options.lm_weight > 0 ? 1.0 / options.lm_weight : options.recognize.search.acoustic_scale;
   nlohmann::ordered_json utterances = nlohmann::ordered_json::array();  // with --json alone: a microphone has no end
   double shift_s = 0.01;
-  LiveRecognizer live(*model, graph, options.recognize, {scale, options.word_penalty}, options.live,
-                      [&](const LiveResult& result) {
-                        if (!result.final && !options.partial) return;
-                        const auto json = Describe(result, graph, shift_s);
-                        context.PrintLine(json.dump());
-                        context.out().flush();
-                        if (result.final && context.json()) utterances.push_back(json);
-                      });
+  const auto print = [&](const LiveResult& result) {
+    if (!result.final && !options.partial) return;
+    const auto json = Describe(result, graph, shift_s);
+    context.PrintLine(json.dump());
+    context.out().flush();
+    if (result.final && context.json()) utterances.push_back(json);
+  };
+  LiveRecognizer live(*model, graph, options.recognize, {scale, options.word_penalty}, options.live, print, profile);
   shift_s = live.frame_shift_s();
   std::string narrow;
   if (options.microphone) {

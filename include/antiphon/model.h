@@ -9,6 +9,8 @@
 #include <string>
 #include <vector>
 
+#include "antiphon/speaker_profile.h"
+
 namespace antiphon {
 
 class Model {
@@ -30,11 +32,15 @@ class Model {
   std::string network() const;
   std::string features() const;
 
+  /// A file that `antiphon adapt` made for this model; refused if it was made for another one.
+  SpeakerProfile LoadProfile(const std::string& file) const;
+
   /// log p(frame | state) up to a constant per frame. `features`: frames × feature_dim, row by row, normalised as in
-  /// training. Returns frames × num_outputs.
-  std::vector<float> LogLikelihoods(std::span<const float> features) const;
+  /// training; `profile`: the speaker's, from LoadProfile of this Model. Returns frames × num_outputs.
+  std::vector<float> LogLikelihoods(std::span<const float> features, const SpeakerProfile& profile = {}) const;
 
  private:
+  friend class StreamScorer;
   struct Impl;
   std::unique_ptr<const Impl> impl_;
 };

@@ -13,6 +13,8 @@
 #include <string>
 #include <vector>
 
+#include "antiphon/speaker_profile.h"
+
 namespace antiphon {
 
 struct RecognizerSettings {
@@ -44,10 +46,15 @@ class Recognizer {
   Recognizer(Recognizer&&) noexcept;
   Recognizer& operator=(Recognizer&&) noexcept;
 
-  /// One channel of speech at any rate, normalised by its own mean.
-  Recognition Recognize(std::span<const float> samples, int sample_rate_hz) const;
+  /// A file that `antiphon adapt` made for this model; refused if it was made for another one, or if this model is a
+  /// Gaussian one.
+  SpeakerProfile LoadProfile(const std::string& file) const;
+
+  /// One channel of speech at any rate, normalised by its own mean. `profile`: the speaker's, from LoadProfile of this
+  /// Recognizer.
+  Recognition Recognize(std::span<const float> samples, int sample_rate_hz, const SpeakerProfile& profile = {}) const;
   /// WAV, FLAC, Ogg …; several channels are averaged.
-  Recognition RecognizeFile(const std::string& path) const;
+  Recognition RecognizeFile(const std::string& path, const SpeakerProfile& profile = {}) const;
 
   /// The words that it can recognise.
   std::vector<std::string> Vocabulary() const;

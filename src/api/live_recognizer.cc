@@ -26,8 +26,10 @@ std::vector<decode::EndpointRule> Rules(const LiveOptions& options) {
 
 LiveRecognizer::LiveRecognizer(const AcousticModel& model, const decode::Graph& graph,
                                const decode::RecognizeOptions& recognize, const decode::LatticeWeights& weights,
-                               const LiveOptions& options, Callback callback)
+                               const LiveOptions& options, Callback callback,
+                               std::shared_ptr<const infer::BoundProfile> profile)
     : model_(model),
+      profile_(std::move(profile)),
       options_(options),
       weights_(weights),
       rules_(Rules(options)),
@@ -53,7 +55,7 @@ void LiveRecognizer::BeginAudio() {
 
 void LiveRecognizer::BeginUtterance() {
   recognizer_.Start();
-  scorer_ = std::make_unique<infer::NnetScorer>(model_.network());
+  scorer_ = std::make_unique<infer::NnetScorer>(model_.network(), profile_);
   const int dim = model_.network()->model().feature_dim;
   scorer_->Accept(ConstMatrixView(pending_.data(), std::ssize(pending_) / dim, dim));
 }

@@ -10,6 +10,8 @@
 // by the mean of a sliding window, which does not wait for the end; memory does not grow with the speech. What is
 // always the same is like the mean of speech then: as long as all samples since the start are 0, no words are given.
 //
+// A speaker's profile holds for all that is heard, until the object goes.
+//
 // Units: samples on the 16-bit scale at the model's rate; frames count from the start of the audio.
 // Threads: one per object; model and graph are shared and must outlive it.
 // Errors: UsageError for a model that cannot be used live; InputError for samples that are not finite numbers.
@@ -57,8 +59,10 @@ struct LiveResult {
 class LiveRecognizer {
  public:
   using Callback = std::function<void(const LiveResult&)>;
+  /// `profile`: the speaker's, bound to model.network(); null: none.
   LiveRecognizer(const AcousticModel& model, const decode::Graph& graph, const decode::RecognizeOptions& recognize,
-                 const decode::LatticeWeights& weights, const LiveOptions& options, Callback callback);
+                 const decode::LatticeWeights& weights, const LiveOptions& options, Callback callback,
+                 std::shared_ptr<const infer::BoundProfile> profile = nullptr);
 
   void Accept(std::span<const float> samples);
   /// The end of the audio. Afterwards new audio may begin.
@@ -83,6 +87,7 @@ class LiveRecognizer {
   void Forget(int frames);
 
   const AcousticModel& model_;
+  std::shared_ptr<const infer::BoundProfile> profile_;
   LiveOptions options_;
   decode::LatticeWeights weights_;
   std::vector<decode::EndpointRule> rules_;

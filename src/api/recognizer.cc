@@ -1,6 +1,7 @@
 #include "antiphon/recognizer.h"
 
 #include "api/acoustic_model.h"
+#include "api/speaker_profile.h"
 #include "base/config.h"
 #include "base/error.h"
 #include "decode/recognizer_pool.h"
@@ -33,17 +34,19 @@ decode::RecognizeOptions SearchOptions(const RecognizerSettings& settings) {
 struct Recognizer::Impl {
   Impl(const std::string& model_file, const std::string& graph_folder, const RecognizerSettings& its_settings)
       : settings(its_settings),
-        model(AcousticModel::Load(model_file, {})),
+        model(AcousticModel::Load(model_file, AdaptableOptions())),
         front_end(FrontEndOf(*model, model_file)),
         graph(decode::Graph::Load(graph_folder, model->hmm())),
         searches(graph, model->hmm(), SearchOptions(settings)) {}
 
-  Recognition Recognize(feat::Waveform wave) const {
+  Recognition Recognize(feat::Waveform wave, const SpeakerProfile& profile) const {
+    auto bound = SpeakerProfileAccess::Bound(profile, model->network().get());
     wave = feat::Resample(std::move(wave), front_end.options().sample_rate_hz);
     Matrix frames = front_end.Compute(wave.samples);
     if (frames.rows() > 0) feat::NormalizeUtterance(frames, settings.normalize_variance);
     const double scale = settings.lm_weight > 0 ? 1.0 / settings.lm_weight : settings.acoustic_scale;
-    return Describe(searches.Borrow()->Recognize(*model->Score(std::move(frames)), {scale, settings.word_penalty}));
+    const auto scores = model->Score(std::move(frames), std::move(bound));
+    return Describe(searches.Borrow()->Recognize(*scores, {scale, settings.word_penalty}));
   }
 
   Recognition Describe(const decode::Recognition& result) const {
@@ -73,17 +76,22 @@ Recognizer::~Recognizer() = default;
 Recognizer::Recognizer(Recognizer&&) noexcept = default;
 Recognizer& Recognizer::operator=(Recognizer&&) noexcept = default;
 
-Recognition Recognizer::Recognize(std::span<const float> samples, int sample_rate_hz) const {
+SpeakerProfile Recognizer::LoadProfile(const std::string& file) const {
+  return SpeakerProfileAccess::Load(file, impl_->model->network());
+}
+
+Recognition Recognizer::Recognize(std::span<const float> samples, int sample_rate_hz,
+                                  const SpeakerProfile& profile) const {
   if (sample_rate_hz <= 0) Throw<InputError>("the sampling rate is {} Hz", sample_rate_hz);
   feat::Waveform wave;
   wave.sample_rate_hz = sample_rate_hz;
   wave.samples.reserve(samples.size());
   for (const float sample : samples) wave.samples.push_back(sample * kFullScale);
-  return impl_->Recognize(std::move(wave));
+  return impl_->Recognize(std::move(wave), profile);
 }
 
-Recognition Recognizer::RecognizeFile(const std::string& path) const {
-  return WithContext([&] { return impl_->Recognize(feat::ReadAudio(path)); },
+Recognition Recognizer::RecognizeFile(const std::string& path, const SpeakerProfile& profile) const {
+  return WithContext([&] { return impl_->Recognize(feat::ReadAudio(path), profile); },
                      [&] { return fmt::format("recognising '{}'", path); });
 }
 

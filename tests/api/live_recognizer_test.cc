@@ -5,75 +5,33 @@
 #include <algorithm>
 #include <cmath>
 
+#include "api/folded_profile.h"
+#include "api/two_words.h"
 #include "base/error.h"
 #include "base/file.h"
-#include "decode/graph_builder.h"
-#include "hmm/graph/openfst.h"
-#include "small_gmm.h"
-#include "temporary_folder.h"
 
 namespace antiphon {
 namespace {
 
-constexpr int kCeps = 5;
+using testing::Noise;
 
-// Two words in any order, on a network of random weights behind a GMM's transform or alone.
 class Live : public ::testing::TestWithParam<bool> {
  protected:
   Live() {
-    nn::Model model;
-    model.feature_config = "kind = 'mfcc'\nsample-rate = 8000\nmel-bins = 10\nceps = 5\ndither = 0.0\n";
-    model.feature_dim = GetParam() ? 3 * kCeps : kCeps;
-    model.left_context = 2;
-    model.right_context = 3;
-    model.network = nn::Network(
-        Config::Parse("layer = [{type = 'affine', dim = 12, init-scale = 3.0}, {type = 'sigmoid'}, {type = 'affine', "
-                      "init-scale = 20.0}]",
-                      "net.toml"),
-        6 * model.feature_dim, hmm_.num_pdfs(), 7);
-    model.hmm_json = hmm_.ToJson();
-    model.log_priors.assign(static_cast<size_t>(hmm_.num_pdfs()), -1.0F);
-    if (GetParam()) {
-      gmm_.Save(folder_ / "gmm.safetensors");
-      const MappedFile file(folder_ / "gmm.safetensors");
-      model.speaker_model.assign(file.bytes().begin(), file.bytes().end());
-    }
-    model.Save(folder_ / "net.safetensors");
     infer::NnetScorerOptions options;
     options.precision = "int8";
-    model_ = AcousticModel::Load(folder_ / "net.safetensors", options);
-
-    hmm::LexiconOptions lexicon_options;
-    lexicon_options.silence_phones = {"SIL"};
-    lexicon_options.position_dependent = false;
-    const hmm::Lexicon lexicon = hmm::Lexicon::Parse("ONE A\nTWO B\n", "lexicon.txt", lexicon_options);
-    fst::StdVectorFst grammar;
-    grammar.AddState();
-    grammar.SetStart(0);
-    grammar.SetFinal(0, 0.5F);
-    for (int32_t word = 1; word <= 2; ++word) grammar.AddArc(0, {word, word, 1.0F, 0});
-    fst::StdVectorFst fst;
-    decode::BuildGraphFst(hmm_, lexicon, grammar, {}, &fst);
-    decode::SaveGraph(fst, hmm_, lexicon, "two words", {}, folder_ / "graph");
-    graph_.emplace(decode::Graph::Load(folder_ / "graph", hmm_));
+    Use(system_.network, options);
   }
 
-  static std::vector<float> Noise(int samples) {
-    Rng rng(9);
-    std::vector<float> audio(static_cast<size_t>(samples));
-    double state = 0;
-    for (size_t i = 0; i < audio.size(); ++i) {
-      // Loud and soft parts of changing colour.
-      state = (0.5 + 0.4 * std::sin(static_cast<double>(i) / 3000)) * state + rng.Normal();
-      audio[i] = static_cast<float>(2000 * (1 + std::sin(static_cast<double>(i) / 1500)) * state);
-    }
-    return audio;
+  void Use(const nn::Model& network, const infer::NnetScorerOptions& options) {
+    network.Save(system_.folder / "net.safetensors");
+    model_ = AcousticModel::Load(system_.folder / "net.safetensors", options);
   }
 
   // All that is reported, as text to the last bit.
   std::vector<std::string> Run(const std::vector<float>& audio, uint64_t seed, const LiveOptions& options) {
     std::vector<std::string> reports;
-    LiveRecognizer live(*model_, *graph_, recognize_, {0.1, 0.0}, options, [&](const LiveResult& result) {
+    const auto note = [&](const LiveResult& result) {
       std::string text = fmt::format("{} {} {}:", result.final, result.begin_frame, result.num_frames);
       const auto& words = result.final ? result.recognition.best.words : result.partial.words;
       for (const int32_t word : words) text += fmt::format(" {}", word);
@@ -86,7 +44,8 @@ class Live : public ::testing::TestWithParam<bool> {
         }
       }
       reports.push_back(std::move(text));
-    });
+    };
+    LiveRecognizer live(*model_, graph_, recognize_, {0.1, 0.0}, options, note, profile_);
     Rng rng(seed);
     for (size_t at = 0; at < audio.size();) {
       const size_t most = seed == 0 ? audio.size() : (seed % 2 == 0 ? 50 : 5000);
@@ -98,11 +57,11 @@ class Live : public ::testing::TestWithParam<bool> {
     return reports;
   }
 
-  const testing::TemporaryFolder folder_;
-  const hmm::GmmModel gmm_ = testing::SmallAdaptiveModel(kCeps);
-  const hmm::HmmModel hmm_ = gmm_.hmm;
+  const testing::TwoWords system_{GetParam()};
+  const std::filesystem::path folder_ = system_.folder.path();
   std::unique_ptr<AcousticModel> model_;
-  std::optional<decode::Graph> graph_;
+  const decode::Graph graph_ = decode::Graph::Load(system_.folder / "graph", system_.gmm.hmm);
+  std::shared_ptr<const infer::BoundProfile> profile_;
   decode::RecognizeOptions recognize_;
 };
 
@@ -142,11 +101,33 @@ TEST_P(Live, WithHotwordsToo) {
   }
 }
 
+// The profile's factors are powers of two, and so cost no bit where they are folded into the weights.
+TEST_P(Live, HearsASpeakerAsTheSpeakersOwnNetworkDoes) {
+  LiveOptions options;
+  options.cmvn.min_window = 30;
+  options.max_utterance_s = 0.9;  // so that utterances begin with frames that the last one left
+  const nn::Model& shared = system_.network;
+  const auto on_features = testing::PowersOfTwo("", shared.feature_dim, 1);
+  const auto hidden = testing::PowersOfTwo("sigmoid1", testing::kHidden, 2);
+  const nn::Model own =
+      testing::Folded(testing::Folded(shared, on_features, "affine1.weight"), hidden, "affine2.weight");
+  const std::vector<float> audio = Noise(30000);
+  infer::NnetScorerOptions adaptable;
+  adaptable.adaptable = true;
+  Use(own, adaptable);
+  const auto alone = Run(audio, 0, options);
+  Use(shared, adaptable);
+  EXPECT_NE(Run(audio, 0, options), alone);
+  profile_ = model_->network()->Bind(
+      {.parts = {on_features, hidden}, .model = model_->network()->id(), .speaker = "anna", .method = "lhuc"});
+  for (uint64_t seed = 0; seed <= 2; ++seed) EXPECT_EQ(Run(audio, seed, options), alone);
+}
+
 // Bad audio says what is wrong with it, and costs no utterance that follows.
 TEST_P(Live, GoesOnAfterSilenceClippingAndHalfAFrame) {
   LiveOptions options;
   int finals = 0;
-  LiveRecognizer live(*model_, *graph_, {}, {0.1, 0.0}, options,
+  LiveRecognizer live(*model_, graph_, {}, {0.1, 0.0}, options,
                       [&](const LiveResult& result) { finals += result.final ? 1 : 0; });
   live.Accept(std::vector<float>(8000, 0.0F));
   live.Finish();
@@ -201,7 +182,7 @@ TEST_P(Live, StartsAnewAfterTheEnd) {
   LiveOptions options;
   const std::vector<float> audio = Noise(8000);
   std::vector<std::string> texts;
-  LiveRecognizer live(*model_, *graph_, {}, {0.1, 0.0}, options, [&](const LiveResult& result) {
+  LiveRecognizer live(*model_, graph_, {}, {0.1, 0.0}, options, [&](const LiveResult& result) {
     if (result.final)
       texts.push_back(fmt::format("{} {}", result.begin_frame, fmt::join(result.recognition.best.words, " ")));
   });

@@ -5,6 +5,7 @@ Usage: listen_test.py SOURCE-TREE PROGRAM
 
 import json
 import random
+import shutil
 import struct
 import subprocess
 import sys
@@ -26,9 +27,8 @@ class Listen(system.SystemTest):
         cls.raw = struct.pack(f"<{len(samples)}h", *samples)
         (cls.root / "call.wav").write_bytes(system.wav_bytes(samples))
 
-    def listen(self, *more, pieces=()):
-        command = [system.PROGRAM, "listen", "--model", self.root / "net/model.safetensors", "--graph",
-                   self.root / "graph", *more]
+    def listen(self, *more, model="net/model.safetensors", pieces=()):
+        command = [system.PROGRAM, "listen", "--model", self.root / model, "--graph", self.root / "graph", *more]
         with subprocess.Popen([str(part) for part in command], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
                               stderr=subprocess.PIPE) as process:
             try:
@@ -40,8 +40,8 @@ class Listen(system.SystemTest):
             out, err = process.communicate(timeout=100)
         return process.returncode, out.decode(), err.decode()
 
-    def lines(self, *more, pieces=()):
-        status, out, err = self.listen(*more, pieces=pieces)
+    def lines(self, *more, **given):
+        status, out, err = self.listen(*more, **given)
         self.assertEqual(status, 0, err)
         return [json.loads(line) for line in out.splitlines()]
 
@@ -93,6 +93,32 @@ class Listen(system.SystemTest):
                         for more in (("--hotwords", hotwords), ())]
         self.assertEqual(heard, plain)
 
+    def test_hears_a_speaker_with_the_speakers_profile(self):
+        root = self.root
+        shutil.copytree(root / "corpus", root / "exchanged")
+        exchanged = (root / "exchanged/text").read_text().translate(str.maketrans("AB", "BA"))
+        (root / "exchanged/text").write_text(exchanged)  # so that the profile changes what is heard
+        system.must("adapt", root / "net/model.safetensors", "--out", root / "adapted", "--data", root / "exchanged",
+                    "--graph", root / "graph", "--method", "lhuc", "--speaker", "s1", "--set", "train.data.minibatch=64",
+                    "--set", "train.schedule.epochs=12", "--set", "train.schedule.learning-rate=3.0")
+        profile = root / "adapted/profile.safetensors"
+
+        def heard(*more, **given):
+            lines = self.lines("--no-partial", *more, root / "call.wav", **given)
+            return [word["word"] for line in lines for word in line["words"]]
+
+        own = heard(model="adapted/adapted.safetensors")
+        self.assertNotEqual(own, self.words)
+        for precision in ("fp32", "int8"):
+            self.assertEqual(heard("--profile", profile, "--nnet.precision", precision), own)
+        (root / "cut.safetensors").write_bytes(profile.read_bytes()[:-4])
+        for model, file, text in (("other", profile, "the profile of 's1' is for model"),
+                                  ("net", root / "cut.safetensors", "")):
+            status, out, err = self.listen("--profile", file, root / "call.wav", model=f"{model}/model.safetensors")
+            self.assertEqual((status, out), (1, ""), err)
+            self.assertIn(f"profile '{file}'", err)
+            self.assertIn(text, err)
+
     def test_refuses_what_it_cannot_hear(self):
         def refused(status, text, *more):
             got, out, err = self.listen(*more, pieces=[self.raw])
@@ -104,6 +130,8 @@ class Listen(system.SystemTest):
         refused(1, "cannot", "--hotwords", self.root / "missing.txt")
         (self.root / "cut.wav").write_bytes((self.root / "call.wav").read_bytes()[:40])
         refused(1, "cut.wav", self.root / "cut.wav")
+        refused(1, "missing.safetensors", "--profile", self.root / "missing.safetensors")
+        refused(1, "no speaker's profile", "--profile", self.root / "net/model.safetensors")
         (self.root / "names.txt").write_text("A\t1\nZEBRA\n")
         status, _, err = self.listen("--hotwords", self.root / "names.txt", pieces=[self.raw])
         self.assertEqual(status, 0, err)

@@ -1,0 +1,20 @@
+// The network behind a public Model, for what is made of it.
+#pragma once
+
+#include <memory>
+#include <span>
+
+#include "antiphon/model.h"
+#include "infer/nnet_scorer.h"
+#include "math/matrix.h"
+
+namespace antiphon {
+
+struct Model::Impl {
+  std::shared_ptr<const infer::NnetModel> network;
+};
+
+/// One frame per row; ShapeError if `features` are no whole number of frames.
+ConstMatrixView FramesOf(std::span<const float> features, const infer::NnetModel& network);
+
+}  // namespace antiphon

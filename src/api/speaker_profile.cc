@@ -1,0 +1,59 @@
+#include "api/speaker_profile.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/error.h"
+
+namespace antiphon {
+namespace {
+
+bool IsFinite(const Matrix& values) {
+  return std::all_of(values.data(), values.data() + values.size(), [](float x) { return std::isfinite(x); });
+}
+
+}  // namespace
+
+infer::NnetScorerOptions AdaptableOptions() {
+  infer::NnetScorerOptions options;
+  options.adaptable = true;
+  return options;
+}
+
+std::shared_ptr<const infer::BoundProfile> LoadBoundProfile(const std::filesystem::path& path,
+                                                            const infer::NnetModel* network) {
+  if (network == nullptr) throw UsageError("speakers' profiles are for networks, this model is a Gaussian mixture");
+  return WithContext(
+      [&] {
+        nn::SpeakerProfile profile = nn::SpeakerProfile::Load(path);
+        for (size_t i = 0; i < profile.parts.size(); ++i) {
+          const nn::SpeakerProfile::Part& part = profile.parts[i];
+          if (IsFinite(part.scale) && IsFinite(part.matrix) && IsFinite(part.offset)) continue;
+          Throw<InputError>("part {} has values that are not finite numbers: adapt the model to the speaker again", i);
+        }
+        return network->Bind(std::move(profile));
+      },
+      [&] { return fmt::format("profile '{}'", path.string()); });
+}
+
+std::string SpeakerProfile::speaker() const { return impl_ ? impl_->bound->profile.speaker : ""; }
+
+SpeakerProfile SpeakerProfileAccess::Load(const std::string& file, std::shared_ptr<const infer::NnetModel> network) {
+  SpeakerProfile profile;
+  auto bound = LoadBoundProfile(file, network.get());
+  profile.impl_ = std::make_shared<const SpeakerProfile::Impl>(std::move(network), std::move(bound));
+  return profile;
+}
+
+std::shared_ptr<const infer::BoundProfile> SpeakerProfileAccess::Bound(const SpeakerProfile& profile,
+                                                                       const infer::NnetModel* network) {
+  if (!profile.impl_) return nullptr;
+  if (profile.impl_->network.get() != network) {
+    Throw<UsageError>(
+        "the profile{} was loaded by another model or recogniser: load its file with the one that is to use it",
+        profile.speaker().empty() ? "" : fmt::format(" of '{}'", profile.speaker()));
+  }
+  return profile.impl_->bound;
+}
+
+}  // namespace antiphon

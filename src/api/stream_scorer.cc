@@ -1,0 +1,80 @@
+#include "antiphon/stream_scorer.h"
+
+#include "api/model_impl.h"
+#include "api/speaker_profile.h"
+#include "base/error.h"
+#include "infer/stream_pool.h"
+
+namespace antiphon {
+namespace {
+
+infer::StreamPoolOptions PoolOptions(const StreamSettings& settings, const infer::NnetModel& network) {
+  const auto require = [](bool fits, const char* name, auto value, const std::string& expected) {
+    if (!fits) Throw<UsageError>("StreamSettings: {} is {}, expected {}", name, value, expected);
+  };
+  const int most = network.options().block_frames;
+  require(settings.max_streams >= 1, "max_streams", settings.max_streams, "1 or more");
+  require(settings.batch >= 1 && settings.batch <= most, "batch", settings.batch, fmt::format("1 … {}", most));
+  require(settings.deadline_s > 0, "deadline_s", settings.deadline_s, "more than 0");
+  return {.max_streams = settings.max_streams, .batch = settings.batch, .deadline_s = settings.deadline_s};
+}
+
+}  // namespace
+
+struct StreamScorer::Impl {
+  Impl(std::shared_ptr<const infer::NnetModel> its_network, const StreamSettings& settings)
+      : network(std::move(its_network)), pool(network, PoolOptions(settings, *network)) {}
+
+  std::shared_ptr<const infer::NnetModel> network;
+  infer::StreamPool pool;
+};
+
+struct StreamScorer::Stream::State {
+  State(std::shared_ptr<Impl> its_scorer, int its_id) : scorer(std::move(its_scorer)), id(its_id) {}
+  State(const State&) = delete;
+  State& operator=(const State&) = delete;
+  ~State() { scorer->pool.Close(id); }
+
+  std::shared_ptr<Impl> scorer;
+  int id;
+  bool finished = false;
+};
+
+StreamScorer::StreamScorer(const Model& model, const StreamSettings& settings)
+    : impl_(std::make_shared<Impl>(model.impl_->network, settings)) {}
+StreamScorer::~StreamScorer() = default;
+StreamScorer::StreamScorer(StreamScorer&&) noexcept = default;
+StreamScorer& StreamScorer::operator=(StreamScorer&&) noexcept = default;
+
+StreamScorer::Stream StreamScorer::Open(const SpeakerProfile& profile) {
+  const int id = impl_->pool.Open(SpeakerProfileAccess::Bound(profile, impl_->network.get()));
+  return Stream(std::make_unique<Stream::State>(impl_, id));
+}
+
+int StreamScorer::RunBatch(double now_s) { return impl_->pool.RunBatch(now_s); }
+
+StreamScorer::Stream::Stream(std::unique_ptr<State> state) : state_(std::move(state)) {}
+StreamScorer::Stream::~Stream() = default;
+StreamScorer::Stream::Stream(Stream&&) noexcept = default;
+StreamScorer::Stream& StreamScorer::Stream::operator=(Stream&&) noexcept = default;
+
+void StreamScorer::Stream::Accept(std::span<const float> features, double now_s) {
+  if (state_->finished) throw UsageError("frames for a stream that was finished: open another one");
+  const ConstMatrixView frames = FramesOf(features, *state_->scorer->network);
+  state_->scorer->pool.Accept(state_->id, frames, now_s);
+}
+
+void StreamScorer::Stream::Finish() {
+  state_->scorer->pool.Finish(state_->id);
+  state_->finished = true;
+}
+
+std::vector<float> StreamScorer::Stream::Take() {
+  std::vector<float> taken;
+  state_->scorer->pool.Take(state_->id, [&](std::span<const float> scores, double) {
+    taken.insert(taken.end(), scores.begin(), scores.end());
+  });
+  return taken;
+}
+
+}  // namespace antiphon
