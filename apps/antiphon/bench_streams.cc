@@ -41,9 +41,7 @@ struct BenchStreamsOptions {
     v("streams", streams, Range{0, 100000},
       "live streams, each with a frame every 10 ms; 0: as many as are measured to fit");
     v("profiles", profiles, Range{0, 100000},
-      "speakers with factors of their own on each hidden value (random ones), of whom stream i is number i mod "
-      "profiles; "
-      "0: none");
+      "speakers with random factors on all hidden values, among whom the streams are dealt out; 0: none");
     v("seconds", seconds, Range{0.5, 1e6}, "of real time");
     pool.Visit(v);
   }
@@ -217,7 +215,7 @@ void BenchStreams(const BenchStreamsOptions& given, CommandContext& context) {
   const double p50 = simulation.Percentile(0.5), p95 = simulation.Percentile(0.95), p99 = simulation.Percentile(0.99);
   const double copied = 1.0 - static_cast<double>(simulation.evaluations) / static_cast<double>(simulation.frames);
   const int speakers = std::min(options.profiles, options.streams);
-  if (speakers > 0) context.Print("{} profiles among the streams", speakers);
+  if (speakers > 0) context.Print("{} speaker(s) with profiles", speakers);
   context.Print(
       "{} streams for {} s on {} thread(s), {}: delay p50 {:.1f} ms, p95 {:.1f} ms, p99 {:.1f} ms, of which {:.0f} ms "
       "are the network's look-ahead",
