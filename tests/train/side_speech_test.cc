@@ -3,6 +3,9 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
+#include <map>
+
 #include "base/error.h"
 #include "base/file.h"
 #include "synthetic_task.h"
@@ -185,12 +188,80 @@ TEST_F(SideSpeechTest, WithWeightNothingTheModelIsThatWithoutTheTask) {
   EXPECT_EQ(Trained("with").network.Hash(), Trained("without").network.Hash());
 }
 
-TEST_F(SideSpeechTest, LabelsComeFromAFileAndUnknownUtterancesCountForNothing) {
-  WriteFileAtomically(folder_ / "labels", "u0 quiet\nu1 loud\nu2 quiet\nu3 loud\nu4 quiet\nu5 loud\n");
+// In no regular order, so that labels of neighbours are wrong ones.
+bool Loud(int utterance) { return utterance * utterance % 7 < 2; }
+
+// What is loud stands out in the last dimension; the one before counts the utterances in hundredths.
+std::shared_ptr<const data::FrameStore> LoudnessStore(const std::filesystem::path& folder, int utterances) {
+  data::FrameStoreWriter writer(folder, kDim, kPdfs, {});
+  for (int u = 0; u < utterances; ++u) {
+    Rng rng(3, static_cast<uint64_t>(u));
+    Matrix x(80, kDim);
+    std::vector<int32_t> ids(80);
+    for (int t = 0; t < 80; ++t) {
+      const auto s = static_cast<int32_t>(rng.Below(kPdfs));
+      ids[static_cast<size_t>(t)] = s;
+      for (int c = 0; c < kDim; ++c) x(t, c) = static_cast<float>(0.3 * rng.Normal());
+      x(t, s % 2) += s < 2 ? 1.2f : -1.2f;
+      x(t, kDim - 2) = 0.01f * static_cast<float>(u);
+      x(t, kDim - 1) += Loud(u) ? 1.5f : -1.5f;
+    }
+    writer.Add("u" + std::to_string(u), "s" + std::to_string(u % 5), x, ids);
+  }
+  writer.Finish();
+  return std::make_shared<const data::FrameStore>(folder);
+}
+
+// Of every third utterance nothing is known. Lines in another order than the store's.
+std::string LoudnessLabels(int utterances) {
+  std::string lines;
+  for (int u = utterances; u-- > 0;) {
+    if (u % 3 != 1) lines += fmt::format("u{} {}\n", u, Loud(u) ? "loud" : "quiet");
+  }
+  return lines;
+}
+
+TEST_F(SideSpeechTest, EachFrameHasTheLabelOfItsUtterance) {
+  constexpr int kUtterances = 30;
+  const auto store = LoudnessStore(folder_ / "loudness", kUtterances);
+  WriteFileAtomically(folder_ / "labels", LoudnessLabels(kUtterances));
   TrainOptions options = Options("labels");
   options.side.labels = (folder_ / "labels").string();
+  options.data.minibatch = 200;
+  SideSpeech side(options.side, store, options.data, nullptr, 1);
+  EXPECT_EQ(side.classes(), 2);
+  const data::MinibatchPool pool(store, options.data, 1);
+  std::map<int32_t, int> frames;
+  for (int step = 0; step < 12; ++step) {
+    data::MinibatchBuffer buffer;
+    pool.Fill(0, 0, step, buffer);
+    parallel::StepInput input;
+    side.Join(buffer.minibatch, step, input);
+    const std::vector<int32_t>& labels = input.context.side_targets->tasks[0].labels;
+    ASSERT_EQ(static_cast<int64_t>(labels.size()), input.features.rows());
+    for (size_t n = 0; n < labels.size(); ++n) {
+      const int u = static_cast<int>(std::lround(100 * input.features(static_cast<int64_t>(n), kDim - 2)));
+      // "loud" comes before "quiet".
+      EXPECT_EQ(labels[n], u % 3 == 1 ? nn::SideTargets::kUnknown : Loud(u) ? 0 : 1) << "u" << u;
+      ++frames[labels[n]];
+    }
+  }
+  EXPECT_EQ(frames[nn::SideTargets::kUnknown] + frames[0] + frames[1], kUtterances * 80);
+  EXPECT_EQ(frames[nn::SideTargets::kUnknown], 10 * 80);
+}
+
+TEST_F(SideSpeechTest, LabelsComeFromAFileAndUnknownUtterancesCountForNothing) {
+  constexpr int kUtterances = 30;
+  WriteFileAtomically(folder_ / "labels", LoudnessLabels(kUtterances));
+  TrainOptions options = Options("labels");
+  options.side.labels = (folder_ / "labels").string();
+  options.schedule.epochs = 2;
+  TrainingTask task = Task("run");
+  task.store = LoudnessStore(folder_ / "loudness", kUtterances);
+  const TrainingSummary summary = TrainHere(task, options);
+  EXPECT_EQ(summary.side_probe.kinds, 2);
+  EXPECT_GT(summary.side_probe.accuracy, 0.95);
   options.schedule.epochs = 1;
-  TrainHere(Task("run"), options);
   WriteFileAtomically(folder_ / "labels", "somebody quiet\nelse loud\n");
   EXPECT_THROW(TrainHere(Task("none"), options), InputError);
   WriteFileAtomically(folder_ / "labels", "u0 quiet\nu1 quiet\n");
