@@ -1,7 +1,11 @@
 #include "adapt/layer_groups.h"
 
+#include <fmt/ranges.h>
+
 #include <algorithm>
+#include <charconv>
 #include <cmath>
+#include <map>
 
 #include "base/error.h"
 #include "base/suggest.h"
@@ -16,6 +20,67 @@ bool HasWeights(const nn::Network& network, size_t i) {
 
 bool Learns(const nn::LayerParts& layer) { return !layer.tensors.empty(); }
 
+double RateOf(const nn::LayerParts& layer) { return layer.config.Real("learning-rate-factor").value_or(1.0); }
+
+std::vector<std::string> NamesBelowOutput(const std::vector<nn::LayerParts>& parts) {
+  std::vector<std::string> names;
+  for (size_t i = 0; i + 1 < parts.size(); ++i) names.push_back(parts[i].name);
+  return names;
+}
+
+// What a learning rate acts on: weights, and statistics, which stop at 0.
+std::vector<std::string> NamesWithRates(const nn::Network& network) {
+  std::vector<std::string> names;
+  for (size_t i = 0; i < network.num_layers(); ++i) {
+    if (HasWeights(network, i) || network.layer_type(i) == "batch-norm") names.push_back(network.layer_name(i));
+  }
+  return names;
+}
+
+std::string_view Trimmed(std::string_view text) {
+  const size_t first = text.find_first_not_of(" \t");
+  return first == std::string_view::npos ? "" : text.substr(first, text.find_last_not_of(" \t") - first + 1);
+}
+
+// "affine1 = 0.1"
+std::map<std::string, double> ParseRates(const std::vector<std::string>& rates, const std::vector<std::string>& names) {
+  constexpr double kMost = 10000;
+  std::map<std::string, double> factors;
+  for (const std::string& rate : rates) {
+    const size_t sign = rate.rfind('=');
+    const std::string name(Trimmed(std::string_view(rate).substr(0, sign)));
+    if (std::find(names.begin(), names.end(), name) == names.end()) {
+      throw UsageError("rates: " + UnknownNameMessage("layer with a learning rate", name, names));
+    }
+    const std::string_view text = sign == std::string::npos ? "" : Trimmed(std::string_view(rate).substr(sign + 1));
+    double factor = 0;
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), factor);
+    if (error != std::errc() || end != text.data() + text.size() || !(factor >= 0 && factor <= kMost)) {
+      Throw<UsageError>("rates: '{}' for layer '{}' is no factor from 0 to {}; expected e.g. '{} = 0.1', for any of {}",
+                        text, name, kMost, name, fmt::join(names, ", "));
+    }
+    if (!factors.emplace(name, factor).second) Throw<UsageError>("rates: layer '{}' is named twice", name);
+  }
+  return factors;
+}
+
+void ScaleRates(const nn::Network& network, const std::vector<std::string>& rates, std::vector<nn::LayerParts>& parts,
+                std::vector<Change>& changes) {
+  const std::map<std::string, double> factors = ParseRates(rates, NamesWithRates(network));
+  for (nn::LayerParts& layer : parts) {
+    const auto found = factors.find(layer.name);
+    if (found == factors.end()) continue;
+    if (RateOf(layer) == 0 && found->second != 0) {
+      Throw<UsageError>("rates: layer '{}' is frozen, so that no factor makes it learn: choose other layers to learn",
+                        layer.name);
+    }
+    if (found->second == 1) continue;
+    ScaleRate(layer, found->second);
+    changes.push_back({layer.name, found->second == 0 ? "frozen by its own rate"
+                                                      : fmt::format("its own learning rate × {:.4g}", found->second)});
+  }
+}
+
 }  // namespace
 
 std::vector<LayerGroup> GroupLayers(const nn::Network& network) {
@@ -29,8 +94,7 @@ std::vector<LayerGroup> GroupLayers(const nn::Network& network) {
 
 void ScaleRate(nn::LayerParts& layer, double factor) {
   if (!Learns(layer)) return;
-  const double rate = layer.config.Real("learning-rate-factor").value_or(1.0);
-  layer.config.Set("learning-rate-factor", fmt::format("{}", rate * factor));
+  layer.config.Set("learning-rate-factor", fmt::format("{}", RateOf(layer) * factor));
 }
 
 void FreezeAll(std::vector<nn::LayerParts>& parts) {
@@ -58,6 +122,10 @@ void ChooseLearning(const nn::Network& network, const LayerChoiceOptions& option
     changes.push_back(
         {parts[groups[g].first].name, learns ? fmt::format("learning rate × {:.4g}", factor) : std::string("frozen")});
   }
+  ScaleRates(network, options.rates, parts, changes);
+  const bool any = std::any_of(groups.begin(), groups.end(),
+                               [&](const LayerGroup& group) { return RateOf(parts[group.first]) != 0; });
+  if (!any) throw UsageError("all layers with weights have a learning rate of 0, so that nothing can learn");
 }
 
 nn::LayerParts NewLayer(const std::string& name, const std::string& type, const std::string& options, double rate) {
@@ -81,7 +149,8 @@ void InsertFrameTransform(const nn::Model& model, double rate, std::vector<nn::L
                NewLayer(FreeName(parts, "lin"), "frame-affine", fmt::format("dim = {}", model.feature_dim), rate));
 }
 
-std::vector<size_t> HiddenOutputs(const std::vector<nn::LayerParts>& parts, const std::vector<std::string>& only) {
+std::vector<size_t> HiddenOutputs(const std::vector<nn::LayerParts>& parts, const std::vector<std::string>& only,
+                                  std::string_view key) {
   std::vector<size_t> found;
   std::vector<std::string> names;
   for (size_t i = 0; i + 1 < parts.size(); ++i) {
@@ -95,7 +164,11 @@ std::vector<size_t> HiddenOutputs(const std::vector<nn::LayerParts>& parts, cons
       throw UsageError(UnknownNameMessage("hidden layer", name, names));
     }
   }
-  if (found.empty()) throw UsageError("the network has no hidden layer with an activation: name layers with `layers`");
+  if (parts.size() < 2) throw UsageError("the network has no hidden layer, only its output layer");
+  if (found.empty()) {
+    Throw<UsageError>("the network has no hidden layer with an activation: name a layer with `{}`, of {}", key,
+                      fmt::join(NamesBelowOutput(parts), ", "));
+  }
   return found;
 }
 

@@ -7,6 +7,7 @@
 
 #include <cstddef>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "adapt/method.h"
@@ -26,6 +27,7 @@ struct LayerChoiceOptions {
   std::string train = "all";
   int layers = 1;
   double rate_below = 1.0;
+  std::vector<std::string> rates = {};
   std::string statistics = "new";
   template <class V>
   void Visit(V& v) {
@@ -33,6 +35,9 @@ struct LayerChoiceOptions {
     v("layers", layers, Range{1, 10000}, "with train = 'top' or 'bottom': how many layers with weights");
     v("rate-below", rate_below, Range{0.0001, 10000.0},
       "factor on the learning rate from each learning layer to the next one below");
+    v("rates", rates,
+      "factors on the learning rates of single layers, beside rate-below: ['affine1 = 0.1', 'lstm1 = 0']; 0: the layer "
+      "stays as it is");
     v("statistics", statistics, OneOf{{"new", "old"}},
       "of learning layers' batch normalisation: gathered anew from the new speech, or as they are");
   }
@@ -55,7 +60,8 @@ std::string FreeName(const std::vector<nn::LayerParts>& parts, const std::string
 void InsertFrameTransform(const nn::Model& model, double rate, std::vector<nn::LayerParts>& parts);
 
 /// Indices of the layers after which hidden values stand: activations (a group's last layer with a function), or those
-/// called `only`. UsageError for names that there are not, and if there is none.
-std::vector<size_t> HiddenOutputs(const std::vector<nn::LayerParts>& parts, const std::vector<std::string>& only);
+/// called `only`, which the option `key` names. UsageError for names that there are not, and if there is none.
+std::vector<size_t> HiddenOutputs(const std::vector<nn::LayerParts>& parts, const std::vector<std::string>& only,
+                                  std::string_view key);
 
 }  // namespace antiphon::adapt

@@ -9,7 +9,7 @@ namespace {
 size_t PlaceOf(const std::vector<nn::LayerParts>& parts, const SideTaskOptions& options) {
   std::vector<std::string> only;
   if (!options.after.empty()) only.push_back(options.after);
-  const std::vector<size_t> places = HiddenOutputs(parts, only);
+  const std::vector<size_t> places = HiddenOutputs(parts, only, "after");
   return places[(places.size() - 1) / 2];
 }
 

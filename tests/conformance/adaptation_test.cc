@@ -28,22 +28,31 @@ using compress::SmallModel;
 struct Sample {
   std::vector<std::string> keys;      // to be tried; with them outputs stay as they are until training
   std::vector<std::string> nonsense;  // to be refused
+  bool needs_new = false;             // speech
+  bool needs_old = false;
 };
 
 // A new method adds its line here.
 const std::map<std::string, Sample>& Samples() {
   static const std::map<std::string, Sample> samples = {
       {"transfer",
-       {{"", "train = 'top'\nlayers = 1", "train = 'bottom'\nlayers = 2", "rate-below = 0.5"},
-        {"train = 'middle'", "train = 'top'\nlayers = 7", "layers = 0", "new-output = true\ntrain = 'bottom'"}}},
+       {{"", "train = 'top'\nlayers = 1", "train = 'bottom'\nlayers = 2", "rate-below = 0.5",
+         "rates = ['affine1 = 0', 'affine2 = 2']"},
+        {"train = 'middle'", "train = 'top'\nlayers = 7", "layers = 0", "new-output = true\ntrain = 'bottom'",
+         "rates = ['affine1 = 0', 'affine2 = 0', 'affine3 = 0']", "train = 'top'\nrates = ['affine1 = 1']"}}},
       {"kld",
        {{"", "rho = [0.0]", "rho = [1.0]\ntrain = 'top'\nlayers = 2"}, {"rho = [1.5]", "rho = [-0.1]", "rho = []"}}},
       {"lhuc", {{"", "rate = 2.0"}, {"layers = ['nobody']", "rate = 0.0"}}},
       {"lin", {{"", "rate = 2.0"}, {"rate = 0.0"}}},
       {"lhn", {{"", "rate = 2.0"}, {"layer = 'nobody'", "rate = 0.0"}}},
-      {"fmllr", {{"min-frames = 100\nmin-state-frames = 2"}, {"min-frames = 100000", "min-state-frames = 1"}}},
-      {"mix", {{"", "schedule = 'tail'\ntail = 0.2", "repeat = 3"}, {"schedule = 'head'", "tail = 0.0", "repeat = 0"}}},
-      {"adversarial", {{""}, {"train = 'middle'"}}},
+      {"fmllr",
+       {{"min-frames = 100\nmin-state-frames = 2"}, {"min-frames = 100000", "min-state-frames = 1"}, true, true}},
+      {"mix",
+       {{"", "schedule = 'tail'\ntail = 0.2", "repeat = 3"},
+        {"schedule = 'head'", "tail = 0.0", "repeat = 0"},
+        true,
+        true}},
+      {"adversarial", {{""}, {"train = 'middle'"}, false, true}},
   };
   return samples;
 }
@@ -71,11 +80,13 @@ class NoisySpeech : public AlignedSpeech {
   int64_t next_ = 0;
 };
 
-Preparation Prepare(const std::string& name, const std::string& keys, nn::Model& model, bool speech = true) {
+Preparation Prepare(const std::string& name, const std::string& keys, nn::Model& model, bool with_new = true,
+                    bool with_old = true) {
   const auto method = MethodRegistry::Get().Create(name, Config::Parse(keys, name));
   NoisySpeech new_speech(31), old_speech(32);
   MethodInput input{kPdfs, "", &new_speech, &old_speech, 1};
-  if (!speech) input.new_speech = input.old_speech = nullptr;
+  if (!with_new) input.new_speech = nullptr;
+  if (!with_old) input.old_speech = nullptr;
   return method->Prepare(model, input);
 }
 
@@ -205,16 +216,114 @@ TEST(AdaptationMethods, RefuseNonsenseAndLeaveTheModelAlone) {
   }
 }
 
+// The message of the UsageError that preparing throws, which leaves the model alone; empty if there is none.
+std::string Refusal(const std::string& name, const std::string& keys, nn::Model& model, bool with_new = true,
+                    bool with_old = true) {
+  const uint64_t hash = model.network.Hash();
+  const std::string before = model.network.ToToml();
+  try {
+    Prepare(name, keys, model, with_new, with_old);
+  } catch (const UsageError& e) {
+    EXPECT_EQ(model.network.Hash(), hash) << name;
+    EXPECT_EQ(model.network.ToToml(), before) << name;
+    return e.what();
+  }
+  return "";
+}
+
 TEST(AdaptationMethods, SayWhatSpeechTheyNeed) {
   for (const auto& [name, sample] : Samples()) {
-    nn::Model model = SmallModel();
-    const uint64_t hash = model.network.Hash();
-    try {
-      Prepare(name, sample.keys[0], model, false);
-    } catch (const UsageError& e) {
-      EXPECT_NE(std::string(e.what()).find(name), std::string::npos) << e.what();
-      EXPECT_EQ(model.network.Hash(), hash) << name;
+    for (const auto& [with_new, with_old] : {std::pair(true, false), {false, true}, {false, false}}) {
+      nn::Model model = SmallModel();
+      const std::string message = Refusal(name, sample.keys[0], model, with_new, with_old);
+      const bool refused = (sample.needs_new && !with_new) || (sample.needs_old && !with_old);
+      const std::string what = name + (with_new ? " with new speech" : "") + (with_old ? " with old speech" : "");
+      EXPECT_EQ(!message.empty(), refused) << what << ": " << message;
+      if (!refused) continue;
+      EXPECT_NE(message.find("'" + name + "' needs"), std::string::npos) << what << ": " << message;
     }
+  }
+}
+
+std::map<std::string, double> RateFactors(const std::string& keys) {
+  nn::Model model = SmallModel();
+  Prepare("transfer", keys, model);
+  std::map<std::string, double> factors;
+  for (const nn::Parameter* p : model.network.parameters()) factors[p->name] = p->learning_rate_factor;
+  return factors;
+}
+
+TEST(LayerRates, FallFromTheTopDownByOneFactor) {
+  for (const double below : {0.5, 2.0}) {
+    const auto factors = RateFactors(fmt::format("rate-below = {}", below));
+    EXPECT_EQ(factors.at("affine3.weight"), 1) << below;
+    EXPECT_EQ(factors.at("affine2.weight"), below);
+    EXPECT_EQ(factors.at("affine1.weight"), below * below);
+    EXPECT_EQ(factors.at("affine1.bias"), below * below);
+  }
+  const auto lower = RateFactors("train = 'bottom'\nlayers = 2\nrate-below = 0.5");
+  EXPECT_EQ(lower.at("affine3.weight"), 0);
+  EXPECT_EQ(lower.at("affine2.weight"), 1);
+  EXPECT_EQ(lower.at("affine1.weight"), 0.5);
+}
+
+TEST(LayerRates, MayBeGivenToEachLayer) {
+  const auto factors = RateFactors("rates = ['affine1=0.1', 'affine3 = 0']");
+  EXPECT_FLOAT_EQ(static_cast<float>(factors.at("affine1.weight")), 0.1f);
+  EXPECT_FLOAT_EQ(static_cast<float>(factors.at("affine1.bias")), 0.1f);
+  EXPECT_EQ(factors.at("affine2.weight"), 1);
+  EXPECT_EQ(factors.at("affine3.weight"), 0);
+  const auto both = RateFactors("rate-below = 0.5\nrates = ['affine1 = 8', 'affine2 = 1']");
+  EXPECT_EQ(both.at("affine1.weight"), 2);
+  EXPECT_EQ(both.at("affine2.weight"), 0.5);
+  EXPECT_EQ(both.at("affine3.weight"), 1);
+  nn::Model model = SmallModel();
+  EXPECT_EQ(Prepare("kld", "rates = ['affine1 = 0.25']", model).changes.back().what, "its own learning rate × 0.25");
+}
+
+TEST(LayerRates, StopABatchNormalisationAtNought) {
+  nn::Model model = SmallModel();
+  Prepare("transfer", "rates = ['batch-norm1 = 0']", model);
+  const std::set<std::string> changed = ChangedByTraining(model);
+  EXPECT_FALSE(changed.contains("batch-norm1.statistics"));
+  EXPECT_TRUE(changed.contains("batch-norm2.statistics"));
+}
+
+TEST(LayerRates, RefuseLayersThatThereAreNotAndWhatIsNoFactor) {
+  const std::pair<const char*, const char*> cases[] = {{"afine1 = 0.1", "did you mean 'affine1'?"},
+                                                       {"relu1 = 0.1", "unknown layer with a learning rate 'relu1'"},
+                                                       {"", "unknown layer"},
+                                                       {"affine1 = -0.1", "'-0.1' for layer 'affine1' is no factor"},
+                                                       {"affine1 = fast", "'fast' for layer"},
+                                                       {"affine1 = 0.1x", "'0.1x' for layer"},
+                                                       {"affine1", "'' for layer"},
+                                                       {"affine1 =", "'' for layer"},
+                                                       {"affine1 = nan", "'nan' for layer"},
+                                                       {"affine1 = inf", "'inf' for layer"},
+                                                       {"= 0.1", "unknown layer"},
+                                                       {"affine1 = 1e9", "from 0 to 10000"}};
+  for (const auto& [rate, expected] : cases) {
+    nn::Model model = SmallModel();
+    const std::string message = Refusal("transfer", fmt::format("rates = ['{}']", rate), model);
+    EXPECT_NE(message.find(expected), std::string::npos) << "'" << rate << "': " << message;
+    for (const char* layer : {"affine1, ", "batch-norm1, ", "affine2, ", "affine3"}) {
+      EXPECT_NE(message.find(layer), std::string::npos) << "'" << rate << "': " << message;
+    }
+  }
+  nn::Model model = SmallModel();
+  EXPECT_NE(Refusal("transfer", "rates = ['affine1=1', 'affine1 = 2']", model).find("named twice"), std::string::npos);
+}
+
+TEST(HiddenLayers, ThatThereAreNotAreAskedForByTheOptionOfTheMethod) {
+  const std::pair<const char*, const char*> cases[] = {
+      {"adversarial", "`after`"}, {"lhn", "`layer`"}, {"lhuc", "`layers`"}};
+  for (const auto& [name, key] : cases) {
+    nn::Model model = SmallModel();
+    model.network =
+        nn::Network(Config::Parse("layer = [{type = 'affine', dim = 8}, {type = 'affine'}]", "net"), kInputs, kPdfs, 5);
+    const std::string message = Refusal(name, "", model);
+    EXPECT_NE(message.find(std::string("name a layer with ") + key + ", of affine1"), std::string::npos)
+        << name << ": " << message;
   }
 }
 

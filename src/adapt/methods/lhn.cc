@@ -29,7 +29,7 @@ class Lhn : public Method {
     std::vector<nn::LayerParts> parts = nn::TakeApart(model.network);
     std::vector<std::string> only;
     if (!options_.layer.empty()) only.push_back(options_.layer);
-    const size_t place = HiddenOutputs(parts, only).back();
+    const size_t place = HiddenOutputs(parts, only, "layer").back();
     const int dim = model.network.layer(place).out_dim();
     FreezeAll(parts);
     nn::LayerParts layer = NewLayer(FreeName(parts, "lhn"), "affine", fmt::format("dim = {}", dim), options_.rate);

@@ -26,7 +26,7 @@ class LhucMethod : public Method {
     RequireSameSenones(model, input, "lhuc");
     Preparation preparation;
     std::vector<nn::LayerParts> parts = nn::TakeApart(model.network);
-    const std::vector<size_t> places = HiddenOutputs(parts, options_.layers);
+    const std::vector<size_t> places = HiddenOutputs(parts, options_.layers, "layers");
     FreezeAll(parts);
     for (size_t p = places.size(); p-- > 0;) {
       const auto at = parts.begin() + static_cast<std::ptrdiff_t>(places[p]);
