@@ -3,13 +3,13 @@
 //
 //   const auto method = MethodRegistry::Get().Create("kld", Config::Parse("rho = [0.25, 0.5]", "kld"));
 //   const Preparation preparation = method->Prepare(model, {.num_pdfs = store.num_pdfs()});
-//   …                                   // train/adaptation.h trains as the preparation says, on the speech that it
-//   says Restore(model, original);           // adapt/restore.h: everything may learn again
+//   …                          // train/adaptation.h trains as the preparation says, on the speech that it says
+//   Restore(model, original);  // adapt/restore.h: everything may learn again
 //
 // Before training a prepared model gives the same outputs as it was (but for a new output layer). A method file ends
 // with
-//   REGISTER_COMPONENT(MethodRegistry, "foo", [](const Config& c) { return std::make_unique<Foo>(ReadOptions<…>(c));
-//   });
+//   REGISTER_COMPONENT(MethodRegistry, "foo",
+//                      [](const Config& c) { return std::make_unique<Foo>(ReadOptions<…>(c)); });
 //
 // Threads: one at a time per model. Determinism: same model, speech, options and seed, same bits. Errors: UsageError
 // for impossible options and for speech that the method cannot do without; InputError if the model cannot be treated

@@ -6,43 +6,35 @@
 #include <string>
 
 #include "base/options.h"
+#include "nn/layers/side_task.h"
 #include "nn/network.h"
 
 namespace antiphon::adapt {
 
-struct SideTaskOptions {
+struct SideTaskOptions : nn::SideHeadOptions {
   std::string task = "none";
   std::string store;
   std::string labels;
   std::string after;
-  double weight = 0.3;
-  int hidden_dim = 64;
-  bool adversarial = false;
-  double most = 1.0;
-  double gamma = 10.0;
   bool balance = false;
   double learn = 0.0;
   template <class V>
   void Visit(V& v) {
     v("task", task, OneOf{{"none", "domain", "speaker", "labels"}},
       "what a second head learns from a hidden layer: whether a frame is of the training speech or of `store`, who "
-      "speaks, "
-      "or the labels of a file");
+      "speaks, or the labels of a file");
     v("store", store,
       "task = 'domain': frame store of speech of another kind, of which every minibatch gets as many frames as of the "
       "training speech; its pdf-ids are not read, but for balance and learn");
     v("labels", labels,
       "task = 'labels': file with 'UTTERANCE LABEL' per line; utterances without a line count for nothing");
     VisitHead(v);
-    v("adversarial", adversarial, "the hidden layers unlearn the task instead: gradient reversal");
+    VisitAdversarial(v);
   }
   template <class V>
   void VisitHead(V& v) {
     v("after", after, "layer that it looks at; empty: the middle activation");
-    v("weight", weight, Range{0, 1e3}, "of its loss beside the senones'");
-    v("hidden-dim", hidden_dim, Range{0, 1 << 20}, "hidden units of the head; 0: none");
-    v("most", most, Range{-1e3, 1e3}, "adversarial: factor on the reversed gradient at the end of the run");
-    v("gamma", gamma, Range{0, 1e6}, "adversarial: how fast it rises from 0: 2/(1 + exp(-gamma·p)) - 1; 0: at once");
+    VisitStrength(v);
     v("balance", balance,
       "task = 'domain': the head sees each phone as often of one speech as of the other, what is too much being left "
       "out; needs pdf-ids of the other speech, recognised ones for instance");

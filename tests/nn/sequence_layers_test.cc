@@ -5,9 +5,11 @@
 #include <cmath>
 #include <limits>
 #include <map>
+#include <set>
 #include <sstream>
 #include <tuple>
 
+#include "nn/layers/inner_chain.h"
 #include "nn/network.h"
 #include "oracle.h"
 #include "random_matrix.h"
@@ -565,6 +567,43 @@ TEST(SequenceLayers, OverwriteDerivativesWhoseRowsLieApart) {
     net.layer(0).Backward(ctx, dy, ws.Child(0), apart.view().Cols(0, 3), sink);
     ExpectNear(apart.view().Cols(0, 3), close, 0, layers);
     for (int64_t r = 0; r < 12; ++r) EXPECT_TRUE(std::isnan(apart(r, 3))) << layers;
+  }
+}
+
+// Two layers, or two directions of one, with the same masks would lose the same units.
+TEST(InnerChains, DrawMasksOfTheirOwn) {
+  ExecContext ctx;
+  ctx.seed = 7;
+  std::set<uint64_t> seeds = {ctx.seed};
+  for (uint64_t index = 0; index < 20; ++index) {
+    for (const uint64_t which : {0, 1}) seeds.insert(InsideChain(ctx, index, which).seed);
+  }
+  EXPECT_EQ(seeds.size(), 41u);
+  // A shortcut around dropout alone: y = 3·x where a value is kept, x where it is dropped.
+  const std::string dropout = "layers=[{type='dropout', proportion=0.5}]";
+  Network net = Build("{type='residual', " + dropout + "}, {type='residual', " + dropout + "}", 50);
+  const Matrix ones = [] {
+    Matrix m(40, 50);
+    std::fill_n(m.data(), m.size(), 1.0f);
+    return m;
+  }();
+  ctx.training = true;
+  Workspace ws;
+  const Matrix y(ConstMatrixView(net.Forward(ctx, ones, ws)));
+  int64_t between = 0;  // dropped by one layer and kept by the other
+  for (int64_t i = 0; i < y.size(); ++i) between += y.data()[i] > 1.5f && y.data()[i] < 8.5f ? 1 : 0;
+  EXPECT_NEAR(static_cast<double>(between), 1000, 100);
+}
+
+TEST(InnerChains, SayForWhatTheyAreMissing) {
+  for (const char* type : {"residual", "bidirectional"}) {
+    try {
+      Build(std::string("{type='") + type + "'}", 3);
+      FAIL() << type;
+    } catch (const UsageError& e) {
+      EXPECT_NE(std::string(e.what()).find(std::string("'") + type + "'"), std::string::npos) << e.what();
+      EXPECT_NE(std::string(e.what()).find("test:1"), std::string::npos) << e.what();
+    }
   }
 }
 

@@ -27,15 +27,14 @@ class Transfer : public Method {
     Preparation preparation;
     std::vector<nn::LayerParts> parts = nn::TakeApart(model.network);
     ChooseLearning(model.network, options_.choice, parts, preparation.changes);
-    const bool other_senones = !input.hmm_json.empty() && input.hmm_json != model.hmm_json;
     const int num_pdfs = input.num_pdfs > 0 ? input.num_pdfs : model.num_pdfs();
-    const bool anew = options_.new_output || other_senones || num_pdfs != model.num_pdfs();
+    const bool anew = options_.new_output || HasOtherSenones(model, num_pdfs, input.hmm_json);
     if (anew) ReplaceOutput(model, num_pdfs, parts, preparation.changes);
     if (preparation.changes.empty()) preparation.changes.push_back({"all layers", "go on learning"});
     model.network = nn::PutTogether(parts, model.network.in_dim());
     if (!anew) return preparation;
     model.log_priors.clear();
-    if (other_senones) model.hmm_json = input.hmm_json;
+    if (!input.hmm_json.empty()) model.hmm_json = input.hmm_json;
     return preparation;
   }
 

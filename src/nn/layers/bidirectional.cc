@@ -14,9 +14,10 @@
 #include "nn/layers/bidirectional.h"
 
 #include <algorithm>
+#include <utility>
 
-#include "base/toml_text.h"
 #include "kernels/elementwise.h"
+#include "nn/layers/inner_chain.h"
 
 namespace antiphon::nn {
 namespace {
@@ -29,22 +30,8 @@ struct BidirectionalOptions {
   }
 };
 
-BidirectionalOptions OwnOptions(const LayerArgs& args) {
-  std::vector<std::string> keys = kCommonLayerKeys;
-  keys.emplace_back("layers");
-  return ReadOptions<BidirectionalOptions>(args.config, keys);
-}
-
-Network Chain(const LayerArgs& args, uint64_t seed) {
-  Config chain;
-  const std::vector<Config> layers = args.config.Tables("layers");
-  if (layers.empty()) {
-    Throw<UsageError>("{}: 'bidirectional' needs `layers`, the chain that runs both ways", args.config.Where());
-  }
-  chain.Set("layer", InlineTomlTables(layers));
-  Network network(Config::Parse(chain.ToToml(), args.config.Where()), args.in_dim, 0, seed,
-                  args.random_values ? InitialValues::kRandom : InitialValues::kToBeSet, {},
-                  ValueStorage::kOfOuterNetwork);
+Network Chain(const LayerArgs& args, uint64_t which) {
+  Network network = MakeChain(args, "the chain that 'bidirectional' runs both ways", MixSeed(args.seed, which));
   if (!network.time_context().one_to_one() || !network.recurrent()) {
     Throw<UsageError>(
         "{}: the layers of 'bidirectional' are recurrent ones and others of one frame (lstm, gru, affine …)",
@@ -66,21 +53,17 @@ void Append(const std::string& which, std::span<Parameter* const> from, std::vec
   }
 }
 
-// Layers inside count from 0 again, and each chain draws its own masks.
-ExecContext Inside(ExecContext ctx, uint64_t index, uint64_t which) {
-  ctx.seed = MixSeed(ctx.seed, 2 * index + which + 1);
-  return ctx;
-}
-
 enum Slot { kWindows, kPast, kFuture, kTangentWindows };
 
 }  // namespace
 
-Bidirectional::Bidirectional(const LayerArgs& args)
-    : Layer(args.in_dim, 2 * Chain(args, 0).out_dim()),
-      right_(OwnOptions(args).right),
-      past_(Chain(args, MixSeed(args.seed, 0))),
-      future_(Chain(args, MixSeed(args.seed, 1))),
+Bidirectional::Bidirectional(const LayerArgs& args) : Bidirectional(args, Chain(args, 0)) {}
+
+Bidirectional::Bidirectional(const LayerArgs& args, Network past)
+    : Layer(args.in_dim, 2 * past.out_dim()),
+      right_(ReadOptions<BidirectionalOptions>(args.config, KeysBesideChain()).right),
+      past_(std::move(past)),
+      future_(Chain(args, 1)),
       index_(args.index) {
   Append("past", past_.parameters(), parameters_);
   Append("future", future_.parameters(), parameters_);
@@ -95,16 +78,16 @@ void Bidirectional::AfterStep(int64_t step) {
 
 Config Bidirectional::ToConfig() const {
   Config config = OptionsToConfig(BidirectionalOptions{right_});
-  config.Set("layers", InlineTomlTables(Config::Parse(past_.ToToml(), "layers").Tables("layer")));
+  SetChain(past_, config);
   return config;
 }
 
 void Bidirectional::DoForward(const ExecContext& ctx, ConstMatrixView x, MatrixView y, Workspace& ws) const {
   const int64_t rows = y.rows(), half = out_dim() / 2;
-  Scale(1.0f, past_.Forward(Inside(ctx, index_, 0), x.Rows(0, rows), ws.Child(0)), y.Cols(0, half));
+  Scale(1.0f, past_.Forward(InsideChain(ctx, index_, 0), x.Rows(0, rows), ws.Child(0)), y.Cols(0, half));
   const ConstMatrixView windows = Windows(ctx, x, rows, ws.Float(kWindows, (right_ + 1) * rows, x.cols()));
   const SequenceLayout layout{.streams = static_cast<int>(rows), .frames = right_ + 1};
-  ExecContext inside = Inside(ctx, index_, 1);
+  ExecContext inside = InsideChain(ctx, index_, 1);
   inside.sequences = &layout;
   if (rows == 0) return;
   const ConstMatrixView future = future_.Forward(inside, windows, ws.Child(1));
@@ -126,7 +109,7 @@ void Bidirectional::DoBackward(const ExecContext& ctx, ConstMatrixView dy, Works
   for (int64_t r = 0; r < dx.rows(); ++r) std::fill_n(dx.Row(r).data(), dx.cols(), 0.0f);
   if (rows == 0) return;
   const SequenceLayout layout{.streams = static_cast<int>(rows), .frames = right_ + 1};
-  ExecContext inside = Inside(ctx, index_, 1);
+  ExecContext inside = InsideChain(ctx, index_, 1);
   inside.sequences = &layout;
   const MatrixView last = ws.Float(kFuture, (right_ + 1) * rows, half);
   std::fill_n(last.data(), right_ * rows * half, 0.0f);
@@ -137,7 +120,7 @@ void Bidirectional::DoBackward(const ExecContext& ctx, ConstMatrixView dy, Works
   }
   const MatrixView first = ws.Float(kPast, rows, half);
   Scale(1.0f, dy.Cols(0, half), first);
-  const ConstMatrixView d_past = past_.Backward(Inside(ctx, index_, 0), first, ws.Child(0), sink, wanted);
+  const ConstMatrixView d_past = past_.Backward(InsideChain(ctx, index_, 0), first, ws.Child(0), sink, wanted);
   if (wanted) AddScaled(1.0f, d_past, dx.Rows(0, rows));
 }
 
@@ -147,9 +130,9 @@ void Bidirectional::DoTangent(const ExecContext& ctx, ConstMatrixView dx, std::s
   const int64_t rows = dy.rows(), half = out_dim() / 2;
   if (rows == 0) return;
   const ConstMatrixView past = moves ? dx.Rows(0, rows) : ConstMatrixView();
-  Scale(1.0f, past_.Tangent(Inside(ctx, index_, 0), past, direction, ws.Child(0)), dy.Cols(0, half));
+  Scale(1.0f, past_.Tangent(InsideChain(ctx, index_, 0), past, direction, ws.Child(0)), dy.Cols(0, half));
   const SequenceLayout layout{.streams = static_cast<int>(rows), .frames = right_ + 1};
-  ExecContext inside = Inside(ctx, index_, 1);
+  ExecContext inside = InsideChain(ctx, index_, 1);
   inside.sequences = &layout;
   ConstMatrixView windows;
   if (moves) windows = Windows(ctx, dx, rows, ws.Float(kTangentWindows, (right_ + 1) * rows, dx.cols()));

@@ -31,6 +31,8 @@ class Bidirectional : public Layer {
                  MatrixView dy) override;
 
  private:
+  /// The size of the layer is that of its first chain, which is there before it.
+  Bidirectional(const LayerArgs& args, Network past);
   /// Step k of the windows of `rows` outputs is one block: the frames that lie right − k after them.
   ConstMatrixView Windows(const ExecContext& ctx, ConstMatrixView x, int64_t rows, MatrixView windows) const;
 

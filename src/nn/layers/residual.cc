@@ -8,8 +8,8 @@
 // Source: He et al., CVPR 2016; the scaled shortcut: Povey et al., Interspeech 2018.
 #include "nn/layers/residual.h"
 
-#include "base/toml_text.h"
 #include "kernels/elementwise.h"
+#include "nn/layers/inner_chain.h"
 
 namespace antiphon::nn {
 namespace {
@@ -22,22 +22,8 @@ struct ResidualOptions {
   }
 };
 
-std::vector<std::string> OtherKeys() {
-  std::vector<std::string> keys = kCommonLayerKeys;
-  keys.emplace_back("layers");
-  return keys;
-}
-
 Network Inner(const LayerArgs& args) {
-  Config chain;
-  const std::vector<Config> layers = args.config.Tables("layers");
-  if (layers.empty()) {
-    Throw<UsageError>("{}: 'residual' needs `layers`, the list that the shortcut leads around", args.config.Where());
-  }
-  chain.Set("layer", InlineTomlTables(layers));
-  Network inner(Config::Parse(chain.ToToml(), args.config.Where()), args.in_dim, 0, args.seed,
-                args.random_values ? InitialValues::kRandom : InitialValues::kToBeSet, {},
-                ValueStorage::kOfOuterNetwork);
+  Network inner = MakeChain(args, "the list that the shortcut of 'residual' leads around", args.seed);
   if (inner.out_dim() != args.in_dim) {
     Throw<UsageError>("{}: a shortcut adds {} inputs to as many outputs, found {} outputs", args.config.Where(),
                       args.in_dim, inner.out_dim());
@@ -49,18 +35,18 @@ Network Inner(const LayerArgs& args) {
 
 Residual::Residual(const LayerArgs& args)
     : Layer(args.in_dim, args.in_dim),
-      scale_(ReadOptions<ResidualOptions>(args.config, OtherKeys()).scale),
+      scale_(ReadOptions<ResidualOptions>(args.config, KeysBesideChain()).scale),
       inner_(Inner(args)),
       index_(args.index) {}
 
 Config Residual::ToConfig() const {
   Config config = OptionsToConfig(ResidualOptions{scale_});
-  config.Set("layers", InlineTomlTables(Config::Parse(inner_.ToToml(), "layers").Tables("layer")));
+  SetChain(inner_, config);
   return config;
 }
 
 void Residual::DoForward(const ExecContext& ctx, ConstMatrixView x, MatrixView y, Workspace& ws) const {
-  const ConstMatrixView inner = inner_.Forward(WithOwnMasks(ctx), x, ws.Child(0));
+  const ConstMatrixView inner = inner_.Forward(InsideChain(ctx, index_, 0), x, ws.Child(0));
 #pragma omp parallel for schedule(static) if (y.size() > (1 << 15))
   for (int64_t r = 0; r < y.rows(); ++r) {
     const float* from = x.Row(InputRow(ctx, r)).data();
@@ -73,7 +59,7 @@ void Residual::DoForward(const ExecContext& ctx, ConstMatrixView x, MatrixView y
 void Residual::DoBackward(const ExecContext& ctx, ConstMatrixView dy, Workspace& ws, MatrixView dx,
                           GradientSink& sink) {
   const bool wanted = dx.data() != nullptr;
-  const ConstMatrixView through = inner_.Backward(WithOwnMasks(ctx), dy, ws.Child(0), sink, wanted);
+  const ConstMatrixView through = inner_.Backward(InsideChain(ctx, index_, 0), dy, ws.Child(0), sink, wanted);
   if (!wanted) return;
   Scale(1.0f, through, dx);
   for (int64_t r = 0; r < dy.rows(); ++r) {
@@ -85,19 +71,13 @@ void Residual::DoBackward(const ExecContext& ctx, ConstMatrixView dy, Workspace&
 
 void Residual::DoTangent(const ExecContext& ctx, ConstMatrixView dx, std::span<const float> direction, Workspace& ws,
                          MatrixView dy) {
-  Scale(1.0f, inner_.Tangent(WithOwnMasks(ctx), dx, direction, ws.Child(0)), dy);
+  Scale(1.0f, inner_.Tangent(InsideChain(ctx, index_, 0), dx, direction, ws.Child(0)), dy);
   if (dx.data() == nullptr) return;
   for (int64_t r = 0; r < dy.rows(); ++r) {
     const float* from = dx.Row(InputRow(ctx, r)).data();
     float* to = dy.Row(r).data();
     for (int64_t c = 0; c < dy.cols(); ++c) to[c] += scale() * from[c];
   }
-}
-
-// Layers inside count from 0 again.
-ExecContext Residual::WithOwnMasks(ExecContext ctx) const {
-  ctx.seed = MixSeed(ctx.seed, index_ + 1);
-  return ctx;
 }
 
 // The frame that an output stands for.

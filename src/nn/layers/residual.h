@@ -32,7 +32,6 @@ class Residual : public Layer {
                  MatrixView dy) override;
 
  private:
-  ExecContext WithOwnMasks(ExecContext ctx) const;
   int64_t InputRow(const ExecContext& ctx, int64_t output_row) const;
 
   double scale_;

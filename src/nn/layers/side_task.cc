@@ -8,12 +8,13 @@
 //
 // The classifier's passes run in Backward, when the hidden values are known and everything above is done.
 // Source: Caruana, Multitask learning, 1997; Ganin, Lempitsky, ICML 2015; algorithms reference 1.25, 1.26.
+#include "nn/layers/side_task.h"
+
 #include <algorithm>
 
 #include "base/error.h"
 #include "kernels/elementwise.h"
 #include "nn/layer.h"
-#include "nn/layers/largest_dim.h"
 #include "nn/network.h"
 #include "nn/side_targets.h"
 
@@ -23,29 +24,21 @@ namespace {
 struct SideTaskOptions {
   std::string task;
   int classes = 0;
-  double weight = 0.1;
-  int hidden_dim = 64;
-  bool adversarial = false;
-  double most = 1.0;
-  double gamma = 10.0;
+  SideHeadOptions head;
   template <class V>
   void Visit(V& v) {
     v("task", task, "whose labels it learns");
     v("classes", classes, Range{1, kLargestDim}, "number of different labels");
-    v("weight", weight, Range{0, 1e6}, "of its loss beside the senones'");
-    v("hidden-dim", hidden_dim, Range{0, kLargestDim}, "units between the layer below and its outputs; 0: none");
-    v("adversarial", adversarial, "the layers below unlearn it");
-    v("most", most, Range{-1e6, 1e6}, "adversarial: factor on the reversed gradient at the end of the run");
-    v("gamma", gamma, Range{0, 1e6}, "adversarial: how fast it gets there; 0: at once");
+    head.Visit(v);
   }
 };
 
 Network MakeClassifier(const SideTaskOptions& o, const LayerArgs& args) {
   // Reversal by −1 is none.
   std::string toml = fmt::format("[[layer]]\ntype = 'gradient-reversal'\nmost = {}\ngamma = {}\n",
-                                 o.adversarial ? o.most : -1.0, o.adversarial ? o.gamma : 0.0);
-  if (o.hidden_dim > 0) {
-    toml += fmt::format("[[layer]]\ntype = 'affine'\ndim = {}\n[[layer]]\ntype = 'relu'\n", o.hidden_dim);
+                                 o.head.adversarial ? o.head.most : -1.0, o.head.adversarial ? o.head.gamma : 0.0);
+  if (o.head.hidden_dim > 0) {
+    toml += fmt::format("[[layer]]\ntype = 'affine'\ndim = {}\n[[layer]]\ntype = 'relu'\n", o.head.hidden_dim);
   }
   toml += fmt::format("[[layer]]\ntype = 'affine'\ndim = {}\n", o.classes);
   return Network(Config::Parse(toml, args.config.Where("type")), args.in_dim, o.classes, args.seed,
@@ -96,7 +89,7 @@ class SideTask : public Layer {
       weights[n] = 0;
     }
     const LossResult result = SoftmaxCrossEntropy(z, {.pdf_ids = labels, .frame_weights = weights}, z);
-    Scale(static_cast<float>(options_.weight), z, z);
+    Scale(static_cast<float>(options_.head.weight), z, z);
     return result;
   }
 
