@@ -7,6 +7,7 @@
 #include "adapt_speech.h"
 #include "api/acoustic_model.h"
 #include "base/error.h"
+#include "base/folder_lock.h"
 #include "base/log.h"
 #include "command.h"
 #include "model_measure.h"
@@ -58,33 +59,70 @@ std::shared_ptr<const data::FrameStore> OpenStore(const fs::path& folder) {
   return folder.empty() ? nullptr : std::make_shared<const data::FrameStore>(folder);
 }
 
-// Features, alignment and store of the speech take the names that an experiment's folder gives to the training's.
+constexpr char kLock[] = ".adaptation.lock";
+
+// Whether what an earlier adaptation left there may be made anew; an experiment's folder has things of those names too.
 void RequireOwnFolder(const fs::path& out) {
-  if (fs::exists(out / "speech") || fs::exists(out / "adaptation.json")) return;  // of an earlier adaptation
-  for (const char* made : {"features", "align", "store", "decode"}) {
+  if (fs::exists(out / kLock)) return;
+  for (const char* made : {"features", "align", "store", "decode", "train"}) {
     if (!fs::exists(out / made)) continue;
     Throw<UsageError>("'{}' is no folder of an adaptation, and its '{}' would be overwritten: give another with --out",
                       out.string(), made);
   }
 }
 
-void CheckFolders(const AdaptCommandOptions& options) {
-  if (options.out.empty()) throw UsageError("--out is missing: the folder for the adapted model");
-  if (options.store.empty() == options.speech.data.empty()) {
-    throw UsageError("give the speech to adapt to: a data directory (--data), or a frame store (--store)");
-  }
+// What the command reads lies nowhere where it writes.
+void RequireInputsOutside(const AdaptCommandOptions& options) {
   const fs::path out(options.out);
-  for (const char* model : {"model.safetensors", "adapted.safetensors"}) {
-    RequireOtherPlace(options.model, out / model, "this model");
-    RequireOtherPlace(options.hmm, out / model, "this model");
-  }
-  for (const std::string& store : {options.store, options.held_out_store, options.old_store}) {
-    if (!options.speech.data.empty()) RequireOtherPlace(store, out / "store", "this store");
-    for (const char* made : {"train-store", "train-new", "train-old", "train-held-out"}) {
-      RequireOtherPlace(store, out / made, "this store");
+  const AdaptSpeechOptions& speech = options.speech;
+  for (const std::string& model : {options.model, options.hmm}) {
+    for (const char* made : {"model.safetensors", "adapted.safetensors"}) {
+      RequireOtherPlace(model, out / made, "this model");
     }
   }
-  if (!options.speech.data.empty()) RequireOwnFolder(out);
+  std::vector<fs::path> written = {out / "old-decode"};
+  std::error_code none;
+  for (const auto& entry : fs::directory_iterator(out, none)) {
+    const std::string name = entry.path().filename().string();
+    if (name.starts_with("train") || name.starts_with("rho-")) written.push_back(entry.path());
+  }
+  if (!speech.data.empty()) {
+    for (const char* made : {"features", "speech", "decode", "align", "store"}) written.push_back(out / made);
+  }
+  for (const std::string& read : {options.model, options.hmm, options.store, options.held_out_store, options.old_store,
+                                  speech.data, speech.features.features, speech.lexicon, speech.graph}) {
+    for (const fs::path& folder : written) RequireOutside(read, folder);
+  }
+}
+
+// What makes a store of speech says nothing where the store is given.
+void RefuseIdleOptions(const AdaptSpeechOptions& speech) {
+  const std::pair<const char*, bool> given[] = {
+      {"--unsupervised", speech.unsupervised}, {"--speaker", !speech.speaker.empty()},
+      {"--lexicon", !speech.lexicon.empty()},  {"--graph", !speech.graph.empty()},
+      {"--weights", !speech.weights.empty()},  {"--features", !speech.features.features.empty()},
+  };
+  for (const auto& [name, is_given] : given) {
+    if (is_given) {
+      Throw<UsageError>(
+          "{} is about speech that is still to be aligned (--data); the store holds what it holds: leave "
+          "it out, or give --data instead of --store",
+          name);
+    }
+  }
+}
+
+void CheckFolders(const AdaptCommandOptions& options) {
+  if (options.out.empty()) throw UsageError("--out is missing: the folder for the adapted model");
+  if (options.store.empty() && options.speech.data.empty()) {
+    throw UsageError("give the speech to adapt to: a data directory (--data), or a frame store (--store)");
+  }
+  if (!options.store.empty() && !options.speech.data.empty()) {
+    throw UsageError("the speech to adapt to is given twice: leave out either --data or --store");
+  }
+  if (!options.store.empty()) RefuseIdleOptions(options.speech);
+  RequireInputsOutside(options);
+  RequireOwnFolder(options.out);
 }
 
 std::vector<std::string> Row(const std::string& speech, const train::DomainMeasures& before,
@@ -114,8 +152,12 @@ void Print(const train::AdaptationResult& result, CommandContext& context) {
     context.Print("frames in which a fresh classifier tells new from old speech by {}: {}, before {} (a guess: 50 %)",
                   result.probe_layer, train::ProbeText(result.probe_after), train::ProbeText(result.probe_before));
   }
+  if (result.trials.size() > 1) context.Print("rho {:g} is the best of them", result.original_share);
   context.PrintLine(result.verdict);
   context.Print("model: {}", result.model.string());
+  if (!result.accepted) {
+    context.Print("what was learnt all the same: {}", (result.model.parent_path() / "adapted.safetensors").string());
+  }
   if (!result.profile.empty()) {
     context.Print("profile: {} ({} bytes), for the model as it was", result.profile.string(),
                   fs::file_size(result.profile));
@@ -125,7 +167,19 @@ void Print(const train::AdaptationResult& result, CommandContext& context) {
 // Whether words were lost, by recognising old speech as the table old-decode says.
 void CountOldWords(const AdaptCommandOptions& options, CommandContext& context, train::AdaptationSpeech& speech) {
   const Config decode = context.config().Table("old-decode");
-  if (!decode.Has("data")) return;
+  if (!context.config().Has("old-decode")) return;
+  for (const char* key : {"data", "graph"}) {
+    const std::string path = decode.Text(key).value_or("");
+    if (path.empty() || !fs::is_directory(path)) {
+      Throw<UsageError>(
+          "{}: counting the words of old speech takes old-decode.data and old-decode.graph, folders; "
+          "old-decode.{} is '{}'",
+          context.config().Where("old-decode"), key, path);
+    }
+  }
+  for (const char* key : {"model", "out"}) {
+    if (decode.Has(key)) Throw<UsageError>("{}: old-decode.{} is set by adapt itself", decode.Where(key), key);
+  }
   speech.model_file = options.model;
   speech.old_word_errors = [&options, &context, decode](const nn::Model& model, const fs::path& file) {
     const fs::path out = fs::path(options.out) / "old-decode" / file.stem();
@@ -145,16 +199,20 @@ void Adapt(const AdaptCommandOptions& options, CommandContext& context) {
   Config optimizer = context.config().Table("optimizer");
   if (!optimizer.Has("type")) optimizer.Set("type", "\"sgd\"");
   const auto model = std::make_shared<const nn::Model>(nn::Model::Load(options.model));
+  const FolderLock lock(
+      options.out, kLock,
+      fmt::format("another adaptation is working in '{}': wait for it, or give another folder with --out",
+                  options.out));
   train::AdaptationSpeech speech;
+  speech.held_out_store = OpenStore(options.held_out_store);
+  speech.old_store = OpenStore(options.old_store);
+  if (!options.hmm.empty()) speech.hmm_json = LoadHmm(options.hmm).ToJson();
+  CountOldWords(options, context, speech);
   speech.new_store = OpenStore(options.store.empty() ? MakeAdaptationStore(options.speech, options.model, *model,
                                                                            needs_words, options.out, context)
                                                      : fs::path(options.store));
   speech.words_known = !options.store.empty() || HasWords(options.speech);
-  speech.held_out_store = OpenStore(options.held_out_store);
-  speech.old_store = OpenStore(options.old_store);
   speech.speaker = options.speech.speaker;
-  CountOldWords(options, context, speech);
-  if (!options.hmm.empty()) speech.hmm_json = LoadHmm(options.hmm).ToJson();
   if (!speech.old_store) log::Warn("without --old-store nobody sees what the model forgets of the speech it knew");
   const train::AdaptationRun run(options.adaptation, model, std::move(speech), context.seed());
   const train::AdaptationResult result = run.Adapt(options.method, keys, options.out, optimizer);

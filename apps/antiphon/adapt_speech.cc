@@ -11,6 +11,7 @@
 #include "base/file.h"
 #include "base/io_error.h"
 #include "base/log.h"
+#include "base/toml_text.h"
 #include "data/archive.h"
 #include "feature_tables.h"
 #include "score/transcript.h"
@@ -20,7 +21,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-std::string Quoted(const fs::path& path) { return "'" + path.string() + "'"; }
+std::string Quoted(const fs::path& path) { return TomlString(path.string()); }
 
 class SpeechMaker {
  public:
@@ -29,6 +30,9 @@ class SpeechMaker {
       : options_(options), model_file_(std::move(model_file)), model_(model), out_(std::move(out)), context_(context) {}
 
   fs::path Make(bool needs_words) {
+    if (!fs::is_directory(options_.data)) {
+      throw InputError("there is no such folder: a data directory has wav.scp, or wav files, and text");
+    }
     const fs::path text = fs::path(options_.data) / "text";
     const bool has_words = HasWords(options_);
     if (!has_words && needs_words) {
@@ -38,9 +42,9 @@ class SpeechMaker {
           options_.data);
     }
     MakeFolder(out_ / "speech");  // by which the folder is known as an adaptation's
-    tables_ = FindFeatureTables(
-        {options_.data, model_file_, model_.feature_config, options_.features, options_.data_dir, out_},
-        context_.threads());
+    tables_ = FindFeatureTables({options_.data, model_file_, model_.feature_config, options_.features,
+                                 options_.data_dir, out_, /*silent_recordings=*/false},
+                                context_.threads());
     if (!has_words) {
       WriteZeros();
       if (model_.speaker_model.empty()) return Store({});

@@ -11,6 +11,7 @@
 #include "base/io_error.h"
 #include "base/log.h"
 #include "base/suggest.h"
+#include "base/toml_text.h"
 #include "compress/network_parts.h"
 #include "model_measure.h"
 #include "report/text_table.h"
@@ -119,8 +120,8 @@ class Runner {
   Config CompressConfig(const Variant& v, const fs::path& before, const fs::path& folder) const {
     Config config = Config::Parse(context_.config().ToToml(), "variant " + v.name);
     for (const std::string& setting : v.settings) config.SetFromFlag(setting);
-    config.Set("model", "'" + before.string() + "'");
-    config.Set("out", "'" + folder.string() + "'");
+    config.Set("model", TomlString(before.string()));
+    config.Set("out", TomlString(folder.string()));
     config.Set("threads", std::to_string(context_.threads()));
     return config;
   }

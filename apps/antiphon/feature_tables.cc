@@ -25,10 +25,11 @@ fs::path ComputeFeatures(const FeatureRequest& request, int num_threads, Team& t
   data::FeatureExtractionOptions extraction;
   extraction.front_end = ReadOptions<feat::FrontEndOptions>(Config::Parse(request.model_features, request.model));
   extraction.on_error = "skip";
+  extraction.silent_recordings = request.silent_recordings;
   const data::DataDir dir = data::DataDir::Load(request.data, request.data_dir);
   const fs::path folder = request.out / "features";
   const auto result = data::ExtractFeatures(dir, extraction, folder, num_threads, {}, team);
-  for (const auto& [utt_id, reason] : result.failed) log::Warn("{} gives no words: {}", utt_id, reason);
+  for (const auto& [utt_id, reason] : result.failed) log::Warn("{} is left out: {}", utt_id, reason);
   return folder;
 }
 

@@ -16,7 +16,8 @@ struct FeatureRequest {
   std::string model_features;         // how its features are computed (TOML), "" if it does not say
   data::FeatureSourceOptions tables;  // as the person named them
   data::DataDirOptions data_dir;
-  std::filesystem::path out;  // where features that are computed go: out/features
+  std::filesystem::path out;      // where features that are computed go: out/features
+  bool silent_recordings = true;  // false: those in which nothing is heard are left out
 };
 
 /// Tables that stand in the data directory need not be named; from a directory with audio alone, features are computed

@@ -3,6 +3,7 @@
 #include <csignal>
 #include <cstdio>
 #include <exception>
+#include <filesystem>
 #include <iostream>
 #include <new>
 #include <string>
@@ -55,6 +56,9 @@ int main(int argc, char** argv) {
     return Fail(e.what(), 3);
   } catch (const std::bad_alloc&) {
     return Fail("out of memory: use fewer threads, a smaller minibatch or a smaller model", 1);
+  } catch (const std::filesystem::filesystem_error& e) {
+    const std::string path = e.path1().empty() ? "a file or folder" : "'" + e.path1().string() + "'";
+    return Fail((path + ": " + e.code().message() + "; see who owns it and what it is").c_str(), 1);
   } catch (const std::exception& e) {
     return Fail(e.what(), 1);
   }

@@ -6,6 +6,7 @@
 #include <sstream>
 
 #include "base/error.h"
+#include "base/toml_text.h"
 #include "infer/measure.h"
 
 namespace antiphon::app {
@@ -32,8 +33,8 @@ ScoringCost MeasureScoring(const nn::Model& model, int batch, const std::string&
 WordErrors MeasureWordErrors(const Config& decode, const std::filesystem::path& model_file, const nn::Model& model,
                              const std::filesystem::path& out, int threads) {
   Config config = Config::Parse(decode.ToToml(), decode.Where());
-  config.Set("model", "'" + model_file.string() + "'");
-  config.Set("out", "'" + out.string() + "'");
+  config.Set("model", TomlString(model_file.string()));
+  config.Set("out", TomlString(out.string()));
   config.Set("lattices", "false");
   config.Set("threads", std::to_string(threads));
   if (!config.Has("nnet.precision")) config.Set("nnet.precision", "\"" + ScoringPrecision(model) + "\"");

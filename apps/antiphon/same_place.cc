@@ -32,4 +32,16 @@ void RequireOtherPlace(const fs::path& read, const fs::path& written, std::strin
                     what);
 }
 
+void RequireOutside(const fs::path& read, const fs::path& folder) {
+  if (read.empty()) return;
+  for (fs::path at = Plain(read);; at = at.parent_path()) {
+    if (IsSamePlace(at, folder)) {
+      Throw<UsageError>(
+          "'{}' is read, and what '{}' holds would be overwritten: give another place for what is written",
+          read.string(), folder.string());
+    }
+    if (at == at.parent_path()) return;
+  }
+}
+
 }  // namespace antiphon::app

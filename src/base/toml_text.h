@@ -9,6 +9,9 @@
 
 namespace antiphon {
 
+/// Any text as a TOML string: in double quotes, with quotes, backslashes and control characters escaped.
+std::string TomlString(std::string_view text);
+
 /// The keys of `toml` as the table `name` of a larger file: sub-tables become [name.sub]. UsageError if it is no TOML.
 std::string TomlAsTable(std::string_view name, std::string_view toml);
 

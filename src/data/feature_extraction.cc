@@ -138,11 +138,19 @@ int LowestRate(const DataDir& dir, const AudioSource& audio, int num_threads) {
   return lowest;
 }
 
-Computed Compute(const Item& item, const AudioSource& audio, const feat::FrontEnd& front_end, int channel) {
+void RequireSound(const feat::Waveform& wave) {
+  feat::AudioCheck check;
+  check.Accept(wave.samples);
+  if (check.silent()) Throw<InputError>("there is nothing to hear: {}", check.Remarks().front());
+}
+
+Computed Compute(const Item& item, const AudioSource& audio, const feat::FrontEnd& front_end,
+                 const FeatureExtractionOptions& options) {
   Computed result;
   try {
     const int rate = front_end.options().sample_rate_hz;
-    feat::Waveform wave = audio.Read(*item.utterance, channel);
+    feat::Waveform wave = audio.Read(*item.utterance, options.channel);
+    if (!options.silent_recordings) RequireSound(wave);
     result.rate_hz = wave.sample_rate_hz;
     wave = feat::Resample(std::move(wave), rate);
     if (item.copy->augmenter) wave = item.copy->augmenter->Apply(wave, item.utt_id);
@@ -162,8 +170,8 @@ Computed Compute(const Item& item, const AudioSource& audio, const feat::FrontEn
 }
 
 [[noreturn]] void RefuseFailures(const std::vector<std::pair<std::string, std::string>>& failed, size_t total) {
-  std::string text =
-      fmt::format("{} of {} utterances cannot be computed (--on-error skip leaves them out):", failed.size(), total);
+  std::string text = fmt::format("{} of {} utterances cannot be computed{}:", failed.size(), total,
+                                 failed.size() < total ? " (--on-error skip leaves them out)" : "");
   // A recording that cannot be read spoils all of its utterances, for one reason.
   std::vector<std::pair<std::string, std::vector<std::string>>> reasons;
   for (const auto& [utt_id, its_reason] : failed) {
@@ -247,7 +255,7 @@ FeatureExtractionResult ExtractFeatures(const DataDir& dir, const FeatureExtract
       Spread::kToFirst,
       [&](size_t i) {
         ThrowIfCancelled("computing features");
-        return Compute(items[i], audio, front_end, options.channel);
+        return Compute(items[i], audio, front_end, options);
       },
       [&](size_t i, Computed&& computed) {
         const Item& item = items[i];

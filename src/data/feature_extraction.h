@@ -35,6 +35,8 @@ struct FeatureExtractionOptions {
   int augmented_copies = 0;
   bool originals = true;
   feat::AugmentOptions augment;
+  /// For callers, not a person's option: false: recordings in which nothing is heard cannot be computed.
+  bool silent_recordings = true;
 
   template <class V>
   void Visit(V& v) {

@@ -28,6 +28,12 @@ void AudioCheck::Accept(std::span<const float> samples) {
   }
 }
 
+double AudioCheck::peak_db() const {
+  return 20 * std::log10(std::max(1e-9, static_cast<double>(peak_) / static_cast<double>(kEndOfScale)));
+}
+
+bool AudioCheck::silent() const { return peak_db() < kQuietDb; }
+
 double AudioCheck::clipped_share() const {
   return samples_ > 0 ? static_cast<double>(clipped_) / static_cast<double>(samples_) : 0;
 }
@@ -35,11 +41,10 @@ double AudioCheck::clipped_share() const {
 std::vector<std::string> AudioCheck::Remarks() const {
   std::vector<std::string> remarks;
   if (samples_ == 0) return {"there is no audio"};
-  const double peak_db = 20 * std::log10(std::max(1e-9, static_cast<double>(peak_) / static_cast<double>(kEndOfScale)));
   if (peak_ == 0) {
     remarks.push_back("all samples are 0: is the microphone muted?");
-  } else if (peak_db < kQuietDb) {
-    remarks.push_back(fmt::format("the audio is very quiet, its peak is {:.0f} dB below full scale", -peak_db));
+  } else if (silent()) {
+    remarks.push_back(fmt::format("the audio is very quiet, its peak is {:.0f} dB below full scale", -peak_db()));
   }
   if (clipped_share() > kTolerableClipping) {
     remarks.push_back(fmt::format("{:.1f} % of the samples are clipped: the recording is too loud, which costs words",

@@ -20,10 +20,14 @@ class AudioCheck {
   void Accept(std::span<const float> samples);
   /// Sentences about what was heard so far; none if all is well.
   std::vector<std::string> Remarks() const;
+  /// Nothing louder than 50 dB below full scale.
+  bool silent() const;
   /// Share of samples that stand at the end of the scale, two or more in a row.
   double clipped_share() const;
 
  private:
+  double peak_db() const;
+
   int64_t samples_ = 0;
   int64_t clipped_ = 0;
   int run_ = 0;  // samples at the end of the scale up to now

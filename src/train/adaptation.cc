@@ -8,6 +8,7 @@
 #include "adapt/restore.h"
 #include "base/error.h"
 #include "base/file.h"
+#include "base/io_error.h"
 #include "base/log.h"
 #include "comm/thread_world.h"
 #include "hmm/gmm_fmllr.h"
@@ -179,6 +180,7 @@ AdaptationResult AdaptationRun::Adapt(const std::string& name, const Config& key
   for (const double share : preparation.original_shares) {
     const fs::path run =
         folder / (preparation.original_shares.size() > 1 ? fmt::format("rho-{:g}", share) : std::string("train"));
+    if (preparation.original_shares.size() > 1) log::Info("rho {:g}", share);
     Candidate candidate = Train(prepared, preparation, share, method->makes_profile(), run, optimizer);
     result.trials.push_back(candidate.trial);
     if (!best || Better(candidate.trial, best->trial, result.old_before)) best = std::move(candidate);
@@ -201,9 +203,11 @@ AdaptationResult AdaptationRun::Adapt(const std::string& name, const Config& key
   }
   Judge(method->makes_profile(), result);
   result.model = folder / "model.safetensors";
-  (result.accepted ? best->model : *model_).Save(result.model);
   // One of an earlier adaptation in this folder says nothing about this one.
-  fs::remove(folder / "profile.safetensors");
+  std::error_code error;
+  fs::remove(folder / "profile.safetensors", error);
+  if (error) ThrowIo("remove", folder / "profile.safetensors", error.value());
+  (result.accepted ? best->model : *model_).Save(result.model);
   if (method->makes_profile() && result.accepted) {
     nn::SpeakerProfile profile = nn::ExtractProfile(best->model, *model_);
     profile.method = name;
@@ -343,8 +347,10 @@ void AdaptationRun::Judge(bool profile, AdaptationResult& r) const {
   r.accepted = gained && !forgets;
   if (comparable && !gained) {
     r.verdict = fmt::format(
-        "nothing was gained: the held-out loss on the new speech is {:.4f} after {:.4f}; the model stays as it was",
-        r.new_after.loss, r.new_before.loss);
+        "{}: the held-out loss on the new speech is {:.4f} after {:.4f} (min-gain: {:g} of it); the model stays as it "
+        "was",
+        r.new_after.loss < r.new_before.loss ? "too little was gained" : "nothing was gained", r.new_after.loss,
+        r.new_before.loss, options_.min_gain);
   } else if (forgets && r.old_words) {
     r.verdict = fmt::format(
         "too much was forgotten: {:.2f} % of the words of old speech are wrong, before {:.2f} % (max-word-loss: {:.2f} "

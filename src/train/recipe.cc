@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "base/suggest.h"
+#include "base/toml_text.h"
 
 namespace antiphon::train {
 namespace {
@@ -23,16 +24,6 @@ size_t ClosingBrace(std::string_view text, size_t at) {
     if (text[at] == '}' && --open == 0) return at;
   }
   return std::string_view::npos;
-}
-
-std::string Quoted(const std::string& text) {
-  std::string out = "\"";
-  for (const char c : text) {
-    if (c == '"' || c == '\\') out += '\\';
-    out += c;
-  }
-  out += '"';
-  return out;
 }
 
 }  // namespace
@@ -84,7 +75,7 @@ std::string RecipeVariables::ExpandToml(std::string_view toml, const std::string
   for (std::sregex_iterator match(source.begin(), source.end(), whole), end; match != end; ++match) {
     out.append(rest, (*match)[0].first);
     const std::string value = Expand("${" + (*match)[2].str() + "}", where, keep_unknown);
-    out += IsTomlValue(value) ? value : Quoted(value);
+    out += IsTomlValue(value) ? value : TomlString(value);
     rest = (*match)[0].second;
   }
   out.append(rest, source.cend());

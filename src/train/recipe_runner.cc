@@ -1,8 +1,6 @@
 #include "train/recipe_runner.h"
 
-#include <fcntl.h>
 #include <spawn.h>
-#include <sys/file.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -15,6 +13,7 @@
 #include "base/cancel.h"
 #include "base/error.h"
 #include "base/file.h"
+#include "base/folder_lock.h"
 #include "base/io_error.h"
 #include "base/suggest.h"
 
@@ -31,27 +30,6 @@ std::string Duration(double seconds) {
   if (whole < 3600) return fmt::format("{} min {:02} s", whole / 60, whole % 60);
   return fmt::format("{} h {:02} min", whole / 3600, whole / 60 % 60);
 }
-
-// Holds a folder for one run; the system lets go of it when the process ends, however it ends.
-class FolderLock {
- public:
-  explicit FolderLock(const fs::path& folder) : path_(folder / "lock") {
-    MakeFolder(folder);
-    fd_ = ::open(path_.c_str(), O_CREAT | O_RDWR | O_CLOEXEC, 0644);
-    if (fd_ < 0) ThrowIo("write to", folder, errno);
-    if (::flock(fd_, LOCK_EX | LOCK_NB) != 0) {
-      ::close(fd_);
-      Throw<UsageError>("another run is working in '{}'; wait for it, or choose another folder with --set exp=DIR",
-                        folder.parent_path().string());
-    }
-  }
-  FolderLock(const FolderLock&) = delete;
-  ~FolderLock() { ::close(fd_); }
-
- private:
-  fs::path path_;
-  int fd_ = -1;
-};
 
 bool Overlap(const fs::path& a, const fs::path& b) {
   const fs::path x = a.lexically_normal(), y = b.lexically_normal();
@@ -120,7 +98,11 @@ std::vector<StepOutcome> RecipeRunner::Run(const RunOptions& options) {
   CheckNames(options);
   CheckOrder();
   std::optional<FolderLock> lock;
-  if (!options.dry_run) lock.emplace(state_dir_);
+  if (!options.dry_run) {
+    lock.emplace(state_dir_, "lock",
+                 fmt::format("another run is working in '{}'; wait for it, or choose another folder with --set exp=DIR",
+                             state_dir_.parent_path().string()));
+  }
   std::vector<StepOutcome> outcomes;
   bool before_from = !options.from.empty();
   for (const RecipeStep& step : recipe_.steps) {

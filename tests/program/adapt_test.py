@@ -4,6 +4,7 @@ leaves the model as it was.
 Usage: adapt_test.py SOURCE-TREE PROGRAM
 """
 
+import fcntl
 import json
 import random
 import shutil
@@ -249,6 +250,53 @@ class Adapt(system.SystemTest):
         self.assert_refused(self.adapt(*graph, "--speaker", "nobody"), "no utterance of speaker 'nobody'")
         self.assert_refused(self.adapt(*graph, data="gmm"), "ceps = 13")
 
+    def test_refuses_recordings_in_which_nothing_is_heard(self):
+        def hush(folder):
+            for wav in folder.glob("*.wav"):
+                wav.write_bytes(system.wav_bytes([0] * RATE))
+            scp = folder / "wav.scp"
+            scp.write_text(scp.read_text().replace(str(self.root / "corpus"), str(folder)))
+
+        data = self.spoil(hush)
+        for more in ((), ("--unsupervised",)):
+            self.assert_refused(self.adapt("--graph", self.root / "graph", *more, data=data), "nothing to hear",
+                                "24 of 24")
+
+    def test_the_model_that_is_read_is_never_written(self):
+        root = self.root
+        arguments = ("--set", "train.schedule.epochs=1", "--set", "train.data.minibatch=64", "--min-gain", 0.9)
+        for place, more in (("train", ("--set", "kld.rho=[0.5]")), ("rho-0.25", ())):
+            shutil.rmtree(root / "out", ignore_errors=True)
+            inside = root / "out" / place / "model.safetensors"
+            inside.parent.mkdir(parents=True)
+            shutil.copy(self.model, inside)
+            result = run("adapt", inside, "--store", root / "store", "--out", root / "out", *arguments, *more)
+            self.assertEqual(result.returncode, 2, result.stdout + result.stderr)
+            self.assertIn("overwritten", result.stderr)
+            self.assertEqual(inside.read_bytes(), self.bytes)
+        shutil.rmtree(root / "out")
+        shutil.copytree(root / "corpus", root / "out/speech")
+        words = (root / "out/speech/text").read_text()
+        result = run("adapt", self.model, "--data", root / "out/speech", "--graph", root / "graph", "--speaker", "s1",
+                     "--out", root / "out")
+        self.assertEqual(result.returncode, 2, result.stdout + result.stderr)
+        self.assertEqual((root / "out/speech/text").read_text(), words)
+
+    def test_two_adaptations_do_not_share_a_folder(self):
+        (self.root / "out").mkdir()
+        with open(self.root / "out/.adaptation.lock", "w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            self.assert_refused(self.adapt("--graph", self.root / "graph"), "another adaptation is working", status=2)
+
+    def test_any_name_will_do_for_a_folder(self):
+        root = self.root
+        named = root / "it's \"mine\""
+        shutil.copytree(root / "graph", named / "graph")
+        result = run("adapt", self.model, "--data", root / "corpus", "--graph", named / "graph", "--out", named / "out",
+                     "--set", "train.schedule.epochs=1", "--set", "kld.rho=[0.5]", "--set", "train.data.minibatch=64")
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertTrue((named / "out/model.safetensors").exists())
+
     def test_refuses_options_that_make_no_sense(self):
         graph = ("--graph", self.root / "graph")
         self.assert_refused(self.adapt(*graph, "--set", "kld.rho=[1.5]"), "rho", status=2)
@@ -256,6 +304,17 @@ class Adapt(system.SystemTest):
         self.assert_refused(self.adapt(*graph, "--set", "lhuc.rate=2"), "the method is 'kld'", status=2)
         self.assert_refused(self.adapt(*graph, "--method", "mix"), "--old-store", status=2)
         self.assert_refused(self.adapt(data=None), "--data", status=2)
+        store = ("--store", self.root / "store")
+        self.assert_refused(self.adapt(*store), "given twice", status=2)
+        self.assert_refused(self.adapt(*store, "--speaker", "s1", data=None), "--speaker is about", status=2)
+        self.assert_refused(self.adapt(*store, "--unsupervised", data=None), "--unsupervised is about", status=2)
+        self.assert_refused(self.adapt(*graph, data="nowhere"), "no such folder")
+        shutil.rmtree(self.root / "out")
+        self.assert_refused(self.adapt(*graph, "--old-store", self.root / "nowhere"), "nowhere")
+        self.assertFalse((self.root / "out/speech").exists())
+        self.assert_refused(self.adapt(*graph, "--set", "old-decode.data='nowhere'"), "old-decode.data is 'nowhere'",
+                            status=2)
+        self.assert_refused(self.adapt(*graph, "--set", "old-decode.graph='x'"), "old-decode.data is ''", status=2)
         result = run("adapt", self.model, "--data", self.root / "corpus", *graph, "--out", self.model.parent)
         self.assert_refused(result, "would be overwritten", status=2)
 

@@ -1,0 +1,24 @@
+// Holds a folder for one process.
+//
+// The lock is a file that stays; the system lets go of it when the process ends, however it ends. Threads: one owner.
+// Errors: IoError if the file cannot be made; UsageError, made by the caller's words, if another process holds it.
+#pragma once
+
+#include <filesystem>
+#include <string>
+
+namespace antiphon {
+
+class FolderLock {
+ public:
+  /// Makes the folder if it is missing, and locks its file `name`. `advice`: what to do if somebody holds it.
+  FolderLock(const std::filesystem::path& folder, const std::string& name, const std::string& advice);
+  FolderLock(const FolderLock&) = delete;
+  FolderLock& operator=(const FolderLock&) = delete;
+  ~FolderLock();
+
+ private:
+  int fd_ = -1;
+};
+
+}  // namespace antiphon
