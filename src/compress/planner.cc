@@ -112,8 +112,8 @@ PlanResult SearchPlan(Workshop& workshop, const Ladder& ladder, const Budget& bu
       }
       result.tries.push_back(t);
       if (!t.kept) {
-        // Stronger ones lose more; but what is no faster may be followed by what is.
-        if (t.refused || !budget.Allows(result.full, t.outcome)) break;
+        // Stronger ones lose more; but what is no faster, or too mild to change anything, may be followed by what is.
+        if (!t.refused && !budget.Allows(result.full, t.outcome)) break;
         continue;
       }
       result.chosen = t.moves;

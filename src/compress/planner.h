@@ -5,8 +5,8 @@
 // retrained and measured, and is kept if its error stays within what may be lost and it is faster than what was kept,
 // or nearer to the budget; otherwise it is undone, and the reason is told. A loss beyond what is allowed ends a group.
 // The search ends early when all budgets are met. Units: seconds per frame of scoring; bytes; errors as shares (word
-// errors, or 1 − frame accuracy). Threads: one. Errors: those of the workshop; a try that a method refuses counts as
-// undone.
+// errors, or 1 − frame accuracy). Threads: one. Errors: those of the workshop; a try that a method refuses ("cannot be
+// done") counts as undone, and the next of its group is tried: methods refuse what is too mild to change anything.
 #pragma once
 
 #include <cstdint>

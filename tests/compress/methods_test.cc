@@ -23,8 +23,8 @@ struct Sample {
 const std::map<std::string, Sample>& Samples() {
   static const std::map<std::string, Sample> samples = {
       {"svd",
-       {{"", "energy = 1.0", "size = 0.5", "rank = 8\nlimit = 2.0", "weighted = false\nenergy = 0.9",
-         "divergence = 0.05"},
+       {{"", "energy = 1.0", "size = 0.5", "rank = 8\nlimit = 2.0", "weighted = false\nenergy = 0.4",
+         "divergence = 0.05\nlimit = 2.0"},
         {"energy = 1.5", "layers = ['affine9']", "size = 0.2\nlayers = ['relu1']"}}},
       {"prune",
        {{"", "sparsity = 0.0", "sparsity = 0.5\nscope = 'network'\nfirst = true", "block-rows = 4\nblock-cols = 2"},
@@ -39,7 +39,9 @@ const std::map<std::string, Sample>& Samples() {
         {"weight-bits = 5", "input-bits = 3", "percentile = 1.5"}}},
       {"binarize", {{"", "inputs = true", "layers = ['affine3']"}, {"layers = ['affine7']"}}},
       {"circulant", {{"", "block = 1", "block = 16\nlayers = ['affine3']"}, {"block = 5", "block = 0"}}},
-      {"student", {{"dim = 8", "layers = 1\ndim = 4\nlow-rank = 3"}, {"layers = 0", "dim = 0"}}},
+      {"student",
+       {{"dim = 8", "layers = 1\ndim = 4\nlow-rank = 3", "width = 0.5", "width = 0.25\nlow-rank = 4"},
+        {"layers = 0", "dim = 0", "width = 1.0", "width = 0.5\ndim = 8"}}},
       {"multiframe", {{"", "frames = 1", "frames = 4\nfirst = 'ahead'"}, {"frames = 0", "first = 'left'"}}},
   };
   return samples;

@@ -87,6 +87,20 @@ TEST(Planner, TriesTheNextOfAGroupIfOneWasOnlyNoFaster) {
   EXPECT_EQ(result.chosen.front().method, "A");
 }
 
+// A method refuses what is too mild to change anything; all refusals are told.
+TEST(Planner, TriesTheNextOfAGroupIfOneCannotBeDone) {
+  Table table;
+  table.outcomes = {{"", {0.10, 1.0, 100, 0}}, {"A", {0.10, 0.5, 40, 0}}};
+  const PlanResult result = SearchPlan(table, {{{"a", ""}, {"A", ""}}, {{"b", ""}, {"B", ""}}}, {});
+  ASSERT_EQ(result.tries.size(), 4u);
+  for (const size_t refused : {0, 2, 3}) {
+    EXPECT_TRUE(result.tries[refused].refused);
+    EXPECT_THAT(result.tries[refused].verdict, HasSubstr("cannot be done: no '"));
+  }
+  ASSERT_EQ(result.chosen.size(), 1u);
+  EXPECT_EQ(result.chosen.front().method, "A");
+}
+
 TEST(Planner, TriesWhatItIsToldInTheOrderOfTheLadder) {
   const Ladder ladder = StandardLadder({"quantize", "svd"});
   ASSERT_EQ(ladder.size(), 2u);

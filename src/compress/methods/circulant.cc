@@ -29,11 +29,13 @@ class Circulant : public Method {
   Changes Apply(nn::Model& model, const MethodInput&) const override {
     std::vector<LayerParts> parts = TakeApart(model.network);
     Changes changes;
-    for (const size_t i : ChooseLayers(parts, {"affine", "linear"}, {options_.layers, true, true})) {
+    for (const size_t i : LayersFor("circulant", parts, {"affine", "linear"}, {options_.layers, true, true})) {
       const Matrix& w = parts[i].weight();
       if (w.cols() % options_.block != 0) {
-        Throw<UsageError>("layer '{}' has {} inputs, no multiple of blocks of {}", parts[i].name, w.cols(),
-                          options_.block);
+        Throw<UsageError>(
+            "method 'circulant': layer '{}' has {} inputs, no multiple of blocks of {}: choose "
+            "another circulant.block, or name the layers that it is to take (circulant.layers)",
+            parts[i].name, w.cols(), options_.block);
       }
       Config config;
       config.Set("dim", std::to_string(w.rows()));

@@ -2,8 +2,9 @@
 //
 // The heads begin as copies of the output layer, which is right for the frame in the middle and must be retrained for
 // the others. `first` says which frame the first head is for, relative to the middle of the window: 0 looks ahead,
-// −(K−1) back; by default the middle lies among them. Source: Vanhoucke, Devin, Heigold, Multiframe deep neural
-// networks for acoustic modeling, ICASSP 2013; algorithms reference 2.12.
+// −(K−1) back; by default the middle lies among them. Only for networks of one window of frames: what looks at frames
+// one by one computes each of them once anyway. Source: Vanhoucke, Devin, Heigold, Multiframe deep neural networks for
+// acoustic modeling, ICASSP 2013; algorithms reference 2.12.
 #include "base/error.h"
 #include "base/options.h"
 #include "compress/method.h"
@@ -29,13 +30,16 @@ class Multiframe : public Method {
 
   Changes Apply(nn::Model& model, const MethodInput&) const override {
     if (model.frames_per_forward != 1) {
-      Throw<InputError>("the model scores {} frames in one pass already", model.frames_per_forward);
+      Throw<InputError>("method 'multiframe': the model scores {} frames in one pass already: it takes no more heads",
+                        model.frames_per_forward);
     }
+    RequireOneWindow(model.network);
     std::vector<LayerParts> parts = TakeApart(model.network);
     LayerParts& output = parts.back();
     if (output.type != "affine") {
-      Throw<InputError>("the output layer '{}' is '{}': add heads to an affine one, before other methods", output.name,
-                        output.type);
+      Throw<InputError>(
+          "method 'multiframe': the output layer '{}' is '{}': add heads to an affine one, before other methods",
+          output.name, output.type);
     }
     const int64_t heads = options_.frames;
     const Matrix& w = output.weight();
@@ -59,6 +63,17 @@ class Multiframe : public Method {
   }
 
  private:
+  static void RequireOneWindow(const nn::Network& network) {
+    for (size_t i = 0; i < network.num_layers(); ++i) {
+      if (network.layer(i).time_context().one_to_one() && !network.layer(i).recurrent()) continue;
+      Throw<InputError>(
+          "method 'multiframe': layer '{}' ({}) looks at other frames of the utterance, and heads are for networks of "
+          "one window of frames (data.left-context, data.right-context): leave this method out, or train the network "
+          "with a stride, which gives one output for several frames",
+          network.layer_name(i), network.layer_type(i));
+    }
+  }
+
   MultiframeOptions options_;
 };
 

@@ -43,7 +43,7 @@ class Prune : public Method {
   Changes Apply(nn::Model& model, const MethodInput&) const override {
     std::vector<LayerParts> parts = TakeApart(model.network);
     const auto layers =
-        ChooseLayers(parts, {"affine", "linear", "sparse-affine"}, {options_.layers, !options_.first, false});
+        LayersFor("prune", parts, {"affine", "linear", "sparse-affine"}, {options_.layers, !options_.first, false});
     Changes changes;
     std::vector<size_t> divisible;
     std::vector<Matrix> norms;
@@ -56,7 +56,15 @@ class Prune : public Method {
       norms.push_back(BlockNorms(parts[i]));
     }
     if (divisible.empty()) {
-      Throw<UsageError>("no layer can be divided into blocks of {} x {}", options_.block_rows, options_.block_cols);
+      std::string sizes;
+      for (const size_t i : layers) {
+        sizes += fmt::format("{}'{}' is {} x {}", sizes.empty() ? "" : ", ", parts[i].name, parts[i].weight().rows(),
+                             parts[i].weight().cols());
+      }
+      Throw<UsageError>(
+          "method 'prune': no layer can be divided into blocks of {} x {} ({}): choose other prune.block-rows and "
+          "prune.block-cols",
+          options_.block_rows, options_.block_cols, sizes);
     }
     for (size_t k = 0; k < divisible.size(); ++k) {
       const float threshold = Threshold(options_.scope == "layer" ? std::span(&norms[k], 1) : std::span(norms));

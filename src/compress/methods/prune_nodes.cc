@@ -6,7 +6,8 @@
 //   entropy      −p·log₂p − (1−p)·log₂(1−p), p the share of frames in which its activation is above 0.5 (sigmoid), or
 //                above 0 (others)
 // With frames, what a removed node passed on in the mean is folded into the biases above, so that a node that never
-// changes can go without a trace. A hidden layer is an affine layer, elementwise layers, and the next affine layer.
+// changes can go without a trace. A hidden layer is an affine layer, elementwise layers, and the next affine layer;
+// where that is a time-delay layer, a node goes from all frames that are spliced.
 // Source: He, Fan, Qian, Tan, Yu, Reshaping deep neural network for fast decoding by node-pruning, ICASSP 2014;
 // algorithms reference 2.4.
 #include <algorithm>
@@ -14,6 +15,7 @@
 #include <numeric>
 
 #include "base/error.h"
+#include "base/log.h"
 #include "base/options.h"
 #include "compress/method.h"
 #include "compress/network_parts.h"
@@ -38,12 +40,16 @@ struct PruneNodesOptions {
   }
 };
 
-// A hidden layer: the nodes are the rows of `below` and the columns of `above`.
+// A hidden layer: the nodes are the rows of `below` and the columns of `above`, over and over if several frames stand
+// beside one another there: column c is that of node c modulo the number of nodes.
 struct Hidden {
   size_t below = 0;
   size_t above = 0;
   std::vector<double> importance;
-  std::vector<double> mean;  // of the inputs of `above`; empty without frames
+  std::vector<double> mean;  // of the inputs of `above`, column by column; empty without frames
+  // Frames that are in the sums: where layers look at several, those above see fewer.
+  double importance_frames = 0;
+  double mean_frames = 0;
 };
 
 bool KeepsNodesApart(const std::string& type) {
@@ -51,23 +57,51 @@ bool KeepsNodesApart(const std::string& type) {
   return std::find(kTypes.begin(), kTypes.end(), type) != kTypes.end();
 }
 
+// "'tdnn1' (affine), 'relu1' (relu)".
+std::string ChainText(const std::vector<LayerParts>& parts) {
+  std::string text;
+  for (const LayerParts& layer : parts) {
+    text += fmt::format("{}'{}' ({})", text.empty() ? "" : ", ", layer.name, layer.type);
+  }
+  return text;
+}
+
 std::vector<Hidden> FindHidden(const std::vector<LayerParts>& parts) {
   std::vector<Hidden> found;
   for (size_t i = 0; i < parts.size(); ++i) {
     if (!IsDense(parts[i]) || parts[i].tensors.contains("mask")) continue;
     size_t above = i + 1;
-    while (above < parts.size() && KeepsNodesApart(parts[above].type)) ++above;
-    if (above == i + 1) continue;  // a rank, no nodes
+    bool has_function = false;
+    for (; above < parts.size(); ++above) {
+      if (KeepsNodesApart(parts[above].type)) {
+        has_function = true;
+      } else if (parts[above].type != "splice") {
+        break;
+      }
+    }
+    if (!has_function) continue;  // a rank, no nodes
     if (above < parts.size() && IsDense(parts[above]) && !parts[above].tensors.contains("mask")) {
-      found.push_back({i, above, {}, {}});
+      found.push_back({.below = i, .above = above, .importance = {}, .mean = {}});
     }
   }
   if (found.empty()) {
-    throw InputError(
-        "there are no hidden nodes that could go: between affine layers without masks, only elementwise "
-        "layers may stand");
+    Throw<InputError>(
+        "method 'prune-nodes': there are no hidden nodes that could go. They lie between two affine layers without "
+        "masks that have nothing but functions of single values (relu, batch-norm …) and splices between them, and the "
+        "network is "
+        "{}: take 'svd', 'prune' or 'quantize' for its affine layers{}",
+        ChainText(parts), WeightsThatStay(parts));
   }
   return found;
+}
+
+// Those of the nodes that stay, among as many columns as `m` has of `nodes` each.
+std::vector<int64_t> ColumnsOf(const Matrix& m, const std::vector<int64_t>& kept, int64_t nodes) {
+  std::vector<int64_t> columns;
+  for (int64_t first = 0; first < m.cols(); first += nodes) {
+    for (const int64_t n : kept) columns.push_back(first + n);
+  }
+  return columns;
 }
 
 Matrix WithoutColumns(const Matrix& m, const std::vector<int64_t>& kept) {
@@ -99,6 +133,7 @@ class PruneNodes : public Method {
     if (options_.importance != "entropy") MeasureNorms(parts, hidden);
     Changes changes;
     const std::vector<int64_t> sizes = Sizes(hidden);
+    if (options_.share > 0) WarnIfAllStay(parts, hidden, sizes);
     for (size_t h = 0; h < hidden.size(); ++h) changes.push_back(Remove(hidden[h], sizes[h], parts));
     model.network = PutTogether(parts, model.network.in_dim());
     return changes;
@@ -116,8 +151,10 @@ class PruneNodes : public Method {
           for (const float w : below.Row(n)) sum += std::abs(static_cast<double>(w));
           sum /= static_cast<double>(below.cols());
         } else {
-          for (int64_t r = 0; r < above.rows(); ++r) sum += std::abs(static_cast<double>(above(r, n)));
-          sum /= static_cast<double>(above.rows());
+          for (int64_t r = 0; r < above.rows(); ++r) {
+            for (int64_t c = n; c < above.cols(); c += below.rows()) sum += std::abs(static_cast<double>(above(r, c)));
+          }
+          sum /= static_cast<double>(above.size() / below.rows());
         }
         h.importance[static_cast<size_t>(n)] = sum;
       }
@@ -127,38 +164,40 @@ class PruneNodes : public Method {
   // Means of what is passed on, and entropies if they are asked for.
   void LookAtFrames(const nn::Network& network, const std::vector<LayerParts>& parts, InputFrames& frames,
                     std::vector<Hidden>& hidden) const {
-    double count = 0;
     for (Hidden& h : hidden) {
-      h.mean.assign(static_cast<size_t>(parts[h.below].weight().rows()), 0.0);
-      h.importance.assign(h.mean.size(), 0.0);
+      h.mean.assign(static_cast<size_t>(parts[h.above].weight().cols()), 0.0);
+      h.importance.assign(static_cast<size_t>(parts[h.below].weight().rows()), 0.0);
     }
     ForLayers(network, frames, [&](size_t i, ConstMatrixView x, ConstMatrixView y) {
-      if (i == 0) count += static_cast<double>(x.rows());
       for (Hidden& h : hidden) {
-        if (i == h.above)
+        if (i == h.above) {
+          h.mean_frames += static_cast<double>(x.rows());
           AddColumns(
               x, [](float v) { return static_cast<double>(v); }, h.mean);
+        }
         // The output of the product and the function above it, which may be computed with it.
         const size_t function = network.begins_range(h.below + 1) ? h.below + 1 : h.below;
         if (i != function) continue;
+        h.importance_frames += static_cast<double>(y.size()) / static_cast<double>(h.importance.size());
         const float threshold = parts[h.below + 1].type == "sigmoid" ? 0.5f : 0.0f;
         AddColumns(
             y, [threshold](float v) { return v > threshold ? 1.0 : 0.0; }, h.importance);
       }
     });
     for (Hidden& h : hidden) {
-      for (double& m : h.mean) m /= std::max(count, 1.0);
+      for (double& m : h.mean) m /= std::max(h.mean_frames, 1.0);
       for (double& p : h.importance) {
-        p /= std::max(count, 1.0);
+        p /= std::max(h.importance_frames, 1.0);
         p = p <= 0 || p >= 1 ? 0.0 : -p * std::log2(p) - (1 - p) * std::log2(1 - p);
       }
     }
   }
 
+  // Those beyond sums.size() from the first on again.
   template <class Value>
   static void AddColumns(ConstMatrixView m, Value value, std::vector<double>& sums) {
     for (int64_t r = 0; r < m.rows(); ++r) {
-      for (int64_t c = 0; c < m.cols(); ++c) sums[static_cast<size_t>(c)] += value(m(r, c));
+      for (int64_t c = 0; c < m.cols(); ++c) sums[static_cast<size_t>(c) % sums.size()] += value(m(r, c));
     }
   }
 
@@ -181,6 +220,20 @@ class PruneNodes : public Method {
     return sizes;
   }
 
+  // No error: in a search, the same with a larger share follows.
+  void WarnIfAllStay(const std::vector<LayerParts>& parts, const std::vector<Hidden>& hidden,
+                     const std::vector<int64_t>& sizes) const {
+    std::string kept;
+    for (size_t h = 0; h < hidden.size(); ++h) {
+      if (sizes[h] < std::ssize(hidden[h].importance)) return;
+      kept += fmt::format("{}'{}' keeps its {}", kept.empty() ? "" : ", ", parts[hidden[h].below].name, sizes[h]);
+    }
+    log::Warn(
+        "method 'prune-nodes' changes nothing: {}, since as many nodes stay as a multiple of {}. Ask for a larger "
+        "prune-nodes.share than {}, or a smaller prune-nodes.multiple{}",
+        kept, options_.multiple, options_.share, WeightsThatStay(parts));
+  }
+
   Change Remove(const Hidden& h, int64_t size, std::vector<LayerParts>& parts) const {
     const int64_t before = std::ssize(h.importance);
     std::vector<int64_t> order(static_cast<size_t>(before));
@@ -193,22 +246,29 @@ class PruneNodes : public Method {
     std::sort(kept.begin(), kept.end());
     LayerParts& above = parts[h.above];
     if (options_.fold_mean && !h.mean.empty() && above.tensors.contains("bias")) {
+      const std::vector<int64_t> columns = ColumnsOf(above.weight(), gone, before);
       Matrix& bias = above.tensors.at("bias");
       for (int64_t r = 0; r < bias.cols(); ++r) {
         double sum = 0;
-        for (const int64_t n : gone) sum += static_cast<double>(above.weight()(r, n)) * h.mean[static_cast<size_t>(n)];
+        for (const int64_t c : columns) {
+          sum += static_cast<double>(above.weight()(r, c)) * h.mean[static_cast<size_t>(c)];
+        }
         bias(0, r) += static_cast<float>(sum);
       }
     }
-    above.tensors["weight"] = WithoutColumns(above.weight(), kept);
+    above.tensors["weight"] = WithoutColumns(above.weight(), ColumnsOf(above.weight(), kept, before));
     LayerParts& below = parts[h.below];
     below.tensors["weight"] = WithoutRows(below.weight(), kept);
     if (below.tensors.contains("bias")) below.tensors["bias"] = WithoutColumns(below.tensors.at("bias"), kept);
     below.config.Set("dim", std::to_string(size));
     for (size_t i = h.below + 1; i < h.above; ++i) {
       for (auto& [name, tensor] : parts[i].tensors) {
-        if (tensor.cols() == before) tensor = WithoutColumns(tensor, kept);
+        if (tensor.cols() % before == 0) tensor = WithoutColumns(tensor, ColumnsOf(tensor, kept, before));
       }
+    }
+    if (size == before && options_.share > 0) {
+      return {below.name,
+              fmt::format("kept: as many of its {} nodes stay as a multiple of {}", before, options_.multiple)};
     }
     return {below.name, fmt::format("{} of {} nodes stay", size, before)};
   }

@@ -60,14 +60,15 @@ class Quantize : public Method {
       }
     }
     const nn::Network network = PutTogether(parts, model.network.in_dim());
-    const auto layers = ChooseLayers(parts, {"affine", "linear", "sparse-affine", "quantized-affine"},
-                                     {options_.layers, options_.skip_first, options_.skip_last});
+    const auto layers = LayersFor("quantize", parts, {"affine", "linear", "sparse-affine", "quantized-affine"},
+                                  {options_.layers, options_.skip_first, options_.skip_last});
     std::vector<Histogram> seen(parts.size());
     if (needs_frames()) {
       ForLayers(network, RequireFrames(input, "quantize"),
                 [&](size_t i, ConstMatrixView x, ConstMatrixView) { seen[i].Add(x); });
     }
-    const size_t lowest = ChooseLayers(parts, {"affine", "linear", "sparse-affine", "quantized-affine"}, {}).front();
+    const size_t lowest =
+        LayersFor("quantize", parts, {"affine", "linear", "sparse-affine", "quantized-affine"}, {}).front();
     for (const size_t i : layers) {
       const bool inputs = options_.input_bits > 0 && (i != lowest || options_.first_inputs);
       changes.push_back(Round(parts[i], inputs ? &seen[i] : nullptr));
@@ -80,7 +81,8 @@ class Quantize : public Method {
   Change Round(LayerParts& layer, const Histogram* inputs) const {
     const bool sparse = layer.tensors.contains("mask");
     if (sparse && options_.weight_bits != 8) {
-      Throw<UsageError>("'{}' is sparse: its weights can have 8 bits, not {}", layer.name, options_.weight_bits);
+      Throw<UsageError>("method 'quantize': layer '{}' is sparse: its weights can have 8 bits, not {}", layer.name,
+                        options_.weight_bits);
     }
     Config config;
     config.Set("dim", std::to_string(layer.weight().rows()));

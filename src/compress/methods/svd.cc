@@ -9,7 +9,7 @@
 //   energy      the smallest with Σ_{i≤k} σ_i² ≥ energy · Σ σ_i²
 // With `weighted`, what is kept small is the error of the layer's output on the frames, ‖(W − BA)·X‖ instead of
 // ‖W − BA‖: W·L is taken apart, L·Lᵀ being the second moments of the inputs, and the energies are those of the outputs.
-// A layer whose rank would leave more than `limit` of its weights stays as it is.
+// A layer whose rank would leave more than `limit` of its weights stays as it is; if all would, it is refused.
 // Source: Xue, Li, Gong, Restructuring of deep neural network acoustic models with singular value decomposition,
 // Interspeech 2013; algorithms reference 2.1.
 #include <algorithm>
@@ -101,7 +101,7 @@ class SvdMethod : public Method {
 
   Changes Apply(nn::Model& model, const MethodInput& input) const override {
     const std::vector<LayerParts> parts = TakeApart(model.network);
-    const std::vector<size_t> layers = ChooseLayers(parts, {"affine", "linear"}, {options_.layers, false, false});
+    const std::vector<size_t> layers = LayersFor("svd", parts, {"affine", "linear"}, {options_.layers, false, false});
     std::vector<DoubleMatrix> moments(parts.size());
     if (options_.weighted)
       moments = SecondMoments(model.network, RequireFrames(input, "svd with weighted = true"), layers);
@@ -114,11 +114,22 @@ class SvdMethod : public Method {
       ranks = Ranks(all, options_.energy);
     }
     Changes changes;
-    model.network = Rebuild(model, parts, all, ranks, &changes);
+    nn::Network network = Rebuild(model, parts, all, ranks, &changes);
+    if (network.num_layers() == parts.size() && !keeps_output()) RefuseToKeepAll(parts, changes);
+    model.network = std::move(network);
     return changes;
   }
 
  private:
+  [[noreturn]] static void RefuseToKeepAll(const std::vector<LayerParts>& parts, const Changes& changes) {
+    std::string kept;
+    for (const Change& c : changes) kept += fmt::format("{}'{}' {}", kept.empty() ? "" : ", ", c.layer, c.what);
+    Throw<UsageError>(
+        "method 'svd' makes no layer smaller: {}. Ask for less (svd.size, svd.energy, svd.rank), or for ranks of a "
+        "finer svd.multiple{}",
+        kept, WeightsThatStay(parts));
+  }
+
   int64_t RoundUp(int64_t rank, const Decomposition& d) const {
     const int64_t m = options_.multiple;
     return std::min<int64_t>((std::max<int64_t>(rank, 1) + m - 1) / m * m, std::ssize(d.s));
