@@ -194,8 +194,12 @@ void Adapt(const AdaptCommandOptions& options, CommandContext& context) {
   }
   const Config keys = MethodKeys(options.method, context.config());
   // Mistakes are told before anything is computed.
-  const bool needs_words = adapt::MethodRegistry::Get().Create(options.method, keys)->needs_words();
+  const auto method = adapt::MethodRegistry::Get().Create(options.method, keys);
   CheckFolders(options);
+  if (method->needs_old_speech() && options.old_store.empty()) {
+    Throw<UsageError>("method '{}' needs speech that the model was trained on: give its frame store (--old-store)",
+                      options.method);
+  }
   Config optimizer = context.config().Table("optimizer");
   if (!optimizer.Has("type")) optimizer.Set("type", "\"sgd\"");
   const auto model = std::make_shared<const nn::Model>(nn::Model::Load(options.model));
@@ -209,7 +213,7 @@ void Adapt(const AdaptCommandOptions& options, CommandContext& context) {
   if (!options.hmm.empty()) speech.hmm_json = LoadHmm(options.hmm).ToJson();
   CountOldWords(options, context, speech);
   speech.new_store = OpenStore(options.store.empty() ? MakeAdaptationStore(options.speech, options.model, *model,
-                                                                           needs_words, options.out, context)
+                                                                           method->needs_words(), options.out, context)
                                                      : fs::path(options.store));
   speech.words_known = !options.store.empty() || HasWords(options.speech);
   speech.speaker = options.speech.speaker;

@@ -92,6 +92,8 @@ class Method {
   virtual bool makes_profile() const { return false; }
   /// False: the method does not look at what was said.
   virtual bool needs_words() const { return true; }
+  /// Whether Prepare reads old speech (RequireOldSpeech), so that a caller can ask for it before it makes the new.
+  virtual bool needs_old_speech() const { return false; }
 };
 
 using MethodRegistry = Registry<Method, const Config&>;

@@ -233,6 +233,8 @@ std::string Refusal(const std::string& name, const std::string& keys, nn::Model&
 
 TEST(AdaptationMethods, SayWhatSpeechTheyNeed) {
   for (const auto& [name, sample] : Samples()) {
+    const auto method = MethodRegistry::Get().Create(name, Config::Parse(sample.keys[0], name));
+    EXPECT_EQ(method->needs_old_speech(), sample.needs_old) << name;
     for (const auto& [with_new, with_old] : {std::pair(true, false), {false, true}, {false, false}}) {
       nn::Model model = SmallModel();
       const std::string message = Refusal(name, sample.keys[0], model, with_new, with_old);

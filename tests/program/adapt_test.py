@@ -302,14 +302,14 @@ class Adapt(system.SystemTest):
         self.assert_refused(self.adapt(*graph, "--set", "kld.rho=[1.5]"), "rho", status=2)
         self.assert_refused(self.adapt(*graph, "--method", "magic"), "magic", status=2)
         self.assert_refused(self.adapt(*graph, "--set", "lhuc.rate=2"), "the method is 'kld'", status=2)
-        self.assert_refused(self.adapt(*graph, "--method", "mix"), "--old-store", status=2)
+        for method in ("mix", "fmllr", "adversarial"):
+            self.assert_refused(self.adapt(*graph, "--method", method), "--old-store", status=2)
         self.assert_refused(self.adapt(data=None), "--data", status=2)
         store = ("--store", self.root / "store")
         self.assert_refused(self.adapt(*store), "given twice", status=2)
         self.assert_refused(self.adapt(*store, "--speaker", "s1", data=None), "--speaker is about", status=2)
         self.assert_refused(self.adapt(*store, "--unsupervised", data=None), "--unsupervised is about", status=2)
         self.assert_refused(self.adapt(*graph, data="nowhere"), "no such folder")
-        shutil.rmtree(self.root / "out")
         self.assert_refused(self.adapt(*graph, "--old-store", self.root / "nowhere"), "nowhere")
         self.assertFalse((self.root / "out/speech").exists())
         self.assert_refused(self.adapt(*graph, "--set", "old-decode.data='nowhere'"), "old-decode.data is 'nowhere'",

@@ -28,6 +28,7 @@ class Adversarial : public Method {
     options_.head.task = "domain";
     options_.head.adversarial = true;
   }
+  bool needs_old_speech() const override { return true; }
   bool needs_words() const override { return options_.head.reads_pdf_ids(); }
 
   Preparation Prepare(nn::Model& model, const MethodInput& input) const override {

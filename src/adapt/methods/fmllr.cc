@@ -70,6 +70,7 @@ class Fmllr : public Method {
  public:
   explicit Fmllr(const FmllrOptions& options) : options_(options) {}
   bool makes_profile() const override { return true; }
+  bool needs_old_speech() const override { return true; }
 
   Preparation Prepare(nn::Model& model, const MethodInput& input) const override {
     AlignedSpeech& fresh = RequireNewSpeech(input, "fmllr");

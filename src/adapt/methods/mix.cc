@@ -30,6 +30,7 @@ struct MixOptions {
 class Mix : public Method {
  public:
   explicit Mix(const MixOptions& options) : options_(options) {}
+  bool needs_old_speech() const override { return true; }
 
   Preparation Prepare(nn::Model& model, const MethodInput& input) const override {
     const double fresh = Frames(RequireNewSpeech(input, "mix")), old = Frames(RequireOldSpeech(input, "mix"));
