@@ -12,7 +12,9 @@
 #include "command.h"
 #include "data/archive.h"
 #include "data/feature_source.h"
+#include "data/script.h"
 #include "hmm/ivector.h"
+#include "same_place.h"
 
 namespace antiphon::app {
 namespace {
@@ -48,6 +50,9 @@ class IvectorRun {
       : options_(options), context_(context), features_(options.features) {}
 
   void Run() {
+    if (features_.keys().empty()) {
+      Throw<InputError>("'{}' names no utterance: there is no speech to make vectors of", options_.features.features);
+    }
     const hmm::IvectorExtractor extractor =
         options_.extractor.empty() ? Train() : hmm::IvectorExtractor::Load(options_.extractor);
     const std::map<std::string, hmm::GmmStats> stats = Collect(extractor);
@@ -109,7 +114,18 @@ class IvectorRun {
   nlohmann::json result_;
 };
 
+void RequireOtherTables(const IvectorCommandOptions& options) {
+  const data::FeatureSourceOptions& read = options.features;
+  for (const std::string& table : {read.features, read.cmvn, read.speaker_transforms, read.speaker_vectors}) {
+    if (table.empty()) continue;
+    for (const char* made : {"ivectors.scp", "ivectors.ark"}) {
+      RequireOtherPlace(data::ParseTableName(table).path, fs::path(options.out) / made, "this table");
+    }
+  }
+}
+
 void Ivectors(const IvectorCommandOptions& options, CommandContext& context) {
+  RequireOtherTables(options);
   MakeFolder(options.out);
   IvectorRun(options, context).Run();
 }

@@ -21,6 +21,7 @@
 #include "supervise.h"
 #include "train/evaluate.h"
 #include "train/further.h"
+#include "train/side_speech.h"
 #include "train/trainer.h"
 #include "train/world.h"
 
@@ -184,6 +185,8 @@ nlohmann::json ToJson(const train::TrainingSummary& s) {
     json["side_layer"] = s.side_layer;
     json["side_probe_kinds"] = s.side_probe.kinds;
     json["side_probe_accuracy"] = s.side_probe.accuracy;
+  } else if (!s.side_probe.missing.empty()) {
+    json["side_probe_missing"] = s.side_probe.missing;
   }
   return json;
 }
@@ -265,6 +268,13 @@ struct Trained {
   std::optional<comm::SimulationReport> simulation;
 };
 
+// What a training that diverged may have too much of.
+std::string StrengthOf(const adapt::SideTaskOptions& side) {
+  std::string text = fmt::format("with a side task of side.weight {}", side.weight);
+  if (side.adversarial) text += fmt::format(" and side.most {}", side.most);
+  return text + ", to be lowered first";
+}
+
 Trained TrainInGroup(comm::ProcessGroup& group, const TrainCommandOptions& options, CommandContext& context) {
   train::TrainingTask task = ReadTaskTogether(group, options, context);
   Trained trained;
@@ -285,6 +295,9 @@ Trained TrainInGroup(comm::ProcessGroup& group, const TrainCommandOptions& optio
                       group.num_processes());
       SpeakAsProcess(group.process(), context);
       log::Warn("{} ({})", task.note, e.what());
+    } catch (DivergenceError& e) {
+      if (options.train.side.any()) e.AddContext(StrengthOf(options.train.side));
+      throw;
     }
   }
 }
@@ -299,6 +312,8 @@ void PrintSummary(const nlohmann::json& summary, CommandContext& context) {
     context.Print("side task: a fresh classifier is right in {:.1f} % of frames by '{}' (a guess among {}: {:.1f} %)",
                   100 * summary.value("side_probe_accuracy", 0.0), summary.value("side_layer", std::string()),
                   summary.value("side_probe_kinds", 0), 100.0 / summary.value("side_probe_kinds", 1));
+  } else if (summary.contains("side_probe_missing")) {
+    context.Print("side task: no fresh classifier, as {}", summary.value("side_probe_missing", std::string()));
   }
   if (const int64_t lost = summary.value("lost_workers", int64_t{0}); lost > 0) {
     context.Print(
@@ -341,6 +356,7 @@ void Train(TrainCommandOptions options, CommandContext& context) {
   if (!options.initial_model.empty()) train::TakeShape(nn::Model::Load(options.initial_model), options.train);
   if (options.out.empty()) throw UsageError("--out is missing: the folder of the run");
   RequireOtherModels(options);
+  train::CheckSideTask(options.train.side);
   if (options.supervise.restarts > 0 || !options.supervise.launch.empty()) return Supervise(options, context);
   comm::ProcessGroup& group = Processes();
   SpeakAsProcess(group.process(), context);

@@ -1,5 +1,6 @@
 #include "hmm/ivector.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "base/error.h"
@@ -9,6 +10,8 @@ namespace antiphon::hmm {
 namespace {
 
 constexpr char kFormat[] = "antiphon-ivector-extractor";
+constexpr char kVersion[] = "1";
+constexpr char kTrainAgain[] = "train the extractor again";
 
 void AddFrames(const GmmSet& gmm, ConstMatrixView frames, GmmStats& stats) {
   const std::vector<int32_t> one_mixture(static_cast<size_t>(frames.rows()), 0);
@@ -39,6 +42,24 @@ void AddOuter(double factor, std::span<const double> x, DoubleMatrix& a) {
 
 void AddScaled(double factor, const DoubleMatrix& x, DoubleMatrix& a) {
   for (int64_t i = 0; i < a.size(); ++i) a.data()[i] += factor * x.data()[i];
+}
+
+void CheckWeights(std::span<const float> weights) {
+  double sum = 0;
+  for (size_t g = 0; g < weights.size(); ++g) {
+    if (!(weights[g] >= 0)) Throw<InputError>("Gaussian {} has weight {}: {}", g, weights[g], kTrainAgain);
+    sum += static_cast<double>(weights[g]);
+  }
+  if (!(std::abs(sum - 1) < 1e-3)) Throw<InputError>("the weights add up to {}, not to 1: {}", sum, kTrainAgain);
+}
+
+// Those of a variability that has values which are not finite, or whose squares are not.
+void CheckPrecisions(const std::vector<DoubleMatrix>& of_gaussians) {
+  for (size_t g = 0; g < of_gaussians.size(); ++g) {
+    const double* const first = of_gaussians[g].data();
+    if (std::all_of(first, first + of_gaussians[g].size(), [](double v) { return std::isfinite(v); })) continue;
+    Throw<InputError>("the variability of Gaussian {} is not finite, or too large: {}", g, kTrainAgain);
+  }
 }
 
 }  // namespace
@@ -177,7 +198,7 @@ double IvectorExtractor::Improve(std::span<const GmmStats> speakers, double scal
 void IvectorExtractor::Save(const std::filesystem::path& path) const {
   SafetensorsWriter writer;
   writer.SetMetadata("format", kFormat);
-  writer.SetMetadata("version", "1");
+  writer.SetMetadata("version", kVersion);
   writer.Add("weights", background_.weights());
   writer.Add("means", background_.means().view());
   writer.Add("variances", background_.variances().view());
@@ -193,11 +214,17 @@ IvectorExtractor IvectorExtractor::Load(const std::filesystem::path& path) {
           Throw<InputError>("this is no i-vector extractor (metadata 'format' is '{}', expected '{}')",
                             reader.MetadataOr("format", ""), kFormat);
         }
+        if (reader.Metadata("version") != kVersion) {
+          Throw<InputError>("the extractor has version {}, this program reads version {}", reader.Metadata("version"),
+                            kVersion);
+        }
         std::vector<float> weights = reader.ReadFloats("weights");
+        if (!weights.empty()) CheckWeights(weights);
         std::vector<int32_t> first = {0, static_cast<int32_t>(weights.size())};
         IvectorExtractor extractor(
             GmmSet(std::move(first), std::move(weights), reader.ReadMatrix("means"), reader.ReadMatrix("variances")));
         extractor.SetVariability(reader.ReadDoubleMatrix("variability"));
+        CheckPrecisions(extractor.precisions_);
         return extractor;
       },
       [&] { return fmt::format("reading i-vector extractor '{}'", path.string()); });

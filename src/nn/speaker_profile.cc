@@ -17,6 +17,11 @@ Matrix ReadOptional(const SafetensorsReader& reader, const std::string& name) {
   return reader.Has(name) ? reader.ReadMatrix(name) : Matrix();
 }
 
+bool IsFinite(const Matrix& values) {
+  const float* const first = values.data();
+  return std::all_of(first, first + values.size(), [](float v) { return std::isfinite(v); });
+}
+
 void CheckPart(const SpeakerProfile::Part& part, size_t i) {
   const bool diagonal = !part.scale.empty();
   const int64_t dim = diagonal ? part.scale.cols() : part.matrix.cols();
@@ -24,6 +29,9 @@ void CheckPart(const SpeakerProfile::Part& part, size_t i) {
   const bool shaped = diagonal ? part.scale.rows() == 1 : part.matrix.rows() == dim;
   const bool offset = part.offset.empty() || (part.offset.rows() == 1 && part.offset.cols() == dim);
   if (!one || !shaped || !offset) Throw<InputError>("part {}: expected one scale or square matrix and its offset", i);
+  if (!IsFinite(part.scale) || !IsFinite(part.matrix) || !IsFinite(part.offset)) {
+    Throw<InputError>("part {} has values that are not finite numbers: adapt the model to the speaker again", i);
+  }
 }
 
 SpeakerProfile::Part PartOf(const LayerParts& layer, const std::string& after) {
@@ -92,6 +100,7 @@ SpeakerProfile SpeakerProfile::Load(const std::filesystem::path& path) {
           CheckPart(part, i);
           profile.parts.push_back(std::move(part));
         }
+        if (profile.parts.empty()) throw InputError("it has no parts and changes nothing: adapt the model again");
         return profile;
       },
       [&] { return fmt::format("reading profile '{}'", path.string()); });

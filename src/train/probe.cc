@@ -125,7 +125,11 @@ ProbeResult Probe(const nn::Network& network, const std::string& layer, const st
     used.push_back(std::move(split));
     fewest = std::min(fewest, frames);
   }
-  if (used.size() < 2) return {};
+  if (used.size() < 2) {
+    return {.missing = fmt::format("{} of {} kinds of speech have {} frames in every fifth utterance, to be tried on, "
+                                   "and as many in the others, to learn from; two are needed",
+                                   used.size(), kinds.size(), kLeastFrames)};
+  }
   // A minibatch has as much of each.
   const auto frames = static_cast<int>(std::clamp<int64_t>(kMinibatch / std::ssize(used), 1, fewest));
   std::vector<Kind> training, trial;
@@ -142,7 +146,7 @@ ProbeResult Probe(const nn::Network& network, const std::string& layer, const st
   }
   nn::LossResult result;
   for (int64_t i = 0; i < trials; ++i) result += classifier.Step(trial, i, 0);
-  return {result.frame_accuracy(), count};
+  return {result.frame_accuracy(), count, {}};
 }
 
 }  // namespace antiphon::train

@@ -20,7 +20,8 @@ struct ProbeOptions {
 
 struct ProbeResult {
   double accuracy = 0;
-  int kinds = 0;  // that had enough speech; 0 if fewer than two had
+  int kinds = 0;             // that had enough speech; 0 if fewer than two had
+  std::string missing = {};  // what there is too little of, if so
 };
 
 /// `layer`: the name of the layer looked at. Every fifth utterance of each kind is for trying.

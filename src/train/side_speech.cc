@@ -7,21 +7,62 @@
 
 #include "base/error.h"
 #include "base/random.h"
-#include "score/transcript.h"
+#include "data/text_table.h"
 #include "train/targets.h"
 
 namespace antiphon::train {
+namespace {
+
+// Of `key`, which belongs to one task alone.
+void CheckKey(const std::string& task, const std::string& key, const std::string& value, const std::string& owner) {
+  if (task == owner && value.empty()) {
+    Throw<UsageError>("side.task = '{}' learns from side.{}, which is missing: give it", task, key);
+  }
+  if (task != owner && !value.empty()) {
+    Throw<UsageError>("side.{} belongs to side.task = '{}', and the task is '{}': leave it out", key, owner, task);
+  }
+}
+
+std::map<std::string, std::string> ReadLabelFile(const std::string& file) {
+  std::vector<data::DataProblem> problems;
+  std::map<std::string, std::string> label_of;
+  for (const data::TextLine& line : data::ReadTextTable(file, problems)) {
+    const std::vector<std::string> labels = data::SplitWords(line.rest);
+    if (labels.size() != 1) {
+      Throw<InputError>("{}:{}: expected 'utterance label', found {} fields", file, line.line, labels.size() + 1);
+    }
+    label_of[line.key] = labels[0];
+  }
+  for (const data::DataProblem& problem : problems) {
+    if (problem.fatal) Throw<InputError>("{}: {}", problem.where, problem.what);
+  }
+  return label_of;
+}
+
+}  // namespace
+
+void CheckSideTask(const adapt::SideTaskOptions& options) {
+  if (!options.any()) {
+    const auto given = DescribeOptions(options), none = DescribeOptions(adapt::SideTaskOptions());
+    for (size_t i = 0; i < given.size(); ++i) {
+      if (given[i].default_value == none[i].default_value) continue;
+      Throw<UsageError>("side.{} = {} does nothing without side.task: name a task, or leave it out", given[i].name,
+                        given[i].default_value);
+    }
+    return;
+  }
+  CheckKey(options.task, "store", options.store, "domain");
+  CheckKey(options.task, "labels", options.labels, "labels");
+  if (options.reads_pdf_ids() && options.task != "domain") {
+    throw UsageError("side.balance and side.learn are about the other speech of side.task = 'domain'");
+  }
+}
 
 SideSpeech::SideSpeech(const adapt::SideTaskOptions& options, std::shared_ptr<const data::FrameStore> store,
                        const data::MinibatchOptions& data, const PhoneMap* phones, uint64_t seed)
     : options_(options), seed_(seed), context_{data.left_context, data.right_context}, store_(std::move(store)) {
   targets_.tasks.push_back({options.task, {}});
-  if (options.store.empty() != (options.task != "domain") || options.labels.empty() != (options.task != "labels")) {
-    throw UsageError("side.store belongs to side.task = 'domain', side.labels to 'labels': give that one alone");
-  }
-  if (options.reads_pdf_ids() && options.task != "domain") {
-    throw UsageError("side.balance and side.learn are about the other speech of side.task = 'domain'");
-  }
+  CheckSideTask(options);
   if (options.task == "domain") {
     OpenOther(data, seed);
     if (options.reads_pdf_ids()) RequirePdfIds(*other_store_);
@@ -35,6 +76,9 @@ SideSpeech::SideSpeech(const adapt::SideTaskOptions& options, std::shared_ptr<co
   }
   for (const auto& utterance : store_->utterances()) label_of_utterance_.push_back(utterance.speaker);
   classes_ = static_cast<int>(store_->speakers().size());
+  if (classes_ < 2) {
+    Throw<InputError>("'{}' has {} speaker(s): there is nothing to tell apart", store_->folder().string(), classes_);
+  }
 }
 
 void SideSpeech::OpenOther(const data::MinibatchOptions& data, uint64_t seed) {
@@ -43,6 +87,10 @@ void SideSpeech::OpenOther(const data::MinibatchOptions& data, uint64_t seed) {
   if (other.feat_dim() != store_->feat_dim()) {
     Throw<InputError>("the speech in '{}' has {} features per frame, that in '{}' {}: both must be prepared alike",
                       options_.store, other.feat_dim(), store_->folder().string(), store_->feat_dim());
+  }
+  if (other.fingerprint() == store_->fingerprint()) {
+    Throw<UsageError>("side.store '{}' holds the training speech itself: there is nothing to tell apart",
+                      options_.store);
   }
   data::MinibatchOptions plain = data;
   plain.distribution = "pool";
@@ -85,19 +133,22 @@ void SideSpeech::Balance(const data::FrameStore& other, const PhoneMap* phones) 
 }
 
 void SideSpeech::ReadLabels(const std::string& file) {
-  std::map<std::string, std::string> label_of;
+  const std::map<std::string, std::string> label_of = ReadLabelFile(file);
   std::map<std::string, int32_t> classes;
-  for (const auto& [utt_id, label] : score::ReadUtteranceMap(file)) label_of[utt_id] = label;
-  for (const auto& [utt_id, label] : label_of) classes.emplace(label, 0);
+  for (const auto& utterance : store_->utterances()) {
+    if (const auto found = label_of.find(utterance.utt_id); found != label_of.end()) classes.emplace(found->second, 0);
+  }
   for (auto& [label, index] : classes) index = classes_++;
-  bool any = false;
+  const std::string folder = store_->folder().string();
+  if (classes_ == 0) Throw<InputError>("'{}' names no utterance of '{}'", file, folder);
+  if (classes_ < 2) {
+    Throw<InputError>("'{}' has {} label(s) for the utterances of '{}': there is nothing to tell apart", file, classes_,
+                      folder);
+  }
   for (const auto& utterance : store_->utterances()) {
     const auto found = label_of.find(utterance.utt_id);
     label_of_utterance_.push_back(found == label_of.end() ? nn::SideTargets::kUnknown : classes.at(found->second));
-    any = any || found != label_of.end();
   }
-  if (!any) Throw<InputError>("'{}' names no utterance of '{}'", file, store_->folder().string());
-  if (classes_ < 2) Throw<InputError>("'{}' has {} label(s): there is nothing to tell apart", file, classes_);
 }
 
 std::vector<EvaluationData> SideSpeech::Kinds() const {
@@ -115,6 +166,17 @@ std::vector<EvaluationData> SideSpeech::Kinds() const {
   }
   std::erase_if(kinds, [](const EvaluationData& kind) { return kind.utterances.empty(); });
   return kinds;
+}
+
+int64_t SideSpeech::unlabelled() const {
+  return std::count(label_of_utterance_.begin(), label_of_utterance_.end(), nn::SideTargets::kUnknown);
+}
+
+std::string SideSpeech::Describe() const {
+  if (other_) return fmt::format("side task 'domain': as many frames of '{}' in each minibatch", options_.store);
+  const int64_t utterances = std::ssize(label_of_utterance_);
+  return fmt::format("side task '{}': {} of {} utterances have a label, of {} kinds", options_.task,
+                     utterances - unlabelled(), utterances, classes_);
 }
 
 nn::LossResult SideSpeech::TakeSeen() {

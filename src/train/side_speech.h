@@ -8,6 +8,7 @@
 
 #include <memory>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "adapt/side_task.h"
@@ -18,6 +19,9 @@
 
 namespace antiphon::train {
 
+/// UsageError for keys that the chosen task, 'none' included, does not take or lacks.
+void CheckSideTask(const adapt::SideTaskOptions& options);
+
 class SideSpeech {
  public:
   /// `data` and `seed` as those of the training minibatches; null phones: each pdf-id counts as one.
@@ -25,6 +29,10 @@ class SideSpeech {
              const data::MinibatchOptions& data, const PhoneMap* phones, uint64_t seed);
 
   int classes() const { return classes_; }
+  /// Utterances that teach the head nothing.
+  int64_t unlabelled() const;
+  /// A line for the log: which speech has which labels.
+  std::string Describe() const;
   /// Frames that join are behind the minibatch's own; their weight in the senones' loss is `learn`. What `input` then
   /// points to is valid until the next call. `step` counts minibatches over the run and all workers.
   void Join(const data::Minibatch& minibatch, int64_t step, parallel::StepInput& input);

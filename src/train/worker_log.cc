@@ -2,6 +2,9 @@
 #include <fmt/format.h>
 #include <omp.h>
 
+#include <set>
+#include <span>
+
 #include "base/log.h"
 #include "train/worker.h"
 
@@ -9,6 +12,15 @@ namespace antiphon::train {
 namespace {
 
 double StepSeconds(const Position& p) { return p.arithmetic_seconds + p.data_seconds + p.communication_seconds; }
+
+std::string DescribeHeldOut(const data::FrameStore& store, std::span<const size_t> utterances, bool by_speaker) {
+  if (utterances.empty()) return "a store of its own";
+  if (store.speakers().size() == 1) return fmt::format("{} utterances (one speaker only!)", utterances.size());
+  std::set<int32_t> speakers;
+  for (const size_t u : utterances) speakers.insert(store.utterances()[u].speaker);
+  return fmt::format("{} utterances of {} speaker(s), by {}", utterances.size(), speakers.size(),
+                     by_speaker ? "speaker" : "utterance");
+}
 
 }  // namespace
 
@@ -156,16 +168,18 @@ std::vector<std::string> Worker::DescribePlan() const {
       fmt::format("network: {} inputs, {} layers, {} outputs, {} parameters, {} on {} thread(s)", network_.in_dim(),
                   network_.num_layers(), network_.out_dim(), outline_.num_whole_parameters(), options_.precision,
                   omp_get_max_threads()),
-      fmt::format("data: {} training frames, {} steps of {} frames per epoch, {} held out", pool_->num_frames(),
+      fmt::format("data: {} training frames, {} steps of {} frames per epoch; held out: {}", pool_->num_frames(),
                   pool_->steps_per_epoch(0), minibatch,
-                  held_out_utterances_.empty()
-                      ? "a store of its own"
-                      : fmt::format("{} utterances{}", held_out_utterances_.size(),
-                                    held_out_by_speaker_ ? " by speaker" : " (one speaker only!)")),
+                  DescribeHeldOut(*held_out_store_, held_out_utterances_, held_out_by_speaker_)),
       fmt::format(
           "learning rate: {:.4g} per frame-averaged gradient ({:.4g} per summed frame at this minibatch), schedule {}",
           rate, rate / minibatch, options_.schedule.type)};
   for (std::string& line : strategy_->Describe()) lines.push_back(std::move(line));
+  if (side_) lines.push_back(side_->Describe());
+  if (side_ && comm_.rank() == 0 && side_->unlabelled() > 0) {
+    log::Warn("side task: {} utterances have no label in '{}' and count for nothing", side_->unlabelled(),
+              options_.side.labels);
+  }
   return lines;
 }
 
