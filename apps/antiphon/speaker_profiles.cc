@@ -2,34 +2,26 @@
 
 #include <filesystem>
 
+#include "api/speaker_profile.h"
 #include "base/error.h"
 
 namespace antiphon::app {
-namespace {
 
 namespace fs = std::filesystem;
-
-std::shared_ptr<const infer::BoundProfile> LoadBound(const fs::path& path, const AcousticModel& model) {
-  return WithContext([&] { return model.network()->Bind(nn::SpeakerProfile::Load(path)); },
-                     [&] { return fmt::format("profile '{}'", path.string()); });
-}
-
-}  // namespace
 
 SpeakerProfiles::SpeakerProfiles(const ProfileOptions& options, const AcousticModel& model) {
   if (!options.any()) return;
   if (!options.profile.empty() && !options.profiles.empty()) {
     throw UsageError("give either one profile for all (--profile) or a folder of them (--profiles)");
   }
-  if (!model.network()) throw UsageError("speakers' profiles are for networks, this model is a Gaussian mixture");
   if (!options.profile.empty()) {
-    for_all_ = LoadBound(options.profile, model);
+    for_all_ = LoadBoundProfile(options.profile, model.network().get());
     return;
   }
   if (!fs::is_directory(options.profiles)) Throw<InputError>("there is no folder of profiles '{}'", options.profiles);
   for (const auto& entry : fs::directory_iterator(options.profiles)) {
     if (entry.path().extension() != ".safetensors") continue;
-    by_speaker_.emplace(entry.path().stem().string(), LoadBound(entry.path(), model));
+    by_speaker_.emplace(entry.path().stem().string(), LoadBoundProfile(entry.path(), model.network().get()));
   }
   if (by_speaker_.empty()) Throw<InputError>("no file in '{}' ends in .safetensors", options.profiles);
 }

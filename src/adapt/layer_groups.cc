@@ -9,6 +9,7 @@
 
 #include "base/error.h"
 #include "base/suggest.h"
+#include "base/toml_text.h"
 
 namespace antiphon::adapt {
 namespace {
@@ -101,6 +102,15 @@ void FreezeAll(std::vector<nn::LayerParts>& parts) {
   for (nn::LayerParts& layer : parts) ScaleRate(layer, 0);
 }
 
+// Those of a chain inside the layer too.
+void FreezeStatistics(Config& layer) {
+  if (layer.Text("type") == "batch-norm") layer.Set("learning-rate-factor", "0");
+  if (!layer.Has("layers")) return;
+  std::vector<Config> inside = layer.Tables("layers");
+  for (Config& each : inside) FreezeStatistics(each);
+  layer.Set("layers", InlineTomlTables(inside));
+}
+
 void ChooseLearning(const nn::Network& network, const LayerChoiceOptions& options, std::vector<nn::LayerParts>& parts,
                     std::vector<Change>& changes) {
   const std::vector<LayerGroup> groups = GroupLayers(network);
@@ -110,8 +120,8 @@ void ChooseLearning(const nn::Network& network, const LayerChoiceOptions& option
     Throw<UsageError>("the network has {} layers with weights, of which {} cannot learn", groups.size(), count);
   }
   const size_t first = options.train == "bottom" ? 0 : groups.size() - count;
-  for (nn::LayerParts& layer : parts) {
-    if (layer.type == "batch-norm" && options.statistics == "old") ScaleRate(layer, 0);
+  if (options.statistics == "old") {
+    for (nn::LayerParts& layer : parts) FreezeStatistics(layer.config);
   }
   for (size_t g = 0; g < groups.size(); ++g) {
     const bool learns = g >= first && g < first + count;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 
+#include "base/toml_text.h"
 #include "nn/network_parts.h"
 
 namespace antiphon::adapt {
@@ -20,6 +21,10 @@ void Restore(nn::Model& adapted, const nn::Model& original) {
     for (const char* key : {"learning-rate-factor", "max-change"}) {
       const auto value = found == before.end() ? std::nullopt : found->second.Real(key);
       if (value) config.Set(key, fmt::format("{}", *value));
+    }
+    // Layers inside, which keep their shapes.
+    if (found != before.end() && found->second.Has("layers")) {
+      config.Set("layers", InlineTomlTables(found->second.Tables("layers")));
     }
     parts[i].config = config;
   }

@@ -1,19 +1,8 @@
 #include "api/speaker_profile.h"
 
-#include <algorithm>
-#include <cmath>
-
 #include "base/error.h"
 
 namespace antiphon {
-namespace {
-
-bool IsFinite(const Matrix& values) {
-  return std::all_of(values.data(), values.data() + values.size(), [](float x) { return std::isfinite(x); });
-}
-
-}  // namespace
-
 infer::NnetScorerOptions AdaptableOptions() {
   infer::NnetScorerOptions options;
   options.adaptable = true;
@@ -23,17 +12,8 @@ infer::NnetScorerOptions AdaptableOptions() {
 std::shared_ptr<const infer::BoundProfile> LoadBoundProfile(const std::filesystem::path& path,
                                                             const infer::NnetModel* network) {
   if (network == nullptr) throw UsageError("speakers' profiles are for networks, this model is a Gaussian mixture");
-  return WithContext(
-      [&] {
-        nn::SpeakerProfile profile = nn::SpeakerProfile::Load(path);
-        for (size_t i = 0; i < profile.parts.size(); ++i) {
-          const nn::SpeakerProfile::Part& part = profile.parts[i];
-          if (IsFinite(part.scale) && IsFinite(part.matrix) && IsFinite(part.offset)) continue;
-          Throw<InputError>("part {} has values that are not finite numbers: adapt the model to the speaker again", i);
-        }
-        return network->Bind(std::move(profile));
-      },
-      [&] { return fmt::format("profile '{}'", path.string()); });
+  return WithContext([&] { return network->Bind(nn::SpeakerProfile::Load(path)); },
+                     [&] { return fmt::format("profile '{}'", path.string()); });
 }
 
 std::string SpeakerProfile::speaker() const { return impl_ ? impl_->bound->profile.speaker : ""; }

@@ -17,8 +17,7 @@ namespace antiphon {
 /// For models whose profiles come later: in fp32 a network scores the same whether it is adaptable or not.
 infer::NnetScorerOptions AdaptableOptions();
 
-/// The network must be adaptable; null: none. Refuses values that are not finite numbers too: they would spoil the
-/// batches that others share.
+/// The network must be adaptable; null: none.
 std::shared_ptr<const infer::BoundProfile> LoadBoundProfile(const std::filesystem::path& path,
                                                             const infer::NnetModel* network);
 

@@ -5,8 +5,7 @@
 //   minmax      all that was seen
 //   percentile  all but the share 1 − percentile of the values at each end
 //   kl          cut where the histogram, written in 128 levels, tells least from the cut histogram (KL); for ranges
-//   that
-//               begin at 0. With negative values both ends are cut by the same factor.
+//               that begin at 0. With negative values both ends are cut by the same factor.
 // Source: algorithms reference 2.6; the KL rule is NVIDIA's (Migacz, 8-bit inference with TensorRT, 2017).
 #pragma once
 

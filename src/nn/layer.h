@@ -129,6 +129,8 @@ class Layer {
   virtual bool has_statistics() const { return false; }
   virtual void ResetStatistics() {}
   virtual void AccumulateStatistics(Workspace&) {}
+  /// They stay as they are from here on: the layer is frozen. Called by Network, or the layer around this one.
+  virtual void FreezeStatistics() {}
 
  protected:
   const TimeContext& context_above() const { return above_; }

@@ -170,6 +170,7 @@ void Network::AddLayer(const Config& config, int default_out_dim, uint64_t seed,
     Throw<UsageError>("{}: layer '{}' is '{}': only affine and linear layers can be divided over ranks",
                       config.Where("type"), entry.name, entry.type);
   }
+  if (common.learning_rate_factor == 0) entry.layer->FreezeStatistics();
   for (Parameter* p : entry.layer->parameters()) {
     if (config.Has("learning-rate-factor")) p->learning_rate_factor *= static_cast<float>(common.learning_rate_factor);
     if (config.Has("max-change")) p->max_change = static_cast<float>(common.max_change);

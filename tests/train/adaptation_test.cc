@@ -136,7 +136,8 @@ TEST_F(Adaptation, TimeDelayAndRecurrentNetworksAdaptToo) {
   const char* networks[] = {
       "layer = [{type='tdnn', dim=24}, {type='relu'}, {type='batch-norm'}, {type='tdnn', dim=24, offsets=[-2, 0, 2]}, "
       "{type='relu'}, {type='affine'}]",
-      "layer = [{type='tdnn', dim=16}, {type='relu'}, {type='lstm', dim=24, projection=12}, {type='affine'}]"};
+      "layer = [{type='tdnn', dim=16}, {type='relu'}, {type='lstm', dim=24, projection=12}, {type='affine'}]",
+      "layer = [{type='tdnn', dim=16}, {type='relu'}, {type='tdnn-f', dim=16, bottleneck=8}, {type='affine'}]"};
   for (const char* network : networks) {
     TrainOptions training = SmallOptions();
     training.data.left_context = training.data.right_context = 0;
@@ -151,6 +152,11 @@ TEST_F(Adaptation, TimeDelayAndRecurrentNetworksAdaptToo) {
       const AdaptationResult result = Adapt(method, std::string(method) == "kld" ? "rho = [0.25]" : "", Options());
       EXPECT_TRUE(result.accepted) << method << " " << network << ": " << result.verdict;
       EXPECT_LT(result.new_after.loss, result.new_before.loss) << method;
+      if (result.profile.empty()) {
+        EXPECT_EQ(Result().network.ToToml(), model_->network.ToToml()) << method;
+      }
+      // Whoever trained beside it, what is the speaker's fits the shared model as it was.
+      EXPECT_EQ(result.profile.empty(), std::string(method) == "kld" || std::string(method) == "transfer") << method;
     }
     std::filesystem::remove_all(folder_ / "sequences");
   }

@@ -98,7 +98,8 @@ class Affine : public Layer {
   // A layer that several ranks hold together is left as it is: none has all rows.
   void AfterStep(int64_t step) override {
     constexpr int64_t kEvery = 4;
-    if (options_.orthonormal && step % kEvery == 0 && out_dim() == options_.dim) MakeMoreOrthonormal();
+    const bool frozen = weight_.learning_rate_factor == 0;
+    if (options_.orthonormal && !frozen && step % kEvery == 0 && out_dim() == options_.dim) MakeMoreOrthonormal();
   }
 
  protected:

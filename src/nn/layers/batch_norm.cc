@@ -62,7 +62,6 @@ class BatchNorm : public Layer {
   BatchNorm(const LayerArgs& args, const BatchNormOptions& options)
       : Layer(args.in_dim, args.in_dim),
         options_(options),
-        frozen_(args.config.Real("learning-rate-factor").value_or(1.0) == 0),
         sums_("statistics", 3, args.in_dim),
         scale_("scale", 1, options.affine ? args.in_dim : 0),
         offset_("offset", 1, options.affine ? args.in_dim : 0) {
@@ -77,6 +76,7 @@ class BatchNorm : public Layer {
   std::span<Parameter* const> parameters() override { return trained_; }
   std::span<Parameter* const> buffers() override { return stored_; }
   bool has_statistics() const override { return !frozen_; }
+  void FreezeStatistics() override { frozen_ = true; }
   bool has_tangent() const override { return true; }
 
   void ResetStatistics() override {
@@ -266,7 +266,7 @@ class BatchNorm : public Layer {
   }
 
   BatchNormOptions options_;
-  bool frozen_;
+  bool frozen_ = false;
   Parameter sums_;  // rows: count, Σx, Σx²
   Parameter scale_;
   Parameter offset_;

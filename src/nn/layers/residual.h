@@ -21,6 +21,9 @@ class Residual : public Layer {
   bool has_statistics() const override { return inner_.has_statistics(); }
   void ResetStatistics() override { inner_.ResetStatistics(); }
   void AccumulateStatistics(Workspace& ws) override { inner_.AccumulateStatistics(ws.Child(0)); }
+  void FreezeStatistics() override {
+    for (size_t i = 0; i < inner_.num_layers(); ++i) inner_.layer(i).FreezeStatistics();
+  }
   void AfterStep(int64_t step) override { inner_.AfterStep(step); }
   Config ToConfig() const override;
 
