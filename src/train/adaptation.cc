@@ -316,8 +316,11 @@ std::vector<float> AdaptationRun::Priors(const adapt::Preparation& preparation, 
   counts.resize(static_cast<size_t>(num_pdfs));
   if (preparation.speech == adapt::Speech::kMixed) {
     const std::vector<int64_t> old = speech_.old_store->CountPdfs(old_training_);
+    // A network expects what it saw last: of a mixture in the last part of the run, that part.
+    const double tail = preparation.mixing.tail;
+    const double passes = tail < 1 ? tail * options_.train.schedule.epochs : 1;
     for (size_t s = 0; s < counts.size(); ++s) {
-      counts[s] = preparation.mixing.repeat * counts[s] + static_cast<double>(old[s]);
+      counts[s] = preparation.mixing.repeat * counts[s] + passes * static_cast<double>(old[s]);
     }
     return hmm::LogPriors(counts);
   }

@@ -330,19 +330,22 @@ TEST_F(Adaptation, OldSpeechIsMeasuredOnWhatNoTrainingSaw) {
 }
 
 TEST_F(Adaptation, PriorsOfMixedSpeechAreThoseOfTheMixture) {
-  ASSERT_TRUE(Adapt("mix", "repeat = 3", Options()).accepted);
-  const data::FrameStore mixed(folder_ / "out" / "train-store");
-  std::vector<double> counts(kPdfs);
-  for (size_t u = 0; u < mixed.utterances().size(); ++u) {
-    std::vector<int32_t> pdf_ids(static_cast<size_t>(mixed.utterances()[u].num_frames));
-    mixed.ReadPdfIds(u, pdf_ids);
-    for (const int32_t pdf : pdf_ids) {
-      counts[static_cast<size_t>(pdf)] += mixed.utterances()[u].utt_id.starts_with("new-") ? 3 : 1;
+  // Three epochs: of the old speech, the last quarter of the run reads three quarters.
+  for (const auto& [keys, passes] : {std::pair("repeat = 3\nschedule = 'uniform'", 1.0),
+                                     std::pair("repeat = 3\nschedule = 'tail'\ntail = 0.25", 0.75)}) {
+    ASSERT_TRUE(Adapt("mix", keys, Options()).accepted);
+    const data::FrameStore mixed(folder_ / "out" / "train-store");
+    std::vector<double> counts(kPdfs);
+    for (size_t u = 0; u < mixed.utterances().size(); ++u) {
+      std::vector<int32_t> pdf_ids(static_cast<size_t>(mixed.utterances()[u].num_frames));
+      mixed.ReadPdfIds(u, pdf_ids);
+      const double weight = mixed.utterances()[u].utt_id.starts_with("new-") ? 3 : passes;
+      for (const int32_t pdf : pdf_ids) counts[static_cast<size_t>(pdf)] += weight;
     }
+    const std::vector<float> expected = hmm::LogPriors(counts), found = Result().log_priors;
+    ASSERT_EQ(found.size(), expected.size());
+    for (size_t s = 0; s < found.size(); ++s) EXPECT_NEAR(found[s], expected[s], 1e-6) << keys << ' ' << s;
   }
-  const std::vector<float> expected = hmm::LogPriors(counts), found = Result().log_priors;
-  ASSERT_EQ(found.size(), expected.size());
-  for (size_t s = 0; s < found.size(); ++s) EXPECT_NEAR(found[s], expected[s], 1e-6) << s;
 }
 
 TEST_F(Adaptation, WithoutWordsOnlyForgettingCanSpeakAgainstIt) {
