@@ -1,6 +1,7 @@
 #include "infer/nnet_scorer.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "base/error.h"
 #include "kernels/softmax.h"
@@ -144,6 +145,12 @@ void AcceptFrames(ConstMatrixView frames, const BoundProfile* profile, FrameWind
   if (profile == nullptr || profile->on_features.empty() || frames.rows() == 0) return window.Accept(frames);
   Matrix changed(frames);
   for (const size_t part : profile->on_features) nn::ApplyPart(profile->profile.parts[part], changed, changed);
+  // Here, where one speaker alone is refused: in a batch they would stop all.
+  for (int64_t t = 0; t < changed.rows(); ++t) {
+    if (std::ranges::all_of(changed.Row(t), [](float x) { return std::isfinite(x); })) continue;
+    Throw<InputError>("frame {} of a piece is no longer finite as the profile of speaker '{}' changes it", t,
+                      profile->profile.speaker);
+  }
   window.Accept(changed);
 }
 

@@ -156,7 +156,7 @@ class SequenceFeed {
   PlanState state_;
   int taken_ = 0;
 };
-/// Frames as the profile changes them, into a window; ShapeError as FrameWindow.
+/// Frames as the profile changes them, into a window; ShapeError as FrameWindow, InputError if a value overflows.
 void AcceptFrames(ConstMatrixView frames, const BoundProfile* profile, FrameWindow& window);
 
 class NnetScorer : public ScoreSource {

@@ -174,6 +174,23 @@ TEST(SpeakerProfile, SeveralSpeakersShareABatch) {
   }
 }
 
+// Who overflows is refused alone; the others' batches go on.
+TEST(SpeakerProfile, FeaturesThatAProfileMakesInfiniteStopNobodyElse) {
+  const auto shared = Shared();
+  nn::SpeakerProfile profile = nn::ExtractProfile(WithLin(3), SmallModel());
+  for (int64_t i = 0; i < profile.parts[0].matrix.size(); ++i) profile.parts[0].matrix.data()[i] *= 1e30F;
+  StreamPool pool(shared, {.batch = 16});
+  const int huge = pool.Open(shared->Bind(profile)), other = pool.Open();
+  Matrix frames = RandomMatrix(20, kInputs, 5);
+  for (int64_t i = 0; i < frames.size(); ++i) frames.data()[i] *= 1e20F;
+  EXPECT_THROW(pool.Accept(huge, frames, 0), InputError);
+  pool.Accept(other, RandomMatrix(20, kInputs, 6), 0);
+  pool.Finish(other);
+  while (pool.RunBatch(0) > 0) {
+  }
+  EXPECT_EQ(pool.Take(other, [](std::span<const float>, double) {}), 20);
+}
+
 TEST(SpeakerProfile, IsAFewKilobytesAndLoadsAsItWasSaved) {
   const testing::TemporaryFolder folder;
   nn::SpeakerProfile profile = nn::ExtractProfile(WithLhuc(3), SmallModel());
