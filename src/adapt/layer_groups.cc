@@ -82,6 +82,15 @@ void ScaleRates(const nn::Network& network, const std::vector<std::string>& rate
   }
 }
 
+// Statistics of the layer, and of a chain inside it, stay as they are.
+void FreezeStatistics(Config& layer) {
+  if (layer.Text("type") == "batch-norm") layer.Set("learning-rate-factor", "0");
+  if (!layer.Has("layers")) return;
+  std::vector<Config> inside = layer.Tables("layers");
+  for (Config& each : inside) FreezeStatistics(each);
+  layer.Set("layers", InlineTomlTables(inside));
+}
+
 }  // namespace
 
 std::vector<LayerGroup> GroupLayers(const nn::Network& network) {
@@ -100,15 +109,6 @@ void ScaleRate(nn::LayerParts& layer, double factor) {
 
 void FreezeAll(std::vector<nn::LayerParts>& parts) {
   for (nn::LayerParts& layer : parts) ScaleRate(layer, 0);
-}
-
-// Those of a chain inside the layer too.
-void FreezeStatistics(Config& layer) {
-  if (layer.Text("type") == "batch-norm") layer.Set("learning-rate-factor", "0");
-  if (!layer.Has("layers")) return;
-  std::vector<Config> inside = layer.Tables("layers");
-  for (Config& each : inside) FreezeStatistics(each);
-  layer.Set("layers", InlineTomlTables(inside));
 }
 
 void ChooseLearning(const nn::Network& network, const LayerChoiceOptions& options, std::vector<nn::LayerParts>& parts,

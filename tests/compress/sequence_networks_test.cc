@@ -71,18 +71,6 @@ const std::map<std::string, Kind>& Kinds() {
   return kinds;
 }
 
-nn::Model ModelOf(const std::string& layers) {
-  nn::Model model;
-  model.network = nn::Network(Config::Parse("layer = [" + layers + "]", "net"), kInputs, kPdfs, 5);
-  FixedFrames frames(kInputs);
-  nn::Workspace ws;
-  model.network.RecomputeStatistics(
-      {}, [&] { return frames.Next(); }, ws);
-  model.feature_dim = kInputs;
-  model.log_priors.assign(kPdfs, static_cast<float>(-std::log(kPdfs)));
-  return model;
-}
-
 // What a person asks for; the defaults of most methods suit these small networks.
 std::string Keys(const std::string& method) { return method == "student" ? "width = 0.5" : ""; }
 

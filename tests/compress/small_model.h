@@ -31,16 +31,10 @@ class FixedFrames : public InputFrames {
 constexpr int kInputs = 24;
 constexpr int kPdfs = 16;
 
-/// relu or sigmoid; weights of falling singular values, batch normalisation with statistics.
-inline nn::Model SmallModel(const std::string& function = "relu") {
+/// Of kInputs features and kPdfs outputs, with the statistics of random frames.
+inline nn::Model ModelOf(const std::string& layers) {
   nn::Model model;
-  model.network =
-      nn::Network(Config::Parse("layer = [{type = 'normalize'}, {type = 'affine', dim = 32}, {type = '" + function +
-                                    "'}, {type = 'batch-norm'}, {type = 'dropout', proportion = 0.1}, {type = "
-                                    "'affine', dim = 32}, {type = '" +
-                                    function + "'}, {type = 'batch-norm'}, {type = 'affine'}]",
-                                "net"),
-                  kInputs, kPdfs, 5);
+  model.network = nn::Network(Config::Parse("layer = [" + layers + "]", "net"), kInputs, kPdfs, 5);
   FixedFrames frames(kInputs);
   nn::Workspace ws;
   model.network.RecomputeStatistics(
@@ -48,6 +42,14 @@ inline nn::Model SmallModel(const std::string& function = "relu") {
   model.feature_dim = kInputs;
   model.log_priors.assign(kPdfs, static_cast<float>(-std::log(kPdfs)));
   return model;
+}
+
+/// relu or sigmoid; weights of falling singular values, batch normalisation with statistics.
+inline nn::Model SmallModel(const std::string& function = "relu") {
+  return ModelOf("{type = 'normalize'}, {type = 'affine', dim = 32}, {type = '" + function +
+                 "'}, {type = 'batch-norm'}, {type = 'dropout', proportion = 0.1}, {type = 'affine', dim = 32}, "
+                 "{type = '" +
+                 function + "'}, {type = 'batch-norm'}, {type = 'affine'}");
 }
 
 inline Matrix Output(const nn::Network& network, const Matrix& x) {
