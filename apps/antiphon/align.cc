@@ -14,7 +14,7 @@
 #include "base/file.h"
 #include "base/log.h"
 #include "command.h"
-#include "front_end_match.h"
+#include "data/feature_kind.h"
 #include "hmm/gmm_trainer.h"
 #include "processes.h"
 #include "speaker_transforms.h"
@@ -184,7 +184,8 @@ void AlignInTeam(const AlignCommandOptions& options, CommandContext& context, Te
     result.model.Save(out / "model.safetensors");
   } else {
     const auto model = AcousticModel::Load(options.model, options.nnet);
-    RequireFrontEnd(source.feature_table(), model->features(), options.model);
+    data::RequireFrontEnd(source.front_end(), fmt::format("'{}'", source.feature_table()), model->features(),
+                          fmt::format("'{}'", options.model));
     const hmm::Lexicon lexicon = hmm::Lexicon::Load(options.lexicon, options.lexicon_options, model->hmm().phones());
     CheckPronunciations(source, lexicon, options.training.map_unknown_words);
     result = AlignWithModel(*model, source, lexicon, options.training, options.adapt, threads, team);

@@ -43,11 +43,8 @@ AlignSource::AlignSource(const std::string& data, data::FeatureSourceOptions tab
   if (ids_.empty())
     Throw<InputError>("none of the {} utterances of '{}' has features in '{}'", text.words.size(), data,
                       tables.features);
-  const fs::path description = fs::path(tables.features).parent_path() / "front_end.toml";
-  if (fs::exists(description)) {
-    front_end_ = ReadFile(description);
-    frame_shift_s_ = Config::Parse(front_end_, description.string()).Real("frame-shift-ms").value_or(10.0) / 1000;
-  }
+  front_end_ = data::FrontEndBeside(tables.features);
+  frame_shift_s_ = Config::Parse(front_end_, tables.features).Real("frame-shift-ms").value_or(10.0) / 1000;
   kept_.resize(ids_.size());
   std::atomic<int64_t> budget{static_cast<int64_t>(memory_mb * 1e6)};
   ParallelFor(ids_.size(), num_threads, [&](size_t i) {

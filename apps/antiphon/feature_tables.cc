@@ -4,7 +4,7 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "data/feature_extraction.h"
-#include "front_end_match.h"
+#include "data/feature_kind.h"
 
 namespace antiphon::app {
 namespace {
@@ -37,8 +37,12 @@ fs::path ComputeFeatures(const FeatureRequest& request, int num_threads, Team& t
 
 data::FeatureSourceOptions FindFeatureTables(const FeatureRequest& request, int num_threads, Team& team) {
   data::FeatureSourceOptions tables = request.tables;
+  const auto require_front_end = [&] {
+    data::RequireFrontEnd(data::FrontEndBeside(tables.features), fmt::format("'{}'", tables.features),
+                          request.model_features, fmt::format("'{}'", request.model));
+  };
   if (!tables.features.empty()) {
-    RequireFrontEnd(tables.features, request.model_features, request.model);
+    require_front_end();
     return tables;
   }
   fs::path folder = request.data;
@@ -47,7 +51,7 @@ data::FeatureSourceOptions FindFeatureTables(const FeatureRequest& request, int 
     if (path.empty() && fs::exists(folder / name)) path = (folder / name).string();
   };
   set(tables.features, "feats.scp");
-  RequireFrontEnd(tables.features, request.model_features, request.model);
+  require_front_end();
   set(tables.utt2spk, "utt2spk");
   set(tables.cmvn, "cmvn.scp");
   return tables;

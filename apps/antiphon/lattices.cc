@@ -14,6 +14,7 @@
 #include "base/thread_pool.h"
 #include "command.h"
 #include "data/feature_extraction.h"
+#include "data/feature_kind.h"
 #include "data/frame_store.h"
 #include "decode/constrained_graph.h"
 #include "decode/recognizer_pool.h"
@@ -61,6 +62,9 @@ class Run {
       Throw<InputError>("the store '{}' has {} features per frame, the model '{}' takes {}", options.store,
                         store_.feat_dim(), options.model, model_->model().feature_dim);
     }
+    const nn::Model& model = model_->model();
+    data::RequireKind(store_, data::KindOf(model.feature_config, model.speaker_model),
+                      fmt::format("'{}'", options.model));
   }
 
   void Write() {

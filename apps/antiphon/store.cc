@@ -6,7 +6,6 @@
 #include "base/error.h"
 #include "command.h"
 #include "data/frame_store.h"
-#include "speaker_vectors.h"
 
 namespace antiphon::app {
 namespace {
@@ -29,8 +28,7 @@ void Store(StoreCommandOptions options, CommandContext& context) {
     if (options.build.num_pdfs != 0) throw UsageError("give hmm or num-pdfs, not both");
     options.build.num_pdfs = LoadHmm(options.hmm).num_pdfs();
   }
-  const data::FrameStoreSummary summary = data::BuildFrameStore(
-      options.build, options.out, DescribeSpeakerVectors(options.build.input.speaker_vectors), context.threads());
+  const data::FrameStoreSummary summary = data::BuildFrameStore(options.build, options.out, context.threads());
   context.Print("{} frames of {} utterances in {}", summary.frames, summary.utterances, options.out);
   if (!summary.without_alignment.empty()) {
     context.Print("{} utterances left out, because they have no alignment, the first: {}",

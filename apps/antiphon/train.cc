@@ -12,12 +12,11 @@
 #include "base/log.h"
 #include "base/toml_text.h"
 #include "command.h"
-#include "feat/front_end.h"
+#include "data/feature_kind.h"
 #include "hmm/gmm_model.h"
 #include "math/safetensors.h"
 #include "processes.h"
 #include "same_place.h"
-#include "speaker_vectors.h"
 #include "supervise.h"
 #include "train/evaluate.h"
 #include "train/further.h"
@@ -53,7 +52,9 @@ struct TrainCommandOptions {
       "run folder: model.safetensors, checkpoint/, metrics.jsonl, report.html, config.toml, TensorBoard events");
     v("held-out-store", held_out_store, "frame store to evaluate on; empty: speakers are held out of --store");
     v("hmm", hmm, "model whose phones and states the pdf-ids belong to: HMM description (JSON), GMM or network file");
-    v("front-end", front_end, "TOML file with the features' options (antiphon features leaves one), kept in the model");
+    v("front-end", front_end,
+      "TOML file with the features' options (antiphon features leaves one), kept in the model; empty: what the store "
+      "says of its features");
     v("speaker-model", speaker_model,
       "GMM model whose speaker-adapted features the store holds, kept in the model for new speakers");
     v("network-file", network_file, "TOML file with the [[layer]] tables, instead of the table `network`");
@@ -157,6 +158,8 @@ void EvaluateModel(const TrainCommandOptions& options, CommandContext& context) 
                       data.store->feat_dim(), data.store->num_pdfs(), options.evaluate, model.feature_dim,
                       model.num_pdfs());
   }
+  data::RequireKind(*data.store, data::KindOf(model.feature_config, model.speaker_model),
+                    fmt::format("'{}'", options.evaluate));
   train::EvaluationRequest request;
   std::optional<train::PhoneMap> phones;
   if (!model.hmm_json.empty()) phones.emplace(hmm::HmmModel::FromJson(model.hmm_json));
@@ -203,17 +206,6 @@ void PrintSimulation(const comm::SimulationReport& report, CommandContext& conte
       report.seconds(), report.ranks.size(), all > 0 ? 100 * compute / all : 100.0, 1e-6 * report.bytes_sent());
 }
 
-// The text of front_end.toml, which must describe features like the store's unless a speaker model stands between them.
-std::string FrontEndFor(const data::FrameStore& store, const TrainCommandOptions& options) {
-  const feat::FrontEnd front_end(ReadOptions<feat::FrontEndOptions>(Config::Load(options.front_end)));
-  const int behind = SpeakerVectorDim(store);
-  if (options.speaker_model.empty() && front_end.dim() + behind != store.feat_dim()) {
-    Throw<InputError>("'{}' describes features of {} dimensions, but those in '{}' have {}: it belongs to others",
-                      options.front_end, front_end.dim(), store.folder().string(), store.feat_dim() - behind);
-  }
-  return ReadFile(options.front_end);
-}
-
 train::TrainingTask ReadTask(const TrainCommandOptions& options, const CommandContext& context) {
   train::TrainingTask task;
   if (!options.initial_model.empty()) {
@@ -233,7 +225,9 @@ train::TrainingTask ReadTask(const TrainCommandOptions& options, const CommandCo
   task.optimizer = context.config().Table("optimizer");
   task.parallel = context.config().Table("parallel");
   if (!options.hmm.empty()) task.hmm = ReadHmm(options.hmm);
-  if (!options.front_end.empty()) task.feature_config = FrontEndFor(*task.store, options);
+  if (!task.initial || !options.front_end.empty()) {
+    task.feature_config = data::FrontEndFor(*task.store, options.front_end, !options.speaker_model.empty());
+  }
   if (!options.speaker_model.empty()) task.speaker_model = ReadSpeakerModel(options, task);
   task.seed = context.seed();
   task.anew_if_changed = options.anew_if_changed;

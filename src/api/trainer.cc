@@ -9,6 +9,7 @@
 #include "base/file.h"
 #include "base/thread_pool.h"
 #include "comm/thread_world.h"
+#include "data/feature_kind.h"
 #include "train/trainer.h"
 
 namespace antiphon {
@@ -25,7 +26,7 @@ TrainingResult Trainer::Run() {
   task.optimizer = config.Table("optimizer");
   task.parallel = config.Table("parallel");
   if (!settings_.hmm.empty()) task.hmm = LoadHmm(settings_.hmm);
-  if (!settings_.front_end.empty()) task.feature_config = ReadFile(settings_.front_end);
+  task.feature_config = data::FrontEndFor(*task.store, settings_.front_end, /*keeps_speaker_model=*/false);
   task.seed = settings_.seed;
   task.resume_hint = "run again with resume = true";
 

@@ -112,6 +112,17 @@ Matrix FeatureSource::Get(std::string_view utt_id) const {
       [&] { return fmt::format("'{}', utterance '{}'", impl_->options.features, utt_id); });
 }
 
+FeatureKind FeatureSource::kind() const {
+  FeatureKind kind;
+  kind.front_end = FrontEndBeside(impl_->options.features);
+  if (impl_->transform) kind.speaker_space = SpeakerSpace(*impl_->transform);
+  if (const auto& vectors = impl_->speaker_vectors) {
+    if (vectors->keys().empty()) Throw<InputError>("'{}' has no vectors of speakers", impl_->options.speaker_vectors);
+    kind.speaker_vector_dim = static_cast<int>(vectors->Get(vectors->keys().front()).size());
+  }
+  return kind;
+}
+
 std::string FeatureSource::Speaker(std::string_view utt_id) const {
   if (impl_->options.utt2spk.empty()) return std::string(utt_id);
   const auto it = impl_->speakers.find(std::string(utt_id));

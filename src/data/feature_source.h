@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "base/options.h"
+#include "data/feature_kind.h"
 #include "math/matrix.h"
 
 namespace antiphon::data {
@@ -57,6 +58,8 @@ class FeatureSource {
   /// Bytes that each of these takes in the table, as a measure of its length; 1 where the table does not tell.
   std::vector<int64_t> Sizes(const std::vector<std::string>& utterances) const;
   Matrix Get(std::string_view utt_id) const;
+  /// Of what Get returns.
+  FeatureKind kind() const;
   /// InputError if a utt2spk is given and lacks the utterance.
   std::string Speaker(std::string_view utt_id) const;
 

@@ -176,8 +176,8 @@ struct FrameStoreSummary {
 };
 /// Joins a feature table, a table of pdf-ids (or none) and speakers to a store. Utterances that the table lacks are
 /// left out and reported; one whose lengths differ by more than the tolerance is an error naming both lengths (else the
-/// shorter one counts).
+/// shorter one counts). The store says of what kind its features are (data/feature_kind.h).
 FrameStoreSummary BuildFrameStore(const BuildFrameStoreOptions& options, const std::filesystem::path& folder,
-                                  std::string_view description = {}, int num_threads = 0);
+                                  int num_threads = 0);
 
 }  // namespace antiphon::data

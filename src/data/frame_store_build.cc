@@ -21,7 +21,7 @@ int LargestPdf(const RandomAccessReader<std::vector<int32_t>>& pdfs) {
 }  // namespace
 
 FrameStoreSummary BuildFrameStore(const BuildFrameStoreOptions& options, const std::filesystem::path& folder,
-                                  std::string_view description, int num_threads) {
+                                  int num_threads) {
   const FeatureSource features(options.input);
   std::optional<RandomAccessReader<std::vector<int32_t>>> alignment;
   if (!options.pdf_alignment.empty()) alignment.emplace(options.pdf_alignment);
@@ -66,7 +66,7 @@ FrameStoreSummary BuildFrameStore(const BuildFrameStoreOptions& options, const s
         return features.Get(chosen[i]);
       },
       [&](size_t i, Matrix&& m) { add(chosen[i], m); });
-  writer->Finish(description);
+  writer->Finish(features.kind().ToToml());
   return summary;
 }
 

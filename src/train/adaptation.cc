@@ -11,6 +11,7 @@
 #include "base/io_error.h"
 #include "base/log.h"
 #include "comm/thread_world.h"
+#include "data/feature_kind.h"
 #include "hmm/gmm_fmllr.h"
 #include "nn/speaker_profile.h"
 #include "train/adaptation_data.h"
@@ -108,11 +109,13 @@ AdaptationRun::AdaptationRun(AdaptationOptions options, std::shared_ptr<const nn
 }
 
 void AdaptationRun::CheckSpeech() const {
+  const data::FeatureKind kind = data::KindOf(model_->feature_config, model_->speaker_model);
   for (const auto& store : {speech_.new_store, speech_.held_out_store, speech_.old_store}) {
     if (store && store->feat_dim() != model_->feature_dim) {
       Throw<InputError>("the speech in '{}' has {} features per frame, the model takes {}: it was prepared for another",
                         store->folder().string(), store->feat_dim(), model_->feature_dim);
     }
+    if (store) data::RequireKind(*store, kind, "the model");
   }
   if (speech_.old_store && speech_.old_store->num_pdfs() != model_->num_pdfs()) {
     Throw<InputError>("the old speech in '{}' has {} senones, the model {}: it is not what the model was trained on",

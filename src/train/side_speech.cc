@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "base/random.h"
+#include "data/feature_kind.h"
 #include "data/text_table.h"
 #include "train/targets.h"
 
@@ -92,6 +93,7 @@ void SideSpeech::OpenOther(const data::MinibatchOptions& data, uint64_t seed) {
     Throw<UsageError>("side.store '{}' holds the training speech itself: there is nothing to tell apart",
                       options_.store);
   }
+  data::RequireKind(other, data::KindOf(*store_), fmt::format("'{}'", store_->folder().string()));
   data::MinibatchOptions plain = data;
   plain.distribution = "pool";
   plain.chunk_frames = 0;

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "data/feature_kind.h"
 #include "kernels/elementwise.h"
 #include "kernels/softmax.h"
 #include "train/soft_targets.h"
@@ -31,9 +32,11 @@ void RequireFit(const nn::Model& teacher, const data::FrameStore& store, const H
 }  // namespace
 
 void RequireSameTask(const nn::Model& teacher, const data::FrameStore& store) {
-  if (teacher.feature_dim == store.feat_dim() && teacher.num_pdfs() == store.num_pdfs()) return;
-  Throw<UsageError>("the teacher takes {} features and tells {} pdf-ids apart, the store has {} and {}",
-                    teacher.feature_dim, teacher.num_pdfs(), store.feat_dim(), store.num_pdfs());
+  if (teacher.feature_dim != store.feat_dim() || teacher.num_pdfs() != store.num_pdfs()) {
+    Throw<UsageError>("the teacher takes {} features and tells {} pdf-ids apart, the store has {} and {}",
+                      teacher.feature_dim, teacher.num_pdfs(), store.feat_dim(), store.num_pdfs());
+  }
+  data::RequireKind(store, data::KindOf(teacher.feature_config, teacher.speaker_model), "the teacher");
 }
 
 size_t UtteranceOfFrame(const data::FrameStore& store, int64_t frame_id) {

@@ -55,7 +55,7 @@ class BuildFrameStoreTest : public ::testing::Test {
 };
 
 TEST_F(BuildFrameStoreTest, JoinsNormalisedFeaturesAndAlignment) {
-  const FrameStoreSummary summary = BuildFrameStore(options_, folder_ / "store", "text", 2);
+  const FrameStoreSummary summary = BuildFrameStore(options_, folder_ / "store", 2);
   EXPECT_THAT(summary.without_alignment, ElementsAre("u3"));
   EXPECT_EQ(summary.utterances, 4);
   EXPECT_EQ(summary.frames, 10 + 11 + 11 + 14);

@@ -169,15 +169,44 @@ class BadInput(small_system.SystemTest):
 
     def test_features_that_do_not_fit_the_model(self):
         root = self.root
-        self.assert_refused(self.decode(feats="gmm"), "ceps = 13", "trained with 40")
+        self.assert_refused(self.decode(feats="gmm"), "ceps = 13", "takes those with 40")
         must("features", root / "corpus", "--out", root / "wide", "--sample-rate", 16000)
-        self.assert_refused(self.decode(feats="wide"), "sample-rate = 16000", "trained with 8000")
+        self.assert_refused(self.decode(feats="wide"), "sample-rate = 16000", "takes those with 8000")
         (root / "gmm/front_end.toml").rename(root / "gmm/moved.toml")
         self.assert_refused(self.decode(feats="gmm"), "40 values per frame, the features have 13")
         (root / "gmm/moved.toml").rename(root / "gmm/front_end.toml")
         command = [root / "gmm/front_end.toml" if argument == root / "feats/front_end.toml" else argument
                    for argument in self.train_command("net2")]
         self.assert_refused(run(*command), "13 dimensions")
+
+    def test_stores_of_features_of_another_kind(self):
+        root = self.root
+        must("features", root / "corpus", "--out", root / "low", "--sample-rate", 8000, "--low-freq-hz", 100)
+        command = self.store_command("low-store", "low")
+        must(*command)
+        here = "low-freq-hz = 100", "takes those with 20"
+        self.assert_refused(run("adapt", root / "net/model.safetensors", "--store", root / "low-store", "--out",
+                                root / "adapted"), *here, "'" + str(root / "low-store") + "'", "the model")
+        self.assertFalse((root / "adapted/model.safetensors").exists())
+        self.assert_refused(run("adapt", root / "net/model.safetensors", "--store", root / "store", "--old-store",
+                                root / "low-store", "--out", root / "adapted"), *here)
+        self.assert_refused(run("train", "--evaluate", root / "net/model.safetensors", "--store", root / "low-store"),
+                            *here)
+        self.assert_refused(run(*self.train_command("net2"), "--held-out-store", root / "low-store"), *here)
+        self.assert_refused(run(*self.train_command("net2"), "--set", "side.task=domain", "--set",
+                                f"side.store={root / 'low-store'}"), *here, "'" + str(root / "store") + "'")
+        self.assert_refused(run("compress", root / "net/model.safetensors", "--method", "svd", "--store",
+                                root / "low-store", "--out", root / "small"), *here)
+        other = [root / "low/front_end.toml" if argument == root / "feats/front_end.toml" else argument
+                 for argument in self.train_command("net2")]
+        self.assert_refused(run(*other), "low-freq-hz = 20", "takes those with 100")
+
+    def test_a_store_tells_its_front_end_to_the_network(self):
+        root = self.root
+        command = self.train_command("untold")
+        at = command.index("--front-end")
+        must(*command[:at], *command[at + 2:])
+        self.assert_refused(self.decode(model=root / "untold/model.safetensors", feats="gmm"), "ceps = 13")
 
     def test_configurations(self):
         path = self.root / "wrong.toml"
