@@ -130,11 +130,16 @@ ShareOrder PlanCarriedChunks(const FrameStore& store, std::span<const size_t> ut
   return order;
 }
 
+// When the part of the run begins into which speech is mixed, in epochs after the beginning of this one.
+double MixingBegins(const Mixing& mixing, int64_t epoch) {
+  return (1 - mixing.tail) * mixing.epochs - static_cast<double>(epoch);
+}
+
 // Puts what is mixed in among the blocks of the last part of the run; returns where in this epoch that part begins.
 size_t MixIn(std::vector<Block> mixed, const Mixing& mixing, int64_t epoch, uint64_t seed, std::vector<Block>& blocks) {
   int64_t frames = 0;
   for (const Block& block : blocks) frames += block.count;
-  const double begin = (1 - mixing.tail) * mixing.epochs - static_cast<double>(epoch);  // in epochs
+  const double begin = MixingBegins(mixing, epoch);
   if (begin >= 1) return 0;
   size_t border = 0;
   for (double at = 0; border < blocks.size() && at < begin * static_cast<double>(frames); ++border) {
@@ -166,6 +171,38 @@ ShareOrder PlanShare(const FrameStore& store, std::span<const size_t> utterances
   }
   if (options.carry_state) return PlanCarriedChunks(store, utterances, options, seed);
   return PlanChunks(CutEvenChunks(store, utterances, options.chunk_frames, stride), options, seed);
+}
+
+void Append(const ShareOrder& more, ShareOrder& order) {
+  order.minibatch_block.pop_back();
+  for (const size_t block : more.minibatch_block) order.minibatch_block.push_back(order.blocks.size() + block);
+  order.blocks.insert(order.blocks.end(), more.blocks.begin(), more.blocks.end());
+  order.num_frames += more.num_frames;
+  order.num_minibatches += more.num_minibatches;
+}
+
+// The utterances that come before the mixing begins, then the others and what is mixed in: all streams of the one have
+// ended when the other begins.
+ShareOrder PlanMixedChunks(const FrameStore& store, std::span<const size_t> utterances, const MinibatchOptions& options,
+                           uint64_t seed, int stride, const Mixing& mixing, int64_t epoch) {
+  const double begin = MixingBegins(mixing, epoch);
+  if (begin >= 1) return PlanShare(store, utterances, options, seed, 1, stride);
+  std::vector<size_t> rest(utterances.begin(), utterances.end());
+  Rng(seed, kMixingStream).Shuffle(std::span(rest));
+  double frames = 0;
+  for (const size_t u : rest) frames += store.utterances()[u].num_frames;
+  size_t border = 0;
+  for (double at = 0; border < rest.size() && at < begin * frames; ++border) {
+    at += store.utterances()[rest[border]].num_frames;
+  }
+  ShareOrder order = PlanShare(store, std::span(rest).first(border), options, seed, 1, stride);
+  rest.erase(rest.begin(), rest.begin() + static_cast<std::ptrdiff_t>(border));
+  for (int i = 0; i < mixing.repeat; ++i) {
+    rest.insert(rest.end(), mixing.utterances.begin(), mixing.utterances.end());
+  }
+  Rng(seed, kMixingStream + 1).Shuffle(std::span(rest));
+  Append(PlanShare(store, rest, options, MixSeed(seed, kMixingStream), 1, stride), order);
+  return order;
 }
 
 std::vector<std::vector<size_t>> DealUtterances(const FrameStore& store, std::span<const size_t> utterances,
@@ -223,6 +260,8 @@ std::vector<ShareOrder> PlanEpoch(const FrameStore& store, std::span<const size_
   if (options.distribution == "pool") {
     if (mixing.utterances.empty()) {
       shares.push_back(PlanShare(store, utterances, options, epoch_seed, 1, stride));
+    } else if (options.chunk_frames > 0) {
+      shares.push_back(PlanMixedChunks(store, utterances, options, epoch_seed, stride, mixing, epoch));
     } else {
       shares.push_back(PlanFrames(CutBlocks(store, utterances, options.block_frames), options, epoch_seed, 1,
                                   CutBlocks(store, mixing.utterances, options.block_frames), mixing, epoch));

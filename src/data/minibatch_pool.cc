@@ -48,10 +48,8 @@ struct MinibatchPool::Impl {
         if (!mixed_in[u]) utterances.push_back(u);
       }
     }
-    if (!mixing.utterances.empty() && (options.distribution != "pool" || options.chunk_frames > 0)) {
-      throw UsageError(
-          "speech is mixed in frame by frame into the common order: data.distribution must be 'pool', and "
-          "data.chunk-frames 0");
+    if (!mixing.utterances.empty() && options.distribution != "pool") {
+      throw UsageError("speech is mixed into the common order: data.distribution must be 'pool'");
     }
     for (const size_t u : utterances) num_frames += store->utterances()[u].num_frames;
     if (num_frames == 0) Throw<InputError>("'{}' has no frames to train on", store->folder().string());

@@ -15,7 +15,7 @@
 namespace antiphon::data {
 
 struct PartitionItem {
-  std::string id;       // unique
+  std::string id;       // unique; items of one id are interchangeable
   int64_t size = 0;     // frames
   std::string stratum;  // speaker (or length bin, noise class …); empty: not stratified
 };

@@ -16,7 +16,8 @@ namespace antiphon::nn {
 
 struct SideTarget {
   std::string task;
-  /// One class per frame; kUnknown: the frame counts neither in the loss nor in what it is divided by.
+  /// One class per output of the network; kUnknown: it counts neither in the loss nor in what that is divided by.
+  /// Padding is unknown.
   std::vector<int32_t> labels;
   /// Loss and accuracy of the head, written by Backward.
   LossResult seen = {};

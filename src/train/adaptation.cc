@@ -302,7 +302,10 @@ std::vector<std::pair<double, double>> AdaptationRun::DrawSchedule(const Trainin
   if (task.mixing.utterances.empty()) return {};
   data::Mixing mixing = task.mixing;
   mixing.epochs = options.schedule.epochs;
-  const data::MinibatchPool pool(task.store, options.data, seed_, 1, {}, {}, {}, mixing);
+  const nn::Network& network = task.initial->network;
+  data::MinibatchOptions data = options.data;
+  data.carry_state = data.carry_state && network.recurrent();
+  const data::MinibatchPool pool(task.store, data, seed_, 1, {}, {}, network.time_context(), mixing);
   std::vector<std::pair<double, double>> schedule;
   for (int epoch = 0; epoch < options.schedule.epochs; ++epoch) {
     for (const double share : pool.MixedShares(epoch, kParts)) {

@@ -1,5 +1,6 @@
 #include "train/probe.h"
 
+#include <algorithm>
 #include <numeric>
 
 #include "base/error.h"
@@ -11,6 +12,22 @@ namespace {
 
 constexpr int kMinibatch = 512;   // of all kinds together
 constexpr int kLeastFrames = 16;  // of a kind, else it is left out
+constexpr int kChunkOutputs = 32;
+
+// The part of the network that is looked at.
+struct Below {
+  nn::LayerRange layers;
+  bool in_sequence = false;
+  TimeContext needed = {};
+
+  Below(const nn::Network& network, size_t top) : layers{0, top + 1} {
+    for (size_t i = 0; i <= top; ++i) {
+      needed = Compose(needed, network.layer(i).time_context());
+      in_sequence = in_sequence || network.layer(i).recurrent();
+    }
+    in_sequence = in_sequence || !needed.one_to_one();
+  }
+};
 
 // Utterances of a kind: every fifth for trying, the others for learning.
 std::vector<size_t> Chosen(const EvaluationData& data, bool trial) {
@@ -31,21 +48,26 @@ int64_t Frames(const data::FrameStore& store, const std::vector<size_t>& utteran
   return frames;
 }
 
-// Endless minibatches of so many frames of some utterances.
+// Endless minibatches of so many frames of some utterances, as the layers below see them.
 class Kind {
  public:
-  Kind(const EvaluationData& data, const std::vector<size_t>& utterances, int frames, uint64_t seed) {
+  Kind(const EvaluationData& data, const std::vector<size_t>& utterances, int frames, const Below& below,
+       uint64_t seed) {
     data::MinibatchOptions options;
     options.minibatch = frames;
     options.left_context = data.context.left;
     options.right_context = data.context.right;
-    pool_ = std::make_unique<data::MinibatchPool>(data.store, options, seed, 1, utterances);
-    minibatches_ = pool_->num_frames() / frames;
+    options.chunk_frames = below.in_sequence ? kChunkOutputs * below.needed.stride : 0;
+    options.carry_state = false;
+    pool_ = std::make_unique<data::MinibatchPool>(data.store, options, seed, 1, utterances, data::InputNormalisation(),
+                                                  below.needed);
+    minibatches_ = below.in_sequence ? pool_->num_minibatches(0) : pool_->num_frames() / frames;
   }
   int64_t minibatches() const { return minibatches_; }
+  /// Valid until the next call.
   const data::Minibatch& Get(int64_t index) {
-    if (index != filled_) pool_->Fill(index / minibatches_, 0, index % minibatches_, buffer_);
-    filled_ = index;
+    const int64_t epoch = index / minibatches_;
+    pool_->Fill(epoch, 0, index % minibatches_ % pool_->num_minibatches(epoch), buffer_);
     return buffer_.minibatch;
   }
 
@@ -53,37 +75,32 @@ class Kind {
   std::unique_ptr<data::MinibatchPool> pool_;
   int64_t minibatches_ = 0;
   data::MinibatchBuffer buffer_;
-  int64_t filled_ = -1;
 };
 
 class Classifier {
  public:
-  Classifier(const nn::Network& network, size_t layer, int kinds, const ProbeOptions& options, uint64_t seed)
+  Classifier(const nn::Network& network, const Below& below, int kinds, const ProbeOptions& options, uint64_t seed)
       : network_(network),
-        below_{0, layer + 1},
+        below_(below),
         head_(Config::Parse(fmt::format("[[layer]]\ntype = 'affine'\ndim = {}\n[[layer]]\ntype = 'relu'\n"
                                         "[[layer]]\ntype = 'affine'\n",
                                         options.hidden_dim),
                             "probe"),
-              network.layer(layer).out_dim(), kinds, seed),
+              network.layer(below.layers.last - 1).out_dim(), kinds, seed),
         optimizer_(optim::MakeOptimizer(Config::Parse("type = \"sgd\"\nmomentum = 0.9\n", "probe"), head_)) {}
 
   nn::LossResult Step(std::vector<Kind>& kinds, int64_t index, double rate) {
-    int64_t rows = 0;
-    for (Kind& kind : kinds) rows += kind.Get(index).features.rows();
-    x_.Resize(rows, kinds.front().Get(index).features.cols());
     labels_.clear();
+    weights_.clear();
     for (size_t k = 0; k < kinds.size(); ++k) {
-      const ConstMatrixView features = kinds[k].Get(index).features;
-      for (int64_t n = 0; n < features.rows(); ++n) {
-        std::copy(features.Row(n).begin(), features.Row(n).end(), x_.Row(std::ssize(labels_)).begin());
-        labels_.push_back(static_cast<int32_t>(k));
-      }
+      const size_t before = labels_.size();
+      Look(kinds[k].Get(index), static_cast<int32_t>(k));
+      weights_.resize(labels_.size(), 1 / static_cast<float>(std::max<size_t>(labels_.size() - before, 1)));
     }
-    const MatrixView hidden = network_.Forward({}, x_, below_, hidden_);
     const nn::ExecContext context{.training = rate > 0};
-    const MatrixView z = head_.Forward(context, hidden, own_);
-    const nn::LossResult result = nn::SoftmaxCrossEntropy(z, {.pdf_ids = labels_}, rate > 0 ? z : MatrixView());
+    const MatrixView z = head_.Forward(context, hidden_.view().Rows(0, std::ssize(labels_)), own_);
+    const nn::LossResult result =
+        nn::SoftmaxCrossEntropy(z, {.pdf_ids = labels_, .frame_weights = weights_}, rate > 0 ? z : MatrixView());
     if (rate == 0) return result;
     optimizer_->BeginStep(rate);
     head_.Backward(context, z, own_, *optimizer_);
@@ -92,13 +109,31 @@ class Classifier {
   }
 
  private:
+  // Adds what the layer says of a minibatch.
+  void Look(const data::Minibatch& minibatch, int32_t kind) {
+    const MatrixView y =
+        network_.Forward({.sequences = minibatch.sequences}, minibatch.features, below_.layers, workspace_);
+    const int64_t first = std::ssize(labels_);
+    if (hidden_.rows() < first + y.rows() || hidden_.cols() != y.cols()) {
+      Matrix larger(2 * (first + y.rows()), y.cols());
+      for (int64_t n = 0; n < first; ++n) std::ranges::copy(hidden_.Row(n), larger.Row(n).begin());
+      hidden_ = std::move(larger);
+    }
+    for (int64_t n = 0; n < y.rows(); ++n) {
+      if (minibatch.frame_ids[static_cast<size_t>(n)] < 0) continue;  // padding
+      std::ranges::copy(y.Row(n), hidden_.Row(std::ssize(labels_)).begin());
+      labels_.push_back(kind);
+    }
+  }
+
   const nn::Network& network_;
-  nn::LayerRange below_;
+  Below below_;
   nn::Network head_;
   std::unique_ptr<optim::Optimizer> optimizer_;
-  nn::Workspace hidden_, own_;
-  Matrix x_;
+  nn::Workspace workspace_, own_;
+  Matrix hidden_;
   std::vector<int32_t> labels_;
+  std::vector<float> weights_;
 };
 
 size_t LayerOf(const nn::Network& network, const std::string& name) {
@@ -130,17 +165,18 @@ ProbeResult Probe(const nn::Network& network, const std::string& layer, const st
                                    "and as many in the others, to learn from; two are needed",
                                    used.size(), kinds.size(), kLeastFrames)};
   }
+  const Below below(network, LayerOf(network, layer));
   // A minibatch has as much of each.
   const auto frames = static_cast<int>(std::clamp<int64_t>(kMinibatch / std::ssize(used), 1, fewest));
   std::vector<Kind> training, trial;
   int64_t trials = 0;
   for (const Split& split : used) {
-    training.emplace_back(*split.data, split.training, frames, seed);
-    trial.emplace_back(*split.data, split.trial, frames, seed);
+    training.emplace_back(*split.data, split.training, frames, below, seed);
+    trial.emplace_back(*split.data, split.trial, frames, below, seed);
     trials = std::clamp<int64_t>(trial.back().minibatches(), trials, 50);
   }
   const auto count = static_cast<int>(trial.size());
-  Classifier classifier(network, LayerOf(network, layer), count, options, seed);
+  Classifier classifier(network, below, count, options, seed);
   for (int step = 0; step < options.steps; ++step) {
     classifier.Step(training, step, options.learning_rate * (1 - static_cast<double>(step) / options.steps));
   }

@@ -60,8 +60,13 @@ void CheckSideTask(const adapt::SideTaskOptions& options) {
 }
 
 SideSpeech::SideSpeech(const adapt::SideTaskOptions& options, std::shared_ptr<const data::FrameStore> store,
-                       const data::MinibatchOptions& data, const PhoneMap* phones, uint64_t seed)
-    : options_(options), seed_(seed), context_{data.left_context, data.right_context}, store_(std::move(store)) {
+                       const data::MinibatchOptions& data, const PhoneMap* phones, uint64_t seed,
+                       const TimeContext& needed)
+    : options_(options),
+      seed_(seed),
+      context_{data.left_context, data.right_context},
+      needed_(needed),
+      store_(std::move(store)) {
   targets_.tasks.push_back({options.task, {}});
   CheckSideTask(options);
   if (options.task == "domain") {
@@ -96,8 +101,9 @@ void SideSpeech::OpenOther(const data::MinibatchOptions& data, uint64_t seed) {
   data::RequireKind(other, data::KindOf(*store_), fmt::format("'{}'", store_->folder().string()));
   data::MinibatchOptions plain = data;
   plain.distribution = "pool";
-  plain.chunk_frames = 0;
-  other_ = std::make_unique<const data::MinibatchPool>(other_store_, plain, MixSeed(seed, 1));
+  plain.carry_state = false;
+  other_ = std::make_unique<const data::MinibatchPool>(other_store_, plain, MixSeed(seed, 1), 1, std::vector<size_t>(),
+                                                       data::InputNormalisation(), needed_);
   if (other_->num_frames() < plain.minibatch) {
     Throw<InputError>("'{}' has {} frames, fewer than a minibatch of {}: too little speech", options_.store,
                       other_->num_frames(), plain.minibatch);
@@ -175,7 +181,10 @@ int64_t SideSpeech::unlabelled() const {
 }
 
 std::string SideSpeech::Describe() const {
-  if (other_) return fmt::format("side task 'domain': as many frames of '{}' in each minibatch", options_.store);
+  if (other_) {
+    return fmt::format("side task 'domain': as many {} of '{}' in each minibatch",
+                       other_->options().chunk_frames > 0 ? "chunks" : "frames", options_.store);
+  }
   const int64_t utterances = std::ssize(label_of_utterance_);
   return fmt::format("side task '{}': {} of {} utterances have a label, of {} kinds", options_.task,
                      utterances - unlabelled(), utterances, classes_);
@@ -187,55 +196,66 @@ nn::LossResult SideSpeech::TakeSeen() {
 }
 
 int32_t SideSpeech::LabelOf(int64_t frame_id) const {
+  if (frame_id < 0) return nn::SideTargets::kUnknown;  // padding
   return other_ ? 0 : label_of_utterance_[UtteranceOfFrame(*store_, frame_id)];
 }
 
-ConstMatrixView SideSpeech::JoinFeatures(const data::Minibatch& minibatch, int64_t step) {
-  if (!other_) return minibatch.features;
-  // The last minibatch of a pass is short and left out: each class has half of the frames.
-  const int64_t whole = other_->num_frames() / other_->options().minibatch;
-  other_->Fill(step / whole, 0, step % whole, buffer_);
-  const int64_t own = minibatch.features.rows();
-  const int64_t joined = std::min(own, buffer_.minibatch.features.rows());
-  features_.Resize(own + joined, minibatch.features.cols());
-  for (int64_t n = 0; n < own + joined; ++n) {
-    const auto from = n < own ? minibatch.features.Row(n) : buffer_.minibatch.features.Row(n - own);
-    std::copy(from.begin(), from.end(), features_.Row(n).begin());
+ConstMatrixView SideSpeech::JoinFeatures(const data::Minibatch& minibatch, int64_t step, nn::ExecContext& context) {
+  if (!other_) {
+    joined_.TakeAlone(minibatch);
+  } else {
+    // Of single frames the last minibatch of a pass is short and left out: each class has half of them.
+    const bool in_chunks = other_->options().chunk_frames > 0;
+    const int64_t whole = in_chunks ? other_->num_minibatches(0) : other_->num_frames() / other_->options().minibatch;
+    const int64_t epoch = step / whole;
+    other_->Fill(epoch, 0, step % whole % other_->num_minibatches(epoch), buffer_);
+    joined_.Join(minibatch, buffer_.minibatch, needed_);
   }
-  return features_;
+  context.sequences = joined_.sequences();
+  return joined_.features();
 }
 
 void SideSpeech::Join(const data::Minibatch& minibatch, int64_t step, parallel::StepInput& input) {
-  input.features = JoinFeatures(minibatch, step);
+  input.features = JoinFeatures(minibatch, step, input.context);
   input.context.side_targets = &targets_;
   std::vector<int32_t>& labels = targets_.tasks[0].labels;
-  labels.assign(static_cast<size_t>(input.features.rows()), 1);
-  for (size_t n = 0; n < minibatch.frame_ids.size(); ++n) labels[n] = LabelOf(minibatch.frame_ids[n]);
+  labels.assign(joined_.outputs(), nn::SideTargets::kUnknown);
+  for (size_t n = 0; n < labels.size(); ++n) {
+    if (const auto own = joined_.Own(n)) {
+      labels[n] = LabelOf(minibatch.frame_ids[*own]);
+    } else if (const auto other = joined_.Other(n); other && buffer_.minibatch.frame_ids[*other] >= 0) {
+      labels[n] = 1;
+    }
+  }
   seen_ += std::exchange(targets_.tasks[0].seen, {});
   if (!other_) return;
   JoinPdfIds(minibatch, input);
-  if (options_.balance) LeaveOut(minibatch.pdf_ids.size(), step);
+  if (options_.balance) LeaveOut(step);
 }
 
 void SideSpeech::JoinPdfIds(const data::Minibatch& minibatch, parallel::StepInput& input) {
-  const auto rows = static_cast<size_t>(input.features.rows());
-  const size_t own = minibatch.pdf_ids.size();
-  pdf_ids_.assign(minibatch.pdf_ids.begin(), minibatch.pdf_ids.end());
-  pdf_ids_.resize(rows, 0);
-  weights_.assign(minibatch.weights.begin(), minibatch.weights.end());
-  weights_.resize(rows, static_cast<float>(options_.learn));
+  pdf_ids_.assign(joined_.outputs(), 0);
+  weights_.assign(joined_.outputs(), 0);
+  for (size_t n = 0; n < pdf_ids_.size(); ++n) {
+    if (const auto own = joined_.Own(n)) {
+      pdf_ids_[n] = minibatch.pdf_ids[*own];
+      weights_[n] = minibatch.weights[*own];
+    } else if (const auto other = joined_.Other(n); other && buffer_.minibatch.frame_ids[*other] >= 0) {
+      if (options_.reads_pdf_ids()) pdf_ids_[n] = buffer_.minibatch.pdf_ids[*other];
+      weights_[n] = static_cast<float>(options_.learn);
+    }
+  }
   input.targets.pdf_ids = pdf_ids_;
   input.targets.frame_weights = weights_;
-  if (!options_.reads_pdf_ids()) return;
-  std::copy_n(buffer_.minibatch.pdf_ids.begin(), rows - own, pdf_ids_.begin() + static_cast<std::ptrdiff_t>(own));
 }
 
-void SideSpeech::LeaveOut(size_t own, int64_t step) {
+void SideSpeech::LeaveOut(int64_t step) {
   Rng rng(seed_, static_cast<uint64_t>(step));
   for (size_t n = 0; n < pdf_ids_.size(); ++n) {
-    const std::vector<double>& seen = n < own ? seen_of_own_ : seen_of_other_;
-    if (rng.Uniform() >= seen[static_cast<size_t>(pdf_ids_[n])])
+    const std::vector<double>& seen = joined_.Own(n) ? seen_of_own_ : seen_of_other_;
+    if (rng.Uniform() >= seen[static_cast<size_t>(pdf_ids_[n])]) {
       targets_.tasks[0].labels[n] = nn::SideTargets::kUnknown;
+    }
   }
 }
 

@@ -109,7 +109,8 @@ void Worker::RefreshStatisticsTogether(int64_t frames_of_all) {
     const int64_t step = frames / options_.data.minibatch;
     frames += minibatch->features.rows();
     context.sequences = minibatch->sequences;
-    strategy_->Forward(context, side_ ? side_->JoinFeatures(*minibatch, step) : minibatch->features, workspace_);
+    strategy_->Forward(context, side_ ? side_->JoinFeatures(*minibatch, step, context) : minibatch->features,
+                       workspace_);
     network_.AccumulateStatistics(workspace_);
   }
   if (share.count == 1) return;

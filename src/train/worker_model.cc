@@ -91,13 +91,14 @@ void Worker::BuildSideTask() {
         "task: take another one",
         method);
   }
-  if (!task_.teachers.empty() || options_.frames_per_forward > 1 || options_.data.chunk_frames > 0 || sequence_) {
+  if (!task_.teachers.empty() || options_.frames_per_forward > 1 || sequence_) {
     throw UsageError(
-        "a side task goes with frames that stand alone and have one pdf-id: neither with a teacher, nor with several "
-        "heads, nor with sequences (data.chunk-frames)");
+        "a side task goes with frames that have one pdf-id each: neither with a teacher, nor with several heads, nor "
+        "with sequence training");
   }
   const uint64_t seed = MixSeed(task_.seed, kSideSeed);
-  side_ = std::make_unique<SideSpeech>(options_.side, task_.store, options_.data, phones_ ? &*phones_ : nullptr, seed);
+  side_ = std::make_unique<SideSpeech>(options_.side, task_.store, options_.data, phones_ ? &*phones_ : nullptr, seed,
+                                       network_.time_context());
   network_ = adapt::InsertSideTask(network_, options_.side, side_->classes(), seed);
 }
 

@@ -141,6 +141,55 @@ TEST(SideTask, FramesWithoutALabelCountNeitherInTheLossNorInWhatItIsDividedBy) {
   for (size_t i = 0; i < a.size(); ++i) EXPECT_NEAR(mean[i], (a[i] + b[i]) / 2, 1e-6);
 }
 
+// Above the head two layers look at frames around and skip every other one: an output stands for two rows there.
+TEST(SideTask, InSequencesALabelIsThatOfTheRowsForWhichItsOutputStands) {
+  const std::string above =
+      "{type = 'splice', offsets = [-2, 1]}, {type = 'affine', dim = 5}, {type = 'splice', offsets = [0, 1], stride = "
+      "2},";
+  Network network = MakeNetwork(std::string(kSide) + "0.4}," + above);
+  constexpr int kStreams = 3, kOutputs = 4;
+  const TimeContext needed = network.time_context();
+  ASSERT_EQ(needed, (TimeContext{2, 2, 2}));
+  const std::vector<int32_t> lengths = {4, 2, 0};
+  const SequenceLayout layout{.streams = kStreams, .frames = kOutputs, .lengths = lengths};
+  const Matrix x = Noise(needed.InputFrames(kOutputs) * kStreams, kInputs, 1);
+  SideTargets side{{{"speaker", {}}}};
+  for (int o = 0; o < kOutputs; ++o) {
+    for (int s = 0; s < kStreams; ++s) {
+      side.tasks[0].labels.push_back(o < lengths[static_cast<size_t>(s)] ? s : SideTargets::kUnknown);
+    }
+  }
+  const auto gradient_in_x = [&](SideTargets* targets, Network& of, const Matrix& input, const SequenceLayout* shape) {
+    Workspace ws;
+    ExecContext ctx{.training = true, .side_targets = targets};
+    ctx.sequences = shape;
+    const MatrixView z = of.Forward(ctx, input, ws);
+    std::fill_n(z.data(), z.size(), 0.0f);
+    NullGradientSink sink;
+    return Matrix(ConstMatrixView(of.Backward(ctx, z, ws, sink, /*want_dx=*/true)));
+  };
+  const Matrix dx = gradient_in_x(&side, network, x, &layout);
+  EXPECT_EQ(side.tasks[0].seen.weight_sum, 2 * (4 + 2));
+  // The same rows as single frames of a network without what is above, with the labels that they should have.
+  Network frames = MakeNetwork(std::string(kSide) + "0.4},");
+  SideTargets expected{{{"speaker", std::vector<int32_t>(static_cast<size_t>(x.rows()), SideTargets::kUnknown)}}};
+  for (int o = 0; o < kOutputs; ++o) {
+    for (int s = 0; s < kStreams; ++s) {
+      if (o >= lengths[static_cast<size_t>(s)]) continue;
+      for (const int t : {2 + 2 * o, 2 + 2 * o + 1}) {
+        expected.tasks[0].labels[static_cast<size_t>(t * kStreams + s)] = s;
+      }
+    }
+  }
+  const Matrix wanted = gradient_in_x(&expected, frames, x, nullptr);
+  double size = 0;
+  for (int64_t i = 0; i < dx.size(); ++i) {
+    EXPECT_FLOAT_EQ(dx.data()[i], wanted.data()[i]) << i;
+    size += std::abs(static_cast<double>(dx.data()[i]));
+  }
+  EXPECT_GT(size, 1e-3);
+}
+
 TEST(SideTask, IsNothingWhenScoring) {
   Network with = MakeNetwork(std::string(kSide) + "0.4},");
   const Matrix x = Noise(kFrames, kInputs, 1);

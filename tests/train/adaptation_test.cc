@@ -148,15 +148,20 @@ TEST_F(Adaptation, TimeDelayAndRecurrentNetworksAdaptToo) {
     model_ = std::make_shared<const nn::Model>(nn::Model::Load(ModelFile(folder_ / "sequences")));
     const AdaptationResult same = Adapt("kld", "rho = [1.0]", Options());
     EXPECT_NEAR(same.new_after.loss, same.new_before.loss, 1e-3);
-    for (const char* method : {"kld", "transfer", "lin", "lhn", "lhuc"}) {
-      const AdaptationResult result = Adapt(method, std::string(method) == "kld" ? "rho = [0.25]" : "", Options());
+    const std::map<std::string, std::string> keys = {
+        {"kld", "rho = [0.25]"}, {"transfer", ""},   {"lin", ""}, {"lhn", ""}, {"lhuc", ""},
+        {"mix", "repeat = 3"},   {"adversarial", ""}};
+    for (const auto& [method, own_keys] : keys) {
+      const AdaptationResult result = Adapt(method, own_keys, Options());
       EXPECT_TRUE(result.accepted) << method << " " << network << ": " << result.verdict;
       EXPECT_LT(result.new_after.loss, result.new_before.loss) << method;
       if (result.profile.empty()) {
         EXPECT_EQ(Result().network.ToToml(), model_->network.ToToml()) << method;
       }
       // Whoever trained beside it, what is the speaker's fits the shared model as it was.
-      EXPECT_EQ(result.profile.empty(), std::string(method) == "kld" || std::string(method) == "transfer") << method;
+      EXPECT_EQ(!result.profile.empty(), method == "lin" || method == "lhn" || method == "lhuc") << method;
+      EXPECT_EQ(result.schedule.empty(), method != "mix");
+      EXPECT_EQ(result.probe_before.kinds, method == "adversarial" ? 2 : 0);
     }
     std::filesystem::remove_all(folder_ / "sequences");
   }

@@ -66,7 +66,7 @@ class SideTask : public Layer {
     if (target == nullptr || dy.rows() == 0) return;
     Workspace& own = ws.Child(0);
     const MatrixView z = classifier_.Forward(ctx, ws.x, own);
-    target->seen = Derive(*target, z);
+    target->seen = Derive(ctx, *target, z);
     const MatrixView side = classifier_.Backward(ctx, z, own, sink, dx.data() != nullptr);
     if (dx.data() != nullptr) AddScaled(1, side, dx);
   }
@@ -80,21 +80,39 @@ class SideTask : public Layer {
   }
 
   // Overwrites the logits by the weighted loss's derivative.
-  LossResult Derive(const SideTarget& target, MatrixView z) const {
-    std::vector<int32_t> labels = target.labels;
-    std::vector<float> weights(labels.size(), 1);
-    for (size_t n = 0; n < labels.size(); ++n) {
-      if (labels[n] != SideTargets::kUnknown) continue;
-      labels[n] = 0;
-      weights[n] = 0;
+  LossResult Derive(const ExecContext& ctx, const SideTarget& target, MatrixView z) {
+    SpreadLabels(ctx, target.labels, z.rows());
+    weights_.assign(labels_.size(), 1);
+    for (size_t n = 0; n < labels_.size(); ++n) {
+      if (labels_[n] != SideTargets::kUnknown) continue;
+      labels_[n] = 0;
+      weights_[n] = 0;
     }
-    const LossResult result = SoftmaxCrossEntropy(z, {.pdf_ids = labels, .frame_weights = weights}, z);
+    const LossResult result = SoftmaxCrossEntropy(z, {.pdf_ids = labels_, .frame_weights = weights_}, z);
     Scale(static_cast<float>(options_.head.weight), z, z);
     return result;
   }
 
+  // Of each of the network's outputs to each row here. In sequences that is the `stride` frames that an output stands
+  // for; those around them belong to other outputs, or to none.
+  void SpreadLabels(const ExecContext& ctx, const std::vector<int32_t>& of_outputs, int64_t rows) {
+    if (ctx.sequences == nullptr) {
+      labels_ = of_outputs;
+      return;
+    }
+    labels_.assign(static_cast<size_t>(rows), SideTargets::kUnknown);
+    const auto streams = static_cast<size_t>(ctx.sequences->streams);
+    const auto left = static_cast<size_t>(context_above().left), stride = static_cast<size_t>(context_above().stride);
+    for (size_t n = 0; n < of_outputs.size(); ++n) {
+      const size_t first = left + n / streams * stride;
+      for (size_t k = 0; k < stride; ++k) labels_[(first + k) * streams + n % streams] = of_outputs[n];
+    }
+  }
+
   SideTaskOptions options_;
   Network classifier_;
+  std::vector<int32_t> labels_;
+  std::vector<float> weights_;
 };
 
 REGISTER_COMPONENT(LayerRegistry, "side-task", [](const LayerArgs& args) {
