@@ -64,7 +64,9 @@ void Features(const FeaturesCommandOptions& options, CommandContext& context) {
 REGISTER_COMMAND(
     "features", FeaturesCommandOptions, Features,
     {.summary = "compute features of a data directory: filter bank, MFCC, PLP, pitch, with augmentation",
-     .description = "Writes feats.scp, cmvn.scp per speaker, the lists of utterances and speakers, and front_end.toml.",
+     .description =
+         "Writes feats.scp, cmvn.scp per speaker, the lists of utterances and speakers, utt2noise if noise is "
+         "added, and front_end.toml.",
      .example = "antiphon features data/train feats/train --kind mfcc\n"
                 "antiphon features data/test feats/test --like feats/train",
      .positionals = {"data", "out"},

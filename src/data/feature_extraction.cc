@@ -207,6 +207,19 @@ void WriteLists(const std::vector<const Item*>& items, const std::filesystem::pa
   WriteFileAtomically(out / "spk2utt", spk2utt);
 }
 
+// Which noise was added to which utterance: labels for a side task of training.
+void WriteNoises(const std::vector<const Item*>& items, const std::filesystem::path& out) {
+  std::filesystem::remove(out / "utt2noise");
+  std::string lines;
+  bool any = false;
+  for (const Item* item : items) {
+    const feat::Augmenter* augmenter = item->copy->augmenter ? &*item->copy->augmenter : nullptr;
+    any = any || (augmenter != nullptr && augmenter->adds_noise());
+    lines += fmt::format("{} {}\n", item->utt_id, augmenter != nullptr ? augmenter->NoiseLabel(item->utt_id) : "clean");
+  }
+  if (any) WriteFileAtomically(out / "utt2noise", lines);
+}
+
 void WriteCmvn(const std::map<std::string, feat::CmvnStats>& stats, const std::filesystem::path& out) {
   TableWriter<DoubleMatrix> writer(out / "cmvn.ark");
   for (const auto& [speaker, statistics] : stats) writer.Write(speaker, statistics.matrix());
@@ -286,6 +299,7 @@ FeatureExtractionResult ExtractFeatures(const DataDir& dir, const FeatureExtract
   writer->Close();
   WriteCmvn(cmvn, out);
   WriteLists(written, out);
+  WriteNoises(written, out);
   WriteFailures(result, out);
   WriteFileAtomically(out / "front_end.toml", OptionsToConfig(front_end_options).ToToml());
   team.Exchange("", Spread::kToAll);

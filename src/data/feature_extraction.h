@@ -1,9 +1,10 @@
 // Features of every utterance of a data directory, with augmented copies if asked for.
 //
 // Writes into a folder: feats.ark/.scp (one frame per row), cmvn.ark/.scp (Kaldi's statistics, per speaker), text,
-// utt2spk, spk2utt of what was written, front_end.toml (what was computed, with the sampling rate found), and
-// failed.txt if utterances were left out. Copies are utterances and speakers of their own: "sp0.9-UTT" of
-// "sp0.9-SPEAKER" for another speed, "aug1-UTT" of "aug1-SPEAKER" for other variations.
+// utt2spk, spk2utt of what was written, front_end.toml (what was computed, with the sampling rate found), utt2noise
+// if noise was added (which kind, or "clean"), and failed.txt if utterances were left out. Copies are utterances and
+// speakers of their own: "sp0.9-UTT" of "sp0.9-SPEAKER" for another speed, "aug1-UTT" of "aug1-SPEAKER" for other
+// variations.
 //
 // Threads: utterances are computed on several; the result does not depend on how many. Errors: InputError that lists
 // what is wrong with which utterance; nothing is written then.

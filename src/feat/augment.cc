@@ -3,7 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cctype>
 #include <cmath>
+#include <filesystem>
 #include <numeric>
 
 #include "base/error.h"
@@ -99,9 +101,27 @@ Waveform Augmenter::Apply(const Waveform& wave, std::string_view utt_id) const {
   return out;
 }
 
-std::string Augmenter::Describe(std::string_view utt_id) const {
+Augmenter::Choice Augmenter::ChoiceFor(std::string_view utt_id) const {
   Rng rng(static_cast<uint64_t>(options_.seed), UtteranceSeed(utt_id));
-  const Choice choice = Choose(rng);
+  return Choose(rng);
+}
+
+const std::string& Augmenter::NoiseName(int noise) const {
+  const auto index = static_cast<size_t>(noise), kinds = options_.noise_kinds.size();
+  return index < kinds ? options_.noise_kinds[index] : options_.noise_files[index - kinds];
+}
+
+std::string Augmenter::NoiseLabel(std::string_view utt_id) const {
+  const int noise = ChoiceFor(utt_id).noise;
+  if (noise < 0) return "clean";
+  std::string label = std::filesystem::path(NoiseName(noise)).stem().string();
+  std::replace_if(
+      label.begin(), label.end(), [](unsigned char c) { return std::isspace(c) != 0; }, '_');
+  return label;
+}
+
+std::string Augmenter::Describe(std::string_view utt_id) const {
+  const Choice choice = ChoiceFor(utt_id);
   std::vector<std::string> parts;
   if (choice.speed != 1.0) parts.push_back(fmt::format("speed {}", choice.speed));
   if (choice.reverb) {
@@ -109,9 +129,7 @@ std::string Augmenter::Describe(std::string_view utt_id) const {
                                      : fmt::format("synthetic room of {:.2f} s", choice.reverb_time_s));
   }
   if (choice.noise >= 0) {
-    const auto index = static_cast<size_t>(choice.noise), kinds = options_.noise_kinds.size();
-    const std::string& name = index < kinds ? options_.noise_kinds[index] : options_.noise_files[index - kinds];
-    parts.push_back(fmt::format("{} noise at {:.1f} dB", name, choice.snr_db));
+    parts.push_back(fmt::format("{} noise at {:.1f} dB", NoiseName(choice.noise), choice.snr_db));
   }
   if (choice.volume != 1.0) parts.push_back(fmt::format("volume {:.2f}", choice.volume));
   return fmt::format("{}", fmt::join(parts, ", "));

@@ -60,6 +60,10 @@ class Augmenter {
   Waveform Apply(const Waveform& wave, std::string_view utt_id) const;
   /// What Apply will choose for the utterance, as text ("speed 0.9, pink noise at 12.3 dB"); "" if nothing.
   std::string Describe(std::string_view utt_id) const;
+  /// The noise among that, as a label: a kind, the name of a file without folder and ending, or "clean". Blanks become
+  /// underscores.
+  std::string NoiseLabel(std::string_view utt_id) const;
+  bool adds_noise() const { return options_.noise_probability > 0; }
 
  private:
   struct Choice {
@@ -72,6 +76,8 @@ class Augmenter {
     double reverb_time_s = 0.0;
   };
   Choice Choose(Rng& rng) const;
+  Choice ChoiceFor(std::string_view utt_id) const;
+  const std::string& NoiseName(int noise) const;
 
   AugmentOptions options_;
   std::vector<Waveform> noises_;

@@ -96,6 +96,14 @@ TEST(FeatureExtraction, MakesCopiesWithNamesOfTheirOwn) {
   EXPECT_EQ(feats.Get("aug1-ann-1").rows(), feats.Get("ann-1").rows());
   EXPECT_NE(ReadFile(folder / "out/utt2spk").find("sp0.9-ann-1 sp0.9-ann\n"), std::string::npos);
   EXPECT_NE(ReadFile(folder / "out/text").find("aug1-bob-3 A B\n"), std::string::npos);
+  const std::string noises = ReadFile(folder / "out/utt2noise");
+  EXPECT_EQ(std::count(noises.begin(), noises.end(), '\n'), 12);
+  for (const char* line : {"ann-1 clean\n", "sp0.9-ann-1 clean\n"}) EXPECT_NE(noises.find(line), std::string::npos);
+  EXPECT_EQ(noises.find("aug1-ann-1 clean"), std::string::npos);
+  // A list of an earlier time says nothing of this one.
+  options.augment.noise_probability = 0;
+  ExtractFeatures(DataDir::Load(folder.path()), options, folder / "out", 1);
+  EXPECT_FALSE(std::filesystem::exists(folder / "out/utt2noise"));
 }
 
 TEST(FeatureExtraction, ListsEveryUtteranceThatFailsAndWritesNothing) {

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <map>
 
 #include "base/error.h"
 #include "reference.h"
@@ -38,6 +39,25 @@ TEST(Augment, FollowsFromSeedAndUtterance) {
   EXPECT_NE(a.samples, Augmenter(options).Apply(wave, "a").samples);
   EXPECT_NE(augmenter.Describe("a").find("speed"), std::string::npos);
   EXPECT_NE(augmenter.Describe("a").find("noise at"), std::string::npos);
+}
+
+TEST(Augment, TheLabelIsTheNoiseThatIsAdded) {
+  AugmentOptions options;
+  options.noise_probability = 0.5;
+  const Augmenter augmenter(options);
+  std::map<std::string, int> seen;
+  for (int u = 0; u < 200; ++u) {
+    const std::string utt_id = "u" + std::to_string(u), label = augmenter.NoiseLabel(utt_id);
+    ++seen[label];
+    const std::string described = augmenter.Describe(utt_id);
+    EXPECT_EQ(label == "clean", described.find("noise") == std::string::npos) << described;
+    if (label != "clean") {
+      EXPECT_NE(described.find(label + " noise"), std::string::npos) << described;
+    }
+  }
+  EXPECT_EQ(seen.size(), 3u);
+  EXPECT_NEAR(seen["clean"], 100, 25);
+  EXPECT_NEAR(seen["white"], 50, 25);
 }
 
 TEST(Augment, NoiseHasTheRatioAskedFor) {
