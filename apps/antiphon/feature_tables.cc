@@ -43,6 +43,9 @@ data::FeatureSourceOptions FindFeatureTables(const FeatureRequest& request, int 
   };
   if (!tables.features.empty()) {
     require_front_end();
+    if (const fs::path speakers = fs::path(request.data) / "utt2spk"; tables.utt2spk.empty() && fs::exists(speakers)) {
+      tables.utt2spk = speakers.string();
+    }
     return tables;
   }
   fs::path folder = request.data;

@@ -20,8 +20,9 @@ struct FeatureRequest {
   bool silent_recordings = true;  // false: those in which nothing is heard are left out
 };
 
-/// Tables that stand in the data directory need not be named; from a directory with audio alone, features are computed
-/// as the model says. InputError if they are other features than the model's.
+/// Tables that stand in the data directory need not be named, nor its utt2spk beside a table from elsewhere; from a
+/// directory with audio alone, features are computed as the model says. InputError if they are other features than the
+/// model's.
 data::FeatureSourceOptions FindFeatureTables(const FeatureRequest& request, int num_threads,
                                              Team& team = Team::Alone());
 

@@ -4,6 +4,7 @@
 
 #include "api/speaker_profile.h"
 #include "base/error.h"
+#include "base/log.h"
 
 namespace antiphon::app {
 
@@ -21,7 +22,13 @@ SpeakerProfiles::SpeakerProfiles(const ProfileOptions& options, const AcousticMo
   if (!fs::is_directory(options.profiles)) Throw<InputError>("there is no folder of profiles '{}'", options.profiles);
   for (const auto& entry : fs::directory_iterator(options.profiles)) {
     if (entry.path().extension() != ".safetensors") continue;
-    by_speaker_.emplace(entry.path().stem().string(), LoadBoundProfile(entry.path(), model.network().get()));
+    const std::string speaker = entry.path().stem().string();
+    auto bound = LoadBoundProfile(entry.path(), model.network().get());
+    if (const std::string& made_for = bound->profile.speaker; !made_for.empty() && made_for != speaker) {
+      log::Warn("'{}' was made for speaker '{}', and by its name it is taken for '{}'", entry.path().string(), made_for,
+                speaker);
+    }
+    by_speaker_.emplace(speaker, std::move(bound));
   }
   if (by_speaker_.empty()) Throw<InputError>("no file in '{}' ends in .safetensors", options.profiles);
 }

@@ -117,7 +117,8 @@ MappedFile::MappedFile(const HeldFolder& folder, const fs::path& name)
     : MappedFile(folder.fd_, name.c_str(), folder.path() / name) {}
 
 MappedFile::MappedFile(int folder, const char* name, fs::path path) : path_(std::move(path)) {
-  FileDescriptor fd(::openat(folder, name, O_RDONLY | O_CLOEXEC));
+  // O_NONBLOCK: a pipe is to be refused, not waited for.
+  FileDescriptor fd(::openat(folder, name, O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   if (fd.get() < 0) ThrowIo("open", path_, errno);
   struct stat info {};
   if (::fstat(fd.get(), &info) != 0) ThrowIo("examine", path_, errno);

@@ -201,8 +201,15 @@ AdaptationResult AdaptationRun::Adapt(const std::string& name, const Config& key
   const fs::path adapted = folder / "adapted.safetensors";
   best->model.Save(adapted);
   if (speech_.old_word_errors && !HasOtherSenones(best->model.num_pdfs())) {
-    result.old_words = {speech_.old_word_errors(*model_, speech_.model_file),
-                        speech_.old_word_errors(best->model, adapted)};
+    WithContext(
+        [&] {
+          result.old_words = {speech_.old_word_errors(*model_, speech_.model_file),
+                              speech_.old_word_errors(best->model, adapted)};
+        },
+        [&] {
+          return fmt::format("counting the words of old speech; what was learnt is '{}', not judged yet",
+                             adapted.string());
+        });
   }
   Judge(method->makes_profile(), result);
   result.model = folder / "model.safetensors";

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 #include <numeric>
+#include <set>
 #include <utility>
 
 #include "base/error.h"
@@ -174,6 +175,19 @@ std::vector<EvaluationData> SideSpeech::Kinds() const {
   }
   std::erase_if(kinds, [](const EvaluationData& kind) { return kind.utterances.empty(); });
   return kinds;
+}
+
+void SideSpeech::RequireClassesIn(const std::vector<size_t>& training) const {
+  if (other_ || training.empty()) return;
+  std::set<int32_t> said;
+  for (const size_t u : training) {
+    if (label_of_utterance_[u] != nn::SideTargets::kUnknown) said.insert(label_of_utterance_[u]);
+  }
+  if (said.size() >= 2) return;
+  Throw<InputError>(
+      "of the {} classes of side.task = '{}' {} is in the speech that is left to learn from when the rest is held out: "
+      "there is nothing to tell apart. Hold out otherwise (held-out.by = 'utterance')",
+      classes_, options_.task, said.size());
 }
 
 int64_t SideSpeech::unlabelled() const {

@@ -31,6 +31,8 @@ class SideSpeech {
              const data::MinibatchOptions& data, const PhoneMap* phones, uint64_t seed, const TimeContext& needed = {});
 
   int classes() const { return classes_; }
+  /// InputError if fewer than two of them are said in `training`, the utterances that are learnt from; empty: all.
+  void RequireClassesIn(const std::vector<size_t>& training) const;
   /// Utterances that teach the head nothing.
   int64_t unlabelled() const;
   /// A line for the log: which speech has which labels.

@@ -99,6 +99,7 @@ void Worker::BuildSideTask() {
   const uint64_t seed = MixSeed(task_.seed, kSideSeed);
   side_ = std::make_unique<SideSpeech>(options_.side, task_.store, options_.data, phones_ ? &*phones_ : nullptr, seed,
                                        network_.time_context());
+  side_->RequireClassesIn(train_utterances_);
   network_ = adapt::InsertSideTask(network_, options_.side, side_->classes(), seed);
 }
 

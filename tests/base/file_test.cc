@@ -69,6 +69,13 @@ TEST(WriteFileAtomically, LeavesDevicesPipesAndFoldersInTheirPlace) {
   EXPECT_EQ(FilesIn(folder.path()), 3u) << "no temporary file may be left";
 }
 
+TEST(MappedFile, RefusesAPipeInsteadOfWaitingForIt) {
+  const TemporaryFolder folder;
+  ASSERT_EQ(::mkfifo((folder / "pipe").c_str(), 0600), 0);
+  EXPECT_THROW(MappedFile(folder / "pipe"), IoError);
+  EXPECT_THROW(MappedFile(folder.path()), IoError);
+}
+
 TEST(MakeFolder, SaysWhatStandsInTheWay) {
   const TemporaryFolder folder;
   WriteFileAtomically(folder / "f", "here");

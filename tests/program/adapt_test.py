@@ -150,7 +150,12 @@ class Adapt(system.SystemTest):
         self.assertEqual(texts[0], (self.root / "decoded/text").read_text())
         (self.root / "profiles").mkdir(exist_ok=True)
         shutil.copy(profile, self.root / "profiles/s1.safetensors")
-        self.assertEqual(self.decode("--profiles", self.root / "profiles").returncode, 0)
+        known = self.decode("--profiles", self.root / "profiles")
+        self.assertEqual(known.returncode, 0)
+        self.assertNotIn("was made for", known.stderr)
+        shutil.copy(profile, self.root / "profiles/s2.safetensors")
+        self.assertIn("was made for speaker 's1', and by its name it is taken for 's2'",
+                      self.decode("--profiles", self.root / "profiles").stderr)
         (self.root / "strangers").mkdir(exist_ok=True)
         shutil.copy(profile, self.root / "strangers/nobody.safetensors")
         refused = self.decode("--profiles", self.root / "strangers")

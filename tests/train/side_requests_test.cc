@@ -71,6 +71,18 @@ TEST_F(SideRequests, TheTrainingSpeechItselfIsNoOtherSpeech) {
   EXPECT_EQ(Open(side, store).classes(), 2);
 }
 
+TEST_F(SideRequests, WhatIsHeldOutMayLeaveNothingToTellApart) {
+  const auto store = Store("store", 2);
+  TrainOptions options = SmallOptions();
+  options.schedule.epochs = 1;
+  options.side = Task("speaker");
+  options.held_out.by = "speaker";
+  EXPECT_THAT(ErrorOf<InputError>([&] { TrainHere(SmallTask(store, folder_ / "run"), options); }),
+              AllOf(HasSubstr("of the 2 classes"), HasSubstr("held-out.by = 'utterance'")));
+  options.held_out.by = "utterance";
+  EXPECT_EQ(TrainHere(SmallTask(store, folder_ / "run"), options).side_probe.kinds, 2);
+}
+
 TEST_F(SideRequests, KeysOfAnotherTaskAreRefusedAndThoseThatLackAreNamed) {
   adapt::SideTaskOptions side;
   CheckSideTask(side);
@@ -112,8 +124,9 @@ TEST_F(SideRequests, TooLittleSpeechForAFreshClassifierIsSaid) {
   TrainOptions options = SmallOptions();
   options.schedule.epochs = 1;
   options.side = Task("labels");
+  options.held_out.by = "utterance";
   // One utterance of a kind: nothing is left to try the classifier on.
-  options.side.labels = Labels("spk0-utt0 quiet\nspk1-utt1 loud\n");
+  options.side.labels = Labels("spk0-utt4 quiet\nspk1-utt6 loud\n");
   const TrainingSummary summary = TrainHere(SmallTask(Store("store", 2), folder_ / "run"), options);
   EXPECT_EQ(summary.side_probe.kinds, 0);
   EXPECT_THAT(summary.side_probe.missing, HasSubstr("0 of 2 kinds"));
