@@ -10,6 +10,7 @@
 #include "base/error.h"
 #include "base/suggest.h"
 #include "base/toml_text.h"
+#include "base/trim.h"
 
 namespace antiphon::adapt {
 namespace {
@@ -38,22 +39,17 @@ std::vector<std::string> NamesWithRates(const nn::Network& network) {
   return names;
 }
 
-std::string_view Trimmed(std::string_view text) {
-  const size_t first = text.find_first_not_of(" \t");
-  return first == std::string_view::npos ? "" : text.substr(first, text.find_last_not_of(" \t") - first + 1);
-}
-
 // "affine1 = 0.1"
 std::map<std::string, double> ParseRates(const std::vector<std::string>& rates, const std::vector<std::string>& names) {
   constexpr double kMost = 10000;
   std::map<std::string, double> factors;
   for (const std::string& rate : rates) {
     const size_t sign = rate.rfind('=');
-    const std::string name(Trimmed(std::string_view(rate).substr(0, sign)));
+    const std::string name(Trim(std::string_view(rate).substr(0, sign)));
     if (std::find(names.begin(), names.end(), name) == names.end()) {
       throw UsageError("rates: " + UnknownNameMessage("layer with a learning rate", name, names));
     }
-    const std::string_view text = sign == std::string::npos ? "" : Trimmed(std::string_view(rate).substr(sign + 1));
+    const std::string_view text = sign == std::string::npos ? "" : Trim(std::string_view(rate).substr(sign + 1));
     double factor = 0;
     const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), factor);
     if (error != std::errc() || end != text.data() + text.size() || !(factor >= 0 && factor <= kMost)) {

@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "base/file.h"
+#include "base/trim.h"
 
 namespace antiphon::data {
 namespace {
@@ -30,12 +31,6 @@ std::optional<IndexRange> ParseRange(std::string_view text, std::string_view who
     Throw<InputError>("'{}': '{}' is no range; expected FIRST:LAST, both from 0 and inclusive", whole, text);
   }
   return IndexRange{static_cast<int64_t>(first), static_cast<int64_t>(last)};
-}
-
-std::string_view Trim(std::string_view text) {
-  const size_t first = text.find_first_not_of(" \t\r");
-  if (first == std::string_view::npos) return {};
-  return text.substr(first, text.find_last_not_of(" \t\r") - first + 1);
 }
 
 }  // namespace

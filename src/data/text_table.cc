@@ -7,17 +7,10 @@
 
 #include "base/error.h"
 #include "base/file.h"
+#include "base/trim.h"
 
 namespace antiphon::data {
 namespace {
-
-constexpr std::string_view kBlanks = " \t\r\v\f";
-
-std::string_view Trim(std::string_view text) {
-  const size_t first = text.find_first_not_of(kBlanks);
-  if (first == std::string_view::npos) return {};
-  return text.substr(first, text.find_last_not_of(kBlanks) - first + 1);
-}
 
 // Length of the sequence that a first byte announces, and the least second byte that is not overlong or a surrogate.
 struct Utf8Lead {

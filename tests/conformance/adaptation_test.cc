@@ -275,6 +275,7 @@ TEST(LayerRates, MayBeGivenToEachLayer) {
   EXPECT_FLOAT_EQ(static_cast<float>(factors.at("affine1.bias")), 0.1f);
   EXPECT_EQ(factors.at("affine2.weight"), 1);
   EXPECT_EQ(factors.at("affine3.weight"), 0);
+  EXPECT_EQ(RateFactors(R"(rates = ["\taffine1 \t=\t0.5 \f\r"])").at("affine1.weight"), 0.5);
   const auto both = RateFactors("rate-below = 0.5\nrates = ['affine1 = 8', 'affine2 = 1']");
   EXPECT_EQ(both.at("affine1.weight"), 2);
   EXPECT_EQ(both.at("affine2.weight"), 0.5);

@@ -179,6 +179,15 @@ TEST_F(Archive, LeavesNothingBehindUnlessClosed) {
   EXPECT_TRUE(fs::is_empty(folder_.path()));
 }
 
+TEST_F(Archive, ScriptsMayHaveBlanksOfAnyKindAroundFields) {
+  Put("m.ark", "a  [ 1 2 ]\nb  [ 3 ]\n");
+  const std::string script = Put("m.scp", "\t a \t m.ark:1 \v\f\r\n \v\r\n\fb m.ark:12\t\r\n");
+  const RandomAccessReader<Matrix> reader(script);
+  EXPECT_EQ(reader.Get("a").cols(), 2);
+  EXPECT_EQ(reader.Get("b").cols(), 1);
+  EXPECT_EQ(SequentialReader<Matrix>("scp:\t" + script + " \f").Next(), true);
+}
+
 TEST_F(Archive, NamesFileKeyAndByteOfWhatIsWrong) {
   using namespace std::string_literals;
   const auto read = [](const std::string& path) {

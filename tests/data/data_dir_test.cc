@@ -104,6 +104,14 @@ TEST_F(DataDirTest, TakesWindowsTextFiles) {
   EXPECT_THAT(dir.utterances()[0].words, ElementsAre("ONE", "TWO"));
 }
 
+TEST_F(DataDirTest, BlanksOfAnyKindMayStandAroundFields) {
+  Put("train/text", "\f a-1\t ONE TWO \v\f\r\na-2\vTHREE\t\nb-1 FOUR\n");
+  const DataDir dir = DataDir::Load(Train());
+  EXPECT_EQ(dir.utterances()[0].utt_id, "a-1");
+  EXPECT_THAT(dir.utterances()[0].words, ElementsAre("ONE", "TWO"));
+  EXPECT_THAT(dir.utterances()[1].words, ElementsAre("THREE"));
+}
+
 TEST_F(DataDirTest, NamesEveryPlaceWhereAudioWasLookedFor) {
   fs::remove(folder_ / "audio/r1.wav");
   const DataDir dir = DataDir::Load(Train());
