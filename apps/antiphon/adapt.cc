@@ -196,10 +196,7 @@ void Adapt(const AdaptCommandOptions& options, CommandContext& context) {
   // Mistakes are told before anything is computed.
   const auto method = adapt::MethodRegistry::Get().Create(options.method, keys);
   CheckFolders(options);
-  if (method->needs_old_speech() && options.old_store.empty()) {
-    Throw<UsageError>("method '{}' needs speech that the model was trained on: give its frame store (--old-store)",
-                      options.method);
-  }
+  if (method->needs_old_speech() && options.old_store.empty()) adapt::RefuseMissingOldSpeech(options.method);
   Config optimizer = context.config().Table("optimizer");
   if (!optimizer.Has("type")) optimizer.Set("type", "\"sgd\"");
   const auto model = std::make_shared<const nn::Model>(nn::Model::Load(options.model));

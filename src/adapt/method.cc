@@ -10,10 +10,12 @@ AlignedSpeech& RequireNewSpeech(const MethodInput& input, std::string_view metho
 }
 
 AlignedSpeech& RequireOldSpeech(const MethodInput& input, std::string_view method) {
-  if (input.old_speech == nullptr) {
-    Throw<UsageError>("'{}' needs speech that the model was trained on: give its frame store (--old-store)", method);
-  }
+  if (input.old_speech == nullptr) RefuseMissingOldSpeech(method);
   return *input.old_speech;
+}
+
+void RefuseMissingOldSpeech(std::string_view method) {
+  Throw<UsageError>("'{}' needs speech that the model was trained on: give its frame store (--old-store)", method);
 }
 
 bool HasOtherSenones(const nn::Model& model, int num_pdfs, std::string_view hmm_json) {

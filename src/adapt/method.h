@@ -101,6 +101,8 @@ using MethodRegistry = Registry<Method, const Config&>;
 /// The speech, or a UsageError that says who needs it.
 AlignedSpeech& RequireNewSpeech(const MethodInput& input, std::string_view method);
 AlignedSpeech& RequireOldSpeech(const MethodInput& input, std::string_view method);
+/// The latter, where no speech has been opened yet.
+[[noreturn]] void RefuseMissingOldSpeech(std::string_view method);
 
 /// Whether pdf-ids of this number and this HMM (nn::Model::hmm_json; empty: not known) are others than the model's.
 bool HasOtherSenones(const nn::Model& model, int num_pdfs, std::string_view hmm_json);
