@@ -136,8 +136,8 @@ void ChooseLearning(const nn::Network& network, const LayerChoiceOptions& option
 
 nn::LayerParts NewLayer(const std::string& name, const std::string& type, const std::string& options, double rate) {
   nn::LayerParts layer{name, type, Config::Parse(options, type), {}};
-  layer.config.Set("type", "\"" + type + "\"");
-  layer.config.Set("name", "\"" + name + "\"");
+  layer.config.Set("type", TomlString(type));
+  layer.config.Set("name", TomlString(name));
   if (rate != 1) layer.config.Set("learning-rate-factor", fmt::format("{}", rate));
   return layer;
 }

@@ -16,8 +16,8 @@ void Restore(nn::Model& adapted, const nn::Model& original) {
     const auto found = before.find(parts[i].name);
     // The layer's own keys as they are: a new output layer has another size than the old one.
     Config config = adapted.network.layer(i).ToConfig();
-    config.Set("type", "\"" + parts[i].type + "\"");
-    config.Set("name", "\"" + parts[i].name + "\"");
+    config.Set("type", TomlString(parts[i].type));
+    config.Set("name", TomlString(parts[i].name));
     for (const char* key : {"learning-rate-factor", "max-change"}) {
       const auto value = found == before.end() ? std::nullopt : found->second.Real(key);
       if (value) config.Set(key, fmt::format("{}", *value));

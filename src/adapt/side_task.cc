@@ -2,6 +2,7 @@
 
 #include "adapt/layer_groups.h"
 #include "base/error.h"
+#include "base/toml_text.h"
 
 namespace antiphon::adapt {
 namespace {
@@ -24,10 +25,10 @@ nn::Network InsertSideTask(const nn::Network& network, const SideTaskOptions& op
   std::vector<nn::LayerParts> parts = nn::TakeApart(network);
   const size_t place = PlaceOf(parts, options);
   const std::string toml = fmt::format(
-      "[[layer]]\ntype = 'side-task'\nname = '{}'\ntask = '{}'\nclasses = {}\nweight = {}\nhidden-dim = {}\n"
+      "[[layer]]\ntype = 'side-task'\nname = {}\ntask = {}\nclasses = {}\nweight = {}\nhidden-dim = {}\n"
       "adversarial = {}\nmost = {}\ngamma = {}\n",
-      FreeName(parts, "side-task"), options.task, classes, options.weight, options.hidden_dim, options.adversarial,
-      options.most, options.gamma);
+      TomlString(FreeName(parts, "side-task")), TomlString(options.task), classes, options.weight, options.hidden_dim,
+      options.adversarial, options.most, options.gamma);
   const nn::Network head(Config::Parse(toml, "side task"), network.layer(place).out_dim(), 0, seed);
   parts.insert(parts.begin() + static_cast<std::ptrdiff_t>(place) + 1, nn::TakeApart(head).front());
   return nn::PutTogether(parts, network.in_dim());

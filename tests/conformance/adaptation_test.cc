@@ -1,5 +1,6 @@
 // Every registered adaptation method: a prepared model says the same as before, only what is to learn learns, what it
 // makes loads and trains on, and what is nonsense is refused with the model unchanged.
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <map>
@@ -8,6 +9,7 @@
 #include "../compress/small_model.h"
 #include "adapt/method.h"
 #include "adapt/restore.h"
+#include "adapt/side_task.h"
 #include "base/error.h"
 #include "nn/loss.h"
 #include "nn/network_parts.h"
@@ -213,6 +215,37 @@ TEST(AdaptationMethods, RefuseNonsenseAndLeaveTheModelAlone) {
       EXPECT_EQ(model.network.ToToml(), before) << name;
     }
     EXPECT_THROW(MethodRegistry::Get().Create(name, Config::Parse("no-such-key = 1", name)), UsageError) << name;
+  }
+}
+
+std::vector<std::string> Names(const nn::Network& network) {
+  std::vector<std::string> names;
+  for (size_t i = 0; i < network.num_layers(); ++i) names.push_back(network.layer_name(i));
+  return names;
+}
+
+TEST(AdaptationMethods, LeaveNamesWithApostrophesAlone) {
+  const testing::TemporaryFolder folder;
+  const nn::Model original = compress::ModelOf(
+      "{type = 'affine', name = \"it's\", dim = 32}, {type = 'relu', name = \"o'clock\"}, {type = 'tdnn-f', name = "
+      "\"'quoted'\", dim = 32, bottleneck = 8, time-stride = 0}, {type = 'relu'}, {type = 'affine', name = \"out's\"}");
+  for (const auto& [name, sample] : Samples()) {
+    nn::Model model = original.Clone();
+    Prepare(name, sample.keys[0], model);
+    Restore(model, original);
+    EXPECT_THAT(Names(model.network), ::testing::IsSupersetOf(Names(original.network))) << name;
+    const Matrix x = RandomMatrix(50, kInputs, 3);
+    const Matrix before = Output(model.network, x);
+    SideTaskOptions side;
+    side.task = "domain";
+    side.after = "o'clock";
+    EXPECT_EQ(SideTaskPlace(model.network, side), "o'clock") << name;
+    model.network = InsertSideTask(model.network, side, 2, 1);
+    model.Save(folder / "m.safetensors");
+    nn::Model loaded = nn::Model::Load(folder / "m.safetensors");
+    EXPECT_EQ(Names(loaded.network), Names(model.network)) << name;
+    RemoveSideTasks(loaded.network);
+    EXPECT_EQ(LargestDifference(Output(loaded.network, x), before), 0) << name;
   }
 }
 

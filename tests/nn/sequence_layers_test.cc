@@ -9,6 +9,7 @@
 #include <sstream>
 #include <tuple>
 
+#include "base/toml_text.h"
 #include "nn/layers/inner_chain.h"
 #include "nn/network.h"
 #include "oracle.h"
@@ -171,6 +172,18 @@ TEST(Tdnn, KeysOfTheTwoLayersAreTold) {
   EXPECT_EQ(net.time_context(), (TimeContext{1, 2, 2}));
   EXPECT_EQ(net.parameters()[0]->learning_rate_factor, 0.5f);
   EXPECT_THROW(Build("{type='tdnn', dim=4, ofsets=[0]}", 3), UsageError);
+}
+
+TEST(Tdnn, LayersAreCalledAsTheirTableSays) {
+  for (const std::string name : {"it's", "say \"a\"", "back\\slash", "'quoted'", "12", "true"}) {
+    const Network net = Build("{type='tdnn', dim=4, name=" + TomlString(name) +
+                                  "}, {type='tdnn-f', dim=4, bottleneck=2, name=" + TomlString(name + "2") + "}",
+                              4);
+    ASSERT_EQ(net.num_layers(), 3u) << name;
+    EXPECT_EQ(net.layer_name(0), name + ".splice");
+    EXPECT_EQ(net.layer_name(1), name);
+    EXPECT_EQ(net.layer_name(2), name + "2");
+  }
 }
 
 TEST(Convolution, OfOnePositionIsAnAffineLayerPerPosition) {

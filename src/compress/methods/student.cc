@@ -12,6 +12,7 @@
 
 #include "base/error.h"
 #include "base/options.h"
+#include "base/toml_text.h"
 #include "compress/method.h"
 #include "compress/narrow.h"
 #include "compress/network_parts.h"
@@ -131,7 +132,7 @@ class Student : public Method {
     for (const char* key : {"learning-rate-factor", "max-change"}) {
       if (const auto value = parts.config.Real(key)) config.Set(key, fmt::format("{}", *value));
     }
-    config.Set("type", "\"" + parts.type + "\"");
+    config.Set("type", TomlString(parts.type));
     return config;
   }
 

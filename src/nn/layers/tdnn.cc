@@ -4,6 +4,7 @@
 // Source: as splice.cc.
 #include <fmt/format.h>
 
+#include "base/toml_text.h"
 #include "nn/network.h"
 
 namespace antiphon::nn {
@@ -12,10 +13,14 @@ namespace {
 std::unique_ptr<LayerExpansion> ExpandTdnn(const Config& table) {
   Config splice = Config::Parse("type = \"splice\"", table.Where());
   Config affine = Config::Parse("type = \"affine\"", table.Where());
-  if (const auto name = table.Text("name")) splice.Set("name", "\"" + *name + ".splice\"");
+  if (const auto name = table.Text("name")) {
+    splice.Set("name", TomlString(*name + ".splice"));
+    affine.Set("name", TomlString(*name));
+  }
   if (const auto offsets = table.Ints("offsets")) splice.Set("offsets", fmt::format("[{}]", fmt::join(*offsets, ", ")));
   for (const std::string& key : table.Keys()) {
-    if (key != "type" && key != "offsets") (key == "stride" ? splice : affine).Set(key, *table.AnyAsText(key));
+    if (key == "type" || key == "name" || key == "offsets") continue;
+    (key == "stride" ? splice : affine).Set(key, *table.AnyAsText(key));
   }
   auto expansion = std::make_unique<LayerExpansion>();
   expansion->layers = {splice, affine};

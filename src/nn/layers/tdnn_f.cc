@@ -41,7 +41,7 @@ std::unique_ptr<LayerExpansion> ExpandTdnnF(const Config& table) {
   expansion->layers = Config::Parse(chain, table.Where()).Tables("layer");
   if (options.bypass == 0) return expansion;
   Config residual = Config::Parse("type = \"residual\"", table.Where());
-  if (const auto name = table.Text("name")) residual.Set("name", "\"" + *name + "\"");
+  if (const auto name = table.Text("name")) residual.Set("name", TomlString(*name));
   residual.Set("scale", fmt::format("{}", options.bypass));
   residual.Set("layers", InlineTomlTables(expansion->layers));
   expansion->layers = {residual};
