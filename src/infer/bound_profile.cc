@@ -41,12 +41,15 @@ StepChanges ChangesOf(std::span<const ProfileRun> runs, size_t step, std::span<c
   return changes;
 }
 
-void ApplyParts(std::span<const ProfileRun> runs, size_t step, MatrixView rows) {
+void ApplyParts(std::span<const ProfileRun> runs, size_t step, const Rows& rows, std::byte* converted,
+                std::byte* product) {
   for (const ProfileRun& run : runs) {
     const BoundProfile::Change* const change = ChangeAfter(run.profile, step);
     if (change == nullptr) continue;
-    const MatrixView own = rows.Rows(run.first_row, run.rows);
-    for (const size_t part : change->parts) nn::ApplyPart(run.profile->profile.parts[part], own, own);
+    Rows own = rows;
+    own.rows = run.rows;
+    own.data = rows.Row<std::byte>(run.first_row);
+    for (const ProfilePart& part : change->parts) part.Run(own, converted, product);
   }
 }
 

@@ -6,18 +6,19 @@
 #include <span>
 #include <vector>
 
+#include "infer/profile_part.h"
 #include "nn/speaker_profile.h"
 
 namespace antiphon::infer {
 
 struct BoundProfile {
   nn::SpeakerProfile profile;
-  /// Into profile.parts: what changes a frame's features, in order.
-  std::vector<size_t> on_features;
+  /// What changes a frame's features, in order; in fp32, as their dynamic range asks for.
+  std::vector<ProfilePart> on_features;
   /// What changes the output of a step of the plan.
   struct Change {
-    std::vector<float> factors;  // that the step itself applies; whole panels of 64; empty: none
-    std::vector<size_t> parts;   // after it, in order
+    std::vector<float> factors;      // that the step itself applies; whole panels of 64; empty: none
+    std::vector<ProfilePart> parts;  // after it, in order
   };
   /// By step; shorter than the plan where no more follows.
   std::vector<Change> after_step;
@@ -48,7 +49,8 @@ struct StepChanges {
 /// `factors` is where each row's are written to.
 StepChanges ChangesOf(std::span<const ProfileRun> runs, size_t step, std::span<const float*> factors);
 
-/// Applies the parts that follow `step` to each row, in place.
-void ApplyParts(std::span<const ProfileRun> runs, size_t step, MatrixView rows);
+/// Applies the parts that follow `step` to each row, in place; `converted` and `product` as ProfilePart::Run.
+void ApplyParts(std::span<const ProfileRun> runs, size_t step, const Rows& rows, std::byte* converted,
+                std::byte* product);
 
 }  // namespace antiphon::infer

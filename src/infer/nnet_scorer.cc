@@ -1,10 +1,10 @@
 #include "infer/nnet_scorer.h"
 
 #include <algorithm>
-#include <cmath>
 
 #include "base/error.h"
 #include "kernels/softmax.h"
+#include "math/finite.h"
 
 namespace antiphon::infer {
 
@@ -116,11 +116,10 @@ std::shared_ptr<const BoundProfile> NnetModel::Bind(nn::SpeakerProfile profile) 
   if (!options_.adaptable) throw UsageError("speakers' profiles need a model that is adaptable (nnet.adaptable)");
   auto bound = std::make_shared<BoundProfile>();
   bound->profile = std::move(profile);
-  for (size_t i = 0; i < bound->profile.parts.size(); ++i) {
-    const nn::SpeakerProfile::Part& part = bound->profile.parts[i];
+  for (const nn::SpeakerProfile::Part& part : bound->profile.parts) {
     const int64_t dim = part.scale.empty() ? part.matrix.cols() : part.scale.cols();
     if (part.after.empty() && dim == model_.feature_dim) {
-      bound->on_features.push_back(i);
+      bound->on_features.emplace_back(part, DataType::kFloat32, options_.plan().isa);
       continue;
     }
     const auto step = plan_->StepOf(part.after);
@@ -135,23 +134,33 @@ std::shared_ptr<const BoundProfile> NnetModel::Bind(nn::SpeakerProfile profile) 
       change.factors.assign(static_cast<size_t>(PanelsOf(dim) * kPanelOutputs), 1.0F);
       std::copy_n(part.scale.data(), dim, change.factors.begin());
     } else {
-      change.parts.push_back(i);
+      change.parts.emplace_back(part, options_.plan().precision, options_.plan().isa);
     }
   }
   return bound;
 }
 
 void AcceptFrames(ConstMatrixView frames, const BoundProfile* profile, FrameWindow& window) {
-  if (profile == nullptr || profile->on_features.empty() || frames.rows() == 0) return window.Accept(frames);
-  Matrix changed(frames);
-  for (const size_t part : profile->on_features) nn::ApplyPart(profile->profile.parts[part], changed, changed);
+  // The window says what is wrong with rows of another length.
+  if (profile == nullptr || profile->on_features.empty() || frames.rows() == 0 ||
+      frames.cols() != profile->on_features.front().dim()) {
+    return window.Accept(frames);
+  }
+  thread_local Matrix memory;
+  const auto rows = static_cast<int>(frames.rows());
+  const int64_t floats = (RowsBytes(rows, frames.cols()) + 63) / 64 * 64 / int64_t{sizeof(float)};
+  memory.Resize(2, floats);
+  const Rows changed = PlaceRows(reinterpret_cast<std::byte*>(memory.data()), DataType::kFloat32, rows, frames.cols());
+  for (int t = 0; t < rows; ++t) std::ranges::copy(frames.Row(t), changed.Row<float>(t));
+  auto* const product = reinterpret_cast<std::byte*>(memory.data() + floats);
+  for (const ProfilePart& part : profile->on_features) part.Run(changed, nullptr, product);
   // Here, where one speaker alone is refused: in a batch they would stop all.
-  for (int64_t t = 0; t < changed.rows(); ++t) {
-    if (std::ranges::all_of(changed.Row(t), [](float x) { return std::isfinite(x); })) continue;
+  for (int t = 0; t < rows; ++t) {
+    if (AllFinite(changed.Floats().Row(t))) continue;
     Throw<InputError>("frame {} of a piece is no longer finite as the profile of speaker '{}' changes it", t,
                       profile->profile.speaker);
   }
-  window.Accept(changed);
+  window.Accept(changed.Floats());
 }
 
 NnetScorer::NnetScorer(std::shared_ptr<const NnetModel> model, std::shared_ptr<const BoundProfile> profile)

@@ -1,14 +1,13 @@
 #include "infer/plan.h"
 
 #include <algorithm>
-#include <bit>
 #include <chrono>
-#include <cmath>
 #include <numeric>
 
 #include "base/error.h"
 #include "base/suggest.h"
 #include "infer/steps/layer_step.h"
+#include "math/finite.h"
 
 namespace antiphon::infer {
 namespace {
@@ -19,11 +18,8 @@ bool SameFormat(const OutputFormat& a, const OutputFormat& b) {
 }
 
 void CheckFinite(ConstMatrixView input) {
-  constexpr uint32_t kExponent = 0x7f800000;
   for (int64_t r = 0; r < input.rows(); ++r) {
-    uint32_t bad = 0;  // whole numbers, so that the compiler may take many at a time
-    for (const float x : input.Row(r)) bad |= (std::bit_cast<uint32_t>(x) & kExponent) == kExponent ? 1U : 0U;
-    if (bad != 0) Throw<InputError>("features {} of a batch are not finite numbers", r);
+    if (!AllFinite(input.Row(r))) Throw<InputError>("features {} of a batch are not finite numbers", r);
   }
 }
 
@@ -177,7 +173,9 @@ Rows Plan::RunSteps(size_t count, int rows, PlanMemory& memory, MatrixView out, 
       step.Run(now, next, memory.scratch_);
     }
     now = next;
-    if (changes.parts) ApplyParts(memory.runs_, i, now.Floats());
+    if (changes.parts) {
+      ApplyParts(memory.runs_, i, now, memory.buffers_[2], memory.buffers_[(i + 1) % 2]);
+    }
     if (i < memory.step_seconds.size()) {
       memory.step_seconds[i] += std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
     }

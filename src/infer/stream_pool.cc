@@ -3,10 +3,10 @@
 #include <omp.h>
 
 #include <algorithm>
-#include <cmath>
 #include <numeric>
 
 #include "infer/measure.h"
+#include "math/finite.h"
 
 namespace antiphon::infer {
 namespace {
@@ -62,8 +62,8 @@ std::shared_ptr<StreamPool::Stream> StreamPool::Find(int stream) const {
 
 void StreamPool::Accept(int stream, ConstMatrixView frames, double now) {
   for (int64_t r = 0; r < frames.rows(); ++r) {
-    for (const float x : frames.Row(r)) {
-      if (!std::isfinite(x)) Throw<InputError>("frame {} of a piece has a value that is not a finite number", r);
+    if (!AllFinite(frames.Row(r))) {
+      Throw<InputError>("frame {} of a piece has a value that is not a finite number", r);
     }
   }
   const std::lock_guard lock(mutex_);

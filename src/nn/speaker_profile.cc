@@ -4,7 +4,6 @@
 #include <cmath>
 
 #include "base/error.h"
-#include "math/gemm.h"
 #include "math/safetensors.h"
 #include "nn/network_parts.h"
 
@@ -104,30 +103,6 @@ SpeakerProfile SpeakerProfile::Load(const std::filesystem::path& path) {
         return profile;
       },
       [&] { return fmt::format("reading profile '{}'", path.string()); });
-}
-
-void ApplyPart(const SpeakerProfile::Part& part, ConstMatrixView x, MatrixView y) {
-  const int64_t dim = part.scale.empty() ? part.matrix.cols() : part.scale.cols();
-  if (dim == 0 || x.cols() % dim != 0) {
-    Throw<ShapeError>("a profile for {} values cannot change rows of {}", dim, x.cols());
-  }
-  thread_local std::vector<float> moved;
-  if (part.scale.empty()) moved.resize(static_cast<size_t>(dim));
-  for (int64_t n = 0; n < x.rows(); ++n) {
-    for (int64_t first = 0; first < x.cols(); first += dim) {
-      const float* in = x.Row(n).data() + first;
-      float* out = y.Row(n).data() + first;
-      if (!part.scale.empty()) {
-        for (int64_t c = 0; c < dim; ++c) out[c] = part.scale(0, c) * in[c];
-      } else {
-        Gemm(Transpose::kNo, ConstMatrixView(in, 1, dim), Transpose::kYes, part.matrix,
-             MatrixView(moved.data(), 1, dim));
-        std::copy_n(moved.begin(), dim, out);
-      }
-      if (part.offset.empty()) continue;
-      for (int64_t c = 0; c < dim; ++c) out[c] += part.offset(0, c);
-    }
-  }
 }
 
 SpeakerProfile ExtractProfile(const Model& adapted, const Model& original) {

@@ -39,9 +39,6 @@ struct SpeakerProfile {
 /// Tells models apart: their values, whatever else a file holds. 16 hexadecimal digits.
 std::string ModelId(const Network& network);
 
-/// y = what the part makes of x, row by row; y may be x. y [N, dim], or blocks of dim side by side.
-void ApplyPart(const SpeakerProfile::Part& part, ConstMatrixView x, MatrixView y);
-
 /// The layers of types "lhuc", "frame-affine" and "affine" that `adapted` has and `original` has not, as a profile for
 /// `original`. InputError if the models differ in anything else.
 SpeakerProfile ExtractProfile(const Model& adapted, const Model& original);

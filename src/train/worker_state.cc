@@ -10,6 +10,7 @@
 #include "base/random.h"
 #include "comm/fault_injection.h"
 #include "kernels/reductions.h"
+#include "math/finite.h"
 #include "train/agreement.h"
 #include "train/data_share.h"
 #include "train/divided_model.h"
@@ -41,12 +42,6 @@ std::string Experiment(const TrainingTask& task, TrainOptions options, const nn:
 std::string DifferenceFrom(const SafetensorsReader& reader, const std::string& experiment) {
   const auto lines = FirstDifference(reader.Metadata("experiment"), experiment);
   return lines ? fmt::format("'{}' then, '{}' now", lines->first, lines->second) : "";
-}
-
-bool AllFinite(std::span<const float> values) {
-  double sum = 0;  // not finite as soon as one of them is not
-  for (const float v : values) sum += static_cast<double>(v) * 0.0;
-  return sum == 0;
 }
 
 }  // namespace

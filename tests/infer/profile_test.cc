@@ -88,6 +88,38 @@ TEST(SpeakerProfile, ServesAModelInEightBits) {
   ExpectNear(Scores(with), Scores(alone), 1e-4, "int8");
 }
 
+// What a speaker needs is little beside the ones of the identity, of which eight bits would leave nothing.
+TEST(SpeakerProfile, EightBitsKeepWhatAMatrixNearTheIdentityChanges) {
+  nn::Model own = SmallModel();
+  std::vector<nn::LayerParts> parts = nn::TakeApart(own.network);
+  parts.insert(parts.begin() + 7,
+               {"own", "affine", Config::Parse("type = 'affine'\nname = 'own'\ndim = 32", "own"), {}});
+  own.network = nn::PutTogether(parts, kInputs);
+  Rng rng(9);
+  for (nn::Parameter* p : own.network.parameters()) {
+    if (p->name != "own.weight") continue;
+    for (int r = 0; r < 32; ++r) {
+      for (int c = 0; c < 32; ++c) p->value(r, c) = (r == c ? 1.0f : 0.0f) + 0.001f * static_cast<float>(rng.Normal());
+    }
+    p->MarkChanged();
+  }
+  const Matrix x = RandomMatrix(40, kInputs, 5);
+  Matrix changes[2];
+  for (const auto& [precision, change] : {std::pair("fp32", &changes[0]), {"int8", &changes[1]}}) {
+    const auto shared = Shared(precision);
+    NnetScorer without(shared, x), with(shared, x, shared->Bind(nn::ExtractProfile(own, SmallModel())));
+    const Matrix before = Scores(without);
+    *change = Scores(with);
+    for (int64_t i = 0; i < change->size(); ++i) change->data()[i] -= before.data()[i];
+  }
+  double along = 0, size = 0;
+  for (int64_t i = 0; i < changes[0].size(); ++i) {
+    along += static_cast<double>(changes[0].data()[i]) * changes[1].data()[i];
+    size += static_cast<double>(changes[0].data()[i]) * changes[0].data()[i];
+  }
+  EXPECT_NEAR(along / size, 1, 0.15);
+}
+
 // With the ranges of inputs that calibration found, layers hand on bytes; a profile must not change who shares a batch.
 TEST(SpeakerProfile, ChangesHiddenValuesBetweenCalibratedLayers) {
   nn::Model model = SmallModel();
