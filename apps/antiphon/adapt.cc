@@ -221,6 +221,13 @@ void Adapt(const AdaptCommandOptions& options, CommandContext& context) {
   context.SetResult(train::ToJson(result));
 }
 
+// Asked for when the command is made, after all methods have registered themselves.
+std::vector<std::string> ConfigurationTables() {
+  std::vector<std::string> tables = adapt::MethodRegistry::Get().Names();
+  tables.insert(tables.begin(), {"optimizer", "old-decode"});
+  return tables;
+}
+
 REGISTER_COMMAND(
     "adapt", AdaptCommandOptions, Adapt,
     {.summary = "make a model good on other speech, without forgetting",
@@ -235,7 +242,7 @@ REGISTER_COMMAND(
          "antiphon adapt exp/dnn/model.safetensors --data mine --unsupervised --graph exp/graph --out exp/mine",
      .positionals = {"model"},
      .required = {"model"},
-     .tables = {"optimizer", "old-decode", "adversarial", "fmllr", "kld", "lhn", "lhuc", "lin", "mix", "transfer"}});
+     .tables = ConfigurationTables()});
 
 }  // namespace
 }  // namespace antiphon::app

@@ -6,7 +6,9 @@
 #include <fstream>
 #include <sstream>
 
+#include "adapt/method.h"
 #include "base/error.h"
+#include "compress/method.h"
 #include "temporary_folder.h"
 
 namespace antiphon::app {
@@ -166,6 +168,16 @@ TEST(Commands, AllDescribeThemselves) {
     }
     for (const std::string& key : info.positionals) EXPECT_THAT(names, ::testing::Contains(key));
     for (const std::string& key : info.required) EXPECT_THAT(names, ::testing::Contains(key));
+  }
+}
+
+TEST(Commands, TakeATableForTheOptionsOfEachMethod) {
+  const std::pair<const char*, Arguments> cases[] = {{"adapt", adapt::MethodRegistry::Get().Names()},
+                                                     {"compress", compress::MethodRegistry::Get().Names()}};
+  for (const auto& [name, methods] : cases) {
+    const auto command = CommandRegistry::Get().Create(name);
+    EXPECT_FALSE(methods.empty()) << name;
+    EXPECT_THAT(command->info().tables, ::testing::IsSupersetOf(methods)) << name;
   }
 }
 
