@@ -10,6 +10,7 @@
 #include "base/folder_lock.h"
 #include "base/log.h"
 #include "command.h"
+#include "method_tables.h"
 #include "model_measure.h"
 #include "report/text_table.h"
 #include "same_place.h"
@@ -44,16 +45,6 @@ struct AdaptCommandOptions {
     adaptation.Visit(v);
   }
 };
-
-// The table of the method; tables of others are a mistake.
-Config MethodKeys(const std::string& method, const Config& config) {
-  for (const std::string& name : adapt::MethodRegistry::Get().Names()) {
-    if (name != method && config.Has(name)) {
-      Throw<UsageError>("{}: options of '{}', but the method is '{}'", config.Where(name), name, method);
-    }
-  }
-  return config.Table(method);
-}
 
 std::shared_ptr<const data::FrameStore> OpenStore(const fs::path& folder) {
   return folder.empty() ? nullptr : std::make_shared<const data::FrameStore>(folder);
@@ -192,7 +183,7 @@ void Adapt(const AdaptCommandOptions& options, CommandContext& context) {
     for (const std::string& name : adapt::MethodRegistry::Get().Names()) context.PrintLine(name);
     return;
   }
-  const Config keys = MethodKeys(options.method, context.config());
+  const Config keys = OptionsOfMethod<adapt::MethodRegistry>(options.method, context.config());
   // Mistakes are told before anything is computed.
   const auto method = adapt::MethodRegistry::Get().Create(options.method, keys);
   CheckFolders(options);
@@ -221,13 +212,6 @@ void Adapt(const AdaptCommandOptions& options, CommandContext& context) {
   context.SetResult(train::ToJson(result));
 }
 
-// Asked for when the command is made, after all methods have registered themselves.
-std::vector<std::string> ConfigurationTables() {
-  std::vector<std::string> tables = adapt::MethodRegistry::Get().Names();
-  tables.insert(tables.begin(), {"optimizer", "old-decode"});
-  return tables;
-}
-
 REGISTER_COMMAND(
     "adapt", AdaptCommandOptions, Adapt,
     {.summary = "make a model good on other speech, without forgetting",
@@ -242,7 +226,7 @@ REGISTER_COMMAND(
          "antiphon adapt exp/dnn/model.safetensors --data mine --unsupervised --graph exp/graph --out exp/mine",
      .positionals = {"model"},
      .required = {"model"},
-     .tables = ConfigurationTables()});
+     .tables = TablesOfMethods<adapt::MethodRegistry>({"optimizer", "old-decode"})});
 
 }  // namespace
 }  // namespace antiphon::app

@@ -8,6 +8,7 @@
 #include "command.h"
 #include "compress_plan.h"
 #include "compress_variants.h"
+#include "method_tables.h"
 #include "report/text_table.h"
 #include "same_place.h"
 #include "train/compression.h"
@@ -36,16 +37,6 @@ struct CompressCommandOptions {
     compression.Visit(v);
   }
 };
-
-// The table of the method; tables of others are a mistake.
-Config MethodKeys(const std::string& method, const Config& config) {
-  for (const std::string& name : compress::MethodRegistry::Get().Names()) {
-    if (name != method && config.Has(name)) {
-      Throw<UsageError>("{}: options of '{}', but the method is '{}'", config.Where(name), name, method);
-    }
-  }
-  return config.Table(method);
-}
 
 std::shared_ptr<const data::FrameStore> OpenStore(const std::string& folder) {
   return folder.empty() ? nullptr : std::make_shared<const data::FrameStore>(folder);
@@ -84,7 +75,7 @@ void Compress(const CompressCommandOptions& options, CommandContext& context) {
                     OpenStore(options.held_out_store), optimizer, context.config().Table("decode")},
                    context);
   }
-  const Config keys = MethodKeys(options.method, context.config());
+  const Config keys = OptionsOfMethod<compress::MethodRegistry>(options.method, context.config());
   const train::CompressionRun run(options.compression, model, OpenStore(options.store),
                                   OpenStore(options.held_out_store), context.seed());
   const train::CompressionResult result = run.Compress(options.method, keys, options.out, optimizer);
@@ -114,8 +105,7 @@ REGISTER_COMMAND(
          "antiphon compress exp/svd/model.safetensors --method quantize --store exp/store --out exp/svd8",
      .positionals = {"model"},
      .required = {"model"},
-     .tables = {"optimizer", "decode", "variants", "student", "svd", "prune", "prune-nodes", "quantize", "binarize",
-                "circulant", "multiframe"}});
+     .tables = TablesOfMethods<compress::MethodRegistry>({"optimizer", "decode", "variants"})});
 
 }  // namespace
 }  // namespace antiphon::app

@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "base/file.h"
+#include "base/toml_text.h"
 
 namespace antiphon::nn {
 namespace {
@@ -428,8 +429,8 @@ std::string Network::ToToml() const {
   std::string toml;
   for (const Entry& e : layers_) {
     Config table = e.layer->ToConfig();
-    table.Set("type", fmt::format("\"{}\"", e.type));
-    table.Set("name", fmt::format("\"{}\"", e.name));
+    table.Set("type", TomlString(e.type));
+    table.Set("name", TomlString(e.name));
     for (const std::string& key : e.common.Keys()) table.Set(key, fmt::format("{}", *e.common.Real(key)));
     toml += "[[layer]]\n" + table.ToToml() + "\n";
   }

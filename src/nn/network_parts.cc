@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "base/suggest.h"
+#include "base/toml_text.h"
 #include "nn/parameter_storage.h"
 
 namespace antiphon::nn {
@@ -62,8 +63,8 @@ LayerParts MakeLayer(const LayerParts& like, std::string name, std::string type,
   for (const char* key : {"learning-rate-factor", "max-change"}) {
     if (const auto value = like.config.Real(key)) layer.config.Set(key, fmt::format("{}", *value));
   }
-  layer.config.Set("type", "\"" + layer.type + "\"");
-  layer.config.Set("name", "\"" + layer.name + "\"");
+  layer.config.Set("type", TomlString(layer.type));
+  layer.config.Set("name", TomlString(layer.name));
   return layer;
 }
 

@@ -31,6 +31,8 @@ class SideSpeech {
              const data::MinibatchOptions& data, const PhoneMap* phones, uint64_t seed, const TimeContext& needed = {});
 
   int classes() const { return classes_; }
+  /// Minibatches become twice as large.
+  bool joins_speech() const { return other_ != nullptr; }
   /// InputError if fewer than two of them are said in `training`, the utterances that are learnt from; empty: all.
   void RequireClassesIn(const std::vector<size_t>& training) const;
   /// Utterances that teach the head nothing.

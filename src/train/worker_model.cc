@@ -118,8 +118,8 @@ void Worker::RequireMemory() {
     const size_t of_trainer = (options_.schedule.type == "newbob" ? 1 : 0) + (options_.average.share > 0 ? 1 : 0);
     need.copies = strategy_->copy_bytes() + of_trainer * need.weights + (half ? need.weights / 2 : 0);
     need.optimizer = optimizer_->state_bytes();
-    need.activations =
-        static_cast<size_t>(strategy_->minibatches_under_way()) * ActivationBytes(network_, options_.data.minibatch);
+    const int64_t frames = int64_t{options_.data.minibatch} * (side_ && side_->joins_speech() ? 2 : 1);
+    need.activations = static_cast<size_t>(strategy_->minibatches_under_way()) * ActivationBytes(network_, frames);
     if (comm_.rank() == 0) log::Info("memory of worker 0: {}", need.Describe());
   }
   RequireToFit(comm_, need, *limit);

@@ -224,11 +224,12 @@ std::vector<std::string> Names(const nn::Network& network) {
   return names;
 }
 
-TEST(AdaptationMethods, LeaveNamesWithApostrophesAlone) {
+TEST(AdaptationMethods, LeaveNamesWithQuotesAlone) {
   const testing::TemporaryFolder folder;
   const nn::Model original = compress::ModelOf(
       "{type = 'affine', name = \"it's\", dim = 32}, {type = 'relu', name = \"o'clock\"}, {type = 'tdnn-f', name = "
-      "\"'quoted'\", dim = 32, bottleneck = 8, time-stride = 0}, {type = 'relu'}, {type = 'affine', name = \"out's\"}");
+      "\"'quoted'\", dim = 32, bottleneck = 8, time-stride = 0}, {type = 'relu'}, {type = 'affine', name = '\"out\" "
+      "\\'}");
   for (const auto& [name, sample] : Samples()) {
     nn::Model model = original.Clone();
     Prepare(name, sample.keys[0], model);
