@@ -15,6 +15,7 @@
 #include "data/archive.h"
 #include "feature_tables.h"
 #include "score/transcript.h"
+#include "train/further.h"
 
 namespace antiphon::app {
 namespace {
@@ -42,9 +43,10 @@ class SpeechMaker {
           options_.data);
     }
     MakeFolder(out_ / "speech");  // by which the folder is known as an adaptation's
-    tables_ = FindFeatureTables({options_.data, model_file_, model_.feature_config, options_.features,
-                                 options_.data_dir, out_, /*silent_recordings=*/false},
-                                context_.threads());
+    tables_ =
+        FindFeatureTables({options_.data, model_file_, model_.feature_config, options_.features, options_.data_dir,
+                           out_, /*silent_recordings=*/false, train::KindTakenBy(model_).normalisation},
+                          context_.threads());
     if (!has_words) {
       WriteZeros();
       if (model_.speaker_model.empty()) return Store({});
@@ -160,6 +162,8 @@ class SpeechMaker {
     config.Set("data", Quoted(out_ / "speech"));
     config.Set("lexicon", Quoted(lexicon));
     config.Set("out", Quoted(out_ / "align"));
+    // Aligned as noise, a word without pronunciation spoils the words around it too; of minutes that is too much.
+    config.Set("map-unknown-words", "false");
     RunCommand("align", config, context_.out());
   }
 

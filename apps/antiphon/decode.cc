@@ -28,6 +28,7 @@
 #include "score/wer.h"
 #include "speaker_profiles.h"
 #include "speaker_transforms.h"
+#include "train/further.h"
 
 namespace antiphon::app {
 namespace {
@@ -83,6 +84,11 @@ double ThreadSeconds() {
   return static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec);
 }
 
+std::string NormalisationIn(const AcousticModel& model) {
+  const auto network = model.network();
+  return network ? train::KindTakenBy(network->model()).normalisation : "";
+}
+
 // Transforms without a speaker model belong to the one that the network brings along.
 bool UsesGivenTransforms(const DecodeCommandOptions& options, const AcousticModel& model) {
   return model.adaptive() != nullptr && options.features.speaker_model.empty() &&
@@ -122,9 +128,10 @@ class Run {
         profiles_(options.profiles, *model_),
         graph_(decode::Graph::Load(options.graph, model_->hmm())),
         references_(options.data, graph_),
-        features_(FindFeatureTables({options.data, options.model, model_->features(), TablesAsNamed(options, *model_),
-                                     options.data_dir, options.out},
-                                    threads, team)),
+        features_(
+            FindFeatureTables({options.data, options.model, model_->features(), TablesAsNamed(options, *model_),
+                               options.data_dir, options.out, /*silent_recordings=*/true, NormalisationIn(*model_)},
+                              threads, team)),
         weights_(Weights(options)),
         search_(options.search) {
     if (options.rescore_arpa.empty() != options.graph_arpa.empty()) {

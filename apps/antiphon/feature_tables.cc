@@ -33,6 +33,14 @@ fs::path ComputeFeatures(const FeatureRequest& request, int num_threads, Team& t
   return folder;
 }
 
+// Features may have been normalised before: no error.
+void WarnOfNormalisation(const data::FeatureSourceOptions& tables, const FeatureRequest& request) {
+  const std::string found = data::NormalisationOf(tables);
+  if (request.normalisation.empty() || found == request.normalisation) return;
+  log::Warn("'{}' was trained on features with normalisation by speaker '{}', here it is '{}' (--cmvn, --norm-vars)",
+            request.model, request.normalisation, found);
+}
+
 }  // namespace
 
 data::FeatureSourceOptions FindFeatureTables(const FeatureRequest& request, int num_threads, Team& team) {
@@ -46,6 +54,7 @@ data::FeatureSourceOptions FindFeatureTables(const FeatureRequest& request, int 
     if (const fs::path speakers = fs::path(request.data) / "utt2spk"; tables.utt2spk.empty() && fs::exists(speakers)) {
       tables.utt2spk = speakers.string();
     }
+    WarnOfNormalisation(tables, request);
     return tables;
   }
   fs::path folder = request.data;
@@ -56,7 +65,9 @@ data::FeatureSourceOptions FindFeatureTables(const FeatureRequest& request, int 
   set(tables.features, "feats.scp");
   require_front_end();
   set(tables.utt2spk, "utt2spk");
-  set(tables.cmvn, "cmvn.scp");
+  if (request.normalisation != "none") set(tables.cmvn, "cmvn.scp");
+  if (request.normalisation == "mean-variance") tables.norm_vars = true;
+  WarnOfNormalisation(tables, request);
   return tables;
 }
 

@@ -16,12 +16,14 @@ struct FeatureRequest {
   std::string model_features;         // how its features are computed (TOML), "" if it does not say
   data::FeatureSourceOptions tables;  // as the person named them
   data::DataDirOptions data_dir;
-  std::filesystem::path out;      // where features that are computed go: out/features
-  bool silent_recordings = true;  // false: those in which nothing is heard are left out
+  std::filesystem::path out;       // where features that are computed go: out/features
+  bool silent_recordings = true;   // false: those in which nothing is heard are left out
+  std::string normalisation = {};  // data::FeatureKind::normalisation of the model's training; "" if it does not say
 };
 
 /// Tables that stand in the data directory need not be named, nor its utt2spk beside a table from elsewhere; from a
-/// directory with audio alone, features are computed as the model says. InputError if they are other features than the
+/// directory with audio alone, features are computed as the model says. Statistics that are not named are used as in
+/// the model's training; a warning where what is named differs from it. InputError if they are other features than the
 /// model's.
 data::FeatureSourceOptions FindFeatureTables(const FeatureRequest& request, int num_threads,
                                              Team& team = Team::Alone());

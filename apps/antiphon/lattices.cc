@@ -21,6 +21,7 @@
 #include "decode/sequence_criterion.h"
 #include "infer/nnet_scorer.h"
 #include "score/wer.h"
+#include "train/further.h"
 #include "train/sequence_data.h"
 
 namespace antiphon::app {
@@ -62,9 +63,7 @@ class Run {
       Throw<InputError>("the store '{}' has {} features per frame, the model '{}' takes {}", options.store,
                         store_.feat_dim(), options.model, model_->model().feature_dim);
     }
-    const nn::Model& model = model_->model();
-    data::RequireKind(store_, data::KindOf(model.feature_config, model.speaker_model),
-                      fmt::format("'{}'", options.model));
+    data::RequireKind(store_, train::KindTakenBy(model_->model()), fmt::format("'{}'", options.model));
   }
 
   void Write() {

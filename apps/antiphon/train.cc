@@ -158,8 +158,7 @@ void EvaluateModel(const TrainCommandOptions& options, CommandContext& context) 
                       data.store->feat_dim(), data.store->num_pdfs(), options.evaluate, model.feature_dim,
                       model.num_pdfs());
   }
-  data::RequireKind(*data.store, data::KindOf(model.feature_config, model.speaker_model),
-                    fmt::format("'{}'", options.evaluate));
+  data::RequireKind(*data.store, train::KindTakenBy(model), fmt::format("'{}'", options.evaluate));
   train::EvaluationRequest request;
   std::optional<train::PhoneMap> phones;
   if (!model.hmm_json.empty()) phones.emplace(hmm::HmmModel::FromJson(model.hmm_json));
@@ -225,7 +224,7 @@ train::TrainingTask ReadTask(const TrainCommandOptions& options, const CommandCo
   task.optimizer = context.config().Table("optimizer");
   task.parallel = context.config().Table("parallel");
   if (!options.hmm.empty()) task.hmm = ReadHmm(options.hmm);
-  if (!task.initial || !options.front_end.empty()) {
+  if (task.feature_config.empty() || !options.front_end.empty()) {
     task.feature_config = data::FrontEndFor(*task.store, options.front_end, !options.speaker_model.empty());
   }
   if (!options.speaker_model.empty()) task.speaker_model = ReadSpeakerModel(options, task);

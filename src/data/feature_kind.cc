@@ -19,13 +19,35 @@ namespace fs = std::filesystem;
 constexpr char kFrontEnd[] = "front-end";
 constexpr char kSpeakerSpace[] = "speaker-space";
 constexpr char kSpeakerVectorDim[] = "speaker-vector-dim";
+constexpr char kNormalisation[] = "normalisation";
 
-// With every option, so that what one text leaves out is compared by its default.
+// With every option, so that what one text leaves out is compared by its default; those that change nothing are as by
+// default.
 Config WholeFrontEnd(const std::string& toml, const std::string& where) {
   auto options = ReadOptions<feat::FrontEndOptions>(Config::Parse(toml, where));
+  const feat::FrontEndOptions unused;
   options.dither = 0;
   options.dither_seed = 0;
+  if (options.high_freq_hz <= 0) options.high_freq_hz += 0.5 * options.sample_rate_hz;
+  if (options.kind == "fbank") {
+    options.ceps = unused.ceps;
+    options.cepstral_lifter = unused.cepstral_lifter;
+  }
+  if (options.kind != "plp") options.lpc_order = unused.lpc_order;
+  if (!options.use_energy) options.energy_floor = unused.energy_floor;
+  if (options.pitch_dim == 0) {
+    options.min_pitch_hz = unused.min_pitch_hz;
+    options.max_pitch_hz = unused.max_pitch_hz;
+  }
+  if (options.delta_order == 0) options.delta_window = unused.delta_window;
   return OptionsToConfig(options);
+}
+
+// What says most comes first.
+std::vector<std::string> KeysToCompare(const Config& front_end) {
+  std::vector<std::string> keys = {"kind", "sample-rate"};
+  for (std::string& key : front_end.Keys()) keys.push_back(std::move(key));
+  return keys;
 }
 
 }  // namespace
@@ -34,6 +56,7 @@ std::string FeatureKind::ToToml() const {
   std::string toml;
   if (speaker_vector_dim > 0) toml += fmt::format("{} = {}\n", kSpeakerVectorDim, speaker_vector_dim);
   if (!speaker_space.empty()) toml += fmt::format("{} = {}\n", kSpeakerSpace, TomlString(speaker_space));
+  if (!normalisation.empty()) toml += fmt::format("{} = {}\n", kNormalisation, TomlString(normalisation));
   if (!front_end.empty()) toml += TomlAsTable(kFrontEnd, front_end);
   return toml;
 }
@@ -43,6 +66,7 @@ FeatureKind KindOf(const FrameStore& store) {
   FeatureKind kind;
   if (description.Has(kFrontEnd)) kind.front_end = description.Table(kFrontEnd).ToToml();
   kind.speaker_space = description.Text(kSpeakerSpace).value_or("");
+  kind.normalisation = description.Text(kNormalisation).value_or("");
   kind.speaker_vector_dim = static_cast<int>(description.Int(kSpeakerVectorDim).value_or(0));
   return kind;
 }
@@ -90,7 +114,7 @@ void RequireFrontEnd(const std::string& found, const std::string& found_in, cons
   if (found.empty() || wanted.empty()) return;
   const Config has = WholeFrontEnd(found, found_in);
   const Config takes = WholeFrontEnd(wanted, wanted_by);
-  for (const std::string& key : takes.Keys()) {
+  for (const std::string& key : KeysToCompare(takes)) {
     if (has.AnyAsText(key) == takes.AnyAsText(key)) continue;
     Throw<InputError>(
         "the features in {} were computed with {} = {}, but {} takes those with {}; compute them like its training "
@@ -103,14 +127,26 @@ void RequireKind(const FrameStore& store, const FeatureKind& wanted, const std::
   const FeatureKind found = KindOf(store);
   const std::string found_in = fmt::format("'{}'", store.folder().string());
   RequireFrontEnd(found.front_end, found_in, wanted.front_end, wanted_by);
+  if (!found.normalisation.empty() && !wanted.normalisation.empty() && found.normalisation != wanted.normalisation) {
+    Throw<InputError>(
+        "{} holds features with normalisation by speaker '{}', but {} takes '{}': make the store with{} --cmvn and "
+        "norm-vars as in its training",
+        found_in, found.normalisation, wanted_by, wanted.normalisation, wanted.normalisation == "none" ? "out" : "");
+  }
   // Who does not say the one does not say the other.
   if (found.front_end.empty() || wanted.front_end.empty() || found.speaker_space == wanted.speaker_space) return;
-  const auto of = [](const FeatureKind& kind) {
-    return kind.speaker_space.empty() ? "plain features" : "features in the space of a speaker model's transform";
-  };
-  Throw<InputError>("{} holds {}, but {} takes {}{}: give the store the speaker model that belongs to the network",
-                    found_in, of(found), wanted_by, of(wanted),
-                    found.speaker_space.empty() || wanted.speaker_space.empty() ? "" : " of another one");
+  if (wanted.speaker_space.empty()) {
+    Throw<InputError>(
+        "{} holds features in the space of a speaker model's transform, but {} takes plain ones; to train on them, "
+        "give "
+        "that model (--speaker-model), which the network keeps then",
+        found_in, wanted_by);
+  }
+  Throw<InputError>(
+      "{} holds {}, but {} takes those in the space of {} speaker model's transform: make the store with "
+      "the speaker model that the network was trained with",
+      found_in, found.speaker_space.empty() ? "plain features" : "features in the space of one", wanted_by,
+      found.speaker_space.empty() ? "a" : "another");
 }
 
 }  // namespace antiphon::data

@@ -20,6 +20,7 @@ class FrameStore;
 struct FeatureKind {
   std::string front_end = {};      // feat::FrontEndOptions as TOML; "": not known
   std::string speaker_space = {};  // checksum of the GMM model's transform that follows; "": none
+  std::string normalisation = {};  // by speakers' statistics: "none", "mean" or "mean-variance"; "": not known
   int speaker_vector_dim = 0;      // numbers behind each frame that say who speaks
 
   std::string ToToml() const;
@@ -27,7 +28,7 @@ struct FeatureKind {
 
 /// As its description says.
 FeatureKind KindOf(const FrameStore& store);
-/// What a model takes: nn::Model::feature_config and ::speaker_model.
+/// What a network takes: nn::Model::feature_config and ::speaker_model; the rest is not known.
 FeatureKind KindOf(const std::string& feature_config, std::span<const std::byte> speaker_model);
 
 /// The front end that a network keeps which learns from the store: that of a file, which must describe the store's
@@ -39,11 +40,12 @@ std::string FrontEndFor(const FrameStore& store, const std::string& file, bool k
 std::string FrontEndBeside(const std::string& feature_table);
 std::string SpeakerSpace(const hmm::FeatureTransform& transform);
 
-/// Of two descriptions of front ends (TOML); dither may differ. `found_in` is named as where the features are,
-/// `wanted_by` as what takes others; both as they stand in a sentence.
+/// Of two descriptions of front ends (TOML); dither may differ, and options that the kind does not look at. `found_in`
+/// is named as where the features are, `wanted_by` as what takes others; both as they stand in a sentence.
 void RequireFrontEnd(const std::string& found, const std::string& found_in, const std::string& wanted,
                      const std::string& wanted_by);
-/// The same, and what follows the front end; vectors of speakers apart, which the dimension tells.
+/// The same, and what follows the front end. Not compared: vectors of speakers, whose number the dimension tells, and
+/// transforms of single speakers.
 void RequireKind(const FrameStore& store, const FeatureKind& wanted, const std::string& wanted_by);
 
 }  // namespace antiphon::data

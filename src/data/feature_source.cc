@@ -80,6 +80,11 @@ struct FeatureSource::Impl {
   std::unordered_map<std::string, std::string> speakers;
 };
 
+std::string NormalisationOf(const FeatureSourceOptions& options) {
+  if (options.cmvn.empty()) return "none";
+  return options.norm_vars ? "mean-variance" : "mean";
+}
+
 FeatureSource::FeatureSource(const FeatureSourceOptions& options) : impl_(std::make_unique<Impl>(options)) {}
 FeatureSource::~FeatureSource() = default;
 
@@ -116,6 +121,7 @@ FeatureKind FeatureSource::kind() const {
   FeatureKind kind;
   kind.front_end = FrontEndBeside(impl_->options.features);
   if (impl_->transform) kind.speaker_space = SpeakerSpace(*impl_->transform);
+  kind.normalisation = NormalisationOf(impl_->options);
   if (const auto& vectors = impl_->speaker_vectors) {
     if (vectors->keys().empty()) Throw<InputError>("'{}' has no vectors of speakers", impl_->options.speaker_vectors);
     kind.speaker_vector_dim = static_cast<int>(vectors->Get(vectors->keys().front()).size());

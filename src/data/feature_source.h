@@ -47,6 +47,9 @@ struct FeatureSourceOptions {
   }
 };
 
+/// As data::FeatureKind says it.
+std::string NormalisationOf(const FeatureSourceOptions& options);
+
 class FeatureSource {
  public:
   explicit FeatureSource(const FeatureSourceOptions& options);

@@ -251,6 +251,7 @@ std::vector<double> MinibatchPool::MixedShares(int64_t epoch, int parts) const {
   std::vector<double> mixed(static_cast<size_t>(parts)), all(mixed);
   int64_t at = 0;
   for (const internal::Block& block : order.blocks) {
+    if (block.count == 0) continue;  // of a stream that has ended
     // Blocks are short beside a part, and shuffled with their neighbours anyway.
     const auto part = static_cast<size_t>(at * parts / std::max<int64_t>(1, order.num_frames));
     all[part] += block.count;

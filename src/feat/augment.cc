@@ -39,6 +39,21 @@ Waveform ReadNoise(const std::string& path) {
   return wave;
 }
 
+constexpr char kClean[] = "clean";
+
+std::vector<std::string> LabelNoises(const std::vector<std::string>& kinds, const std::vector<std::string>& files) {
+  std::vector<std::string> labels = kinds;
+  for (const std::string& file : files) labels.push_back(std::filesystem::path(file).stem().string());
+  const std::vector<std::string> names = labels;
+  for (size_t i = 0; i < files.size(); ++i) {
+    std::string& label = labels[kinds.size() + i];
+    if (label == kClean || std::count(names.begin(), names.end(), label) > 1) label = files[i];
+    std::replace_if(
+        label.begin(), label.end(), [](unsigned char c) { return std::isspace(c) != 0; }, '_');
+  }
+  return labels;
+}
+
 }  // namespace
 
 Augmenter::Augmenter(const AugmentOptions& options) : options_(options) {
@@ -55,6 +70,7 @@ Augmenter::Augmenter(const AugmentOptions& options) : options_(options) {
     Throw<UsageError>("noise-probability is {}, but noise-kinds and noise-files name no noise",
                       options.noise_probability);
   }
+  noise_labels_ = LabelNoises(options.noise_kinds, options.noise_files);
   for (const std::string& path : options.noise_files) noises_.push_back(ReadNoise(path));
   for (const std::string& path : options.reverb_files) rooms_.push_back(ReadNoise(path));
 }
@@ -113,11 +129,7 @@ const std::string& Augmenter::NoiseName(int noise) const {
 
 std::string Augmenter::NoiseLabel(std::string_view utt_id) const {
   const int noise = ChoiceFor(utt_id).noise;
-  if (noise < 0) return "clean";
-  std::string label = std::filesystem::path(NoiseName(noise)).stem().string();
-  std::replace_if(
-      label.begin(), label.end(), [](unsigned char c) { return std::isspace(c) != 0; }, '_');
-  return label;
+  return noise < 0 ? kClean : noise_labels_[static_cast<size_t>(noise)];
 }
 
 std::string Augmenter::Describe(std::string_view utt_id) const {

@@ -60,8 +60,8 @@ class Augmenter {
   Waveform Apply(const Waveform& wave, std::string_view utt_id) const;
   /// What Apply will choose for the utterance, as text ("speed 0.9, pink noise at 12.3 dB"); "" if nothing.
   std::string Describe(std::string_view utt_id) const;
-  /// The noise among that, as a label: a kind, the name of a file without folder and ending, or "clean". Blanks become
-  /// underscores.
+  /// The noise among that, as a label: a kind, the name of a file without folder and ending, or "clean"; of files that
+  /// would be called like another noise, the whole path. Blanks become underscores.
   std::string NoiseLabel(std::string_view utt_id) const;
   bool adds_noise() const { return options_.noise_probability > 0; }
 
@@ -81,6 +81,7 @@ class Augmenter {
 
   AugmentOptions options_;
   std::vector<Waveform> noises_;
+  std::vector<std::string> noise_labels_;  // kinds, then files
   std::vector<Waveform> rooms_;
 };
 

@@ -19,6 +19,8 @@ struct SideTarget {
   /// One class per output of the network; kUnknown: it counts neither in the loss nor in what that is divided by.
   /// Padding is unknown.
   std::vector<int32_t> labels;
+  /// One per output, how much it counts; empty: all the same.
+  std::vector<float> weights = {};
   /// Loss and accuracy of the head, written by Backward.
   LossResult seen = {};
 };

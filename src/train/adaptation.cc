@@ -109,13 +109,17 @@ AdaptationRun::AdaptationRun(AdaptationOptions options, std::shared_ptr<const nn
 }
 
 void AdaptationRun::CheckSpeech() const {
-  const data::FeatureKind kind = data::KindOf(model_->feature_config, model_->speaker_model);
+  const data::FeatureKind kind = KindTakenBy(*model_);
   for (const auto& store : {speech_.new_store, speech_.held_out_store, speech_.old_store}) {
     if (store && store->feat_dim() != model_->feature_dim) {
       Throw<InputError>("the speech in '{}' has {} features per frame, the model takes {}: it was prepared for another",
                         store->folder().string(), store->feat_dim(), model_->feature_dim);
     }
     if (store) data::RequireKind(*store, kind, "the model");
+  }
+  if (speech_.old_store) {
+    data::RequireKind(*speech_.new_store, data::KindOf(*speech_.old_store),
+                      fmt::format("the training on '{}'", speech_.old_store->folder().string()));
   }
   if (speech_.old_store && speech_.old_store->num_pdfs() != model_->num_pdfs()) {
     Throw<InputError>("the old speech in '{}' has {} senones, the model {}: it is not what the model was trained on",
@@ -329,12 +333,11 @@ std::vector<float> AdaptationRun::Priors(const adapt::Preparation& preparation, 
   counts.resize(static_cast<size_t>(num_pdfs));
   if (preparation.speech == adapt::Speech::kMixed) {
     const std::vector<int64_t> old = speech_.old_store->CountPdfs(old_training_);
-    // A network expects what it saw last: of a mixture in the last part of the run, that part.
-    const double tail = preparation.mixing.tail;
-    const double passes = tail < 1 ? tail * options_.train.schedule.epochs : 1;
-    for (size_t s = 0; s < counts.size(); ++s) {
-      counts[s] = preparation.mixing.repeat * counts[s] + passes * static_cast<double>(old[s]);
-    }
+    // A network expects what it saw last: of a mixture in the last part of the run, that part. New speech stands whole
+    // in each epoch that has any.
+    const double passes = preparation.mixing.tail * options_.train.schedule.epochs;
+    const double times = preparation.mixing.repeat * std::ceil(passes - 1e-9);
+    for (size_t s = 0; s < counts.size(); ++s) counts[s] = times * counts[s] + passes * static_cast<double>(old[s]);
     return hmm::LogPriors(counts);
   }
   const bool same_states = !HasOtherSenones(num_pdfs) && model_->log_priors.size() == counts.size();

@@ -66,7 +66,7 @@ CompressionRun::CompressionRun(CompressionOptions options, std::shared_ptr<const
                       store_->folder().string(), store_->feat_dim(), store_->num_pdfs(), model_->feature_dim,
                       model_->num_pdfs());
   }
-  data::RequireKind(*store_, data::KindOf(model_->feature_config, model_->speaker_model), "the model");
+  data::RequireKind(*store_, KindTakenBy(*model_), "the model");
   if (held_out_store_) return;
   split_ = SplitForRun(*store_, options_.train.held_out, seed);
   const auto in_training = model_->descriptions.find("held_out");

@@ -28,6 +28,14 @@ TrainingTask TaskFrom(std::shared_ptr<const nn::Model> model) {
   return task;
 }
 
+data::FeatureKind KindTakenBy(const nn::Model& model) {
+  data::FeatureKind kind = data::KindOf(model.feature_config, model.speaker_model);
+  if (const auto said = model.descriptions.find(kNormalisation); said != model.descriptions.end()) {
+    kind.normalisation = said->second;
+  }
+  return kind;
+}
+
 void TakeShape(const nn::Model& model, TrainOptions& options) {
   options.data.left_context = model.left_context;
   options.data.right_context = model.right_context;

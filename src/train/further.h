@@ -6,14 +6,21 @@
 #include <filesystem>
 #include <memory>
 
+#include "data/feature_kind.h"
 #include "nn/model.h"
 #include "train/trainer.h"
 
 namespace antiphon::train {
 
+/// Description of a model: how the features that it was trained on were normalised (data::FeatureKind).
+inline constexpr char kNormalisation[] = "normalisation";
+
 /// A task whose network goes on from `model`'s and which keeps its HMM, features and speaker model; store, folder,
 /// optimiser and strategy are the caller's.
 TrainingTask TaskFrom(std::shared_ptr<const nn::Model> model);
+
+/// Of the features that the model takes, as far as it says.
+data::FeatureKind KindTakenBy(const nn::Model& model);
 
 /// Context and heads as the model has them; chunks of frames for a network of sequences, unless the options name some.
 void TakeShape(const nn::Model& model, TrainOptions& options);

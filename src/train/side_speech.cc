@@ -1,6 +1,7 @@
 #include "train/side_speech.h"
 
 #include <algorithm>
+#include <array>
 #include <map>
 #include <numeric>
 #include <set>
@@ -245,6 +246,7 @@ void SideSpeech::Join(const data::Minibatch& minibatch, int64_t step, parallel::
   if (!other_) return;
   JoinPdfIds(minibatch, input);
   if (options_.balance) LeaveOut(step);
+  if (joined_.sequences() != nullptr) WeighAlike();
 }
 
 void SideSpeech::JoinPdfIds(const data::Minibatch& minibatch, parallel::StepInput& input) {
@@ -261,6 +263,21 @@ void SideSpeech::JoinPdfIds(const data::Minibatch& minibatch, parallel::StepInpu
   }
   input.targets.pdf_ids = pdf_ids_;
   input.targets.frame_weights = weights_;
+}
+
+// Chunks are of different lengths: each kind of speech gets half of the weight.
+void SideSpeech::WeighAlike() {
+  const std::vector<int32_t>& labels = targets_.tasks[0].labels;
+  std::array<float, 2> frames = {};
+  for (const int32_t label : labels) {
+    if (label != nn::SideTargets::kUnknown) ++frames[static_cast<size_t>(label)];
+  }
+  std::vector<float>& weights = targets_.tasks[0].weights;
+  weights.assign(labels.size(), 0);
+  for (size_t n = 0; n < labels.size(); ++n) {
+    if (labels[n] == nn::SideTargets::kUnknown) continue;
+    weights[n] = (frames[0] + frames[1]) / (2 * frames[static_cast<size_t>(labels[n])]);
+  }
 }
 
 void SideSpeech::LeaveOut(int64_t step) {

@@ -56,6 +56,7 @@ class SideSpeech {
   void ReadLabels(const std::string& file);
   void JoinPdfIds(const data::Minibatch& minibatch, parallel::StepInput& input);
   void LeaveOut(int64_t step);
+  void WeighAlike();
   int32_t LabelOf(int64_t frame_id) const;
 
   adapt::SideTaskOptions options_;

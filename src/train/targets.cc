@@ -7,6 +7,7 @@
 #include "data/feature_kind.h"
 #include "kernels/elementwise.h"
 #include "kernels/softmax.h"
+#include "train/further.h"
 #include "train/soft_targets.h"
 
 namespace antiphon::train {
@@ -36,7 +37,7 @@ void RequireSameTask(const nn::Model& teacher, const data::FrameStore& store) {
     Throw<UsageError>("the teacher takes {} features and tells {} pdf-ids apart, the store has {} and {}",
                       teacher.feature_dim, teacher.num_pdfs(), store.feat_dim(), store.num_pdfs());
   }
-  data::RequireKind(store, data::KindOf(teacher.feature_config, teacher.speaker_model), "the teacher");
+  data::RequireKind(store, KindTakenBy(teacher), "the teacher");
 }
 
 size_t UtteranceOfFrame(const data::FrameStore& store, int64_t frame_id) {

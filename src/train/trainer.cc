@@ -7,6 +7,7 @@
 #include "base/log.h"
 #include "comm/fault_injection.h"
 #include "train/agreement.h"
+#include "train/further.h"
 #include "train/pretrain.h"
 #include "train/run_log.h"
 #include "train/training_report.h"
@@ -186,6 +187,9 @@ nn::Model Trainer::Impl::MakeModel(const EvaluationResult& result, std::vector<f
       {"epochs", std::to_string(worker->position().epoch)},
       {"steps", std::to_string(worker->position().step)}};
   for (const auto& [key, value] : run) model.descriptions[key] = value;
+  if (const std::string said = data::KindOf(*task.store).normalisation; !said.empty()) {
+    model.descriptions[kNormalisation] = said;
+  }
   if (!task.held_out_store) model.descriptions["held_out"] = HeldOutText(options.held_out, task.seed);
   return model;
 }

@@ -13,6 +13,7 @@
 #include "comm/fault_injection.h"
 #include "data/feature_kind.h"
 #include "train/data_share.h"
+#include "train/further.h"
 
 namespace antiphon::train {
 namespace {
@@ -90,10 +91,13 @@ void Worker::SplitData() {
     Throw<InputError>("the store '{}' has {} pdf-ids, but the HMM has {}: they do not belong together",
                       task_.store->folder().string(), task_.store->num_pdfs(), task_.hmm->num_pdfs());
   }
-  const data::FeatureKind kind = data::KindOf(task_.feature_config, task_.speaker_model);
+  data::FeatureKind kind = data::KindOf(task_.feature_config, task_.speaker_model);
+  if (task_.initial) kind.normalisation = KindTakenBy(*task_.initial).normalisation;
   data::RequireKind(*task_.store, kind, "the network");
   if (task_.held_out_store) {
     data::RequireKind(*held_out_store_, kind, "the network");
+    data::RequireKind(*held_out_store_, data::KindOf(*task_.store),
+                      fmt::format("'{}'", task_.store->folder().string()));
     if (held_out_store_->feat_dim() != task_.store->feat_dim() ||
         held_out_store_->num_pdfs() > task_.store->num_pdfs()) {
       Throw<InputError>("the held-out store '{}' has {} features and {} pdf-ids, the training store {} and {}",

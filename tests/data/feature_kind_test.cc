@@ -36,10 +36,11 @@ class FeatureKindTest : public ::testing::Test {
 };
 
 TEST_F(FeatureKindTest, StandsInTheStore) {
-  const FeatureKind kind{"mel-bins = 40\nkind = \"fbank\"\n", "0123456789abcdef", 8};
+  const FeatureKind kind{"mel-bins = 40\nkind = \"fbank\"\n", "0123456789abcdef", "mean", 8};
   const FeatureKind found = KindOf(Store(kind));
   EXPECT_EQ(Config::Parse(found.front_end, "found").ToToml(), Config::Parse(kind.front_end, "kind").ToToml());
   EXPECT_EQ(found.speaker_space, kind.speaker_space);
+  EXPECT_EQ(found.normalisation, "mean");
   EXPECT_EQ(found.speaker_vector_dim, 8);
   const FeatureKind none = KindOf(Store({}));
   EXPECT_EQ(none.front_end + none.speaker_space, "");
@@ -53,14 +54,37 @@ TEST_F(FeatureKindTest, TheFirstDifferenceIsNamed) {
   EXPECT_THAT(Wrong({"kind = \"fbank\""}, {"kind = \"mfcc\""}), HasSubstr("kind"));
   // What one text leaves out is as in the other by default.
   EXPECT_EQ(Wrong({"low-freq-hz = 20"}, {"dither = 0.5"}), "");
+  EXPECT_THAT(Wrong({"kind = \"fbank\"\nceps = 13"}, {"kind = \"mfcc\""}), HasSubstr("kind = fbank"));
+}
+
+TEST_F(FeatureKindTest, OptionsThatChangeNothingDoNotCount) {
+  const std::pair<const char*, const char*> alike[] = {
+      {"kind = \"fbank\"\nceps = 13\nlpc-order = 10\ncepstral-lifter = 0", "kind = \"fbank\""},
+      {"high-freq-hz = 7600", "high-freq-hz = -400"},
+      {"min-pitch-hz = 60\ndelta-window = 3\nenergy-floor = 1", "kind = \"mfcc\""}};
+  for (const auto& [a, b] : alike) EXPECT_EQ(Wrong({a}, {b}), "");
+  const std::pair<const char*, const char*> others[] = {{"ceps = 13", "ceps = 40"},
+                                                        {"kind = \"plp\"\nlpc-order = 10", "kind = \"plp\""},
+                                                        {"high-freq-hz = 7000", "high-freq-hz = 0"},
+                                                        {"pitch-dim = 3\nmin-pitch-hz = 60", "pitch-dim = 3"},
+                                                        {"delta-order = 2\ndelta-window = 3", "delta-order = 2"},
+                                                        {"use-energy = true\nenergy-floor = 1", "use-energy = true"}};
+  for (const auto& [a, b] : others) EXPECT_NE(Wrong({a}, {b}), "") << a;
+}
+
+TEST_F(FeatureKindTest, NormalisationCountsWhereBothSayIt) {
+  EXPECT_EQ(Wrong({.normalisation = "mean"}, {.normalisation = "mean"}), "");
+  EXPECT_EQ(Wrong({.normalisation = "mean"}, {}), "");
+  EXPECT_THAT(Wrong({.normalisation = "none"}, {.normalisation = "mean"}), HasSubstr("with --cmvn"));
+  EXPECT_THAT(Wrong({.normalisation = "mean"}, {.normalisation = "none"}), HasSubstr("without --cmvn"));
 }
 
 TEST_F(FeatureKindTest, ASpeakersSpaceCountsToo) {
   const std::string text = "low-freq-hz = 20";
   EXPECT_EQ(Wrong({text, "a"}, {text, "a"}), "");
-  EXPECT_THAT(Wrong({text, "a"}, {text}), HasSubstr("takes plain features"));
+  EXPECT_THAT(Wrong({text, "a"}, {text}), HasSubstr("takes plain ones"));
   EXPECT_THAT(Wrong({text}, {text, "a"}), HasSubstr("holds plain features"));
-  EXPECT_THAT(Wrong({text, "b"}, {text, "a"}), HasSubstr("of another one"));
+  EXPECT_THAT(Wrong({text, "b"}, {text, "a"}), HasSubstr("in the space of another speaker model"));
 }
 
 TEST_F(FeatureKindTest, WhatNobodyNotedDownFitsEverything) {

@@ -123,11 +123,12 @@ TEST_P(MixedInEveryOrder, InTheTailNothingNewComesBeforeIt) {
   EXPECT_TRUE(std::any_of(first, last.end(), [&](int64_t f) { return !IsNew(f); }));
 }
 
-TEST_F(Mixed, TheSharesThatAreDrawnAreThoseOfTheOrder) {
+TEST_P(MixedInEveryOrder, TheSharesThatAreDrawnAreThoseOfTheOrder) {
   mixing_.tail = 0.125;
   const MinibatchPool pool = Pool();
   for (const double share : pool.MixedShares(0, 10)) EXPECT_EQ(share, 0);
   const std::vector<double> last = pool.MixedShares(kEpochs - 1, 10);
+  ASSERT_EQ(last.size(), 10u);
   EXPECT_EQ(last[0], 0);
   EXPECT_EQ(last[3], 0);
   EXPECT_GT(last[9], 0);

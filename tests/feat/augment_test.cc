@@ -3,7 +3,9 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <filesystem>
 #include <map>
+#include <set>
 
 #include "base/error.h"
 #include "reference.h"
@@ -58,6 +60,23 @@ TEST(Augment, TheLabelIsTheNoiseThatIsAdded) {
   EXPECT_EQ(seen.size(), 3u);
   EXPECT_NEAR(seen["clean"], 100, 25);
   EXPECT_NEAR(seen["white"], 50, 25);
+}
+
+TEST(Augment, FilesThatWouldBeCalledAlikeAreCalledByTheirPath) {
+  const ::antiphon::testing::TemporaryFolder folder;
+  AugmentOptions options;
+  options.noise_probability = 1;
+  options.noise_kinds = {"white"};
+  for (const char* name : {"car/1.wav", "street/1.wav", "some hall.wav", "clean.wav", "white.wav"}) {
+    std::filesystem::create_directories((folder / name).parent_path());
+    WriteWav(folder / name, {WhiteNoise(800, 100, 1), 16000});
+    options.noise_files.push_back((folder / name).string());
+  }
+  const Augmenter augmenter(options);
+  std::set<std::string> seen;
+  for (int u = 0; u < 200; ++u) seen.insert(augmenter.NoiseLabel("u" + std::to_string(u)));
+  EXPECT_EQ(seen, (std::set<std::string>{"white", "some_hall", options.noise_files[0], options.noise_files[1],
+                                         options.noise_files[3], options.noise_files[4]}));
 }
 
 TEST(Augment, NoiseHasTheRatioAskedFor) {

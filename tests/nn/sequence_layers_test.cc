@@ -323,6 +323,23 @@ TEST(BatchNorm, PaddingHasNoPartInIt) {
   }
 }
 
+TEST(BatchNorm, AnEmptyStreamHasNoPartInItWhateverContextIsAbove) {
+  const Network net = Build("{type='batch-norm'}, {type='tdnn', dim=3, offsets=[-2, 0, 1]}", 4);
+  const std::vector<int32_t> lengths = {4, 0};
+  const SequenceLayout layout{.streams = 2, .frames = 4, .lengths = lengths};
+  ExecContext ctx;
+  ctx.training = true;
+  ctx.sequences = &layout;
+  Matrix x = RandomMatrix(14, 4, 1);  // 7 frames of 2 streams
+  Workspace a, b;
+  const Matrix y(ConstMatrixView(net.Forward(ctx, x, a)));
+  for (int64_t frame = 0; frame < 7; ++frame) x(2 * frame + 1, 0) += 10;
+  const MatrixView z = net.Forward(ctx, x, b);
+  for (const int64_t row : {0, 2, 4, 6}) {
+    for (int64_t c = 0; c < 3; ++c) EXPECT_EQ(y(row, c), z(row, c)) << row;
+  }
+}
+
 TEST(Bidirectional, SeesAsManyComingFramesAsItSays) {
   Network network = Build("{type='bidirectional', right=3, layers=[{type='gru', dim=4}]}", 3);
   constexpr int kFrames = 12, kAt = 4;

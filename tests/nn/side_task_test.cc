@@ -190,6 +190,20 @@ TEST(SideTask, InSequencesALabelIsThatOfTheRowsForWhichItsOutputStands) {
   EXPECT_GT(size, 1e-3);
 }
 
+TEST(SideTask, AFrameCountsAsItsWeightSays) {
+  Network network = MakeNetwork(std::string(kSide) + "0.4},");
+  SideTargets weighed{{{"speaker", Labels(3, 5)}}};
+  weighed.tasks[0].weights.assign(kFrames, 1);
+  SideTargets some = weighed;
+  for (size_t n = 0; n < kFrames; n += 2) {
+    weighed.tasks[0].weights[n] = 0;
+    some.tasks[0].labels[n] = SideTargets::kUnknown;
+  }
+  const std::vector<float> a = Gradient(network, false, &weighed);
+  EXPECT_EQ(weighed.tasks[0].seen.weight_sum, kFrames / 2);
+  EXPECT_EQ(a, Gradient(network, false, &some));
+}
+
 TEST(SideTask, IsNothingWhenScoring) {
   Network with = MakeNetwork(std::string(kSide) + "0.4},");
   const Matrix x = Noise(kFrames, kInputs, 1);

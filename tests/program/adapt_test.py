@@ -255,6 +255,20 @@ class Adapt(system.SystemTest):
         self.assert_refused(self.adapt(*graph, "--speaker", "nobody"), "no utterance of speaker 'nobody'")
         self.assert_refused(self.adapt(*graph, data="gmm"), "ceps = 13")
 
+    def test_utterances_with_words_that_nobody_can_pronounce_are_left_out(self):
+        def some_foreign(folder):
+            lines = (folder / "text").read_text().splitlines()
+            lines[::4] = [line.rsplit(maxsplit=1)[0] + " ELEPHANT" for line in lines[::4]]
+            (folder / "text").write_text("".join(line + "\n" for line in lines))
+
+        lexicon = self.root / "unknown.txt"
+        lexicon.write_text((self.root / "lexicon.txt").read_text() + "<UNK> SIL\n")
+        result = self.adapt("--lexicon", lexicon, data=self.spoil(some_foreign))
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertIn("6 of 72 running words", result.stderr)
+        self.assertIn("their utterances are left out", result.stderr)
+        self.assertIn("18 of 24 utterances aligned", result.stdout)
+
     def test_refuses_recordings_in_which_nothing_is_heard(self):
         def hush(folder):
             for wav in folder.glob("*.wav"):

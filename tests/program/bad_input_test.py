@@ -201,6 +201,26 @@ class BadInput(small_system.SystemTest):
                  for argument in self.train_command("net2")]
         self.assert_refused(run(*other), "low-freq-hz = 20", "takes those with 100")
 
+    def test_features_without_the_normalisation_of_training(self):
+        root = self.root
+        command = self.store_command("raw-store")
+        at = command.index("--cmvn")
+        must(*command[:at], *command[at + 2:])
+        expected = "normalisation by speaker 'none'", "takes 'mean'", "with --cmvn"
+        self.assert_refused(run("adapt", root / "net/model.safetensors", "--store", root / "raw-store", "--out",
+                                root / "adapted"), *expected)
+        self.assert_refused(run("train", "--evaluate", root / "net/model.safetensors", "--store", root / "raw-store"),
+                            *expected)
+        self.assert_refused(run(*self.train_command("net2"), "--held-out-store", root / "raw-store"), *expected)
+        table = ("decode", "--model", root / "net/model.safetensors", "--graph", root / "graph", "--features",
+                 root / "feats/feats.scp", "--out", root / "decoded", root / "corpus")
+        self.assertIn("normalisation by speaker 'mean', here it is 'none'", must(*table).stderr)
+        self.assertNotIn("normalisation", must(*table, "--cmvn", root / "feats/cmvn.scp").stderr)
+        # A network of plain features takes none of the statistics that lie beside others.
+        must(*self.train_command("raw-net", "raw-store"))
+        self.assertNotIn("normalisation", must("decode", "--model", root / "raw-net/model.safetensors", "--graph",
+                                               root / "graph", root / "feats", root / "decoded").stderr)
+
     def test_a_store_tells_its_front_end_to_the_network(self):
         root = self.root
         command = self.train_command("untold")

@@ -335,16 +335,22 @@ TEST_F(Adaptation, OldSpeechIsMeasuredOnWhatNoTrainingSaw) {
 }
 
 TEST_F(Adaptation, PriorsOfMixedSpeechAreThoseOfTheMixture) {
-  // Three epochs: of the old speech, the last quarter of the run reads three quarters.
-  for (const auto& [keys, passes] : {std::pair("repeat = 3\nschedule = 'uniform'", 1.0),
-                                     std::pair("repeat = 3\nschedule = 'tail'\ntail = 0.25", 0.75)}) {
+  // Three epochs: of the old speech, the last quarter of the run reads three quarters, and its half one and a half. New
+  // speech stands in each epoch that has any.
+  struct Case {
+    const char* keys;
+    double old_passes, new_passes;
+  };
+  for (const auto& [keys, old_passes, new_passes] :
+       {Case{"repeat = 3\nschedule = 'uniform'", 3, 9}, Case{"repeat = 3\nschedule = 'tail'\ntail = 0.25", 0.75, 3},
+        Case{"repeat = 3\nschedule = 'tail'\ntail = 0.5", 1.5, 6}}) {
     ASSERT_TRUE(Adapt("mix", keys, Options()).accepted);
     const data::FrameStore mixed(folder_ / "out" / "train-store");
     std::vector<double> counts(kPdfs);
     for (size_t u = 0; u < mixed.utterances().size(); ++u) {
       std::vector<int32_t> pdf_ids(static_cast<size_t>(mixed.utterances()[u].num_frames));
       mixed.ReadPdfIds(u, pdf_ids);
-      const double weight = mixed.utterances()[u].utt_id.starts_with("new-") ? 3 : passes;
+      const double weight = mixed.utterances()[u].utt_id.starts_with("new-") ? new_passes : old_passes;
       for (const int32_t pdf : pdf_ids) counts[static_cast<size_t>(pdf)] += weight;
     }
     const std::vector<float> expected = hmm::LogPriors(counts), found = Result().log_priors;

@@ -134,33 +134,90 @@ TEST_P(SideSequences, GoesOnToTheBit) {
   options.side.adversarial = true;
   const uint64_t whole = TrainHere(Task("whole"), options).model_hash;
   options.checkpoint.steps = 7;
+  options.checkpoint.keep = 100;
   TrainHere(Task("again"), options);
+  EXPECT_EQ(BreakOffAfter(20, folder_ / "again"), 14);
   EXPECT_EQ(TrainHere(Task("again"), options, true).model_hash, whole);
 }
 
-// Speakers by the number of the utterance: where a label lands is seen in the features.
-TEST_P(SideSequences, EachOutputHasTheLabelOfItsStream) {
+// Utterances of different lengths, whose number stands in hundredths in the first column.
+std::shared_ptr<const data::FrameStore> NumberedStore(const std::filesystem::path& folder) {
+  data::FrameStoreWriter writer(folder, kDim, kPdfs, {});
+  for (int u = 0; u < 30; ++u) {
+    const int frames = 17 + 37 * u % 90;
+    Matrix x(frames, kDim);
+    for (int t = 0; t < frames; ++t) x(t, 0) = 0.01f * static_cast<float>(u);
+    writer.Add(fmt::format("u{:02}", u), "s" + std::to_string(u * u % 5), x,
+               std::vector<int32_t>(static_cast<size_t>(frames), u % kPdfs));
+  }
+  writer.Finish();
+  return std::make_shared<const data::FrameStore>(folder);
+}
+
+TEST_P(SideSequences, EachOutputHasTheLabelOfWhatItsStreamSays) {
+  const auto store = NumberedStore(folder_ / "numbered");
   TrainOptions options = Options("speaker");
   const nn::Network network(Config::Parse(GetParam().network, "network"), kDim, kPdfs, 1);
-  SideSpeech side(options.side, source_, options.data, nullptr, 1, network.time_context());
-  const data::MinibatchPool pool(source_, options.data, 1, 1, {}, {}, network.time_context());
+  const TimeContext needed = network.time_context();
+  SideSpeech side(options.side, store, options.data, nullptr, 1, needed);
+  const data::MinibatchPool pool(store, options.data, 1, 1, {}, {}, needed);
   int64_t known = 0;
   for (int64_t i = 0; i < pool.num_minibatches(0); ++i) {
     data::MinibatchBuffer buffer;
     pool.Fill(0, 0, i, buffer);
     parallel::StepInput input;
     side.Join(buffer.minibatch, i, input);
-    EXPECT_EQ(input.context.sequences, buffer.minibatch.sequences);
+    const SequenceLayout& layout = *input.context.sequences;
     const std::vector<int32_t>& labels = input.context.side_targets->tasks[0].labels;
-    ASSERT_EQ(labels.size(), buffer.minibatch.frame_ids.size());
-    for (size_t n = 0; n < labels.size(); ++n) {
-      const int64_t frame = buffer.minibatch.frame_ids[n];
-      const int32_t speaker = source_->utterances()[static_cast<size_t>(std::max<int64_t>(frame, 0) / 80)].speaker;
-      EXPECT_EQ(labels[n], frame < 0 ? nn::SideTargets::kUnknown : speaker);
-      known += frame < 0 ? 0 : 1;
+    ASSERT_EQ(std::ssize(labels), int64_t{layout.frames} * layout.streams);
+    for (int s = 0; s < layout.streams; ++s) {
+      for (int t = 0; t < layout.frames; ++t) {
+        const int32_t label = labels[static_cast<size_t>(t * layout.streams + s)];
+        if (t >= layout.lengths[static_cast<size_t>(s)]) {
+          EXPECT_EQ(label, nn::SideTargets::kUnknown);
+          continue;
+        }
+        const auto u = std::lround(100 * input.features((t + needed.left) * layout.streams + s, 0));
+        EXPECT_EQ(label, store->utterances()[static_cast<size_t>(u)].speaker) << u;
+        ++known;
+      }
     }
   }
-  EXPECT_EQ(known, source_->num_frames());
+  EXPECT_EQ(known, store->num_frames());
+}
+
+// Chunks of the two are of different lengths and numbers: each kind of speech has half of the weight all the same.
+TEST_P(SideSequences, BothKindsOfSpeechWeighAlike) {
+  const auto store = NumberedStore(folder_ / "numbered");
+  for (const bool balance : {false, true}) {
+    TrainOptions options = Options("domain");
+    options.side.balance = balance;
+    const TimeContext needed = nn::Network(Config::Parse(GetParam().network, "net"), kDim, kPdfs, 1).time_context();
+    SideSpeech side(options.side, store, options.data, nullptr, 1, needed);
+    const data::MinibatchPool pool(store, options.data, 1, 1, {}, {}, needed);
+    int unequal = 0;
+    for (int64_t i = 0; i < pool.num_minibatches(0); ++i) {
+      data::MinibatchBuffer buffer;
+      pool.Fill(0, 0, i, buffer);
+      parallel::StepInput input;
+      side.Join(buffer.minibatch, i, input);
+      const nn::SideTarget& target = input.context.side_targets->tasks[0];
+      double frames[2] = {}, weight[2] = {};
+      for (size_t n = 0; n < target.labels.size(); ++n) {
+        if (target.labels[n] == nn::SideTargets::kUnknown) {
+          EXPECT_EQ(target.weights[n], 0);
+          continue;
+        }
+        ++frames[target.labels[n]];
+        weight[target.labels[n]] += static_cast<double>(target.weights[n]);
+      }
+      ASSERT_GT(frames[0] * frames[1], 0);
+      EXPECT_NEAR(weight[0], weight[1], 1e-3);
+      EXPECT_NEAR(weight[0] + weight[1], frames[0] + frames[1], 1e-3);
+      unequal += frames[0] != frames[1] ? 1 : 0;
+    }
+    EXPECT_GT(unequal, 0);
+  }
 }
 
 // Own streams come first and stay as they are, whatever joins them.

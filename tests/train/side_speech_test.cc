@@ -245,8 +245,9 @@ TEST_F(SideSpeechTest, GoesOnToTheBit) {
   options.schedule.epochs = 2;
   const uint64_t whole = TrainHere(Task("whole"), options).model_hash;
   options.checkpoint.steps = 7;
+  options.checkpoint.keep = 100;
   TrainHere(Task("again"), options);
-  // From the last checkpoint but one: before the end of the last epoch.
+  EXPECT_EQ(BreakOffAfter(20, folder_ / "again"), 14);
   EXPECT_EQ(TrainHere(Task("again"), options, true).model_hash, whole);
 }
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <filesystem>
+#include <limits>
 #include <memory>
 #include <string>
 #include <vector>
@@ -9,6 +10,7 @@
 #include "base/random.h"
 #include "comm/thread_world.h"
 #include "data/frame_store.h"
+#include "train/checkpoint.h"
 #include "train/trainer.h"
 
 namespace antiphon::train {
@@ -74,6 +76,16 @@ inline TrainingTask SmallTask(std::shared_ptr<const data::FrameStore> store, con
       "network");
   task.optimizer = Config::Parse("type = \"sgd\"\nmomentum = 0.5\n", "optimizer");
   return task;
+}
+
+/// As if a run had broken off after `step`: checkpoints that are newer are gone. Returns the newest one's step.
+inline int64_t BreakOffAfter(int64_t step, const std::filesystem::path& run) {
+  const CheckpointFolder folder(CheckpointPath(run), 0, 1, 1);
+  for (;;) {
+    const int64_t newest = folder.NewestSound(std::numeric_limits<int64_t>::max()).value_or(-1);
+    if (newest <= step) return newest;
+    std::filesystem::remove(folder.File(newest));
+  }
 }
 
 /// Trains in this process, as one worker.

@@ -20,8 +20,7 @@ struct MixOptions {
       "new speech all over the run, or in its last part; auto: in the last part if it is little (see much)");
     v("tail", tail, Range{0.001, 1}, "schedule = 'tail': share of the run that is its last part");
     v("repeat", repeat, Range{1, 1000},
-      "how often each new utterance comes in each pass over the old speech (uniform), "
-      "or in the last part");
+      "how often each new utterance comes in each pass over the old speech that has any of it");
     v("much", much, Range{0, 1000}, "schedule = 'auto': new frames per old frame from which on they go uniformly");
     choice.Visit(v);
   }

@@ -41,8 +41,9 @@ class Counted {
   bool operator()(int64_t row) const {
     if (layout_ == nullptr) return true;
     const int64_t streams = layout_->streams;
-    const int64_t padding = int64_t{layout_->Padding(static_cast<int>(row % streams))} * stride_;
-    return row / streams < rows_ / streams - padding;
+    const int padding = layout_->Padding(static_cast<int>(row % streams));
+    // An empty stream has nothing around it either.
+    return padding < layout_->frames && row / streams < rows_ / streams - int64_t{padding} * stride_;
   }
   int64_t count() const {
     if (layout_ == nullptr) return rows_;

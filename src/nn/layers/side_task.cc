@@ -81,8 +81,12 @@ class SideTask : public Layer {
 
   // Overwrites the logits by the weighted loss's derivative.
   LossResult Derive(const ExecContext& ctx, const SideTarget& target, MatrixView z) {
-    SpreadLabels(ctx, target.labels, z.rows());
-    weights_.assign(labels_.size(), 1);
+    Spread<int32_t>(ctx, target.labels, z.rows(), SideTargets::kUnknown, labels_);
+    if (target.weights.empty()) {
+      weights_.assign(labels_.size(), 1);
+    } else {
+      Spread<float>(ctx, target.weights, z.rows(), 0, weights_);
+    }
     for (size_t n = 0; n < labels_.size(); ++n) {
       if (labels_[n] != SideTargets::kUnknown) continue;
       labels_[n] = 0;
@@ -95,17 +99,18 @@ class SideTask : public Layer {
 
   // Of each of the network's outputs to each row here. In sequences that is the `stride` frames that an output stands
   // for; those around them belong to other outputs, or to none.
-  void SpreadLabels(const ExecContext& ctx, const std::vector<int32_t>& of_outputs, int64_t rows) {
+  template <class T>
+  void Spread(const ExecContext& ctx, const std::vector<T>& of_outputs, int64_t rows, T none, std::vector<T>& of_rows) {
     if (ctx.sequences == nullptr) {
-      labels_ = of_outputs;
+      of_rows = of_outputs;
       return;
     }
-    labels_.assign(static_cast<size_t>(rows), SideTargets::kUnknown);
+    of_rows.assign(static_cast<size_t>(rows), none);
     const auto streams = static_cast<size_t>(ctx.sequences->streams);
     const auto left = static_cast<size_t>(context_above().left), stride = static_cast<size_t>(context_above().stride);
     for (size_t n = 0; n < of_outputs.size(); ++n) {
       const size_t first = left + n / streams * stride;
-      for (size_t k = 0; k < stride; ++k) labels_[(first + k) * streams + n % streams] = of_outputs[n];
+      for (size_t k = 0; k < stride; ++k) of_rows[(first + k) * streams + n % streams] = of_outputs[n];
     }
   }
 
