@@ -4,8 +4,8 @@
 A task (bench/adapt_*.toml) names a finished recipe, the speech to adapt to in several amounts, the sets to recognise
 and the methods. For each seed a network is trained (seed 1: the recipe's own), another part of the speech is drawn, and
 every method is run. Weights of the language model are chosen on dev for every model (without a dev
-set: the recipe's); test only counts errors. What is
-finished is not repeated; OUT/table.md and OUT/results.json grow from run to run.
+set: the recipe's); test only counts errors. What is finished is read, not repeated; OUT/table.md and OUT/results.json
+hold what this call asked for.
 
   bench/compare_adapt.py bench/adapt_demo.toml --set exp=exp/demo --out exp/adapt_demo --program build/release/antiphon
 """
