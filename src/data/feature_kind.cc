@@ -138,13 +138,12 @@ void RequireKind(const FrameStore& store, const FeatureKind& wanted, const std::
   if (wanted.speaker_space.empty()) {
     Throw<InputError>(
         "{} holds features in the space of a speaker model's transform, but {} takes plain ones; to train on them, "
-        "give "
-        "that model (--speaker-model), which the network keeps then",
+        "give that model (--speaker-model), which the network then keeps",
         found_in, wanted_by);
   }
   Throw<InputError>(
-      "{} holds {}, but {} takes those in the space of {} speaker model's transform: make the store with "
-      "the speaker model that the network was trained with",
+      "{} holds {}, but {} takes those in the space of {} speaker model's transform: make the store with the speaker "
+      "model that the network was trained with",
       found_in, found.speaker_space.empty() ? "plain features" : "features in the space of one", wanted_by,
       found.speaker_space.empty() ? "a" : "another");
 }

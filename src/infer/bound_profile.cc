@@ -49,7 +49,11 @@ void ApplyParts(std::span<const ProfileRun> runs, size_t step, const Rows& rows,
     Rows own = rows;
     own.rows = run.rows;
     own.data = rows.Row<std::byte>(run.first_row);
-    for (const ProfilePart& part : change->parts) part.Run(own, converted, product);
+    const Rows changed = PlaceRows(product, DataType::kFloat32, own.rows, own.dim);
+    for (const ProfilePart& part : change->parts) {
+      part.Run(own, converted, changed);
+      for (int r = 0; r < own.rows; ++r) std::copy_n(changed.Row<float>(r), own.dim, own.Row<float>(r));
+    }
   }
 }
 

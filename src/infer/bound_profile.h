@@ -49,7 +49,8 @@ struct StepChanges {
 /// `factors` is where each row's are written to.
 StepChanges ChangesOf(std::span<const ProfileRun> runs, size_t step, std::span<const float*> factors);
 
-/// Applies the parts that follow `step` to each row, in place; `converted` and `product` as ProfilePart::Run.
+/// Applies the parts that follow `step` to each row, in place; `converted` and `product`: memory of
+/// RowsBytes(rows.rows, rows.dim).
 void ApplyParts(std::span<const ProfileRun> runs, size_t step, const Rows& rows, std::byte* converted,
                 std::byte* product);
 

@@ -150,17 +150,23 @@ void AcceptFrames(ConstMatrixView frames, const BoundProfile* profile, FrameWind
   const auto rows = static_cast<int>(frames.rows());
   const int64_t floats = (RowsBytes(rows, frames.cols()) + 63) / 64 * 64 / int64_t{sizeof(float)};
   memory.Resize(2, floats);
-  const Rows changed = PlaceRows(reinterpret_cast<std::byte*>(memory.data()), DataType::kFloat32, rows, frames.cols());
-  for (int t = 0; t < rows; ++t) std::ranges::copy(frames.Row(t), changed.Row<float>(t));
-  auto* const product = reinterpret_cast<std::byte*>(memory.data() + floats);
-  for (const ProfilePart& part : profile->on_features) part.Run(changed, nullptr, product);
+  Rows now = {.rows = rows, .dim = frames.cols(), .stride = frames.stride() * int64_t{sizeof(float)}};
+  now.data = reinterpret_cast<std::byte*>(const_cast<float*>(frames.data()));  // is only read
+  int64_t place = 0;
+  for (const ProfilePart& part : profile->on_features) {
+    const Rows changed =
+        PlaceRows(reinterpret_cast<std::byte*>(memory.data() + place), DataType::kFloat32, rows, frames.cols());
+    part.Run(now, nullptr, changed);
+    now = changed;
+    place = floats - place;
+  }
   // Here, where one speaker alone is refused: in a batch they would stop all.
   for (int t = 0; t < rows; ++t) {
-    if (AllFinite(changed.Floats().Row(t))) continue;
+    if (AllFinite(now.Floats().Row(t))) continue;
     Throw<InputError>("frame {} of a piece is no longer finite as the profile of speaker '{}' changes it", t,
                       profile->profile.speaker);
   }
-  window.Accept(changed.Floats());
+  window.Accept(now.Floats());
 }
 
 NnetScorer::NnetScorer(std::shared_ptr<const NnetModel> model, std::shared_ptr<const BoundProfile> profile)

@@ -1,7 +1,5 @@
 #include "infer/profile_part.h"
 
-#include <algorithm>
-
 namespace antiphon::infer {
 
 ProfilePart::ProfilePart(const nn::SpeakerProfile::Part& part, DataType precision, Isa isa)
@@ -17,32 +15,25 @@ ProfilePart::ProfilePart(const nn::SpeakerProfile::Part& part, DataType precisio
   matrix_ = PackedDense(precision, matrix, offset, isa);
 }
 
-void ProfilePart::Run(const Rows& rows, std::byte* converted, std::byte* product) const {
+void ProfilePart::Run(const Rows& in, std::byte* converted, const Rows& out) const {
   if (!scale_.empty()) {
-    for (int r = 0; r < rows.rows; ++r) {
-      float* const x = rows.Row<float>(r);
-      for (size_t c = 0; c < scale_.size(); ++c) x[c] *= scale_[c];
-      for (size_t c = 0; c < offset_.size(); ++c) x[c] += offset_[c];
+    for (int r = 0; r < in.rows; ++r) {
+      const float* const x = in.Row<float>(r);
+      float* const y = out.Row<float>(r);
+      for (size_t c = 0; c < scale_.size(); ++c) y[c] = scale_[c] * x[c];
+      for (size_t c = 0; c < offset_.size(); ++c) y[c] += offset_[c];
     }
     return;
   }
-  Rows in = rows;
-  if (matrix_.type() != DataType::kFloat32) {
-    // Each row by a scale of its own.
-    const OutputFormat format{matrix_.type(), 0.0F, 0};
-    in = PlaceRows(converted, format.type, rows.rows, rows.dim);
-    converter_.Run(rows, format, in);
-  }
-  const Rows out = PlaceRows(product, DataType::kFloat32, rows.rows, rows.dim);
-  matrix_.Run(in, Activation::kNone, OutputFormat{}, out);
-  for (int r = 0; r < rows.rows; ++r) {
-    float* const x = rows.Row<float>(r);
-    const float* const y = out.Row<float>(r);
-    if (adds_) {
-      for (int64_t c = 0; c < rows.dim; ++c) x[c] += y[c];
-    } else {
-      std::copy_n(y, rows.dim, x);
-    }
+  if (!adds_) return matrix_.Run(in, Activation::kNone, OutputFormat{}, out);
+  const OutputFormat format{matrix_.type(), 0.0F, 0};  // each row by a scale of its own
+  const Rows rounded = PlaceRows(converted, format.type, in.rows, in.dim);
+  converter_.Run(in, format, rounded);
+  matrix_.Run(rounded, Activation::kNone, OutputFormat{}, out);
+  for (int r = 0; r < in.rows; ++r) {
+    const float* const x = in.Row<float>(r);
+    float* const y = out.Row<float>(r);
+    for (int64_t c = 0; c < in.dim; ++c) y[c] += x[c];
   }
 }
 

@@ -19,8 +19,9 @@ class ProfilePart {
   ProfilePart(const nn::SpeakerProfile::Part& part, DataType precision, Isa isa);
 
   int64_t dim() const { return scale_.empty() ? matrix_.out_dim() : std::ssize(scale_); }
-  /// In place. `rows` are floats; `converted` and `product`: each RowsBytes(rows.rows, rows.dim), 64-byte aligned.
-  void Run(const Rows& rows, std::byte* converted, std::byte* product) const;
+  /// From rows of floats to others, which lie elsewhere. Only a matrix in less than fp32 needs `converted`, 64-byte
+  /// aligned memory of RowsBytes(in.rows, in.dim); only it minds how the rows of `in` lie.
+  void Run(const Rows& in, std::byte* converted, const Rows& out) const;
 
  private:
   std::vector<float> scale_, offset_;  // of a diagonal part; the offset may be empty
