@@ -1,0 +1,147 @@
+#include <algorithm>
+
+#include "plan/schedules.h"
+
+namespace antiphon::plan {
+
+using comm::CostProcess;
+using Handling = comm::Communicator::Handling;
+using comm::Task;
+
+namespace {
+
+// As Communicator::AllReduce: rank r adds what r + 1, r + 2, r + 4 … hold; then the way back.
+Task Tree(CostProcess& me, Group group, int index, double bytes) {
+  int distance = 1;
+  for (; distance < group.size; distance *= 2) {
+    if (index % (2 * distance) != 0) {
+      co_await me.Send(group.Rank(index - distance), group.tag, bytes);
+      break;
+    }
+    if (index + distance >= group.size) continue;
+    co_await me.Receive(group.Rank(index + distance), group.tag);
+    co_await me.Handle(Handling::kAdd, bytes);
+  }
+  co_await Broadcast(me, {group.first, group.size, group.stride, group.tag + 1}, index, bytes);
+}
+
+// As comm/shared_sum.h: everybody lays its values down, adds up its part, and takes the whole.
+Task Shared(CostProcess& me, Group group, int index, double bytes) {
+  for (int meeting = 0; meeting < 2; ++meeting) co_await Tree(me, group, index, 0);
+  co_await me.Handle(Handling::kCopy, 2 * bytes);
+  co_await me.Handle(Handling::kAdd, bytes * (group.size - 1) / group.size);
+}
+
+Task Ring(CostProcess& me, Group group, int index, double bytes) {
+  const int next = group.Rank((index + 1) % group.size);
+  const int previous = group.Rank((index + group.size - 1) % group.size);
+  for (int step = 0; step < 2 * (group.size - 1); ++step) {
+    co_await me.Send(next, group.tag, bytes / group.size);
+    co_await me.Receive(previous, group.tag);
+    co_await me.Handle(step < group.size - 1 ? Handling::kAdd : Handling::kCopy, bytes / group.size);
+  }
+}
+
+Task TwoStage(CostProcess& me, Group group, int index, double bytes) {
+  for (int stage = 0; stage < 2; ++stage) {
+    // Each begins with its neighbour, so that not all send to the same rank at once.
+    for (int i = 1; i < group.size; ++i) {
+      co_await me.Send(group.Rank((index + i) % group.size), group.tag + stage, bytes / group.size);
+    }
+    for (int i = 1; i < group.size; ++i) co_await me.Receive(CostProcess::kAnySource, group.tag + stage);
+  }
+}
+
+// The slowest way between neighbours: inside a node, or from one to the next.
+double NeighbourSeconds(CostProcess& me, const Group& group, double bytes) {
+  comm::LinkModel& links = me.world().links();
+  double slowest = 0;
+  for (int i = 0; i + 1 < std::min(group.size, kMostInMessages); ++i) {
+    slowest = std::max(slowest, links.IdleSeconds(group.Rank(i), group.Rank(i + 1), bytes));
+  }
+  return slowest + links.message_seconds() + me.world().hosts().SendSeconds(me.rank(), bytes);
+}
+
+Task ClosedForm(CostProcess& me, Group group, int index, double bytes, bool ring) {
+  co_await Tree(me, group, index, 0);
+  const double part = bytes / group.size;
+  const double latency = NeighbourSeconds(me, group, 0);
+  const double message = NeighbourSeconds(me, group, part);
+  const double transfer = std::max(message - latency, me.world().links().message_seconds());
+  const int rounds = group.size - 1;
+  me.world().CountBytes(2 * rounds * part);
+  const double handling =
+      (ring ? rounds : 0) * (me.HandlingSeconds(Handling::kAdd, part) + me.HandlingSeconds(Handling::kCopy, part));
+  co_await me.Sleep(2 * (ring ? rounds * message : latency + rounds * transfer) + handling);
+}
+
+}  // namespace
+
+// As Communicator::Broadcast from the group's first rank.
+Task Broadcast(CostProcess& me, Group group, int index, double bytes) {
+  int distance = 1;
+  while (distance < group.size && index % (2 * distance) == 0) distance *= 2;
+  if (index != 0) {
+    co_await me.Receive(group.Rank(index - distance), group.tag);
+    co_await me.Handle(Handling::kCopy, bytes);
+  }
+  for (distance /= 2; distance > 0; distance /= 2) {
+    if (index + distance < group.size) co_await me.Send(group.Rank(index + distance), group.tag, bytes);
+  }
+}
+
+Exchange ExchangeOf(const CostPlan& plan, Exchange usual) {
+  if (plan.exchange == "tree") return Exchange::kTree;
+  if (plan.exchange == "ring") return Exchange::kRing;
+  return plan.exchange == "two-stage" ? Exchange::kTwoStage : usual;
+}
+
+Task AllReduce(CostProcess& me, Group group, int index, double bytes, Exchange exchange) {
+  if (group.size > 1) {
+    if (exchange == Exchange::kTree && me.world().links().shares_memory()) {
+      co_await Shared(me, group, index, bytes);
+    } else if (exchange == Exchange::kTree) {
+      co_await Tree(me, group, index, bytes);
+    } else if (group.size > kMostInMessages) {
+      co_await ClosedForm(me, group, index, bytes, exchange == Exchange::kRing);
+    } else if (exchange == Exchange::kRing) {
+      co_await Ring(me, group, index, bytes);
+    } else {
+      co_await TwoStage(me, group, index, bytes);
+    }
+  }
+}
+
+Played InLockstep(const comm::CostWorld& world, const std::vector<comm::CostProcess*>& devices, double begin,
+                  double end, double round_frames, int rounds) {
+  Played played;
+  played.frames = round_frames * (rounds - rounds / 4);
+  played.seconds = end - begin;
+  for (const comm::CostProcess* device : devices) {
+    played.compute_seconds += device->compute_seconds();
+    played.device_seconds += end;
+  }
+  played.bytes = world.bytes_sent();
+  played.all_frames = round_frames * rounds;
+  return played;
+}
+
+double CodecSecondsPerByte(const Setting& setting, int group_size) {
+  const CostPlan& plan = setting.plan;
+  comm::CodecSpeed speed = setting.cluster.host.codecs.Of(plan.codec.empty() ? "fp32" : plan.codec);
+  if (speed.encode_gb_s == 0 && speed.decode_gb_s == 0) speed = {plan.codec_gb_s, plan.codec_gb_s};
+  const auto seconds = [](double passes, double gb_s) { return gb_s > 0 ? 1e-9 * passes / gb_s : 0.0; };
+  const double n = group_size;
+  return seconds(1 + 1 / n, speed.encode_gb_s) + seconds(2, speed.decode_gb_s) +
+         seconds(1 - 1 / n, setting.cluster.host.add_gb_s);
+}
+
+int StepsToPlay(const Setting& setting) {
+  const bool varies = setting.cluster.host.jitter > 0;
+  const int ranks = setting.plan.workers;
+  if (ranks > 1024) return varies ? 8 : 4;
+  if (ranks > 64) return varies ? 24 : 8;
+  return varies ? 100 : 12;
+}
+
+}  // namespace antiphon::plan
