@@ -1,10 +1,10 @@
 // Compressed layers of 2048 × 2048 beside dense ones: binary and circulant against fp32, block-sparse against int8, one
 // core. Rounding or packing of the inputs is included.
 #include <fmt/core.h>
-#include <omp.h>
 
 #include <algorithm>
 
+#include "base/compute_threads.h"
 #include "base/random.h"
 #include "infer/measure.h"
 
@@ -50,7 +50,7 @@ void Compare(const char* name, const infer::Plan& compressed, const infer::Plan&
 }  // namespace
 
 int main() {
-  omp_set_num_threads(1);
+  SetComputeThreads(1);
   const nn::Network affine = NetworkOf("type = 'affine'");
   nn::Network sparse = NetworkOf("type = 'sparse-affine'");
   MakeSparse(sparse);

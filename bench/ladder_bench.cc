@@ -3,7 +3,6 @@
 //
 // Their table ends at 18.5 times the plain loop. Usage: ladder_bench [seconds per row]
 #include <fmt/core.h>
-#include <omp.h>
 
 #include <algorithm>
 #include <chrono>
@@ -12,6 +11,7 @@
 #include <functional>
 #include <vector>
 
+#include "base/compute_threads.h"
 #include "base/random.h"
 #include "infer/lazy_output.h"
 #include "infer/plan.h"
@@ -132,6 +132,6 @@ class Ladder {
 }  // namespace
 
 int main(int argc, char** argv) {
-  omp_set_num_threads(1);
+  SetComputeThreads(1);
   Ladder(argc > 1 ? std::atof(argv[1]) : 2.0).Run();
 }

@@ -3,13 +3,13 @@
 // LHUC, LIN or fMLLR (one matrix on each frame's features), LHN (a matrix behind a hidden layer). In 8 bits with ranges
 // of the layers' inputs that each row has of its own, and with ranges that calibration found. Aim: 2 % at most.
 #include <fmt/core.h>
-#include <omp.h>
 
 #include <algorithm>
 #include <chrono>
 #include <string_view>
 #include <tuple>
 
+#include "base/compute_threads.h"
 #include "base/random.h"
 #include "infer/nnet_scorer.h"
 
@@ -192,7 +192,7 @@ void CompareMethods(int hidden, int layers, int pdfs, const char* precision, boo
 // profile_bench [batches|methods]: one of the two, or both.
 int main(int argc, char** argv) {
   const std::string_view only = argc > 1 ? argv[1] : "";
-  omp_set_num_threads(1);
+  SetComputeThreads(1);
   for (const auto& [precision, calibrated] : {std::pair("fp32", false), {"int8", false}, {"int8", true}}) {
     for (const auto& [hidden, layers, pdfs] : {std::tuple(448, 4, 1226), {2048, 5, 8192}}) {
       if (only != "methods") CompareBatches(hidden, layers, pdfs, precision, calibrated);

@@ -4,12 +4,12 @@
 // Time is the core's own, so that other programs on the machine do not count.
 // Usage: server_bench [MILLIONS_OF_VALUES [SECONDS]]; prints one JSON object per line.
 #include <fmt/format.h>
-#include <omp.h>
 
 #include <cstdlib>
 #include <ctime>
 #include <vector>
 
+#include "base/compute_threads.h"
 #include "parallel/parameter_shard.h"
 
 namespace antiphon::parallel {
@@ -36,7 +36,7 @@ void Run(const std::string& rule, size_t size, double seconds) {
 }  // namespace antiphon::parallel
 
 int main(int argc, char** argv) {
-  omp_set_num_threads(1);
+  antiphon::SetComputeThreads(1);
   const auto size = static_cast<size_t>(1e6 * (argc > 1 ? std::atof(argv[1]) : 20));
   const double seconds = argc > 2 ? std::atof(argv[2]) : 1;
   for (const char* rule : {"sum", "momentum", "adagrad"}) antiphon::parallel::Run(rule, size, seconds);

@@ -2,9 +2,8 @@
 // against one, on generated frames. Methods take turns, so that a slow moment of the machine hits all of them.
 //
 // Usage: strategy_bench [WORKERS [MINIBATCH [LAYERS [WIDTH [SENONES [SECONDS [METHOD...]]]]]]]; without methods, all.
-// Prints one JSON object per line. With one worker, the whole OpenMP team computes; with several, one thread each.
+// Prints one JSON object per line. With one worker, all compute threads compute; with several, one thread each.
 #include <fmt/format.h>
-#include <omp.h>
 
 #include <algorithm>
 #include <chrono>
@@ -16,6 +15,7 @@
 #include <tuple>
 #include <vector>
 
+#include "base/compute_threads.h"
 #include "base/random.h"
 #include "comm/thread_world.h"
 #include "parallel/strategy.h"
@@ -162,7 +162,7 @@ void SeveralWorkers(const Shape& shape, int workers, double seconds, const std::
     double exchange = 0;
     int replicas = 1;
     comm::RunRanks(workers, [&](comm::Communicator& comm) {
-      omp_set_num_threads(1);
+      SetComputeThreads(1);
       const bool first = comm.rank() == 0;
       const auto self = comm::MakeSelfCommunicator();
       Worker single(shape, "serial", method, *self);

@@ -36,6 +36,7 @@ endfunction()
 
 antiphon_dependency(tomlplusplus::tomlplusplus HEADER toml++/toml.h PACKAGE libtomlplusplus-dev)
 antiphon_dependency(xxhash::xxhash HEADER xxhash.h LIBRARY xxhash PACKAGE libxxhash-dev)
+antiphon_dependency(utf8proc::utf8proc HEADER utf8proc.h LIBRARY utf8proc PACKAGE libutf8proc-dev)
 antiphon_dependency(dnnl::dnnl HEADER dnnl.hpp LIBRARY dnnl PACKAGE libdnnl-dev)
 antiphon_dependency(lapacke::lapacke HEADER lapacke.h LIBRARY lapacke openblas PACKAGE liblapacke-dev)
 antiphon_dependency(sndfile::sndfile PKG sndfile HEADER sndfile.h LIBRARY sndfile PACKAGE libsndfile1-dev)

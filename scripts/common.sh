@@ -17,6 +17,18 @@ retry() {
   done
 }
 
+# clang_version: the number in the names of the clang that is installed, the oldest that serves first.
+clang_version() {
+  local version
+  for version in 14 15 16 17 18 19; do
+    if command -v "clang++-$version" >/dev/null; then
+      echo "$version"
+      return 0
+    fi
+  done
+  return 1
+}
+
 # As many compilers at once as there are cores, and 1.5 GiB of memory for each.
 jobs() {
   local cores memory

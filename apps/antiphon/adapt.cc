@@ -9,11 +9,11 @@
 #include "base/error.h"
 #include "base/folder_lock.h"
 #include "base/log.h"
+#include "base/same_place.h"
 #include "command.h"
 #include "method_tables.h"
 #include "model_measure.h"
 #include "report/text_table.h"
-#include "same_place.h"
 #include "train/adaptation.h"
 
 namespace antiphon::app {
@@ -206,7 +206,9 @@ void Adapt(const AdaptCommandOptions& options, CommandContext& context) {
   speech.words_known = !options.store.empty() || HasWords(options.speech);
   speech.speaker = options.speech.speaker;
   if (!speech.old_store) log::Warn("without --old-store nobody sees what the model forgets of the speech it knew");
-  const train::AdaptationRun run(options.adaptation, model, std::move(speech), context.seed());
+  train::AdaptationOptions adaptation = options.adaptation;
+  adaptation.own_held_out = train::SaysWhatIsHeldOut(context.config());
+  const train::AdaptationRun run(adaptation, model, std::move(speech), context.seed());
   const train::AdaptationResult result = run.Adapt(options.method, keys, options.out, optimizer);
   Print(result, context);
   context.SetResult(train::ToJson(result));
@@ -226,7 +228,9 @@ REGISTER_COMMAND(
          "antiphon adapt exp/dnn/model.safetensors --data mine --unsupervised --graph exp/graph --out exp/mine",
      .positionals = {"model"},
      .required = {"model"},
-     .tables = TablesOfMethods<adapt::MethodRegistry>({"optimizer", "old-decode"})});
+     .tables = TablesOfMethods<adapt::MethodRegistry>({"optimizer", "old-decode"}),
+     .common = {"method", "out", "data", "lexicon", "store", "old-store", "held-out-store", "speaker", "unsupervised",
+                "graph", "weights", "hmm", "train.schedule.epochs", "train.schedule.learning-rate"}});
 
 }  // namespace
 }  // namespace antiphon::app

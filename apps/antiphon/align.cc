@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "align_audio.h"
 #include "align_output.h"
 #include "align_source.h"
 #include "align_with_model.h"
@@ -29,6 +30,7 @@ struct AlignCommandOptions {
   std::string data, lexicon, out, model;
   bool adapt = true;
   double memory_mb = 4000;
+  AlignAudioOptions audio;
   data::FeatureSourceOptions features;
   hmm::LexiconOptions lexicon_options;
   hmm::GmmTrainingOptions training;
@@ -36,12 +38,15 @@ struct AlignCommandOptions {
 
   template <class V>
   void Visit(V& v) {
-    v("data", data, "folder with text, utt2spk and (from antiphon features) feats.scp and cmvn.scp");
+    v("data", data,
+      "folder with text, utt2spk and (from antiphon features) feats.scp and cmvn.scp; or a data directory, or audio (a "
+      "file or a folder, with --transcripts), whose features are computed");
     v("lexicon", lexicon, "pronunciations: WORD PHONE … per line");
     v("out", out, "folder for model.safetensors, ali.scp, pdf.scp, phones.ctm, words.ctm and report.txt");
     v("model", model, "align by this model (GMM or network) instead of training one");
     v("adapt", adapt, "with --model: estimate and use speakers' transforms if the model is trained for it");
     v("memory-mb", memory_mb, Range{0, 1e9}, "features up to this size are kept in memory");
+    audio.Visit(v);
     features.Visit(v);
     v.Group("lexicon-options", lexicon_options);
     training.Visit(v);
@@ -199,7 +204,13 @@ void AlignInTeam(const AlignCommandOptions& options, CommandContext& context, Te
 }
 
 void RunAlign(const AlignCommandOptions& options, CommandContext& context) {
-  InTeam(context, [&](Team& team, int threads) { AlignInTeam(options, context, team, threads); });
+  InTeam(context, [&](Team& team, int threads) {
+    AlignCommandOptions with_features = options;
+    if (options.features.features.empty()) {
+      with_features.data = FeatureFolderOf(options.data, options.audio, options.model, options.out, threads, team);
+    }
+    AlignInTeam(with_features, context, team, threads);
+  });
 }
 
 REGISTER_COMMAND(
@@ -210,8 +221,12 @@ REGISTER_COMMAND(
                     "antiphon graph take. With --model it aligns by a trained GMM or network instead.",
      .example = "antiphon align --data feats/train --lexicon lang/lexicon.txt --out exp/ali --last-stage sat\n"
                 "antiphon align --model exp/net.safetensors --data feats/train --lexicon lang/lexicon.txt "
-                "--out exp/ali-net",
-     .required = {"data", "lexicon", "out"}});
+                "--out exp/ali-net\n"
+                "antiphon align --model exp/net.safetensors --data recordings/ --transcripts transcripts.tsv --lexicon "
+                "lang/lexicon.txt --out exp/ali-new",
+     .required = {"data", "lexicon", "out"},
+     .common = {"model", "last-stage", "transcripts", "channels", "features", "cmvn", "utt2spk", "adapt", "leaves",
+                "gaussians", "map-unknown-words", "lexicon-options.silence-phones"}});
 
 }  // namespace
 }  // namespace antiphon::app

@@ -10,8 +10,8 @@ AlignOutput::AlignOutput(const std::filesystem::path& folder, const hmm::HmmMode
     : folder_(folder),
       model_(model),
       frame_shift_s_(frame_shift_s),
-      transition_ids_((MakeFolder(folder), folder / "ali.ark")),
-      pdf_ids_(folder / "pdf.ark"),
+      transition_ids_((MakeFolder(folder), folder / "ali.ark"), {.checksums = true}),
+      pdf_ids_(folder / "pdf.ark", {.checksums = true}),
       pdf_counts_(static_cast<size_t>(model.num_pdfs())) {}
 
 void AlignOutput::Write(const std::string& utt_id, const hmm::Alignment& alignment,

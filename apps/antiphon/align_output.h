@@ -1,7 +1,7 @@
 // What an alignment leaves on disk: archives of transition-ids and pdf-ids, phone and word times.
 //
-// Folder: ali.ark/.scp (transition-ids), pdf.ark/.scp (pdf-ids), phones.ctm, words.ctm (UTTERANCE 1 START DURATION
-// LABEL, seconds). Everything appears whole at Close. Errors: IoError.
+// Folder: ali.ark/.scp (transition-ids), pdf.ark/.scp (pdf-ids), their checksums, phones.ctm, words.ctm (UTTERANCE 1
+// START DURATION LABEL, seconds). Everything appears whole at Close. Errors: IoError.
 #pragma once
 
 #include <filesystem>

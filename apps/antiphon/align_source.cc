@@ -9,7 +9,6 @@
 #include "score/transcript.h"
 
 namespace antiphon::app {
-namespace {
 
 namespace fs = std::filesystem;
 
@@ -25,8 +24,6 @@ data::FeatureSourceOptions FindTables(const std::string& data, data::FeatureSour
                       data);
   return tables;
 }
-
-}  // namespace
 
 AlignSource::AlignSource(const std::string& data, data::FeatureSourceOptions tables, double memory_mb, int num_threads)
     : features_(tables = FindTables(data, std::move(tables))), feature_table_(tables.features) {

@@ -12,6 +12,9 @@
 
 namespace antiphon::app {
 
+/// Names the tables that stand in `data`, where none are named. UsageError if there are no features at all.
+data::FeatureSourceOptions FindTables(const std::string& data, data::FeatureSourceOptions tables);
+
 class AlignSource : public hmm::UtteranceSource {
  public:
   /// `data` holds text and utt2spk; tables that it holds too (feats.scp, cmvn.scp) need not be named.

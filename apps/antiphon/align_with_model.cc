@@ -67,7 +67,7 @@ class ModelAligner {
   std::vector<hmm::WordIds> words_;
 };
 
-void Describe(const AlignSource& source, hmm::GmmTrainingResult* result) {
+void DescribeAligned(const AlignSource& source, hmm::GmmTrainingResult* result) {
   hmm::GmmTrainingReport& report = result->report;
   report.utterances = static_cast<int>(source.size());
   double total = 0;
@@ -100,7 +100,7 @@ hmm::GmmTrainingResult AlignWithModel(const AcousticModel& model, const AlignSou
     result.alignments = aligner.AlignAll(result.fmllr);
   }
   result.words = aligner.words();
-  Describe(source, &result);
+  DescribeAligned(source, &result);
   return result;
 }
 

@@ -1,5 +1,6 @@
 // antiphon bench comm: latency and bandwidth between ranks, what the sums of training take, and what the simulator says
 // they would take on a cluster of these constants; prints the constants as the table `cluster`.
+#include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -43,18 +44,18 @@ comm::CodecSpeeds MeasureCodecs(comm::Communicator& comm, const BenchCommOptions
   return speeds;
 }
 
-nlohmann::json ToJson(const MeasuredLink& link, double megabytes) {
+nlohmann::json CommToJson(const MeasuredLink& link, double megabytes) {
   return {{"latency_us", 1e6 * link.latency_seconds},
           {"one_way_mb_s", megabytes / link.message_seconds},
           {"both_ways_mb_s", megabytes / link.both_ways_seconds},
           {"sender_seconds", link.send_seconds}};
 }
 
-nlohmann::json ToJson(const MeasuredComm& m, double megabytes) {
-  nlohmann::json json = {{"between", ToJson(m.between, megabytes)},
+nlohmann::json CommToJson(const MeasuredComm& m, double megabytes) {
+  nlohmann::json json = {{"between", CommToJson(m.between, megabytes)},
                          {"tree_seconds", m.tree_seconds},
                          {"two_stage_seconds", m.two_stage_seconds}};
-  if (m.inside.message_seconds > 0) json["inside"] = ToJson(m.inside, megabytes);
+  if (m.inside.message_seconds > 0) json["inside"] = CommToJson(m.inside, megabytes);
   return json;
 }
 
@@ -134,8 +135,8 @@ void BenchComm(const BenchCommOptions& options, CommandContext& context) {
   context.SetResult(nlohmann::json{
       {"workers", options.workers},
       {"processes", group->num_processes()},
-      {"measured", ToJson(measured, options.megabytes)},
-      {"simulated", ToJson(simulated, options.megabytes)},
+      {"measured", CommToJson(measured, options.megabytes)},
+      {"simulated", CommToJson(simulated, options.megabytes)},
       {"cluster", toml}}.dump(2));
 }
 

@@ -1,8 +1,8 @@
 // antiphon bench infer: frames per second of scoring generated frames, layer by layer.
-#include <omp.h>
 
 #include <nlohmann/json.hpp>
 
+#include "base/compute_threads.h"
 #include "bench_network.h"
 #include "command.h"
 #include "device/device.h"
@@ -44,14 +44,14 @@ nn::Network TheNetwork(const BenchInferOptions& options, uint64_t seed, int& hea
 }
 
 void BenchInfer(const BenchInferOptions& options, CommandContext& context) {
-  omp_set_num_threads(context.threads());
+  SetComputeThreads(context.threads());
   int heads = 1;
   const nn::Network network = TheNetwork(options, context.seed(), heads);
   const infer::Plan plan(
       network, {infer::ParsePlanPrecision(options.precision), options.isa.empty() ? BestIsa() : ParseIsa(options.isa)});
   infer::PlanSpeed speed = infer::MeasurePlan(plan, options.batch, options.seconds, true);
   speed.frames_per_second *= heads;
-  const std::string cpu = GetDevice("cpu").Describe();
+  const std::string cpu = DescribeCpu();
   context.Print("{:12} {:16} {:14} {:>10} {:>12} {:>10}", "layer", "kernel", "isa", "ms", "bytes", "roofline");
   nlohmann::json steps = nlohmann::json::array();
   for (const infer::StepSpeed& step : speed.steps) {

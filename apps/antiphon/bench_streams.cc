@@ -1,5 +1,4 @@
 // antiphon bench streams: how long frames of many live streams wait for their scores.
-#include <omp.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -12,6 +11,7 @@
 #include <thread>
 
 #include "base/cancel.h"
+#include "base/compute_threads.h"
 #include "base/random.h"
 #include "bench_network.h"
 #include "command.h"
@@ -175,7 +175,7 @@ class Simulation {
   }
 
   void Work() {
-    omp_set_num_threads(1);
+    SetComputeThreads(1);
     while (!done_) {
       if (pool_.RunBatch(Now()) == 0) {
         std::this_thread::sleep_for(std::chrono::microseconds(500));
@@ -236,7 +236,7 @@ void BenchStreams(const BenchStreamsOptions& given, CommandContext& context) {
                                {"copied_share", copied},
                                {"bytes_per_stream", simulation.most_bytes},
                                {"resident_growth_bytes", simulation.resident_late - simulation.resident_early},
-                               {"cpu", GetDevice("cpu").Describe()}};
+                               {"cpu", DescribeCpu()}};
   context.SetResult(json.dump());
 }
 

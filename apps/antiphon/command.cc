@@ -1,9 +1,8 @@
 #include "command.h"
 
-#include <omp.h>
-
 #include <algorithm>
 
+#include "base/compute_threads.h"
 #include "base/suggest.h"
 #include "base/thread_pool.h"
 #include "device/device.h"
@@ -15,13 +14,18 @@ namespace {
 void RequireDevices(std::string_view names) {
   for (size_t begin = 0; begin <= names.size();) {
     const size_t end = std::min(names.find(',', begin), names.size());
-    GetDevice(names.substr(begin, end - begin));
+    RequireDevice(names.substr(begin, end - begin));
     begin = end + 1;
   }
 }
 
-// Common keys only; the command's own reader refuses what neither knows.
-CommonOptions ReadCommon(const Config& config) {
+}  // namespace
+
+void CommandContext::PrintLine(std::string_view line) {
+  if (!common_.json && !silent_) out_ << line << std::endl;
+}
+
+CommonOptions ReadCommonOptions(const Config& config) {
   Config common;
   for (const OptionDescription& option : DescribeOptions<CommonOptions>()) {
     if (option.type == "integer") {
@@ -51,12 +55,6 @@ void CheckRequired(const CommandInfo& info, const Config& config) {
   }
 }
 
-}  // namespace
-
-void CommandContext::PrintLine(std::string_view line) {
-  if (!common_.json && !silent_) out_ << line << std::endl;
-}
-
 std::vector<std::string> OtherKeys(const CommandInfo& info) {
   std::vector<std::string> keys = info.tables;
   for (const OptionDescription& option : DescribeOptions<CommonOptions>()) keys.push_back(option.name);
@@ -70,8 +68,8 @@ std::string RunCommand(std::string_view name, const Config& config, std::ostream
   return WithContext(
       [&] {
         CheckRequired(command->info(), config);
-        CommandContext context(config, ReadCommon(config), out);
-        omp_set_num_threads(context.threads());
+        CommandContext context(config, ReadCommonOptions(config), out);
+        SetComputeThreads(context.threads());
         command->Run(context);
         if (context.json() && !context.silent()) out << context.result() << std::endl;
         return context.result();

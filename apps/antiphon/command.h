@@ -44,6 +44,8 @@ struct CommandInfo {
                                               // that is a list of texts takes the rest
   std::vector<std::string> required = {};     // options that must be given
   std::vector<std::string> tables = {};       // keys of the configuration that the command reads itself
+  std::vector<std::string> common = {};       // of many options, those that --help shows besides positionals and
+                                              // required ones; --help all shows the rest
 };
 
 /// Options that every command takes; also keys of the configuration.
@@ -105,6 +107,8 @@ class Command {
   virtual const CommandInfo& info() const = 0;
   virtual std::vector<OptionDescription> options() const = 0;
   virtual void Run(CommandContext& context) = 0;
+  /// Throws what Run would throw for the command's own options (not its tables), before anything else.
+  virtual void CheckOptions(const Config& config) const = 0;
 };
 
 using CommandRegistry = Registry<Command>;
@@ -113,6 +117,16 @@ using CommandRegistry = Registry<Command>;
 /// prints goes to `out`. Returns the result (the text of a JSON object). Throws what the command throws, with its name
 /// in front.
 std::string RunCommand(std::string_view name, const Config& config, std::ostream& out);
+
+/// For --check-options: throws UsageError for what a command, or a component that its tables choose, would refuse to
+/// read; the same for each step of a recipe. Reads and writes no data.
+void CheckCommand(std::string_view name, const Config& config);
+
+/// The common keys of a configuration; the command's own reader refuses what neither knows. UsageError for devices that
+/// are not there.
+CommonOptions ReadCommonOptions(const Config& config);
+/// Throws UsageError for a required option that is not there.
+void CheckRequired(const CommandInfo& info, const Config& config);
 
 /// Keys that a command's own option struct need not know.
 std::vector<std::string> OtherKeys(const CommandInfo& info);
@@ -127,6 +141,7 @@ class CommandOf : public Command {
   void Run(CommandContext& context) override {
     function_(ReadOptions<Options>(context.config(), OtherKeys(info_)), context);
   }
+  void CheckOptions(const Config& config) const override { ReadOptions<Options>(config, OtherKeys(info_)); }
 
  private:
   CommandInfo info_;

@@ -58,32 +58,106 @@ std::string Indented(const std::string& text) {
   return indented + "\n";
 }
 
-std::string CommandLines(std::string_view prefix) {
-  std::string lines;
-  for (const std::string& name : CommandRegistry::Get().Names()) {
-    if (!name.starts_with(prefix)) continue;
-    lines += fmt::format("  {:<18} {}\n", name, CommandRegistry::Get().Create(name)->info().summary);
+std::string SummaryLine(const std::string& name) {
+  return fmt::format("  {:<18} {}\n", name, CommandRegistry::Get().Create(name)->info().summary);
+}
+
+// Commands as a person meets them; what is not named here stands under the last heading.
+struct Heading {
+  const char* title;
+  std::vector<std::string> commands;
+};
+const std::vector<Heading>& Headings() {
+  static const std::vector<Heading> headings = {
+      {"From recordings to words", {"run", "prepare", "split", "decode", "listen", "score", "report"}},
+      {"The steps of a recipe", {"features", "align", "store", "size", "train", "lm", "graph"}},
+      {"Better and smaller models", {"adapt", "compress", "ivectors", "lattices", "denominator", "targets", "export"}},
+      {"Many workers", {"compare", "plan", "simulate"}},
+      {"Machine and files", {"doctor", "info"}}};
+  return headings;
+}
+
+// Groups of options by the table in which they stand; "" for those in none.
+std::vector<std::pair<std::string, std::vector<OptionDescription>>> ByTable(
+    const std::vector<OptionDescription>& options) {
+  std::vector<std::pair<std::string, std::vector<OptionDescription>>> groups;
+  for (const OptionDescription& option : options) {
+    const size_t dot = option.name.rfind('.');
+    const std::string table = dot == std::string::npos ? "" : option.name.substr(0, dot);
+    const auto it = std::find_if(groups.begin(), groups.end(), [&](const auto& g) { return g.first == table; });
+    (it == groups.end() ? groups.emplace_back(table, std::vector<OptionDescription>()) : *it).second.push_back(option);
   }
-  return lines;
+  return groups;
+}
+
+bool Holds(const std::vector<std::string>& names, const std::string& name) {
+  return std::find(names.begin(), names.end(), name) != names.end();
+}
+
+// Those that a person needs first; all where they are few.
+std::vector<OptionDescription> CommonOnes(const CommandInfo& info, const std::vector<OptionDescription>& options) {
+  constexpr size_t kFew = 24;
+  if (info.common.empty() && options.size() <= kFew) return options;
+  std::vector<OptionDescription> common;
+  for (const OptionDescription& option : options) {
+    const bool wanted =
+        Holds(info.common, option.name) || Holds(info.positionals, option.name) || Holds(info.required, option.name);
+    if (wanted || (info.common.empty() && option.name.find('.') == std::string::npos)) common.push_back(option);
+  }
+  return common;
+}
+
+std::string OptionLines(const CommandInfo& info, const std::vector<OptionDescription>& options, bool all) {
+  std::string text;
+  if (all) {
+    for (const auto& [table, group] : ByTable(options)) {
+      text += table.empty() ? "\nOptions (also keys of the configuration file):\n"
+                            : fmt::format("\nOptions of [{}]:\n", table);
+      for (const OptionDescription& option : group) text += OptionLine(option);
+    }
+    return text;
+  }
+  const std::vector<OptionDescription> common = CommonOnes(info, options);
+  if (!common.empty()) text += "\nOptions (also keys of the configuration file):\n";
+  for (const OptionDescription& option : common) text += OptionLine(option);
+  if (common.size() < options.size()) {
+    text += fmt::format("  and {} more, which --help all shows\n", options.size() - common.size());
+  }
+  return text;
 }
 
 }  // namespace
 
 std::string ProgramHelp() {
+  std::string commands;
+  std::vector<std::string> shown;
+  for (const Heading& heading : Headings()) {
+    commands += fmt::format("\n{}:\n", heading.title);
+    for (const std::string& name : heading.commands) {
+      if (CommandRegistry::Get().Has(name)) commands += SummaryLine(name);
+      shown.push_back(name);
+    }
+  }
+  for (const std::string& name : CommandRegistry::Get().Names()) {
+    if (!Holds(shown, name)) commands += SummaryLine(name);
+  }
   return fmt::format(
       "antiphon: trains the acoustic models of speech recognisers, and recognises with them.\n\n"
-      "Usage: antiphon COMMAND [arguments] [--options]\n\nCommands:\n{}\n"
-      "antiphon COMMAND --help shows a command's options and an example.\n",
-      CommandLines(""));
+      "Usage: antiphon COMMAND [arguments] [--options]\n{}\n"
+      "antiphon COMMAND --help shows a command's common options and an example, --help all every option.\n",
+      commands);
 }
 
 std::string GroupHelp(std::string_view group) {
-  const std::string lines = CommandLines(fmt::format("{} ", group));
+  std::string lines;
+  for (const std::string& name : CommandRegistry::Get().Names()) {
+    if (name.starts_with(fmt::format("{} ", group))) lines += SummaryLine(name);
+  }
   if (lines.empty()) return "";
   return fmt::format("Usage: antiphon {} COMMAND [--options]\n\nCommands:\n{}", group, lines);
 }
 
-std::string CommandHelp(std::string_view name, const Command& command) {
+std::string CommandHelp(std::string_view name, const Command& command, bool all) {
   const CommandInfo& info = command.info();
   std::string usage = fmt::format("Usage: antiphon {}", name);
   for (const std::string& positional : info.positionals) {
@@ -94,11 +168,10 @@ std::string CommandHelp(std::string_view name, const Command& command) {
   if (!info.description.empty()) text += "\n" + Wrapped(info.description, 0) + "\n";
   text += "\nExample:\n" + Indented(info.example);
   const auto options = command.options();
-  if (!options.empty()) text += "\nOptions (also keys of the configuration file):\n";
-  for (const OptionDescription& option : options) text += OptionLine(option);
+  text += OptionLines(info, options, all);
+  if (!info.tables.empty()) text += "\nTables of the configuration file:\n";
   for (const std::string& table : info.tables) {
-    text += fmt::format("  {:<{}} {}\n", "[" + table + "]", kFlagWidth - 2,
-                        "a table of the configuration file; --set " + table + ".KEY=VALUE");
+    text += fmt::format("  {:<{}} {}\n", "[" + table + "]", kFlagWidth - 2, "--set " + table + ".KEY=VALUE");
   }
   text += "\nEvery command:\n";
   for (const OptionDescription& common : DescribeOptions<CommonOptions>()) {
@@ -109,6 +182,7 @@ std::string CommandHelp(std::string_view name, const Command& command) {
   text += OptionLine({"set", "key=value", "", "", "sets one key over the file (may be repeated)"});
   text += OptionLine({"quiet", "true|false", "", "", "only warnings and errors"});
   text += OptionLine({"verbose", "true|false", "", "", "more about what happens"});
+  text += OptionLine({"check-options", "true|false", "", "", "check command line and configuration, and run nothing"});
   return text;
 }
 

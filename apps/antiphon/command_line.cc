@@ -6,36 +6,22 @@
 #include <map>
 
 #include "base/suggest.h"
+#include "base/toml_text.h"
 
 namespace antiphon::app {
 namespace {
 
 bool IsList(const OptionDescription& option) { return option.type.starts_with("list"); }
 
-std::string QuoteToml(std::string_view text) {
-  std::string quoted = "\"";
-  for (const char c : text) {
-    if (c == '"' || c == '\\') quoted += '\\';
-    if (c == '\n') {
-      quoted += "\\n";
-    } else if (c == '\t') {
-      quoted += "\\t";
-    } else {
-      quoted += c;
-    }
-  }
-  return quoted + "\"";
-}
-
 // The value of a flag as TOML of the option's type; what does not fit the type is refused when the options are read.
 std::string FlagToToml(const OptionDescription& option, const std::vector<std::string>& values) {
-  if (!IsList(option)) return option.type == "text" ? QuoteToml(values.back()) : values.back();
+  if (!IsList(option)) return option.type == "text" ? TomlString(values.back()) : values.back();
   std::string list = "[";
   for (const std::string& value : values) {
     // Positional lists and repeated flags give one element each; "1,2,3" gives three.
     for (const std::string& element : CLI::detail::split(value, ',')) {
       if (list.size() > 1) list += ", ";
-      list += option.type == "list of texts" ? QuoteToml(element) : element;
+      list += option.type == "list of texts" ? TomlString(element) : element;
     }
   }
   return list + "]";
@@ -65,6 +51,7 @@ class Parser {
         ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
     app_.add_flag("-q,--quiet", quiet_);
     app_.add_flag("-v,--verbose", verbose_);
+    app_.add_flag("--check-options", check_);
     for (const OptionDescription& option : options_) AddOption(option);
     AddPositionals(command.info());
   }
@@ -81,6 +68,8 @@ class Parser {
     line.verbosity = verbose_ ? 1 : quiet_ ? -1 : 0;
     if (help_) {
       line.action = CommandLine::Action::kPrint;
+      const std::vector<std::string> beside = app_.remaining();
+      line.all = std::find(beside.begin(), beside.end(), "all") != beside.end();
       return line;
     }
     RefuseExtras();
@@ -91,6 +80,7 @@ class Parser {
         line.config.Set(option.name, FlagToToml(option, it->second));
       }
     }
+    if (check_) line.action = CommandLine::Action::kCheck;
     return line;
   }
 
@@ -131,8 +121,9 @@ class Parser {
 
   [[noreturn]] void RefuseFlag(const std::string& flag) {
     std::vector<std::string> known = flags_;
-    for (const char* common : {"--config", "--set", "--help", "--quiet", "--verbose"}) known.emplace_back(common);
-    throw UsageError(UnknownNameMessage("option", flag.substr(0, flag.find('=')), known));
+    for (const char* common : {"--config", "--set", "--help", "--quiet", "--verbose", "--check-options"})
+      known.emplace_back(common);
+    throw UsageError(UnknownNameMessage("option", flag.substr(0, flag.find('=')), known) + "; --help all lists them");
   }
 
   bool IsListOption(const std::string& name) const {
@@ -147,6 +138,7 @@ class Parser {
   bool help_ = false;
   bool quiet_ = false;
   bool verbose_ = false;
+  bool check_ = false;
   std::string files_;
   std::vector<std::string> assignments_;
   std::map<std::string, std::vector<std::string>> values_;
@@ -189,6 +181,8 @@ CommandLine ParseCommandLine(std::span<const std::string> arguments) {
   if (first == "--help" || first == "-h" || first == "help") {
     if (arguments.size() == 1) return PrintOnly(ProgramHelp());
     std::vector<std::string> rest(arguments.begin() + 1, arguments.end());
+    if (rest == std::vector<std::string>{"all"}) return PrintOnly(ProgramHelp());
+    if (rest == std::vector<std::string>{"--reference"}) return PrintOnly(Reference());
     rest.emplace_back("--help");
     return ParseCommandLine(rest);
   }
@@ -196,7 +190,9 @@ CommandLine ParseCommandLine(std::span<const std::string> arguments) {
     throw UsageError(UnknownNameMessage("option", first, {"--help", "--version"}) +
                      "; a command comes before its options");
   }
-  const auto [name, words] = FindCommand(arguments);
+  const auto found = FindCommand(arguments);
+  const auto& name = found.first;
+  const auto words = found.second;
   if (words == 0) {
     const bool asks = arguments.size() == 1 || arguments[1] == "--help" || arguments[1] == "-h";
     if (std::string group = GroupHelp(first); asks && !group.empty()) return PrintOnly(std::move(group));
@@ -207,7 +203,7 @@ CommandLine ParseCommandLine(std::span<const std::string> arguments) {
       [&] {
         Parser parser(name, *command);
         CommandLine line = parser.Parse({arguments.begin() + static_cast<std::ptrdiff_t>(words), arguments.end()});
-        if (line.action == CommandLine::Action::kPrint) line.text = CommandHelp(name, *command);
+        if (line.action == CommandLine::Action::kPrint) line.text = CommandHelp(name, *command, line.all);
         return line;
       },
       [&, &name = name] { return fmt::format("antiphon {}", name); });

@@ -12,21 +12,25 @@
 namespace antiphon::app {
 
 struct CommandLine {
-  enum class Action { kRun, kPrint };  // kPrint: `text` is all there is to do (--help, --version)
+  // kPrint: `text` is all there is to do (--help, --version); kCheck: only look whether it could run
+  enum class Action { kRun, kPrint, kCheck };
   Action action = Action::kRun;
   std::string command;
   Config config;      // --config's file, --set over it, the flags over both
   int verbosity = 0;  // −1 quiet, 0, 1 verbose
   std::string text;
+  bool all = false;  // --help all
 };
 
 /// Throws UsageError with the nearest known command or option.
 CommandLine ParseCommandLine(std::span<const std::string> arguments);
 
-/// The list of commands, the page of one command, the commands of a group ("bench").
+/// The list of commands, the page of one command (with its common options, or all), the commands of a group ("bench").
 std::string ProgramHelp();
-std::string CommandHelp(std::string_view name, const Command& command);
+std::string CommandHelp(std::string_view name, const Command& command, bool all);
 std::string GroupHelp(std::string_view group);
 std::string VersionText();
+/// All commands and components with all their options, in Markdown: docs/reference/options.md.
+std::string Reference();
 
 }  // namespace antiphon::app

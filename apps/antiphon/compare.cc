@@ -181,9 +181,9 @@ REGISTER_COMMAND(
          "decode, but for model and out) has each model recognise a test set. The first method is what the others are "
          "measured against.",
      .example =
-         "antiphon compare --training exp/dnn/config.toml --methods serial ssgd averaging bmuf --workers 2 4 --out "
+         "antiphon compare --training exp/dnn/config.toml --methods serial,ssgd,averaging,bmuf --workers 2,4 --out "
          "exp/compare\n"
-         "antiphon compare --training exp/dnn/config.toml --methods serial bmuf --workers 8 --out exp/compare --set "
+         "antiphon compare --training exp/dnn/config.toml --methods serial,bmuf --workers 8 --out exp/compare --set "
          "decode.graph=exp/graph --set decode.data=data/test",
      .required = {"training", "out"},
      .tables = {"variants", "workers-of", "decode"}});

@@ -5,12 +5,12 @@
 #include <memory>
 
 #include "base/error.h"
+#include "base/same_place.h"
 #include "command.h"
 #include "compress_plan.h"
 #include "compress_variants.h"
 #include "method_tables.h"
 #include "report/text_table.h"
-#include "same_place.h"
 #include "train/compression.h"
 
 namespace antiphon::app {
@@ -32,7 +32,8 @@ struct CompressCommandOptions {
       "how: the table of that name holds its options; 'list' names all; empty: a search under a budget");
     v("out", out, "folder: model.safetensors, what it was before retraining, compression.json");
     v("store", store, "frame store for statistics, retraining and measuring; without one only what the method does");
-    v("held-out-store", held_out_store, "frame store to measure on; empty: speakers are held out of --store");
+    v("held-out-store", held_out_store,
+      "frame store to measure on; empty: what the model's training held out of --store");
     plan.Visit(v);
     compression.Visit(v);
   }
@@ -53,7 +54,10 @@ std::vector<std::string> Row(const std::string& stage, const train::ModelMeasure
           fmt::format("{:.4f}", m.loss)};
 }
 
-void Compress(const CompressCommandOptions& options, CommandContext& context) {
+void Compress(const CompressCommandOptions& given, CommandContext& context) {
+  CompressCommandOptions options = given;
+  // What a person said of it holds; otherwise the model says what it has not learnt.
+  options.compression.own_held_out = train::SaysWhatIsHeldOut(context.config());
   if (options.method == "list") {
     for (const std::string& name : compress::MethodRegistry::Get().Names()) context.PrintLine(name);
     return;
@@ -105,7 +109,10 @@ REGISTER_COMMAND(
          "antiphon compress exp/svd/model.safetensors --method quantize --store exp/store --out exp/svd8",
      .positionals = {"model"},
      .required = {"model"},
-     .tables = TablesOfMethods<compress::MethodRegistry>({"optimizer", "decode", "variants"})});
+     .tables = TablesOfMethods<compress::MethodRegistry>({"optimizer", "decode", "variants"}),
+     .common = {"method", "out", "store", "held-out-store", "rtf", "max-bytes", "max-wer-loss", "retrain", "distill",
+                "train.schedule.epochs", "train.schedule.learning-rate", "train.held-out.by",
+                "train.held-out.fraction"}});
 
 }  // namespace
 }  // namespace antiphon::app

@@ -124,13 +124,13 @@ nlohmann::json Json(const compress::PlanResult& result) {
           {"conclusion", result.conclusion}};
 }
 
-std::vector<std::string> Row(const std::string& what, const Outcome* o, const std::string& verdict) {
+std::vector<std::string> PlanRow(const std::string& what, const Outcome* o, const std::string& verdict) {
   if (o == nullptr) return {what, "", "", "", verdict};
   return {what, fmt::format("{:.2f} %", 100 * o->error), fmt::format("{:.0f}", 1 / o->seconds_per_frame),
           fmt::format("{:.2f}", 1e-6 * static_cast<double>(o->bytes)), verdict};
 }
 
-void WriteReport(const compress::PlanResult& result, const PlanRequest& request) {
+void WritePlanReport(const compress::PlanResult& result, const PlanRequest& request) {
   report::HtmlReport page("Compression", request.model_file);
   page.AddFigures({{"Frames/s", fmt::format("{:.0f}", 1 / result.outcome.seconds_per_frame),
                     fmt::format("before {:.0f}, one core", 1 / result.full.seconds_per_frame)},
@@ -155,9 +155,9 @@ void WriteReport(const compress::PlanResult& result, const PlanRequest& request)
       {.title = "What speed costs", .x_label = "frames/s", .y_label = "error, %", .series = {front, all}});
   report::Table table{
       "Steps", {"step", "error", "frames/s", "MB", "verdict"}, {}, {false, true, true, true, false}, ""};
-  table.rows.push_back(Row("the model as it is", &result.full, ""));
+  table.rows.push_back(PlanRow("the model as it is", &result.full, ""));
   for (const compress::Try& t : result.tries) {
-    table.rows.push_back(Row(Text(t.moves), t.refused ? nullptr : &t.outcome, t.verdict));
+    table.rows.push_back(PlanRow(Text(t.moves), t.refused ? nullptr : &t.outcome, t.verdict));
   }
   page.AddTable(table, true);
   WriteFileAtomically(request.folder / "report.html", page.Render());
@@ -182,7 +182,7 @@ void RunPlan(const PlanRequest& request, CommandContext& context) {
   nn::Model::Load(workshop.ModelFile(result.chosen)).Save(model);
   const std::string json = Json(result).dump(1);
   WriteFileAtomically(request.folder / "plan.json", json + "\n");
-  WriteReport(result, request);
+  WritePlanReport(result, request);
   context.Print("{}", result.conclusion);
   context.Print("model: {}", model.string());
   context.Print("report: {}", (request.folder / "report.html").string());

@@ -179,7 +179,7 @@ class Runner {
   bool decodes_;
 };
 
-std::string Percent(const json& measures, const char* key) {
+std::string VariantPercent(const json& measures, const char* key) {
   return measures.is_object() && measures.contains(key) ? fmt::format("{:.2f} %", 100 * measures.at(key).get<double>())
                                                         : "–";
 }
@@ -193,10 +193,10 @@ std::vector<std::vector<std::string>> Rows(const std::vector<Line>& lines, bool 
     rows.push_back({l.name, fmt::format("{:.0f} kB", 1e-3 * static_cast<double>(l.bytes)),
                     fmt::format("{:.0f} %", share), fmt::format("{:.0f}", l.frames_per_second),
                     fmt::format("{:.1f}", l.frames_per_second / lines[0].frames_per_second),
-                    Percent(l.compressed, "frame_accuracy"), Percent(l.result, "frame_accuracy")});
+                    VariantPercent(l.compressed, "frame_accuracy"), VariantPercent(l.result, "frame_accuracy")});
     if (!decodes) continue;
-    rows.back().push_back(Percent(l.compressed, "word_error_rate"));
-    rows.back().push_back(Percent(l.result, "word_error_rate"));
+    rows.back().push_back(VariantPercent(l.compressed, "word_error_rate"));
+    rows.back().push_back(VariantPercent(l.result, "word_error_rate"));
   }
   return rows;
 }
@@ -212,7 +212,7 @@ std::string Markdown(const std::vector<std::vector<std::string>>& rows) {
   return text;
 }
 
-json ToJson(const std::vector<Line>& lines) {
+json VariantToJson(const std::vector<Line>& lines) {
   json all = json::array();
   for (const Line& l : lines) {
     all.push_back({{"name", l.name},
@@ -237,12 +237,12 @@ void RunVariants(const VariantsRequest& request, CommandContext& context) {
     lines.push_back(WithContext([&] { return runner.Run(v); }, [&] { return fmt::format("variant '{}'", v.name); }));
     // Kept up to date, so that a run which is cut short has shown what it found.
     rows = Rows(lines, context.config().Has("decode"));
-    WriteFileAtomically(request.folder / "variants.json", ToJson(lines).dump(1) + "\n");
+    WriteFileAtomically(request.folder / "variants.json", VariantToJson(lines).dump(1) + "\n");
     WriteFileAtomically(request.folder / "variants.md", Markdown(rows));
   }
   for (const std::string& line : report::TextTable(rows)) context.PrintLine(line);
   context.Print("table: {}", (request.folder / "variants.md").string());
-  context.SetResult(ToJson(lines).dump());
+  context.SetResult(VariantToJson(lines).dump());
 }
 
 }  // namespace antiphon::app

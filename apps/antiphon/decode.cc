@@ -2,119 +2,51 @@
 #include <chrono>
 #include <ctime>
 #include <filesystem>
+#include <functional>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <numeric>
 #include <optional>
 #include <set>
 #include <string>
 #include <vector>
 
 #include "api/acoustic_model.h"
+#include "audio_places.h"
 #include "base/cancel.h"
 #include "base/error.h"
 #include "base/file.h"
+#include "base/gzip.h"
 #include "base/log.h"
+#include "base/same_place.h"
 #include "base/thread_pool.h"
 #include "chosen_weights.h"
 #include "command.h"
 #include "data/feature_source.h"
+#include "decode/lattice_text.h"
+#include "decode/recognize_in_pieces.h"
 #include "decode/recognizer_pool.h"
 #include "decode/weight_search.h"
+#include "decode_options.h"
 #include "decode_output.h"
+#include "decode_progress.h"
 #include "decode_references.h"
+#include "feat/zero_spans.h"
 #include "feature_tables.h"
 #include "processes.h"
-#include "same_place.h"
 #include "score/wer.h"
 #include "speaker_profiles.h"
 #include "speaker_transforms.h"
-#include "train/further.h"
 
 namespace antiphon::app {
 namespace {
 
 namespace fs = std::filesystem;
 
-struct DecodeCommandOptions {
-  std::string model, graph, data, out, weights, graph_arpa, rescore_arpa;
-  double lm_weight = 0.0;
-  double word_penalty = 0.0;
-  bool tune = false;
-  bool lattices = true;
-  int adapt_passes = 2;
-  double adapt_beam = 11.0;
-  double min_fmllr_frames = 500;
-  ProfileOptions profiles;
-  data::DataDirOptions data_dir;
-  data::FeatureSourceOptions features;
-  decode::RecognizeOptions recognize;
-  decode::WeightSearchOptions search;
-  infer::NnetScorerOptions nnet;
-
-  template <class V>
-  void Visit(V& v) {
-    v("model", model, "model file: GMM or network");
-    v("graph", graph, "folder that antiphon graph made for this model");
-    v("data", data, "data directory: which utterances; its text, if there, is the reference");
-    v("out", out, "folder for text, words.ctm, phones.ctm, results.jsonl, lattices.gz and summary.json");
-    v("weights", weights, "weights.toml of a run with --tune on a development set");
-    v("lm-weight", lm_weight, Range{0.0, 1000.0},
-      "weight of the language model (1 / acoustic scale) in choosing the result; 0: the search's");
-    v("word-penalty", word_penalty, Range{-100.0, 100.0}, "cost per word in choosing the result");
-    v("tune", tune, "choose lm-weight and word-penalty on these data (a development set) and write weights.toml");
-    v("rescore-arpa", rescore_arpa, "larger language model that replaces the graph's in each lattice");
-    v("graph-arpa", graph_arpa, "the language model that the graph was built with, for --rescore-arpa");
-    v("lattices", lattices, "write lattices.gz");
-    v("adapt-passes", adapt_passes, Range{0, 10},
-      "passes by Gaussians that give and improve speakers' transforms (fMLLR), if the model is trained for them");
-    v("adapt-beam", adapt_beam, Range{1.0, 1000.0}, "beam of these passes");
-    v("min-fmllr-frames", min_fmllr_frames, Range{1, 1e9}, "frames of speech that a speaker's transform needs");
-    profiles.Visit(v);
-    data_dir.Visit(v);
-    features.Visit(v);
-    recognize.Visit(v);
-    search.Visit(v);
-    v.Group("nnet", nnet);
-  }
-};
-
 double ThreadSeconds() {
   timespec now{};
   clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
   return static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec);
-}
-
-std::string NormalisationIn(const AcousticModel& model) {
-  const auto network = model.network();
-  return network ? train::KindTakenBy(network->model()).normalisation : "";
-}
-
-// Transforms without a speaker model belong to the one that the network brings along.
-bool UsesGivenTransforms(const DecodeCommandOptions& options, const AcousticModel& model) {
-  return model.adaptive() != nullptr && options.features.speaker_model.empty() &&
-         !options.features.speaker_transforms.empty();
-}
-
-data::FeatureSourceOptions TablesAsNamed(const DecodeCommandOptions& options, const AcousticModel& model) {
-  data::FeatureSourceOptions tables = options.features;
-  if (UsesGivenTransforms(options, model)) tables.speaker_transforms.clear();
-  return tables;
-}
-
-decode::LatticeWeights Weights(const DecodeCommandOptions& options) {
-  if (!options.weights.empty()) {
-    if (options.lm_weight != 0.0 || options.word_penalty != 0.0)
-      throw UsageError("give either --weights or --lm-weight and --word-penalty");
-    return ReadChosenWeights(options.weights).weights();
-  }
-  return {options.lm_weight > 0 ? 1.0 / options.lm_weight : options.recognize.search.acoustic_scale,
-          options.word_penalty};
-}
-
-infer::NnetScorerOptions NetworkOptions(const DecodeCommandOptions& options) {
-  infer::NnetScorerOptions network = options.nnet;
-  network.adaptable = network.adaptable || options.profiles.any();
-  return network;
 }
 
 class Run {
@@ -130,7 +62,8 @@ class Run {
         references_(options.data, graph_),
         features_(
             FindFeatureTables({options.data, options.model, model_->features(), TablesAsNamed(options, *model_),
-                               options.data_dir, options.out, /*silent_recordings=*/true, NormalisationIn(*model_)},
+                               options.data_dir, options.out, /*silent_recordings=*/true, NormalisationIn(*model_),
+                               /*long_in_parts=*/true},
                               threads, team)),
         weights_(Weights(options)),
         search_(options.search) {
@@ -142,9 +75,11 @@ class Run {
                         decode::NgramModel::ReadArpa(options.rescore_arpa), graph_.words());
     }
     const Config front_end = Config::Parse(model_->features(), options.model);
-    frame_shift_s_ = front_end.Real("frame-shift-ms").value_or(10.0) / 1000.0;
+    feature_shift_s_ = front_end.Real("frame-shift-ms").value_or(10.0) / 1000.0;
+    frame_shift_s_ = feature_shift_s_ * model_->subsampling();
     bias_ = decode::MakeBias(graph_, options.recognize.bias);
     ChooseUtterances();
+    sizes_ = features_.Sizes(utterances_);
     if (profiles_.size() > 0) RequireKnownSpeaker();
   }
 
@@ -162,11 +97,12 @@ class Run {
     const auto start = std::chrono::steady_clock::now();
     decode::RecognizerPool recognizers(graph_, model_->hmm(), options_.recognize, rescorer_ ? &*rescorer_ : nullptr,
                                        bias_.get());
+    DecodeProgress progress = Progress("decoding");
     SpreadInOrder<Result>(
-        team_, features_.Sizes(utterances_), threads_, Spread::kToFirst,
+        team_, sizes_, threads_, Spread::kToFirst,
         [&](size_t i) {
           ThrowIfCancelled("decoding");
-          return WithContext([&] { return DecodeOne(utterances_[i], recognizers, format); },
+          return WithContext([&] { return DecodeOne(i, recognizers, format, progress); },
                              [&] { return fmt::format("utterance '{}'", utterances_[i]); });
         },
         [&](size_t i, Result&& result) {
@@ -174,11 +110,12 @@ class Run {
           output->Write(result.entry);
           if (options_.tune) {
             search_.Add(result.grid_errors);
-            lattices_.push_back(std::move(result.lattice));
+            lattices_.push_back(std::move(result.lattices));
           }
           frames_ += result.frames;
           seconds_ += result.seconds;
         });
+    progress.Finish();
     wall_seconds_ = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
     if (output) output->Close();
     if (options_.tune && team_.is_first()) ExtendSearch();
@@ -217,7 +154,7 @@ class Run {
   struct Result {
     DecodeEntry entry;
     std::vector<int64_t> grid_errors;
-    decode::Lattice lattice;
+    std::vector<decode::Lattice> lattices;  // of the utterance or its pieces
     std::string remark;
     int frames = 0;
     double seconds = 0.0;
@@ -225,7 +162,7 @@ class Run {
     void VisitFields(V& v) {
       v(entry);
       v(grid_errors);
-      v(lattice);
+      v(lattices);
       v(remark);
       v(frames);
       v(seconds);
@@ -242,20 +179,100 @@ class Run {
     }
   };
 
-  Result DecodeOne(const std::string& utt_id, decode::RecognizerPool& recognizers, const DecodeFormat& format) const {
+  DecodeProgress Progress(const std::string& title) const {
+    // Of this process's share; all have about as much.
+    const int64_t total = std::accumulate(sizes_.begin(), sizes_.end(), int64_t{0}) / team_.size();
+    return {title, total, team_.is_first()};
+  }
+
+  Result DecodeOne(size_t i, decode::RecognizerPool& recognizers, const DecodeFormat& format,
+                   DecodeProgress& progress) const {
     const double began = ThreadSeconds();
+    const std::string& utt_id = utterances_[i];
     Result result;
-    const decode::Recognition r = recognizers.Borrow()->Recognize(*Scores(utt_id), weights_);
-    result.entry = format.Format(utt_id, r);
-    if (options_.tune) {
-      result.grid_errors = search_.Errors(r.lattice, references_.Ids(utt_id));
-      result.lattice = r.lattice;
-      result.lattice.alignments = {};
+    const bool in_parts = features_.NumParts(utt_id) > 1;
+    Matrix frames;  // of one that is recognised in pieces and stored in parts: none, they are read as they are needed
+    if (!in_parts || !options_.pieces.Cuts(features_.NumFrames(utt_id), feature_shift_s_))
+      frames = features_.Get(utt_id);
+    const int64_t num_frames = frames.empty() ? std::max<int64_t>(features_.NumFrames(utt_id), 0) : frames.rows();
+    if (options_.pieces.Cuts(num_frames, feature_shift_s_)) {
+      DecodeInPieces(i, std::move(frames), num_frames, recognizers, format, progress, result);
+    } else {
+      decode::Recognition r;
+      if (features_.Zeros(utt_id).Cover(0, static_cast<double>(num_frames) * feature_shift_s_, feature_shift_s_)) {
+        r.num_frames = static_cast<int>(num_frames / model_->subsampling());
+        r.remark = feat::kAllZeroRemark;
+      } else {
+        r = recognizers.Borrow()->Recognize(*Scores(utt_id, std::move(frames)), weights_);
+      }
+      Keep(r.lattice, result);
+      Describe(utt_id, r, format.Format(utt_id, r), result);
+      progress.Add(r.num_frames * frame_shift_s_, r.num_frames * frame_shift_s_, sizes_[i]);
     }
-    result.remark = r.remark;
-    result.frames = r.num_frames;
     result.seconds = ThreadSeconds() - began;
     return result;
+  }
+
+  void DecodeInPieces(size_t i, Matrix whole, int64_t num_frames, decode::RecognizerPool& recognizers,
+                      const DecodeFormat& format, DecodeProgress& progress, Result& result) const {
+    const std::string& utt_id = utterances_[i];
+    const feat::ZeroSpans zeros = features_.Zeros(utt_id);
+    decode::JoinPieces joined(options_.recognize.nbest);
+    decode::LatticeTextInPieces text(utt_id);
+    std::string lattices;
+    const auto take = [&](decode::Piece&& piece) {
+      const double begin_s = static_cast<double>(piece.begin_frame) * frame_shift_s_;
+      if (zeros.Cover(begin_s, begin_s + piece.num_frames * frame_shift_s_, frame_shift_s_)) {
+        piece.recognition = {};
+        piece.recognition.remark = feat::kAllZeroRemark;
+      }
+      joined.Add(piece, weights_);
+      Keep(piece.recognition.lattice, result);
+      if (!options_.lattices) return;
+      if (const std::string more = text.Add(std::move(piece.recognition.lattice)); !more.empty())
+        lattices += Gzip(more, GzipEffort::kQuick);
+    };
+    SearchInPieces(utt_id, std::move(whole), *recognizers.Borrow(), *Stream(utt_id), take, [&](int64_t frames) {
+      progress.Add(static_cast<double>(frames) * frame_shift_s_, static_cast<double>(num_frames) * feature_shift_s_,
+                   sizes_[i]);
+    });
+    if (options_.lattices) lattices += Gzip(text.Finish(), GzipEffort::kQuick);
+    const decode::Recognition r = joined.Take(frame_shift_s_);
+    Describe(utt_id, r, format.Format(utt_id, r, std::move(lattices)), result);
+  }
+
+  // `whole`: the frames if they are not in parts.
+  void SearchInPieces(const std::string& utt_id, Matrix whole, decode::Recognizer& recognizer, ScoreStream& scores,
+                      const decode::RecognizeInPieces::Callback& take,
+                      const std::function<void(int64_t frames)>& searched) const {
+    constexpr int64_t kChunkFrames = 1024;
+    decode::RecognizeInPieces pieces(recognizer, options_.pieces, weights_, frame_shift_s_, take);
+    const int64_t parts = features_.NumParts(utt_id);
+    for (int64_t p = 0; p < parts; ++p) {
+      const Matrix part = whole.empty() ? features_.GetPart(utt_id, p) : std::move(whole);
+      for (int64_t begin = 0; begin < part.rows(); begin += kChunkFrames) {
+        ThrowIfCancelled("decoding");
+        const int64_t count = std::min(kChunkFrames, part.rows() - begin);
+        scores.Accept(part.view().Rows(begin, count), p + 1 == parts && begin + count == part.rows());
+        pieces.Advance(scores);
+        searched(count);
+      }
+    }
+    pieces.Finish(scores);
+  }
+
+  // What --tune needs of a lattice.
+  void Keep(const decode::Lattice& lattice, Result& result) const {
+    if (!options_.tune) return;
+    result.lattices.push_back(lattice);
+    result.lattices.back().alignments = {};
+  }
+
+  void Describe(const std::string& utt_id, const decode::Recognition& r, DecodeEntry&& entry, Result& result) const {
+    result.entry = std::move(entry);
+    if (options_.tune) result.grid_errors = search_.ErrorsOfPieces(result.lattices, references_.Ids(utt_id));
+    result.remark = r.remark;
+    result.frames = r.num_frames;
   }
 
   // Utterances of the data directory that have features; all of the table without a data directory.
@@ -284,15 +301,30 @@ class Run {
     profiles_.RequireOne(speakers);
   }
 
-  std::unique_ptr<ScoreSource> Scores(const std::string& utt_id) const {
-    Matrix frames = features_.Get(utt_id);
-    const std::string speaker = profiles_.size() > 0 || !transforms_.empty() ? features_.Speaker(utt_id) : "";
-    if (transforms_.empty()) return model_->Score(std::move(frames), profiles_.Of(speaker));
+  std::unique_ptr<ScoreSource> Scores(const std::string& utt_id, Matrix frames) const {
+    const auto profile = profiles_.Of(SpeakerIfAsked(utt_id));
+    const Matrix* const transform = TransformOf(utt_id);
+    if (transform == nullptr) return model_->Score(std::move(frames), profile);
+    return model_->ScoreAdapted(frames, *transform, profile);
+  }
+
+  std::unique_ptr<ScoreStream> Stream(const std::string& utt_id) const {
+    return model_->Stream(profiles_.Of(SpeakerIfAsked(utt_id)), TransformOf(utt_id));
+  }
+
+  std::string SpeakerIfAsked(const std::string& utt_id) const {
+    return profiles_.size() > 0 || !transforms_.empty() ? features_.Speaker(utt_id) : "";
+  }
+
+  // Null: speakers have none.
+  const Matrix* TransformOf(const std::string& utt_id) const {
+    if (transforms_.empty()) return nullptr;
+    const std::string speaker = features_.Speaker(utt_id);
     const auto transform = transforms_.find(speaker);
     if (transform == transforms_.end()) {
       Throw<InputError>("'{}' has no transform of speaker '{}'", options_.features.speaker_transforms, speaker);
     }
-    return model_->ScoreAdapted(frames, transform->second, profiles_.Of(speaker));
+    return &transform->second;
   }
 
   // Each pass recognises with the Gaussians under the transforms so far, and estimates the transforms anew.
@@ -313,19 +345,36 @@ class Run {
   std::vector<std::vector<int32_t>> AdaptationAlignments() {
     decode::RecognizeOptions options = options_.recognize;
     options.search.beam = std::min(options.search.beam, options_.adapt_beam);
+    options.confidences = false;
+    options.nbest = 0;
     std::vector<std::vector<int32_t>> alignments(utterances_.size());
     const hmm::GmmModel& gmm = *model_->adaptive();
     decode::RecognizerPool recognizers(graph_, gmm.hmm, options);
+    DecodeProgress progress = Progress("adapting to speakers");
     SpreadInOrder<Aligned>(
-        team_, features_.Sizes(utterances_), threads_, Spread::kToAll,
+        team_, sizes_, threads_, Spread::kToAll,
         [&](size_t i) {
           ThrowIfCancelled("decoding");
           const double began = ThreadSeconds();
-          const Matrix frames = features_.Get(utterances_[i]);
-          auto scores = transforms_.empty()
-                            ? gmm.FirstPassScores(frames)
-                            : gmm.AdaptedScores(frames, transforms_.at(features_.Speaker(utterances_[i])));
-          Aligned result{recognizers.Borrow()->BestPathOnly(scores).alignment, 0.0};
+          Matrix frames = features_.Get(utterances_[i]);
+          const double utterance_s = static_cast<double>(frames.rows()) * feature_shift_s_;
+          const Matrix* const transform = TransformOf(utterances_[i]);
+          Aligned result;
+          if (options_.pieces.Cuts(frames.rows(), feature_shift_s_)) {
+            bool lost = false;
+            const auto take = [&](decode::Piece&& piece) {
+              const auto& ids = piece.recognition.best.alignment;
+              lost = lost || piece.lost;
+              result.alignment.insert(result.alignment.end(), ids.begin(), ids.end());
+            };
+            SearchInPieces(utterances_[i], std::move(frames), *recognizers.Borrow(), *StreamOf(gmm, transform), take,
+                           [](int64_t) {});
+            if (lost) result.alignment.clear();
+          } else {
+            auto scores = transform == nullptr ? gmm.FirstPassScores(frames) : gmm.AdaptedScores(frames, *transform);
+            result.alignment = recognizers.Borrow()->BestPathOnly(scores).alignment;
+          }
+          progress.Add(utterance_s, utterance_s, sizes_[i]);
           result.seconds = ThreadSeconds() - began;
           return result;
         },
@@ -333,6 +382,7 @@ class Run {
           alignments[i] = std::move(result.alignment);
           seconds_ += result.seconds;
         });
+    progress.Finish();
     return alignments;
   }
 
@@ -343,7 +393,7 @@ class Run {
           utterances_.size(), threads_,
           [&](size_t i) {
             ThrowIfCancelled("choosing weights");
-            return search_.Errors(lattices_[i], references_.Ids(utterances_[i]));
+            return search_.ErrorsOfPieces(lattices_[i], references_.Ids(utterances_[i]));
           },
           [&](size_t, std::vector<int64_t>&& errors) { search_.Add(errors); });
     }
@@ -361,11 +411,14 @@ class Run {
   data::FeatureSource features_;
   decode::LatticeWeights weights_;
   decode::WeightSearch search_;
-  std::vector<decode::Lattice> lattices_;  // of all utterances, words and costs alone, to weigh them anew
+  // Of all utterances and their pieces, words and costs alone, to weigh them anew.
+  std::vector<std::vector<decode::Lattice>> lattices_;
   std::optional<decode::LmRescorer> rescorer_;
   std::unique_ptr<const decode::WordBias> bias_;
-  double frame_shift_s_ = 0.01;
+  double feature_shift_s_ = 0.01;
+  double frame_shift_s_ = 0.01;  // of the search's frames
   std::vector<std::string> utterances_;
+  std::vector<int64_t> sizes_;  // of these, as FeatureSource::Sizes
   SpeakerTransforms transforms_;
   int64_t frames_ = 0;
   double seconds_ = 0.0;
@@ -375,7 +428,10 @@ class Run {
 void DecodeUtterances(const DecodeCommandOptions& options, CommandContext& context) {
   RequireOtherPlace(options.data, options.out, "its text");
   InTeam(context, [&](Team& team, int threads) {
-    Run run(options, context, team, threads);
+    DecodeCommandOptions of_directory = options;
+    if (options.features.features.empty())
+      of_directory.data = DataDirectoryOf(options.data, "", options.audio, options.out, team);
+    Run run(of_directory, context, team, threads);
     run.Decode();
     if (team.is_first()) run.Report();
   });
@@ -383,14 +439,18 @@ void DecodeUtterances(const DecodeCommandOptions& options, CommandContext& conte
 
 REGISTER_COMMAND(
     "decode", DecodeCommandOptions, DecodeUtterances,
-    {.summary = "recognise the utterances of a data directory",
+    {.summary = "recognise recordings: a data directory, or audio files",
      .description = "Beam search over the graph; writes text, times, confidences, n-best and lattices, and prints "
                     "the word error rate if the data have transcripts.",
      .example = "antiphon decode --model exp/net.safetensors --graph exp/graph --tune data/dev exp/decode-dev\n"
                 "antiphon decode --model exp/net.safetensors --graph exp/graph --weights "
-                "exp/decode-dev/weights.toml data/test exp/decode-test",
+                "exp/decode-dev/weights.toml data/test exp/decode-test\n"
+                "antiphon decode --model exp/net.safetensors --graph exp/graph calls/ exp/calls --channels each",
      .positionals = {"data", "out"},
-     .required = {"model", "graph", "data", "out"}});
+     .required = {"model", "graph", "data", "out"},
+     .common = {"weights", "tune", "lm-weight", "word-penalty", "beam", "nbest", "lattices", "hotwords", "word-list",
+                "rescore-arpa", "graph-arpa", "profile", "cut-above", "channels", "audio-root", "features",
+                "nnet.precision", "nnet.lazy"}});
 
 }  // namespace
 }  // namespace antiphon::app

@@ -4,9 +4,11 @@
 
 #include <iterator>
 #include <nlohmann/json.hpp>
+#include <utility>
 
-#include "decode/gzip_file.h"
+#include "base/gzip.h"
 #include "decode/lattice_text.h"
+#include "rounded_seconds.h"
 
 namespace antiphon::app {
 
@@ -19,7 +21,7 @@ DecodeOutput::DecodeOutput(const DecodeOutputOptions& options, const std::filesy
   if (options.lattices) lattices_ = std::make_unique<AtomicFile>(folder / "lattices.gz");
 }
 
-DecodeEntry DecodeFormat::Format(const std::string& utt_id, const decode::Recognition& r) const {
+DecodeEntry DecodeFormat::Format(const std::string& utt_id, const decode::Recognition& r, std::string lattice) const {
   DecodeEntry entry;
   const auto words_of = [&](const decode::LatticePath& path) {
     std::string text;
@@ -29,7 +31,7 @@ DecodeEntry DecodeFormat::Format(const std::string& utt_id, const decode::Recogn
   const auto seconds = [&](int frames) { return frames * options_.frame_shift_s; };
   entry.text = utt_id + words_of(r.best) + "\n";
   nlohmann::ordered_json json = {{"utt_id", utt_id}, {"text", words_of(r.best).substr(r.best.words.empty() ? 0 : 1)}};
-  json["seconds"] = seconds(r.num_frames);
+  json["seconds"] = RoundedSeconds(seconds(r.num_frames));
   json["graph_cost"] = r.best.cost.graph;
   json["acoustic_cost"] = r.best.cost.acoustic;
   json["words"] = nlohmann::json::array();
@@ -38,7 +40,7 @@ DecodeEntry DecodeFormat::Format(const std::string& utt_id, const decode::Recogn
     const std::string& name = graph_.words()[static_cast<size_t>(word.word)];
     const double start = seconds(word.begin_frame), duration = seconds(word.num_frames);
     fmt::format_to(std::back_inserter(entry.words_ctm), "{} 1 {:.3f} {:.3f} {}", utt_id, start, duration, name);
-    json["words"].push_back({{"word", name}, {"start", start}, {"duration", duration}});
+    json["words"].push_back({{"word", name}, {"start", RoundedSeconds(start)}, {"duration", RoundedSeconds(duration)}});
     if (!r.confidences.empty()) {
       fmt::format_to(std::back_inserter(entry.words_ctm), " {:.3f}", r.confidences[i]);
       json["words"].back()["confidence"] = r.confidences[i];
@@ -58,7 +60,9 @@ DecodeEntry DecodeFormat::Format(const std::string& utt_id, const decode::Recogn
                        options_.weights.word_penalty * static_cast<double>(path.words.size()),
                    path.cost.graph, path.cost.acoustic, words_of(path));
   }
-  if (options_.lattices) entry.lattice = decode::Gzip(decode::LatticeToText(utt_id, r.lattice));
+  if (!options_.lattices) return entry;
+  entry.lattice =
+      lattice.empty() ? Gzip(decode::LatticeToText(utt_id, r.lattice), GzipEffort::kQuick) : std::move(lattice);
   return entry;
 }
 

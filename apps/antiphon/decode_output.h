@@ -1,4 +1,4 @@
-// The files that `antiphon decode` leaves; docs/formats.md describes them.
+// The files that `antiphon decode` leaves; docs/reference/formats.md describes them.
 //
 // text, words.ctm, phones.ctm, results.jsonl, nbest.txt (if asked for), lattices.gz (if asked for). All appear, whole,
 // at Close.
@@ -36,7 +36,8 @@ class DecodeFormat {
  public:
   DecodeFormat(const decode::Graph& graph, const hmm::HmmModel& model, const DecodeOutputOptions& options)
       : graph_(graph), model_(model), options_(options) {}
-  DecodeEntry Format(const std::string& utt_id, const decode::Recognition& recognition) const;
+  /// `lattice`: what lattices.gz gets; empty: the recognition's.
+  DecodeEntry Format(const std::string& utt_id, const decode::Recognition& recognition, std::string lattice = {}) const;
   const DecodeOutputOptions& options() const { return options_; }
 
  private:

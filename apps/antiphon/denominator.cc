@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "command.h"
 #include "data/archive.h"
+#include "data/file_checksums.h"
 
 namespace antiphon::app {
 namespace {
@@ -28,6 +29,7 @@ struct DenominatorCommandOptions {
 
 void MakeDenominator(const DenominatorCommandOptions& options, CommandContext& context) {
   const hmm::HmmModel model = LoadHmm(options.model);
+  data::RequireTableAsWritten(options.alignment);
   std::vector<std::vector<int32_t>> phones;
   for (data::SequentialReader<std::vector<int32_t>> reader(options.alignment); reader.Next();) {
     WithContext(

@@ -14,6 +14,7 @@
 #include "comm/process_group.h"
 #include "command.h"
 #include "device/cuda.h"
+#include "math/gemm.h"
 
 namespace antiphon::app {
 namespace {
@@ -100,6 +101,8 @@ Lines Examine(const DoctorOptions& options) {
       {"cpu", FieldOf("/proc/cpuinfo", "model name")},
       {"cores", fmt::format("{} usable by this process", NumCores())},
       {"instruction sets", InstructionSets()},
+      {"matrix products", GemmBackend()},
+      {"precision \"auto\"", fmt::format("{} in training", PrecisionName(ParsePrecision("auto")))},
       {"memory", fmt::format("{}, {} available", Gib(KibField("MemTotal")), Gib(KibField("MemAvailable")))},
       {"disk", fmt::format("{} free in '{}'", Gib(static_cast<double>(disk.available)), options.folder)},
       {"oneDNN", fmt::format("{}, kernels up to {}", OneDnnVersion(), OneDnnKernels())},
@@ -119,6 +122,12 @@ std::vector<std::string> Warnings(const DoctorOptions& options) {
   for (const char* name : {"OPENBLAS_CORETYPE", "OPENBLAS_L2_SIZE", "ONEDNN_MAX_CPU_ISA", "DNNL_MAX_CPU_ISA"}) {
     if (const char* value = std::getenv(name); value != nullptr) {
       warnings.push_back(fmt::format("{}={} pins old kernels, which may be slow: unset {}", name, value, name));
+    }
+  }
+  for (const char* name : {"ANTIPHON_ISA", "ANTIPHON_PRODUCTS"}) {
+    if (const char* value = std::getenv(name); value != nullptr && *value != '\0') {
+      warnings.push_back(
+          fmt::format("{}={} limits what the arithmetic uses: unset {} for full speed", name, value, name));
     }
   }
   if (std::filesystem::space(options.folder).available < (2ULL << 30)) {

@@ -5,6 +5,8 @@
 #include "base/log.h"
 #include "data/feature_extraction.h"
 #include "data/feature_kind.h"
+#include "data/feature_parts.h"
+#include "data/script.h"
 
 namespace antiphon::app {
 namespace {
@@ -26,6 +28,8 @@ fs::path ComputeFeatures(const FeatureRequest& request, int num_threads, Team& t
   extraction.front_end = ReadOptions<feat::FrontEndOptions>(Config::Parse(request.model_features, request.model));
   extraction.on_error = "skip";
   extraction.silent_recordings = request.silent_recordings;
+  extraction.for_model = true;
+  extraction.long_in_parts = request.long_in_parts;
   const data::DataDir dir = data::DataDir::Load(request.data, request.data_dir);
   const fs::path folder = request.out / "features";
   const auto result = data::ExtractFeatures(dir, extraction, folder, num_threads, {}, team);
@@ -49,11 +53,16 @@ data::FeatureSourceOptions FindFeatureTables(const FeatureRequest& request, int 
     data::RequireFrontEnd(data::FrontEndBeside(tables.features), fmt::format("'{}'", tables.features),
                           request.model_features, fmt::format("'{}'", request.model));
   };
+  const auto set_zeros = [&] {
+    const fs::path zeros = fs::path(data::ParseTableName(tables.features).path).parent_path() / data::kZerosFile;
+    if (fs::exists(zeros)) tables.zeros = zeros.string();
+  };
   if (!tables.features.empty()) {
     require_front_end();
     if (const fs::path speakers = fs::path(request.data) / "utt2spk"; tables.utt2spk.empty() && fs::exists(speakers)) {
       tables.utt2spk = speakers.string();
     }
+    set_zeros();
     WarnOfNormalisation(tables, request);
     return tables;
   }
@@ -63,7 +72,9 @@ data::FeatureSourceOptions FindFeatureTables(const FeatureRequest& request, int 
     if (path.empty() && fs::exists(folder / name)) path = (folder / name).string();
   };
   set(tables.features, "feats.scp");
+  if (data::FeatureParts::AreIn(folder)) tables.parts = folder.string();
   require_front_end();
+  set_zeros();
   set(tables.utt2spk, "utt2spk");
   if (request.normalisation != "none") set(tables.cmvn, "cmvn.scp");
   if (request.normalisation == "mean-variance") tables.norm_vars = true;

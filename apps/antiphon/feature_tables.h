@@ -19,6 +19,7 @@ struct FeatureRequest {
   std::filesystem::path out;       // where features that are computed go: out/features
   bool silent_recordings = true;   // false: those in which nothing is heard are left out
   std::string normalisation = {};  // data::FeatureKind::normalisation of the model's training; "" if it does not say
+  bool long_in_parts = false;  // of those that are computed: data::FeatureParts
 };
 
 /// Tables that stand in the data directory need not be named, nor its utt2spk beside a table from elsewhere; from a

@@ -56,21 +56,43 @@ void Features(const FeaturesCommandOptions& options, CommandContext& context) {
                                    {"dim", result.dim},
                                    {"sample_rate_hz", result.sample_rate_hz},
                                    {"resampled", result.resampled},
+                                   {"channels_mixed", result.channels_mixed},
                                    {"seconds", seconds},
                                    {"times_real_time", result.audio_s / seconds}}
                         .dump());
 }
 
-REGISTER_COMMAND(
-    "features", FeaturesCommandOptions, Features,
-    {.summary = "compute features of a data directory: filter bank, MFCC, PLP, pitch, with augmentation",
-     .description =
-         "Writes feats.scp, cmvn.scp per speaker, the lists of utterances and speakers, utt2noise if noise is "
-         "added, and front_end.toml.",
-     .example = "antiphon features data/train feats/train --kind mfcc\n"
-                "antiphon features data/test feats/test --like feats/train",
-     .positionals = {"data", "out"},
-     .required = {"data", "out"}});
+// The rate of the samples may be a word, which no front end knows.
+class FeaturesCommand : public CommandOf<FeaturesCommandOptions> {
+ public:
+  explicit FeaturesCommand(CommandInfo info) : CommandOf(std::move(info), nullptr) {}
+  void Run(CommandContext& context) override { Features(Read(context.config()), context); }
+  void CheckOptions(const Config& config) const override { Read(config); }
+
+ private:
+  FeaturesCommandOptions Read(const Config& given) const {
+    const bool usual = given.AnyAsText("sample-rate") == "auto";
+    Config config = usual ? Config::Parse(given.ToToml(), given.Where()) : given;
+    if (usual) config.Set("sample-rate", fmt::format("{}", feat::FrontEndOptions().sample_rate_hz));
+    auto options = ReadOptions<FeaturesCommandOptions>(config, OtherKeys(info()));
+    options.extraction.usual_rate = usual;
+    return options;
+  }
+};
+
+REGISTER_COMPONENT(CommandRegistry, "features", [] {
+  return std::make_unique<FeaturesCommand>(CommandInfo{
+      .summary = "compute features of a data directory: filter bank, MFCC, PLP, pitch, with augmentation",
+      .description =
+          "Writes feats.scp, cmvn.scp per speaker, the lists of utterances and speakers, utt2noise if noise is "
+          "added, and front_end.toml. --sample-rate auto takes the rate of most of the speech, 16000 Hz at most.",
+      .example = "antiphon features data/train feats/train --kind mfcc --sample-rate auto\n"
+                 "antiphon features data/test feats/test --like feats/train",
+      .positionals = {"data", "out"},
+      .required = {"data", "out"},
+      .common = {"kind", "sample-rate", "mel-bins", "ceps", "frame-shift-ms", "pitch-dim", "delta-order", "like",
+                 "channel", "on-error", "speeds", "augmented-copies", "audio-root", "allow-commands"}});
+});
 
 }  // namespace
 }  // namespace antiphon::app

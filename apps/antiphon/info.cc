@@ -3,6 +3,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <cmath>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -13,6 +14,8 @@
 #include "data/data_dir.h"
 #include "data/frame_store.h"
 #include "hmm/hmm_model.h"
+#include "info_kinds.h"
+#include "math/finite_tensors.h"
 #include "math/safetensors.h"
 #include "nn/model.h"
 
@@ -27,7 +30,9 @@ struct InfoOptions {
   int entries = 10;
   template <class V>
   void Visit(V& v) {
-    v("file", file, "model, table (.ark, .scp), frame store, data directory or decoding graph");
+    v("file", file,
+      "any file or folder that the program writes or reads: model, table, frame store, data directory, graph, run, "
+      "audio …");
     v("entries", entries, Range{0, 1e9}, "list at most so many tensors or table entries");
   }
 };
@@ -61,7 +66,8 @@ Json DescribeTensors(const std::string& file, int entries) {
   for (const auto& [key, value] : reader.metadata()) {
     // What fits on a line is shown; descriptions of phones, trees and features are summed up.
     if (value.find("antiphon-hmm-") != std::string::npos) {
-      WithContext([&] { DescribeHmm(value, result); }, [&] { return fmt::format("'{}', metadata '{}'", file, key); });
+      WithContext([&, &text = value] { DescribeHmm(text, result); },
+                  [&, &name = key] { return fmt::format("'{}', metadata '{}'", file, name); });
     } else {
       const bool short_text = value.size() <= 100 && value.find('\n') == std::string::npos;
       result["metadata"][key] = short_text ? value : fmt::format("({} characters)", value.size());
@@ -77,6 +83,7 @@ Json DescribeTensors(const std::string& file, int entries) {
       tensors[name] = fmt::format("{} [{}]", TensorTypeName(tensor.type), fmt::join(tensor.shape, " x "));
     }
   }
+  if (const std::string what = WhatIsNotFinite(reader); !what.empty()) result["not finite"] = what;
   result["tensors"] = reader.Names().size();
   result["values"] = values;
   result["first tensors"] = std::move(tensors);
@@ -90,6 +97,7 @@ std::optional<Json> TryTable(const std::string& table, std::string_view type, in
   Json first = Json::object();
   int64_t num_entries = 0;
   int64_t rows = 0;
+  std::string not_finite;  // the first entry that holds such a value
   try {
     if (!reader.Next()) return Json{{"kind", "empty table"}, {"entries", 0}};
   } catch (const InputError&) {
@@ -100,11 +108,15 @@ std::optional<Json> TryTable(const std::string& table, std::string_view type, in
     if (num_entries < entries) first[reader.key()] = shape;
     rows += length;
     ++num_entries;
+    if (not_finite.empty() && !std::all_of(reader.value().data(), reader.value().data() + reader.value().size(),
+                                           [](const auto x) { return std::isfinite(static_cast<double>(x)); })) {
+      not_finite = reader.Where();
+    }
   } while (reader.Next());
-  return Json{{"kind", fmt::format("table of {}", type)},
-              {"entries", num_entries},
-              {"frames", rows},
-              {"first entries", std::move(first)}};
+  Json result = {{"kind", fmt::format("table of {}", type)}, {"entries", num_entries}, {"frames", rows}};
+  if (!not_finite.empty()) result["not finite"] = not_finite;
+  result["first entries"] = std::move(first);
+  return result;
 }
 
 Json DescribeTable(const std::string& table, int entries) {
@@ -158,24 +170,13 @@ Json DescribeDataDir(const std::string& folder, int) {
   return result;
 }
 
-struct Kind {
-  const char* name;
-  bool (*matches)(const fs::path&);
-  Json (*describe)(const std::string& place, int entries);
-};
-
-bool HasEnding(const fs::path& path, std::initializer_list<std::string_view> endings) {
-  const std::string name = path.filename().string();
-  return std::any_of(endings.begin(), endings.end(), [&](std::string_view e) { return name.ends_with(e); });
-}
-
-const Kind kKinds[] = {
+const InfoKind kKinds[] = {
     {"frame store", [](const fs::path& p) { return fs::exists(p / "store.json"); }, DescribeFrameStore},
     {"data directory", [](const fs::path& p) { return fs::exists(p / "wav.scp"); }, DescribeDataDir},
     {"tensors", [](const fs::path& p) { return HasEnding(p, {".safetensors"}); }, DescribeTensors},
     {"table",
      [](const fs::path& p) {
-       return HasEnding(p, {".ark", ".scp", ".ark.gz"});
+       return HasEnding(p, {".ark", ".scp", ".ark.gz"}) && !HasName(p, {"wav.scp"});
      },
      DescribeTable},
 };
@@ -194,24 +195,29 @@ void PrintLines(const Json& json, const std::string& indent, CommandContext& con
 
 void Info(const InfoOptions& options, CommandContext& context) {
   if (!fs::exists(options.file)) Throw<IoError>("'{}' does not exist", options.file);
-  for (const Kind& kind : kKinds) {
-    if (!kind.matches(options.file)) continue;
-    const Json result = kind.describe(options.file, options.entries);
-    PrintLines(result, "", context);
-    context.SetResult(result.dump(2));
-    return;
-  }
   std::string known;
-  for (const Kind& kind : kKinds) known += (known.empty() ? "" : ", ") + std::string(kind.name);
-  Throw<InputError>("'{}' is none of the kinds that info knows: {}", options.file, known);
+  for (const std::span<const InfoKind> kinds : {std::span<const InfoKind>(kKinds), SpeechKinds(), TextKinds()}) {
+    for (const InfoKind& kind : kinds) {
+      known += (known.empty() ? "" : ", ") + std::string(kind.name);
+      if (!kind.matches(options.file)) continue;
+      const Json result = kind.describe(options.file, options.entries);
+      PrintLines(result, "", context);
+      context.SetResult(result.dump(2, ' ', false, Json::error_handler_t::replace));
+      return;
+    }
+  }
+  Throw<InputError>("'{}' is none of the kinds that info knows by name: {}", options.file, known);
 }
 
-REGISTER_COMMAND("info", InfoOptions, Info,
-                 {.summary = "what a file or folder holds",
-                  .description = "Models and other tensor files, Kaldi tables, frame stores, data directories.",
-                  .example = "antiphon info exp/digits/model.safetensors\nantiphon info data/train/feats.scp --json",
-                  .positionals = {"file"},
-                  .required = {"file"}});
+REGISTER_COMMAND(
+    "info", InfoOptions, Info,
+    {.summary = "what a file or folder holds",
+     .description =
+         "Models and other tensor files, Kaldi tables, frame stores, data directories, graphs, lattices, language "
+         "models, lexica, transcripts, runs, experiments, records, configuration, audio.",
+     .example = "antiphon info exp/digits/model.safetensors\nantiphon info data/train/feats.scp --json",
+     .positionals = {"file"},
+     .required = {"file"}});
 
 }  // namespace
 }  // namespace antiphon::app

@@ -8,13 +8,13 @@
 #include "base/error.h"
 #include "base/io_error.h"
 #include "base/log.h"
+#include "base/same_place.h"
 #include "base/thread_pool.h"
 #include "command.h"
 #include "data/archive.h"
 #include "data/feature_source.h"
 #include "data/script.h"
 #include "hmm/ivector.h"
-#include "same_place.h"
 
 namespace antiphon::app {
 namespace {

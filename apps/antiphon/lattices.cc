@@ -19,6 +19,7 @@
 #include "decode/constrained_graph.h"
 #include "decode/recognizer_pool.h"
 #include "decode/sequence_criterion.h"
+#include "feat/front_end.h"
 #include "infer/nnet_scorer.h"
 #include "score/wer.h"
 #include "train/further.h"
@@ -48,9 +49,9 @@ struct LatticesCommandOptions {
   }
 };
 
-class Run {
+class LatticeRun {
  public:
-  Run(const LatticesCommandOptions& options, CommandContext& context)
+  LatticeRun(const LatticesCommandOptions& options, CommandContext& context)
       : options_(options),
         context_(context),
         hmm_(LoadHmm(options.model)),
@@ -62,6 +63,11 @@ class Run {
     if (store_.feat_dim() != model_->model().feature_dim) {
       Throw<InputError>("the store '{}' has {} features per frame, the model '{}' takes {}", options.store,
                         store_.feat_dim(), options.model, model_->model().feature_dim);
+    }
+    if (model_->subsampling() > 1) {
+      Throw<UsageError>(
+          "'{}' gives a search a frame for every {} of the store: sequence training by lattices needs all",
+          options.model, model_->subsampling());
     }
     data::RequireKind(store_, train::KindTakenBy(model_->model()), fmt::format("'{}'", options.model));
   }
@@ -91,7 +97,7 @@ class Run {
   }
 
   void Report() {
-    const double seconds = 0.01 * static_cast<double>(frames_);
+    const double seconds = FrameSeconds() * static_cast<double>(frames_);
     context_.Print("{} lattices with {:.1f} arcs per second of speech; {:.1f} % held the reference already", written_,
                    static_cast<double>(arcs_) / seconds,
                    100.0 * static_cast<double>(reference_found_) / static_cast<double>(written_));
@@ -102,7 +108,8 @@ class Run {
         "to train by them: antiphon train --initial-model {} --set sequence.criterion=smbr --set "
         "sequence.lattices={} …",
         options_.model, options_.out);
-    const nlohmann::json json = {{"lattices", written_}, {"left_out", left_out_}, {"arcs", arcs_}, {"frames", frames_}};
+    const nlohmann::json json = {
+        {"lattices", written_}, {"left_out", left_out_}, {"arcs", arcs_}, {"frames", frames_}, {"seconds", seconds}};
     context_.SetResult(json.dump());
   }
 
@@ -119,6 +126,12 @@ class Run {
     recognize.max_lattice_arcs = options.max_lattice_arcs;
     recognize.confidences = false;
     return recognize;
+  }
+
+  // Distance of the store's frames; a model that does not know its features has Kaldi's.
+  double FrameSeconds() const {
+    const std::string& front_end = model_->model().feature_config;
+    return ReadOptions<feat::FrontEndOptions>(Config::Parse(front_end, "the model's features")).frame_shift_ms / 1000.0;
   }
 
   Result MakeOne(size_t utterance) {
@@ -172,7 +185,7 @@ class Run {
 };
 
 void MakeLattices(const LatticesCommandOptions& options, CommandContext& context) {
-  Run run(options, context);
+  LatticeRun run(options, context);
   run.Write();
   run.Report();
 }

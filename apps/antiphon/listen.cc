@@ -1,8 +1,9 @@
 // antiphon listen: words of speech that is still being said.
-#include <omp.h>
 
 #include <csignal>
 #include <cstdio>
+#include <filesystem>
+#include <functional>
 #include <iostream>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -10,10 +11,14 @@
 #include "api/live_recognizer.h"
 #include "api/speaker_profile.h"
 #include "base/cancel.h"
+#include "base/compute_threads.h"
 #include "base/error.h"
 #include "base/log.h"
 #include "command.h"
+#include "data/audio_files.h"
 #include "feat/audio.h"
+#include "feat/audio_check.h"
+#include "rounded_seconds.h"
 
 namespace antiphon::app {
 namespace {
@@ -36,7 +41,8 @@ struct ListenOptions {
     v("model", model, "model file of a network");
     v("graph", graph, "folder that antiphon graph made for this model");
     v("profile", profile, "speaker's profile (antiphon adapt makes it) for all that is heard");
-    v("input", input, "'-': samples on standard input (16 bit, little endian, one channel), or an audio file");
+    v("input", input,
+      "'-': samples on standard input (16 bit, little endian, one channel), or an audio file, or a folder of them");
     v("microphone", microphone, "listen to the microphone, by ALSA's arecord");
     v("microphone-name", microphone_name, "of the microphone, as arecord -L lists them");
     v("rate", rate, Range{0, 384000}, "Hz of the samples on standard input; 0: the model's");
@@ -53,8 +59,8 @@ struct ListenOptions {
 nlohmann::ordered_json Describe(const LiveResult& result, const decode::Graph& graph, double shift_s) {
   const auto word = [&](int32_t id) { return graph.words()[static_cast<size_t>(id)]; };
   nlohmann::ordered_json json = {{"final", result.final},
-                                 {"start", result.begin_frame * shift_s},
-                                 {"end", (result.begin_frame + result.num_frames) * shift_s}};
+                                 {"start", RoundedSeconds(result.begin_frame * shift_s)},
+                                 {"end", RoundedSeconds((result.begin_frame + result.num_frames) * shift_s)}};
   std::string text;
   const auto& ids = result.final ? result.recognition.best.words : result.partial.words;
   for (const int32_t id : ids) text += (text.empty() ? "" : " ") + word(id);
@@ -64,7 +70,9 @@ nlohmann::ordered_json Describe(const LiveResult& result, const decode::Graph& g
   const auto& times = result.recognition.times.words;
   for (size_t i = 0; i < times.size(); ++i) {
     const double start = (result.begin_frame + times[i].begin_frame) * shift_s;
-    words.push_back({{"word", word(times[i].word)}, {"start", start}, {"end", start + times[i].num_frames * shift_s}});
+    words.push_back({{"word", word(times[i].word)},
+                     {"start", RoundedSeconds(start)},
+                     {"end", RoundedSeconds(start + times[i].num_frames * shift_s)}});
     if (i < result.recognition.confidences.size()) words.back()["confidence"] = result.recognition.confidences[i];
   }
   json["words"] = words;
@@ -99,9 +107,48 @@ void Microphone(const ListenOptions& options, LiveRecognizer& live) {
   }
 }
 
+void ReadStandardInput(const ListenOptions& options, LiveRecognizer& live) {
+  if (options.rate != 0 && options.rate != live.sample_rate_hz()) {
+    Throw<UsageError>("the samples come at {} Hz, the model takes {} Hz: convert them first, for example with sox",
+                      options.rate, live.sample_rate_hz());
+  }
+  ReadSamples(stdin, live);
+}
+
+// Returns what a person should know of the file.
+std::vector<std::string> HearFile(const std::filesystem::path& file, LiveRecognizer& live) {
+  std::vector<std::string> remarks;
+  feat::AudioReader reader(file);
+  if (const std::string narrow = feat::NarrowBandRemark(reader.sample_rate_hz(), live.sample_rate_hz());
+      !narrow.empty()) {
+    remarks.push_back(narrow);
+  }
+  if (reader.channels_mixed() > 1) {
+    remarks.push_back(fmt::format("the mean of {} channels is heard; antiphon decode --channels each takes them apart",
+                                  reader.channels_mixed()));
+  }
+  // Seconds at a time, so that frames are scored in large batches.
+  feat::Resampler resampler(reader.sample_rate_hz(), live.sample_rate_hz());
+  std::vector<float> samples;
+  for (std::vector<float> piece; reader.Read(piece);) {
+    ThrowIfCancelled("listening");
+    samples.clear();
+    resampler.Accept(piece, samples);
+    live.Accept(samples);
+  }
+  samples.clear();
+  resampler.Finish(samples);
+  live.Accept(samples);
+  return remarks;
+}
+
+std::string About(const std::string& recording, const std::string& remark) {
+  return recording.empty() ? remark : recording + ": " + remark;
+}
+
 void Listen(const ListenOptions& options, CommandContext& context) {
   // One stream keeps part of a core busy; a second thread would mostly wait, which libgomp does at full speed.
-  if (!context.config().Has("threads")) omp_set_num_threads(1);
+  if (!context.config().Has("threads")) SetComputeThreads(1);
   infer::NnetScorerOptions network = options.nnet;
   network.adaptable = network.adaptable || !options.profile.empty();
   const auto model = AcousticModel::Load(options.model, network);
@@ -111,33 +158,38 @@ void Listen(const ListenOptions& options, CommandContext& context) {
   const double scale = options.lm_weight > 0 ? 1.0 / options.lm_weight : options.recognize.search.acoustic_scale;
   nlohmann::ordered_json utterances = nlohmann::ordered_json::array();  // with --json alone: a microphone has no end
   double shift_s = 0.01;
+  std::string recording;  // of several
   const auto print = [&](const LiveResult& result) {
     if (!result.final && !options.partial) return;
-    const auto json = Describe(result, graph, shift_s);
+    auto json = Describe(result, graph, shift_s);
+    if (!recording.empty()) json["recording"] = recording;
     context.PrintLine(json.dump());
     context.out().flush();
     if (result.final && context.json()) utterances.push_back(json);
   };
-  LiveRecognizer live(*model, graph, options.recognize, {scale, options.word_penalty}, options.live, print, profile);
-  shift_s = live.frame_shift_s();
-  std::string narrow;
+  std::vector<std::string> remarks;
+  const auto hear = [&](const std::function<void(LiveRecognizer&)>& feed) {
+    LiveRecognizer live(*model, graph, options.recognize, {scale, options.word_penalty}, options.live, print, profile);
+    shift_s = live.frame_shift_s();
+    feed(live);
+    live.Finish();
+    for (const std::string& remark : live.AudioRemarks()) remarks.push_back(About(recording, remark));
+  };
   if (options.microphone) {
-    Microphone(options, live);
+    hear([&](LiveRecognizer& live) { Microphone(options, live); });
   } else if (options.input == "-") {
-    if (options.rate != 0 && options.rate != live.sample_rate_hz()) {
-      Throw<UsageError>("the samples come at {} Hz, the model takes {} Hz: convert them first, for example with sox",
-                        options.rate, live.sample_rate_hz());
-    }
-    ReadSamples(stdin, live);
+    hear([&](LiveRecognizer& live) { ReadStandardInput(options, live); });
   } else {
-    feat::Waveform wave = feat::ReadAudio(options.input);
-    narrow = feat::NarrowBandRemark(wave.sample_rate_hz, live.sample_rate_hz());
-    wave = feat::Resample(std::move(wave), live.sample_rate_hz());
-    live.Accept(wave.samples);
+    const data::AudioFiles files(options.input);
+    for (const std::string& path : files.paths()) {
+      if (files.paths().size() > 1) recording = path;
+      hear([&](LiveRecognizer& live) {
+        for (const std::string& remark : HearFile(files.folder() / path, live)) {
+          remarks.push_back(About(recording, remark));
+        }
+      });
+    }
   }
-  live.Finish();
-  std::vector<std::string> remarks = live.AudioRemarks();
-  if (!narrow.empty()) remarks.push_back(narrow);
   for (const std::string& remark : remarks) log::Warn("{}", remark);
   context.SetResult(nlohmann::ordered_json{{"utterances", utterances}, {"audio_remarks", remarks}}.dump());
 }
@@ -151,7 +203,9 @@ REGISTER_COMMAND(
                 "exp/graph --nnet.precision int8\n"
                 "antiphon listen --model exp/net/model.safetensors --graph exp/graph call.wav",
      .positionals = {"input"},
-     .required = {"model", "graph"}});
+     .required = {"model", "graph"},
+     .common = {"profile", "microphone", "microphone-name", "rate", "partial", "lm-weight", "word-penalty", "beam",
+                "hotwords", "word-list", "nnet.precision", "nnet.lazy"}});
 
 }  // namespace
 }  // namespace antiphon::app

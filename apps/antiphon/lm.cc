@@ -5,8 +5,9 @@
 #include <string>
 
 #include "base/file.h"
+#include "base/gzip.h"
+#include "base/utf8.h"
 #include "command.h"
-#include "decode/gzip_file.h"
 #include "decode/ngram_estimate.h"
 
 namespace antiphon::app {
@@ -32,7 +33,7 @@ struct LmCommandOptions {
 
 std::vector<std::vector<std::string>> ReadSentences(const std::string& path, bool utterance_ids) {
   std::vector<std::vector<std::string>> sentences;
-  std::istringstream lines(decode::ReadMaybeGzipped(path));
+  std::istringstream lines(ComposeLines(ReadMaybeGzipped(path), path));
   for (std::string line; std::getline(lines, line);) {
     std::istringstream fields(line);
     std::string word;

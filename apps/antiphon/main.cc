@@ -30,6 +30,11 @@ int Main(const std::vector<std::string>& arguments) {
     return 0;
   }
   InstallLogSink(line.verbosity);
+  if (line.action == CommandLine::Action::kCheck) {
+    CheckCommand(line.command, line.config);
+    std::cout << "antiphon " << line.command << ": the options are right; nothing was run" << std::endl;
+    return 0;
+  }
   InstallCancelHandlers();
   // A file that may grow no longer is an error of writing like a full disk, not a reason to die.
   std::signal(SIGXFSZ, SIG_IGN);

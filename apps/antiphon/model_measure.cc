@@ -1,10 +1,9 @@
 #include "model_measure.h"
 
-#include <omp.h>
-
 #include <nlohmann/json.hpp>
 #include <sstream>
 
+#include "base/compute_threads.h"
 #include "base/error.h"
 #include "base/toml_text.h"
 #include "infer/measure.h"
@@ -12,21 +11,17 @@
 namespace antiphon::app {
 
 std::string ScoringPrecision(const nn::Model& model) {
-  for (const nn::Parameter* p : model.network.parameters()) {
-    if (p->storage == nn::Storage::kInt8 || p->storage == nn::Storage::kInt4 || p->storage == nn::Storage::kSigns) {
-      return "int8";
-    }
-  }
-  return "fp32";
+  const DataType precision = infer::ParsePlanPrecision("auto", model.network, Isa::kPortable);
+  return std::string(infer::PlanPrecisionName(precision));
 }
 
 ScoringCost MeasureScoring(const nn::Model& model, int batch, const std::string& precision, int threads_afterwards) {
-  omp_set_num_threads(1);
+  SetComputeThreads(1);
   infer::PlanOptions options;
   options.precision = infer::ParsePlanPrecision(precision.empty() ? ScoringPrecision(model) : precision);
   const infer::Plan plan(model.network, options);
   const infer::PlanSpeed speed = infer::MeasurePlan(plan, batch, 0.5);
-  omp_set_num_threads(threads_afterwards);
+  SetComputeThreads(threads_afterwards);
   return {speed.frames_per_second * model.frames_per_forward, speed.weight_bytes, speed.workspace_bytes};
 }
 

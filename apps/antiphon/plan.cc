@@ -3,7 +3,7 @@
 
 #include "bench_network.h"
 #include "command.h"
-#include "parallel/cost/planner.h"
+#include "plan/planner.h"
 #include "report/text_table.h"
 #include "simulation_pages.h"
 
@@ -22,7 +22,7 @@ struct PlanCommandOptions {
   double price_per_device_hour = 0;
   double largest_price = 0;
   double codec_gb_s = 0;
-  parallel::MeasuredPasses passes;
+  plan::MeasuredPasses passes;
   template <class V>
   void Visit(V& v) {
     v("layers", layers, "sizes of input, hidden layers and output");
@@ -40,31 +40,8 @@ struct PlanCommandOptions {
   }
 };
 
-// The table of an experiment that trains so.
-std::string ParallelTable(const parallel::Candidate& c) {
-  std::string toml = fmt::format("method = \"{}\"\nworkers = {}\n", c.plan.method, c.result.ranks);
-  if (c.plan.method == "averaging" || c.plan.method == "bmuf") {
-    toml += fmt::format("sync-period = {}\n", c.plan.sync_period);
-  }
-  if (c.plan.method == "ssgd" && c.plan.accumulate > 1) toml += fmt::format("accumulate = {}\n", c.plan.accumulate);
-  if (c.plan.method == "asgd") toml += fmt::format("push-every = {}\n", c.plan.accumulate);
-  if (c.plan.method == "model-parallel") toml += fmt::format("stripes = {}\n", c.plan.group);
-  if (c.output_stripes > 1) toml += fmt::format("output-stripes = {}\n", c.output_stripes);
-  if (!c.plan.codec.empty()) toml += fmt::format("codec = {{ type = \"{}\" }}\n", c.plan.codec);
-  return toml;
-}
-
-std::string Describe(const parallel::Candidate& c) {
-  std::string text = fmt::format("{}, {} device(s)", c.name, c.result.ranks);
-  if (c.plan.method == "averaging" || c.plan.method == "bmuf") {
-    text += fmt::format(", exchange every {} steps", c.plan.sync_period);
-  }
-  if (c.plan.method == "ssgd" && c.plan.accumulate > 1) {
-    text += fmt::format(", {} minibatches of a worker per step", c.plan.accumulate);
-  }
-  if (c.plan.method == "asgd") text += fmt::format(", {} minibatch(es) per push", c.plan.accumulate);
-  if (c.plan.method == "model-parallel" && c.result.ranks > c.plan.group)
-    text += fmt::format(", groups of {}", c.plan.group);
+std::string Describe(const plan::Candidate& c) {
+  std::string text = fmt::format("{}, {} device(s){}", c.name, c.result.ranks, c.details);
   for (size_t i = 0; i < c.result.split.size(); ++i) {
     text += fmt::format("{}{}", i == 0 ? "; stages: " : ", ", c.result.split[i]);
   }
@@ -72,7 +49,7 @@ std::string Describe(const parallel::Candidate& c) {
 }
 
 void Plan(const PlanCommandOptions& options, CommandContext& context) {
-  parallel::PlanRequest request;
+  plan::PlanRequest request;
   request.dims = ParseLayers(options.layers);
   request.frames = options.hours * kFramesPerHour;
   request.epochs = options.epochs;
@@ -84,17 +61,24 @@ void Plan(const PlanCommandOptions& options, CommandContext& context) {
   request.passes = options.passes;
   request.prefer_price = options.prefer == "price";
   request.cluster = ReadOptions<comm::ClusterOptions>(context.config().Table("cluster"));
-  const parallel::Recommendation r = parallel::Recommend(request);
+  const plan::Recommendation r = plan::Recommend(request);
 
+  const bool assumed = !context.config().Has("cluster");
+  if (assumed) {
+    context.PrintLine(
+        "No cluster is given: one of this kind is assumed (--set cluster.KEY=VALUE, or a table [cluster] with "
+        "--config)");
+    context.PrintLine(OptionsToConfig(request.cluster).ToToml());
+  }
   context.Print("recommended (simulated): {}", Describe(r.best));
   context.Print("why: {}", r.why);
   std::vector<std::vector<std::string>> rows = {
       {"plan", "hours", "price", "frames/s", "speed-up", "passes", "computing", "GB"}};
-  std::vector<parallel::Candidate> all = {r.best};
+  std::vector<plan::Candidate> all = {r.best};
   if (!r.runner_up.name.empty()) all.push_back(r.runner_up);
   all.insert(all.end(), r.others.begin(), r.others.end());
   nlohmann::json others = nlohmann::json::array();
-  for (const parallel::Candidate& c : all) {
+  for (const plan::Candidate& c : all) {
     rows.push_back({Describe(c), fmt::format("{:.3g}", c.hours), fmt::format("{:.2f}", c.price),
                     fmt::format("{:.0f}", c.result.frames_per_second), fmt::format("{:.2f}", c.result.speedup),
                     fmt::format("{:.2f} ×", c.passes), fmt::format("{:.0f} %", 100 * c.result.compute_share),
@@ -102,23 +86,23 @@ void Plan(const PlanCommandOptions& options, CommandContext& context) {
     others.push_back(ToJson(c));
   }
   for (const std::string& line : report::TextTable(rows)) context.PrintLine(line);
-  for (const parallel::Refusal& refusal : r.refused) context.Print("refused: {}: {}", refusal.name, refusal.reason);
+  for (const plan::Refusal& refusal : r.refused) context.Print("refused: {}: {}", refusal.name, refusal.reason);
   context.PrintLine(
-      "passes, against serial training's: what is documented, and beyond that assumed (docs/simulation.md)");
+      "passes, against serial training's: what is documented, and beyond that assumed (docs/guides/simulation.md)");
   context.PrintLine("The table for `antiphon train`:");
-  context.PrintLine("[parallel]\n" + ParallelTable(r.best));
+  context.PrintLine("[parallel]\n" + r.best.table);
 
   nlohmann::json refused = nlohmann::json::array();
-  for (const parallel::Refusal& refusal : r.refused) {
+  for (const plan::Refusal& refusal : r.refused) {
     refused.push_back({{"plan", refusal.name}, {"reason", refusal.reason}});
   }
   nlohmann::json rules = nlohmann::json::array();
-  for (const parallel::PassesRule& rule : parallel::PassesRules()) {
+  for (const plan::PassesRule& rule : plan::PassesRules()) {
     rules.push_back({{"method", rule.method}, {"rule", rule.rule}, {"source", rule.source}});
   }
-  nlohmann::json json = {{"simulated", true},    {"best", ToJson(r.best)}, {"why", r.why},
-                         {"candidates", others}, {"refused", refused},     {"passes_rules", rules}};
-  json["parallel"] = ParallelTable(r.best);
+  nlohmann::json json = {{"simulated", true},    {"cluster_assumed", assumed}, {"best", ToJson(r.best)}, {"why", r.why},
+                         {"candidates", others}, {"refused", refused},         {"passes_rules", rules}};
+  json["parallel"] = r.best.table;
   if (!r.runner_up.name.empty()) json["runner_up"] = ToJson(r.runner_up);
   context.SetResult(json.dump(2));
 }

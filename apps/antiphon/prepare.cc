@@ -1,4 +1,5 @@
 // antiphon prepare: makes a data directory from audio and a transcript table, or checks one.
+#include <filesystem>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <set>
@@ -8,6 +9,8 @@
 #include "command.h"
 #include "data/data_dir.h"
 #include "data/data_summary.h"
+#include "data/lexicon_fit.h"
+#include "data/recordings.h"
 #include "data/transcript_table.h"
 
 namespace antiphon::app {
@@ -23,7 +26,9 @@ struct PrepareCommandOptions {
 
   template <class V>
   void Visit(V& v) {
-    v("paths", paths, "AUDIO_FOLDER TRANSCRIPTS.tsv|csv OUT, or with --check the data directory");
+    v("paths", paths,
+      "AUDIO (a folder or a file) TRANSCRIPTS.tsv|csv OUT; AUDIO OUT without transcripts; with --check the data "
+      "directory");
     v("check", check, "look for problems in a data directory and say what is in it; problems give exit status 1");
     v("lexicon", lexicon, "pronunciation lexicon that words are compared with");
     v("show", show, Range{0, 1000000}, "problems and out-of-lexicon words shown");
@@ -42,8 +47,9 @@ void PrintProblems(const std::vector<data::DataProblem>& problems, int show, Com
   }
 }
 
-void Report(const data::DataDir& dir, const std::vector<data::DataProblem>& problems,
-            const PrepareCommandOptions& options, CommandContext& context) {
+// Returns what was found; says with which spelling more words would be known.
+data::DataSummary PrepareReport(const data::DataDir& dir, const std::vector<data::DataProblem>& problems,
+                                const PrepareCommandOptions& options, CommandContext& context) {
   std::optional<std::set<std::string>> lexicon;
   if (!options.lexicon.empty()) lexicon = data::ReadLexiconWords(options.lexicon);
   const data::DataSummary summary = data::Summarise(dir, lexicon ? &*lexicon : nullptr, context.threads());
@@ -51,10 +57,17 @@ void Report(const data::DataDir& dir, const std::vector<data::DataProblem>& prob
   text.pop_back();
   context.PrintLine(text);
   nlohmann::json json = nlohmann::json::parse(data::SummaryToJson(summary));
+  if (const auto advice = lexicon ? data::AdviseSpelling(summary, *lexicon) : data::SpellingAdvice{};
+      !advice.options.empty()) {
+    context.Print("made with {}, {:.1f} % of the running words would be known", advice.options,
+                  100 * advice.known_share);
+    json["advice"] = {{"options", advice.options}, {"known_share", advice.known_share}};
+  }
   json["problems"] = nlohmann::json::array();
   for (const data::DataProblem& p : problems)
     json["problems"].push_back({{"where", p.where}, {"what", p.what}, {"fatal", p.fatal}});
   context.SetResult(json.dump());
+  return summary;
 }
 
 void Check(const PrepareCommandOptions& options, CommandContext& context) {
@@ -64,22 +77,41 @@ void Check(const PrepareCommandOptions& options, CommandContext& context) {
   for (const data::DataProblem& problem : problems) {
     if (problem.fatal) Throw<InputError>("'{}' cannot be used: {}: {}", options.paths[0], problem.where, problem.what);
   }
-  Report(data::DataDir::Load(options.paths[0], options.dir), problems, options, context);
+  const data::DataSummary summary =
+      PrepareReport(data::DataDir::Load(options.paths[0], options.dir), problems, options, context);
   if (!problems.empty()) Throw<InputError>("'{}' has {} problems", options.paths[0], problems.size());
+  if (data::MostWordsUnknown(summary)) {
+    Throw<InputError>(
+        "{} of {} running words are not in '{}', most often '{}': antiphon align would refuse it. Either the lexicon "
+        "belongs to another language, or the transcripts are spelt in another way",
+        summary.oov_running_words, summary.running_words, options.lexicon, summary.oov.front().first);
+  }
+}
+
+// AUDIO TABLE with OUT forgotten would write into the table's place.
+void RefuseTable(const std::string& out) {
+  std::error_code none;
+  if (!std::filesystem::is_regular_file(out, none)) return;
+  Throw<UsageError>("'{}' is a file where the folder to write is expected: AUDIO [TRANSCRIPTS.tsv|csv] OUT", out);
 }
 
 void Prepare(const PrepareCommandOptions& options, CommandContext& context) {
   if (options.check) return Check(options, context);
-  if (options.paths.size() != 3) {
-    throw UsageError("expected AUDIO_FOLDER TRANSCRIPTS.tsv|csv OUT, or --check DIRECTORY");
+  const size_t count = options.paths.size();
+  if (count != 2 && count != 3) {
+    throw UsageError("expected AUDIO [TRANSCRIPTS.tsv|csv] OUT, or --check DIRECTORY");
   }
+  RefuseTable(options.paths.back());
   std::vector<data::DataProblem> problems;
-  data::DataDir dir = data::PrepareDataDir(options.paths[0], options.paths[1], options.table, problems);
-  data::FillDurations(dir, context.threads());
-  dir.Write(options.paths[2]);
+  const data::DataDir dir =
+      data::WithDurations(count == 3 ? data::PrepareDataDir(options.paths[0], options.paths[1], options.table, problems)
+                                     : data::DataDirOfRecordings(options.paths[0], options.table, problems),
+                          problems, context.threads());
+  const std::string& out = options.paths.back();
+  dir.Write(out);
   PrintProblems(problems, options.show, context);
-  Report(dir, problems, options, context);
-  context.Print("written to {}", options.paths[2]);
+  PrepareReport(dir, problems, options, context);
+  context.Print("written to {}{}", out, count == 2 ? "; without transcripts, enough to be recognised" : "");
 }
 
 }  // namespace
@@ -89,8 +121,11 @@ REGISTER_COMMAND(
     {.summary = "make a data directory from audio and transcripts, or check one",
      .description =
          "The table has a row per audio file: its name and its text, optionally speaker and gender. Rows that "
-         "cannot be used are named and left out.",
+         "cannot be used are named and left out. Without a table every file is an utterance without words, enough to "
+         "be "
+         "recognised.",
      .example = "antiphon prepare recordings/ transcripts.tsv data/train --case upper\n"
+                "antiphon prepare calls/ data/calls --channels each\n"
                 "antiphon prepare --check data/train --lexicon lang/lexicon.txt",
      .positionals = {"paths"}});
 

@@ -1,10 +1,9 @@
 #include "processes.h"
 
-#include <omp.h>
-
 #include <algorithm>
 #include <thread>
 
+#include "base/compute_threads.h"
 #include "base/log.h"
 #include "base/thread_pool.h"
 #include "comm/team.h"
@@ -45,7 +44,7 @@ void InTeam(CommandContext& context, const std::function<void(Team& team, int th
   log::Info("{}, {} thread(s) in this one", group.Describe(), threads);
   group.RunRanks(group.num_processes(), [&](comm::Communicator& comm) {
     comm.set_deadline_seconds(kDeadlineSeconds);
-    omp_set_num_threads(threads);
+    SetComputeThreads(threads);
     comm::CommunicatorTeam team(comm);
     body(team, threads);
     // Nobody leaves before the first has written everything.

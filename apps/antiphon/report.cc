@@ -8,6 +8,7 @@
 #include "score/wer.h"
 #include "train/scoring_report.h"
 #include "train/training_report.h"
+#include "tuned_hypotheses.h"
 
 namespace antiphon::app {
 namespace {
@@ -21,6 +22,7 @@ struct ReportCommandOptions {
   std::vector<std::string> references;
   std::vector<std::string> hypotheses;
   std::vector<std::string> names;
+  std::string graph;
   int examples = 12;
 
   template <class V>
@@ -31,19 +33,35 @@ struct ReportCommandOptions {
     v("references", references, "what was said: data directories or Kaldi text files");
     v("hypotheses", hypotheses, "what was recognised: Kaldi text files or folders with text, one per reference");
     v("names", names, "names of the sets, one per reference; empty: those of the references' folders");
+    v("graph", graph,
+      "folder of the graph that was decoded with: a set on which weights were chosen (decode --tune) is then shown as "
+      "these weights recognise it");
     v("examples", examples, Range{0, 10000}, "utterances with errors shown per set");
   }
 };
 
 fs::path TextOf(const fs::path& path) { return fs::is_directory(path) ? path / "text" : path; }
 
-train::ScoredSet ScoreSet(const fs::path& reference, const fs::path& hypotheses, const std::string& name) {
+// As antiphon score with the same seed.
+train::ScoredSet ScoreSet(const fs::path& reference, const fs::path& hypotheses, const std::string& name,
+                          const fs::path& graph, uint64_t seed) {
   const fs::path folder = fs::is_directory(reference) ? reference : reference.parent_path();
   std::map<std::string, std::string> speakers;
   if (fs::exists(folder / "utt2spk")) speakers = score::ReadUtteranceMap(folder / "utt2spk");
-  return {
-      name.empty() ? folder.filename().string() : name,
-      score::Score(score::ReadTranscripts(TextOf(reference)), score::ReadTranscripts(TextOf(hypotheses)), speakers)};
+  score::ScoreOptions options;
+  options.seed = static_cast<int64_t>(seed);
+  std::string shown = name.empty() ? folder.filename().string() : name;
+  score::Transcripts recognised;
+  if (!ChoseWeights(hypotheses)) {
+    recognised = score::ReadTranscripts(TextOf(hypotheses));
+  } else if (!graph.empty()) {
+    recognised = TunedHypotheses(hypotheses, graph);
+    shown += " (weights chosen on it)";
+  } else {
+    recognised = score::ReadTranscripts(TextOf(hypotheses));
+    shown += " (before weights were chosen)";
+  }
+  return {shown, score::Score(score::ReadTranscripts(TextOf(reference)), recognised, speakers, options)};
 }
 
 void Report(const ReportCommandOptions& options, CommandContext& context) {
@@ -59,8 +77,8 @@ void Report(const ReportCommandOptions& options, CommandContext& context) {
     throw UsageError("nothing to report: give --run or --references");
   std::vector<train::ScoredSet> sets;
   for (size_t i = 0; i < options.references.size(); ++i) {
-    sets.push_back(
-        ScoreSet(options.references[i], options.hypotheses[i], options.names.empty() ? "" : options.names[i]));
+    sets.push_back(ScoreSet(options.references[i], options.hypotheses[i], options.names.empty() ? "" : options.names[i],
+                            options.graph, context.seed()));
   }
   report::HtmlReport page(options.title, options.run);
   train::AddScoringSections(page, sets, options.examples);

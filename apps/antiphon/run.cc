@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <regex>
 #include <set>
 
 #include "base/pack.h"
@@ -7,6 +8,7 @@
 #include "command.h"
 #include "processes.h"
 #include "train/recipe_runner.h"
+#include "train/recipe_settings.h"
 
 namespace antiphon::app {
 namespace {
@@ -37,23 +39,33 @@ void CollectAssignments(const Config& config, const std::string& prefix, std::ve
 }
 
 void List(const train::Recipe& recipe, CommandContext& context) {
+  nlohmann::ordered_json json = {{"recipe", recipe.title},
+                                 {"variables", nlohmann::ordered_json::object()},
+                                 {"steps", nlohmann::ordered_json::array()}};
   context.Print("{}\n\nvariables", recipe.title);
   for (const std::string& name : recipe.variables.Names()) {
-    context.Print("  {} = {}", name, recipe.variables.Expand("${" + name + "}", recipe.path.string(), true));
+    const std::string value = recipe.variables.Expand("${" + name + "}", recipe.path.string(), true);
+    context.Print("  {} = {}", name, value);
+    json["variables"][name] = value;
   }
   context.Print("\nsteps");
   for (const train::RecipeStep& unexpanded : recipe.steps) {
     const train::RecipeStep step = train::ExpandStep(unexpanded, recipe.variables, true);
     context.Print("  {:<24} {}", step.name, step.command.empty() ? step.script : "antiphon " + step.command);
+    nlohmann::ordered_json entry = {{"name", step.name}};
+    entry[step.command.empty() ? "script" : "command"] = step.command.empty() ? step.script : step.command;
+    entry["inputs"] = step.inputs;
+    entry["outputs"] = step.outputs;
+    json["steps"].push_back(std::move(entry));
   }
+  context.SetResult(json.dump(2));
 }
 
 std::string ResultJson(const train::Recipe& recipe, const std::vector<train::StepOutcome>& outcomes) {
-  static constexpr const char* kStates[] = {"ran", "up to date", "left out", "would run"};
   nlohmann::ordered_json json = {{"recipe", recipe.title}, {"steps", nlohmann::json::array()}};
   for (const train::StepOutcome& outcome : outcomes) {
     json["steps"].push_back({{"name", outcome.name},
-                             {"state", kStates[static_cast<int>(outcome.state)]},
+                             {"state", train::StateName(outcome.state)},
                              {"reason", outcome.reason},
                              {"seconds", outcome.seconds},
                              {"result", nlohmann::json::parse(outcome.result, nullptr, false)}});
@@ -86,6 +98,7 @@ void Run(const RunCommandOptions& options, const std::vector<std::string>& assig
   // As an option of the steps, so that what another seed made is not up to date.
   const auto seed = static_cast<int64_t>(context.seed());
   if (seed != CommonOptions{}.seed) SetOptionOfAll(recipe, "seed", std::to_string(seed));
+  if (context.config().Has("seed")) recipe.told[train::kSeedSetting] = std::to_string(seed);
   if (options.list) return List(recipe, context);
   comm::ProcessGroup& group = Processes();
   SpeakAsProcess(group.process(), context);
@@ -118,19 +131,48 @@ class RunRecipeCommand : public CommandOf<RunCommandOptions> {
  public:
   explicit RunRecipeCommand(CommandInfo info) : CommandOf(std::move(info), nullptr) {}
   void Run(CommandContext& context) override {
+    const auto [options, assignments] = Read(context.config());
+    app::Run(options, assignments, context);
+  }
+  void CheckOptions(const Config& config) const override {
+    const auto [options, assignments] = Read(config);
+    const train::Recipe recipe = train::LoadRecipe(options.recipe, assignments);
+    for (const train::RecipeStep& unexpanded : recipe.steps) {
+      const train::RecipeStep step = train::ExpandStep(unexpanded, recipe.variables, true);
+      const std::string toml = WithoutAuto(step.options_toml);
+      // What an earlier step has yet to find out cannot be read now.
+      if (step.command.empty() || toml.find("${") != std::string::npos || IsLeftOut(step)) continue;
+      WithContext([&] { CheckCommand(step.command, Config::Parse(toml, step.where)); },
+                  [&] { return fmt::format("{}: step '{}'", step.where, step.name); });
+    }
+  }
+
+ private:
+  // A step that `provides` values may fill in "auto": which value it will be, nobody knows yet.
+  static std::string WithoutAuto(const std::string& toml) {
+    static const std::string value = R"([\w.-]+\s*=\s*"auto")";
+    static const std::regex with_comma("(,\\s*" + value + ")|(" + value + "\\s*,?)");
+    return std::regex_replace(toml, with_comma, "");
+  }
+
+  static bool IsLeftOut(const train::RecipeStep& step) {
+    return (!step.when.empty() && !train::IsTrue(step.when)) || (!step.unless.empty() && train::IsTrue(step.unless));
+  }
+
+  // The command's own options, and assignments to the recipe's variables and steps.
+  std::pair<RunCommandOptions, std::vector<std::string>> Read(const Config& config) const {
     std::vector<std::string> known = OtherKeys(info()), others = known, assignments;
     for (const OptionDescription& option : options()) known.push_back(option.name);
-    Config variables;
-    for (const std::string& key : context.config().Keys()) {
+    for (const std::string& key : config.Keys()) {
       if (std::find(known.begin(), known.end(), key) != known.end()) continue;
       others.push_back(key);
-      if (context.config().IsTable(key)) {
-        CollectAssignments(context.config().Table(key), key + ".", assignments);
+      if (config.IsTable(key)) {
+        CollectAssignments(config.Table(key), key + ".", assignments);
       } else {
-        assignments.push_back(key + "=" + ValueAsToml(context.config(), key));
+        assignments.push_back(key + "=" + ValueAsToml(config, key));
       }
     }
-    app::Run(ReadOptions<RunCommandOptions>(context.config(), others), assignments, context);
+    return {ReadOptions<RunCommandOptions>(config, others), assignments};
   }
 };
 
@@ -142,7 +184,7 @@ REGISTER_COMPONENT(CommandRegistry, "run", [] {
                      "option of one of its steps.",
       .example = "antiphon run recipes/fsdd.toml --set data=corpora/fsdd\n"
                  "antiphon run recipes/fsdd.toml --dry-run\n"
-                 "antiphon run recipes/fsdd.toml --from train --set train.epochs=4",
+                 "antiphon run recipes/fsdd.toml --from train --set train.schedule.epochs=4",
       .positionals = {"recipe"},
       .required = {"recipe"}});
 });

@@ -36,13 +36,13 @@ struct ScoreCommandOptions {
     v("alignments", alignments, "write reference and hypothesis one above the other to this file; '-': print them");
     v("missing", missing, OneOf{{"error", "empty", "skip"}},
       "an utterance without hypothesis: refuse it, count it as empty, or leave it out");
-    v("ignore-case", ignore_case, "take A-Z as a-z");
+    v("ignore-case", ignore_case, "compare letters whatever their case, in every alphabet");
     v("bootstrap-samples", bootstrap_samples, Range{0, 1000000}, "resamplings for the confidence interval; 0: none");
     v("confidence", confidence, Range{0.5, 0.9999}, "coverage of the interval");
   }
 };
 
-fs::path TextOf(const std::string& path) { return fs::is_directory(path) ? fs::path(path) / "text" : fs::path(path); }
+fs::path TextFile(const std::string& path) { return fs::is_directory(path) ? fs::path(path) / "text" : fs::path(path); }
 
 std::map<std::string, std::string> Speakers(const ScoreCommandOptions& options) {
   if (!options.utt2spk.empty()) return score::ReadUtteranceMap(options.utt2spk);
@@ -63,8 +63,8 @@ void Score(const ScoreCommandOptions& options, CommandContext& context) {
   score_options.confidence = options.confidence;
   score_options.seed = static_cast<int64_t>(context.seed());
   const score::Report report =
-      score::Score(score::ReadTranscripts(TextOf(options.reference)),
-                   score::ReadTranscripts(TextOf(options.hypotheses)), Speakers(options), score_options);
+      score::Score(score::ReadTranscripts(TextFile(options.reference)),
+                   score::ReadTranscripts(TextFile(options.hypotheses)), Speakers(options), score_options);
   if (options.alignments == "-") {
     context.PrintLine(score::FormatAlignments(report));
   } else if (!options.alignments.empty()) {

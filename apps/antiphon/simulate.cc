@@ -15,7 +15,7 @@ struct SimulateCommandOptions {
   std::string layers = "462,5x2048,10217";
   std::vector<std::string> methods = {"ssgd", "averaging", "bmuf", "asgd"};
   std::vector<int> workers = {1, 2, 4, 8, 16};
-  parallel::CostPlan plan;
+  plan::CostPlan plan;
   std::string html;
   template <class V>
   void Visit(V& v) {
@@ -29,9 +29,9 @@ struct SimulateCommandOptions {
 };
 
 void Published(const SimulateCommandOptions& options, CommandContext& context) {
-  const std::vector<parallel::PublishedTable> tables = parallel::SimulatePublished();
+  const std::vector<plan::PublishedTable> tables = plan::SimulatePublished();
   nlohmann::json json = nlohmann::json::array();
-  for (const parallel::PublishedTable& table : tables) {
+  for (const plan::PublishedTable& table : tables) {
     context.Print("{} ({}), simulated", table.title, table.source);
     for (const std::string& line : report::TextTable(Rows(table))) context.Print("  {}", line);
     context.Print("  fitted: {}", table.fitted);
@@ -46,7 +46,7 @@ void Published(const SimulateCommandOptions& options, CommandContext& context) {
 void Simulate(const SimulateCommandOptions& options, CommandContext& context) {
   if (options.published) return Published(options, context);
   const auto cluster = ReadOptions<comm::ClusterOptions>(context.config().Table("cluster"));
-  const parallel::CostNetwork network(ParseLayers(options.layers));
+  const plan::CostNetwork network(ParseLayers(options.layers));
   std::vector<SimulatedRun> runs;
   nlohmann::json json = nlohmann::json::array();
   for (const std::string& method : options.methods) {
@@ -54,14 +54,14 @@ void Simulate(const SimulateCommandOptions& options, CommandContext& context) {
       SimulatedRun run{options.plan, {}};
       run.plan.method = method;
       run.plan.workers = workers;
-      run.result = WithContext([&] { return parallel::SimulateCost(network, run.plan, cluster); },
+      run.result = WithContext([&] { return plan::SimulateCost(network, run.plan, cluster); },
                                [&] { return fmt::format("{} with {} worker(s)", method, workers); });
       json.push_back(ToJson(run));
       runs.push_back(std::move(run));
     }
   }
   context.Print("{}: {:.1f} M weights, {:.0f} frames/s on one device; simulated", options.layers,
-                1e-6 * network.weights(), parallel::SerialFramesPerSecond(network, options.plan.minibatch, cluster));
+                1e-6 * network.weights(), plan::SerialFramesPerSecond(network, options.plan.minibatch, cluster));
   for (const std::string& line : report::TextTable(Rows(runs))) context.PrintLine(line);
   if (!options.html.empty()) {
     WriteFileAtomically(options.html, SimulationPage(runs, options.layers, OptionsToConfig(cluster).ToToml()));

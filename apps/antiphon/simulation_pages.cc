@@ -40,9 +40,9 @@ std::vector<std::vector<std::string>> Rows(const std::vector<SimulatedRun>& runs
   return rows;
 }
 
-std::vector<std::vector<std::string>> Rows(const parallel::PublishedTable& table) {
+std::vector<std::vector<std::string>> Rows(const plan::PublishedTable& table) {
   std::vector<std::vector<std::string>> rows = {{table.unit, "published", "simulated", "error", ""}};
-  for (const parallel::PublishedRow& row : table.rows) {
+  for (const plan::PublishedRow& row : table.rows) {
     rows.push_back({row.what, row.published > 0 ? fmt::format("{:.4g}", row.published) : std::string("–"),
                     fmt::format("{:.4g}", row.simulated),
                     row.fitted          ? std::string("fitted")
@@ -54,7 +54,7 @@ std::vector<std::vector<std::string>> Rows(const parallel::PublishedTable& table
 }
 
 nlohmann::json ToJson(const SimulatedRun& run) {
-  const parallel::CostResult& r = run.result;
+  const plan::CostResult& r = run.result;
   return {{"method", run.plan.method},
           {"workers", run.plan.workers},
           {"simulated", true},
@@ -69,9 +69,9 @@ nlohmann::json ToJson(const SimulatedRun& run) {
           {"split", r.split}};
 }
 
-nlohmann::json ToJson(const parallel::PublishedTable& table) {
+nlohmann::json ToJson(const plan::PublishedTable& table) {
   nlohmann::json rows = nlohmann::json::array();
-  for (const parallel::PublishedRow& row : table.rows) {
+  for (const plan::PublishedRow& row : table.rows) {
     nlohmann::json json = {
         {"what", row.what}, {"simulated", row.simulated}, {"fitted", row.fitted}, {"note", row.note}};
     if (row.published > 0) {
@@ -84,14 +84,14 @@ nlohmann::json ToJson(const parallel::PublishedTable& table) {
           {"constants", table.constants}, {"fitted", table.fitted}, {"rows", rows}};
 }
 
-nlohmann::json ToJson(const parallel::Candidate& c) {
+nlohmann::json ToJson(const plan::Candidate& c) {
   nlohmann::json json = ToJson(SimulatedRun{c.plan, c.result});
   json["name"] = c.name;
   json["minibatch"] = c.plan.minibatch;
   json["sync_period"] = c.plan.sync_period;
   json["accumulate"] = c.plan.accumulate;
   json["codec"] = c.plan.codec;
-  json["bits_per_value"] = parallel::BitsPerValue(c.plan);
+  json["bits_per_value"] = plan::BitsPerValue(c.plan);
   json["servers"] = c.plan.servers;
   json["group"] = c.plan.group;
   json["passes_factor"] = c.passes;
@@ -125,10 +125,10 @@ std::string SimulationPage(const std::vector<SimulatedRun>& runs, const std::str
   return page.Render();
 }
 
-std::string PublishedPage(const std::vector<parallel::PublishedTable>& tables) {
+std::string PublishedPage(const std::vector<plan::PublishedTable>& tables) {
   report::HtmlReport page("Published scaling, simulated", "what papers measured beside what the cost model says");
   page.AddWarning(kSimulated);
-  for (const parallel::PublishedTable& table : tables) {
+  for (const plan::PublishedTable& table : tables) {
     page.AddSection(table.title);
     report::Table rows = PageTable(table.source, Rows(table));
     rows.numeric.back() = false;

@@ -5,25 +5,25 @@
 #include <string>
 #include <vector>
 
-#include "parallel/cost/planner.h"
-#include "parallel/cost/published.h"
+#include "plan/planner.h"
+#include "plan/published.h"
 
 namespace antiphon::app {
 
 /// One simulated run of `antiphon simulate`.
 struct SimulatedRun {
-  parallel::CostPlan plan;
-  parallel::CostResult result;
+  plan::CostPlan plan;
+  plan::CostResult result;
 };
 
 std::vector<std::vector<std::string>> Rows(const std::vector<SimulatedRun>& runs);
-std::vector<std::vector<std::string>> Rows(const parallel::PublishedTable& table);
+std::vector<std::vector<std::string>> Rows(const plan::PublishedTable& table);
 nlohmann::json ToJson(const SimulatedRun& run);
-nlohmann::json ToJson(const parallel::PublishedTable& table);
-nlohmann::json ToJson(const parallel::Candidate& candidate);
+nlohmann::json ToJson(const plan::PublishedTable& table);
+nlohmann::json ToJson(const plan::Candidate& candidate);
 
 std::string SimulationPage(const std::vector<SimulatedRun>& runs, const std::string& network,
                            const std::string& cluster);
-std::string PublishedPage(const std::vector<parallel::PublishedTable>& tables);
+std::string PublishedPage(const std::vector<plan::PublishedTable>& tables);
 
 }  // namespace antiphon::app

@@ -3,6 +3,7 @@
 #include <vector>
 
 #include "data/archive.h"
+#include "data/file_checksums.h"
 #include "hmm/gmm_fmllr.h"
 
 namespace antiphon::app {
@@ -37,6 +38,7 @@ SpeakerTransforms EstimateSpeakerTransforms(const hmm::GmmModel& model, const Sp
 }
 
 SpeakerTransforms ReadSpeakerTransforms(const std::string& scp) {
+  data::RequireTableAsWritten(scp);
   const data::RandomAccessReader<Matrix> table(scp);
   SpeakerTransforms transforms;
   for (const std::string& speaker : table.keys()) transforms.emplace(speaker, table.Get(speaker));
@@ -44,7 +46,7 @@ SpeakerTransforms ReadSpeakerTransforms(const std::string& scp) {
 }
 
 void WriteSpeakerTransforms(const SpeakerTransforms& transforms, const std::filesystem::path& folder) {
-  data::TableWriter<Matrix> table(folder / "fmllr.ark");
+  data::TableWriter<Matrix> table(folder / "fmllr.ark", {.checksums = true});
   for (const auto& [speaker, transform] : transforms) table.Write(speaker, transform);
   table.Close();
 }

@@ -5,9 +5,9 @@
 
 #include "base/error.h"
 #include "base/random.h"
+#include "base/same_place.h"
 #include "command.h"
 #include "data/data_dir.h"
-#include "same_place.h"
 
 namespace antiphon::app {
 namespace {

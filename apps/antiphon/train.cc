@@ -1,8 +1,6 @@
 // antiphon train: a network from a frame store; also evaluates one on a store.
 #include <fmt/format.h>
 
-#include <algorithm>
-#include <exception>
 #include <nlohmann/json.hpp>
 #include <sstream>
 #include <string>
@@ -10,19 +8,14 @@
 #include "base/error.h"
 #include "base/file.h"
 #include "base/log.h"
-#include "base/toml_text.h"
 #include "command.h"
 #include "data/feature_kind.h"
-#include "hmm/gmm_model.h"
-#include "math/safetensors.h"
 #include "processes.h"
-#include "same_place.h"
 #include "supervise.h"
 #include "train/evaluate.h"
 #include "train/further.h"
-#include "train/side_speech.h"
 #include "train/trainer.h"
-#include "train/world.h"
+#include "train/training_request.h"
 
 namespace antiphon::app {
 namespace {
@@ -30,102 +23,34 @@ namespace {
 namespace fs = std::filesystem;
 
 struct TrainCommandOptions {
-  std::string store;
-  std::string out;
-  std::string held_out_store;
-  std::string hmm;
-  std::string front_end;
-  std::string speaker_model;
-  std::string network_file;
-  std::string initial_model;
   std::string evaluate;
-  bool resume = false;
-  bool anew_if_changed = false;
-  std::string note;
   SuperviseOptions supervise;
-  train::TrainOptions train;
+  train::TrainingRequest request;
+
+  // Inline, gcc 12 takes a string deep inside for one that is destroyed before it is made, and warns.
+  [[gnu::noinline]] TrainCommandOptions() {}  // NOLINT(modernize-use-equals-default)
 
   template <class V>
   void Visit(V& v) {
-    v("store", store, "frame store to train on (antiphon store makes one)");
-    v("out", out,
-      "run folder: model.safetensors, checkpoint/, metrics.jsonl, report.html, config.toml, TensorBoard events");
-    v("held-out-store", held_out_store, "frame store to evaluate on; empty: speakers are held out of --store");
-    v("hmm", hmm, "model whose phones and states the pdf-ids belong to: HMM description (JSON), GMM or network file");
-    v("front-end", front_end,
-      "TOML file with the features' options (antiphon features leaves one), kept in the model; empty: what the store "
-      "says of its features");
-    v("speaker-model", speaker_model,
-      "GMM model whose speaker-adapted features the store holds, kept in the model for new speakers");
-    v("network-file", network_file, "TOML file with the [[layer]] tables, instead of the table `network`");
-    v("initial-model", initial_model,
-      "model file whose network goes on learning, instead of a new one; its context, heads, HMM and features are kept");
+    request.Visit(v);
+    VisitOwn(v);
+  }
+  /// What is this command's alone.
+  template <class V>
+  void VisitOwn(V& v) {
     v("evaluate", evaluate, "model file: print its frame and phone accuracy on --store and train nothing");
-    v("resume", resume, "go on from the newest checkpoint in --out, bit-identically; starts anew if there is none");
-    v("anew-if-changed", anew_if_changed,
-      "with --resume: start anew, with a warning, if the checkpoint belongs to another experiment; otherwise refuse");
-    v("note", note, "sentence about this start, for log, metrics and report");
     supervise.Visit(v);
-    train.Visit(v);
   }
 };
 
-std::optional<hmm::HmmModel> ReadHmm(const std::string& path) {
-  if (path.empty()) return std::nullopt;
-  return WithContext(
-      [&]() -> std::optional<hmm::HmmModel> {
-        if (fs::path(path).extension() != ".safetensors") return hmm::HmmModel::FromJson(ReadFile(path));
-        const std::string json = SafetensorsReader(path).Metadata("hmm");
-        return json.empty() ? std::nullopt : std::optional(hmm::HmmModel::FromJson(json));
-      },
-      [&] { return fmt::format("reading the HMM of '{}'", path); });
-}
-
-std::vector<std::byte> ReadSpeakerModel(const TrainCommandOptions& options, const train::TrainingTask& task) {
-  const hmm::GmmModel model = hmm::GmmModel::Load(options.speaker_model);
-  if (model.transform.out_dim() != task.store->feat_dim()) {
-    Throw<InputError>("the store '{}' has {} features per frame, but those of the speaker model '{}' have {}",
-                      options.store, task.store->feat_dim(), options.speaker_model, model.transform.out_dim());
+// For config.toml.
+struct OwnOptions {
+  TrainCommandOptions all;
+  template <class V>
+  void Visit(V& v) {
+    all.VisitOwn(v);
   }
-  const MappedFile file(options.speaker_model);
-  return {file.bytes().begin(), file.bytes().end()};
-}
-
-Config NetworkConfig(const TrainCommandOptions& options, const CommandContext& context) {
-  if (!options.initial_model.empty()) {
-    if (!options.network_file.empty() || context.config().Has("network")) {
-      throw UsageError("the network comes from --initial-model: leave out --network-file and the table `network`");
-    }
-    return Config();
-  }
-  if (options.network_file.empty()) {
-    if (!context.config().Has("network")) {
-      throw UsageError("no network: give [[network.layer]] tables in --config, or --network-file FILE");
-    }
-    return context.config().Table("network");
-  }
-  if (context.config().Has("network"))
-    throw UsageError("both `network` tables and --network-file: leave one of them out");
-  return Config::Load(options.network_file);
-}
-
-// The run folder's config.toml: a file that runs the same training again with --config.
-std::string EffectiveConfig(const TrainCommandOptions& options, const train::TrainingTask& task,
-                            const CommandContext& context) {
-  Config config = OptionsToConfig(options);
-  config.Set("resume", "false");
-  config.Set("note", "\"\"");
-  config.Set("network-file", "\"\"");
-  config.Set("seed", std::to_string(context.seed()));
-  config.Set("threads", std::to_string(context.config().Int("threads").value_or(0)));
-  std::string toml = config.ToToml();
-  for (const auto& [name, table] : {std::pair("optimizer", task.optimizer), std::pair("parallel", task.parallel),
-                                    std::pair("cluster", context.config().Table("cluster"))}) {
-    if (!table.Keys().empty()) toml += "\n" + TomlAsTable(name, table.ToToml());
-  }
-  for (const Config& layer : task.network.Tables("layer")) toml += "\n[[network.layer]]\n" + layer.ToToml() + "\n";
-  return toml;
-}
+};
 
 void PrintEvaluation(const train::EvaluationResult& result, CommandContext& context) {
   context.Print("frame accuracy {:.2f} %, loss {:.4f} nats per frame, {:.0f} frames",
@@ -150,13 +75,13 @@ std::string Versions() {
 void EvaluateModel(const TrainCommandOptions& options, CommandContext& context) {
   const nn::Model model = nn::Model::Load(options.evaluate);
   train::EvaluationData data;
-  data.store = std::make_shared<const data::FrameStore>(options.store);
+  data.store = std::make_shared<const data::FrameStore>(options.request.store);
   data.context = {model.left_context, model.right_context};
   data.heads = {model.frames_per_forward, model.first_frame_offset};
   if (data.store->feat_dim() != model.feature_dim || data.store->num_pdfs() > model.num_pdfs()) {
-    Throw<InputError>("the store '{}' has {} features and {} pdf-ids, the model '{}' takes {} and {}", options.store,
-                      data.store->feat_dim(), data.store->num_pdfs(), options.evaluate, model.feature_dim,
-                      model.num_pdfs());
+    Throw<InputError>("the store '{}' has {} features and {} pdf-ids, the model '{}' takes {} and {}",
+                      options.request.store, data.store->feat_dim(), data.store->num_pdfs(), options.evaluate,
+                      model.feature_dim, model.num_pdfs());
   }
   data::RequireKind(*data.store, train::KindTakenBy(model), fmt::format("'{}'", options.evaluate));
   train::EvaluationRequest request;
@@ -205,96 +130,6 @@ void PrintSimulation(const comm::SimulationReport& report, CommandContext& conte
       report.seconds(), report.ranks.size(), all > 0 ? 100 * compute / all : 100.0, 1e-6 * report.bytes_sent());
 }
 
-train::TrainingTask ReadTask(const TrainCommandOptions& options, const CommandContext& context) {
-  train::TrainingTask task;
-  if (!options.initial_model.empty()) {
-    task = train::TaskFrom(std::make_shared<const nn::Model>(nn::Model::Load(options.initial_model)));
-  }
-  task.teachers = train::LoadTeachers(options.train.teacher);
-  const bool all_shards = options.train.data.distribution != "shards";
-  auto store = std::make_shared<data::FrameStore>(options.store, all_shards);
-  if (const data::ShardCacheOptions& cache = options.train.data.cache; !cache.cache_dir.empty()) {
-    store->UseCache(cache.cache_dir, static_cast<uint64_t>(1e9 * cache.cache_limit_gb));
-  }
-  task.store = std::move(store);
-  if (!options.held_out_store.empty())
-    task.held_out_store = std::make_shared<const data::FrameStore>(options.held_out_store);
-  task.folder = options.out;
-  task.network = NetworkConfig(options, context);
-  task.optimizer = context.config().Table("optimizer");
-  task.parallel = context.config().Table("parallel");
-  if (!options.hmm.empty()) task.hmm = ReadHmm(options.hmm);
-  if (task.feature_config.empty() || !options.front_end.empty()) {
-    task.feature_config = data::FrontEndFor(*task.store, options.front_end, !options.speaker_model.empty());
-  }
-  if (!options.speaker_model.empty()) task.speaker_model = ReadSpeakerModel(options, task);
-  task.seed = context.seed();
-  task.anew_if_changed = options.anew_if_changed;
-  task.note = options.note;
-  task.resume_hint = fmt::format("antiphon train --config {} --resume", (task.folder / "config.toml").string());
-  return task;
-}
-
-train::TrainingTask ReadTaskAndTell(const TrainCommandOptions& options, CommandContext& context, bool tell) {
-  train::TrainingTask task = ReadTask(options, context);
-  if (!tell) return task;
-  WriteFileAtomically(task.folder / "config.toml", EffectiveConfig(options, task, context));
-  WriteFileAtomically(task.folder / "versions.txt", Versions());
-  return task;
-}
-
-// Reads in every process, so that what one cannot read ends all with its reason.
-train::TrainingTask ReadTaskTogether(comm::ProcessGroup& group, const TrainCommandOptions& options,
-                                     CommandContext& context) {
-  if (group.num_processes() == 1) return ReadTaskAndTell(options, context, true);
-  std::optional<train::TrainingTask> task;
-  group.RunRanks(group.num_processes(), [&](comm::Communicator& comm) {
-    WithContext([&] { task = ReadTaskAndTell(options, context, comm.rank() == 0); },
-                [&] { return fmt::format("process {} of {}", comm.rank(), comm.world_size()); });
-    comm.Barrier();
-  });
-  return std::move(*task);
-}
-
-struct Trained {
-  train::TrainingSummary summary;
-  std::optional<comm::SimulationReport> simulation;
-};
-
-// What a training that diverged may have too much of.
-std::string StrengthOf(const adapt::SideTaskOptions& side) {
-  std::string text = fmt::format("with a side task of side.weight {}", side.weight);
-  if (side.adversarial) text += fmt::format(" and side.most {}", side.most);
-  return text + ", to be lowered first";
-}
-
-Trained TrainInGroup(comm::ProcessGroup& group, const TrainCommandOptions& options, CommandContext& context) {
-  train::TrainingTask task = ReadTaskTogether(group, options, context);
-  Trained trained;
-  for (bool resume = options.resume;; resume = true) {
-    const auto run = [&](comm::Communicator& comm) {
-      train::Trainer trainer(task, options.train, comm);
-      const train::TrainingSummary mine = trainer.Run(resume);
-      if (comm.rank() == 0) trained.summary = mine;
-    };
-    try {
-      trained.simulation = train::RunWorkers(task.parallel, context.config().Table("cluster"),
-                                             ThreadsOfProcess(group, context), group, run);
-      return trained;
-    } catch (const comm::PeerLost& e) {
-      const int lost = group.LeaveOutLostProcesses();
-      task.note =
-          fmt::format("{} process(es) died; the {} that are left carry all workers on, from the last checkpoint", lost,
-                      group.num_processes());
-      SpeakAsProcess(group.process(), context);
-      log::Warn("{} ({})", task.note, e.what());
-    } catch (DivergenceError& e) {
-      if (options.train.side.any()) e.AddContext(StrengthOf(options.train.side));
-      throw;
-    }
-  }
-}
-
 void PrintSummary(const nlohmann::json& summary, CommandContext& context) {
   context.Print(
       "held-out frame accuracy {:.2f} %, loss {:.4f}{}; {:.0f} frames/s, {:.1f} % of the steps' time arithmetic",
@@ -321,44 +156,53 @@ void PrintFiles(const fs::path& folder, CommandContext& context) {
   context.Print("report: {}", (folder / "report.html").string());
 }
 
-void Supervise(const TrainCommandOptions& options, CommandContext& context) {
+// Everything that the library is asked for.
+train::TrainingRequest RequestOf(const TrainCommandOptions& options, const CommandContext& context) {
+  train::TrainingRequest request = options.request;
+  train::TakeTables(context.config(), request);
+  request.seed = context.seed();
+  request.threads = context.config().Int("threads").value_or(0);
+  request.of_caller = OptionsToConfig(OwnOptions{options});
+  request.resume_hint =
+      fmt::format("antiphon train --config {} --resume", (fs::path(request.out) / "config.toml").string());
+  return request;
+}
+
+void Supervise(const SuperviseOptions& options, train::TrainingRequest request, CommandContext& context) {
   if (comm::LaunchedProcesses() > 1) {
     throw UsageError(
         "--restarts and --launch are for the process outside: instead of 'mpirun -np 4 antiphon train …' start "
         "'antiphon train … --launch \"mpirun -np 4\"'");
   }
-  const fs::path config = fs::path(options.out) / "config.toml";
-  const std::string toml = EffectiveConfig(options, ReadTask(options, context), context);
+  train::PrepareRequest(request);
+  const fs::path config = fs::path(request.out) / "config.toml";
+  const std::string toml = train::EffectiveConfig(request, train::ReadTask(request));
   WriteFileAtomically(config, toml);
-  const auto summary = nlohmann::json::parse(SuperviseTraining(config, options.resume, options.supervise));
+  const auto summary = nlohmann::json::parse(SuperviseTraining(config, request.resume, options));
   WriteFileAtomically(config, toml);  // the run itself was told not to restart
   PrintSummary(summary, context);
-  PrintFiles(options.out, context);
+  PrintFiles(request.out, context);
   context.SetResult(summary.dump());
 }
 
-// A run begins by removing the model of an earlier one.
-void RequireOtherModels(const TrainCommandOptions& options) {
-  std::vector<std::string> read = options.train.teacher.models;
-  read.insert(read.end(), {options.initial_model, options.hmm, options.speaker_model});
-  for (const std::string& file : read) RequireOtherPlace(file, train::ModelFile(options.out), "this model");
-}
-
-void Train(TrainCommandOptions options, CommandContext& context) {
+void Train(const TrainCommandOptions& options, CommandContext& context) {
   if (!options.evaluate.empty()) return EvaluateModel(options, context);
-  if (!options.initial_model.empty()) train::TakeShape(nn::Model::Load(options.initial_model), options.train);
-  if (options.out.empty()) throw UsageError("--out is missing: the folder of the run");
-  RequireOtherModels(options);
-  train::CheckSideTask(options.train.side);
-  if (options.supervise.restarts > 0 || !options.supervise.launch.empty()) return Supervise(options, context);
+  const train::TrainingRequest request = RequestOf(options, context);
+  if (options.supervise.restarts > 0 || !options.supervise.launch.empty()) {
+    return Supervise(options.supervise, request, context);
+  }
   comm::ProcessGroup& group = Processes();
   SpeakAsProcess(group.process(), context);
   if (group.num_processes() > 1) log::Info("{}", group.Describe());
-  const Trained trained = TrainInGroup(group, options, context);
-  const nlohmann::json summary = ToJson(trained.summary);
+  const train::TrainingReport report =
+      train::RunTraining(request, {.group = group,
+                                   .threads = [&] { return ThreadsOfProcess(group, context); },
+                                   .processes_lost = [&] { SpeakAsProcess(group.process(), context); },
+                                   .versions = Versions});
+  const nlohmann::json summary = ToJson(report.summary);
   PrintSummary(summary, context);
-  if (trained.simulation) PrintSimulation(*trained.simulation, context);
-  PrintFiles(options.out, context);
+  if (report.simulation) PrintSimulation(*report.simulation, context);
+  PrintFiles(request.out, context);
   context.SetResult(summary.dump());
 }
 
@@ -371,12 +215,35 @@ REGISTER_COMMAND(
          "Ctrl-C saves everything and says how to go on; --resume goes on bit-identically, also after a crash. The "
          "table `optimizer` (type, momentum, …) and the table `parallel` (method, workers, world, …) choose how it "
          "learns; with parallel.world = \"simulated\", the table `cluster` (host, links) describes the machines.",
-     .example =
-         "antiphon train --config recipes/train.toml --store exp/store --hmm exp/tri/final.safetensors --out exp/dnn\n"
-         "antiphon train --config exp/dnn/config.toml --resume\n"
-         "antiphon train --config recipes/train.toml --set parallel.workers=8 --launch 'mpirun -np 4' --restarts 3\n"
-         "antiphon train --evaluate exp/dnn/model.safetensors --store exp/test_store",
+     .example = "antiphon train --config docs/examples/train.toml --store exp/store --hmm exp/align/model.safetensors "
+                "--out exp/dnn\n"
+                "antiphon train --config exp/dnn/config.toml --resume\n"
+                "antiphon train --config docs/examples/train.toml --store exp/store --out exp/dnn --set "
+                "parallel.workers=8 --launch 'mpirun -np 4' --restarts 3\n"
+                "antiphon train --evaluate exp/dnn/model.safetensors --store exp/test_store",
      .required = {"store"},
-     .tables = {"network", "optimizer", "parallel", "cluster"}});
+     .tables = {"network", "optimizer", "parallel", "cluster"},
+     .common = {"out",
+                "hmm",
+                "front-end",
+                "held-out-store",
+                "initial-model",
+                "network-file",
+                "resume",
+                "evaluate",
+                "precision",
+                "data.minibatch",
+                "data.left-context",
+                "data.right-context",
+                "schedule.type",
+                "schedule.epochs",
+                "schedule.learning-rate",
+                "schedule.final-learning-rate",
+                "held-out.by",
+                "held-out.fraction",
+                "checkpoint.minutes",
+                "loss",
+                "launch",
+                "restarts"}});
 
 }  // namespace antiphon::app

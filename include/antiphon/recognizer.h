@@ -50,8 +50,9 @@ class Recognizer {
   /// Gaussian one.
   SpeakerProfile LoadProfile(const std::string& file) const;
 
-  /// One channel of speech at any rate, normalised by its own mean. `profile`: the speaker's, from LoadProfile of this
-  /// Recognizer.
+  /// One channel of speech at any rate and of any length (above half a minute it is recognised in pieces, cut in
+  /// silences, in memory that does not grow), normalised by its own mean. `profile`: the speaker's, from LoadProfile of
+  /// this Recognizer.
   Recognition Recognize(std::span<const float> samples, int sample_rate_hz, const SpeakerProfile& profile = {}) const;
   /// WAV, FLAC, Ogg …; several channels are averaged.
   Recognition RecognizeFile(const std::string& path, const SpeakerProfile& profile = {}) const;

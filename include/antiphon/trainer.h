@@ -1,4 +1,4 @@
-// Trains a network on a frame store, as `antiphon train` does.
+// Trains a network on a frame store: all that `antiphon train` does, by the same code; workers live in this process.
 //
 //   antiphon::TrainerSettings settings;
 //   settings.frame_store = "exp/store";
@@ -20,7 +20,9 @@ struct TrainerSettings {
   std::string run_folder;   // gets model.safetensors, checkpoint/, metrics.jsonl, report.html
   std::string hmm;          // model whose states the pdf-ids are; kept in the model, so that it can decode
   std::string front_end;    // TOML file with the features' options; kept in the model
-  std::string config;       // TOML: the options of `antiphon train`, tables network, optimizer, parallel
+  // TOML: the options of `antiphon train` (an initial model, teachers, sequence training, a side task …) and its tables
+  // network, optimizer, parallel, cluster. What is set above holds against it.
+  std::string config;
   uint64_t seed = 1;
   int threads = 0;  // 0: all cores
   bool resume = false;

@@ -18,7 +18,7 @@ void Restore(nn::Model& adapted, const nn::Model& original) {
     Config config = adapted.network.layer(i).ToConfig();
     config.Set("type", TomlString(parts[i].type));
     config.Set("name", TomlString(parts[i].name));
-    for (const char* key : {"learning-rate-factor", "max-change"}) {
+    for (const char* key : {"learning-rate-factor", "weight-decay-factor", "max-change"}) {
       const auto value = found == before.end() ? std::nullopt : found->second.Real(key);
       if (value) config.Set(key, fmt::format("{}", *value));
     }

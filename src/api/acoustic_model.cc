@@ -1,14 +1,60 @@
 #include "api/acoustic_model.h"
 
+#include <optional>
 #include <utility>
 
 #include "base/check.h"
 #include "base/error.h"
+#include "hmm/feature_transform_stream.h"
 #include "hmm/gmm.h"
 #include "math/safetensors.h"
 
 namespace antiphon {
 namespace {
+
+class GmmStream : public ScoreStream {
+ public:
+  GmmStream(const hmm::GmmSet& gmm, hmm::FeatureTransform transform) : transform_(std::move(transform)), scorer_(gmm) {}
+  void Accept(ConstMatrixView features, bool ended) override {
+    scorer_.Accept(transform_.Accept(features, ended), ended);
+  }
+  int num_pdfs() const override { return scorer_.num_pdfs(); }
+  int num_frames_ready() const override { return scorer_.num_frames_ready(); }
+  bool IsLastFrame(int frame) const override { return scorer_.IsLastFrame(frame); }
+  float LogLikelihood(int frame, int32_t pdf_id) override { return scorer_.LogLikelihood(frame, pdf_id); }
+  std::span<const float> DenseFrame(int frame) override { return scorer_.DenseFrame(frame); }
+
+ private:
+  hmm::FeatureTransformStream transform_;
+  hmm::GmmStreamScorer scorer_;
+};
+
+class NnetStream : public ScoreStream {
+ public:
+  NnetStream(std::shared_ptr<const infer::NnetModel> model, std::optional<hmm::FeatureTransform> transform,
+             std::shared_ptr<const infer::BoundProfile> profile)
+      : scorer_(std::move(model), std::move(profile)) {
+    if (transform) transform_.emplace(std::move(*transform));
+  }
+  void Accept(ConstMatrixView features, bool ended) override {
+    if (transform_) {
+      scorer_.Accept(transform_->Accept(features, ended));
+    } else {
+      scorer_.Accept(features);
+    }
+    if (ended) scorer_.Finish();
+  }
+  int num_pdfs() const override { return scorer_.num_pdfs(); }
+  int num_frames_ready() const override { return scorer_.num_frames_ready(); }
+  bool IsLastFrame(int frame) const override { return scorer_.IsLastFrame(frame); }
+  float LogLikelihood(int frame, int32_t pdf_id) override { return scorer_.LogLikelihood(frame, pdf_id); }
+  std::span<const float> DenseFrame(int frame) override { return scorer_.DenseFrame(frame); }
+  void Request(int frame, std::span<const int32_t> pdf_ids) override { scorer_.Request(frame, pdf_ids); }
+
+ private:
+  std::optional<hmm::FeatureTransformStream> transform_;
+  infer::NnetScorer scorer_;
+};
 
 class GmmAcousticModel : public AcousticModel {
  public:
@@ -18,6 +64,10 @@ class GmmAcousticModel : public AcousticModel {
   std::string features() const override { return model_.features; }
   std::unique_ptr<ScoreSource> Score(Matrix features, std::shared_ptr<const infer::BoundProfile>) const override {
     return std::make_unique<hmm::GmmScorer>(model_.FirstPassScores(features));
+  }
+  std::unique_ptr<ScoreStream> Stream(std::shared_ptr<const infer::BoundProfile>,
+                                      const Matrix* speaker_transform) const override {
+    return StreamOf(model_, speaker_transform);
   }
   const hmm::GmmModel* adaptive() const override { return model_.speaker_adaptive() ? &model_ : nullptr; }
   std::unique_ptr<ScoreSource> ScoreAdapted(const Matrix& features, const Matrix& speaker_transform,
@@ -46,6 +96,13 @@ class NnetAcousticModel : public AcousticModel {
                                      std::shared_ptr<const infer::BoundProfile> profile) const override {
     if (speaker_model_) features = speaker_model_->transform.Apply(features);
     return std::make_unique<infer::NnetScorer>(model_, std::move(features), std::move(profile));
+  }
+  std::unique_ptr<ScoreStream> Stream(std::shared_ptr<const infer::BoundProfile> profile,
+                                      const Matrix* speaker_transform) const override {
+    std::optional<hmm::FeatureTransform> transform;
+    if (speaker_model_) transform = speaker_model_->transform;
+    if (speaker_transform != nullptr) transform = speaker_model_->transform.Then(*speaker_transform);
+    return std::make_unique<NnetStream>(model_, std::move(transform), std::move(profile));
   }
   std::shared_ptr<const infer::NnetModel> network() const override { return model_; }
   const hmm::FeatureTransform* transform() const override {
@@ -104,6 +161,12 @@ std::unique_ptr<AcousticModel> AcousticModel::Load(const std::filesystem::path& 
         return std::make_unique<NnetAcousticModel>(std::move(model), options);
       },
       [&] { return fmt::format("'{}'", path.string()); });
+}
+
+std::unique_ptr<ScoreStream> StreamOf(const hmm::GmmModel& model, const Matrix* speaker_transform) {
+  if (speaker_transform != nullptr)
+    return std::make_unique<GmmStream>(model.gmm, model.transform.Then(*speaker_transform));
+  return std::make_unique<GmmStream>(model.first_pass ? *model.first_pass : model.gmm, model.transform);
 }
 
 hmm::HmmModel LoadHmm(const std::filesystem::path& path) {

@@ -17,6 +17,13 @@
 
 namespace antiphon {
 
+/// Scores of an utterance whose features come in pieces; a search asks for them in order, and old ones are forgotten.
+class ScoreStream : public ScoreSource {
+ public:
+  /// More normalised base features, and whether they are the last.
+  virtual void Accept(ConstMatrixView features, bool ended) = 0;
+};
+
 class AcousticModel {
  public:
   virtual ~AcousticModel() = default;
@@ -32,11 +39,21 @@ class AcousticModel {
   /// The same with the speaker's profile, bound to network() (null: none).
   virtual std::unique_ptr<ScoreSource> Score(Matrix features,
                                              std::shared_ptr<const infer::BoundProfile> profile) const = 0;
+  /// The same scores in pieces. `speaker_transform`: of a model that adapts (ScoreAdapted); null: the speaker is
+  /// unknown.
+  virtual std::unique_ptr<ScoreStream> Stream(std::shared_ptr<const infer::BoundProfile> profile,
+                                              const Matrix* speaker_transform) const = 0;
 
   /// For speech that is still coming: the network, and what stands between the front end's features and its own (null:
   /// nothing). Null for a GMM.
   virtual std::shared_ptr<const infer::NnetModel> network() const { return nullptr; }
   virtual const hmm::FeatureTransform* transform() const { return nullptr; }
+
+  /// Frames of the features for a frame of the search.
+  int subsampling() const {
+    const auto scored = network();
+    return scored ? scored->subsampling() : 1;
+  }
 
   /// Outputs that the network's lazy scorers computed so far, as a share of all; 1 for anything else.
   virtual double computed_share() const { return 1.0; }
@@ -48,6 +65,9 @@ class AcousticModel {
   virtual std::unique_ptr<ScoreSource> ScoreAdapted(const Matrix& features, const Matrix& speaker_transform,
                                                     std::shared_ptr<const infer::BoundProfile> profile = nullptr) const;
 };
+
+/// Scores of a Gaussian model, as AcousticModel::Stream.
+std::unique_ptr<ScoreStream> StreamOf(const hmm::GmmModel& model, const Matrix* speaker_transform);
 
 /// The HMM of a model file of either kind.
 hmm::HmmModel LoadHmm(const std::filesystem::path& path);

@@ -8,17 +8,19 @@
 // rules say that it is over, or at Finish. The search goes on in steps of a fixed number of frames and looks for
 // endpoints between them, so that results are the same, bit for bit, however the audio is cut. Features are normalised
 // by the mean of a sliding window, which does not wait for the end; memory does not grow with the speech. What is
-// always the same is like the mean of speech then: as long as all samples since the start are 0, no words are given.
+// always the same is like the mean of speech then: an utterance whose samples are all 0 has no words.
 //
 // A speaker's profile holds for all that is heard, until the object goes.
 //
 // Units: samples on the 16-bit scale at the model's rate; frames count from the start of the audio.
 // Threads: one per object; model and graph are shared and must outlive it.
-// Errors: UsageError for a model that cannot be used live; InputError for samples that are not finite numbers.
+// Errors: UsageError for a model that cannot be used live: a GMM, or one whose features have pitch; InputError for
+// samples that are not finite numbers.
 #pragma once
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 
 #include "api/acoustic_model.h"
@@ -28,6 +30,8 @@
 #include "feat/audio_check.h"
 #include "feat/cmvn.h"
 #include "feat/front_end.h"
+#include "feat/zero_spans.h"
+#include "hmm/feature_transform_stream.h"
 
 namespace antiphon {
 
@@ -71,20 +75,18 @@ class LiveRecognizer {
   int sample_rate_hz() const { return front_end_.options().sample_rate_hz; }
   /// What is wrong with the audio so far, in sentences.
   std::vector<std::string> AudioRemarks() const { return check_.Remarks(); }
-  double frame_shift_s() const { return front_end_.options().frame_shift_ms / 1000.0; }
+  /// Of the search, whose frames all numbers of frames here are.
+  double frame_shift_s() const { return front_end_.options().frame_shift_ms / 1000.0 * model_.subsampling(); }
 
  private:
   void BeginAudio();
-  void BeginUtterance();
   // Frames on their way from the front end to the network: normalised, transformed if the model asks for it.
   void TakeFeatures(bool ended);
-  Matrix Transform(const Matrix& normalized, bool ended);
   void Search(bool ended);
   void Report(bool final);
-  // Of the first so many frames.
-  bool AllZero(int frames) const;
+  // Of the utterance's first so many frames.
+  bool AllZero(int num_frames) const;
   void NextUtterance(int frames_of_this);
-  void Forget(int frames);
 
   const AcousticModel& model_;
   std::shared_ptr<const infer::BoundProfile> profile_;
@@ -96,16 +98,12 @@ class LiveRecognizer {
   feat::AudioCheck check_;
   std::unique_ptr<feat::FrontEndStream> frames_;
   std::unique_ptr<feat::SlidingCmvnStream> cmvn_;
-  std::vector<float> base_;  // normalised frames from base_first_ on that a transform still needs
-  int64_t base_first_ = 0, transformed_ = 0;
+  std::optional<hmm::FeatureTransformStream> transform_;
   std::unique_ptr<const decode::WordBias> bias_;
-  double head_start_;  // of a hypothesis that has just begun a hotword
   decode::Recognizer recognizer_;
   std::unique_ptr<infer::NnetScorer> scorer_;
-  std::vector<float> pending_;  // frames that the present utterance has not decoded, so that the next may have them
   int begin_frame_ = 0;
-  int64_t zeros_ = 0;  // samples before the first that is something else
-  bool heard_ = false;
+  std::optional<feat::ZeroSpans> zeros_;
 };
 
 }  // namespace antiphon

@@ -15,7 +15,9 @@
 // clang-format on
 #include <toml++/toml.h>
 
+#include <algorithm>
 #include <sstream>
+#include <type_traits>
 
 #include "base/error.h"
 #include "base/file.h"

@@ -7,6 +7,7 @@
 #include <xxhash.h>
 
 #include <cerrno>
+#include <cstdio>
 #include <cstring>
 #include <utility>
 
@@ -54,6 +55,16 @@ void RefuseDevice(const fs::path& path) {
       path.string());
 }
 
+// A new file of this process: the name can be foretold, and what somebody else put there, a link to a file that only
+// this user may write to, say, is not written through but removed.
+void CreateTemporary(const fs::path& path) {
+  const auto create = [&] {
+    return FileDescriptor(::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666)).get() >= 0;
+  };
+  if (create() || (errno == EEXIST && ::unlink(path.c_str()) == 0 && create())) return;
+  ThrowIo("write", path, errno);
+}
+
 }  // namespace
 
 std::string ReadFile(const fs::path& path) {
@@ -83,6 +94,7 @@ AtomicFile::AtomicFile(fs::path path) : path_(std::move(path)) {
   MakeFolder(folder);
   RemoveStaleTemporaries(folder);
   temporary_ = TemporaryPath(path_);
+  CreateTemporary(temporary_);
   errno = 0;
   stream_.open(temporary_, std::ios::binary | std::ios::trunc);
   CheckStream();

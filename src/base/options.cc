@@ -8,28 +8,30 @@
 #include <type_traits>
 
 #include "base/error.h"
+#include "base/option_recorder.h"
 #include "base/suggest.h"
+#include "base/toml_text.h"
 
-namespace antiphon::internal {
+namespace antiphon {
 namespace {
 
-std::string Quote(const std::string& text) {
-  std::string quoted = "\"";
-  for (const char c : text) {
-    if (c == '"' || c == '\\') quoted += '\\';
-    if (c == '\n') {
-      quoted += "\\n";
-    } else {
-      quoted += c;
-    }
-  }
-  return quoted + "\"";
-}
+thread_local OptionRecorder* current_recorder = nullptr;
+
+}  // namespace
+
+OptionRecorder::OptionRecorder() : outer_(current_recorder) { current_recorder = this; }
+
+OptionRecorder::~OptionRecorder() { current_recorder = outer_; }
+
+OptionRecorder* OptionRecorder::Current() { return current_recorder; }
+
+namespace internal {
+namespace {
 
 std::string ToToml(bool value) { return value ? "true" : "false"; }
 std::string ToToml(int value) { return fmt::format("{}", value); }
 std::string ToToml(int64_t value) { return fmt::format("{}", value); }
-std::string ToToml(const std::string& value) { return Quote(value); }
+std::string ToToml(const std::string& value) { return TomlString(value); }
 std::string ToToml(double value) {
   if (std::isinf(value)) return value > 0 ? "inf" : "-inf";
   std::string text = fmt::format("{}", value);
@@ -143,17 +145,37 @@ struct FieldReader {
   }
 };
 
+OptionDescription Describe(std::string name, OptionRef value, const Range& range, const OneOf& one_of,
+                           std::string_view help) {
+  return std::visit(
+      [&](auto* field) {
+        using T = std::remove_pointer_t<decltype(field)>;
+        return OptionDescription{std::move(name), std::string(kTypeName<T>), ToToml(*field), Limits(range, one_of),
+                                 std::string(help)};
+      },
+      value);
+}
+
 }  // namespace
 
 OptionReader::OptionReader(Config config, std::vector<std::string> other_keys) {
   levels_.push_back({std::move(config), "", std::move(other_keys)});
+  if (auto* recorder = OptionRecorder::Current()) recorder->Begin();
 }
 
-void OptionReader::Finish() const { RefuseUnknown(levels_.back()); }
+void OptionReader::Finish() const {
+  RefuseUnknown(levels_.back());
+  if (auto* recorder = OptionRecorder::Current()) recorder->End();
+}
 
 void OptionReader::Visit(std::string_view name, OptionRef value, const Range& range, const OneOf& one_of,
-                         std::string_view) {
+                         std::string_view help) {
   levels_.back().known.emplace_back(name);
+  if (auto* recorder = OptionRecorder::Current()) {
+    std::string path;
+    for (const Level& level : levels_) path += level.group.empty() ? "" : level.group + ".";
+    recorder->Take(Describe(path + std::string(name), value, range, one_of, help));
+  }
   std::visit(FieldReader{levels_.back().config, std::string(name), range, one_of}, value);
 }
 
@@ -179,13 +201,7 @@ void OptionReader::RefuseUnknown(const Level& level) {
 
 void OptionDescriber::Visit(std::string_view name, OptionRef value, const Range& range, const OneOf& one_of,
                             std::string_view help) {
-  std::visit(
-      [&](auto* field) {
-        using T = std::remove_pointer_t<decltype(field)>;
-        descriptions.push_back({prefix_ + std::string(name), std::string(kTypeName<T>), ToToml(*field),
-                                Limits(range, one_of), std::string(help)});
-      },
-      value);
+  descriptions.push_back(Describe(prefix_ + std::string(name), value, range, one_of, help));
 }
 
 void OptionDescriber::BeginGroup(std::string_view name) { prefix_ += std::string(name) + "."; }
@@ -195,4 +211,5 @@ void OptionDescriber::EndGroup() {
   prefix_.erase(dot == std::string::npos ? 0 : dot + 1);
 }
 
-}  // namespace antiphon::internal
+}  // namespace internal
+}  // namespace antiphon

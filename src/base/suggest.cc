@@ -5,10 +5,30 @@
 
 #include <algorithm>
 #include <span>
+#include <utility>
 
 #include "base/edit_distance.h"
 
 namespace antiphon {
+namespace {
+
+// The closest, however far they are; the closest first.
+std::vector<std::string> NearestNames(std::string_view name, std::vector<std::string> candidates, size_t count) {
+  // What holds the name as a part of its own, "schedule.learning-rate", is nearer than any other.
+  const auto distance = [&](const std::string& candidate) {
+    const std::string_view bare = name.substr(std::min(name.find_first_not_of('-'), name.size()));
+    return !bare.empty() && candidate.ends_with(bare) ? 0 : EditDistance(name, candidate);
+  };
+  std::vector<std::pair<size_t, std::string>> by_distance;
+  for (std::string& candidate : candidates) by_distance.emplace_back(distance(candidate), std::move(candidate));
+  std::stable_sort(by_distance.begin(), by_distance.end(),
+                   [](const auto& a, const auto& b) { return a.first < b.first; });
+  std::vector<std::string> nearest;
+  for (size_t i = 0; i < std::min(count, by_distance.size()); ++i) nearest.push_back(std::move(by_distance[i].second));
+  return nearest;
+}
+
+}  // namespace
 
 size_t EditDistance(std::string_view a, std::string_view b) {
   return EditDistance(std::span<const char>(a), std::span<const char>(b));
@@ -29,9 +49,15 @@ std::string Nearest(std::string_view name, const std::vector<std::string>& candi
 
 std::string UnknownNameMessage(std::string_view kind, std::string_view name,
                                const std::vector<std::string>& candidates) {
+  constexpr size_t kFew = 16;
+  constexpr size_t kShown = 3;
   const std::string nearest = Nearest(name, candidates);
-  return fmt::format("unknown {} '{}'{}; known: {}", kind, name,
-                     nearest.empty() ? "" : fmt::format(" (did you mean '{}'?)", nearest), fmt::join(candidates, ", "));
+  const std::string meant = nearest.empty() ? "" : fmt::format(" (did you mean '{}'?)", nearest);
+  if (candidates.size() <= kFew) {
+    return fmt::format("unknown {} '{}'{}; known: {}", kind, name, meant, fmt::join(candidates, ", "));
+  }
+  return fmt::format("unknown {} '{}'{}; nearest of {}: {}", kind, name, meant, candidates.size(),
+                     fmt::join(NearestNames(name, candidates, kShown), ", "));
 }
 
 }  // namespace antiphon

@@ -1,23 +1,59 @@
 #include "base/thread_pool.h"
 
-#include <omp.h>
 #include <sched.h>
 
 #include <algorithm>
 #include <atomic>
+#include <cmath>
 #include <condition_variable>
 #include <exception>
+#include <fstream>
 #include <mutex>
 #include <thread>
 #include <vector>
 
+#include "base/compute_threads.h"
+
 namespace antiphon {
 
+namespace internal {
+
+int CoresOfControlGroup(const std::filesystem::path& root, const std::string& group) {
+  double least = 0;
+  for (auto folder = std::filesystem::path(group).relative_path();; folder = folder.parent_path()) {
+    std::ifstream file(root / folder / "cpu.max");
+    double quota = 0, period = 0;
+    // "max 100000" where there is no limit.
+    if (file >> quota >> period && quota > 0 && period > 0) {
+      const double cores = std::ceil(quota / period);
+      least = least == 0 ? cores : std::min(least, cores);
+    }
+    if (folder.empty()) return static_cast<int>(least);
+  }
+}
+
+}  // namespace internal
+
+namespace {
+
+int GrantedCores() {
+  std::ifstream file("/proc/self/cgroup");
+  for (std::string line; std::getline(file, line);) {
+    if (line.starts_with("0::")) return internal::CoresOfControlGroup("/sys/fs/cgroup", line.substr(3));
+  }
+  return 0;
+}
+
+}  // namespace
+
 int NumCores() {
+  static const int granted = GrantedCores();
   cpu_set_t set;
   CPU_ZERO(&set);
-  if (sched_getaffinity(0, sizeof(set), &set) == 0) return std::max(1, CPU_COUNT(&set));
-  return std::max(1u, std::thread::hardware_concurrency());
+  const int cores = sched_getaffinity(0, sizeof(set), &set) == 0
+                        ? CPU_COUNT(&set)
+                        : static_cast<int>(std::thread::hardware_concurrency());
+  return std::max(1, granted > 0 ? std::min(cores, granted) : cores);
 }
 
 void ParallelFor(size_t count, int num_threads, const std::function<void(size_t)>& body) {
@@ -47,7 +83,7 @@ void ParallelFor(size_t count, int num_threads, const std::function<void(size_t)
     std::vector<std::thread> threads;
     for (size_t t = 0; t < workers; ++t) {
       threads.emplace_back([&] {
-        omp_set_num_threads(1);
+        SetComputeThreads(1);
         work();
       });
     }
@@ -125,7 +161,7 @@ void RunInOrder(size_t count, int num_threads, size_t num_slots, const std::func
   std::vector<std::thread> threads;
   for (size_t t = 0; t < workers; ++t) {
     threads.emplace_back([&] {
-      omp_set_num_threads(1);
+      SetComputeThreads(1);
       ProduceInOrder(state, count, produce);
     });
   }

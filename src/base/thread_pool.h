@@ -1,19 +1,27 @@
 // Runs independent pieces (utterances, files) on several threads with a result that does not depend on how many.
 //
 // Pieces are claimed in order; what each computes must depend on its index alone. Arithmetic inside a piece is
-// single-threaded (OpenMP is limited to one thread there), so that cores are not asked for twice.
+// single-threaded, so that cores are not asked for twice.
 #pragma once
 
 #include <cstddef>
+#include <filesystem>
 #include <functional>
 #include <optional>
+#include <string>
 #include <utility>
 #include <vector>
 
 namespace antiphon {
 
-/// Number of cores this process may use.
+/// Number of cores this process may use: of its affinity, and within the CPU time that its control groups grant.
 int NumCores();
+
+namespace internal {
+/// Cores for which CPU time is granted by control group `group` (a path as /proc/self/cgroup has it) and those above
+/// it, rounded up; 0: no limit. `root`: where version 2's hierarchy is mounted.
+int CoresOfControlGroup(const std::filesystem::path& root, const std::string& group);
+}  // namespace internal
 
 /// Calls body(i) for i in [0, count) on up to num_threads threads (≤ 0: NumCores()) and waits. The first exception by
 /// index is rethrown after all running pieces ended; pieces not yet started are skipped.

@@ -7,7 +7,7 @@
 namespace antiphon::compress {
 namespace {
 
-bool IsOneOf(const LayerParts& layer, std::initializer_list<const char*> types) {
+bool IsAmong(const LayerParts& layer, std::initializer_list<const char*> types) {
   return std::find(types.begin(), types.end(), layer.type) != types.end();
 }
 
@@ -46,9 +46,9 @@ std::vector<std::string> FoldNormalization(const nn::Network& network, std::vect
   for (size_t i = 1; i + 1 < parts.size(); ++i) {
     if (parts[i].type != "batch-norm") continue;
     size_t below = i - 1, above = i + 1;
-    while (below > 0 && IsOneOf(parts[below], {"relu", "dropout"})) --below;
+    while (below > 0 && IsAmong(parts[below], {"relu", "dropout"})) --below;
     while (above + 1 < parts.size() && parts[above].type == "dropout") ++above;
-    const auto takes_it = [](const LayerParts& layer) { return IsOneOf(layer, {"affine", "linear", "sparse-affine"}); };
+    const auto takes_it = [](const LayerParts& layer) { return IsAmong(layer, {"affine", "linear", "sparse-affine"}); };
     if (!takes_it(parts[below]) || !takes_it(parts[above])) continue;
     const Matrix values = nn::OffsetAndScale(network.layer(i));
     const auto scale = values.Row(1);

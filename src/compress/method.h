@@ -8,9 +8,9 @@
 //   REGISTER_COMPONENT(MethodRegistry, "foo", [](const Config& c) { return std::make_unique<Foo>(ReadOptions<…>(c));
 //   });
 //
-// Threads: one at a time per model; arithmetic in the caller's OpenMP team. Determinism: same model, frames, options
-// and seed, same bits. Errors: UsageError for impossible options; InputError if the model cannot be treated so. A model
-// is unchanged if Apply throws.
+// Threads: one at a time per model; arithmetic in the caller's compute threads. Determinism: same model, frames,
+// options and seed, same bits. Errors: UsageError for impossible options; InputError if the model cannot be treated so.
+// A model is unchanged if Apply throws.
 #pragma once
 
 #include <cstdint>

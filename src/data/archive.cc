@@ -10,9 +10,11 @@
 #include "base/check.h"
 #include "base/error.h"
 #include "base/file.h"
+#include "base/gzip.h"
 #include "base/suggest.h"
 #include "data/archive_value.h"
 #include "data/byte_source.h"
+#include "data/file_checksums.h"
 #include "data/script.h"
 
 namespace antiphon::data {
@@ -156,7 +158,7 @@ void TableWriter<T>::Write(std::string_view key, const T& value) {
           w.script += fmt::format("{} {}:{}\n", key, w.file.path().string(), w.offset + key.size() + 1);
         }
         w.offset += w.buffer.size();
-        if (w.gzip) w.buffer = GzipCompress(w.buffer);
+        if (w.gzip) w.buffer = Gzip(w.buffer, GzipEffort::kSmall);
         w.file.stream().write(w.buffer.data(), std::ssize(w.buffer));
         w.file.CheckStream();
       },
@@ -169,14 +171,14 @@ void TableWriter<T>::Close() {
   CHECK(!w.closed) << w.file.path().string();
   fs::path scp = w.file.path();
   scp.replace_extension(".scp");
-  if (w.options.scp) {
-    // An old script must never point into the new archive.
-    std::error_code ignored;
-    fs::remove(scp, ignored);
-  }
+  // An old script must never point into the new archive, nor old checksums speak of it.
+  std::error_code ignored;
+  if (w.options.scp) fs::remove(scp, ignored);
+  fs::remove(ChecksumFileOf(scp), ignored);
   w.file.Commit();
   w.closed = true;
   if (w.options.scp) WriteFileAtomically(scp, w.script);
+  if (w.options.checksums) WriteTableChecksums(w.file.path(), w.options.scp);
 }
 
 template <class T>

@@ -36,6 +36,7 @@ struct TableWriteOptions {
   bool text = false;
   bool scp = true;                             // a script beside the archive; impossible for .gz
   MatrixCoding coding = MatrixCoding::kPlain;  // for matrices
+  bool checksums = false;                      // beside the archive (data/file_checksums.h)
 };
 
 struct TableReadOptions {

@@ -1,5 +1,6 @@
 #include "data/archive_value.h"
 
+#include <algorithm>
 #include <charconv>
 #include <cmath>
 #include <limits>

@@ -35,30 +35,43 @@ std::string RunCommand(const std::string& command) {
 struct AudioSource::Impl {
   explicit Impl(const DataDir& d) : dir(d) {}
 
+  // Where the sound of a recording is.
+  struct Place {
+    std::filesystem::path file;        // or, if that is empty:
+    std::span<const std::byte> bytes;  // of `memory`
+    std::string name;                  // of these, for errors
+    std::shared_ptr<const void> memory = {};
+  };
+
+  Place Find(const Recording& recording) const {
+    const AudioReference reference = ParseAudioReference(recording.reference);
+    if (!reference.command.empty()) {
+      const std::shared_ptr<const std::string> output = Output(recording, reference.command);
+      return {{}, std::as_bytes(std::span(*output)), "output of " + reference.command, output};
+    }
+    const std::filesystem::path path = dir.ResolveAudio(recording);
+    if (!reference.offset) return {path, {}, {}};
+    const auto mapped = std::make_shared<const MappedFile>(path);
+    if (*reference.offset >= mapped->bytes().size()) {
+      Throw<InputError>("'{}' has no byte {}, only {} bytes", path.string(), *reference.offset, mapped->bytes().size());
+    }
+    return {{}, mapped->bytes().subspan(*reference.offset), recording.reference, mapped};
+  }
+
   // Calls file(path) or memory(bytes, name), whichever the reference needs.
   template <class T>
   T Visit(const Recording& recording, const std::function<T(const std::filesystem::path&)>& file,
           const std::function<T(std::span<const std::byte>, const std::string&)>& memory) const {
     return WithContext(
         [&]() -> T {
-          const AudioReference reference = ParseAudioReference(recording.reference);
-          if (!reference.command.empty()) {
-            const std::shared_ptr<const std::string> output = Output(recording, reference.command);
-            return memory(std::as_bytes(std::span(*output)), "output of " + reference.command);
-          }
-          const std::filesystem::path path = dir.ResolveAudio(recording);
-          if (!reference.offset) return file(path);
-          const MappedFile mapped(path);
-          if (*reference.offset >= mapped.bytes().size()) {
-            Throw<InputError>("'{}' has no byte {}, only {} bytes", path.string(), *reference.offset,
-                              mapped.bytes().size());
-          }
-          return memory(mapped.bytes().subspan(*reference.offset), recording.reference);
+          const Place place = Find(recording);
+          return place.memory ? memory(place.bytes, place.name) : file(place.file);
         },
-        [&] {
-          return fmt::format("{}:{}, recording '{}'", (dir.folder() / "wav.scp").string(), recording.line,
-                             recording.id);
-        });
+        [&] { return Named(recording); });
+  }
+
+  std::string Named(const Recording& recording) const {
+    return fmt::format("{}:{}, recording '{}'", (dir.folder() / "wav.scp").string(), recording.line, recording.id);
   }
 
   std::shared_ptr<const std::string> Output(const Recording& recording, const std::string& command) const {
@@ -102,7 +115,25 @@ feat::Waveform AudioSource::Read(const Recording& recording, const feat::AudioSe
 feat::Waveform AudioSource::Read(const Utterance& u, int channel) const {
   return WithContext(
       [&] {
-        return Read(impl_->dir.recordings()[u.recording], {.channel = channel, .start_s = u.start_s, .end_s = u.end_s});
+        return Read(impl_->dir.recordings()[u.recording],
+                    {.channel = u.channel >= 0 ? u.channel : channel, .start_s = u.start_s, .end_s = u.end_s});
+      },
+      [&] { return fmt::format("utterance '{}'", u.utt_id); });
+}
+
+AudioSource::Stream AudioSource::Open(const Utterance& u, int channel) const {
+  return WithContext(
+      [&] {
+        const Recording& recording = impl_->dir.recordings()[u.recording];
+        return WithContext(
+            [&]() -> Stream {
+              const feat::AudioSelection selection{
+                  .channel = u.channel >= 0 ? u.channel : channel, .start_s = u.start_s, .end_s = u.end_s};
+              const Impl::Place place = impl_->Find(recording);
+              if (!place.memory) return {nullptr, feat::AudioReader(place.file, selection)};
+              return {place.memory, feat::AudioReader(place.bytes, place.name, selection)};
+            },
+            [&] { return impl_->Named(recording); });
       },
       [&] { return fmt::format("utterance '{}'", u.utt_id); });
 }

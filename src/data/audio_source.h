@@ -21,8 +21,16 @@ class AudioSource {
   /// The header of a recording (a command is run for it).
   feat::AudioInfo Probe(const Recording& recording) const;
   feat::Waveform Read(const Recording& recording, const feat::AudioSelection& selection = {}) const;
-  /// The segment of an utterance. What a command wrote is kept until another command's recording is asked for.
+  /// The segment of an utterance, of its channel if it names one, else of `channel` (−1: the mean). What a command
+  /// wrote is kept until another command's recording is asked for.
   feat::Waveform Read(const Utterance& utterance, int channel = -1) const;
+
+  /// The same in pieces.
+  struct Stream {
+    std::shared_ptr<const void> memory;  // that the reader reads, if it reads no file
+    feat::AudioReader reader;
+  };
+  Stream Open(const Utterance& utterance, int channel = -1) const;
 
  private:
   struct Impl;

@@ -72,10 +72,4 @@ std::unique_ptr<ByteSource> MakeMemorySource(std::span<const std::byte> bytes, s
 /// Opens a file; gzip is recognised by its first bytes.
 std::unique_ptr<ByteSource> OpenByteSource(const std::filesystem::path& path);
 
-/// True if the file begins with gzip's magic number.
-bool IsGzip(std::span<const std::byte> bytes);
-
-/// Gzip in one piece (RFC 1952).
-std::string GzipCompress(std::string_view bytes);
-
 }  // namespace antiphon::data

@@ -102,7 +102,7 @@ GlobalHeader MakeGlobalHeader(ConstMatrixView m) {
 }
 
 template <class T>
-void AppendRaw(const T& value, std::string& out) {
+void AppendBytesOf(const T& value, std::string& out) {
   out.append(reinterpret_cast<const char*>(&value), sizeof value);
 }
 
@@ -112,7 +112,7 @@ void AppendColumns8(const GlobalHeader& h, ConstMatrixView m, std::string& out) 
   for (int64_t c = 0; c < m.cols(); ++c) {
     for (int64_t r = 0; r < m.rows(); ++r) column[static_cast<size_t>(r)] = m(r, c);
     const ColumnHeader header = MakeColumnHeader(h, column);
-    AppendRaw(header, out);
+    AppendBytesOf(header, out);
     percentiles.push_back(Decode(h, header));
   }
   for (int64_t c = 0; c < m.cols(); ++c) {
@@ -153,7 +153,7 @@ uint64_t PayloadBytes(std::string_view token, const GlobalHeader& h) {
   return header_bytes + step_bytes * static_cast<uint64_t>(h.num_rows) * static_cast<uint64_t>(h.num_cols);
 }
 
-GlobalHeader ReadHeader(std::string_view token, ByteSource& in) {
+GlobalHeader ReadMatrixHeader(std::string_view token, ByteSource& in) {
   const auto h = in.Read<GlobalHeader>();
   if (h.num_rows < 0 || h.num_cols < 0 || (h.num_rows > 0 && h.num_cols == 0)) {
     in.Fail(fmt::format("a compressed matrix of {} x {} values is impossible: the header is broken", h.num_rows,
@@ -168,7 +168,7 @@ GlobalHeader ReadHeader(std::string_view token, ByteSource& in) {
 bool IsCompressedToken(std::string_view token) { return token == "CM" || token == "CM2" || token == "CM3"; }
 
 Matrix ReadCompressedMatrix(std::string_view token, ByteSource& in) {
-  const GlobalHeader h = ReadHeader(token, in);
+  const GlobalHeader h = ReadMatrixHeader(token, in);
   if (h.num_rows == 0) return {};
   if (token == "CM") return ReadColumns8(h, in);
   if (token == "CM2") return ReadGlobal<uint16_t>(h, in, FromStep16);
@@ -177,19 +177,19 @@ Matrix ReadCompressedMatrix(std::string_view token, ByteSource& in) {
 
 void SkipCompressedMatrix(std::string_view token, ByteSource& in) {
   if (!IsCompressedToken(token)) in.Fail(fmt::format("expected a matrix, found '{}'", token));
-  in.Skip(PayloadBytes(token, ReadHeader(token, in)));
+  in.Skip(PayloadBytes(token, ReadMatrixHeader(token, in)));
 }
 
 void AppendCompressedMatrix(ConstMatrixView m, MatrixCoding coding, std::string& out) {
   const GlobalHeader h = MakeGlobalHeader(m);
   out += coding == MatrixCoding::kColumns8 ? "CM " : coding == MatrixCoding::kGlobal16 ? "CM2 " : "CM3 ";
-  AppendRaw(h, out);
+  AppendBytesOf(h, out);
   if (m.empty()) return;
   if (coding == MatrixCoding::kColumns8) return AppendColumns8(h, m, out);
   for (int64_t r = 0; r < m.rows(); ++r) {
     for (const float v : m.Row(r)) {
-      if (coding == MatrixCoding::kGlobal16) AppendRaw(ToStep<uint16_t>(h, v, 65535.0f), out);
-      if (coding == MatrixCoding::kGlobal8) AppendRaw(ToStep<uint8_t>(h, v, 255.0f), out);
+      if (coding == MatrixCoding::kGlobal16) AppendBytesOf(ToStep<uint16_t>(h, v, 65535.0f), out);
+      if (coding == MatrixCoding::kGlobal8) AppendBytesOf(ToStep<uint8_t>(h, v, 255.0f), out);
     }
   }
 }

@@ -173,6 +173,7 @@ void DataDir::Write(const fs::path& folder, bool absolute_audio) const {
     spoken += (spoken.empty() ? "" : " ") + u.utt_id;
     if (has_segments_) {
       segments[u.utt_id] = fmt::format("{} {:.5f} {:.5f}", recordings_[u.recording].id, u.start_s, u.end_s);
+      if (u.channel >= 0) segments[u.utt_id] += fmt::format(" {}", u.channel);
     }
     if (DurationOf(u) >= 0.0) utt2dur[u.utt_id] = fmt::format("{:.4f}", DurationOf(u));
   }
@@ -196,7 +197,7 @@ void DataDir::AddUtterance(Utterance utterance) {
   if (at != utterances_.end() && at->utt_id == utterance.utt_id) {
     Throw<InputError>("utterance '{}' is there twice", utterance.utt_id);
   }
-  if (utterance.start_s > 0.0 || utterance.end_s >= 0.0) has_segments_ = true;
+  if (utterance.start_s > 0.0 || utterance.end_s >= 0.0 || utterance.channel >= 0) has_segments_ = true;
   utterances_.insert(at, std::move(utterance));
 }
 

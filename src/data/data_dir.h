@@ -1,7 +1,8 @@
 // Kaldi data directories: which recordings there are, who speaks in them, what is said.
 //
 // Files: wav.scp (RECORDING PATH), text (UTTERANCE WORDS…), utt2spk, spk2utt; optional segments (UTTERANCE RECORDING
-// START END in seconds), spk2gender, utt2dur. Without segments every recording is one utterance of the same name.
+// START END in seconds, and perhaps a CHANNEL from 0), spk2gender, utt2dur. Without segments every recording is one
+// utterance of the same name.
 //
 // An audio reference is a path, a path with the byte offset of a WAV inside an archive ("x.ark:1042"), or a command
 // that writes a WAV ("sox … |"). A relative path is looked up, in this order, from: the audio root if one is given
@@ -46,6 +47,7 @@ struct Utterance {
   size_t recording = 0;         // index into DataDir::recordings
   double start_s = 0.0;
   double end_s = -1.0;       // negative: to the end of the recording
+  int channel = -1;          // of the recording, from 0; −1: the only one, or the mean of all
   double duration_s = -1.0;  // from utt2dur or the segment; negative: unknown
 };
 

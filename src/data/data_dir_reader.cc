@@ -1,12 +1,14 @@
 // Reading and checking a data directory: one pass that joins the files and collects every problem on its way.
 
 #include <algorithm>
+#include <cmath>
 #include <optional>
 #include <set>
 #include <unordered_map>
 #include <utility>
 
 #include "base/error.h"
+#include "base/utf8.h"
 #include "data/data_dir.h"
 #include "data/text_table.h"
 
@@ -14,6 +16,8 @@ namespace antiphon::data {
 namespace {
 
 namespace fs = std::filesystem;
+
+constexpr double kMostChannels = 1024;
 
 std::string Join(std::set<std::string> names) {
   constexpr size_t kShown = 5;
@@ -53,17 +57,25 @@ struct Segment {
   std::string recording;
   double start_s = 0.0;
   double end_s = -1.0;
+  int channel = -1;
 };
 std::optional<Segment> ParseSegment(const TextLine& line, const std::string& where,
                                     std::vector<DataProblem>& problems) {
   const std::vector<std::string> fields = SplitWords(line.rest);
   Segment s;
-  if (fields.size() != 3 || !ParseReal(fields[1], s.start_s) || !ParseReal(fields[2], s.end_s)) {
-    problems.push_back(
-        {where, fmt::format("expected UTTERANCE RECORDING START END (seconds), found '{} {}'", line.key, line.rest),
-         true});
+  double channel = -1.0;
+  const bool has_channel = fields.size() == 4;
+  if ((fields.size() != 3 && !has_channel) || !ParseReal(fields[1], s.start_s) || !ParseReal(fields[2], s.end_s) ||
+      (has_channel &&
+       (!ParseReal(fields[3], channel) || channel != std::floor(channel) || channel < 0 || channel > kMostChannels))) {
+    problems.push_back({where,
+                        fmt::format("expected UTTERANCE RECORDING START END (seconds), perhaps a CHANNEL (from 0), "
+                                    "found '{} {}'",
+                                    line.key, line.rest),
+                        true});
     return std::nullopt;
   }
+  s.channel = static_cast<int>(channel);
   s.recording = fields[0];
   if (s.start_s < 0.0 || (s.end_s != -1.0 && s.end_s <= s.start_s)) {
     problems.push_back(
@@ -168,7 +180,7 @@ DataDir internal::ReadDataDir(const fs::path& folder, const DataDirOptions& opti
     }
     if (const auto it = text.find(id); it != text.end()) {
       u.has_transcript = true;
-      u.words = SplitWords(it->second.rest);
+      u.words = SplitWords(ComposeUtf8(it->second.rest));
       if (u.words.empty()) empty_text.names.insert(id);
     } else if (has_text) {
       no_text.names.insert(id);
@@ -198,6 +210,7 @@ DataDir internal::ReadDataDir(const fs::path& folder, const DataDirOptions& opti
       u.recording = it->second;
       u.start_s = segment->start_s;
       u.end_s = segment->end_s;
+      u.channel = segment->channel;
       add(line.key, std::move(u));
     }
     unknown.Report(path, "segments left out, because wav.scp does not have their recording", problems);

@@ -6,27 +6,34 @@
 #include "base/error.h"
 #include "base/file.h"
 #include "base/thread_pool.h"
+#include "base/utf8.h"
 #include "data/audio_source.h"
 #include "data/text_table.h"
 
 namespace antiphon::data {
 namespace {
 
-// Duration and rate per recording; a rate of 0 where it cannot be read.
-std::vector<feat::AudioInfo> ProbeAll(const DataDir& dir, int num_threads) {
-  std::vector<feat::AudioInfo> infos(dir.recordings().size());
+// What a recording's header says; a rate of 0, and why, where it cannot be read.
+struct Probed {
+  feat::AudioInfo info;
+  std::string error;
+};
+
+std::vector<Probed> ProbeAll(const DataDir& dir, int num_threads) {
+  std::vector<Probed> probed(dir.recordings().size());
   const AudioSource audio(dir);
-  ParallelFor(infos.size(), num_threads, [&](size_t i) {
+  ParallelFor(probed.size(), num_threads, [&](size_t i) {
     try {
-      infos[i] = audio.Probe(dir.recordings()[i]);
-    } catch (const Error&) {
-      infos[i] = {};
+      probed[i].info = audio.Probe(dir.recordings()[i]);
+      if (probed[i].info.num_samples == 0) probed[i].error = "it holds no samples";
+    } catch (const Error& e) {
+      probed[i].error = e.message();
     }
   });
-  return infos;
+  return probed;
 }
 
-double DurationOf(const Utterance& u, const feat::AudioInfo& info) {
+double SpeechDuration(const Utterance& u, const feat::AudioInfo& info) {
   if (info.sample_rate_hz == 0) return -1.0;
   return std::max(0.0, (u.end_s >= 0.0 ? std::min(u.end_s, info.duration_s()) : info.duration_s()) - u.start_s);
 }
@@ -55,17 +62,21 @@ DataSummary Summarise(const DataDir& dir, const std::set<std::string>* lexicon, 
   s.utterances = std::ssize(dir.utterances());
   s.recordings = std::ssize(dir.recordings());
   s.speakers = std::ssize(dir.speakers());
-  const std::vector<feat::AudioInfo> infos = ProbeAll(dir, num_threads);
-  for (const feat::AudioInfo& info : infos) {
-    if (info.sample_rate_hz == 0) ++s.unreadable_recordings;
-    if (info.sample_rate_hz > 0) ++s.recordings_by_rate[info.sample_rate_hz];
+  const std::vector<Probed> probed = ProbeAll(dir, num_threads);
+  for (const Probed& p : probed) {
+    if (p.info.sample_rate_hz == 0) ++s.unreadable_recordings;
+    if (p.info.sample_rate_hz > 0) ++s.recordings_by_rate[p.info.sample_rate_hz];
+    if (p.info.num_channels > 1) ++s.recordings_by_channels[p.info.num_channels];
   }
   std::vector<double> durations;
   for (const Utterance& u : dir.utterances()) {
-    const double d = DurationOf(u, infos[u.recording]);
+    if (u.channel >= 0) ++s.utterances_of_channels;
+    const feat::AudioInfo& info = probed[u.recording].info;
+    const double d = SpeechDuration(u, info);
     if (d < 0.0) continue;
     durations.push_back(d);
     s.seconds += d;
+    s.seconds_by_rate[info.sample_rate_hz] += d;
     s.speaker_seconds[u.speaker] += d;
   }
   std::sort(durations.begin(), durations.end());
@@ -80,7 +91,7 @@ DataSummary Summarise(const DataDir& dir, const std::set<std::string>* lexicon, 
 
 std::set<std::string> ReadLexiconWords(const std::filesystem::path& path) {
   std::set<std::string> words;
-  const std::string bytes = ReadFile(path);
+  const std::string bytes = ComposeLines(ReadFile(path), path.string());
   for (size_t at = 0; at < bytes.size();) {
     const size_t end = std::min(bytes.find('\n', at), bytes.size());
     const std::vector<std::string> fields = SplitWords(std::string_view(bytes).substr(at, end - at));
@@ -91,12 +102,31 @@ std::set<std::string> ReadLexiconWords(const std::filesystem::path& path) {
   return words;
 }
 
-void FillDurations(DataDir& dir, int num_threads) {
-  const std::vector<feat::AudioInfo> infos = ProbeAll(dir, num_threads);
+DataDir WithDurations(DataDir dir, std::vector<DataProblem>& problems, int num_threads) {
+  const std::vector<Probed> probed = ProbeAll(dir, num_threads);
+  std::vector<int64_t> left_out(probed.size(), 0);
+  std::vector<size_t> kept;
   for (size_t i = 0; i < dir.utterances().size(); ++i) {
     const Utterance& u = dir.utterances()[i];
-    if (u.duration_s < 0.0) dir.SetDuration(i, DurationOf(u, infos[u.recording]));
+    if (!probed[u.recording].error.empty()) {
+      ++left_out[u.recording];
+      continue;
+    }
+    if (u.duration_s < 0.0) dir.SetDuration(i, SpeechDuration(u, probed[u.recording].info));
+    kept.push_back(i);
   }
+  std::string first;
+  for (size_t r = 0; r < probed.size(); ++r) {
+    if (left_out[r] == 0) continue;
+    if (first.empty()) first = probed[r].error;
+    problems.push_back(
+        {dir.recordings()[r].reference,
+         fmt::format("{}; {} is left out", probed[r].error,
+                     left_out[r] == 1 ? "its utterance" : fmt::format("each of its {} utterances", left_out[r])),
+         false});
+  }
+  if (kept.empty()) Throw<InputError>("not one of {} recordings can be read; the first: {}", probed.size(), first);
+  return kept.size() == dir.utterances().size() ? std::move(dir) : dir.Subset(kept);
 }
 
 std::string FormatSummary(const DataSummary& s, int shown_oov) {
@@ -106,6 +136,12 @@ std::string FormatSummary(const DataSummary& s, int shown_oov) {
                       s.longest_s);
   for (const auto& [rate, count] : s.recordings_by_rate) text += fmt::format("{} recordings at {} Hz\n", count, rate);
   if (s.unreadable_recordings > 0) text += fmt::format("{} recordings cannot be read\n", s.unreadable_recordings);
+  for (const auto& [channels, count] : s.recordings_by_channels) {
+    text += fmt::format("{} recordings with {} channels: {}\n", count, channels,
+                        s.utterances_of_channels > 0
+                            ? fmt::format("{} utterances are one channel each", s.utterances_of_channels)
+                            : "their mean is taken (prepare --channels each makes each channel utterances of its own)");
+  }
   text += fmt::format("{} running words, vocabulary {}", s.running_words, s.vocabulary);
   if (s.without_transcript > 0) text += fmt::format(", {} utterances without transcript", s.without_transcript);
   text += '\n';
@@ -139,6 +175,10 @@ std::string SummaryToJson(const DataSummary& s) {
                          {"running_words", s.running_words},
                          {"vocabulary", s.vocabulary}};
   for (const auto& [rate, count] : s.recordings_by_rate) json["recordings_by_rate"][std::to_string(rate)] = count;
+  for (const auto& [channels, count] : s.recordings_by_channels) {
+    json["recordings_by_channels"][std::to_string(channels)] = count;
+  }
+  if (!s.recordings_by_channels.empty()) json["utterances_of_channels"] = s.utterances_of_channels;
   if (s.has_lexicon) {
     json["oov_running_words"] = s.oov_running_words;
     json["oov"] = nlohmann::json::array();

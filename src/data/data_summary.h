@@ -25,7 +25,10 @@ struct DataSummary {
   double median_s = 0.0;
   double longest_s = 0.0;
   std::map<std::string, double> speaker_seconds;
-  std::map<int, int64_t> recordings_by_rate;  // Hz → recordings
+  std::map<int, int64_t> recordings_by_rate;      // Hz → recordings
+  std::map<int, double> seconds_by_rate;          // Hz → speech
+  std::map<int, int64_t> recordings_by_channels;  // of those with several
+  int64_t utterances_of_channels = 0;             // that are one channel of their recording
   int64_t running_words = 0;
   int64_t vocabulary = 0;
   bool has_lexicon = false;
@@ -39,8 +42,9 @@ DataSummary Summarise(const DataDir& dir, const std::set<std::string>* lexicon, 
 /// The words of a lexicon file: the first field of each line. Probabilities and phones are not looked at.
 std::set<std::string> ReadLexiconWords(const std::filesystem::path& path);
 
-/// Sets the durations that are not known from the recordings' headers. Unreadable recordings keep a negative one.
-void FillDurations(DataDir& dir, int num_threads = 0);
+/// The directory with durations from the recordings' headers where they are not known, without the utterances of
+/// recordings that cannot be read or hold nothing; each of those is a problem. InputError if none is left.
+DataDir WithDurations(DataDir dir, std::vector<DataProblem>& problems, int num_threads = 0);
 
 /// Lines for a person, at most `shown_oov` out-of-lexicon words, and the same as a JSON object.
 std::string FormatSummary(const DataSummary& summary, int shown_oov = 20);

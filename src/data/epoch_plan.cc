@@ -2,9 +2,11 @@
 
 #include <algorithm>
 #include <limits>
+#include <map>
 
 #include "base/error.h"
 #include "base/random.h"
+#include "data/chunk_cut.h"
 #include "data/partition.h"
 
 namespace antiphon::data::internal {
@@ -14,12 +16,22 @@ namespace {
 constexpr int64_t kLeastShareWindow = 16384;
 // Of random numbers; windows take those from 1 on.
 constexpr uint64_t kMixingStream = uint64_t{1} << 62;
+constexpr uint64_t kCutStream = kMixingStream + 2;
 
-std::vector<Block> CutBlocks(const FrameStore& store, std::span<const size_t> utterances, int32_t length) {
+// Where the outputs of an epoch stand.
+struct Grid {
+  int32_t stride = 1;
+  int32_t shift = 0;
+  /// The first frame with an output. What is too short for the shift is learnt without.
+  int32_t Begin(int32_t frames) const { return shift < frames ? shift : 0; }
+};
+
+std::vector<Block> CutBlocks(const FrameStore& store, std::span<const size_t> utterances, int32_t length,
+                             const Grid& grid = {}) {
   std::vector<Block> blocks;
   for (const size_t u : utterances) {
     const int32_t frames = store.utterances()[u].num_frames;
-    for (int32_t first = 0; first < frames; first += std::min(length, frames - first)) {
+    for (int32_t first = grid.Begin(frames); first < frames; first += std::min(length, frames - first)) {
       blocks.push_back({static_cast<uint32_t>(u), first, std::min(length, frames - first)});
     }
   }
@@ -44,18 +56,36 @@ void CutWindows(int64_t window_frames, size_t border, ShareOrder& order) {
 int NumStreams(const MinibatchOptions& options) { return std::max(1, options.minibatch / options.chunk_frames); }
 
 // Every utterance in as few chunks of at most `length` frames as possible, of about equal length, which are multiples
-// of `stride` but for the last.
+// of the stride but for the last.
 std::vector<Block> CutEvenChunks(const FrameStore& store, std::span<const size_t> utterances, int32_t length,
-                                 int32_t stride) {
+                                 const Grid& grid) {
   std::vector<Block> blocks;
   for (const size_t u : utterances) {
-    const int32_t frames = store.utterances()[u].num_frames;
-    const int32_t units = (frames + stride - 1) / stride;
+    const int32_t begin = grid.Begin(store.utterances()[u].num_frames);
+    const int32_t frames = store.utterances()[u].num_frames - begin;
+    const int32_t units = (frames + grid.stride - 1) / grid.stride;
     const int32_t count = (frames + length - 1) / length;
     for (int32_t i = 0; i < count; ++i) {
-      const auto begin_of = [&](int64_t chunk) { return static_cast<int32_t>(units * chunk / count) * stride; };
+      const auto begin_of = [&](int64_t chunk) { return static_cast<int32_t>(units * chunk / count) * grid.stride; };
       const int32_t first = begin_of(i);
-      blocks.push_back({static_cast<uint32_t>(u), first, std::min(begin_of(i + 1), frames) - first});
+      blocks.push_back({static_cast<uint32_t>(u), begin + first, std::min(begin_of(i + 1), frames) - first});
+    }
+  }
+  return blocks;
+}
+
+// Every utterance in chunks of the widths that the options name.
+std::vector<Block> CutWidths(const FrameStore& store, std::span<const size_t> utterances,
+                             const MinibatchOptions& options, uint64_t seed, const Grid& grid) {
+  std::vector<int> widths = {options.chunk_frames};
+  widths.insert(widths.end(), options.other_chunk_frames.begin(), options.other_chunk_frames.end());
+  const ChunkCut cut(widths, grid.stride);
+  std::vector<Block> blocks;
+  for (size_t i = 0; i < utterances.size(); ++i) {
+    const int32_t frames = store.utterances()[utterances[i]].num_frames;
+    Rng rng(MixSeed(seed, kCutStream), i);
+    for (const ChunkCut::Piece& piece : cut.Cut(grid.Begin(frames), frames, options.shuffle ? &rng : nullptr)) {
+      blocks.push_back({static_cast<uint32_t>(utterances[i]), piece.first, piece.count});
     }
   }
   return blocks;
@@ -99,9 +129,43 @@ ShareOrder PlanChunks(std::vector<Block> blocks, const MinibatchOptions& options
   return order;
 }
 
+// Minibatches of chunks of one width each, all of about as many frames: those of a width are spread evenly over as many
+// minibatches as they need.
+ShareOrder PlanWidths(std::vector<Block> blocks, const MinibatchOptions& options, uint64_t seed, const Grid& grid) {
+  if (options.shuffle) Rng(seed, 0).Shuffle(std::span(blocks));
+  std::vector<int> widths = options.other_chunk_frames;
+  widths.push_back(options.chunk_frames);
+  std::map<int32_t, std::vector<Block>> of_width;
+  for (const int width : widths) of_width[ChunkCut({&width, 1}, grid.stride).Rounded(width)];
+  // The shortest width that has room: that of a chunk which lacks frames may be a larger one.
+  for (const Block& block : blocks) of_width.lower_bound(block.count)->second.push_back(block);
+  std::vector<std::span<const Block>> minibatches;
+  for (const auto& [width, chunks] : of_width) {
+    const auto most = static_cast<size_t>(std::max(1, options.minibatch / width));
+    const size_t count = (chunks.size() + most - 1) / most;
+    for (size_t i = 0; i < count; ++i) {
+      const size_t first = chunks.size() * i / count;
+      minibatches.push_back(std::span(chunks).subspan(first, chunks.size() * (i + 1) / count - first));
+    }
+  }
+  if (options.shuffle) Rng(seed, 1).Shuffle(std::span(minibatches));
+  ShareOrder order;
+  order.seed = seed;
+  for (const std::span<const Block> minibatch : minibatches) {
+    order.minibatch_block.push_back(order.blocks.size());
+    for (const Block& block : minibatch) {
+      order.blocks.push_back(block);
+      order.num_frames += block.count;
+    }
+  }
+  order.num_minibatches = std::ssize(order.minibatch_block);
+  order.minibatch_block.push_back(order.blocks.size());
+  return order;
+}
+
 // Every stream says its utterances one after another, a chunk per minibatch.
 ShareOrder PlanCarriedChunks(const FrameStore& store, std::span<const size_t> utterances,
-                             const MinibatchOptions& options, uint64_t seed) {
+                             const MinibatchOptions& options, uint64_t seed, const Grid& grid) {
   const int streams = NumStreams(options);
   std::vector<PartitionItem> items;
   for (const size_t u : utterances) {
@@ -115,7 +179,7 @@ ShareOrder PlanCarriedChunks(const FrameStore& store, std::span<const size_t> ut
   for (const std::vector<size_t>& part : Partition(items, streams, seed)) {
     std::vector<size_t> chosen;
     for (const size_t i : part) chosen.push_back(utterances[i]);
-    chunks.push_back(CutBlocks(store, chosen, options.chunk_frames));
+    chunks.push_back(CutBlocks(store, chosen, options.chunk_frames, grid));
     longest = std::max(longest, chunks.back().size());
   }
   for (size_t m = 0; m < longest; ++m) {
@@ -165,12 +229,15 @@ ShareOrder PlanFrames(std::vector<Block> blocks, const MinibatchOptions& options
 }
 
 ShareOrder PlanShare(const FrameStore& store, std::span<const size_t> utterances, const MinibatchOptions& options,
-                     uint64_t seed, int num_shares, int stride) {
+                     uint64_t seed, int num_shares, const Grid& grid) {
   if (options.chunk_frames == 0) {
     return PlanFrames(CutBlocks(store, utterances, options.block_frames), options, seed, num_shares);
   }
-  if (options.carry_state) return PlanCarriedChunks(store, utterances, options, seed);
-  return PlanChunks(CutEvenChunks(store, utterances, options.chunk_frames, stride), options, seed);
+  if (options.carry_state) return PlanCarriedChunks(store, utterances, options, seed, grid);
+  if (!options.other_chunk_frames.empty()) {
+    return PlanWidths(CutWidths(store, utterances, options, seed, grid), options, seed, grid);
+  }
+  return PlanChunks(CutEvenChunks(store, utterances, options.chunk_frames, grid), options, seed);
 }
 
 void Append(const ShareOrder& more, ShareOrder& order) {
@@ -184,9 +251,9 @@ void Append(const ShareOrder& more, ShareOrder& order) {
 // The utterances that come before the mixing begins, then the others and what is mixed in: all streams of the one have
 // ended when the other begins.
 ShareOrder PlanMixedChunks(const FrameStore& store, std::span<const size_t> utterances, const MinibatchOptions& options,
-                           uint64_t seed, int stride, const Mixing& mixing, int64_t epoch) {
+                           uint64_t seed, const Grid& grid, const Mixing& mixing, int64_t epoch) {
   const double begin = MixingBegins(mixing, epoch);
-  if (begin >= 1) return PlanShare(store, utterances, options, seed, 1, stride);
+  if (begin >= 1) return PlanShare(store, utterances, options, seed, 1, grid);
   std::vector<size_t> rest(utterances.begin(), utterances.end());
   Rng(seed, kMixingStream).Shuffle(std::span(rest));
   double frames = 0;
@@ -195,13 +262,13 @@ ShareOrder PlanMixedChunks(const FrameStore& store, std::span<const size_t> utte
   for (double at = 0; border < rest.size() && at < begin * frames; ++border) {
     at += store.utterances()[rest[border]].num_frames;
   }
-  ShareOrder order = PlanShare(store, std::span(rest).first(border), options, seed, 1, stride);
+  ShareOrder order = PlanShare(store, std::span(rest).first(border), options, seed, 1, grid);
   rest.erase(rest.begin(), rest.begin() + static_cast<std::ptrdiff_t>(border));
   for (int i = 0; i < mixing.repeat; ++i) {
     rest.insert(rest.end(), mixing.utterances.begin(), mixing.utterances.end());
   }
   Rng(seed, kMixingStream + 1).Shuffle(std::span(rest));
-  Append(PlanShare(store, rest, options, MixSeed(seed, kMixingStream), 1, stride), order);
+  Append(PlanShare(store, rest, options, MixSeed(seed, kMixingStream), 1, grid), order);
   return order;
 }
 
@@ -256,12 +323,14 @@ std::vector<ShareOrder> PlanEpoch(const FrameStore& store, std::span<const size_
                                   const MinibatchOptions& options, uint64_t seed, int64_t epoch, int world_size,
                                   int stride, const Mixing& mixing) {
   const uint64_t epoch_seed = MixSeed(seed, static_cast<uint64_t>(epoch));
+  Grid grid{stride, 0};
+  if (options.shuffle && options.shift_outputs) grid.shift = static_cast<int32_t>(epoch % stride);
   std::vector<ShareOrder> shares;
   if (options.distribution == "pool") {
     if (mixing.utterances.empty()) {
-      shares.push_back(PlanShare(store, utterances, options, epoch_seed, 1, stride));
+      shares.push_back(PlanShare(store, utterances, options, epoch_seed, 1, grid));
     } else if (options.chunk_frames > 0) {
-      shares.push_back(PlanMixedChunks(store, utterances, options, epoch_seed, stride, mixing, epoch));
+      shares.push_back(PlanMixedChunks(store, utterances, options, epoch_seed, grid, mixing, epoch));
     } else {
       shares.push_back(PlanFrames(CutBlocks(store, utterances, options.block_frames), options, epoch_seed, 1,
                                   CutBlocks(store, mixing.utterances, options.block_frames), mixing, epoch));
@@ -273,7 +342,7 @@ std::vector<ShareOrder> PlanEpoch(const FrameStore& store, std::span<const size_
   for (std::vector<size_t> chosen : parts) {
     // Without shuffling the order of the store holds within a share, too.
     if (!options.shuffle) std::sort(chosen.begin(), chosen.end());
-    shares.push_back(PlanShare(store, chosen, options, MixSeed(epoch_seed, shares.size() + 1), world_size, stride));
+    shares.push_back(PlanShare(store, chosen, options, MixSeed(epoch_seed, shares.size() + 1), world_size, grid));
   }
   return shares;
 }

@@ -49,7 +49,7 @@ std::vector<std::vector<size_t>> DealShards(const FrameStore& store, std::span<c
                                             int world_size);
 
 /// Orders of all shares of an epoch (one share for "pool"). `utterances` are sorted by id. Chunks begin at multiples of
-/// `stride` frames of their utterance.
+/// `stride` frames of their utterance, or so many and as many more as the epoch's grid of outputs is shifted by.
 std::vector<ShareOrder> PlanEpoch(const FrameStore& store, std::span<const size_t> utterances,
                                   const MinibatchOptions& options, uint64_t seed, int64_t epoch, int world_size,
                                   int stride = 1, const Mixing& mixing = {});

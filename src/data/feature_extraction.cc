@@ -14,8 +14,10 @@
 #include "base/thread_pool.h"
 #include "data/archive.h"
 #include "data/audio_source.h"
+#include "data/feature_parts.h"
 #include "feat/audio_check.h"
 #include "feat/cmvn.h"
+#include "feat/zero_spans.h"
 
 namespace antiphon::data {
 namespace {
@@ -51,21 +53,32 @@ struct Computed {
   Matrix frames;
   double audio_s = 0.0;
   int rate_hz = 0;  // of the recording
+  int channels_mixed = 1;
+  std::vector<double> zeros;  // begin and end of each run in seconds
+  bool in_parts = false;      // nothing but the error is set: whoever writes computes it
   std::string error;
   template <class V>
   void VisitFields(V& v) {
+    v(zeros);
+    v(in_parts);
     v(frames);
     v(audio_s);
     v(rate_hz);
+    v(channels_mixed);
     v(error);
   }
 };
 
 std::vector<Copy> MakeCopies(const FeatureExtractionOptions& options) {
   std::vector<Copy> copies;
-  if (options.originals) copies.push_back({"", std::nullopt});
+  feat::AugmentOptions loudness;
+  loudness.volume_low = options.volume_low;
+  loudness.volume_high = options.volume_high;
+  loudness.seed = options.augment.seed;
+  const bool varied = options.volume_low != 1.0 || options.volume_high != 1.0;
+  if (options.originals) copies.push_back({"", varied ? std::optional<feat::Augmenter>(loudness) : std::nullopt});
   for (const double speed : options.speeds) {
-    feat::AugmentOptions augment;
+    feat::AugmentOptions augment = loudness;
     augment.speeds = {speed};
     copies.push_back({fmt::format("{}{}-", kSpeedPrefix, speed), feat::Augmenter(augment)});
   }
@@ -116,26 +129,37 @@ std::vector<int64_t> Lengths(const std::vector<Item>& items, const DataDir& dir)
   return lengths;
 }
 
-// The lowest rate of the recordings: nothing is invented by upsampling. What cannot be opened says so later, with its
-// utterance.
-int LowestRate(const DataDir& dir, const AudioSource& audio, int num_threads) {
-  int lowest = 0;
-  ParallelInOrder<int>(
+// Seconds of the recordings by their rates. What cannot be opened says so later, with its utterance.
+std::map<int, double> SecondsByRate(const DataDir& dir, const AudioSource& audio, int num_threads) {
+  std::map<int, double> seconds;
+  ParallelInOrder<feat::AudioInfo>(
       dir.recordings().size(), num_threads,
       [&](size_t i) {
         try {
-          return audio.Probe(dir.recordings()[i]).sample_rate_hz;
+          return audio.Probe(dir.recordings()[i]);
         } catch (const Error&) {
-          return 0;
+          return feat::AudioInfo{};
         }
       },
-      [&](size_t, int rate) {
-        if (rate > 0) lowest = lowest == 0 ? rate : std::min(lowest, rate);
+      [&](size_t, feat::AudioInfo&& info) {
+        if (info.sample_rate_hz > 0) seconds[info.sample_rate_hz] += info.duration_s();
       });
-  if (lowest == 0)
+  if (seconds.empty())
     Throw<InputError>("none of the {} recordings of '{}' can be read as audio; 'antiphon prepare' says why",
                       dir.recordings().size(), dir.folder().string());
-  return lowest;
+  return seconds;
+}
+
+// The lowest: nothing is invented by upsampling. The usual one: that of most of the speech; beyond 16 kHz there is
+// little to tell words apart by.
+int RateOfData(const DataDir& dir, const AudioSource& audio, bool usual, int num_threads) {
+  constexpr int kHighestUsualHz = 16000;
+  const std::map<int, double> seconds = SecondsByRate(dir, audio, num_threads);
+  if (!usual) return seconds.begin()->first;
+  const auto less = [](const auto& a, const auto& b) { return a.second < b.second; };
+  const int rate = std::min(kHighestUsualHz, std::max_element(seconds.begin(), seconds.end(), less)->first);
+  log::Info("features are computed at {} Hz, the rate of most of the speech", rate);
+  return rate;
 }
 
 void RequireSound(const feat::Waveform& wave) {
@@ -144,27 +168,74 @@ void RequireSound(const feat::Waveform& wave) {
   if (check.silent()) Throw<InputError>("there is nothing to hear: {}", check.Remarks().front());
 }
 
+bool IsLong(const Item& item, const AudioSource& audio, const FeatureExtractionOptions& options) {
+  if (!options.long_in_parts || item.copy->augmenter) return false;
+  const double known_s = item.utterance->duration_s;
+  return (known_s >= 0 ? known_s : audio.Open(*item.utterance, options.channel).reader.duration_s()) > kLongRecordingS;
+}
+
+std::vector<double> Flat(const std::vector<std::pair<double, double>>& runs) {
+  std::vector<double> flat;
+  for (const auto& [begin_s, end_s] : runs) flat.insert(flat.end(), {begin_s, end_s});
+  return flat;
+}
+
+// Without the outermost context, which is the utterance: who reads the error has it already.
+std::string ReasonOf(const Error& e) {
+  Error reason(e.message());
+  for (size_t i = 0; i + 1 < e.contexts().size(); ++i) reason.AddContext(e.contexts()[i]);
+  return reason.what();
+}
+
+std::string TooShort(double audio_s, const feat::FrontEnd& front_end) {
+  return fmt::format("{:.4f} s of audio give no frame; at least {} ms are needed", audio_s,
+                     front_end.options().frame_length_ms);
+}
+
 Computed Compute(const Item& item, const AudioSource& audio, const feat::FrontEnd& front_end,
                  const FeatureExtractionOptions& options) {
   Computed result;
   try {
+    result.in_parts = IsLong(item, audio, options);
+    if (result.in_parts) return result;
     const int rate = front_end.options().sample_rate_hz;
     feat::Waveform wave = audio.Read(*item.utterance, options.channel);
     if (!options.silent_recordings) RequireSound(wave);
     result.rate_hz = wave.sample_rate_hz;
+    result.channels_mixed = wave.channels_mixed;
+    feat::ZeroSpans zeros(wave.sample_rate_hz);
+    zeros.Accept(wave.samples);
+    result.zeros = Flat(zeros.Runs());
     wave = feat::Resample(std::move(wave), rate);
     if (item.copy->augmenter) wave = item.copy->augmenter->Apply(wave, item.utt_id);
     result.audio_s = wave.duration_s();
     result.frames = front_end.Compute(wave.samples, feat::UtteranceSeed(item.utt_id));
-    if (result.frames.rows() == 0) {
-      result.error = fmt::format("{:.4f} s of audio give no frame; at least {} ms are needed", wave.duration_s(),
-                                 front_end.options().frame_length_ms);
-    }
+    if (result.frames.rows() == 0) result.error = TooShort(wave.duration_s(), front_end);
   } catch (const Error& e) {
-    // Without the outermost context, which is the utterance: who reads the error has it already.
-    Error reason(e.message());
-    for (size_t i = 0; i + 1 < e.contexts().size(); ++i) reason.AddContext(e.contexts()[i]);
-    result.error = reason.what();
+    result.error = ReasonOf(e);
+  }
+  return result;
+}
+
+// Stores the frames; what is returned has none. Statistics are added once all are there.
+Computed ComputeInParts(const Item& item, const AudioSource& audio, const feat::FrontEnd& front_end,
+                        const FeatureExtractionOptions& options, FeaturePartsWriter& parts, feat::CmvnStats& cmvn,
+                        int64_t& frames) {
+  Computed result;
+  try {
+    AudioSource::Stream stream = audio.Open(*item.utterance, options.channel);
+    result.rate_hz = stream.reader.sample_rate_hz();
+    result.channels_mixed = stream.reader.channels_mixed();
+    const StoredParts stored = WithContext([&] { return parts.Write(item.utt_id, front_end, stream.reader); },
+                                           [&] { return fmt::format("utterance '{}'", item.utt_id); });
+    result.audio_s = stored.audio_s;
+    result.zeros = Flat(stored.zeros);
+    cmvn.Add(stored.cmvn);
+    frames += stored.frames;
+  } catch (const Cancelled&) {
+    throw;
+  } catch (const Error& e) {
+    result.error = ReasonOf(e);
   }
   return result;
 }
@@ -220,6 +291,18 @@ void WriteNoises(const std::vector<const Item*>& items, const std::filesystem::p
   if (any) WriteFileAtomically(out / "utt2noise", lines);
 }
 
+// Where utterances hold nothing but zeros, for whoever looks for words there.
+void WriteZeros(const std::map<std::string, std::vector<double>>& zeros, const std::filesystem::path& out) {
+  std::filesystem::remove(out / kZerosFile);
+  std::string lines;
+  for (const auto& [utt_id, times] : zeros) {
+    lines += utt_id;
+    for (const double time : times) lines += fmt::format(" {:.6f}", time);
+    lines += "\n";
+  }
+  if (!lines.empty()) WriteFileAtomically(out / kZerosFile, lines);
+}
+
 void WriteCmvn(const std::map<std::string, feat::CmvnStats>& stats, const std::filesystem::path& out) {
   TableWriter<DoubleMatrix> writer(out / "cmvn.ark");
   for (const auto& [speaker, statistics] : stats) writer.Write(speaker, statistics.matrix());
@@ -238,6 +321,19 @@ void WriteFailures(const FeatureExtractionResult& result, const std::filesystem:
   WriteFileAtomically(out / "failed.txt", lines);
 }
 
+// What a person should know of these features.
+void Remark(const FeatureExtractionResult& result, int lowest_rate, bool for_model) {
+  const std::string narrow = for_model ? feat::NarrowBandRemark(lowest_rate, result.sample_rate_hz)
+                                       : feat::UpsamplingRemark(lowest_rate, result.sample_rate_hz);
+  if (!narrow.empty()) log::Warn("{}", narrow);
+  if (result.channels_mixed > 0) {
+    log::Warn(
+        "{} utterances are the mean of their recordings' channels; --channel takes one of them, and antiphon prepare "
+        "--channels each makes each an utterance of its own",
+        result.channels_mixed);
+  }
+}
+
 }  // namespace
 
 feat::FrontEndOptions ReadFrontEnd(const std::filesystem::path& folder) {
@@ -249,8 +345,8 @@ FeatureExtractionResult ExtractFeatures(const DataDir& dir, const FeatureExtract
                                         const std::function<void(int64_t, int64_t)>& progress, Team& team) {
   const AudioSource audio(dir);
   feat::FrontEndOptions front_end_options = options.like.empty() ? options.front_end : ReadFrontEnd(options.like);
-  if (options.native_rate && options.like.empty())
-    front_end_options.sample_rate_hz = LowestRate(dir, audio, num_threads);
+  if ((options.native_rate || options.usual_rate) && options.like.empty())
+    front_end_options.sample_rate_hz = RateOfData(dir, audio, options.usual_rate, num_threads);
   const feat::FrontEnd front_end(front_end_options);
   const std::vector<Copy> copies = MakeCopies(options);
   const std::vector<Item> items = MakeItems(dir, copies);
@@ -260,9 +356,13 @@ FeatureExtractionResult ExtractFeatures(const DataDir& dir, const FeatureExtract
   int lowest_rate = result.sample_rate_hz;  // of the recordings
   std::map<std::string, feat::CmvnStats> cmvn;
   std::vector<const Item*> written;
+  std::map<std::string, std::vector<double>> zeros;
   std::optional<TableWriter<Matrix>> writer;
-  if (team.is_first())
+  std::optional<FeaturePartsWriter> parts;
+  if (team.is_first()) {
     writer.emplace(out / "feats.ark", TableWriteOptions{.coding = MatrixCodingFromName(options.coding)});
+    parts.emplace(out, MatrixCodingFromName(options.coding));
+  }
   SpreadInOrder<Computed>(
       team, team.size() > 1 ? Lengths(items, dir) : std::vector<int64_t>(items.size(), 1), num_threads,
       Spread::kToFirst,
@@ -272,15 +372,21 @@ FeatureExtractionResult ExtractFeatures(const DataDir& dir, const FeatureExtract
       },
       [&](size_t i, Computed&& computed) {
         const Item& item = items[i];
+        if (computed.in_parts) {
+          computed = ComputeInParts(item, audio, front_end, options, *parts, cmvn[item.speaker], result.frames);
+        } else if (computed.error.empty()) {
+          writer->Write(item.utt_id, computed.frames);
+          cmvn[item.speaker].Add(computed.frames);
+          result.frames += computed.frames.rows();
+        }
         if (!computed.error.empty()) {
           result.failed.emplace_back(item.utt_id, computed.error);
         } else {
-          writer->Write(item.utt_id, computed.frames);
-          cmvn[item.speaker].Add(computed.frames);
           written.push_back(&item);
-          result.frames += computed.frames.rows();
+          if (!computed.zeros.empty()) zeros[item.utt_id] = computed.zeros;
           result.audio_s += computed.audio_s;
           if (computed.rate_hz != result.sample_rate_hz) ++result.resampled;
+          if (computed.channels_mixed > 1) ++result.channels_mixed;
           lowest_rate = std::min(lowest_rate, computed.rate_hz);
         }
         if (progress) progress(static_cast<int64_t>(i) + 1, static_cast<int64_t>(items.size()));
@@ -289,15 +395,16 @@ FeatureExtractionResult ExtractFeatures(const DataDir& dir, const FeatureExtract
     team.Exchange("", Spread::kToAll);
     return result;
   }
-  if (const std::string narrow = feat::NarrowBandRemark(lowest_rate, result.sample_rate_hz); !narrow.empty()) {
-    log::Warn("{}", narrow);
-  }
+  Remark(result, lowest_rate, options.for_model || !options.like.empty());
   result.utterances = static_cast<int64_t>(written.size());
   if (!result.failed.empty() && (options.on_error == "fail" || written.empty()))
     RefuseFailures(result.failed, items.size());
   if (written.empty()) Throw<InputError>("'{}' holds no utterances", dir.folder().string());
   writer->Close();
+  parts->Close();
+  std::erase_if(cmvn, [](const auto& of_speaker) { return of_speaker.second.count() == 0; });
   WriteCmvn(cmvn, out);
+  WriteZeros(zeros, out);
   WriteLists(written, out);
   WriteNoises(written, out);
   WriteFailures(result, out);

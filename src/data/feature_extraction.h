@@ -2,7 +2,9 @@
 //
 // Writes into a folder: feats.ark/.scp (one frame per row), cmvn.ark/.scp (Kaldi's statistics, per speaker), text,
 // utt2spk, spk2utt of what was written, front_end.toml (what was computed, with the sampling rate found), utt2noise
-// if noise was added (which kind, or "clean"), and failed.txt if utterances were left out. Copies are utterances and
+// if noise was added (which kind, or "clean"), utt2zeros if some hold nothing but zeros somewhere (begin and end of
+// each run in seconds), and failed.txt if utterances were left out. With long_in_parts, long recordings are stored as
+// data/feature_parts.h says instead of in feats.ark, and none is held in memory whole. Copies are utterances and
 // speakers of their own: "sp0.9-UTT" of "sp0.9-SPEAKER" for another speed, "aug1-UTT" of "aug1-SPEAKER" for other
 // variations.
 //
@@ -25,6 +27,9 @@
 
 namespace antiphon::data {
 
+/// Of a feature folder: "UTT BEGIN END BEGIN END …" in seconds, for utterances that have runs of zeros.
+inline constexpr char kZerosFile[] = "utt2zeros";
+
 struct FeatureExtractionOptions {
   feat::FrontEndOptions front_end;
   std::string like;
@@ -33,11 +38,16 @@ struct FeatureExtractionOptions {
   std::string coding = "columns8";
   std::string on_error = "fail";
   std::vector<double> speeds;
+  double volume_low = 1.0;
+  double volume_high = 1.0;
   int augmented_copies = 0;
   bool originals = true;
   feat::AugmentOptions augment;
-  /// For callers, not a person's option: false: recordings in which nothing is heard cannot be computed.
-  bool silent_recordings = true;
+  // For callers, not a person's options.
+  bool silent_recordings = true;  // false: recordings in which nothing is heard cannot be computed
+  bool usual_rate = false;        // the front end's rate becomes that of most of the speech, 16000 Hz at most
+  bool for_model = false;         // the front end is that of a trained model
+  bool long_in_parts = false;     // recordings of more than kLongRecordingS are stored as FeatureParts
 
   template <class V>
   void Visit(V& v) {
@@ -50,6 +60,9 @@ struct FeatureExtractionOptions {
     v("on-error", on_error, OneOf{{"fail", "skip"}},
       "utterances that cannot be computed: refuse all, or leave them out");
     v("speeds", speeds, Range{0.1, 10.0}, "further copies at these speeds, e.g. [0.9, 1.1]");
+    v("volume-low", volume_low, Range{1e-3, 1e3},
+      "least gain of an utterance; each draws its own, copies at other speeds too (published: 0.125 to 2)");
+    v("volume-high", volume_high, Range{1e-3, 1e3}, "largest gain");
     v("augmented-copies", augmented_copies, Range{0, 1000}, "further copies varied as [augment] says");
     v("originals", originals, "the unchanged recordings themselves");
     v.Group("augment", augment);
@@ -63,6 +76,7 @@ struct FeatureExtractionResult {
   int sample_rate_hz = 0;
   double audio_s = 0.0;
   int64_t resampled = 0;                                    // utterances whose recording had another rate
+  int64_t channels_mixed = 0;                               // utterances that are the mean of several channels
   std::vector<std::pair<std::string, std::string>> failed;  // utterance, why
 };
 

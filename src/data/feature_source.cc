@@ -2,11 +2,14 @@
 
 #include <algorithm>
 #include <optional>
+#include <sstream>
 #include <unordered_map>
 #include <utility>
 
 #include "base/error.h"
 #include "data/archive.h"
+#include "data/feature_parts.h"
+#include "data/file_checksums.h"
 #include "data/script.h"
 #include "data/text_table.h"
 #include "feat/cmvn.h"
@@ -22,9 +25,20 @@ struct FeatureSource::Impl {
       if (!transform) {
         throw UsageError("--speaker-transforms need --speaker-model, the GMM model whose features they change");
       }
+      RequireTableAsWritten(options.speaker_transforms);
       speaker_transforms.emplace(options.speaker_transforms);
     }
     if (!options.speaker_vectors.empty()) speaker_vectors.emplace(options.speaker_vectors);
+    if (!options.parts.empty()) {
+      parts.emplace(options.parts);
+      for (const auto& [utt_id, entry] : parts->entries()) keys.push_back(utt_id);
+      if (!keys.empty()) part_dim = parts->Get(keys.front(), 0).cols();
+    }
+    const auto middle = static_cast<std::ptrdiff_t>(keys.size());
+    keys.insert(keys.end(), features.keys().begin(), features.keys().end());
+    // Both tables are in the order of their names if they were computed together.
+    if (parts) std::inplace_merge(keys.begin(), keys.begin() + middle, keys.end());
+    if (!options.zeros.empty()) ReadZeros();
     if (options.utt2spk.empty()) return;
     std::vector<DataProblem> problems;
     for (TextLine& line : ReadTextTable(options.utt2spk, problems))
@@ -32,6 +46,57 @@ struct FeatureSource::Impl {
     for (const DataProblem& problem : problems) {
       if (problem.fatal) Throw<InputError>("{}: {}", problem.where, problem.what);
     }
+  }
+
+  void ReadZeros() {
+    std::vector<DataProblem> problems;
+    for (const TextLine& line : ReadTextTable(options.zeros, problems)) {
+      std::istringstream times(line.rest);
+      for (double begin = 0, end = 0; times >> begin >> end;) zeros[line.key].emplace_back(begin, end);
+      if (!times.eof())
+        Throw<InputError>("{}, utterance '{}': expected times in seconds, found '{}'", options.zeros, line.key,
+                          line.rest);
+    }
+    for (const DataProblem& problem : problems) {
+      if (problem.fatal) Throw<InputError>("{}: {}", problem.where, problem.what);
+    }
+  }
+
+  bool InParts(std::string_view utt_id) const { return parts && parts->Find(utt_id) != nullptr; }
+
+  Matrix NormalisedPart(const std::string& utt_id, const std::string& speaker, int64_t part) const {
+    Matrix m = parts->Get(utt_id, part);
+    Normalise(utt_id, speaker, m);
+    return m;
+  }
+
+  // The part's rows of the transform of all.
+  Matrix TransformedPart(const std::string& utt_id, const std::string& speaker, int64_t part) const {
+    const Matrix m = NormalisedPart(utt_id, speaker, part);
+    if (!transform) return m;
+    const int64_t last = parts->Find(utt_id)->parts - 1;
+    std::vector<Matrix> rows;  // of the part before, this one, the one behind
+    const auto keep = [&](const Matrix& from, int64_t first, int64_t count) {
+      rows.emplace_back(from.view().Rows(first, count));
+    };
+    int64_t before = 0;
+    if (part > 0 && transform->left() > 0) {
+      const Matrix left = NormalisedPart(utt_id, speaker, part - 1);
+      before = std::min<int64_t>(transform->left(), left.rows());
+      keep(left, left.rows() - before, before);
+    }
+    keep(m, 0, m.rows());
+    if (part < last && transform->right() > 0) {
+      const Matrix right = NormalisedPart(utt_id, speaker, part + 1);
+      keep(right, 0, std::min<int64_t>(transform->right(), right.rows()));
+    }
+    int64_t count = 0;
+    for (const Matrix& some : rows) count += some.rows();
+    Matrix joined(count, m.cols());
+    float* to = joined.data();
+    for (const Matrix& some : rows) to = std::copy_n(some.data(), some.size(), to);
+    const Matrix out = Transform(speaker, std::move(joined));
+    return Matrix(out.view().Rows(before, m.rows()));
   }
 
   void Normalise(const std::string& utt_id, const std::string& speaker, Matrix& m) const {
@@ -78,6 +143,10 @@ struct FeatureSource::Impl {
   std::optional<RandomAccessReader<Matrix>> speaker_transforms;
   std::optional<RandomAccessReader<std::vector<float>>> speaker_vectors;
   std::unordered_map<std::string, std::string> speakers;
+  std::optional<FeatureParts> parts;
+  int64_t part_dim = 1;  // values of a frame of these
+  std::vector<std::string> keys;
+  std::unordered_map<std::string, std::vector<std::pair<double, double>>> zeros;
 };
 
 std::string NormalisationOf(const FeatureSourceOptions& options) {
@@ -88,9 +157,32 @@ std::string NormalisationOf(const FeatureSourceOptions& options) {
 FeatureSource::FeatureSource(const FeatureSourceOptions& options) : impl_(std::make_unique<Impl>(options)) {}
 FeatureSource::~FeatureSource() = default;
 
-const std::vector<std::string>& FeatureSource::keys() const { return impl_->features.keys(); }
+const std::vector<std::string>& FeatureSource::keys() const { return impl_->keys; }
 
-bool FeatureSource::Has(std::string_view utt_id) const { return impl_->features.Has(utt_id); }
+bool FeatureSource::Has(std::string_view utt_id) const { return impl_->features.Has(utt_id) || impl_->InParts(utt_id); }
+
+int64_t FeatureSource::NumParts(std::string_view utt_id) const {
+  return impl_->InParts(utt_id) ? impl_->parts->Find(utt_id)->parts : 1;
+}
+
+int64_t FeatureSource::NumFrames(std::string_view utt_id) const {
+  return impl_->InParts(utt_id) ? impl_->parts->Find(utt_id)->frames : -1;
+}
+
+Matrix FeatureSource::GetPart(std::string_view utt_id, int64_t part) const {
+  if (!impl_->InParts(utt_id)) return Get(utt_id);
+  return WithContext(
+      [&] {
+        const std::string name(utt_id), speaker = Speaker(utt_id);
+        return impl_->WithVector(name, speaker, impl_->TransformedPart(name, speaker, part));
+      },
+      [&] { return fmt::format("'{}', utterance '{}'", impl_->options.parts, utt_id); });
+}
+
+feat::ZeroSpans FeatureSource::Zeros(std::string_view utt_id) const {
+  const auto found = impl_->zeros.find(std::string(utt_id));
+  return feat::ZeroSpans(found == impl_->zeros.end() ? std::vector<std::pair<double, double>>() : found->second);
+}
 
 std::vector<int64_t> FeatureSource::Sizes(const std::vector<std::string>& utterances) const {
   std::vector<int64_t> sizes(utterances.size(), 1);
@@ -102,11 +194,24 @@ std::vector<int64_t> FeatureSource::Sizes(const std::vector<std::string>& uttera
   for (size_t i = 0; i < entries.size(); ++i) by_key.emplace(entries[i].key, bytes[i]);
   for (size_t i = 0; i < utterances.size(); ++i) {
     if (const auto it = by_key.find(utterances[i]); it != by_key.end()) sizes[i] = it->second;
+    // A byte per value, as these tables are coded.
+    if (impl_->InParts(utterances[i])) sizes[i] = impl_->parts->Find(utterances[i])->frames * impl_->part_dim;
   }
   return sizes;
 }
 
 Matrix FeatureSource::Get(std::string_view utt_id) const {
+  if (impl_->InParts(utt_id)) {
+    Matrix whole;
+    int64_t rows = 0;
+    for (int64_t part = 0; part < NumParts(utt_id); ++part) {
+      const Matrix some = GetPart(utt_id, part);
+      if (part == 0) whole.Resize(NumFrames(utt_id), some.cols());
+      std::copy_n(some.data(), some.size(), whole.Row(rows).data());
+      rows += some.rows();
+    }
+    return whole;
+  }
   Matrix m = impl_->features.Get(utt_id);
   return WithContext(
       [&] {

@@ -17,6 +17,7 @@
 
 #include "base/options.h"
 #include "data/feature_kind.h"
+#include "feat/zero_spans.h"
 #include "math/matrix.h"
 
 namespace antiphon::data {
@@ -29,6 +30,9 @@ struct FeatureSourceOptions {
   std::string speaker_model;
   std::string speaker_transforms;
   std::string speaker_vectors;
+  // For callers, not a person's options.
+  std::string parts;  // folder of FeatureParts, further utterances; empty: none
+  std::string zeros;  // utt2zeros of the features; empty: unknown
   template <class V>
   void Visit(V& v) {
     v("features", features, "table of feature matrices (feats.scp)");
@@ -61,6 +65,13 @@ class FeatureSource {
   /// Bytes that each of these takes in the table, as a measure of its length; 1 where the table does not tell.
   std::vector<int64_t> Sizes(const std::vector<std::string>& utterances) const;
   Matrix Get(std::string_view utt_id) const;
+  /// The same in pieces, for recordings that are long: Get's rows one after another, 1 piece or more.
+  int64_t NumParts(std::string_view utt_id) const;
+  Matrix GetPart(std::string_view utt_id, int64_t part) const;
+  /// Frames, where that is known without reading them; else −1.
+  int64_t NumFrames(std::string_view utt_id) const;
+  /// Where the utterance's audio is nothing but zeros, as far as that is known.
+  feat::ZeroSpans Zeros(std::string_view utt_id) const;
   /// Of what Get returns.
   FeatureKind kind() const;
   /// InputError if a utt2spk is given and lacks the utterance.

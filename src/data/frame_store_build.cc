@@ -5,6 +5,7 @@
 #include "base/error.h"
 #include "base/thread_pool.h"
 #include "data/archive.h"
+#include "data/file_checksums.h"
 #include "data/frame_store.h"
 
 namespace antiphon::data {
@@ -24,7 +25,10 @@ FrameStoreSummary BuildFrameStore(const BuildFrameStoreOptions& options, const s
                                   int num_threads) {
   const FeatureSource features(options.input);
   std::optional<RandomAccessReader<std::vector<int32_t>>> alignment;
-  if (!options.pdf_alignment.empty()) alignment.emplace(options.pdf_alignment);
+  if (!options.pdf_alignment.empty()) {
+    RequireTableAsWritten(options.pdf_alignment);
+    alignment.emplace(options.pdf_alignment);
+  }
   if (!alignment && options.num_pdfs == 0) {
     throw UsageError("a store without alignment needs --num-pdfs, the number of the teacher's pdf-ids");
   }

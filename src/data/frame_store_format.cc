@@ -19,16 +19,16 @@ constexpr int kMaxDim = 1 << 20;
 constexpr int kMaxPdfs = 1 << 28;
 
 template <class T>
-void AppendRaw(const T& value, std::string& out) {
+void AppendPlain(const T& value, std::string& out) {
   out.append(reinterpret_cast<const char*>(&value), sizeof value);
 }
 
 void AppendText(std::string_view text, std::string& out) {
-  AppendRaw(static_cast<uint32_t>(text.size()), out);
+  AppendPlain(static_cast<uint32_t>(text.size()), out);
   out += text;
 }
 
-std::string ReadText(ByteSource& in) {
+std::string ReadPlainText(ByteSource& in) {
   const auto size = in.Read<uint32_t>();
   in.Require(size, "a name");
   std::string text(size, '\0');
@@ -63,7 +63,7 @@ uint64_t HexField(const Json& json, const char* name) {
 
 UtteranceRecord ReadRecord(ByteSource& in) {
   UtteranceRecord r;
-  r.utterance.utt_id = ReadText(in);
+  r.utterance.utt_id = ReadPlainText(in);
   r.utterance.speaker = in.Read<int32_t>();
   r.utterance.num_frames = in.Read<int32_t>();
   r.utterance.weight = in.Read<float>();
@@ -146,18 +146,18 @@ StoreHeader HeaderFromJson(std::string_view text) {
 
 std::string IndexToBytes(const std::vector<std::string>& speakers, const std::vector<UtteranceRecord>& records) {
   std::string out;
-  AppendRaw(kIndexMagic, out);
-  AppendRaw(static_cast<uint32_t>(speakers.size()), out);
+  AppendPlain(kIndexMagic, out);
+  AppendPlain(static_cast<uint32_t>(speakers.size()), out);
   for (const std::string& name : speakers) AppendText(name, out);
-  AppendRaw(static_cast<uint64_t>(records.size()), out);
+  AppendPlain(static_cast<uint64_t>(records.size()), out);
   for (const UtteranceRecord& r : records) {
     AppendText(r.utterance.utt_id, out);
-    AppendRaw(r.utterance.speaker, out);
-    AppendRaw(r.utterance.num_frames, out);
-    AppendRaw(r.utterance.weight, out);
-    AppendRaw(r.shard, out);
-    AppendRaw(r.offset, out);
-    AppendRaw(r.checksum, out);
+    AppendPlain(r.utterance.speaker, out);
+    AppendPlain(r.utterance.num_frames, out);
+    AppendPlain(r.utterance.weight, out);
+    AppendPlain(r.shard, out);
+    AppendPlain(r.offset, out);
+    AppendPlain(r.checksum, out);
   }
   return out;
 }
@@ -173,7 +173,7 @@ void IndexFromBytes(std::string_view bytes, const std::filesystem::path& path, c
   if (in->Read<uint64_t>() != kIndexMagic) in->Fail("this is no index of a frame store");
   const auto num_speakers = in->Read<uint32_t>();
   in->Require(uint64_t{4} * num_speakers, "the list of speakers");
-  for (uint32_t i = 0; i < num_speakers; ++i) speakers.push_back(ReadText(*in));
+  for (uint32_t i = 0; i < num_speakers; ++i) speakers.push_back(ReadPlainText(*in));
   const auto count = in->Read<uint64_t>();
   if (count != static_cast<uint64_t>(header.num_utterances))
     in->Fail("the number of utterances differs from store.json");

@@ -27,13 +27,18 @@ struct Window {
   std::vector<FrameRef> frames;
 };
 
+MinibatchOptions Chosen(MinibatchOptions options) {
+  if (options.distribution == "auto") options.distribution = "pool";
+  return options;
+}
+
 }  // namespace
 
 struct MinibatchPool::Impl {
   Impl(std::shared_ptr<const FrameStore> s, MinibatchOptions o, uint64_t run_seed, int world,
        std::vector<size_t> chosen, InputNormalisation normalisation, TimeContext frames_needed, Mixing mixed)
       : store(std::move(s)),
-        options(std::move(o)),
+        options(Chosen(std::move(o))),
         context{options.left_context, options.right_context},
         seed(run_seed),
         world_size(world),
@@ -63,9 +68,17 @@ struct MinibatchPool::Impl {
           "the network looks at several frames of an utterance: set data.chunk-frames, the consecutive frames that "
           "minibatches are made of");
     }
-    if (options.chunk_frames % needed.stride != 0) {
-      Throw<UsageError>("data.chunk-frames = {} is no multiple of {}, the frames per output of the network",
-                        options.chunk_frames, needed.stride);
+    if (options.other_chunk_frames.empty()) {
+      if (options.chunk_frames % needed.stride != 0) {
+        Throw<UsageError>("data.chunk-frames = {} is no multiple of {}, the frames per output of the network",
+                          options.chunk_frames, needed.stride);
+      }
+    } else if (options.chunk_frames == 0) {
+      throw UsageError("data.other-chunk-frames are widths beside data.chunk-frames, which is missing: give it too");
+    } else if (options.carry_state) {
+      throw UsageError(
+          "data.other-chunk-frames leaves frames out between chunks, and states that are carried on need all: set "
+          "data.carry-state to false, or leave it out");
     }
     if (options.chunk_frames > 0 && options.carry_state && options.distribution == "pool" && world_size > 1) {
       throw UsageError(
@@ -186,7 +199,7 @@ struct MinibatchPool::Impl {
     }
     const int length = (block.count + needed.stride - 1) / needed.stride;
     b.lengths_[static_cast<size_t>(stream)] = length;
-    b.begins_[static_cast<size_t>(stream)] = !options.carry_state || block.first == 0 ? 1 : 0;
+    b.begins_[static_cast<size_t>(stream)] = !options.carry_state || block.first < needed.stride ? 1 : 0;
     for (int t = 0; t < layout.frames; ++t) {
       const int64_t row = int64_t{t} * layout.streams + stream;
       if (t < length) {
@@ -210,7 +223,12 @@ struct MinibatchPool::Impl {
     b.begins_.resize(static_cast<size_t>(streams));
     b.lengths_.resize(static_cast<size_t>(streams));
     b.layout_ = {streams, frames, b.begins_, b.lengths_};
-    for (int s = 0; s < streams; ++s) FillStream(order.blocks[begin + static_cast<size_t>(s)], s, b);
+    b.chunks_.clear();
+    for (int s = 0; s < streams; ++s) {
+      const internal::Block& block = order.blocks[begin + static_cast<size_t>(s)];
+      b.chunks_.push_back({block.utterance, block.first, block.count});
+      FillStream(block, s, b);
+    }
     // Chunks have no windows; count minibatches instead.
     constexpr int64_t kReleaseInterval = 1024;
     if (index % kReleaseInterval == 0) store->ReleasePages();
@@ -291,6 +309,7 @@ void MinibatchPool::Fill(int64_t epoch, int rank, int64_t index, MinibatchBuffer
   if (index < 0 || index >= order.num_minibatches) {
     impl_->Resize(0, 0, b);
     b.layout_ = {};
+    b.chunks_.clear();
     index = -1;
   } else if (in_chunks) {
     impl_->FillChunks(order, index, b);
@@ -299,7 +318,7 @@ void MinibatchPool::Fill(int64_t epoch, int rank, int64_t index, MinibatchBuffer
   }
   const auto padding = std::count(b.frame_ids_.begin(), b.frame_ids_.end(), int64_t{-1});
   b.minibatch = {index,        std::ssize(b.frame_ids_) - padding, b.features_.view(), b.pdf_ids_, b.weights_,
-                 b.frame_ids_, in_chunks ? &b.layout_ : nullptr};
+                 b.frame_ids_, in_chunks ? &b.layout_ : nullptr,   b.chunks_};
 }
 
 }  // namespace antiphon::data

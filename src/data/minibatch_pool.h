@@ -13,10 +13,16 @@
 // minibatch, so that a recurrent layer goes on where it was. Chunks that are shorter than a minibatch's longest are
 // padded: weight 0, frame id −1.
 //
+// With other-chunk-frames too, each utterance is cut into chunks of the given widths (data/chunk_cut.h), and a
+// minibatch holds chunks of one width: what chain models learn from. A network that gives an output for every K-th
+// frame gets its outputs at frames 0, K, 2K, … of each utterance in epoch 0, at 1, K + 1, … in epoch 1, and so on:
+// after K epochs every frame has been learnt from.
+//
 // Distribution over workers: "pool": one order for all; worker r of N takes the minibatches r, r + N, … (synchronous),
 // or whoever is free takes the next (parallel/minibatch_ledger.h). "shares": utterances are divided by data/partition.h
 // anew in each epoch and every worker shuffles its own share. "shards": whole shards are dealt to the workers once and
-// for all, so that each machine needs but those of its workers. Any N sees the same multiset of frames.
+// for all, so that each machine needs but those of its workers. "auto" is "pool" here: who knows the method chooses
+// (train/data_share.h). Any N sees the same multiset of frames.
 //
 // Shapes: features [B, spliced dim]; B = minibatch, smaller in the last one of an epoch (or share). In streams,
 // features have rows for all frames that the outputs need, and pdf-ids, weights and frame ids are those of the outputs.
@@ -45,10 +51,12 @@ struct MinibatchOptions {
   int minibatch = 256;
   int left_context = 5;
   int right_context = 5;
-  std::string distribution = "pool";
+  std::string distribution = "auto";
   int block_frames = 256;
   int shuffle_frames = 1 << 18;
   int chunk_frames = 0;
+  std::vector<int> other_chunk_frames;
+  bool shift_outputs = true;
   bool carry_state = true;
   int prefetch = 4;
   bool shuffle = true;
@@ -58,13 +66,20 @@ struct MinibatchOptions {
     v("minibatch", minibatch, Range{1, 1 << 20}, "frames per gradient");
     v("left-context", left_context, Range{0, 1000}, "frames spliced on before the current one");
     v("right-context", right_context, Range{0, 1000}, "frames spliced on after the current one");
-    v("distribution", distribution, OneOf{{"pool", "shares", "shards"}},
+    v("distribution", distribution, OneOf{{"auto", "pool", "shares", "shards"}},
       "one order for all workers, a balanced share of the utterances for each, or whole shards for each, of which a "
-      "machine needs but its own");
+      "machine needs but its own; auto: pool, but shards for parallel.method admm, where there are enough of them");
     v("block-frames", block_frames, Range{1, 1 << 20}, "consecutive frames that enter the shuffle buffer together");
     v("shuffle-frames", shuffle_frames, Range{1, 1 << 28}, "frames in the shuffle buffer");
     v("chunk-frames", chunk_frames, Range{0, 1 << 20},
       "consecutive frames kept together, of as many utterances side by side as a minibatch holds; 0: single frames");
+    v("other-chunk-frames", other_chunk_frames, Range{1, 1 << 20},
+      "further widths of chunks: with any, each chunk has chunk-frames or one of these (or the next multiples of the "
+      "network's stride), so that utterances are covered with least waste, and a minibatch holds chunks of one width; "
+      "without: chunks of about equal length, up to chunk-frames");
+    v("shift-outputs", shift_outputs,
+      "of a network that gives an output for every K-th frame: begin at frame 0 … K - 1 of every utterance in turn, "
+      "from epoch to epoch; false: always at frame 0");
     v("carry-state", carry_state,
       "with chunks and recurrent layers: an utterance's chunks follow one another, each going on in the state that the "
       "last one left; false: chunks are shuffled, and start from zero");
@@ -72,6 +87,14 @@ struct MinibatchOptions {
     v("shuffle", shuffle, "false: frames in the order of the store, for evaluation");
     cache.Visit(v);
   }
+};
+
+/// What a stream of a minibatch says: frames of one utterance, of which every stride-th has an output, from the first
+/// one on.
+struct Chunk {
+  size_t utterance = 0;  // index in the store
+  int32_t first = 0;
+  int32_t num_frames = 0;  // 0: the stream says nothing
 };
 
 /// One minibatch. Views are valid until the stream's next call or the buffer's next Fill.
@@ -83,6 +106,7 @@ struct Minibatch {
   std::span<const float> weights;             // [B]
   std::span<const int64_t> frame_ids;         // [B], as in FrameStore
   const SequenceLayout* sequences = nullptr;  // null for single frames
+  std::span<const Chunk> chunks = {};         // of each stream; empty for single frames
 };
 
 /// Memory of one minibatch, reused.
@@ -97,6 +121,7 @@ class MinibatchBuffer {
   std::vector<float> weights_;
   std::vector<int64_t> frame_ids_;
   SequenceLayout layout_;
+  std::vector<Chunk> chunks_;
   std::vector<uint8_t> begins_;
   std::vector<int32_t> lengths_;
 };

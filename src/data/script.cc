@@ -5,9 +5,11 @@
 #include <iterator>
 #include <map>
 #include <unordered_set>
+#include <utility>
 
 #include "base/error.h"
 #include "base/file.h"
+#include "base/log.h"
 #include "base/trim.h"
 
 namespace antiphon::data {
@@ -93,6 +95,7 @@ std::vector<ScriptEntry> ReadScript(const fs::path& path) {
   const std::string bytes = ReadFile(path);
   std::vector<ScriptEntry> entries;
   std::unordered_set<std::string> seen;
+  std::map<fs::path, fs::path> elsewhere;
   std::string_view rest = bytes;
   for (int line = 1; !rest.empty(); ++line) {
     const std::string_view text = Trim(rest.substr(0, rest.find('\n')));
@@ -105,10 +108,15 @@ std::vector<ScriptEntry> ReadScript(const fs::path& path) {
             Throw<InputError>("expected KEY PATH, found only '{}'", text.substr(0, 64));
           ScriptEntry entry{std::string(text.substr(0, blank)), ParseObjectReference(text.substr(blank))};
           if (!seen.insert(entry.key).second) Throw<InputError>("key '{}' is there twice", entry.key);
-          entry.object.path = LocateBeside(entry.object.path, path.parent_path());
+          const fs::path named = std::exchange(entry.object.path, LocateBeside(entry.object.path, path.parent_path()));
+          if (named.is_absolute() && named != entry.object.path) elsewhere.emplace(named, entry.object.path);
           entries.push_back(std::move(entry));
         },
         [&] { return fmt::format("{}:{}", path.string(), line); });
+  }
+  for (const auto& [named, read] : elsewhere) {
+    log::Warn("'{}' names '{}', which is not there: '{}' is read instead, which is right only if the folder was moved",
+              path.string(), named.string(), read.string());
   }
   return entries;
 }

@@ -39,7 +39,8 @@ struct ScriptEntry {
   std::string key;
   ObjectReference object;
 };
-/// All lines; paths are resolved (see data/archive.h). Duplicate keys are errors.
+/// All lines; paths are resolved (see data/archive.h), with a warning where a file of that name beside the script takes
+/// the place of an absolute path. Duplicate keys are errors.
 std::vector<ScriptEntry> ReadScript(const std::filesystem::path& path);
 
 /// Bytes that each object takes in its file: up to the next one that is named there, or to the end; 1 where that cannot

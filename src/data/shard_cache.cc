@@ -119,8 +119,8 @@ bool MakeRoom(const fs::path& folder, uint64_t bytes, uint64_t limit) {
   return used + bytes <= limit;
 }
 
-void Copy(const fs::path& source, int target, const fs::path& target_path, uint64_t bytes,
-          const std::atomic<bool>& stop) {
+void CopyShard(const fs::path& source, int target, const fs::path& target_path, uint64_t bytes,
+               const std::atomic<bool>& stop) {
   const Descriptor from(::open(source.c_str(), O_RDONLY | O_CLOEXEC));
   if (!from.valid()) ThrowErrno("read", source, errno);
   std::vector<char> piece(kPieceBytes);
@@ -186,7 +186,7 @@ bool ShardCache::Make(const fs::path& path, const fs::path& source, uint64_t byt
         ThrowErrno("write", part, error);
       }
     }
-    Copy(source, target.get(), part, bytes, stop);
+    CopyShard(source, target.get(), part, bytes, stop);
     if (::rename(part.c_str(), path.c_str()) != 0) ThrowErrno("rename", part, errno);
   } catch (...) {
     ::unlink(part.c_str());

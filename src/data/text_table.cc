@@ -8,28 +8,10 @@
 #include "base/error.h"
 #include "base/file.h"
 #include "base/trim.h"
+#include "base/utf8.h"
 
 namespace antiphon::data {
 namespace {
-
-// Length of the sequence that a first byte announces, and the least second byte that is not overlong or a surrogate.
-struct Utf8Lead {
-  int length = 0;
-  unsigned char low = 0x80;
-  unsigned char high = 0xbf;
-};
-
-Utf8Lead LeadOf(unsigned char c) {
-  if (c < 0x80) return {1};
-  if (c >= 0xc2 && c <= 0xdf) return {2};
-  if (c == 0xe0) return {3, 0xa0, 0xbf};
-  if (c == 0xed) return {3, 0x80, 0x9f};
-  if (c >= 0xe1 && c <= 0xef) return {3};
-  if (c == 0xf0) return {4, 0x90, 0xbf};
-  if (c >= 0xf1 && c <= 0xf3) return {4};
-  if (c == 0xf4) return {4, 0x80, 0x8f};
-  return {};
-}
 
 // Looks at the order and the uniqueness of keys.
 class KeyChecker {
@@ -107,19 +89,6 @@ std::vector<std::string> SplitWords(std::string_view text) {
     words.emplace_back(text.substr(first, end - first));
     text.remove_prefix(end);
   }
-}
-
-size_t FindBadUtf8(std::string_view text) {
-  for (size_t i = 0; i < text.size();) {
-    const Utf8Lead lead = LeadOf(static_cast<unsigned char>(text[i]));
-    if (lead.length == 0 || text.size() - i < static_cast<size_t>(lead.length)) return i;
-    for (int k = 1; k < lead.length; ++k) {
-      const auto c = static_cast<unsigned char>(text[i + static_cast<size_t>(k)]);
-      if (c < (k == 1 ? lead.low : 0x80) || c > (k == 1 ? lead.high : 0xbf)) return i;
-    }
-    i += static_cast<size_t>(lead.length);
-  }
-  return std::string_view::npos;
 }
 
 bool ParseReal(std::string_view field, double& value) {

@@ -26,9 +26,6 @@ std::vector<TextLine> ReadTextTable(const std::filesystem::path& path, std::vect
 /// Pieces between blanks.
 std::vector<std::string> SplitWords(std::string_view text);
 
-/// Byte position of the first byte that is no UTF-8 (RFC 3629: no overlong forms, no surrogates), or npos.
-size_t FindBadUtf8(std::string_view text);
-
 /// A whole field as a finite number.
 bool ParseReal(std::string_view field, double& value);
 

@@ -7,7 +7,13 @@
 
 #include "base/error.h"
 #include "base/file.h"
+#include "base/trim.h"
+#include "base/utf8.h"
+#include "data/audio_files.h"
+#include "data/channels.h"
+#include "data/speaker_name.h"
 #include "data/text_table.h"
+#include "feat/audio.h"
 
 namespace antiphon::data {
 namespace {
@@ -24,6 +30,8 @@ struct Columns {
   size_t id = kNoColumn;
   size_t start = kNoColumn;
   size_t end = kNoColumn;
+  size_t channel = kNoColumn;
+  bool cut() const { return start != kNoColumn || end != kNoColumn || channel != kNoColumn; }
 };
 
 Columns DefaultColumns() {
@@ -54,7 +62,7 @@ size_t Columns::*ColumnOf(const std::string& name) {
       {"utt_id", &Columns::id},          {"utterance", &Columns::id},
       {"utterance_id", &Columns::id},    {"start", &Columns::start},
       {"start_s", &Columns::start},      {"end", &Columns::end},
-      {"end_s", &Columns::end}};
+      {"end_s", &Columns::end},          {"channel", &Columns::channel}};
   const auto it = kNames.find(AsciiLower(name));
   return it == kNames.end() ? nullptr : it->second;
 }
@@ -89,80 +97,11 @@ std::string FieldAt(const TableRow& row, size_t column) {
   return column < row.fields.size() ? row.fields[column] : std::string();
 }
 
-// An id from a path or a name: what Kaldi's tools cannot take becomes '_'.
-std::string CleanId(std::string text) {
-  for (char& c : text) {
-    const auto u = static_cast<unsigned char>(c);
-    if (u <= 0x20 || u == 0x7f || c == '/' || c == '|' || c == '[' || c == ']') c = '_';
-  }
-  return text;
-}
-
-// Audio files below a folder: by path relative to it, and by stem where that is unique.
-class AudioFiles {
- public:
-  explicit AudioFiles(const fs::path& folder) {
-    static const std::set<std::string> kExtensions = {".wav", ".flac", ".ogg", ".opus", ".mp3", ".aiff", ".aif",
-                                                      ".au",  ".sph",  ".oga", ".w64",  ".caf", ".wv"};
-    std::error_code error;
-    if (!fs::is_directory(folder, error)) Throw<InputError>("'{}' is no folder of audio files", folder.string());
-    for (const fs::directory_entry& entry : fs::recursive_directory_iterator(folder)) {
-      if (!entry.is_regular_file(error) || kExtensions.count(AsciiLower(entry.path().extension().string())) == 0)
-        continue;
-      const fs::path relative = entry.path().lexically_relative(folder);
-      unused_.insert(relative.string());
-      paths_.insert(relative.string());
-      by_name_[relative.filename().string()].push_back(relative.string());
-      by_name_[relative.stem().string()].push_back(relative.string());
-    }
-  }
-
-  /// The relative path that a table's field means: a path, a file name or a name without ending. Throws InputError.
-  std::string Find(const std::string& field) {
-    std::string wanted = fs::path(field).lexically_normal().string();
-    if (paths_.count(wanted) == 0) {
-      const auto it = by_name_.find(fs::path(wanted).filename().string());
-      if (it == by_name_.end()) Throw<InputError>("there is no audio file '{}'", field);
-      if (it->second.size() > 1) {
-        Throw<InputError>("'{}' may be '{}' or '{}'; write the path", field, it->second[0], it->second[1]);
-      }
-      wanted = it->second[0];
-    }
-    unused_.erase(wanted);
-    return wanted;
-  }
-  /// The name without ending if that is unique, else the path without ending.
-  std::string ShortName(const std::string& path) const {
-    const std::string stem = fs::path(path).stem().string();
-    return by_name_.at(stem).size() == 1 ? stem : fs::path(path).replace_extension().string();
-  }
-  const std::set<std::string>& unused() const { return unused_; }
-  bool empty() const { return paths_.empty(); }
-
- private:
-  std::set<std::string> paths_;
-  std::set<std::string> unused_;
-  std::map<std::string, std::vector<std::string>> by_name_;
-};
-
-std::string SpeakerOf(const fs::path& audio, const std::string& column, const std::string& utterance,
-                      const std::string& from) {
-  if (from == "folder" && audio.has_parent_path()) return CleanId(audio.parent_path().filename().string());
-  if (from == "prefix") {
-    const std::string stem = audio.stem().string();
-    return CleanId(stem.substr(0, stem.find_first_of("-_")));
-  }
-  if (from == "column" && !column.empty()) return CleanId(column);
-  return utterance;
-}
-
 // Turns rows into utterances.
 class TableJoiner {
  public:
   TableJoiner(const fs::path& audio_folder, const Columns& columns, const PrepareOptions& options)
-      : folder_(audio_folder), files_(audio_folder), columns_(columns), options_(options) {
-    if (files_.empty()) Throw<InputError>("'{}' holds no audio files (WAV, FLAC, Ogg, Opus …)", audio_folder.string());
-  }
+      : files_(audio_folder), columns_(columns), options_(options) {}
 
   void Add(const TableRow& row) {
     for (const std::string& field : row.fields) {
@@ -174,9 +113,11 @@ class TableJoiner {
     if (words.empty()) Throw<InputError>("the transcript of '{}' is empty", audio);
     Utterance u;
     ReadTimes(row, u);
+    ReadChannel(row, audio, u);
     const std::string own_id = FieldAt(row, columns_.id);
     u.utt_id = CleanId(own_id.empty() ? files_.ShortName(audio) : own_id);
     if (own_id.empty() && columns_.start != kNoColumn) u.utt_id += fmt::format("-{:07.0f}", 100.0 * u.start_s);
+    if (own_id.empty() && u.channel >= 0) u.utt_id += "-" + ChannelName(u.channel);
     u.speaker = SpeakerOf(audio, FieldAt(row, columns_.speaker), u.utt_id, options_.speaker_from);
     if (!u.utt_id.starts_with(u.speaker)) u.utt_id = u.speaker + "-" + u.utt_id;
     if (!seen_.insert(u.utt_id).second) Throw<InputError>("utterance '{}' is there twice", u.utt_id);
@@ -188,7 +129,7 @@ class TableJoiner {
     dir_.AddUtterance(std::move(u));
   }
 
-  const std::set<std::string>& unused() const { return files_.unused(); }
+  const AudioFiles& files() const { return files_; }
   DataDir& dir() { return dir_; }
 
  private:
@@ -202,19 +143,29 @@ class TableJoiner {
     }
   }
 
-  // A file with times holds several utterances, and is a recording of its own name.
+  void ReadChannel(const TableRow& row, const std::string& audio, Utterance& u) const {
+    const std::string channel = FieldAt(row, columns_.channel);
+    if (!channel.empty()) u.channel = ParseChannel(Trim(channel));
+    if (u.channel >= 0 || options_.channels != "each") return;
+    const int channels = feat::ProbeAudio(files_.folder() / audio).num_channels;
+    if (channels > 1) {
+      Throw<InputError>(
+          "'{}' has {} channels: a column 'channel' (A, B …) has to say to which of them the text belongs", audio,
+          channels);
+    }
+  }
+
+  // A file with times or channels holds several utterances, and is a recording of its own name.
   size_t RecordingOf(const std::string& audio, const std::string& utt_id) {
-    const bool timed = columns_.start != kNoColumn || columns_.end != kNoColumn;
     const auto [it, is_new] = recordings_.emplace(audio, dir_.recordings().size());
-    if (is_new || !timed) {
-      dir_.AddRecording({timed ? CleanId(files_.ShortName(audio)) : utt_id,
-                         fs::absolute(folder_ / audio).lexically_normal().string(), 0});
+    if (is_new || !columns_.cut()) {
+      dir_.AddRecording({columns_.cut() ? CleanId(files_.ShortName(audio)) : utt_id,
+                         fs::absolute(files_.folder() / audio).lexically_normal().string(), 0});
       it->second = dir_.recordings().size() - 1;
     }
     return it->second;
   }
 
-  fs::path folder_;
   AudioFiles files_;
   Columns columns_;
   const PrepareOptions& options_;
@@ -291,10 +242,10 @@ DataDir PrepareDataDir(const fs::path& audio_folder, const fs::path& table, cons
           {fmt::format("{}:{}", table.string(), rows[i].line), std::string(e.what()) + "; the row is left out", false});
     }
   }
-  if (!joiner.unused().empty()) {
+  if (const auto& unused = joiner.files().unused(); !unused.empty()) {
     problems.push_back({audio_folder.string(),
                         fmt::format("{} audio files without a row in the table are left out, the first: '{}'",
-                                    joiner.unused().size(), *joiner.unused().begin()),
+                                    unused.size(), *unused.begin()),
                         false});
   }
   if (joiner.dir().utterances().empty()) {

@@ -7,7 +7,8 @@
 #include <numeric>
 
 #include "base/error.h"
-#include "decode/gzip_file.h"
+#include "base/gzip.h"
+#include "base/utf8.h"
 #include "decode/ngram.h"
 
 namespace antiphon::decode {
@@ -24,10 +25,10 @@ class ArpaLines {
   /// The next line that is not blank, trimmed; false at the end.
   bool Next() {
     while (!rest_.empty()) {
-      const size_t end = std::min(rest_.find('\n'), rest_.size());
-      line_ = rest_.substr(0, end);
-      rest_.remove_prefix(std::min(end + 1, rest_.size()));
       ++number_;
+      const size_t end = std::min(rest_.find('\n'), rest_.size());
+      line_ = Composed(rest_.substr(0, end));
+      rest_.remove_prefix(std::min(end + 1, rest_.size()));
       const size_t first = line_.find_first_not_of(kBlanks);
       if (first == std::string_view::npos) continue;
       line_ = line_.substr(first, line_.find_last_not_of(kBlanks) + 1 - first);
@@ -55,7 +56,13 @@ class ArpaLines {
   }
 
  private:
+  std::string_view Composed(std::string_view line) {
+    composed_ = WithContext([&] { return ComposeUtf8(line); }, [&] { return fmt::format("{}:{}", source_, number_); });
+    return composed_;
+  }
+
   std::string_view rest_, line_;
+  std::string composed_;
   const std::string& source_;
   int64_t number_ = 0;
 };

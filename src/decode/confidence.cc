@@ -9,7 +9,7 @@
 namespace antiphon::decode {
 namespace {
 
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
+constexpr double kNeverSaid = std::numeric_limits<double>::infinity();
 
 // Word 0 is "nothing". An inserted word costs a little more than a substituted one, which decides between equal
 // alignments.
@@ -42,11 +42,11 @@ class Alignment {
  private:
   void CollectArcs(const Lattice& lattice, const LatticeWeights& weights) {
     const auto end = static_cast<int32_t>(lattice.states.size());
-    std::vector<double> forward(num_states_, kInfinity);  // −log of the sum over paths
+    std::vector<double> forward(num_states_, kNeverSaid);  // −log of the sum over paths
     forward[0] = 0.0;
     const auto add = [&](double cost, int32_t to) {
       const double least = std::min(cost, forward[to]), other = std::max(cost, forward[to]);
-      if (least < kInfinity) forward[to] = least - std::log1p(std::exp(least - other));
+      if (least < kNeverSaid) forward[to] = least - std::log1p(std::exp(least - other));
     };
     for (int32_t s = 0; s < end; ++s) {
       const LatticeState& state = lattice.states[s];

@@ -59,6 +59,11 @@ class Decoder::Search {
     frames_.PruneFinal();
   }
 
+  Lattice CutBefore(int frame, const PathAnchor& anchor) {
+    CHECK(!finished_) << "CutBefore after Finish";
+    return frames_.CutBefore(frame, anchor.token);
+  }
+
   const SearchFrames& frames() const { return frames_; }
   const DecoderStats& stats() const { return stats_; }
   bool finished() const { return finished_; }
@@ -298,6 +303,12 @@ double Decoder::FinalRelativeCost() const { return search_->frames().FinalRelati
 const DecoderStats& Decoder::stats() const { return search_->stats(); }
 LatticePath Decoder::BestPath() const { return search_->frames().BestPath(search_->finished()); }
 LatticePath Decoder::BestEndedPath() const { return search_->frames().BestPath(true); }
+
+int Decoder::CountFromEnd(bool ended, const std::function<bool(int32_t)>& test) const {
+  return search_->frames().CountFromEnd(ended || search_->finished(), test);
+}
+std::vector<PathAnchor> Decoder::BestAnchors() const { return search_->frames().BestAnchors(); }
+Lattice Decoder::CutBefore(int frame, const PathAnchor& anchor) { return search_->CutBefore(frame, anchor); }
 
 Lattice Decoder::RawLattice() const {
   CHECK(search_->finished()) << "RawLattice before Finish";

@@ -19,6 +19,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <vector>
 
@@ -47,6 +48,12 @@ struct DecoderOptions {
     v("min-active", min_active, Range{0, 1e9}, "hypotheses that are followed whatever the beam");
     v("prune-interval", prune_interval, Range{1, 1e6}, "frames between clean-ups of the lattice");
   }
+};
+
+/// Where the best hypothesis enters a frame.
+struct PathAnchor {
+  int32_t token = 0;  // of the search, until it goes on
+  int num_words = 0;  // that the path has given before
 };
 
 struct DecoderStats {
@@ -83,6 +90,15 @@ class Decoder {
   LatticePath BestPath() const;
   /// The best one if nothing more were said: at a sentence end, unless none stands there.
   LatticePath BestEndedPath() const;
+  /// Frames at the end of BestPath, or of BestEndedPath, whose transition-ids all hold `test`.
+  int CountFromEnd(bool ended, const std::function<bool(int32_t transition_id)>& test) const;
+
+  /// Where BestPath enters each frame, from 0 to num_frames(); before Finish.
+  std::vector<PathAnchor> BestAnchors() const;
+  /// The lattice of the frames before `frame`, of what goes through the anchor there; the search goes on behind it, and
+  /// its frames count from there. Words and costs of the best path stay what they are. Before Finish.
+  Lattice CutBefore(int frame, const PathAnchor& anchor);
+
   /// All surviving hypotheses at the level of frames; after Finish. Empty without frames.
   Lattice RawLattice() const;
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <unordered_map>
 #include <vector>
 
@@ -12,9 +13,9 @@
 namespace antiphon::decode {
 namespace {
 
-using Arc = fst::StdArc;
+using StarArc = fst::StdArc;
 
-double LogAdd(double a, double b) {
+double AddLogs(double a, double b) {
   if (a > b) std::swap(a, b);
   return std::isinf(b) ? a : a - std::log1p(std::exp(a - b));
 }
@@ -83,7 +84,7 @@ class StarDeterminizer {
       pending_[at] = std::numeric_limits<double>::infinity();
       queued_[at] = false;
       for (fst::ArcIterator<fst::StdVectorFst> it(in_, moved.state); !it.Done(); it.Next()) {
-        const Arc& arc = it.Value();
+        const StarArc& arc = it.Value();
         if (arc.ilabel != 0) continue;
         const int32_t string = arc.olabel == 0 ? moved.string : strings_.Append(moved.string, arc.olabel);
         Reach({arc.nextstate, string, moved.cost + arc.weight.Value()});
@@ -104,8 +105,8 @@ class StarDeterminizer {
       queued_[at] = false;
     } else {
       RequireSame(closed_[at].string, e.string);
-      closed_[at].cost = LogAdd(closed_[at].cost, e.cost);
-      pending_[at] = LogAdd(pending_[at], e.cost);
+      closed_[at].cost = AddLogs(closed_[at].cost, e.cost);
+      pending_[at] = AddLogs(pending_[at], e.cost);
     }
     if (!queued_[at]) {
       queued_[at] = true;
@@ -127,7 +128,7 @@ class StarDeterminizer {
     moves_.clear();
     for (const Element& e : closed_) {
       for (fst::ArcIterator<fst::StdVectorFst> it(in_, e.state); !it.Done(); it.Next()) {
-        const Arc& arc = it.Value();
+        const StarArc& arc = it.Value();
         if (arc.ilabel == 0) continue;
         const int32_t string = arc.olabel == 0 ? e.string : strings_.Append(e.string, arc.olabel);
         moves_.push_back({arc.ilabel, {arc.nextstate, string, e.cost + arc.weight.Value()}});
@@ -143,7 +144,7 @@ class StarDeterminizer {
         const Element& e = moves_[end].element;
         if (!next.empty() && next.back().state == e.state) {
           RequireSame(next.back().string, e.string);
-          next.back().cost = LogAdd(next.back().cost, e.cost);
+          next.back().cost = AddLogs(next.back().cost, e.cost);
         } else {
           next.push_back(e);
         }
@@ -159,9 +160,9 @@ class StarDeterminizer {
     double cost = 0.0;
     for (const Element& e : closed_) {
       const auto weight = in_.Final(e.state);
-      if (weight == Arc::Weight::Zero()) continue;
+      if (weight == StarArc::Weight::Zero()) continue;
       if (found) RequireSame(string, e.string);
-      cost = found ? LogAdd(cost, e.cost + weight.Value()) : e.cost + weight.Value();
+      cost = found ? AddLogs(cost, e.cost + weight.Value()) : e.cost + weight.Value();
       string = e.string;
       found = true;
     }
@@ -170,7 +171,7 @@ class StarDeterminizer {
     int32_t state = id;
     for (const int32_t label : labels) {
       const auto next = out_.AddState();
-      out_.AddArc(state, Arc(0, label, 0.0F, next));
+      out_.AddArc(state, StarArc(0, label, 0.0F, next));
       state = next;
     }
     out_.SetFinal(state, static_cast<float>(cost));
@@ -180,7 +181,7 @@ class StarDeterminizer {
     double total = subset[0].cost;
     int32_t common = subset[0].string;
     for (size_t i = 1; i < subset.size(); ++i) {
-      total = LogAdd(total, subset[i].cost);
+      total = AddLogs(total, subset[i].cost);
       common = strings_.CommonPrefix(common, subset[i].string);
     }
     for (Element& e : subset) {
@@ -192,12 +193,12 @@ class StarDeterminizer {
     const int32_t to = StateOf(std::move(subset));
     for (size_t i = 0; i + 1 < words.size(); ++i) {
       const auto next = out_.AddState();
-      out_.AddArc(from, Arc(i == 0 ? label : 0, words[i], i == 0 ? static_cast<float>(total) : 0.0F, next));
+      out_.AddArc(from, StarArc(i == 0 ? label : 0, words[i], i == 0 ? static_cast<float>(total) : 0.0F, next));
       from = next;
     }
     const bool first = words.size() <= 1;
-    out_.AddArc(from,
-                Arc(first ? label : 0, words.empty() ? 0 : words.back(), first ? static_cast<float>(total) : 0.0F, to));
+    out_.AddArc(from, StarArc(first ? label : 0, words.empty() ? 0 : words.back(),
+                              first ? static_cast<float>(total) : 0.0F, to));
   }
 
   int32_t StateOf(Subset subset) {

@@ -8,11 +8,8 @@ EndpointState ObserveEndpoint(const Decoder& decoder, const hmm::HmmModel& model
   EndpointState state;
   state.num_frames = decoder.num_frames();
   state.final_relative_cost = std::max(0.0, decoder.FinalRelativeCost() - head_start);
-  const LatticePath best = head_start > 0 ? decoder.BestEndedPath() : decoder.BestPath();
-  for (auto id = best.alignment.rbegin(); id != best.alignment.rend(); ++id) {
-    if (!model.phones().IsSilence(model.transitions().Phone(*id))) break;
-    ++state.trailing_silence_frames;
-  }
+  state.trailing_silence_frames = decoder.CountFromEnd(
+      head_start > 0, [&](int32_t id) { return model.phones().IsSilence(model.transitions().Phone(id)); });
   return state;
 }
 

@@ -76,6 +76,7 @@ class Graph {
 
  private:
   void Check() const;
+  bool HasEpsilonCycle() const;
 
   std::vector<GraphState> states_;
   std::span<const GraphArc> arcs_;

@@ -57,6 +57,11 @@ void BuildLg(const hmm::Lexicon& lexicon, const Fst& grammar, int64_t max_states
 
 }  // namespace
 
+double SelfLoopScale(const GraphBuildOptions& options, const hmm::HmmModel& model) {
+  if (options.self_loop_scale >= 0) return options.self_loop_scale;
+  return model.topology().IsChain() ? 1.0 : 0.1;
+}
+
 void BuildGraphFst(const hmm::HmmModel& model, const hmm::Lexicon& lexicon, const Fst& grammar,
                    const GraphBuildOptions& options, Fst* graph) {
   Progress progress;
@@ -90,7 +95,7 @@ void BuildPhoneGraphFst(const hmm::HmmModel& model, const Fst& phones, std::span
   RemoveEpsilonsLocally(graph);
   MergeEqualStates(graph);
   progress.Done("min(det(H∘C∘L∘G))", *graph);
-  hmm::AddSelfLoops(model, options.self_loop_scale, graph);
+  hmm::AddSelfLoops(model, SelfLoopScale(options, model), graph);
   fst::ArcSort(graph, fst::ILabelCompare<fst::StdArc>());
   progress.Done("with self-loops", *graph);
 }

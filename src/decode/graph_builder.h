@@ -23,15 +23,20 @@
 namespace antiphon::decode {
 
 struct GraphBuildOptions {
-  double self_loop_scale = 0.1;
+  double self_loop_scale = -1;
   int64_t max_states = 100000000;
 
   template <class V>
   void Visit(V& v) {
-    v("self-loop-scale", self_loop_scale, Range{0.0, 10.0}, "weight of the self-loops' probabilities");
+    v("self-loop-scale", self_loop_scale, Range{-1.0, 10.0},
+      "weight of the self-loops' probabilities; below 0: as the model was trained for, 1 for chain models, 0.1 for "
+      "others");
     v("max-states", max_states, Range{1, 2e9}, "give up beyond so many states");
   }
 };
+
+/// The weight that the options mean for this model.
+double SelfLoopScale(const GraphBuildOptions& options, const hmm::HmmModel& model);
 
 /// `grammar` has the lexicon's word ids on both sides, backoff_word() : ε on back-off arcs. Overwrites `graph`; its
 /// arcs are sorted by input label, and no cycle of them lacks input.

@@ -1,11 +1,13 @@
 #include <fmt/format.h>
 
 #include <nlohmann/json.hpp>
-#include <sstream>
 
 #include "base/error.h"
 #include "base/file.h"
 #include "base/log.h"
+#include "base/temporary_file.h"
+#include "base/utf8.h"
+#include "decode/const_fst.h"
 #include "decode/graph.h"
 #include "decode/graph_builder.h"
 #include "hmm/graph/openfst.h"
@@ -35,7 +37,7 @@ std::string SymbolTable(const hmm::Lexicon& lexicon) {
 }
 
 void CheckWords(const std::string& text, const hmm::Lexicon& lexicon, const fs::path& path) {
-  if (text != SymbolTable(lexicon)) {
+  if (ComposeLines(text, path.string()) != SymbolTable(lexicon)) {
     Throw<InputError>("'{}' is not the word table of lexicon.txt beside it; build the graph again", path.string());
   }
 }
@@ -87,6 +89,23 @@ nlohmann::ordered_json ToJson(const GraphJson& graph) {
             {"position_dependent", lexicon.position_dependent}}}};
 }
 
+// OpenFst by itself would go on after a failure, print a line and return false, without the system's reason.
+void WriteConstFst(const fst::StdConstFst& graph, AtomicFile& file) {
+  try {
+    file.stream().exceptions(std::ios::badbit | std::ios::failbit);
+    fst::FstWriteOptions options(file.path().string());
+    options.align = true;
+    graph.Write(file.stream(), options);
+    file.stream().flush();
+  } catch (const std::ios_base::failure&) {
+    // Whoever removes the file must not be thrown at.
+    file.stream().exceptions(std::ios::goodbit);
+    file.CheckStream();
+    throw;
+  }
+  file.stream().exceptions(std::ios::goodbit);
+}
+
 void RequireFit(const GraphInfo& info, const hmm::HmmModel& model, const fs::path& folder) {
   if (info.model_structure != ModelStructureChecksum(model)) {
     Throw<InputError>(
@@ -103,30 +122,29 @@ void RequireFit(const GraphInfo& info, const hmm::HmmModel& model, const fs::pat
 
 }  // namespace
 
-std::string ModelStructureChecksum(const hmm::HmmModel& model) {
-  // Built anew, the transition probabilities are the topology's.
-  return Hex(Checksum(hmm::HmmModel(model.phones(), model.topology(), model.tree()).ToJson()));
-}
+std::string ModelStructureChecksum(const hmm::HmmModel& model) { return model.StructureChecksum(); }
 
 void SaveGraph(const fst::StdVectorFst& graph, const hmm::HmmModel& model, const hmm::Lexicon& lexicon,
                const std::string& language_model, const GraphBuildOptions& options, const fs::path& folder) {
-  const fst::StdConstFst packed(graph);
   const fs::path fst_path = folder / "HCLG.fst";
-  // graph.json goes first and comes back last: without it there is no graph.
+  AtomicFile fst_file(fst_path), words(folder / "words.txt"), pronunciations(folder / "lexicon.txt"),
+      description(folder / "graph.json");
+  WriteConstFst(fst::StdConstFst(graph), fst_file);
+  words.stream() << SymbolTable(lexicon);
+  pronunciations.stream() << lexicon.ToText();
+  GraphJson json;
+  json.fst_checksum = Hex(Checksum(MappedFile(TemporaryPath(fst_path)).bytes()));
+  json.info = {ModelStructureChecksum(model), TransitionChecksum(model), language_model, SelfLoopScale(options, model),
+               lexicon.options()};
+  description.stream() << ToJson(json).dump(2) << "\n";
+  for (AtomicFile* file : {&fst_file, &words, &pronunciations, &description}) {
+    file->stream().flush();
+    file->CheckStream();
+  }
+  // Everything has its place on the disk. Without graph.json there is no graph: it goes first and comes back last.
   std::error_code ignored;
   fs::remove(folder / "graph.json", ignored);
-  WriteFileAtomically(fst_path, [&](std::ostream& stream) {
-    fst::FstWriteOptions write_options(fst_path.string());
-    write_options.align = true;
-    if (!packed.Write(stream, write_options)) Throw<IoError>("cannot write '{}'", fst_path.string());
-  });
-  WriteFileAtomically(folder / "words.txt", SymbolTable(lexicon));
-  WriteFileAtomically(folder / "lexicon.txt", lexicon.ToText());
-  GraphJson json;
-  json.fst_checksum = Hex(Checksum(MappedFile(fst_path).bytes()));
-  json.info = {ModelStructureChecksum(model), TransitionChecksum(model), language_model, options.self_loop_scale,
-               lexicon.options()};
-  WriteFileAtomically(folder / "graph.json", ToJson(json).dump(2) + "\n");
+  for (AtomicFile* file : {&fst_file, &words, &pronunciations, &description}) file->Commit();
 }
 
 Graph Graph::Load(const fs::path& folder, const hmm::HmmModel& model) {
@@ -134,7 +152,8 @@ Graph Graph::Load(const fs::path& folder, const hmm::HmmModel& model) {
   const GraphJson json =
       WithContext([&] { return ParseJson(ReadFile(json_path)); }, [&] { return json_path.string(); });
   RequireFit(json.info, model, folder);
-  if (Hex(Checksum(MappedFile(fst_path).bytes())) != json.fst_checksum) {
+  const auto file = std::make_shared<const MappedFile>(fst_path);
+  if (Hex(Checksum(file->bytes())) != json.fst_checksum) {
     Throw<InputError>("'{}' is not the file that graph.json describes: cut short or changed; build the graph again",
                       fst_path.string());
   }
@@ -151,31 +170,20 @@ Graph Graph::Load(const fs::path& folder, const hmm::HmmModel& model) {
   }
   graph.num_pdfs_ = model.num_pdfs();
 
-  std::ifstream stream(fst_path, std::ios::binary);
-  fst::FstReadOptions read_options(fst_path.string());
-  read_options.mode = fst::FstReadOptions::MAP;
-  const std::shared_ptr<const fst::StdConstFst> mapped(fst::StdConstFst::Read(stream, read_options));
-  if (!mapped) Throw<InputError>("'{}' is no OpenFst file of type const; build the graph again", fst_path.string());
-  graph.start_ = mapped->Start();
-  const int num_states = mapped->NumStates();
-  graph.states_.resize(static_cast<size_t>(num_states));
-  const fst::StdArc* base = nullptr;
-  size_t num_arcs = 0;
-  for (int s = 0; s < num_states; ++s) {
-    fst::ArcIteratorData<fst::StdArc> arcs;
-    mapped->InitArcIterator(s, &arcs);
-    // All arcs lie in one array, state after state.
-    if (s == 0) base = arcs.arcs;
-    GraphState& state = graph.states_[static_cast<size_t>(s)];
-    state.epsilon_begin = static_cast<uint32_t>(arcs.arcs - base);
-    state.emitting_begin = state.epsilon_begin + static_cast<uint32_t>(mapped->NumInputEpsilons(s));
-    state.end = state.epsilon_begin + static_cast<uint32_t>(arcs.narcs);
-    state.final_cost = mapped->Final(s).Value();
-    num_arcs = state.end;
-  }
-  graph.arcs_ = {reinterpret_cast<const GraphArc*>(base), num_arcs};
-  graph.owner_ = mapped;
-  WithContext([&] { graph.Check(); }, [&] { return fst_path.string(); });
+  WithContext(
+      [&] {
+        const ConstFst fst = ParseConstFst(file->bytes());
+        graph.start_ = fst.start >= 0 && fst.start < std::ssize(fst.states) ? static_cast<int32_t>(fst.start) : -1;
+        graph.states_.reserve(fst.states.size());
+        for (const ConstFst::State& s : fst.states) {
+          graph.states_.push_back(
+              {s.first_arc, s.first_arc + s.num_input_epsilons, s.first_arc + s.num_arcs, s.final_cost});
+        }
+        graph.arcs_ = fst.arcs;
+        graph.owner_ = file;
+        graph.Check();
+      },
+      [&] { return fmt::format("'{}' is damaged; build the graph again", fst_path.string()); });
   return graph;
 }
 

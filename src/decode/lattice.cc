@@ -10,19 +10,19 @@
 namespace antiphon::decode {
 namespace {
 
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
+constexpr double kUnreached = std::numeric_limits<double>::infinity();
 
 double ArcCost(const LatticeArc& arc, const LatticeWeights& w) {
   return arc.cost.Total(w.acoustic_scale) + (arc.word != 0 ? w.word_penalty : 0.0);
 }
 
 double FinalCost(const LatticeState& state, const LatticeWeights& w) {
-  return state.is_final ? state.final_cost.Total(w.acoustic_scale) : kInfinity;
+  return state.is_final ? state.final_cost.Total(w.acoustic_scale) : kUnreached;
 }
 
 double LogAddCosts(double a, double b) {
   if (a > b) std::swap(a, b);
-  return b == kInfinity ? a : a - std::log1p(std::exp(a - b));
+  return b == kUnreached ? a : a - std::log1p(std::exp(a - b));
 }
 
 void Append(const Lattice& lattice, AlignmentRange range, LatticePath& path) {
@@ -56,7 +56,7 @@ AlignmentRange Lattice::AddAlignment(std::span<const int32_t> transition_ids) {
 }
 
 std::vector<double> BackwardCosts(const Lattice& lattice, const LatticeWeights& weights) {
-  std::vector<double> cost(lattice.states.size(), kInfinity);
+  std::vector<double> cost(lattice.states.size(), kUnreached);
   for (size_t s = lattice.states.size(); s-- > 0;) {
     cost[s] = FinalCost(lattice.states[s], weights);
     for (const LatticeArc& arc : lattice.states[s].arcs) {
@@ -109,7 +109,7 @@ std::vector<LatticePath> NBest(const Lattice& lattice, const LatticeWeights& wei
     queue.pop();
     const Partial partial = partials[index];
     const auto push = [&](const Partial& next) {
-      if (next.total == kInfinity) return;
+      if (next.total == kUnreached) return;
       partials.push_back(next);
       queue.push(static_cast<int32_t>(partials.size()) - 1);
     };
@@ -161,7 +161,7 @@ int64_t OracleErrors(const Lattice& lattice, std::span<const int32_t> reference)
 }
 
 double TotalCost(const Lattice& lattice, const LatticeWeights& weights) {
-  if (lattice.empty()) return kInfinity;
+  if (lattice.empty()) return kUnreached;
   std::vector<double> cost(lattice.states.size());
   for (size_t s = lattice.states.size(); s-- > 0;) {
     cost[s] = FinalCost(lattice.states[s], weights);
@@ -178,7 +178,7 @@ Lattice Prune(const Lattice& lattice, const LatticeWeights& weights, double beam
   const std::vector<double> backward = BackwardCosts(lattice, weights);
   // Rounding differs between the two directions of summing.
   const double limit = backward[0] + beam + 1e-9 * std::abs(backward[0]);
-  std::vector<double> forward(lattice.states.size(), kInfinity);
+  std::vector<double> forward(lattice.states.size(), kUnreached);
   forward[0] = 0.0;
   std::vector<int32_t> new_id(lattice.states.size(), -1);
   for (size_t s = 0; s < lattice.states.size(); ++s) {

@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <limits>
 #include <map>
 #include <queue>
@@ -12,19 +13,19 @@
 namespace antiphon::decode {
 namespace {
 
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
+constexpr double kNoCost = std::numeric_limits<double>::infinity();
 // Transition-ids moved per arc that is allowed. Lattices of read English take 50 per arc; where one word may be said
 // any number of times in the same speech it can be thousands, and minutes.
 constexpr int64_t kWorkPerArc = 60;
 
 // A state of the input with what is not yet on the output's arcs: cost and transition-ids.
-struct Element {
+struct LatticeElement {
   int32_t state;
   LatticeCost cost;
   int32_t string;
 };
 
-using Subset = std::vector<Element>;  // ascending states
+using LatticeSubset = std::vector<LatticeElement>;  // ascending states
 
 class Determinizer {
  public:
@@ -52,8 +53,8 @@ class Determinizer {
 
  private:
   struct OutState {
-    Subset minimal;        // before following arcs without words
-    double forward = 0.0;  // least cost of a way here
+    LatticeSubset minimal;  // before following arcs without words
+    double forward = 0.0;   // least cost of a way here
   };
 
   double Total(const LatticeCost& cost) const { return cost.Total(weights_.acoustic_scale); }
@@ -68,14 +69,14 @@ class Determinizer {
 
   // Everything that the subset reaches by arcs without words, each state once, with its best way. Arcs lead to higher
   // states, so that taking states in ascending order settles each at its first visit.
-  std::vector<Element> Close(const Subset& subset, double forward) {
+  std::vector<LatticeElement> Close(const LatticeSubset& subset, double forward) {
     std::priority_queue<int32_t, std::vector<int32_t>, std::greater<>> todo;
-    for (const Element& e : subset) Reach(e, forward, todo);
-    std::vector<Element> closed;
+    for (const LatticeElement& e : subset) Reach(e, forward, todo);
+    std::vector<LatticeElement> closed;
     while (!todo.empty()) {
       const int32_t state = todo.top();
       todo.pop();
-      const Element element = reached_[state];
+      const LatticeElement element = reached_[state];
       mark_[state] = 0;
       closed.push_back(element);
       for (const LatticeArc& arc : in_.states[state].arcs) {
@@ -86,12 +87,12 @@ class Determinizer {
     return closed;
   }
 
-  int32_t Follow(const Element& element, AlignmentRange range) {
+  int32_t Follow(const LatticeElement& element, AlignmentRange range) {
     return strings_.Append(element.string, in_.Alignment(range));
   }
 
   template <class Queue>
-  void Reach(const Element& e, double forward, Queue& todo) {
+  void Reach(const LatticeElement& e, double forward, Queue& todo) {
     if (forward + Total(e.cost) + backward_[e.state] > limit_) return;
     if (mark_[e.state] == 0) {
       mark_[e.state] = 1;
@@ -104,13 +105,13 @@ class Determinizer {
 
   void Expand(int32_t id) {
     const double forward = states_[id].forward;
-    const std::vector<Element> closed = Close(states_[id].minimal, forward);
+    const std::vector<LatticeElement> closed = Close(states_[id].minimal, forward);
     SetFinal(id, closed, forward);
-    std::map<int32_t, std::map<int32_t, Element>> by_word;
-    for (const Element& e : closed) {
+    std::map<int32_t, std::map<int32_t, LatticeElement>> by_word;
+    for (const LatticeElement& e : closed) {
       for (const LatticeArc& arc : in_.states[e.state].arcs) {
         if (arc.word == 0) continue;
-        const Element next{arc.next_state, e.cost + arc.cost, Follow(e, arc.alignment)};
+        const LatticeElement next{arc.next_state, e.cost + arc.cost, Follow(e, arc.alignment)};
         if (forward + Total(next.cost) + backward_[next.state] > limit_) continue;
         const auto [it, added] = by_word[arc.word].emplace(next.state, next);
         if (!added && Better(next.cost, next.string, it->second.cost, it->second.string)) it->second = next;
@@ -119,10 +120,10 @@ class Determinizer {
     for (const auto& [word, elements] : by_word) AddArc(id, word, elements, forward);
   }
 
-  void SetFinal(int32_t id, const std::vector<Element>& closed, double forward) {
+  void SetFinal(int32_t id, const std::vector<LatticeElement>& closed, double forward) {
     LatticeState& state = out_.states[id];
     int32_t best_string = LabelTrie::kEmpty;
-    for (const Element& e : closed) {
+    for (const LatticeElement& e : closed) {
       const LatticeState& in = in_.states[e.state];
       if (!in.is_final) continue;
       const LatticeCost cost = e.cost + in.final_cost;
@@ -136,14 +137,14 @@ class Determinizer {
     if (state.is_final) state.final_alignment = out_.AddAlignment(strings_.Labels(best_string));
   }
 
-  void AddArc(int32_t id, int32_t word, const std::map<int32_t, Element>& elements, double forward) {
-    const Element* best = nullptr;
+  void AddArc(int32_t id, int32_t word, const std::map<int32_t, LatticeElement>& elements, double forward) {
+    const LatticeElement* best = nullptr;
     int32_t common = elements.begin()->second.string;
     for (const auto& [state, e] : elements) {
       if (best == nullptr || Better(e.cost, e.string, best->cost, best->string)) best = &e;
       common = strings_.CommonPrefix(common, e.string);
     }
-    Subset subset;
+    LatticeSubset subset;
     const LatticeCost shared = best->cost;
     for (const auto& [state, e] : elements) {
       const std::vector<int32_t> rest = strings_.Labels(e.string, strings_.Length(common));
@@ -160,9 +161,9 @@ class Determinizer {
     int64_t graph, acoustic;
     auto operator<=>(const KeyPart&) const = default;
   };
-  int32_t FindOrAdd(Subset subset, double forward) {
+  int32_t FindOrAdd(LatticeSubset subset, double forward) {
     std::vector<KeyPart> key;
-    for (const Element& e : subset) {
+    for (const LatticeElement& e : subset) {
       key.push_back({e.state, e.string, std::llround(e.cost.graph * 4096),
                      std::llround(e.cost.acoustic * weights_.acoustic_scale * 4096)});
     }
@@ -184,7 +185,7 @@ class Determinizer {
   DeterminizeOptions options_;
   LatticeWeights weights_;
   std::vector<double> backward_;
-  double limit_ = kInfinity;
+  double limit_ = kNoCost;
   int64_t work_ = 0;
   LabelTrie strings_;
   Lattice out_;
@@ -193,7 +194,7 @@ class Determinizer {
   // By the first input state of the subset: arcs lead to higher ones, so that a state comes after all that lead to it.
   std::priority_queue<std::pair<int32_t, int32_t>, std::vector<std::pair<int32_t, int32_t>>, std::greater<>> queue_;
   std::vector<uint8_t> mark_ = std::vector<uint8_t>(in_.states.size(), 0);
-  std::vector<Element> reached_ = std::vector<Element>(in_.states.size());
+  std::vector<LatticeElement> reached_ = std::vector<LatticeElement>(in_.states.size());
 };
 
 Lattice Determinizer::Sorted() const {

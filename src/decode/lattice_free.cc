@@ -48,14 +48,16 @@ class ForwardBackward {
 
   // log Σ over the allowed paths; −∞ if there are none. Adds scale · occupancies to `gradient`, unless it is empty.
   double Run(const Allowed& allowed, float scale, MatrixView gradient) {
-    const double log_sum = Forward(allowed);
+    const double log_sum = Forward(allowed, leaky_);
     if (!gradient.empty() && std::isfinite(log_sum)) Backward(allowed, scale, gradient);
     return log_sum;
   }
+  // Whether the graph has an allowed path without leaks.
+  bool Has(const Allowed& allowed) { return std::isfinite(Forward(allowed, 0.0f)); }
 
  private:
   // alpha_[t] sums to 1 before frame t, leaks included; what was divided by is in scales_.
-  double Forward(const Allowed& allowed) {
+  double Forward(const Allowed& allowed, float leaky) {
     const int64_t frames = likelihoods_.rows();
     alpha_.Resize(frames + 1, graph_.num_states());
     scales_.assign(static_cast<size_t>(frames), 0.0f);
@@ -78,7 +80,7 @@ class ForwardBackward {
       // Leaks carry the share `leaky` of everything to the initial probabilities; with them the sum is 1 + leaky.
       const auto inverse = static_cast<float>(1 / sum);
       scales_[static_cast<size_t>(t)] = inverse;
-      for (size_t s = 0; s < after.size(); ++s) after[s] = after[s] * inverse + leaky_ * graph_.initial()[s];
+      for (size_t s = 0; s < after.size(); ++s) after[s] = after[s] * inverse + leaky * graph_.initial()[s];
     }
     return log_sum;
   }
@@ -117,8 +119,8 @@ class ForwardBackward {
 
 }  // namespace
 
-double LatticeFreeLoss(const DenominatorGraph& graph, std::span<const int32_t> reference, ConstMatrixView y,
-                       const LatticeFreeOptions& options, MatrixView gradient) {
+std::optional<double> LatticeFreeLoss(const DenominatorGraph& graph, std::span<const int32_t> reference,
+                                      ConstMatrixView y, const LatticeFreeOptions& options, MatrixView gradient) {
   if (static_cast<size_t>(y.rows()) != reference.size() || y.cols() != graph.num_pdfs()) {
     Throw<ShapeError>("{} frames of {} pdf-ids do not go with a reference of {} frames and a graph of {} pdf-ids",
                       y.rows(), y.cols(), reference.size(), graph.num_pdfs());
@@ -127,16 +129,16 @@ double LatticeFreeLoss(const DenominatorGraph& graph, std::span<const int32_t> r
     if (pdf < 0 || pdf >= graph.num_pdfs()) Throw<InputError>("pdf-id {} of the reference is not in the graph", pdf);
   }
   for (int64_t t = 0; t < gradient.rows(); ++t) std::ranges::fill(gradient.Row(t), 0.0f);
-  ForwardBackward passes(graph, y, options.leaky);
-  const double all = passes.Run(Allowed(graph.num_pdfs()), 1.0f, gradient);
-  const double near = passes.Run(Allowed(reference, options.tolerance), -1.0f, gradient);
   // A network that has diverged is no fault of the graph's: training sees it by its loss, and goes back.
   const auto finite = [](float v) { return std::isfinite(v); };
   for (int64_t t = 0; t < y.rows(); ++t) {
     if (!std::ranges::all_of(y.Row(t), finite)) return std::numeric_limits<double>::quiet_NaN();
   }
-  if (!std::isfinite(near)) throw InputError("the denominator graph has no path near the reference");
-  return all - near;
+  ForwardBackward passes(graph, y, options.leaky);
+  const Allowed near(reference, options.tolerance);
+  if (!passes.Has(near)) return std::nullopt;
+  const double all = passes.Run(Allowed(graph.num_pdfs()), 1.0f, gradient);
+  return all - passes.Run(near, -1.0f, gradient);
 }
 
 }  // namespace antiphon::decode

@@ -5,15 +5,17 @@
 // where a path is near the reference if each of its frames has a pdf-id that the reference has within `tolerance`
 // frames of it. Σ over all paths is one forward pass over the whole graph; a leaky state, through which a path may go
 // from any state to any other at little probability between two frames, keeps paths alive that the graph would end.
+// A reference that could be reached by leaks alone is none that the graph has, and cannot be learned by it.
 //
 // Shapes: y and gradients [T, pdf-ids]; y is taken as within ±30, as exp(y) is used directly. A constant added to all y
 // of a frame changes nothing but rounding, and the gradient of each frame adds up to 0.
-// Threads: pure function of its arguments, one scratch per thread. Errors: InputError if the reference is not in the
-// graph.
+// Threads: pure function of its arguments, one scratch per thread. Errors: InputError for pdf-ids that the graph cannot
+// have.
 // Source: Povey et al., Purely sequence-trained neural networks for ASR based on lattice-free MMI, Interspeech 2016.
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -33,9 +35,9 @@ struct LatticeFreeOptions {
   }
 };
 
-/// The utterance's loss in nats. Overwrites `gradient`, unless it is empty, by the loss's derivative by y. `reference`:
-/// a pdf-id per frame.
-double LatticeFreeLoss(const DenominatorGraph& graph, std::span<const int32_t> reference, ConstMatrixView y,
-                       const LatticeFreeOptions& options, MatrixView gradient);
+/// The utterance's loss in nats; nothing if no path of the graph is near the reference. Overwrites `gradient`, unless
+/// it is empty, by the loss's derivative by y; by 0 if there is no loss. `reference`: a pdf-id per frame.
+std::optional<double> LatticeFreeLoss(const DenominatorGraph& graph, std::span<const int32_t> reference,
+                                      ConstMatrixView y, const LatticeFreeOptions& options, MatrixView gradient);
 
 }  // namespace antiphon::decode

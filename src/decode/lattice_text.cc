@@ -6,6 +6,7 @@
 #include <charconv>
 #include <cmath>
 #include <iterator>
+#include <utility>
 
 #include "base/error.h"
 
@@ -121,18 +122,41 @@ class Parser {
 }  // namespace
 
 std::string LatticeToText(std::string_view utt_id, const Lattice& lattice) {
-  std::string text = fmt::format("{}\n", utt_id);
-  for (size_t s = 0; s < lattice.states.size(); ++s) {
-    const LatticeState& state = lattice.states[s];
+  LatticeTextInPieces text(utt_id);
+  const std::string begin = text.Add(lattice);
+  return begin + text.Finish();
+}
+
+std::string LatticeTextInPieces::Add(Lattice piece) {
+  if (piece.empty()) return {};
+  std::string text = Take(/*last=*/false);
+  piece_ = std::move(piece);
+  return text;
+}
+
+std::string LatticeTextInPieces::Finish() { return Take(/*last=*/true) + "\n"; }
+
+std::string LatticeTextInPieces::Take(bool last) {
+  std::string text = std::exchange(text_, {});
+  const auto num_states = static_cast<int64_t>(piece_.states.size());
+  for (int64_t s = 0; s < num_states; ++s) {
+    const LatticeState& state = piece_.states[static_cast<size_t>(s)];
+    const int64_t number = first_state_ + s;
     for (const LatticeArc& arc : state.arcs) {
-      fmt::format_to(std::back_inserter(text), "{} {} {} ", s, arc.next_state, arc.word);
-      AppendWeight(lattice, arc.cost, arc.alignment, text);
+      fmt::format_to(std::back_inserter(text), "{} {} {} ", number, first_state_ + arc.next_state, arc.word);
+      AppendWeight(piece_, arc.cost, arc.alignment, text);
     }
     if (!state.is_final) continue;
-    fmt::format_to(std::back_inserter(text), "{} ", s);
-    AppendWeight(lattice, state.final_cost, state.final_alignment, text);
+    if (last) {
+      fmt::format_to(std::back_inserter(text), "{} ", number);
+    } else {
+      fmt::format_to(std::back_inserter(text), "{} {} 0 ", number, first_state_ + num_states);
+    }
+    AppendWeight(piece_, state.final_cost, state.final_alignment, text);
   }
-  return text + "\n";
+  first_state_ += num_states;
+  piece_ = {};
+  return text;
 }
 
 std::vector<std::pair<std::string, Lattice>> ParseLattices(std::string_view text, const std::string& source) {

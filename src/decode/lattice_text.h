@@ -16,6 +16,23 @@ namespace antiphon::decode {
 
 std::string LatticeToText(std::string_view utt_id, const Lattice& lattice);
 
+/// The text of one lattice that is as long as a recording, from lattices of its pieces: where one ends, arcs without a
+/// word lead to the next one's start.
+class LatticeTextInPieces {
+ public:
+  explicit LatticeTextInPieces(std::string_view utt_id) : text_(std::string(utt_id) + "\n") {}
+  /// Returns more of the text. Empty lattices are left out.
+  std::string Add(Lattice piece);
+  std::string Finish();
+
+ private:
+  std::string Take(bool last);
+
+  std::string text_;
+  Lattice piece_;  // not written yet
+  int64_t first_state_ = 0;
+};
+
 /// All lattices of a text, in its order. `source` stands in for the file name in errors (InputError with file:line).
 /// Arcs must lead to higher states, as we write them and as Kaldi does after sorting.
 std::vector<std::pair<std::string, Lattice>> ParseLattices(std::string_view text, const std::string& source);

@@ -31,12 +31,14 @@ double LmRescorer::EndCost(const Histories& at) const {
          new_model_.Step(at.new_state, new_model_.WordId("</s>")).log_prob;
 }
 
-Lattice LmRescorer::Rescore(const Lattice& lattice) const {
+Lattice LmRescorer::Rescore(const Lattice& lattice, std::span<const int32_t> said, bool ends) const {
   Lattice result;
   if (lattice.empty()) return result;
+  Histories begin{old_model_.StartState(), new_model_.StartState()};
+  for (const int32_t word : said) begin = Follow(begin, word).next;
   // The histories with which each state is reached; arcs lead to higher states.
   std::vector<std::map<Histories, int32_t>> ids(lattice.states.size());
-  ids[0].emplace(Histories{old_model_.StartState(), new_model_.StartState()}, 0);
+  ids[0].emplace(begin, 0);
   int32_t count = 0;
   for (size_t s = 0; s < lattice.states.size(); ++s) {
     for (auto& [histories, id] : ids[s]) {
@@ -60,7 +62,7 @@ Lattice LmRescorer::Rescore(const Lattice& lattice) const {
       state.is_final = from.is_final;
       state.final_cost = from.final_cost;
       state.final_alignment = from.final_alignment;
-      if (from.is_final) state.final_cost.graph += EndCost(histories);
+      if (from.is_final && ends) state.final_cost.graph += EndCost(histories);
     }
   }
   return result;

@@ -9,6 +9,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -24,7 +25,10 @@ class LmRescorer {
 
   /// Of a determinised lattice; the result has each word sequence once, too. States multiply by the new model's
   /// histories.
-  Lattice Rescore(const Lattice& lattice) const;
+  Lattice Rescore(const Lattice& lattice) const { return Rescore(lattice, {}, true); }
+  /// The same of a piece of a sentence: `said` are the words before it since the sentence began; `ends`: the sentence
+  /// is over behind it.
+  Lattice Rescore(const Lattice& lattice, std::span<const int32_t> said, bool ends) const;
 
  private:
   struct Histories {

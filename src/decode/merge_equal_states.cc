@@ -9,12 +9,12 @@
 namespace antiphon::decode {
 namespace {
 
-using Arc = fst::StdArc;
+using EqualArc = fst::StdArc;
 
 constexpr float kCostStep = 1.0F / 1024;
 
 // Costs become whole steps, so that equality is exact.
-float Rounded(Arc::Weight weight) {
+float Rounded(EqualArc::Weight weight) {
   return std::isfinite(weight.Value()) ? std::round(weight.Value() / kCostStep) * kCostStep : weight.Value();
 }
 
@@ -27,7 +27,7 @@ class Merger {
       first_arc_.push_back(arcs_.size());
       finals_.push_back(Rounded(fst.Final(s)));
       for (fst::ArcIterator<fst::StdVectorFst> it(fst, s); !it.Done(); it.Next()) {
-        const Arc& arc = it.Value();
+        const EqualArc& arc = it.Value();
         arcs_.push_back({arc.ilabel, arc.olabel, Rounded(arc.weight), arc.nextstate});
       }
       merged_into_.push_back(s);
@@ -80,7 +80,7 @@ class Merger {
       fst->SetFinal(id[s], finals_[s]);
       fst->ReserveArcs(id[s], first_arc_[s + 1] - first_arc_[s]);
       for (size_t a = first_arc_[s]; a < first_arc_[s + 1]; ++a) {
-        fst->AddArc(id[s], Arc(arcs_[a].input, arcs_[a].output, arcs_[a].cost, id[Find(arcs_[a].to)]));
+        fst->AddArc(id[s], EqualArc(arcs_[a].input, arcs_[a].output, arcs_[a].cost, id[Find(arcs_[a].to)]));
       }
     }
     fst->SetStart(id[Find(start)]);

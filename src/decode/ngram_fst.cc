@@ -13,7 +13,7 @@
 namespace antiphon::decode {
 namespace {
 
-using Arc = fst::StdArc;
+using NgramArc = fst::StdArc;
 
 // Histories without own continuations only back off: they are skipped, their weight is paid on the way.
 class HistoryStates {
@@ -76,13 +76,13 @@ std::vector<std::string> NgramToFst(const NgramModel& model, const WordLookup& l
         fst->SetFinal(from, -node.log_prob);
       } else if (labels[node.word] > 0) {
         const auto to = states.Resolve(node.depth < model.order() ? static_cast<int32_t>(i) : node.backoff_node);
-        fst->AddArc(from, Arc(labels[node.word], labels[node.word], to.cost - node.log_prob, to.state));
+        fst->AddArc(from, NgramArc(labels[node.word], labels[node.word], to.cost - node.log_prob, to.state));
       }
     }
     if (i != NgramModel::kRoot && node.has_children) {
       const auto to = states.Resolve(node.backoff_node);
       fst->AddArc(states.Resolve(static_cast<int32_t>(i)).state,
-                  Arc(backoff_label, 0, to.cost - node.log_backoff, to.state));
+                  NgramArc(backoff_label, 0, to.cost - node.log_backoff, to.state));
     }
   }
   fst::Connect(fst);
@@ -106,7 +106,7 @@ std::vector<std::string> WordLoopFst(const std::vector<std::string>& words, cons
   const auto state = fst->AddState();
   fst->SetStart(state);
   fst->SetFinal(state, cost);
-  for (const int32_t label : labels) fst->AddArc(state, Arc(label, label, cost, state));
+  for (const int32_t label : labels) fst->AddArc(state, NgramArc(label, label, cost, state));
   return left_out;
 }
 
@@ -156,7 +156,7 @@ class GrammarParser {
       left_out_.emplace(fields[2]);
       return;
     }
-    fst_->AddArc(from, Arc(label, label, weight, to));
+    fst_->AddArc(from, NgramArc(label, label, weight, to));
   }
 
   int32_t State(std::string_view field) {

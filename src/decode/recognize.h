@@ -45,6 +45,9 @@ struct Recognition {
   std::string remark;  // why there are no words, or that no sentence end was reached; usually empty
 };
 
+/// The remark of a recognition without words.
+inline constexpr char kNoWords[] = "no words were recognised";
+
 /// What the options ask for, told to the log where it cannot be done; null if they ask for nothing.
 std::unique_ptr<const WordBias> MakeBias(const Graph& graph, const WordBiasOptions& options);
 
@@ -62,21 +65,34 @@ class Recognizer {
   Recognition Recognize(ScoreSource& scores, const LatticeWeights& weights);
   // The same for speech that is still coming: Start, Advance as often as frames come in, Finish. What Advance throws
   // ends the utterance.
-  void Start() { decoder_.Restart(); }
+  void Start();
   void Advance(ScoreSource& scores, int max_frames = -1) { decoder_.Advance(scores, max_frames); }
   const Decoder& decoder() const { return decoder_; }
+  const Graph& graph() const { return graph_; }
+  const hmm::HmmModel& model() const { return model_; }
+  const RecognizeOptions& options() const { return options_; }
+  /// Nats that hypotheses have which have just begun a hotword.
+  double head_start() const { return head_start_; }
   Recognition Finish(const LatticeWeights& weights);
+  /// What was said before a frame at which the best path so far enters a word or a pause (Decoder::CutBefore); speech
+  /// goes on from there, its frames counting from 0.
+  Recognition Cut(int frame, const PathAnchor& anchor, const LatticeWeights& weights);
 
   /// Only the best path of the search, for a first pass; empty if the scores cannot be searched.
   LatticePath BestPathOnly(ScoreSource& scores);
   const DecoderStats& stats() const { return decoder_.stats(); }
 
  private:
+  // All but the remark.
+  Recognition Describe(const Lattice& raw, int num_frames, const LatticeWeights& weights, bool ends) const;
+
   const Graph& graph_;
   const hmm::HmmModel& model_;
   RecognizeOptions options_;
   const LmRescorer* rescorer_;
+  double head_start_;
   Decoder decoder_;
+  std::vector<int32_t> said_;  // since Start, up to the last Cut
 };
 
 }  // namespace antiphon::decode

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <utility>
 
 #include "base/check.h"
@@ -12,6 +13,27 @@ namespace {
 
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
 
+// An order of a frame's tokens in which every epsilon link leads forward.
+std::vector<int32_t> TopologicalOrder(const FrameTokens& frame) {
+  const size_t count = frame.tokens.size();
+  std::vector<int32_t> incoming(count, 0), order;
+  std::vector<std::vector<int32_t>> outgoing(count);
+  for (const Link& link : frame.epsilon) {
+    ++incoming[link.to];
+    outgoing[link.from].push_back(link.to);
+  }
+  for (size_t i = 0; i < count; ++i) {
+    if (incoming[i] == 0) order.push_back(static_cast<int32_t>(i));
+  }
+  for (size_t i = 0; i < order.size(); ++i) {
+    for (const int32_t to : outgoing[order[i]]) {
+      if (--incoming[to] == 0) order.push_back(to);
+    }
+  }
+  CHECK_EQ(order.size(), count) << "epsilon cycle in the graph";
+  return order;
+}
+
 }  // namespace
 
 SearchFrames::SearchFrames(const Graph& graph, const DecoderOptions& options, const WordBias* bias)
@@ -19,6 +41,9 @@ SearchFrames::SearchFrames(const Graph& graph, const DecoderOptions& options, co
       bias_(bias),
       lattice_beam_(static_cast<float>(options.lattice_beam)),
       acoustic_scale_(options.acoustic_scale) {}
+
+SearchFrames::SearchFrames(const Graph& graph, const WordBias* bias, float lattice_beam, double acoustic_scale)
+    : graph_(graph), bias_(bias), lattice_beam_(lattice_beam), acoustic_scale_(acoustic_scale) {}
 
 void SearchFrames::Clear() {
   num_frames_ = -1;
@@ -183,10 +208,7 @@ double SearchFrames::FinalRelativeCost() const {
   return best_final - best;
 }
 
-LatticePath SearchFrames::BestPath(bool with_final_costs) const {
-  LatticePath path;
-  if (num_frames_ <= 0) return path;
-  with_final_costs = with_final_costs && ReachedFinal();
+size_t SearchFrames::BestLast(bool with_final_costs) const {
   const auto& last = frames_[num_frames_].tokens;
   size_t best = 0;
   for (size_t i = 1; i < last.size(); ++i) {
@@ -195,6 +217,15 @@ LatticePath SearchFrames::BestPath(bool with_final_costs) const {
       best = i;
     }
   }
+  return best;
+}
+
+LatticePath SearchFrames::BestPath(bool with_final_costs) const {
+  LatticePath path;
+  if (num_frames_ <= 0) return path;
+  with_final_costs = with_final_costs && ReachedFinal();
+  const auto& last = frames_[num_frames_].tokens;
+  const size_t best = BestLast(with_final_costs);
   path.cost.graph = FinalCost(last[best], with_final_costs);
   int f = num_frames_;
   for (const Token* token = &last[best]; token->arc != kNoArc;) {
@@ -219,32 +250,138 @@ LatticePath SearchFrames::BestPath(bool with_final_costs) const {
   return path;
 }
 
-namespace {
-
-// An order of a frame's tokens in which every epsilon link leads forward.
-std::vector<int32_t> TopologicalOrder(const FrameTokens& frame) {
-  const size_t count = frame.tokens.size();
-  std::vector<int32_t> incoming(count, 0), order;
-  std::vector<std::vector<int32_t>> outgoing(count);
-  for (const Link& link : frame.epsilon) {
-    ++incoming[link.to];
-    outgoing[link.from].push_back(link.to);
-  }
-  for (size_t i = 0; i < count; ++i) {
-    if (incoming[i] == 0) order.push_back(static_cast<int32_t>(i));
-  }
-  for (size_t i = 0; i < order.size(); ++i) {
-    for (const int32_t to : outgoing[order[i]]) {
-      if (--incoming[to] == 0) order.push_back(to);
+int SearchFrames::CountFromEnd(bool with_final_costs, const std::function<bool(int32_t)>& test) const {
+  if (num_frames_ <= 0) return 0;
+  int f = num_frames_;
+  const Token* token = &frames_[f].tokens[BestLast(with_final_costs && ReachedFinal())];
+  while (token->arc != kNoArc) {
+    const int32_t id = graph_.arcs()[token->arc].transition_id;
+    if (id != 0) {
+      if (!test(id)) break;
+      --f;
     }
+    token = &frames_[f].tokens[token->previous];
   }
-  CHECK_EQ(order.size(), count) << "epsilon cycle in the graph";
-  return order;
+  return num_frames_ - f;
 }
 
-}  // namespace
+std::vector<PathAnchor> SearchFrames::BestAnchors() const {
+  std::vector<PathAnchor> anchors(static_cast<size_t>(num_frames_) + 1);
+  auto index = static_cast<int32_t>(BestLast(false));
+  int words_behind = 0;
+  for (int f = num_frames_;;) {
+    const Token& token = frames_[f].tokens[index];
+    const bool start = token.arc == kNoArc;
+    const bool emitting = !start && graph_.arcs()[token.arc].transition_id != 0;
+    if (start || emitting) anchors[f] = {index, words_behind};
+    if (start) break;
+    if (graph_.arcs()[token.arc].word != 0) ++words_behind;
+    if (emitting) --f;
+    index = token.previous;
+  }
+  for (PathAnchor& anchor : anchors) anchor.num_words = words_behind - anchor.num_words;
+  return anchors;
+}
 
-Lattice SearchFrames::ToLattice() const {
+Lattice SearchFrames::CutBefore(int frame, int32_t token) {
+  CHECK(frame > 0 && frame < num_frames_) << "cut at frame " << frame << " of " << num_frames_;
+  SearchFrames before(graph_, bias_, lattice_beam_, acoustic_scale_);
+  before.num_frames_ = frame;
+  before.frames_.assign(std::make_move_iterator(frames_.begin()), std::make_move_iterator(frames_.begin() + frame));
+  before.frames_.push_back(frames_[frame]);
+  frames_.erase(frames_.begin(), frames_.begin() + frame);
+  num_frames_ -= frame;
+  pruned_frames_ = std::max(0, pruned_frames_ - frame);
+  KeepDescendants(token);
+
+  FrameTokens& last = before.back();
+  last.emitting.clear();
+  for (Token& t : last.tokens) t.extra = kInfinity;
+  last.tokens[token].extra = 0.0F;
+  before.RelaxEpsilons(last);
+  for (int f = frame - 1; f >= 0; --f) before.UpdateExtras(f, 0.0F);
+  for (int f = 0; f <= frame; ++f) before.DropTokens(f);
+  return before.ToLattice(before.new_index_[token]);
+}
+
+void SearchFrames::KeepDescendants(int32_t start) {
+  // Of each token of a frame: dropped, as it was, or with another best predecessor.
+  enum class Fate : uint8_t { kDropped, kKept, kChanged };
+  std::vector<Fate> before, now;
+  for (int f = 0; f <= num_frames_; ++f) {
+    FrameTokens& frame = frames_[f];
+    now.assign(frame.tokens.size(), Fate::kDropped);
+    std::vector<bool> entered(frame.tokens.size(), false);  // cost, previous and arc are of a way that is left
+    const auto is_within = [&](const Token& t) { return t.arc != kNoArc && graph_.arcs()[t.arc].transition_id == 0; };
+    const auto offer = [&](int32_t to, float cost, int32_t previous, uint32_t arc) {
+      Token& token = frame.tokens[to];
+      if (entered[to] && token.cost <= cost) return;
+      entered[to] = true;
+      token.cost = cost;
+      token.previous = previous;
+      token.arc = arc;
+    };
+    if (f == 0) {
+      Token& token = frame.tokens[start];
+      token.previous = -1;
+      token.arc = kNoArc;
+      entered[start] = true;
+      now[start] = Fate::kKept;
+    } else {
+      for (size_t i = 0; i < frame.tokens.size(); ++i) {
+        const Token& token = frame.tokens[i];
+        entered[i] = !is_within(token) && before[token.previous] == Fate::kKept;
+        if (entered[i]) now[i] = Fate::kKept;
+      }
+      FrameTokens& from_frame = frames_[f - 1];
+      std::erase_if(from_frame.emitting, [&](const Link& link) { return before[link.from] == Fate::kDropped; });
+      for (const Link& link : from_frame.emitting) {
+        if (now[link.to] == Fate::kKept || is_within(frame.tokens[link.to])) continue;
+        const Token& from = from_frame.tokens[link.from];
+        offer(link.to, from.cost - from_frame.offset + ArcCost(from, link.arc) + link.acoustic, link.from, link.arc);
+        now[link.to] = Fate::kChanged;
+      }
+    }
+    // Tokens that an arc without a frame led to best, in an order in which their predecessors are done.
+    const std::vector<int32_t> order = TopologicalOrder(frame);
+    std::vector<std::vector<const Link*>> into(frame.tokens.size());
+    for (const Link& link : frame.epsilon) into[link.to].push_back(&link);
+    for (const int32_t i : order) {
+      if (f == 0 && i == start) continue;
+      Token& token = frame.tokens[i];
+      if (now[i] == Fate::kKept) continue;
+      if (is_within(token) && now[token.previous] == Fate::kKept) {
+        now[i] = Fate::kKept;
+        continue;
+      }
+      if (f > 0 && is_within(token)) {
+        for (const Link& link : frames_[f - 1].emitting) {
+          if (link.to != i) continue;
+          const Token& from = frames_[f - 1].tokens[link.from];
+          offer(i, from.cost - frames_[f - 1].offset + ArcCost(from, link.arc) + link.acoustic, link.from, link.arc);
+        }
+      }
+      for (const Link* link : into[i]) {
+        if (now[link->from] == Fate::kDropped) continue;
+        const Token& from = frame.tokens[link->from];
+        offer(i, from.cost + ArcCost(from, link->arc), link->from, link->arc);
+      }
+      if (entered[i]) now[i] = Fate::kChanged;
+    }
+    std::erase_if(frame.epsilon, [&](const Link& link) {
+      return now[link.from] == Fate::kDropped || now[link.to] == Fate::kDropped || (f == 0 && link.to == start);
+    });
+    for (size_t i = 0; i < now.size(); ++i) {
+      if (now[i] == Fate::kDropped) frame.tokens[i].extra = kInfinity;
+    }
+    before = now;
+  }
+  for (int f = 0; f <= num_frames_; ++f) DropTokens(f);
+}
+
+Lattice SearchFrames::ToLattice() const { return ToLattice(-1); }
+
+Lattice SearchFrames::ToLattice(int32_t end) const {
   Lattice lattice;
   if (num_frames_ <= 0) return lattice;
   const bool with_final = ReachedFinal();
@@ -273,7 +410,8 @@ Lattice SearchFrames::ToLattice() const {
   }
   for (size_t i = 0; i < frames_[num_frames_].tokens.size(); ++i) {
     const Token& token = frames_[num_frames_].tokens[i];
-    const float cost = FinalCost(token, with_final);
+    if (end >= 0 && static_cast<int32_t>(i) != end) continue;
+    const float cost = end >= 0 ? 0.0F : FinalCost(token, with_final);
     if (!std::isfinite(cost)) continue;
     LatticeState& state = lattice.states[ids[num_frames_][i]];
     state.is_final = true;

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <limits>
 #include <vector>
 
@@ -16,6 +17,7 @@
 namespace antiphon::decode {
 
 struct DecoderOptions;
+struct PathAnchor;
 
 inline constexpr uint32_t kNoArc = std::numeric_limits<uint32_t>::max();
 
@@ -71,9 +73,20 @@ class SearchFrames {
   bool ReachedFinal() const;
   double FinalRelativeCost() const;
   LatticePath BestPath(bool with_final_costs) const;
+  /// Frames at the end of the best hypothesis so far whose transition-ids hold `test`, up to the first that does not.
+  int CountFromEnd(bool with_final_costs, const std::function<bool(int32_t transition_id)>& test) const;
   Lattice ToLattice() const;
 
+  /// Of the best hypothesis so far, for frames 0 … num_frames().
+  std::vector<PathAnchor> BestAnchors() const;
+  /// Decides for all hypotheses that go through this token, the best one's anchor at `frame`: the lattice of the frames
+  /// before it is returned, ending in the token, and the search goes on behind it as from a start. What does not come
+  /// from the token is dropped; costs stay what they are. 0 < frame < num_frames().
+  Lattice CutBefore(int frame, int32_t token);
+
  private:
+  SearchFrames(const Graph& graph, const WordBias* bias, float lattice_beam, double acoustic_scale);
+
   // Recomputes extra costs of frame f from those of f + 1 and drops links; true if some extra cost moved by more than
   // delta.
   bool UpdateExtras(int f, float delta);
@@ -83,6 +96,11 @@ class SearchFrames {
   // Moves a pruned frame to memory of its size and gives the roomy memory, which serves the next frames.
   static FrameTokens Compact(FrameTokens& frame);
   float FinalCost(const Token& token, bool with_final_costs) const;
+  size_t BestLast(bool with_final_costs) const;
+  // Keeps of frame 0 what `token` reaches, and so on; costs of tokens whose best predecessor goes are found anew.
+  void KeepDescendants(int32_t token);
+  // `end`: the only final token of the last frame, without a cost; −1: as the graph says.
+  Lattice ToLattice(int32_t end) const;
 
   float ArcCost(const Token& from, uint32_t arc) const { return Follow(from.context, graph_.arcs()[arc]).cost; }
 

@@ -60,11 +60,16 @@ void WeightSearch::AddPoints(const std::vector<double>& lm_weights, const std::v
   }
 }
 
-std::vector<int64_t> WeightSearch::Errors(const Lattice& lattice, std::span<const int32_t> reference) const {
+std::vector<int64_t> WeightSearch::ErrorsOfPieces(std::span<const Lattice> pieces,
+                                                  std::span<const int32_t> reference) const {
   std::vector<int64_t> errors;
   for (size_t i = round_begin_; i < grid_.size(); ++i) {
     std::vector<int32_t> words;
-    if (!lattice.empty()) words = BestPath(lattice, grid_[i].weights()).words;
+    for (const Lattice& lattice : pieces) {
+      if (lattice.empty()) continue;
+      const std::vector<int32_t> of_piece = BestPath(lattice, grid_[i].weights()).words;
+      words.insert(words.end(), of_piece.begin(), of_piece.end());
+    }
     errors.push_back(static_cast<int64_t>(EditDistance(std::span<const int32_t>(words), reference)));
   }
   return errors;

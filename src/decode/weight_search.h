@@ -40,7 +40,11 @@ class WeightSearch {
 
   /// Word errors of one utterance for each pair of this round, the last ones of grid(). Words of `reference` that
   /// cannot be recognised are −1.
-  std::vector<int64_t> Errors(const Lattice& lattice, std::span<const int32_t> reference) const;
+  std::vector<int64_t> Errors(const Lattice& lattice, std::span<const int32_t> reference) const {
+    return ErrorsOfPieces(std::span(&lattice, 1), reference);
+  }
+  /// The same of an utterance whose pieces have a lattice each.
+  std::vector<int64_t> ErrorsOfPieces(std::span<const Lattice> pieces, std::span<const int32_t> reference) const;
   void Add(std::span<const int64_t> errors);
 
   /// Begins another round, with values beyond the ends at which the best pair stands. False if it stands at none, or

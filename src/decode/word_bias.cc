@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "base/file.h"
 #include "base/suggest.h"
+#include "base/utf8.h"
 #include "decode/word_cost.h"
 
 namespace antiphon::decode {
@@ -21,7 +22,7 @@ struct Line {
 };
 
 std::vector<Line> ReadLines(const std::string& file) {
-  std::istringstream in(ReadFile(file));
+  std::istringstream in(ComposeLines(ReadFile(file), file));
   std::vector<Line> lines;
   int number = 0;
   for (std::string raw; std::getline(in, raw);) {
@@ -93,7 +94,7 @@ std::string WordBias::WhyNot(const Graph& graph, const std::string& word) const 
 }
 
 void WordBias::AddPhrase(const Graph& graph, const std::string& phrase, double bonus) {
-  std::istringstream in(phrase);
+  std::istringstream in(ComposeUtf8(phrase));
   std::vector<int32_t> words;
   for (std::string word; in >> word;) {
     if (const std::string why = WhyNot(graph, word); !why.empty()) {

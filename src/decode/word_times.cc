@@ -14,6 +14,8 @@ std::vector<TimedPhone> SplitPhones(const hmm::HmmModel& model, const std::vecto
   bool leaving = true;
   for (size_t t = 0; t < alignment.size(); ++t) {
     const int32_t id = alignment[t];
+    // What follows a cut may begin with a rest of the phone before it.
+    if (phones.empty() && transitions.IsSelfLoop(id)) continue;
     if (leaving && !transitions.IsSelfLoop(id)) {
       phones.push_back({transitions.Phone(id), static_cast<int>(t), 0, -1});
       leaving = false;

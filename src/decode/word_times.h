@@ -2,7 +2,8 @@
 //
 // A path through the graph tells phones to the frame, but its words stand anywhere within their pronunciation. Here
 // each word is matched with one of its pronunciations in the sequence of phones, with optional pauses between words.
-// What the search left unfinished at the end (no final state was reached) counts as part of the last word.
+// What the search left unfinished at the end (no final state was reached) counts as part of the last word. Frames at
+// the beginning that belong to a phone before a cut (Decoder::CutBefore) are no phone's.
 //
 // Threads: pure functions.
 #pragma once

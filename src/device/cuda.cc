@@ -43,12 +43,7 @@ std::string Machine() {
 }  // namespace
 
 std::string CudaState() {
-#ifdef ANTIPHON_CUDA
-  const char* const build = "the CUDA backend of this build is empty: it has no kernels yet";
-#else
-  const char* const build = "this program was built without CUDA";
-#endif
-  return fmt::format("{}; {}", build, Machine());
+  return fmt::format("this program has no kernels for CUDA; {}", Machine());
 }
 
 }  // namespace antiphon

@@ -1,7 +1,7 @@
 // Kernels whose variants are named by instruction set: the best one that may be used.
 #pragma once
 
-#include "device/isa.h"
+#include "base/isa.h"
 #include "device/kernel_table.h"
 
 namespace antiphon {

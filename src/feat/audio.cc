@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdlib>
 #include <cstring>
 #include <memory>
 
@@ -172,7 +173,8 @@ void Downmix(const float* block, int64_t frames, int channels, int channel, floa
   }
 }
 
-void RefuseBadSamples(const SoundFile& file, const std::vector<float>& samples) {
+// `before`: samples of the file before these.
+void RefuseBadSamples(const SoundFile& file, const std::vector<float>& samples, int64_t before) {
   int64_t bad = 0;
   for (const float x : samples) bad += !(std::fabs(x) <= kLargestSample);
   if (bad == 0) return;
@@ -181,7 +183,8 @@ void RefuseBadSamples(const SoundFile& file, const std::vector<float>& samples) 
   Throw<InputError>(
       "'{}' has {} samples that are not finite or far beyond full scale, the first ({}) at {:.4f} s; "
       "write the file again with values in −1 … 1",
-      file.name(), bad, samples[first] / kFullScale, static_cast<double>(first) / file.info().samplerate);
+      file.name(), bad, samples[first] / kFullScale,
+      static_cast<double>(before + static_cast<int64_t>(first)) / file.info().samplerate);
 }
 
 void RefuseShortRead(const SoundFile& file, const SampleRange& range, int64_t got) {
@@ -211,34 +214,61 @@ void RefuseTruncatedWav(const SoundFile& file) {
                     file.name(), claimed, found);
 }
 
+// One channel of part of a file, a block at a time.
+class BlockReader {
+ public:
+  BlockReader(const SoundFile& file, const AudioSelection& selection)
+      : file_(file), channels_(file.info().channels), channel_(channels_ == 1 ? 0 : selection.channel) {
+    if (selection.channel >= channels_) {
+      Throw<InputError>("channel {} of '{}' was asked for, which has {} (0 … {})", selection.channel, file.name(),
+                        channels_, channels_ - 1);
+    }
+    RefuseTruncatedWav(file);
+    range_ = FindRange(file, selection);
+    if (range_.begin > 0 && sf_seek(file.get(), range_.begin, SEEK_SET) != range_.begin) {
+      Throw<InputError>("cannot go to {:.3f} s of '{}': {}", selection.start_s, file.name(), sf_strerror(file.get()));
+    }
+  }
+
+  const SampleRange& range() const { return range_; }
+  int64_t got() const { return got_; }
+  int channels_mixed() const { return channel_ >= 0 ? 1 : channels_; }
+
+  // Appends samples; false if there are no more.
+  bool Append(std::vector<float>& samples) {
+    const int64_t left = range_.end - range_.begin - got_;
+    if (left <= 0) return false;
+    const int64_t wanted = std::min(std::max<int64_t>(1, kBlockSamples / channels_), left);
+    block_.resize(static_cast<size_t>(wanted * channels_));
+    const int64_t frames = ReadBlock(file_, wanted, shorts_, block_.data());
+    if (frames <= 0) return false;
+    const size_t before = samples.size();
+    samples.resize(before + static_cast<size_t>(frames));
+    Downmix(block_.data(), frames, channels_, channel_, samples.data() + before);
+    got_ += frames;
+    return true;
+  }
+
+ private:
+  const SoundFile& file_;
+  int channels_;
+  int channel_;  // −1: the mean
+  SampleRange range_;
+  int64_t got_ = 0;
+  std::vector<float> block_;
+  std::vector<short> shorts_;
+};
+
 Waveform Read(const SoundFile& file, const AudioSelection& selection) {
-  const int channels = file.info().channels;
-  if (selection.channel >= channels) {
-    Throw<InputError>("channel {} of '{}' was asked for, which has {} (0 … {})", selection.channel, file.name(),
-                      channels, channels - 1);
-  }
-  RefuseTruncatedWav(file);
-  const SampleRange range = FindRange(file, selection);
-  if (range.begin > 0 && sf_seek(file.get(), range.begin, SEEK_SET) != range.begin) {
-    Throw<InputError>("cannot go to {:.3f} s of '{}': {}", selection.start_s, file.name(), sf_strerror(file.get()));
-  }
+  BlockReader reader(file, selection);
   Waveform wave;
   wave.sample_rate_hz = file.info().samplerate;
-  std::vector<float> block;
-  std::vector<short> shorts;
-  int64_t got = 0;
+  wave.channels_mixed = reader.channels_mixed();
   // The header's length is not believed before the samples are seen: memory grows with what is really there.
-  while (range.begin + got < range.end) {
-    const int64_t wanted = std::min(std::max<int64_t>(1, kBlockSamples / channels), range.end - range.begin - got);
-    block.resize(static_cast<size_t>(wanted * channels));
-    const int64_t frames = ReadBlock(file, wanted, shorts, block.data());
-    if (frames <= 0) break;
-    wave.samples.resize(static_cast<size_t>(got + frames));
-    Downmix(block.data(), frames, channels, channels == 1 ? 0 : selection.channel, wave.samples.data() + got);
-    got += frames;
+  while (reader.Append(wave.samples)) {
   }
-  RefuseShortRead(file, range, got);
-  RefuseBadSamples(file, wave.samples);
+  RefuseShortRead(file, reader.range(), reader.got());
+  RefuseBadSamples(file, wave.samples, 0);
   return wave;
 }
 
@@ -271,6 +301,38 @@ Waveform ReadAudio(std::span<const std::byte> bytes, const std::string& name, co
   return Read(SoundFile(bytes, name), selection);
 }
 
+struct AudioReader::State {
+  template <class... From>
+  explicit State(const AudioSelection& selection, const From&... from) : file(from...), reader(file, selection) {}
+  SoundFile file;
+  BlockReader reader;
+};
+
+AudioReader::AudioReader(const std::filesystem::path& path, const AudioSelection& selection)
+    : state_(std::make_unique<State>(selection, path)) {}
+AudioReader::AudioReader(std::span<const std::byte> bytes, const std::string& name, const AudioSelection& selection)
+    : state_(std::make_unique<State>(selection, bytes, name)) {}
+AudioReader::~AudioReader() = default;
+AudioReader::AudioReader(AudioReader&&) noexcept = default;
+
+int AudioReader::sample_rate_hz() const { return state_->file.info().samplerate; }
+int AudioReader::channels_mixed() const { return state_->reader.channels_mixed(); }
+double AudioReader::duration_s() const {
+  const SampleRange& range = state_->reader.range();
+  return static_cast<double>(range.end - range.begin) / sample_rate_hz();
+}
+
+bool AudioReader::Read(std::vector<float>& samples) {
+  samples.clear();
+  const int64_t before = state_->reader.got();
+  if (!state_->reader.Append(samples)) {
+    RefuseShortRead(state_->file, state_->reader.range(), before);
+    return false;
+  }
+  RefuseBadSamples(state_->file, samples, before);
+  return true;
+}
+
 AudioInfo ProbeAudio(const std::filesystem::path& path) { return Describe(SoundFile(path)); }
 AudioInfo ProbeAudio(std::span<const std::byte> bytes, const std::string& name) {
   return Describe(SoundFile(bytes, name));
@@ -281,7 +343,75 @@ Waveform Resample(Waveform wave, int sample_rate_hz) {
   if (sample_rate_hz == wave.sample_rate_hz) return wave;
   const auto size = static_cast<size_t>(
       std::llround(static_cast<double>(wave.samples.size()) * sample_rate_hz / wave.sample_rate_hz));
-  return {ConvertRate(wave.samples, wave.sample_rate_hz, sample_rate_hz, size), sample_rate_hz};
+  wave.samples = ConvertRate(wave.samples, wave.sample_rate_hz, sample_rate_hz, size);
+  wave.sample_rate_hz = sample_rate_hz;
+  return wave;
+}
+
+struct Resampler::State {
+  struct Delete {
+    void operator()(soxr* resampler) const { soxr_delete(resampler); }
+  };
+  void Process(const float* samples, size_t count, std::vector<float>& out) {
+    // Null samples say that none follow.
+    for (;;) {
+      piece.resize(kBlockSamples);
+      size_t consumed = 0, written = 0;
+      const soxr_error_t error =
+          soxr_process(resampler.get(), samples, count, &consumed, piece.data(), piece.size(), &written);
+      if (error != nullptr) Throw<InputError>("cannot resample from {} to {} Hz: {}", from_hz, to_hz, error);
+      const auto end =
+          piece.begin() + static_cast<std::ptrdiff_t>(std::min<int64_t>(static_cast<int64_t>(written), most - given));
+      given += end - piece.begin();
+      out.insert(out.end(), piece.begin(), end);
+      if (samples != nullptr) {
+        samples += consumed;
+        count -= consumed;
+        if (count == 0 && written < piece.size()) return;
+      } else if (written == 0) {
+        return;
+      }
+    }
+  }
+
+  int from_hz = 0, to_hz = 0;
+  std::unique_ptr<soxr, Delete> resampler;  // null: the rates are the same
+  int64_t taken = 0, given = 0;
+  int64_t most = INT64_MAX;  // samples to be given
+  std::vector<float> piece;
+};
+
+Resampler::Resampler(int from_hz, int to_hz) : state_(std::make_unique<State>()) {
+  if (to_hz <= 0) Throw<UsageError>("sample rate {} Hz must be positive", to_hz);
+  state_->from_hz = from_hz;
+  state_->to_hz = to_hz;
+  if (from_hz == to_hz) return;
+  const soxr_quality_spec_t quality = soxr_quality_spec(SOXR_HQ, 0);
+  const soxr_io_spec_t io = soxr_io_spec(SOXR_FLOAT32_I, SOXR_FLOAT32_I);
+  const soxr_runtime_spec_t runtime = soxr_runtime_spec(1);
+  soxr_error_t error = nullptr;
+  state_->resampler.reset(soxr_create(from_hz, to_hz, 1, &error, &io, &quality, &runtime));
+  if (error != nullptr) Throw<InputError>("cannot resample from {} to {} Hz: {}", from_hz, to_hz, error);
+}
+Resampler::~Resampler() = default;
+Resampler::Resampler(Resampler&&) noexcept = default;
+
+void Resampler::Accept(std::span<const float> samples, std::vector<float>& out) {
+  if (samples.empty()) return;
+  state_->taken += std::ssize(samples);
+  if (state_->resampler == nullptr) {
+    out.insert(out.end(), samples.begin(), samples.end());
+  } else {
+    state_->Process(samples.data(), samples.size(), out);
+  }
+}
+
+void Resampler::Finish(std::vector<float>& out) {
+  if (state_->resampler == nullptr) return;
+  state_->most = std::llround(static_cast<double>(state_->taken) * state_->to_hz / state_->from_hz);
+  state_->Process(nullptr, 0, out);
+  out.resize(out.size() + static_cast<size_t>(state_->most - state_->given), 0.0f);
+  state_->given = state_->most;
 }
 
 std::vector<float> ResampleBySpeed(std::span<const float> samples, double speed) {

@@ -10,6 +10,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <memory>
 #include <span>
 #include <string>
 #include <vector>
@@ -20,6 +21,7 @@ namespace antiphon::feat {
 struct Waveform {
   std::vector<float> samples;  // int16 scale
   int sample_rate_hz = 0;
+  int channels_mixed = 1;  // the samples are the mean of so many
 
   double duration_s() const { return sample_rate_hz > 0 ? static_cast<double>(samples.size()) / sample_rate_hz : 0.0; }
 };
@@ -50,6 +52,31 @@ inline Waveform ReadAudio(const std::filesystem::path& path, int channel) {
 /// The same from a whole file's bytes in memory (an archive entry); `name` stands for the file in errors.
 Waveform ReadAudio(std::span<const std::byte> bytes, const std::string& name, const AudioSelection& selection = {});
 
+/// The same in pieces: what is held does not grow with the length.
+///   AudioReader reader(path);
+///   for (std::vector<float> piece; reader.Read(piece);) …
+/// One thread. Errors as ReadAudio's, as soon as they are met.
+class AudioReader {
+ public:
+  explicit AudioReader(const std::filesystem::path& path, const AudioSelection& selection = {});
+  /// `bytes` must outlive the reader.
+  AudioReader(std::span<const std::byte> bytes, const std::string& name, const AudioSelection& selection = {});
+  ~AudioReader();
+  AudioReader(AudioReader&&) noexcept;
+
+  int sample_rate_hz() const;
+  /// The samples are the mean of so many channels.
+  int channels_mixed() const;
+  /// As the header says.
+  double duration_s() const;
+  /// The next samples, some thousands; false at the end.
+  bool Read(std::vector<float>& samples);
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
 /// The header alone.
 AudioInfo ProbeAudio(const std::filesystem::path& path);
 AudioInfo ProbeAudio(std::span<const std::byte> bytes, const std::string& name);
@@ -57,6 +84,23 @@ AudioInfo ProbeAudio(std::span<const std::byte> bytes, const std::string& name);
 /// Converts to another rate by soxr's high-quality sinc filter (linear phase, no delay); ⌈n·rate/old⌉ samples, more or
 /// less one. The same rate gives the same samples back. Deterministic.
 Waveform Resample(Waveform wave, int sample_rate_hz);
+/// The samples of Resample, bit for bit, of audio that comes in pieces. One thread.
+class Resampler {
+ public:
+  Resampler(int from_hz, int to_hz);
+  ~Resampler();
+  Resampler(Resampler&&) noexcept;
+
+  /// More samples; appends those that are ready to `out`.
+  void Accept(std::span<const float> samples, std::vector<float>& out);
+  /// No more samples: appends the rest.
+  void Finish(std::vector<float>& out);
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
 /// Changes the number of samples by 1/speed without touching the rate: tempo and pitch go up together by `speed` (> 0).
 std::vector<float> ResampleBySpeed(std::span<const float> samples, double speed);
 

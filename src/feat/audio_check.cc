@@ -61,4 +61,13 @@ std::string NarrowBandRemark(int rate_hz, int model_hz) {
       rate_hz, model_hz, rate_hz / 2, rate_hz);
 }
 
+std::string UpsamplingRemark(int rate_hz, int features_hz) {
+  if (rate_hz >= features_hz) return "";
+  return fmt::format(
+      "some of the audio has {} Hz, the features are for {} Hz: nothing is heard above {} Hz; if most has {} Hz, "
+      "compute "
+      "the features for that (--sample-rate {}, or auto; in recipes sample_rate)",
+      rate_hz, features_hz, rate_hz / 2, rate_hz, rate_hz);
+}
+
 }  // namespace antiphon::feat

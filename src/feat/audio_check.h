@@ -36,5 +36,7 @@ class AudioCheck {
 
 /// A sentence if audio of `rate_hz` lacks the upper band that a model of `model_hz` was trained on, else "".
 std::string NarrowBandRemark(int rate_hz, int model_hz);
+/// The same of features that no model takes yet: their rate can be chosen.
+std::string UpsamplingRemark(int rate_hz, int features_hz);
 
 }  // namespace antiphon::feat

@@ -20,7 +20,7 @@ namespace antiphon::feat {
 namespace {
 
 // Squares of spectra of anything larger would overflow.
-constexpr float kLargestSample = 1e12f;
+constexpr float kLargestFinite = 1e12f;
 // Used samples are forgotten in steps of at least this many.
 constexpr int64_t kForgetSamples = int64_t{1} << 15;
 
@@ -119,10 +119,10 @@ struct FrontEndStream::State {
 void FrontEndStream::State::Accept(std::span<const float> piece) {
   CHECK(!finished) << "audio after Finish";
   int bad = 0;
-  for (const float x : piece) bad |= !(std::fabs(x) <= kLargestSample);
+  for (const float x : piece) bad |= !(std::fabs(x) <= kLargestFinite);
   if (bad != 0) {
     Throw<InputError>("samples are not finite, or larger than {:g}; expected numbers on the scale of 16-bit integers",
-                      kLargestSample);
+                      kLargestFinite);
   }
   if (pitch) pitch->Accept(piece);
   const auto count = static_cast<int64_t>(piece.size());

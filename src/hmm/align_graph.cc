@@ -75,10 +75,11 @@ class Expander {
     auto operator<=>(const Place&) const = default;
   };
   bool wide() const { return model_.context_width() > 1; }
+  bool looks_ahead() const { return model_.context_width() > 2; }
 
-  // The phones that may follow, 0 for the end; without context only the fact that something follows matters.
+  // The phones that may follow, 0 for the end; without right context only the fact that something follows matters.
   std::vector<int32_t> RightPhones(int32_t arc) const {
-    if (!wide()) return {0};
+    if (!looks_ahead()) return {0};
     std::vector<int32_t> phones;
     for (const auto& [next, cost] : phones_.arcs[static_cast<size_t>(arc)].followers) {
       const int32_t phone = next == kNoArc ? 0 : phones_.arcs[static_cast<size_t>(next)].phone;
@@ -102,16 +103,17 @@ class Expander {
   void AddNodes(const Place& place) {
     const PhoneArc& arc = phones_.arcs[static_cast<size_t>(place.arc)];
     const int32_t window[3] = {place.left, arc.phone, place.right};
-    const std::span<const int32_t> context =
-        wide() ? std::span<const int32_t>(window) : std::span<const int32_t>(window + 1, 1);
+    const std::span<const int32_t> context = model_.Window(window);
     const TransitionModel& transitions = model_.transitions();
     first_node_.push_back(static_cast<int32_t>(nodes_.size()));
     out_.instances.push_back({arc.phone, arc.word_position});
     const auto num_states = static_cast<int>(model_.topology().Entry(arc.phone).size()) - 1;
     for (int s = 0; s < num_states; ++s) {
       const int32_t state = model_.TransitionState(context, s);
-      nodes_.push_back({state, transitions.Pdf(transitions.TransitionId(state, 0)), transitions.SelfLoopOf(state),
-                        static_cast<int32_t>(places_.size()) - 1, 0});
+      const int32_t loop = transitions.SelfLoopOf(state);
+      const int32_t pdf = transitions.EntryPdf(state);
+      nodes_.push_back(
+          {state, pdf, loop != 0 ? transitions.Pdf(loop) : pdf, loop, static_cast<int32_t>(places_.size()) - 1, 0});
       arcs_.emplace_back();
     }
   }
@@ -138,7 +140,7 @@ class Expander {
   void Leave(const Place& place, const PhoneArc& arc, size_t node, int32_t id) {
     for (const auto& [next, cost] : arc.followers) {
       const int32_t phone = next == kNoArc ? 0 : phones_.arcs[static_cast<size_t>(next)].phone;
-      if (wide() && phone != place.right) continue;
+      if (looks_ahead() && phone != place.right) continue;
       if (next == kNoArc) {
         arcs_[node].push_back({AlignGraph::kEnd, id, cost});
         continue;

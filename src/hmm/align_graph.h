@@ -18,10 +18,11 @@ namespace antiphon::hmm {
 struct AlignGraph {
   struct Node {
     int32_t transition_state = 0;
-    int32_t pdf_id = 0;
-    int32_t self_loop = 0;  // transition-id, 0 if there is none
-    int32_t instance = 0;   // index into instances
-    int32_t first_arc = 0;  // arcs of a node lie together; the next node's first_arc ends them
+    int32_t pdf_id = 0;       // of the frame that enters
+    int32_t loop_pdf_id = 0;  // of frames that stay
+    int32_t self_loop = 0;    // transition-id, 0 if there is none
+    int32_t instance = 0;     // index into instances
+    int32_t first_arc = 0;    // arcs of a node lie together; the next node's first_arc ends them
   };
   struct Arc {
     int32_t to = 0;             // node, or kEnd

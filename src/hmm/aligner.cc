@@ -14,7 +14,7 @@ constexpr int32_t kNone = -1;
 class Search {
  public:
   Search(const HmmModel& model, const AlignGraph& graph, ScoreSource& scores, const AlignOptions& options)
-      : graph_(graph), scores_(scores), acoustic_scale_(options.acoustic_scale), slot_(graph.nodes.size(), kNone) {
+      : graph_(graph), scores_(scores), acoustic_scale_(options.acoustic_scale), slot_(2 * graph.nodes.size(), kNone) {
     const TransitionModel& transitions = model.transitions();
     for (int n = 0; n < graph.num_nodes(); ++n) {
       const AlignGraph::Node& node = graph.nodes[static_cast<size_t>(n)];
@@ -87,8 +87,19 @@ class Search {
     double acoustic;
   };
 
+  // Those who stay and those who enter compete at once where they emit alike, else after they have emitted.
+  size_t SlotOf(int32_t node, bool stays) const {
+    const AlignGraph::Node& n = graph_.nodes[static_cast<size_t>(node)];
+    return 2 * static_cast<size_t>(node) + static_cast<size_t>(stays && n.loop_pdf_id != n.pdf_id);
+  }
+  static bool Stays(const Token& token) { return token.arc == kNone && token.visit != kNone; }
+  int32_t PdfOf(const Token& token) const {
+    const AlignGraph::Node& node = graph_.nodes[static_cast<size_t>(token.node)];
+    return Stays(token) ? node.loop_pdf_id : node.pdf_id;
+  }
+
   void Reach(int32_t node, int32_t visit, int32_t arc, double score, double acoustic) {
-    int32_t& slot = slot_[static_cast<size_t>(node)];
+    int32_t& slot = slot_[SlotOf(node, arc == kNone && visit != kNone)];
     if (slot == kNone) {
       slot = static_cast<int32_t>(next_.size());
       next_.push_back({node, visit, arc, score, acoustic});
@@ -113,19 +124,19 @@ class Search {
     const std::span<const float> dense = scores_.DenseFrame(frame);
     if (dense.empty()) {
       pdfs_.clear();
-      for (const Token& token : next_) pdfs_.push_back(graph_.nodes[static_cast<size_t>(token.node)].pdf_id);
+      for (const Token& token : next_) pdfs_.push_back(PdfOf(token));
       scores_.Request(frame, pdfs_);
     }
     double best = -std::numeric_limits<double>::infinity();
     for (Token& token : next_) {
-      const int32_t pdf = graph_.nodes[static_cast<size_t>(token.node)].pdf_id;
+      const int32_t pdf = PdfOf(token);
       const auto score =
           static_cast<double>(dense.empty() ? scores_.LogLikelihood(frame, pdf) : dense[static_cast<size_t>(pdf)]);
       if (std::isnan(score)) Throw<InputError>("the score of frame {} and pdf-id {} is not a number", frame, pdf);
       token.score += acoustic_scale_ * score + bonus_[static_cast<size_t>(token.node)];
       token.acoustic += score;
       best = std::max(best, token.score);
-      slot_[static_cast<size_t>(token.node)] = kNone;
+      slot_[SlotOf(token.node, Stays(token))] = kNone;
     }
     tokens_.clear();
     for (Token& token : next_) {
@@ -174,7 +185,7 @@ class Search {
   std::vector<double> bonus_;  // by node, per frame
   std::vector<double> stay_;   // by node
   std::vector<double> leave_;  // by arc
-  std::vector<int32_t> slot_;  // by node: index into next_
+  std::vector<int32_t> slot_;  // by SlotOf: index into next_
   std::vector<Token> tokens_;
   std::vector<Token> next_;
   std::vector<Visit> visits_;
@@ -278,8 +289,7 @@ Alignment AlignEqually(const HmmModel& model, const Lexicon& lexicon, std::span<
   for (size_t p = 0; p < phones.size(); ++p) {
     const int32_t window[3] = {p > 0 ? phones[p - 1].phone : 0, phones[p].phone,
                                p + 1 < phones.size() ? phones[p + 1].phone : 0};
-    const bool wide = model.context_width() > 1;
-    AppendStates(model, wide ? std::span<const int32_t>(window) : std::span<const int32_t>(window + 1, 1), &states);
+    AppendStates(model, model.Window(window), &states);
     phone_of.resize(states.size(), p);
   }
   Alignment alignment;

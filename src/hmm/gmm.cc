@@ -4,6 +4,7 @@
 #include <cmath>
 #include <numbers>
 
+#include "base/check.h"
 #include "base/error.h"
 #include "hmm/gmm_kernels.h"
 
@@ -133,6 +134,44 @@ float GmmScorer::LogLikelihood(int frame, int32_t pdf_id) {
   float* scores = scores_.data() + pdf * kFrameBlock;
   if (block_of_pdf_[pdf] != block) {
     gmm_.LogLikelihoods(pdf_id, blocks_.Block(block), scratch_.data(), scores);
+    block_of_pdf_[pdf] = block;
+  }
+  return scores[frame % kFrameBlock];
+}
+
+GmmStreamScorer::GmmStreamScorer(const GmmSet& gmm)
+    : gmm_(gmm),
+      block_of_pdf_(static_cast<size_t>(gmm.num_pdfs()), -1),
+      scores_(static_cast<size_t>(gmm.num_pdfs()) * kFrameBlock),
+      scratch_(static_cast<size_t>(gmm.MaxGaussiansPerPdf()) * kFrameBlock) {}
+
+void GmmStreamScorer::Accept(ConstMatrixView frames, bool ended) {
+  CHECK(!ended_ || frames.rows() == 0) << "frames after the end";
+  if (frames.rows() > 0 && frames.cols() != gmm_.dim())
+    Throw<ShapeError>("features of {} dimensions for Gaussians of {}", frames.cols(), gmm_.dim());
+  const int64_t dim = gmm_.dim();
+  const auto block = [&] {
+    const int64_t rows = std::ssize(waiting_) / dim;
+    blocks_.emplace_back(ConstMatrixView(waiting_.data(), rows, dim));
+    ready_ += static_cast<int>(rows);
+    waiting_.clear();
+  };
+  for (int64_t r = 0; r < frames.rows(); ++r) {
+    waiting_.insert(waiting_.end(), frames.Row(r).begin(), frames.Row(r).end());
+    if (std::ssize(waiting_) == kFrameBlock * dim) block();
+  }
+  ended_ = ended;
+  if (ended_ && !waiting_.empty()) block();
+}
+
+float GmmStreamScorer::LogLikelihood(int frame, int32_t pdf_id) {
+  const auto pdf = static_cast<size_t>(pdf_id);
+  const int block = frame / kFrameBlock;
+  for (; first_block_ < block; ++first_block_) blocks_.pop_front();
+  float* scores = scores_.data() + pdf * kFrameBlock;
+  if (block_of_pdf_[pdf] != block) {
+    CHECK_EQ(block, first_block_) << "frame " << frame << " was forgotten";
+    gmm_.LogLikelihoods(pdf_id, blocks_.front().Block(0), scratch_.data(), scores);
     block_of_pdf_[pdf] = block;
   }
   return scores[frame % kFrameBlock];

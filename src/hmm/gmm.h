@@ -8,6 +8,7 @@
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <span>
 #include <vector>
 
@@ -96,6 +97,33 @@ class GmmScorer : public ScoreSource {
  private:
   const GmmSet& gmm_;
   FrameBlocks blocks_;
+  std::vector<int32_t> block_of_pdf_;
+  std::vector<float> scores_;  // [pdf][lane]
+  std::vector<float> scratch_;
+};
+
+/// The same scores of an utterance whose frames come in pieces, asked for in order: blocks that are over are forgotten.
+class GmmStreamScorer : public ScoreSource {
+ public:
+  explicit GmmStreamScorer(const GmmSet& gmm);
+
+  /// More frames [N, dim], and whether they are the last; none after those.
+  void Accept(ConstMatrixView frames, bool ended);
+
+  int num_pdfs() const override { return gmm_.num_pdfs(); }
+  /// Whole blocks, until the end.
+  int num_frames_ready() const override { return ready_; }
+  bool IsLastFrame(int frame) const override { return ended_ && frame + 1 == ready_; }
+  float LogLikelihood(int frame, int32_t pdf_id) override;
+  std::span<const float> DenseFrame(int) override { return {}; }
+
+ private:
+  const GmmSet& gmm_;
+  std::vector<float> waiting_;      // frames of a block that is not whole
+  std::deque<FrameBlocks> blocks_;  // one block each
+  int first_block_ = 0;             // of blocks_
+  int ready_ = 0;
+  bool ended_ = false;
   std::vector<int32_t> block_of_pdf_;
   std::vector<float> scores_;  // [pdf][lane]
   std::vector<float> scratch_;

@@ -1,5 +1,7 @@
 #include "hmm/gmm_fmllr.h"
 
+#include <algorithm>
+
 #include "base/check.h"
 #include "hmm/gmm_kernels.h"
 

@@ -1,6 +1,7 @@
 #include "hmm/gmm_model.h"
 
 #include "base/error.h"
+#include "math/finite_tensors.h"
 #include "math/safetensors.h"
 
 namespace antiphon::hmm {
@@ -25,6 +26,7 @@ GmmSet ReadGmm(const SafetensorsReader& reader, const std::string& prefix, int n
 GmmModel Read(const SafetensorsReader& reader) {
   if (reader.MetadataOr("format", "") != "antiphon-gmm-1") throw InputError("not a GMM model of this program");
   if (!reader.has_checksum()) throw InputError("its checksum is missing: the file was changed after it was written");
+  RequireFinite(reader);
   GmmModel model;
   model.stage = reader.Metadata("stage");
   model.hmm = HmmModel::FromJson(reader.Metadata("hmm"));

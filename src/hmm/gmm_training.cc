@@ -80,9 +80,9 @@ double GmmStats::PdfOccupancy(const GmmSet& gmm, int32_t pdf_id) const {
 namespace {
 
 // Gathers Gaussians of one pdf-id after the other.
-class Builder {
+class StageBuilder {
  public:
-  explicit Builder(int dim) : dim_(static_cast<size_t>(dim)) {}
+  explicit StageBuilder(int dim) : dim_(static_cast<size_t>(dim)) {}
   void Add(float weight, std::span<const float> mean, std::span<const float> variance) {
     weights_.push_back(weight);
     means_.insert(means_.end(), mean.begin(), mean.end());
@@ -115,7 +115,7 @@ class Builder {
 
 GmmSet Reestimate(const GmmSet& gmm, const GmmStats& stats, const GmmUpdateOptions& options) {
   const auto dim = static_cast<size_t>(gmm.dim());
-  Builder builder(gmm.dim());
+  StageBuilder builder(gmm.dim());
   std::vector<float> mean(dim);
   std::vector<float> variance(dim);
   for (int32_t pdf = 0; pdf < gmm.num_pdfs(); ++pdf) {
@@ -185,7 +185,7 @@ GmmSet MixUp(const GmmSet& gmm, std::span<const double> pdf_occupancy, int targe
              Rng& rng, double perturbation) {
   CHECK_EQ(pdf_occupancy.size(), static_cast<size_t>(gmm.num_pdfs()));
   const std::vector<int> counts = ShareOut(gmm, pdf_occupancy, target, power, min_occupancy);
-  Builder builder(gmm.dim());
+  StageBuilder builder(gmm.dim());
   struct Gaussian {
     float weight;
     std::vector<float> mean;

@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/check.h"
+#include "base/file.h"
 
 namespace antiphon::hmm {
 namespace {
@@ -19,6 +20,7 @@ Json TopologyToJson(const Topology& topology) {
       Json transitions = Json::array();
       for (const TopologyTransition& t : state.transitions) transitions.push_back({t.to, t.probability});
       states.push_back({{"pdf_class", state.pdf_class}, {"transitions", std::move(transitions)}});
+      if (state.self_loop_pdf_class >= 0) states.back()["self_loop_pdf_class"] = state.self_loop_pdf_class;
     }
     entries.push_back(std::move(states));
   }
@@ -32,10 +34,20 @@ Topology TopologyFromJson(const Json& json) {
     for (const Json& state : states) {
       TopologyState& s = entry.emplace_back();
       s.pdf_class = state.at("pdf_class").get<int>();
+      s.self_loop_pdf_class = state.value("self_loop_pdf_class", -1);
       for (const Json& t : state.at("transitions")) s.transitions.push_back({t.at(0).get<int>(), t.at(1).get<float>()});
     }
   }
   return {std::move(entries), json.at("entry_of_phone").get<std::vector<int>>()};
+}
+
+// Readers of the first format know neither classes for frames that stay nor windows of two phones: they must refuse.
+const char* FormatOf(const Topology& topology, const ContextTree& tree) {
+  bool new_kind = tree.width() == 2;
+  for (const TopologyEntry& entry : topology.entries()) {
+    for (const TopologyState& state : entry) new_kind = new_kind || state.self_loop_pdf_class >= 0;
+  }
+  return new_kind ? "antiphon-hmm-2" : "antiphon-hmm-1";
 }
 
 // A leaf is [pdf-id], an inner node [position, yes, no, [phones]].
@@ -80,8 +92,10 @@ HmmModel::HmmModel(PhoneSet phones, Topology topology, ContextTree tree)
 
 int32_t HmmModel::TransitionState(std::span<const int32_t> window, int hmm_state) const {
   const int32_t phone = window[static_cast<size_t>(tree_.central())];
-  const int pdf_class = topology_.Entry(phone)[static_cast<size_t>(hmm_state)].pdf_class;
-  const int32_t state = transitions_.FindState(phone, hmm_state, tree_.Pdf(window, pdf_class));
+  const TopologyState& topology = topology_.Entry(phone)[static_cast<size_t>(hmm_state)];
+  const int32_t pdf = tree_.Pdf(window, topology.pdf_class);
+  const int32_t loop_pdf = topology.self_loop_pdf_class < 0 ? pdf : tree_.Pdf(window, topology.self_loop_pdf_class);
+  const int32_t state = transitions_.FindState(phone, hmm_state, pdf, loop_pdf);
   CHECK_NE(state, 0) << "phone " << phone << " state " << hmm_state;
   return state;
 }
@@ -147,9 +161,14 @@ std::vector<int32_t> HmmModel::ConvertAlignment(std::span<const int32_t> alignme
   return converted;
 }
 
+std::string HmmModel::StructureChecksum() const {
+  // Built anew, the transition probabilities are the topology's.
+  return fmt::format("{:016x}", Checksum(HmmModel(phones_, topology_, tree_).ToJson()));
+}
+
 std::string HmmModel::ToJson() const {
   Json json;
-  json["format"] = "antiphon-hmm-1";
+  json["format"] = FormatOf(topology_, tree_);
   json["phones"] = phones_.Names();
   json["silence"] = phones_.SilenceNames();
   json["position_dependent"] = phones_.position_dependent();
@@ -162,7 +181,7 @@ std::string HmmModel::ToJson() const {
 HmmModel HmmModel::FromJson(std::string_view text) {
   try {
     const Json json = Json::parse(text);
-    if (json.at("format") != "antiphon-hmm-1")
+    if (json.at("format") != "antiphon-hmm-1" && json.at("format") != "antiphon-hmm-2")
       Throw<InputError>("unknown format '{}' of an HMM description", json.at("format").dump());
     HmmModel model(PhoneSet::FromList(json.at("phones").get<std::vector<std::string>>(),
                                       json.at("silence").get<std::vector<std::string>>(),

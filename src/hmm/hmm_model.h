@@ -41,6 +41,10 @@ class HmmModel {
 
   /// Transition state of one emitting state of the window's central phone.
   int32_t TransitionState(std::span<const int32_t> window, int hmm_state) const;
+  /// Of left, central and right phone, those that make up a window of the tree.
+  std::span<const int32_t> Window(std::span<const int32_t, 3> phones) const {
+    return context_width() == 1 ? phones.subspan(1, 1) : phones.first(static_cast<size_t>(context_width()));
+  }
 
   /// alignment[t] is a transition-id; throws InputError if it is not a walk through whole phones.
   std::vector<PhoneSegment> SplitToPhones(std::span<const int32_t> alignment) const;
@@ -49,6 +53,8 @@ class HmmModel {
   /// topology.
   std::vector<int32_t> ConvertAlignment(std::span<const int32_t> alignment, const HmmModel& target) const;
 
+  /// Of phones, topology and tree, without the transition probabilities: what files must share that go together.
+  std::string StructureChecksum() const;
   std::string ToJson() const;
   static HmmModel FromJson(std::string_view json);
   bool operator==(const HmmModel&) const = default;

@@ -1,5 +1,6 @@
 #include "hmm/lda.h"
 
+#include <algorithm>
 #include <cmath>
 #include <numeric>
 
@@ -9,7 +10,7 @@
 namespace antiphon::hmm {
 namespace {
 
-constexpr int64_t kBlockFrames = 256;  // summed in float before the double total
+constexpr int64_t kScatterFrames = 256;  // summed in float before the double total
 
 }  // namespace
 
@@ -23,7 +24,7 @@ LdaEstimator::LdaEstimator(int64_t dim, int num_classes)
 void LdaEstimator::Accumulate(ConstMatrixView frames, std::span<const int32_t> classes) {
   CHECK_EQ(frames.cols(), dim_);
   CHECK_EQ(frames.rows(), std::ssize(classes));
-  Matrix used(std::min(frames.rows(), kBlockFrames), dim_);
+  Matrix used(std::min(frames.rows(), kScatterFrames), dim_);
   int64_t filled = 0;
   auto flush = [&] {
     if (filled == 0) return;

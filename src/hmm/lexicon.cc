@@ -7,9 +7,13 @@
 
 #include "base/check.h"
 #include "base/file.h"
+#include "base/utf8.h"
 
 namespace antiphon::hmm {
 namespace {
+
+// Many times the longest word of any language; graphs of longer ones would take hours to build.
+constexpr size_t kMaxPhones = 1000;
 
 struct Line {
   int number;
@@ -80,7 +84,8 @@ Lexicon Lexicon::Load(const std::filesystem::path& path, const LexiconOptions& o
 
 Lexicon Lexicon::Parse(std::string_view text, const std::string& source, const LexiconOptions& options,
                        std::optional<PhoneSet> phones) {
-  const std::vector<Line> lines = SplitLines(text, source);
+  const std::string composed = ComposeLines(text, source);
+  const std::vector<Line> lines = SplitLines(composed, source);
   if (lines.empty()) Throw<InputError>("{}: no entries; expected lines of the form WORD PHONE PHONE …", source);
   const bool with_probability = HasProbabilities(lines);
   const size_t first_phone = with_probability ? 2 : 1;
@@ -96,6 +101,10 @@ Lexicon Lexicon::Parse(std::string_view text, const std::string& source, const L
     if (word == "<eps>" || word == "#0") Throw<InputError>("{}: '{}' is reserved and cannot be a word", where(), word);
     if (line.fields.size() <= first_phone)
       Throw<InputError>("{}: word '{}' has no phones; give at least one", where(), word);
+    if (const size_t length = line.fields.size() - first_phone; length > kMaxPhones) {
+      Throw<InputError>("{}: word '{}' has {} phones; at most {} make a pronunciation: is a line end missing?", where(),
+                        word, length, kMaxPhones);
+    }
     Pronunciation entry;
     if (with_probability) {
       const double probability = *ParseNumber(line.fields[1]);

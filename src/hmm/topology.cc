@@ -21,6 +21,8 @@ void CheckEntry(const TopologyEntry& entry, size_t index) {
     if (last != (entry[s].pdf_class < 0) || last != entry[s].transitions.empty())
       bad(fmt::format("state {}: exactly the last state emits nothing and has no transitions", s));
     if (entry[s].pdf_class >= kMaxPdfClasses) bad(fmt::format("state {} has pdf class {}", s, entry[s].pdf_class));
+    if (entry[s].self_loop_pdf_class >= kMaxPdfClasses || entry[s].self_loop_pdf_class < -1)
+      bad(fmt::format("state {} has pdf class {} for frames that stay", s, entry[s].self_loop_pdf_class));
     double sum = 0;
     for (size_t t = 0; t < entry[s].transitions.size(); ++t) {
       const TopologyTransition& transition = entry[s].transitions[t];
@@ -35,6 +37,9 @@ void CheckEntry(const TopologyEntry& entry, size_t index) {
       sum += transition.probability;
       reached[static_cast<size_t>(transition.to)] = true;
     }
+    const auto stays = [s](const TopologyTransition& t) { return t.to == static_cast<int>(s); };
+    if (entry[s].self_loop_pdf_class >= 0 && std::ranges::none_of(entry[s].transitions, stays))
+      bad(fmt::format("state {} has a pdf class for frames that stay, but no self-loop", s));
     if (!last && std::abs(sum - 1) > 0.01) bad(fmt::format("probabilities of state {} add up to {}, not 1", s, sum));
   }
   if (std::find(reached.begin(), reached.end(), false) != reached.end()) bad("a state cannot be reached");
@@ -69,6 +74,8 @@ TopologyEntry ErgodicEntry(int num_states, double self_loop_probability) {
   return entry;
 }
 
+TopologyEntry ChainEntry() { return {{0, {{0, 0.5F}, {1, 0.5F}}, 1}, {}}; }
+
 Topology::Topology(const PhoneSet& phones, const TopologyOptions& options)
     : entries_{LeftToRightEntry(options.num_states, options.self_loop_probability),
                options.num_silence_states >= 4
@@ -82,6 +89,20 @@ Topology::Topology(const PhoneSet& phones, const TopologyOptions& options)
 Topology::Topology(std::vector<TopologyEntry> entries, std::vector<int> entry_of_phone)
     : entries_(std::move(entries)), entry_of_phone_(std::move(entry_of_phone)) {
   Check();
+}
+
+Topology Topology::Chain(const PhoneSet& phones) {
+  std::vector<int> entry_of_phone(static_cast<size_t>(phones.num_phones()) + 1, 0);
+  entry_of_phone[0] = -1;  // no phone
+  return {{ChainEntry()}, std::move(entry_of_phone)};
+}
+
+bool Topology::IsChain() const {
+  for (int32_t phone = 1; phone <= num_phones(); ++phone) {
+    const TopologyEntry& entry = Entry(phone);
+    if (entry.size() != 2 || entry[0].pdf_class != 0 || entry[0].self_loop_pdf_class != 1) return false;
+  }
+  return num_phones() > 0;
 }
 
 void Topology::Check() const {
@@ -100,7 +121,9 @@ const TopologyEntry& Topology::Entry(int32_t phone) const {
 
 int Topology::NumPdfClasses(int32_t phone) const {
   int classes = 0;
-  for (const TopologyState& state : Entry(phone)) classes = std::max(classes, state.pdf_class + 1);
+  for (const TopologyState& state : Entry(phone)) {
+    classes = std::max({classes, state.pdf_class + 1, state.self_loop_pdf_class + 1});
+  }
   return classes;
 }
 

@@ -9,15 +9,15 @@ namespace antiphon::hmm {
 
 TransitionModel::TransitionModel(const Topology& topology, const ContextTree& tree) : num_pdfs_(tree.num_pdfs()) {
   CHECK_EQ(topology.num_phones(), tree.num_phones());
-  states_.push_back({0, 0, 0, 0});
+  states_.push_back({0, 0, 0, 0, 0});
   for (int32_t phone = 1; phone <= topology.num_phones(); ++phone) {
     const TopologyEntry& entry = topology.Entry(phone);
     for (size_t s = 0; s + 1 < entry.size(); ++s) {
-      if (entry[s].pdf_class >= tree.NumPdfClasses(phone))
-        Throw<InputError>("phone {} has pdf class {}, the context tree knows {}", phone, entry[s].pdf_class,
-                          tree.NumPdfClasses(phone));
-      for (const int32_t pdf : tree.PdfsOf(phone, entry[s].pdf_class)) {
-        states_.push_back({phone, static_cast<int32_t>(s), pdf, static_cast<int32_t>(state_of_id_.size())});
+      if (std::max(entry[s].pdf_class, entry[s].LoopClass()) >= tree.NumPdfClasses(phone))
+        Throw<InputError>("phone {} has pdf class {}, the context tree knows {}", phone,
+                          std::max(entry[s].pdf_class, entry[s].LoopClass()), tree.NumPdfClasses(phone));
+      for (const auto& [pdf, loop_pdf] : tree.PdfPairsOf(phone, entry[s].pdf_class, entry[s].LoopClass())) {
+        states_.push_back({phone, static_cast<int32_t>(s), pdf, loop_pdf, static_cast<int32_t>(state_of_id_.size())});
         for (const TopologyTransition& transition : entry[s].transitions) {
           state_of_id_.push_back(static_cast<int32_t>(states_.size()) - 1);
           self_loop_.push_back(transition.to == static_cast<int>(s));
@@ -58,8 +58,8 @@ float TransitionModel::LogProbWithoutSelfLoop(int32_t id) const {
   return std::min(0.0F, LogProb(id) - LeaveLogProb(TransitionState(id)));
 }
 
-int32_t TransitionModel::FindState(int32_t phone, int hmm_state, int32_t pdf_id) const {
-  const std::tuple<int32_t, int32_t, int32_t> key(phone, hmm_state, pdf_id);
+int32_t TransitionModel::FindState(int32_t phone, int hmm_state, int32_t pdf_id, int32_t loop_pdf_id) const {
+  const std::tuple<int32_t, int32_t, int32_t, int32_t> key(phone, hmm_state, pdf_id, loop_pdf_id);
   const auto it = std::lower_bound(states_.begin() + 1, states_.end(), key,
                                    [](const StateInfo& s, const auto& k) { return s.Key() < k; });
   return it != states_.end() && it->Key() == key ? static_cast<int32_t>(it - states_.begin()) : 0;

@@ -1,11 +1,12 @@
 // Transition probabilities, and the transition-ids that alignments and graphs are written in.
 //
-// A transition state is a (phone, state, pdf-id) that the tree can give, from 1; a transition-id is one of its
-// transitions, from 1 (0 is epsilon). A transition-id therefore tells phone, state, pdf-id and whether it is a
-// self-loop. Order within an alignment: each visit of a state begins with the transition-id by which the state will be
-// left, and repeats the self-loop for every further frame ("reordered"), so that a graph needs its self-loops only
-// behind the entering arc. Units: natural logarithms. Threads: const methods may run together. Source: Povey et al.,
-// The Kaldi speech recognition toolkit, ASRU 2011.
+// A transition state is a (phone, state, pdf-id, pdf-id of the self-loop) that the tree can give, from 1; a
+// transition-id is one of its transitions, from 1 (0 is epsilon). A transition-id therefore tells phone, state, pdf-id
+// and whether it is a self-loop. The two pdf-ids are one, but in topologies with a class for frames that stay. Order
+// within an alignment: each visit of a state begins with the transition-id by which the state will be left, and repeats
+// the self-loop for every further frame ("reordered"), so that a graph needs its self-loops only behind the entering
+// arc. Units: natural logarithms. Threads: const methods may run together. Source: Povey et al., The Kaldi speech
+// recognition toolkit, ASRU 2011.
 #pragma once
 
 #include <cstdint>
@@ -41,7 +42,7 @@ class TransitionModel {
   int num_pdfs() const { return num_pdfs_; }
 
   // Of a transition-id.
-  int32_t Pdf(int32_t id) const { return State(id).pdf_id; }
+  int32_t Pdf(int32_t id) const { return IsSelfLoop(id) ? State(id).loop_pdf_id : State(id).pdf_id; }
   int32_t Phone(int32_t id) const { return State(id).phone; }
   int HmmState(int32_t id) const { return State(id).hmm_state; }
   bool IsSelfLoop(int32_t id) const { return self_loop_[static_cast<size_t>(id)]; }
@@ -54,12 +55,14 @@ class TransitionModel {
 
   // Of a transition state.
   /// 0 if the tree cannot give it.
-  int32_t FindState(int32_t phone, int hmm_state, int32_t pdf_id) const;
+  int32_t FindState(int32_t phone, int hmm_state, int32_t pdf_id, int32_t loop_pdf_id) const;
   /// transition: index into the topology's list for the state.
   int32_t TransitionId(int32_t state, int transition) const {
     return states_[static_cast<size_t>(state)].first_id + transition;
   }
   int NumTransitions(int32_t state) const;
+  /// Of the frame that enters it.
+  int32_t EntryPdf(int32_t state) const { return states_[static_cast<size_t>(state)].pdf_id; }
   /// 0 if the state has none.
   int32_t SelfLoopOf(int32_t state) const { return self_loop_of_[static_cast<size_t>(state)]; }
   /// log(1 − P(self-loop)).
@@ -82,8 +85,9 @@ class TransitionModel {
     int32_t phone;
     int32_t hmm_state;
     int32_t pdf_id;
+    int32_t loop_pdf_id;
     int32_t first_id;
-    auto Key() const { return std::tuple(phone, hmm_state, pdf_id); }
+    auto Key() const { return std::tuple(phone, hmm_state, pdf_id, loop_pdf_id); }
     bool operator==(const StateInfo&) const = default;
   };
   const StateInfo& State(int32_t id) const {

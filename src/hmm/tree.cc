@@ -27,7 +27,7 @@ ContextTree ContextTree::Monophone(const Topology& topology) {
 }
 
 void ContextTree::CheckAndIndex() {
-  if (width_ != 1 && width_ != 3) Throw<InputError>("a context tree of width {}; 1 and 3 are known", width_);
+  if (width_ < 1 || width_ > 3) Throw<InputError>("a context tree of width {}; 1, 2 and 3 are known", width_);
   if (roots_.empty()) throw InputError("a context tree without phones");
   const auto num_nodes = static_cast<int32_t>(nodes_.size());
   std::set<int32_t> pdfs;
@@ -81,23 +81,54 @@ int32_t ContextTree::Pdf(std::span<const int32_t> window, int pdf_class) const {
   return nodes_[n].pdf_id;
 }
 
-std::vector<int32_t> ContextTree::PdfsOf(int32_t phone, int pdf_class) const {
-  std::set<int32_t> pdfs;
-  std::vector<int32_t> open = {roots_[static_cast<size_t>(phone)].at(static_cast<size_t>(pdf_class))};
+// Calls visit(pdf-id, windows) for each leaf that some of the windows reach, with those windows.
+template <class Visit>
+void ContextTree::WalkLeaves(int32_t root, const Windows& windows, const Visit& visit) const {
+  std::vector<std::pair<int32_t, Windows>> open = {{root, windows}};
   while (!open.empty()) {
-    const auto n = static_cast<size_t>(open.back());
+    const auto [node, here] = std::move(open.back());
     open.pop_back();
-    const TreeNode& node = nodes_[n];
-    if (node.pdf_id >= 0) {
-      pdfs.insert(node.pdf_id);
+    const auto n = static_cast<size_t>(node);
+    if (nodes_[n].pdf_id >= 0) {
+      visit(nodes_[n].pdf_id, here);
       continue;
     }
-    // The central phone is known; its questions (under shared roots) have one answer.
-    const bool fixed = node.position == central();
-    if (!fixed || answers_[n][static_cast<size_t>(phone)]) open.push_back(node.yes);
-    if (!fixed || !answers_[n][static_cast<size_t>(phone)]) open.push_back(node.no);
+    const auto position = static_cast<size_t>(nodes_[n].position);
+    for (const bool answer : {true, false}) {
+      Windows left = here;
+      bool any = false;
+      for (size_t phone = 0; phone < answers_[n].size(); ++phone) {
+        if (answers_[n][phone] != answer) left[position][phone] = false;
+        any = any || left[position][phone];
+      }
+      if (any) open.emplace_back(answer ? nodes_[n].yes : nodes_[n].no, std::move(left));
+    }
   }
-  return {pdfs.begin(), pdfs.end()};
+}
+
+std::vector<int32_t> ContextTree::PdfsOf(int32_t phone, int pdf_class) const {
+  std::vector<int32_t> pdfs;
+  for (const auto& [pdf, same] : PdfPairsOf(phone, pdf_class, pdf_class)) pdfs.push_back(pdf);
+  return pdfs;
+}
+
+std::vector<std::pair<int32_t, int32_t>> ContextTree::PdfPairsOf(int32_t phone, int pdf_class, int other_class) const {
+  const std::vector<int32_t>& classes = roots_[static_cast<size_t>(phone)];
+  Windows all(static_cast<size_t>(width_), std::vector<bool>(roots_.size(), true));
+  // The central phone is known; its questions (under shared roots) have one answer.
+  std::vector<bool>& centre = all[static_cast<size_t>(central())];
+  centre.assign(roots_.size(), false);
+  centre[static_cast<size_t>(phone)] = true;
+  std::set<std::pair<int32_t, int32_t>> pairs;
+  WalkLeaves(classes.at(static_cast<size_t>(pdf_class)), all, [&](int32_t pdf, const Windows& windows) {
+    if (pdf_class == other_class) {
+      pairs.emplace(pdf, pdf);
+      return;
+    }
+    WalkLeaves(classes.at(static_cast<size_t>(other_class)), windows,
+               [&](int32_t other, const Windows&) { pairs.emplace(pdf, other); });
+  });
+  return {pairs.begin(), pairs.end()};
 }
 
 }  // namespace antiphon::hmm

@@ -2,12 +2,14 @@
 //
 // One root per (central phone, pdf class), possibly shared between phones; inner nodes ask whether the phone at a
 // window position belongs to a set; leaves hold pdf-ids, which run from 0 without gaps. A window holds `width` phone
-// ids with the central phone at `central`; 0 stands for "nothing there" (the utterance's ends). Threads: const methods
+// ids with the central phone at `central`: the phone alone, left and phone, or left, phone and right; 0 stands for
+// "nothing there" (the utterance's ends). Threads: const methods
 // may run together. Errors: InputError for a tree that does not hold together.
 #pragma once
 
 #include <cstdint>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "hmm/topology.h"
@@ -26,7 +28,7 @@ struct TreeNode {
 class ContextTree {
  public:
   ContextTree() = default;
-  /// roots[phone][pdf_class] is a node index; phone 0 is empty. width 1 or 3, central = width / 2.
+  /// roots[phone][pdf_class] is a node index; phone 0 is empty. width 1, 2 or 3, central = width / 2.
   ContextTree(int width, std::vector<TreeNode> nodes, std::vector<std::vector<int32_t>> roots);
   /// One pdf-id per (phone, pdf class), numbered in that order.
   static ContextTree Monophone(const Topology& topology);
@@ -41,6 +43,8 @@ class ContextTree {
   int32_t Pdf(std::span<const int32_t> window, int pdf_class) const;
   /// All pdf-ids that some context can give, ascending.
   std::vector<int32_t> PdfsOf(int32_t phone, int pdf_class) const;
+  /// What one context gives two pdf classes of the phone, for all contexts, without repetition, ascending.
+  std::vector<std::pair<int32_t, int32_t>> PdfPairsOf(int32_t phone, int pdf_class, int other_class) const;
 
   const std::vector<TreeNode>& nodes() const { return nodes_; }
   const std::vector<std::vector<int32_t>>& roots() const { return roots_; }
@@ -49,6 +53,10 @@ class ContextTree {
   }
 
  private:
+  // For each window position, which phones are still possible.
+  using Windows = std::vector<std::vector<bool>>;
+  template <class Visit>
+  void WalkLeaves(int32_t root, const Windows& windows, const Visit& visit) const;
   void CheckAndIndex();
 
   int width_ = 1;

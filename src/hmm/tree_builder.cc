@@ -42,10 +42,11 @@ struct Growing {
 class Builder {
  public:
   Builder(const PhoneSet& phones, const Topology& topology, const std::vector<std::vector<int32_t>>& questions,
-          const TreeOptions& options)
-      : phones_(phones), topology_(topology), questions_(questions), options_(options) {}
+          const TreeOptions& options, int width)
+      : phones_(phones), topology_(topology), questions_(questions), options_(options), width_(width) {}
 
   ContextTree Build(const TreeStats& stats, TreeReport& report) {
+    for (const auto& [context, unused] : stats) CHECK(width_ == 3 || context.window[2] == 0) << "a right phone";
     MakeRoots(stats);
     for (const Growing& g : nodes_) {
       report.num_frames += g.total.count();
@@ -63,7 +64,7 @@ class Builder {
 
     std::vector<TreeNode> result;
     for (Growing& g : nodes_) result.push_back(std::move(g.node));
-    return {3, std::move(result), std::move(roots_)};
+    return {width_, std::move(result), std::move(roots_)};
   }
 
  private:
@@ -147,7 +148,7 @@ class Builder {
   Split BestSplit(const Items& items, const GaussianStats& total) const {
     Split best;
     const double whole = total.LogLikelihood();
-    for (int position = 0; position < 3; ++position) {
+    for (int position = 0; position < width_; ++position) {
       std::map<int32_t, GaussianStats> by_phone;
       for (const StatsItem* item : items) {
         by_phone[item->first.window[static_cast<size_t>(position)]].Add(item->second);
@@ -285,6 +286,7 @@ class Builder {
   const Topology& topology_;
   const std::vector<std::vector<int32_t>>& questions_;
   const TreeOptions& options_;
+  int width_;
   std::vector<Growing> nodes_;
   std::vector<std::vector<int32_t>> roots_;
 };
@@ -293,11 +295,12 @@ class Builder {
 
 ContextTree BuildTree(const TreeStats& stats, const PhoneSet& phones, const Topology& topology,
                       const std::vector<std::vector<int32_t>>& questions, const TreeOptions& options,
-                      TreeReport* report) {
+                      TreeReport* report, int width) {
   TreeReport local;
   TreeReport& target = report != nullptr ? *report : local;
   target = {};
-  return Builder(phones, topology, questions, options).Build(stats, target);
+  CHECK(width == 2 || width == 3) << width;
+  return Builder(phones, topology, questions, options, width).Build(stats, target);
 }
 
 }  // namespace antiphon::hmm

@@ -41,9 +41,10 @@ struct TreeReport {
   double final_log_likelihood = 0;
 };
 
-/// A triphone tree (width 3). questions as from FindQuestions.
+/// A triphone tree (width 3), or one of left biphones (width 2), for which no statistic has a right phone. questions as
+/// from FindQuestions.
 ContextTree BuildTree(const TreeStats& stats, const PhoneSet& phones, const Topology& topology,
                       const std::vector<std::vector<int32_t>>& questions, const TreeOptions& options,
-                      TreeReport* report = nullptr);
+                      TreeReport* report = nullptr, int width = 3);
 
 }  // namespace antiphon::hmm

@@ -66,13 +66,15 @@ void AccumulateTreeStats(const HmmModel& model, std::span<const int32_t> alignme
     const int32_t right = s + 1 < segments.size() ? segments[s + 1].phone : 0;
     const TopologyEntry& entry = model.topology().Entry(segment.phone);
     GaussianStats* target = nullptr;
-    int last_state = -1;
+    int last_class = -1;
     for (int t = segment.begin_frame; t < segment.begin_frame + segment.num_frames; ++t) {
-      const int state = model.transitions().HmmState(alignment[static_cast<size_t>(t)]);
-      if (state != last_state) {
-        const TreeContext context{{left, segment.phone, right}, entry[static_cast<size_t>(state)].pdf_class};
+      const int32_t id = alignment[static_cast<size_t>(t)];
+      const TopologyState& state = entry[static_cast<size_t>(model.transitions().HmmState(id))];
+      const int pdf_class = model.transitions().IsSelfLoop(id) ? state.LoopClass() : state.pdf_class;
+      if (pdf_class != last_class) {
+        const TreeContext context{{left, segment.phone, right}, pdf_class};
         target = &stats.try_emplace(context, frames.cols()).first->second;
-        last_state = state;
+        last_class = pdf_class;
       }
       target->Accumulate(frames.Row(t));
     }

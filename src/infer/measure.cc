@@ -1,11 +1,10 @@
 #include "infer/measure.h"
 
-#include <omp.h>
-
 #include <algorithm>
 #include <chrono>
 #include <cstring>
 
+#include "base/compute_threads.h"
 #include "base/random.h"
 #include "kernels/dense_tile.h"
 #include "kernels/softmax.h"
@@ -21,15 +20,14 @@ double Median(std::vector<double> values) {
   return *middle;
 }
 
-// The best of some repetitions, each run by the whole team.
+// The best of some repetitions, each run by all threads.
 template <class Body>
 double BestRate(double work_per_thread, int repetitions, Body body) {
   double best = 0;
   for (int i = 0; i < repetitions; ++i) {
     const double start = Now();
-#pragma omp parallel
-    body(omp_get_thread_num());
-    best = std::max(best, work_per_thread * omp_get_max_threads() / (Now() - start));
+    ParallelPieces(ComputeThreads(), [&](int64_t piece, int /*thread*/) { body(static_cast<int>(piece)); });
+    best = std::max(best, work_per_thread * ComputeThreads() / (Now() - start));
   }
   return best;
 }
@@ -39,12 +37,12 @@ double BestRate(double work_per_thread, int repetitions, Body body) {
 MachineLimits MeasureLimits(DataType type, Isa isa) {
   MachineLimits limits;
   constexpr size_t kBytes = size_t{1} << 27;
-  const int threads = omp_get_max_threads();
+  const int threads = ComputeThreads();
   HugeBuffer memory(kBytes * static_cast<size_t>(threads));
   std::memset(memory.data(), 1, memory.bytes());
   const auto& kernel = IsaKernel<DenseTileOp>(type, isa);
   const auto tile = kernel.function;
-  const int rows = DenseTileShape::Of(type, kernel.variant).rows;
+  const int rows = DenseTileShapeOf(type, kernel.variant).rows;
   std::vector<int32_t> out(static_cast<size_t>(threads * rows * kPanelOutputs));
   std::vector<std::byte> input(1 << 16);
   constexpr int64_t kGroups = 1024;
@@ -108,14 +106,16 @@ PlanSpeed MeasurePlan(const Plan& plan, int batch, double seconds, bool roofline
   speed.runs = static_cast<int>(runs.size());
   speed.workspace_bytes = static_cast<int64_t>(memory.bytes());
   const MachineLimits limits = roofline ? MeasureLimits(plan.options().precision, plan.options().isa) : MachineLimits();
+  double rows = batch;
   for (size_t i = 0; i < steps.size(); ++i) {
+    rows /= plan.step(i).stride();
     StepSpeed step;
     step.info = plan.step(i).Info();
     step.seconds = Median(steps[i]);
     speed.weight_bytes += step.info.weight_bytes;
     if (roofline) {
       const double reading = static_cast<double>(step.info.weight_bytes) / limits.bytes_per_second;
-      const double computing = static_cast<double>(step.info.done_operations) * batch / limits.operations_per_second;
+      const double computing = static_cast<double>(step.info.done_operations) * rows / limits.operations_per_second;
       step.roofline_share = std::max(reading, computing) / step.seconds;
     }
     speed.steps.push_back(std::move(step));

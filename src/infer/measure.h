@@ -2,7 +2,7 @@
 //
 // The roofline: a step takes at least its weights' bytes over the memory's rate, and its operations over the rate of
 // the same kernel on data in the nearest cache; its share is the larger of the two over the time that it took.
-// Threads: uses the OpenMP team of the caller. Times are wall-clock medians.
+// Threads: uses the the caller's compute threads. Times are wall-clock medians.
 #pragma once
 
 #include <string>

@@ -17,7 +17,9 @@ NnetModel::NnetModel(nn::Model model, const NnetScorerOptions& options) : model_
   }
   network_ = std::exchange(model_.network, {});
   id_ = nn::ModelId(network_);
-  plan_ = std::make_unique<const Plan>(network_, options.plan());
+  const Isa isa = options.isa.empty() ? BestIsa() : ParseIsa(options.isa);
+  options_.precision = PlanPrecisionName(ParsePlanPrecision(options.precision, network_, isa));
+  plan_ = std::make_unique<const Plan>(network_, options_.plan());
   if (!plan_->needs_network()) network_ = {};
   if (plan_->sequential() && (options.frame_skip > 1 || options.lazy || model_.frames_per_forward > 1)) {
     throw UsageError(
@@ -200,7 +202,8 @@ int NnetScorer::EvaluationsReady() const {
 }
 
 int NnetScorer::num_frames_ready() const {
-  return std::min(window_.num_frames(), EvaluationsReady() * model_->group());
+  return std::min(model_->SearchFrames(window_.num_frames()),
+                  EvaluationsReady() * model_->group() / model_->subsampling());
 }
 
 float NnetScorer::LogLikelihood(int frame, int32_t pdf_id) {
@@ -223,9 +226,10 @@ void NnetScorer::Request(int frame, std::span<const int32_t> pdf_ids) {
 }
 
 int NnetScorer::RowOf(int frame) {
-  const int evaluation = frame / model_->group();
+  const int first = frame * model_->subsampling();
+  const int evaluation = first / model_->group();
   if (evaluation < block_begin_ || evaluation >= block_end_) Score(evaluation);
-  const int head = frame % model_->group() / model_->frames_per_output();
+  const int head = first % model_->group() / model_->frames_per_output();
   return (evaluation - block_begin_) * model_->model().frames_per_forward + head;
 }
 

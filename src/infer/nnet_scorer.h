@@ -14,7 +14,8 @@
 //
 // A network that looks at several frames, or carries a state, is run from an utterance's first frame to its last, each
 // stream with its own state (plan.h); the first and the last frame are repeated as often as its outputs need. One that
-// gives an output for every K-th frame scores all K with it.
+// gives an output for every K-th frame scores all K with it; or, where the HMM has a frame for every K-th one too
+// (nn::Model::frame_subsampling), the source's frames are the outputs, a K-th as many as frames that it takes.
 //
 // Shapes: frames [N, feature_dim]; N may be 0. Units: nats.
 // Threads: one NnetModel for many threads; an NnetScorer belongs to one. Results do not depend on other utterances, on
@@ -58,7 +59,8 @@ struct NnetScorerOptions {
   void Visit(V& v) {
     v("prior-scale", prior_scale, Range{0.0, 10.0}, "weight of the class priors that are taken out");
     v("block-frames", block_frames, Range{1, 1 << 16}, "frames that go through the network together");
-    v("precision", precision, OneOf{{"fp32", "bf16", "int8"}}, "arithmetic of the matrix products");
+    v("precision", precision, OneOf{{"fp32", "bf16", "int8", "auto"}},
+      "arithmetic of the matrix products; auto: int8 for models stored so, else bf16 where the CPU has it, else fp32");
     v("isa", isa, "best instruction set that the network may use (avx2, avx512-vnni …); empty: what the CPU has");
     v("log-softmax", log_softmax, "scores are posteriors over priors; without: up to a constant per frame");
     v("lazy", lazy, "compute only the outputs that the search asks for (precision int8)");
@@ -87,6 +89,10 @@ class NnetModel {
   int group() const { return frames_per_output() * model_.frames_per_forward; }
   /// Consecutive frames that have the scores of one output.
   int frames_per_output() const { return options_.frame_skip * plan_->time_context().stride; }
+  /// Frames of the features for a frame of the search, whose times are in units of so many frame shifts.
+  int subsampling() const { return model_.frame_subsampling; }
+  /// Frames of the search for so many frames of the features.
+  int SearchFrames(int frames) const { return (frames + subsampling() - 1) / subsampling(); }
   /// Without sequences: evaluation e gives the scores of the frames from e · group() on. Its window's centre, and how
   /// many evaluations have all the frames that they look at: up to an utterance's end every group counts.
   int Centre(int evaluation) const { return evaluation * group() - model_.first_frame_offset; }
@@ -174,7 +180,9 @@ class NnetScorer : public ScoreSource {
 
   int num_pdfs() const override { return model_->num_pdfs(); }
   int num_frames_ready() const override;
-  bool IsLastFrame(int frame) const override { return window_.finished() && frame == window_.num_frames() - 1; }
+  bool IsLastFrame(int frame) const override {
+    return window_.finished() && frame == model_->SearchFrames(window_.num_frames()) - 1;
+  }
   float LogLikelihood(int frame, int32_t pdf_id) override;
   /// Valid until a frame of another block is asked for; empty if lazy.
   std::span<const float> DenseFrame(int frame) override;

@@ -1,6 +1,7 @@
 #include "infer/packed_dense.h"
 
 #include <algorithm>
+#include <numeric>
 
 #include "base/error.h"
 #include "kernels/parallel.h"
@@ -20,12 +21,6 @@ Rows PlaceRows(std::byte* memory, DataType type, int rows, int64_t dim) {
   return placed;
 }
 
-float Int8RowScale(std::span<const float> row) {
-  float largest = 0;
-  for (const float w : row) largest = std::max(largest, std::abs(w));
-  return largest > 0 ? largest / 127.0F : 1.0F;
-}
-
 PackedDense::PackedDense(DataType type, ConstMatrixView weight, std::span<const float> bias, Isa isa)
     : type_(type),
       in_dim_(weight.cols()),
@@ -35,42 +30,58 @@ PackedDense::PackedDense(DataType type, ConstMatrixView weight, std::span<const 
     Throw<UsageError>("a layer of {} inputs is too wide for exact 8-bit sums (at most {}); use fp32 or bf16", in_dim_,
                       kMaxInt8Depth);
   }
-  const auto& tile = IsaKernel<DenseTileOp>(type, isa);
-  tile_ = tile.function;
-  variant_ = tile.variant;
-  shape_ = DenseTileShape::Of(type, variant_);
   groups_ = (in_dim_ + group - 1) / group;
   panel_bytes_ = groups_ * group * kPanelOutputs * ValueBytes(type);
   buffer_ = HugeBuffer(static_cast<size_t>(bytes()));
-  PackPanels(weight);
+  if (type == DataType::kInt8) {
+    const nn::QuantizedRows integers = nn::QuantizeRows(weight, 8);
+    ChooseKernel(isa, nn::ShortSumsFit(integers));
+    PackIntegers(integers);
+  } else {
+    ChooseKernel(isa, false);
+    PackFloats(weight);
+  }
 }
 
-void PackedDense::PackPanels(ConstMatrixView weight) {
+void PackedDense::ChooseKernel(Isa isa, bool short_sums) {
+  const auto& tile = IsaKernel<DenseTileOp>(type_, isa);
+  tile_ = tile.function;
+  variant_ = tile.variant;
+  shape_ = DenseTileShapeOf(type_, variant_);
+  if (!short_sums) return;
+  for (const auto& entry : KernelTable<ShortSumTileOp>::Get().entries()) {
+    if (entry.variant != variant_) continue;
+    tile_ = entry.function;
+    shape_ = ShortSumTileShapeOf(variant_);
+  }
+}
+
+void PackedDense::PackFloats(ConstMatrixView weight) {
   for (int64_t o = 0; o < out_dim(); ++o) {
     const auto row = weight.Row(o);
     std::byte* const panel = buffer_.data() + o / kPanelOutputs * panel_bytes_;
     if (type_ == DataType::kFloat32) {
-      for (int64_t i = 0; i < in_dim_; ++i) reinterpret_cast<float*>(panel)[PlaceInPanel(o, i)] = row[i];
-    } else if (type_ == DataType::kBf16) {
-      for (int64_t i = 0; i < in_dim_; ++i) reinterpret_cast<Bf16*>(panel)[PlaceInPanel(o, i)] = ToBf16(row[i]);
+      for (int64_t i = 0; i < in_dim_; ++i) reinterpret_cast<float*>(panel)[Place(o, i)] = row[i];
     } else {
-      const float scale = Int8RowScale(row);
-      int32_t sum = 0;
-      for (int64_t i = 0; i < in_dim_; ++i) {
-        const int8_t q = ToInt8(row[i], scale);
-        reinterpret_cast<int8_t*>(panel)[PlaceInPanel(o, i)] = q;
-        sum += q;
-      }
-      output_.scales()[static_cast<size_t>(o)] = scale;
-      output_.weight_sums()[static_cast<size_t>(o)] = sum;
+      for (int64_t i = 0; i < in_dim_; ++i) reinterpret_cast<Bf16*>(panel)[Place(o, i)] = ToBf16(row[i]);
     }
+  }
+}
+
+void PackedDense::PackIntegers(const nn::QuantizedRows& integers) {
+  for (int64_t o = 0; o < out_dim(); ++o) {
+    auto* const panel = reinterpret_cast<int8_t*>(buffer_.data() + o / kPanelOutputs * panel_bytes_);
+    const std::span<const int8_t> row = integers.Row(o);
+    for (int64_t i = 0; i < in_dim_; ++i) panel[Place(o, i)] = row[static_cast<size_t>(i)];
+    output_.scales()[static_cast<size_t>(o)] = integers.scales[static_cast<size_t>(o)];
+    output_.weight_sums()[static_cast<size_t>(o)] = std::accumulate(row.begin(), row.end(), 0);
   }
 }
 
 void PackedDense::UnpackInt8(int64_t output, int8_t* to) const {
   CHECK(type_ == DataType::kInt8);
   const auto* const values = reinterpret_cast<const int8_t*>(buffer_.data() + output / kPanelOutputs * panel_bytes_);
-  for (int64_t i = 0; i < in_dim_; ++i) to[i] = values[PlaceInPanel(output, i)];
+  for (int64_t i = 0; i < in_dim_; ++i) to[i] = values[Place(output, i)];
 }
 
 void PackedDense::Run(const Rows& in, Activation activation, const OutputFormat& format, const Rows& out) const {

@@ -1,13 +1,10 @@
 // A weight matrix as the dense kernels read it: in panels of 64 outputs (kernels/dense_tile.h), packed once and shared
 // by all streams.
 //
-// int8: per output row symmetric, q = round(w / scale), scale = max|w| / 127 (1 for a row of zeros); a row whose values
-// are q · scale already gives back the same q. Source: weights as in Vanhoucke, Senior, Mao, Improving the speed of
-// neural networks on CPUs, 2011, per row.
+// int8: per output row symmetric integers and a scale, by nn/quantize.h.
 // Threads: read-only once made. Errors: UsageError for a layer that is too deep for exact int8 sums.
 #pragma once
 
-#include <cmath>
 #include <cstdint>
 #include <span>
 #include <string>
@@ -16,6 +13,7 @@
 #include "infer/panel_output.h"
 #include "infer/rows.h"
 #include "kernels/dense_tile.h"
+#include "nn/quantize.h"
 
 namespace antiphon::infer {
 
@@ -33,7 +31,7 @@ class PackedDense {
   int64_t bytes() const { return num_panels() * panel_bytes_; }
 
   /// out = activation(W · in + b) in the format that `out` has. `in` has the weights' type. Panels are shared among the
-  /// OpenMP team of the caller; results do not depend on its size, nor on how many rows go together.
+  /// the caller's compute threads; results do not depend on their number, nor on how many rows go together.
   void Run(const Rows& in, Activation activation, const OutputFormat& format, const Rows& out) const;
   /// Instruction set of the kernel in use.
   const std::string& variant() const { return variant_; }
@@ -44,25 +42,21 @@ class PackedDense {
   const PanelOutput& output() const { return output_; }
 
  private:
-  void PackPanels(ConstMatrixView weight);
-  // Place of a weight in its output's panel, counted in elements.
-  int64_t PlaceInPanel(int64_t output, int64_t input) const {
-    const int64_t group = DepthGroup(type_);
-    return (input / group * kPanelOutputs + output % kPanelOutputs) * group + input % group;
+  void PackFloats(ConstMatrixView weight);
+  void PackIntegers(const nn::QuantizedRows& integers);
+  void ChooseKernel(Isa isa, bool short_sums);
+  int64_t Place(int64_t output, int64_t input) const {
+    return PlaceInPanel(type_, shape_.strip, groups_, output, input);
   }
 
   DataType type_ = DataType::kFloat32;
-  DenseTileOp::Function tile_ = nullptr;
+  DenseTileOp::Function tile_ = nullptr;  // or that of ShortSumTileOp
   DenseTileShape shape_;
   std::string variant_;
   int64_t in_dim_ = 0, groups_ = 0, panel_bytes_ = 0;
   HugeBuffer buffer_;
   PanelOutput output_;
 };
-
-/// Scale of a weight row, and its rounded values.
-float Int8RowScale(std::span<const float> row);
-inline int8_t ToInt8(float w, float scale) { return static_cast<int8_t>(std::nearbyint(w / scale)); }
 
 /// Puts float rows into the format that a step reads.
 class RowConverter {

@@ -32,6 +32,15 @@ DataType ParsePlanPrecision(std::string_view name) {
   throw UsageError(UnknownNameMessage("precision", name, {"fp32", "bf16", "int8"}));
 }
 
+DataType ParsePlanPrecision(std::string_view name, const nn::Network& network, Isa isa) {
+  if (name != "auto") return ParsePlanPrecision(name);
+  const auto in_few_bits = [](const nn::Parameter* p) {
+    return p->storage == nn::Storage::kInt8 || p->storage == nn::Storage::kInt4 || p->storage == nn::Storage::kSigns;
+  };
+  if (std::ranges::any_of(network.parameters(), in_few_bits)) return DataType::kInt8;
+  return isa >= Isa::kAvx512Bf16 ? DataType::kBf16 : DataType::kFloat32;
+}
+
 std::string_view PlanPrecisionName(DataType type) {
   return type == DataType::kInt8 ? "int8" : (type == DataType::kBf16 ? "bf16" : "fp32");
 }
@@ -43,12 +52,15 @@ bool StepArgs::Owns(const nn::Parameter& parameter) const {
 
 ConstMatrixView StepArgs::Find(std::string_view name) const {
   const std::string suffix = "." + std::string(name);
+  const nn::Parameter* found = nullptr;
   for (const auto& list : {network.parameters(), network.buffers()}) {
     for (const nn::Parameter* p : list) {
-      if (Owns(*p) && p->name.ends_with(suffix)) return p->value;
+      if (!Owns(*p) || !p->name.ends_with(suffix)) continue;
+      // A layer inside another one may be called as this one is; its parameters' names are longer.
+      if (found == nullptr || p->name.size() < found->name.size()) found = p;
     }
   }
-  return {};
+  return found != nullptr ? ConstMatrixView(found->value) : ConstMatrixView();
 }
 
 ConstMatrixView StepArgs::Get(std::string_view name) const {
@@ -106,6 +118,15 @@ Plan::Plan(const nn::Network& network, const PlanOptions& options)
     needs_network_ = needs_network_ || step->needs_network();
     sequential_ = sequential_ || step->sequential();
   }
+}
+
+double Plan::OperationsPerFrame() const {
+  double operations = 0, share = 1;
+  for (const auto& step : steps_) {
+    share /= step->stride();
+    operations += share * static_cast<double>(step->Info().operations);
+  }
+  return operations;
 }
 
 int64_t Plan::weight_bytes() const {

@@ -15,7 +15,7 @@
 // last one so often, and gives each output when its frames are there.
 //
 // Shapes: input [rows, in_dim], output [rows, out_dim]; rows may be 0.
-// Threads: a Plan serves many threads, a PlanMemory one; within a step the caller's OpenMP team shares the outputs.
+// Threads: a Plan serves many threads, a PlanMemory one; within a step the caller's compute threads shares the outputs.
 // Errors: InputError for input that is not finite, naming the row; UsageError for options.
 #pragma once
 
@@ -85,6 +85,8 @@ class Plan {
   size_t num_steps() const { return steps_.size(); }
   const PlanStep& step(size_t i) const { return *steps_[i]; }
   int64_t weight_bytes() const;
+  /// Multiplications and additions per frame that comes in, steps above a stride counting for as much less often.
+  double OperationsPerFrame() const;
 
   /// All steps, from the first `rows` of the input into `out` [rows, out_dim]. `profiles` (of an adaptable plan) change
   /// hidden values row by row.

@@ -35,6 +35,9 @@ struct PlanOptions {
 
 /// "fp32", "bf16" or "int8"; UsageError otherwise.
 DataType ParsePlanPrecision(std::string_view name);
+/// And "auto": int8 for networks whose weights are stored in few bits, else bf16 where `isa` has instructions for it,
+/// else fp32.
+DataType ParsePlanPrecision(std::string_view name, const nn::Network& network, Isa isa);
 std::string_view PlanPrecisionName(DataType type);
 
 struct StepArgs {
@@ -66,7 +69,7 @@ struct StepInfo {
   std::string kernel;
   std::string isa;
   int64_t weight_bytes = 0;     // read once per batch
-  int64_t operations = 0;       // multiplications and additions of a dense layer of this shape, per frame
+  int64_t operations = 0;       // multiplications and additions of a dense layer of this shape, per row that goes out
   int64_t done_operations = 0;  // those that the kernel does
 };
 
@@ -103,6 +106,9 @@ class PlanStep {
   /// scratch_bytes(rows) or more.
   virtual void Run(const Rows& in, const Rows& out, std::byte* scratch) const = 0;
   virtual int64_t scratch_bytes(int /*rows*/) const { return 0; }
+
+  /// Rows that come in for each that goes out.
+  virtual int stride() const { return 1; }
 
   /// Whether Run multiplies what it writes by `out.factors`.
   virtual bool takes_factors() const { return false; }

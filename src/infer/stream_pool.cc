@@ -1,10 +1,9 @@
 #include "infer/stream_pool.h"
 
-#include <omp.h>
-
 #include <algorithm>
 #include <numeric>
 
+#include "base/compute_threads.h"
 #include "infer/measure.h"
 #include "math/finite.h"
 
@@ -20,7 +19,7 @@ RowProfiles ProfilesIfAny(const std::vector<const BoundProfile*>& bound) {
 
 int MeasureCapacity(const NnetModel& model, const StreamPoolOptions& options, int workers, double frames_per_second,
                     double share, double seconds) {
-  omp_set_num_threads(1);
+  SetComputeThreads(1);
   const PlanSpeed speed = MeasurePlan(model.plan(), std::min(options.batch, model.options().block_frames), seconds);
   const double frames = speed.frames_per_second * model.group() * workers;
   return std::max(1, static_cast<int>(share * frames / frames_per_second));
@@ -177,7 +176,8 @@ int StreamPool::RunSequences(PlanMemory& memory) {
 void StreamPool::HandOut(const Pick& pick, ConstMatrixView heads) const {
   int64_t given = -1;
   std::shared_ptr<const std::vector<float>> shared;
-  for (size_t i = 0; i < pick.arrivals.size(); ++i) {
+  const auto step = static_cast<size_t>(model_->subsampling());
+  for (size_t i = 0; i < pick.arrivals.size(); i += step) {
     const int64_t head = std::min(static_cast<int64_t>(i) / model_->frames_per_output(), heads.rows() - 1);
     if (head != given) {
       shared = std::make_shared<const std::vector<float>>(heads.Row(head).begin(), heads.Row(head).end());
@@ -218,7 +218,7 @@ int StreamPool::HandOut(std::span<const Pick> picks, const Matrix& scores) {
     HandOut(picks[i], ConstMatrixView(scores).Rows(static_cast<int64_t>(i) * heads, heads));
     --stream.in_flight;
     ++stream.stats.evaluations;
-    stream.stats.frames += std::ssize(picks[i].arrivals);
+    stream.stats.frames += model_->SearchFrames(static_cast<int>(picks[i].arrivals.size()));
     handed_out += static_cast<int>(picks[i].arrivals.size());
   }
   return handed_out;
@@ -271,7 +271,7 @@ int StreamPool::Take(int stream, const std::function<void(std::span<const float>
 bool StreamPool::IsLastFrame(int stream, int frame) const {
   const std::lock_guard lock(mutex_);
   const FrameWindow& window = Find(stream)->window;
-  return window.finished() && frame == window.num_frames() - 1;
+  return window.finished() && frame == model_->SearchFrames(window.num_frames()) - 1;
 }
 
 StreamStats StreamPool::stats(int stream) const {

@@ -66,7 +66,8 @@ struct StreamStats {
 int MeasureCapacity(const NnetModel& model, const StreamPoolOptions& options, int workers, double frames_per_second,
                     double share = 0.8, double seconds = 0.3);
 
-/// A frame on its way to the stream's search: all its scores, or what a lazy output layer gets them from.
+/// A frame on its way to the stream's search: all its scores, or what a lazy output layer gets them from. Where a frame
+/// of the search stands for several of the features (NnetModel::subsampling), its arrival is that of the first.
 struct ScoredFrame {
   double arrival = 0;
   std::shared_ptr<const std::vector<float>> scores;

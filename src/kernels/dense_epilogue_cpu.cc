@@ -9,7 +9,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "kernels/simd_math-inl.h"
+#include "math/simd_math-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace antiphon {

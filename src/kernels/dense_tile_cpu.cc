@@ -19,6 +19,8 @@ namespace hn = hwy::HWY_NAMESPACE;
 
 using FloatTag = hn::CappedTag<float, 16>;
 constexpr int64_t kLanes = hn::MaxLanes(FloatTag());
+// Outputs of a strip: with few registers, those of one pass, so that it reads one stream.
+constexpr int64_t kStrip = kLanes == 16 ? kPanelOutputs : 2 * kLanes;
 // Vectors of outputs that one pass sums up: with one row all that registers hold, to read the panel as one stream.
 constexpr int PassVectors(int rows) {
   const int whole = static_cast<int>(kPanelOutputs / kLanes);
@@ -32,23 +34,26 @@ HWY_INLINE const T* InputRow(const DenseTileArgs& args, int row) {
   return reinterpret_cast<const T*>(static_cast<const char*>(args.input) + row * args.input_stride);
 }
 
+// Outputs [begin, end) of the panel. One row takes several strips along, so that additions do not wait for each other.
 template <int kRows>
-void Fp32(const DenseTileArgs& args) {
+void Fp32(const DenseTileArgs& args, int64_t begin, int64_t end) {
   constexpr int kVectors = PassVectors(kRows);
   const FloatTag d;
   const float* x[kRows];
   for (int r = 0; r < kRows; ++r) x[r] = InputRow<float>(args, r);
-  for (int64_t first = 0; first < kPanelOutputs; first += kVectors * kLanes) {
-    const float* w = static_cast<const float*>(args.panel) + first;
+  const int64_t strip_values = args.groups * kStrip;
+  for (int64_t first = begin; first < end; first += kVectors * kLanes) {
+    const float* w = static_cast<const float*>(args.panel) + first / kStrip * strip_values;
     hn::Vec<FloatTag> sum[kRows][kVectors];
     for (auto& row : sum) {
       for (auto& v : row) v = hn::Zero(d);
     }
-    for (int64_t g = 0; g < args.groups; ++g, w += kPanelOutputs) {
+    for (int64_t g = 0; g < args.groups; ++g, w += kStrip) {
       hn::Vec<FloatTag> weight[kVectors];
       ANTIPHON_UNROLL for (int v = 0; v < kVectors; ++v) {
-        hwy::Prefetch(reinterpret_cast<const char*>(w + v * kLanes) + kAhead);
-        weight[v] = hn::Load(d, w + v * kLanes);
+        const float* from = w + v * kLanes / kStrip * strip_values + v * kLanes % kStrip;
+        if (v * kLanes % 16 == 0) hwy::Prefetch(reinterpret_cast<const char*>(from) + kAhead);
+        weight[v] = hn::Load(d, from);
       }
       ANTIPHON_UNROLL for (int r = 0; r < kRows; ++r) {
         const auto value = hn::Set(d, x[r][g]);
@@ -58,6 +63,24 @@ void Fp32(const DenseTileArgs& args) {
     for (int r = 0; r < kRows; ++r) {
       float* out = static_cast<float*>(args.out) + r * kPanelOutputs + first;
       for (int v = 0; v < kVectors; ++v) hn::StoreU(sum[r][v], d, out + v * kLanes);
+    }
+  }
+}
+
+// Strip by strip, each for all rows while it is in the cache.
+void Fp32Tile(const DenseTileArgs& args) {
+  using Function = void (*)(const DenseTileArgs&, int64_t, int64_t);
+  static constexpr Function kByRows[] = {&Fp32<1>, &Fp32<2>, &Fp32<3>, &Fp32<4>, &Fp32<5>, &Fp32<6>};
+  const int parts = (args.rows + kTileRows - 1) / kTileRows;
+  const int64_t strip = args.rows == 1 ? kPanelOutputs : kStrip;
+  for (int64_t first = 0; first < kPanelOutputs; first += strip) {
+    for (int p = 0; p < parts; ++p) {
+      const int row = args.rows * p / parts;
+      DenseTileArgs part = args;
+      part.rows = args.rows * (p + 1) / parts - row;
+      part.input = InputRow<char>(args, row);
+      part.out = static_cast<float*>(args.out) + row * kPanelOutputs;
+      kByRows[part.rows - 1](part, first, first + strip);
     }
   }
 }
@@ -302,7 +325,6 @@ ANTIPHON_TARGET_AVX512_BF16 void Bf16Pairs(const DenseTileArgs& args) {
     }                                                                                                               \
   }
 
-ANTIPHON_BY_ROWS(Fp32Tile, Fp32, kTileRows)
 ANTIPHON_BY_ROWS(Bf16WidenedTile, Bf16Widened, (kLanes == 16 ? 6 : 3))
 ANTIPHON_BY_ROWS(Int8WidenedTile, Int8Widened, (kLanes == 16 ? 6 : 2))
 #if HWY_TARGET == HWY_AVX2 || HWY_TARGET == HWY_AVX3

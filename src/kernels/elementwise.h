@@ -1,7 +1,7 @@
 // Activations forward and backward, and conversion to bf16: one pass over memory each.
 //
 // Shapes: all matrices of a call have the same shape, any stride. Output may be the input's own memory.
-// Threads: OpenMP team of the caller; results do not depend on its size. NaN goes through.
+// Threads: the caller's compute threads; results do not depend on their number. NaN goes through.
 // Errors: ShapeError naming both shapes.
 #pragma once
 

@@ -9,7 +9,7 @@
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 
-#include "kernels/simd_math-inl.h"
+#include "math/simd_math-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace antiphon {
@@ -17,18 +17,6 @@ namespace HWY_NAMESPACE {
 
 using FloatTag = hn::ScalableTag<float>;
 using V = hn::Vec<FloatTag>;
-
-template <Activation kF>
-HWY_INLINE V Apply(FloatTag d, V x) {
-  const V one = hn::Set(d, 1.0f);
-  if constexpr (kF == Activation::kRelu) {
-    return hn::IfThenElse(hn::Lt(x, hn::Zero(d)), hn::Zero(d), x);
-  } else if constexpr (kF == Activation::kSigmoid) {
-    return hn::Div(one, hn::Add(one, ExpKeepingNaN(d, hn::Neg(x))));
-  } else {
-    return hn::IfThenElse(hn::IsNaN(x), x, hn::Tanh(d, x));
-  }
-}
 
 template <Activation kF>
 HWY_INLINE V Derivative(FloatTag d, V y) {
@@ -45,7 +33,7 @@ HWY_INLINE V Derivative(FloatTag d, V y) {
 template <Activation kF>
 void ForwardRow(const float* x, float* y, int64_t n) {
   const FloatTag d;
-  ForVectors(d, n, [&](auto load, auto store) HWY_ATTR { store(Apply<kF>(d, load(x)), y); });
+  ForVectors(d, n, [&](auto load, auto store) HWY_ATTR { store(Activated<kF>(d, load(x)), y); });
 }
 
 template <Activation kF>
@@ -129,18 +117,23 @@ void BackwardCpu(Activation f, ConstMatrixView y, ConstMatrixView dy, MatrixView
   ExpectSameShape("an activation's derivative", y, dy);
   ExpectSameShape("an activation's derivative", y, dx);
   CHECK(f != Activation::kNone);
-  ForRows([&](int64_t n, const float* yp, const float* dyp,
-              float* dxp) { HWY_DYNAMIC_DISPATCH(BackwardRowOf)
-                            (f, yp, dyp, dxp, n); },
-          y, dy, dx);
+  ForRows(
+      [&](int64_t n, const float* yp, const float* dyp, float* dxp) {
+        HWY_DYNAMIC_DISPATCH(BackwardRowOf)
+        (f, yp, dyp, dxp, n);
+      },
+      y, dy, dx);
 }
 
 void ConvertCpu(float scale, ConstMatrixView x, Bf16View y) {
   ExpectSameShape("conversion to bf16", x, y);
   if (x.empty()) return;  // there is no first element whose bits could be pointed at
-  ForRows([&](int64_t n, const float* xp, Bf16* yp) { HWY_DYNAMIC_DISPATCH(ConvertRow)
-                                                      (scale, xp, &yp->bits, n); }, x,
-          y);
+  ForRows(
+      [&](int64_t n, const float* xp, Bf16* yp) {
+        HWY_DYNAMIC_DISPATCH(ConvertRow)
+        (scale, xp, &yp->bits, n);
+      },
+      x, y);
 }
 
 void ScaleCpu(float scale, ConstMatrixView x, MatrixView y) {

@@ -1,6 +1,7 @@
 #include <kissfft/kiss_fftr.h>
 
 #include <memory>
+#include <type_traits>
 #include <vector>
 
 #include "kernels/fft.h"

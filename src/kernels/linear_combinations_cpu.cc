@@ -7,7 +7,7 @@
 #include <hwy/highway.h>
 
 #include "base/check.h"
-#include "kernels/simd_math-inl.h"
+#include "math/simd_math-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace antiphon {

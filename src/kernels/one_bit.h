@@ -6,9 +6,8 @@
 // significant bit first, bits beyond the width zero.
 // Shapes: x [n, m]; means [2, m]: row 0 of the values below zero, row 1 of the others, 0 where there are none; bits
 // OneBitBytes(n, m).
-// Threads: OpenMP team of the caller; results do not depend on its size. NaN counts as below zero and goes into its
-// column's mean.
-// Source: Seide, Fu, Droppo, Li, Yu, Interspeech 2014.
+// Threads: the caller's compute threads; results do not depend on their number. NaN counts as below zero and goes into
+// its column's mean. Source: Seide, Fu, Droppo, Li, Yu, Interspeech 2014.
 #pragma once
 
 #include <cstdint>

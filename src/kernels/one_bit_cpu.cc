@@ -8,7 +8,7 @@
 
 #include <cstring>
 
-#include "kernels/simd_math-inl.h"
+#include "math/simd_math-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace antiphon {
@@ -24,10 +24,10 @@ HWY_INLINE void ForStripVectors(int64_t width, Body body) {
   const FloatTag d;
   const auto lanes = static_cast<int64_t>(hn::Lanes(d));
   for (int64_t i = 0; i < width; i += lanes) {
-    const auto mask = hn::FirstN(d, static_cast<size_t>(std::min(lanes, width - i)));
+    const int64_t count = std::min(lanes, width - i);
     body(
-        i, [&](const float* p) HWY_ATTR { return hn::MaskedLoad(mask, d, p + i); },
-        [&](Vector v, float* p) HWY_ATTR { hn::BlendedStore(v, mask, d, p + i); });
+        i, [&](const float* p) HWY_ATTR { return LoadFirst(d, p + i, count); },
+        [&](Vector v, float* p) HWY_ATTR { StoreFirst(d, v, p + i, count); });
   }
 }
 

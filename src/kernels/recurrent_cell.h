@@ -7,7 +7,7 @@
 //   r = σ(R + U_r)  z = σ(Z + U_z)  n = tanh(N + r∘U_n)  h = (1 − z)∘n + z∘h₋
 // Shapes: S streams, n cells; gates [S, 4n] hold I F G O side by side (GRU: [S, 3n], R Z N) and become i f g o; the
 // rest are [S, n]; peepholes [3, n]: w_i w_f w_o, or empty. Every row may have any stride.
-// Threads: OpenMP team of the caller; results do not depend on its size.
+// Threads: the caller's compute threads; results do not depend on their number.
 // Source: Gers, Schmidhuber 2000 (peepholes); Sak, Senior, Beaufays, Interspeech 2014; Cho et al. 2014, in the form of
 // cuDNN.
 #pragma once

@@ -6,7 +6,7 @@
 namespace antiphon {
 namespace {
 
-double Sigmoid(double x) { return 1 / (1 + std::exp(-x)); }
+double GateSigmoid(double x) { return 1 / (1 + std::exp(-x)); }
 double Peephole(ConstMatrixView peepholes, int64_t gate, int64_t cell) {
   return peepholes.empty() ? 0.0 : static_cast<double>(peepholes(gate, cell));
 }
@@ -17,11 +17,11 @@ void LstmForwardRef(const LstmForward& a) {
     for (int64_t c = 0; c < n; ++c) {
       const auto old = static_cast<double>(a.old_cell(s, c));
       const auto in = [&](int64_t gate) { return static_cast<double>(a.gates(s, gate * n + c)); };
-      const double i = Sigmoid(in(0) + Peephole(a.peepholes, 0, c) * old);
-      const double f = Sigmoid(in(1) + Peephole(a.peepholes, 1, c) * old);
+      const double i = GateSigmoid(in(0) + Peephole(a.peepholes, 0, c) * old);
+      const double f = GateSigmoid(in(1) + Peephole(a.peepholes, 1, c) * old);
       const double g = std::tanh(in(2));
       const double cell = f * old + i * g;
-      const double o = Sigmoid(in(3) + Peephole(a.peepholes, 2, c) * cell);
+      const double o = GateSigmoid(in(3) + Peephole(a.peepholes, 2, c) * cell);
       const double values[] = {i, f, g, o};
       for (int64_t gate = 0; gate < 4; ++gate) a.gates(s, gate * n + c) = static_cast<float>(values[gate]);
       a.cell(s, c) = static_cast<float>(cell);
@@ -65,8 +65,8 @@ void GruForwardRef(const GruForward& a) {
     for (int64_t c = 0; c < n; ++c) {
       const auto in = [&](int64_t gate) { return static_cast<double>(a.gates(s, gate * n + c)); };
       const auto u = [&](int64_t gate) { return static_cast<double>(a.product(s, gate * n + c)); };
-      const double r = Sigmoid(in(0) + u(0));
-      const double z = Sigmoid(in(1) + u(1));
+      const double r = GateSigmoid(in(0) + u(0));
+      const double z = GateSigmoid(in(1) + u(1));
       const double candidate = std::tanh(in(2) + r * u(2));
       const double values[] = {r, z, candidate};
       for (int64_t gate = 0; gate < 3; ++gate) a.gates(s, gate * n + c) = static_cast<float>(values[gate]);

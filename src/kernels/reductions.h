@@ -1,6 +1,6 @@
 // Sums over rows, columns and whole matrices, in a fixed order whatever the number of threads.
 //
-// Threads: OpenMP team of the caller. NaN goes through.
+// Threads: the caller's compute threads. NaN goes through.
 // Errors: ShapeError naming both shapes.
 #pragma once
 

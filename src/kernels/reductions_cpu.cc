@@ -10,7 +10,7 @@
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 
-#include "kernels/simd_math-inl.h"
+#include "math/simd_math-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace antiphon {
@@ -45,13 +45,13 @@ void ColumnSumsStrip(float scale, const float* x, int64_t rows, int64_t stride, 
     hn::StoreU(finish(s3, hn::LoadU(d, out + 3 * lanes)), d, out + 3 * lanes);
   }
   for (; c < cols; c += lanes) {
-    const auto mask = hn::FirstN(d, static_cast<size_t>(std::min(lanes, cols - c)));
+    const int64_t count = std::min(lanes, cols - c);
     auto sum = hn::Zero(d);
     for (int64_t r = 0; r < rows; ++r) {
       const auto w = hn::Set(d, weights != nullptr ? weights[r] : 1.0f);
-      sum = hn::MulAdd(hn::MaskedLoad(mask, d, x + r * stride + c), w, sum);
+      sum = hn::MulAdd(LoadFirst(d, x + r * stride + c, count), w, sum);
     }
-    hn::BlendedStore(finish(sum, hn::MaskedLoad(mask, d, sums + c)), mask, d, sums + c);
+    StoreFirst(d, finish(sum, LoadFirst(d, sums + c, count)), sums + c, count);
   }
 }
 

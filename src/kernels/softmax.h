@@ -2,7 +2,7 @@
 //
 // Shapes: z, y [N, K]. Outputs may be the inputs' own memory.
 // Units: nats.
-// Threads: OpenMP team of the caller; results do not depend on its size. A row with NaN or +∞ gives NaN.
+// Threads: the caller's compute threads; results do not depend on their number. A row with NaN or +∞ gives NaN.
 // Errors: ShapeError naming both shapes; InputError naming frame and id for a target outside [0, K).
 #pragma once
 

@@ -10,7 +10,7 @@
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 
-#include "kernels/simd_math-inl.h"
+#include "math/simd_math-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace antiphon {
@@ -29,8 +29,9 @@ float RowMax(const float* z, int64_t n) {
     m1 = hn::Max(m1, hn::LoadU(d, z + i + lanes));
   }
   for (; i < n; i += lanes) {
-    const auto mask = hn::FirstN(d, static_cast<size_t>(n - i < lanes ? n - i : lanes));
-    m0 = hn::Max(m0, hn::IfThenElse(mask, hn::MaskedLoad(mask, d, z + i), lowest));
+    const int64_t left = n - i < lanes ? n - i : lanes;
+    const auto mask = hn::FirstN(d, static_cast<size_t>(left));
+    m0 = hn::Max(m0, hn::IfThenElse(mask, LoadFirst(d, z + i, left), lowest));
   }
   return hn::GetLane(hn::MaxOfLanes(d, hn::Max(m0, m1)));
 }
@@ -53,10 +54,11 @@ float ExpSum(const float* z, float max, float* e, int64_t n) {
     }
   }
   for (; i < n; i += lanes) {
-    const auto mask = hn::FirstN(d, static_cast<size_t>(n - i < lanes ? n - i : lanes));
-    const auto e0 = ExpKeepingNaN(d, hn::Sub(hn::MaskedLoad(mask, d, z + i), shift));
+    const int64_t left = n - i < lanes ? n - i : lanes;
+    const auto mask = hn::FirstN(d, static_cast<size_t>(left));
+    const auto e0 = ExpKeepingNaN(d, hn::Sub(LoadFirst(d, z + i, left), shift));
     s0 = hn::Add(s0, hn::IfThenElseZero(mask, e0));
-    if (e != nullptr) hn::BlendedStore(e0, mask, d, e + i);
+    if (e != nullptr) StoreFirst(d, e0, e + i, left);
   }
   return hn::GetLane(hn::SumOfLanes(d, hn::Add(s0, s1)));
 }

@@ -1,7 +1,7 @@
 // Parameter updates that need the gradient itself: one pass over weights, gradient and state.
 //
 // Shapes: spans of equal length n.
-// Threads: OpenMP team of the caller; results do not depend on its size.
+// Threads: the caller's compute threads; results do not depend on their number.
 #pragma once
 
 #include <cstdint>

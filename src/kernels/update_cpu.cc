@@ -6,7 +6,7 @@
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 
-#include "kernels/simd_math-inl.h"
+#include "math/simd_math-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace antiphon {

@@ -3,15 +3,15 @@
 // Shapes: row-major, any stride; C [m, n] = op(A) [m, k] · op(B) [k, n]. Any of m, n, k may be 0 (k = 0 gives zeros, or
 // leaves C when accumulating). C must not overlap A or B.
 // Precision: fp32, or bf16 factors with fp32 accumulation into a fp32 C.
-// Threads: the OpenMP team of the caller; safe from several threads at once. The number of threads does not change the
-// result: no promise of oneDNN, but tested for networks' shapes.
+// Threads: the caller's compute threads; safe from several threads at once. The number of threads changes no bit
+// (math/product.h).
 // Errors: ShapeError naming both shapes, before any write.
-// Source: oneDNN matmul primitives, cached per thread by shape.
 #pragma once
 
 #include <string>
 #include <string_view>
 
+#include "math/activation.h"
 #include "math/bf16.h"
 #include "math/matrix.h"
 
@@ -20,12 +20,9 @@ namespace antiphon {
 /// What the factors of a layer's matrix products are rounded to. Sums and weights stay fp32.
 enum class Precision { kFp32, kBf16 };
 
-/// "fp32" or "bf16"; UsageError otherwise.
+/// "fp32", "bf16", or "auto" for bf16 where this CPU has instructions for it and fp32 elsewhere; UsageError otherwise.
 Precision ParsePrecision(std::string_view name);
 std::string_view PrecisionName(Precision precision);
-
-/// Elementwise functions that a product can apply while its result is still in registers.
-enum class Activation { kNone, kRelu, kSigmoid, kTanh };
 
 enum class Transpose { kNo, kYes };
 
@@ -52,7 +49,10 @@ void GemmScaled(Transpose trans_a, BasicMatrixView<const double> a, Transpose tr
 /// weights have it: then few large products are better than many small ones.
 bool CopiesTransposedFactors();
 
-/// The instruction set and library in use, for `info` and benchmarks: "oneDNN 2.6.3, avx512_core_bf16".
+/// Whether this CPU has instructions for bf16 products, so that they are faster than fp32.
+bool FastBf16();
+
+/// The library and instruction set in use, for what runs note down: "oneDNN 2.6.3, avx512_core_bf16", "packed, avx2".
 std::string GemmBackend();
 
 }  // namespace antiphon

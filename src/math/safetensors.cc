@@ -269,6 +269,11 @@ const TensorView& SafetensorsReader::Tensor(std::string_view name) const {
   return it->second;
 }
 
+void SafetensorsReader::Adopt(std::shared_ptr<const SafetensorsReader> other, std::span<const std::string> names) {
+  for (const std::string& name : names) tensors_[name] = other->Tensor(name);
+  other_ = std::move(other);
+}
+
 Matrix SafetensorsReader::ReadMatrix(std::string_view name) const {
   const TensorView& t = Tensor(name);
   WithContext([&] { ExpectReal(t, name, 2); }, [&] { return fmt::format("reading '{}'", path().string()); });

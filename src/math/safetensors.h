@@ -17,6 +17,7 @@
 #include <filesystem>
 #include <functional>
 #include <map>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -76,8 +77,12 @@ class SafetensorsReader {
   /// Into existing memory; the shape must be exactly that of `target`.
   void ReadInto(std::string_view name, MatrixView target) const;
 
+  /// Takes tensors that another file holds for this one; InputError if it lacks one. Keeps that file.
+  void Adopt(std::shared_ptr<const SafetensorsReader> other, std::span<const std::string> names);
+
  private:
   void Parse(std::span<const std::byte> bytes);
+  std::shared_ptr<const SafetensorsReader> other_;
   std::optional<MappedFile> file_;
   std::filesystem::path path_;
   TensorMetadata metadata_;
@@ -106,6 +111,13 @@ class SafetensorsWriter {
 
   void SetMetadata(std::string key, std::string value);
 
+  /// From now on, tensors of which `which` is true are not taken, and not copied. Null: all are.
+  void LeaveOut(std::function<bool(std::string_view name)> which) { leave_out_ = std::move(which); }
+  /// Names of those that were not taken, in the order in which they came.
+  const std::vector<std::string>& left_out() const { return left_out_; }
+  /// Copies what was only viewed, which may change from then on.
+  void Own();
+
   /// Atomic (base/file.h): the old file or the whole new one.
   void Write(const std::filesystem::path& path) const;
 
@@ -121,10 +133,13 @@ class SafetensorsWriter {
   };
   using Order = std::vector<const std::pair<const std::string, Stored>*>;
   void Insert(std::string name, Stored stored);
+  bool LeavesOut(const std::string& name);
   std::string Header(const Order& order, const std::string& checksum, const std::filesystem::path& path) const;
   std::string WriteFloats(std::ostream& out) const;
   std::map<std::string, Stored> tensors_;
   TensorMetadata metadata_;
+  std::function<bool(std::string_view)> leave_out_;
+  std::vector<std::string> left_out_;
 };
 
 }  // namespace antiphon

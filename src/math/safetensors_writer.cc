@@ -37,18 +37,36 @@ void SafetensorsWriter::Insert(std::string name, Stored stored) {
   CHECK(fresh) << "tensor " << name << " is given twice";
 }
 
+bool SafetensorsWriter::LeavesOut(const std::string& name) {
+  if (!leave_out_ || !leave_out_(name)) return false;
+  left_out_.push_back(name);
+  return true;
+}
+
+void SafetensorsWriter::Own() {
+  for (auto& [name, tensor] : tensors_) {
+    CHECK(!tensor.produce) << name;
+    if (tensor.viewed.empty()) continue;
+    tensor.copied.assign(tensor.viewed.begin(), tensor.viewed.end());
+    tensor.viewed = {};
+  }
+}
+
 void SafetensorsWriter::Add(std::string name, TensorType type, std::vector<int64_t> shape,
                             std::span<const std::byte> data) {
+  if (LeavesOut(name)) return;
   Insert(std::move(name), {type, std::move(shape), {data.begin(), data.end()}, {}, {}, 0});
 }
 
 void SafetensorsWriter::AddView(std::string name, ConstMatrixView m) {
   if (!m.contiguous()) return Add(std::move(name), m);
+  if (LeavesOut(name)) return;
   const std::span<const float> values(m.data(), static_cast<size_t>(m.size()));
   Insert(std::move(name), {TensorType::kF32, {m.rows(), m.cols()}, {}, std::as_bytes(values), {}, 0});
 }
 
 void SafetensorsWriter::AddProduced(std::string name, int64_t rows, int64_t cols, Producer produce) {
+  if (LeavesOut(name)) return;
   Insert(std::move(name), {TensorType::kF32, {rows, cols}, {}, {}, std::move(produce), 0});
 }
 

@@ -7,7 +7,8 @@
 
 namespace antiphon::nn {
 
-const std::vector<std::string> kCommonLayerKeys = {"type", "name", "learning-rate-factor", "max-change"};
+const std::vector<std::string> kCommonLayerKeys = {"type", "name", "learning-rate-factor", "weight-decay-factor",
+                                                   "max-change"};
 
 int64_t Layer::OutputRows(const ExecContext& ctx, int64_t rows) const {
   const TimeContext context = time_context();

@@ -54,6 +54,8 @@ struct LayerArgs {
   bool random_values = true;
   /// Position in the network: tells layers apart that draw random masks, also in a network that was loaded or copied.
   uint64_t index = 0;
+  /// Outputs that the whole network is to have; 0: as its layers say. What a side task takes that names no `classes`.
+  int network_out_dim = 0;
   /// The outputs to hold. A layer that cannot be divided makes all of them.
   OutputRange outputs = {};
 };
@@ -154,7 +156,8 @@ class Layer {
 
 using LayerRegistry = Registry<Layer, const LayerArgs&>;
 
-/// Keys that every layer's table may hold, read by the network: "type", "name", "learning-rate-factor", "max-change".
+/// Keys that every layer's table may hold, read by the network: "type", "name", "learning-rate-factor",
+/// "weight-decay-factor", "max-change".
 extern const std::vector<std::string> kCommonLayerKeys;
 
 /// Options of a layer from its table: as ReadOptions, with the common keys allowed.

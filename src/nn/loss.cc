@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "kernels/elementwise.h"
+#include "kernels/parallel.h"
 #include "kernels/shapes.h"
 #include "kernels/softmax.h"
 
@@ -64,13 +65,12 @@ void SoftRows(ConstMatrixView logits, const LossTargets& targets, std::span<cons
   const ConstMatrixView hot = LogSoftmax(logits, targets.temperature, hot_scratch);
   const bool two = targets.temperature != 1 && !targets.pdf_ids.empty() && targets.soft_weight < 1;
   const ConstMatrixView cold = two ? LogSoftmax(logits, 1, cold_scratch) : hot;
-#pragma omp parallel for schedule(static)
-  for (int64_t r = 0; r < logits.rows(); ++r) {
+  ParallelItems(logits.rows(), logits.size(), [&](int64_t r) {
     const auto i = static_cast<size_t>(r);
     losses[i] = SoftFrame(logits.Row(r), hot.Row(r), cold.Row(r), targets.soft.Row(r), targets,
                           targets.pdf_ids.empty() ? -1 : targets.pdf_ids[i], scales[i],
                           derivative.data() == nullptr ? std::span<float>() : derivative.Row(r));
-  }
+  });
 }
 
 void CheckTargets(ConstMatrixView logits, const LossTargets& targets) {

@@ -6,7 +6,7 @@
 // Shapes: logits [N, K]; targets one pdf-id per frame, or [N, K] distributions (rows sum to 1), or both. N may be 0.
 // A network of several heads, for that many frames at once, has logits [N, heads·K], and the loss is the sum of theirs.
 // Units: nats.
-// Threads: OpenMP team of the caller; sums are in a fixed order whatever its size.
+// Threads: the caller's compute threads; sums are in a fixed order whatever their number.
 // Errors: InputError naming frame and id for a target outside [0, K).
 // Source: Hinton, Vinyals, Dean, Distilling the knowledge in a neural network, 2015, for the soft part.
 #pragma once

@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "base/file.h"
+#include "math/finite_tensors.h"
 #include "math/safetensors.h"
 #include "nn/parameter_storage.h"
 
@@ -70,6 +71,10 @@ void Model::Validate() const {
   if (frames_per_forward < 1 || network.out_dim() % frames_per_forward != 0) {
     Throw<InputError>("{} outputs cannot be those of {} frames", network.out_dim(), frames_per_forward);
   }
+  if (frame_subsampling != 1 && frame_subsampling != network.time_context().stride) {
+    Throw<InputError>("the HMM has a frame for every {} of the features, but the network gives an output for every {}",
+                      frame_subsampling, network.time_context().stride);
+  }
   if (!log_priors.empty() && log_priors.size() != static_cast<size_t>(num_pdfs())) {
     Throw<InputError>("the network has {} outputs per frame, but there are {} priors", num_pdfs(), log_priors.size());
   }
@@ -89,6 +94,7 @@ Model Model::Clone() const {
   copy.right_context = right_context;
   copy.frames_per_forward = frames_per_forward;
   copy.first_frame_offset = first_frame_offset;
+  copy.frame_subsampling = frame_subsampling;
   copy.hmm_json = hmm_json;
   copy.speaker_model = speaker_model;
   copy.log_priors = log_priors;
@@ -125,6 +131,7 @@ void Model::Save(const std::filesystem::path& path, const Values& values) const 
     writer.SetMetadata("frames_per_forward", std::to_string(frames_per_forward));
     writer.SetMetadata("first_frame_offset", std::to_string(first_frame_offset));
   }
+  if (frame_subsampling > 1) writer.SetMetadata("frame_subsampling", std::to_string(frame_subsampling));
   writer.SetMetadata("hmm", hmm_json);
   for (const auto& [key, value] : descriptions) writer.SetMetadata(kDescriptionPrefix + key, value);
   writer.Write(path);
@@ -135,6 +142,7 @@ Model Model::Load(const std::filesystem::path& path) {
   return WithContext(
       [&] {
         CheckHeader(reader);
+        RequireFinite(reader, /*but_for=*/"log_priors");  // −∞ is that of a class without data
         Model model;
         int64_t values = 0;
         for (const std::string& name : reader.Names()) {
@@ -167,6 +175,9 @@ Model Model::Load(const std::filesystem::path& path) {
         if (reader.metadata().contains("frames_per_forward")) {
           model.frames_per_forward = MetadataInt(reader, "frames_per_forward", 1);
           model.first_frame_offset = MetadataInt(reader, "first_frame_offset", std::numeric_limits<int>::min());
+        }
+        if (reader.metadata().contains("frame_subsampling")) {
+          model.frame_subsampling = MetadataInt(reader, "frame_subsampling", 1);
         }
         model.hmm_json = reader.Metadata("hmm");
         for (const auto& [key, value] : reader.metadata()) {

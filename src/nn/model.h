@@ -1,8 +1,8 @@
 // A model file: the network and everything needed to use it.
 //
 // File: safetensors; one tensor or two per parameter and buffer (nn/parameter_storage.h; names as in the network),
-// "log_priors" [K]; texts in the metadata (docs/formats.md). A saved and loaded model is the same bit for bit, except
-// that what a file holds in few bits is rounded when it is first saved.
+// "log_priors" [K]; texts in the metadata (docs/reference/formats.md). A saved and loaded model has the same bits,
+// except that what a file holds in few bits is rounded when it is first saved.
 // Errors: InputError naming file, tensor, expected and found.
 #pragma once
 
@@ -29,6 +29,9 @@ struct Model {
   /// frame t + first_frame_offset + k of the window around t.
   int frames_per_forward = 1;
   int first_frame_offset = 0;
+  /// Feature frames per frame of the HMM: a network with a stride whose HMM's states last that long (chain models)
+  /// gives the search one frame of scores for so many frames. 1, or the network's stride.
+  int frame_subsampling = 1;
   /// hmm::HmmModel as JSON, "" if the model stands without one.
   std::string hmm_json;
   /// A GMM file (hmm/gmm_model.h), byte by byte: the features went through its transform and the speakers', and its

@@ -21,10 +21,12 @@ struct RepeatOptions {
 
 struct CommonOptions {
   double learning_rate_factor = 1.0;
+  double weight_decay_factor = 1.0;
   double max_change = -1.0;
   template <class V>
   void Visit(V& v) {
     v("learning-rate-factor", learning_rate_factor, Range{0, 1e6}, "multiplies the learning rate; 0 freezes the layer");
+    v("weight-decay-factor", weight_decay_factor, Range{0, 1e6}, "multiplies the optimiser's weight decay");
     v("max-change", max_change, Range{-1, 1e9}, "limit of one step's change; 0: none, -1: as the optimiser says");
   }
 };
@@ -52,6 +54,11 @@ void Expand(const std::vector<Config>& tables, std::vector<Config>& out) {
 CommonOptions ReadCommon(const Config& config) {
   CommonOptions common;
   if (const auto v = config.Real("learning-rate-factor")) common.learning_rate_factor = *v;
+  if (const auto v = config.Real("weight-decay-factor")) common.weight_decay_factor = *v;
+  if (common.weight_decay_factor < 0) {
+    Throw<UsageError>("{}: must not be negative, found {}", config.Where("weight-decay-factor"),
+                      common.weight_decay_factor);
+  }
   if (const auto v = config.Real("max-change")) common.max_change = *v;
   if (common.learning_rate_factor < 0) {
     Throw<UsageError>("{}: must not be negative, found {}", config.Where("learning-rate-factor"),
@@ -120,7 +127,7 @@ int64_t RoundUp(int64_t n) { return (n + kAlignment - 1) / kAlignment * kAlignme
 
 Network::Network(const Config& config, int in_dim, int out_dim, uint64_t seed, InitialValues values,
                  std::span<const OutputRange> held, ValueStorage storage)
-    : in_dim_(in_dim), out_dim_(in_dim), storage_(storage), held_(held.begin(), held.end()) {
+    : in_dim_(in_dim), out_dim_(in_dim), network_out_dim_(out_dim), storage_(storage), held_(held.begin(), held.end()) {
   std::vector<Config> tables;
   Expand(config.Tables("layer"), tables);
   if (tables.empty()) Throw<UsageError>("{}: a network needs at least one [[layer]]", config.Where());
@@ -157,12 +164,15 @@ void Network::AddLayer(const Config& config, int default_out_dim, uint64_t seed,
   if (config.Has("learning-rate-factor")) {
     entry.common.Set("learning-rate-factor", fmt::format("{}", common.learning_rate_factor));
   }
+  if (config.Has("weight-decay-factor")) {
+    entry.common.Set("weight-decay-factor", fmt::format("{}", common.weight_decay_factor));
+  }
   if (config.Has("max-change")) entry.common.Set("max-change", fmt::format("{}", common.max_change));
   entry.layer = WithContext(
       [&] {
         const bool random = values == InitialValues::kRandom && held.count != 0;
-        return LayerRegistry::Get().Create(
-            entry.type, LayerArgs{out_dim_, config, default_out_dim, seed, random, layers_.size(), held});
+        return LayerRegistry::Get().Create(entry.type, LayerArgs{out_dim_, config, default_out_dim, seed, random,
+                                                                 layers_.size(), network_out_dim_, held});
       },
       [&] { return fmt::format("{}: layer '{}'", config.Where("type"), entry.name); });
   if (held.count == 0) {
@@ -174,6 +184,7 @@ void Network::AddLayer(const Config& config, int default_out_dim, uint64_t seed,
   if (common.learning_rate_factor == 0) entry.layer->FreezeStatistics();
   for (Parameter* p : entry.layer->parameters()) {
     if (config.Has("learning-rate-factor")) p->learning_rate_factor *= static_cast<float>(common.learning_rate_factor);
+    p->decay_factor *= static_cast<float>(common.weight_decay_factor);
     if (config.Has("max-change")) p->max_change = static_cast<float>(common.max_change);
     p->name = entry.name + "." + p->name;
   }

@@ -168,6 +168,7 @@ class Network {
 
   int in_dim_ = 0;
   int out_dim_ = 0;
+  int network_out_dim_ = 0;  // asked for; 0: as the layers say
   ValueStorage storage_ = ValueStorage::kOwn;
   TimeContext context_;
   std::vector<Entry> layers_;

@@ -60,7 +60,7 @@ Network PutTogether(const std::vector<LayerParts>& parts, int in_dim) {
 
 LayerParts MakeLayer(const LayerParts& like, std::string name, std::string type, const Config& options) {
   LayerParts layer{std::move(name), std::move(type), Config::Parse(options.ToToml(), like.config.Where()), {}};
-  for (const char* key : {"learning-rate-factor", "max-change"}) {
+  for (const char* key : {"learning-rate-factor", "weight-decay-factor", "max-change"}) {
     if (const auto value = like.config.Real(key)) layer.config.Set(key, fmt::format("{}", *value));
   }
   layer.config.Set("type", TomlString(layer.type));

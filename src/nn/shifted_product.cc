@@ -1,13 +1,12 @@
 #include "nn/shifted_product.h"
 
-#include <omp.h>
-
 #include <algorithm>
 #include <array>
-#include <exception>
 
+#include "base/compute_threads.h"
 #include "kernels/elementwise.h"
 #include "kernels/linear_combinations.h"
+#include "kernels/parallel.h"
 
 namespace antiphon::nn {
 namespace {
@@ -17,7 +16,7 @@ constexpr int kOutputs = MinimalFilter::kOutputs;
 constexpr int kMostTaps = MinimalFilter::kMostTaps;
 constexpr int kMostProducts = MinimalFilter::kMostProducts;
 
-enum Slot { kInputs };
+enum ShiftSlot { kInputs };
 
 // Memory of a thread between the steps of one product, and of the factors that a layer hands on.
 struct Memory {
@@ -28,44 +27,18 @@ Memory& OwnMemory() {
   thread_local Memory memory;
   return memory;
 }
-MatrixView Sized(Matrix& matrix, int64_t rows, int64_t cols) {
+MatrixView SizedIn(Matrix& matrix, int64_t rows, int64_t cols) {
   matrix.Resize(rows, cols);
   return matrix;
 }
 
-// What one thread of a team threw is for the caller.
-class Failure {
- public:
-  template <class Body>
-  void Catch(Body body) {
-    try {
-      body();
-    } catch (...) {
-#pragma omp critical(shifted_product_failure)
-      what_ = std::current_exception();
-    }
-  }
-  void Rethrow() const {
-    if (what_) std::rethrow_exception(what_);
-  }
-
- private:
-  std::exception_ptr what_;
-};
-
-// Calls body(failure) on every thread of the caller's team. Within it, all threads call the same Share functions.
-template <class Body>
-void OnTeam(Body body) {
-  Failure failure;
-#pragma omp parallel num_threads(omp_in_parallel() != 0 ? 1 : omp_get_max_threads())
-  body(failure);
-  failure.Rethrow();
-}
-
-template <class Body>
-void ShareRows(int64_t rows, Body body) {
-#pragma omp for schedule(static)
-  for (int64_t r = 0; r < rows; ++r) body(r);
+// Calls body(r, combination) for all rows; a combination is one thread's at a time.
+template <class Combination, class Body>
+void ShareRows(int64_t rows, int64_t values_per_row, const Combination& combination, Body body) {
+  ParallelRanges(rows, values_per_row, 1, [&](int64_t first, int64_t last) {
+    Combination own = combination;
+    for (int64_t r = first; r < last; ++r) body(r, own);
+  });
 }
 
 struct Piece {
@@ -95,15 +68,12 @@ class Cut {
 
 // The pieces of the lone rows' product, which are the larger ones, and of all others, cut alike.
 template <class Lone, class Body>
-void SharePieces(const Cut& lone, int products, const Cut& product, Failure& failure, Lone lone_body, Body body) {
-#pragma omp for schedule(dynamic, 1)
-  for (int64_t i = 0; i < lone.count() + products * product.count(); ++i) {
-    failure.Catch([&] {
-      if (i < lone.count()) return lone_body(lone.At(i));
-      const int64_t rest = i - lone.count();
-      body(static_cast<int>(rest / product.count()), product.At(rest % product.count()));
-    });
-  }
+void SharePieces(const Cut& lone, int products, const Cut& product, Lone lone_body, Body body) {
+  ParallelPieces(lone.count() + products * product.count(), [&](int64_t i, int /*thread*/) {
+    if (i < lone.count()) return lone_body(lone.At(i));
+    const int64_t rest = i - lone.count();
+    body(static_cast<int>(rest / product.count()), product.At(rest % product.count()));
+  });
 }
 
 }  // namespace
@@ -237,29 +207,28 @@ void ShiftedProduct::ToInputDerivatives(Combination& sum, ConstMatrixView of_gro
 void ShiftedProduct::Forward(ConstMatrixView x, const Parameter& weight, const GemmEpilogue& epilogue, Workspace& ws,
                              MatrixView y) const {
   const MatrixView inputs = ws.Float(kInputs, products() * groups_, block_cols_);
-  const MatrixView of_groups = Sized(OwnMemory().of_groups, products() * groups_, y.cols());
-  weight.FilteredValue(*filter_, 1);  // made by the whole team, not within it
-  OnTeam([&](Failure& failure) {
-    Combination from(filter_->of_inputs.data(), products(), products());
-    ShareRows(groups_, [&](int64_t g) { FromInputs(from, x, g, inputs); });
-    SharePieces(
-        Cut(lone_rows(), y.cols()), products(), Cut(groups_, y.cols()), failure,
-        [&](const Piece& piece) {
-          GemmEpilogue its = epilogue;
-          if (its.bias != nullptr) its.bias += piece.first_col;
-          Gemm(Transpose::kNo, Lone(x).Rows(piece.first_row, piece.rows), Transpose::kYes,
-               weight.value.Rows(piece.first_col, piece.cols), In(Lone(y), piece), its);
-        },
-        [&](int p, const Piece& piece) {
-          Gemm(Transpose::kNo, Of(inputs, p).Rows(piece.first_row, piece.rows), Transpose::kYes,
-               weight.FilteredValue(*filter_, p).Rows(piece.first_col, piece.cols), In(Of(of_groups, p), piece));
-        });
-    const bool biased = epilogue.bias != nullptr;
-    Combination to(biased ? filter_->to_biased_outputs.data() : filter_->to_outputs.data(), kOutputs,
-                   products() + (biased ? 1 : 0));
-    if (biased) to.In(products()) = epilogue.bias;
-    ShareRows(groups_, [&](int64_t g) { ToOutputs(to, of_groups, g, y); });
-  });
+  const MatrixView of_groups = SizedIn(OwnMemory().of_groups, products() * groups_, y.cols());
+  weight.FilteredValue(*filter_, 1);  // made before threads share it
+  Combination from(filter_->of_inputs.data(), products(), products());
+  ShareRows(groups_, products() * block_cols_, from,
+            [&](int64_t g, Combination& own) { FromInputs(own, x, g, inputs); });
+  SharePieces(
+      Cut(lone_rows(), y.cols()), products(), Cut(groups_, y.cols()),
+      [&](const Piece& piece) {
+        GemmEpilogue its = epilogue;
+        if (its.bias != nullptr) its.bias += piece.first_col;
+        Gemm(Transpose::kNo, Lone(x).Rows(piece.first_row, piece.rows), Transpose::kYes,
+             weight.value.Rows(piece.first_col, piece.cols), In(Lone(y), piece), its);
+      },
+      [&](int p, const Piece& piece) {
+        Gemm(Transpose::kNo, Of(inputs, p).Rows(piece.first_row, piece.rows), Transpose::kYes,
+             weight.FilteredValue(*filter_, p).Rows(piece.first_col, piece.cols), In(Of(of_groups, p), piece));
+      });
+  const bool biased = epilogue.bias != nullptr;
+  Combination to(biased ? filter_->to_biased_outputs.data() : filter_->to_outputs.data(), kOutputs,
+                 products() + (biased ? 1 : 0));
+  if (biased) to.In(products()) = epilogue.bias;
+  ShareRows(groups_, products() * y.cols(), to, [&](int64_t g, Combination& own) { ToOutputs(own, of_groups, g, y); });
   const MatrixView grouped = y.Rows(0, first_lone_);
   if (epilogue.activation != Activation::kNone) ActivationForward(epilogue.activation, grouped, grouped);
 }
@@ -270,26 +239,27 @@ ShiftedFactors ShiftedProduct::Backward(ConstMatrixView dy, const Parameter& wei
   memory.Resize(products() * groups_, dy.cols());
   const MatrixView derivatives = memory;
   const bool wanted = dx.data() != nullptr;
-  const MatrixView of_groups = Sized(OwnMemory().of_groups, wanted ? products() * groups_ : 0, block_cols_);
+  const MatrixView of_groups = SizedIn(OwnMemory().of_groups, wanted ? products() * groups_ : 0, block_cols_);
   if (wanted) weight.FilteredValue(*filter_, 1);  // as above
-  OnTeam([&](Failure& failure) {
-    Combination from(filter_->of_outputs.data(), products(), kOutputs);
-    ShareRows(groups_, [&](int64_t g) { FromDerivatives(from, dy, g, derivatives); });
-    if (!wanted) return;
-    SharePieces(
-        Cut(lone_rows(), dx.cols()), products(), Cut(groups_, block_cols_), failure,
-        [&](const Piece& piece) {
-          Gemm(Transpose::kNo, Lone(dy).Rows(piece.first_row, piece.rows), Transpose::kNo,
-               weight.value.Cols(piece.first_col, piece.cols), In(Lone(dx), piece));
-        },
-        [&](int p, const Piece& piece) {
-          Gemm(Transpose::kNo, Of(derivatives, p).Rows(piece.first_row, piece.rows), Transpose::kNo,
-               weight.FilteredValue(*filter_, p).Cols(piece.first_col, piece.cols), In(Of(of_groups, p), piece));
-        });
-    Combination to(filter_->to_inputs.data(), products(), products());
-    ShareRows(groups_, [&](int64_t g) { ToInputDerivatives(to, of_groups, g, dx); });
-  });
-  return {this, ws.Float(kInputs), derivatives, 1.0f};
+  Combination from(filter_->of_outputs.data(), products(), kOutputs);
+  ShareRows(groups_, products() * dy.cols(), from,
+            [&](int64_t g, Combination& own) { FromDerivatives(own, dy, g, derivatives); });
+  const ShiftedFactors factors{this, ws.Float(kInputs), derivatives, 1.0f};
+  if (!wanted) return factors;
+  SharePieces(
+      Cut(lone_rows(), dx.cols()), products(), Cut(groups_, block_cols_),
+      [&](const Piece& piece) {
+        Gemm(Transpose::kNo, Lone(dy).Rows(piece.first_row, piece.rows), Transpose::kNo,
+             weight.value.Cols(piece.first_col, piece.cols), In(Lone(dx), piece));
+      },
+      [&](int p, const Piece& piece) {
+        Gemm(Transpose::kNo, Of(derivatives, p).Rows(piece.first_row, piece.rows), Transpose::kNo,
+             weight.FilteredValue(*filter_, p).Cols(piece.first_col, piece.cols), In(Of(of_groups, p), piece));
+      });
+  Combination to(filter_->to_inputs.data(), products(), products());
+  ShareRows(groups_, products() * block_cols_, to,
+            [&](int64_t g, Combination& own) { ToInputDerivatives(own, of_groups, g, dx); });
+  return factors;
 }
 
 // What the lone rows give comes first, and everything else is added to it.
@@ -300,27 +270,25 @@ void ShiftedProduct::Gradient(const GradientFactors& factors, int64_t first_row,
   const int64_t rows = gradient.rows(), cols = way.block_cols_;
   const bool lone = way.lone_rows() > 0;
   const ConstMatrixView lone_g = way.Lone(factors.g).Cols(first_row, rows), lone_x = way.Lone(factors.x);
-  const MatrixView scaled = Sized(OwnMemory().scaled, lone_x.rows(), lone_x.cols());
+  const MatrixView scaled = SizedIn(OwnMemory().scaled, lone_x.rows(), lone_x.cols());
   if (lone) Scale(shifted.scale, lone_x, scaled);
-  const MatrixView of_taps = Sized(OwnMemory().of_groups, way.products() * rows, cols);
-  OnTeam([&](Failure& failure) {
-    SharePieces(
-        Cut(lone ? rows : 0, gradient.cols()), way.products(), Cut(rows, cols), failure,
-        [&](const Piece& piece) {
-          Gemm(Transpose::kYes, lone_g.Cols(piece.first_row, piece.rows), Transpose::kNo,
-               ConstMatrixView(scaled).Cols(piece.first_col, piece.cols), In(gradient, piece),
-               {.accumulate = accumulate});
-        },
-        [&](int p, const Piece& piece) {
-          Gemm(Transpose::kYes, way.Of(shifted.derivatives, p).Cols(first_row + piece.first_row, piece.rows),
-               Transpose::kNo, way.Of(shifted.inputs, p).Cols(piece.first_col, piece.cols),
-               In(of_taps.Rows(p * rows, rows), piece));
-        });
-    way.ToTaps(of_taps, shifted.scale, lone ? 1.0f : accumulate, gradient);
-  });
+  const MatrixView of_taps = SizedIn(OwnMemory().of_groups, way.products() * rows, cols);
+  SharePieces(
+      Cut(lone ? rows : 0, gradient.cols()), way.products(), Cut(rows, cols),
+      [&](const Piece& piece) {
+        Gemm(Transpose::kYes, lone_g.Cols(piece.first_row, piece.rows), Transpose::kNo,
+             ConstMatrixView(scaled).Cols(piece.first_col, piece.cols), In(gradient, piece),
+             {.accumulate = accumulate});
+      },
+      [&](int p, const Piece& piece) {
+        Gemm(Transpose::kYes, way.Of(shifted.derivatives, p).Cols(first_row + piece.first_row, piece.rows),
+             Transpose::kNo, way.Of(shifted.inputs, p).Cols(piece.first_col, piece.cols),
+             In(of_taps.Rows(p * rows, rows), piece));
+      });
+  way.ToTaps(of_taps, shifted.scale, lone ? 1.0f : accumulate, gradient);
 }
 
-// gradient = scale · the taps' gradient + old · gradient. On all threads of a team.
+// gradient = scale · the taps' gradient + old · gradient.
 void ShiftedProduct::ToTaps(ConstMatrixView of_taps, float scale, float old, MatrixView gradient) const {
   const int taps = filter_->taps, inputs = products() + (old != 0 ? taps : 0);
   std::array<float, size_t{kMostTaps} * Args::kMostInputs> matrix{};
@@ -330,13 +298,13 @@ void ShiftedProduct::ToTaps(ConstMatrixView of_taps, float scale, float old, Mat
     if (old != 0) row[products() + k] = old;
   }
   Combination sum(matrix.data(), taps, inputs);
-  ShareRows(gradient.rows(), [&](int64_t r) {
-    for (int p = 0; p < products(); ++p) sum.In(p) = of_taps.Row(p * gradient.rows() + r).data();
+  ShareRows(gradient.rows(), gradient.cols(), sum, [&](int64_t r, Combination& own) {
+    for (int p = 0; p < products(); ++p) own.In(p) = of_taps.Row(p * gradient.rows() + r).data();
     for (int k = 0; k < taps; ++k) {
-      sum.Out(k) = gradient.Row(r).data() + k * block_cols_;
-      if (old != 0) sum.In(products() + k) = sum.Out(k);
+      own.Out(k) = gradient.Row(r).data() + k * block_cols_;
+      if (old != 0) own.In(products() + k) = own.Out(k);
     }
-    sum.Run(block_cols_);
+    own.Run(block_cols_);
   });
 }
 

@@ -11,8 +11,8 @@
 // Shapes: x [rows, blocks·C], y [rows, N], W [N, blocks·C]; a product p of all groups is rows p·groups() … of a matrix.
 // The derivative with respect to x is right where the copies are added up, which is all that a splice asks for; its
 // single columns are not those of the plain product.
-// Threads: OpenMP team of the caller; products are cut by shapes alone, so that results do not depend on its size. One
-// Workspace per thread. What a product throws reaches the caller.
+// Threads: the caller's compute threads; products are cut by shapes alone, so that results do not depend on their
+// number. One Workspace per thread. What a product throws reaches the caller.
 #pragma once
 
 #include <optional>

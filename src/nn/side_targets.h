@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -14,6 +15,20 @@
 
 namespace antiphon::nn {
 
+/// Shares of classes, for each output of the network those from begin[n] to begin[n + 1].
+struct ClassShares {
+  struct Share {
+    int32_t label = 0;
+    float share = 0;
+    bool operator==(const Share&) const = default;
+  };
+  std::vector<size_t> begin;  // one more than outputs; empty: none are said
+  std::vector<Share> shares;
+  std::span<const Share> Of(size_t output) const {
+    return std::span(shares).subspan(begin[output], begin[output + 1] - begin[output]);
+  }
+};
+
 struct SideTarget {
   std::string task;
   /// One class per output of the network; kUnknown: it counts neither in the loss nor in what that is divided by.
@@ -21,6 +36,11 @@ struct SideTarget {
   std::vector<int32_t> labels;
   /// One per output, how much it counts; empty: all the same.
   std::vector<float> weights = {};
+  /// In the place of labels, if not empty. An output's shares add up to how much it counts, which is nothing for
+  /// padding. In sequences they are of the one frame that the output stands for.
+  ClassShares shares = {};
+  /// What the loss is divided by; default: how much all outputs count.
+  std::optional<double> total_weight = {};
   /// Loss and accuracy of the head, written by Backward.
   LossResult seen = {};
 };

@@ -35,6 +35,7 @@ class Adam : public Optimizer {
   void BeginStep(double learning_rate) override {
     rate_ = learning_rate;
     ++step_;
+    ++mean_step_;
   }
 
   void TakeFactors(nn::Parameter& weight, nn::Parameter* bias, const nn::GradientFactors& factors) override {
@@ -62,16 +63,23 @@ class Adam : public Optimizer {
     writer.AddView(prefix + "mean", mean_);
     writer.AddView(prefix + "square", square_);
     writer.Add(prefix + "step", std::span<const int64_t>(&step_, 1));
+    writer.Add(prefix + "mean-step", std::span<const int64_t>(&mean_step_, 1));
   }
   void LoadState(const SafetensorsReader& reader, const std::string& prefix) override {
     reader.ReadInto(prefix + "mean", mean_);
     reader.ReadInto(prefix + "square", square_);
     step_ = reader.ReadInts(prefix + "step").at(0);
+    mean_step_ = reader.ReadInts(prefix + "mean-step").at(0);
   }
   void ResetState() override {
-    mean_.SetZero();
+    ResetMomentum();
     square_.SetZero();
     step_ = 0;
+  }
+  // How large gradients are stays true wherever the parameters go.
+  void ResetMomentum() override {
+    mean_.SetZero();
+    mean_step_ = 0;
   }
   size_t state_bytes() const override { return static_cast<size_t>(mean_.size() + square_.size()) * sizeof(float); }
 
@@ -83,7 +91,7 @@ class Adam : public Optimizer {
     rates.beta1 = static_cast<float>(options_.beta1);
     rates.beta2 = static_cast<float>(options_.beta2);
     rates.epsilon = static_cast<float>(options_.epsilon);
-    rates.correction1 = static_cast<float>(1 / (1 - std::pow(options_.beta1, static_cast<double>(step_))));
+    rates.correction1 = static_cast<float>(1 / (1 - std::pow(options_.beta1, static_cast<double>(mean_step_))));
     rates.correction2 = static_cast<float>(1 / (1 - std::pow(options_.beta2, static_cast<double>(step_))));
     rates.shrink = static_cast<float>(1 - rate * options_.weight_decay * static_cast<double>(p.decay_factor));
     const int64_t at = p.offset + first * rows.cols();
@@ -92,7 +100,8 @@ class Adam : public Optimizer {
 
   AdamOptions options_;
   double rate_ = 0;
-  int64_t step_ = 0;
+  int64_t step_ = 0;       // since the mean square began
+  int64_t mean_step_ = 0;  // since the mean did
   Matrix mean_;
   Matrix square_;
   Matrix block_;

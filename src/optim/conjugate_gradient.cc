@@ -21,7 +21,17 @@ bool ProgressIsSlow(const std::vector<double>& q, double tolerance) {
   return (q[i] - q[i - k]) / q[i] < static_cast<double>(k) * tolerance;
 }
 
+double NextKept(double kept, const ConjugateGradientOptions& options) {
+  return std::max(kept + 1, std::ceil(kept * options.keep_factor));
+}
+
 }  // namespace
+
+size_t KeptIterates(const ConjugateGradientOptions& options) {
+  size_t count = 1;  // the last
+  for (double kept = 1; kept <= options.max_iterations; kept = NextKept(kept, options)) ++count;
+  return count;
+}
 
 ConjugateGradientResult ConjugateGradient(
     const VectorFunction& product, std::span<const double> g, const VectorFunction& preconditioner,
@@ -71,7 +81,7 @@ ConjugateGradientResult ConjugateGradient(
     const bool last = ProgressIsSlow(q, options.tolerance);
     if (result.iterations >= next_kept || last) {
       result.iterates.push_back(p);
-      next_kept = std::max(next_kept + 1, std::ceil(next_kept * options.keep_factor));
+      next_kept = NextKept(next_kept, options);
     }
     if (last) return result;
   }

@@ -6,6 +6,7 @@
 // Source: Martens, ICML 2010 (stopping rule, kept iterates); algorithms reference 1.19.
 #pragma once
 
+#include <cstddef>
 #include <functional>
 #include <span>
 #include <vector>
@@ -21,6 +22,9 @@ struct ConjugateGradientOptions {
   /// For preconditioners that are no fixed symmetric matrix: directions by Polak and Ribière's rule.
   bool flexible = false;
 };
+
+/// Iterates that a run keeps at most.
+size_t KeptIterates(const ConjugateGradientOptions& options);
 
 struct ConjugateGradientResult {
   std::vector<std::vector<double>> iterates;  // in their order; at least one

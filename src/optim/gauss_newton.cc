@@ -5,6 +5,7 @@
 #include <numeric>
 
 #include "base/error.h"
+#include "kernels/parallel.h"
 
 namespace antiphon::optim {
 namespace {
@@ -13,14 +14,13 @@ namespace {
 void TimesLossCurvature(ConstMatrixView z, std::span<const float> weights, MatrixView dz) {
   const double total =
       weights.empty() ? static_cast<double>(z.rows()) : std::accumulate(weights.begin(), weights.end(), 0.0);
-#pragma omp parallel for schedule(static)
-  for (int64_t n = 0; n < z.rows(); ++n) {
+  ParallelItems(z.rows(), z.size(), [&](int64_t n) {
     const std::span<const float> logits = z.Row(n);
     const std::span<float> d = dz.Row(n);
     const double weight = weights.empty() ? 1.0 : static_cast<double>(weights[static_cast<size_t>(n)]);
     if (weight == 0) {
       std::fill(d.begin(), d.end(), 0.0f);
-      continue;
+      return;
     }
     const double scale = weight / total;
     const double max = *std::max_element(logits.begin(), logits.end());
@@ -36,7 +36,7 @@ void TimesLossCurvature(ConstMatrixView z, std::span<const float> weights, Matri
       const double y = std::exp(static_cast<double>(logits[k]) - max) / sum;
       d[k] = static_cast<float>(scale * y * (static_cast<double>(d[k]) - mean));
     }
-  }
+  });
 }
 
 }  // namespace

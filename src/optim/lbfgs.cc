@@ -11,7 +11,7 @@
 namespace antiphon::optim {
 namespace {
 
-double Dot(std::span<const double> a, std::span<const double> b) {
+double InnerProduct(std::span<const double> a, std::span<const double> b) {
   double sum = 0;
   for (size_t i = 0; i < a.size(); ++i) sum += a[i] * b[i];
   return sum;
@@ -21,7 +21,7 @@ double Dot(std::span<const double> a, std::span<const double> b) {
 
 void LbfgsPreconditioner::Offer(std::span<const double> s, std::span<const double> y) {
   if (count_++ % cycle_ != 0) return;
-  const double sy = Dot(s, y);
+  const double sy = InnerProduct(s, y);
   if (!(sy > 0)) return;
   if (offered_.size() == max_pairs_) {
     size_t kept = 0;
@@ -47,15 +47,15 @@ void LbfgsPreconditioner::Apply(std::span<const double> r, std::span<double> out
   std::vector<double> alpha(used_.size());
   for (size_t k = used_.size(); k-- > 0;) {
     const Pair& pair = used_[k];
-    alpha[k] = Dot(pair.s, out) / pair.sy;
+    alpha[k] = InnerProduct(pair.s, out) / pair.sy;
     for (size_t i = 0; i < out.size(); ++i) out[i] -= alpha[k] * pair.y[i];
   }
   const Pair& newest = used_.back();
-  const double scale = newest.sy / Dot(newest.y, newest.y);
+  const double scale = newest.sy / InnerProduct(newest.y, newest.y);
   for (double& v : out) v *= scale;
   for (size_t k = 0; k < used_.size(); ++k) {
     const Pair& pair = used_[k];
-    const double beta = Dot(pair.y, out) / pair.sy;
+    const double beta = InnerProduct(pair.y, out) / pair.sy;
     for (size_t i = 0; i < out.size(); ++i) out[i] += (alpha[k] - beta) * pair.s[i];
   }
 }
@@ -84,7 +84,7 @@ void LbfgsPreconditioner::LoadState(const SafetensorsReader& reader, const std::
       Throw<InputError>("'{}': the vectors of pair {} of '{}' have different lengths", reader.path().string(), k,
                         prefix);
     }
-    pair.sy = Dot(pair.s, pair.y);
+    pair.sy = InnerProduct(pair.s, pair.y);
     used_.push_back(std::move(pair));
   }
 }

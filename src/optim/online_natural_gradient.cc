@@ -2,13 +2,13 @@
 
 #include <algorithm>
 #include <cmath>
-#include <exception>
 #include <functional>
 #include <iterator>
 #include <limits>
 #include <numeric>
 #include <utility>
 
+#include "base/compute_threads.h"
 #include "kernels/elementwise.h"
 #include "kernels/reductions.h"
 #include "math/gemm.h"
@@ -131,17 +131,9 @@ void OnlineNaturalGradient::Update(std::span<OnlineNaturalGradient* const> sides
   if (due.empty()) return;
   std::ranges::stable_sort(due, std::greater(), [](const auto* side) { return side->dim_ * side->rank_; });
   std::vector<char> repair(due.size());
-  std::exception_ptr failure;
-#pragma omp parallel for schedule(dynamic) if (due.size() > 1)
-  for (size_t i = 0; i < due.size(); ++i) {
-    try {
-      repair[i] = due[i]->FindSpectrum();
-    } catch (...) {
-#pragma omp critical(natural_gradient_failure)
-      failure = std::current_exception();
-    }
-  }
-  if (failure) std::rethrow_exception(failure);
+  ParallelPieces(static_cast<int64_t>(due.size()), [&](int64_t i, int /*thread*/) {
+    repair[static_cast<size_t>(i)] = due[static_cast<size_t>(i)]->FindSpectrum();
+  });
   for (size_t i = 0; i < due.size(); ++i) due[i]->Rotate(repair[i] != 0);
 }
 
@@ -151,7 +143,7 @@ void OnlineNaturalGradient::UpdateAlone() {
 }
 
 // Leaves Y = R T of the new F in exact_, its rotation to the new R in rotation_, and the new d and ρ. True if R must be
-// made orthonormal again. Neither threads nor oneDNN, whose products count on the team that they were compiled for.
+// made orthonormal again.
 bool OnlineNaturalGradient::FindSpectrum() {
   const auto frames = static_cast<double>(std::exchange(pending_frames_, 0));
   const double eta = std::min(0.9, 1 - std::exp(-frames / history_frames_));

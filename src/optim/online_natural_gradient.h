@@ -6,7 +6,7 @@
 //
 // Shapes: rows are frames [N, dim]; N may be 0 (nothing happens, factor 1). dim = 1 or rank 0 is a no-op.
 // Units: scale free.
-// Threads: one thread per object; products use the caller's OpenMP team.
+// Threads: one thread per object; products use the caller's compute threads.
 // Determinism: the state depends on the sequence of minibatches alone. Each worker keeps its own; states are never
 // averaged.
 // Source: Povey, Zhang, Khudanpur, "Parallel training of DNNs with natural gradient and parameter averaging", ICLR

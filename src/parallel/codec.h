@@ -30,6 +30,13 @@ namespace antiphon::parallel {
 
 using Code = std::vector<std::byte>;
 
+/// What a codec may know of the step whose gradients it is about to get.
+struct CodecStep {
+  double epoch = 0;    // position in the run
+  int rank = 0;        // whose gradients they are
+  int world_size = 1;  // number of gradients that are summed
+};
+
 class Codec {
  public:
   virtual ~Codec() = default;
@@ -41,8 +48,8 @@ class Codec {
   virtual bool by_columns() const { return false; }
   static constexpr int64_t kColumnUnit = 8;
 
-  /// Before the gradients of a step; `epoch` is the position in the run, `world_size` the number of gradients summed.
-  virtual void BeginStep(double epoch, int world_size) { (void)epoch, (void)world_size; }
+  /// Before the gradients of a step.
+  virtual void BeginStep(const CodecStep& step) { (void)step; }
   /// Appends the code of `gradient` and of what its memory holds; changes the memory. `memory` has num_planes() views
   /// of the gradient's shape.
   virtual void Encode(ConstMatrixView gradient, std::span<const MatrixView> memory, Code& code) = 0;
@@ -53,6 +60,8 @@ class Codec {
     Encode(sum, memory, code);
   }
   virtual size_t DecodeSum(std::span<const std::byte> code, MatrixView sum) { return Decode(code, sum); }
+  /// Weight of the last gradients that it adds to each new one, as an optimiser's momentum does; 0: none.
+  virtual double momentum() const { return 0; }
   /// After a step's last DecodeSum, which all ranks did on the same bytes: false if the step must not be taken.
   virtual bool EndStep() { return true; }
 

@@ -35,6 +35,12 @@ GradientExchange::GradientExchange(const Config& codec, double codec_start_epoch
       memory_(static_cast<size_t>(codec_->num_planes()), std::vector<float>(network_.num_values(), 0.0f)),
       sum_memory_(static_cast<size_t>(codec_->num_sum_planes()), std::vector<float>(network_.num_values(), 0.0f)),
       parts_(static_cast<size_t>(comm_.world_size())) {
+  if (codec_->momentum() > 0 && replica.optimizer->momentum() > 0) {
+    Throw<UsageError>(
+        "{}: codec '{}' with momentum {:g} and an optimizer with momentum {:g} would count each gradient's past twice: "
+        "set optimizer.momentum = 0, or leave the codec's out",
+        codec.Where("momentum"), codec_name_, codec_->momentum(), replica.optimizer->momentum());
+  }
   for (size_t i = 0; i < layers_.size(); ++i) {
     for (nn::Parameter* p : network_.layer(i).parameters()) {
       if (p->learning_rate_factor == 0) continue;
@@ -44,10 +50,15 @@ GradientExchange::GradientExchange(const Config& codec, double codec_start_epoch
   }
 }
 
+// Position in the run when the exchange under way began.
+double GradientExchange::Epoch() const {
+  if (steps_per_epoch_ == 0) return 0;
+  return static_cast<double>(steps_ * accumulate_) / static_cast<double>(steps_per_epoch_);
+}
+
 Codec& GradientExchange::codec() {
   if (codec_start_epochs_ <= 0 || steps_per_epoch_ == 0) return *codec_;
-  const double epoch = static_cast<double>(steps_) / static_cast<double>(steps_per_epoch_);
-  return epoch < codec_start_epochs_ ? *exact_ : *codec_;
+  return Epoch() < codec_start_epochs_ ? *exact_ : *codec_;
 }
 
 // Vectors always travel as they are.
@@ -121,9 +132,7 @@ void GradientExchange::BeginMinibatch(double frame_weight) {
     // What is accumulated goes into checkpoints, so that nothing of the last step may be left in it.
     if (accumulate_ > 1) std::fill(gradient_.begin(), gradient_.end(), 0.0f);
     for (auto& [parameter, touched] : touched_) touched = accumulate_ > 1;
-    const double epoch =
-        steps_per_epoch_ > 0 ? static_cast<double>(steps_) / static_cast<double>(steps_per_epoch_) : 0.0;
-    codec().BeginStep(epoch, comm_.world_size());
+    codec().BeginStep({Epoch(), comm_.rank(), comm_.world_size()});
   }
   ++minibatches_;
   weight_ += frame_weight;
@@ -260,6 +269,13 @@ void GradientExchange::Gather(size_t index) {
       Throw<InputError>("a sum of gradients from rank {} has {} bytes too many: damaged on its way", r, code.size());
     }
   }
+}
+
+size_t GradientExchange::copy_bytes() const {
+  int64_t widest = 0;
+  for (const nn::Parameter* p : network_.parameters()) widest = std::max(widest, p->value.size());
+  const size_t planes = 1 + memory_.size() + sum_memory_.size();
+  return (planes * gradient_.size() + static_cast<size_t>(widest)) * sizeof(float);
 }
 
 void GradientExchange::SaveState(SafetensorsWriter& writer, const std::string& prefix) const {

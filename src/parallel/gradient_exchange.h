@@ -31,7 +31,8 @@ namespace antiphon::parallel {
 
 class GradientExchange : public nn::GradientSink {
  public:
-  /// `codec`: the strategy's table of that name; it takes over from fp32 after `codec_start_epochs`.
+  /// `codec`: the strategy's table of that name; it takes over from fp32 after `codec_start_epochs`. UsageError if
+  /// codec and optimiser both have momentum.
   GradientExchange(const Config& codec, double codec_start_epochs, int accumulate, const Replica& replica);
 
   /// What the loss of every minibatch is to be divided by.
@@ -58,6 +59,8 @@ class GradientExchange : public nn::GradientSink {
   void LoadFolded(std::span<const SafetensorsReader> ranks, const std::string& prefix);
   void ResetState();
   std::string Describe() const { return codec_->Describe(); }
+  /// The gradient, what its codec holds back, and everybody's gradients of the widest layer's part.
+  size_t copy_bytes() const;
 
  private:
   struct Layer {
@@ -67,6 +70,7 @@ class GradientExchange : public nn::GradientSink {
     Code own_code;  // of the part that this rank sums
   };
 
+  double Epoch() const;
   Codec& codec();
   Codec& CodecOf(const nn::Parameter& p);
   void Encode(const nn::Parameter& p, ConstMatrixView values, std::span<const MatrixView> memory, Code& code);
@@ -101,7 +105,7 @@ class GradientExchange : public nn::GradientSink {
   std::vector<std::vector<float>> memory_;        // planes likewise
   std::vector<std::vector<float>> sum_memory_;    // used in this rank's parts only
   std::vector<Matrix> parts_;                     // one per rank
-  int64_t steps_ = 0;
+  int64_t steps_ = 0;                             // exchanges of the run
   int minibatches_ = 0;
   double weight_ = 0;
   double seconds_ = 0;

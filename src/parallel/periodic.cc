@@ -62,20 +62,20 @@ void PeriodicStrategy::CountStep(const StepInput& input) {
 }
 
 void PeriodicStrategy::RunExchange() {
-  const double begin = comm().Now();
-  Exchange();
+  Exchanging([this] { Exchange(); });
   network().MarkChanged();
   since_exchange_ = 0;
   frame_weight_ = 0;
   usable_ = true;
-  AddCommunication(comm().Now() - begin);
 }
 
 void PeriodicStrategy::AfterEpoch() {
   if (!parked_.empty()) return;
   if (exchanges_at_epoch_end() && period_ > 0 && since_exchange_ > 0) RunExchange();
   std::vector<float> model(network().values().begin(), network().values().end());
-  if (!EvaluationModel(model)) return;
+  bool another = false;
+  Exchanging([&] { another = EvaluationModel(model); });
+  if (!another) return;
   parked_.assign(network().values().begin(), network().values().end());
   std::copy(model.begin(), model.end(), network().values().begin());
   network().MarkChanged();
@@ -119,6 +119,15 @@ void PeriodicStrategy::SaveState(SafetensorsWriter& writer, const std::string& p
   writer.Add(prefix + ".frame-weight", std::span<const double>(&frame_weight_, 1));
   writer.Add(prefix + ".center", std::span<const float>(center_));
   if (!parked_.empty()) writer.Add(prefix + ".parked", std::span<const float>(parked_));
+}
+
+// Workers that do not go in step count steps of their own, and so would not agree on what is common.
+CommonState PeriodicStrategy::common_state() const {
+  if (!synchronous() || hopeless_) return {};
+  CommonState common;
+  common.values = !parked_.empty() || (meets() && since_exchange_ == 0);
+  common.tensors = {".center"};
+  return common;
 }
 
 void PeriodicStrategy::LoadState(const SafetensorsReader& reader, const std::string& prefix) {

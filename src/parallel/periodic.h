@@ -40,10 +40,13 @@ class PeriodicStrategy : public Strategy {
   void SaveState(SafetensorsWriter& writer, const std::string& prefix) const override;
   void LoadState(const SafetensorsReader& reader, const std::string& prefix) override;
   void LoadFolded(std::span<const SafetensorsReader> ranks, const std::string& prefix) override;
+  CommonState common_state() const override;
   void ResetState() override;
   bool LeaveOut() override;
   int64_t steps_at_risk() const override { return since_exchange_; }
   int64_t AfterLoss(const Loss& loss) override;
+  /// The centre, and the model that is evaluated at an epoch's end.
+  size_t copy_bytes() const override { return 2 * model_bytes(); }
   std::vector<std::string> Describe() const override;
 
  protected:
@@ -53,6 +56,8 @@ class PeriodicStrategy : public Strategy {
   virtual double rate_share() const { return 1; }
   /// Exchange at epoch ends too, so that what is evaluated is as new as it can be.
   virtual bool exchanges_at_epoch_end() const { return true; }
+  /// After an exchange all replicas go on from the same values.
+  virtual bool meets() const { return true; }
   /// Writes the model to evaluate over `model`, which holds this replica's values; false: these are it already.
   /// Collective.
   virtual bool EvaluationModel(std::span<float> model) = 0;
@@ -64,9 +69,12 @@ class PeriodicStrategy : public Strategy {
   /// The model that all replicas agreed on last.
   std::span<float> center() { return center_; }
   bool usable() const { return usable_; }
+  size_t model_bytes() const { return center_.size() * sizeof(float); }
   double frame_weight() const { return frame_weight_; }
   int period() const { return period_; }
   int64_t steps() const { return steps_; }
+  /// Steps since the last exchange: when Exchange is called, those of the block that ends.
+  int since_exchange() const { return since_exchange_; }
 
  private:
   void RunExchange();

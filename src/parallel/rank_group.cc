@@ -29,15 +29,24 @@ RankGroup::RankGroup(comm::Communicator& comm, std::vector<int> ranks, int id)
   index_ = static_cast<int>(mine - ranks_.begin());
 }
 
+void RankGroup::Send(int index, int tag, std::span<const std::byte> bytes) {
+  const double begin = comm_.Now();
+  comm_.Send(rank(index), tag, bytes);
+  seconds_ += comm_.Now() - begin;
+}
+
 comm::Message RankGroup::Receive(int index, int tag) {
+  const double begin = comm_.Now();
   if (serve_) {
-    const double end = comm_.Now() + comm_.deadline_seconds();
+    const double end = begin + comm_.deadline_seconds();
     while (!comm_.Poll(rank(index), tag) && comm_.Now() < end) {
       serve_();
       std::this_thread::yield();
     }
   }
-  return comm_.Receive(rank(index), tag);
+  comm::Message message = comm_.Receive(rank(index), tag);
+  seconds_ += comm_.Now() - begin;
+  return message;
 }
 
 void RankGroup::ReceiveInto(int index, int tag, std::span<std::byte> bytes) {
@@ -54,7 +63,7 @@ void RankGroup::TreeAllReduce(std::span<T> values) {
   std::vector<T> other;
   for (int distance = 1; distance < size(); distance *= 2) {
     if (index_ % (2 * distance) != 0) {
-      comm_.Send(rank(index_ - distance), tag_ + kReduce, std::as_bytes(values));
+      Send(index_ - distance, tag_ + kReduce, std::as_bytes(values));
       break;
     }
     if (index_ + distance >= size()) continue;
@@ -75,7 +84,7 @@ void RankGroup::Broadcast(int root_index, std::span<std::byte> bytes) {
   if (relative != 0) ReceiveInto((relative - distance + root_index) % size(), tag_ + kBroadcast, bytes);
   for (distance /= 2; distance > 0; distance /= 2) {
     if (relative + distance < size()) {
-      comm_.Send(rank((relative + distance + root_index) % size()), tag_ + kBroadcast, bytes);
+      Send((relative + distance + root_index) % size(), tag_ + kBroadcast, bytes);
     }
   }
 }
@@ -96,9 +105,7 @@ std::vector<std::vector<float>> RankGroup::Exchange(std::span<const float> mine)
   return all;
 }
 
-void RankGroup::SendTo(int index, std::span<const float> mine) {
-  comm_.Send(rank(index), tag_ + kExchange, std::as_bytes(mine));
-}
+void RankGroup::SendTo(int index, std::span<const float> mine) { Send(index, tag_ + kExchange, std::as_bytes(mine)); }
 
 void RankGroup::ReceiveFrom(int index, const std::function<void(std::span<const float>)>& take) {
   const comm::Message message = Receive(index, tag_ + kExchange);

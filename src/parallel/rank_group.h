@@ -43,9 +43,13 @@ class RankGroup {
   void SendTo(int index, std::span<const float> mine);
   void ReceiveFrom(int index, const std::function<void(std::span<const float>)>& take);
 
+  /// Seconds, by the communicator's clock, spent on sending and waiting since the last call.
+  double TakeSeconds() { return std::exchange(seconds_, 0.0); }
+
  private:
   template <class T>
   void TreeAllReduce(std::span<T> values);
+  void Send(int index, int tag, std::span<const std::byte> bytes);
   comm::Message Receive(int index, int tag);
   void ReceiveInto(int index, int tag, std::span<std::byte> bytes);
 
@@ -54,6 +58,7 @@ class RankGroup {
   int index_ = -1;
   int tag_;
   std::function<void()> serve_;
+  double seconds_ = 0;
 };
 
 }  // namespace antiphon::parallel

@@ -2,7 +2,7 @@
 //
 // The configured rate is that of one worker's minibatch. A step that uses k minibatches at once ("linear") may be k
 // times as long, since k small steps would have gone as far; √k ("sqrt") keeps the noise of the steps the same instead.
-// "auto" is linear as long as a step has no more than 1024 frames, up to which that costs nothing (docs/results.md),
+// "auto" is linear up to 1024 frames per step, which costs nothing (docs/results/parallel-training.md),
 // then stands still until √k is more. The factor rises linearly from 1 over the first `warmup-epochs`, when large steps
 // do harm. Threads: a value. Errors: UsageError by ReadOptions. Source: Goyal et al., arXiv 1706.02677, 2017;
 // Krizhevsky, arXiv 1404.5997, 2014 (square root).

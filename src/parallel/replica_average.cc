@@ -72,7 +72,7 @@ AverageReport AverageReplicas(comm::Communicator& comm, double frame_weight, boo
   std::vector<Standing> all = Gather(comm, {frame_weight, Distance(values, start), usable ? 1.0 : 0.0});
   AverageReport report;
   report.left_out = LeftOut(all, outlier_factor);
-  report.hopeless = 2 * report.left_out.size() >= all.size();
+  report.hopeless = 2 * report.left_out.size() > all.size();
   if (!report.hopeless) {
     for (const int r : report.left_out) all[static_cast<size_t>(r)].weight = 0;
   }

@@ -19,7 +19,7 @@ namespace antiphon::parallel {
 struct AverageReport {
   std::vector<int> left_out;  // ranks
   double frame_weight = 0;    // of all ranks that count
-  bool hopeless = false;      // half of the replicas or more were unusable: the mean is not to be trusted
+  bool hopeless = false;      // more than half of the replicas were unusable: the mean is not to be trusted
 };
 
 /// Overwrites `values` with the mean. `frame_weight`: on how many frames this replica learned since `start`, the common

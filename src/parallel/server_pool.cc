@@ -78,7 +78,9 @@ void ServerPool::BeginRound(int64_t first, int64_t last) {
       [this] { ServeAll(); });
 }
 
+// What asks for a stop, a clock or a person, does so at other times in a replay.
 void ServerPool::Stop() {
+  if (log_.replaying()) return;
   const Lock lock(mutex_);
   Request(0, Kind::kStop, 0);
 }
@@ -236,8 +238,8 @@ void ServerPool::Request(int rank, Kind kind, int64_t number, double real, std::
   if (rank != comm_.rank()) return Send(rank, kind, number, real, payload);
   // Those before it in the log may not have come yet.
   Letter letter{rank, kind, number, real, {}, payload};
-  while (log_.replaying() && log_.Next() != letter.stream()) ReceiveOne();
-  log_.Record(letter.stream());
+  while (log_.replaying() && !IsNext(letter)) ReceiveOne();
+  log_.Record(letter.arrival());
   Handle(letter);
   HandleRequests();
 }
@@ -267,13 +269,12 @@ void ServerPool::HandleRequests() {
   while (!requests_.empty()) {
     auto next = requests_.begin();
     if (log_.replaying()) {
-      const int stream = log_.Next();
-      next = std::find_if(requests_.begin(), requests_.end(), [&](const Letter& l) { return l.stream() == stream; });
+      next = std::find_if(requests_.begin(), requests_.end(), [&](const Letter& l) { return IsNext(l); });
       if (next == requests_.end()) return;
     }
     const Letter letter = std::move(*next);
     requests_.erase(next);
-    log_.Record(letter.stream());
+    log_.Record(letter.arrival());
     Handle(letter);
   }
 }
@@ -420,16 +421,6 @@ void ServerPool::CloseIfDone() {
   if (over_ || (reports_pushes() && clocks_ != judged_)) return;
   over_ = true;
   for (int w = 0; w < comm_.world_size(); ++w) Send(w, Kind::kOver, 0, 0, {});
-}
-
-void ServerPool::SaveState(SafetensorsWriter& writer, const std::string& prefix) const {
-  ledger_.SaveState(writer, prefix);
-  shard_.SaveState(writer, prefix);
-}
-
-void ServerPool::LoadState(const SafetensorsReader& reader, const std::string& prefix) {
-  ledger_.LoadState(reader, prefix);
-  shard_.LoadState(reader, prefix);
 }
 
 }  // namespace antiphon::parallel

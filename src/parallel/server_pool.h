@@ -2,7 +2,8 @@
 // between the layers of its own passes; rank 0 also hands out minibatches and keeps the clocks.
 //
 // Everything is a message, so that one thread per rank is enough, and the order in which a rank handles requests is all
-// that makes two runs differ. That order can be logged, and replayed bit for bit. Where the communicator allows it
+// that makes two runs differ. That order can be logged, and replayed bit for bit; a replay ends its rounds early where
+// the logged run did, and nowhere else. Where the communicator allows it
 // (threads of one process), a second thread serves while the first computes, so that nobody waits for a layer's end;
 // one of the two at a time.
 //
@@ -69,7 +70,7 @@ class ServerPool {
 
   // Rounds; collective.
   void BeginRound(int64_t first, int64_t last);
-  /// Nothing new is handed out any more.
+  /// Nothing new is handed out any more. Without effect in a replay.
   void Stop();
   /// Waits for all workers; what this one took must be judged. Returns where the next round begins and how many
   /// minibatches came back without having been trained on.
@@ -99,8 +100,9 @@ class ServerPool {
   /// Between rounds.
   void SaveState(SafetensorsWriter& writer, const std::string& prefix) const;
   void LoadState(const SafetensorsReader& reader, const std::string& prefix);
-  /// Of a run with another number of ranks: which minibatches came back.
-  void LoadLedger(const SafetensorsReader& reader, const std::string& prefix) { ledger_.LoadState(reader, prefix); }
+  /// Of a run with another number of ranks: which minibatches came back. The arrival log ends: InputError if one is to
+  /// be followed.
+  void LoadLedger(const SafetensorsReader& reader, const std::string& prefix);
   void WriteLog() const { log_.Write(); }
 
  private:
@@ -128,7 +130,8 @@ class ServerPool {
     std::span<const std::byte> view;  // of the sender's memory, in requests to oneself
     // What a rank asks for as a worker comes in the order of its program, what it reports as a server in the order in
     // which it handles requests; how the two mix is chance.
-    int stream() const { return 2 * source + (kind == Kind::kApplied ? 1 : 0); }
+    bool reports() const { return kind == Kind::kApplied; }
+    Arrival arrival() const { return {source, static_cast<int32_t>(kind)}; }
     std::span<const std::byte> payload() const { return owned.empty() ? view : std::span<const std::byte>(owned); }
   };
 
@@ -149,6 +152,8 @@ class ServerPool {
   void DespiteLosses(const Call& call);
   /// To itself a request is handled at once, in its turn.
   void Request(int rank, Kind kind, int64_t number, double real = 0, std::span<const std::byte> payload = {});
+  /// When replaying: whether the log has this request next. InputError if it has another of the same sender there.
+  bool IsNext(const Letter& letter);
   void ReceiveOne();
   void ServeAll();
   std::optional<comm::Message> ReceiveUnlessLost(int source, int tag);

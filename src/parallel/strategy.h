@@ -81,6 +81,14 @@ struct StepOutput {
   double staleness = 0;  // updates of the model that the gradient did not know
 };
 
+/// What of a checkpoint all ranks would write alike, bit by bit.
+struct CommonState {
+  bool values = false;               // the network's values, as they are now
+  bool values_always = false;        // they are so after every step: what is made of them (an average) is common, too
+  bool optimizer = false;            // all that the optimiser keeps
+  std::vector<std::string> tensors;  // of SaveState, without the prefix
+};
+
 class Strategy {
  public:
   explicit Strategy(const Replica& replica) : replica_(replica) {}
@@ -104,6 +112,8 @@ class Strategy {
   virtual std::vector<StepOutput> Drain() { return {}; }
   virtual void AfterEpoch() {}
   virtual void Finish() {}
+  /// Seconds spent exchanging that no step has reported yet: those of AfterEpoch.
+  double TakeCommunication() { return std::exchange(communication_seconds_, 0.0); }
 
   virtual DataShare data_share() const { return {comm().rank(), active_workers()}; }
   virtual bool takes_when_free() const { return false; }
@@ -126,6 +136,11 @@ class Strategy {
 
   /// Everything that a bit-identical continuation needs beyond network and optimiser; names start with `prefix`.
   virtual void SaveState(SafetensorsWriter& writer, const std::string& prefix) const;
+  /// What SaveState needs of other ranks is fetched here, where all stand still. Collective.
+  virtual void BeforeSave() {}
+  /// What rank 0 may save for all, between two steps and after BeforeSave; the same answer on all ranks. Where ranks
+  /// hold one replica together, nothing.
+  virtual CommonState common_state() const { return {}; }
   virtual void LoadState(const SafetensorsReader& reader, const std::string& prefix);
   /// Continues what other than world_size() ranks saved, one reader per rank of then; the network holds their mean.
   virtual void LoadFolded(std::span<const SafetensorsReader> ranks, const std::string& prefix) {
@@ -168,9 +183,14 @@ class Strategy {
   nn::Workspace& workspace() { return workspace_; }
   /// Of the minibatch whose step is under way.
   const nn::LossResult& last_loss() const { return last_loss_; }
-  /// Seconds, by the communicator's clock, that this step spent exchanging and waiting; Step reports their sum.
+  /// Seconds, by the communicator's clock, that were spent exchanging and waiting; Step reports their sum.
   void AddCommunication(double seconds) { communication_seconds_ += seconds; }
-  double TakeCommunication() { return std::exchange(communication_seconds_, 0.0); }
+  template <class Call>
+  void Exchanging(const Call& call) {
+    const double begin = comm().Now();
+    call();
+    AddCommunication(comm().Now() - begin);
+  }
   /// Tell a simulated cluster that products were computed; free of cost elsewhere. The default Step calls them; who
   /// overrides Step does it, at the place where the time goes.
   void CountForward(int64_t frames) const { CountForward(0, network().num_layers(), frames); }

@@ -34,32 +34,6 @@ void RequireDivisible(const nn::Network& network, const Config& parallel, int st
       parallel.Where("stripes"), stripes, stripes);
 }
 
-// Which weights of the rows that a rank holds it may use: those from units below that it computes itself, and `links`
-// drawn ones of each other rank's. Inputs are `copies` frames of those units side by side.
-std::vector<uint8_t> DrawMask(nn::OutputRange rows, int in_dim, int copies, const RankGroup& group, int links,
-                              uint64_t seed) {
-  const int units = in_dim / copies;
-  std::vector<uint8_t> mask(static_cast<size_t>(int64_t{rows.count} * in_dim), 0);
-  for (int r = 0; r < rows.count; ++r) {
-    Rng rng(seed, static_cast<uint64_t>(rows.first + r));
-    uint8_t* row = mask.data() + int64_t{r} * in_dim;
-    for (int part = 0; part < group.size(); ++part) {
-      const auto [first, width] = EvenRange(units, part, group.size());
-      if (part == group.index() || width <= links) {
-        std::fill_n(row + first, width, uint8_t{1});
-        continue;
-      }
-      for (int drawn = 0; drawn < links;) {
-        uint8_t& weight = row[first + static_cast<int>(rng.Below(static_cast<uint64_t>(width)))];
-        drawn += weight == 0 ? 1 : 0;
-        weight = 1;
-      }
-    }
-    for (int copy = 1; copy < copies; ++copy) std::copy_n(row, units, row + int64_t{copy} * units);
-  }
-  return mask;
-}
-
 // Its outputs are no single unit's below.
 bool MixesUnits(nn::Layer& layer) {
   return std::ranges::any_of(layer.parameters(),
@@ -115,26 +89,37 @@ std::unique_ptr<ModelParts> DivideByOutputs(const DivisionTask& task) {
 }
 
 StripedNetwork::StripedNetwork(nn::Network& part, const ModelParts& parts, RankGroup& group, int links)
-    : part_(part), parts_(parts), group_(group), cost_(part), held_(parts.Of(group.index())), masks_(held_.size()) {
-  if (links >= 0) DrawMasks(links);
+    : part_(part),
+      parts_(parts),
+      group_(group),
+      cost_(part),
+      held_(parts.Of(group.index())),
+      masks_(held_.size()),
+      links_(held_.size()) {
+  if (links >= 0) DrawLinks(links);
   FindShared();
   ApplyMasks();
 }
 
 // Units of the input, and of a layer held by all, belong to nobody.
-void StripedNetwork::DrawMasks(int links) {
-  bool below_divided = false;
+void StripedNetwork::DrawLinks(int links) {
+  std::optional<size_t> below;  // the divided layer whose units these are
+  bool as_they_are = false;     // and nothing but copies of frames lies between
   for (size_t i = 0; i < held_.size(); ++i) {
     nn::Layer& layer = part_.layer(i);
     if (!divided(i)) {
-      below_divided = below_divided && !MixesUnits(layer);
+      if (MixesUnits(layer)) below.reset();
+      as_they_are = as_they_are && (UnitOf(i) || is_splice(i));
       continue;
     }
-    if (below_divided) {
+    if (below) {
       const int copies = is_splice(i - 1) ? layer.in_dim() / part_.layer(i - 1).in_dim() : 1;
-      masks_[i] = DrawMask(held_[i], layer.in_dim(), copies, group_, links, MixSeed(kLinkSeed, i));
+      SparseLinks drawn(layer.in_dim() / copies, group_.size(), links, MixSeed(kLinkSeed, i));
+      masks_[i] = drawn.InputsOf(group_.index(), copies);
+      if (as_they_are) links_[*below].emplace(std::move(drawn));
     }
-    below_divided = true;
+    below = i;
+    as_they_are = true;
   }
 }
 
@@ -194,6 +179,7 @@ nn::LossResult StripedNetwork::Forward(const nn::ExecContext& context, ConstMatr
 }
 
 void StripedNetwork::Gather(ConstMatrixView mine, size_t layer, MatrixView y) {
+  if (links_[layer]) return GatherSeen(mine, layer, y);
   const std::span<const float> values(mine.data(), static_cast<size_t>(mine.size()));
   for (int p = 0; p < group_.size(); ++p) {
     if (p != group_.index()) group_.SendTo(p, values);
@@ -211,6 +197,24 @@ void StripedNetwork::Gather(ConstMatrixView mine, size_t layer, MatrixView y) {
     } else {
       group_.ReceiveFrom(p, place);
     }
+  }
+}
+
+// What this rank does not see is 0, as are the weights that it would meet.
+void StripedNetwork::GatherSeen(ConstMatrixView mine, size_t layer, MatrixView y) {
+  const SparseLinks& links = *links_[layer];
+  const nn::OutputRange own = held_[layer];
+  for (int p = 0; p < group_.size(); ++p) {
+    if (p == group_.index()) continue;
+    PickColumns(mine, links.Seen(group_.index(), p), own.first, message_);
+    group_.SendTo(p, message_);
+  }
+  std::fill_n(y.data(), y.size(), 0.0f);
+  for (int64_t n = 0; n < y.rows(); ++n) std::copy_n(mine.Row(n).data(), own.count, y.Row(n).data() + own.first);
+  for (int p = 0; p < group_.size(); ++p) {
+    if (p == group_.index()) continue;
+    group_.ReceiveFrom(
+        p, [&](std::span<const float> theirs) { AddToColumns(theirs, links.Seen(p, group_.index()), 0, y); });
   }
 }
 
@@ -291,6 +295,11 @@ size_t StripedNetwork::PassDivided(const nn::ExecContext& context, size_t i, nn:
 void StripedNetwork::SendColumns(ConstMatrixView part, size_t unit) {
   for (int p = 0; p < group_.size(); ++p) {
     if (p == group_.index()) continue;
+    if (links_[unit]) {
+      PickColumns(part, links_[unit]->Seen(p, group_.index()), 0, message_);
+      group_.SendTo(p, message_);
+      continue;
+    }
     const nn::OutputRange range = parts_.Of(p)[unit];
     message_.resize(static_cast<size_t>(part.rows() * range.count));
     for (int64_t n = 0; n < part.rows(); ++n) {
@@ -302,6 +311,7 @@ void StripedNetwork::SendColumns(ConstMatrixView part, size_t unit) {
 
 void StripedNetwork::SumColumns(ConstMatrixView part, size_t unit, MatrixView sum) {
   const nn::OutputRange mine = held_[unit];
+  if (links_[unit]) return SumSeen(part, unit, sum);
   for (int p = 0; p < group_.size(); ++p) {
     const auto add = [&](const float* from, int64_t stride) {
       for (int64_t n = 0; n < sum.rows(); ++n, from += stride) {
@@ -321,6 +331,21 @@ void StripedNetwork::SumColumns(ConstMatrixView part, size_t unit, MatrixView su
         add(theirs.data(), mine.count);
       });
     }
+  }
+}
+
+// In the order of the group, as all sums are.
+void StripedNetwork::SumSeen(ConstMatrixView part, size_t unit, MatrixView sum) {
+  const nn::OutputRange mine = held_[unit];
+  std::fill_n(sum.data(), sum.size(), 0.0f);
+  for (int p = 0; p < group_.size(); ++p) {
+    if (p == group_.index()) {
+      AddScaled(1.0f, part.Cols(mine.first, mine.count), sum);
+      continue;
+    }
+    group_.ReceiveFrom(p, [&](std::span<const float> theirs) {
+      AddToColumns(theirs, links_[unit]->Seen(group_.index(), p), mine.first, sum);
+    });
   }
 }
 
@@ -385,9 +410,11 @@ void StripedNetwork::ApplyMasks() {
   for (size_t i = 0; i < masks_.size(); ++i) {
     if (masks_[i].empty()) continue;
     nn::Parameter& weight = *part_.layer(i).parameters()[0];
-    float* values = weight.value.data();
-    for (size_t v = 0; v < masks_[i].size(); ++v) {
-      if (masks_[i][v] == 0) values[v] = 0;
+    for (int64_t r = 0; r < weight.value.rows(); ++r) {
+      const std::span<float> row = weight.value.Row(r);
+      for (size_t c = 0; c < row.size(); ++c) {
+        if (masks_[i][c] == 0) row[c] = 0;
+      }
     }
     weight.MarkChanged();
   }

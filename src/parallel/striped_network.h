@@ -5,13 +5,15 @@
 // rank's part of dx is W_rᵀ·δ_r, whose sum over the group goes to whoever needs it: only the columns of one's own if
 // the layer below is divided too. It travels while the gradients of the weights are computed. The softmax of a divided
 // output layer exchanges four numbers per frame. With sparse links a unit sees the units of its own rank and so many
-// others of each remote one; the other weights stay 0. Layers with fewer outputs than ranks and those that are not
-// affine (recurrent and convolutional ones, chains with a shortcut) are held, computed and trained by all alike;
-// carried states lie in everybody's workspace. What a splice copied (time-delay layers) is added up again before it is
-// sent. Exchanged per minibatch and divided layer of N rows: 4·N·width bytes received by each rank from the others
-// together forward, as much backward (twice that if a layer held by all is below).
-// Determinism: forward as undivided (outputs do not depend on each other); sums over ranks in the order of the group.
-// Threads: one. Source: Dean et al., NIPS 2012; algorithms reference 1.20.
+// others of each remote one, the same for all units of a rank (sparse_links.h); the other weights stay 0, and only what
+// is seen travels, unless a layer held by all (normalisation, dropout) lies between and wants everything. Layers with
+// fewer outputs than ranks and those that are not affine (recurrent and convolutional ones, chains with a shortcut) are
+// held, computed and trained by all alike; carried states lie in everybody's workspace. What a splice copied
+// (time-delay layers) is added up again before it is sent. Exchanged per minibatch and divided layer of N rows:
+// 4·N·width bytes received by each rank from the others together forward, as much backward (twice that if a layer held
+// by all is below); with sparse links their part of it. Determinism: forward as undivided (outputs do not depend on
+// each other); sums over ranks in the order of the group. Threads: one. Source: Dean et al., NIPS 2012; algorithms
+// reference 1.20.
 #pragma once
 
 #include <memory>
@@ -22,6 +24,7 @@
 #include "nn/loss.h"
 #include "parallel/model_parts.h"
 #include "parallel/rank_group.h"
+#include "parallel/sparse_links.h"
 #include "parallel/step_cost.h"
 #include "parallel/striped_softmax.h"
 
@@ -84,7 +87,7 @@ class StripedNetwork {
   std::optional<size_t> UnitOf(size_t layer) const;
   bool top_divided() const { return divided(part_.num_layers() - 1); }
   bool is_splice(size_t layer) const { return part_.layer_type(layer) == "splice"; }
-  void DrawMasks(int links);
+  void DrawLinks(int links);
   void FindShared();
   size_t LowestThatLearns();
   static MatrixView NextBuffer(int64_t rows, int64_t cols, Descent& descent, nn::Workspace& ws);
@@ -93,16 +96,20 @@ class StripedNetwork {
                      Descent& descent);
   /// Tells a simulated cluster of products of this rank.
   void Count(double flops_per_row, int64_t rows) const;
+  void GatherSeen(ConstMatrixView mine, size_t layer, MatrixView y);
   void SendColumns(ConstMatrixView part, size_t unit);
   void SumColumns(ConstMatrixView part, size_t unit, MatrixView sum);
+  void SumSeen(ConstMatrixView part, size_t unit, MatrixView sum);
 
   nn::Network& part_;
   const ModelParts& parts_;
   RankGroup& group_;
   StepCost cost_;
   std::vector<nn::OutputRange> held_;        // by layer
-  std::vector<std::vector<uint8_t>> masks_;  // by layer, one byte per weight; empty: none
-  std::vector<std::span<float>> shared_;     // of layers held by all
+  std::vector<std::vector<uint8_t>> masks_;  // by layer, one byte per input; empty: all are seen
+  // By the layer whose outputs are seen; none: all of them travel.
+  std::vector<std::optional<SparseLinks>> links_;
+  std::vector<std::span<float>> shared_;  // of layers held by all
   int64_t updates_ = 0;
   bool warned_ = false;
   MatrixView derivative_;

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "base/check.h"
+#include "kernels/parallel.h"
 #include "kernels/softmax.h"
 
 namespace antiphon::parallel {
@@ -70,10 +71,9 @@ nn::LossResult StripedSoftmaxCrossEntropy(RankGroup& group, ConstMatrixView logi
   }
   Softmax(false, logits, derivative);
   std::vector<FrameStats> mine(frames);
-#pragma omp parallel for schedule(static)
-  for (int64_t n = 0; n < logits.rows(); ++n) {
+  ParallelItems(logits.rows(), logits.size(), [&](int64_t n) {
     mine[static_cast<size_t>(n)] = Stats(logits.Row(n), derivative.Row(n), column(static_cast<size_t>(n)));
-  }
+  });
   const auto all = group.Exchange({reinterpret_cast<const float*>(mine.data()), 4 * frames});
 
   nn::LossResult result;

@@ -2,7 +2,7 @@
 //
 // Exchanged: four numbers per frame and rank (largest logit, sum of exponentials, the target's logit, whether it is the
 // largest). Shapes: logits [N, columns held]. Determinism: sums over ranks in the order of the group.
-// Threads: OpenMP team of the caller. Errors: UsageError for soft targets.
+// Threads: the caller's compute threads. Errors: UsageError for soft targets.
 // Source: algorithms reference 1.6.
 #pragma once
 

@@ -5,6 +5,7 @@
 #include <numeric>
 
 #include "base/error.h"
+#include "base/finally.h"
 
 namespace antiphon::parallel {
 namespace {
@@ -13,17 +14,6 @@ constexpr int kBallotTag = 1 << 24;
 constexpr int kDecisionTag = kBallotTag + 1;
 
 enum Ballot : int32_t { kAgain, kThrough, kGivesUp };
-
-// Sets something back, whatever happens.
-class Finally {
- public:
-  explicit Finally(std::function<void()> f) : f_(std::move(f)) {}
-  Finally(const Finally&) = delete;
-  ~Finally() { f_(); }
-
- private:
-  std::function<void()> f_;
-};
 
 }  // namespace
 

@@ -2,25 +2,12 @@
 
 #include <fmt/format.h>
 
-#include "base/check.h"
+#include <algorithm>
+
+#include "base/utf8.h"
 
 namespace antiphon::report {
 namespace {
-
-// Length of the well-formed UTF-8 sequence at the front of `text`, 0 if there is none.
-size_t Utf8Length(std::string_view text) {
-  const auto lead = static_cast<uint8_t>(text[0]);
-  const size_t length = lead < 0x80                   ? 1
-                        : lead >= 0xC2 && lead < 0xE0 ? 2
-                        : lead >= 0xE0 && lead < 0xF0 ? 3
-                        : lead >= 0xF0 && lead < 0xF5 ? 4
-                                                      : 0;
-  if (length == 0 || length > text.size()) return 0;
-  for (size_t i = 1; i < length; ++i) {
-    if ((static_cast<uint8_t>(text[i]) & 0xC0) != 0x80) return 0;
-  }
-  return length;
-}
 
 std::string Note(std::string_view note) {
   return note.empty() ? std::string() : fmt::format("<p class=\"note\">{}</p>", EscapeHtml(note));
@@ -52,7 +39,7 @@ std::string EscapeHtml(std::string_view text) {
   std::string out;
   out.reserve(text.size());
   while (!text.empty()) {
-    const size_t length = Utf8Length(text);
+    const size_t length = FirstCodePoint(text).bytes;
     const char c = text[0];
     if (length == 0 || (length == 1 && static_cast<uint8_t>(c) < 0x20 && c != '\n' && c != '\t')) {
       out += "\xEF\xBF\xBD";
@@ -104,12 +91,12 @@ void HtmlReport::AddLineChart(const LineChart& chart) {
   body_ += Card("", chart.title, internal::RenderLineChart(chart), chart.note);
 }
 
-void HtmlReport::AddShareBars(const ShareBars& bars) {
-  body_ += Card("", bars.title, internal::RenderShareBars(bars), bars.note);
+void HtmlReport::AddShareBars(const ShareBars& bars, bool wide) {
+  body_ += Card(wide ? "wide" : "", bars.title, internal::RenderShareBars(bars), bars.note);
 }
 
 void HtmlReport::AddHeatMap(const HeatMap& map) {
-  body_ += Card("wide", map.title, internal::RenderHeatMap(map), map.note);
+  body_ += Card("wide", map.title, "<div class=\"across\">" + internal::RenderHeatMap(map) + "</div>", map.note);
 }
 
 void HtmlReport::AddTable(const Table& table, bool wide) {

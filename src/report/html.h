@@ -101,7 +101,7 @@ class HtmlReport {
   /// A remark that must not be overlooked: training fell back to an earlier state, a figure is simulated …
   void AddWarning(std::string_view text);
   void AddLineChart(const LineChart& chart);
-  void AddShareBars(const ShareBars& bars);
+  void AddShareBars(const ShareBars& bars, bool wide = false);
   void AddHeatMap(const HeatMap& map);
   void AddTable(const Table& table, bool wide = false);
   void AddAlignedTexts(std::string_view title, const std::vector<AlignedText>& texts, std::string_view note = {});

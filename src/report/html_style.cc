@@ -26,7 +26,7 @@ h2{grid-column:1/-1;font-size:18px;margin:22px 0 0;letter-spacing:-.005em}
 h3{font-size:14px;font-weight:600;margin:0 0 8px}
 .wide,.figures{grid-column:1/-1}
 .card{background:var(--card);border:1px solid var(--line);border-radius:12px;padding:16px 18px;
-  box-shadow:var(--shadow);min-width:0}
+  box-shadow:var(--shadow);min-width:0;container-type:inline-size}
 .figures{display:grid;grid-template-columns:repeat(auto-fit,minmax(210px,1fr));gap:14px;margin-top:14px}
 .figure{background:var(--card);border:1px solid var(--line);border-radius:12px;padding:14px 16px;
   box-shadow:var(--shadow)}
@@ -61,9 +61,18 @@ svg text{font:11.5px system-ui,-apple-system,"Segoe UI",Roboto,"Noto Sans","Deja
 .cell.off{fill:var(--s1)}
 .heat{max-width:900px;margin:0 auto}
 .heat text{font-size:10px}
-.scroll{overflow:auto;max-height:560px}
+.scroll{overflow:auto;max-height:560px;scrollbar-width:thin;scrollbar-color:var(--soft) var(--grid);
+  background:linear-gradient(90deg,var(--card) 30%,transparent) 0 0/40px 100% no-repeat local,
+  linear-gradient(270deg,var(--card) 30%,transparent) 100% 0/40px 100% no-repeat local,
+  linear-gradient(90deg,var(--line),transparent) 0 0/14px 100% no-repeat scroll,
+  linear-gradient(270deg,var(--line),transparent) 100% 0/14px 100% no-repeat scroll}
+.across{overflow-x:auto}
+.scroll::-webkit-scrollbar{height:9px;width:9px}
+.scroll::-webkit-scrollbar-track{background:var(--grid)}
+.scroll::-webkit-scrollbar-thumb{background:var(--soft);border-radius:5px}
 table{border-collapse:collapse;width:100%;font-size:13.5px}
-th{text-align:left;font-weight:600;color:var(--soft);font-size:12.5px;position:sticky;top:0;background:var(--card)}
+th{text-align:left;font-weight:600;color:var(--soft);font-size:12.5px;position:sticky;top:0;background:var(--card);
+  z-index:1}
 th,td{padding:6px 10px;border-bottom:1px solid var(--line);vertical-align:top}
 tbody tr:last-child td{border-bottom:0}
 tbody tr:hover td{background:var(--grid)}
@@ -81,6 +90,8 @@ pre{font:12.5px/1.5 ui-monospace,"SF Mono",Menlo,Consolas,"DejaVu Sans Mono",mon
 #tip{position:fixed;pointer-events:none;background:var(--ink);color:var(--bg);font-size:12.5px;line-height:1.45;
   padding:6px 10px;border-radius:8px;
 white-space:pre;z-index:9;font-variant-numeric:tabular-nums;max-width:90vw}
+@container (max-width:460px){svg.lines text{font-size:14.5px}svg.heat{min-width:640px}}
+@container (max-width:380px){svg.lines text{font-size:18px}}
 @media (max-width:820px){main{grid-template-columns:minmax(0,1fr)}header,main{padding-left:14px;padding-right:14px}}
 @media print{body{background:#fff}.card,.figure{box-shadow:none;break-inside:avoid}.scroll,.texts,pre{
   max-height:none}}

@@ -214,7 +214,7 @@ std::string RenderLineChart(const LineChart& chart) {
   if (!chart.y_label.empty())
     legend += fmt::format("<span style=\"margin-left:auto\">{}</span>", EscapeHtml(chart.y_label));
   return fmt::format(
-      "{}</div><svg viewBox=\"0 0 {} {}\" role=\"img\" aria-label=\"{}\" data-chart=\"{}\">{}"
+      "{}</div><svg class=\"lines\" viewBox=\"0 0 {} {}\" role=\"img\" aria-label=\"{}\" data-chart=\"{}\">{}"
       "<line class=\"axis cross\" y1=\"{}\" y2=\"{}\" style=\"visibility:hidden\"/>{}</svg>",
       legend, kWidth, kHeight, EscapeHtml(chart.title), EscapeHtml(ChartData(chart, x)), Grid(chart, x, y), kTop,
       kBottom, curves);

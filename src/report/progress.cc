@@ -9,6 +9,7 @@
 #include <cstdio>
 
 #include "base/log.h"
+#include "base/utf8.h"
 
 namespace antiphon::report {
 namespace {
@@ -19,11 +20,6 @@ constexpr double kLongestLogInterval = 300.0;
 
 double SteadySeconds() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
-
-// Columns of UTF-8 text in which every character is one column wide.
-size_t Columns(std::string_view text) {
-  return static_cast<size_t>(std::count_if(text.begin(), text.end(), [](char c) { return (c & 0xC0) != 0x80; }));
 }
 
 std::string Bar(double share, int columns) {
@@ -135,7 +131,7 @@ std::string Progress::Line(std::string_view note) const {
     tail += fmt::format("  {}", FormatDuration(now_ - start_time_));
   }
   if (!sink_.terminal) return fmt::format("{}:{}", title_, tail);
-  const int room = sink_.width - 1 - static_cast<int>(Columns(title_) + Columns(tail)) - 2;
+  const int room = sink_.width - 1 - static_cast<int>(DisplayColumns(title_) + DisplayColumns(tail)) - 2;
   return title_ + (room >= 5 ? fmt::format(" {}", Bar(share, std::min(room, 30))) : std::string()) + tail;
 }
 

@@ -5,7 +5,8 @@
 // not depend on the order of a search. (Tools that break ties otherwise, sclite or Kaldi for instance, may print
 // another split with the same total.) Where even that leaves a choice of places, errors stand as late as possible.
 //
-// Tokens are integers: equal tokens, equal ids. Time and memory O(reference × hypothesis), one byte per cell.
+// Tokens are integers: equal tokens, equal ids. Time O(reference × hypothesis); memory O(√reference × hypothesis), as
+// only some rows of costs are kept, and the edits between two of them are found anew on the way back.
 // Threads: pure functions.
 #pragma once
 

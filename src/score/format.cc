@@ -4,6 +4,7 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "base/utf8.h"
 #include "score/wer.h"
 
 namespace antiphon::score {
@@ -27,7 +28,7 @@ std::string AlignmentBlock(const UtteranceScore& u) {
   for (const Edit edit : u.alignment.edits) {
     const std::string ref = edit == Edit::kInsertion ? "" : u.reference[r++];
     const std::string hyp = edit == Edit::kDeletion ? "" : u.hypothesis[h++];
-    const size_t ref_width = Utf8Characters(ref).size(), hyp_width = Utf8Characters(hyp).size();
+    const size_t ref_width = DisplayColumns(ref), hyp_width = DisplayColumns(hyp);
     const size_t width = std::max(ref_width, hyp_width);
     const auto cell = [&](const std::string& text, size_t text_width) {
       return " " + (text_width == 0 ? std::string(width, '*') : Padded(text, text_width, width));

@@ -4,10 +4,12 @@
 
 #include <algorithm>
 #include <charconv>
+#include <span>
 #include <utility>
 
 #include "base/error.h"
 #include "base/file.h"
+#include "base/utf8.h"
 
 namespace antiphon::score {
 namespace {
@@ -36,7 +38,7 @@ void ForEachLine(std::string_view text, const std::string& source, Body&& body) 
     ++number;
     WithContext(
         [&] {
-          Utf8Characters(line);
+          RequireUtf8(line);
           if (const auto fields = SplitBlanks(line); !fields.empty()) body(fields);
         },
         [&] { return fmt::format("{}:{}", source, number); });
@@ -55,7 +57,8 @@ double ParseSeconds(std::string_view field) {
 Transcripts ParseText(std::string_view text, std::string source) {
   Transcripts result{TranscriptFormat::kText, std::move(source), {}};
   ForEachLine(text, result.source, [&](const std::vector<std::string_view>& fields) {
-    std::vector<std::string> words(fields.begin() + 1, fields.end());
+    std::vector<std::string> words;
+    for (const std::string_view word : std::span(fields).subspan(1)) words.push_back(ComposeUtf8(word));
     if (!result.words.emplace(fields[0], std::move(words)).second) {
       Throw<InputError>("utterance '{}' stands here a second time; keep one line per utterance", fields[0]);
     }
@@ -73,7 +76,7 @@ Transcripts ParseCtm(std::string_view text, std::string source) {
                         fields.size());
     }
     ParseSeconds(fields[3]);
-    timed[std::string(fields[0])].emplace_back(ParseSeconds(fields[2]), fields[4]);
+    timed[std::string(fields[0])].emplace_back(ParseSeconds(fields[2]), ComposeUtf8(fields[4]));
   });
   for (auto& [utt_id, entries] : timed) {
     std::stable_sort(entries.begin(), entries.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
@@ -107,23 +110,7 @@ std::map<std::string, std::string> ReadUtteranceMap(const std::filesystem::path&
 
 std::vector<std::string> Utf8Characters(std::string_view text) {
   std::vector<std::string> characters;
-  for (size_t i = 0; i < text.size();) {
-    const auto lead = static_cast<unsigned char>(text[i]);
-    const size_t length = lead < 0x80 ? 1 : lead < 0xC2 ? 0 : lead < 0xE0 ? 2 : lead < 0xF0 ? 3 : lead < 0xF5 ? 4 : 0;
-    bool valid = length > 0 && i + length <= text.size();
-    for (size_t k = 1; valid && k < length; ++k) valid = (static_cast<unsigned char>(text[i + k]) & 0xC0) == 0x80;
-    if (valid && length >= 3) {
-      const auto second = static_cast<unsigned char>(text[i + 1]);
-      // Overlong forms, surrogates and values beyond U+10FFFF.
-      valid = !(lead == 0xE0 && second < 0xA0) && !(lead == 0xED && second > 0x9F) &&
-              !(lead == 0xF0 && second < 0x90) && !(lead == 0xF4 && second > 0x8F);
-    }
-    if (!valid) {
-      Throw<InputError>("byte {} (0x{:02x}) is not UTF-8; convert the file, for instance with iconv", i + 1, lead);
-    }
-    characters.emplace_back(text.substr(i, length));
-    i += length;
-  }
+  for (const char32_t c : DecodeUtf8(text)) characters.push_back(EncodeUtf8({c}));
   return characters;
 }
 

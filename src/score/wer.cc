@@ -6,20 +6,15 @@
 
 #include "base/error.h"
 #include "base/random.h"
+#include "base/utf8.h"
 
 namespace antiphon::score {
 namespace {
 
-void FoldCase(std::string& text) {
-  for (char& c : text) {
-    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
-  }
-}
-
 std::vector<std::string> Tokens(const std::vector<std::string>& words, const ScoreOptions& options) {
   std::vector<std::string> tokens;
   for (std::string word : words) {
-    if (options.ignore_case) FoldCase(word);
+    if (options.ignore_case) word = FoldCase(word);
     if (options.unit == "word") {
       tokens.push_back(std::move(word));
     } else {

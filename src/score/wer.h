@@ -33,7 +33,7 @@ struct ScoreOptions {
     v("unit", unit, OneOf{{"word", "character"}}, "what is counted");
     v("missing", missing, OneOf{{"error", "empty", "skip"}},
       "an utterance without hypothesis: refuse it, count it as empty, or leave it out");
-    v("ignore-case", ignore_case, "fold the letters A-Z to a-z before comparing");
+    v("ignore-case", ignore_case, "compare letters whatever their case, in every alphabet");
     v("bootstrap-samples", bootstrap_samples, Range{0, 1000000}, "resamplings for the confidence interval; 0: none");
     v("confidence", confidence, Range{0.5, 0.9999}, "coverage of the interval");
     v("seed", seed, "seed of the resampling");

@@ -91,12 +91,13 @@ AdaptationRun::AdaptationRun(AdaptationOptions options, std::shared_ptr<const nn
     : options_(std::move(options)), model_(std::move(model)), speech_(std::move(speech)), seed_(seed) {
   if (!speech_.new_store) throw UsageError("there is no speech to adapt to");
   CheckSpeech();
+  TakeHeldOut();
   const data::Context context{model_->left_context, model_->right_context};
   const Heads heads{model_->frames_per_forward, model_->first_frame_offset};
   if (speech_.held_out_store) {
     new_held_out_ = {speech_.held_out_store, {}, context, heads};
   } else {
-    DataSplit split = SplitForRun(*speech_.new_store, options_.train.held_out, seed_);
+    DataSplit split = SplitForRun(*speech_.new_store, options_.train.held_out, held_out_seed_);
     new_training_ = std::move(split.train);
     new_held_out_ = {speech_.new_store, std::move(split.held_out), context, heads};
   }
@@ -106,6 +107,27 @@ AdaptationRun::AdaptationRun(AdaptationOptions options, std::shared_ptr<const nn
   old_training_ = std::move(old.train);
   old_held_out_ = {speech_.old_store, LimitFrames(*speech_.old_store, old.held_out, options_.old_frames, seed_),
                    context, heads};
+}
+
+// Of speech that the model has learnt before, what was held out then: it tells more than what it knows already.
+void AdaptationRun::TakeHeldOut() {
+  held_out_seed_ = seed_;
+  if (speech_.held_out_store) return;
+  HeldOutOptions& held_out = options_.train.held_out;
+  const auto said = model_->descriptions.find(HeldOutKey(speech_.new_store->fingerprint()));
+  const auto before = said == model_->descriptions.end() ? std::optional<HeldOutRun>() : ParseHeldOutText(said->second);
+  if (!before) return;
+  if (!options_.own_held_out) {
+    held_out.by = before->options.by;
+    held_out.fraction = before->options.fraction;
+    held_out_seed_ = before->seed;
+    log::Info("the model has learnt this speech before: what was held out then ({}) is held out again", said->second);
+  } else if (const std::string own = HeldOutText(held_out, seed_); own != said->second) {
+    log::Warn(
+        "the model has learnt this speech before with {} held out, and here it is {}, as was asked for: it is measured "
+        "on speech that it knew, and looks better than it is",
+        said->second, own);
+  }
 }
 
 void AdaptationRun::CheckSpeech() const {
@@ -266,6 +288,10 @@ AdaptationRun::Candidate AdaptationRun::Train(const nn::Model& prepared, const a
   if (const auto said = model_->descriptions.find("held_out"); said != model_->descriptions.end()) {
     candidate.model.descriptions["held_out"] = said->second;
   }
+  if (!speech_.held_out_store) {
+    candidate.model.descriptions[HeldOutKey(speech_.new_store->fingerprint())] =
+        HeldOutText(options_.train.held_out, held_out_seed_);
+  }
   adapt::Restore(candidate.model, *model_);
   candidate.trial = {share, MeasureNew(candidate.model), {}};
   if (!HasOtherSenones(candidate.model.num_pdfs())) candidate.trial.old_speech = MeasureOld(candidate.model);
@@ -277,7 +303,7 @@ TrainingTask AdaptationRun::MakeTask(const nn::Model& prepared, const adapt::Pre
                                      const fs::path& folder, TrainOptions& options) const {
   TrainingTask task = TaskFrom(std::make_shared<const nn::Model>(prepared.Clone()));
   task.folder = folder;
-  task.seed = seed_;
+  task.seed = held_out_seed_;
   task.teachers = LoadTeachers(options.teacher);
   task.store = speech_.new_store;
   task.held_out_store = speech_.held_out_store;

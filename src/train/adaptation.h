@@ -7,9 +7,10 @@
 // Folder: rho-0.25/ … or train/ (run folders of train/trainer.h), adapted.safetensors (what was learned, good or not),
 // model.safetensors (the result: that, or the model as it was), profile.safetensors (of methods for one speaker),
 // adaptation.json, report.html. What the folder held before stays whole until the result is known.
-// Old speech is measured on what the model's training held out, as the model tells; none of it is trained on.
-// Units: loss in nats per frame; accuracies as shares of frames. Threads: one caller; arithmetic in its OpenMP team.
-// Errors: InputError for speech that does not fit the model or is too little; UsageError for options; those of
+// Old speech is measured on what the model's training held out, as the model tells; none of it is trained on. So is new
+// speech that the model was trained on or adapted to before.
+// Units: loss in nats per frame; accuracies as shares of frames. Threads: one caller; arithmetic in its compute
+// threads. Errors: InputError for speech that does not fit the model or is too little; UsageError for options; those of
 // training.
 #pragma once
 
@@ -35,6 +36,7 @@ struct AdaptationOptions {
   double max_word_loss = 0.01;
   double prior_frames = 20000;
   int64_t old_frames = 50000;
+  bool own_held_out = false;  // for callers: train.held-out was chosen by a person, and holds against the model's
   TrainOptions train = AdaptationDefaults();
   template <class V>
   void Visit(V& v) {
@@ -119,6 +121,7 @@ class AdaptationRun {
  private:
   struct Candidate;
   void CheckSpeech() const;
+  void TakeHeldOut();
   bool HasOtherSenones(int num_pdfs) const;
   Candidate Train(const nn::Model& prepared, const adapt::Preparation& preparation, double share, bool keeps_priors,
                   const std::filesystem::path& folder, const Config& optimizer) const;
@@ -135,6 +138,7 @@ class AdaptationRun {
   std::shared_ptr<const nn::Model> model_;
   AdaptationSpeech speech_;
   uint64_t seed_;
+  uint64_t held_out_seed_;  // of training, which decides what of the new speech is held out, too
   EvaluationData new_held_out_;
   EvaluationData old_held_out_;
   std::vector<size_t> new_training_;  // utterances; empty: all

@@ -7,12 +7,12 @@
 namespace antiphon::train {
 namespace {
 
-std::string Percent(const DomainMeasures& m) {
+std::string PercentText(const DomainMeasures& m) {
   return m.frames > 0 ? fmt::format("{:.2f} %", 100 * m.frame_accuracy) : "not measured";
 }
 
 report::Figure FigureOf(const std::string& speech, const DomainMeasures& before, const DomainMeasures& after) {
-  return {"Frame accuracy, " + speech, Percent(after), "before: " + Percent(before)};
+  return {"Frame accuracy, " + speech, PercentText(after), "before: " + PercentText(before)};
 }
 
 void AddTrials(report::HtmlReport& page, const AdaptationResult& result) {

@@ -39,11 +39,12 @@ std::string DescribeModels(const TrainingTask& task) {
   return lines;
 }
 
-std::string DescribeForAgreement(const TrainingTask& task, const TrainOptions& options, int world_size) {
+std::string DescribeForAgreement(const TrainingTask& task, const TrainOptions& options, int world_size, bool resume) {
   return fmt::format(
-      "seed = {}\nworkers = {}\n{}data = {:016x}\nheld-out data = {:016x}\n{}\n[optimizer]\n{}\n[parallel]\n{}\n"
+      "seed = {}\nworkers = {}\nresume = {}\n{}data = {:016x}\nheld-out data = "
+      "{:016x}\n{}\n[optimizer]\n{}\n[parallel]\n{}\n"
       "[network]\n{}\n",
-      task.seed, world_size, DescribeModels(task), task.store->fingerprint(),
+      task.seed, world_size, resume, DescribeModels(task), task.store->fingerprint(),
       task.held_out_store ? task.held_out_store->fingerprint() : 0, OptionsToConfig(options).ToToml(),
       task.optimizer.ToToml(), task.parallel.ToToml(), task.network.ToToml());
 }

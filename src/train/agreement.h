@@ -8,8 +8,9 @@
 
 namespace antiphon::train {
 
-/// What must be the same on all ranks, one "key = value" a line: data, network, optimiser, strategy, all options.
-std::string DescribeForAgreement(const TrainingTask& task, const TrainOptions& options, int world_size);
+/// What must be the same on all ranks, one "key = value" a line: data, network, optimiser, strategy, all options, and
+/// whether the run goes on from a checkpoint.
+std::string DescribeForAgreement(const TrainingTask& task, const TrainOptions& options, int world_size, bool resume);
 
 /// Initial model and teachers as lines; empty without.
 std::string DescribeModels(const TrainingTask& task);

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <sstream>
 #include <vector>
 
 #include "base/error.h"
@@ -16,6 +17,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::string_view kStem = "step-";
+constexpr std::string_view kMark = ".rank-";
 
 // Each number under one name, in both directions.
 template <class P, class V>
@@ -50,7 +52,6 @@ void VisitPosition(P& p, V&& v) {
 
 // Of a checkpoint's file name; -1 if it is none.
 int RankOf(std::string_view name) {
-  constexpr std::string_view kMark = ".rank-";
   const size_t at = name.find(kMark);
   if (!name.starts_with(kStem) || at == std::string_view::npos) return -1;
   int rank = -1;
@@ -64,6 +65,9 @@ int64_t WorldSizeOf(const SafetensorsReader& reader) {
   std::from_chars(text.data(), text.data() + text.size(), size);
   return size;
 }
+
+constexpr const char* kWriting = "writing";
+constexpr const char* kCommon = "common";
 
 template <class T>
 void FromText(const std::string& text, const std::string& name, T& value) {
@@ -95,6 +99,33 @@ void Position::Load(const SafetensorsReader& reader) {
   });
 }
 
+// The writer knows by then what was left out.
+void NoteWriting(SafetensorsWriter& writer, uint64_t writing) {
+  writer.SetMetadata(kWriting, fmt::format("{}", writing));
+  if (!writer.left_out().empty()) writer.SetMetadata(kCommon, fmt::format("{}", fmt::join(writer.left_out(), "\n")));
+}
+
+uint64_t WritingOf(const SafetensorsReader& reader) {
+  uint64_t writing = 0;
+  FromText(reader.MetadataOr(kWriting, "0"), kWriting, writing);
+  return writing;
+}
+
+std::vector<std::string> CommonNames(const SafetensorsReader& reader) {
+  std::vector<std::string> names;
+  std::istringstream lines(reader.MetadataOr(kCommon, ""));
+  for (std::string line; std::getline(lines, line);) names.push_back(line);
+  return names;
+}
+
+void TakeCommon(SafetensorsReader& own, std::shared_ptr<const SafetensorsReader> first) {
+  if (WritingOf(own) != WritingOf(*first)) {
+    Throw<InputError>("'{}' and '{}' were not written together", own.path().string(), first->path().string());
+  }
+  const std::vector<std::string> names = CommonNames(own);
+  if (!names.empty()) own.Adopt(std::move(first), names);
+}
+
 void SaveNetwork(SafetensorsWriter& writer, const std::string& prefix, const nn::Network& network) {
   for (const nn::Parameter* p : network.parameters()) writer.AddView(prefix + p->name, p->value);
   for (const nn::Parameter* p : network.buffers()) writer.AddView(prefix + p->name, p->value);
@@ -116,23 +147,24 @@ fs::path CheckpointFolder::File(int64_t step, int rank) const {
   return folder_ / fmt::format("{}{:09}.rank-{}.safetensors", kStem, step, rank);
 }
 
+int64_t CheckpointFolder::StepOf(const fs::path& file) {
+  const std::string name = file.filename().string();
+  if (!name.starts_with(kStem)) return -1;
+  int64_t step = -1;
+  const auto [end, error] = std::from_chars(name.data() + kStem.size(), name.data() + name.size(), step);
+  return error == std::errc() && std::string_view(end).starts_with(kMark) ? step : -1;
+}
+
 std::vector<int64_t> CheckpointFolder::Steps(int rank) const {
   std::vector<int64_t> steps;
   std::error_code missing;
-  const std::string ending = fmt::format(".rank-{}.safetensors", rank);
   for (const auto& entry : fs::directory_iterator(folder_, missing)) {
-    const std::string name = entry.path().filename().string();
-    if (!name.starts_with(kStem) || !name.ends_with(ending)) continue;
-    const std::string digits = name.substr(kStem.size(), name.size() - kStem.size() - ending.size());
-    int64_t step = 0;
-    const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), step);
-    if (error == std::errc() && end == digits.data() + digits.size()) steps.push_back(step);
+    const int64_t step = StepOf(entry.path());
+    if (step >= 0 && entry.path().filename() == File(step, rank).filename()) steps.push_back(step);
   }
   std::sort(steps.begin(), steps.end());
   return steps;
 }
-
-void CheckpointFolder::Write(int64_t step, const SafetensorsWriter& writer) const { writer.Write(File(step, rank_)); }
 
 void CheckpointFolder::RemoveOld() const {
   const std::vector<int64_t> steps = Steps(rank_);
@@ -152,7 +184,7 @@ void CheckpointFolder::RemoveOfLost(int64_t step) const {
   }
 }
 
-std::optional<int64_t> CheckpointFolder::NewestSound(int64_t not_after) const {
+std::optional<SoundFile> CheckpointFolder::NewestSound(int64_t not_after) const {
   std::vector<int64_t> steps = Steps(rank_);
   for (; !steps.empty(); steps.pop_back()) {
     if (steps.back() > not_after) continue;
@@ -160,7 +192,7 @@ std::optional<int64_t> CheckpointFolder::NewestSound(int64_t not_after) const {
     try {
       const SafetensorsReader reader(file);
       if (WorldSizeOf(reader) != world_size_) continue;
-      if (reader.has_checksum()) return steps.back();
+      if (reader.has_checksum()) return SoundFile{steps.back(), WritingOf(reader)};
       log::Warn("checkpoint '{}' carries no checksum: passed over", file.string());
     } catch (const Error& e) {
       log::Warn("checkpoint passed over: {}", e.what());
@@ -176,9 +208,8 @@ std::optional<CheckpointFolder::OtherRun> CheckpointFolder::NewestOfOtherSize() 
       const int64_t size = WorldSizeOf(SafetensorsReader(File(*step, 0)));
       if (size == world_size_) continue;
       bool whole = size > 0;
-      for (int r = 0; r < size && whole; ++r) {
-        const SafetensorsReader reader(File(*step, r));
-        whole = reader.has_checksum() && WorldSizeOf(reader) == size;
+      for (const SafetensorsReader& reader : OpenAll(*step, size)) {
+        whole = whole && reader.has_checksum() && WorldSizeOf(reader) == size;
       }
       if (whole) return OtherRun{*step, size};
     } catch (const Error& e) {
@@ -186,6 +217,13 @@ std::optional<CheckpointFolder::OtherRun> CheckpointFolder::NewestOfOtherSize() 
     }
   }
   return std::nullopt;
+}
+
+std::vector<SafetensorsReader> CheckpointFolder::OpenAll(int64_t step, int64_t world_size) const {
+  std::vector<SafetensorsReader> readers;
+  const auto first = std::make_shared<const SafetensorsReader>(File(step, 0));
+  for (int r = 0; r < world_size; ++r) TakeCommon(readers.emplace_back(File(step, r)), first);
+  return readers;
 }
 
 void CheckpointFolder::Clear() const {

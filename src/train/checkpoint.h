@@ -1,7 +1,9 @@
 // Everything that a run needs to go on bit-identically, as one file per rank, kept in a folder.
 //
-// Files are "step-000001234.rank-0.safetensors" with a checksum, written whole or not at all (AtomicFile). A step
-// counts when all ranks have a sound file of it, on which they agree (Worker). Tensors: "network." parameters and
+// Files are "step-000001234.rank-0.safetensors" with a checksum, written whole or not at all (AtomicFile). What is the
+// same on all ranks (parallel::CommonState) stands in rank 0's file alone; the others name it in their metadata
+// ("common"). A step counts when all ranks have a sound file of it, which they wrote together: of the same "writing",
+// a number that each start of the program draws anew (Worker). Tensors: "network." parameters and
 // buffers, "best." those of the best model (newbob), "average." the running average, "optimizer", "strategy",
 // "schedule"; numbers in the metadata. The subfolder "pretraining" holds those of before the first epoch, with tensors
 // "pretraining." of the stage under way. Errors: IoError when writing (disk full, read-only: the older checkpoints
@@ -11,8 +13,10 @@
 #include <cstdint>
 #include <filesystem>
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "math/safetensors.h"
 #include "nn/loss.h"
@@ -54,27 +58,42 @@ void SaveNetwork(SafetensorsWriter& writer, const std::string& prefix, const nn:
 /// Throws InputError naming the tensor that does not fit.
 void LoadNetwork(const SafetensorsReader& reader, const std::string& prefix, nn::Network& network);
 
+/// A whole file of a rank, and which writing it belongs to; 0 for those of earlier versions.
+struct SoundFile {
+  int64_t step = -1;
+  uint64_t writing = 0;
+};
+
+/// Metadata of a rank's file: its writing, and the tensors that rank 0's file holds for it.
+void NoteWriting(SafetensorsWriter& writer, uint64_t writing);
+uint64_t WritingOf(const SafetensorsReader& reader);
+std::vector<std::string> CommonNames(const SafetensorsReader& reader);
+/// Completes a rank's file by rank 0's. InputError if they were not written together.
+void TakeCommon(SafetensorsReader& own, std::shared_ptr<const SafetensorsReader> first);
+
 /// The checkpoints of one rank in a folder.
 class CheckpointFolder {
  public:
   CheckpointFolder(std::filesystem::path folder, int rank, int world_size, int keep);
 
-  /// Atomically.
-  void Write(int64_t step, const SafetensorsWriter& writer) const;
   /// Removes what is more than there is to keep; to be called when all ranks have written.
   void RemoveOld() const;
   /// Newest step up to `not_after` of which this rank has a whole file of a run with as many ranks. Files that are cut
   /// short or changed are passed over, with a warning in the log.
-  std::optional<int64_t> NewestSound(int64_t not_after) const;
+  std::optional<SoundFile> NewestSound(int64_t not_after) const;
   /// This rank's file of a step, and another's.
   std::filesystem::path File(int64_t step) const { return File(step, rank_); }
   std::filesystem::path File(int64_t step, int rank) const;
+  /// Of a file's name; -1 if it is none.
+  static int64_t StepOf(const std::filesystem::path& file);
   /// Newest step of a run with another number of ranks whose files are all here and whole, and that number.
   struct OtherRun {
     int64_t step = -1;
     int64_t world_size = 0;
   };
   std::optional<OtherRun> NewestOfOtherSize() const;
+  /// The files of all ranks of a step, each complete.
+  std::vector<SafetensorsReader> OpenAll(int64_t step, int64_t world_size) const;
   /// Removes this rank's checkpoints and what a crash left half-written; rank 0 also those of ranks that there are no
   /// more.
   void Clear() const;

@@ -29,7 +29,7 @@ bool AnyOf(const Comparison& comparison, MeanAndSpread ComparedRow::*figure) {
 std::string Accuracy(const ComparedRow& row) { return Text(row.accuracy, 100, 2); }
 std::string Difference(const ComparedRow& row) { return Text(row.accuracy_difference, 100, 2, true); }
 std::string WordErrors(const ComparedRow& row) { return Text(row.word_error_rate, 100, 2); }
-std::string Gigabytes(const ComparedRow& row) { return Text(row.gigabytes_sent, 1, 3); }
+std::string GigabytesText(const ComparedRow& row) { return Text(row.gigabytes_sent, 1, 3); }
 std::string Staleness(const ComparedRow& row) { return Text(row.staleness, 1, 2); }
 std::string Exchange(const ComparedRow& row) {
   return row.runs.empty() ? kNone : fmt::format("{:.1f}", 100 * row.exchange_share);
@@ -75,12 +75,12 @@ std::vector<std::vector<std::string>> AllLines(const Comparison& comparison) {
   return lines;
 }
 
-nlohmann::json Json(const MeanAndSpread& m) {
+nlohmann::json TableJson(const MeanAndSpread& m) {
   if (m.count == 0) return {};
   return {{"mean", m.mean}, {"spread", m.spread}, {"runs", m.count}};
 }
 
-nlohmann::json Json(const RunFigures& run) {
+nlohmann::json TableJson(const RunFigures& run) {
   nlohmann::json json = {{"seed", run.seed},
                          {"held_out_accuracy", run.accuracy},
                          {"held_out_loss", run.loss},
@@ -114,8 +114,9 @@ std::vector<std::string> ComparisonCells(const ComparedRow& row, const Compariso
   std::vector<std::string> cells = {row.method, fmt::format("{}", row.workers), runs, Accuracy(row)};
   if (AnyOf(comparison, &ComparedRow::accuracy_difference)) cells.push_back(Difference(row));
   if (AnyOf(comparison, &ComparedRow::word_error_rate)) cells.push_back(WordErrors(row));
-  for (const std::string& cell : {Text(row.loss, 1, 4), Text(row.seconds, 1, 1), Text(row.seconds_to_common_loss, 1, 1),
-                                  Text(row.frames_per_second, 1, 0), Gigabytes(row), Exchange(row), Staleness(row)}) {
+  for (const std::string& cell :
+       {Text(row.loss, 1, 4), Text(row.seconds, 1, 1), Text(row.seconds_to_common_loss, 1, 1),
+        Text(row.frames_per_second, 1, 0), GigabytesText(row), Exchange(row), Staleness(row)}) {
     cells.push_back(cell);
   }
   return cells;
@@ -131,7 +132,7 @@ std::vector<Overview> Overviews(const Comparison& comparison) {
   if (AnyOf(comparison, &ComparedRow::word_error_rate)) {
     overviews.push_back(OverviewOf(comparison, "Word error rate, %", WordErrors));
   }
-  overviews.push_back(OverviewOf(comparison, "GB sent by all workers", Gigabytes));
+  overviews.push_back(OverviewOf(comparison, "GB sent by all workers", GigabytesText));
   overviews.push_back(OverviewOf(comparison, "Exchange and waiting, % of the steps' time", Exchange));
   if (AnyOf(comparison, &ComparedRow::staleness)) {
     overviews.push_back(OverviewOf(comparison, "Mean staleness, updates that a gradient did not know", Staleness));
@@ -161,20 +162,20 @@ std::string ToJson(const Comparison& comparison) {
   nlohmann::json rows = nlohmann::json::array();
   for (const ComparedRow& row : comparison.rows) {
     nlohmann::json runs = nlohmann::json::array();
-    for (const RunFigures& run : row.runs) runs.push_back(Json(run));
+    for (const RunFigures& run : row.runs) runs.push_back(TableJson(run));
     rows.push_back({{"method", row.method},
                     {"workers", row.workers},
                     {"failures", row.failures},
-                    {"held_out_accuracy", Json(row.accuracy)},
-                    {"accuracy_difference", Json(row.accuracy_difference)},
-                    {"held_out_loss", Json(row.loss)},
-                    {"word_error_rate", Json(row.word_error_rate)},
-                    {"seconds", Json(row.seconds)},
-                    {"seconds_to_common_loss", Json(row.seconds_to_common_loss)},
-                    {"frames_per_second", Json(row.frames_per_second)},
-                    {"gigabytes_sent", Json(row.gigabytes_sent)},
+                    {"held_out_accuracy", TableJson(row.accuracy)},
+                    {"accuracy_difference", TableJson(row.accuracy_difference)},
+                    {"held_out_loss", TableJson(row.loss)},
+                    {"word_error_rate", TableJson(row.word_error_rate)},
+                    {"seconds", TableJson(row.seconds)},
+                    {"seconds_to_common_loss", TableJson(row.seconds_to_common_loss)},
+                    {"frames_per_second", TableJson(row.frames_per_second)},
+                    {"gigabytes_sent", TableJson(row.gigabytes_sent)},
                     {"exchange_share", row.exchange_share},
-                    {"staleness", Json(row.staleness)},
+                    {"staleness", TableJson(row.staleness)},
                     {"runs", runs}});
   }
   return nlohmann::json{{"common_loss", comparison.common_loss}, {"rows", rows}}.dump();

@@ -17,7 +17,7 @@ namespace {
 
 constexpr int kBatch = 1024;
 
-nlohmann::json Json(const ModelMeasures& m) {
+nlohmann::json CompressionJson(const ModelMeasures& m) {
   return {{"parameters", m.parameters}, {"bytes", m.bytes}, {"loss", m.loss}, {"frame_accuracy", m.frame_accuracy}};
 }
 
@@ -56,7 +56,8 @@ CompressionRun::CompressionRun(CompressionOptions options, std::shared_ptr<const
       model_(std::move(model)),
       store_(std::move(store)),
       held_out_store_(std::move(held_out_store)),
-      seed_(seed) {
+      seed_(seed),
+      held_out_seed_(seed) {
   if (!store_) {
     if (held_out_store_ == nullptr) return;
     throw UsageError("a held-out store alone is of no use: give the store to train on too (--store)");
@@ -68,14 +69,31 @@ CompressionRun::CompressionRun(CompressionOptions options, std::shared_ptr<const
   }
   data::RequireKind(*store_, KindTakenBy(*model_), "the model");
   if (held_out_store_) return;
-  split_ = SplitForRun(*store_, options_.train.held_out, seed);
-  const auto in_training = model_->descriptions.find("held_out");
-  const std::string now = HeldOutText(options_.train.held_out, seed);
-  if (in_training != model_->descriptions.end() && in_training->second != now) {
+  TakeHeldOut();
+  split_ = SplitForRun(*store_, options_.train.held_out, held_out_seed_);
+}
+
+// What the model has learnt says nothing about it.
+void CompressionRun::TakeHeldOut() {
+  HeldOutOptions& held_out = options_.train.held_out;
+  const auto said = model_->descriptions.find("held_out");
+  const auto in_training =
+      said == model_->descriptions.end() ? std::optional<HeldOutRun>() : ParseHeldOutText(said->second);
+  if (!in_training) {
     log::Warn(
-        "the model was trained with {} held out, and here it is {}: it is measured on speech that it has learnt, and "
-        "looks better than it is. Give --seed and --set train.held-out.… as in training, or --held-out-store",
-        in_training->second, now);
+        "the model does not say what its training held out: it is measured on {:g} % of the speech, of which it may "
+        "have "
+        "learnt most; --held-out-store measures on other speech",
+        100 * held_out.fraction);
+  } else if (!options_.own_held_out) {
+    held_out.by = in_training->options.by;
+    held_out.fraction = in_training->options.fraction;
+    held_out_seed_ = in_training->seed;
+  } else if (const std::string own = HeldOutText(held_out, seed_); own != said->second) {
+    log::Warn(
+        "the model was trained with {} held out, and here it is {}, as was asked for: it is measured on speech that it "
+        "has learnt, and looks better than it is",
+        said->second, own);
   }
 }
 
@@ -150,7 +168,7 @@ void CompressionRun::Retrain(std::shared_ptr<const nn::Model> model, const std::
   task.held_out_store = held_out_store_;
   task.folder = folder;
   task.optimizer = optimizer;
-  task.seed = seed_;
+  task.seed = held_out_seed_;  // which decides what is held out, too
   task.teachers = LoadTeachers(options.teacher);
   if (options_.distill) {
     AddTeacher(model_, folder.parent_path() / "targets.bin", SoftTargetOptions().top, options, task);
@@ -164,9 +182,9 @@ std::string ToJson(const CompressionResult& result) {
   for (const compress::Change& c : result.changes) layers.push_back({{"layer", c.layer}, {"what", c.what}});
   return nlohmann::json({{"model", result.model.string()},
                          {"layers", layers},
-                         {"before", Json(result.before)},
-                         {"compressed", Json(result.compressed)},
-                         {"retrained", Json(result.retrained)}})
+                         {"before", CompressionJson(result.before)},
+                         {"compressed", CompressionJson(result.compressed)},
+                         {"retrained", CompressionJson(result.retrained)}})
       .dump();
 }
 

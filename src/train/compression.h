@@ -5,7 +5,7 @@
 //   const CompressionResult result = run.Compress("svd", Config::Parse("energy = 0.8", "svd"), "exp/svd", optimizer);
 //
 // Folder: compressed.safetensors (before retraining), retrain/ (a run folder of train/trainer.h), model.safetensors
-// (the result), compression.json. Threads: one caller; arithmetic in its OpenMP team. Errors: those of methods and
+// (the result), compression.json. Threads: one caller; arithmetic in its compute threads. Errors: those of methods and
 // training.
 #pragma once
 
@@ -37,6 +37,7 @@ struct CompressionOptions {
   bool retrain = true;
   bool distill = true;
   TrainOptions train = RetrainingDefaults();
+  bool own_held_out = false;  // for callers: train.held-out was chosen by a person, and holds against the model's
   template <class V>
   void Visit(V& v) {
     v("frames", frames, Range{1, 1e12}, "training frames that methods look at, for statistics and ranges");
@@ -66,8 +67,10 @@ struct CompressionResult {
 
 class CompressionRun {
  public:
-  /// `held_out_store` may be null: then the part of `store` counts that training with the same seed would hold out.
-  /// Without a store there are no frames, no retraining, and accuracies are 0.
+  /// `held_out_store` may be null: then the part of `store` counts that the model's own training held out, and
+  /// retraining, with the seed of that training, holds it out too; a model that does not say, or options of one's own,
+  /// hold out as training with this seed would. Without a store there are no frames, no retraining, and accuracies are
+  /// 0.
   CompressionRun(CompressionOptions options, std::shared_ptr<const nn::Model> model,
                  std::shared_ptr<const data::FrameStore> store, std::shared_ptr<const data::FrameStore> held_out_store,
                  uint64_t seed);
@@ -79,6 +82,7 @@ class CompressionRun {
   ModelMeasures Measure(const nn::Model& model, int frame_skip = 1) const;
 
  private:
+  void TakeHeldOut();
   EvaluationData HeldOut() const;
   void Retrain(std::shared_ptr<const nn::Model> model, const std::filesystem::path& folder,
                const Config& optimizer) const;
@@ -88,6 +92,7 @@ class CompressionRun {
   std::shared_ptr<const data::FrameStore> store_;
   std::shared_ptr<const data::FrameStore> held_out_store_;
   uint64_t seed_;
+  uint64_t held_out_seed_;  // of the training that is held to, and of retraining
   DataSplit split_;
 };
 

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <set>
 #include <string>
+#include <utility>
 
 #include "base/error.h"
 
@@ -16,7 +17,7 @@ constexpr int64_t kMostFrames = 2'000'000;
 
 bool Dealt(const data::MinibatchPool& pool) { return pool.options().distribution == "shards"; }
 
-int64_t Frames(const data::FrameStore& store, const std::vector<size_t>& utterances) {
+int64_t FramesOf(const data::FrameStore& store, const std::vector<size_t>& utterances) {
   int64_t frames = 0;
   for (const size_t u : utterances) frames += store.utterances()[u].num_frames;
   return frames;
@@ -38,7 +39,7 @@ data::FeatureMoments MomentsOfAllShards(comm::Communicator& comm, const data::Fr
   const std::vector<size_t> part = pool.UtterancesOf(comm.rank());
   const data::FeatureMoments mine = data::EstimateMoments(store, part, kMostFrames / comm.world_size());
   const auto dim = mine.mean.size();
-  const auto frames = static_cast<double>(Frames(store, part));
+  const auto frames = static_cast<double>(FramesOf(store, part));
   // Frames, then sums and sums of squares per column.
   std::vector<double> sums(1 + 2 * dim, 0.0);
   sums[0] = frames;
@@ -60,6 +61,14 @@ data::FeatureMoments MomentsOfAllShards(comm::Communicator& comm, const data::Fr
 }
 
 }  // namespace
+
+std::string ChooseDistribution(const TrainingTask& task, const TrainOptions& options, int workers) {
+  if (options.data.distribution != "auto") return options.data.distribution;
+  const bool keeps_data = task.parallel.Text("method").value_or("serial") == "admm" && workers > 1;
+  const bool needs_pool = !task.mixing.utterances.empty() || options.pretrain.method == "rbm";
+  const bool divisible = task.held_out_store && std::cmp_greater_equal(task.store->num_shards(), workers);
+  return keeps_data && !needs_pool && divisible ? "shards" : "pool";
+}
 
 void RequireShards(const comm::Communicator& comm, const data::FrameStore& store, const data::MinibatchPool& pool) {
   if (!Dealt(pool)) return;

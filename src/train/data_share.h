@@ -7,13 +7,20 @@
 
 #include <cstdint>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "comm/communicator.h"
 #include "data/frame_store.h"
 #include "data/minibatch_pool.h"
+#include "train/trainer.h"
 
 namespace antiphon::train {
+
+/// What data.distribution "auto" means: "pool"; for method admm, whose workers' multipliers belong to the data that
+/// each has, "shards", if there is a held-out store and a shard for every worker at least, and nothing that needs a
+/// pool.
+std::string ChooseDistribution(const TrainingTask& task, const TrainOptions& options, int workers);
 
 /// Throws if this rank cannot read what it will train on.
 void RequireShards(const comm::Communicator& comm, const data::FrameStore& store, const data::MinibatchPool& pool);

@@ -16,6 +16,7 @@
 #include "data/feature_extraction.h"
 #include "data/partition.h"
 #include "kernels/softmax.h"
+#include "train/random_streams.h"
 #include "train/sequence_task.h"
 
 namespace antiphon::train {
@@ -53,7 +54,7 @@ std::shared_ptr<const data::MinibatchPool> FramesInOrder(const EvaluationData& d
   options.shuffle = false;
   options.prefetch = prefetch;
   options.carry_state = data.in_sequence && !data.sequence;
-  if (data.sequence) options = data.sequence->WholeUtterances(*data.store, options);
+  if (data.sequence) options = data.sequence->Pieces(*data.store, options);
   return std::make_shared<const data::MinibatchPool>(data.store, options, 0, 1, data.utterances,
                                                      data::InputNormalisation{}, data.needed);
 }
@@ -173,12 +174,17 @@ DataSplit SplitHeldOut(const data::FrameStore& store, double fraction, uint64_t 
 }
 
 DataSplit SplitForRun(const data::FrameStore& store, const HeldOutOptions& options, uint64_t run_seed) {
-  constexpr uint64_t kHeldOutStream = 4;
-  return SplitHeldOut(store, options.fraction, MixSeed(run_seed, kHeldOutStream), options.by == "speaker");
+  return SplitHeldOut(store, options.fraction, SeedOf(run_seed, RandomStream::kHeldOut), options.by == "speaker");
 }
 
 std::string HeldOutText(const HeldOutOptions& options, uint64_t run_seed) {
   return fmt::format("by = {}, fraction = {}, seed = {}", options.by, options.fraction, run_seed);
+}
+
+std::string HeldOutKey(uint64_t store_fingerprint) { return fmt::format("held_out_of.{:016x}", store_fingerprint); }
+
+bool SaysWhatIsHeldOut(const Config& config) {
+  return config.Has("train.held-out.by") || config.Has("train.held-out.fraction");
 }
 
 std::optional<HeldOutRun> ParseHeldOutText(const std::string& text) {

@@ -2,7 +2,7 @@
 //
 // Units: loss in nats per frame; accuracy as the share of frames whose largest output (before priors) is the aligned
 // pdf-id, phone accuracy likewise for the pdf-ids' phones. Frames weigh as in the store. Threads: one caller; the
-// arithmetic uses its OpenMP team. Deterministic.
+// arithmetic in its compute threads. Deterministic.
 #pragma once
 
 #include <cstdint>
@@ -13,6 +13,7 @@
 #include <string>
 #include <vector>
 
+#include "base/config.h"
 #include "data/minibatch_pool.h"
 #include "hmm/hmm_model.h"
 #include "math/gemm.h"
@@ -95,6 +96,11 @@ DataSplit SplitForRun(const data::FrameStore& store, const HeldOutOptions& optio
 /// What is held out, for the model's description "held_out": "by = utterance, fraction = 0.03, seed = 1".
 std::string HeldOutText(const HeldOutOptions& options, uint64_t run_seed);
 /// That description read; nullopt if it is none.
+/// Description of a model under which HeldOutText stands of the training on the store of this fingerprint: of each
+/// training that held a part of its store out.
+std::string HeldOutKey(uint64_t store_fingerprint);
+/// Whether a person chose in the table train.held-out of `config` what is held out.
+bool SaysWhatIsHeldOut(const Config& config);
 struct HeldOutRun {
   HeldOutOptions options;
   uint64_t seed = 0;

@@ -9,7 +9,7 @@
 namespace antiphon::train {
 namespace {
 
-constexpr int kChunkOutputs = 20;
+constexpr int kWarmStartChunkOutputs = 20;
 
 bool SeesTheSame(const nn::Model& teacher, const nn::Model& student, const TrainOptions& options) {
   return !teacher.network.needs_sequences() && !student.network.needs_sequences() &&
@@ -42,7 +42,7 @@ void TakeShape(const nn::Model& model, TrainOptions& options) {
   options.frames_per_forward = model.frames_per_forward;
   options.first_frame_offset = model.first_frame_offset;
   if (model.network.needs_sequences() && options.data.chunk_frames == 0) {
-    options.data.chunk_frames = kChunkOutputs * model.network.time_context().stride;
+    options.data.chunk_frames = kWarmStartChunkOutputs * model.network.time_context().stride;
   }
 }
 

@@ -2,8 +2,8 @@
 //
 // Counted: weights, what the optimiser keeps, gradients and copies of the model that the strategy or the trainer holds,
 // activations and derivatives of the minibatches under way. Not counted: the program, the data's pages, messages under
-// way (a minibatch of one layer, or a few MB), and a second copy of the own part for a moment while it is made.
-// Units: bytes.
+// way (a minibatch of one layer, or a few MB), a second copy of the own part for a moment while it is made, and the
+// copy of a checkpoint until it is written. Units: bytes.
 #pragma once
 
 #include <cstddef>

@@ -12,12 +12,10 @@
 #include "base/random.h"
 #include "optim/rbm.h"
 #include "report/progress.h"
+#include "train/random_streams.h"
 
 namespace antiphon::train {
 namespace {
-
-constexpr uint64_t kFreshSeed = 5;
-constexpr uint64_t kRbmSeed = 6;
 
 // Layers of a network as tables, cut into blocks: [0] what stands below the first trainable layer, then the hidden
 // blocks, then the output block.
@@ -125,13 +123,17 @@ class Grower {
     log::Info("going on with pre-training, stage {}, step {}", first_stage_ + 1, first_step_);
   }
 
+  uint64_t FreshSeed() const {
+    return SeedOf(task_.seed, options_.side.any() ? RandomStream::kPretrainBesideSideTask : RandomStream::kPretrain);
+  }
+
   void GrowByBackpropagation() {
     for (size_t stage = first_stage_; stage < blocks_.num_hidden(); ++stage) {
       const size_t hidden = stage + 1;
       const size_t output = blocks_.begin[blocks_.num_hidden()];
       const std::string toml = blocks_.Toml(0, blocks_.begin[hidden]) + blocks_.Toml(output, blocks_.tables.size());
       nn::Network network(Config::Parse(toml, "pre-training network"), worker_.network().in_dim(),
-                          worker_.network().out_dim(), MixSeed(MixSeed(task_.seed, kFreshSeed), hidden));
+                          worker_.network().out_dim(), MixSeed(FreshSeed(), hidden));
       CopyHidden(hidden, network);
       if (options_.pretrain.method == "layer-wise") FreezeBelow(blocks_.begin[hidden - 1], network);
       TrainStage(hidden, network);
@@ -212,7 +214,7 @@ class Grower {
     parallel::StepInput input;
     input.context.precision = ParsePrecision(options_.precision);
     input.context.training = true;
-    input.context.seed = MixSeed(MixSeed(task_.seed, kFreshSeed), hidden);
+    input.context.seed = MixSeed(FreshSeed(), hidden);
     input.learning_rate =
         options_.pretrain.learning_rate > 0 ? options_.pretrain.learning_rate : options_.schedule.learning_rate;
     while (const data::Minibatch* minibatch = frames.Next()) {
@@ -259,7 +261,7 @@ class Grower {
     const nn::Layer& layer = network.layer(first);
     return {layer.in_dim(), layer.out_dim(),
             hidden == 0 ? optim::VisibleUnits::kGaussian : optim::VisibleUnits::kBernoulli, rbm_options,
-            MixSeed(MixSeed(task_.seed, kRbmSeed), hidden)};
+            MixSeed(SeedOf(task_.seed, RandomStream::kPretrainRbm), hidden)};
   }
 
   void TrainRbm(size_t hidden) {

@@ -12,7 +12,7 @@ namespace {
 
 constexpr int kMinibatch = 512;   // of all kinds together
 constexpr int kLeastFrames = 16;  // of a kind, else it is left out
-constexpr int kChunkOutputs = 32;
+constexpr int kProbeChunkOutputs = 32;
 
 // The part of the network that is looked at.
 struct Below {
@@ -42,7 +42,7 @@ std::vector<size_t> Chosen(const EvaluationData& data, bool trial) {
   return chosen;
 }
 
-int64_t Frames(const data::FrameStore& store, const std::vector<size_t>& utterances) {
+int64_t ProbeFrames(const data::FrameStore& store, const std::vector<size_t>& utterances) {
   int64_t frames = 0;
   for (const size_t u : utterances) frames += store.utterances()[u].num_frames;
   return frames;
@@ -57,7 +57,7 @@ class Kind {
     options.minibatch = frames;
     options.left_context = data.context.left;
     options.right_context = data.context.right;
-    options.chunk_frames = below.in_sequence ? kChunkOutputs * below.needed.stride : 0;
+    options.chunk_frames = below.in_sequence ? kProbeChunkOutputs * below.needed.stride : 0;
     options.carry_state = false;
     pool_ = std::make_unique<data::MinibatchPool>(data.store, options, seed, 1, utterances, data::InputNormalisation(),
                                                   below.needed);
@@ -155,7 +155,7 @@ ProbeResult Probe(const nn::Network& network, const std::string& layer, const st
   int64_t fewest = kMinibatch;
   for (const EvaluationData& kind : kinds) {
     Split split{&kind, Chosen(kind, false), Chosen(kind, true)};
-    const int64_t frames = std::min(Frames(*kind.store, split.training), Frames(*kind.store, split.trial));
+    const int64_t frames = std::min(ProbeFrames(*kind.store, split.training), ProbeFrames(*kind.store, split.trial));
     if (frames < kLeastFrames) continue;
     used.push_back(std::move(split));
     fewest = std::min(fewest, frames);

@@ -82,12 +82,28 @@ std::string RecipeVariables::ExpandToml(std::string_view toml, const std::string
   return Expand(out, where, keep_unknown);
 }
 
+namespace {
+
+// Records of a step are files of its name.
+void RequireFileName(const RecipeStep& step) {
+  const bool odd = std::any_of(step.name.begin(), step.name.end(),
+                               [](unsigned char c) { return c < 0x20 || c == 0x7f || c == '/'; });
+  if (!odd && !step.name.empty() && step.name[0] != '.') return;
+  Throw<UsageError>(
+      "{}: '{}' cannot be the name of a step: files of that name are kept for it, so it may neither begin "
+      "with '.' nor hold '/'",
+      step.where, step.name);
+}
+
+}  // namespace
+
 RecipeStep ExpandStep(const RecipeStep& step, const RecipeVariables& variables, bool keep_unknown) {
   RecipeStep out = step;
   const auto expand = [&](std::string& text) { text = variables.Expand(text, step.where, keep_unknown); };
   for (std::string* text : {&out.name, &out.command, &out.script, &out.when, &out.unless, &out.provides}) {
     expand(*text);
   }
+  RequireFileName(out);
   for (auto* list : {&out.arguments, &out.inputs, &out.outputs}) std::for_each(list->begin(), list->end(), expand);
   std::erase(out.inputs, "");
   out.options_toml = variables.ExpandToml(step.options_toml, step.where, keep_unknown);

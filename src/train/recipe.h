@@ -83,6 +83,7 @@ struct Recipe {
   std::filesystem::path path;
   RecipeVariables variables;
   std::vector<RecipeStep> steps;
+  std::map<std::string, std::string> told = {};  // what a person said over the file: "NAME" or "STEP.OPTION" → value
 };
 
 /// Reads a recipe; `assignments` are "variable=value", or "step.option=value" for an option of a step.
@@ -91,7 +92,8 @@ Recipe LoadRecipe(const std::filesystem::path& path, const std::vector<std::stri
 /// Gives every command an option, but those that have it already.
 void SetOptionOfAll(Recipe& recipe, const std::string& option, const std::string& value);
 
-/// A step with every variable replaced. With `keep_unknown`, those that an earlier step has yet to provide stay as
+/// A step with every variable replaced; UsageError if its name could not be that of a file. With `keep_unknown`, those
+/// that an earlier step has yet to provide stay as
 /// ${…}.
 RecipeStep ExpandStep(const RecipeStep& step, const RecipeVariables& variables, bool keep_unknown = false);
 

@@ -253,6 +253,7 @@ Recipe LoadRecipe(const fs::path& path, const std::vector<std::string>& assignme
     const size_t equals = assignment.find('=');
     if (equals == std::string::npos || equals == 0) Throw<UsageError>("--set takes NAME=VALUE, found '{}'", assignment);
     const std::string name = assignment.substr(0, equals), value = assignment.substr(equals + 1);
+    recipe.told[name] = value;
     if (const size_t dot = name.find('.'); dot != std::string::npos) {
       step_options.push_back({name.substr(0, dot), name.substr(dot + 1), value});
     } else if (recipe.variables.Has(name)) {

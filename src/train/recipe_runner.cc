@@ -16,6 +16,7 @@
 #include "base/folder_lock.h"
 #include "base/io_error.h"
 #include "base/suggest.h"
+#include "train/recipe_settings.h"
 
 extern char** environ;
 
@@ -37,10 +38,23 @@ bool Overlap(const fs::path& a, const fs::path& b) {
   return i == x.end() || j == y.end();
 }
 
+// "arpa, grammar or words" for "${arpa}${grammar}${words}".
+std::string NamesIn(const std::string& text) {
+  std::vector<std::string> names;
+  for (size_t at = text.find("${"); at != std::string::npos; at = text.find("${", at + 2)) {
+    names.push_back(text.substr(at + 2, text.find_first_of(":}", at) - at - 2));
+  }
+  std::string list;
+  for (size_t i = 0; i < names.size(); ++i) {
+    list += (i == 0 ? "" : i + 1 == names.size() ? " or " : ", ") + names[i];
+  }
+  return list.empty() ? text : list;
+}
+
 // "" for a step that is to run.
 std::string WhyLeftOut(const RecipeStep& unexpanded, const RecipeStep& step) {
-  if (!unexpanded.unless.empty() && IsTrue(step.unless)) return fmt::format("{} is set", unexpanded.unless);
-  if (!unexpanded.when.empty() && !IsTrue(step.when)) return fmt::format("{} is not set", unexpanded.when);
+  if (!unexpanded.unless.empty() && IsTrue(step.unless)) return "only without " + NamesIn(unexpanded.unless);
+  if (!unexpanded.when.empty() && !IsTrue(step.when)) return "only with " + NamesIn(unexpanded.when);
   return "";
 }
 
@@ -102,6 +116,8 @@ std::vector<StepOutcome> RecipeRunner::Run(const RunOptions& options) {
     lock.emplace(state_dir_, "lock",
                  fmt::format("another run is working in '{}'; wait for it, or choose another folder with --set exp=DIR",
                              state_dir_.parent_path().string()));
+    RequireSettingsSaid(recipe_, state_dir_);
+    RememberSettings(recipe_, state_dir_);
   }
   std::vector<StepOutcome> outcomes;
   bool before_from = !options.from.empty();
@@ -217,17 +233,20 @@ void RecipeRunner::TakeProvided(const RecipeStep& step) {
   }
 }
 
+std::string_view StateName(StepOutcome::State state) {
+  static constexpr std::string_view kStates[] = {"ran", "up to date", "not needed", "would run"};
+  return kStates[static_cast<int>(state)];
+}
+
 std::string SummaryTable(const Recipe& recipe, const std::vector<StepOutcome>& outcomes) {
   size_t width = 4;
   double total = 0.0;
   for (const StepOutcome& outcome : outcomes) width = std::max(width, outcome.name.size());
   std::string table = fmt::format("{}\n", recipe.title);
   for (const StepOutcome& outcome : outcomes) {
-    static constexpr const char* kStates[] = {"ran", "up to date", "left out", "would run"};
     const bool left_out = outcome.state == StepOutcome::State::kLeftOut;
-    table +=
-        fmt::format("  {:<{}}  {:<10}  {:>12}  {}\n", outcome.name, width, kStates[static_cast<int>(outcome.state)],
-                    outcome.seconds > 0 ? Duration(outcome.seconds) : "", outcome.reason);
+    table += fmt::format("  {:<{}}  {:<10}  {:>12}  {}\n", outcome.name, width, StateName(outcome.state),
+                         outcome.seconds > 0 ? Duration(outcome.seconds) : "", outcome.reason);
     if (!left_out) total += outcome.seconds;
   }
   table += fmt::format("  {:<{}}  {:<10}  {:>12}\n", "all", width, "", Duration(total));

@@ -58,6 +58,9 @@ class RecipeRunner {
   std::vector<std::string> planned_outputs_;  // of steps that a dry run would make
 };
 
+/// "ran", "up to date", "not needed", "would run".
+std::string_view StateName(StepOutcome::State state);
+
 /// The table that ends a run: steps with state and time, then every score.
 std::string SummaryTable(const Recipe& recipe, const std::vector<StepOutcome>& outcomes);
 

@@ -118,7 +118,7 @@ std::optional<StepRecord> LoadRecord(const fs::path& folder, const std::string& 
 }
 
 std::string ReasonToRun(const StepRecord& now, const std::optional<StepRecord>& before) {
-  if (!before) return "never finished";
+  if (!before) return "not made yet";
   if (now.version != before->version) return fmt::format("made by version {}", before->version);
   if (now.command_line != before->command_line) return fmt::format("the command was '{}'", before->command_line);
   if (now.options != before->options) return "its options changed";

@@ -3,14 +3,57 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <cmath>
+
+#include "base/error.h"
 #include "base/log.h"
 
 namespace antiphon::train {
 
+namespace {
+
+// What of a file of metrics or events can be continued: all `bytes` of it, or nothing, if it is not what the checkpoint
+// remembers. Then it is set aside.
+uint64_t Continued(const std::filesystem::path& path, uint64_t bytes, bool (*sound)(const std::filesystem::path&)) {
+  if (bytes == 0) return 0;
+  std::error_code error;
+  const uintmax_t size = std::filesystem::file_size(path, error);
+  if (!error && size >= bytes && sound(path)) return bytes;
+  if (error) {
+    log::Warn("'{}' is missing: it begins anew; what stood in it is lost, the checkpoint is not", path.string());
+    return 0;
+  }
+  const std::string aside = path.string() + ".damaged";
+  std::filesystem::rename(path, aside, error);
+  log::Warn(
+      "'{}' is not what the checkpoint remembers (damaged, or another run wrote to it): it is set aside as '{}', "
+      "and begins anew",
+      path.string(), aside);
+  return 0;
+}
+
+bool CanBeRead(const std::filesystem::path& path) {
+  try {
+    report::ReadMetrics(path);
+    return true;
+  } catch (const InputError&) {
+    return false;
+  }
+}
+
+}  // namespace
+
+std::string LossText(double loss) {
+  return std::abs(loss) >= 0.1 || loss == 0 ? fmt::format("{:.4f}", loss) : fmt::format("{:.3g}", loss);
+}
+
 RunLog::RunLog(const std::filesystem::path& folder, bool writes, uint64_t metrics_bytes, uint64_t events_bytes) {
   if (!writes) return;
-  metrics_ = std::make_unique<report::MetricsWriter>(folder / "metrics.jsonl", metrics_bytes);
-  events_ = std::make_unique<report::TensorBoardWriter>(folder / report::TensorBoardWriter::kFileName, events_bytes);
+  const std::filesystem::path metrics = folder / "metrics.jsonl";
+  const std::filesystem::path events = folder / report::TensorBoardWriter::kFileName;
+  metrics_ = std::make_unique<report::MetricsWriter>(metrics, Continued(metrics, metrics_bytes, CanBeRead));
+  const auto any = [](const std::filesystem::path&) { return true; };
+  events_ = std::make_unique<report::TensorBoardWriter>(events, Continued(events, events_bytes, any));
 }
 
 void RunLog::Write(const report::MetricsRecord& record) {

@@ -2,6 +2,7 @@
 //
 // Files in the run folder: metrics.jsonl, events.out.tfevents.*. Positions of both stand in checkpoints, so that a
 // resumed run repeats no record. Kinds of records: "start", "step", "epoch", "event" (fall-back, resume …), "finish".
+// Files that are not what the checkpoint remembers are set aside with a warning: they are no reason not to go on.
 // Threads: one. Errors: IoError.
 #pragma once
 
@@ -16,6 +17,9 @@
 #include "train/checkpoint.h"
 
 namespace antiphon::train {
+
+/// Four digits behind the point; of small ones, like the few wrong frames of sMBR, three that are not 0.
+std::string LossText(double loss);
 
 class RunLog {
  public:

@@ -12,7 +12,7 @@ using report::AlignedText;
 
 std::string Rate(const score::ErrorCounts& counts) { return fmt::format("{:.2f} %", 100 * counts.Rate()); }
 
-void AddFigures(report::HtmlReport& page, const std::vector<ScoredSet>& sets) {
+void AddScores(report::HtmlReport& page, const std::vector<ScoredSet>& sets) {
   std::vector<report::Figure> figures;
   for (const ScoredSet& set : sets) {
     figures.push_back({fmt::format("{} error rate, {}", set.report.unit == "word" ? "Word" : "Character", set.name),
@@ -114,7 +114,7 @@ void AddCommonErrors(report::HtmlReport& page, const std::vector<ScoredSet>& set
 
 void AddScoringSections(report::HtmlReport& page, const std::vector<ScoredSet>& sets, int examples) {
   if (sets.empty()) return;
-  AddFigures(page, sets);
+  AddScores(page, sets);
   page.AddSection("What it recognised");
   AddTables(page, sets);
   for (const ScoredSet& set : sets) AddExamples(page, set, examples);

@@ -4,11 +4,13 @@
 
 #include <map>
 #include <nlohmann/json.hpp>
+#include <vector>
 
 #include "base/error.h"
 #include "base/file.h"
 #include "base/io_error.h"
 #include "data/archive.h"
+#include "data/file_checksums.h"
 #include "data/script.h"
 #include "decode/graph.h"
 #include "decode/lattice_text.h"
@@ -25,15 +27,34 @@ nlohmann::json SealOf(const hmm::HmmModel& model) {
   return {{"model_structure", decode::ModelStructureChecksum(model)}};
 }
 
+const std::vector<std::string>& Sealed() {
+  static const std::vector<std::string> names = {"lattices.ark", "lattices.scp", "ali.ark"};
+  return names;
+}
+
+// A cut at the end of a line leaves lattices that can be read, and teach something else.
+void CheckFiles(const fs::path& folder, const nlohmann::json& seal) {
+  const nlohmann::json sums = seal.value("checksums", nlohmann::json::object());
+  for (const std::string& name : Sealed()) {
+    if (data::IsAsWritten(folder, name, sums)) continue;
+    Throw<InputError>(
+        "'{}' is not what lattices.json says that antiphon lattices wrote: it was cut short or changed, or made by an "
+        "earlier version of this program. Make the lattices anew",
+        (folder / name).string());
+  }
+}
+
 void CheckSeal(const fs::path& folder, const hmm::HmmModel& model) {
   if (!fs::exists(Seal(folder))) {
     Throw<InputError>("'{}' holds no lattices, or is not whole: make them with antiphon lattices", folder.string());
   }
   // A text that cannot be parsed is neither equal nor unequal to anything.
-  const bool same = nlohmann::json::parse(ReadFile(Seal(folder)), nullptr, false) == SealOf(model);
-  if (!same) {
+  const nlohmann::json seal = nlohmann::json::parse(ReadFile(Seal(folder)), nullptr, false);
+  const char* const structure = "model_structure";
+  if (!seal.is_object() || seal.value(structure, nlohmann::json()) != SealOf(model).at(structure)) {
     Throw<InputError>("the lattices in '{}' are those of a model with other phones, topology or tree", folder.string());
   }
+  CheckFiles(folder, seal);
 }
 
 }  // namespace
@@ -73,6 +94,7 @@ void SequenceDataWriter::Close() {
   impl_->references.Close();
   impl_->lattices.Commit();
   impl_->script.Commit();
+  impl_->seal["checksums"] = data::ChecksumsOf(impl_->folder, Sealed());
   WriteFileAtomically(Seal(impl_->folder), impl_->seal.dump() + "\n");
 }
 

@@ -4,9 +4,9 @@
 
 #include <algorithm>
 #include <cmath>
-#include <exception>
 #include <utility>
 
+#include "base/compute_threads.h"
 #include "base/error.h"
 #include "train/targets.h"
 
@@ -44,18 +44,11 @@ nn::LossResult UtteranceLoss::Compute(ConstMatrixView logits, const nn::LossTarg
   for (const Rows& u : utterances) total += weight(u.rows[0]) * static_cast<double>(u.rows.size());
   total = targets.total_weight.value_or(total);
   std::vector<nn::LossResult> results(utterances.size());
-  std::exception_ptr failure;
-#pragma omp parallel for schedule(dynamic)
-  for (size_t i = 0; i < utterances.size(); ++i) {
-    try {
-      WithContext([&] { results[i] = OfUtterance(utterances[i], logits, targets, total, derivative); },
-                  [&] { return fmt::format("utterance '{}'", store_->utterances()[utterances[i].utterance].utt_id); });
-    } catch (...) {
-#pragma omp critical(sequence_loss_failure)
-      if (!failure) failure = std::current_exception();
-    }
-  }
-  if (failure) std::rethrow_exception(failure);
+  ParallelPieces(static_cast<int64_t>(utterances.size()), [&](int64_t piece, int /*thread*/) {
+    const auto i = static_cast<size_t>(piece);
+    WithContext([&] { results[i] = OfUtterance(utterances[i], logits, targets, total, derivative); },
+                [&] { return fmt::format("utterance '{}'", store_->utterances()[utterances[i].utterance].utt_id); });
+  });
   for (int64_t r = 0; r < derivative.rows(); ++r) {
     if (frame_ids_[static_cast<size_t>(r)] < 0) std::ranges::fill(derivative.Row(r), 0.0f);
   }
@@ -78,7 +71,15 @@ nn::LossResult UtteranceLoss::OfUtterance(const Rows& rows, ConstMatrixView logi
     if (std::ranges::max_element(z) - z.begin() == pdf_ids[static_cast<size_t>(t)]) result.correct_sum += 1;
   }
   const double h = cross_entropy_weight_;
-  result.loss_sum = (1 - h) * criterion_->Loss(store_->utterances()[rows.utterance].utt_id, pdf_ids, scores, gradient);
+  const std::optional<double> loss =
+      criterion_->Loss(store_->utterances()[rows.utterance].utt_id, pdf_ids, scores, gradient);
+  if (!loss) {
+    for (const int64_t row : rows.rows) {
+      if (!derivative.empty()) std::ranges::fill(derivative.Row(row), 0.0f);
+    }
+    return {};
+  }
+  result.loss_sum = (1 - h) * *loss;
   const double weight = targets.frame_weights.empty()
                             ? 1.0
                             : static_cast<double>(targets.frame_weights[static_cast<size_t>(rows.rows[0])]);

@@ -3,9 +3,9 @@
 // With a cross-entropy weight h, the loss is (1 − h) times the criterion plus h times the cross-entropy against the
 // store's alignment, which keeps the network from drifting where lattices are small (F-smoothing). Reported per frame;
 // accuracy is that of frames against the store's alignment. Threads: one per object; utterances are spread over the
-// caller's OpenMP team. The number of threads does not change the result. Errors: InputError naming the utterance, for
-// a lattice that does not fit, or a minibatch that holds part of one. Source: Su, Li, Yu, Seide, Error back propagation
-// for sequence training of context-dependent deep networks, ICASSP 2013, for the smoothing.
+// caller's compute threads. The number of threads does not change the result. Errors: InputError naming the utterance,
+// for a lattice that does not fit, or a minibatch that holds part of one. Source: Su, Li, Yu, Seide, Error back
+// propagation for sequence training of context-dependent deep networks, ICASSP 2013, for the smoothing.
 #pragma once
 
 #include <cstdint>
@@ -15,8 +15,10 @@
 #include <utility>
 #include <vector>
 
-#include "data/frame_store.h"
+#include "chain/chain_loss.h"
+#include "data/minibatch_pool.h"
 #include "nn/loss.h"
+#include "nn/side_targets.h"
 #include "train/utterance_criterion.h"
 
 namespace antiphon::train {
@@ -27,8 +29,11 @@ struct SequenceOptions {
   double cross_entropy_weight = 0.0;
   decode::SequenceCriterionOptions criterion;
   decode::LatticeFreeOptions lattice_free;
+  std::string chain_data;
+  chain::ChainLossOptions chain;
   bool on() const { return criterion.criterion != "none"; }
   bool without_lattices() const { return criterion.criterion == "lf-mmi"; }
+  bool in_chunks() const { return criterion.criterion == "chain"; }
   template <class V>
   void Visit(V& v) {
     v("lattices", lattices, "folder that antiphon lattices made with the initial model");
@@ -37,15 +42,27 @@ struct SequenceOptions {
       "share of the frames' cross-entropy in the loss, which keeps sequence training from overfitting");
     criterion.Visit(v);
     lattice_free.Visit(v);
+    v("chain-data", chain_data, "for chain: the folder that antiphon chain made");
+    v.Group("chain", chain);
   }
 };
 
-class UtteranceLoss : public nn::SequenceLoss {
+/// A loss that must know which frames a minibatch's rows are.
+class MinibatchLoss : public nn::SequenceLoss {
+ public:
+  /// Of the next Compute's rows; it must outlive it.
+  virtual void SetMinibatch(const data::Minibatch& minibatch) = 0;
+  /// What branches of the network learn beside it, written by Compute and read by Backward; null: nothing.
+  virtual nn::SideTargets* side_targets() { return nullptr; }
+};
+
+class UtteranceLoss : public MinibatchLoss {
  public:
   UtteranceLoss(std::shared_ptr<const data::FrameStore> store, std::shared_ptr<const UtteranceCriterion> criterion,
                 double cross_entropy_weight)
       : store_(std::move(store)), criterion_(std::move(criterion)), cross_entropy_weight_(cross_entropy_weight) {}
 
+  void SetMinibatch(const data::Minibatch& minibatch) override { SetFrames(minibatch.frame_ids); }
   /// Of the next Compute's rows, as in FrameStore; −1: padding. They must outlive it.
   void SetFrames(std::span<const int64_t> frame_ids) { frame_ids_ = frame_ids; }
   nn::LossResult Compute(ConstMatrixView logits, const nn::LossTargets& targets, MatrixView derivative) override;

@@ -1,13 +1,12 @@
 #include "train/soft_targets.h"
 
-#include <omp.h>
-
 #include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <numeric>
 
 #include "base/cancel.h"
+#include "base/compute_threads.h"
 #include "base/error.h"
 #include "base/thread_pool.h"
 #include "infer/nnet_scorer.h"
@@ -110,7 +109,7 @@ double SoftTargets::Write(const std::filesystem::path& path, std::shared_ptr<con
   file.stream().write(reinterpret_cast<const char*>(&header), sizeof header);
   double kept = 0;
   ParallelInOrder<UtteranceEntries>(
-      utterances.size(), omp_get_max_threads(),
+      utterances.size(), ComputeThreads(),
       [&](size_t u) {
         ThrowIfCancelled("storing targets");
         Matrix features(utterances[u].num_frames, store->feat_dim());

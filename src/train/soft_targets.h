@@ -26,7 +26,7 @@ struct SoftTargetOptions {
   template <class V>
   void Visit(V& v) {
     v("top", top, Range{1, 4096}, "posteriors kept per frame");
-    v("precision", precision, OneOf{{"fp32", "bf16"}}, "of the teachers' arithmetic");
+    v("precision", precision, OneOf{{"fp32", "bf16", "auto"}}, "of the teachers' arithmetic");
   }
 };
 

@@ -15,7 +15,8 @@ namespace {
 
 constexpr const char* kStoreFirst = "store its posteriors first (antiphon targets) and give teacher.targets";
 
-void RequireFit(const nn::Model& teacher, const data::FrameStore& store, const Heads& heads, data::Context context) {
+void RequireTargetsFit(const nn::Model& teacher, const data::FrameStore& store, const Heads& heads,
+                       data::Context context) {
   RequireSameTask(teacher, store);
   if (teacher.left_context > context.left || teacher.right_context > context.right) {
     Throw<UsageError>("the teacher sees {} frames before and {} after, the student {} and {}: {}", teacher.left_context,
@@ -37,6 +38,10 @@ void RequireSameTask(const nn::Model& teacher, const data::FrameStore& store) {
     Throw<UsageError>("the teacher takes {} features and tells {} pdf-ids apart, the store has {} and {}",
                       teacher.feature_dim, teacher.num_pdfs(), store.feat_dim(), store.num_pdfs());
   }
+  if (teacher.frame_subsampling > 1) {
+    Throw<UsageError>("the teacher's states last {} frames of the store each: it has no posteriors for single ones",
+                      teacher.frame_subsampling);
+  }
   data::RequireKind(store, KindTakenBy(teacher), "the teacher");
 }
 
@@ -56,7 +61,7 @@ TargetMaker::TargetMaker(std::shared_ptr<const data::FrameStore> store, const He
       context_(context),
       precision_(precision),
       workspaces_(teachers_.size()) {
-  for (const auto& teacher : teachers_) RequireFit(*teacher, *store_, heads, context);
+  for (const auto& teacher : teachers_) RequireTargetsFit(*teacher, *store_, heads, context);
   if (!options_.targets.empty()) {
     if (!teachers_.empty()) throw UsageError("teacher.models and teacher.targets: give one of them");
     stored_ = std::make_shared<const SoftTargets>(options_.targets, *store_);
@@ -75,7 +80,7 @@ nn::LossTargets TargetMaker::Make(const data::Minibatch& minibatch) {
   targets.heads = heads_.count;
   targets.frame_weights = minibatch.weights;
   if (sequence_) {
-    sequence_->SetFrames(minibatch.frame_ids);
+    sequence_->SetMinibatch(minibatch);
     targets.sequence = sequence_.get();
   }
   const bool taught = (!teachers_.empty() || stored_ != nullptr) && minibatch.features.rows() > 0;

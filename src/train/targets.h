@@ -48,8 +48,11 @@ class TargetMaker {
   TargetMaker(std::shared_ptr<const data::FrameStore> store, const Heads& heads, Teachers teachers,
               const TeacherOptions& options, data::Context context, Precision precision);
 
-  /// From now on whole utterances are learnt.
-  void LearnBy(std::unique_ptr<UtteranceLoss> sequence) { sequence_ = std::move(sequence); }
+  /// From now on whole utterances or chunks are learnt.
+  void LearnBy(std::unique_ptr<MinibatchLoss> sequence) { sequence_ = std::move(sequence); }
+
+  /// What branches of the network learn beside the criterion of LearnBy; null: nothing.
+  nn::SideTargets* side_targets() { return sequence_ ? sequence_->side_targets() : nullptr; }
 
   /// Valid until the next call, and no longer than the minibatch. The minibatch's features must be as they came.
   nn::LossTargets Make(const data::Minibatch& minibatch);
@@ -67,7 +70,7 @@ class TargetMaker {
   TeacherOptions options_;
   data::Context context_;
   Precision precision_ = Precision::kFp32;
-  std::unique_ptr<UtteranceLoss> sequence_;
+  std::unique_ptr<MinibatchLoss> sequence_;
   std::vector<int32_t> pdf_ids_;
   std::vector<int64_t> head_frames_;  // of the minibatch: frame ids, head after head for each row
   std::vector<nn::Workspace> workspaces_;

@@ -33,11 +33,13 @@ struct CheckpointOptions {
   double minutes = 5;
   int64_t steps = 0;
   int keep = 2;
+  bool background = true;
   template <class V>
   void Visit(V& v) {
     v("minutes", minutes, Range{0, 1e6}, "time between checkpoints inside an epoch; 0: none by time");
     v("steps", steps, Range{0, 1e12}, "steps between checkpoints; 0: none by steps. Epoch ends always have one");
     v("keep", keep, Range{1, 1000}, "checkpoints kept");
+    v("background", background, "write from a copy in memory while training goes on");
   }
 };
 
@@ -136,7 +138,8 @@ struct TrainOptions {
       "frames that the network scores at once, with a head each");
     v("first-frame-offset", first_frame_offset, Range{-64, 64},
       "place of the first head's frame relative to the middle of the window");
-    v("precision", precision, OneOf{{"fp32", "bf16"}}, "what the factors of matrix products are rounded to");
+    v("precision", precision, OneOf{{"fp32", "bf16", "auto"}},
+      "what the factors of matrix products are rounded to; auto: bf16 where the CPU has instructions for it");
     v("normalize-input", normalize_input, "give each input zero mean and unit variance over the training data");
     v("dropout-schedule", dropout_schedule,
       "factor on the dropout proportions by fraction of the run, linear between points: '0,0@0.2,1@0.5,0'; empty: "

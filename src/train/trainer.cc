@@ -3,10 +3,14 @@
 #include <fmt/format.h>
 
 #include <cmath>
+#include <optional>
 
+#include "base/finally.h"
+#include "base/folder_lock.h"
 #include "base/log.h"
 #include "comm/fault_injection.h"
 #include "train/agreement.h"
+#include "train/data_share.h"
 #include "train/further.h"
 #include "train/pretrain.h"
 #include "train/run_log.h"
@@ -22,7 +26,9 @@ fs::path CheckpointPath(const fs::path& run_folder) { return run_folder / "check
 
 struct Trainer::Impl {
   Impl(TrainingTask its_task, const TrainOptions& its_options, comm::Communicator& its_comm)
-      : task(std::move(its_task)), options(its_options), comm(its_comm) {}
+      : task(std::move(its_task)), options(its_options), comm(its_comm) {
+    options.data.distribution = ChooseDistribution(task, options, comm.world_size());
+  }
 
   TrainingSummary Train(bool resume);
 
@@ -61,7 +67,18 @@ TrainingSummary Trainer::Impl::Run(bool resume) {
 
 TrainingSummary Trainer::Impl::Train(bool resume) {
   comm.set_deadline_seconds(options.deadline_seconds);
-  AgreeOnExperiment(comm, DescribeForAgreement(task, options, comm.world_size()));
+  AgreeOnExperiment(comm, DescribeForAgreement(task, options, comm.world_size(), resume));
+  // Ranks of one run share the folder: the first one holds it for all.
+  std::optional<FolderLock> lock;
+  if (comm.rank() == 0) {
+    lock.emplace(task.folder, "train.lock",
+                 fmt::format("another training is working in '{}': wait for it, or choose another folder (--out)",
+                             task.folder.string()));
+  }
+  // The folder is not given away while something is still written there.
+  const Finally written([this] {
+    if (worker) worker->WaitForWriting();
+  });
   comm::FaultPoint("start", comm.rank(), 0);
   worker = std::make_unique<Worker>(task, options, comm);
   if (!resume || !worker->LoadNewestCheckpoint()) {
@@ -154,11 +171,10 @@ bool Trainer::Impl::TakeAverage(EvaluationResult& result) {
   const bool better = averaged.loss.loss() < result.loss.loss();
   if (comm.rank() == 0)
     log::Info(
-        "average of the last {} models: held-out loss {:.4f}, frame accuracy {:.2f} % ({} than the last model's "
-        "{:.4f}, "
-        "{:.2f} %)",
-        worker->position().averaged, averaged.loss.loss(), 100 * averaged.loss.frame_accuracy(),
-        better ? "better" : "no better", result.loss.loss(), 100 * result.loss.frame_accuracy());
+        "average of the last {} models: held-out loss {}, frame accuracy {:.2f} % ({} than the last model's "
+        "{}, {:.2f} %)",
+        worker->position().averaged, LossText(averaged.loss.loss()), 100 * averaged.loss.frame_accuracy(),
+        better ? "better" : "no better", LossText(result.loss.loss()), 100 * result.loss.frame_accuracy());
   if (better) {
     result = std::move(averaged);
   } else {
@@ -177,6 +193,11 @@ nn::Model Trainer::Impl::MakeModel(const EvaluationResult& result, std::vector<f
   model.frames_per_forward = options.frames_per_forward;
   model.first_frame_offset = options.first_frame_offset;
   if (task.hmm) model.hmm_json = task.hmm->ToJson();
+  if (worker->sequence() != nullptr) {
+    model.frame_subsampling = worker->sequence()->frame_subsampling();
+  } else if (task.initial) {
+    model.frame_subsampling = task.initial->frame_subsampling;
+  }
   model.log_priors = std::move(log_priors);
   if (task.initial) model.descriptions = task.initial->descriptions;
   const std::map<std::string, std::string> run = {
@@ -190,7 +211,11 @@ nn::Model Trainer::Impl::MakeModel(const EvaluationResult& result, std::vector<f
   if (const std::string said = data::KindOf(*task.store).normalisation; !said.empty()) {
     model.descriptions[kNormalisation] = said;
   }
-  if (!task.held_out_store) model.descriptions["held_out"] = HeldOutText(options.held_out, task.seed);
+  if (!task.held_out_store) {
+    const std::string text = HeldOutText(options.held_out, task.seed);
+    model.descriptions["held_out"] = text;
+    model.descriptions[HeldOutKey(task.store->fingerprint())] = text;
+  }
   return model;
 }
 
@@ -209,6 +234,7 @@ TrainingSummary Trainer::Impl::Finish() {
   std::vector<float> log_priors = worker->LogPriors();
   nn::Model model;
   if (comm.rank() == 0) model = MakeModel(result, std::move(log_priors));
+  worker->FinishWriting();
   summary.model_hash = worker->SaveModel(std::move(model), ModelFile(task.folder));
   if (comm.rank() == 0) {
     if (!result.confusion.names.empty()) result.confusion.Save(task.folder / "confusion.json");

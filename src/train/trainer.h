@@ -5,13 +5,14 @@
 //   const TrainingSummary summary = trainer.Run(/*resume=*/false);
 //
 // Run folder: model.safetensors, checkpoint/, metrics.jsonl, events.out.tfevents.*, config.toml, confusion.json,
-// report.html. Resume: from the newest sound checkpoint, bit-identically (same number of threads and workers), whether
-// the run ended by a signal, an error or kill -9. Guards: a minibatch whose loss is not finite, a step of infinite
-// size, or a running loss far above a uniform guess's brings back the last checkpoint with lower rates; after several
-// failures DivergenceError. Memory: the network's size times what the optimiser and averaging keep; independent of the
-// data's size. Threads: one Trainer per rank; arithmetic in the caller's OpenMP team, minibatches from a thread of
-// their own. Errors: UsageError for impossible plans; Cancelled after a signal, with everything saved and the way to go
-// on in the message; IoError when the run folder cannot be written (checkpoints written before stay whole).
+// report.html, train.lock (one training at a time). Resume: from the newest sound checkpoint, bit-identically (same
+// number of threads and workers), whether the run ended by a signal, an error or kill -9. Guards: a minibatch whose
+// loss is not finite, a step of infinite size, or a running loss far above a uniform guess's brings back the last
+// checkpoint with lower rates; after several failures DivergenceError. Memory: the network's size times what the
+// optimiser and averaging keep; independent of the data's size. Threads: one Trainer per rank; arithmetic in the
+// caller's compute threads, minibatches from a thread of their own. Errors: UsageError for impossible plans; Cancelled
+// after a signal, with everything saved and the way to go on in the message; IoError when the run folder cannot be
+// written (checkpoints written before stay whole).
 #pragma once
 
 #include <filesystem>

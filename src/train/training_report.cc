@@ -176,7 +176,7 @@ void AddShares(report::HtmlReport& page, const RunRecords& run) {
     }
     bars.rows.push_back({stride == 1 ? fmt::format("epoch {}", i + 1) : fmt::format("to epoch {}", i + 1), values});
   }
-  page.AddShareBars(bars);
+  page.AddShareBars(bars, true);
 }
 
 void AddEpochTable(report::HtmlReport& page, const RunRecords& run) {
@@ -191,7 +191,8 @@ void AddEpochTable(report::HtmlReport& page, const RunRecords& run) {
          fmt::format("{:.4f}", epoch.Number("train_loss").value_or(NAN)), Percent(epoch, "train_accuracy"),
          fmt::format("{:.4f}", epoch.Number("held_out_loss").value_or(NAN)), Percent(epoch, "held_out_accuracy")});
   }
-  page.AddTable(table);
+  // Half the page would cut its last column.
+  page.AddTable(table, true);
 }
 
 void AddConfusion(report::HtmlReport& page, const fs::path& file) {

@@ -12,15 +12,13 @@
 #include "base/random.h"
 #include "comm/fault_injection.h"
 #include "data/feature_kind.h"
+#include "kernels/parallel.h"
 #include "train/data_share.h"
 #include "train/further.h"
+#include "train/random_streams.h"
 
 namespace antiphon::train {
 namespace {
-
-// Independent streams from the run's seed; 1 is the network's, 4 that of evaluations.
-constexpr uint64_t kDataSeed = 2;
-constexpr uint64_t kMaskSeed = 3;
 
 constexpr double kRunningLossDecay = 0.95;
 // With several ranks, every so many steps they agree on whether to stop, to save or to fall back.
@@ -58,17 +56,18 @@ Worker::Worker(const TrainingTask& task, const TrainOptions& options, parallel::
   data::MinibatchOptions data_options = options.data;
   data_options.carry_state = options.data.carry_state && outline_.recurrent() && !sequence_;
   if (sequence_) {
-    sequence_->KeepThoseWithLattices(*task.store, train_utterances_);
-    sequence_->KeepThoseWithLattices(*held_out_store_, held_out_utterances_);
-    data_options = sequence_->WholeUtterances(*task.store, data_options);
+    sequence_->KeepThoseThatAreKnown(*task.store, train_utterances_);
+    sequence_->KeepThoseThatAreKnown(*held_out_store_, held_out_utterances_);
+    data_options = sequence_->Pieces(*task.store, data_options);
   }
   std::unique_ptr<parallel::ModelParts> parts = parallel::DivideModel(task.parallel, outline_, comm);
   if (parts && options.data.distribution == "shards") {
     throw UsageError("data.distribution must be 'pool' or 'shares' where ranks hold one replica together");
   }
-  pool_ = std::make_shared<const data::MinibatchPool>(
-      task.store, data_options, MixSeed(task.seed, kDataSeed), comm.world_size() / (parts ? parts->ranks() : 1),
-      train_utterances_, data::InputNormalisation{}, outline_.time_context(), MixingOf(task, options));
+  pool_ = std::make_shared<const data::MinibatchPool>(task.store, data_options, SeedOf(task.seed, RandomStream::kData),
+                                                      comm.world_size() / (parts ? parts->ranks() : 1),
+                                                      train_utterances_, data::InputNormalisation{},
+                                                      outline_.time_context(), MixingOf(task, options));
   RequireShards(comm, *task.store, *pool_);
   FetchAhead(*task.store, *pool_, comm.rank());
   if (pool_->num_frames() < int64_t{options.data.minibatch} * comm.world_size()) {
@@ -77,6 +76,7 @@ Worker::Worker(const TrainingTask& task, const TrainOptions& options, parallel::
   }
   if (task.hmm) phones_.emplace(*task.hmm);
   Build(std::move(parts));
+  DrawWritingNumber();
 }
 
 void Worker::SplitData() {
@@ -159,13 +159,14 @@ void Worker::RunEpoch() {
     const Timed timed(position_.other_seconds);
     progress.Update(position_.epoch_frames, [this] { return Note(); });
     const bool stop = ReachAgreement();
-    if (stop) throw Cancelled(CancelledMessage());
+    if (stop) Stop();
     if (after_loss_) {
       WriteCheckpoint();
       stream = OpenStream();
       active_workers_ = strategy_->data_share().count;
     }
   }
+  if (comm_.world_size() > 1 && !strategy_->synchronous() && WaitForEndOfEpoch()) Stop();
   for (const parallel::StepOutput& output : strategy_->Drain()) Account(output);
   progress.Finish(Note());
 }
@@ -177,7 +178,7 @@ bool Worker::ReachAgreement() {
     if (stop || CheckpointDue(position_.step)) WriteCheckpoint();
     return stop;
   }
-  if (!strategy_->synchronous()) return false;
+  if (!strategy_->synchronous()) return ReachMeeting();
   const bool by_steps = options_.checkpoint.steps > 0 && position_.step % options_.checkpoint.steps == 0;
   if (!by_steps && position_.step % kAgreementSteps != 0) return false;
   // Clocks differ between ranks: the first one's decides.
@@ -200,7 +201,7 @@ Worker::Request Worker::AgreeOnRequest(int64_t step) {
 
 void Worker::StopIfAsked() {
   if (comm_.world_size() == 1 || position_.finished) return;
-  if (SumOfAll({CancelRequested() ? 1.0 : 0.0})[0] > 0) throw Cancelled(CancelledMessage());
+  if (SumOfAll({CancelRequested() ? 1.0 : 0.0})[0] > 0) Stop();
 }
 
 std::vector<double> Worker::SumOfAll(const std::vector<double>& mine) {
@@ -231,7 +232,11 @@ void Worker::AgreeOnDivergence() {
 
 void Worker::EndSteps() {
   AgreeOnDivergence();
+  const double begin = comm_.Now();
   strategy_->AfterEpoch();
+  const double exchanged = strategy_->TakeCommunication();
+  position_.communication_seconds += exchanged;
+  position_.arithmetic_seconds += comm_.Now() - begin - exchanged;
   // No mean of models has its workers' statistics; a rough idea will do until the end.
   if (comm_.world_size() > 1) RefreshStatistics(50000);
 }
@@ -240,7 +245,7 @@ void Worker::Step(const data::Minibatch& minibatch, int64_t mask_step, int64_t i
   parallel::StepInput input;
   input.context.precision = ParsePrecision(options_.precision);
   input.context.training = true;
-  input.context.seed = MixSeed(task_.seed, kMaskSeed);
+  input.context.seed = SeedOf(task_.seed, RandomStream::kMasks);
   input.context.step = mask_step;
   input.context.dropout_factor = dropout_.Factor(Progress());
   input.context.sequences = minibatch.sequences;
@@ -254,8 +259,11 @@ void Worker::Step(const data::Minibatch& minibatch, int64_t mask_step, int64_t i
   // By the communicator's clock, which is virtual on simulated clusters.
   const double begin = comm_.Now();
   input.targets = targets_->Make(minibatch);
+  nn::SideTargets* const branches = targets_->side_targets();
+  input.context.side_targets = branches;
   if (side_) side_->Join(minibatch, mask_step, input);
   const parallel::StepOutput output = strategy_->Step(input);
+  if (branches != nullptr) branch_seen_ += std::exchange(branches->tasks.front().seen, {});
   network_.AfterStep(position_.step);
   const double seconds = comm_.Now() - begin;
   const Timed timed(position_.other_seconds);
@@ -317,8 +325,9 @@ void Worker::AverageStep() {
   float* mean = average_.data();
   const float* now = values.data();
   const auto size = static_cast<int64_t>(values.size());
-#pragma omp parallel for simd schedule(static)
-  for (int64_t i = 0; i < size; ++i) mean[i] += weight * (now[i] - mean[i]);
+  ParallelRanges(size, 1, 1, [&](int64_t first, int64_t last) {
+    for (int64_t i = first; i < last; ++i) mean[i] += weight * (now[i] - mean[i]);
+  });
 }
 
 void Worker::NextEpoch(bool stop) {

@@ -9,12 +9,14 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "optim/optimizer.h"
 #include "optim/schedule.h"
 #include "parallel/strategy.h"
 #include "parallel/surviving_communicator.h"
+#include "train/background_write.h"
 #include "train/checkpoint.h"
 #include "train/evaluate.h"
 #include "train/run_log.h"
@@ -71,7 +73,12 @@ class Worker {
   void RestoreBest();
   bool has_average() const { return position_.averaged > 0; }
   void SwapInAverage();
+  /// Between two steps. Copies the state; it is on the disk after FinishWriting, or before the next one is begun.
   void WriteCheckpoint();
+  /// The checkpoint that was begun last is on all ranks' disks. Collective; IoError if that failed.
+  void FinishWriting();
+  /// The same for this rank alone, before it gives up.
+  void WaitForWriting() const { writing_.Wait(); }
   /// The same in the middle of pre-training, after `step` of its steps; `add_state` adds what the stage under way
   /// needs.
   void WritePretrainCheckpoint(int64_t step, const std::function<void(SafetensorsWriter&)>& add_state);
@@ -105,6 +112,8 @@ class Worker {
   /// the whole network's hash. Collective.
   uint64_t SaveModel(nn::Model model, const std::filesystem::path& path);
   const data::MinibatchPool& pool() const { return *pool_; }
+  /// Null: learns by frames.
+  const SequenceTask* sequence() const { return sequence_.get(); }
   std::shared_ptr<const data::MinibatchPool> shared_pool() const { return pool_; }
   optim::Schedule& schedule() { return schedule_; }
   parallel::Strategy& strategy() { return *strategy_; }
@@ -126,7 +135,11 @@ class Worker {
   /// Of the ranks that hold a replica together one speaks for all.
   bool speaks() const { return !parts_ || parts_->position(comm_.rank()) + 1 == parts_->ranks(); }
   void NormalizeInput();
+  /// Writes nothing that is lost, and throws Cancelled.
+  [[noreturn]] void Stop();
   std::optional<std::filesystem::path> NewestCheckpoint(const CheckpointFolder& folder);
+  SafetensorsReader OpenCheckpoint(const std::filesystem::path& file);
+  std::function<bool(std::string_view)> SavedByFirst() const;
   bool IsOfAnotherExperiment(const std::filesystem::path& file) const;
   void LoadCheckpoint(const std::filesystem::path& file);
   void FoldCheckpoint(const CheckpointFolder::OtherRun& other);
@@ -146,10 +159,23 @@ class Worker {
   std::string FindDivergence(const parallel::StepOutput& output);
   void AgreeOnDivergence();
   bool ReachAgreement();
+  // Of workers that do not go in step.
+  struct Meeting {
+    int64_t step = 0;  // at which it is held: that of the worker who was farthest
+    bool stop = false;
+    bool save = false;
+    bool all_at_end = false;  // of the epoch
+  };
+  bool WantsMeeting(bool& told);
+  Meeting Meet(bool told, bool at_end);
+  bool ReachMeeting();
+  bool HoldMeeting();
+  bool WaitForEndOfEpoch();
   void AverageStep();
   int64_t TakeInStep();
   void TakeLoss(const parallel::Loss& loss);
-  void WriteCheckpointFile();
+  void BeginWriting();
+  void DrawWritingNumber();
   void RefreshStatisticsTogether(int64_t frames_of_all);
   /// Sums over all ranks.
   std::vector<double> SumOfAll(const std::vector<double>& mine);
@@ -172,6 +198,8 @@ class Worker {
   DropoutSchedule dropout_;
   CheckpointFolder checkpoints_;
   CheckpointFolder pretraining_;
+  BackgroundWrite writing_;
+  uint64_t writing_number_ = 0;  // of the checkpoint written last; the same on all ranks, and never drawn twice
   std::optional<std::filesystem::path> broken_pretraining_;
 
   std::vector<size_t> train_utterances_;
@@ -197,13 +225,15 @@ class Worker {
   std::optional<PhoneMap> phones_;
 
   Position position_;
-  StepOrder order_;          // of workers in step
-  bool after_loss_ = false;  // no checkpoint since
+  StepOrder order_;                 // of workers in step
+  std::optional<Meeting> meeting_;  // on the way to it
+  bool after_loss_ = false;         // no checkpoint since
   std::unique_ptr<RunLog> log_;
   std::chrono::steady_clock::time_point last_checkpoint_;
   double log_interval_seconds_ = 0;
   double log_arithmetic_seconds_ = 0;
   int64_t log_frames_ = 0;
+  nn::LossResult branch_seen_;  // of branches that learn beside a sequence criterion, since the last record
   int64_t bytes_counted_ = 0;   // of comm_, in position_ already
   double epoch_staleness_ = 0;  // sum over steps since the last epoch record
   int64_t epoch_staleness_steps_ = 0;

@@ -3,23 +3,18 @@
 #include <numeric>
 
 #include "adapt/restore.h"
-#include "base/random.h"
 #include "train/data_share.h"
+#include "train/random_streams.h"
 #include "train/worker.h"
 
 namespace antiphon::train {
-namespace {
-
-constexpr uint64_t kHeldOutSeed = 4;  // a stream of the run's seed, independent of those in worker.cc
-
-}  // namespace
 
 EvaluationResult Worker::EvaluateHeldOut(bool final) {
   const Timed timed(position_.other_seconds);
   EvaluationData data = ToEvaluate(
       held_out_store_, final ? held_out_utterances_
                              : LimitFrames(*held_out_store_, held_out_utterances_, options_.held_out.most_frames,
-                                           MixSeed(task_.seed, kHeldOutSeed)));
+                                           SeedOf(task_.seed, RandomStream::kHeldOut)));
   data.sequence = sequence_;
   EvaluationRequest request;
   request.precision = ParsePrecision(options_.precision);

@@ -1,10 +1,10 @@
 // The part of Worker that tells how the run goes.
 #include <fmt/format.h>
-#include <omp.h>
 
 #include <set>
 #include <span>
 
+#include "base/compute_threads.h"
 #include "base/log.h"
 #include "train/worker.h"
 
@@ -26,7 +26,7 @@ std::string DescribeHeldOut(const data::FrameStore& store, std::span<const size_
 
 std::string Worker::Note() const {
   const nn::LossResult& loss = position_.log_loss.weight_sum > 0 ? position_.log_loss : position_.epoch_loss;
-  return fmt::format("loss {:.3f}  acc {:.1f} %", loss.loss(), 100 * loss.frame_accuracy());
+  return fmt::format("loss {}  acc {:.1f} %", LossText(loss.loss()), 100 * loss.frame_accuracy());
 }
 
 // What all ranks together learned and sent. Only where all ranks are at the same step; elsewhere a rank tells its own.
@@ -71,6 +71,10 @@ void Worker::LogSteps(double rate) {
     record.Set("side_loss", seen.loss()).Set("side_accuracy", seen.frame_accuracy());
     log_->Scalar("accuracy/side", position_.step, seen.frame_accuracy());
   }
+  if (const nn::LossResult seen = std::exchange(branch_seen_, {}); seen.weight_sum > 0) {
+    record.Set("branch_loss", seen.loss()).Set("branch_accuracy", seen.frame_accuracy());
+    log_->Scalar("accuracy/branch", position_.step, seen.frame_accuracy());
+  }
   log_->Write(record);
   log_->Scalar("loss/train", position_.step, loss.loss());
   log_->Scalar("accuracy/train", position_.step, loss.frame_accuracy());
@@ -111,8 +115,8 @@ void Worker::LogEpoch(const nn::LossResult& held_out, double rate, bool accepted
   log_->Scalar("loss/held_out", position_.step, held_out.loss());
   log_->Scalar("accuracy/held_out", position_.step, held_out.frame_accuracy());
   if (comm_.rank() != 0) return;
-  log::Info("epoch {}: train loss {:.4f}, accuracy {:.2f} %; held-out loss {:.4f}, accuracy {:.2f} %; rate {:.4g}{}",
-            position_.epoch + 1, train.loss(), 100 * train.frame_accuracy(), held_out.loss(),
+  log::Info("epoch {}: train loss {}, accuracy {:.2f} %; held-out loss {}, accuracy {:.2f} %; rate {:.4g}{}",
+            position_.epoch + 1, LossText(train.loss()), 100 * train.frame_accuracy(), LossText(held_out.loss()),
             100 * held_out.frame_accuracy(), rate, accepted ? "" : "; no better, back to the best model");
 }
 
@@ -165,9 +169,10 @@ std::vector<std::string> Worker::DescribePlan() const {
   const double rate = options_.schedule.learning_rate;
   const int minibatch = options_.data.minibatch;
   std::vector<std::string> lines = {
-      fmt::format("network: {} inputs, {} layers, {} outputs, {} parameters, {} on {} thread(s)", network_.in_dim(),
-                  network_.num_layers(), network_.out_dim(), outline_.num_whole_parameters(), options_.precision,
-                  omp_get_max_threads()),
+      fmt::format("network: {} inputs, {} layers, {} outputs, {} parameters", network_.in_dim(), network_.num_layers(),
+                  network_.out_dim(), outline_.num_whole_parameters()),
+      fmt::format("arithmetic: {} on {} thread(s), products by {}", PrecisionName(ParsePrecision(options_.precision)),
+                  ComputeThreads(), GemmBackend()),
       fmt::format("data: {} training frames, {} steps of {} frames per epoch; held out: {}", pool_->num_frames(),
                   pool_->steps_per_epoch(0), minibatch,
                   DescribeHeldOut(*held_out_store_, held_out_utterances_, held_out_by_speaker_)),
@@ -175,6 +180,14 @@ std::vector<std::string> Worker::DescribePlan() const {
           "learning rate: {:.4g} per frame-averaged gradient ({:.4g} per summed frame at this minibatch), schedule {}",
           rate, rate / minibatch, options_.schedule.type)};
   for (std::string& line : strategy_->Describe()) lines.push_back(std::move(line));
+  if (comm_.rank() == 0 && comm_.world_size() > 1 && options_.data.distribution != "shards" &&
+      task_.parallel.Text("method") == "admm") {
+    log::Warn(
+        "method 'admm' with data.distribution '{}': what a worker's multipliers have learned belongs to data that it "
+        "has no more in the next epoch. 'shards' lets each keep its own; it needs a held-out store and a shard for "
+        "every worker (antiphon store --shard-mib)",
+        options_.data.distribution);
+  }
   if (side_) lines.push_back(side_->Describe());
   if (side_ && comm_.rank() == 0 && side_->unlabelled() > 0) {
     log::Warn("side task: {} utterances have no label in '{}' and count for nothing", side_->unlabelled(),

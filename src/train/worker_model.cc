@@ -9,17 +9,10 @@
 #include "train/data_share.h"
 #include "train/divided_model.h"
 #include "train/memory_need.h"
+#include "train/random_streams.h"
 #include "train/worker.h"
 
 namespace antiphon::train {
-namespace {
-
-// Streams of the run's seed, independent of those in worker.cc.
-constexpr uint64_t kNetworkSeed = 1;
-constexpr uint64_t kSideSeed = 5;
-
-}  // namespace
-
 void Worker::Describe() {
   const data::Context window{options_.data.left_context, options_.data.right_context};
   const int in_dim = task_.store->feat_dim() * window.width();
@@ -44,6 +37,7 @@ void Worker::Describe() {
 
 // What a network of sequences cannot do.
 void Worker::RequireFrames() const {
+  if (sequence_) sequence_->RequireOutputs(outline_.time_context().stride, options_.data.chunk_frames);
   if (!outline_.needs_sequences()) return;
   if (options_.data.chunk_frames == 0 && !sequence_) {
     throw UsageError(
@@ -68,8 +62,8 @@ void Worker::Build(std::unique_ptr<parallel::ModelParts> parts) {
   } else {
     const Config description = Config::Parse(outline_.ToToml(), task_.network.Where());
     const std::vector<nn::OutputRange> held = parts_ ? parts_->Of(comm_.rank()) : std::vector<nn::OutputRange>();
-    network_ = nn::Network(description, outline_.in_dim(), outline_.out_dim(), MixSeed(task_.seed, kNetworkSeed),
-                           nn::InitialValues::kRandom, held);
+    network_ = nn::Network(description, outline_.in_dim(), outline_.out_dim(),
+                           SeedOf(task_.seed, RandomStream::kNetwork), nn::InitialValues::kRandom, held);
     if (task_.initial) CopyPart(task_.initial->network, network_);
   }
   if (options_.side.any()) BuildSideTask();
@@ -96,7 +90,7 @@ void Worker::BuildSideTask() {
         "a side task goes with frames that have one pdf-id each: neither with a teacher, nor with several heads, nor "
         "with sequence training");
   }
-  const uint64_t seed = MixSeed(task_.seed, kSideSeed);
+  const uint64_t seed = SeedOf(task_.seed, RandomStream::kSideTask);
   side_ = std::make_unique<SideSpeech>(options_.side, task_.store, options_.data, phones_ ? &*phones_ : nullptr, seed,
                                        network_.time_context());
   side_->RequireClassesIn(train_utterances_);

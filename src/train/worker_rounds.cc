@@ -38,7 +38,7 @@ void Worker::RunRounds() {
     AgreeOnDivergence();
     const double asked = SumOfAll({CancelRequested() ? 1.0 : 0.0})[0];
     if (asked > 0 || done < total || after_loss_) WriteCheckpoint();
-    if (asked > 0) throw Cancelled(CancelledMessage());
+    if (asked > 0) Stop();
   } while (done < total || came_back > 0);
   progress.Finish(Note());
 }

@@ -5,6 +5,8 @@
 #include <cmath>
 #include <cstring>
 #include <limits>
+#include <random>
+#include <set>
 
 #include "base/log.h"
 #include "base/random.h"
@@ -20,6 +22,13 @@
 namespace antiphon::train {
 namespace {
 
+// Earlier versions' checkpoints do not name options that came later and have no say in the model.
+std::string WithoutLaterKeys(std::string options) {
+  const std::string key = "background = true\n";
+  if (const size_t at = options.find(key); at != std::string::npos) options.erase(at, key.size());
+  return options;
+}
+
 // What must be the same for a checkpoint to be continued: everything that has a say in the model. Intervals of
 // checkpoints and log lines may change, and so may the number of workers, which is told.
 std::string Experiment(const TrainingTask& task, TrainOptions options, const nn::Network& network) {
@@ -34,8 +43,9 @@ std::string Experiment(const TrainingTask& task, TrainOptions options, const nn:
   parallel.Set("device-memory-mb", "0");
   return fmt::format("seed = {}\n{}data = \"{:016x}\"\nheld_out = \"{:016x}\"\n{}\n[optimizer]\n{}\n[parallel]\n{}\n{}",
                      task.seed, DescribeModels(task), task.store->fingerprint(),
-                     task.held_out_store ? task.held_out_store->fingerprint() : 0, OptionsToConfig(options).ToToml(),
-                     task.optimizer.ToToml(), parallel.ToToml(), network.ToToml());
+                     task.held_out_store ? task.held_out_store->fingerprint() : 0,
+                     WithoutLaterKeys(OptionsToConfig(options).ToToml()), task.optimizer.ToToml(), parallel.ToToml(),
+                     network.ToToml());
 }
 
 // Of the experiment that left the checkpoint and this one, as a message; empty if there is none.
@@ -73,6 +83,13 @@ void Worker::NormalizeInput() {
   for (nn::Parameter* p : buffers) p->MarkChanged();
 }
 
+// So that files of two starts of the program are never taken for those of one. In a simulation they are the same.
+void Worker::DrawWritingNumber() {
+  if (comm_.world_size() == 1 || comm_.time_is_virtual()) return;
+  writing_number_ = static_cast<uint64_t>(std::random_device()()) << 32;
+  comm_.Broadcast(0, std::as_writable_bytes(std::span(&writing_number_, 1)));
+}
+
 void Worker::StartStrategy() {
   strategy_->Start();
   last_checkpoint_ = std::chrono::steady_clock::now();
@@ -82,16 +99,58 @@ void Worker::StartStrategy() {
 std::optional<std::filesystem::path> Worker::NewestCheckpoint(const CheckpointFolder& folder) {
   int64_t limit = std::numeric_limits<int64_t>::max();
   for (;;) {
-    const int64_t mine = folder.NewestSound(limit).value_or(-1);
+    const SoundFile mine = folder.NewestSound(limit).value_or(SoundFile{});
     std::vector<std::byte> bytes;
     comm_.Together([&] { bytes = comm_.AllGather(std::as_bytes(std::span(&mine, 1))); });
-    std::vector<int64_t> all(static_cast<size_t>(comm_.world_size()));
+    std::vector<SoundFile> all(static_cast<size_t>(comm_.world_size()));
     std::memcpy(all.data(), bytes.data(), bytes.size());
-    const auto [oldest, newest] = std::minmax_element(all.begin(), all.end());
-    if (*oldest < 0) return std::nullopt;
-    if (*oldest == *newest) return folder.File(mine);
-    limit = *oldest;
+    const auto less = [](const SoundFile& a, const SoundFile& b) { return a.step < b.step; };
+    const auto [oldest, newest] = std::minmax_element(all.begin(), all.end(), less);
+    if (oldest->step < 0) return std::nullopt;
+    const bool together =
+        std::all_of(all.begin(), all.end(), [&](const SoundFile& f) { return f.writing == mine.writing; });
+    if (oldest->step == newest->step && together) return folder.File(mine.step);
+    // Of one step, but not of one writing: a crash left some of the older ones.
+    limit = oldest->step == newest->step ? oldest->step - 1 : oldest->step;
   }
+}
+
+// This rank's file, with what rank 0 saved for it. Ranks may have folders of their own: who does not see rank 0's file
+// is sent it.
+SafetensorsReader Worker::OpenCheckpoint(const std::filesystem::path& file) {
+  SafetensorsReader own(file);
+  if (comm_.world_size() == 1) return own;
+  std::shared_ptr<const SafetensorsReader> first;
+  const bool needed = !CommonNames(own).empty();
+  const std::filesystem::path first_file = checkpoints_.File(checkpoints_.StepOf(file), 0);
+  std::error_code unknown;
+  if (needed && std::filesystem::exists(first_file, unknown)) {
+    first = std::make_shared<const SafetensorsReader>(first_file);
+    if (WritingOf(*first) != WritingOf(own)) first.reset();
+  }
+  if (SumOfAll({needed && !first ? 1.0 : 0.0})[0] > 0) {
+    struct Sent {
+      std::vector<std::byte> bytes;
+      std::optional<SafetensorsReader> reader;
+    };
+    const auto sent = std::make_shared<Sent>();
+    if (comm_.rank() == 0) {
+      const MappedFile mapped(file);
+      sent->bytes.assign(mapped.bytes().begin(), mapped.bytes().end());
+    }
+    comm_.Together([&] {
+      uint64_t size = sent->bytes.size();
+      comm_.Broadcast(0, std::as_writable_bytes(std::span(&size, 1)));
+      sent->bytes.resize(size);
+      comm_.Broadcast(0, std::span(sent->bytes));
+    });
+    if (needed && !first) {
+      sent->reader.emplace(std::span<const std::byte>(sent->bytes), "rank 0's " + first_file.filename().string());
+      first = std::shared_ptr<const SafetensorsReader>(sent, &*sent->reader);
+    }
+  }
+  if (needed) TakeCommon(own, first);
+  return own;
 }
 
 bool Worker::IsOfAnotherExperiment(const std::filesystem::path& file) const {
@@ -148,6 +207,7 @@ bool Worker::LoadNewestCheckpoint() {
 }
 
 void Worker::LoadCheckpointAfterFailure(const Position& failed, int fallbacks) {
+  FinishWriting();
   const auto file = NewestCheckpoint(checkpoints_);
   if (!file)
     Throw<DivergenceError>("no sound checkpoint in '{}' to fall back to", CheckpointPath(task_.folder).string());
@@ -183,7 +243,7 @@ void Worker::LoadBest(const SafetensorsReader& reader) {
 
 void Worker::LoadCheckpoint(const std::filesystem::path& file) {
   const Timed timed(position_.other_seconds);
-  const SafetensorsReader reader(file);
+  const SafetensorsReader reader = OpenCheckpoint(file);
   WithContext(
       [&] {
         RequireSameExperiment(reader);
@@ -214,8 +274,7 @@ void Worker::LoadCheckpoint(const std::filesystem::path& file) {
 
 // Goes on from a run of another number of workers: from the mean of its replicas, at the same place in the data.
 void Worker::FoldCheckpoint(const CheckpointFolder::OtherRun& other) {
-  std::vector<SafetensorsReader> ranks;
-  for (int r = 0; r < other.world_size; ++r) ranks.emplace_back(checkpoints_.File(other.step, r));
+  const std::vector<SafetensorsReader> ranks = checkpoints_.OpenAll(other.step, other.world_size);
   WithContext(
       [&] {
         RequireSameExperiment(ranks[0]);
@@ -287,22 +346,55 @@ void Worker::WriteCheckpoint() {
     divergence_ = "a parameter is not finite";
   }
   AgreeOnDivergence();
+  FinishWriting();
   CountBytes();
-  comm_.Together([this] { WriteCheckpointFile(); });
-  // Older ones go when every rank has this one, whatever happens meanwhile.
-  checkpoints_.RemoveOld();
+  strategy_->BeforeSave();
+  BeginWriting();
   after_loss_ = false;
   last_checkpoint_ = std::chrono::steady_clock::now();
 }
 
-void Worker::WriteCheckpointFile() {
+void Worker::FinishWriting() {
+  comm_.Together([this] {
+    writing_.Finish();
+    if (comm_.world_size() > 1) comm_.Barrier();
+  });
+  // Older ones go when every rank has this one, whatever happens meanwhile.
+  checkpoints_.RemoveOld();
+}
+
+void Worker::Stop() {
+  FinishWriting();
+  throw Cancelled(CancelledMessage());
+}
+
+// What this rank need not write; null: it writes everything.
+std::function<bool(std::string_view)> Worker::SavedByFirst() const {
+  if (comm_.rank() == 0 || parts_) return nullptr;
+  const parallel::CommonState common = strategy_->common_state();
+  std::set<std::string, std::less<>> names;
+  for (const nn::Parameter* p : network_.parameters()) {
+    if (common.values) names.insert("network." + p->name);
+    if (common.values_always) names.insert("average." + p->name);
+    // All have evaluated it (parallel/strategy.h).
+    if (strategy_->data_share().readers == 1) names.insert("best." + p->name);
+  }
+  for (const std::string& name : common.tensors) names.insert("strategy" + name);
+  return [names = std::move(names), optimizer = common.optimizer](std::string_view name) {
+    return names.contains(name) || (optimizer && name.starts_with("optimizer"));
+  };
+}
+
+void Worker::BeginWriting() {
   log_->NotePosition(position_);
-  SafetensorsWriter writer;
+  position_.best_is_current = BestIsCurrent();
+  auto kept = std::make_shared<SafetensorsWriter>();
+  SafetensorsWriter& writer = *kept;
+  writer.LeaveOut(SavedByFirst());
   writer.SetMetadata("experiment", Experiment(task_, options_, network_));
   writer.SetMetadata("workers", std::to_string(comm_.world_size()));
   SaveNetwork(writer, "network.", network_);
   SaveParts(writer, parts_.get());
-  position_.best_is_current = BestIsCurrent();
   if (!position_.best_is_current) SaveNetwork(writer, "best.", *best_);
   if (!average_.empty()) SaveValues(writer, "average.", network_, average_);
   optimizer_->SaveState(writer, "optimizer");
@@ -311,10 +403,20 @@ void Worker::WriteCheckpointFile() {
   schedule_.SaveState(writer, "schedule");
   order_.SaveState(writer);
   position_.Save(writer);
-  WithContext([&] { checkpoints_.Write(position_.step, writer); },
-              [&] { return fmt::format("saving step {} (older checkpoints are whole)", position_.step); });
-  comm::FaultPoint("checkpoint", comm_.rank(), position_.step);
-  if (comm_.world_size() > 1) comm_.Barrier();
+  NoteWriting(writer, ++writing_number_);
+  const auto write = [kept, file = checkpoints_.File(position_.step), step = position_.step, rank = comm_.rank()] {
+    comm::FaultPoint("saving", rank, step);
+    WithContext([&] { kept->Write(file); },
+                [&] { return fmt::format("saving step {} (older checkpoints are whole)", step); });
+    comm::FaultPoint("checkpoint", rank, step);
+  };
+  // Who divides a model has no room for a copy of it.
+  if (!options_.checkpoint.background || parts_) {
+    write();
+    return FinishWriting();
+  }
+  writer.Own();
+  writing_.Begin(write);
 }
 
 void Worker::WritePretrainCheckpoint(int64_t step, const std::function<void(SafetensorsWriter&)>& add_state) {
@@ -325,7 +427,7 @@ void Worker::WritePretrainCheckpoint(int64_t step, const std::function<void(Safe
   SaveNetwork(writer, "network.", network_);
   position_.Save(writer);
   add_state(writer);
-  WithContext([&] { pretraining_.Write(step, writer); },
+  WithContext([&] { writer.Write(pretraining_.File(step)); },
               [&] { return fmt::format("saving step {} of pre-training (older checkpoints are whole)", step); });
   if (comm_.world_size() > 1) comm_.Barrier();
   pretraining_.RemoveOld();
@@ -333,6 +435,7 @@ void Worker::WritePretrainCheckpoint(int64_t step, const std::function<void(Safe
 }
 
 void Worker::FinishPretraining() {
+  FinishWriting();
   pretraining_.Clear();
   std::error_code not_empty_yet;
   std::filesystem::remove(CheckpointPath(task_.folder) / "pretraining", not_empty_yet);
@@ -357,11 +460,11 @@ void Worker::RememberBest() {
   }
 }
 
-// The same on all ranks that hold a replica together.
+// The same on all ranks, so that rank 0 has it if any has.
 bool Worker::BestIsCurrent() {
-  double differs = best_ && best_->Hash() != network_.Hash() ? 1 : 0;
-  if (parts_) comm_.AllReduce(std::span<double>(&differs, 1));
-  return differs == 0;
+  if (!best_) return true;
+  const double differs = best_->Hash() != network_.Hash() ? 1 : 0;
+  return comm_.world_size() == 1 ? differs == 0 : SumOfAll({differs})[0] == 0;
 }
 
 void Worker::RestoreBest() {

@@ -1,9 +1,8 @@
 #include "train/world.h"
 
-#include <omp.h>
-
 #include <algorithm>
 
+#include "base/compute_threads.h"
 #include "base/error.h"
 
 namespace antiphon::train {
@@ -33,7 +32,7 @@ std::optional<comm::SimulationReport> RunWorkers(const Config& parallel, const C
     }
     const auto options = ReadOptions<comm::ClusterOptions>(cluster);
     return comm::RunSimulated(workers, options, [&](comm::Communicator& comm) {
-      omp_set_num_threads(std::max(1, threads));
+      SetComputeThreads(std::max(1, threads));
       body(comm);
     });
   }
@@ -48,7 +47,7 @@ std::optional<comm::SimulationReport> RunWorkers(const Config& parallel, const C
   const int here = comm::FirstRankOf(group.process() + 1, group.num_processes(), workers) -
                    comm::FirstRankOf(group.process(), group.num_processes(), workers);
   group.RunRanks(workers, [&](comm::Communicator& comm) {
-    omp_set_num_threads(std::max(1, threads / here));
+    SetComputeThreads(std::max(1, threads / here));
     body(comm);
   });
   return std::nullopt;

@@ -1,7 +1,7 @@
 // Where the workers of a run live: `parallel.world` chooses who carries the ranks.
 //
 //   "threads"    a thread per worker, in this process or spread over the processes that mpirun or Slurm started; each
-//                gets its share of its process's `threads` for OpenMP
+//                gets its share of its process's `threads` to compute with
 //   "simulated"  a cluster as the table `cluster` describes it (comm/cluster.h); one worker computes at a time, with
 //                all `threads`, and time is virtual
 #pragma once

@@ -9,6 +9,7 @@
 #include "antiphon/recognizer.h"
 #include "antiphon/trainer.h"
 #include "base/error.h"
+#include "base/file.h"
 #include "base/random.h"
 #include "data/frame_store.h"
 #include "temporary_folder.h"
@@ -64,6 +65,33 @@ TEST(PublicApi, TrainsAModelThatClassifies) {
   EXPECT_EQ(std::max_element(scores.begin(), scores.begin() + kPdfs) - scores.begin(), 2);
   EXPECT_EQ(std::max_element(scores.begin() + kPdfs, scores.end()) - scores.begin(), kPdfs);
   EXPECT_TRUE(model.LogLikelihoods({}).empty());
+}
+
+// What antiphon train can do, Trainer can: here going on from a model, with a held-out store, and a configuration that
+// runs the same again.
+TEST(PublicApi, TrainsByAllOptionsOfTheCommand) {
+  TemporaryFolder folder;
+  WriteStore(folder / "store");
+  TrainerSettings settings;
+  settings.frame_store = (folder / "store").string();
+  settings.run_folder = (folder / "run").string();
+  settings.threads = 1;
+  const std::string options =
+      "[data]\nminibatch = 32\nleft-context = 0\nright-context = 0\n"
+      "[schedule]\ntype = 'constant'\nepochs = 2\nlearning-rate = 0.5\n";
+  settings.config = options + "[[network.layer]]\ntype = 'affine'\n";
+  const TrainingResult first = Trainer(settings).Run();
+  settings.run_folder = (folder / "further").string();
+  settings.config = "initial-model = '" + first.model_file + "'\nheld-out-store = '" + settings.frame_store +
+                    "'\nnote = 'goes on'\n" + options;
+  const TrainingResult further = Trainer(settings).Run();
+  EXPECT_LT(further.held_out_loss, first.held_out_loss);
+  EXPECT_THAT(ReadFile(folder / "further/metrics.jsonl"), HasSubstr("goes on"));
+  EXPECT_THAT(ReadFile(folder / "further/config.toml"), HasSubstr("initial-model = '" + first.model_file));
+  // What would destroy its input is refused here, too.
+  settings.run_folder = (folder / "run").string();
+  EXPECT_THROW(Trainer(settings).Run(), std::runtime_error);
+  EXPECT_TRUE(std::filesystem::exists(first.model_file));
 }
 
 TEST(PublicApi, ErrorsAreStandardExceptionsThatNameTheFile) {

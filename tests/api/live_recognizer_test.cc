@@ -147,6 +147,14 @@ TEST_P(Live, GoesOnAfterSilenceClippingAndHalfAFrame) {
 }
 
 // Without its mean, silence is like the mean of speech, in which any network hears something.
+// It would wait for the end of all speech.
+TEST_P(Live, RefusesFeaturesWithPitch) {
+  nn::Model network = nn::Model::Load(system_.folder / "net.safetensors");
+  network.feature_config += "\npitch-dim = 3\n";
+  Use(network, {});
+  EXPECT_THROW(Run({}, 0, {}), UsageError);
+}
+
 TEST_P(Live, FindsNoWordsInNothingButZeros) {
   LiveOptions options;
   options.cmvn.min_window = 30;

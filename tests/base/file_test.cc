@@ -35,6 +35,22 @@ TEST(WriteFileAtomically, WritesAndMakesFolders) {
   EXPECT_EQ(FilesIn(folder / "x/y"), 1u);
 }
 
+TEST(MakeFolder, SaysThatALinkLeadsNowhere) {
+  const TemporaryFolder folder;
+  fs::create_symlink("gone", folder / "out");
+  for (const fs::path& wanted : {folder / "out", folder / "out/graph"}) {
+    try {
+      WriteFileAtomically(wanted / "HCLG.fst", "x");
+      FAIL() << "written through a link that leads nowhere";
+    } catch (const IoError& e) {
+      EXPECT_THAT(e.what(), HasSubstr("'" + (folder / "out").string() + "' is a symbolic link to 'gone'"));
+    }
+  }
+  fs::create_directory(folder / "gone");
+  WriteFileAtomically(folder / "out/graph/HCLG.fst", "x");
+  EXPECT_EQ(ReadFile(folder / "gone/graph/HCLG.fst"), "x");
+}
+
 TEST(WriteFileAtomically, KeepsTheOldFileWhenTheWriterFails) {
   TemporaryFolder folder;
   WriteFileAtomically(folder / "f", "old");
@@ -53,6 +69,20 @@ TEST(WriteFileAtomically, KeepsTheOldFileWhenTheStreamFails) {
   WriteFileAtomically(folder / "f", "old");
   EXPECT_THROW(WriteFileAtomically(folder / "f", [](std::ostream& out) { out.setstate(std::ios::badbit); }), IoError);
   EXPECT_EQ(ReadFile(folder / "f"), "old");
+}
+
+TEST(WriteFileAtomically, DoesNotWriteThroughALinkInItsWay) {
+  const TemporaryFolder folder;
+  WriteFileAtomically(folder / "elsewhere/precious", "kept");
+  MakeFolder(folder / "out");
+  fs::create_symlink(folder / "elsewhere/precious", TemporaryPath(folder / "out/f"));
+  WriteFileAtomically(folder / "out/f", "new");
+  EXPECT_EQ(ReadFile(folder / "elsewhere/precious"), "kept");
+  EXPECT_EQ(ReadFile(folder / "out/f"), "new");
+  EXPECT_FALSE(fs::is_symlink(folder / "out/f"));
+  WriteFileAtomically(TemporaryPath(folder / "out/g"), "left by a process of the same number");
+  WriteFileAtomically(folder / "out/g", "new");
+  EXPECT_EQ(ReadFile(folder / "out/g"), "new");
 }
 
 TEST(WriteFileAtomically, LeavesDevicesPipesAndFoldersInTheirPlace) {

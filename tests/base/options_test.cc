@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "base/error.h"
+#include "base/option_recorder.h"
 #include "base/toml_text.h"
 
 namespace antiphon {
@@ -75,6 +76,26 @@ TEST(Options, SurviveTheirOwnPrinting) {
   EXPECT_EQ(again.kind, o.kind);
   EXPECT_EQ(again.rates, o.rates);
   EXPECT_EQ(again.inner.momentum, o.inner.momentum);
+}
+
+TEST(Options, ARecorderDescribesWhatIsReadAndKnowsWhetherAllOfItWas) {
+  OptionRecorder recorder;
+  EXPECT_FALSE(recorder.complete());
+  ReadOptions<SampleOptions>(Config::Parse("sync-period = 3\n", "recipe.toml"));
+  ASSERT_EQ(recorder.structs().size(), 1u);
+  const auto& options = recorder.structs().front();
+  ASSERT_EQ(options.size(), 4u);
+  EXPECT_EQ(options[0].default_value, "8") << "the default, not what the table says";
+  EXPECT_EQ(options[3].name, "inner.momentum");
+  EXPECT_TRUE(recorder.complete());
+  {
+    const OptionRecorder inner;
+    ReadOptions<InnerOptions>(Config());
+    EXPECT_EQ(inner.structs().size(), 1u);
+  }
+  EXPECT_EQ(recorder.structs().size(), 1u);
+  EXPECT_THROW(ReadOptions<InnerOptions>(Config::Parse("momentun = 0\n", "recipe.toml")), UsageError);
+  EXPECT_FALSE(recorder.complete());
 }
 
 TEST(Config, RefusesLettersOutsideStringsThatAreNoKeys) {

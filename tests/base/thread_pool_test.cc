@@ -1,14 +1,17 @@
 #include "base/thread_pool.h"
 
 #include <gtest/gtest.h>
-#include <omp.h>
 
 #include <atomic>
+#include <filesystem>
+#include <fstream>
 #include <numeric>
 #include <vector>
 
+#include "base/compute_threads.h"
 #include "base/error.h"
 #include "base/random.h"
+#include "temporary_folder.h"
 
 namespace antiphon {
 namespace {
@@ -56,8 +59,28 @@ TEST(ParallelFor, RethrowsTheFirstErrorAndStops) {
 
 TEST(ParallelFor, LimitsArithmeticInsideToOneThread) {
   std::vector<int> limits(8);
-  ParallelFor(limits.size(), 2, [&](size_t i) { limits[i] = omp_get_max_threads(); });
+  ParallelFor(limits.size(), 2, [&](size_t i) { limits[i] = ComputeThreads(); });
   EXPECT_EQ(limits, std::vector<int>(8, 1));
+}
+
+TEST(NumCores, StaysWithinWhatControlGroupsGrant) {
+  const testing::TemporaryFolder root;
+  std::filesystem::create_directories(root.path() / "pod" / "job" / "step");
+  const auto cores = [&] { return internal::CoresOfControlGroup(root.path(), "/pod/job/step"); };
+  const auto grant = [&](const std::string& group, const std::string& text) {
+    std::ofstream(root.path() / group / "cpu.max") << text;
+  };
+  EXPECT_EQ(cores(), 0);
+  grant("pod/job/step", "max 100000\n");
+  EXPECT_EQ(cores(), 0);
+  grant("pod", "350000 100000\n");
+  EXPECT_EQ(cores(), 4);
+  grant("pod/job", "120000 100000\n");
+  EXPECT_EQ(cores(), 2);
+  grant("pod/job/step", "10000 100000\n");
+  EXPECT_EQ(cores(), 1);
+  EXPECT_EQ(internal::CoresOfControlGroup(root.path(), "/"), 0);
+  EXPECT_GE(NumCores(), 1);
 }
 
 }  // namespace

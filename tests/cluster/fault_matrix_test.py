@@ -14,7 +14,8 @@ from cluster import OPTIONS, Cluster
 
 WORKERS = 3  # one per process: two parameter servers of which rank 0 is the first, and a slave
 RANKS = {"rank 0": 0, "server": 1, "slave": 2}
-MOMENTS = {"start": "at=start", "middle": "at=step step=25", "checkpoint": "at=checkpoint step=20", "end": "at=end"}
+MOMENTS = {"start": "at=start", "middle": "at=step step=25", "saving": "at=saving step=20",
+           "checkpoint": "at=checkpoint step=20", "end": "at=end"}
 METHODS = {
     "ssgd": {},
     "asgd": {"options": "servers = 2"},
@@ -90,6 +91,12 @@ class Matrix(FaultCase):
         for method, action, rank, moment in self.CASES:
             with self.subTest(method=method, action=action, rank=rank, moment=moment):
                 self.check(method, action, rank, moment)
+
+    def test_killed_before_its_part_of_a_checkpoint_is_written(self):
+        """The others' parts may be there: the checkpoint before counts."""
+        for method, rank in (("ssgd", "rank 0"), ("ssgd", "slave"), ("bmuf", "server")):
+            with self.subTest(method=method, rank=rank):
+                self.check(method, "kill", rank, "saving")
 
     def test_the_selection_covers_all_pairs(self):
         for i, j in ((0, 1), (1, 2), (1, 3), (2, 3)):

@@ -87,6 +87,8 @@ class Spread(unittest.TestCase):
             folders[processes] = contents(place)
         self.assertEqual(sorted(folders[1]), sorted(folders[3]))
         for name, content in folders[1].items():
+            if name.endswith(".checksums.json"):
+                continue  # of scripts too, which name their folder
             mine, theirs = (folders[n][name].replace(f"by{n}".encode(), b"BY") for n in (1, 3))
             self.assertEqual(mine, theirs, name)
         self.assertGreater(len(folders[1]["decoded/lattices.gz"]), 100)

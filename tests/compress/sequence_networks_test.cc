@@ -8,6 +8,7 @@
 #include <cctype>
 #include <map>
 #include <sstream>
+#include <tuple>
 
 #include "base/error.h"
 #include "base/log.h"

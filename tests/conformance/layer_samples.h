@@ -22,9 +22,14 @@ inline const std::map<std::string, std::vector<std::string>>& Samples() {
       {"p-norm", {"dim = 4", "dim = 6\np = 3.0", "dim = 12\np = 1.0"}},
       {"renorm", {"", "target-rms = 0.5"}},
       {"batch-norm", {"", "affine = true\ntarget-rms = 0.7"}},
-      {"dropout", {"proportion = 0.3", "proportion = 0.5\nper-frame = true"}},
+      {"dropout",
+       {"proportion = 0.3", "proportion = 0.5\nper-frame = true",
+        "proportion = 0.3\nper-chunk = true\ncontinuous = true"}},
+      {"inverse-cosine", {"", "cepstra = 7\nlifter = 0.0"}},
       {"softmax", {""}},
-      {"spec-mask", {"feature-dim = 4\nmax-bands = 2\nmax-frames = 1", ""}},
+      {"spec-mask",
+       {"feature-dim = 4\nmax-bands = 2\nmax-frames = 1", "",
+        "feature-dim = 9\nper-chunk = true\nmax-bands = 5\nmax-frame-share = 0.5"}},
       {"log-softmax", {""}},
       {"fixed-affine", {"dim = 9", ""}},
       {"normalize", {""}},
@@ -49,7 +54,9 @@ inline const std::map<std::string, std::vector<std::string>>& Samples() {
       {"frame-affine", {"dim = 4", "dim = 12"}},
       {"gradient-reversal", {"", "most = -1.0\ngamma = 0.0"}},
       {"side-task",
-       {"task = 'speaker'\nclasses = 3", "task = 'domain'\nclasses = 2\nhidden-dim = 0\nadversarial = true"}},
+       {"task = 'speaker'\nclasses = 3", "task = 'domain'\nclasses = 2\nhidden-dim = 0\nadversarial = true",
+        "task = 'cross-entropy'\nclasses = 4\nlayers = [{type = 'prefinal', dim = 6, bottleneck = 3}, "
+        "{type = 'affine', learning-rate-factor = 5.0}]"}},
       {"circulant-affine", {"dim = 7\nblock = 4", "dim = 6\nblock = 1", "dim = 5\nblock = 12"}},
   };
   return samples;

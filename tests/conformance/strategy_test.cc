@@ -4,8 +4,10 @@
 #include <gtest/gtest.h>
 
 #include <map>
+#include <set>
 
 #include "base/error.h"
+#include "base/file.h"
 #include "comm/simulated_world.h"
 #include "parallel/small_sequences.h"
 #include "temporary_folder.h"
@@ -130,6 +132,60 @@ TEST_P(ParallelConformance, ReplicasHoldOneModelAfterAnEpoch) {
     const std::vector<uint64_t> hashes = TrainTogether(workers, 10);
     for (const uint64_t hash : hashes) EXPECT_EQ(hash, hashes[0]) << workers << " workers";
     EXPECT_NE(hashes[0], MakeNetwork().Hash()) << "nothing was learned";
+  }
+}
+
+// What only one rank saves must be all ranks' to the bit: between any two steps, and after an epoch.
+TEST_P(ParallelConformance, WhatIsSaidToBeCommonIs) {
+  constexpr int kRanks = 3;
+  struct Said {
+    CommonState common;
+    uint64_t values = 0, optimizer = 0;
+    std::map<std::string, uint64_t> tensors;
+    bool operator==(const Said& o) const {
+      return common.values == o.common.values && common.values_always == o.common.values_always &&
+             common.optimizer == o.common.optimizer && common.tensors == o.common.tensors && values == o.values &&
+             optimizer == o.optimizer && tensors == o.tensors;
+    }
+  };
+  const testing::TemporaryFolder folder;
+  const auto ranks = OnRanks(kRanks, [&](comm::Communicator& comm) {
+    std::vector<Said> all;
+    Learner learner(several(), comm);
+    if (learner.parts || learner.strategy->takes_when_free()) return all;
+    const auto look = [&] {
+      learner.strategy->BeforeSave();
+      Said said;
+      said.common = learner.strategy->common_state();
+      const auto file = folder / fmt::format("{}.{}", all.size(), comm.rank());
+      learner.Save(file);
+      const SafetensorsReader reader(file);
+      const auto sum = [&](const std::string& name) { return Checksum(reader.Tensor(name).data); };
+      if (said.common.values) said.values = Checksum(std::as_bytes(learner.network.values()));
+      for (const std::string& name : reader.Names()) {
+        if (said.common.optimizer && name.starts_with("optimizer")) said.optimizer ^= sum(name);
+      }
+      for (const std::string& name : said.common.tensors) said.tensors[name] = sum("strategy" + name);
+      all.push_back(std::move(said));
+    };
+    look();
+    for (int64_t step = 0; step < 9; ++step) {
+      learner.Train(step, step + 1, comm.rank(), kRanks);
+      look();
+    }
+    learner.EndEpoch();
+    look();
+    return all;
+  });
+  for (int r = 1; r < kRanks; ++r) {
+    for (size_t i = 0; i < ranks[0].size(); ++i)
+      EXPECT_EQ(ranks[static_cast<size_t>(r)][i], ranks[0][i]) << "look " << i;
+  }
+  const std::set<std::string> sharing = {
+      "admm", "averaging", "bmuf", "easgd", "eamsgd", "hessian-free", "natural-gradient-averaging", "ssgd"};
+  if (sharing.contains(GetParam())) {
+    const CommonState& last = ranks[0].back().common;
+    EXPECT_TRUE(last.values) << "after an epoch all hold one model";
   }
 }
 

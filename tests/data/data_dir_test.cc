@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "base/file.h"
+#include "data/data_summary.h"
 #include "data/text_table.h"
 #include "oracle.h"
 #include "put_file.h"
@@ -146,14 +147,15 @@ TEST_F(DataDirTest, LoadsTheSharedSets) {
   }
 }
 
-TEST(Utf8, RefusesWhatTheStandardRefuses) {
-  for (const char* good : {"", "abc", "caf\xc3\xa9", "\xe0\xa0\x80", "\xed\x9f\xbf", "\xf4\x8f\xbf\xbf"}) {
-    EXPECT_EQ(FindBadUtf8(good), std::string_view::npos) << good;
-  }
-  for (const char* bad :
-       {"\x80", "\xc0\x80", "\xe0\x9f\xbf", "\xed\xa0\x80", "\xf4\x90\x80\x80", "\xf5\x80\x80\x80", "\xc3"}) {
-    EXPECT_EQ(FindBadUtf8(bad), 0u);
-  }
+TEST_F(DataDirTest, WordsInTwoFormsOfUnicodeAreOneWord) {
+  Put("wav.scp", "a a.wav\nb b.wav\n");
+  Put("utt2spk", "a s\nb s\n");
+  Put("text", "a Caf\u00e9\nb Cafe\u0301\n");
+  const DataDir dir = DataDir::Load(folder_.path());
+  EXPECT_EQ(dir.utterances()[0].words, dir.utterances()[1].words);
+  EXPECT_EQ(dir.utterances()[1].words, std::vector<std::string>{"Caf\u00e9"});
+  Put("lexicon.txt", "Cafe\u0301 K AE F EY\n");
+  EXPECT_EQ(ReadLexiconWords(folder_ / "lexicon.txt"), std::set<std::string>{"Caf\u00e9"});
 }
 
 TEST_F(DataDirTest, NeverCrashesOnDamagedFiles) {

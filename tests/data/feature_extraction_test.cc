@@ -2,12 +2,16 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
+#include <set>
 
 #include "base/error.h"
 #include "base/file.h"
 #include "base/random.h"
 #include "data/archive.h"
+#include "data/feature_parts.h"
+#include "data/feature_source.h"
 #include "feat/audio.h"
 #include "feat/cmvn.h"
 #include "temporary_folder.h"
@@ -106,6 +110,33 @@ TEST(FeatureExtraction, MakesCopiesWithNamesOfTheirOwn) {
   EXPECT_FALSE(std::filesystem::exists(folder / "out/utt2noise"));
 }
 
+TEST(FeatureExtraction, EveryUtteranceAndCopyDrawsItsVolume) {
+  const TemporaryFolder folder;
+  MakeData(folder.path());
+  FeatureExtractionOptions options = Options();
+  options.front_end.dither = 0;
+  options.speeds = {0.9};
+  const DataDir dir = DataDir::Load(folder.path());
+  ExtractFeatures(dir, options, folder / "plain", 1);
+  options.volume_low = 0.125;
+  options.volume_high = 2;
+  ExtractFeatures(dir, options, folder / "varied", 1);
+  const RandomAccessReader<Matrix> plain((folder / "plain/feats.scp").string());
+  const RandomAccessReader<Matrix> varied((folder / "varied/feats.scp").string());
+  std::set<int> shifts;
+  for (const char* utterance : {"ann-1", "sp0.9-ann-1", "bob-2", "sp0.9-bob-2"}) {
+    const Matrix a = plain.Get(utterance), b = varied.Get(utterance);
+    ASSERT_EQ(a.rows(), b.rows());
+    // The zeroth cepstrum moves with the logarithm of the power.
+    double moved = 0;
+    for (int64_t t = 0; t < a.rows(); ++t) moved += static_cast<double>(b(t, 0) - a(t, 0));
+    shifts.insert(static_cast<int>(100 * moved / static_cast<double>(a.rows())));
+  }
+  EXPECT_EQ(shifts.size(), 4u);
+  EXPECT_FALSE(shifts.contains(0));
+  EXPECT_FALSE(std::filesystem::exists(folder / "varied/utt2noise"));
+}
+
 TEST(FeatureExtraction, ListsEveryUtteranceThatFailsAndWritesNothing) {
   const TemporaryFolder folder;
   MakeData(folder.path());
@@ -147,6 +178,60 @@ TEST(FeatureExtraction, ResamplesOrTakesTheNativeRate) {
   options.like = (folder / "a").string();
   EXPECT_EQ(ExtractFeatures(dir, options, folder / "c", 1).sample_rate_hz, 8000);
   EXPECT_EQ(ReadFile(folder / "a/feats.ark"), ReadFile(folder / "c/feats.ark"));
+}
+
+// A recording of more than two minutes, half of it zeros, beside a short one.
+TEST(FeatureExtraction, LongRecordingsInPartsAreTheSameFrames) {
+  const TemporaryFolder folder;
+  Rng rng(5);
+  feat::Waveform wave{std::vector<float>(8000 * 130), 8000};
+  for (size_t i = 0; i < wave.samples.size(); ++i)
+    wave.samples[i] = i < 8000 * 60 ? 0.0F : std::clamp(static_cast<float>(500 * rng.Normal()), -32000.0F, 32000.0F);
+  feat::WriteWav(folder / "long.wav", wave);
+  wave.samples.resize(8000);
+  feat::WriteWav(folder / "a.wav", wave);
+  WriteFileAtomically(folder / "wav.scp", "a a.wav\nlong long.wav\n");
+  WriteFileAtomically(folder / "utt2spk", "a s\nlong s\n");
+  const DataDir dir = DataDir::Load(folder.path());
+  FeatureExtractionOptions options = Options();
+  options.front_end.sample_rate_hz = 7000;  // so that they are resampled
+  options.front_end.high_freq_hz = 0;
+  const auto whole = ExtractFeatures(dir, options, folder / "whole", 2);
+  options.long_in_parts = true;
+  const auto parted = ExtractFeatures(dir, options, folder / "parts", 2);
+  EXPECT_EQ(parted.frames, whole.frames);
+  EXPECT_EQ(parted.utterances, 2);
+  EXPECT_NEAR(parted.audio_s, whole.audio_s, 1e-9);
+  EXPECT_EQ(parted.resampled, 2);
+
+  FeatureSourceOptions tables;
+  tables.features = (folder / "whole/feats.scp").string();
+  tables.cmvn = (folder / "whole/cmvn.scp").string();
+  tables.utt2spk = (folder / "whole/utt2spk").string();
+  tables.zeros = (folder / "whole/utt2zeros").string();
+  const FeatureSource expected(tables);
+  tables.features = (folder / "parts/feats.scp").string();
+  tables.cmvn = (folder / "parts/cmvn.scp").string();
+  tables.zeros = (folder / "parts/utt2zeros").string();
+  EXPECT_FALSE(FeatureSource(tables).Has("long"));
+  tables.parts = (folder / "parts").string();
+  const FeatureSource found(tables);
+  EXPECT_EQ(found.keys(), expected.keys());
+  for (const std::string& utt_id : found.keys()) {
+    const Matrix a = found.Get(utt_id), b = expected.Get(utt_id);
+    ASSERT_EQ(a.rows(), b.rows()) << utt_id;
+    EXPECT_TRUE(std::equal(a.data(), a.data() + a.size(), b.data())) << utt_id;
+    for (const FeatureSource* source : {&found, &expected}) {
+      EXPECT_TRUE(source->Zeros(utt_id).Cover(0.1, 0.9, 0)) << utt_id;
+      EXPECT_EQ(source->Zeros(utt_id).Cover(0.1, 59, 0), utt_id == "long");
+      EXPECT_FALSE(source->Zeros(utt_id).Cover(58, 62, 0));
+    }
+  }
+  EXPECT_EQ(found.NumParts("a"), 1);
+  ASSERT_EQ(found.NumParts("long"), 3);
+  EXPECT_EQ(found.NumFrames("long"), expected.Get("long").rows());
+  EXPECT_EQ(found.GetPart("long", 0).rows(), kPartFrames);
+  EXPECT_EQ(found.Sizes({"long"})[0], found.NumFrames("long") * 13);
 }
 
 }  // namespace

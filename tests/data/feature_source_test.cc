@@ -60,6 +60,25 @@ TEST_F(AdaptedFeatures, GoThroughTheModelsTransformAndTheSpeakers) {
   ExpectEqual(FeatureSource(options_).Get("v"), model_.transform.Apply(frames_));
 }
 
+// A transform looks at frames around each, which may lie in the next part. All parts but the last are long.
+TEST_F(AdaptedFeatures, InPartsTheyAreTheSame) {
+  TableWriter<Matrix> parts(folder_ / "long_feats.ark");
+  int64_t first = 0, part = 0;
+  for (const int64_t rows : {9, 20, 1}) {
+    parts.Write(fmt::format("w:{}", part++), Matrix(frames_.view().Rows(first, rows)));
+    first += rows;
+  }
+  parts.Close();
+  PutFile(folder_ / "utt2parts", "w 3 30\n");
+  PutFile(folder_ / "utt2spk", "u s\nv t\nw s\n");
+  options_.parts = folder_.path().string();
+  const FeatureSource features(options_);
+  ASSERT_GT(model_.transform.left() + model_.transform.right(), 0);
+  ExpectEqual(features.Get("w"), features.Get("u"));
+  EXPECT_EQ(features.GetPart("w", 2).rows(), 1);
+  EXPECT_EQ(features.keys(), (std::vector<std::string>{"u", "v", "w"}));
+}
+
 TEST_F(AdaptedFeatures, VectorsOfSpeakersOrUtterancesStandBehindThem) {
   TableWriter<std::vector<float>> vectors(folder_ / "ivectors.ark");
   vectors.Write("s", {0.5F, -2.0F});

@@ -71,6 +71,32 @@ TEST_F(BuildFrameStoreTest, JoinsNormalisedFeaturesAndAlignment) {
   for (int64_t i = 0; i < m.size(); ++i) EXPECT_NEAR(m.data()[i], expected.data()[i], 1e-4);
 }
 
+// A script that lacks lines, and an archive whose bytes are others, still read well.
+TEST_F(BuildFrameStoreTest, RefusesAnAlignmentThatIsNotWhatWasWritten) {
+  TableWriter<std::vector<int32_t>> pdfs(folder_ / "pdf.ark", {.checksums = true});
+  for (int u = 0; u < 5; ++u) pdfs.Write("u" + std::to_string(u), std::vector<int32_t>(static_cast<size_t>(10 + u), u));
+  pdfs.Close();
+  EXPECT_EQ(BuildFrameStore(options_, folder_ / "store", 2).utterances, 5);
+  const std::string ark = ReadFile(folder_ / "pdf.ark"), scp = ReadFile(folder_ / "pdf.scp");
+  PutFile(folder_ / "pdf.scp", scp.substr(0, scp.find('\n') + 1));
+  EXPECT_THAT(Message(), AllOf(HasSubstr("pdf.scp' is not what"), HasSubstr("cut short or changed")));
+  PutFile(folder_ / "pdf.scp", scp);
+  std::string changed = ark;
+  changed[changed.size() - 4] ^= 1;
+  PutFile(folder_ / "pdf.ark", changed);
+  EXPECT_THAT(Message(), HasSubstr("pdf.ark' is not what"));
+  options_.pdf_alignment = "ark:" + (folder_ / "pdf.ark").string();
+  EXPECT_THAT(Message(), HasSubstr("pdf.ark' is not what"));
+  // Of others, and of earlier versions, there are none; nor do old ones speak of a new table.
+  std::filesystem::remove(folder_ / "pdf.checksums.json");
+  EXPECT_EQ(Message(), "nothing was thrown");
+  PutFile(folder_ / "pdf.checksums.json", "{\"pdf.ark\": \"0\"}");
+  TableWriter<std::vector<int32_t>> again(folder_ / "pdf.ark");
+  again.Write("u0", std::vector<int32_t>(10, 0));
+  again.Close();
+  EXPECT_EQ(Message(), "nothing was thrown");
+}
+
 TEST_F(BuildFrameStoreTest, NamesWhatDoesNotFit) {
   options_.length_tolerance = 0;
   EXPECT_THAT(Message(), AllOf(HasSubstr("utterance 'u2'"), HasSubstr("12 frames of features but an alignment of 11")));

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cstring>
 #include <map>
 #include <set>
 
@@ -155,12 +156,132 @@ TEST_F(SequenceMinibatchTest, OutputsForEveryThirdFrameBeginAtMultiplesOfThree) 
   }
 }
 
+TEST_F(SequenceMinibatchTest, OutputsBeginAtAnotherFrameInEachEpochUntilAllAreLearnt) {
+  options_.chunk_frames = 12;
+  for (const bool carry : {true, false}) {
+    for (const bool widths : {false, true}) {
+      if (carry && widths) continue;
+      options_.carry_state = carry;
+      options_.other_chunk_frames = widths ? std::vector<int>{9} : std::vector<int>{};
+      const auto pool = Pool({1, 1, 3});
+      const std::vector<size_t> owner = UtteranceOfFrame();
+      std::set<int64_t> seen;
+      for (int64_t epoch = 0; epoch < 3; ++epoch) {
+        MinibatchStream stream(pool, 0, epoch);
+        while (const Minibatch* m = stream.Next()) {
+          for (const int64_t id : m->frame_ids) {
+            if (id < 0) continue;
+            const auto& utterance = store_->utterances()[owner[static_cast<size_t>(id)]];
+            const int64_t frame = id - utterance.first_frame;
+            EXPECT_EQ(frame % 3, epoch < utterance.num_frames ? epoch : 0);
+            seen.insert(id);
+          }
+          for (int s = 0; s < m->sequences->streams; ++s) {
+            if (m->chunks[static_cast<size_t>(s)].num_frames == 0) continue;
+            EXPECT_EQ(m->sequences->Begins(s), !carry || m->chunks[static_cast<size_t>(s)].first < 3);
+          }
+        }
+      }
+      if (!widths) {
+        EXPECT_EQ(std::ssize(seen), store_->num_frames());
+      }
+    }
+  }
+  options_.other_chunk_frames = {};
+  options_.shift_outputs = false;
+  const auto pool = Pool({1, 1, 3});
+  EXPECT_EQ(pool->num_minibatches(1), pool->num_minibatches(0));
+  MinibatchStream stream(pool, 0, 1);
+  while (const Minibatch* m = stream.Next()) {
+    for (const Chunk& chunk : m->chunks) EXPECT_EQ(chunk.first % 3, 0);
+  }
+}
+
+// What chain models learn from: chunks of the widths asked for, one width to a minibatch, from many speakers, with real
+// frames around them.
+TEST_F(SequenceMinibatchTest, ChunksOfOneWidthCarryTheFramesAroundThem) {
+  options_.chunk_frames = 20;
+  options_.other_chunk_frames = {14, 30};  // 21, 15 and 30 with the stride
+  options_.minibatch = 168;                // 8 chunks of the first width
+  options_.carry_state = false;
+  const TimeContext needed{7, 5, 3};
+  const auto pool = Pool(needed);
+  Matrix frame(1, store_->feat_dim());
+  std::map<size_t, std::set<int>> seen;
+  std::set<int> widths;
+  int64_t chunks = 0, whole = 0;
+  std::set<int32_t> speakers;
+  for (const int64_t epoch : {0, 1}) {
+    MinibatchStream stream(pool, 0, epoch);
+    seen.clear();
+    while (const Minibatch* m = stream.Next()) {
+      const SequenceLayout& layout = *m->sequences;
+      ASSERT_EQ(std::ssize(m->chunks), layout.streams);
+      EXPECT_LE(layout.frames * 3 * layout.streams, 168);
+      int widest = 0;
+      for (int s = 0; s < layout.streams; ++s) {
+        const Chunk& chunk = m->chunks[static_cast<size_t>(s)];
+        const auto& utterance = store_->utterances()[chunk.utterance];
+        if (epoch == 0 && m->index == 0) speakers.insert(utterance.speaker);
+        ++chunks;
+        widest = std::max(widest, chunk.num_frames);
+        EXPECT_EQ(layout.lengths[static_cast<size_t>(s)], (chunk.num_frames + 2) / 3);
+        for (int t = 0; t < chunk.num_frames; ++t) {
+          EXPECT_TRUE(seen[chunk.utterance].insert(chunk.first + t).second) << "chunks overlap";
+        }
+        for (int t = 0; t < needed.InputFrames(layout.frames); ++t) {
+          store_->ReadFrames(chunk.utterance, std::clamp(chunk.first + t - 7, 0, utterance.num_frames - 1), frame);
+          for (int c = 0; c < store_->feat_dim(); ++c) {
+            ASSERT_EQ(m->features(t * layout.streams + s, c), frame(0, c)) << "the frames around are not real";
+          }
+        }
+      }
+      widths.insert(layout.frames * 3);
+      for (const Chunk& chunk : m->chunks) whole += chunk.num_frames > (widest <= 15 ? 0 : widest <= 21 ? 15 : 21);
+    }
+  }
+  // But for what is shorter than the shortest width, or lacks frames at its end.
+  EXPECT_TRUE(widths.contains(15) && widths.contains(21) && widths.contains(30));
+  EXPECT_EQ(whole, chunks) << "a chunk stands among wider ones";
+  EXPECT_GT(speakers.size(), 3u);
+}
+
+TEST_F(SequenceMinibatchTest, AnEpochOfWidthsGoesOnInTheMiddleToTheBit) {
+  options_.chunk_frames = 20;
+  options_.other_chunk_frames = {14, 30};
+  options_.minibatch = 120;
+  options_.carry_state = false;
+  for (const std::string distribution : {"pool", "shares"}) {
+    options_.distribution = distribution;
+    const auto pool = Pool({2, 2, 3}, 2);
+    MinibatchStream whole(pool, 1, 4);
+    std::vector<Matrix> features;
+    while (const Minibatch* m = whole.Next()) features.push_back(Matrix(ConstMatrixView(m->features)));
+    ASSERT_GT(features.size(), 4u);
+    MinibatchStream rest(Pool({2, 2, 3}, 2), 1, 4, 3);
+    for (size_t step = 3; step < features.size(); ++step) {
+      const Minibatch* m = rest.Next();
+      ASSERT_NE(m, nullptr);
+      ASSERT_EQ(m->features.rows(), features[step].rows());
+      EXPECT_EQ(std::memcmp(m->features.data(), features[step].data(),
+                            sizeof(float) * static_cast<size_t>(features[step].size())),
+                0);
+    }
+  }
+}
+
 TEST_F(SequenceMinibatchTest, RefusesPlansThatCannotBe) {
   EXPECT_THROW(Pool({}, 2), UsageError);  // nobody keeps an utterance
   options_.distribution = "shares";
   EXPECT_NO_THROW(Pool({}, 2));
   EXPECT_THROW(Pool({0, 0, 3}), UsageError);
+  options_.other_chunk_frames = {7};
+  EXPECT_THROW(Pool({0, 0, 3}), UsageError);  // states are carried on
+  options_.carry_state = false;
+  EXPECT_NO_THROW(Pool({0, 0, 3}));
   options_.chunk_frames = 0;
+  EXPECT_THROW(Pool({0, 0, 3}), UsageError);
+  options_.other_chunk_frames.clear();
   EXPECT_THROW(Pool({1, 0, 1}), UsageError);
 }
 

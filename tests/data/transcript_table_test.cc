@@ -6,6 +6,12 @@
 
 #include "base/error.h"
 #include "base/file.h"
+#include "data/audio_source.h"
+#include "data/channels.h"
+#include "data/data_summary.h"
+#include "data/lexicon_fit.h"
+#include "data/recordings.h"
+#include "feat/audio.h"
 #include "put_file.h"
 #include "temporary_folder.h"
 
@@ -57,10 +63,32 @@ TEST(Transcripts, AreNormalisedOnlyWhenAsked) {
   EXPECT_EQ(NormaliseTranscript("Don't stop, \"Jean-Luc\"! - 'tis", o), "Don't stop Jean-Luc tis");
   o.case_folding = "upper";
   EXPECT_EQ(NormaliseTranscript("l\u2019\u00e9t\u00e9 \u03b1\u03c9 \u0436\u0451 \u017e\u0101 \u00f7 \u00df", o),
-            "L'\u00c9T\u00c9 \u0391\u03a9 \u0416\u0401 \u017d\u0100 \u00f7 \u00df");
+            "L'\u00c9T\u00c9 \u0391\u03a9 \u0416\u0401 \u017d\u0100 SS");
   o.case_folding = "lower";
   EXPECT_EQ(NormaliseTranscript("\u00c9T\u00c9 \u0391\u03a9 \u0416\u0401 \u017d\u0100 ABC \u0130", o),
             "\u00e9t\u00e9 \u03b1\u03c9 \u0436\u0451 \u017e\u0101 abc i");
+}
+
+TEST(Transcripts, OfEveryScriptLoseTheirPunctuation) {
+  PrepareOptions o;
+  o.strip_punctuation = true;
+  EXPECT_EQ(
+      NormaliseTranscript("\u0645\u0631\u062d\u0628\u0627\u060c \u0643\u064a\u0641\u061f \u06a9\u06cc\u0627\u06d4", o),
+      "\u0645\u0631\u062d\u0628\u0627 \u0643\u064a\u0641 \u06a9\u06cc\u0627");  // Arabic, Urdu
+  EXPECT_EQ(NormaliseTranscript("\u0928\u092e\u0938\u094d\u0924\u0947\u0964 \u0939\u0948\u0965", o),
+            "\u0928\u092e\u0938\u094d\u0924\u0947 \u0939\u0948");  // Hindi
+  EXPECT_EQ(NormaliseTranscript("\u056b\u0576\u0579\u055e\u057a\u0565\u057d\u0589", o),
+            "\u056b\u0576\u0579\u057a\u0565\u057d");  // Armenian marks its questions within words
+  EXPECT_EQ(NormaliseTranscript("col\u00b7lecci\u00f3 \u00ab\u03c4\u03b9\u00bb \u300c\u8a9e\u300d", o),
+            "col\u00b7lecci\u00f3 \u03c4\u03b9 \u8a9e");
+}
+
+TEST(Transcripts, TakeOneFormAndOneKindOfBlank) {
+  EXPECT_EQ(NormaliseTranscript("\ufeffCafe\u0301\u00a0noir\u3000a\u00adb\u200b", {}), "Caf\u00e9 noir ab");
+  PrepareOptions o;
+  o.case_folding = "upper";
+  EXPECT_EQ(NormaliseTranscript("\u03ba\u03b1\u03bb\u03b7\u03bc\u03ad\u03c1\u03b1 ti\u1ebfng \u0561\u0576", o),
+            "\u039a\u0391\u039b\u0397\u039c\u0388\u03a1\u0391 TI\u1ebeNG \u0531\u0546");
 }
 
 class PrepareTest : public ::testing::Test {
@@ -134,6 +162,144 @@ TEST_F(PrepareTest, NamesRowsThatCannotBeUsed) {
   EXPECT_EQ(dir.recordings().size(), 1u);
   EXPECT_THROW(Prepare("u.csv", "four.wav,four\n"), InputError);
   EXPECT_THROW(Prepare("v.csv", ""), InputError);
+}
+
+TEST_F(PrepareTest, SaysWhyAFileCannotBeUsed) {
+  PutFile(folder_ / "audio/four.m4a", "");
+  PutFile(folder_ / "audio/five.wav ", "");
+  PutFile(folder_ / "audio/Six.wav", "");
+  PutFile(folder_ / "elsewhere/seven.wav", "");
+  PutFile(folder_ / "elsewhere/one.wav", "");
+  const std::string elsewhere = (folder_ / "elsewhere").string();
+  const DataDir dir = Prepare("t.csv", "four.m4a,a\nfour,a\nfive.wav,a\nsix.wav,a\n" + elsewhere + "/seven.wav,a\n" +
+                                           elsewhere + "/one.wav,a\n two.wav ,a\nnotes.txt,a\n");
+  ASSERT_EQ(problems_.size(), 8u);
+  for (const size_t m4a : {0, 1}) {
+    EXPECT_THAT(problems_[m4a].what, HasSubstr("'four.m4a' is there, but the format .m4a cannot be read: convert it"));
+  }
+  EXPECT_THAT(problems_[2].what, HasSubstr("no audio file 'five.wav', but 'five.wav ', with a blank at an end"));
+  EXPECT_THAT(problems_[3].what, HasSubstr("no audio file 'six.wav', but 'Six.wav'"));
+  EXPECT_THAT(problems_[4].what, HasSubstr("seven.wav' lies outside of the folder"));
+  EXPECT_THAT(problems_[5].what, HasSubstr("which holds another file of that name"));
+  EXPECT_THAT(problems_[6].what, HasSubstr("'notes.txt' is there, but is no audio file by its name"));
+  ASSERT_EQ(dir.utterances().size(), 1u) << "blanks around a name in the table are no part of it";
+  EXPECT_EQ(dir.utterances()[0].utt_id, "two");
+}
+
+TEST_F(PrepareTest, FindsNamesInTheOtherFormOfUnicode) {
+  PutFile(folder_ / "audio/cafe\u0301.wav", "");
+  const DataDir dir = Prepare("t.csv", "caf\u00e9.wav,a\n");
+  ASSERT_EQ(dir.utterances().size(), 1u);
+  EXPECT_EQ(dir.utterances()[0].utt_id, "caf\u00e9");
+  EXPECT_TRUE(std::filesystem::exists(dir.ResolveAudio(dir.recordings()[0])));
+}
+
+class ChannelTest : public PrepareTest {
+ protected:
+  ChannelTest() {
+    // Two channels of 0.1 s, of different loudness.
+    std::string samples;
+    for (int i = 0; i < 800; ++i) samples += std::string("\x00\x10\x00\x20", 4);
+    const auto number = [](uint32_t value, int bytes) {
+      std::string text;
+      for (int i = 0; i < bytes; ++i) text += static_cast<char>(value >> (8 * i) & 0xff);
+      return text;
+    };
+    std::string wav = "RIFF" + number(36 + 3200, 4) + "WAVEfmt " + number(16, 4) + number(1, 2) + number(2, 2) +
+                      number(8000, 4) + number(32000, 4) + number(4, 2) + number(16, 2) + "data" + number(3200, 4);
+    PutFile(folder_ / "calls/call.wav", wav + samples);
+    feat::WriteWav(folder_ / "calls/ann/note.wav", {std::vector<float>(800, 100.0F), 8000});
+  }
+  float FirstSample(const DataDir& dir, const std::string& utt_id) {
+    const AudioSource audio(dir);
+    return audio.Read(dir.utterances()[dir.Find(utt_id)]).samples[0];
+  }
+};
+
+TEST_F(ChannelTest, BecomeUtterancesOfTheirOwnWhenAsked) {
+  PrepareOptions options;
+  DataDirOfRecordings(folder_ / "calls", options, problems_).Write(folder_ / "mean");
+  DataDir dir = DataDir::Load(folder_ / "mean");
+  ASSERT_EQ(dir.utterances().size(), 2u);
+  EXPECT_EQ(FirstSample(dir, "call"), 6144.0F) << "the mean";
+  EXPECT_FALSE(dir.utterances()[0].has_transcript);
+
+  options.channels = "each";
+  DataDirOfRecordings(folder_ / "calls", options, problems_).Write(folder_ / "each");
+  EXPECT_TRUE(problems_.empty());
+  dir = DataDir::Load(folder_ / "each");
+  ASSERT_EQ(dir.utterances().size(), 3u);
+  EXPECT_EQ(dir.recordings().size(), 2u);
+  EXPECT_EQ(FirstSample(dir, "call-A"), 4096.0F);
+  EXPECT_EQ(FirstSample(dir, "call-B"), 8192.0F);
+  EXPECT_EQ(FirstSample(dir, "note"), 100.0F);
+  EXPECT_THAT(dir.speakers(), ElementsAre("call-A", "call-B", "note"));
+  const DataSummary summary = Summarise(dir, nullptr);
+  EXPECT_EQ(summary.recordings_by_channels.at(2), 1);
+  EXPECT_EQ(summary.utterances_of_channels, 2);
+  EXPECT_THAT(FormatSummary(Summarise(DataDir::Load(folder_ / "mean"), nullptr)),
+              HasSubstr("1 recordings with 2 channels: their mean is taken"));
+}
+
+TEST_F(ChannelTest, AreNamedByATable) {
+  PutFile(folder_ / "t.csv", "file,channel,text,speaker\ncall.wav,A,one,\ncall.wav,right,two,bob\nnote,,three,\n");
+  const DataDir dir = PrepareDataDir(folder_ / "calls", folder_ / "t.csv", {}, problems_);
+  EXPECT_TRUE(problems_.empty());
+  ASSERT_EQ(dir.utterances().size(), 3u);
+  EXPECT_EQ(FirstSample(dir, "bob-call-B"), 8192.0F);
+  EXPECT_EQ(FirstSample(dir, "call-A"), 4096.0F);
+  PutFile(folder_ / "u.csv", "call.wav,one\nnote,three\n");
+  PrepareDataDir(folder_ / "calls", folder_ / "u.csv", {.channels = "each"}, problems_);
+  ASSERT_EQ(problems_.size(), 1u);
+  EXPECT_THAT(problems_[0].what, HasSubstr("has 2 channels: a column 'channel'"));
+}
+
+TEST_F(ChannelTest, OfNoSuchNumberAreRefused) {
+  EXPECT_EQ(ParseChannel("b"), 1);
+  EXPECT_EQ(ParseChannel("LEFT"), 0);
+  EXPECT_EQ(ParseChannel("12"), 12);
+  for (const char* bad : {"", "middle", "-1", "1.5"}) EXPECT_THROW(ParseChannel(bad), InputError);
+  DataDirOfRecordings(folder_ / "calls", {.channels = "each"}, problems_).Write(folder_ / "each");
+  PutFile(folder_ / "each/segments", "call-A call 0 -1 0\ncall-B call 0 -1 2\nnote note 0 -1\n");
+  EXPECT_THROW(FirstSample(DataDir::Load(folder_ / "each"), "call-B"), InputError);
+  PutFile(folder_ / "each/segments", "call-A call 0 -1 x\n");
+  EXPECT_THROW(DataDir::Load(folder_ / "each"), InputError);
+}
+
+TEST_F(ChannelTest, RecordingsThatCannotBeReadAreLeftOutByName) {
+  PutFile(folder_ / "calls/broken.wav", "no sound");
+  PutFile(folder_ / "calls/old.m4a", "");
+  DataDirOfRecordings(folder_ / "calls", {}, problems_);
+  ASSERT_EQ(problems_.size(), 2u);
+  EXPECT_THAT(problems_[0].where, HasSubstr("broken.wav"));
+  EXPECT_THAT(problems_[0].what, HasSubstr("cannot be read as audio"));
+  EXPECT_THAT(problems_[1].what, HasSubstr("1 files are of formats that cannot be read (.m4a)"));
+  problems_.clear();
+  PutFile(folder_ / "t.csv", "call,one\nnote,two\nbroken,three\n");
+  const DataDir dir = WithDurations(PrepareDataDir(folder_ / "calls", folder_ / "t.csv", {}, problems_), problems_);
+  EXPECT_EQ(dir.utterances().size(), 2u);
+  ASSERT_EQ(problems_.size(), 1u);
+  EXPECT_THAT(problems_[0].what, HasSubstr("its utterance is left out"));
+  EXPECT_NEAR(dir.utterances()[0].duration_s, 0.1, 1e-6);
+}
+
+TEST(Spelling, IsAdvisedWhereTheLexiconHasTheWordsInAnother) {
+  const auto summary = [](std::vector<std::pair<std::string, int64_t>> oov, int64_t known) {
+    DataSummary s;
+    s.has_lexicon = true;
+    s.oov = std::move(oov);
+    for (const auto& [word, count] : s.oov) s.oov_running_words += count;
+    s.running_words = s.oov_running_words + known;
+    return s;
+  };
+  const std::set<std::string> lexicon = {"ONE", "TWO", "\u00c9T\u00c9"};
+  EXPECT_EQ(AdviseSpelling(summary({{"one", 5}, {"\u00e9t\u00e9", 3}}, 1), lexicon).options, "--case upper");
+  EXPECT_NEAR(AdviseSpelling(summary({{"one", 5}, {"x", 3}}, 2), lexicon).known_share, 0.7, 1e-9);
+  EXPECT_EQ(AdviseSpelling(summary({{"ONE,", 5}, {"TWO.", 3}}, 1), lexicon).options, "--strip-punctuation");
+  EXPECT_EQ(AdviseSpelling(summary({{"one,", 5}, {"two", 3}}, 1), lexicon).options, "--case upper --strip-punctuation");
+  EXPECT_EQ(AdviseSpelling(summary({{"three", 5}}, 1), lexicon).options, "");
+  EXPECT_TRUE(MostWordsUnknown(summary({{"three", 5}}, 4)));
+  EXPECT_FALSE(MostWordsUnknown(summary({{"three", 5}}, 5)));
 }
 
 }  // namespace

@@ -2,19 +2,24 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <filesystem>
+#include <fstream>
 #include <functional>
+#include <limits>
 #include <map>
 #include <set>
 
 #include "base/error.h"
 #include "base/file.h"
 #include "base/random.h"
+#include "decode/decoder.h"
 #include "decode/determinize_star.h"
 #include "decode/graph_builder.h"
 #include "decode/graph_operations.h"
+#include "decode/matrix_scores.h"
 #include "decode/ngram_estimate.h"
 #include "decode/ngram_fst.h"
 #include "hmm/graph/openfst.h"
@@ -34,12 +39,13 @@ hmm::Lexicon ToyLexicon(bool position_dependent = false) {
   return hmm::Lexicon::Parse(kLexicon, "lexicon.txt", options);
 }
 
-// A tree that asks random questions about both neighbours.
+// A tree that asks random questions about both neighbours; with windows of two phones the topology of chain models.
 hmm::HmmModel ToyModel(const hmm::Lexicon& lexicon, int width) {
   hmm::TopologyOptions options;
   options.num_states = 2;
   options.num_silence_states = 2;
-  const hmm::Topology topology(lexicon.phones(), options);
+  const hmm::Topology topology =
+      width == 2 ? hmm::Topology::Chain(lexicon.phones()) : hmm::Topology(lexicon.phones(), options);
   if (width == 1) return {lexicon.phones(), topology, hmm::ContextTree::Monophone(topology)};
   Rng rng(5);
   std::vector<hmm::TreeNode> nodes;
@@ -56,7 +62,7 @@ hmm::HmmModel ToyModel(const hmm::Lexicon& lexicon, int width) {
           return id;
         }
         hmm::TreeNode node;
-        node.position = rng.Below(2) == 0 ? 0 : 2;
+        node.position = rng.Below(2) == 0 || width == 2 ? 0 : 2;
         for (int32_t p = 0; p <= lexicon.phones().num_phones(); ++p) {
           if (rng.Below(2) == 0) node.phones.push_back(p);
         }
@@ -68,7 +74,7 @@ hmm::HmmModel ToyModel(const hmm::Lexicon& lexicon, int width) {
       roots.back().push_back(grow(2));
     }
   }
-  return {lexicon.phones(), topology, hmm::ContextTree(3, nodes, roots)};
+  return {lexicon.phones(), topology, hmm::ContextTree(width, nodes, roots)};
 }
 
 fst::StdVectorFst ToyGrammar(const hmm::Lexicon& lexicon, int order) {
@@ -99,13 +105,10 @@ Costs ByDefinition(const hmm::HmmModel& model, const hmm::Lexicon& lexicon, cons
   const auto state_cost = [&](const Phones& phones) {
     double cost = 0.0;
     for (size_t i = 0; i < phones.size(); ++i) {
-      Phones window = {phones[i]};
-      if (model.context_width() == 3) {
-        window = {i > 0 ? phones[i - 1] : 0, phones[i], i + 1 < phones.size() ? phones[i + 1] : 0};
-      }
+      const int32_t window[] = {i > 0 ? phones[i - 1] : 0, phones[i], i + 1 < phones.size() ? phones[i + 1] : 0};
       const auto& entry = model.topology().Entry(phones[i]);
       for (size_t s = 0; s + 1 < entry.size(); ++s) {
-        const int32_t state = model.TransitionState(window, static_cast<int>(s));
+        const int32_t state = model.TransitionState(model.Window(window), static_cast<int>(s));
         cost -= self_loop_scale * model.transitions().LeaveLogProb(state);
       }
     }
@@ -151,12 +154,9 @@ Costs ByGraph(const hmm::HmmModel& model, const fst::StdVectorFst& graph, size_t
           // The states are those of the phones in context.
           size_t at = 0;
           for (size_t i = 0; i < phones.size(); ++i) {
-            Phones window = {phones[i]};
-            if (model.context_width() == 3) {
-              window = {i > 0 ? phones[i - 1] : 0, phones[i], i + 1 < phones.size() ? phones[i + 1] : 0};
-            }
+            const int32_t window[] = {i > 0 ? phones[i - 1] : 0, phones[i], i + 1 < phones.size() ? phones[i + 1] : 0};
             for (int s = 0; s + 1 < static_cast<int>(model.topology().Entry(phones[i]).size()); ++s) {
-              EXPECT_EQ(transitions.TransitionState(ids[at++]), model.TransitionState(window, s));
+              EXPECT_EQ(transitions.TransitionState(ids[at++]), model.TransitionState(model.Window(window), s));
             }
           }
           Offer(costs, words, phones, cost + graph.Final(state).Value());
@@ -179,7 +179,7 @@ Costs ByGraph(const hmm::HmmModel& model, const fst::StdVectorFst& graph, size_t
 
 class ToyGraph : public ::testing::TestWithParam<std::tuple<int, int, bool>> {};
 INSTANTIATE_TEST_SUITE_P(WidthOrderPosition, ToyGraph,
-                         ::testing::Combine(::testing::Values(1, 3), ::testing::Values(1, 2), ::testing::Bool()));
+                         ::testing::Combine(::testing::Values(1, 2, 3), ::testing::Values(1, 2), ::testing::Bool()));
 
 TEST_P(ToyGraph, AcceptsExactlyWhatTheDefinitionsSay) {
   const auto [width, order, position_dependent] = GetParam();
@@ -188,10 +188,10 @@ TEST_P(ToyGraph, AcceptsExactlyWhatTheDefinitionsSay) {
   const fst::StdVectorFst grammar = ToyGrammar(lexicon, order);
   fst::StdVectorFst graph;
   GraphBuildOptions options;
-  options.self_loop_scale = 0.1;
   BuildGraphFst(model, lexicon, grammar, options, &graph);
   constexpr size_t kMaxPhones = 5;
-  const Costs expected = ByDefinition(model, lexicon, grammar, 0.1, kMaxPhones);
+  // Without a word about it, the weight of self-loops is that of the kind of model.
+  const Costs expected = ByDefinition(model, lexicon, grammar, width == 2 ? 1.0 : 0.1, kMaxPhones);
   const Costs found = ByGraph(model, graph, kMaxPhones);
   ASSERT_GT(expected.size(), 100U);
   ASSERT_EQ(found.size(), expected.size());
@@ -314,6 +314,76 @@ TEST_F(SavedGraph, ComesBackTheSame) {
   }
   EXPECT_EQ(loaded.lexicon()->num_words(), lexicon_.num_words());
   EXPECT_EQ(loaded.info().language_model, "test");
+}
+
+// One mutation of an HCLG.fst: cut, longer, or with some of its bytes changed, more often than not in its header.
+std::string Mutated(std::string fst, Rng& rng) {
+  const auto below = [&](size_t n) { return static_cast<size_t>(rng.Below(n)); };
+  const uint64_t kind = rng.Below(8);
+  if (kind == 0) return fst.substr(0, below(fst.size()));
+  if (kind == 1) return fst + std::string(1 + below(64), static_cast<char>(below(256)));
+  const size_t range = kind < 5 ? 80 : fst.size();
+  if (kind == 2 || kind == 5) {
+    fst[below(range)] ^= static_cast<char>(1 << below(8));
+  } else {
+    constexpr int32_t kValues[] = {0,
+                                   1,
+                                   2,
+                                   -1,
+                                   1 << 16,
+                                   1 << 30,
+                                   std::numeric_limits<int32_t>::max(),
+                                   std::numeric_limits<int32_t>::min(),
+                                   0x7fc00000,
+                                   0x7f800000};
+    const int32_t value = kValues[below(std::size(kValues))];
+    std::memcpy(fst.data() + below(range / 4 - 1) * 4, &value, sizeof value);
+  }
+  return fst;
+}
+
+// Whoever changes a file may give it a checksum, too: nothing in it may be relied on.
+TEST_F(SavedGraph, MutatedAnyhowIsRefusedOrDecodes) {
+  const std::string fst = ReadFile(folder_ / "HCLG.fst"), json = ReadFile(folder_ / "graph.json");
+  const std::string sum = fmt::format("{:016x}", Checksum(fst));
+  ASSERT_THAT(json, HasSubstr(sum));
+  Matrix scores(12, model_.num_pdfs());
+  Rng score_rng(3);
+  for (int64_t i = 0; i < scores.size(); ++i) scores.data()[i] = static_cast<float>(score_rng.Normal() * 3);
+  int refused = 0, decoded = 0;
+  for (uint64_t seed = 1; seed <= 250; ++seed) {
+    SCOPED_TRACE(fmt::format("seed {}", seed));
+    Rng rng(seed);
+    const std::string changed = Mutated(fst, rng);
+    std::string described = json;
+    described.replace(described.find(sum), sum.size(), fmt::format("{:016x}", Checksum(changed)));
+    std::ofstream(folder_ / "HCLG.fst", std::ios::binary) << changed;
+    std::ofstream(folder_ / "graph.json", std::ios::binary) << described;
+    try {
+      const Graph graph = Graph::Load(folder_, model_);
+      MatrixScores source(scores);
+      Decoder decoder(graph, {});
+      decoder.Advance(source);
+      decoder.Finish();
+      decoder.BestPath();
+      decoder.RawLattice();
+      ++decoded;
+    } catch (const InputError&) {
+      ++refused;
+    }
+  }
+  EXPECT_GT(refused, 80);
+  EXPECT_GT(decoded, 15);
+}
+
+// Whose arcs all lead to states that are there, with labels that are known: a search would never end.
+TEST_F(SavedGraph, WithACycleThatTakesNoFrameIsRefused) {
+  fst::StdVectorFst fst = fst_;
+  const int a = fst.AddState(), b = fst.AddState();
+  fst.AddArc(a, {0, 0, 0.5F, b});
+  fst.AddArc(b, {0, 0, -1.0F, a});
+  SaveGraph(fst, model_, lexicon_, "test", {}, folder_);
+  EXPECT_THAT(ErrorOfLoad(model_), ::testing::AllOf(HasSubstr("HCLG.fst"), HasSubstr("takes no frame")));
 }
 
 TEST_F(SavedGraph, IsRefusedByAnotherModel) {

@@ -3,14 +3,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
-#include <filesystem>
 #include <set>
 
 #include "base/error.h"
-#include "base/file.h"
 #include "base/random.h"
-#include "decode/gzip_file.h"
 #include "decode/lattice_text.h"
 #include "decode/weight_search.h"
 
@@ -61,6 +59,30 @@ TEST(Lattice, SurvivesItsText) {
     EXPECT_EQ(a[i].alignment, b[i].alignment);
     EXPECT_NEAR(a[i].cost.Total(0.1), b[i].cost.Total(0.1), 1e-4);
   }
+}
+
+// Of a recording that was cut: the best path of the whole is those of its pieces, one after another.
+TEST(Lattice, PiecesAreOneText) {
+  LatticeTextInPieces writer("long");
+  std::string text;
+  LatticePath joined;
+  for (const uint64_t seed : {1, 2, 3, 4}) {
+    const Lattice piece = seed == 3 ? Lattice() : Determinize(RandomLattice(seed), {0.1, 100, 100000});
+    text += writer.Add(piece);
+    if (piece.empty()) continue;
+    const LatticePath best = BestPath(piece, kWeights);
+    joined.words.insert(joined.words.end(), best.words.begin(), best.words.end());
+    joined.alignment.insert(joined.alignment.end(), best.alignment.begin(), best.alignment.end());
+    joined.cost = joined.cost + best.cost;
+  }
+  text += writer.Finish();
+  const auto again = ParseLattices(text, "lat");
+  ASSERT_EQ(again.size(), 1U);
+  EXPECT_EQ(again[0].first, "long");
+  const LatticePath best = BestPath(again[0].second, kWeights);
+  EXPECT_EQ(best.words, joined.words);
+  EXPECT_EQ(best.alignment, joined.alignment);
+  EXPECT_NEAR(best.cost.Total(0.1), joined.cost.Total(0.1), 1e-3);
 }
 
 TEST(Lattice, TextErrorsNameTheLine) {
@@ -213,14 +235,6 @@ TEST(WeightSearch, TakesTheMiddleOfEqualWeights) {
   EXPECT_EQ(search.Best().lm_weight, 10);
   EXPECT_EQ(search.Best().word_penalty, 1);
   EXPECT_EQ(search.EdgeWarning(), "");
-}
-
-TEST(Gzip, UnpacksWhatItPacks) {
-  const auto path = std::filesystem::temp_directory_path() / "antiphon_gzip_test.gz";
-  const std::string text(100000, 'x');
-  WriteFileAtomically(path, Gzip(text) + Gzip("") + Gzip("end"));
-  EXPECT_EQ(ReadMaybeGzipped(path), text + "end");
-  std::filesystem::remove(path);
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 #include <zlib.h>
 
+#include <algorithm>
 #include <cmath>
 #include <filesystem>
 #include <functional>
@@ -101,6 +102,14 @@ TEST(Arpa, SurvivesItsOwnPrinting) {
   const NgramModel again = NgramModel::ParseArpa(lm.ToArpa(), "again");
   EXPECT_EQ(again.ToArpa(), lm.ToArpa());
   ASSERT_EQ(again.nodes().size(), lm.nodes().size());
+}
+
+TEST(Arpa, TakesOneFormOfUnicode) {
+  const NgramModel model = NgramModel::ParseArpa(
+      "\\data\\\nngram 1=2\nngram 2=1\n\\1-grams:\n-1 </s>\n-1 Caf\u00e9\n\\2-grams:\n-1 Cafe\u0301 </s>\n\\end\\\n",
+      "x.arpa");
+  EXPECT_GE(model.WordId("Caf\u00e9"), 0);
+  EXPECT_EQ(model.NumNgrams(2), 1);
 }
 
 TEST(Arpa, NamesFileAndLineOfErrors) {

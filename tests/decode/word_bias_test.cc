@@ -177,6 +177,18 @@ TEST(WordBias, AListOfWordsLeavesOutAllOthers) {
   EXPECT_EQ(decoder.BestPath().words[3], 4);
 }
 
+TEST(WordBias, TakesOneFormOfUnicode) {
+  std::vector<GraphArc> arcs = {{1, 1, 10.0F, 0}};
+  std::vector<GraphState> states = {{0, 0, 1, 0.5F}};
+  const Graph graph(std::move(states), std::move(arcs), 0, {"<eps>", "Caf\u00e9"}, {0, 0});
+  EXPECT_TRUE(WordBias(graph, Phrases{{"Cafe\u0301", 1}}).remarks().empty());
+  const ::antiphon::testing::TemporaryFolder folder;
+  WriteFileAtomically(folder / "words.txt", "Cafe\u0301\n");
+  WordBiasOptions options;
+  options.word_list = (folder / "words.txt").string();
+  EXPECT_TRUE(WordBias(graph, options).remarks().empty());
+}
+
 TEST(WordBias, SaysWhichPhrasesItCannotPrefer) {
   const testing::TemporaryFolder folder;
   WriteFileAtomically(folder / "hot", "a b\t3\nc zebra\nnever a\n  d   c \r\n");

@@ -2,14 +2,18 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <functional>
 
 #include "base/error.h"
 #include "base/file.h"
 #include "data/archive.h"
 #include "data/frame_store.h"
+#include "decode/graph_builder.h"
+#include "hmm/graph/openfst.h"
 #include "math/safetensors.h"
 #include "small_disk.h"
+#include "small_gmm.h"
 
 namespace antiphon {
 namespace {
@@ -44,6 +48,20 @@ std::vector<Writer> Writers() {
          SafetensorsWriter writer;
          writer.Add("values", ConstMatrixView(Matrix(rows, 1)));
          writer.Write(folder / "tensors.safetensors");
+       }},
+      {"SaveGraph",
+       [](const fs::path& folder, int rows) {
+         const hmm::HmmModel model = antiphon::testing::SmallAdaptiveModel(5).hmm;
+         hmm::LexiconOptions options;
+         options.silence_phones = {"SIL"};
+         options.position_dependent = false;
+         const hmm::Lexicon lexicon = hmm::Lexicon::Parse("ONE A\nTWO B\n", "lexicon.txt", options, model.phones());
+         fst::StdVectorFst graph;
+         for (int i = 0; i <= rows; ++i) graph.AddState();
+         graph.SetStart(0);
+         graph.SetFinal(rows, 0.0F);
+         for (int i = 0; i < rows; ++i) graph.AddArc(i, {1, 0, 0.0F, i + 1});
+         decode::SaveGraph(graph, model, lexicon, "test", {}, folder / "graph");
        }},
       {"FrameStoreWriter",
        [](const fs::path& folder, int rows) {

@@ -3,12 +3,15 @@
 #include <gtest/gtest.h>
 #include <sndfile.h>
 
+#include <algorithm>
 #include <cmath>
 #include <fstream>
 #include <limits>
 
 #include "base/error.h"
 #include "base/file.h"
+#include "base/random.h"
+#include "feat/zero_spans.h"
 #include "reference.h"
 #include "temporary_folder.h"
 
@@ -182,6 +185,61 @@ TEST(Audio, SpeedRaisesPitchAndShortens) {
   ASSERT_EQ(out.size(), 12800u);
   const std::vector<float> expected = Tone(12800, 625, 10000);
   for (size_t i = 2000; i < 10800; ++i) ASSERT_NEAR(out[i], expected[i], 20);
+}
+
+TEST(Audio, InPiecesItIsTheSame) {
+  const TemporaryFolder folder;
+  Rng rng(4);
+  Waveform wave{std::vector<float>(200001), 16000};
+  for (float& x : wave.samples) x = static_cast<float>(std::lrint(1000 * rng.Normal()));
+  WriteWav(folder / "a.wav", wave);
+  for (const AudioSelection& selection : {AudioSelection{}, AudioSelection{.start_s = 1.25, .end_s = 9.5}}) {
+    AudioReader reader(folder / "a.wav", selection);
+    std::vector<float> joined;
+    int pieces = 0;
+    for (std::vector<float> piece; reader.Read(piece); ++pieces)
+      joined.insert(joined.end(), piece.begin(), piece.end());
+    EXPECT_GE(pieces, 2);
+    EXPECT_EQ(joined, ReadAudio(folder / "a.wav", selection).samples);
+    EXPECT_NEAR(reader.duration_s(), static_cast<double>(joined.size()) / 16000, 1e-9);
+  }
+  for (const int rate : {8000, 16000, 22050, 44100}) {
+    Waveform sound{std::vector<float>(wave.samples.begin(), wave.samples.begin() + 70001), 16000};
+    const std::vector<float> expected = Resample(sound, rate).samples;
+    for (const size_t most : {1000, 30000, 100000}) {
+      Resampler resampler(16000, rate);
+      std::vector<float> found;
+      for (size_t begin = 0; begin < sound.samples.size();) {
+        const size_t count = std::min<size_t>(sound.samples.size() - begin, 1 + rng.Below(most));
+        resampler.Accept(std::span(sound.samples).subspan(begin, count), found);
+        begin += count;
+      }
+      resampler.Finish(found);
+      EXPECT_EQ(found, expected) << rate << " Hz, pieces of up to " << most;
+    }
+  }
+}
+
+TEST(ZeroSpans, AreWhereNothingButZerosIs) {
+  std::vector<float> audio(8000, 0.0F);
+  for (int i = 2000; i < 5000; ++i) audio[static_cast<size_t>(i)] = i % 3 == 0 ? 0.0F : 1.0F;
+  for (const size_t piece : {1, 700, 8000}) {
+    ZeroSpans spans(1000);
+    for (size_t begin = 0; begin < audio.size(); begin += piece)
+      spans.Accept(std::span(audio).subspan(begin, std::min(piece, audio.size() - begin)));
+    EXPECT_EQ(spans.Runs(), (std::vector<std::pair<double, double>>{{0, 2}, {5, 8}}));
+    for (const ZeroSpans& of : {spans, ZeroSpans(spans.Runs())}) {
+      EXPECT_TRUE(of.Cover(0, 2, 0));
+      EXPECT_TRUE(of.Cover(0, 2.01, 0.01));
+      EXPECT_FALSE(of.Cover(0, 2.02, 0.01));
+      EXPECT_TRUE(of.Cover(5.5, 7, 0));
+      EXPECT_FALSE(of.Cover(1, 6, 0));
+      EXPECT_FALSE(of.Cover(3, 3, 0));
+    }
+    spans.ForgetBefore(3);
+    EXPECT_FALSE(spans.Cover(0, 2, 0));
+    EXPECT_TRUE(spans.Cover(6, 7, 0));
+  }
 }
 
 }  // namespace

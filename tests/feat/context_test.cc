@@ -1,6 +1,7 @@
 // Differences, splicing and normalisation.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "base/error.h"

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <functional>
 #include <limits>
@@ -60,6 +61,27 @@ HmmModel TriphoneModel(const Lexicon& lexicon) {
   return {lexicon.phones(), mono.topology(), ContextTree(3, nodes, mono.tree().roots())};
 }
 
+// One state per phone that emits otherwise when it is entered than when it stays, depending on the left phone.
+HmmModel ChainModel(const Lexicon& lexicon) {
+  const Topology topology = Topology::Chain(lexicon.phones());
+  std::vector<TreeNode> nodes;
+  std::vector<std::vector<int32_t>> roots(1);
+  int32_t num_pdfs = 0;
+  for (int32_t phone = 1; phone <= lexicon.phones().num_phones(); ++phone) {
+    roots.emplace_back();
+    for (int c = 0; c < 2; ++c) {
+      const auto root = static_cast<int32_t>(nodes.size());
+      roots.back().push_back(root);
+      TreeNode& node = nodes.emplace_back();
+      node.phones = {0, 1 + c};
+      node.yes = root + 1;
+      node.no = root + 2;
+      for (int leaf = 0; leaf < 2; ++leaf) nodes.emplace_back().pdf_id = num_pdfs++;
+    }
+  }
+  return {lexicon.phones(), topology, ContextTree(2, nodes, roots)};
+}
+
 double ScoreOfPath(const HmmModel& model, std::span<const int32_t> ids, const Matrix& scores,
                    const AlignOptions& options) {
   const TransitionModel& t = model.transitions();
@@ -111,9 +133,7 @@ double ExhaustiveBest(const HmmModel& model, const Lexicon& lexicon, std::span<c
     std::function<void(size_t, size_t)> walk = [&](size_t phone, size_t state) {
       const auto at = [&](size_t p) { return p < phones.size() ? phones[p] : 0; };
       const int32_t window[] = {phone > 0 ? phones[phone - 1] : 0, phones[phone], at(phone + 1)};
-      const std::span<const int32_t> context =
-          model.context_width() == 3 ? std::span<const int32_t>(window) : std::span<const int32_t>(window + 1, 1);
-      const int32_t ts = model.TransitionState(context, static_cast<int>(state));
+      const int32_t ts = model.TransitionState(model.Window(window), static_cast<int>(state));
       const TopologyEntry& entry = model.topology().Entry(phones[phone]);
       for (size_t t = 0; t < entry[state].transitions.size(); ++t) {
         const auto to = static_cast<size_t>(entry[state].transitions[t].to);
@@ -177,6 +197,12 @@ TEST(Aligner, FindsTheBestOfAllPathsInContext) {
   const Lexicon lexicon = Lexicon::Parse("A 1.0 X Y\nA 0.4 Y\nB 1.0 Y X\n", "toy");
   ExpectEqualsExhaustiveSearch(TriphoneModel(lexicon), lexicon, {1, 2}, false);
   ExpectEqualsExhaustiveSearch(TriphoneModel(lexicon), lexicon, {1}, true);
+}
+
+TEST(Aligner, FindsTheBestOfAllPathsWhereEnteringIsNotStaying) {
+  const Lexicon lexicon = Lexicon::Parse("A 1.0 X Y\nA 0.4 Y\nB 1.0 Y X\nC 1.0 X X\n", "toy");
+  ExpectEqualsExhaustiveSearch(ChainModel(lexicon), lexicon, {1, 2}, false);
+  ExpectEqualsExhaustiveSearch(ChainModel(lexicon), lexicon, {3, 1, 3}, true);
 }
 
 TEST(Aligner, RecoversTheTruthOfSyntheticSpeech) {

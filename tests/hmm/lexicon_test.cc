@@ -39,9 +39,25 @@ TEST(Lexicon, ReadsProbabilities) {
   EXPECT_THAT(ErrorOf("A 1.5 AH\n"), HasSubstr("lexicon.txt:1: word 'A' has probability 1.5"));
 }
 
+TEST(Lexicon, TakesOneFormOfUnicode) {
+  const Lexicon lexicon = Lexicon::Parse("Cafe\u0301 K AE e\u0301\nCaf\u00e9 K AH \u00e9\n", "lexicon.txt");
+  EXPECT_EQ(lexicon.num_words(), 1);
+  EXPECT_EQ(lexicon.FindWord("Caf\u00e9"), 1);
+  EXPECT_THAT(lexicon.phones().Names(), ElementsAre("SIL", "AE", "AH", "K", "\u00e9"));
+  EXPECT_THAT(ErrorOf("A AH\nCaf\xe9 K\n"),
+              ::testing::AllOf(HasSubstr("lexicon.txt:2:"), HasSubstr("byte 4 (0xe9) is not UTF-8")));
+}
+
 TEST(Lexicon, TakesNumbersWithoutPointAsPhones) {
   const Lexicon lexicon = Lexicon::Parse("A 1 2\nB 2\n", "lexicon.txt");
   EXPECT_EQ(lexicon.PronunciationsOf(1)[0].phones.size(), 2u);
+}
+
+TEST(Lexicon, RefusesAPronunciationOfABook) {
+  std::string line = "NOVEL";
+  for (int i = 0; i < 1001; ++i) line += " AH";
+  EXPECT_THAT(ErrorOf("A AH\n" + line + "\n"), HasSubstr("lexicon.txt:2: word 'NOVEL' has 1001 phones; at most 1000"));
+  EXPECT_EQ(ErrorOf("A AH\n" + line.substr(0, line.size() - 3) + "\n"), "");
 }
 
 TEST(Lexicon, NamesTheLineOfEveryError) {

@@ -164,20 +164,5 @@ TEST(Plan, TakesNoFramesAndRefusesWhatIsNotFinite) {
   for (int64_t i = 0; i < out.size(); ++i) EXPECT_TRUE(std::isfinite(out.data()[i]));
 }
 
-TEST(PackedDense, RoundsWeightsOnceAndForAll) {
-  Matrix weight(3, 5);
-  Rng rng(9);
-  for (int64_t i = 0; i < weight.size(); ++i) weight.data()[i] = static_cast<float>(rng.Normal());
-  std::fill_n(weight.Row(1).data(), 5, 0.0F);
-  for (int64_t r = 0; r < 3; ++r) {
-    const float scale = Int8RowScale(weight.Row(r));
-    for (const float w : weight.Row(r)) {
-      const int8_t q = ToInt8(w, scale);
-      EXPECT_LE(std::abs(w - scale * q), 0.5F * scale * 1.0001F);
-      EXPECT_LE(std::abs(int{q}), 127);
-    }
-  }
-}
-
 }  // namespace
 }  // namespace antiphon::infer

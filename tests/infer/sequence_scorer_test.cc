@@ -8,6 +8,7 @@
 #include "infer/stream_pool.h"
 #include "nn/network_parts.h"
 #include "nn/speaker_profile.h"
+#include "temporary_folder.h"
 
 namespace antiphon::infer {
 namespace {
@@ -25,6 +26,9 @@ const std::vector<std::string>& Networks() {
       "{type='lstm', dim=8, share-gates=true, peepholes=false}, {type='splice'}",
       "{type='gru', dim=16}, {type='affine', dim=6}, {type='batch-norm'}",
       "{type='tdnn', dim=8}, {type='lstm', dim=8}, {type='splice', offsets=[-1, 0, 1], stride=3}, {type='gru', dim=8}",
+      "{type='tdnn', dim=8}, {type='tdnn-f', dim=8, bottleneck=4, stride=3, dropout=0.2}, {type='tdnn-f', dim=8, "
+      "bottleneck=4, time-stride=0}, {type='tdnn-f', dim=8, bottleneck=4}, {type='prefinal', dim=8, bottleneck=4}",
+      "{type='inverse-cosine', cepstra=4}, {type='tdnn', dim=8}",
       "{type='bidirectional', right=4, layers=[{type='gru', dim=8}]}, {type='bidirectional', right=3, "
       "layers=[{type='lstm', "
       "dim=8, projection=4}]}"};
@@ -180,6 +184,83 @@ TEST(SequenceScorer, StreamsInOneBatchHaveTheScoresThatTheyHaveAlone) {
       }
     }
   }
+}
+
+nn::Network ChainNetwork(int frames_before_stride, int stride) {
+  std::string layers =
+      "{type='inverse-cosine', cepstra=40}, {type='tdnn', dim=768, offsets=[-1, 0, 1]}, {type='relu'},";
+  for (int i = 0; i < 11; ++i) {
+    layers +=
+        "{type='tdnn-f', dim=768, bottleneck=96, stride=" + std::to_string(i == frames_before_stride ? stride : 1) +
+        "},";
+  }
+  layers +=
+      "{type='linear', dim=192}, {type='side-task', task='x', classes=5}, {type='prefinal', dim=768, "
+      "bottleneck=192}, {type='affine'}";
+  return {Config::Parse("layer = [" + layers + "]", "test"), 40, 2300, 1, nn::InitialValues::kToBeSet};
+}
+
+// What is above a stride is computed as much less often: a chain network costs less than half with outputs at every
+// third frame, and less than two fifths if the lowest factorised layer has the stride.
+TEST(SequenceScorer, OutputsAtEveryThirdFrameCostAThirdAboveTheStride) {
+  const auto operations = [](const nn::Network& network) {
+    const Plan plan(network, {});
+    EXPECT_FALSE(plan.needs_network());
+    return plan.OperationsPerFrame();
+  };
+  const double all = operations(ChainNetwork(0, 1));
+  const double factorised = 2.0 * (1536 * 96 + 192 * 768);
+  const double below = 2.0 * (40 * 40 + 120 * 768);
+  const double above = 2.0 * (768 * 192 + 2 * 192 * 768 + 192 * 2300);
+  EXPECT_NEAR(all, below + 11 * factorised + above, 0.02 * all);  // batch-norm, shortcuts
+  EXPECT_NEAR(operations(ChainNetwork(2, 3)), below + 2.5 * factorised + (8.5 * factorised + above) / 3, 0.02 * all);
+  EXPECT_GT(all / operations(ChainNetwork(2, 3)), 2.1);
+  EXPECT_GT(all / operations(ChainNetwork(0, 3)), 2.5);
+}
+
+// A model whose HMM has a frame for every third one of the features gives the search these, whole or in streams.
+TEST(SequenceScorer, AFrameOfTheSearchForEveryThirdOne) {
+  const auto plain = ModelOf(Networks()[7]);
+  auto sparse = std::make_shared<nn::Model>(plain->Clone());
+  sparse->frame_subsampling = 3;
+  ::antiphon::testing::TemporaryFolder folder;
+  sparse->Save(folder / "model.safetensors");
+  EXPECT_EQ(nn::Model::Load(folder / "model.safetensors").frame_subsampling, 3);
+  for (const std::string precision : {"fp32", "int8"}) {
+    const auto model = Shared(*sparse, precision, 7);
+    for (const int length : {1, 2, 3, 40, 41}) {
+      const Matrix frames = RandomFrames(length, 1);
+      const Matrix expected = Offline(Shared(*plain, precision), frames);
+      NnetScorer scorer(model, frames);
+      const int count = (length + 2) / 3;
+      ASSERT_EQ(scorer.num_frames_ready(), count);
+      StreamPool pool(model, {.batch = 7});
+      const int id = pool.Open();
+      for (int t = 0; t < length; ++t) {
+        pool.Accept(id, frames.view().Rows(t, 1), t);
+        pool.RunBatch(0);
+      }
+      pool.Finish(id);
+      while (pool.RunBatch(0) > 0) {
+      }
+      EXPECT_EQ(pool.stats(id).frames, count);
+      int taken = 0;
+      pool.Take(id, [&](std::span<const float> row, double arrival) {
+        ASSERT_LT(taken, count);
+        EXPECT_EQ(arrival, 3.0 * taken);
+        EXPECT_EQ(scorer.IsLastFrame(taken), taken + 1 == count);
+        EXPECT_EQ(pool.IsLastFrame(id, taken), taken + 1 == count);
+        for (int s = 0; s < kPdfs; ++s) {
+          EXPECT_EQ(scorer.LogLikelihood(taken, s), expected(int64_t{3} * taken, s));
+          EXPECT_EQ(row[static_cast<size_t>(s)], expected(int64_t{3} * taken, s));
+        }
+        ++taken;
+      });
+      EXPECT_EQ(taken, count);
+    }
+  }
+  sparse->frame_subsampling = 2;
+  EXPECT_THROW(Shared(*sparse, "fp32"), InputError);
 }
 
 TEST(SequenceScorer, RefusesWhatLeavesFramesOut) {

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <cstring>
@@ -26,12 +27,20 @@ struct Panel {
   }
   ~Panel() { std::free(bytes); }
   Panel(const Panel&) = delete;
-  std::vector<int32_t> Run(DenseTileOp::Function function) const {
+  // `bytes` holds whole groups of 64 outputs; the kernel gets them in its strips.
+  std::vector<int32_t> Run(DenseTileOp::Function function, const DenseTileShape& shape) const {
+    Panel placed(rows, groups);
+    for (int64_t g = 0; g < groups; ++g) {
+      for (int64_t o = 0; o < kPanelOutputs; ++o) {
+        const int64_t at = PlaceInPanel(DataType::kInt8, shape.strip, groups, o, 4 * g);
+        std::memcpy(placed.bytes + at, bytes + (g * kPanelOutputs + o) * 4, 4);
+      }
+    }
     std::vector<int32_t> out(static_cast<size_t>(rows * kPanelOutputs + 1), 77);
     function({.input = input.data(),
               .input_stride = groups * 4 + 4,
               .rows = rows,
-              .panel = bytes,
+              .panel = placed.bytes,
               .groups = groups,
               .out = out.data()});
     EXPECT_EQ(out.back(), 77);
@@ -58,23 +67,58 @@ TEST(DenseTile, GivesTheSameInt8SumsOnEveryInstructionSet) {
           const int w = extremes ? (i / 4 % 2 == 0 ? 127 : -127) : static_cast<int>(rng.Below(255)) - 127;
           panel.bytes[i] = static_cast<char>(w);
         }
-        const auto expected = panel.Run(variants.front().function);
+        const auto expected = panel.Run(variants.front().function, {});
         if (extremes && groups > 0) {
           EXPECT_EQ(expected[0], 255 * 127 * 4 * groups);
           EXPECT_EQ(expected[1], -255 * 127 * 4 * groups);
         }
         for (const auto& variant : variants) {
-          EXPECT_EQ(panel.Run(variant.function), expected) << variant.variant << " " << rows << " " << groups;
+          EXPECT_EQ(panel.Run(variant.function, DenseTileShapeOf(DataType::kInt8, variant.variant)), expected)
+              << variant.variant << " " << rows << " " << groups;
         }
       }
     }
   }
 }
 
-// What the 8-bit multiply-add of SSSE3 and AVX2 would do to these sums, so that the test above is known to ask for it.
-TEST(DenseTile, ExtremesWouldSaturateInPairs) {
-  const int pair = 2 * 255 * 127;
-  EXPECT_GT(pair, 32767);
+// Weights whose short sums reach their limit, at the places where the instructions add them up.
+void FillWithShortSums(Rng& rng, bool extremes, Panel& panel) {
+  std::memset(panel.bytes, 0, static_cast<size_t>(panel.groups * 4 * kPanelOutputs));
+  for (int64_t o = 0; o < kPanelOutputs; ++o) {
+    for (int64_t g = 0; g < panel.groups; g += 2) {
+      for (int64_t half = 0; half < 2; ++half) {
+        int above = kMostShortSum, below = kMostShortSum;
+        for (int64_t i = 0; i < 4 && g + i / 2 < panel.groups; ++i) {
+          const bool negative = extremes ? o % 2 == 1 : rng.Below(2) == 1;
+          int& left = negative ? below : above;
+          const int size = std::min(127, extremes && i % 2 == o / 2 % 2
+                                             ? left
+                                             : static_cast<int>(rng.Below(static_cast<uint64_t>(left) + 1)));
+          left -= size;
+          panel.bytes[((g + i / 2) * kPanelOutputs + o) * 4 + half * 2 + i % 2] =
+              static_cast<char>(negative ? -size : size);
+        }
+      }
+    }
+  }
+}
+
+TEST(ShortSumTile, GivesTheReferencesSumsUpToTheLimit) {
+  const auto reference = SupportedVariants<DenseTileOp>(DataType::kInt8).front().function;
+  Rng rng(1);
+  for (const auto& variant : SupportedVariants<ShortSumTileOp>(DataType::kInt8)) {
+    for (const int rows : {1, 2, 3, 4, 5, 8, 9, 33, 48}) {
+      for (const int64_t groups : {0, 1, 2, 3, 16, 33, 512}) {
+        for (const bool extremes : {false, true}) {
+          Panel panel(rows, groups);
+          for (char& x : panel.input) x = static_cast<char>(extremes ? 255 : rng.Below(256));
+          FillWithShortSums(rng, extremes, panel);
+          EXPECT_EQ(panel.Run(variant.function, ShortSumTileShapeOf(variant.variant)), panel.Run(reference, {}))
+              << variant.variant << " " << rows << " " << groups;
+        }
+      }
+    }
+  }
 }
 
 TEST(DenseTile, AgreesWithTheReferenceInFloat) {
@@ -95,9 +139,9 @@ TEST(DenseTile, AgreesWithTheReferenceInFloat) {
         };
         fill(panel.input.data(), panel.input.size());
         fill(panel.bytes, static_cast<size_t>(groups * 4 * kPanelOutputs));
-        const auto expected = panel.Run(variants.front().function);
+        const auto expected = panel.Run(variants.front().function, {});
         for (const auto& variant : variants) {
-          const auto found = panel.Run(variant.function);
+          const auto found = panel.Run(variant.function, DenseTileShapeOf(type, variant.variant));
           for (size_t i = 0; i < found.size(); ++i) {
             EXPECT_NEAR(std::bit_cast<float>(found[i]), std::bit_cast<float>(expected[i]), 2e-4) << variant.variant;
           }
@@ -105,7 +149,7 @@ TEST(DenseTile, AgreesWithTheReferenceInFloat) {
           Panel one(1, groups);
           std::memcpy(one.bytes, panel.bytes, static_cast<size_t>(groups * 4 * kPanelOutputs));
           one.input.assign(panel.input.end() - (groups * 4 + 4), panel.input.end());
-          const auto alone = one.Run(variant.function);
+          const auto alone = one.Run(variant.function, DenseTileShapeOf(type, variant.variant));
           EXPECT_EQ(std::memcmp(alone.data(), found.data() + (rows - 1) * kPanelOutputs, 4 * kPanelOutputs), 0)
               << variant.variant;
         }

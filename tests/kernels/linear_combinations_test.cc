@@ -1,5 +1,7 @@
 #include "kernels/linear_combinations.h"
 
+#include <algorithm>
+
 #include "variants.h"
 
 namespace antiphon {

@@ -1,7 +1,6 @@
 #include "kernels/reductions.h"
 
-#include <omp.h>
-
+#include "base/compute_threads.h"
 #include "base/error.h"
 #include "kernels/update.h"
 #include "variants.h"
@@ -54,13 +53,13 @@ TEST(Reductions, AreTheSameForAnyNumberOfThreads) {
   const Ragged x({300, 1031}, 1);
   Matrix sums[2] = {Matrix(1, 1031), Matrix(1, 1031)};
   double squares[2];
-  const int before = omp_get_max_threads();
+  const int before = ComputeThreads();
   for (const int i : {0, 1}) {
-    omp_set_num_threads(1 + 2 * i);
+    SetComputeThreads(1 + 2 * i);
     ColumnSums(1, x.view, nullptr, 0, sums[i]);
     squares[i] = SumSquares(x.view);
   }
-  omp_set_num_threads(before);
+  SetComputeThreads(before);
   EXPECT_EQ(squares[0], squares[1]);
   for (int64_t c = 0; c < 1031; ++c) EXPECT_EQ(sums[0](0, c), sums[1](0, c));
 }

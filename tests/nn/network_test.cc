@@ -88,7 +88,8 @@ TEST(Network, HandlesNoFramesAndOneFrame) {
   std::vector<float> gradient(net.num_values());
   DenseGradientSink sink(gradient);
   for (const int n : {0, 1, 0}) {
-    const MatrixView y = net.Forward({}, Matrix(n, 8), ws);
+    const Matrix x(n, 8);
+    const MatrixView y = net.Forward({}, x, ws);
     EXPECT_EQ(y.rows(), n);
     const MatrixView dx = net.Backward({}, y, ws, sink, true);
     EXPECT_EQ(dx.rows(), n);

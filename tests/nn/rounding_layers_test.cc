@@ -55,6 +55,52 @@ TEST(Quantize, IsIdempotentAndWithinHalfAStep) {
   }
 }
 
+// The byte multiply-adds of CPUs without VNNI add these up in 16 bits.
+int LargestShortSum(std::span<const int8_t> row) {
+  int largest = 0;
+  for (size_t first = 0; first < row.size(); first += 8) {
+    for (const size_t half : {0, 2}) {
+      int above = 0, below = 0;
+      for (const size_t i : {half, half + 1, half + 4, half + 5}) {
+        const int q = first + i < row.size() ? row[first + i] : 0;
+        (q > 0 ? above : below) += std::abs(q);
+      }
+      largest = std::max({largest, above, below});
+    }
+  }
+  return largest;
+}
+
+TEST(Quantize, ShortSumsFitWithAsManyStepsAsTheyAllow) {
+  Matrix w = RandomMatrix(60, 333, 6);
+  for (int64_t r = 0; r < 20; ++r) w(r, 7 * r) = 9;  // one large weight: all 127 steps
+  for (float& v : w.Row(30)) v = 1.5f;               // all as large as any
+  for (float& v : w.Row(31)) v = -0.1f;
+  const QuantizedRows q = QuantizeRows(w, 8);
+  EXPECT_TRUE(ShortSumsFit(q));
+  for (int64_t r = 0; r < 60; ++r) {
+    const auto row = q.Row(r);
+    const int steps = std::abs(int{*std::ranges::max_element(row, {}, [](int8_t v) { return std::abs(int{v}); })});
+    EXPECT_LE(LargestShortSum(row), 128);
+    if (r < 20) {
+      EXPECT_GT(steps, 90) << "beside one large weight, the others of its sum count little";
+    } else if (r == 30 || r == 31) {
+      EXPECT_LE(steps, 32);
+    } else {
+      EXPECT_GT(steps, 45) << "about what seven bits have";
+    }
+  }
+}
+
+TEST(Quantize, KeepsIntegersThatDoNotFit) {
+  Matrix w(1, 16);
+  for (int64_t c = 0; c < 16; ++c) w(0, c) = 0.25f * static_cast<float>(127 - c);
+  const QuantizedRows q = QuantizeRows(w, 8);
+  EXPECT_EQ(q.scales[0], 0.25f);
+  EXPECT_EQ(q.values[0], 127);
+  EXPECT_FALSE(ShortSumsFit(q));
+}
+
 TEST(Quantize, RangesHoldZeroExactly) {
   for (const auto& [low, high] : {std::pair(-0.3f, 2.0f), std::pair(0.5f, 2.0f), std::pair(-3.0f, -1.0f)}) {
     const InputRange range = RangeFor(low, high);

@@ -73,6 +73,10 @@ const std::vector<std::string>& Networks() {
       "{type='tdnn', dim=6}, {type='lstm', dim=6, projection=4}, {type='tdnn', dim=5, offsets=[-2, 0, 2]}, "
       "{type='gru', dim=4}",
       "{type='tdnn', dim=6}, {type='lstm', dim=5}, {type='splice', offsets=[-1, 0, 1], stride=3}, {type='gru', dim=4}",
+      "{type='tdnn', dim=6}, {type='tdnn-f', dim=6, bottleneck=3, stride=3}, {type='tdnn-f', dim=6, bottleneck=3, "
+      "time-stride=0}, {type='tdnn-f', dim=6, bottleneck=3}, {type='linear', dim=3}",
+      "{type='tdnn', dim=6}, {type='tdnn-f', dim=6, bottleneck=3, time-stride=0, stride=2}, {type='tdnn-f', dim=4, "
+      "bottleneck=3, bypass=0}",
       "{type='tdnn', dim=6}, {type='bidirectional', right=3, layers=[{type='gru', dim=3}]}, {type='tdnn', dim=4}"};
   return networks;
 }
@@ -288,6 +292,118 @@ TEST(Splice, RefusesMoreValuesThanAnyLayerHas) {
   EXPECT_THROW(Build("{type='convolution', filters=1048576}", 1 << 13), UsageError);
   EXPECT_THROW(Build("{type='convolution', filters=1, window=65536, channels=4096, offsets=[-1, 0, 1, 2]}", 1 << 12),
                UsageError);
+}
+
+// The definition, sum by sum.
+TEST(TdnnF, IsWhatItsDefinitionSays) {
+  for (const int stride : {1, 3}) {
+    for (const int s : {0, 1, 2}) {
+      Network net = Build("{type='tdnn-f', dim=4, bottleneck=2, time-stride=" + std::to_string(s) +
+                              ", bypass=0.66, dropout=0.2, stride=" + std::to_string(stride) + "}",
+                          4);
+      EXPECT_EQ(net.time_context(), (TimeContext{s, s, stride}));
+      const Matrix x = RandomMatrix(20, 4, 1);
+      Workspace ws;
+      const MatrixView y = net.Forward({}, x, ws);
+      ASSERT_EQ(net.parameters().size(), 3u);
+      const ConstMatrixView b = net.parameters()[0]->value, a = net.parameters()[1]->value,
+                            bias = net.parameters()[2]->value;
+      const auto bottleneck = [&](int64_t t, int64_t k) {
+        double sum = 0;
+        for (int64_t c = 0; c < 4; ++c) {
+          if (s > 0) sum += static_cast<double>(b(k, c)) * static_cast<double>(x(t - s, c));
+          sum += static_cast<double>(b(k, s > 0 ? 4 + c : c)) * static_cast<double>(x(t, c));
+        }
+        return sum;
+      };
+      ASSERT_EQ(y.rows(), (20 - 2 * s) / stride);
+      for (int64_t j = 0; j < y.rows(); ++j) {
+        const int64_t t = s + j * stride;
+        for (int64_t d = 0; d < 4; ++d) {
+          double sum = static_cast<double>(bias(0, d));
+          for (int64_t k = 0; k < 2; ++k) {
+            sum += static_cast<double>(a(d, k)) * bottleneck(t, k);
+            if (s > 0) sum += static_cast<double>(a(d, 2 + k)) * bottleneck(t + s, k);
+          }
+          // Batch statistics that nobody gathered: mean 0, variance 1.
+          const double expected = std::max(sum, 0.0) / std::sqrt(1.001) + 0.66 * static_cast<double>(x(t, d));
+          EXPECT_NEAR(y(j, d), expected, 1e-5) << stride << " " << s;
+        }
+      }
+    }
+  }
+  EXPECT_EQ(Build("{type='tdnn-f', dim=4, bottleneck=2, max-change=0.5}", 4).parameters()[1]->max_change, 0.5f);
+}
+
+// As training brings them there, however far off they begin.
+TEST(TdnnF, RowsOfTheLowerFactorBecomeOrthogonal) {
+  for (const double init : {1.0, 30.0}) {
+    Network net = Build("{type='linear', dim=40, orthonormal=true, init-scale=" + std::to_string(init) + "}", 60);
+    const ConstMatrixView w = net.parameters()[0]->value;
+    const auto spread = [&] {
+      double trace = 0, square = 0;
+      for (int64_t i = 0; i < 40; ++i) {
+        for (int64_t j = 0; j < 40; ++j) {
+          double dot = 0;
+          for (int64_t c = 0; c < 60; ++c) dot += static_cast<double>(w(i, c)) * static_cast<double>(w(j, c));
+          square += dot * dot;
+          if (i == j) trace += dot;
+        }
+      }
+      return square * 40 / (trace * trace);
+    };
+    EXPECT_GT(spread(), 1.3);
+    double last = spread();
+    for (int64_t step = 0; step < 240; ++step) {
+      net.AfterStep(step);
+      const double now = spread();
+      EXPECT_LE(now, last + 1e-6) << "step " << step;
+      last = now;
+    }
+    EXPECT_LT(last, 1.001);
+  }
+}
+
+TEST(Dropout, OfAChunkIsTheSameForItsFramesAndAnotherForOtherChunks) {
+  const Network net = Build("{type='dropout', proportion=0.3, per-chunk=true, continuous=true}", 200);
+  Matrix x(12, 200);
+  for (int64_t i = 0; i < x.size(); ++i) x.data()[i] = 1;
+  const SequenceLayout layout{.streams = 3, .frames = 4};
+  ExecContext ctx;
+  ctx.training = true;
+  ctx.sequences = &layout;
+  Workspace ws;
+  const MatrixView y = net.Forward(ctx, x, ws);
+  double sum = 0, least = 2, most = 0;
+  int same = 0;
+  for (int64_t r = 0; r < 12; ++r) {
+    for (int64_t c = 0; c < 200; ++c) {
+      EXPECT_EQ(y(r, c), y(r % 3, c));
+      sum += static_cast<double>(y(r, c)) / 2400;
+      least = std::min(least, static_cast<double>(y(r, c)));
+      most = std::max(most, static_cast<double>(y(r, c)));
+      same += y(r, c) == y((r + 1) % 3, c) ? 1 : 0;
+    }
+  }
+  EXPECT_NEAR(sum, 1.0, 0.05);
+  EXPECT_GE(least, 0.4);
+  EXPECT_LT(least, 0.45);
+  EXPECT_LE(most, 1.6);
+  EXPECT_GT(most, 1.55);
+  EXPECT_LT(same, 10);
+  EXPECT_THROW(Build("{type='dropout', per-chunk=true, per-frame=true}", 3), UsageError);
+  EXPECT_THROW(Build("{type='dropout', continuous=true, proportion=0.6}", 3), UsageError);
+}
+
+TEST(Prefinal, IsFiveLayersWhoseProductsTakeTheCommonKeys) {
+  const Network net = Build("{type='prefinal', dim=6, bottleneck=3, name='p', weight-decay-factor=0.5}", 4);
+  ASSERT_EQ(net.num_layers(), 5u);
+  EXPECT_EQ(net.out_dim(), 3);
+  EXPECT_EQ(net.layer_name(4), "p");
+  ASSERT_EQ(net.parameters().size(), 3u);
+  EXPECT_EQ(net.parameters()[0]->decay_factor, 0.5f);
+  EXPECT_EQ(net.parameters()[1]->decay_factor, 0.0f) << "biases do not decay";
+  EXPECT_EQ(net.Clone().parameters()[2]->decay_factor, 0.5f);
 }
 
 TEST(Linear, OrthonormalRowsAreKeptSo) {

@@ -1,6 +1,7 @@
 // Side heads and gradient reversal against what they are to do: part 1.25 and 1.26 of the algorithms reference.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 
@@ -115,6 +116,113 @@ TEST(SideTask, ReversesWhatTheLayersBelowLearnAndNothingElse) {
     size += std::abs(static_cast<double>(x[i]));
   }
   EXPECT_GT(size, 1e-3);
+}
+
+const char kBranch[] =
+    "{type = 'side-task', name = 'side', task = 'cross-entropy', weight = 0.4, layers = [{type = 'affine', dim = 3}, "
+    "{type = 'tanh'}, {type = 'affine', learning-rate-factor = 5.0}]},";
+
+SideTargets SharesOf(const std::vector<std::vector<ClassShares::Share>>& outputs) {
+  SideTarget target{.task = "cross-entropy", .labels = {}};
+  target.shares.begin = {0};
+  for (const auto& shares : outputs) {
+    target.shares.shares.insert(target.shares.shares.end(), shares.begin(), shares.end());
+    target.shares.begin.push_back(target.shares.shares.size());
+  }
+  return {{target}};
+}
+
+TEST(SideTask, ABranchOfItsOwnHasAsManyClassesAsTheNetworkOutputsAndIsSaidAgain) {
+  const Network network = MakeNetwork(kBranch);
+  const Network again = network.Clone();
+  EXPECT_EQ(again.ToToml(), network.ToToml());
+  const auto parameters = again.parameters();
+  const auto last = std::find_if(parameters.begin(), parameters.end(),
+                                 [](const Parameter* p) { return p->name == "side.affine2.weight"; });
+  ASSERT_NE(last, parameters.end());
+  EXPECT_EQ((*last)->value.rows(), 4);
+  EXPECT_EQ((*last)->learning_rate_factor, 5.0f);
+  EXPECT_THROW(MakeNetwork("{type = 'side-task', task = 'x', layers = [{type = 'tdnn', dim = 4}]},"), UsageError);
+  EXPECT_THROW(MakeNetwork("{type = 'side-task', task = 'x', hidden-dim = 3, layers = [{type = 'affine'}]},"),
+               UsageError);
+}
+
+// Shares that are one class each are labels.
+TEST(SideTask, LearnsSharesOfClasses) {
+  Network network = MakeNetwork(kBranch);
+  const std::vector<int32_t> ids = Labels(4, 5);
+  std::vector<std::vector<ClassShares::Share>> outputs;
+  for (const int32_t id : ids) outputs.push_back({{id, 0.25f}, {id, 0.75f}});
+  SideTargets labels{{{"cross-entropy", ids}}}, shares = SharesOf(outputs);
+  const std::vector<float> a = Gradient(network, true, &labels), b = Gradient(network, true, &shares);
+  for (size_t i = 0; i < a.size(); ++i) EXPECT_NEAR(a[i], b[i], 1e-6);
+  EXPECT_NEAR(labels.tasks[0].seen.loss(), shares.tasks[0].seen.loss(), 1e-6);
+  EXPECT_NEAR(labels.tasks[0].seen.frame_accuracy(), shares.tasks[0].seen.frame_accuracy(), 1e-6);
+}
+
+// Its derivative against differences of its loss, through shares that do not add up to 1, and outputs that have none.
+TEST(SideTask, DerivativeOfSharesIsThatOfTheirLoss) {
+  Network network = MakeNetwork(kBranch);
+  std::vector<std::vector<ClassShares::Share>> outputs(kFrames);
+  Rng rng(3);
+  for (size_t n = 1; n < outputs.size(); ++n) {
+    for (int i = 0; i < 3; ++i) {
+      outputs[n].push_back({static_cast<int32_t>(rng.Below(4)), static_cast<float>(rng.Uniform())});
+    }
+  }
+  SideTargets shares = SharesOf(outputs);
+  shares.tasks[0].total_weight = 7.0;
+  const std::vector<float> gradient = Gradient(network, false, &shares);
+  const auto loss = [&] {
+    Gradient(network, false, &shares);
+    return 0.4 * shares.tasks[0].seen.loss_sum / 7.0;
+  };
+  int moved = 0;
+  for (Parameter* p : network.parameters()) {
+    for (int64_t i = 0; i < p->value.size(); i += 3) {
+      float& v = p->value.data()[i];
+      const float old = v;
+      v = old + 1e-2f;
+      network.MarkChanged();
+      const double up = loss();
+      v = old - 1e-2f;
+      network.MarkChanged();
+      const double down = loss();
+      v = old;
+      network.MarkChanged();
+      const double expected = (up - down) / 2e-2;
+      EXPECT_NEAR(gradient[static_cast<size_t>(p->offset + i)], expected, 1e-4) << p->name << " " << i;
+      moved += std::abs(expected) > 1e-3 ? 1 : 0;
+    }
+  }
+  EXPECT_GT(moved, 10);
+}
+
+// With a stride above, an output's shares are of the one frame that it stands for.
+TEST(SideTask, SharesBelongToTheFrameThatAnOutputStandsFor) {
+  Network network(Config::Parse(std::string("layer = [{type = 'affine', dim = 5},") + kBranch +
+                                    "{type = 'tdnn', dim = 4, offsets = [-1, 1], stride = 3}]",
+                                "net"),
+                  kInputs, 4, 3);
+  const SequenceLayout layout{.streams = 2, .frames = 2};  // 8 frames each
+  std::vector<std::vector<ClassShares::Share>> outputs(4);
+  outputs[2] = {{1, 1.0f}};  // output 1 of stream 0: its frame 4
+  SideTargets shares = SharesOf(outputs);
+  const auto run = [&](int64_t changed) {
+    Matrix x = Noise(16, kInputs, 1);
+    if (changed >= 0) x(changed, 0) += 1;
+    Workspace ws;
+    ExecContext ctx{.training = true, .side_targets = &shares};
+    ctx.sequences = &layout;
+    const MatrixView z = network.Forward(ctx, x, ws);
+    EXPECT_EQ(z.rows(), 4);
+    NullGradientSink sink;
+    network.Backward(ctx, z, ws, sink);
+    return shares.tasks[0].seen.loss_sum;
+  };
+  const double loss = run(-1);
+  EXPECT_GT(loss, 0);
+  for (int64_t row = 0; row < 16; ++row) EXPECT_EQ(run(row) != loss, row == 8) << row;
 }
 
 TEST(SideTask, ANegativeLambdaIsAnOrdinaryTask) {

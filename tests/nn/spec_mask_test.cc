@@ -1,5 +1,8 @@
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cstring>
+
 #include "nn/network.h"
 
 namespace antiphon::nn {
@@ -57,6 +60,59 @@ TEST(SpecMask, TakesASpanOfContextFramesAsOftenAsAsked) {
     masked += zero_frames > 0 ? 1 : 0;
   }
   EXPECT_NEAR(masked, 0.4 * 400, 40);
+}
+
+// One band and runs of frames for each chunk, over the first columns alone.
+TEST(SpecMask, OfAChunkTakesABandAndRunsOfFrames) {
+  constexpr int kStreams = 60, kChunk = 100, kFilters = 8, kColumns = 10;
+  const Network network(Config::Parse("[[layer]]\ntype = \"spec-mask\"\nfeature-dim = 8\nper-chunk = true\nmax-bands = "
+                                      "4\nmax-frames = 10\nband-probability = 1.0\nframe-probability = 1.0\n",
+                                      "net"),
+                        kColumns, 0, 1);
+  Matrix x(kStreams * kChunk, kColumns);
+  for (int64_t i = 0; i < x.size(); ++i) x.data()[i] = 1.0f;
+  const SequenceLayout layout{.streams = kStreams, .frames = kChunk};
+  ExecContext ctx;
+  ctx.training = true;
+  ctx.sequences = &layout;
+  Workspace ws;
+  const MatrixView y = network.Forward(ctx, x, ws);
+  int masked = 0, most = 0;
+  std::vector<int> widths(kFilters + 1, 0);
+  for (int s = 0; s < kStreams; ++s) {
+    std::vector<bool> whole(kChunk, true), band(kFilters, true);
+    for (int t = 0; t < kChunk; ++t) {
+      for (int c = 0; c < kFilters; ++c) whole[t] = whole[t] && y(t * kStreams + s, c) == 0;
+      for (int c = kFilters; c < kColumns; ++c) EXPECT_EQ(y(t * kStreams + s, c), 1.0f);
+    }
+    for (int t = 0; t < kChunk; ++t) {
+      for (int c = 0; c < kFilters; ++c) band[c] = band[c] && (whole[t] || y(t * kStreams + s, c) == 0);
+    }
+    int frames = 0, changes = 0;
+    for (int t = 0; t < kChunk; ++t) {
+      frames += whole[t] ? 1 : 0;
+      for (int c = 0; c < kFilters; ++c) EXPECT_EQ(y(t * kStreams + s, c) == 0, whole[t] || band[c]);
+    }
+    for (int c = 1; c < kFilters; ++c) changes += band[c] != band[c - 1] ? 1 : 0;
+    EXPECT_LE(changes, 2) << "one band";
+    EXPECT_LE(frames, 20);
+    ++widths[static_cast<size_t>(std::count(band.begin(), band.end(), true))];
+    masked += frames;
+    most = std::max(most, frames);
+  }
+  for (const int width : {1, 2, 3, 4}) EXPECT_GT(widths[static_cast<size_t>(width)], 5) << width;
+  EXPECT_NEAR(masked, 0.1 * kStreams * kChunk, 0.02 * kStreams * kChunk);
+  EXPECT_GT(most, 17);
+  NullGradientSink sink;
+  const MatrixView dx = const_cast<Network&>(network).Backward(ctx, x, ws, sink, true);
+  EXPECT_EQ(std::memcmp(dx.data(), y.data(), sizeof(float) * static_cast<size_t>(x.size())), 0);
+}
+
+TEST(SpecMask, RefusesAShareOfFramesWithoutChunks) {
+  const std::string keys = "[[layer]]\ntype = \"spec-mask\"\nmax-frame-share = 0.1\n";
+  EXPECT_THROW(Network(Config::Parse(keys, "net"), 30, 0, 1), UsageError);
+  const Network plain(Config::Parse("[[layer]]\ntype = \"spec-mask\"\n", "net"), 30, 0, 1);
+  EXPECT_NO_THROW(plain.Clone());
 }
 
 TEST(SpecMask, RefusesAWindowThatItsFramesDoNotFill) {

@@ -1,6 +1,6 @@
 #include <gtest/gtest.h>
-#include <omp.h>
 
+#include "base/compute_threads.h"
 #include "nn/loss.h"
 #include "nn/network.h"
 #include "optim/optimizer.h"
@@ -51,20 +51,20 @@ double AccuracyAfterLearningByHeart(const std::string& optimizer_toml, double ra
 }
 
 TEST(Training, LearnsRandomLabelsByHeart) {
-  const int before = omp_get_max_threads();
-  omp_set_num_threads(1);  // quickest for so small a network
+  const int before = ComputeThreads();
+  SetComputeThreads(1);  // quickest for so small a network
   EXPECT_GT(AccuracyAfterLearningByHeart("type='sgd'", 0.5, Precision::kFp32, 400), 0.99);
   EXPECT_GT(AccuracyAfterLearningByHeart("type='sgd'\nmomentum=0.9", 0.5, Precision::kFp32, 400), 0.99);
   EXPECT_GT(AccuracyAfterLearningByHeart("type='sgd'", 0.5, Precision::kBf16, 400), 0.99);
   EXPECT_GT(AccuracyAfterLearningByHeart("type='adam'", 0.01, Precision::kFp32, 200), 0.99);
   EXPECT_GT(AccuracyAfterLearningByHeart("type='sgd'\nmax-change=2\nlayer-max-change=0.75", 0.5, Precision::kFp32, 400),
             0.99);
-  omp_set_num_threads(before);
+  SetComputeThreads(before);
 }
 
 // The same bits whatever the number of threads, in every precision, for every optimiser.
 TEST(Training, DoesNotDependOnTheNumberOfThreads) {
-  const int before = omp_get_max_threads();
+  const int before = ComputeThreads();
   const Matrix x = RandomMatrix(70, 40, 5);
   std::vector<int32_t> targets(70);
   for (size_t i = 0; i < targets.size(); ++i) targets[i] = static_cast<int32_t>(i * 7 % 50);
@@ -72,7 +72,7 @@ TEST(Training, DoesNotDependOnTheNumberOfThreads) {
     for (const Precision precision : {Precision::kFp32, Precision::kBf16}) {
       uint64_t hashes[3];
       for (const int i : {0, 1, 2}) {
-        omp_set_num_threads(i + 1);
+        SetComputeThreads(i + 1);
         Network net = Build(
             "layer = [{type='affine', dim=300}, {type='batch-norm'}, {type='relu'}, {type='dropout'}, {type='affine', "
             "dim=200}, {type='p-norm', dim=100}, {type='renorm'}, {type='affine'}]",
@@ -93,7 +93,7 @@ TEST(Training, DoesNotDependOnTheNumberOfThreads) {
       EXPECT_EQ(hashes[2], hashes[0]) << type;
     }
   }
-  omp_set_num_threads(before);
+  SetComputeThreads(before);
 }
 
 }  // namespace

@@ -1,10 +1,12 @@
 // Asynchronous SGD: the pool of minibatches, versions and bounds, and that a logged run can be replayed.
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <atomic>
 #include <numeric>
 
+#include "base/file.h"
 #include "comm/simulated_world.h"
 #include "parallel/minibatch_ledger.h"
 #include "parallel/server_pool.h"
@@ -279,16 +281,87 @@ TEST(Asgd, ALoggedRunIsReplayedBitForBit) {
   }
 }
 
+// As for a checkpoint by the clock: rank 0 ends a round early, after minibatches that no other run has to know of.
+TEST(Asgd, AReplayEndsRoundsWhereTheLoggedRunDid) {
+  const testing::TemporaryFolder folder;
+  const std::string log = (folder / "arrivals").string();
+  const auto train = [](const std::string& keys, int64_t stop_after) {
+    return OnRanks(3, [&](comm::Communicator& comm) {
+      comm.set_deadline_seconds(10);
+      Learner learner("method = \"asgd\"\n" + keys, comm);
+      std::vector<int64_t> ends;
+      int64_t taken = 0;
+      for (int64_t first = 0, came_back = 1; first < 60 || came_back > 0; ends.push_back(first)) {
+        learner.strategy->BeginRound(first, 60);
+        while (const auto m = learner.strategy->Take()) {
+          learner.Step(Minibatch(*m), *m, 0.3, *m);
+          if (comm.rank() == 0 && ++taken % stop_after == 0) learner.strategy->StopRound();
+        }
+        std::tie(first, came_back) = learner.strategy->EndRound();
+      }
+      return std::pair(ends, learner.End());
+    });
+  };
+  for (const std::string keys : {"push-every = 1\n", "staleness-bound = 1\nservers = 2\n"}) {
+    const auto logged = train(keys + "arrival-log = \"" + log + "\"\n", 4);
+    EXPECT_GT(logged[0].first.size(), 1u) << "no round ended early";
+    for (const int64_t stop_after : {1, 3, 1000}) {
+      EXPECT_EQ(train(keys + "replay = \"" + log + "\"\n", stop_after), logged) << keys;
+    }
+  }
+}
+
+TEST(Asgd, ALogIsThatOfTheWholeRunHoweverOftenItWasBrokenOff) {
+  const testing::TemporaryFolder folder;
+  const std::string log = "arrival-log = \"" + (folder / "arrivals").string() + "\"\n";
+  const auto part = [&](const std::string& keys, int64_t first, int64_t last) {
+    return OnRanks(3, [&](comm::Communicator& comm) {
+      const auto file = [&](int64_t at) { return folder / fmt::format("at-{}.rank-{}", at, comm.rank()); };
+      Learner learner("method = \"asgd\"\n" + keys, comm);
+      if (first > 0) learner.Load(file(first));
+      for (int64_t at = first; at < last; at += 20) {
+        learner.TrainRound(at, at + 20);
+        learner.Save(file(at + 20));
+      }
+      return learner.End();
+    })[0];
+  };
+  part(log, 0, 40);                          // to be broken off after 40, or after 20 before 40 is saved
+  const uint64_t whole = part(log, 20, 60);  // what followed 20 then does not count any more
+  const std::string replay = "replay = \"" + (folder / "arrivals").string() + "\"\n";
+  EXPECT_EQ(part(replay, 0, 60), whole);
+  EXPECT_EQ(part(replay, 40, 60), whole) << "a replay goes on from its own checkpoints too";
+}
+
+TEST(Asgd, AReplayOfAnotherRunIsRefusedInsteadOfWaiting) {
+  const testing::TemporaryFolder folder;
+  const std::string log = (folder / "arrivals").string();
+  const auto train = [](const std::string& keys, int64_t minibatches) {
+    comm::RunRanks(3, [&](comm::Communicator& comm) {
+      comm.set_deadline_seconds(10);
+      Learner learner("method = \"asgd\"\n" + keys, comm);
+      learner.TrainRound(0, minibatches);
+    });
+  };
+  train("push-every = 1\narrival-log = \"" + log + "\"\n", 12);
+  EXPECT_THROW(train("push-every = 3\nreplay = \"" + log + "\"\n", 12), InputError);
+  EXPECT_THROW(train("push-every = 1\nreplay = \"" + log + "\"\n", 24), InputError);
+}
+
 TEST(ArrivalLog, RefusesToGoOnBeyondItsEnd) {
   const testing::TemporaryFolder folder;
   ArrivalLog log(folder / "log", {});
-  log.Record(4);
+  log.Record({4, 2});
   log.Write();
   ArrivalLog replay({}, folder / "log");
   EXPECT_TRUE(replay.replaying());
-  EXPECT_EQ(replay.Next(), 4);
-  replay.Record(4);
+  EXPECT_EQ(replay.Next(), (Arrival{4, 2}));
+  replay.Record({4, 2});
   EXPECT_THROW(replay.Next(), InputError);
+  ArrivalLog shorter(folder / "log", {});
+  EXPECT_THROW(shorter.GoOnBehind(2), InputError);
+  WriteFileAtomically(folder / "other", std::string("something else altogether"));
+  EXPECT_THROW(ArrivalLog({}, folder / "other"), InputError);
 }
 
 TEST(Asgd, ASimulatedClusterGivesTheSameBitsAndStalenessOfWorkersMinusOne) {

@@ -114,6 +114,21 @@ TEST(Averaging, LeavesOutWhoWentAstray) {
   EXPECT_GT(AverageWith(4, 1e6f, true, 0)[0][33], 1e5f);
 }
 
+// Of two, one is enough to go on with; when most are spoilt, the run has to fall back.
+TEST(Averaging, LeavesOutOneOfTwo) {
+  for (const auto& [spoilt, usable] : {std::pair(NAN, true), std::pair(-INFINITY, true), std::pair(4.0f, false)}) {
+    const auto values = AverageWith(2, spoilt, usable, 10);
+    for (const auto& mine : values) EXPECT_EQ(mine, std::vector<float>(70, 1.0f)) << spoilt;
+  }
+  for (const int broken : {1, 2}) {
+    const auto hopeless = OnRanks(3, [&](comm::Communicator& comm) {
+      std::vector<float> values(5, comm.rank() < broken ? NAN : 1.0f);
+      return AverageReplicas(comm, 1, true, 10, std::vector<float>(5, 0.0f), values).hopeless;
+    });
+    EXPECT_EQ(hopeless[0], broken == 2);
+  }
+}
+
 TEST(Averaging, WeighsByFrames) {
   const auto values = OnRanks(3, [](comm::Communicator& comm) {
     std::vector<float> mine(5, static_cast<float>(comm.rank()));
@@ -153,6 +168,47 @@ TEST(Bmuf, MovesByTheGeometricSumOfAConstantBlock) {
     const std::string keys = fmt::format("nesterov = {}\nblock-momentum = 0.75\nblock-learning-rate = 0.8\n", nesterov);
     EXPECT_NEAR(StepPerBlock(keys), 0.8 / 0.25 * 0.01, 2e-4) << nesterov;
   }
+}
+
+// Epochs of five steps with blocks of four: with a constant gradient the last step moves the model by a quarter of what
+// the four did.
+TEST(Bmuf, ABlockCutShortMovesByItsShare) {
+  const auto moved = OnRanks(2, [&](comm::Communicator& comm) {
+    Learner learner("method = \"bmuf\"\nsync-period = 4\nblock-momentum = 0.75\nnesterov = false\n", comm, kPlainSgd,
+                    MakeRegression());
+    const auto steps = [&](int count) {
+      for (int step = 0; step < count; ++step) {
+        learner.StepAlong([](auto, auto g) { std::fill(g.begin(), g.end(), -0.5f); }, 0.01);
+      }
+      learner.strategy->AfterEpoch();
+      return learner.network.values()[0];
+    };
+    for (int epoch = 0; epoch < 40; ++epoch) steps(5);
+    const float before = steps(0), whole = steps(4), part = steps(1);
+    return std::pair(whole - before, part - whole);
+  });
+  EXPECT_NEAR(moved[0].first, 4 * 0.01 * 0.5 / 0.25, 2e-4);
+  EXPECT_NEAR(moved[0].second, moved[0].first / 4, 2e-4);
+}
+
+TEST(Bmuf, AWarmStartIsSynchronousSgd) {
+  const auto train = [](const std::string& keys) {
+    return OnRanks(3, [&](comm::Communicator& comm) {
+      Learner learner(keys, comm, kPlainSgd);
+      std::vector<uint64_t> epochs;
+      for (int64_t epoch = 0; epoch < 3; ++epoch) {
+        learner.Train(8 * epoch, 8 * epoch + 8, comm.rank(), 3);
+        learner.EndEpoch();
+        epochs.push_back(learner.network.Hash());
+      }
+      return epochs;
+    })[0];
+  };
+  const auto warm = train("method = \"bmuf\"\nsync-period = 4\nwarm-start-epochs = 2\n");
+  const auto synchronous = train("method = \"ssgd\"\n");
+  EXPECT_EQ(warm[0], synchronous[0]);
+  EXPECT_EQ(warm[1], synchronous[1]);
+  EXPECT_NE(warm[2], synchronous[2]);
 }
 
 TEST(Bmuf, HasNoMomentumWithOneWorkerAndRefusesToHaveNoBlocks) {

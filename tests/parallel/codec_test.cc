@@ -29,7 +29,7 @@ struct Sender {
       planes.emplace_back(rows, cols);
       planes.back().SetZero();
     }
-    codec->BeginStep(100, 1);
+    codec->BeginStep({100, 0, 1});
   }
   Code Encode(ConstMatrixView gradient) {
     std::vector<MatrixView> memory(planes.begin(), planes.end());
@@ -194,7 +194,7 @@ TEST(TopK, WithEverythingSentMomentumCorrectionIsMomentum) {
 TEST(TopK, DensityFallsOverTheRamp) {
   Sender sender("type = \"top-k\"\ndensity = 0.01\nramp-epochs = 2\n", 100, 100);
   const auto count = [&](double epoch) {
-    sender.codec->BeginStep(epoch, 4);
+    sender.codec->BeginStep({epoch, 0, 4});
     return (sender.Encode(RandomMatrix(100, 100, 9)).size() - 4) / 8;
   };
   EXPECT_EQ(count(0), 2500u);
@@ -214,6 +214,42 @@ TEST(Int8, RandomRoundingIsRightOnTheMean) {
   }
   for (int64_t i = 0; i < g.size(); ++i)
     EXPECT_NEAR(sum.data()[i], g.data()[i], 4 * 0.025 * 0.5 / std::sqrt(kTimes) * 3);
+}
+
+// Otherwise the errors of workers whose gradients are alike would add up to as much as one of them makes.
+TEST(Int8, RanksRoundByNumbersOfTheirOwn) {
+  const Matrix g = RandomMatrix(1, 256, 4);
+  constexpr int kRanks = 16;
+  std::vector<double> mean_error(256, 0.0);
+  double of_one = 0, of_mean = 0;
+  for (int rank = 0; rank < kRanks; ++rank) {
+    Sender sender("type = \"int8\"\nrounding = \"stochastic\"\n", 1, 256);
+    sender.codec->BeginStep({0, rank, kRanks});
+    const Matrix sent = sender.Send(g);
+    for (size_t i = 0; i < mean_error.size(); ++i) {
+      const double error = static_cast<double>(sent.data()[i]) - static_cast<double>(g.data()[i]);
+      mean_error[i] += error / kRanks;
+      of_one += error * error / kRanks;
+    }
+  }
+  for (const double error : mean_error) of_mean += error * error;
+  EXPECT_NEAR(of_mean, of_one / kRanks, 0.3 * of_one / kRanks);
+}
+
+TEST(Int8, GoesOnWithTheNumbersOfItsRank) {
+  const testing::TemporaryFolder folder;
+  const Matrix g = RandomMatrix(2, 300, 4);
+  const std::string toml = "type = \"int8\"\nrounding = \"stochastic\"\n";
+  Sender whole(toml, 2, 300);
+  whole.codec->BeginStep({0, 3, 4});
+  whole.Encode(g);
+  SafetensorsWriter writer;
+  whole.codec->SaveState(writer, "codec");
+  writer.Write(folder / "state.safetensors");
+  Sender continued(toml, 2, 300);
+  continued.codec->LoadState(SafetensorsReader(folder / "state.safetensors"), "codec");
+  for (Sender* sender : {&whole, &continued}) sender->codec->BeginStep({0, 3, 4});
+  EXPECT_EQ(continued.Encode(g), whole.Encode(g));
 }
 
 TEST(Fp16, RoundsAsTheStandardSays) {
@@ -277,6 +313,44 @@ TEST(Codecs, TrainingReachesTheOptimumWithFeedbackAndNotWithout) {
     EXPECT_LT(LossAfter(codec, 2, 600), exact + 0.02) << codec;
   }
   EXPECT_GT(LossAfter("{type = \"one-bit\", feedback = false}", 2, 600), exact + 0.04);
+}
+
+TEST(TopK, RefusesMomentumBesideThatOfTheOptimizer) {
+  const auto comm = comm::MakeSelfCommunicator();
+  const std::string keys = "method = \"ssgd\"\ncodec = {type = \"top-k\", momentum = 0.9}\n";
+  try {
+    Learner learner(keys, *comm, "type = \"sgd\"\nmomentum = 0.5\n");
+    ADD_FAILURE() << "taken";
+  } catch (const UsageError& e) {
+    EXPECT_NE(std::string(e.what()).find("set optimizer.momentum = 0"), std::string::npos) << e.what();
+  }
+  EXPECT_NO_THROW(Learner(keys, *comm, "type = \"sgd\"\n"));
+  EXPECT_NO_THROW(Learner("method = \"ssgd\"\ncodec = {type = \"top-k\"}\n", *comm));
+}
+
+// Epochs are those of the data, however many minibatches make a step.
+TEST(Codecs, EpochsOfStartAndRampCountMinibatches) {
+  const auto bytes = [](const std::string& keys, int accumulate, int64_t minibatches) {
+    return OnRanks(2, [&](comm::Communicator& comm) {
+      Learner learner("method = \"ssgd\"\naccumulate = " + std::to_string(accumulate) + "\n" + keys, comm,
+                      "type = \"sgd\"\n");
+      std::vector<int64_t> sent;
+      for (int64_t m = 0; m < minibatches; m += accumulate) {
+        const int64_t before = comm.bytes_sent();
+        learner.Train(m, m + accumulate, comm.rank(), 2);
+        sent.push_back(comm.bytes_sent() - before);
+      }
+      return sent;
+    })[0];
+  };
+  // An epoch has 100 minibatches: the codec begins with the 20th.
+  const auto started = bytes("codec = {type = \"one-bit\"}\ncodec-start-epochs = 0.2\n", 4, 32);
+  EXPECT_EQ(started[4], started[0]);
+  EXPECT_LT(started[5], started[0]);
+  // The density falls from 0.25 to 0.05 within 40 minibatches.
+  const auto ramped = bytes("codec = {type = \"top-k\", density = 0.05, ramp-epochs = 0.4}\n", 10, 60);
+  EXPECT_LT(ramped[4], ramped[0] * 6 / 10);
+  EXPECT_GT(ramped[2], ramped[4]);
 }
 
 TEST(Codecs, FullDensityEqualsSynchronousSgd) {

@@ -81,6 +81,30 @@ TEST(Easgd, RoundRobinIsStableUpToWholeElasticity) {
   for (const int workers : {2, 4}) EXPECT_LT(RoundRobin(workers, 0.5, 0.95, 60), 1e-4) << workers;
 }
 
+TEST(Easgd, AnAsynchronousCentreIsSavedWhereItIsBetweenExchanges) {
+  const testing::TemporaryFolder folder;
+  const auto run = [&](bool load) {
+    return OnRanks(3, [&](comm::Communicator& comm) {
+      const auto file = folder / ("rank" + std::to_string(comm.rank()));
+      Learner learner("method = \"easgd\"\nsync-period = 2\nasynchronous = true\n", comm);
+      if (load) {
+        learner.Load(file);
+      } else {
+        // Whoever exchanged last knows what the others do not.
+        for (int r = 0; r < 3; ++r) {
+          if (r == comm.rank()) learner.Train(0, 4 + r, comm.rank(), 3);
+          comm.Barrier();
+        }
+        learner.strategy->BeforeSave();
+        learner.Save(file);
+      }
+      return learner.End();
+    });
+  };
+  const auto whole = run(false);
+  EXPECT_EQ(run(true), whole);
+}
+
 TEST(Easgd, AsynchronousWorkersEndAtOneCentre) {
   const auto hashes = OnRanks(3, [](comm::Communicator& comm) {
     Learner learner("method = \"easgd\"\nsync-period = 2\nasynchronous = true\n", comm);

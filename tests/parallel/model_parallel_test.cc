@@ -1,6 +1,8 @@
 // Layers striped over ranks: the same model as on one rank, less memory for each, and sparse links that stay sparse.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "parallel/small_sequences.h"
 #include "parallel/striped_network.h"
 #include "temporary_folder.h"
@@ -112,6 +114,47 @@ TEST(ModelParallel, SparseLinksStaySparse) {
   // Each unit sees the 3 of its own rank and 1 of each of the others.
   EXPECT_EQ(zeros, 9 * (9 - 5));
   EXPECT_EQ(moved, 9 * 5);
+}
+
+// Of each hidden layer 100 units on each of three ranks; what is not seen stays at home, in both directions.
+TEST(ModelParallel, SparseLinksSendWhatIsSeen) {
+  constexpr int kLinks = 5;
+  const auto bytes = OnRanks(3, [&](comm::Communicator& comm) {
+    nn::Network whole(
+        Config::Parse("[[layer]]\ntype = \"repeat\"\ntimes = 3\nlayers = [{type = \"affine\", dim = 300}, "
+                      "{type = \"relu\"}]\n[[layer]]\ntype = \"affine\"\n",
+                      "net"),
+        kFeatures, 600, 1);
+    Learner learner("method = \"model-parallel\"\nsparse-links = 5\n", comm, "type = \"sgd\"\n", std::move(whole));
+    const int64_t before = comm.bytes_sent();
+    learner.Train(0, 1, comm.rank(), 3);
+    return static_cast<double>(comm.bytes_sent() - before);
+  });
+  const double layer = 4.0 * kFrames * kLinks * 2;
+  const double softmax = 4.0 * 4 * kFrames * 2;
+  for (const double sent : bytes) EXPECT_NEAR(sent, 3 * 2 * layer + softmax, 0.3 * softmax);
+}
+
+// Dropout in between wants everything: the links are as sparse, what travels is not.
+TEST(ModelParallel, SparseLinksStaySparseWhereEverythingIsSent) {
+  const auto train = [](const std::string& between) {
+    return OnRanks(3, [&](comm::Communicator& comm) {
+      nn::Network whole(Config::Parse("layer = [{type='affine', dim=9}, {type='tanh'}, " + between +
+                                          "{type='affine', dim=9}, {type='tanh'}, {type='affine'}]\n",
+                                      "net"),
+                        kFeatures, kPdfs, 3);
+      Learner learner("method = \"model-parallel\"\nsparse-links = 1\n", comm, "type = \"sgd\"\n", std::move(whole));
+      const int64_t before = comm.bytes_sent();
+      learner.Train(0, 10, comm.rank(), 3);
+      const int64_t sent = comm.bytes_sent() - before;
+      return std::pair(learner.Values(), sent);
+    })[0];
+  };
+  const auto seen = train("");
+  const auto all = train("{type='dropout', proportion=0.0}, ");
+  EXPECT_LT(seen.second, all.second);
+  EXPECT_GT(std::ranges::count(seen.first, 0.0f), 0);
+  EXPECT_EQ(std::ranges::count(seen.first, 0.0f), std::ranges::count(all.first, 0.0f));
 }
 
 // What a worker learns of sequences: values, loss, and logits of an evaluation in the middle of training.

@@ -1,10 +1,10 @@
 // Pipelined training of networks that look at several frames or carry a state: against single-threaded training that
 // holds the old weights explicitly, through evaluations, and from checkpoints in the middle of utterances.
 #include <gtest/gtest.h>
-#include <omp.h>
 
 #include <algorithm>
 
+#include "base/compute_threads.h"
 #include "parallel/small_sequences.h"
 #include "parallel/stage_plan.h"
 #include "temporary_folder.h"
@@ -43,7 +43,7 @@ uint64_t DelayedTraining(const std::string& toml, const std::vector<nn::LayerRan
 
 class PipelineSequences : public ::testing::TestWithParam<int> {
  protected:
-  void SetUp() override { omp_set_num_threads(1); }
+  void SetUp() override { SetComputeThreads(1); }
   const AsLargeLayers as_large_layers_;
 };
 INSTANTIATE_TEST_SUITE_P(Stages, PipelineSequences, ::testing::Values(1, 2, 3, 4));

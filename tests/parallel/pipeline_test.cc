@@ -1,11 +1,11 @@
 // Pipelined back-propagation against single-threaded training that holds the old weights explicitly.
 #include <gtest/gtest.h>
-#include <omp.h>
 
 #include <algorithm>
 #include <cmath>
 #include <numbers>
 
+#include "base/compute_threads.h"
 #include "base/random.h"
 #include "comm/thread_world.h"
 #include "parallel/divided.h"
@@ -121,7 +121,7 @@ nn::Network DelayedTraining(const std::vector<nn::LayerRange>& stages, int64_t s
 
 class PipelineTest : public ::testing::TestWithParam<int> {
  protected:
-  void SetUp() override { omp_set_num_threads(1); }
+  void SetUp() override { SetComputeThreads(1); }
 };
 INSTANTIATE_TEST_SUITE_P(Stages, PipelineTest, ::testing::Values(1, 2, 3, 5));
 
@@ -253,7 +253,7 @@ double LargestAtTheEnd(int stages, int learning, double rate) {
 }
 
 TEST(PipelineDelay, EachStageIsStableUpToTheKnownStep) {
-  omp_set_num_threads(1);
+  SetComputeThreads(1);
   for (const int stages : {1, 2, 3}) {
     for (int stage = 0; stage < stages; ++stage) {
       const int delay = 2 * (stages - 1 - stage);
@@ -341,7 +341,7 @@ TEST(PipelinePlan, RefusesMoreStagesThanParts) {
 
 // Rows of products and the order of sums differ, so that only rounding may.
 TEST(PipelineStripes, EqualAnUnstripedOutputLayer) {
-  omp_set_num_threads(1);
+  SetComputeThreads(1);
   nn::Network plan_network = MakeNetwork();
   const size_t output = plan_network.num_layers() - 1;
   double loss = 0;

@@ -5,9 +5,9 @@
 #include <algorithm>
 
 #include "comm/simulated_world.h"
-#include "parallel/cost/cost_model.h"
 #include "parallel/small_learner.h"
 #include "parallel/step_cost.h"
+#include "plan/cost_model.h"
 
 namespace antiphon::parallel {
 namespace {
@@ -65,7 +65,7 @@ TEST(SimulatedCluster, HearsOfTheArithmeticOfEveryStrategy) {
 }
 
 TEST(SimulatedCluster, HasACostOnlyScheduleForEveryStrategy) {
-  const std::vector<std::string>& methods = CostPlan::CostMethods();
+  const std::vector<std::string>& methods = plan::CostPlan::CostMethods();
   for (const std::string& method : StrategyRegistry::Get().Names()) {
     EXPECT_NE(std::find(methods.begin(), methods.end(), method), methods.end()) << method;
   }
@@ -90,14 +90,14 @@ TEST(SimulatedCluster, AStragglerHoldsUpSynchronousMethodsOnly) {
 }
 
 TEST(CostModel, AStragglerHoldsUpSynchronousMethodsOnly) {
-  const CostNetwork network({100, 200, 200, 200, 500});
+  const plan::CostNetwork network({100, 200, 200, 200, 500});
   const auto slowdown = [&](const char* method, int servers) {
-    CostPlan plan;
+    plan::CostPlan plan;
     plan.method = method;
     plan.workers = 4;
     plan.servers = servers;
-    return SimulateCost(network, plan, SlowDevices()).frames_per_second /
-           SimulateCost(network, plan, WithStraggler(4)).frames_per_second;
+    return plan::SimulateCost(network, plan, SlowDevices()).frames_per_second /
+           plan::SimulateCost(network, plan, WithStraggler(4)).frames_per_second;
   };
   for (const char* method : {"ssgd", "bmuf", "easgd"}) EXPECT_NEAR(slowdown(method, 0), 4, 0.2) << method;
   EXPECT_NEAR(slowdown("easgd-async", 0), 4 / 3.25, 0.1);
@@ -143,15 +143,15 @@ TEST(SimulatedCluster, CostOnlyModeAgreesWithTraining) {
   cluster.links.message_us = 0;
   cluster.links.between.bandwidth_mb_s = 20;
   cluster.links.between.latency_us = 20;
-  const CostNetwork network({kFeatures, 9, 9, 9, kPdfs});
+  const plan::CostNetwork network({kFeatures, 9, 9, 9, kPdfs});
   for (const std::string method : {"ssgd", "averaging", "bmuf", "asgd"}) {
     const comm::SimulationReport report = Train(Toml(method), 4, cluster);
-    CostPlan plan;
+    plan::CostPlan plan;
     plan.method = method;
     plan.workers = 4;
     plan.minibatch = kFrames;
     plan.sync_period = 2;
-    const double predicted = kMinibatches * kFrames / SimulateCost(network, plan, cluster).frames_per_second;
+    const double predicted = kMinibatches * kFrames / plan::SimulateCost(network, plan, cluster).frames_per_second;
     // The run also begins and ends.
     EXPECT_NEAR(predicted / report.seconds(), 1, 0.35) << method;
   }

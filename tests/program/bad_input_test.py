@@ -54,6 +54,31 @@ class BadInput(small_system.SystemTest):
             self.assertIn(text, result.stderr)
         self.assertLess(len(result.stderr), 4000)
 
+    def test_an_alignment_that_is_not_what_was_written(self):
+        """Cut at the end of a line, it reads well."""
+        for name in ("pdf.scp", "pdf.ark"):
+            file = self.root / "align" / name
+            whole = file.read_bytes()
+            file.write_bytes(whole[:whole.rindex(b"\n", 0, -1) + 1] if name == "pdf.scp" else
+                             whole[:-4] + bytes([whole[-4] ^ 1]) + whole[-3:])
+            self.assert_refused(run(*self.store_command("cut")), f"{name}' is not what", "pdf.checksums.json")
+            file.write_bytes(whole)
+        checksums = self.root / "align/pdf.checksums.json"
+        kept = checksums.read_bytes()
+        checksums.unlink()
+        must(*self.store_command("cut"))
+        checksums.write_bytes(kept)
+
+    def test_a_graph_where_there_is_no_place(self):
+        """A link that leads nowhere, and a pronunciation that would take for ever."""
+        (self.root / "nowhere").symlink_to(self.root / "gone")
+        graph = ("graph", "--model", self.root / "align/model.safetensors", "--grammar", self.root / "grammar.txt")
+        self.assert_refused(run(*graph, "--lexicon", self.root / "lexicon.txt", self.root / "nowhere"),
+                            f"'{self.root / 'nowhere'}' is a symbolic link to '{self.root / 'gone'}'")
+        (self.root / "long.txt").write_text("<SIL> SIL\nA a\nB" + " b" * 500000 + "\n")
+        self.assert_refused(run(*graph, "--lexicon", self.root / "long.txt", self.root / "long"),
+                            "long.txt:3: word 'B' has 500000 phones; at most 1000")
+
     def test_audio(self):
         whole = (self.root / "corpus/s0-u00.wav").read_bytes()
         samples = [0.1 * math.sin(t) for t in range(4000)]

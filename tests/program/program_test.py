@@ -20,8 +20,7 @@ def run(*arguments, **options):
 
 
 def commands():
-    lines = run("--help").stdout.split("Commands:\n")[1].split("\n\n")[0].splitlines()
-    return [line[2:20].strip() for line in lines]
+    return [line[2:20].strip() for line in run("--help").stdout.splitlines() if line.startswith("  ")]
 
 
 class Program(unittest.TestCase):
@@ -103,6 +102,16 @@ class Program(unittest.TestCase):
     def test_a_pinned_blas_is_warned_of(self):
         result = run("doctor", "--json", env={**os.environ, "OPENBLAS_CORETYPE": "Haswell"})
         self.assertTrue(any("OPENBLAS_CORETYPE" in w for w in json.loads(result.stdout)["warnings"]))
+
+    def test_the_library_of_products_is_shown_and_a_limit_warned_of(self):
+        limited = {**os.environ, "ANTIPHON_ISA": "sse4", "ANTIPHON_PRODUCTS": "packed"}
+        result = json.loads(run("doctor", "--json", env=limited).stdout)
+        self.assertEqual(result["matrix products"], "packed, sse4")
+        for name in ("ANTIPHON_ISA", "ANTIPHON_PRODUCTS"):
+            self.assertTrue(any(name in w for w in result["warnings"]), name)
+        result = run("doctor", env={**os.environ, "ANTIPHON_ISA": "sse5"})
+        self.assertEqual(result.returncode, 2)
+        self.assertIn("did you mean 'sse4'?", result.stderr)
 
     def test_output_that_cannot_be_written_is_a_failure(self):
         for command in ("doctor", "--help"):

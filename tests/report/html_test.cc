@@ -2,7 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
+#include <map>
 #include <regex>
 
 namespace antiphon::report {
@@ -72,6 +74,24 @@ TEST(LineChart, BreaksTheLineAtNonFinitePointsAndSurvivesNoPoints) {
   EXPECT_EQ(internal::RenderLineChart({.title = "t"}).find("nan"), std::string::npos);
   EXPECT_EQ(internal::RenderLineChart({.title = "t", .series = {{"a", {{1, 0}}}}, .log_y = true}).find("inf"),
             std::string::npos);
+}
+
+// A chart is drawn 560 units wide and shrinks with its card; its letters may not.
+TEST(LineChart, LabelsStayReadableInCardsOfAnyWidth) {
+  const std::string css(internal::PageStyle());
+  std::smatch plain;
+  ASSERT_TRUE(std::regex_search(css, plain, std::regex("svg text\\{font:([0-9.]+)px")));
+  std::map<double, double> size_up_to;  // by the widest card that it holds for
+  const std::regex rule("@container \\(max-width:([0-9.]+)px\\)\\{svg.lines text\\{font-size:([0-9.]+)px");
+  for (auto it = std::sregex_iterator(css.begin(), css.end(), rule); it != std::sregex_iterator(); ++it) {
+    size_up_to[std::stod((*it)[1])] = std::stod((*it)[2]);
+  }
+  for (double width = 290; width <= 1200; ++width) {
+    const auto found = size_up_to.lower_bound(width);
+    const double size = found == size_up_to.end() ? std::stod(plain[1]) : found->second;
+    EXPECT_GE(size * width / 560, 9) << width;
+  }
+  EXPECT_NE(internal::RenderLineChart({}).find("<svg class=\"lines\""), std::string::npos);
 }
 
 TEST(LineChart, TicksAreRoundAndCoverTheData) {

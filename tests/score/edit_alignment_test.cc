@@ -4,6 +4,11 @@
 #include <rapidcheck.h>
 
 #include <algorithm>
+#include <cmath>
+#include <tuple>
+#include <utility>
+
+#include "base/random.h"
 
 namespace antiphon::score {
 namespace {
@@ -80,6 +85,50 @@ TEST(EditAlignment, IsConsistentAndSymmetric) {
     }
     RC_ASSERT(r == ref.size() && h == hyp.size());
   });
+}
+
+// With all edits in one table; of equal costs, deletion before insertion before the diagonal.
+std::vector<Edit> FromOneTable(const Tokens& ref, const Tokens& hyp) {
+  using Cost = std::pair<int64_t, int64_t>;  // errors, minus correct tokens
+  std::vector<std::vector<Cost>> cost(ref.size() + 1, std::vector<Cost>(hyp.size() + 1));
+  std::vector<std::vector<Edit>> last(ref.size() + 1, std::vector<Edit>(hyp.size() + 1));
+  for (size_t r = 0; r <= ref.size(); ++r) {
+    for (size_t h = 0; h <= hyp.size(); ++h) {
+      if (r == 0 && h == 0) continue;
+      std::vector<std::pair<Cost, Edit>> ways;
+      if (r > 0) ways.push_back({{cost[r - 1][h].first + 1, cost[r - 1][h].second}, Edit::kDeletion});
+      if (h > 0) ways.push_back({{cost[r][h - 1].first + 1, cost[r][h - 1].second}, Edit::kInsertion});
+      if (r > 0 && h > 0) {
+        const bool same = ref[r - 1] == hyp[h - 1];
+        const Cost before = cost[r - 1][h - 1];
+        ways.push_back({{before.first + (same ? 0 : 1), before.second - (same ? 1 : 0)},
+                        same ? Edit::kCorrect : Edit::kSubstitution});
+      }
+      const auto best =
+          std::min_element(ways.begin(), ways.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
+      std::tie(cost[r][h], last[r][h]) = *best;
+    }
+  }
+  std::vector<Edit> edits;
+  for (size_t r = ref.size(), h = hyp.size(); r > 0 || h > 0;) {
+    edits.push_back(last[r][h]);
+    if (edits.back() != Edit::kInsertion) --r;
+    if (edits.back() != Edit::kDeletion) --h;
+  }
+  std::reverse(edits.begin(), edits.end());
+  return edits;
+}
+
+// Texts of several bands: the length of a whole recording.
+TEST(EditAlignment, OfLongTextsIsTheSameInBands) {
+  Rng rng(3);
+  for (const auto& [ref_length, hyp_length] : std::vector<std::pair<int, int>>{
+           {256, 200}, {257, 300}, {512, 512}, {513, 40}, {1000, 900}, {300, 1200}, {900, 0}}) {
+    Tokens ref, hyp;
+    for (int i = 0; i < ref_length; ++i) ref.push_back(static_cast<int32_t>(rng.Below(6)));
+    for (int i = 0; i < hyp_length; ++i) hyp.push_back(static_cast<int32_t>(rng.Below(6)));
+    EXPECT_EQ(AlignTokens(ref, hyp).edits, FromOneTable(ref, hyp)) << ref_length << " × " << hyp_length;
+  }
 }
 
 }  // namespace

@@ -3,8 +3,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <sstream>
 
 #include "base/error.h"
 #include "base/random.h"
@@ -52,6 +54,21 @@ TEST(Transcripts, CharactersAreCodePoints) {
   for (const char* bad : {"\xc0\x80", "\xe0\x80\x80", "\xed\xa0\x80", "\xf4\x90\x80\x80", "\xe8\xaa", "\x80"}) {
     EXPECT_THROW(Utf8Characters(bad), InputError);
   }
+}
+
+TEST(Transcripts, TakeOneFormOfUnicode) {
+  EXPECT_EQ(Text("u1 Caf\u00e9\n").words, Text("u1 Cafe\u0301\n").words);
+  const Transcripts ctm = ParseTranscripts("u1 1 0.5 0.1 Cafe\u0301\n", TranscriptFormat::kCtm, "x.ctm");
+  EXPECT_EQ(ctm.words.at("u1"), std::vector<std::string>{"Caf\u00e9"});
+}
+
+TEST(Wer, IgnoresTheCaseOfEveryAlphabet) {
+  ScoreOptions options;
+  const Transcripts small = Text("u1 \u03ba\u03ad\u03c1\u03b1\u03c2 \u00e9t\u00e9 stra\u00dfe\n");
+  const Transcripts large = Text("u1 \u039a\u0388\u03a1\u0391\u03a3 \u00c9T\u00c9 STRASSE\n");
+  EXPECT_EQ(Score(small, large, {}, options).total.counts.substitutions, 3);
+  options.ignore_case = true;
+  EXPECT_EQ(Score(small, large, {}, options).total.counts.errors(), 0);
 }
 
 TEST(Wer, CountsBySpeakerAndInTotal) {

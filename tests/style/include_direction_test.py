@@ -19,14 +19,16 @@ ALLOWED = {
     "data": ["feat", "hmm"],
     "optim": ["nn"],
     "comm": ["base", "device"],
-    "parallel": ["comm", "optim", "nn"],
+    "plan": ["comm"],
+    "parallel": ["comm", "plan", "optim", "nn"],
     "compress": ["nn", "optim"],
     "adapt": ["nn", "optim", "hmm"],
     "infer": ["nn"],
     "decode": ["math"],
     "score": ["base"],
     "report": ["base"],
-    "train": ["data", "parallel", "infer", "decode", "score", "report", "compress", "adapt", "comm", "optim"],
+    "chain": ["hmm", "data", "nn"],
+    "train": ["data", "chain", "parallel", "infer", "decode", "score", "report", "compress", "adapt", "comm", "optim"],
     "api": ["train"],
 }
 # Single files that a folder may include beyond that (docs/decisions/0001).

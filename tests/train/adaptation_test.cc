@@ -334,6 +334,33 @@ TEST_F(Adaptation, OldSpeechIsMeasuredOnWhatNoTrainingSaw) {
   EXPECT_EQ(Result().descriptions.at("held_out"), model_->descriptions.at("held_out"));
 }
 
+// A second adaptation to the same speech, with another seed and other options, measures on what the first held out; so
+// does an adaptation to speech that the model was trained on.
+TEST_F(Adaptation, SpeechThatWasLearntBeforeIsMeasuredOnWhatWasHeldOutThen) {
+  ASSERT_TRUE(Adapt("transfer", "", Options()).accepted);
+  const auto adapted = std::make_shared<const nn::Model>(Result());
+  AdaptationOptions options = Options();
+  options.train.held_out.fraction = 0.4;
+  const auto frames = [&](const nn::Model& model, const data::FrameStore& store, const DataSplit& split) {
+    nn::Workspace workspace;
+    const auto shared = std::shared_ptr<const data::FrameStore>(&store, [](const data::FrameStore*) {});
+    return Evaluate(model.network, {shared, split.held_out, {1, 1}, {}}, workspace).loss;
+  };
+  const nn::LossResult expected = frames(*adapted, *fresh_, SplitForRun(*fresh_, Options().train.held_out, 1));
+  const AdaptationRun again(options, adapted, {fresh_, nullptr, nullptr, ""}, 99);
+  EXPECT_EQ(again.MeasureNew(*adapted).frames, expected.weight_sum);
+  EXPECT_NEAR(again.MeasureNew(*adapted).loss, expected.loss(), 1e-6);
+  const nn::LossResult trained = frames(*model_, *store_, SplitForRun(*store_, SmallOptions().held_out, 1));
+  const AdaptationRun to_old(options, model_, {store_, nullptr, nullptr, ""}, 99);
+  EXPECT_NEAR(to_old.MeasureNew(*model_).loss, trained.loss(), 1e-6);
+  // What a person asks for holds.
+  options.own_held_out = true;
+  const AdaptationRun own(options, adapted, {fresh_, nullptr, nullptr, ""}, 99);
+  const nn::LossResult asked = frames(*adapted, *fresh_, SplitForRun(*fresh_, options.train.held_out, 99));
+  EXPECT_EQ(own.MeasureNew(*adapted).frames, asked.weight_sum);
+  EXPECT_NE(asked.weight_sum, expected.weight_sum);
+}
+
 TEST_F(Adaptation, PriorsOfMixedSpeechAreThoseOfTheMixture) {
   // Three epochs: of the old speech, the last quarter of the run reads three quarters, and its half one and a half. New
   // speech stands in each epoch that has any.

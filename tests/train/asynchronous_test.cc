@@ -1,10 +1,10 @@
 // The trainer with workers that do not each hold a replica, or do not go in step.
 #include <gtest/gtest.h>
-#include <omp.h>
 
 #include <optional>
 
 #include "base/cancel.h"
+#include "base/compute_threads.h"
 #include "report/metrics.h"
 #include "temporary_folder.h"
 #include "train/synthetic_task.h"
@@ -35,10 +35,11 @@ class AsynchronousTest : public ::testing::Test {
     const TrainingTask task = Task(run, parallel);
     TrainOptions options = SmallOptions();
     options.schedule.epochs = static_cast<int>(epochs);
-    options.checkpoint.steps = 10;
+    options.checkpoint.steps = checkpoint_steps_;
+    options.checkpoint.minutes = checkpoint_minutes_;
     std::vector<TrainingSummary> summaries(static_cast<size_t>(workers));
     comm::RunRanks(workers, [&](comm::Communicator& comm) {
-      omp_set_num_threads(1);
+      SetComputeThreads(1);
       comm.set_deadline_seconds(60);
       summaries[static_cast<size_t>(comm.rank())] = Trainer(task, options, comm).Run(resume);
     });
@@ -53,6 +54,8 @@ class AsynchronousTest : public ::testing::Test {
     return last;
   }
 
+  int64_t checkpoint_steps_ = 10;
+  double checkpoint_minutes_ = 5;
   testing::TemporaryFolder folder_;
   std::shared_ptr<const data::FrameStore> store_;
 };
@@ -111,6 +114,43 @@ TEST_F(AsynchronousTest, OptionsThatChangeTheCourseOfARun) {
     for (const TrainingSummary& s : summaries) EXPECT_EQ(s.model_hash, summaries[0].model_hash) << parallel;
     EXPECT_GT(summaries[0].held_out_accuracy, 0.55) << parallel;
   }
+}
+
+// An epoch has 20 steps; those who are asked to stop look for each other every 16.
+TEST_F(AsynchronousTest, AnAsynchronousCentreIsSavedWithinAnEpoch) {
+  const std::string parallel = "method = \"easgd\"\nasynchronous = true\nsync-period = 3\n";
+  for (const int64_t steps : {10, 0}) {
+    checkpoint_steps_ = steps;
+    const std::string run = "run" + std::to_string(steps);
+    RequestCancel();
+    try {
+      Train(run, 3, parallel);
+      FAIL() << "not stopped";
+    } catch (const Cancelled& e) {
+      const std::string found = "in epoch 1 after " + std::to_string(steps > 0 ? steps : 16) + " steps";
+      EXPECT_NE(std::string(e.what()).find(found), std::string::npos) << e.what();
+    }
+    ResetCancel();
+    const auto resumed = Train(run, 3, parallel, true);
+    const auto whole = Train(run + "-whole", 3, parallel);
+    EXPECT_EQ(resumed[0].steps, whole[0].steps);
+    EXPECT_EQ(resumed[0].frames, whole[0].frames);
+    EXPECT_EQ(resumed[1].model_hash, resumed[0].model_hash);
+    EXPECT_GT(resumed[0].held_out_accuracy, 0.6);
+  }
+}
+
+// The log is that of the whole run, stops by the clock and on request included.
+TEST_F(AsynchronousTest, ARunThatWasStoppedAndWentOnIsReplayed) {
+  const std::string log = (folder_ / "arrivals").string();
+  const std::string logging = "method = \"asgd\"\narrival-log = \"" + log + "\"\n";
+  checkpoint_minutes_ = 1e-6;
+  RequestCancel();
+  EXPECT_THROW(Train("logged", 2, logging), Cancelled);
+  ResetCancel();
+  const uint64_t whole = Train("logged", 2, logging, true)[0].model_hash;
+  checkpoint_minutes_ = 0;
+  EXPECT_EQ(Train("replayed", 2, "method = \"asgd\"\nreplay = \"" + log + "\"\n")[0].model_hash, whole);
 }
 
 // The synchronous epochs of a warm start come back too.

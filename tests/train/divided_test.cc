@@ -2,17 +2,18 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <malloc.h>
-#include <omp.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cmath>
+#include <cstdio>
 #include <functional>
 #include <map>
 
 #include "base/cancel.h"
+#include "base/compute_threads.h"
 #include "math/safetensors.h"
 #include "nn/model.h"
 #include "temporary_folder.h"
@@ -35,7 +36,7 @@ class DividedTest : public ::testing::Test {
  protected:
   void SetUp() override {
     ResetCancel();
-    omp_set_num_threads(1);
+    SetComputeThreads(1);
     store_ = MakeSyntheticStore(folder_ / "store");
   }
   void TearDown() override { ResetCancel(); }
@@ -49,7 +50,7 @@ class DividedTest : public ::testing::Test {
                                             bool resume = false) {
     std::vector<TrainingSummary> summaries(static_cast<size_t>(workers));
     comm::RunRanks(workers, [&](comm::Communicator& comm) {
-      omp_set_num_threads(1);
+      SetComputeThreads(1);
       comm.set_deadline_seconds(60);
       summaries[static_cast<size_t>(comm.rank())] = Trainer(task, options, comm).Run(resume);
     });

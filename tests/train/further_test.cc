@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
 #include <numeric>
 
 #include "base/error.h"
@@ -310,6 +311,31 @@ TEST_F(Further, AStoreWithoutAlignmentIsForTeachersOnly) {
   EXPECT_LT(*std::max_element(student.log_priors.begin(), student.log_priors.end()), -0.5F);
   options.priors = "alignment";
   EXPECT_THROW(Trained("priors", options, task), UsageError);
+}
+
+TEST_F(Further, ACompressedModelIsMeasuredOnWhatItsTrainingHeldOut) {
+  TrainingTask task = Task();
+  task.seed = 5;
+  TrainOptions training = SmallOptions();
+  training.held_out.by = "utterance";
+  training.held_out.fraction = 0.1;
+  const auto model = std::make_shared<const nn::Model>(Trained("a", training, task));
+  CompressionOptions options;
+  const CompressionRun run(options, model, store_, nullptr, 1);
+  EXPECT_NEAR(run.Measure(*model).frame_accuracy, summary_.held_out_accuracy, 1e-6) << "another seed, other defaults";
+  // Retraining holds it out too, and its model says so.
+  options.train.schedule.epochs = 1;
+  options.train.data.minibatch = 64;
+  const CompressionResult result =
+      CompressionRun(options, model, store_, nullptr, 1)
+          .Compress("prune", Config::Parse("sparsity = 0.5\nfirst = true", "prune"), folder_ / "pruned",
+                    Config::Parse("type = 'natural-gradient'", "optimizer"));
+  EXPECT_EQ(nn::Model::Load(result.model).descriptions.at("held_out"), model->descriptions.at("held_out"));
+  // What a person says holds.
+  options.own_held_out = true;
+  options.train.held_out = {.by = "utterance", .fraction = 0.4};
+  const CompressionRun own(options, model, store_, nullptr, 1);
+  EXPECT_NE(own.Measure(*model).loss, run.Measure(*model).loss);
 }
 
 // Compressed, retrained, measured: what the command does.

@@ -1,10 +1,12 @@
 // Training's memory does not grow with the data.
 #include <gtest/gtest.h>
-#include <omp.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <cstdio>
+
+#include "base/compute_threads.h"
 #include "temporary_folder.h"
 #include "train/synthetic_task.h"
 
@@ -30,7 +32,7 @@ double PeakMib(const std::filesystem::path& folder, int utterances) {
   std::fflush(nullptr);
   const pid_t child = ::fork();
   if (child == 0) {
-    omp_set_num_threads(1);
+    SetComputeThreads(1);
     try {
       TrainingTask task =
           SmallTask(std::make_shared<const data::FrameStore>(store_folder), folder / std::to_string(utterances));

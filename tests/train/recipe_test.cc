@@ -444,5 +444,60 @@ outputs = ["${exp}/a"]
   EXPECT_THAT(ran_, ElementsAre(Out("b")));
 }
 
+TEST_F(RecipeTest, AStepIsNoPath) {
+  for (const char* name : {"../../evil", "a/b", ".hidden", ""}) {
+    WriteRecipe(std::string("[[step]]\nname = \"") + name +
+                "\"\ncommand = \"copy\"\noptions = { in = \"${in}\", out = \"${exp}/a\" }\noutputs = [\"${exp}/a\"]\n");
+    EXPECT_THROW(Run(), UsageError) << name;
+    EXPECT_TRUE(ran_.empty());
+  }
+  WriteRecipe(
+      "[[step]]\nname = \"${word}\"\nforeach = { word = \"../x y\" }\ncommand = \"copy\"\noptions = { in = "
+      "\"${in}\", out = \"${exp}/${word}\" }\noutputs = [\"${exp}/${word}\"]\n");
+  EXPECT_THROW(Run(), UsageError) << "nor does a variable make it one";
+}
+
+TEST_F(RecipeTest, WhatWasSaidOnceIsNotForgottenInSilence) {
+  WriteRecipe(
+      "[[step]]\nname = \"a\"\ncommand = \"copy\"\noptions = { in = \"${in}\", out = \"${exp}/a\", scale = "
+      "\"${scale}\", rate = 3 }\ninputs = [\"${in}\"]\noutputs = [\"${exp}/a\"]\n");
+  Run({"scale=8000"});
+  EXPECT_EQ(ran_.size(), 1u);
+  try {
+    Run();
+    ADD_FAILURE() << "the experiment was replaced";
+  } catch (const UsageError& e) {
+    EXPECT_THAT(e.what(), AllOf(HasSubstr("was made with --set scale=8000"), HasSubstr("recipe's own value is 1"),
+                                HasSubstr("--set scale=1 to make them anew"), HasSubstr("--set exp=DIR")));
+  }
+  EXPECT_TRUE(ran_.empty());
+  Run({"scale=8000"});
+  EXPECT_TRUE(ran_.empty()) << "up to date";
+  EXPECT_EQ(Run({}, {.dry_run = true})[0].state, StepOutcome::State::kWouldRun) << "asking changes nothing";
+  Run({"scale=1"});
+  EXPECT_EQ(ran_.size(), 1u) << "said so";
+  Run();
+  EXPECT_TRUE(ran_.empty()) << "it is the recipe's own value now";
+  Run({"a.rate=4", "exp=" + (dir_ / "exp").string()});
+  EXPECT_EQ(ran_.size(), 1u);
+  EXPECT_THROW(Run(), UsageError) << "an option of a step";
+  Run({"a.rate=3"});
+  Run();
+  EXPECT_TRUE(ran_.empty());
+}
+
+TEST_F(RecipeTest, TheSummaryDoesNotReadLikeAFault) {
+  WriteRecipe(
+      "[[step]]\nname = \"a\"\nwhen = \"${empty}${no}\"\ncommand = \"copy\"\noptions = { in = \"${in}\", out = "
+      "\"${exp}/a\" }\noutputs = [\"${exp}/a\"]\n[[step]]\nname = \"b\"\nunless = \"${scale}\"\ncommand = "
+      "\"copy\"\noptions = { in = \"${in}\", out = \"${exp}/b\" }\noutputs = [\"${exp}/b\"]\n");
+  const std::string recipe = ReadFile(dir_ / "r.toml");
+  WriteFileAtomically(dir_ / "r.toml",
+                      recipe.substr(0, recipe.find("empty")) + "no = \"\"\n" + recipe.substr(recipe.find("empty")));
+  const std::string table = SummaryTable(LoadRecipe(dir_ / "r.toml", {}), Run());
+  EXPECT_THAT(table,
+              AllOf(HasSubstr("not needed"), HasSubstr("only with empty or no"), HasSubstr("only without scale")));
+}
+
 }  // namespace
 }  // namespace antiphon::train

@@ -26,6 +26,16 @@ TEST(ScoringReport, ShowsRatesAndWhatWasTakenForWhat) {
   EXPECT_EQ(html.find("<b>b</b>"), std::string::npos) << "an utterance without errors is no example";
 }
 
+// Six columns are wider than half a page of 1280 pixels.
+TEST(TrainingReport, GivesTheEpochsTheWholeWidth) {
+  const testing::TemporaryFolder folder;
+  report::MetricsWriter(folder / "metrics.jsonl")
+      .Write(report::MetricsRecord("epoch").Set("epoch", 1).Set("step", 10).Set("held_out_accuracy", 0.5));
+  WriteTrainingReport(folder.path());
+  const std::string html = ReadFile(folder / "report.html");
+  EXPECT_NE(html.find("<section class=\"card wide\"><h3>Epochs</h3>"), std::string::npos);
+}
+
 TEST(TrainingReport, LeavesOutStepsThatAFallbackUndid) {
   const testing::TemporaryFolder folder;
   {

@@ -1,13 +1,13 @@
 // Networks that look at several frames or carry a state, trained: they learn, resume in the middle of utterances, and
 // work whether workers hold whole networks or parts of one.
 #include <gtest/gtest.h>
-#include <omp.h>
 
 #include <atomic>
 #include <fstream>
 #include <nlohmann/json.hpp>
 
 #include "base/cancel.h"
+#include "base/compute_threads.h"
 #include "parallel/strategy.h"
 #include "temporary_folder.h"
 #include "train/checkpoint.h"
@@ -61,7 +61,7 @@ class SequenceNetwork : public ::testing::Test {
     TrainingSummary summary;
     const auto alone = comm::ProcessGroup::Alone();
     RunWorkers(task.parallel, Config::Parse(cluster, "cluster"), 1, *alone, [&](comm::Communicator& comm) {
-      omp_set_num_threads(1);
+      SetComputeThreads(1);
       const TrainingSummary mine = Trainer(task, options, comm).Run(resume);
       if (comm.rank() == 0) summary = mine;
     });
@@ -115,6 +115,38 @@ TEST_F(SequenceNetwork, ResumedInTheMiddleOfUtterancesGivesTheSameBits) {
       EXPECT_EQ(TrainHere(task, Options(), true).model_hash, whole) << "step " << step;
     }
     std::filesystem::remove_all(folder_ / "whole");
+  }
+}
+
+// Chunks of several widths, outputs at every third frame of a moving grid, masks per chunk, rows that are kept
+// orthogonal, natural gradient with limited steps, and a second branch that the trained model has no more.
+TEST_F(SequenceNetwork, AChainNetworkIsResumedToTheBitAndLosesItsBranch) {
+  TrainingTask task = Task("whole",
+                           "layer = [{type='spec-mask', per-chunk=true, max-bands=2}, {type='tdnn', dim=24}, "
+                           "{type='relu'}, {type='batch-norm'}, {type='tdnn-f', dim=24, bottleneck=8, stride=3, "
+                           "dropout=0.2}, {type='tdnn-f', dim=24, bottleneck=8}, {type='linear', dim=12, "
+                           "orthonormal=true}, {type='side-task', task='x', layers=[{type='prefinal', dim=24, "
+                           "bottleneck=8}, {type='affine'}]}, {type='affine', weight-decay-factor=0.5}]");
+  task.parallel = Config::Parse("method = 'test-stop'", "parallel");
+  task.optimizer = Config::Parse(
+      "type = 'natural-gradient'\n[step]\nmax-change = 2.0\nlayer-max-change = 0.75\nweight-decay = "
+      "0.001\ndecoupled-decay = false\n",
+      "optimizer");
+  TrainOptions options = Options();
+  options.data.other_chunk_frames = {21, 30};
+  options.data.minibatch = 120;
+  options.data.carry_state = false;
+  const TrainingSummary whole = TrainHere(task, options);
+  EXPECT_GT(whole.held_out_accuracy, 0.5);
+  const nn::Network trained = nn::Model::Load(ModelFile(task.folder)).network;
+  for (size_t i = 0; i < trained.num_layers(); ++i) EXPECT_NE(trained.layer_type(i), "side-task");
+  for (const int64_t step : {0, 7, 13}) {
+    task.folder = folder_ / ("stopped" + std::to_string(step));
+    StopAtStep::step = step;
+    EXPECT_THROW(TrainHere(task, options), Cancelled);
+    ResetCancel();
+    StopAtStep::step = -1;
+    EXPECT_EQ(TrainHere(task, options, true).model_hash, whole.model_hash) << "step " << step;
   }
 }
 

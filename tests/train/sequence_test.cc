@@ -1,10 +1,11 @@
 // Sequence-discriminative training: its loss over minibatches of utterances, whole runs, and what it refuses.
 #include <gtest/gtest.h>
-#include <omp.h>
 
 #include <algorithm>
+#include <cmath>
 #include <numeric>
 
+#include "base/compute_threads.h"
 #include "base/error.h"
 #include "base/file.h"
 #include "synthetic_task.h"
@@ -127,6 +128,64 @@ TEST_F(Sequence, RefusesAFileThatIsCutOff) {
   EXPECT_THROW((SequenceData{Lattices(), hmm_}), InputError);
 }
 
+// A few bytes less, or others, can still be read as lattices.
+TEST_F(Sequence, RefusesFilesThatAreNotWhatWasWritten) {
+  for (const char* name : {"lattices.ark", "lattices.scp", "ali.ark"}) {
+    const std::filesystem::path file = Lattices() / name;
+    const std::string all = ReadFile(file);
+    std::string changed = all;
+    changed[changed.size() / 2] = static_cast<char>(changed[changed.size() / 2] ^ 1);
+    for (const std::string& now : {all.substr(0, all.size() - 3), changed}) {
+      WriteFileAtomically(file, now);
+      try {
+        const SequenceData data(Lattices(), hmm_);
+        ADD_FAILURE() << name << " was taken";
+      } catch (const InputError& e) {
+        EXPECT_NE(std::string(e.what()).find(std::string(name) + "' is not what"), std::string::npos) << e.what();
+      }
+    }
+    WriteFileAtomically(file, all);
+  }
+  EXPECT_NO_THROW((SequenceData{Lattices(), hmm_}));
+}
+
+TEST_F(Sequence, RefusesNetworksWithAStrideByTheirStride) {
+  TrainOptions options = RunOptions("lf-mmi");
+  options.sequence.lattices.clear();
+  options.sequence.denominator = (folder_ / "denominator.safetensors").string();
+  decode::DenominatorGraph::Build(hmm_, {{1, 2, 3, 4, 5, 6, 7, 8}}, {.order = 2})
+      .Save(options.sequence.denominator, hmm_);
+  TrainingTask task = SmallTask(store_, folder_ / "strided");
+  task.hmm = hmm_;
+  task.network = Config::Parse("layer = [{type='tdnn', dim=8, offsets=[-1, 0, 1], stride=3}, {type='affine'}]\n", "n");
+  try {
+    TrainHere(task, options);
+    FAIL() << "taken";
+  } catch (const UsageError& e) {
+    EXPECT_NE(std::string(e.what()).find("one for every 3 frames"), std::string::npos) << e.what();
+  }
+}
+
+// What the graph does not have cannot be learned by it: left out, and told.
+TEST_F(Sequence, LatticeFreeTrainingLeavesOutWhatTheGraphDoesNotHave) {
+  const LatticeFreeCriterion criterion(decode::DenominatorGraph::Build(hmm_, {{1, 2, 3, 1}}, {.order = 2}),
+                                       {.tolerance = 0, .leaky = 1e-2});
+  const auto pdfs = [&](std::initializer_list<int32_t> phones) {
+    std::vector<int32_t> ids;
+    for (const int32_t phone : phones) {
+      ids.push_back(hmm_.transitions().Pdf(
+          hmm_.transitions().TransitionId(hmm_.TransitionState(std::vector<int32_t>{phone}, 0), 0)));
+    }
+    return ids;
+  };
+  Matrix logits(4, 8), gradient(4, 8);
+  EXPECT_TRUE(criterion.Loss("said", pdfs({1, 2, 3, 1}), logits, gradient));
+  EXPECT_EQ(criterion.num_left_out(), 0u);
+  for (int time = 0; time < 2; ++time) EXPECT_FALSE(criterion.Loss("never", pdfs({1, 3, 2, 1}), logits, gradient));
+  EXPECT_EQ(criterion.num_left_out(), 1u);
+  for (int64_t i = 0; i < gradient.size(); ++i) EXPECT_EQ(gradient.data()[i], 0);
+}
+
 TEST_F(Sequence, RefusesLatticesOfAnotherModelAndThoseOfAnInterruptedRun) {
   const hmm::PhoneSet phones({"A", "B", "C", "D", "E", "F", "H"}, {"SIL"}, false);
   const hmm::Topology topology(phones, hmm::TopologyOptions{});
@@ -219,7 +278,7 @@ TEST_F(Sequence, TwoWorkersGiveTheSameBitsWithAnyNumberOfThreads) {
     task.parallel = Config::Parse("method = \"ssgd\"\n", "parallel");
     uint64_t hash = 0;
     comm::RunRanks(2, [&](comm::Communicator& comm) {
-      omp_set_num_threads(threads);
+      SetComputeThreads(threads);
       const TrainingSummary mine = Trainer(task, RunOptions("smbr"), comm).Run(false);
       if (comm.rank() == 0) hash = mine.model_hash;
     });

@@ -1,12 +1,13 @@
 // Training where each worker's machine has its own shards only.
 #include <gtest/gtest.h>
-#include <omp.h>
 
 #include <filesystem>
 
+#include "base/compute_threads.h"
 #include "base/error.h"
 #include "parallel/strategy.h"
 #include "temporary_folder.h"
+#include "train/data_share.h"
 #include "train/synthetic_task.h"
 
 namespace antiphon::train {
@@ -66,7 +67,7 @@ class ShardsOnLocalDisks : public ::testing::Test {
   uint64_t Train(const std::string& run, const std::vector<fs::path>& stores) {
     uint64_t hash = 0;
     comm::RunRanks(kWorkers, [&](comm::Communicator& comm) {
-      omp_set_num_threads(1);
+      SetComputeThreads(1);
       TrainingTask task = SmallTask(
           std::make_shared<const data::FrameStore>(stores[static_cast<size_t>(comm.rank())], false), folder_ / run);
       task.held_out_store = std::make_shared<const data::FrameStore>(folder_ / "held_out");
@@ -98,6 +99,38 @@ TEST_F(ShardsOnLocalDisks, AMissingOneEndsAllWorkersWithItsName) {
   }
 }
 
+// Multipliers belong to a worker's own data, which only shards keep with it.
+TEST_F(ShardsOnLocalDisks, AreWhatAdmmTakesUnlessItIsToldOtherwise) {
+  TrainingTask task = SmallTask(std::make_shared<const data::FrameStore>(folder_ / "store"), folder_ / "admm");
+  const auto held_out = std::make_shared<const data::FrameStore>(folder_ / "held_out");
+  const auto chosen = [&](const std::string& method, int workers, const std::string& asked = "auto") {
+    task.parallel = Config::Parse("method = \"" + method + "\"\n", "parallel");
+    TrainOptions options = Options();
+    options.data.distribution = asked;
+    return ChooseDistribution(task, options, workers);
+  };
+  EXPECT_EQ(chosen("admm", 2), "pool") << "no held-out store";
+  task.held_out_store = held_out;
+  EXPECT_EQ(chosen("admm", 2), "shards");
+  EXPECT_EQ(chosen("admm", 1), "pool");
+  EXPECT_EQ(chosen("admm", 1000), "pool") << "not enough shards";
+  EXPECT_EQ(chosen("admm", 2, "shares"), "shares");
+  EXPECT_EQ(chosen("averaging", 2), "pool");
+  task.parallel = Config::Parse("method = \"admm\"\nsync-period = 4\n", "parallel");
+  TrainOptions options = Options();
+  options.data.distribution = "auto";
+  std::vector<uint64_t> hashes;
+  for (const char* asked : {"auto", "shards"}) {
+    options.data.distribution = asked;
+    comm::RunRanks(kWorkers, [&](comm::Communicator& comm) {
+      SetComputeThreads(1);
+      const TrainingSummary summary = Trainer(task, options, comm).Run(false);
+      if (comm.rank() == 0) hashes.push_back(summary.model_hash);
+    });
+  }
+  EXPECT_EQ(hashes[0], hashes[1]);
+}
+
 // One worker's shard holds several times the frames of the other's: nobody waits for what never comes, and every frame
 // is learned from once.
 TEST(UnequalShards, AreTrainedToTheEndByEveryMethodThatTakesThem) {
@@ -123,7 +156,7 @@ TEST(UnequalShards, AreTrainedToTheEndByEveryMethodThatTakesThem) {
     std::vector<TrainingSummary> summaries(kWorkers);
     try {
       comm::RunRanks(kWorkers, [&](comm::Communicator& comm) {
-        omp_set_num_threads(1);
+        SetComputeThreads(1);
         comm.set_deadline_seconds(60);
         summaries[static_cast<size_t>(comm.rank())] = Trainer(task, options, comm).Run(false);
       });

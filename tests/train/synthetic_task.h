@@ -82,7 +82,7 @@ inline TrainingTask SmallTask(std::shared_ptr<const data::FrameStore> store, con
 inline int64_t BreakOffAfter(int64_t step, const std::filesystem::path& run) {
   const CheckpointFolder folder(CheckpointPath(run), 0, 1, 1);
   for (;;) {
-    const int64_t newest = folder.NewestSound(std::numeric_limits<int64_t>::max()).value_or(-1);
+    const int64_t newest = folder.NewestSound(std::numeric_limits<int64_t>::max()).value_or(SoundFile{}).step;
     if (newest <= step) return newest;
     std::filesystem::remove(folder.File(newest));
   }

@@ -1,7 +1,7 @@
-// The number of OpenMP threads has no say in what is learned.
+// The number of threads has no say in what is learned.
 #include <gtest/gtest.h>
-#include <omp.h>
 
+#include "base/compute_threads.h"
 #include "base/file.h"
 #include "temporary_folder.h"
 #include "train/synthetic_task.h"
@@ -18,7 +18,7 @@ struct ThreadsCase {
 
 class ThreadsTest : public ::testing::TestWithParam<ThreadsCase> {
  protected:
-  void TearDown() override { omp_set_num_threads(threads_before_); }
+  void TearDown() override { SetComputeThreads(threads_before_); }
 
   // Wide enough that every parallel loop and product uses its team.
   std::string ModelAfter(int threads) {
@@ -40,12 +40,12 @@ class ThreadsTest : public ::testing::TestWithParam<ThreadsCase> {
     options.precision = GetParam().precision;
     options.pretrain.method = GetParam().pretraining;
     options.pretrain.epochs_per_layer = 0.5;
-    omp_set_num_threads(threads);
+    SetComputeThreads(threads);
     TrainHere(task, options);
     return ReadFile(ModelFile(task.folder));
   }
 
-  const int threads_before_ = omp_get_max_threads();
+  const int threads_before_ = ComputeThreads();
   testing::TemporaryFolder folder_;
   std::shared_ptr<const data::FrameStore> store_ = MakeSyntheticStore(
       folder_ / "store", {.speakers = 3, .utterances_per_speaker = 5, .frames = 150, .feat_dim = 40, .num_pdfs = 300});

@@ -1,17 +1,18 @@
 #include "train/trainer.h"
 
 #include <gtest/gtest.h>
-#include <omp.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <cmath>
 #include <csignal>
+#include <cstdio>
 #include <regex>
 #include <set>
 
 #include "base/cancel.h"
+#include "base/compute_threads.h"
 #include "base/file.h"
 #include "data/feature_extraction.h"
 #include "nn/layer.h"
@@ -75,7 +76,7 @@ class TrainerTest : public ::testing::Test {
  protected:
   void SetUp() override {
     Mischief::Reset();
-    omp_set_num_threads(1);
+    SetComputeThreads(1);
     store_ = MakeSyntheticStore(folder_ / "store");
   }
   void TearDown() override { Mischief::Reset(); }
@@ -204,7 +205,7 @@ TEST_P(ResumeTest, AfterKillMinusNineAtAnyStepIsBitIdentical) {
     ASSERT_GE(child, 0);
     if (child == 0) {
       Mischief::kill_at_step = kill_at;
-      omp_set_num_threads(1);
+      SetComputeThreads(1);
       try {
         TrainHere(Task("killed"), Options(), attempt > 0);
       } catch (...) {
@@ -412,7 +413,7 @@ TEST_P(PretrainTest, BrokenOffAnywhereAndResumedGivesTheSameBits) {
     if (child == 0) {
       Mischief::Reset();
       (call % 2 == 0 ? Mischief::cancel_at_call : Mischief::kill_at_call) = call;
-      omp_set_num_threads(1);
+      SetComputeThreads(1);
       try {
         TrainHere(task("broken"), options, resume);
       } catch (const Cancelled& e) {

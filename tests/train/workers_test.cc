@@ -1,12 +1,12 @@
 // The trainer with several workers: by registered strategies, and by one of this file's own that averages after every
 // step and can be told to fail.
 #include <gtest/gtest.h>
-#include <omp.h>
 
 #include <atomic>
 #include <cmath>
 
 #include "base/cancel.h"
+#include "base/compute_threads.h"
 #include "base/file.h"
 #include "parallel/strategy.h"
 #include "report/metrics.h"
@@ -99,7 +99,7 @@ class WorkersTest : public ::testing::Test {
     options.checkpoint.steps = 10;
     std::vector<TrainingSummary> summaries(static_cast<size_t>(workers));
     comm::RunRanks(workers, [&](comm::Communicator& comm) {
-      omp_set_num_threads(1);
+      SetComputeThreads(1);
       summaries[static_cast<size_t>(comm.rank())] = Trainer(task, options, comm).Run(resume);
     });
     return summaries;
@@ -135,7 +135,7 @@ TEST_F(WorkersTest, PreTrainTheSameMachinesAsOneWorker) {
     task.folder = folder_ / ("rbm" + std::to_string(workers));
     task.parallel = Config::Parse(workers == 1 ? "" : "method = \"ssgd\"\n", "parallel");
     comm::RunRanks(workers, [&](comm::Communicator& comm) {
-      omp_set_num_threads(1);
+      SetComputeThreads(1);
       Trainer(task, options, comm).Run(false);
     });
     std::vector<double>& found = starts.emplace_back();
@@ -267,6 +267,35 @@ TEST_F(WorkersTest, AveragingGoesOnWithoutTheOneThatDiverged) {
   EXPECT_EQ(summaries[1].model_hash, summaries[0].model_hash);
   EXPECT_GT(summaries[0].held_out_accuracy, 0.6);
   EXPECT_TRUE(FallBacks(folder_ / "run").empty());
+}
+
+TEST_F(WorkersTest, AveragingOfTwoGoesOnWithTheOneThatIsSound) {
+  SpoilOnce::spoil_after = 50;
+  TrainingTask task = SmallTask(store_, folder_ / "run");
+  task.optimizer = Config::Parse("type = \"test-spoil-once\"\n", "optimizer");
+  task.parallel = Config::Parse("method = \"averaging\"\nsync-period = 4\n", "parallel");
+  const auto summaries = TrainTask(task, 2);
+  EXPECT_LT(SpoilOnce::spoil_after, -1) << "nobody was spoilt";
+  EXPECT_EQ(summaries[1].model_hash, summaries[0].model_hash);
+  EXPECT_GT(summaries[0].held_out_accuracy, 0.6);
+  EXPECT_TRUE(FallBacks(folder_ / "run").empty());
+}
+
+TEST_F(WorkersTest, WhoDoesNotResumeWithTheOthersIsNamedAtOnce) {
+  TrainTogether("run", 2);
+  TrainingTask task = SmallTask(store_, folder_ / "run");
+  task.parallel = Config::Parse("method = \"test-average\"\n", "parallel");
+  TrainOptions options = SmallOptions();
+  options.deadline_seconds = 5;
+  try {
+    comm::RunRanks(2, [&](comm::Communicator& comm) {
+      SetComputeThreads(1);
+      Trainer(task, options, comm).Run(comm.rank() == 0);
+    });
+    FAIL() << "one rank resumed, the other began anew";
+  } catch (const UsageError& e) {
+    EXPECT_NE(std::string(e.what()).find("'resume = false', rank 0 'resume = true'"), std::string::npos) << e.what();
+  }
 }
 
 TEST_F(WorkersTest, OnesErrorEndsTheRunForAll) {

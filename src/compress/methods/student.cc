@@ -129,7 +129,7 @@ class Student : public Method {
   // Names come anew; a repeated one would not be unique.
   static Config WithoutName(const nn::Layer& layer, const LayerParts& parts) {
     Config config = layer.ToConfig();
-    for (const char* key : {"learning-rate-factor", "max-change"}) {
+    for (const char* key : {"learning-rate-factor", "weight-decay-factor", "max-change"}) {
       if (const auto value = parts.config.Real(key)) config.Set(key, fmt::format("{}", *value));
     }
     config.Set("type", TomlString(parts.type));

@@ -13,6 +13,7 @@ namespace {
 using Arc = fst::StdArc;
 
 // Output states are (state of the input, left phone, current phone); the current phone waits for its right neighbour.
+// Without right context nothing waits: the left phone alone is kept.
 class Expander {
  public:
   Expander(const fst::StdVectorFst& in, int width, std::span<const int32_t> disambiguation, fst::StdVectorFst* out,
@@ -82,6 +83,9 @@ class Expander {
         out_.AddArc(from, Arc(label, arc.olabel, arc.weight, StateOf({arc.nextstate, place.left, place.current})));
       } else if (width_ == 1) {
         out_.AddArc(from, Arc(LabelOf({{arc.ilabel}, 0}), arc.olabel, arc.weight, StateOf({arc.nextstate, 0, 0})));
+      } else if (width_ == 2) {
+        const int32_t label = LabelOf({{place.left, arc.ilabel}, 0});
+        out_.AddArc(from, Arc(label, arc.olabel, arc.weight, StateOf({arc.nextstate, arc.ilabel, 0})));
       } else {
         const int32_t label = waiting ? LabelOf({{place.left, place.current, arc.ilabel}, 0}) : 0;
         out_.AddArc(from, Arc(label, arc.olabel, arc.weight, StateOf({arc.nextstate, place.current, arc.ilabel})));
@@ -112,7 +116,7 @@ class Expander {
 
 void ExpandContext(const fst::StdVectorFst& in, int width, std::span<const int32_t> disambiguation,
                    fst::StdVectorFst* out, std::vector<ContextLabel>* labels) {
-  CHECK(width == 1 || width == 3) << width;
+  CHECK(width >= 1 && width <= 3) << width;
   Expander(in, width, disambiguation, out, labels).Run();
 }
 

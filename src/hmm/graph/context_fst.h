@@ -1,8 +1,8 @@
 // C: from phones to phones in context. Expands a transducer with phones on its input side (L∘G, or a transcript) so
 // that its input labels stand for context windows.
 //
-// Labels: index into a list of ContextLabel; 0 is epsilon. The window's right phone is read one phone late, so that a
-// window follows when its right neighbour is known; at the end the right neighbour is 0.
+// Labels: index into a list of ContextLabel; 0 is epsilon. With windows of three phones, the right one is read one
+// phone late, so that a window follows when its right neighbour is known; at the end the right neighbour is 0.
 #pragma once
 
 #include <fst/fst-decl.h>

@@ -1,4 +1,5 @@
-// Affine layers as dense kernels: "affine", "linear", "quantized-affine", "fixed-affine".
+// Affine layers as dense kernels: "affine", "linear", "quantized-affine", "fixed-affine"; "inverse-cosine", which is a
+// fixed matrix too.
 #include "infer/steps/dense_step.h"
 
 namespace antiphon::infer {
@@ -6,7 +7,21 @@ namespace {
 
 DataType TypeOf(const StepArgs& args) {
   // A transform of raw features keeps their dynamic range.
-  return args.network.layer_type(args.layer) == "fixed-affine" ? DataType::kFloat32 : args.options.precision;
+  const std::string& type = args.network.layer_type(args.layer);
+  return type == "fixed-affine" || type == "inverse-cosine" ? DataType::kFloat32 : args.options.precision;
+}
+
+// Of a layer that is linear and fixed, but holds no weights: what it makes of each input alone.
+Matrix MatrixOf(const nn::Layer& layer) {
+  Matrix unit(layer.in_dim(), layer.in_dim()), columns(layer.in_dim(), layer.out_dim());
+  for (int i = 0; i < layer.in_dim(); ++i) unit(i, i) = 1;
+  nn::Workspace workspace;
+  layer.Forward({}, unit, columns, workspace);
+  Matrix weight(layer.out_dim(), layer.in_dim());
+  for (int64_t r = 0; r < weight.rows(); ++r) {
+    for (int64_t c = 0; c < weight.cols(); ++c) weight(r, c) = columns(c, r);
+  }
+  return weight;
 }
 
 }  // namespace
@@ -42,6 +57,9 @@ REGISTER_COMPONENT(StepRegistry, "affine", kMake);
 REGISTER_COMPONENT(StepRegistry, "linear", kMake);
 REGISTER_COMPONENT(StepRegistry, "quantized-affine", kMake);
 REGISTER_COMPONENT(StepRegistry, "fixed-affine", kMake);
+REGISTER_COMPONENT(StepRegistry, "inverse-cosine", [](const StepArgs& args) {
+  return std::make_unique<DenseStep>(args, MatrixOf(args.network.layer(args.layer)));
+});
 
 }  // namespace
 }  // namespace antiphon::infer

@@ -43,10 +43,10 @@ class DiagonalStep : public PlanStep {
   Matrix values_;
 };
 
-const auto kMake = [](const StepArgs& args) { return std::make_unique<DiagonalStep>(args); };
+const auto kMakeDiagonal = [](const StepArgs& args) { return std::make_unique<DiagonalStep>(args); };
 
-REGISTER_COMPONENT(StepRegistry, "normalize", kMake);
-REGISTER_COMPONENT(StepRegistry, "batch-norm", kMake);
+REGISTER_COMPONENT(StepRegistry, "normalize", kMakeDiagonal);
+REGISTER_COMPONENT(StepRegistry, "batch-norm", kMakeDiagonal);
 
 }  // namespace
 }  // namespace antiphon::infer

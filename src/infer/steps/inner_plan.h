@@ -15,14 +15,15 @@ inline void BeginInner(const TimeContext& context, int64_t in_dim, const Plan& p
   state.inner = std::make_shared<PlanState>(plan);
 }
 
-/// Adds what the steps of `plan` weigh and do, run so many times per output.
+/// Adds what the steps of `plan` weigh and do, run so many times per output; those below a stride more often.
 inline void AddInner(const Plan& plan, int times, StepInfo& info) {
-  for (size_t i = 0; i < plan.num_steps(); ++i) {
+  for (size_t i = plan.num_steps(); i-- > 0;) {
     const StepInfo inner = plan.step(i).Info();
     info.isa = inner.isa.empty() ? info.isa : inner.isa;
     info.weight_bytes += inner.weight_bytes;
     info.operations += times * inner.operations;
     info.done_operations += times * inner.done_operations;
+    times *= plan.step(i).stride();
   }
 }
 

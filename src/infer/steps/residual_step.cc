@@ -17,6 +17,7 @@ class ResidualStep : public PlanStep {
       : ResidualStep(args, dynamic_cast<const nn::Residual&>(args.network.layer(args.layer))) {}
 
   bool sequential() const override { return true; }
+  int stride() const override { return context_.stride; }
   bool needs_network() const override { return plan_.needs_network(); }
 
   void Begin(StepState& state) const override { BeginInner(context_, in_dim(), plan_, state); }

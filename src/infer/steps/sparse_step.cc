@@ -86,7 +86,7 @@ class SparseStep : public PlanStep {
     blocks_ = HugeBuffer(static_cast<size_t>(CountBlocks(weight) * kBlockBytes));
     for (int64_t r = 0; r < output_.num_panels() * kPanelOutputs; r += kBlockOutputs) {
       for (int64_t o = r; o < std::min(r + kBlockOutputs, weight.rows()); ++o) {
-        output_.scales()[static_cast<size_t>(o)] = Int8RowScale(weight.Row(o));
+        output_.scales()[static_cast<size_t>(o)] = nn::RowScale(weight.Row(o), 8);
       }
       begin_.push_back(std::ssize(columns_));
       if (r >= weight.rows()) continue;
@@ -102,7 +102,7 @@ class SparseStep : public PlanStep {
     columns_.push_back(static_cast<uint16_t>(col / kBlockInputs));
     for (int64_t r = row; r < std::min(row + kBlockOutputs, weight.rows()); ++r) {
       for (int64_t c = col; c < std::min(col + kBlockInputs, weight.cols()); ++c) {
-        const int8_t q = ToInt8(weight(r, c), output_.scales()[static_cast<size_t>(r)]);
+        const int8_t q = nn::ToInteger(weight(r, c), output_.scales()[static_cast<size_t>(r)]);
         block[(r - row) * kBlockInputs + c - col] = q;
         output_.weight_sums()[static_cast<size_t>(r)] += q;
       }

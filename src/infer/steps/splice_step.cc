@@ -17,6 +17,7 @@ class SpliceStep : public PlanStep {
   }
 
   bool sequential() const override { return true; }
+  int stride() const override { return context_.stride; }
 
   void Begin(StepState& state) const override { KeptFrames::Begin(context_, in_dim(), state); }
   void Run(const Rows&, const Rows&, std::byte*) const override {}

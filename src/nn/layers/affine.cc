@@ -2,7 +2,9 @@
 //
 // Initial weights: normal with standard deviation 1/√in (as Kaldi's nnet3) times `init-scale`; biases `bias-init`.
 // `orthonormal` keeps a linear layer's rows orthogonal and of equal length α: after every fourth step,
-// W −= ½·(W·Wᵀ/α² − I)·W with α² = tr(P²)/tr(P), P = W·Wᵀ. Source: Povey et al., Interspeech 2018.
+// W −= ν·(W·Wᵀ/α² − I)·W with α² = tr(P²)/tr(P), P = W·Wᵀ. ν = ½, halved while the rows are off, and halved again while
+// they are far off, by the spread of P's eigenvalues, so that it cannot overshoot.
+// Source: Povey et al., Interspeech 2018; the halving: Kaldi's ConstrainOrthonormal.
 // Cost: 2·N·in·out operations each for y, dx and the weight gradient; in fp32 about half of that on top of a splice
 // with two or three evenly spaced offsets (nn/shifted_product.h).
 #include "kernels/elementwise.h"
@@ -146,6 +148,9 @@ class Affine : public Layer {
   }
 
  private:
+  static constexpr double kOff = 1.02;
+  static constexpr double kFarOff = 1.1;
+
   enum Slot { kInput };
   enum DerivativeSlot { kDerivative };
 
@@ -165,8 +170,13 @@ class Affine : public Layer {
     }
     if (trace == 0) return;
     const double length = square / trace;  // α²
+    // Mean square of P's eigenvalues over their squared mean: 1 where the rows are as they should be.
+    const double spread = square * static_cast<double>(p.rows()) / (trace * trace);
+    double speed = 0.5;
+    if (spread > kOff) speed *= 0.5;
+    if (spread > kFarOff) speed *= 0.5;
     for (int64_t r = 0; r < p.rows(); ++r) p(r, r) -= static_cast<float>(length);
-    Scale(static_cast<float>(-0.5 / length), p, p);
+    Scale(static_cast<float>(-speed / length), p, p);
     const Matrix old{ConstMatrixView(w)};
     Gemm(Transpose::kNo, p, Transpose::kNo, old, w, {.accumulate = 1.0f});
     weight_.MarkChanged();

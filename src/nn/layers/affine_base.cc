@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "kernels/elementwise.h"
+#include "kernels/parallel.h"
 
 namespace antiphon::nn {
 
@@ -17,11 +18,10 @@ int CheckedDim(const LayerArgs& args, int dim) {
 
 void DrawWeights(double scale, uint64_t seed, MatrixView weight, int64_t first_row) {
   const double deviation = scale / std::sqrt(static_cast<double>(std::max<int64_t>(weight.cols(), 1)));
-#pragma omp parallel for schedule(static) if (weight.size() > (1 << 16))
-  for (int64_t r = 0; r < weight.rows(); ++r) {
+  ParallelItems(weight.rows(), weight.size(), [&](int64_t r) {
     Rng rng(seed, static_cast<uint64_t>(first_row + r));
     for (float& w : weight.Row(r)) w = static_cast<float>(deviation * rng.Normal());
-  }
+  });
 }
 
 AffineBase::AffineBase(const LayerArgs& args, int dim)

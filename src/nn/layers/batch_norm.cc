@@ -12,6 +12,7 @@
 #include <cmath>
 #include <vector>
 
+#include "kernels/parallel.h"
 #include "nn/layer.h"
 
 namespace antiphon::nn {
@@ -101,16 +102,15 @@ class BatchNorm : public Layer {
     }
     const float* mean = statistics.Row(0).data();
     const float* s = statistics.Row(1).data();
-#pragma omp parallel for schedule(static) if (x.size() > (1 << 15))
-    for (int64_t r = 0; r < x.rows(); ++r) {
+    ParallelItems(x.rows(), x.size(), [&](int64_t r) {
       const float* in = x.Row(r).data();
       float* out = y.Row(r).data();
       for (int64_t c = 0; c < x.cols(); ++c) out[c] = s[c] * (in[c] - mean[c]);
-      if (!options_.affine) continue;
+      if (!options_.affine) return;
       const float* scale = scale_.value.data();
       const float* offset = offset_.value.data();
       for (int64_t c = 0; c < x.cols(); ++c) out[c] = out[c] * scale[c] + offset[c];
-    }
+    });
   }
 
   void DoBackward(const ExecContext& ctx, ConstMatrixView dy, Workspace& ws, MatrixView dx,
@@ -154,8 +154,8 @@ class BatchNorm : public Layer {
   template <class Body>
   static void ForStrips(int64_t dim, int64_t n, Body body) {
     constexpr int64_t kStrip = 64;
-#pragma omp parallel for schedule(static) if (dim * n > (1 << 15))
-    for (int64_t first = 0; first < dim; first += kStrip) body(first, std::min(kStrip, dim - first));
+    ParallelItems((dim + kStrip - 1) / kStrip, dim * n,
+                  [&](int64_t s) { body(s * kStrip, std::min(kStrip, dim - s * kStrip)); });
   }
 
   void MinibatchStatistics(ConstMatrixView x, const Counted& counted, MatrixView statistics) const {
@@ -238,20 +238,19 @@ class BatchNorm : public Layer {
     const float* mean = statistics.Row(0).data();
     const float* s = statistics.Row(1).data();
     const float* scale = options_.affine ? scale_.value.data() : nullptr;
-#pragma omp parallel for schedule(static) if (dx.size() > (1 << 15))
-    for (int64_t r = 0; r < dx.rows(); ++r) {
+    ParallelItems(dx.rows(), dx.size(), [&](int64_t r) {
       const float* x = ws.x.Row(r).data();
       const float* g = dy.Row(r).data();
       float* out = dx.Row(r).data();
       if (!counted(r)) {
         std::fill_n(out, dim, 0.0f);
-        continue;
+        return;
       }
       for (int64_t c = 0; c < dim; ++c) {
         const float z = s[c] * (x[c] - mean[c]);
         out[c] = s[c] * (scale != nullptr ? scale[c] : 1.0f) * (g[c] - means(0, c) - z * means(1, c));
       }
-    }
+    });
   }
 
   void Accumulate(Workspace& ws, float decay) {

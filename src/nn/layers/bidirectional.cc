@@ -46,7 +46,7 @@ Network Chain(const LayerArgs& args, uint64_t which) {
   return network;
 }
 
-void Append(const std::string& which, std::span<Parameter* const> from, std::vector<Parameter*>& to) {
+void AppendLines(const std::string& which, std::span<Parameter* const> from, std::vector<Parameter*>& to) {
   for (Parameter* p : from) {
     p->name = which + "." + p->name;
     to.push_back(p);
@@ -65,10 +65,10 @@ Bidirectional::Bidirectional(const LayerArgs& args, Network past)
       past_(std::move(past)),
       future_(Chain(args, 1)),
       index_(args.index) {
-  Append("past", past_.parameters(), parameters_);
-  Append("future", future_.parameters(), parameters_);
-  Append("past", past_.buffers(), buffers_);
-  Append("future", future_.buffers(), buffers_);
+  AppendLines("past", past_.parameters(), parameters_);
+  AppendLines("future", future_.parameters(), parameters_);
+  AppendLines("past", past_.buffers(), buffers_);
+  AppendLines("future", future_.buffers(), buffers_);
 }
 
 void Bidirectional::AfterStep(int64_t step) {

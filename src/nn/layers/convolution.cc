@@ -10,11 +10,11 @@
 // multiplications (nn/layers/filtered_convolution.h).
 // Initial weights: normal, deviation 1/√(values that a filter sees); biases 0.
 // Source: Abdel-Hamid et al., IEEE TASLP 2014; LeCun et al. 1998.
-#include <omp.h>
 
 #include <algorithm>
 #include <vector>
 
+#include "base/compute_threads.h"
 #include "kernels/elementwise.h"
 #include "kernels/reductions.h"
 #include "nn/layers/affine_base.h"
@@ -131,8 +131,8 @@ class Convolution : public Layer {
     Scratch(const Convolution& layer, Workspace& ws, bool half)
         : rows_(layer.BlockFrames() * layer.height()),
           filters_(layer.filters()),
-          patches_(ws.Float(kPatches, omp_get_max_threads() * rows_, layer.weight_.value.cols())),
-          derivatives_(ws.Float(kDerivatives, omp_get_max_threads() * rows_, layer.filters())),
+          patches_(ws.Float(kPatches, ComputeThreads() * rows_, layer.weight_.value.cols())),
+          derivatives_(ws.Float(kDerivatives, ComputeThreads() * rows_, layer.filters())),
           half_patches_(ws.Half(kHalfPatches, half ? patches_.rows() : 0, patches_.cols())),
           half_derivatives_(ws.Half(kHalfDerivatives, half ? patches_.rows() : 0, filters_)) {}
     MatrixView Patches(int thread, int64_t rows) const { return patches_.Rows(thread * rows_, rows); }
@@ -168,10 +168,7 @@ class Convolution : public Layer {
   void ForBlocks(int64_t rows, Body body) const {
     const int64_t block = BlockFrames();
     const int64_t blocks = (rows + block - 1) / block;
-#pragma omp parallel for schedule(static) if (blocks > 1)
-    for (int64_t b = 0; b < blocks; ++b) {
-      body(b * block, std::min(block, rows - b * block), omp_get_thread_num());
-    }
+    ParallelPieces(blocks, [&](int64_t b, int thread) { body(b * block, std::min(block, rows - b * block), thread); });
   }
 
   // Patches of output rows first … first + count − 1.
@@ -209,9 +206,7 @@ class Convolution : public Layer {
             MatrixView biases) const {
     const int64_t block = BlockFrames();
     const int64_t blocks = (dy.rows() + block - 1) / block;
-#pragma omp parallel for schedule(static) if (blocks > 1)
-    for (int64_t g = 0; g < kSumGroups; ++g) {
-      const int thread = omp_get_thread_num();
+    ParallelPieces(kSumGroups, [&](int64_t g, int thread) {
       const MatrixView weight = weights.Rows(g * filters(), filters()), bias = biases.Rows(g, 1);
       for (int64_t f = 0; f < filters(); ++f) std::fill_n(weight.Row(f).data(), weight.cols(), 0.0f);
       std::fill_n(bias.data(), filters(), 0.0f);
@@ -228,7 +223,7 @@ class Convolution : public Layer {
                scratch.RoundedPatches(thread, patches), weight, {.accumulate = 1.0f});
         }
       }
-    }
+    });
   }
 
   ConvolutionGeometry geometry_;

@@ -1,13 +1,13 @@
 #include "nn/layers/filtered_convolution.h"
 
-#include <omp.h>
-
 #include <algorithm>
 #include <array>
 #include <vector>
 
+#include "base/compute_threads.h"
 #include "kernels/elementwise.h"
 #include "kernels/linear_combinations.h"
+#include "kernels/parallel.h"
 #include "kernels/reductions.h"
 #include "math/minimal_filter.h"
 
@@ -15,12 +15,12 @@ namespace antiphon::nn {
 namespace {
 
 constexpr int kTaps = 3;
-constexpr int kOutputs = MinimalFilter::kOutputs;
-constexpr int kProducts = kOutputs + kTaps - 1;
-constexpr int64_t kBlockValues = 1 << 17;  // of a product's factors: half a MiB, in a core's cache
-constexpr int kSumGroups = 8;
+constexpr int kFilterOutputs = MinimalFilter::kOutputs;
+constexpr int kProducts = kFilterOutputs + kTaps - 1;
+constexpr int64_t kFilteredBlockValues = 1 << 17;  // of a product's factors: half a MiB, in a core's cache
+constexpr int kFilteredSumGroups = 8;
 
-enum Slot { kTapFactors, kFactors, kProductSums, kWeightSums, kBiasSums };
+enum FilterSlot { kTapFactors, kFactors, kProductSums, kWeightSums, kBiasSums };
 
 const MinimalFilter& Filter() { return MinimalFilter::OfTaps(kTaps); }
 
@@ -37,8 +37,7 @@ template <class RowOf>
 void FilterTaps(const ConvolutionGeometry& geometry, ConstMatrixView weight, bool turned, RowOf row_of, MatrixView to) {
   const int64_t channels = geometry.options.channels, filters = weight.rows();
   const int64_t rows = filters * geometry.num_offsets();
-#pragma omp parallel for schedule(static)
-  for (int64_t f = 0; f < filters; ++f) {
+  ParallelItems(filters, kProducts * rows * channels, [&](int64_t f) {
     for (int k = 0; k < geometry.num_offsets(); ++k) {
       std::array<const float*, kTaps> in{};
       std::array<float*, kProducts> out{};
@@ -53,7 +52,7 @@ void FilterTaps(const ConvolutionGeometry& geometry, ConstMatrixView weight, boo
                           .out = out.data(),
                           .size = channels});
     }
-  }
+  });
 }
 
 // The weights' gradient from that of the factors.
@@ -79,7 +78,7 @@ void ToTaps(const ConvolutionGeometry& geometry, ConstMatrixView sums, MatrixVie
 
 }  // namespace
 
-int64_t FilteredConvolution::Side::groups() const { return (height + kOutputs - 1) / kOutputs; }
+int64_t FilteredConvolution::Side::groups() const { return (height + kFilterOutputs - 1) / kFilterOutputs; }
 
 bool FilteredConvolution::Pays(const ConvolutionGeometry& geometry) {
   // Fewer would leave the sums before and after the products most of the time; nor do sides gain whose last groups are
@@ -98,9 +97,9 @@ int64_t FilteredConvolution::ShiftOf(const ExecContext& ctx, int offset) const {
 
 // As many as stay in a core's cache with their products, but not so many that a large team has nothing to do.
 int64_t FilteredConvolution::BlockRows(const Pass& pass, int64_t rows) const {
-  constexpr int64_t kFewestBlocks = 2 * kSumGroups;
+  constexpr int64_t kFewestBlocks = 2 * kFilteredSumGroups;
   const int64_t depth = std::max(pass.from.channels * geometry_.num_offsets(), pass.to.channels);
-  const int64_t fitting = kBlockValues / (kProducts * pass.to.groups() * depth);
+  const int64_t fitting = kFilteredBlockValues / (kProducts * pass.to.groups() * depth);
   return std::clamp<int64_t>(rows / kFewestBlocks, 1, std::max<int64_t>(1, fitting));
 }
 
@@ -118,7 +117,7 @@ void FilteredConvolution::Gather(const ExecContext& ctx, const Pass& pass, Const
       const float* frame = there ? from.Row(row).data() : nullptr;
       for (int64_t g = 0; g < groups; ++g) {
         for (int p = 0; p < kProducts; ++p) {
-          const int64_t at = pass.first + g * kOutputs + p;
+          const int64_t at = pass.first + g * kFilterOutputs + p;
           in[static_cast<size_t>(p)] = there && at >= 0 && at < pass.from.height ? frame + at * channels : zeros;
           out[static_cast<size_t>(p)] = to.Row((p * count + r) * groups + g).data() + k * channels;
         }
@@ -138,16 +137,16 @@ void FilteredConvolution::ToOutputs(const Pass& pass, ConstMatrixView sums, cons
   const int64_t groups = pass.to.groups(), channels = pass.to.channels, part = to.rows() * groups;
   const bool biased = bias != nullptr;
   std::array<const float*, kProducts + 1> in{};
-  std::array<float*, kOutputs> out{};
+  std::array<float*, kFilterOutputs> out{};
   in[kProducts] = bias;
   for (int64_t n = 0; n < part; ++n) {
     for (int p = 0; p < kProducts; ++p) in[static_cast<size_t>(p)] = sums.Row(p * part + n).data();
-    for (int i = 0; i < kOutputs; ++i) {
-      const int64_t at = n % groups * kOutputs + i;
+    for (int i = 0; i < kFilterOutputs; ++i) {
+      const int64_t at = n % groups * kFilterOutputs + i;
       out[static_cast<size_t>(i)] = at < pass.to.height ? to.Row(n / groups).data() + at * channels : nullptr;
     }
     LinearCombinations({.inputs = kProducts + (biased ? 1 : 0),
-                        .outputs = kOutputs,
+                        .outputs = kFilterOutputs,
                         .coefficients = biased ? Filter().to_biased_outputs.data() : Filter().to_outputs.data(),
                         .in = in.data(),
                         .out = out.data(),
@@ -159,15 +158,15 @@ void FilteredConvolution::ToOutputs(const Pass& pass, ConstMatrixView sums, cons
 void FilteredConvolution::FromOutputs(const Pass& pass, ConstMatrixView dy, MatrixView to) {
   const int64_t groups = pass.to.groups(), channels = pass.to.channels, part = dy.rows() * groups;
   const float* const zeros = Zeros(channels);
-  std::array<const float*, kOutputs> in{};
+  std::array<const float*, kFilterOutputs> in{};
   std::array<float*, kProducts> out{};
   for (int64_t n = 0; n < part; ++n) {
-    for (int i = 0; i < kOutputs; ++i) {
-      const int64_t at = n % groups * kOutputs + i;
+    for (int i = 0; i < kFilterOutputs; ++i) {
+      const int64_t at = n % groups * kFilterOutputs + i;
       in[static_cast<size_t>(i)] = at < pass.to.height ? dy.Row(n / groups).data() + at * channels : zeros;
     }
     for (int p = 0; p < kProducts; ++p) out[static_cast<size_t>(p)] = to.Row(p * part + n).data();
-    LinearCombinations({.inputs = kOutputs,
+    LinearCombinations({.inputs = kFilterOutputs,
                         .outputs = kProducts,
                         .coefficients = Filter().of_outputs.data(),
                         .in = in.data(),
@@ -181,23 +180,21 @@ void FilteredConvolution::Run(const ExecContext& ctx, const Pass& pass, ConstMat
   const int64_t groups = pass.to.groups(), channels = pass.to.channels;
   const int64_t block = BlockRows(pass, to.rows()), rows = kProducts * block * groups,
                 tap_rows = taps.rows() / kProducts;
-  const MatrixView factors =
-      ws.Float(kFactors, omp_get_max_threads() * rows, geometry_.num_offsets() * pass.from.channels);
-  const MatrixView sums = ws.Float(kProductSums, omp_get_max_threads() * rows, channels);
-#pragma omp parallel for schedule(static)
-  for (int64_t first = 0; first < to.rows(); first += block) {
-    const int64_t count = std::min(block, to.rows() - first), part = count * groups;
-    const int64_t own = omp_get_thread_num() * rows;
+  const MatrixView factors = ws.Float(kFactors, ComputeThreads() * rows, geometry_.num_offsets() * pass.from.channels);
+  const MatrixView sums = ws.Float(kProductSums, ComputeThreads() * rows, channels);
+  ParallelPieces((to.rows() + block - 1) / block, [&](int64_t b, int thread) {
+    const int64_t first = b * block, count = std::min(block, to.rows() - first), part = count * groups;
+    const int64_t own = thread * rows;
     Gather(ctx, pass, from, first, count, factors.Rows(own, kProducts * part));
     for (int p = 0; p < kProducts; ++p) {
       Gemm(Transpose::kNo, factors.Rows(own + p * part, part), transpose, taps.Rows(p * tap_rows, tap_rows),
            sums.Rows(own + p * part, part));
     }
     ToOutputs(pass, sums.Rows(own, kProducts * part), epilogue.bias, to.Rows(first, count));
-    if (epilogue.activation == Activation::kNone) continue;
+    if (epilogue.activation == Activation::kNone) return;
     const MatrixView done = to.Rows(first, count);
     ActivationForward(epilogue.activation, done, done);
-  }
+  });
 }
 
 void FilteredConvolution::Forward(const ExecContext& ctx, ConstMatrixView x, ConstMatrixView weight,
@@ -228,17 +225,16 @@ void FilteredConvolution::Gradient(const ExecContext& ctx, ConstMatrixView x, Co
   const int64_t offsets = geometry_.num_offsets();
   const int64_t block = BlockRows(pass, dy.rows()), rows = kProducts * block * groups;
   const int64_t blocks = (dy.rows() + block - 1) / block;
-  const MatrixView factors = ws.Float(kFactors, omp_get_max_threads() * rows, offsets * channels);
-  const MatrixView derivatives = ws.Float(kProductSums, omp_get_max_threads() * rows, filters);
-  const MatrixView weights = ws.Float(kWeightSums, kSumGroups * kProducts * filters, offsets * channels);
-  const MatrixView biases = ws.Float(kBiasSums, kSumGroups, filters);
-#pragma omp parallel for schedule(static)
-  for (int64_t s = 0; s < kSumGroups; ++s) {
-    const int64_t own = omp_get_thread_num() * rows;
+  const MatrixView factors = ws.Float(kFactors, ComputeThreads() * rows, offsets * channels);
+  const MatrixView derivatives = ws.Float(kProductSums, ComputeThreads() * rows, filters);
+  const MatrixView weights = ws.Float(kWeightSums, kFilteredSumGroups * kProducts * filters, offsets * channels);
+  const MatrixView biases = ws.Float(kBiasSums, kFilteredSumGroups, filters);
+  ParallelPieces(kFilteredSumGroups, [&](int64_t s, int thread) {
+    const int64_t own = thread * rows;
     const MatrixView sums = weights.Rows(s * kProducts * filters, kProducts * filters), bias_sum = biases.Rows(s, 1);
     std::fill_n(sums.data(), sums.size(), 0.0f);
     std::fill_n(bias_sum.data(), filters, 0.0f);
-    for (int64_t b = blocks * s / kSumGroups; b < blocks * (s + 1) / kSumGroups; ++b) {
+    for (int64_t b = blocks * s / kFilteredSumGroups; b < blocks * (s + 1) / kFilteredSumGroups; ++b) {
       const int64_t first = b * block, count = std::min(block, dy.rows() - first), part = count * groups;
       Gather(ctx, pass, x, first, count, factors.Rows(own, kProducts * part));
       FromOutputs(pass, dy.Rows(first, count), derivatives.Rows(own, kProducts * part));
@@ -249,8 +245,8 @@ void FilteredConvolution::Gradient(const ExecContext& ctx, ConstMatrixView x, Co
       // At the point 1 a group's derivatives are added up.
       ColumnSums(1.0f, derivatives.Rows(own + part, part), nullptr, 1.0f, bias_sum);
     }
-  }
-  for (int64_t s = 1; s < kSumGroups; ++s) {
+  });
+  for (int64_t s = 1; s < kFilteredSumGroups; ++s) {
     AddScaled(1.0f, weights.Rows(s * kProducts * filters, kProducts * filters), weights.Rows(0, kProducts * filters));
     AddScaled(1.0f, biases.Rows(s, 1), biases.Rows(0, 1));
   }

@@ -7,7 +7,7 @@
 // In fp32 only.
 //
 // Shapes, weights: as nn/layers/convolution.cc.
-// Threads: OpenMP team of the caller; results do not depend on its size. One Workspace per thread.
+// Threads: the caller's compute threads; results do not depend on their number. One Workspace per thread.
 #pragma once
 
 #include "math/gemm.h"

@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "kernels/elementwise.h"
+#include "kernels/parallel.h"
 #include "nn/layer.h"
 #include "nn/layers/largest_dim.h"
 
@@ -20,7 +21,7 @@ struct FixedAffineOptions {
   }
 };
 
-struct NoOptions {
+struct NormalizeOptions {
   template <class V>
   void Visit(V&) {}
 };
@@ -59,7 +60,7 @@ class Normalize : public Layer {
  public:
   explicit Normalize(const LayerArgs& args)
       : Layer(args.in_dim, args.in_dim), offset_("offset", 1, args.in_dim), scale_("scale", 1, args.in_dim) {
-    ReadLayerOptions<NoOptions>(args);
+    ReadLayerOptions<NormalizeOptions>(args);
     for (float& s : scale_.value.Row(0)) s = 1;
   }
   Config ToConfig() const override { return Config(); }
@@ -71,12 +72,11 @@ class Normalize : public Layer {
   void DoForward(const ExecContext&, ConstMatrixView x, MatrixView y, Workspace&) const override {
     const float* offset = offset_.value.data();
     const float* scale = scale_.value.data();
-#pragma omp parallel for schedule(static) if (x.size() > (1 << 16))
-    for (int64_t r = 0; r < x.rows(); ++r) {
+    ParallelItems(x.rows(), x.size(), [&](int64_t r) {
       const float* in = x.Row(r).data();
       float* out = y.Row(r).data();
       for (int64_t c = 0; c < x.cols(); ++c) out[c] = scale[c] * (in[c] + offset[c]);
-    }
+    });
   }
   void DoBackward(const ExecContext&, ConstMatrixView dy, Workspace&, MatrixView dx, GradientSink&) override {
     for (int64_t r = 0; r < dx.rows(); ++r) {

@@ -4,12 +4,13 @@
 // Source: Swietojanski, Renals, Learning hidden unit contributions for unsupervised speaker adaptation, SLT 2014.
 #include <cmath>
 
+#include "kernels/parallel.h"
 #include "nn/layer.h"
 
 namespace antiphon::nn {
 namespace {
 
-struct NoOptions {
+struct LhucOptions {
   template <class V>
   void Visit(V&) {}
 };
@@ -17,7 +18,7 @@ struct NoOptions {
 class Lhuc : public Layer {
  public:
   explicit Lhuc(const LayerArgs& args) : Layer(args.in_dim, args.in_dim), r_("r", 1, args.in_dim) {
-    ReadLayerOptions<NoOptions>(args);
+    ReadLayerOptions<LhucOptions>(args);
     r_.decay_factor = 0;
   }
   Config ToConfig() const override { return Config(); }
@@ -28,12 +29,11 @@ class Lhuc : public Layer {
  protected:
   void DoForward(const ExecContext&, ConstMatrixView x, MatrixView y, Workspace& ws) const override {
     const float* a = Amplitudes(ws);
-#pragma omp parallel for schedule(static) if (x.size() > (1 << 15))
-    for (int64_t n = 0; n < x.rows(); ++n) {
+    ParallelItems(x.rows(), x.size(), [&](int64_t n) {
       const float* in = x.Row(n).data();
       float* out = y.Row(n).data();
       for (int64_t c = 0; c < x.cols(); ++c) out[c] = a[c] * in[c];
-    }
+    });
   }
 
   // dr = Σ dy·x·a' with a' = a·(1 − a/2).

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "kernels/elementwise.h"
+#include "kernels/parallel.h"
 #include "kernels/recurrent_cell.h"
 #include "kernels/reductions.h"
 #include "nn/layers/affine_base.h"
@@ -195,8 +196,7 @@ class Lstm : public RecurrentBase {
     }
     const MatrixView shared = ws.Float(kShared, x.rows(), cells_);
     MultiplyByWeight(ctx, x, x16, Transpose::kYes, weight_, shared);
-#pragma omp parallel for schedule(static) if (gates.size() > (1 << 15))
-    for (int64_t r = 0; r < x.rows(); ++r) {
+    ParallelItems(x.rows(), gates.size(), [&](int64_t r) {
       const float* from = shared.Row(r).data();
       for (int64_t k = 0; k < 4; ++k) {
         const float* s = scale_.value.Row(k).data();
@@ -204,7 +204,7 @@ class Lstm : public RecurrentBase {
         float* to = gates.Row(r).data() + k * cells_;
         for (int64_t c = 0; c < cells_; ++c) to[c] = s[c] * from[c] + b[c];
       }
-    }
+    });
   }
 
   // What changes in W·x + b, of all frames.
@@ -291,8 +291,7 @@ class Lstm : public RecurrentBase {
     const MatrixView shared = ws.Float(kShared);
     const MatrixView g = ws.Derivative(kSharedDerivative, rows, cells_);
     const MatrixView scale_sums = ws.Float(kScaleSums, 4, cells_);
-#pragma omp parallel for schedule(static) if (gates.g.size() > (1 << 15))
-    for (int64_t r = 0; r < rows; ++r) {
+    ParallelItems(rows, gates.g.size(), [&](int64_t r) {
       float* to = g.Row(r).data();
       std::fill_n(to, cells_, 0.0f);
       for (int64_t k = 0; k < 4; ++k) {
@@ -300,7 +299,7 @@ class Lstm : public RecurrentBase {
         const float* s = scale_.value.Row(k).data();
         for (int64_t c = 0; c < cells_; ++c) to[c] += s[c] * from[c];
       }
-    }
+    });
     for (int64_t k = 0; k < 4; ++k) {
       float* sums = scale_sums.Row(k).data();
       std::fill_n(sums, cells_, 0.0f);

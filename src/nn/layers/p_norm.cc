@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "base/error.h"
+#include "kernels/parallel.h"
 #include "nn/layer.h"
 #include "nn/layers/largest_dim.h"
 
@@ -37,37 +38,34 @@ class PNorm : public Layer {
 
  protected:
   void DoForward(const ExecContext&, ConstMatrixView x, MatrixView y, Workspace&) const override {
-#pragma omp parallel for schedule(static) if (x.size() > (1 << 15))
-    for (int64_t r = 0; r < x.rows(); ++r) {
+    ParallelItems(x.rows(), x.size(), [&](int64_t r) {
       const float* in = x.Row(r).data();
       for (float& out : y.Row(r)) {
         out = Norm(in);
         in += group_;
       }
-    }
+    });
   }
 
   void DoBackward(const ExecContext&, ConstMatrixView dy, Workspace& ws, MatrixView dx, GradientSink&) override {
     if (dx.data() == nullptr) return;
-#pragma omp parallel for schedule(static) if (dx.size() > (1 << 15))
-    for (int64_t r = 0; r < dx.rows(); ++r) {
+    ParallelItems(dx.rows(), dx.size(), [&](int64_t r) {
       for (int64_t j = 0; j < dy.cols(); ++j) {
         const float norm = ws.y(r, j);
         for (int64_t i = j * group_; i < (j + 1) * group_; ++i) dx(r, i) = dy(r, j) * Slope(ws.x(r, i), norm);
       }
-    }
+    });
   }
 
   void DoTangent(const ExecContext&, ConstMatrixView dx, std::span<const float>, Workspace& ws,
                  MatrixView dy) override {
-#pragma omp parallel for schedule(static) if (dx.size() > (1 << 15))
-    for (int64_t r = 0; r < dy.rows(); ++r) {
+    ParallelItems(dy.rows(), dx.size(), [&](int64_t r) {
       for (int64_t j = 0; j < dy.cols(); ++j) {
         float sum = 0;
         for (int64_t i = j * group_; i < (j + 1) * group_; ++i) sum += dx(r, i) * Slope(ws.x(r, i), ws.y(r, j));
         dy(r, j) = sum;
       }
-    }
+    });
   }
 
  private:

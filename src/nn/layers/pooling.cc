@@ -6,6 +6,7 @@
 // Source: Abdel-Hamid et al., IEEE TASLP 2014.
 #include <algorithm>
 
+#include "kernels/parallel.h"
 #include "nn/layer.h"
 
 namespace antiphon::nn {
@@ -25,7 +26,7 @@ struct PoolingOptions {
   }
 };
 
-PoolingOptions Checked(const LayerArgs& args) {
+PoolingOptions CheckedPooling(const LayerArgs& args) {
   auto options = ReadLayerOptions<PoolingOptions>(args);
   if (options.stride == 0) options.stride = options.window;
   if (options.channels == 0 || args.in_dim % options.channels != 0) {
@@ -55,8 +56,7 @@ class Pooling : public Layer {
   void DoForward(const ExecContext&, ConstMatrixView x, MatrixView y, Workspace&) const override {
     const bool max = options_.function == "max";
     const int64_t channels = options_.channels;
-#pragma omp parallel for schedule(static) if (x.size() > (1 << 15))
-    for (int64_t r = 0; r < x.rows(); ++r) {
+    ParallelItems(x.rows(), x.size(), [&](int64_t r) {
       ForWindows([&](int64_t out, int64_t first, int64_t last) {
         float* to = y.Row(r).data() + out * channels;
         const float* from = x.Row(r).data() + first * channels;
@@ -68,14 +68,13 @@ class Pooling : public Layer {
         if (max) return;
         for (int64_t c = 0; c < channels; ++c) to[c] /= static_cast<float>(last - first);
       });
-    }
+    });
   }
 
   // The first of equal values gets all.
   void DoBackward(const ExecContext&, ConstMatrixView dy, Workspace& ws, MatrixView dx, GradientSink&) override {
     if (dx.data() == nullptr) return;
-#pragma omp parallel for schedule(static) if (dx.size() > (1 << 15))
-    for (int64_t r = 0; r < dx.rows(); ++r) {
+    ParallelItems(dx.rows(), dx.size(), [&](int64_t r) {
       std::fill_n(dx.Row(r).data(), dx.cols(), 0.0f);
       ForWindows([&](int64_t out, int64_t first, int64_t last) {
         for (int64_t c = 0; c < options_.channels; ++c) {
@@ -83,20 +82,19 @@ class Pooling : public Layer {
           PassBack(dy(r, at), ws.x.Row(r).data(), ws.y(r, at), c, first, last, dx.Row(r).data());
         }
       });
-    }
+    });
   }
 
   void DoTangent(const ExecContext&, ConstMatrixView dx, std::span<const float>, Workspace& ws,
                  MatrixView dy) override {
-#pragma omp parallel for schedule(static) if (dx.size() > (1 << 15))
-    for (int64_t r = 0; r < dy.rows(); ++r) {
+    ParallelItems(dy.rows(), dx.size(), [&](int64_t r) {
       ForWindows([&](int64_t out, int64_t first, int64_t last) {
         for (int64_t c = 0; c < options_.channels; ++c) {
           const int64_t at = out * options_.channels + c;
           dy(r, at) = PassOn(dx.Row(r).data(), ws.x.Row(r).data(), ws.y(r, at), c, first, last);
         }
       });
-    }
+    });
   }
 
  private:
@@ -143,7 +141,7 @@ class Pooling : public Layer {
 };
 
 REGISTER_COMPONENT(LayerRegistry, "pooling",
-                   [](const LayerArgs& args) { return std::make_unique<Pooling>(args, Checked(args)); });
+                   [](const LayerArgs& args) { return std::make_unique<Pooling>(args, CheckedPooling(args)); });
 
 }  // namespace
 }  // namespace antiphon::nn

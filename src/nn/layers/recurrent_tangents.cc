@@ -1,5 +1,7 @@
 #include "nn/layers/recurrent_tangents.h"
 
+#include "kernels/parallel.h"
+
 namespace antiphon::nn {
 namespace {
 
@@ -13,8 +15,7 @@ float TanhSlope(float y) { return 1 - y * y; }
 void LstmCellTangent(const LstmTangent& a) {
   const int64_t n = a.d_cell.cols();
   const bool peeps = !a.peepholes.empty();
-#pragma omp parallel for schedule(static) if (a.d_cell.size() > kWorthThreads)
-  for (int64_t s = 0; s < a.d_cell.rows(); ++s) {
+  ParallelItems(a.d_cell.rows(), a.d_cell.size(), [&](int64_t s) {
     for (int64_t c = 0; c < n; ++c) {
       const float i = a.gates(s, c), f = a.gates(s, n + c), g = a.gates(s, 2 * n + c), o = a.gates(s, 3 * n + c);
       const float old = a.old_cell(s, c), d_old = a.d_cell(s, c), tanh_c = a.cell_tanh(s, c);
@@ -29,13 +30,12 @@ void LstmCellTangent(const LstmTangent& a) {
       a.d_cell(s, c) = d_cell;
       a.d_output(s, c) = d_o * tanh_c + o * TanhSlope(tanh_c) * d_cell;
     }
-  }
+  });
 }
 
 void GruCellTangent(const GruTangent& a) {
   const int64_t n = a.d_output.cols();
-#pragma omp parallel for schedule(static) if (a.d_output.size() > kWorthThreads)
-  for (int64_t s = 0; s < a.d_output.rows(); ++s) {
+  ParallelItems(a.d_output.rows(), a.d_output.size(), [&](int64_t s) {
     for (int64_t c = 0; c < n; ++c) {
       const float r = a.gates(s, c), z = a.gates(s, n + c), h = a.gates(s, 2 * n + c);
       const float d_r = SigmoidSlope(r) * (a.d_gates(s, c) + a.d_product(s, c));
@@ -44,7 +44,7 @@ void GruCellTangent(const GruTangent& a) {
       const float d_h = TanhSlope(h) * (a.d_gates(s, 2 * n + c) + d_inner);
       a.d_output(s, c) = (1 - z) * d_h + d_z * (a.old_output(s, c) - h) + z * a.d_old_output(s, c);
     }
-  }
+  });
 }
 
 }  // namespace antiphon::nn

@@ -4,6 +4,7 @@
 // Source: Zhang et al., ICASSP 2014 (as for p-norm); Kaldi's NormalizeComponent.
 #include <cmath>
 
+#include "kernels/parallel.h"
 #include "nn/layer.h"
 
 namespace antiphon::nn {
@@ -29,15 +30,14 @@ class Renorm : public Layer {
   void DoForward(const ExecContext&, ConstMatrixView x, MatrixView y, Workspace& ws) const override {
     const MatrixView scale = ws.Float(kScale, x.rows(), 1);
     const double target = options_.target_rms * std::sqrt(static_cast<double>(x.cols()));
-#pragma omp parallel for schedule(static) if (x.size() > (1 << 15))
-    for (int64_t r = 0; r < x.rows(); ++r) {
+    ParallelItems(x.rows(), x.size(), [&](int64_t r) {
       const float norm = std::sqrt(Dot(x.Row(r).data(), x.Row(r).data(), x.cols()));
       const float s = norm == 0 ? 0.0f : static_cast<float>(target / static_cast<double>(norm));
       scale(r, 0) = s;
       const float* in = x.Row(r).data();
       float* out = y.Row(r).data();
       for (int64_t c = 0; c < x.cols(); ++c) out[c] = s * in[c];
-    }
+    });
   }
 
   // With z = y/(r√D): dx = s · (dy − z·(z·dy)).
@@ -45,15 +45,14 @@ class Renorm : public Layer {
     if (dx.data() == nullptr) return;
     const MatrixView scale = ws.Float(kScale);
     const double target_squared = options_.target_rms * options_.target_rms * static_cast<double>(dx.cols());
-#pragma omp parallel for schedule(static) if (dx.size() > (1 << 15))
-    for (int64_t r = 0; r < dx.rows(); ++r) {
+    ParallelItems(dx.rows(), dx.size(), [&](int64_t r) {
       const float* y = ws.y.Row(r).data();
       const float* g = dy.Row(r).data();
       float* out = dx.Row(r).data();
       const auto along = static_cast<float>(static_cast<double>(Dot(y, g, dx.cols())) / target_squared);
       const float s = scale(r, 0);
       for (int64_t c = 0; c < dx.cols(); ++c) out[c] = s * (g[c] - along * y[c]);
-    }
+    });
   }
 
  private:

@@ -8,7 +8,10 @@
 // Source: He et al., CVPR 2016; the scaled shortcut: Povey et al., Interspeech 2018.
 #include "nn/layers/residual.h"
 
+#include <algorithm>
+
 #include "kernels/elementwise.h"
+#include "kernels/parallel.h"
 #include "nn/layers/inner_chain.h"
 
 namespace antiphon::nn {
@@ -47,13 +50,12 @@ Config Residual::ToConfig() const {
 
 void Residual::DoForward(const ExecContext& ctx, ConstMatrixView x, MatrixView y, Workspace& ws) const {
   const ConstMatrixView inner = inner_.Forward(InsideChain(ctx, index_, 0), x, ws.Child(0));
-#pragma omp parallel for schedule(static) if (y.size() > (1 << 15))
-  for (int64_t r = 0; r < y.rows(); ++r) {
+  ParallelItems(y.rows(), y.size(), [&](int64_t r) {
     const float* from = x.Row(InputRow(ctx, r)).data();
     const float* f = inner.Row(r).data();
     float* to = y.Row(r).data();
     for (int64_t c = 0; c < y.cols(); ++c) to[c] = f[c] + scale() * from[c];
-  }
+  });
 }
 
 void Residual::DoBackward(const ExecContext& ctx, ConstMatrixView dy, Workspace& ws, MatrixView dx,
@@ -61,12 +63,20 @@ void Residual::DoBackward(const ExecContext& ctx, ConstMatrixView dy, Workspace&
   const bool wanted = dx.data() != nullptr;
   const ConstMatrixView through = inner_.Backward(InsideChain(ctx, index_, 0), dy, ws.Child(0), sink, wanted);
   if (!wanted) return;
-  Scale(1.0f, through, dx);
-  for (int64_t r = 0; r < dy.rows(); ++r) {
-    const float* g = dy.Row(r).data();
-    float* to = dx.Row(InputRow(ctx, r)).data();
-    for (int64_t c = 0; c < dy.cols(); ++c) to[c] += scale() * g[c];
-  }
+  const TimeContext context = inner_.time_context();
+  const int64_t streams = ctx.streams();
+  ParallelItems(dx.rows(), 2 * dx.size(), [&](int64_t r) {
+    const float* from = through.Row(r).data();
+    float* to = dx.Row(r).data();
+    const int64_t frame = r / streams - context.left;
+    const int64_t row = frame / context.stride * streams + r % streams;
+    if (frame < 0 || frame % context.stride != 0 || row >= dy.rows()) {
+      std::copy_n(from, dx.cols(), to);
+      return;
+    }
+    const float* g = dy.Row(row).data();
+    for (int64_t c = 0; c < dx.cols(); ++c) to[c] = from[c] + scale() * g[c];
+  });
 }
 
 void Residual::DoTangent(const ExecContext& ctx, ConstMatrixView dx, std::span<const float> direction, Workspace& ws,

@@ -4,12 +4,13 @@
 
 #include <cmath>
 
+#include "kernels/parallel.h"
 #include "nn/layer.h"
 
 namespace antiphon::nn {
 namespace {
 
-struct NoOptions {
+struct SoftmaxOptions {
   template <class V>
   void Visit(V&) {}
 };
@@ -17,7 +18,7 @@ struct NoOptions {
 class SoftmaxLayer : public Layer {
  public:
   SoftmaxLayer(const LayerArgs& args, bool log) : Layer(args.in_dim, args.in_dim), log_(log) {
-    ReadLayerOptions<NoOptions>(args);
+    ReadLayerOptions<SoftmaxOptions>(args);
   }
   Config ToConfig() const override { return Config(); }
   bool in_place() const override { return true; }
@@ -32,8 +33,7 @@ class SoftmaxLayer : public Layer {
   // softmax: dx = y∘(dy − Σ dy∘y); log-softmax: dx = dy − e^y·Σ dy.
   void DoBackward(const ExecContext&, ConstMatrixView dy, Workspace& ws, MatrixView dx, GradientSink&) override {
     if (dx.data() == nullptr) return;
-#pragma omp parallel for schedule(static) if (dx.size() > (1 << 14))
-    for (int64_t r = 0; r < dx.rows(); ++r) {
+    ParallelItems(dx.rows(), dx.size(), [&](int64_t r) {
       double sum = 0;
       for (int64_t c = 0; c < dx.cols(); ++c) {
         sum += static_cast<double>(dy(r, c)) * (log_ ? 1.0 : static_cast<double>(ws.y(r, c)));
@@ -42,21 +42,20 @@ class SoftmaxLayer : public Layer {
       for (int64_t c = 0; c < dx.cols(); ++c) {
         dx(r, c) = log_ ? dy(r, c) - std::exp(ws.y(r, c)) * s : ws.y(r, c) * (dy(r, c) - s);
       }
-    }
+    });
   }
 
   // The derivative of softmax is symmetric; log-softmax: dy = dx − Σ e^y∘dx.
   void DoTangent(const ExecContext& ctx, ConstMatrixView dx, std::span<const float> direction, Workspace& ws,
                  MatrixView dy) override {
     if (!log_) return Layer::DoTangent(ctx, dx, direction, ws, dy);
-#pragma omp parallel for schedule(static) if (dy.size() > (1 << 14))
-    for (int64_t r = 0; r < dy.rows(); ++r) {
+    ParallelItems(dy.rows(), dy.size(), [&](int64_t r) {
       double mean = 0;
       for (int64_t c = 0; c < dy.cols(); ++c) {
         mean += std::exp(static_cast<double>(ws.y(r, c))) * static_cast<double>(dx(r, c));
       }
       for (int64_t c = 0; c < dy.cols(); ++c) dy(r, c) = static_cast<float>(static_cast<double>(dx(r, c)) - mean);
-    }
+    });
   }
 
  private:

@@ -10,6 +10,7 @@
 // Interspeech 2015 for the offsets with gaps.
 #include <algorithm>
 
+#include "kernels/parallel.h"
 #include "nn/layer.h"
 #include "nn/layers/largest_dim.h"
 
@@ -26,7 +27,7 @@ struct SpliceOptions {
   }
 };
 
-SpliceOptions Checked(const LayerArgs& args) {
+SpliceOptions CheckedSplice(const LayerArgs& args) {
   auto options = ReadLayerOptions<SpliceOptions>(args);
   if (options.offsets.empty()) Throw<UsageError>("{}: expected at least one offset", args.config.Where("offsets"));
   if (std::ssize(options.offsets) > kLargestDim / std::max(args.in_dim, 1)) {
@@ -62,13 +63,12 @@ class Splice : public Layer {
   void DoForward(const ExecContext& ctx, ConstMatrixView x, MatrixView y, Workspace&) const override {
     const int64_t streams = ctx.streams();
     const int64_t dim = in_dim();
-#pragma omp parallel for schedule(static) if (y.size() > (1 << 15))
-    for (int64_t r = 0; r < y.rows(); ++r) {
+    ParallelItems(y.rows(), y.size(), [&](int64_t r) {
       float* to = y.Row(r).data();
       for (const int offset : options_.offsets) {
         to = std::copy_n(x.Row(InputRow(r, offset, streams)).data(), dim, to);
       }
-    }
+    });
   }
 
   // Every input row adds up what it was copied to, in the order of the offsets.
@@ -76,8 +76,7 @@ class Splice : public Layer {
     if (dx.data() == nullptr) return;
     const int64_t streams = ctx.streams();
     const int64_t dim = in_dim();
-#pragma omp parallel for schedule(static) if (dy.size() > (1 << 15))
-    for (int64_t r = 0; r < dx.rows(); ++r) {
+    ParallelItems(dx.rows(), dy.size(), [&](int64_t r) {
       float* sum = dx.Row(r).data();
       std::fill_n(sum, dim, 0.0f);
       for (size_t k = 0; k < options_.offsets.size(); ++k) {
@@ -87,7 +86,7 @@ class Splice : public Layer {
         const float* g = dy.Row(row).data() + static_cast<int64_t>(k) * dim;
         for (int64_t c = 0; c < dim; ++c) sum[c] += g[c];
       }
-    }
+    });
   }
 
   void DoTangent(const ExecContext& ctx, ConstMatrixView dx, std::span<const float>, Workspace& ws,
@@ -106,7 +105,7 @@ class Splice : public Layer {
 };
 
 REGISTER_COMPONENT(LayerRegistry, "splice",
-                   [](const LayerArgs& args) { return std::make_unique<Splice>(args, Checked(args)); });
+                   [](const LayerArgs& args) { return std::make_unique<Splice>(args, CheckedSplice(args)); });
 
 }  // namespace
 }  // namespace antiphon::nn

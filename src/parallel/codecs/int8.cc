@@ -13,7 +13,7 @@
 namespace antiphon::parallel {
 namespace {
 
-constexpr int64_t kBlock = 256;
+constexpr int64_t kScaleBlock = 256;
 constexpr uint64_t kRoundingSeed = 0x8b17;
 
 struct Int8Options {
@@ -29,13 +29,22 @@ class Int8 : public Codec {
   explicit Int8(const Config& config)
       : nearest_(ReadOptions<Int8Options>(config, {"type"}).rounding == "nearest"), rng_(kRoundingSeed) {}
 
+  // Each rank draws its own numbers: with the same ones, errors of equal values would add up instead of averaging out.
+  void BeginStep(const CodecStep& step) override {
+    if (step.rank == rank_) return;
+    rank_ = step.rank;
+    const uint64_t position = rng_.position();
+    rng_ = Rng(kRoundingSeed, static_cast<uint64_t>(rank_));
+    rng_.Seek(position);
+  }
+
   int num_planes() const override { return nearest_ ? 1 : 0; }
 
   void Encode(ConstMatrixView gradient, std::span<const MatrixView> memory, Code& code) override {
-    float block[kBlock];
+    float block[kScaleBlock];
     for (int64_t r = 0; r < gradient.rows(); ++r) {
-      for (int64_t first = 0; first < gradient.cols(); first += kBlock) {
-        const int64_t count = std::min(kBlock, gradient.cols() - first);
+      for (int64_t first = 0; first < gradient.cols(); first += kScaleBlock) {
+        const int64_t count = std::min(kScaleBlock, gradient.cols() - first);
         const float* g = gradient.Row(r).data() + first;
         float* left = nearest_ ? memory[0].Row(r).data() + first : nullptr;
         for (int64_t i = 0; i < count; ++i) block[i] = g[i] + (left != nullptr ? left[i] : 0.0f);
@@ -46,10 +55,10 @@ class Int8 : public Codec {
 
   size_t Decode(std::span<const std::byte> code, MatrixView gradient) override {
     size_t taken = 0;
-    int8_t values[kBlock];
+    int8_t values[kScaleBlock];
     for (int64_t r = 0; r < gradient.rows(); ++r) {
-      for (int64_t first = 0; first < gradient.cols(); first += kBlock) {
-        const int64_t count = std::min(kBlock, gradient.cols() - first);
+      for (int64_t first = 0; first < gradient.cols(); first += kScaleBlock) {
+        const int64_t count = std::min(kScaleBlock, gradient.cols() - first);
         float scale = 0;
         taken += TakeBytes(code.subspan(taken), std::as_writable_bytes(std::span(&scale, 1)));
         taken +=
@@ -83,7 +92,7 @@ class Int8 : public Codec {
     // A scale that is not a number makes the whole block so: everybody sees that something is wrong.
     const float scale = finite ? largest / 127 : NAN;
     const float inverse = scale > 0 ? 1 / scale : 0.0f;
-    int8_t values[kBlock];
+    int8_t values[kScaleBlock];
     for (int64_t i = 0; i < count; ++i) {
       const float exact = finite ? std::clamp(block[i] * inverse, -127.0f, 127.0f) : 1.0f;
       const float rounded =
@@ -96,6 +105,7 @@ class Int8 : public Codec {
   }
 
   bool nearest_;
+  int rank_ = 0;
   Rng rng_;
 };
 

@@ -46,14 +46,15 @@ class TopK : public Codec {
   // v, and u with momentum correction.
   int num_planes() const override { return options_.momentum > 0 ? 2 : 1; }
   int num_sum_planes() const override { return 0; }
+  double momentum() const override { return options_.momentum; }
 
-  void BeginStep(double epoch, int world_size) override {
+  void BeginStep(const CodecStep& step) override {
     constexpr double kFirstDensity = 0.25;
     density_ = options_.density;
-    if (epoch < options_.ramp_epochs && options_.density < kFirstDensity) {
-      density_ = kFirstDensity * std::pow(options_.density / kFirstDensity, epoch / options_.ramp_epochs);
+    if (step.epoch < options_.ramp_epochs && options_.density < kFirstDensity) {
+      density_ = kFirstDensity * std::pow(options_.density / kFirstDensity, step.epoch / options_.ramp_epochs);
     }
-    norm_limit_ = options_.clip / std::sqrt(static_cast<double>(world_size));
+    norm_limit_ = options_.clip / std::sqrt(static_cast<double>(step.world_size));
   }
 
   void Encode(ConstMatrixView gradient, std::span<const MatrixView> memory, Code& code) override {

@@ -11,6 +11,8 @@
 // as much as z still moves, √N·‖Δz‖, and halves it in the opposite case (Boyd's residuals are these, the second times
 // ρ; as distances both, no unit of the loss enters). The mean of N workers goes no farther than one of them, so that N
 // workers who share an epoch want N times the rate (`rate-scaling`).
+// A worker's multipliers belong to its data: those should stay with it (data.distribution "shards"). In an order common
+// to all workers its loss is another one in each epoch.
 // On convex problems z tends to the joint optimum, which averaging does not; networks give no such promise. Exchanged:
 // θ_k + λ_k/ρ, one AllReduce per round, and two residuals. Bytes per round and rank: 2 · 4 · parameters. Staleness:
 // none. Determinism: the same bits wherever the workers run. One worker has nothing to agree with and is plain
@@ -21,6 +23,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "kernels/parallel.h"
 #include "parallel/periodic.h"
 
 namespace antiphon::parallel {
@@ -98,6 +101,9 @@ class Admm : public PeriodicStrategy {
     steps_owed_ = 0;
   }
 
+  // Multipliers, the consensus that is being made, and the own model while it is evaluated.
+  size_t copy_bytes() const override { return PeriodicStrategy::copy_bytes() + 3 * model_bytes(); }
+
   std::vector<std::string> Describe() const override {
     std::vector<std::string> lines = PeriodicStrategy::Describe();
     const std::string penalty = options_.rho > 0
@@ -109,6 +115,7 @@ class Admm : public PeriodicStrategy {
 
  protected:
   bool exchanges_at_epoch_end() const override { return false; }
+  bool meets() const override { return comm().world_size() == 1; }
 
   void Exchange() override {
     if (comm().world_size() == 1) return;
@@ -182,11 +189,12 @@ class Admm : public PeriodicStrategy {
     const float pull = rate * static_cast<float>(Rho());
     const float shrink = 1 / (1 + pull);
     const auto size = static_cast<int64_t>(theta.size());
-#pragma omp parallel for simd schedule(static)
-    for (int64_t i = 0; i < size; ++i) {
-      const auto k = static_cast<size_t>(i);
-      theta[k] = shrink * (theta[k] - rate * lambda_[k] + pull * z[i]);
-    }
+    ParallelRanges(size, 1, 1, [&](int64_t first, int64_t last) {
+      for (int64_t i = first; i < last; ++i) {
+        const auto k = static_cast<size_t>(i);
+        theta[k] = shrink * (theta[k] - rate * lambda_[k] + pull * z[i]);
+      }
+    });
     network().MarkChanged();
     owed_ = 0;
     steps_owed_ = 0;

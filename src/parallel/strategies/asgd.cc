@@ -21,7 +21,7 @@
 #include "base/log.h"
 #include "base/options.h"
 #include "parallel/server_pool.h"
-#include "parallel/strategy.h"
+#include "parallel/warm_start.h"
 
 namespace antiphon::parallel {
 namespace {
@@ -94,16 +94,16 @@ AsgdOptions ReadHostMaster(const Config& config) {
 class Asgd : public Strategy {
  public:
   Asgd(const Config& config, const Replica& replica, const AsgdOptions& options)
-      : Strategy(replica), options_(options), rule_(ParseServerRule(options_.server_update)) {
+      : Strategy(replica),
+        options_(options),
+        rule_(ParseServerRule(options_.server_update)),
+        warm_start_(options.warm_start_epochs, replica) {
     const int64_t workers = comm().world_size();
     if (options_.servers > workers) {
       Throw<UsageError>("{}: parallel.servers is {}, but there are {} workers, who are the servers",
                         config.Where("servers"), options_.servers, workers);
     }
     if (options_.max_staleness == 0) options_.max_staleness = 2 * workers;
-    if (options_.warm_start_epochs > 0 && workers > 1) {
-      warm_up_ = MakeStrategy(Config::Parse("method = \"ssgd\"\n", "warm start of asgd"), replica);
-    }
     if (rule_ != ServerRule::kSum && alone()) {
       throw UsageError("parallel.server-update: a single worker trains by its optimizer; use 'sum', or more workers");
     }
@@ -125,18 +125,18 @@ class Asgd : public Strategy {
     pool.log = options_.arrival_log;
     pool.replay = options_.replay;
     pool_.emplace(comm(), pool, network().values());
-    if (warm_up_) warm_up_->Start();
+    warm_start_.Start();
   }
 
   bool survives_losses() const override { return pool_ && pool_->servers() < comm().world_size(); }
   int64_t AfterLoss(const Loss& loss) override {
-    if (warming_up()) throw comm::PeerLost("a worker was lost in the synchronous epochs");
+    warm_start_.AfterLoss();
     if (loss.ranks.front() < pool_->servers()) throw comm::PeerLost("a parameter server was lost");
     return pool_->TakeGivenBack();
   }
 
-  bool synchronous() const override { return warming_up(); }
-  bool takes_when_free() const override { return !warming_up(); }
+  bool synchronous() const override { return warm_start_.under_way(); }
+  bool takes_when_free() const override { return !warm_start_.under_way(); }
   void BeginRound(int64_t first, int64_t last) override {
     if (alone()) return ledger_.BeginRound(first, last);
     pool_->SetModel(network().values());
@@ -158,7 +158,7 @@ class Asgd : public Strategy {
   }
 
   StepOutput Step(const StepInput& input) override {
-    if (warming_up()) return warm_up_->Step(input);
+    if (warm_start_.under_way()) return warm_start_.Step(input);
     if (alone()) {
       const StepOutput output = Strategy::Step(input);
       if (input.minibatch >= 0) ledger_.Confirm(0, {&input.minibatch, 1});
@@ -176,8 +176,7 @@ class Asgd : public Strategy {
   }
 
   void AfterEpoch() override {
-    if (warming_up()) warm_up_->AfterEpoch();
-    ++epochs_;
+    warm_start_.AfterEpoch();
     if (alone()) return;
     const ServerStatistics& s = pool_->statistics();
     const std::array mine = {static_cast<double>(s.pushes), static_cast<double>(s.stale),
@@ -190,38 +189,41 @@ class Asgd : public Strategy {
     if (comm().rank() != 0 || sums[0] == 0) return;
     log::Info("asgd: {} pushes to shards, mean staleness {:.2f}, {} dropped", sums[0], sums[1] / sums[0], sums[2]);
   }
-  void Finish() override {
-    if (warming_up()) warm_up_->Finish();
-  }
+  void Finish() override { warm_start_.Finish(); }
 
   void ResetState() override {
     taken_.clear();
     if (pool_) pool_->ResetState();
-    if (warm_up_) warm_up_->ResetState();
+    warm_start_.ResetState();
     std::fill(gradient_.begin(), gradient_.end(), 0.0f);
   }
 
   void SaveState(SafetensorsWriter& writer, const std::string& prefix) const override {
-    const std::vector<double> numbers = {mean_staleness_, static_cast<double>(epochs_)};
-    writer.Add(prefix + ".asgd", std::span<const double>(numbers));
+    writer.Add(prefix + ".mean-staleness", std::span<const double>(&mean_staleness_, 1));
     if (pool_) pool_->SaveState(writer, prefix);
-    if (warming_up()) warm_up_->SaveState(writer, prefix + ".warm_start");
+    warm_start_.SaveState(writer, prefix + ".warm-start");
   }
 
   void LoadState(const SafetensorsReader& reader, const std::string& prefix) override {
-    const std::vector<double> numbers = reader.ReadDoubles(prefix + ".asgd");
-    mean_staleness_ = numbers.at(0);
-    epochs_ = static_cast<int64_t>(numbers.at(1));
+    mean_staleness_ = reader.ReadDoubles(prefix + ".mean-staleness").at(0);
     if (pool_) pool_->LoadState(reader, prefix);
-    if (warming_up()) warm_up_->LoadState(reader, prefix + ".warm_start");
+    warm_start_.LoadState(reader, prefix + ".warm-start");
   }
 
   void LoadFolded(std::span<const SafetensorsReader> ranks, const std::string& prefix) override {
-    const std::vector<double> numbers = ranks[0].ReadDoubles(prefix + ".asgd");
-    epochs_ = static_cast<int64_t>(numbers.at(1));
     // Shards were cut otherwise; what the servers remembered of gradients begins anew.
     if (pool_) pool_->LoadLedger(ranks[0], prefix);
-    if (warming_up()) warm_up_->LoadFolded(ranks, prefix + ".warm_start");
+    warm_start_.LoadFolded(ranks, prefix + ".warm-start");
+  }
+
+  // The values pulled last, pushes and answers under way, the sum of gradients for a server's rule, and a shard.
+  size_t copy_bytes() const override {
+    if (alone()) return 0;
+    const size_t model = network().num_values() * sizeof(float);
+    const bool own_rule = rule_ != ServerRule::kSum;
+    const int servers = options_.servers == 0 ? comm().world_size() : options_.servers;
+    const size_t shard = comm().rank() < servers ? model / static_cast<size_t>(servers) : 0;
+    return (own_rule ? 3 : 2) * model + (own_rule ? 2 : 1) * shard + warm_start_.copy_bytes();
   }
 
   std::vector<std::string> Describe() const override {
@@ -239,7 +241,6 @@ class Asgd : public Strategy {
 
  private:
   bool alone() const { return comm().world_size() == 1; }
-  bool warming_up() const { return warm_up_ && epochs_ < options_.warm_start_epochs; }
 
   // In pieces, between which the others are served.
   nn::LossResult ForwardAndBackward(const StepInput& input, optim::StepReport& report) {
@@ -286,7 +287,7 @@ class Asgd : public Strategy {
   AsgdOptions options_;
   ServerRule rule_;
   std::vector<size_t> cuts_;  // where pieces of the network begin, and the end
-  std::unique_ptr<Strategy> warm_up_;
+  WarmStart warm_start_;
   std::optional<ServerPool> pool_;
   MinibatchLedger ledger_{1};    // of a single worker
   std::vector<int64_t> taken_;   // since the last exchange
@@ -294,7 +295,6 @@ class Asgd : public Strategy {
   double rate_ = 0;
   double mean_staleness_ = 0;
   double staleness_ = 0;  // of the last push
-  int64_t epochs_ = 0;
 };
 
 REGISTER_COMPONENT(StrategyRegistry, "asgd", [](const Config& config, const Replica& replica) {

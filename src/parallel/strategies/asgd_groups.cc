@@ -113,6 +113,7 @@ class AsgdGroups : public Strategy {
     }
     StepOutput output;
     const double waited = pool_->statistics().wait_seconds;
+    group_->TakeSeconds();  // evaluations exchange too
     MatrixView logits;
     if (striped_) {
       output.loss = striped_->Forward(input.context, input.features, input.targets, workspace());
@@ -134,7 +135,7 @@ class AsgdGroups : public Strategy {
     taken_.push_back(input.minibatch);
     if (std::ssize(taken_) >= options_.push_every) staleness_ = Exchange();
     output.staleness = staleness_;
-    output.communication_seconds = pool_->statistics().wait_seconds - waited;
+    output.communication_seconds = group_->TakeSeconds() + pool_->statistics().wait_seconds - waited;
     return output;
   }
 

@@ -30,6 +30,8 @@ class Averaging : public PeriodicStrategy {
       : PeriodicStrategy(options.period, options.scaling, replica), options_(options) {}
 
   bool survives_losses() const override { return true; }
+  // Without exchanges the own model is kept while their mean is evaluated.
+  size_t copy_bytes() const override { return PeriodicStrategy::copy_bytes() + (period() == 0 ? model_bytes() : 0); }
 
  protected:
   void Exchange() override {

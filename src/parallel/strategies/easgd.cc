@@ -99,6 +99,14 @@ class Easgd : public PeriodicStrategy {
     PeriodicStrategy::LoadState(reader, prefix);
     if (window_open_) OwnPartFromCentre();
   }
+  // Within an epoch a worker's idea of an asynchronous centre is as old as its last exchange.
+  void BeforeSave() override { ReadCentreTogether(); }
+
+  // The pull, the own model while the centre is evaluated, and of an asynchronous centre this rank's part.
+  size_t copy_bytes() const override {
+    const size_t part = options_.asynchronous ? model_bytes() / static_cast<size_t>(comm().world_size()) : 0;
+    return PeriodicStrategy::copy_bytes() + 2 * model_bytes() + part;
+  }
 
   std::vector<std::string> Describe() const override {
     std::vector<std::string> lines = PeriodicStrategy::Describe();
@@ -112,6 +120,7 @@ class Easgd : public PeriodicStrategy {
  protected:
   // Workers keep to themselves between exchanges; an epoch's end is none.
   bool exchanges_at_epoch_end() const override { return false; }
+  bool meets() const override { return comm().world_size() == 1; }
 
   void Exchange() override {
     if (comm().world_size() == 1) return;
@@ -137,11 +146,7 @@ class Easgd : public PeriodicStrategy {
 
   bool EvaluationModel(std::span<float> model) override {
     if (comm().world_size() == 1) return false;
-    if (Asynchronous()) {
-      comm().Barrier();
-      ReadCentre();
-      comm().Barrier();
-    }
+    ReadCentreTogether();
     std::copy(center().begin(), center().end(), model.begin());
     return true;
   }
@@ -171,6 +176,13 @@ class Easgd : public PeriodicStrategy {
       const size_t first = comm().Part(r, center().size());
       comm().Get(r, kCentreWindow, 0, center().subspan(first, comm().Part(r + 1, center().size()) - first));
     }
+  }
+
+  void ReadCentreTogether() {
+    if (!window_open_) return;
+    comm().Barrier();
+    ReadCentre();
+    comm().Barrier();
   }
 
   void OwnPartFromCentre() {

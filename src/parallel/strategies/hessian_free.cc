@@ -132,7 +132,14 @@ class HessianFree : public Strategy {
 
   void SaveState(SafetensorsWriter& writer, const std::string& prefix) const override;
   void LoadState(const SafetensorsReader& reader, const std::string& prefix) override;
+  CommonState common_state() const override {
+    return {.values = true, .values_always = true, .optimizer = false, .tensors = {}};
+  }
   void LoadFolded(std::span<const SafetensorsReader> ranks, const std::string& prefix) override;
+
+  size_t copy_bytes() const override;
+  // That of the gradient, and a product's with its derivative along the direction.
+  int minibatches_under_way() const override { return 3; }
 
   std::vector<std::string> Describe() const override {
     return {
@@ -181,11 +188,19 @@ class HessianFree : public Strategy {
     kept_.clear();
   }
 
+  // Over all ranks.
+  void Sum(std::span<double> values) {
+    Exchanging([&] { comm().AllReduce(values); });
+  }
+  void FromMaster(std::span<std::byte> bytes) {
+    Exchanging([&] { comm().Broadcast(0, bytes); });
+  }
+
   void OuterStep() {
-    comm().AllReduce(std::span<double>(&weight_, 1));
+    Sum({&weight_, 1});
     if (weight_ == 0) return ForgetBatch();
-    comm().AllReduce(std::span<double>(gradient_));
-    comm().AllReduce(std::span<double>(squares_));
+    Sum(gradient_);
+    Sum(squares_);
     theta_.assign(network().values().begin(), network().values().end());
     for (size_t i = 0; i < gradient_.size(); ++i) {
       gradient_[i] = gradient_[i] / weight_ + decay() * static_cast<double>(theta_[i]);
@@ -204,18 +219,18 @@ class HessianFree : public Strategy {
     std::vector<double> product(theta_.size());
     for (;;) {
       Request request{};
-      comm().Broadcast(0, std::as_writable_bytes(std::span(&request, 1)));
+      FromMaster(std::as_writable_bytes(std::span(&request, 1)));
       if (request == Request::kProduct) Product(product);
       if (request == Request::kLoss) Loss(0);
       if (request == Request::kAccept) return Accept(0);
     }
   }
-  void Ask(Request request) { comm().Broadcast(0, std::as_writable_bytes(std::span(&request, 1))); }
+  void Ask(Request request) { FromMaster(std::as_writable_bytes(std::span(&request, 1))); }
 
   // direction_ → the sum of all ranks' curvature products, averaged over frames. Collective.
   void Product(std::span<double> product) {
     direction_.resize(theta_.size());
-    comm().Broadcast(0, std::span<float>(direction_));
+    FromMaster(std::as_writable_bytes(std::span(direction_)));
     std::fill(product.begin(), product.end(), 0.0);
     double frames = 0;
     for (const KeptMinibatch& kept : curvature_sample()) {
@@ -225,8 +240,8 @@ class HessianFree : public Strategy {
       for (size_t i = 0; i < product.size(); ++i) product[i] += weight * static_cast<double>(scratch_[i]);
       frames += weight;
     }
-    comm().AllReduce(product);
-    comm().AllReduce(std::span<double>(&frames, 1));
+    Sum(product);
+    Sum({&frames, 1});
     for (double& v : product) v /= std::max(frames, 1e-300);
   }
 
@@ -246,7 +261,7 @@ class HessianFree : public Strategy {
       CountForward(kept.features.rows());
     }
     double sums[] = {loss.loss_sum, loss.weight_sum};
-    comm().AllReduce(std::span<double>(sums));
+    Sum(sums);
     return sums[0] / std::max(sums[1], 1e-300);
   }
 
@@ -258,7 +273,7 @@ class HessianFree : public Strategy {
         values[i] = static_cast<float>(static_cast<double>(theta_[i]) + (step == 0 ? 0.0 : step * step_[i]));
       }
     }
-    comm().Broadcast(0, values);
+    FromMaster(std::as_writable_bytes(values));
     network().MarkChanged();
   }
   void Accept(double step) { SetModel(step); }
@@ -276,6 +291,10 @@ class HessianFree : public Strategy {
     for (size_t i = 0; i < v.size(); ++i) direction_[i] = static_cast<float>(v[i]);
     Ask(Request::kProduct);
     Product(product);
+  }
+
+  optim::ConjugateGradientOptions CgOptions() const {
+    return {options_.cg_iterations, options_.cg_tolerance, 1.3, options_.preconditioner == "lbfgs"};
   }
 
   void Lead() {
@@ -299,7 +318,7 @@ class HessianFree : public Strategy {
       for (size_t i = 0; i < n; ++i) bv[i] += (damping_ + decay()) * v[i];
     };
     const auto offer = [this](std::span<const double> s, std::span<const double> bs) { lbfgs_.Offer(s, bs); };
-    const optim::ConjugateGradientOptions cg_options{options_.cg_iterations, options_.cg_tolerance, 1.3, by_pairs};
+    const optim::ConjugateGradientOptions cg_options = CgOptions();
     const optim::ConjugateGradientResult cg =
         by_pairs ? optim::ConjugateGradient(damped, gradient_, preconditioner, start, cg_options, offer)
                  : optim::ConjugateGradient(damped, gradient_, preconditioner, start, cg_options);
@@ -368,6 +387,22 @@ class HessianFree : public Strategy {
   std::vector<float> scratch_;
   std::vector<float> scratch_squares_;
 };
+
+// In double, and θ, direction and gradients of a minibatch in single precision. Rank 0 runs conjugate gradients: a
+// dozen vectors, the iterates that it may go back to, and the pairs of a preconditioner made of them.
+size_t HessianFree::copy_bytes() const {
+  constexpr size_t kDoubles = 3;  // gradient, squares, product
+  constexpr size_t kFloats = 4;
+  constexpr size_t kOfMaster = 12;
+  const size_t values = network().num_values();
+  const auto minibatches = static_cast<size_t>(options_.curvature_minibatches + options_.check_minibatches);
+  size_t bytes = values * (kDoubles * sizeof(double) + kFloats * sizeof(float)) +
+                 minibatches * static_cast<size_t>(plan().minibatch_frames * network().in_dim()) * sizeof(float);
+  if (!master()) return bytes;
+  size_t vectors = kOfMaster + optim::KeptIterates(CgOptions());
+  if (options_.preconditioner == "lbfgs") vectors += 4 * static_cast<size_t>(options_.lbfgs_pairs);
+  return bytes + vectors * values * sizeof(double);
+}
 
 void HessianFree::SaveState(SafetensorsWriter& writer, const std::string& prefix) const {
   const std::vector<double> numbers = {damping_, weight_, static_cast<double>(minibatches_),

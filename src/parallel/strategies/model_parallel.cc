@@ -57,6 +57,7 @@ class ModelParallel : public Strategy {
 
   StepOutput Step(const StepInput& input) override {
     StepOutput output;
+    TakeExchangeSeconds();  // evaluations exchange too
     const int64_t frames = input.features.rows();
     MatrixView logits;
     if (striped_) {
@@ -77,9 +78,10 @@ class ModelParallel : public Strategy {
       network().Backward(input.context, logits, workspace(), sink, false,
                          [&](size_t layer) { CountBackward(layer, frames); });
     }
-    if (together) output.communication_seconds = AverageGradients(FrameWeight(input));
+    if (together) AverageGradients(FrameWeight(input));
     output.report = optimizer().EndStep();
     if (striped_) striped_->AfterUpdate(output.report.max_change_scale);
+    output.communication_seconds = TakeExchangeSeconds();
     return output;
   }
 
@@ -114,18 +116,17 @@ class ModelParallel : public Strategy {
   }
 
  private:
-  // By frames, over the replicas; the optimiser takes the mean. Returns the seconds it took.
-  double AverageGradients(double weight) {
-    const double begin = comm().Now();
+  double TakeExchangeSeconds() { return group_.TakeSeconds() + twins_.TakeSeconds(); }
+
+  // By frames, over the replicas; the optimiser takes the mean.
+  void AverageGradients(double weight) {
     const auto mine = static_cast<float>(weight);
     twins_.AllReduce(std::span<double>(&weight, 1));
     for (float& g : gradients_) g *= mine;
     twins_.AllReduce(std::span<float>(gradients_));
     const auto scale = static_cast<float>(weight > 0 ? 1 / weight : 0.0);
     for (float& g : gradients_) g *= scale;
-    const double seconds = comm().Now() - begin;
     optimizer().TakeAll(network(), gradients_);
-    return seconds;
   }
 
   ModelParallelOptions options_;

@@ -127,6 +127,15 @@ class NaturalGradientAveraging : public PeriodicStrategy {
     models_.clear();
   }
 
+  // Parts of the models that may be combined, their best mean, and the frames that decide.
+  size_t copy_bytes() const override {
+    if (!Combines()) return PeriodicStrategy::copy_bytes();
+    const auto workers = static_cast<size_t>(comm().world_size());
+    const size_t parts = (static_cast<size_t>(options_.combine) + 2) * model_bytes() / workers;
+    const size_t frames = static_cast<size_t>(options_.combine_frames) * static_cast<size_t>(network().in_dim());
+    return PeriodicStrategy::copy_bytes() + parts + model_bytes() + frames * sizeof(float);
+  }
+
   std::vector<std::string> Describe() const override {
     std::vector<std::string> lines = PeriodicStrategy::Describe();
     if (!optimizer().needs_factors()) {

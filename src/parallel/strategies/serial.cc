@@ -1,6 +1,7 @@
 // One worker trains alone: the reference that every other strategy is compared with.
 //
-// Exchanged: nothing. Determinism: the same bits in every run with the same number of OpenMP threads.
+// Exchanged: nothing. Determinism: the same bits in every run with the same seed and data, whatever the number of
+// threads.
 #include "base/options.h"
 #include "parallel/strategy.h"
 

@@ -96,6 +96,10 @@ class Ssgd : public Strategy {
     last_rate_ = reader.ReadDoubles(prefix + ".last-rate").at(0);
     if (exchange_) exchange_->LoadState(reader, prefix + ".exchange");
   }
+  CommonState common_state() const override {
+    if (!exchange_) return {};
+    return {.values = true, .values_always = true, .optimizer = !optimizer().needs_factors(), .tensors = {}};
+  }
   void LoadFolded(std::span<const SafetensorsReader> ranks, const std::string& prefix) override {
     steps_ = ranks[0].ReadInts(prefix + ".steps").at(0);
     last_rate_ = ranks[0].ReadDoubles(prefix + ".last-rate").at(0);
@@ -104,6 +108,8 @@ class Ssgd : public Strategy {
   void ResetState() override {
     if (exchange_) exchange_->ResetState();
   }
+
+  size_t copy_bytes() const override { return exchange_ ? exchange_->copy_bytes() : 0; }
 
   std::vector<std::string> Describe() const override {
     std::vector<std::string> lines = {

@@ -1,0 +1,206 @@
+// antiphon chain: from an alignment to all that chain training needs.
+#include <filesystem>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "align_source.h"
+#include "api/acoustic_model.h"
+#include "base/error.h"
+#include "base/file.h"
+#include "base/log.h"
+#include "base/thread_pool.h"
+#include "chain/chain_data.h"
+#include "chain/chain_model.h"
+#include "command.h"
+#include "data/archive.h"
+#include "math/safetensors.h"
+
+namespace antiphon::app {
+namespace {
+
+namespace fs = std::filesystem;
+using Json = nlohmann::ordered_json;
+using Remarks = std::vector<std::pair<std::string, std::string>>;
+
+struct ChainCommandOptions {
+  std::string alignment, data, model, out;
+  int step = 3;
+  int tolerance = chain::NumeratorOptions{}.tolerance;
+  data::FeatureSourceOptions features;
+  chain::ChainTreeOptions tree;
+  chain::PhoneNgramOptions ngrams;
+
+  template <class V>
+  void Visit(V& v) {
+    v("alignment", alignment, "folder that antiphon align left, of all speech that will be trained on");
+    v("data", data, "folder with the features (feats.scp, cmvn.scp) of that speech, from which the tree is grown");
+    v("model", model, "model of the alignment; empty: the one in its folder");
+    v("out", out, "folder for model.safetensors, denominator.safetensors, phones.scp, pdf.scp and report.txt");
+    v("frames-per-output", step, Range{1, 16}, "input frames per output of the network that will be trained");
+    v("tolerance", tolerance, Range{0, 30},
+      "input frames by which a phone's boundary may move; here to find utterances that cannot be trained on");
+    features.Visit(v);
+    v.Group("tree", tree);
+    v.Group("ngrams", ngrams);
+  }
+};
+
+bool IsGmm(const std::string& model) {
+  return SafetensorsReader(model).MetadataOr("format", "").starts_with("antiphon-gmm");
+}
+
+data::FeatureSourceOptions TreeFeatures(const ChainCommandOptions& options, const std::string& model) {
+  data::FeatureSourceOptions tables = FindTables(options.data, options.features);
+  if (!tables.speaker_model.empty() || !IsGmm(model)) return tables;
+  // As the mixtures see them.
+  tables.speaker_model = model;
+  const fs::path transforms = fs::path(options.alignment) / "fmllr.scp";
+  if (tables.speaker_transforms.empty() && fs::exists(transforms)) tables.speaker_transforms = transforms.string();
+  return tables;
+}
+
+struct Utterances {
+  std::map<std::string, chain::Reference> references;
+  hmm::TreeStats stats;
+  Remarks left_out;
+};
+
+Utterances Collect(const ChainCommandOptions& options, const hmm::HmmModel& model, const data::FeatureSource& features,
+                   const std::string& table, int threads) {
+  const data::RandomAccessReader<std::vector<int32_t>> alignments(table);
+  struct Part {
+    chain::Reference reference;
+    hmm::TreeStats stats;
+    std::string problem;
+  };
+  const std::vector<std::string>& ids = alignments.keys();
+  Utterances all;
+  ParallelInOrder<Part>(
+      ids.size(), threads,
+      [&](size_t i) {
+        return WithContext(
+            [&] {
+              Part part;
+              part.reference = chain::ReferenceOf(model, alignments.Get(ids[i]));
+              if (part.reference.phones.empty()) {
+                part.problem = "its alignment is empty";
+              } else if (!features.Has(ids[i])) {
+                part.problem = "there are no features of it";
+              } else {
+                const Matrix frames = features.Get(ids[i]);
+                if (frames.rows() < part.reference.num_frames()) {
+                  Throw<InputError>("{} frames of features but an alignment of {}", frames.rows(),
+                                    part.reference.num_frames());
+                }
+                if (!AddChainTreeStats(part.reference, frames, 0, options.step, &part.stats)) {
+                  part.problem = fmt::format("{} phones do not fit into {} frames with an output every {} frames",
+                                             part.reference.phones.size(), part.reference.num_frames(), options.step);
+                }
+              }
+              return part;
+            },
+            [&] { return fmt::format("'{}', utterance '{}'", table, ids[i]); });
+      },
+      [&](size_t i, Part&& part) {
+        if (!part.problem.empty()) {
+          all.left_out.emplace_back(ids[i], part.problem);
+          return;
+        }
+        AddTreeStats(all.stats, part.stats);
+        all.references[ids[i]] = std::move(part.reference);
+      });
+  return all;
+}
+
+// Tied states by input frame, each as the grid of outputs gives them that the frame is on: what antiphon store takes.
+void WritePdfs(const chain::ChainData& data, const fs::path& folder) {
+  data::TableWriter<std::vector<int32_t>> table(folder / "pdf.ark");
+  for (size_t i = 0; i < data.references.size(); ++i) {
+    const chain::Reference& reference = data.references[i];
+    std::vector<int32_t> pdfs(static_cast<size_t>(reference.num_frames()));
+    bool whole = true;
+    for (int shift = 0; shift < data.step; ++shift) {
+      const auto ends = chain::OutputEnds(reference, shift, data.step);
+      whole = whole && ends.has_value();
+      if (!ends) continue;
+      const std::vector<int32_t> on_grid = data.model.ToPdfs(chain::AlignmentOf(data.model, reference.phones, *ends));
+      for (size_t u = 0; u < on_grid.size(); ++u) {
+        pdfs[u * static_cast<size_t>(data.step) + static_cast<size_t>(shift)] = on_grid[u];
+      }
+    }
+    if (whole) table.Write(data.references.Id(i), pdfs);
+  }
+  table.Close();
+}
+
+void AddToReport(const std::string& title, const Remarks& remarks, std::string* text) {
+  if (remarks.empty()) return;
+  *text += fmt::format("\n{} ({}):\n", title, remarks.size());
+  for (const auto& [utt_id, problem] : remarks) *text += fmt::format("  {}: {}\n", utt_id, problem);
+}
+
+void MakeChain(const ChainCommandOptions& options, CommandContext& context) {
+  const fs::path folder(options.alignment), out(options.out);
+  const std::string model_file = options.model.empty() ? (folder / "model.safetensors").string() : options.model;
+  const hmm::HmmModel model = LoadHmm(model_file);
+  const data::FeatureSource features(TreeFeatures(options, model_file));
+  Utterances all = Collect(options, model, features, (folder / "ali.scp").string(), context.threads());
+  if (all.references.empty()) {
+    Throw<InputError>("none of the {} utterances aligned in '{}' can be used; the first, '{}': {}", all.left_out.size(),
+                      options.alignment, all.left_out.empty() ? "" : all.left_out[0].first,
+                      all.left_out.empty() ? "" : all.left_out[0].second);
+  }
+  hmm::TreeReport tree;
+  hmm::HmmModel chain_model = BuildChainModel(model.phones(), all.stats, options.tree, &tree);
+  std::vector<std::vector<int32_t>> phones;
+  for (const auto& [utt_id, reference] : all.references) phones.push_back(reference.phones);
+  auto denominator = chain::DenominatorGraph::Build(chain_model, EstimatePhoneNgrams(phones, options.ngrams));
+  const chain::ChainData data{std::move(chain_model), std::move(denominator),
+                              chain::References(std::move(all.references)), options.step};
+  const Remarks unusable = FindUnusable(data, {options.tolerance, options.step}, context.threads());
+  data.Save(out);
+  WritePdfs(data, out);
+
+  const size_t states = data.denominator.states().size(), arcs = data.denominator.arcs().size();
+  std::string report =
+      fmt::format("{} utterances, {} tied states from {:.0f} outputs, denominator of {} states and {} arcs\n",
+                  data.references.size(), data.model.num_pdfs(), tree.num_frames, states, arcs);
+  report += fmt::format("tree: {} splits gain {:.3f} nats per output\n", tree.num_splits, tree.gain / tree.num_frames);
+  AddToReport("left out", all.left_out, &report);
+  AddToReport("cannot be learned from", unusable, &report);
+  WriteFileAtomically(out / "report.txt", report);
+  const size_t lost = all.left_out.size() + unusable.size();
+  if (lost > 0) {
+    const auto& [utt_id, problem] = all.left_out.empty() ? unusable[0] : all.left_out[0];
+    log::Warn("{} utterances cannot be trained on, the first '{}': {}; all stand in {}", lost, utt_id, problem,
+              (out / "report.txt").string());
+  }
+  context.Print("{} tied states; denominator of {} states and {} arcs, from {} utterances", data.model.num_pdfs(),
+                states, arcs, data.references.size());
+  context.SetResult(Json({{"utterances", data.references.size()},
+                          {"left_out", all.left_out.size()},
+                          {"unusable", unusable.size()},
+                          {"pdfs", data.model.num_pdfs()},
+                          {"states", states},
+                          {"arcs", arcs}})
+                        .dump());
+}
+
+REGISTER_COMMAND(
+    "chain", ChainCommandOptions, MakeChain,
+    {.summary = "make states, denominator graph and references of chain training",
+     .description =
+         "From an alignment: a model of one state per phone whose entry and self-loop emit apart, tied by a tree of "
+         "left "
+         "neighbours at every third frame; the phone n-grams that all training competes with; and each utterance's "
+         "phones with times. The tree is grown from the features that the alignment's mixtures see.",
+     .example = "antiphon chain --alignment exp/align --data feats/train exp/chain",
+     .positionals = {"out"},
+     .required = {"alignment", "data", "out"},
+     .common = {"model", "tree.leaves", "ngrams.order", "ngrams.long-histories", "frames-per-output"}});
+
+}  // namespace
+}  // namespace antiphon::app

@@ -1,0 +1,139 @@
+// Kinds of antiphon info: sound, language models, graphs, lattices, exported networks.
+#define ONNX_NAMESPACE onnx
+#define ONNX_ML 1
+#include <onnx/onnx_pb.h>
+
+#include <algorithm>
+#include <fstream>
+
+#include "base/error.h"
+#include "base/file.h"
+#include "base/gzip.h"
+#include "data/audio_files.h"
+#include "decode/ngram.h"
+#include "feat/audio.h"
+#include "hmm/graph/openfst.h"
+#include "hmm/lexicon.h"
+#include "info_kinds.h"
+
+namespace antiphon::app {
+namespace {
+
+namespace fs = std::filesystem;
+using Json = nlohmann::ordered_json;
+
+Json DescribeAudio(const std::string& file, int) {
+  const feat::AudioInfo info = feat::ProbeAudio(file);
+  return {{"kind", "audio"},
+          {"format", info.format},
+          {"Hz", info.sample_rate_hz},
+          {"channels", info.num_channels},
+          {"seconds", fmt::format("{:.2f}", info.duration_s())}};
+}
+
+Json DescribeArpa(const std::string& file, int) {
+  const decode::NgramModel model = decode::NgramModel::ReadArpa(file);
+  Json result = {{"kind", "language model (ARPA)"}, {"words", model.words().size()}};
+  for (int order = 1; order <= model.order(); ++order) result[fmt::format("{}-grams", order)] = model.NumNgrams(order);
+  return result;
+}
+
+Json DescribeFst(const std::string& file, int) {
+  std::ifstream stream(file, std::ios::binary);
+  fst::FstHeader header;
+  if (!header.Read(stream, file)) Throw<InputError>("'{}' is no OpenFst file", file);
+  return {{"kind", "transducer (OpenFst)"},
+          {"type", header.FstType()},
+          {"arcs of type", header.ArcType()},
+          {"states", header.NumStates()},
+          {"arcs", header.NumArcs()}};
+}
+
+Json DescribeGraph(const std::string& folder, int) {
+  Json result = {{"kind", "decoding graph"}};
+  const auto json = nlohmann::json::parse(ReadFile(fs::path(folder) / "graph.json"), nullptr, false);
+  if (!json.is_object()) Throw<InputError>("'{}/graph.json' is no description of a graph", folder);
+  for (const char* key : {"language_model", "model_structure"}) {
+    if (json.contains(key)) result[key] = json[key];
+  }
+  const hmm::Lexicon lexicon = hmm::Lexicon::Load(fs::path(folder) / "lexicon.txt");
+  result["words"] = lexicon.num_words();
+  result["pronunciations"] = lexicon.entries().size();
+  const bool right = fmt::format("{:016x}", Checksum(MappedFile(fs::path(folder) / "HCLG.fst").bytes())) ==
+                     json.value("fst_checksum", "");
+  result["checksum"] = right ? "right" : "wrong: the graph was changed or cut short";
+  result["HCLG.fst"] = DescribeFst((fs::path(folder) / "HCLG.fst").string(), 0);
+  return result;
+}
+
+// An utterance's lattice begins with a line of its id alone, and ends with an empty line.
+Json DescribeLattices(const std::string& file, int entries) {
+  const std::string text = ReadMaybeGzipped(file);
+  Json first = Json::object();
+  int64_t lattices = 0, lines = 0, all_lines = 0;
+  std::string id;
+  for (size_t at = 0; at < text.size();) {
+    const size_t end = std::min(text.find('\n', at), text.size());
+    const std::string line = text.substr(at, end - at);
+    at = end + 1;
+    if (id.empty()) {
+      id = line;
+      lines = 0;
+    } else if (line.empty()) {
+      if (lattices++ < entries) first[id] = fmt::format("{} lines", lines);
+      id.clear();
+    } else {
+      ++lines;
+      ++all_lines;
+    }
+  }
+  if (!id.empty()) Throw<InputError>("'{}' is cut short: the lattice of '{}' does not end", file, id);
+  return {{"kind", "lattices"},
+          {"utterances", lattices},
+          {"arcs and final states", all_lines},
+          {"first utterances", std::move(first)}};
+}
+
+Json DescribeOnnx(const std::string& file, int) {
+  onnx::ModelProto model;
+  if (!model.ParseFromString(ReadFile(file))) Throw<InputError>("'{}' is no ONNX model", file);
+  Json result = {{"kind", "network (ONNX)"},
+                 {"producer", model.producer_name()},
+                 {"nodes", model.graph().node_size()},
+                 {"tensors", model.graph().initializer_size()}};
+  for (const auto& opset : model.opset_import()) result["opset " + opset.domain()] = opset.version();
+  return result;
+}
+
+const InfoKind kKinds[] = {
+    {"decoding graph", [](const fs::path& p) { return fs::exists(p / "graph.json"); }, DescribeGraph},
+    {"lattices",
+     [](const fs::path& p) {
+       return HasEnding(p, {"lattices.gz", ".lat", ".lat.gz"});
+     },
+     DescribeLattices},
+    {"language model",
+     [](const fs::path& p) {
+       return HasEnding(p, {".arpa", ".arpa.gz"});
+     },
+     DescribeArpa},
+    {"transducer", [](const fs::path& p) { return HasEnding(p, {".fst"}); }, DescribeFst},
+    {"ONNX", [](const fs::path& p) { return HasEnding(p, {".onnx"}); }, DescribeOnnx},
+    {"audio", [](const fs::path& p) { return fs::is_regular_file(p) && data::IsAudioName(p); }, DescribeAudio},
+};
+
+}  // namespace
+
+std::span<const InfoKind> SpeechKinds() { return kKinds; }
+
+bool HasEnding(const fs::path& path, std::initializer_list<std::string_view> endings) {
+  const std::string name = path.filename().string();
+  return std::any_of(endings.begin(), endings.end(), [&](std::string_view e) { return name.ends_with(e); });
+}
+
+bool HasName(const fs::path& path, std::initializer_list<std::string_view> names) {
+  const std::string name = path.filename().string();
+  return std::find(names.begin(), names.end(), name) != names.end();
+}
+
+}  // namespace antiphon::app

@@ -1,0 +1,149 @@
+// All options of all commands and components in Markdown, from the same descriptions as the help pages.
+#include <algorithm>
+#include <cctype>
+
+#include "command_line.h"
+#include "train/component_options.h"
+
+namespace antiphon::app {
+namespace {
+
+// Inside a cell of a table.
+std::string Cell(const std::string& text) {
+  std::string cell;
+  for (const char c : text) {
+    if (c == '|' || c == '<' || c == '*' || c == '_') cell += '\\';
+    cell += c;
+  }
+  return cell;
+}
+
+// A code span inside a cell, where only | has to be written otherwise.
+std::string Code(const std::string& text) {
+  std::string code = "`";
+  for (const char c : text) code += c == '|' ? std::string("\\|") : std::string(1, c);
+  return code + "`";
+}
+
+std::string Value(const OptionDescription& option) {
+  const bool words = option.type == "text" && !option.limits.empty();
+  if (!words) return option.type + (option.limits.empty() ? "" : ", " + option.limits);
+  std::string names = option.limits;
+  for (size_t at = 0; (at = names.find('|', at)) != std::string::npos; at += 2) names.replace(at, 1, ", ");
+  return names;
+}
+
+std::string Table(const std::vector<OptionDescription>& options, const std::string& flag) {
+  std::string text = "| Option | Value | Default | |\n|---|---|---|---|\n";
+  for (const OptionDescription& option : options) {
+    const std::string& value = option.default_value;
+    const bool none = value.empty() || value == "\"\"" || value == "[]";
+    text += fmt::format("| {} | {} | {} | {} |\n", Code(flag + option.name), Cell(Value(option)),
+                        none ? "" : Code(value), Cell(option.help));
+  }
+  return text + "\n";
+}
+
+std::string Sentence(std::string text) {
+  if (text.empty()) return text;
+  text[0] = static_cast<char>(std::toupper(static_cast<unsigned char>(text[0])));
+  return text + (text.ends_with('.') ? "\n\n" : ".\n\n");
+}
+
+// Lines of at most 100 columns; Markdown joins them again.
+std::string Filled(const std::string& text) {
+  std::string filled;
+  size_t column = 0;
+  for (size_t at = 0; at < text.size();) {
+    const size_t end = std::min(text.find(' ', at), text.size());
+    const std::string word = text.substr(at, end - at);
+    if (column > 0 && column + 1 + word.size() > 100) {
+      filled += '\n';
+      column = 0;
+    } else if (column > 0) {
+      filled += ' ';
+      ++column;
+    }
+    filled += word;
+    column += word.size();
+    at = end + 1;
+  }
+  return filled;
+}
+
+// Options in order, those of nested tables behind a line that names the table.
+std::string ByTable(const std::vector<OptionDescription>& options, const std::string& flag) {
+  std::vector<std::pair<std::string, std::vector<OptionDescription>>> groups;
+  for (const OptionDescription& option : options) {
+    const size_t dot = option.name.rfind('.');
+    const std::string table = dot == std::string::npos ? "" : option.name.substr(0, dot);
+    const auto it = std::find_if(groups.begin(), groups.end(), [&](const auto& g) { return g.first == table; });
+    (it == groups.end() ? groups.emplace_back(table, std::vector<OptionDescription>()) : *it).second.push_back(option);
+  }
+  std::stable_sort(groups.begin(), groups.end(),
+                   [](const auto& a, const auto& b) { return a.first.empty() > b.first.empty(); });
+  std::string text;
+  for (const auto& [table, group] : groups) {
+    if (!table.empty()) text += fmt::format("Table `{}`:\n\n", table);
+    text += Table(group, flag);
+  }
+  return text;
+}
+
+std::string CommandSection(const std::string& name) {
+  const auto command = CommandRegistry::Get().Create(name);
+  const CommandInfo& info = command->info();
+  std::string text = fmt::format("## antiphon {}\n\n", name);
+  text += Filled(Sentence(info.summary + (info.description.empty() ? "." : ". " + info.description)));
+  text += fmt::format("<!-- options only: from the help page -->\n```sh\n{}\n```\n\n", info.example);
+  if (!info.positionals.empty()) {
+    text += Filled(fmt::format("In this order without their names: `{}`.", fmt::join(info.positionals, "`, `")));
+    text += "\n\n";
+  }
+  if (!info.required.empty()) {
+    text += Filled(fmt::format("Required: `{}`.", fmt::join(info.required, "`, `"))) + "\n\n";
+  }
+  text += ByTable(command->options(), "--");
+  if (!info.tables.empty()) {
+    text += Filled(fmt::format("Also takes the tables `{}`.", fmt::join(info.tables, "`, `"))) + "\n\n";
+  }
+  return text;
+}
+
+std::string FamilySection(const train::ComponentFamily& family) {
+  std::string text = fmt::format("## {}\n\n{}.\n\n", family.title, Filled("Chosen by " + family.where));
+  for (const std::string& name : family.names) {
+    const auto options = train::DescribeComponent(family, name);
+    text += fmt::format("### {}: {}\n\n", family.name, name);
+    text += options.empty() ? "No options of its own.\n\n" : ByTable(options, "");
+  }
+  return text;
+}
+
+}  // namespace
+
+std::string Reference() {
+  std::string text =
+      "# Options\n\n"
+      "Written by `antiphon help --reference`; a test compares this page with what the program prints.\n\n"
+      "Every option is a flag (`--beam 13`), a key of the file that `--config` names (`beam = 13.0`), and\n"
+      "a key for `--set` (`--set beam=13`). A dot stands for a table: `--schedule.epochs 4` is\n"
+      "`epochs = 4` in the table `[schedule]`. Switches that are on by default are turned off by\n"
+      "`--no-NAME`. Lists take commas or are repeated: `--workers 2,4`. Flags win over `--set`, `--set`\n"
+      "over the file.\n\n"
+      "## Every command\n\n";
+  std::vector<OptionDescription> common = DescribeOptions<CommonOptions>();
+  common.push_back({"config", "file", "", "", "TOML file with any of a command's keys"});
+  common.push_back({"set", "key=value", "", "", "sets one key over the file (may be repeated)"});
+  common.push_back({"help", "true|false, or all", "", "", "the common options and an example; all: every option"});
+  common.push_back({"check-options", "true|false", "", "", "check command line and configuration, and run nothing"});
+  common.push_back({"quiet", "true|false", "", "", "only warnings and errors"});
+  common.push_back({"verbose", "true|false", "", "", "more about what happens"});
+  text += Table(common, "--");
+  for (const std::string& name : CommandRegistry::Get().Names()) text += CommandSection(name);
+  for (const train::ComponentFamily& family : train::ComponentFamilies()) text += FamilySection(family);
+  while (text.ends_with("\n\n")) text.pop_back();
+  return text;
+}
+
+}  // namespace antiphon::app

@@ -1,0 +1,174 @@
+#include "data/audio_files.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/error.h"
+#include "base/trim.h"
+#include "base/utf8.h"
+
+namespace antiphon::data {
+namespace {
+
+namespace fs = std::filesystem;
+
+// A name that is not UTF-8 stays as it is.
+std::string OneForm(const std::string& name) {
+  return FindBadUtf8(name) == std::string::npos ? ComposeUtf8(name) : name;
+}
+
+std::string Folded(const std::string& name) { return FindBadUtf8(name) == std::string::npos ? FoldCase(name) : name; }
+
+std::string Ending(const fs::path& path) { return Folded(path.extension().string()); }
+
+bool IsOtherSound(const fs::path& path) {
+  static const std::set<std::string> kEndings = {".m4a", ".mp4", ".aac",  ".wma", ".amr", ".3gp",
+                                                 ".mov", ".mkv", ".webm", ".ac3", ".avi", ".wmv"};
+  return kEndings.contains(Ending(path));
+}
+
+}  // namespace
+
+AudioFiles::AudioFiles(const fs::path& folder) : folder_(folder) {
+  std::error_code error;
+  if (fs::is_regular_file(folder, error)) {
+    folder_ = folder.parent_path();
+    // Whatever it is called: whoever names one file means it.
+    const std::string name = folder.filename().string();
+    paths_ = unused_ = {name};
+    by_path_[OneForm(name)] = name;
+    by_name_[OneForm(folder.stem().string())].push_back(name);
+    return;
+  }
+  if (!fs::is_directory(folder, error)) {
+    Throw<InputError>("'{}' is neither a folder of audio files nor an audio file", folder.string());
+  }
+  std::vector<fs::path> found;
+  for (const fs::directory_entry& entry : fs::recursive_directory_iterator(folder)) {
+    if (entry.is_regular_file(error)) found.push_back(entry.path().lexically_relative(folder));
+  }
+  std::sort(found.begin(), found.end());
+  for (const fs::path& relative : found) Add(relative);
+  if (!paths_.empty()) return;
+  const std::string remark = RemarkOnFormats();
+  Throw<InputError>("'{}' holds no audio files (WAV, FLAC, Ogg, Opus …){}", folder.string(),
+                    remark.empty() ? "" : "; " + remark);
+}
+
+void AudioFiles::Add(const fs::path& relative) {
+  const std::string path = relative.string();
+  const std::string name = relative.filename().string(), stem = relative.stem().string();
+  folded_.emplace(Folded(name), path);
+  if (!IsAudioName(relative)) {
+    if (IsOtherSound(relative)) ++formats_[Ending(relative)];
+    for (const std::string& key : {name, stem, std::string(Trim(name))}) others_[OneForm(key)].push_back(path);
+    return;
+  }
+  paths_.insert(path);
+  unused_.insert(path);
+  by_path_[OneForm(path)] = path;
+  by_name_[OneForm(name)].push_back(path);
+  by_name_[OneForm(stem)].push_back(path);
+}
+
+std::string AudioFiles::Find(const std::string& field) {
+  for (const std::string& name : {field, std::string(Trim(field))}) {
+    const std::string wanted = OneForm(fs::path(name).lexically_normal().string());
+    if (const auto whole = by_path_.find(wanted); whole != by_path_.end()) {
+      unused_.erase(whole->second);
+      return whole->second;
+    }
+    const auto it = by_name_.find(fs::path(wanted).filename().string());
+    if (it == by_name_.end()) continue;
+    if (it->second.size() > 1) {
+      Throw<InputError>("'{}' may be '{}' or '{}'; write the path", field, it->second[0], it->second[1]);
+    }
+    RefuseOtherFile(name, it->second[0]);
+    unused_.erase(it->second[0]);
+    return it->second[0];
+  }
+  throw InputError(WhyNot(field));
+}
+
+// A table that names an existing file does not mean another one of that name.
+void AudioFiles::RefuseOtherFile(const std::string& field, const std::string& found) const {
+  std::error_code none;
+  const fs::path meant(field);
+  if (!meant.is_absolute() || !fs::exists(meant, none) || fs::equivalent(meant, folder_ / found, none)) return;
+  Throw<InputError>(
+      "'{}' lies outside of the folder '{}', which holds another file of that name; give a folder that "
+      "holds all recordings",
+      field, folder_.string());
+}
+
+std::string AudioFiles::WhyNot(const std::string& field) const {
+  const std::string name = OneForm(fs::path(std::string(Trim(field))).filename().string());
+  const std::string stem = fs::path(name).stem().string();
+  for (const std::string& key : {name, stem}) {
+    const auto it = others_.find(key);
+    if (it == others_.end()) continue;
+    const std::string& path = it->second.front();
+    const std::string base = fs::path(path).filename().string();
+    if (Trim(base) != base) {
+      return fmt::format("there is no audio file '{}', but '{}', with a blank at an end of its name: rename that file",
+                         field, path);
+    }
+    if (IsOtherSound(path)) {
+      return fmt::format(
+          "'{}' is there, but the format {} cannot be read: convert it to WAV or FLAC, for example with "
+          "ffmpeg -i '{}' '{}.wav'",
+          path, Ending(path), base, fs::path(base).stem().string());
+    }
+    if (key == name) {
+      return fmt::format("'{}' is there, but is no audio file by its name (.wav, .flac, .ogg, .opus, .mp3 …)", path);
+    }
+  }
+  std::error_code none;
+  for (const std::string& place : {field, std::string(Trim(field))}) {
+    if (!place.empty() && fs::is_regular_file(place, none)) {
+      return fmt::format("'{}' lies outside of the folder '{}'; give a folder that holds all recordings", place,
+                         folder_.string());
+    }
+  }
+  if (const auto it = folded_.find(Folded(name)); it != folded_.end()) {
+    return fmt::format("there is no audio file '{}', but '{}': write upper and lower case as in the name", field,
+                       it->second);
+  }
+  return fmt::format("there is no audio file '{}' in '{}'", field, folder_.string());
+}
+
+std::string AudioFiles::ShortName(const std::string& path) const {
+  const std::string stem = fs::path(path).stem().string();
+  return by_name_.at(OneForm(stem)).size() == 1 ? stem : fs::path(path).replace_extension().string();
+}
+
+std::string AudioFiles::RemarkOnFormats() const {
+  int files = 0;
+  std::string endings;
+  for (const auto& [ending, count] : formats_) {
+    files += count;
+    endings += (endings.empty() ? "" : ", ") + ending;
+  }
+  if (files == 0) return "";
+  return fmt::format(
+      "{} files are of formats that cannot be read ({}): convert them to WAV or FLAC, for example with ffmpeg", files,
+      endings);
+}
+
+bool IsAudioName(const fs::path& path) {
+  static const std::set<std::string> kEndings = {".wav", ".flac", ".ogg", ".opus", ".mp3", ".aiff", ".aif",
+                                                 ".au",  ".sph",  ".oga", ".w64",  ".caf", ".wv"};
+  return kEndings.contains(Ending(path));
+}
+
+std::string CleanId(const std::string& text) {
+  std::string id = OneForm(text);
+  for (char& c : id) {
+    const auto u = static_cast<unsigned char>(c);
+    if (u <= 0x20 || u == 0x7f || c == '/' || c == '|' || c == '[' || c == ']') c = '_';
+  }
+  return id;
+}
+
+}  // namespace antiphon::data

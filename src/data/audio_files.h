@@ -1,0 +1,58 @@
+// The audio files of a folder: which there are, and which of them a table means.
+//
+// Names are compared in Unicode's normalisation C, as file systems write them in different forms. Paths that go in and
+// out are relative to the folder. Threads: one caller. Errors: InputError that says why a file cannot be used: it is of
+// a format that cannot be read, lies elsewhere, has a blank in its name.
+#pragma once
+
+#include <filesystem>
+#include <map>
+#include <set>
+#include <string>
+#include <vector>
+
+namespace antiphon::data {
+
+class AudioFiles {
+ public:
+  /// Looks below `folder`, or takes it as the only file if it is one. InputError if it is neither, or if nothing there
+  /// can be read.
+  explicit AudioFiles(const std::filesystem::path& folder);
+
+  /// What a table's field means: a path, a file name or a name without ending.
+  std::string Find(const std::string& field);
+
+  /// The name without ending if that is unique, else the path without ending.
+  std::string ShortName(const std::string& path) const;
+
+  /// The folder (of a single file, the one in which it lies), and all files in it that are audio by their names.
+  const std::filesystem::path& folder() const { return folder_; }
+  const std::set<std::string>& paths() const { return paths_; }
+  /// Those that nobody asked for.
+  const std::set<std::string>& unused() const { return unused_; }
+  /// "3 files are of formats that cannot be read (.m4a): …", or "".
+  std::string RemarkOnFormats() const;
+
+ private:
+  void Add(const std::filesystem::path& relative);
+  void RefuseOtherFile(const std::string& field, const std::string& found) const;
+  std::string WhyNot(const std::string& field) const;
+
+  using ByName = std::map<std::string, std::vector<std::string>>;
+  std::filesystem::path folder_;
+  std::set<std::string> paths_;
+  std::set<std::string> unused_;
+  std::map<std::string, std::string> by_path_;
+  ByName by_name_;
+  ByName others_;                              // files that are no audio by their names
+  std::map<std::string, std::string> folded_;  // by name, whatever its case
+  std::map<std::string, int> formats_;         // endings of sound that cannot be read
+};
+
+/// Whether a file is audio by the ending of its name.
+bool IsAudioName(const std::filesystem::path& path);
+
+/// An id from a path or a name: what tools cannot take becomes '_', and letters have one form.
+std::string CleanId(const std::string& text);
+
+}  // namespace antiphon::data

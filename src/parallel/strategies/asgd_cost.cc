@@ -1,0 +1,77 @@
+// Asynchronous SGD with a pool of servers, each of which holds a part of the model, and with the host's memory as
+// master (plan/asynchronous.cc).
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "plan/cost_method.h"
+
+namespace antiphon::parallel {
+namespace {
+
+using plan::CostNetwork;
+using plan::CostPlan;
+using plan::CostResult;
+
+constexpr double kSafeStaleness = 3;
+constexpr double kStalenessSurcharge = 0.01;
+constexpr double kLargestStaleness = 16;
+
+class AsgdCost : public plan::CostMethod {
+ public:
+  plan::Played Play(const plan::Setting& setting) const override {
+    return PlayAsynchronous(setting, {.steps = setting.plan.accumulate, .pieces = LayerByLayer(setting)});
+  }
+  double Copies(const CostNetwork&, const CostPlan& plan) const override {
+    if (plan.workers == 1) return 0;
+    return 2 + (plan.servers > 0 ? 0 : 1.0 / plan.workers);
+  }
+  int Ranks(const CostPlan& plan) const override { return plan.workers + plan.servers; }
+
+  std::vector<plan::PassesRule> PassesRules() const override {
+    return {{"asgd", "asgd", "none up to a staleness of 3 updates, 1 % per update beyond; refused beyond 16",
+             "Zhang 2013: 4 GPUs, no loss. The surcharge is assumed", "asynchronous SGD"}};
+  }
+  std::string PassesKey(const CostPlan&) const override { return "asgd"; }
+  double PassesFactor(const CostPlan& plan, const CostResult& result) const override {
+    return kStalenessSurcharge * std::max(0.0, result.staleness - kSafeStaleness) +
+           plan::LargeStepFactor(static_cast<double>(plan.minibatch) * plan.accumulate);
+  }
+  std::string TooFar(const CostPlan& plan, const CostResult& result) const override {
+    if (result.staleness <= kLargestStaleness) return "";
+    return fmt::format("gradients {:.0f} updates old with {} workers, beyond {:.0f}", result.staleness, plan.workers,
+                       kLargestStaleness);
+  }
+
+  std::vector<CostPlan> Variants(const CostPlan& base, int, double) const override {
+    std::vector<CostPlan> plans;
+    for (const int accumulate : {1, 4}) {
+      plans.push_back(base);
+      plans.back().accumulate = accumulate;
+    }
+    return plans;
+  }
+  int Effort(const CostPlan&) const override { return 9; }
+  std::string Details(const CostPlan& plan) const override {
+    return fmt::format(", {} minibatch(es) per push", plan.accumulate);
+  }
+  std::string Keys(const CostNetwork&, const CostPlan& plan) const override {
+    return fmt::format("push-every = {}\n", plan.accumulate);
+  }
+};
+
+// What is known of it beyond its speed is the same as of a pool; the planner tries the pool.
+class HostMasterCost : public plan::CostMethod {
+ public:
+  plan::Played Play(const plan::Setting& setting) const override {
+    return PlayAsynchronous(setting,
+                            {.host_master = true, .steps = setting.plan.accumulate, .pieces = LayerByLayer(setting)});
+  }
+  double Copies(const CostNetwork&, const CostPlan& plan) const override { return plan.workers == 1 ? 0 : 3; }
+};
+
+REGISTER_COMPONENT(plan::CostMethodRegistry, "asgd", [] { return std::make_unique<AsgdCost>(); });
+REGISTER_COMPONENT(plan::CostMethodRegistry, "host-master", [] { return std::make_unique<HostMasterCost>(); });
+
+}  // namespace
+}  // namespace antiphon::parallel

@@ -1,0 +1,25 @@
+// Elastic averaging: synchronous (plan/periodic.cc), and asynchronous over shards that the workers serve
+// (plan/asynchronous.cc). How many passes they need is not known.
+#include "parallel/periodic_cost.h"
+
+namespace antiphon::parallel {
+namespace {
+
+class AsynchronousEasgdCost : public plan::CostMethod {
+ public:
+  plan::Played Play(const plan::Setting& setting) const override {
+    return PlayAsynchronous(setting,
+                            {.judged = false, .steps = setting.plan.sync_period, .pieces = LayerByLayer(setting)});
+  }
+  double Copies(const plan::CostNetwork&, const plan::CostPlan& plan) const override {
+    return plan.workers == 1 ? 0 : 4 + 1.0 / plan.workers;
+  }
+  int Ranks(const plan::CostPlan& plan) const override { return plan.workers + plan.servers; }
+};
+
+REGISTER_COMPONENT(plan::CostMethodRegistry, "easgd", [] { return std::make_unique<PeriodicCost>(4); });
+REGISTER_COMPONENT(plan::CostMethodRegistry, "eamsgd", [] { return std::make_unique<PeriodicCost>(4); });
+REGISTER_COMPONENT(plan::CostMethodRegistry, "easgd-async", [] { return std::make_unique<AsynchronousEasgdCost>(); });
+
+}  // namespace
+}  // namespace antiphon::parallel

@@ -1,0 +1,190 @@
+#include "train/training_request.h"
+
+#include <fmt/format.h>
+
+#include <utility>
+#include <vector>
+
+#include "base/error.h"
+#include "base/file.h"
+#include "base/log.h"
+#include "base/same_place.h"
+#include "base/toml_text.h"
+#include "data/feature_kind.h"
+#include "hmm/gmm_model.h"
+#include "math/safetensors.h"
+#include "train/further.h"
+#include "train/side_speech.h"
+#include "train/world.h"
+
+namespace antiphon::train {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::optional<hmm::HmmModel> ReadHmm(const std::string& path) {
+  return WithContext(
+      [&]() -> std::optional<hmm::HmmModel> {
+        if (fs::path(path).extension() != ".safetensors") return hmm::HmmModel::FromJson(ReadFile(path));
+        const std::string json = SafetensorsReader(path).Metadata("hmm");
+        return json.empty() ? std::nullopt : std::optional(hmm::HmmModel::FromJson(json));
+      },
+      [&] { return fmt::format("reading the HMM of '{}'", path); });
+}
+
+std::vector<std::byte> ReadSpeakerModel(const TrainingRequest& request, const TrainingTask& task) {
+  const hmm::GmmModel model = hmm::GmmModel::Load(request.speaker_model);
+  if (model.transform.out_dim() != task.store->feat_dim()) {
+    Throw<InputError>("the store '{}' has {} features per frame, but those of the speaker model '{}' have {}",
+                      request.store, task.store->feat_dim(), request.speaker_model, model.transform.out_dim());
+  }
+  const MappedFile file(request.speaker_model);
+  return {file.bytes().begin(), file.bytes().end()};
+}
+
+Config NetworkConfig(const TrainingRequest& request) {
+  if (!request.initial_model.empty()) {
+    if (!request.network_file.empty() || request.network) {
+      throw UsageError("the network comes from --initial-model: leave out --network-file and the table `network`");
+    }
+    return Config();
+  }
+  if (request.network_file.empty()) {
+    if (!request.network) {
+      throw UsageError("no network: give [[network.layer]] tables in --config, or --network-file FILE");
+    }
+    return *request.network;
+  }
+  if (request.network) throw UsageError("both `network` tables and --network-file: leave one of them out");
+  return Config::Load(request.network_file);
+}
+
+// A run begins by removing the model of an earlier one.
+void RequireOtherModels(const TrainingRequest& request) {
+  std::vector<std::string> read = request.train.teacher.models;
+  read.insert(read.end(), {request.initial_model, request.hmm, request.speaker_model});
+  for (const std::string& file : read) RequireOtherPlace(file, ModelFile(request.out), "this model");
+}
+
+TrainingTask ReadTaskAndTell(const TrainingRequest& request, const TrainingHost& host, bool tell) {
+  TrainingTask task = ReadTask(request);
+  if (!tell) return task;
+  WriteFileAtomically(task.folder / "config.toml", EffectiveConfig(request, task));
+  if (host.versions) WriteFileAtomically(task.folder / "versions.txt", host.versions());
+  return task;
+}
+
+// Reads in every process, so that what one cannot read ends all with its reason.
+TrainingTask ReadTaskTogether(const TrainingRequest& request, const TrainingHost& host) {
+  if (host.group.num_processes() == 1) return ReadTaskAndTell(request, host, true);
+  std::optional<TrainingTask> task;
+  host.group.RunRanks(host.group.num_processes(), [&](comm::Communicator& comm) {
+    WithContext([&] { task = ReadTaskAndTell(request, host, comm.rank() == 0); },
+                [&] { return fmt::format("process {} of {}", comm.rank(), comm.world_size()); });
+    comm.Barrier();
+  });
+  return std::move(*task);
+}
+
+// What a training that diverged may have too much of.
+std::string StrengthOf(const adapt::SideTaskOptions& side) {
+  std::string text = fmt::format("with a side task of side.weight {}", side.weight);
+  if (side.adversarial) text += fmt::format(" and side.most {}", side.most);
+  return text + ", to be lowered first";
+}
+
+}  // namespace
+
+TrainingRequest::TrainingRequest() = default;
+
+void TakeTables(const Config& config, TrainingRequest& request) {
+  if (config.Has("network")) request.network = config.Table("network");
+  request.optimizer = config.Table("optimizer");
+  request.parallel = config.Table("parallel");
+  request.cluster = config.Table("cluster");
+}
+
+void PrepareRequest(TrainingRequest& request) {
+  if (!request.initial_model.empty()) TakeShape(nn::Model::Load(request.initial_model), request.train);
+  if (request.out.empty()) throw UsageError("--out is missing: the folder of the run");
+  RequireOtherModels(request);
+  CheckSideTask(request.train.side);
+}
+
+TrainingTask ReadTask(const TrainingRequest& request) {
+  TrainingTask task;
+  if (!request.initial_model.empty()) {
+    task = TaskFrom(std::make_shared<const nn::Model>(nn::Model::Load(request.initial_model)));
+  }
+  task.teachers = LoadTeachers(request.train.teacher);
+  const bool all_shards = request.train.data.distribution != "shards";
+  auto store = std::make_shared<data::FrameStore>(request.store, all_shards);
+  if (const data::ShardCacheOptions& cache = request.train.data.cache; !cache.cache_dir.empty()) {
+    store->UseCache(cache.cache_dir, static_cast<uint64_t>(1e9 * cache.cache_limit_gb));
+  }
+  task.store = std::move(store);
+  if (!request.held_out_store.empty())
+    task.held_out_store = std::make_shared<const data::FrameStore>(request.held_out_store);
+  task.folder = request.out;
+  task.network = NetworkConfig(request);
+  task.optimizer = request.optimizer;
+  task.parallel = request.parallel;
+  if (!request.hmm.empty()) task.hmm = ReadHmm(request.hmm);
+  if (task.feature_config.empty() || !request.front_end.empty()) {
+    task.feature_config = data::FrontEndFor(*task.store, request.front_end, !request.speaker_model.empty());
+  }
+  if (!request.speaker_model.empty()) task.speaker_model = ReadSpeakerModel(request, task);
+  task.seed = request.seed;
+  task.anew_if_changed = request.anew_if_changed;
+  task.note = request.note;
+  task.resume_hint = request.resume_hint;
+  return task;
+}
+
+std::string EffectiveConfig(const TrainingRequest& request, const TrainingTask& task) {
+  Config config = OptionsToConfig(request);
+  config.Set("resume", "false");
+  config.Set("note", "\"\"");
+  config.Set("network-file", "\"\"");
+  config.Set("seed", std::to_string(request.seed));
+  config.Set("threads", std::to_string(request.threads));
+  // Keys of no table come first.
+  std::string toml = request.of_caller.ToToml();
+  if (!toml.empty() && !toml.ends_with('\n')) toml += '\n';
+  toml += config.ToToml();
+  for (const auto& [name, table] : {std::pair("optimizer", request.optimizer), std::pair("parallel", request.parallel),
+                                    std::pair("cluster", request.cluster)}) {
+    if (!table.Keys().empty()) toml += "\n" + TomlAsTable(name, table.ToToml());
+  }
+  for (const Config& layer : task.network.Tables("layer")) toml += "\n[[network.layer]]\n" + layer.ToToml() + "\n";
+  return toml;
+}
+
+TrainingReport RunTraining(TrainingRequest request, const TrainingHost& host) {
+  PrepareRequest(request);
+  TrainingTask task = ReadTaskTogether(request, host);
+  TrainingReport report;
+  for (bool resume = request.resume;; resume = true) {
+    const auto run = [&](comm::Communicator& comm) {
+      Trainer trainer(task, request.train, comm);
+      const TrainingSummary mine = trainer.Run(resume);
+      if (comm.rank() == 0) report.summary = mine;
+    };
+    try {
+      report.simulation = RunWorkers(task.parallel, request.cluster, host.threads(), host.group, run);
+      return report;
+    } catch (const comm::PeerLost& e) {
+      const int lost = host.group.LeaveOutLostProcesses();
+      task.note =
+          fmt::format("{} process(es) died; the {} that are left carry all workers on, from the last checkpoint", lost,
+                      host.group.num_processes());
+      if (host.processes_lost) host.processes_lost();
+      log::Warn("{} ({})", task.note, e.what());
+    } catch (DivergenceError& e) {
+      if (request.train.side.any()) e.AddContext(StrengthOf(request.train.side));
+      throw;
+    }
+  }
+}
+
+}  // namespace antiphon::train

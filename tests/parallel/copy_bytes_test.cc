@@ -1,0 +1,154 @@
+// What strategies say they hold of the model, against what the process has mapped for them, and against the planner.
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+#include <malloc.h>
+
+#include "math/gemm.h"
+#include "parallel/small_learner.h"
+#include "plan/cost_model.h"
+
+namespace antiphon::parallel {
+namespace {
+
+constexpr int kWorkers = 4;
+constexpr int kWide = 400;
+
+nn::Network WideNetwork() {
+  return {Config::Parse(fmt::format("[[layer]]\ntype = \"affine\"\ndim = {}\n[[layer]]\ntype = \"relu\"\n"
+                                    "[[layer]]\ntype = \"affine\"\ndim = {}\n[[layer]]\ntype = \"relu\"\n"
+                                    "[[layer]]\ntype = \"affine\"\n",
+                                    kWide, kWide),
+                        "net"),
+          kFeatures, kPdfs, 3};
+}
+
+// Large pieces of memory are mapped one by one, and counted.
+double MappedMegabytes() { return 1e-6 * static_cast<double>(::mallinfo2().hblkhd); }
+
+class CopyBytes : public ::testing::TestWithParam<std::string> {
+ protected:
+  void SetUp() override {
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+    GTEST_SKIP() << "a sanitizer has an allocator of its own";
+#endif
+    ::mallopt(M_MMAP_THRESHOLD, 1 << 16);
+    ::mallopt(M_MMAP_MAX, 1 << 20);
+  }
+};
+
+// A thread keeps the memory of its products, which is none of the strategy's.
+void GrowMemoryOfProducts() {
+  const Matrix a(512, 512), b(512, 512);
+  Matrix c(512, 512);
+  Gemm(Transpose::kNo, a, Transpose::kYes, b, c);
+}
+
+// Megabytes of all workers together.
+struct Megabytes {
+  double held = 0;
+  double counted = 0;
+};
+
+Megabytes Measure(const std::string& keys) {
+  Megabytes found;
+  std::mutex mutex;
+  comm::RunRanks(kWorkers, [&](comm::Communicator& comm) {
+    nn::Network network = WideNetwork();
+    const auto optimizer = optim::MakeOptimizer(Config::Parse("type = \"sgd\"\n", "o"), network);
+    GrowMemoryOfProducts();
+    comm.Barrier();
+    const double before = MappedMegabytes();
+    comm.Barrier();
+    const auto strategy =
+        MakeStrategy(Config::Parse(keys, "parallel"), {&network, optimizer.get(), &comm, {kFrames, 8, 1}, nullptr});
+    strategy->Start();
+    const auto step = [&](int64_t number, int64_t index) {
+      const Minibatch minibatch(number);
+      StepInput input;
+      input.context.training = true;
+      input.features = minibatch.features;
+      input.targets.pdf_ids = minibatch.pdf_ids;
+      input.learning_rate = 0.01;
+      input.minibatch = index;
+      strategy->Step(input);
+    };
+    if (strategy->takes_when_free()) {
+      strategy->BeginRound(0, 32);
+      while (const auto m = strategy->Take()) step(*m, *m);
+      strategy->EndRound();
+    } else {
+      for (int64_t s = 0; s < 8; ++s) step(s * kWorkers + comm.rank(), -1);
+    }
+    strategy->AfterEpoch();
+    comm.Barrier();
+    const double now = MappedMegabytes();
+    comm.Barrier();
+    {
+      const std::lock_guard lock(mutex);
+      found.held = std::max(found.held, now - before);
+      found.counted += 1e-6 * static_cast<double>(strategy->copy_bytes());
+    }
+    comm.Barrier();
+  });
+  return found;
+}
+
+// No less than is there in the end but for scratch memory; no more than that and what comes and goes in an exchange, or
+// is gathered over a longer run.
+TEST_P(CopyBytes, AreWhatTheStrategyHolds) {
+  const Megabytes found = Measure(GetParam());
+  const double model = 4e-6 * static_cast<double>(WideNetwork().num_values());
+  EXPECT_GT(found.counted, found.held - 0.6 * kWorkers * model);
+  EXPECT_LT(found.counted, found.held + 4 * kWorkers * model);
+  EXPECT_GT(found.counted, 0);
+}
+
+INSTANTIATE_TEST_SUITE_P(Methods, CopyBytes,
+                         ::testing::Values("method = \"ssgd\"\n", "method = \"ssgd\"\ncodec = {type = \"one-bit\"}\n",
+                                           "method = \"ssgd\"\ncodec = {type = \"top-k\", momentum = 0.5}\n",
+                                           "method = \"averaging\"\n", "method = \"averaging\"\nsync-period = 0\n",
+                                           "method = \"bmuf\"\n", "method = \"easgd\"\nsync-period = 4\n",
+                                           "method = \"easgd\"\nsync-period = 4\nasynchronous = true\n",
+                                           "method = \"admm\"\nsync-period = 4\n",
+                                           "method = \"natural-gradient-averaging\"\nsync-period = 2\n",
+                                           "method = \"asgd\"\n",
+                                           "method = \"asgd\"\nservers = 2\nserver-update = \"adagrad\"\n",
+                                           "method = \"host-master\"\n"));
+
+TEST_F(CopyBytes, TheConjugateGradientsOfHessianFreeTrainingAreCounted) {
+  const Megabytes few = Measure("method = \"hessian-free\"\ncg-iterations = 2\n");
+  const Megabytes many = Measure("method = \"hessian-free\"\ncg-iterations = 100\n");
+  EXPECT_GT(few.counted, few.held);
+  EXPECT_GT(many.counted, few.counted);
+}
+
+TEST(PlannedMemory, IsThatOfTheStrategies) {
+  const plan::CostNetwork network({kFeatures, kWide, kWide, kPdfs});
+  comm::ClusterOptions cluster;
+  cluster.host.gflops = 100;
+  for (const std::string method : {"ssgd", "averaging", "bmuf", "easgd", "admm", "natural-gradient-averaging", "asgd",
+                                   "host-master", "hessian-free"}) {
+    for (const std::string codec : {"", "one-bit", "int8"}) {
+      if (!codec.empty() && method != "ssgd") continue;
+      SCOPED_TRACE(method + " " + codec);
+      const std::string keys = codec.empty() ? "" : "codec = {type = \"" + codec + "\"}\n";
+      double counted = 0;
+      comm::RunRanks(kWorkers, [&](comm::Communicator& comm) {
+        Learner learner("method = \"" + method + "\"\n" + keys, comm, "type = \"sgd\"\n", WideNetwork());
+        if (comm.rank() == 0) counted = static_cast<double>(learner.strategy->copy_bytes());
+      });
+      plan::CostPlan plan;
+      plan.method = method;
+      plan.workers = kWorkers;
+      plan.minibatch = kFrames;
+      plan.codec = codec;
+      plan.cg_iterations = 250;
+      const double model = 4 * network.weights();
+      EXPECT_NEAR(plan::SimulateCost(network, plan, cluster).memory_bytes, counted + model,
+                  0.15 * model + 0.03 * counted);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace antiphon::parallel

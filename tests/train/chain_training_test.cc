@@ -1,0 +1,154 @@
+// Chain training as a whole: a strided network learns a small language of phones, and what cannot be is refused.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "base/error.h"
+#include "chain/chain_data.h"
+#include "synthetic_task.h"
+#include "temporary_folder.h"
+#include "train/chunk_loss.h"
+
+namespace antiphon::train {
+namespace {
+
+using ::testing::HasSubstr;
+
+class ChainTraining : public ::testing::Test {
+ protected:
+  // SIL = 1, A = 2, B = 3, C = 4; what follows what is half chance.
+  void SetUp() override {
+    const hmm::PhoneSet phones({"A", "B", "C"}, {"SIL"}, false);
+    const hmm::Topology topology = hmm::Topology::Chain(phones);
+    const hmm::HmmModel model(phones, topology, hmm::ContextTree::Monophone(topology));
+    data::FrameStoreWriter writer(folder_ / "store", 4, model.num_pdfs());
+    std::map<std::string, chain::Reference> references;
+    std::vector<std::vector<int32_t>> sequences;
+    for (int u = 0; u < 40; ++u) {
+      Rng rng(3, static_cast<uint64_t>(u));
+      chain::Reference reference;
+      int32_t phone = 1, end = 0;
+      for (int p = 0; p < 14; ++p) {
+        reference.phones.push_back(phone);
+        reference.ends.push_back(end += 6 + static_cast<int32_t>(rng.Below(9)));
+        phone = 1 + (phone + static_cast<int32_t>(rng.Below(2))) % 4;
+      }
+      Matrix features(end, 4);
+      std::vector<int32_t> pdf_ids(static_cast<size_t>(end));
+      for (int32_t t = 0, p = 0; t < end; ++t) {
+        while (reference.ends[static_cast<size_t>(p)] <= t) ++p;
+        for (int c = 0; c < 4; ++c) {
+          features(t, c) = static_cast<float>((reference.phones[static_cast<size_t>(p)] == c + 1) + 0.5 * rng.Normal());
+        }
+      }
+      const std::string speaker = "spk" + std::to_string(u % 5);
+      writer.Add(speaker + "-utt" + std::to_string(u), speaker, features, pdf_ids);
+      sequences.push_back(reference.phones);
+      references[speaker + "-utt" + std::to_string(u)] = reference;
+    }
+    writer.Finish();
+    store_ = std::make_shared<const data::FrameStore>(folder_ / "store");
+    auto graph = chain::DenominatorGraph::Build(model, chain::EstimatePhoneNgrams(sequences, {}));
+    chain::ChainData{model, std::move(graph), chain::References(std::move(references)), 3}.Save(folder_ / "chain");
+  }
+
+  TrainingTask Task(const std::string& name) {
+    TrainingTask task = SmallTask(store_, folder_ / name);
+    task.hmm = chain::ChainData::Load(folder_ / "chain").model;
+    task.network = Config::Parse(
+        "layer = [{type='tdnn', dim=16, offsets=[-1, 0, 1], stride=3}, {type='relu'}, {type='affine'}]\n", "n");
+    return task;
+  }
+  TrainOptions Options() const {
+    TrainOptions options = SmallOptions();
+    options.sequence.criterion.criterion = "chain";
+    options.sequence.chain_data = (folder_ / "chain").string();
+    options.data.left_context = options.data.right_context = 0;
+    options.data.chunk_frames = 30;
+    options.data.minibatch = 240;
+    options.schedule.epochs = 8;
+    options.dropout_schedule = "0";
+    return options;
+  }
+  std::string Refusal(const TrainingTask& task, const TrainOptions& options) {
+    try {
+      TrainHere(task, options);
+    } catch (const UsageError& e) {
+      return e.what();
+    }
+    return "";
+  }
+
+  testing::TemporaryFolder folder_;
+  std::shared_ptr<const data::FrameStore> store_;
+};
+
+TEST_F(ChainTraining, RaisesTheObjective) {
+  TrainOptions still = Options();
+  still.schedule.learning_rate = still.schedule.final_learning_rate = 1e-6;
+  still.schedule.epochs = 1;
+  const double before = TrainHere(Task("still"), still).held_out_loss;
+  const double after = TrainHere(Task("run"), Options()).held_out_loss;
+  EXPECT_GT(after, 0.0);
+  EXPECT_LT(after, 0.6 * before);
+  // The model says for itself how it is to be decoded.
+  const nn::Model model = nn::Model::Load(ModelFile(folder_ / "run"));
+  EXPECT_EQ(model.frame_subsampling, 3);
+  EXPECT_TRUE(hmm::HmmModel::FromJson(model.hmm_json).topology().IsChain());
+  for (const float p : model.log_priors) EXPECT_EQ(p, 0.0f);
+}
+
+TEST_F(ChainTraining, KnowsWhichOutputsARowIs) {
+  const auto data = std::make_shared<const chain::ChainData>(chain::ChainData::Load(folder_ / "chain"));
+  data::MinibatchOptions options = Options().data;
+  options.carry_state = false;
+  const data::MinibatchPool pool(store_, options, 1, 1, {}, data::InputNormalisation{}, {1, 1, 3});
+  ChunkLoss loss(store_, data, {});
+  chain::ChainLoss direct(data, {});
+  data::MinibatchBuffer buffer;
+  pool.Fill(0, 0, 0, buffer);
+  const data::Minibatch& minibatch = buffer.minibatch;
+  const Matrix outputs(std::ssize(minibatch.frame_ids), data->model.num_pdfs());
+  loss.SetMinibatch(minibatch);
+  const nn::LossResult found = loss.Compute(outputs, {}, {});
+  std::vector<chain::ChainChunk> chunks;
+  const auto streams = static_cast<size_t>(minibatch.sequences->streams);
+  for (size_t s = 0; s < streams; ++s) {
+    const int64_t id = minibatch.frame_ids[s];
+    for (const auto& utterance : store_->utterances()) {
+      if (id < utterance.first_frame || id >= utterance.first_frame + utterance.num_frames) continue;
+      chunks.push_back({data->references.Find(utterance.utt_id),
+                        {static_cast<int>(id - utterance.first_frame), minibatch.sequences->lengths[s]},
+                        1.0F});
+    }
+  }
+  const chain::ChainResult expected = direct.Compute(chunks, outputs, {});
+  EXPECT_EQ(found.loss_sum, expected.loss_sum);
+  EXPECT_EQ(found.weight_sum, expected.weight_sum);
+  EXPECT_GT(found.weight_sum, 0);
+}
+
+TEST_F(ChainTraining, RefusesWhatCannotBe) {
+  TrainOptions options = Options();
+  options.sequence.chain_data.clear();
+  EXPECT_THAT(Refusal(Task("a"), options), HasSubstr("antiphon chain"));
+  options = Options();
+  options.sequence.lattices = "x";
+  EXPECT_THAT(Refusal(Task("a"), options), HasSubstr("does not look at sequence.lattices"));
+  options = Options();
+  options.sequence.cross_entropy_weight = 0.1;
+  EXPECT_THAT(Refusal(Task("a"), options), HasSubstr("cross-entropy-weight"));
+  options = Options();
+  options.data.chunk_frames = 0;
+  EXPECT_THAT(Refusal(Task("a"), options), HasSubstr("data.chunk-frames"));
+  TrainingTask task = Task("b");
+  task.network = Config::Parse("layer = [{type='tdnn', dim=8, offsets=[-1, 0, 1]}, {type='affine'}]\n", "n");
+  EXPECT_THAT(Refusal(task, Options()), HasSubstr("one for every 1"));
+  task = Task("b");
+  task.hmm = hmm::HmmModel(
+      task.hmm->phones(), task.hmm->topology(),
+      hmm::ContextTree(1, {{0, 0, {}, -1, -1}, {1, 0, {}, -1, -1}}, {{}, {0, 1}, {0, 1}, {0, 1}, {0, 1}}));
+  EXPECT_NE(Refusal(task, Options()), "");
+}
+
+}  // namespace
+}  // namespace antiphon::train

@@ -1,0 +1,87 @@
+// A run folder that somebody else works in, or whose log is not what the checkpoint remembers.
+#include <gtest/gtest.h>
+
+#include <fstream>
+
+#include "base/cancel.h"
+#include "base/file.h"
+#include "base/folder_lock.h"
+#include "report/metrics.h"
+#include "temporary_folder.h"
+#include "train/run_log.h"
+#include "train/synthetic_task.h"
+
+namespace antiphon::train {
+namespace {
+
+namespace fs = std::filesystem;
+
+class RunFolder : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    ResetCancel();
+    store_ = MakeSyntheticStore(folder_ / "store", {.speakers = 3, .utterances_per_speaker = 4});
+  }
+  void TearDown() override { ResetCancel(); }
+
+  // One step, a checkpoint, and the end.
+  void Break(const fs::path& run) {
+    RequestCancel();
+    EXPECT_THROW(TrainHere(SmallTask(store_, run), SmallOptions()), Cancelled);
+    ResetCancel();
+  }
+
+  testing::TemporaryFolder folder_;
+  std::shared_ptr<const data::FrameStore> store_;
+};
+
+TEST_F(RunFolder, TakesOneTrainingAtATime) {
+  const TrainingTask task = SmallTask(store_, folder_ / "run");
+  const uint64_t hash = TrainHere(task, SmallOptions()).model_hash;
+  const std::string metrics = ReadFile(task.folder / "metrics.jsonl");
+  {
+    const FolderLock other(task.folder, "train.lock", "held");
+    try {
+      TrainHere(task, SmallOptions());
+      FAIL() << "two trainings in one folder";
+    } catch (const UsageError& e) {
+      EXPECT_NE(std::string(e.what()).find("another training is working in"), std::string::npos) << e.what();
+    }
+    EXPECT_EQ(ReadFile(task.folder / "metrics.jsonl"), metrics);
+  }
+  EXPECT_EQ(TrainHere(task, SmallOptions(), true).model_hash, hash);
+}
+
+TEST_F(RunFolder, ADamagedLogIsSetAsideAndTheCheckpointGoesOn) {
+  const uint64_t whole = TrainHere(SmallTask(store_, folder_ / "whole"), SmallOptions()).model_hash;
+  const auto damage = std::vector<std::function<void(const fs::path&)>>{
+      [](const fs::path& file) { fs::remove(file); },
+      [](const fs::path& file) { fs::resize_file(file, fs::file_size(file) - 3); },
+      [](const fs::path& file) { std::fstream(file) << "#"; }};
+  for (size_t i = 0; i < damage.size(); ++i) {
+    const fs::path run = folder_ / ("run" + std::to_string(i));
+    Break(run);
+    damage[i](run / "metrics.jsonl");
+    EXPECT_EQ(TrainHere(SmallTask(store_, run), SmallOptions(), true).model_hash, whole) << i;
+    EXPECT_EQ(report::ReadMetrics(run / "metrics.jsonl").back().kind(), "finish") << i;
+    EXPECT_EQ(fs::exists(run / "metrics.jsonl.damaged"), i > 0) << i;
+  }
+}
+
+TEST_F(RunFolder, ALogThatIsAsItWasIsContinued) {
+  const fs::path run = folder_ / "run";
+  Break(run);
+  TrainHere(SmallTask(store_, run), SmallOptions(), true);
+  EXPECT_EQ(report::ReadMetrics(run / "metrics.jsonl").front().kind(), "start");
+  EXPECT_FALSE(fs::exists(run / "metrics.jsonl.damaged"));
+}
+
+TEST(LossText, ShowsSmallLossesToo) {
+  EXPECT_EQ(LossText(1.234567), "1.2346");
+  EXPECT_EQ(LossText(0), "0.0000");
+  EXPECT_EQ(LossText(0.0000312), "3.12e-05");
+  EXPECT_EQ(LossText(0.0213), "0.0213");
+}
+
+}  // namespace
+}  // namespace antiphon::train
