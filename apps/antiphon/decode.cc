@@ -65,8 +65,8 @@ class Run {
                                options.data_dir, options.out, /*silent_recordings=*/true, NormalisationIn(*model_),
                                /*long_in_parts=*/true},
                               threads, team)),
-        weights_(Weights(options)),
-        search_(options.search) {
+        weights_(Weights(options, model_->hmm())),
+        search_(options.search, decode::AcousticScale(options.recognize.search, model_->hmm())) {
     if (options.rescore_arpa.empty() != options.graph_arpa.empty()) {
       throw UsageError("--rescore-arpa and --graph-arpa belong together");
     }

@@ -22,14 +22,15 @@ data::FeatureSourceOptions TablesAsNamed(const DecodeCommandOptions& options, co
   return tables;
 }
 
-decode::LatticeWeights Weights(const DecodeCommandOptions& options) {
+decode::LatticeWeights Weights(const DecodeCommandOptions& options, const hmm::HmmModel& model) {
   if (!options.weights.empty()) {
     if (options.lm_weight != 0.0 || options.word_penalty != 0.0)
       throw UsageError("give either --weights or --lm-weight and --word-penalty");
     return ReadChosenWeights(options.weights).weights();
   }
-  return {options.lm_weight > 0 ? 1.0 / options.lm_weight : options.recognize.search.acoustic_scale,
-          options.word_penalty};
+  const double scale =
+      options.lm_weight > 0 ? 1.0 / options.lm_weight : decode::AcousticScale(options.recognize.search, model);
+  return {scale, options.word_penalty};
 }
 
 infer::NnetScorerOptions NetworkOptions(const DecodeCommandOptions& options) {

@@ -71,7 +71,7 @@ bool UsesGivenTransforms(const DecodeCommandOptions& options, const AcousticMode
 data::FeatureSourceOptions TablesAsNamed(const DecodeCommandOptions& options, const AcousticModel& model);
 
 /// With which results are chosen.
-decode::LatticeWeights Weights(const DecodeCommandOptions& options);
+decode::LatticeWeights Weights(const DecodeCommandOptions& options, const hmm::HmmModel& model);
 
 infer::NnetScorerOptions NetworkOptions(const DecodeCommandOptions& options);
 

@@ -150,6 +150,7 @@ class LatticeRun {
     infer::NnetScorer scores(model_, std::move(frames));
     decode::DecoderOptions search = options_.search;
     search.beam = options_.reference_beam;
+    search.acoustic_scale = decode::AcousticScale(search, hmm_);
     decode::Decoder decoder(*reference_graph, search);
     decoder.Advance(scores);
     const bool ended = decoder.ReachedFinal();
@@ -158,7 +159,7 @@ class LatticeRun {
     if (reference.alignment.empty() || !ended) {
       return {std::nullopt, "its words do not fit its frames within the beam"};
     }
-    const decode::LatticeWeights weights{options_.search.acoustic_scale, 0.0};
+    const decode::LatticeWeights weights{search.acoustic_scale, 0.0};
     decode::Lattice lattice = recognizers_.Borrow()->Recognize(scores, weights).lattice;
     const size_t arcs = lattice.NumArcs();
     decode::AddReference(reference.alignment, reference.cost, &lattice);

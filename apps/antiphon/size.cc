@@ -33,7 +33,11 @@ void Size(const SizeCommandOptions& options, CommandContext& context) {
                                             {"mono_gaussians", sizes.mono_gaussians},
                                             {"hidden_dim", sizes.hidden_dim},
                                             {"hidden_layers", sizes.hidden_layers},
-                                            {"epochs", sizes.epochs}})
+                                            {"epochs", sizes.epochs},
+                                            {"chain_dim", sizes.chain_dim},
+                                            {"chain_bottleneck", sizes.chain_bottleneck},
+                                            {"chain_layers", sizes.chain_layers},
+                                            {"chain_epochs", sizes.chain_epochs}})
                         .dump(2));
 }
 

@@ -19,8 +19,8 @@ namespace antiphon {
 
 struct RecognizerSettings {
   double beam = 13.0;               // larger: slower, fewer search errors
-  double acoustic_scale = 0.1;      // weight of the acoustic model in the search
-  double lm_weight = 0.0;           // in choosing the result; 0: 1 / acoustic_scale. `antiphon decode --tune` finds it
+  double acoustic_scale = 0.0;      // weight of the acoustic model in the search; 0: what the model was trained for
+  double lm_weight = 0.0;           // in choosing the result; 0: 1 / that. `antiphon decode --tune` finds it
   double word_penalty = 0.0;        // cost per word in choosing the result
   bool normalize_variance = false;  // as the model's features were made (`norm-vars`)
 };

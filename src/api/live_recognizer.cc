@@ -51,7 +51,9 @@ LiveRecognizer::LiveRecognizer(const AcousticModel& model, const decode::Graph& 
 
 void LiveRecognizer::BeginAudio() {
   frames_ = std::make_unique<feat::FrontEndStream>(front_end_);
-  cmvn_ = std::make_unique<feat::SlidingCmvnStream>(front_end_.dim(), options_.cmvn);
+  if (front_end_.options().mean_window == 0) {
+    cmvn_ = std::make_unique<feat::SlidingCmvnStream>(front_end_.dim(), options_.cmvn);
+  }
   scorer_ = std::make_unique<infer::NnetScorer>(model_.network(), profile_);
   if (model_.transform() != nullptr) transform_.emplace(*model_.transform());
   begin_frame_ = 0;
@@ -69,8 +71,6 @@ void LiveRecognizer::Accept(std::span<const float> samples) {
 
 void LiveRecognizer::Finish() {
   frames_->Finish();
-  cmvn_->Accept(frames_->Take());
-  cmvn_->Finish();
   TakeFeatures(true);
   Search(false);
   scorer_->Finish();
@@ -79,8 +79,12 @@ void LiveRecognizer::Finish() {
 }
 
 void LiveRecognizer::TakeFeatures(bool ended) {
-  if (!ended) cmvn_->Accept(frames_->Take());
-  Matrix frames = cmvn_->Take();
+  Matrix frames = frames_->Take();
+  if (cmvn_) {
+    cmvn_->Accept(frames);
+    if (ended) cmvn_->Finish();
+    frames = cmvn_->Take();
+  }
   if (transform_) frames = transform_->Accept(frames, ended);
   scorer_->Accept(frames);
 }

@@ -97,7 +97,7 @@ class LiveRecognizer {
   feat::FrontEnd front_end_;
   feat::AudioCheck check_;
   std::unique_ptr<feat::FrontEndStream> frames_;
-  std::unique_ptr<feat::SlidingCmvnStream> cmvn_;
+  std::unique_ptr<feat::SlidingCmvnStream> cmvn_;  // null: the front end takes a mean out itself
   std::optional<hmm::FeatureTransformStream> transform_;
   std::unique_ptr<const decode::WordBias> bias_;
   decode::Recognizer recognizer_;

@@ -89,13 +89,14 @@ struct Recognizer::Impl {
           kept.insert(kept.end(), frames.data(), frames.data() + frames.size());
           if (cuts()) kept = {};
         });
-    const double scale = settings.lm_weight > 0 ? 1.0 / settings.lm_weight : settings.acoustic_scale;
+    const double scale = settings.lm_weight > 0 ? 1.0 / settings.lm_weight
+                                                    : decode::AcousticScale(SearchOptions(settings).search, model->hmm());
     const decode::LatticeWeights weights{scale, settings.word_penalty};
     if (cuts()) return RecognizeLong(audio, rate_hz, stats, zeros, weights, bound);
     if (zeros.Cover(0, static_cast<double>(num_frames) * feature_shift_s(), feature_shift_s())) return Silence();
     Matrix frames(num_frames, front_end.dim());
     std::copy(kept.begin(), kept.end(), frames.data());
-    if (num_frames > 0) stats.Apply(frames, settings.normalize_variance);
+    Normalize(stats, frames);
     const auto scores = model->Score(std::move(frames), bound);
     return Describe(searches.Borrow()->Recognize(*scores, weights));
   }
@@ -115,12 +116,17 @@ struct Recognizer::Impl {
       whole.Add(piece, weights);
     });
     Frames(audio, rate_hz, [&](Matrix&& frames, bool ended) {
-      if (frames.rows() > 0) stats.Apply(frames, settings.normalize_variance);
+      Normalize(stats, frames);
       scores->Accept(frames, ended);
       search.Advance(*scores);
     });
     search.Finish(*scores);
     return Describe(whole.Take(shift_s()));
+  }
+
+  // Unless the front end takes a mean out itself.
+  void Normalize(const feat::CmvnStats& stats, Matrix& frames) const {
+    if (frames.rows() > 0 && front_end.options().mean_window == 0) stats.Apply(frames, settings.normalize_variance);
   }
 
   Recognition Silence() const {

@@ -217,6 +217,27 @@ Computed Compute(const Item& item, const AudioSource& audio, const feat::FrontEn
   return result;
 }
 
+// The mean of each dimension over utterances spread evenly over the data: enough for a prior.
+std::vector<double> FindMean(const std::vector<Item>& items, const AudioSource& audio, const feat::FrontEnd& front_end,
+                             const FeatureExtractionOptions& options, int num_threads) {
+  constexpr size_t kMostUtterances = 400;
+  const size_t step = (items.size() + kMostUtterances - 1) / kMostUtterances;
+  FeatureExtractionOptions short_ones = options;
+  short_ones.long_in_parts = false;
+  feat::CmvnStats stats(front_end.dim());
+  ParallelInOrder<Computed>(
+      items.empty() ? 0 : (items.size() - 1) / step + 1, num_threads,
+      [&](size_t i) { return Compute(items[i * step], audio, front_end, short_ones); },
+      [&](size_t, Computed&& computed) {
+        if (computed.error.empty()) stats.Add(computed.frames);
+      });
+  std::vector<double> mean(static_cast<size_t>(front_end.dim()), 0.0);
+  for (size_t d = 0; d < mean.size() && stats.count() > 0; ++d) {
+    mean[d] = stats.matrix()(0, static_cast<int64_t>(d)) / stats.count();
+  }
+  return mean;
+}
+
 // Stores the frames; what is returned has none. Statistics are added once all are there.
 Computed ComputeInParts(const Item& item, const AudioSource& audio, const feat::FrontEnd& front_end,
                         const FeatureExtractionOptions& options, FeaturePartsWriter& parts, feat::CmvnStats& cmvn,
@@ -347,9 +368,14 @@ FeatureExtractionResult ExtractFeatures(const DataDir& dir, const FeatureExtract
   feat::FrontEndOptions front_end_options = options.like.empty() ? options.front_end : ReadFrontEnd(options.like);
   if ((options.native_rate || options.usual_rate) && options.like.empty())
     front_end_options.sample_rate_hz = RateOfData(dir, audio, options.usual_rate, num_threads);
-  const feat::FrontEnd front_end(front_end_options);
   const std::vector<Copy> copies = MakeCopies(options);
   const std::vector<Item> items = MakeItems(dir, copies);
+  if (front_end_options.mean_window > 0 && front_end_options.mean_prior.empty()) {
+    feat::FrontEndOptions plain = front_end_options;
+    plain.mean_window = 0;
+    front_end_options.mean_prior = FindMean(items, audio, feat::FrontEnd(plain), options, num_threads);
+  }
+  const feat::FrontEnd front_end(front_end_options);
   FeatureExtractionResult result;
   result.dim = front_end.dim();
   result.sample_rate_hz = front_end_options.sample_rate_hz;
@@ -403,7 +429,11 @@ FeatureExtractionResult ExtractFeatures(const DataDir& dir, const FeatureExtract
   writer->Close();
   parts->Close();
   std::erase_if(cmvn, [](const auto& of_speaker) { return of_speaker.second.count() == 0; });
-  WriteCmvn(cmvn, out);
+  if (front_end_options.mean_window == 0) {
+    WriteCmvn(cmvn, out);
+  } else {  // nothing is left to normalise
+    for (const char* name : {"cmvn.ark", "cmvn.scp"}) std::filesystem::remove(out / name);
+  }
   WriteZeros(zeros, out);
   WriteLists(written, out);
   WriteNoises(written, out);

@@ -40,6 +40,10 @@ Config WholeFrontEnd(const std::string& toml, const std::string& where) {
     options.max_pitch_hz = unused.max_pitch_hz;
   }
   if (options.delta_order == 0) options.delta_window = unused.delta_window;
+  if (options.mean_window == 0) {
+    options.mean_prior_frames = unused.mean_prior_frames;
+    options.mean_prior.clear();
+  }
   return OptionsToConfig(options);
 }
 

@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "decode/search_frames.h"
 #include "decode/token_map.h"
+#include "hmm/hmm_model.h"
 
 namespace antiphon::decode {
 namespace {
@@ -288,8 +289,15 @@ class Decoder::Search {
   std::vector<uint8_t> wanted_mark_;
 };
 
+double AcousticScale(const DecoderOptions& options, const hmm::HmmModel& model) {
+  if (options.acoustic_scale > 0) return options.acoustic_scale;
+  return model.topology().IsChain() ? 1.0 : 0.1;
+}
+
 Decoder::Decoder(const Graph& graph, const DecoderOptions& options, const WordBias* bias)
-    : search_(std::make_unique<Search>(graph, options, bias)) {}
+    : search_(std::make_unique<Search>(graph, options, bias)) {
+  CHECK_GT(options.acoustic_scale, 0) << "of a decoder that knows no model";
+}
 Decoder::~Decoder() = default;
 Decoder::Decoder(Decoder&&) noexcept = default;
 Decoder& Decoder::operator=(Decoder&&) noexcept = default;

@@ -29,12 +29,16 @@
 #include "decode/lattice.h"
 #include "decode/word_bias.h"
 
+namespace antiphon::hmm {
+class HmmModel;
+}
+
 namespace antiphon::decode {
 
 struct DecoderOptions {
   double beam = 13.0;
   double lattice_beam = 8.0;
-  double acoustic_scale = 0.1;
+  double acoustic_scale = 0;
   int max_active = 7000;
   int min_active = 200;
   int prune_interval = 25;
@@ -43,12 +47,18 @@ struct DecoderOptions {
   void Visit(V& v) {
     v("beam", beam, Range{0.1, 1e9}, "how much worse than the best a hypothesis may become, in nats");
     v("lattice-beam", lattice_beam, Range{0.0, 1e9}, "how much worse than the best a lattice path may be, in nats");
-    v("acoustic-scale", acoustic_scale, Range{1e-6, 100.0}, "weight of acoustic scores against the graph's");
+    v("acoustic-scale", acoustic_scale, Range{0.0, 100.0},
+      "weight of acoustic scores against the graph's; 0: as the model was trained for, 1 for chain models, 0.1 for "
+      "others");
     v("max-active", max_active, Range{1, 1e9}, "most hypotheses that are followed in a frame");
     v("min-active", min_active, Range{0, 1e9}, "hypotheses that are followed whatever the beam");
     v("prune-interval", prune_interval, Range{1, 1e6}, "frames between clean-ups of the lattice");
   }
 };
+
+/// The weight that the options ask for, or the model's own. A Decoder by itself knows no model: for one the options must
+/// say it.
+double AcousticScale(const DecoderOptions& options, const hmm::HmmModel& model);
 
 /// Where the best hypothesis enters a frame.
 struct PathAnchor {

@@ -6,6 +6,14 @@
 #include "decode/confidence.h"
 
 namespace antiphon::decode {
+namespace {
+
+RecognizeOptions WithScaleOf(RecognizeOptions options, const hmm::HmmModel& model) {
+  options.search.acoustic_scale = AcousticScale(options.search, model);
+  return options;
+}
+
+}  // namespace
 
 std::unique_ptr<const WordBias> MakeBias(const Graph& graph, const WordBiasOptions& options) {
   if (options.empty()) return nullptr;
@@ -18,10 +26,10 @@ Recognizer::Recognizer(const Graph& graph, const hmm::HmmModel& model, const Rec
                        const LmRescorer* rescorer, const WordBias* bias)
     : graph_(graph),
       model_(model),
-      options_(options),
+      options_(WithScaleOf(options, model)),
       rescorer_(rescorer),
       head_start_(bias != nullptr ? bias->LargestBonus() : 0.0),
-      decoder_(graph, options.search, bias) {
+      decoder_(graph, options_.search, bias) {
   CHECK(graph.lexicon() != nullptr);
 }
 

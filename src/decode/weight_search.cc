@@ -46,10 +46,11 @@ std::vector<double> SortedOnce(std::vector<double> values) {
 
 }  // namespace
 
-WeightSearch::WeightSearch(const WeightSearchOptions& options)
+WeightSearch::WeightSearch(const WeightSearchOptions& options, double acoustic_scale)
     : lm_weights_(SortedOnce(options.lm_weights)), word_penalties_(SortedOnce(options.word_penalties)) {
-  if (options.lm_weights.empty() || options.word_penalties.empty()) {
-    throw UsageError("lm-weights and word-penalties need at least one value each");
+  if (options.word_penalties.empty()) throw UsageError("word-penalties need at least one value");
+  for (int tenths = 5; options.lm_weights.empty() && tenths <= 17; ++tenths) {
+    lm_weights_.push_back(tenths / (10 * acoustic_scale));
   }
   AddPoints(lm_weights_, word_penalties_);
 }

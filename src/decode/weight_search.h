@@ -22,13 +22,14 @@
 namespace antiphon::decode {
 
 struct WeightSearchOptions {
-  std::vector<double> lm_weights = {5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17};
+  std::vector<double> lm_weights;
   std::vector<double> word_penalties = {0, 0.5, 1};
 
   template <class V>
   void Visit(V& v) {
     v("lm-weights", lm_weights, Range{0.01, 1000},
-      "weights of the language model (1 / acoustic scale) to try; more if the best is at an end");
+      "weights of the language model (1 / acoustic scale) to try, more if the best is at an end; empty: from half the "
+      "inverse of the search's acoustic scale to 1.7 times it, 5 to 17 for models that are no chain models");
     v("word-penalties", word_penalties, Range{-100, 100},
       "costs per word to try; more if the best is at the end away from 0");
   }
@@ -36,7 +37,8 @@ struct WeightSearchOptions {
 
 class WeightSearch {
  public:
-  explicit WeightSearch(const WeightSearchOptions& options);
+  /// `acoustic_scale`: the search's.
+  explicit WeightSearch(const WeightSearchOptions& options, double acoustic_scale = 0.1);
 
   /// Word errors of one utterance for each pair of this round, the last ones of grid(). Words of `reference` that
   /// cannot be recognised are −1.

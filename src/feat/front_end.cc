@@ -11,6 +11,7 @@
 #include "base/error.h"
 #include "base/file.h"
 #include "base/random.h"
+#include "feat/online_mean.h"
 #include "feat/pitch.h"
 #include "feat/spectral.h"
 #include "feat/splice.h"
@@ -53,7 +54,12 @@ struct FrontEnd::Impl {
       Throw<UsageError>("pitch-dim = {} is not 0, 1 or 3", o.pitch_dim);
     }
     if (o.pitch_dim > 0) pitch.emplace(o);
+    if (o.mean_window > 0 && std::ssize(o.mean_prior) != dim()) {
+      Throw<UsageError>("mean-window needs mean-prior: a number for each of {} dimensions, found {}", dim(),
+                        o.mean_prior.size());
+    }
   }
+  int dim() const { return static_dim() * (options.delta_order + 1); }
 
   int static_dim() const { return spectral.dim() + options.pitch_dim; }
   int64_t delta_reach() const { return static_cast<int64_t>(options.delta_order) * options.delta_window; }
@@ -68,7 +74,7 @@ FrontEnd::FrontEnd(const FrontEndOptions& options) : impl_(std::make_shared<cons
 
 const FrontEndOptions& FrontEnd::options() const { return impl_->options; }
 
-int FrontEnd::dim() const { return impl_->static_dim() * (impl_->options.delta_order + 1); }
+int FrontEnd::dim() const { return impl_->dim(); }
 
 int64_t FrontEnd::NumFrames(int64_t num_samples) const {
   const int64_t frames = impl_->spectral.geometry().NumFrames(num_samples, impl_->options.snip_edges);
@@ -86,6 +92,8 @@ struct FrontEndStream::State {
   State(FrontEnd f, uint64_t utterance) : front_end(std::move(f)), impl(*front_end.impl_) {
     key = MixSeed(static_cast<uint64_t>(impl.options.dither_seed), utterance);
     if (impl.pitch) pitch.emplace(*impl.pitch);
+    const FrontEndOptions& o = impl.options;
+    if (o.mean_window > 0) mean.emplace(OnlineMeanOptions{o.mean_window, o.mean_prior_frames, o.mean_prior});
   }
 
   void Accept(std::span<const float> piece);
@@ -104,6 +112,7 @@ struct FrontEndStream::State {
   const FrontEnd::Impl& impl;
   uint64_t key;
   std::optional<PitchStream> pitch;
+  std::optional<OnlineMean> mean;
   SpectralFeatures::Scratch scratch;
   std::vector<float> samples;  // dithered, from first_sample on
   int64_t first_sample = 0;
@@ -232,6 +241,7 @@ Matrix FrontEndStream::State::Take(int64_t max_frames) {
       AddDeltasRow(rows, taken + t - first_row, impl.delta_filters, out.Row(t).data());
     }
   }
+  if (mean) mean->TakeOut(out);
   taken += count;
   const int64_t needed = std::max<int64_t>(0, taken - impl.delta_reach());
   statics.erase(statics.begin(), statics.begin() + (needed - first_row) * dim);

@@ -18,6 +18,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "base/options.h"
 #include "math/matrix.h"
@@ -49,6 +50,9 @@ struct FrontEndOptions {
   double max_pitch_hz = 400.0;
   int delta_order = 0;
   int delta_window = 2;
+  int mean_window = 0;
+  int mean_prior_frames = 200;
+  std::vector<double> mean_prior;
 
   template <class V>
   void Visit(V& v) {
@@ -79,6 +83,11 @@ struct FrontEndOptions {
     v("max-pitch-hz", max_pitch_hz, Range{20.0, 2000.0}, "highest pitch searched for");
     v("delta-order", delta_order, Range{0, 4}, "append differences up to this order");
     v("delta-window", delta_window, Range{1, 100}, "frames to each side of a difference");
+    v("mean-window", mean_window, Range{0, 1 << 20},
+      "frames up to now whose mean is taken out of each frame (600, say: live recognition sees the same); 0: none");
+    v("mean-prior-frames", mean_prior_frames, Range{0, 1 << 20},
+      "frames that the prior mean counts for while fewer than mean-window are there");
+    v("mean-prior", mean_prior, "the mean of each dimension before there is speech; antiphon features finds it");
   }
 
   /// Kaldi's defaults of one kind ("fbank", "mfcc", "plp"): 23 mel bins, 13 cepstra, raw energy, no dither; for parity

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "base/check.h"
 
@@ -26,15 +27,27 @@ ModelSizes SizesFor(double hours) {
   sizes.hidden_dim = Rounded(370.0 * std::pow(hours, 0.25), 64, 256, 2048);
   sizes.hidden_layers = hours < 0.5 ? 3 : hours < 2 ? 4 : hours < 50 ? 5 : 6;
   sizes.epochs = Rounded(6.0 / std::sqrt(hours), 1, 2, 12);
+  sizes.chain_dim = Rounded(512.0 * std::pow(hours, 0.25), 64, 256, 1536);
+  sizes.chain_bottleneck = sizes.chain_dim / 8;
+  sizes.chain_layers = hours < 0.5 ? 4 : hours < 2 ? 6 : 8;
+  sizes.chain_epochs = Rounded(30.0 / std::sqrt(hours), 1, 12, 40);
   return sizes;
 }
 
 std::string ToToml(const ModelSizes& sizes) {
-  return fmt::format(
-      "hours = {:.4f}\nleaves = {}\ngaussians = {}\nmono_gaussians = {}\nhidden_dim = {}\nhidden_layers = {}\nepochs = "
-      "{}\n",
-      sizes.hours, sizes.leaves, sizes.gaussians, sizes.mono_gaussians, sizes.hidden_dim, sizes.hidden_layers,
-      sizes.epochs);
+  const std::pair<const char*, int> numbers[] = {{"leaves", sizes.leaves},
+                                                 {"gaussians", sizes.gaussians},
+                                                 {"mono_gaussians", sizes.mono_gaussians},
+                                                 {"hidden_dim", sizes.hidden_dim},
+                                                 {"hidden_layers", sizes.hidden_layers},
+                                                 {"epochs", sizes.epochs},
+                                                 {"chain_dim", sizes.chain_dim},
+                                                 {"chain_bottleneck", sizes.chain_bottleneck},
+                                                 {"chain_layers", sizes.chain_layers},
+                                                 {"chain_epochs", sizes.chain_epochs}};
+  std::string toml = fmt::format("hours = {:.4f}\n", sizes.hours);
+  for (const auto& [name, value] : numbers) toml += fmt::format("{} = {}\n", name, value);
+  return toml;
 }
 
 }  // namespace antiphon::train
