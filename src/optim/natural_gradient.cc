@@ -3,8 +3,11 @@
 // dL/dW = gᵀ·x becomes γ_x·γ_g·ĝᵀ·x̂, with x (extended by a 1 for the bias) and g multiplied by smoothed inverses of
 // their own running covariances (optim/online_natural_gradient.h). The step itself is taken by the optimizer of the
 // sub-table `step`, SGD by default; give it max-change, since the first steps of a covariance that is still being
-// learned can be long. Gradients without factors pass through. Cost: about 4·rank/min(in, out) of the layer's products,
-// twice that every update-period. Each worker keeps its own covariances. Source: Povey, Zhang, Khudanpur, ICLR workshop
+// learned can be long. Gradients without factors pass through.
+//
+// Multiplying the factors costs 2·N·(rank_x·in + rank_g·out), multiplying the gradient 2·(rank_x + rank_g)·in·out:
+// whichever is less is done. With the gradient, γ is that of the last minibatch that counted for the covariance. Each
+// worker keeps its own covariances. Source: Povey, Zhang, Khudanpur, ICLR workshop
 // 2015.
 #include <map>
 #include <memory>
@@ -33,6 +36,7 @@ class NaturalGradient : public Optimizer {
 
   void TakeFactors(nn::Parameter& weight, nn::Parameter* bias, const nn::GradientFactors& factors) override {
     Sides& sides = SidesOf(weight.name, factors.x.cols() + (bias != nullptr ? 1 : 0), factors.g.cols());
+    if (GradientIsCheaper(factors, sides)) return TakeGradient(weight, bias, factors, sides);
     const int64_t frames = factors.x.rows();
     input_.Resize(frames, sides.input.dim());
     derivative_.Resize(frames, sides.output.dim());
@@ -110,6 +114,43 @@ class NaturalGradient : public Optimizer {
     OnlineNaturalGradient output;
   };
 
+  static bool GradientIsCheaper(const nn::GradientFactors& factors, const Sides& sides) {
+    const int64_t in = sides.input.dim(), out = sides.output.dim();
+    const int64_t input_rank = sides.input.rank(), output_rank = sides.output.rank();
+    return (input_rank + output_rank) * in * out < factors.x.rows() * (input_rank * in + output_rank * out);
+  }
+
+  // The bias is the gradient's last column.
+  void TakeGradient(nn::Parameter& weight, nn::Parameter* bias, const nn::GradientFactors& factors, Sides& sides) {
+    const int64_t in = factors.x.cols();
+    gradient_.Resize(factors.g.cols(), sides.input.dim());
+    const MatrixView gradient = gradient_;
+    nn::FactorProduct(factors, 0, 0.0f, gradient.Cols(0, in));
+    if (bias != nullptr) {
+      bias_gradient_.Resize(1, gradient.rows());
+      nn::BiasGradient(factors, 1.0f, 0.0f, bias_gradient_);
+      for (int64_t o = 0; o < gradient.rows(); ++o) gradient(o, in) = bias_gradient_(0, o);
+    }
+    if (sides.input.due()) {
+      input_.Resize(factors.x.rows(), sides.input.dim());
+      const MatrixView x = input_;
+      Scale(1.0f, factors.x, x.Cols(0, in));
+      if (bias != nullptr) ExtendByBiasInput(factors, x);
+      sides.input.Observe(x);
+    } else {
+      sides.input.Skip();
+    }
+    if (sides.output.due()) {
+      sides.output.Observe(factors.g, factors.g16);
+    } else {
+      sides.output.Skip();
+    }
+    sides.output.MultiplyRows(gradient);
+    sides.input.MultiplyColumns(gradient);
+    for (int64_t o = 0; bias != nullptr && o < gradient.rows(); ++o) bias_gradient_(0, o) = gradient(o, in);
+    next().TakeLayer(weight, gradient.Cols(0, in), bias, bias_gradient_);
+  }
+
   Sides& SidesOf(const std::string& name, int64_t in_dim, int64_t out_dim) {
     std::unique_ptr<Sides>& sides = sides_[name];
     if (!sides) {
@@ -151,6 +192,8 @@ class NaturalGradient : public Optimizer {
   std::vector<OnlineNaturalGradient*> all_sides_;  // of sides_
   PaddedMatrix<float> input_;
   PaddedMatrix<float> derivative_;
+  PaddedMatrix<float> gradient_;
+  Matrix bias_gradient_;
   Bf16Matrix input_half_;
   PaddedMatrix<Bf16> derivative_half_;
   std::vector<float> bias_input_;

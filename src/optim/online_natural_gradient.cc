@@ -51,9 +51,70 @@ float OnlineNaturalGradient::Precondition(MatrixView x, ConstBf16View rounded) {
   if (!rounded.empty() && basis_half_.empty()) RoundBasis();
   Project(x, rounded);
   // The state moves on with this minibatch, but the minibatch itself is multiplied by the state before it.
-  if (minibatches_ < kInitialUpdates || minibatches_ % update_period_ == 0) Correlate(x, x_squared);
+  if (due()) Correlate(x, x_squared);
   ++minibatches_;
   return Multiply(x, !rounded.empty(), x_squared);
+}
+
+bool OnlineNaturalGradient::due() const {
+  return rank_ > 0 && (minibatches_ < kInitialUpdates || minibatches_ % update_period_ == 0);
+}
+
+// With H = X Rᵀ and R orthonormal, ‖X̂‖² = ‖X‖² − Σ (2e − e²)·‖column of H‖².
+void OnlineNaturalGradient::Observe(ConstMatrixView x, ConstBf16View rounded) {
+  if (x.cols() != dim_) Throw<ShapeError>("natural gradient for {} columns got {}", dim_, x.cols());
+  UpdateAlone();
+  if (rank_ == 0 || x.rows() == 0) return;
+  const double x_squared = SumSquares(x);
+  if (!(x_squared > 0) || !std::isfinite(x_squared)) return;
+  if (minibatches_ == 0) Initialise(x);
+  if (!rounded.empty() && basis_half_.empty()) RoundBasis();
+  Project(x, rounded);
+  Correlate(x, x_squared);
+  const std::vector<float> e = Shares();
+  double removed = 0;
+  for (int64_t r = 0; r < projected_.rows(); ++r) {
+    for (int i = 0; i < rank_; ++i) {
+      const auto share = static_cast<double>(e[static_cast<size_t>(i)]);
+      const auto h = static_cast<double>(projected_(r, i));
+      removed += share * (2 - share) * h * h;
+    }
+  }
+  const double left = std::max(x_squared - removed, 1e-12 * x_squared);
+  gamma_ = std::sqrt(x_squared / left);
+  ++minibatches_;
+}
+
+void OnlineNaturalGradient::MultiplyColumns(MatrixView m) {
+  if (rank_ == 0 || minibatches_ == 0) return;
+  const std::vector<float> e = Shares();
+  weighted_.Resize(m.rows(), rank_);
+  Gemm(Transpose::kNo, m, Transpose::kYes, basis_, weighted_);
+  for (int64_t r = 0; r < m.rows(); ++r) {
+    for (int i = 0; i < rank_; ++i) weighted_(r, i) *= -static_cast<float>(gamma_) * e[static_cast<size_t>(i)];
+  }
+  Gemm(Transpose::kNo, weighted_, Transpose::kNo, basis_, m, {.accumulate = static_cast<float>(gamma_)});
+}
+
+void OnlineNaturalGradient::MultiplyRows(MatrixView m) {
+  if (rank_ == 0 || minibatches_ == 0) return;
+  const std::vector<float> e = Shares();
+  weighted_.Resize(rank_, m.cols());
+  Gemm(Transpose::kNo, basis_, Transpose::kNo, m, weighted_);
+  for (int i = 0; i < rank_; ++i) {
+    const MatrixView row(weighted_.Row(i).data(), 1, m.cols());
+    Scale(-static_cast<float>(gamma_) * e[static_cast<size_t>(i)], row, row);
+  }
+  Gemm(Transpose::kYes, basis_, Transpose::kNo, weighted_, m, {.accumulate = static_cast<float>(gamma_)});
+}
+
+// How much of each direction of R is taken away.
+std::vector<float> OnlineNaturalGradient::Shares() const {
+  const double sum = std::accumulate(d_.begin(), d_.end(), 0.0);
+  const double beta = rho_ * (1 + alpha_) + alpha_ * sum / static_cast<double>(dim_);
+  std::vector<float> e(d_.size());
+  for (size_t i = 0; i < d_.size(); ++i) e[i] = static_cast<float>(1 / (beta / d_[i] + 1));
+  return e;
 }
 
 // R starts as rows of disjoint support, which are orthonormal for any shape; then it sees the first minibatch a few
@@ -105,10 +166,7 @@ void OnlineNaturalGradient::Correlate(ConstMatrixView x, double x_squared) {
 
 // X̂ = X − X Rᵀ diag(e) R; returns ‖X‖/‖X̂‖.
 float OnlineNaturalGradient::Multiply(MatrixView x, bool rounded, double x_squared) {
-  const double sum = std::accumulate(d_.begin(), d_.end(), 0.0);
-  const double beta = rho_ * (1 + alpha_) + alpha_ * sum / static_cast<double>(dim_);
-  std::vector<float> e(d_.size());
-  for (size_t i = 0; i < d_.size(); ++i) e[i] = static_cast<float>(1 / (beta / d_[i] + 1));
+  const std::vector<float> e = Shares();
   weighted_.Resize(x.rows(), rank_);
   for (int64_t r = 0; r < x.rows(); ++r) {
     for (int i = 0; i < rank_; ++i) weighted_(r, i) = -projected_(r, i) * e[static_cast<size_t>(i)];
@@ -121,7 +179,8 @@ float OnlineNaturalGradient::Multiply(MatrixView x, bool rounded, double x_squar
     Gemm(Transpose::kNo, weighted_, Transpose::kNo, basis_, x, {.accumulate = 1.0f});
   }
   const double squared = SumSquares(x);
-  return squared > 0 ? static_cast<float>(std::sqrt(x_squared / squared)) : 1.0f;
+  gamma_ = squared > 0 ? std::sqrt(x_squared / squared) : 1.0;
+  return static_cast<float>(gamma_);
 }
 
 // One step of F ← η XᵀX/N + (1−η) F, kept to rank + identity.
@@ -230,6 +289,7 @@ void OnlineNaturalGradient::SaveState(SafetensorsWriter& writer, const std::stri
   writer.Add(prefix + ".basis", basis_.view());
   std::vector<double> spectrum = d_;
   spectrum.push_back(rho_);
+  spectrum.push_back(gamma_);
   writer.Add(prefix + ".spectrum", std::span<const double>(spectrum));
   if (pending_frames_ == 0) return;
   const double pending[] = {static_cast<double>(pending_frames_), pending_squared_};
@@ -249,10 +309,12 @@ void OnlineNaturalGradient::LoadState(const SafetensorsReader& reader, const std
   basis_.Resize(rank_, dim_);
   reader.ReadInto(prefix + ".basis", basis_);
   d_ = reader.ReadDoubles(prefix + ".spectrum");
-  if (d_.size() != static_cast<size_t>(rank_) + 1) {
+  if (d_.size() != static_cast<size_t>(rank_) + 2) {
     Throw<InputError>("{}: '{}.spectrum' has {} values, expected {}", reader.path().string(), prefix, d_.size(),
-                      rank_ + 1);
+                      rank_ + 2);
   }
+  gamma_ = d_.back();
+  d_.pop_back();
   rho_ = d_.back();
   d_.pop_back();
   rotated_.Resize(rank_, dim_);

@@ -53,8 +53,18 @@ class OnlineNaturalGradient {
   /// `rounded`, if not empty, is x in bf16: then the products with R are bf16's, at twice the speed.
   float Precondition(MatrixView x, ConstBf16View rounded = {});
 
-  /// Moves F on by the rows of the last Precondition, if they are due to count, for all of `sides` together: most of
-  /// an update is arithmetic of one thread. Left undone, it happens in the next Precondition, with the same result.
+  /// For gradients that are multiplied instead of their factors: Observe looks at the rows if they are due to count,
+  /// keeping γ for the minibatches up to the next ones that are, which need not be given.
+  bool due() const;
+  void Observe(ConstMatrixView x, ConstBf16View rounded = {});
+  void Skip() { ++minibatches_; }
+  /// m [n, dim] ← γ·m·F⁻¹ and m [dim, n] ← γ·F⁻¹·m, with F as before the last rows that counted.
+  void MultiplyColumns(MatrixView m);
+  void MultiplyRows(MatrixView m);
+
+  /// Moves F on by the rows of the last Precondition or Observe, if they are due to count, for all of `sides` together:
+  /// most of an update is arithmetic of one thread. Left undone, it happens in the next Precondition, with the same
+  /// result.
   static void Update(std::span<OnlineNaturalGradient* const> sides);
 
   int64_t dim() const { return dim_; }
@@ -73,6 +83,7 @@ class OnlineNaturalGradient {
   void Project(ConstMatrixView x, ConstBf16View rounded);
   void Correlate(ConstMatrixView x, double x_squared);
   float Multiply(MatrixView x, bool rounded, double x_squared);
+  std::vector<float> Shares() const;
   void UpdateAlone();
   bool FindSpectrum();
   void Rotate(bool repair);
@@ -88,6 +99,7 @@ class OnlineNaturalGradient {
 
   int64_t minibatches_ = 0;
   double rho_ = 0.0;
+  double gamma_ = 1.0;
   std::vector<double> d_;
   PaddedMatrix<float> basis_;
 

@@ -93,6 +93,15 @@ class Sgd : public Optimizer {
     parameter.MarkChanged();
   }
 
+  // Its limit is one for both.
+  void TakeLayer(nn::Parameter& weight, ConstMatrixView gradient, nn::Parameter* bias,
+                 ConstMatrixView bias_gradient) override {
+    if (!limited_) return GradientSink::TakeLayer(weight, gradient, bias, bias_gradient);
+    Scale(1.0f, gradient, In(pending_, weight));
+    if (bias != nullptr) Scale(1.0f, bias_gradient, In(pending_, *bias));
+    steps_.push_back({&weight, bias});
+  }
+
   StepReport EndStep() override { return limited_ ? LimitedStep() : StepReport{}; }
 
   void SaveState(SafetensorsWriter& writer, const std::string& prefix) const override {

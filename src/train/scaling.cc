@@ -28,7 +28,7 @@ ModelSizes SizesFor(double hours) {
   sizes.hidden_layers = hours < 0.5 ? 3 : hours < 2 ? 4 : hours < 50 ? 5 : 6;
   sizes.epochs = Rounded(6.0 / std::sqrt(hours), 1, 2, 12);
   sizes.chain_dim = Rounded(512.0 * std::pow(hours, 0.25), 64, 256, 1536);
-  sizes.chain_bottleneck = sizes.chain_dim / 8;
+  sizes.chain_bottleneck = Rounded(sizes.chain_dim / 8.0, 16, 32, 192);
   sizes.chain_layers = hours < 0.5 ? 4 : hours < 2 ? 6 : 8;
   sizes.chain_epochs = Rounded(30.0 / std::sqrt(hours), 1, 12, 40);
   return sizes;

@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "chain/chain_data.h"
+#include "report/metrics.h"
 #include "synthetic_task.h"
 #include "temporary_folder.h"
 #include "train/chunk_loss.h"
@@ -95,6 +96,26 @@ TEST_F(ChainTraining, RaisesTheObjective) {
   EXPECT_EQ(model.frame_subsampling, 3);
   EXPECT_TRUE(hmm::HmmModel::FromJson(model.hmm_json).topology().IsChain());
   for (const float p : model.log_priors) EXPECT_EQ(p, 0.0f);
+}
+
+TEST_F(ChainTraining, ABranchLearnsTheNumeratorsPosteriorsAndIsLeftOutOfTheModel) {
+  TrainingTask task = Task("branch");
+  task.network = Config::Parse(
+      "layer = [{type='tdnn', dim=16, offsets=[-1, 0, 1], stride=3}, {type='relu'}, {type='side-task', name='branch', "
+      "task='cross-entropy', weight=0.5, layers=[{type='affine'}]}, {type='affine'}]\n",
+      "n");
+  TrainOptions options = Options();
+  options.log_steps = 1;
+  TrainHere(std::move(task), options);
+  std::vector<double> losses;
+  for (const report::MetricsRecord& record : report::ReadMetrics(folder_ / "branch" / "metrics.jsonl")) {
+    if (record.Has("branch_loss")) losses.push_back(*record.Number("branch_loss"));
+  }
+  ASSERT_GT(losses.size(), 20u);
+  EXPECT_NEAR(losses.front(), std::log(8.0), 0.5);  // it knows nothing yet of 8 tied states
+  EXPECT_LT(losses.back(), 0.7 * losses.front());
+  const nn::Model model = nn::Model::Load(ModelFile(folder_ / "branch"));
+  EXPECT_EQ(model.network.ToToml().find("side-task"), std::string::npos);
 }
 
 TEST_F(ChainTraining, KnowsWhichOutputsARowIs) {

@@ -21,6 +21,9 @@ TEST(Scaling, GrowsWithDataWithinItsLimits) {
     EXPECT_GE(sizes.hidden_layers, last.hidden_layers);
     EXPECT_LE(sizes.epochs, last.epochs);
     EXPECT_EQ(sizes.hidden_dim % 64, 0);
+    EXPECT_GE(sizes.chain_dim, last.chain_dim);
+    EXPECT_GE(sizes.chain_layers, last.chain_layers);
+    EXPECT_LE(sizes.chain_epochs, last.chain_epochs);
     last = sizes;
   }
   EXPECT_EQ(last.leaves, 10000);
@@ -31,7 +34,7 @@ TEST(Scaling, GrowsWithDataWithinItsLimits) {
 TEST(Scaling, WritesVariablesOfARecipe) {
   const Config config = Config::Parse(ToToml(SizesFor(3.7)), "sizes");
   EXPECT_EQ(config.Int("leaves"), SizesFor(3.7).leaves);
-  EXPECT_EQ(config.Keys().size(), 7u);
+  EXPECT_EQ(config.Keys().size(), 11u);
 }
 
 }  // namespace

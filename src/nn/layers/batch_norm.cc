@@ -12,7 +12,7 @@
 #include <cmath>
 #include <vector>
 
-#include "kernels/parallel.h"
+#include "kernels/normalise.h"
 #include "nn/layer.h"
 
 namespace antiphon::nn {
@@ -46,11 +46,18 @@ class Counted {
     // An empty stream has nothing around it either.
     return padding < layout_->frames && row / streams < rows_ / streams - int64_t{padding} * stride_;
   }
+  /// One per row, null if all count. Valid until the next call in this thread.
+  const uint8_t* flags() const {
+    if (layout_ == nullptr) return nullptr;
+    static thread_local std::vector<uint8_t> kept;
+    kept.resize(static_cast<size_t>(rows_));
+    bool all = true;
+    for (int64_t r = 0; r < rows_; ++r) all &= (kept[static_cast<size_t>(r)] = (*this)(r) ? 1 : 0) != 0;
+    return all ? nullptr : kept.data();
+  }
   int64_t count() const {
-    if (layout_ == nullptr) return rows_;
-    int64_t n = 0;
-    for (int64_t r = 0; r < rows_; ++r) n += (*this)(r) ? 1 : 0;
-    return n;
+    const uint8_t* const rows = flags();
+    return rows == nullptr ? rows_ : std::count(rows, rows + rows_, uint8_t{1});
   }
 
  private:
@@ -101,16 +108,10 @@ class BatchNorm : public Layer {
       RunningStatistics(statistics);
     }
     const float* mean = statistics.Row(0).data();
-    const float* s = statistics.Row(1).data();
-    ParallelItems(x.rows(), x.size(), [&](int64_t r) {
-      const float* in = x.Row(r).data();
-      float* out = y.Row(r).data();
-      for (int64_t c = 0; c < x.cols(); ++c) out[c] = s[c] * (in[c] - mean[c]);
-      if (!options_.affine) return;
-      const float* scale = scale_.value.data();
-      const float* offset = offset_.value.data();
-      for (int64_t c = 0; c < x.cols(); ++c) out[c] = out[c] * scale[c] + offset[c];
-    });
+    if (!options_.affine) return CpuKernel<NormaliseOp>()(x, mean, statistics.Row(1).data(), nullptr, y);
+    const MatrixView scale = ws.Float(kScale, 1, x.cols());
+    for (int64_t c = 0; c < x.cols(); ++c) scale(0, c) = statistics(1, c) * scale_.value(0, c);
+    CpuKernel<NormaliseOp>()(x, mean, scale.data(), offset_.value.data(), y);
   }
 
   void DoBackward(const ExecContext& ctx, ConstMatrixView dy, Workspace& ws, MatrixView dx,
@@ -145,45 +146,24 @@ class BatchNorm : public Layer {
   }
 
  private:
-  enum Slot { kStatistics, kSums, kMeans, kCount };  // rows of kStatistics: mean, s, mean of x²
+  enum Slot { kStatistics, kSums, kMeans, kCount, kScale };  // rows of kStatistics: mean, s, mean of x²
 
   // Whether a minibatch is normalised by its own statistics.
   bool TakesOwn(const ExecContext& ctx) const { return ctx.training && !frozen_; }
 
-  // Columns in strips: every column's sums run over the frames in order, whatever the number of threads.
-  template <class Body>
-  static void ForStrips(int64_t dim, int64_t n, Body body) {
-    constexpr int64_t kStrip = 64;
-    ParallelItems((dim + kStrip - 1) / kStrip, dim * n,
-                  [&](int64_t s) { body(s * kStrip, std::min(kStrip, dim - s * kStrip)); });
-  }
-
   void MinibatchStatistics(ConstMatrixView x, const Counted& counted, MatrixView statistics) const {
     const auto n = static_cast<double>(counted.count());
-    ForStrips(x.cols(), x.rows(), [&](int64_t first, int64_t count) {
-      float sum[64] = {}, squares[64] = {};
-      double mean[64] = {};
-      for (int64_t r = 0; r < x.rows(); ++r) {
-        if (!counted(r)) continue;
-        const float* row = x.Row(r).data() + first;
-        for (int64_t c = 0; c < count; ++c) sum[c] += row[c];
-      }
-      for (int64_t c = 0; c < count; ++c) mean[c] = n > 0 ? static_cast<double>(sum[c]) / n : 0;
-      for (int64_t r = 0; r < x.rows(); ++r) {
-        if (!counted(r)) continue;
-        const float* row = x.Row(r).data() + first;
-        for (int64_t c = 0; c < count; ++c) {
-          const float d = row[c] - static_cast<float>(mean[c]);
-          squares[c] += d * d;
-        }
-      }
-      for (int64_t c = 0; c < count; ++c) {
-        const double variance = n > 0 ? static_cast<double>(squares[c]) / n : 0;
-        statistics(0, first + c) = static_cast<float>(mean[c]);
-        statistics(1, first + c) = Scale(variance);
-        statistics(2, first + c) = static_cast<float>(variance + mean[c] * mean[c]);
-      }
-    });
+    const auto dim = static_cast<size_t>(x.cols());
+    static thread_local std::vector<double> moments;
+    moments.resize(2 * dim);
+    CpuKernel<ColumnMomentsOp>()(x, counted.flags(), moments.data(), moments.data() + dim);
+    for (size_t c = 0; c < dim; ++c) {
+      const double mean = moments[c], variance = n > 0 ? moments[dim + c] / n : 0;
+      const auto column = static_cast<int64_t>(c);
+      statistics(0, column) = static_cast<float>(mean);
+      statistics(1, column) = Scale(variance);
+      statistics(2, column) = static_cast<float>(variance + mean * mean);
+    }
   }
 
   // Without any statistics yet: mean 0 and variance 1.
@@ -203,22 +183,8 @@ class BatchNorm : public Layer {
 
   static void GradientSums(ConstMatrixView dy, const Counted& counted, Workspace& ws, MatrixView sums) {
     const MatrixView statistics = ws.Float(kStatistics);
-    ForStrips(dy.cols(), dy.rows(), [&](int64_t first, int64_t count) {
-      float g_sum[64] = {}, gz_sum[64] = {};
-      for (int64_t r = 0; r < dy.rows(); ++r) {
-        if (!counted(r)) continue;
-        const float* g = dy.Row(r).data() + first;
-        const float* x = ws.x.Row(r).data() + first;
-        for (int64_t c = 0; c < count; ++c) {
-          g_sum[c] += g[c];
-          gz_sum[c] += g[c] * statistics(1, first + c) * (x[c] - statistics(0, first + c));
-        }
-      }
-      for (int64_t c = 0; c < count; ++c) {
-        sums(0, first + c) = g_sum[c];
-        sums(1, first + c) = gz_sum[c];
-      }
-    });
+    CpuKernel<CentredSumsOp>()(dy, ws.x, counted.flags(), statistics.Row(0).data(), sums);
+    for (int64_t c = 0; c < dy.cols(); ++c) sums(1, c) *= statistics(1, c);
   }
 
   // With z' the derivative at z: in training dx = s·(z' − mean(z')) − (s/r²)·z·mean(z'·z), when scoring dx = s·z'.
@@ -227,30 +193,18 @@ class BatchNorm : public Layer {
                        ConstMatrixView sums, MatrixView dx) const {
     const int64_t dim = dy.cols();
     const MatrixView statistics = ws.Float(kStatistics);
-    const MatrixView means = ws.Float(kMeans, 2, dim);
+    const MatrixView factors = ws.Float(kMeans, 3, dim);  // what is taken away, per unit of x, and what remains of all
     const double frames = std::max(1.0, static_cast<double>(counted.count()));
     const bool own = TakesOwn(ctx);
     const double r2 = options_.target_rms * options_.target_rms;
     for (int64_t c = 0; c < dim; ++c) {
-      means(0, c) = own ? static_cast<float>(static_cast<double>(sums(0, c)) / frames) : 0.0f;
-      means(1, c) = own ? static_cast<float>(static_cast<double>(sums(1, c)) / (r2 * frames)) : 0.0f;
+      const float s = statistics(1, c);
+      factors(0, c) = own ? static_cast<float>(static_cast<double>(sums(0, c)) / frames) : 0.0f;
+      factors(1, c) = own ? s * static_cast<float>(static_cast<double>(sums(1, c)) / (r2 * frames)) : 0.0f;
+      factors(2, c) = options_.affine ? s * scale_.value(0, c) : s;
     }
-    const float* mean = statistics.Row(0).data();
-    const float* s = statistics.Row(1).data();
-    const float* scale = options_.affine ? scale_.value.data() : nullptr;
-    ParallelItems(dx.rows(), dx.size(), [&](int64_t r) {
-      const float* x = ws.x.Row(r).data();
-      const float* g = dy.Row(r).data();
-      float* out = dx.Row(r).data();
-      if (!counted(r)) {
-        std::fill_n(out, dim, 0.0f);
-        return;
-      }
-      for (int64_t c = 0; c < dim; ++c) {
-        const float z = s[c] * (x[c] - mean[c]);
-        out[c] = s[c] * (scale != nullptr ? scale[c] : 1.0f) * (g[c] - means(0, c) - z * means(1, c));
-      }
-    });
+    CpuKernel<NormaliseDerivativeOp>()(dy, ws.x, counted.flags(), statistics.Row(0).data(), factors.Row(2).data(),
+                                       factors.Row(0).data(), factors.Row(1).data(), dx);
   }
 
   void Accumulate(Workspace& ws, float decay) {
