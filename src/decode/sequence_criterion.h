@@ -36,10 +36,11 @@ struct SequenceCriterionOptions {
   bool one_silence_class = true;
   template <class V>
   void Visit(V& v) {
-    v("criterion", criterion, OneOf{{"none", "mmi", "smbr", "mpfe", "lf-mmi", "chain"}},
+    v("criterion", criterion, OneOf{{"none", "mmi", "smbr", "mpfe", "chain"}},
       "learn from whole utterances: the reference's posterior among a lattice's paths, its expected right frames "
-      "(states: smbr, phones: mpfe), or its posterior among all that a graph allows (lf-mmi); chain: that of chunks, "
-      "from what antiphon chain made");
+      "(states: smbr, phones: mpfe); chain: of chunks, the posterior among all that the phones' order allows, from "
+      "what "
+      "antiphon chain made");
     v("acoustic-scale", acoustic_scale, Range{1e-6, 100.0}, "weight of the network's scores against the graph's");
     v("boost", boost, Range{0.0, 10.0}, "boosted MMI: how much more a path weighs for each wrong frame");
     v("one-silence-class", one_silence_class, "smbr, mpfe: silence phones count as one");

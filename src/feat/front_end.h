@@ -52,7 +52,7 @@ struct FrontEndOptions {
   int delta_window = 2;
   int mean_window = 0;
   int mean_prior_frames = 200;
-  std::vector<double> mean_prior;
+  std::vector<double> mean_prior = {};
 
   template <class V>
   void Visit(V& v) {

@@ -71,15 +71,8 @@ nn::LossResult UtteranceLoss::OfUtterance(const Rows& rows, ConstMatrixView logi
     if (std::ranges::max_element(z) - z.begin() == pdf_ids[static_cast<size_t>(t)]) result.correct_sum += 1;
   }
   const double h = cross_entropy_weight_;
-  const std::optional<double> loss =
-      criterion_->Loss(store_->utterances()[rows.utterance].utt_id, pdf_ids, scores, gradient);
-  if (!loss) {
-    for (const int64_t row : rows.rows) {
-      if (!derivative.empty()) std::ranges::fill(derivative.Row(row), 0.0f);
-    }
-    return {};
-  }
-  result.loss_sum = (1 - h) * *loss;
+  const double loss = criterion_->Loss(store_->utterances()[rows.utterance].utt_id, scores, gradient);
+  result.loss_sum = (1 - h) * loss;
   const double weight = targets.frame_weights.empty()
                             ? 1.0
                             : static_cast<double>(targets.frame_weights[static_cast<size_t>(rows.rows[0])]);

@@ -25,23 +25,18 @@ namespace antiphon::train {
 
 struct SequenceOptions {
   std::string lattices;
-  std::string denominator;
   double cross_entropy_weight = 0.0;
   decode::SequenceCriterionOptions criterion;
-  decode::LatticeFreeOptions lattice_free;
   std::string chain_data;
   chain::ChainLossOptions chain;
   bool on() const { return criterion.criterion != "none"; }
-  bool without_lattices() const { return criterion.criterion == "lf-mmi"; }
   bool in_chunks() const { return criterion.criterion == "chain"; }
   template <class V>
   void Visit(V& v) {
     v("lattices", lattices, "folder that antiphon lattices made with the initial model");
-    v("denominator", denominator, "for lf-mmi: the graph that antiphon denominator made");
     v("cross-entropy-weight", cross_entropy_weight, Range{0.0, 1.0},
       "share of the frames' cross-entropy in the loss, which keeps sequence training from overfitting");
     criterion.Visit(v);
-    lattice_free.Visit(v);
     v("chain-data", chain_data, "for chain: the folder that antiphon chain made");
     v.Group("chain", chain);
   }
@@ -58,7 +53,7 @@ class MinibatchLoss : public nn::SequenceLoss {
 
 class UtteranceLoss : public MinibatchLoss {
  public:
-  UtteranceLoss(std::shared_ptr<const data::FrameStore> store, std::shared_ptr<const UtteranceCriterion> criterion,
+  UtteranceLoss(std::shared_ptr<const data::FrameStore> store, std::shared_ptr<const LatticeCriterion> criterion,
                 double cross_entropy_weight)
       : store_(std::move(store)), criterion_(std::move(criterion)), cross_entropy_weight_(cross_entropy_weight) {}
 
@@ -79,7 +74,7 @@ class UtteranceLoss : public MinibatchLoss {
   double AddCrossEntropy(std::span<const float> logits, int32_t pdf_id, std::span<float> gradient) const;
 
   std::shared_ptr<const data::FrameStore> store_;
-  std::shared_ptr<const UtteranceCriterion> criterion_;
+  std::shared_ptr<const LatticeCriterion> criterion_;
   double cross_entropy_weight_;
   std::span<const int64_t> frame_ids_;
 };

@@ -13,16 +13,12 @@ namespace antiphon::train {
 namespace {
 
 // What each criterion learns from, by the option that names it.
-std::string SourceOf(const SequenceOptions& sequence) {
-  if (sequence.in_chunks()) return "chain-data";
-  return sequence.without_lattices() ? "denominator" : "lattices";
-}
+std::string SourceOf(const SequenceOptions& sequence) { return sequence.in_chunks() ? "chain-data" : "lattices"; }
 
 void RequireSource(const SequenceOptions& sequence) {
   const std::string needed = SourceOf(sequence);
   const std::tuple<std::string, std::string, std::string> sources[] = {
       {"lattices", sequence.lattices, "the folder that antiphon lattices made"},
-      {"denominator", sequence.denominator, "the graph that antiphon denominator made"},
       {"chain-data", sequence.chain_data, "the folder that antiphon chain made"}};
   for (const auto& [name, value, meaning] : sources) {
     if (name == needed && value.empty()) {
@@ -61,10 +57,9 @@ void RequireFit(const TrainingTask& task, const TrainOptions& options) {
 std::shared_ptr<const SequenceTask> SequenceTask::Open(const TrainingTask& task, const TrainOptions& options) {
   const SequenceOptions& wanted = options.sequence;
   if (!wanted.on()) {
-    if (wanted.lattices.empty() && wanted.denominator.empty() && wanted.chain_data.empty()) return nullptr;
+    if (wanted.lattices.empty() && wanted.chain_data.empty()) return nullptr;
     throw UsageError(
-        "sequence.lattices, sequence.denominator or sequence.chain-data are given, but no sequence.criterion (mmi, "
-        "smbr, mpfe, lf-mmi, chain)");
+        "sequence.lattices or sequence.chain-data are given, but no sequence.criterion (mmi, smbr, mpfe, chain)");
   }
   RequireFit(task, options);
   auto sequence = std::make_shared<SequenceTask>();
@@ -76,10 +71,6 @@ std::shared_ptr<const SequenceTask> SequenceTask::Open(const TrainingTask& task,
       Throw<UsageError>("the HMM is not that of '{}': give --hmm={}/model.safetensors", wanted.chain_data,
                         wanted.chain_data);
     }
-  } else if (wanted.without_lattices()) {
-    sequence->log_priors_.assign(static_cast<size_t>(task.hmm->num_pdfs()), 0.0f);
-    sequence->criterion_ = std::make_shared<const LatticeFreeCriterion>(
-        decode::DenominatorGraph::Load(wanted.denominator, *task.hmm), wanted.lattice_free);
   } else {
     sequence->log_priors_ = task.initial->log_priors;
     sequence->criterion_ =

@@ -28,16 +28,15 @@ class SequenceTask {
   /// Minibatches of whole utterances, or of chunks as they were.
   data::MinibatchOptions Pieces(const data::FrameStore& store, data::MinibatchOptions options) const;
   std::unique_ptr<MinibatchLoss> MakeLoss(std::shared_ptr<const data::FrameStore> store) const;
-  /// Those that scores are taken with, and that the trained model keeps: the initial model's; for lf-mmi and chain none
-  /// (zeros).
+  /// Those that scores are taken with, and that the trained model keeps: the initial model's; for chain none (zeros).
   const std::vector<float>& log_priors() const { return log_priors_; }
   /// Frames of the features for a frame of the HMM.
   int frame_subsampling() const { return chain_ ? chain_->step : 1; }
 
  private:
   SequenceOptions options_;
-  std::shared_ptr<const UtteranceCriterion> criterion_;  // of whole utterances
-  std::shared_ptr<const chain::ChainData> chain_;        // of chunks
+  std::shared_ptr<const LatticeCriterion> criterion_;  // of whole utterances
+  std::shared_ptr<const chain::ChainData> chain_;      // of chunks
   std::vector<float> log_priors_;
 };
 

@@ -362,7 +362,7 @@ TEST_F(SavedGraph, MutatedAnyhowIsRefusedOrDecodes) {
     try {
       const Graph graph = Graph::Load(folder_, model_);
       MatrixScores source(scores);
-      Decoder decoder(graph, {});
+      Decoder decoder(graph, {.acoustic_scale = 0.1});
       decoder.Advance(source);
       decoder.Finish();
       decoder.BestPath();

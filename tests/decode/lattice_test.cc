@@ -188,7 +188,11 @@ TEST(WeightSearch, FindsTheWeightsWithTheFewestErrors) {
   EXPECT_EQ(search.Best().errors, 1);
   EXPECT_EQ(search.grid()[0].errors, 2);
   EXPECT_THAT(search.EdgeWarning(), HasSubstr("set other lm-weights"));
-  EXPECT_THROW(WeightSearch({{}, {0}}), UsageError);
+  EXPECT_THROW(WeightSearch(WeightSearchOptions{.lm_weights = {1}, .word_penalties = {}}), UsageError);
+  // Around the weight that the search itself has.
+  const WeightSearch of_chain_model(WeightSearchOptions{.lm_weights = {}, .word_penalties = {0}}, 1.0);
+  EXPECT_EQ(of_chain_model.grid().front().lm_weight, 0.5);
+  EXPECT_EQ(of_chain_model.grid().back().lm_weight, 1.7);
 }
 
 // Word errors as a function of the weights alone, with one least value.

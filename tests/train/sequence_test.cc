@@ -149,43 +149,6 @@ TEST_F(Sequence, RefusesFilesThatAreNotWhatWasWritten) {
   EXPECT_NO_THROW((SequenceData{Lattices(), hmm_}));
 }
 
-TEST_F(Sequence, RefusesNetworksWithAStrideByTheirStride) {
-  TrainOptions options = RunOptions("lf-mmi");
-  options.sequence.lattices.clear();
-  options.sequence.denominator = (folder_ / "denominator.safetensors").string();
-  decode::DenominatorGraph::Build(hmm_, {{1, 2, 3, 4, 5, 6, 7, 8}}, {.order = 2})
-      .Save(options.sequence.denominator, hmm_);
-  TrainingTask task = SmallTask(store_, folder_ / "strided");
-  task.hmm = hmm_;
-  task.network = Config::Parse("layer = [{type='tdnn', dim=8, offsets=[-1, 0, 1], stride=3}, {type='affine'}]\n", "n");
-  try {
-    TrainHere(task, options);
-    FAIL() << "taken";
-  } catch (const UsageError& e) {
-    EXPECT_NE(std::string(e.what()).find("one for every 3 frames"), std::string::npos) << e.what();
-  }
-}
-
-// What the graph does not have cannot be learned by it: left out, and told.
-TEST_F(Sequence, LatticeFreeTrainingLeavesOutWhatTheGraphDoesNotHave) {
-  const LatticeFreeCriterion criterion(decode::DenominatorGraph::Build(hmm_, {{1, 2, 3, 1}}, {.order = 2}),
-                                       {.tolerance = 0, .leaky = 1e-2});
-  const auto pdfs = [&](std::initializer_list<int32_t> phones) {
-    std::vector<int32_t> ids;
-    for (const int32_t phone : phones) {
-      ids.push_back(hmm_.transitions().Pdf(
-          hmm_.transitions().TransitionId(hmm_.TransitionState(std::vector<int32_t>{phone}, 0), 0)));
-    }
-    return ids;
-  };
-  Matrix logits(4, 8), gradient(4, 8);
-  EXPECT_TRUE(criterion.Loss("said", pdfs({1, 2, 3, 1}), logits, gradient));
-  EXPECT_EQ(criterion.num_left_out(), 0u);
-  for (int time = 0; time < 2; ++time) EXPECT_FALSE(criterion.Loss("never", pdfs({1, 3, 2, 1}), logits, gradient));
-  EXPECT_EQ(criterion.num_left_out(), 1u);
-  for (int64_t i = 0; i < gradient.size(); ++i) EXPECT_EQ(gradient.data()[i], 0);
-}
-
 TEST_F(Sequence, RefusesLatticesOfAnotherModelAndThoseOfAnInterruptedRun) {
   const hmm::PhoneSet phones({"A", "B", "C", "D", "E", "F", "H"}, {"SIL"}, false);
   const hmm::Topology topology(phones, hmm::TopologyOptions{});
@@ -287,32 +250,21 @@ TEST_F(Sequence, TwoWorkersGiveTheSameBitsWithAnyNumberOfThreads) {
   EXPECT_EQ(hashes[0], hashes[1]);
 }
 
-// From the start, without lattices, priors or a first model.
-TEST_F(Sequence, LatticeFreeTrainingNeedsNoModelToBeginWith) {
-  std::vector<std::vector<int32_t>> phones;
-  for (size_t u = 0; u < store_->utterances().size(); ++u) {
-    std::vector<int32_t>& sentence = phones.emplace_back();
-    for (const int32_t id : Entry(u).reference) {
-      const int32_t phone = hmm_.transitions().Phone(id);
-      if (sentence.empty() || sentence.back() != phone) sentence.push_back(phone);
-    }
+TEST_F(Sequence, RefusesNetworksWithAStrideByTheirStride) {
+  Initial();
+  auto strided = std::make_shared<nn::Model>(nn::Model::Load(ModelFile(folder_ / "initial")));
+  const Config layers =
+      Config::Parse("layer = [{type='tdnn', dim=8, offsets=[-1, 0, 1], stride=3}, {type='affine'}]\n", "n");
+  strided->network = nn::Network(layers, strided->feature_dim, strided->num_pdfs(), 1);
+  strided->left_context = strided->right_context = 0;
+  TrainOptions options = RunOptions("mmi");
+  options.data.left_context = options.data.right_context = 0;
+  try {
+    TrainHere(From(strided, "strided"), options);
+    FAIL() << "taken";
+  } catch (const UsageError& e) {
+    EXPECT_NE(std::string(e.what()).find("one for every 3 frames"), std::string::npos) << e.what();
   }
-  const auto path = folder_ / "denominator.safetensors";
-  decode::DenominatorGraph::Build(hmm_, phones, {.order = 2}).Save(path, hmm_);
-  TrainOptions options = RunOptions("lf-mmi");
-  options.sequence.lattices.clear();
-  EXPECT_THROW(TrainHere(SmallTask(store_, folder_ / "lf"), options), UsageError);
-  options.sequence.denominator = path.string();
-  options.sequence.lattice_free.tolerance = 1;
-  options.schedule.learning_rate = options.schedule.final_learning_rate = 0.5;
-  options.schedule.epochs = 5;
-  TrainingTask task = SmallTask(store_, folder_ / "lf");
-  EXPECT_THROW(TrainHere(task, options), UsageError);  // whose states?
-  task.hmm = hmm_;
-  const TrainingSummary summary = TrainHere(task, options);
-  EXPECT_GT(summary.held_out_accuracy, 0.6);
-  const nn::Model model = nn::Model::Load(ModelFile(folder_ / "lf"));
-  EXPECT_EQ(model.log_priors, std::vector<float>(8, 0.0f));
 }
 
 TEST_F(Sequence, SaysWhatItNeeds) {
@@ -326,7 +278,7 @@ TEST_F(Sequence, SaysWhatItNeeds) {
   options = RunOptions("none");
   EXPECT_THROW(TrainHere(From(initial, "run"), options), UsageError);
   options = RunOptions("mmi");
-  options.sequence.denominator = options.sequence.lattices;
+  options.sequence.chain_data = options.sequence.lattices;
   EXPECT_THROW(TrainHere(From(initial, "run"), options), UsageError) << "of which only one is looked at";
   options = RunOptions("mmi");
   options.sequence.lattices = (folder_ / "elsewhere").string();
