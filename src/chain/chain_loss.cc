@@ -4,6 +4,7 @@
 #include <bit>
 #include <cmath>
 #include <limits>
+#include <numeric>
 
 #include "base/compute_threads.h"
 #include "base/error.h"
@@ -93,6 +94,7 @@ ChainResult ChainLoss::Compute(std::span<const ChainChunk> chunks, ConstMatrixVi
     return result;
   }
   GatherPosteriors(chunks, lanes, outputs.rows());
+  result.correct_sum = CountCorrect(outputs);  // before the derivative may take their place
 
   const double total = total_weight.value_or(result.weight_sum);
   const int64_t blocks = (num_chunks + kLanes - 1) / kLanes;
@@ -135,6 +137,20 @@ ChainResult ChainLoss::Compute(std::span<const ChainChunk> chunks, ConstMatrixVi
   return result;
 }
 
+double ChainLoss::CountCorrect(ConstMatrixView outputs) const {
+  std::vector<double> correct(static_cast<size_t>(outputs.rows()), 0);
+  ParallelItems(outputs.rows(), outputs.size(), [&](int64_t r) {
+    const auto shares = posteriors_.Of(static_cast<size_t>(r));
+    if (shares.empty()) return;
+    const auto row = outputs.Row(r);
+    const float largest = *std::ranges::max_element(row);
+    for (const auto& [pdf_id, share] : shares) {
+      if (row[static_cast<size_t>(pdf_id)] == largest) correct[static_cast<size_t>(r)] += static_cast<double>(share);
+    }
+  });
+  return std::accumulate(correct.begin(), correct.end(), 0.0);
+}
+
 void ChainLoss::GatherPosteriors(std::span<const ChainChunk> chunks, std::span<const Lane> lanes, int64_t rows) {
   std::vector<std::span<const Occupancy>> left;  // by lane, those of later outputs
   for (const Lane& lane : lanes) left.emplace_back(lane.occupancies);
@@ -151,7 +167,7 @@ void ChainLoss::GatherPosteriors(std::span<const ChainChunk> chunks, std::span<c
 
 nn::LossResult ChainLoss::Compute(ConstMatrixView outputs, const nn::LossTargets& targets, MatrixView derivative) {
   const ChainResult result = Compute(chunks_, outputs, derivative, targets.total_weight);
-  return {result.loss_sum, result.weight_sum, 0};
+  return {result.loss_sum, result.weight_sum, result.correct_sum};
 }
 
 // The first, the second, the fourth, the eighth … is told.

@@ -55,6 +55,7 @@ struct ChainResult {
   double loss_sum = 0;       // as above, not divided
   double objective_sum = 0;  // Σ w · (log numerator − log denominator) ≤ 0
   double weight_sum = 0;     // W: Σ w · outputs
+  double correct_sum = 0;    // Σ w · what the numerator gives to the largest of each row's outputs
   int64_t left_out = 0;      // chunks
 };
 
@@ -86,6 +87,7 @@ class ChainLoss : public nn::SequenceLoss {
     std::vector<Occupancy> occupancies;
   };
   void MakeNumerator(const ChainChunk& chunk, int64_t num_outputs, Lane* lane) const;
+  double CountCorrect(ConstMatrixView outputs) const;
   void GatherPosteriors(std::span<const ChainChunk> chunks, std::span<const Lane> lanes, int64_t rows);
   void NoteLeftOut(const ChainChunk& chunk, const std::string& problem);
 

@@ -156,12 +156,19 @@ TEST(ChainLoss, PosteriorsAreTheNumeratorsShares) {
   const auto chunks = ManyChunks(*data);
   const Matrix y = testing::RandomOutputs(6 * 37, data->model.num_pdfs(), 4.0, 4);
   ChainLoss loss(data, {});
-  loss.Compute(chunks, y, {});
+  const ChainResult result = loss.Compute(chunks, y, {});
+  double correct = 0;
   for (int64_t row = 0; row < y.rows(); ++row) {
+    const auto best = std::ranges::max_element(y.Row(row)) - y.Row(row).begin();
+    for (const auto& [pdf_id, share] : loss.posteriors().Of(static_cast<size_t>(row))) {
+      if (pdf_id == best) correct += static_cast<double>(share);
+    }
     const ChainChunk& chunk = chunks[static_cast<size_t>(row % 37)];
     const bool counts = chunk.utterance && row / 37 < chunk.times.num_outputs;
     EXPECT_NEAR(SumOfRow(loss, row), counts ? static_cast<double>(chunk.weight) : 0.0, 1e-4) << row;
   }
+  EXPECT_NEAR(result.correct_sum, correct, 1e-6);
+  EXPECT_GT(correct, 0);
   // By row what the numerator says of its output.
   const ContextPdfs context(data->model);
   const Numerator numerator(data->denominator, context, data->references[*chunks[9].utterance], chunks[9].times, {});
