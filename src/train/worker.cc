@@ -20,6 +20,7 @@
 namespace antiphon::train {
 namespace {
 
+constexpr int64_t kRoughFrames = 50000;  // for batch statistics between epochs
 constexpr double kRunningLossDecay = 0.95;
 // With several ranks, every so many steps they agree on whether to stop, to save or to fall back.
 constexpr int64_t kAgreementSteps = 16;
@@ -237,8 +238,10 @@ void Worker::EndSteps() {
   const double exchanged = strategy_->TakeCommunication();
   position_.communication_seconds += exchanged;
   position_.arithmetic_seconds += comm_.Now() - begin - exchanged;
-  // No mean of models has its workers' statistics; a rough idea will do until the end.
-  if (comm_.world_size() > 1) RefreshStatistics(50000);
+  // No mean of models has its workers' statistics, and those of masked minibatches are not those of whole ones; a rough
+  // idea will do until the end.
+  const int64_t enough = comm_.world_size() > 1 ? kRoughFrames : std::min(kRoughFrames, pool_->num_frames() / 20);
+  RefreshStatistics(enough);
 }
 
 void Worker::Step(const data::Minibatch& minibatch, int64_t mask_step, int64_t index) {

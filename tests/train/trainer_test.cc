@@ -222,6 +222,62 @@ TEST_P(ResumeTest, AfterKillMinusNineAtAnyStepIsBitIdentical) {
   EXPECT_EQ(TimelessMetrics(folder_ / "whole"), TimelessMetrics(folder_ / "killed"));
 }
 
+// Two workers, of which one writes what is common in the background while both go on: killed wherever that stands.
+TEST_F(TrainerTest, KilledAtAnyMomentOfWritingCheckpointsGoesOnBitIdentically) {
+  TrainOptions options = SmallOptions();
+  options.checkpoint.steps = 1;
+  options.schedule.epochs = 3;
+  const auto run = [&](const std::string& name, bool resume) {
+    TrainingTask task = SmallTask(store_, folder_ / name);
+    task.parallel = Config::Parse("method = 'ssgd'\n", "parallel");
+    comm::RunRanks(2, [&](comm::Communicator& comm) {
+      SetComputeThreads(1);
+      Trainer(task, options, comm).Run(resume);
+    });
+  };
+  run("whole", false);
+  int killed = 0;
+  for (int round = 0; round < 12; ++round) {
+    const fs::path checkpoints = CheckpointPath(folder_ / "killed");
+    const auto newest = [&] {
+      fs::path last;
+      std::error_code none;
+      for (const auto& entry : fs::directory_iterator(checkpoints, none)) last = std::max(last, entry.path());
+      return last;
+    };
+    const fs::path before = newest();
+    std::fflush(nullptr);
+    const pid_t child = ::fork();
+    ASSERT_GE(child, 0);
+    if (child == 0) {
+      try {
+        run("killed", round > 0);
+      } catch (...) {
+        ::_exit(3);
+      }
+      ::_exit(0);
+    }
+    // Once it has come further than the last one, and a little later each time.
+    int status = 0;
+    pid_t ended = 0;
+    while (newest() == before && (ended = ::waitpid(child, &status, WNOHANG)) == 0) {
+    }
+    for (int i = 0; i < 3000 * round; ++i) ::getppid();
+    if (ended == 0) {
+      ASSERT_EQ(::kill(child, SIGKILL), 0);
+      ASSERT_EQ(::waitpid(child, &status, 0), child);
+    }
+    if (WIFSIGNALED(status)) {
+      ++killed;
+    } else {
+      ASSERT_EQ(status, 0) << "round " << round;
+    }
+  }
+  EXPECT_GE(killed, 6);
+  run("killed", true);
+  EXPECT_EQ(ModelBytes("whole"), ModelBytes("killed"));
+}
+
 TEST_F(TrainerTest, ResumePassesOverADamagedCheckpoint) {
   TrainOptions options = SmallOptions();
   options.checkpoint.steps = 10;
