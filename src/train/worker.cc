@@ -240,8 +240,8 @@ void Worker::EndSteps() {
   position_.arithmetic_seconds += comm_.Now() - begin - exchanged;
   // No mean of models has its workers' statistics, and those of masked minibatches are not those of whole ones; a rough
   // idea will do until the end.
-  const int64_t enough = comm_.world_size() > 1 ? kRoughFrames : std::min(kRoughFrames, pool_->num_frames() / 20);
-  RefreshStatistics(enough);
+  const int64_t few = std::max(pool_->num_frames() / 20, int64_t{8} * options_.data.minibatch);
+  RefreshStatistics(comm_.world_size() > 1 ? kRoughFrames : std::min(kRoughFrames, few));
 }
 
 void Worker::Step(const data::Minibatch& minibatch, int64_t mask_step, int64_t index) {
