@@ -155,8 +155,8 @@ void Listen(const ListenOptions& options, CommandContext& context) {
   std::shared_ptr<const infer::BoundProfile> profile;
   if (!options.profile.empty()) profile = LoadBoundProfile(options.profile, model->network().get());
   const decode::Graph graph = decode::Graph::Load(options.graph, model->hmm());
-  const double scale = options.lm_weight > 0 ? 1.0 / options.lm_weight
-                                             : decode::AcousticScale(options.recognize.search, model->hmm());
+  const double scale =
+      options.lm_weight > 0 ? 1.0 / options.lm_weight : decode::AcousticScale(options.recognize.search, model->hmm());
   nlohmann::ordered_json utterances = nlohmann::ordered_json::array();  // with --json alone: a microphone has no end
   double shift_s = 0.01;
   std::string recording;  // of several

@@ -90,7 +90,7 @@ struct Recognizer::Impl {
           if (cuts()) kept = {};
         });
     const double scale = settings.lm_weight > 0 ? 1.0 / settings.lm_weight
-                                                    : decode::AcousticScale(SearchOptions(settings).search, model->hmm());
+                                                : decode::AcousticScale(SearchOptions(settings).search, model->hmm());
     const decode::LatticeWeights weights{scale, settings.word_penalty};
     if (cuts()) return RecognizeLong(audio, rate_hz, stats, zeros, weights, bound);
     if (zeros.Cover(0, static_cast<double>(num_frames) * feature_shift_s(), feature_shift_s())) return Silence();

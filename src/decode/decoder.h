@@ -56,8 +56,8 @@ struct DecoderOptions {
   }
 };
 
-/// The weight that the options ask for, or the model's own. A Decoder by itself knows no model: for one the options must
-/// say it.
+/// The weight that the options ask for, or the model's own. A Decoder by itself knows no model: for one the options
+/// must say it.
 double AcousticScale(const DecoderOptions& options, const hmm::HmmModel& model);
 
 /// Where the best hypothesis enters a frame.

@@ -1,8 +1,8 @@
 // The mean that is taken out of features while they are still coming: what training sees is what live recognition sees.
 //
 // Frame t loses the mean of the last `window` frames of the utterance, t included. While there are fewer, frames of the
-// speaker's earlier speech fill up the window, as far as some are known, and then up to `prior_frames` frames that equal
-// the prior, the mean of the training speech. So the first frame is handed out at once.
+// speaker's earlier speech fill up the window, as far as some are known, and then up to `prior_frames` frames that
+// equal the prior, the mean of the training speech. So the first frame is handed out at once.
 //
 // Shapes: one frame per row. Units: frames. Threads: one per object. Errors: ShapeError for frames of another
 // dimension. Bits do not depend on how the frames are cut into pieces. Source: Kaldi's online cepstral mean

@@ -1,8 +1,9 @@
 // The loss of chain training for a minibatch of chunks, as the trainer calls it.
 //
-// A branch of the network, a layer of type "side-task" whose task is "cross-entropy", learns the numerator's posteriors.
-// Which outputs a row stands for follows from its frame id: stream s of a minibatch is a chunk of one utterance.
-// Threads: one per object. Errors: InputError for a minibatch that is not made of chunks with the criterion's step.
+// A branch of the network, a layer of type "side-task" whose task is "cross-entropy", learns the numerator's
+// posteriors. Which outputs a row stands for follows from its frame id: stream s of a minibatch is a chunk of one
+// utterance. Threads: one per object. Errors: InputError for a minibatch that is not made of chunks with the
+// criterion's step.
 #pragma once
 
 #include <memory>

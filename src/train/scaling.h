@@ -9,7 +9,8 @@
 // - hidden-layers: 3 below half an hour, 4 below 2 hours, 5 below 50, then 6
 // - epochs: 6 / √h, 2 … 12
 // - chain-dim of chain models: 512 · h^0.25, multiple of 64, 256 … 1536 (published: 768 for 5 h, 1536 for 1000 h);
-//   chain-bottleneck: an eighth of it, multiple of 16; chain-layers above the third frame: 4 below half an hour, 6 below 2 hours, then 8
+//   chain-bottleneck: an eighth of it, multiple of 16; chain-layers above the third frame: 4 below half an hour, 6
+//   below 2 hours, then 8
 // - chain-epochs, each with a third of the outputs: 30 / √h, 12 … 40
 //
 // The exponents follow what published recipes use from 1 to 1000 hours: about a hundred times the data, fifteen times
