@@ -23,8 +23,8 @@ function(antiphon_library name)
   antiphon_link(${target} ${scope} ${arg_LIBS})
 endfunction()
 
-# With ANTIPHON_JUMBO, neighbouring sources of a target are one translation unit, so that names of a component must differ
-# even where they are local to a file (tests/style/local_names_test.py). Kernels that compile themselves once per
+# With ANTIPHON_JUMBO, as the sanitizers' builds have it, neighbouring sources of a target are one translation unit, so
+# that names of a component must differ even where they are local to a file. Kernels that compile themselves once per
 # instruction set stay alone.
 function(antiphon_jumbo target)
   if(NOT ANTIPHON_JUMBO)

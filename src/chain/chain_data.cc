@@ -14,7 +14,7 @@ namespace antiphon::chain {
 namespace {
 
 using Json = nlohmann::ordered_json;
-constexpr const char* kFormat = "antiphon-chain-1";
+constexpr const char* kChainDataFormat = "antiphon-chain-1";
 
 hmm::HmmModel LoadModel(const std::filesystem::path& path) {
   return WithContext([&] { return hmm::HmmModel::FromJson(SafetensorsReader(path).Metadata("hmm")); },
@@ -26,7 +26,7 @@ int ReadStep(const std::filesystem::path& folder, const hmm::HmmModel& model) {
   const std::filesystem::path path = folder / "chain.json";
   try {
     const Json json = Json::parse(ReadFile(path));
-    if (json.at("format") != kFormat) Throw<InputError>("'{}' is of an unknown format", path.string());
+    if (json.at("format") != kChainDataFormat) Throw<InputError>("'{}' is of an unknown format", path.string());
     if (json.at("model_structure") != model.StructureChecksum()) {
       Throw<InputError>("'{}' describes another model than the one beside it; make the folder anew with antiphon chain",
                         path.string());
@@ -63,7 +63,8 @@ void ChainData::Save(const std::filesystem::path& folder) const {
   data::TableWriter<std::vector<int32_t>> phones(folder / "phones.ark");
   for (size_t i = 0; i < references.size(); ++i) phones.Write(references.Id(i), ToPairs(references[i]));
   phones.Close();
-  const Json json = {{"format", kFormat}, {"model_structure", model.StructureChecksum()}, {"frames_per_output", step}};
+  const Json json = {
+      {"format", kChainDataFormat}, {"model_structure", model.StructureChecksum()}, {"frames_per_output", step}};
   WriteFileAtomically(folder / "chain.json", json.dump(2) + "\n");
 }
 

@@ -14,7 +14,7 @@ namespace {
 using State = DenominatorGraph::State;
 using Arc = DenominatorGraph::Arc;
 
-constexpr const char* kFormat = "antiphon-chain-denominator-1";
+constexpr const char* kDenominatorFormat = "antiphon-chain-denominator-1";
 
 struct Expansion {
   std::vector<State> states;
@@ -184,7 +184,7 @@ void DenominatorGraph::Save(const std::filesystem::path& path, const hmm::HmmMod
   writer.Add("to", std::span<const int32_t>(to));
   writer.Add("pdf_ids", std::span<const int32_t>(pdf_ids));
   writer.Add("probabilities", std::span<const float>(probabilities));
-  writer.SetMetadata("format", kFormat);
+  writer.SetMetadata("format", kDenominatorFormat);
   writer.SetMetadata("model_structure", model.StructureChecksum());
   writer.Write(path);
 }
@@ -192,7 +192,7 @@ void DenominatorGraph::Save(const std::filesystem::path& path, const hmm::HmmMod
 DenominatorGraph DenominatorGraph::Load(const std::filesystem::path& path, const hmm::HmmModel& model) {
   RequireChainModel(model);
   const SafetensorsReader reader(path);
-  if (reader.MetadataOr("format", "") != kFormat) {
+  if (reader.MetadataOr("format", "") != kDenominatorFormat) {
     Throw<InputError>("'{}' is no denominator graph of a chain model: make it with antiphon chain", path.string());
   }
   if (reader.Metadata("model_structure") != model.StructureChecksum()) {

@@ -15,7 +15,7 @@ constexpr double kNeverSaid = std::numeric_limits<double>::infinity();
 // alignments.
 double EditCost(int32_t a, int32_t b, bool insertion = false) { return a == b ? 0.0 : insertion ? 1.0 + 1e-5 : 1.0; }
 
-struct Arc {
+struct LatticeEdge {
   int32_t from;
   int32_t to;
   int32_t word;
@@ -60,7 +60,7 @@ class Alignment {
       }
       if (state.is_final) visit(end, 0, state.final_cost.Total(weights.acoustic_scale));
     }
-    for (Arc& arc : arcs_) arc.probability = std::exp(forward[arc.to] - arc.probability);
+    for (LatticeEdge& arc : arcs_) arc.probability = std::exp(forward[arc.to] - arc.probability);
   }
 
   // Expected edit distance of a path to each state against the first q reference positions.
@@ -69,7 +69,7 @@ class Alignment {
     for (size_t q = 1; q < columns_; ++q) distance_[q] = distance_[q - 1] + EditCost(0, reference_[q]);
     row_.resize(columns_);
     steps_.resize(columns_);
-    for (const Arc& arc : arcs_) {
+    for (const LatticeEdge& arc : arcs_) {
       Align(arc);
       double* const to = &distance_[static_cast<size_t>(arc.to) * columns_];
       for (size_t q = 0; q < columns_; ++q) to[q] += arc.probability * row_[q];
@@ -78,7 +78,7 @@ class Alignment {
 
   // Distances behind an arc, and how each came about. Arcs are in the order of their first state, whose distances are
   // done.
-  void Align(const Arc& arc) {
+  void Align(const LatticeEdge& arc) {
     const double* const from = &distance_[static_cast<size_t>(arc.from) * columns_];
     row_[0] = from[0] + EditCost(arc.word, 0, true);
     steps_[0] = Step::kInsert;
@@ -125,7 +125,7 @@ class Alignment {
   size_t num_states_;
   size_t columns_;
   std::vector<int32_t> reference_;
-  std::vector<Arc> arcs_;
+  std::vector<LatticeEdge> arcs_;
   std::vector<double> distance_, row_;
   std::vector<Step> steps_;
 };

@@ -14,7 +14,7 @@
 namespace antiphon::decode {
 namespace {
 
-constexpr float kInfinity = std::numeric_limits<float>::infinity();
+constexpr float kUnbounded = std::numeric_limits<float>::infinity();
 
 }  // namespace
 
@@ -37,7 +37,7 @@ class Decoder::Search {
     FrameTokens& first = frames_.back();
     first.tokens.push_back({graph_.start(), 0.0F, 0.0F, -1, kNoArc, 0});
     SlotOf(graph_.start(), 0) = 0;
-    CloseEpsilons(first, kInfinity);
+    CloseEpsilons(first, kUnbounded);
   }
 
   void Advance(ScoreSource& scores, int max_frames) {
@@ -77,7 +77,7 @@ class Decoder::Search {
   };
 
   Cutoff FindCutoff(const std::vector<Token>& tokens) {
-    Cutoff cutoff{kInfinity, static_cast<float>(options_.beam), 0};
+    Cutoff cutoff{kUnbounded, static_cast<float>(options_.beam), 0};
     for (size_t i = 1; i < tokens.size(); ++i) {
       if (tokens[i].cost < tokens[cutoff.best].cost) cutoff.best = static_cast<int32_t>(i);
     }
@@ -87,7 +87,7 @@ class Decoder::Search {
     const auto max_active = static_cast<size_t>(options_.max_active);
     const auto min_active = static_cast<size_t>(options_.min_active);
     if (tokens.size() <= min_active) {
-      cutoff.cost = kInfinity;
+      cutoff.cost = kUnbounded;
       return cutoff;
     }
     // Where counts decide, there is room above them, so that the next frame does not starve.
@@ -143,7 +143,7 @@ class Decoder::Search {
     if (!std::isfinite(now.offset)) Throw<InputError>("frame {} has scores that are not finite numbers", frame);
     FrameTokens& next = frames_.AddFrame();
     ClearSlots();
-    next_cutoff_ = kInfinity;
+    next_cutoff_ = kUnbounded;
     FrameTokens& from = frames_.BeforeLast();
     TightenCutoff(from.tokens[cutoff.best], from.offset, scores, cutoff.next_beam);
     for (size_t i = 0; i < from.tokens.size(); ++i) {
@@ -168,8 +168,8 @@ class Decoder::Search {
 
   // Where all that is within the beam ends (a grammar may allow one sentence only), worse hypotheses go on.
   void ExpandAll(ScoreSource& source, int frame, FrameTokens& from, FrameTokens& next) {
-    const float* const scores = Scores(source, frame, from.tokens, kInfinity);
-    next_cutoff_ = kInfinity;
+    const float* const scores = Scores(source, frame, from.tokens, kUnbounded);
+    next_cutoff_ = kUnbounded;
     for (size_t i = 0; i < from.tokens.size(); ++i) {
       Expand(from, static_cast<int32_t>(i), scores, static_cast<float>(options_.beam), next);
     }

@@ -54,9 +54,9 @@ PhoneGraph BuildPhoneGraph(const Lexicon& lexicon, std::span<const int32_t> word
 }
 
 // Instances are (phone arc, left phone, right phone), found from the starts on.
-class Expander {
+class PhoneExpander {
  public:
-  Expander(const HmmModel& model, const PhoneGraph& phones, AlignGraph* out)
+  PhoneExpander(const HmmModel& model, const PhoneGraph& phones, AlignGraph* out)
       : model_(model), phones_(phones), out_(*out) {}
 
   void Run() {
@@ -177,7 +177,7 @@ class Expander {
 AlignGraph BuildAlignGraph(const HmmModel& model, const Lexicon& lexicon, std::span<const int32_t> words) {
   AlignGraph graph;
   const PhoneGraph phones = BuildPhoneGraph(lexicon, words);
-  Expander(model, phones, &graph).Run();
+  PhoneExpander(model, phones, &graph).Run();
   return graph;
 }
 

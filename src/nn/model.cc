@@ -27,7 +27,7 @@ class StreamedChecksum {
   XXH3_state_t* state_;
 };
 
-constexpr char kFormat[] = "antiphon-model";
+constexpr char kModelFormat[] = "antiphon-model";
 constexpr char kVersion[] = "1";
 constexpr char kSpeakerModel[] = "speaker_model";
 constexpr char kDescriptionPrefix[] = "description.";
@@ -47,9 +47,9 @@ int MetadataInt(const SafetensorsReader& reader, const std::string& key, int lea
 }
 
 void CheckHeader(const SafetensorsReader& reader) {
-  if (reader.MetadataOr("format", "") != kFormat) {
+  if (reader.MetadataOr("format", "") != kModelFormat) {
     Throw<InputError>("this is no model of Antiphon (metadata 'format' is '{}', expected '{}')",
-                      reader.MetadataOr("format", ""), kFormat);
+                      reader.MetadataOr("format", ""), kModelFormat);
   }
   if (reader.Metadata("version") != kVersion) {
     Throw<InputError>("the model has version {}, this program reads version {}: use a newer program",
@@ -118,7 +118,7 @@ void Model::Save(const std::filesystem::path& path, const Values& values) const 
   if (!speaker_model.empty()) {
     writer.Add(kSpeakerModel, TensorType::kU8, {std::ssize(speaker_model)}, speaker_model);
   }
-  writer.SetMetadata("format", kFormat);
+  writer.SetMetadata("format", kModelFormat);
   writer.SetMetadata("version", kVersion);
   writer.SetMetadata("network", network.ToToml());
   writer.SetMetadata("in_dim", std::to_string(network.in_dim()));

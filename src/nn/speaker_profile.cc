@@ -10,7 +10,7 @@
 namespace antiphon::nn {
 namespace {
 
-constexpr char kFormat[] = "antiphon-profile";
+constexpr char kProfileFormat[] = "antiphon-profile";
 
 Matrix ReadOptional(const SafetensorsReader& reader, const std::string& name) {
   return reader.Has(name) ? reader.ReadMatrix(name) : Matrix();
@@ -68,7 +68,7 @@ void SpeakerProfile::Save(const std::filesystem::path& path) const {
     if (!parts[i].offset.empty()) writer.Add(prefix + "offset", parts[i].offset.view());
     writer.SetMetadata(prefix + "after", parts[i].after);
   }
-  writer.SetMetadata("format", kFormat);
+  writer.SetMetadata("format", kProfileFormat);
   writer.SetMetadata("version", "1");
   writer.SetMetadata("parts", std::to_string(parts.size()));
   writer.SetMetadata("model", model);
@@ -81,9 +81,9 @@ SpeakerProfile SpeakerProfile::Load(const std::filesystem::path& path) {
   const SafetensorsReader reader(path);
   return WithContext(
       [&] {
-        if (reader.MetadataOr("format", "") != kFormat) {
+        if (reader.MetadataOr("format", "") != kProfileFormat) {
           Throw<InputError>("this is no speaker's profile (metadata 'format' is '{}', expected '{}')",
-                            reader.MetadataOr("format", ""), kFormat);
+                            reader.MetadataOr("format", ""), kProfileFormat);
         }
         if (reader.Metadata("version") != "1") {
           Throw<InputError>("the profile has version {}, this program reads version 1", reader.Metadata("version"));

@@ -23,7 +23,7 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 namespace fs = std::filesystem;
 
-Matrix RandomMatrix(int64_t rows, int64_t cols, uint64_t seed) {
+Matrix NormalMatrix(int64_t rows, int64_t cols, uint64_t seed) {
   Rng rng(seed);
   Matrix m(rows, cols);
   for (int64_t i = 0; i < m.size(); ++i) m.data()[i] = static_cast<float>(rng.Normal() * 5.0 + 3.0);
@@ -37,7 +37,7 @@ void ExpectNear(const Matrix& a, const Matrix& b, double tolerance) {
 }
 
 template <class F>
-std::string MessageOf(F&& f) {
+std::string ErrorOf(F&& f) {
   try {
     f();
   } catch (const InputError& e) {
@@ -76,7 +76,7 @@ TEST_F(Archive, GivesBackMatricesInEveryForm) {
   for (const Variant& v : variants) {
     TableWriter<Matrix> writer(Path(v.file), v.options);
     for (size_t i = 0; i < shapes.size(); ++i) {
-      writer.Write("utt" + std::to_string(i), RandomMatrix(shapes[i].first, shapes[i].second, i));
+      writer.Write("utt" + std::to_string(i), NormalMatrix(shapes[i].first, shapes[i].second, i));
     }
     EXPECT_FALSE(fs::exists(Path(v.file))) << "visible before Close";
     writer.Close();
@@ -87,14 +87,14 @@ TEST_F(Archive, GivesBackMatricesInEveryForm) {
       size_t i = 0;
       for (SequentialReader<Matrix> reader(table); reader.Next(); ++i) {
         EXPECT_EQ(reader.key(), "utt" + std::to_string(i));
-        ExpectNear(reader.value(), RandomMatrix(shapes[i].first, shapes[i].second, i), v.tolerance);
+        ExpectNear(reader.value(), NormalMatrix(shapes[i].first, shapes[i].second, i), v.tolerance);
       }
       EXPECT_EQ(i, shapes.size());
       const RandomAccessReader<Matrix> random(table);
       EXPECT_THAT(random.keys(), ElementsAre("utt0", "utt1", "utt2", "utt3", "utt4"));
-      ExpectNear(random.Get("utt3"), RandomMatrix(3, 2, 3), v.tolerance);
+      ExpectNear(random.Get("utt3"), NormalMatrix(3, 2, 3), v.tolerance);
       EXPECT_FALSE(random.Has("utt9"));
-      EXPECT_THAT(MessageOf([&] { random.Get("utt9"); }), HasSubstr("has no key 'utt9'"));
+      EXPECT_THAT(ErrorOf([&] { random.Get("utt9"); }), HasSubstr("has no key 'utt9'"));
     }
   }
 }
@@ -148,7 +148,7 @@ TEST_F(Archive, ConvertsBetweenFloatAndDouble) {
 }
 
 TEST_F(Archive, CutsRangesOut) {
-  const Matrix m = RandomMatrix(10, 5, 1);
+  const Matrix m = NormalMatrix(10, 5, 1);
   WriteObject(Path("m.mat"), m);
   const std::string path = Path("m.mat").string();
   const Matrix part = ReadObject<Matrix>(path + "[2:4,1:3]");
@@ -158,14 +158,14 @@ TEST_F(Archive, CutsRangesOut) {
   EXPECT_EQ(part(2, 2), m(4, 3));
   EXPECT_EQ(ReadObject<Matrix>(path + "[9:9]").rows(), 1);
   EXPECT_EQ(ReadObject<Matrix>(path + "[:,4:4]").cols(), 1);
-  EXPECT_THAT(MessageOf([&] { ReadObject<Matrix>(path + "[5:10]"); }), HasSubstr("does not lie within"));
-  EXPECT_THAT(MessageOf([&] { ReadObject<Matrix>(path + "[5:4]"); }), HasSubstr("is no range"));
-  EXPECT_THAT(MessageOf([&] { ReadObject<Matrix>(path + ":999999"); }), HasSubstr("no byte 999999"));
+  EXPECT_THAT(ErrorOf([&] { ReadObject<Matrix>(path + "[5:10]"); }), HasSubstr("does not lie within"));
+  EXPECT_THAT(ErrorOf([&] { ReadObject<Matrix>(path + "[5:4]"); }), HasSubstr("is no range"));
+  EXPECT_THAT(ErrorOf([&] { ReadObject<Matrix>(path + ":999999"); }), HasSubstr("no byte 999999"));
 }
 
 TEST_F(Archive, IsFoundWhenItsFolderMoved) {
   TableWriter<Matrix> writer(Path("old/m.ark"));
-  writer.Write("a", RandomMatrix(2, 2, 1));
+  writer.Write("a", NormalMatrix(2, 2, 1));
   writer.Close();
   fs::rename(Path("old"), Path("new"));
   EXPECT_EQ(RandomAccessReader<Matrix>(Path("new/m.scp").string()).Get("a").rows(), 2);
@@ -174,7 +174,7 @@ TEST_F(Archive, IsFoundWhenItsFolderMoved) {
 TEST_F(Archive, LeavesNothingBehindUnlessClosed) {
   {
     TableWriter<Matrix> writer(Path("m.ark"));
-    writer.Write("a", RandomMatrix(2, 2, 1));
+    writer.Write("a", NormalMatrix(2, 2, 1));
   }
   EXPECT_TRUE(fs::is_empty(folder_.path()));
 }
@@ -191,7 +191,7 @@ TEST_F(Archive, ScriptsMayHaveBlanksOfAnyKindAroundFields) {
 TEST_F(Archive, NamesFileKeyAndByteOfWhatIsWrong) {
   using namespace std::string_literals;
   const auto read = [](const std::string& path) {
-    return MessageOf([&] {
+    return ErrorOf([&] {
       for (SequentialReader<Matrix> reader(path); reader.Next();) {
       }
     });
@@ -221,8 +221,8 @@ TEST_F(Archive, NamesFileKeyAndByteOfWhatIsWrong) {
   TableWriter<Matrix> writer(Path("w.ark"), {.coding = MatrixCoding::kColumns8});
   Matrix bad(2, 2);
   bad(1, 0) = std::numeric_limits<float>::infinity();
-  EXPECT_THAT(MessageOf([&] { writer.Write("k", bad); }), AllOf(HasSubstr("key 'k'"), HasSubstr("row 1 holds inf")));
-  EXPECT_THAT(MessageOf([&] { writer.Write("a b", Matrix(1, 1)); }), HasSubstr("blanks"));
+  EXPECT_THAT(ErrorOf([&] { writer.Write("k", bad); }), AllOf(HasSubstr("key 'k'"), HasSubstr("row 1 holds inf")));
+  EXPECT_THAT(ErrorOf([&] { writer.Write("a b", Matrix(1, 1)); }), HasSubstr("blanks"));
 }
 
 TEST_F(Archive, NeverCrashesOnDamagedBytes) {
@@ -231,7 +231,7 @@ TEST_F(Archive, NeverCrashesOnDamagedBytes) {
                                                {"g.ark.gz", {}, 0},
                                                {"c.ark", {.coding = MatrixCoding::kColumns8}, 0}}) {
     TableWriter<Matrix> writer(Path(v.file), v.options);
-    for (int i = 0; i < 3; ++i) writer.Write("utt" + std::to_string(i), RandomMatrix(6, 4, 1));
+    for (int i = 0; i < 3; ++i) writer.Write("utt" + std::to_string(i), NormalMatrix(6, 4, 1));
     writer.Close();
     const std::string whole = ReadFile(Path(v.file));
     EXPECT_TRUE(rc::check(v.file + " survives", [&] {
@@ -265,11 +265,11 @@ TEST_F(Archive, NeverCrashesOnDamagedBytes) {
 TEST_F(Archive, IsReadByKaldiio) {
   const auto python = OraclePython("kaldiio");
   if (!python) GTEST_SKIP() << "no Python with kaldiio";
-  const Matrix m = RandomMatrix(30, 4, 7);
+  const Matrix m = NormalMatrix(30, 4, 7);
   const auto write = [&](const std::string& name, TableWriteOptions options) {
     TableWriter<Matrix> writer(Path(name), options);
     writer.Write("a", m);
-    writer.Write("b", RandomMatrix(3, 4, 8));
+    writer.Write("b", NormalMatrix(3, 4, 8));
     writer.Close();
   };
   write("plain.ark", {});

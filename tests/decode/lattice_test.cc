@@ -42,7 +42,7 @@ Lattice RandomLattice(uint64_t seed) {
   return lattice;
 }
 
-constexpr LatticeWeights kWeights{0.1, 0.0};
+constexpr LatticeWeights kUsualWeights{0.1, 0.0};
 
 TEST(Lattice, SurvivesItsText) {
   const Lattice lattice = Determinize(RandomLattice(1), {0.1, 100, 100000});
@@ -52,7 +52,7 @@ TEST(Lattice, SurvivesItsText) {
   ASSERT_EQ(again.size(), 3U);
   EXPECT_EQ(again[0].first, "utt-1");
   EXPECT_TRUE(again[1].second.empty());
-  const auto a = NBest(lattice, kWeights, 50), b = NBest(again[2].second, kWeights, 50);
+  const auto a = NBest(lattice, kUsualWeights, 50), b = NBest(again[2].second, kUsualWeights, 50);
   ASSERT_EQ(a.size(), b.size());
   for (size_t i = 0; i < a.size(); ++i) {
     EXPECT_EQ(a[i].words, b[i].words);
@@ -70,7 +70,7 @@ TEST(Lattice, PiecesAreOneText) {
     const Lattice piece = seed == 3 ? Lattice() : Determinize(RandomLattice(seed), {0.1, 100, 100000});
     text += writer.Add(piece);
     if (piece.empty()) continue;
-    const LatticePath best = BestPath(piece, kWeights);
+    const LatticePath best = BestPath(piece, kUsualWeights);
     joined.words.insert(joined.words.end(), best.words.begin(), best.words.end());
     joined.alignment.insert(joined.alignment.end(), best.alignment.begin(), best.alignment.end());
     joined.cost = joined.cost + best.cost;
@@ -79,7 +79,7 @@ TEST(Lattice, PiecesAreOneText) {
   const auto again = ParseLattices(text, "lat");
   ASSERT_EQ(again.size(), 1U);
   EXPECT_EQ(again[0].first, "long");
-  const LatticePath best = BestPath(again[0].second, kWeights);
+  const LatticePath best = BestPath(again[0].second, kUsualWeights);
   EXPECT_EQ(best.words, joined.words);
   EXPECT_EQ(best.alignment, joined.alignment);
   EXPECT_NEAR(best.cost.Total(0.1), joined.cost.Total(0.1), 1e-3);
@@ -113,7 +113,7 @@ TEST(Lattice, WeighedAnewGivesOtherPaths) {
       };
       const auto all = NBest(lattice, weights, 1000000);
       double least = INFINITY;
-      for (const LatticePath& path : NBest(lattice, kWeights, 1000000)) least = std::min(least, cost(path));
+      for (const LatticePath& path : NBest(lattice, kUsualWeights, 1000000)) least = std::min(least, cost(path));
       EXPECT_NEAR(cost(BestPath(lattice, weights)), least, 1e-9);
       EXPECT_NEAR(cost(all.front()), least, 1e-9);
     }
@@ -126,7 +126,7 @@ TEST(Lattice, OracleIsTheLeastErrorOfAnyPath) {
     WeightSearch one({{10}, {0}});
     const std::vector<int32_t> reference = {1, 2, 3, 1};
     int64_t least = 100;
-    for (const LatticePath& path : NBest(lattice, kWeights, 1000000)) {
+    for (const LatticePath& path : NBest(lattice, kUsualWeights, 1000000)) {
       Lattice chain;
       chain.states.resize(path.words.size() + 1);
       for (size_t i = 0; i < path.words.size(); ++i) {
@@ -142,8 +142,8 @@ TEST(Lattice, OracleIsTheLeastErrorOfAnyPath) {
 TEST(Lattice, TotalIsTheSumOverAllPaths) {
   const Lattice lattice = RandomLattice(3);
   double sum = 0.0;
-  for (const LatticePath& path : NBest(lattice, kWeights, 1000000)) sum += std::exp(-path.cost.Total(0.1));
-  EXPECT_NEAR(TotalCost(lattice, kWeights), -std::log(sum), 1e-9);
+  for (const LatticePath& path : NBest(lattice, kUsualWeights, 1000000)) sum += std::exp(-path.cost.Total(0.1));
+  EXPECT_NEAR(TotalCost(lattice, kUsualWeights), -std::log(sum), 1e-9);
 }
 
 TEST(Lattice, DeterminisationStaysBelowItsLimit) {
@@ -152,7 +152,7 @@ TEST(Lattice, DeterminisationStaysBelowItsLimit) {
   const Lattice narrow = Determinize(lattice, {0.1, 100, 20});
   EXPECT_GT(whole.NumArcs(), 20U);
   EXPECT_LE(narrow.NumArcs(), 20U);
-  EXPECT_EQ(BestPath(narrow, kWeights).words, BestPath(whole, kWeights).words);
+  EXPECT_EQ(BestPath(narrow, kUsualWeights).words, BestPath(whole, kUsualWeights).words);
 }
 
 // Few arcs whose alignments have nothing in common: it is the work that has to stay below a limit then.
@@ -171,7 +171,7 @@ TEST(Lattice, DeterminisationStaysBelowTheWorkForItsLimit) {
   EXPECT_EQ(whole.NumArcs(), kWays + 1U);
   EXPECT_LT(narrow.NumArcs(), whole.NumArcs());
   EXPECT_GT(narrow.NumArcs(), 2U);
-  EXPECT_EQ(BestPath(narrow, kWeights).words, BestPath(whole, kWeights).words);
+  EXPECT_EQ(BestPath(narrow, kUsualWeights).words, BestPath(whole, kUsualWeights).words);
 }
 
 TEST(WeightSearch, FindsTheWeightsWithTheFewestErrors) {

@@ -25,14 +25,14 @@ nn::Network NetworkOf(const std::string& layer, const std::string& activation, i
   return network;
 }
 
-Matrix RandomInput(int rows, int dim) {
+Matrix RandomRows(int rows, int dim) {
   Matrix x(rows, dim);
   Rng rng(6);
   for (int64_t i = 0; i < x.size(); ++i) x.data()[i] = static_cast<float>(rng.Normal());
   return x;
 }
 
-Matrix RunPlan(const Plan& plan, ConstMatrixView x, int batch) {
+Matrix RunSteps(const Plan& plan, ConstMatrixView x, int batch) {
   PlanMemory memory(plan, batch);
   Matrix y(x.rows(), plan.out_dim());
   for (int64_t first = 0; first < x.rows(); first += batch) {
@@ -45,20 +45,20 @@ Matrix RunPlan(const Plan& plan, ConstMatrixView x, int batch) {
 
 // Runs the network in both ways; `kernel` is what the first layer must have become.
 void Compare(const nn::Network& network, DataType precision, const std::string& kernel, double tolerance) {
-  const Matrix x = RandomInput(13, network.in_dim());
+  const Matrix x = RandomRows(13, network.in_dim());
   nn::Workspace ws;
   const Matrix expected{ConstMatrixView(network.Forward({}, x, ws))};
   const Plan plan(network, {precision});
   EXPECT_EQ(plan.step(0).Info().kernel, kernel);
-  const Matrix whole = RunPlan(plan, x, 13);
+  const Matrix whole = RunSteps(plan, x, 13);
   for (int64_t i = 0; i < whole.size(); ++i) EXPECT_NEAR(whole.data()[i], expected.data()[i], tolerance) << kernel;
   for (const int batch : {1, 2, 5, 7}) {
-    const Matrix parts = RunPlan(plan, x, batch);
+    const Matrix parts = RunSteps(plan, x, batch);
     EXPECT_EQ(std::memcmp(parts.data(), whole.data(), static_cast<size_t>(whole.size()) * sizeof(float)), 0) << kernel;
   }
   if (precision != DataType::kInt8 || kernel.starts_with("circulant")) return;
   for (const Isa isa : SupportedIsas()) {
-    const Matrix other = RunPlan(Plan(network, {precision, isa}), x, 13);
+    const Matrix other = RunSteps(Plan(network, {precision, isa}), x, 13);
     EXPECT_EQ(std::memcmp(other.data(), whole.data(), static_cast<size_t>(whole.size()) * sizeof(float)), 0)
         << kernel << " " << IsaName(isa);
   }
@@ -80,7 +80,7 @@ TEST(CompressedSteps, NormalisationIsWorkedOutOnce) {
       p->MarkChanged();
     }
     nn::Workspace ws;
-    const Matrix x = RandomInput(40, 45);
+    const Matrix x = RandomRows(40, 45);
     bool first = true;
     network.RecomputeStatistics(
         {}, [&] { return std::exchange(first, false) ? nn::NetworkInput{x} : nn::NetworkInput{}; }, ws);

@@ -16,7 +16,7 @@
 namespace antiphon::infer {
 namespace {
 
-constexpr int kDim = 12;
+constexpr int kInputDim = 12;
 
 Matrix Random(int64_t rows, int64_t cols, uint64_t seed) {
   Rng rng(seed);
@@ -46,10 +46,10 @@ void Calibrate(nn::Network& network, const Matrix& x) {
 
 nn::Model MakeModel(const std::string& layers, int context = 0, int heads = 1) {
   nn::Model model;
-  const int in = kDim * (2 * context + 1);
+  const int in = kInputDim * (2 * context + 1);
   model.network = nn::Network(Config::Parse("layer = [" + layers + "]", "net"), in, 0, 3);
   Calibrate(model.network, Random(50, in, 9));
-  model.feature_dim = kDim;
+  model.feature_dim = kInputDim;
   model.left_context = model.right_context = context;
   model.frames_per_forward = heads;
   model.log_priors.assign(static_cast<size_t>(model.num_pdfs()), 0);
@@ -176,7 +176,7 @@ TEST(Onnx, EveryLayerScoresAsHere) {
   for (const auto& [type, layers] : Samples()) {
     const nn::Model model = MakeModel(layers);
     ExportOnnx(model, {}, folder / (type + ".onnx"));
-    const Matrix x = Random(23, kDim, 5);
+    const Matrix x = Random(23, kInputDim, 5);
     jobs.push_back({type, x, Expected(model, x, 0)});
   }
   ExpectAsHere(jobs, folder);
@@ -189,7 +189,7 @@ TEST(Onnx, SplicesTheFramesOfAnUtteranceAndTakesPriorsOut) {
       "{type='normalize'},{type='affine',dim=20},{type='relu'},{type='batch-norm'},{type='affine',dim=24}", 2, 3);
   std::vector<Job> jobs;
   for (const int frames : {1, 2, 30}) {
-    const Matrix x = Random(frames, kDim, 5);
+    const Matrix x = Random(frames, kInputDim, 5);
     for (const std::string input : {"frames", "spliced"}) {
       const std::string name = fmt::format("{}{}", input, frames);
       ExportOnnx(model, {.input = input, .log_softmax = true, .prior_scale = 1}, folder / (name + ".onnx"));
@@ -203,7 +203,7 @@ TEST(Onnx, LeavesTheModelAsItWas) {
   const testing::TemporaryFolder folder;
   const nn::Model model = MakeModel(Samples().at("quantized-affine"));
   const uint64_t hash = model.network.Hash();
-  const Matrix x = Random(4, kDim, 5);
+  const Matrix x = Random(4, kInputDim, 5);
   const Matrix before = Expected(model, x, 0);
   ExportOnnx(model, {}, folder / "m.onnx");
   EXPECT_EQ(model.network.Hash(), hash);

@@ -42,7 +42,7 @@ nn::Model WithLhn(uint64_t seed) {
   return model;
 }
 
-std::shared_ptr<const NnetModel> Shared(const std::string& precision = "fp32", bool adaptable = true) {
+std::shared_ptr<const NnetModel> AdaptableModel(const std::string& precision = "fp32", bool adaptable = true) {
   NnetScorerOptions options;
   options.precision = precision;
   options.adaptable = adaptable;
@@ -64,7 +64,7 @@ void ExpectNear(const Matrix& a, const Matrix& b, double tolerance, const std::s
 
 TEST(SpeakerProfile, ScoresAsTheSpeakersOwnModelDoes) {
   const Matrix x = RandomMatrix(40, kInputs, 5);
-  const auto shared = Shared();
+  const auto shared = AdaptableModel();
   NnetScorer without(shared, x);
   for (const auto& [what, own] :
        {std::pair("lhuc", WithLhuc(3)), std::pair("lin", WithLin(3)), std::pair("lhn", WithLhn(3))}) {
@@ -78,7 +78,7 @@ TEST(SpeakerProfile, ScoresAsTheSpeakersOwnModelDoes) {
 
 TEST(SpeakerProfile, ServesAModelInEightBits) {
   const Matrix x = RandomMatrix(40, kInputs, 5);
-  const auto shared = Shared("int8");
+  const auto shared = AdaptableModel("int8");
   const nn::Model own = WithLhuc(3);
   NnetScorer with(shared, x, shared->Bind(nn::ExtractProfile(own, SmallModel())));
   NnetScorerOptions options;
@@ -106,7 +106,7 @@ TEST(SpeakerProfile, EightBitsKeepWhatAMatrixNearTheIdentityChanges) {
   const Matrix x = RandomMatrix(40, kInputs, 5);
   Matrix changes[2];
   for (const auto& [precision, change] : {std::pair("fp32", &changes[0]), {"int8", &changes[1]}}) {
-    const auto shared = Shared(precision);
+    const auto shared = AdaptableModel(precision);
     NnetScorer without(shared, x), with(shared, x, shared->Bind(nn::ExtractProfile(own, SmallModel())));
     const Matrix before = Scores(without);
     *change = Scores(with);
@@ -173,14 +173,14 @@ TEST(SpeakerProfile, ChangesHiddenValuesBetweenCalibratedLayers) {
 TEST(SpeakerProfile, AnAdaptableModelWithoutOneScoresTheSame) {
   const Matrix x = RandomMatrix(40, kInputs, 5);
   for (const char* precision : {"fp32", "int8"}) {
-    NnetScorer a(Shared(precision, true), x), b(Shared(precision, false), x);
+    NnetScorer a(AdaptableModel(precision, true), x), b(AdaptableModel(precision, false), x);
     ExpectNear(Scores(a), Scores(b), 1e-6, precision);
   }
 }
 
 TEST(SpeakerProfile, SeveralSpeakersShareABatch) {
   for (const char* precision : {"fp32", "int8"}) {
-    const auto shared = Shared(precision);
+    const auto shared = AdaptableModel(precision);
     const auto anna = shared->Bind(nn::ExtractProfile(WithLhuc(3), SmallModel()));
     const auto ben = shared->Bind(nn::ExtractProfile(WithLin(4), SmallModel()));
     const std::vector<std::shared_ptr<const BoundProfile>> profiles = {anna, nullptr, ben, anna};
@@ -208,7 +208,7 @@ TEST(SpeakerProfile, SeveralSpeakersShareABatch) {
 
 // Who overflows is refused alone; the others' batches go on.
 TEST(SpeakerProfile, FeaturesThatAProfileMakesInfiniteStopNobodyElse) {
-  const auto shared = Shared();
+  const auto shared = AdaptableModel();
   nn::SpeakerProfile profile = nn::ExtractProfile(WithLin(3), SmallModel());
   for (int64_t i = 0; i < profile.parts[0].matrix.size(); ++i) profile.parts[0].matrix.data()[i] *= 1e30F;
   StreamPool pool(shared, {.batch = 16});
@@ -245,19 +245,19 @@ TEST(SpeakerProfile, IsAFewKilobytesAndLoadsAsItWasSaved) {
 
 TEST(SpeakerProfile, RefusesOtherModelsAndOnesThatAreNotAdaptable) {
   const nn::SpeakerProfile profile = nn::ExtractProfile(WithLhuc(3), SmallModel());
-  EXPECT_THROW(Shared("fp32", false)->Bind(profile), UsageError);
+  EXPECT_THROW(AdaptableModel("fp32", false)->Bind(profile), UsageError);
   NnetScorerOptions adaptable;
   adaptable.adaptable = true;
   const auto other = std::make_shared<const NnetModel>(SmallModel("sigmoid"), adaptable);
   nn::SpeakerProfile foreign = profile;
   foreign.model = "0123456789abcdef";
-  EXPECT_THROW(Shared()->Bind(foreign), InputError);
+  EXPECT_THROW(AdaptableModel()->Bind(foreign), InputError);
   nn::SpeakerProfile misplaced = profile;
   misplaced.parts[0].after = "relu9";
-  EXPECT_THROW(Shared()->Bind(misplaced), InputError);
+  EXPECT_THROW(AdaptableModel()->Bind(misplaced), InputError);
   nn::SpeakerProfile wide = profile;
   wide.parts[0].scale = Matrix(1, 7);
-  EXPECT_THROW(Shared()->Bind(wide), InputError);
+  EXPECT_THROW(AdaptableModel()->Bind(wide), InputError);
   // A model whose shared part was trained too fits no profile.
   nn::Model changed = WithLhuc(3);
   changed.network.parameters()[0]->value(0, 0) += 1;

@@ -13,7 +13,7 @@
 namespace antiphon::infer {
 namespace {
 
-constexpr int kDim = 3, kPdfs = 5;
+constexpr int kDim = 3, kNumPdfs = 5;
 
 const std::vector<std::string>& Networks() {
   static const std::vector<std::string> networks = {
@@ -39,7 +39,7 @@ std::shared_ptr<nn::Model> ModelOf(const std::string& layers) {
   auto model = std::make_shared<nn::Model>();
   model->feature_dim = kDim;
   model->left_context = 1;
-  model->network = nn::Network(Config::Parse("layer = [" + layers + ", {type='affine'}]", "test"), 2 * kDim, kPdfs, 1);
+  model->network = nn::Network(Config::Parse("layer = [" + layers + ", {type='affine'}]", "test"), 2 * kDim, kNumPdfs, 1);
   return model;
 }
 
@@ -52,7 +52,7 @@ std::shared_ptr<const NnetModel> Shared(const nn::Model& model, const std::strin
   return std::make_shared<const NnetModel>(model.Clone(), options);
 }
 
-Matrix RandomFrames(int count, uint64_t seed) {
+Matrix RandomSpeech(int count, uint64_t seed) {
   Rng rng(seed);
   Matrix frames(count, kDim);
   for (int64_t i = 0; i < frames.size(); ++i) frames.data()[i] = static_cast<float>(rng.Normal());
@@ -62,9 +62,9 @@ Matrix RandomFrames(int count, uint64_t seed) {
 Matrix Offline(const std::shared_ptr<const NnetModel>& model, const Matrix& frames) {
   NnetScorer scorer(model, frames);
   EXPECT_EQ(scorer.num_frames_ready(), frames.rows());
-  Matrix scores(frames.rows(), kPdfs);
+  Matrix scores(frames.rows(), kNumPdfs);
   for (int t = 0; t < frames.rows(); ++t) {
-    for (int s = 0; s < kPdfs; ++s) scores(t, s) = scorer.LogLikelihood(t, s);
+    for (int s = 0; s < kNumPdfs; ++s) scores(t, s) = scorer.LogLikelihood(t, s);
   }
   return scores;
 }
@@ -82,8 +82,8 @@ Matrix Reference(const nn::Model& model, const Matrix& frames) {
   }
   nn::Workspace ws;
   const MatrixView y = model.network.Forward({}, x, ws);
-  Matrix all(frames.rows(), kPdfs);
-  for (int64_t t = 0; t < frames.rows(); ++t) std::copy_n(y.Row(t / needed.stride).data(), kPdfs, all.Row(t).data());
+  Matrix all(frames.rows(), kNumPdfs);
+  for (int64_t t = 0; t < frames.rows(); ++t) std::copy_n(y.Row(t / needed.stride).data(), kNumPdfs, all.Row(t).data());
   return all;
 }
 
@@ -96,7 +96,7 @@ TEST(SequenceScorer, GivesWhatTheTrainingPassGives) {
   for (const std::string& layers : Networks()) {
     const auto model = ModelOf(layers);
     for (const int length : {1, 2, 20, 50}) {
-      const Matrix frames = RandomFrames(length, 1);
+      const Matrix frames = RandomSpeech(length, 1);
       const Matrix expected = Reference(*model, frames);
       const std::pair<std::string, double> precisions[] = {{"fp32", 1e-5}, {"bf16", 0.05}, {"int8", 0.15}};
       for (const auto& [precision, tolerance] : precisions) {
@@ -113,11 +113,11 @@ TEST(SequenceScorer, PiecesAndBlocksDoNotChangeABit) {
   for (const std::string& layers : Networks()) {
     const auto model = ModelOf(layers);
     for (const std::string precision : {"fp32", "bf16", "int8"}) {
-      const Matrix frames = RandomFrames(41, 2);
+      const Matrix frames = RandomSpeech(41, 2);
       const Matrix whole = Offline(Shared(*model, precision, 64), frames);
       for (const int piece : {1, 3, 7, 41}) {
         NnetScorer scorer(Shared(*model, precision, 5));
-        Matrix scores(41, kPdfs);
+        Matrix scores(41, kNumPdfs);
         int scored = 0;
         const auto take = [&] {
           for (; scored < scorer.num_frames_ready(); ++scored) {
@@ -140,7 +140,7 @@ TEST(SequenceScorer, PiecesAndBlocksDoNotChangeABit) {
 
 TEST(SequenceScorer, FramesOfAWholeUtteranceMayBeAskedForInAnyOrder) {
   const auto model = Shared(*ModelOf(Networks()[6]), "fp32", 4);
-  const Matrix frames = RandomFrames(20, 2);
+  const Matrix frames = RandomSpeech(20, 2);
   const Matrix whole = Offline(model, frames);
   NnetScorer scorer(model, frames);
   for (const int t : {19, 3, 4, 0, 12}) EXPECT_EQ(scorer.LogLikelihood(t, 1), whole(t, 1));
@@ -155,7 +155,7 @@ TEST(SequenceScorer, StreamsInOneBatchHaveTheScoresThatTheyHaveAlone) {
       std::vector<Matrix> frames;
       std::vector<int> ids, at(5, 0);
       for (int i = 0; i < 5; ++i) {
-        frames.push_back(RandomFrames(1 + 9 * i, static_cast<uint64_t>(i)));
+        frames.push_back(RandomSpeech(1 + 9 * i, static_cast<uint64_t>(i)));
         ids.push_back(pool.Open());
       }
       for (bool more = true; more;) {
@@ -173,7 +173,7 @@ TEST(SequenceScorer, StreamsInOneBatchHaveTheScoresThatTheyHaveAlone) {
       while (pool.RunBatch(0.0) > 0) {
       }
       for (size_t i = 0; i < 5; ++i) {
-        Matrix scores(frames[i].rows(), kPdfs);
+        Matrix scores(frames[i].rows(), kNumPdfs);
         int64_t t = 0;
         pool.Take(ids[i], [&](std::span<const float> row, double) {
           ASSERT_LT(t, scores.rows());
@@ -229,7 +229,7 @@ TEST(SequenceScorer, AFrameOfTheSearchForEveryThirdOne) {
   for (const std::string precision : {"fp32", "int8"}) {
     const auto model = Shared(*sparse, precision, 7);
     for (const int length : {1, 2, 3, 40, 41}) {
-      const Matrix frames = RandomFrames(length, 1);
+      const Matrix frames = RandomSpeech(length, 1);
       const Matrix expected = Offline(Shared(*plain, precision), frames);
       NnetScorer scorer(model, frames);
       const int count = (length + 2) / 3;
@@ -250,7 +250,7 @@ TEST(SequenceScorer, AFrameOfTheSearchForEveryThirdOne) {
         EXPECT_EQ(arrival, 3.0 * taken);
         EXPECT_EQ(scorer.IsLastFrame(taken), taken + 1 == count);
         EXPECT_EQ(pool.IsLastFrame(id, taken), taken + 1 == count);
-        for (int s = 0; s < kPdfs; ++s) {
+        for (int s = 0; s < kNumPdfs; ++s) {
           EXPECT_EQ(scorer.LogLikelihood(taken, s), expected(int64_t{3} * taken, s));
           EXPECT_EQ(row[static_cast<size_t>(s)], expected(int64_t{3} * taken, s));
         }
@@ -304,14 +304,14 @@ std::shared_ptr<const NnetModel> Adaptable(const nn::Model& model, const std::st
 }
 
 Matrix Scores(NnetScorer&& scorer) {
-  Matrix scores(scorer.num_frames_ready(), kPdfs);
+  Matrix scores(scorer.num_frames_ready(), kNumPdfs);
   for (int t = 0; t < scores.rows(); ++t) std::ranges::copy(scorer.DenseFrame(t), scores.Row(t).begin());
   return scores;
 }
 
 // What an adaptation put behind a layer, wherever that is, becomes a profile of the shared model.
 TEST(SequenceScorer, AProfileScoresAsTheSpeakersOwnModelDoes) {
-  const Matrix frames = RandomFrames(37, 3);
+  const Matrix frames = RandomSpeech(37, 3);
   for (const std::string& layers : Networks()) {
     const auto model = ModelOf(layers);
     const auto shared = Adaptable(*model, "fp32");
@@ -352,18 +352,18 @@ TEST(SequenceScorer, SpeakersShareABatchAndKeepTheirProfiles) {
       std::vector<int> streams;
       for (size_t s = 0; s < profiles.size(); ++s) {
         streams.push_back(pool.Open(profiles[s]));
-        pool.Accept(streams[s], RandomFrames(20, 10 + s), 0);
+        pool.Accept(streams[s], RandomSpeech(20, 10 + s), 0);
         pool.Finish(streams[s]);
       }
       while (pool.RunBatch(0) > 0) {
       }
       for (size_t s = 0; s < streams.size(); ++s) {
-        Matrix scores(20, kPdfs);
+        Matrix scores(20, kNumPdfs);
         int t = 0;
         pool.Take(streams[s],
                   [&](std::span<const float> row, double) { std::ranges::copy(row, scores.Row(t++).begin()); });
         ASSERT_EQ(t, 20);
-        ExpectSame(scores, Scores({shared, RandomFrames(20, 10 + s), profiles[s]}), layers + " " + precision);
+        ExpectSame(scores, Scores({shared, RandomSpeech(20, 10 + s), profiles[s]}), layers + " " + precision);
       }
     }
   }

@@ -11,7 +11,7 @@
 namespace antiphon::infer {
 namespace {
 
-std::shared_ptr<const NnetModel> ToyModel(bool lazy = false) {
+std::shared_ptr<const NnetModel> ToyNnetModel(bool lazy = false) {
   nn::Model model;
   model.feature_dim = 3;
   model.left_context = 2;
@@ -27,7 +27,7 @@ std::shared_ptr<const NnetModel> ToyModel(bool lazy = false) {
   return std::make_shared<const NnetModel>(std::move(model), options);
 }
 
-Matrix RandomFrames(int count, uint64_t seed) {
+Matrix FramesOfStream(int count, uint64_t seed) {
   Rng rng(seed);
   Matrix frames(count, 3);
   for (int64_t i = 0; i < frames.size(); ++i) frames.data()[i] = static_cast<float>(rng.Normal());
@@ -50,13 +50,13 @@ void ExpectOffline(const std::shared_ptr<const NnetModel>& model, const Matrix& 
 }
 
 TEST(StreamPool, GivesEveryStreamTheScoresThatItHasAlone) {
-  const auto model = ToyModel();
+  const auto model = ToyNnetModel();
   StreamPool pool(model, {.max_streams = 7, .batch = 5, .deadline_s = 1e9});
   Rng rng(4);
   std::vector<Matrix> frames;
   std::vector<int> ids, at(7, 0);
   for (int i = 0; i < 7; ++i) {
-    frames.push_back(RandomFrames(10 + 3 * i, static_cast<uint64_t>(i)));
+    frames.push_back(FramesOfStream(10 + 3 * i, static_cast<uint64_t>(i)));
     ids.push_back(pool.Open());
   }
   std::vector<std::vector<std::vector<float>>> scores(7);
@@ -87,13 +87,13 @@ TEST(StreamPool, GivesEveryStreamTheScoresThatItHasAlone) {
 }
 
 TEST(StreamPool, ComputesOnlyTheOutputsThatSearchesAskFor) {
-  const auto alone = ToyModel(true), shared = ToyModel(true);
+  const auto alone = ToyNnetModel(true), shared = ToyNnetModel(true);
   StreamPool pool(shared, {.max_streams = 3, .batch = 4, .deadline_s = 1e9});
   std::vector<Matrix> frames;
   std::vector<int> ids;
   std::vector<std::unique_ptr<PooledScorer>> pooled;
   for (int i = 0; i < 3; ++i) {
-    frames.push_back(RandomFrames(20 + i, static_cast<uint64_t>(i)));
+    frames.push_back(FramesOfStream(20 + i, static_cast<uint64_t>(i)));
     ids.push_back(pool.Open());
     pooled.push_back(std::make_unique<PooledScorer>(pool, ids.back()));
     pool.Accept(ids.back(), frames.back(), 0.0);
@@ -120,9 +120,9 @@ TEST(StreamPool, ComputesOnlyTheOutputsThatSearchesAskFor) {
 }
 
 TEST(StreamPool, HandsDenseScoresToASearch) {
-  const auto model = ToyModel();
+  const auto model = ToyNnetModel();
   StreamPool pool(model, {.max_streams = 1, .batch = 3, .deadline_s = 1e9});
-  const Matrix frames = RandomFrames(11, 1);
+  const Matrix frames = FramesOfStream(11, 1);
   PooledScorer pooled(pool, pool.Open());
   pool.Accept(0, frames, 0.0);
   pool.Finish(0);
@@ -156,7 +156,7 @@ TEST(StreamPool, ScoresSeveralFramesAtOnceAsAlone) {
       std::vector<Matrix> frames;
       std::vector<int> ids;
       for (int i = 0; i < 3; ++i) {
-        frames.push_back(RandomFrames(1 + 10 * i, static_cast<uint64_t>(i)));
+        frames.push_back(FramesOfStream(1 + 10 * i, static_cast<uint64_t>(i)));
         ids.push_back(pool.Open());
       }
       for (int64_t t = 0; t < 21; ++t) {
@@ -169,7 +169,7 @@ TEST(StreamPool, ScoresSeveralFramesAtOnceAsAlone) {
       while (pool.RunBatch(0.0) > 0) {
       }
       for (size_t i = 0; i < 3; ++i) {
-        SCOPED_TRACE(testing::Message() << heads << " heads, skip " << skip << ", stream " << i);
+        SCOPED_TRACE(::testing::Message() << heads << " heads, skip " << skip << ", stream " << i);
         ExpectOffline(model, frames[i], TakeAll(pool, ids[i]));
         EXPECT_EQ(pool.stats(ids[i]).evaluations, (frames[i].rows() + heads * skip - 1) / (heads * skip));
       }
@@ -178,20 +178,20 @@ TEST(StreamPool, ScoresSeveralFramesAtOnceAsAlone) {
 }
 
 TEST(StreamPool, TakesTheEarliestDeadlineFirst) {
-  StreamPool pool(ToyModel(), {.max_streams = 2, .batch = 2, .deadline_s = 10});
+  StreamPool pool(ToyNnetModel(), {.max_streams = 2, .batch = 2, .deadline_s = 10});
   const int late = pool.Open(), early = pool.Open();
-  pool.Accept(late, RandomFrames(4, 1), 5.0);
-  pool.Accept(early, RandomFrames(4, 2), 1.0);
+  pool.Accept(late, FramesOfStream(4, 1), 5.0);
+  pool.Accept(early, FramesOfStream(4, 2), 1.0);
   EXPECT_EQ(pool.RunBatch(5.0), 2);
   EXPECT_EQ(TakeAll(pool, early).size(), 2U);
   EXPECT_EQ(TakeAll(pool, late).size(), 0U);
 }
 
 TEST(StreamPool, SkipsFramesRatherThanFallBehind) {
-  const auto model = ToyModel();
+  const auto model = ToyNnetModel();
   StreamPool pool(model, {.max_streams = 1, .batch = 1, .deadline_s = 0.1});
   const int id = pool.Open();
-  const Matrix frames = RandomFrames(21, 3);
+  const Matrix frames = FramesOfStream(21, 3);
   pool.Accept(id, frames, 0.0);
   EXPECT_EQ(pool.RunBatch(0.05), 1);  // in time
   EXPECT_EQ(pool.RunBatch(0.15), 2);  // overdue
@@ -206,14 +206,14 @@ TEST(StreamPool, SkipsFramesRatherThanFallBehind) {
 }
 
 TEST(StreamPool, RefusesStreamsAndBadFramesWhileOthersGoOn) {
-  const auto model = ToyModel();
+  const auto model = ToyNnetModel();
   StreamPool pool(model, {.max_streams = 2, .batch = 4, .deadline_s = 1e9});
   const int good = pool.Open(), bad = pool.Open();
   EXPECT_THROW(pool.Open(), OverloadError);
-  const Matrix frames = RandomFrames(9, 5);
+  const Matrix frames = FramesOfStream(9, 5);
   pool.Accept(good, frames, 0.0);
   EXPECT_THROW(pool.Accept(bad, Matrix(2, 4), 0.0), ShapeError);
-  Matrix broken = RandomFrames(2, 6);
+  Matrix broken = FramesOfStream(2, 6);
   broken(1, 1) = NAN;
   EXPECT_THROW(pool.Accept(bad, broken, 0.0), InputError);
   pool.Close(bad);
@@ -226,7 +226,7 @@ TEST(StreamPool, RefusesStreamsAndBadFramesWhileOthersGoOn) {
 }
 
 TEST(StreamPool, AdmitsAsManyStreamsAsAreMeasured) {
-  const auto model = ToyModel();
+  const auto model = ToyNnetModel();
   const int one = MeasureCapacity(*model, {}, 1, 100, 0.8, 0.02);
   EXPECT_GE(one, 1);
   EXPECT_EQ(MeasureCapacity(*model, {}, 1, 1e12, 0.8, 0.02), 1);
@@ -236,11 +236,11 @@ TEST(StreamPool, AdmitsAsManyStreamsAsAreMeasured) {
 }
 
 TEST(StreamPool, HoldsNoMoreThanItNeeds) {
-  StreamPool pool(ToyModel(), {.max_streams = 1, .batch = 8, .deadline_s = 1e9});
+  StreamPool pool(ToyNnetModel(), {.max_streams = 1, .batch = 8, .deadline_s = 1e9});
   const int id = pool.Open();
   size_t most = 0;
   for (int i = 0; i < 2000; ++i) {
-    pool.Accept(id, RandomFrames(8, static_cast<uint64_t>(i)), i);
+    pool.Accept(id, FramesOfStream(8, static_cast<uint64_t>(i)), i);
     while (pool.RunBatch(i) > 0) {
     }
     TakeAll(pool, id);

@@ -49,7 +49,7 @@ struct Factor {
   std::vector<T> values;
 };
 
-struct Shape {
+struct ProductShape {
   int64_t m, n, k;
 };
 
@@ -57,7 +57,7 @@ struct Shape {
 template <class T>
 class Trial {
  public:
-  Trial(const Shape& s, bool trans_a, bool trans_b)
+  Trial(const ProductShape& s, bool trans_a, bool trans_b)
       : a_(trans_a ? s.k : s.m, trans_a ? s.m : s.k, 1), b_(trans_b ? s.n : s.k, trans_b ? s.k : s.n, 2), shape_(s) {
     product_ = {.bf16 = std::is_same_v<T, Bf16>,
                 .m = s.m,
@@ -93,19 +93,19 @@ class Trial {
   static double Double(float x) { return static_cast<double>(x); }
   static double Double(Bf16 x) { return static_cast<double>(ToFloat(x)); }
   Factor<T> a_, b_;
-  Shape shape_;
+  ProductShape shape_;
   MatrixProduct product_;
 };
 
 // Every class of shapes: single rows and columns, edges of tiles, many pieces of the depth, long and flat ones.
-constexpr Shape kShapes[] = {{1, 1, 1},       {1, 500, 300},   {300, 1, 500},  {6, 16, 256},
-                             {7, 17, 257},    {64, 64, 1},     {5, 300, 77},   {97, 130, 33},
-                             {256, 80, 1000}, {80, 1000, 256}, {700, 300, 64}, {13, 40, 2000}};
+constexpr ProductShape kProductShapes[] = {{1, 1, 1},       {1, 500, 300},   {300, 1, 500},  {6, 16, 256},
+                                           {7, 17, 257},    {64, 64, 1},     {5, 300, 77},   {97, 130, 33},
+                                           {256, 80, 1000}, {80, 1000, 256}, {700, 300, 64}, {13, 40, 2000}};
 
 template <class Body>
 void ForAll(Body body) {
   for (const Case& c : Cases()) {
-    for (const Shape& s : kShapes) {
+    for (const ProductShape& s : kProductShapes) {
       for (const bool trans_a : {false, true}) {
         for (const bool trans_b : {false, true}) {
           SCOPED_TRACE(c.library + (c.bf16 ? " bf16 " : " fp32 ") + std::to_string(s.m) + " " + std::to_string(s.n) +
@@ -122,7 +122,7 @@ void ForAll(Body body) {
 }
 
 TEST(Product, IsThePlainSum) {
-  ForAll([](const Case& c, const Shape& s, auto trial) {
+  ForAll([](const Case& c, const ProductShape& s, auto trial) {
     trial.product().accumulate = 0.5f;
     const std::vector<float> found = trial.Run(c.multiply, 2);
     Rng rng(3);
@@ -143,7 +143,7 @@ TEST(Product, IsThePlainSum) {
 }
 
 TEST(Product, HasTheSameBitsWithAnyNumberOfThreads) {
-  ForAll([](const Case& c, const Shape&, auto trial) {
+  ForAll([](const Case& c, const ProductShape&, auto trial) {
     const std::vector<float> bias(2000, 0.25f);
     for (const bool epilogue : {false, true}) {
       trial.product().accumulate = epilogue ? 0.0f : 1.0f;

@@ -14,7 +14,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-Matrix Counting(int64_t rows, int64_t cols) {
+Matrix Numbered(int64_t rows, int64_t cols) {
   Matrix m(rows, cols);
   for (int64_t i = 0; i < m.size(); ++i) m.data()[i] = 0.5f * static_cast<float>(i);
   return m;
@@ -39,7 +39,7 @@ class Safetensors : public ::testing::Test {
   }
   void WriteSample() {
     SafetensorsWriter writer;
-    writer.Add("b.weight", Counting(3, 2));
+    writer.Add("b.weight", Numbered(3, 2));
     const std::vector<float> v = {1, 2, 3};
     writer.Add("a.vector", std::span<const float>(v));
     const std::vector<int32_t> ids = {7, -8};

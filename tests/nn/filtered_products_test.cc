@@ -15,7 +15,7 @@ namespace {
 
 using testing::RandomMatrix;
 
-Network Build(const std::string& layers, int in_dim) {
+Network BuildFiltered(const std::string& layers, int in_dim) {
   return {Config::Parse("layer = [" + layers + "]", "test"), in_dim, 0, 1};
 }
 
@@ -83,8 +83,8 @@ TEST_P(ShiftedProducts, AreThePlainOnes) {
   const Shape& shape = GetParam();
   constexpr int kIn = 256, kOut = 272;
   const std::string product = fmt::format("{{type='affine', dim={}, bias-init=0.5}}, {{type='sigmoid'}}", kOut);
-  Network net = Build(fmt::format("{}, {}", shape.splice, product), kIn);
-  Network plain = Build(Apart(shape.splice, product), kIn);
+  Network net = BuildFiltered(fmt::format("{}, {}", shape.splice, product), kIn);
+  Network plain = BuildFiltered(Apart(shape.splice, product), kIn);
   plain.CopyFrom(net);
   const Matrix x = RandomMatrix(net.time_context().InputFrames(shape.frames) * shape.streams, kIn, 3);
   const Result a = RunNet(net, x, shape.streams), b = RunNet(plain, x, shape.streams);
@@ -142,13 +142,13 @@ void ExpectSameBitsForAnyTeam(Network& net, const Matrix& x, int streams) {
 
 // Products of great depth have other bits for other numbers of rows.
 TEST(FilteredProducts, AreTheSameForAnyNumberOfThreads) {
-  Network tdnn = Build("{type='splice', offsets=[-1, 0, 1]}, {type='affine', dim=1024}", 1024);
+  Network tdnn = BuildFiltered("{type='splice', offsets=[-1, 0, 1]}, {type='affine', dim=1024}", 1024);
   for (const int frames : {24, 33}) {
     const Matrix x = RandomMatrix(tdnn.time_context().InputFrames(frames) * 32, 1024, 3);
     EXPECT_TRUE(RunNet(tdnn, x, 32).shifted);
     ExpectSameBitsForAnyTeam(tdnn, x, 32);
   }
-  Network convolution = Build("{type='convolution', channels=32, filters=64, offsets=[-1, 0, 1]}", 32 * 20);
+  Network convolution = BuildFiltered("{type='convolution', channels=32, filters=64, offsets=[-1, 0, 1]}", 32 * 20);
   ExpectSameBitsForAnyTeam(convolution, RandomMatrix(35 * 8, 32 * 20, 4), 8);
 }
 
@@ -156,7 +156,7 @@ TEST(FilteredProducts, AreTheSameForAnyNumberOfThreads) {
 TEST(FilteredProducts, AreRoundedByTheLargestFrameOfTheGroup) {
   constexpr int kIn = 256, kStreams = 32;
   const std::string splice = "{type='splice', offsets=[-1, 0, 1]}", product = "{type='linear', dim=272}";
-  Network net = Build(splice + ", " + product, kIn), plain = Build(Apart(splice, product), kIn);
+  Network net = BuildFiltered(splice + ", " + product, kIn), plain = BuildFiltered(Apart(splice, product), kIn);
   plain.CopyFrom(net);
   Matrix x = RandomMatrix(42 * kStreams, kIn, 3);
   for (int64_t r = 0; r < x.rows(); ++r) {
@@ -208,9 +208,9 @@ TEST(FilteredConvolution, IsWhatItsDefinitionSays) {
            {8, true, {0}}, {9, true, {-1, 0, 1}}, {10, true, {-1, 2}}, {11, false, {0, 1}}, {4, true, {-2, 0, 2}}}) {
     constexpr int kChannels = 32, kFilters = 40, kStreams = 3, kFrames = 5;
     const std::string what = fmt::format("height {} pad {} offsets {}", height, pad, fmt::join(offsets, ","));
-    Network net = Build(fmt::format("{{type='convolution', channels={}, filters={}, pad={}, offsets=[{}]}}", kChannels,
-                                    kFilters, pad, fmt::join(offsets, ", ")),
-                        kChannels * height);
+    Network net = BuildFiltered(fmt::format("{{type='convolution', channels={}, filters={}, pad={}, offsets=[{}]}}",
+                                            kChannels, kFilters, pad, fmt::join(offsets, ", ")),
+                                kChannels * height);
     Parameter& weight = *net.parameters()[0];
     Parameter& bias = *net.parameters()[1];
     for (int f = 0; f < kFilters; ++f) bias.value(0, f) = static_cast<float>(f);

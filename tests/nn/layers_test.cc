@@ -13,7 +13,7 @@ Network Build(const std::string& layers, int in) {
   return Network(Config::Parse("layer = [" + layers + "]", "net.toml"), in, 0, 1);
 }
 
-Matrix RandomMatrix(int64_t rows, int64_t cols, uint64_t seed) {
+Matrix UnevenMatrix(int64_t rows, int64_t cols, uint64_t seed) {
   Rng rng(seed);
   Matrix m(rows, cols);
   for (int64_t r = 0; r < rows; ++r) {
@@ -32,7 +32,7 @@ void MeanAndVariance(ConstMatrixView m, int64_t c, double& mean, double& varianc
 
 TEST(BatchNorm, OutputsHaveMeanZeroAndTheExpectedDeviation) {
   const Network net = Build("{type='batch-norm', epsilon=0.5, target-rms=2.0}", 7);
-  const Matrix x = RandomMatrix(200, 7, 1);
+  const Matrix x = UnevenMatrix(200, 7, 1);
   Workspace ws;
   const MatrixView y = net.Forward({.training = true}, x, ws);
   for (int64_t c = 0; c < 7; ++c) {
@@ -46,7 +46,7 @@ TEST(BatchNorm, OutputsHaveMeanZeroAndTheExpectedDeviation) {
 
 TEST(BatchNorm, RecomputedStatisticsNormaliseTheDataWhenScoring) {
   Network net = Build("{type='affine', dim=7}, {type='batch-norm'}", 7);
-  const Matrix x = RandomMatrix(400, 7, 1);
+  const Matrix x = UnevenMatrix(400, 7, 1);
   Workspace ws;
   int64_t at = 0;
   ASSERT_TRUE(net.has_statistics());
@@ -73,14 +73,14 @@ TEST(BatchNorm, RunningStatisticsForgetOldMinibatches) {
   NullGradientSink sink;
   const ExecContext training{.training = true};
   for (int i = 0; i < 30; ++i) {
-    Matrix x = RandomMatrix(100, 3, 1);
+    Matrix x = UnevenMatrix(100, 3, 1);
     if (i < 10) {
       for (int64_t k = 0; k < x.size(); ++k) x.data()[k] += 1000;
     }
     const MatrixView y = net.Forward(training, x, ws);
     net.Backward(training, y, ws, sink, true);
   }
-  const MatrixView y = net.Forward({}, RandomMatrix(100, 3, 1), ws);
+  const MatrixView y = net.Forward({}, UnevenMatrix(100, 3, 1), ws);
   double mean = 0, variance = 0;
   MeanAndVariance(y, 1, mean, variance);
   EXPECT_NEAR(mean, 0, 0.01);
@@ -125,7 +125,7 @@ TEST(Dropout, MasksDependOnSeedStepAndLayerOnly) {
 
 TEST(Renorm, GivesEveryFrameItsLength) {
   const Network net = Build("{type='renorm', target-rms=0.5}", 20);
-  Matrix x = RandomMatrix(4, 20, 1);
+  Matrix x = UnevenMatrix(4, 20, 1);
   for (float& v : x.Row(2)) v = 0;
   Workspace ws;
   const MatrixView y = net.Forward({}, x, ws);

@@ -21,7 +21,7 @@ layers = [{type = "affine", dim = 16}, {type = "sigmoid"}]
 type = "affine"
 )";
 
-Network Build(const std::string& toml, int in, int out, uint64_t seed = 1) {
+Network BuildFrom(const std::string& toml, int in, int out, uint64_t seed = 1) {
   return Network(Config::Parse(toml, "net.toml"), in, out, seed);
 }
 
@@ -29,7 +29,7 @@ using testing::RandomMatrix;
 
 std::string ErrorOf(const std::string& toml, int in = 4, int out = 3) {
   try {
-    Build(toml, in, out);
+    BuildFrom(toml, in, out);
   } catch (const UsageError& e) {
     return e.what();
   }
@@ -37,7 +37,7 @@ std::string ErrorOf(const std::string& toml, int in = 4, int out = 3) {
 }
 
 TEST(Network, IsBuiltFromItsDescription) {
-  const Network net = Build(kTwoHidden, 8, 5);
+  const Network net = BuildFrom(kTwoHidden, 8, 5);
   ASSERT_EQ(net.num_layers(), 5u);
   EXPECT_EQ(net.layer_name(0), "affine1");
   EXPECT_EQ(net.layer_name(3), "sigmoid2");
@@ -60,14 +60,14 @@ TEST(Network, ExplainsWhatIsWrongInItsDescription) {
 }
 
 TEST(Network, SeedDecidesTheInitialValues) {
-  EXPECT_EQ(Build(kTwoHidden, 8, 5, 3).Hash(), Build(kTwoHidden, 8, 5, 3).Hash());
-  EXPECT_NE(Build(kTwoHidden, 8, 5, 3).Hash(), Build(kTwoHidden, 8, 5, 4).Hash());
+  EXPECT_EQ(BuildFrom(kTwoHidden, 8, 5, 3).Hash(), BuildFrom(kTwoHidden, 8, 5, 3).Hash());
+  EXPECT_NE(BuildFrom(kTwoHidden, 8, 5, 3).Hash(), BuildFrom(kTwoHidden, 8, 5, 4).Hash());
 }
 
 TEST(Network, DescriptionBuildsTheSameAgain) {
-  const Network net = Build(
+  const Network net = BuildFrom(
       std::string("[[layer]]\ntype='affine'\ndim=4\nlearning-rate-factor=0.5\nmax-change=0.25\n") + kTwoHidden, 8, 5);
-  Network again = Build(net.ToToml(), 8, 5, 77);
+  Network again = BuildFrom(net.ToToml(), 8, 5, 77);
   EXPECT_EQ(again.ToToml(), net.ToToml());
   EXPECT_EQ(again.parameters()[0]->learning_rate_factor, 0.5f);
   EXPECT_EQ(again.parameters()[0]->max_change, 0.25f);
@@ -77,13 +77,13 @@ TEST(Network, DescriptionBuildsTheSameAgain) {
 }
 
 TEST(Network, RefusesFramesOfAnotherWidth) {
-  const Network net = Build(kTwoHidden, 8, 5);
+  const Network net = BuildFrom(kTwoHidden, 8, 5);
   Workspace ws;
   EXPECT_THROW(net.Forward({}, Matrix(3, 7), ws), ShapeError);
 }
 
 TEST(Network, HandlesNoFramesAndOneFrame) {
-  Network net = Build(kTwoHidden, 8, 5);
+  Network net = BuildFrom(kTwoHidden, 8, 5);
   Workspace ws;
   std::vector<float> gradient(net.num_values());
   DenseGradientSink sink(gradient);
@@ -97,7 +97,7 @@ TEST(Network, HandlesNoFramesAndOneFrame) {
 }
 
 TEST(Network, HandsOverGradientsFromTheTop) {
-  Network net = Build(kTwoHidden, 8, 5);
+  Network net = BuildFrom(kTwoHidden, 8, 5);
   struct Recorder : NullGradientSink {
     void TakeFactors(Parameter& weight, Parameter*, const GradientFactors&) override { names.push_back(weight.name); }
     std::vector<std::string> names;
@@ -111,7 +111,7 @@ TEST(Network, HandsOverGradientsFromTheTop) {
 }
 
 TEST(Network, AllocatesNothingAfterTheFirstPass) {
-  Network net = Build(kTwoHidden, 8, 5);
+  Network net = BuildFrom(kTwoHidden, 8, 5);
   Workspace ws;
   NullGradientSink sink;
   const Matrix x = RandomMatrix(6, 8, 1);
@@ -126,7 +126,7 @@ TEST(Network, AllocatesNothingAfterTheFirstPass) {
 }
 
 TEST(Network, GrowsAndShrinksKeepingTheLowerLayers) {
-  Network net = Build(kTwoHidden, 8, 5);
+  Network net = BuildFrom(kTwoHidden, 8, 5);
   const float w = net.parameters()[0]->value(3, 2);
   net.Truncate(2);
   EXPECT_EQ(net.out_dim(), 16);

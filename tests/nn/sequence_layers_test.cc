@@ -21,7 +21,7 @@ namespace {
 
 using testing::RandomMatrix;
 
-Network Build(const std::string& layers, int in_dim, uint64_t seed = 1) {
+Network BuildSequence(const std::string& layers, int in_dim, uint64_t seed = 1) {
   return {Config::Parse("layer = [" + layers + "]", "test"), in_dim, 0, seed};
 }
 
@@ -83,7 +83,7 @@ const std::vector<std::string>& Networks() {
 
 TEST(Sequences, PiecesWithCarriedStatesGiveWhatTheWholeGives) {
   for (const std::string& layers : Networks()) {
-    const Network net = Build(layers, 3);
+    const Network net = BuildSequence(layers, 3);
     const TimeContext needed = net.time_context();
     const std::vector<Matrix> utterances = {RandomMatrix(24, 3, 1), RandomMatrix(24, 3, 2)};
     const int outputs = 24 / needed.stride;
@@ -101,7 +101,7 @@ TEST(Sequences, PiecesWithCarriedStatesGiveWhatTheWholeGives) {
 
 TEST(Sequences, StreamsDoNotKnowOfEachOther) {
   for (const std::string& layers : Networks()) {
-    const Network net = Build(layers, 3);
+    const Network net = BuildSequence(layers, 3);
     const TimeContext needed = net.time_context();
     const std::vector<Matrix> utterances = {RandomMatrix(9, 3, 1), RandomMatrix(9, 3, 2), RandomMatrix(9, 3, 3)};
     const int outputs = 9 / needed.stride;
@@ -119,7 +119,7 @@ TEST(Sequences, StreamsDoNotKnowOfEachOther) {
 
 TEST(Sequences, AnUtteranceThatBeginsForgetsTheStreamsLastOne) {
   for (const std::string& layers : Networks()) {
-    const Network net = Build(layers, 3);
+    const Network net = BuildSequence(layers, 3);
     const Matrix first = Piece({RandomMatrix(12, 3, 1)}, net.time_context(), 0, 2);
     const Matrix second = Piece({RandomMatrix(12, 3, 2)}, net.time_context(), 0, 2);
     Workspace ws, fresh;
@@ -132,7 +132,7 @@ TEST(Sequences, AnUtteranceThatBeginsForgetsTheStreamsLastOne) {
 }
 
 TEST(Sequences, StatesAreSavedAndBroughtBack) {
-  const Network net = Build(Networks()[5], 3);
+  const Network net = BuildSequence(Networks()[5], 3);
   const Matrix first = Piece({RandomMatrix(12, 3, 1)}, net.time_context(), 0, 4);
   Workspace ws, other;
   RunNet(net, first, 1, true, ws);
@@ -146,7 +146,7 @@ TEST(Sequences, StatesAreSavedAndBroughtBack) {
 }
 
 TEST(Tdnn, ShiftedInputGivesShiftedOutput) {
-  const Network net = Build(Networks()[0], 3);
+  const Network net = BuildSequence(Networks()[0], 3);
   const Matrix x = RandomMatrix(20, 3, 1);
   Workspace ws, shifted_ws;
   const MatrixView y = net.Forward({}, x, ws);
@@ -155,8 +155,8 @@ TEST(Tdnn, ShiftedInputGivesShiftedOutput) {
 }
 
 TEST(Tdnn, WithOneOffsetIsAnAffineLayer) {
-  Network tdnn = Build("{type='tdnn', dim=4, offsets=[0]}", 3);
-  Network affine = Build("{type='affine', dim=4}", 3);
+  Network tdnn = BuildSequence("{type='tdnn', dim=4, offsets=[0]}", 3);
+  Network affine = BuildSequence("{type='affine', dim=4}", 3);
   for (size_t i = 0; i < 2; ++i) {
     Parameter &from = *tdnn.parameters()[i], &to = *affine.parameters()[i];
     std::copy_n(from.value.data(), from.value.size(), to.value.data());
@@ -169,20 +169,22 @@ TEST(Tdnn, WithOneOffsetIsAnAffineLayer) {
 }
 
 TEST(Tdnn, KeysOfTheTwoLayersAreTold) {
-  const Network net = Build("{type='tdnn', dim=4, offsets=[-1, 2], stride=2, name='x', learning-rate-factor=0.5}", 3);
+  const Network net =
+      BuildSequence("{type='tdnn', dim=4, offsets=[-1, 2], stride=2, name='x', learning-rate-factor=0.5}", 3);
   ASSERT_EQ(net.num_layers(), 2u);
   EXPECT_EQ(net.layer_name(0), "x.splice");
   EXPECT_EQ(net.layer_name(1), "x");
   EXPECT_EQ(net.time_context(), (TimeContext{1, 2, 2}));
   EXPECT_EQ(net.parameters()[0]->learning_rate_factor, 0.5f);
-  EXPECT_THROW(Build("{type='tdnn', dim=4, ofsets=[0]}", 3), UsageError);
+  EXPECT_THROW(BuildSequence("{type='tdnn', dim=4, ofsets=[0]}", 3), UsageError);
 }
 
 TEST(Tdnn, LayersAreCalledAsTheirTableSays) {
   for (const std::string name : {"it's", "say \"a\"", "back\\slash", "'quoted'", "12", "true"}) {
-    const Network net = Build("{type='tdnn', dim=4, name=" + TomlString(name) +
-                                  "}, {type='tdnn-f', dim=4, bottleneck=2, name=" + TomlString(name + "2") + "}",
-                              4);
+    const Network net =
+        BuildSequence("{type='tdnn', dim=4, name=" + TomlString(name) +
+                          "}, {type='tdnn-f', dim=4, bottleneck=2, name=" + TomlString(name + "2") + "}",
+                      4);
     ASSERT_EQ(net.num_layers(), 3u) << name;
     EXPECT_EQ(net.layer_name(0), name + ".splice");
     EXPECT_EQ(net.layer_name(1), name);
@@ -191,8 +193,8 @@ TEST(Tdnn, LayersAreCalledAsTheirTableSays) {
 }
 
 TEST(Convolution, OfOnePositionIsAnAffineLayerPerPosition) {
-  Network conv = Build("{type='convolution', channels=3, filters=4, window=1}", 15);
-  Network affine = Build("{type='affine', dim=4}", 3);
+  Network conv = BuildSequence("{type='convolution', channels=3, filters=4, window=1}", 15);
+  Network affine = BuildSequence("{type='affine', dim=4}", 3);
   for (size_t i = 0; i < 2; ++i) {
     std::copy_n(conv.parameters()[i]->value.data(), conv.parameters()[i]->value.size(),
                 affine.parameters()[i]->value.data());
@@ -206,7 +208,7 @@ TEST(Convolution, OfOnePositionIsAnAffineLayerPerPosition) {
 }
 
 TEST(Convolution, InputMovedByAPositionMovesTheOutput) {
-  const Network net = Build("{type='convolution', channels=2, filters=3, window=3, pad=false}", 20);
+  const Network net = BuildSequence("{type='convolution', channels=2, filters=3, window=3, pad=false}", 20);
   const Matrix x = RandomMatrix(4, 20, 1);
   Matrix moved(4, 20);
   for (int64_t r = 0; r < 4; ++r) std::copy_n(x.Row(r).data(), 18, moved.Row(r).data() + 2);
@@ -217,7 +219,7 @@ TEST(Convolution, InputMovedByAPositionMovesTheOutput) {
 
 // The definition, sum by sum, with values of its own.
 TEST(Convolution, IsWhatItsDefinitionSays) {
-  Network net = Build("{type='convolution', channels=2, filters=3, window=4, stride=2, offsets=[-1, 2]}", 10);
+  Network net = BuildSequence("{type='convolution', channels=2, filters=3, window=4, stride=2, offsets=[-1, 2]}", 10);
   const Matrix x = RandomMatrix(6, 10, 1);
   Workspace ws;
   const MatrixView y = net.Forward({}, x, ws);
@@ -245,7 +247,7 @@ TEST(Convolution, IsWhatItsDefinitionSays) {
 }
 
 TEST(Pooling, TheLargestOfAWindowGetsTheDerivative) {
-  Network net = Build("{type='pooling', channels=2, window=2}", 10);  // five positions: the last stands alone
+  Network net = BuildSequence("{type='pooling', channels=2, window=2}", 10);  // five positions: the last stands alone
   Matrix x(1, 10);
   const float values[] = {1, -1, 3, -2, 0, 5, 0, 4, 7, -8};
   std::copy_n(values, 10, x.data());
@@ -270,9 +272,9 @@ TEST(Pooling, WindowsWithGapsBetweenThemStayInside) {
                                                                 {4, 1, 4, {0}},
                                                                 {2, 7, 9, {0}},
                                                                 {7, 3, 2, {0, 2, 4}}}) {
-    const Network net =
-        Build(fmt::format("{{type='pooling', channels=1, window={}, stride={}, function='average'}}", window, stride),
-              positions);
+    const Network net = BuildSequence(
+        fmt::format("{{type='pooling', channels=1, window={}, stride={}, function='average'}}", window, stride),
+        positions);
     ASSERT_EQ(net.out_dim(), std::ssize(firsts)) << positions << " " << window << " " << stride;
     Matrix x(1, positions);
     for (int i = 0; i < positions; ++i) x(0, i) = static_cast<float>(i);
@@ -288,19 +290,20 @@ TEST(Pooling, WindowsWithGapsBetweenThemStayInside) {
 TEST(Splice, RefusesMoreValuesThanAnyLayerHas) {
   std::string offsets = "0";
   for (int i = 1; i < 40000; ++i) offsets += ", 0";
-  EXPECT_THROW(Build("{type='splice', offsets=[" + offsets + "]}", 1 << 17), UsageError);
-  EXPECT_THROW(Build("{type='convolution', filters=1048576}", 1 << 13), UsageError);
-  EXPECT_THROW(Build("{type='convolution', filters=1, window=65536, channels=4096, offsets=[-1, 0, 1, 2]}", 1 << 12),
-               UsageError);
+  EXPECT_THROW(BuildSequence("{type='splice', offsets=[" + offsets + "]}", 1 << 17), UsageError);
+  EXPECT_THROW(BuildSequence("{type='convolution', filters=1048576}", 1 << 13), UsageError);
+  EXPECT_THROW(
+      BuildSequence("{type='convolution', filters=1, window=65536, channels=4096, offsets=[-1, 0, 1, 2]}", 1 << 12),
+      UsageError);
 }
 
 // The definition, sum by sum.
 TEST(TdnnF, IsWhatItsDefinitionSays) {
   for (const int stride : {1, 3}) {
     for (const int s : {0, 1, 2}) {
-      Network net = Build("{type='tdnn-f', dim=4, bottleneck=2, time-stride=" + std::to_string(s) +
-                              ", bypass=0.66, dropout=0.2, stride=" + std::to_string(stride) + "}",
-                          4);
+      Network net = BuildSequence("{type='tdnn-f', dim=4, bottleneck=2, time-stride=" + std::to_string(s) +
+                                      ", bypass=0.66, dropout=0.2, stride=" + std::to_string(stride) + "}",
+                                  4);
       EXPECT_EQ(net.time_context(), (TimeContext{s, s, stride}));
       const Matrix x = RandomMatrix(20, 4, 1);
       Workspace ws;
@@ -332,13 +335,14 @@ TEST(TdnnF, IsWhatItsDefinitionSays) {
       }
     }
   }
-  EXPECT_EQ(Build("{type='tdnn-f', dim=4, bottleneck=2, max-change=0.5}", 4).parameters()[1]->max_change, 0.5f);
+  EXPECT_EQ(BuildSequence("{type='tdnn-f', dim=4, bottleneck=2, max-change=0.5}", 4).parameters()[1]->max_change, 0.5f);
 }
 
 // As training brings them there, however far off they begin.
 TEST(TdnnF, RowsOfTheLowerFactorBecomeOrthogonal) {
   for (const double init : {1.0, 30.0}) {
-    Network net = Build("{type='linear', dim=40, orthonormal=true, init-scale=" + std::to_string(init) + "}", 60);
+    Network net =
+        BuildSequence("{type='linear', dim=40, orthonormal=true, init-scale=" + std::to_string(init) + "}", 60);
     const ConstMatrixView w = net.parameters()[0]->value;
     const auto spread = [&] {
       double trace = 0, square = 0;
@@ -365,7 +369,7 @@ TEST(TdnnF, RowsOfTheLowerFactorBecomeOrthogonal) {
 }
 
 TEST(Dropout, OfAChunkIsTheSameForItsFramesAndAnotherForOtherChunks) {
-  const Network net = Build("{type='dropout', proportion=0.3, per-chunk=true, continuous=true}", 200);
+  const Network net = BuildSequence("{type='dropout', proportion=0.3, per-chunk=true, continuous=true}", 200);
   Matrix x(12, 200);
   for (int64_t i = 0; i < x.size(); ++i) x.data()[i] = 1;
   const SequenceLayout layout{.streams = 3, .frames = 4};
@@ -391,12 +395,12 @@ TEST(Dropout, OfAChunkIsTheSameForItsFramesAndAnotherForOtherChunks) {
   EXPECT_LE(most, 1.6);
   EXPECT_GT(most, 1.55);
   EXPECT_LT(same, 10);
-  EXPECT_THROW(Build("{type='dropout', per-chunk=true, per-frame=true}", 3), UsageError);
-  EXPECT_THROW(Build("{type='dropout', continuous=true, proportion=0.6}", 3), UsageError);
+  EXPECT_THROW(BuildSequence("{type='dropout', per-chunk=true, per-frame=true}", 3), UsageError);
+  EXPECT_THROW(BuildSequence("{type='dropout', continuous=true, proportion=0.6}", 3), UsageError);
 }
 
 TEST(Prefinal, IsFiveLayersWhoseProductsTakeTheCommonKeys) {
-  const Network net = Build("{type='prefinal', dim=6, bottleneck=3, name='p', weight-decay-factor=0.5}", 4);
+  const Network net = BuildSequence("{type='prefinal', dim=6, bottleneck=3, name='p', weight-decay-factor=0.5}", 4);
   ASSERT_EQ(net.num_layers(), 5u);
   EXPECT_EQ(net.out_dim(), 3);
   EXPECT_EQ(net.layer_name(4), "p");
@@ -407,7 +411,7 @@ TEST(Prefinal, IsFiveLayersWhoseProductsTakeTheCommonKeys) {
 }
 
 TEST(Linear, OrthonormalRowsAreKeptSo) {
-  Network net = Build("{type='linear', dim=4, orthonormal=true}", 9);
+  Network net = BuildSequence("{type='linear', dim=4, orthonormal=true}", 9);
   const ConstMatrixView w = net.parameters()[0]->value;
   for (int64_t step = 0; step < 100; ++step) net.AfterStep(step);
   double length = 0;
@@ -419,11 +423,11 @@ TEST(Linear, OrthonormalRowsAreKeptSo) {
       EXPECT_NEAR(dot, i == j ? length : 0.0, 1e-4 * length);
     }
   }
-  EXPECT_THROW(Build("{type='linear', dim=4, orthonormal=true}", 3), UsageError);
+  EXPECT_THROW(BuildSequence("{type='linear', dim=4, orthonormal=true}", 3), UsageError);
 }
 
 TEST(BatchNorm, PaddingHasNoPartInIt) {
-  const Network net = Build("{type='batch-norm'}, {type='tdnn', dim=3, offsets=[-1, 0]}", 4);
+  const Network net = BuildSequence("{type='batch-norm'}, {type='tdnn', dim=3, offsets=[-1, 0]}", 4);
   const std::vector<int32_t> lengths = {4, 2};
   const SequenceLayout layout{.streams = 2, .frames = 4, .lengths = lengths};
   ExecContext ctx;
@@ -440,7 +444,7 @@ TEST(BatchNorm, PaddingHasNoPartInIt) {
 }
 
 TEST(BatchNorm, AnEmptyStreamHasNoPartInItWhateverContextIsAbove) {
-  const Network net = Build("{type='batch-norm'}, {type='tdnn', dim=3, offsets=[-2, 0, 1]}", 4);
+  const Network net = BuildSequence("{type='batch-norm'}, {type='tdnn', dim=3, offsets=[-2, 0, 1]}", 4);
   const std::vector<int32_t> lengths = {4, 0};
   const SequenceLayout layout{.streams = 2, .frames = 4, .lengths = lengths};
   ExecContext ctx;
@@ -457,7 +461,7 @@ TEST(BatchNorm, AnEmptyStreamHasNoPartInItWhateverContextIsAbove) {
 }
 
 TEST(Bidirectional, SeesAsManyComingFramesAsItSays) {
-  Network network = Build("{type='bidirectional', right=3, layers=[{type='gru', dim=4}]}", 3);
+  Network network = BuildSequence("{type='bidirectional', right=3, layers=[{type='gru', dim=4}]}", 3);
   constexpr int kFrames = 12, kAt = 4;
   Matrix x = RandomMatrix(kFrames, 3, 5);
   Workspace ws;
@@ -473,8 +477,8 @@ TEST(Bidirectional, SeesAsManyComingFramesAsItSays) {
 }
 
 TEST(Bidirectional, IsTwoChainsOneOfThemBackwards) {
-  Network both = Build("{type='bidirectional', right=2, layers=[{type='gru', dim=4}]}", 3);
-  Network one = Build("{type='gru', dim=4}", 3);
+  Network both = BuildSequence("{type='bidirectional', right=2, layers=[{type='gru', dim=4}]}", 3);
+  Network one = BuildSequence("{type='gru', dim=4}", 3);
   const auto take = [&](const std::string& chain) {
     const std::span<Parameter* const> from = both.parameters();
     const size_t first = chain == "past" ? 0 : from.size() / 2;
@@ -504,13 +508,14 @@ TEST(Bidirectional, IsTwoChainsOneOfThemBackwards) {
 TEST(Bidirectional, RefusesLayersThatCannotRunBothWays) {
   for (const std::string layers : {"[{type='affine', dim=4}]", "[{type='tdnn', dim=4}, {type='gru', dim=4}]",
                                    "[{type='gru', dim=4}, {type='batch-norm'}]", "[]"}) {
-    EXPECT_THROW(Build("{type='bidirectional', layers=" + layers + "}", 3), UsageError) << layers;
+    EXPECT_THROW(BuildSequence("{type='bidirectional', layers=" + layers + "}", 3), UsageError) << layers;
   }
 }
 
 TEST(Residual, AddsTheFrameThatAnOutputStandsFor) {
-  const Network with = Build("{type='residual', scale=0.5, layers=[{type='tdnn', dim=3, offsets=[-2, 1]}]}", 3);
-  const Network without = Build("{type='residual', scale=0, layers=[{type='tdnn', dim=3, offsets=[-2, 1]}]}", 3);
+  const Network with = BuildSequence("{type='residual', scale=0.5, layers=[{type='tdnn', dim=3, offsets=[-2, 1]}]}", 3);
+  const Network without =
+      BuildSequence("{type='residual', scale=0, layers=[{type='tdnn', dim=3, offsets=[-2, 1]}]}", 3);
   const Matrix x = RandomMatrix(8, 3, 1);
   Workspace a, b;
   const MatrixView y = with.Forward({}, x, a), z = without.Forward({}, x, b);
@@ -539,8 +544,8 @@ class ByName : public GradientSink {
 // The reference is a layer whose four matrices are copies of the one.
 TEST(Lstm, SharedGatesAreFourTiedCopies) {
   constexpr int kIn = 3, kCells = 5;
-  Network shared = Build("{type='lstm', dim=5, projection=4, share-gates=true}", kIn);
-  Network whole = Build("{type='lstm', dim=5, projection=4}", kIn);
+  Network shared = BuildSequence("{type='lstm', dim=5, projection=4, share-gates=true}", kIn);
+  Network whole = BuildSequence("{type='lstm', dim=5, projection=4}", kIn);
   EXPECT_EQ(Find(shared, "lstm1.weight").value.size(), kIn * kCells);
   EXPECT_EQ(Find(whole, "lstm1.weight").value.size(), 4 * kIn * kCells);
   for (Parameter* p : whole.parameters()) {
@@ -565,8 +570,8 @@ TEST(Lstm, SharedGatesAreFourTiedCopies) {
 }
 
 TEST(Lstm, AProjectionByTheIdentityIsNone) {
-  Network projected = Build("{type='lstm', dim=4, projection=4}", 3);
-  Network plain = Build("{type='lstm', dim=4}", 3);
+  Network projected = BuildSequence("{type='lstm', dim=4, projection=4}", 3);
+  Network plain = BuildSequence("{type='lstm', dim=4}", 3);
   for (Parameter* p : plain.parameters()) {
     const Parameter& from = Find(projected, p->name);
     std::copy_n(from.value.data(), from.value.size(), p->value.data());
@@ -583,8 +588,8 @@ TEST(Lstm, AProjectionByTheIdentityIsNone) {
 }
 
 TEST(Lstm, ClippingLimitsWhatGoesBackInTimeOnly) {
-  Network free = Build("{type='lstm', dim=4, projection=3, clip=0}", 3);
-  Network clipped = Build("{type='lstm', dim=4, projection=3, clip=1e-4}", 3);
+  Network free = BuildSequence("{type='lstm', dim=4, projection=3, clip=0}", 3);
+  Network clipped = BuildSequence("{type='lstm', dim=4, projection=3, clip=1e-4}", 3);
   clipped.CopyFrom(free);
   const Matrix x = RandomMatrix(2, 3, 1), dy = RandomMatrix(2, 3, 2);
   Workspace a, b;
@@ -680,14 +685,14 @@ TEST(RecurrentLayers, AgreeWithPyTorch) {
   std::string arguments;
   for (const auto& [kind, layer] : cases) {
     const std::filesystem::path path = folder / kind;
-    WriteValues(Build(layer, 3), path);
+    WriteValues(BuildSequence(layer, 3), path);
     arguments += fmt::format(" {} '{}'", kind, path.string());
   }
   const auto output = RunPython(*python, kTorch, arguments);
   ASSERT_TRUE(output.has_value());
   std::istringstream expected(*output);
   for (const auto& [kind, layer] : cases) {
-    Network net = Build(layer, 3);
+    Network net = BuildSequence(layer, 3);
     Compare(net, expected);
   }
 }
@@ -698,7 +703,7 @@ TEST(SequenceLayers, OverwriteDerivativesWhoseRowsLieApart) {
        {"{type='bidirectional', right=1, layers=[{type='gru', dim=2}]}", "{type='lstm', dim=4, projection=2}",
         "{type='residual', layers=[{type='tdnn', dim=3}]}", "{type='splice'}",
         "{type='convolution', filters=2, offsets=[-1, 0]}"}) {
-    Network net = Build(layers, 3);
+    Network net = BuildSequence(layers, 3);
     const Matrix x = RandomMatrix(12, 3, 5);
     Workspace ws;
     ExecContext ctx;
@@ -727,7 +732,7 @@ TEST(InnerChains, DrawMasksOfTheirOwn) {
   EXPECT_EQ(seeds.size(), 41u);
   // A shortcut around dropout alone: y = 3·x where a value is kept, x where it is dropped.
   const std::string dropout = "layers=[{type='dropout', proportion=0.5}]";
-  Network net = Build("{type='residual', " + dropout + "}, {type='residual', " + dropout + "}", 50);
+  Network net = BuildSequence("{type='residual', " + dropout + "}, {type='residual', " + dropout + "}", 50);
   const Matrix ones = [] {
     Matrix m(40, 50);
     std::fill_n(m.data(), m.size(), 1.0f);
@@ -744,7 +749,7 @@ TEST(InnerChains, DrawMasksOfTheirOwn) {
 TEST(InnerChains, SayForWhatTheyAreMissing) {
   for (const char* type : {"residual", "bidirectional"}) {
     try {
-      Build(std::string("{type='") + type + "'}", 3);
+      BuildSequence(std::string("{type='") + type + "'}", 3);
       FAIL() << type;
     } catch (const UsageError& e) {
       EXPECT_NE(std::string(e.what()).find(std::string("'") + type + "'"), std::string::npos) << e.what();

@@ -8,13 +8,13 @@
 namespace antiphon::nn {
 namespace {
 
-constexpr int kFrames = 5;
+constexpr int kMaskedFrames = 5;
 constexpr int kFeatures = 6;
 
 Matrix Masked(bool training, double factor, const std::string& keys) {
   const Network network(Config::Parse("[[layer]]\ntype = \"spec-mask\"\nfeature-dim = 6\n" + keys, "net"),
-                        kFrames * kFeatures, 0, 1);
-  Matrix x(400, kFrames * kFeatures);
+                        kMaskedFrames * kFeatures, 0, 1);
+  Matrix x(400, kMaskedFrames * kFeatures);
   for (int64_t i = 0; i < x.size(); ++i) x.data()[i] = 1.0f;
   ExecContext ctx;
   ctx.training = training;
@@ -36,7 +36,7 @@ TEST(SpecMask, TakesOneBandOfNeighboursThroughTheWholeWindow) {
     int zeros = 0;
     int changes = 0;
     for (int c = 0; c < kFeatures; ++c) {
-      for (int t = 1; t < kFrames; ++t) ASSERT_EQ(y(r, t * kFeatures + c), y(r, c)) << "row " << r;
+      for (int t = 1; t < kMaskedFrames; ++t) ASSERT_EQ(y(r, t * kFeatures + c), y(r, c)) << "row " << r;
       zeros += y(r, c) == 0.0f ? 1 : 0;
       changes += c > 0 && y(r, c) != y(r, c - 1) ? 1 : 0;
     }
@@ -52,7 +52,7 @@ TEST(SpecMask, TakesASpanOfContextFramesAsOftenAsAsked) {
   int masked = 0;
   for (int64_t r = 0; r < y.rows(); ++r) {
     int zero_frames = 0;
-    for (int t = 0; t < kFrames; ++t) {
+    for (int t = 0; t < kMaskedFrames; ++t) {
       for (int c = 1; c < kFeatures; ++c) ASSERT_EQ(y(r, t * kFeatures + c), y(r, t * kFeatures));
       zero_frames += y(r, t * kFeatures) == 0.0f ? 1 : 0;
     }

@@ -15,7 +15,7 @@
 namespace antiphon::parallel {
 namespace {
 
-Matrix RandomMatrix(int64_t rows, int64_t cols, uint64_t seed, double scale = 1) {
+Matrix NormalMatrix(int64_t rows, int64_t cols, uint64_t seed, double scale = 1) {
   Matrix m(rows, cols);
   Rng rng(5, seed);
   for (int64_t i = 0; i < m.size(); ++i) m.data()[i] = static_cast<float>(scale * rng.Normal());
@@ -66,7 +66,7 @@ TEST_P(CodecConformance, TakesAnyShapeAndTheSameBytesTwice) {
   const std::string toml = "type = \"" + GetParam() + "\"\n";
   for (const auto& [rows, cols] :
        {std::pair(1, 1), std::pair(3, 70), std::pair(300, 64), std::pair(5, 257), std::pair(0, 4), std::pair(4, 0)}) {
-    const Matrix g = RandomMatrix(rows, cols, 1, 1e-3);
+    const Matrix g = NormalMatrix(rows, cols, 1, 1e-3);
     Sender a(toml, rows, cols);
     Sender b(toml, rows, cols);
     EXPECT_EQ(a.Encode(g), b.Encode(g)) << rows << " × " << cols;
@@ -85,7 +85,7 @@ TEST_P(CodecConformance, NothingComesOutOfNothing) {
 
 TEST_P(CodecConformance, RefusesACodeCutShort) {
   Sender sender("type = \"" + GetParam() + "\"\n", 40, 70);
-  Code code = sender.Encode(RandomMatrix(40, 70, 2));
+  Code code = sender.Encode(NormalMatrix(40, 70, 2));
   if (code.size() < 8) GTEST_SKIP() << "nothing sent";
   code.resize(code.size() - 1);
   Matrix decoded(40, 70);
@@ -99,7 +99,7 @@ TEST(Codecs, WhatIsSentAndWhatIsHeldAddUpToWhatWasGiven) {
     given.SetZero();
     sent.SetZero();
     for (uint64_t step = 0; step < 30; ++step) {
-      const Matrix g = RandomMatrix(37, 130, step);
+      const Matrix g = NormalMatrix(37, 130, step);
       const Matrix d = sender.Send(g);
       for (int64_t i = 0; i < g.size(); ++i) {
         given.data()[i] += g.data()[i];
@@ -115,7 +115,7 @@ TEST(Codecs, WhatIsSentAndWhatIsHeldAddUpToWhatWasGiven) {
 TEST(OneBit, RemaindersOfAColumnAddUpToNothing) {
   for (const std::string toml : {"type = \"one-bit\"\n", "type = \"one-bit\"\nthreshold = \"mean\"\n"}) {
     Sender sender(toml, 500, 77);
-    for (uint64_t step = 0; step < 5; ++step) sender.Send(RandomMatrix(500, 77, step));
+    for (uint64_t step = 0; step < 5; ++step) sender.Send(NormalMatrix(500, 77, step));
     for (int64_t c = 0; c < 77; ++c) {
       double sum = 0;
       for (int64_t r = 0; r < 500; ++r) sum += static_cast<double>(sender.planes[0](r, c));
@@ -126,7 +126,7 @@ TEST(OneBit, RemaindersOfAColumnAddUpToNothing) {
 
 // Where all values of a column have one sign, one bit at zero gives nothing but their mean.
 TEST(OneBit, CutAtItsMeanAColumnOfOneSignKeepsItsDifferences) {
-  Matrix g = RandomMatrix(400, 9, 1);
+  Matrix g = NormalMatrix(400, 9, 1);
   for (int64_t i = 0; i < g.size(); ++i) g.data()[i] += 10.0f;
   const auto squared_error = [&](const std::string& toml) {
     Sender sender(toml, 400, 9);
@@ -144,12 +144,12 @@ TEST(OneBit, CutAtItsMeanAColumnOfOneSignKeepsItsDifferences) {
 
 TEST(OneBit, TakesABitPerValueAndTwoValuesPerColumn) {
   Sender sender("type = \"one-bit\"\n", 512, 128);
-  EXPECT_EQ(sender.Encode(RandomMatrix(512, 128, 1)).size(), 512u * 128 / 8 + 8 * 128);
+  EXPECT_EQ(sender.Encode(NormalMatrix(512, 128, 1)).size(), 512u * 128 / 8 + 8 * 128);
 }
 
 TEST(TopK, SendsTheLargestAndNoMoreThanItsShare) {
   Sender sender("type = \"top-k\"\ndensity = 0.02\n", 200, 300);
-  const Matrix g = RandomMatrix(200, 300, 3);
+  const Matrix g = NormalMatrix(200, 300, 3);
   const Matrix sent = sender.Send(g);
   int64_t count = 0;
   float smallest_sent = INFINITY, largest_held = 0;
@@ -172,7 +172,7 @@ TEST(TopK, WithEverythingSentMomentumCorrectionIsMomentum) {
   Matrix u(6, 10);
   u.SetZero();
   for (uint64_t step = 0; step < 8; ++step) {
-    const Matrix g = RandomMatrix(6, 10, step);
+    const Matrix g = NormalMatrix(6, 10, step);
     const Matrix with_momentum = corrected.Send(g);
     const Matrix without = masked.Send(g);
     for (int64_t i = 0; i < g.size(); ++i) {
@@ -195,7 +195,7 @@ TEST(TopK, DensityFallsOverTheRamp) {
   Sender sender("type = \"top-k\"\ndensity = 0.01\nramp-epochs = 2\n", 100, 100);
   const auto count = [&](double epoch) {
     sender.codec->BeginStep({epoch, 0, 4});
-    return (sender.Encode(RandomMatrix(100, 100, 9)).size() - 4) / 8;
+    return (sender.Encode(NormalMatrix(100, 100, 9)).size() - 4) / 8;
   };
   EXPECT_EQ(count(0), 2500u);
   EXPECT_NEAR(static_cast<double>(count(1)), 500, 1);
@@ -204,7 +204,7 @@ TEST(TopK, DensityFallsOverTheRamp) {
 
 TEST(Int8, RandomRoundingIsRightOnTheMean) {
   Sender sender("type = \"int8\"\nrounding = \"stochastic\"\n", 1, 256);
-  const Matrix g = RandomMatrix(1, 256, 4);
+  const Matrix g = NormalMatrix(1, 256, 4);
   Matrix sum(1, 256);
   sum.SetZero();
   constexpr int kTimes = 2000;
@@ -218,7 +218,7 @@ TEST(Int8, RandomRoundingIsRightOnTheMean) {
 
 // Otherwise the errors of workers whose gradients are alike would add up to as much as one of them makes.
 TEST(Int8, RanksRoundByNumbersOfTheirOwn) {
-  const Matrix g = RandomMatrix(1, 256, 4);
+  const Matrix g = NormalMatrix(1, 256, 4);
   constexpr int kRanks = 16;
   std::vector<double> mean_error(256, 0.0);
   double of_one = 0, of_mean = 0;
@@ -238,7 +238,7 @@ TEST(Int8, RanksRoundByNumbersOfTheirOwn) {
 
 TEST(Int8, GoesOnWithTheNumbersOfItsRank) {
   const testing::TemporaryFolder folder;
-  const Matrix g = RandomMatrix(2, 300, 4);
+  const Matrix g = NormalMatrix(2, 300, 4);
   const std::string toml = "type = \"int8\"\nrounding = \"stochastic\"\n";
   Sender whole(toml, 2, 300);
   whole.codec->BeginStep({0, 3, 4});
@@ -410,7 +410,7 @@ TEST(Codecs, BothStagesAddUpToWhatAllGave) {
       std::vector<float> sum(size, 0.0f);
       for (uint64_t step = 0; step < kSteps; ++step) {
         const Matrix g =
-            RandomMatrix(weight.value.rows(), weight.value.cols(), 100 * step + static_cast<uint64_t>(comm.rank()));
+            NormalMatrix(weight.value.rows(), weight.value.cols(), 100 * step + static_cast<uint64_t>(comm.rank()));
         exchange.BeginMinibatch(1);
         exchange.TakeDense(weight, g);
         exchange.LayerDone(0);

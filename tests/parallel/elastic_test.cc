@@ -12,7 +12,7 @@
 namespace antiphon::parallel {
 namespace {
 
-constexpr const char* kPlainSgd = "type = \"sgd\"\n";
+constexpr const char* kSgd = "type = \"sgd\"\n";
 
 void Nothing(std::span<const float>, std::span<float> g) { std::fill(g.begin(), g.end(), 0.0f); }
 
@@ -25,7 +25,7 @@ void SetAll(Learner& learner, float value) {
 
 TEST(Easgd, WithoutGradientsWorkersAndCentreMeetAndNothingIsLost) {
   const auto ends = OnRanks(3, [](comm::Communicator& comm) {
-    Learner learner("method = \"easgd\"\nsync-period = 1\nelasticity = 0.9\n", comm, kPlainSgd, MakeRegression());
+    Learner learner("method = \"easgd\"\nsync-period = 1\nelasticity = 0.9\n", comm, kSgd, MakeRegression());
     const auto centre = static_cast<double>(learner.network.values()[0]);  // that of all ranks
     SetAll(learner, static_cast<float>(comm.rank()));
     double values[] = {0, 0};
@@ -59,7 +59,7 @@ double RoundRobin(int workers, double rate, double alpha, int rounds) {
   const auto ends = OnRanks(workers, [&](comm::Communicator& comm) {
     Learner learner(
         fmt::format("method = \"easgd\"\nsync-period = 1\nasynchronous = true\nelasticity = {}\n", alpha * workers),
-        comm, kPlainSgd, MakeRegression());
+        comm, kSgd, MakeRegression());
     SetAll(learner, static_cast<float>(comm.rank() + 1));
     for (int round = 0; round < rounds; ++round) {
       for (int turn = 0; turn < comm.world_size(); ++turn) {
@@ -120,7 +120,7 @@ TEST(Easgd, AsynchronousWorkersEndAtOneCentre) {
 
 TEST(Easgd, PutsABrokenWorkerBackToTheCentre) {
   const auto sound = OnRanks(2, [](comm::Communicator& comm) {
-    Learner learner("method = \"easgd\"\nsync-period = 2\n", comm, kPlainSgd);
+    Learner learner("method = \"easgd\"\nsync-period = 2\n", comm, kSgd);
     learner.Train(0, 2, comm.rank(), 2);
     if (comm.rank() == 1) learner.network.values()[0] = NAN;
     learner.Train(2, 4, comm.rank(), 2);
@@ -134,7 +134,7 @@ TEST(Easgd, PutsABrokenWorkerBackToTheCentre) {
 
 TEST(Easgd, RefusesWhatCannotWork) {
   const auto comm = comm::MakeSelfCommunicator();
-  EXPECT_THROW(Learner("method = \"eamsgd\"\n", *comm, kPlainSgd), UsageError);
+  EXPECT_THROW(Learner("method = \"eamsgd\"\n", *comm, kSgd), UsageError);
   EXPECT_NO_THROW(Learner("method = \"eamsgd\"\n", *comm, "type = \"sgd\"\nmomentum = 0.9\n"));
   EXPECT_THROW(Learner("method = \"easgd\"\nelasticity = 1.5\n", *comm), UsageError);
   EXPECT_THROW(Learner("method = \"easgd\"\nsync-period = 0\n", *comm), UsageError);
@@ -143,7 +143,7 @@ TEST(Easgd, RefusesWhatCannotWork) {
 // Rank k pulls to the optimum k with curvature 1 + k; consensus and own value after some rounds.
 std::vector<std::vector<double>> Consensus(int workers, const std::string& keys, int rounds, int period) {
   return OnRanks(workers, [&](comm::Communicator& comm) {
-    Learner learner(fmt::format("sync-period = {}\n{}", period, keys), comm, kPlainSgd, MakeRegression());
+    Learner learner(fmt::format("sync-period = {}\n{}", period, keys), comm, kSgd, MakeRegression());
     const auto k = static_cast<float>(comm.rank());
     for (int step = 0; step < rounds * period; ++step) {
       learner.StepAlong(
@@ -201,7 +201,7 @@ TEST(Elastic, SeveralWorkersTakeLongerStepsByDefault) {
   // Two workers share the data: without the factor, the common model would go half as far in an epoch.
   for (const char* method : {"easgd", "admm"}) {
     const auto described = OnRanks(2, [&](comm::Communicator& comm) {
-      Learner learner(fmt::format("method = \"{}\"\n", method), comm, kPlainSgd);
+      Learner learner(fmt::format("method = \"{}\"\n", method), comm, kSgd);
       return fmt::format("{}", fmt::join(learner.strategy->Describe(), "; "));
     });
     EXPECT_NE(described[0].find("learning rate × 2 (auto"), std::string::npos) << described[0];

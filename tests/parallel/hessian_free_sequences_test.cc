@@ -14,19 +14,20 @@ constexpr int64_t kChunks = 9;
 const char kTdnn[] =
     "layer = [{type='tdnn', dim=9}, {type='tanh'}, {type='tdnn', dim=8, offsets=[-2, 0, 1]}, {type='relu'}, "
     "{type='affine'}]";
-const char kLstm[] =
+const char kLstmNetwork[] =
     "layer = [{type='tdnn', dim=8, offsets=[0, 1]}, {type='lstm', dim=7, projection=5}, {type='gru', dim=6}, "
     "{type='affine'}]";
 const char kConvolution[] =
     "layer = [{type='convolution', filters=3, offsets=[-1, 0]}, {type='relu'}, {type='pooling', channels=3, window=2}, "
     "{type='tdnn', dim=8}, {type='tanh'}, {type='affine'}]";
 
-const char kMethod[] = "method = \"hessian-free\"\ncurvature-minibatches = 99\ncheck-minibatches = 1\ndamping = 0.1\n";
+const char kHessianFree[] =
+    "method = \"hessian-free\"\ncurvature-minibatches = 99\ncheck-minibatches = 1\ndamping = 0.1\n";
 
 nn::Network Make(const char* toml) { return {Config::Parse(toml, "net"), kFeatures, kPdfs, 3}; }
 
 struct Plans {
-  std::string method = kMethod;
+  std::string method = kHessianFree;
   int workers = 1;
   int epochs = 1;
   bool spoil = true;
@@ -63,7 +64,7 @@ std::vector<std::vector<float>> Train(const char* network, const Plans& run, std
 }
 
 TEST(HessianFreeOfSequences, LearnsInFewerPassesThanGradientDescent) {
-  for (const char* network : {kTdnn, kLstm, kConvolution}) {
+  for (const char* network : {kTdnn, kLstmNetwork, kConvolution}) {
     for (const char* preconditioner : {"diagonal", "lbfgs", "none"}) {
       for (const bool alone : {false, true}) {
         nn::Network untrained = Make(network);
@@ -88,8 +89,8 @@ TEST(HessianFreeOfSequences, LearnsInFewerPassesThanGradientDescent) {
 // States that go on from chunk to chunk included: each worker carries those of its streams. Without the diagonal, which
 // squares sums over a minibatch where a layer does not hand over single frames (peepholes).
 TEST(HessianFreeOfSequences, WorkersOnlyDivideTheStreams) {
-  for (const char* network : {kTdnn, kLstm}) {
-    const std::string method = std::string(kMethod) + "preconditioner = \"none\"\n";
+  for (const char* network : {kTdnn, kLstmNetwork}) {
+    const std::string method = std::string(kHessianFree) + "preconditioner = \"none\"\n";
     const auto alone = Train(network, {.method = method});
     for (const int workers : {2, 4}) {
       for (const std::vector<float>& values : Train(network, {.method = method, .workers = workers})) {
@@ -100,13 +101,13 @@ TEST(HessianFreeOfSequences, WorkersOnlyDivideTheStreams) {
 }
 
 TEST(HessianFreeOfSequences, KeepsWhatMinibatchesOnlyLend) {
-  for (const char* network : {kTdnn, kLstm}) {
+  for (const char* network : {kTdnn, kLstmNetwork}) {
     EXPECT_EQ(Train(network, {.epochs = 2}), Train(network, {.epochs = 2, .spoil = false})) << network;
   }
 }
 
 TEST(HessianFreeOfSequences, PaddingCountsForNothing) {
-  for (const char* network : {kTdnn, kLstm}) {
+  for (const char* network : {kTdnn, kLstmNetwork}) {
     EXPECT_EQ(Train(network, {.epochs = 2}), Train(network, {.epochs = 2, .streams = {.padding = 30.0f}})) << network;
   }
 }
@@ -115,7 +116,7 @@ TEST(HessianFreeOfSequences, PaddingCountsForNothing) {
 TEST(HessianFreeOfSequences, StreamsGoOnAsIfThereHadBeenNoStep) {
   const testing::TemporaryFolder folder;
   const auto comm = comm::MakeSelfCommunicator();
-  Learner learner(kMethod, *comm, "type = \"sgd\"\n", Make(kLstm));
+  Learner learner(kHessianFree, *comm, "type = \"sgd\"\n", Make(kLstmNetwork));
   Streams streams(learner.network.time_context());
   Steps(learner, streams, 0, 5);
   const auto states = [&] {
@@ -137,8 +138,10 @@ TEST(HessianFreeOfSequences, StreamsGoOnAsIfThereHadBeenNoStep) {
 TEST(HessianFreeOfSequences, ResumedInTheMiddleGivesTheSameBits) {
   const testing::TemporaryFolder folder;
   const auto comm = comm::MakeSelfCommunicator();
-  for (const char* network : {kTdnn, kLstm}) {
-    const auto learner = [&] { return std::make_unique<Learner>(kMethod, *comm, "type = \"sgd\"\n", Make(network)); };
+  for (const char* network : {kTdnn, kLstmNetwork}) {
+    const auto learner = [&] {
+      return std::make_unique<Learner>(kHessianFree, *comm, "type = \"sgd\"\n", Make(network));
+    };
     const auto whole = learner(), second = learner();
     Streams streams(whole->network.time_context());
     Steps(*whole, streams, 0, kChunks);
@@ -161,7 +164,7 @@ TEST(HessianFreeOfSequences, ResumedInTheMiddleGivesTheSameBits) {
 TEST(HessianFreeOfSequences, LayersWithoutATangentAreNamed) {
   const auto comm = comm::MakeSelfCommunicator();
   try {
-    Learner(kMethod, *comm, "type = \"sgd\"\n",
+    Learner(kHessianFree, *comm, "type = \"sgd\"\n",
             Make("layer = [{type='tdnn', dim=8}, {type='circulant-affine', dim=8}, {type='affine'}]"));
     FAIL() << "expected UsageError";
   } catch (const UsageError& e) {

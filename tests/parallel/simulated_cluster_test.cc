@@ -12,7 +12,7 @@
 namespace antiphon::parallel {
 namespace {
 
-constexpr int64_t kMinibatches = 24;
+constexpr int64_t kMinibatchesOfRun = 24;
 constexpr double kGflops = 1e-4;
 
 std::string Toml(const std::string& method) {
@@ -34,7 +34,7 @@ comm::ClusterOptions SlowDevices() {
 comm::SimulationReport Train(const std::string& toml, int workers, const comm::ClusterOptions& cluster) {
   return comm::RunSimulated(workers, cluster, [&](comm::Communicator& comm) {
     Learner learner(toml, comm);
-    learner.Train(0, kMinibatches / workers, comm.rank(), workers);
+    learner.Train(0, kMinibatchesOfRun / workers, comm.rank(), workers);
     learner.End();
   });
 }
@@ -48,7 +48,7 @@ double ComputeSeconds(const comm::SimulationReport& report) {
 }
 
 TEST(SimulatedCluster, HearsOfTheArithmeticOfEveryStrategy) {
-  const double products = kMinibatches * FlopsPerMinibatch() / (1e9 * kGflops);
+  const double products = kMinibatchesOfRun * FlopsPerMinibatch() / (1e9 * kGflops);
   for (const std::string& method : StrategyRegistry::Get().Names()) {
     const int workers = method == "serial" ? 1 : method == "asgd-groups" ? 4 : 2;
     const double counted = ComputeSeconds(Train(Toml(method), workers, SlowDevices()));
@@ -151,7 +151,7 @@ TEST(SimulatedCluster, CostOnlyModeAgreesWithTraining) {
     plan.workers = 4;
     plan.minibatch = kFrames;
     plan.sync_period = 2;
-    const double predicted = kMinibatches * kFrames / plan::SimulateCost(network, plan, cluster).frames_per_second;
+    const double predicted = kMinibatchesOfRun * kFrames / plan::SimulateCost(network, plan, cluster).frames_per_second;
     // The run also begins and ends.
     EXPECT_NEAR(predicted / report.seconds(), 1, 0.35) << method;
   }

@@ -17,7 +17,7 @@
 namespace antiphon::train {
 namespace {
 
-constexpr int kPdfs = 8;
+constexpr int kNumPdfs = 8;
 
 Config Sgd() { return Config::Parse("type = \"sgd\"\n", "optimizer"); }
 
@@ -180,11 +180,11 @@ TEST_F(Adaptation, TheDivergenceFromTheOldModelFallsWithRho) {
     double divergence = 0;
     for (int64_t n = 0; n < p.rows(); ++n) {
       double p_sum = 0, q_sum = 0;
-      for (int64_t k = 0; k < kPdfs; ++k) {
+      for (int64_t k = 0; k < kNumPdfs; ++k) {
         p_sum += std::exp(static_cast<double>(p(n, k)));
         q_sum += std::exp(static_cast<double>(q(n, k)));
       }
-      for (int64_t k = 0; k < kPdfs; ++k) {
+      for (int64_t k = 0; k < kNumPdfs; ++k) {
         const double log_p = static_cast<double>(p(n, k)) - std::log(p_sum);
         divergence += std::exp(log_p) * (log_p - static_cast<double>(q(n, k)) + std::log(q_sum));
       }
@@ -260,13 +260,13 @@ TEST_F(Adaptation, ANewOutputLayerServesOtherSenones) {
 }
 
 TEST_F(Adaptation, OldSpeechSaysNothingAboutOtherSenones) {
-  data::FrameStoreWriter writer(folder_ / "reversed", store_->feat_dim(), kPdfs + 3, {});
+  data::FrameStoreWriter writer(folder_ / "reversed", store_->feat_dim(), kNumPdfs + 3, {});
   for (size_t u = 0; u < 16; ++u) {
     Matrix features(store_->utterances()[u].num_frames, store_->feat_dim());
     std::vector<int32_t> pdf_ids(static_cast<size_t>(features.rows()));
     store_->ReadFrames(u, 0, features);
     store_->ReadPdfIds(u, pdf_ids);
-    for (int32_t& id : pdf_ids) id = kPdfs + 2 - id;
+    for (int32_t& id : pdf_ids) id = kNumPdfs + 2 - id;
     writer.Add("u" + std::to_string(u), "s", features, pdf_ids);
   }
   writer.Finish();
@@ -277,12 +277,12 @@ TEST_F(Adaptation, OldSpeechSaysNothingAboutOtherSenones) {
   const AdaptationResult result = run.Adapt("transfer", Config(), folder_ / "out", Sgd());
   EXPECT_TRUE(result.accepted) << result.verdict;
   EXPECT_EQ(result.old_after.frames, 0);
-  EXPECT_EQ(Result().num_pdfs(), kPdfs + 3);
+  EXPECT_EQ(Result().num_pdfs(), kNumPdfs + 3);
 }
 
 TEST_F(Adaptation, OtherSenonesAreForNewOutputLayersAlone) {
   SyntheticData more;
-  more.num_pdfs = kPdfs + 3;
+  more.num_pdfs = kNumPdfs + 3;
   const auto other = MakeSyntheticStore(folder_ / "other", more);
   for (const char* method : {"fmllr", "lhuc", "lin", "lhn", "kld", "mix"}) {
     const AdaptationRun run(Options(), model_, {other, nullptr, store_, ""}, 1);
@@ -373,7 +373,7 @@ TEST_F(Adaptation, PriorsOfMixedSpeechAreThoseOfTheMixture) {
         Case{"repeat = 3\nschedule = 'tail'\ntail = 0.5", 1.5, 6}}) {
     ASSERT_TRUE(Adapt("mix", keys, Options()).accepted);
     const data::FrameStore mixed(folder_ / "out" / "train-store");
-    std::vector<double> counts(kPdfs);
+    std::vector<double> counts(kNumPdfs);
     for (size_t u = 0; u < mixed.utterances().size(); ++u) {
       std::vector<int32_t> pdf_ids(static_cast<size_t>(mixed.utterances()[u].num_frames));
       mixed.ReadPdfIds(u, pdf_ids);

@@ -14,7 +14,7 @@
 namespace antiphon::train {
 namespace {
 
-constexpr int kDim = 6, kPdfs = 7;
+constexpr int kFeatDim = 6, kChainPdfs = 7;
 
 nn::Network Chain(const std::string& norm, const std::string& activation = "relu") {
   const std::string f = "{type='" + activation + "'}";
@@ -26,13 +26,13 @@ nn::Network Chain(const std::string& norm, const std::string& activation = "relu
   return {Config::Parse("layer = [{type='tdnn', dim=8, offsets=[-1, 0, 1]}, " + f + "," + norm +
                             factorised(", stride=3") + norm + factorised("") + "{type='affine'}]",
                         "net"),
-          kDim, kPdfs, 3};
+          kFeatDim, kChainPdfs, 3};
 }
 
 class ChainChunksTest : public ::testing::Test {
  protected:
   ChainChunksTest() {
-    data::MakeStore(folder_ / "store", 30, kDim, kPdfs);
+    data::MakeStore(folder_ / "store", 30, kFeatDim, kChainPdfs);
     store_ = std::make_shared<const data::FrameStore>(folder_ / "store");
     options_.minibatch = 120;
     options_.chunk_frames = 20;
@@ -45,10 +45,10 @@ class ChainChunksTest : public ::testing::Test {
     const TimeContext needed = network.time_context();
     const int frames = store_->utterances()[utterance].num_frames;
     const int64_t outputs = (frames - first + needed.stride - 1) / needed.stride;
-    Matrix x(needed.InputFrames(outputs), kDim), row(1, kDim);
+    Matrix x(needed.InputFrames(outputs), kFeatDim), row(1, kFeatDim);
     for (int64_t r = 0; r < x.rows(); ++r) {
       store_->ReadFrames(utterance, std::clamp(first + static_cast<int>(r) - needed.left, 0, frames - 1), row);
-      std::copy_n(row.data(), kDim, x.Row(r).data());
+      std::copy_n(row.data(), kFeatDim, x.Row(r).data());
     }
     nn::Workspace ws;
     return Matrix(ConstMatrixView(network.Forward(ctx, x, ws)));
@@ -83,7 +83,7 @@ TEST_F(ChainChunksTest, GiveAtEveryShiftWhatTheWholeUtteranceGives) {
           const int shift = chunk.first % 3;
           const Matrix whole = Whole(network, chunk.utterance, shift, ctx);
           for (int t = 0; t < (chunk.num_frames + 2) / 3; ++t) {
-            for (int64_t k = 0; k < kPdfs; ++k, ++compared) {
+            for (int64_t k = 0; k < kChainPdfs; ++k, ++compared) {
               ASSERT_NEAR(y(int64_t{t} * streams + s, k), whole((chunk.first - shift) / 3 + t, k), 1e-5);
             }
           }

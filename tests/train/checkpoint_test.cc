@@ -25,7 +25,7 @@ using ::testing::Contains;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-constexpr int kWorkers = 3;
+constexpr int kWorldSize = 3;
 
 struct Method {
   const char* name;
@@ -52,7 +52,7 @@ class Checkpoints : public ::testing::Test {
       options.average.share = 0;
     }
     uint64_t hash = 0;
-    comm::RunRanks(kWorkers, [&](comm::Communicator& comm) {
+    comm::RunRanks(kWorldSize, [&](comm::Communicator& comm) {
       SetComputeThreads(1);
       TrainingTask task = SmallTask(store_, folder_ / run);
       if (own_folders) task.folder /= std::to_string(comm.rank());
@@ -65,7 +65,7 @@ class Checkpoints : public ::testing::Test {
   }
 
   fs::path File(const std::string& run, int64_t step, int rank) const {
-    return CheckpointFolder(CheckpointPath(folder_ / run), rank, kWorkers, 1).File(step);
+    return CheckpointFolder(CheckpointPath(folder_ / run), rank, kWorldSize, 1).File(step);
   }
   std::set<int64_t> Steps(const std::string& run) const {
     std::set<int64_t> steps;
@@ -79,7 +79,7 @@ class Checkpoints : public ::testing::Test {
     fs::remove_all(folder_ / to);
     fs::copy(folder_ / from, folder_ / to, fs::copy_options::recursive);
     for (const int64_t later : Steps(to)) {
-      for (int r = 0; later > step && r < kWorkers; ++r) fs::remove(File(to, later, r));
+      for (int r = 0; later > step && r < kWorldSize; ++r) fs::remove(File(to, later, r));
     }
   }
   // What the run says when it goes on, and the hash that it ends with.
@@ -179,8 +179,8 @@ TEST_F(Checkpoints, AreSentToRanksThatDoNotSeeTheFirstOnesFolder) {
   const std::set<int64_t> steps = Steps("together");
   const int64_t kept = *std::next(steps.begin(), 3);
   for (const int64_t step : steps) {
-    for (int r = 0; step > kept && r < kWorkers; ++r) {
-      fs::remove(CheckpointFolder(CheckpointPath(folder_ / "apart" / std::to_string(r)), r, kWorkers, 1).File(step));
+    for (int r = 0; step > kept && r < kWorldSize; ++r) {
+      fs::remove(CheckpointFolder(CheckpointPath(folder_ / "apart" / std::to_string(r)), r, kWorldSize, 1).File(step));
     }
   }
   EXPECT_EQ(Train(kSsgd, "apart", true, true), whole);
@@ -192,8 +192,8 @@ TEST_F(Checkpoints, OfEarlierVersionsGoOn) {
   const std::set<int64_t> steps = Steps("whole");
   const int64_t step = *std::next(steps.begin(), 3);
   CopyUpTo(step, "whole", "old");
-  const auto files = CheckpointFolder(CheckpointPath(folder_ / "whole"), 0, kWorkers, 1).OpenAll(step, kWorkers);
-  for (int r = 0; r < kWorkers; ++r) {
+  const auto files = CheckpointFolder(CheckpointPath(folder_ / "whole"), 0, kWorldSize, 1).OpenAll(step, kWorldSize);
+  for (int r = 0; r < kWorldSize; ++r) {
     const SafetensorsReader& file = files[static_cast<size_t>(r)];
     SafetensorsWriter writer;
     for (const auto& [key, value] : file.metadata()) {

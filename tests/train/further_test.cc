@@ -157,7 +157,7 @@ TEST_F(Further, StoredTargetsTeachLikeTheTeacherAndSeveralHeads) {
   EXPECT_GT(summary_.held_out_accuracy, 0.6);
 }
 
-constexpr const char* kLstm =
+constexpr const char* kFurtherLstm =
     "layer = [{type='tdnn', dim=16}, {type='lstm', dim=24, projection=12}, {type='splice', offsets=[0, 2]}, "
     "{type='affine'}]";
 
@@ -195,7 +195,7 @@ Matrix PosteriorsOfUtterance(const nn::Model& model, const data::FrameStore& sto
 
 TEST_F(Further, ARecurrentTeacherIsStored) {
   TrainingTask task = Task();
-  task.network = Config::Parse(kLstm, "network");
+  task.network = Config::Parse(kFurtherLstm, "network");
   const auto recurrent = std::make_shared<const nn::Model>(Trained("lstm", SequenceOptions(), task));
   const auto window = std::make_shared<const nn::Model>(Trained("window", SmallOptions(), Task()));
   SoftTargets::Write(folder_ / "one.bin", store_, {recurrent}, {.top = 8, .precision = "fp32"});
@@ -221,7 +221,7 @@ TEST_F(Further, ARecurrentTeacherIsStored) {
 
 TEST_F(Further, ARecurrentTeacherTeachesNetworksOfAllKinds) {
   TrainingTask task = Task();
-  task.network = Config::Parse(kLstm, "network");
+  task.network = Config::Parse(kFurtherLstm, "network");
   const auto teacher = std::make_shared<const nn::Model>(Trained("teacher", SequenceOptions(), task));
   const double taught = summary_.held_out_accuracy;
   SoftTargets::Write(folder_ / "t.bin", store_, {teacher}, {.top = 4, .precision = "fp32"});
@@ -363,7 +363,7 @@ TEST_F(Further, ACompressedModelIsRetrainedWithItsZeros) {
 
 TEST_F(Further, ACompressedRecurrentModelIsTaughtByWhatItWas) {
   TrainingTask task = Task();
-  task.network = Config::Parse(kLstm, "network");
+  task.network = Config::Parse(kFurtherLstm, "network");
   const auto model = std::make_shared<const nn::Model>(Trained("lstm", SequenceOptions(), task));
   CompressionOptions options;
   options.train.held_out.fraction = 0.2;

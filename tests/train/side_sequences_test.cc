@@ -13,10 +13,10 @@
 namespace antiphon::train {
 namespace {
 
-constexpr const char* kTdnn =
+constexpr const char* kSideTdnn =
     "layer = [{type = 'tdnn', dim = 24}, {type = 'relu'}, {type = 'batch-norm'}, {type = 'affine', dim = 12}, {type = "
     "'relu', name = 'hidden'}, {type = 'tdnn', dim = 16}, {type = 'relu'}, {type = 'affine'}]";
-constexpr const char* kLstm =
+constexpr const char* kSideLstm =
     "layer = [{type = 'lstm', dim = 24, projection = 12}, {type = 'affine', dim = 12}, {type = 'relu', name = "
     "'hidden'}, {type = 'tdnn', dim = 16}, {type = 'relu'}, {type = 'affine'}]";
 
@@ -75,8 +75,8 @@ class SideSequences : public ::testing::TestWithParam<Kind> {
 };
 
 INSTANTIATE_TEST_SUITE_P(All, SideSequences,
-                         ::testing::Values(Kind{"tdnn", kTdnn}, Kind{"lstm", kLstm, true, kRecurrentFight},
-                                           Kind{"lstm_chunks", kLstm, false, kRecurrentFight}),
+                         ::testing::Values(Kind{"tdnn", kSideTdnn}, Kind{"lstm", kSideLstm, true, kRecurrentFight},
+                                           Kind{"lstm_chunks", kSideLstm, false, kRecurrentFight}),
                          [](const auto& kind) { return kind.param.name; });
 
 TEST_P(SideSequences, AdversarialTrainingHidesTheDomain) {

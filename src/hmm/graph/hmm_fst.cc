@@ -47,7 +47,7 @@ void AddWindow(const HmmModel& model, const ContextLabel& label, int32_t index, 
 }
 
 // What enters a state: nothing yet, one class (a transition state, or 0 for epsilon and the start), or several.
-constexpr int32_t kNone = -1;
+constexpr int32_t kUndecided = -1;
 constexpr int32_t kMixed = -2;
 
 }  // namespace
@@ -80,10 +80,10 @@ void AddSelfLoops(const HmmModel& model, double self_loop_scale, fst::StdVectorF
     return label == 0 ? 0 : transitions.TransitionState(label);
   };
   const int num_states = graph->NumStates();
-  std::vector<int32_t> entering(static_cast<size_t>(num_states), kNone);
+  std::vector<int32_t> entering(static_cast<size_t>(num_states), kUndecided);
   const auto note = [&](int state, int32_t c) {
     int32_t& have = entering[static_cast<size_t>(state)];
-    have = have == kNone || have == c ? c : kMixed;
+    have = have == kUndecided || have == c ? c : kMixed;
   };
   if (num_states > 0) note(graph->Start(), 0);
   for (int s = 0; s < num_states; ++s) {

@@ -8,7 +8,7 @@
 namespace antiphon::nn {
 namespace {
 
-ConvolutionOptions Checked(const LayerArgs& args) {
+ConvolutionOptions CheckedConvolution(const LayerArgs& args) {
   auto options = ReadLayerOptions<ConvolutionOptions>(args);
   if (options.filters == 0) {
     Throw<UsageError>("{}: a convolution needs `filters`, the number of its outputs per position", args.config.Where());
@@ -33,7 +33,8 @@ ConvolutionOptions Checked(const LayerArgs& args) {
 
 }  // namespace
 
-ConvolutionGeometry::ConvolutionGeometry(const LayerArgs& args) : ConvolutionGeometry(Checked(args), args.in_dim) {}
+ConvolutionGeometry::ConvolutionGeometry(const LayerArgs& args)
+    : ConvolutionGeometry(CheckedConvolution(args), args.in_dim) {}
 
 ConvolutionGeometry::ConvolutionGeometry(const ConvolutionOptions& its_options, int in_dim)
     : options(its_options), height_(in_dim / its_options.channels) {

@@ -34,7 +34,7 @@ struct DropoutOptions {
   }
 };
 
-DropoutOptions Checked(const LayerArgs& args) {
+DropoutOptions CheckedDropout(const LayerArgs& args) {
   const auto options = ReadLayerOptions<DropoutOptions>(args);
   if (options.per_frame && options.per_chunk) {
     Throw<UsageError>("{}: a mask is drawn per frame or per chunk, not both", args.config.Where("per-chunk"));
@@ -140,7 +140,7 @@ class Dropout : public Layer {
 };
 
 REGISTER_COMPONENT(LayerRegistry, "dropout",
-                   [](const LayerArgs& args) { return std::make_unique<Dropout>(args, Checked(args)); });
+                   [](const LayerArgs& args) { return std::make_unique<Dropout>(args, CheckedDropout(args)); });
 
 }  // namespace
 }  // namespace antiphon::nn
