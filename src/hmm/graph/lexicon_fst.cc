@@ -8,6 +8,11 @@
 #include "hmm/graph/openfst.h"
 
 namespace antiphon::hmm {
+namespace {
+
+using Arc = fst::StdArc;
+
+}  // namespace
 
 std::vector<int> AssignDisambiguation(const Lexicon& lexicon) {
   std::map<std::vector<int32_t>, int> uses;
@@ -27,7 +32,6 @@ std::vector<int> AssignDisambiguation(const Lexicon& lexicon) {
 }
 
 std::vector<int32_t> BuildLexiconFst(const Lexicon& lexicon, bool disambiguate, fst::StdVectorFst* out) {
-  using Arc = fst::StdArc;
   fst::StdVectorFst& l = *out;
   l.DeleteStates();
   const auto start = l.AddState();
