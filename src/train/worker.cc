@@ -273,7 +273,8 @@ void Worker::Step(const data::Minibatch& minibatch, int64_t mask_step, int64_t i
   position_.communication_seconds += output.communication_seconds;
   position_.arithmetic_seconds += seconds - output.communication_seconds;
   Account(output);
-  const int64_t frames = minibatch.num_frames;
+  // Of the speech, also where only every third has an output.
+  const int64_t frames = minibatch.num_frames * outline_.time_context().stride;
   position_.frames += frames;
   position_.epoch_frames += frames;
   ++position_.step;
