@@ -5,7 +5,6 @@
 #include <memory>
 
 #include "adapt_speech.h"
-#include "api/acoustic_model.h"
 #include "base/error.h"
 #include "base/folder_lock.h"
 #include "base/log.h"
@@ -13,6 +12,7 @@
 #include "command.h"
 #include "method_tables.h"
 #include "model_measure.h"
+#include "pipeline/acoustic_model.h"
 #include "report/text_table.h"
 #include "train/adaptation.h"
 

@@ -13,7 +13,7 @@
 #include "base/log.h"
 #include "base/toml_text.h"
 #include "data/archive.h"
-#include "feature_tables.h"
+#include "pipeline/feature_tables.h"
 #include "score/transcript.h"
 #include "train/further.h"
 
@@ -43,10 +43,10 @@ class SpeechMaker {
           options_.data);
     }
     MakeFolder(out_ / "speech");  // by which the folder is known as an adaptation's
-    tables_ =
-        FindFeatureTables({options_.data, model_file_, model_.feature_config, options_.features, options_.data_dir,
-                           out_, /*silent_recordings=*/false, train::KindTakenBy(model_).normalisation},
-                          context_.threads());
+    tables_ = pipeline::FindFeatureTables(
+        {options_.data, model_file_, model_.feature_config, options_.features, options_.data_dir, out_,
+         /*silent_recordings=*/false, train::KindTakenBy(model_).normalisation},
+        context_.threads());
     if (!has_words) {
       WriteZeros();
       if (model_.speaker_model.empty()) return Store({});

@@ -17,8 +17,8 @@
 #include "command.h"
 #include "data/feature_kind.h"
 #include "hmm/gmm_trainer.h"
+#include "pipeline/speaker_transforms.h"
 #include "processes.h"
-#include "speaker_transforms.h"
 
 namespace antiphon::app {
 namespace {
@@ -135,7 +135,7 @@ void WriteAlignments(const AlignSource& source, const hmm::Lexicon& lexicon, con
       output.Write(source.Id(i), result.alignments[i], SpokenWords(lexicon, result.words[i]));
   }
   output.Close();
-  if (!result.fmllr.empty()) WriteSpeakerTransforms(result.fmllr, out);
+  if (!result.fmllr.empty()) pipeline::WriteSpeakerTransforms(result.fmllr, out);
 }
 
 // Words without pronunciation do not stop the alignment, but whoever has them must hear of it; transcripts that are

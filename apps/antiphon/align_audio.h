@@ -7,15 +7,15 @@
 #include <filesystem>
 #include <string>
 
-#include "audio_places.h"
 #include "base/options.h"
 #include "data/data_dir.h"
+#include "pipeline/audio_places.h"
 
 namespace antiphon::app {
 
 struct AlignAudioOptions {
   std::string transcripts;
-  AudioPlaceOptions channels;
+  pipeline::AudioPlaceOptions channels;
   data::DataDirOptions data_dir;
   template <class V>
   void Visit(V& v) {

@@ -4,10 +4,10 @@
 #pragma once
 
 #include "align_source.h"
-#include "api/acoustic_model.h"
 #include "base/team.h"
 #include "hmm/gmm_trainer.h"
 #include "hmm/lexicon.h"
+#include "pipeline/acoustic_model.h"
 
 namespace antiphon::app {
 

@@ -7,7 +7,6 @@
 #include <vector>
 
 #include "align_source.h"
-#include "api/acoustic_model.h"
 #include "base/error.h"
 #include "base/file.h"
 #include "base/log.h"
@@ -17,6 +16,7 @@
 #include "command.h"
 #include "data/archive.h"
 #include "math/safetensors.h"
+#include "pipeline/acoustic_model.h"
 
 namespace antiphon::app {
 namespace {

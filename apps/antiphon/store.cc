@@ -2,10 +2,10 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
-#include "api/acoustic_model.h"
 #include "base/error.h"
 #include "command.h"
 #include "data/frame_store.h"
+#include "pipeline/acoustic_model.h"
 
 namespace antiphon::app {
 namespace {
