@@ -10,7 +10,7 @@
 #include "data/feature_source.h"
 #include "hmm/utterance_source.h"
 
-namespace antiphon::app {
+namespace antiphon::pipeline {
 
 /// Names the tables that stand in `data`, where none are named. UsageError if there are no features at all.
 data::FeatureSourceOptions FindTables(const std::string& data, data::FeatureSourceOptions tables);
@@ -47,4 +47,4 @@ class AlignSource : public hmm::UtteranceSource {
   double frame_shift_s_ = 0.01;
 };
 
-}  // namespace antiphon::app
+}  // namespace antiphon::pipeline

@@ -1,4 +1,4 @@
-#include "align_with_model.h"
+#include "pipeline/align_with_model.h"
 
 #include <memory>
 
@@ -6,7 +6,7 @@
 #include "base/error.h"
 #include "pipeline/speaker_transforms.h"
 
-namespace antiphon::app {
+namespace antiphon::pipeline {
 namespace {
 
 class ModelAligner {
@@ -18,7 +18,7 @@ class ModelAligner {
       words_.push_back(LookUpWords(lexicon, source.Words(i), options.map_unknown_words));
   }
 
-  std::vector<hmm::Alignment> AlignAll(const pipeline::SpeakerTransforms& transforms) const {
+  std::vector<hmm::Alignment> AlignAll(const SpeakerTransforms& transforms) const {
     std::vector<hmm::Alignment> alignments(source_.size());
     SpreadInOrder<hmm::Alignment>(
         team_, source_.Sizes(), num_threads_, Spread::kToAll,
@@ -31,18 +31,17 @@ class ModelAligner {
     return alignments;
   }
 
-  pipeline::SpeakerTransforms EstimateTransforms(const std::vector<hmm::Alignment>& alignments) const {
-    const pipeline::SpokenUtterances speech{.count = source_.size(),
-                                            .speaker = [&](size_t i) { return source_.Speaker(i); },
-                                            .features = [&](size_t i) { return source_.Features(i); },
-                                            .alignment =
-                                                [&](size_t i) {
-                                                  return alignments[i].ok()
-                                                             ? std::span<const int32_t>(alignments[i].transition_ids)
-                                                             : std::span<const int32_t>();
-                                                }};
-    return pipeline::EstimateSpeakerTransforms(*model_.adaptive(), speech, options_.min_fmllr_frames, num_threads_,
-                                               team_);
+  SpeakerTransforms EstimateTransforms(const std::vector<hmm::Alignment>& alignments) const {
+    const SpokenUtterances speech{.count = source_.size(),
+                                  .speaker = [&](size_t i) { return source_.Speaker(i); },
+                                  .features = [&](size_t i) { return source_.Features(i); },
+                                  .alignment =
+                                      [&](size_t i) {
+                                        return alignments[i].ok()
+                                                   ? std::span<const int32_t>(alignments[i].transition_ids)
+                                                   : std::span<const int32_t>();
+                                      }};
+    return EstimateSpeakerTransforms(*model_.adaptive(), speech, options_.min_fmllr_frames, num_threads_, team_);
   }
 
   const std::vector<hmm::WordIds>& words() const { return words_; }
@@ -50,7 +49,7 @@ class ModelAligner {
  private:
   bool Usable(size_t i) const { return !words_[i].ids.empty() || source_.Words(i).empty(); }
 
-  hmm::Alignment AlignOne(size_t i, const pipeline::SpeakerTransforms& transforms) const {
+  hmm::Alignment AlignOne(size_t i, const SpeakerTransforms& transforms) const {
     const Matrix features = source_.Features(i);
     if (features.rows() == 0 || !Usable(i)) return {hmm::AlignStatus::kTooShort, {}, {}, 0, 0};
     const auto transform = transforms.find(source_.Speaker(i));
@@ -105,4 +104,4 @@ hmm::GmmTrainingResult AlignWithModel(const AcousticModel& model, const AlignSou
   return result;
 }
 
-}  // namespace antiphon::app
+}  // namespace antiphon::pipeline

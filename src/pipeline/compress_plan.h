@@ -1,4 +1,4 @@
-// antiphon compress without a method: searches for methods under a budget, by retraining and measuring on this machine.
+// A search for compression methods under a budget, by retraining and measuring on this machine.
 #pragma once
 
 #include <filesystem>
@@ -6,11 +6,12 @@
 #include <string>
 #include <vector>
 
-#include "command.h"
+#include "base/config.h"
 #include "compress/planner.h"
+#include "pipeline/stage_host.h"
 #include "train/compression.h"
 
-namespace antiphon::app {
+namespace antiphon::pipeline {
 
 struct PlanOptionsOfCompress {
   double rtf = 0;
@@ -45,8 +46,8 @@ struct PlanRequest {
   Config decode;
 };
 
-/// Prints, writes plan.json and report.html into the folder, copies the chosen model there. Tries that the folder holds
-/// already, from a run that was broken off, are not made again.
-void RunPlan(const PlanRequest& request, CommandContext& context);
+/// Says what it tries, writes plan.json and report.html into the folder, copies the chosen model there. Tries that the
+/// folder holds already, from a run that was broken off, are not made again. Returns the text of plan.json.
+std::string SearchCompression(const PlanRequest& request, const StageHost& host);
 
-}  // namespace antiphon::app
+}  // namespace antiphon::pipeline

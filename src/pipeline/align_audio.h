@@ -11,11 +11,11 @@
 #include "data/data_dir.h"
 #include "pipeline/audio_places.h"
 
-namespace antiphon::app {
+namespace antiphon::pipeline {
 
 struct AlignAudioOptions {
   std::string transcripts;
-  pipeline::AudioPlaceOptions channels;
+  AudioPlaceOptions channels;
   data::DataDirOptions data_dir;
   template <class V>
   void Visit(V& v) {
@@ -30,4 +30,4 @@ struct AlignAudioOptions {
 std::string FeatureFolderOf(const std::string& data, const AlignAudioOptions& options, const std::string& model,
                             const std::filesystem::path& out, int threads, Team& team);
 
-}  // namespace antiphon::app
+}  // namespace antiphon::pipeline

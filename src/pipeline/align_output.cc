@@ -1,10 +1,10 @@
-#include "align_output.h"
+#include "pipeline/align_output.h"
 
 #include <fmt/format.h>
 
 #include "base/io_error.h"
 
-namespace antiphon::app {
+namespace antiphon::pipeline {
 
 AlignOutput::AlignOutput(const std::filesystem::path& folder, const hmm::HmmModel& model, double frame_shift_s)
     : folder_(folder),
@@ -45,4 +45,4 @@ void AlignOutput::Close() {
   WriteFileAtomically(folder_ / "words.ctm", words_ctm_);
 }
 
-}  // namespace antiphon::app
+}  // namespace antiphon::pipeline

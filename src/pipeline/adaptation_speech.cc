@@ -1,4 +1,4 @@
-#include "adapt_speech.h"
+#include "pipeline/adaptation_speech.h"
 
 #include <fmt/format.h>
 
@@ -11,24 +11,24 @@
 #include "base/file.h"
 #include "base/io_error.h"
 #include "base/log.h"
-#include "base/toml_text.h"
 #include "data/archive.h"
+#include "pipeline/align.h"
+#include "pipeline/decode.h"
 #include "pipeline/feature_tables.h"
+#include "pipeline/store.h"
 #include "score/transcript.h"
 #include "train/further.h"
 
-namespace antiphon::app {
+namespace antiphon::pipeline {
 namespace {
 
 namespace fs = std::filesystem;
 
-std::string Quoted(const fs::path& path) { return TomlString(path.string()); }
-
 class SpeechMaker {
  public:
   SpeechMaker(const AdaptSpeechOptions& options, std::string model_file, const nn::Model& model, fs::path out,
-              CommandContext& context)
-      : options_(options), model_file_(std::move(model_file)), model_(model), out_(std::move(out)), context_(context) {}
+              const StageHost& host)
+      : options_(options), model_file_(std::move(model_file)), model_(model), out_(std::move(out)), host_(host) {}
 
   fs::path Make(bool needs_words) {
     if (!fs::is_directory(options_.data)) {
@@ -43,10 +43,10 @@ class SpeechMaker {
           options_.data);
     }
     MakeFolder(out_ / "speech");  // by which the folder is known as an adaptation's
-    tables_ = pipeline::FindFeatureTables(
+    tables_ = FindFeatureTables(
         {options_.data, model_file_, model_.feature_config, options_.features, options_.data_dir, out_,
          /*silent_recordings=*/false, train::KindTakenBy(model_).normalisation},
-        context_.threads());
+        host_.threads);
     if (!has_words) {
       WriteZeros();
       if (model_.speaker_model.empty()) return Store({});
@@ -62,15 +62,15 @@ class SpeechMaker {
  private:
   using Words = std::map<std::string, std::vector<std::string>>;
 
-  Config Tables() const {
-    Config config;
-    config.Set("features", Quoted(tables_.features));
-    config.Set("cmvn", Quoted(tables_.cmvn));
-    config.Set("utt2spk", Quoted(tables_.utt2spk));
-    config.Set("speaker-vectors", Quoted(tables_.speaker_vectors));
-    config.Set("norm-vars", tables_.norm_vars ? "true" : "false");
-    config.Set("threads", std::to_string(context_.threads()));
-    return config;
+  // As another stage is told them.
+  data::FeatureSourceOptions Tables() const {
+    data::FeatureSourceOptions tables;
+    tables.features = tables_.features;
+    tables.cmvn = tables_.cmvn;
+    tables.utt2spk = tables_.utt2spk;
+    tables.speaker_vectors = tables_.speaker_vectors;
+    tables.norm_vars = tables_.norm_vars;
+    return tables;
   }
 
   void Decode() const {
@@ -80,14 +80,19 @@ class SpeechMaker {
                            : "the model takes features that are adapted to each speaker, for which speech without "
                              "transcripts has to be recognised: give a search graph (--graph)");
     }
-    Config config = Tables();
-    config.Set("model", Quoted(model_file_));
-    config.Set("graph", Quoted(options_.graph));
-    config.Set("data", Quoted(options_.data));
-    config.Set("out", Quoted(out_ / "decode"));
-    config.Set("lattices", "false");
-    if (!options_.weights.empty()) config.Set("weights", Quoted(options_.weights));
-    RunCommand("decode", config, context_.out());
+    DecodeRequest request;
+    request.features = Tables();
+    request.model = model_file_;
+    request.graph = options_.graph;
+    request.data = options_.data;
+    request.out = (out_ / "decode").string();
+    request.lattices = false;
+    request.weights = options_.weights;
+    host_.in_team([&](Team& team, int threads) {
+      const DecodeReport report = pipeline::Decode(request, team, threads);
+      if (!team.is_first()) return;
+      for (const std::string& sentence : Sentences(report)) host_.say(sentence);
+    });
   }
 
   // What the model recognises and is sure of.
@@ -108,8 +113,8 @@ class SpeechMaker {
       if (spoken.empty() || confidence < options_.min_confidence * static_cast<double>(spoken.size())) continue;
       words[json.at("utt_id")] = std::move(spoken);
     }
-    context_.Print("{} of {} utterances were recognised with a confidence of {} or more", words.size(), all,
-                   options_.min_confidence);
+    host_.say(fmt::format("{} of {} utterances were recognised with a confidence of {} or more", words.size(), all,
+                          options_.min_confidence));
     if (words.empty()) {
       Throw<InputError>(
           "none of the {} utterances of '{}' was recognised with enough confidence: lower "
@@ -157,36 +162,42 @@ class SpeechMaker {
     if (options_.lexicon.empty() && options_.graph.empty()) {
       throw UsageError("the words need pronunciations: give --lexicon, or a --graph that was made with one");
     }
-    Config config = Tables();
-    config.Set("model", Quoted(model_file_));
-    config.Set("data", Quoted(out_ / "speech"));
-    config.Set("lexicon", Quoted(lexicon));
-    config.Set("out", Quoted(out_ / "align"));
+    AlignRequest request;
+    request.features = Tables();
+    request.model = model_file_;
+    request.data = (out_ / "speech").string();
+    request.lexicon = lexicon.string();
+    request.out = (out_ / "align").string();
     // Aligned as noise, a word without pronunciation spoils the words around it too; of minutes that is too much.
-    config.Set("map-unknown-words", "false");
-    RunCommand("align", config, context_.out());
+    request.training.map_unknown_words = false;
+    host_.in_team([&](Team& team, int threads) {
+      const AlignReport report = pipeline::Align(request, team, threads);
+      if (team.is_first()) host_.say(Sentence(report));
+    });
   }
 
   fs::path Store(const fs::path& transforms) const {
-    Config config = Tables();
-    config.Set("alignment", Quoted(out_ / "align" / "pdf.scp"));
-    config.Set("num-pdfs", std::to_string(model_.num_pdfs()));
-    config.Set("out", Quoted(out_ / "store"));
+    StoreRequest request;
+    request.out = (out_ / "store").string();
+    request.build.input = Tables();
+    request.build.pdf_alignment = (out_ / "align" / "pdf.scp").string();
+    request.build.num_pdfs = model_.num_pdfs();
     if (!model_.speaker_model.empty()) {
       const std::string bytes(reinterpret_cast<const char*>(model_.speaker_model.data()), model_.speaker_model.size());
-      WriteFileAtomically(out_ / "speaker_model.safetensors", bytes);
-      config.Set("speaker-model", Quoted(out_ / "speaker_model.safetensors"));
-      if (fs::exists(transforms)) config.Set("speaker-transforms", Quoted(transforms));
+      const fs::path speaker_model = out_ / "speaker_model.safetensors";
+      WriteFileAtomically(speaker_model, bytes);
+      request.build.input.speaker_model = speaker_model.string();
+      if (fs::exists(transforms)) request.build.input.speaker_transforms = transforms.string();
     }
-    RunCommand("store", config, context_.out());
-    return out_ / "store";
+    for (const std::string& sentence : Sentences(pipeline::Store(request, host_.threads))) host_.say(sentence);
+    return request.out;
   }
 
   const AdaptSpeechOptions& options_;
   std::string model_file_;
   const nn::Model& model_;
   fs::path out_;
-  CommandContext& context_;
+  const StageHost& host_;
   data::FeatureSourceOptions tables_;
 };
 
@@ -197,9 +208,9 @@ bool HasWords(const AdaptSpeechOptions& options) {
 }
 
 fs::path MakeAdaptationStore(const AdaptSpeechOptions& options, const std::string& model_file, const nn::Model& model,
-                             bool needs_words, const fs::path& out, CommandContext& context) {
-  return WithContext([&] { return SpeechMaker(options, model_file, model, out, context).Make(needs_words); },
+                             bool needs_words, const fs::path& out, const StageHost& host) {
+  return WithContext([&] { return SpeechMaker(options, model_file, model, out, host).Make(needs_words); },
                      [&] { return fmt::format("speech to adapt to, '{}'", options.data); });
 }
 
-}  // namespace antiphon::app
+}  // namespace antiphon::pipeline

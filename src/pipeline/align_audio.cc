@@ -1,11 +1,11 @@
-#include "align_audio.h"
+#include "pipeline/align_audio.h"
 
 #include "base/error.h"
 #include "base/log.h"
 #include "data/feature_extraction.h"
 #include "pipeline/acoustic_model.h"
 
-namespace antiphon::app {
+namespace antiphon::pipeline {
 namespace {
 
 namespace fs = std::filesystem;
@@ -33,7 +33,7 @@ data::FeatureExtractionOptions Extraction(const std::string& model) {
 
 std::string FeatureFolderOf(const std::string& data, const AlignAudioOptions& options, const std::string& model,
                             const fs::path& out, int threads, Team& team) {
-  const std::string folder = pipeline::DataDirectoryOf(data, options.transcripts, options.channels, out, team);
+  const std::string folder = DataDirectoryOf(data, options.transcripts, options.channels, out, team);
   if (fs::exists(fs::path(folder) / "feats.scp") || !fs::exists(fs::path(folder) / "wav.scp")) return folder;
   if (!fs::exists(fs::path(folder) / "text")) {
     Throw<UsageError>("'{}' has no transcripts, and nothing can be aligned: give a table of them with --transcripts",
@@ -46,4 +46,4 @@ std::string FeatureFolderOf(const std::string& data, const AlignAudioOptions& op
   return features.string();
 }
 
-}  // namespace antiphon::app
+}  // namespace antiphon::pipeline

@@ -1,8 +1,9 @@
-#include "compress_variants.h"
+#include "pipeline/compress_variants.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <nlohmann/json.hpp>
 #include <optional>
 
@@ -13,10 +14,11 @@
 #include "base/suggest.h"
 #include "base/toml_text.h"
 #include "compress/network_parts.h"
-#include "model_measure.h"
+#include "pipeline/compress.h"
+#include "pipeline/model_measure.h"
 #include "report/text_table.h"
 
-namespace antiphon::app {
+namespace antiphon::pipeline {
 namespace {
 
 namespace fs = std::filesystem;
@@ -92,18 +94,26 @@ std::vector<Variant> ReadVariants(const Config& table) {
 
 class Runner {
  public:
-  Runner(const VariantsRequest& request, CommandContext& context)
-      : request_(request), context_(context), decodes_(context.config().Has("decode")) {}
+  Runner(const CompressRequest& request, const Config& config, const StageHost& host)
+      : request_(request),
+        config_(config),
+        host_(host),
+        full_(request.compression, std::make_shared<const nn::Model>(nn::Model::Load(request.model)),
+              OpenStore(request.store), OpenStore(request.held_out_store), host.seed),
+        common_(fmt::format("{}{}{}\n{}\n{}\n", OptionsToConfig(request.compression).ToToml(),
+                            request.optimizer.ToToml(), request.store, request.held_out_store, host.seed)),
+        decodes_(config.Has("decode")) {}
 
   Line Run(const Variant& v) {
-    const fs::path folder = request_.folder / v.name;
+    const fs::path folder = fs::path(request_.out) / v.name;
     MakeFolder(folder);
-    const fs::path before = v.from.empty() ? request_.model_file : request_.folder / v.from / "model.safetensors";
+    const fs::path before =
+        v.from.empty() ? fs::path(request_.model) : fs::path(request_.out) / v.from / "model.safetensors";
     const Config config = CompressConfig(v, before, folder);
-    Config decode = Config::Parse(context_.config().Table("decode").ToToml(), "decode");
+    Config decode = Config::Parse(config_.Table("decode").ToToml(), "decode");
     for (const std::string& setting : v.scoring) decode.SetFromFlag(setting);
     const json key = {{"model", ModelKey(before)},
-                      {"common", v.method.empty() ? "" : request_.common},
+                      {"common", v.method.empty() ? "" : common_},
                       {"method", v.method.empty() ? "" : config.Table(v.method).ToToml()},
                       {"settings", v.settings},
                       {"decode", decode.ToToml()}};
@@ -118,11 +128,11 @@ class Runner {
 
  private:
   Config CompressConfig(const Variant& v, const fs::path& before, const fs::path& folder) const {
-    Config config = Config::Parse(context_.config().ToToml(), "variant " + v.name);
+    Config config = Config::Parse(config_.ToToml(), "variant " + v.name);
     for (const std::string& setting : v.settings) config.SetFromFlag(setting);
     config.Set("model", TomlString(before.string()));
     config.Set("out", TomlString(folder.string()));
-    config.Set("threads", std::to_string(context_.threads()));
+    config.Set("threads", std::to_string(host_.threads));
     return config;
   }
 
@@ -132,16 +142,16 @@ class Runner {
 
   json Make(const Variant& v, const fs::path& before, const fs::path& folder, const Config& config,
             const Config& decode) {
-    context_.Print("{}", v.name);
+    host_.say(v.name);
     if (v.method.empty()) {
       const int skip = static_cast<int>(decode.Int("nnet.frame-skip").value_or(1));
       const nn::Model model = nn::Model::Load(before);
-      const train::ModelMeasures m = request_.run->Measure(model, skip);
+      const train::ModelMeasures m = full_.Measure(model, skip);
       return {{"model", before.string()},
               {"parameters", m.parameters},
               {"result", Measures(m.frame_accuracy, before, folder / "decode", decode)}};
     }
-    const json result = json::parse(RunCommand("compress", config, context_.out()));
+    const json result = json::parse(train::ToJson(Compressed(config)));
     return {{"model", (folder / "model.safetensors").string()},
             {"parameters", result.at("retrained").at("parameters")},
             {"layers", result.at("layers")},
@@ -151,10 +161,22 @@ class Runner {
                                 folder / "decode", decode)}};
   }
 
+  train::CompressionResult Compressed(const Config& config) const {
+    std::vector<std::string> others = CompressTables();
+    others.insert(others.end(), {"threads", "seed", "json", "device"});
+    auto request = ReadOptions<CompressRequest>(config, std::move(others));
+    TakeTables(config, request);
+    StageHost host = host_;
+    if (const auto seed = config.Int("seed")) host.seed = static_cast<uint64_t>(*seed);
+    train::CompressionResult result = Compress(request, host);
+    for (const std::string& sentence : Sentences(request, result)) host_.say(sentence);
+    return result;
+  }
+
   json Measures(double frame_accuracy, const fs::path& file, const fs::path& out, const Config& decode) const {
     json measures = {{"frame_accuracy", frame_accuracy}};
     if (!decodes_) return measures;
-    const WordErrors errors = MeasureWordErrors(decode, file, nn::Model::Load(file), out, context_.threads());
+    const WordErrors errors = MeasureWordErrors(decode, file, nn::Model::Load(file), out, host_);
     measures["word_error_rate"] = errors.rate;
     measures["word_errors"] = errors.errors;
     measures["words"] = errors.words;
@@ -164,7 +186,7 @@ class Runner {
   Line Finish(const Variant& v, const json& outcome, const Config& decode) const {
     const nn::Model model = nn::Model::Load(outcome.at("model").get<std::string>());
     const ScoringCost cost =
-        MeasureScoring(model, request_.batch, decode.Text("nnet.precision").value_or(""), context_.threads());
+        MeasureScoring(model, request_.plan.batch, decode.Text("nnet.precision").value_or(""), host_.threads);
     const auto skip = static_cast<double>(decode.Int("nnet.frame-skip").value_or(1));
     return {v.name,
             cost.frames_per_second * skip,
@@ -174,8 +196,11 @@ class Runner {
             outcome.at("result")};
   }
 
-  const VariantsRequest& request_;
-  CommandContext& context_;
+  const CompressRequest& request_;
+  const Config& config_;
+  const StageHost& host_;
+  const train::CompressionRun full_;  // measures the frame accuracy of the model as it is
+  const std::string common_;          // what all variants are told alike: one is run again if it changes
   bool decodes_;
 };
 
@@ -227,22 +252,23 @@ json VariantToJson(const std::vector<Line>& lines) {
 
 }  // namespace
 
-void RunVariants(const VariantsRequest& request, CommandContext& context) {
-  std::vector<Variant> variants = ReadVariants(context.config().Table("variants"));
+std::string CompareVariants(const CompressRequest& request, const Config& config, const StageHost& host) {
+  const fs::path out = request.out;
+  std::vector<Variant> variants = ReadVariants(config.Table("variants"));
   variants.insert(variants.begin(), {.name = "full", .settings = {}, .scoring = {}, .from = {}, .method = {}});
-  Runner runner(request, context);
+  Runner runner(request, config, host);
   std::vector<Line> lines;
   std::vector<std::vector<std::string>> rows;
   for (const Variant& v : variants) {
     lines.push_back(WithContext([&] { return runner.Run(v); }, [&] { return fmt::format("variant '{}'", v.name); }));
     // Kept up to date, so that a run which is cut short has shown what it found.
-    rows = Rows(lines, context.config().Has("decode"));
-    WriteFileAtomically(request.folder / "variants.json", VariantToJson(lines).dump(1) + "\n");
-    WriteFileAtomically(request.folder / "variants.md", Markdown(rows));
+    rows = Rows(lines, config.Has("decode"));
+    WriteFileAtomically(out / "variants.json", VariantToJson(lines).dump(1) + "\n");
+    WriteFileAtomically(out / "variants.md", Markdown(rows));
   }
-  for (const std::string& line : report::TextTable(rows)) context.PrintLine(line);
-  context.Print("table: {}", (request.folder / "variants.md").string());
-  context.SetResult(VariantToJson(lines).dump());
+  for (const std::string& line : report::TextTable(rows)) host.say(line);
+  host.say(fmt::format("table: {}", (out / "variants.md").string()));
+  return VariantToJson(lines).dump();
 }
 
-}  // namespace antiphon::app
+}  // namespace antiphon::pipeline

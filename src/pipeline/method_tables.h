@@ -8,7 +8,7 @@
 #include "base/config.h"
 #include "base/error.h"
 
-namespace antiphon::app {
+namespace antiphon::pipeline {
 
 /// A command's tables: `others`, and one per registered method. For CommandInfo, which is asked for when all have
 /// registered themselves.
@@ -29,4 +29,4 @@ Config OptionsOfMethod(const std::string& method, const Config& config) {
   return config.Table(method);
 }
 
-}  // namespace antiphon::app
+}  // namespace antiphon::pipeline

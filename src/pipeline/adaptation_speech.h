@@ -9,12 +9,12 @@
 #include <string>
 
 #include "base/options.h"
-#include "command.h"
 #include "data/data_dir.h"
 #include "data/feature_source.h"
 #include "nn/model.h"
+#include "pipeline/stage_host.h"
 
-namespace antiphon::app {
+namespace antiphon::pipeline {
 
 struct AdaptSpeechOptions {
   std::string data, lexicon, graph, weights, speaker;
@@ -45,6 +45,6 @@ bool HasWords(const AdaptSpeechOptions& options);
 /// Returns the store's folder. Where words are neither known nor needed, all frames have pdf-id 0.
 std::filesystem::path MakeAdaptationStore(const AdaptSpeechOptions& options, const std::string& model_file,
                                           const nn::Model& model, bool needs_words, const std::filesystem::path& out,
-                                          CommandContext& context);
+                                          const StageHost& host);
 
-}  // namespace antiphon::app
+}  // namespace antiphon::pipeline

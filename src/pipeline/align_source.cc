@@ -1,4 +1,4 @@
-#include "align_source.h"
+#include "pipeline/align_source.h"
 
 #include <atomic>
 #include <filesystem>
@@ -8,7 +8,7 @@
 #include "base/thread_pool.h"
 #include "score/transcript.h"
 
-namespace antiphon::app {
+namespace antiphon::pipeline {
 
 namespace fs = std::filesystem;
 
@@ -53,4 +53,4 @@ AlignSource::AlignSource(const std::string& data, data::FeatureSourceOptions tab
 
 Matrix AlignSource::Features(size_t i) const { return kept_[i].rows() > 0 ? kept_[i] : features_.Get(ids_[i]); }
 
-}  // namespace antiphon::app
+}  // namespace antiphon::pipeline

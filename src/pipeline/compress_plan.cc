@@ -1,4 +1,4 @@
-#include "compress_plan.h"
+#include "pipeline/compress_plan.h"
 
 #include <fmt/format.h>
 
@@ -9,10 +9,10 @@
 #include "base/error.h"
 #include "base/file.h"
 #include "base/io_error.h"
-#include "model_measure.h"
+#include "pipeline/model_measure.h"
 #include "report/html.h"
 
-namespace antiphon::app {
+namespace antiphon::pipeline {
 namespace {
 
 namespace fs = std::filesystem;
@@ -46,7 +46,7 @@ std::string StoreKey(const std::shared_ptr<const data::FrameStore>& store) {
 
 class RealWorkshop : public compress::Workshop {
  public:
-  RealWorkshop(const PlanRequest& request, CommandContext& context) : request_(request), context_(context) {}
+  RealWorkshop(const PlanRequest& request, const StageHost& host) : request_(request), host_(host) {}
 
   fs::path Folder(const std::vector<Move>& moves) const {
     if (moves.empty()) return request_.folder / "full";
@@ -65,7 +65,7 @@ class RealWorkshop : public compress::Workshop {
                                 {"optimizer", request_.optimizer.ToToml()},
                                 {"store", StoreKey(request_.store)},
                                 {"held_out_store", StoreKey(request_.held_out_store)},
-                                {"seed", context_.seed()},
+                                {"seed", host_.seed},
                                 {"decode", request_.decode.ToToml()},
                                 {"batch", request_.plan.batch}};
     const fs::path file = folder / "outcome.json";
@@ -73,11 +73,12 @@ class RealWorkshop : public compress::Workshop {
       const auto stored = nlohmann::json::parse(ReadFile(file), nullptr, false);
       if (stored.is_object() && stored.value("key", nlohmann::json()) == key) return FromJson(stored.at("outcome"));
     }
-    context_.Print("trying {}", Text(moves));
+    host_.say(fmt::format("trying {}", Text(moves)));
     MakeFolder(folder);
     const Outcome outcome = Make(moves, folder);
-    context_.Print("  {} error {:.2f} %, {:.0f} frames/s, {:.2f} MB", request_.decode.Keys().empty() ? "frame" : "word",
-                   100 * outcome.error, 1 / outcome.seconds_per_frame, 1e-6 * static_cast<double>(outcome.bytes));
+    host_.say(fmt::format("  {} error {:.2f} %, {:.0f} frames/s, {:.2f} MB",
+                          request_.decode.Keys().empty() ? "frame" : "word", 100 * outcome.error,
+                          1 / outcome.seconds_per_frame, 1e-6 * static_cast<double>(outcome.bytes)));
     WriteFileAtomically(file, nlohmann::json({{"key", key}, {"outcome", Json(outcome)}}).dump(1) + "\n");
     return outcome;
   }
@@ -87,28 +88,27 @@ class RealWorkshop : public compress::Workshop {
     if (!moves.empty()) {
       const std::vector<Move> before(moves.begin(), moves.end() - 1);
       const auto from = std::make_shared<const nn::Model>(nn::Model::Load(ModelFile(before)));
-      const train::CompressionRun run(request_.compression, from, request_.store, request_.held_out_store,
-                                      context_.seed());
+      const train::CompressionRun run(request_.compression, from, request_.store, request_.held_out_store, host_.seed);
       run.Compress(moves.back().method, Config::Parse(moves.back().keys, moves.back().method), folder,
                    request_.optimizer);
     }
     const nn::Model model = nn::Model::Load(ModelFile(moves));
     const double error = Error(model, moves, folder);
-    const ScoringCost cost = MeasureScoring(model, request_.plan.batch, "", context_.threads());
+    const ScoringCost cost = MeasureScoring(model, request_.plan.batch, "", host_.threads);
     return {error, 1 / cost.frames_per_second, cost.weight_bytes, cost.stream_bytes};
   }
 
   double Error(const nn::Model& model, const std::vector<Move>& moves, const fs::path& folder) {
     if (request_.decode.Keys().empty()) {
       const train::CompressionRun run(request_.compression, request_.model, request_.store, request_.held_out_store,
-                                      context_.seed());
+                                      host_.seed);
       return 1 - run.Measure(model).frame_accuracy;
     }
-    return MeasureWordErrors(request_.decode, ModelFile(moves), model, folder / "decode", context_.threads()).rate;
+    return MeasureWordErrors(request_.decode, ModelFile(moves), model, folder / "decode", host_).rate;
   }
 
   const PlanRequest& request_;
-  CommandContext& context_;
+  const StageHost& host_;
 };
 
 nlohmann::json Json(const compress::PlanResult& result) {
@@ -165,7 +165,7 @@ void WritePlanReport(const compress::PlanResult& result, const PlanRequest& requ
 
 }  // namespace
 
-void RunPlan(const PlanRequest& request, CommandContext& context) {
+std::string SearchCompression(const PlanRequest& request, const StageHost& host) {
   if (!request.store) throw UsageError("--store is missing: without data nothing can be retrained and measured");
   compress::Budget budget;
   budget.real_time_factor = request.plan.rtf;
@@ -175,18 +175,18 @@ void RunPlan(const PlanRequest& request, CommandContext& context) {
   budget.stream_bytes = static_cast<int64_t>(1e6 * request.plan.stream_mb);
   budget.max_loss = ParsePercent(request.plan.max_wer_loss, "--max-wer-loss");
   budget.slack = ParsePercent(request.plan.slack, "--slack");
-  RealWorkshop workshop(request, context);
+  RealWorkshop workshop(request, host);
   const compress::PlanResult result = SearchPlan(workshop, compress::StandardLadder(request.plan.methods), budget);
-  for (const compress::Try& t : result.tries) context.Print("{}: {}", Text(t.moves), t.verdict);
+  for (const compress::Try& t : result.tries) host.say(fmt::format("{}: {}", Text(t.moves), t.verdict));
   const fs::path model = request.folder / "model.safetensors";
   nn::Model::Load(workshop.ModelFile(result.chosen)).Save(model);
   const std::string json = Json(result).dump(1);
   WriteFileAtomically(request.folder / "plan.json", json + "\n");
   WritePlanReport(result, request);
-  context.Print("{}", result.conclusion);
-  context.Print("model: {}", model.string());
-  context.Print("report: {}", (request.folder / "report.html").string());
-  context.SetResult(json);
+  host.say(result.conclusion);
+  host.say(fmt::format("model: {}", model.string()));
+  host.say(fmt::format("report: {}", (request.folder / "report.html").string()));
+  return json;
 }
 
-}  // namespace antiphon::app
+}  // namespace antiphon::pipeline

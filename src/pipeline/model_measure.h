@@ -1,15 +1,17 @@
-// What a model costs and how well it recognises, for commands that weigh one model against another.
+// What a model costs and how well it recognises, to weigh one model against another.
 //
-// Threads: one caller. Errors: those of `antiphon decode` and of the runtime.
+// Threads: one caller. Errors: those of a decoding and of the runtime.
 #pragma once
 
 #include <cstdint>
 #include <filesystem>
 
-#include "command.h"
+#include "base/config.h"
 #include "nn/model.h"
+#include "pipeline/decode_request.h"
+#include "pipeline/stage_host.h"
 
-namespace antiphon::app {
+namespace antiphon::pipeline {
 
 /// Of scoring on one core, as one stream would have it; 8-bit arithmetic for weights of 8 bits or fewer.
 struct ScoringCost {
@@ -28,9 +30,12 @@ struct WordErrors {
   int64_t words = 0;
 };
 
-/// Recognises with `decode` (options of antiphon decode but model, out and threads), without lattices, in the precision
-/// that the model is made for unless `decode` names one. UsageError if the data have no transcripts.
-WordErrors MeasureWordErrors(const Config& decode, const std::filesystem::path& model_file, const nn::Model& model,
-                             const std::filesystem::path& out, int threads);
+/// A table of a person's with options of antiphon decode, but model and out. UsageError where data or graph is missing.
+DecodeRequest ReadDecodeTable(const Config& table);
 
-}  // namespace antiphon::app
+/// Recognises with `decode` (a table as ReadDecodeTable takes it), without lattices, in the precision that the model is
+/// made for unless `decode` names one. UsageError if the data have no transcripts.
+WordErrors MeasureWordErrors(const Config& decode, const std::filesystem::path& model_file, const nn::Model& model,
+                             const std::filesystem::path& out, const StageHost& host);
+
+}  // namespace antiphon::pipeline

@@ -13,7 +13,7 @@
 #include "hmm/aligner.h"
 #include "hmm/lexicon.h"
 
-namespace antiphon::app {
+namespace antiphon::pipeline {
 
 class AlignOutput {
  public:
@@ -37,4 +37,4 @@ class AlignOutput {
   std::vector<double> pdf_counts_;
 };
 
-}  // namespace antiphon::app
+}  // namespace antiphon::pipeline
