@@ -4,15 +4,16 @@
 #include <filesystem>
 #include <memory>
 
-#include "adapt_speech.h"
-#include "api/acoustic_model.h"
 #include "base/error.h"
 #include "base/folder_lock.h"
 #include "base/log.h"
 #include "base/same_place.h"
 #include "command.h"
-#include "method_tables.h"
-#include "model_measure.h"
+#include "pipeline/acoustic_model.h"
+#include "pipeline/adaptation_speech.h"
+#include "pipeline/method_tables.h"
+#include "pipeline/model_measure.h"
+#include "processes.h"
 #include "report/text_table.h"
 #include "train/adaptation.h"
 
@@ -29,7 +30,7 @@ struct AdaptCommandOptions {
   std::string held_out_store;
   std::string old_store;
   std::string hmm;
-  AdaptSpeechOptions speech;
+  pipeline::AdaptSpeechOptions speech;
   train::AdaptationOptions adaptation;
 
   template <class V>
@@ -65,7 +66,7 @@ void RequireOwnFolder(const fs::path& out) {
 // What the command reads lies nowhere where it writes.
 void RequireInputsOutside(const AdaptCommandOptions& options) {
   const fs::path out(options.out);
-  const AdaptSpeechOptions& speech = options.speech;
+  const pipeline::AdaptSpeechOptions& speech = options.speech;
   for (const std::string& model : {options.model, options.hmm}) {
     for (const char* made : {"model.safetensors", "adapted.safetensors"}) {
       RequireOtherPlace(model, out / made, "this model");
@@ -87,7 +88,7 @@ void RequireInputsOutside(const AdaptCommandOptions& options) {
 }
 
 // What makes a store of speech says nothing where the store is given.
-void RefuseIdleOptions(const AdaptSpeechOptions& speech) {
+void RefuseIdleOptions(const pipeline::AdaptSpeechOptions& speech) {
   const std::pair<const char*, bool> given[] = {
       {"--unsupervised", speech.unsupervised}, {"--speaker", !speech.speaker.empty()},
       {"--lexicon", !speech.lexicon.empty()},  {"--graph", !speech.graph.empty()},
@@ -174,7 +175,7 @@ void CountOldWords(const AdaptCommandOptions& options, CommandContext& context, 
   speech.model_file = options.model;
   speech.old_word_errors = [&options, &context, decode](const nn::Model& model, const fs::path& file) {
     const fs::path out = fs::path(options.out) / "old-decode" / file.stem();
-    return MeasureWordErrors(decode, file, model, out, context.threads()).rate;
+    return pipeline::MeasureWordErrors(decode, file, model, out, HostOf(context)).rate;
   };
 }
 
@@ -183,7 +184,7 @@ void Adapt(const AdaptCommandOptions& options, CommandContext& context) {
     for (const std::string& name : adapt::MethodRegistry::Get().Names()) context.PrintLine(name);
     return;
   }
-  const Config keys = OptionsOfMethod<adapt::MethodRegistry>(options.method, context.config());
+  const Config keys = pipeline::OptionsOfMethod<adapt::MethodRegistry>(options.method, context.config());
   // Mistakes are told before anything is computed.
   const auto method = adapt::MethodRegistry::Get().Create(options.method, keys);
   CheckFolders(options);
@@ -200,10 +201,11 @@ void Adapt(const AdaptCommandOptions& options, CommandContext& context) {
   speech.old_store = OpenStore(options.old_store);
   if (!options.hmm.empty()) speech.hmm_json = LoadHmm(options.hmm).ToJson();
   CountOldWords(options, context, speech);
-  speech.new_store = OpenStore(options.store.empty() ? MakeAdaptationStore(options.speech, options.model, *model,
-                                                                           method->needs_words(), options.out, context)
-                                                     : fs::path(options.store));
-  speech.words_known = !options.store.empty() || HasWords(options.speech);
+  speech.new_store = OpenStore(options.store.empty()
+                                   ? pipeline::MakeAdaptationStore(options.speech, options.model, *model,
+                                                                   method->needs_words(), options.out, HostOf(context))
+                                   : fs::path(options.store));
+  speech.words_known = !options.store.empty() || pipeline::HasWords(options.speech);
   speech.speaker = options.speech.speaker;
   if (!speech.old_store) log::Warn("without --old-store nobody sees what the model forgets of the speech it knew");
   train::AdaptationOptions adaptation = options.adaptation;
@@ -228,7 +230,7 @@ REGISTER_COMMAND(
          "antiphon adapt exp/dnn/model.safetensors --data mine --unsupervised --graph exp/graph --out exp/mine",
      .positionals = {"model"},
      .required = {"model"},
-     .tables = TablesOfMethods<adapt::MethodRegistry>({"optimizer", "old-decode"}),
+     .tables = pipeline::TablesOfMethods<adapt::MethodRegistry>({"optimizer", "old-decode"}),
      .common = {"method", "out", "data", "lexicon", "store", "old-store", "held-out-store", "speaker", "unsupervised",
                 "graph", "weights", "hmm", "train.schedule.epochs", "train.schedule.learning-rate"}});
 

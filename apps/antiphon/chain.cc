@@ -6,8 +6,6 @@
 #include <utility>
 #include <vector>
 
-#include "align_source.h"
-#include "api/acoustic_model.h"
 #include "base/error.h"
 #include "base/file.h"
 #include "base/log.h"
@@ -17,6 +15,8 @@
 #include "command.h"
 #include "data/archive.h"
 #include "math/safetensors.h"
+#include "pipeline/acoustic_model.h"
+#include "pipeline/align_source.h"
 
 namespace antiphon::app {
 namespace {
@@ -53,7 +53,7 @@ bool IsGmm(const std::string& model) {
 }
 
 data::FeatureSourceOptions TreeFeatures(const ChainCommandOptions& options, const std::string& model) {
-  data::FeatureSourceOptions tables = FindTables(options.data, options.features);
+  data::FeatureSourceOptions tables = pipeline::FindTables(options.data, options.features);
   if (!tables.speaker_model.empty() || !IsGmm(model)) return tables;
   // As the mixtures see them.
   tables.speaker_model = model;

@@ -13,6 +13,9 @@
 #include "base/log.h"
 #include "command.h"
 #include "parallel/strategy.h"
+#include "pipeline/decode.h"
+#include "pipeline/model_measure.h"
+#include "processes.h"
 #include "train/comparison_report.h"
 
 namespace antiphon::app {
@@ -111,7 +114,14 @@ void TrainAndDecode(const Config& config, train::ComparedRun& run, CommandContex
   decode.Set("model", fmt::format("\"{}\"", (run.folder / "model.safetensors").string()));
   decode.Set("out", fmt::format("\"{}\"", (run.folder / "decode").string()));
   decode.Set("threads", std::to_string(context.threads()));
-  Once(run.folder / "decoded.toml", decode.ToToml() + trained, [&] { RunCommand("decode", decode, context.out()); });
+  Once(run.folder / "decoded.toml", decode.ToToml() + trained, [&] {
+    const pipeline::DecodeRequest request = pipeline::ReadDecodeTable(decode);
+    InTeam(context, [&](Team& team, int threads) {
+      const pipeline::DecodeReport report = pipeline::Decode(request, team, threads);
+      if (!team.is_first()) return;
+      for (const std::string& sentence : pipeline::Sentences(report)) context.PrintLine(sentence);
+    });
+  });
 }
 
 std::vector<train::ComparedRun> PlannedRuns(const CompareCommandOptions& options, const CommandContext& context) {

@@ -5,13 +5,13 @@
 #include <sstream>
 #include <string>
 
-#include "api/acoustic_model.h"
 #include "base/file.h"
 #include "base/log.h"
 #include "command.h"
 #include "decode/graph_builder.h"
 #include "decode/ngram_fst.h"
 #include "hmm/graph/openfst.h"
+#include "pipeline/acoustic_model.h"
 
 namespace antiphon::app {
 namespace {

@@ -7,7 +7,6 @@
 #include <string>
 #include <vector>
 
-#include "api/acoustic_model.h"
 #include "base/cancel.h"
 #include "base/error.h"
 #include "base/log.h"
@@ -21,6 +20,7 @@
 #include "decode/sequence_criterion.h"
 #include "feat/front_end.h"
 #include "infer/nnet_scorer.h"
+#include "pipeline/acoustic_model.h"
 #include "score/wer.h"
 #include "train/further.h"
 #include "train/sequence_data.h"

@@ -9,7 +9,6 @@
 #include <nlohmann/json.hpp>
 
 #include "api/live_recognizer.h"
-#include "api/speaker_profile.h"
 #include "base/cancel.h"
 #include "base/compute_threads.h"
 #include "base/error.h"
@@ -18,7 +17,8 @@
 #include "data/audio_files.h"
 #include "feat/audio.h"
 #include "feat/audio_check.h"
-#include "rounded_seconds.h"
+#include "pipeline/load_profile.h"
+#include "pipeline/rounded_seconds.h"
 
 namespace antiphon::app {
 namespace {
@@ -59,8 +59,8 @@ struct ListenOptions {
 nlohmann::ordered_json Describe(const LiveResult& result, const decode::Graph& graph, double shift_s) {
   const auto word = [&](int32_t id) { return graph.words()[static_cast<size_t>(id)]; };
   nlohmann::ordered_json json = {{"final", result.final},
-                                 {"start", RoundedSeconds(result.begin_frame * shift_s)},
-                                 {"end", RoundedSeconds((result.begin_frame + result.num_frames) * shift_s)}};
+                                 {"start", pipeline::RoundedSeconds(result.begin_frame * shift_s)},
+                                 {"end", pipeline::RoundedSeconds((result.begin_frame + result.num_frames) * shift_s)}};
   std::string text;
   const auto& ids = result.final ? result.recognition.best.words : result.partial.words;
   for (const int32_t id : ids) text += (text.empty() ? "" : " ") + word(id);
@@ -71,8 +71,8 @@ nlohmann::ordered_json Describe(const LiveResult& result, const decode::Graph& g
   for (size_t i = 0; i < times.size(); ++i) {
     const double start = (result.begin_frame + times[i].begin_frame) * shift_s;
     words.push_back({{"word", word(times[i].word)},
-                     {"start", RoundedSeconds(start)},
-                     {"end", RoundedSeconds(start + times[i].num_frames * shift_s)}});
+                     {"start", pipeline::RoundedSeconds(start)},
+                     {"end", pipeline::RoundedSeconds(start + times[i].num_frames * shift_s)}});
     if (i < result.recognition.confidences.size()) words.back()["confidence"] = result.recognition.confidences[i];
   }
   json["words"] = words;

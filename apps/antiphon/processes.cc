@@ -52,6 +52,13 @@ void InTeam(CommandContext& context, const std::function<void(Team& team, int th
   });
 }
 
+pipeline::StageHost HostOf(CommandContext& context) {
+  return {.threads = context.threads(),
+          .seed = context.seed(),
+          .say = [&](const std::string& sentence) { context.PrintLine(sentence); },
+          .in_team = [&](const auto& body) { InTeam(context, body); }};
+}
+
 std::string TextOfFirst(comm::ProcessGroup& group, const std::string& text) {
   std::string told;
   group.RunRanks(group.num_processes(), [&](comm::Communicator& comm) {

@@ -7,6 +7,7 @@
 #include "base/team.h"
 #include "comm/process_group.h"
 #include "command.h"
+#include "pipeline/stage_host.h"
 
 namespace antiphon::app {
 
@@ -22,6 +23,9 @@ void SpeakAsProcess(int process, CommandContext& context);
 /// Runs `body` in every process, with the threads that are its share. The first member writes what there is to write.
 /// What one process meets ends all. All processes must have been given the same command.
 void InTeam(CommandContext& context, const std::function<void(Team& team, int threads)>& body);
+
+/// For stages that run others: with this command's threads and seed, its sentences on standard output.
+pipeline::StageHost HostOf(CommandContext& context);
 
 /// `text` of the first process, on all. Collective; waits for as long as the first takes.
 std::string TextOfFirst(comm::ProcessGroup& group, const std::string& text);

@@ -5,10 +5,10 @@
 
 #include "base/file.h"
 #include "command.h"
+#include "pipeline/tuned_hypotheses.h"
 #include "score/wer.h"
 #include "train/scoring_report.h"
 #include "train/training_report.h"
-#include "tuned_hypotheses.h"
 
 namespace antiphon::app {
 namespace {
@@ -52,10 +52,10 @@ train::ScoredSet ScoreSet(const fs::path& reference, const fs::path& hypotheses,
   options.seed = static_cast<int64_t>(seed);
   std::string shown = name.empty() ? folder.filename().string() : name;
   score::Transcripts recognised;
-  if (!ChoseWeights(hypotheses)) {
+  if (!pipeline::ChoseWeights(hypotheses)) {
     recognised = score::ReadTranscripts(TextOf(hypotheses));
   } else if (!graph.empty()) {
-    recognised = TunedHypotheses(hypotheses, graph);
+    recognised = pipeline::TunedHypotheses(hypotheses, graph);
     shown += " (weights chosen on it)";
   } else {
     recognised = score::ReadTranscripts(TextOf(hypotheses));

@@ -22,7 +22,8 @@ struct RecognizerSettings {
   double acoustic_scale = 0.0;      // weight of the acoustic model in the search; 0: what the model was trained for
   double lm_weight = 0.0;           // in choosing the result; 0: 1 / that. `antiphon decode --tune` finds it
   double word_penalty = 0.0;        // cost per word in choosing the result
-  bool normalize_variance = false;  // as the model's features were made (`norm-vars`)
+  bool normalize_variance = false;  // as the model's features were made (`norm-vars`), where the model does not say so
+  int adapt_passes = 2;             // that give a recording's speaker a transform, if the model is trained for them
 };
 
 struct RecognizedWord {
@@ -50,11 +51,13 @@ class Recognizer {
   /// Gaussian one.
   SpeakerProfile LoadProfile(const std::string& file) const;
 
-  /// One channel of speech at any rate and of any length (above half a minute it is recognised in pieces, cut in
-  /// silences, in memory that does not grow), normalised by its own mean. `profile`: the speaker's, from LoadProfile of
-  /// this Recognizer.
+  /// One channel of speech at any rate and of any length, by one speaker: words, times and confidences are those of
+  /// `antiphon decode` with the same settings, bit for bit, for a data directory in which it is all that the speaker
+  /// says. It is normalised by its own mean, and a model that is trained for it adapts to it. Above half a minute it is
+  /// recognised in pieces, cut in silences, in memory that does not grow unless the model adapts. `profile`: the
+  /// speaker's, from LoadProfile of this Recognizer.
   Recognition Recognize(std::span<const float> samples, int sample_rate_hz, const SpeakerProfile& profile = {}) const;
-  /// WAV, FLAC, Ogg …; several channels are averaged.
+  /// WAV, FLAC, Ogg …; several channels are averaged. Dither is that of an utterance with the file's name.
   Recognition RecognizeFile(const std::string& path, const SpeakerProfile& profile = {}) const;
 
   /// The words that it can recognise.

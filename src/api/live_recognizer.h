@@ -23,7 +23,6 @@
 #include <optional>
 #include <span>
 
-#include "api/acoustic_model.h"
 #include "base/options.h"
 #include "decode/endpoint.h"
 #include "decode/recognize.h"
@@ -32,6 +31,7 @@
 #include "feat/front_end.h"
 #include "feat/zero_spans.h"
 #include "hmm/feature_transform_stream.h"
+#include "pipeline/acoustic_model.h"
 
 namespace antiphon {
 

@@ -4,6 +4,7 @@
 #include "api/speaker_profile.h"
 #include "base/error.h"
 #include "nn/model.h"
+#include "pipeline/load_profile.h"
 
 namespace antiphon {
 ConstMatrixView FramesOf(std::span<const float> features, const infer::NnetModel& network) {

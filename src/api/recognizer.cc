@@ -1,18 +1,21 @@
 #include "antiphon/recognizer.h"
 
 #include <algorithm>
-#include <functional>
+#include <filesystem>
+#include <optional>
+#include <utility>
 
-#include "api/acoustic_model.h"
 #include "api/speaker_profile.h"
 #include "base/config.h"
 #include "base/error.h"
-#include "decode/recognize_in_pieces.h"
-#include "decode/recognizer_pool.h"
+#include "data/audio_files.h"
 #include "feat/audio.h"
-#include "feat/cmvn.h"
 #include "feat/front_end.h"
-#include "feat/zero_spans.h"
+#include "pipeline/acoustic_model.h"
+#include "pipeline/load_profile.h"
+#include "pipeline/recording_features.h"
+#include "pipeline/speaker_adaptation.h"
+#include "pipeline/utterance_recognizer.h"
 
 namespace antiphon {
 namespace {
@@ -34,131 +37,69 @@ decode::RecognizeOptions SearchOptions(const RecognizerSettings& settings) {
   return options;
 }
 
+decode::LatticeWeights ResultWeights(const RecognizerSettings& settings, const AcousticModel& model) {
+  const double scale = settings.lm_weight > 0 ? 1.0 / settings.lm_weight
+                                              : decode::AcousticScale(SearchOptions(settings).search, model.hmm());
+  return {scale, settings.word_penalty};
+}
+
 }  // namespace
 
 struct Recognizer::Impl {
-  Impl(const std::string& model_file, const std::string& graph_folder, const RecognizerSettings& its_settings)
-      : settings(its_settings),
-        model(AcousticModel::Load(model_file, AdaptableOptions())),
+  Impl(const std::string& model_file, const std::string& graph_folder, const RecognizerSettings& settings)
+      : model(AcousticModel::Load(model_file, AdaptableOptions())),
         front_end(FrontEndOf(*model, model_file)),
         graph(decode::Graph::Load(graph_folder, model->hmm())),
-        searches(graph, model->hmm(), SearchOptions(settings)) {}
-
-  // `audio(sink)` hands the samples to sink in pieces, on the 16-bit scale; it may be called twice.
-  using Sink = std::function<void(std::span<const float>)>;
-  using Audio = std::function<void(const Sink& sink)>;
-
-  // Frames of the audio, as they are ready, to use(frames, ended).
-  void Frames(const Audio& audio, int rate_hz, const std::function<void(Matrix&&, bool)>& use) const {
-    feat::FrontEndStream stream(front_end);
-    feat::Resampler resampler(rate_hz, front_end.options().sample_rate_hz);
-    std::vector<float> samples;
-    audio([&](std::span<const float> piece) {
-      samples.clear();
-      resampler.Accept(piece, samples);
-      stream.Accept(samples);
-      if (stream.frames_ready() > 0) use(stream.Take(), false);
-    });
-    samples.clear();
-    resampler.Finish(samples);
-    stream.Accept(samples);
-    stream.Finish();
-    use(stream.Take(), true);
+        recognizer(*model, graph, SearchOptions(settings), {}, ResultWeights(settings, *model),
+                   pipeline::FeatureShiftSeconds(*model, model_file)) {
+    const std::string normalisation = model->normalisation();
+    recording.normalize_mean = normalisation != "none";
+    recording.normalize_variance = settings.normalize_variance || normalisation == "mean-variance";
+    if (model->adaptive() == nullptr || settings.adapt_passes == 0) return;
+    adaptation.emplace(*model->adaptive(), graph, SearchOptions(settings), decode::PieceOptions(),
+                       ResultWeights(settings, *model), recognizer.feature_shift_s(),
+                       pipeline::SpeakerAdaptationOptions{.passes = settings.adapt_passes});
   }
 
-  Recognition Recognize(const Audio& audio, int rate_hz, const SpeakerProfile& profile) const {
-    const auto bound = SpeakerProfileAccess::Bound(profile, model->network().get());
-    // Of a long recording the frames are computed twice: all of them are needed to know their mean.
-    feat::ZeroSpans zeros(rate_hz);
-    feat::CmvnStats stats(front_end.dim());
-    std::vector<float> kept;
-    int64_t num_frames = 0;
-    const auto cuts = [&] { return pieces.Cuts(num_frames, feature_shift_s()); };
-    Frames(
-        [&](const Sink& sink) {
-          audio([&](std::span<const float> samples) {
-            zeros.Accept(samples);
-            sink(samples);
-          });
-        },
-        rate_hz,
-        [&](Matrix&& frames, bool) {
-          if (frames.rows() == 0) return;
-          stats.Add(frames);
-          num_frames += frames.rows();
-          kept.insert(kept.end(), frames.data(), frames.data() + frames.size());
-          if (cuts()) kept = {};
-        });
-    const double scale = settings.lm_weight > 0 ? 1.0 / settings.lm_weight
-                                                : decode::AcousticScale(SearchOptions(settings).search, model->hmm());
-    const decode::LatticeWeights weights{scale, settings.word_penalty};
-    if (cuts()) return RecognizeLong(audio, rate_hz, stats, zeros, weights, bound);
-    if (zeros.Cover(0, static_cast<double>(num_frames) * feature_shift_s(), feature_shift_s())) return Silence();
-    Matrix frames(num_frames, front_end.dim());
-    std::copy(kept.begin(), kept.end(), frames.data());
-    Normalize(stats, frames);
-    const auto scores = model->Score(std::move(frames), bound);
-    return Describe(searches.Borrow()->Recognize(*scores, weights));
+  // `audio` hands over the samples on the 16-bit scale, as often as it is asked to. `utterance` selects the dither.
+  Recognition Recognize(data::AudioPieces audio, int rate_hz, uint64_t utterance, const SpeakerProfile& profile) const {
+    pipeline::KnownSpeaker speaker{SpeakerProfileAccess::Bound(profile, model->network().get())};
+    pipeline::RecordingOptions options = recording;
+    options.utterance = utterance;
+    const auto features = std::make_shared<pipeline::RecordingFeatures>(front_end, std::move(audio), rate_hz, options);
+    pipeline::SpeakerTransforms transforms;
+    if (adaptation) {
+      transforms = adaptation
+                       ->Adapt({.sizes = {1},
+                                .speaker = [](size_t) { return std::string(); },
+                                .features = [&](size_t) { return features; }},
+                               /*num_threads=*/1, Team::Alone())
+                       .transforms;
+      speaker.transform = &transforms.begin()->second;
+    }
+    return Describe(recognizer.Recognize(*features, speaker));
   }
-
-  Recognition RecognizeLong(const Audio& audio, int rate_hz, const feat::CmvnStats& stats, const feat::ZeroSpans& zeros,
-                            const decode::LatticeWeights& weights,
-                            std::shared_ptr<const infer::BoundProfile> profile) const {
-    const auto recognizer = searches.Borrow();
-    const auto scores = model->Stream(std::move(profile), nullptr);
-    decode::JoinPieces whole(/*nbest=*/0);
-    decode::RecognizeInPieces search(*recognizer, pieces, weights, shift_s(), [&](decode::Piece&& piece) {
-      const double begin_s = static_cast<double>(piece.begin_frame) * shift_s();
-      if (zeros.Cover(begin_s, begin_s + piece.num_frames * shift_s(), shift_s())) {
-        piece.recognition = {};
-        piece.recognition.remark = feat::kAllZeroRemark;
-      }
-      whole.Add(piece, weights);
-    });
-    Frames(audio, rate_hz, [&](Matrix&& frames, bool ended) {
-      Normalize(stats, frames);
-      scores->Accept(frames, ended);
-      search.Advance(*scores);
-    });
-    search.Finish(*scores);
-    return Describe(whole.Take(shift_s()));
-  }
-
-  // Unless the front end takes a mean out itself.
-  void Normalize(const feat::CmvnStats& stats, Matrix& frames) const {
-    if (frames.rows() > 0 && front_end.options().mean_window == 0) stats.Apply(frames, settings.normalize_variance);
-  }
-
-  Recognition Silence() const {
-    Recognition nothing;
-    nothing.remark = feat::kAllZeroRemark;
-    return nothing;
-  }
-
-  double feature_shift_s() const { return front_end.options().frame_shift_ms / 1000.0; }
-  // Of the search's frames.
-  double shift_s() const { return feature_shift_s() * model->subsampling(); }
 
   Recognition Describe(const decode::Recognition& result) const {
     Recognition recognition;
     recognition.remark = result.remark;
+    const double shift_s = recognizer.frame_shift_s();
     for (size_t i = 0; i < result.times.words.size(); ++i) {
       const decode::TimedWord& timed = result.times.words[i];
       const std::string& word = graph.words()[static_cast<size_t>(timed.word)];
       recognition.text += (recognition.text.empty() ? "" : " ") + word;
-      recognition.words.push_back({word, timed.begin_frame * shift_s(),
-                                   (timed.begin_frame + timed.num_frames) * shift_s(),
+      recognition.words.push_back({word, timed.begin_frame * shift_s, (timed.begin_frame + timed.num_frames) * shift_s,
                                    i < result.confidences.size() ? result.confidences[i] : 0.0});
     }
     return recognition;
   }
 
-  RecognizerSettings settings;
-  decode::PieceOptions pieces;
   std::unique_ptr<AcousticModel> model;
   feat::FrontEnd front_end;
   decode::Graph graph;
-  mutable decode::RecognizerPool searches;
+  pipeline::UtteranceRecognizer recognizer;
+  std::optional<pipeline::SpeakerAdaptation> adaptation;
+  pipeline::RecordingOptions recording;
 };
 
 Recognizer::Recognizer(const std::string& model, const std::string& graph, const RecognizerSettings& settings)
@@ -175,7 +116,7 @@ Recognition Recognizer::Recognize(std::span<const float> samples, int sample_rat
                                   const SpeakerProfile& profile) const {
   if (sample_rate_hz <= 0) Throw<InputError>("the sampling rate is {} Hz", sample_rate_hz);
   constexpr size_t kPieceSamples = 1 << 16;
-  const auto audio = [&](const Impl::Sink& sink) {
+  const auto audio = [&](const auto& sink) {
     std::vector<float> piece;
     for (size_t begin = 0; begin < samples.size(); begin += kPieceSamples) {
       piece.clear();
@@ -184,15 +125,17 @@ Recognition Recognizer::Recognize(std::span<const float> samples, int sample_rat
       sink(piece);
     }
   };
-  return impl_->Recognize(audio, sample_rate_hz, profile);
+  return impl_->Recognize(audio, sample_rate_hz, /*utterance=*/0, profile);
 }
 
 Recognition Recognizer::RecognizeFile(const std::string& path, const SpeakerProfile& profile) const {
-  const auto audio = [&](const Impl::Sink& sink) {
+  const auto audio = [&](const auto& sink) {
     feat::AudioReader reader(path);
     for (std::vector<float> piece; reader.Read(piece);) sink(piece);
   };
-  return WithContext([&] { return impl_->Recognize(audio, feat::ProbeAudio(path).sample_rate_hz, profile); },
+  // As antiphon decode calls it.
+  const uint64_t utterance = feat::UtteranceSeed(data::CleanId(std::filesystem::path(path).stem().string()));
+  return WithContext([&] { return impl_->Recognize(audio, feat::ProbeAudio(path).sample_rate_hz, utterance, profile); },
                      [&] { return fmt::format("recognising '{}'", path); });
 }
 

@@ -1,11 +1,8 @@
-// Speakers' profiles for a network that was loaded: read, checked and bound; and the public SpeakerProfile from the
-// inside.
+// The public SpeakerProfile from the inside.
 //
-// Errors of both Load functions, behind the file's name: what is wrong with the file, or which model the profile is for
-// (InputError, IoError); without it: UsageError for no network (a Gaussian mixture).
+// Errors: those of LoadBoundProfile (pipeline/load_profile.h).
 #pragma once
 
-#include <filesystem>
 #include <memory>
 #include <string>
 
@@ -13,13 +10,6 @@
 #include "infer/nnet_scorer.h"
 
 namespace antiphon {
-
-/// For models whose profiles come later: in fp32 a network scores the same whether it is adaptable or not.
-infer::NnetScorerOptions AdaptableOptions();
-
-/// The network must be adaptable; null: none.
-std::shared_ptr<const infer::BoundProfile> LoadBoundProfile(const std::filesystem::path& path,
-                                                            const infer::NnetModel* network);
 
 struct SpeakerProfile::Impl {
   std::shared_ptr<const infer::NnetModel> network;

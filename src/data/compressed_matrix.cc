@@ -4,6 +4,7 @@
 #include <array>
 #include <cmath>
 #include <cstring>
+#include <span>
 #include <vector>
 
 #include "base/error.h"
@@ -192,6 +193,15 @@ void AppendCompressedMatrix(ConstMatrixView m, MatrixCoding coding, std::string&
       if (coding == MatrixCoding::kGlobal8) AppendBytesOf(ToStep<uint8_t>(h, v, 255.0f), out);
     }
   }
+}
+
+Matrix AsStored(ConstMatrixView matrix, MatrixCoding coding) {
+  if (coding == MatrixCoding::kPlain) return Matrix(matrix);
+  std::string bytes;
+  AppendCompressedMatrix(matrix, coding, bytes);
+  const auto source = MakeMemorySource(std::as_bytes(std::span(bytes)), "(features)");
+  const std::string token = source->Token();
+  return ReadCompressedMatrix(token, *source);
 }
 
 }  // namespace antiphon::data

@@ -27,4 +27,7 @@ void SkipCompressedMatrix(std::string_view token, ByteSource& in);
 /// Appends token, header and data. coding is not kPlain.
 void AppendCompressedMatrix(ConstMatrixView matrix, MatrixCoding coding, std::string& out);
 
+/// What a table gives back that holds the matrix in this coding.
+Matrix AsStored(ConstMatrixView matrix, MatrixCoding coding);
+
 }  // namespace antiphon::data

@@ -24,39 +24,50 @@ std::string Key(std::string_view utt_id, int64_t part) { return fmt::format("{}:
 FeaturePartsWriter::FeaturePartsWriter(const std::filesystem::path& folder, MatrixCoding coding)
     : folder_(folder), table_(folder / fmt::format("{}.ark", kTable), TableWriteOptions{.coding = coding}) {}
 
-StoredParts FeaturePartsWriter::Write(const std::string& utt_id, const feat::FrontEnd& front_end,
-                                      feat::AudioReader& audio) {
-  StoredParts stored;
-  stored.cmvn = feat::CmvnStats(front_end.dim());
-  feat::Resampler resampler(audio.sample_rate_hz(), front_end.options().sample_rate_hz);
-  feat::FrontEndStream frames(front_end, feat::UtteranceSeed(utt_id));
-  feat::ZeroSpans zeros(audio.sample_rate_hz());
+int64_t FramesInParts(const AudioPieces& audio, int rate_hz, const feat::FrontEnd& front_end, uint64_t utterance,
+                      const std::function<void(Matrix&&)>& use) {
+  feat::Resampler resampler(rate_hz, front_end.options().sample_rate_hz);
+  feat::FrontEndStream frames(front_end, utterance);
   int64_t samples = 0;
   std::vector<float> resampled;
-  const auto store = [&](int64_t least) {
-    while (frames.frames_ready() >= least && frames.frames_ready() > 0) {
-      const Matrix part = frames.Take(kPartFrames);
-      stored.cmvn.Add(part);
-      stored.frames += part.rows();
-      table_.Write(Key(utt_id, stored.parts++), part);
-    }
+  const auto hand_out = [&](int64_t least) {
+    while (frames.frames_ready() >= least && frames.frames_ready() > 0) use(frames.Take(kPartFrames));
   };
   const auto compute = [&] {
     samples += std::ssize(resampled);
     frames.Accept(resampled);
     resampled.clear();
-    store(kPartFrames);
+    hand_out(kPartFrames);
   };
-  for (std::vector<float> piece; audio.Read(piece);) {
-    ThrowIfCancelled("computing features");
-    zeros.Accept(piece);
+  audio([&](std::span<const float> piece) {
     resampler.Accept(piece, resampled);
     compute();
-  }
+  });
   resampler.Finish(resampled);
   compute();
   frames.Finish();
-  store(1);
+  hand_out(1);
+  return samples;
+}
+
+StoredParts FeaturePartsWriter::Write(const std::string& utt_id, const feat::FrontEnd& front_end,
+                                      feat::AudioReader& audio) {
+  StoredParts stored;
+  stored.cmvn = feat::CmvnStats(front_end.dim());
+  feat::ZeroSpans zeros(audio.sample_rate_hz());
+  const AudioPieces pieces = [&](const auto& sink) {
+    for (std::vector<float> piece; audio.Read(piece);) {
+      ThrowIfCancelled("computing features");
+      zeros.Accept(piece);
+      sink(piece);
+    }
+  };
+  const int64_t samples =
+      FramesInParts(pieces, audio.sample_rate_hz(), front_end, feat::UtteranceSeed(utt_id), [&](Matrix&& part) {
+        stored.cmvn.Add(part);
+        stored.frames += part.rows();
+        table_.Write(Key(utt_id, stored.parts++), part);
+      });
   stored.audio_s = static_cast<double>(samples) / front_end.options().sample_rate_hz;
   stored.zeros = zeros.Runs();
   index_ += fmt::format("{} {} {}\n", utt_id, stored.parts, stored.frames);

@@ -9,8 +9,9 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <map>
-#include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -35,6 +36,13 @@ struct StoredParts {
   std::vector<std::pair<double, double>> zeros;  // feat::ZeroSpans::Runs
   feat::CmvnStats cmvn;
 };
+
+/// Hands audio to a sink in pieces.
+using AudioPieces = std::function<void(const std::function<void(std::span<const float>)>& sink)>;
+/// Hands the frames of audio that comes in pieces to `use`: kPartFrames at a time, and what remains at the end.
+/// Returns the number of samples at the front end's rate.
+int64_t FramesInParts(const AudioPieces& audio, int rate_hz, const feat::FrontEnd& front_end, uint64_t utterance,
+                      const std::function<void(Matrix&&)>& use);
 
 class FeaturePartsWriter {
  public:

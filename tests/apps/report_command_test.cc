@@ -8,9 +8,9 @@
 #include "base/error.h"
 #include "base/file.h"
 #include "base/gzip.h"
-#include "chosen_weights.h"
 #include "command.h"
 #include "decode/lattice_text.h"
+#include "pipeline/chosen_weights.h"
 #include "temporary_folder.h"
 
 namespace antiphon::app {
@@ -80,7 +80,7 @@ TEST_F(ReportCommand, ShowsASetAsTheWeightsThatWereChosenOnItRecogniseIt) {
   EXPECT_THAT(Page(true), HasSubstr("75.00 %"));
   EXPECT_THAT(Page(true), Not(HasSubstr("weights")));
   // 1 / 5 of the sound's weight and more: "B" is the cheaper word.
-  WriteChosenWeights(folder_ / "decode/weights.toml", {5.0, 0.0}, "test");
+  pipeline::WriteChosenWeights(folder_ / "decode/weights.toml", {5.0, 0.0}, "test");
   std::string tuned;
   for (int i = 0; i < 20; ++i) tuned += fmt::format("u{:02} B\n", i);
   WriteFileAtomically(folder_ / "tuned", tuned);
@@ -97,7 +97,7 @@ TEST_F(ReportCommand, ShowsASetAsTheWeightsThatWereChosenOnItRecogniseIt) {
 }
 
 TEST_F(ReportCommand, RefusesLatticesOfAnotherGraphAndTheLackOfOne) {
-  WriteChosenWeights(folder_ / "decode/weights.toml", {5.0, 0.0}, "test");
+  pipeline::WriteChosenWeights(folder_ / "decode/weights.toml", {5.0, 0.0}, "test");
   WriteFileAtomically(folder_ / "graph/words.txt", "<eps> 0\nA 1\n");
   EXPECT_THROW(Page(true), InputError);
   WriteFileAtomically(folder_ / "graph/words.txt", "<eps> 0\nA 1\nB 2\n");

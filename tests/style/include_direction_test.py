@@ -29,7 +29,8 @@ ALLOWED = {
     "report": ["base"],
     "chain": ["hmm", "data", "nn"],
     "train": ["data", "chain", "parallel", "infer", "decode", "score", "report", "compress", "adapt", "comm", "optim"],
-    "api": ["train"],
+    "pipeline": ["train"],
+    "api": ["pipeline"],
 }
 # Single files that a folder may include beyond that (docs/decisions/0001).
 ALSO = {

@@ -1,0 +1,189 @@
+#include "pipeline/acoustic_model.h"
+
+#include <optional>
+#include <utility>
+
+#include "base/check.h"
+#include "base/error.h"
+#include "hmm/feature_transform_stream.h"
+#include "hmm/gmm.h"
+#include "math/safetensors.h"
+#include "train/further.h"
+
+namespace antiphon {
+namespace {
+
+class GmmStream : public ScoreStream {
+ public:
+  GmmStream(const hmm::GmmSet& gmm, hmm::FeatureTransform transform) : transform_(std::move(transform)), scorer_(gmm) {}
+  void Accept(ConstMatrixView features, bool ended) override {
+    scorer_.Accept(transform_.Accept(features, ended), ended);
+  }
+  int num_pdfs() const override { return scorer_.num_pdfs(); }
+  int num_frames_ready() const override { return scorer_.num_frames_ready(); }
+  bool IsLastFrame(int frame) const override { return scorer_.IsLastFrame(frame); }
+  float LogLikelihood(int frame, int32_t pdf_id) override { return scorer_.LogLikelihood(frame, pdf_id); }
+  std::span<const float> DenseFrame(int frame) override { return scorer_.DenseFrame(frame); }
+
+ private:
+  hmm::FeatureTransformStream transform_;
+  hmm::GmmStreamScorer scorer_;
+};
+
+class NnetStream : public ScoreStream {
+ public:
+  NnetStream(std::shared_ptr<const infer::NnetModel> model, std::optional<hmm::FeatureTransform> transform,
+             std::shared_ptr<const infer::BoundProfile> profile)
+      : scorer_(std::move(model), std::move(profile)) {
+    if (transform) transform_.emplace(std::move(*transform));
+  }
+  void Accept(ConstMatrixView features, bool ended) override {
+    if (transform_) {
+      scorer_.Accept(transform_->Accept(features, ended));
+    } else {
+      scorer_.Accept(features);
+    }
+    if (ended) scorer_.Finish();
+  }
+  int num_pdfs() const override { return scorer_.num_pdfs(); }
+  int num_frames_ready() const override { return scorer_.num_frames_ready(); }
+  bool IsLastFrame(int frame) const override { return scorer_.IsLastFrame(frame); }
+  float LogLikelihood(int frame, int32_t pdf_id) override { return scorer_.LogLikelihood(frame, pdf_id); }
+  std::span<const float> DenseFrame(int frame) override { return scorer_.DenseFrame(frame); }
+  void Request(int frame, std::span<const int32_t> pdf_ids) override { scorer_.Request(frame, pdf_ids); }
+
+ private:
+  std::optional<hmm::FeatureTransformStream> transform_;
+  infer::NnetScorer scorer_;
+};
+
+class GmmAcousticModel : public AcousticModel {
+ public:
+  explicit GmmAcousticModel(hmm::GmmModel model) : model_(std::move(model)) {}
+
+  const hmm::HmmModel& hmm() const override { return model_.hmm; }
+  std::string features() const override { return model_.features; }
+  std::unique_ptr<ScoreSource> Score(Matrix features, std::shared_ptr<const infer::BoundProfile>) const override {
+    return std::make_unique<hmm::GmmScorer>(model_.FirstPassScores(features));
+  }
+  std::unique_ptr<ScoreStream> Stream(std::shared_ptr<const infer::BoundProfile>,
+                                      const Matrix* speaker_transform) const override {
+    return StreamOf(model_, speaker_transform);
+  }
+  const hmm::GmmModel* adaptive() const override { return model_.speaker_adaptive() ? &model_ : nullptr; }
+  std::unique_ptr<ScoreSource> ScoreAdapted(const Matrix& features, const Matrix& speaker_transform,
+                                            std::shared_ptr<const infer::BoundProfile>) const override {
+    return std::make_unique<hmm::GmmScorer>(model_.AdaptedScores(features, speaker_transform));
+  }
+
+ private:
+  hmm::GmmModel model_;
+};
+
+class NnetAcousticModel : public AcousticModel {
+ public:
+  NnetAcousticModel(nn::Model model, const infer::NnetScorerOptions& options)
+      : hmm_(hmm::HmmModel::FromJson(model.hmm_json)),
+        speaker_model_(SpeakerModel(model)),
+        model_(std::make_shared<const infer::NnetModel>(std::move(model), options)) {
+    if (hmm_.num_pdfs() != model_->num_pdfs()) {
+      Throw<InputError>("the network has {} outputs, its tree {} tied states", model_->num_pdfs(), hmm_.num_pdfs());
+    }
+  }
+
+  const hmm::HmmModel& hmm() const override { return hmm_; }
+  std::string features() const override { return model_->model().feature_config; }
+  std::unique_ptr<ScoreSource> Score(Matrix features,
+                                     std::shared_ptr<const infer::BoundProfile> profile) const override {
+    if (speaker_model_) features = speaker_model_->transform.Apply(features);
+    return std::make_unique<infer::NnetScorer>(model_, std::move(features), std::move(profile));
+  }
+  std::unique_ptr<ScoreStream> Stream(std::shared_ptr<const infer::BoundProfile> profile,
+                                      const Matrix* speaker_transform) const override {
+    std::optional<hmm::FeatureTransform> transform;
+    if (speaker_model_) transform = speaker_model_->transform;
+    if (speaker_transform != nullptr) transform = speaker_model_->transform.Then(*speaker_transform);
+    return std::make_unique<NnetStream>(model_, std::move(transform), std::move(profile));
+  }
+  std::shared_ptr<const infer::NnetModel> network() const override { return model_; }
+  const hmm::FeatureTransform* transform() const override {
+    return speaker_model_ ? &speaker_model_->transform : nullptr;
+  }
+  double computed_share() const override { return model_->computed_share(); }
+  const hmm::GmmModel* adaptive() const override { return speaker_model_ ? &*speaker_model_ : nullptr; }
+  std::unique_ptr<ScoreSource> ScoreAdapted(const Matrix& features, const Matrix& speaker_transform,
+                                            std::shared_ptr<const infer::BoundProfile> profile) const override {
+    return std::make_unique<infer::NnetScorer>(
+        model_, speaker_model_->transform.Then(speaker_transform).Apply(features), std::move(profile));
+  }
+
+ private:
+  std::optional<hmm::GmmModel> SpeakerModel(const nn::Model& model) const {
+    if (model.speaker_model.empty()) return std::nullopt;
+    hmm::GmmModel gmm = hmm::GmmModel::Parse(model.speaker_model, "speaker_model");
+    if (gmm.transform.out_dim() != model.feature_dim) {
+      Throw<InputError>("the network takes {} features per frame, but its speaker model gives {}", model.feature_dim,
+                        gmm.transform.out_dim());
+    }
+    if (gmm.hmm.transitions().num_transition_ids() != hmm_.transitions().num_transition_ids()) {
+      Throw<InputError>("the states of the network and of its speaker model are not the same ({} and {} transitions)",
+                        hmm_.transitions().num_transition_ids(), gmm.hmm.transitions().num_transition_ids());
+    }
+    return gmm;
+  }
+
+  hmm::HmmModel hmm_;
+  std::optional<hmm::GmmModel> speaker_model_;
+  std::shared_ptr<const infer::NnetModel> model_;
+};
+
+bool IsGmm(const std::filesystem::path& path) {
+  return SafetensorsReader(path).MetadataOr("format", "").starts_with("antiphon-gmm");
+}
+
+}  // namespace
+
+std::string AcousticModel::normalisation() const {
+  const auto scored = network();
+  return scored ? train::KindTakenBy(scored->model()).normalisation : "";
+}
+
+std::unique_ptr<ScoreSource> AcousticModel::ScoreAdapted(const Matrix&, const Matrix&,
+                                                         std::shared_ptr<const infer::BoundProfile>) const {
+  CHECK(false) << "this model does not adapt to speakers";
+  return nullptr;
+}
+
+std::unique_ptr<AcousticModel> AcousticModel::Load(const std::filesystem::path& path,
+                                                   const infer::NnetScorerOptions& options) {
+  if (IsGmm(path)) return std::make_unique<GmmAcousticModel>(hmm::GmmModel::Load(path));
+  return WithContext(
+      [&]() -> std::unique_ptr<AcousticModel> {
+        nn::Model model = nn::Model::Load(path);
+        if (model.hmm_json.empty()) {
+          throw InputError(
+              "the model carries no phones and states (hmm), which decoding needs; train it from an alignment");
+        }
+        return std::make_unique<NnetAcousticModel>(std::move(model), options);
+      },
+      [&] { return fmt::format("'{}'", path.string()); });
+}
+
+std::unique_ptr<ScoreStream> StreamOf(const hmm::GmmModel& model, const Matrix* speaker_transform) {
+  if (speaker_transform != nullptr)
+    return std::make_unique<GmmStream>(model.gmm, model.transform.Then(*speaker_transform));
+  return std::make_unique<GmmStream>(model.first_pass ? *model.first_pass : model.gmm, model.transform);
+}
+
+hmm::HmmModel LoadHmm(const std::filesystem::path& path) {
+  return WithContext(
+      [&] {
+        const std::string json = SafetensorsReader(path).MetadataOr("hmm", "");
+        if (json.empty())
+          throw InputError("the file carries no phones and states (hmm); is it a model of this program?");
+        return hmm::HmmModel::FromJson(json);
+      },
+      [&] { return fmt::format("'{}'", path.string()); });
+}
+
+}  // namespace antiphon

@@ -1,0 +1,128 @@
+#include "pipeline/align.h"
+
+#include <algorithm>
+#include <chrono>
+#include <filesystem>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <utility>
+#include <vector>
+
+#include "base/error.h"
+#include "base/file.h"
+#include "base/log.h"
+#include "data/feature_kind.h"
+#include "pipeline/align_output.h"
+#include "pipeline/align_source.h"
+#include "pipeline/align_with_model.h"
+#include "pipeline/speaker_transforms.h"
+
+namespace antiphon::pipeline {
+namespace {
+
+namespace fs = std::filesystem;
+
+// The transcript as the alignment says it: unknown words as <UNK>.
+std::vector<std::string> SpokenWords(const hmm::Lexicon& lexicon, const hmm::WordIds& words) {
+  std::vector<std::string> names;
+  for (const int32_t id : words.ids) names.push_back(lexicon.Word(id));
+  return names;
+}
+
+// The utterances that gave an alignment as tables and times; returns when all files are there.
+void WriteAlignments(const AlignSource& source, const hmm::Lexicon& lexicon, const hmm::HmmModel& hmm,
+                     const hmm::GmmTrainingResult& result, const fs::path& out) {
+  AlignOutput output(out, hmm, source.frame_shift_s());
+  for (size_t i = 0; i < source.size(); ++i) {
+    if (result.alignments[i].ok())
+      output.Write(source.Id(i), result.alignments[i], SpokenWords(lexicon, result.words[i]));
+  }
+  output.Close();
+  if (!result.fmllr.empty()) pipeline::WriteSpeakerTransforms(result.fmllr, out);
+}
+
+// Words without pronunciation do not stop the alignment, but whoever has them must hear of it; transcripts that are
+// mostly such words belong to another lexicon.
+void CheckPronunciations(const AlignSource& source, const hmm::Lexicon& lexicon, bool map_unknown_words) {
+  std::map<std::string, int64_t> unknown;
+  int64_t running = 0, without = 0;
+  for (size_t i = 0; i < source.size(); ++i) {
+    for (const std::string& word : source.Words(i)) {
+      ++running;
+      if (lexicon.FindWord(word) > 0) continue;
+      ++without;
+      ++unknown[word];
+    }
+  }
+  if (without == 0) return;
+  const auto most = std::max_element(unknown.begin(), unknown.end(),
+                                     [](const auto& a, const auto& b) { return a.second < b.second; });
+  if (2 * without > running) {
+    Throw<InputError>(
+        "{} of {} running words of the transcripts have no pronunciation, most often '{}' ({} times): the lexicon "
+        "belongs to another language or spelling",
+        without, running, most->first, most->second);
+  }
+  const std::string& stand_in = lexicon.options().unknown_word;
+  const bool mapped = map_unknown_words && lexicon.FindWord(stand_in) > 0;
+  log::Warn("{} of {} running words ({} different) have no pronunciation, most often '{}' ({} times); {}", without,
+            running, unknown.size(), most->first, most->second,
+            mapped ? fmt::format("they are aligned as {}", stand_in) : "their utterances are left out");
+}
+
+// The first member of the team writes.
+hmm::GmmTrainingReport Train(const AlignRequest& request, const AlignSource& source, Team& team, int num_threads) {
+  const hmm::Lexicon lexicon = hmm::Lexicon::Load(request.lexicon, request.lexicon_options);
+  CheckPronunciations(source, lexicon, request.training.map_unknown_words);
+  hmm::GmmTrainingResult result = hmm::TrainGmm(
+      source, lexicon, request.training, num_threads, request.seed,
+      [](const std::string& line) { log::Info("{}", line); }, team);
+  if (!team.is_first()) return {};
+  result.model.features = source.front_end();
+  WriteAlignments(source, lexicon, result.model.hmm, result, request.out);
+  result.model.Save(fs::path(request.out) / "model.safetensors");
+  return std::move(result.report);
+}
+
+// The same, by the model that is named.
+hmm::GmmTrainingReport AlignByModel(const AlignRequest& request, const AlignSource& source, Team& team,
+                                    int num_threads) {
+  const auto model = AcousticModel::Load(request.model, request.nnet);
+  data::RequireFrontEnd(source.front_end(), fmt::format("'{}'", source.feature_table()), model->features(),
+                        fmt::format("'{}'", request.model));
+  const hmm::Lexicon lexicon = hmm::Lexicon::Load(request.lexicon, request.lexicon_options, model->hmm().phones());
+  CheckPronunciations(source, lexicon, request.training.map_unknown_words);
+  hmm::GmmTrainingResult result =
+      AlignWithModel(*model, source, lexicon, request.training, request.adapt, num_threads, team);
+  if (!team.is_first()) return {};
+  WriteAlignments(source, lexicon, model->hmm(), result, request.out);
+  return std::move(result.report);
+}
+
+}  // namespace
+
+AlignReport Align(const AlignRequest& request, Team& team, int num_threads) {
+  const std::string data =
+      request.features.features.empty()
+          ? FeatureFolderOf(request.data, request.audio, request.model, request.out, num_threads, team)
+          : request.data;
+  const auto start = std::chrono::steady_clock::now();
+  const AlignSource source(data, request.features, request.memory_mb, num_threads);
+  if (!source.without_features().empty()) {
+    log::Warn("{} utterances have a transcript but no features, the first: {}", source.without_features().size(),
+              source.without_features()[0]);
+  }
+  AlignReport report;
+  report.training = request.model.empty() ? Train(request, source, team, num_threads)
+                                          : AlignByModel(request, source, team, num_threads);
+  if (!team.is_first()) return report;
+  for (const hmm::UtteranceRemark& remark : report.training.skipped)
+    log::Warn("{} skipped: {}", remark.utt_id, remark.reason);
+  report.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  report.text = fs::path(request.out) / "report.txt";
+  WriteFileAtomically(report.text, Text(report));
+  WriteFileAtomically(fs::path(request.out) / "report.json", ToJson(report).dump(2) + "\n");
+  return report;
+}
+
+}  // namespace antiphon::pipeline

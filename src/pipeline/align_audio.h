@@ -1,0 +1,33 @@
+// What antiphon align reads where features are still to be computed: audio itself, or a data directory of it.
+//
+// Threads: one caller per member of a team. Errors: those of data directories and feature extraction; utterances that
+// cannot be computed are left out with a warning.
+#pragma once
+
+#include <filesystem>
+#include <string>
+
+#include "base/options.h"
+#include "data/data_dir.h"
+#include "pipeline/audio_places.h"
+
+namespace antiphon::pipeline {
+
+struct AlignAudioOptions {
+  std::string transcripts;
+  AudioPlaceOptions channels;
+  data::DataDirOptions data_dir;
+  template <class V>
+  void Visit(V& v) {
+    v("transcripts", transcripts, "of audio given as --data: a table as antiphon prepare takes it");
+    channels.Visit(v);
+    data_dir.Visit(v);
+  }
+};
+
+/// `data` if it has a table of features; else out/features, with those of its audio: as `model` takes them, or without
+/// a model (empty) as for Gaussian mixtures, at the rate of most of the speech. Collective.
+std::string FeatureFolderOf(const std::string& data, const AlignAudioOptions& options, const std::string& model,
+                            const std::filesystem::path& out, int threads, Team& team);
+
+}  // namespace antiphon::pipeline

@@ -1,0 +1,45 @@
+// What an alignment is asked for: the options of antiphon align.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "data/feature_source.h"
+#include "hmm/gmm_trainer.h"
+#include "infer/nnet_scorer.h"
+#include "pipeline/align_audio.h"
+
+namespace antiphon::pipeline {
+
+struct AlignRequest {
+  std::string data, lexicon, out, model;
+  bool adapt = true;
+  double memory_mb = 4000;
+  AlignAudioOptions audio;
+  data::FeatureSourceOptions features;
+  hmm::LexiconOptions lexicon_options;
+  hmm::GmmTrainingOptions training;
+  infer::NnetScorerOptions nnet;
+
+  template <class V>
+  void Visit(V& v) {
+    v("data", data,
+      "folder with text, utt2spk and (from antiphon features) feats.scp and cmvn.scp; or a data directory, or audio (a "
+      "file or a folder, with --transcripts), whose features are computed");
+    v("lexicon", lexicon, "pronunciations: WORD PHONE … per line");
+    v("out", out, "folder for model.safetensors, ali.scp, pdf.scp, phones.ctm, words.ctm and report.txt");
+    v("model", model, "align by this model (GMM or network) instead of training one");
+    v("adapt", adapt, "with --model: estimate and use speakers' transforms if the model is trained for it");
+    v("memory-mb", memory_mb, Range{0, 1e9}, "features up to this size are kept in memory");
+    audio.Visit(v);
+    features.Visit(v);
+    v.Group("lexicon-options", lexicon_options);
+    training.Visit(v);
+    v.Group("nnet", nnet);
+  }
+
+  // Not an option of its own.
+  uint64_t seed = 1;
+};
+
+}  // namespace antiphon::pipeline

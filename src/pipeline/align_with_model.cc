@@ -1,0 +1,107 @@
+#include "pipeline/align_with_model.h"
+
+#include <memory>
+
+#include "base/cancel.h"
+#include "base/error.h"
+#include "pipeline/speaker_transforms.h"
+
+namespace antiphon::pipeline {
+namespace {
+
+class ModelAligner {
+ public:
+  ModelAligner(const AcousticModel& model, const AlignSource& source, const hmm::Lexicon& lexicon,
+               const hmm::GmmTrainingOptions& options, int num_threads, Team& team)
+      : model_(model), source_(source), lexicon_(lexicon), options_(options), num_threads_(num_threads), team_(team) {
+    for (size_t i = 0; i < source.size(); ++i)
+      words_.push_back(LookUpWords(lexicon, source.Words(i), options.map_unknown_words));
+  }
+
+  std::vector<hmm::Alignment> AlignAll(const SpeakerTransforms& transforms) const {
+    std::vector<hmm::Alignment> alignments(source_.size());
+    SpreadInOrder<hmm::Alignment>(
+        team_, source_.Sizes(), num_threads_, Spread::kToAll,
+        [&](size_t i) {
+          ThrowIfCancelled("aligning");
+          return WithContext([&] { return AlignOne(i, transforms); },
+                             [&] { return fmt::format("utterance '{}'", source_.Id(i)); });
+        },
+        [&](size_t i, hmm::Alignment&& alignment) { alignments[i] = std::move(alignment); });
+    return alignments;
+  }
+
+  SpeakerTransforms EstimateTransforms(const std::vector<hmm::Alignment>& alignments) const {
+    const SpokenUtterances speech{.count = source_.size(),
+                                  .speaker = [&](size_t i) { return source_.Speaker(i); },
+                                  .features = [&](size_t i) { return source_.Features(i); },
+                                  .alignment =
+                                      [&](size_t i) {
+                                        return alignments[i].ok()
+                                                   ? std::span<const int32_t>(alignments[i].transition_ids)
+                                                   : std::span<const int32_t>();
+                                      }};
+    return EstimateSpeakerTransforms(*model_.adaptive(), speech, options_.min_fmllr_frames, num_threads_, team_);
+  }
+
+  const std::vector<hmm::WordIds>& words() const { return words_; }
+
+ private:
+  bool Usable(size_t i) const { return !words_[i].ids.empty() || source_.Words(i).empty(); }
+
+  hmm::Alignment AlignOne(size_t i, const SpeakerTransforms& transforms) const {
+    const Matrix features = source_.Features(i);
+    if (features.rows() == 0 || !Usable(i)) return {hmm::AlignStatus::kTooShort, {}, {}, 0, 0};
+    const auto transform = transforms.find(source_.Speaker(i));
+    const std::unique_ptr<ScoreSource> scores =
+        transform == transforms.end() ? model_.Score(features) : model_.ScoreAdapted(features, transform->second);
+    return Align(model_.hmm(), lexicon_, words_[i].ids, *scores, options_.align);
+  }
+
+  const AcousticModel& model_;
+  const AlignSource& source_;
+  const hmm::Lexicon& lexicon_;
+  const hmm::GmmTrainingOptions& options_;
+  int num_threads_;
+  Team& team_;
+  std::vector<hmm::WordIds> words_;
+};
+
+void DescribeAligned(const AlignSource& source, hmm::GmmTrainingResult* result) {
+  hmm::GmmTrainingReport& report = result->report;
+  report.utterances = static_cast<int>(source.size());
+  double total = 0;
+  for (size_t i = 0; i < source.size(); ++i) {
+    const hmm::Alignment& alignment = result->alignments[i];
+    const hmm::WordIds& words = result->words[i];
+    for (const std::string& word : words.unknown) ++report.unknown_words[word];
+    total += alignment.log_likelihood;
+    report.frames += static_cast<double>(alignment.transition_ids.size());
+    const std::string reason = AlignStatusName(alignment.status);
+    if (alignment.status == hmm::AlignStatus::kRetried) report.retried.push_back({source.Id(i), reason});
+    if (alignment.ok()) continue;
+    const bool unknown = words.ids.empty() && !words.unknown.empty();
+    report.skipped.push_back(
+        {source.Id(i), unknown ? "words without pronunciation: " + words.unknown.front() : reason});
+  }
+  report.final_log_likelihood = report.frames > 0 ? total / report.frames : 0;
+}
+
+}  // namespace
+
+hmm::GmmTrainingResult AlignWithModel(const AcousticModel& model, const AlignSource& source,
+                                      const hmm::Lexicon& lexicon, const hmm::GmmTrainingOptions& options, bool adapt,
+                                      int num_threads, Team& team) {
+  const ModelAligner aligner(model, source, lexicon, options, num_threads, team);
+  hmm::GmmTrainingResult result;
+  result.alignments = aligner.AlignAll({});
+  if (adapt && model.adaptive() != nullptr) {
+    result.fmllr = aligner.EstimateTransforms(result.alignments);
+    result.alignments = aligner.AlignAll(result.fmllr);
+  }
+  result.words = aligner.words();
+  DescribeAligned(source, &result);
+  return result;
+}
+
+}  // namespace antiphon::pipeline

@@ -1,0 +1,30 @@
+// Audio where a command expects a data directory: a file, or a folder of files, becomes one.
+//
+// Threads: one caller per member of a team. Errors: InputError naming files that cannot be read, if none can;
+// UsageError for options that only audio itself takes.
+#pragma once
+
+#include <filesystem>
+#include <string>
+
+#include "base/options.h"
+#include "base/team.h"
+
+namespace antiphon::pipeline {
+
+struct AudioPlaceOptions {
+  std::string channels = "mean";
+  template <class V>
+  void Visit(V& v) {
+    v("channels", channels, OneOf{{"mean", "each"}},
+      "of audio files with several: their mean, or each as recordings of its own, as for calls with a party on each");
+  }
+};
+
+/// `place` itself if it is a data directory, or a folder of features and transcripts; else out/data, a data directory
+/// of the audio there. With `transcripts`, a table as antiphon prepare takes it, its words too. Collective: the first
+/// member writes.
+std::string DataDirectoryOf(const std::string& place, const std::string& transcripts, const AudioPlaceOptions& options,
+                            const std::filesystem::path& out, Team& team);
+
+}  // namespace antiphon::pipeline

@@ -1,0 +1,23 @@
+#include "pipeline/compress_request.h"
+
+#include "pipeline/method_tables.h"
+
+namespace antiphon::pipeline {
+
+std::vector<std::string> CompressTables() {
+  return TablesOfMethods<compress::MethodRegistry>({"optimizer", "decode", "variants"});
+}
+
+void TakeTables(const Config& config, CompressRequest& request) {
+  request.compression.own_held_out = train::SaysWhatIsHeldOut(config);
+  request.optimizer = config.Table("optimizer");
+  if (!request.optimizer.Has("type")) request.optimizer.Set("type", "\"natural-gradient\"");
+  if (!request.method.empty())
+    request.method_options = OptionsOfMethod<compress::MethodRegistry>(request.method, config);
+}
+
+std::shared_ptr<const data::FrameStore> OpenStore(const std::string& folder) {
+  return folder.empty() ? nullptr : std::make_shared<const data::FrameStore>(folder);
+}
+
+}  // namespace antiphon::pipeline

@@ -1,0 +1,274 @@
+#include "pipeline/compress_variants.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <optional>
+
+#include "base/error.h"
+#include "base/file.h"
+#include "base/io_error.h"
+#include "base/log.h"
+#include "base/suggest.h"
+#include "base/toml_text.h"
+#include "compress/network_parts.h"
+#include "pipeline/compress.h"
+#include "pipeline/model_measure.h"
+#include "report/text_table.h"
+
+namespace antiphon::pipeline {
+namespace {
+
+namespace fs = std::filesystem;
+using nlohmann::json;
+
+struct Variant {
+  std::string name;
+  std::vector<std::string> settings;  // of `antiphon compress`
+  std::vector<std::string> scoring;   // nnet.…
+  std::string from;
+  std::string method;
+};
+
+// What one line of the table shows; figures that were not measured are null.
+struct Line {
+  std::string name;
+  double frames_per_second = 0;
+  int64_t bytes = 0;
+  int64_t parameters = 0;
+  json compressed;  // {"frame_accuracy", "word_errors"}
+  json result;
+};
+
+std::string After(const std::string& setting, std::string_view key) {
+  return setting.starts_with(key) ? setting.substr(key.size()) : "";
+}
+
+// The same variants, each behind the one that it starts from.
+std::vector<Variant> InOrder(std::vector<Variant> variants, const Config& table) {
+  std::vector<Variant> ordered;
+  const auto is_ready = [&](const Variant& v) {
+    return v.from.empty() ||
+           std::any_of(ordered.begin(), ordered.end(), [&](const Variant& o) { return o.name == v.from; });
+  };
+  while (!variants.empty()) {
+    const auto next = std::find_if(variants.begin(), variants.end(), is_ready);
+    if (next == variants.end()) {
+      Throw<UsageError>("{}: '{}' starts from itself by way of '{}'", table.Where(variants[0].name), variants[0].name,
+                        variants[0].from);
+    }
+    ordered.push_back(std::move(*next));
+    variants.erase(next);
+  }
+  return ordered;
+}
+
+std::vector<Variant> ReadVariants(const Config& table) {
+  std::vector<Variant> variants;
+  const std::vector<std::string> names = table.Keys();
+  for (const std::string& name : names) {
+    Variant v{.name = name, .settings = {}, .scoring = {}, .from = {}, .method = {}};
+    const auto settings = table.Texts(name);
+    for (const std::string& setting : *settings) {
+      if (setting.starts_with("from=")) {
+        v.from = After(setting, "from=");
+      } else if (setting.starts_with("nnet.")) {
+        v.scoring.push_back(setting);
+      } else {
+        if (setting.starts_with("method=")) v.method = After(setting, "method=");
+        v.settings.push_back(setting);
+      }
+    }
+    if (!v.from.empty() && std::find(names.begin(), names.end(), v.from) == names.end()) {
+      throw UsageError(table.Where(name) + ": " + UnknownNameMessage("variant", v.from, names));
+    }
+    if (v.method.empty() && !v.settings.empty()) {
+      Throw<UsageError>("{}: '{}' has no effect without method=…", table.Where(name), v.settings.front());
+    }
+    variants.push_back(std::move(v));
+  }
+  return InOrder(std::move(variants), table);
+}
+
+class Runner {
+ public:
+  Runner(const CompressRequest& request, const Config& config, const StageHost& host)
+      : request_(request),
+        config_(config),
+        host_(host),
+        full_(request.compression, std::make_shared<const nn::Model>(nn::Model::Load(request.model)),
+              OpenStore(request.store), OpenStore(request.held_out_store), host.seed),
+        common_(fmt::format("{}{}{}\n{}\n{}\n", OptionsToConfig(request.compression).ToToml(),
+                            request.optimizer.ToToml(), request.store, request.held_out_store, host.seed)),
+        decodes_(config.Has("decode")) {}
+
+  Line Run(const Variant& v) {
+    const fs::path folder = fs::path(request_.out) / v.name;
+    MakeFolder(folder);
+    const fs::path before =
+        v.from.empty() ? fs::path(request_.model) : fs::path(request_.out) / v.from / "model.safetensors";
+    const Config config = CompressConfig(v, before, folder);
+    Config decode = Config::Parse(config_.Table("decode").ToToml(), "decode");
+    for (const std::string& setting : v.scoring) decode.SetFromFlag(setting);
+    const json key = {{"model", ModelKey(before)},
+                      {"common", v.method.empty() ? "" : common_},
+                      {"method", v.method.empty() ? "" : config.Table(v.method).ToToml()},
+                      {"settings", v.settings},
+                      {"decode", decode.ToToml()}};
+    const fs::path file = folder / "outcome.json";
+    json stored = fs::exists(file) ? json::parse(ReadFile(file), nullptr, false) : json();
+    if (!stored.is_object() || stored.value("key", json()) != key) {
+      stored = {{"key", key}, {"outcome", Make(v, before, folder, config, decode)}};
+      WriteFileAtomically(file, stored.dump(1) + "\n");
+    }
+    return Finish(v, stored.at("outcome"), decode);
+  }
+
+ private:
+  Config CompressConfig(const Variant& v, const fs::path& before, const fs::path& folder) const {
+    Config config = Config::Parse(config_.ToToml(), "variant " + v.name);
+    for (const std::string& setting : v.settings) config.SetFromFlag(setting);
+    config.Set("model", TomlString(before.string()));
+    config.Set("out", TomlString(folder.string()));
+    config.Set("threads", std::to_string(host_.threads));
+    return config;
+  }
+
+  static std::string ModelKey(const fs::path& file) {
+    return fmt::format("{:016x}", nn::Model::Load(file).network.Hash());
+  }
+
+  json Make(const Variant& v, const fs::path& before, const fs::path& folder, const Config& config,
+            const Config& decode) {
+    host_.say(v.name);
+    if (v.method.empty()) {
+      const int skip = static_cast<int>(decode.Int("nnet.frame-skip").value_or(1));
+      const nn::Model model = nn::Model::Load(before);
+      const train::ModelMeasures m = full_.Measure(model, skip);
+      return {{"model", before.string()},
+              {"parameters", m.parameters},
+              {"result", Measures(m.frame_accuracy, before, folder / "decode", decode)}};
+    }
+    const json result = json::parse(train::ToJson(Compressed(config)));
+    return {{"model", (folder / "model.safetensors").string()},
+            {"parameters", result.at("retrained").at("parameters")},
+            {"layers", result.at("layers")},
+            {"compressed", Measures(result.at("compressed").at("frame_accuracy"), folder / "compressed.safetensors",
+                                    folder / "decode-compressed", decode)},
+            {"result", Measures(result.at("retrained").at("frame_accuracy"), folder / "model.safetensors",
+                                folder / "decode", decode)}};
+  }
+
+  train::CompressionResult Compressed(const Config& config) const {
+    std::vector<std::string> others = CompressTables();
+    others.insert(others.end(), {"threads", "seed", "json", "device"});
+    auto request = ReadOptions<CompressRequest>(config, std::move(others));
+    TakeTables(config, request);
+    StageHost host = host_;
+    if (const auto seed = config.Int("seed")) host.seed = static_cast<uint64_t>(*seed);
+    train::CompressionResult result = Compress(request, host);
+    for (const std::string& sentence : Sentences(request, result)) host_.say(sentence);
+    return result;
+  }
+
+  json Measures(double frame_accuracy, const fs::path& file, const fs::path& out, const Config& decode) const {
+    json measures = {{"frame_accuracy", frame_accuracy}};
+    if (!decodes_) return measures;
+    const WordErrors errors = MeasureWordErrors(decode, file, nn::Model::Load(file), out, host_);
+    measures["word_error_rate"] = errors.rate;
+    measures["word_errors"] = errors.errors;
+    measures["words"] = errors.words;
+    return measures;
+  }
+
+  Line Finish(const Variant& v, const json& outcome, const Config& decode) const {
+    const nn::Model model = nn::Model::Load(outcome.at("model").get<std::string>());
+    const ScoringCost cost =
+        MeasureScoring(model, request_.plan.batch, decode.Text("nnet.precision").value_or(""), host_.threads);
+    const auto skip = static_cast<double>(decode.Int("nnet.frame-skip").value_or(1));
+    return {v.name,
+            cost.frames_per_second * skip,
+            compress::SizeOf(model.network).bytes,
+            outcome.at("parameters"),
+            outcome.value("compressed", json()),
+            outcome.at("result")};
+  }
+
+  const CompressRequest& request_;
+  const Config& config_;
+  const StageHost& host_;
+  const train::CompressionRun full_;  // measures the frame accuracy of the model as it is
+  const std::string common_;          // what all variants are told alike: one is run again if it changes
+  bool decodes_;
+};
+
+std::string VariantPercent(const json& measures, const char* key) {
+  return measures.is_object() && measures.contains(key) ? fmt::format("{:.2f} %", 100 * measures.at(key).get<double>())
+                                                        : "–";
+}
+
+std::vector<std::vector<std::string>> Rows(const std::vector<Line>& lines, bool decodes) {
+  std::vector<std::vector<std::string>> rows = {
+      {"variant", "file", "of full", "frames/s", "× full", "frame accuracy after the method", "retrained"}};
+  if (decodes) rows[0].insert(rows[0].end(), {"WER after the method", "retrained"});
+  for (const Line& l : lines) {
+    const double share = 100.0 * static_cast<double>(l.bytes) / static_cast<double>(lines[0].bytes);
+    rows.push_back({l.name, fmt::format("{:.0f} kB", 1e-3 * static_cast<double>(l.bytes)),
+                    fmt::format("{:.0f} %", share), fmt::format("{:.0f}", l.frames_per_second),
+                    fmt::format("{:.1f}", l.frames_per_second / lines[0].frames_per_second),
+                    VariantPercent(l.compressed, "frame_accuracy"), VariantPercent(l.result, "frame_accuracy")});
+    if (!decodes) continue;
+    rows.back().push_back(VariantPercent(l.compressed, "word_error_rate"));
+    rows.back().push_back(VariantPercent(l.result, "word_error_rate"));
+  }
+  return rows;
+}
+
+std::string Markdown(const std::vector<std::vector<std::string>>& rows) {
+  std::string text;
+  for (size_t i = 0; i < rows.size(); ++i) {
+    text += fmt::format("| {} |\n", fmt::join(rows[i], " | "));
+    if (i > 0) continue;
+    for (size_t c = 0; c < rows[0].size(); ++c) text += "|---";
+    text += "|\n";
+  }
+  return text;
+}
+
+json VariantToJson(const std::vector<Line>& lines) {
+  json all = json::array();
+  for (const Line& l : lines) {
+    all.push_back({{"name", l.name},
+                   {"frames_per_second", l.frames_per_second},
+                   {"bytes", l.bytes},
+                   {"parameters", l.parameters},
+                   {"compressed", l.compressed},
+                   {"result", l.result}});
+  }
+  return {{"variants", all}};
+}
+
+}  // namespace
+
+std::string CompareVariants(const CompressRequest& request, const Config& config, const StageHost& host) {
+  const fs::path out = request.out;
+  std::vector<Variant> variants = ReadVariants(config.Table("variants"));
+  variants.insert(variants.begin(), {.name = "full", .settings = {}, .scoring = {}, .from = {}, .method = {}});
+  Runner runner(request, config, host);
+  std::vector<Line> lines;
+  std::vector<std::vector<std::string>> rows;
+  for (const Variant& v : variants) {
+    lines.push_back(WithContext([&] { return runner.Run(v); }, [&] { return fmt::format("variant '{}'", v.name); }));
+    // Kept up to date, so that a run which is cut short has shown what it found.
+    rows = Rows(lines, config.Has("decode"));
+    WriteFileAtomically(out / "variants.json", VariantToJson(lines).dump(1) + "\n");
+    WriteFileAtomically(out / "variants.md", Markdown(rows));
+  }
+  for (const std::string& line : report::TextTable(rows)) host.say(line);
+  host.say(fmt::format("table: {}", (out / "variants.md").string()));
+  return VariantToJson(lines).dump();
+}
+
+}  // namespace antiphon::pipeline

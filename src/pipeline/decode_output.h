@@ -1,0 +1,61 @@
+// The files that `antiphon decode` leaves; docs/reference/formats.md describes them.
+//
+// text, words.ctm, phones.ctm, results.jsonl, nbest.txt (if asked for), lattices.gz (if asked for). All appear, whole,
+// at Close.
+#pragma once
+
+#include <filesystem>
+#include <memory>
+#include <string>
+
+#include "base/file.h"
+#include "decode/graph.h"
+#include "decode/recognize.h"
+#include "hmm/hmm_model.h"
+
+namespace antiphon::pipeline {
+
+struct DecodeOutputOptions {
+  double frame_shift_s = 0.01;
+  bool lattices = true;
+  bool nbest = false;
+  decode::LatticeWeights weights;
+};
+
+/// What one utterance adds to each file; made on the threads that decode.
+struct DecodeEntry {
+  std::string text, words_ctm, phones_ctm, json, nbest, lattice;
+  template <class V>
+  void VisitFields(V& v) {
+    for (std::string* part : {&text, &words_ctm, &phones_ctm, &json, &nbest, &lattice}) v(*part);
+  }
+};
+
+/// Makes them; may run on several threads.
+class DecodeFormat {
+ public:
+  DecodeFormat(const decode::Graph& graph, const hmm::HmmModel& model, const DecodeOutputOptions& options)
+      : graph_(graph), model_(model), options_(options) {}
+  /// `lattice`: what lattices.gz gets; empty: the recognition's.
+  DecodeEntry Format(const std::string& utt_id, const decode::Recognition& recognition, std::string lattice = {}) const;
+  const DecodeOutputOptions& options() const { return options_; }
+
+ private:
+  const decode::Graph& graph_;
+  const hmm::HmmModel& model_;
+  DecodeOutputOptions options_;
+};
+
+class DecodeOutput {
+ public:
+  DecodeOutput(const DecodeOutputOptions& options, const std::filesystem::path& folder);
+
+  void Write(const DecodeEntry& entry);
+  void Close();
+
+ private:
+  AtomicFile text_, words_ctm_, phones_ctm_, json_;
+  std::unique_ptr<AtomicFile> nbest_, lattices_;
+};
+
+}  // namespace antiphon::pipeline

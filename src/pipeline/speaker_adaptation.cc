@@ -1,0 +1,109 @@
+#include "pipeline/speaker_adaptation.h"
+
+#include <algorithm>
+#include <numeric>
+#include <utility>
+
+#include "base/cancel.h"
+#include "base/log.h"
+#include "base/thread_seconds.h"
+#include "pipeline/acoustic_model.h"
+#include "pipeline/decode_progress.h"
+#include "pipeline/utterance_recognizer.h"
+
+namespace antiphon::pipeline {
+namespace {
+
+struct Aligned {
+  std::vector<int32_t> alignment;
+  double seconds = 0.0;
+  template <class V>
+  void VisitFields(V& v) {
+    v(alignment);
+    v(seconds);
+  }
+};
+
+decode::RecognizeOptions BestPathAlone(decode::RecognizeOptions options, double beam) {
+  options.search.beam = std::min(options.search.beam, beam);
+  options.confidences = false;
+  options.nbest = 0;
+  return options;
+}
+
+}  // namespace
+
+SpeakerAdaptation::SpeakerAdaptation(const hmm::GmmModel& model, const decode::Graph& graph,
+                                     const decode::RecognizeOptions& recognize, const decode::PieceOptions& pieces,
+                                     const decode::LatticeWeights& weights, double frame_shift_s,
+                                     const SpeakerAdaptationOptions& options)
+    : model_(model),
+      pieces_(pieces),
+      weights_(weights),
+      frame_shift_s_(frame_shift_s),
+      options_(options),
+      recognizers_(graph, model.hmm, BestPathAlone(recognize, options.beam)) {}
+
+SpeakerAdaptation::Result SpeakerAdaptation::Adapt(const SpokenFeatures& speech, int num_threads, Team& team) const {
+  Result result;
+  for (int pass = 1; pass <= options_.passes; ++pass) {
+    const std::vector<std::vector<int32_t>> alignments = AlignAll(speech, num_threads, team, result);
+    const SpokenUtterances spoken{.count = speech.sizes.size(),
+                                  .speaker = speech.speaker,
+                                  .features = [&](size_t i) { return speech.features(i)->Whole(); },
+                                  .alignment = [&](size_t i) { return std::span<const int32_t>(alignments[i]); }};
+    result.transforms = EstimateSpeakerTransforms(model_, spoken, options_.min_frames, num_threads, team);
+    if (!speech.is_told) continue;
+    log::Info("adaptation pass {} of {} done, {} speaker transforms", pass, options_.passes, result.transforms.size());
+  }
+  return result;
+}
+
+std::vector<std::vector<int32_t>> SpeakerAdaptation::AlignAll(const SpokenFeatures& speech, int num_threads, Team& team,
+                                                              Result& so_far) const {
+  std::vector<std::vector<int32_t>> alignments(speech.sizes.size());
+  // Of this process's share; all have about as much.
+  const int64_t total = std::accumulate(speech.sizes.begin(), speech.sizes.end(), int64_t{0}) / team.size();
+  DecodeProgress progress("adapting to speakers", total, speech.is_told && team.is_first());
+  SpreadInOrder<Aligned>(
+      team, speech.sizes, num_threads, Spread::kToAll,
+      [&](size_t i) {
+        ThrowIfCancelled("decoding");
+        const double began = ThreadSeconds();
+        const auto features = speech.features(i);
+        const double utterance_s = static_cast<double>(features->num_frames()) * frame_shift_s_;
+        const auto transform = so_far.transforms.find(speech.speaker(i));
+        Aligned result;
+        result.alignment = Align(*features, transform == so_far.transforms.end() ? nullptr : &transform->second);
+        progress.Add(utterance_s, utterance_s, speech.sizes[i]);
+        result.seconds = ThreadSeconds() - began;
+        return result;
+      },
+      [&](size_t i, Aligned&& result) {
+        alignments[i] = std::move(result.alignment);
+        so_far.cpu_seconds += result.seconds;
+      });
+  progress.Finish();
+  return alignments;
+}
+
+std::vector<int32_t> SpeakerAdaptation::Align(UtteranceFeatures& features, const Matrix* transform) const {
+  if (IsNothingButZeros(features, frame_shift_s_)) return {};
+  const auto recognizer = recognizers_.Borrow();
+  if (!pieces_.Cuts(features.num_frames(), frame_shift_s_)) {
+    const Matrix frames = features.Whole();
+    auto scores = transform == nullptr ? model_.FirstPassScores(frames) : model_.AdaptedScores(frames, *transform);
+    return recognizer->BestPathOnly(scores).alignment;
+  }
+  std::vector<int32_t> alignment;
+  bool lost = false;
+  decode::RecognizeInPieces pieces(*recognizer, pieces_, weights_, frame_shift_s_, [&](decode::Piece&& piece) {
+    const auto& ids = piece.recognition.best.alignment;
+    lost = lost || piece.lost;
+    alignment.insert(alignment.end(), ids.begin(), ids.end());
+  });
+  SearchInPieces(features, *StreamOf(model_, transform), pieces);
+  return lost ? std::vector<int32_t>() : alignment;
+}
+
+}  // namespace antiphon::pipeline

@@ -1,0 +1,54 @@
+#include "pipeline/speaker_transforms.h"
+
+#include <vector>
+
+#include "data/archive.h"
+#include "data/file_checksums.h"
+#include "hmm/gmm_fmllr.h"
+
+namespace antiphon::pipeline {
+
+SpeakerTransforms EstimateSpeakerTransforms(const hmm::GmmModel& model, const SpokenUtterances& utterances,
+                                            double min_frames, int num_threads, Team& team) {
+  std::map<std::string, std::vector<size_t>> by_speaker;
+  for (size_t i = 0; i < utterances.count; ++i) by_speaker[utterances.speaker(i)].push_back(i);
+  std::vector<std::map<std::string, std::vector<size_t>>::const_iterator> speakers;
+  std::vector<int64_t> frames_of;
+  for (auto it = by_speaker.begin(); it != by_speaker.end(); ++it) {
+    speakers.push_back(it);
+    frames_of.push_back(0);
+    for (const size_t i : it->second) frames_of.back() += std::ssize(utterances.alignment(i));
+  }
+  SpeakerTransforms transforms;
+  SpreadInOrder<Matrix>(
+      team, frames_of, num_threads, Spread::kToAll,
+      [&](size_t s) {
+        std::vector<Matrix> frames;
+        std::vector<hmm::SpeakerUtterance> speech;
+        frames.reserve(speakers[s]->second.size());
+        for (const size_t i : speakers[s]->second) {
+          if (utterances.alignment(i).empty()) continue;
+          frames.push_back(utterances.features(i));
+          speech.push_back({frames.back(), utterances.alignment(i)});
+        }
+        return EstimateSpeakerTransform(model, speech, min_frames);
+      },
+      [&](size_t s, Matrix&& transform) { transforms.emplace(speakers[s]->first, std::move(transform)); });
+  return transforms;
+}
+
+SpeakerTransforms ReadSpeakerTransforms(const std::string& scp) {
+  data::RequireTableAsWritten(scp);
+  const data::RandomAccessReader<Matrix> table(scp);
+  SpeakerTransforms transforms;
+  for (const std::string& speaker : table.keys()) transforms.emplace(speaker, table.Get(speaker));
+  return transforms;
+}
+
+void WriteSpeakerTransforms(const SpeakerTransforms& transforms, const std::filesystem::path& folder) {
+  data::TableWriter<Matrix> table(folder / "fmllr.ark", {.checksums = true});
+  for (const auto& [speaker, transform] : transforms) table.Write(speaker, transform);
+  table.Close();
+}
+
+}  // namespace antiphon::pipeline

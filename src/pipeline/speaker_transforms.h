@@ -1,0 +1,40 @@
+// Speakers' transforms (fMLLR) from their utterances' alignments, for the commands that align and decode.
+//
+// Threads: the functions of SpokenUtterances are called from several at once. Files: Kaldi's table of matrices
+// [dim, dim + 1] by speaker.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <map>
+#include <span>
+#include <string>
+
+#include "base/team.h"
+#include "hmm/gmm_model.h"
+#include "math/matrix.h"
+
+namespace antiphon::pipeline {
+
+using SpeakerTransforms = std::map<std::string, Matrix>;
+
+/// Utterances 0 … count − 1: who speaks, normalised base features, transition-ids (empty: not aligned, left out).
+struct SpokenUtterances {
+  size_t count = 0;
+  std::function<std::string(size_t)> speaker;
+  std::function<Matrix(size_t)> features;
+  std::function<std::span<const int32_t>(size_t)> alignment;
+};
+
+/// One transform per speaker of any utterance; the identity where there are fewer than `min_frames` of speech.
+/// The same on all members of the team, each of which computes some.
+SpeakerTransforms EstimateSpeakerTransforms(const hmm::GmmModel& model, const SpokenUtterances& utterances,
+                                            double min_frames, int num_threads, Team& team);
+
+/// The table that an earlier run left (fmllr.scp).
+SpeakerTransforms ReadSpeakerTransforms(const std::string& scp);
+/// fmllr.ark and fmllr.scp in `folder`.
+void WriteSpeakerTransforms(const SpeakerTransforms& transforms, const std::filesystem::path& folder);
+
+}  // namespace antiphon::pipeline

@@ -1,0 +1,66 @@
+#include "pipeline/tuned_hypotheses.h"
+
+#include <fmt/format.h>
+
+#include <set>
+#include <sstream>
+#include <vector>
+
+#include "base/error.h"
+#include "base/file.h"
+#include "base/gzip.h"
+#include "decode/lattice_text.h"
+#include "pipeline/chosen_weights.h"
+
+namespace antiphon::pipeline {
+namespace {
+
+namespace fs = std::filesystem;
+
+// By id; "WORD ID" per line.
+std::vector<std::string> ReadWords(const fs::path& path) {
+  std::istringstream lines(ReadFile(path));
+  std::vector<std::string> words;
+  std::string word;
+  for (size_t id = 0; lines >> word >> id;) {
+    if (id != words.size()) {
+      Throw<InputError>("'{}': word '{}' has number {}, expected {}", path.string(), word, id, words.size());
+    }
+    words.push_back(word);
+  }
+  return words;
+}
+
+}  // namespace
+
+bool ChoseWeights(const fs::path& folder) { return fs::exists(folder / "weights.toml"); }
+
+score::Transcripts TunedHypotheses(const fs::path& folder, const fs::path& graph) {
+  const std::vector<std::string> words = ReadWords(graph / "words.txt");
+  const decode::LatticeWeights weights = ReadChosenWeights(folder / "weights.toml").weights();
+  const fs::path file = folder / "lattices.gz";
+  score::Transcripts tuned = score::ReadTranscripts(folder / "text");
+  std::set<std::string> without;
+  for (auto& [utt_id, found] : tuned.words) {
+    found.clear();
+    without.insert(utt_id);
+  }
+  for (const auto& [utt_id, lattice] : decode::ParseLattices(ReadMaybeGzipped(file), file.string())) {
+    without.erase(utt_id);
+    if (lattice.empty()) continue;
+    for (const int32_t word : decode::BestPath(lattice, weights).words) {
+      if (word < 0 || static_cast<size_t>(word) >= words.size()) {
+        Throw<InputError>("'{}', utterance '{}': word {} is not in '{}'; is it the graph that was decoded with?",
+                          file.string(), utt_id, word, (graph / "words.txt").string());
+      }
+      tuned.words[utt_id].push_back(words[static_cast<size_t>(word)]);
+    }
+  }
+  if (!without.empty()) {
+    Throw<InputError>("'{}' has no lattice of utterance '{}', which is in '{}'", file.string(), *without.begin(),
+                      (folder / "text").string());
+  }
+  return tuned;
+}
+
+}  // namespace antiphon::pipeline

@@ -1,0 +1,87 @@
+#include "pipeline/utterance_recognizer.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/cancel.h"
+#include "base/config.h"
+
+namespace antiphon::pipeline {
+namespace {
+
+constexpr int64_t kChunkFrames = 1024;
+
+// Of zeros.
+decode::Recognition WithoutWords(int num_frames) {
+  decode::Recognition nothing;
+  nothing.num_frames = num_frames;
+  nothing.remark = feat::kAllZeroRemark;
+  return nothing;
+}
+
+}  // namespace
+
+void SearchInPieces(UtteranceFeatures& features, ScoreStream& scores, decode::RecognizeInPieces& pieces,
+                    const std::function<void(int64_t frames)>& searched) {
+  features.InParts([&](const Matrix& part, bool last) {
+    for (int64_t begin = 0; begin < part.rows(); begin += kChunkFrames) {
+      ThrowIfCancelled("decoding");
+      const int64_t count = std::min(kChunkFrames, part.rows() - begin);
+      scores.Accept(part.view().Rows(begin, count), last && begin + count == part.rows());
+      pieces.Advance(scores);
+      if (searched) searched(count);
+    }
+  });
+  pieces.Finish(scores);
+}
+
+double FeatureShiftSeconds(const AcousticModel& model, const std::string& model_file) {
+  return Config::Parse(model.features(), model_file).Real("frame-shift-ms").value_or(10.0) / 1000.0;
+}
+
+UtteranceRecognizer::UtteranceRecognizer(const AcousticModel& model, const decode::Graph& graph,
+                                         const decode::RecognizeOptions& recognize, const decode::PieceOptions& pieces,
+                                         const decode::LatticeWeights& weights, double feature_shift_s,
+                                         const decode::LmRescorer* rescorer, const decode::WordBias* bias)
+    : model_(model),
+      pieces_(pieces),
+      nbest_(recognize.nbest),
+      weights_(weights),
+      feature_shift_s_(feature_shift_s),
+      frame_shift_s_(feature_shift_s * model.subsampling()),
+      recognizers_(graph, model.hmm(), recognize, rescorer, bias) {}
+
+decode::Recognition UtteranceRecognizer::Recognize(UtteranceFeatures& features, const KnownSpeaker& speaker,
+                                                   const PieceListener& listener) const {
+  const int64_t num_frames = features.num_frames();
+  if (IsInPieces(num_frames)) return RecognizeInPieces(features, speaker, listener);
+  if (IsNothingButZeros(features, feature_shift_s_))
+    return WithoutWords(static_cast<int>(num_frames / model_.subsampling()));
+  return RecognizeWhole(features.Whole(), speaker);
+}
+
+decode::Recognition UtteranceRecognizer::RecognizeWhole(Matrix frames, const KnownSpeaker& speaker) const {
+  const auto scores = speaker.transform == nullptr ? model_.Score(std::move(frames), speaker.profile)
+                                                   : model_.ScoreAdapted(frames, *speaker.transform, speaker.profile);
+  return recognizers_.Borrow()->Recognize(*scores, weights_);
+}
+
+decode::Recognition UtteranceRecognizer::RecognizeInPieces(UtteranceFeatures& features, const KnownSpeaker& speaker,
+                                                           const PieceListener& listener) const {
+  const feat::ZeroSpans& zeros = features.zeros();
+  decode::JoinPieces joined(nbest_);
+  const auto take = [&](decode::Piece&& piece) {
+    const double begin_s = static_cast<double>(piece.begin_frame) * frame_shift_s_;
+    if (zeros.Cover(begin_s, begin_s + piece.num_frames * frame_shift_s_, frame_shift_s_))
+      piece.recognition = WithoutWords(0);
+    joined.Add(piece, weights_);
+    if (listener.lattice) listener.lattice(std::move(piece.recognition.lattice));
+  };
+  const auto recognizer = recognizers_.Borrow();
+  const auto scores = model_.Stream(speaker.profile, speaker.transform);
+  decode::RecognizeInPieces pieces(*recognizer, pieces_, weights_, frame_shift_s_, take);
+  SearchInPieces(features, *scores, pieces, listener.searched);
+  return joined.Take(frame_shift_s_);
+}
+
+}  // namespace antiphon::pipeline

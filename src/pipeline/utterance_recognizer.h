@@ -1,0 +1,72 @@
+// From the features of one utterance of one speaker to its words: what `antiphon decode` and antiphon::Recognizer both
+// do with each utterance.
+//
+// Short utterances are searched whole; those above PieceOptions::cut_above_s in pieces, in memory that does not grow.
+// What is nothing but zeros (feat/zero_spans.h), an utterance or a piece of it, has no words.
+//
+// Units: seconds; features are normalised base features at feature_shift_s. Threads: const methods may run together.
+// Errors: InputError and ShapeError for features that do not fit the model.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+
+#include "decode/graph.h"
+#include "decode/recognize_in_pieces.h"
+#include "decode/recognizer_pool.h"
+#include "pipeline/acoustic_model.h"
+#include "pipeline/utterance_features.h"
+
+namespace antiphon::pipeline {
+
+/// What is known of who speaks.
+struct KnownSpeaker {
+  std::shared_ptr<const infer::BoundProfile> profile = nullptr;  // bound to the model's network; null: none
+  const Matrix* transform = nullptr;                             // of a model that adapts; null: not known
+};
+
+/// Told on the way of an utterance that is recognised in pieces.
+struct PieceListener {
+  std::function<void(decode::Lattice&& lattice)> lattice = {};
+  std::function<void(int64_t frames)> searched = {};  // more frames of the features
+};
+
+/// Searches an utterance as its scores come in, and hands out its pieces.
+void SearchInPieces(UtteranceFeatures& features, ScoreStream& scores, decode::RecognizeInPieces& pieces,
+                    const std::function<void(int64_t frames)>& searched = {});
+
+/// Distance of the frames that a model takes, as its front end says.
+double FeatureShiftSeconds(const AcousticModel& model, const std::string& model_file);
+
+class UtteranceRecognizer {
+ public:
+  /// Model, graph, rescorer and bias (null: none) must outlive this.
+  UtteranceRecognizer(const AcousticModel& model, const decode::Graph& graph, const decode::RecognizeOptions& recognize,
+                      const decode::PieceOptions& pieces, const decode::LatticeWeights& weights, double feature_shift_s,
+                      const decode::LmRescorer* rescorer = nullptr, const decode::WordBias* bias = nullptr);
+
+  bool IsInPieces(int64_t num_frames) const { return pieces_.Cuts(num_frames, feature_shift_s_); }
+  /// Of an utterance in pieces the recognition has neither lattice nor alignment; the listener gets the lattices.
+  decode::Recognition Recognize(UtteranceFeatures& features, const KnownSpeaker& speaker,
+                                const PieceListener& listener = {}) const;
+
+  double feature_shift_s() const { return feature_shift_s_; }
+  /// Of the search's frames, in which a recognition counts.
+  double frame_shift_s() const { return frame_shift_s_; }
+
+ private:
+  decode::Recognition RecognizeWhole(Matrix frames, const KnownSpeaker& speaker) const;
+  decode::Recognition RecognizeInPieces(UtteranceFeatures& features, const KnownSpeaker& speaker,
+                                        const PieceListener& listener) const;
+
+  const AcousticModel& model_;
+  decode::PieceOptions pieces_;
+  int nbest_;
+  decode::LatticeWeights weights_;
+  double feature_shift_s_;
+  double frame_shift_s_;
+  mutable decode::RecognizerPool recognizers_;
+};
+
+}  // namespace antiphon::pipeline

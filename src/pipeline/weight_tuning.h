@@ -1,0 +1,41 @@
+// Weights chosen on the data that a decoding recognises (`--tune`): it keeps the lattices and weighs them anew.
+//
+// Threads: Errors may run together; the rest belongs to one.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "decode/lattice.h"
+#include "decode/weight_search.h"
+#include "pipeline/decode_references.h"
+#include "pipeline/decode_report.h"
+
+namespace antiphon::pipeline {
+
+class WeightTuning {
+ public:
+  /// `references` must outlive this.
+  WeightTuning(const decode::WeightSearchOptions& options, double acoustic_scale, const DecodeReferences& references)
+      : search_(options, acoustic_scale), references_(references) {}
+
+  /// What the search needs of a lattice: words and costs.
+  static decode::Lattice Needed(const decode::Lattice& lattice);
+  /// Word errors of an utterance, with the lattices of its pieces, for each pair of weights.
+  std::vector<int64_t> Errors(const std::string& utt_id, std::span<const decode::Lattice> pieces) const;
+  /// In the order of the utterances.
+  void Add(std::span<const int64_t> errors, std::vector<decode::Lattice>&& pieces);
+  /// Tries further weights while the best of those tried stands at the end of its list, and writes the best into
+  /// OUT/weights.toml. `utterances`: those that were added.
+  TunedWeights Choose(const std::vector<std::string>& utterances, const std::filesystem::path& out, int num_threads);
+
+ private:
+  decode::WeightSearch search_;
+  const DecodeReferences& references_;
+  std::vector<std::vector<decode::Lattice>> lattices_;  // by utterance
+};
+
+}  // namespace antiphon::pipeline
