@@ -56,9 +56,11 @@ struct Recognizer::Impl {
     recording.normalize_mean = normalisation != "none";
     recording.normalize_variance = settings.normalize_variance || normalisation == "mean-variance";
     if (model->adaptive() == nullptr || settings.adapt_passes == 0) return;
-    adaptation.emplace(*model->adaptive(), graph, SearchOptions(settings), decode::PieceOptions(),
-                       ResultWeights(settings, *model), recognizer.feature_shift_s(),
-                       pipeline::SpeakerAdaptationOptions{.passes = settings.adapt_passes});
+    pipeline::SpeakerAdaptationOptions options;
+    options.passes = settings.adapt_passes;
+    options.graph = settings.adapt_graph;
+    adaptation.emplace(*model, graph, SearchOptions(settings), decode::PieceOptions(), ResultWeights(settings, *model),
+                       recognizer.feature_shift_s(), options);
   }
 
   // `audio` hands over the samples on the 16-bit scale, as often as it is asked to. `utterance` selects the dither.

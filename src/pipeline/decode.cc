@@ -110,9 +110,9 @@ class Decoding {
   void FindTransforms() {
     if (UsesGivenTransforms(request_, system_.model())) {
       transforms_ = ReadSpeakerTransforms(request_.features.speaker_transforms);
-    } else if (const hmm::GmmModel* gmm = system_.model().adaptive(); gmm != nullptr) {
-      const SpeakerAdaptation adaptation(*gmm, system_.graph(), request_.recognize, request_.pieces, system_.weights(),
-                                         recognizer_.feature_shift_s(), request_.adaptation);
+    } else if (system_.model().adaptive() != nullptr) {
+      const SpeakerAdaptation adaptation(system_.model(), system_.graph(), request_.recognize, request_.pieces,
+                                         system_.weights(), recognizer_.feature_shift_s(), request_.adaptation);
       const std::vector<std::string>& utterances = speech_.utterances();
       auto adapted = adaptation.Adapt({.sizes = speech_.sizes(),
                                        .speaker = [&](size_t i) { return speech_.Speaker(utterances[i]); },

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/cancel.h"
+#include "base/error.h"
 #include "base/log.h"
 #include "base/thread_seconds.h"
 #include "pipeline/acoustic_model.h"
@@ -24,25 +25,40 @@ struct Aligned {
   }
 };
 
-decode::RecognizeOptions BestPathAlone(decode::RecognizeOptions options, double beam) {
+decode::RecognizeOptions BestPathAlone(decode::RecognizeOptions options, double beam, bool in_own_graph) {
   options.search.beam = std::min(options.search.beam, beam);
+  if (in_own_graph) options.search.acoustic_scale = 0;  // the Gaussians' own
   options.confidences = false;
   options.nbest = 0;
   return options;
 }
 
+// Nothing: that of the recognition itself.
+std::optional<decode::Graph> OwnGraph(const SpeakerAdaptationOptions& options, const AcousticModel& model) {
+  const hmm::GmmModel& gmm = *model.adaptive();
+  if (!options.graph.empty()) return decode::Graph::Load(options.graph, gmm.hmm);
+  if (options.passes > 0 && gmm.hmm.StructureChecksum() != model.hmm().StructureChecksum()) {
+    throw UsageError(
+        "the network's states are not those of the Gaussians that find speakers' transforms: give --adapt-graph, a "
+        "search graph for them, or transforms that are known (--speaker-transforms)");
+  }
+  return std::nullopt;
+}
+
 }  // namespace
 
-SpeakerAdaptation::SpeakerAdaptation(const hmm::GmmModel& model, const decode::Graph& graph,
+SpeakerAdaptation::SpeakerAdaptation(const AcousticModel& model, const decode::Graph& graph,
                                      const decode::RecognizeOptions& recognize, const decode::PieceOptions& pieces,
                                      const decode::LatticeWeights& weights, double frame_shift_s,
                                      const SpeakerAdaptationOptions& options)
-    : model_(model),
+    : model_(*model.adaptive()),
+      own_graph_(OwnGraph(options, model)),
       pieces_(pieces),
-      weights_(weights),
+      weights_(own_graph_ ? decode::LatticeWeights{decode::AcousticScale({}, model_.hmm), 0.0} : weights),
       frame_shift_s_(frame_shift_s),
       options_(options),
-      recognizers_(graph, model.hmm, BestPathAlone(recognize, options.beam)) {}
+      recognizers_(own_graph_ ? *own_graph_ : graph, model_.hmm,
+                   BestPathAlone(recognize, options.beam, own_graph_.has_value())) {}
 
 SpeakerAdaptation::Result SpeakerAdaptation::Adapt(const SpokenFeatures& speech, int num_threads, Team& team) const {
   Result result;

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -16,6 +17,7 @@
 #include "decode/recognize_in_pieces.h"
 #include "decode/recognizer_pool.h"
 #include "hmm/gmm_model.h"
+#include "pipeline/acoustic_model.h"
 #include "pipeline/speaker_transforms.h"
 #include "pipeline/utterance_features.h"
 
@@ -25,12 +27,15 @@ struct SpeakerAdaptationOptions {
   int passes = 2;
   double beam = 11.0;
   double min_frames = 500;
+  std::string graph;
   template <class V>
   void Visit(V& v) {
     v("adapt-passes", passes, Range{0, 10},
       "passes by Gaussians that give and improve speakers' transforms (fMLLR), if the model is trained for them");
     v("adapt-beam", beam, Range{1.0, 1000.0}, "beam of these passes");
     v("min-fmllr-frames", min_frames, Range{1, 1e9}, "frames of speech that a speaker's transform needs");
+    v("adapt-graph", graph,
+      "folder that antiphon graph made for these Gaussians, where the network has other states (chain models)");
   }
 };
 
@@ -44,8 +49,10 @@ struct SpokenFeatures {
 
 class SpeakerAdaptation {
  public:
-  /// `recognize` and `pieces`: as the speech will be recognised then. Model and graph must outlive this.
-  SpeakerAdaptation(const hmm::GmmModel& model, const decode::Graph& graph, const decode::RecognizeOptions& recognize,
+  /// Only if model.adaptive(). `graph`, `recognize`, `pieces` and `weights`: as the speech will be recognised then;
+  /// with options.graph that graph takes their place, and the weights that suit Gaussians. Model and graph must outlive
+  /// this. UsageError if the Gaussians' states are not the network's and no graph for them is named.
+  SpeakerAdaptation(const AcousticModel& model, const decode::Graph& graph, const decode::RecognizeOptions& recognize,
                     const decode::PieceOptions& pieces, const decode::LatticeWeights& weights, double frame_shift_s,
                     const SpeakerAdaptationOptions& options);
 
@@ -64,6 +71,7 @@ class SpeakerAdaptation {
                                              Result& so_far) const;
 
   const hmm::GmmModel& model_;
+  std::optional<decode::Graph> own_graph_;
   decode::PieceOptions pieces_;
   decode::LatticeWeights weights_;
   double frame_shift_s_;
