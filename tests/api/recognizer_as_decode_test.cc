@@ -89,7 +89,7 @@ class AsDecode : public ::testing::Test {
   }
 
   // A narrow beam is quick.
-  static constexpr RecognizerSettings kSettings{.beam = 4};
+  inline static const RecognizerSettings kSettings{.beam = 4};
   const testing::TwoWords system_{true};
 };
 
