@@ -16,6 +16,8 @@ bool IsList(const OptionDescription& option) { return option.type.starts_with("l
 // The value of a flag as TOML of the option's type; what does not fit the type is refused when the options are read.
 std::string FlagToToml(const OptionDescription& option, const std::vector<std::string>& values) {
   if (!IsList(option)) return option.type == "text" ? TomlString(values.back()) : values.back();
+  // As files and help pages write it.
+  if (values.size() == 1 && values[0].starts_with('[') && values[0].ends_with(']')) return values[0];
   std::string list = "[";
   for (const std::string& value : values) {
     // Positional lists and repeated flags give one element each; "1,2,3" gives three.

@@ -89,6 +89,15 @@ TEST(CommandLine, FillsTheOptionsFromFlagsAndPositionals) {
   EXPECT_EQ(last.kind, "b");
 }
 
+TEST(CommandLine, TakesAListAsFilesWriteIt) {
+  for (const Arguments& sizes : {Arguments{"--sizes", "[4, 5]"}, {"--sizes", "4,5"}, {"--sizes", "4", "--sizes", "5"}}) {
+    Arguments arguments = {"test", "echo", "in"};
+    arguments.insert(arguments.end(), sizes.begin(), sizes.end());
+    RunLine(arguments);
+    EXPECT_EQ(last.sizes, (std::vector<int>{4, 5}));
+  }
+}
+
 TEST(CommandLine, FlagsWinOverSetAndSetOverTheFile) {
   antiphon::testing::TemporaryFolder folder;
   std::ofstream(folder / "c.toml")
