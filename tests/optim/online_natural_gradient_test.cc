@@ -131,6 +131,36 @@ TEST(OnlineNaturalGradient, ApproachesPlainGradientWithSmoothing) {
 }
 
 // The update of several sides at once, one alone, and one left to the next minibatch: the same bits.
+// The same of a product as of its factors: γ·(G·X) from both sides.
+TEST(OnlineNaturalGradient, MultipliesAProductAsItDoesItsFactors) {
+  OnlineNaturalGradient of_inputs(14, 4, 4.0, 500, 1), of_outputs(9, 3, 4.0, 500, 1);
+  OnlineNaturalGradient inputs(14, 4, 4.0, 500, 1), outputs(9, 3, 4.0, 500, 1);
+  for (int step = 0; step < 12; ++step) {
+    Rng rng(7, static_cast<uint64_t>(step));
+    Matrix x(60, 14), g(60, 9), product(9, 14), expected(9, 14);
+    for (int64_t r = 0; r < 60; ++r) {
+      for (int64_t c = 0; c < 14; ++c) x(r, c) = static_cast<float>(rng.Normal() * static_cast<double>(1 + c));
+      for (int64_t c = 0; c < 9; ++c) g(r, c) = static_cast<float>(rng.Normal() + 0.1 * static_cast<double>(x(r, c)));
+    }
+    Gemm(Transpose::kYes, g, Transpose::kNo, x, product);
+    inputs.Observe(x);
+    outputs.Observe(g);
+    outputs.MultiplyRows(product);
+    inputs.MultiplyColumns(product);
+    const float gamma = of_inputs.Precondition(x) * of_outputs.Precondition(g);
+    Gemm(Transpose::kYes, g, Transpose::kNo, x, expected);
+    double size = 0;
+    for (int64_t i = 0; i < expected.size(); ++i) size = std::max(size, std::abs(double{expected.data()[i]}));
+    for (int64_t i = 0; i < expected.size(); ++i) {
+      ASSERT_NEAR(product.data()[i], gamma * expected.data()[i], 2e-4 * size * static_cast<double>(gamma)) << step;
+    }
+    Update(inputs);
+    Update(outputs);
+    Update(of_inputs);
+    Update(of_outputs);
+  }
+}
+
 TEST(OnlineNaturalGradient, UpdatesTogetherAsAlone) {
   std::vector<std::unique_ptr<OnlineNaturalGradient>> together;
   std::vector<std::unique_ptr<OnlineNaturalGradient>> alone;
