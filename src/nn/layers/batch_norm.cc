@@ -32,38 +32,32 @@ struct BatchNormOptions {
   }
 };
 
-// Which rows are no padding.
+// Which rows are no padding. Valid until the next one is made in this thread.
 class Counted {
  public:
-  Counted(const ExecContext& ctx, int64_t rows, int stride_above)
-      : layout_(ctx.sequences != nullptr && !ctx.sequences->lengths.empty() ? ctx.sequences : nullptr),
-        rows_(rows),
-        stride_(stride_above) {}
-  bool operator()(int64_t row) const {
-    if (layout_ == nullptr) return true;
-    const int64_t streams = layout_->streams;
-    const int padding = layout_->Padding(static_cast<int>(row % streams));
-    // An empty stream has nothing around it either.
-    return padding < layout_->frames && row / streams < rows_ / streams - int64_t{padding} * stride_;
-  }
-  /// One per row, null if all count. Valid until the next call in this thread.
-  const uint8_t* flags() const {
-    if (layout_ == nullptr) return nullptr;
+  Counted(const ExecContext& ctx, int64_t rows, int stride_above) : count_(rows) {
+    const SequenceLayout* const layout = ctx.sequences;
+    if (layout == nullptr || layout->lengths.empty()) return;
     static thread_local std::vector<uint8_t> kept;
-    kept.resize(static_cast<size_t>(rows_));
-    bool all = true;
-    for (int64_t r = 0; r < rows_; ++r) all &= (kept[static_cast<size_t>(r)] = (*this)(r) ? 1 : 0) != 0;
-    return all ? nullptr : kept.data();
+    kept.resize(static_cast<size_t>(rows));
+    const int64_t streams = layout->streams;
+    for (int64_t row = 0; row < rows; ++row) {
+      const int padding = layout->Padding(static_cast<int>(row % streams));
+      // An empty stream has nothing around it either.
+      const bool counts = padding < layout->frames && row / streams < rows / streams - int64_t{padding} * stride_above;
+      kept[static_cast<size_t>(row)] = counts ? 1 : 0;
+      if (!counts) --count_;
+    }
+    if (count_ < rows) flags_ = kept.data();
   }
-  int64_t count() const {
-    const uint8_t* const rows = flags();
-    return rows == nullptr ? rows_ : std::count(rows, rows + rows_, uint8_t{1});
-  }
+  bool operator()(int64_t row) const { return flags_ == nullptr || flags_[row] != 0; }
+  /// One per row, null if all count.
+  const uint8_t* flags() const { return flags_; }
+  int64_t count() const { return count_; }
 
  private:
-  const SequenceLayout* layout_;
-  int64_t rows_;
-  int stride_;
+  int64_t count_;
+  const uint8_t* flags_ = nullptr;
 };
 
 class BatchNorm : public Layer {
