@@ -38,12 +38,9 @@ class NaturalGradient : public Optimizer {
     Sides& sides = SidesOf(weight.name, factors.x.cols() + (bias != nullptr ? 1 : 0), factors.g.cols());
     if (GradientIsCheaper(factors, sides)) return TakeGradient(weight, bias, factors, sides);
     const int64_t frames = factors.x.rows();
-    input_.Resize(frames, sides.input.dim());
     derivative_.Resize(frames, sides.output.dim());
-    const MatrixView x = input_;
+    const MatrixView x = ExtendedInput(factors, bias != nullptr);
     const MatrixView g = derivative_;
-    Scale(1.0f, factors.x, x.Cols(0, factors.x.cols()));
-    if (bias != nullptr) ExtendByBiasInput(factors, x);
     Scale(1.0f, factors.g, g);
     const float gamma = sides.input.Precondition(x) * sides.output.Precondition(g, factors.g16);
     // The bias input is scaled with x, and x is the smaller factor of the large layers.
@@ -132,11 +129,7 @@ class NaturalGradient : public Optimizer {
       for (int64_t o = 0; o < gradient.rows(); ++o) gradient(o, in) = bias_gradient_(0, o);
     }
     if (sides.input.due()) {
-      input_.Resize(factors.x.rows(), sides.input.dim());
-      const MatrixView x = input_;
-      Scale(1.0f, factors.x, x.Cols(0, in));
-      if (bias != nullptr) ExtendByBiasInput(factors, x);
-      sides.input.Observe(x);
+      sides.input.Observe(ExtendedInput(factors, bias != nullptr));
     } else {
       sides.input.Skip();
     }
@@ -171,11 +164,16 @@ class NaturalGradient : public Optimizer {
     return shape[1];
   }
 
-  static void ExtendByBiasInput(const nn::GradientFactors& factors, MatrixView x) {
-    const int64_t last = x.cols() - 1;
-    for (int64_t n = 0; n < x.rows(); ++n) {
-      x(n, last) = factors.bias_input.empty() ? 1.0f : factors.bias_input[static_cast<size_t>(n)];
+  // A copy of x, with the bias's input behind it if there is one.
+  MatrixView ExtendedInput(const nn::GradientFactors& factors, bool with_bias) {
+    const int64_t in = factors.x.cols();
+    input_.Resize(factors.x.rows(), in + (with_bias ? 1 : 0));
+    const MatrixView x = input_;
+    Scale(1.0f, factors.x, x.Cols(0, in));
+    for (int64_t n = 0; with_bias && n < x.rows(); ++n) {
+      x(n, in) = factors.bias_input.empty() ? 1.0f : factors.bias_input[static_cast<size_t>(n)];
     }
+    return x;
   }
 
   std::span<const float> BiasInput(ConstMatrixView x) {

@@ -40,16 +40,22 @@ OnlineNaturalGradient::OnlineNaturalGradient(int64_t dim, int rank, double alpha
   CHECK_GT(update_period, 0);
 }
 
-float OnlineNaturalGradient::Precondition(MatrixView x, ConstBf16View rounded) {
+// Leaves H = X Rᵀ in projected_ and returns ‖X‖², or 0 for rows that do not count.
+double OnlineNaturalGradient::LookAt(ConstMatrixView x, ConstBf16View rounded) {
   if (x.cols() != dim_) Throw<ShapeError>("natural gradient for {} columns got {}", dim_, x.cols());
   UpdateAlone();
-  if (rank_ == 0 || x.rows() == 0) return 1.0f;
+  if (rank_ == 0 || x.rows() == 0) return 0;
   const double x_squared = SumSquares(x);
-  if (!(x_squared > 0) || !std::isfinite(x_squared)) return 1.0f;
-
+  if (!(x_squared > 0) || !std::isfinite(x_squared)) return 0;
   if (minibatches_ == 0) Initialise(x);
   if (!rounded.empty() && basis_half_.empty()) RoundBasis();
   Project(x, rounded);
+  return x_squared;
+}
+
+float OnlineNaturalGradient::Precondition(MatrixView x, ConstBf16View rounded) {
+  const double x_squared = LookAt(x, rounded);
+  if (x_squared == 0) return 1.0f;
   // The state moves on with this minibatch, but the minibatch itself is multiplied by the state before it.
   if (due()) Correlate(x, x_squared);
   ++minibatches_;
@@ -62,14 +68,8 @@ bool OnlineNaturalGradient::due() const {
 
 // With H = X Rᵀ and R orthonormal, ‖X̂‖² = ‖X‖² − Σ (2e − e²)·‖column of H‖².
 void OnlineNaturalGradient::Observe(ConstMatrixView x, ConstBf16View rounded) {
-  if (x.cols() != dim_) Throw<ShapeError>("natural gradient for {} columns got {}", dim_, x.cols());
-  UpdateAlone();
-  if (rank_ == 0 || x.rows() == 0) return;
-  const double x_squared = SumSquares(x);
-  if (!(x_squared > 0) || !std::isfinite(x_squared)) return;
-  if (minibatches_ == 0) Initialise(x);
-  if (!rounded.empty() && basis_half_.empty()) RoundBasis();
-  Project(x, rounded);
+  const double x_squared = LookAt(x, rounded);
+  if (x_squared == 0) return;
   Correlate(x, x_squared);
   const std::vector<float> e = Shares();
   double removed = 0;

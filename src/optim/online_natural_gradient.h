@@ -79,6 +79,7 @@ class OnlineNaturalGradient {
   void LoadState(const SafetensorsReader& reader, const std::string& prefix);
 
  private:
+  double LookAt(ConstMatrixView x, ConstBf16View rounded);
   void Initialise(ConstMatrixView x);
   void Project(ConstMatrixView x, ConstBf16View rounded);
   void Correlate(ConstMatrixView x, double x_squared);
