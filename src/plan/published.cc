@@ -159,20 +159,25 @@ PublishedTable OneBit() {
   return table;
 }
 
-PublishedTable Averaging() {
-  const CostNetwork network(kSwitchboardDims);
+// Of periodic exchanges of models between nodes of one GPU each.
+double PeriodicSpeedup(const std::string& method, int workers, int sync_period, double mb_s, double jitter) {
   ClusterOptions cluster;
   cluster.host.gflops = 1500;
+  cluster.host.jitter = jitter;
   cluster.links.between.latency_us = 5;
+  cluster.links.between.bandwidth_mb_s = mb_s;
+  CostPlan plan;
+  plan.method = method;
+  plan.workers = workers;
+  plan.minibatch = 1024;
+  plan.sync_period = sync_period;
+  return SimulateCost(CostNetwork(kSwitchboardDims), plan, cluster).speedup;
+}
+
+PublishedTable Averaging() {
+  const double jitter = ClusterOptions().host.jitter;
   const auto speedup = [&](int workers, double mb_s) {
-    ClusterOptions c = cluster;
-    c.links.between.bandwidth_mb_s = mb_s;
-    CostPlan plan;
-    plan.method = "averaging";
-    plan.workers = workers;
-    plan.minibatch = 1024;
-    plan.sync_period = 10;
-    return SimulateCost(network, plan, c).speedup;
+    return PeriodicSpeedup("averaging", workers, 10, mb_s, jitter);
   };
   const double mb_s = Fit(10, 100000, 9.3, [&](double bandwidth) { return speedup(16, bandwidth); });
   PublishedTable table;
@@ -188,21 +193,7 @@ PublishedTable Averaging() {
 }
 
 PublishedTable Bmuf() {
-  const CostNetwork network(kSwitchboardDims);
-  ClusterOptions cluster;
-  cluster.host.gflops = 1500;
-  cluster.links.between.latency_us = 5;
-  cluster.links.between.bandwidth_mb_s = 3000;
-  const auto speedup = [&](int workers, double jitter) {
-    ClusterOptions c = cluster;
-    c.host.jitter = jitter;
-    CostPlan plan;
-    plan.method = "bmuf";
-    plan.workers = workers;
-    plan.minibatch = 1024;
-    plan.sync_period = 80;
-    return SimulateCost(network, plan, c).speedup;
-  };
+  const auto speedup = [](int workers, double jitter) { return PeriodicSpeedup("bmuf", workers, 80, 3000, jitter); };
   const double jitter = Fit(0, 0.5, -13.75, [&](double value) { return -speedup(16, value); });
   PublishedTable table;
   table.title = "Blockwise model update filtering (BMUF), one GPU per node";
