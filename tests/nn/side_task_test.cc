@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "base/random.h"
+#include "finite_differences.h"
 #include "nn/network.h"
 #include "nn/side_targets.h"
 
@@ -178,23 +179,10 @@ TEST(SideTask, DerivativeOfSharesIsThatOfTheirLoss) {
     return 0.4 * shares.tasks[0].seen.loss_sum / 7.0;
   };
   int moved = 0;
-  for (Parameter* p : network.parameters()) {
-    for (int64_t i = 0; i < p->value.size(); i += 3) {
-      float& v = p->value.data()[i];
-      const float old = v;
-      v = old + 1e-2f;
-      network.MarkChanged();
-      const double up = loss();
-      v = old - 1e-2f;
-      network.MarkChanged();
-      const double down = loss();
-      v = old;
-      network.MarkChanged();
-      const double expected = (up - down) / 2e-2;
-      EXPECT_NEAR(gradient[static_cast<size_t>(p->offset + i)], expected, 1e-4) << p->name << " " << i;
-      moved += std::abs(expected) > 1e-3 ? 1 : 0;
-    }
-  }
+  testing::ForDifferences(network, 3, 1e-2f, loss, [&](const Parameter& p, int64_t i, double expected) {
+    EXPECT_NEAR(gradient[static_cast<size_t>(p.offset + i)], expected, 1e-4) << p.name << " " << i;
+    moved += std::abs(expected) > 1e-3 ? 1 : 0;
+  });
   EXPECT_GT(moved, 10);
 }
 

@@ -8,6 +8,7 @@
 #include "../data/store_fixture.h"
 #include "data/minibatch_pool.h"
 #include "feat/front_end.h"
+#include "finite_differences.h"
 #include "nn/loss.h"
 #include "nn/network.h"
 
@@ -121,25 +122,12 @@ TEST_F(ChainChunksTest, DerivativesThroughChunksAndStridesAreThoseOfTheLoss) {
   network.Backward(ctx, y, ws, sink);
   int moved = 0;
   double wrong = 0, size = 0;
-  for (nn::Parameter* p : network.parameters()) {
-    for (int64_t i = 0; i < p->value.size(); i += 5) {
-      float& v = p->value.data()[i];
-      const float old = v;
-      v = old + 2e-3f;
-      network.MarkChanged();
-      const double up = loss();
-      v = old - 2e-3f;
-      network.MarkChanged();
-      const double down = loss();
-      v = old;
-      network.MarkChanged();
-      const double expected = (up - down) / 4e-3;
-      const double found = static_cast<double>(gradient[static_cast<size_t>(p->offset + i)]);
-      wrong += (found - expected) * (found - expected);
-      size += expected * expected;
-      moved += std::abs(expected) > 1e-4 ? 1 : 0;
-    }
-  }
+  testing::ForDifferences(network, 5, 2e-3f, loss, [&](const nn::Parameter& p, int64_t i, double expected) {
+    const double found = static_cast<double>(gradient[static_cast<size_t>(p.offset + i)]);
+    wrong += (found - expected) * (found - expected);
+    size += expected * expected;
+    moved += std::abs(expected) > 1e-4 ? 1 : 0;
+  });
   EXPECT_GT(moved, 30);
   EXPECT_LT(wrong, 1e-5 * size);
 }
