@@ -148,7 +148,7 @@ class RunRecipeCommand : public CommandOf<RunCommandOptions> {
   }
 
  private:
-  // A step that `provides` values may fill in "auto": which value it will be, nobody knows yet.
+  // A step that `provides` values may fill in "auto": its value is not known before the step has run.
   static std::string WithoutAuto(const std::string& toml) {
     static const std::string value = R"([\w.-]+\s*=\s*"auto")";
     static const std::regex with_comma("(,\\s*" + value + ")|(" + value + "\\s*,?)");

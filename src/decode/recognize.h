@@ -74,8 +74,8 @@ class Recognizer {
   /// Nats that hypotheses have which have just begun a hotword.
   double head_start() const { return head_start_; }
   Recognition Finish(const LatticeWeights& weights);
-  /// What was said before a frame at which the best path so far enters a word or a pause (Decoder::CutBefore); speech
-  /// goes on from there, its frames counting from 0.
+  /// What was said before a frame at which the best path so far enters a word or a pause (Decoder::CutBefore); the
+  /// search continues after it, its frames counting from 0.
   Recognition Cut(int frame, const PathAnchor& anchor, const LatticeWeights& weights);
 
   /// Only the best path of the search, for a first pass; empty if the scores cannot be searched.

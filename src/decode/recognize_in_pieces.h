@@ -6,10 +6,10 @@
 //
 // The search goes through the recording once. Where a speaker pauses at what may be a sentence's end (the rules of
 // decode/endpoint.h, without the one by length) the sentence is over and another begins, as in live recognition. Where
-// nobody pauses for max-piece seconds, the best path so far is cut at its longest pause, or between two words, a while
-// ago: what lies before is decided, the search goes on from there with the language model's history, and the words are
-// those of a search that was not cut (as long as its best path goes through that place in the end). Only where there is
-// not even such a place for twice as long, the search ends and starts anew wherever it is.
+// there is no such pause for max-piece seconds, the best path so far is cut at its longest pause, or between two words,
+// a while ago: the words before the cut are final, the search continues after it with the language model's history, and
+// the words are those of a search that was not cut (as long as its best path goes through that place in the end). Only
+// where there is not even such a place for twice as long, the search ends and starts anew wherever it is.
 //
 // Where the cuts lie depends on the scores alone, not on how they come in chunks.
 // Threads: one per object; the recogniser is its own until Finish.
