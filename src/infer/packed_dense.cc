@@ -96,16 +96,31 @@ void PackedDense::Run(const Rows& in, Activation activation, const OutputFormat&
       for (int t = 0; t < tiles; ++t) {
         const int row = first_row(t);
         const int count = first_row(t + 1) - row;
+        const Span next = NextBytes(p, t, tiles);
         tile_({.input = in.Row<std::byte>(row),
                .input_stride = in.stride,
                .rows = count,
                .panel = buffer_.data() + p * panel_bytes_,
                .groups = groups_,
-               .out = sums});
+               .out = sums,
+               .panel_in_cache = t > 0,
+               .next = next.data,
+               .next_bytes = next.bytes});
         output_.Store(sums, p, row, count, in, activation, format, out);
       }
     }
   });
+}
+
+// What tile t of a panel fetches of the next one: kernels in strips share its first strip among the rows of the first
+// tile, others share all of it among the tiles, but for the first, which waits for memory itself.
+PackedDense::Span PackedDense::NextBytes(int64_t panel, int tile, int tiles) const {
+  const bool in_strips = shape_.strip < kPanelOutputs;
+  if (panel + 1 == num_panels() || in_strips != (tile == 0)) return {};
+  const auto* const next = reinterpret_cast<const char*>(buffer_.data() + (panel + 1) * panel_bytes_);
+  if (in_strips) return {next, panel_bytes_ / kPanelOutputs * shape_.strip};
+  const int64_t begin = panel_bytes_ * (tile - 1) / (tiles - 1), end = panel_bytes_ * tile / (tiles - 1);
+  return {next + begin, end - begin};
 }
 
 RowConverter::RowConverter(Isa isa)

@@ -45,6 +45,11 @@ class PackedDense {
   void PackFloats(ConstMatrixView weight);
   void PackIntegers(const nn::QuantizedRows& integers);
   void ChooseKernel(Isa isa, bool short_sums);
+  struct Span {
+    const char* data = nullptr;
+    int64_t bytes = 0;
+  };
+  Span NextBytes(int64_t panel, int tile, int tiles) const;
   int64_t Place(int64_t output, int64_t input) const {
     return PlaceInPanel(type_, shape_.strip, groups_, output, input);
   }

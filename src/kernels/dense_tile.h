@@ -39,6 +39,11 @@ struct DenseTileArgs {
   const void* panel = nullptr;
   int64_t groups = 0;  // depth / kGroup, rounded up
   void* out = nullptr;
+  /// The panel was just read: its strips need no fetching.
+  bool panel_in_cache = false;
+  /// What the calls after this one read: brought into the second cache meanwhile, where rows allow. Null: nothing.
+  const char* next = nullptr;
+  int64_t next_bytes = 0;
 };
 
 /// How many rows a variant takes best at a time, in what steps they cost, and the outputs of its strips.

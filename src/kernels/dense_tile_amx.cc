@@ -7,6 +7,7 @@
 // because whoever else uses them in this thread sets them up in another way. int8 sums are exact, hence those of all
 // instruction sets; in bf16 a row's bits do not depend on the rows beside it.
 #include "kernels/dense_tile.h"
+#include "kernels/fetch_ahead.h"
 
 #if defined(__x86_64__)
 #include <immintrin.h>
@@ -45,11 +46,12 @@ struct Step {
 
 // All steps of the depth; the last one from copies that are padded with zeros.
 template <class Body>
-ANTIPHON_TARGET_AMX inline void ForSteps(const DenseTileArgs& args, Body body) {
+ANTIPHON_TARGET_AMX inline void ForSteps(const DenseTileArgs& args, FetchAhead& next, Body body) {
   const auto* input = static_cast<const char*>(args.input);
   const auto* weights = static_cast<const char*>(args.panel);
   const int64_t whole = args.groups / kBlock;
   for (int64_t s = 0; s < whole; ++s, input += kLine, weights += kBlock * kGroupBytes) {
+    next.Step();
     body(Step{input, args.input_stride, weights});
   }
   const auto rest = static_cast<size_t>(args.groups % kBlock);
@@ -92,8 +94,9 @@ ANTIPHON_TARGET_AMX inline void ZeroSums() {
 // Registers 0 to 3 are the sums of 16 outputs each, 4 the inputs, 6 and 7 weights.
 template <bool kInt8>
 ANTIPHON_TARGET_AMX void OneBlock(const DenseTileArgs& args) {
+  FetchAhead next(args.next, args.next_bytes, args.groups / kBlock);
   ZeroSums();
-  ForSteps(args, [](const Step& step) ANTIPHON_TARGET_AMX {
+  ForSteps(args, next, [](const Step& step) ANTIPHON_TARGET_AMX {
     _tile_loadd(4, step.input, step.input_stride);
     _tile_loadd(6, step.weights, kGroupBytes);
     MultiplyAdd<kInt8, 0, 4, 6>();
@@ -115,9 +118,10 @@ ANTIPHON_TARGET_AMX void OneBlock(const DenseTileArgs& args) {
 // their inputs, 6 and 7 weights.
 template <bool kInt8>
 ANTIPHON_TARGET_AMX void TwoBlocks(const DenseTileArgs& args) {
+  FetchAhead next(args.next, args.next_bytes, 2 * (args.groups / kBlock));
   for (int64_t first = 0; first < 4 * kLine; first += 2 * kLine) {
     ZeroSums();
-    ForSteps(args, [first](const Step& step) ANTIPHON_TARGET_AMX {
+    ForSteps(args, next, [first](const Step& step) ANTIPHON_TARGET_AMX {
       _tile_loadd(6, step.weights + first, kGroupBytes);
       _tile_loadd(4, step.input, step.input_stride);
       MultiplyAdd<kInt8, 0, 4, 6>();

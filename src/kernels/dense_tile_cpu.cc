@@ -1,4 +1,5 @@
 #include "kernels/dense_tile.h"
+#include "kernels/fetch_ahead.h"
 #include "kernels/x86_targets.h"
 
 #define HWY_DISABLED_TARGETS HWY_SSSE3
@@ -9,7 +10,9 @@
 #include <hwy/highway.h>
 
 #include <algorithm>
+#include <array>
 #include <cstring>
+#include <utility>
 
 HWY_BEFORE_NAMESPACE();
 namespace antiphon {
@@ -19,8 +22,11 @@ namespace hn = hwy::HWY_NAMESPACE;
 
 using FloatTag = hn::CappedTag<float, 16>;
 constexpr int64_t kLanes = hn::MaxLanes(FloatTag());
-// Outputs of a strip: with few registers, those of one pass, so that it reads one stream.
-constexpr int64_t kStrip = kLanes == 16 ? kPanelOutputs : 2 * kLanes;
+// Outputs of a strip: with few registers those of one pass, with many those that leave room for many rows.
+constexpr int64_t kStrip = 2 * kLanes;
+constexpr int kMostRows = kLanes == 16 ? 12 : 6;
+// Up to so many rows take the panel as one stream, or as few.
+constexpr int kFewRows = kLanes == 16 ? 3 : 1;
 // Vectors of outputs that one pass sums up: with one row all that registers hold, to read the panel as one stream.
 constexpr int PassVectors(int rows) {
   const int whole = static_cast<int>(kPanelOutputs / kLanes);
@@ -34,13 +40,26 @@ HWY_INLINE const T* InputRow(const DenseTileArgs& args, int row) {
   return reinterpret_cast<const T*>(static_cast<const char*>(args.input) + row * args.input_stride);
 }
 
-// Outputs [begin, end) of the panel. One row takes several strips along, so that additions do not wait for each other.
-template <int kRows>
-void Fp32(const DenseTileArgs& args, int64_t begin, int64_t end) {
-  constexpr int kVectors = PassVectors(kRows);
+// Four bytes of row r at group g. A pointer for each row would be more than there are registers: every fourth has one.
+template <class T, int kRows>
+struct RowValues {
+  explicit RowValues(const DenseTileArgs& args) : stride(args.input_stride) {
+    for (int r = 0; r < kRows; r += 4) rows[r / 4] = InputRow<char>(args, r);
+  }
+  HWY_INLINE T operator()(int r, int64_t g) const {
+    T value;
+    std::memcpy(&value, rows[r / 4] + r % 4 * stride + 4 * g, sizeof(value));
+    return value;
+  }
+  const char* rows[(kRows + 3) / 4];
+  int64_t stride;
+};
+
+// Outputs [begin, end) of the panel, kVectors vectors at a time: additions of few rows must not wait for each other.
+template <int kRows, int kVectors>
+void Fp32(const DenseTileArgs& args, int64_t begin, int64_t end, FetchAhead next) {
   const FloatTag d;
-  const float* x[kRows];
-  for (int r = 0; r < kRows; ++r) x[r] = InputRow<float>(args, r);
+  const auto value_of = RowValues<float, kRows>(args);
   const int64_t strip_values = args.groups * kStrip;
   for (int64_t first = begin; first < end; first += kVectors * kLanes) {
     const float* w = static_cast<const float*>(args.panel) + first / kStrip * strip_values;
@@ -50,13 +69,14 @@ void Fp32(const DenseTileArgs& args, int64_t begin, int64_t end) {
     }
     for (int64_t g = 0; g < args.groups; ++g, w += kStrip) {
       hn::Vec<FloatTag> weight[kVectors];
+      next.Step();
       ANTIPHON_UNROLL for (int v = 0; v < kVectors; ++v) {
         const float* from = w + v * kLanes / kStrip * strip_values + v * kLanes % kStrip;
         if (v * kLanes % 16 == 0) hwy::Prefetch(reinterpret_cast<const char*>(from) + kAhead);
         weight[v] = hn::Load(d, from);
       }
       ANTIPHON_UNROLL for (int r = 0; r < kRows; ++r) {
-        const auto value = hn::Set(d, x[r][g]);
+        const auto value = hn::Set(d, value_of(r, g));
         ANTIPHON_UNROLL for (int v = 0; v < kVectors; ++v) sum[r][v] = hn::MulAdd(value, weight[v], sum[r][v]);
       }
     }
@@ -67,20 +87,42 @@ void Fp32(const DenseTileArgs& args, int64_t begin, int64_t end) {
   }
 }
 
-// Strip by strip, each for all rows while it is in the cache.
+using Fp32Function = void (*)(const DenseTileArgs&, int64_t, int64_t, FetchAhead);
+template <size_t... kIndex>
+constexpr std::array<Fp32Function, sizeof...(kIndex)> FewRows(std::index_sequence<kIndex...>) {
+  return {&Fp32<kIndex + 1, PassVectors(kIndex + 1)>...};
+}
+template <size_t... kIndex>
+constexpr std::array<Fp32Function, sizeof...(kIndex)> ByRows(std::index_sequence<kIndex...>) {
+  return {&Fp32<kIndex + 1, 2>...};
+}
+
+// The rows of part p of `parts`.
+DenseTileArgs Part(const DenseTileArgs& args, int p, int parts) {
+  const int row = args.rows * p / parts;
+  DenseTileArgs part = args;
+  part.rows = args.rows * (p + 1) / parts - row;
+  part.input = InputRow<char>(args, row);
+  part.out = static_cast<float*>(args.out) + row * kPanelOutputs;
+  return part;
+}
+
+// Strip by strip, each for all rows while it is in the cache; all rows but the first fetch what comes next.
 void Fp32Tile(const DenseTileArgs& args) {
-  using Function = void (*)(const DenseTileArgs&, int64_t, int64_t);
-  static constexpr Function kByRows[] = {&Fp32<1>, &Fp32<2>, &Fp32<3>, &Fp32<4>, &Fp32<5>, &Fp32<6>};
-  const int parts = (args.rows + kTileRows - 1) / kTileRows;
-  const int64_t strip = args.rows == 1 ? kPanelOutputs : kStrip;
-  for (int64_t first = 0; first < kPanelOutputs; first += strip) {
+  static constexpr auto kFew = FewRows(std::make_index_sequence<kFewRows>());
+  static constexpr auto kByRows = ByRows(std::make_index_sequence<kMostRows>());
+  if (args.rows <= kFewRows) return kFew[args.rows - 1](args, 0, kPanelOutputs, {});
+  const int parts = (args.rows + kMostRows - 1) / kMostRows;
+  const int64_t strip_bytes = args.groups * kStrip * int64_t{sizeof(float)};
+  for (int64_t first = 0; first < kPanelOutputs; first += kStrip) {
+    const bool last = first + kStrip == kPanelOutputs;
+    const char* const following = static_cast<const char*>(args.panel) + (first / kStrip + 1) * strip_bytes;
+    const char* const next = last ? args.next : args.panel_in_cache ? nullptr : following;
+    const int64_t bytes = last ? args.next_bytes : strip_bytes;
     for (int p = 0; p < parts; ++p) {
-      const int row = args.rows * p / parts;
-      DenseTileArgs part = args;
-      part.rows = args.rows * (p + 1) / parts - row;
-      part.input = InputRow<char>(args, row);
-      part.out = static_cast<float*>(args.out) + row * kPanelOutputs;
-      kByRows[part.rows - 1](part, first, first + strip);
+      const DenseTileArgs part = Part(args, p, parts);
+      kByRows[part.rows - 1](part, first, first + kStrip,
+                             p > 0 ? FetchAhead::Share(next, bytes, p - 1, parts - 1, args.groups) : FetchAhead());
     }
   }
 }
@@ -232,10 +274,11 @@ ANTIPHON_TARGET_VNNI inline void VnniStore(Lanes v, int32_t* p) { _mm512_storeu_
 // One row keeps two sums per output, so that additions do not wait for each other.
 template <int kRows>
 ANTIPHON_TARGET_VNNI void Int8Vnni(const DenseTileArgs& args) {
-  constexpr int kVectors = PassVectors(kRows);
+  constexpr int kVectors = kRows > kTileRows ? 2 : PassVectors(kRows);
   constexpr int kChains = kRows == 1 && kVectors <= 4 ? 2 : 1;
-  const uint8_t* x[kRows];
-  for (int r = 0; r < kRows; ++r) x[r] = InputRow<uint8_t>(args, r);
+  constexpr int kPasses = static_cast<int>(kPanelOutputs / (kVectors * kLanes));
+  FetchAhead next(args.next, args.next_bytes, kPasses * (args.groups / kChains));
+  const auto four = RowValues<uint32_t, kRows>(args);
   for (int64_t first = 0; first < kPanelOutputs; first += kVectors * kLanes) {
     const int8_t* w = static_cast<const int8_t*>(args.panel) + 4 * first;
     Lanes sum[kChains][kRows][kVectors];
@@ -246,6 +289,7 @@ ANTIPHON_TARGET_VNNI void Int8Vnni(const DenseTileArgs& args) {
     }
     int64_t g = 0;
     for (; g + kChains <= args.groups; g += kChains) {
+      next.Step();
       ANTIPHON_UNROLL for (int c = 0; c < kChains; ++c, w += 4 * kPanelOutputs) {
         Lanes weight[kVectors];
         ANTIPHON_UNROLL for (int v = 0; v < kVectors; ++v) {
@@ -254,19 +298,16 @@ ANTIPHON_TARGET_VNNI void Int8Vnni(const DenseTileArgs& args) {
           weight[v] = VnniLoad(w + 4 * v * kLanes);
         }
         ANTIPHON_UNROLL for (int r = 0; r < kRows; ++r) {
-          uint32_t four;
-          std::memcpy(&four, x[r] + 4 * (g + c), sizeof(four));
-          const Lanes value = VnniRepeat(four);
+          const Lanes value = VnniRepeat(four(r, g + c));
           ANTIPHON_UNROLL for (int v = 0; v < kVectors; ++v) sum[c][r][v] = VnniAdd(sum[c][r][v], value, weight[v]);
         }
       }
     }
     for (; g < args.groups; ++g, w += 4 * kPanelOutputs) {
       ANTIPHON_UNROLL for (int r = 0; r < kRows; ++r) {
-        uint32_t four;
-        std::memcpy(&four, x[r] + 4 * g, sizeof(four));
+        const Lanes value = VnniRepeat(four(r, g));
         ANTIPHON_UNROLL for (int v = 0; v < kVectors; ++v) {
-          sum[0][r][v] = VnniAdd(sum[0][r][v], VnniRepeat(four), VnniLoad(w + 4 * v * kLanes));
+          sum[0][r][v] = VnniAdd(sum[0][r][v], value, VnniLoad(w + 4 * v * kLanes));
         }
       }
     }
@@ -328,7 +369,18 @@ ANTIPHON_TARGET_AVX512_BF16 void Bf16Pairs(const DenseTileArgs& args) {
 ANTIPHON_BY_ROWS(Bf16WidenedTile, Bf16Widened, (kLanes == 16 ? 6 : 3))
 ANTIPHON_BY_ROWS(Int8WidenedTile, Int8Widened, (kLanes == 16 ? 6 : 2))
 #if HWY_TARGET == HWY_AVX2 || HWY_TARGET == HWY_AVX3
-ANTIPHON_BY_ROWS(Int8VnniTile, Int8Vnni, kTileRows)
+template <size_t... kIndex>
+constexpr std::array<DenseTileOp::Function, sizeof...(kIndex)> VnniByRows(std::index_sequence<kIndex...>) {
+  return {&Int8Vnni<kIndex + 1>...};
+}
+void Int8VnniTile(const DenseTileArgs& args) {
+  static constexpr auto kByRows = VnniByRows(std::make_index_sequence<kMostRows>());
+  const int parts = (args.rows + kMostRows - 1) / kMostRows;
+  for (int p = 0; p < parts; ++p) {
+    const DenseTileArgs part = Part(args, p, parts);
+    kByRows[part.rows - 1](part);
+  }
+}
 #endif
 #if HWY_TARGET == HWY_AVX3
 ANTIPHON_BY_ROWS(Bf16PairsTile, Bf16Pairs, kTileRows)

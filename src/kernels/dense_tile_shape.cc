@@ -4,8 +4,10 @@ namespace antiphon {
 
 DenseTileShape DenseTileShapeOf(DataType type, std::string_view variant) {
   if (variant == "avx512-amx" && type != DataType::kFloat32) return {.rows = 32, .step = 16};
+  if (variant == "avx512-vnni" && type == DataType::kInt8) return {.rows = 12};
   if (type != DataType::kFloat32) return {};
-  // Sixteen registers hold the sums of one strip; many rows share it while it is in the cache.
+  // Many rows share a strip while it is in the cache.
+  if (variant == "avx512") return {.rows = kMostTileRows, .strip = 32};
   if (variant == "avx2") return {.rows = kMostTileRows, .strip = 16};
   if (variant == "sse4" || variant == "neon") return {.rows = kMostTileRows, .strip = 8};
   return {};

@@ -4,6 +4,7 @@
 // Two groups of the depth at a time: two multiply-adds of bytes, one addition in 16 bits, and one multiply-add by ones
 // that widens the sum. Three multiplications for 64 products per 256 bits, where two would be needed for 32.
 #include "kernels/dense_tile.h"
+#include "kernels/fetch_ahead.h"
 
 #define HWY_DISABLED_TARGETS (HWY_SSSE3 | HWY_AVX3 | HWY_AVX3_DL)
 #undef HWY_TARGET_INCLUDE
@@ -57,7 +58,7 @@ constexpr int64_t kAhead = 2048;
 
 // A strip's outputs for a few rows.
 template <int kRows>
-void Strip(const uint8_t* input, int64_t input_stride, const int8_t* w, int64_t groups, int32_t* out) {
+void Strip(const uint8_t* input, int64_t input_stride, const int8_t* w, int64_t groups, FetchAhead next, int32_t* out) {
   const Bytes ones = Ones();
   Bytes sum[kRows][2];
   ANTIPHON_UNROLL for (int r = 0; r < kRows; ++r) sum[r][0] = sum[r][1] = Zero();
@@ -68,6 +69,7 @@ void Strip(const uint8_t* input, int64_t input_stride, const int8_t* w, int64_t 
   };
   int64_t g = 0;
   for (; g + 2 <= groups; g += 2, w += 2 * kGroupBytes) {
+    next.Step();
     _mm_prefetch(reinterpret_cast<const char*>(w) + kAhead, _MM_HINT_T0);
     if (kOutputs == 8) _mm_prefetch(reinterpret_cast<const char*>(w) + kAhead + 64, _MM_HINT_T0);
     const Bytes a0 = LoadWeights(w), a1 = LoadWeights(w + 4 * kOutputs);
@@ -92,17 +94,24 @@ void Strip(const uint8_t* input, int64_t input_stride, const int8_t* w, int64_t 
   }
 }
 
-// Strip by strip, each for all rows while it is in the cache.
+// Strip by strip, each for all rows while it is in the cache; all rows but the first fetch what comes next.
 void ShortSums(const DenseTileArgs& args) {
-  using Function = void (*)(const uint8_t*, int64_t, const int8_t*, int64_t, int32_t*);
+  using Function = void (*)(const uint8_t*, int64_t, const int8_t*, int64_t, FetchAhead, int32_t*);
   static constexpr Function kByRows[] = {&Strip<1>, &Strip<2>, &Strip<3>, &Strip<4>};
   const int parts = (args.rows + kMostRows - 1) / kMostRows;
+  const int64_t strip_bytes = kGroupBytes * args.groups;
   for (int64_t first = 0; first < kPanelOutputs; first += kStrip) {
     const int8_t* w = static_cast<const int8_t*>(args.panel) + first * 4 * args.groups;
+    const bool last = first + kStrip == kPanelOutputs;
+    const char* const following = reinterpret_cast<const char*>(w) + strip_bytes;
+    const char* const next = last ? args.next : args.panel_in_cache ? nullptr : following;
+    const int64_t bytes = last ? args.next_bytes : strip_bytes;
     for (int p = 0; p < parts; ++p) {
       const int row = args.rows * p / parts, rows = args.rows * (p + 1) / parts - row;
       kByRows[rows - 1](static_cast<const uint8_t*>(args.input) + row * args.input_stride, args.input_stride, w,
-                        args.groups, static_cast<int32_t*>(args.out) + row * kPanelOutputs + first);
+                        args.groups,
+                        p > 0 ? FetchAhead::Share(next, bytes, p - 1, parts - 1, args.groups / 2) : FetchAhead(),
+                        static_cast<int32_t*>(args.out) + row * kPanelOutputs + first);
     }
   }
 }

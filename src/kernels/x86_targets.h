@@ -9,4 +9,4 @@
 #define ANTIPHON_TARGET_AVX512_POPCNT __attribute__((target(ANTIPHON_AVX512_SETS ",avx512vpopcntdq")))
 
 // Sums stay in registers only if these loops are written out.
-#define ANTIPHON_UNROLL _Pragma("GCC unroll 8")
+#define ANTIPHON_UNROLL _Pragma("GCC unroll 16")
