@@ -59,7 +59,7 @@ struct ChainResult {
   int64_t left_out = 0;      // chunks
 };
 
-class ChainLoss : public nn::SequenceLoss {
+class ChainLoss {
  public:
   ChainLoss(std::shared_ptr<const ChainData> data, const ChainLossOptions& options);
 
@@ -73,7 +73,7 @@ class ChainLoss : public nn::SequenceLoss {
 
   /// For the trainer's way of calling: what the next Compute's rows are. They must outlive it.
   void SetChunks(std::span<const ChainChunk> chunks) { chunks_ = chunks; }
-  nn::LossResult Compute(ConstMatrixView outputs, const nn::LossTargets& targets, MatrixView derivative) override;
+  nn::LossResult Compute(ConstMatrixView outputs, const nn::LossTargets& targets, MatrixView derivative);
 
   const ChainData& data() const { return *data_; }
   /// Utterances of which a chunk was left out so far.

@@ -29,8 +29,8 @@ struct Rows {
   MatrixView Floats() const { return {Row<float>(0), rows, dim, stride / int64_t{sizeof(float)}}; }
 };
 
-/// Bytes from row to row: of floats, the widest format, and an odd number of cache lines. Kernels read many rows side by
-/// side, which would fight for one set of the cache if they were 4 KiB apart.
+/// Bytes from row to row: of floats, the widest format, and an odd number of cache lines. Kernels read many rows side
+/// by side, which would fight for one set of the cache if they were 4 KiB apart.
 constexpr int64_t RowStride(int64_t dim) { return ((dim * int64_t{sizeof(float)} + 63) / 64 | 1) * 64; }
 
 /// Bytes that hold `rows` rows of any format.

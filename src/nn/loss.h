@@ -15,6 +15,7 @@
 #include <optional>
 #include <span>
 #include <string_view>
+#include <vector>
 
 #include "math/matrix.h"
 
@@ -29,6 +30,10 @@ class SequenceLoss {
   virtual ~SequenceLoss() = default;
   /// As SoftmaxCrossEntropy, which calls it. It knows to which utterances the rows of logits belong.
   virtual LossResult Compute(ConstMatrixView logits, const LossTargets& targets, MatrixView derivative) = 0;
+  /// What the next Compute's rows are, as numbers that outlast the minibatch, in checkpoints too.
+  virtual std::vector<int64_t> Rows() const = 0;
+  /// The next Compute's rows are those that Rows once told.
+  virtual void SetRows(std::vector<int64_t> rows) = 0;
 };
 
 struct LossTargets {

@@ -10,6 +10,7 @@ KeptMinibatch::KeptMinibatch(const StepInput& input)
       pdf_ids(input.targets.pdf_ids.begin(), input.targets.pdf_ids.end()),
       weights(input.targets.frame_weights.begin(), input.targets.frame_weights.end()) {
   kept_sequences.Keep(input.context.sequences);
+  if (input.targets.sequence != nullptr) sequence_rows = input.targets.sequence->Rows();
 }
 
 void KeptMinibatch::KeepStates(const nn::Workspace& workspace) {
@@ -23,6 +24,7 @@ KeptMinibatch::KeptMinibatch(const SafetensorsReader& reader, const std::string&
     : features(reader.ReadMatrix(prefix + "features")) {
   for (const int64_t id : reader.ReadInts(prefix + "pdf_ids")) pdf_ids.push_back(static_cast<int32_t>(id));
   if (reader.Has(prefix + "weights")) weights = reader.ReadFloats(prefix + "weights");
+  if (reader.Has(prefix + "sequence_rows")) sequence_rows = reader.ReadInts(prefix + "sequence_rows");
   if (reader.Has(prefix + "states")) {
     const std::span<const std::byte> stored = reader.Tensor(prefix + "states").data;
     states.assign(stored.begin(), stored.end());
@@ -34,12 +36,17 @@ void KeptMinibatch::Save(SafetensorsWriter& writer, const std::string& prefix) c
   writer.Add(prefix + "features", features);
   writer.Add(prefix + "pdf_ids", std::span<const int32_t>(pdf_ids));
   if (!weights.empty()) writer.Add(prefix + "weights", std::span<const float>(weights));
+  if (!sequence_rows.empty()) writer.Add(prefix + "sequence_rows", std::span<const int64_t>(sequence_rows));
   if (!states.empty()) writer.Add(prefix + "states", TensorType::kU8, {std::ssize(states)}, states);
   kept_sequences.Save(writer, prefix);
 }
 
-nn::LossTargets KeptMinibatch::targets() const {
+nn::LossTargets KeptMinibatch::targets(nn::SequenceLoss* sequence) const {
   nn::LossTargets targets;
+  if (sequence != nullptr) {
+    sequence->SetRows(sequence_rows);
+    targets.sequence = sequence;
+  }
   targets.pdf_ids = pdf_ids;
   targets.frame_weights = weights;
   return targets;

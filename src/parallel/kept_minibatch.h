@@ -23,7 +23,8 @@ struct KeptMinibatch {
   void KeepStates(const nn::Workspace& workspace);
 
   void Save(SafetensorsWriter& writer, const std::string& prefix) const;
-  nn::LossTargets targets() const;
+  /// `sequence`: the criterion, if the minibatch is of sequence training; its next Compute is of this minibatch.
+  nn::LossTargets targets(nn::SequenceLoss* sequence = nullptr) const;
   /// Null: frames that stand alone.
   const SequenceLayout* sequences() const { return kept_sequences.layout(); }
   /// Σ of the frames' weights.
@@ -32,6 +33,7 @@ struct KeptMinibatch {
   Matrix features;
   std::vector<int32_t> pdf_ids;
   std::vector<float> weights;     // empty: all 1
+  std::vector<int64_t> sequence_rows;  // as nn::SequenceLoss::Rows; empty: training by frames
   std::vector<std::byte> states;  // as nn::Workspace::States; empty: all streams begin
   KeptSequences kept_sequences;
 };

@@ -56,6 +56,8 @@ struct Replica {
   Plan plan = {};
   /// If ranks hold one replica together: `network` is this rank's part. Null: it is the whole.
   const ModelParts* parts = nullptr;
+  /// The criterion of sequence training; null: training by frames.
+  nn::SequenceLoss* sequence = nullptr;
 };
 
 /// Minibatches index, index + count, … of an epoch, which `readers` ranks read together.

@@ -23,6 +23,10 @@ class ChunkLoss : public MinibatchLoss {
   void SetMinibatch(const data::Minibatch& minibatch) override;
   nn::LossResult Compute(ConstMatrixView outputs, const nn::LossTargets& targets, MatrixView derivative) override;
 
+  /// Four numbers for each chunk: utterance of the store (−1: none), first frame, outputs, bits of its weight.
+  std::vector<int64_t> Rows() const override;
+  void SetRows(std::vector<int64_t> rows) override;
+
   nn::SideTargets* side_targets() override { return &side_targets_; }
 
  private:
@@ -30,6 +34,7 @@ class ChunkLoss : public MinibatchLoss {
   chain::ChainLoss loss_;
   std::vector<std::optional<size_t>> references_;  // by utterance of the store
   std::vector<chain::ChainChunk> chunks_;
+  std::vector<int64_t> utterances_;  // of the store, by chunk; −1: an empty one
   nn::SideTargets side_targets_;
 };
 

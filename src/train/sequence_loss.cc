@@ -11,14 +11,14 @@
 #include "train/targets.h"
 
 namespace antiphon::train {
-std::vector<UtteranceLoss::Rows> UtteranceLoss::FindUtterances() const {
+std::vector<UtteranceLoss::UtteranceRows> UtteranceLoss::FindUtterances() const {
   const auto utterances = store_->utterances();
   std::vector<std::pair<int64_t, int64_t>> frames;  // with their rows
   for (size_t r = 0; r < frame_ids_.size(); ++r) {
     if (frame_ids_[r] >= 0) frames.emplace_back(frame_ids_[r], static_cast<int64_t>(r));
   }
   std::ranges::sort(frames);
-  std::vector<Rows> found;
+  std::vector<UtteranceRows> found;
   for (size_t i = 0; i < frames.size();) {
     const size_t u = UtteranceOfFrame(*store_, frames[i].first);
     const auto length = static_cast<size_t>(utterances[u].num_frames);
@@ -27,7 +27,7 @@ std::vector<UtteranceLoss::Rows> UtteranceLoss::FindUtterances() const {
       Throw<InputError>("utterance '{}' is not whole in a minibatch, which sequence training needs",
                         utterances[u].utt_id);
     }
-    Rows rows{u, {}};
+    UtteranceRows rows{u, {}};
     for (; rows.rows.size() < length; ++i) rows.rows.push_back(frames[i].second);
     found.push_back(std::move(rows));
   }
@@ -36,12 +36,12 @@ std::vector<UtteranceLoss::Rows> UtteranceLoss::FindUtterances() const {
 
 nn::LossResult UtteranceLoss::Compute(ConstMatrixView logits, const nn::LossTargets& targets, MatrixView derivative) {
   CHECK_EQ(static_cast<size_t>(logits.rows()), frame_ids_.size());
-  const std::vector<Rows> utterances = FindUtterances();
+  const std::vector<UtteranceRows> utterances = FindUtterances();
   const auto weight = [&](int64_t row) {
     return targets.frame_weights.empty() ? 1.0 : static_cast<double>(targets.frame_weights[static_cast<size_t>(row)]);
   };
   double total = 0;
-  for (const Rows& u : utterances) total += weight(u.rows[0]) * static_cast<double>(u.rows.size());
+  for (const UtteranceRows& u : utterances) total += weight(u.rows[0]) * static_cast<double>(u.rows.size());
   total = targets.total_weight.value_or(total);
   std::vector<nn::LossResult> results(utterances.size());
   ParallelPieces(static_cast<int64_t>(utterances.size()), [&](int64_t piece, int /*thread*/) {
@@ -57,8 +57,8 @@ nn::LossResult UtteranceLoss::Compute(ConstMatrixView logits, const nn::LossTarg
   return sum;
 }
 
-nn::LossResult UtteranceLoss::OfUtterance(const Rows& rows, ConstMatrixView logits, const nn::LossTargets& targets,
-                                          double total, MatrixView derivative) const {
+nn::LossResult UtteranceLoss::OfUtterance(const UtteranceRows& rows, ConstMatrixView logits,
+                                          const nn::LossTargets& targets, double total, MatrixView derivative) const {
   const auto length = static_cast<int64_t>(rows.rows.size());
   std::vector<int32_t> pdf_ids(rows.rows.size());
   store_->ReadPdfIds(rows.utterance, pdf_ids);

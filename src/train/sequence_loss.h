@@ -60,23 +60,29 @@ class UtteranceLoss : public MinibatchLoss {
   void SetMinibatch(const data::Minibatch& minibatch) override { SetFrames(minibatch.frame_ids); }
   /// Of the next Compute's rows, as in FrameStore; −1: padding. They must outlive it.
   void SetFrames(std::span<const int64_t> frame_ids) { frame_ids_ = frame_ids; }
+  std::vector<int64_t> Rows() const override { return {frame_ids_.begin(), frame_ids_.end()}; }
+  void SetRows(std::vector<int64_t> rows) override {
+    own_frame_ids_ = std::move(rows);
+    frame_ids_ = own_frame_ids_;
+  }
   nn::LossResult Compute(ConstMatrixView logits, const nn::LossTargets& targets, MatrixView derivative) override;
 
  private:
-  // An utterance of the minibatch: the row of each of its frames.
-  struct Rows {
+  // The row of each of its frames.
+  struct UtteranceRows {
     size_t utterance;
     std::vector<int64_t> rows;
   };
-  std::vector<Rows> FindUtterances() const;
-  nn::LossResult OfUtterance(const Rows& rows, ConstMatrixView logits, const nn::LossTargets& targets, double total,
-                             MatrixView derivative) const;
+  std::vector<UtteranceRows> FindUtterances() const;
+  nn::LossResult OfUtterance(const UtteranceRows& rows, ConstMatrixView logits, const nn::LossTargets& targets,
+                             double total, MatrixView derivative) const;
   double AddCrossEntropy(std::span<const float> logits, int32_t pdf_id, std::span<float> gradient) const;
 
   std::shared_ptr<const data::FrameStore> store_;
   std::shared_ptr<const LatticeCriterion> criterion_;
   double cross_entropy_weight_;
   std::span<const int64_t> frame_ids_;
+  std::vector<int64_t> own_frame_ids_;
 };
 
 }  // namespace antiphon::train

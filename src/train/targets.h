@@ -51,6 +51,9 @@ class TargetMaker {
   /// From now on whole utterances or chunks are learnt.
   void LearnBy(std::unique_ptr<MinibatchLoss> sequence) { sequence_ = std::move(sequence); }
 
+  /// The criterion of LearnBy; null: frames.
+  nn::SequenceLoss* sequence() { return sequence_.get(); }
+
   /// What branches of the network learn beside the criterion of LearnBy; null: nothing.
   nn::SideTargets* side_targets() { return sequence_ ? sequence_->side_targets() : nullptr; }
 

@@ -8,6 +8,7 @@
 #include "synthetic_task.h"
 #include "temporary_folder.h"
 #include "train/chunk_loss.h"
+#include "train/world.h"
 
 namespace antiphon::train {
 namespace {
@@ -146,6 +147,34 @@ TEST_F(ChainTraining, KnowsWhichOutputsARowIs) {
   EXPECT_EQ(found.loss_sum, expected.loss_sum);
   EXPECT_EQ(found.weight_sum, expected.weight_sum);
   EXPECT_GT(found.weight_sum, 0);
+
+  // Kept as numbers, the minibatch can be computed again after others.
+  const std::vector<int64_t> rows = loss.Rows();
+  data::MinibatchBuffer other;
+  pool.Fill(0, 0, 1, other);
+  loss.SetMinibatch(other.minibatch);
+  EXPECT_NE(loss.Rows(), rows);
+  loss.SetRows(rows);
+  EXPECT_EQ(loss.Rows(), rows);
+  EXPECT_EQ(loss.Compute(outputs, {}, {}).loss_sum, expected.loss_sum);
+}
+
+TEST_F(ChainTraining, NaturalGradientAveragingCombinesByTheCriterion) {
+  TrainOptions still = Options();
+  still.schedule.learning_rate = still.schedule.final_learning_rate = 1e-6;
+  still.schedule.epochs = 1;
+  const double before = TrainHere(Task("still"), still).held_out_loss;
+  TrainingTask task = Task("averaged");
+  task.optimizer = Config::Parse("type = 'natural-gradient'\n[step]\nmax-change = 2.0\n", "optimizer");
+  task.parallel = Config::Parse(
+      "method = 'natural-gradient-averaging'\nworkers = 2\nsync-period = 5\ncombine = 4\ncombine-frames = 200\n", "p");
+  const auto alone = comm::ProcessGroup::Alone();
+  std::array<TrainingSummary, 2> summaries;
+  RunWorkers(task.parallel, {}, 1, *alone, [&](comm::Communicator& comm) {
+    summaries[static_cast<size_t>(comm.rank())] = Trainer(task, Options(), comm).Run(false);
+  });
+  EXPECT_LT(summaries[0].held_out_loss, 0.7 * before);
+  EXPECT_EQ(summaries[0].model_hash, summaries[1].model_hash);
 }
 
 TEST_F(ChainTraining, RefusesWhatCannotBe) {

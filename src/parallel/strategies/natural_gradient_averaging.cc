@@ -47,7 +47,7 @@ struct NaturalGradientAveragingOptions {
 class NaturalGradientAveraging : public PeriodicStrategy {
  public:
   NaturalGradientAveraging(const NaturalGradientAveragingOptions& options, const Replica& replica)
-      : PeriodicStrategy(options.period, options.scaling, replica), options_(options) {
+      : PeriodicStrategy(options.period, options.scaling, replica), options_(options), sequence_(replica.sequence) {
     const int64_t steps = replica.plan.steps_per_epoch * replica.plan.epochs;
     first_kept_ = period() > 0 ? steps / period() / 2 : 0;
     const int workers = replica.comm->world_size();
@@ -180,7 +180,7 @@ class NaturalGradientAveraging : public PeriodicStrategy {
   bool Combines() const { return options_.combine > 1 && comm().world_size() > 1; }
 
   void Keep(const StepInput& input) {
-    nn::RequirePdfIds(input.targets, "natural-gradient averaging");
+    if (sequence_ == nullptr) nn::RequirePdfIds(input.targets, "natural-gradient averaging");
     if (input.features.rows() == 0) return;
     subset_.emplace_back(input);
     subset_frames_ += std::ssize(subset_.back().pdf_ids);
@@ -252,7 +252,7 @@ class NaturalGradientAveraging : public PeriodicStrategy {
     nn::LossResult loss;
     for (const KeptMinibatch& kept : subset_) {
       context.sequences = kept.sequences();
-      loss += nn::SoftmaxCrossEntropy(network().Forward(context, kept.features, ws), kept.targets(), {});
+      loss += nn::SoftmaxCrossEntropy(network().Forward(context, kept.features, ws), kept.targets(sequence_), {});
     }
     double sums[] = {loss.loss_sum, loss.weight_sum};
     comm().AllReduce(std::span<double>(sums));
@@ -260,6 +260,7 @@ class NaturalGradientAveraging : public PeriodicStrategy {
   }
 
   NaturalGradientAveragingOptions options_;
+  nn::SequenceLoss* sequence_;  // null: frames
   int64_t first_kept_ = 0;
   int64_t minibatches_of_run_ = 0;
   int64_t minibatches_ = 0;  // of all workers so far
