@@ -9,6 +9,7 @@
 #include "base/log.h"
 #include "base/same_place.h"
 #include "command.h"
+#include "hmm/hmm_model.h"
 #include "pipeline/acoustic_model.h"
 #include "pipeline/adaptation_speech.h"
 #include "pipeline/method_tables.h"
@@ -79,10 +80,11 @@ void RequireInputsOutside(const AdaptCommandOptions& options) {
     if (name.starts_with("train") || name.starts_with("rho-")) written.push_back(entry.path());
   }
   if (!speech.data.empty()) {
-    for (const char* made : {"features", "speech", "decode", "align", "store"}) written.push_back(out / made);
+    for (const char* made : {"features", "speech", "decode", "align", "chain", "store"}) written.push_back(out / made);
   }
-  for (const std::string& read : {options.model, options.hmm, options.store, options.held_out_store, options.old_store,
-                                  speech.data, speech.features.features, speech.lexicon, speech.graph}) {
+  for (const std::string& read :
+       {options.model, options.hmm, options.store, options.held_out_store, options.old_store, speech.data,
+        speech.features.features, speech.lexicon, speech.graph, speech.chain_data}) {
     for (const fs::path& folder : written) RequireOutside(read, folder);
   }
 }
@@ -179,6 +181,22 @@ void CountOldWords(const AdaptCommandOptions& options, CommandContext& context, 
   };
 }
 
+// A chain model learns by its own criterion, from chunks of what its speech was made into.
+void TakeChainCriterion(const AdaptCommandOptions& options, const nn::Model& model, const Config& given,
+                        train::TrainOptions& train) {
+  if (model.hmm_json.empty() || !hmm::HmmModel::FromJson(model.hmm_json).topology().IsChain()) return;
+  if (!options.store.empty()) return;
+  train.sequence.criterion.criterion = "chain";
+  train.sequence.chain_data = (fs::path(options.out) / "chain").string();
+  // Its derivatives, numerator less denominator, are small beside those of cross-entropy.
+  if (!given.Has("train.schedule.learning-rate")) train.schedule.learning_rate *= 10;
+  if (!given.Has("train.schedule.final-learning-rate")) train.schedule.final_learning_rate *= 10;
+  if (given.Has("train.data.chunk-frames")) return;
+  train.data.chunk_frames = 150;
+  train.data.other_chunk_frames = {100, 140};
+  if (!given.Has("train.data.minibatch")) train.data.minibatch = 1500;
+}
+
 void Adapt(const AdaptCommandOptions& options, CommandContext& context) {
   if (options.method == "list") {
     for (const std::string& name : adapt::MethodRegistry::Get().Names()) context.PrintLine(name);
@@ -210,6 +228,8 @@ void Adapt(const AdaptCommandOptions& options, CommandContext& context) {
   if (!speech.old_store) log::Warn("without --old-store nobody sees what the model forgets of the speech it knew");
   train::AdaptationOptions adaptation = options.adaptation;
   adaptation.own_held_out = train::SaysWhatIsHeldOut(context.config());
+  speech.old_chain_data = options.speech.chain_data;
+  TakeChainCriterion(options, *model, context.config(), adaptation.train);
   const train::AdaptationRun run(adaptation, model, std::move(speech), context.seed());
   const train::AdaptationResult result = run.Adapt(options.method, keys, options.out, optimizer);
   Print(result, context);
@@ -232,7 +252,7 @@ REGISTER_COMMAND(
      .required = {"model"},
      .tables = pipeline::TablesOfMethods<adapt::MethodRegistry>({"optimizer", "old-decode"}),
      .common = {"method", "out", "data", "lexicon", "store", "old-store", "held-out-store", "speaker", "unsupervised",
-                "graph", "weights", "hmm", "train.schedule.epochs", "train.schedule.learning-rate"}});
+                "chain-data", "graph", "weights", "hmm", "train.schedule.epochs", "train.schedule.learning-rate"}});
 
 }  // namespace
 }  // namespace antiphon::app

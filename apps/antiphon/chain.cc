@@ -115,27 +115,6 @@ Utterances Collect(const ChainCommandOptions& options, const hmm::HmmModel& mode
   return all;
 }
 
-// Tied states by input frame, each as the grid of outputs gives them that the frame is on: what antiphon store takes.
-void WritePdfs(const chain::ChainData& data, const fs::path& folder) {
-  data::TableWriter<std::vector<int32_t>> table(folder / "pdf.ark");
-  for (size_t i = 0; i < data.references.size(); ++i) {
-    const chain::Reference& reference = data.references[i];
-    std::vector<int32_t> pdfs(static_cast<size_t>(reference.num_frames()));
-    bool whole = true;
-    for (int shift = 0; shift < data.step; ++shift) {
-      const auto ends = chain::OutputEnds(reference, shift, data.step);
-      whole = whole && ends.has_value();
-      if (!ends) continue;
-      const std::vector<int32_t> on_grid = data.model.ToPdfs(chain::AlignmentOf(data.model, reference.phones, *ends));
-      for (size_t u = 0; u < on_grid.size(); ++u) {
-        pdfs[u * static_cast<size_t>(data.step) + static_cast<size_t>(shift)] = on_grid[u];
-      }
-    }
-    if (whole) table.Write(data.references.Id(i), pdfs);
-  }
-  table.Close();
-}
-
 void AddToReport(const std::string& title, const Remarks& remarks, std::string* text) {
   if (remarks.empty()) return;
   *text += fmt::format("\n{} ({}):\n", title, remarks.size());
@@ -162,7 +141,7 @@ void MakeChain(const ChainCommandOptions& options, CommandContext& context) {
                               chain::References(std::move(all.references)), options.step};
   const Remarks unusable = FindUnusable(data, {options.tolerance, options.step}, context.threads());
   data.Save(out);
-  WritePdfs(data, out);
+  chain::WritePdfs(data, out);
 
   const size_t states = data.denominator.states().size(), arcs = data.denominator.arcs().size();
   std::string report =

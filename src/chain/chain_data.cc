@@ -84,6 +84,27 @@ ChainData ChainData::Load(const std::filesystem::path& folder) {
   return {std::move(model), std::move(denominator), References(std::move(references)), step};
 }
 
+std::optional<std::vector<int32_t>> PdfsByFrame(const ChainData& data, const Reference& reference) {
+  std::vector<int32_t> pdfs(static_cast<size_t>(reference.num_frames()));
+  for (int shift = 0; shift < data.step; ++shift) {
+    const auto ends = OutputEnds(reference, shift, data.step);
+    if (!ends) return std::nullopt;
+    const std::vector<int32_t> on_grid = data.model.ToPdfs(AlignmentOf(data.model, reference.phones, *ends));
+    for (size_t u = 0; u < on_grid.size(); ++u) {
+      pdfs[u * static_cast<size_t>(data.step) + static_cast<size_t>(shift)] = on_grid[u];
+    }
+  }
+  return pdfs;
+}
+
+void WritePdfs(const ChainData& data, const std::filesystem::path& folder) {
+  data::TableWriter<std::vector<int32_t>> table(folder / "pdf.ark");
+  for (size_t i = 0; i < data.references.size(); ++i) {
+    if (const auto pdfs = PdfsByFrame(data, data.references[i])) table.Write(data.references.Id(i), *pdfs);
+  }
+  table.Close();
+}
+
 std::vector<std::pair<std::string, std::string>> FindUnusable(const ChainData& data, const NumeratorOptions& options,
                                                               int num_threads) {
   const ContextPdfs pdfs(data.model);

@@ -45,6 +45,12 @@ struct ChainData {
   static ChainData Load(const std::filesystem::path& folder);
 };
 
+/// Tied states by input frame, each as the grid of outputs gives them that the frame is on: what a frame store takes.
+/// Nothing if the phones do not fit.
+std::optional<std::vector<int32_t>> PdfsByFrame(const ChainData& data, const Reference& reference);
+/// Writes those of all references that fit, pdf.ark and pdf.scp.
+void WritePdfs(const ChainData& data, const std::filesystem::path& folder);
+
 /// Utterances that cannot be learned from as a whole at any shift of the outputs, with what is wrong.
 std::vector<std::pair<std::string, std::string>> FindUnusable(const ChainData& data, const NumeratorOptions& options,
                                                               int num_threads);

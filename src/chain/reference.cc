@@ -16,6 +16,12 @@ Reference ReferenceOf(const hmm::HmmModel& model, std::span<const int32_t> align
   return reference;
 }
 
+Reference InInputFrames(Reference reference, int step, int num_frames) {
+  for (int32_t& end : reference.ends) end = std::min(end * step, num_frames);
+  if (!reference.ends.empty()) reference.ends.back() = num_frames;
+  return reference;
+}
+
 std::vector<int32_t> ToPairs(const Reference& reference) {
   std::vector<int32_t> pairs;
   int32_t begin = 0;

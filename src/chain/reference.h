@@ -25,6 +25,8 @@ struct Reference {
 
 /// Of an alignment in transition-ids of `model`, of whatever topology.
 Reference ReferenceOf(const hmm::HmmModel& model, std::span<const int32_t> alignment);
+/// The same where a frame of the alignment stands for `step` input frames, of which the utterance has `num_frames`.
+Reference InInputFrames(Reference reference, int step, int num_frames);
 /// Phone and number of frames in turn, as files hold it.
 std::vector<int32_t> ToPairs(const Reference& reference);
 Reference FromPairs(std::span<const int32_t> pairs, int num_phones);

@@ -133,8 +133,35 @@ LossResult OfHeads(ConstMatrixView logits, const LossTargets& targets, MatrixVie
 
 }  // namespace
 
+namespace {
+
+// A sequence criterion, held near to a distribution per frame.
+LossResult HeldCriterion(ConstMatrixView logits, const LossTargets& targets, MatrixView derivative) {
+  thread_local Matrix near_derivative;  // the criterion's may be the logits' own memory
+  LossTargets near = targets;
+  near.sequence = nullptr;
+  near.pdf_ids = {};
+  if (!derivative.empty()) near_derivative.Resize(logits.rows(), logits.cols());
+  const LossResult held =
+      SoftmaxCrossEntropy(logits, near, derivative.empty() ? MatrixView() : MatrixView(near_derivative));
+  LossResult result = targets.sequence->Compute(logits, targets, derivative);
+  const double a = targets.soft_weight;
+  if (!derivative.empty()) {
+    Scale(static_cast<float>(1 - a), derivative, derivative);
+    AddScaled(static_cast<float>(a), near_derivative, derivative);
+  }
+  // Per frame, as both are reported.
+  result.loss_sum = (1 - a) * result.loss_sum + a * held.loss() * result.weight_sum;
+  return result;
+}
+
+}  // namespace
+
 LossResult SoftmaxCrossEntropy(ConstMatrixView logits, const LossTargets& targets, MatrixView derivative) {
-  if (targets.sequence != nullptr) return targets.sequence->Compute(logits, targets, derivative);
+  if (targets.sequence != nullptr) {
+    const bool held = targets.soft.data() != nullptr && targets.soft_weight > 0;
+    return held ? HeldCriterion(logits, targets, derivative) : targets.sequence->Compute(logits, targets, derivative);
+  }
   if (targets.heads > 1) return OfHeads(logits, targets, derivative);
   CheckTargets(logits, targets);
   const int64_t n = logits.rows();

@@ -4,11 +4,10 @@
 // frame-averaged. s(n) is a pdf-id, t_n a teacher's distribution at temperature T; T² keeps the soft part's gradient,
 // a·T·(softmax(z/T) − t), as large as the other's.
 // Shapes: logits [N, K]; targets one pdf-id per frame, or [N, K] distributions (rows sum to 1), or both. N may be 0.
-// A network of several heads, for that many frames at once, has logits [N, heads·K], and the loss is the sum of theirs.
-// Units: nats.
-// Threads: the caller's compute threads; sums are in a fixed order whatever their number.
-// Errors: InputError naming frame and id for a target outside [0, K).
-// Source: Hinton, Vinyals, Dean, Distilling the knowledge in a neural network, 2015, for the soft part.
+// Sequence criteria take the place of the pdf-ids' part. A network of several heads, for that many frames at once, has
+// logits [N, heads·K], and the loss is the sum of theirs. Units: nats. Threads: the caller's compute threads; sums are
+// in a fixed order whatever their number. Errors: InputError naming frame and id for a target outside [0, K). Source:
+// Hinton, Vinyals, Dean, Distilling the knowledge in a neural network, 2015, for the soft part.
 #pragma once
 
 #include <cstdint>
@@ -43,7 +42,7 @@ struct LossTargets {
   ConstMatrixView soft = {};
   double soft_weight = 1.0;
   double temperature = 1.0;
-  /// Takes the place of all this.
+  /// Takes the place of the pdf-ids; with `soft` too, the loss is (1 − a) times this plus a times KL(soft ‖ softmax).
   SequenceLoss* sequence = nullptr;
   /// With more than one, pdf_ids are [N · heads], frame after frame, and soft is shaped like the logits.
   int heads = 1;

@@ -11,7 +11,9 @@
 #include "base/file.h"
 #include "base/io_error.h"
 #include "base/log.h"
+#include "chain/chain_data.h"
 #include "data/archive.h"
+#include "hmm/hmm_model.h"
 #include "pipeline/align.h"
 #include "pipeline/decode.h"
 #include "pipeline/feature_tables.h"
@@ -48,6 +50,8 @@ class SpeechMaker {
          /*silent_recordings=*/false, train::KindTakenBy(model_).normalisation},
         host_.threads);
     if (!has_words) {
+      if (IsChain())
+        throw UsageError("a chain model learns from words: give transcripts, or --unsupervised --graph FOLDER");
       WriteZeros();
       if (model_.speaker_model.empty()) return Store({});
       // Features of such a model are those after a speaker's transform, which takes words: what is recognised will do.
@@ -56,6 +60,7 @@ class SpeechMaker {
     }
     WriteSpeech(options_.unsupervised ? Recognise() : score::ReadTranscripts(text).words);
     Align();
+    if (IsChain()) MakeReferences();
     return Store(out_ / "align" / "fmllr.scp");
   }
 
@@ -176,11 +181,38 @@ class SpeechMaker {
     });
   }
 
+  bool IsChain() const {
+    return !model_.hmm_json.empty() && hmm::HmmModel::FromJson(model_.hmm_json).topology().IsChain();
+  }
+
+  // What was said, beside the denominator that the model was trained with.
+  void MakeReferences() const {
+    if (options_.chain_data.empty()) {
+      throw UsageError(
+          "a chain model needs the folder that antiphon chain made for its training, whose denominator the new speech "
+          "competes with: give --chain-data");
+    }
+    chain::ChainData chain = chain::ChainData::Load(options_.chain_data);
+    if (chain.model.StructureChecksum() != hmm::HmmModel::FromJson(model_.hmm_json).StructureChecksum()) {
+      Throw<UsageError>("'{}' has other states than the model: give the folder of the model's own training",
+                        options_.chain_data);
+    }
+    const data::FeatureSource features(tables_);
+    std::map<std::string, chain::Reference> references;
+    for (data::SequentialReader<std::vector<int32_t>> reader((out_ / "align" / "ali.ark").string()); reader.Next();) {
+      references[reader.key()] = chain::InInputFrames(chain::ReferenceOf(chain.model, reader.value()), chain.step,
+                                                      static_cast<int>(features.Get(reader.key()).rows()));
+    }
+    chain.references = chain::References(std::move(references));
+    chain.Save(out_ / "chain");
+    chain::WritePdfs(chain, out_ / "chain");
+  }
+
   fs::path Store(const fs::path& transforms) const {
     StoreRequest request;
     request.out = (out_ / "store").string();
     request.build.input = Tables();
-    request.build.pdf_alignment = (out_ / "align" / "pdf.scp").string();
+    request.build.pdf_alignment = (out_ / (IsChain() ? "chain" : "align") / "pdf.scp").string();
     request.build.num_pdfs = model_.num_pdfs();
     if (!model_.speaker_model.empty()) {
       const std::string bytes(reinterpret_cast<const char*>(model_.speaker_model.data()), model_.speaker_model.size());

@@ -17,6 +17,7 @@
 #include "train/adaptation_data.h"
 #include "train/adaptation_page.h"
 #include "train/further.h"
+#include "train/sequence_task.h"
 
 namespace antiphon::train {
 namespace {
@@ -101,12 +102,42 @@ AdaptationRun::AdaptationRun(AdaptationOptions options, std::shared_ptr<const nn
     new_training_ = std::move(split.train);
     new_held_out_ = {speech_.new_store, std::move(split.held_out), context, heads};
   }
-  if (!speech_.old_store) return;
+  if (speech_.old_store) TakeOldHeldOut();
+  TakeCriterion();
+}
+
+// What the model's training held out of the old speech.
+void AdaptationRun::TakeOldHeldOut() {
   const HeldOutRun run = HeldOutOf(*model_, seed_);
   DataSplit old = SplitForRun(*speech_.old_store, run.options, run.seed);
   old_training_ = std::move(old.train);
   old_held_out_ = {speech_.old_store, LimitFrames(*speech_.old_store, old.held_out, options_.old_frames, seed_),
-                   context, heads};
+                   new_held_out_.context, new_held_out_.heads};
+}
+
+// Chain models are measured by what they learn.
+void AdaptationRun::TakeCriterion() {
+  const bool is_chain = !model_->hmm_json.empty() && hmm::HmmModel::FromJson(model_->hmm_json).topology().IsChain();
+  if (is_chain && !in_chunks()) {
+    throw UsageError(
+        "a chain model learns by its own criterion: give train.sequence.criterion=chain and train.sequence.chain-data, "
+        "the folder that antiphon chain made of the new speech");
+  }
+  if (!in_chunks()) return;
+  TrainingTask task = TaskFrom(model_);
+  if (!speech_.hmm_json.empty()) task.hmm = hmm::HmmModel::FromJson(speech_.hmm_json);
+  new_held_out_.sequence = SequenceTask::Open(task, options_.train);
+  new_held_out_.sequence->KeepThoseThatAreKnown(*new_held_out_.store, new_held_out_.utterances);
+  if (!speech_.old_store) return;
+  if (speech_.old_chain_data.empty()) {
+    log::Warn("without --chain-data nobody sees what a chain model forgets of old speech");
+    old_held_out_ = {};
+    return;
+  }
+  TrainOptions old = options_.train;
+  old.sequence.chain_data = speech_.old_chain_data;
+  old_held_out_.sequence = SequenceTask::Open(TaskFrom(model_), old);
+  old_held_out_.sequence->KeepThoseThatAreKnown(*old_held_out_.store, old_held_out_.utterances);
 }
 
 // Of speech that the model has learnt before, what was held out then: it tells more than what it knows already.
@@ -203,6 +234,12 @@ AdaptationResult AdaptationRun::Adapt(const std::string& name, const Config& key
   adapt::MethodInput input{speech_.new_store->num_pdfs(), speech_.hmm_json, &new_speech, nullptr, seed_};
   if (old_speech) input.old_speech = &*old_speech;
   const adapt::Preparation preparation = method->Prepare(prepared, input);
+  if (in_chunks() && preparation.speech != adapt::Speech::kNew) {
+    Throw<UsageError>(
+        "method '{}' reads speech by frames; a chain model learns from chunks: take kld, lhuc, lin, lhn "
+        "or transfer",
+        name);
+  }
   result.changes = preparation.changes;
 
   std::optional<Candidate> best;
@@ -283,7 +320,7 @@ AdaptationRun::Candidate AdaptationRun::Train(const nn::Model& prepared, const a
   // What belongs to one speaker leaves the shared model's priors alone, and so does speech whose words nobody knows.
   const bool unlabelled = preparation.speech == adapt::Speech::kOldAndNewUnlabelled;
   candidate.model.log_priors =
-      keeps_priors || unlabelled ? model_->log_priors : Priors(preparation, candidate.model.num_pdfs());
+      keeps_priors || unlabelled || in_chunks() ? model_->log_priors : Priors(preparation, candidate.model.num_pdfs());
   // Old speech stays what the first training did not see.
   if (const auto said = model_->descriptions.find("held_out"); said != model_->descriptions.end()) {
     candidate.model.descriptions["held_out"] = said->second;

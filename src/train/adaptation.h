@@ -68,6 +68,8 @@ struct AdaptationSpeech {
   // Share of wrong words on old speech, of a model and its file; empty: frames are counted instead.
   std::function<double(const nn::Model&, const std::filesystem::path&)> old_word_errors = {};
   std::filesystem::path model_file = {};  // of the model as it was, for old_word_errors
+  // Of the old speech, what antiphon chain made for the model's training; empty: old speech is not measured.
+  std::string old_chain_data = {};
 };
 
 /// Share of wrong words on old speech.
@@ -122,6 +124,9 @@ class AdaptationRun {
   struct Candidate;
   void CheckSpeech() const;
   void TakeHeldOut();
+  void TakeOldHeldOut();
+  void TakeCriterion();
+  bool in_chunks() const { return options_.train.sequence.in_chunks(); }
   bool HasOtherSenones(int num_pdfs) const;
   Candidate Train(const nn::Model& prepared, const adapt::Preparation& preparation, double share, bool keeps_priors,
                   const std::filesystem::path& folder, const Config& optimizer) const;

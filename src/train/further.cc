@@ -12,6 +12,7 @@ namespace {
 constexpr int kWarmStartChunkOutputs = 20;
 
 bool SeesTheSame(const nn::Model& teacher, const nn::Model& student, const TrainOptions& options) {
+  if (options.sequence.in_chunks()) return teacher.network.time_context() == student.network.time_context();
   return !teacher.network.needs_sequences() && !student.network.needs_sequences() &&
          teacher.frames_per_forward == options.frames_per_forward &&
          teacher.left_context <= options.data.left_context && teacher.right_context <= options.data.right_context;

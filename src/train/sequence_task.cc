@@ -47,8 +47,11 @@ void RequireFit(const TrainingTask& task, const TrainOptions& options) {
         "sequence.criterion 'chain' takes no sequence.cross-entropy-weight: on the same outputs it would make them "
         "posteriors, which they are not; leave it out");
   }
-  if (!task.teachers.empty() || options.frames_per_forward > 1) {
-    throw UsageError("sequence training goes with neither teachers nor networks that score several frames at a time");
+  if (options.frames_per_forward > 1) {
+    throw UsageError("sequence training does not go with networks that score several frames at a time");
+  }
+  if (!task.teachers.empty() && !sequence.in_chunks()) {
+    Throw<UsageError>("sequence.criterion '{}' does not go with teachers; 'chain' does", name);
   }
 }
 

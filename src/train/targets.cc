@@ -15,6 +15,15 @@ namespace {
 
 constexpr const char* kStoreFirst = "store its posteriors first (antiphon targets) and give teacher.targets";
 
+// One that teaches beside a criterion of chunks gives its outputs for the same frames as the student.
+void RequireChunksFit(const nn::Model& teacher, const data::FrameStore& store) {
+  if (teacher.feature_dim != store.feat_dim() || teacher.num_pdfs() != store.num_pdfs()) {
+    Throw<UsageError>("the teacher takes {} features and tells {} pdf-ids apart, the store has {} and {}",
+                      teacher.feature_dim, teacher.num_pdfs(), store.feat_dim(), store.num_pdfs());
+  }
+  data::RequireKind(store, KindTakenBy(teacher), "the teacher");
+}
+
 void RequireTargetsFit(const nn::Model& teacher, const data::FrameStore& store, const Heads& heads,
                        data::Context context) {
   RequireSameTask(teacher, store);
@@ -53,15 +62,19 @@ size_t UtteranceOfFrame(const data::FrameStore& store, int64_t frame_id) {
 }
 
 TargetMaker::TargetMaker(std::shared_ptr<const data::FrameStore> store, const Heads& heads, Teachers teachers,
-                         const TeacherOptions& options, data::Context context, Precision precision)
+                         const TeacherOptions& options, data::Context context, Precision precision,
+                         std::unique_ptr<MinibatchLoss> sequence)
     : store_(std::move(store)),
       heads_(heads),
       teachers_(std::move(teachers)),
       options_(options),
       context_(context),
       precision_(precision),
+      sequence_(std::move(sequence)),
       workspaces_(teachers_.size()) {
-  for (const auto& teacher : teachers_) RequireTargetsFit(*teacher, *store_, heads, context);
+  for (const auto& teacher : teachers_) {
+    sequence_ ? RequireChunksFit(*teacher, *store_) : RequireTargetsFit(*teacher, *store_, heads, context);
+  }
   if (!options_.targets.empty()) {
     if (!teachers_.empty()) throw UsageError("teacher.models and teacher.targets: give one of them");
     stored_ = std::make_shared<const SoftTargets>(options_.targets, *store_);
@@ -84,14 +97,14 @@ nn::LossTargets TargetMaker::Make(const data::Minibatch& minibatch) {
     targets.sequence = sequence_.get();
   }
   const bool taught = (!teachers_.empty() || stored_ != nullptr) && minibatch.features.rows() > 0;
-  if (!teachers_.empty() && minibatch.features.rows() != std::ssize(minibatch.frame_ids)) {
+  if (!teachers_.empty() && !sequence_ && minibatch.features.rows() != std::ssize(minibatch.frame_ids)) {
     Throw<UsageError>("the student looks at several frames of an utterance, its teacher at one window: {}",
                       kStoreFirst);
   }
   if (heads_.count > 1 || heads_.first_offset != 0 || stored_ != nullptr) FindHeadFrames(minibatch);
   if (!taught || options_.weight < 1) targets.pdf_ids = PdfIds(minibatch);
   if (!taught) return targets;
-  targets.soft = stored_ != nullptr ? StoredPosteriors(minibatch) : Posteriors(minibatch.features);
+  targets.soft = stored_ != nullptr ? StoredPosteriors(minibatch) : Posteriors(minibatch);
   targets.soft_weight = options_.weight;
   targets.temperature = options_.temperature;
   return targets;
@@ -142,14 +155,22 @@ ConstMatrixView TargetMaker::StoredPosteriors(const data::Minibatch& minibatch) 
   return posteriors_;
 }
 
-ConstMatrixView TargetMaker::Posteriors(ConstMatrixView features) {
+ConstMatrixView TargetMaker::Posteriors(const data::Minibatch& minibatch) {
+  const ConstMatrixView features = minibatch.features;
   nn::ExecContext context;
   context.precision = precision_;
+  context.sequences = minibatch.sequences;
   for (size_t i = 0; i < teachers_.size(); ++i) {
     const nn::Model& teacher = *teachers_[i];
     const int64_t first = int64_t{teacher.feature_dim} * (context_.left - teacher.left_context);
     narrow_ = Matrix(features.Cols(first, teacher.network.in_dim()));
     const MatrixView z = teacher.network.Forward(context, narrow_, workspaces_[i]);
+    if (z.rows() != std::ssize(minibatch.frame_ids)) {
+      Throw<UsageError>(
+          "the teacher gives {} outputs for a minibatch of which the student gives {}: it must look at as "
+          "many frames around, and at every {}th",
+          z.rows(), minibatch.frame_ids.size(), teacher.network.time_context().stride);
+    }
     const MatrixView heads(z.data(), z.rows() * heads_.count, z.cols() / heads_.count);
     if (options_.temperature != 1) Scale(static_cast<float>(1 / options_.temperature), heads, heads);
     Softmax(false, heads, heads);

@@ -46,7 +46,8 @@ class TargetMaker {
       : store_(std::move(store)), heads_(heads) {}
   /// `context` is the student's.
   TargetMaker(std::shared_ptr<const data::FrameStore> store, const Heads& heads, Teachers teachers,
-              const TeacherOptions& options, data::Context context, Precision precision);
+              const TeacherOptions& options, data::Context context, Precision precision,
+              std::unique_ptr<MinibatchLoss> sequence = nullptr);
 
   /// From now on whole utterances or chunks are learnt.
   void LearnBy(std::unique_ptr<MinibatchLoss> sequence) { sequence_ = std::move(sequence); }
@@ -64,7 +65,7 @@ class TargetMaker {
   void FindHeadFrames(const data::Minibatch& minibatch);
   std::span<const int32_t> PdfIds(const data::Minibatch& minibatch);
   ConstMatrixView StoredPosteriors(const data::Minibatch& minibatch);
-  ConstMatrixView Posteriors(ConstMatrixView features);
+  ConstMatrixView Posteriors(const data::Minibatch& minibatch);
 
   std::shared_ptr<const data::FrameStore> store_;
   Heads heads_;

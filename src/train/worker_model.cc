@@ -71,8 +71,8 @@ void Worker::Build(std::unique_ptr<parallel::ModelParts> parts) {
   const parallel::Plan plan = {options_.data.minibatch, pool_->steps_per_epoch(0), options_.schedule.epochs};
   targets_ = std::make_unique<TargetMaker>(
       task_.store, Heads{options_.frames_per_forward, options_.first_frame_offset}, task_.teachers, options_.teacher,
-      data::Context{options_.data.left_context, options_.data.right_context}, ParsePrecision(options_.precision));
-  if (sequence_) targets_->LearnBy(sequence_->MakeLoss(task_.store));
+      data::Context{options_.data.left_context, options_.data.right_context}, ParsePrecision(options_.precision),
+      sequence_ ? sequence_->MakeLoss(task_.store) : nullptr);
   strategy_ = parallel::MakeStrategy(task_.parallel,
                                      {&network_, optimizer_.get(), &comm_, plan, parts_.get(), targets_->sequence()});
   RequireMemory();

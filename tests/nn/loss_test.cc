@@ -46,6 +46,47 @@ void CheckDerivative(const LossTargets& targets) {
 const std::vector<int32_t> kIds = {3, 0, 6, 3};
 const std::vector<float> kWeights = {1, 0.5f, 0, 2};
 
+// Half the square of the logits, frame by frame.
+class Squares : public SequenceLoss {
+ public:
+  LossResult Compute(ConstMatrixView z, const LossTargets& targets, MatrixView derivative) override {
+    LossResult result;
+    const auto weight = [&](int64_t r) {
+      return targets.frame_weights.empty() ? 1.0F : targets.frame_weights[static_cast<size_t>(r)];
+    };
+    for (int64_t r = 0; r < z.rows(); ++r) {
+      for (const float v : z.Row(r)) result.loss_sum += 0.5 * static_cast<double>(weight(r) * v * v);
+      result.weight_sum += static_cast<double>(weight(r));
+    }
+    const auto scale = static_cast<float>(1 / targets.total_weight.value_or(result.weight_sum));
+    for (int64_t r = 0; r < derivative.rows(); ++r) {
+      for (int64_t c = 0; c < z.cols(); ++c) derivative(r, c) = scale * weight(r) * z(r, c);
+    }
+    return result;
+  }
+  std::vector<int64_t> Rows() const override { return {}; }
+  void SetRows(std::vector<int64_t>) override {}
+};
+
+TEST(Loss, OfACriterionHeldNearToATeacherIsTheWeightedSum) {
+  const Matrix soft = Distributions(4, 7), z = RandomMatrix(4, 7, 1);
+  Squares squares;
+  for (const auto& weights : {std::vector<float>(), kWeights}) {
+    LossTargets held = {.soft = soft, .soft_weight = 0.3, .sequence = &squares, .frame_weights = weights};
+    CheckDerivative(held);
+    held.total_weight = 10;
+    CheckDerivative(held);
+    const double criterion = SoftmaxCrossEntropy(z, {.sequence = &squares, .frame_weights = weights}, {}).loss();
+    const double divergence = SoftmaxCrossEntropy(z, {.soft = soft, .frame_weights = weights}, {}).loss();
+    EXPECT_NEAR(SoftmaxCrossEntropy(z, held, {}).loss(), 0.7 * criterion + 0.3 * divergence, 1e-9);
+    // In the logits' own memory.
+    Matrix apart(4, 7), in_place = z;
+    SoftmaxCrossEntropy(z, held, apart);
+    SoftmaxCrossEntropy(in_place, held, in_place);
+    EXPECT_TRUE(std::equal(apart.data(), apart.data() + apart.size(), in_place.data()));
+  }
+}
+
 TEST(Loss, DerivativesAgreeWithDifferences) {
   const Matrix soft = Distributions(4, 7);
   CheckDerivative({.pdf_ids = kIds});
