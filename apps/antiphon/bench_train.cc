@@ -17,6 +17,7 @@
 #include "kernels/elementwise.h"
 #include "math/gemm.h"
 #include "math/padded_matrix.h"
+#include "nn/layer_traits.h"
 #include "nn/loss.h"
 #include "nn/network.h"
 #include "nn/side_targets.h"
@@ -317,7 +318,7 @@ class TrainingSteps {
 
   void SideLikeTheMain() {
     for (size_t i = 0; i < network_.num_layers(); ++i) {
-      if (network_.layer_type(i) != "side-task") continue;
+      if (!nn::TraitsOf(network_, i).auxiliary) continue;
       const Config layer = network_.layer(i).ToConfig();
       if (layer.Int("classes") == network_.out_dim()) side_.tasks.push_back({*layer.Text("task"), targets_});
     }

@@ -17,7 +17,7 @@ namespace {
 
 // Layers hand out their parameters for writing only; nothing is written here.
 bool HasWeights(const nn::Network& network, size_t i) {
-  return network.layer_type(i) != "batch-norm" && !const_cast<nn::Layer&>(network.layer(i)).parameters().empty();
+  return !nn::TraitsOf(network, i).batch_statistics && !const_cast<nn::Layer&>(network.layer(i)).parameters().empty();
 }
 
 bool Learns(const nn::LayerParts& layer) { return !layer.tensors.empty(); }
@@ -34,7 +34,7 @@ std::vector<std::string> NamesBelowOutput(const std::vector<nn::LayerParts>& par
 std::vector<std::string> NamesWithRates(const nn::Network& network) {
   std::vector<std::string> names;
   for (size_t i = 0; i < network.num_layers(); ++i) {
-    if (HasWeights(network, i) || network.layer_type(i) == "batch-norm") names.push_back(network.layer_name(i));
+    if (HasWeights(network, i) || nn::TraitsOf(network, i).batch_statistics) names.push_back(network.layer_name(i));
   }
   return names;
 }
@@ -80,7 +80,7 @@ void ScaleRates(const nn::Network& network, const std::vector<std::string>& rate
 
 // Statistics of the layer, and of a chain inside it, stay as they are.
 void FreezeStatistics(Config& layer) {
-  if (layer.Text("type") == "batch-norm") layer.Set("learning-rate-factor", "0");
+  if (nn::TraitsOf(layer.Text("type").value_or("")).batch_statistics) layer.Set("learning-rate-factor", "0");
   if (!layer.Has("layers")) return;
   std::vector<Config> inside = layer.Tables("layers");
   for (Config& each : inside) FreezeStatistics(each);
@@ -160,8 +160,7 @@ std::vector<size_t> HiddenOutputs(const std::vector<nn::LayerParts>& parts, cons
   std::vector<size_t> found;
   std::vector<std::string> names;
   for (size_t i = 0; i + 1 < parts.size(); ++i) {
-    const std::string& type = parts[i].type;
-    if (only.empty() && type != "relu" && type != "sigmoid" && type != "tanh" && type != "p-norm") continue;
+    if (only.empty() && !TraitsOf(parts[i]).nonlinearity) continue;
     names.push_back(parts[i].name);
     if (only.empty() || std::find(only.begin(), only.end(), parts[i].name) != only.end()) found.push_back(i);
   }

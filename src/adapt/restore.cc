@@ -34,7 +34,7 @@ void Restore(nn::Model& adapted, const nn::Model& original) {
 
 void RemoveSideTasks(nn::Network& network) {
   std::vector<nn::LayerParts> parts = nn::TakeApart(network);
-  if (std::erase_if(parts, [](const nn::LayerParts& layer) { return layer.type == "side-task"; }) == 0) return;
+  if (std::erase_if(parts, [](const nn::LayerParts& layer) { return TraitsOf(layer).auxiliary; }) == 0) return;
   network = nn::PutTogether(parts, network.in_dim());
 }
 

@@ -7,8 +7,10 @@
 namespace antiphon::compress {
 namespace {
 
-bool IsAmong(const LayerParts& layer, std::initializer_list<const char*> types) {
-  return std::find(types.begin(), types.end(), layer.type) != types.end();
+// Its weights stand in the file as they are computed with.
+bool TakesIt(const LayerParts& layer) {
+  using enum nn::LayerTraits::Product;
+  return TraitsOf(layer).product == kPlain || TraitsOf(layer).product == kMasked;
 }
 
 void ScaleRows(LayerParts& layer, std::span<const float> scale) {
@@ -23,7 +25,7 @@ void ScaleRows(LayerParts& layer, std::span<const float> scale) {
 
 void AddToInputs(LayerParts& layer, std::span<const float> offset) {
   Matrix bias = BiasOf(layer);
-  if (layer.type == "linear") {
+  if (!layer.tensors.contains("bias")) {
     Config config;
     config.Set("dim", std::to_string(layer.weight().rows()));
     Matrix weight = std::move(layer.tensors.at("weight"));
@@ -44,12 +46,11 @@ void AddToInputs(LayerParts& layer, std::span<const float> offset) {
 std::vector<std::string> FoldNormalization(const nn::Network& network, std::vector<LayerParts>& parts) {
   std::vector<std::string> folded;
   for (size_t i = 1; i + 1 < parts.size(); ++i) {
-    if (parts[i].type != "batch-norm") continue;
+    if (!TraitsOf(parts[i]).batch_statistics) continue;
     size_t below = i - 1, above = i + 1;
-    while (below > 0 && IsAmong(parts[below], {"relu", "dropout"})) --below;
-    while (above + 1 < parts.size() && parts[above].type == "dropout") ++above;
-    const auto takes_it = [](const LayerParts& layer) { return IsAmong(layer, {"affine", "linear", "sparse-affine"}); };
-    if (!takes_it(parts[below]) || !takes_it(parts[above])) continue;
+    while (below > 0 && TraitsOf(parts[below]).scale_passes) --below;
+    while (above + 1 < parts.size() && TraitsOf(parts[above]).drops_units) ++above;
+    if (!TakesIt(parts[below]) || !TakesIt(parts[above])) continue;
     const Matrix values = nn::OffsetAndScale(network.layer(i));
     const auto scale = values.Row(1);
     if (!std::all_of(scale.begin(), scale.end(), [](float s) { return s > 0; })) continue;

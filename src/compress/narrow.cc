@@ -7,6 +7,7 @@
 #include <optional>
 
 #include "base/toml_text.h"
+#include "nn/layer_traits.h"
 #include "nn/network.h"
 
 namespace antiphon::compress {
@@ -26,10 +27,9 @@ int64_t Share(int64_t n, double width) {
 
 // A table of its own: handles on the same one would change together.
 Config Copy(const Config& layer) {
-  static const std::vector<std::string> kHeldOtherwise = {"quantized-affine", "sparse-affine", "binary-affine",
-                                                          "circulant-affine"};
-  const std::string type = layer.RequiredText("type");
-  if (std::find(kHeldOtherwise.begin(), kHeldOtherwise.end(), type) == kHeldOtherwise.end()) {
+  using enum nn::LayerTraits::Product;
+  const auto product = nn::TraitsOf(layer.RequiredText("type")).product;
+  if (product != kMasked && product != kRounded && product != kCompact) {
     return Config::Parse(layer.ToToml(), layer.Where());
   }
   Config affine = Config::Parse("type = \"affine\"", layer.Where());
@@ -67,13 +67,13 @@ class Chain {
   static size_t LastWithWidth(const std::vector<Config>& layers) {
     for (size_t i = layers.size(); i-- > 0;) {
       if (!WidthKey(layers[i]).empty()) return i;
-      if (layers[i].Has("layers") && layers[i].RequiredText("type") != "residual") break;
+      if (layers[i].Has("layers") && !nn::TraitsOf(layers[i].RequiredText("type")).shortcut) break;
     }
     return layers.size();
   }
 
   void NarrowInside(Config& layer, Widths inputs) {
-    const bool shortcut = layer.RequiredText("type") == "residual";
+    const bool shortcut = nn::TraitsOf(layer.RequiredText("type")).shortcut;
     Chain inside(width_, inputs, channels_);
     const std::vector<Config> narrow =
         inside.Narrow(layer.Tables("layers"), shortcut ? std::optional(inputs) : std::nullopt);
@@ -110,8 +110,9 @@ class Chain {
 }  // namespace
 
 std::string WidthKey(const Config& layer) {
-  const std::string type = layer.RequiredText("type");
-  if (type == "fixed-affine" || type == "frame-affine") return "";
+  using enum nn::LayerTraits::Product;
+  const auto product = nn::TraitsOf(layer.RequiredText("type")).product;
+  if (product == kFixed || product == kPerFrame) return "";
   if (layer.Int("projection").value_or(0) > 0) return "projection";
   for (const char* key : {"dim", "filters"}) {
     if (layer.Has(key)) return key;

@@ -27,6 +27,8 @@ const char* LeftOut(const LayerChoice& choice) {
 
 }  // namespace
 
+std::vector<std::string> PlainTypes() { return nn::TypesWith({nn::LayerTraits::Product::kPlain}); }
+
 std::vector<size_t> LayersFor(const std::string& method, const std::vector<LayerParts>& parts,
                               const std::vector<std::string>& types, const LayerChoice& choice) {
   RequireTypes(method, parts, types, choice.only);
@@ -53,9 +55,10 @@ std::vector<size_t> LayersFor(const std::string& method, const std::vector<Layer
 std::string WeightsThatStay(const std::vector<LayerParts>& parts) {
   std::vector<std::string> stay;
   for (const LayerParts& layer : parts) {
-    const bool rewritten = IsDense(layer) || layer.type == "binary-affine" || layer.type == "circulant-affine";
+    using enum nn::LayerTraits::Product;
+    const bool stays = TraitsOf(layer).product == kNone || TraitsOf(layer).product == kPerFrame;
     const auto is_matrix = [](const auto& tensor) { return tensor.first.ends_with("weight"); };
-    if (rewritten || layer.type == "fixed-affine" || std::ranges::none_of(layer.tensors, is_matrix)) continue;
+    if (!stays || std::ranges::none_of(layer.tensors, is_matrix)) continue;
     stay.push_back(fmt::format("'{}' ({})", layer.name, layer.type));
   }
   return stay.empty() ? "" : fmt::format("; the weights inside {} stay as they are", fmt::join(stay, ", "));

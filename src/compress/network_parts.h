@@ -20,6 +20,9 @@ using nn::PutTogether;
 using nn::SizeOf;
 using nn::TakeApart;
 
+/// Types of layers whose weights stand in the file as they are computed with: "affine", "linear".
+std::vector<std::string> PlainTypes();
+
 /// Indices of the layers of `types` that `method` works on (nn::ChooseLayers); UsageError if none is left.
 std::vector<size_t> LayersFor(const std::string& method, const std::vector<LayerParts>& parts,
                               const std::vector<std::string>& types, const LayerChoice& choice);

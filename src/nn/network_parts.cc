@@ -68,11 +68,6 @@ LayerParts MakeLayer(const LayerParts& like, std::string name, std::string type,
   return layer;
 }
 
-bool IsDense(const LayerParts& layer) {
-  return layer.type == "affine" || layer.type == "linear" || layer.type == "quantized-affine" ||
-         layer.type == "sparse-affine";
-}
-
 Matrix BiasOf(const LayerParts& layer) {
   const auto bias = layer.tensors.find("bias");
   return bias != layer.tensors.end() ? bias->second : Matrix(1, layer.weight().rows());

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "math/matrix.h"
+#include "nn/layer_traits.h"
 #include "nn/network.h"
 
 namespace antiphon::nn {
@@ -32,9 +33,9 @@ Network PutTogether(const std::vector<LayerParts>& parts, int in_dim);
 /// A layer of `type` with the keys of `options` and what `like` has of common keys (learning rate, …).
 LayerParts MakeLayer(const LayerParts& like, std::string name, std::string type, const Config& options);
 
-/// Fully connected with stored weights [out, in], whatever they are rounded to: "affine", "linear", "quantized-affine",
-/// "sparse-affine".
-bool IsDense(const LayerParts& layer);
+inline const LayerTraits& TraitsOf(const LayerParts& layer) { return TraitsOf(layer.type); }
+/// Fully connected with stored weights [out, in], whatever they are rounded to.
+inline bool IsDense(const LayerParts& layer) { return IsDense(TraitsOf(layer)); }
 /// The layer's bias [1, out], zeros if it has none.
 Matrix BiasOf(const LayerParts& layer);
 

@@ -36,7 +36,7 @@ void CheckPart(const SpeakerProfile::Part& part, size_t i) {
 SpeakerProfile::Part PartOf(const LayerParts& layer, const std::string& after) {
   SpeakerProfile::Part part;
   part.after = after;
-  if (layer.type == "lhuc") {
+  if (TraitsOf(layer).profile == LayerTraits::ProfilePart::kScale) {
     part.scale = Matrix(ConstMatrixView(layer.tensors.at("r")));
     for (float& a : part.scale.Row(0)) a = 2 / (1 + std::exp(-a));
   } else {
@@ -117,7 +117,7 @@ SpeakerProfile ExtractProfile(const Model& adapted, const Model& original) {
         Throw<InputError>("layer '{}' differs from the shared model's: that fits no profile", layer.name);
       }
       after = before[next++].name;
-    } else if (layer.type == "lhuc" || layer.type == "frame-affine" || layer.type == "affine") {
+    } else if (TraitsOf(layer).profile != LayerTraits::ProfilePart::kNone) {
       profile.parts.push_back(PartOf(layer, after));
     } else {
       Throw<InputError>("layer '{}' of type '{}' fits no profile", layer.name, layer.type);

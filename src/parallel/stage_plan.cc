@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "base/random.h"
+#include "nn/layer_traits.h"
 
 namespace antiphon::parallel {
 
@@ -89,7 +90,7 @@ std::vector<nn::LayerRange> BalanceStages(const nn::Network& network, std::span<
   std::vector<size_t> cuts;  // where a stage may begin, and the end
   for (size_t i = 0; i < layers; ++i) {
     // What a splice has copied would cross the border several times.
-    const bool above_splice = i > 0 && network.layer_type(i - 1) == "splice";
+    const bool above_splice = i > 0 && nn::TraitsOf(network, i - 1).splices;
     if (network.begins_range(i) && !above_splice) cuts.push_back(i);
   }
   const size_t units = cuts.size();

@@ -20,8 +20,7 @@ constexpr uint64_t kLinkSeed = 0x6c696e6b;
 constexpr int64_t kUpdatesPerComparison = 16;
 
 bool CanBeDivided(const nn::Network& network, size_t layer, int parts) {
-  const std::string& type = network.layer_type(layer);
-  return (type == "affine" || type == "linear") && network.layer(layer).whole_out_dim() >= parts;
+  return nn::TraitsOf(network, layer).divisible && network.layer(layer).whole_out_dim() >= parts;
 }
 
 void RequireDivisible(const nn::Network& network, const Config& parallel, int stripes) {

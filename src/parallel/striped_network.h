@@ -21,6 +21,7 @@
 #include <vector>
 
 #include "base/options.h"
+#include "nn/layer_traits.h"
 #include "nn/loss.h"
 #include "parallel/model_parts.h"
 #include "parallel/rank_group.h"
@@ -86,7 +87,7 @@ class StripedNetwork {
   /// The divided layer that computes layer i: i itself, or the one below that absorbs it. None: held by all.
   std::optional<size_t> UnitOf(size_t layer) const;
   bool top_divided() const { return divided(part_.num_layers() - 1); }
-  bool is_splice(size_t layer) const { return part_.layer_type(layer) == "splice"; }
+  bool is_splice(size_t layer) const { return nn::TraitsOf(part_, layer).splices; }
   void DrawLinks(int links);
   void FindShared();
   size_t LowestThatLearns();

@@ -26,7 +26,7 @@ class Binarize : public Method {
   Changes Apply(nn::Model& model, const MethodInput&) const override {
     std::vector<LayerParts> parts = TakeApart(model.network);
     Changes changes;
-    for (const size_t i : LayersFor("binarize", parts, {"affine", "linear"}, {options_.layers, true, true})) {
+    for (const size_t i : LayersFor("binarize", parts, PlainTypes(), {options_.layers, true, true})) {
       Config config;
       config.Set("dim", std::to_string(parts[i].weight().rows()));
       config.Set("binary-input", options_.inputs ? "true" : "false");

@@ -29,7 +29,7 @@ class Circulant : public Method {
   Changes Apply(nn::Model& model, const MethodInput&) const override {
     std::vector<LayerParts> parts = TakeApart(model.network);
     Changes changes;
-    for (const size_t i : LayersFor("circulant", parts, {"affine", "linear"}, {options_.layers, true, true})) {
+    for (const size_t i : LayersFor("circulant", parts, PlainTypes(), {options_.layers, true, true})) {
       const Matrix& w = parts[i].weight();
       if (w.cols() % options_.block != 0) {
         Throw<UsageError>(

@@ -36,7 +36,7 @@ class Multiframe : public Method {
     RequireOneWindow(model.network);
     std::vector<LayerParts> parts = TakeApart(model.network);
     LayerParts& output = parts.back();
-    if (output.type != "affine") {
+    if (TraitsOf(output).product != nn::LayerTraits::Product::kPlain || !output.tensors.contains("bias")) {
       Throw<InputError>(
           "method 'multiframe': the output layer '{}' is '{}': add heads to an affine one, before other methods",
           output.name, output.type);

@@ -42,8 +42,9 @@ class Prune : public Method {
 
   Changes Apply(nn::Model& model, const MethodInput&) const override {
     std::vector<LayerParts> parts = TakeApart(model.network);
+    using enum nn::LayerTraits::Product;
     const auto layers =
-        LayersFor("prune", parts, {"affine", "linear", "sparse-affine"}, {options_.layers, !options_.first, false});
+        LayersFor("prune", parts, nn::TypesWith({kPlain, kMasked}), {options_.layers, !options_.first, false});
     Changes changes;
     std::vector<size_t> divisible;
     std::vector<Matrix> norms;

@@ -52,11 +52,6 @@ struct Hidden {
   double mean_frames = 0;
 };
 
-bool KeepsNodesApart(const std::string& type) {
-  static const std::vector<std::string> kTypes = {"relu", "sigmoid", "tanh", "batch-norm", "dropout", "normalize"};
-  return std::find(kTypes.begin(), kTypes.end(), type) != kTypes.end();
-}
-
 // "'tdnn1' (affine), 'relu1' (relu)".
 std::string ChainText(const std::vector<LayerParts>& parts) {
   std::string text;
@@ -73,9 +68,9 @@ std::vector<Hidden> FindHidden(const std::vector<LayerParts>& parts) {
     size_t above = i + 1;
     bool has_function = false;
     for (; above < parts.size(); ++above) {
-      if (KeepsNodesApart(parts[above].type)) {
+      if (TraitsOf(parts[above]).units_apart) {
         has_function = true;
-      } else if (parts[above].type != "splice") {
+      } else if (!TraitsOf(parts[above]).splices) {
         break;
       }
     }
@@ -179,7 +174,7 @@ class PruneNodes : public Method {
         const size_t function = network.begins_range(h.below + 1) ? h.below + 1 : h.below;
         if (i != function) continue;
         h.importance_frames += static_cast<double>(y.size()) / static_cast<double>(h.importance.size());
-        const float threshold = parts[h.below + 1].type == "sigmoid" ? 0.5f : 0.0f;
+        const float threshold = network.layer(h.below + 1).activation() == Activation::kSigmoid ? 0.5f : 0.0f;
         AddColumns(
             y, [threshold](float v) { return v > threshold ? 1.0 : 0.0; }, h.importance);
       }

@@ -60,15 +60,15 @@ class Quantize : public Method {
       }
     }
     const nn::Network network = PutTogether(parts, model.network.in_dim());
-    const auto layers = LayersFor("quantize", parts, {"affine", "linear", "sparse-affine", "quantized-affine"},
-                                  {options_.layers, options_.skip_first, options_.skip_last});
+    using enum nn::LayerTraits::Product;
+    const std::vector<std::string> types = nn::TypesWith({kPlain, kMasked, kRounded});
+    const auto layers = LayersFor("quantize", parts, types, {options_.layers, options_.skip_first, options_.skip_last});
     std::vector<Histogram> seen(parts.size());
     if (needs_frames()) {
       ForLayers(network, RequireFrames(input, "quantize"),
                 [&](size_t i, ConstMatrixView x, ConstMatrixView) { seen[i].Add(x); });
     }
-    const size_t lowest =
-        LayersFor("quantize", parts, {"affine", "linear", "sparse-affine", "quantized-affine"}, {}).front();
+    const size_t lowest = LayersFor("quantize", parts, types, {}).front();
     for (const size_t i : layers) {
       const bool inputs = options_.input_bits > 0 && (i != lowest || options_.first_inputs);
       changes.push_back(Round(parts[i], inputs ? &seen[i] : nullptr));

@@ -37,10 +37,7 @@ struct StudentOptions {
 bool HasWeights(const LayerParts& layer) { return layer.tensors.contains("weight"); }
 
 // Computes a frame from the same frame below, with one matrix.
-bool IsAffine(const LayerParts& layer) {
-  return IsDense(layer) || layer.type == "binary-affine" || layer.type == "circulant-affine" ||
-         layer.type == "fixed-affine" || layer.type == "frame-affine";
-}
+bool IsAffine(const LayerParts& layer) { return TraitsOf(layer).product != nn::LayerTraits::Product::kNone; }
 
 // Affine layers would be no student of these, but another kind of network.
 void RequireAffineLayers(const nn::Network& network, const std::vector<LayerParts>& parts) {
@@ -108,7 +105,7 @@ class Student : public Method {
   static std::vector<size_t> WithWeights(const std::vector<LayerParts>& parts) {
     std::vector<size_t> found;
     for (size_t i = 0; i < parts.size(); ++i) {
-      if (HasWeights(parts[i]) && parts[i].type != "fixed-affine") found.push_back(i);
+      if (HasWeights(parts[i]) && TraitsOf(parts[i]).product != nn::LayerTraits::Product::kFixed) found.push_back(i);
     }
     if (found.size() < 2) {
       throw InputError("method 'student': the network has no hidden affine layer that a student could have too");

@@ -101,7 +101,7 @@ class SvdMethod : public Method {
 
   Changes Apply(nn::Model& model, const MethodInput& input) const override {
     const std::vector<LayerParts> parts = TakeApart(model.network);
-    const std::vector<size_t> layers = LayersFor("svd", parts, {"affine", "linear"}, {options_.layers, false, false});
+    const std::vector<size_t> layers = LayersFor("svd", parts, PlainTypes(), {options_.layers, false, false});
     std::vector<DoubleMatrix> moments(parts.size());
     if (options_.weighted)
       moments = SecondMoments(model.network, RequireFrames(input, "svd with weighted = true"), layers);
@@ -234,7 +234,7 @@ class SvdMethod : public Method {
     }
     first.tensors["weight"] = std::move(a);
     second.tensors["weight"] = std::move(b);
-    if (layer.type == "affine") second.tensors["bias"] = layer.tensors.at("bias");
+    if (layer.tensors.contains("bias")) second.tensors["bias"] = layer.tensors.at("bias");
     out.push_back(std::move(first));
     out.push_back(std::move(second));
   }

@@ -124,7 +124,7 @@ Matrix Signs(ConstMatrixView weight) {
 
 REGISTER_COMPONENT(StepRegistry, "binary-affine", [](const StepArgs& args) -> std::unique_ptr<PlanStep> {
   if (args.LayerConfig().Bool("binary-input").value_or(false)) return std::make_unique<BinaryStep>(args);
-  return std::make_unique<DenseStep>(args, Signs(args.Get("weight")));
+  return std::make_unique<DenseStep>(args, Signs(args.Get("weight")), args.options.precision);
 });
 
 }  // namespace

@@ -5,12 +5,6 @@
 namespace antiphon::infer {
 namespace {
 
-DataType TypeOf(const StepArgs& args) {
-  // A transform of raw features keeps their dynamic range.
-  const std::string& type = args.network.layer_type(args.layer);
-  return type == "fixed-affine" || type == "inverse-cosine" ? DataType::kFloat32 : args.options.precision;
-}
-
 // Of a layer that is linear and fixed, but holds no weights: what it makes of each input alone.
 Matrix MatrixOf(const nn::Layer& layer) {
   Matrix unit(layer.in_dim(), layer.in_dim()), columns(layer.in_dim(), layer.out_dim());
@@ -26,11 +20,11 @@ Matrix MatrixOf(const nn::Layer& layer) {
 
 }  // namespace
 
-DenseStep::DenseStep(const StepArgs& args, ConstMatrixView weight)
+DenseStep::DenseStep(const StepArgs& args, ConstMatrixView weight, DataType precision)
     : PlanStep(args.in_dim(), args.out_dim()),
       name_(args.network.layer_name(args.layer)),
       activation_(args.activation),
-      weights_(TypeOf(args), weight, args.Bias(), args.options.isa),
+      weights_(precision, weight, args.Bias(), args.options.isa),
       input_format_(args.InputFormat(weights_.type())) {}
 
 void DenseStep::OfferOutput(const OutputFormat& wanted) { output_format_ = WritableFormat(wanted, activation_); }
@@ -56,9 +50,12 @@ const auto kMake = [](const StepArgs& args) { return std::make_unique<DenseStep>
 REGISTER_COMPONENT(StepRegistry, "affine", kMake);
 REGISTER_COMPONENT(StepRegistry, "linear", kMake);
 REGISTER_COMPONENT(StepRegistry, "quantized-affine", kMake);
-REGISTER_COMPONENT(StepRegistry, "fixed-affine", kMake);
+// Transforms of raw features, whose dynamic range they keep.
+REGISTER_COMPONENT(StepRegistry, "fixed-affine", [](const StepArgs& args) {
+  return std::make_unique<DenseStep>(args, args.Get("weight"), DataType::kFloat32);
+});
 REGISTER_COMPONENT(StepRegistry, "inverse-cosine", [](const StepArgs& args) {
-  return std::make_unique<DenseStep>(args, MatrixOf(args.network.layer(args.layer)));
+  return std::make_unique<DenseStep>(args, MatrixOf(args.network.layer(args.layer)), DataType::kFloat32);
 });
 
 }  // namespace

@@ -9,9 +9,9 @@ namespace antiphon::infer {
 
 class DenseStep : public PlanStep {
  public:
-  explicit DenseStep(const StepArgs& args) : DenseStep(args, args.Get("weight")) {}
-  /// With other weights than the layer's parameter.
-  DenseStep(const StepArgs& args, ConstMatrixView weight);
+  explicit DenseStep(const StepArgs& args) : DenseStep(args, args.Get("weight"), args.options.precision) {}
+  /// With weights and a precision of its own.
+  DenseStep(const StepArgs& args, ConstMatrixView weight, DataType precision);
 
   OutputFormat input_format() const override { return input_format_; }
   void OfferOutput(const OutputFormat& wanted) override;

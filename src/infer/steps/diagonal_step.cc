@@ -10,18 +10,11 @@ namespace {
 // y = (x + shift)·scale + offset.
 class DiagonalStep : public PlanStep {
  public:
-  explicit DiagonalStep(const StepArgs& args)
-      : PlanStep(args.in_dim(), args.out_dim()), name_(args.network.layer_name(args.layer)), values_(3, args.in_dim()) {
-    if (args.network.layer_type(args.layer) == "normalize") {
-      // As it stands, since features may be far from 0.
-      std::copy_n(args.Get("offset").data(), in_dim(), values_.Row(0).data());
-      std::copy_n(args.Get("scale").data(), in_dim(), values_.Row(1).data());
-      return;
-    }
-    const Matrix values = nn::OffsetAndScale(args.network.layer(args.layer));
-    std::copy_n(values.Row(1).data(), in_dim(), values_.Row(1).data());
-    std::copy_n(values.Row(0).data(), in_dim(), values_.Row(2).data());
-  }
+  /// `values`: shift, scale and offset.
+  DiagonalStep(const StepArgs& args, Matrix values)
+      : PlanStep(args.in_dim(), args.out_dim()),
+        name_(args.network.layer_name(args.layer)),
+        values_(std::move(values)) {}
 
   void Run(const Rows& in, const Rows& out, std::byte*) const override {
     const float* const shift = values_.view().Row(0).data();
@@ -43,10 +36,26 @@ class DiagonalStep : public PlanStep {
   Matrix values_;
 };
 
-const auto kMakeDiagonal = [](const StepArgs& args) { return std::make_unique<DiagonalStep>(args); };
+// As it stands, since features may be far from 0.
+Matrix ValuesOfNormalize(const StepArgs& args) {
+  Matrix values(3, args.in_dim());
+  std::copy_n(args.Get("offset").data(), args.in_dim(), values.Row(0).data());
+  std::copy_n(args.Get("scale").data(), args.in_dim(), values.Row(1).data());
+  return values;
+}
 
-REGISTER_COMPONENT(StepRegistry, "normalize", kMakeDiagonal);
-REGISTER_COMPONENT(StepRegistry, "batch-norm", kMakeDiagonal);
+Matrix ValuesOfBatchNorm(const StepArgs& args) {
+  Matrix values(3, args.in_dim());
+  const Matrix folded = nn::OffsetAndScale(args.network.layer(args.layer));
+  std::copy_n(folded.Row(1).data(), args.in_dim(), values.Row(1).data());
+  std::copy_n(folded.Row(0).data(), args.in_dim(), values.Row(2).data());
+  return values;
+}
+
+REGISTER_COMPONENT(StepRegistry, "normalize",
+                   [](const StepArgs& args) { return std::make_unique<DiagonalStep>(args, ValuesOfNormalize(args)); });
+REGISTER_COMPONENT(StepRegistry, "batch-norm",
+                   [](const StepArgs& args) { return std::make_unique<DiagonalStep>(args, ValuesOfBatchNorm(args)); });
 
 }  // namespace
 }  // namespace antiphon::infer

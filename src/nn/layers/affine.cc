@@ -8,6 +8,7 @@
 // Cost: 2·N·in·out operations each for y, dx and the weight gradient; in fp32 about half of that on top of a splice
 // with two or three evenly spaced offsets (nn/shifted_product.h).
 #include "kernels/elementwise.h"
+#include "nn/layer_traits.h"
 #include "nn/layers/affine_base.h"
 #include "nn/layers/largest_dim.h"
 #include "nn/shifted_product.h"
@@ -194,6 +195,10 @@ REGISTER_COMPONENT(LayerRegistry, "affine",
                    [](const LayerArgs& args) { return std::make_unique<Affine>(args, ReadAffine(args), true); });
 REGISTER_COMPONENT(LayerRegistry, "linear",
                    [](const LayerArgs& args) { return std::make_unique<Affine>(args, ReadLinear(args), false); });
+REGISTER_COMPONENT(
+    LayerTraitsRegistry, "affine",
+    Traits({.product = LayerTraits::Product::kPlain, .profile = LayerTraits::ProfilePart::kMatrix, .divisible = true}));
+REGISTER_COMPONENT(LayerTraitsRegistry, "linear", Traits({.product = LayerTraits::Product::kPlain, .divisible = true}));
 
 }  // namespace
 }  // namespace antiphon::nn

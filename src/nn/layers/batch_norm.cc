@@ -14,6 +14,7 @@
 
 #include "kernels/normalise.h"
 #include "nn/layer.h"
+#include "nn/layer_traits.h"
 
 namespace antiphon::nn {
 namespace {
@@ -225,6 +226,7 @@ class BatchNorm : public Layer {
 REGISTER_COMPONENT(LayerRegistry, "batch-norm", [](const LayerArgs& args) {
   return std::make_unique<BatchNorm>(args, ReadLayerOptions<BatchNormOptions>(args));
 });
+REGISTER_COMPONENT(LayerTraitsRegistry, "batch-norm", Traits({.batch_statistics = true, .units_apart = true}));
 
 }  // namespace
 }  // namespace antiphon::nn

@@ -8,6 +8,7 @@
 // reference 2.8.
 #include <cmath>
 
+#include "nn/layer_traits.h"
 #include "nn/layers/affine_base.h"
 #include "nn/layers/largest_dim.h"
 #include "nn/quantize.h"
@@ -56,6 +57,7 @@ class BinaryAffine : public AffineBase {
 REGISTER_COMPONENT(LayerRegistry, "binary-affine", [](const LayerArgs& args) {
   return std::make_unique<BinaryAffine>(args, ReadLayerOptions<BinaryAffineOptions>(args));
 });
+REGISTER_COMPONENT(LayerTraitsRegistry, "binary-affine", Traits({.product = LayerTraits::Product::kCompact}));
 
 }  // namespace
 }  // namespace antiphon::nn

@@ -9,6 +9,7 @@
 #include <cmath>
 
 #include "nn/layer.h"
+#include "nn/layer_traits.h"
 #include "nn/layers/largest_dim.h"
 
 namespace antiphon::nn {
@@ -109,6 +110,7 @@ class CirculantAffine : public Layer {
 REGISTER_COMPONENT(LayerRegistry, "circulant-affine", [](const LayerArgs& args) {
   return std::make_unique<CirculantAffine>(args, ReadLayerOptions<CirculantAffineOptions>(args));
 });
+REGISTER_COMPONENT(LayerTraitsRegistry, "circulant-affine", Traits({.product = LayerTraits::Product::kCompact}));
 
 }  // namespace
 }  // namespace antiphon::nn

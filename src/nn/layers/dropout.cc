@@ -15,6 +15,7 @@
 #include "base/error.h"
 #include "kernels/parallel.h"
 #include "nn/layer.h"
+#include "nn/layer_traits.h"
 #include "nn/layers/mask_key.h"
 
 namespace antiphon::nn {
@@ -141,6 +142,8 @@ class Dropout : public Layer {
 
 REGISTER_COMPONENT(LayerRegistry, "dropout",
                    [](const LayerArgs& args) { return std::make_unique<Dropout>(args, CheckedDropout(args)); });
+REGISTER_COMPONENT(LayerTraitsRegistry, "dropout",
+                   Traits({.units_apart = true, .scale_passes = true, .drops_units = true}));
 
 }  // namespace
 }  // namespace antiphon::nn

@@ -3,6 +3,7 @@
 #include "kernels/elementwise.h"
 
 #include "nn/layer.h"
+#include "nn/layer_traits.h"
 
 namespace antiphon::nn {
 namespace {
@@ -41,6 +42,10 @@ REGISTER_COMPONENT(LayerRegistry, "sigmoid",
                    [](const LayerArgs& args) { return std::make_unique<Elementwise>(args, Activation::kSigmoid); });
 REGISTER_COMPONENT(LayerRegistry, "tanh",
                    [](const LayerArgs& args) { return std::make_unique<Elementwise>(args, Activation::kTanh); });
+REGISTER_COMPONENT(LayerTraitsRegistry, "relu",
+                   Traits({.nonlinearity = true, .units_apart = true, .scale_passes = true}));
+REGISTER_COMPONENT(LayerTraitsRegistry, "sigmoid", Traits({.nonlinearity = true, .units_apart = true}));
+REGISTER_COMPONENT(LayerTraitsRegistry, "tanh", Traits({.nonlinearity = true, .units_apart = true}));
 
 }  // namespace
 }  // namespace antiphon::nn

@@ -8,6 +8,7 @@
 #include "kernels/elementwise.h"
 #include "kernels/parallel.h"
 #include "nn/layer.h"
+#include "nn/layer_traits.h"
 #include "nn/layers/largest_dim.h"
 
 namespace antiphon::nn {
@@ -94,6 +95,8 @@ REGISTER_COMPONENT(LayerRegistry, "fixed-affine", [](const LayerArgs& args) {
   return std::make_unique<FixedAffine>(args, ReadLayerOptions<FixedAffineOptions>(args));
 });
 REGISTER_COMPONENT(LayerRegistry, "normalize", [](const LayerArgs& args) { return std::make_unique<Normalize>(args); });
+REGISTER_COMPONENT(LayerTraitsRegistry, "fixed-affine", Traits({.product = LayerTraits::Product::kFixed}));
+REGISTER_COMPONENT(LayerTraitsRegistry, "normalize", Traits({.input_scaling = true, .units_apart = true}));
 
 }  // namespace
 }  // namespace antiphon::nn

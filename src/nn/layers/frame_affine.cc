@@ -5,6 +5,7 @@
 // Source: Neto et al., Speaker-adaptation for hybrid HMM-ANN continuous speech recognition, Eurospeech 1995.
 #include "base/error.h"
 #include "nn/layer.h"
+#include "nn/layer_traits.h"
 #include "nn/layers/largest_dim.h"
 
 namespace antiphon::nn {
@@ -100,6 +101,8 @@ class FrameAffine : public Layer {
 REGISTER_COMPONENT(LayerRegistry, "frame-affine", [](const LayerArgs& args) {
   return std::make_unique<FrameAffine>(args, ReadLayerOptions<FrameAffineOptions>(args));
 });
+REGISTER_COMPONENT(LayerTraitsRegistry, "frame-affine",
+                   Traits({.product = LayerTraits::Product::kPerFrame, .profile = LayerTraits::ProfilePart::kMatrix}));
 
 }  // namespace
 }  // namespace antiphon::nn

@@ -6,6 +6,7 @@
 
 #include "kernels/parallel.h"
 #include "nn/layer.h"
+#include "nn/layer_traits.h"
 
 namespace antiphon::nn {
 namespace {
@@ -80,6 +81,7 @@ class Lhuc : public Layer {
 };
 
 REGISTER_COMPONENT(LayerRegistry, "lhuc", [](const LayerArgs& args) { return std::make_unique<Lhuc>(args); });
+REGISTER_COMPONENT(LayerTraitsRegistry, "lhuc", Traits({.profile = LayerTraits::ProfilePart::kScale}));
 
 }  // namespace
 }  // namespace antiphon::nn

@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "kernels/parallel.h"
 #include "nn/layer.h"
+#include "nn/layer_traits.h"
 #include "nn/layers/largest_dim.h"
 
 namespace antiphon::nn {
@@ -98,6 +99,7 @@ class PNorm : public Layer {
 REGISTER_COMPONENT(LayerRegistry, "p-norm", [](const LayerArgs& args) {
   return std::make_unique<PNorm>(args, ReadLayerOptions<PNormOptions>(args));
 });
+REGISTER_COMPONENT(LayerTraitsRegistry, "p-norm", Traits({.nonlinearity = true}));
 
 }  // namespace
 }  // namespace antiphon::nn

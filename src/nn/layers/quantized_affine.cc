@@ -5,6 +5,7 @@
 // so that a saved model scores as it trained and trains on from the rounded weights.
 // Source: Jacob et al., Quantization and training of neural networks for efficient integer-arithmetic-only inference,
 // CVPR 2018; algorithms reference 2.6.
+#include "nn/layer_traits.h"
 #include "nn/layers/affine_base.h"
 #include "nn/layers/input_rounding.h"
 #include "nn/layers/largest_dim.h"
@@ -56,6 +57,7 @@ class QuantizedAffine : public AffineBase {
 REGISTER_COMPONENT(LayerRegistry, "quantized-affine", [](const LayerArgs& args) {
   return std::make_unique<QuantizedAffine>(args, ReadLayerOptions<QuantizedAffineOptions>(args));
 });
+REGISTER_COMPONENT(LayerTraitsRegistry, "quantized-affine", Traits({.product = LayerTraits::Product::kRounded}));
 
 }  // namespace
 }  // namespace antiphon::nn

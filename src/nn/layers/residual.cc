@@ -12,6 +12,7 @@
 
 #include "kernels/elementwise.h"
 #include "kernels/parallel.h"
+#include "nn/layer_traits.h"
 #include "nn/layers/inner_chain.h"
 
 namespace antiphon::nn {
@@ -100,6 +101,7 @@ int64_t Residual::InputRow(const ExecContext& ctx, int64_t output_row) const {
 namespace {
 
 REGISTER_COMPONENT(LayerRegistry, "residual", [](const LayerArgs& args) { return std::make_unique<Residual>(args); });
+REGISTER_COMPONENT(LayerTraitsRegistry, "residual", Traits({.shortcut = true}));
 
 }  // namespace
 }  // namespace antiphon::nn

@@ -24,6 +24,7 @@
 #include "kernels/parallel.h"
 #include "kernels/softmax.h"
 #include "nn/layer.h"
+#include "nn/layer_traits.h"
 #include "nn/layers/inner_chain.h"
 #include "nn/network.h"
 #include "nn/side_targets.h"
@@ -170,8 +171,7 @@ class SideTask : public Layer {
     ParallelItems(z.rows(), z.size(), [&](int64_t r) {
       const size_t n = output_of_row_[static_cast<size_t>(r)];
       const auto row = z.Row(r);
-      const std::span shares =
-          n == kNone ? std::span<const ClassShares::Share>() : target.shares.Of(n);
+      const std::span shares = n == kNone ? std::span<const ClassShares::Share>() : target.shares.Of(n);
       if (shares.empty()) {
         std::ranges::fill(row, 0.0f);
         return;
@@ -232,6 +232,7 @@ class SideTask : public Layer {
 
 REGISTER_COMPONENT(LayerRegistry, "side-task",
                    [](const LayerArgs& args) { return std::make_unique<SideTask>(args, ReadSideTask(args)); });
+REGISTER_COMPONENT(LayerTraitsRegistry, "side-task", Traits({.auxiliary = true}));
 
 }  // namespace
 }  // namespace antiphon::nn

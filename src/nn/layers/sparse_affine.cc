@@ -5,6 +5,7 @@
 // weights are exactly 0 after every change, whatever made it (Parameter::mask), so that they stay so under momentum,
 // decay, averaging and every parallel method. The model file holds the mask as bits and the other weights alone.
 // Source: Yu, Seide, Li, Deng, Exploiting sparseness in deep neural networks, ICASSP 2012; algorithms reference 2.3.
+#include "nn/layer_traits.h"
 #include "nn/layers/affine_base.h"
 #include "nn/layers/input_rounding.h"
 #include "nn/layers/largest_dim.h"
@@ -78,6 +79,7 @@ class SparseAffine : public AffineBase {
 REGISTER_COMPONENT(LayerRegistry, "sparse-affine", [](const LayerArgs& args) {
   return std::make_unique<SparseAffine>(args, ReadLayerOptions<SparseAffineOptions>(args));
 });
+REGISTER_COMPONENT(LayerTraitsRegistry, "sparse-affine", Traits({.product = LayerTraits::Product::kMasked}));
 
 }  // namespace
 }  // namespace antiphon::nn

@@ -12,6 +12,7 @@
 
 #include "kernels/parallel.h"
 #include "nn/layer.h"
+#include "nn/layer_traits.h"
 #include "nn/layers/largest_dim.h"
 
 namespace antiphon::nn {
@@ -106,6 +107,7 @@ class Splice : public Layer {
 
 REGISTER_COMPONENT(LayerRegistry, "splice",
                    [](const LayerArgs& args) { return std::make_unique<Splice>(args, CheckedSplice(args)); });
+REGISTER_COMPONENT(LayerTraitsRegistry, "splice", Traits({.splices = true}));
 
 }  // namespace
 }  // namespace antiphon::nn
