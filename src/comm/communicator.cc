@@ -140,7 +140,7 @@ void Communicator::Broadcast(int root, std::span<std::byte> bytes) {
 }
 
 void Communicator::Together(std::span<float> values, const std::function<void()>& body) {
-  if (!goes_on_without_lost()) return Together(body);
+  if (survivors() == nullptr) return Together(body);
   const std::vector<float> before(values.begin(), values.end());
   Together([&] {
     std::copy(before.begin(), before.end(), values.begin());

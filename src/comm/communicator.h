@@ -22,6 +22,8 @@
 
 #include "base/error.h"
 #include "comm/abort_reason.h"
+#include "comm/loss_tolerance.h"
+#include "comm/simulated_time.h"
 
 namespace antiphon::comm {
 
@@ -69,44 +71,36 @@ class Communicator {
 
   /// Seconds since some fixed moment; virtual on simulated clusters.
   virtual double Now() const = 0;
-  /// True if Now and deadlines run in simulated time.
-  virtual bool time_is_virtual() const { return false; }
-  /// Tells the clock that the caller computed for `seconds` of reference time, that is, on a device of kReferenceFlops;
-  /// only simulations use it.
-  virtual void Compute(double seconds) { (void)seconds; }
-  static constexpr double kReferenceFlops = 1e9;  // per second
-  void ComputeFlops(double flops) { Compute(flops / kReferenceFlops); }
-  /// Tells the clock of work on values that are exchanged, `bytes` of them: copied to their place, added, or written
-  /// and read by the codec of that name.
-  enum class Handling { kCopy, kAdd, kEncode, kDecode };
-  virtual void Handled(Handling what, size_t bytes, std::string_view codec = {}) {
-    (void)what, (void)bytes, (void)codec;
-  }
 
   /// Makes every waiting and every later operation of all ranks throw what the reason says.
   virtual void Abort(const AbortReason& reason) = 0;
 
-  /// Whether those that are left can go on when a rank is lost.
-  virtual bool survives_losses() const { return false; }
-  /// After a loss, every wait throws PeerLost. With `tolerate`, only waits for lost ranks do, and what is sent to
-  /// them is dropped, so that this rank can go on with those that are left.
-  virtual void TolerateLosses(bool tolerate) { (void)tolerate; }
-  /// The same for the loss of these ranks alone, with which the caller has dealt.
-  virtual void AcceptLosses(std::span<const int> ranks) { (void)ranks; }
-  /// Ascending.
-  virtual std::vector<int> LostRanks() const { return {}; }
-  /// Makes this rank a lost one.
-  virtual void BecomeLost() {}
+  // What not every communicator has; null where it has not.
+  /// If Now and deadlines run in simulated time.
+  virtual SimulatedTime* simulation() { return nullptr; }
+  /// If the loss of single ranks is noticed.
+  virtual LossTolerance* losses() { return nullptr; }
+  /// If a lost rank is survived, from now on (parallel/surviving_communicator.h).
+  virtual Survivors* survivors() { return nullptr; }
 
-  /// Calls `body`, in which the ranks wait for each other; where a lost rank is survived (parallel/
-  /// surviving_communicator.h), again and again until all that are left got through it together. Collective.
-  virtual void Together(const std::function<void()>& body) { body(); }
+  bool time_is_virtual() { return simulation() != nullptr; }
+  /// Tell a simulated clock of work; free of cost elsewhere.
+  void Compute(double seconds) {
+    if (SimulatedTime* const time = simulation()) time->Compute(seconds);
+  }
+  void ComputeFlops(double flops) { Compute(flops / SimulatedTime::kReferenceFlops); }
+  void Handled(Handling what, size_t bytes, std::string_view codec = {}) {
+    if (SimulatedTime* const time = simulation()) time->Handled(what, bytes, codec);
+  }
+
+  /// Calls `body`, in which the ranks wait for each other; where there are survivors, again and again until all that
+  /// are left got through it together. Collective.
+  void Together(const std::function<void()>& body) {
+    Survivors* const left = survivors();
+    left != nullptr ? left->GoThrough(body) : body();
+  }
   /// The same for a body that overwrites `values`, which it finds as they are now each time.
   void Together(std::span<float> values, const std::function<void()>& body);
-  /// Whether Together may call its body several times.
-  virtual bool goes_on_without_lost() const { return false; }
-  /// This rank leaves because of a loss: whoever is in Together, or comes to it, need not wait for it.
-  virtual void GiveUp() {}
 
   // Collectives.
   void Barrier();

@@ -23,7 +23,7 @@ CostProcess::Wait CostProcess::Occupy(double seconds) {
   return {*this, free};
 }
 
-double CostProcess::HandlingSeconds(Communicator::Handling what, double bytes, std::string_view codec) const {
+double CostProcess::HandlingSeconds(Handling what, double bytes, std::string_view codec) const {
   return world_.hosts_.HandlingSeconds(rank_, what, bytes, codec);
 }
 

@@ -115,10 +115,10 @@ class CostProcess {
   /// The same for other work than training's; not among compute_seconds.
   Wait Occupy(double seconds);
   /// The same for work on what is exchanged (Communicator::Handled).
-  Wait Handle(Communicator::Handling what, double bytes, std::string_view codec = {}) {
+  Wait Handle(Handling what, double bytes, std::string_view codec = {}) {
     return Occupy(HandlingSeconds(what, bytes, codec));
   }
-  double HandlingSeconds(Communicator::Handling what, double bytes, std::string_view codec = {}) const;
+  double HandlingSeconds(Handling what, double bytes, std::string_view codec = {}) const;
   Wait Sleep(double seconds) { return {*this, now_ + seconds}; }
   Wait SleepUntil(double seconds) { return {*this, seconds}; }
   /// Takes the sender's time per message and for its bytes.

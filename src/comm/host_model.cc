@@ -73,14 +73,14 @@ double HostModel::ComputeSeconds(int rank, double flops, double frames) {
   return ComputeSeconds(rank, flops * (1 + idle));
 }
 
-double HostModel::HandlingSeconds(int rank, Communicator::Handling what, double bytes, std::string_view codec) const {
+double HostModel::HandlingSeconds(int rank, Handling what, double bytes, std::string_view codec) const {
   const auto rate = [&] {
     switch (what) {
-      case Communicator::Handling::kCopy:
+      case Handling::kCopy:
         return options_.copy_gb_s;
-      case Communicator::Handling::kAdd:
+      case Handling::kAdd:
         return options_.add_gb_s;
-      case Communicator::Handling::kEncode:
+      case Handling::kEncode:
         return options_.codecs.Of(codec).encode_gb_s;
       default:
         return options_.codecs.Of(codec).decode_gb_s;

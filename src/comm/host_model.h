@@ -100,7 +100,7 @@ class HostModel {
   /// For work that belongs to a minibatch: small ones leave a device partly idle (half_speed_frames).
   double ComputeSeconds(int rank, double flops, double frames);
   /// Work on exchanged values (Communicator::Handled); a straggler is slower at it too.
-  double HandlingSeconds(int rank, Communicator::Handling what, double bytes, std::string_view codec) const;
+  double HandlingSeconds(int rank, Handling what, double bytes, std::string_view codec) const;
   /// What handing over a message takes of its sender, besides links.message-us.
   double SendSeconds(int rank, double bytes) const;
   /// Time to add `bytes` into memory: two reads and a write.

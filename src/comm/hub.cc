@@ -124,7 +124,7 @@ void Hub::WakeAll() {
   }
 }
 
-class HubCommunicator : public Communicator, public SecondThread {
+class HubCommunicator : public Communicator, public SecondThread, public LossTolerance {
  public:
   HubCommunicator(std::shared_ptr<Hub> hub, int rank) : hub_(std::move(hub)), rank_(rank) {}
 
@@ -244,6 +244,7 @@ class HubCommunicator : public Communicator, public SecondThread {
     hub_->transport_->Drain(kSecondsToTell);
   }
 
+  LossTolerance* losses() override { return this; }
   std::vector<int> LostRanks() const override {
     std::vector<int> lost;
     for (int r = 0; r < world_size(); ++r) {

@@ -48,7 +48,7 @@ void RunRankThreads(int first, int count, const std::function<std::unique_ptr<Co
       try {
         body(*comm);
       } catch (const RankLost&) {
-        comm->BecomeLost();
+        if (LossTolerance* const losses = comm->losses()) losses->BecomeLost();
         loss.Set(rank);
         lost[static_cast<size_t>(rank - first)] = 1;
       } catch (const PeerLost&) {

@@ -162,7 +162,7 @@ namespace {
 using State = SimulatedWorld::State;
 using Lock = std::unique_lock<std::mutex>;
 
-class SimulatedCommunicator : public Communicator {
+class SimulatedCommunicator : public Communicator, public SimulatedTime, public LossTolerance {
  public:
   SimulatedCommunicator(std::shared_ptr<State> state, int rank)
       : state_(std::move(state)), rank_(rank), me_(state_->at(rank)) {
@@ -293,7 +293,8 @@ class SimulatedCommunicator : public Communicator {
     const std::lock_guard lock(state_->mutex);
     return me_.clock;
   }
-  bool time_is_virtual() const override { return true; }
+  SimulatedTime* simulation() override { return this; }
+  LossTolerance* losses() override { return this; }
   bool survives_losses() const override { return state_->machines_fail; }
   void TolerateLosses(bool tolerate) override {
     const std::lock_guard lock(state_->mutex);

@@ -9,7 +9,7 @@
 namespace antiphon::parallel {
 namespace {
 
-using Handling = comm::Communicator::Handling;
+using Handling = comm::Handling;
 
 constexpr int kFirstTag = 1 << 16;  // two per layer
 

@@ -77,7 +77,7 @@ class GradientExchange : public nn::GradientSink {
   void EncodeSum(const nn::Parameter& p, ConstMatrixView sum, Code& code);
   size_t Decode(const nn::Parameter& p, std::span<const std::byte> code, MatrixView values);
   size_t DecodeSum(const nn::Parameter& p, std::span<const std::byte> code, MatrixView sum);
-  void Handled(comm::Communicator::Handling what, ConstMatrixView values);
+  void Handled(comm::Handling what, ConstMatrixView values);
   MatrixView Part(MatrixView matrix, int r);
   std::vector<MatrixView> Memory(std::vector<std::vector<float>>& planes, const nn::Parameter& p, int r);
   MatrixView Target(nn::Parameter& parameter);

@@ -160,7 +160,7 @@ void ServerPool::PushChange(std::span<const float> model) {
     const std::span<const float> now = Part(s, model);
     CHECK_EQ(change.size(), now.size()) << "a push without a pull before it";
     for (size_t i = 0; i < now.size(); ++i) change[i] = now[i] - change[i];
-    comm_.Handled(comm::Communicator::Handling::kAdd, push.size());
+    comm_.Handled(comm::Handling::kAdd, push.size());
     const int64_t version = pulled_versions_[static_cast<size_t>(s)];
     if (s == comm_.rank()) {
       Request(s, Kind::kPush, version, 0, push);
@@ -187,7 +187,7 @@ void ServerPool::Pull(std::span<float> model) {
     const std::span<const float> values = AsFloats(pulled_[static_cast<size_t>(s)]);
     CHECK_EQ(values.size(), Part(s, model).size());
     std::copy(values.begin(), values.end(), Part(s, model).begin());
-    comm_.Handled(comm::Communicator::Handling::kCopy, values.size_bytes());
+    comm_.Handled(comm::Handling::kCopy, values.size_bytes());
   }
 }
 
@@ -367,7 +367,7 @@ void ServerPool::AnswerJudge(const Letter& letter) {
 void ServerPool::HandlePush(const Letter& letter) {
   const int64_t staleness = shard_.version() - letter.number;
   shard_.Apply(AsFloats(letter.payload()), letter.real);
-  comm_.Handled(comm::Communicator::Handling::kAdd, letter.payload().size());
+  comm_.Handled(comm::Handling::kAdd, letter.payload().size());
   ++statistics_.pushes;
   statistics_.stale += staleness;
   statistics_.stalest = std::max(statistics_.stalest, staleness);
@@ -383,9 +383,9 @@ void ServerPool::HandlePull(const Letter& letter) {
   if (options_.rule == ServerRule::kSum) {
     const std::span<const std::byte> values = std::as_bytes(shard_.values());
     pulled_[static_cast<size_t>(letter.source)].assign(values.begin(), values.end());
-    comm_.Handled(comm::Communicator::Handling::kCopy, values.size());
+    comm_.Handled(comm::Handling::kCopy, values.size());
   }
-  comm_.Handled(comm::Communicator::Handling::kCopy, own_part_.size_bytes());
+  comm_.Handled(comm::Handling::kCopy, own_part_.size_bytes());
   Send(letter.source, Kind::kValues, shard_.version(), 0, {});
 }
 

@@ -139,7 +139,7 @@ class ServerPool {
 
   bool coordinator() const { return comm_.rank() == 0; }
   // Servers tell the coordinator of each push.
-  bool reports_pushes() const { return options_.staleness_bound >= 0 || comm_.goes_on_without_lost(); }
+  bool reports_pushes() const { return options_.staleness_bound >= 0 || comm_.survivors() != nullptr; }
   template <class T>
   std::span<T> Part(int server, std::span<T> model) const {
     const auto begin = [&](int s) { return model_size_ * static_cast<size_t>(s) / static_cast<size_t>(servers_); };

@@ -19,12 +19,12 @@ std::optional<comm::Message> ServerPool::ReceiveUnlessLost(int source, int tag) 
 
 // In a handler of PeerLost, which flies on if there is no going on.
 void ServerPool::NoteLosses() {
-  if (!comm_.goes_on_without_lost()) throw;
-  for (const int rank : comm_.LostRanks()) {
+  if (comm_.survivors() == nullptr) throw;
+  for (const int rank : comm_.losses()->LostRanks()) {
     if (gone_[static_cast<size_t>(rank)]) continue;
     if (rank < servers_) throw;
     gone_[static_cast<size_t>(rank)] = true;
-    comm_.AcceptLosses({&rank, 1});
+    comm_.losses()->AcceptLosses({&rank, 1});
     if (coordinator()) Lose(rank);
   }
 }

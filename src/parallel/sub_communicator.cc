@@ -33,11 +33,11 @@ comm::Message SubCommunicator::Receive(int source, int tag) {
 void SubCommunicator::AcceptLosses(std::span<const int> ranks) {
   std::vector<int> in_whole;
   for (const int r : ranks) in_whole.push_back(InWhole(r));
-  whole_.AcceptLosses(in_whole);
+  whole_.losses()->AcceptLosses(in_whole);
 }
 
 std::vector<int> SubCommunicator::LostRanks() const {
-  const std::vector<int> lost = whole_.LostRanks();
+  const std::vector<int> lost = whole_.losses()->LostRanks();
   std::vector<int> mine;
   for (size_t i = 0; i < ranks_.size(); ++i) {
     if (std::binary_search(lost.begin(), lost.end(), ranks_[i])) mine.push_back(static_cast<int>(i));

@@ -11,7 +11,7 @@
 
 namespace antiphon::parallel {
 
-class SubCommunicator : public comm::Communicator {
+class SubCommunicator : public comm::Communicator, public comm::LossTolerance {
  public:
   /// This rank is one of `ranks`, whose order gives the new numbers; 0 ≤ id < 1000.
   SubCommunicator(comm::Communicator& whole, std::vector<int> ranks, int id);
@@ -28,12 +28,11 @@ class SubCommunicator : public comm::Communicator {
   void Accumulate(int target, int id, size_t offset, float scale, std::span<const float> values) override;
   void Get(int target, int id, size_t offset, std::span<float> values) override;
   double Now() const override { return whole_.Now(); }
-  bool time_is_virtual() const override { return whole_.time_is_virtual(); }
-  void Compute(double seconds) override { whole_.Compute(seconds); }
-  void Handled(Handling what, size_t bytes, std::string_view codec) override { whole_.Handled(what, bytes, codec); }
   void Abort(const comm::AbortReason& reason) override { whole_.Abort(reason); }
-  bool survives_losses() const override { return whole_.survives_losses(); }
-  void TolerateLosses(bool tolerate) override { whole_.TolerateLosses(tolerate); }
+  comm::SimulatedTime* simulation() override { return whole_.simulation(); }
+  comm::LossTolerance* losses() override { return whole_.losses() == nullptr ? nullptr : this; }
+  bool survives_losses() const override { return whole_.losses()->survives_losses(); }
+  void TolerateLosses(bool tolerate) override { whole_.losses()->TolerateLosses(tolerate); }
   void AcceptLosses(std::span<const int> ranks) override;
   std::vector<int> LostRanks() const override;
 

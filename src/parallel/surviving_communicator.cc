@@ -23,14 +23,14 @@ struct SurvivingCommunicator::Decision {
 };
 
 void SurvivingCommunicator::GoOn(std::function<void(const Loss&)> told) {
-  if (!whole_.survives_losses()) return;
+  if (whole_.losses() == nullptr || !whole_.losses()->survives_losses()) return;
   told_ = std::move(told);
   living_.resize(static_cast<size_t>(whole_.world_size()));
   std::iota(living_.begin(), living_.end(), 0);
 }
 
-void SurvivingCommunicator::Together(const std::function<void()>& body) {
-  if (!told_ || together_) return body();
+void SurvivingCommunicator::GoThrough(const std::function<void()>& body) {
+  if (together_) return body();
   together_ = true;
   const Finally leave([this] { together_ = false; });
   for (bool done = false; !done;) {
@@ -48,8 +48,8 @@ void SurvivingCommunicator::Together(const std::function<void()>& body) {
 bool SurvivingCommunicator::Vote(bool through) {
   Decision decision;
   {
-    whole_.TolerateLosses(true);
-    const Finally strict([this] { whole_.TolerateLosses(false); });
+    whole_.losses()->TolerateLosses(true);
+    const Finally strict([this] { whole_.losses()->TolerateLosses(false); });
     if (whole_.rank() == 0) {
       decision = Count(through);
       Tell(decision);
@@ -110,7 +110,7 @@ void SurvivingCommunicator::Renumber(const std::vector<int>& lost) {
     if (gone) loss.ranks.push_back(static_cast<int>(i));
     if (!gone) left.push_back(living_[i]);
   }
-  whole_.AcceptLosses(lost);
+  whole_.losses()->AcceptLosses(lost);
   living_ = std::move(left);
   // Other tags for each numbering: what was sent before must not be taken for an answer.
   part_ = std::make_unique<SubCommunicator>(whole_, living_, numberings_++);
@@ -120,7 +120,7 @@ void SurvivingCommunicator::Renumber(const std::vector<int>& lost) {
 void SurvivingCommunicator::GiveUp() {
   if (!told_) return;
   try {
-    whole_.TolerateLosses(true);
+    whole_.losses()->TolerateLosses(true);
     const Ballot mine = kGivesUp;
     if (whole_.rank() == 0) {
       Tell({mine, {}});

@@ -19,7 +19,7 @@
 
 namespace antiphon::parallel {
 
-class SurvivingCommunicator : public comm::Communicator, public comm::SecondThread {
+class SurvivingCommunicator : public comm::Communicator, public comm::SecondThread, public comm::Survivors {
  public:
   explicit SurvivingCommunicator(comm::Communicator& whole) : whole_(whole) {}
 
@@ -47,20 +47,14 @@ class SurvivingCommunicator : public comm::Communicator, public comm::SecondThre
     now().Get(target, id, offset, values);
   }
   double Now() const override { return whole_.Now(); }
-  bool time_is_virtual() const override { return whole_.time_is_virtual(); }
-  void Compute(double seconds) override { whole_.Compute(seconds); }
-  void Handled(Handling what, size_t bytes, std::string_view codec) override { whole_.Handled(what, bytes, codec); }
   void Abort(const comm::AbortReason& reason) override { whole_.Abort(reason); }
 
-  bool survives_losses() const override { return whole_.survives_losses(); }
-  void TolerateLosses(bool tolerate) override { whole_.TolerateLosses(tolerate); }
-  void AcceptLosses(std::span<const int> ranks) override { now().AcceptLosses(ranks); }
-  std::vector<int> LostRanks() const override { return now().LostRanks(); }
-  void BecomeLost() override { whole_.BecomeLost(); }
-  using Communicator::Together;
-  void Together(const std::function<void()>& body) override;
-  bool goes_on_without_lost() const override { return told_ != nullptr; }
-  void GiveUp() override;
+  comm::SimulatedTime* simulation() override { return whole_.simulation(); }
+  comm::LossTolerance* losses() override { return now().losses(); }
+  comm::Survivors* survivors() override { return told_ ? this : nullptr; }
+  void GoThrough(const std::function<void()>& body) override;
+  /// This rank leaves because of a loss: whoever is in Together, or comes to it, need not wait for it.
+  void GiveUp();
 
   /// As the whole; not where losses are survived.
   bool allowed() const override;

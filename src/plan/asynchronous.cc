@@ -21,7 +21,6 @@
 namespace antiphon::plan {
 namespace {
 
-using comm::Communicator;
 using comm::CostProcess;
 using comm::Task;
 
@@ -65,14 +64,14 @@ Task PushAndPull(CostProcess& me, PushSchedule& s, int64_t& version) {
     co_await me.Send(coordinator, kJudgeTag, kRequestBytes);
     co_await me.Receive(coordinator, kVerdictTag);
   }
-  if (s.on_workers) co_await me.Handle(Communicator::Handling::kAdd, s.stripe_bytes);  // the change
+  if (s.on_workers) co_await me.Handle(comm::Handling::kAdd, s.stripe_bytes);  // the change
   for (int i = 0; i < s.servers; ++i) {
     co_await me.Send(s.Server(me.rank(), i), kPushTag, s.part_bytes * BitsPerValue(plan) / 32);
   }
   for (int i = 0; i < s.servers; ++i) co_await me.Send(s.Server(me.rank(), i), kPullTag, kRequestBytes);
   for (int i = 0; i < s.servers; ++i) co_await me.Receive(s.Server(me.rank(), i), kModelTag);
   // To its place, and kept for the next change.
-  if (s.on_workers) co_await me.Handle(Communicator::Handling::kCopy, s.stripe_bytes + s.part_bytes);
+  if (s.on_workers) co_await me.Handle(comm::Handling::kCopy, s.stripe_bytes + s.part_bytes);
   // What the others added since the model was read that this gradient belongs to; the own push is among them.
   if (version >= 0) {
     s.staleness += static_cast<double>(s.versions - version - 1);
@@ -114,7 +113,7 @@ Task Add(CostProcess& me, PushSchedule& s) {
   const bool first = me.rank() == s.first_server;
   for (;;) {
     co_await me.Receive(CostProcess::kAnySource, kPushTag);
-    if (s.on_workers) co_await me.Handle(Communicator::Handling::kAdd, s.part_bytes);
+    if (s.on_workers) co_await me.Handle(comm::Handling::kAdd, s.part_bytes);
     co_await me.Sleep(me.world().hosts().AccumulateSeconds(s.part_bytes) * s.memory_share);
     if (first) ++s.versions;
   }

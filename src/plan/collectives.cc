@@ -5,7 +5,7 @@
 namespace antiphon::plan {
 
 using comm::CostProcess;
-using Handling = comm::Communicator::Handling;
+using Handling = comm::Handling;
 using comm::Task;
 
 namespace {

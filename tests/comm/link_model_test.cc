@@ -149,7 +149,6 @@ TEST(HostModel, HandlingTakesItsRate) {
   options.straggler_ranks = {1};
   options.straggler_factor = 3;
   const HostModel hosts(options, 2);
-  using Handling = Communicator::Handling;
   EXPECT_NEAR(hosts.HandlingSeconds(0, Handling::kCopy, 1e9, ""), 0.5, 1e-12);
   EXPECT_NEAR(hosts.HandlingSeconds(0, Handling::kAdd, 1e9, ""), 0.25, 1e-12);
   EXPECT_NEAR(hosts.HandlingSeconds(1, Handling::kAdd, 1e9, ""), 0.75, 1e-12);

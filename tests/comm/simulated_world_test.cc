@@ -261,15 +261,15 @@ TEST(SimulatedWorld, WhoToleratesLossesGoesOnWithTheOthers) {
   cluster.host.failing_seconds = {0.5};
   std::atomic<int> received{0};
   RunSimulated(3, cluster, [&](Communicator& comm) {
-    comm.TolerateLosses(true);
+    comm.losses()->TolerateLosses(true);
     comm.Compute(comm.rank() == 1 ? 2 : 1);
     if (comm.rank() == 1) comm.Send(0, 0, {});
     if (comm.rank() != 0) return;
     comm.Send(2, 0, {});
-    EXPECT_EQ(comm.LostRanks(), std::vector<int>{2});
+    EXPECT_EQ(comm.losses()->LostRanks(), std::vector<int>{2});
     EXPECT_EQ(comm.Receive(Communicator::kAnySource, 0).source, 1);
     EXPECT_THROW(comm.Receive(2, 0), PeerLost);
-    comm.TolerateLosses(false);
+    comm.losses()->TolerateLosses(false);
     EXPECT_THROW(comm.Receive(1, 0), PeerLost);
     ++received;
   });

@@ -92,7 +92,7 @@ TEST(Hub, ALostRankWakesWhoeverWaits) {
   } catch (const PeerLost& e) {
     EXPECT_STREQ(e.what(), "rank 0 of 3, receiving from rank 1, step 0: rank 2 is lost");
   }
-  EXPECT_EQ(comm->LostRanks(), std::vector<int>{2});
+  EXPECT_EQ(comm->losses()->LostRanks(), std::vector<int>{2});
 }
 
 TEST(Hub, WhoToleratesLossesGoesOnWithTheOthers) {
@@ -100,8 +100,8 @@ TEST(Hub, WhoToleratesLossesGoesOnWithTheOthers) {
   const auto comm = ConnectToHub(hub, 0);
   const auto other = ConnectToHub(hub, 1);
   hub->MarkLost(2);
-  comm->TolerateLosses(true);
-  other->TolerateLosses(true);
+  comm->losses()->TolerateLosses(true);
+  other->losses()->TolerateLosses(true);
   const std::byte byte{7};
   other->Send(0, 4, {&byte, 1});
   EXPECT_EQ(comm->Receive(Communicator::kAnySource, 4).source, 1);
