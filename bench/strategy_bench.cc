@@ -58,17 +58,17 @@ class Worker {
   /// Ranks that hold one replica together count once.
   int replicas() const { return strategy_->data_share().count; }
   /// Of each worker in a turn.
-  int steps() const { return strategy_->takes_when_free() ? kLongTurn * kStepsPerTurn : kStepsPerTurn; }
+  int steps() const { return strategy_->rounds() != nullptr ? kLongTurn * kStepsPerTurn : kStepsPerTurn; }
   void Turn() {
-    if (!strategy_->takes_when_free()) {
+    if (strategy_->rounds() == nullptr) {
       for (int i = 0; i < steps(); ++i) Step(-1);
       return;
     }
     const DataShare share = strategy_->data_share();
     for (int64_t next = 0, came_back = 1; came_back > 0;) {
-      strategy_->BeginRound(next, int64_t{steps()} * share.count);
-      while (const auto minibatch = strategy_->Take()) Step(*minibatch);
-      std::tie(next, came_back) = strategy_->EndRound();
+      strategy_->rounds()->BeginRound(next, int64_t{steps()} * share.count);
+      while (const auto minibatch = strategy_->rounds()->Take()) Step(*minibatch);
+      std::tie(next, came_back) = strategy_->rounds()->EndRound();
     }
   }
 

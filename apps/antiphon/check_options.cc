@@ -4,6 +4,7 @@
 #include "base/suggest.h"
 #include "comm/cluster.h"
 #include "command.h"
+#include "parallel/strategy_traits.h"
 #include "train/component_options.h"
 
 namespace antiphon::app {
@@ -35,7 +36,7 @@ void CheckOptimizer(const Config& optimizer) {
 }
 
 void CheckParallel(const Config& parallel) {
-  CheckComponent("strategy", parallel.Text("method").value_or("serial"), parallel);
+  CheckComponent("strategy", parallel::MethodOf(parallel), parallel);
   if (parallel.Has("codec")) {
     const Config codec = parallel.Table("codec");
     CheckComponent("codec", codec.Text("type").value_or("fp32"), codec);

@@ -13,6 +13,7 @@
 #include "base/log.h"
 #include "command.h"
 #include "parallel/strategy.h"
+#include "parallel/strategy_traits.h"
 #include "pipeline/decode.h"
 #include "pipeline/model_measure.h"
 #include "processes.h"
@@ -76,7 +77,7 @@ Config RunConfig(const CompareCommandOptions& options, const CommandContext& con
 std::vector<int> NumbersOfWorkers(const CompareCommandOptions& options, const std::string& method,
                                   const CommandContext& context) {
   const Config config = RunConfig(options, context, {.method = method, .folder = {}, .failure = {}});
-  if (config.Text("parallel.method") == "serial") return {1};
+  if (parallel::TraitsOf(config.Table("parallel")).one_worker) return {1};
   const auto own = context.config().Table("workers-of").Ints(method);
   return own ? std::vector<int>(own->begin(), own->end()) : options.workers;
 }

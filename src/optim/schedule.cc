@@ -10,11 +10,11 @@ namespace antiphon::optim {
 
 Schedule::Schedule(const ScheduleOptions& options)
     : options_(options), newbob_rate_(options.learning_rate), best_loss_(std::numeric_limits<double>::infinity()) {
-  if (options.type == "exponential" && options.final_learning_rate > options.learning_rate) {
+  if (options.type == ScheduleType::kExponential && options.final_learning_rate > options.learning_rate) {
     Throw<UsageError>("final-learning-rate {} is above learning-rate {}; an exponential schedule falls",
                       options.final_learning_rate, options.learning_rate);
   }
-  if (options.type == "exponential" && options.learning_rate > 0 && options.final_learning_rate <= 0) {
+  if (options.type == ScheduleType::kExponential && options.learning_rate > 0 && options.final_learning_rate <= 0) {
     throw UsageError("an exponential schedule never reaches a final-learning-rate of 0; give a small positive one");
   }
 }
@@ -22,9 +22,9 @@ Schedule::Schedule(const ScheduleOptions& options)
 double Schedule::LearningRate(double progress) const {
   const double clamped = std::clamp(progress, 0.0, 1.0);
   double rate = options_.learning_rate;
-  if (options_.type == "newbob") {
+  if (decides()) {
     rate = newbob_rate_;
-  } else if (options_.type == "exponential" && rate > 0) {
+  } else if (options_.type == ScheduleType::kExponential && rate > 0) {
     rate *= std::pow(options_.final_learning_rate / options_.learning_rate, clamped);
   }
   if (options_.warmup > 0 && clamped < options_.warmup) rate *= clamped / options_.warmup;
@@ -41,7 +41,7 @@ EpochDecision Schedule::EndEpoch(double held_out_loss) {
   const bool better = held_out_loss < before;
   if (better) best_loss_ = held_out_loss;
   EpochDecision decision{true, epochs_done_ >= options_.epochs};
-  if (options_.type != "newbob") return decision;
+  if (!decides()) return decision;
 
   decision.accept = better;
   double improvement = 0;

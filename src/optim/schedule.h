@@ -7,16 +7,22 @@
 // Source: Kaldi's nnet1 train_scheduler.sh (newbob) and nnet3 train.py (exponential).
 #pragma once
 
-#include <memory>
+#include <array>
 #include <string>
 
+#include "base/enum_option.h"
 #include "base/options.h"
 #include "math/safetensors.h"
 
 namespace antiphon::optim {
 
+enum class ScheduleType { kConstant, kExponential, kNewbob };
+inline constexpr std::array kScheduleTypes = {EnumName{ScheduleType::kConstant, "constant"},
+                                              EnumName{ScheduleType::kExponential, "exponential"},
+                                              EnumName{ScheduleType::kNewbob, "newbob"}};
+
 struct ScheduleOptions {
-  std::string type = "exponential";
+  ScheduleType type = ScheduleType::kExponential;
   double learning_rate = 0.8;
   double final_learning_rate = 0.08;
   int epochs = 10;
@@ -28,7 +34,7 @@ struct ScheduleOptions {
 
   template <class V>
   void Visit(V& v) {
-    v("type", type, OneOf{{"constant", "exponential", "newbob"}}, "how the learning rate develops");
+    VisitEnum(v, "type", type, kScheduleTypes, "how the learning rate develops");
     v("learning-rate", learning_rate, Range{0, 1e6}, "initial rate per frame-averaged gradient");
     v("final-learning-rate", final_learning_rate, Range{0, 1e6}, "rate at the end (exponential)");
     v("epochs", epochs, Range{1, 100000}, "passes over the data; newbob may stop earlier");
@@ -61,6 +67,9 @@ class Schedule {
   void ScaleRates(double factor) { scale_ *= factor; }
 
   double best_loss() const { return best_loss_; }
+  /// Decides after each epoch whether its model is kept and whether training ends: somebody has to keep the best one,
+  /// and the length of the run is not known.
+  bool decides() const { return options_.type == ScheduleType::kNewbob; }
   int epochs_done() const { return epochs_done_; }
 
   void SaveState(SafetensorsWriter& writer, const std::string& prefix) const;

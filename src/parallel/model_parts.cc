@@ -5,6 +5,7 @@
 #include <string>
 
 #include "base/check.h"
+#include "parallel/strategy_traits.h"
 
 namespace antiphon::parallel {
 namespace {
@@ -86,7 +87,7 @@ void StreamParameter(comm::Communicator& comm, const ModelParts& parts, nn::Netw
 }
 
 std::unique_ptr<ModelParts> DivideModel(const Config& parallel, nn::Network& outline, comm::Communicator& comm) {
-  const std::string method = parallel.Text("method").value_or("serial");
+  const std::string method = MethodOf(parallel);
   if (!DivisionRegistry::Get().Has(method)) return nullptr;
   return DivisionRegistry::Get().Create(method, DivisionTask{&parallel, &outline, &comm});
 }

@@ -28,7 +28,7 @@ struct PeriodOptions {
   }
 };
 
-class PeriodicStrategy : public Strategy {
+class PeriodicStrategy : public Strategy, public Checkpointable, public SurvivesLosses {
  public:
   PeriodicStrategy(const PeriodOptions& period, const RateScalingOptions& scaling, const Replica& replica);
 
@@ -37,12 +37,14 @@ class PeriodicStrategy : public Strategy {
   optim::StepReport AfterStep(const StepInput& input) override;
   void AfterEpoch() override;
   void Finish() override { AfterEpoch(); }
+  Checkpointable* state() override { return this; }
   void SaveState(SafetensorsWriter& writer, const std::string& prefix) const override;
   void LoadState(const SafetensorsReader& reader, const std::string& prefix) override;
   void LoadFolded(std::span<const SafetensorsReader> ranks, const std::string& prefix) override;
   CommonState common_state() const override;
   void ResetState() override;
   bool LeaveOut() override;
+  // Of those that offer it.
   int64_t steps_at_risk() const override { return since_exchange_; }
   int64_t AfterLoss(const Loss& loss) override;
   /// The centre, and the model that is evaluated at an epoch's end.

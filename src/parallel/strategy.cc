@@ -5,6 +5,7 @@
 
 #include "base/check.h"
 #include "parallel/step_cost.h"
+#include "parallel/strategy_traits.h"
 
 namespace antiphon::parallel {
 
@@ -41,10 +42,12 @@ nn::GradientSink& Strategy::BeginStep(const StepInput& input) {
 optim::StepReport Strategy::AfterStep(const StepInput&) { return optimizer().EndStep(); }
 
 MatrixView Strategy::Forward(const nn::ExecContext& context, ConstMatrixView x, nn::Workspace& ws) {
-  return network().Forward(context, x, ws);
+  DividesTheModel* const divided = division();
+  return divided != nullptr ? divided->Logits(context, x, ws) : network().Forward(context, x, ws);
 }
 
 void Strategy::MeanOverReplicas(std::span<float> values) {
+  if (DividesTheModel* const divided = division()) return divided->MeanOfParts(values);
   if (comm().world_size() == 1) return;
   comm().Together(values, [&] { comm().AllReduce(values); });
   for (float& v : values) v /= static_cast<float>(comm().world_size());
@@ -68,15 +71,6 @@ void Strategy::CountBackward(size_t layer, int64_t frames) const {
   const double flops = StepCost(network()).backward_flops(layer) * static_cast<double>(frames);
   if (flops > 0) comm().ComputeFlops(flops);
 }
-
-void Strategy::BeginRound(int64_t, int64_t) { CHECK(false) << "this strategy's workers read shares"; }
-std::optional<int64_t> Strategy::Take() { return std::nullopt; }
-std::pair<int64_t, int64_t> Strategy::EndRound() { return {0, 0}; }
-
-int64_t Strategy::AfterLoss(const Loss&) { return 0; }
-
-void Strategy::SaveState(SafetensorsWriter&, const std::string&) const {}
-void Strategy::LoadState(const SafetensorsReader&, const std::string&) {}
 
 void Strategy::SaveStreams(SafetensorsWriter& writer, const std::string& name) const {
   const std::vector<std::byte> states = workspace_.States();
@@ -105,7 +99,7 @@ double FrameWeight(const StepInput& input) {
 }
 
 std::unique_ptr<Strategy> MakeStrategy(const Config& config, const Replica& replica) {
-  const std::string method = config.Text("method").value_or("serial");
+  const std::string method = MethodOf(config);
   return WithContext([&] { return StrategyRegistry::Get().Create(method, config, replica); },
                      [&] { return config.Where("method") + ": parallel.method"; });
 }

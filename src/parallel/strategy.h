@@ -7,15 +7,16 @@
 //   AfterStep strategy.Drain(); strategy.AfterEpoch(); … strategy.Finish();
 //
 // Which minibatches a worker reads: share `data_share().index` of `count` of them, in lockstep with the others; ranks
-// that hold one replica together (a pipeline's stages) read the same share. Or, if `takes_when_free()`, whichever Take
+// that hold one replica together (a pipeline's stages) read the same share. Or, if there are `rounds()`, whichever Take
 // gives it next, each minibatch going to one worker only.
 //
 // The default of every hook trains alone, by the optimiser. A strategy overrides those that it needs: exchanging
 // gradients redirects the sink in BeginStep and applies the sum in AfterStep; averaging works in AfterStep on
 // network.values(); a pipeline, whose passes of several minibatches overlap, overrides Step itself. After AfterEpoch
 // and Finish all replicas hold the model to evaluate, each rank its part of it (model_parts.h) where ranks hold a
-// replica together. A minibatch may be empty: the last of an epoch, where the data do
-// not divide. A continuation calls Start, then LoadState. A strategy is one file in parallel/strategies that ends with
+// replica together. A minibatch may be empty: the last of an epoch, where the data do not divide. What only some
+// strategies do stands in parallel/capabilities.h. A continuation calls Start, then state()->LoadState. A strategy is
+// one file in parallel/strategies that ends with
 //   REGISTER_COMPONENT(StrategyRegistry, "foo", [](const Config& c, const Replica& r) { return std::make_unique<Foo>(c,
 //   r); });
 //
@@ -36,7 +37,7 @@
 #include "nn/loss.h"
 #include "nn/network.h"
 #include "optim/optimizer.h"
-#include "parallel/loss_of_ranks.h"
+#include "parallel/capabilities.h"
 #include "parallel/model_parts.h"
 
 namespace antiphon::parallel {
@@ -83,14 +84,6 @@ struct StepOutput {
   double staleness = 0;  // updates of the model that the gradient did not know
 };
 
-/// What of a checkpoint all ranks would write alike, bit by bit.
-struct CommonState {
-  bool values = false;               // the network's values, as they are now
-  bool values_always = false;        // they are so after every step: what is made of them (an average) is common, too
-  bool optimizer = false;            // all that the optimiser keeps
-  std::vector<std::string> tensors;  // of SaveState, without the prefix
-};
-
 class Strategy {
  public:
   explicit Strategy(const Replica& replica) : replica_(replica) {}
@@ -102,8 +95,6 @@ class Strategy {
   virtual void Start();
   /// All ranks take the same number of steps, so that the trainer may let them agree on something between two of them.
   virtual bool synchronous() const { return true; }
-  /// The ranks below it get minibatches, the others empty ones. May change between two steps, on all ranks alike.
-  virtual int active_workers() const { return comm().world_size(); }
   /// One minibatch; the workspace keeps its memory from step to step.
   virtual StepOutput Step(const StepInput& input);
   /// Called by the default Step; the gradients of a backward pass go where BeginStep says.
@@ -117,37 +108,23 @@ class Strategy {
   /// Seconds spent exchanging that no step has reported yet: those of AfterEpoch.
   double TakeCommunication() { return std::exchange(communication_seconds_, 0.0); }
 
-  virtual DataShare data_share() const { return {comm().rank(), active_workers()}; }
-  virtual bool takes_when_free() const { return false; }
-  // A round of taking when free; BeginRound and EndRound are collective.
-  /// Minibatches [first, last) of the current epoch's order are to be trained on.
-  virtual void BeginRound(int64_t first, int64_t last);
-  /// The next minibatch for this worker; nullopt when there is none left in the round.
-  virtual std::optional<int64_t> Take();
-  /// Nobody takes any more in this round.
-  virtual void StopRound() {}
-  /// Waits until all workers are through; returns where the next round begins, and how many minibatches came back
-  /// (dropped or lost) and are left for it.
-  virtual std::pair<int64_t, int64_t> EndRound();
+  /// The ranks whose index is below `count` get minibatches, the others empty ones. May change between two steps, on
+  /// all ranks alike.
+  virtual DataShare data_share() const { return {comm().rank(), comm().world_size()}; }
 
-  /// Logits [N, out_dim] of the whole network for evaluation, in `ws`. Ranks that hold one replica together call it
-  /// together; those that do not get the logits return an empty view.
-  virtual MatrixView Forward(const nn::ExecContext& context, ConstMatrixView x, nn::Workspace& ws);
+  // What not every strategy can do; null where it cannot.
+  /// Serial training keeps nothing.
+  virtual Checkpointable* state() { return nullptr; }
+  /// While the workers take minibatches when they are free; may change at an epoch's end.
+  virtual TakesWhenFree* rounds() { return nullptr; }
+  virtual DividesTheModel* division() { return nullptr; }
+  virtual SurvivesLosses* survival() { return nullptr; }
+
+  /// Logits [N, out_dim] of the whole network for evaluation, in `ws`; division() says what differs with it.
+  MatrixView Forward(const nn::ExecContext& context, ConstMatrixView x, nn::Workspace& ws);
   /// `values`, laid out as network.values(), become their mean over the replicas. Collective.
-  virtual void MeanOverReplicas(std::span<float> values);
+  void MeanOverReplicas(std::span<float> values);
 
-  /// Everything that a bit-identical continuation needs beyond network and optimiser; names start with `prefix`.
-  virtual void SaveState(SafetensorsWriter& writer, const std::string& prefix) const;
-  /// What SaveState needs of other ranks is fetched here, where all stand still. Collective.
-  virtual void BeforeSave() {}
-  /// What rank 0 may save for all, between two steps and after BeforeSave; the same answer on all ranks. Where ranks
-  /// hold one replica together, nothing.
-  virtual CommonState common_state() const { return {}; }
-  virtual void LoadState(const SafetensorsReader& reader, const std::string& prefix);
-  /// Continues what other than world_size() ranks saved, one reader per rank of then; the network holds their mean.
-  virtual void LoadFolded(std::span<const SafetensorsReader> ranks, const std::string& prefix) {
-    LoadState(ranks[0], prefix);
-  }
   /// The states that recurrent layers carry from this worker's last minibatch to its next one, if they do.
   void SaveStreams(SafetensorsWriter& writer, const std::string& name) const;
   void LoadStreams(const SafetensorsReader& reader, const std::string& name);
@@ -156,16 +133,6 @@ class Strategy {
   /// The trainer's guard found this replica's model unusable. True: the strategy leaves it out of the next exchange and
   /// gives it the others' model; false: all replicas have to fall back.
   virtual bool LeaveOut() { return false; }
-
-  // Lost ranks.
-  /// What it exchanges from Start on, it exchanges in its communicator's Together, or goes on without lost ranks
-  /// itself.
-  virtual bool survives_losses() const { return false; }
-  /// Steps of each worker that are lost with it, as they are not in the others' model yet; for workers in step.
-  virtual int64_t steps_at_risk() const { return 0; }
-  /// The communicator has renumbered the ranks that are left. Returns, on rank 0, how many minibatches came back to the
-  /// common pool; for workers that take when free. PeerLost on all ranks if it cannot go on.
-  virtual int64_t AfterLoss(const Loss& loss);
 
   /// Bytes of what it holds of the model beside the network: gradients, other replicas' means, servers' shards.
   virtual size_t copy_bytes() const { return 0; }

@@ -30,17 +30,17 @@ void WarmStart::AfterLoss() const {
 
 void WarmStart::SaveState(SafetensorsWriter& writer, const std::string& prefix) const {
   writer.Add(prefix + ".epochs", std::span<const int64_t>(&done_, 1));
-  if (under_way()) method_->SaveState(writer, prefix);
+  if (under_way()) method_->state()->SaveState(writer, prefix);
 }
 
 void WarmStart::LoadState(const SafetensorsReader& reader, const std::string& prefix) {
   done_ = reader.ReadInts(prefix + ".epochs").at(0);
-  if (under_way()) method_->LoadState(reader, prefix);
+  if (under_way()) method_->state()->LoadState(reader, prefix);
 }
 
 void WarmStart::LoadFolded(std::span<const SafetensorsReader> ranks, const std::string& prefix) {
   done_ = ranks[0].ReadInts(prefix + ".epochs").at(0);
-  if (under_way()) method_->LoadFolded(ranks, prefix);
+  if (under_way()) method_->state()->LoadFolded(ranks, prefix);
 }
 
 }  // namespace antiphon::parallel

@@ -29,7 +29,7 @@ class WarmStart {
   void AfterLoss() const;
   size_t copy_bytes() const { return method_ ? method_->copy_bytes() : 0; }
 
-  CommonState common_state() const { return method_->common_state(); }
+  CommonState common_state() const { return method_->state()->common_state(); }
   void SaveState(SafetensorsWriter& writer, const std::string& prefix) const;
   void LoadState(const SafetensorsReader& reader, const std::string& prefix);
   void LoadFolded(std::span<const SafetensorsReader> ranks, const std::string& prefix);

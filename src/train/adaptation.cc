@@ -57,7 +57,7 @@ HeldOutRun HeldOutOf(const nn::Model& model, uint64_t seed) {
     if (const auto run = ParseHeldOutText(said->second)) return *run;
   }
   HeldOutRun run;
-  run.options.by = "utterance";
+  run.options.by = HeldOutUnit::kUtterance;
   run.seed = seed;
   log::Warn(
       "the model does not say what its training held out: old speech is measured on {:g} % of the utterances, of which "
@@ -77,11 +77,11 @@ struct AdaptationRun::Candidate {
 TrainOptions AdaptationOptions::AdaptationDefaults() {
   TrainOptions options;
   options.data.minibatch = 128;
-  options.schedule.type = "exponential";
+  options.schedule.type = optim::ScheduleType::kExponential;
   options.schedule.epochs = 5;
   options.schedule.learning_rate = 0.03;
   options.schedule.final_learning_rate = 0.003;
-  options.held_out.by = "utterance";
+  options.held_out.by = HeldOutUnit::kUtterance;
   options.held_out.fraction = 0.2;
   options.dropout_schedule = "0";
   return options;

@@ -39,7 +39,7 @@ nn::NetworkInput StoreFrames::Next() {
 
 TrainOptions CompressionOptions::RetrainingDefaults() {
   TrainOptions options;
-  options.schedule.type = "exponential";
+  options.schedule.type = optim::ScheduleType::kExponential;
   options.schedule.epochs = 6;
   options.schedule.learning_rate = 0.1;
   options.schedule.final_learning_rate = 0.005;

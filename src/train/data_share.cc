@@ -3,19 +3,26 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <set>
 #include <string>
 #include <utility>
 
+#include "base/enum_option.h"
 #include "base/error.h"
+#include "parallel/strategy_traits.h"
 
 namespace antiphon::train {
 namespace {
 
 constexpr int64_t kMostFrames = 2'000'000;
 
-bool Dealt(const data::MinibatchPool& pool) { return pool.options().distribution == "shards"; }
+constexpr std::array kDistributions = {EnumName{Distribution::kPool, "auto"}, EnumName{Distribution::kPool, "pool"},
+                                       EnumName{Distribution::kShares, "shares"},
+                                       EnumName{Distribution::kShards, "shards"}};
+
+bool Dealt(const data::MinibatchPool& pool) { return DistributionOf(pool.options()) == Distribution::kShards; }
 
 int64_t FramesOf(const data::FrameStore& store, const std::vector<size_t>& utterances) {
   int64_t frames = 0;
@@ -62,10 +69,14 @@ data::FeatureMoments MomentsOfAllShards(comm::Communicator& comm, const data::Fr
 
 }  // namespace
 
+Distribution DistributionOf(const data::MinibatchOptions& options) {
+  return ParseEnum(options.distribution, kDistributions);
+}
+
 std::string ChooseDistribution(const TrainingTask& task, const TrainOptions& options, int workers) {
   if (options.data.distribution != "auto") return options.data.distribution;
-  const bool keeps_data = task.parallel.Text("method").value_or("serial") == "admm" && workers > 1;
-  const bool needs_pool = !task.mixing.utterances.empty() || options.pretrain.method == "rbm";
+  const bool keeps_data = !parallel::TraitsOf(task.parallel).of_own_data.empty() && workers > 1;
+  const bool needs_pool = !task.mixing.utterances.empty() || options.pretrain.method == PretrainMethod::kRbm;
   const bool divisible = task.held_out_store && std::cmp_greater_equal(task.store->num_shards(), workers);
   return keeps_data && !needs_pool && divisible ? "shards" : "pool";
 }

@@ -17,9 +17,13 @@
 
 namespace antiphon::train {
 
-/// What data.distribution "auto" means: "pool"; for method admm, whose workers' multipliers belong to the data that
-/// each has, "shards", if there is a held-out store and a shard for every worker at least, and nothing that needs a
-/// pool.
+/// How workers share the training data: data.distribution, "auto" being a pool.
+enum class Distribution { kPool, kShares, kShards };
+Distribution DistributionOf(const data::MinibatchOptions& options);
+
+/// What data.distribution "auto" means: "pool"; for a method whose workers learn something of their own data alone
+/// (parallel/strategy_traits.h), "shards", if there is a held-out store and a shard for every worker at least, and
+/// nothing that needs a pool.
 std::string ChooseDistribution(const TrainingTask& task, const TrainOptions& options, int workers);
 
 /// Throws if this rank cannot read what it will train on.

@@ -174,11 +174,13 @@ DataSplit SplitHeldOut(const data::FrameStore& store, double fraction, uint64_t 
 }
 
 DataSplit SplitForRun(const data::FrameStore& store, const HeldOutOptions& options, uint64_t run_seed) {
-  return SplitHeldOut(store, options.fraction, SeedOf(run_seed, RandomStream::kHeldOut), options.by == "speaker");
+  return SplitHeldOut(store, options.fraction, SeedOf(run_seed, RandomStream::kHeldOut),
+                      options.by == HeldOutUnit::kSpeaker);
 }
 
 std::string HeldOutText(const HeldOutOptions& options, uint64_t run_seed) {
-  return fmt::format("by = {}, fraction = {}, seed = {}", options.by, options.fraction, run_seed);
+  return fmt::format("by = {}, fraction = {}, seed = {}", NameOf(options.by, kHeldOutUnits), options.fraction,
+                     run_seed);
 }
 
 std::string HeldOutKey(uint64_t store_fingerprint) { return fmt::format("held_out_of.{:016x}", store_fingerprint); }
@@ -192,7 +194,7 @@ std::optional<HeldOutRun> ParseHeldOutText(const std::string& text) {
   std::smatch found;
   if (!std::regex_match(text, found, form)) return std::nullopt;
   HeldOutRun run;
-  run.options.by = found[1];
+  run.options.by = ParseEnum(found[1].str(), kHeldOutUnits);
   run.options.fraction = std::strtod(found[2].str().c_str(), nullptr);
   run.seed = std::strtoull(found[3].str().c_str(), nullptr, 10);
   // What would not be written so again is no run's own text.

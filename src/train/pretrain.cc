@@ -10,8 +10,10 @@
 #include "base/cancel.h"
 #include "base/log.h"
 #include "base/random.h"
+#include "nn/layer_traits.h"
 #include "optim/rbm.h"
 #include "report/progress.h"
+#include "train/data_share.h"
 #include "train/random_streams.h"
 
 namespace antiphon::train {
@@ -88,7 +90,7 @@ class Frames {
   void Finish(const std::string& note) { progress_.Finish(note); }
 
  private:
-  bool common() const { return pool_->options().distribution == "pool"; }
+  bool common() const { return DistributionOf(pool_->options()) == Distribution::kPool; }
   int64_t StepsOf(int64_t epoch) const {
     if (!common()) return std::max<int64_t>(1, pool_->steps_per_epoch(epoch));
     return (pool_->num_minibatches(epoch) + share_.count - 1) / share_.count;
@@ -135,7 +137,7 @@ class Grower {
       nn::Network network(Config::Parse(toml, "pre-training network"), worker_.network().in_dim(),
                           worker_.network().out_dim(), MixSeed(FreshSeed(), hidden));
       CopyHidden(hidden, network);
-      if (options_.pretrain.method == "layer-wise") FreezeBelow(blocks_.begin[hidden - 1], network);
+      if (options_.pretrain.method == PretrainMethod::kLayerWise) FreezeBelow(blocks_.begin[hidden - 1], network);
       TrainStage(hidden, network);
       // The top block's fresh output layer is kept: it fits the finished network.
       if (hidden < blocks_.num_hidden()) DropOutput(network);
@@ -196,7 +198,7 @@ class Grower {
     const auto optimizer = optim::MakeOptimizer(task_.optimizer, network);
     const auto strategy = parallel::MakeStrategy(
         task_.parallel, {&network, optimizer.get(), &comm_, {options_.data.minibatch, 0, 0}, nullptr});
-    if (strategy->takes_when_free()) {
+    if (strategy->rounds() != nullptr) {
       throw UsageError("pretrain: workers of this parallel.method have no lockstep; pre-train by another method");
     }
     nn::LossResult loss;
@@ -204,7 +206,7 @@ class Grower {
     const int64_t first_step = Begin([&](const SafetensorsReader& reader) {
       LoadNetwork(reader, "pretraining.network.", network);
       optimizer->LoadState(reader, "pretraining.optimizer");
-      strategy->LoadState(reader, "pretraining.strategy");
+      if (parallel::Checkpointable* const state = strategy->state()) state->LoadState(reader, "pretraining.strategy");
       const std::vector<double> sums = reader.ReadDoubles("pretraining.loss");
       loss = {sums.at(0), sums.at(1), sums.at(2)};
     });
@@ -230,7 +232,9 @@ class Grower {
       SaveIfDue(hidden - 1, frames, [&](SafetensorsWriter& writer) {
         SaveNetwork(writer, "pretraining.network.", network);
         optimizer->SaveState(writer, "pretraining.optimizer");
-        strategy->SaveState(writer, "pretraining.strategy");
+        if (parallel::Checkpointable* const state = strategy->state()) {
+          state->SaveState(writer, "pretraining.strategy");
+        }
         const double sums[] = {loss.loss_sum, loss.weight_sum, loss.correct_sum};
         writer.Add("pretraining.loss", std::span<const double>(sums));
       });
@@ -249,8 +253,11 @@ class Grower {
   optim::Rbm MakeRbm(size_t hidden) {
     nn::Network& network = worker_.network();
     const size_t first = blocks_.begin[hidden];
-    const bool sigmoid = first + 1 < network.num_layers() && network.layer_type(first + 1) == "sigmoid";
-    if (network.layer_type(first) != "affine" || !sigmoid) {
+    const bool sigmoid =
+        first + 1 < network.num_layers() && network.layer(first + 1).activation() == Activation::kSigmoid;
+    const bool affine = nn::TraitsOf(network, first).product == nn::LayerTraits::Product::kPlain &&
+                        network.layer(first).parameters().size() == 2;  // weights and biases
+    if (!affine || !sigmoid) {
       Throw<UsageError>(
           "pretrain.method 'rbm' needs hidden layers that are 'affine' followed by 'sigmoid'; '{}' is not",
           network.layer_name(first));
@@ -323,16 +330,16 @@ class Grower {
 }  // namespace
 
 void Pretrain(const TrainingTask& task, const TrainOptions& options, comm::Communicator& comm, Worker& worker) {
-  if (options.pretrain.method == "none") return;
+  if (options.pretrain.method == PretrainMethod::kNone) return;
   if (worker.parts() != nullptr) {
     Throw<UsageError>(
         "pretrain.method '{}' works on whole networks, but the ranks of this parallel.method hold parts of one: take "
         "pretrain.method 'none', or another parallel.method",
-        options.pretrain.method);
+        NameOf(options.pretrain.method, kPretrainMethods));
   }
   Grower grower(task, options, comm, worker);
-  if (options.pretrain.method == "rbm") {
-    if (comm.world_size() > 1 && options.data.distribution != "pool") {
+  if (options.pretrain.method == PretrainMethod::kRbm) {
+    if (comm.world_size() > 1 && DistributionOf(options.data) != Distribution::kPool) {
       throw UsageError(
           "pretrain.method 'rbm' with several workers needs data.distribution 'pool': each reads all data");
     }

@@ -4,10 +4,12 @@
 // config.toml.
 #pragma once
 
+#include <array>
 #include <string>
 #include <vector>
 
 #include "adapt/side_task.h"
+#include "base/enum_option.h"
 #include "base/options.h"
 #include "data/minibatch_pool.h"
 #include "optim/schedule.h"
@@ -15,14 +17,18 @@
 
 namespace antiphon::train {
 
+enum class HeldOutUnit { kSpeaker, kUtterance };
+inline constexpr std::array kHeldOutUnits = {EnumName{HeldOutUnit::kSpeaker, "speaker"},
+                                             EnumName{HeldOutUnit::kUtterance, "utterance"}};
+
 struct HeldOutOptions {
-  std::string by = "speaker";
+  HeldOutUnit by = HeldOutUnit::kSpeaker;
   double fraction = 0.05;
   int64_t most_frames = 400000;
   template <class V>
   void Visit(V& v) {
-    v("by", by, OneOf{{"speaker", "utterance"}},
-      "hold out whole speakers, or utterances of all: for corpora of few speakers, each of whom is needed");
+    VisitEnum(v, "by", by, kHeldOutUnits,
+              "hold out whole speakers, or utterances of all: for corpora of few speakers, each of whom is needed");
     v("fraction", fraction, Range{0.0001, 0.5}, "share of the frames held out, if no store is given for it");
     v("most-frames", most_frames, Range{1000, 1e12},
       "frames evaluated after each epoch at most; the end takes them all");
@@ -68,8 +74,13 @@ struct AverageOptions {
   }
 };
 
+enum class PretrainMethod { kNone, kDiscriminative, kLayerWise, kRbm };
+inline constexpr std::array kPretrainMethods = {
+    EnumName{PretrainMethod::kNone, "none"}, EnumName{PretrainMethod::kDiscriminative, "discriminative"},
+    EnumName{PretrainMethod::kLayerWise, "layer-wise"}, EnumName{PretrainMethod::kRbm, "rbm"}};
+
 struct PretrainOptions {
-  std::string method = "none";
+  PretrainMethod method = PretrainMethod::kNone;
   double epochs_per_layer = 0.5;
   double learning_rate = 0.0;
   double gaussian_epochs_factor = 2.0;
@@ -77,8 +88,8 @@ struct PretrainOptions {
   double rbm_gaussian_learning_rate = 0.01;
   template <class V>
   void Visit(V& v) {
-    v("method", method, OneOf{{"none", "discriminative", "layer-wise", "rbm"}},
-      "grow the network layer by layer before training: all layers learn, only the new one learns, or RBMs");
+    VisitEnum(v, "method", method, kPretrainMethods,
+              "grow the network layer by layer before training: all layers learn, only the new one learns, or RBMs");
     v("epochs-per-layer", epochs_per_layer, Range{0.001, 1000}, "passes over the data for each new layer");
     v("learning-rate", learning_rate, Range{0, 1e6}, "for growing; 0: the schedule's initial rate");
     v("gaussian-epochs-factor", gaussian_epochs_factor, Range{0.01, 100},
@@ -102,6 +113,11 @@ struct TeacherOptions {
   }
 };
 
+/// Where log-priors come from.
+enum class PriorSource { kAlignment, kPosteriors };
+inline constexpr std::array kPriorSources = {EnumName{PriorSource::kAlignment, "alignment"},
+                                             EnumName{PriorSource::kPosteriors, "posteriors"}};
+
 struct TrainOptions {
   data::MinibatchOptions data;
   optim::ScheduleOptions schedule;
@@ -118,7 +134,7 @@ struct TrainOptions {
   std::string precision = "fp32";
   bool normalize_input = true;
   std::string dropout_schedule;
-  std::string priors = "alignment";
+  PriorSource priors = PriorSource::kAlignment;
   int64_t log_steps = 100;
   double deadline_seconds = 600;
 
@@ -144,7 +160,7 @@ struct TrainOptions {
     v("dropout-schedule", dropout_schedule,
       "factor on the dropout proportions by fraction of the run, linear between points: '0,0@0.2,1@0.5,0'; empty: "
       "always 1");
-    v("priors", priors, OneOf{{"alignment", "posteriors"}}, "log-priors from alignment counts or averaged posteriors");
+    VisitEnum(v, "priors", priors, kPriorSources, "log-priors from alignment counts or averaged posteriors");
     v("log-steps", log_steps, Range{1, 1e9}, "steps between two lines of metrics");
     v("deadline-seconds", deadline_seconds, Range{0.1, 1e6},
       "longest wait of a worker for another one, after which the run ends with an error; longer than the final "

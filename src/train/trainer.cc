@@ -9,6 +9,7 @@
 #include "base/folder_lock.h"
 #include "base/log.h"
 #include "comm/fault_injection.h"
+#include "parallel/strategy_traits.h"
 #include "train/agreement.h"
 #include "train/data_share.h"
 #include "train/further.h"
@@ -201,7 +202,7 @@ nn::Model Trainer::Impl::MakeModel(const EvaluationResult& result, std::vector<f
   model.log_priors = std::move(log_priors);
   if (task.initial) model.descriptions = task.initial->descriptions;
   const std::map<std::string, std::string> run = {
-      {"trained_by", fmt::format("antiphon train, method {}", task.parallel.Text("method").value_or("serial"))},
+      {"trained_by", fmt::format("antiphon train, method {}", parallel::MethodOf(task.parallel))},
       {"seed", std::to_string(task.seed)},
       {"frame_accuracy", fmt::format("{:.4f}", result.loss.frame_accuracy())},
       {"held_out_loss", fmt::format("{:.4f}", result.loss.loss())},

@@ -13,6 +13,7 @@
 #include "data/feature_kind.h"
 #include "hmm/gmm_model.h"
 #include "math/safetensors.h"
+#include "train/data_share.h"
 #include "train/further.h"
 #include "train/side_speech.h"
 #include "train/world.h"
@@ -117,7 +118,7 @@ TrainingTask ReadTask(const TrainingRequest& request) {
     task = TaskFrom(std::make_shared<const nn::Model>(nn::Model::Load(request.initial_model)));
   }
   task.teachers = LoadTeachers(request.train.teacher);
-  const bool all_shards = request.train.data.distribution != "shards";
+  const bool all_shards = DistributionOf(request.train.data) != Distribution::kShards;
   auto store = std::make_shared<data::FrameStore>(request.store, all_shards);
   if (const data::ShardCacheOptions& cache = request.train.data.cache; !cache.cache_dir.empty()) {
     store->UseCache(cache.cache_dir, static_cast<uint64_t>(1e9 * cache.cache_limit_gb));

@@ -38,17 +38,18 @@ Worker::Worker(const TrainingTask& task, const TrainOptions& options, parallel::
     : task_(task),
       options_(options),
       comm_(comm),
+      distribution_(DistributionOf(options.data)),
       dropout_(options.dropout_schedule),
       checkpoints_(CheckpointPath(task.folder), comm.rank(), comm.world_size(), options.checkpoint.keep),
       pretraining_(CheckpointPath(task.folder) / "pretraining", comm.rank(), comm.world_size(),
                    options.checkpoint.keep),
       schedule_(options.schedule) {
-  if (options.average.share > 0 && options.schedule.type == "newbob") {
+  if (options.average.share > 0 && schedule_.decides()) {
     throw UsageError(
         "average.share needs a run whose length is known, but schedule.type 'newbob' stops when it likes: "
         "leave one of the two out");
   }
-  if (task.initial && options.pretrain.method != "none") {
+  if (task.initial && options.pretrain.method != PretrainMethod::kNone) {
     throw UsageError("pretrain.method grows a new network: leave it out when an initial model goes on learning");
   }
   sequence_ = SequenceTask::Open(task, options);
@@ -62,7 +63,7 @@ Worker::Worker(const TrainingTask& task, const TrainOptions& options, parallel::
     data_options = sequence_->Pieces(*task.store, data_options);
   }
   std::unique_ptr<parallel::ModelParts> parts = parallel::DivideModel(task.parallel, outline_, comm);
-  if (parts && options.data.distribution == "shards") {
+  if (parts && distribution_ == Distribution::kShards) {
     throw UsageError("data.distribution must be 'pool' or 'shares' where ranks hold one replica together");
   }
   pool_ = std::make_shared<const data::MinibatchPool>(task.store, data_options, SeedOf(task.seed, RandomStream::kData),
@@ -81,7 +82,7 @@ Worker::Worker(const TrainingTask& task, const TrainOptions& options, parallel::
 }
 
 void Worker::SplitData() {
-  if (!task_.store->labelled() && (!task_.held_out_store || options_.priors == "alignment")) {
+  if (!task_.store->labelled() && (!task_.held_out_store || options_.priors == PriorSource::kAlignment)) {
     Throw<UsageError>(
         "the store '{}' has no alignment: training needs a held-out store that has one, and priors = "
         "\"posteriors\"",
@@ -107,7 +108,7 @@ void Worker::SplitData() {
     }
     return;
   }
-  if (options_.data.distribution == "shards") {
+  if (distribution_ == Distribution::kShards) {
     throw UsageError(
         "data.distribution 'shards' needs --held-out-store, as no worker can read speakers held out of all shards");
   }
@@ -118,7 +119,7 @@ void Worker::SplitData() {
 }
 
 double Worker::Progress() const {
-  const bool common = options_.data.distribution == "pool";
+  const bool common = distribution_ == Distribution::kPool;
   const int64_t done = common ? position_.minibatch_in_epoch : position_.step_in_epoch;
   const int64_t all = common ? pool_->num_minibatches(position_.epoch) : pool_->steps_per_epoch(position_.epoch);
   const double share = static_cast<double>(done) / static_cast<double>(std::max<int64_t>(1, all));
@@ -128,7 +129,7 @@ double Worker::Progress() const {
 // What is left of the epoch for this rank.
 std::unique_ptr<data::MinibatchStream> Worker::OpenStream() const {
   const parallel::DataShare share = strategy_->data_share();
-  if (options_.data.distribution != "pool") {
+  if (distribution_ != Distribution::kPool) {
     return std::make_unique<data::MinibatchStream>(pool_, comm_.rank() / share.readers, position_.epoch,
                                                    position_.step_in_epoch);
   }
@@ -137,7 +138,7 @@ std::unique_ptr<data::MinibatchStream> Worker::OpenStream() const {
 }
 
 void Worker::RunEpoch() {
-  if (strategy_->takes_when_free()) return RunRounds();
+  if (strategy_->rounds() != nullptr) return RunRounds();
   std::unique_ptr<data::MinibatchStream> stream = OpenStream();
   active_workers_ = strategy_->data_share().count;
   const int64_t frames = pool_->num_frames() / active_workers_;
@@ -280,7 +281,8 @@ void Worker::Step(const data::Minibatch& minibatch, int64_t mask_step, int64_t i
   ++position_.step;
   ++position_.step_in_epoch;
   if (index >= 0) position_.minibatch_in_epoch = index + 1;
-  order_.Settle(strategy_->steps_at_risk());
+  parallel::SurvivesLosses* const survival = strategy_->survival();
+  order_.Settle(survival != nullptr ? survival->steps_at_risk() : 0);
   log_frames_ += frames;
   AverageStep();
   if (position_.step % options_.log_steps == 0) LogSteps(input.learning_rate);

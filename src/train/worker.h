@@ -18,6 +18,7 @@
 #include "parallel/surviving_communicator.h"
 #include "train/background_write.h"
 #include "train/checkpoint.h"
+#include "train/data_share.h"
 #include "train/evaluate.h"
 #include "train/run_log.h"
 #include "train/sequence_task.h"
@@ -195,6 +196,7 @@ class Worker {
   const TrainingTask& task_;
   const TrainOptions& options_;
   parallel::SurvivingCommunicator& comm_;
+  Distribution distribution_;
   DropoutSchedule dropout_;
   CheckpointFolder checkpoints_;
   CheckpointFolder pretraining_;

@@ -6,6 +6,7 @@
 
 #include "base/compute_threads.h"
 #include "base/log.h"
+#include "parallel/strategy_traits.h"
 #include "train/worker.h"
 
 namespace antiphon::train {
@@ -178,15 +179,15 @@ std::vector<std::string> Worker::DescribePlan() const {
                   DescribeHeldOut(*held_out_store_, held_out_utterances_, held_out_by_speaker_)),
       fmt::format(
           "learning rate: {:.4g} per frame-averaged gradient ({:.4g} per summed frame at this minibatch), schedule {}",
-          rate, rate / minibatch, options_.schedule.type)};
+          rate, rate / minibatch, NameOf(options_.schedule.type, optim::kScheduleTypes))};
   for (std::string& line : strategy_->Describe()) lines.push_back(std::move(line));
-  if (comm_.rank() == 0 && comm_.world_size() > 1 && options_.data.distribution != "shards" &&
-      task_.parallel.Text("method") == "admm") {
+  const parallel::StrategyTraits method = parallel::TraitsOf(task_.parallel);
+  if (comm_.rank() == 0 && comm_.world_size() > 1 && distribution_ != Distribution::kShards &&
+      !method.of_own_data.empty()) {
     log::Warn(
-        "method 'admm' with data.distribution '{}': what a worker's multipliers have learned belongs to data that it "
-        "has no more in the next epoch. 'shards' lets each keep its own; it needs a held-out store and a shard for "
-        "every worker (antiphon store --shard-mib)",
-        options_.data.distribution);
+        "method '{}' with data.distribution '{}': {} belongs to data that it has no more in the next epoch. 'shards' "
+        "lets each keep its own; it needs a held-out store and a shard for every worker (antiphon store --shard-mib)",
+        parallel::MethodOf(task_.parallel), options_.data.distribution, method.of_own_data);
   }
   if (side_) lines.push_back(side_->Describe());
   if (side_ && comm_.rank() == 0 && side_->unlabelled() > 0) {

@@ -8,21 +8,24 @@ namespace antiphon::train {
 
 // Data on a lost machine's own disk cannot be learned by others.
 void Worker::GoOnWithoutLost() {
-  if (!strategy_->survives_losses() || options_.data.distribution != "pool" || comm_.world_size() == 1) return;
+  parallel::SurvivesLosses* const survival = strategy_->survival();
+  if (survival == nullptr || !survival->survives_losses()) return;
+  if (distribution_ != Distribution::kPool || comm_.world_size() == 1) return;
   comm_.GoOn([this](const parallel::Loss& loss) { TakeLoss(loss); });
 }
 
 // Where the common order goes on behind the step that all workers take now.
 int64_t Worker::TakeInStep() {
-  if (options_.data.distribution != "pool") return position_.minibatch_in_epoch + active_workers_;
+  if (distribution_ != Distribution::kPool) return position_.minibatch_in_epoch + active_workers_;
   return order_.Take(position_.epoch, position_.minibatch_in_epoch, pool_->num_minibatches(position_.epoch),
                      active_workers_);
 }
 
 void Worker::TakeLoss(const parallel::Loss& loss) {
-  int64_t given_back = strategy_->AfterLoss(loss);
-  if (!strategy_->takes_when_free() && !position_.finished) {
-    given_back = order_.GiveBack(loss.ranks, strategy_->steps_at_risk());
+  parallel::SurvivesLosses& survival = *strategy_->survival();
+  int64_t given_back = survival.AfterLoss(loss);
+  if (strategy_->rounds() == nullptr && !position_.finished) {
+    given_back = order_.GiveBack(loss.ranks, survival.steps_at_risk());
   }
   checkpoints_ =
       CheckpointFolder(CheckpointPath(task_.folder), comm_.rank(), comm_.world_size(), options_.checkpoint.keep);

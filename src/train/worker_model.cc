@@ -6,6 +6,8 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "base/random.h"
+#include "nn/layer_traits.h"
+#include "parallel/strategy_traits.h"
 #include "train/data_share.h"
 #include "train/divided_model.h"
 #include "train/memory_need.h"
@@ -28,7 +30,7 @@ void Worker::Describe() {
     return RequireFrames();
   }
   outline_ = nn::Network(task_.network, in_dim, out_dim, 0, kOutline);
-  if (options_.normalize_input && outline_.layer_type(0) != "normalize") {
+  if (options_.normalize_input && !nn::TraitsOf(outline_, 0).input_scaling) {
     const std::string toml = "[[layer]]\ntype = \"normalize\"\nname = \"input\"\n" + outline_.ToToml();
     outline_ = nn::Network(Config::Parse(toml, task_.network.Where()), in_dim, out_dim, 0, kOutline);
   }
@@ -44,7 +46,7 @@ void Worker::RequireFrames() const {
         "the network looks at several frames of an utterance: set data.chunk-frames, the consecutive frames that "
         "minibatches are made of");
   }
-  if (options_.pretrain.method != "none") {
+  if (options_.pretrain.method != PretrainMethod::kNone) {
     throw UsageError("pretrain.method grows networks that look at one window of frames at a time: leave it out");
   }
   if (options_.frames_per_forward > 1) {
@@ -79,12 +81,12 @@ void Worker::Build(std::unique_ptr<parallel::ModelParts> parts) {
 }
 
 void Worker::BuildSideTask() {
-  const std::string method = task_.parallel.Text("method").value_or("serial");
-  if (parts_ || method == "pipeline" || method == "hessian-free" || method == "natural-gradient-averaging") {
+  const parallel::StrategyTraits method = parallel::TraitsOf(task_.parallel);
+  if (parts_ || method.divides_network || method.keeps_minibatches) {
     Throw<UsageError>(
         "parallel.method '{}' divides the network or keeps minibatches, neither of which goes with a side "
         "task: take another one",
-        method);
+        parallel::MethodOf(task_.parallel));
   }
   if (!task_.teachers.empty() || options_.frames_per_forward > 1 || sequence_) {
     throw UsageError(
@@ -110,7 +112,7 @@ void Worker::RequireMemory() {
   need.weights = WeightBytes(outline_, parts_ ? parts_->Of(comm_.rank()) : std::vector<nn::OutputRange>());
   if (strategy_) {
     const bool half = ParsePrecision(options_.precision) == Precision::kBf16;
-    const size_t of_trainer = (options_.schedule.type == "newbob" ? 1 : 0) + (options_.average.share > 0 ? 1 : 0);
+    const size_t of_trainer = (schedule_.decides() ? 1 : 0) + (options_.average.share > 0 ? 1 : 0);
     need.copies = strategy_->copy_bytes() + of_trainer * need.weights + (half ? need.weights / 2 : 0);
     need.optimizer = optimizer_->state_bytes();
     const int64_t frames = int64_t{options_.data.minibatch} * (side_ && side_->joins_speech() ? 2 : 1);
@@ -122,7 +124,7 @@ void Worker::RequireMemory() {
 
 std::vector<float> Worker::LogPriors() {
   if (sequence_) return sequence_->log_priors();
-  if (options_.priors == "alignment") {
+  if (options_.priors == PriorSource::kAlignment) {
     std::vector<int64_t> counts;
     comm_.Together([&] { counts = CountPdfsTogether(comm_, *task_.store, *pool_); });
     return hmm::LogPriors(std::vector<double>(counts.begin(), counts.end()));
@@ -135,7 +137,7 @@ std::vector<float> Worker::MeanPosteriors() {
   const int ranks = parts_ ? parts_->ranks() : 1;
   EvaluationResult result;
   if (comm_.rank() < ranks) {
-    const bool dealt = options_.data.distribution == "shards";
+    const bool dealt = distribution_ == Distribution::kShards;
     const EvaluationData data =
         ToEvaluate(task_.store, LimitFrames(*task_.store, dealt ? pool_->UtterancesOf(0) : train_utterances_,
                                             options_.held_out.most_frames, task_.seed));

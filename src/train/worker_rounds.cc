@@ -13,7 +13,7 @@ namespace antiphon::train {
 
 // A checkpoint needs all workers between two minibatches, so that an epoch has a round for each.
 void Worker::RunRounds() {
-  if (options_.data.distribution != "pool") {
+  if (distribution_ != Distribution::kPool) {
     throw UsageError("data.distribution must be 'pool' for workers that take minibatches when they are free");
   }
   const auto workers = [&] { return comm_.world_size() / strategy_->data_share().readers; };
@@ -28,9 +28,9 @@ void Worker::RunRounds() {
   // One round at least: a run that goes on may find minibatches that came back before it stopped.
   do {
     const int64_t first_step = position_.step - position_.step_in_epoch;
-    strategy_->BeginRound(done, std::min(total, done + length));
+    strategy_->rounds()->BeginRound(done, std::min(total, done + length));
     RunRound(progress);
-    std::tie(done, came_back) = strategy_->EndRound();
+    std::tie(done, came_back) = strategy_->rounds()->EndRound();
     // The same on all ranks, whoever took how many.
     position_.minibatch_in_epoch = done;
     position_.step_in_epoch = (done + workers() - 1) / workers();
@@ -54,21 +54,21 @@ void Worker::RunRound(report::Progress& progress) {
       pool_->Fill(epoch, 0, *index, buffers[slot]);
     });
   };
-  std::optional<int64_t> now = strategy_->Take();
+  std::optional<int64_t> now = strategy_->rounds()->Take();
   fetch(now, 0);
   for (size_t slot = 0; now; slot = 1 - slot) {
     {
       const Timed timed(position_.data_seconds);
       filled.get();
     }
-    const std::optional<int64_t> next = strategy_->Take();
+    const std::optional<int64_t> next = strategy_->rounds()->Take();
     fetch(next, 1 - slot);
     position_.minibatch_in_epoch = *now;
     Step(buffers[slot].minibatch, epoch_start + *now, *now);
     const Timed timed(position_.other_seconds);
     progress.Update(position_.epoch_frames, [this] { return Note(); });
     if (CancelRequested() || !divergence_.empty() || (comm_.rank() == 0 && CheckpointDue(position_.step)))
-      strategy_->StopRound();
+      strategy_->rounds()->StopRound();
     now = next;
   }
 }

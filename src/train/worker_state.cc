@@ -13,6 +13,7 @@
 #include "comm/fault_injection.h"
 #include "kernels/reductions.h"
 #include "math/finite.h"
+#include "nn/layer_traits.h"
 #include "train/agreement.h"
 #include "train/data_share.h"
 #include "train/divided_model.h"
@@ -57,7 +58,7 @@ std::string DifferenceFrom(const SafetensorsReader& reader, const std::string& e
 }  // namespace
 
 void Worker::StartAnew() {
-  if (network_.layer_type(0) == "normalize" && !task_.initial) NormalizeInput();
+  if (nn::TraitsOf(network_, 0).input_scaling && !task_.initial) NormalizeInput();
   checkpoints_.Clear();
   pretraining_.Clear();
   if (comm_.rank() == 0) {
@@ -236,7 +237,7 @@ void Worker::RequireSameExperiment(const SafetensorsReader& reader) const {
 
 void Worker::LoadBest(const SafetensorsReader& reader) {
   best_.reset();
-  if (options_.schedule.type != "newbob") return;
+  if (!schedule_.decides()) return;
   best_ = network_.Clone();
   if (!position_.best_is_current) LoadNetwork(reader, "best.", *best_);
 }
@@ -255,7 +256,7 @@ void Worker::LoadCheckpoint(const std::filesystem::path& file) {
         }
         LoadNetwork(reader, "network.", network_);
         optimizer_->LoadState(reader, "optimizer");
-        strategy_->LoadState(reader, "strategy");
+        if (parallel::Checkpointable* const state = strategy_->state()) state->LoadState(reader, "strategy");
         strategy_->LoadStreams(reader, "streams");
         order_.LoadState(reader);
         schedule_.LoadState(reader, "schedule");
@@ -279,7 +280,7 @@ void Worker::FoldCheckpoint(const CheckpointFolder::OtherRun& other) {
       [&] {
         RequireSameExperiment(ranks[0]);
         FoldPosition(ranks);
-        if (position_.step_in_epoch > 0 && options_.data.distribution != "pool") {
+        if (position_.step_in_epoch > 0 && distribution_ != Distribution::kPool) {
           Throw<InputError>(
               "{} workers stopped in the middle of an epoch whose data are divided into shares: go on with as many, or "
               "with data.distribution 'pool'",
@@ -295,12 +296,12 @@ void Worker::FoldCheckpoint(const CheckpointFolder::OtherRun& other) {
         } else {
           optimizer_->LoadState(ranks[static_cast<size_t>(comm_.rank()) % ranks.size()], "optimizer");
         }
-        strategy_->LoadFolded(ranks, "strategy");
+        if (parallel::Checkpointable* const state = strategy_->state()) state->LoadFolded(ranks, "strategy");
         // All ranks that hold one model together have the same.
         if (pool_->world_size() == 1) strategy_->LoadStreams(ranks[0], "streams");
         order_.LoadState(ranks[0]);
         schedule_.LoadState(ranks[0], "schedule");
-        if (options_.schedule.type == "newbob") {
+        if (schedule_.decides()) {
           best_ = network_.Clone();
           if (!position_.best_is_current) FoldNetwork(ranks, "best.", false, *best_);
         }
@@ -348,7 +349,7 @@ void Worker::WriteCheckpoint() {
   AgreeOnDivergence();
   FinishWriting();
   CountBytes();
-  strategy_->BeforeSave();
+  if (parallel::Checkpointable* const state = strategy_->state()) state->BeforeSave();
   BeginWriting();
   after_loss_ = false;
   last_checkpoint_ = std::chrono::steady_clock::now();
@@ -371,7 +372,8 @@ void Worker::Stop() {
 // What this rank need not write; null: it writes everything.
 std::function<bool(std::string_view)> Worker::SavedByFirst() const {
   if (comm_.rank() == 0 || parts_) return nullptr;
-  const parallel::CommonState common = strategy_->common_state();
+  parallel::Checkpointable* const state = strategy_->state();
+  const parallel::CommonState common = state != nullptr ? state->common_state() : parallel::CommonState();
   std::set<std::string, std::less<>> names;
   for (const nn::Parameter* p : network_.parameters()) {
     if (common.values) names.insert("network." + p->name);
@@ -398,7 +400,7 @@ void Worker::BeginWriting() {
   if (!position_.best_is_current) SaveNetwork(writer, "best.", *best_);
   if (!average_.empty()) SaveValues(writer, "average.", network_, average_);
   optimizer_->SaveState(writer, "optimizer");
-  strategy_->SaveState(writer, "strategy");
+  if (parallel::Checkpointable* const state = strategy_->state()) state->SaveState(writer, "strategy");
   strategy_->SaveStreams(writer, "streams");
   schedule_.SaveState(writer, "schedule");
   order_.SaveState(writer);
@@ -452,7 +454,7 @@ bool Worker::CheckpointDue(int64_t step) const {
 }
 
 void Worker::RememberBest() {
-  if (options_.schedule.type != "newbob") return;
+  if (!schedule_.decides()) return;
   if (best_) {
     best_->CopyFrom(network_);
   } else {

@@ -152,11 +152,11 @@ TEST_P(ParallelConformance, WhatIsSaidToBeCommonIs) {
   const auto ranks = OnRanks(kRanks, [&](comm::Communicator& comm) {
     std::vector<Said> all;
     Learner learner(several(), comm);
-    if (learner.parts || learner.strategy->takes_when_free()) return all;
+    if (learner.parts || learner.strategy->rounds() != nullptr) return all;
     const auto look = [&] {
-      learner.strategy->BeforeSave();
+      learner.strategy->state()->BeforeSave();
       Said said;
-      said.common = learner.strategy->common_state();
+      said.common = learner.strategy->state()->common_state();
       const auto file = folder / fmt::format("{}.{}", all.size(), comm.rank());
       learner.Save(file);
       const SafetensorsReader reader(file);
@@ -232,7 +232,7 @@ TEST_P(ParallelConformance, ReplicasContinueBitForBit) {
 TEST_P(ParallelConformance, MinibatchesMayBeEmpty) {
   const auto hashes = OnRanks(3, [&](comm::Communicator& comm) {
     Learner learner(several(), comm);
-    if (learner.strategy->takes_when_free()) return uint64_t{0};  // there are no empty ones in the pool
+    if (learner.strategy->rounds() != nullptr) return uint64_t{0};  // there are no empty ones in the pool
     learner.Train(0, 5, comm.rank(), 3);
     // The data do not divide by three.
     const int index = learner.strategy->data_share().index;
@@ -402,7 +402,7 @@ TEST_P(SequenceConformance, MinibatchesMayBeEmpty) {
   for (const char* network : kNetworks) {
     const auto hashes = OnRanks(3, [&](comm::Communicator& comm) {
       StreamLearner learner(keys(), comm, network);
-      if (learner.strategy->takes_when_free()) return uint64_t{0};  // there are no empty ones in the pool
+      if (learner.strategy->rounds() != nullptr) return uint64_t{0};  // there are no empty ones in the pool
       learner.TrainStreams(0, 5);
       const int index = learner.strategy->data_share().index;
       learner.StepStreams(5, 15 + index, index == 0 ? kChunkOutputs : 0);

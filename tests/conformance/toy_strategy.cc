@@ -20,8 +20,7 @@ struct ToyOptions {
 
 class Toy : public PeriodicStrategy {
  public:
-  Toy(const ToyOptions& options, const Replica& replica)
-      : PeriodicStrategy(options.period, options.scaling, replica) {}
+  Toy(const ToyOptions& options, const Replica& replica) : PeriodicStrategy(options.period, options.scaling, replica) {}
 
  protected:
   void Exchange() override {

@@ -12,7 +12,7 @@ namespace {
 
 TEST(Schedule, NewbobFollowsItsPublishedTrace) {
   ScheduleOptions options;
-  options.type = "newbob";
+  options.type = ScheduleType::kNewbob;
   options.learning_rate = 0.8;
   options.epochs = 20;
   Schedule schedule(options);
@@ -39,7 +39,7 @@ TEST(Schedule, NewbobFollowsItsPublishedTrace) {
 
 TEST(Schedule, NewbobRejectsAWorseEpochAndEndsWhileHalving) {
   ScheduleOptions options;
-  options.type = "newbob";
+  options.type = ScheduleType::kNewbob;
   options.learning_rate = 1.0;
   Schedule schedule(options);
   schedule.SetInitialLoss(4.0);
@@ -55,7 +55,7 @@ TEST(Schedule, NewbobRejectsAWorseEpochAndEndsWhileHalving) {
 
 TEST(Schedule, ExponentialRunsFromFirstToLastRate) {
   ScheduleOptions options;
-  options.type = "exponential";
+  options.type = ScheduleType::kExponential;
   options.learning_rate = 0.8;
   options.final_learning_rate = 0.008;
   options.warmup = 0.1;
@@ -80,7 +80,7 @@ TEST(Schedule, RefusesAnImpossiblePlan) {
 
 TEST(Schedule, GoesOnWhereItWasSaved) {
   ScheduleOptions options;
-  options.type = "newbob";
+  options.type = ScheduleType::kNewbob;
   Schedule schedule(options);
   schedule.SetInitialLoss(4.0);
   schedule.EndEpoch(3.0);

@@ -292,12 +292,12 @@ TEST(Asgd, AReplayEndsRoundsWhereTheLoggedRunDid) {
       std::vector<int64_t> ends;
       int64_t taken = 0;
       for (int64_t first = 0, came_back = 1; first < 60 || came_back > 0; ends.push_back(first)) {
-        learner.strategy->BeginRound(first, 60);
-        while (const auto m = learner.strategy->Take()) {
+        learner.strategy->rounds()->BeginRound(first, 60);
+        while (const auto m = learner.strategy->rounds()->Take()) {
           learner.Step(Minibatch(*m), *m, 0.3, *m);
-          if (comm.rank() == 0 && ++taken % stop_after == 0) learner.strategy->StopRound();
+          if (comm.rank() == 0 && ++taken % stop_after == 0) learner.strategy->rounds()->StopRound();
         }
-        std::tie(first, came_back) = learner.strategy->EndRound();
+        std::tie(first, came_back) = learner.strategy->rounds()->EndRound();
       }
       return std::pair(ends, learner.End());
     });
@@ -372,15 +372,15 @@ TEST(Asgd, ASimulatedClusterGivesTheSameBitsAndStalenessOfWorkersMinusOne) {
   comm::ClusterOptions equal;
   comm::RunSimulated(4, equal, [&](comm::Communicator& comm) {
     Learner learner("method = \"asgd\"\nmax-staleness = -1\npush-every = 1\n", comm);
-    learner.strategy->BeginRound(0, 80);
-    while (const auto m = learner.strategy->Take()) {
+    learner.strategy->rounds()->BeginRound(0, 80);
+    while (const auto m = learner.strategy->rounds()->Take()) {
       comm.Compute(1.0);
       const StepOutput output = learner.Step(Minibatch(*m), *m, 0.1, *m);
       const std::lock_guard lock(mutex);
       sum += output.staleness;
       ++count;
     }
-    learner.strategy->EndRound();
+    learner.strategy->rounds()->EndRound();
   });
   EXPECT_EQ(count, 80);
   EXPECT_NEAR(sum / static_cast<double>(count), 3.0, 0.5);

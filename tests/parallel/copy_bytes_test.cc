@@ -72,10 +72,10 @@ Megabytes Measure(const std::string& keys) {
       input.minibatch = index;
       strategy->Step(input);
     };
-    if (strategy->takes_when_free()) {
-      strategy->BeginRound(0, 32);
-      while (const auto m = strategy->Take()) step(*m, *m);
-      strategy->EndRound();
+    if (strategy->rounds() != nullptr) {
+      strategy->rounds()->BeginRound(0, 32);
+      while (const auto m = strategy->rounds()->Take()) step(*m, *m);
+      strategy->rounds()->EndRound();
     } else {
       for (int64_t s = 0; s < 8; ++s) step(s * kWorkers + comm.rank(), -1);
     }

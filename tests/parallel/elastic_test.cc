@@ -95,7 +95,7 @@ TEST(Easgd, AnAsynchronousCentreIsSavedWhereItIsBetweenExchanges) {
           if (r == comm.rank()) learner.Train(0, 4 + r, comm.rank(), 3);
           comm.Barrier();
         }
-        learner.strategy->BeforeSave();
+        learner.strategy->state()->BeforeSave();
         learner.Save(file);
       }
       return learner.End();

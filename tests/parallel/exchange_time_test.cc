@@ -25,16 +25,16 @@ comm::SimulationReport TrainOnSlowLinks(const std::string& keys, int workers, st
     const auto take = [&](const Minibatch& minibatch, int64_t number, int64_t index) {
       mine.exchanging += learner.Step(minibatch, number, 0.1, index).communication_seconds;
     };
-    if (learner.strategy->takes_when_free()) {
-      learner.strategy->BeginRound(0, 40);
+    if (learner.strategy->rounds() != nullptr) {
+      learner.strategy->rounds()->BeginRound(0, 40);
       const double round = comm.Now();
-      while (const auto m = learner.strategy->Take()) {
+      while (const auto m = learner.strategy->rounds()->Take()) {
         const double before = comm.Now();
         take(Minibatch(*m), *m, *m);
         mine.all += comm.Now() - before;
       }
       EXPECT_GT(comm.Now(), round);
-      learner.strategy->EndRound();
+      learner.strategy->rounds()->EndRound();
       return;
     }
     for (int64_t step = 0; step < 20; ++step) take(Minibatch(step), step, -1);

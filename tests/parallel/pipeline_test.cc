@@ -185,7 +185,7 @@ TEST_P(PipelineTest, SavedMidwayContinuesBitForBit) {
     stage.Train(0, 9);
     SafetensorsWriter writer;
     stage.optimizer->SaveState(writer, "optimizer");
-    stage.strategy->SaveState(writer, "strategy");
+    stage.strategy->state()->SaveState(writer, "strategy");
     writer.Add("values", std::span<const float>(stage.network.values()));
     writer.Write(file(comm.rank()));
     stage.Train(9, 20);
@@ -199,7 +199,7 @@ TEST_P(PipelineTest, SavedMidwayContinuesBitForBit) {
     LoadValues(reader, "values", stage.network.values());
     stage.network.MarkChanged();
     stage.optimizer->LoadState(reader, "optimizer");
-    stage.strategy->LoadState(reader, "strategy");
+    stage.strategy->state()->LoadState(reader, "strategy");
     stage.Train(9, 20);
     stage.Drain();
     EXPECT_EQ(stage.Whole().Hash(), whole) << "rank " << comm.rank();

@@ -85,7 +85,7 @@ class Learner {
   /// Steps first … last − 1, each on the worker's share of the common order of minibatches, or on what it gets of the
   /// workers' common pool.
   void Train(int64_t first, int64_t last, int rank = 0, int workers = 1) {
-    if (strategy->takes_when_free()) return TrainRound(first * workers, last * workers);
+    if (strategy->rounds() != nullptr) return TrainRound(first * workers, last * workers);
     const DataShare share = strategy->data_share();
     if (share.readers > 1) {
       rank = share.index;
@@ -95,12 +95,12 @@ class Learner {
   }
   void TrainRound(int64_t first, int64_t last) {
     for (int64_t came_back = 1; came_back > 0;) {
-      strategy->BeginRound(first, last);
-      while (const auto m = strategy->Take()) {
+      strategy->rounds()->BeginRound(first, last);
+      while (const auto m = strategy->rounds()->Take()) {
         trained.push_back(*m);
         Step(Minibatch(*m), *m, 0.3, *m);
       }
-      std::tie(first, came_back) = strategy->EndRound();
+      std::tie(first, came_back) = strategy->rounds()->EndRound();
     }
   }
   void EndEpoch() {
@@ -138,7 +138,7 @@ class Learner {
   void Save(const std::filesystem::path& file) const {
     SafetensorsWriter writer;
     optimizer->SaveState(writer, "optimizer");
-    strategy->SaveState(writer, "strategy");
+    if (Checkpointable* const state = strategy->state()) state->SaveState(writer, "strategy");
     strategy->SaveStreams(writer, "streams");
     writer.Add("values", network.values());
     for (const nn::Parameter* p : network.buffers()) writer.Add("buffer." + p->name, p->value);
@@ -153,7 +153,7 @@ class Learner {
     }
     network.MarkChanged();
     optimizer->LoadState(reader, "optimizer");
-    strategy->LoadState(reader, "strategy");
+    if (Checkpointable* const state = strategy->state()) state->LoadState(reader, "strategy");
     strategy->LoadStreams(reader, "streams");
   }
 

@@ -97,7 +97,7 @@ class StreamLearner : public Learner {
 
     const int workers = communicator.world_size() / share.readers;
     const int index = communicator.rank() / share.readers;
-    if (strategy->takes_when_free()) return TakeStreams(first * workers, last * workers, workers > 1);
+    if (strategy->rounds() != nullptr) return TakeStreams(first * workers, last * workers, workers > 1);
     for (int64_t step = first; step < last; ++step) StepStreams(step, step * workers + index);
   }
   void StepStreams(int64_t step, int64_t number, int outputs = kChunkOutputs) {
@@ -106,15 +106,15 @@ class StreamLearner : public Learner {
   }
   void TakeStreams(int64_t first, int64_t last, bool alone) {
     for (int64_t came_back = 1; came_back > 0;) {
-      strategy->BeginRound(first, last);
-      while (const auto m = strategy->Take()) {
+      strategy->rounds()->BeginRound(first, last);
+      while (const auto m = strategy->rounds()->Take()) {
         trained.push_back(*m);
         const StreamMinibatch minibatch(*m, *m, network.time_context(), alone);
         StepInput input = minibatch.Input(*m);
         input.minibatch = *m;
         outcomes.push_back(strategy->Step(input));
       }
-      std::tie(first, came_back) = strategy->EndRound();
+      std::tie(first, came_back) = strategy->rounds()->EndRound();
     }
   }
   void Drain() {

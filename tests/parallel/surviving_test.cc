@@ -95,10 +95,10 @@ TEST_P(StrategyLoss, ThoseThatAreLeftKeepOneModel) {
     OnLosableRanks(kRanks, [&](SurvivingCommunicator& comm) {
       const auto first = static_cast<size_t>(comm.rank());
       Learner learner(GetParam(), comm, "type = \"sgd\"\nmomentum = 0.5\nnesterov = true\n");
-      ASSERT_TRUE(learner.strategy->survives_losses());
+      ASSERT_TRUE(learner.strategy->survival() != nullptr && learner.strategy->survival()->survives_losses());
       comm.GoOn([&](const Loss& loss) {
         ++told[first];
-        learner.strategy->AfterLoss(loss);
+        learner.strategy->survival()->AfterLoss(loss);
       });
       for (int64_t step = 0; step < 12; ++step) {
         if (first == 3 && step == fatal_step) throw comm::RankLost("killed");
@@ -130,7 +130,7 @@ LastRound LoseASlave(const std::string& options, int64_t fatal_step) {
     const auto first = static_cast<size_t>(comm.rank());
     Learner learner("method = \"asgd\"\nservers = 2\nmax-staleness = -1\n" + options, comm);
     comm.GoOn([&](const Loss& loss) {
-      const int64_t count = learner.strategy->AfterLoss(loss);
+      const int64_t count = learner.strategy->survival()->AfterLoss(loss);
       if (comm.rank() == 0) last.given_back = count;
     });
     int64_t steps = 0;
@@ -138,13 +138,13 @@ LastRound LoseASlave(const std::string& options, int64_t fatal_step) {
       last.trained[first].clear();
       std::pair<int64_t, int64_t> left(0, 1);
       while (left.second > 0) {
-        learner.strategy->BeginRound(left.first, 12);
-        while (const auto m = learner.strategy->Take()) {
+        learner.strategy->rounds()->BeginRound(left.first, 12);
+        while (const auto m = learner.strategy->rounds()->Take()) {
           if (first == 3 && steps++ == fatal_step) throw comm::RankLost("killed");
           learner.Step(Minibatch(*m), *m, 0.3, *m);
           last.trained[first].push_back(*m);
         }
-        left = learner.strategy->EndRound();
+        left = learner.strategy->rounds()->EndRound();
       }
     }
     last.hashes[first] = learner.network.Hash();
@@ -176,14 +176,14 @@ TEST(ServerPool, ALostServerEndsTheRun) {
   EXPECT_THROW(OnLosableRanks(kRanks,
                               [&](SurvivingCommunicator& comm) {
                                 Learner learner("method = \"asgd\"\nservers = 2\n", comm);
-                                comm.GoOn([&](const Loss& loss) { learner.strategy->AfterLoss(loss); });
+                                comm.GoOn([&](const Loss& loss) { learner.strategy->survival()->AfterLoss(loss); });
                                 try {
-                                  learner.strategy->BeginRound(0, 40);
-                                  while (const auto m = learner.strategy->Take()) {
+                                  learner.strategy->rounds()->BeginRound(0, 40);
+                                  while (const auto m = learner.strategy->rounds()->Take()) {
                                     if (comm.rank() == 1) throw comm::RankLost("killed");
                                     learner.Step(Minibatch(*m), *m, 0.3, *m);
                                   }
-                                  learner.strategy->EndRound();
+                                  learner.strategy->rounds()->EndRound();
                                 } catch (const comm::RankLost&) {
                                   throw;
                                 } catch (const comm::PeerLost&) {

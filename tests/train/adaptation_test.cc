@@ -412,7 +412,7 @@ TEST_F(Adaptation, AClassifierThatHasTooLittleSpeechSaysSo) {
 }
 
 TEST(HeldOutText, IsReadAsItWasWritten) {
-  const HeldOutOptions options{.by = "utterance", .fraction = 0.03};
+  const HeldOutOptions options{.by = HeldOutUnit::kUtterance, .fraction = 0.03};
   const auto read = ParseHeldOutText(HeldOutText(options, 1234567890123));
   ASSERT_TRUE(read);
   EXPECT_EQ(read->options.by, "utterance");

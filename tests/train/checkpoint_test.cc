@@ -48,7 +48,7 @@ class Checkpoints : public ::testing::Test {
   uint64_t Train(const Method& method, const std::string& run, bool resume = false, bool own_folders = false) {
     TrainOptions options = CheckpointedOptions();
     if (std::string(method.name) == "newbob") {
-      options.schedule.type = "newbob";
+      options.schedule.type = optim::ScheduleType::kNewbob;
       options.average.share = 0;
     }
     uint64_t hash = 0;

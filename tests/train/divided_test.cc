@@ -59,7 +59,7 @@ class DividedTest : public ::testing::Test {
   // So small a rate that no weight moves: what is left is what was drawn.
   static TrainOptions Untrained() {
     TrainOptions options = SmallOptions();
-    options.schedule.type = "constant";
+    options.schedule.type = optim::ScheduleType::kConstant;
     options.schedule.learning_rate = 1e-30;
     options.schedule.epochs = 1;
     return options;
@@ -72,7 +72,7 @@ class DividedTest : public ::testing::Test {
 // Batch normalisation, means of posteriors and dropout included.
 TEST_F(DividedTest, BeginsAndEvaluatesAsTheWholeDoes) {
   TrainOptions options = Untrained();
-  options.priors = "posteriors";
+  options.priors = PriorSource::kPosteriors;
   const TrainingTask serial_task = Task("serial", "method = \"serial\"\n");
   const TrainingSummary serial = Train(serial_task, 1, options)[0];
   const nn::Model whole = nn::Model::Load(ModelFile(serial_task.folder));

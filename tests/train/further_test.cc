@@ -298,7 +298,7 @@ TEST_F(Further, AStoreWithoutAlignmentIsForTeachersOnly) {
   EXPECT_FALSE(task.store->labelled());
   task.held_out_store = store_;
   TrainOptions options = SmallOptions();
-  options.priors = "posteriors";
+  options.priors = PriorSource::kPosteriors;
   options.teacher.weight = 1;
   EXPECT_THROW(Trained("nobody", options, task), UsageError) << "no teacher";
   task.teachers = {teacher};
@@ -309,7 +309,7 @@ TEST_F(Further, AStoreWithoutAlignmentIsForTeachersOnly) {
   const nn::Model student = Trained("student", options, task);
   EXPECT_GT(summary_.held_out_accuracy, taught - 0.05);
   EXPECT_LT(*std::max_element(student.log_priors.begin(), student.log_priors.end()), -0.5F);
-  options.priors = "alignment";
+  options.priors = PriorSource::kAlignment;
   EXPECT_THROW(Trained("priors", options, task), UsageError);
 }
 
@@ -317,7 +317,7 @@ TEST_F(Further, ACompressedModelIsMeasuredOnWhatItsTrainingHeldOut) {
   TrainingTask task = Task();
   task.seed = 5;
   TrainOptions training = SmallOptions();
-  training.held_out.by = "utterance";
+  training.held_out.by = HeldOutUnit::kUtterance;
   training.held_out.fraction = 0.1;
   const auto model = std::make_shared<const nn::Model>(Trained("a", training, task));
   CompressionOptions options;
@@ -333,7 +333,7 @@ TEST_F(Further, ACompressedModelIsMeasuredOnWhatItsTrainingHeldOut) {
   EXPECT_EQ(nn::Model::Load(result.model).descriptions.at("held_out"), model->descriptions.at("held_out"));
   // What a person says holds.
   options.own_held_out = true;
-  options.train.held_out = {.by = "utterance", .fraction = 0.4};
+  options.train.held_out = {.by = HeldOutUnit::kUtterance, .fraction = 0.4};
   const CompressionRun own(options, model, store_, nullptr, 1);
   EXPECT_NE(own.Measure(*model).loss, run.Measure(*model).loss);
 }

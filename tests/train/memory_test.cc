@@ -42,7 +42,7 @@ double PeakMib(const std::filesystem::path& folder, int utterances) {
       options.data.left_context = options.data.right_context = 0;
       options.data.shuffle_frames = 1 << 14;
       options.schedule.epochs = 1;
-      options.schedule.type = "constant";
+      options.schedule.type = optim::ScheduleType::kConstant;
       options.held_out.most_frames = 1000;
       TrainHere(task, options);
     } catch (const std::exception& e) {

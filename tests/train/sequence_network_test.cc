@@ -301,7 +301,7 @@ TEST_F(SequenceNetwork, WhatCannotBeIsRefused) {
   options.data.chunk_frames = 0;
   EXPECT_THROW(TrainHere(Task("frames", kTdnn), options), UsageError);
   options = Options();
-  options.pretrain.method = "discriminative";
+  options.pretrain.method = PretrainMethod::kDiscriminative;
   EXPECT_THROW(TrainHere(Task("pretrain", kTdnn), options), UsageError);
 }
 

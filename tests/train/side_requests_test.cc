@@ -76,10 +76,10 @@ TEST_F(SideRequests, WhatIsHeldOutMayLeaveNothingToTellApart) {
   TrainOptions options = SmallOptions();
   options.schedule.epochs = 1;
   options.side = Task("speaker");
-  options.held_out.by = "speaker";
+  options.held_out.by = HeldOutUnit::kSpeaker;
   EXPECT_THAT(ErrorOf<InputError>([&] { TrainHere(SmallTask(store, folder_ / "run"), options); }),
               AllOf(HasSubstr("of the 2 classes"), HasSubstr("held-out.by = 'utterance'")));
-  options.held_out.by = "utterance";
+  options.held_out.by = HeldOutUnit::kUtterance;
   EXPECT_EQ(TrainHere(SmallTask(store, folder_ / "run"), options).side_probe.kinds, 2);
 }
 
@@ -124,7 +124,7 @@ TEST_F(SideRequests, TooLittleSpeechForAFreshClassifierIsSaid) {
   TrainOptions options = SmallOptions();
   options.schedule.epochs = 1;
   options.side = Task("labels");
-  options.held_out.by = "utterance";
+  options.held_out.by = HeldOutUnit::kUtterance;
   // One utterance of a kind: nothing is left to try the classifier on.
   options.side.labels = Labels("spk0-utt4 quiet\nspk1-utt6 loud\n");
   const TrainingSummary summary = TrainHere(SmallTask(Store("store", 2), folder_ / "run"), options);

@@ -38,7 +38,7 @@ class ThreadsTest : public ::testing::TestWithParam<ThreadsCase> {
     options.average.share = 0.5;
     options.average.every_steps = 1;
     options.precision = GetParam().precision;
-    options.pretrain.method = GetParam().pretraining;
+    options.pretrain.method = ParseEnum(GetParam().pretraining, kPretrainMethods);
     options.pretrain.epochs_per_layer = 0.5;
     SetComputeThreads(threads);
     TrainHere(task, options);

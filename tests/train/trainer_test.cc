@@ -157,7 +157,7 @@ class ResumeTest : public TrainerTest, public ::testing::WithParamInterface<Resu
  protected:
   TrainOptions Options() {
     TrainOptions options = SmallOptions();
-    options.schedule.type = GetParam().schedule;
+    options.schedule.type = ParseEnum(GetParam().schedule, optim::kScheduleTypes);
     options.average.share = GetParam().average;
     options.average.every_steps = 3;
     options.checkpoint.steps = 20;
@@ -324,7 +324,7 @@ TEST_F(TrainerTest, ResumingAFinishedRunGivesTheSameModelAgain) {
 
 TEST_F(TrainerTest, ANonFiniteLossBringsBackTheLastGoodModelWithLowerRates) {
   TrainOptions options = SmallOptions();
-  options.schedule.type = "constant";
+  options.schedule.type = optim::ScheduleType::kConstant;
   options.checkpoint.steps = 20;
   Mischief::nan_at_step = 45;
   Mischief::times = 1;
@@ -358,7 +358,7 @@ TEST_F(TrainerTest, GivesUpWithAdviceWhenItDivergesAgainAndAgain) {
 
 TEST_F(TrainerTest, AnExplodingRunIsCaughtByItsLoss) {
   TrainOptions options = SmallOptions();
-  options.schedule.type = "constant";
+  options.schedule.type = optim::ScheduleType::kConstant;
   options.schedule.learning_rate = 1e4;
   options.guard.max_fallbacks = 1;
   options.guard.rate_factor = 0.9;
@@ -443,7 +443,7 @@ INSTANTIATE_TEST_SUITE_P(Methods, PretrainTest, ::testing::Values("discriminativ
 
 TEST_P(PretrainTest, BrokenOffAnywhereAndResumedGivesTheSameBits) {
   TrainOptions options = SmallOptions();
-  options.pretrain.method = GetParam();
+  options.pretrain.method = ParseEnum(GetParam(), kPretrainMethods);
   options.pretrain.epochs_per_layer = 0.7;
   options.pretrain.gaussian_epochs_factor = 2;
   options.schedule.epochs = 1;
@@ -494,7 +494,7 @@ TEST_P(PretrainTest, BrokenOffAnywhereAndResumedGivesTheSameBits) {
 
 TEST_P(PretrainTest, GivesADeeperStartAndTrainsOn) {
   TrainOptions options = SmallOptions();
-  options.pretrain.method = GetParam();
+  options.pretrain.method = ParseEnum(GetParam(), kPretrainMethods);
   options.pretrain.epochs_per_layer = 1;
   TrainingTask task = SmallTask(store_, folder_ / "run");
   task.network = Config::Parse(

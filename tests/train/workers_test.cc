@@ -122,7 +122,7 @@ TEST_F(WorkersTest, ShareTheDataAndEndWithOneModel) {
 
 TEST_F(WorkersTest, PreTrainTheSameMachinesAsOneWorker) {
   TrainOptions options = SmallOptions();
-  options.pretrain.method = "rbm";
+  options.pretrain.method = PretrainMethod::kRbm;
   options.pretrain.epochs_per_layer = 0.3;
   options.schedule.epochs = 1;
   TrainingTask task = SmallTask(store_, folder_ / "rbm");

@@ -25,6 +25,7 @@
 
 #include "kernels/parallel.h"
 #include "parallel/periodic.h"
+#include "parallel/strategy_traits.h"
 
 namespace antiphon::parallel {
 namespace {
@@ -212,6 +213,7 @@ class Admm : public PeriodicStrategy {
 REGISTER_COMPONENT(StrategyRegistry, "admm", [](const Config& config, const Replica& replica) {
   return std::make_unique<Admm>(ReadOptions<AdmmOptions>(config, kCommonStrategyKeys), replica);
 });
+REGISTER_COMPONENT(StrategyTraitsRegistry, "admm", Traits({.of_own_data = "what a worker's multipliers have learned"}));
 
 }  // namespace
 }  // namespace antiphon::parallel

@@ -91,7 +91,7 @@ AsgdOptions ReadHostMaster(const Config& config) {
   return options;
 }
 
-class Asgd : public Strategy {
+class Asgd : public Strategy, public Checkpointable, public TakesWhenFree, public SurvivesLosses {
  public:
   Asgd(const Config& config, const Replica& replica, const AsgdOptions& options)
       : Strategy(replica),
@@ -128,7 +128,9 @@ class Asgd : public Strategy {
     warm_start_.Start();
   }
 
+  SurvivesLosses* survival() override { return this; }
   bool survives_losses() const override { return pool_ && pool_->servers() < comm().world_size(); }
+  int64_t steps_at_risk() const override { return 0; }  // its minibatches come back through the pool
   int64_t AfterLoss(const Loss& loss) override {
     warm_start_.AfterLoss();
     if (loss.ranks.front() < pool_->servers()) throw comm::PeerLost("a parameter server was lost");
@@ -136,7 +138,7 @@ class Asgd : public Strategy {
   }
 
   bool synchronous() const override { return warm_start_.under_way(); }
-  bool takes_when_free() const override { return !warm_start_.under_way(); }
+  TakesWhenFree* rounds() override { return warm_start_.under_way() ? nullptr : this; }
   void BeginRound(int64_t first, int64_t last) override {
     if (alone()) return ledger_.BeginRound(first, last);
     pool_->SetModel(network().values());
@@ -198,6 +200,7 @@ class Asgd : public Strategy {
     std::fill(gradient_.begin(), gradient_.end(), 0.0f);
   }
 
+  Checkpointable* state() override { return this; }
   void SaveState(SafetensorsWriter& writer, const std::string& prefix) const override {
     writer.Add(prefix + ".mean-staleness", std::span<const double>(&mean_staleness_, 1));
     if (pool_) pool_->SaveState(writer, prefix);

@@ -41,7 +41,7 @@ struct AsgdGroupsOptions : StripesOptions {
   }
 };
 
-class AsgdGroups : public Strategy {
+class AsgdGroups : public Strategy, public Checkpointable, public TakesWhenFree, public DividesTheModel {
  public:
   AsgdGroups(const Config& config, const Replica& replica)
       : Strategy(replica), options_(ReadOptions<AsgdGroupsOptions>(config, kCommonStrategyKeys)) {
@@ -58,7 +58,7 @@ class AsgdGroups : public Strategy {
 
   DataShare data_share() const override { return {comm().rank() / options_.stripes, slaves(), options_.stripes}; }
   bool synchronous() const override { return false; }
-  bool takes_when_free() const override { return true; }
+  TakesWhenFree* rounds() override { return this; }
 
   void Start() override {
     if (alone()) return;
@@ -139,10 +139,11 @@ class AsgdGroups : public Strategy {
     return output;
   }
 
-  MatrixView Forward(const nn::ExecContext& context, ConstMatrixView x, nn::Workspace& ws) override {
-    return striped_ ? striped_->Logits(context, x, ws) : Strategy::Forward(context, x, ws);
+  DividesTheModel* division() override { return this; }
+  MatrixView Logits(const nn::ExecContext& context, ConstMatrixView x, nn::Workspace& ws) override {
+    return striped_ ? striped_->Logits(context, x, ws) : network().Forward(context, x, ws);
   }
-  void MeanOverReplicas(std::span<float> values) override {
+  void MeanOfParts(std::span<float> values) override {
     if (alone() || slaves() == 1) return;
     twins_->AllReduce(values);
     for (float& v : values) v /= static_cast<float>(slaves());
@@ -150,6 +151,7 @@ class AsgdGroups : public Strategy {
 
   void ResetState() override { taken_.clear(); }
 
+  Checkpointable* state() override { return this; }
   void SaveState(SafetensorsWriter& writer, const std::string& prefix) const override {
     if (!alone()) pool_->SaveState(writer, prefix);
   }

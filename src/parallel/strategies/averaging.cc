@@ -29,7 +29,7 @@ class Averaging : public PeriodicStrategy {
   Averaging(const AveragingOptions& options, const Replica& replica)
       : PeriodicStrategy(options.period, options.scaling, replica), options_(options) {}
 
-  bool survives_losses() const override { return true; }
+  SurvivesLosses* survival() override { return this; }
   // Without exchanges the own model is kept while their mean is evaluated.
   size_t copy_bytes() const override { return PeriodicStrategy::copy_bytes() + (period() == 0 ? model_bytes() : 0); }
 

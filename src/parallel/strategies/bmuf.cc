@@ -79,7 +79,7 @@ class Bmuf : public PeriodicStrategy {
     warm_start_.ResetState();
     Begin();
   }
-  bool survives_losses() const override { return true; }
+  SurvivesLosses* survival() override { return this; }
   int64_t AfterLoss(const Loss& loss) override {
     warm_start_.AfterLoss();
     DeriveMomentum();

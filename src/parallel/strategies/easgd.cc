@@ -67,7 +67,7 @@ class Easgd : public PeriodicStrategy {
 
   bool synchronous() const override { return !Asynchronous(); }
   // The parts of an asynchronous centre are lost with their ranks.
-  bool survives_losses() const override { return !options_.asynchronous; }
+  SurvivesLosses* survival() override { return options_.asynchronous ? nullptr : this; }
   int64_t AfterLoss(const Loss& loss) override {
     alpha_ = std::min(1.0f, static_cast<float>(options_.elasticity / comm().world_size()));
     return PeriodicStrategy::AfterLoss(loss);

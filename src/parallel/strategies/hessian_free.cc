@@ -28,6 +28,7 @@
 #include "parallel/kept_minibatch.h"
 #include "parallel/step_cost.h"
 #include "parallel/strategy.h"
+#include "parallel/strategy_traits.h"
 
 namespace antiphon::parallel {
 namespace {
@@ -66,7 +67,7 @@ struct HessianFreeOptions {
 
 enum class Request : int32_t { kProduct, kLoss, kAccept };
 
-class HessianFree : public Strategy {
+class HessianFree : public Strategy, public Checkpointable {
  public:
   HessianFree(const Config& config, const Replica& replica)
       : Strategy(replica),
@@ -130,6 +131,7 @@ class HessianFree : public Strategy {
     ForgetBatch();
   }
 
+  Checkpointable* state() override { return this; }
   void SaveState(SafetensorsWriter& writer, const std::string& prefix) const override;
   void LoadState(const SafetensorsReader& reader, const std::string& prefix) override;
   CommonState common_state() const override {
@@ -467,6 +469,7 @@ void HessianFree::LoadFolded(std::span<const SafetensorsReader> ranks, const std
 REGISTER_COMPONENT(StrategyRegistry, "hessian-free", [](const Config& config, const Replica& replica) {
   return std::make_unique<HessianFree>(config, replica);
 });
+REGISTER_COMPONENT(StrategyTraitsRegistry, "hessian-free", Traits({.keeps_minibatches = true}));
 
 }  // namespace
 }  // namespace antiphon::parallel

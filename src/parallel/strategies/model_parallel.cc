@@ -35,7 +35,7 @@ struct ModelParallelOptions : RateScalingOptions, StripesOptions {
   }
 };
 
-class ModelParallel : public Strategy {
+class ModelParallel : public Strategy, public Checkpointable, public DividesTheModel {
  public:
   ModelParallel(const Config& config, const Replica& replica)
       : Strategy(replica),
@@ -85,11 +85,13 @@ class ModelParallel : public Strategy {
     return output;
   }
 
-  MatrixView Forward(const nn::ExecContext& context, ConstMatrixView x, nn::Workspace& ws) override {
-    return striped_ ? striped_->Logits(context, x, ws) : Strategy::Forward(context, x, ws);
+  DividesTheModel* division() override { return this; }
+  MatrixView Logits(const nn::ExecContext& context, ConstMatrixView x, nn::Workspace& ws) override {
+    return striped_ ? striped_->Logits(context, x, ws) : network().Forward(context, x, ws);
   }
-  void MeanOverReplicas(std::span<float>) override {}  // they are the same
+  void MeanOfParts(std::span<float>) override {}  // they are the same
 
+  Checkpointable* state() override { return this; }
   void SaveState(SafetensorsWriter& writer, const std::string& prefix) const override {
     writer.Add(prefix + ".step", std::span<const int64_t>(&step_, 1));
   }

@@ -21,6 +21,7 @@
 #include "base/log.h"
 #include "parallel/kept_minibatch.h"
 #include "parallel/periodic.h"
+#include "parallel/strategy_traits.h"
 
 namespace antiphon::parallel {
 namespace {
@@ -61,7 +62,7 @@ class NaturalGradientAveraging : public PeriodicStrategy {
     minibatches_of_run_ = steps * workers;
   }
 
-  int active_workers() const override { return active_; }
+  DataShare data_share() const override { return {comm().rank(), active_}; }
 
   StepOutput Step(const StepInput& input) override {
     if (Combines() && subset_frames_ < options_.combine_frames) Keep(input);
@@ -276,6 +277,7 @@ REGISTER_COMPONENT(StrategyRegistry, "natural-gradient-averaging", [](const Conf
   return std::make_unique<NaturalGradientAveraging>(
       ReadOptions<NaturalGradientAveragingOptions>(config, kCommonStrategyKeys), replica);
 });
+REGISTER_COMPONENT(StrategyTraitsRegistry, "natural-gradient-averaging", Traits({.keeps_minibatches = true}));
 
 }  // namespace
 }  // namespace antiphon::parallel

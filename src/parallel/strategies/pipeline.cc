@@ -26,6 +26,7 @@
 #include "parallel/stage_plan.h"
 #include "parallel/step_cost.h"
 #include "parallel/strategy.h"
+#include "parallel/strategy_traits.h"
 #include "parallel/striped_softmax.h"
 
 namespace antiphon::parallel {
@@ -117,7 +118,7 @@ std::unique_ptr<ModelParts> DivideIntoStages(const DivisionTask& task) {
   return std::make_unique<ModelParts>(std::move(parts));
 }
 
-class Pipeline : public Strategy {
+class Pipeline : public Strategy, public Checkpointable, public DividesTheModel {
  public:
   Pipeline(const Config& config, const Replica& replica)
       : Strategy(replica), options_(ReadOptions<PipelineOptions>(config, kCommonStrategyKeys)) {
@@ -157,10 +158,11 @@ class Pipeline : public Strategy {
     return outputs;
   }
 
+  DividesTheModel* division() override { return this; }
   // From stage to stage; the ranks of the top one get the logits. Now and then all wait for each other, so that lower
   // stages do not run away.
-  MatrixView Forward(const nn::ExecContext& context, ConstMatrixView x, nn::Workspace& ws) override {
-    if (num_stages_ == 1) return Strategy::Forward(context, x, ws);
+  MatrixView Logits(const nn::ExecContext& context, ConstMatrixView x, nn::Workspace& ws) override {
+    if (num_stages_ == 1) return network().Forward(context, x, ws);
     if (evaluated_++ % kRunAhead == 0) comm().Barrier();
     Matrix& input = passed_up_;
     if (stage_ > 0) UnpackPassage(comm().Receive(stage_ - 1, kEvaluationTag).bytes, input);
@@ -180,7 +182,7 @@ class Pipeline : public Strategy {
     }
     return logits;
   }
-  void MeanOverReplicas(std::span<float>) override {}  // there is one
+  void MeanOfParts(std::span<float>) override {}  // there is one
 
   void ResetState() override {
     // What is still under way belongs to the model that was given up: it stays unread under the old tags.
@@ -190,6 +192,7 @@ class Pipeline : public Strategy {
     derivatives_.clear();
   }
 
+  Checkpointable* state() override { return this; }
   void SaveState(SafetensorsWriter& writer, const std::string& prefix) const override {
     FetchOutstanding();
     const PipelineState state{
@@ -398,6 +401,7 @@ REGISTER_COMPONENT(StrategyRegistry, "pipeline", [](const Config& config, const 
   return std::make_unique<Pipeline>(config, replica);
 });
 REGISTER_COMPONENT(DivisionRegistry, "pipeline", DivideIntoStages);
+REGISTER_COMPONENT(StrategyTraitsRegistry, "pipeline", Traits({.divides_network = true}));
 
 }  // namespace
 }  // namespace antiphon::parallel

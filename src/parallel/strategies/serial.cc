@@ -4,6 +4,7 @@
 // threads.
 #include "base/options.h"
 #include "parallel/strategy.h"
+#include "parallel/strategy_traits.h"
 
 namespace antiphon::parallel {
 namespace {
@@ -27,6 +28,7 @@ class Serial : public Strategy {
 REGISTER_COMPONENT(StrategyRegistry, "serial", [](const Config& config, const Replica& replica) {
   return std::make_unique<Serial>(config, replica);
 });
+REGISTER_COMPONENT(StrategyTraitsRegistry, "serial", Traits({.one_worker = true}));
 
 }  // namespace
 }  // namespace antiphon::parallel

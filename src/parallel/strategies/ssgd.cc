@@ -34,7 +34,7 @@ std::vector<std::string> OtherKeys() {
   return keys;
 }
 
-class Ssgd : public Strategy {
+class Ssgd : public Strategy, public Checkpointable {
  public:
   Ssgd(const Config& config, const Replica& replica)
       : Strategy(replica),
@@ -86,6 +86,7 @@ class Ssgd : public Strategy {
     if (exchange_ && !exchange_->complete() && exchange_->minibatches() > 0) StepAlongSum();
   }
 
+  Checkpointable* state() override { return this; }
   void SaveState(SafetensorsWriter& writer, const std::string& prefix) const override {
     writer.Add(prefix + ".steps", std::span<const int64_t>(&steps_, 1));
     writer.Add(prefix + ".last-rate", std::span<const double>(&last_rate_, 1));
