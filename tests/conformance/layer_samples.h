@@ -11,9 +11,10 @@
 
 namespace antiphon::nn {
 
-// The keys that a layer from 12 values is tried with. A new layer adds its line here.
-inline const std::map<std::string, std::vector<std::string>>& Samples() {
-  static const std::map<std::string, std::vector<std::string>> samples = {
+// The keys that a layer from 12 values is tried with. A new layer of the library adds its line here; one that is
+// registered by a test calls AddSample.
+inline std::map<std::string, std::vector<std::string>>& MutableSamples() {
+  static std::map<std::string, std::vector<std::string>> samples = {
       {"affine", {"dim = 7", "dim = 1\nbias-init = 0.5"}},
       {"linear", {"dim = 5", "dim = 4\northonormal = true"}},
       {"relu", {""}},
@@ -60,6 +61,10 @@ inline const std::map<std::string, std::vector<std::string>>& Samples() {
       {"circulant-affine", {"dim = 7\nblock = 4", "dim = 6\nblock = 1", "dim = 5\nblock = 12"}},
   };
   return samples;
+}
+inline const std::map<std::string, std::vector<std::string>>& Samples() { return MutableSamples(); }
+inline bool AddSample(const std::string& type, const std::vector<std::string>& keys) {
+  return MutableSamples().emplace(type, keys).second;
 }
 
 constexpr int kInDim = 12;
