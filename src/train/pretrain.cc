@@ -181,7 +181,7 @@ class Grower {
   // Between two steps: saves when it is time or when somebody asked to stop, and stops then.
   void SaveIfDue(size_t stage, const Frames& frames, const std::function<void(SafetensorsWriter&)>& add_state) {
     const int64_t step = steps_before_ + frames.steps_done();
-    const Worker::Request request = worker_.AgreeOnRequest(step);
+    const Rendezvous::Decision request = worker_.AgreeOnRequest(step);
     if (!request.stop && !request.save) return;
     worker_.WritePretrainCheckpoint(step, [&](SafetensorsWriter& writer) {
       const int64_t place[] = {static_cast<int64_t>(stage), frames.steps_done(), steps_before_};

@@ -1,6 +1,10 @@
-// The part of Worker that makes the network with its optimiser and strategy, and gives the trained model away.
+#include "train/model_replica.h"
+
+#include <fmt/format.h>
+
 #include <algorithm>
-#include <cmath>
+#include <utility>
+#include <vector>
 
 #include "adapt/restore.h"
 #include "base/error.h"
@@ -12,10 +16,17 @@
 #include "train/divided_model.h"
 #include "train/memory_need.h"
 #include "train/random_streams.h"
-#include "train/worker.h"
 
 namespace antiphon::train {
-void Worker::Describe() {
+
+ModelReplica::ModelReplica(const TrainingTask& task, const TrainOptions& options, comm::Communicator& comm,
+                           const SequenceTask* sequence)
+    : task_(task), options_(options), comm_(comm) {
+  Describe();
+  RequireFrames(sequence);
+}
+
+void ModelReplica::Describe() {
   const data::Context window{options_.data.left_context, options_.data.right_context};
   const int in_dim = task_.store->feat_dim() * window.width();
   const int out_dim = task_.store->num_pdfs() * options_.frames_per_forward;
@@ -27,21 +38,20 @@ void Worker::Describe() {
                         initial.in_dim(), initial.out_dim(), in_dim, out_dim);
     }
     outline_ = nn::Network(Config::Parse(initial.ToToml(), "initial model"), in_dim, out_dim, 0, kOutline);
-    return RequireFrames();
+    return;
   }
   outline_ = nn::Network(task_.network, in_dim, out_dim, 0, kOutline);
   if (options_.normalize_input && !nn::TraitsOf(outline_, 0).input_scaling) {
     const std::string toml = "[[layer]]\ntype = \"normalize\"\nname = \"input\"\n" + outline_.ToToml();
     outline_ = nn::Network(Config::Parse(toml, task_.network.Where()), in_dim, out_dim, 0, kOutline);
   }
-  RequireFrames();
 }
 
 // What a network of sequences cannot do.
-void Worker::RequireFrames() const {
-  if (sequence_) sequence_->RequireOutputs(outline_.time_context().stride, options_.data.chunk_frames);
+void ModelReplica::RequireFrames(const SequenceTask* sequence) const {
+  if (sequence != nullptr) sequence->RequireOutputs(outline_.time_context().stride, options_.data.chunk_frames);
   if (!outline_.needs_sequences()) return;
-  if (options_.data.chunk_frames == 0 && !sequence_) {
+  if (options_.data.chunk_frames == 0 && sequence == nullptr) {
     throw UsageError(
         "the network looks at several frames of an utterance: set data.chunk-frames, the consecutive frames that "
         "minibatches are made of");
@@ -54,11 +64,11 @@ void Worker::RequireFrames() const {
   }
 }
 
-void Worker::Build(std::unique_ptr<parallel::ModelParts> parts) {
+void ModelReplica::Build(std::unique_ptr<parallel::ModelParts> parts, const RunData& data, bool best_kept) {
   strategy_.reset();
   optimizer_.reset();
   parts_ = std::move(parts);
-  RequireMemory();  // of what is to be made
+  RequireMemory(best_kept);  // of what is to be made
   if (task_.initial && !parts_) {
     network_ = task_.initial->network.Clone();
   } else {
@@ -68,19 +78,19 @@ void Worker::Build(std::unique_ptr<parallel::ModelParts> parts) {
                            SeedOf(task_.seed, RandomStream::kNetwork), nn::InitialValues::kRandom, held);
     if (task_.initial) CopyPart(task_.initial->network, network_);
   }
-  if (options_.side.any()) BuildSideTask();
+  if (options_.side.any()) BuildSideTask(data);
   optimizer_ = optim::MakeOptimizer(task_.optimizer, network_);
-  const parallel::Plan plan = {options_.data.minibatch, pool_->steps_per_epoch(0), options_.schedule.epochs};
+  const parallel::Plan plan = {options_.data.minibatch, data.pool->steps_per_epoch(0), options_.schedule.epochs};
   targets_ = std::make_unique<TargetMaker>(
       task_.store, Heads{options_.frames_per_forward, options_.first_frame_offset}, task_.teachers, options_.teacher,
       data::Context{options_.data.left_context, options_.data.right_context}, ParsePrecision(options_.precision),
-      sequence_ ? sequence_->MakeLoss(task_.store) : nullptr);
+      data.sequence ? data.sequence->MakeLoss(task_.store) : nullptr);
   strategy_ = parallel::MakeStrategy(task_.parallel,
                                      {&network_, optimizer_.get(), &comm_, plan, parts_.get(), targets_->sequence()});
-  RequireMemory();
+  RequireMemory(best_kept);
 }
 
-void Worker::BuildSideTask() {
+void ModelReplica::BuildSideTask(const RunData& data) {
   const parallel::StrategyTraits method = parallel::TraitsOf(task_.parallel);
   if (parts_ || method.divides_network || method.keeps_minibatches) {
     Throw<UsageError>(
@@ -88,20 +98,20 @@ void Worker::BuildSideTask() {
         "task: take another one",
         parallel::MethodOf(task_.parallel));
   }
-  if (!task_.teachers.empty() || options_.frames_per_forward > 1 || sequence_) {
+  if (!task_.teachers.empty() || options_.frames_per_forward > 1 || data.sequence) {
     throw UsageError(
         "a side task goes with frames that have one pdf-id each: neither with a teacher, nor with several heads, nor "
         "with sequence training");
   }
   const uint64_t seed = SeedOf(task_.seed, RandomStream::kSideTask);
-  side_ = std::make_unique<SideSpeech>(options_.side, task_.store, options_.data, phones_ ? &*phones_ : nullptr, seed,
-                                       network_.time_context());
-  side_->RequireClassesIn(train_utterances_);
+  side_ = std::make_unique<SideSpeech>(options_.side, task_.store, options_.data, data.phones ? &*data.phones : nullptr,
+                                       seed, network_.time_context());
+  side_->RequireClassesIn(data.train_utterances);
   network_ = adapt::InsertSideTask(network_, options_.side, side_->classes(), seed);
 }
 
 // Before the network is made with its weights alone, afterwards with all.
-void Worker::RequireMemory() {
+void ModelReplica::RequireMemory(bool best_kept) {
   const auto limit = task_.parallel.Real("device-memory-mb");
   if (!limit) return;
   if (*limit <= 0) {
@@ -112,7 +122,7 @@ void Worker::RequireMemory() {
   need.weights = WeightBytes(outline_, parts_ ? parts_->Of(comm_.rank()) : std::vector<nn::OutputRange>());
   if (strategy_) {
     const bool half = ParsePrecision(options_.precision) == Precision::kBf16;
-    const size_t of_trainer = (schedule_.decides() ? 1 : 0) + (options_.average.share > 0 ? 1 : 0);
+    const size_t of_trainer = (best_kept ? 1 : 0) + (options_.average.share > 0 ? 1 : 0);
     need.copies = strategy_->copy_bytes() + of_trainer * need.weights + (half ? need.weights / 2 : 0);
     need.optimizer = optimizer_->state_bytes();
     const int64_t frames = int64_t{options_.data.minibatch} * (side_ && side_->joins_speech() ? 2 : 1);
@@ -122,39 +132,24 @@ void Worker::RequireMemory() {
   RequireToFit(comm_, need, *limit);
 }
 
-std::vector<float> Worker::LogPriors() {
-  if (sequence_) return sequence_->log_priors();
-  if (options_.priors == PriorSource::kAlignment) {
-    std::vector<int64_t> counts;
-    comm_.Together([&] { counts = CountPdfsTogether(comm_, *task_.store, *pool_); });
-    return hmm::LogPriors(std::vector<double>(counts.begin(), counts.end()));
-  }
-  return MeanPosteriors();
+parallel::DataShare ModelReplica::share() const {
+  return parts_ ? strategy_->data_share() : parallel::DataShare{comm_.rank(), comm_.world_size()};
 }
 
-// By the first replica.
-std::vector<float> Worker::MeanPosteriors() {
-  const int ranks = parts_ ? parts_->ranks() : 1;
-  EvaluationResult result;
-  if (comm_.rank() < ranks) {
-    const bool dealt = distribution_ == Distribution::kShards;
-    const EvaluationData data =
-        ToEvaluate(task_.store, LimitFrames(*task_.store, dealt ? pool_->UtterancesOf(0) : train_utterances_,
-                                            options_.held_out.most_frames, task_.seed));
-    EvaluationRequest request;
-    request.mean_posterior = true;
-    result = EvaluateShare(data, request);
+void ModelReplica::NormalizeInput(const RunData& data) {
+  if (!nn::TraitsOf(network_, 0).input_scaling || task_.initial) return;
+  const data::FeatureMoments moments = EstimateMomentsTogether(comm_, *task_.store, *data.pool, data.train_utterances);
+  const auto buffers = network_.layer(0).buffers();
+  const int64_t dim = buffers[0]->value.cols();  // none if another rank holds the layer
+  const auto feat_dim = static_cast<int64_t>(moments.mean.size());
+  for (int64_t i = 0; i < dim; ++i) {
+    buffers[0]->value(0, i) = -moments.mean[static_cast<size_t>(i % feat_dim)];
+    buffers[1]->value(0, i) = moments.inv_stddev[static_cast<size_t>(i % feat_dim)];
   }
-  result.mean_posterior.resize(static_cast<size_t>(outline_.out_dim() / options_.frames_per_forward), 0.0);
-  if (ranks > 1) comm_.AllReduce(std::span<double>(result.mean_posterior));
-  std::vector<float> priors(result.mean_posterior.size());
-  for (size_t i = 0; i < priors.size(); ++i) {
-    priors[i] = static_cast<float>(std::min(0.0, std::log(std::max(result.mean_posterior[i], 1e-20))));
-  }
-  return priors;
+  for (nn::Parameter* p : buffers) p->MarkChanged();
 }
 
-uint64_t Worker::SaveModel(nn::Model model, const std::filesystem::path& path) {
+uint64_t ModelReplica::Save(nn::Model model, const std::filesystem::path& path) {
   if (parts_) {
     constexpr auto kOutline = nn::InitialValues::kOutline;
     const Config description = Config::Parse(outline_.ToToml(), "network");
