@@ -25,9 +25,10 @@ FeaturePartsWriter::FeaturePartsWriter(const std::filesystem::path& folder, Matr
     : folder_(folder), table_(folder / fmt::format("{}.ark", kTable), TableWriteOptions{.coding = coding}) {}
 
 int64_t FramesInParts(const AudioPieces& audio, int rate_hz, const feat::FrontEnd& front_end, uint64_t utterance,
-                      const std::function<void(Matrix&&)>& use) {
+                      const std::function<void(Matrix&&)>& use, const feat::SpeakerMean& before,
+                      feat::SpeakerMean* after) {
   feat::Resampler resampler(rate_hz, front_end.options().sample_rate_hz);
-  feat::FrontEndStream frames(front_end, utterance);
+  feat::FrontEndStream frames(front_end, utterance, before);
   int64_t samples = 0;
   std::vector<float> resampled;
   const auto hand_out = [&](int64_t least) {
@@ -47,6 +48,7 @@ int64_t FramesInParts(const AudioPieces& audio, int rate_hz, const feat::FrontEn
   compute();
   frames.Finish();
   hand_out(1);
+  if (after != nullptr) *after = frames.speaker();
   return samples;
 }
 

@@ -40,9 +40,11 @@ struct StoredParts {
 /// Hands audio to a sink in pieces.
 using AudioPieces = std::function<void(const std::function<void(std::span<const float>)>& sink)>;
 /// Hands the frames of audio that comes in pieces to `use`: kPartFrames at a time, and what remains at the end.
-/// Returns the number of samples at the front end's rate.
+/// Returns the number of samples at the front end's rate. `before`: of the speaker's earlier utterances; `after` (null:
+/// not wanted): with this one.
 int64_t FramesInParts(const AudioPieces& audio, int rate_hz, const feat::FrontEnd& front_end, uint64_t utterance,
-                      const std::function<void(Matrix&&)>& use);
+                      const std::function<void(Matrix&&)>& use, const feat::SpeakerMean& before = {},
+                      feat::SpeakerMean* after = nullptr);
 
 class FeaturePartsWriter {
  public:

@@ -89,11 +89,11 @@ Matrix FrontEnd::Compute(std::span<const float> samples, uint64_t utterance) con
 }
 
 struct FrontEndStream::State {
-  State(FrontEnd f, uint64_t utterance) : front_end(std::move(f)), impl(*front_end.impl_) {
+  State(FrontEnd f, uint64_t utterance, const SpeakerMean& speaker) : front_end(std::move(f)), impl(*front_end.impl_) {
     key = MixSeed(static_cast<uint64_t>(impl.options.dither_seed), utterance);
     if (impl.pitch) pitch.emplace(*impl.pitch);
     const FrontEndOptions& o = impl.options;
-    if (o.mean_window > 0) mean.emplace(OnlineMeanOptions{o.mean_window, o.mean_prior_frames, o.mean_prior});
+    if (o.mean_window > 0) mean.emplace(OnlineMeanOptions{o.mean_window, o.mean_prior_frames, o.mean_prior}, speaker);
   }
 
   void Accept(std::span<const float> piece);
@@ -249,8 +249,8 @@ Matrix FrontEndStream::State::Take(int64_t max_frames) {
   return out;
 }
 
-FrontEndStream::FrontEndStream(FrontEnd front_end, uint64_t utterance)
-    : state_(std::make_unique<State>(std::move(front_end), utterance)) {}
+FrontEndStream::FrontEndStream(FrontEnd front_end, uint64_t utterance, const SpeakerMean& speaker)
+    : state_(std::make_unique<State>(std::move(front_end), utterance, speaker)) {}
 FrontEndStream::~FrontEndStream() = default;
 FrontEndStream::FrontEndStream(FrontEndStream&&) noexcept = default;
 FrontEndStream& FrontEndStream::operator=(FrontEndStream&&) noexcept = default;
@@ -261,5 +261,6 @@ bool FrontEndStream::finished() const { return state_->finished; }
 int64_t FrontEndStream::frames_ready() const { return state_->FramesReady(); }
 Matrix FrontEndStream::Take(int64_t max_frames) { return state_->Take(max_frames); }
 int FrontEndStream::dim() const { return state_->front_end.dim(); }
+SpeakerMean FrontEndStream::speaker() const { return state_->mean ? state_->mean->speaker() : SpeakerMean(); }
 
 }  // namespace antiphon::feat

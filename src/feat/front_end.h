@@ -21,6 +21,7 @@
 #include <vector>
 
 #include "base/options.h"
+#include "feat/online_mean.h"
 #include "math/matrix.h"
 
 namespace antiphon::feat {
@@ -126,7 +127,8 @@ class FrontEnd {
 /// because pitch, as defined, depends on the whole utterance (mean energy, best path).
 class FrontEndStream {
  public:
-  explicit FrontEndStream(FrontEnd front_end, uint64_t utterance = 0);
+  /// `speaker`: what earlier utterances say of the mean that is taken out (mean-window), if the speaker is known.
+  explicit FrontEndStream(FrontEnd front_end, uint64_t utterance = 0, const SpeakerMean& speaker = {});
   ~FrontEndStream();
   FrontEndStream(FrontEndStream&&) noexcept;
   FrontEndStream& operator=(FrontEndStream&&) noexcept;
@@ -142,6 +144,8 @@ class FrontEndStream {
   /// Hands out the next min(frames_ready(), max_frames) frames, in order, each once.
   Matrix Take(int64_t max_frames = INT64_MAX);
   int dim() const;
+  /// For the speaker's next utterance; empty without mean-window.
+  SpeakerMean speaker() const;
 
  private:
   struct State;

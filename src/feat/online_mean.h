@@ -26,6 +26,8 @@ struct OnlineMeanOptions {
 struct SpeakerMean {
   double frames = 0;
   std::vector<double> sum;  // empty without frames
+
+  bool operator==(const SpeakerMean&) const = default;
 };
 
 class OnlineMean {

@@ -30,12 +30,13 @@ RecordingFeatures::RecordingFeatures(const feat::FrontEnd& front_end, data::Audi
       sink(piece);
     });
   };
-  data::FramesInParts(listened, rate_hz_, front_end_, options_.utterance, [&](Matrix&& part) {
+  const auto take = [&](Matrix&& part) {
     stats_.Add(part);
     num_frames_ += part.rows();
     if (!long_) parts.push_back(std::move(part));
     if (long_) parts.clear();
-  });
+  };
+  data::FramesInParts(listened, rate_hz_, front_end_, options_.utterance, take, options_.speaker, &speaker_);
   if (long_) return;
   kept_ = Matrix(num_frames_, front_end_.dim());
   float* to = kept_.data();
@@ -54,10 +55,11 @@ Matrix RecordingFeatures::Whole() {
 void RecordingFeatures::InParts(const Use& use) {
   if (!long_) return use(Matrix(kept_), true);
   std::optional<Matrix> held;  // until it is known whether it is the last
-  data::FramesInParts(audio_, rate_hz_, front_end_, options_.utterance, [&](Matrix&& part) {
+  const auto take = [&](Matrix&& part) {
     if (held) use(std::move(*held), false);
     held = Finished(part);
-  });
+  };
+  data::FramesInParts(audio_, rate_hz_, front_end_, options_.utterance, take, options_.speaker);
   use(std::move(*held), true);
 }
 

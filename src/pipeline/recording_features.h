@@ -20,7 +20,8 @@ namespace antiphon::pipeline {
 struct RecordingOptions {
   bool normalize_mean = true;  // front ends that take a mean out themselves leave nothing to normalise
   bool normalize_variance = false;
-  uint64_t utterance = 0;  // feat::UtteranceSeed
+  uint64_t utterance = 0;          // feat::UtteranceSeed
+  feat::SpeakerMean speaker = {};  // of earlier utterances
 };
 
 class RecordingFeatures : public UtteranceFeatures {
@@ -31,6 +32,8 @@ class RecordingFeatures : public UtteranceFeatures {
 
   int64_t num_frames() const override { return num_frames_; }
   const feat::ZeroSpans& zeros() const override { return zeros_; }
+  /// For the speaker's next utterance.
+  const feat::SpeakerMean& speaker() const { return speaker_; }
   Matrix Whole() override;
   void InParts(const Use& use) override;
 
@@ -44,6 +47,7 @@ class RecordingFeatures : public UtteranceFeatures {
   RecordingOptions options_;
   feat::ZeroSpans zeros_;
   feat::CmvnStats stats_;
+  feat::SpeakerMean speaker_;
   int64_t num_frames_ = 0;
   bool long_ = false;
   Matrix kept_;  // unless long_
