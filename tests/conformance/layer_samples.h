@@ -22,7 +22,7 @@ inline std::map<std::string, std::vector<std::string>>& MutableSamples() {
       {"tanh", {""}},
       {"p-norm", {"dim = 4", "dim = 6\np = 3.0", "dim = 12\np = 1.0"}},
       {"renorm", {"", "target-rms = 0.5"}},
-      {"batch-norm", {"", "affine = true\ntarget-rms = 0.7"}},
+      {"batch-norm", {"", "affine = true\ntarget-rms = 0.7", "affine = true\ncolumns = 4"}},
       {"dropout",
        {"proportion = 0.3", "proportion = 0.5\nper-frame = true",
         "proportion = 0.3\nper-chunk = true\ncontinuous = true"}},

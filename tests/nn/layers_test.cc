@@ -44,6 +44,25 @@ TEST(BatchNorm, OutputsHaveMeanZeroAndTheExpectedDeviation) {
   }
 }
 
+TEST(BatchNorm, LeavesWhatStandsBehindItsColumns) {
+  Network net = Build("{type='batch-norm', columns=3}", 5);
+  const Matrix x = UnevenMatrix(200, 5, 1);
+  Workspace ws;
+  for (const bool training : {true, false}) {
+    const MatrixView y = net.Forward({.training = training}, x, ws);
+    for (int64_t r = 0; r < x.rows(); ++r) {
+      for (int64_t c = 3; c < 5; ++c) ASSERT_EQ(y(r, c), x(r, c)) << training;
+    }
+  }
+  double mean = 0, variance = 0;
+  MeanAndVariance(net.Forward({.training = true}, x, ws), 2, mean, variance);
+  EXPECT_NEAR(mean, 0, 1e-5);
+  EXPECT_NEAR(variance, 1, 1e-3);
+  EXPECT_NE(net.ToToml().find("columns = 3"), std::string::npos);
+  EXPECT_EQ(Build("{type='batch-norm'}", 5).ToToml().find("columns"), std::string::npos);
+  EXPECT_THROW(Build("{type='batch-norm', columns=6}", 5), UsageError);
+}
+
 TEST(BatchNorm, RecomputedStatisticsNormaliseTheDataWhenScoring) {
   Network net = Build("{type='affine', dim=7}, {type='batch-norm'}", 7);
   const Matrix x = UnevenMatrix(400, 7, 1);

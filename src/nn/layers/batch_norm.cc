@@ -4,6 +4,8 @@
 // In training mode the minibatch's own statistics are used and enter the running ones, which forget by `decay` per
 // minibatch as in Kaldi: sums of count, x and x² are multiplied by it. When scoring, the running statistics are used.
 // What pads shorter utterances of a minibatch has no part in it.
+// With `columns` only the first so many are normalised; what stands behind them (a speaker's vector, whose numbers are
+// of a known size) stays as it is.
 // After parameters were averaged they no longer fit and have to be gathered again (Network::RecomputeStatistics). A
 // minibatch of one frame has no variance: its output is the offset alone. A frozen layer (learning-rate-factor 0) uses
 // its running statistics in training too, and keeps them. Source: Ioffe, Szegedy, ICML 2015; Kaldi's
@@ -12,9 +14,11 @@
 #include <cmath>
 #include <vector>
 
+#include "base/error.h"
 #include "kernels/normalise.h"
 #include "nn/layer.h"
 #include "nn/layer_traits.h"
+#include "nn/layers/largest_dim.h"
 
 namespace antiphon::nn {
 namespace {
@@ -24,12 +28,14 @@ struct BatchNormOptions {
   double target_rms = 1.0;
   double decay = 0.8;
   bool affine = false;
+  int columns = 0;
   template <class V>
   void Visit(V& v) {
     v("epsilon", epsilon, Range{1e-12, 1}, "added to the variance");
     v("target-rms", target_rms, Range{1e-6, 1e6}, "standard deviation of the outputs");
     v("decay", decay, Range{0, 1}, "factor on the running statistics after each minibatch");
     v("affine", affine, "learn a scale and an offset per dimension");
+    v("columns", columns, Range{0, kLargestDim}, "that are normalised, from the first on; the others stay; 0: all");
   }
 };
 
@@ -61,14 +67,28 @@ class Counted {
   const uint8_t* flags_ = nullptr;
 };
 
+// Models whose layers normalise all say nothing of columns.
+Config WithoutColumns(const Config& config) {
+  Config rest;
+  for (const std::string& key : config.Keys()) {
+    if (key != "columns") rest.Set(key, *config.AnyAsText(key));
+  }
+  return rest;
+}
+
 class BatchNorm : public Layer {
  public:
   BatchNorm(const LayerArgs& args, const BatchNormOptions& options)
       : Layer(args.in_dim, args.in_dim),
         options_(options),
+        columns_(options.columns > 0 ? options.columns : args.in_dim),
         sums_("statistics", 3, args.in_dim),
         scale_("scale", 1, options.affine ? args.in_dim : 0),
         offset_("offset", 1, options.affine ? args.in_dim : 0) {
+    if (columns_ > args.in_dim) {
+      Throw<UsageError>("{}: 'batch-norm' normalises {} columns, but has {} inputs", args.config.Where("columns"),
+                        columns_, args.in_dim);
+    }
     stored_.push_back(&sums_);
     if (!options.affine) return;
     for (float& s : scale_.value.Row(0)) s = 1;
@@ -76,7 +96,10 @@ class BatchNorm : public Layer {
     trained_ = {&scale_, &offset_};
   }
 
-  Config ToConfig() const override { return OptionsToConfig(options_); }
+  Config ToConfig() const override {
+    Config config = OptionsToConfig(options_);
+    return options_.columns > 0 ? config : WithoutColumns(config);
+  }
   std::span<Parameter* const> parameters() override { return trained_; }
   std::span<Parameter* const> buffers() override { return stored_; }
   bool has_statistics() const override { return !frozen_; }
@@ -159,6 +182,7 @@ class BatchNorm : public Layer {
       statistics(1, column) = Scale(variance);
       statistics(2, column) = static_cast<float>(variance + mean * mean);
     }
+    LeaveOthers(statistics);
   }
 
   // Without any statistics yet: mean 0 and variance 1.
@@ -169,6 +193,15 @@ class BatchNorm : public Layer {
       const double square = count > 0 ? static_cast<double>(sums_.value(2, c)) / count : 1;
       statistics(0, c) = static_cast<float>(mean);
       statistics(1, c) = Scale(std::max(square - mean * mean, 0.0));
+    }
+    LeaveOthers(statistics);
+  }
+
+  // Mean 0, deviation 1.
+  void LeaveOthers(MatrixView statistics) const {
+    for (int64_t c = columns_; c < statistics.cols(); ++c) {
+      statistics(0, c) = 0;
+      statistics(1, c) = statistics(2, c) = 1;
     }
   }
 
@@ -190,9 +223,9 @@ class BatchNorm : public Layer {
     const MatrixView statistics = ws.Float(kStatistics);
     const MatrixView factors = ws.Float(kMeans, 3, dim);  // what is taken away, per unit of x, and what remains of all
     const double frames = std::max(1.0, static_cast<double>(counted.count()));
-    const bool own = TakesOwn(ctx);
     const double r2 = options_.target_rms * options_.target_rms;
     for (int64_t c = 0; c < dim; ++c) {
+      const bool own = TakesOwn(ctx) && c < columns_;
       const float s = statistics(1, c);
       factors(0, c) = own ? static_cast<float>(static_cast<double>(sums(0, c)) / frames) : 0.0f;
       factors(1, c) = own ? s * static_cast<float>(static_cast<double>(sums(1, c)) / (r2 * frames)) : 0.0f;
@@ -215,6 +248,7 @@ class BatchNorm : public Layer {
   }
 
   BatchNormOptions options_;
+  int columns_;
   bool frozen_ = false;
   Parameter sums_;  // rows: count, Σx, Σx²
   Parameter scale_;
