@@ -10,6 +10,7 @@
 #include "data/script.h"
 #include "feat/front_end.h"
 #include "hmm/gmm_model.h"
+#include "hmm/ivector.h"
 
 namespace antiphon::data {
 namespace {
@@ -19,6 +20,7 @@ namespace fs = std::filesystem;
 constexpr char kFrontEnd[] = "front-end";
 constexpr char kSpeakerSpace[] = "speaker-space";
 constexpr char kSpeakerVectorDim[] = "speaker-vector-dim";
+constexpr char kSpeakerVectors[] = "speaker-vectors";
 constexpr char kNormalisation[] = "normalisation";
 
 // With every option, so that what one text leaves out is compared by its default; those that change nothing are as by
@@ -59,6 +61,7 @@ std::vector<std::string> KeysToCompare(const Config& front_end) {
 std::string FeatureKind::ToToml() const {
   std::string toml;
   if (speaker_vector_dim > 0) toml += fmt::format("{} = {}\n", kSpeakerVectorDim, speaker_vector_dim);
+  if (!speaker_vectors.empty()) toml += fmt::format("{} = {}\n", kSpeakerVectors, TomlString(speaker_vectors));
   if (!speaker_space.empty()) toml += fmt::format("{} = {}\n", kSpeakerSpace, TomlString(speaker_space));
   if (!normalisation.empty()) toml += fmt::format("{} = {}\n", kNormalisation, TomlString(normalisation));
   if (!front_end.empty()) toml += TomlAsTable(kFrontEnd, front_end);
@@ -71,16 +74,19 @@ FeatureKind KindOf(const FrameStore& store) {
   if (description.Has(kFrontEnd)) kind.front_end = description.Table(kFrontEnd).ToToml();
   kind.speaker_space = description.Text(kSpeakerSpace).value_or("");
   kind.normalisation = description.Text(kNormalisation).value_or("");
+  kind.speaker_vectors = description.Text(kSpeakerVectors).value_or("");
   kind.speaker_vector_dim = static_cast<int>(description.Int(kSpeakerVectorDim).value_or(0));
   return kind;
 }
 
-FeatureKind KindOf(const std::string& feature_config, std::span<const std::byte> speaker_model) {
+FeatureKind KindOf(const std::string& feature_config, std::span<const std::byte> speaker_model,
+                   std::span<const std::byte> ivector_extractor) {
   FeatureKind kind;
   kind.front_end = feature_config;
   if (!speaker_model.empty()) {
     kind.speaker_space = SpeakerSpace(hmm::GmmModel::Parse(speaker_model, "speaker model").transform);
   }
+  if (!ivector_extractor.empty()) kind.speaker_vectors = hmm::ExtractorChecksum(ivector_extractor);
   return kind;
 }
 
@@ -136,6 +142,13 @@ void RequireKind(const FrameStore& store, const FeatureKind& wanted, const std::
         "{} holds features with normalisation by speaker '{}', but {} takes '{}': make the store with{} --cmvn and "
         "norm-vars as in its training",
         found_in, found.normalisation, wanted_by, wanted.normalisation, wanted.normalisation == "none" ? "out" : "");
+  }
+  if (!found.speaker_vectors.empty() && !wanted.speaker_vectors.empty() &&
+      found.speaker_vectors != wanted.speaker_vectors) {
+    Throw<InputError>(
+        "{} holds vectors of speakers by another extractor than {} has: make them by the extractor that the network "
+        "keeps",
+        found_in, wanted_by);
   }
   // Who does not say the one does not say the other.
   if (found.front_end.empty() || wanted.front_end.empty() || found.speaker_space == wanted.speaker_space) return;

@@ -18,18 +18,20 @@ namespace antiphon::data {
 class FrameStore;
 
 struct FeatureKind {
-  std::string front_end = {};      // feat::FrontEndOptions as TOML; "": not known
-  std::string speaker_space = {};  // checksum of the GMM model's transform that follows; "": none
-  std::string normalisation = {};  // by speakers' statistics: "none", "mean" or "mean-variance"; "": not known
-  int speaker_vector_dim = 0;      // numbers behind each frame that say who speaks
+  std::string front_end = {};        // feat::FrontEndOptions as TOML; "": not known
+  std::string speaker_space = {};    // checksum of the GMM model's transform that follows; "": none
+  std::string normalisation = {};    // by speakers' statistics: "none", "mean" or "mean-variance"; "": not known
+  int speaker_vector_dim = 0;        // numbers behind each frame that say who speaks
+  std::string speaker_vectors = {};  // checksum of the extractor that made them online; "": not known
 
   std::string ToToml() const;
 };
 
 /// As its description says.
 FeatureKind KindOf(const FrameStore& store);
-/// What a network takes: nn::Model::feature_config and ::speaker_model; the rest is not known.
-FeatureKind KindOf(const std::string& feature_config, std::span<const std::byte> speaker_model);
+/// What a network takes: nn::Model::feature_config, ::speaker_model and ::ivector_extractor; the rest is not known.
+FeatureKind KindOf(const std::string& feature_config, std::span<const std::byte> speaker_model,
+                   std::span<const std::byte> ivector_extractor = {});
 
 /// The front end that a network keeps which learns from the store: that of a file, which must describe the store's
 /// features, or if `file` is empty what the store itself says, "" if it does not. Features behind a speaker model's

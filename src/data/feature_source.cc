@@ -11,6 +11,7 @@
 #include "data/feature_parts.h"
 #include "data/file_checksums.h"
 #include "data/script.h"
+#include "data/speaker_vectors.h"
 #include "data/text_table.h"
 #include "feat/cmvn.h"
 #include "hmm/gmm_model.h"
@@ -120,20 +121,8 @@ struct FeatureSource::Impl {
     return transform->Then(speaker_transforms->Get(speaker)).Apply(m);
   }
 
-  Matrix WithVector(const std::string& utt_id, const std::string& speaker, Matrix m) const {
-    if (!speaker_vectors) return m;
-    const std::string& key = speaker_vectors->Has(speaker) ? speaker : utt_id;
-    if (!speaker_vectors->Has(key)) {
-      Throw<InputError>("'{}' has vectors neither of speaker '{}' nor of utterance '{}'", options.speaker_vectors,
-                        speaker, utt_id);
-    }
-    const std::vector<float> vector = speaker_vectors->Get(key);
-    Matrix with(m.rows(), m.cols() + std::ssize(vector));
-    for (int64_t r = 0; r < m.rows(); ++r) {
-      const auto behind = std::copy_n(m.Row(r).data(), m.cols(), with.Row(r).data());
-      std::copy(vector.begin(), vector.end(), behind);
-    }
-    return with;
+  Matrix WithVector(const std::string& utt_id, const std::string& speaker, Matrix m, int64_t first_frame = 0) const {
+    return speaker_vectors ? speaker_vectors->Behind(utt_id, speaker, m, first_frame) : m;
   }
 
   FeatureSourceOptions options;
@@ -141,7 +130,7 @@ struct FeatureSource::Impl {
   std::optional<RandomAccessReader<DoubleMatrix>> stats;
   std::optional<hmm::FeatureTransform> transform;
   std::optional<RandomAccessReader<Matrix>> speaker_transforms;
-  std::optional<RandomAccessReader<std::vector<float>>> speaker_vectors;
+  std::optional<SpeakerVectors> speaker_vectors;
   std::unordered_map<std::string, std::string> speakers;
   std::optional<FeatureParts> parts;
   int64_t part_dim = 1;  // values of a frame of these
@@ -174,7 +163,8 @@ Matrix FeatureSource::GetPart(std::string_view utt_id, int64_t part) const {
   return WithContext(
       [&] {
         const std::string name(utt_id), speaker = Speaker(utt_id);
-        return impl_->WithVector(name, speaker, impl_->TransformedPart(name, speaker, part));
+        // All parts but the last have as many frames.
+        return impl_->WithVector(name, speaker, impl_->TransformedPart(name, speaker, part), part * kPartFrames);
       },
       [&] { return fmt::format("'{}', utterance '{}'", impl_->options.parts, utt_id); });
 }
@@ -228,8 +218,8 @@ FeatureKind FeatureSource::kind() const {
   if (impl_->transform) kind.speaker_space = SpeakerSpace(*impl_->transform);
   kind.normalisation = NormalisationOf(impl_->options);
   if (const auto& vectors = impl_->speaker_vectors) {
-    if (vectors->keys().empty()) Throw<InputError>("'{}' has no vectors of speakers", impl_->options.speaker_vectors);
-    kind.speaker_vector_dim = static_cast<int>(vectors->Get(vectors->keys().front()).size());
+    kind.speaker_vector_dim = vectors->dim();
+    kind.speaker_vectors = vectors->kind().extractor;
   }
   return kind;
 }

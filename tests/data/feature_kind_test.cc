@@ -36,12 +36,14 @@ class FeatureKindTest : public ::testing::Test {
 };
 
 TEST_F(FeatureKindTest, StandsInTheStore) {
-  const FeatureKind kind{"mel-bins = 40\nkind = \"fbank\"\n", "0123456789abcdef", "mean", 8};
+  const FeatureKind kind{"mel-bins = 40\nkind = \"fbank\"\n", "0123456789abcdef", "mean", 8, "fedcba9876543210"};
   const FeatureKind found = KindOf(Store(kind));
   EXPECT_EQ(Config::Parse(found.front_end, "found").ToToml(), Config::Parse(kind.front_end, "kind").ToToml());
   EXPECT_EQ(found.speaker_space, kind.speaker_space);
   EXPECT_EQ(found.normalisation, "mean");
   EXPECT_EQ(found.speaker_vector_dim, 8);
+  EXPECT_EQ(found.speaker_vectors, "fedcba9876543210");
+  EXPECT_THAT(Wrong(kind, {.speaker_vectors = "0000000000000000"}), HasSubstr("by another extractor"));
   const FeatureKind none = KindOf(Store({}));
   EXPECT_EQ(none.front_end + none.speaker_space, "");
   EXPECT_EQ(none.speaker_vector_dim, 0);

@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "data/archive.h"
+#include "data/speaker_vectors.h"
 #include "put_file.h"
 #include "small_gmm.h"
 #include "temporary_folder.h"
@@ -102,6 +103,30 @@ TEST_F(AdaptedFeatures, VectorsOfSpeakersOrUtterancesStandBehindThem) {
   others.Close();
   options_.speaker_vectors = (folder_ / "others.scp").string();
   EXPECT_THAT(Message("v"), HasSubstr("neither of speaker 't' nor of utterance 'v'"));
+}
+
+// Of speech that was still coming: a row for every so many frames.
+TEST_F(AdaptedFeatures, VectorsForEachPeriodStandBehindItsFrames) {
+  TableWriter<Matrix> vectors(folder_ / "ivectors.ark");
+  const Matrix rows = RandomMatrix(3, 2, 8);
+  vectors.Write("u", rows);
+  vectors.Write("v", Matrix(rows.view().Rows(0, 2)));
+  vectors.Close();
+  WriteSpeakerVectorKind({13, "0123456789abcdef"}, folder_.path());
+  options_.speaker_transforms.clear();
+  const Matrix without = FeatureSource(options_).Get("u");
+  options_.speaker_vectors = (folder_ / "ivectors.scp").string();
+  const FeatureSource source(options_);
+  EXPECT_EQ(source.kind().speaker_vector_dim, 2);
+  EXPECT_EQ(source.kind().speaker_vectors, "0123456789abcdef");
+  const Matrix with = source.Get("u");
+  ASSERT_EQ(with.rows(), 30);
+  for (int64_t t = 0; t < 30; ++t) {
+    for (int64_t c = 0; c < 2; ++c) EXPECT_EQ(with(t, without.cols() + c), rows(t / 13, c)) << t;
+  }
+  EXPECT_THAT(Message("v"), HasSubstr("2 vectors of utterance 'v', each for 13 frames, but it has 30 frames"));
+  PutFile(folder_ / "ivectors.toml", "period = 0\n");
+  EXPECT_THROW(FeatureSource{options_}, InputError);
 }
 
 TEST_F(AdaptedFeatures, ErrorsNameSpeakerUtteranceAndOption) {

@@ -17,9 +17,13 @@ using ::testing::HasSubstr;
 
 // Two Gaussians of one dimension, vectors of one number.
 struct Parts {
-  std::string version = "1";
+  std::string version = "2";
   std::vector<float> weights = {0.25F, 0.75F};
   std::vector<double> variability = {1, 2};
+  std::string options = "period = 10";
+  std::vector<int32_t> context = {0, 0};
+  std::vector<float> transform = {1, 0};
+  double prior_offset = 0;
 };
 
 std::string LoadError(const Parts& parts) {
@@ -34,6 +38,10 @@ std::string LoadError(const Parts& parts) {
   writer.Add("means", zeros.view());
   writer.Add("variances", ones.view());
   writer.Add("variability", BasicMatrixView<const double>(parts.variability.data(), 2, 1));
+  writer.SetMetadata("options", parts.options);
+  writer.Add("context", std::span<const int32_t>(parts.context));
+  writer.Add("transform", ConstMatrixView(parts.transform.data(), 1, std::ssize(parts.transform)));
+  writer.Add("prior_offset", std::span<const double>(&parts.prior_offset, 1));
   writer.Write(folder / "extractor.safetensors");
   try {
     IvectorExtractor::Load(folder / "extractor.safetensors");
@@ -47,7 +55,7 @@ std::string LoadError(const Parts& parts) {
 TEST(IvectorFile, IsTakenAsItIsWritten) { EXPECT_EQ(LoadError({}), ""); }
 
 TEST(IvectorFile, OfAnotherVersionIsRefused) {
-  EXPECT_THAT(LoadError({.version = "9"}), AllOf(HasSubstr("version 9"), HasSubstr("reads version 1")));
+  EXPECT_THAT(LoadError({.version = "9"}), AllOf(HasSubstr("version 9"), HasSubstr("reads version 2")));
 }
 
 TEST(IvectorFile, WithWeightsThatAreNoneIsRefused) {
@@ -60,6 +68,16 @@ TEST(IvectorFile, WithVariabilityThatIsNotFiniteIsRefused) {
   for (const double bad : {static_cast<double>(NAN), static_cast<double>(INFINITY), 1e200}) {
     EXPECT_THAT(LoadError({.variability = {1, bad}}), HasSubstr("variability of Gaussian 1 is not finite")) << bad;
   }
+}
+
+TEST(IvectorFile, WithOptionsTransformsOrOffsetsThatAreNoneIsRefused) {
+  EXPECT_THAT(LoadError({.options = "period = 0"}), HasSubstr("period"));
+  EXPECT_THAT(LoadError({.options = "spells = 3"}), HasSubstr("spells"));
+  EXPECT_THAT(LoadError({.context = {0}}), HasSubstr("'context' has 1 numbers"));
+  EXPECT_THAT(LoadError({.context = {-1, 1}}), HasSubstr("context of -1 frames"));
+  EXPECT_THAT(LoadError({.transform = {NAN, 0}}), HasSubstr("transform has values that are not finite"));
+  EXPECT_THAT(LoadError({.prior_offset = -1}), HasSubstr("prior offset"));
+  EXPECT_THAT(LoadError({.prior_offset = static_cast<double>(NAN)}), HasSubstr("prior offset"));
 }
 
 }  // namespace
