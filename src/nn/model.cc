@@ -30,6 +30,7 @@ class StreamedChecksum {
 constexpr char kModelFormat[] = "antiphon-model";
 constexpr char kVersion[] = "1";
 constexpr char kSpeakerModel[] = "speaker_model";
+constexpr char kIvectorExtractor[] = "ivector_extractor";
 constexpr char kDescriptionPrefix[] = "description.";
 
 int MetadataInt(const SafetensorsReader& reader, const std::string& key, int least = 0) {
@@ -97,6 +98,7 @@ Model Model::Clone() const {
   copy.frame_subsampling = frame_subsampling;
   copy.hmm_json = hmm_json;
   copy.speaker_model = speaker_model;
+  copy.ivector_extractor = ivector_extractor;
   copy.log_priors = log_priors;
   copy.descriptions = descriptions;
   return copy;
@@ -117,6 +119,9 @@ void Model::Save(const std::filesystem::path& path, const Values& values) const 
   if (!log_priors.empty()) writer.Add("log_priors", std::span<const float>(log_priors));
   if (!speaker_model.empty()) {
     writer.Add(kSpeakerModel, TensorType::kU8, {std::ssize(speaker_model)}, speaker_model);
+  }
+  if (!ivector_extractor.empty()) {
+    writer.Add(kIvectorExtractor, TensorType::kU8, {std::ssize(ivector_extractor)}, ivector_extractor);
   }
   writer.SetMetadata("format", kModelFormat);
   writer.SetMetadata("version", kVersion);
@@ -146,7 +151,7 @@ Model Model::Load(const std::filesystem::path& path) {
         Model model;
         int64_t values = 0;
         for (const std::string& name : reader.Names()) {
-          if (name != kSpeakerModel) values += MostValues(reader, name);
+          if (name != kSpeakerModel && name != kIvectorExtractor) values += MostValues(reader, name);
         }
         try {
           const ScopedParameterLimit limit(values);
@@ -163,10 +168,13 @@ Model Model::Load(const std::filesystem::path& path) {
             p->MarkChanged();
           }
         }
-        if (reader.Has(kSpeakerModel)) {
-          const auto bytes = reader.Tensor(kSpeakerModel).data;
-          model.speaker_model.assign(bytes.begin(), bytes.end());
-        }
+        const auto read_file = [&](const char* name, std::vector<std::byte>& file) {
+          if (!reader.Has(name)) return;
+          const auto bytes = reader.Tensor(name).data;
+          file.assign(bytes.begin(), bytes.end());
+        };
+        read_file(kSpeakerModel, model.speaker_model);
+        read_file(kIvectorExtractor, model.ivector_extractor);
         if (reader.Has("log_priors")) model.log_priors = reader.ReadFloats("log_priors");
         model.feature_config = reader.Metadata("features");
         model.feature_dim = MetadataInt(reader, "feature_dim");

@@ -37,6 +37,9 @@ struct Model {
   /// A GMM file (hmm/gmm_model.h), byte by byte: the features went through its transform and the speakers', and its
   /// first pass gives a new speaker's transform. Empty if they did not.
   std::vector<std::byte> speaker_model;
+  /// An i-vector extractor (hmm/ivector.h), byte by byte: what it says of the speaker up to now stands behind the
+  /// features of each frame, feature_dim counting it. Empty if nothing does, or what came from elsewhere.
+  std::vector<std::byte> ivector_extractor;
   /// log p(s) per pdf-id; empty if unknown.
   std::vector<float> log_priors;
   /// Free descriptions: "trained_by", "seed", "frame_accuracy", …

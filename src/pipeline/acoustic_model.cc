@@ -32,14 +32,20 @@ class GmmStream : public ScoreStream {
 
 class NnetStream : public ScoreStream {
  public:
+  /// `extractor` (null: none) and `heard` as AcousticModel::Score.
   NnetStream(std::shared_ptr<const infer::NnetModel> model, std::optional<hmm::FeatureTransform> transform,
-             std::shared_ptr<const infer::BoundProfile> profile)
-      : scorer_(std::move(model), std::move(profile)) {
+             std::shared_ptr<const infer::BoundProfile> profile, std::shared_ptr<const hmm::IvectorExtractor> extractor,
+             hmm::OnlineIvectorState* heard)
+      : scorer_(std::move(model), std::move(profile)), extractor_(std::move(extractor)), heard_(heard) {
     if (transform) transform_.emplace(std::move(*transform));
+    if (extractor_) vectors_.emplace(extractor_, heard != nullptr ? *heard : hmm::OnlineIvectorState());
   }
   void Accept(ConstMatrixView features, bool ended) override {
     if (transform_) {
       scorer_.Accept(transform_->Accept(features, ended));
+    } else if (extractor_ && !HasVectors(features)) {
+      scorer_.Accept(vectors_->Accept(features, ended));
+      if (ended && heard_ != nullptr) *heard_ = vectors_->state();
     } else {
       scorer_.Accept(features);
     }
@@ -53,8 +59,15 @@ class NnetStream : public ScoreStream {
   void Request(int frame, std::span<const int32_t> pdf_ids) override { scorer_.Request(frame, pdf_ids); }
 
  private:
+  bool HasVectors(ConstMatrixView features) const {
+    return features.cols() == extractor_->feature_dim() + extractor_->dim();
+  }
+
   std::optional<hmm::FeatureTransformStream> transform_;
   infer::NnetScorer scorer_;
+  std::shared_ptr<const hmm::IvectorExtractor> extractor_;
+  std::optional<hmm::OnlineIvectors> vectors_;
+  hmm::OnlineIvectorState* heard_;
 };
 
 class GmmAcousticModel : public AcousticModel {
@@ -63,11 +76,12 @@ class GmmAcousticModel : public AcousticModel {
 
   const hmm::HmmModel& hmm() const override { return model_.hmm; }
   std::string features() const override { return model_.features; }
-  std::unique_ptr<ScoreSource> Score(Matrix features, std::shared_ptr<const infer::BoundProfile>) const override {
+  std::unique_ptr<ScoreSource> Score(Matrix features, std::shared_ptr<const infer::BoundProfile>,
+                                     hmm::OnlineIvectorState*) const override {
     return std::make_unique<hmm::GmmScorer>(model_.FirstPassScores(features));
   }
-  std::unique_ptr<ScoreStream> Stream(std::shared_ptr<const infer::BoundProfile>,
-                                      const Matrix* speaker_transform) const override {
+  std::unique_ptr<ScoreStream> Stream(std::shared_ptr<const infer::BoundProfile>, const Matrix* speaker_transform,
+                                      hmm::OnlineIvectorState*) const override {
     return StreamOf(model_, speaker_transform);
   }
   const hmm::GmmModel* adaptive() const override { return model_.speaker_adaptive() ? &model_ : nullptr; }
@@ -85,6 +99,7 @@ class NnetAcousticModel : public AcousticModel {
   NnetAcousticModel(nn::Model model, const infer::NnetScorerOptions& options)
       : hmm_(hmm::HmmModel::FromJson(model.hmm_json)),
         speaker_model_(SpeakerModel(model)),
+        extractor_(Extractor(model)),
         model_(std::make_shared<const infer::NnetModel>(std::move(model), options)) {
     if (hmm_.num_pdfs() != model_->num_pdfs()) {
       Throw<InputError>("the network has {} outputs, its tree {} tied states", model_->num_pdfs(), hmm_.num_pdfs());
@@ -93,22 +108,28 @@ class NnetAcousticModel : public AcousticModel {
 
   const hmm::HmmModel& hmm() const override { return hmm_; }
   std::string features() const override { return model_->model().feature_config; }
-  std::unique_ptr<ScoreSource> Score(Matrix features,
-                                     std::shared_ptr<const infer::BoundProfile> profile) const override {
+  std::unique_ptr<ScoreSource> Score(Matrix features, std::shared_ptr<const infer::BoundProfile> profile,
+                                     hmm::OnlineIvectorState* heard) const override {
     if (speaker_model_) features = speaker_model_->transform.Apply(features);
+    if (extractor_ && features.cols() != extractor_->feature_dim() + extractor_->dim()) {
+      hmm::OnlineIvectors vectors(extractor_, heard != nullptr ? *heard : hmm::OnlineIvectorState());
+      features = vectors.Accept(features, /*ended=*/true);
+      if (heard != nullptr) *heard = vectors.state();
+    }
     return std::make_unique<infer::NnetScorer>(model_, std::move(features), std::move(profile));
   }
   std::unique_ptr<ScoreStream> Stream(std::shared_ptr<const infer::BoundProfile> profile,
-                                      const Matrix* speaker_transform) const override {
+                                      const Matrix* speaker_transform, hmm::OnlineIvectorState* heard) const override {
     std::optional<hmm::FeatureTransform> transform;
     if (speaker_model_) transform = speaker_model_->transform;
     if (speaker_transform != nullptr) transform = speaker_model_->transform.Then(*speaker_transform);
-    return std::make_unique<NnetStream>(model_, std::move(transform), std::move(profile));
+    return std::make_unique<NnetStream>(model_, std::move(transform), std::move(profile), extractor_, heard);
   }
   std::shared_ptr<const infer::NnetModel> network() const override { return model_; }
   const hmm::FeatureTransform* transform() const override {
     return speaker_model_ ? &speaker_model_->transform : nullptr;
   }
+  std::shared_ptr<const hmm::IvectorExtractor> ivectors() const override { return extractor_; }
   double computed_share() const override { return model_->computed_share(); }
   const hmm::GmmModel* adaptive() const override { return speaker_model_ ? &*speaker_model_ : nullptr; }
   std::unique_ptr<ScoreSource> ScoreAdapted(const Matrix& features, const Matrix& speaker_transform,
@@ -128,8 +149,23 @@ class NnetAcousticModel : public AcousticModel {
     return gmm;
   }
 
+  static std::shared_ptr<const hmm::IvectorExtractor> Extractor(const nn::Model& model) {
+    if (model.ivector_extractor.empty()) return nullptr;
+    auto extractor = std::make_shared<const hmm::IvectorExtractor>(
+        hmm::IvectorExtractor::Parse(model.ivector_extractor, "ivector_extractor"));
+    if (extractor->feature_dim() + extractor->dim() != model.feature_dim) {
+      Throw<InputError>(
+          "the network takes {} features per frame, but its i-vector extractor is for {} and gives {} more",
+          model.feature_dim, extractor->feature_dim(), extractor->dim());
+    }
+    if (!model.speaker_model.empty())
+      throw InputError("the network has both a speaker model and an i-vector extractor");
+    return extractor;
+  }
+
   hmm::HmmModel hmm_;
   std::optional<hmm::GmmModel> speaker_model_;
+  std::shared_ptr<const hmm::IvectorExtractor> extractor_;
   std::shared_ptr<const infer::NnetModel> model_;
 };
 

@@ -12,6 +12,7 @@
 #include "hmm/feature_transform.h"
 #include "hmm/gmm_model.h"
 #include "hmm/hmm_model.h"
+#include "hmm/online_ivector.h"
 #include "infer/nnet_scorer.h"
 #include "math/matrix.h"
 
@@ -38,18 +39,23 @@ class AcousticModel {
   std::string normalisation() const;
   /// Scores of one utterance from its normalised base features, its speaker being unknown.
   std::unique_ptr<ScoreSource> Score(Matrix features) const { return Score(std::move(features), nullptr); }
-  /// The same with the speaker's profile, bound to network() (null: none).
-  virtual std::unique_ptr<ScoreSource> Score(Matrix features,
-                                             std::shared_ptr<const infer::BoundProfile> profile) const = 0;
-  /// The same scores in pieces. `speaker_transform`: of a model that adapts (ScoreAdapted); null: the speaker is
-  /// unknown.
+  /// The same with the speaker's profile, bound to network() (null: none). A model with an i-vector extractor puts its
+  /// vectors behind features that have none yet, from what `heard` says of the speaker on, and leaves there what the
+  /// utterance adds (null: nothing is known, nothing is kept).
+  virtual std::unique_ptr<ScoreSource> Score(Matrix features, std::shared_ptr<const infer::BoundProfile> profile,
+                                             hmm::OnlineIvectorState* heard = nullptr) const = 0;
+  /// The same scores in pieces; `heard` changes with the last of them. `speaker_transform`: of a model that adapts
+  /// (ScoreAdapted); null: the speaker is unknown.
   virtual std::unique_ptr<ScoreStream> Stream(std::shared_ptr<const infer::BoundProfile> profile,
-                                              const Matrix* speaker_transform) const = 0;
+                                              const Matrix* speaker_transform,
+                                              hmm::OnlineIvectorState* heard = nullptr) const = 0;
 
   /// For speech that is still coming: the network, and what stands between the front end's features and its own (null:
   /// nothing). Null for a GMM.
   virtual std::shared_ptr<const infer::NnetModel> network() const { return nullptr; }
   virtual const hmm::FeatureTransform* transform() const { return nullptr; }
+  /// What says who speaks, for the network to read behind its features; null: nothing.
+  virtual std::shared_ptr<const hmm::IvectorExtractor> ivectors() const { return nullptr; }
 
   /// Frames of the features for a frame of the search.
   int subsampling() const {

@@ -17,6 +17,7 @@
 #include "pipeline/align.h"
 #include "pipeline/decode.h"
 #include "pipeline/feature_tables.h"
+#include "pipeline/ivectors.h"
 #include "pipeline/store.h"
 #include "score/transcript.h"
 #include "train/further.h"
@@ -208,13 +209,31 @@ class SpeechMaker {
     chain::WritePdfs(chain, out_ / "chain");
   }
 
+  // As the model's training had them; the table.
+  std::string MakeVectors() const {
+    IvectorRequest request;
+    request.out = (out_ / "vectors").string();
+    request.extractor = (out_ / "ivector_extractor.safetensors").string();
+    request.online = true;
+    request.speaker_utterances = 2;
+    request.features = Tables();
+    request.threads = host_.threads;
+    const auto& bytes = model_.ivector_extractor;
+    WriteFileAtomically(request.extractor, std::string(reinterpret_cast<const char*>(bytes.data()), bytes.size()));
+    const IvectorReport report = MakeIvectors(request);
+    host_.say(Sentence(report));
+    return report.table;
+  }
+
   fs::path Store(const fs::path& transforms) const {
     StoreRequest request;
     request.out = (out_ / "store").string();
     request.build.input = Tables();
     request.build.pdf_alignment = (out_ / (IsChain() ? "chain" : "align") / "pdf.scp").string();
     request.build.num_pdfs = model_.num_pdfs();
-    if (!model_.speaker_model.empty()) {
+    if (!model_.ivector_extractor.empty()) {
+      request.build.input.speaker_vectors = MakeVectors();
+    } else if (!model_.speaker_model.empty()) {
       const std::string bytes(reinterpret_cast<const char*>(model_.speaker_model.data()), model_.speaker_model.size());
       const fs::path speaker_model = out_ / "speaker_model.safetensors";
       WriteFileAtomically(speaker_model, bytes);

@@ -61,7 +61,7 @@ decode::Recognition UtteranceRecognizer::Recognize(UtteranceFeatures& features, 
 }
 
 decode::Recognition UtteranceRecognizer::RecognizeWhole(Matrix frames, const KnownSpeaker& speaker) const {
-  const auto scores = speaker.transform == nullptr ? model_.Score(std::move(frames), speaker.profile)
+  const auto scores = speaker.transform == nullptr ? model_.Score(std::move(frames), speaker.profile, speaker.heard)
                                                    : model_.ScoreAdapted(frames, *speaker.transform, speaker.profile);
   return recognizers_.Borrow()->Recognize(*scores, weights_);
 }
@@ -78,7 +78,7 @@ decode::Recognition UtteranceRecognizer::RecognizeInPieces(UtteranceFeatures& fe
     if (listener.lattice) listener.lattice(std::move(piece.recognition.lattice));
   };
   const auto recognizer = recognizers_.Borrow();
-  const auto scores = model_.Stream(speaker.profile, speaker.transform);
+  const auto scores = model_.Stream(speaker.profile, speaker.transform, speaker.heard);
   decode::RecognizeInPieces pieces(*recognizer, pieces_, weights_, frame_shift_s_, take);
   SearchInPieces(features, *scores, pieces, listener.searched);
   return joined.Take(frame_shift_s_);

@@ -24,6 +24,7 @@ namespace antiphon::pipeline {
 struct KnownSpeaker {
   std::shared_ptr<const infer::BoundProfile> profile = nullptr;  // bound to the model's network; null: none
   const Matrix* transform = nullptr;                             // of a model that adapts; null: not known
+  hmm::OnlineIvectorState* heard = nullptr;                      // as AcousticModel::Score
 };
 
 /// Told on the way of an utterance that is recognised in pieces.

@@ -25,12 +25,13 @@ TrainingTask TaskFrom(std::shared_ptr<const nn::Model> model) {
   if (!model->hmm_json.empty()) task.hmm = hmm::HmmModel::FromJson(model->hmm_json);
   task.feature_config = model->feature_config;
   task.speaker_model = model->speaker_model;
+  task.ivector_extractor = model->ivector_extractor;
   task.initial = std::move(model);
   return task;
 }
 
 data::FeatureKind KindTakenBy(const nn::Model& model) {
-  data::FeatureKind kind = data::KindOf(model.feature_config, model.speaker_model);
+  data::FeatureKind kind = data::KindOf(model.feature_config, model.speaker_model, model.ivector_extractor);
   if (const auto said = model.descriptions.find(kNormalisation); said != model.descriptions.end()) {
     kind.normalisation = said->second;
   }

@@ -39,7 +39,7 @@ void RunData::Split(const TrainingTask& task, const TrainOptions& options) {
     Throw<InputError>("the store '{}' has {} pdf-ids, but the HMM has {}: they do not belong together",
                       store.folder().string(), store.num_pdfs(), task.hmm->num_pdfs());
   }
-  data::FeatureKind kind = data::KindOf(task.feature_config, task.speaker_model);
+  data::FeatureKind kind = data::KindOf(task.feature_config, task.speaker_model, task.ivector_extractor);
   if (task.initial) kind.normalisation = KindTakenBy(*task.initial).normalisation;
   data::RequireKind(store, kind, "the network");
   if (task.held_out_store) {

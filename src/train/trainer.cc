@@ -188,6 +188,7 @@ nn::Model Trainer::Impl::MakeModel(const EvaluationResult& result, std::vector<f
   nn::Model model;
   model.feature_config = task.feature_config;
   model.speaker_model = task.speaker_model;
+  model.ivector_extractor = task.ivector_extractor;
   model.feature_dim = task.store->feat_dim();
   model.left_context = options.data.left_context;
   model.right_context = options.data.right_context;

@@ -44,6 +44,7 @@ struct TrainingTask {
   std::optional<hmm::HmmModel> hmm;                        // goes into the model file; names phones in the report
   std::string feature_config;                              // as nn::Model
   std::vector<std::byte> speaker_model;                    // as nn::Model
+  std::vector<std::byte> ivector_extractor;                // as nn::Model
   uint64_t seed = 1;
   bool anew_if_changed = false;  // on resuming, start anew instead of refusing another experiment's checkpoint
   std::string note;              // about this start: goes into metrics and report

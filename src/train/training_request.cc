@@ -12,6 +12,7 @@
 #include "base/toml_text.h"
 #include "data/feature_kind.h"
 #include "hmm/gmm_model.h"
+#include "hmm/ivector.h"
 #include "math/safetensors.h"
 #include "train/data_share.h"
 #include "train/further.h"
@@ -43,6 +44,29 @@ std::vector<std::byte> ReadSpeakerModel(const TrainingRequest& request, const Tr
   return {file.bytes().begin(), file.bytes().end()};
 }
 
+std::vector<std::byte> ReadExtractor(const TrainingRequest& request, const data::FrameStore& store) {
+  if (!request.speaker_model.empty()) {
+    throw UsageError("--ivector-extractor and --speaker-model exclude each other: a store holds one of both");
+  }
+  const auto extractor = hmm::IvectorExtractor::Load(request.ivector_extractor);
+  const MappedFile file(request.ivector_extractor);
+  const data::FeatureKind kind = data::KindOf(store);
+  if (kind.speaker_vectors != hmm::ExtractorChecksum(file.bytes())) {
+    Throw<InputError>(
+        "the store '{}' {}, not vectors of the extractor '{}': make them by it (antiphon ivectors --online) and the "
+        "store with them",
+        request.store,
+        kind.speaker_vectors.empty() ? "holds none that were made --online" : "holds another extractor's",
+        request.ivector_extractor);
+  }
+  if (extractor.feature_dim() + extractor.dim() != store.feat_dim()) {
+    Throw<InputError>("the store '{}' has {} features per frame, but the extractor '{}' is for {} and gives {} more",
+                      request.store, store.feat_dim(), request.ivector_extractor, extractor.feature_dim(),
+                      extractor.dim());
+  }
+  return {file.bytes().begin(), file.bytes().end()};
+}
+
 Config NetworkConfig(const TrainingRequest& request) {
   if (!request.initial_model.empty()) {
     if (!request.network_file.empty() || request.network) {
@@ -63,7 +87,7 @@ Config NetworkConfig(const TrainingRequest& request) {
 // A run begins by removing the model of an earlier one.
 void RequireOtherModels(const TrainingRequest& request) {
   std::vector<std::string> read = request.train.teacher.models;
-  read.insert(read.end(), {request.initial_model, request.hmm, request.speaker_model});
+  read.insert(read.end(), {request.initial_model, request.hmm, request.speaker_model, request.ivector_extractor});
   for (const std::string& file : read) RequireOtherPlace(file, ModelFile(request.out), "this model");
 }
 
@@ -135,6 +159,7 @@ TrainingTask ReadTask(const TrainingRequest& request) {
     task.feature_config = data::FrontEndFor(*task.store, request.front_end, !request.speaker_model.empty());
   }
   if (!request.speaker_model.empty()) task.speaker_model = ReadSpeakerModel(request, task);
+  if (!request.ivector_extractor.empty()) task.ivector_extractor = ReadExtractor(request, *task.store);
   task.seed = request.seed;
   task.anew_if_changed = request.anew_if_changed;
   task.note = request.note;

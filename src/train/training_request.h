@@ -33,6 +33,7 @@ struct TrainingRequest {
   std::string hmm;
   std::string front_end;
   std::string speaker_model;
+  std::string ivector_extractor;
   std::string network_file;
   std::string initial_model;
   bool resume = false;
@@ -52,6 +53,8 @@ struct TrainingRequest {
       "says of its features");
     v("speaker-model", speaker_model,
       "GMM model whose speaker-adapted features the store holds, kept in the model for new speakers");
+    v("ivector-extractor", ivector_extractor,
+      "extractor that made the store's vectors of speakers --online, kept in the model for new speech");
     v("network-file", network_file, "TOML file with the [[layer]] tables, instead of the table `network`");
     v("initial-model", initial_model,
       "model file whose network goes on learning, instead of a new one; its context, heads, HMM and features are kept");
