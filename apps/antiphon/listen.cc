@@ -12,6 +12,7 @@
 #include "base/cancel.h"
 #include "base/compute_threads.h"
 #include "base/error.h"
+#include "base/io_error.h"
 #include "base/log.h"
 #include "command.h"
 #include "data/audio_files.h"
@@ -19,12 +20,14 @@
 #include "feat/audio_check.h"
 #include "pipeline/load_profile.h"
 #include "pipeline/rounded_seconds.h"
+#include "pipeline/speaker_memory.h"
 
 namespace antiphon::app {
 namespace {
 
 struct ListenOptions {
-  std::string model, graph, profile;
+  std::string model, graph, profile, speaker;
+  std::string speakers = "speakers";
   std::string input = "-";
   std::string microphone_name = "default";
   bool microphone = false;
@@ -41,6 +44,10 @@ struct ListenOptions {
     v("model", model, "model file of a network");
     v("graph", graph, "folder that antiphon graph made for this model");
     v("profile", profile, "speaker's profile (antiphon adapt makes it) for all that is heard");
+    v("speaker", speaker,
+      "name of who speaks: begins with what was heard of them before, and keeps what is heard now; empty: nobody "
+      "known");
+    v("speakers", speakers, "folder with a file for each speaker, for --speaker");
     v("input", input,
       "'-': samples on standard input (16 bit, little endian, one channel), or an audio file, or a folder of them");
     v("microphone", microphone, "listen to the microphone, by ALSA's arecord");
@@ -146,6 +153,32 @@ std::string About(const std::string& recording, const std::string& remark) {
   return recording.empty() ? remark : recording + ": " + remark;
 }
 
+// What is known of --speaker.
+class Remembered {
+ public:
+  Remembered(const ListenOptions& options, const AcousticModel& model) : model_(model) {
+    if (options.speaker.empty()) return;
+    if (!UsesMemory(model)) {
+      throw UsageError(
+          "--speaker is for models that remember: with an i-vector extractor, or features that lose the mean of what "
+          "was heard so far (mean-window)");
+    }
+    file_ = MemoryFile(options.speakers, options.speaker);
+    memory_ = std::filesystem::exists(file_) ? LoadMemory(file_, model) : RememberedSpeaker{.speaker = options.speaker};
+    MakeFolder(options.speakers);
+  }
+  /// Null: nobody is known.
+  RememberedSpeaker* memory() { return memory_ ? &*memory_ : nullptr; }
+  void Keep() const {
+    if (memory_) SaveMemory(*memory_, model_, file_);
+  }
+
+ private:
+  const AcousticModel& model_;
+  std::filesystem::path file_;
+  std::optional<RememberedSpeaker> memory_;
+};
+
 void Listen(const ListenOptions& options, CommandContext& context) {
   // One stream keeps part of a core busy; a second thread would mostly wait, which libgomp does at full speed.
   if (!context.config().Has("threads")) SetComputeThreads(1);
@@ -154,6 +187,7 @@ void Listen(const ListenOptions& options, CommandContext& context) {
   const auto model = AcousticModel::Load(options.model, network);
   std::shared_ptr<const infer::BoundProfile> profile;
   if (!options.profile.empty()) profile = LoadBoundProfile(options.profile, model->network().get());
+  Remembered memory(options, *model);
   const decode::Graph graph = decode::Graph::Load(options.graph, model->hmm());
   const double scale =
       options.lm_weight > 0 ? 1.0 / options.lm_weight : decode::AcousticScale(options.recognize.search, model->hmm());
@@ -170,10 +204,12 @@ void Listen(const ListenOptions& options, CommandContext& context) {
   };
   std::vector<std::string> remarks;
   const auto hear = [&](const std::function<void(LiveRecognizer&)>& feed) {
-    LiveRecognizer live(*model, graph, options.recognize, {scale, options.word_penalty}, options.live, print, profile);
+    LiveRecognizer live(*model, graph, options.recognize, {scale, options.word_penalty}, options.live, print, profile,
+                        memory.memory());
     shift_s = live.frame_shift_s();
     feed(live);
     live.Finish();
+    memory.Keep();
     for (const std::string& remark : live.AudioRemarks()) remarks.push_back(About(recording, remark));
   };
   if (options.microphone) {
@@ -205,8 +241,8 @@ REGISTER_COMMAND(
                 "antiphon listen --model exp/net/model.safetensors --graph exp/graph call.wav",
      .positionals = {"input"},
      .required = {"model", "graph"},
-     .common = {"profile", "microphone", "microphone-name", "rate", "partial", "lm-weight", "word-penalty", "beam",
-                "hotwords", "word-list", "nnet.precision", "nnet.lazy"}});
+     .common = {"profile", "speaker", "microphone", "microphone-name", "rate", "partial", "lm-weight", "word-penalty",
+                "beam", "hotwords", "word-list", "nnet.precision", "nnet.lazy"}});
 
 }  // namespace
 }  // namespace antiphon::app

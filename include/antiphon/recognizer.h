@@ -13,6 +13,7 @@
 #include <string>
 #include <vector>
 
+#include "antiphon/speaker_memory.h"
 #include "antiphon/speaker_profile.h"
 
 namespace antiphon {
@@ -52,14 +53,21 @@ class Recognizer {
   /// Gaussian one.
   SpeakerProfile LoadProfile(const std::string& file) const;
 
+  /// Memories of speakers as files, which name the model; refused if it is another one.
+  SpeakerMemory LoadMemory(const std::string& file) const;
+  void SaveMemory(const SpeakerMemory& memory, const std::string& file) const;
+
   /// One channel of speech at any rate and of any length, by one speaker: words, times and confidences are those of
   /// `antiphon decode` with the same settings, bit for bit, for a data directory in which it is all that the speaker
   /// says. It is normalised by its own mean, and a model that is trained for it adapts to it. Above half a minute it is
   /// recognised in pieces, cut in silences, in memory that does not grow unless the model adapts. `profile`: the
-  /// speaker's, from LoadProfile of this Recognizer.
-  Recognition Recognize(std::span<const float> samples, int sample_rate_hz, const SpeakerProfile& profile = {}) const;
+  /// speaker's, from LoadProfile of this Recognizer. `memory`: what the speaker said before, to which this is added;
+  /// null: nothing is known or kept.
+  Recognition Recognize(std::span<const float> samples, int sample_rate_hz, const SpeakerProfile& profile = {},
+                        SpeakerMemory* memory = nullptr) const;
   /// WAV, FLAC, Ogg …; several channels are averaged. Dither is that of an utterance with the file's name.
-  Recognition RecognizeFile(const std::string& path, const SpeakerProfile& profile = {}) const;
+  Recognition RecognizeFile(const std::string& path, const SpeakerProfile& profile = {},
+                            SpeakerMemory* memory = nullptr) const;
 
   /// The words that it can recognise.
   std::vector<std::string> Vocabulary() const;

@@ -36,9 +36,10 @@ std::vector<decode::EndpointRule> Rules(const LiveOptions& options) {
 LiveRecognizer::LiveRecognizer(const AcousticModel& model, const decode::Graph& graph,
                                const decode::RecognizeOptions& recognize, const decode::LatticeWeights& weights,
                                const LiveOptions& options, Callback callback,
-                               std::shared_ptr<const infer::BoundProfile> profile)
+                               std::shared_ptr<const infer::BoundProfile> profile, RememberedSpeaker* memory)
     : model_(model),
       profile_(std::move(profile)),
+      memory_(memory),
       options_(options),
       weights_(weights),
       rules_(Rules(options)),
@@ -50,12 +51,17 @@ LiveRecognizer::LiveRecognizer(const AcousticModel& model, const decode::Graph& 
 }
 
 void LiveRecognizer::BeginAudio() {
-  frames_ = std::make_unique<feat::FrontEndStream>(front_end_);
-  if (front_end_.options().mean_window == 0) {
+  frames_ = std::make_unique<feat::FrontEndStream>(front_end_, /*utterance=*/0,
+                                                   memory_ != nullptr ? memory_->mean : feat::SpeakerMean());
+  if (front_end_.options().mean_window == 0 && model_.normalisation() != "none") {
     cmvn_ = std::make_unique<feat::SlidingCmvnStream>(front_end_.dim(), options_.cmvn);
   }
   scorer_ = std::make_unique<infer::NnetScorer>(model_.network(), profile_);
   if (model_.transform() != nullptr) transform_.emplace(*model_.transform());
+  if (model_.ivectors() != nullptr) {
+    vectors_.emplace(model_.ivectors(), memory_ != nullptr ? memory_->heard : hmm::OnlineIvectorState());
+  }
+  has_sound_ = false;
   begin_frame_ = 0;
   zeros_.emplace(sample_rate_hz());
   recognizer_.Start();
@@ -65,6 +71,7 @@ void LiveRecognizer::Accept(std::span<const float> samples) {
   frames_->Accept(samples);
   check_.Accept(samples);
   zeros_->Accept(samples);
+  has_sound_ = has_sound_ || std::ranges::any_of(samples, [](float x) { return x != 0; });
   TakeFeatures(false);
   Search(false);
 }
@@ -72,6 +79,7 @@ void LiveRecognizer::Accept(std::span<const float> samples) {
 void LiveRecognizer::Finish() {
   frames_->Finish();
   TakeFeatures(true);
+  Remember();
   Search(false);
   scorer_->Finish();
   Search(true);
@@ -86,7 +94,15 @@ void LiveRecognizer::TakeFeatures(bool ended) {
     frames = cmvn_->Take();
   }
   if (transform_) frames = transform_->Accept(frames, ended);
+  if (vectors_) frames = vectors_->Accept(frames, ended);
   scorer_->Accept(frames);
+}
+
+void LiveRecognizer::Remember() {
+  // Silence that was switched off says nothing of who speaks.
+  if (memory_ == nullptr || !has_sound_) return;
+  memory_->mean = frames_->speaker();
+  if (vectors_) memory_->heard = vectors_->state();
 }
 
 void LiveRecognizer::Search(bool ended) {

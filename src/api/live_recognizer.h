@@ -7,10 +7,12 @@
 // Results: partial ones while an utterance goes on, a final one with times, confidences and lattice when the endpoint
 // rules say that it is over, or at Finish. The search goes on in steps of a fixed number of frames and looks for
 // endpoints between them, so that results are the same, bit for bit, however the audio is cut. Features are normalised
-// by the mean of a sliding window, which does not wait for the end; memory does not grow with the speech. What is
-// always the same is like the mean of speech then: an utterance whose samples are all 0 has no words.
+// by the mean of a sliding window, which does not wait for the end, unless the model takes them as they are. Memory
+// does not grow with the speech. What is always the same is like the mean of speech: an utterance whose samples are
+// all 0 has no words.
 //
-// A speaker's profile holds for all that is heard, until the object goes.
+// A speaker's profile holds for all that is heard, until the object goes. Without a speaker's memory, audio begins with
+// nothing known of who speaks; with one, where the speaker's last audio ended.
 //
 // Units: samples on the 16-bit scale at the model's rate; frames count from the start of the audio.
 // Threads: one per object; model and graph are shared and must outlive it.
@@ -31,7 +33,9 @@
 #include "feat/front_end.h"
 #include "feat/zero_spans.h"
 #include "hmm/feature_transform_stream.h"
+#include "hmm/online_ivector.h"
 #include "pipeline/acoustic_model.h"
+#include "pipeline/speaker_memory.h"
 
 namespace antiphon {
 
@@ -63,10 +67,11 @@ struct LiveResult {
 class LiveRecognizer {
  public:
   using Callback = std::function<void(const LiveResult&)>;
-  /// `profile`: the speaker's, bound to model.network(); null: none.
+  /// `profile`: the speaker's, bound to model.network(); null: none. `memory`: what is known of the speaker, which
+  /// grows with each Finish; null: nothing is known or kept. It must outlive this.
   LiveRecognizer(const AcousticModel& model, const decode::Graph& graph, const decode::RecognizeOptions& recognize,
                  const decode::LatticeWeights& weights, const LiveOptions& options, Callback callback,
-                 std::shared_ptr<const infer::BoundProfile> profile = nullptr);
+                 std::shared_ptr<const infer::BoundProfile> profile = nullptr, RememberedSpeaker* memory = nullptr);
 
   void Accept(std::span<const float> samples);
   /// The end of the audio. Afterwards new audio may begin.
@@ -82,6 +87,7 @@ class LiveRecognizer {
   void BeginAudio();
   // Frames on their way from the front end to the network: normalised, transformed if the model asks for it.
   void TakeFeatures(bool ended);
+  void Remember();
   void Search(bool ended);
   void Report(bool final);
   // Of the utterance's first so many frames.
@@ -90,6 +96,7 @@ class LiveRecognizer {
 
   const AcousticModel& model_;
   std::shared_ptr<const infer::BoundProfile> profile_;
+  RememberedSpeaker* memory_;
   LiveOptions options_;
   decode::LatticeWeights weights_;
   std::vector<decode::EndpointRule> rules_;
@@ -97,13 +104,15 @@ class LiveRecognizer {
   feat::FrontEnd front_end_;
   feat::AudioCheck check_;
   std::unique_ptr<feat::FrontEndStream> frames_;
-  std::unique_ptr<feat::SlidingCmvnStream> cmvn_;  // null: the front end takes a mean out itself
+  std::unique_ptr<feat::SlidingCmvnStream> cmvn_;  // null: nothing is to be taken out
   std::optional<hmm::FeatureTransformStream> transform_;
+  std::optional<hmm::OnlineIvectors> vectors_;
   std::unique_ptr<const decode::WordBias> bias_;
   decode::Recognizer recognizer_;
   std::unique_ptr<infer::NnetScorer> scorer_;
   int begin_frame_ = 0;
   std::optional<feat::ZeroSpans> zeros_;
+  bool has_sound_ = false;  // anything but zeros
 };
 
 }  // namespace antiphon

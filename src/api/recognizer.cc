@@ -5,6 +5,7 @@
 #include <optional>
 #include <utility>
 
+#include "api/speaker_memory.h"
 #include "api/speaker_profile.h"
 #include "base/config.h"
 #include "base/error.h"
@@ -64,10 +65,17 @@ struct Recognizer::Impl {
   }
 
   // `audio` hands over the samples on the 16-bit scale, as often as it is asked to. `utterance` selects the dither.
-  Recognition Recognize(data::AudioPieces audio, int rate_hz, uint64_t utterance, const SpeakerProfile& profile) const {
+  Recognition Recognize(data::AudioPieces audio, int rate_hz, uint64_t utterance, const SpeakerProfile& profile,
+                        SpeakerMemory* memory) const {
     pipeline::KnownSpeaker speaker{SpeakerProfileAccess::Bound(profile, model->network().get())};
     pipeline::RecordingOptions options = recording;
     options.utterance = utterance;
+    RememberedSpeaker heard;  // comes into the memory once all went well
+    if (memory != nullptr) {
+      heard = SpeakerMemoryAccess::Values(*memory, *model);
+      options.speaker = heard.mean;
+      speaker.heard = &heard.heard;
+    }
     const auto features = std::make_shared<pipeline::RecordingFeatures>(front_end, std::move(audio), rate_hz, options);
     pipeline::SpeakerTransforms transforms;
     if (adaptation) {
@@ -79,7 +87,12 @@ struct Recognizer::Impl {
                        .transforms;
       speaker.transform = &transforms.begin()->second;
     }
-    return Describe(recognizer.Recognize(*features, speaker));
+    const decode::Recognition result = recognizer.Recognize(*features, speaker);
+    if (memory != nullptr && !pipeline::IsNothingButZeros(*features, recognizer.feature_shift_s())) {
+      heard.mean = features->speaker();
+      SpeakerMemoryAccess::Values(*memory, *model) = std::move(heard);
+    }
+    return Describe(result);
   }
 
   Recognition Describe(const decode::Recognition& result) const {
@@ -114,8 +127,18 @@ SpeakerProfile Recognizer::LoadProfile(const std::string& file) const {
   return SpeakerProfileAccess::Load(file, impl_->model->network());
 }
 
-Recognition Recognizer::Recognize(std::span<const float> samples, int sample_rate_hz,
-                                  const SpeakerProfile& profile) const {
+SpeakerMemory Recognizer::LoadMemory(const std::string& file) const {
+  SpeakerMemory memory;
+  SpeakerMemoryAccess::Values(memory, *impl_->model) = antiphon::LoadMemory(file, *impl_->model);
+  return memory;
+}
+
+void Recognizer::SaveMemory(const SpeakerMemory& memory, const std::string& file) const {
+  antiphon::SaveMemory(SpeakerMemoryAccess::Values(memory, *impl_->model), *impl_->model, file);
+}
+
+Recognition Recognizer::Recognize(std::span<const float> samples, int sample_rate_hz, const SpeakerProfile& profile,
+                                  SpeakerMemory* memory) const {
   if (sample_rate_hz <= 0) Throw<InputError>("the sampling rate is {} Hz", sample_rate_hz);
   constexpr size_t kPieceSamples = 1 << 16;
   const auto audio = [&](const auto& sink) {
@@ -127,18 +150,20 @@ Recognition Recognizer::Recognize(std::span<const float> samples, int sample_rat
       sink(piece);
     }
   };
-  return impl_->Recognize(audio, sample_rate_hz, /*utterance=*/0, profile);
+  return impl_->Recognize(audio, sample_rate_hz, /*utterance=*/0, profile, memory);
 }
 
-Recognition Recognizer::RecognizeFile(const std::string& path, const SpeakerProfile& profile) const {
+Recognition Recognizer::RecognizeFile(const std::string& path, const SpeakerProfile& profile,
+                                      SpeakerMemory* memory) const {
   const auto audio = [&](const auto& sink) {
     feat::AudioReader reader(path);
     for (std::vector<float> piece; reader.Read(piece);) sink(piece);
   };
   // As antiphon decode calls it.
   const uint64_t utterance = feat::UtteranceSeed(data::CleanId(std::filesystem::path(path).stem().string()));
-  return WithContext([&] { return impl_->Recognize(audio, feat::ProbeAudio(path).sample_rate_hz, utterance, profile); },
-                     [&] { return fmt::format("recognising '{}'", path); });
+  return WithContext(
+      [&] { return impl_->Recognize(audio, feat::ProbeAudio(path).sample_rate_hz, utterance, profile, memory); },
+      [&] { return fmt::format("recognising '{}'", path); });
 }
 
 std::vector<std::string> Recognizer::Vocabulary() const {

@@ -1,0 +1,36 @@
+// What a recogniser remembers of one speaker from utterance to utterance.
+//
+//   antiphon::Recognizer recognizer("exp/net/model.safetensors", "exp/graph");
+//   antiphon::SpeakerMemory anna;                                   // nothing yet
+//   recognizer.RecognizeFile("first.wav", {}, &anna);
+//   recognizer.RecognizeFile("second.wav", {}, &anna);              // begins with what the first one said
+//   recognizer.SaveMemory(anna, "anna.safetensors");                // LoadMemory goes on from there, bit for bit
+//
+// Models with an i-vector extractor, or whose features lose the mean of what was heard so far, make use of it; others
+// leave it empty. It serves the model with which it began; others refuse it.
+//
+// Ownership: a value; copies are apart. Threads: one call at a time may use one.
+#pragma once
+
+#include <memory>
+#include <string>
+
+namespace antiphon {
+
+class SpeakerMemory {
+ public:
+  /// Nothing is known; `speaker` is kept in files.
+  explicit SpeakerMemory(const std::string& speaker = "");
+  ~SpeakerMemory();
+  SpeakerMemory(const SpeakerMemory& other);
+  SpeakerMemory& operator=(const SpeakerMemory& other);
+
+  std::string speaker() const;
+
+ private:
+  friend struct SpeakerMemoryAccess;
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace antiphon

@@ -1,0 +1,33 @@
+#include "api/speaker_memory.h"
+
+#include "base/error.h"
+
+namespace antiphon {
+
+SpeakerMemory::SpeakerMemory(const std::string& speaker) : impl_(std::make_unique<Impl>()) {
+  impl_->values.speaker = speaker;
+}
+SpeakerMemory::~SpeakerMemory() = default;
+SpeakerMemory::SpeakerMemory(const SpeakerMemory& other) : impl_(std::make_unique<Impl>(*other.impl_)) {}
+SpeakerMemory& SpeakerMemory::operator=(const SpeakerMemory& other) {
+  *impl_ = *other.impl_;
+  return *this;
+}
+
+std::string SpeakerMemory::speaker() const { return impl_->values.speaker; }
+
+const RememberedSpeaker& SpeakerMemoryAccess::Values(const SpeakerMemory& memory, const AcousticModel& model) {
+  if (memory.impl_->network && memory.impl_->network != model.network()) {
+    Throw<UsageError>("the memory{} began with another recogniser: each has its own of a speaker",
+                      memory.speaker().empty() ? "" : fmt::format(" of '{}'", memory.speaker()));
+  }
+  return memory.impl_->values;
+}
+
+RememberedSpeaker& SpeakerMemoryAccess::Values(SpeakerMemory& memory, const AcousticModel& model) {
+  static_cast<void>(Values(static_cast<const SpeakerMemory&>(memory), model));
+  memory.impl_->network = model.network();
+  return memory.impl_->values;
+}
+
+}  // namespace antiphon

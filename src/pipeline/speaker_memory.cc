@@ -1,0 +1,113 @@
+#include "pipeline/speaker_memory.h"
+
+#include <algorithm>
+#include <cmath>
+#include <span>
+#include <string_view>
+
+#include "base/config.h"
+#include "base/error.h"
+#include "base/file.h"
+#include "feat/front_end.h"
+#include "math/safetensors.h"
+
+namespace antiphon {
+namespace {
+
+constexpr char kFormat[] = "antiphon-speaker-memory";
+constexpr char kVersion[] = "1";
+
+feat::FrontEndOptions FrontEndOf(const AcousticModel& model) {
+  return ReadOptions<feat::FrontEndOptions>(Config::Parse(model.features(), "the model's features"));
+}
+
+// Of the front end and the extractor: the numbers mean nothing to others.
+std::string MadeFor(const AcousticModel& model) {
+  std::string bytes = OptionsToConfig(FrontEndOf(model)).ToToml();
+  if (const auto network = model.network()) {
+    const auto& extractor = network->model().ivector_extractor;
+    bytes += std::string_view(reinterpret_cast<const char*>(extractor.data()), extractor.size());
+  }
+  return fmt::format("{:016x}", Checksum(bytes));
+}
+
+double One(const SafetensorsReader& reader, const char* name) {
+  const std::vector<double> values = reader.ReadDoubles(name);
+  if (values.size() != 1 || !(values[0] >= 0) || !std::isfinite(values[0])) {
+    Throw<InputError>("'{}' is not one number of 0 or more", name);
+  }
+  return values[0];
+}
+
+std::vector<double> Finite(const SafetensorsReader& reader, const char* name, size_t size) {
+  std::vector<double> values = reader.ReadDoubles(name);
+  if (!values.empty() && values.size() != size) {
+    Throw<InputError>("'{}' has {} numbers, expected {}", name, values.size(), size);
+  }
+  if (!std::ranges::all_of(values, [](double v) { return std::isfinite(v); })) {
+    Throw<InputError>("'{}' has values that are not finite", name);
+  }
+  return values;
+}
+
+}  // namespace
+
+bool UsesMemory(const AcousticModel& model) {
+  return model.ivectors() != nullptr || (!model.features().empty() && FrontEndOf(model).mean_window > 0);
+}
+
+void SaveMemory(const RememberedSpeaker& memory, const AcousticModel& model, const std::filesystem::path& path) {
+  SafetensorsWriter writer;
+  writer.SetMetadata("format", kFormat);
+  writer.SetMetadata("version", kVersion);
+  writer.SetMetadata("speaker", memory.speaker);
+  writer.SetMetadata("made_for", MadeFor(model));
+  writer.Add("mean.frames", std::span<const double>(&memory.mean.frames, 1));
+  writer.Add("mean.sum", std::span<const double>(memory.mean.sum));
+  writer.Add("heard.count", std::span<const double>(&memory.heard.count, 1));
+  writer.Add("heard.linear", std::span<const double>(memory.heard.linear));
+  writer.Add("heard.quadratic", std::span<const double>(memory.heard.quadratic));
+  writer.Write(path);
+}
+
+RememberedSpeaker LoadMemory(const std::filesystem::path& path, const AcousticModel& model) {
+  return WithContext(
+      [&] {
+        const SafetensorsReader reader(path);
+        if (reader.MetadataOr("format", "") != kFormat) {
+          Throw<InputError>("this is no memory of a speaker (metadata 'format' is '{}', expected '{}')",
+                            reader.MetadataOr("format", ""), kFormat);
+        }
+        if (reader.Metadata("version") != kVersion) {
+          Throw<InputError>("it has version {}, this program reads version {}: begin anew, with another name",
+                            reader.Metadata("version"), kVersion);
+        }
+        if (reader.Metadata("made_for") != MadeFor(model)) {
+          throw InputError(
+              "it was made with another model, of other features or another i-vector extractor: begin anew, with "
+              "another name or folder");
+        }
+        RememberedSpeaker memory{.speaker = reader.Metadata("speaker")};
+        const auto dim = static_cast<size_t>(feat::FrontEnd(FrontEndOf(model)).dim());
+        const size_t numbers = model.ivectors() ? static_cast<size_t>(model.ivectors()->dim()) : 0;
+        memory.mean = {One(reader, "mean.frames"), Finite(reader, "mean.sum", dim)};
+        memory.heard = {One(reader, "heard.count"), Finite(reader, "heard.linear", numbers),
+                        Finite(reader, "heard.quadratic", numbers * (numbers + 1) / 2)};
+        if (memory.mean.sum.empty() != (memory.mean.frames == 0))
+          throw InputError("'mean.sum' and its frames disagree");
+        if (memory.heard.linear.empty() != memory.heard.quadratic.empty()) {
+          throw InputError("'heard.linear' and 'heard.quadratic' disagree");
+        }
+        return memory;
+      },
+      [&] { return fmt::format("memory of a speaker, '{}'", path.string()); });
+}
+
+std::filesystem::path MemoryFile(const std::filesystem::path& folder, const std::string& speaker) {
+  if (speaker.empty() || speaker.starts_with('.') || speaker.find_first_of("/\\\0", 0, 3) != std::string::npos) {
+    Throw<UsageError>("'{}' is no name of a speaker: it names a file, and has no slash and no dot in front", speaker);
+  }
+  return folder / (speaker + ".safetensors");
+}
+
+}  // namespace antiphon
