@@ -126,6 +126,11 @@ def lexicon():
     yield "\0größe G R AO S AH\r\n".encode()
 
 
+def pronunciations():
+    yield (b"a 1 0.25 1.5 0.5 AH\na 0.5 0.125 1 1 EY\ncat 1.0 0.5 2 0.75 K AE T\n"
+           b"\f<s> 0.75\n</s>_s 1.25\n</s>_n 0.5\noverall 0.25\n")
+
+
 def data_dir():
     yield (b"r1 a.wav\nr2 b.flac\n\fu1 hello world\nu2 bye\n\fu1 s1\nu2 s2\n\fu1 r1 0.0 1.5\nu2 r2 0.25 2\n"
            b"\fs1 f\ns2 m\n\fu1 1.5\nu2 1.75\n")
@@ -152,6 +157,7 @@ TARGETS = {
     "hmm_model": hmm_model,
     "lattice": lattice,
     "lexicon": lexicon,
+    "pronunciations": pronunciations,
     "safetensors": safetensors,
     "transcript": transcript,
     "ark": ark,

@@ -2,6 +2,7 @@
 #include <chrono>
 #include <filesystem>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <sstream>
 #include <string>
 
@@ -12,12 +13,13 @@
 #include "decode/ngram_fst.h"
 #include "hmm/graph/openfst.h"
 #include "pipeline/acoustic_model.h"
+#include "pipeline/aligned_pronunciations.h"
 
 namespace antiphon::app {
 namespace {
 
 struct GraphCommandOptions {
-  std::string model, lexicon, arpa, words, grammar, out;
+  std::string model, lexicon, pronunciations, arpa, words, grammar, out;
   double silence_probability = 0.5;
   std::string optional_silence = "SIL";
   decode::GraphBuildOptions build;
@@ -26,6 +28,10 @@ struct GraphCommandOptions {
   void Visit(V& v) {
     v("model", model, "model file (GMM or network) whose phones and tied states the graph is for");
     v("lexicon", lexicon, "pronunciation lexicon (lexicon.txt or lexiconp.txt)");
+    v("pronunciations", pronunciations,
+      "folder that antiphon pronunciations left (or Kaldi's dictionary): probabilities of pronunciations and pauses, "
+      "in "
+      "place of the lexicon's and of --silence-probability");
     v("arpa", arpa, "n-gram language model, plain or gzipped");
     v("words", words, "word list: any sequence of these words, all equally likely");
     v("grammar", grammar, "grammar as OpenFst text acceptor over words");
@@ -52,19 +58,25 @@ std::vector<std::string> ReadGrammar(const GraphCommandOptions& options, const h
 }
 
 std::string DescribeSource(const GraphCommandOptions& options) {
-  for (const auto& [kind, path] :
-       {std::pair("arpa", options.arpa), {"words", options.words}, {"grammar", options.grammar}}) {
-    if (!path.empty()) {
-      return fmt::format("{} {} {:016x}", kind, std::filesystem::path(path).filename().string(),
-                         Checksum(MappedFile(path).bytes()));
-    }
+  std::string text;
+  const auto pronunciations = std::filesystem::path(options.pronunciations) / pipeline::kEntriesFile;
+  for (const auto& [kind, path] : {std::pair("arpa", options.arpa),
+                                   {"words", options.words},
+                                   {"grammar", options.grammar},
+                                   {"pronunciations", options.pronunciations.empty() ? "" : pronunciations.string()}}) {
+    if (path.empty()) continue;
+    text += fmt::format("{}{} {} {:016x}", text.empty() ? "" : ", ", kind,
+                        std::filesystem::path(path).filename().string(), Checksum(MappedFile(path).bytes()));
   }
-  return "";
+  return text;
 }
 
 void BuildGraph(const GraphCommandOptions& options, CommandContext& context) {
   const int sources = !options.arpa.empty() + !options.words.empty() + !options.grammar.empty();
   if (sources != 1) throw UsageError("give one of --arpa, --words and --grammar: what may be said");
+  if (!options.pronunciations.empty() && context.config().Has("silence-probability")) {
+    throw UsageError("--pronunciations brings the probabilities of pauses along: leave --silence-probability out");
+  }
   const auto start = std::chrono::steady_clock::now();
   const hmm::HmmModel model = LoadHmm(options.model);
   hmm::LexiconOptions lexicon_options;
@@ -73,13 +85,17 @@ void BuildGraph(const GraphCommandOptions& options, CommandContext& context) {
   lexicon_options.position_dependent = model.phones().position_dependent();
   lexicon_options.silence_phones = model.phones().SilenceNames();
   const hmm::Lexicon lexicon = hmm::Lexicon::Load(options.lexicon, lexicon_options, model.phones());
+  std::optional<hmm::PronunciationModel> pronunciations;
+  if (!options.pronunciations.empty()) {
+    pronunciations = pipeline::ReadPronunciations(options.pronunciations, lexicon);
+  }
   fst::StdVectorFst grammar, graph;
   const std::vector<std::string> left_out = ReadGrammar(options, lexicon, &grammar);
   if (!left_out.empty()) {
     log::Warn("{} words of the language model have no pronunciation and cannot be recognised, the first: {}",
               left_out.size(), left_out[0]);
   }
-  decode::BuildGraphFst(model, lexicon, grammar, options.build, &graph);
+  decode::BuildGraphFst(model, lexicon, grammar, options.build, &graph, pronunciations ? &*pronunciations : nullptr);
   decode::SaveGraph(graph, model, lexicon, DescribeSource(options), options.build, options.out);
   size_t num_arcs = 0;
   for (int s = 0; s < graph.NumStates(); ++s) num_arcs += graph.NumArcs(s);

@@ -40,10 +40,10 @@ void RequireNotEmpty(const Fst& fst) {
 }
 
 // det(L ∘ G), minimal; input phones and `disambiguation`.
-void BuildLg(const hmm::Lexicon& lexicon, const Fst& grammar, int64_t max_states, std::vector<int32_t>* disambiguation,
-             Progress& progress, Fst* lg) {
+void BuildLg(const hmm::Lexicon& lexicon, const hmm::PronunciationModel* pronunciations, const Fst& grammar,
+             int64_t max_states, std::vector<int32_t>* disambiguation, Progress& progress, Fst* lg) {
   Fst l, g = grammar;
-  *disambiguation = hmm::BuildLexiconFst(lexicon, true, &l);
+  *disambiguation = hmm::BuildLexiconFst(lexicon, true, &l, pronunciations);
   fst::ArcSort(&g, fst::ILabelCompare<fst::StdArc>());
   Fst composed;
   fst::Compose(l, g, &composed);
@@ -63,11 +63,11 @@ double SelfLoopScale(const GraphBuildOptions& options, const hmm::HmmModel& mode
 }
 
 void BuildGraphFst(const hmm::HmmModel& model, const hmm::Lexicon& lexicon, const Fst& grammar,
-                   const GraphBuildOptions& options, Fst* graph) {
+                   const GraphBuildOptions& options, Fst* graph, const hmm::PronunciationModel* pronunciations) {
   Progress progress;
   std::vector<int32_t> disambiguation;
   Fst lg;
-  BuildLg(lexicon, grammar, options.max_states, &disambiguation, progress, &lg);
+  BuildLg(lexicon, pronunciations, grammar, options.max_states, &disambiguation, progress, &lg);
   BuildPhoneGraphFst(model, lg, disambiguation, options, graph);
 }
 

@@ -17,6 +17,7 @@
 
 #include "base/options.h"
 #include "decode/graph.h"
+#include "hmm/graph/pronunciation_model.h"
 #include "hmm/hmm_model.h"
 #include "hmm/lexicon.h"
 
@@ -39,9 +40,11 @@ struct GraphBuildOptions {
 double SelfLoopScale(const GraphBuildOptions& options, const hmm::HmmModel& model);
 
 /// `grammar` has the lexicon's word ids on both sides, backoff_word() : ε on back-off arcs. Overwrites `graph`; its
-/// arcs are sorted by input label, and no cycle of them lacks input.
+/// arcs are sorted by input label, and no cycle of them lacks input. `pronunciations`: of this lexicon, in place of its
+/// own probabilities; null: none.
 void BuildGraphFst(const hmm::HmmModel& model, const hmm::Lexicon& lexicon, const fst::StdVectorFst& grammar,
-                   const GraphBuildOptions& options, fst::StdVectorFst* graph);
+                   const GraphBuildOptions& options, fst::StdVectorFst* graph,
+                   const hmm::PronunciationModel* pronunciations = nullptr);
 
 /// The same without words: from a transducer with phones on its input side, some of which (`disambiguation`) are none.
 void BuildPhoneGraphFst(const hmm::HmmModel& model, const fst::StdVectorFst& phones,

@@ -5,12 +5,108 @@
 #include <map>
 #include <set>
 
+#include "base/check.h"
 #include "hmm/graph/openfst.h"
 
 namespace antiphon::hmm {
 namespace {
 
 using Arc = fst::StdArc;
+
+float Cost(double probability) { return static_cast<float>(-std::log(probability)); }
+
+// The labels of a pronunciation, and what its ends cost.
+struct Said {
+  std::vector<int32_t> labels;
+  int32_t word = 0;
+  float after_none = 0, after_pause = 0;  // to begin where no pause, where a pause was
+  float no_pause = 0, pause = 0;          // to go on without one, with one
+};
+
+// Words begin in `none` or in `paused`, whichever the word before, or the beginning, led to.
+class PausedLexicon {
+ public:
+  PausedLexicon(const Lexicon& lexicon, const PronunciationModel& model, fst::StdVectorFst* out) : l_(*out) {
+    const auto start = l_.AddState();
+    none_ = l_.AddState();
+    paused_ = l_.AddState();
+    pause_ = l_.AddState();
+    l_.SetStart(start);
+    l_.SetFinal(none_, Cost(model.end_factor_after_none));
+    l_.SetFinal(paused_, Cost(model.end_factor_after_pause));
+    l_.AddArc(start, Arc(0, 0, Cost(1 - model.pause_at_start), none_));
+    l_.AddArc(start, Arc(0, 0, Cost(model.pause_at_start), pause_));
+    silence_ = lexicon.optional_silence();
+  }
+
+  void AddPause() { l_.AddArc(pause_, Arc(silence_, 0, 0, paused_)); }
+
+  void AddPause(int32_t symbol, int32_t backoff_symbol, int32_t backoff_word) {
+    const auto after = l_.AddState();
+    l_.AddArc(pause_, Arc(silence_, 0, 0, after));
+    l_.AddArc(after, Arc(symbol, 0, 0, paused_));
+    for (const auto state : {none_, paused_}) l_.AddArc(state, Arc(backoff_symbol, backoff_word, 0, state));
+  }
+
+  void Add(const Said& said) {
+    const auto& labels = said.labels;
+    if (labels.size() == 1) {
+      for (const auto& [from, cost] : {std::pair(none_, said.after_none), {paused_, said.after_pause}}) {
+        AddLast(from, said, said.word, cost);
+      }
+      return;
+    }
+    auto at = l_.AddState();
+    l_.AddArc(none_, Arc(labels[0], said.word, said.after_none, at));
+    l_.AddArc(paused_, Arc(labels[0], said.word, said.after_pause, at));
+    for (size_t i = 1; i + 1 < labels.size(); ++i) {
+      const auto to = l_.AddState();
+      l_.AddArc(at, Arc(labels[i], 0, 0, to));
+      at = to;
+    }
+    AddLast(at, said, 0, 0);
+  }
+
+ private:
+  void AddLast(int from, const Said& said, int32_t word, float cost) {
+    l_.AddArc(from, Arc(said.labels.back(), word, cost + said.no_pause, none_));
+    l_.AddArc(from, Arc(said.labels.back(), word, cost + said.pause, pause_));
+  }
+
+  fst::StdVectorFst& l_;
+  int none_, paused_, pause_;
+  int32_t silence_;
+};
+
+std::vector<int32_t> BuildPausedLexiconFst(const Lexicon& lexicon, const PronunciationModel& model, bool disambiguate,
+                                           fst::StdVectorFst* out) {
+  CHECK_EQ(model.entries.size(), lexicon.entries().size());
+  out->DeleteStates();
+  PausedLexicon paused(lexicon, model, out);
+  const std::vector<int> symbols = AssignDisambiguation(lexicon);
+  const int silence_symbol = symbols.empty() ? 1 : *std::max_element(symbols.begin(), symbols.end()) + 1;
+  if (disambiguate) {
+    paused.AddPause(lexicon.DisambiguationPhone(silence_symbol), lexicon.DisambiguationPhone(0),
+                    lexicon.backoff_word());
+  } else {
+    paused.AddPause();
+  }
+  for (size_t e = 0; e < symbols.size(); ++e) {
+    const PronunciationModel::Entry& entry = model.entries[e];
+    Said said{lexicon.entries()[e].phones,
+              lexicon.entries()[e].word,
+              Cost(entry.probability) + Cost(entry.factor_after_none),
+              Cost(entry.probability) + Cost(entry.factor_after_pause),
+              Cost(1 - entry.pause_after),
+              Cost(entry.pause_after)};
+    if (disambiguate && symbols[e] > 0) said.labels.push_back(lexicon.DisambiguationPhone(symbols[e]));
+    paused.Add(said);
+  }
+  fst::ArcSort(out, fst::OLabelCompare<Arc>());
+  std::vector<int32_t> used;
+  for (int k = 0; disambiguate && k <= silence_symbol; ++k) used.push_back(lexicon.DisambiguationPhone(k));
+  return used;
+}
 
 }  // namespace
 
@@ -31,7 +127,9 @@ std::vector<int> AssignDisambiguation(const Lexicon& lexicon) {
   return symbols;
 }
 
-std::vector<int32_t> BuildLexiconFst(const Lexicon& lexicon, bool disambiguate, fst::StdVectorFst* out) {
+std::vector<int32_t> BuildLexiconFst(const Lexicon& lexicon, bool disambiguate, fst::StdVectorFst* out,
+                                     const PronunciationModel* pronunciations) {
+  if (pronunciations != nullptr) return BuildPausedLexiconFst(lexicon, *pronunciations, disambiguate, out);
   fst::StdVectorFst& l = *out;
   l.DeleteStates();
   const auto start = l.AddState();

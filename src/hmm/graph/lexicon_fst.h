@@ -3,7 +3,11 @@
 // Costs are −log: of the pronunciation, of the pause (silence_probability) or of its absence. Disambiguation phones #k
 // (labels Lexicon::DisambiguationPhone) follow pronunciations that equal or begin another one, and the pause, so that
 // L∘G can be determinised; #0 : Lexicon::backoff_word() loops where words begin, for a grammar with back-off arcs.
-// Source: Mohri, Pereira, Riley, Speech recognition with weighted finite-state transducers, 2008.
+//
+// With a pronunciation model, words begin in one of two states, after a pause and after none, and a word's costs depend
+// on which; pauses depend on the word before. Sources: Mohri, Pereira, Riley, Speech recognition with weighted
+// finite-state transducers, 2008; Chen et al., Pronunciation and silence probability modeling for ASR, Interspeech
+// 2015.
 #pragma once
 
 #include <fst/fst-decl.h>
@@ -11,13 +15,16 @@
 #include <cstdint>
 #include <vector>
 
+#include "hmm/graph/pronunciation_model.h"
 #include "hmm/lexicon.h"
 
 namespace antiphon::hmm {
 
 /// Overwrites `fst`; arcs sorted by output label. Returns the labels of the disambiguation phones in use, ascending (#0
-/// first); none without `disambiguate`.
-std::vector<int32_t> BuildLexiconFst(const Lexicon& lexicon, bool disambiguate, fst::StdVectorFst* fst);
+/// first); none without `disambiguate`. `pronunciations`: of this lexicon, in place of its pronunciations' costs and
+/// its silence_probability; null: none.
+std::vector<int32_t> BuildLexiconFst(const Lexicon& lexicon, bool disambiguate, fst::StdVectorFst* fst,
+                                     const PronunciationModel* pronunciations = nullptr);
 
 /// For each of lexicon.entries(): k of its disambiguation phone, 0 for none; k from 1.
 std::vector<int> AssignDisambiguation(const Lexicon& lexicon);
