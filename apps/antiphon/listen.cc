@@ -19,6 +19,7 @@
 #include "feat/audio.h"
 #include "feat/audio_check.h"
 #include "pipeline/load_profile.h"
+#include "pipeline/load_rescorer.h"
 #include "pipeline/rounded_seconds.h"
 #include "pipeline/speaker_memory.h"
 
@@ -26,7 +27,7 @@ namespace antiphon::app {
 namespace {
 
 struct ListenOptions {
-  std::string model, graph, profile, speaker;
+  std::string model, graph, profile, speaker, rescore_arpa, graph_arpa;
   std::string speakers = "speakers";
   std::string input = "-";
   std::string microphone_name = "default";
@@ -48,6 +49,8 @@ struct ListenOptions {
       "name of who speaks: begins with what was heard of them before, and keeps what is heard now; empty: nobody "
       "known");
     v("speakers", speakers, "folder with a file for each speaker, for --speaker");
+    v("rescore-arpa", rescore_arpa, "larger language model that replaces the graph's when an utterance is over");
+    v("graph-arpa", graph_arpa, "the language model that the graph was built with, for --rescore-arpa");
     v("input", input,
       "'-': samples on standard input (16 bit, little endian, one channel), or an audio file, or a folder of them");
     v("microphone", microphone, "listen to the microphone, by ALSA's arecord");
@@ -189,6 +192,7 @@ void Listen(const ListenOptions& options, CommandContext& context) {
   if (!options.profile.empty()) profile = LoadBoundProfile(options.profile, model->network().get());
   Remembered memory(options, *model);
   const decode::Graph graph = decode::Graph::Load(options.graph, model->hmm());
+  const auto rescorer = pipeline::LoadRescorer(options.rescore_arpa, options.graph_arpa, graph);
   const double scale =
       options.lm_weight > 0 ? 1.0 / options.lm_weight : decode::AcousticScale(options.recognize.search, model->hmm());
   nlohmann::ordered_json utterances = nlohmann::ordered_json::array();  // with --json alone: a microphone has no end
@@ -205,7 +209,7 @@ void Listen(const ListenOptions& options, CommandContext& context) {
   std::vector<std::string> remarks;
   const auto hear = [&](const std::function<void(LiveRecognizer&)>& feed) {
     LiveRecognizer live(*model, graph, options.recognize, {scale, options.word_penalty}, options.live, print, profile,
-                        memory.memory());
+                        memory.memory(), rescorer.get());
     shift_s = live.frame_shift_s();
     feed(live);
     live.Finish();
@@ -242,7 +246,7 @@ REGISTER_COMMAND(
      .positionals = {"input"},
      .required = {"model", "graph"},
      .common = {"profile", "speaker", "microphone", "microphone-name", "rate", "partial", "lm-weight", "word-penalty",
-                "beam", "hotwords", "word-list", "nnet.precision", "nnet.lazy"}});
+                "beam", "rescore-arpa", "graph-arpa", "hotwords", "word-list", "nnet.precision", "nnet.lazy"}});
 
 }  // namespace
 }  // namespace antiphon::app

@@ -24,6 +24,8 @@ struct RecognizerSettings {
   double lm_weight = 0.0;           // in choosing the result; 0: 1 / that. `antiphon decode --tune` finds it
   double word_penalty = 0.0;        // cost per word in choosing the result
   bool normalize_variance = false;  // as the model's features were made (`norm-vars`), where the model does not say so
+  std::string rescore_arpa = {};    // larger n-gram model that replaces the graph's in each lattice
+  std::string graph_arpa = {};      // the one that the graph was built with, for rescore_arpa
   std::string adapt_graph = {};     // the Gaussians' own graph, where a chain model's features are adapted by them
   int adapt_passes = 2;             // that give a recording's speaker a transform, if the model is trained for them
 };

@@ -36,7 +36,8 @@ std::vector<decode::EndpointRule> Rules(const LiveOptions& options) {
 LiveRecognizer::LiveRecognizer(const AcousticModel& model, const decode::Graph& graph,
                                const decode::RecognizeOptions& recognize, const decode::LatticeWeights& weights,
                                const LiveOptions& options, Callback callback,
-                               std::shared_ptr<const infer::BoundProfile> profile, RememberedSpeaker* memory)
+                               std::shared_ptr<const infer::BoundProfile> profile, RememberedSpeaker* memory,
+                               const decode::LmRescorer* rescorer)
     : model_(model),
       profile_(std::move(profile)),
       memory_(memory),
@@ -46,7 +47,7 @@ LiveRecognizer::LiveRecognizer(const AcousticModel& model, const decode::Graph& 
       callback_(std::move(callback)),
       front_end_(FrontEndOf(model)),
       bias_(decode::MakeBias(graph, recognize.bias)),
-      recognizer_(graph, model.hmm(), recognize, nullptr, bias_.get()) {
+      recognizer_(graph, model.hmm(), recognize, rescorer, bias_.get()) {
   BeginAudio();
 }
 

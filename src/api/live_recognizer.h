@@ -68,10 +68,12 @@ class LiveRecognizer {
  public:
   using Callback = std::function<void(const LiveResult&)>;
   /// `profile`: the speaker's, bound to model.network(); null: none. `memory`: what is known of the speaker, which
-  /// grows with each Finish; null: nothing is known or kept. It must outlive this.
+  /// grows with each Finish; null: nothing is known or kept. `rescorer`: exchanges the language model in the lattice of
+  /// each utterance that is over, as in decode; null: none. Both must outlive this.
   LiveRecognizer(const AcousticModel& model, const decode::Graph& graph, const decode::RecognizeOptions& recognize,
                  const decode::LatticeWeights& weights, const LiveOptions& options, Callback callback,
-                 std::shared_ptr<const infer::BoundProfile> profile = nullptr, RememberedSpeaker* memory = nullptr);
+                 std::shared_ptr<const infer::BoundProfile> profile = nullptr, RememberedSpeaker* memory = nullptr,
+                 const decode::LmRescorer* rescorer = nullptr);
 
   void Accept(std::span<const float> samples);
   /// The end of the audio. Afterwards new audio may begin.

@@ -14,6 +14,7 @@
 #include "feat/front_end.h"
 #include "pipeline/acoustic_model.h"
 #include "pipeline/load_profile.h"
+#include "pipeline/load_rescorer.h"
 #include "pipeline/recording_features.h"
 #include "pipeline/speaker_adaptation.h"
 #include "pipeline/utterance_recognizer.h"
@@ -51,8 +52,9 @@ struct Recognizer::Impl {
       : model(AcousticModel::Load(model_file, AdaptableOptions())),
         front_end(FrontEndOf(*model, model_file)),
         graph(decode::Graph::Load(graph_folder, model->hmm())),
+        rescorer(pipeline::LoadRescorer(settings.rescore_arpa, settings.graph_arpa, graph)),
         recognizer(*model, graph, SearchOptions(settings), {}, ResultWeights(settings, *model),
-                   pipeline::FeatureShiftSeconds(*model, model_file)) {
+                   pipeline::FeatureShiftSeconds(*model, model_file), rescorer.get()) {
     const std::string normalisation = model->normalisation();
     recording.normalize_mean = normalisation != "none";
     recording.normalize_variance = settings.normalize_variance || normalisation == "mean-variance";
@@ -112,6 +114,7 @@ struct Recognizer::Impl {
   std::unique_ptr<AcousticModel> model;
   feat::FrontEnd front_end;
   decode::Graph graph;
+  std::unique_ptr<const decode::LmRescorer> rescorer;
   pipeline::UtteranceRecognizer recognizer;
   std::optional<pipeline::SpeakerAdaptation> adaptation;
   pipeline::RecordingOptions recording;

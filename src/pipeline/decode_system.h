@@ -31,7 +31,7 @@ class DecodeSystem {
   SpeakerProfiles profiles_;
   decode::Graph graph_;
   decode::LatticeWeights weights_;
-  std::optional<decode::LmRescorer> rescorer_;
+  std::unique_ptr<const decode::LmRescorer> rescorer_;
   std::unique_ptr<const decode::WordBias> bias_;
   std::optional<UtteranceRecognizer> recognizer_;
 };

@@ -9,6 +9,7 @@
 #include "api/two_words.h"
 #include "base/error.h"
 #include "base/file.h"
+#include "decode/ngram_estimate.h"
 
 namespace antiphon {
 namespace {
@@ -45,7 +46,12 @@ class Live : public ::testing::TestWithParam<bool> {
       }
       reports.push_back(std::move(text));
     };
-    LiveRecognizer live(*model_, graph_, recognize_, {0.1, 0.0}, options, note, profile_);
+    const auto keep = [&](const LiveResult& result) {
+      if (result.final) finals_.push_back(result.recognition);
+      note(result);
+    };
+    finals_.clear();
+    LiveRecognizer live(*model_, graph_, recognize_, {0.1, 0.0}, options, keep, profile_, nullptr, rescorer_);
     Rng rng(seed);
     for (size_t at = 0; at < audio.size();) {
       const size_t most = seed == 0 ? audio.size() : (seed % 2 == 0 ? 50 : 5000);
@@ -63,6 +69,8 @@ class Live : public ::testing::TestWithParam<bool> {
   const decode::Graph graph_ = decode::Graph::Load(system_.folder / "graph", system_.gmm.hmm);
   std::shared_ptr<const infer::BoundProfile> profile_;
   decode::RecognizeOptions recognize_;
+  const decode::LmRescorer* rescorer_ = nullptr;
+  std::vector<decode::Recognition> finals_;  // of the last Run
 };
 
 TEST_P(Live, GivesTheSameResultsHoweverTheAudioIsCut) {
@@ -99,6 +107,42 @@ TEST_P(Live, WithHotwordsToo) {
   for (const std::string& report : Run(audio, 3, options)) {
     EXPECT_EQ(report.substr(0, report.find_first_of("@[")).find(": 2"), std::string::npos) << report;
   }
+}
+
+// Each utterance that is over has the lattice, and the best words of it, that decode gets by rescoring.
+TEST_P(Live, RescoresEachUtteranceAsDecodeDoes) {
+  LiveOptions options;
+  options.cmvn.min_window = 30;
+  options.max_utterance_s = 0.9;
+  recognize_.search.lattice_beam = 12;
+  const decode::LmRescorer rescorer(decode::EstimateNgram({{"ONE", "TWO"}}, {}, {1, "witten-bell", 1}),
+                                    decode::EstimateNgram({{"TWO", "TWO", "TWO"}, {"ONE"}}, {}, {3, "witten-bell", 1}),
+                                    graph_.words());
+  const std::vector<float> audio = Noise(30000);
+  Run(audio, 0, options);
+  const std::vector<decode::Recognition> plain = finals_;
+  rescorer_ = &rescorer;
+  const auto whole = Run(audio, 0, options);
+  ASSERT_EQ(finals_.size(), plain.size());
+  ASSERT_GE(finals_.size(), 3U);
+  bool other_words = false;
+  for (size_t u = 0; u < plain.size(); ++u) {
+    const decode::Lattice expected = rescorer.Rescore(plain[u].lattice);
+    ASSERT_EQ(finals_[u].lattice.states.size(), expected.states.size());
+    for (size_t s = 0; s < expected.states.size(); ++s) {
+      ASSERT_EQ(finals_[u].lattice.states[s].arcs.size(), expected.states[s].arcs.size());
+      for (size_t a = 0; a < expected.states[s].arcs.size(); ++a) {
+        EXPECT_EQ(finals_[u].lattice.states[s].arcs[a].cost.graph, expected.states[s].arcs[a].cost.graph);
+        EXPECT_EQ(finals_[u].lattice.states[s].arcs[a].word, expected.states[s].arcs[a].word);
+      }
+    }
+    const decode::LatticePath best = decode::BestPath(expected, {0.1, 0.0});
+    EXPECT_EQ(finals_[u].best.words, best.words);
+    EXPECT_EQ(finals_[u].best.cost.graph, best.cost.graph);
+    other_words = other_words || best.words != plain[u].best.words;
+  }
+  EXPECT_TRUE(other_words) << "the larger model says something else";
+  EXPECT_EQ(Run(audio, 2, options), whole);
 }
 
 // The profile's factors are powers of two, and so cost no bit where they are folded into the weights.

@@ -7,8 +7,10 @@
 
 #include "antiphon/recognizer.h"
 #include "api/two_words.h"
+#include "base/error.h"
 #include "base/file.h"
 #include "base/team.h"
+#include "decode/ngram_estimate.h"
 #include "feat/audio.h"
 #include "pipeline/decode.h"
 #include "pipeline/rounded_seconds.h"
@@ -60,6 +62,8 @@ class AsDecode : public ::testing::Test {
     request.recognize.search.beam = kSettings.beam;
     request.lattices = false;
     request.adaptation.passes = adapt_passes;
+    request.rescore_arpa = rescore_arpa_;
+    request.graph_arpa = graph_arpa_;
     std::filesystem::remove_all(request.out);
     const pipeline::DecodeReport report = pipeline::Decode(request, Team::Alone(), 1);
     EXPECT_EQ(report.utterances, 1U);
@@ -91,6 +95,7 @@ class AsDecode : public ::testing::Test {
   // A narrow beam is quick.
   inline static const RecognizerSettings kSettings{.beam = 4};
   const testing::TwoWords system_{true};
+  std::string rescore_arpa_, graph_arpa_;
 };
 
 // Whole; whole, with speech enough to adapt to; in pieces; in pieces whose features are stored in parts.
@@ -133,6 +138,24 @@ TEST_F(AsDecode, NormalisesAsTheModelSays) {
   }
   EXPECT_NE(all[0].words[0].confidence, all[1].words[0].confidence);
   EXPECT_NE(all[0].words[0].confidence, all[2].words[0].confidence);
+}
+
+TEST_F(AsDecode, RescoresWithALargerLanguageModel) {
+  const std::string model = Model(true), speech = Speech(6);
+  const auto plain = Decode(model, speech);
+  graph_arpa_ = Path("small.arpa");
+  rescore_arpa_ = Path("large.arpa");
+  WriteFileAtomically(graph_arpa_, decode::EstimateNgram({{"ONE", "TWO"}}, {}, {1, "witten-bell", 1}).ToArpa());
+  WriteFileAtomically(rescore_arpa_,
+                      decode::EstimateNgram({{"TWO", "TWO", "TWO"}, {"ONE"}}, {}, {3, "witten-bell", 1}).ToArpa());
+  RecognizerSettings settings = kSettings;
+  settings.graph_arpa = graph_arpa_;
+  settings.rescore_arpa = rescore_arpa_;
+  const auto decoded = Decode(model, speech);
+  ExpectSame(Recognizer(model, Path("graph"), settings).RecognizeFile(speech), decoded);
+  EXPECT_NE(decoded.at("words"), plain.at("words"));
+  settings.graph_arpa = "";
+  EXPECT_THROW(Recognizer(model, Path("graph"), settings), UsageError);
 }
 
 TEST_F(AsDecode, FindsNoWordsInZeros) {

@@ -119,6 +119,28 @@ class Listen(system.SystemTest):
             self.assertIn(f"profile '{file}'", err)
             self.assertIn(text, err)
 
+    def test_rescores_with_a_larger_language_model(self):
+        root, call = self.root, self.root / "call.wav"
+        (root / "few.txt").write_text("A B\n")
+        (root / "many.txt").write_text("A B\nB A B\nA B A\n")
+        for name, order in (("few", 1), ("many", 3)):
+            system.must("lm", "--text", root / f"{name}.txt", "--order", order, root / f"{name}.arpa")
+        plain = self.lines("--no-partial", call)
+        same = self.lines("--no-partial", "--graph-arpa", root / "few.arpa", "--rescore-arpa", root / "few.arpa", call)
+        self.assertEqual(same, plain)
+        other = self.lines("--no-partial", "--graph-arpa", root / "few.arpa", "--rescore-arpa", root / "many.arpa",
+                           call)
+        self.assertEqual([line["text"] for line in other], [line["text"] for line in plain])
+        self.assertNotEqual(other, plain, "confidences")
+        status, _, err = self.listen("--rescore-arpa", root / "many.arpa", call)
+        self.assertEqual(status, 2)
+        self.assertIn("--rescore-arpa and --graph-arpa belong together", err)
+        (root / "other.txt").write_text("A C\n")
+        system.must("lm", "--text", root / "other.txt", root / "other.arpa")
+        status, _, err = self.listen("--graph-arpa", root / "few.arpa", "--rescore-arpa", root / "other.arpa", call)
+        self.assertEqual(status, 0, err)
+        self.assertIn("lacks 2 of the 3 words of the graph", err)  # B and <SIL>
+
     def test_refuses_what_it_cannot_hear(self):
         def refused(status, text, *more):
             got, out, err = self.listen(*more, pieces=[self.raw])
