@@ -51,8 +51,9 @@ TEST_F(ToyLayer, ScoresAsItsNetworkDoes) {
   std::copy_n(frames.Row(2 - model.left_context).data(), windows.size(), windows.data());
   nn::Workspace ws;
   const Matrix expected(network.Forward({}, windows, ws));
-  const auto loaded = std::make_shared<const infer::NnetModel>(
-      std::move(model), infer::NnetScorerOptions{.precision = "fp32", .log_softmax = false});
+  infer::NnetScorerOptions options;
+  options.log_softmax = false;
+  const auto loaded = std::make_shared<const infer::NnetModel>(std::move(model), options);
   infer::NnetScorer scorer(loaded, std::move(frames));
   for (int pdf_id = 0; pdf_id < expected.cols(); ++pdf_id) {
     const float prior = loaded->scaled_priors()[static_cast<size_t>(pdf_id)];
