@@ -5,11 +5,13 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <functional>
 #include <map>
 #include <set>
 
+#include "base/error.h"
 #include "base/random.h"
 #include "hmm/graph/lexicon_fst.h"
 #include "hmm/graph/openfst.h"

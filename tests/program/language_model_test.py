@@ -85,10 +85,10 @@ class LanguageModels(system.SystemTest):
         whole = (root / "south.arpa").read_text()
         (root / "cut.arpa").write_text(whole[:len(whole) // 2])
         (root / "heavy.arpa").write_text("\\data\\\nngram 1=2\n\\1-grams:\n-0.1 A\n-0.1 </s>\n\\end\\\n")
-        for name, text in (("cut", "cut.arpa"), ("heavy", "heavy.arpa': the probabilities of the 1-grams sum to 1.58")):
+        for name, text in (("cut", "cut.arpa"), ("heavy", "heavy.arpa':\n  the probabilities of the 1-grams sum to 1.58")):
             self.refused(1, text, "lm", "--interpolate", f"{root / 'north.arpa'},{root / name}.arpa", "--weights",
                          "0.5,0.5", out)
-        self.refused(1, "heavy.arpa: the probabilities of the 1-grams", "lm", "--arpa", root / "heavy.arpa", "--prune",
+        self.refused(1, "heavy.arpa:\n  the probabilities of the 1-grams", "lm", "--arpa", root / "heavy.arpa", "--prune",
                      "1e-8", out)
         self.assertFalse(out.exists())
 
