@@ -64,6 +64,7 @@ TEST(PronunciationModel, ComesNearTheTruth) {
   const double after[] = {0.1, 0.6, 0.3};
   Rng rng(5);
   std::vector<SpokenWords> said;
+  double heard[3] = {}, paused[3] = {};
   for (int u = 0; u < 3000; ++u) {
     SpokenWords& utterance = said.emplace_back();
     utterance.pauses.push_back(rng.Uniform() < 0.8);
@@ -71,13 +72,16 @@ TEST(PronunciationModel, ComesNearTheTruth) {
       const int32_t entry = rng.Uniform() < 0.5 ? 2 : rng.Uniform() < 0.75 ? 0 : 1;
       utterance.entries.push_back(entry);
       utterance.pauses.push_back(rng.Uniform() < after[entry]);
+      ++heard[entry];
+      paused[entry] += utterance.pauses.back() ? 1 : 0;
     }
   }
   const PronunciationModel model = EstimatePronunciations(lexicon, said);
   EXPECT_NEAR(model.pause_at_start, 0.8, 0.02);
   EXPECT_NEAR(model.entries[1].probability, 1.0 / 3, 0.03);
   for (size_t e = 0; e < 3; ++e) {
-    EXPECT_NEAR(model.entries[e].pause_after, after[e], 0.02);
+    EXPECT_NEAR(model.entries[e].pause_after, after[e], 0.05);
+    EXPECT_NEAR(model.entries[e].pause_after, paused[e] / heard[e], 1e-3) << "but for smoothing";
     // Pauses here do not depend on the word behind them.
     EXPECT_NEAR(model.entries[e].factor_after_pause, 1.0, 0.05);
     EXPECT_NEAR(model.entries[e].factor_after_none, 1.0, 0.05);
@@ -202,11 +206,11 @@ Paths SayWords(const Lexicon& lexicon, const PronunciationModel& model, size_t m
   return paths;
 }
 
-void ExpectSamePaths(const Paths& got, const Paths& want) {
+void ExpectSamePaths(const Paths& got, const Paths& want, double tolerance = 1e-4) {
   ASSERT_EQ(got.size(), want.size());
   for (auto it = got.begin(); const auto& [key, cost] : want) {
     EXPECT_EQ(it->first, key);
-    EXPECT_NEAR(it->second, cost, 1e-4);
+    EXPECT_NEAR(it->second, cost, tolerance);
     ++it;
   }
 }
@@ -237,7 +241,7 @@ TEST(PausedLexiconFst, CanBeDeterminisedWithAGrammarThatBacksOff) {
   fst::Compose(l, g, &lg);
   fst::Determinize(lg, &determinised);
   ExpectSamePaths(EnumeratePaths(determinised, 9, {disambiguation.begin(), disambiguation.end()}),
-                  SayWords(lexicon, model, 2, 9));
+                  SayWords(lexicon, model, 2, 9), 4 * fst::kDelta);  // OpenFst rounds what is left over
 }
 
 // Pauses that depend on nothing are the ordinary lexicon's.
