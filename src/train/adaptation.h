@@ -60,11 +60,11 @@ struct AdaptationOptions {
 
 struct AdaptationSpeech {
   std::shared_ptr<const data::FrameStore> new_store;
-  std::shared_ptr<const data::FrameStore> held_out_store;  // of new speech; null: part of new_store
-  std::shared_ptr<const data::FrameStore> old_store;       // that the model was trained on; null: there is none
-  std::string hmm_json;                                    // whose pdf-ids the new speech has; empty: the model's
-  bool words_known = true;                                 // false: pdf-ids of the new speech mean nothing
-  std::string speaker = {};                                // whose profile it gives
+  std::shared_ptr<const data::FrameStore> held_out_store = nullptr;  // of new speech; null: part of new_store
+  std::shared_ptr<const data::FrameStore> old_store = nullptr;  // that the model was trained on; null: there is none
+  std::string hmm_json = {};                                    // whose pdf-ids the new speech has; empty: the model's
+  bool words_known = true;                                      // false: pdf-ids of the new speech mean nothing
+  std::string speaker = {};                                     // whose profile it gives
   // Share of wrong words on old speech, of a model and its file; empty: frames are counted instead.
   std::function<double(const nn::Model&, const std::filesystem::path&)> old_word_errors = {};
   std::filesystem::path model_file = {};  // of the model as it was, for old_word_errors

@@ -19,13 +19,13 @@ using nlohmann::json;
 using ::testing::Contains;
 using ::testing::HasSubstr;
 
-json Run(const std::string& command, const std::string& toml) {
+json Answer(const std::string& command, const std::string& toml) {
   std::ostringstream printed;
   return json::parse(RunCommand(command, Config::Parse(toml, command), printed));
 }
 
 TEST(AddedComponents, AStrategyIsSimulated) {
-  const json result = Run("simulate", "methods = ['toy', 'averaging']\nworkers = [4]\nlayers = '440,512,1000'\n");
+  const json result = Answer("simulate", "methods = ['toy', 'averaging']\nworkers = [4]\nlayers = '440,512,1000'\n");
   const json& runs = result.at("runs");
   ASSERT_EQ(runs.size(), 2U);
   EXPECT_EQ(runs[0].at("method"), "toy");
@@ -33,7 +33,7 @@ TEST(AddedComponents, AStrategyIsSimulated) {
 }
 
 TEST(AddedComponents, AStrategyIsProposed) {
-  EXPECT_THAT(Run("plan", "layers = '440,2x1024,4000'\n").dump(), HasSubstr("\"toy\""));
+  EXPECT_THAT(Answer("plan", "layers = '440,2x1024,4000'\n").dump(), HasSubstr("\"toy\""));
 }
 
 TEST(AddedComponents, AStrategyAndALayerAreCompared) {
@@ -57,9 +57,9 @@ type = "sgd"
 layer = [{{type = "affine", dim = 24}}, {{type = "relu"}}, {{type = "toy"}}, {{type = "affine"}}]
 )",
                                                          (folder / "store").string()));
-  const json result = Run("compare", fmt::format("training = '{}'\nout = '{}'\nmethods = ['serial', 'toy']\n"
-                                                 "workers = [2]\nseeds = 1\nthreads = 1\n",
-                                                 (folder / "train.toml").string(), (folder / "compare").string()));
+  const json result = Answer("compare", fmt::format("training = '{}'\nout = '{}'\nmethods = ['serial', 'toy']\n"
+                                                    "workers = [2]\nseeds = 1\nthreads = 1\n",
+                                                    (folder / "train.toml").string(), (folder / "compare").string()));
   EXPECT_THAT(result.dump(), HasSubstr("\"toy\""));
   const nn::Model model = nn::Model::Load(train::ModelFile(folder / "compare/toy-2-seed1"));
   EXPECT_EQ(model.network.layer_type(3), "toy");

@@ -237,7 +237,7 @@ TEST(ChainLoss, RefusesOutputsThatDoNotGoWithTheChunks) {
   EXPECT_NO_THROW(loss.Compute({}, Matrix(0, pdfs), {}));
 }
 
-TEST(ChainLoss, ServesWhoeverCallsItAsALossOfSequences) {
+TEST(ChainLoss, SaysTheSameInTheTrainersWayOfCalling) {
   const auto data = Share(testing::ToyData());
   const auto chunks = ManyChunks(*data);
   const Matrix y = testing::RandomOutputs(6 * 37, data->model.num_pdfs(), 4.0, 6);
@@ -245,10 +245,9 @@ TEST(ChainLoss, ServesWhoeverCallsItAsALossOfSequences) {
   Matrix direct(y.rows(), y.cols()), called(y.rows(), y.cols());
   const ChainResult expected = loss.Compute(chunks, y, direct, 1000.0);
   nn::LossTargets targets;
-  targets.sequence = &loss;
   targets.total_weight = 1000.0;
   loss.SetChunks(chunks);
-  const nn::LossResult found = nn::SoftmaxCrossEntropy(y, targets, called);
+  const nn::LossResult found = loss.Compute(y, targets, called);
   EXPECT_EQ(found.loss_sum, expected.loss_sum);
   EXPECT_EQ(found.weight_sum, expected.weight_sum);
   EXPECT_TRUE(SameBits(direct, called));

@@ -22,7 +22,9 @@ TEST(KeptMinibatch, KnowsTheRowsOfItsCriterionAfterACheckpoint) {
   criterion.rows = {7, -1, 30, int64_t{1} << 40};
   const Matrix features(3, 2);
   const std::vector<int32_t> pdf_ids = {1, 0, 2};
-  StepInput input{.features = features, .targets = {.pdf_ids = pdf_ids, .sequence = &criterion}};
+  StepInput input;
+  input.features = features;
+  input.targets = {.pdf_ids = pdf_ids, .sequence = &criterion};
   const KeptMinibatch kept(input);
   SafetensorsWriter writer;
   kept.Save(writer, "kept.");

@@ -415,7 +415,7 @@ TEST(HeldOutText, IsReadAsItWasWritten) {
   const HeldOutOptions options{.by = HeldOutUnit::kUtterance, .fraction = 0.03};
   const auto read = ParseHeldOutText(HeldOutText(options, 1234567890123));
   ASSERT_TRUE(read);
-  EXPECT_EQ(read->options.by, "utterance");
+  EXPECT_EQ(read->options.by, HeldOutUnit::kUtterance);
   EXPECT_EQ(read->options.fraction, 0.03);
   EXPECT_EQ(read->seed, 1234567890123u);
   for (const char* other : {"", "by = utterance", "by = nobody, fraction = 0.03, seed = 1",

@@ -38,6 +38,7 @@ class ChainTraining : public ::testing::Test {
       std::vector<int32_t> pdf_ids(static_cast<size_t>(end));
       for (int32_t t = 0, p = 0; t < end; ++t) {
         while (reference.ends[static_cast<size_t>(p)] <= t) ++p;
+        pdf_ids[static_cast<size_t>(t)] = 2 * (reference.phones[static_cast<size_t>(p)] - 1);
         for (int c = 0; c < 4; ++c) {
           features(t, c) = static_cast<float>((reference.phones[static_cast<size_t>(p)] == c + 1) + 0.5 * rng.Normal());
         }
