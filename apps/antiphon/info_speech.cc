@@ -105,7 +105,7 @@ Json DescribeOnnx(const std::string& file, int) {
   return result;
 }
 
-const InfoKind kKinds[] = {
+const InfoKind kSpeechKinds[] = {
     {"decoding graph", [](const fs::path& p) { return fs::exists(p / "graph.json"); }, DescribeGraph},
     {"lattices",
      [](const fs::path& p) {
@@ -124,7 +124,7 @@ const InfoKind kKinds[] = {
 
 }  // namespace
 
-std::span<const InfoKind> SpeechKinds() { return kKinds; }
+std::span<const InfoKind> SpeechKinds() { return kSpeechKinds; }
 
 bool HasEnding(const fs::path& path, std::initializer_list<std::string_view> endings) {
   const std::string name = path.filename().string();

@@ -10,7 +10,8 @@ std::string SpeakerProfile::speaker() const { return impl_ ? impl_->bound->profi
 SpeakerProfile SpeakerProfileAccess::Load(const std::string& file, std::shared_ptr<const infer::NnetModel> network) {
   SpeakerProfile profile;
   auto bound = LoadBoundProfile(file, network.get());
-  profile.impl_ = std::make_shared<const SpeakerProfile::Impl>(std::move(network), std::move(bound));
+  profile.impl_ =
+      std::make_shared<const SpeakerProfile::Impl>(SpeakerProfile::Impl{std::move(network), std::move(bound)});
   return profile;
 }
 
