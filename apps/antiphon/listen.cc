@@ -46,8 +46,8 @@ struct ListenOptions {
     v("graph", graph, "folder that antiphon graph made for this model");
     v("profile", profile, "speaker's profile (antiphon adapt makes it) for all that is heard");
     v("speaker", speaker,
-      "name of who speaks: begins with what was heard of them before, and keeps what is heard now; empty: nobody "
-      "known");
+      "name of who speaks: begins with what was heard of them before, and keeps what is heard now; empty: an "
+      "unknown speaker");
     v("speakers", speakers, "folder with a file for each speaker, for --speaker");
     v("rescore-arpa", rescore_arpa, "larger language model that replaces the graph's when an utterance is over");
     v("graph-arpa", graph_arpa, "the language model that the graph was built with, for --rescore-arpa");
@@ -170,7 +170,7 @@ class Remembered {
     memory_ = std::filesystem::exists(file_) ? LoadMemory(file_, model) : RememberedSpeaker{.speaker = options.speaker};
     MakeFolder(options.speakers);
   }
-  /// Null: nobody is known.
+  /// Null: an unknown speaker.
   RememberedSpeaker* memory() { return memory_ ? &*memory_ : nullptr; }
   void Keep() const {
     if (memory_) SaveMemory(*memory_, model_, file_);

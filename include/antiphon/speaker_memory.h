@@ -4,7 +4,7 @@
 //   antiphon::SpeakerMemory anna;                                   // nothing yet
 //   recognizer.RecognizeFile("first.wav", {}, &anna);
 //   recognizer.RecognizeFile("second.wav", {}, &anna);              // begins with what the first one said
-//   recognizer.SaveMemory(anna, "anna.safetensors");                // LoadMemory goes on from there, bit for bit
+//   recognizer.SaveMemory(anna, "anna.safetensors");                // LoadMemory restores it, bit for bit
 //
 // Models with an i-vector extractor, or whose features lose the mean of what was heard so far, make use of it; others
 // leave it empty. It serves the model with which it began; others refuse it.

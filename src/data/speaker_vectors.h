@@ -17,7 +17,7 @@ namespace antiphon::data {
 
 struct SpeakerVectorKind {
   int period = 0;         // frames per vector; 0: one vector for all
-  std::string extractor;  // hmm::ExtractorChecksum; "" if nobody noted it down
+  std::string extractor;  // hmm::ExtractorChecksum; "" if unknown
 };
 
 /// What the file beside the table says.
