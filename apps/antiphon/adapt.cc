@@ -9,7 +9,6 @@
 #include "base/log.h"
 #include "base/same_place.h"
 #include "command.h"
-#include "hmm/hmm_model.h"
 #include "pipeline/acoustic_model.h"
 #include "pipeline/adaptation_speech.h"
 #include "pipeline/method_tables.h"
@@ -17,6 +16,7 @@
 #include "processes.h"
 #include "report/text_table.h"
 #include "train/adaptation.h"
+#include "train/further.h"
 
 namespace antiphon::app {
 namespace {
@@ -184,8 +184,7 @@ void CountOldWords(const AdaptCommandOptions& options, CommandContext& context, 
 // A chain model learns by its own criterion, from chunks of what its speech was made into.
 void TakeChainCriterion(const AdaptCommandOptions& options, const nn::Model& model, const Config& given,
                         train::TrainOptions& train) {
-  if (model.hmm_json.empty() || !hmm::HmmModel::FromJson(model.hmm_json).topology().IsChain()) return;
-  if (!options.store.empty()) return;
+  if (!options.store.empty() || !train::IsChain(model)) return;
   train.sequence.criterion.criterion = "chain";
   train.sequence.chain_data = (fs::path(options.out) / "chain").string();
   // Its derivatives, numerator less denominator, are small beside those of cross-entropy.

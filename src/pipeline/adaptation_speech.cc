@@ -31,7 +31,12 @@ class SpeechMaker {
  public:
   SpeechMaker(const AdaptSpeechOptions& options, std::string model_file, const nn::Model& model, fs::path out,
               const StageHost& host)
-      : options_(options), model_file_(std::move(model_file)), model_(model), out_(std::move(out)), host_(host) {}
+      : options_(options),
+        model_file_(std::move(model_file)),
+        model_(model),
+        out_(std::move(out)),
+        host_(host),
+        is_chain_(train::IsChain(model)) {}
 
   fs::path Make(bool needs_words) {
     if (!fs::is_directory(options_.data)) {
@@ -51,7 +56,7 @@ class SpeechMaker {
          /*silent_recordings=*/false, train::KindTakenBy(model_).normalisation},
         host_.threads);
     if (!has_words) {
-      if (IsChain())
+      if (is_chain_)
         throw UsageError("a chain model learns from words: give transcripts, or --unsupervised --graph FOLDER");
       WriteZeros();
       if (model_.speaker_model.empty()) return Store({});
@@ -61,7 +66,7 @@ class SpeechMaker {
     }
     WriteSpeech(options_.unsupervised ? Recognise() : score::ReadTranscripts(text).words);
     Align();
-    if (IsChain()) MakeReferences();
+    if (is_chain_) MakeReferences();
     return Store(out_ / "align" / "fmllr.scp");
   }
 
@@ -182,10 +187,6 @@ class SpeechMaker {
     });
   }
 
-  bool IsChain() const {
-    return !model_.hmm_json.empty() && hmm::HmmModel::FromJson(model_.hmm_json).topology().IsChain();
-  }
-
   // What was said, beside the denominator that the model was trained with.
   void MakeReferences() const {
     if (options_.chain_data.empty()) {
@@ -229,7 +230,7 @@ class SpeechMaker {
     StoreRequest request;
     request.out = (out_ / "store").string();
     request.build.input = Tables();
-    request.build.pdf_alignment = (out_ / (IsChain() ? "chain" : "align") / "pdf.scp").string();
+    request.build.pdf_alignment = (out_ / (is_chain_ ? "chain" : "align") / "pdf.scp").string();
     request.build.num_pdfs = model_.num_pdfs();
     if (!model_.ivector_extractor.empty()) {
       request.build.input.speaker_vectors = MakeVectors();
@@ -249,6 +250,7 @@ class SpeechMaker {
   const nn::Model& model_;
   fs::path out_;
   const StageHost& host_;
+  const bool is_chain_;
   data::FeatureSourceOptions tables_;
 };
 

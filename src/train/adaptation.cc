@@ -117,8 +117,7 @@ void AdaptationRun::TakeOldHeldOut() {
 
 // Chain models are measured by what they learn.
 void AdaptationRun::TakeCriterion() {
-  const bool is_chain = !model_->hmm_json.empty() && hmm::HmmModel::FromJson(model_->hmm_json).topology().IsChain();
-  if (is_chain && !in_chunks()) {
+  if (IsChain(*model_) && !in_chunks()) {
     throw UsageError(
         "a chain model learns by its own criterion: give train.sequence.criterion=chain and train.sequence.chain-data, "
         "the folder that antiphon chain made of the new speech");

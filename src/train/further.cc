@@ -38,6 +38,10 @@ data::FeatureKind KindTakenBy(const nn::Model& model) {
   return kind;
 }
 
+bool IsChain(const nn::Model& model) {
+  return !model.hmm_json.empty() && hmm::HmmModel::FromJson(model.hmm_json).topology().IsChain();
+}
+
 void TakeShape(const nn::Model& model, TrainOptions& options) {
   options.data.left_context = model.left_context;
   options.data.right_context = model.right_context;

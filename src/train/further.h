@@ -22,6 +22,9 @@ TrainingTask TaskFrom(std::shared_ptr<const nn::Model> model);
 /// Of the features that the model takes, as far as it says.
 data::FeatureKind KindTakenBy(const nn::Model& model);
 
+/// Whether the model's states are those of chain training.
+bool IsChain(const nn::Model& model);
+
 /// Context and heads as the model has them; chunks of frames for a network of sequences, unless the options name some.
 void TakeShape(const nn::Model& model, TrainOptions& options);
 

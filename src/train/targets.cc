@@ -15,12 +15,16 @@ namespace {
 
 constexpr const char* kStoreFirst = "store its posteriors first (antiphon targets) and give teacher.targets";
 
-// One that teaches beside a criterion of chunks gives its outputs for the same frames as the student.
-void RequireChunksFit(const nn::Model& teacher, const data::FrameStore& store) {
+void RequireSameSizes(const nn::Model& teacher, const data::FrameStore& store) {
   if (teacher.feature_dim != store.feat_dim() || teacher.num_pdfs() != store.num_pdfs()) {
     Throw<UsageError>("the teacher takes {} features and tells {} pdf-ids apart, the store has {} and {}",
                       teacher.feature_dim, teacher.num_pdfs(), store.feat_dim(), store.num_pdfs());
   }
+}
+
+// One that teaches beside a criterion of chunks gives its outputs for the same frames as the student.
+void RequireChunksFit(const nn::Model& teacher, const data::FrameStore& store) {
+  RequireSameSizes(teacher, store);
   data::RequireKind(store, KindTakenBy(teacher), "the teacher");
 }
 
@@ -43,10 +47,7 @@ void RequireTargetsFit(const nn::Model& teacher, const data::FrameStore& store, 
 }  // namespace
 
 void RequireSameTask(const nn::Model& teacher, const data::FrameStore& store) {
-  if (teacher.feature_dim != store.feat_dim() || teacher.num_pdfs() != store.num_pdfs()) {
-    Throw<UsageError>("the teacher takes {} features and tells {} pdf-ids apart, the store has {} and {}",
-                      teacher.feature_dim, teacher.num_pdfs(), store.feat_dim(), store.num_pdfs());
-  }
+  RequireSameSizes(teacher, store);
   if (teacher.frame_subsampling > 1) {
     Throw<UsageError>("the teacher's states last {} frames of the store each: it has no posteriors for single ones",
                       teacher.frame_subsampling);
