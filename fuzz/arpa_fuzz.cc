@@ -3,7 +3,7 @@
 #include <string_view>
 
 #include "base/error.h"
-#include "decode/ngram.h"
+#include "decode/lm/ngram.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using antiphon::decode::NgramModel;

@@ -1,10 +1,11 @@
-// Lattices as text, and grammars (first byte odd): any text is read or refused; what was read survives its own printing.
+// Lattices as text, and grammars (first byte odd): any text is read or refused; what was read survives its own
+// printing.
 #include <cstdint>
 #include <string_view>
 
 #include "base/error.h"
-#include "decode/lattice_text.h"
-#include "decode/ngram_fst.h"
+#include "decode/lattice/lattice_text.h"
+#include "decode/lm/ngram_fst.h"
 #include "hmm/graph/openfst.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
@@ -14,7 +15,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   try {
     if (data[0] % 2 == 1) {
       fst::StdVectorFst grammar;
-      ParseGrammar(text, "grammar.txt", [](std::string_view word) { return word == "A" ? 1 : -1; }, &grammar);
+      ParseGrammar(
+          text, "grammar.txt", [](std::string_view word) { return word == "A" ? 1 : -1; }, &grammar);
       return 0;
     }
     for (const auto& [utt_id, lattice] : ParseLattices(text, "lattices")) {

@@ -16,7 +16,7 @@
 #include "processes.h"
 #include "report/text_table.h"
 #include "train/adaptation.h"
-#include "train/further.h"
+#include "train/warm_start.h"
 
 namespace antiphon::app {
 namespace {

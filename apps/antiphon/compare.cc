@@ -17,7 +17,7 @@
 #include "pipeline/decode.h"
 #include "pipeline/model_measure.h"
 #include "processes.h"
-#include "train/comparison_report.h"
+#include "report/pages/comparison_report.h"
 
 namespace antiphon::app {
 namespace {
@@ -58,7 +58,7 @@ std::vector<std::string> Settings(const std::string& name, const Config& variant
 }
 
 // Everything that one run is told.
-Config RunConfig(const CompareCommandOptions& options, const CommandContext& context, const train::ComparedRun& run) {
+Config RunConfig(const CompareCommandOptions& options, const CommandContext& context, const report::ComparedRun& run) {
   Config config = Config::Load(options.training);
   for (const std::string& assignment : options.with) config.SetFromFlag(assignment);
   for (const std::string& setting : Settings(run.method, context.config().Table("variants"))) {
@@ -91,7 +91,7 @@ void Once(const fs::path& done, const std::string& configuration, const Run& run
 }
 
 // Trains, and recognises if the table `decode` stands in the configuration.
-void TrainAndDecode(const Config& config, train::ComparedRun& run, CommandContext& context) {
+void TrainAndDecode(const Config& config, report::ComparedRun& run, CommandContext& context) {
   const std::string trained = config.ToToml();
   try {
     Once(run.folder / "compared.toml", trained, [&] {
@@ -125,12 +125,12 @@ void TrainAndDecode(const Config& config, train::ComparedRun& run, CommandContex
   });
 }
 
-std::vector<train::ComparedRun> PlannedRuns(const CompareCommandOptions& options, const CommandContext& context) {
-  std::vector<train::ComparedRun> runs;
+std::vector<report::ComparedRun> PlannedRuns(const CompareCommandOptions& options, const CommandContext& context) {
+  std::vector<report::ComparedRun> runs;
   for (const std::string& method : options.methods) {
     for (const int workers : NumbersOfWorkers(options, method, context)) {
       for (int k = 0; k < options.seeds; ++k) {
-        train::ComparedRun run{method, workers, context.seed() + static_cast<uint64_t>(k), {}, {}};
+        report::ComparedRun run{method, workers, context.seed() + static_cast<uint64_t>(k), {}, {}};
         run.folder = fs::path(options.out) / fmt::format("{}-{}-seed{}", method, run.workers, run.seed);
         runs.push_back(run);
       }
@@ -141,40 +141,40 @@ std::vector<train::ComparedRun> PlannedRuns(const CompareCommandOptions& options
 
 // Of the runs that are through; returns the JSON.
 std::string WriteResults(const CompareCommandOptions& options, const CommandContext& context,
-                         const train::Comparison& comparison, size_t through, size_t planned) {
+                         const report::Comparison& comparison, size_t through, size_t planned) {
   const fs::path out = options.out;
   const std::string runs =
       through == planned ? fmt::format("{} runs", planned) : fmt::format("{} of {} runs so far", through, planned);
-  train::WriteComparison(comparison, options.title, fmt::format("{}: {}", options.out, runs),
-                         context.config().ToToml() + "\n" + ReadFile(options.training), out / "compare.html");
-  WriteFileAtomically(out / "compare.md", train::MarkdownTables(comparison));
-  std::string json = train::ToJson(comparison);
+  report::WriteComparison(comparison, options.title, fmt::format("{}: {}", options.out, runs),
+                          context.config().ToToml() + "\n" + ReadFile(options.training), out / "compare.html");
+  WriteFileAtomically(out / "compare.md", report::MarkdownTables(comparison));
+  std::string json = report::ToJson(comparison);
   WriteFileAtomically(out / "compare.json", json + "\n");
   return json;
 }
 
 // One seed of everything first, so that a comparison which is cut short compares.
 void Compare(const CompareCommandOptions& options, CommandContext& context) {
-  std::vector<train::ComparedRun> runs = PlannedRuns(options, context);
+  std::vector<report::ComparedRun> runs = PlannedRuns(options, context);
   std::vector<size_t> order(runs.size());
   std::iota(order.begin(), order.end(), size_t{0});
   std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) { return runs[a].seed < runs[b].seed; });
   std::vector<bool> through(runs.size(), false);
-  train::Comparison comparison;
+  report::Comparison comparison;
   std::string json = "{}";
   for (size_t k = 0; k < order.size(); ++k) {
-    train::ComparedRun& run = runs[order[k]];
+    report::ComparedRun& run = runs[order[k]];
     log::Info("run {} of {}: {} × {}, seed {}", k + 1, runs.size(), run.method, run.workers, run.seed);
     TrainAndDecode(RunConfig(options, context, run), run, context);
     through[order[k]] = true;
-    std::vector<train::ComparedRun> so_far;
+    std::vector<report::ComparedRun> so_far;
     for (size_t i = 0; i < runs.size(); ++i) {
       if (through[i]) so_far.push_back(runs[i]);
     }
-    comparison = train::Compare(so_far);
+    comparison = report::Compare(so_far);
     json = WriteResults(options, context, comparison, k + 1, runs.size());
   }
-  context.PrintLine(train::TextTable(comparison));
+  context.PrintLine(report::TextTable(comparison));
   context.Print("page: {}", (fs::path(options.out) / "compare.html").string());
   context.SetResult(json);
 }

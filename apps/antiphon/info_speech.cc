@@ -10,7 +10,7 @@
 #include "base/file.h"
 #include "base/gzip.h"
 #include "data/audio_files.h"
-#include "decode/ngram.h"
+#include "decode/lm/ngram.h"
 #include "feat/audio.h"
 #include "hmm/graph/openfst.h"
 #include "hmm/lexicon.h"

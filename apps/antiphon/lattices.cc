@@ -15,15 +15,15 @@
 #include "data/feature_extraction.h"
 #include "data/feature_kind.h"
 #include "data/frame_store.h"
-#include "decode/constrained_graph.h"
-#include "decode/recognizer_pool.h"
-#include "decode/sequence_criterion.h"
+#include "decode/graph/constrained_graph.h"
+#include "decode/search/recognizer_pool.h"
+#include "decode/sequence/sequence_criterion.h"
 #include "feat/front_end.h"
 #include "infer/nnet_scorer.h"
 #include "pipeline/acoustic_model.h"
 #include "score/wer.h"
-#include "train/further.h"
 #include "train/sequence_data.h"
+#include "train/warm_start.h"
 
 namespace antiphon::app {
 namespace {

@@ -13,10 +13,10 @@
 #include "base/gzip.h"
 #include "base/utf8.h"
 #include "command.h"
-#include "decode/ngram_backoff.h"
-#include "decode/ngram_estimate.h"
-#include "decode/ngram_mix.h"
-#include "decode/ngram_prune.h"
+#include "decode/lm/ngram_backoff.h"
+#include "decode/lm/ngram_estimate.h"
+#include "decode/lm/ngram_mix.h"
+#include "decode/lm/ngram_prune.h"
 
 namespace antiphon::app {
 namespace {

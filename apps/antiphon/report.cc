@@ -6,9 +6,9 @@
 #include "base/file.h"
 #include "command.h"
 #include "pipeline/tuned_hypotheses.h"
+#include "report/pages/scoring_report.h"
+#include "report/pages/training_report.h"
 #include "score/wer.h"
-#include "train/scoring_report.h"
-#include "train/training_report.h"
 
 namespace antiphon::app {
 namespace {
@@ -43,8 +43,8 @@ struct ReportCommandOptions {
 fs::path TextOf(const fs::path& path) { return fs::is_directory(path) ? path / "text" : path; }
 
 // As antiphon score with the same seed.
-train::ScoredSet ScoreSet(const fs::path& reference, const fs::path& hypotheses, const std::string& name,
-                          const fs::path& graph, uint64_t seed) {
+report::ScoredSet ScoreSet(const fs::path& reference, const fs::path& hypotheses, const std::string& name,
+                           const fs::path& graph, uint64_t seed) {
   const fs::path folder = fs::is_directory(reference) ? reference : reference.parent_path();
   std::map<std::string, std::string> speakers;
   if (fs::exists(folder / "utt2spk")) speakers = score::ReadUtteranceMap(folder / "utt2spk");
@@ -75,16 +75,16 @@ void Report(const ReportCommandOptions& options, CommandContext& context) {
   }
   if (options.run.empty() && options.references.empty())
     throw UsageError("nothing to report: give --run or --references");
-  std::vector<train::ScoredSet> sets;
+  std::vector<report::ScoredSet> sets;
   for (size_t i = 0; i < options.references.size(); ++i) {
     sets.push_back(ScoreSet(options.references[i], options.hypotheses[i], options.names.empty() ? "" : options.names[i],
                             options.graph, context.seed()));
   }
   report::HtmlReport page(options.title, options.run);
-  train::AddScoringSections(page, sets, options.examples);
+  report::AddScoringSections(page, sets, options.examples);
   if (!options.run.empty()) {
     if (!sets.empty()) page.AddSection("The network");
-    train::AddTrainingSections(page, options.run);
+    report::AddTrainingSections(page, options.run);
   }
   WriteFileAtomically(options.out, page.Render());
   context.Print("report: {}", options.out);

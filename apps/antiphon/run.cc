@@ -7,8 +7,8 @@
 #include "base/toml_text.h"
 #include "command.h"
 #include "processes.h"
-#include "train/recipe_runner.h"
-#include "train/recipe_settings.h"
+#include "recipe/runner.h"
+#include "recipe/settings.h"
 
 namespace antiphon::app {
 namespace {
@@ -38,7 +38,7 @@ void CollectAssignments(const Config& config, const std::string& prefix, std::ve
   }
 }
 
-void List(const train::Recipe& recipe, CommandContext& context) {
+void List(const recipe::Recipe& recipe, CommandContext& context) {
   nlohmann::ordered_json json = {{"recipe", recipe.title},
                                  {"variables", nlohmann::ordered_json::object()},
                                  {"steps", nlohmann::ordered_json::array()}};
@@ -49,8 +49,8 @@ void List(const train::Recipe& recipe, CommandContext& context) {
     json["variables"][name] = value;
   }
   context.Print("\nsteps");
-  for (const train::RecipeStep& unexpanded : recipe.steps) {
-    const train::RecipeStep step = train::ExpandStep(unexpanded, recipe.variables, true);
+  for (const recipe::RecipeStep& unexpanded : recipe.steps) {
+    const recipe::RecipeStep step = recipe::ExpandStep(unexpanded, recipe.variables, true);
     context.Print("  {:<24} {}", step.name, step.command.empty() ? step.script : "antiphon " + step.command);
     nlohmann::ordered_json entry = {{"name", step.name}};
     entry[step.command.empty() ? "script" : "command"] = step.command.empty() ? step.script : step.command;
@@ -61,11 +61,11 @@ void List(const train::Recipe& recipe, CommandContext& context) {
   context.SetResult(json.dump(2));
 }
 
-std::string ResultJson(const train::Recipe& recipe, const std::vector<train::StepOutcome>& outcomes) {
+std::string ResultJson(const recipe::Recipe& recipe, const std::vector<recipe::StepOutcome>& outcomes) {
   nlohmann::ordered_json json = {{"recipe", recipe.title}, {"steps", nlohmann::json::array()}};
-  for (const train::StepOutcome& outcome : outcomes) {
+  for (const recipe::StepOutcome& outcome : outcomes) {
     json["steps"].push_back({{"name", outcome.name},
-                             {"state", train::StateName(outcome.state)},
+                             {"state", recipe::StateName(outcome.state)},
                              {"reason", outcome.reason},
                              {"seconds", outcome.seconds},
                              {"result", nlohmann::json::parse(outcome.result, nullptr, false)}});
@@ -93,12 +93,12 @@ void Follow(comm::ProcessGroup& group, CommandContext& context) {
 }
 
 void Run(const RunCommandOptions& options, const std::vector<std::string>& assignments, CommandContext& context) {
-  train::Recipe recipe = train::LoadRecipe(options.recipe, assignments);
+  recipe::Recipe recipe = recipe::LoadRecipe(options.recipe, assignments);
   recipe.variables.Set("threads", std::to_string(context.threads()));
   // As an option of the steps, so that what another seed made is not up to date.
   const auto seed = static_cast<int64_t>(context.seed());
   if (seed != CommonOptions{}.seed) SetOptionOfAll(recipe, "seed", std::to_string(seed));
-  if (context.config().Has("seed")) recipe.told[train::kSeedSetting] = std::to_string(seed);
+  if (context.config().Has("seed")) recipe.told[recipe::kSeedSetting] = std::to_string(seed);
   if (options.list) return List(recipe, context);
   comm::ProcessGroup& group = Processes();
   SpeakAsProcess(group.process(), context);
@@ -106,7 +106,7 @@ void Run(const RunCommandOptions& options, const std::vector<std::string>& assig
   if (group.process() > 0) return Follow(group, context);
   const int threads = several ? ThreadsOfProcess(group, context) : context.threads();
   std::ostream& out = context.out();
-  train::RecipeRunner runner(
+  recipe::RecipeRunner runner(
       recipe,
       [&](const std::string& name, Config config) {
         if (!config.Has("threads")) config.Set("threads", std::to_string(threads));
@@ -122,7 +122,7 @@ void Run(const RunCommandOptions& options, const std::vector<std::string>& assig
   const auto outcomes =
       runner.Run({.from = options.from, .to = options.to, .force = options.force, .dry_run = options.dry_run});
   if (several) TextOfFirst(group, "");
-  context.PrintLine("\n" + train::SummaryTable(recipe, outcomes));
+  context.PrintLine("\n" + recipe::SummaryTable(recipe, outcomes));
   context.SetResult(ResultJson(recipe, outcomes));
 }
 
@@ -136,9 +136,9 @@ class RunRecipeCommand : public CommandOf<RunCommandOptions> {
   }
   void CheckOptions(const Config& config) const override {
     const auto [options, assignments] = Read(config);
-    const train::Recipe recipe = train::LoadRecipe(options.recipe, assignments);
-    for (const train::RecipeStep& unexpanded : recipe.steps) {
-      const train::RecipeStep step = train::ExpandStep(unexpanded, recipe.variables, true);
+    const recipe::Recipe recipe = recipe::LoadRecipe(options.recipe, assignments);
+    for (const recipe::RecipeStep& unexpanded : recipe.steps) {
+      const recipe::RecipeStep step = recipe::ExpandStep(unexpanded, recipe.variables, true);
       const std::string toml = WithoutAuto(step.options_toml);
       // What an earlier step has yet to find out cannot be read now.
       if (step.command.empty() || toml.find("${") != std::string::npos || IsLeftOut(step)) continue;
@@ -155,8 +155,8 @@ class RunRecipeCommand : public CommandOf<RunCommandOptions> {
     return std::regex_replace(toml, with_comma, "");
   }
 
-  static bool IsLeftOut(const train::RecipeStep& step) {
-    return (!step.when.empty() && !train::IsTrue(step.when)) || (!step.unless.empty() && train::IsTrue(step.unless));
+  static bool IsLeftOut(const recipe::RecipeStep& step) {
+    return (!step.when.empty() && !recipe::IsTrue(step.when)) || (!step.unless.empty() && recipe::IsTrue(step.unless));
   }
 
   // The command's own options, and assignments to the recipe's variables and steps.

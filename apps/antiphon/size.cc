@@ -4,7 +4,7 @@
 #include "command.h"
 #include "data/data_dir.h"
 #include "data/data_summary.h"
-#include "train/scaling.h"
+#include "recipe/scaling.h"
 
 namespace antiphon::app {
 namespace {
@@ -24,9 +24,9 @@ void Size(const SizeCommandOptions& options, CommandContext& context) {
   const auto dir = data::DataDir::Load(options.data, options.data_dir);
   const auto summary = data::Summarise(dir, nullptr, context.threads());
   if (summary.seconds <= 0) Throw<InputError>("'{}' holds no speech to train on", options.data);
-  const train::ModelSizes sizes = train::SizesFor(summary.seconds / 3600.0);
-  context.PrintLine(train::ToToml(sizes));
-  if (!options.out.empty()) WriteFileAtomically(options.out, train::ToToml(sizes));
+  const recipe::ModelSizes sizes = recipe::SizesFor(summary.seconds / 3600.0);
+  context.PrintLine(recipe::ToToml(sizes));
+  if (!options.out.empty()) WriteFileAtomically(options.out, recipe::ToToml(sizes));
   context.SetResult(nlohmann::ordered_json({{"hours", sizes.hours},
                                             {"leaves", sizes.leaves},
                                             {"gaussians", sizes.gaussians},
@@ -44,7 +44,7 @@ void Size(const SizeCommandOptions& options, CommandContext& context) {
 REGISTER_COMMAND("size", SizeCommandOptions, Size,
                  {.summary = "how large to make models for the speech of a data directory",
                   .description = "Numbers of tied states, Gaussians, hidden units, layers and epochs from the hours of "
-                                 "speech, by the rules in src/train/scaling.h. Recipes take them as variables.",
+                                 "speech, by the rules in src/recipe/scaling.h. Recipes take them as variables.",
                   .example = "antiphon size corpora/fsdd/data/train --out exp/sizes.toml",
                   .positionals = {"data"},
                   .required = {"data"}});

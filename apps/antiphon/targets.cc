@@ -4,8 +4,8 @@
 
 #include "base/error.h"
 #include "command.h"
-#include "train/further.h"
 #include "train/soft_targets.h"
+#include "train/warm_start.h"
 
 namespace antiphon::app {
 namespace {

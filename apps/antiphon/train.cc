@@ -13,9 +13,9 @@
 #include "processes.h"
 #include "supervise.h"
 #include "train/evaluate.h"
-#include "train/further.h"
 #include "train/trainer.h"
 #include "train/training_request.h"
+#include "train/warm_start.h"
 
 namespace antiphon::app {
 namespace {

@@ -5,7 +5,7 @@
 
 #include "base/config.h"
 #include "base/error.h"
-#include "decode/scores_from.h"
+#include "decode/search/scores_from.h"
 
 namespace antiphon {
 namespace {

@@ -26,8 +26,8 @@
 #include <span>
 
 #include "base/options.h"
-#include "decode/endpoint.h"
-#include "decode/recognize.h"
+#include "decode/search/endpoint.h"
+#include "decode/search/recognize.h"
 #include "feat/audio_check.h"
 #include "feat/cmvn.h"
 #include "feat/front_end.h"

@@ -8,7 +8,7 @@
 #include "hmm/feature_transform_stream.h"
 #include "hmm/gmm.h"
 #include "math/safetensors.h"
-#include "train/further.h"
+#include "train/warm_start.h"
 
 namespace antiphon {
 namespace {

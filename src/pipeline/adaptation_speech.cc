@@ -20,7 +20,7 @@
 #include "pipeline/ivectors.h"
 #include "pipeline/store.h"
 #include "score/transcript.h"
-#include "train/further.h"
+#include "train/warm_start.h"
 
 namespace antiphon::pipeline {
 namespace {

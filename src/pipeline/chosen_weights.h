@@ -5,7 +5,7 @@
 #include <string>
 
 #include "base/options.h"
-#include "decode/lattice.h"
+#include "decode/lattice/lattice.h"
 
 namespace antiphon::pipeline {
 

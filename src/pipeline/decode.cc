@@ -14,7 +14,7 @@
 #include "base/log.h"
 #include "base/same_place.h"
 #include "base/thread_seconds.h"
-#include "decode/lattice_text.h"
+#include "decode/lattice/lattice_text.h"
 #include "pipeline/decode_output.h"
 #include "pipeline/decode_progress.h"
 #include "pipeline/decode_speech.h"

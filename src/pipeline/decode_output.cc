@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "base/gzip.h"
-#include "decode/lattice_text.h"
+#include "decode/lattice/lattice_text.h"
 #include "pipeline/rounded_seconds.h"
 
 namespace antiphon::pipeline {

@@ -9,8 +9,8 @@
 #include <string>
 
 #include "base/file.h"
-#include "decode/graph.h"
-#include "decode/recognize.h"
+#include "decode/graph/graph.h"
+#include "decode/search/recognize.h"
 #include "hmm/hmm_model.h"
 
 namespace antiphon::pipeline {

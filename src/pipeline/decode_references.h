@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "decode/graph.h"
+#include "decode/graph/graph.h"
 #include "score/wer.h"
 
 namespace antiphon::pipeline {

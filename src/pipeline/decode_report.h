@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "decode/lattice.h"
+#include "decode/lattice/lattice.h"
 #include "pipeline/chosen_weights.h"
 #include "score/wer.h"
 

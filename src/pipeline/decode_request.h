@@ -7,8 +7,8 @@
 #include <string>
 
 #include "data/feature_source.h"
-#include "decode/recognize_in_pieces.h"
-#include "decode/weight_search.h"
+#include "decode/lattice/weight_search.h"
+#include "decode/search/recognize_in_pieces.h"
 #include "pipeline/acoustic_model.h"
 #include "pipeline/audio_places.h"
 #include "pipeline/feature_tables.h"

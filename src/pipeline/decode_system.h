@@ -7,8 +7,8 @@
 #include <memory>
 #include <optional>
 
-#include "decode/graph.h"
-#include "decode/lm_rescore.h"
+#include "decode/graph/graph.h"
+#include "decode/lattice/lm_rescore.h"
 #include "pipeline/decode_request.h"
 #include "pipeline/speaker_profiles.h"
 #include "pipeline/utterance_recognizer.h"

@@ -8,7 +8,7 @@
 #include "base/error.h"
 #include "base/file.h"
 #include "base/log.h"
-#include "decode/ngram.h"
+#include "decode/lm/ngram.h"
 
 namespace antiphon::pipeline {
 namespace {

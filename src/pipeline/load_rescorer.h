@@ -7,8 +7,8 @@
 #include <memory>
 #include <string>
 
-#include "decode/graph.h"
-#include "decode/lm_rescore.h"
+#include "decode/graph/graph.h"
+#include "decode/lattice/lm_rescore.h"
 
 namespace antiphon::pipeline {
 

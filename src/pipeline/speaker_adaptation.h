@@ -13,9 +13,9 @@
 
 #include "base/options.h"
 #include "base/team.h"
-#include "decode/graph.h"
-#include "decode/recognize_in_pieces.h"
-#include "decode/recognizer_pool.h"
+#include "decode/graph/graph.h"
+#include "decode/search/recognize_in_pieces.h"
+#include "decode/search/recognizer_pool.h"
 #include "hmm/gmm_model.h"
 #include "pipeline/acoustic_model.h"
 #include "pipeline/speaker_transforms.h"

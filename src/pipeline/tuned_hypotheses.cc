@@ -9,7 +9,7 @@
 #include "base/error.h"
 #include "base/file.h"
 #include "base/gzip.h"
-#include "decode/lattice_text.h"
+#include "decode/lattice/lattice_text.h"
 #include "pipeline/chosen_weights.h"
 
 namespace antiphon::pipeline {

@@ -12,9 +12,9 @@
 #include <functional>
 #include <memory>
 
-#include "decode/graph.h"
-#include "decode/recognize_in_pieces.h"
-#include "decode/recognizer_pool.h"
+#include "decode/graph/graph.h"
+#include "decode/search/recognize_in_pieces.h"
+#include "decode/search/recognizer_pool.h"
 #include "pipeline/acoustic_model.h"
 #include "pipeline/utterance_features.h"
 

@@ -9,8 +9,8 @@
 #include <string>
 #include <vector>
 
-#include "decode/lattice.h"
-#include "decode/weight_search.h"
+#include "decode/lattice/lattice.h"
+#include "decode/lattice/weight_search.h"
 #include "pipeline/decode_references.h"
 #include "pipeline/decode_report.h"
 

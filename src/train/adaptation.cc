@@ -16,8 +16,8 @@
 #include "nn/speaker_profile.h"
 #include "train/adaptation_data.h"
 #include "train/adaptation_page.h"
-#include "train/further.h"
 #include "train/sequence_task.h"
+#include "train/warm_start.h"
 
 namespace antiphon::train {
 namespace {

@@ -9,8 +9,8 @@
 #include "comm/thread_world.h"
 #include "compress/network_parts.h"
 #include "data/feature_kind.h"
-#include "train/further.h"
 #include "train/soft_targets.h"
+#include "train/warm_start.h"
 
 namespace antiphon::train {
 namespace {

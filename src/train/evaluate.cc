@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <map>
-#include <nlohmann/json.hpp>
 #include <numeric>
 #include <optional>
 #include <regex>
@@ -26,7 +25,7 @@ constexpr int kChunkOutputs = 32;
 
 // What stands in padding is nobody's score.
 void CountConfusion(ConstMatrixView logits, const nn::LossTargets& targets, const PhoneMap& phones,
-                    Confusion& confusion) {
+                    report::Confusion& confusion) {
   const std::span<const int32_t> pdf_ids = targets.pdf_ids;
   for (int64_t n = 0; n < logits.rows(); ++n) {
     if (targets.frame_weights[static_cast<size_t>(n / targets.heads)] == 0) continue;
@@ -76,34 +75,6 @@ PhoneMap::PhoneMap(const hmm::HmmModel& hmm) : phone_of_pdf(static_cast<size_t>(
       if (count > most) phone_of_pdf[pdf] = phone;
       most = std::max(most, count);
     }
-  }
-}
-
-double Confusion::accuracy() const {
-  double correct = 0;
-  double all = 0;
-  for (size_t r = 0; r < counts.size(); ++r) {
-    correct += counts[r][r];
-    all = std::accumulate(counts[r].begin(), counts[r].end(), all);
-  }
-  return all > 0 ? correct / all : 0;
-}
-
-void Confusion::Save(const std::filesystem::path& path) const {
-  WriteFileAtomically(path, nlohmann::json({{"phones", names}, {"frames", counts}}).dump() + "\n");
-}
-
-Confusion Confusion::Load(const std::filesystem::path& path) {
-  try {
-    const auto json = nlohmann::json::parse(ReadFile(path));
-    Confusion confusion{json.at("phones").get<std::vector<std::string>>(),
-                        json.at("frames").get<std::vector<std::vector<double>>>()};
-    bool square = confusion.counts.size() == confusion.names.size();
-    for (const auto& row : confusion.counts) square = square && row.size() == confusion.names.size();
-    if (!square) Throw<InputError>("'{}': expected one row and one column per phone", path.string());
-    return confusion;
-  } catch (const nlohmann::json::exception& e) {
-    Throw<InputError>("'{}' is no table of confusions: {}", path.string(), e.what());
   }
 }
 

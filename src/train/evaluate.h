@@ -19,6 +19,7 @@
 #include "math/gemm.h"
 #include "nn/loss.h"
 #include "nn/network.h"
+#include "report/confusion.h"
 #include "train/targets.h"
 
 namespace antiphon::train {
@@ -50,15 +51,6 @@ struct PhoneMap {
   PhoneMap() = default;
 };
 
-/// How often phone `row` was taken for phone `column`, in frames.
-struct Confusion {
-  std::vector<std::string> names;
-  std::vector<std::vector<double>> counts;
-  double accuracy() const;
-  void Save(const std::filesystem::path& path) const;
-  static Confusion Load(const std::filesystem::path& path);
-};
-
 struct EvaluationRequest {
   const PhoneMap* phones = nullptr;  // for the confusion
   bool mean_posterior = false;
@@ -67,7 +59,7 @@ struct EvaluationRequest {
 
 struct EvaluationResult {
   nn::LossResult loss;
-  Confusion confusion;                 // empty without phones
+  report::Confusion confusion;         // empty without phones
   std::vector<double> mean_posterior;  // empty unless asked for
 };
 

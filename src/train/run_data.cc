@@ -6,8 +6,8 @@
 
 #include "base/error.h"
 #include "data/feature_kind.h"
-#include "train/further.h"
 #include "train/random_streams.h"
+#include "train/warm_start.h"
 
 namespace antiphon::train {
 namespace {

@@ -12,8 +12,8 @@
 #include "data/archive.h"
 #include "data/file_checksums.h"
 #include "data/script.h"
-#include "decode/graph.h"
-#include "decode/lattice_text.h"
+#include "decode/graph/graph.h"
+#include "decode/lattice/lattice_text.h"
 
 namespace antiphon::train {
 

@@ -14,7 +14,7 @@
 #include <string_view>
 #include <vector>
 
-#include "decode/lattice.h"
+#include "decode/lattice/lattice.h"
 #include "hmm/hmm_model.h"
 
 namespace antiphon::train {

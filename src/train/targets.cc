@@ -7,8 +7,8 @@
 #include "data/feature_kind.h"
 #include "kernels/elementwise.h"
 #include "kernels/softmax.h"
-#include "train/further.h"
 #include "train/soft_targets.h"
+#include "train/warm_start.h"
 
 namespace antiphon::train {
 namespace {

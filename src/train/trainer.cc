@@ -10,12 +10,12 @@
 #include "base/log.h"
 #include "comm/fault_injection.h"
 #include "parallel/strategy_traits.h"
+#include "report/pages/training_report.h"
 #include "train/agreement.h"
 #include "train/data_share.h"
-#include "train/further.h"
 #include "train/pretrain.h"
 #include "train/run_log.h"
-#include "train/training_report.h"
+#include "train/warm_start.h"
 #include "train/worker.h"
 
 namespace antiphon::train {
@@ -141,7 +141,7 @@ void Trainer::Impl::EndEpoch() {
   }
   worker->NextEpoch(decision.stop);
   worker->WriteCheckpoint();
-  if (comm.rank() == 0) WriteTrainingReport(task.folder);
+  if (comm.rank() == 0) report::WriteTrainingReport(task.folder);
 }
 
 void Trainer::Impl::FallBack(const std::string& reason) {
@@ -241,7 +241,7 @@ TrainingSummary Trainer::Impl::Finish() {
   if (comm.rank() == 0) {
     if (!result.confusion.names.empty()) result.confusion.Save(task.folder / "confusion.json");
     worker->LogFinish(summary);
-    WriteTrainingReport(task.folder);
+    report::WriteTrainingReport(task.folder);
   }
   comm.Together([this] { comm.Barrier(); });
   return summary;

@@ -15,8 +15,8 @@
 #include "hmm/ivector.h"
 #include "math/safetensors.h"
 #include "train/data_share.h"
-#include "train/further.h"
 #include "train/side_speech.h"
+#include "train/warm_start.h"
 #include "train/world.h"
 
 namespace antiphon::train {

@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "decode/sequence_criterion.h"
+#include "decode/sequence/sequence_criterion.h"
 #include "hmm/hmm_model.h"
 #include "math/matrix.h"
 #include "train/sequence_data.h"

@@ -9,7 +9,7 @@
 #include "api/two_words.h"
 #include "base/error.h"
 #include "base/file.h"
-#include "decode/ngram_estimate.h"
+#include "decode/lm/ngram_estimate.h"
 
 namespace antiphon {
 namespace {

@@ -1,4 +1,4 @@
-#include "decode/recognize_in_pieces.h"
+#include "decode/search/recognize_in_pieces.h"
 
 #include <gtest/gtest.h>
 
@@ -8,7 +8,7 @@
 #include "antiphon/recognizer.h"
 #include "api/two_words.h"
 #include "data/compressed_matrix.h"
-#include "decode/matrix_scores.h"
+#include "decode/search/matrix_scores.h"
 #include "feat/audio.h"
 #include "feat/cmvn.h"
 #include "feat/front_end.h"

@@ -10,12 +10,12 @@
 #include "base/error.h"
 #include "base/file.h"
 #include "base/team.h"
-#include "decode/ngram_estimate.h"
+#include "decode/lm/ngram_estimate.h"
 #include "feat/audio.h"
 #include "pipeline/decode.h"
 #include "pipeline/rounded_seconds.h"
 #include "pipeline/speaker_transforms.h"
-#include "train/further.h"
+#include "train/warm_start.h"
 
 namespace antiphon {
 namespace {

@@ -9,7 +9,7 @@
 #include "base/file.h"
 #include "base/gzip.h"
 #include "command.h"
-#include "decode/lattice_text.h"
+#include "decode/lattice/lattice_text.h"
 #include "pipeline/chosen_weights.h"
 #include "temporary_folder.h"
 

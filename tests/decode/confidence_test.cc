@@ -1,4 +1,4 @@
-#include "decode/confidence.h"
+#include "decode/lattice/confidence.h"
 
 #include <gtest/gtest.h>
 

@@ -1,11 +1,11 @@
-#include "decode/constrained_graph.h"
+#include "decode/graph/constrained_graph.h"
 
 #include <gtest/gtest.h>
 
 #include <limits>
 
-#include "decode/decoder.h"
-#include "decode/matrix_scores.h"
+#include "decode/search/decoder.h"
+#include "decode/search/matrix_scores.h"
 
 namespace antiphon::decode {
 namespace {

@@ -1,4 +1,4 @@
-#include "decode/decoder.h"
+#include "decode/search/decoder.h"
 
 #include <gtest/gtest.h>
 
@@ -9,7 +9,7 @@
 
 #include "base/error.h"
 #include "base/random.h"
-#include "decode/matrix_scores.h"
+#include "decode/search/matrix_scores.h"
 
 namespace antiphon::decode {
 namespace {

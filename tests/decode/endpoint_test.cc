@@ -1,4 +1,4 @@
-#include "decode/endpoint.h"
+#include "decode/search/endpoint.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "decode/lattice.h"
+#include "decode/lattice/lattice.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -9,8 +9,8 @@
 
 #include "base/error.h"
 #include "base/random.h"
-#include "decode/lattice_text.h"
-#include "decode/weight_search.h"
+#include "decode/lattice/lattice_text.h"
+#include "decode/lattice/weight_search.h"
 
 namespace antiphon::decode {
 namespace {

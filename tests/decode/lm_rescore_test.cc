@@ -1,4 +1,4 @@
-#include "decode/lm_rescore.h"
+#include "decode/lattice/lm_rescore.h"
 
 #include <gtest/gtest.h>
 
@@ -6,7 +6,7 @@
 #include <map>
 
 #include "base/error.h"
-#include "decode/ngram_estimate.h"
+#include "decode/lm/ngram_estimate.h"
 
 namespace antiphon::decode {
 namespace {

@@ -1,4 +1,4 @@
-#include "decode/ngram.h"
+#include "decode/lm/ngram.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -14,8 +14,8 @@
 #include "base/error.h"
 #include "base/file.h"
 #include "base/random.h"
-#include "decode/ngram_estimate.h"
-#include "decode/ngram_fst.h"
+#include "decode/lm/ngram_estimate.h"
+#include "decode/lm/ngram_fst.h"
 #include "hmm/graph/openfst.h"
 #include "oracle.h"
 

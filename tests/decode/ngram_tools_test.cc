@@ -8,10 +8,10 @@
 
 #include "base/error.h"
 #include "base/random.h"
-#include "decode/ngram_backoff.h"
-#include "decode/ngram_estimate.h"
-#include "decode/ngram_mix.h"
-#include "decode/ngram_prune.h"
+#include "decode/lm/ngram_backoff.h"
+#include "decode/lm/ngram_estimate.h"
+#include "decode/lm/ngram_mix.h"
+#include "decode/lm/ngram_prune.h"
 
 namespace antiphon::decode {
 namespace {

@@ -1,4 +1,4 @@
-#include "decode/sequence_criterion.h"
+#include "decode/sequence/sequence_criterion.h"
 
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>

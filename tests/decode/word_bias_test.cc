@@ -1,5 +1,5 @@
 // Hotwords and lists of words: the automaton against counting by hand, the search against enumeration.
-#include "decode/word_bias.h"
+#include "decode/search/word_bias.h"
 
 #include <gtest/gtest.h>
 
@@ -8,9 +8,9 @@
 #include "base/error.h"
 #include "base/file.h"
 #include "base/random.h"
-#include "decode/decoder.h"
-#include "decode/matrix_scores.h"
-#include "decode/word_cost.h"
+#include "decode/search/decoder.h"
+#include "decode/search/matrix_scores.h"
+#include "decode/search/word_cost.h"
 #include "temporary_folder.h"
 
 namespace antiphon::decode {

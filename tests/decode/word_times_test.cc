@@ -1,4 +1,4 @@
-#include "decode/word_times.h"
+#include "decode/lattice/word_times.h"
 
 #include <gtest/gtest.h>
 

@@ -9,7 +9,7 @@
 #include "base/file.h"
 #include "data/archive.h"
 #include "data/frame_store.h"
-#include "decode/graph_builder.h"
+#include "decode/graph/graph_builder.h"
 #include "hmm/graph/openfst.h"
 #include "math/safetensors.h"
 #include "small_disk.h"

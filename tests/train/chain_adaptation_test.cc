@@ -6,8 +6,8 @@
 #include "chain_task.h"
 #include "train/adaptation.h"
 #include "train/evaluate.h"
-#include "train/further.h"
 #include "train/sequence_task.h"
+#include "train/warm_start.h"
 
 namespace antiphon::train {
 namespace {

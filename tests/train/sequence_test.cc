@@ -10,9 +10,9 @@
 #include "base/file.h"
 #include "synthetic_task.h"
 #include "temporary_folder.h"
-#include "train/further.h"
 #include "train/sequence_data.h"
 #include "train/sequence_loss.h"
+#include "train/warm_start.h"
 
 namespace antiphon::train {
 namespace {

@@ -1,0 +1,76 @@
+#include "decode/graph/graph.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <utility>
+
+#include "base/error.h"
+
+namespace antiphon::decode {
+
+Graph::Graph(std::vector<GraphState> states, std::vector<GraphArc> arcs, int32_t start, std::vector<std::string> words,
+             std::vector<int32_t> pdf_of_transition)
+    : states_(std::move(states)),
+      start_(start),
+      words_(std::move(words)),
+      pdf_of_transition_(std::move(pdf_of_transition)) {
+  auto owned = std::make_shared<const std::vector<GraphArc>>(std::move(arcs));
+  arcs_ = *owned;
+  owner_ = std::move(owned);
+  for (const int32_t pdf : pdf_of_transition_) num_pdfs_ = std::max(num_pdfs_, pdf + 1);
+  Check();
+}
+
+void Graph::Check() const {
+  const auto fail = [](const char* what) { Throw<InputError>("the graph is no search network: {}", what); };
+  const auto num_states = static_cast<int64_t>(states_.size());
+  if (start_ < 0 || start_ >= num_states) fail("it has no start state");
+  for (const GraphState& s : states_) {
+    if (s.epsilon_begin > s.emitting_begin || s.emitting_begin > s.end || s.end > arcs_.size())
+      fail("arcs out of range");
+    if (std::isnan(s.final_cost) || s.final_cost == -std::numeric_limits<float>::infinity()) {
+      fail("a final cost is not a number");
+    }
+    for (uint32_t a = s.epsilon_begin; a < s.end; ++a) {
+      const GraphArc& arc = arcs_[a];
+      if (arc.next_state < 0 || arc.next_state >= num_states) fail("an arc leads to no state");
+      if (arc.word < 0 || static_cast<size_t>(arc.word) >= words_.size()) fail("a word is not in words.txt");
+      if (arc.transition_id < 0 || static_cast<size_t>(arc.transition_id) >= pdf_of_transition_.size()) {
+        fail("a transition-id is not the model's");
+      }
+      if ((arc.transition_id == 0) != (a < s.emitting_begin)) fail("arcs are not sorted");
+      if (!std::isfinite(arc.cost)) fail("a cost is not a finite number");
+    }
+  }
+  if (HasEpsilonCycle()) fail("a cycle of its arcs takes no frame, which a search would follow for ever");
+}
+
+// Takes away, again and again, states that no epsilon arc leads to any more; those on a cycle stay.
+bool Graph::HasEpsilonCycle() const {
+  std::vector<uint32_t> incoming(states_.size(), 0);
+  size_t left = 0;
+  for (const GraphState& s : states_) {
+    for (uint32_t a = s.epsilon_begin; a < s.emitting_begin; ++a, ++left) ++incoming[arcs_[a].next_state];
+  }
+  std::vector<int32_t> free;
+  const auto take = [&](const GraphState& s) {
+    for (uint32_t a = s.epsilon_begin; a < s.emitting_begin; ++a, --left) {
+      if (--incoming[arcs_[a].next_state] == 0) free.push_back(arcs_[a].next_state);
+    }
+  };
+  // Only those that had none from the start: the others come to `free` when their last one goes.
+  std::vector<bool> leads(states_.size());
+  for (size_t s = 0; s < states_.size(); ++s) leads[s] = incoming[s] == 0;
+  for (size_t s = 0; s < states_.size(); ++s) {
+    if (leads[s]) take(states_[s]);
+    while (!free.empty()) {
+      const int32_t next = free.back();
+      free.pop_back();
+      take(states_[next]);
+    }
+  }
+  return left > 0;
+}
+
+}  // namespace antiphon::decode

@@ -1,0 +1,213 @@
+#include "decode/search/word_bias.h"
+
+#include <algorithm>
+#include <charconv>
+#include <deque>
+#include <set>
+#include <sstream>
+
+#include "base/error.h"
+#include "base/file.h"
+#include "base/suggest.h"
+#include "base/utf8.h"
+#include "decode/search/word_cost.h"
+
+namespace antiphon::decode {
+namespace {
+
+struct Line {
+  int number = 0;
+  std::string text;   // words with one blank between them
+  std::string extra;  // behind a tab
+};
+
+std::vector<Line> ReadLines(const std::string& file) {
+  std::istringstream in(ComposeLines(ReadFile(file), file));
+  std::vector<Line> lines;
+  int number = 0;
+  for (std::string raw; std::getline(in, raw);) {
+    ++number;
+    if (raw.starts_with('#')) continue;
+    Line line{number, {}, {}};
+    const size_t tab = raw.find('\t');
+    if (tab != std::string::npos) line.extra = raw.substr(tab + 1);
+    std::istringstream words(raw.substr(0, tab));
+    for (std::string word; words >> word;) line.text += (line.text.empty() ? "" : " ") + word;
+    while (!line.extra.empty() && (line.extra.back() == '\r' || line.extra.back() == ' ')) line.extra.pop_back();
+    if (!line.text.empty()) lines.push_back(std::move(line));
+  }
+  return lines;
+}
+
+double ParseBonus(const Line& line, const std::string& file, double otherwise) {
+  if (line.extra.empty()) return otherwise;
+  double value = 0;
+  const char* const end = line.extra.data() + line.extra.size();
+  const auto [at, error] = std::from_chars(line.extra.data(), end, value);
+  if (error != std::errc() || at != end || !(value >= -100 && value <= 100)) {
+    Throw<InputError>("'{}' line {}: expected a bonus from -100 to 100 behind the tab, found '{}'", file, line.number,
+                      line.extra);
+  }
+  return value;
+}
+
+// Of a word that usually costs so much. What remains outweighs the pauses and transitions that the cost includes: a
+// word that pays for itself is said without end.
+float MostBonus(float usual_cost) { return std::max(usual_cost / 2, usual_cost - 2); }
+
+}  // namespace
+
+WordBias::WordBias(const Graph& graph, const WordBiasOptions& options) {
+  FindWords(graph);
+  if (!options.hotwords.empty()) {
+    for (const Line& line : ReadLines(options.hotwords)) {
+      AddPhrase(graph, line.text, ParseBonus(line, options.hotwords, options.hotword_bonus));
+    }
+  }
+  if (!options.word_list.empty()) ReadList(graph, options.word_list);
+  LimitBonuses(graph);
+  Link();
+}
+
+WordBias::WordBias(const Graph& graph, std::span<const std::pair<std::string, double>> phrases) {
+  FindWords(graph);
+  for (const auto& [phrase, bonus] : phrases) AddPhrase(graph, phrase, bonus);
+  LimitBonuses(graph);
+  Link();
+}
+
+void WordBias::FindWords(const Graph& graph) {
+  for (size_t id = 1; id < graph.words().size(); ++id) ids_.emplace(graph.words()[id], static_cast<int32_t>(id));
+  on_arcs_.assign(graph.words().size(), false);
+  for (const GraphArc& arc : graph.arcs()) on_arcs_[static_cast<size_t>(arc.word)] = true;
+}
+
+std::string WordBias::WhyNot(const Graph& graph, const std::string& word) const {
+  const auto id = ids_.find(word);
+  if (id == ids_.end()) {
+    const std::string near = Nearest(word, graph.words());
+    return fmt::format("'{}' is not in the graph's vocabulary{}", word,
+                       near.empty() ? "" : fmt::format(" (did you mean '{}'?)", near));
+  }
+  if (!on_arcs_[static_cast<size_t>(id->second)]) return fmt::format("the grammar never says '{}'", word);
+  return "";
+}
+
+void WordBias::AddPhrase(const Graph& graph, const std::string& phrase, double bonus) {
+  std::istringstream in(ComposeUtf8(phrase));
+  std::vector<int32_t> words;
+  for (std::string word; in >> word;) {
+    if (const std::string why = WhyNot(graph, word); !why.empty()) {
+      remarks_.push_back(fmt::format("the phrase '{}' cannot be preferred: {}", phrase, why));
+      return;
+    }
+    words.push_back(ids_.find(word)->second);
+  }
+  size_t at = 0;
+  for (const int32_t word : words) {
+    const auto [it, added] = nodes_[at].next.emplace(word, static_cast<int32_t>(nodes_.size()));
+    const auto to = static_cast<size_t>(it->second);
+    if (added) nodes_.emplace_back();
+    // A word that several phrases share has the largest of their bonuses.
+    nodes_[to].bonus = added ? static_cast<float>(bonus) : std::max(nodes_[to].bonus, static_cast<float>(bonus));
+    at = to;
+  }
+  nodes_[at].ends = at != 0;
+}
+
+void WordBias::ReadList(const Graph& graph, const std::string& file) {
+  allowed_.assign(graph.words().size(), false);
+  allowed_[0] = true;
+  int count = 0;
+  for (const Line& line : ReadLines(file)) {
+    if (const std::string why = WhyNot(graph, line.text); !why.empty()) {
+      remarks_.push_back(fmt::format("'{}' line {}: '{}' cannot be recognised: {}", file, line.number, line.text, why));
+      continue;
+    }
+    allowed_[static_cast<size_t>(ids_.find(line.text)->second)] = true;
+    ++count;
+  }
+  if (count == 0) Throw<InputError>("'{}' holds no word that the graph can give", file);
+}
+
+void WordBias::LimitBonuses(const Graph& graph) {
+  std::set<int32_t> preferred;
+  for (const Node& node : nodes_) {
+    for (const auto& [word, id] : node.next) {
+      if (nodes_[static_cast<size_t>(id)].bonus > 0) preferred.insert(word);
+    }
+  }
+  if (preferred.empty()) return;
+  const std::map<int32_t, float> usual = UsualCosts(graph, preferred);
+  std::map<int32_t, float> asked;  // of words whose bonus is too large
+  for (const Node& node : nodes_) {
+    for (const auto& [word, id] : node.next) {
+      float& bonus = nodes_[static_cast<size_t>(id)].bonus;
+      if (bonus <= 0) continue;
+      const float most = MostBonus(usual.at(word));
+      if (bonus <= most) continue;
+      asked[word] = std::max(asked[word], bonus);
+      bonus = most;
+    }
+  }
+  for (const auto& [word, bonus] : asked) {
+    remarks_.push_back(
+        fmt::format("'{}' gets a bonus of {:.2f} instead of {:.2f}, as it costs only {:.2f} in this graph",
+                    graph.words()[static_cast<size_t>(word)], MostBonus(usual.at(word)), bonus, usual.at(word)));
+  }
+}
+
+// Breadth first, so that what a node falls back to is done before it.
+void WordBias::Link() {
+  std::deque<int32_t> waiting = {0};
+  while (!waiting.empty()) {
+    const auto from = static_cast<size_t>(waiting.front());
+    waiting.pop_front();
+    for (const auto& [word, id] : nodes_[from].next) {
+      Node& node = nodes_[static_cast<size_t>(id)];
+      node.score = nodes_[from].score + node.bonus;
+      node.open = node.ends ? 0 : nodes_[from].open + node.bonus;
+      for (int32_t back = nodes_[from].fail; from != 0; back = nodes_[static_cast<size_t>(back)].fail) {
+        const auto& next = nodes_[static_cast<size_t>(back)].next;
+        if (const auto found = next.find(word); found != next.end()) {
+          node.fail = found->second;
+          break;
+        }
+        if (back == 0) break;
+      }
+      // A shorter phrase that ended here stays earned.
+      float earned = 0;
+      for (int32_t back = node.fail; back != 0; back = nodes_[static_cast<size_t>(back)].fail) {
+        const Node& suffix = nodes_[static_cast<size_t>(back)];
+        if (suffix.ends) earned = std::max(earned, suffix.score);
+      }
+      node.give_back = node.ends ? 0 : (earned > 0 ? std::max(0.0F, node.open - earned) : node.open);
+      waiting.push_back(id);
+    }
+  }
+}
+
+double WordBias::LargestBonus() const {
+  const auto less = [](const Node& a, const Node& b) { return a.bonus < b.bonus; };
+  return std::max(0.0F, std::max_element(nodes_.begin(), nodes_.end(), less)->bonus);
+}
+
+WordBias::Step WordBias::Next(int32_t context, int32_t word) const {
+  if (!allowed_.empty() && !allowed_[static_cast<size_t>(word)]) {
+    return {0, std::numeric_limits<float>::infinity()};
+  }
+  const Node& now = nodes_[static_cast<size_t>(context)];
+  if (const auto found = now.next.find(word); found != now.next.end()) {
+    return {found->second, -nodes_[static_cast<size_t>(found->second)].bonus};
+  }
+  for (int32_t back = now.fail; context != 0; back = nodes_[static_cast<size_t>(back)].fail) {
+    const auto& next = nodes_[static_cast<size_t>(back)].next;
+    if (const auto found = next.find(word); found != next.end()) {
+      return {found->second, now.give_back - nodes_[static_cast<size_t>(found->second)].score};
+    }
+    if (back == 0) break;
+  }
+  return {0, now.give_back};
+}
+
+}  // namespace antiphon::decode

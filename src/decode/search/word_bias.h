@@ -1,0 +1,92 @@
+// Words that a caller prefers, or allows alone, while a search is under way: hotwords and a list of words, given at run
+// time, without building the graph anew.
+//
+// A hotword is a phrase of one or more words. Each of its words lowers the cost of a hypothesis by the bonus as soon as
+// it is said, so that the beam keeps it; what turns out not to become the whole phrase is taken back. Phrases may
+// overlap and contain one another. A bonus leaves a word 2 nats of what it usually costs in the graph (UsualCosts), or
+// half of it, as a word that pays for being said is said without end. With a list of words, all others are impossible.
+//
+//   const WordBias bias(graph, {.hotwords = "names.txt"});
+//   for (const std::string& remark : bias.remarks()) …     // what cannot be done as asked for, and why
+//   Decoder decoder(graph, options, &bias);
+//
+// Files: a phrase per line, after a tab its own bonus; a word per line. Blank lines and those that begin with # are
+// left out. Contexts are how far into which phrase a hypothesis is; 0: in none. Units: nats.
+// Threads: const methods may run together. Errors: InputError naming file and line; phrases with words that the graph
+// cannot give are no error but a remark.
+// Source: Aho, Corasick, CACM 1975; Hall et al., Composition-based on-the-fly rescoring for salient n-gram biasing,
+// Interspeech 2015.
+#pragma once
+
+#include <cstdint>
+#include <limits>
+#include <map>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/options.h"
+#include "decode/graph/graph.h"
+
+namespace antiphon::decode {
+
+struct WordBiasOptions {
+  std::string hotwords;
+  double hotword_bonus = 4.0;
+  std::string word_list;
+  template <class V>
+  void Visit(V& v) {
+    v("hotwords", hotwords,
+      "file of phrases to prefer, one per line, each with a bonus of its own behind a tab if you like");
+    v("hotword-bonus", hotword_bonus, Range{-100.0, 100.0}, "nats by which each word of a hotword gets cheaper");
+    v("word-list", word_list, "file of the only words that may be recognised, one per line");
+  }
+  bool empty() const { return hotwords.empty() && word_list.empty(); }
+};
+
+class WordBias {
+ public:
+  WordBias(const Graph& graph, const WordBiasOptions& options);
+  /// Hotwords (text, bonus) in place of a file.
+  WordBias(const Graph& graph, std::span<const std::pair<std::string, double>> phrases);
+
+  /// What could not be done, for the person: "the phrase 'x y' cannot be preferred: …".
+  const std::vector<std::string>& remarks() const { return remarks_; }
+
+  /// Of all words; 0 without hotwords.
+  double LargestBonus() const;
+
+  struct Step {
+    int32_t context;
+    float cost;  // infinite: the word is not allowed
+  };
+  Step Next(int32_t context, int32_t word) const;
+  /// Of ending here: what an unfinished phrase has to give back.
+  float FinalCost(int32_t context) const { return nodes_[static_cast<size_t>(context)].give_back; }
+
+ private:
+  struct Node {
+    std::map<int32_t, int32_t> next;  // by word
+    int32_t fail = 0;
+    float bonus = 0;      // of the edge to here
+    float score = 0;      // of all edges to here
+    float open = 0;       // of those since a phrase ended last
+    float give_back = 0;  // of open, what is lost unless the phrase goes on
+    bool ends = false;
+  };
+
+  void FindWords(const Graph& graph);
+  void AddPhrase(const Graph& graph, const std::string& phrase, double bonus);
+  void ReadList(const Graph& graph, const std::string& file);
+  void LimitBonuses(const Graph& graph);
+  void Link();
+  std::string WhyNot(const Graph& graph, const std::string& word) const;
+
+  std::map<std::string, int32_t, std::less<>> ids_;
+  std::vector<bool> on_arcs_;  // by word: the graph can give it
+  std::vector<bool> allowed_;  // by word; empty: all
+  std::vector<Node> nodes_ = std::vector<Node>(1);
+  std::vector<std::string> remarks_;
+};
+
+}  // namespace antiphon::decode

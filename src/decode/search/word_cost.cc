@@ -1,0 +1,62 @@
+#include "decode/search/word_cost.h"
+
+#include <algorithm>
+#include <functional>
+#include <limits>
+#include <queue>
+#include <utility>
+#include <vector>
+
+namespace antiphon::decode {
+namespace {
+
+using Reached = std::pair<float, int32_t>;  // cost, state
+
+// Of the cheapest way to each state from the start or from behind a word, without another word between (Dijkstra).
+// Costs below 0, which pushed weights may have, count as 0.
+std::vector<float> CostsSinceAWord(const Graph& graph) {
+  std::vector<float> costs(graph.states().size(), std::numeric_limits<float>::infinity());
+  std::priority_queue<Reached, std::vector<Reached>, std::greater<>> waiting;
+  const auto reach = [&](int32_t state, float cost) {
+    float& best = costs[static_cast<size_t>(state)];
+    if (cost >= best) return;
+    best = cost;
+    waiting.push({cost, state});
+  };
+  reach(graph.start(), 0);
+  for (const GraphArc& arc : graph.arcs()) {
+    if (arc.word != 0) reach(arc.next_state, 0);
+  }
+  while (!waiting.empty()) {
+    const auto [cost, state] = waiting.top();
+    waiting.pop();
+    if (cost > costs[static_cast<size_t>(state)]) continue;
+    const GraphState& from = graph.states()[static_cast<size_t>(state)];
+    for (const GraphArc& arc : graph.arcs().subspan(from.epsilon_begin, from.end - from.epsilon_begin)) {
+      if (arc.word == 0) reach(arc.next_state, cost + std::max(0.0F, arc.cost));
+    }
+  }
+  return costs;
+}
+
+}  // namespace
+
+std::map<int32_t, float> UsualCosts(const Graph& graph, const std::set<int32_t>& words) {
+  const std::vector<float> before = CostsSinceAWord(graph);
+  std::map<int32_t, std::vector<float>> places;
+  for (size_t s = 0; s < graph.states().size(); ++s) {
+    const GraphState& state = graph.states()[s];
+    for (const GraphArc& arc : graph.arcs().subspan(state.epsilon_begin, state.end - state.epsilon_begin)) {
+      if (words.contains(arc.word)) places[arc.word].push_back(before[s] + arc.cost);
+    }
+  }
+  std::map<int32_t, float> usual;
+  for (auto& [word, costs] : places) {
+    const auto middle = costs.begin() + static_cast<std::ptrdiff_t>(costs.size() / 2);
+    std::nth_element(costs.begin(), middle, costs.end());
+    usual[word] = std::max(0.0F, *middle);
+  }
+  return usual;
+}
+
+}  // namespace antiphon::decode
