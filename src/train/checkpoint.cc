@@ -81,15 +81,27 @@ void FromText(const std::string& text, const std::string& name, T& value) {
   }
 }
 
+// Numbers with blanks between them; "" and, as one average was once always counted, "0" are none.
+void FromText(const std::string& text, const std::string& name, std::vector<int64_t>& values) {
+  values.clear();
+  std::istringstream words(text);
+  for (std::string word; words >> word;) FromText(word, name, values.emplace_back());
+  std::erase(values, 0);
+}
+
+// "{}" prints the shortest digits that give the same number back.
+template <class T>
+std::string ToText(const T& value) {
+  return fmt::format("{}", value);
+}
+std::string ToText(bool value) { return value ? "1" : "0"; }
+std::string ToText(const std::vector<int64_t>& values) { return fmt::format("{}", fmt::join(values, " ")); }
+
 }  // namespace
 
 void Position::Save(SafetensorsWriter& writer) const {
   VisitPosition(*this, [&](const char* name, const auto& value) {
-    // "{}" prints the shortest digits that give the same number back.
-    writer.SetMetadata(
-        std::string("position.") + name,
-        fmt::format("{}", static_cast<std::conditional_t<std::is_same_v<std::decay_t<decltype(value)>, bool>, int,
-                                                         std::decay_t<decltype(value)>>>(value)));
+    writer.SetMetadata(std::string("position.") + name, ToText(value));
   });
 }
 

@@ -35,7 +35,7 @@ struct Position {
   nn::LossResult epoch_loss;       // over the epoch so far
   nn::LossResult log_loss;         // since the last line of metrics
   double running_loss = -1;        // of the guard; < 0: none yet
-  int64_t averaged = 0;            // models in the average
+  std::vector<int64_t> averaged;   // models in each average (train/kept_models.h)
   int fallbacks = 0;               // since the last good epoch
   bool finished = false;           // all epochs are done
   bool best_is_current = true;

@@ -1,5 +1,9 @@
 #include "train/kept_models.h"
 
+#include <fmt/format.h>
+
+#include <cmath>
+
 #include "kernels/parallel.h"
 #include "train/divided_model.h"
 #include "train/rendezvous.h"
@@ -22,30 +26,37 @@ bool KeptModels::BestIsCurrent(const nn::Network& network, comm::Communicator& c
 }
 
 void KeptModels::AverageStep(const nn::Network& network, double progress, Position& position) {
-  if (options_.share <= 0 || progress < 1 - options_.share) return;
-  if (position.step % options_.every_steps != 0) return;
+  if (options_.share <= 0 || position.step % options_.every_steps != 0) return;
   const std::span<const float> values = network.values();
-  if (average_.empty()) average_.assign(values.size(), 0.0f);
-  const auto weight = static_cast<float>(1.0 / static_cast<double>(++position.averaged));
-  float* mean = average_.data();
-  const float* now = values.data();
-  const auto size = static_cast<int64_t>(values.size());
-  ParallelRanges(size, 1, 1, [&](int64_t first, int64_t last) {
-    for (int64_t i = first; i < last; ++i) mean[i] += weight * (now[i] - mean[i]);
-  });
+  for (int k = 0; k <= options_.halvings; ++k) {
+    if (progress < 1 - std::ldexp(options_.share, -k)) return;
+    if (averages_.size() <= static_cast<size_t>(k)) {
+      averages_.emplace_back(values.size(), 0.0f);
+      position.averaged.push_back(0);
+    }
+    const auto weight = static_cast<float>(1.0 / static_cast<double>(++position.averaged[k]));
+    float* mean = averages_[k].data();
+    const float* now = values.data();
+    const auto size = static_cast<int64_t>(values.size());
+    ParallelRanges(size, 1, 1, [&](int64_t first, int64_t last) {
+      for (int64_t i = first; i < last; ++i) mean[i] += weight * (now[i] - mean[i]);
+    });
+  }
 }
+
+std::string KeptModels::AveragePrefix(size_t k) { return k == 0 ? "average." : fmt::format("average-{}.", k + 1); }
 
 void KeptModels::Save(SafetensorsWriter& writer, const nn::Network& network, const Position& position) const {
   if (!position.best_is_current) SaveNetwork(writer, "best.", *best_);
-  if (!average_.empty()) SaveValues(writer, "average.", network, average_);
+  for (size_t k = 0; k < averages_.size(); ++k) SaveValues(writer, AveragePrefix(k), network, averages_[k]);
 }
 
 void KeptModels::Load(const SafetensorsReader& reader, const nn::Network& network, const Position& position) {
-  average_.clear();
-  if (position.averaged > 0) {
-    average_.assign(network.num_values(), 0.0f);
+  averages_.assign(position.averaged.size(), std::vector<float>(network.num_values(), 0.0f));
+  for (size_t k = 0; k < averages_.size(); ++k) {
+    float* const mean = averages_[k].data();
     for (const nn::Parameter* p : network.parameters()) {
-      reader.ReadInto("average." + p->name, MatrixView(average_.data() + p->offset, p->value.rows(), p->value.cols()));
+      reader.ReadInto(AveragePrefix(k) + p->name, MatrixView(mean + p->offset, p->value.rows(), p->value.cols()));
     }
   }
   best_.reset();
@@ -56,8 +67,8 @@ void KeptModels::Load(const SafetensorsReader& reader, const nn::Network& networ
 
 void KeptModels::LoadFolded(const std::vector<SafetensorsReader>& ranks, nn::Network& network,
                             const Position& position) {
-  average_.assign(position.averaged > 0 ? network.num_values() : 0, 0.0f);
-  if (!average_.empty()) FoldValues(ranks, "average.", true, network, average_);
+  averages_.assign(position.averaged.size(), std::vector<float>(network.num_values(), 0.0f));
+  for (size_t k = 0; k < averages_.size(); ++k) FoldValues(ranks, AveragePrefix(k), true, network, averages_[k]);
   if (!keeps_best_) return;
   best_ = network.Clone();
   if (!position.best_is_current) FoldNetwork(ranks, "best.", false, *best_);

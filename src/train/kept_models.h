@@ -1,5 +1,5 @@
-// Models that a run keeps beside the one that learns: the best so far, if the schedule may go back to it, and the
-// average over the last part of the run.
+// Models that a run keeps beside the one that learns: the best so far, if the schedule may go back to it, and averages
+// over the last part of the run, one over all of it and `halvings` over its last half, quarter, …
 //
 // Threads: one. Errors: InputError for checkpoints that do not fit.
 #pragma once
@@ -29,7 +29,10 @@ class KeptModels {
 
   /// After step `position.step`, at `progress` of the run: the model may enter the average.
   void AverageStep(const nn::Network& network, double progress, Position& position);
-  std::span<float> average() { return average_; }
+  /// Those that some model entered, from the longest part to the shortest; laid out as the network's values.
+  std::span<std::vector<float>> averages() { return averages_; }
+  /// Of the k-th average's values in a checkpoint, in front of the parameter's name.
+  static std::string AveragePrefix(size_t k);
 
   /// `position.best_is_current` says whether the best one is the network itself.
   void Save(SafetensorsWriter& writer, const nn::Network& network, const Position& position) const;
@@ -41,7 +44,7 @@ class KeptModels {
   const AverageOptions& options_;
   bool keeps_best_;
   std::optional<nn::Network> best_;
-  std::vector<float> average_;  // laid out as the network's values; empty: none yet
+  std::vector<std::vector<float>> averages_;
 };
 
 }  // namespace antiphon::train

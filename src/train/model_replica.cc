@@ -122,7 +122,7 @@ void ModelReplica::RequireMemory(bool best_kept) {
   need.weights = WeightBytes(outline_, parts_ ? parts_->Of(comm_.rank()) : std::vector<nn::OutputRange>());
   if (strategy_) {
     const bool half = ParsePrecision(options_.precision) == Precision::kBf16;
-    const size_t of_trainer = (best_kept ? 1 : 0) + (options_.average.share > 0 ? 1 : 0);
+    const size_t of_trainer = (best_kept ? 1 : 0) + (options_.average.share > 0 ? 1 + options_.average.halvings : 0);
     need.copies = strategy_->copy_bytes() + of_trainer * need.weights + (half ? need.weights / 2 : 0);
     need.optimizer = optimizer_->state_bytes();
     const int64_t frames = int64_t{options_.data.minibatch} * (side_ && side_->joins_speech() ? 2 : 1);

@@ -65,11 +65,14 @@ struct GuardOptions {
 
 struct AverageOptions {
   double share = 0.0;
+  int halvings = 0;
   int64_t every_steps = 10;
   template <class V>
   void Visit(V& v) {
     v("share", share, Range{0, 1},
       "last part of the run over which the model is averaged; the average is taken if it is better held-out; 0: none");
+    v("halvings", halvings, Range{0, 8},
+      "averages over the last half of that part too, its last quarter, …; the best one held-out is taken");
     v("every-steps", every_steps, Range{1, 1e9}, "steps between two models that enter the average");
   }
 };

@@ -162,26 +162,34 @@ void Trainer::Impl::FallBack(const std::string& reason) {
   worker->WriteCheckpoint();
 }
 
-// Replaces the network by the average of its last states if that is better on the held-out set.
+// Replaces the network by the average of its last states that is best on the held-out set, if it is better than the
+// last state.
 bool Trainer::Impl::TakeAverage(EvaluationResult& result) {
-  if (!worker->has_average()) return false;
-  nn::Network last = worker->network().Clone();
-  worker->SwapInAverage();
-  worker->RefreshStatistics();
-  EvaluationResult averaged = worker->EvaluateHeldOut(true);
-  const bool better = averaged.loss.loss() < result.loss.loss();
-  if (comm.rank() == 0)
-    log::Info(
-        "average of the last {} models: held-out loss {}, frame accuracy {:.2f} % ({} than the last model's "
-        "{}, {:.2f} %)",
-        worker->position().averaged, LossText(averaged.loss.loss()), 100 * averaged.loss.frame_accuracy(),
-        better ? "better" : "no better", LossText(result.loss.loss()), 100 * result.loss.frame_accuracy());
-  if (better) {
-    result = std::move(averaged);
-  } else {
-    worker->network().CopyFrom(last);
+  const size_t averages = worker->CountAverages();
+  if (averages == 0) return false;
+  if (comm.rank() == 0) {
+    log::Info("last model: held-out loss {}, frame accuracy {:.2f} %", LossText(result.loss.loss()),
+              100 * result.loss.frame_accuracy());
   }
-  return better;
+  nn::Network best = worker->network().Clone();
+  bool taken = false;
+  for (size_t k = 0; k < averages; ++k) {
+    worker->SwapInAverage(k);
+    worker->RefreshStatistics();
+    EvaluationResult averaged = worker->EvaluateHeldOut(true);
+    const bool better = averaged.loss.loss() < result.loss.loss();
+    if (comm.rank() == 0) {
+      log::Info("average of the last {} models: held-out loss {}, frame accuracy {:.2f} %, {}",
+                worker->position().averaged[k], LossText(averaged.loss.loss()), 100 * averaged.loss.frame_accuracy(),
+                better ? "better" : "no better");
+    }
+    if (!better) continue;
+    taken = true;
+    result = std::move(averaged);
+    best.CopyFrom(worker->network());
+  }
+  worker->network().CopyFrom(best);
+  return taken;
 }
 
 nn::Model Trainer::Impl::MakeModel(const EvaluationResult& result, std::vector<float> log_priors) {

@@ -80,9 +80,16 @@ void Worker::RestoreBest() {
   strategy().ResetState();
 }
 
+size_t Worker::CountAverages() const {
+  std::vector<double> have(static_cast<size_t>(options_.average.halvings) + 1);
+  std::fill_n(have.begin(), position().averaged.size(), 1.0);
+  if (comm_.world_size() > 1) have = SumOfAll(comm_, have);
+  return static_cast<size_t>(std::count(have.begin(), have.end(), static_cast<double>(comm_.world_size())));
+}
+
 // Replicas may have averaged different models: their mean counts.
-void Worker::SwapInAverage() {
-  const std::span<float> average = kept_.average();
+void Worker::SwapInAverage(size_t k) {
+  const std::span<float> average = kept_.averages()[k];
   strategy().MeanOverReplicas(average);
   std::copy(average.begin(), average.end(), network().values().begin());
   network().MarkChanged();

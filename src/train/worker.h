@@ -66,8 +66,9 @@ class Worker {
   void RefreshStatistics(int64_t frames_of_all = 200000);
   void RememberBest() { kept_.RememberBest(network()); }
   void RestoreBest();
-  bool has_average() const { return position().averaged > 0; }
-  void SwapInAverage();
+  /// Averages of models that all ranks have (train/kept_models.h). Collective.
+  size_t CountAverages() const;
+  void SwapInAverage(size_t k);
   /// Between two steps. Copies the state; it is on the disk after FinishWriting, or before the next one is begun.
   void WriteCheckpoint();
   /// The checkpoint that was begun last is on all ranks' disks. Collective; IoError if that failed.

@@ -245,7 +245,9 @@ std::function<bool(std::string_view)> Worker::SavedByFirst() {
   std::set<std::string, std::less<>> names;
   for (const nn::Parameter* p : network().parameters()) {
     if (common.values) names.insert("network." + p->name);
-    if (common.values_always) names.insert("average." + p->name);
+    for (size_t k = 0; common.values_always && k < position().averaged.size(); ++k) {
+      names.insert(KeptModels::AveragePrefix(k) + p->name);
+    }
     // All have evaluated it (parallel/strategy.h).
     if (strategy().data_share().readers == 1) names.insert("best." + p->name);
   }

@@ -37,6 +37,7 @@ TrainOptions CheckpointedOptions() {
   TrainOptions options = SmallOptions();
   options.schedule.epochs = 2;
   options.average.share = 0.5;
+  options.average.halvings = 1;
   options.checkpoint.steps = 5;
   options.checkpoint.keep = 1000;
   return options;
