@@ -199,13 +199,19 @@ class OneOpenMpThread {
   int before_;
 };
 
-// A product in blocks that one thread computes each, cut by the shape alone. Where factors are copied, larger ones.
+// A product in blocks that one thread computes each, cut by the shape alone: of about 512 rows and columns, larger ones
+// where factors are copied; small products in four, as long as each is worth a thread's while, huge ones in eight.
 struct Blocks {
-  explicit Blocks(const MatrixProduct& p)
-      : p_(p),
-        most_(p.bf16 && p.trans_a && CopiesTransposedFactors() ? 2048 : 512),
-        down_((p.m + most_ - 1) / most_),
-        across_(std::max<int64_t>(1, p.n / most_)) {}
+  explicit Blocks(const MatrixProduct& p) : p_(p) {
+    constexpr int64_t kWorthAThread = int64_t{1} << 24, kHuge = int64_t{1} << 31;
+    const int64_t most = p.bf16 && p.trans_a && CopiesTransposedFactors() ? 2048 : 512;
+    const int64_t fewest = p.operations() >= kHuge ? 8 : 4;
+    down_ = (p.m + most - 1) / most;
+    across_ = std::max<int64_t>(1, p.n / most);
+    while (count() < fewest && p.operations() / (2 * count()) >= kWorthAThread) {
+      (p.m / down_ >= p.n / across_ ? down_ : across_) *= 2;
+    }
+  }
   int64_t count() const { return down_ * across_; }
   /// The part of the product that computes a block.
   MatrixProduct At(int64_t index) const {
@@ -224,7 +230,7 @@ struct Blocks {
 
  private:
   const MatrixProduct& p_;
-  int64_t most_, down_, across_;
+  int64_t down_, across_;
 };
 
 void MultiplyBlock(const MatrixProduct& p) {
