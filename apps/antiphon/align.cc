@@ -30,7 +30,7 @@ REGISTER_COMMAND(
                 "--out exp/ali-net\n"
                 "antiphon align --model exp/net.safetensors --data recordings/ --transcripts transcripts.tsv --lexicon "
                 "lang/lexicon.txt --out exp/ali-new",
-     .required = {"data", "lexicon", "out"},
+     .required = {"data", "out"},
      .common = {"model", "last-stage", "transcripts", "channels", "features", "cmvn", "utt2spk", "adapt", "leaves",
                 "gaussians", "map-unknown-words", "lexicon-options.silence-phones"}});
 

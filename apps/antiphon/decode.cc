@@ -27,9 +27,10 @@ REGISTER_COMMAND(
      .example = "antiphon decode --model exp/net.safetensors --graph exp/graph --tune data/dev exp/decode-dev\n"
                 "antiphon decode --model exp/net.safetensors --graph exp/graph --weights "
                 "exp/decode-dev/weights.toml data/test exp/decode-test\n"
-                "antiphon decode --model exp/net.safetensors --graph exp/graph calls/ exp/calls --channels each",
+                "antiphon decode --model exp/net.safetensors --graph exp/graph calls/ exp/calls --channels each\n"
+                "antiphon decode --model mine.antiphon calls/ exp/calls",
      .positionals = {"data", "out"},
-     .required = {"model", "graph", "data", "out"},
+     .required = {"model", "data", "out"},
      .common = {"weights", "tune", "lm-weight", "word-penalty", "beam", "nbest", "lattices", "hotwords", "word-list",
                 "rescore-arpa", "graph-arpa", "profile", "cut-above", "channels", "audio-root", "features",
                 "nnet.precision", "nnet.lazy"}});

@@ -15,6 +15,7 @@
 #include "hmm/graph/openfst.h"
 #include "hmm/lexicon.h"
 #include "info_kinds.h"
+#include "pipeline/bundle.h"
 
 namespace antiphon::app {
 namespace {
@@ -105,7 +106,15 @@ Json DescribeOnnx(const std::string& file, int) {
   return result;
 }
 
+Json DescribeBundle(const std::string& place, int) {
+  pipeline::OpenBundle(place);
+  Json card = pipeline::ReadBundleCard(place);
+  card["kind"] = fmt::format("recogniser ({})", card.value("kind", ""));
+  return card;
+}
+
 const InfoKind kSpeechKinds[] = {
+    {"recogniser", pipeline::IsBundle, DescribeBundle},
     {"decoding graph", [](const fs::path& p) { return fs::exists(p / "graph.json"); }, DescribeGraph},
     {"lattices",
      [](const fs::path& p) {

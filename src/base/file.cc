@@ -11,6 +11,7 @@
 #include <cstring>
 #include <utility>
 
+#include "base/archive.h"
 #include "base/check.h"
 #include "base/error.h"
 #include "base/io_error.h"
@@ -70,6 +71,10 @@ void CreateTemporary(const fs::path& path) {
 std::string ReadFile(const fs::path& path) {
   std::error_code status;
   if (fs::is_directory(path, status)) ThrowIo("read", path, EISDIR);
+  if (FindArchive(path)) {
+    const MappedFile member(path);
+    return {reinterpret_cast<const char*>(member.bytes().data()), member.bytes().size()};
+  }
   errno = 0;
   std::ifstream in(path, std::ios::binary);
   if (!in) ThrowIo("open", path, errno != 0 ? errno : EIO);
@@ -123,34 +128,47 @@ void AtomicFile::Commit() {
   SyncPath(folder, O_RDONLY | O_DIRECTORY);
 }
 
-MappedFile::MappedFile(const fs::path& path) : MappedFile(AT_FDCWD, path.c_str(), path) {}
+MappedFile::MappedFile(const fs::path& path) : path_(path) {
+  const auto place = FindArchive(path);
+  Map(AT_FDCWD, place ? place->archive.c_str() : path.c_str());
+  if (!place) return;
+  const auto member = FindMember(*place);
+  if (!member) {
+    Unmap();
+    Throw<IoError>("cannot open '{}': '{}' holds no '{}'", path.string(), place->archive.string(), place->name);
+  }
+  bytes_ = mapped_.subspan(member->offset, member->size);
+}
 
-MappedFile::MappedFile(const HeldFolder& folder, const fs::path& name)
-    : MappedFile(folder.fd_, name.c_str(), folder.path() / name) {}
+MappedFile::MappedFile(const HeldFolder& folder, const fs::path& name) : path_(folder.path() / name) {
+  Map(folder.fd_, name.c_str());
+}
 
-MappedFile::MappedFile(int folder, const char* name, fs::path path) : path_(std::move(path)) {
+void MappedFile::Map(int folder, const char* name) {
   // O_NONBLOCK: a pipe is to be refused, not waited for.
   FileDescriptor fd(::openat(folder, name, O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   if (fd.get() < 0) ThrowIo("open", path_, errno);
   struct stat info {};
   if (::fstat(fd.get(), &info) != 0) ThrowIo("examine", path_, errno);
   if (!S_ISREG(info.st_mode)) Throw<IoError>("cannot map '{}': it is not a regular file", path_.string());
-  size_ = static_cast<size_t>(info.st_size);
-  if (size_ == 0) return;
-  void* data = ::mmap(nullptr, size_, PROT_READ, MAP_SHARED, fd.get(), 0);
+  const auto size = static_cast<size_t>(info.st_size);
+  if (size == 0) return;
+  void* data = ::mmap(nullptr, size, PROT_READ, MAP_SHARED, fd.get(), 0);
   if (data == MAP_FAILED) ThrowIo("map", path_, errno);
-  data_ = static_cast<const std::byte*>(data);
+  bytes_ = mapped_ = {static_cast<const std::byte*>(data), size};
 }
 
 MappedFile::MappedFile(MappedFile&& other) noexcept
-    : path_(std::move(other.path_)), data_(std::exchange(other.data_, nullptr)), size_(std::exchange(other.size_, 0)) {}
+    : path_(std::move(other.path_)),
+      mapped_(std::exchange(other.mapped_, {})),
+      bytes_(std::exchange(other.bytes_, {})) {}
 
 MappedFile& MappedFile::operator=(MappedFile&& other) noexcept {
   if (this != &other) {
     Unmap();
     path_ = std::move(other.path_);
-    data_ = std::exchange(other.data_, nullptr);
-    size_ = std::exchange(other.size_, 0);
+    mapped_ = std::exchange(other.mapped_, {});
+    bytes_ = std::exchange(other.bytes_, {});
   }
   return *this;
 }
@@ -158,7 +176,7 @@ MappedFile& MappedFile::operator=(MappedFile&& other) noexcept {
 MappedFile::~MappedFile() { Unmap(); }
 
 void MappedFile::Unmap() noexcept {
-  if (data_ != nullptr) ::munmap(const_cast<std::byte*>(data_), size_);
+  if (!mapped_.empty()) ::munmap(const_cast<std::byte*>(mapped_.data()), mapped_.size());
 }
 
 HeldFolder::HeldFolder(fs::path path) : path_(std::move(path)), fd_(::open(path_.c_str(), O_PATH | O_CLOEXEC)) {

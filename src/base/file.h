@@ -15,7 +15,7 @@
 
 namespace antiphon {
 
-/// Whole file as bytes. Throws IoError.
+/// Whole file, or member of an archive (base/archive.h), as bytes. Throws IoError.
 std::string ReadFile(const std::filesystem::path& path);
 
 /// Writes to a temporary file beside `path`, syncs it, renames it over `path` and syncs the folder: after a crash
@@ -46,7 +46,8 @@ class AtomicFile {
 
 class HeldFolder;
 
-/// Read-only memory map of a whole file; movable, unmapped at destruction. An empty file gives an empty span.
+/// Read-only memory map of a whole file, or of a member of an archive (base/archive.h); movable, unmapped at
+/// destruction. An empty file gives an empty span.
 class MappedFile {
  public:
   explicit MappedFile(const std::filesystem::path& path);
@@ -55,15 +56,15 @@ class MappedFile {
   MappedFile(MappedFile&&) noexcept;
   MappedFile& operator=(MappedFile&&) noexcept;
   ~MappedFile();
-  std::span<const std::byte> bytes() const { return {data_, size_}; }
+  std::span<const std::byte> bytes() const { return bytes_; }
   const std::filesystem::path& path() const { return path_; }
 
  private:
-  MappedFile(int folder, const char* name, std::filesystem::path path);
+  void Map(int folder, const char* name);
   void Unmap() noexcept;
   std::filesystem::path path_;
-  const std::byte* data_ = nullptr;
-  size_t size_ = 0;
+  std::span<const std::byte> mapped_;  // the whole file: a member of an archive is a part of it
+  std::span<const std::byte> bytes_;
 };
 
 /// A folder held open, or the lack of one: what is read through it comes out of that one folder, also when another is

@@ -4,6 +4,7 @@
 #include <chrono>
 #include <filesystem>
 #include <map>
+#include <memory>
 #include <nlohmann/json.hpp>
 #include <utility>
 #include <vector>
@@ -12,9 +13,11 @@
 #include "base/file.h"
 #include "base/log.h"
 #include "data/feature_kind.h"
+#include "decode/graph/graph.h"
 #include "pipeline/align_output.h"
 #include "pipeline/align_source.h"
 #include "pipeline/align_with_model.h"
+#include "pipeline/bundle.h"
 #include "pipeline/speaker_transforms.h"
 
 namespace antiphon::pipeline {
@@ -84,24 +87,38 @@ hmm::GmmTrainingReport Train(const AlignRequest& request, const AlignSource& sou
   return std::move(result.report);
 }
 
-// The same, by the model that is named.
-hmm::GmmTrainingReport AlignByModel(const AlignRequest& request, const AlignSource& source, Team& team,
-                                    int num_threads) {
+// The lexicon that is named, or else the one of `graph`.
+std::shared_ptr<const hmm::Lexicon> LexiconOf(const AlignRequest& request, const hmm::HmmModel& hmm,
+                                              const std::string& graph) {
+  if (request.lexicon.empty()) return decode::Graph::Load(graph, hmm).lexicon();
+  return std::make_shared<const hmm::Lexicon>(
+      hmm::Lexicon::Load(request.lexicon, request.lexicon_options, hmm.phones()));
+}
+
+// The same, by the model that is named; `graph`: of the bundle that it comes from, or "".
+hmm::GmmTrainingReport AlignByModel(const AlignRequest& request, const std::string& graph, const AlignSource& source,
+                                    Team& team, int num_threads) {
   const auto model = AcousticModel::Load(request.model, request.nnet);
   data::RequireFrontEnd(source.front_end(), fmt::format("'{}'", source.feature_table()), model->features(),
                         fmt::format("'{}'", request.model));
-  const hmm::Lexicon lexicon = hmm::Lexicon::Load(request.lexicon, request.lexicon_options, model->hmm().phones());
-  CheckPronunciations(source, lexicon, request.training.map_unknown_words);
+  const auto lexicon = LexiconOf(request, model->hmm(), graph);
+  CheckPronunciations(source, *lexicon, request.training.map_unknown_words);
   hmm::GmmTrainingResult result =
-      AlignWithModel(*model, source, lexicon, request.training, request.adapt, num_threads, team);
+      AlignWithModel(*model, source, *lexicon, request.training, request.adapt, num_threads, team);
   if (!team.is_first()) return {};
-  WriteAlignments(source, lexicon, model->hmm(), result, request.out);
+  WriteAlignments(source, *lexicon, model->hmm(), result, request.out);
   return std::move(result.report);
 }
 
 }  // namespace
 
-AlignReport Align(const AlignRequest& request, Team& team, int num_threads) {
+AlignReport Align(const AlignRequest& given, Team& team, int num_threads) {
+  const BundleParts parts = given.model.empty() ? BundleParts() : PartsAt(given.model);
+  if (given.lexicon.empty() && parts.graph.empty()) {
+    throw UsageError("--lexicon is missing (a recogniser by antiphon bundle, given as --model, has its own)");
+  }
+  AlignRequest request = given;
+  request.model = parts.model;
   const std::string data =
       request.features.features.empty()
           ? FeatureFolderOf(request.data, request.audio, request.model, request.out, num_threads, team)
@@ -114,7 +131,7 @@ AlignReport Align(const AlignRequest& request, Team& team, int num_threads) {
   }
   AlignReport report;
   report.training = request.model.empty() ? Train(request, source, team, num_threads)
-                                          : AlignByModel(request, source, team, num_threads);
+                                          : AlignByModel(request, parts.graph, source, team, num_threads);
   if (!team.is_first()) return report;
   for (const hmm::UtteranceRemark& remark : report.training.skipped)
     log::Warn("{} skipped: {}", remark.utt_id, remark.reason);

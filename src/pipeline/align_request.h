@@ -26,9 +26,9 @@ struct AlignRequest {
     v("data", data,
       "folder with text, utt2spk and (from antiphon features) feats.scp and cmvn.scp; or a data directory, or audio (a "
       "file or a folder, with --transcripts), whose features are computed");
-    v("lexicon", lexicon, "pronunciations: WORD PHONE … per line");
+    v("lexicon", lexicon, "pronunciations: WORD PHONE … per line; empty: those of the bundle");
     v("out", out, "folder for model.safetensors, ali.scp, pdf.scp, phones.ctm, words.ctm and report.txt");
-    v("model", model, "align by this model (GMM or network) instead of training one");
+    v("model", model, "align by this model (GMM or network, or what antiphon bundle made) instead of training one");
     v("adapt", adapt, "with --model: estimate and use speakers' transforms if the model is trained for it");
     v("memory-mb", memory_mb, Range{0, 1e9}, "features up to this size are kept in memory");
     audio.Visit(v);

@@ -202,7 +202,7 @@ class Decoding {
 
 DecodeReport Decode(const DecodeRequest& request, Team& team, int num_threads) {
   RequireOtherPlace(request.data, request.out, "its text");
-  DecodeRequest of_directory = request;
+  DecodeRequest of_directory = WithBundle(request);
   if (request.features.features.empty())
     of_directory.data = DataDirectoryOf(request.data, "", request.audio, request.out, team);
   Decoding decoding(of_directory, team, num_threads);

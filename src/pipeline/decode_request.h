@@ -35,8 +35,8 @@ struct DecodeRequest {
 
   template <class V>
   void Visit(V& v) {
-    v("model", model, "model file: GMM or network");
-    v("graph", graph, "folder that antiphon graph made for this model");
+    v("model", model, "model file, GMM or network; or what antiphon bundle made, which has all that it needs");
+    v("graph", graph, "folder that antiphon graph made for this model; empty: the bundle's");
     v("data", data,
       "data directory: which utterances; its text, if there, is the reference; or audio: a file or a folder");
     v("out", out, "folder for text, words.ctm, phones.ctm, results.jsonl, lattices.gz and summary.json");
@@ -62,6 +62,10 @@ struct DecodeRequest {
   // Not an option of its own.
   uint64_t seed = 1;  // of the error rate's interval
 };
+
+/// The request with model, graph, weights and language models of the bundle that stands in the model's place; what is
+/// given stays. UsageError without a graph.
+DecodeRequest WithBundle(DecodeRequest request);
 
 /// Whether transforms that were given, without a speaker model, belong to the one that the network brings along.
 bool UsesGivenTransforms(const DecodeRequest& options, const AcousticModel& model);

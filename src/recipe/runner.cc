@@ -1,24 +1,17 @@
 #include "recipe/runner.h"
 
-#include <spawn.h>
-#include <sys/wait.h>
-#include <unistd.h>
-
 #include <algorithm>
-#include <cerrno>
 #include <chrono>
-#include <cstring>
 #include <nlohmann/json.hpp>
 
 #include "base/cancel.h"
+#include "base/child_process.h"
 #include "base/error.h"
 #include "base/file.h"
 #include "base/folder_lock.h"
 #include "base/io_error.h"
 #include "base/suggest.h"
 #include "recipe/settings.h"
-
-extern char** environ;
 
 namespace antiphon::recipe {
 namespace {
@@ -205,20 +198,10 @@ void RecipeRunner::RunScript(const RecipeStep& step) const {
   std::vector<std::string> words = {program};
   if (program.ends_with(".py")) words.insert(words.begin(), "python3");
   words.insert(words.end(), step.arguments.begin(), step.arguments.end());
-  std::vector<char*> argv;
-  for (std::string& word : words) argv.push_back(word.data());
-  argv.push_back(nullptr);
-  pid_t child = 0;
-  if (const int error = ::posix_spawnp(&child, argv[0], nullptr, nullptr, argv.data(), environ); error != 0) {
-    Throw<IoError>("cannot start '{}': {}", words[0], std::strerror(error));
-  }
-  int status = 0;
-  while (::waitpid(child, &status, 0) < 0) {
-    if (errno != EINTR) Throw<IoError>("lost the script '{}': {}", program, std::strerror(errno));
-  }
-  if (WIFSIGNALED(status)) Throw<Cancelled>("the script '{}' was stopped by signal {}", program, WTERMSIG(status));
-  if (WEXITSTATUS(status) != 0) {
-    Throw<InputError>("the script '{}' failed with status {}; its messages stand above", program, WEXITSTATUS(status));
+  const std::optional<int> status = RunProgram(words);
+  if (!status) Throw<IoError>("cannot start '{}': there is no such program", words[0]);
+  if (*status != 0) {
+    Throw<InputError>("the script '{}' failed with status {}; its messages stand above", program, *status);
   }
 }
 

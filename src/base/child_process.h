@@ -1,0 +1,17 @@
+// Other programs, started without a shell.
+//
+// Threads: safe together. Errors: IoError naming the program if it cannot be started; Cancelled if a signal ended it.
+#pragma once
+
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace antiphon {
+
+/// Runs a program (a path, or a name to look for in PATH) with its arguments and waits; returns its exit status,
+/// nullopt if there is no such program. With `messages`, what it writes to standard error goes into that file.
+std::optional<int> RunProgram(const std::vector<std::string>& words, const std::filesystem::path& messages = {});
+
+}  // namespace antiphon

@@ -1,0 +1,245 @@
+#include "pipeline/bundle.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <map>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <vector>
+
+#include "base/archive.h"
+#include "base/error.h"
+#include "base/file.h"
+#include "decode/graph/graph.h"
+#include "pipeline/acoustic_model.h"
+#include "pipeline/chosen_weights.h"
+
+namespace antiphon::pipeline {
+namespace {
+
+namespace fs = std::filesystem;
+using Json = nlohmann::ordered_json;
+
+constexpr int kFormat = 1;
+constexpr const char* kCard = "card.json";
+constexpr const char* kEnding = ".antiphon";
+// Larger files have checksums of their own inside, which whoever reads them compares.
+constexpr uint64_t kMostToCheck = uint64_t{1} << 20;
+constexpr std::array kGraphFiles = {"HCLG.fst", "graph.json", "lexicon.txt", "words.txt"};
+
+std::string Hex(uint64_t checksum) { return fmt::format("{:016x}", checksum); }
+
+// A part, and the file that it comes from.
+struct Source {
+  std::string name;
+  fs::path file;
+};
+
+void AddGraph(const std::string& name, const fs::path& folder, std::vector<Source>& sources) {
+  for (const char* file : kGraphFiles) sources.push_back({fmt::format("{}/{}", name, file), folder / file});
+}
+
+// The request with the places of a recipe's folder where it says nothing.
+BundleRequest Completed(BundleRequest request) {
+  if (!request.experiment.empty()) {
+    const fs::path exp = request.experiment;
+    if (!fs::is_directory(exp)) Throw<InputError>("there is no experiment '{}'", exp.string());
+    const auto take = [](std::string& place, const fs::path& there) {
+      if (place.empty() && fs::exists(there)) place = there.string();
+    };
+    take(request.model, exp / "network" / "model.safetensors");
+    take(request.graph, exp / "graph");
+    take(request.adapt_graph, exp / "graph-gmm");
+    take(request.weights, exp / "decode-dev" / "weights.toml");
+  }
+  const auto require = [&](const std::string& place, const char* option) {
+    if (!place.empty()) return;
+    if (request.experiment.empty()) Throw<UsageError>("--{} is missing, or --experiment, a folder with one", option);
+    Throw<InputError>("'{}' has no {} where recipes leave it; name it with --{}", request.experiment, option, option);
+  };
+  require(request.model, "model");
+  require(request.graph, "graph");
+  if (request.rescore_arpa.empty() != request.graph_arpa.empty()) {
+    Throw<UsageError>("--rescore-arpa and --graph-arpa belong together: one replaces the other in lattices");
+  }
+  if (request.name.empty()) request.name = fs::path(request.out).stem().string();
+  return request;
+}
+
+std::vector<Source> SourcesOf(const BundleRequest& request) {
+  std::vector<Source> sources = {{"model.safetensors", request.model}};
+  AddGraph("graph", request.graph, sources);
+  if (!request.adapt_graph.empty()) AddGraph("adapt-graph", request.adapt_graph, sources);
+  if (!request.weights.empty()) sources.push_back({"weights.toml", request.weights});
+  const auto add_arpa = [&](const char* name, const std::string& file) {
+    if (!file.empty()) sources.push_back({std::string(name) + (file.ends_with(".gz") ? ".gz" : ""), file});
+  };
+  add_arpa("graph.arpa", request.graph_arpa);
+  add_arpa("rescore.arpa", request.rescore_arpa);
+  return sources;
+}
+
+// What the recipe found on its test set; null: nothing.
+Json ErrorRate(const std::string& experiment) {
+  const fs::path summary = fs::path(experiment) / "decode-test" / "summary.json";
+  if (experiment.empty() || !fs::exists(summary)) return nullptr;
+  const Json found = Json::parse(ReadFile(summary), nullptr, false);
+  return found.is_object() && found.contains("score") ? found["score"] : nullptr;
+}
+
+Json MakeCard(const BundleRequest& request, const std::vector<Source>& sources) {
+  // What does not fit together is not put together.
+  const auto model = AcousticModel::Load(request.model, {});
+  const decode::Graph graph = decode::Graph::Load(request.graph, model->hmm());
+  if (!request.weights.empty()) ReadChosenWeights(request.weights);
+  Json card = {{"format", kFormat},
+               {"name", request.name},
+               {"licence", request.licence},
+               {"speech", request.speech},
+               {"made_by", fmt::format("antiphon {}", ANTIPHON_VERSION)},
+               {"kind", model->network() ? "network" : "Gaussian mixtures"},
+               {"words", graph.words().size()},
+               {"test", ErrorRate(request.experiment)},
+               {"bytes", 0},
+               {"files", Json::array()}};
+  uint64_t all = 0;
+  for (const Source& source : sources) {
+    const MappedFile file(source.file);
+    all += file.bytes().size();
+    card["files"].push_back(
+        {{"name", source.name}, {"bytes", file.bytes().size()}, {"checksum", Hex(Checksum(file.bytes()))}});
+  }
+  card["bytes"] = all;
+  return card;
+}
+
+void WriteFile(const BundleRequest& request, const std::vector<Source>& sources, const std::string& card) {
+  ArchiveWriter archive(request.out);
+  archive.Add(kCard, std::as_bytes(std::span(card)));
+  for (const Source& source : sources) archive.Add(source.name, MappedFile(source.file).bytes());
+  archive.Commit();
+}
+
+// Without a card there is no bundle: it goes first and comes back last.
+void WriteFolder(const BundleRequest& request, const std::vector<Source>& sources, const std::string& card) {
+  const fs::path out = request.out;
+  std::error_code none;
+  fs::remove(out / kCard, none);
+  for (const Source& source : sources) {
+    const MappedFile file(source.file);
+    WriteFileAtomically(out / source.name, {reinterpret_cast<const char*>(file.bytes().data()), file.bytes().size()});
+  }
+  WriteFileAtomically(out / kCard, card);
+}
+
+// Whether `name` has `bytes` there, in a folder or an archive.
+class Contents {
+ public:
+  explicit Contents(const fs::path& place) : place_(place) {
+    if (fs::is_directory(place)) return;
+    members_.emplace();
+    for (const ArchiveMember& member : ListArchive(place)) members_->emplace(member.name, member.size);
+  }
+  std::optional<uint64_t> Size(const std::string& name) const {
+    if (members_) {
+      const auto member = members_->find(name);
+      return member == members_->end() ? std::nullopt : std::optional(member->second);
+    }
+    std::error_code none;
+    const uint64_t size = fs::file_size(place_ / name, none);
+    return none ? std::nullopt : std::optional(size);
+  }
+
+ private:
+  fs::path place_;
+  std::optional<std::map<std::string, uint64_t>> members_;
+};
+
+void CheckFiles(const fs::path& place, const Json& card) {
+  const Contents contents(place);
+  for (const Json& file : card.at("files")) {
+    const std::string name = file.at("name");
+    const uint64_t bytes = file.at("bytes");
+    const auto size = contents.Size(name);
+    if (!size) Throw<InputError>("'{}' lacks its file '{}'; copy the whole of it again", place.string(), name);
+    const bool whole = *size == bytes && (bytes > kMostToCheck || Hex(Checksum(MappedFile(place / name).bytes())) ==
+                                                                      file.at("checksum").get<std::string>());
+    if (!whole) Throw<InputError>("'{}' is damaged: '{}' is not what its card describes", place.string(), name);
+  }
+}
+
+}  // namespace
+
+bool IsBundle(const fs::path& place) {
+  std::error_code none;
+  if (fs::is_directory(place, none)) return fs::exists(place / kCard, none);
+  return place.extension() == kEnding;
+}
+
+Json ReadBundleCard(const fs::path& place) {
+  const fs::path file = place / kCard;
+  if (fs::exists(place) && !IsThere(file)) {
+    Throw<InputError>("'{}' is no recogniser: it has no {}", place.string(), kCard);
+  }
+  Json card = Json::parse(ReadFile(file), nullptr, false);
+  if (!card.is_object() || !card.contains("format") || !card["format"].is_number_integer()) {
+    Throw<InputError>("'{}' is no card of a recogniser: expected a JSON object with \"format\"", file.string());
+  }
+  if (card["format"] != kFormat) {
+    Throw<InputError>("'{}' is of format {} (made by {}): this program, antiphon {}, reads format {}", place.string(),
+                      card["format"].dump(), card.value("made_by", "an unknown program"), ANTIPHON_VERSION, kFormat);
+  }
+  return card;
+}
+
+BundleParts OpenBundle(const fs::path& place) {
+  const Json card = ReadBundleCard(place);
+  BundleParts parts;
+  const std::map<std::string, std::string BundleParts::*> known = {
+      {"model.safetensors", &BundleParts::model},   {"weights.toml", &BundleParts::weights},
+      {"graph.arpa", &BundleParts::graph_arpa},     {"graph.arpa.gz", &BundleParts::graph_arpa},
+      {"rescore.arpa", &BundleParts::rescore_arpa}, {"rescore.arpa.gz", &BundleParts::rescore_arpa},
+      {"graph/lexicon.txt", &BundleParts::lexicon}};
+  try {
+    CheckFiles(place, card);
+    for (const Json& file : card.at("files")) {
+      const std::string name = file.at("name");
+      if (const auto part = known.find(name); part != known.end()) parts.*part->second = (place / name).string();
+      if (name == "graph/graph.json") parts.graph = (place / "graph").string();
+      if (name == "adapt-graph/graph.json") parts.adapt_graph = (place / "adapt-graph").string();
+    }
+  } catch (const nlohmann::json::exception& e) {
+    Throw<InputError>("'{}' has a card that is not understood ({})", place.string(), e.what());
+  }
+  if (parts.model.empty() || parts.graph.empty()) {
+    Throw<InputError>("'{}' holds no {}", place.string(), parts.model.empty() ? "model.safetensors" : "graph");
+  }
+  return parts;
+}
+
+Json WriteBundle(const BundleRequest& given) {
+  const BundleRequest request = Completed(given);
+  const std::vector<Source> sources = SourcesOf(request);
+  const Json card = MakeCard(request, sources);
+  const std::string text = card.dump(2) + "\n";
+  if (fs::path(request.out).extension() == kEnding) {
+    WriteFile(request, sources, text);
+  } else {
+    WriteFolder(request, sources, text);
+  }
+  OpenBundle(request.out);
+  return card;
+}
+
+BundleParts PartsAt(const std::string& model) {
+  if (IsBundle(model)) return OpenBundle(model);
+  if (fs::is_directory(model)) Throw<InputError>("'{}' is a folder but no recogniser: it has no {}", model, kCard);
+  BundleParts parts;
+  parts.model = model;
+  return parts;
+}
+
+}  // namespace antiphon::pipeline

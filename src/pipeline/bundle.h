@@ -1,0 +1,65 @@
+// A recogniser in one place: a folder, or one file (.antiphon, a plain tar whose members are mapped), that commands
+// take as --model in place of model, graph, weights and lexicon.
+//
+// It holds card.json (what it is, and every file's size and checksum), model.safetensors (network, front end, i-vector
+// extractor), graph/ with its lexicon, and, where there are any, weights.toml, adapt-graph/ (of speaker-adapted models)
+// and the language models for rescoring.
+//
+// Threads: plain functions. Errors: InputError naming the bundle and the file that is missing, damaged or of a newer
+// format; UsageError for requests that lack a part.
+#pragma once
+
+#include <filesystem>
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+
+#include "base/options.h"
+
+namespace antiphon::pipeline {
+
+struct BundleRequest {
+  std::string experiment, model, graph, adapt_graph, weights, graph_arpa, rescore_arpa;
+  std::string name, licence, speech, out;
+
+  template <class V>
+  void Visit(V& v) {
+    v("experiment", experiment, "folder that a recipe made; empty: --model and --graph say what to take");
+    v("model", model, "model file; empty: EXPERIMENT/network/model.safetensors");
+    v("graph", graph, "folder that antiphon graph made for it; empty: EXPERIMENT/graph");
+    v("adapt-graph", adapt_graph,
+      "the Gaussians' own graph, where a chain model's features are adapted by them; empty: EXPERIMENT/graph-gmm, if "
+      "it "
+      "is there");
+    v("weights", weights, "weights.toml of a run with --tune; empty: EXPERIMENT/decode-dev's, if it is there");
+    v("graph-arpa", graph_arpa, "with --rescore-arpa: the language model that the graph was built with");
+    v("rescore-arpa", rescore_arpa, "larger language model that replaces the graph's in each lattice");
+    v("name", name, "of the recogniser; empty: that of --out");
+    v("licence", licence, "under which it may be used");
+    v("speech", speech, "what it was trained on, in words");
+    v("out", out, "what to write: a file if it ends in .antiphon, else a folder");
+  }
+};
+
+/// Where the parts are; "" for what it does not hold.
+struct BundleParts {
+  std::string model, graph, adapt_graph, weights, lexicon, graph_arpa, rescore_arpa;
+};
+
+/// Whether the place is a bundle, or at least has the name of one.
+bool IsBundle(const std::filesystem::path& place);
+/// Checks the card, that each file is there whole, and small files' checksums (large ones carry their own).
+BundleParts OpenBundle(const std::filesystem::path& place);
+/// What the card says.
+nlohmann::ordered_json ReadBundleCard(const std::filesystem::path& place);
+
+/// Writes a bundle and returns its card.
+nlohmann::ordered_json WriteBundle(const BundleRequest& request);
+
+/// The parts of the bundle at `model`; of a model file, that file alone.
+BundleParts PartsAt(const std::string& model);
+/// `given`, or else what the bundle has.
+inline void CompleteBy(std::string& given, const std::string& part) {
+  if (given.empty()) given = part;
+}
+
+}  // namespace antiphon::pipeline

@@ -1,0 +1,131 @@
+// Recognisers in one folder or file: what they hold, that they decode as their parts do, and what is refused.
+#include "pipeline/bundle.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <nlohmann/json.hpp>
+
+#include "api/two_words.h"
+#include "base/archive.h"
+#include "base/error.h"
+#include "base/file.h"
+#include "base/team.h"
+#include "feat/audio.h"
+#include "pipeline/chosen_weights.h"
+#include "pipeline/decode.h"
+
+namespace antiphon {
+namespace {
+
+using ::testing::HasSubstr;
+
+// The parameter: what the bundle is called, a file or a folder.
+class BundleTest : public ::testing::TestWithParam<const char*> {
+ protected:
+  void SetUp() override {
+    pipeline::WriteChosenWeights(Path("weights.toml"), {.lm_weight = 3.0, .word_penalty = 0.5}, "of a test");
+    pipeline::BundleRequest request;
+    request.model = Path("net.safetensors");
+    request.graph = Path("graph");
+    request.weights = Path("weights.toml");
+    request.licence = "CC0";
+    request.out = bundle_;
+    card_ = pipeline::WriteBundle(request);
+    feat::WriteWav(Path("noise.wav"), {testing::Noise(testing::kRateHz * 2), testing::kRateHz});
+  }
+  std::string Path(const std::string& name) const { return (system_.folder / name).string(); }
+
+  std::string Decode(const std::string& model, const std::string& graph, const std::string& weights) {
+    pipeline::DecodeRequest request;
+    request.model = model;
+    request.graph = graph;
+    request.weights = weights;
+    request.data = Path("noise.wav");
+    request.out = Path("out");
+    request.lattices = false;
+    std::filesystem::remove_all(request.out);
+    pipeline::Decode(request, Team::Alone(), 1);
+    return ReadFile(Path("out/results.jsonl"));
+  }
+  std::string WhyRefused() const {
+    try {
+      pipeline::OpenBundle(bundle_);
+    } catch (const InputError& e) {
+      return e.what();
+    }
+    return "taken";
+  }
+  // The bundle with the first of these texts in it replaced by the second, of the same length.
+  void Change(const std::string& file, const std::string& from, const std::string& to) {
+    ASSERT_EQ(from.size(), to.size());
+    const std::string path = std::filesystem::is_directory(bundle_) ? bundle_ + "/" + file : bundle_;
+    std::string bytes = ReadFile(path);
+    const size_t at = bytes.find(from);
+    ASSERT_NE(at, std::string::npos);
+    WriteFileAtomically(path, bytes.replace(at, from.size(), to));
+  }
+
+  testing::TwoWords system_{false};
+  const std::string bundle_ = Path(GetParam());
+  nlohmann::ordered_json card_;
+};
+
+TEST_P(BundleTest, DecodesAsItsPartsDo) {
+  const std::string parts = Decode(Path("net.safetensors"), Path("graph"), Path("weights.toml"));
+  EXPECT_EQ(Decode(bundle_, "", ""), parts);
+  pipeline::WriteChosenWeights(Path("other.toml"), {.lm_weight = 30.0, .word_penalty = 0.5}, "of a test");
+  EXPECT_EQ(Decode(bundle_, "", Path("other.toml")), Decode(Path("net.safetensors"), Path("graph"), Path("other.toml")))
+      << "what is given counts";
+}
+
+TEST_P(BundleTest, SaysWhatItHolds) {
+  EXPECT_EQ(card_.at("name"), "small");
+  EXPECT_EQ(card_.at("licence"), "CC0");
+  EXPECT_EQ(pipeline::ReadBundleCard(bundle_), card_);
+  const pipeline::BundleParts parts = pipeline::OpenBundle(bundle_);
+  EXPECT_TRUE(IsThere(parts.model));
+  EXPECT_TRUE(IsThere(parts.lexicon));
+  EXPECT_EQ(parts.adapt_graph, "");
+  EXPECT_EQ(parts.rescore_arpa, "");
+}
+
+TEST_P(BundleTest, RefusesWhatIsDamagedOrNewer) {
+  ASSERT_EQ(WhyRefused(), "taken");
+  Change("graph/words.txt", "TWO", "TOO");
+  EXPECT_THAT(WhyRefused(), HasSubstr(std::filesystem::is_directory(bundle_) ? "graph/words.txt" : "small.antiphon"));
+  Change("card.json", "\"format\": 1", "\"format\": 9");
+  EXPECT_THAT(WhyRefused(), HasSubstr("format 9"));
+}
+
+TEST_P(BundleTest, RefusesPartsThatAreMissing) {
+  if (!std::filesystem::is_directory(bundle_)) {
+    const std::string bytes = ReadFile(bundle_);
+    WriteFileAtomically(bundle_, std::string_view(bytes).substr(0, bytes.size() / 2));
+    EXPECT_THAT(WhyRefused(), HasSubstr("cut short"));
+    WriteFileAtomically(bundle_, "");
+    EXPECT_THAT(WhyRefused(), HasSubstr("small.antiphon"));
+    return;
+  }
+  std::filesystem::remove(bundle_ + "/graph/HCLG.fst");
+  EXPECT_THAT(WhyRefused(), HasSubstr("lacks its file 'graph/HCLG.fst'"));
+}
+
+INSTANTIATE_TEST_SUITE_P(FileAndFolder, BundleTest, ::testing::Values("small.antiphon", "small"),
+                         [](const auto& which) { return which.index == 0 ? "File" : "Folder"; });
+
+TEST(Bundle, NeedsWhatItIsMadeOf) {
+  const testing::TwoWords system(false);
+  pipeline::BundleRequest request;
+  request.out = (system.folder / "x").string();
+  EXPECT_THROW(pipeline::WriteBundle(request), UsageError);
+  request.experiment = (system.folder / "none").string();
+  EXPECT_THROW(pipeline::WriteBundle(request), InputError);
+  request.experiment = system.folder.path().string();
+  EXPECT_THROW(pipeline::WriteBundle(request), InputError) << "no network/model.safetensors in it";
+  EXPECT_FALSE(std::filesystem::exists(request.out));
+}
+
+}  // namespace
+}  // namespace antiphon
