@@ -3,14 +3,13 @@
 #include <signal.h>
 #include <unistd.h>
 
-#include <atomic>
-
 #include "base/error.h"
 
 namespace antiphon {
 namespace {
 
 std::atomic<bool> requested{false};
+thread_local const std::atomic<bool>* requested_here = nullptr;
 static_assert(std::atomic<bool>::is_always_lock_free, "a signal handler sets it");
 
 extern "C" void OnSignal(int signal) {
@@ -19,11 +18,17 @@ extern "C" void OnSignal(int signal) {
 
 }  // namespace
 
-bool CancelRequested() { return requested.load(std::memory_order_relaxed); }
+bool CancelRequested() {
+  return requested.load(std::memory_order_relaxed) ||
+         (requested_here != nullptr && requested_here->load(std::memory_order_relaxed));
+}
 
 void RequestCancel() { requested.store(true); }
 
 void ResetCancel() { requested.store(false); }
+
+CancelScope::CancelScope(const std::atomic<bool>* flag) : before_(requested_here) { requested_here = flag; }
+CancelScope::~CancelScope() { requested_here = before_; }
 
 void ThrowIfCancelled(std::string_view doing) {
   if (CancelRequested()) Throw<Cancelled>("stopped on request while {}", doing);

@@ -5,11 +5,12 @@
 // from any thread.
 #pragma once
 
+#include <atomic>
 #include <string_view>
 
 namespace antiphon {
 
-/// True once somebody asked to stop.
+/// True once somebody asked to stop: everything, or what the calling thread does within a CancelScope.
 bool CancelRequested();
 /// Asks, as a signal does.
 void RequestCancel();
@@ -17,6 +18,20 @@ void RequestCancel();
 void ResetCancel();
 /// Throws Cancelled("stopped on request while DOING") if somebody asked to stop.
 void ThrowIfCancelled(std::string_view doing);
+
+/// While it lives, the calling thread is asked to stop where `flag` is true; null: by RequestCancel alone. The
+/// innermost scope counts; the flag must outlive it. Threads that the calling one starts do not look at the flag.
+class CancelScope {
+ public:
+  explicit CancelScope(const std::atomic<bool>* flag);
+  ~CancelScope();
+  CancelScope(const CancelScope&) = delete;
+  CancelScope& operator=(const CancelScope&) = delete;
+
+ private:
+  const std::atomic<bool>* before_;
+};
+
 /// Makes SIGINT and SIGTERM ask to stop; the second one ends the process with status 1. SIGUSR1 only asks: it is what
 /// mpirun passes on, and what batch systems send before a time limit.
 void InstallCancelHandlers();
