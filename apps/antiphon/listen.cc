@@ -5,10 +5,17 @@
 #include <filesystem>
 #include <functional>
 #include <iostream>
-#include <memory>
 #include <nlohmann/json.hpp>
+#include <span>
+#include <string>
+#include <vector>
 
+#include "antiphon/recognizer.h"
+#include "antiphon/stream.h"
+#include "api/describe.h"
 #include "api/live_recognizer.h"
+#include "api/recognizer_impl.h"
+#include "api/recognizer_options.h"
 #include "base/cancel.h"
 #include "base/compute_threads.h"
 #include "base/error.h"
@@ -18,9 +25,6 @@
 #include "data/audio_files.h"
 #include "feat/audio.h"
 #include "feat/audio_check.h"
-#include "pipeline/load_profile.h"
-#include "pipeline/load_rescorer.h"
-#include "pipeline/rounded_seconds.h"
 #include "pipeline/speaker_memory.h"
 
 namespace antiphon::app {
@@ -66,173 +70,190 @@ struct ListenOptions {
   }
 };
 
-nlohmann::ordered_json Describe(const LiveResult& result, const decode::Graph& graph, double shift_s) {
-  const auto word = [&](int32_t id) { return graph.words()[static_cast<size_t>(id)]; };
-  nlohmann::ordered_json json = {{"final", result.final},
-                                 {"start", pipeline::RoundedSeconds(result.begin_frame * shift_s)},
-                                 {"end", pipeline::RoundedSeconds((result.begin_frame + result.num_frames) * shift_s)}};
-  std::string text;
-  const auto& ids = result.final ? result.recognition.best.words : result.partial.words;
-  for (const int32_t id : ids) text += (text.empty() ? "" : " ") + word(id);
-  json["text"] = text;
-  if (!result.final) return json;
-  nlohmann::ordered_json words = nlohmann::ordered_json::array();
-  const auto& times = result.recognition.times.words;
-  for (size_t i = 0; i < times.size(); ++i) {
-    const double start = (result.begin_frame + times[i].begin_frame) * shift_s;
-    words.push_back({{"word", word(times[i].word)},
-                     {"start", pipeline::RoundedSeconds(start)},
-                     {"end", pipeline::RoundedSeconds(start + times[i].num_frames * shift_s)}});
-    if (i < result.recognition.confidences.size()) words.back()["confidence"] = result.recognition.confidences[i];
-  }
-  json["words"] = words;
-  if (!result.recognition.remark.empty()) json["remark"] = result.recognition.remark;
-  return json;
+RecognizerOptions RecognizerOptionsOf(const ListenOptions& options) {
+  RecognizerOptions all;
+  all.rescore_arpa = options.rescore_arpa;
+  all.graph_arpa = options.graph_arpa;
+  all.lm_weight = options.lm_weight;
+  all.word_penalty = options.word_penalty;
+  all.adaptation.passes = 0;  // that is for whole recordings
+  all.recognize = options.recognize;
+  all.nnet = options.nnet;
+  all.nnet.adaptable = all.nnet.adaptable || !options.profile.empty();
+  all.threads = ComputeThreads();
+  return all;
 }
+
+StreamSettings StreamSettingsOf(const ListenOptions& options) {
+  StreamSettings settings;
+  settings.partial = options.partial;
+  settings.step_frames = options.live.step_frames;
+  settings.endpoint_silence_s = options.live.silence_s;
+  settings.max_utterance_s = options.live.max_utterance_s;
+  settings.cmvn_window = options.live.cmvn.window;
+  settings.cmvn_min_window = options.live.cmvn.min_window;
+  settings.normalize_variance = options.live.cmvn.normalize_variance;
+  return settings;
+}
+
+using Events = std::vector<StreamEvent>;
+using Print = std::function<void(const Events&)>;
 
 // Pieces of 16-bit samples until the end; an odd byte at the end is left out.
-void ReadSamples(std::FILE* file, LiveRecognizer& live) {
-  std::vector<int16_t> piece(static_cast<size_t>(live.sample_rate_hz() / 10));
-  std::vector<float> samples;
+void ReadSamples(std::FILE* file, int rate_hz, Stream& stream, const Print& print) {
+  std::vector<int16_t> piece(static_cast<size_t>(rate_hz / 10));
   while (const size_t count = std::fread(piece.data(), sizeof(int16_t), piece.size(), file)) {
     ThrowIfCancelled("listening");
-    samples.assign(piece.begin(), piece.begin() + static_cast<std::ptrdiff_t>(count));
-    live.Accept(samples);
+    print(stream.Accept(std::span(piece).first(count)));
   }
 }
 
-void Microphone(const ListenOptions& options, LiveRecognizer& live) {
+void Microphone(const ListenOptions& options, int rate_hz, Stream& stream, const Print& print) {
   // The name goes to arecord through a shell.
   if (options.microphone_name.find_first_not_of(
           "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789:,=._-") != std::string::npos) {
     Throw<UsageError>("'{}' is no name of a microphone; arecord -L lists them", options.microphone_name);
   }
   const std::string command =
-      fmt::format("exec arecord -q -t raw -f S16_LE -c 1 -r {} -D {}", live.sample_rate_hz(), options.microphone_name);
+      fmt::format("exec arecord -q -t raw -f S16_LE -c 1 -r {} -D {}", rate_hz, options.microphone_name);
   std::FILE* const pipe = popen(command.c_str(), "r");
   if (pipe == nullptr) throw IoError("arecord could not be started");
-  ReadSamples(pipe, live);
+  ReadSamples(pipe, rate_hz, stream, print);
   if (pclose(pipe) != 0) {
     throw IoError("arecord failed: install the package alsa-utils, and see with `arecord -L` which devices there are");
   }
 }
 
-void ReadStandardInput(const ListenOptions& options, LiveRecognizer& live) {
-  if (options.rate != 0 && options.rate != live.sample_rate_hz()) {
+void ReadStandardInput(const ListenOptions& options, int rate_hz, Stream& stream, const Print& print) {
+  if (options.rate != 0 && options.rate != rate_hz) {
     Throw<UsageError>("the samples come at {} Hz, the model takes {} Hz: convert them first, for example with sox",
-                      options.rate, live.sample_rate_hz());
+                      options.rate, rate_hz);
   }
-  ReadSamples(stdin, live);
+  ReadSamples(stdin, rate_hz, stream, print);
 }
 
-// Returns what a person should know of the file.
-std::vector<std::string> HearFile(const std::filesystem::path& file, LiveRecognizer& live) {
+// What a person should know of the file.
+std::vector<std::string> FileRemarks(const feat::AudioReader& reader, int model_hz) {
   std::vector<std::string> remarks;
-  feat::AudioReader reader(file);
-  if (const std::string narrow = feat::NarrowBandRemark(reader.sample_rate_hz(), live.sample_rate_hz());
-      !narrow.empty()) {
+  if (const std::string narrow = feat::NarrowBandRemark(reader.sample_rate_hz(), model_hz); !narrow.empty()) {
     remarks.push_back(narrow);
   }
   if (reader.channels_mixed() > 1) {
     remarks.push_back(fmt::format("the mean of {} channels is heard; antiphon decode --channels each takes them apart",
                                   reader.channels_mixed()));
   }
-  // Seconds at a time, so that frames are scored in large batches.
-  feat::Resampler resampler(reader.sample_rate_hz(), live.sample_rate_hz());
-  std::vector<float> samples;
+  return remarks;
+}
+
+// Thousands of samples at a time, so that frames are scored in large batches.
+void HearFile(feat::AudioReader& reader, Stream& stream, const Print& print) {
+  constexpr float kFullScale = 32768;
   for (std::vector<float> piece; reader.Read(piece);) {
     ThrowIfCancelled("listening");
-    samples.clear();
-    resampler.Accept(piece, samples);
-    live.Accept(samples);
+    for (float& sample : piece) sample /= kFullScale;
+    print(stream.Accept(piece));
   }
-  samples.clear();
-  resampler.Finish(samples);
-  live.Accept(samples);
-  return remarks;
 }
 
 std::string About(const std::string& recording, const std::string& remark) {
   return recording.empty() ? remark : recording + ": " + remark;
 }
 
-// What is known of --speaker.
+// What is known of --speaker; without one, of nobody.
 class Remembered {
  public:
-  Remembered(const ListenOptions& options, const AcousticModel& model) : model_(model) {
+  Remembered(const ListenOptions& options, const Recognizer& recognizer)
+      : recognizer_(recognizer), memory_(options.speaker) {
     if (options.speaker.empty()) return;
-    if (!UsesMemory(model)) {
+    if (!recognizer.UsesMemory()) {
       throw UsageError(
           "--speaker is for models that remember: with an i-vector extractor, or features that lose the mean of what "
           "was heard so far (mean-window)");
     }
     file_ = MemoryFile(options.speakers, options.speaker);
-    memory_ = std::filesystem::exists(file_) ? LoadMemory(file_, model) : RememberedSpeaker{.speaker = options.speaker};
+    if (std::filesystem::exists(file_)) memory_ = recognizer.LoadMemory(file_.string());
     MakeFolder(options.speakers);
   }
-  /// Null: an unknown speaker.
-  RememberedSpeaker* memory() { return memory_ ? &*memory_ : nullptr; }
-  void Keep() const {
-    if (memory_) SaveMemory(*memory_, model_, file_);
+  /// What the next recording begins with.
+  SpeakerMemory memory() const { return file_.empty() ? SpeakerMemory() : memory_; }
+  void Keep(const SpeakerMemory& heard) {
+    if (file_.empty()) return;
+    memory_ = heard;
+    recognizer_.SaveMemory(memory_, file_.string());
   }
 
  private:
-  const AcousticModel& model_;
-  std::filesystem::path file_;
-  std::optional<RememberedSpeaker> memory_;
+  const Recognizer& recognizer_;
+  std::filesystem::path file_;  // empty: an unknown speaker
+  SpeakerMemory memory_;
+};
+
+class Listening {
+ public:
+  Listening(const ListenOptions& options, CommandContext& context)
+      : options_(options),
+        context_(context),
+        recognizer_(RecognizerAccess::Make(options.model, options.graph, RecognizerOptionsOf(options))),
+        settings_(StreamSettingsOf(options)),
+        memory_(options, recognizer_) {
+    if (!options.profile.empty()) settings_.profile = recognizer_.LoadProfile(options.profile);
+  }
+
+  void Run() {
+    const int rate_hz = recognizer_.sample_rate_hz();
+    const Print print = [this](const Events& events) { PrintEvents(events); };
+    if (options_.microphone) {
+      Hear(rate_hz, [&](Stream& stream) { Microphone(options_, rate_hz, stream, print); });
+    } else if (options_.input == "-") {
+      Hear(rate_hz, [&](Stream& stream) { ReadStandardInput(options_, rate_hz, stream, print); });
+    } else {
+      const data::AudioFiles files(options_.input);
+      for (const std::string& path : files.paths()) {
+        if (files.paths().size() > 1) recording_ = path;
+        feat::AudioReader reader(files.folder() / path);
+        for (const std::string& remark : FileRemarks(reader, rate_hz)) remarks_.push_back(About(recording_, remark));
+        Hear(reader.sample_rate_hz(), [&](Stream& stream) { HearFile(reader, stream, print); });
+      }
+    }
+    for (const std::string& remark : remarks_) log::Warn("{}", remark);
+    context_.SetResult(nlohmann::ordered_json{{"utterances", utterances_}, {"audio_remarks", remarks_}}.dump());
+  }
+
+ private:
+  void Hear(int rate_hz, const std::function<void(Stream&)>& feed) {
+    settings_.memory = memory_.memory();
+    Stream stream = recognizer_.NewStream(rate_hz, settings_);
+    feed(stream);
+    PrintEvents(stream.End());
+    memory_.Keep(stream.memory());
+    for (const std::string& remark : stream.AudioRemarks()) remarks_.push_back(About(recording_, remark));
+  }
+
+  void PrintEvents(const Events& events) {
+    for (const StreamEvent& event : events) {
+      auto json = JsonOf(event);
+      json.erase("nbest");
+      if (!recording_.empty()) json["recording"] = recording_;
+      context_.PrintLine(json.dump());
+      context_.out().flush();
+      if (event.final && context_.json()) utterances_.push_back(json);
+    }
+  }
+
+  const ListenOptions& options_;
+  CommandContext& context_;
+  Recognizer recognizer_;
+  StreamSettings settings_;
+  Remembered memory_;
+  std::string recording_;  // of several
+  std::vector<std::string> remarks_;
+  nlohmann::ordered_json utterances_ = nlohmann::ordered_json::array();  // with --json alone: a microphone has no end
 };
 
 void Listen(const ListenOptions& options, CommandContext& context) {
   // One stream keeps part of a core busy; a second thread would mostly wait, which libgomp does at full speed.
   if (!context.config().Has("threads")) SetComputeThreads(1);
-  infer::NnetScorerOptions network = options.nnet;
-  network.adaptable = network.adaptable || !options.profile.empty();
-  const auto model = AcousticModel::Load(options.model, network);
-  std::shared_ptr<const infer::BoundProfile> profile;
-  if (!options.profile.empty()) profile = LoadBoundProfile(options.profile, model->network().get());
-  Remembered memory(options, *model);
-  const decode::Graph graph = decode::Graph::Load(options.graph, model->hmm());
-  const auto rescorer = pipeline::LoadRescorer(options.rescore_arpa, options.graph_arpa, graph);
-  const double scale =
-      options.lm_weight > 0 ? 1.0 / options.lm_weight : decode::AcousticScale(options.recognize.search, model->hmm());
-  nlohmann::ordered_json utterances = nlohmann::ordered_json::array();  // with --json alone: a microphone has no end
-  double shift_s = 0.01;
-  std::string recording;  // of several
-  const auto print = [&](const LiveResult& result) {
-    if (!result.final && !options.partial) return;
-    auto json = Describe(result, graph, shift_s);
-    if (!recording.empty()) json["recording"] = recording;
-    context.PrintLine(json.dump());
-    context.out().flush();
-    if (result.final && context.json()) utterances.push_back(json);
-  };
-  std::vector<std::string> remarks;
-  const auto hear = [&](const std::function<void(LiveRecognizer&)>& feed) {
-    LiveRecognizer live(*model, graph, options.recognize, {scale, options.word_penalty}, options.live, print, profile,
-                        memory.memory(), rescorer.get());
-    shift_s = live.frame_shift_s();
-    feed(live);
-    live.Finish();
-    memory.Keep();
-    for (const std::string& remark : live.AudioRemarks()) remarks.push_back(About(recording, remark));
-  };
-  if (options.microphone) {
-    hear([&](LiveRecognizer& live) { Microphone(options, live); });
-  } else if (options.input == "-") {
-    hear([&](LiveRecognizer& live) { ReadStandardInput(options, live); });
-  } else {
-    const data::AudioFiles files(options.input);
-    for (const std::string& path : files.paths()) {
-      if (files.paths().size() > 1) recording = path;
-      hear([&](LiveRecognizer& live) {
-        for (const std::string& remark : HearFile(files.folder() / path, live)) {
-          remarks.push_back(About(recording, remark));
-        }
-      });
-    }
-  }
-  for (const std::string& remark : remarks) log::Warn("{}", remark);
-  context.SetResult(nlohmann::ordered_json{{"utterances", utterances}, {"audio_remarks", remarks}}.dump());
+  Listening(options, context).Run();
 }
 
 REGISTER_COMMAND(

@@ -1,11 +1,15 @@
 // Speech in, words out.
 //
-//   antiphon::Recognizer recognizer("exp/net/model.safetensors", "exp/graph");
+//   antiphon::Recognizer recognizer("exp/net/model.safetensors", "exp/graph", {.nbest = 3, .precision = "int8"});
 //   std::cout << recognizer.RecognizeFile("call.wav").text << "\n";
 //
-// Units: samples as floats in −1 … 1; times in seconds; confidences in 0 … 1.
+// Speech that is still being said: antiphon/stream.h.
+//
+// Units: samples as floats in −1 … 1; times in seconds; beams and costs in nats; confidences in 0 … 1.
+// Ownership: copies of a Recognizer share all; streams, profiles and memories keep alive what they need of it.
 // Threads: a Recognizer may be used by many threads at once; each keeps its own memory.
-// Errors: std::runtime_error (antiphon::Error), whose what() reads from what was asked for down to the cause.
+// Errors: std::runtime_error, whose what() reads from what was asked for down to the cause; KindOf (antiphon/error.h)
+// tells what kind it is.
 #pragma once
 
 #include <memory>
@@ -13,43 +17,82 @@
 #include <string>
 #include <vector>
 
+#include "antiphon/cancel.h"
+#include "antiphon/recognition.h"
 #include "antiphon/speaker_memory.h"
 #include "antiphon/speaker_profile.h"
+#include "antiphon/stream.h"
 
 namespace antiphon {
 
+/// A word, or several with blanks between, that is preferred.
+struct Hotword {
+  std::string phrase;
+  double bonus = 4.0;  // nats by which each of its words gets cheaper, −100 … 100
+};
+
+/// Settings that differ from the defaults are those of `antiphon decode` with the option of the same name.
 struct RecognizerSettings {
-  double beam = 13.0;               // larger: slower, fewer search errors
-  double acoustic_scale = 0.0;      // weight of the acoustic model in the search; 0: what the model was trained for
-  double lm_weight = 0.0;           // in choosing the result; 0: 1 / that. `antiphon decode --tune` finds it
-  double word_penalty = 0.0;        // cost per word in choosing the result
+  // The search. Larger: slower, fewer search errors.
+  double beam = 13.0;         // nats that a hypothesis may be worse than the best
+  double lattice_beam = 8.0;  // nats, of what confidences and the n best come from
+  int max_active = 7000;      // hypotheses that are followed in a frame
+  double acoustic_scale = 0;  // weight of the acoustic model in the search; 0: what the model was trained for
+
+  // Choosing the result.
+  std::string weights = {};       // weights.toml of `antiphon decode --tune`, in place of the next two
+  double lm_weight = 0.0;         // weight of the language model; 0: 1 / acoustic scale
+  double word_penalty = 0.0;      // cost per word
+  int nbest = 0;                  // hypotheses to give; 0: the best alone
+  bool confidences = true;        // of the words
+  std::string rescore_arpa = {};  // larger n-gram model that replaces the graph's in each lattice
+  std::string graph_arpa = {};    // the one that the graph was built with, for rescore_arpa
+
+  // Words, in UTF-8. What cannot be done as asked for is told to the log (antiphon/log.h).
+  std::vector<Hotword> hotwords = {};
+  std::vector<std::string> word_list = {};  // the only words that may be recognised; empty: all of the graph
+
+  // The network.
+  std::string precision = "fp32";  // of products: "fp32", "bf16", "int8", "auto"
+  bool profiles = false;           // speakers' profiles can be loaded; in fp32 they always can. In int8 and bf16 scores
+                                   // then differ a little, also without a profile
+  int threads = 0;                 // that a call computes with; 0: all cores for Recognize, one for a stream
+
+  // Features and speakers.
   bool normalize_variance = false;  // as the model's features were made (`norm-vars`), where the model does not say so
-  std::string rescore_arpa = {};    // larger n-gram model that replaces the graph's in each lattice
-  std::string graph_arpa = {};      // the one that the graph was built with, for rescore_arpa
   std::string adapt_graph = {};     // the Gaussians' own graph, where a chain model's features are adapted by them
   int adapt_passes = 2;             // that give a recording's speaker a transform, if the model is trained for them
+
+  /// Further options of `antiphon decode`, as TOML: "max-piece = 20\nnnet.lazy = true"; they hold against the above.
+  std::string options = {};
 };
 
-struct RecognizedWord {
-  std::string word;
-  double start_s = 0.0;
-  double end_s = 0.0;
-  double confidence = 0.0;
-};
-
-struct Recognition {
-  std::string text;  // the words, with blanks between
-  std::vector<RecognizedWord> words;
-  std::string remark;  // why there are no words, for example; usually empty
+/// What one call is about.
+struct RecognizeSettings {
+  int channel = -1;                 // of a file, from 0; −1: the only one, or the mean of all
+  SpeakerProfile profile = {};      // of who speaks, from LoadProfile of this Recognizer
+  SpeakerMemory* memory = nullptr;  // what the speaker said before, to which this is added; null: nothing known or kept
+  CancelToken cancel = {};
 };
 
 class Recognizer {
  public:
   /// `model`: a Gaussian model or network (.safetensors); `graph`: the folder that `antiphon graph` made for it.
   Recognizer(const std::string& model, const std::string& graph, const RecognizerSettings& settings = {});
-  ~Recognizer();
-  Recognizer(Recognizer&&) noexcept;
-  Recognizer& operator=(Recognizer&&) noexcept;
+
+  /// One channel of speech at any rate from 1000 to 384000 Hz and of any length, by one speaker: words, times and
+  /// confidences are those of `antiphon decode` with the same settings, bit for bit, for a data directory in which it
+  /// is all that the speaker says. It is normalised by its own mean, and a model that is trained for it adapts to it.
+  /// Above half a minute it is recognised in pieces, cut in silences, in memory that does not grow unless the model
+  /// adapts.
+  Recognition Recognize(std::span<const float> samples, int sample_rate_hz,
+                        const RecognizeSettings& settings = {}) const;
+  /// WAV, FLAC, Ogg …; several channels are averaged, or one is chosen. Dither is that of an utterance with the file's
+  /// name.
+  Recognition RecognizeFile(const std::string& path, const RecognizeSettings& settings = {}) const;
+
+  /// A stream of speech that is still being said, at any rate from 1000 to 384000 Hz. Needs a network.
+  Stream NewStream(int sample_rate_hz, const StreamSettings& settings = {}) const;
 
   /// A file that `antiphon adapt` made for this model; refused if it was made for another one, or if this model is a
   /// Gaussian one.
@@ -58,25 +101,19 @@ class Recognizer {
   /// Memories of speakers as files, which name the model; refused if it is another one.
   SpeakerMemory LoadMemory(const std::string& file) const;
   void SaveMemory(const SpeakerMemory& memory, const std::string& file) const;
+  /// Whether the model makes use of memories.
+  bool UsesMemory() const;
 
-  /// One channel of speech at any rate and of any length, by one speaker: words, times and confidences are those of
-  /// `antiphon decode` with the same settings, bit for bit, for a data directory in which it is all that the speaker
-  /// says. It is normalised by its own mean, and a model that is trained for it adapts to it. Above half a minute it is
-  /// recognised in pieces, cut in silences, in memory that does not grow unless the model adapts. `profile`: the
-  /// speaker's, from LoadProfile of this Recognizer. `memory`: what the speaker said before, to which this is added;
-  /// null: nothing is known or kept.
-  Recognition Recognize(std::span<const float> samples, int sample_rate_hz, const SpeakerProfile& profile = {},
-                        SpeakerMemory* memory = nullptr) const;
-  /// WAV, FLAC, Ogg …; several channels are averaged. Dither is that of an utterance with the file's name.
-  Recognition RecognizeFile(const std::string& path, const SpeakerProfile& profile = {},
-                            SpeakerMemory* memory = nullptr) const;
-
-  /// The words that it can recognise.
+  /// The words that it can recognise, a word list aside.
   std::vector<std::string> Vocabulary() const;
+  /// Of the model: audio at other rates is converted.
+  int sample_rate_hz() const;
 
  private:
+  friend struct RecognizerAccess;
   struct Impl;
-  std::unique_ptr<const Impl> impl_;
+  explicit Recognizer(std::shared_ptr<const Impl> impl);
+  std::shared_ptr<const Impl> impl_;
 };
 
 }  // namespace antiphon

@@ -1,10 +1,10 @@
 // What a recogniser remembers of one speaker from utterance to utterance.
 //
 //   antiphon::Recognizer recognizer("exp/net/model.safetensors", "exp/graph");
-//   antiphon::SpeakerMemory anna;                                   // nothing yet
-//   recognizer.RecognizeFile("first.wav", {}, &anna);
-//   recognizer.RecognizeFile("second.wav", {}, &anna);              // begins with what the first one said
-//   recognizer.SaveMemory(anna, "anna.safetensors");                // LoadMemory restores it, bit for bit
+//   antiphon::SpeakerMemory anna;                                // nothing yet
+//   recognizer.RecognizeFile("first.wav", {.memory = &anna});
+//   recognizer.RecognizeFile("second.wav", {.memory = &anna});   // begins with what the first one said
+//   recognizer.SaveMemory(anna, "anna.safetensors");             // LoadMemory restores it, bit for bit
 //
 // Models with an i-vector extractor, or whose features lose the mean of what was heard so far, make use of it; others
 // leave it empty. It serves the model with which it began; others refuse it.

@@ -2,7 +2,7 @@
 //
 //   antiphon::Recognizer recognizer("exp/net/model.safetensors", "exp/graph");
 //   const antiphon::SpeakerProfile anna = recognizer.LoadProfile("anna.safetensors");
-//   recognizer.RecognizeFile("call.wav", anna);
+//   recognizer.RecognizeFile("call.wav", {.profile = anna});
 //
 // A profile names the model that it is for, by its values; LoadProfile refuses any other, naming the file and both
 // models. It serves the Model or Recognizer that loaded it, and what is made of that Model; others refuse it: load the

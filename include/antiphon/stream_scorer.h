@@ -31,7 +31,7 @@
 
 namespace antiphon {
 
-struct StreamSettings {
+struct StreamScorerSettings {
   int max_streams = 100;    // open at a time, 1 or more
   int batch = 32;           // frames of all streams that go through the network together, 1 … 128
   double deadline_s = 0.1;  // above 0
@@ -43,7 +43,7 @@ class StreamScorer {
 
  public:
   /// Refuses settings outside their ranges.
-  explicit StreamScorer(const Model& model, const StreamSettings& settings = {});
+  explicit StreamScorer(const Model& model, const StreamScorerSettings& settings = {});
   ~StreamScorer();
   StreamScorer(StreamScorer&&) noexcept;
   StreamScorer& operator=(StreamScorer&&) noexcept;

@@ -37,7 +37,7 @@ LiveRecognizer::LiveRecognizer(const AcousticModel& model, const decode::Graph& 
                                const decode::RecognizeOptions& recognize, const decode::LatticeWeights& weights,
                                const LiveOptions& options, Callback callback,
                                std::shared_ptr<const infer::BoundProfile> profile, RememberedSpeaker* memory,
-                               const decode::LmRescorer* rescorer)
+                               const decode::LmRescorer* rescorer, const decode::WordBias* bias)
     : model_(model),
       profile_(std::move(profile)),
       memory_(memory),
@@ -46,8 +46,8 @@ LiveRecognizer::LiveRecognizer(const AcousticModel& model, const decode::Graph& 
       rules_(Rules(options)),
       callback_(std::move(callback)),
       front_end_(FrontEndOf(model)),
-      bias_(decode::MakeBias(graph, recognize.bias)),
-      recognizer_(graph, model.hmm(), recognize, rescorer, bias_.get()) {
+      own_bias_(bias == nullptr ? decode::MakeBias(graph, recognize.bias) : nullptr),
+      recognizer_(graph, model.hmm(), recognize, rescorer, bias != nullptr ? bias : own_bias_.get()) {
   BeginAudio();
 }
 

@@ -69,11 +69,12 @@ class LiveRecognizer {
   using Callback = std::function<void(const LiveResult&)>;
   /// `profile`: the speaker's, bound to model.network(); null: none. `memory`: what is known of the speaker, which
   /// grows with each Finish; null: nothing is known or kept. `rescorer`: exchanges the language model in the lattice of
-  /// each utterance that is over, as in decode; null: none. Both must outlive this.
+  /// each utterance that is over, as in decode; null: none. `bias`: what the options of `recognize` ask for, made once
+  /// for many; null: made here. All must outlive this.
   LiveRecognizer(const AcousticModel& model, const decode::Graph& graph, const decode::RecognizeOptions& recognize,
                  const decode::LatticeWeights& weights, const LiveOptions& options, Callback callback,
                  std::shared_ptr<const infer::BoundProfile> profile = nullptr, RememberedSpeaker* memory = nullptr,
-                 const decode::LmRescorer* rescorer = nullptr);
+                 const decode::LmRescorer* rescorer = nullptr, const decode::WordBias* bias = nullptr);
 
   void Accept(std::span<const float> samples);
   /// The end of the audio. Afterwards new audio may begin.
@@ -109,7 +110,7 @@ class LiveRecognizer {
   std::unique_ptr<feat::SlidingCmvnStream> cmvn_;  // null: nothing is to be taken out
   std::optional<hmm::FeatureTransformStream> transform_;
   std::optional<hmm::OnlineIvectors> vectors_;
-  std::unique_ptr<const decode::WordBias> bias_;
+  std::unique_ptr<const decode::WordBias> own_bias_;  // null: somebody else's, or none
   decode::Recognizer recognizer_;
   std::unique_ptr<infer::NnetScorer> scorer_;
   int begin_frame_ = 0;

@@ -8,9 +8,9 @@
 namespace antiphon {
 namespace {
 
-infer::StreamPoolOptions PoolOptions(const StreamSettings& settings, const infer::NnetModel& network) {
+infer::StreamPoolOptions PoolOptions(const StreamScorerSettings& settings, const infer::NnetModel& network) {
   const auto require = [](bool fits, const char* name, auto value, const std::string& expected) {
-    if (!fits) Throw<UsageError>("StreamSettings: {} is {}, expected {}", name, value, expected);
+    if (!fits) Throw<UsageError>("StreamScorerSettings: {} is {}, expected {}", name, value, expected);
   };
   const int most = network.options().block_frames;
   require(settings.max_streams >= 1, "max_streams", settings.max_streams, "1 or more");
@@ -22,7 +22,7 @@ infer::StreamPoolOptions PoolOptions(const StreamSettings& settings, const infer
 }  // namespace
 
 struct StreamScorer::Impl {
-  Impl(std::shared_ptr<const infer::NnetModel> its_network, const StreamSettings& settings)
+  Impl(std::shared_ptr<const infer::NnetModel> its_network, const StreamScorerSettings& settings)
       : network(std::move(its_network)), pool(network, PoolOptions(settings, *network)) {}
 
   std::shared_ptr<const infer::NnetModel> network;
@@ -40,7 +40,7 @@ struct StreamScorer::Stream::State {
   bool finished = false;
 };
 
-StreamScorer::StreamScorer(const Model& model, const StreamSettings& settings)
+StreamScorer::StreamScorer(const Model& model, const StreamScorerSettings& settings)
     : impl_(std::make_shared<Impl>(model.impl_->network, settings)) {}
 StreamScorer::~StreamScorer() = default;
 StreamScorer::StreamScorer(StreamScorer&&) noexcept = default;

@@ -181,22 +181,22 @@ TEST_F(IvectorNetwork, RecognizersRememberAsListeningDoes) {
   const Recognizer recognizer(Path("net.safetensors"), Path("graph"), {.beam = 4});
   SpeakerMemory anna("anna");
   const auto confidence = [](const Recognition& r) { return r.words.empty() ? -1.0 : r.words[0].confidence; };
-  const Recognition first = recognizer.RecognizeFile(Path("noise.wav"), {}, &anna);
+  const Recognition first = recognizer.RecognizeFile(Path("noise.wav"), {.memory = &anna});
   EXPECT_EQ(confidence(first), confidence(recognizer.RecognizeFile(Path("noise.wav"))));
   recognizer.SaveMemory(anna, Path("anna.safetensors"));
   SpeakerMemory restored = recognizer.LoadMemory(Path("anna.safetensors"));
   EXPECT_EQ(restored.speaker(), "anna");
   const SpeakerMemory copy = anna;
-  const Recognition second = recognizer.RecognizeFile(Path("noise.wav"), {}, &anna);
+  const Recognition second = recognizer.RecognizeFile(Path("noise.wav"), {.memory = &anna});
   EXPECT_NE(confidence(second), confidence(first));
-  EXPECT_EQ(confidence(recognizer.RecognizeFile(Path("noise.wav"), {}, &restored)), confidence(second));
+  EXPECT_EQ(confidence(recognizer.RecognizeFile(Path("noise.wav"), {.memory = &restored})), confidence(second));
   recognizer.SaveMemory(anna, Path("anna.safetensors"));
   recognizer.SaveMemory(restored, Path("again.safetensors"));
   EXPECT_EQ(ReadFile(Path("anna.safetensors")), ReadFile(Path("again.safetensors")));
   recognizer.SaveMemory(copy, Path("again.safetensors"));
   EXPECT_NE(ReadFile(Path("anna.safetensors")), ReadFile(Path("again.safetensors")));
   const Recognizer another(Path("net.safetensors"), Path("graph"), {.beam = 4});
-  EXPECT_THROW(another.RecognizeFile(Path("noise.wav"), {}, &anna), UsageError);
+  EXPECT_THROW(another.RecognizeFile(Path("noise.wav"), {.memory = &anna}), UsageError);
 }
 
 TEST_F(IvectorNetwork, RefusesAnExtractorThatDoesNotFit) {

@@ -1,102 +1,38 @@
 // antiphon::Recognizer and a decoding (pipeline/decode.h) of the same recording say the same, bit for bit.
 #include <gtest/gtest.h>
 
-#include <algorithm>
-#include <cmath>
-#include <nlohmann/json.hpp>
-
 #include "antiphon/recognizer.h"
-#include "api/two_words.h"
+#include "api/as_decode.h"
 #include "base/error.h"
 #include "base/file.h"
-#include "base/team.h"
 #include "decode/lm/ngram_estimate.h"
-#include "feat/audio.h"
-#include "pipeline/decode.h"
-#include "pipeline/rounded_seconds.h"
-#include "pipeline/speaker_transforms.h"
-#include "train/warm_start.h"
 
 namespace antiphon {
 namespace {
 
-using testing::Noise;
+using testing::AsDecode;
 
-class AsDecode : public ::testing::Test {
- protected:
-  std::string Path(const std::string& name) const { return (system_.folder / name).string(); }
-
-  // Of the network or the Gaussians; on the features that a default front end has, dither included.
-  std::string Model(bool network, const std::string& normalisation = "") {
-    const std::string front_end = "kind = 'mfcc'\nsample-rate = 8000\nmel-bins = 10\nceps = 5\n";
-    const std::string name = Path(network ? "net.safetensors" : "gmm.safetensors");
-    if (network) {
-      nn::Model model = nn::Model::Load(name);
-      model.feature_config = front_end;
-      if (!normalisation.empty()) model.descriptions[train::kNormalisation] = normalisation;
-      model.Save(name);
-    } else {
-      hmm::GmmModel model = hmm::GmmModel::Load(name);
-      model.features = front_end;
-      model.Save(name);
-    }
-    return name;
-  }
-
-  // A file of noise, its middle third muted if asked for.
-  std::string Speech(int seconds, bool muted = false) {
-    feat::Waveform wave{Noise(testing::kRateHz * seconds), testing::kRateHz};
-    for (float& x : wave.samples) x = std::clamp(std::round(x), -32768.0F, 32767.0F);
-    const auto third = static_cast<std::ptrdiff_t>(wave.samples.size() / 3);
-    if (muted) std::fill_n(wave.samples.begin() + third, third, 0.0F);
-    feat::WriteWav(Path("noise.wav"), wave);
-    return Path("noise.wav");
-  }
-
-  nlohmann::json Decode(const std::string& model, const std::string& speech, int adapt_passes = 2) {
-    pipeline::DecodeRequest request;
-    request.model = model;
-    request.graph = Path("graph");
-    request.data = speech;
-    request.out = Path("out");
-    request.recognize.search.beam = kSettings.beam;
-    request.lattices = false;
-    request.adaptation.passes = adapt_passes;
-    request.rescore_arpa = rescore_arpa_;
-    request.graph_arpa = graph_arpa_;
-    std::filesystem::remove_all(request.out);
-    const pipeline::DecodeReport report = pipeline::Decode(request, Team::Alone(), 1);
-    EXPECT_EQ(report.utterances, 1U);
-    EXPECT_EQ(report.speaker_transforms, 1U);
-    return nlohmann::json::parse(ReadFile(Path("out/results.jsonl")));
-  }
-
-  static void ExpectSame(const Recognition& recognised, const nlohmann::json& decoded) {
-    EXPECT_EQ(recognised.text, decoded.at("text"));
-    EXPECT_EQ(recognised.remark, decoded.value("remark", ""));
-    ASSERT_EQ(recognised.words.size(), decoded.at("words").size());
-    for (size_t i = 0; i < recognised.words.size(); ++i) {
-      const RecognizedWord& word = recognised.words[i];
-      const auto& expected = decoded.at("words").at(i);
-      EXPECT_EQ(word.word, expected.at("word"));
-      EXPECT_EQ(pipeline::RoundedSeconds(word.start_s), expected.at("start"));
-      EXPECT_EQ(pipeline::RoundedSeconds(word.end_s - word.start_s), expected.at("duration"));
-      EXPECT_EQ(word.confidence, expected.at("confidence").get<double>()) << "word " << i;
-    }
-  }
-
-  // Whether the decoding estimated a transform at all.
-  bool Adapted() const {
-    const auto transforms = pipeline::ReadSpeakerTransforms(Path("out/fmllr.scp"));
-    const Matrix& transform = transforms.begin()->second;
-    return transform(0, 0) != 1.0F;
-  }
-
-  // A narrow beam is quick.
-  inline static const RecognizerSettings kSettings{.beam = 4};
-  const testing::TwoWords system_{true};
-  std::string rescore_arpa_, graph_arpa_;
-};
+// 16-bit PCM, samples of both channels in turn.
+void WriteStereo(const std::string& path, const std::vector<int16_t>& samples) {
+  const auto bytes = static_cast<uint32_t>(2 * samples.size());
+  std::string wav = "RIFF";
+  const auto number = [&](uint32_t value, int size) {
+    for (int i = 0; i < size; ++i) wav += static_cast<char>(value >> (8 * i) & 0xFF);
+  };
+  number(36 + bytes, 4);
+  wav += "WAVEfmt ";
+  number(16, 4);
+  number(1, 2);
+  number(2, 2);
+  number(testing::kRateHz, 4);
+  number(4 * testing::kRateHz, 4);
+  number(4, 2);
+  number(16, 2);
+  wav += "data";
+  number(bytes, 4);
+  for (const int16_t sample : samples) number(static_cast<uint16_t>(sample), 2);
+  WriteFileAtomically(path, wav);
+}
 
 // Whole; whole, with speech enough to adapt to; in pieces; in pieces whose features are stored in parts.
 TEST_F(AsDecode, SaysTheSameOfAnyLength) {
@@ -104,15 +40,15 @@ TEST_F(AsDecode, SaysTheSameOfAnyLength) {
     bool network;
     int seconds, adapt_passes;
   };
-  for (const auto& [network, seconds, adapt_passes] : {Case{false, 3, 2}, Case{false, 15, 2}, Case{true, 3, 2},
-                                                       Case{true, 15, 2}, Case{true, 32, 1}, Case{true, 122, 1}}) {
-    SCOPED_TRACE(fmt::format("{}, {} s", network ? "network" : "Gaussians", seconds));
-    const std::string model = Model(network), speech = Speech(seconds);
+  for (const Case& c : {Case{false, 3, 2}, Case{false, 15, 2}, Case{true, 3, 2}, Case{true, 15, 2}, Case{true, 32, 1},
+                        Case{true, 122, 1}}) {
+    SCOPED_TRACE(fmt::format("{}, {} s", c.network ? "network" : "Gaussians", c.seconds));
+    const std::string model = Model(c.network), speech = Speech(c.seconds);
     RecognizerSettings settings = kSettings;
-    settings.adapt_passes = adapt_passes;
-    const auto decoded = Decode(model, speech, adapt_passes);
+    settings.adapt_passes = c.adapt_passes;
+    const auto decoded = Decode(model, speech, [&](auto& request) { request.adaptation.passes = c.adapt_passes; });
     EXPECT_GT(decoded.at("words").size(), 0U);
-    EXPECT_EQ(Adapted(), seconds > 3);
+    EXPECT_EQ(Adapted(), c.seconds > 3);
     ExpectSame(Recognizer(model, Path("graph"), settings).RecognizeFile(speech), decoded);
   }
 }
@@ -143,19 +79,101 @@ TEST_F(AsDecode, NormalisesAsTheModelSays) {
 TEST_F(AsDecode, RescoresWithALargerLanguageModel) {
   const std::string model = Model(true), speech = Speech(6);
   const auto plain = Decode(model, speech);
-  graph_arpa_ = Path("small.arpa");
-  rescore_arpa_ = Path("large.arpa");
-  WriteFileAtomically(graph_arpa_, decode::EstimateNgram({{"ONE", "TWO"}}, {}, {1, "witten-bell", 1}).ToArpa());
-  WriteFileAtomically(rescore_arpa_,
-                      decode::EstimateNgram({{"TWO", "TWO", "TWO"}, {"ONE"}}, {}, {3, "witten-bell", 1}).ToArpa());
   RecognizerSettings settings = kSettings;
-  settings.graph_arpa = graph_arpa_;
-  settings.rescore_arpa = rescore_arpa_;
-  const auto decoded = Decode(model, speech);
+  settings.graph_arpa = Path("small.arpa");
+  settings.rescore_arpa = Path("large.arpa");
+  WriteFileAtomically(settings.graph_arpa, decode::EstimateNgram({{"ONE", "TWO"}}, {}, {1, "witten-bell", 1}).ToArpa());
+  WriteFileAtomically(settings.rescore_arpa,
+                      decode::EstimateNgram({{"TWO", "TWO", "TWO"}, {"ONE"}}, {}, {3, "witten-bell", 1}).ToArpa());
+  const auto decoded = Decode(model, speech, [&](auto& request) {
+    request.graph_arpa = settings.graph_arpa;
+    request.rescore_arpa = settings.rescore_arpa;
+  });
   ExpectSame(Recognizer(model, Path("graph"), settings).RecognizeFile(speech), decoded);
   EXPECT_NE(decoded.at("words"), plain.at("words"));
   settings.graph_arpa = "";
   EXPECT_THROW(Recognizer(model, Path("graph"), settings), UsageError);
+}
+
+TEST_F(AsDecode, GivesTheNBest) {
+  const std::string model = Model(true), speech = Speech(6);
+  RecognizerSettings settings = kSettings;
+  settings.beam = 10;  // so that there are several
+  settings.nbest = 4;
+  settings.lm_weight = 5;
+  settings.word_penalty = 0.25;
+  const auto decoded = Decode(model, speech, [&](auto& request) {
+    request.recognize.search.beam = settings.beam;
+    request.recognize.nbest = settings.nbest;
+    request.lm_weight = settings.lm_weight;
+    request.word_penalty = settings.word_penalty;
+  });
+  const Recognition recognised = Recognizer(model, Path("graph"), settings).RecognizeFile(speech);
+  ExpectSame(recognised, decoded);
+  ASSERT_GT(recognised.nbest.size(), 1U);
+  std::string written;
+  for (size_t rank = 0; rank < recognised.nbest.size(); ++rank) {
+    const Hypothesis& h = recognised.nbest[rank];
+    written += fmt::format("noise-{} {:.3f} {:.3f} {:.3f}{}{}\n", rank + 1, h.cost, h.graph_cost, h.acoustic_cost,
+                           h.text.empty() ? "" : " ", h.text);
+  }
+  EXPECT_EQ(written, ReadFile(Path("out/nbest.txt")));
+  EXPECT_EQ(recognised.nbest[0].text, recognised.text);
+}
+
+TEST_F(AsDecode, PrefersAndAllowsWordsGivenAsValues) {
+  const std::string model = Model(true), speech = Speech(6);
+  WriteFileAtomically(Path("hot"), "TWO TWO\t6\nONE\t-1.5\n");
+  WriteFileAtomically(Path("list"), "TWO\n");
+  const Recognition plain = Recognizer(model, Path("graph"), kSettings).RecognizeFile(speech);
+  RecognizerSettings settings = kSettings;
+  settings.hotwords = {{"TWO TWO", 6}, {"ONE", -1.5}};
+  const Recognition preferred = Recognizer(model, Path("graph"), settings).RecognizeFile(speech);
+  ExpectSame(preferred, Decode(model, speech, [&](auto& request) { request.recognize.bias.hotwords = Path("hot"); }));
+  EXPECT_NE(preferred.words, plain.words);
+  settings.hotwords.clear();
+  settings.word_list = {"TWO"};
+  const Recognition restricted = Recognizer(model, Path("graph"), settings).RecognizeFile(speech);
+  ExpectSame(restricted,
+             Decode(model, speech, [&](auto& request) { request.recognize.bias.word_list = Path("list"); }));
+  ASSERT_FALSE(restricted.words.empty());
+  for (const RecognizedWord& word : restricted.words) EXPECT_EQ(word.word, "TWO");
+  settings.word_list = {"THREE"};
+  EXPECT_THROW(Recognizer(model, Path("graph"), settings), InputError);
+}
+
+TEST_F(AsDecode, ComputesInEightBits) {
+  const std::string model = Model(true), speech = Speech(6);
+  RecognizerSettings settings = kSettings;
+  settings.precision = "int8";
+  const auto decoded = Decode(model, speech, [](auto& request) { request.nnet.precision = "int8"; });
+  ExpectSame(Recognizer(model, Path("graph"), settings).RecognizeFile(speech), decoded);
+  settings.precision = "fp32";
+  settings.options = "nnet.precision = 'int8'\nnnet.lazy = true";
+  ExpectSame(Recognizer(model, Path("graph"), settings).RecognizeFile(speech), Decode(model, speech, [](auto& request) {
+               request.nnet.precision = "int8";
+               request.nnet.lazy = true;
+             }));
+}
+
+TEST_F(AsDecode, HearsOneChannelOfSeveral) {
+  const std::string model = Model(true), left = Speech(6);
+  const feat::Waveform wave = feat::ReadAudio(left);
+  // Its left channel twice as loud as the right one, which is said backwards.
+  std::vector<int16_t> both;
+  for (size_t i = 0; i < wave.samples.size(); ++i) {
+    both.push_back(static_cast<int16_t>(wave.samples[i] / 2));
+    both.push_back(static_cast<int16_t>(wave.samples[wave.samples.size() - 1 - i] / 4));
+  }
+  WriteStereo(Path("both.wav"), both);
+  const Recognizer recognizer(model, Path("graph"), kSettings);
+  const auto decoded = DecodeAll(model, Path("both.wav"), [](auto& request) { request.audio.channels = "each"; });
+  ASSERT_EQ(decoded.size(), 2U);
+  for (int channel = 0; channel < 2; ++channel) {
+    ExpectSame(recognizer.RecognizeFile(Path("both.wav"), {.channel = channel}), decoded[static_cast<size_t>(channel)]);
+  }
+  ExpectSame(recognizer.RecognizeFile(Path("both.wav")), Decode(model, Path("both.wav")));
+  EXPECT_THROW(recognizer.RecognizeFile(Path("both.wav"), {.channel = 2}), UsageError);
 }
 
 TEST_F(AsDecode, FindsNoWordsInZeros) {

@@ -149,7 +149,7 @@ TEST_F(SpeakerProfiles, RecognizeAsTheSpeakersOwnNetworkDoes) {
   const Recognizer recognizer(File("net"), Graph());
   const std::string own = described(Recognizer(File("own"), Graph()).Recognize(audio, testing::kRateHz));
   const SpeakerProfile profile = recognizer.LoadProfile(File("both"));
-  EXPECT_EQ(described(recognizer.Recognize(audio, testing::kRateHz, profile)), own);
+  EXPECT_EQ(described(recognizer.Recognize(audio, testing::kRateHz, {.profile = profile})), own);
   EXPECT_NE(described(recognizer.Recognize(audio, testing::kRateHz)), own);
 }
 
@@ -164,10 +164,11 @@ TEST_F(SpeakerProfiles, AreRefusedByOthersThanTheirModel) {
   const auto not_loaded_here = HasSubstr("the profile of 'anna' was loaded by another model");
   EXPECT_THAT(ErrorOf([&] { again.LogLikelihoods(Features(1), anna); }), not_loaded_here);
   EXPECT_THAT(ErrorOf([&] { StreamScorer(again).Open(anna); }), not_loaded_here);
-  EXPECT_THAT(ErrorOf([&] {
-                Recognizer(File("net"), Graph()).Recognize(std::vector<float>(8000, 0.5F), testing::kRateHz, anna);
-              }),
-              not_loaded_here);
+  EXPECT_THAT(
+      ErrorOf([&] {
+        Recognizer(File("net"), Graph()).Recognize(std::vector<float>(8000, 0.5F), testing::kRateHz, {.profile = anna});
+      }),
+      not_loaded_here);
 }
 
 TEST_F(SpeakerProfiles, BrokenFilesAreRefusedByName) {

@@ -64,7 +64,8 @@ WordBias::WordBias(const Graph& graph, const WordBiasOptions& options) {
       AddPhrase(graph, line.text, ParseBonus(line, options.hotwords, options.hotword_bonus));
     }
   }
-  if (!options.word_list.empty()) ReadList(graph, options.word_list);
+  for (const auto& [phrase, bonus] : options.phrases) AddPhrase(graph, phrase, bonus);
+  if (!options.word_list.empty() || !options.words.empty()) Allow(graph, options);
   LimitBonuses(graph);
   Link();
 }
@@ -115,19 +116,27 @@ void WordBias::AddPhrase(const Graph& graph, const std::string& phrase, double b
   nodes_[at].ends = at != 0;
 }
 
-void WordBias::ReadList(const Graph& graph, const std::string& file) {
+void WordBias::Allow(const Graph& graph, const WordBiasOptions& options) {
   allowed_.assign(graph.words().size(), false);
   allowed_[0] = true;
   int count = 0;
-  for (const Line& line : ReadLines(file)) {
-    if (const std::string why = WhyNot(graph, line.text); !why.empty()) {
-      remarks_.push_back(fmt::format("'{}' line {}: '{}' cannot be recognised: {}", file, line.number, line.text, why));
-      continue;
+  const auto allow = [&](const std::string& word, const std::string& where) {
+    if (const std::string why = WhyNot(graph, word); !why.empty()) {
+      remarks_.push_back(fmt::format("{}'{}' cannot be recognised: {}", where, word, why));
+      return;
     }
-    allowed_[static_cast<size_t>(ids_.find(line.text)->second)] = true;
+    allowed_[static_cast<size_t>(ids_.find(word)->second)] = true;
     ++count;
+  };
+  const std::string& file = options.word_list;
+  if (!file.empty()) {
+    for (const Line& line : ReadLines(file)) allow(line.text, fmt::format("'{}' line {}: ", file, line.number));
   }
-  if (count == 0) Throw<InputError>("'{}' holds no word that the graph can give", file);
+  for (const std::string& word : options.words) allow(ComposeUtf8(word), "");
+  if (count > 0) return;
+  if (!file.empty()) Throw<InputError>("'{}' holds no word that the graph can give", file);
+  Throw<InputError>("not one of the {} words that are allowed is in the graph: {}", options.words.size(),
+                    remarks_.back());
 }
 
 void WordBias::LimitBonuses(const Graph& graph) {

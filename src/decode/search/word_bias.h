@@ -23,6 +23,7 @@
 #include <map>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/options.h"
@@ -34,6 +35,9 @@ struct WordBiasOptions {
   std::string hotwords;
   double hotword_bonus = 4.0;
   std::string word_list;
+  // What programs give beside the files, or in place of them: phrases with their bonuses, words.
+  std::vector<std::pair<std::string, double>> phrases = {};
+  std::vector<std::string> words = {};
   template <class V>
   void Visit(V& v) {
     v("hotwords", hotwords,
@@ -41,7 +45,7 @@ struct WordBiasOptions {
     v("hotword-bonus", hotword_bonus, Range{-100.0, 100.0}, "nats by which each word of a hotword gets cheaper");
     v("word-list", word_list, "file of the only words that may be recognised, one per line");
   }
-  bool empty() const { return hotwords.empty() && word_list.empty(); }
+  bool empty() const { return hotwords.empty() && word_list.empty() && phrases.empty() && words.empty(); }
 };
 
 class WordBias {
@@ -77,7 +81,7 @@ class WordBias {
 
   void FindWords(const Graph& graph);
   void AddPhrase(const Graph& graph, const std::string& phrase, double bonus);
-  void ReadList(const Graph& graph, const std::string& file);
+  void Allow(const Graph& graph, const WordBiasOptions& options);
   void LimitBonuses(const Graph& graph);
   void Link();
   std::string WhyNot(const Graph& graph, const std::string& word) const;

@@ -1,0 +1,45 @@
+// What was recognised, as values.
+//
+// Units: seconds from the beginning of the audio; confidences are probabilities, 0 … 1; costs in nats, lower is better.
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace antiphon {
+
+struct RecognizedWord {
+  std::string word;
+  double start_s = 0.0;
+  double end_s = 0.0;
+  double confidence = -1.0;  // −1: not computed (RecognizerSettings::confidences)
+
+  bool operator==(const RecognizedWord&) const = default;
+};
+
+/// One of the n best.
+struct Hypothesis {
+  std::string text;
+  double cost = 0.0;  // by which they are ranked: graph_cost + acoustic_cost / lm_weight + word_penalty · words
+  double graph_cost = 0.0;
+  double acoustic_cost = 0.0;
+
+  bool operator==(const Hypothesis&) const = default;
+};
+
+struct Recognition {
+  std::string text;  // the words, with blanks between
+  std::vector<RecognizedWord> words;
+  std::vector<Hypothesis>
+      nbest;           // best first, with different words; empty unless RecognizerSettings::nbest asks for it
+  std::string remark;  // why there are no words, for example; usually empty
+
+  bool operator==(const Recognition&) const = default;
+};
+
+/// As JSON in one line: {"text": …, "words": [{"word", "start", "end", "confidence"}, …], "nbest": [{"text", "cost",
+/// "graph_cost", "acoustic_cost"}, …], "remark": …}; times in seconds, rounded to hundredths; what is not there is left
+/// out.
+std::string ToJson(const Recognition& recognition);
+
+}  // namespace antiphon

@@ -1,0 +1,46 @@
+// What a public Recognizer shares with its copies and streams, and how the program makes one by options of its own.
+//
+// Threads: const methods may run together.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "antiphon/recognizer.h"
+#include "api/audio_input.h"
+#include "api/describe.h"
+#include "api/recognizer_options.h"
+#include "decode/graph/graph.h"
+#include "feat/front_end.h"
+#include "pipeline/acoustic_model.h"
+#include "pipeline/speaker_adaptation.h"
+#include "pipeline/utterance_recognizer.h"
+
+namespace antiphon {
+
+struct Recognizer::Impl {
+  Impl(const std::string& model_file, const std::string& graph_folder, const RecognizerOptions& its_options);
+
+  Recognition Recognize(const AudioInput& input, const RecognizeSettings& settings) const;
+
+  RecognizerOptions options;
+  std::unique_ptr<AcousticModel> model;
+  feat::FrontEnd front_end;
+  decode::Graph graph;
+  decode::LatticeWeights weights;
+  std::unique_ptr<const decode::LmRescorer> rescorer;
+  std::unique_ptr<const decode::WordBias> bias;
+  pipeline::UtteranceRecognizer recognizer;
+  std::optional<pipeline::SpeakerAdaptation> adaptation;
+};
+
+struct RecognizerAccess {
+  using Impl = Recognizer::Impl;
+
+  static Recognizer Make(const std::string& model, const std::string& graph, const RecognizerOptions& options) {
+    return Recognizer(std::make_shared<const Impl>(model, graph, options));
+  }
+};
+
+}  // namespace antiphon

@@ -1,0 +1,74 @@
+#include "api/recognizer_options.h"
+
+#include <cmath>
+
+#include "base/config.h"
+#include "base/error.h"
+#include "base/options.h"
+#include "pipeline/chosen_weights.h"
+
+namespace antiphon {
+namespace {
+
+decode::WordBiasOptions BiasOf(const RecognizerSettings& settings) {
+  decode::WordBiasOptions bias;
+  for (const Hotword& hotword : settings.hotwords) {
+    if (!(std::fabs(hotword.bonus) <= 100)) {
+      Throw<UsageError>("RecognizerSettings: the bonus of '{}' is {}, expected -100 … 100", hotword.phrase,
+                        hotword.bonus);
+    }
+    if (hotword.phrase.find_first_not_of(" \t\r\n") == std::string::npos) {
+      throw UsageError("RecognizerSettings: a hotword without a word");
+    }
+    bias.phrases.emplace_back(hotword.phrase, hotword.bonus);
+  }
+  bias.words = settings.word_list;
+  return bias;
+}
+
+}  // namespace
+
+RecognizerOptions OptionsOf(const RecognizerSettings& settings) {
+  RecognizerOptions given;
+  given.weights = settings.weights;
+  given.rescore_arpa = settings.rescore_arpa;
+  given.graph_arpa = settings.graph_arpa;
+  given.lm_weight = settings.lm_weight;
+  given.word_penalty = settings.word_penalty;
+  given.normalize_variance = settings.normalize_variance;
+  given.adaptation.passes = settings.adapt_passes;
+  given.adaptation.graph = settings.adapt_graph;
+  given.recognize.search.beam = settings.beam;
+  given.recognize.search.lattice_beam = settings.lattice_beam;
+  given.recognize.search.max_active = settings.max_active;
+  given.recognize.search.acoustic_scale = settings.acoustic_scale;
+  given.recognize.nbest = settings.nbest;
+  given.recognize.confidences = settings.confidences;
+  given.nnet.precision = settings.precision;
+  given.nnet.adaptable = settings.profiles;
+  given.threads = settings.threads;
+  // As text once, so that the limits of the options hold for the fields too.
+  const auto checked = WithContext([&] { return ReadOptions<RecognizerOptions>(OptionsToConfig(given)); },
+                                   [] { return "RecognizerSettings"; });
+  auto options =
+      ReadOptions<RecognizerOptions>(Config::Parse(settings.options, "RecognizerSettings::options"), {}, checked);
+  const decode::WordBiasOptions bias = BiasOf(settings);
+  options.recognize.bias.phrases = bias.phrases;
+  options.recognize.bias.words = bias.words;
+  // In fp32 it costs nothing and changes no score.
+  options.nnet.adaptable = options.nnet.adaptable || options.nnet.precision == "fp32";
+  return options;
+}
+
+decode::LatticeWeights ResultWeights(const RecognizerOptions& options, const hmm::HmmModel& model) {
+  if (!options.weights.empty()) {
+    if (options.lm_weight != 0.0 || options.word_penalty != 0.0)
+      throw UsageError("give either weights, or lm_weight and word_penalty");
+    return pipeline::ReadChosenWeights(options.weights).weights();
+  }
+  const double scale =
+      options.lm_weight > 0 ? 1.0 / options.lm_weight : decode::AcousticScale(options.recognize.search, model);
+  return {scale, options.word_penalty};
+}
+
+}  // namespace antiphon
