@@ -104,7 +104,7 @@ hmm::GmmTrainingReport AlignByModel(const AlignRequest& request, const std::stri
   const auto lexicon = LexiconOf(request, model->hmm(), graph);
   CheckPronunciations(source, *lexicon, request.training.map_unknown_words);
   hmm::GmmTrainingResult result =
-      AlignWithModel(*model, source, *lexicon, request.training, request.adapt, num_threads, team);
+      AlignWithModel(*model, source, source.Sizes(), *lexicon, request.training, request.adapt, num_threads, team);
   if (!team.is_first()) return {};
   WriteAlignments(source, *lexicon, model->hmm(), result, request.out);
   return std::move(result.report);

@@ -11,9 +11,15 @@ namespace {
 
 class ModelAligner {
  public:
-  ModelAligner(const AcousticModel& model, const AlignSource& source, const hmm::Lexicon& lexicon,
-               const hmm::GmmTrainingOptions& options, int num_threads, Team& team)
-      : model_(model), source_(source), lexicon_(lexicon), options_(options), num_threads_(num_threads), team_(team) {
+  ModelAligner(const AcousticModel& model, const hmm::UtteranceSource& source, const std::vector<int64_t>& sizes,
+               const hmm::Lexicon& lexicon, const hmm::GmmTrainingOptions& options, int num_threads, Team& team)
+      : model_(model),
+        source_(source),
+        sizes_(sizes),
+        lexicon_(lexicon),
+        options_(options),
+        num_threads_(num_threads),
+        team_(team) {
     for (size_t i = 0; i < source.size(); ++i)
       words_.push_back(LookUpWords(lexicon, source.Words(i), options.map_unknown_words));
   }
@@ -21,7 +27,7 @@ class ModelAligner {
   std::vector<hmm::Alignment> AlignAll(const SpeakerTransforms& transforms) const {
     std::vector<hmm::Alignment> alignments(source_.size());
     SpreadInOrder<hmm::Alignment>(
-        team_, source_.Sizes(), num_threads_, Spread::kToAll,
+        team_, sizes_, num_threads_, Spread::kToAll,
         [&](size_t i) {
           ThrowIfCancelled("aligning");
           return WithContext([&] { return AlignOne(i, transforms); },
@@ -59,7 +65,8 @@ class ModelAligner {
   }
 
   const AcousticModel& model_;
-  const AlignSource& source_;
+  const hmm::UtteranceSource& source_;
+  const std::vector<int64_t>& sizes_;
   const hmm::Lexicon& lexicon_;
   const hmm::GmmTrainingOptions& options_;
   int num_threads_;
@@ -67,7 +74,7 @@ class ModelAligner {
   std::vector<hmm::WordIds> words_;
 };
 
-void DescribeAligned(const AlignSource& source, hmm::GmmTrainingResult* result) {
+void DescribeAligned(const hmm::UtteranceSource& source, hmm::GmmTrainingResult* result) {
   hmm::GmmTrainingReport& report = result->report;
   report.utterances = static_cast<int>(source.size());
   double total = 0;
@@ -89,10 +96,10 @@ void DescribeAligned(const AlignSource& source, hmm::GmmTrainingResult* result) 
 
 }  // namespace
 
-hmm::GmmTrainingResult AlignWithModel(const AcousticModel& model, const AlignSource& source,
-                                      const hmm::Lexicon& lexicon, const hmm::GmmTrainingOptions& options, bool adapt,
-                                      int num_threads, Team& team) {
-  const ModelAligner aligner(model, source, lexicon, options, num_threads, team);
+hmm::GmmTrainingResult AlignWithModel(const AcousticModel& model, const hmm::UtteranceSource& source,
+                                      const std::vector<int64_t>& sizes, const hmm::Lexicon& lexicon,
+                                      const hmm::GmmTrainingOptions& options, bool adapt, int num_threads, Team& team) {
+  const ModelAligner aligner(model, source, sizes, lexicon, options, num_threads, team);
   hmm::GmmTrainingResult result;
   result.alignments = aligner.AlignAll({});
   if (adapt && model.adaptive() != nullptr) {

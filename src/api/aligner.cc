@@ -1,0 +1,165 @@
+#include "antiphon/aligner.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <optional>
+#include <sstream>
+#include <utility>
+
+#include "api/audio_input.h"
+#include "api/cancel.h"
+#include "base/cancel.h"
+#include "base/compute_threads.h"
+#include "base/config.h"
+#include "base/error.h"
+#include "base/utf8.h"
+#include "feat/front_end.h"
+#include "hmm/lexicon.h"
+#include "hmm/utterance_source.h"
+#include "pipeline/acoustic_model.h"
+#include "pipeline/align_with_model.h"
+#include "pipeline/recording_features.h"
+#include "pipeline/utterance_recognizer.h"
+
+namespace antiphon {
+namespace {
+
+struct AlignerOptions {
+  bool adapt = true;
+  int threads = 0;
+  hmm::LexiconOptions lexicon;
+  hmm::GmmTrainingOptions training;
+  infer::NnetScorerOptions nnet;
+
+  template <class V>
+  void Visit(V& v) {
+    v("adapt", adapt, "estimate and use the speaker's transform if the model is trained for it");
+    v("threads", threads, Range{0, 4096}, "that a call computes with; 0: all cores");
+    v.Group("lexicon-options", lexicon);
+    training.Visit(v);
+    v.Group("nnet", nnet);
+  }
+};
+
+AlignerOptions OptionsOf(const AlignerSettings& settings) {
+  AlignerOptions given;
+  given.adapt = settings.adapt;
+  given.threads = settings.threads;
+  given.training.align.beam = settings.beam;
+  given.training.align.retry_beam = settings.retry_beam;
+  given.training.map_unknown_words = settings.map_unknown_words;
+  given.nnet.precision = settings.precision;
+  // As text once, so that the limits of the options hold for the fields too.
+  const auto checked = WithContext([&] { return ReadOptions<AlignerOptions>(OptionsToConfig(given)); },
+                                   [] { return "AlignerSettings"; });
+  return ReadOptions<AlignerOptions>(Config::Parse(settings.options, "AlignerSettings::options"), {}, checked);
+}
+
+std::vector<std::string> WordsOf(std::string_view text) {
+  std::istringstream in(ComposeUtf8(text));
+  std::vector<std::string> words;
+  for (std::string word; in >> word;) words.push_back(word);
+  return words;
+}
+
+// The one utterance of its speaker.
+class OneUtterance : public hmm::UtteranceSource {
+ public:
+  OneUtterance(Matrix features, std::vector<std::string> words)
+      : features_(std::move(features)), words_(std::move(words)) {}
+
+  size_t size() const override { return 1; }
+  const std::string& Id(size_t) const override { return id_; }
+  const std::string& Speaker(size_t) const override { return id_; }
+  const std::vector<std::string>& Words(size_t) const override { return words_; }
+  Matrix Features(size_t) const override { return features_; }
+
+ private:
+  std::string id_ = "audio";
+  Matrix features_;
+  std::vector<std::string> words_;
+};
+
+}  // namespace
+
+struct Aligner::Impl {
+  Impl(const std::string& model_file, const std::string& lexicon_file, const AlignerSettings& settings)
+      : options(OptionsOf(settings)),
+        model(AcousticModel::Load(model_file, options.nnet)),
+        front_end(FrontEndOf(*model, model_file)),
+        lexicon(hmm::Lexicon::Load(lexicon_file, options.lexicon, model->hmm().phones())),
+        frame_shift_s(pipeline::FeatureShiftSeconds(*model, model_file) * model->subsampling()) {}
+
+  AlignedSpeech Align(const AudioInput& input, std::string_view text, const AlignSettings& settings) const {
+    const CancelScope cancel(CancelTokenAccess::Flag(settings.cancel));
+    std::optional<ComputeThreadsScope> threads;
+    if (options.threads > 0) threads.emplace(options.threads);
+    ThrowIfCancelled("aligning");
+    int64_t samples = 0;
+    const data::AudioPieces audio = [&](const auto& sink) {
+      samples = 0;
+      input.pieces([&](std::span<const float> piece) {
+        samples += std::ssize(piece);
+        sink(piece);
+      });
+    };
+    pipeline::RecordingFeatures features(front_end, audio, input.sample_rate_hz,
+                                         NormalisationOf(*model, /*normalize_variance=*/false, input.utterance));
+    const OneUtterance source(features.Whole(), WordsOf(text));
+    const hmm::GmmTrainingResult result = pipeline::AlignWithModel(
+        *model, source, /*sizes=*/{1}, lexicon, options.training, options.adapt, /*num_threads=*/1, Team::Alone());
+    if (!result.alignments[0].ok()) {
+      Throw<InputError>("{} words cannot be aligned with {:.2f} s of audio: {}", source.Words(0).size(),
+                        static_cast<double>(samples) / input.sample_rate_hz, result.report.skipped.at(0).reason);
+    }
+    AlignedSpeech speech = Describe(result.alignments[0], result.words[0]);
+    speech.duration_s = std::max(static_cast<double>(samples) / input.sample_rate_hz,
+                                 speech.phones.empty() ? 0.0 : speech.phones.back().end_s);
+    return speech;
+  }
+
+  AlignedSpeech Describe(const hmm::Alignment& alignment, const hmm::WordIds& words) const {
+    AlignedSpeech speech;
+    speech.retried = alignment.status == hmm::AlignStatus::kRetried;
+    speech.unknown_words = words.unknown;
+    const auto frames = static_cast<double>(alignment.transition_ids.size());
+    speech.log_likelihood = frames > 0 ? alignment.log_likelihood / frames : 0.0;
+    int last = -1;  // position of the word before
+    for (const hmm::AlignedPhone& phone : alignment.phones) {
+      const double end_s = (phone.begin_frame + phone.num_frames) * frame_shift_s;
+      if (phone.word_position >= 0) {
+        if (phone.word_position != last) {
+          const int32_t id = words.ids[static_cast<size_t>(phone.word_position)];
+          speech.words.push_back(
+              {lexicon.Word(id), phone.begin_frame * frame_shift_s, end_s, static_cast<int>(speech.phones.size()), 0});
+        }
+        speech.words.back().end_s = end_s;
+        ++speech.words.back().num_phones;
+      }
+      last = phone.word_position;
+      speech.phones.push_back({model->hmm().phones().Name(phone.phone), phone.begin_frame * frame_shift_s, end_s});
+    }
+    return speech;
+  }
+
+  AlignerOptions options;
+  std::unique_ptr<AcousticModel> model;
+  feat::FrontEnd front_end;
+  hmm::Lexicon lexicon;
+  double frame_shift_s;
+};
+
+Aligner::Aligner(const std::string& model, const std::string& lexicon, const AlignerSettings& settings)
+    : impl_(std::make_shared<const Impl>(model, lexicon, settings)) {}
+
+AlignedSpeech Aligner::Align(std::span<const float> samples, int sample_rate_hz, std::string_view text,
+                             const AlignSettings& settings) const {
+  return impl_->Align(InputOf(samples, sample_rate_hz, settings.channel), text, settings);
+}
+
+AlignedSpeech Aligner::AlignFile(const std::string& path, std::string_view text, const AlignSettings& settings) const {
+  return WithContext([&] { return impl_->Align(InputOf(path, settings.channel), text, settings); },
+                     [&] { return fmt::format("aligning '{}'", path); });
+}
+
+}  // namespace antiphon

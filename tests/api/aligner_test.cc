@@ -1,0 +1,182 @@
+// antiphon::Aligner and an alignment (pipeline/align.h) of the same recording by the same model say the same.
+#include "antiphon/aligner.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "antiphon/error.h"
+#include "api/as_decode.h"
+#include "base/error.h"
+#include "pipeline/align.h"
+
+namespace antiphon {
+namespace {
+
+using ::testing::HasSubstr;
+
+class AsAlign : public testing::AsDecode {
+ protected:
+  AsAlign() {
+    WriteFileAtomically(Lexicon(), "ONE A\nTWO B\nTWO A B\n<UNK> SIL\n");
+    WriteFileAtomically(Path("text.tsv"), "noise\tONE TWO TWO ONE TWO ONE\n");
+  }
+  std::string Lexicon() const { return Path("lexicon.txt"); }
+
+  pipeline::AlignRequest Request(const std::string& model, const std::string& speech) const {
+    pipeline::AlignRequest request;
+    request.model = model;
+    request.data = speech;
+    request.lexicon = Lexicon();
+    request.out = Path("ali");
+    request.audio.transcripts = Path("text.tsv");
+    return request;
+  }
+
+  void ExpectSame(const AlignedSpeech& speech, const pipeline::AlignRequest& request) {
+    std::filesystem::remove_all(request.out);
+    pipeline::Align(request, Team::Alone(), 1);
+    EXPECT_EQ(ToCtm(speech, "noise"), ReadFile(Path("ali/words.ctm")));
+    EXPECT_EQ(ToCtm(speech, "noise", CtmLabels::kPhones), ReadFile(Path("ali/phones.ctm")));
+  }
+
+  static constexpr char kText[] = "ONE TWO TWO ONE TWO ONE";
+};
+
+TEST_F(AsAlign, FindsTheSameTimes) {
+  for (const bool network : {false, true}) {
+    for (const int seconds : {3, 12}) {  // with speech enough to adapt to
+      SCOPED_TRACE(fmt::format("{}, {} s", network ? "network" : "Gaussians", seconds));
+      const std::string model = Model(network), speech = Speech(seconds);
+      const AlignedSpeech aligned = Aligner(model, Lexicon()).AlignFile(speech, kText);
+      ExpectSame(aligned, Request(model, speech));
+      ASSERT_EQ(aligned.words.size(), 6U);
+      EXPECT_EQ(aligned.duration_s, seconds);
+      double end_s = 0;
+      for (const AlignedPhone& phone : aligned.phones) {
+        EXPECT_EQ(phone.start_s, end_s);
+        end_s = phone.end_s;
+      }
+      for (const AlignedWord& word : aligned.words) {
+        ASSERT_GE(word.num_phones, 1);
+        EXPECT_EQ(aligned.phones[static_cast<size_t>(word.first_phone)].start_s, word.start_s);
+        EXPECT_EQ(aligned.phones[static_cast<size_t>(word.first_phone + word.num_phones - 1)].end_s, word.end_s);
+      }
+      EXPECT_LT(aligned.log_likelihood, 0);
+    }
+  }
+}
+
+TEST_F(AsAlign, TakesTheOptionsOfTheCommand) {
+  const std::string model = Model(true), speech = Speech(12);
+  pipeline::AlignRequest request = Request(model, speech);
+  request.adapt = false;
+  request.training.align.silence_boost = 3;
+  request.nnet.precision = "int8";
+  AlignerSettings settings{.adapt = false, .precision = "int8", .options = "align.silence-boost = 3"};
+  ExpectSame(Aligner(model, Lexicon(), settings).AlignFile(speech, kText), request);
+  settings.options = "align.silence-bost = 3";
+  EXPECT_THROW(Aligner(model, Lexicon(), settings), UsageError);
+  settings.options = "";
+  settings.beam = -1;
+  EXPECT_THROW(Aligner(model, Lexicon(), settings), UsageError);
+}
+
+TEST_F(AsAlign, AlignsUnknownWordsOrRefusesThem) {
+  const std::string model = Model(true), speech = Speech(3);
+  const AlignedSpeech aligned = Aligner(model, Lexicon()).AlignFile(speech, " ONE  ZEBRA\nTWO");
+  ASSERT_EQ(aligned.words.size(), 3U);
+  EXPECT_EQ(aligned.words[1].word, "<UNK>");
+  EXPECT_EQ(aligned.unknown_words, std::vector<std::string>{"ZEBRA"});
+  const auto message = [&](const std::string& text) -> std::string {
+    try {
+      Aligner(model, Lexicon(), {.map_unknown_words = false}).AlignFile(speech, text);
+    } catch (const std::exception& e) {
+      EXPECT_EQ(KindOf(e), ErrorKind::kInput);
+      return e.what();
+    }
+    return "";
+  };
+  EXPECT_THAT(message("ONE ZEBRA"), ::testing::AllOf(HasSubstr("ZEBRA"), HasSubstr("noise.wav")));
+  std::string much;
+  for (int i = 0; i < 500; ++i) much += "ONE ";
+  EXPECT_THAT(message(much), HasSubstr("too short"));
+  EXPECT_EQ(message("ONE TWO"), "");
+}
+
+TEST_F(AsAlign, RefusesWhatCannotBe) {
+  const Aligner aligner(Model(true), Lexicon());
+  const std::vector<float> speech(8000, 0.1F), nan(8000, NAN);
+  EXPECT_THROW(aligner.Align(speech, 0, "ONE"), UsageError);
+  EXPECT_THROW(aligner.Align(nan, testing::kRateHz, "ONE"), InputError);
+  EXPECT_THROW(aligner.Align({}, testing::kRateHz, "ONE"), InputError);
+  const CancelToken stop;
+  stop.Cancel();
+  EXPECT_THROW(aligner.Align(speech, testing::kRateHz, "ONE", {.cancel = stop}), Cancelled);
+  EXPECT_THROW(Aligner(Path("missing.safetensors"), Lexicon()), IoError);
+  WriteFileAtomically(Path("other.txt"), "ONE X Y\n");
+  EXPECT_THROW(Aligner(Path("net.safetensors"), Path("other.txt")), InputError);
+}
+
+TEST(AlignedSpeechText, HasPraatsTiersWithoutGaps) {
+  AlignedSpeech speech;
+  speech.duration_s = 0.5;
+  speech.phones = {{"SIL", 0.0, 0.1}, {"A", 0.1, 0.25}, {"B", 0.25, 0.3}};
+  speech.words = {{"a\"b", 0.1, 0.3, 1, 2}};
+  EXPECT_EQ(ToTextGrid(speech), R"(File type = "ooTextFile"
+Object class = "TextGrid"
+
+xmin = 0
+xmax = 0.500000
+tiers? <exists>
+size = 2
+item []:
+    item [1]:
+        class = "IntervalTier"
+        name = "words"
+        xmin = 0
+        xmax = 0.500000
+        intervals: size = 3
+        intervals [1]:
+            xmin = 0.000000
+            xmax = 0.100000
+            text = ""
+        intervals [2]:
+            xmin = 0.100000
+            xmax = 0.300000
+            text = "a""b"
+        intervals [3]:
+            xmin = 0.300000
+            xmax = 0.500000
+            text = ""
+    item [2]:
+        class = "IntervalTier"
+        name = "phones"
+        xmin = 0
+        xmax = 0.500000
+        intervals: size = 4
+        intervals [1]:
+            xmin = 0.000000
+            xmax = 0.100000
+            text = "SIL"
+        intervals [2]:
+            xmin = 0.100000
+            xmax = 0.250000
+            text = "A"
+        intervals [3]:
+            xmin = 0.250000
+            xmax = 0.300000
+            text = "B"
+        intervals [4]:
+            xmin = 0.300000
+            xmax = 0.500000
+            text = ""
+)");
+  EXPECT_EQ(ToCtm(speech, "u", CtmLabels::kPhones, "A"), "u A 0.000 0.100 SIL\nu A 0.100 0.150 A\nu A 0.250 0.050 B\n");
+  EXPECT_EQ(ToJson(speech),
+            R"({"words":[{"word":"a\"b","start":0.1,"end":0.3,"phones":[{"phone":"A","start":0.1,"end":0.25},)"
+            R"({"phone":"B","start":0.25,"end":0.3}]}],"duration":0.5,"log_likelihood":0.0,"retried":false,)"
+            R"("unknown_words":[]})");
+}
+
+}  // namespace
+}  // namespace antiphon
