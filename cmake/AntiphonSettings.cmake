@@ -26,7 +26,7 @@ if(MOLD_PROGRAM AND NOT ANTIPHON_SANITIZE AND NOT ANTIPHON_FUZZ)
 endif()
 
 # A compiler newer than the developers' has warnings that nobody has seen yet: they are errors for developers alone.
-add_compile_options(-Wall -Wextra -Wshadow -Wnon-virtual-dtor $<$<BOOL:${ANTIPHON_WERROR}>:-Werror> -fno-math-errno)
+add_compile_options(-Wall -Wextra -Wshadow $<$<COMPILE_LANGUAGE:CXX>:-Wnon-virtual-dtor> $<$<BOOL:${ANTIPHON_WERROR}>:-Werror> -fno-math-errno)
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)
   add_compile_options(-Wno-restrict)  # false alarms on "text" + std::string (GCC bug 105651)
 endif()

@@ -1,0 +1,150 @@
+// The C interface: speech in, words out; streams; alignment of known text.
+//
+//   antiphon_recognizer* recognizer = antiphon_recognizer_new("model.safetensors", "graph", NULL);
+//   antiphon_result* result = antiphon_result_new();
+//   if (antiphon_recognize_file(recognizer, "call.wav", -1, result) == ANTIPHON_OK) puts(antiphon_result_text(result));
+//   else fputs(antiphon_result_error(result), stderr);
+//   antiphon_result_free(&result);
+//   antiphon_recognizer_free(&recognizer);
+//
+// Handles. What a _new makes, its _free takes: it sets the pointer to NULL, so that a handle that is gone is a null
+// handle, and takes null handles and null pointers, too. A null handle anywhere else is an error of the kind
+// ANTIPHON_ERROR_USAGE, never a crash. A _new returns NULL if memory ran out; else a handle, whose _status says whether
+// it is good and whose _error says why not: in English, from what was asked for down to the cause. A handle that could
+// not be made good can only be asked for these, and freed. Handles may be freed in any order.
+//
+// Text is UTF-8 and ends with a zero. What a function returns belongs to the handle that it was asked of, and holds
+// until the next call that changes the handle; no function returns a null text.
+//
+// Units: samples in -1 ... 1, or 16-bit; seconds from the beginning of the audio; confidences 0 ... 1.
+// Threads: a recognizer or an aligner may be used by many threads at once, each with a result of its own; of other
+// handles, one call at a time, a _cancel aside. There is no global state. Errors: statuses; nothing is thrown, printed
+// or ended.
+#pragma once
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* NOLINTBEGIN(readability-identifier-naming, modernize-use-using): names as C has them. */
+
+typedef enum antiphon_status {
+  ANTIPHON_OK = 0,
+  ANTIPHON_ERROR_USAGE = 1,     /* a call or a setting that cannot be */
+  ANTIPHON_ERROR_INPUT = 2,     /* a file or samples: damaged, or not what fits */
+  ANTIPHON_ERROR_IO = 3,        /* the operating system refused */
+  ANTIPHON_ERROR_CANCELLED = 4, /* somebody asked to stop */
+  ANTIPHON_ERROR_MEMORY = 5,    /* out of memory */
+  ANTIPHON_ERROR_INTERNAL = 6   /* a bug in Antiphon, or a device that failed */
+} antiphon_status;
+
+typedef struct antiphon_settings antiphon_settings;
+typedef struct antiphon_recognizer antiphon_recognizer;
+typedef struct antiphon_stream antiphon_stream;
+typedef struct antiphon_aligner antiphon_aligner;
+typedef struct antiphon_result antiphon_result;
+
+/* Of the library: "0.1.0". */
+const char* antiphon_version(void);
+
+/* ---- Settings: options of a recognizer, a stream or an aligner, which are checked when one is made of them. */
+
+antiphon_settings* antiphon_settings_new(void);
+/* An option by the name that the program has for it: of `antiphon decode` for a recognizer ("beam", "nbest",
+ * "nnet.precision", "hotwords", "word-list", "weights" ...), of `antiphon listen` for a stream ("partial",
+ * "endpoint-silence", "max-utterance" ...), of `antiphon align` for an aligner; and "threads". A stream also takes
+ * "profile" and "memory", files of who speaks. */
+antiphon_status antiphon_settings_set(antiphon_settings* settings, const char* option, const char* value);
+/* A phrase that is preferred: nats by which each of its words gets cheaper, -100 ... 100; usual is 4. */
+antiphon_status antiphon_settings_prefer(antiphon_settings* settings, const char* phrase, double bonus);
+/* A word that may be recognised; after the first such call all others may not. */
+antiphon_status antiphon_settings_allow(antiphon_settings* settings, const char* word);
+const char* antiphon_settings_error(const antiphon_settings* settings);
+void antiphon_settings_free(antiphon_settings** settings);
+
+/* ---- Results: what was recognised or aligned. One may be used for many calls, each of which replaces it. */
+
+antiphon_result* antiphon_result_new(void);
+antiphon_status antiphon_result_status(const antiphon_result* result);
+const char* antiphon_result_error(const antiphon_result* result);
+/* The words with blanks between. */
+const char* antiphon_result_text(const antiphon_result* result);
+/* All of it, as ToJson in antiphon/recognition.h or antiphon/aligner.h describes it; "" after an error. */
+const char* antiphon_result_json(const antiphon_result* result);
+/* Of an alignment, for Praat; else "". */
+const char* antiphon_result_textgrid(const antiphon_result* result);
+size_t antiphon_result_num_words(const antiphon_result* result);
+/* Word i; "" and 0 beyond the last. The confidence is -1 where it is not known. */
+const char* antiphon_result_word(const antiphon_result* result, size_t i);
+double antiphon_result_word_start(const antiphon_result* result, size_t i);
+double antiphon_result_word_end(const antiphon_result* result, size_t i);
+double antiphon_result_word_confidence(const antiphon_result* result, size_t i);
+/* From any thread: the call that is under way with this result ends soon with ANTIPHON_ERROR_CANCELLED, and so does any
+ * later one. */
+void antiphon_result_cancel(antiphon_result* result);
+void antiphon_result_free(antiphon_result** result);
+
+/* ---- Recognizers. */
+
+/* settings may be NULL. */
+antiphon_recognizer* antiphon_recognizer_new(const char* model, const char* graph, const antiphon_settings* settings);
+antiphon_status antiphon_recognizer_status(const antiphon_recognizer* recognizer);
+const char* antiphon_recognizer_error(const antiphon_recognizer* recognizer);
+/* Of the model; 0 if it is not good. Audio at other rates is converted. */
+int antiphon_recognizer_sample_rate(const antiphon_recognizer* recognizer);
+void antiphon_recognizer_free(antiphon_recognizer** recognizer);
+
+/* samples may be NULL if num_samples is 0. The status is also the result's. */
+antiphon_status antiphon_recognize(const antiphon_recognizer* recognizer, const float* samples, size_t num_samples,
+                                   int sample_rate_hz, antiphon_result* result);
+/* channel: from 0; -1: the mean of all. */
+antiphon_status antiphon_recognize_file(const antiphon_recognizer* recognizer, const char* path, int channel,
+                                        antiphon_result* result);
+
+/* ---- Streams: speech that is still being said. */
+
+/* settings may be NULL. The stream keeps what it needs of the recognizer. */
+antiphon_stream* antiphon_stream_new(const antiphon_recognizer* recognizer, int sample_rate_hz,
+                                     const antiphon_settings* settings);
+/* Of the last call on this stream. */
+antiphon_status antiphon_stream_status(const antiphon_stream* stream);
+const char* antiphon_stream_error(const antiphon_stream* stream);
+/* More samples, any number. Samples that are not finite are refused, and the stream goes on; after any other error it
+ * is over. What became clear is in the events, which the next call replaces. */
+antiphon_status antiphon_stream_accept(antiphon_stream* stream, const float* samples, size_t num_samples);
+antiphon_status antiphon_stream_accept_int16(antiphon_stream* stream, const int16_t* samples, size_t num_samples);
+/* No more samples will come. */
+antiphon_status antiphon_stream_end(antiphon_stream* stream);
+size_t antiphon_stream_num_events(const antiphon_stream* stream);
+/* Event i; "" and 0 beyond the last. */
+const char* antiphon_stream_event_text(const antiphon_stream* stream, size_t i);
+/* 1: the utterance is over, and this is its result. 0: so far. */
+int antiphon_stream_event_final(const antiphon_stream* stream, size_t i);
+/* As ToJson in antiphon/stream.h describes it. */
+const char* antiphon_stream_event_json(const antiphon_stream* stream, size_t i);
+/* What is known of the speaker, for the setting "memory" of a later stream; after antiphon_stream_end. */
+antiphon_status antiphon_stream_save_memory(antiphon_stream* stream, const char* file);
+/* From any thread: the call that is under way ends soon with ANTIPHON_ERROR_CANCELLED; the stream is over. */
+void antiphon_stream_cancel(antiphon_stream* stream);
+void antiphon_stream_free(antiphon_stream** stream);
+
+/* ---- Aligners: where each word of known text was said. */
+
+/* settings may be NULL. */
+antiphon_aligner* antiphon_aligner_new(const char* model, const char* lexicon, const antiphon_settings* settings);
+antiphon_status antiphon_aligner_status(const antiphon_aligner* aligner);
+const char* antiphon_aligner_error(const antiphon_aligner* aligner);
+antiphon_status antiphon_align(const antiphon_aligner* aligner, const float* samples, size_t num_samples,
+                               int sample_rate_hz, const char* text, antiphon_result* result);
+antiphon_status antiphon_align_file(const antiphon_aligner* aligner, const char* path, int channel, const char* text,
+                                    antiphon_result* result);
+void antiphon_aligner_free(antiphon_aligner** aligner);
+
+/* NOLINTEND(readability-identifier-naming, modernize-use-using) */
+
+#ifdef __cplusplus
+}
+#endif
