@@ -46,8 +46,8 @@ struct ListenOptions {
 
   template <class V>
   void Visit(V& v) {
-    v("model", model, "model file of a network");
-    v("graph", graph, "folder that antiphon graph made for this model");
+    v("model", model, "what antiphon bundle made, or the model file of a network");
+    v("graph", graph, "folder that antiphon graph made for this model; empty: the bundle's");
     v("profile", profile, "speaker's profile (antiphon adapt makes it) for all that is heard");
     v("speaker", speaker,
       "name of who speaks: begins with what was heard of them before, and keeps what is heard now; empty: an "
@@ -265,7 +265,7 @@ REGISTER_COMMAND(
                 "exp/graph --nnet.precision int8\n"
                 "antiphon listen --model exp/net/model.safetensors --graph exp/graph call.wav",
      .positionals = {"input"},
-     .required = {"model", "graph"},
+     .required = {"model"},
      .common = {"profile", "speaker", "microphone", "microphone-name", "rate", "partial", "lm-weight", "word-penalty",
                 "beam", "rescore-arpa", "graph-arpa", "hotwords", "word-list", "nnet.precision", "nnet.lazy"}});
 

@@ -73,8 +73,10 @@ struct AlignedSpeech {
 
 class Aligner {
  public:
-  /// `model`: a Gaussian model or network (.safetensors); `lexicon`: WORD PHONE … per line, with the model's phones.
+  /// `model`: what `antiphon bundle` made, or a Gaussian model or network (.safetensors). `lexicon`: WORD PHONE … per
+  /// line, with the model's phones; "": the bundle's.
   Aligner(const std::string& model, const std::string& lexicon, const AlignerSettings& settings = {});
+  explicit Aligner(const std::string& bundle) : Aligner(bundle, "") {}
 
   /// One channel at any rate from 1000 to 384000 Hz. InputError if the audio is too short for the text, if no path lies
   /// within the beams, or for words without pronunciation that are not mapped.

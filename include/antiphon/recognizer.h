@@ -1,6 +1,6 @@
 // Speech in, words out.
 //
-//   antiphon::Recognizer recognizer("exp/net/model.safetensors", "exp/graph", {.nbest = 3, .precision = "int8"});
+//   antiphon::Recognizer recognizer("mine.antiphon", "", {.nbest = 3, .precision = "int8"});
 //   std::cout << recognizer.RecognizeFile("call.wav").text << "\n";
 //
 // Speech that is still being said: antiphon/stream.h.
@@ -12,6 +12,7 @@
 // tells what kind it is.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -73,12 +74,15 @@ struct RecognizeSettings {
   SpeakerProfile profile = {};      // of who speaks, from LoadProfile of this Recognizer
   SpeakerMemory* memory = nullptr;  // what the speaker said before, to which this is added; null: nothing known or kept
   CancelToken cancel = {};
+  std::function<void(double done_s)> progress = {};  // called now and then with the seconds that are done
 };
 
 class Recognizer {
  public:
-  /// `model`: a Gaussian model or network (.safetensors); `graph`: the folder that `antiphon graph` made for it.
+  /// `model`: what `antiphon bundle` made, which brings graph, weights and language models that are not named; or a
+  /// Gaussian model or network (.safetensors). `graph`: the folder that `antiphon graph` made for it; "": the bundle's.
   Recognizer(const std::string& model, const std::string& graph, const RecognizerSettings& settings = {});
+  explicit Recognizer(const std::string& bundle) : Recognizer(bundle, "") {}
 
   /// One channel of speech at any rate from 1000 to 384000 Hz and of any length, by one speaker: words, times and
   /// confidences are those of `antiphon decode` with the same settings, bit for bit, for a data directory in which it

@@ -18,6 +18,7 @@
 #include "hmm/utterance_source.h"
 #include "pipeline/acoustic_model.h"
 #include "pipeline/align_with_model.h"
+#include "pipeline/bundle.h"
 #include "pipeline/recording_features.h"
 #include "pipeline/utterance_recognizer.h"
 
@@ -83,12 +84,12 @@ class OneUtterance : public hmm::UtteranceSource {
 }  // namespace
 
 struct Aligner::Impl {
-  Impl(const std::string& model_file, const std::string& lexicon_file, const AlignerSettings& settings)
+  Impl(const pipeline::BundleParts& parts, const std::string& lexicon_file, const AlignerSettings& settings)
       : options(OptionsOf(settings)),
-        model(AcousticModel::Load(model_file, options.nnet)),
-        front_end(FrontEndOf(*model, model_file)),
-        lexicon(hmm::Lexicon::Load(lexicon_file, options.lexicon, model->hmm().phones())),
-        frame_shift_s(pipeline::FeatureShiftSeconds(*model, model_file) * model->subsampling()) {}
+        model(AcousticModel::Load(parts.model, options.nnet)),
+        front_end(FrontEndOf(*model, parts.model)),
+        lexicon(pipeline::LexiconOf(parts, lexicon_file, options.lexicon, model->hmm())),
+        frame_shift_s(pipeline::FeatureShiftSeconds(*model, parts.model) * model->subsampling()) {}
 
   AlignedSpeech Align(const AudioInput& input, std::string_view text, const AlignSettings& settings) const {
     const CancelScope cancel(CancelTokenAccess::Flag(settings.cancel));
@@ -107,7 +108,7 @@ struct Aligner::Impl {
                                          NormalisationOf(*model, /*normalize_variance=*/false, input.utterance));
     const OneUtterance source(features.Whole(), WordsOf(text));
     const hmm::GmmTrainingResult result = pipeline::AlignWithModel(
-        *model, source, /*sizes=*/{1}, lexicon, options.training, options.adapt, /*num_threads=*/1, Team::Alone());
+        *model, source, /*sizes=*/{1}, *lexicon, options.training, options.adapt, /*num_threads=*/1, Team::Alone());
     if (!result.alignments[0].ok()) {
       Throw<InputError>("{} words cannot be aligned with {:.2f} s of audio: {}", source.Words(0).size(),
                         static_cast<double>(samples) / input.sample_rate_hz, result.report.skipped.at(0).reason);
@@ -131,7 +132,7 @@ struct Aligner::Impl {
         if (phone.word_position != last) {
           const int32_t id = words.ids[static_cast<size_t>(phone.word_position)];
           speech.words.push_back(
-              {lexicon.Word(id), phone.begin_frame * frame_shift_s, end_s, static_cast<int>(speech.phones.size()), 0});
+              {lexicon->Word(id), phone.begin_frame * frame_shift_s, end_s, static_cast<int>(speech.phones.size()), 0});
         }
         speech.words.back().end_s = end_s;
         ++speech.words.back().num_phones;
@@ -145,12 +146,12 @@ struct Aligner::Impl {
   AlignerOptions options;
   std::unique_ptr<AcousticModel> model;
   feat::FrontEnd front_end;
-  hmm::Lexicon lexicon;
+  std::shared_ptr<const hmm::Lexicon> lexicon;
   double frame_shift_s;
 };
 
 Aligner::Aligner(const std::string& model, const std::string& lexicon, const AlignerSettings& settings)
-    : impl_(std::make_shared<const Impl>(model, lexicon, settings)) {}
+    : impl_(std::make_shared<const Impl>(pipeline::PartsAt(model), lexicon, settings)) {}
 
 AlignedSpeech Aligner::Align(std::span<const float> samples, int sample_rate_hz, std::string_view text,
                              const AlignSettings& settings) const {

@@ -12,6 +12,7 @@
 #include "base/cancel.h"
 #include "base/compute_threads.h"
 #include "base/error.h"
+#include "pipeline/bundle.h"
 #include "pipeline/load_rescorer.h"
 
 namespace antiphon {
@@ -30,6 +31,13 @@ Recognizer::Impl::Impl(const std::string& model_file, const std::string& graph_f
   if (model->adaptive() == nullptr || options.adaptation.passes == 0) return;
   adaptation.emplace(*model, graph, options.recognize, options.pieces, weights, recognizer.feature_shift_s(),
                      options.adaptation);
+}
+
+std::shared_ptr<const Recognizer::Impl> Recognizer::Impl::Open(const std::string& model, const std::string& graph,
+                                                               RecognizerOptions options) {
+  const pipeline::BundleParts parts = pipeline::PartsAt(model);
+  pipeline::CompleteBy(options, parts);
+  return std::make_shared<const Impl>(parts.model, pipeline::GraphOf(parts, graph), options);
 }
 
 Recognition Recognizer::Impl::Recognize(const AudioInput& input, const RecognizeSettings& settings) const {
@@ -57,7 +65,16 @@ Recognition Recognizer::Impl::Recognize(const AudioInput& input, const Recognize
                      .transforms;
     speaker.transform = &transforms.begin()->second;
   }
-  const decode::Recognition result = recognizer.Recognize(*features, speaker);
+  pipeline::PieceListener listener;
+  int64_t searched = 0;
+  if (settings.progress) {
+    listener.searched = [&](int64_t frames) {
+      searched += frames;
+      settings.progress(static_cast<double>(searched) * recognizer.feature_shift_s());
+    };
+  }
+  const decode::Recognition result = recognizer.Recognize(*features, speaker, listener);
+  if (settings.progress) settings.progress(static_cast<double>(features->num_frames()) * recognizer.feature_shift_s());
   if (settings.memory != nullptr && !pipeline::IsNothingButZeros(*features, recognizer.feature_shift_s())) {
     heard.mean = features->speaker();
     SpeakerMemoryAccess::Values(*settings.memory, *model) = std::move(heard);
@@ -66,7 +83,7 @@ Recognition Recognizer::Impl::Recognize(const AudioInput& input, const Recognize
 }
 
 Recognizer::Recognizer(const std::string& model, const std::string& graph, const RecognizerSettings& settings)
-    : impl_(std::make_shared<const Impl>(model, graph, OptionsOf(settings))) {}
+    : impl_(Impl::Open(model, graph, OptionsOf(settings))) {}
 Recognizer::Recognizer(std::shared_ptr<const Impl> impl) : impl_(std::move(impl)) {}
 
 Recognition Recognizer::Recognize(std::span<const float> samples, int sample_rate_hz,

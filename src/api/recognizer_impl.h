@@ -21,6 +21,9 @@ namespace antiphon {
 
 struct Recognizer::Impl {
   Impl(const std::string& model_file, const std::string& graph_folder, const RecognizerOptions& its_options);
+  /// `model`: a file, or a bundle (pipeline/bundle.h) that gives what is not named.
+  static std::shared_ptr<const Impl> Open(const std::string& model, const std::string& graph,
+                                          RecognizerOptions options);
 
   Recognition Recognize(const AudioInput& input, const RecognizeSettings& settings) const;
 
@@ -39,7 +42,7 @@ struct RecognizerAccess {
   using Impl = Recognizer::Impl;
 
   static Recognizer Make(const std::string& model, const std::string& graph, const RecognizerOptions& options) {
-    return Recognizer(std::make_shared<const Impl>(model, graph, options));
+    return Recognizer(Impl::Open(model, graph, options));
   }
 };
 

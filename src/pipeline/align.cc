@@ -4,7 +4,6 @@
 #include <chrono>
 #include <filesystem>
 #include <map>
-#include <memory>
 #include <nlohmann/json.hpp>
 #include <utility>
 #include <vector>
@@ -13,7 +12,6 @@
 #include "base/file.h"
 #include "base/log.h"
 #include "data/feature_kind.h"
-#include "decode/graph/graph.h"
 #include "pipeline/align_output.h"
 #include "pipeline/align_source.h"
 #include "pipeline/align_with_model.h"
@@ -87,21 +85,13 @@ hmm::GmmTrainingReport Train(const AlignRequest& request, const AlignSource& sou
   return std::move(result.report);
 }
 
-// The lexicon that is named, or else the one of `graph`.
-std::shared_ptr<const hmm::Lexicon> LexiconOf(const AlignRequest& request, const hmm::HmmModel& hmm,
-                                              const std::string& graph) {
-  if (request.lexicon.empty()) return decode::Graph::Load(graph, hmm).lexicon();
-  return std::make_shared<const hmm::Lexicon>(
-      hmm::Lexicon::Load(request.lexicon, request.lexicon_options, hmm.phones()));
-}
-
-// The same, by the model that is named; `graph`: of the bundle that it comes from, or "".
-hmm::GmmTrainingReport AlignByModel(const AlignRequest& request, const std::string& graph, const AlignSource& source,
+// The same, by the model that is named; `parts`: of the bundle that it comes from.
+hmm::GmmTrainingReport AlignByModel(const AlignRequest& request, const BundleParts& parts, const AlignSource& source,
                                     Team& team, int num_threads) {
   const auto model = AcousticModel::Load(request.model, request.nnet);
   data::RequireFrontEnd(source.front_end(), fmt::format("'{}'", source.feature_table()), model->features(),
                         fmt::format("'{}'", request.model));
-  const auto lexicon = LexiconOf(request, model->hmm(), graph);
+  const auto lexicon = LexiconOf(parts, request.lexicon, request.lexicon_options, model->hmm());
   CheckPronunciations(source, *lexicon, request.training.map_unknown_words);
   hmm::GmmTrainingResult result =
       AlignWithModel(*model, source, source.Sizes(), *lexicon, request.training, request.adapt, num_threads, team);
@@ -114,9 +104,7 @@ hmm::GmmTrainingReport AlignByModel(const AlignRequest& request, const std::stri
 
 AlignReport Align(const AlignRequest& given, Team& team, int num_threads) {
   const BundleParts parts = given.model.empty() ? BundleParts() : PartsAt(given.model);
-  if (given.lexicon.empty() && parts.graph.empty()) {
-    throw UsageError("--lexicon is missing (a recogniser by antiphon bundle, given as --model, has its own)");
-  }
+  if (given.lexicon.empty()) RequireLexicon(parts);
   AlignRequest request = given;
   request.model = parts.model;
   const std::string data =
@@ -131,7 +119,7 @@ AlignReport Align(const AlignRequest& given, Team& team, int num_threads) {
   }
   AlignReport report;
   report.training = request.model.empty() ? Train(request, source, team, num_threads)
-                                          : AlignByModel(request, parts.graph, source, team, num_threads);
+                                          : AlignByModel(request, parts, source, team, num_threads);
   if (!team.is_first()) return report;
   for (const hmm::UtteranceRemark& remark : report.training.skipped)
     log::Warn("{} skipped: {}", remark.utt_id, remark.reason);

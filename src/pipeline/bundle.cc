@@ -242,4 +242,24 @@ BundleParts PartsAt(const std::string& model) {
   return parts;
 }
 
+std::string GraphOf(const BundleParts& parts, const std::string& given) {
+  if (!given.empty()) return given;
+  if (!parts.graph.empty()) return parts.graph;
+  throw UsageError(
+      "the graph is missing, a folder that antiphon graph made for the model (a recogniser by antiphon bundle has its "
+      "own)");
+}
+
+void RequireLexicon(const BundleParts& parts) {
+  if (!parts.lexicon.empty()) return;
+  throw UsageError("the lexicon is missing (a recogniser by antiphon bundle, given as the model, has its own)");
+}
+
+std::shared_ptr<const hmm::Lexicon> LexiconOf(const BundleParts& parts, const std::string& named,
+                                              const hmm::LexiconOptions& options, const hmm::HmmModel& hmm) {
+  if (!named.empty()) return std::make_shared<const hmm::Lexicon>(hmm::Lexicon::Load(named, options, hmm.phones()));
+  RequireLexicon(parts);
+  return decode::Graph::Load(parts.graph, hmm).lexicon();
+}
+
 }  // namespace antiphon::pipeline

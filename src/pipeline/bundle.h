@@ -10,10 +10,13 @@
 #pragma once
 
 #include <filesystem>
+#include <memory>
 #include <nlohmann/json_fwd.hpp>
 #include <string>
 
 #include "base/options.h"
+#include "hmm/hmm_model.h"
+#include "hmm/lexicon.h"
 
 namespace antiphon::pipeline {
 
@@ -61,5 +64,23 @@ BundleParts PartsAt(const std::string& model);
 inline void CompleteBy(std::string& given, const std::string& part) {
   if (given.empty()) given = part;
 }
+/// The same for what a recogniser's options name besides model and graph.
+template <class Options>
+void CompleteBy(Options& given, const BundleParts& parts) {
+  CompleteBy(given.adaptation.graph, parts.adapt_graph);
+  if (given.lm_weight == 0.0 && given.word_penalty == 0.0) CompleteBy(given.weights, parts.weights);
+  if (given.rescore_arpa.empty() && given.graph_arpa.empty()) {
+    given.rescore_arpa = parts.rescore_arpa;
+    given.graph_arpa = parts.graph_arpa;
+  }
+}
+/// `given`, or else the bundle's; UsageError if there is neither.
+std::string GraphOf(const BundleParts& parts, const std::string& given);
+
+/// UsageError if the bundle has no lexicon, or there is none.
+void RequireLexicon(const BundleParts& parts);
+/// The lexicon that is named, read with `options`; "": that of the bundle's graph, with its own.
+std::shared_ptr<const hmm::Lexicon> LexiconOf(const BundleParts& parts, const std::string& named,
+                                              const hmm::LexiconOptions& options, const hmm::HmmModel& hmm);
 
 }  // namespace antiphon::pipeline

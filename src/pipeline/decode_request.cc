@@ -9,20 +9,10 @@ namespace antiphon::pipeline {
 DecodeRequest WithBundle(DecodeRequest request) {
   const BundleParts parts = PartsAt(request.model);
   request.model = parts.model;
-  CompleteBy(request.graph, parts.graph);
-  CompleteBy(request.adaptation.graph, parts.adapt_graph);
-  if (!request.tune && request.lm_weight == 0.0 && request.word_penalty == 0.0) {
-    CompleteBy(request.weights, parts.weights);
-  }
-  if (request.rescore_arpa.empty() && request.graph_arpa.empty()) {
-    request.rescore_arpa = parts.rescore_arpa;
-    request.graph_arpa = parts.graph_arpa;
-  }
-  if (request.graph.empty()) {
-    throw UsageError(
-        "--graph is missing: the folder that antiphon graph made for this model (a recogniser by antiphon "
-        "bundle has its own)");
-  }
+  request.graph = GraphOf(parts, request.graph);
+  const std::string weights = request.weights;
+  CompleteBy(request, parts);
+  if (request.tune) request.weights = weights;
   return request;
 }
 

@@ -1,0 +1,273 @@
+// antiphon transcribe: what is said in recordings, as text and subtitles.
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+#include <iostream>
+#include <map>
+#include <mutex>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "antiphon/recognizer.h"
+#include "base/cancel.h"
+#include "base/error.h"
+#include "base/file.h"
+#include "base/log.h"
+#include "base/thread_pool.h"
+#include "command.h"
+#include "data/channels.h"
+#include "data/foreign_audio.h"
+#include "pipeline/bundle.h"
+#include "pipeline/transcript.h"
+#include "report/progress.h"
+
+namespace antiphon::app {
+namespace {
+
+namespace fs = std::filesystem;
+
+struct TranscribeOptions {
+  std::string model, graph, weights, out;
+  std::vector<std::string> files;
+  std::string format = "text";
+  std::vector<std::string> write;
+  bool srt = false;
+  bool vtt = false;
+  std::string channels = "auto";
+  std::string precision = "auto";
+  double beam = 13.0;
+  std::vector<std::string> hotwords;
+  double hotword_bonus = 4.0;
+
+  template <class V>
+  void Visit(V& v) {
+    v("model", model, "what antiphon bundle made, or a model file");
+    v("graph", graph, "folder that antiphon graph made for the model; empty: the bundle's");
+    v("weights", weights, "weights.toml of a run with --tune; empty: the bundle's");
+    v("files", files, "recordings: what libsndfile reads, and with ffmpeg installed what that reads");
+    v("format", format, OneOf{{"text", "srt", "vtt", "json", "ctm", "TextGrid"}},
+      "of what is printed, where no files are asked for");
+    v("srt", srt, "write subtitles, NAME.srt");
+    v("vtt", vtt, "write subtitles for web pages, NAME.vtt");
+    v("write", write, "formats to write files in: text (NAME.txt), srt, vtt, json, ctm, TextGrid");
+    v("out", out, "folder for these files; empty: beside each recording");
+    v("channels", channels, OneOf{{"auto", "mean", "each"}},
+      "of recordings with two or more: their mean, or each for itself; auto: each of two that differ, as of a call");
+    v("precision", precision, OneOf{{"auto", "fp32", "bf16", "int8"}}, "of the network's products");
+    v("beam", beam, Range{1.0, 1000.0}, "nats that a hypothesis may be worse than the best");
+    v("hotwords", hotwords, "words and phrases that are preferred");
+    v("hotword-bonus", hotword_bonus, Range{-100.0, 100.0}, "nats by which each word of them gets cheaper");
+  }
+};
+
+// Files to write, with text first; empty: the words are printed.
+std::vector<const pipeline::TranscriptFormat*> FormatsToWrite(const TranscribeOptions& options) {
+  std::vector<const pipeline::TranscriptFormat*> formats;
+  const auto add = [&](std::string_view name) {
+    const auto* format = &pipeline::FindTranscriptFormat(name);
+    if (std::find(formats.begin(), formats.end(), format) == formats.end()) formats.push_back(format);
+  };
+  for (const std::string& name : options.write) add(name);
+  if (options.srt) add("srt");
+  if (options.vtt) add("vtt");
+  return formats;
+}
+
+// How alike two channels are: the correlation of their first minute; 1 where one of them is silent throughout.
+double Likeness(const fs::path& file) {
+  constexpr int64_t kSeconds = 60;
+  feat::AudioReader left(file, {.channel = 0, .end_s = kSeconds}), right(file, {.channel = 1, .end_s = kSeconds});
+  double xx = 0, yy = 0, xy = 0;
+  for (std::vector<float> x, y; left.Read(x) && right.Read(y);) {
+    for (size_t i = 0; i < std::min(x.size(), y.size()); ++i) {
+      xx += double{x[i]} * x[i];
+      yy += double{y[i]} * y[i];
+      xy += double{x[i]} * y[i];
+    }
+  }
+  return xx == 0 || yy == 0 ? 1 : xy / std::sqrt(xx * yy);
+}
+
+// Channels to recognise, each for itself; −1: the mean.
+std::vector<int> ChannelsOf(const data::ReadableAudio& audio, const std::string& wish) {
+  constexpr double kOneScene = 0.5;
+  const int count = audio.info().num_channels;
+  const bool each = wish == "each" ? count > 1 : wish == "auto" && count == 2 && Likeness(audio.path()) < kOneScene;
+  if (!each) return {-1};
+  std::vector<int> channels;
+  for (int c = 0; c < count; ++c) channels.push_back(c);
+  return channels;
+}
+
+// As far as libsndfile can tell; the others count when they are read.
+double SecondsOf(const std::vector<std::string>& files) {
+  double seconds = 0;
+  for (const std::string& file : files) {
+    try {
+      seconds += feat::ProbeAudio(file).duration_s();
+    } catch (const std::runtime_error&) {
+      continue;  // said when it is its turn
+    }
+  }
+  return seconds;
+}
+
+// What became of one recording.
+struct Outcome {
+  std::vector<pipeline::Transcript> transcripts;  // of each channel
+  std::vector<std::string> written;
+  std::string error;
+};
+
+class Transcriber {
+ public:
+  Transcriber(const TranscribeOptions& options, int threads)
+      : options_(options),
+        formats_(FormatsToWrite(options)),
+        threads_(threads),
+        recognizer_(MakeRecognizer(options, options.files.size() > 1 ? 1 : threads)),
+        progress_("transcribing", std::max<int64_t>(1, static_cast<int64_t>(SecondsOf(options.files))), "s of speech") {
+  }
+
+  // True if all went well. Results come in the order of the files, each as soon as it is there.
+  bool Run(CommandContext& context) {
+    nlohmann::ordered_json json = nlohmann::ordered_json::array();
+    bool all = true;
+    ParallelInOrder<Outcome>(
+        options_.files.size(), threads_, [&](size_t i) { return Transcribe(options_.files[i]); },
+        [&](size_t i, Outcome&& outcome) {
+          Tell(options_.files[i], outcome, context, json);
+          all = all && outcome.error.empty();
+        });
+    progress_.Finish();
+    context.SetResult(nlohmann::ordered_json({{"recordings", std::move(json)}}).dump(2));
+    return all;
+  }
+
+ private:
+  static Recognizer MakeRecognizer(const TranscribeOptions& options, int threads) {
+    RecognizerSettings settings;
+    settings.beam = options.beam;
+    settings.weights = options.weights;
+    settings.precision = options.precision;
+    settings.threads = threads;
+    for (const std::string& phrase : options.hotwords) settings.hotwords.push_back({phrase, options.hotword_bonus});
+    return Recognizer(options.model, options.graph, settings);
+  }
+
+  Outcome Transcribe(const std::string& file) {
+    Outcome outcome;
+    try {
+      const data::ReadableAudio audio(file);
+      const std::vector<int> channels = ChannelsOf(audio, options_.channels);
+      for (const int channel : channels) {
+        const std::string name = fs::path(file).stem().string() + (channel < 0 ? "" : "-" + data::ChannelName(channel));
+        outcome.transcripts.push_back(Recognize(audio, channel, name));
+      }
+      // All channels or none.
+      for (const pipeline::Transcript& transcript : outcome.transcripts) Write(file, transcript, outcome);
+    } catch (const Cancelled&) {
+      throw;
+    } catch (const std::runtime_error& e) {
+      outcome.error = e.what();
+    }
+    return outcome;
+  }
+
+  pipeline::Transcript Recognize(const data::ReadableAudio& audio, int channel, const std::string& name) {
+    ThrowIfCancelled("transcribing");
+    RecognizeSettings settings;
+    settings.channel = channel;
+    double before = 0;
+    settings.progress = [&](double done_s) { Progress(done_s - std::exchange(before, done_s)); };
+    const Recognition said = recognizer_.RecognizeFile(audio.path().string(), settings);
+    pipeline::Transcript transcript{name, audio.info().duration_s(), said.remark, {}};
+    for (const RecognizedWord& word : said.words) {
+      transcript.words.push_back({word.word, word.start_s, word.end_s, word.confidence});
+    }
+    return transcript;
+  }
+
+  void Write(const std::string& file, const pipeline::Transcript& transcript, Outcome& outcome) const {
+    const fs::path folder = options_.out.empty() ? fs::path(file).parent_path() : fs::path(options_.out);
+    for (const pipeline::TranscriptFormat* format : formats_) {
+      const std::string ending(format->ending == "text" ? "txt" : format->ending);
+      const fs::path path = folder / (transcript.name + "." + ending);
+      WriteFileAtomically(path, format->write(transcript));
+      outcome.written.push_back(path.string());
+    }
+  }
+
+  void Tell(const std::string& file, const Outcome& outcome, CommandContext& context,
+            nlohmann::ordered_json& json) const {
+    nlohmann::ordered_json entry = {{"file", file}};
+    if (!outcome.error.empty()) {
+      log::Warn("{}", outcome.error);
+      entry["error"] = outcome.error;
+    }
+    for (const pipeline::Transcript& transcript : outcome.transcripts) {
+      entry["channels"].push_back(nlohmann::ordered_json::parse(pipeline::ToJson(transcript)));
+      if (!transcript.remark.empty()) log::Warn("{}: {}", transcript.name, transcript.remark);
+      if (formats_.empty()) {
+        const bool several = options_.files.size() > 1 || outcome.transcripts.size() > 1;
+        if (several && options_.format == "text") context.PrintLine("== " + transcript.name);
+        context.out() << pipeline::FindTranscriptFormat(options_.format).write(transcript) << std::flush;
+      }
+    }
+    for (const std::string& path : outcome.written) context.PrintLine(path);
+    if (!outcome.written.empty()) entry["files"] = outcome.written;
+    json.push_back(std::move(entry));
+  }
+
+  // More seconds are done, of whatever recording.
+  void Progress(double seconds) {
+    const std::lock_guard lock(mutex_);
+    done_s_ += seconds;
+    progress_.Update(static_cast<int64_t>(done_s_));
+  }
+
+  const TranscribeOptions& options_;
+  std::vector<const pipeline::TranscriptFormat*> formats_;
+  int threads_;
+  Recognizer recognizer_;
+  std::mutex mutex_;
+  double done_s_ = 0;
+  report::Progress progress_;
+};
+
+// Two recordings must not write one file.
+void RequireDifferentNames(const TranscribeOptions& options) {
+  if (FormatsToWrite(options).empty()) return;
+  std::map<fs::path, std::string> names;
+  for (const std::string& file : options.files) {
+    const fs::path folder = options.out.empty() ? fs::path(file).parent_path() : fs::path(options.out);
+    const auto [other, is_new] = names.emplace(folder / fs::path(file).stem(), file);
+    if (!is_new) {
+      Throw<UsageError>("'{}' and '{}' would write the same files; transcribe them one by one, with --out",
+                        other->second, file);
+    }
+  }
+}
+
+void Transcribe(const TranscribeOptions& options, CommandContext& context) {
+  RequireDifferentNames(options);
+  if (!Transcriber(options, context.threads()).Run(context)) {
+    throw InputError("some recordings could not be transcribed; the reasons stand above, the others are done");
+  }
+}
+
+REGISTER_COMMAND(
+    "transcribe", TranscribeOptions, Transcribe,
+    {.summary = "recordings as text and subtitles",
+     .description =
+         "Recognises audio files of any length and rate, the channels of a call apart, and prints the words or "
+         "writes text, subtitles, JSON, CTM or TextGrid beside them. A file that cannot be read is named; the "
+         "others go on.",
+     .example = "antiphon transcribe --model mine.antiphon talk.mp3\n"
+                "antiphon transcribe --model mine.antiphon --srt --out subtitles/ lectures/*.flac",
+     .positionals = {"files"},
+     .required = {"model", "files"},
+     .common = {"format", "srt", "vtt", "write", "out", "channels", "hotwords"}});
+
+}  // namespace
+}  // namespace antiphon::app
