@@ -55,8 +55,8 @@ const char* antiphon_version(void);
 antiphon_settings* antiphon_settings_new(void);
 /* An option by the name that the program has for it: of `antiphon decode` for a recognizer ("beam", "nbest",
  * "nnet.precision", "hotwords", "word-list", "weights" ...), of `antiphon listen` for a stream ("partial",
- * "endpoint-silence", "max-utterance" ...), of `antiphon align` for an aligner; and "threads". A stream also takes
- * "profile" and "memory", files of who speaks. */
+ * "endpoint-silence", "max-utterance" ...), of `antiphon align` for an aligner. Recognizers and aligners also take
+ * "threads", streams "profile" and "memory", files of who speaks. */
 antiphon_status antiphon_settings_set(antiphon_settings* settings, const char* option, const char* value);
 /* A phrase that is preferred: nats by which each of its words gets cheaper, -100 ... 100; usual is 4. */
 antiphon_status antiphon_settings_prefer(antiphon_settings* settings, const char* phrase, double bonus);

@@ -104,8 +104,8 @@ antiphon_status OnStream(antiphon_stream* handle, Work&& work) noexcept {
   if (handle == nullptr) return ANTIPHON_ERROR_USAGE;
   handle->events.clear();
   handle->json.clear();
+  if (!handle->stream) return handle->outcome.status;  // and the error says why it could not be made
   const antiphon_status status = Guarded(handle->outcome, [&] {
-    if (!handle->stream) throw UsageError("the stream could not be made");
     handle->events = work(*handle->stream);
     for (const StreamEvent& event : handle->events) handle->json.push_back(ToJson(event));
   });
@@ -154,11 +154,6 @@ antiphon_status StatusOf(const std::exception& error) noexcept {
       return ANTIPHON_ERROR_INTERNAL;
   }
 }
-
-}  // namespace antiphon::c
-
-using namespace antiphon;     // NOLINT(google-build-using-namespace): what follows is C
-using namespace antiphon::c;  // NOLINT(google-build-using-namespace)
 
 extern "C" {
 
@@ -307,10 +302,9 @@ const char* antiphon_stream_event_json(const antiphon_stream* stream, size_t i) 
 
 antiphon_status antiphon_stream_save_memory(antiphon_stream* stream, const char* file) {
   if (stream == nullptr) return ANTIPHON_ERROR_USAGE;
-  return Guarded(stream->outcome, [&] {
-    if (!stream->stream) throw UsageError("the stream could not be made");
-    stream->recognizer->SaveMemory(stream->stream->memory(), Required(file, "file"));
-  });
+  if (!stream->stream) return stream->outcome.status;
+  return Guarded(stream->outcome,
+                 [&] { stream->recognizer->SaveMemory(stream->stream->memory(), Required(file, "file")); });
 }
 
 void antiphon_stream_cancel(antiphon_stream* stream) {
@@ -357,3 +351,4 @@ antiphon_status antiphon_align_file(const antiphon_aligner* aligner, const char*
 void antiphon_aligner_free(antiphon_aligner** aligner) { Free(aligner); }
 
 }  // extern "C"
+}  // namespace antiphon::c

@@ -5,7 +5,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
+#include <functional>
+#include <iterator>
 #include <limits>
 #include <optional>
 #include <thread>
@@ -167,16 +170,20 @@ TEST_F(Streams, RememberWhoSpoke) {
   const Recognizer recognizer = MakeRecognizer();
   EXPECT_TRUE(recognizer.UsesMemory());
   const std::vector<float> speech = Speech(2 * kRateHz);
-  Stream first = recognizer.NewStream(kRateHz, {.memory = SpeakerMemory("anna")});
+  StreamSettings settings = Short();
+  settings.memory = SpeakerMemory("anna");
+  Stream first = recognizer.NewStream(kRateHz, settings);
   const Events nobody = first.Accept(speech);
   first.End();
   EXPECT_EQ(first.memory().speaker(), "anna");
-  Stream second = recognizer.NewStream(kRateHz, {.memory = first.memory()});
+  settings.memory = first.memory();
+  Stream second = recognizer.NewStream(kRateHz, settings);
   const Events known = second.Accept(speech);
   EXPECT_NE(known, nobody);
   const std::string file = (system_.folder / "anna.safetensors").string();
   recognizer.SaveMemory(first.memory(), file);
-  EXPECT_EQ(recognizer.NewStream(kRateHz, {.memory = recognizer.LoadMemory(file)}).Accept(speech), known);
+  settings.memory = recognizer.LoadMemory(file);
+  EXPECT_EQ(recognizer.NewStream(kRateHz, settings).Accept(speech), known);
   // As RecognizeFile would go on.
   SpeakerMemory memory = first.memory();
   EXPECT_NE(recognizer.Recognize(speech, kRateHz, {.memory = &memory}), recognizer.Recognize(speech, kRateHz));
@@ -228,14 +235,14 @@ TEST_F(Streams, NeedANetwork) {
 TEST_F(Streams, StopWhenTheyAreAskedTo) {
   const Recognizer recognizer = MakeRecognizer();
   StreamSettings settings = Short();
-  Stream stopped = recognizer.NewStream(kRateHz, settings);
+  Stream going = recognizer.NewStream(kRateHz, settings);
   settings.cancel = CancelToken();
   Stream other = recognizer.NewStream(kRateHz, settings);
   settings.cancel.Cancel();
   const std::vector<float> speech = Speech(kRateHz);
   EXPECT_EQ(KindOfErrorIn([&] { other.Accept(speech); }), ErrorKind::kCancelled);
   EXPECT_EQ(KindOfErrorIn([&] { other.Accept(speech); }), ErrorKind::kUsage) << "it is over";
-  EXPECT_FALSE(stopped.Accept(speech).empty()) << "another token";
+  EXPECT_FALSE(going.Accept(speech).empty()) << "another token";
 }
 
 TEST_F(Streams, TellWhatIsWrongWithTheSound) {
