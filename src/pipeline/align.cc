@@ -30,10 +30,11 @@ std::vector<std::string> SpokenWords(const hmm::Lexicon& lexicon, const hmm::Wor
   return names;
 }
 
-// The utterances that gave an alignment as tables and times; returns when all files are there.
+// The utterances that gave an alignment as tables and times; returns when all files are there. `frame_shift_s`: of the
+// alignments' frames.
 void WriteAlignments(const AlignSource& source, const hmm::Lexicon& lexicon, const hmm::HmmModel& hmm,
-                     const hmm::GmmTrainingResult& result, const fs::path& out) {
-  AlignOutput output(out, hmm, source.frame_shift_s());
+                     const hmm::GmmTrainingResult& result, double frame_shift_s, const fs::path& out) {
+  AlignOutput output(out, hmm, frame_shift_s);
   for (size_t i = 0; i < source.size(); ++i) {
     if (result.alignments[i].ok())
       output.Write(source.Id(i), result.alignments[i], SpokenWords(lexicon, result.words[i]));
@@ -80,7 +81,7 @@ hmm::GmmTrainingReport Train(const AlignRequest& request, const AlignSource& sou
       [](const std::string& line) { log::Info("{}", line); }, team);
   if (!team.is_first()) return {};
   result.model.features = source.front_end();
-  WriteAlignments(source, lexicon, result.model.hmm, result, request.out);
+  WriteAlignments(source, lexicon, result.model.hmm, result, source.frame_shift_s(), request.out);
   result.model.Save(fs::path(request.out) / "model.safetensors");
   return std::move(result.report);
 }
@@ -96,7 +97,7 @@ hmm::GmmTrainingReport AlignByModel(const AlignRequest& request, const BundlePar
   hmm::GmmTrainingResult result =
       AlignWithModel(*model, source, source.Sizes(), *lexicon, request.training, request.adapt, num_threads, team);
   if (!team.is_first()) return {};
-  WriteAlignments(source, *lexicon, model->hmm(), result, request.out);
+  WriteAlignments(source, *lexicon, model->hmm(), result, source.frame_shift_s() * model->subsampling(), request.out);
   return std::move(result.report);
 }
 

@@ -50,7 +50,7 @@ TEST_F(AsAlign, FindsTheSameTimes) {
       const AlignedSpeech aligned = Aligner(model, Lexicon()).AlignFile(speech, kText);
       ExpectSame(aligned, Request(model, speech));
       ASSERT_EQ(aligned.words.size(), 6U);
-      EXPECT_EQ(aligned.duration_s, seconds);
+      EXPECT_NEAR(aligned.duration_s, seconds, 1e-6);
       double end_s = 0;
       for (const AlignedPhone& phone : aligned.phones) {
         EXPECT_EQ(phone.start_s, end_s);
@@ -64,6 +64,24 @@ TEST_F(AsAlign, FindsTheSameTimes) {
       EXPECT_LT(aligned.log_likelihood, 0);
     }
   }
+}
+
+// A chain model's frames are three of the features' each.
+TEST_F(AsAlign, TimesOfAChainModelAreSeconds) {
+  const std::string name = Model(true), speech = Speech(3);
+  nn::Model model = nn::Model::Load(name);
+  model.network =
+      nn::Network(Config::Parse("layer = [{type = 'tdnn', dim = 12}, {type = 'splice', offsets = [-1, 0, 1], stride = "
+                                "3}, {type = 'affine', init-scale = 20.0}]",
+                                "net.toml"),
+                  6 * model.feature_dim, system_.gmm.hmm.num_pdfs(), 7);
+  model.frame_subsampling = 3;
+  model.Save(name);
+  const AlignedSpeech aligned = Aligner(name, Lexicon(), {.adapt = false}).AlignFile(speech, kText);
+  pipeline::AlignRequest request = Request(name, speech);
+  request.adapt = false;
+  ExpectSame(aligned, request);
+  EXPECT_NEAR(aligned.phones.back().end_s, 3.0, 0.05);
 }
 
 TEST_F(AsAlign, TakesTheOptionsOfTheCommand) {
