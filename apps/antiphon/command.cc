@@ -5,21 +5,9 @@
 #include "base/compute_threads.h"
 #include "base/suggest.h"
 #include "base/thread_pool.h"
-#include "device/device.h"
+#include "device/device_list.h"
 
 namespace antiphon::app {
-namespace {
-
-// Fails here, before anything is read or written, for a device that is not there.
-void RequireDevices(std::string_view names) {
-  for (size_t begin = 0; begin <= names.size();) {
-    const size_t end = std::min(names.find(',', begin), names.size());
-    RequireDevice(names.substr(begin, end - begin));
-    begin = end + 1;
-  }
-}
-
-}  // namespace
 
 void CommandContext::PrintLine(std::string_view line) {
   if (!common_.json && !silent_) out_ << line << std::endl;

@@ -25,13 +25,14 @@ void Compress(pipeline::CompressRequest request, CommandContext& context) {
     for (const std::string& sentence : pipeline::Sentences(request, result)) context.PrintLine(sentence);
     context.SetResult(train::ToJson(result));
   } else if (context.config().Has("variants")) {
-    context.SetResult(pipeline::CompareVariants(request, context.config(), host));
+    context.SetResult(pipeline::ToJson(pipeline::CompareVariants(request, context.config(), host)));
   } else {
     const auto model = std::make_shared<const nn::Model>(nn::Model::Load(request.model));
-    context.SetResult(pipeline::SearchCompression(
+    const compress::PlanResult result = pipeline::SearchCompression(
         {request.plan, request.compression, request.out, model, request.model, pipeline::OpenStore(request.store),
          pipeline::OpenStore(request.held_out_store), request.optimizer, decode},
-        host));
+        host);
+    context.SetResult(pipeline::ToJson(result));
   }
 }
 

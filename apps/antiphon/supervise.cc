@@ -103,7 +103,8 @@ std::string ResultIn(const std::string& output) {
 
 }  // namespace
 
-std::string SuperviseTraining(const std::filesystem::path& config, bool resume, const SuperviseOptions& options) {
+std::string SuperviseTraining(const std::filesystem::path& config, bool resume,
+                              const pipeline::SuperviseOptions& options) {
   std::vector<std::string> arguments = {std::filesystem::read_symlink("/proc/self/exe").string(),
                                         "train",
                                         "--config",

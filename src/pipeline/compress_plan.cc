@@ -111,19 +111,6 @@ class RealWorkshop : public compress::Workshop {
   const StageHost& host_;
 };
 
-nlohmann::json Json(const compress::PlanResult& result) {
-  nlohmann::json tries = nlohmann::json::array();
-  for (const compress::Try& t : result.tries) {
-    nlohmann::json moves = nlohmann::json::array();
-    for (const Move& m : t.moves) moves.push_back(m.Text());
-    tries.push_back({{"moves", moves}, {"kept", t.kept}, {"verdict", t.verdict}});
-    if (!t.refused) tries.back()["outcome"] = Json(t.outcome);
-  }
-  return {{"full", Json(result.full)},      {"tries", tries},    {"outcome", Json(result.outcome)},
-          {"front", ParetoFront(result)},   {"met", result.met}, {"chosen", Text(result.chosen)},
-          {"conclusion", result.conclusion}};
-}
-
 std::vector<std::string> PlanRow(const std::string& what, const Outcome* o, const std::string& verdict) {
   if (o == nullptr) return {what, "", "", "", verdict};
   return {what, fmt::format("{:.2f} %", 100 * o->error), fmt::format("{:.0f}", 1 / o->seconds_per_frame),
@@ -165,7 +152,21 @@ void WritePlanReport(const compress::PlanResult& result, const PlanRequest& requ
 
 }  // namespace
 
-std::string SearchCompression(const PlanRequest& request, const StageHost& host) {
+std::string ToJson(const compress::PlanResult& result) {
+  nlohmann::json tries = nlohmann::json::array();
+  for (const compress::Try& t : result.tries) {
+    nlohmann::json moves = nlohmann::json::array();
+    for (const Move& m : t.moves) moves.push_back(m.Text());
+    tries.push_back({{"moves", moves}, {"kept", t.kept}, {"verdict", t.verdict}});
+    if (!t.refused) tries.back()["outcome"] = Json(t.outcome);
+  }
+  const nlohmann::json json = {{"full", Json(result.full)},      {"tries", tries},    {"outcome", Json(result.outcome)},
+                               {"front", ParetoFront(result)},   {"met", result.met}, {"chosen", Text(result.chosen)},
+                               {"conclusion", result.conclusion}};
+  return json.dump(1);
+}
+
+compress::PlanResult SearchCompression(const PlanRequest& request, const StageHost& host) {
   if (!request.store) throw UsageError("--store is missing: without data nothing can be retrained and measured");
   compress::Budget budget;
   budget.real_time_factor = request.plan.rtf;
@@ -176,17 +177,16 @@ std::string SearchCompression(const PlanRequest& request, const StageHost& host)
   budget.max_loss = ParsePercent(request.plan.max_wer_loss, "--max-wer-loss");
   budget.slack = ParsePercent(request.plan.slack, "--slack");
   RealWorkshop workshop(request, host);
-  const compress::PlanResult result = SearchPlan(workshop, compress::StandardLadder(request.plan.methods), budget);
+  compress::PlanResult result = SearchPlan(workshop, compress::StandardLadder(request.plan.methods), budget);
   for (const compress::Try& t : result.tries) host.say(fmt::format("{}: {}", Text(t.moves), t.verdict));
   const fs::path model = request.folder / "model.safetensors";
   nn::Model::Load(workshop.ModelFile(result.chosen)).Save(model);
-  const std::string json = Json(result).dump(1);
-  WriteFileAtomically(request.folder / "plan.json", json + "\n");
+  WriteFileAtomically(request.folder / "plan.json", ToJson(result) + "\n");
   WritePlanReport(result, request);
   host.say(result.conclusion);
   host.say(fmt::format("model: {}", model.string()));
   host.say(fmt::format("report: {}", (request.folder / "report.html").string()));
-  return json;
+  return result;
 }
 
 }  // namespace antiphon::pipeline

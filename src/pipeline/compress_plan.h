@@ -47,7 +47,9 @@ struct PlanRequest {
 };
 
 /// Says what it tries, writes plan.json and report.html into the folder, copies the chosen model there. Tries that the
-/// folder holds already, from a run that was broken off, are not made again. Returns the text of plan.json.
-std::string SearchCompression(const PlanRequest& request, const StageHost& host);
+/// folder holds already, from a run that was broken off, are not made again.
+compress::PlanResult SearchCompression(const PlanRequest& request, const StageHost& host);
+/// The text of plan.json.
+std::string ToJson(const compress::PlanResult& result);
 
 }  // namespace antiphon::pipeline

@@ -32,15 +32,54 @@ struct Variant {
   std::string method;
 };
 
-// What one line of the table shows; figures that were not measured are null.
-struct Line {
-  std::string name;
-  double frames_per_second = 0;
-  int64_t bytes = 0;
-  int64_t parameters = 0;
-  json compressed;  // {"frame_accuracy", "word_errors"}
-  json result;
-};
+// As outcome.json and variants.json hold them.
+json VariantJson(const VariantMeasures& measures) {
+  json all = {{"frame_accuracy", measures.frame_accuracy}};
+  if (!measures.words) return all;
+  all["word_error_rate"] = measures.words->rate;
+  all["word_errors"] = measures.words->errors;
+  all["words"] = measures.words->words;
+  return all;
+}
+
+VariantMeasures MeasuresFrom(const json& stored) {
+  VariantMeasures measures{stored.at("frame_accuracy"), {}};
+  if (stored.contains("words")) {
+    measures.words = {stored.at("word_error_rate"), stored.at("word_errors"), stored.at("words")};
+  }
+  return measures;
+}
+
+json VariantJson(const VariantOutcome& outcome) {
+  json all = {{"model", outcome.model}, {"parameters", outcome.parameters}, {"result", VariantJson(outcome.result)}};
+  if (!outcome.compressed) return all;
+  all["compressed"] = VariantJson(*outcome.compressed);
+  json& layers = all["layers"] = json::array();
+  for (const compress::Change& c : outcome.layers) layers.push_back({{"layer", c.layer}, {"what", c.what}});
+  return all;
+}
+
+VariantOutcome OutcomeFrom(const json& stored) {
+  VariantOutcome outcome{stored.at("model"), stored.at("parameters"), {}, {}, MeasuresFrom(stored.at("result"))};
+  if (!stored.contains("compressed")) return outcome;
+  outcome.compressed = MeasuresFrom(stored.at("compressed"));
+  for (const json& c : stored.at("layers")) outcome.layers.push_back({c.at("layer"), c.at("what")});
+  return outcome;
+}
+
+json VariantJson(const std::vector<VariantReport>& variants) {
+  json all = json::array();
+  for (const VariantReport& v : variants) {
+    const auto& compressed = v.outcome.compressed;
+    all.push_back({{"name", v.name},
+                   {"frames_per_second", v.frames_per_second},
+                   {"bytes", v.bytes},
+                   {"parameters", v.outcome.parameters},
+                   {"compressed", compressed ? VariantJson(*compressed) : json()},
+                   {"result", VariantJson(v.outcome.result)}});
+  }
+  return {{"variants", all}};
+}
 
 std::string After(const std::string& setting, std::string_view key) {
   return setting.starts_with(key) ? setting.substr(key.size()) : "";
@@ -104,7 +143,7 @@ class Runner {
                             request.optimizer.ToToml(), request.store, request.held_out_store, host.seed)),
         decodes_(config.Has("decode")) {}
 
-  Line Run(const Variant& v) {
+  VariantReport Run(const Variant& v) {
     const fs::path folder = fs::path(request_.out) / v.name;
     MakeFolder(folder);
     const fs::path before =
@@ -118,12 +157,13 @@ class Runner {
                       {"settings", v.settings},
                       {"decode", decode.ToToml()}};
     const fs::path file = folder / "outcome.json";
-    json stored = fs::exists(file) ? json::parse(ReadFile(file), nullptr, false) : json();
-    if (!stored.is_object() || stored.value("key", json()) != key) {
-      stored = {{"key", key}, {"outcome", Make(v, before, folder, config, decode)}};
-      WriteFileAtomically(file, stored.dump(1) + "\n");
+    const json stored = fs::exists(file) ? json::parse(ReadFile(file), nullptr, false) : json();
+    if (stored.is_object() && stored.value("key", json()) == key) {
+      return MeasureSpeed(v, OutcomeFrom(stored.at("outcome")), decode);
     }
-    return Finish(v, stored.at("outcome"), decode);
+    VariantOutcome outcome = Make(v, before, folder, config, decode);
+    WriteFileAtomically(file, json({{"key", key}, {"outcome", VariantJson(outcome)}}).dump(1) + "\n");
+    return MeasureSpeed(v, std::move(outcome), decode);
   }
 
  private:
@@ -140,25 +180,20 @@ class Runner {
     return fmt::format("{:016x}", nn::Model::Load(file).network.Hash());
   }
 
-  json Make(const Variant& v, const fs::path& before, const fs::path& folder, const Config& config,
-            const Config& decode) {
+  VariantOutcome Make(const Variant& v, const fs::path& before, const fs::path& folder, const Config& config,
+                      const Config& decode) {
     host_.say(v.name);
     if (v.method.empty()) {
       const int skip = static_cast<int>(decode.Int("nnet.frame-skip").value_or(1));
-      const nn::Model model = nn::Model::Load(before);
-      const train::ModelMeasures m = full_.Measure(model, skip);
-      return {{"model", before.string()},
-              {"parameters", m.parameters},
-              {"result", Measures(m.frame_accuracy, before, folder / "decode", decode)}};
+      const train::ModelMeasures m = full_.Measure(nn::Model::Load(before), skip);
+      return {before.string(), m.parameters, {}, {}, Measures(m.frame_accuracy, before, folder / "decode", decode)};
     }
-    const json result = json::parse(train::ToJson(Compressed(config)));
-    return {{"model", (folder / "model.safetensors").string()},
-            {"parameters", result.at("retrained").at("parameters")},
-            {"layers", result.at("layers")},
-            {"compressed", Measures(result.at("compressed").at("frame_accuracy"), folder / "compressed.safetensors",
-                                    folder / "decode-compressed", decode)},
-            {"result", Measures(result.at("retrained").at("frame_accuracy"), folder / "model.safetensors",
-                                folder / "decode", decode)}};
+    const train::CompressionResult made = Compressed(config);
+    const fs::path model = folder / "model.safetensors";
+    return {model.string(), made.retrained.parameters, made.changes,
+            Measures(made.compressed.frame_accuracy, folder / "compressed.safetensors", folder / "decode-compressed",
+                     decode),
+            Measures(made.retrained.frame_accuracy, model, folder / "decode", decode)};
   }
 
   train::CompressionResult Compressed(const Config& config) const {
@@ -173,27 +208,18 @@ class Runner {
     return result;
   }
 
-  json Measures(double frame_accuracy, const fs::path& file, const fs::path& out, const Config& decode) const {
-    json measures = {{"frame_accuracy", frame_accuracy}};
-    if (!decodes_) return measures;
-    const WordErrors errors = MeasureWordErrors(decode, file, nn::Model::Load(file), out, host_);
-    measures["word_error_rate"] = errors.rate;
-    measures["word_errors"] = errors.errors;
-    measures["words"] = errors.words;
-    return measures;
+  VariantMeasures Measures(double frame_accuracy, const fs::path& file, const fs::path& out,
+                           const Config& decode) const {
+    if (!decodes_) return {frame_accuracy, {}};
+    return {frame_accuracy, MeasureWordErrors(decode, file, nn::Model::Load(file), out, host_)};
   }
 
-  Line Finish(const Variant& v, const json& outcome, const Config& decode) const {
-    const nn::Model model = nn::Model::Load(outcome.at("model").get<std::string>());
+  VariantReport MeasureSpeed(const Variant& v, VariantOutcome outcome, const Config& decode) const {
+    const nn::Model model = nn::Model::Load(outcome.model);
     const ScoringCost cost =
         MeasureScoring(model, request_.plan.batch, decode.Text("nnet.precision").value_or(""), host_.threads);
     const auto skip = static_cast<double>(decode.Int("nnet.frame-skip").value_or(1));
-    return {v.name,
-            cost.frames_per_second * skip,
-            compress::SizeOf(model.network).bytes,
-            outcome.at("parameters"),
-            outcome.value("compressed", json()),
-            outcome.at("result")};
+    return {v.name, cost.frames_per_second * skip, compress::SizeOf(model.network).bytes, std::move(outcome)};
   }
 
   const CompressRequest& request_;
@@ -204,24 +230,27 @@ class Runner {
   bool decodes_;
 };
 
-std::string VariantPercent(const json& measures, const char* key) {
-  return measures.is_object() && measures.contains(key) ? fmt::format("{:.2f} %", 100 * measures.at(key).get<double>())
-                                                        : "–";
+std::string FrameAccuracy(const std::optional<VariantMeasures>& m) {
+  return m ? fmt::format("{:.2f} %", 100 * m->frame_accuracy) : "–";
 }
 
-std::vector<std::vector<std::string>> Rows(const std::vector<Line>& lines, bool decodes) {
+std::string WordErrorRate(const std::optional<VariantMeasures>& m) {
+  return m && m->words ? fmt::format("{:.2f} %", 100 * m->words->rate) : "–";
+}
+
+std::vector<std::vector<std::string>> Rows(const std::vector<VariantReport>& variants, bool decodes) {
   std::vector<std::vector<std::string>> rows = {
       {"variant", "file", "of full", "frames/s", "× full", "frame accuracy after the method", "retrained"}};
   if (decodes) rows[0].insert(rows[0].end(), {"WER after the method", "retrained"});
-  for (const Line& l : lines) {
-    const double share = 100.0 * static_cast<double>(l.bytes) / static_cast<double>(lines[0].bytes);
-    rows.push_back({l.name, fmt::format("{:.0f} kB", 1e-3 * static_cast<double>(l.bytes)),
-                    fmt::format("{:.0f} %", share), fmt::format("{:.0f}", l.frames_per_second),
-                    fmt::format("{:.1f}", l.frames_per_second / lines[0].frames_per_second),
-                    VariantPercent(l.compressed, "frame_accuracy"), VariantPercent(l.result, "frame_accuracy")});
+  for (const VariantReport& v : variants) {
+    const double share = 100.0 * static_cast<double>(v.bytes) / static_cast<double>(variants[0].bytes);
+    rows.push_back({v.name, fmt::format("{:.0f} kB", 1e-3 * static_cast<double>(v.bytes)),
+                    fmt::format("{:.0f} %", share), fmt::format("{:.0f}", v.frames_per_second),
+                    fmt::format("{:.1f}", v.frames_per_second / variants[0].frames_per_second),
+                    FrameAccuracy(v.outcome.compressed), FrameAccuracy(v.outcome.result)});
     if (!decodes) continue;
-    rows.back().push_back(VariantPercent(l.compressed, "word_error_rate"));
-    rows.back().push_back(VariantPercent(l.result, "word_error_rate"));
+    rows.back().push_back(WordErrorRate(v.outcome.compressed));
+    rows.back().push_back(WordErrorRate(v.outcome.result));
   }
   return rows;
 }
@@ -237,38 +266,28 @@ std::string Markdown(const std::vector<std::vector<std::string>>& rows) {
   return text;
 }
 
-json VariantToJson(const std::vector<Line>& lines) {
-  json all = json::array();
-  for (const Line& l : lines) {
-    all.push_back({{"name", l.name},
-                   {"frames_per_second", l.frames_per_second},
-                   {"bytes", l.bytes},
-                   {"parameters", l.parameters},
-                   {"compressed", l.compressed},
-                   {"result", l.result}});
-  }
-  return {{"variants", all}};
-}
-
 }  // namespace
 
-std::string CompareVariants(const CompressRequest& request, const Config& config, const StageHost& host) {
+std::string ToJson(const std::vector<VariantReport>& variants) { return VariantJson(variants).dump(); }
+
+std::vector<VariantReport> CompareVariants(const CompressRequest& request, const Config& config,
+                                           const StageHost& host) {
   const fs::path out = request.out;
   std::vector<Variant> variants = ReadVariants(config.Table("variants"));
   variants.insert(variants.begin(), {.name = "full", .settings = {}, .scoring = {}, .from = {}, .method = {}});
   Runner runner(request, config, host);
-  std::vector<Line> lines;
+  std::vector<VariantReport> reports;
   std::vector<std::vector<std::string>> rows;
   for (const Variant& v : variants) {
-    lines.push_back(WithContext([&] { return runner.Run(v); }, [&] { return fmt::format("variant '{}'", v.name); }));
+    reports.push_back(WithContext([&] { return runner.Run(v); }, [&] { return fmt::format("variant '{}'", v.name); }));
     // Kept up to date, so that a run which is cut short has shown what it found.
-    rows = Rows(lines, config.Has("decode"));
-    WriteFileAtomically(out / "variants.json", VariantToJson(lines).dump(1) + "\n");
+    rows = Rows(reports, config.Has("decode"));
+    WriteFileAtomically(out / "variants.json", VariantJson(reports).dump(1) + "\n");
     WriteFileAtomically(out / "variants.md", Markdown(rows));
   }
   for (const std::string& line : report::TextTable(rows)) host.say(line);
   host.say(fmt::format("table: {}", (out / "variants.md").string()));
-  return VariantToJson(lines).dump();
+  return reports;
 }
 
 }  // namespace antiphon::pipeline

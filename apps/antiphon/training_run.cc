@@ -1,0 +1,154 @@
+#include "training_run.h"
+
+#include <fmt/format.h>
+
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "base/compute_threads.h"
+#include "base/error.h"
+#include "base/file.h"
+#include "base/log.h"
+#include "machine.h"
+#include "processes.h"
+#include "supervise.h"
+#include "train/trainer.h"
+
+namespace antiphon::app {
+namespace {
+
+namespace fs = std::filesystem;
+
+// Options of `antiphon train` beside the request's, for config.toml.
+struct OwnOptions {
+  std::string evaluate;  // there is a training
+  pipeline::SuperviseOptions supervise;
+  template <class V>
+  void Visit(V& v) {
+    v("evaluate", evaluate, "");
+    supervise.Visit(v);
+  }
+};
+
+// What the doctor says of program, libraries and machine.
+std::string Versions() {
+  std::string text;
+  for (const std::string& line : MachineText(".")) text += line + "\n";
+  return text;
+}
+
+nlohmann::json ToJson(const train::TrainingSummary& s) {
+  nlohmann::json json = {{"epochs", s.epochs},
+                         {"steps", s.steps},
+                         {"frames", s.frames},
+                         {"held_out_loss", s.held_out_loss},
+                         {"held_out_accuracy", s.held_out_accuracy},
+                         {"phone_accuracy", s.phone_accuracy},
+                         {"seconds", s.seconds},
+                         {"frames_per_second", s.frames_per_second},
+                         {"arithmetic_share", s.arithmetic_share},
+                         {"virtual_seconds", s.virtual_seconds},
+                         {"bytes_sent", s.bytes_sent},
+                         {"lost_workers", s.lost_workers},
+                         {"minibatches_given_back", s.given_back},
+                         {"averaged", s.averaged},
+                         {"model_hash", fmt::format("{:016x}", s.model_hash)}};
+  if (s.side_probe.kinds > 0) {
+    json["side_layer"] = s.side_layer;
+    json["side_probe_kinds"] = s.side_probe.kinds;
+    json["side_probe_accuracy"] = s.side_probe.accuracy;
+  } else if (!s.side_probe.missing.empty()) {
+    json["side_probe_missing"] = s.side_probe.missing;
+  }
+  return json;
+}
+
+void PrintSimulation(const comm::SimulationReport& report, CommandContext& context) {
+  double compute = 0;
+  double all = 0;
+  for (const comm::RankUsage& rank : report.ranks) {
+    compute += rank.compute_seconds;
+    all += rank.end_seconds;
+  }
+  context.Print(
+      "simulated cluster: {:.6g} s of virtual time on {} rank(s), {:.1f} % of it arithmetic; {:.6g} MB in messages",
+      report.seconds(), report.ranks.size(), all > 0 ? 100 * compute / all : 100.0, 1e-6 * report.bytes_sent());
+}
+
+void PrintSummary(const nlohmann::json& summary, CommandContext& context) {
+  context.Print(
+      "held-out frame accuracy {:.2f} %, loss {:.4f}{}; {:.0f} frames/s, {:.1f} % of the steps' time arithmetic",
+      100 * summary.value("held_out_accuracy", 0.0), summary.value("held_out_loss", 0.0),
+      summary.value("averaged", false) ? " (averaged model)" : "", summary.value("frames_per_second", 0.0),
+      100 * summary.value("arithmetic_share", 0.0));
+  if (summary.contains("side_probe_kinds")) {
+    context.Print("side task: a fresh classifier is right in {:.1f} % of frames by '{}' (a guess among {}: {:.1f} %)",
+                  100 * summary.value("side_probe_accuracy", 0.0), summary.value("side_layer", std::string()),
+                  summary.value("side_probe_kinds", 0), 100.0 / summary.value("side_probe_kinds", 1));
+  } else if (summary.contains("side_probe_missing")) {
+    context.Print("side task: no fresh classifier, as {}", summary.value("side_probe_missing", std::string()));
+  }
+  if (const int64_t lost = summary.value("lost_workers", int64_t{0}); lost > 0) {
+    context.Print(
+        "{} worker(s) were lost on the way (metrics.jsonl and report.html say when); {} minibatch(es) of theirs went "
+        "to the others",
+        lost, summary.value("minibatches_given_back", int64_t{0}));
+  }
+}
+
+void PrintFiles(const fs::path& folder, CommandContext& context) {
+  context.Print("model: {}", train::ModelFile(folder).string());
+  context.Print("report: {}", (folder / "report.html").string());
+}
+
+// As process of the group that was started with this one.
+nlohmann::json RunHere(const train::TrainingRequest& request, CommandContext& context) {
+  comm::ProcessGroup& group = Processes();
+  SpeakAsProcess(group.process(), context);
+  if (group.num_processes() > 1) log::Info("{}", group.Describe());
+  const auto threads = [&] {
+    return request.threads > 0 ? static_cast<int>(request.threads) : ThreadsOfProcess(group, context);
+  };
+  const train::TrainingReport report =
+      train::RunTraining(request, {.group = group,
+                                   .threads = threads,
+                                   .processes_lost = [&] { SpeakAsProcess(group.process(), context); },
+                                   .versions = Versions});
+  nlohmann::json summary = ToJson(report.summary);
+  PrintSummary(summary, context);
+  if (report.simulation) PrintSimulation(*report.simulation, context);
+  return summary;
+}
+
+nlohmann::json RunSupervised(train::TrainingRequest request, const pipeline::SuperviseOptions& options,
+                             CommandContext& context) {
+  if (comm::LaunchedProcesses() > 1) {
+    throw UsageError(
+        "--restarts and --launch are for the process outside: instead of 'mpirun -np 4 antiphon train …' start "
+        "'antiphon train … --launch \"mpirun -np 4\"'");
+  }
+  train::PrepareRequest(request);
+  const fs::path config = fs::path(request.out) / "config.toml";
+  const std::string toml = train::EffectiveConfig(request, train::ReadTask(request));
+  WriteFileAtomically(config, toml);
+  auto summary = nlohmann::json::parse(SuperviseTraining(config, request.resume, options));
+  WriteFileAtomically(config, toml);  // the run itself was told not to restart
+  PrintSummary(summary, context);
+  return summary;
+}
+
+}  // namespace
+
+std::string RunTrainingJob(const pipeline::TrainingJob& job, CommandContext& context) {
+  train::TrainingRequest request = job.request;
+  request.of_caller = OptionsToConfig(OwnOptions{.evaluate = "", .supervise = job.supervise});
+  request.resume_hint =
+      fmt::format("antiphon train --config {} --resume", (fs::path(request.out) / "config.toml").string());
+  const nlohmann::json summary =
+      job.supervise.any() ? RunSupervised(request, job.supervise, context) : RunHere(request, context);
+  PrintFiles(request.out, context);
+  return summary.dump();
+}
+
+}  // namespace antiphon::app
