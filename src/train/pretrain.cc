@@ -62,7 +62,7 @@ class Frames {
  public:
   Frames(const Worker& worker, const comm::Communicator& comm, parallel::DataShare share, double epochs,
          const std::string& title, int64_t steps_done)
-      : pool_(worker.shared_pool()),
+      : pool_(worker.run().data.pool),
         rank_(comm.rank()),
         share_(share),
         steps_(std::max<int64_t>(1, static_cast<int64_t>(std::llround(epochs * static_cast<double>(StepsOf(0)))))),
@@ -116,8 +116,8 @@ class Grower {
  public:
   Grower(const TrainingTask& task, const TrainOptions& options, comm::Communicator& comm, Worker& worker)
       : task_(task), options_(options), comm_(comm), worker_(worker), blocks_(worker.network()) {
-    if (!worker.broken_pretraining()) return;
-    broken_.emplace(*worker.broken_pretraining());
+    if (!worker.loader().broken_pretraining()) return;
+    broken_.emplace(*worker.loader().broken_pretraining());
     const std::vector<int64_t> place = broken_->ReadInts("pretraining.place");
     first_stage_ = static_cast<size_t>(place.at(0));
     first_step_ = place.at(1);
@@ -181,15 +181,15 @@ class Grower {
   // Between two steps: saves when it is time or when somebody asked to stop, and stops then.
   void SaveIfDue(size_t stage, const Frames& frames, const std::function<void(SafetensorsWriter&)>& add_state) {
     const int64_t step = steps_before_ + frames.steps_done();
-    const Rendezvous::Decision request = worker_.AgreeOnRequest(step);
+    const Rendezvous::Decision request = worker_.saver().rendezvous().InStep(step);
     if (!request.stop && !request.save) return;
-    worker_.WritePretrainCheckpoint(step, [&](SafetensorsWriter& writer) {
+    worker_.saver().WritePretraining(step, [&](SafetensorsWriter& writer) {
       const int64_t place[] = {static_cast<int64_t>(stage), frames.steps_done(), steps_before_};
       writer.Add("pretraining.place", std::span<const int64_t>(place));
       add_state(writer);
     });
     if (request.stop) {
-      throw Cancelled(worker_.CancelledMessage(
+      throw Cancelled(worker_.saver().CancelledMessage(
           fmt::format("in pre-training, layer {} of {}, after {} steps", stage + 1, blocks_.num_hidden(), step)));
     }
   }
@@ -222,7 +222,7 @@ class Grower {
     while (const data::Minibatch* minibatch = frames.Next()) {
       input.context.step = frames.steps_done() * share.count + share.index;
       input.features = minibatch->features;
-      input.targets = worker_.targets().Make(*minibatch);
+      input.targets = worker_.run().replica.targets().Make(*minibatch);
       const parallel::StepOutput output = strategy->Step(input);
       if (!std::isfinite(output.loss.loss())) {
         Throw<DivergenceError>("pre-training layer {}: the loss is not finite; lower pretrain.learning-rate (now {})",
@@ -331,7 +331,7 @@ class Grower {
 
 void Pretrain(const TrainingTask& task, const TrainOptions& options, comm::Communicator& comm, Worker& worker) {
   if (options.pretrain.method == PretrainMethod::kNone) return;
-  if (worker.parts() != nullptr) {
+  if (worker.run().replica.parts() != nullptr) {
     Throw<UsageError>(
         "pretrain.method '{}' works on whole networks, but the ranks of this parallel.method hold parts of one: take "
         "pretrain.method 'none', or another parallel.method",

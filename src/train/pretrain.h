@@ -13,7 +13,7 @@
 
 namespace antiphon::train {
 
-/// Trains and copies the result into worker.network(), going on where worker.broken_pretraining() says, if anywhere.
+/// Trains and copies the result into worker.network(), going on where its loader says, if anywhere.
 /// Does nothing for method "none".
 void Pretrain(const TrainingTask& task, const TrainOptions& options, comm::Communicator& comm, Worker& worker);
 

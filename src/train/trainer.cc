@@ -78,12 +78,12 @@ TrainingSummary Trainer::Impl::Train(bool resume) {
   }
   // The folder is not given away while something is still written there.
   const Finally written([this] {
-    if (worker) worker->WaitForWriting();
+    if (worker) worker->saver().Wait();
   });
   comm::FaultPoint("start", comm.rank(), 0);
   worker = std::make_unique<Worker>(task, options, comm);
-  if (!resume || !worker->LoadNewestCheckpoint()) {
-    if (!resume || !worker->LoadPretraining()) {
+  if (!resume || !worker->loader().LoadNewest()) {
+    if (!resume || !worker->loader().LoadPretraining()) {
       if (resume) log::Warn("nothing to go on with in '{}': starting anew", CheckpointPath(task.folder).string());
       worker->StartAnew();
     }
@@ -100,17 +100,18 @@ TrainingSummary Trainer::Impl::Train(bool resume) {
 // What comes before the first step: pre-training, and the untrained model's held-out loss, from which newbob starts.
 void Trainer::Impl::Prepare() {
   Pretrain(task, options, comm, *worker);
-  worker->StartStrategy();
+  worker->loader().StartStrategy();
   const EvaluationResult result = worker->EvaluateHeldOut(false);
-  worker->schedule().SetInitialLoss(result.loss.loss());
+  worker->run().schedule.SetInitialLoss(result.loss.loss());
   worker->log().Write(report::MetricsRecord("start")
                           .Set("held_out_loss", result.loss.loss())
                           .Set("held_out_accuracy", result.loss.frame_accuracy())
-                          .Set("parameters", worker->outline().num_whole_parameters())
-                          .Set("frames_per_epoch", worker->pool().num_frames()));
+                          .Set("parameters", worker->run().replica.outline().num_whole_parameters())
+                          .Set("frames_per_epoch", worker->run().pool().num_frames()));
   worker->RememberBest();
-  worker->WriteCheckpoint();
-  worker->FinishPretraining();
+  worker->saver().Write();
+  worker->saver().FinishPretraining();
+  worker->loader().ForgetPretraining();
 }
 
 void Trainer::Impl::RunEpochs() {
@@ -131,16 +132,16 @@ void Trainer::Impl::RunEpochs() {
 void Trainer::Impl::EndEpoch() {
   const EvaluationResult result = worker->EvaluateHeldOut(false);
   if (!std::isfinite(result.loss.loss())) throw Diverged("the held-out loss is not finite");
-  const double rate = worker->LearningRate();
-  const optim::EpochDecision decision = worker->schedule().EndEpoch(result.loss.loss());
-  worker->LogEpoch(result.loss, rate, decision.accept);
+  const double rate = worker->run().LearningRate();
+  const optim::EpochDecision decision = worker->run().schedule.EndEpoch(result.loss.loss());
+  worker->run().state.LogEpoch(result.loss, rate, decision.accept, worker->strategy());
   if (decision.accept) {
     worker->RememberBest();
   } else {
     worker->RestoreBest();
   }
-  worker->NextEpoch(decision.stop);
-  worker->WriteCheckpoint();
+  worker->run().state.NextEpoch(decision.stop);
+  worker->saver().Write();
   if (comm.rank() == 0) report::WriteTrainingReport(task.folder);
 }
 
@@ -155,11 +156,11 @@ void Trainer::Impl::FallBack(const std::string& reason) {
         "or set optimizer.max-change",
         failed.epoch + 1, failed.step, reason, options.guard.max_fallbacks, options.schedule.learning_rate);
   }
-  worker->LoadCheckpointAfterFailure(failed, fallbacks);
+  worker->loader().LoadAfterFailure(failed, fallbacks);
   worker->log().Event(worker->position(), "fallback",
                       fmt::format("epoch {}, step {}: {}; back to step {} with rates × {}", failed.epoch + 1,
                                   failed.step, reason, worker->position().step, options.guard.rate_factor));
-  worker->WriteCheckpoint();
+  worker->saver().Write();
 }
 
 // Replaces the network by the average of its last states that is best on the held-out set, if it is better than the
@@ -203,8 +204,8 @@ nn::Model Trainer::Impl::MakeModel(const EvaluationResult& result, std::vector<f
   model.frames_per_forward = options.frames_per_forward;
   model.first_frame_offset = options.first_frame_offset;
   if (task.hmm) model.hmm_json = task.hmm->ToJson();
-  if (worker->sequence() != nullptr) {
-    model.frame_subsampling = worker->sequence()->frame_subsampling();
+  if (const SequenceTask* const sequence = worker->run().data.sequence.get(); sequence != nullptr) {
+    model.frame_subsampling = sequence->frame_subsampling();
   } else if (task.initial) {
     model.frame_subsampling = task.initial->frame_subsampling;
   }
@@ -235,20 +236,20 @@ TrainingSummary Trainer::Impl::Finish() {
   worker->RefreshStatistics();
   EvaluationResult result = worker->EvaluateHeldOut(true);
   const bool averaged = TakeAverage(result);
-  TrainingSummary summary = worker->Summary();
+  TrainingSummary summary = worker->run().state.Summary(worker->strategy());
   summary.held_out_loss = result.loss.loss();
   summary.held_out_accuracy = result.loss.frame_accuracy();
   summary.phone_accuracy = result.confusion.accuracy();
   summary.averaged = averaged;
-  if (comm.rank() == 0) worker->ProbeSideTask(summary);
-  std::vector<float> log_priors = worker->LogPriors();
+  if (comm.rank() == 0) worker->evaluation().ProbeSideTask(summary);
+  std::vector<float> log_priors = worker->evaluation().LogPriors();
   nn::Model model;
   if (comm.rank() == 0) model = MakeModel(result, std::move(log_priors));
-  worker->FinishWriting();
-  summary.model_hash = worker->SaveModel(std::move(model), ModelFile(task.folder));
+  worker->saver().Finish();
+  summary.model_hash = worker->run().replica.Save(std::move(model), ModelFile(task.folder));
   if (comm.rank() == 0) {
     if (!result.confusion.names.empty()) result.confusion.Save(task.folder / "confusion.json");
-    worker->LogFinish(summary);
+    worker->run().state.LogFinish(summary);
     report::WriteTrainingReport(task.folder);
   }
   comm.Together([this] { comm.Barrier(); });

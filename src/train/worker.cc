@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <set>
 #include <span>
 #include <utility>
@@ -11,22 +12,12 @@
 #include "base/compute_threads.h"
 #include "base/log.h"
 #include "parallel/strategy_traits.h"
-#include "train/random_streams.h"
+#include "train/timed.h"
 
 namespace antiphon::train {
 namespace {
 
-const optim::ScheduleOptions& Checked(const TrainingTask& task, const TrainOptions& options) {
-  if (options.average.share > 0 && optim::Schedule(options.schedule).decides()) {
-    throw UsageError(
-        "average.share needs a run whose length is known, but schedule.type 'newbob' stops when it likes: "
-        "leave one of the two out");
-  }
-  if (task.initial && options.pretrain.method != PretrainMethod::kNone) {
-    throw UsageError("pretrain.method grows a new network: leave it out when an initial model goes on learning");
-  }
-  return options.schedule;
-}
+constexpr int64_t kRoughFrames = 50000;  // for batch statistics between epochs
 
 std::string DescribeHeldOut(const RunData& data) {
   const std::vector<size_t>& utterances = data.held_out_utterances;
@@ -41,32 +32,63 @@ std::string DescribeHeldOut(const RunData& data) {
 
 }  // namespace
 
-Worker::Worker(const TrainingTask& task, const TrainOptions& options, parallel::SurvivingCommunicator& comm)
-    : task_(task),
-      options_(options),
-      comm_(comm),
-      dropout_(options.dropout_schedule),
-      schedule_(Checked(task, options)),
-      data_(task, options),
-      replica_(task, options, comm, data_.sequence.get()),
-      evaluation_(task, options, comm, data_, replica_),
-      checkpoints_(CheckpointPath(task.folder), options.checkpoint.keep, comm),
-      rendezvous_(options.checkpoint, comm),
-      guard_(options.guard, comm),
-      kept_(options.average, schedule_.decides()),
-      state_(task.folder, comm) {
-  data_.KeepThoseThatAreKnown(task);
-  std::unique_ptr<parallel::ModelParts> parts = parallel::DivideModel(task.parallel, replica_.outline(), comm);
-  if (parts && data_.distribution == Distribution::kShards) {
-    throw UsageError("data.distribution must be 'pool' or 'shares' where ranks hold one replica together");
+void Worker::StartAnew() {
+  run_.replica.NormalizeInput(run_.data);
+  saver_.checkpoints().Clear();
+  if (run_.comm.rank() == 0) {
+    for (const char* stale : {"model.safetensors", "confusion.json", "report.html"}) {
+      std::error_code ignored;
+      std::filesystem::remove(run_.task.folder / stale, ignored);
+    }
   }
-  data_.OpenPool(task, options, replica_.outline(), comm.world_size() / (parts ? parts->ranks() : 1), comm);
-  replica_.Build(std::move(parts), data_, schedule_.decides());
-  checkpoints_.DrawNumber();
+  run_.comm.Barrier();
+  run_.state.position = {};
+  run_.state.OpenLog();
+}
+
+// Data on a lost machine's own disk cannot be learned by others.
+void Worker::GoOnWithoutLost() {
+  parallel::SurvivesLosses* const survival = strategy().survival();
+  if (survival == nullptr || !survival->survives_losses()) return;
+  if (run_.data.distribution != Distribution::kPool || run_.comm.world_size() == 1) return;
+  run_.comm.GoOn([this](const parallel::Loss& loss) { TakeLoss(loss); });
+}
+
+void Worker::TakeLoss(const parallel::Loss& loss) {
+  parallel::SurvivesLosses& survival = *strategy().survival();
+  int64_t given_back = survival.AfterLoss(loss);
+  if (strategy().rounds() == nullptr && !position().finished) {
+    given_back = run_.order.GiveBack(loss.ranks, survival.steps_at_risk());
+  }
+  saver_.NoteLoss();
+  run_.state.position.lost_workers += std::ssize(loss.ranks);
+  run_.state.position.given_back += given_back;
+  log().Loss(position(), loss.first_ranks, run_.comm.world_size(), given_back);
+}
+
+void Worker::RunEpoch() {
+  if (strategy().rounds() != nullptr) {
+    round_loop_.RunEpoch();
+  } else {
+    step_loop_.RunEpoch();
+  }
+}
+
+void Worker::EndSteps() {
+  run_.guard.AgreeOnDivergence();
+  const double begin = run_.comm.Now();
+  strategy().AfterEpoch();
+  const double exchanged = strategy().TakeCommunication();
+  run_.state.position.communication_seconds += exchanged;
+  run_.state.position.arithmetic_seconds += run_.comm.Now() - begin - exchanged;
+  // No mean of models has its workers' statistics, and those of masked minibatches are not those of whole ones; a rough
+  // idea will do until the end.
+  const int64_t few = std::max(run_.pool().num_frames() / 20, int64_t{8} * run_.options.data.minibatch);
+  RefreshStatistics(run_.comm.world_size() > 1 ? kRoughFrames : std::min(kRoughFrames, few));
 }
 
 EvaluationResult Worker::EvaluateHeldOut(bool final) {
-  const Timed timed(state_.position.other_seconds);
+  const Timed timed(run_.state.position.other_seconds);
   return evaluation_.HeldOut(final);
 }
 
@@ -75,70 +97,59 @@ void Worker::RefreshStatistics(int64_t frames_of_all) {
 }
 
 void Worker::RestoreBest() {
-  network().CopyFrom(kept_.best());
-  replica_.optimizer().ResetState();
+  network().CopyFrom(run_.kept.best());
+  run_.replica.optimizer().ResetState();
   strategy().ResetState();
 }
 
 size_t Worker::CountAverages() const {
-  std::vector<double> have(static_cast<size_t>(options_.average.halvings) + 1);
+  std::vector<double> have(static_cast<size_t>(run_.options.average.halvings) + 1);
   std::fill_n(have.begin(), position().averaged.size(), 1.0);
-  if (comm_.world_size() > 1) have = SumOfAll(comm_, have);
-  return static_cast<size_t>(std::count(have.begin(), have.end(), static_cast<double>(comm_.world_size())));
+  if (run_.comm.world_size() > 1) have = SumOfAll(run_.comm, have);
+  return static_cast<size_t>(std::count(have.begin(), have.end(), static_cast<double>(run_.comm.world_size())));
 }
 
 // Replicas may have averaged different models: their mean counts.
 void Worker::SwapInAverage(size_t k) {
-  const std::span<float> average = kept_.averages()[k];
+  const std::span<float> average = run_.kept.averages()[k];
   strategy().MeanOverReplicas(average);
   std::copy(average.begin(), average.end(), network().values().begin());
   network().MarkChanged();
 }
 
 void Worker::StopIfAsked() {
-  if (comm_.world_size() == 1 || position().finished) return;
-  if (SumOfAll(comm_, {CancelRequested() ? 1.0 : 0.0})[0] > 0) Stop();
-}
-
-void Worker::Stop() {
-  FinishWriting();
-  throw Cancelled(CancelledMessage(fmt::format("in epoch {} after {} steps", position().epoch + 1, position().step)));
-}
-
-std::string Worker::CancelledMessage(const std::string& where) const {
-  return fmt::format("stopped on request {}; {}", where,
-                     task_.resume_hint.empty() ? "started again, this training begins anew"
-                                               : "everything is saved. To go on: " + task_.resume_hint);
+  if (run_.comm.world_size() == 1 || position().finished) return;
+  if (SumOfAll(run_.comm, {CancelRequested() ? 1.0 : 0.0})[0] > 0) saver_.Stop();
 }
 
 std::vector<std::string> Worker::DescribePlan() const {
-  const double rate = options_.schedule.learning_rate;
-  const int minibatch = options_.data.minibatch;
-  const nn::Network& network = replica_.network();
+  const double rate = run_.options.schedule.learning_rate;
+  const int minibatch = run_.options.data.minibatch;
+  const nn::Network& network = run_.replica.network();
   std::vector<std::string> lines = {
       fmt::format("network: {} inputs, {} layers, {} outputs, {} parameters", network.in_dim(), network.num_layers(),
-                  network.out_dim(), outline().num_whole_parameters()),
-      fmt::format("arithmetic: {} on {} thread(s), products by {}", PrecisionName(ParsePrecision(options_.precision)),
-                  ComputeThreads(), GemmBackend()),
-      fmt::format("data: {} training frames, {} steps of {} frames per epoch; held out: {}", pool().num_frames(),
-                  pool().steps_per_epoch(0), minibatch, DescribeHeldOut(data_)),
+                  network.out_dim(), run_.replica.outline().num_whole_parameters()),
+      fmt::format("arithmetic: {} on {} thread(s), products by {}",
+                  PrecisionName(ParsePrecision(run_.options.precision)), ComputeThreads(), GemmBackend()),
+      fmt::format("data: {} training frames, {} steps of {} frames per epoch; held out: {}", run_.pool().num_frames(),
+                  run_.pool().steps_per_epoch(0), minibatch, DescribeHeldOut(run_.data)),
       fmt::format(
           "learning rate: {:.4g} per frame-averaged gradient ({:.4g} per summed frame at this minibatch), schedule {}",
-          rate, rate / minibatch, NameOf(options_.schedule.type, optim::kScheduleTypes))};
-  for (std::string& line : replica_.strategy().Describe()) lines.push_back(std::move(line));
-  const parallel::StrategyTraits method = parallel::TraitsOf(task_.parallel);
-  if (comm_.rank() == 0 && comm_.world_size() > 1 && data_.distribution != Distribution::kShards &&
+          rate, rate / minibatch, NameOf(run_.options.schedule.type, optim::kScheduleTypes))};
+  for (std::string& line : run_.replica.strategy().Describe()) lines.push_back(std::move(line));
+  const parallel::StrategyTraits method = parallel::TraitsOf(run_.task.parallel);
+  if (run_.comm.rank() == 0 && run_.comm.world_size() > 1 && run_.data.distribution != Distribution::kShards &&
       !method.of_own_data.empty()) {
     log::Warn(
         "method '{}' with data.distribution '{}': {} belongs to data that it has no more in the next epoch. 'shards' "
         "lets each keep its own; it needs a held-out store and a shard for every worker (antiphon store --shard-mib)",
-        parallel::MethodOf(task_.parallel), options_.data.distribution, method.of_own_data);
+        parallel::MethodOf(run_.task.parallel), run_.options.data.distribution, method.of_own_data);
   }
-  const SideSpeech* const side = replica_.side();
+  const SideSpeech* const side = run_.replica.side();
   if (side != nullptr) lines.push_back(side->Describe());
-  if (side != nullptr && comm_.rank() == 0 && side->unlabelled() > 0) {
+  if (side != nullptr && run_.comm.rank() == 0 && side->unlabelled() > 0) {
     log::Warn("side task: {} utterances have no label in '{}' and count for nothing", side->unlabelled(),
-              options_.side.labels);
+              run_.options.side.labels);
   }
   return lines;
 }

@@ -1,0 +1,77 @@
+#include "train/round_loop.h"
+
+#include <algorithm>
+#include <future>
+#include <optional>
+#include <tuple>
+
+#include "base/cancel.h"
+#include "base/error.h"
+#include "train/timed.h"
+
+namespace antiphon::train {
+
+void RoundLoop::RunEpoch() {
+  if (run_.data.distribution != Distribution::kPool) {
+    throw UsageError("data.distribution must be 'pool' for workers that take minibatches when they are free");
+  }
+  Position& at = run_.state.position;
+  report::Progress progress = run_.ShowProgress(run_.pool().num_frames() / Workers());
+  progress.StartAt(at.epoch_frames);
+  const int64_t total = run_.pool().num_minibatches(at.epoch);
+  const int64_t steps = run_.options.checkpoint.steps;
+  const int64_t length = steps > 0 ? steps * Workers() : total;
+  int64_t done = at.minibatch_in_epoch;
+  int64_t came_back = 0;
+  // One round at least: a run that goes on may find minibatches that came back before it stopped.
+  do {
+    const int64_t first_step = at.step - at.step_in_epoch;
+    parallel::TakesWhenFree& rounds = *run_.strategy().rounds();
+    rounds.BeginRound(done, std::min(total, done + length));
+    RunRound(progress);
+    std::tie(done, came_back) = rounds.EndRound();
+    // The same on all ranks, whoever took how many.
+    at.minibatch_in_epoch = done;
+    at.step_in_epoch = (done + Workers() - 1) / Workers();
+    at.step = first_step + at.step_in_epoch;
+    run_.guard.AgreeOnDivergence();
+    const double asked = SumOfAll(run_.comm, {CancelRequested() ? 1.0 : 0.0})[0];
+    if (asked > 0 || done < total || saver_.loss_unsaved()) saver_.Write();
+    if (asked > 0) saver_.Stop();
+  } while (done < total || came_back > 0);
+  progress.Finish(run_.state.Note());
+}
+
+// One minibatch is trained on while the next is filled.
+void RoundLoop::RunRound(report::Progress& progress) {
+  Position& at = run_.state.position;
+  const int64_t epoch_start = at.epoch * run_.pool().num_minibatches(at.epoch);
+  data::MinibatchBuffer buffers[2];
+  std::future<void> filled;
+  const auto fetch = [&](std::optional<int64_t> index, size_t slot) {
+    if (!index) return;
+    filled = std::async(std::launch::async, [this, &buffers, index, slot, epoch = at.epoch] {
+      run_.pool().Fill(epoch, 0, *index, buffers[slot]);
+    });
+  };
+  parallel::TakesWhenFree& rounds = *run_.strategy().rounds();
+  std::optional<int64_t> now = rounds.Take();
+  fetch(now, 0);
+  for (size_t slot = 0; now; slot = 1 - slot) {
+    {
+      const Timed timed(at.data_seconds);
+      filled.get();
+    }
+    const std::optional<int64_t> next = rounds.Take();
+    fetch(next, 1 - slot);
+    at.minibatch_in_epoch = *now;
+    step_.Run(buffers[slot].minibatch, StepPlace{.mask_step = epoch_start + *now, .next = *now + 1, .minibatch = *now});
+    const Timed timed(at.other_seconds);
+    progress.Update(at.epoch_frames, [this] { return run_.state.Note(); });
+    const bool save = run_.comm.rank() == 0 && saver_.rendezvous().Due(at.step);
+    if (CancelRequested() || run_.guard.found() || save) rounds.StopRound();
+    now = next;
+  }
+}
+
+}  // namespace antiphon::train

@@ -1,0 +1,30 @@
+// The rounds of an epoch where workers take minibatches from a common pool whenever they are free.
+//
+// A checkpoint needs all workers between two minibatches, so that an epoch has a round for each.
+// Internal to src/train. Threads: one, and one that fills the next minibatch. Errors: UsageError where the data are no
+// common pool; Diverged; Cancelled after saving.
+#pragma once
+
+#include "report/progress.h"
+#include "train/run_saver.h"
+#include "train/training_step.h"
+
+namespace antiphon::train {
+
+class RoundLoop {
+ public:
+  RoundLoop(RunParts& run, RunSaver& saver) : run_(run), saver_(saver), step_(run) {}
+
+  /// The rest of the current epoch, by a strategy that has rounds. One round at least.
+  void RunEpoch();
+
+ private:
+  void RunRound(report::Progress& progress);
+  int64_t Workers() { return run_.comm.world_size() / run_.strategy().data_share().readers; }
+
+  RunParts& run_;
+  RunSaver& saver_;
+  TrainingStep step_;
+};
+
+}  // namespace antiphon::train

@@ -1,0 +1,181 @@
+#include "train/run_loader.h"
+
+#include <fmt/format.h>
+
+#include <utility>
+
+#include "base/error.h"
+#include "base/log.h"
+#include "train/divided_model.h"
+#include "train/experiment.h"
+#include "train/timed.h"
+
+namespace antiphon::train {
+
+void RunLoader::StartStrategy() {
+  run_.strategy().Start();
+  saver_.rendezvous().Saved();
+}
+
+bool RunLoader::IsOfAnotherExperiment(const std::filesystem::path& file) const {
+  const std::string difference =
+      DifferenceFrom(SafetensorsReader(file), ExperimentText(run_.task, run_.options, run_.replica.network()));
+  if (difference.empty()) return false;
+  log::Warn("the checkpoint in '{}' belongs to another experiment: {}; starting anew",
+            CheckpointPath(run_.task.folder).string(), difference);
+  return true;
+}
+
+bool RunLoader::LoadPretraining() {
+  const auto file = saver_.checkpoints().NewestOfPretraining();
+  if (!file || (run_.task.anew_if_changed && IsOfAnotherExperiment(*file))) return false;
+  WithContext(
+      [&] {
+        const SafetensorsReader reader(*file);
+        RequireSameExperiment(reader);
+        run_.state.position.Load(reader);
+        LoadNetwork(reader, "network.", run_.network());
+      },
+      [&] { return fmt::format("checkpoint '{}'", file->string()); });
+  broken_pretraining_ = file;
+  run_.state.OpenLog();
+  saver_.rendezvous().Saved();
+  return true;
+}
+
+bool RunLoader::LoadNewest() {
+  const auto file = saver_.checkpoints().Newest();
+  const CheckpointFolder::OtherRun other = saver_.checkpoints().NewestOfOtherSize();
+  const bool fold = other.step >= 0 && (!file || saver_.checkpoints().File(other.step, run_.comm.rank()) > *file);
+  if (!file && !fold) return false;
+  const std::filesystem::path first = fold ? saver_.checkpoints().File(other.step, 0) : *file;
+  if (run_.task.anew_if_changed && IsOfAnotherExperiment(first)) return false;
+  saver_.checkpoints().ClearPretraining();  // should a crash have left any
+  StartStrategy();
+  if (fold) {
+    Fold(other);
+  } else {
+    Load(*file);
+  }
+  run_.state.OpenLog();
+  const Position& at = run_.position();
+  if (run_.comm.rank() == 0) log::Info("going on from step {} in epoch {}", at.step, at.epoch + 1);
+  if (!fold) return true;
+  run_.state.log().Event(
+      at, "workers",
+      fmt::format("epoch {}, step {}: {} workers go on where {} were; the rest of the epoch's data is dealt anew",
+                  at.epoch + 1, at.step, run_.comm.world_size(), other.world_size));
+  saver_.Write();
+  return true;
+}
+
+void RunLoader::LoadAfterFailure(const Position& failed, int fallbacks) {
+  saver_.Finish();
+  const auto file = saver_.checkpoints().Newest();
+  if (!file)
+    Throw<DivergenceError>("no sound checkpoint in '{}' to fall back to", CheckpointPath(run_.task.folder).string());
+  Load(*file);
+  run_.state.KeepSpent(failed, fallbacks);
+  run_.schedule.ScaleRates(run_.options.guard.rate_factor);
+  run_.replica.optimizer().ResetState();
+  run_.strategy().ResetState();
+}
+
+void RunLoader::RequireSameExperiment(const SafetensorsReader& reader) const {
+  const std::string difference =
+      DifferenceFrom(reader, ExperimentText(run_.task, run_.options, run_.replica.network()));
+  if (difference.empty()) return;
+  Throw<InputError>("it belongs to another experiment: {}. Start anew without --resume, or in another folder",
+                    difference);
+}
+
+void RunLoader::Load(const std::filesystem::path& file) {
+  const Timed timed(run_.state.position.other_seconds);
+  const SafetensorsReader reader = saver_.checkpoints().Open(file);
+  WithContext(
+      [&] {
+        RequireSameExperiment(reader);
+        run_.state.position.Load(reader);
+        // Measured layer costs may have divided the model otherwise then.
+        if (auto then = LoadParts(reader); then && run_.replica.parts() != nullptr && *then != *run_.replica.parts()) {
+          run_.replica.Build(std::move(then), run_.data, run_.schedule.decides());
+          StartStrategy();
+        }
+        LoadNetwork(reader, "network.", run_.network());
+        run_.replica.optimizer().LoadState(reader, "optimizer");
+        if (parallel::Checkpointable* const state = run_.strategy().state()) state->LoadState(reader, "strategy");
+        run_.strategy().LoadStreams(reader, "streams");
+        run_.order.LoadState(reader);
+        run_.schedule.LoadState(reader, "schedule");
+        run_.kept.Load(reader, run_.network(), run_.position());
+      },
+      [&] { return fmt::format("checkpoint '{}'", file.string()); });
+}
+
+// Goes on from a run of another number of workers: from the mean of its replicas, at the same place in the data.
+void RunLoader::Fold(const CheckpointFolder::OtherRun& other) {
+  const std::vector<SafetensorsReader> ranks = saver_.checkpoints().OpenAll(other);
+  WithContext(
+      [&] {
+        RequireSameExperiment(ranks[0]);
+        FoldPosition(ranks);
+        const bool in_epoch = run_.position().step_in_epoch > 0;
+        if (in_epoch && run_.data.distribution != Distribution::kPool) {
+          Throw<InputError>(
+              "{} workers stopped in the middle of an epoch whose data are divided into shares: go on with as many, or "
+              "with data.distribution 'pool'",
+              other.world_size);
+        }
+        const bool divided = run_.replica.parts() != nullptr || LoadParts(ranks[0]);
+        FoldNetwork(ranks, "network.", in_epoch, run_.network());
+        run_.replica.optimizer().ResetState();
+        if (divided) {
+          if (run_.comm.rank() == 0) log::Info("the optimiser begins anew: its state belongs to the parts of then");
+        } else {
+          run_.replica.optimizer().LoadState(ranks[static_cast<size_t>(run_.comm.rank()) % ranks.size()], "optimizer");
+        }
+        if (parallel::Checkpointable* const state = run_.strategy().state()) state->LoadFolded(ranks, "strategy");
+        // All ranks that hold one model together have the same.
+        if (run_.pool().world_size() == 1) run_.strategy().LoadStreams(ranks[0], "streams");
+        run_.order.LoadState(ranks[0]);
+        run_.schedule.LoadState(ranks[0], "schedule");
+        run_.kept.LoadFolded(ranks, run_.network(), run_.position());
+      },
+      [&] { return fmt::format("step {} of {} workers", other.step, other.world_size); });
+}
+
+// Counts of single workers are dealt to the new ones, sums go to the first.
+void RunLoader::FoldPosition(const std::vector<SafetensorsReader>& ranks) {
+  Position& at = run_.state.position;
+  at.Load(ranks[0]);
+  int64_t frames = 0, epoch_frames = 0, bytes = 0;
+  nn::LossResult epoch_loss, log_loss;
+  for (const SafetensorsReader& reader : ranks) {
+    Position theirs;
+    theirs.Load(reader);
+    frames += theirs.frames;
+    epoch_frames += theirs.epoch_frames;
+    bytes += theirs.bytes_sent;
+    epoch_loss += theirs.epoch_loss;
+    log_loss += theirs.log_loss;
+  }
+  // Ranks that hold one replica together all tell of the same frames.
+  const std::unique_ptr<parallel::ModelParts> parts_then = LoadParts(ranks[0]);
+  const int64_t readers = run_.replica.parts() != nullptr ? run_.replica.parts()->ranks() : 1;
+  const int64_t readers_then = parts_then ? parts_then->ranks() : 1;
+  frames = frames / readers_then * readers;
+  epoch_frames = epoch_frames / readers_then * readers;
+  for (nn::LossResult* loss : {&epoch_loss, &log_loss}) {
+    const double factor = static_cast<double>(readers) / static_cast<double>(readers_then);
+    *loss = {loss->loss_sum * factor, loss->weight_sum * factor, loss->correct_sum * factor};
+  }
+  const int64_t n = run_.comm.world_size();
+  const int64_t r = run_.comm.rank();
+  at.frames = frames * (r + 1) / n - frames * r / n;
+  at.epoch_frames = epoch_frames * (r + 1) / n - epoch_frames * r / n;
+  at.bytes_sent = r == 0 ? bytes : 0;
+  at.epoch_loss = r == 0 ? epoch_loss : nn::LossResult{};
+  at.log_loss = r == 0 ? log_loss : nn::LossResult{};
+}
+
+}  // namespace antiphon::train

@@ -1,0 +1,109 @@
+#include "train/run_saver.h"
+
+#include <fmt/format.h>
+
+#include <memory>
+#include <set>
+#include <utility>
+
+#include "base/cancel.h"
+#include "train/divided_model.h"
+#include "train/experiment.h"
+
+namespace antiphon::train {
+
+RunSaver::RunSaver(RunParts& run)
+    : run_(run),
+      checkpoints_(CheckpointPath(run.task.folder), run.options.checkpoint.keep, run.comm),
+      rendezvous_(run.options.checkpoint, run.comm) {
+  checkpoints_.DrawNumber();
+}
+
+void RunSaver::Write() {
+  run_.guard.LookAtValues(run_.network().values(), run_.strategy());
+  run_.guard.AgreeOnDivergence();
+  Finish();
+  run_.state.CountBytes();
+  if (parallel::Checkpointable* const state = run_.strategy().state()) state->BeforeSave();
+  Begin();
+  loss_unsaved_ = false;
+  rendezvous_.Saved();
+}
+
+// What this rank need not write; null: it writes everything.
+std::function<bool(std::string_view)> RunSaver::SavedByFirst() {
+  if (run_.comm.rank() == 0 || run_.replica.parts() != nullptr) return nullptr;
+  parallel::Checkpointable* const state = run_.strategy().state();
+  const parallel::CommonState common = state != nullptr ? state->common_state() : parallel::CommonState();
+  std::set<std::string, std::less<>> names;
+  for (const nn::Parameter* p : run_.network().parameters()) {
+    if (common.values) names.insert("network." + p->name);
+    for (size_t k = 0; common.values_always && k < run_.position().averaged.size(); ++k) {
+      names.insert(KeptModels::AveragePrefix(k) + p->name);
+    }
+    // All have evaluated it (parallel/strategy.h).
+    if (run_.strategy().data_share().readers == 1) names.insert("best." + p->name);
+  }
+  for (const std::string& name : common.tensors) names.insert("strategy" + name);
+  return [names = std::move(names), optimizer = common.optimizer](std::string_view name) {
+    return names.contains(name) || (optimizer && name.starts_with("optimizer"));
+  };
+}
+
+void RunSaver::Begin() {
+  Position& at = run_.state.position;
+  run_.state.log().NotePosition(at);
+  at.best_is_current = run_.kept.BestIsCurrent(run_.network(), run_.comm);
+  auto kept = std::make_shared<SafetensorsWriter>();
+  SafetensorsWriter& writer = *kept;
+  writer.LeaveOut(SavedByFirst());
+  writer.SetMetadata("experiment", ExperimentText(run_.task, run_.options, run_.network()));
+  writer.SetMetadata("workers", std::to_string(run_.comm.world_size()));
+  SaveNetwork(writer, "network.", run_.network());
+  SaveParts(writer, run_.replica.parts());
+  run_.kept.Save(writer, run_.network(), at);
+  run_.replica.optimizer().SaveState(writer, "optimizer");
+  if (parallel::Checkpointable* const state = run_.strategy().state()) state->SaveState(writer, "strategy");
+  run_.strategy().SaveStreams(writer, "streams");
+  run_.schedule.SaveState(writer, "schedule");
+  run_.order.SaveState(writer);
+  at.Save(writer);
+  // Who divides a model has no room for a copy of it.
+  checkpoints_.Begin(std::move(kept), at.step, run_.options.checkpoint.background && run_.replica.parts() == nullptr);
+}
+
+void RunSaver::WritePretraining(int64_t step, const std::function<void(SafetensorsWriter&)>& add_state) {
+  run_.state.log().NotePosition(run_.state.position);
+  SafetensorsWriter writer;
+  writer.SetMetadata("experiment", ExperimentText(run_.task, run_.options, run_.network()));
+  writer.SetMetadata("workers", std::to_string(run_.comm.world_size()));
+  SaveNetwork(writer, "network.", run_.network());
+  run_.position().Save(writer);
+  add_state(writer);
+  checkpoints_.WritePretraining(writer, step);
+  rendezvous_.Saved();
+}
+
+void RunSaver::FinishPretraining() {
+  Finish();
+  checkpoints_.ClearPretraining();
+}
+
+void RunSaver::NoteLoss() {
+  checkpoints_.Renumber();
+  loss_unsaved_ = true;
+}
+
+void RunSaver::Stop() {
+  Finish();
+  const Position& at = run_.position();
+  throw Cancelled(CancelledMessage(fmt::format("in epoch {} after {} steps", at.epoch + 1, at.step)));
+}
+
+std::string RunSaver::CancelledMessage(const std::string& where) const {
+  return fmt::format("stopped on request {}; {}", where,
+                     run_.task.resume_hint.empty() ? "started again, this training begins anew"
+                                                   : "everything is saved. To go on: " + run_.task.resume_hint);
+}
+
+}  // namespace antiphon::train

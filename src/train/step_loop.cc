@@ -1,0 +1,82 @@
+#include "train/step_loop.h"
+
+#include "report/progress.h"
+#include "train/timed.h"
+
+namespace antiphon::train {
+
+// What is left of the epoch for this rank.
+std::unique_ptr<data::MinibatchStream> StepLoop::OpenStream() {
+  const parallel::DataShare share = run_.strategy().data_share();
+  const Position& at = run_.position();
+  active_workers_ = share.count;
+  if (run_.data.distribution != Distribution::kPool) {
+    return std::make_unique<data::MinibatchStream>(run_.data.pool, run_.comm.rank() / share.readers, at.epoch,
+                                                   at.step_in_epoch);
+  }
+  const data::Stripe stripe{at.epoch, at.minibatch_in_epoch, share.index, share.count, run_.order.returned()};
+  return std::make_unique<data::MinibatchStream>(run_.data.pool, stripe);
+}
+
+void StepLoop::RunEpoch() {
+  std::unique_ptr<data::MinibatchStream> stream = OpenStream();
+  report::Progress progress = run_.ShowProgress(run_.pool().num_frames() / active_workers_);
+  progress.StartAt(run_.position().epoch_frames);
+  for (;;) {
+    data::Minibatch* minibatch = nullptr;
+    {
+      double hidden = 0;  // simulated devices have their data at hand
+      const Timed timed(run_.comm.time_is_virtual() ? hidden : run_.state.position.data_seconds);
+      if (active_workers_ != run_.strategy().data_share().count) stream = OpenStream();
+      minibatch = stream->Next();
+    }
+    if (minibatch == nullptr) break;
+    step_.Run(*minibatch, Place());
+    const Timed timed(run_.state.position.other_seconds);
+    progress.Update(run_.position().epoch_frames, [this] { return run_.state.Note(); });
+    const bool stop = ReachAgreement();
+    if (stop) saver_.Stop();
+    if (saver_.loss_unsaved()) {
+      saver_.Write();
+      stream = OpenStream();
+    }
+  }
+  if (run_.comm.world_size() > 1 && !run_.strategy().synchronous() && WaitForEndOfEpoch()) saver_.Stop();
+  for (const parallel::StepOutput& output : run_.strategy().Drain()) step_.Account(output);
+  progress.Finish(run_.state.Note());
+}
+
+// Of the step that all workers take now.
+StepPlace StepLoop::Place() {
+  const parallel::DataShare share = run_.strategy().data_share();
+  const Position& at = run_.position();
+  StepPlace place;
+  place.mask_step = at.step * (run_.comm.world_size() / share.readers) + share.index;
+  place.next =
+      run_.data.distribution == Distribution::kPool
+          ? run_.order.Take(at.epoch, at.minibatch_in_epoch, run_.pool().num_minibatches(at.epoch), active_workers_)
+          : at.minibatch_in_epoch + active_workers_;
+  return place;
+}
+
+// Between two steps: falls back, saves or stops if one of the ranks has to. True: stop; everything is saved.
+bool StepLoop::ReachAgreement() {
+  const bool in_step = run_.comm.world_size() == 1 || run_.strategy().synchronous();
+  const int64_t step = run_.position().step;
+  const Rendezvous::Decision decision =
+      in_step ? saver_.rendezvous().InStep(step, run_.guard.found()) : saver_.rendezvous().AtMeeting(step);
+  if (decision.diverged) run_.guard.AgreeOnDivergence();
+  if (decision.stop || decision.save) saver_.Write();
+  return decision.stop;
+}
+
+// True: stop; everything is saved.
+bool StepLoop::WaitForEndOfEpoch() {
+  while (const auto decision = saver_.rendezvous().AtEndOfEpoch(run_.position().step)) {
+    if (decision->stop || decision->save) saver_.Write();
+    if (decision->stop) return true;
+  }
+  return false;
+}
+
+}  // namespace antiphon::train
