@@ -1,12 +1,12 @@
 #include "decode/graph/determinize_star.h"
 
 #include <algorithm>
-#include <cmath>
 #include <limits>
 #include <unordered_map>
 #include <vector>
 
 #include "base/error.h"
+#include "base/log_add.h"
 #include "decode/graph/label_trie.h"
 #include "hmm/graph/openfst.h"
 
@@ -14,11 +14,6 @@ namespace antiphon::decode {
 namespace {
 
 using StarArc = fst::StdArc;
-
-double AddLogs(double a, double b) {
-  if (a > b) std::swap(a, b);
-  return std::isinf(b) ? a : a - std::log1p(std::exp(a - b));
-}
 
 // A state of the input with the cost and the output labels that are not yet on the output's arcs.
 struct Element {
@@ -105,8 +100,8 @@ class StarDeterminizer {
       queued_[at] = false;
     } else {
       RequireSame(closed_[at].string, e.string);
-      closed_[at].cost = AddLogs(closed_[at].cost, e.cost);
-      pending_[at] = AddLogs(pending_[at], e.cost);
+      closed_[at].cost = LogAddCosts(closed_[at].cost, e.cost);
+      pending_[at] = LogAddCosts(pending_[at], e.cost);
     }
     if (!queued_[at]) {
       queued_[at] = true;
@@ -144,7 +139,7 @@ class StarDeterminizer {
         const Element& e = moves_[end].element;
         if (!next.empty() && next.back().state == e.state) {
           RequireSame(next.back().string, e.string);
-          next.back().cost = AddLogs(next.back().cost, e.cost);
+          next.back().cost = LogAddCosts(next.back().cost, e.cost);
         } else {
           next.push_back(e);
         }
@@ -162,7 +157,7 @@ class StarDeterminizer {
       const auto weight = in_.Final(e.state);
       if (weight == StarArc::Weight::Zero()) continue;
       if (found) RequireSame(string, e.string);
-      cost = found ? AddLogs(cost, e.cost + weight.Value()) : e.cost + weight.Value();
+      cost = found ? LogAddCosts(cost, e.cost + weight.Value()) : e.cost + weight.Value();
       string = e.string;
       found = true;
     }
@@ -181,7 +176,7 @@ class StarDeterminizer {
     double total = subset[0].cost;
     int32_t common = subset[0].string;
     for (size_t i = 1; i < subset.size(); ++i) {
-      total = AddLogs(total, subset[i].cost);
+      total = LogAddCosts(total, subset[i].cost);
       common = strings_.CommonPrefix(common, subset[i].string);
     }
     for (Element& e : subset) {

@@ -1,11 +1,11 @@
 #include "decode/lattice/lattice.h"
 
 #include <algorithm>
-#include <cmath>
 #include <limits>
 #include <queue>
 
 #include "base/check.h"
+#include "base/log_add.h"
 
 namespace antiphon::decode {
 namespace {
@@ -18,11 +18,6 @@ double ArcCost(const LatticeArc& arc, const LatticeWeights& w) {
 
 double FinalCost(const LatticeState& state, const LatticeWeights& w) {
   return state.is_final ? state.final_cost.Total(w.acoustic_scale) : kUnreached;
-}
-
-double LogAddCosts(double a, double b) {
-  if (a > b) std::swap(a, b);
-  return b == kUnreached ? a : a - std::log1p(std::exp(a - b));
 }
 
 void Append(const Lattice& lattice, AlignmentRange range, LatticePath& path) {

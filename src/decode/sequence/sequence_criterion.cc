@@ -5,16 +5,12 @@
 #include <limits>
 
 #include "base/error.h"
+#include "base/log_add.h"
 
 namespace antiphon::decode {
 namespace {
 
 constexpr double kLogZero = -std::numeric_limits<double>::infinity();
-
-double LogAdd(double a, double b) {
-  if (a < b) std::swap(a, b);
-  return b == kLogZero ? a : a + std::log1p(std::exp(b - a));
-}
 
 // An arc of the lattice, or the end of a path in a final state, whose `to` is one beyond the states.
 struct Edge {
