@@ -1,7 +1,7 @@
 // What the numbers of a frame are: how features were computed and what followed, so that those of another kind are
 // refused even where they have as many dimensions.
 //
-// Kept as TOML in the description of a frame store. What nobody noted down is not known, and fits everything.
+// Kept as TOML in the description of a frame store. What is not known ("" or 0) fits everything.
 // Threads: pure functions. Errors: InputError naming the first difference; UsageError for a description that is no
 // TOML.
 #pragma once

@@ -35,7 +35,7 @@ class AcousticModel {
   virtual const hmm::HmmModel& hmm() const = 0;
   /// The front end's options as TOML, "" if unknown.
   virtual std::string features() const = 0;
-  /// By speakers' statistics, as data::FeatureKind has it; "" for Gaussians and where nobody noted it down.
+  /// By speakers' statistics, as data::FeatureKind has it; "" for Gaussians and where it is not known.
   std::string normalisation() const;
   /// Scores of one utterance from its normalised base features, its speaker being unknown.
   std::unique_ptr<ScoreSource> Score(Matrix features) const { return Score(std::move(features), nullptr); }
