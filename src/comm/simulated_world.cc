@@ -5,159 +5,19 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
-#include <condition_variable>
-#include <deque>
-#include <limits>
-#include <map>
 #include <mutex>
-#include <queue>
 
 #include "base/check.h"
 #include "base/error.h"
 #include "comm/rank_threads.h"
-#include "comm/shared_sum.h"
+#include "comm/simulated_state.h"
 
 namespace antiphon::comm {
 namespace {
 
-constexpr double kNever = std::numeric_limits<double>::infinity();
 constexpr double kPollSeconds = 1e-6;
 constexpr double kLongestPollSeconds = 1e-3;
 constexpr double kGetRequestBytes = 64;
-
-struct Letter {
-  int source;
-  int tag;
-  double arrival;
-  std::vector<std::byte> bytes;
-};
-
-// An accumulation on its way.
-struct Pending {
-  double seconds;
-  int64_t number;  // in the order of issue
-  int target;
-  int window;
-  size_t offset;
-  float scale;
-  std::vector<float> values;
-  bool operator<(const Pending& other) const {  // for a queue whose top is the earliest
-    return std::pair(seconds, number) > std::pair(other.seconds, other.number);
-  }
-};
-
-struct Rank {
-  double clock = 0;
-  double wake = kNever;  // when it can go on; while it has not the turn
-  bool connected = false;
-  bool has_turn = true;  // from the start until its first operation
-  bool ended = false;
-  bool lost = false;
-  bool tolerates_losses = false;
-  std::vector<int> accepted;  // losses with which it has dealt
-  // What Receive waits for.
-  bool receiving = false;
-  int source = 0;
-  int tag = 0;
-  std::deque<Letter> mailbox;    // in the order of arrival
-  double accumulated_until = 0;  // when its accumulations have taken effect
-  double memory_busy_until = 0;  // with others' accumulations
-  int idle_polls = 0;
-  RankUsage usage;
-  std::condition_variable turn;
-
-  /// With a rank's loss.
-  bool HasDealtWith(int rank) const {
-    return tolerates_losses || std::find(accepted.begin(), accepted.end(), rank) != accepted.end();
-  }
-  /// The earliest message that matches.
-  std::deque<Letter>::iterator Find(int from, int its_tag) {
-    return std::find_if(mailbox.begin(), mailbox.end(), [&](const Letter& letter) {
-      return letter.tag == its_tag && (from == Communicator::kAnySource || letter.source == from);
-    });
-  }
-};
-
-}  // namespace
-
-// One lock for all: ranks take turns anyhow.
-struct SimulatedWorld::State {
-  State(int world_size, const ClusterOptions& cluster)
-      : hosts(cluster.host, world_size),
-        links(cluster.links, world_size),
-        ranks(static_cast<size_t>(world_size)),
-        shared_sum(world_size) {
-    with_turn = world_size;
-    for (int r = 0; r < world_size; ++r) machines_fail |= hosts.FailureSeconds(r) < kNever;
-  }
-
-  Rank& at(int rank) { return ranks[static_cast<size_t>(rank)]; }
-  bool AllConnected() const {
-    return std::all_of(ranks.begin(), ranks.end(), [](const Rank& r) { return r.connected; });
-  }
-
-  // Hands the turn to the rank that is next in virtual time, once nobody has it.
-  void PassTurn() {
-    if (with_turn > 0 || aborted) return;
-    Rank* next = nullptr;
-    for (Rank& r : ranks) {
-      if (!r.ended && r.wake < kNever && (next == nullptr || r.wake < next->wake)) next = &r;
-    }
-    if (next == nullptr) return;
-    while (!accumulations.empty() && accumulations.top().seconds <= next->wake) {
-      Apply(accumulations.top());
-      accumulations.pop();
-    }
-    next->has_turn = true;
-    with_turn = 1;
-    next->turn.notify_one();
-  }
-  void Apply(const Pending& p) {
-    const auto window = windows.find({p.target, p.window});
-    if (window == windows.end()) return;  // the target is lost
-    float* memory = window->second.data() + p.offset;
-    for (size_t i = 0; i < p.values.size(); ++i) memory[i] += p.scale * p.values[i];
-  }
-  // Whether a loss ends an exchange of `me` with `peer`.
-  bool LossStops(const Rank& me, int peer) const {
-    if (lost.empty()) return false;
-    if (!std::all_of(lost.begin(), lost.end(), [&](int r) { return me.HasDealtWith(r); })) return true;
-    if (peer == Communicator::kAnySource) return lost.size() + 1 == ranks.size();
-    return ranks[static_cast<size_t>(peer)].lost;
-  }
-  // Whoever waits for this rank need not wait any longer.
-  void End(int rank, bool is_lost) {
-    Rank& ended = at(rank);
-    ended.ended = true;
-    ended.lost = ended.usage.lost = is_lost;
-    ended.usage.end_seconds = ended.clock;
-    std::erase_if(windows, [&](const auto& window) { return window.first.first == rank; });
-    if (!is_lost) return;
-    lost.push_back(rank);
-    for (Rank& r : ranks) {
-      if (r.receiving && LossStops(r, r.source) && r.Find(r.source, r.tag) == r.mailbox.end()) {
-        r.wake = std::min(r.wake, std::max(r.clock, ended.clock));
-      }
-    }
-  }
-
-  std::mutex mutex;
-  HostModel hosts;  // everything below is guarded by mutex
-  LinkModel links;
-  std::deque<Rank> ranks;                                   // never moves: condition variables
-  std::map<std::pair<int, int>, std::span<float>> windows;  // (rank, id)
-  std::priority_queue<Pending> accumulations;
-  SharedSum shared_sum;
-  int64_t issued = 0;
-  std::vector<int> lost;  // ranks, in the order of their failures
-  int with_turn;
-  bool machines_fail = false;
-  std::vector<std::vector<float>> left_behind;  // memory of open windows
-  AbortReason abort_reason;
-  bool aborted = false;
-};
-
-namespace {
 
 using State = SimulatedWorld::State;
 using Lock = std::unique_lock<std::mutex>;
@@ -191,13 +51,13 @@ class SimulatedCommunicator : public Communicator, public SimulatedTime, public 
     if (destination != rank_) CountSent(bytes.size());
     Advance(state_->links.message_seconds());
     const double arrival = Deliver(rank_, destination, static_cast<double>(bytes.size()));
-    Rank& receiver = state_->at(destination);
+    SimulatedRank& receiver = state_->at(destination);
     if (receiver.ended) return;
-    Letter letter{rank_, tag, arrival, {bytes.begin(), bytes.end()}};
+    SimulatedMessage message{rank_, tag, arrival, {bytes.begin(), bytes.end()}};
     auto& box = receiver.mailbox;
     box.insert(std::upper_bound(box.begin(), box.end(), arrival,
-                                [](double time, const Letter& other) { return time < other.arrival; }),
-               std::move(letter));
+                                [](double time, const SimulatedMessage& other) { return time < other.arrival; }),
+               std::move(message));
     if (receiver.receiving && receiver.tag == tag && (receiver.source == kAnySource || receiver.source == rank_)) {
       receiver.wake = std::min(receiver.wake, std::max(receiver.clock, arrival));
     }
@@ -267,7 +127,7 @@ class SimulatedCommunicator : public Communicator, public SimulatedTime, public 
     Advance(state_->links.message_seconds());
     const auto bytes = static_cast<double>(values.size_bytes());
     const double arrival = Deliver(rank_, target, bytes);
-    Rank& receiver = state_->at(target);
+    SimulatedRank& receiver = state_->at(target);
     if (receiver.lost) return;
     CheckWindow(target, id, offset, values.size());
     receiver.memory_busy_until = std::max(receiver.memory_busy_until, arrival) + state_->hosts.AccumulateSeconds(bytes);
@@ -339,7 +199,7 @@ class SimulatedCommunicator : public Communicator, public SimulatedTime, public 
     const std::lock_guard lock(state_->mutex);
     if (!state_->aborted) state_->abort_reason = reason.From(rank_);
     state_->aborted = true;
-    for (Rank& r : state_->ranks) r.turn.notify_all();
+    for (SimulatedRank& r : state_->ranks) r.turn.notify_all();
   }
 
  private:
@@ -407,7 +267,7 @@ class SimulatedCommunicator : public Communicator, public SimulatedTime, public 
 
   std::shared_ptr<State> state_;
   int rank_;
-  Rank& me_;
+  SimulatedRank& me_;
 };
 
 }  // namespace
@@ -436,7 +296,7 @@ std::unique_ptr<Communicator> SimulatedWorld::Connect(int rank) {
 SimulationReport SimulatedWorld::Report() const {
   const std::lock_guard lock(state_->mutex);
   SimulationReport report;
-  for (const Rank& rank : state_->ranks) report.ranks.push_back(rank.usage);
+  for (const SimulatedRank& rank : state_->ranks) report.ranks.push_back(rank.usage);
   return report;
 }
 

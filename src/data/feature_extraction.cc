@@ -15,6 +15,7 @@
 #include "data/archive.h"
 #include "data/audio_source.h"
 #include "data/feature_parts.h"
+#include "data/sample_rate.h"
 #include "feat/audio_check.h"
 #include "feat/cmvn.h"
 #include "feat/zero_spans.h"
@@ -127,39 +128,6 @@ std::vector<int64_t> Lengths(const std::vector<Item>& items, const DataDir& dir)
     }
   }
   return lengths;
-}
-
-// Seconds of the recordings by their rates. What cannot be opened says so later, with its utterance.
-std::map<int, double> SecondsByRate(const DataDir& dir, const AudioSource& audio, int num_threads) {
-  std::map<int, double> seconds;
-  ParallelInOrder<feat::AudioInfo>(
-      dir.recordings().size(), num_threads,
-      [&](size_t i) {
-        try {
-          return audio.Probe(dir.recordings()[i]);
-        } catch (const Error&) {
-          return feat::AudioInfo{};
-        }
-      },
-      [&](size_t, feat::AudioInfo&& info) {
-        if (info.sample_rate_hz > 0) seconds[info.sample_rate_hz] += info.duration_s();
-      });
-  if (seconds.empty())
-    Throw<InputError>("none of the {} recordings of '{}' can be read as audio; 'antiphon prepare' says why",
-                      dir.recordings().size(), dir.folder().string());
-  return seconds;
-}
-
-// The lowest: nothing is invented by upsampling. The usual one: that of most of the speech; beyond 16 kHz there is
-// little to tell words apart by.
-int RateOfData(const DataDir& dir, const AudioSource& audio, bool usual, int num_threads) {
-  constexpr int kHighestUsualHz = 16000;
-  const std::map<int, double> seconds = SecondsByRate(dir, audio, num_threads);
-  if (!usual) return seconds.begin()->first;
-  const auto less = [](const auto& a, const auto& b) { return a.second < b.second; };
-  const int rate = std::min(kHighestUsualHz, std::max_element(seconds.begin(), seconds.end(), less)->first);
-  log::Info("features are computed at {} Hz, the rate of most of the speech", rate);
-  return rate;
 }
 
 void RequireSound(const feat::Waveform& wave) {

@@ -4,159 +4,17 @@
 
 #include <algorithm>
 #include <cmath>
-#include <functional>
 #include <map>
 
 #include "base/error.h"
-#include "base/random.h"
 #include "decode/search/matrix_scores.h"
+#include "decode/toy_search.h"
 
 namespace antiphon::decode {
 namespace {
 
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
-constexpr double kScale = 0.5;
-
-struct Toy {
-  int states = 6;
-  int words = 3;
-  int pdfs = 4;
-  double epsilon_share = 0.25;
-  double word_share = 0.4;
-};
-
-// Random arcs; epsilon arcs lead to higher states, so that they have no cycle.
-Graph RandomGraph(uint64_t seed, const Toy& toy) {
-  Rng rng(seed);
-  std::vector<GraphState> states;
-  std::vector<GraphArc> arcs;
-  for (int s = 0; s < toy.states; ++s) {
-    std::vector<GraphArc> epsilon, emitting;
-    for (uint64_t n = 1 + rng.Below(3); n > 0; --n) {
-      const auto cost = static_cast<float>(rng.Uniform(0.0, 2.0));
-      const auto word = rng.Uniform() < toy.word_share ? static_cast<int32_t>(1 + rng.Below(toy.words)) : 0;
-      if (s + 1 < toy.states && rng.Uniform() < toy.epsilon_share) {
-        epsilon.push_back({0, word, cost, static_cast<int32_t>(s + 1 + rng.Below(toy.states - s - 1))});
-      } else {
-        emitting.push_back({static_cast<int32_t>(1 + rng.Below(2 * toy.pdfs)), word, cost,
-                            static_cast<int32_t>(rng.Below(toy.states))});
-      }
-    }
-    GraphState& state = states.emplace_back();
-    state.epsilon_begin = static_cast<uint32_t>(arcs.size());
-    arcs.insert(arcs.end(), epsilon.begin(), epsilon.end());
-    state.emitting_begin = static_cast<uint32_t>(arcs.size());
-    arcs.insert(arcs.end(), emitting.begin(), emitting.end());
-    state.end = static_cast<uint32_t>(arcs.size());
-    state.final_cost = rng.Uniform() < 0.5 ? static_cast<float>(rng.Uniform()) : static_cast<float>(kInfinity);
-  }
-  // Something can always be followed and ended.
-  arcs.push_back({1, 1, 1.0F, 0});
-  states.back().end = static_cast<uint32_t>(arcs.size());
-  states.back().final_cost = 0.25F;
-  std::vector<std::string> words = {"<eps>"};
-  for (int w = 1; w <= toy.words; ++w) words.push_back("w" + std::to_string(w));
-  std::vector<int32_t> pdfs(2 * toy.pdfs + 1, 0);
-  for (int t = 1; t <= 2 * toy.pdfs; ++t) pdfs[t] = (t - 1) / 2;
-  return Graph(std::move(states), std::move(arcs), 0, std::move(words), std::move(pdfs));
-}
-
-Matrix RandomScores(uint64_t seed, int frames, int pdfs) {
-  Rng rng(seed);
-  Matrix scores(frames, pdfs);
-  for (int t = 0; t < frames; ++t) {
-    for (float& value : scores.Row(t)) value = static_cast<float>(rng.Normal() * 3 - 5);
-  }
-  return scores;
-}
-
-using Words = std::vector<int32_t>;
-
-// Every path that takes all frames, by plain recursion: best cost of each word sequence.
-std::map<Words, double> Enumerate(const Graph& graph, const Matrix& scores) {
-  std::map<Words, double> best;
-  Words words;
-  const std::function<void(int32_t, int, double)> walk = [&](int32_t state, int frame, double cost) {
-    const GraphState& s = graph.states()[state];
-    if (frame == scores.rows() && std::isfinite(s.final_cost)) {
-      const auto [it, added] = best.emplace(words, cost + s.final_cost);
-      if (!added) it->second = std::min(it->second, cost + s.final_cost);
-    }
-    for (uint32_t a = s.epsilon_begin; a < s.end; ++a) {
-      const GraphArc& arc = graph.arcs()[a];
-      const bool emits = arc.transition_id != 0;
-      if (emits && frame == scores.rows()) continue;
-      const double acoustic = emits ? -kScale * scores(frame, graph.pdf_of_transition()[arc.transition_id]) : 0.0;
-      if (arc.word != 0) words.push_back(arc.word);
-      walk(arc.next_state, frame + (emits ? 1 : 0), cost + arc.cost + acoustic);
-      if (arc.word != 0) words.pop_back();
-    }
-  };
-  walk(graph.start(), 0, 0.0);
-  return best;
-}
-
-DecoderOptions Wide() {
-  DecoderOptions options;
-  options.beam = 1e6;
-  options.lattice_beam = 1e6;
-  options.acoustic_scale = kScale;
-  options.max_active = 1000000;
-  options.min_active = 0;
-  return options;
-}
-
-struct Decoded {
-  LatticePath best;
-  Lattice raw;
-  bool reached_final;
-};
-
-Decoded Decode(const Graph& graph, ScoreSource& scores, const DecoderOptions& options, int chunk = -1) {
-  Decoder decoder(graph, options);
-  if (chunk < 0) decoder.Advance(scores);
-  while (chunk > 0 && decoder.num_frames() < scores.num_frames_ready()) decoder.Advance(scores, chunk);
-  decoder.Finish();
-  return {decoder.BestPath(), decoder.RawLattice(), decoder.ReachedFinal()};
-}
-
-Decoded Decode(const Graph& graph, const Matrix& scores, const DecoderOptions& options, int chunk = -1) {
-  MatrixScores source(scores);
-  return Decode(graph, source, options, chunk);
-}
-
-constexpr LatticeWeights kWeights{kScale, 0.0};
-
-std::map<Words, double> AllPaths(const Lattice& lattice) {
-  std::map<Words, double> best;
-  for (const LatticePath& path : NBest(lattice, kWeights, 1000000)) {
-    best.emplace(path.words, path.cost.Total(kScale));  // the first is the cheapest
-  }
-  return best;
-}
-
-void ExpectSamePaths(const std::map<Words, double>& a, const std::map<Words, double>& b, double tolerance) {
-  ASSERT_EQ(a.size(), b.size());
-  for (auto x = a.begin(), y = b.begin(); x != a.end(); ++x, ++y) {
-    EXPECT_EQ(x->first, y->first);
-    EXPECT_NEAR(x->second, y->second, tolerance);
-  }
-}
-
-double Recost(const Graph& graph, const Matrix& scores, const LatticePath& path) {
-  double acoustic = 0.0;
-  for (size_t t = 0; t < path.alignment.size(); ++t) {
-    acoustic -= scores(static_cast<int64_t>(t), graph.pdf_of_transition()[path.alignment[t]]);
-  }
-  return acoustic;
-}
-
-class ToySearch : public ::testing::TestWithParam<uint64_t> {
- protected:
-  Graph graph_ = RandomGraph(GetParam(), {});
-  Matrix scores_ = RandomScores(GetParam() + 1000, 5, 4);
-};
 INSTANTIATE_TEST_SUITE_P(Seeds, ToySearch, ::testing::Range<uint64_t>(0, 40));
+INSTANTIATE_TEST_SUITE_P(Seeds, Search, ::testing::Range<uint64_t>(0, 8));
 
 TEST_P(ToySearch, WithoutBeamFindsEveryPathOfEnumeration) {
   const auto expected = Enumerate(graph_, scores_);
@@ -229,24 +87,6 @@ bool SameLattice(const Lattice& a, const Lattice& b) {
   }
   return true;
 }
-
-// Larger graphs and realistic beams.
-class Search : public ::testing::TestWithParam<uint64_t> {
- protected:
-  static constexpr Toy kLarge{400, 50, 30, 0.2, 0.1};
-  Graph graph_ = RandomGraph(GetParam(), kLarge);
-  Matrix scores_ = RandomScores(GetParam() + 1, 120, 30);
-  DecoderOptions options_ = [] {
-    DecoderOptions options;
-    options.beam = 8;
-    options.lattice_beam = 4;
-    options.acoustic_scale = kScale;
-    options.max_active = 150;
-    options.min_active = 20;
-    return options;
-  }();
-};
-INSTANTIATE_TEST_SUITE_P(Seeds, Search, ::testing::Range<uint64_t>(0, 8));
 
 TEST_P(Search, PruningAsItGoesChangesNothing) {
   DecoderOptions often = options_, never = options_;
@@ -326,7 +166,7 @@ TEST_P(Search, OracleErrorsFallWithTheLatticeBeam) {
 TEST_P(Search, RestartForgetsTheLastUtterance) {
   const Decoded fresh = Decode(graph_, scores_, options_);
   Decoder decoder(graph_, options_);
-  MatrixScores other(RandomScores(99, 60, 30)), source(scores_);
+  MatrixScores other(RandomToyScores(99, 60, 30)), source(scores_);
   decoder.Advance(other);
   decoder.Restart();
   decoder.Advance(source);
@@ -384,7 +224,7 @@ TEST(Decoder, GoesOnWhereTheBestHypothesisEnds) {
 
 TEST(Decoder, KeepsPrecisionInLongUtterances) {
   const Graph graph = RandomGraph(3, {});
-  Matrix scores = RandomScores(4, 20000, 4);
+  Matrix scores = RandomToyScores(4, 20000, 4);
   for (int t = 0; t < 20000; ++t) {
     for (float& value : scores.Row(t)) value -= 2000.0F;
   }
@@ -404,99 +244,6 @@ TEST(Graph, RefusesDamage) {
   EXPECT_THROW(make({2, 1, 0.0F, 0}), InputError);
   EXPECT_THROW(make({0, 1, 0.0F, 0}), InputError);
   EXPECT_THROW(make({1, 1, std::nanf(""), 0}), InputError);
-}
-
-// Cut where the best path is at `frame`, once `searched` frames are known.
-struct InTwo {
-  LatticePath before, behind;
-  Lattice lattice_before, lattice_behind;
-};
-InTwo DecodeInTwo(const Graph& graph, const Matrix& scores, const DecoderOptions& options, int searched, int frame) {
-  Decoder decoder(graph, options);
-  MatrixScores first(scores);
-  decoder.Advance(first, searched);
-  InTwo cut;
-  const PathAnchor anchor = decoder.BestAnchors()[static_cast<size_t>(frame)];
-  cut.lattice_before = decoder.CutBefore(frame, anchor);
-  cut.before = BestPath(cut.lattice_before, kWeights);
-  EXPECT_EQ(static_cast<int>(cut.before.words.size()), anchor.num_words);
-  EXPECT_EQ(decoder.num_frames(), searched - frame);
-  Matrix rest(scores.rows() - frame, scores.cols());
-  std::copy(scores.Row(frame).data(), scores.data() + scores.size(), rest.data());
-  MatrixScores second(std::move(rest));
-  decoder.Advance(second);
-  decoder.Finish();
-  cut.behind = decoder.BestPath();
-  cut.lattice_behind = decoder.RawLattice();
-  return cut;
-}
-
-TEST_P(Search, CutOnItsBestPathIsTheSameSearch) {
-  for (const int frame : {1, 24, 25, 60, 119}) {
-    Decoder whole(graph_, options_);
-    MatrixScores all(scores_);
-    whole.Advance(all);
-    const LatticePath unended = whole.BestPath();
-    whole.Finish();
-    const LatticePath best = whole.BestPath();
-    const InTwo cut = DecodeInTwo(graph_, scores_, options_, 120, frame);
-    EXPECT_TRUE(std::equal(cut.before.alignment.begin(), cut.before.alignment.end(), unended.alignment.begin()));
-    // The end may be another one's, whose way does not lead through the cut.
-    if (!std::equal(cut.before.alignment.begin(), cut.before.alignment.end(), best.alignment.begin())) continue;
-    LatticePath joined = cut.before;
-    joined.words.insert(joined.words.end(), cut.behind.words.begin(), cut.behind.words.end());
-    joined.alignment.insert(joined.alignment.end(), cut.behind.alignment.begin(), cut.behind.alignment.end());
-    EXPECT_EQ(joined.words, best.words) << frame;
-    EXPECT_EQ(joined.alignment, best.alignment) << frame;
-    EXPECT_NEAR((cut.before.cost + cut.behind.cost).Total(kScale), best.cost.Total(kScale), 1e-2);
-    EXPECT_NEAR(BestPath(cut.lattice_behind, kWeights).cost.Total(kScale), cut.behind.cost.Total(kScale), 1e-2);
-  }
-}
-
-TEST_P(Search, GoesOnBehindACut) {
-  const LatticePath best = Decode(graph_, scores_, options_).best;
-  int same = 0;
-  for (const int frame : {5, 30, 49}) {
-    const InTwo cut = DecodeInTwo(graph_, scores_, options_, 80, frame);
-    EXPECT_EQ(cut.before.alignment.size() + cut.behind.alignment.size(), 120U);
-    EXPECT_NEAR(cut.before.cost.acoustic + cut.behind.cost.acoustic,
-                Recost(graph_, scores_,
-                       [&] {
-                         LatticePath joined = cut.before;
-                         joined.alignment.insert(joined.alignment.end(), cut.behind.alignment.begin(),
-                                                 cut.behind.alignment.end());
-                         return joined;
-                       }()),
-                1e-2);
-    const double total = (cut.before.cost + cut.behind.cost).Total(kScale);
-    EXPECT_GE(total, best.cost.Total(kScale) - 1e-2);
-    if (std::equal(cut.before.alignment.begin(), cut.before.alignment.end(), best.alignment.begin())) {
-      EXPECT_NEAR(total, best.cost.Total(kScale), 1e-2);
-      ++same;
-    }
-  }
-  EXPECT_GE(same, 1);
-}
-
-TEST_P(ToySearch, PathsThroughACutArePathsOfTheWhole) {
-  for (int frame = 1; frame < 4; ++frame) {
-    const InTwo cut = DecodeInTwo(graph_, scores_, Wide(), 4, frame);
-    std::map<Words, double> joined;
-    for (const auto& [first, cost] : AllPaths(cut.lattice_before)) {
-      for (const auto& [second, more] : AllPaths(cut.lattice_behind)) {
-        Words words = first;
-        words.insert(words.end(), second.begin(), second.end());
-        const auto [it, added] = joined.emplace(words, cost + more);
-        if (!added) it->second = std::min(it->second, cost + more);
-      }
-    }
-    const auto all = AllPaths(Decode(graph_, scores_, Wide()).raw);
-    EXPECT_FALSE(joined.empty());
-    for (const auto& [words, cost] : joined) {
-      ASSERT_TRUE(all.contains(words));
-      EXPECT_GE(cost, all.at(words) - 1e-3);
-    }
-  }
 }
 
 }  // namespace

@@ -17,33 +17,15 @@
 #include "data/feature_extraction.h"
 #include "nn/layer.h"
 #include "report/metrics.h"
-#include "temporary_folder.h"
 #include "train/evaluate.h"
-#include "train/synthetic_task.h"
+#include "train/mischief.h"
 
 namespace antiphon::train {
 namespace {
 
 namespace fs = std::filesystem;
-using antiphon::testing::TemporaryFolder;
 
 // Passes its input on; spoils it when told to.
-struct Mischief {
-  static inline int64_t nan_at_step = -1;
-  static inline int times = 0;
-  static inline int64_t cancel_at_step = -1;
-  static inline int64_t kill_at_step = -1;
-  static inline int64_t calls = 0;  // of Forward, also where nothing is trained
-  static inline int64_t cancel_at_call = -1;
-  static inline int64_t kill_at_call = -1;
-  static void Reset() {
-    nan_at_step = cancel_at_step = kill_at_step = cancel_at_call = kill_at_call = -1;
-    calls = 0;
-    times = 0;
-    ResetCancel();
-  }
-};
-
 class MischiefLayer : public nn::Layer {
  public:
   explicit MischiefLayer(const nn::LayerArgs& args) : Layer(args.in_dim, args.in_dim) {}
@@ -71,40 +53,6 @@ class MischiefLayer : public nn::Layer {
 };
 REGISTER_COMPONENT(nn::LayerRegistry, "mischief",
                    [](const nn::LayerArgs& args) { return std::make_unique<MischiefLayer>(args); });
-
-class TrainerTest : public ::testing::Test {
- protected:
-  void SetUp() override {
-    Mischief::Reset();
-    SetComputeThreads(1);
-    store_ = MakeSyntheticStore(folder_ / "store");
-  }
-  void TearDown() override { Mischief::Reset(); }
-
-  TrainingTask Task(const std::string& run) {
-    TrainingTask task = SmallTask(store_, folder_ / run);
-    task.network = Config::Parse("[[layer]]\ntype = \"mischief\"\n" + task.network.ToToml(), "network");
-    return task;
-  }
-  std::string ModelBytes(const std::string& run) { return ReadFile(ModelFile(folder_ / run)); }
-
-  TemporaryFolder folder_;
-  std::shared_ptr<const data::FrameStore> store_;
-};
-
-// Metrics without what depends on the clock.
-std::vector<std::string> TimelessMetrics(const fs::path& run) {
-  std::vector<std::string> lines;
-  for (const report::MetricsRecord& record : report::ReadMetrics(run / "metrics.jsonl")) {
-    report::MetricsRecord timeless;
-    for (const auto& [name, value] : record.fields()) {
-      if (name.find("second") == std::string::npos && name.find("share") == std::string::npos)
-        timeless.Set(name, value);
-    }
-    lines.push_back(timeless.ToJson());
-  }
-  return lines;
-}
 
 TEST_F(TrainerTest, AStopWithoutAWayToGoOnPromisesNone) {
   Mischief::cancel_at_step = 3;
@@ -432,95 +380,6 @@ TEST_F(TrainerTest, CopiesOfHeldOutUtterancesAreNeverTrainedOn) {
       EXPECT_FALSE(train.contains(data::OriginalName(store.utterances()[u].utt_id)));
     }
     EXPECT_GT(split.held_out.size(), 1U);
-  }
-}
-
-class PretrainTest : public TrainerTest, public ::testing::WithParamInterface<const char*> {};
-INSTANTIATE_TEST_SUITE_P(Methods, PretrainTest, ::testing::Values("discriminative", "layer-wise", "rbm"),
-                         [](const auto& test) {
-                           return std::string(test.param) == "layer-wise" ? "layer_wise" : test.param;
-                         });
-
-TEST_P(PretrainTest, BrokenOffAnywhereAndResumedGivesTheSameBits) {
-  TrainOptions options = SmallOptions();
-  options.pretrain.method = ParseEnum(GetParam(), kPretrainMethods);
-  options.pretrain.epochs_per_layer = 0.7;
-  options.pretrain.gaussian_epochs_factor = 2;
-  options.schedule.epochs = 1;
-  options.checkpoint.steps = 7;
-  const auto task = [&](const std::string& run) {
-    TrainingTask deep = Task(run);
-    deep.network = Config::Parse(
-        "[[layer]]\ntype = \"mischief\"\n"
-        "[[layer]]\ntype = \"repeat\"\ntimes = 3\nlayers = [{type = \"affine\", dim = 16}, {type = \"sigmoid\"}]\n"
-        "[[layer]]\ntype = \"batch-norm\"\n[[layer]]\ntype = \"affine\"\n",
-        "network");
-    return deep;
-  };
-  TrainHere(task("whole"), options);
-  // Stages take some 40 steps each (the Gaussian machine 80): in the first, before its first checkpoint and behind it;
-  // in later ones, by signal and by force.
-  int died = 0;
-  bool resume = false;
-  for (const int64_t call : {5, 30, 40, 45, 9}) {
-    std::fflush(nullptr);
-    const pid_t child = ::fork();
-    ASSERT_GE(child, 0);
-    if (child == 0) {
-      Mischief::Reset();
-      (call % 2 == 0 ? Mischief::cancel_at_call : Mischief::kill_at_call) = call;
-      SetComputeThreads(1);
-      try {
-        TrainHere(task("broken"), options, resume);
-      } catch (const Cancelled& e) {
-        ::_exit(std::string(e.what()).find("pre-training") != std::string::npos ? 7 : 8);
-      } catch (...) {
-        ::_exit(3);
-      }
-      ::_exit(0);
-    }
-    int status = 0;
-    ASSERT_EQ(::waitpid(child, &status, 0), child);
-    died += (WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL) || (WIFEXITED(status) && WEXITSTATUS(status) == 7);
-    EXPECT_FALSE(fs::exists(CheckpointPath(folder_ / "broken") / "step-000000000.rank-0.safetensors"));
-    resume = true;
-  }
-  EXPECT_EQ(died, 5);
-  TrainHere(task("broken"), options, true);
-  EXPECT_EQ(ModelBytes("whole"), ModelBytes("broken"));
-  EXPECT_EQ(TimelessMetrics(folder_ / "whole"), TimelessMetrics(folder_ / "broken"));
-  EXPECT_FALSE(fs::exists(CheckpointPath(folder_ / "broken") / "pretraining"));
-}
-
-TEST_P(PretrainTest, GivesADeeperStartAndTrainsOn) {
-  TrainOptions options = SmallOptions();
-  options.pretrain.method = ParseEnum(GetParam(), kPretrainMethods);
-  options.pretrain.epochs_per_layer = 1;
-  TrainingTask task = SmallTask(store_, folder_ / "run");
-  task.network = Config::Parse(
-      "[[layer]]\ntype = \"repeat\"\ntimes = 3\nlayers = [{type = \"affine\", dim = 24}, {type = \"sigmoid\"}]\n"
-      "[[layer]]\ntype = \"affine\"\n",
-      "network");
-  task.optimizer = Config::Parse("type = \"sgd\"\nmomentum = 0.9", "optimizer");
-  options.schedule.learning_rate = 2;
-  options.schedule.final_learning_rate = 0.5;
-  // The machines start from nearly silent hidden units and need more steps than this little data has in an epoch.
-  if (std::string(GetParam()) == "rbm") {
-    options.pretrain.epochs_per_layer = 10;
-    options.pretrain.rbm_gaussian_learning_rate = 0.1;
-    options.schedule.epochs = 12;
-  }
-  const TrainingSummary summary = TrainHere(task, options);
-  EXPECT_GT(summary.held_out_accuracy, 0.5);
-  int layers = 0;
-  double start_accuracy = 0;
-  for (const auto& record : report::ReadMetrics(folder_ / "run/metrics.jsonl")) {
-    layers += record.kind() == "pretrain" ? 1 : 0;
-    if (record.kind() == "start") start_accuracy = *record.Number("held_out_accuracy");
-  }
-  EXPECT_EQ(layers, 3);
-  if (std::string(GetParam()) != "rbm") {
-    EXPECT_GT(start_accuracy, 0.3);
   }
 }
 

@@ -25,7 +25,7 @@
 #include "optim/gauss_newton.h"
 #include "optim/lbfgs.h"
 #include "optim/squared_gradient.h"
-#include "parallel/kept_minibatch.h"
+#include "parallel/curvature_samples.h"
 #include "parallel/step_cost.h"
 #include "parallel/strategy.h"
 #include "parallel/strategy_traits.h"
@@ -73,15 +73,15 @@ class HessianFree : public Strategy, public Checkpointable {
       : Strategy(replica),
         options_(ReadOptions<HessianFreeOptions>(config, kCommonStrategyKeys)),
         gauss_newton_(network()),
+        samples_(options_.curvature_minibatches, options_.check_minibatches),
         damping_(options_.damping),
         lbfgs_(options_.lbfgs_pairs) {
-    const int64_t kept = options_.curvature_minibatches + options_.check_minibatches;
+    const int64_t kept = samples_.most();
     const int64_t batch = options_.gradient_minibatches > 0 ? options_.gradient_minibatches : plan().steps_per_epoch;
     if (batch > 0 && batch < kept) {
       Throw<UsageError>(
           "{}: a gradient is made of {} minibatches per worker, but curvature-minibatches and check-minibatches need "
-          "{} "
-          "of them",
+          "{} of them",
           config.Where("method"), batch, kept);
     }
     gradient_.assign(network().num_values(), 0.0);
@@ -95,7 +95,7 @@ class HessianFree : public Strategy, public Checkpointable {
     nn::ExecContext context;
     context.precision = precision_ = input.context.precision;
     context.sequences = input.context.sequences;
-    Keep(input);
+    samples_.Keep(input, workspace());  // before the forward pass takes the streams' states further
     const MatrixView logits = network().Forward(context, input.features, workspace());
     CountForward(input.features.rows());
     output.loss = nn::SoftmaxCrossEntropy(logits, input.targets, logits);
@@ -156,15 +156,6 @@ class HessianFree : public Strategy, public Checkpointable {
   bool master() const { return comm().rank() == 0; }
   double decay() const { return options_.weight_decay; }
 
-  // Before the forward pass, which takes the streams' states further.
-  void Keep(const StepInput& input) {
-    if (input.features.rows() == 0 ||
-        std::ssize(kept_) >= options_.curvature_minibatches + options_.check_minibatches) {
-      return;
-    }
-    kept_.emplace_back(input);
-    kept_.back().KeepStates(workspace());
-  }
   // A pass over a kept minibatch begins where its first one did, in a workspace of its own: training's streams go on
   // as if there had been none.
   nn::ExecContext Enter(const KeptMinibatch& kept) {
@@ -174,20 +165,12 @@ class HessianFree : public Strategy, public Checkpointable {
     context.sequences = kept.sequences();
     return context;
   }
-  std::span<const KeptMinibatch> curvature_sample() const {
-    return std::span(kept_).first(std::min<size_t>(kept_.size(), static_cast<size_t>(options_.curvature_minibatches)));
-  }
-  // What comes behind the curvature sample, or that one where there is nothing else.
-  std::span<const KeptMinibatch> check_sample() const {
-    const std::span<const KeptMinibatch> rest = std::span(kept_).subspan(curvature_sample().size());
-    return rest.empty() ? curvature_sample() : rest;
-  }
   void ForgetBatch() {
     std::fill(gradient_.begin(), gradient_.end(), 0.0);
     std::fill(squares_.begin(), squares_.end(), 0.0);
     weight_ = 0;
     minibatches_ = 0;
-    kept_.clear();
+    samples_.Replace({});
   }
 
   // Over all ranks.
@@ -224,7 +207,7 @@ class HessianFree : public Strategy, public Checkpointable {
       FromMaster(std::as_writable_bytes(std::span(&request, 1)));
       if (request == Request::kProduct) Product(product);
       if (request == Request::kLoss) Loss(0);
-      if (request == Request::kAccept) return Accept(0);
+      if (request == Request::kAccept) return SetModel(0);
     }
   }
   void Ask(Request request) { FromMaster(std::as_writable_bytes(std::span(&request, 1))); }
@@ -235,7 +218,7 @@ class HessianFree : public Strategy, public Checkpointable {
     FromMaster(std::as_writable_bytes(std::span(direction_)));
     std::fill(product.begin(), product.end(), 0.0);
     double frames = 0;
-    for (const KeptMinibatch& kept : curvature_sample()) {
+    for (const KeptMinibatch& kept : samples_.curvature()) {
       gauss_newton_.Product(Enter(kept), kept.features, kept.weights, direction_, scratch_, sample_workspace_);
       CountProduct(kept.features.rows());
       const double weight = kept.weight();
@@ -257,7 +240,7 @@ class HessianFree : public Strategy, public Checkpointable {
   double Loss(double step) {
     SetModel(step);
     nn::LossResult loss;
-    for (const KeptMinibatch& kept : check_sample()) {
+    for (const KeptMinibatch& kept : samples_.check()) {
       const MatrixView logits = network().Forward(Enter(kept), kept.features, sample_workspace_);
       loss += nn::SoftmaxCrossEntropy(logits, kept.targets(), {});
       CountForward(kept.features.rows());
@@ -278,7 +261,6 @@ class HessianFree : public Strategy, public Checkpointable {
     FromMaster(std::as_writable_bytes(values));
     network().MarkChanged();
   }
-  void Accept(double step) { SetModel(step); }
 
   double AskLoss(double step) {
     Ask(Request::kLoss);
@@ -342,8 +324,7 @@ class HessianFree : public Strategy, public Checkpointable {
       --chosen;
     }
     step_ = cg.iterates[chosen];
-    double slope = 0;
-    double model = 0;
+    double slope = 0, model = 0;
     std::vector<double> product(step_.size());
     AskProduct(step_, product);
     for (size_t i = 0; i < step_.size(); ++i) {
@@ -363,7 +344,7 @@ class HessianFree : public Strategy, public Checkpointable {
     }
     if (length == 0) last_step_.clear();
     Ask(Request::kAccept);
-    Accept(length);
+    SetModel(length);
     log::Info("hessian-free: {} iterations, iterate {} of {}, loss {:.5f} → {:.5f}, step × {:.3g}, damping {:.4g}",
               cg.iterations, chosen + 1, cg.iterates.size(), before, loss, length, damping_);
   }
@@ -378,26 +359,23 @@ class HessianFree : public Strategy, public Checkpointable {
   std::vector<double> squares_;   // of single frames' gradients, likewise
   double weight_ = 0;
   int64_t minibatches_ = 0;
-  std::vector<KeptMinibatch> kept_;
+  CurvatureSamples samples_;
 
   double damping_;
   optim::LbfgsPreconditioner lbfgs_;  // of the master, as is
   std::vector<double> last_step_;
-  std::vector<float> theta_;
   std::vector<double> step_;
-  std::vector<float> direction_;
-  std::vector<float> scratch_;
-  std::vector<float> scratch_squares_;
+  std::vector<float> theta_, direction_;
+  std::vector<float> scratch_, scratch_squares_;
 };
 
 // In double, and θ, direction and gradients of a minibatch in single precision. Rank 0 runs conjugate gradients: a
 // dozen vectors, the iterates that it may go back to, and the pairs of a preconditioner made of them.
 size_t HessianFree::copy_bytes() const {
   constexpr size_t kDoubles = 3;  // gradient, squares, product
-  constexpr size_t kFloats = 4;
-  constexpr size_t kOfMaster = 12;
+  constexpr size_t kFloats = 4, kOfMaster = 12;
   const size_t values = network().num_values();
-  const auto minibatches = static_cast<size_t>(options_.curvature_minibatches + options_.check_minibatches);
+  const auto minibatches = static_cast<size_t>(samples_.most());
   size_t bytes = values * (kDoubles * sizeof(double) + kFloats * sizeof(float)) +
                  minibatches * static_cast<size_t>(plan().minibatch_frames * network().in_dim()) * sizeof(float);
   if (!master()) return bytes;
@@ -408,13 +386,13 @@ size_t HessianFree::copy_bytes() const {
 
 void HessianFree::SaveState(SafetensorsWriter& writer, const std::string& prefix) const {
   const std::vector<double> numbers = {damping_, weight_, static_cast<double>(minibatches_),
-                                       static_cast<double>(kept_.size()), static_cast<double>(precision_)};
+                                       static_cast<double>(samples_.all().size()), static_cast<double>(precision_)};
   writer.Add(prefix + ".hessian_free", std::span<const double>(numbers));
   writer.Add(prefix + ".gradient", std::span<const double>(gradient_));
   writer.Add(prefix + ".squares", std::span<const double>(squares_));
   if (!last_step_.empty()) writer.Add(prefix + ".last_step", std::span<const double>(last_step_));
   lbfgs_.SaveState(writer, prefix + ".lbfgs");
-  for (size_t k = 0; k < kept_.size(); ++k) kept_[k].Save(writer, fmt::format("{}.kept.{}.", prefix, k));
+  samples_.Save(writer, prefix);
 }
 
 void HessianFree::LoadState(const SafetensorsReader& reader, const std::string& prefix) {
@@ -432,10 +410,7 @@ void HessianFree::LoadState(const SafetensorsReader& reader, const std::string& 
   lbfgs_.LoadState(reader, prefix + ".lbfgs");
   last_step_.clear();
   if (reader.Has(prefix + ".last_step")) last_step_ = reader.ReadDoubles(prefix + ".last_step");
-  kept_.clear();
-  for (size_t k = 0; k < static_cast<size_t>(numbers.at(3)); ++k) {
-    kept_.emplace_back(reader, fmt::format("{}.kept.{}.", prefix, k));
-  }
+  samples_.Load(reader, prefix, static_cast<size_t>(numbers.at(3)));
 }
 
 // Sums go to the first rank, samples round robin.
@@ -453,13 +428,13 @@ void HessianFree::LoadFolded(std::span<const SafetensorsReader> ranks, const std
     }
     weight += weight_;
     if (r % workers != static_cast<size_t>(comm().rank())) continue;
-    for (KeptMinibatch& k : kept_) kept.push_back(std::move(k));
+    for (KeptMinibatch& k : samples_.Take()) kept.push_back(std::move(k));
   }
   LoadState(ranks[0], prefix);
   gradient_.assign(gradient.size(), 0.0);
   squares_.assign(gradient.size(), 0.0);
   weight_ = 0;
-  kept_ = std::move(kept);
+  samples_.Replace(std::move(kept));
   if (!master()) return;
   gradient_ = std::move(gradient);
   squares_ = std::move(squares);
