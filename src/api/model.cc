@@ -1,5 +1,7 @@
 #include "antiphon/model.h"
 
+#include <utility>
+
 #include "api/model_impl.h"
 #include "api/speaker_profile.h"
 #include "base/error.h"
@@ -15,8 +17,14 @@ ConstMatrixView FramesOf(std::span<const float> features, const infer::NnetModel
   return {features.data(), std::ssize(features) / dim, dim};
 }
 
-Model::Model(const std::string& file)
-    : impl_(new Impl{std::make_shared<const infer::NnetModel>(nn::Model::Load(file), AdaptableOptions())}) {}
+Model::Impl::Impl(const std::string& file) {
+  nn::Model model = nn::Model::Load(file);
+  layers = model.network.ToToml();
+  num_parameters = model.network.num_parameters();
+  network = std::make_shared<const infer::NnetModel>(std::move(model), AdaptableOptions());
+}
+
+Model::Model(const std::string& file) : impl_(std::make_unique<const Impl>(file)) {}
 Model::~Model() = default;
 Model::Model(Model&&) noexcept = default;
 Model& Model::operator=(Model&&) noexcept = default;
@@ -25,8 +33,8 @@ int Model::feature_dim() const { return impl_->network->model().feature_dim; }
 int Model::left_context() const { return impl_->network->model().left_context; }
 int Model::right_context() const { return impl_->network->model().right_context; }
 int Model::num_outputs() const { return impl_->network->num_pdfs(); }
-int64_t Model::num_parameters() const { return impl_->network->model().network.num_parameters(); }
-std::string Model::network() const { return impl_->network->model().network.ToToml(); }
+int64_t Model::num_parameters() const { return impl_->num_parameters; }
+std::string Model::network() const { return impl_->layers; }
 std::string Model::features() const { return impl_->network->model().feature_config; }
 
 SpeakerProfile Model::LoadProfile(const std::string& file) const {

@@ -1,8 +1,10 @@
 // The network behind a public Model, for what is made of it.
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <span>
+#include <string>
 
 #include "antiphon/model.h"
 #include "infer/nnet_scorer.h"
@@ -11,6 +13,10 @@
 namespace antiphon {
 
 struct Model::Impl {
+  explicit Impl(const std::string& file);
+
+  std::string layers;  // as TOML; what computes keeps no description of them
+  int64_t num_parameters = 0;
   std::shared_ptr<const infer::NnetModel> network;
 };
 

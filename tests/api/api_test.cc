@@ -59,6 +59,8 @@ TEST(PublicApi, TrainsAModelThatClassifies) {
   const Model model(result.model_file);
   EXPECT_EQ(model.feature_dim(), kDim);
   EXPECT_EQ(model.num_outputs(), kPdfs);
+  EXPECT_EQ(model.num_parameters(), kDim * 8 + 8 + 8 * kPdfs + kPdfs);
+  EXPECT_THAT(model.network(), HasSubstr("sigmoid"));
   const std::vector<float> features = {0, 0, 2, 0, /**/ 2, 0, 0, 0};
   const std::vector<float> scores = model.LogLikelihoods(features);
   ASSERT_EQ(scores.size(), 2u * kPdfs);

@@ -1,0 +1,119 @@
+// A frame store: features of utterances with one label per frame, as `antiphon store` makes it, and minibatches of it
+// in the order in which `antiphon train` reads them.
+//
+//   const antiphon::FrameStore store("exp/store");
+//   antiphon::Minibatches epoch(store, {.minibatch = 256}, /*epoch=*/0);
+//   while (auto minibatch = epoch.Next()) Learn(minibatch->features(), minibatch->labels());
+//
+// The store is mapped: it need not fit in memory. Features are normalised as the store was made; frames beyond an
+// utterance's ends repeat its first or last one.
+//
+// Shapes: row by row, one frame per row; frame t with its context is [x(t−left) … x(t+right)]. Labels are pdf-ids.
+// Threads: a FrameStore may be used by many threads at once; of one Minibatches, one calls Next. A Minibatch keeps its
+// own memory, and belongs to whoever holds it.
+// Errors: std::runtime_error (antiphon::Error) naming file, utterance and byte of a store that is damaged.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace antiphon {
+
+class FrameStore {
+ public:
+  struct Utterance {
+    std::string utt_id;
+    std::string speaker;
+    int64_t num_frames = 0;
+    float weight = 1.0f;  // multiplies the loss of its frames
+  };
+
+  explicit FrameStore(const std::string& folder);
+  ~FrameStore();
+  FrameStore(const FrameStore&);
+  FrameStore& operator=(const FrameStore&);
+
+  /// Values per frame, without context.
+  int feature_dim() const;
+  /// Labels are 0 … num_labels − 1.
+  int num_labels() const;
+  int64_t num_frames() const;
+  const std::vector<Utterance>& utterances() const;
+  /// False for speech without alignment, whose labels mean nothing.
+  bool labelled() const;
+
+  /// Of one utterance, by its place in utterances(): frames × feature_dim, and one label per frame.
+  std::vector<float> Features(size_t utterance) const;
+  std::vector<int32_t> Labels(size_t utterance) const;
+
+  /// Over all frames: how often each label is there, and mean and inverse standard deviation of each feature.
+  std::vector<int64_t> CountLabels() const;
+  struct Moments {
+    std::vector<float> mean;
+    std::vector<float> inverse_stddev;
+  };
+  Moments FeatureMoments() const;
+
+ private:
+  friend class Minibatches;
+  struct Impl;
+  std::shared_ptr<const Impl> impl_;
+};
+
+struct MinibatchSettings {
+  int minibatch = 256;
+  int left_context = 5;
+  int right_context = 5;
+  bool shuffle = true;                  // false: frames in the order of the store
+  uint64_t seed = 1;                    // with `epoch`, decides the order
+  std::vector<size_t> utterances = {};  // the part of the store to read, by place; empty: all
+  int prefetch = 2;                     // minibatches that are prepared while others are in use
+};
+
+/// B frames; B is settings.minibatch, less in an epoch's last one.
+class Minibatch {
+ public:
+  ~Minibatch();
+  Minibatch(Minibatch&&) noexcept;
+  Minibatch& operator=(Minibatch&&) noexcept;
+
+  int64_t num_frames() const;
+  /// Values per frame, with context.
+  int64_t dim() const;
+  /// B × dim. The caller may overwrite them.
+  std::span<float> features();
+  std::span<const int32_t> labels() const;
+  std::span<const float> weights() const;
+  /// Places of the frames in the store, counted through all utterances.
+  std::span<const int64_t> frame_ids() const;
+
+ private:
+  friend class Minibatches;
+  struct Impl;
+  explicit Minibatch(std::unique_ptr<Impl> impl);
+  std::unique_ptr<Impl> impl_;
+};
+
+/// One epoch: every frame once, in an order that settings and `epoch` alone decide.
+class Minibatches {
+ public:
+  Minibatches(const FrameStore& store, const MinibatchSettings& settings, int64_t epoch);
+  ~Minibatches();
+  Minibatches(Minibatches&&) noexcept;
+  Minibatches& operator=(Minibatches&&) noexcept;
+
+  /// How many there are in the epoch.
+  int64_t size() const;
+  /// Nothing after the last one.
+  std::optional<Minibatch> Next();
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace antiphon
