@@ -11,6 +11,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string>
 
 namespace antiphon {
@@ -26,6 +27,10 @@ struct TrainerSettings {
   uint64_t seed = 1;
   int threads = 0;  // 0: all cores
   bool resume = false;
+  // Hears of every record of metrics.jsonl as it is written: one JSON object with `kind` "start", "step", "epoch",
+  // "event" or "finish". One call at a time, from a thread of the training, which waits for it; what it throws ends the
+  // training as an error does.
+  std::function<void(const std::string& json)> on_metrics = {};
 };
 
 struct TrainingResult {

@@ -23,6 +23,7 @@ TrainingResult Trainer::Run() {
   request.resume = request.resume || settings_.resume;
   request.seed = settings_.seed;
   request.threads = settings_.threads;
+  request.on_metrics = settings_.on_metrics;
   request.resume_hint = "run again with resume = true";
   const int threads = settings_.threads > 0 ? settings_.threads : NumCores();
   const auto group = comm::ProcessGroup::Alone();

@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <cmath>
+#include <utility>
 
 #include "base/error.h"
 #include "base/log.h"
@@ -47,7 +48,9 @@ std::string LossText(double loss) {
   return std::abs(loss) >= 0.1 || loss == 0 ? fmt::format("{:.4f}", loss) : fmt::format("{:.3g}", loss);
 }
 
-RunLog::RunLog(const std::filesystem::path& folder, bool writes, uint64_t metrics_bytes, uint64_t events_bytes) {
+RunLog::RunLog(const std::filesystem::path& folder, bool writes, uint64_t metrics_bytes, uint64_t events_bytes,
+               Listener listener)
+    : listener_(std::move(listener)) {
   if (!writes) return;
   const std::filesystem::path metrics = folder / "metrics.jsonl";
   const std::filesystem::path events = folder / report::TensorBoardWriter::kFileName;
@@ -57,7 +60,9 @@ RunLog::RunLog(const std::filesystem::path& folder, bool writes, uint64_t metric
 }
 
 void RunLog::Write(const report::MetricsRecord& record) {
-  if (metrics_) metrics_->Write(record);
+  if (!metrics_) return;
+  metrics_->Write(record);
+  if (listener_) listener_(record.ToJson());
 }
 
 void RunLog::Scalar(const std::string& tag, int64_t step, double value) {
@@ -71,11 +76,11 @@ void RunLog::Text(const std::string& tag, const std::string& text) {
 void RunLog::Event(const Position& position, const std::string& what, const std::string& message) {
   if (!metrics_) return;
   log::Warn("{}", message);
-  metrics_->Write(report::MetricsRecord("event")
-                      .Set("what", what)
-                      .Set("epoch", position.epoch)
-                      .Set("step", position.step)
-                      .Set("message", message));
+  Write(report::MetricsRecord("event")
+            .Set("what", what)
+            .Set("epoch", position.epoch)
+            .Set("step", position.step)
+            .Set("message", message));
 }
 
 void RunLog::Loss(const Position& position, const std::vector<int>& workers, int left, int64_t given_back) {
@@ -84,14 +89,14 @@ void RunLog::Loss(const Position& position, const std::vector<int>& workers, int
       "epoch {}, step {}: worker {} was lost; {} go on, and {} minibatch(es) that were its own came back for them",
       position.epoch + 1, position.step, fmt::join(workers, ", "), left, given_back);
   log::Warn("{}", message);
-  metrics_->Write(report::MetricsRecord("event")
-                      .Set("what", "loss")
-                      .Set("epoch", position.epoch)
-                      .Set("step", position.step)
-                      .Set("workers_lost", fmt::format("{}", fmt::join(workers, " ")))
-                      .Set("workers_left", left)
-                      .Set("given_back", given_back)
-                      .Set("message", message));
+  Write(report::MetricsRecord("event")
+            .Set("what", "loss")
+            .Set("epoch", position.epoch)
+            .Set("step", position.step)
+            .Set("workers_lost", fmt::format("{}", fmt::join(workers, " ")))
+            .Set("workers_left", left)
+            .Set("given_back", given_back)
+            .Set("message", message));
 }
 
 void RunLog::NotePosition(Position& position) const {

@@ -7,6 +7,7 @@
 #pragma once
 
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -23,8 +24,12 @@ std::string LossText(double loss);
 
 class RunLog {
  public:
+  /// Who wants to hear of every record, as one JSON object, when it has been written.
+  using Listener = std::function<void(const std::string& json)>;
+
   /// Rank 0 writes files and shows progress; other ranks keep silent.
-  RunLog(const std::filesystem::path& folder, bool writes, uint64_t metrics_bytes, uint64_t events_bytes);
+  RunLog(const std::filesystem::path& folder, bool writes, uint64_t metrics_bytes, uint64_t events_bytes,
+         Listener listener = {});
 
   void Write(const report::MetricsRecord& record);
   void Scalar(const std::string& tag, int64_t step, double value);
@@ -39,6 +44,7 @@ class RunLog {
  private:
   std::unique_ptr<report::MetricsWriter> metrics_;
   std::unique_ptr<report::TensorBoardWriter> events_;
+  Listener listener_;
 };
 
 }  // namespace antiphon::train

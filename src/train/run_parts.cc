@@ -34,7 +34,7 @@ RunParts::RunParts(const TrainingTask& its_task, const TrainOptions& its_options
       replica(task, options, comm, data.sequence.get()),
       guard(options.guard, comm),
       kept(options.average, schedule.decides()),
-      state(task.folder, comm) {
+      state(task.folder, comm, task.on_metrics) {
   data.KeepThoseThatAreKnown(task);
   std::unique_ptr<parallel::ModelParts> parts = parallel::DivideModel(task.parallel, replica.outline(), comm);
   if (parts && data.distribution == Distribution::kShards) {

@@ -16,7 +16,7 @@ double StepSeconds(const Position& p) { return p.arithmetic_seconds + p.data_sec
 }  // namespace
 
 void RunState::OpenLog() {
-  log_ = std::make_unique<RunLog>(folder_, comm_.rank() == 0, position.metrics_bytes, position.events_bytes);
+  log_ = std::make_unique<RunLog>(folder_, comm_.rank() == 0, position.metrics_bytes, position.events_bytes, listener_);
 }
 
 void RunState::Add(const parallel::StepOutput& output) {

@@ -22,7 +22,8 @@ namespace antiphon::train {
 
 class RunState {
  public:
-  RunState(std::filesystem::path folder, comm::Communicator& comm) : folder_(std::move(folder)), comm_(comm) {}
+  RunState(std::filesystem::path folder, comm::Communicator& comm, RunLog::Listener listener)
+      : folder_(std::move(folder)), comm_(comm), listener_(std::move(listener)) {}
 
   Position position;
 
@@ -67,6 +68,7 @@ class RunState {
 
   std::filesystem::path folder_;
   comm::Communicator& comm_;
+  RunLog::Listener listener_;
   std::unique_ptr<RunLog> log_;
   // Since the last record of steps.
   double seconds_then_ = 0;

@@ -16,6 +16,7 @@
 #pragma once
 
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -49,6 +50,7 @@ struct TrainingTask {
   bool anew_if_changed = false;  // on resuming, start anew instead of refusing another experiment's checkpoint
   std::string note;              // about this start: goes into metrics and report
   std::string resume_hint;       // what the person types to go on, for messages; empty: nothing goes on with it
+  std::function<void(const std::string& json)> on_metrics;  // hears of every record of metrics.jsonl, on rank 0
 };
 
 struct TrainingSummary {

@@ -164,6 +164,7 @@ TrainingTask ReadTask(const TrainingRequest& request) {
   task.anew_if_changed = request.anew_if_changed;
   task.note = request.note;
   task.resume_hint = request.resume_hint;
+  task.on_metrics = request.on_metrics;
   return task;
 }
 

@@ -69,9 +69,10 @@ struct TrainingRequest {
   std::optional<Config> network;  // the table with [[layer]] tables; none: network_file or initial_model
   Config optimizer, parallel, cluster;
   uint64_t seed = 1;
-  int64_t threads = 0;      // for config.toml
-  Config of_caller;         // further keys for config.toml: the caller's own options
-  std::string resume_hint;  // as TrainingTask
+  int64_t threads = 0;                                      // for config.toml
+  Config of_caller;                                         // further keys for config.toml: the caller's own options
+  std::string resume_hint;                                  // as TrainingTask
+  std::function<void(const std::string& json)> on_metrics;  // as TrainingTask
 };
 
 /// Tables of a configuration that a request takes beside its options.
