@@ -174,7 +174,35 @@ CommandLine PrintOnly(std::string text) {
   throw UsageError(UnknownNameMessage("command", arguments[0], names));
 }
 
+// help --reference, --commands, --man [COMMAND], --completion SHELL: pages for other programs to read.
+std::string PageForTools(std::span<const std::string> words) {
+  const std::string& page = words[0];
+  if (page == "--man" && words.size() > 1) {
+    const auto [name, taken] = FindCommand(words.subspan(1));
+    if (taken == 0) RefuseCommand(words.subspan(1));
+    if (words.size() == taken + 1) return ManPage(name, *CommandRegistry::Get().Create(name));
+  }
+  if (page == "--completion" && words.size() == 2) return Completion(words[1]);
+  if (page == "--completion") throw UsageError("--completion: expected the name of a shell, bash or zsh");
+  if (words.size() == 1) {
+    if (page == "--man") return ProgramManPage();
+    if (page == "--reference") return Reference();
+    if (page == "--commands") return fmt::format("{}\n", fmt::join(CommandRegistry::Get().Names(), "\n"));
+    throw UsageError(UnknownNameMessage("page", page, {"--commands", "--completion", "--man", "--reference"}));
+  }
+  Throw<UsageError>("help {}: '{}' is one argument too many", page, words.back());
+}
+
 }  // namespace
+
+std::vector<OptionDescription> OptionsOfTheLine() {
+  return {{"config", "file", "", "", "TOML file with any of a command's keys"},
+          {"set", "key=value", "", "", "sets one key over the file (may be repeated)"},
+          {"help", "true|false, or all", "", "", "the common options and an example; all: every option"},
+          {"check-options", "true|false", "", "", "check command line and configuration, and run nothing"},
+          {"quiet", "true|false", "", "", "only warnings and errors"},
+          {"verbose", "true|false", "", "", "more about what happens"}};
+}
 
 CommandLine ParseCommandLine(std::span<const std::string> arguments) {
   if (arguments.empty()) throw UsageError("a command is missing; antiphon --help lists them");
@@ -184,7 +212,7 @@ CommandLine ParseCommandLine(std::span<const std::string> arguments) {
     if (arguments.size() == 1) return PrintOnly(ProgramHelp());
     std::vector<std::string> rest(arguments.begin() + 1, arguments.end());
     if (rest == std::vector<std::string>{"all"}) return PrintOnly(ProgramHelp());
-    if (rest == std::vector<std::string>{"--reference"}) return PrintOnly(Reference());
+    if (rest[0].starts_with("--")) return PrintOnly(PageForTools(rest));
     rest.emplace_back("--help");
     return ParseCommandLine(rest);
   }

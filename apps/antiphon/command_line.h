@@ -5,6 +5,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "base/config.h"
 #include "command.h"
@@ -30,6 +31,13 @@ std::string ProgramHelp();
 std::string CommandHelp(std::string_view name, const Command& command, bool all);
 std::string GroupHelp(std::string_view group);
 std::string VersionText();
+/// What the command line takes beside a command's options: --config, --set, --help …
+std::vector<OptionDescription> OptionsOfTheLine();
+/// Manual pages in roff: of the program, and of a command.
+std::string ProgramManPage();
+std::string ManPage(std::string_view name, const Command& command);
+/// What completes command lines in "bash" or "zsh"; UsageError for another shell.
+std::string Completion(std::string_view shell);
 /// All commands and components with all their options, in Markdown: docs/reference/options.md.
 std::string Reference();
 

@@ -133,12 +133,7 @@ std::string Reference() {
       "over the file.\n\n"
       "## Every command\n\n";
   std::vector<OptionDescription> common = DescribeOptions<CommonOptions>();
-  common.push_back({"config", "file", "", "", "TOML file with any of a command's keys"});
-  common.push_back({"set", "key=value", "", "", "sets one key over the file (may be repeated)"});
-  common.push_back({"help", "true|false, or all", "", "", "the common options and an example; all: every option"});
-  common.push_back({"check-options", "true|false", "", "", "check command line and configuration, and run nothing"});
-  common.push_back({"quiet", "true|false", "", "", "only warnings and errors"});
-  common.push_back({"verbose", "true|false", "", "", "more about what happens"});
+  for (OptionDescription& option : OptionsOfTheLine()) common.push_back(std::move(option));
   text += Table(common, "--");
   for (const std::string& name : CommandRegistry::Get().Names()) text += CommandSection(name);
   for (const train::ComponentFamily& family : train::ComponentFamilies()) text += FamilySection(family);
