@@ -3,6 +3,10 @@
 #
 # Layers, strategies and kernels register themselves from static initialisers, which a plain static link drops; every
 # edge is therefore linked whole. A folder without sources becomes an interface library, so that its edges exist already.
+#
+# One set of objects serves the program and libantiphon.so: they are position independent, and hidden outside of what
+# they are linked into except those of src/api (and what cmake/exports.map keeps of them). As what is hidden is called
+# directly, the program loses nothing by it.
 function(antiphon_library name)
   cmake_parse_arguments(arg "" "" "LIBS;EXTERNAL;WITHOUT" ${ARGN})
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/${name}/*.cc)
@@ -13,6 +17,10 @@ function(antiphon_library name)
   if(sources)
     add_library(${target} STATIC ${sources})
     antiphon_jumbo(${target})
+    set_target_properties(${target} PROPERTIES POSITION_INDEPENDENT_CODE ON)
+    if(NOT name STREQUAL "api")
+      set_target_properties(${target} PROPERTIES CXX_VISIBILITY_PRESET hidden VISIBILITY_INLINES_HIDDEN ON)
+    endif()
     set(scope PUBLIC)
   else()
     add_library(${target} INTERFACE)

@@ -1,6 +1,7 @@
 # Compiler settings that hold for every target.
 option(ANTIPHON_TESTS "Build the tests" ${PROJECT_IS_TOP_LEVEL})
 option(ANTIPHON_BENCH "Build the benchmarks" ${PROJECT_IS_TOP_LEVEL})
+option(ANTIPHON_PYTHON_MODULE "Build the Python package into BUILD/python (needs nanobind)" OFF)
 option(ANTIPHON_FUZZ "Build the fuzz targets (clang, libFuzzer)" OFF)
 option(ANTIPHON_WERROR "Warnings are errors; for developers and continuous integration" OFF)
 option(ANTIPHON_JUMBO "Compile several sources at once: quicker from nothing, slower after a change" OFF)

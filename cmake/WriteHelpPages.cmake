@@ -1,0 +1,18 @@
+# Writes the manual pages and shell completions of `program` into the folder `pages`, as the program prints them.
+function(antiphon_help_page file)
+  execute_process(COMMAND ${program} help ${ARGN} OUTPUT_FILE ${file} COMMAND_ERROR_IS_FATAL ANY)
+endfunction()
+
+file(REMOVE_RECURSE ${pages})
+file(MAKE_DIRECTORY ${pages}/man1)
+execute_process(COMMAND ${program} help --commands OUTPUT_VARIABLE commands COMMAND_ERROR_IS_FATAL ANY)
+string(STRIP "${commands}" commands)
+string(REPLACE "\n" ";" commands "${commands}")
+antiphon_help_page(${pages}/man1/antiphon.1 --man)
+foreach(command IN LISTS commands)
+  string(REPLACE " " "-" name "${command}")
+  separate_arguments(words UNIX_COMMAND "${command}")
+  antiphon_help_page(${pages}/man1/antiphon-${name}.1 --man ${words})
+endforeach()
+antiphon_help_page(${pages}/antiphon.bash --completion bash)
+antiphon_help_page(${pages}/_antiphon --completion zsh)

@@ -1,0 +1,144 @@
+"""What `cmake --install` leaves: programs of others find it by find_package and pkg-config; manual pages; completion.
+
+Usage: install_test.py SOURCE-TREE PROGRAM   (the program lies in its build folder)
+"""
+
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import unittest
+
+import small_system
+from small_system import must, run
+
+SOURCES = pathlib.Path()
+PROJECT = """cmake_minimum_required(VERSION 3.20)
+project(consumer LANGUAGES CXX)
+find_package(antiphon 0.1 REQUIRED)
+add_executable(consumer consumer.cc)
+target_link_libraries(consumer PRIVATE antiphon::antiphon)
+"""
+
+
+def call(*arguments, **options):
+    result = subprocess.run([str(a) for a in arguments], stdin=subprocess.DEVNULL, capture_output=True, text=True,
+                            timeout=200, **options)
+    if result.returncode != 0:
+        raise AssertionError(f"{arguments}: {result.stdout[-3000:]}{result.stderr[-3000:]}")
+    return result.stdout
+
+
+class Installed(small_system.SystemTest):
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        cls.prefix = cls.root / "prefix"
+        call("cmake", "--install", pathlib.Path(small_system.PROGRAM).parent, "--prefix", cls.prefix)
+        cls.library = next(cls.prefix.rglob("libantiphon.so")).parent
+        cls.spoken = sorted((cls.root / "corpus").glob("*.wav"))[:2]
+        must("decode", "--model", cls.root / "net/model.safetensors", "--graph", cls.root / "graph",
+             cls.root / "corpus", cls.root / "decoded")
+
+    def check_consumer(self, program, **options):
+        printed = call(program, self.root / "net/model.safetensors", self.root / "graph", *self.spoken, **options)
+        for audio in self.spoken:
+            self.assertRegex(printed, rf"(?m)^{re.escape(str(audio))}: [AB ]+$")
+
+    def test_find_package(self):
+        source = self.root / "by_cmake"
+        source.mkdir()
+        (source / "CMakeLists.txt").write_text(PROJECT)
+        shutil.copy(SOURCES / "docs/examples/recognize.cc", source / "consumer.cc")
+        call("cmake", "-S", source, "-B", source / "build", f"-DCMAKE_PREFIX_PATH={self.prefix}",
+             "-DCMAKE_CXX_FLAGS=-Wall -Wextra -Werror -pedantic")
+        call("cmake", "--build", source / "build")
+        self.check_consumer(source / "build/consumer")
+
+    def test_pkg_config_also_after_a_move(self):
+        moved = self.root / "moved"
+        shutil.copytree(self.prefix, moved, symlinks=True)
+        library = moved / self.library.relative_to(self.prefix)
+        environment = os.environ | {"PKG_CONFIG_PATH": str(library / "pkgconfig"), "LD_LIBRARY_PATH": str(library)}
+        flags = call("pkg-config", "--cflags", "--libs", "antiphon", env=environment).split()
+        self.assertIn(str(moved), " ".join(map(os.path.realpath, (f[2:] for f in flags if f.startswith("-I")))))
+        call(os.environ.get("CXX", "c++"), "-std=c++20", SOURCES / "docs/examples/recognize.cc", "-o",
+             self.root / "by_pkg_config", *flags)
+        self.check_consumer(self.root / "by_pkg_config", env=environment)
+
+    def test_every_public_header_stands_alone(self):
+        for header in sorted((self.prefix / "include/antiphon").glob("*.h")):
+            (self.root / "header.cc").write_text(f"#include <antiphon/{header.name}>\n" * 2)
+            call(os.environ.get("CXX", "c++"), "-std=c++20", "-fsyntax-only", "-Wall", "-Wextra", "-pedantic",
+                 "-Werror", "-I", self.prefix / "include", self.root / "header.cc")
+
+    def test_the_library_shows_nothing_but_its_interface(self):
+        symbols = call("nm", "-DC", "--defined-only", self.library / "libantiphon.so").splitlines()
+        names = [line.split(maxsplit=2)[2] for line in symbols]
+        self.assertTrue(any("antiphon::Recognizer::Recognize(" in name for name in names))
+        others = [name for name in names if not re.match(r"((typeinfo|typeinfo name|vtable) for )?antiphon", name)]
+        self.assertEqual(others, [])
+        inside = [name for name in names if re.search(r"antiphon::(nn|data|train|decode|feat|hmm|infer|base)::", name)
+                  and not re.match(r"antiphon::[A-Z]\w*", name)]
+        self.assertEqual(inside, [])
+
+    def test_program_and_recipes_are_there(self):
+        self.assertEqual(call(self.prefix / "bin/antiphon", "--version"), run("--version").stdout)
+        installed = {path.name for path in (self.prefix / "share/antiphon/recipes").iterdir()}
+        self.assertEqual(installed, {path.name for path in (SOURCES / "recipes").glob("*.toml")})
+
+    def test_every_command_has_a_manual_page(self):
+        commands = run("help", "--commands").stdout.splitlines()
+        self.assertGreater(len(commands), 20)
+        pages = {path.name for path in (self.prefix / "share/man/man1").iterdir()}
+        self.assertEqual(pages, {"antiphon.1"} | {f"antiphon-{name.replace(' ', '-')}.1" for name in commands})
+        text = (self.prefix / "share/man/man1/antiphon-decode.1").read_text()
+        self.assertIn("\\-\\-beam", text)
+        if shutil.which("groff"):
+            for page in sorted(pages):
+                result = subprocess.run(["groff", "-man", "-Tutf8", "-ww", "-z", self.prefix / "share/man/man1" / page],
+                                        capture_output=True, text=True)
+                self.assertEqual(result.stderr, "", page)
+
+    def completed(self, *words):
+        script = self.prefix / "share/bash-completion/completions/antiphon"
+        line = f'source {script}; COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); _antiphon; echo "${{COMPREPLY[@]}}"'
+        return call("bash", "--norc", "-c", line, "bash", "antiphon", *words, cwd=self.root).split()
+
+    def test_bash_completes(self):
+        self.assertEqual(self.completed("dec"), ["decode"])
+        self.assertIn("train", self.completed("bench", ""))
+        self.assertEqual(self.completed("features", "--mel-b"), ["--mel-bins"])
+        self.assertEqual(self.completed("features", "--snip-e"), ["--snip-edges"])
+        self.assertIn("--no-snip-edges", self.completed("features", "--no-"))
+        self.assertEqual(sorted(self.completed("features", "--kind", "")), ["fbank", "mfcc", "plp"])
+        self.assertEqual(self.completed("info", "lexi"), ["lexicon.txt"])
+        self.assertIn("decode", self.completed("help", ""))
+
+    def test_zsh_completion_is_sound(self):
+        if not shutil.which("zsh"):
+            self.skipTest("no zsh here")
+        call("zsh", "-n", self.prefix / "share/zsh/vendor-completions/_antiphon")
+
+
+class Refusals(unittest.TestCase):
+    def test_pages_that_there_are_not(self):
+        for arguments, text in ((["--mna"], "--man"), (["--completion"], "bash or zsh"),
+                                (["--completion", "fish"], "bash"), (["--man", "decod"], "decode"),
+                                (["--man", "decode", "x"], "too many"), (["--reference", "x"], "too many")):
+            result = run("help", *arguments)
+            self.assertEqual((result.returncode, result.stdout), (2, ""), arguments)
+            self.assertIn(text, result.stderr)
+
+
+if __name__ == "__main__":
+    SOURCES = pathlib.Path(sys.argv[1]).resolve()
+    small_system.PROGRAM = str(pathlib.Path(sys.argv[2]).resolve())
+    if not (pathlib.Path(small_system.PROGRAM).parent / "libantiphon.so").exists():
+        print("skipped: this build has no libantiphon.so")
+        sys.exit(77)
+    sys.argv = sys.argv[:1]
+    unittest.main()
