@@ -1,0 +1,28 @@
+"""Antiphon: trains, compresses, adapts and runs acoustic models of speech recognisers.
+
+    recognizer = antiphon.Recognizer("exp/mine")
+    print(recognizer.recognize("call.wav").text)
+
+Everything here runs on the library that the program `antiphon` runs on, and gives the same numbers. Long calls let
+other Python threads run; a Recognizer, a Model, a FrontEnd and a FrameStore may be used by many threads at once. What
+goes wrong raises a class of Error, whose text reads from what was asked for down to the cause; an argument of the wrong
+type raises TypeError, a file that is not there FileNotFoundError.
+"""
+
+from ._core import version as _version
+from ._errors import (Cancelled, DivergenceError, Error, FileError, InputError, InternalError, OutOfMemoryError,
+                      PeerError, UsageError)
+from ._features import FrontEnd
+from ._model import Model
+from ._recognizer import Recognition, Recognizer, Word
+from ._store import FrameStore, Minibatch, Minibatches, Utterance
+from ._tables import read_table, write_table
+from ._training import TrainingResult, train
+
+__version__: str = _version
+
+__all__ = [
+    "Cancelled", "DivergenceError", "Error", "FileError", "FrameStore", "FrontEnd", "InputError", "InternalError",
+    "Minibatch", "Minibatches", "Model", "OutOfMemoryError", "PeerError", "Recognition", "Recognizer",
+    "TrainingResult", "UsageError", "Utterance", "Word", "read_table", "train", "write_table",
+]

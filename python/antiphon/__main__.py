@@ -1,0 +1,26 @@
+"""The program: `antiphon …` or `python -m antiphon …`."""
+
+import os
+import pathlib
+import shutil
+import sys
+
+
+def main() -> None:
+    """Runs the program that came with the package, or the one on PATH."""
+    inside = pathlib.Path(__file__).parent / "bin" / "antiphon"
+    program = str(inside) if inside.is_file() else shutil.which("antiphon", path=_path_without_scripts())
+    if program is None:
+        sys.exit("antiphon: error: the program is not in this package, nor on PATH; the package antiphon has it")
+    os.execv(program, [program, *sys.argv[1:]])
+
+
+def _path_without_scripts() -> str:
+    # This package's own script has the same name.
+    scripts = os.path.dirname(os.path.realpath(sys.argv[0]))
+    folders = os.environ.get("PATH", os.defpath).split(os.pathsep)
+    return os.pathsep.join(folder for folder in folders if os.path.realpath(folder) != scripts)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,60 @@
+"""From samples to feature frames."""
+
+from typing import Any
+
+from . import _core
+from ._arguments import Floats, samples as checked_samples, whole_number
+from ._toml import toml_options
+
+
+class FrontEnd:
+    """From samples to feature frames, as `antiphon features` makes them.
+
+        frames = antiphon.FrontEnd(kind="fbank", mel_bins=80, dither=0.0)(samples, 16000)   # [frames, 80]
+
+    May be used by many threads at once.
+    """
+
+    def __init__(self, options: str = "", **settings: Any) -> None:
+        """`options`: TOML, such as Model.features; `settings`: options of `antiphon features` with underscores (kind,
+        sample_rate, mel_bins …). What neither names has the command's defaults: 40 cepstra, with dither. UsageError
+        for an option that there is not, or that is out of its range.
+        """
+        if not isinstance(options, str):
+            raise TypeError(f"options: expected TOML text, not {type(options).__name__}")
+        self._core = _core.FrontEnd(options + "\n" + toml_options(settings))
+
+    @classmethod
+    def standard(cls, kind: str, rate: int = 16000, **settings: Any) -> "FrontEnd":
+        """Kaldi's defaults of "fbank", "mfcc" or "plp", without dither; `settings` over them."""
+        front_end = cls.__new__(cls)
+        front_end._core = _core.FrontEnd.standard(kind, whole_number(rate, "rate"), toml_options(settings))
+        return front_end
+
+    def __call__(self, samples: Any, rate: int, utt_id: str = "") -> Floats:
+        """Frames [frames, dim] of one utterance; none if it is shorter than one.
+
+        `samples`: one channel, floats in -1 … 1 or int16; `rate`: their Hz, converted to the front end's; `utt_id`
+        selects the dither, if there is any. InputError for samples that are not finite or not one channel.
+        """
+        return self._core.compute(checked_samples(samples), whole_number(rate, "rate"), utt_id)
+
+    @property
+    def dim(self) -> int:
+        """Values per frame."""
+        return self._core.dim
+
+    @property
+    def rate(self) -> int:
+        """Hz of the samples that frames are made of."""
+        return self._core.rate
+
+    @property
+    def frame_shift(self) -> float:
+        """Seconds from frame to frame."""
+        return self._core.frame_shift
+
+    @property
+    def options(self) -> str:
+        """All options, as TOML."""
+        return self._core.options

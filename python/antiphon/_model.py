@@ -1,0 +1,135 @@
+"""Trained networks."""
+
+from typing import TYPE_CHECKING, Any, Optional, Union
+
+import numpy as np
+
+from . import _core
+from ._arguments import Floats, PathLike, existing, floats, path_text, whole_number
+from ._errors import InputError
+from ._store import FrameStore
+
+if TYPE_CHECKING:
+    import torch
+
+    from ._torch import Network
+
+
+class Model:
+    """A trained network: what it is, and what it says about frames.
+
+        model = antiphon.Model("exp/net/model.safetensors")
+        scores = model.score(features)              # [frames, num_outputs]
+        network = model.to_torch()                  # a torch.nn.Module that gives the same
+
+    May be used by many threads at once.
+    """
+
+    def __init__(self, file: PathLike) -> None:
+        """FileNotFoundError if `file` is not there, InputError if it is damaged or no model."""
+        self._file = existing(file, "model")
+        self._core = _core.Model(self._file)
+
+    @property
+    def file(self) -> str:
+        """The model file."""
+        return self._file
+
+    @property
+    def feature_dim(self) -> int:
+        """Values per frame that `score` takes; neighbouring frames are spliced on inside."""
+        return self._core.feature_dim
+
+    @property
+    def left_context(self) -> int:
+        """Frames that are spliced on before the current one."""
+        return self._core.left_context
+
+    @property
+    def right_context(self) -> int:
+        """Frames that are spliced on after it."""
+        return self._core.right_context
+
+    @property
+    def num_outputs(self) -> int:
+        """Tied states."""
+        return self._core.num_outputs
+
+    @property
+    def num_parameters(self) -> int:
+        """Trained values."""
+        return self._core.num_parameters
+
+    @property
+    def network(self) -> str:
+        """The layers, as TOML."""
+        return self._core.network
+
+    @property
+    def features(self) -> str:
+        """The front end's options, as TOML for FrontEnd; "" if the model does not know them."""
+        return self._core.features
+
+    def score(self, features: Any) -> Floats:
+        """log p(frame | state) up to a constant per frame: [frames, num_outputs].
+
+        `features`: [frames, feature_dim] floats, normalised as in training. Other threads run meanwhile.
+        """
+        frames = floats(features, 2, "features")
+        if frames.shape[1] != self.feature_dim:
+            raise InputError(f"features: expected [frames, {self.feature_dim}], not shape {frames.shape}")
+        return self._core.score(frames)
+
+    def tensors(self) -> dict[str, Floats]:
+        """The values by name ("affine1.weight" [outputs, inputs]); copies."""
+        return {name: values for name, _, values in _core.ModelFile.read(self._file).take_tensors()}
+
+    def to_torch(self) -> "Network":
+        """A torch.nn.Module with this model's layers and values, to look at or to go on training with.
+
+        Called with features [frames, feature_dim], it gives what `score` gives. Its `network` is the torch.nn.Sequential
+        from spliced frames (as FrameStore.minibatches has them) to logits. InputError naming the layer for one that has
+        no counterpart. Needs PyTorch.
+        """
+        from . import _torch
+
+        return _torch.to_torch(_core.ModelFile.read(self._file))
+
+    @staticmethod
+    def from_torch(module: "torch.nn.Module", file: PathLike, *, store: Optional[Union[FrameStore, PathLike]] = None,
+                   hmm: Optional[PathLike] = None, like: Optional["Model"] = None, feature_dim: int = 0,
+                   left_context: int = 5, right_context: int = 5, description: str = "") -> "Model":
+        """Writes a network of PyTorch as a model file that scores, decodes, compresses and adapts, and opens it.
+
+        `module`: what `to_torch` gave, or a torch.nn.Sequential from spliced frames to logits, made of Linear, ReLU,
+        Sigmoid, Tanh, BatchNorm1d, Dropout and Identity (dropout does nothing when scoring, and is left out). `like`:
+        the model whose features, context, states and priors it shares (for what `to_torch` gave: the model that it was
+        made of). Without `like`: `store`, the frame store that it was trained on, gives the priors and the features'
+        dimension; `hmm`, the model whose states the labels are, lets it decode; `left_context` and `right_context` are
+        those of the minibatches.
+        """
+        from . import _torch
+
+        target = path_text(file, "file")
+        if like is not None:
+            if not isinstance(like, Model):
+                raise TypeError(f"like: expected a Model, not {type(like).__name__}")
+            description_of = _core.ModelFile.read(like.file)
+            description_of.take_tensors()
+        else:
+            description_of = _core.ModelFile()
+            description_of.feature_dim = whole_number(feature_dim, "feature_dim")
+            description_of.left_context = whole_number(left_context, "left_context")
+            description_of.right_context = whole_number(right_context, "right_context")
+        if store is not None:
+            frames = store if isinstance(store, FrameStore) else FrameStore(store)
+            description_of.feature_dim = frames.feature_dim
+            counts = frames.count_labels().astype(np.float64)
+            with np.errstate(divide="ignore"):
+                description_of.log_priors = np.log(counts / counts.sum()).tolist()
+        if hmm is not None:
+            description_of.take_description(existing(hmm, "hmm"))
+        description_of.descriptions = {"trained_by": description or "PyTorch"}
+        _torch.put_into(module, description_of)
+        description_of.write(target)
+        return Model(target)

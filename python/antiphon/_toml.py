@@ -1,0 +1,44 @@
+"""Python values as TOML, for options."""
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+
+def toml_value(value: Any, where: str) -> str:
+    """One value; TypeError naming the option for what TOML has not."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, str):
+        return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
+    if hasattr(value, "item") and getattr(value, "ndim", 0) == 0:  # a number of NumPy
+        value = value.item()
+    if isinstance(value, int):
+        return str(value)
+    if isinstance(value, float):
+        if math.isnan(value):
+            return "nan"
+        return ("inf" if value > 0 else "-inf") if math.isinf(value) else repr(value)
+    if hasattr(value, "__fspath__"):
+        return toml_value(value.__fspath__(), where)
+    if isinstance(value, Mapping):
+        pairs = ((toml_value(str(key), where), toml_value(inside, f"{where}.{key}")) for key, inside in value.items())
+        return "{" + ", ".join(f"{key} = {inside}" for key, inside in pairs) + "}"
+    if isinstance(value, Sequence):
+        return "[" + ", ".join(toml_value(inside, where) for inside in value) + "]"
+    raise TypeError(f"option '{where}': expected a number, text, truth value, list or dict, not {type(value).__name__}")
+
+
+def toml_options(options: Mapping[str, Any]) -> str:
+    """Keyword arguments as keys: mel_bins becomes mel-bins."""
+    return "".join(f"{key.replace('_', '-')} = {toml_value(dashed(value), key)}\n" for key, value in options.items())
+
+
+def dashed(value: Any) -> Any:
+    """The same with dashes in the keys of nested options."""
+    if isinstance(value, Mapping):
+        return {str(key).replace("_", "-"): dashed(inside) for key, inside in value.items()}
+    if isinstance(value, Sequence) and not isinstance(value, (str, bytes)):
+        return [dashed(inside) for inside in value]
+    return value

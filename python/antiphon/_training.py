@@ -1,0 +1,79 @@
+"""Training of networks."""
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Optional
+
+from dataclasses import dataclass
+
+from . import _core
+from ._arguments import PathLike, existing, path_text, whole_number
+from ._toml import toml_options
+
+
+@dataclass(frozen=True)
+class TrainingResult:
+    """What a training left."""
+
+    model: str
+    """The model file."""
+    report: str
+    """The report, an HTML page."""
+    frames: int
+    """Learnt from."""
+    held_out_accuracy: float
+    """Of frames."""
+    held_out_loss: float
+    """Nats per frame."""
+    frames_per_second: float
+
+
+def train(store: PathLike, out: PathLike, *, network: Optional[Sequence[Mapping[str, Any]]] = None,
+          hmm: Optional[PathLike] = None, front_end: Optional[PathLike] = None, config: str = "", seed: int = 1,
+          threads: int = 0, resume: bool = False, on_metrics: Optional[Callable[[dict[str, Any]], object]] = None,
+          **options: Any) -> TrainingResult:
+    """Trains a network on a frame store: all that `antiphon train` does, with the same results.
+
+        run = antiphon.train("exp/store", "exp/net", schedule={"epochs": 5}, on_metrics=print, network=[
+            {"type": "affine", "dim": 512}, {"type": "relu"}, {"type": "affine"}])
+        print(run.held_out_accuracy, run.model)
+
+    `network`: the layers, from the bottom up. `hmm`: the model whose states the labels are, kept in the new model, so
+    that it can decode. `front_end`: TOML file with the features' options. `config`: TOML with options of
+    `antiphon train`, `options`: the same as keyword arguments, with underscores, tables as dicts (data, schedule,
+    optimizer, parallel …). `threads`: 0 for all cores. `resume`: goes on from the last checkpoint, bit for bit.
+
+    `on_metrics` gets each record of the run's metrics.jsonl as a dict, with "kind" "start", "step", "epoch", "event" or
+    "finish"; an exception that it raises ends the training and is raised here, and so is KeyboardInterrupt, with the
+    next record. The last checkpoint stays.
+    """
+    settings = _core.TrainerSettings()
+    settings.frame_store = existing(store, "store")
+    settings.run_folder = path_text(out, "out")
+    settings.hmm = existing(hmm, "hmm") if hmm is not None else ""
+    settings.front_end = existing(front_end, "front_end") if front_end is not None else ""
+    tables = {"network": {"layer": list(network)}} if network is not None else {}
+    settings.config = toml_options({**options, **tables}) + config
+    settings.seed = whole_number(seed, "seed")
+    settings.threads = whole_number(threads, "threads")
+    settings.resume = bool(resume)
+
+    failures: list[BaseException] = []
+
+    def hear(text: str) -> bool:
+        try:
+            if on_metrics is not None:
+                on_metrics(json.loads(text))
+            return True
+        except BaseException as failure:  # it is raised again below
+            failures.append(failure)
+            return False
+
+    try:
+        result = _core.train(settings, hear)
+    except Exception:
+        if failures:
+            raise failures[0] from None
+        raise
+    return TrainingResult(result.model_file, result.report_file, result.frames, result.held_out_accuracy,
+                          result.held_out_loss, result.frames_per_second)

@@ -1,0 +1,105 @@
+#include <antiphon/frame_store.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/tuple.h>
+#include <nanobind/stl/vector.h>
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <tuple>
+
+#include "bindings.h"
+
+namespace antiphon::python {
+namespace {
+
+// The arrays lie in the minibatch's own memory, which lives as long as any of them.
+nb::tuple ToArrays(Minibatch minibatch) {
+  auto kept = std::make_unique<Minibatch>(std::move(minibatch));
+  Minibatch& of = *kept;
+  const nb::capsule owner = Keep(std::move(kept));
+  const auto frames = static_cast<size_t>(of.num_frames());
+  const auto column = [&]<class T>(std::span<const T> values) {
+    return nb::cast(nb::ndarray<nb::numpy, T>(const_cast<T*>(values.data()), {frames}, owner));
+  };
+  return nb::make_tuple(
+      nb::cast(nb::ndarray<nb::numpy, float>(of.features().data(), {frames, static_cast<size_t>(of.dim())}, owner)),
+      column(of.labels()), column(of.weights()), column(of.frame_ids()));
+}
+
+nb::tuple Next(Minibatches& epoch) {
+  std::optional<Minibatch> next = Unlocked([&] { return epoch.Next(); });
+  if (!next) throw nb::stop_iteration();
+  return ToArrays(std::move(*next));
+}
+
+auto Utterances(const FrameStore& store) {
+  std::vector<std::tuple<std::string, std::string, int64_t, float>> utterances;
+  for (const FrameStore::Utterance& u : store.utterances()) {
+    utterances.emplace_back(u.utt_id, u.speaker, u.num_frames, u.weight);
+  }
+  return utterances;
+}
+
+}  // namespace
+
+void BindFrameStore(nb::module_& m) {
+  nb::class_<FrameStore>(m, "FrameStore", "As antiphon.FrameStore.")
+      .def(nb::init<const std::string&>(), nb::arg("folder"), nb::call_guard<nb::gil_scoped_release>())
+      .def_prop_ro("feature_dim", &FrameStore::feature_dim, "Values per frame.")
+      .def_prop_ro("num_labels", &FrameStore::num_labels, "Labels are below it.")
+      .def_prop_ro("num_frames", &FrameStore::num_frames, "Of all utterances.")
+      .def_prop_ro("labelled", &FrameStore::labelled, "Whether labels mean anything.")
+      .def("utterances", &Utterances, "(id, speaker, frames, weight) of each.")
+      .def(
+          "features",
+          [](const FrameStore& self, size_t utterance) {
+            auto frames = Unlocked([&] { return self.Features(utterance); });
+            const auto dim = static_cast<size_t>(self.feature_dim());
+            const size_t rows = frames.size() / dim;
+            return ArrayOf(std::move(frames), {rows, dim});
+          },
+          nb::arg("utterance"), "Frames of an utterance.")
+      .def(
+          "labels",
+          [](const FrameStore& self, size_t utterance) {
+            auto labels = self.Labels(utterance);
+            const size_t size = labels.size();
+            return ArrayOf(std::move(labels), {size});
+          },
+          nb::arg("utterance"), "Labels of an utterance.")
+      .def(
+          "count_labels",
+          [](const FrameStore& self) {
+            auto counts = Unlocked([&] { return self.CountLabels(); });
+            const size_t size = counts.size();
+            return ArrayOf(std::move(counts), {size});
+          },
+          "How often each label is there.")
+      .def(
+          "moments",
+          [](const FrameStore& self) {
+            auto moments = Unlocked([&] { return self.FeatureMoments(); });
+            const size_t size = moments.mean.size();
+            return nb::make_tuple(ArrayOf(std::move(moments.mean), {size}),
+                                  ArrayOf(std::move(moments.inverse_stddev), {size}));
+          },
+          "Mean and inverse standard deviation of each feature.");
+  nb::class_<MinibatchSettings>(m, "MinibatchSettings", "As antiphon.FrameStore.minibatches takes them.")
+      .def(nb::init<>())
+      .def_rw("minibatch", &MinibatchSettings::minibatch)
+      .def_rw("left_context", &MinibatchSettings::left_context)
+      .def_rw("right_context", &MinibatchSettings::right_context)
+      .def_rw("shuffle", &MinibatchSettings::shuffle)
+      .def_rw("seed", &MinibatchSettings::seed)
+      .def_rw("utterances", &MinibatchSettings::utterances)
+      .def_rw("prefetch", &MinibatchSettings::prefetch);
+  nb::class_<Minibatches>(m, "Minibatches", "One epoch.")
+      .def(nb::init<const FrameStore&, const MinibatchSettings&, int64_t>(), nb::arg("store"), nb::arg("settings"),
+           nb::arg("epoch"), nb::call_guard<nb::gil_scoped_release>())
+      .def("__len__", &Minibatches::size)
+      .def("__iter__", [](nb::handle self) { return self; })
+      .def("__next__", &Next);
+}
+
+}  // namespace antiphon::python

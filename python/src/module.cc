@@ -1,0 +1,35 @@
+#include <antiphon/error.h>
+
+#include <stdexcept>
+
+#include "bindings.h"
+
+namespace antiphon::python {
+namespace {
+
+// antiphon.errors has a class for each kind.
+void Translate(const std::exception_ptr& thrown, void*) {
+  try {
+    std::rethrow_exception(thrown);
+  } catch (const nb::builtin_exception&) {
+    throw;
+  } catch (const std::runtime_error& e) {
+    const nb::object kinds = nb::module_::import_("antiphon._errors").attr("BY_KIND");
+    PyErr_SetString(nb::object(kinds[NameOf(KindOf(e))]).ptr(), e.what());
+  }
+}
+
+}  // namespace
+}  // namespace antiphon::python
+
+NB_MODULE(_core, m) {
+  using namespace antiphon::python;
+  m.doc() = "What the package antiphon is written on; use the package.";
+  m.attr("version") = ANTIPHON_VERSION;
+  nb::register_exception_translator(Translate);
+  BindRecognizer(m);
+  BindFeatures(m);
+  BindFrameStore(m);
+  BindModel(m);
+  BindTraining(m);
+}

@@ -1,0 +1,58 @@
+#include <antiphon/trainer.h>
+#include <nanobind/stl/string.h>
+
+#include <atomic>
+#include <chrono>
+#include <future>
+#include <stdexcept>
+#include <string>
+
+#include "bindings.h"
+
+namespace antiphon::python {
+namespace {
+
+// In a thread of its own, while this one listens for Ctrl-C. `hear` gets each record as JSON text; it, or Ctrl-C, ends
+// the training with the next record.
+TrainingResult Run(TrainerSettings settings, const nb::object& hear) {
+  std::atomic<bool> stop = false;
+  settings.on_metrics = [&](const std::string& json) {
+    const nb::gil_scoped_acquire locked;
+    if (stop.load() || !nb::cast<bool>(hear(json))) throw std::runtime_error("the training was stopped from Python");
+  };
+  auto training = std::async(std::launch::async, [&] { return Trainer(settings).Run(); });
+  constexpr auto kBetweenLooks = std::chrono::milliseconds(50);
+  while (Unlocked([&] { return training.wait_for(kBetweenLooks); }) != std::future_status::ready) {
+    if (PyErr_CheckSignals() == 0) continue;
+    const nb::python_error interrupt;
+    stop = true;
+    Unlocked([&] { training.wait(); });
+    throw interrupt;
+  }
+  return training.get();
+}
+
+}  // namespace
+
+void BindTraining(nb::module_& m) {
+  nb::class_<TrainerSettings>(m, "TrainerSettings", "As antiphon.train takes them.")
+      .def(nb::init<>())
+      .def_rw("frame_store", &TrainerSettings::frame_store)
+      .def_rw("run_folder", &TrainerSettings::run_folder)
+      .def_rw("hmm", &TrainerSettings::hmm)
+      .def_rw("front_end", &TrainerSettings::front_end)
+      .def_rw("config", &TrainerSettings::config)
+      .def_rw("seed", &TrainerSettings::seed)
+      .def_rw("threads", &TrainerSettings::threads)
+      .def_rw("resume", &TrainerSettings::resume);
+  nb::class_<TrainingResult>(m, "TrainingResult", "As antiphon.train gives it.")
+      .def_ro("model_file", &TrainingResult::model_file)
+      .def_ro("report_file", &TrainingResult::report_file)
+      .def_ro("frames", &TrainingResult::frames)
+      .def_ro("held_out_accuracy", &TrainingResult::held_out_accuracy)
+      .def_ro("held_out_loss", &TrainingResult::held_out_loss)
+      .def_ro("frames_per_second", &TrainingResult::frames_per_second);
+  m.def("train", &Run, nb::arg("settings"), nb::arg("hear"), "As antiphon.train.");
+}
+
+}  // namespace antiphon::python

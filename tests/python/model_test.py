@@ -1,0 +1,142 @@
+"""Model: scores, and the way to PyTorch and back."""
+
+import json
+import unittest
+
+import numpy as np
+import package
+from small_system import must, run
+from system import SystemTest
+
+antiphon = package.optional("antiphon")
+
+
+@package.need("antiphon")
+class Model(SystemTest):
+    def features(self):
+        return antiphon.FrameStore(self.root / "store").features(0)
+
+    def test_scores_are_posteriors_over_priors(self):
+        model = antiphon.Model(self.root / "net/model.safetensors")
+        scores = model.score(self.features())
+        self.assertEqual(scores.shape, (len(self.features()), model.num_outputs))
+        # Computed once more, layer by layer.
+        values, frames = model.tensors(), self.features()
+        places = np.arange(len(frames))
+        spliced = np.concatenate([frames[np.clip(places + k, 0, len(frames) - 1)]
+                                  for k in range(-model.left_context, model.right_context + 1)], axis=1)
+        names = [name.split(".")[0] for name in values if name.endswith("weight")]
+        norm = next(name.split(".")[0] for name in values if name.endswith("scale"))
+        x = (spliced + values[norm + ".offset"]) * values[norm + ".scale"]
+        for i, name in enumerate(names):
+            x = x @ values[name + ".weight"].T + values[name + ".bias"]
+            x = np.maximum(x, 0) if i + 1 < len(names) else x
+        x -= np.log(np.exp(x - x.max(1, keepdims=True)).sum(1, keepdims=True)) + x.max(1, keepdims=True)
+        counts = antiphon.FrameStore(self.root / "store").count_labels()
+        seen = counts > 0
+        constant = scores[:, seen] - (x[:, seen] - np.log(counts[seen] / counts.sum()))
+        self.assertLess(np.abs(constant).max(), 0.5)  # priors are of the training part alone
+        self.assertLess(np.ptp(constant, axis=0).max(), 1e-3)
+
+    def test_it_says_what_it_is(self):
+        model = antiphon.Model(self.root / "net/model.safetensors")
+        self.assertEqual(model.num_parameters, sum(v.size for n, v in model.tensors().items()
+                                                   if not n.endswith(("offset", "scale"))))
+        self.assertIn("relu", model.network)
+        self.assertEqual(antiphon.FrontEnd(model.features).dim, model.feature_dim)
+
+    def test_mistakes_are_named(self):
+        model = antiphon.Model(self.root / "net/model.safetensors")
+        frames = self.features()
+        for call, kind, text in ((lambda: antiphon.Model("nowhere"), FileNotFoundError, "nowhere"),
+                                 (lambda: antiphon.Model(self.root / "lexicon.txt"), antiphon.Error, "lexicon.txt"),
+                                 (lambda: model.score(frames[:, :3]), ValueError, r"expected \[frames, 40\]"),
+                                 (lambda: model.score(frames * np.nan), ValueError, "finite"),
+                                 (lambda: model.score(frames.astype(int)), TypeError, "int64")):
+            with self.assertRaisesRegex(kind, text):
+                call()
+        self.assertEqual(model.score(frames[:0]).shape, (0, model.num_outputs))
+
+
+@package.need("antiphon", "torch")
+class Torch(SystemTest):
+    def check_same(self, model, network):
+        import torch
+
+        frames = antiphon.FrameStore(self.root / "store").features(1)
+        with torch.no_grad():
+            found = network(torch.from_numpy(frames)).numpy()
+        expected = model.score(frames)
+        self.assertEqual(found.shape, expected.shape)
+        np.testing.assert_allclose(found, expected, atol=1e-4)
+
+    def train(self, name, layers, *options):
+        (self.root / f"{name}.toml").write_text(layers)
+        must("train", "--config", self.root / f"{name}.toml", "--store", self.root / "store", "--hmm",
+             self.root / "align/model.safetensors", "--front-end", self.root / "feats/front_end.toml", "--out",
+             self.root / name, "--set", "data.minibatch=64", "--set", "schedule.epochs=1", *options)
+        return antiphon.Model(self.root / name / "model.safetensors")
+
+    def test_there_and_back_outputs_are_the_same(self):
+        layers = "[[network.layer]]\ntype = '{}'\n"
+        hidden = "[[network.layer]]\ntype = 'affine'\ndim = 12\n"
+        deep = "".join([hidden, layers.format("relu"), layers.format("batch-norm") + "affine = true\n", hidden,
+                        layers.format("sigmoid"), layers.format("renorm"), hidden.replace("affine", "linear"),
+                        layers.format("tanh"), layers.format("dropout"), layers.format("affine")])
+        sequence = ["--set", "data.chunk-frames=16", "--set", "data.left-context=0", "--set", "data.right-context=0"]
+        tdnn = "".join(["[[network.layer]]\ntype = 'tdnn'\ndim = 12\noffsets = [-2, 0, 1]\n", layers.format("relu"),
+                        "[[network.layer]]\ntype = 'tdnn'\ndim = 12\noffsets = [-3, 0, 3]\n", layers.format("relu"),
+                        layers.format("affine")])
+        for name, toml, options in (("deep", deep, []), ("tdnn", tdnn, sequence)):
+            with self.subTest(name):
+                model = self.train(name, toml, *options)
+                network = model.to_torch()
+                self.check_same(model, network)
+                back = antiphon.Model.from_torch(network, self.root / f"{name}_back.safetensors", like=model)
+                np.testing.assert_allclose(back.score(self.frames()), model.score(self.frames()), atol=1e-4)
+
+    def frames(self):
+        return antiphon.FrameStore(self.root / "store").features(2)
+
+    def test_what_torch_trains_decodes(self):
+        import torch
+
+        torch.manual_seed(1)
+        store = antiphon.FrameStore(self.root / "store")
+        network = torch.nn.Sequential(torch.nn.Linear(11 * store.feature_dim, 32), torch.nn.ReLU(),
+                                      torch.nn.Linear(32, store.num_labels))
+        with torch.no_grad():
+            network[0].weight.mul_(0.1)
+        optimizer = torch.optim.Adam(network.parameters(), lr=3e-3)
+        for epoch in range(4):
+            for batch in store.minibatches(64, epoch=epoch):
+                loss = torch.nn.functional.cross_entropy(network(torch.from_dlpack(batch.features)),
+                                                         torch.from_dlpack(batch.labels).long())
+                optimizer.zero_grad()
+                loss.backward()
+                optimizer.step()
+        file = self.root / "torch.safetensors"
+        model = antiphon.Model.from_torch(network, file, store=store, hmm=self.root / "net/model.safetensors")
+        self.check_same(model, model.to_torch())
+        must("decode", "--model", file, "--graph", self.root / "graph", self.root / "corpus", self.root / "decoded")
+        score = json.loads(run("score", self.root / "corpus/text", self.root / "decoded/text", "--json").stdout)
+        self.assertLess(score["wer"], 20)
+        must("compress", file, "--method", "svd", "--out", self.root / "small.safetensors")
+
+    def test_mistakes_are_named(self):
+        import torch
+
+        lstm = torch.nn.Sequential(torch.nn.LSTM(40, 3))
+        for call, kind, text in (
+                (lambda: antiphon.Model.from_torch(lstm, "x", feature_dim=40), TypeError, "LSTM"),
+                (lambda: antiphon.Model.from_torch(torch.nn.Linear(3, 3), "x"), antiphon.InputError, "feature_dim"),
+                (lambda: antiphon.Model.from_torch(torch.nn.Linear(3, 3), self.root / "x", feature_dim=40),
+                 antiphon.InputError, "linear1|affine1"),
+                (lambda: antiphon.Model.from_torch("net", "x", feature_dim=40), TypeError, "Module")):
+            with self.assertRaisesRegex(kind, text):
+                call()
+        self.assertFalse((self.root / "x").exists())
+
+
+if __name__ == "__main__":
+    package.main()

@@ -1,0 +1,140 @@
+"""Recognizer says what antiphon decode says, from files, arrays and many threads; train does what the command does."""
+
+import concurrent.futures
+import random
+import signal
+import threading
+import unittest
+
+import numpy as np
+import package
+from small_system import RATE, must, speech, wav_bytes
+from system import SystemTest
+
+antiphon = package.optional("antiphon")
+
+
+@package.need("antiphon")
+class Recognizer(SystemTest):
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        cls.recognizer = antiphon.Recognizer(cls.root / "net/model.safetensors", cls.root / "graph")
+
+    def test_words_are_those_of_decode(self):
+        must("decode", "--model", self.root / "net/model.safetensors", "--graph", self.root / "graph",
+             self.root / "corpus", self.root / "decoded")
+        words = dict(line.partition(" ")[::2] for line in (self.root / "decoded/text").read_text().splitlines())
+        # decode normalises by speaker, which is the same where a file is all that there is of one.
+        agree = sum(self.recognizer.recognize(self.root / f"corpus/{utt_id}.wav").text == text.strip()
+                    for utt_id, text in words.items())
+        self.assertGreaterEqual(agree, len(words) - 4)
+
+    def test_arrays_give_what_files_give(self):
+        samples = np.array(speech("ABBA", random.Random(4)), dtype=np.int16)
+        (self.root / "one.wav").write_bytes(wav_bytes(samples.tolist()))
+        found = self.recognizer.recognize(samples, RATE)
+        self.assertEqual([w.word for w in found.words], found.text.split())
+        self.assertEqual(found.text, self.recognizer.recognize(str(self.root / "one.wav")).text)
+        self.assertEqual(found, self.recognizer.recognize(samples / np.float32(32768), RATE))
+        for word, following in zip(found.words, found.words[1:]):
+            self.assertLess(word.start, word.end)
+            self.assertLessEqual(word.end, following.start)
+            self.assertTrue(0 <= word.confidence <= 1)
+        self.assertEqual(set(self.recognizer.vocabulary) & {"A", "B"}, {"A", "B"})
+
+    def test_a_folder_with_model_and_graph_will_do(self):
+        (self.root / "mine").mkdir()
+        (self.root / "mine/network").symlink_to(self.root / "net")
+        (self.root / "mine/graph").symlink_to(self.root / "graph")
+        again = antiphon.Recognizer(self.root / "mine", beam=13.0)
+        file = self.root / "corpus/s0-u00.wav"
+        self.assertEqual(again.recognize(file), self.recognizer.recognize(file))
+
+    def test_threads_share_one(self):
+        files = sorted((self.root / "corpus").glob("*.wav"))
+        expected = [self.recognizer.recognize(file) for file in files]
+        with concurrent.futures.ThreadPoolExecutor(8) as threads:
+            for found in (list(threads.map(self.recognizer.recognize, files)) for _ in range(3)):
+                self.assertEqual(found, expected)
+
+    def test_mistakes_are_named(self):
+        recognizer = self.recognizer
+        (self.root / "noise.wav").write_bytes(b"no audio")
+        for call, kind, text in (
+                (lambda: recognizer.recognize("nowhere.wav"), FileNotFoundError, "nowhere.wav"),
+                (lambda: recognizer.recognize(self.root / "noise.wav"), antiphon.InputError, "noise.wav"),
+                (lambda: recognizer.recognize(np.zeros(800, np.float32)), TypeError, "rate"),
+                (lambda: recognizer.recognize(np.zeros((2, 800), np.float32), RATE), ValueError, r"\(2, 800\)"),
+                (lambda: recognizer.recognize(np.full(800, np.inf), RATE), ValueError, "finite"),
+                (lambda: recognizer.recognize(np.zeros(800, np.int32), RATE), TypeError, "int32"),
+                (lambda: recognizer.recognize(np.zeros(800, np.float32), -1), ValueError, "-1 Hz"),
+                (lambda: antiphon.Recognizer(self.root), FileNotFoundError, "model.safetensors"),
+                (lambda: antiphon.Recognizer(self.root / "net/model.safetensors"), TypeError, "graph"),
+                (lambda: antiphon.Recognizer(self.root / "net", self.root / "graph", bean=3), TypeError, "beam"),
+                (lambda: antiphon.Recognizer(self.root / "net", self.root / "graph", beam="x"), TypeError, "float")):
+            with self.assertRaisesRegex(kind, text):
+                call()
+
+
+LAYERS = [{"type": "affine", "dim": 8}, {"type": "relu"}, {"type": "affine"}]
+
+
+@package.need("antiphon")
+class Training(SystemTest):
+    def train(self, out, **options):
+        return antiphon.train(self.root / "store", self.root / out, hmm=self.root / "align/model.safetensors",
+                              network=LAYERS, **{"data": {"minibatch": 64}, "schedule": {"epochs": 2}} | options)
+
+    def test_a_training_tells_and_leaves_a_model(self):
+        records = []
+        result = self.train("run", on_metrics=records.append)
+        kinds = [record["kind"] for record in records]
+        self.assertEqual((kinds[0], kinds[-1], kinds.count("epoch")), ("start", "finish", 2))
+        lines = (self.root / "run/metrics.jsonl").read_text().splitlines()
+        self.assertEqual(len(lines), len(records))
+        self.assertGreater(result.held_out_accuracy, 0.3)
+        antiphon.Recognizer(result.model, self.root / "graph").recognize(self.root / "corpus/s0-u00.wav")
+        # As the command, bit for bit.
+        toml = "".join(f"[[network.layer]]\n" + "".join(f"{k} = {v!r}\n" for k, v in layer.items()) for layer in LAYERS)
+        (self.root / "same.toml").write_text(toml)
+        must("train", "--config", self.root / "same.toml", "--store", self.root / "store", "--out", self.root / "same",
+             "--hmm", self.root / "align/model.safetensors", "--set", "data.minibatch=64", "--set",
+             "schedule.epochs=2")
+        expected = antiphon.Model(self.root / "same/model.safetensors").tensors()
+        for name, values in antiphon.Model(result.model).tensors().items():
+            np.testing.assert_array_equal(values, expected[name])
+
+    def test_what_the_callback_raises_is_raised(self):
+        def refuse(record):
+            raise LookupError(record["kind"])
+
+        with self.assertRaisesRegex(LookupError, "start"):
+            self.train("refused", on_metrics=refuse)
+
+    def test_an_interrupt_ends_it(self):
+        interrupted = threading.Event()
+
+        def interrupt(record):
+            if not interrupted.is_set():
+                interrupted.set()
+                signal.raise_signal(signal.SIGINT)
+
+        before = signal.signal(signal.SIGINT, signal.default_int_handler)
+        try:
+            with self.assertRaises(KeyboardInterrupt):
+                self.train("interrupted", schedule={"epochs": 200}, on_metrics=interrupt)
+        finally:
+            signal.signal(signal.SIGINT, before)
+
+    def test_mistakes_are_named(self):
+        for call, kind, text in ((lambda: antiphon.train("nowhere", "x"), FileNotFoundError, "nowhere"),
+                                 (lambda: self.train("x", shcedule={}), antiphon.UsageError, "schedule"),
+                                 (lambda: self.train("x", schedule={"epochs": 0.5}), antiphon.UsageError, "epochs"),
+                                 (lambda: self.train("x", seed="1"), TypeError, "seed")):
+            with self.assertRaisesRegex(kind, text):
+                call()
+
+
+if __name__ == "__main__":
+    package.main()
