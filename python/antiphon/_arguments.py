@@ -16,10 +16,7 @@ Integers = npt.NDArray[np.int32]
 
 def path_text(path: PathLike, what: str) -> str:
     """The path as text; TypeError for what is none."""
-    try:
-        text = os.fspath(path)
-    except TypeError:
-        text = None  # type: ignore[assignment]
+    text = os.fspath(path) if isinstance(path, (str, os.PathLike)) else None
     if not isinstance(text, str):
         raise TypeError(f"{what}: expected a path (str or os.PathLike), not {type(path).__name__}")
     if not text:

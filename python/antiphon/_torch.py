@@ -185,7 +185,8 @@ def to_torch(file: _core.ModelFile) -> Network:
     for name, module in modules.items():
         sequential.add_module(name, module)
     network = Network(sequential, file.left_context, file.right_context, file.log_priors)
-    return network.eval()
+    network.eval()
+    return network
 
 
 class _Writer:

@@ -35,8 +35,9 @@ nb::object Next(TableReader& table) {
 void BindFeatures(nb::module_& m) {
   nb::class_<TableReader>(m, "TableReader", "Walks over a Kaldi table.")
       .def(nb::init<const std::string&>(), nb::arg("table"), nb::call_guard<nb::gil_scoped_release>())
-      .def("__iter__", [](nb::handle self) { return self; })
-      .def("__next__", &Next);
+      .def(
+          "__iter__", [](nb::handle self) { return self; }, nb::sig("def __iter__(self) -> TableReader"))
+      .def("__next__", &Next, nb::sig("def __next__(self) -> tuple[str, typing.Any]"));
   nb::class_<TableSettings>(m, "TableSettings", "How a table is written.")
       .def(nb::init<>())
       .def_rw("text", &TableSettings::text)

@@ -84,6 +84,7 @@ void BindFrameStore(nb::module_& m) {
             return nb::make_tuple(ArrayOf(std::move(moments.mean), {size}),
                                   ArrayOf(std::move(moments.inverse_stddev), {size}));
           },
+          nb::sig("def moments(self) -> tuple[typing.Any, typing.Any]"),
           "Mean and inverse standard deviation of each feature.");
   nb::class_<MinibatchSettings>(m, "MinibatchSettings", "As antiphon.FrameStore.minibatches takes them.")
       .def(nb::init<>())
@@ -98,8 +99,9 @@ void BindFrameStore(nb::module_& m) {
       .def(nb::init<const FrameStore&, const MinibatchSettings&, int64_t>(), nb::arg("store"), nb::arg("settings"),
            nb::arg("epoch"), nb::call_guard<nb::gil_scoped_release>())
       .def("__len__", &Minibatches::size)
-      .def("__iter__", [](nb::handle self) { return self; })
-      .def("__next__", &Next);
+      .def(
+          "__iter__", [](nb::handle self) { return self; }, nb::sig("def __iter__(self) -> Minibatches"))
+      .def("__next__", &Next, nb::sig("def __next__(self) -> tuple[typing.Any, typing.Any, typing.Any, typing.Any]"));
 }
 
 }  // namespace antiphon::python

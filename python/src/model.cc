@@ -69,7 +69,8 @@ void BindModel(nb::module_& m) {
       .def("take_description", &ModelFile::TakeDescription, nb::arg("model"), "hmm and features of another model.")
       .def("layers", &Layers, "(name, type, inputs, outputs, options) of each.")
       .def("num_outputs", &ModelFile::NumOutputs, "Outputs of the network.")
-      .def("take_tensors", &TakeTensors, "(name, trained, values) of each, which the file then lacks.")
+      .def("take_tensors", &TakeTensors, nb::sig("def take_tensors(self) -> list[tuple[str, bool, typing.Any]]"),
+           "(name, trained, values) of each, which the file then lacks.")
       .def("add_tensor", &AddTensor, nb::arg("name"), nb::arg("values"), "One more tensor.")
       .def_rw("network", &ModelFile::network)
       .def_rw("feature_dim", &ModelFile::feature_dim)

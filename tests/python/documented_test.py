@@ -74,6 +74,10 @@ class Documented(unittest.TestCase):
                                      "--follow-imports=silent", "--ignore-missing-imports", str(example)],
                                     capture_output=True, text=True, cwd=temporary, env=environment)
             self.assertEqual(result.stdout + result.stderr, "")
+            itself = subprocess.run([sys.executable, "-m", "mypy", "--strict", "--no-error-summary",
+                                     "--ignore-missing-imports", "--allow-subclassing-any", "-p", "antiphon"],
+                                    capture_output=True, text=True, cwd=temporary, env=environment)
+            self.assertEqual(itself.stdout + itself.stderr, "")
             wrong = subprocess.run([sys.executable, "-m", "mypy", "--strict", "--follow-imports=silent", "-c",
                                     "import antiphon\nantiphon.FrontEnd()('x', 'y')\n"],
                                    capture_output=True, text=True, cwd=temporary, env=environment)
