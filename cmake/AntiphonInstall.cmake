@@ -44,6 +44,8 @@ install(FILES ${CMAKE_BINARY_DIR}/package/pages/antiphon.bash RENAME antiphon
 install(FILES ${CMAKE_BINARY_DIR}/package/pages/_antiphon
         DESTINATION ${CMAKE_INSTALL_DATADIR}/zsh/vendor-completions COMPONENT program)
 
+# cpack packs what was built, and builds no tests for it.
+set(CMAKE_SKIP_INSTALL_ALL_DEPENDENCY ON)
 set(CPACK_PACKAGE_NAME antiphon)
 set(CPACK_PACKAGE_VENDOR Antiphon)
 set(CPACK_PACKAGE_CONTACT "Antiphon developers <antiphon@localhost>")
@@ -56,13 +58,13 @@ set(CPACK_DEB_COMPONENT_INSTALL ON)
 set(CPACK_COMPONENTS_GROUPING IGNORE)
 set(CPACK_DEBIAN_FILE_NAME DEB-DEFAULT)
 set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS ON)
+set(CPACK_DEBIAN_PACKAGE_GENERATE_SHLIBS ON)
 set(CPACK_DEBIAN_PACKAGE_CONTROL_STRICT_PERMISSION ON)
 set(CPACK_DEBIAN_PACKAGE_SECTION sound)
 set(CPACK_DEBIAN_PROGRAM_PACKAGE_NAME antiphon)
 set(CPACK_DEBIAN_PROGRAM_DESCRIPTION "trains acoustic models of speech recognisers, and recognises with them")
 set(CPACK_DEBIAN_LIBRARY_PACKAGE_NAME libantiphon${ANTIPHON_SOVERSION})
 set(CPACK_DEBIAN_LIBRARY_PACKAGE_SECTION libs)
-set(CPACK_DEBIAN_LIBRARY_PACKAGE_GENERATE_SHLIBS ON)
 set(CPACK_DEBIAN_LIBRARY_DESCRIPTION "speech recognition and training of acoustic models: shared library")
 set(CPACK_DEBIAN_DEVELOPMENT_PACKAGE_NAME libantiphon-dev)
 set(CPACK_DEBIAN_DEVELOPMENT_PACKAGE_SECTION libdevel)
