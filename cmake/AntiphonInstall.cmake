@@ -9,6 +9,7 @@ install(TARGETS antiphon RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT p
 install(TARGETS antiphon_library EXPORT antiphonTargets
         LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT library NAMELINK_COMPONENT development)
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/include/antiphon DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} COMPONENT development)
+install(FILES ${PROJECT_SOURCE_DIR}/include/antiphon.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} COMPONENT development)
 install(EXPORT antiphonTargets NAMESPACE antiphon:: DESTINATION ${ANTIPHON_CMAKE_DIR} COMPONENT development)
 configure_package_config_file(${PROJECT_SOURCE_DIR}/cmake/package/antiphonConfig.cmake.in
                               ${CMAKE_BINARY_DIR}/package/antiphonConfig.cmake

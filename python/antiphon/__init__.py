@@ -9,12 +9,13 @@ goes wrong raises a class of Error, whose text reads from what was asked for dow
 type raises TypeError, a file that is not there FileNotFoundError.
 """
 
+from ._aligner import AlignedPhone, AlignedWord, Aligner, Alignment
 from ._core import version as _version
 from ._errors import (Cancelled, DivergenceError, Error, FileError, InputError, InternalError, OutOfMemoryError,
                       PeerError, UsageError)
 from ._features import FrontEnd
 from ._model import Model
-from ._recognizer import Recognition, Recognizer, Word
+from ._recognizer import Hypothesis, Recognition, Recognizer, Stream, StreamEvent, Word
 from ._store import FrameStore, Minibatch, Minibatches, Utterance
 from ._tables import read_table, write_table
 from ._training import TrainingResult, train
@@ -22,7 +23,8 @@ from ._training import TrainingResult, train
 __version__: str = _version
 
 __all__ = [
-    "Cancelled", "DivergenceError", "Error", "FileError", "FrameStore", "FrontEnd", "InputError", "InternalError",
-    "Minibatch", "Minibatches", "Model", "OutOfMemoryError", "PeerError", "Recognition", "Recognizer",
-    "TrainingResult", "UsageError", "Utterance", "Word", "read_table", "train", "write_table",
+    "AlignedPhone", "AlignedWord", "Aligner", "Alignment", "Cancelled", "DivergenceError", "Error", "FileError",
+    "FrameStore", "FrontEnd", "Hypothesis", "InputError", "InternalError", "Minibatch", "Minibatches", "Model",
+    "OutOfMemoryError", "PeerError", "Recognition", "Recognizer", "Stream", "StreamEvent", "TrainingResult",
+    "UsageError", "Utterance", "Word", "read_table", "train", "write_table",
 ]

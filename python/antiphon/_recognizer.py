@@ -2,6 +2,7 @@
 
 import os
 from dataclasses import dataclass
+from types import TracebackType
 from typing import Any, Optional
 
 from . import _core
@@ -22,6 +23,15 @@ class Word:
 
 
 @dataclass(frozen=True)
+class Hypothesis:
+    """One of the n best."""
+
+    text: str
+    cost: float
+    """By which they are ranked, in nats; lower is better."""
+
+
+@dataclass(frozen=True)
 class Recognition:
     """What was recognised."""
 
@@ -30,6 +40,19 @@ class Recognition:
     words: tuple[Word, ...]
     remark: str
     """Why there are no words, for example; usually empty."""
+    nbest: tuple[Hypothesis, ...] = ()
+    """Best first, with different words; empty unless asked for."""
+
+
+@dataclass(frozen=True)
+class StreamEvent(Recognition):
+    """What was understood of an utterance: so far, or in the end. Partial results have text alone."""
+
+    final: bool = False
+    start: float = 0.0
+    """Seconds from the beginning of the stream; of the utterance."""
+    end: float = 0.0
+    """The same of its end so far."""
 
 
 class Recognizer:
@@ -43,12 +66,15 @@ class Recognizer:
     """
 
     def __init__(self, model: PathLike, graph: Optional[PathLike] = None, **settings: Any) -> None:
-        """`model`: a model file and `graph` the folder that `antiphon graph` made for it; or one folder with
-        network/model.safetensors (or model.safetensors) and graph/, as recipes leave it.
+        """`model`: what `antiphon bundle` made; or a model file and `graph` the folder that `antiphon graph` made for
+        it; or one folder with network/model.safetensors (or model.safetensors) and graph/, as recipes leave it.
 
-        Settings: beam (13; larger: slower, fewer search errors), acoustic_scale, lm_weight, word_penalty,
-        normalize_variance, rescore_arpa and graph_arpa (a larger language model, and the graph's), adapt_graph,
-        adapt_passes; as the options of `antiphon decode` with these names.
+        Settings: beam (13; larger: slower, fewer search errors), lattice_beam, max_active, acoustic_scale, weights (the
+        file of `decode --tune`), lm_weight, word_penalty, nbest (hypotheses to give), hotwords (a dict of phrases and
+        the nats by which each of their words gets cheaper), word_list (the only words that may be recognised),
+        precision ("fp32", "bf16", "int8", "auto"), threads, confidences, normalize_variance, rescore_arpa and
+        graph_arpa (a larger language model, and the graph's), adapt_graph, adapt_passes; options: further options of
+        `antiphon decode`, as TOML.
         """
         model_file, graph_folder = _find(model, graph)
         chosen = _core.RecognizerSettings()
@@ -58,6 +84,8 @@ class Recognizer:
                 raise TypeError(f"Recognizer has no setting '{name}'; known: {', '.join(known)}")
             if isinstance(value, os.PathLike):
                 value = os.fspath(value)
+            elif name == "hotwords" and isinstance(value, dict):
+                value = list(value.items())
             try:
                 setattr(chosen, name, value)
             except TypeError:
@@ -65,21 +93,34 @@ class Recognizer:
                 raise TypeError(f"{name}: expected {expected}, not {type(value).__name__}") from None
         self._core = _core.Recognizer(model_file, graph_folder, chosen)
 
-    def recognize(self, audio: Any, rate: Optional[int] = None) -> Recognition:
+    def recognize(self, audio: Any, rate: Optional[int] = None, channel: Optional[int] = None) -> Recognition:
         """The words of one recording by one speaker.
 
-        `audio`: the path of a file (WAV, FLAC, Ogg …; channels are averaged), or one channel of samples, floats in
-        -1 … 1 or int16, with their `rate` in Hz. Other threads run meanwhile.
+        `audio`: the path of a file (WAV, FLAC, Ogg …), of which `channel` is heard, from 0, or the mean of all; or one
+        channel of samples, floats in -1 … 1 or int16, with their `rate` in Hz. Other threads run meanwhile.
         """
         if isinstance(audio, (str, os.PathLike)):
             if rate is not None:
                 raise UsageError("rate: a file says itself what its rate is")
-            text, words, remark = self._core.recognize_file(existing(audio, "audio"))
+            number = -1 if channel is None else whole_number(channel, "channel")
+            found = self._core.recognize_file(existing(audio, "audio"), number)
         else:
+            if channel is not None:
+                raise UsageError("channel: samples are one channel; choose it before")
             if rate is None:
                 raise TypeError("rate: samples need their sampling rate in Hz")
-            text, words, remark = self._core.recognize(checked_samples(audio), whole_number(rate, "rate"))
-        return Recognition(text, tuple(Word(*word) for word in words), remark)
+            found = self._core.recognize(checked_samples(audio), whole_number(rate, "rate"))
+        return Recognition(**_fields(found))
+
+    def stream(self, rate: int, partial: bool = True) -> "Stream":
+        """A stream of speech that is still being said, of samples at this rate in Hz. With `partial`, it also tells what
+        is understood so far."""
+        return Stream(self._core.stream(whole_number(rate, "rate"), bool(partial)))
+
+    @property
+    def sample_rate(self) -> int:
+        """Hz of the model; audio at other rates is converted."""
+        return self._core.sample_rate()
 
     @property
     def vocabulary(self) -> list[str]:
@@ -87,8 +128,73 @@ class Recognizer:
         return self._core.vocabulary()
 
 
+class Stream:
+    """Speech that is still being said: samples in, words out as they become clear, as `antiphon listen` prints them.
+
+        with recognizer.stream(rate=8000) as stream:
+            for samples in microphone:
+                for event in stream.accept(samples):
+                    print(event.text, event.final)
+            for event in stream.end():
+                print(event.text)
+
+    Events are the same however the samples are cut. One thread at a time.
+    """
+
+    def __init__(self, core: "_core.Stream") -> None:
+        """Made by Recognizer.stream."""
+        self._core = core
+
+    def accept(self, samples: Any) -> list[StreamEvent]:
+        """More samples, any number, floats in -1 … 1 or int16; what became clear by them."""
+        self._require_open()
+        return [_event(event) for event in self._core.accept(checked_samples(samples))]
+
+    def end(self) -> list[StreamEvent]:
+        """No more samples will come; what remains. Once."""
+        self._require_open()
+        return [_event(event) for event in self._core.end()]
+
+    @property
+    def ended(self) -> bool:
+        """Whether end was called."""
+        return self._core.ended()
+
+    @property
+    def audio_remarks(self) -> list[str]:
+        """What is wrong with the sound so far, in sentences: silence, clipping."""
+        return self._core.audio_remarks()
+
+    def __enter__(self) -> "Stream":
+        """The stream itself."""
+        return self
+
+    def __exit__(self, kind: Optional[type[BaseException]], error: Optional[BaseException],
+                 trace: Optional[TracebackType]) -> None:
+        """Ends the stream, if that was not done; what remained is lost."""
+        if kind is None and not self.ended:
+            self._core.end()
+
+    def _require_open(self) -> None:
+        if self.ended:
+            raise UsageError("the stream was ended; Recognizer.stream makes another")
+
+
+def _fields(found: Any) -> dict[str, Any]:
+    text, words, hypotheses, remark = found
+    return {"text": text, "words": tuple(Word(*word) for word in words), "remark": remark,
+            "nbest": tuple(Hypothesis(*hypothesis) for hypothesis in hypotheses)}
+
+
+def _event(event: Any) -> StreamEvent:
+    final, start, end, found = event
+    return StreamEvent(**_fields(found), final=final, start=start, end=end)
+
+
 def _find(model: PathLike, graph: Optional[PathLike]) -> tuple[str, str]:
     path = existing(model, "model")
+    if path.endswith(".antiphon") or os.path.isfile(os.path.join(path, "card.json")):
+        return path, "" if graph is None else existing(graph, "graph")
     if not os.path.isdir(path):
         if graph is None:
             raise TypeError("graph: a model file needs the folder of its graph, or give the folder that holds both")

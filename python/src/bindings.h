@@ -56,6 +56,7 @@ void BindRecognizer(nb::module_& m);
 void BindFeatures(nb::module_& m);
 void BindFrameStore(nb::module_& m);
 void BindModel(nb::module_& m);
+void BindAligner(nb::module_& m);
 void BindTraining(nb::module_& m);
 
 }  // namespace antiphon::python

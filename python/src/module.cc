@@ -28,6 +28,7 @@ NB_MODULE(_core, m) {
   m.attr("version") = ANTIPHON_VERSION;
   nb::register_exception_translator(Translate);
   BindRecognizer(m);
+  BindAligner(m);
   BindFeatures(m);
   BindFrameStore(m);
   BindModel(m);

@@ -1,4 +1,5 @@
 #include <antiphon/recognizer.h>
+#include <nanobind/stl/pair.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
@@ -12,30 +13,76 @@ namespace antiphon::python {
 namespace {
 
 using Words = std::vector<std::tuple<std::string, double, double, double>>;
-using Result = std::tuple<std::string, Words, std::string>;
+using Hypotheses = std::vector<std::tuple<std::string, double>>;
+using Result = std::tuple<std::string, Words, Hypotheses, std::string>;
+using Event = std::tuple<bool, double, double, Result>;
+using Phrases = std::vector<std::pair<std::string, double>>;
 
-Result ToTuple(Recognition recognition) {
+Result ToTuple(const Recognition& recognition) {
   Words words;
-  for (RecognizedWord& word : recognition.words) {
-    words.emplace_back(std::move(word.word), word.start_s, word.end_s, word.confidence);
+  for (const RecognizedWord& word : recognition.words) {
+    words.emplace_back(word.word, word.start_s, word.end_s, word.confidence);
   }
-  return {std::move(recognition.text), std::move(words), std::move(recognition.remark)};
+  Hypotheses hypotheses;
+  for (const Hypothesis& hypothesis : recognition.nbest) hypotheses.emplace_back(hypothesis.text, hypothesis.cost);
+  return {recognition.text, std::move(words), std::move(hypotheses), recognition.remark};
+}
+
+std::vector<Event> ToTuples(const std::vector<StreamEvent>& events) {
+  std::vector<Event> tuples;
+  for (const StreamEvent& event : events) tuples.emplace_back(event.final, event.start_s, event.end_s, ToTuple(event));
+  return tuples;
+}
+
+void BindSettings(nb::module_& m) {
+  nb::class_<RecognizerSettings>(m, "RecognizerSettings", "As antiphon.Recognizer takes them.")
+      .def(nb::init<>())
+      .def_rw("beam", &RecognizerSettings::beam)
+      .def_rw("lattice_beam", &RecognizerSettings::lattice_beam)
+      .def_rw("max_active", &RecognizerSettings::max_active)
+      .def_rw("acoustic_scale", &RecognizerSettings::acoustic_scale)
+      .def_rw("weights", &RecognizerSettings::weights)
+      .def_rw("lm_weight", &RecognizerSettings::lm_weight)
+      .def_rw("word_penalty", &RecognizerSettings::word_penalty)
+      .def_rw("nbest", &RecognizerSettings::nbest)
+      .def_rw("confidences", &RecognizerSettings::confidences)
+      .def_rw("rescore_arpa", &RecognizerSettings::rescore_arpa)
+      .def_rw("graph_arpa", &RecognizerSettings::graph_arpa)
+      .def_rw("word_list", &RecognizerSettings::word_list)
+      .def_prop_rw(
+          "hotwords",
+          [](const RecognizerSettings& self) {
+            Phrases phrases;
+            for (const Hotword& hotword : self.hotwords) phrases.emplace_back(hotword.phrase, hotword.bonus);
+            return phrases;
+          },
+          [](RecognizerSettings& self, const Phrases& phrases) {
+            self.hotwords.clear();
+            for (const auto& [phrase, bonus] : phrases) self.hotwords.push_back({phrase, bonus});
+          })
+      .def_rw("precision", &RecognizerSettings::precision)
+      .def_rw("threads", &RecognizerSettings::threads)
+      .def_rw("normalize_variance", &RecognizerSettings::normalize_variance)
+      .def_rw("adapt_graph", &RecognizerSettings::adapt_graph)
+      .def_rw("adapt_passes", &RecognizerSettings::adapt_passes)
+      .def_rw("options", &RecognizerSettings::options);
 }
 
 }  // namespace
 
 void BindRecognizer(nb::module_& m) {
-  nb::class_<RecognizerSettings>(m, "RecognizerSettings", "As antiphon.Recognizer takes them.")
-      .def(nb::init<>())
-      .def_rw("beam", &RecognizerSettings::beam)
-      .def_rw("acoustic_scale", &RecognizerSettings::acoustic_scale)
-      .def_rw("lm_weight", &RecognizerSettings::lm_weight)
-      .def_rw("word_penalty", &RecognizerSettings::word_penalty)
-      .def_rw("normalize_variance", &RecognizerSettings::normalize_variance)
-      .def_rw("rescore_arpa", &RecognizerSettings::rescore_arpa)
-      .def_rw("graph_arpa", &RecognizerSettings::graph_arpa)
-      .def_rw("adapt_graph", &RecognizerSettings::adapt_graph)
-      .def_rw("adapt_passes", &RecognizerSettings::adapt_passes);
+  BindSettings(m);
+  nb::class_<Stream>(m, "Stream", "As antiphon.Stream.")
+      .def(
+          "accept",
+          [](Stream& self, Vector<float> samples) {
+            return ToTuples(Unlocked([&] { return self.Accept(SpanOf(samples)); }));
+          },
+          nb::arg("samples"), "(final, start, end, (text, words, hypotheses, remark)) of each event.")
+      .def(
+          "end", [](Stream& self) { return ToTuples(Unlocked([&] { return self.End(); })); }, "As accept.")
+      .def("ended", &Stream::ended, "Whether end was called.")
+      .def("audio_remarks", &Stream::AudioRemarks, "What is wrong with the sound so far.");
   nb::class_<Recognizer>(m, "Recognizer", "As antiphon.Recognizer.")
       .def(nb::init<const std::string&, const std::string&, const RecognizerSettings&>(), nb::arg("model"),
            nb::arg("graph"), nb::arg("settings"), nb::call_guard<nb::gil_scoped_release>())
@@ -44,13 +91,24 @@ void BindRecognizer(nb::module_& m) {
           [](const Recognizer& self, Vector<float> samples, int rate) {
             return ToTuple(Unlocked([&] { return self.Recognize(SpanOf(samples), rate); }));
           },
-          nb::arg("samples"), nb::arg("rate"), "Text, (word, start, end, confidence) of each, remark.")
+          nb::arg("samples"), nb::arg("rate"), "(text, words, hypotheses, remark).")
       .def(
           "recognize_file",
-          [](const Recognizer& self, const std::string& path) {
-            return ToTuple(Unlocked([&] { return self.RecognizeFile(path); }));
+          [](const Recognizer& self, const std::string& path, int channel) {
+            RecognizeSettings settings;
+            settings.channel = channel;
+            return ToTuple(Unlocked([&] { return self.RecognizeFile(path, settings); }));
           },
-          nb::arg("path"), "As recognize.")
+          nb::arg("path"), nb::arg("channel"), "As recognize.")
+      .def(
+          "stream",
+          [](const Recognizer& self, int rate, bool partial) {
+            StreamSettings settings;
+            settings.partial = partial;
+            return self.NewStream(rate, settings);
+          },
+          nb::arg("rate"), nb::arg("partial"), "A Stream.")
+      .def("sample_rate", &Recognizer::sample_rate_hz, "Hz of the model.")
       .def("vocabulary", &Recognizer::Vocabulary, "The words that it can recognise.");
 }
 

@@ -51,6 +51,38 @@ class Recognizer(SystemTest):
         file = self.root / "corpus/s0-u00.wav"
         self.assertEqual(again.recognize(file), self.recognizer.recognize(file))
 
+    def test_a_bundle_will_do(self):
+        must("bundle", "--model", self.root / "net/model.safetensors", "--graph", self.root / "graph", "--out",
+             self.root / "mine.antiphon")
+        file = self.root / "corpus/s0-u00.wav"
+        again = antiphon.Recognizer(self.root / "mine.antiphon", nbest=2, hotwords={"A": 0.0})
+        found = again.recognize(file)
+        self.assertEqual(found.words, self.recognizer.recognize(file).words)
+        self.assertEqual(found.nbest[0].text, found.text)
+        aligned = antiphon.Aligner(self.root / "mine.antiphon").align(file, found.text)
+        self.assertEqual([word.word for word in aligned.words], found.text.split())
+        self.assertEqual([[phone.phone[0] for phone in word.phones] for word in aligned.words],
+                         [[word.lower()] for word in found.text.split()])
+        aligned.to_textgrid(self.root / "one.TextGrid")
+        self.assertIn('name = "phones"', (self.root / "one.TextGrid").read_text())
+        with self.assertRaisesRegex(antiphon.InputError, "ZEBRA"):
+            antiphon.Aligner(self.root / "net/model.safetensors", self.root / "lexicon.txt").align(file, "ZEBRA")
+
+    def test_streams_say_the_same_however_samples_come(self):
+        samples = np.array(speech("ABBA", random.Random(4)), dtype=np.int16)
+        whole = self.recognizer.stream(RATE)
+        events = whole.accept(samples) + whole.end()
+        pieces = []
+        with self.recognizer.stream(rate=RATE) as stream:
+            for piece in np.split(samples, [1, 77, 4000, 4003]):
+                pieces += stream.accept(piece / np.float32(32768))
+            pieces += stream.end()
+        self.assertEqual(pieces, events)
+        self.assertTrue(events[-1].final)
+        self.assertEqual(" ".join(event.text for event in events if event.final), "A B A")
+        with self.assertRaisesRegex(antiphon.UsageError, "ended"):
+            stream.accept(samples)
+
     def test_threads_share_one(self):
         files = sorted((self.root / "corpus").glob("*.wav"))
         expected = [self.recognizer.recognize(file) for file in files]

@@ -1,0 +1,101 @@
+"""antiphon bundle and transcribe from outside: one file that recognises, and transcripts in every format.
+
+Usage: transcribe_test.py SOURCE-TREE PROGRAM
+"""
+
+import json
+import random
+import re
+import struct
+import subprocess
+import sys
+import unittest
+
+import small_system as system
+from small_system import RATE
+
+
+def stereo_bytes(left, right):
+    """A WAV file with these two channels."""
+    length = max(len(left), len(right))
+    both = [sample for pair in zip(left + [0] * (length - len(left)), right + [0] * (length - len(right)))
+            for sample in pair]
+    data = struct.pack(f"<{len(both)}h", *both)
+    header = struct.pack("<4sI4s4sIHHIIHH4sI", b"RIFF", 36 + len(data), b"WAVE", b"fmt ", 16, 1, 2, RATE, 4 * RATE, 4,
+                         16, b"data", len(data))
+    return header + data
+
+
+class Transcribe(system.SystemTest):
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        random_ = random.Random(4)
+        cls.words = ["A", "B", "A"]
+        cls.left = system.speech(cls.words, random_)
+        cls.right = system.speech(["B", "A", "B"], random_)
+        (cls.root / "one.wav").write_bytes(system.wav_bytes(cls.left))
+        (cls.root / "call.wav").write_bytes(stereo_bytes(cls.left, cls.right))
+        (cls.root / "same.wav").write_bytes(stereo_bytes(cls.left, cls.left))
+        cls.bundle = cls.root / "small.antiphon"
+        system.must("bundle", "--model", cls.root / "net/model.safetensors", "--graph", cls.root / "graph", "--out",
+                    cls.bundle)
+
+    def transcribe(self, *arguments):
+        command = [system.PROGRAM, "transcribe", "--model", self.bundle, *arguments]
+        return subprocess.run([str(part) for part in command], capture_output=True, text=True, timeout=100)
+
+    def test_prints_the_words(self):
+        done = self.transcribe(self.root / "one.wav")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual(done.stdout.split(), self.words)
+
+    def test_keeps_the_parties_of_a_call_apart(self):
+        done = self.transcribe("--json", self.root / "call.wav", self.root / "same.wav")
+        call, same = json.loads(done.stdout)["recordings"]
+        self.assertEqual([channel["text"].split() for channel in call["channels"]], [self.words, ["B", "A", "B"]])
+        self.assertEqual([channel["recording"] for channel in call["channels"]], ["call-A", "call-B"])
+        self.assertEqual([channel["text"].split() for channel in same["channels"]], [self.words])
+
+    def test_writes_every_format(self):
+        out = self.root / "out"
+        done = self.transcribe("--srt", "--vtt", "--write", "text,json,ctm,TextGrid", "--out", out, self.root / "one.wav")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual(sorted(path.name for path in out.iterdir()),
+                         ["one.TextGrid", "one.ctm", "one.json", "one.srt", "one.txt", "one.vtt"])
+        self.assertEqual((out / "one.txt").read_text().split(), self.words)
+        self.assertRegex((out / "one.srt").read_text(), r"\A1\n00:00:0\d,\d{3} --> 00:00:0\d,\d{3}\nA B A\n")
+        self.assertEqual(len(re.findall(r'text = "[AB]"', (out / "one.TextGrid").read_text())), 3)
+
+    def test_goes_on_after_what_cannot_be_read(self):
+        (self.root / "noise.m4a").write_bytes(bytes(random.Random(6).randrange(256) for _ in range(5000)))
+        (self.root / "empty.wav").write_bytes(b"")
+        done = self.transcribe(self.root / "noise.m4a", self.root / "empty.wav", self.root / "none.wav",
+                               self.root / "one.wav")
+        self.assertEqual(done.returncode, 1)
+        self.assertEqual(done.stdout.split()[-3:], self.words)
+        for name in ("noise.m4a", "empty.wav", "none.wav"):
+            self.assertIn(name, done.stderr)
+
+    def test_refuses_what_is_no_recogniser(self):
+        damaged = self.root / "damaged.antiphon"
+        damaged.write_bytes(self.bundle.read_bytes()[:2000])
+        for place, reason in ((damaged, "cut short"), (self.root / "none.antiphon", "none.antiphon"),
+                              (self.root, "card.json"), (self.root / "net/model.safetensors", "graph")):
+            done = subprocess.run([system.PROGRAM, "transcribe", "--model", str(place), str(self.root / "one.wav")],
+                                  capture_output=True, text=True, timeout=100)
+            self.assertNotEqual(done.returncode, 0)
+            self.assertIn(reason, done.stderr)
+
+    def test_does_not_let_two_recordings_write_one_file(self):
+        (self.root / "other").mkdir()
+        (self.root / "other/one.wav").write_bytes((self.root / "one.wav").read_bytes())
+        done = self.transcribe("--srt", "--out", self.root / "x", self.root / "one.wav", self.root / "other/one.wav")
+        self.assertEqual(done.returncode, 2)
+        self.assertFalse((self.root / "x").exists())
+
+
+if __name__ == "__main__":
+    system.PROGRAM = sys.argv.pop(2)
+    sys.argv.pop(1)
+    unittest.main(verbosity=1)
