@@ -10,7 +10,7 @@ namespace antiphon::app {
 namespace {
 
 // All options of a command as flags.
-std::vector<std::string> Flags(const Command& command) {
+std::vector<std::string> FlagsOf(const Command& command) {
   std::set<std::string> flags;
   auto options = command.options();
   for (const auto& more : {DescribeOptions<CommonOptions>(), OptionsOfTheLine()}) {
@@ -24,7 +24,7 @@ std::vector<std::string> Flags(const Command& command) {
 }
 
 // "command --option) words" for options that take one of few words, each with all other such options of the command.
-std::string Values(const std::string& name, const Command& command) {
+std::string ValueCases(const std::string& name, const Command& command) {
   std::string cases;
   for (const OptionDescription& option : command.options()) {
     if (option.type != "text" || option.limits.find('|') == std::string::npos) continue;
@@ -36,14 +36,14 @@ std::string Values(const std::string& name, const Command& command) {
 }
 
 // Shell functions that both shells use: the words that may follow a command, an option.
-std::string Tables() {
+std::string ShellTables() {
   std::string commands, flags, values;
   std::set<std::string> first;
   for (const std::string& name : CommandRegistry::Get().Names()) {
     const auto command = CommandRegistry::Get().Create(name);
     first.insert(name.substr(0, name.find(' ')));
-    flags += fmt::format("    '{}') echo '{}' ;;\n", name, fmt::join(Flags(*command), " "));
-    values += Values(name, *command);
+    flags += fmt::format("    '{}') echo '{}' ;;\n", name, fmt::join(FlagsOf(*command), " "));
+    values += ValueCases(name, *command);
   }
   std::string groups;
   for (const std::string& group : first) {
@@ -110,8 +110,8 @@ _antiphon "$@"
 }  // namespace
 
 std::string Completion(std::string_view shell) {
-  if (shell == "bash") return "# Written by antiphon help --completion bash\n" + Tables() + kBash;
-  if (shell == "zsh") return "#compdef antiphon\n# Written by antiphon help --completion zsh\n" + Tables() + kZsh;
+  if (shell == "bash") return "# Written by antiphon help --completion bash\n" + ShellTables() + kBash;
+  if (shell == "zsh") return "#compdef antiphon\n# Written by antiphon help --completion zsh\n" + ShellTables() + kZsh;
   throw UsageError(UnknownNameMessage("shell", shell, {"bash", "zsh"}));
 }
 

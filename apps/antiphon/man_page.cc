@@ -24,22 +24,22 @@ std::string Roff(std::string_view text) {
   return roff;
 }
 
-std::string Upper(std::string text) {
+std::string InCapitals(std::string text) {
   std::transform(text.begin(), text.end(), text.begin(), [](unsigned char c) { return std::toupper(c); });
   return text;
 }
 
-std::string Sentence(std::string text) {
+std::string AsSentence(std::string text) {
   if (!text.empty()) text[0] = static_cast<char>(std::toupper(static_cast<unsigned char>(text[0])));
   return text.ends_with('.') ? text : text + ".";
 }
 
 std::string Opening(const std::string& name, const std::string& summary) {
-  return fmt::format(".TH \"{}\" 1 \"\" \"antiphon {}\" \"Antiphon\"\n.SH NAME\n{} \\- {}\n", Roff(Upper(name)),
+  return fmt::format(".TH \"{}\" 1 \"\" \"antiphon {}\" \"Antiphon\"\n.SH NAME\n{} \\- {}\n", Roff(InCapitals(name)),
                      ANTIPHON_VERSION, Roff(name), Roff(summary));
 }
 
-std::string Option(const OptionDescription& option) {
+std::string OptionEntry(const OptionDescription& option) {
   std::string flag = option.default_value == "true" ? "--[no-]" + option.name : "--" + option.name;
   std::string text = fmt::format(".TP\n\\fB{}\\fR", Roff(flag));
   if (option.type != "true|false") text += fmt::format(" \\fI{}\\fR", Roff(option.type));
@@ -53,13 +53,13 @@ std::string Option(const OptionDescription& option) {
   return text + "\n" + Roff(help) + "\n";
 }
 
-std::string Options(const std::string& title, const std::vector<OptionDescription>& options) {
+std::string OptionSection(const std::string& title, const std::vector<OptionDescription>& options) {
   std::string text = options.empty() ? "" : fmt::format(".SH {}\n", title);
-  for (const OptionDescription& option : options) text += Option(option);
+  for (const OptionDescription& option : options) text += OptionEntry(option);
   return text;
 }
 
-std::string FileName(std::string name) {
+std::string PageName(std::string name) {
   std::replace(name.begin(), name.end(), ' ', '-');
   return "antiphon-" + name;
 }
@@ -76,7 +76,7 @@ std::string ProgramManPage() {
       ".SH SYNOPSIS\n\\fBantiphon\\fR \\fICOMMAND\\fR [\\fIarguments\\fR] [\\fI\\-\\-options\\fR]\n.SH COMMANDS\n";
   for (const std::string& name : CommandRegistry::Get().Names()) {
     text += fmt::format(".TP\n\\fBantiphon {}\\fR\n{} See \\fB{}\\fR(1).\n", Roff(name),
-                        Roff(Sentence(CommandRegistry::Get().Create(name)->info().summary)), Roff(FileName(name)));
+                        Roff(AsSentence(CommandRegistry::Get().Create(name)->info().summary)), Roff(PageName(name)));
   }
   return text + ExitStatus();
 }
@@ -86,17 +86,17 @@ std::string ManPage(std::string_view name, const Command& command) {
   const auto required = [&](const std::string& option) {
     return std::find(info.required.begin(), info.required.end(), option) != info.required.end();
   };
-  std::string text = Opening(FileName(std::string(name)), info.summary);
+  std::string text = Opening(PageName(std::string(name)), info.summary);
   text += fmt::format(".SH SYNOPSIS\n\\fBantiphon {}\\fR", Roff(name));
   for (const std::string& positional : info.positionals) {
-    const std::string upper = Roff(Upper(positional));
+    const std::string upper = Roff(InCapitals(positional));
     text += required(positional) ? fmt::format(" \\fI{}\\fR", upper) : fmt::format(" [\\fI{}\\fR]", upper);
   }
   text += " [\\fI\\-\\-options\\fR]\n";
   if (!info.description.empty()) text += ".SH DESCRIPTION\n" + Roff(info.description) + "\n";
   text += ".SH EXAMPLE\n.nf\n" + Roff(info.example) + "\n.fi\n";
   const auto options = command.options();
-  text += Options("OPTIONS", options);
+  text += OptionSection("OPTIONS", options);
   if (!info.tables.empty()) {
     text += ".SH TABLES\nOf the configuration file, or by \\fB\\-\\-set\\fR \\fITABLE.KEY=VALUE\\fR:";
     for (const std::string& table : info.tables) text += " " + Roff(table);
@@ -108,7 +108,8 @@ std::string ManPage(std::string_view name, const Command& command) {
     if (!own) common.push_back(std::move(option));
   }
   for (const OptionDescription& option : OptionsOfTheLine()) common.push_back(option);
-  return text + Options("OPTIONS OF EVERY COMMAND", common) + ExitStatus() + ".SH SEE ALSO\n\\fBantiphon\\fR(1)\n";
+  return text + OptionSection("OPTIONS OF EVERY COMMAND", common) + ExitStatus() +
+         ".SH SEE ALSO\n\\fBantiphon\\fR(1)\n";
 }
 
 }  // namespace antiphon::app

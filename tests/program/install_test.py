@@ -99,7 +99,7 @@ class Installed(small_system.SystemTest):
         self.assertIn("\\-\\-beam", text)
         if shutil.which("groff"):
             for page in sorted(pages):
-                result = subprocess.run(["groff", "-man", "-Tutf8", "-ww", "-z", self.prefix / "share/man/man1" / page],
+                result = subprocess.run(["groff", "-k", "-man", "-Tutf8", "-ww", "-z", self.prefix / "share/man/man1" / page],
                                         capture_output=True, text=True)
                 self.assertEqual(result.stderr, "", page)
 

@@ -120,7 +120,7 @@ class Torch(SystemTest):
         self.check_same(model, model.to_torch())
         must("decode", "--model", file, "--graph", self.root / "graph", self.root / "corpus", self.root / "decoded")
         score = json.loads(run("score", self.root / "corpus/text", self.root / "decoded/text", "--json").stdout)
-        self.assertLess(score["wer"], 20)
+        self.assertLess(score["error_rate"], 0.2)
         must("compress", file, "--method", "svd", "--out", self.root / "small.safetensors")
 
     def test_mistakes_are_named(self):
