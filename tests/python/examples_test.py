@@ -20,6 +20,8 @@ class Examples(SystemTest):
         for name, what in (("exp/mine/network", "net"), ("exp/mine/graph", "graph"), ("exp/train", "feats"),
                            ("exp/store", "store"), ("exp/align", "align")):
             shutil.copytree(self.root / what, self.root / name)
+        (self.root / "lang").mkdir()
+        shutil.copy(self.root / "lexicon.txt", self.root / "lang")
         shutil.copy(next((self.root / "corpus").glob("*.wav")), self.root / "call.wav")
         page = package.SOURCES / "docs/guides/python.md"
         names, ran, before = {}, 0, os.getcwd()
