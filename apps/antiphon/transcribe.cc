@@ -74,9 +74,10 @@ std::vector<const pipeline::TranscriptFormat*> FormatsToWrite(const TranscribeOp
 }
 
 // How alike two channels are: the correlation of their first minute; 1 where one of them is silent throughout.
-double Likeness(const fs::path& file) {
-  constexpr int64_t kSeconds = 60;
-  feat::AudioReader left(file, {.channel = 0, .end_s = kSeconds}), right(file, {.channel = 1, .end_s = kSeconds});
+double Likeness(const data::ReadableAudio& audio) {
+  const double end_s = std::min(60.0, audio.info().duration_s());
+  feat::AudioReader left(audio.path(), {.channel = 0, .end_s = end_s}),
+      right(audio.path(), {.channel = 1, .end_s = end_s});
   double xx = 0, yy = 0, xy = 0;
   for (std::vector<float> x, y; left.Read(x) && right.Read(y);) {
     for (size_t i = 0; i < std::min(x.size(), y.size()); ++i) {
@@ -92,7 +93,7 @@ double Likeness(const fs::path& file) {
 std::vector<int> ChannelsOf(const data::ReadableAudio& audio, const std::string& wish) {
   constexpr double kOneScene = 0.5;
   const int count = audio.info().num_channels;
-  const bool each = wish == "each" ? count > 1 : wish == "auto" && count == 2 && Likeness(audio.path()) < kOneScene;
+  const bool each = wish == "each" ? count > 1 : wish == "auto" && count == 2 && Likeness(audio) < kOneScene;
   if (!each) return {-1};
   std::vector<int> channels;
   for (int c = 0; c < count; ++c) channels.push_back(c);

@@ -87,6 +87,9 @@ class Documentation(small_system.SystemTest):
             shutil.copytree(root / "net", root / "exp" / name)
         for name in ("graph", "graph_unigram", "mine/graph", "demo/graph"):
             shutil.copytree(root / "graph", root / "exp" / name)
+        for name in ("mine/recogniser", "demo/demo"):
+            must("bundle", "--model", root / "net/model.safetensors", "--graph", root / "graph", "--out",
+                 root / "exp" / f"{name}.antiphon")
         for name in ("store", "align"):
             shutil.copytree(root / name, root / "exp" / name)
         for name in ("data/test", "data/dev", "data/train", "mine", "corpus/data/train", "corpus/data/dev",

@@ -88,9 +88,9 @@ class Transcribe(system.SystemTest):
             self.assertIn(reason, done.stderr)
 
     def test_does_not_let_two_recordings_write_one_file(self):
-        (self.root / "other").mkdir()
-        (self.root / "other/one.wav").write_bytes((self.root / "one.wav").read_bytes())
-        done = self.transcribe("--srt", "--out", self.root / "x", self.root / "one.wav", self.root / "other/one.wav")
+        (self.root / "calls").mkdir()
+        (self.root / "calls/one.wav").write_bytes((self.root / "one.wav").read_bytes())
+        done = self.transcribe("--srt", "--out", self.root / "x", self.root / "one.wav", self.root / "calls/one.wav")
         self.assertEqual(done.returncode, 2)
         self.assertFalse((self.root / "x").exists())
 
