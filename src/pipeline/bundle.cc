@@ -176,7 +176,8 @@ void CheckFiles(const fs::path& place, const Json& card) {
 bool IsBundle(const fs::path& place) {
   std::error_code none;
   if (fs::is_directory(place, none)) return fs::exists(place / kCard, none);
-  return place.extension() == kEnding;
+  // TensorBoard's files end in the name of the machine, or here of the program.
+  return place.extension() == kEnding && !place.filename().string().starts_with("events.out.tfevents");
 }
 
 Json ReadBundleCard(const fs::path& place) {
