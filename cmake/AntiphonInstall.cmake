@@ -34,10 +34,11 @@ file(GLOB recipes CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/recipes/*.toml)
 install(FILES ${recipes} DESTINATION ${CMAKE_INSTALL_DATADIR}/antiphon/recipes COMPONENT program)
 install(FILES ${PROJECT_SOURCE_DIR}/LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR} RENAME copyright COMPONENT program)
 
-# The program writes its manual and completions itself, from the descriptions of its options.
+# The program writes its manual and completions itself, from the descriptions of its options. (A variable
+# here must not bear the name of a component: the install script's comparisons would read it.)
 install(CODE "
-  set(program \"$<TARGET_FILE:antiphon>\")
-  set(pages \"${CMAKE_BINARY_DIR}/package/pages\")
+  set(antiphon_file \"$<TARGET_FILE:antiphon>\")
+  set(antiphon_pages \"${CMAKE_BINARY_DIR}/package/pages\")
   include(\"${PROJECT_SOURCE_DIR}/cmake/WriteHelpPages.cmake\")" COMPONENT program)
 install(DIRECTORY ${CMAKE_BINARY_DIR}/package/pages/man1 DESTINATION ${CMAKE_INSTALL_MANDIR} COMPONENT program)
 install(FILES ${CMAKE_BINARY_DIR}/package/pages/antiphon.bash RENAME antiphon
