@@ -1,6 +1,8 @@
 #include "pipeline/align_with_model.h"
 
+#include <functional>
 #include <memory>
+#include <utility>
 
 #include "base/cancel.h"
 #include "base/error.h"
@@ -25,16 +27,21 @@ class ModelAligner {
   }
 
   std::vector<hmm::Alignment> AlignAll(const SpeakerTransforms& transforms) const {
-    std::vector<hmm::Alignment> alignments(source_.size());
-    SpreadInOrder<hmm::Alignment>(
-        team_, sizes_, num_threads_, Spread::kToAll,
-        [&](size_t i) {
-          ThrowIfCancelled("aligning");
-          return WithContext([&] { return AlignOne(i, transforms); },
-                             [&] { return fmt::format("utterance '{}'", source_.Id(i)); });
-        },
-        [&](size_t i, hmm::Alignment&& alignment) { alignments[i] = std::move(alignment); });
-    return alignments;
+    return AlignAll(model_.hmm(), [&](size_t i, const Matrix& features) {
+      const auto transform = transforms.find(source_.Speaker(i));
+      return transform == transforms.end() ? model_.Score(features) : model_.ScoreAdapted(features, transform->second);
+    });
+  }
+
+  // What speakers' transforms are estimated from: states of the Gaussians. A chain model has others.
+  std::vector<hmm::Alignment> AlignForTransforms() const {
+    const hmm::GmmModel& gaussians = *model_.adaptive();
+    if (gaussians.hmm.StructureChecksum() == model_.hmm().StructureChecksum()) return AlignAll({});
+    return AlignAll(gaussians.hmm, [&](size_t, const Matrix& features) {
+      std::unique_ptr<ScoreStream> scores = StreamOf(gaussians, nullptr);
+      scores->Accept(features, /*ended=*/true);
+      return std::unique_ptr<ScoreSource>(std::move(scores));
+    });
   }
 
   SpeakerTransforms EstimateTransforms(const std::vector<hmm::Alignment>& alignments) const {
@@ -53,15 +60,27 @@ class ModelAligner {
   const std::vector<hmm::WordIds>& words() const { return words_; }
 
  private:
+  using Scorer = std::function<std::unique_ptr<ScoreSource>(size_t i, const Matrix& features)>;
+
   bool Usable(size_t i) const { return !words_[i].ids.empty() || source_.Words(i).empty(); }
 
-  hmm::Alignment AlignOne(size_t i, const SpeakerTransforms& transforms) const {
+  std::vector<hmm::Alignment> AlignAll(const hmm::HmmModel& hmm, const Scorer& scorer) const {
+    std::vector<hmm::Alignment> alignments(source_.size());
+    SpreadInOrder<hmm::Alignment>(
+        team_, sizes_, num_threads_, Spread::kToAll,
+        [&](size_t i) {
+          ThrowIfCancelled("aligning");
+          return WithContext([&] { return AlignOne(i, hmm, scorer); },
+                             [&] { return fmt::format("utterance '{}'", source_.Id(i)); });
+        },
+        [&](size_t i, hmm::Alignment&& alignment) { alignments[i] = std::move(alignment); });
+    return alignments;
+  }
+
+  hmm::Alignment AlignOne(size_t i, const hmm::HmmModel& hmm, const Scorer& scorer) const {
     const Matrix features = source_.Features(i);
     if (features.rows() == 0 || !Usable(i)) return {hmm::AlignStatus::kTooShort, {}, {}, 0, 0};
-    const auto transform = transforms.find(source_.Speaker(i));
-    const std::unique_ptr<ScoreSource> scores =
-        transform == transforms.end() ? model_.Score(features) : model_.ScoreAdapted(features, transform->second);
-    return Align(model_.hmm(), lexicon_, words_[i].ids, *scores, options_.align);
+    return Align(hmm, lexicon_, words_[i].ids, *scorer(i, features), options_.align);
   }
 
   const AcousticModel& model_;
@@ -101,11 +120,8 @@ hmm::GmmTrainingResult AlignWithModel(const AcousticModel& model, const hmm::Utt
                                       const hmm::GmmTrainingOptions& options, bool adapt, int num_threads, Team& team) {
   const ModelAligner aligner(model, source, sizes, lexicon, options, num_threads, team);
   hmm::GmmTrainingResult result;
-  result.alignments = aligner.AlignAll({});
-  if (adapt && model.adaptive() != nullptr) {
-    result.fmllr = aligner.EstimateTransforms(result.alignments);
-    result.alignments = aligner.AlignAll(result.fmllr);
-  }
+  if (adapt && model.adaptive() != nullptr) result.fmllr = aligner.EstimateTransforms(aligner.AlignForTransforms());
+  result.alignments = aligner.AlignAll(result.fmllr);
   result.words = aligner.words();
   DescribeAligned(source, &result);
   return result;
