@@ -33,10 +33,12 @@ class ModelAligner {
     });
   }
 
-  // What speakers' transforms are estimated from: states of the Gaussians. A chain model has others.
+  // What speakers' transforms are estimated from: the Gaussians' states, frame by frame. Chain models have others.
   std::vector<hmm::Alignment> AlignForTransforms() const {
     const hmm::GmmModel& gaussians = *model_.adaptive();
-    if (gaussians.hmm.StructureChecksum() == model_.hmm().StructureChecksum()) return AlignAll({});
+    if (model_.subsampling() == 1 && gaussians.hmm.StructureChecksum() == model_.hmm().StructureChecksum()) {
+      return AlignAll({});
+    }
     return AlignAll(gaussians.hmm, [&](size_t, const Matrix& features) {
       std::unique_ptr<ScoreStream> scores = StreamOf(gaussians, nullptr);
       scores->Accept(features, /*ended=*/true);

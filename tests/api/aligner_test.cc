@@ -66,9 +66,9 @@ TEST_F(AsAlign, FindsTheSameTimes) {
   }
 }
 
-// A chain model's frames are three of the features' each.
+// A chain model's frames are three of the features' each. The Gaussians that adapt it align frames of their own.
 TEST_F(AsAlign, TimesOfAChainModelAreSeconds) {
-  const std::string name = Model(true), speech = Speech(3);
+  const std::string name = Model(true), speech = Speech(12);
   nn::Model model = nn::Model::Load(name);
   model.network =
       nn::Network(Config::Parse("layer = [{type = 'tdnn', dim = 12}, {type = 'splice', offsets = [-1, 0, 1], stride = "
@@ -77,11 +77,15 @@ TEST_F(AsAlign, TimesOfAChainModelAreSeconds) {
                   6 * model.feature_dim, system_.gmm.hmm.num_pdfs(), 7);
   model.frame_subsampling = 3;
   model.Save(name);
-  const AlignedSpeech aligned = Aligner(name, Lexicon(), {.adapt = false}).AlignFile(speech, kText);
-  pipeline::AlignRequest request = Request(name, speech);
-  request.adapt = false;
-  ExpectSame(aligned, request);
-  EXPECT_NEAR(aligned.phones.back().end_s, 3.0, 0.05);
+  for (const bool adapt : {false, true}) {
+    SCOPED_TRACE(adapt ? "adapted" : "not adapted");
+    const AlignedSpeech aligned = Aligner(name, Lexicon(), {.adapt = adapt}).AlignFile(speech, kText);
+    pipeline::AlignRequest request = Request(name, speech);
+    request.adapt = adapt;
+    ExpectSame(aligned, request);
+    EXPECT_NEAR(aligned.phones.back().end_s, 12.0, 0.05);
+    EXPECT_EQ(std::filesystem::exists(Path("ali/fmllr.scp")), adapt);
+  }
 }
 
 TEST_F(AsAlign, TakesTheOptionsOfTheCommand) {
