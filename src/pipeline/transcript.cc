@@ -12,6 +12,7 @@
 #include "base/suggest.h"
 #include "base/utf8.h"
 #include "pipeline/rounded_seconds.h"
+#include "pipeline/text_grid.h"
 
 namespace antiphon::pipeline {
 namespace {
@@ -86,32 +87,6 @@ std::string EscapedForVtt(const std::string& text) {
   return escaped;
 }
 
-std::string QuotedForPraat(const std::string& text) {
-  std::string quoted = "\"";
-  for (const char c : text) quoted += c == '"' ? "\"\"" : std::string(1, c);
-  return quoted + "\"";
-}
-
-struct Interval {
-  double start_s, end_s;
-  std::string text;
-};
-
-// Words and what lies between them, without gaps or overlaps from 0 to the end, as Praat wants it.
-std::vector<Interval> Intervals(const Transcript& transcript) {
-  std::vector<Interval> intervals;
-  double at = 0;
-  for (const TranscriptWord& word : transcript.words) {
-    const double start = std::max(at, word.start_s), end = std::max(start, word.end_s);
-    if (end <= start) continue;
-    if (start > at) intervals.push_back({at, start, ""});
-    intervals.push_back({start, end, word.word});
-    at = end;
-  }
-  if (transcript.seconds > at || intervals.empty()) intervals.push_back({at, std::max(at, transcript.seconds), ""});
-  return intervals;
-}
-
 }  // namespace
 
 std::vector<Cue> MakeCues(const std::vector<TranscriptWord>& words) {
@@ -170,20 +145,9 @@ std::string ToCtm(const Transcript& transcript) {
 }
 
 std::string ToTextGrid(const Transcript& transcript) {
-  const std::vector<Interval> intervals = Intervals(transcript);
-  const double end = intervals.back().end_s;
-  std::string text = fmt::format(
-      "File type = \"ooTextFile\"\nObject class = \"TextGrid\"\n\nxmin = 0\nxmax = {0:.3f}\ntiers? <exists>\nsize = 1\n"
-      "item []:\n    item [1]:\n        class = \"IntervalTier\"\n        name = \"words\"\n        xmin = 0\n"
-      "        xmax = {0:.3f}\n        intervals: size = {1}\n",
-      end, intervals.size());
-  for (size_t i = 0; i < intervals.size(); ++i) {
-    const Interval& interval = intervals[i];
-    text += fmt::format(
-        "        intervals [{}]:\n            xmin = {:.3f}\n            xmax = {:.3f}\n            text = {}\n", i + 1,
-        interval.start_s, interval.end_s, QuotedForPraat(interval.text));
-  }
-  return text;
+  IntervalTier tier{"words", {}};
+  for (const TranscriptWord& word : transcript.words) tier.intervals.push_back({word.start_s, word.end_s, word.word});
+  return TextGrid({tier}, transcript.seconds);
 }
 
 std::string ToJson(const Transcript& transcript) {

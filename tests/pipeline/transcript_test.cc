@@ -89,7 +89,7 @@ TEST(TranscriptFormats, AreWhatTheirProgramsRead) {
   const std::string grid = ToTextGrid(transcript);
   EXPECT_THAT(grid, HasSubstr("intervals: size = 5"));
   EXPECT_THAT(grid, HasSubstr("text = \"\"\"now\"\"\""));
-  EXPECT_THAT(grid, HasSubstr("xmax = 4.000"));
+  EXPECT_THAT(grid, HasSubstr("xmax = 4.000000"));
   const auto json = nlohmann::json::parse(ToJson(transcript));
   EXPECT_EQ(json["text"], "R&D \"now\" yes");
   EXPECT_EQ(json["words"][2]["start"], 1.8);

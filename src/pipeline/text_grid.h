@@ -1,0 +1,27 @@
+// Praat's TextGrid: intervals with labels, in tiers, as Praat, ELAN and the Montreal tools read them.
+//
+// Units: seconds. Threads: pure functions. Source: Praat's manual, "TextGrid file formats".
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace antiphon::pipeline {
+
+struct LabelledInterval {
+  double start_s = 0.0;
+  double end_s = 0.0;
+  std::string label;
+};
+
+/// Its intervals are in order. What lies between them, which Praat wants too, is filled with empty labels; where one
+/// begins before the last one ended, it begins there.
+struct IntervalTier {
+  std::string name;
+  std::vector<LabelledInterval> intervals;
+};
+
+/// The file as text, in UTF-8, from 0 to `duration_s`, or to the last interval's end if that is later.
+std::string TextGrid(const std::vector<IntervalTier>& tiers, double duration_s);
+
+}  // namespace antiphon::pipeline
