@@ -13,9 +13,9 @@
 #include "antiphon/recognizer.h"
 #include "antiphon/stream.h"
 #include "api/describe.h"
-#include "api/live_recognizer.h"
 #include "api/recognizer_impl.h"
 #include "api/recognizer_options.h"
+#include "api/stream.h"
 #include "base/cancel.h"
 #include "base/compute_threads.h"
 #include "base/error.h"
@@ -85,14 +85,8 @@ RecognizerOptions RecognizerOptionsOf(const ListenOptions& options) {
 }
 
 StreamSettings StreamSettingsOf(const ListenOptions& options) {
-  StreamSettings settings;
+  StreamSettings settings = SettingsOf(options.live);
   settings.partial = options.partial;
-  settings.step_frames = options.live.step_frames;
-  settings.endpoint_silence_s = options.live.silence_s;
-  settings.max_utterance_s = options.live.max_utterance_s;
-  settings.cmvn_window = options.live.cmvn.window;
-  settings.cmvn_min_window = options.live.cmvn.min_window;
-  settings.normalize_variance = options.live.cmvn.normalize_variance;
   return settings;
 }
 

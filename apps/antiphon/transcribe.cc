@@ -73,6 +73,11 @@ std::vector<const pipeline::TranscriptFormat*> FormatsToWrite(const TranscribeOp
   return formats;
 }
 
+// Of the files that a recording's transcripts go to.
+fs::path FolderFor(const std::string& file, const TranscribeOptions& options) {
+  return options.out.empty() ? fs::path(file).parent_path() : fs::path(options.out);
+}
+
 // How alike two channels are: the correlation of their first minute; 1 where one of them is silent throughout.
 double Likeness(const data::ReadableAudio& audio) {
   const double end_s = std::min(60.0, audio.info().duration_s());
@@ -190,10 +195,9 @@ class Transcriber {
   }
 
   void Write(const std::string& file, const pipeline::Transcript& transcript, Outcome& outcome) const {
-    const fs::path folder = options_.out.empty() ? fs::path(file).parent_path() : fs::path(options_.out);
     for (const pipeline::TranscriptFormat* format : formats_) {
       const std::string ending(format->ending == "text" ? "txt" : format->ending);
-      const fs::path path = folder / (transcript.name + "." + ending);
+      const fs::path path = FolderFor(file, options_) / (transcript.name + "." + ending);
       WriteFileAtomically(path, format->write(transcript));
       outcome.written.push_back(path.string());
     }
@@ -241,8 +245,7 @@ void RequireDifferentNames(const TranscribeOptions& options) {
   if (FormatsToWrite(options).empty()) return;
   std::map<fs::path, std::string> names;
   for (const std::string& file : options.files) {
-    const fs::path folder = options.out.empty() ? fs::path(file).parent_path() : fs::path(options.out);
-    const auto [other, is_new] = names.emplace(folder / fs::path(file).stem(), file);
+    const auto [other, is_new] = names.emplace(FolderFor(file, options) / fs::path(file).stem(), file);
     if (!is_new) {
       Throw<UsageError>("'{}' and '{}' would write the same files; transcribe them one by one, with --out",
                         other->second, file);

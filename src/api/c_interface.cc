@@ -3,7 +3,7 @@
 #include "antiphon.h"
 #include "antiphon/version.h"
 #include "api/c_handles.h"
-#include "api/live_recognizer.h"
+#include "api/stream.h"
 #include "base/error.h"
 #include "base/options.h"
 
@@ -49,19 +49,13 @@ struct StreamOptions {
 };
 
 StreamSettings StreamSettingsOf(const antiphon_settings* given, const Recognizer& recognizer) {
-  StreamSettings settings;
-  if (given == nullptr) return settings;
+  if (given == nullptr) return {};
   if (!given->hotwords.empty() || !given->words.empty()) {
     throw UsageError("words that are preferred or allowed belong to the recognizer's settings, not to a stream's");
   }
   const auto options = ReadOptions<StreamOptions>(given->options);
+  StreamSettings settings = SettingsOf(options.live);
   settings.partial = options.partial;
-  settings.step_frames = options.live.step_frames;
-  settings.endpoint_silence_s = options.live.silence_s;
-  settings.max_utterance_s = options.live.max_utterance_s;
-  settings.cmvn_window = options.live.cmvn.window;
-  settings.cmvn_min_window = options.live.cmvn.min_window;
-  settings.normalize_variance = options.live.cmvn.normalize_variance;
   if (!options.profile.empty()) settings.profile = recognizer.LoadProfile(options.profile);
   if (!options.memory.empty()) settings.memory = recognizer.LoadMemory(options.memory);
   return settings;

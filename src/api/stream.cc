@@ -144,4 +144,15 @@ std::vector<std::string> Stream::AudioRemarks() const { return Alive(impl_).live
 
 const SpeakerMemory& Stream::memory() const { return Alive(impl_).settings.memory; }
 
+StreamSettings SettingsOf(const LiveOptions& options) {
+  StreamSettings settings;
+  settings.step_frames = options.step_frames;
+  settings.endpoint_silence_s = options.silence_s;
+  settings.max_utterance_s = options.max_utterance_s;
+  settings.cmvn_window = options.cmvn.window;
+  settings.cmvn_min_window = options.cmvn.min_window;
+  settings.normalize_variance = options.cmvn.normalize_variance;
+  return settings;
+}
+
 }  // namespace antiphon

@@ -14,4 +14,7 @@ struct StreamAccess {
                      const StreamSettings& settings);
 };
 
+/// Those that `antiphon listen` and C programs give as options; all others are the defaults.
+StreamSettings SettingsOf(const LiveOptions& options);
+
 }  // namespace antiphon

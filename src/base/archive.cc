@@ -1,9 +1,11 @@
 #include "base/archive.h"
 
 #include <fmt/format.h>
+#include <sys/stat.h>
 
 #include <algorithm>
 #include <array>
+#include <cerrno>
 #include <charconv>
 #include <cstring>
 #include <numeric>
@@ -99,6 +101,9 @@ std::vector<ArchiveMember> ListArchive(const fs::path& archive) {
 }
 
 std::optional<PlaceInArchive> FindArchive(const fs::path& path) {
+  // Almost always there is no archive, and one call says so.
+  struct stat info {};
+  if (::stat(path.c_str(), &info) == 0 || errno != ENOTDIR) return std::nullopt;
   fs::path folder;
   for (auto part = path.begin(); part != path.end(); ++part) {
     folder /= *part;
