@@ -27,18 +27,9 @@ void Size(const SizeCommandOptions& options, CommandContext& context) {
   const recipe::ModelSizes sizes = recipe::SizesFor(summary.seconds / 3600.0);
   context.PrintLine(recipe::ToToml(sizes));
   if (!options.out.empty()) WriteFileAtomically(options.out, recipe::ToToml(sizes));
-  context.SetResult(nlohmann::ordered_json({{"hours", sizes.hours},
-                                            {"leaves", sizes.leaves},
-                                            {"gaussians", sizes.gaussians},
-                                            {"mono_gaussians", sizes.mono_gaussians},
-                                            {"hidden_dim", sizes.hidden_dim},
-                                            {"hidden_layers", sizes.hidden_layers},
-                                            {"epochs", sizes.epochs},
-                                            {"chain_dim", sizes.chain_dim},
-                                            {"chain_bottleneck", sizes.chain_bottleneck},
-                                            {"chain_layers", sizes.chain_layers},
-                                            {"chain_epochs", sizes.chain_epochs}})
-                        .dump(2));
+  nlohmann::ordered_json json = {{"hours", sizes.hours}};
+  for (const auto& [name, value] : recipe::NumbersOf(sizes)) json[name] = value;
+  context.SetResult(json.dump(2));
 }
 
 REGISTER_COMMAND("size", SizeCommandOptions, Size,

@@ -15,7 +15,7 @@ namespace antiphon {
 
 class CancelToken {
  public:
-  /// One that nobody else has.
+  /// A new token, not asked to stop.
   CancelToken() : flag_(std::make_shared<std::atomic<bool>>(false)) {}
 
   /// Asks to stop; there is no way back.

@@ -6,15 +6,15 @@
 //   }
 //   for (const antiphon::StreamEvent& e : stream.End()) std::cout << e.text << "\n";
 //
-// Audio is cut into utterances where somebody pauses. While one goes on there are partial results; once it is over
-// there is a final one, with times, confidences and n-best. All events, words, times and confidences are the same, bit
+// Audio is cut into utterances where somebody pauses. During an utterance there are partial results, at its end a
+// final one, with times, confidences and n-best. All events, words, times and confidences are the same, bit
 // for bit, however the samples are cut into pieces. Memory does not grow with the speech.
 //
 // Units: samples as floats in −1 … 1, or 16-bit; times in seconds from the stream's beginning.
 // Ownership: a stream keeps what it needs of its Recognizer alive.
 // Threads: one call at a time on one stream; many streams of one Recognizer may run in different threads.
 // Errors: std::runtime_error; KindOf (antiphon/error.h) tells what kind it is. Samples that are not finite are refused
-// before any is taken, and the stream goes on; after any other error of Accept or End it is over.
+// before any is taken, and the stream can still be used; any other error of Accept or End ends it.
 #pragma once
 
 #include <cstdint>

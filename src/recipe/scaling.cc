@@ -34,19 +34,22 @@ ModelSizes SizesFor(double hours) {
   return sizes;
 }
 
+std::vector<std::pair<const char*, int>> NumbersOf(const ModelSizes& sizes) {
+  return {{"leaves", sizes.leaves},
+          {"gaussians", sizes.gaussians},
+          {"mono_gaussians", sizes.mono_gaussians},
+          {"hidden_dim", sizes.hidden_dim},
+          {"hidden_layers", sizes.hidden_layers},
+          {"epochs", sizes.epochs},
+          {"chain_dim", sizes.chain_dim},
+          {"chain_bottleneck", sizes.chain_bottleneck},
+          {"chain_layers", sizes.chain_layers},
+          {"chain_epochs", sizes.chain_epochs}};
+}
+
 std::string ToToml(const ModelSizes& sizes) {
-  const std::pair<const char*, int> numbers[] = {{"leaves", sizes.leaves},
-                                                 {"gaussians", sizes.gaussians},
-                                                 {"mono_gaussians", sizes.mono_gaussians},
-                                                 {"hidden_dim", sizes.hidden_dim},
-                                                 {"hidden_layers", sizes.hidden_layers},
-                                                 {"epochs", sizes.epochs},
-                                                 {"chain_dim", sizes.chain_dim},
-                                                 {"chain_bottleneck", sizes.chain_bottleneck},
-                                                 {"chain_layers", sizes.chain_layers},
-                                                 {"chain_epochs", sizes.chain_epochs}};
   std::string toml = fmt::format("hours = {:.4f}\n", sizes.hours);
-  for (const auto& [name, value] : numbers) toml += fmt::format("{} = {}\n", name, value);
+  for (const auto& [name, value] : NumbersOf(sizes)) toml += fmt::format("{} = {}\n", name, value);
   return toml;
 }
 

@@ -18,6 +18,8 @@
 #pragma once
 
 #include <string>
+#include <utility>
+#include <vector>
 
 namespace antiphon::recipe {
 
@@ -38,6 +40,8 @@ struct ModelSizes {
 /// `hours` > 0.
 ModelSizes SizesFor(double hours);
 
+/// What there is to choose, by those keys.
+std::vector<std::pair<const char*, int>> NumbersOf(const ModelSizes& sizes);
 /// As `key = value` lines, for a recipe's `provides`; keys as above with '_' for '-'.
 std::string ToToml(const ModelSizes& sizes);
 
