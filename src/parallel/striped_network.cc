@@ -102,20 +102,21 @@ StripedNetwork::StripedNetwork(nn::Network& part, const ModelParts& parts, RankG
 
 // Units of the input, and of a layer held by all, belong to nobody.
 void StripedNetwork::DrawLinks(int links) {
-  std::optional<size_t> below;  // the divided layer whose units these are
-  bool as_they_are = false;     // and nothing but copies of frames lies between
+  const size_t none = held_.size();
+  size_t below = none;       // the divided layer whose units these are
+  bool as_they_are = false;  // and nothing but copies of frames lies between
   for (size_t i = 0; i < held_.size(); ++i) {
     nn::Layer& layer = part_.layer(i);
     if (!divided(i)) {
-      if (MixesUnits(layer)) below.reset();
+      if (MixesUnits(layer)) below = none;
       as_they_are = as_they_are && (UnitOf(i) || is_splice(i));
       continue;
     }
-    if (below) {
+    if (below != none) {
       const int copies = is_splice(i - 1) ? layer.in_dim() / part_.layer(i - 1).in_dim() : 1;
       SparseLinks drawn(layer.in_dim() / copies, group_.size(), links, MixSeed(kLinkSeed, i));
       masks_[i] = drawn.InputsOf(group_.index(), copies);
-      if (as_they_are) links_[*below].emplace(std::move(drawn));
+      if (as_they_are) links_[below].emplace(std::move(drawn));
     }
     below = i;
     as_they_are = true;
