@@ -29,7 +29,7 @@ double ParsePercent(const std::string& text, const char* what) {
   return rest == "%" ? value / 100 : value;
 }
 
-nlohmann::json Json(const Outcome& o) {
+nlohmann::json OutcomeJson(const Outcome& o) {
   return {{"error", o.error},
           {"seconds_per_frame", o.seconds_per_frame},
           {"bytes", o.bytes},
@@ -79,7 +79,7 @@ class RealWorkshop : public compress::Workshop {
     host_.say(fmt::format("  {} error {:.2f} %, {:.0f} frames/s, {:.2f} MB",
                           request_.decode.Keys().empty() ? "frame" : "word", 100 * outcome.error,
                           1 / outcome.seconds_per_frame, 1e-6 * static_cast<double>(outcome.bytes)));
-    WriteFileAtomically(file, nlohmann::json({{"key", key}, {"outcome", Json(outcome)}}).dump(1) + "\n");
+    WriteFileAtomically(file, nlohmann::json({{"key", key}, {"outcome", OutcomeJson(outcome)}}).dump(1) + "\n");
     return outcome;
   }
 
@@ -158,11 +158,12 @@ std::string ToJson(const compress::PlanResult& result) {
     nlohmann::json moves = nlohmann::json::array();
     for (const Move& m : t.moves) moves.push_back(m.Text());
     tries.push_back({{"moves", moves}, {"kept", t.kept}, {"verdict", t.verdict}});
-    if (!t.refused) tries.back()["outcome"] = Json(t.outcome);
+    if (!t.refused) tries.back()["outcome"] = OutcomeJson(t.outcome);
   }
-  const nlohmann::json json = {{"full", Json(result.full)},      {"tries", tries},    {"outcome", Json(result.outcome)},
-                               {"front", ParetoFront(result)},   {"met", result.met}, {"chosen", Text(result.chosen)},
-                               {"conclusion", result.conclusion}};
+  const nlohmann::json json = {
+      {"full", OutcomeJson(result.full)}, {"tries", tries},    {"outcome", OutcomeJson(result.outcome)},
+      {"front", ParetoFront(result)},     {"met", result.met}, {"chosen", Text(result.chosen)},
+      {"conclusion", result.conclusion}};
   return json.dump(1);
 }
 

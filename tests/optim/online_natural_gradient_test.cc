@@ -182,7 +182,7 @@ TEST(OnlineNaturalGradient, UpdatesTogetherAsAlone) {
 }
 
 TEST(OnlineNaturalGradient, AnUpdateThatIsDueOutlivesAFile) {
-  const std::filesystem::path path = testing::TempDir() + "/pending.safetensors";
+  const std::filesystem::path path = ::testing::TempDir() + "/pending.safetensors";
   OnlineNaturalGradient before(24, 6, 4.0, 500, 1);
   for (uint64_t step = 0; step < 3; ++step) {
     Matrix x = Gaussian(40, 24, step);

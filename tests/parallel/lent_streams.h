@@ -9,10 +9,6 @@
 
 namespace antiphon::parallel {
 
-constexpr int kStreams = 4;
-constexpr int kOutputs = 6;  // frames of a chunk
-constexpr int kChunksPerUtterance = 3;
-
 struct StreamOptions {
   bool alone = false;  // chunks do not go on from one another
   float padding = 0;   // value of what stands behind the utterances
@@ -22,6 +18,10 @@ struct StreamOptions {
 // it and on the one before.
 class Streams {
  public:
+  static constexpr int kStreams = 4;
+  static constexpr int kOutputs = 6;  // frames of a chunk
+  static constexpr int kChunksPerUtterance = 3;
+
   explicit Streams(const TimeContext& context, const StreamOptions& options = {}, int rank = 0, int workers = 1)
       : context_(context), options_(options), first_(rank * kStreams / workers), count_(kStreams / workers) {}
 

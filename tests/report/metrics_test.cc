@@ -13,7 +13,7 @@ namespace antiphon::report {
 namespace {
 
 std::filesystem::path TestFile(const std::string& name) {
-  return std::filesystem::path(testing::TempDir()) / "antiphon_report" / name;
+  return std::filesystem::path(::testing::TempDir()) / "antiphon_report" / name;
 }
 
 TEST(Metrics, WritesOneJsonObjectPerLineInTheGivenOrder) {

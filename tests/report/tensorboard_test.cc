@@ -8,8 +8,8 @@
 namespace antiphon::report {
 namespace {
 
-std::filesystem::path TestFile(const std::string& name) {
-  return std::filesystem::path(testing::TempDir()) / "antiphon_report" / name / TensorBoardWriter::kFileName;
+std::filesystem::path EventsFile(const std::string& name) {
+  return std::filesystem::path(::testing::TempDir()) / "antiphon_report" / name / TensorBoardWriter::kFileName;
 }
 
 TEST(TensorBoard, Crc32cGivesThePublishedValues) {
@@ -71,7 +71,7 @@ while at < len(data):
 TEST(TensorBoard, AnIndependentReaderSeesScalarsAndTexts) {
   const auto python = OraclePython("struct");
   if (!python) GTEST_SKIP() << "no Python for the oracle";
-  const auto path = TestFile("events");
+  const auto path = EventsFile("events");
   {
     TensorBoardWriter writer(path);
     writer.Scalar("loss/train", 300, 1.5);
@@ -86,7 +86,7 @@ TEST(TensorBoard, AnIndependentReaderSeesScalarsAndTexts) {
 }
 
 TEST(TensorBoard, ResumeCutsBackToTheCheckpointedPosition) {
-  const auto path = TestFile("resume");
+  const auto path = EventsFile("resume");
   uint64_t position = 0;
   {
     TensorBoardWriter writer(path);
