@@ -128,6 +128,29 @@ void MergeTables(toml::table& table, const toml::table& over) {
   }
 }
 
+using Condition = std::function<bool(const std::string&)>;
+
+void KeepTables(toml::node& node, std::string_view key, const Condition& holds) {
+  if (toml::table* const table = node.as_table()) {
+    for (auto&& [name, value] : *table) KeepTables(value, key, holds);
+    return;
+  }
+  toml::array* const list = node.as_array();
+  if (list == nullptr) return;
+  for (auto item = list->begin(); item != list->end();) {
+    toml::table* const table = item->as_table();
+    if (const toml::node* const condition = table == nullptr ? nullptr : table->get(key)) {
+      if (!holds(NodeText(*condition))) {
+        item = list->erase(item);
+        continue;
+      }
+      table->erase(key);
+    }
+    KeepTables(*item, key, holds);
+    ++item;
+  }
+}
+
 }  // namespace
 
 Config::Config() : impl_(std::make_shared<Impl>()) {
@@ -319,6 +342,19 @@ std::string MergeToml(std::string_view table, std::string_view over) {
     return out.str();
   } catch (const toml::parse_error& e) {
     Throw<UsageError>("cannot lay one table over another: {}", e.description());
+  }
+}
+
+std::string KeepTomlTables(std::string_view table, std::string_view key,
+                           const std::function<bool(const std::string&)>& holds) {
+  try {
+    toml::table kept = toml::parse(table);
+    KeepTables(kept, key, holds);
+    std::ostringstream out;
+    out << kept << "\n";
+    return out.str();
+  } catch (const toml::parse_error& e) {
+    Throw<UsageError>("cannot take tables out of another: {}", e.description());
   }
 }
 

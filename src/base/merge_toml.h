@@ -1,6 +1,7 @@
-// Lays one table of configuration over another.
+// Lays one table of configuration over another, and takes tables out of one.
 #pragma once
 
+#include <functional>
 #include <string>
 #include <string_view>
 
@@ -10,5 +11,11 @@ namespace antiphon {
 /// replaces the other as a whole, since another type has other keys.
 /// Both must be sound TOML (Config::ToToml's, say); UsageError otherwise.
 std::string MergeToml(std::string_view table, std::string_view over);
+
+
+/// The TOML text of `table` without the tables in lists, at any depth, whose value of `key` does not hold; those that
+/// stay lose the key. `holds` is asked with the value as text (lists as TOML). UsageError unless it is sound TOML.
+std::string KeepTomlTables(std::string_view table, std::string_view key,
+                           const std::function<bool(const std::string&)>& holds);
 
 }  // namespace antiphon

@@ -43,6 +43,41 @@ TEST(RecipeVariables, ConditionalTextStandsOnlyIfItsVariableHolds) {
   EXPECT_THROW(variables.Expand("${adapte:+x}", "r:1"), UsageError);
 }
 
+TEST_F(RecipeTest, TablesOfAListStandThereUnderTheirCondition) {
+  WriteRecipe(R"([[step]]
+name = "a"
+command = "copy"
+outputs = ["${exp}/a"]
+[step.options]
+in = "${in}"
+out = "${exp}/a"
+[[step.options.layer]]
+type = "mask"
+when = "${names}"
+[[step.options.layer]]
+type = "repeat"
+layers = [{ type = "inner", when = "${empty}" }, { type = "kept", when = "${scale}", dim = 3 }]
+[[step.options.layer]]
+type = "gone"
+when = "${empty}"
+[[step.options.layer]]
+type = "never"
+when = false
+)");
+  const Recipe recipe = LoadRecipe(dir_ / "r.toml", {});
+  const Config options = Config::Parse(ExpandStep(recipe.steps[0], recipe.variables).options_toml, "options");
+  const std::vector<Config> layers = options.Tables("layer");
+  ASSERT_EQ(layers.size(), 2u);
+  EXPECT_EQ(layers[0].Keys(), std::vector<std::string>{"type"});
+  const std::vector<Config> inner = layers[1].Tables("layers");
+  ASSERT_EQ(inner.size(), 1u);
+  EXPECT_EQ(inner[0].RequiredText("type"), "kept");
+  EXPECT_EQ(inner[0].Int("dim"), 3);
+  EXPECT_FALSE(inner[0].Has("when"));
+  // Nothing but the tables of lists has conditions.
+  EXPECT_EQ(options.RequiredText("out"), Out("a"));
+}
+
 TEST_F(RecipeTest, RefusesUnknownKeysVariablesAndStepsWithTheNearest) {
   const auto message = [&](const std::string& steps, const std::vector<std::string>& set) -> std::string {
     WriteRecipe(steps);
