@@ -103,7 +103,7 @@ Plan::Plan(const nn::Network& network, const PlanOptions& options)
       continue;
     }
     const bool absorbs = i + 1 < network.num_layers() && !network.begins_range(i + 1);
-    if (absorbs) args.activation = network.layer(i + 1).activation();
+    if (absorbs) args.activation = network.layer(i + 1).properties().activation;
     if (auto step = StepRegistry::Get().Create(type, args)) steps_.push_back(std::move(step));
     if (absorbs) ++i;
     if (!steps_.empty()) step_of_layer_[network.layer_name(i)] = steps_.size() - 1;

@@ -47,14 +47,22 @@ void Layer::Tangent(const ExecContext& ctx, ConstMatrixView dx, std::span<const 
     Throw<ShapeError>("a layer from {} to {} values that saw {} frames cannot turn tangents [{}, {}] into [{}, {}]",
                       in_dim_, out_dim_, ws.x.rows(), dx.rows(), dx.cols(), dy.rows(), dy.cols());
   }
-  if (moves || !parameters().empty()) return DoTangent(ctx, dx, direction, ws, dy);
-  for (int64_t r = 0; r < dy.rows(); ++r) std::fill_n(dy.Row(r).data(), dy.cols(), 0.0f);
-}
-
-void Layer::DoTangent(const ExecContext& ctx, ConstMatrixView dx, std::span<const float>, Workspace& ws,
-                      MatrixView dy) {
+  if (!moves && parameters().empty()) {
+    for (int64_t r = 0; r < dy.rows(); ++r) std::fill_n(dy.Row(r).data(), dy.cols(), 0.0f);
+    return;
+  }
+  if (HasTangent* const own = tangent()) return own->DoTangent(ctx, dx, direction, ws, dy);
   NullGradientSink nothing;
   DoBackward(ctx, dx, ws, dy, nothing);
 }
+
+int Layer::whole_out_dim() const {
+  const int whole = properties().whole_out_dim;
+  return whole > 0 ? whole : out_dim_;
+}
+
+// What a layer can do does not change it, though whoever does it may.
+bool Layer::has_tangent() const { return properties().symmetric || const_cast<Layer*>(this)->tangent() != nullptr; }
+bool Layer::has_statistics() const { return const_cast<Layer*>(this)->statistics() != nullptr; }
 
 }  // namespace antiphon::nn

@@ -8,6 +8,7 @@
 // Errors: UsageError with file:line for a layer's keys; ShapeError for wrong inputs.
 // Source: chain rule as in Rumelhart, Hinton, Williams, Nature 1986.
 //
+// What only some layers do stands in nn/layer_capabilities.h, what holds for all layers of a type in nn/layer_traits.h.
 // A layer is one file in nn/layers that ends with
 //   REGISTER_COMPONENT(LayerRegistry, "foo", [](const LayerArgs& args) { return std::make_unique<Foo>(args); });
 #pragma once
@@ -26,6 +27,7 @@
 #include "math/matrix.h"
 #include "nn/exec_context.h"
 #include "nn/gradient_sink.h"
+#include "nn/layer_capabilities.h"
 #include "nn/parameter.h"
 #include "nn/shifted_blocks.h"
 #include "nn/workspace.h"
@@ -60,6 +62,25 @@ struct LayerArgs {
   OutputRange outputs = {};
 };
 
+/// What a layer says of itself, for those who run it; the same for its whole life.
+struct LayerProperties {
+  /// Outputs of the layer of which this one holds a part; 0: out_dim(), all of them.
+  int whole_out_dim = 0;
+  /// An output depends on all frames before it, through a state that is kept in the workspace from one piece of a
+  /// stream to the next (Workspace::State).
+  bool recurrent = false;
+  /// Backward may overwrite dy with dx (elementwise layers).
+  bool in_place = false;
+  /// Backward reads the output again, so that nobody may overwrite it.
+  bool needs_output = false;
+  /// It has no parameters, and its derivative is a symmetric matrix: Tangent is Backward with dx in the place of dy.
+  bool symmetric = false;
+  /// The elementwise function that this layer is; kNone if it is not one that a product can absorb.
+  Activation activation = Activation::kNone;
+  /// What is known of the output's columns.
+  ShiftedBlocks output_blocks = {};
+};
+
 class Layer {
  public:
   Layer(int in_dim, int out_dim) : in_dim_(in_dim), out_dim_(out_dim) {}
@@ -70,33 +91,37 @@ class Layer {
   int in_dim() const { return in_dim_; }
   int out_dim() const { return out_dim_; }
   /// More than out_dim() in a layer of which other networks hold the other outputs.
-  virtual int whole_out_dim() const { return out_dim_; }
+  int whole_out_dim() const;
 
+  virtual LayerProperties properties() const { return {}; }
+  bool recurrent() const { return properties().recurrent; }
   /// Which frames an output needs.
   virtual TimeContext time_context() const { return {}; }
-  /// Whether an output depends on all frames before it, through a state that is kept in the workspace from one piece of
-  /// a stream to the next (Workspace::State).
-  virtual bool recurrent() const { return false; }
   /// The context of all layers above, in frames of this layer's output: successive pieces overlap by its span. Called
-  /// by the network.
+  /// by the network; a layer with a chain inside passes it on.
   virtual void SetContextAbove(const TimeContext& above) { above_ = above; }
-  /// What is known of the output's columns; called by the network, which tells the layer above.
-  virtual ShiftedBlocks output_blocks() const { return {}; }
-  virtual void SetInputBlocks(const ShiftedBlocks& /*blocks*/) {}
   /// Rows of y for `rows` of x.
   int64_t OutputRows(const ExecContext& ctx, int64_t rows) const;
+
+  /// All trainable values; empty if none. Fixed at construction.
+  virtual std::span<Parameter* const> parameters() { return {}; }
+  /// Stored but not trained by gradients (running statistics, fixed transforms). Fixed at construction.
+  virtual std::span<Parameter* const> buffers() { return {}; }
+  /// The layer's own keys, so that the registered factory builds the same shape again (values come from the model
+  /// file).
+  virtual Config ToConfig() const = 0;
 
   /// Overwrites y [OutputRows(N), out_dim] for x [N, in_dim]; keeps in ws what Backward needs. y and x must not
   /// overlap, and stay unchanged until Backward. Throws ShapeError, naming both shapes, before any write.
   void Forward(const ExecContext& ctx, ConstMatrixView x, MatrixView y, Workspace& ws) const;
 
   /// Hands the gradient of each parameter to `sink`, and overwrites dx [N, in_dim] unless dx is empty. dx is computed
-  /// before the sink may change a parameter. `ws` comes from the matching Forward. dx may be dy itself if in_place()
-  /// says so.
+  /// before the sink may change a parameter. `ws` comes from the matching Forward. dx may be dy itself if the layer's
+  /// properties say in_place.
   void Backward(const ExecContext& ctx, ConstMatrixView dy, Workspace& ws, MatrixView dx, GradientSink& sink);
 
   /// Whether Tangent is known: second-order training asks before it begins.
-  virtual bool has_tangent() const { return false; }
+  bool has_tangent() const;
   /// Overwrites dy, shaped like y, with the derivative of y along a direction: dx [N, in_dim] in the inputs (empty: 0)
   /// and `direction`, laid out as Network::values(), in the parameters. States that were carried into the piece count
   /// as constants. `ws` comes from the matching Forward, in scoring mode; Backward may follow. Computed in fp32; no two
@@ -104,45 +129,22 @@ class Layer {
   void Tangent(const ExecContext& ctx, ConstMatrixView dx, std::span<const float> direction, Workspace& ws,
                MatrixView dy);
 
-  /// All trainable values; empty if none. Fixed at construction.
-  virtual std::span<Parameter* const> parameters() { return {}; }
-  /// Stored but not trained by gradients (running statistics, fixed transforms). Fixed at construction.
-  virtual std::span<Parameter* const> buffers() { return {}; }
-
-  /// The layer's own keys, so that the registered factory builds the same shape again (values come from the model
-  /// file).
-  virtual Config ToConfig() const = 0;
-
-  /// Backward may overwrite dy with dx (elementwise layers).
-  virtual bool in_place() const { return false; }
-  /// Backward reads the output again, so that nobody may overwrite it.
-  virtual bool needs_output() const { return false; }
-  /// The elementwise function that this layer is; kNone if it is not one that a product can absorb.
-  virtual Activation activation() const { return Activation::kNone; }
-  /// Asks the layer to apply `activation` at the end of its Forward (kNone: to stop doing so). False if it cannot. The
-  /// derivative stays with the absorbed layer. Called by Network only.
-  virtual bool AbsorbActivation(Activation activation) { return activation == Activation::kNone; }
-
-  /// Called after step number `step` of training, on all replicas alike: brings values back to where they may be.
-  virtual void AfterStep(int64_t /*step*/) {}
-
-  /// Statistics over data (batch normalisation): cleared, then gathered from passes in training mode. Used after
-  /// parameters were averaged, when the old statistics no longer fit.
-  virtual bool has_statistics() const { return false; }
-  virtual void ResetStatistics() {}
-  virtual void AccumulateStatistics(Workspace&) {}
-  /// They stay as they are from here on: the layer is frozen. Called by Network, or the layer around this one.
-  virtual void FreezeStatistics() {}
+  // What not every layer can do; null where it cannot.
+  virtual HasTangent* tangent() { return nullptr; }
+  virtual HasStatistics* statistics() { return nullptr; }
+  virtual Constrained* constraint() { return nullptr; }
+  /// Where the layer keeps an activation that it applies at the end of its Forward, set by the network. The derivative
+  /// stays with the layer whose activation it is.
+  virtual Activation* absorbed_activation() { return nullptr; }
+  /// Where the layer keeps what is known of its input's columns, set by the network.
+  virtual ShiftedBlocks* input_blocks() { return nullptr; }
+  bool has_statistics() const;
 
  protected:
   const TimeContext& context_above() const { return above_; }
   virtual void DoForward(const ExecContext& ctx, ConstMatrixView x, MatrixView y, Workspace& ws) const = 0;
   virtual void DoBackward(const ExecContext& ctx, ConstMatrixView dy, Workspace& ws, MatrixView dx,
                           GradientSink& sink) = 0;
-  /// Called if has_tangent(); dx is empty only if there are parameters. By default Backward with dx in the place of dy,
-  /// which serves layers without parameters whose derivative is a symmetric matrix: elementwise ones, softmax.
-  virtual void DoTangent(const ExecContext& ctx, ConstMatrixView dx, std::span<const float> direction, Workspace& ws,
-                         MatrixView dy);
   /// The part of a direction that belongs to a parameter, in its shape.
   static ConstMatrixView Along(std::span<const float> direction, const Parameter& p) {
     return {direction.data() + p.offset, p.value.rows(), p.value.cols()};

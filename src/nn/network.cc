@@ -67,34 +67,37 @@ CommonOptions ReadCommon(const Config& config) {
   return common;
 }
 
+void Freeze(Layer& layer) {
+  if (HasStatistics* const statistics = layer.statistics()) statistics->FreezeStatistics();
+}
+
 // Stands for a layer that another network holds.
-class AbsentLayer : public Layer {
+class AbsentLayer : public Layer, public HasStatistics {
  public:
   explicit AbsentLayer(Layer& layer)
       : Layer(layer.in_dim(), 0),
-        whole_out_dim_(layer.whole_out_dim()),
+        properties_(layer.properties()),
         toml_(layer.ToConfig().ToToml()),
-        activation_(layer.activation()),
-        absorbs_(layer.AbsorbActivation(Activation::kRelu)),
+        absorbs_(layer.absorbed_activation() != nullptr),
         has_statistics_(layer.has_statistics()),
-        context_(layer.time_context()),
-        output_blocks_(layer.output_blocks()),
-        recurrent_(layer.recurrent()) {
+        context_(layer.time_context()) {
+    properties_.whole_out_dim = layer.whole_out_dim();
     for (const Parameter* p : layer.parameters()) all_.push_back(Outline(*p));
     for (const Parameter* p : layer.buffers()) buffers_.push_back(Outline(*p));
   }
 
-  int whole_out_dim() const override { return whole_out_dim_; }
+  LayerProperties properties() const override { return properties_; }
   std::span<Parameter* const> parameters() override { return all_; }
   std::span<Parameter* const> buffers() override { return buffers_; }
   // A Config is a handle, and the network adds keys to what it gets.
   Config ToConfig() const override { return Config::Parse(toml_, "layer"); }
-  Activation activation() const override { return activation_; }
-  bool AbsorbActivation(Activation activation) override { return activation == Activation::kNone || absorbs_; }
-  bool has_statistics() const override { return has_statistics_; }
+  Activation* absorbed_activation() override { return absorbs_ ? &absorbed_ : nullptr; }
+  HasStatistics* statistics() override { return has_statistics_ ? this : nullptr; }
+  // Whoever holds the layer gathers them.
+  void ResetStatistics() override {}
+  void AccumulateStatistics(Workspace&) override {}
+  void FreezeStatistics() override { has_statistics_ = false; }
   TimeContext time_context() const override { return context_; }
-  bool recurrent() const override { return recurrent_; }
-  ShiftedBlocks output_blocks() const override { return output_blocks_; }
 
  protected:
   void DoForward(const ExecContext&, ConstMatrixView, MatrixView, Workspace&) const override { CHECK(false); }
@@ -108,14 +111,12 @@ class AbsentLayer : public Layer {
     return owned_.back().get();
   }
 
-  int whole_out_dim_;
+  LayerProperties properties_;
   std::string toml_;
-  Activation activation_;
   bool absorbs_;
+  Activation absorbed_ = Activation::kNone;
   bool has_statistics_;
   TimeContext context_;
-  ShiftedBlocks output_blocks_;
-  bool recurrent_;
   std::vector<std::unique_ptr<Parameter>> owned_;
   std::vector<Parameter*> all_;
   std::vector<Parameter*> buffers_;
@@ -181,7 +182,7 @@ void Network::AddLayer(const Config& config, int default_out_dim, uint64_t seed,
     Throw<UsageError>("{}: layer '{}' is '{}': only affine and linear layers can be divided over ranks",
                       config.Where("type"), entry.name, entry.type);
   }
-  if (common.learning_rate_factor == 0) entry.layer->FreezeStatistics();
+  if (common.learning_rate_factor == 0) Freeze(*entry.layer);
   for (Parameter* p : entry.layer->parameters()) {
     if (config.Has("learning-rate-factor")) p->learning_rate_factor *= static_cast<float>(common.learning_rate_factor);
     p->decay_factor *= static_cast<float>(common.weight_decay_factor);
@@ -203,11 +204,15 @@ void Network::Finish() {
   if (storage_ == ValueStorage::kOwn) MoveValuesTogether();
   SetContextAbove({});
   for (size_t i = 0; i < layers_.size(); ++i) {
-    const Activation above = i + 1 < layers_.size() ? layers_[i + 1].layer->activation() : Activation::kNone;
-    const bool absorbs = layers_[i].layer->AbsorbActivation(above) && above != Activation::kNone;
+    Layer& layer = *layers_[i].layer;
+    const Activation above = i + 1 < layers_.size() ? layers_[i + 1].layer->properties().activation : Activation::kNone;
+    Activation* const place = layer.absorbed_activation();
+    if (place != nullptr) *place = above;
     if (i == 0) layers_[i].absorbed = false;
-    if (i + 1 < layers_.size()) layers_[i + 1].absorbed = absorbs;
-    layers_[i].layer->SetInputBlocks(i > 0 ? layers_[i - 1].layer->output_blocks() : ShiftedBlocks{});
+    if (i + 1 < layers_.size()) layers_[i + 1].absorbed = place != nullptr && above != Activation::kNone;
+    if (ShiftedBlocks* const blocks = layer.input_blocks()) {
+      *blocks = i > 0 ? layers_[i - 1].layer->properties().output_blocks : ShiftedBlocks{};
+    }
   }
 }
 
@@ -234,7 +239,9 @@ void Network::SetContextAbove(const TimeContext& above) {
 }
 
 void Network::AfterStep(int64_t step) {
-  for (Entry& e : layers_) e.layer->AfterStep(step);
+  for (Entry& e : layers_) {
+    if (Constrained* const constraint = e.layer->constraint()) constraint->AfterStep(step);
+  }
 }
 
 bool Network::recurrent() const {
@@ -318,11 +325,19 @@ void Network::RecomputeStatistics(const ExecContext& ctx, const std::function<Ne
 }
 
 void Network::ResetStatistics() {
-  for (Entry& e : layers_) e.layer->ResetStatistics();
+  for (Entry& e : layers_) {
+    if (HasStatistics* const statistics = e.layer->statistics()) statistics->ResetStatistics();
+  }
 }
 
 void Network::AccumulateStatistics(Workspace& ws) {
-  for (size_t i = 0; i < layers_.size(); ++i) layers_[i].layer->AccumulateStatistics(ws.Child(i));
+  for (size_t i = 0; i < layers_.size(); ++i) {
+    if (HasStatistics* const statistics = layers_[i].layer->statistics()) statistics->AccumulateStatistics(ws.Child(i));
+  }
+}
+
+void Network::FreezeStatistics() {
+  for (Entry& e : layers_) Freeze(*e.layer);
 }
 
 void Network::Truncate(size_t first) {

@@ -135,7 +135,7 @@ class Network {
   /// Checksum of parameters and buffers: equal networks, equal value.
   uint64_t Hash() const;
 
-  /// As Layer::AfterStep, of all layers.
+  /// As Constrained::AfterStep, of all layers.
   void AfterStep(int64_t step);
 
   /// Clears statistics over data, then gathers them from `batches` (called until it returns an empty view).
@@ -144,6 +144,7 @@ class Network {
   /// The two steps of it, for passes that others run: `ws` comes from one in training mode without dropout.
   void ResetStatistics();
   void AccumulateStatistics(Workspace& ws);
+  void FreezeStatistics();
 
   /// Removes the layers from `first` on / appends a layer described by `config`, for growing a network (pre-training)
   /// and for exchanging the output layer. Values of the other layers stay. Pointers from parameters() become invalid.

@@ -35,7 +35,7 @@ MatrixView Network::Forward(const ExecContext& ctx, ConstMatrixView x, LayerRang
     layer.Forward(ctx, below, y, child);
     below = y;
   }
-  if (range.last < layers_.size() || !layers_.back().layer->needs_output()) return y;
+  if (range.last < layers_.size() || !layers_.back().layer->properties().needs_output) return y;
   const MatrixView copy = ws.Float(layers_.size(), y.rows(), y.cols());
   std::copy_n(y.data(), y.size(), copy.data());
   return copy;
@@ -66,7 +66,7 @@ MatrixView Network::Backward(const ExecContext& ctx, ConstMatrixView dy, LayerRa
     Layer& layer = *layers_[i].layer;
     MatrixView dx;
     if (i > lowest || want_dx) {
-      if (layer.in_place() && own.data() != nullptr) {
+      if (layer.properties().in_place && own.data() != nullptr) {
         dx = own;
       } else {
         dx = ws.Derivative(turn, ws.Child(i).x.rows(), layer.in_dim());

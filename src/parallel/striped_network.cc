@@ -160,7 +160,7 @@ MatrixView StripedNetwork::Outputs(const nn::ExecContext& context, ConstMatrixVi
     }
     below = y;
   }
-  if (!part_.layer(layers - 1).needs_output() || y.data() != own.data()) return y;
+  if (!part_.layer(layers - 1).properties().needs_output || y.data() != own.data()) return y;
   // The caller may overwrite what he gets.
   const MatrixView copy = ws.Float(2 * layers, y.rows(), y.cols());
   std::copy_n(y.data(), y.size(), copy.data());
@@ -243,7 +243,7 @@ void StripedNetwork::Backward(const nn::ExecContext& context, nn::Workspace& ws,
     }
     if (unit && !divided(i)) {
       const MatrixView dx = NextBuffer(g.rows(), g.cols(), descent, ws);
-      ActivationBackward(layer.activation(), ws.Child(i).y, g, dx);
+      ActivationBackward(layer.properties().activation, ws.Child(i).y, g, dx);
       g = dx;
     } else if (divided(i) && i > lowest) {
       i = PassDivided(context, i, ws, sink, descent);

@@ -254,7 +254,7 @@ class Grower {
     nn::Network& network = worker_.network();
     const size_t first = blocks_.begin[hidden];
     const bool sigmoid =
-        first + 1 < network.num_layers() && network.layer(first + 1).activation() == Activation::kSigmoid;
+        first + 1 < network.num_layers() && network.layer(first + 1).properties().activation == Activation::kSigmoid;
     const bool affine = nn::TraitsOf(network, first).product == nn::LayerTraits::Product::kPlain &&
                         network.layer(first).parameters().size() == 2;  // weights and biases
     if (!affine || !sigmoid) {

@@ -106,7 +106,7 @@ TEST(Layers, BackwardInPlaceIsTheSame) {
   for (const auto& [type, samples] : Samples()) {
     for (const std::string& keys : samples) {
       auto layer = Make(type, keys);
-      if (!layer->in_place()) continue;
+      if (!layer->properties().in_place) continue;
       const ExecContext ctx{.training = true};
       const Matrix x = Inputs(5, kInDim, 1);
       Matrix y(5, layer->out_dim());

@@ -16,7 +16,7 @@ struct ToyOptions {
   void Visit(V&) {}
 };
 
-class Toy : public Layer {
+class Toy : public Layer, public HasTangent {
  public:
   explicit Toy(const LayerArgs& args) : Layer(args.in_dim, args.in_dim), factors_("factors", 1, args.in_dim) {
     ReadLayerOptions<ToyOptions>(args);
@@ -24,7 +24,7 @@ class Toy : public Layer {
   }
   Config ToConfig() const override { return Config(); }
   std::span<Parameter* const> parameters() override { return all_; }
-  bool has_tangent() const override { return true; }
+  HasTangent* tangent() override { return this; }
 
  protected:
   void DoForward(const ExecContext&, ConstMatrixView x, MatrixView y, Workspace&) const override {

@@ -44,7 +44,7 @@ Matrix Change(const std::string& between, const std::string& options) {
     net.AfterStep(ctx.step);
   }
   if (between.empty()) {
-    const nn::ShiftedBlocks blocks = net.layer(0).output_blocks();
+    const nn::ShiftedBlocks blocks = net.layer(0).properties().output_blocks;
     EXPECT_TRUE(nn::ShiftedProduct::For(blocks, kStreams, ws.Child(1).x, net.out_dim()));
   }
   Matrix change(ConstMatrixView(net.Forward(ctx, x, ws)));

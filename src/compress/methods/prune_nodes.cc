@@ -174,7 +174,8 @@ class PruneNodes : public Method {
         const size_t function = network.begins_range(h.below + 1) ? h.below + 1 : h.below;
         if (i != function) continue;
         h.importance_frames += static_cast<double>(y.size()) / static_cast<double>(h.importance.size());
-        const float threshold = network.layer(h.below + 1).activation() == Activation::kSigmoid ? 0.5f : 0.0f;
+        const float threshold =
+            network.layer(h.below + 1).properties().activation == Activation::kSigmoid ? 0.5f : 0.0f;
         AddColumns(
             y, [threshold](float v) { return v > threshold ? 1.0 : 0.0; }, h.importance);
       }

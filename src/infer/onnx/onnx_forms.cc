@@ -21,7 +21,7 @@ std::string RoundInput(OnnxLayer& l, const std::string& x) {
 
 std::string Product(OnnxLayer& l, const std::string& input) {
   const std::string x = RoundInput(l, input);
-  l.layer.AbsorbActivation(Activation::kNone);
+  if (Activation* const absorbed = l.layer.absorbed_activation()) *absorbed = Activation::kNone;
   const int64_t in = l.layer.in_dim();
   Matrix units(in, in);
   for (int64_t i = 0; i < in; ++i) units(i, i) = 1;

@@ -60,7 +60,7 @@ int HeldOutputs(const LayerArgs& args, int dim) {
   return held.count;
 }
 
-class Affine : public Layer {
+class Affine : public Layer, public HasTangent, public Constrained {
  public:
   Affine(const LayerArgs& args, const AffineOptions& options, bool has_bias)
       : Layer(args.in_dim, HeldOutputs(args, CheckedDim(args, options.dim))),
@@ -84,19 +84,17 @@ class Affine : public Layer {
   }
 
   std::span<Parameter* const> parameters() override { return all_; }
-  bool has_tangent() const override { return true; }
-  int whole_out_dim() const override { return options_.dim; }
+  LayerProperties properties() const override { return {.whole_out_dim = options_.dim}; }
+  HasTangent* tangent() override { return this; }
+  Constrained* constraint() override { return this; }
 
   Config ToConfig() const override {
     if (all_.size() == 2) return OptionsToConfig(options_);
     return OptionsToConfig(LinearOptions{options_.dim, options_.init_scale, options_.orthonormal});
   }
 
-  bool AbsorbActivation(Activation activation) override {
-    activation_ = activation;
-    return true;
-  }
-  void SetInputBlocks(const ShiftedBlocks& blocks) override { input_blocks_ = blocks; }
+  Activation* absorbed_activation() override { return &activation_; }
+  ShiftedBlocks* input_blocks() override { return &input_blocks_; }
 
   // A layer that several ranks hold together is left as it is: none has all rows.
   void AfterStep(int64_t step) override {

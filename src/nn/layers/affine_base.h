@@ -23,10 +23,7 @@ void DrawWeights(double scale, uint64_t seed, MatrixView weight, int64_t first_r
 class AffineBase : public Layer {
  public:
   std::span<Parameter* const> parameters() override { return trained_; }
-  bool AbsorbActivation(Activation activation) override {
-    activation_ = activation;
-    return true;
-  }
+  Activation* absorbed_activation() override { return &activation_; }
 
  protected:
   /// `dim` 0: what the task says. Weights are drawn as those of `affine`.

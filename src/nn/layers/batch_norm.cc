@@ -76,7 +76,7 @@ Config WithoutColumns(const Config& config) {
   return rest;
 }
 
-class BatchNorm : public Layer {
+class BatchNorm : public Layer, public HasTangent, public HasStatistics {
  public:
   BatchNorm(const LayerArgs& args, const BatchNormOptions& options)
       : Layer(args.in_dim, args.in_dim),
@@ -102,9 +102,10 @@ class BatchNorm : public Layer {
   }
   std::span<Parameter* const> parameters() override { return trained_; }
   std::span<Parameter* const> buffers() override { return stored_; }
-  bool has_statistics() const override { return !frozen_; }
+  HasStatistics* statistics() override { return frozen_ ? nullptr : this; }
   void FreezeStatistics() override { frozen_ = true; }
-  bool has_tangent() const override { return true; }
+  LayerProperties properties() const override { return {.symmetric = !options_.affine}; }
+  HasTangent* tangent() override { return options_.affine ? this : nullptr; }
 
   void ResetStatistics() override {
     if (frozen_) return;
@@ -148,7 +149,6 @@ class BatchNorm : public Layer {
   // With fixed statistics, dimension by dimension; padding counts for nothing, as in Backward.
   void DoTangent(const ExecContext& ctx, ConstMatrixView dx, std::span<const float> direction, Workspace& ws,
                  MatrixView dy) override {
-    if (!options_.affine) return Layer::DoTangent(ctx, dx, direction, ws, dy);
     const Counted counted(ctx, dy.rows(), context_above().stride);
     const MatrixView statistics = ws.Float(kStatistics);
     const ConstMatrixView d_scale = Along(direction, scale_), d_offset = Along(direction, offset_);

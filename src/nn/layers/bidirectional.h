@@ -5,7 +5,7 @@
 
 namespace antiphon::nn {
 
-class Bidirectional : public Layer {
+class Bidirectional : public Layer, public HasTangent, public Constrained {
  public:
   explicit Bidirectional(const LayerArgs& args);
 
@@ -17,8 +17,9 @@ class Bidirectional : public Layer {
   std::span<Parameter* const> parameters() override { return parameters_; }
   std::span<Parameter* const> buffers() override { return buffers_; }
   TimeContext time_context() const override { return {0, right_, 1}; }
-  bool recurrent() const override { return true; }
-  bool has_tangent() const override { return past_.FirstWithoutTangent() == past_.num_layers(); }
+  LayerProperties properties() const override { return {.recurrent = true}; }
+  HasTangent* tangent() override { return past_.FirstWithoutTangent() == past_.num_layers() ? this : nullptr; }
+  Constrained* constraint() override { return this; }
   void SetContextAbove(const TimeContext& above) override { past_.SetContextAbove(above); }
   void AfterStep(int64_t step) override;
   Config ToConfig() const override;

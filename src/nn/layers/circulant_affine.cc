@@ -45,10 +45,7 @@ class CirculantAffine : public Layer {
 
   std::span<Parameter* const> parameters() override { return trained_; }
   Config ToConfig() const override { return OptionsToConfig(options_); }
-  bool AbsorbActivation(Activation activation) override {
-    activation_ = activation;
-    return true;
-  }
+  Activation* absorbed_activation() override { return &activation_; }
 
  protected:
   // In fp32 whatever the context says: the written-out matrix is made anew in each pass.

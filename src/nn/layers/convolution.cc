@@ -27,7 +27,7 @@ namespace {
 constexpr int64_t kBlockValues = 1 << 16;  // of patches: a quarter of a MiB
 constexpr int kSumGroups = 8;
 
-class Convolution : public Layer {
+class Convolution : public Layer, public HasTangent {
  public:
   Convolution(const LayerArgs& args, const ConvolutionGeometry& geometry)
       : Layer(args.in_dim, geometry.out_dim()),
@@ -42,11 +42,8 @@ class Convolution : public Layer {
   std::span<Parameter* const> parameters() override { return all_; }
   Config ToConfig() const override { return OptionsToConfig(geometry_.options); }
   TimeContext time_context() const override { return geometry_.context; }
-  bool has_tangent() const override { return true; }
-  bool AbsorbActivation(Activation activation) override {
-    activation_ = activation;
-    return true;
-  }
+  HasTangent* tangent() override { return this; }
+  Activation* absorbed_activation() override { return &activation_; }
 
  protected:
   void DoForward(const ExecContext& ctx, ConstMatrixView x, MatrixView y, Workspace& ws) const override {

@@ -52,8 +52,7 @@ class Dropout : public Layer {
   Dropout(const LayerArgs& args, const DropoutOptions& options)
       : Layer(args.in_dim, args.in_dim), options_(options), layer_(args.index) {}
   Config ToConfig() const override { return OptionsToConfig(options_); }
-  bool in_place() const override { return true; }
-  bool has_tangent() const override { return true; }
+  LayerProperties properties() const override { return {.in_place = true, .symmetric = true}; }
 
  protected:
   void DoForward(const ExecContext& ctx, ConstMatrixView x, MatrixView y, Workspace& ws) const override {

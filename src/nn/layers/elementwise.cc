@@ -19,10 +19,9 @@ class Elementwise : public Layer {
     ReadLayerOptions<NoOptions>(args);
   }
   Config ToConfig() const override { return Config(); }
-  bool in_place() const override { return true; }
-  bool has_tangent() const override { return true; }
-  Activation activation() const override { return f_; }
-  bool needs_output() const override { return true; }
+  LayerProperties properties() const override {
+    return {.in_place = true, .needs_output = true, .symmetric = true, .activation = f_};
+  }
 
  protected:
   void DoForward(const ExecContext&, ConstMatrixView x, MatrixView y, Workspace&) const override {

@@ -27,7 +27,7 @@ struct NormalizeOptions {
   void Visit(V&) {}
 };
 
-class FixedAffine : public Layer {
+class FixedAffine : public Layer, public HasTangent {
  public:
   FixedAffine(const LayerArgs& args, const FixedAffineOptions& options)
       : Layer(args.in_dim, options.dim > 0 ? options.dim : args.in_dim),
@@ -37,7 +37,7 @@ class FixedAffine : public Layer {
   }
   Config ToConfig() const override { return OptionsToConfig(FixedAffineOptions{out_dim()}); }
   std::span<Parameter* const> buffers() override { return stored_; }
-  bool has_tangent() const override { return true; }
+  HasTangent* tangent() override { return this; }
 
  protected:
   // Always in fp32: it runs on raw features, whose dynamic range bf16 would round away.
@@ -66,8 +66,7 @@ class Normalize : public Layer {
   }
   Config ToConfig() const override { return Config(); }
   std::span<Parameter* const> buffers() override { return stored_; }
-  bool has_tangent() const override { return true; }
-  bool in_place() const override { return true; }
+  LayerProperties properties() const override { return {.in_place = true, .symmetric = true}; }
 
  protected:
   void DoForward(const ExecContext&, ConstMatrixView x, MatrixView y, Workspace&) const override {

@@ -19,7 +19,7 @@ struct FrameAffineOptions {
   }
 };
 
-class FrameAffine : public Layer {
+class FrameAffine : public Layer, public HasTangent {
  public:
   FrameAffine(const LayerArgs& args, const FrameAffineOptions& options)
       : Layer(args.in_dim, args.in_dim),
@@ -36,7 +36,7 @@ class FrameAffine : public Layer {
   }
   Config ToConfig() const override { return OptionsToConfig(options_); }
   std::span<Parameter* const> parameters() override { return all_; }
-  bool has_tangent() const override { return true; }
+  HasTangent* tangent() override { return this; }
 
  protected:
   // Always in fp32: it runs on raw features, whose dynamic range bf16 would round away.

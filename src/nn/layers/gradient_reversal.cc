@@ -27,7 +27,7 @@ class GradientReversal : public Layer {
   GradientReversal(const LayerArgs& args, const GradientReversalOptions& options)
       : Layer(args.in_dim, args.in_dim), options_(options) {}
   Config ToConfig() const override { return OptionsToConfig(options_); }
-  bool in_place() const override { return true; }
+  LayerProperties properties() const override { return {.in_place = true}; }
 
  protected:
   void DoForward(const ExecContext&, ConstMatrixView x, MatrixView y, Workspace&) const override { Scale(1, x, y); }

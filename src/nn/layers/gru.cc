@@ -28,7 +28,7 @@ struct GruOptions {
   }
 };
 
-class Gru : public RecurrentBase {
+class Gru : public RecurrentBase, public HasTangent {
  public:
   Gru(const LayerArgs& args, const GruOptions& options)
       : RecurrentBase(args.in_dim, CheckedDim(args, options.dim)),
@@ -49,7 +49,7 @@ class Gru : public RecurrentBase {
   }
 
   std::span<Parameter* const> parameters() override { return all_; }
-  bool has_tangent() const override { return true; }
+  HasTangent* tangent() override { return this; }
   Config ToConfig() const override { return OptionsToConfig(options_); }
 
  protected:

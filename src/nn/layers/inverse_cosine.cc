@@ -28,7 +28,7 @@ struct InverseCosineOptions {
   }
 };
 
-class InverseCosine : public Layer {
+class InverseCosine : public Layer, public HasTangent {
  public:
   InverseCosine(const LayerArgs& args, const InverseCosineOptions& options)
       : Layer(args.in_dim, args.in_dim),
@@ -49,7 +49,7 @@ class InverseCosine : public Layer {
     }
   }
   Config ToConfig() const override { return OptionsToConfig(options_); }
-  bool has_tangent() const override { return true; }
+  HasTangent* tangent() override { return this; }
 
  protected:
   // Always in fp32: it runs on raw features, whose dynamic range bf16 would round away.

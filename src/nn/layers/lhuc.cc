@@ -16,7 +16,7 @@ struct LhucOptions {
   void Visit(V&) {}
 };
 
-class Lhuc : public Layer {
+class Lhuc : public Layer, public HasTangent {
  public:
   explicit Lhuc(const LayerArgs& args) : Layer(args.in_dim, args.in_dim), r_("r", 1, args.in_dim) {
     ReadLayerOptions<LhucOptions>(args);
@@ -24,8 +24,8 @@ class Lhuc : public Layer {
   }
   Config ToConfig() const override { return Config(); }
   std::span<Parameter* const> parameters() override { return all_; }
-  bool in_place() const override { return true; }
-  bool has_tangent() const override { return true; }
+  LayerProperties properties() const override { return {.in_place = true}; }
+  HasTangent* tangent() override { return this; }
 
  protected:
   void DoForward(const ExecContext&, ConstMatrixView x, MatrixView y, Workspace& ws) const override {

@@ -43,7 +43,7 @@ struct LstmOptions {
   }
 };
 
-class Lstm : public RecurrentBase {
+class Lstm : public RecurrentBase, public HasTangent {
  public:
   Lstm(const LayerArgs& args, const LstmOptions& options)
       : RecurrentBase(args.in_dim, options.projection > 0 ? options.projection : CheckedDim(args, options.dim)),
@@ -69,7 +69,7 @@ class Lstm : public RecurrentBase {
   }
 
   std::span<Parameter* const> parameters() override { return all_; }
-  bool has_tangent() const override { return true; }
+  HasTangent* tangent() override { return this; }
   Config ToConfig() const override { return OptionsToConfig(options_); }
 
  protected:

@@ -24,7 +24,7 @@ struct PNormOptions {
   }
 };
 
-class PNorm : public Layer {
+class PNorm : public Layer, public HasTangent {
  public:
   PNorm(const LayerArgs& args, const PNormOptions& options)
       : Layer(args.in_dim, options.dim), options_(options), group_(options.dim > 0 ? args.in_dim / options.dim : 0) {
@@ -34,8 +34,8 @@ class PNorm : public Layer {
     }
   }
   Config ToConfig() const override { return OptionsToConfig(options_); }
-  bool needs_output() const override { return true; }
-  bool has_tangent() const override { return true; }
+  LayerProperties properties() const override { return {.needs_output = true}; }
+  HasTangent* tangent() override { return this; }
 
  protected:
   void DoForward(const ExecContext&, ConstMatrixView x, MatrixView y, Workspace&) const override {

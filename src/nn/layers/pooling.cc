@@ -42,15 +42,15 @@ int OutputHeight(int height, const PoolingOptions& options) {
   return std::min(until_covered, (height - 1) / options.stride) + 1;
 }
 
-class Pooling : public Layer {
+class Pooling : public Layer, public HasTangent {
  public:
   Pooling(const LayerArgs& args, const PoolingOptions& options)
       : Layer(args.in_dim, OutputHeight(args.in_dim / options.channels, options) * options.channels),
         options_(options),
         height_(args.in_dim / options.channels) {}
   Config ToConfig() const override { return OptionsToConfig(options_); }
-  bool needs_output() const override { return options_.function == "max"; }
-  bool has_tangent() const override { return true; }
+  LayerProperties properties() const override { return {.needs_output = options_.function == "max"}; }
+  HasTangent* tangent() override { return this; }
 
  protected:
   void DoForward(const ExecContext&, ConstMatrixView x, MatrixView y, Workspace&) const override {

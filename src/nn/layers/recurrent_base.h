@@ -11,7 +11,7 @@ namespace antiphon::nn {
 
 class RecurrentBase : public Layer {
  public:
-  bool recurrent() const override { return true; }
+  LayerProperties properties() const override { return {.recurrent = true}; }
 
  protected:
   using Layer::Layer;

@@ -22,9 +22,7 @@ class Renorm : public Layer {
  public:
   Renorm(const LayerArgs& args, const RenormOptions& options) : Layer(args.in_dim, args.in_dim), options_(options) {}
   Config ToConfig() const override { return OptionsToConfig(options_); }
-  bool in_place() const override { return true; }
-  bool has_tangent() const override { return true; }
-  bool needs_output() const override { return true; }
+  LayerProperties properties() const override { return {.in_place = true, .needs_output = true, .symmetric = true}; }
 
  protected:
   void DoForward(const ExecContext&, ConstMatrixView x, MatrixView y, Workspace& ws) const override {

@@ -5,7 +5,7 @@
 
 namespace antiphon::nn {
 
-class Residual : public Layer {
+class Residual : public Layer, public HasTangent, public HasStatistics, public Constrained {
  public:
   explicit Residual(const LayerArgs& args);
 
@@ -15,15 +15,14 @@ class Residual : public Layer {
   std::span<Parameter* const> parameters() override { return inner_.parameters(); }
   std::span<Parameter* const> buffers() override { return inner_.buffers(); }
   TimeContext time_context() const override { return inner_.time_context(); }
-  bool recurrent() const override { return inner_.recurrent(); }
-  bool has_tangent() const override { return inner_.FirstWithoutTangent() == inner_.num_layers(); }
+  LayerProperties properties() const override { return {.recurrent = inner_.recurrent()}; }
+  HasTangent* tangent() override { return inner_.FirstWithoutTangent() == inner_.num_layers() ? this : nullptr; }
+  HasStatistics* statistics() override { return inner_.has_statistics() ? this : nullptr; }
+  Constrained* constraint() override { return this; }
   void SetContextAbove(const TimeContext& above) override { inner_.SetContextAbove(above); }
-  bool has_statistics() const override { return inner_.has_statistics(); }
   void ResetStatistics() override { inner_.ResetStatistics(); }
   void AccumulateStatistics(Workspace& ws) override { inner_.AccumulateStatistics(ws.Child(0)); }
-  void FreezeStatistics() override {
-    for (size_t i = 0; i < inner_.num_layers(); ++i) inner_.layer(i).FreezeStatistics();
-  }
+  void FreezeStatistics() override { inner_.FreezeStatistics(); }
   void AfterStep(int64_t step) override { inner_.AfterStep(step); }
   Config ToConfig() const override;
 

@@ -81,7 +81,7 @@ Network MakeClassifier(const SideTaskOptions& o, const LayerArgs& args) {
                  args.random_values ? InitialValues::kRandom : InitialValues::kToBeSet);
 }
 
-class SideTask : public Layer {
+class SideTask : public Layer, public Constrained {
  public:
   SideTask(const LayerArgs& args, const SideTaskOptions& options)
       : Layer(args.in_dim, args.in_dim),
@@ -106,7 +106,8 @@ class SideTask : public Layer {
   void AfterStep(int64_t step) override { classifier_.AfterStep(step); }
   std::span<Parameter* const> parameters() override { return classifier_.parameters(); }
   std::span<Parameter* const> buffers() override { return classifier_.buffers(); }
-  bool in_place() const override { return true; }
+  LayerProperties properties() const override { return {.in_place = true}; }
+  Constrained* constraint() override { return this; }
 
  protected:
   void DoForward(const ExecContext&, ConstMatrixView x, MatrixView y, Workspace&) const override { Scale(1, x, y); }

@@ -15,15 +15,14 @@ struct SoftmaxOptions {
   void Visit(V&) {}
 };
 
-class SoftmaxLayer : public Layer {
+class SoftmaxLayer : public Layer, public HasTangent {
  public:
   SoftmaxLayer(const LayerArgs& args, bool log) : Layer(args.in_dim, args.in_dim), log_(log) {
     ReadLayerOptions<SoftmaxOptions>(args);
   }
   Config ToConfig() const override { return Config(); }
-  bool in_place() const override { return true; }
-  bool has_tangent() const override { return true; }
-  bool needs_output() const override { return true; }
+  LayerProperties properties() const override { return {.in_place = true, .needs_output = true, .symmetric = !log_}; }
+  HasTangent* tangent() override { return log_ ? this : nullptr; }
 
  protected:
   void DoForward(const ExecContext&, ConstMatrixView x, MatrixView y, Workspace&) const override {
@@ -45,10 +44,9 @@ class SoftmaxLayer : public Layer {
     });
   }
 
-  // The derivative of softmax is symmetric; log-softmax: dy = dx − Σ e^y∘dx.
-  void DoTangent(const ExecContext& ctx, ConstMatrixView dx, std::span<const float> direction, Workspace& ws,
+  // Of log-softmax: dy = dx − Σ e^y∘dx.
+  void DoTangent(const ExecContext&, ConstMatrixView dx, std::span<const float>, Workspace& ws,
                  MatrixView dy) override {
-    if (!log_) return Layer::DoTangent(ctx, dx, direction, ws, dy);
     ParallelItems(dy.rows(), dy.size(), [&](int64_t r) {
       double mean = 0;
       for (int64_t c = 0; c < dy.cols(); ++c) {

@@ -80,8 +80,7 @@ class SpecMask : public Layer {
     Config config = OptionsToConfig(options_);
     return options_.per_chunk ? config : WithoutChunkKeys(config);
   }
-  bool in_place() const override { return true; }
-  bool has_tangent() const override { return true; }
+  LayerProperties properties() const override { return {.in_place = true, .symmetric = true}; }
 
  protected:
   void DoForward(const ExecContext& ctx, ConstMatrixView x, MatrixView y, Workspace&) const override {

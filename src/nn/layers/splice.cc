@@ -38,7 +38,7 @@ SpliceOptions CheckedSplice(const LayerArgs& args) {
   return options;
 }
 
-class Splice : public Layer {
+class Splice : public Layer, public HasTangent {
  public:
   Splice(const LayerArgs& args, const SpliceOptions& options)
       : Layer(args.in_dim, args.in_dim * static_cast<int>(options.offsets.size())), options_(options) {
@@ -47,18 +47,8 @@ class Splice : public Layer {
   }
   Config ToConfig() const override { return OptionsToConfig(options_); }
   TimeContext time_context() const override { return context_; }
-  bool has_tangent() const override { return true; }
-
-  // Known of evenly spaced offsets.
-  ShiftedBlocks output_blocks() const override {
-    const auto& offsets = options_.offsets;
-    const int gap = offsets.size() > 1 ? offsets[1] - offsets[0] : 0;
-    for (size_t k = 1; k < offsets.size(); ++k) {
-      if (offsets[k] - offsets[k - 1] != gap) return {};
-    }
-    if (gap <= 0 || gap % context_.stride != 0) return {};
-    return {static_cast<int>(offsets.size()), gap / context_.stride};
-  }
+  HasTangent* tangent() override { return this; }
+  LayerProperties properties() const override { return {.output_blocks = Blocks()}; }
 
  protected:
   void DoForward(const ExecContext& ctx, ConstMatrixView x, MatrixView y, Workspace&) const override {
@@ -96,6 +86,17 @@ class Splice : public Layer {
   }
 
  private:
+  // Known of evenly spaced offsets.
+  ShiftedBlocks Blocks() const {
+    const auto& offsets = options_.offsets;
+    const int gap = offsets.size() > 1 ? offsets[1] - offsets[0] : 0;
+    for (size_t k = 1; k < offsets.size(); ++k) {
+      if (offsets[k] - offsets[k - 1] != gap) return {};
+    }
+    if (gap <= 0 || gap % context_.stride != 0) return {};
+    return {static_cast<int>(offsets.size()), gap / context_.stride};
+  }
+
   int64_t InputRow(int64_t output_row, int offset, int64_t streams) const {
     const int64_t frame = output_row / streams * context_.stride + context_.left + offset;
     return frame * streams + output_row % streams;

@@ -1,0 +1,51 @@
+// What a layer may be able to do beyond what every layer does (nn/layer.h).
+//
+// A layer that can do it derives from the interface and returns `this` from the function of Layer that asks for it; who
+// finds null there goes on without. Threads, errors: as Layer.
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include "math/matrix.h"
+#include "nn/exec_context.h"
+#include "nn/workspace.h"
+
+namespace antiphon::nn {
+
+/// Knows its derivative along a direction (Layer::Tangent, which checks the shapes).
+class HasTangent {
+ public:
+  /// dx is empty only if the layer has parameters.
+  virtual void DoTangent(const ExecContext& ctx, ConstMatrixView dx, std::span<const float> direction, Workspace& ws,
+                         MatrixView dy) = 0;
+
+ protected:
+  ~HasTangent() = default;
+};
+
+/// Keeps statistics over data (batch normalisation): cleared, then gathered from passes in training mode. Used after
+/// parameters were averaged, when the old statistics no longer fit.
+class HasStatistics {
+ public:
+  virtual void ResetStatistics() = 0;
+  /// From the workspace of a pass.
+  virtual void AccumulateStatistics(Workspace& ws) = 0;
+  /// They stay as they are from here on, and the layer has none any more: it is frozen.
+  virtual void FreezeStatistics() = 0;
+
+ protected:
+  ~HasStatistics() = default;
+};
+
+/// Has values that training may move only within limits.
+class Constrained {
+ public:
+  /// Called after step number `step` of training, on all replicas alike: brings values back to where they may be.
+  virtual void AfterStep(int64_t step) = 0;
+
+ protected:
+  ~Constrained() = default;
+};
+
+}  // namespace antiphon::nn
