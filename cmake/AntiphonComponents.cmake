@@ -33,7 +33,7 @@ endfunction()
 
 # With ANTIPHON_JUMBO, as the sanitizers' builds have it, neighbouring sources of a target are one translation unit, so
 # that names of a component must differ even where they are local to a file. Kernels that compile themselves once per
-# instruction set stay alone.
+# instruction set, and tests that count allocations, stay alone.
 function(antiphon_jumbo target)
   if(NOT ANTIPHON_JUMBO)
     return()
@@ -44,8 +44,8 @@ function(antiphon_jumbo target)
   target_compile_options(${target} PRIVATE $<$<CXX_COMPILER_ID:GNU>:-Wno-subobject-linkage -Wno-maybe-uninitialized>)
   get_target_property(sources ${target} SOURCES)
   foreach(source ${sources})
-    file(STRINGS ${source} per_isa REGEX "foreach_target.h" LIMIT_COUNT 1)
-    if(per_isa)
+    file(STRINGS ${source} alone REGEX "foreach_target.h|^void\\* operator new" LIMIT_COUNT 1)
+    if(alone)
       set_source_files_properties(${source} TARGET_DIRECTORY ${target} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
     endif()
   endforeach()
