@@ -12,7 +12,6 @@ namespace antiphon {
 /// Both must be sound TOML (Config::ToToml's, say); UsageError otherwise.
 std::string MergeToml(std::string_view table, std::string_view over);
 
-
 /// The TOML text of `table` without the tables in lists, at any depth, whose value of `key` does not hold; those that
 /// stay lose the key. `holds` is asked with the value as text (lists as TOML). UsageError unless it is sound TOML.
 std::string KeepTomlTables(std::string_view table, std::string_view key,

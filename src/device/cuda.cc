@@ -42,8 +42,6 @@ std::string Machine() {
 
 }  // namespace
 
-std::string CudaState() {
-  return fmt::format("this program has no kernels for CUDA; {}", Machine());
-}
+std::string CudaState() { return fmt::format("this program has no kernels for CUDA; {}", Machine()); }
 
 }  // namespace antiphon

@@ -32,9 +32,9 @@ struct KeptMinibatch {
 
   Matrix features;
   std::vector<int32_t> pdf_ids;
-  std::vector<float> weights;     // empty: all 1
+  std::vector<float> weights;          // empty: all 1
   std::vector<int64_t> sequence_rows;  // as nn::SequenceLoss::Rows; empty: training by frames
-  std::vector<std::byte> states;  // as nn::Workspace::States; empty: all streams begin
+  std::vector<std::byte> states;       // as nn::Workspace::States; empty: all streams begin
   KeptSequences kept_sequences;
 };
 

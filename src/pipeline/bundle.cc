@@ -224,7 +224,7 @@ BundleParts OpenBundle(const fs::path& place) {
 Json WriteBundle(const BundleRequest& given) {
   const BundleRequest request = Completed(given);
   const std::vector<Source> sources = SourcesOf(request);
-  const Json card = MakeCard(request, sources);
+  Json card = MakeCard(request, sources);
   const std::string text = card.dump(2) + "\n";
   if (fs::path(request.out).extension() == kEnding) {
     WriteFile(request, sources, text);

@@ -26,10 +26,11 @@
 //
 // Further keys of a step: `when` and `unless` (run only if the text does, or does not, hold) and `provides` (a TOML
 // file among the outputs whose values become variables of later steps) and `always = true` (never up to date; needs no
-// outputs). A table in a list of the options stands there only if its own `when` holds. An input that expands to nothing is none. Variables that every recipe has: ${recipe_dir} (of the file where
-// it stands), ${threads}, ${exp} ("exp/" and the recipe's name unless it says otherwise). A whole value "${x}" takes
-// the type of x. Errors: UsageError with file:line, in the file that says so, for unknown keys and variables, naming
-// the nearest known one; for an include of no file, or in a circle.
+// outputs). A table in a list of the options stands there only if its own `when` holds. An input that expands to
+// nothing is none. Variables that every recipe has: ${recipe_dir} (of the file where it stands), ${threads}, ${exp}
+// ("exp/" and the recipe's name unless it says otherwise). A whole value "${x}" takes the type of x. Errors: UsageError
+// with file:line, in the file that says so, for unknown keys and variables, naming the nearest known one; for an
+// include of no file, or in a circle.
 #pragma once
 
 #include <filesystem>

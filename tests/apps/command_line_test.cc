@@ -90,7 +90,8 @@ TEST(CommandLine, FillsTheOptionsFromFlagsAndPositionals) {
 }
 
 TEST(CommandLine, TakesAListAsFilesWriteIt) {
-  for (const Arguments& sizes : {Arguments{"--sizes", "[4, 5]"}, {"--sizes", "4,5"}, {"--sizes", "4", "--sizes", "5"}}) {
+  for (const Arguments& sizes :
+       {Arguments{"--sizes", "[4, 5]"}, {"--sizes", "4,5"}, {"--sizes", "4", "--sizes", "5"}}) {
     Arguments arguments = {"test", "echo", "in"};
     arguments.insert(arguments.end(), sizes.begin(), sizes.end());
     RunLine(arguments);

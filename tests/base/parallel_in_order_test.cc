@@ -60,7 +60,8 @@ TEST(ParallelInOrder, EndsWhenTheConsumerFails) {
 }
 
 TEST(ParallelInOrder, AcceptsNothingToDo) {
-  ParallelInOrder<int>(0, 4, [](size_t) { return 0; }, [](size_t, int&&) { ADD_FAILURE(); });
+  ParallelInOrder<int>(
+      0, 4, [](size_t) { return 0; }, [](size_t, int&&) { ADD_FAILURE(); });
 }
 
 }  // namespace

@@ -26,8 +26,8 @@ HmmModel Model() {
     node.no = yes + 1;
     return node;
   };
-  std::vector<TreeNode> nodes = {leaf(0), leaf(1), question(1, 6), question(3, 8), leaf(6), leaf(7),
-                                 leaf(2), leaf(3), leaf(4),        leaf(5)};
+  std::vector<TreeNode> nodes = {leaf(0), leaf(1), question(1, 6), question(3, 8), leaf(6),
+                                 leaf(7), leaf(2), leaf(3),        leaf(4),        leaf(5)};
   return {phones, Topology::Chain(phones), ContextTree(2, nodes, {{}, {0, 1}, {2, 3}, {4, 5}})};
 }
 

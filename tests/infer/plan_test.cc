@@ -17,6 +17,8 @@ std::atomic<int64_t> allocations{0};
 
 }  // namespace
 
+// Not inlined, the pair looks unlike to gcc.
+#pragma GCC diagnostic ignored "-Wmismatched-new-delete"
 void* operator new(std::size_t bytes) {
   ++allocations;
   if (void* p = std::malloc(bytes)) return p;

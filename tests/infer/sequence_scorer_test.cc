@@ -39,7 +39,8 @@ std::shared_ptr<nn::Model> ModelOf(const std::string& layers) {
   auto model = std::make_shared<nn::Model>();
   model->feature_dim = kDim;
   model->left_context = 1;
-  model->network = nn::Network(Config::Parse("layer = [" + layers + ", {type='affine'}]", "test"), 2 * kDim, kNumPdfs, 1);
+  model->network =
+      nn::Network(Config::Parse("layer = [" + layers + ", {type='affine'}]", "test"), 2 * kDim, kNumPdfs, 1);
   return model;
 }
 
