@@ -108,7 +108,7 @@ RecipeStep ExpandStep(const RecipeStep& step, const RecipeVariables& variables, 
   for (auto* list : {&out.arguments, &out.inputs, &out.outputs}) std::for_each(list->begin(), list->end(), expand);
   std::erase(out.inputs, "");
   out.options_toml = variables.ExpandToml(step.options_toml, step.where, keep_unknown);
-  if (!keep_unknown && !out.options_toml.empty()) {
+  if (!out.options_toml.empty()) {
     out.options_toml = KeepTomlTables(out.options_toml, "when", [](const std::string& text) { return IsTrue(text); });
   }
   return out;

@@ -17,32 +17,32 @@
 namespace antiphon::parallel {
 namespace {
 
-constexpr int kFeatures = 6;
-constexpr int kPdfs = 7;
-constexpr int kFrames = 12;
+constexpr int kStageFeatures = 6;
+constexpr int kStagePdfs = 7;
+constexpr int kStageFrames = 12;
 constexpr double kRate = 0.3;
 
-nn::Network MakeNetwork(int hidden_layers = 4) {
+nn::Network MakeStages(int hidden_layers = 4) {
   std::string toml;
   for (int i = 0; i < hidden_layers; ++i) {
     toml += "[[layer]]\ntype = \"affine\"\ndim = 8\n[[layer]]\ntype = \"sigmoid\"\n";
     if (i == 1) toml += "[[layer]]\ntype = \"dropout\"\nproportion = 0.2\n";
   }
   toml += "[[layer]]\ntype = \"affine\"\n";
-  return {Config::Parse(toml, "net"), kFeatures, kPdfs, 3};
+  return {Config::Parse(toml, "net"), kStageFeatures, kStagePdfs, 3};
 }
 
 std::unique_ptr<optim::Optimizer> MakeMomentum(nn::Network& network) {
   return optim::MakeOptimizer(Config::Parse("type = \"sgd\"\nmomentum = 0.5\n", "opt"), network);
 }
 
-struct Minibatch {
-  Matrix features{kFrames, kFeatures};
+struct StageMinibatch {
+  Matrix features{kStageFrames, kStageFeatures};
   std::vector<int32_t> pdf_ids;
-  explicit Minibatch(int64_t step) {
+  explicit StageMinibatch(int64_t step) {
     Rng rng(11, static_cast<uint64_t>(step));
     for (int64_t i = 0; i < features.size(); ++i) features.data()[i] = static_cast<float>(rng.Normal());
-    for (int i = 0; i < kFrames; ++i) pdf_ids.push_back(static_cast<int32_t>(rng.Below(kPdfs)));
+    for (int i = 0; i < kStageFrames; ++i) pdf_ids.push_back(static_cast<int32_t>(rng.Below(kStagePdfs)));
   }
   StepInput Input(int64_t step) const {
     StepInput input;
@@ -58,7 +58,7 @@ struct Minibatch {
 // One rank's replica of a run with `workers` ranks.
 struct Stage {
   Stage(comm::Communicator& comm, const std::string& keys, int hidden_layers = 4)
-      : communicator(comm), whole(MakeNetwork(hidden_layers)) {
+      : communicator(comm), whole(MakeStages(hidden_layers)) {
     const Config config = Config::Parse("method = \"pipeline\"\n" + keys, "parallel");
     parts = DivideModel(config, whole, comm);
     network = parts ? PartOf(whole, parts->Of(comm.rank())) : whole.Clone();
@@ -68,7 +68,7 @@ struct Stage {
   }
   void Train(int64_t first, int64_t last) {
     for (int64_t step = first; step < last; ++step) {
-      const Minibatch minibatch(step);
+      const StageMinibatch minibatch(step);
       outputs.push_back(strategy->Step(minibatch.Input(step)));
     }
   }
@@ -87,17 +87,17 @@ struct Stage {
   std::vector<StepOutput> outputs;
 };
 
-// Minibatch by minibatch: forward with each stage's weights as they were 2(K − k) updates ago, backward with the
+// StageMinibatch by minibatch: forward with each stage's weights as they were 2(K − k) updates ago, backward with the
 // newest.
 nn::Network DelayedTraining(const std::vector<nn::LayerRange>& stages, int64_t steps, int drained_every,
                             double* loss_sum = nullptr) {
-  nn::Network network = MakeNetwork();
+  nn::Network network = MakeStages();
   const auto optimizer = MakeMomentum(network);
   const auto lag_of = [&](size_t s) { return 2 * (static_cast<int64_t>(stages.size()) - 1 - static_cast<int64_t>(s)); };
   std::vector<std::vector<float>> history = {{network.values().begin(), network.values().end()}};
   nn::Network old = network.Clone();
   for (int64_t step = 0; step < steps; ++step) {
-    const Minibatch minibatch(step);
+    const StageMinibatch minibatch(step);
     const StepInput input = minibatch.Input(step);
     if (drained_every > 0 && step % drained_every == 0) history = {history.back()};
     for (size_t s = 0; s < stages.size(); ++s) {
@@ -128,7 +128,7 @@ INSTANTIATE_TEST_SUITE_P(Stages, PipelineTest, ::testing::Values(1, 2, 3, 5));
 TEST_P(PipelineTest, EqualsDelayedTrainingBitForBit) {
   const int stages = GetParam();
   constexpr int64_t kSteps = 23;
-  nn::Network plan_network = MakeNetwork();
+  nn::Network plan_network = MakeStages();
   const auto plan = BalanceStages(plan_network, ModelledLayerCosts(plan_network), stages);
   double expected_loss = 0;
   const uint64_t expected = DelayedTraining(plan, kSteps, 0, &expected_loss).Hash();
@@ -153,11 +153,11 @@ TEST_P(PipelineTest, EqualsDelayedTrainingBitForBit) {
 
 TEST_P(PipelineTest, DrainedAfterEveryMinibatchEqualsPlainTraining) {
   const int stages = GetParam();
-  nn::Network network = MakeNetwork();
+  nn::Network network = MakeStages();
   const auto optimizer = MakeMomentum(network);
   nn::Workspace workspace;
   for (int64_t step = 0; step < 6; ++step) {
-    const Minibatch minibatch(step);
+    const StageMinibatch minibatch(step);
     const StepInput input = minibatch.Input(step);
     const MatrixView logits = network.Forward(input.context, input.features, workspace);
     nn::SoftmaxCrossEntropy(logits, input.targets, logits);
@@ -267,7 +267,7 @@ TEST(PipelineDelay, EachStageIsStableUpToTheKnownStep) {
 
 TEST(PipelinePlan, IsTheBestOfAllCuts) {
   for (int trial = 0; trial < 50; ++trial) {
-    const nn::Network network = MakeNetwork();
+    const nn::Network network = MakeStages();
     Rng rng(5, static_cast<uint64_t>(trial));
     std::vector<double> costs;
     for (size_t i = 0; i < network.num_layers(); ++i) costs.push_back(1 + static_cast<double>(rng.Below(20)));
@@ -298,13 +298,14 @@ TEST(PipelinePlan, MeasuredCostsCutTheNetworkAlikeOnAllRanks) {
                                     "[[layer]]\ntype = \"affine\"\ndim = 900\n[[layer]]\ntype = \"sigmoid\"\n"
                                     "[[layer]]\ntype = \"affine\"\n",
                                     "net"),
-                      kFeatures, kPdfs, 3, nn::InitialValues::kOutline);
+                      kStageFeatures, kStagePdfs, 3, nn::InitialValues::kOutline);
   EXPECT_EQ(outline.num_values(), 0u);
   const std::vector<double> costs = MeasuredLayerCosts(outline, {}, 64);
   ASSERT_EQ(costs.size(), 7u);
   for (const size_t layer : {0u, 2u, 4u, 6u}) EXPECT_GT(costs[layer], 0);
   comm::RunRanks(3, [&](comm::Communicator& comm) {
-    nn::Network mine(Config::Parse(outline.ToToml(), "net"), kFeatures, kPdfs, 3, nn::InitialValues::kOutline);
+    nn::Network mine(Config::Parse(outline.ToToml(), "net"), kStageFeatures, kStagePdfs, 3,
+                     nn::InitialValues::kOutline);
     const auto parts = DivideModel(Config::Parse("method = \"pipeline\"\nbalance = \"measured\"\n", "p"), mine, comm);
     // What was measured decides where, which a busy machine may change; each layer has one holder, in order.
     int holder = 0;
@@ -320,11 +321,12 @@ TEST(PipelinePlan, RanksDescribeOneNetworkAtTheSameTime) {
   const nn::Network shared(Config::Parse("[[layer]]\ntype = \"affine\"\ndim = 16\n[[layer]]\ntype = \"sigmoid\"\n"
                                          "[[layer]]\ntype = \"affine\"\n",
                                          "net"),
-                           kFeatures, kPdfs, 3, nn::InitialValues::kOutline);
+                           kStageFeatures, kStagePdfs, 3, nn::InitialValues::kOutline);
   const std::string alone = shared.ToToml();
   for (int round = 0; round < 50; ++round) {
     comm::RunRanks(3, [&](comm::Communicator&) {
-      const nn::Network mine(Config::Parse(shared.ToToml(), "net"), kFeatures, kPdfs, 3, nn::InitialValues::kOutline);
+      const nn::Network mine(Config::Parse(shared.ToToml(), "net"), kStageFeatures, kStagePdfs, 3,
+                             nn::InitialValues::kOutline);
       EXPECT_EQ(mine.ToToml(), alone);
     });
   }
@@ -342,7 +344,7 @@ TEST(PipelinePlan, RefusesMoreStagesThanParts) {
 // Rows of products and the order of sums differ, so that only rounding may.
 TEST(PipelineStripes, EqualAnUnstripedOutputLayer) {
   SetComputeThreads(1);
-  nn::Network plan_network = MakeNetwork();
+  nn::Network plan_network = MakeStages();
   const size_t output = plan_network.num_layers() - 1;
   double loss = 0;
   nn::Network expected = DelayedTraining({{0, output}, {output, output + 1}}, 15, 0, &loss);

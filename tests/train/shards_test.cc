@@ -16,19 +16,19 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr int kWorkers = 2;
-constexpr int kDim = 40;
+constexpr int kShardDim = 40;
 constexpr int kPdfs = 5;
 
 void WriteStore(const fs::path& folder, int utterances, int frames) {
-  data::FrameStoreWriter writer(folder, kDim, kPdfs, {.coding = "uint8", .shard_mib = 1});
+  data::FrameStoreWriter writer(folder, kShardDim, kPdfs, {.coding = "uint8", .shard_mib = 1});
   Rng rng(5);
   for (int u = 0; u < utterances; ++u) {
-    Matrix features(frames, kDim);
+    Matrix features(frames, kShardDim);
     std::vector<int32_t> pdf_ids(static_cast<size_t>(frames));
     for (int t = 0; t < frames; ++t) {
       const auto pdf = static_cast<int32_t>(rng.Below(kPdfs));
       pdf_ids[static_cast<size_t>(t)] = pdf;
-      for (int c = 0; c < kDim; ++c) features(t, c) = static_cast<float>(rng.Uniform()) + (c == pdf ? 1.0f : 0.0f);
+      for (int c = 0; c < kShardDim; ++c) features(t, c) = static_cast<float>(rng.Uniform()) + (c == pdf ? 1.0f : 0.0f);
     }
     writer.Add("utt" + std::to_string(100 + u), "spk" + std::to_string(u % 3), features, pdf_ids);
   }

@@ -161,7 +161,7 @@ constexpr const char* kFurtherLstm =
     "layer = [{type='tdnn', dim=16}, {type='lstm', dim=24, projection=12}, {type='splice', offsets=[0, 2]}, "
     "{type='affine'}]";
 
-TrainOptions SequenceOptions() {
+TrainOptions RecurrentOptions() {
   TrainOptions options = SmallOptions();
   options.data.left_context = options.data.right_context = 0;
   options.data.chunk_frames = 15;
@@ -196,7 +196,7 @@ Matrix PosteriorsOfUtterance(const nn::Model& model, const data::FrameStore& sto
 TEST_F(Further, ARecurrentTeacherIsStored) {
   TrainingTask task = Task();
   task.network = Config::Parse(kFurtherLstm, "network");
-  const auto recurrent = std::make_shared<const nn::Model>(Trained("lstm", SequenceOptions(), task));
+  const auto recurrent = std::make_shared<const nn::Model>(Trained("lstm", RecurrentOptions(), task));
   const auto window = std::make_shared<const nn::Model>(Trained("window", SmallOptions(), Task()));
   SoftTargets::Write(folder_ / "one.bin", store_, {recurrent}, {.top = 8, .precision = "fp32"});
   SoftTargets::Write(folder_ / "two.bin", store_, {recurrent, window}, {.top = 8, .precision = "fp32"});
@@ -222,10 +222,10 @@ TEST_F(Further, ARecurrentTeacherIsStored) {
 TEST_F(Further, ARecurrentTeacherTeachesNetworksOfAllKinds) {
   TrainingTask task = Task();
   task.network = Config::Parse(kFurtherLstm, "network");
-  const auto teacher = std::make_shared<const nn::Model>(Trained("teacher", SequenceOptions(), task));
+  const auto teacher = std::make_shared<const nn::Model>(Trained("teacher", RecurrentOptions(), task));
   const double taught = summary_.held_out_accuracy;
   SoftTargets::Write(folder_ / "t.bin", store_, {teacher}, {.top = 4, .precision = "fp32"});
-  TrainOptions recurrent = SequenceOptions(), window = SmallOptions();
+  TrainOptions recurrent = RecurrentOptions(), window = SmallOptions();
   for (TrainOptions* options : {&recurrent, &window}) {
     options->teacher.weight = 1;
     options->teacher.targets = (folder_ / "t.bin").string();
@@ -237,7 +237,7 @@ TEST_F(Further, ARecurrentTeacherTeachesNetworksOfAllKinds) {
   Trained("window", window, Task());
   EXPECT_GT(summary_.held_out_accuracy, taught - 0.1);
   // While it trains, a student cannot ask a teacher that sees other frames than itself.
-  TrainOptions live = SequenceOptions();
+  TrainOptions live = RecurrentOptions();
   task.teachers = {teacher};
   EXPECT_THROW(Trained("live", live, task), UsageError);
 }
@@ -246,7 +246,7 @@ TEST_F(Further, StoredTargetsOfChunksAreThoseOfTheirFrames) {
   const auto teacher = std::make_shared<const nn::Model>(Trained("teacher", SmallOptions(), Task()));
   SoftTargets::Write(folder_ / "t.bin", store_, {teacher}, {.top = 8, .precision = "fp32"});
   const SoftTargets stored(folder_ / "t.bin", *store_);
-  data::MinibatchOptions chunks = SequenceOptions().data;
+  data::MinibatchOptions chunks = RecurrentOptions().data;
   TeacherOptions options;
   options.weight = 1;
   options.targets = (folder_ / "t.bin").string();
@@ -364,7 +364,7 @@ TEST_F(Further, ACompressedModelIsRetrainedWithItsZeros) {
 TEST_F(Further, ACompressedRecurrentModelIsTaughtByWhatItWas) {
   TrainingTask task = Task();
   task.network = Config::Parse(kFurtherLstm, "network");
-  const auto model = std::make_shared<const nn::Model>(Trained("lstm", SequenceOptions(), task));
+  const auto model = std::make_shared<const nn::Model>(Trained("lstm", RecurrentOptions(), task));
   CompressionOptions options;
   options.train.held_out.fraction = 0.2;
   options.train.teacher.weight = 1;
