@@ -87,11 +87,11 @@ fst::StdVectorFst ToyGrammar(const hmm::Lexicon& lexicon, int order) {
   return grammar;
 }
 
-using Words = std::vector<int32_t>;
+using WordIds = std::vector<int32_t>;
 using Phones = std::vector<int32_t>;
-using Costs = std::map<std::pair<Words, Phones>, double>;
+using Costs = std::map<std::pair<WordIds, Phones>, double>;
 
-void Offer(Costs& costs, const Words& words, const Phones& phones, double cost) {
+void Offer(Costs& costs, const WordIds& words, const Phones& phones, double cost) {
   const auto [it, added] = costs.emplace(std::pair(words, phones), cost);
   if (!added) it->second = std::min(it->second, cost);
 }
@@ -115,7 +115,8 @@ Costs ByDefinition(const hmm::HmmModel& model, const hmm::Lexicon& lexicon, cons
     return cost;
   };
   // state of the grammar, words and phones so far, cost; a pause may follow.
-  const std::function<void(int, Words, Phones, double)> walk = [&](int state, Words words, Phones phones, double cost) {
+  const std::function<void(int, WordIds, Phones, double)> walk = [&](int state, WordIds words, Phones phones,
+                                                                     double cost) {
     if (phones.size() > max_phones) return;
     if (grammar.Final(state) != fst::TropicalWeight::Zero()) {
       Offer(costs, words, phones, cost + grammar.Final(state).Value() + state_cost(phones));
@@ -127,7 +128,7 @@ Costs ByDefinition(const hmm::HmmModel& model, const hmm::Lexicon& lexicon, cons
         walk(arc.nextstate, words, phones, next);
         continue;
       }
-      Words more_words = words;
+      WordIds more_words = words;
       more_words.push_back(arc.olabel);
       for (const auto& pronunciation : lexicon.PronunciationsOf(arc.ilabel)) {
         Phones more = phones;
@@ -147,8 +148,8 @@ Costs ByDefinition(const hmm::HmmModel& model, const hmm::Lexicon& lexicon, cons
 Costs ByGraph(const hmm::HmmModel& model, const fst::StdVectorFst& graph, size_t max_phones) {
   Costs costs;
   const auto& transitions = model.transitions();
-  const std::function<void(int, Words, Phones, std::vector<int32_t>, double)> walk =
-      [&](int state, Words words, Phones phones, std::vector<int32_t> ids, double cost) {
+  const std::function<void(int, WordIds, Phones, std::vector<int32_t>, double)> walk =
+      [&](int state, WordIds words, Phones phones, std::vector<int32_t> ids, double cost) {
         if (phones.size() > max_phones) return;
         if (graph.Final(state) != fst::TropicalWeight::Zero()) {
           // The states are those of the phones in context.
@@ -164,7 +165,7 @@ Costs ByGraph(const hmm::HmmModel& model, const fst::StdVectorFst& graph, size_t
         for (fst::ArcIterator<fst::StdVectorFst> it(graph, state); !it.Done(); it.Next()) {
           const auto& arc = it.Value();
           if (arc.ilabel != 0 && transitions.IsSelfLoop(arc.ilabel)) continue;
-          Words more_words = words;
+          WordIds more_words = words;
           if (arc.olabel != 0) more_words.push_back(arc.olabel);
           Phones more = phones;
           auto more_ids = ids;
