@@ -214,7 +214,7 @@ REGISTER_COMMAND(
     {.summary = "what a file or folder holds",
      .description =
          "Models and other tensor files, Kaldi tables, frame stores, data directories, graphs, lattices, language "
-         "models, lexica, transcripts, runs, experiments, records, configuration, audio.",
+         "models, models of pronunciations, lexica, transcripts, runs, experiments, records, configuration, audio.",
      .example = "antiphon info exp/digits/model.safetensors\nantiphon info data/train/feats.scp --json",
      .positionals = {"file"},
      .required = {"file"}});

@@ -1,6 +1,7 @@
 // Kinds of antiphon info: sound, language models, graphs, lattices, exported networks.
 #define ONNX_NAMESPACE onnx
 #define ONNX_ML 1
+#include <fmt/ranges.h>
 #include <onnx/onnx_pb.h>
 
 #include <algorithm>
@@ -12,6 +13,9 @@
 #include "data/audio_files.h"
 #include "decode/lm/ngram.h"
 #include "feat/audio.h"
+#include "g2p/model.h"
+#include "g2p/unit_aligner.h"
+#include "g2p/unit_ngram.h"
 #include "hmm/graph/openfst.h"
 #include "hmm/lexicon.h"
 #include "info_kinds.h"
@@ -106,6 +110,17 @@ Json DescribeOnnx(const std::string& file, int) {
   return result;
 }
 
+Json DescribeG2p(const std::string& file, int) {
+  const g2p::Model model = g2p::Model::Load(file);
+  Json result = {{"kind", "model of pronunciations (grapheme to phoneme)"},
+                 {"letters", fmt::format("{}", fmt::join(model.letters(), " "))},
+                 {"phones", fmt::format("{}", fmt::join(model.phones(), " "))},
+                 {"units", model.units().size()},
+                 {"n-grams", model.ngram().num_ngrams()}};
+  result["learnt from"] = Json::parse(model.description());
+  return result;
+}
+
 Json DescribeBundle(const std::string& place, int) {
   pipeline::OpenBundle(place);
   Json card = pipeline::ReadBundleCard(place);
@@ -116,6 +131,7 @@ Json DescribeBundle(const std::string& place, int) {
 const InfoKind kSpeechKinds[] = {
     {"recogniser", pipeline::IsBundle, DescribeBundle},
     {"decoding graph", [](const fs::path& p) { return fs::exists(p / "graph.json"); }, DescribeGraph},
+    {"model of pronunciations", g2p::IsModelFile, DescribeG2p},
     {"lattices",
      [](const fs::path& p) {
        return HasEnding(p, {"lattices.gz", ".lat", ".lat.gz"});

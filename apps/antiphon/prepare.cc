@@ -6,12 +6,16 @@
 #include <string>
 #include <vector>
 
+#include "base/file.h"
 #include "command.h"
 #include "data/data_dir.h"
 #include "data/data_summary.h"
 #include "data/lexicon_fit.h"
 #include "data/recordings.h"
 #include "data/transcript_table.h"
+#include "g2p/model.h"
+#include "hmm/lexicon.h"
+#include "pipeline/new_words.h"
 
 namespace antiphon::app {
 namespace {
@@ -19,7 +23,7 @@ namespace {
 struct PrepareCommandOptions {
   std::vector<std::string> paths;
   bool check = false;
-  std::string lexicon;
+  std::string lexicon, g2p, complete_lexicon;
   int show = 20;
   data::PrepareOptions table;
   data::DataDirOptions dir;
@@ -31,6 +35,9 @@ struct PrepareCommandOptions {
       "directory");
     v("check", check, "look for problems in a data directory and say what is in it; problems give exit status 1");
     v("lexicon", lexicon, "pronunciation lexicon that words are compared with");
+    v("g2p", g2p, "what antiphon g2p train made of the lexicon, to pronounce the words that it lacks");
+    v("complete-lexicon", complete_lexicon,
+      "with --lexicon and --g2p: where to write the lexicon with the transcripts' words that it lacks");
     v("show", show, Range{0, 1000000}, "problems and out-of-lexicon words shown");
     table.Visit(v);
     dir.Visit(v);
@@ -70,6 +77,32 @@ data::DataSummary PrepareReport(const data::DataDir& dir, const std::vector<data
   return summary;
 }
 
+void RequireTogether(const PrepareCommandOptions& options) {
+  if (options.complete_lexicon.empty() && options.g2p.empty()) return;
+  if (options.complete_lexicon.empty() || options.g2p.empty() || options.lexicon.empty()) {
+    throw UsageError(
+        "--complete-lexicon, --g2p and --lexicon belong together: the lexicon, what pronounces the words "
+        "that it lacks, and where both go");
+  }
+}
+
+void CompleteLexicon(const data::DataDir& dir, const PrepareCommandOptions& options, CommandContext& context) {
+  if (options.complete_lexicon.empty()) return;
+  const hmm::Lexicon lexicon = hmm::Lexicon::Load(options.lexicon);
+  const g2p::Model model = g2p::Model::Load(options.g2p);
+  pipeline::RequirePhones(model, lexicon, options.g2p);
+  std::vector<std::string> words;
+  for (const data::Utterance& utterance : dir.utterances()) {
+    words.insert(words.end(), utterance.words.begin(), utterance.words.end());
+  }
+  const pipeline::NewWords added = pipeline::PronounceNewWords(lexicon, words, model, {}, context.threads());
+  WriteFileAtomically(options.complete_lexicon, lexicon.ToText() + added.lines);
+  context.Print("{}: the lexicon with pronunciations of {} more words", options.complete_lexicon, added.words.size());
+  for (size_t i = 0; i < added.refused.size() && i < static_cast<size_t>(options.show); ++i) {
+    context.PrintLine(added.refused[i]);
+  }
+}
+
 void Check(const PrepareCommandOptions& options, CommandContext& context) {
   if (options.paths.size() != 1) throw UsageError("--check takes one data directory");
   const std::vector<data::DataProblem> problems = data::DataDir::Validate(options.paths[0], options.dir, true);
@@ -77,8 +110,9 @@ void Check(const PrepareCommandOptions& options, CommandContext& context) {
   for (const data::DataProblem& problem : problems) {
     if (problem.fatal) Throw<InputError>("'{}' cannot be used: {}: {}", options.paths[0], problem.where, problem.what);
   }
-  const data::DataSummary summary =
-      PrepareReport(data::DataDir::Load(options.paths[0], options.dir), problems, options, context);
+  const auto dir = data::DataDir::Load(options.paths[0], options.dir);
+  const data::DataSummary summary = PrepareReport(dir, problems, options, context);
+  CompleteLexicon(dir, options, context);
   if (!problems.empty()) Throw<InputError>("'{}' has {} problems", options.paths[0], problems.size());
   if (data::MostWordsUnknown(summary)) {
     Throw<InputError>(
@@ -96,6 +130,7 @@ void RefuseTable(const std::string& out) {
 }
 
 void Prepare(const PrepareCommandOptions& options, CommandContext& context) {
+  RequireTogether(options);
   if (options.check) return Check(options, context);
   const size_t count = options.paths.size();
   if (count != 2 && count != 3) {
@@ -111,6 +146,7 @@ void Prepare(const PrepareCommandOptions& options, CommandContext& context) {
   dir.Write(out);
   PrintProblems(problems, options.show, context);
   PrepareReport(dir, problems, options, context);
+  CompleteLexicon(dir, options, context);
   context.Print("written to {}{}", out, count == 2 ? "; without transcripts, enough to be recognised" : "");
 }
 
@@ -126,7 +162,9 @@ REGISTER_COMMAND(
          "recognised.",
      .example = "antiphon prepare recordings/ transcripts.tsv data/train --case upper\n"
                 "antiphon prepare calls/ data/calls --channels each\n"
-                "antiphon prepare --check data/train --lexicon lang/lexicon.txt",
+                "antiphon prepare --check data/train --lexicon lang/lexicon.txt\n"
+                "antiphon prepare --check data/train --lexicon lang/lexicon.txt --g2p lang/english.g2p "
+                "--complete-lexicon lang/all.txt",
      .positionals = {"paths"}});
 
 }  // namespace antiphon::app

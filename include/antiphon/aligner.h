@@ -68,7 +68,7 @@ struct AlignedSpeech {
   double duration_s = 0.0;           // of the audio
   double log_likelihood = 0.0;  // of the path, per frame, in nats: much lower than usual where text and audio differ
   bool retried = false;         // no path was found with the first beam
-  std::vector<std::string> unknown_words;  // of the text, that the lexicon lacks
+  std::vector<std::string> unknown_words;  // of the text: not in the lexicon, and the bundle cannot pronounce them
 };
 
 class Aligner {

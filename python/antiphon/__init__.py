@@ -14,6 +14,7 @@ from ._core import version as _version
 from ._errors import (Cancelled, DivergenceError, Error, FileError, InputError, InternalError, OutOfMemoryError,
                       PeerError, UsageError)
 from ._features import FrontEnd
+from ._g2p import G2p, Pronunciation, train_g2p
 from ._model import Model
 from ._recognizer import Hypothesis, Recognition, Recognizer, Stream, StreamEvent, Word
 from ._store import FrameStore, Minibatch, Minibatches, Utterance
@@ -24,7 +25,7 @@ __version__: str = _version
 
 __all__ = [
     "AlignedPhone", "AlignedWord", "Aligner", "Alignment", "Cancelled", "DivergenceError", "Error", "FileError",
-    "FrameStore", "FrontEnd", "Hypothesis", "InputError", "InternalError", "Minibatch", "Minibatches", "Model",
-    "OutOfMemoryError", "PeerError", "Recognition", "Recognizer", "Stream", "StreamEvent", "TrainingResult",
-    "UsageError", "Utterance", "Word", "read_table", "train", "write_table",
+    "FrameStore", "FrontEnd", "G2p", "Hypothesis", "InputError", "InternalError", "Minibatch", "Minibatches", "Model",
+    "OutOfMemoryError", "PeerError", "Pronunciation", "Recognition", "Recognizer", "Stream", "StreamEvent", "TrainingResult",
+    "UsageError", "Utterance", "Word", "read_table", "train", "train_g2p", "write_table",
 ]

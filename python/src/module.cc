@@ -32,5 +32,6 @@ NB_MODULE(_core, m) {
   BindFeatures(m);
   BindFrameStore(m);
   BindModel(m);
+  BindG2p(m);
   BindTraining(m);
 }

@@ -19,6 +19,7 @@
 #include "pipeline/acoustic_model.h"
 #include "pipeline/align_with_model.h"
 #include "pipeline/bundle.h"
+#include "pipeline/new_words.h"
 #include "pipeline/recording_features.h"
 #include "pipeline/utterance_recognizer.h"
 
@@ -63,6 +64,13 @@ std::vector<std::string> WordsOf(std::string_view text) {
   return words;
 }
 
+std::optional<g2p::Model> NewWordsBy(const std::string& file, const hmm::Lexicon& lexicon) {
+  if (file.empty()) return std::nullopt;
+  g2p::Model model = g2p::Model::Load(file);
+  pipeline::RequirePhones(model, lexicon, file);
+  return model;
+}
+
 // The one utterance of its speaker.
 class OneUtterance : public hmm::UtteranceSource {
  public:
@@ -89,6 +97,7 @@ struct Aligner::Impl {
         model(AcousticModel::Load(parts.model, options.nnet)),
         front_end(FrontEndOf(*model, parts.model)),
         lexicon(pipeline::LexiconOf(parts, lexicon_file, options.lexicon, model->hmm())),
+        new_words(NewWordsBy(parts.g2p, *lexicon)),
         frame_shift_s(pipeline::FeatureShiftSeconds(*model, parts.model) * model->subsampling()) {}
 
   AlignedSpeech Align(const AudioInput& input, std::string_view text, const AlignSettings& settings) const {
@@ -107,19 +116,28 @@ struct Aligner::Impl {
     pipeline::RecordingFeatures features(front_end, audio, input.sample_rate_hz,
                                          NormalisationOf(*model, /*normalize_variance=*/false, input.utterance));
     const OneUtterance source(features.Whole(), WordsOf(text));
+    const auto words = LexiconFor(source.Words(0));
     const hmm::GmmTrainingResult result = pipeline::AlignWithModel(
-        *model, source, /*sizes=*/{1}, *lexicon, options.training, options.adapt, /*num_threads=*/1, Team::Alone());
+        *model, source, /*sizes=*/{1}, *words, options.training, options.adapt, /*num_threads=*/1, Team::Alone());
     if (!result.alignments[0].ok()) {
       Throw<InputError>("{} words cannot be aligned with {:.2f} s of audio: {}", source.Words(0).size(),
                         static_cast<double>(samples) / input.sample_rate_hz, result.report.skipped.at(0).reason);
     }
-    AlignedSpeech speech = Describe(result.alignments[0], result.words[0]);
+    AlignedSpeech speech = Describe(result.alignments[0], result.words[0], *words);
     speech.duration_s = std::max(static_cast<double>(samples) / input.sample_rate_hz,
                                  speech.phones.empty() ? 0.0 : speech.phones.back().end_s);
     return speech;
   }
 
-  AlignedSpeech Describe(const hmm::Alignment& alignment, const hmm::WordIds& words) const {
+  // With the words of the text that it lacks, if the bundle can pronounce them.
+  std::shared_ptr<const hmm::Lexicon> LexiconFor(const std::vector<std::string>& words) const {
+    if (!new_words) return lexicon;
+    const pipeline::NewWords added = pipeline::PronounceNewWords(*lexicon, words, *new_words, {}, /*num_threads=*/1);
+    if (added.words.empty()) return lexicon;
+    return std::make_shared<const hmm::Lexicon>(pipeline::WithNewWords(*lexicon, added, "the bundle"));
+  }
+
+  AlignedSpeech Describe(const hmm::Alignment& alignment, const hmm::WordIds& words, const hmm::Lexicon& names) const {
     AlignedSpeech speech;
     speech.retried = alignment.status == hmm::AlignStatus::kRetried;
     speech.unknown_words = words.unknown;
@@ -132,7 +150,7 @@ struct Aligner::Impl {
         if (phone.word_position != last) {
           const int32_t id = words.ids[static_cast<size_t>(phone.word_position)];
           speech.words.push_back(
-              {lexicon->Word(id), phone.begin_frame * frame_shift_s, end_s, static_cast<int>(speech.phones.size()), 0});
+              {names.Word(id), phone.begin_frame * frame_shift_s, end_s, static_cast<int>(speech.phones.size()), 0});
         }
         speech.words.back().end_s = end_s;
         ++speech.words.back().num_phones;
@@ -147,6 +165,7 @@ struct Aligner::Impl {
   std::unique_ptr<AcousticModel> model;
   feat::FrontEnd front_end;
   std::shared_ptr<const hmm::Lexicon> lexicon;
+  std::optional<g2p::Model> new_words;  // the bundle's
   double frame_shift_s;
 };
 

@@ -65,7 +65,7 @@ class Model {
   std::shared_ptr<const Impl> impl_;
 };
 
-/// Whether the file says that it is such a model.
+/// Whether the file has the ending by which such models are known, .g2p.
 bool IsModelFile(const std::filesystem::path& path);
 
 }  // namespace antiphon::g2p

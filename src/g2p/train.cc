@@ -75,11 +75,10 @@ Trained Train(std::span<const Entry> entries, const TrainOptions& options, int n
   parts.units = std::move(alignment.units);
   report.words = std::ssize(words);
   report.pronunciations = std::ssize(pairs);
-  parts.description =
-      nlohmann::ordered_json{{"words", report.words},           {"pronunciations", report.pronunciations},
-                             {"order", options.order},          {"max_letters", options.max_letters},
-                             {"max_phones", report.max_phones}, {"prune", options.prune}}
-          .dump();
+  parts.description = nlohmann::json{{"words", report.words},           {"pronunciations", report.pronunciations},
+                                     {"order", options.order},          {"max_letters", options.max_letters},
+                                     {"max_phones", report.max_phones}, {"prune", options.prune}}
+                          .dump();
   return {Model(std::move(parts)), std::move(report)};
 }
 

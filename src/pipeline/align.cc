@@ -4,6 +4,7 @@
 #include <chrono>
 #include <filesystem>
 #include <map>
+#include <memory>
 #include <nlohmann/json.hpp>
 #include <utility>
 #include <vector>
@@ -16,6 +17,7 @@
 #include "pipeline/align_source.h"
 #include "pipeline/align_with_model.h"
 #include "pipeline/bundle.h"
+#include "pipeline/new_words.h"
 #include "pipeline/speaker_transforms.h"
 
 namespace antiphon::pipeline {
@@ -72,9 +74,34 @@ void CheckPronunciations(const AlignSource& source, const hmm::Lexicon& lexicon,
             mapped ? fmt::format("they are aligned as {}", stand_in) : "their utterances are left out");
 }
 
+// The lexicon with pronunciations of the transcripts' words that it lacks, if there is a model for them; the first
+// member of the team writes it down, as whoever builds a graph needs it.
+std::shared_ptr<const hmm::Lexicon> Completed(std::shared_ptr<const hmm::Lexicon> lexicon, const AlignRequest& request,
+                                              const AlignSource& source, const Team& team, int num_threads) {
+  if (request.g2p.empty()) return lexicon;
+  std::vector<std::string> words;
+  for (size_t i = 0; i < source.size(); ++i) words.insert(words.end(), source.Words(i).begin(), source.Words(i).end());
+  const g2p::Model model = g2p::Model::Load(request.g2p);
+  RequirePhones(model, *lexicon, request.g2p);
+  const NewWords added = PronounceNewWords(*lexicon, words, model, {}, num_threads);
+  if (team.is_first()) {
+    if (!added.words.empty()) {
+      log::Info("{} words that the lexicon lacks are pronounced by '{}', the first: {}", added.words.size(),
+                request.g2p, added.words[0]);
+    }
+    for (const std::string& reason : added.refused) log::Warn("{}", reason);
+    WriteFileAtomically(fs::path(request.out) / "lexicon.txt", lexicon->ToText() + added.lines);
+  }
+  if (added.words.empty()) return lexicon;
+  return std::make_shared<const hmm::Lexicon>(WithNewWords(*lexicon, added, request.g2p));
+}
+
 // The first member of the team writes.
 hmm::GmmTrainingReport Train(const AlignRequest& request, const AlignSource& source, Team& team, int num_threads) {
-  const hmm::Lexicon lexicon = hmm::Lexicon::Load(request.lexicon, request.lexicon_options);
+  const auto completed =
+      Completed(std::make_shared<const hmm::Lexicon>(hmm::Lexicon::Load(request.lexicon, request.lexicon_options)),
+                request, source, team, num_threads);
+  const hmm::Lexicon& lexicon = *completed;
   CheckPronunciations(source, lexicon, request.training.map_unknown_words);
   hmm::GmmTrainingResult result = hmm::TrainGmm(
       source, lexicon, request.training, num_threads, request.seed,
@@ -92,7 +119,8 @@ hmm::GmmTrainingReport AlignByModel(const AlignRequest& request, const BundlePar
   const auto model = AcousticModel::Load(request.model, request.nnet);
   data::RequireFrontEnd(source.front_end(), fmt::format("'{}'", source.feature_table()), model->features(),
                         fmt::format("'{}'", request.model));
-  const auto lexicon = LexiconOf(parts, request.lexicon, request.lexicon_options, model->hmm());
+  const auto lexicon = Completed(LexiconOf(parts, request.lexicon, request.lexicon_options, model->hmm()), request,
+                                 source, team, num_threads);
   CheckPronunciations(source, *lexicon, request.training.map_unknown_words);
   hmm::GmmTrainingResult result =
       AlignWithModel(*model, source, source.Sizes(), *lexicon, request.training, request.adapt, num_threads, team);
@@ -108,6 +136,7 @@ AlignReport Align(const AlignRequest& given, Team& team, int num_threads) {
   if (given.lexicon.empty()) RequireLexicon(parts);
   AlignRequest request = given;
   request.model = parts.model;
+  CompleteBy(request.g2p, parts.g2p);
   const std::string data =
       request.features.features.empty()
           ? FeatureFolderOf(request.data, request.audio, request.model, request.out, num_threads, team)

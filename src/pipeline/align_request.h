@@ -12,7 +12,7 @@
 namespace antiphon::pipeline {
 
 struct AlignRequest {
-  std::string data, lexicon, out, model;
+  std::string data, lexicon, out, model, g2p;
   bool adapt = true;
   double memory_mb = 4000;
   AlignAudioOptions audio;
@@ -29,6 +29,8 @@ struct AlignRequest {
     v("lexicon", lexicon, "pronunciations: WORD PHONE … per line; empty: those of the bundle");
     v("out", out, "folder for model.safetensors, ali.scp, pdf.scp, phones.ctm, words.ctm and report.txt");
     v("model", model, "align by this model (GMM or network, or what antiphon bundle made) instead of training one");
+    v("g2p", g2p,
+      "what antiphon g2p train made: pronounces the words that the lexicon lacks; empty: the bundle's, if it has one");
     v("adapt", adapt, "with --model: estimate and use speakers' transforms if the model is trained for it");
     v("memory-mb", memory_mb, Range{0, 1e9}, "features up to this size are kept in memory");
     audio.Visit(v);

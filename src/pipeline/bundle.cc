@@ -16,6 +16,7 @@
 #include "decode/graph/graph.h"
 #include "pipeline/acoustic_model.h"
 #include "pipeline/chosen_weights.h"
+#include "pipeline/new_words.h"
 
 namespace antiphon::pipeline {
 namespace {
@@ -79,6 +80,7 @@ std::vector<Source> SourcesOf(const BundleRequest& request) {
   };
   add_arpa("graph.arpa", request.graph_arpa);
   add_arpa("rescore.arpa", request.rescore_arpa);
+  if (!request.g2p.empty()) sources.push_back({"words.g2p", request.g2p});
   return sources;
 }
 
@@ -90,11 +92,19 @@ Json ErrorRate(const std::string& experiment) {
   return found.is_object() && found.contains("score") ? found["score"] : nullptr;
 }
 
+// What pronounces new words says of itself; its phones have to be the graph's.
+Json CheckedG2p(const std::string& file, const decode::Graph& graph) {
+  const g2p::Model model = g2p::Model::Load(file);
+  RequirePhones(model, *graph.lexicon(), file);
+  return Json::parse(model.description());
+}
+
 Json MakeCard(const BundleRequest& request, const std::vector<Source>& sources) {
   // What does not fit together is not put together.
   const auto model = AcousticModel::Load(request.model, {});
   const decode::Graph graph = decode::Graph::Load(request.graph, model->hmm());
   if (!request.weights.empty()) ReadChosenWeights(request.weights);
+  const Json pronounces = request.g2p.empty() ? Json() : CheckedG2p(request.g2p, graph);
   Json card = {{"format", kFormat},
                {"name", request.name},
                {"licence", request.licence},
@@ -113,6 +123,7 @@ Json MakeCard(const BundleRequest& request, const std::vector<Source>& sources) 
         {{"name", source.name}, {"bytes", file.bytes().size()}, {"checksum", Hex(Checksum(file.bytes()))}});
   }
   card["bytes"] = all;
+  if (!request.g2p.empty()) card["g2p"] = pronounces;
   return card;
 }
 
@@ -200,10 +211,10 @@ BundleParts OpenBundle(const fs::path& place) {
   const Json card = ReadBundleCard(place);
   BundleParts parts;
   const std::map<std::string, std::string BundleParts::*> known = {
-      {"model.safetensors", &BundleParts::model},   {"weights.toml", &BundleParts::weights},
-      {"graph.arpa", &BundleParts::graph_arpa},     {"graph.arpa.gz", &BundleParts::graph_arpa},
-      {"rescore.arpa", &BundleParts::rescore_arpa}, {"rescore.arpa.gz", &BundleParts::rescore_arpa},
-      {"graph/lexicon.txt", &BundleParts::lexicon}};
+      {"model.safetensors", &BundleParts::model},      {"weights.toml", &BundleParts::weights},
+      {"graph.arpa", &BundleParts::graph_arpa},        {"graph.arpa.gz", &BundleParts::graph_arpa},
+      {"rescore.arpa", &BundleParts::rescore_arpa},    {"words.g2p", &BundleParts::g2p},
+      {"rescore.arpa.gz", &BundleParts::rescore_arpa}, {"graph/lexicon.txt", &BundleParts::lexicon}};
   try {
     CheckFiles(place, card);
     for (const Json& file : card.at("files")) {

@@ -3,7 +3,8 @@
 //
 // It holds card.json (what it is, and every file's size and checksum), model.safetensors (network, front end, i-vector
 // extractor), graph/ with its lexicon, and, where there are any, weights.toml, adapt-graph/ (of speaker-adapted models)
-// and the language models for rescoring.
+// the language models for rescoring,
+// and words.g2p, which pronounces words that the lexicon lacks.
 //
 // Threads: plain functions. Errors: InputError naming the bundle and the file that is missing, damaged or of a newer
 // format; UsageError for requests that lack a part.
@@ -21,7 +22,7 @@
 namespace antiphon::pipeline {
 
 struct BundleRequest {
-  std::string experiment, model, graph, adapt_graph, weights, graph_arpa, rescore_arpa;
+  std::string experiment, model, graph, adapt_graph, weights, graph_arpa, rescore_arpa, g2p;
   std::string name, licence, speech, out;
 
   template <class V>
@@ -36,6 +37,7 @@ struct BundleRequest {
     v("weights", weights, "weights.toml of a run with --tune; empty: EXPERIMENT/decode-dev's, if it is there");
     v("graph-arpa", graph_arpa, "with --rescore-arpa: the language model that the graph was built with");
     v("rescore-arpa", rescore_arpa, "larger language model that replaces the graph's in each lattice");
+    v("g2p", g2p, "what antiphon g2p train made of the lexicon, for words that are not in it");
     v("name", name, "of the recogniser; empty: that of --out");
     v("licence", licence, "under which it may be used");
     v("speech", speech, "what it was trained on, in words");
@@ -45,7 +47,7 @@ struct BundleRequest {
 
 /// Where the parts are; "" for what it does not hold.
 struct BundleParts {
-  std::string model, graph, adapt_graph, weights, lexicon, graph_arpa, rescore_arpa;
+  std::string model, graph, adapt_graph, weights, lexicon, graph_arpa, rescore_arpa, g2p;
 };
 
 /// Whether the place is a bundle, or at least has the name of one.
