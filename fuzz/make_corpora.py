@@ -142,6 +142,23 @@ def transcript():
     yield b";; comment\nu1 1 0.00 0.25 hello 0.9\nu1 1 0.30 0.25 world\n"
 
 
+def g2p():
+    """One letter with two units, bigrams; and a trie that lies."""
+    # <s>, </s>, and the units; behind <s> the units, behind them the end.
+    tries = (bytes([4, 1, 1, 1, 1, 2, 3, 1, 0, 1, 2, 1, 2]), bytes([4, 1, 1, 1, 1, 255, 255, 255, 255, 15]))
+    for trie in tries:
+        metadata = {"format": "antiphon-g2p", "version": "1", "order": "2", "letters": '["a"]', "phones": '["A"]',
+                    "units": "[[[0],[]],[[0],[0]]]", "description": "{}"}
+        tensors, payload = {"__metadata__": metadata}, b""
+        for name, dtype, count, data in (("ngram.trie", "U8", len(trie), trie),
+                                         ("ngram.log_probs", "F16", 8, b"\0\xbc" * 8),
+                                         ("ngram.log_backoffs", "F16", 3, b"\0\xbc" * 3)):
+            tensors[name] = {"dtype": dtype, "shape": [count], "data_offsets": [len(payload), len(payload) + len(data)]}
+            payload += data
+        header = json.dumps(tensors).encode()
+        yield struct.pack("<Q", len(header)) + header + payload
+
+
 def hmm_model():
     yield b"{}"
     for path in sorted((pathlib.Path(__file__).parent / "seeds" / "hmm_model").glob("*")):
@@ -154,6 +171,7 @@ TARGETS = {
     "frame_store": frame_store,
     "model": model,
     "data_dir": data_dir,
+    "g2p": g2p,
     "hmm_model": hmm_model,
     "lattice": lattice,
     "lexicon": lexicon,

@@ -1,0 +1,92 @@
+// Words that no lexicon has: a recogniser in one place pronounces them, and aligns them.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "antiphon/aligner.h"
+#include "antiphon/g2p.h"
+#include "api/two_words.h"
+#include "base/error.h"
+#include "base/file.h"
+#include "base/team.h"
+#include "feat/audio.h"
+#include "pipeline/align.h"
+#include "pipeline/bundle.h"
+
+namespace antiphon {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+class NewWordsTest : public ::testing::Test {
+ protected:
+  NewWordsTest() {
+    WriteFileAtomically(Path("letters.txt"), "a A\nb B\nab A B\nba B A\naba A B A\nbab B A B\n");
+    TrainG2p(Path("letters.txt"), Path("toy.g2p"), "order = 2", 1);
+    feat::WriteWav(Path("noise.wav"), {testing::Noise(testing::kRateHz * 3), testing::kRateHz});
+    request_.model = Path("net.safetensors");
+    request_.graph = Path("graph");
+    request_.g2p = Path("toy.g2p");
+    request_.out = Path("small.antiphon");
+  }
+  std::string Path(const std::string& name) const { return (system_.folder / name).string(); }
+  std::string ErrorOf(const std::function<void()>& f) {
+    try {
+      f();
+    } catch (const Error& e) {
+      return e.what();
+    }
+    return "no error";
+  }
+
+  testing::TwoWords system_{false};
+  pipeline::BundleRequest request_;
+};
+
+TEST_F(NewWordsTest, ARecogniserPronouncesThem) {
+  EXPECT_EQ(pipeline::WriteBundle(request_).at("g2p").at("words"), 6);
+  const G2p alone(Path("toy.g2p")), bundled(request_.out);
+  EXPECT_THAT(alone.Letters(), ElementsAre("a", "b"));
+  EXPECT_THAT(alone.Phones(), ElementsAre("A", "B"));
+  EXPECT_THAT(bundled.Pronounce("abba")[0].phones, ElementsAre("A", "B", "B", "A"));
+  EXPECT_EQ(bundled.Pronounce("abba", {.nbest = 3}), alone.Pronounce("abba", {.nbest = 3}));
+  EXPECT_THAT(ErrorOf([&] { alone.Pronounce("abc"); }), AllOf(HasSubstr("'abc'"), HasSubstr("'c'")));
+  EXPECT_THAT(ErrorOf([&] { alone.Pronounce("ab", {.nbest = 0}); }), HasSubstr("nbest"));
+}
+
+TEST_F(NewWordsTest, ARecogniserAlignsThem) {
+  pipeline::WriteBundle(request_);
+  const AlignedSpeech speech = Aligner(request_.out).AlignFile(Path("noise.wav"), "ONE abba TWO");
+  ASSERT_EQ(speech.words.size(), 3U);
+  EXPECT_EQ(speech.words[1].word, "abba");
+  EXPECT_EQ(speech.words[1].num_phones, 4);
+  EXPECT_TRUE(speech.unknown_words.empty());
+
+  WriteFileAtomically(Path("text.tsv"), "noise\tONE abba TWO\n");
+  pipeline::AlignRequest align;
+  align.model = request_.out;
+  align.data = Path("noise.wav");
+  align.audio.transcripts = Path("text.tsv");
+  align.out = Path("ali");
+  pipeline::Align(align, Team::Alone(), 1);
+  EXPECT_EQ(ToCtm(speech, "noise"), ReadFile(Path("ali/words.ctm")));
+  EXPECT_EQ(ReadFile(Path("ali/lexicon.txt")), "ONE A\nTWO B\nabba A B B A\n");
+}
+
+TEST_F(NewWordsTest, OtherPhonesAreRefused) {
+  WriteFileAtomically(Path("letters.txt"), "a A\nq Q\n");
+  TrainG2p(Path("letters.txt"), Path("toy.g2p"), "order = 2", 1);
+  EXPECT_THAT(ErrorOf([&] { pipeline::WriteBundle(request_); }), AllOf(HasSubstr("toy.g2p"), HasSubstr("'Q'")));
+}
+
+TEST_F(NewWordsTest, ARecogniserWithoutThemSaysSo) {
+  request_.g2p.clear();
+  pipeline::WriteBundle(request_);
+  EXPECT_THAT(ErrorOf([&] { G2p{request_.out}; }), HasSubstr("antiphon bundle --g2p"));
+}
+
+}  // namespace
+}  // namespace antiphon
