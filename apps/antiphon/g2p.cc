@@ -27,14 +27,14 @@ using Json = nlohmann::ordered_json;
 constexpr size_t kMostNamed = 5;
 
 // "'a', 'b' and 3 others".
-std::string SomeOf(const std::vector<std::string>& words) {
+std::string SomeWords(const std::vector<std::string>& words) {
   const std::vector<std::string> first(words.begin(),
                                        words.begin() + static_cast<std::ptrdiff_t>(std::min(kMostNamed, words.size())));
   return fmt::format("'{}'{}", fmt::join(first, "', '"),
                      words.size() > kMostNamed ? fmt::format(" and {} others", words.size() - kMostNamed) : "");
 }
 
-g2p::Entries ReadEntries(const std::string& file, const hmm::LexiconOptions& options) {
+g2p::Entries ReadSpoken(const std::string& file, const hmm::LexiconOptions& options) {
   g2p::Entries entries = g2p::EntriesOf(hmm::Lexicon::Load(file, options));
   if (entries.spoken.empty()) Throw<InputError>("'{}' has no words that are spelt as they are said", file);
   return entries;
@@ -45,7 +45,7 @@ struct ScoredEvaluation {
   std::string text;
 };
 
-ScoredEvaluation Score(const g2p::Evaluation& e) {
+ScoredEvaluation Summarise(const g2p::Evaluation& e) {
   return {{{"words", e.words},
            {"wrong_words", e.wrong_words},
            {"word_error", e.word_error()},
@@ -54,7 +54,7 @@ ScoredEvaluation Score(const g2p::Evaluation& e) {
            {"phone_error", e.phone_error()}},
           fmt::format("{} of {} words wrong ({:.2f} %), {:.2f} % of their phones{}", e.wrong_words, e.words,
                       100 * e.word_error(), 100 * e.phone_error(),
-                      e.unknown.empty() ? "" : "; letters unknown in " + SomeOf(e.unknown))};
+                      e.unknown.empty() ? "" : "; letters unknown in " + SomeWords(e.unknown))};
 }
 
 struct G2pTrainOptions {
@@ -79,9 +79,9 @@ void TrainG2p(const G2pTrainOptions& options, CommandContext& context) {
   if (!options.out.ends_with(".g2p")) {
     Throw<UsageError>("'{}' does not end in .g2p, by which models of pronunciations are known", options.out);
   }
-  const g2p::Entries entries = ReadEntries(options.lexicon, options.lexicon_options);
+  const g2p::Entries entries = ReadSpoken(options.lexicon, options.lexicon_options);
   if (!entries.left_out.empty()) {
-    context.Print("left out, as they are not spelt as they are said: {}", SomeOf(entries.left_out));
+    context.Print("left out, as they are not spelt as they are said: {}", SomeWords(entries.left_out));
   }
   Json result;
   if (options.held_out > 0) {
@@ -90,14 +90,14 @@ void TrainG2p(const G2pTrainOptions& options, CommandContext& context) {
       Throw<UsageError>("--held-out {} of '{}' leaves no words on one side", options.held_out, options.lexicon);
     }
     const g2p::Trained part = g2p::Train(rest, options.training, context.threads());
-    const ScoredEvaluation score = Score(g2p::Evaluate(part.model, apart, {}, context.threads()));
+    const ScoredEvaluation score = Summarise(g2p::Evaluate(part.model, apart, {}, context.threads()));
     context.Print("held out: {}", score.text);
     result["held_out"] = score.json;
   }
   const g2p::Trained trained = g2p::Train(entries.spoken, options.training, context.threads());
   if (!trained.report.uncut.empty()) {
     context.Print("left out, as a letter stands for {} phones at most (--max-phones): {}", trained.report.max_phones,
-                  SomeOf(trained.report.uncut));
+                  SomeWords(trained.report.uncut));
   }
   trained.model.Save(options.out);
   result["words"] = trained.report.words;
@@ -194,8 +194,9 @@ struct G2pEvaluateOptions {
 
 void EvaluateG2p(const G2pEvaluateOptions& options, CommandContext& context) {
   const g2p::Model model = g2p::Model::Load(options.model);
-  const g2p::Entries entries = ReadEntries(options.lexicon, options.lexicon_options);
-  const ScoredEvaluation score = Score(g2p::Evaluate(model, entries.spoken, {.beam = options.beam}, context.threads()));
+  const g2p::Entries entries = ReadSpoken(options.lexicon, options.lexicon_options);
+  const ScoredEvaluation score =
+      Summarise(g2p::Evaluate(model, entries.spoken, {.beam = options.beam}, context.threads()));
   context.PrintLine(score.text);
   context.SetResult(score.json.dump(2));
 }

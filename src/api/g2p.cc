@@ -9,7 +9,7 @@
 namespace antiphon {
 namespace {
 
-g2p::Model Open(const std::string& place) {
+g2p::Model OpenG2p(const std::string& place) {
   if (!pipeline::IsBundle(place)) return g2p::Model::Load(place);
   const pipeline::BundleParts parts = pipeline::OpenBundle(place);
   if (parts.g2p.empty()) {
@@ -35,7 +35,7 @@ struct G2p::Impl {
   g2p::Model model;
 };
 
-G2p::G2p(const std::string& model) : impl_(std::make_shared<const Impl>(Impl{Open(model)})) {}
+G2p::G2p(const std::string& model) : impl_(std::make_shared<const Impl>(Impl{OpenG2p(model)})) {}
 
 std::vector<PronunciationGuess> G2p::Pronounce(std::string_view word, const G2pSettings& settings) const {
   g2p::PronounceOptions options;

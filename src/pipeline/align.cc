@@ -76,8 +76,9 @@ void CheckPronunciations(const AlignSource& source, const hmm::Lexicon& lexicon,
 
 // The lexicon with pronunciations of the transcripts' words that it lacks, if there is a model for them; the first
 // member of the team writes it down, as whoever builds a graph needs it.
-std::shared_ptr<const hmm::Lexicon> Completed(std::shared_ptr<const hmm::Lexicon> lexicon, const AlignRequest& request,
-                                              const AlignSource& source, const Team& team, int num_threads) {
+std::shared_ptr<const hmm::Lexicon> WithTranscriptWords(std::shared_ptr<const hmm::Lexicon> lexicon,
+                                                        const AlignRequest& request, const AlignSource& source,
+                                                        const Team& team, int num_threads) {
   if (request.g2p.empty()) return lexicon;
   std::vector<std::string> words;
   for (size_t i = 0; i < source.size(); ++i) words.insert(words.end(), source.Words(i).begin(), source.Words(i).end());
@@ -98,9 +99,9 @@ std::shared_ptr<const hmm::Lexicon> Completed(std::shared_ptr<const hmm::Lexicon
 
 // The first member of the team writes.
 hmm::GmmTrainingReport Train(const AlignRequest& request, const AlignSource& source, Team& team, int num_threads) {
-  const auto completed =
-      Completed(std::make_shared<const hmm::Lexicon>(hmm::Lexicon::Load(request.lexicon, request.lexicon_options)),
-                request, source, team, num_threads);
+  const auto completed = WithTranscriptWords(
+      std::make_shared<const hmm::Lexicon>(hmm::Lexicon::Load(request.lexicon, request.lexicon_options)), request,
+      source, team, num_threads);
   const hmm::Lexicon& lexicon = *completed;
   CheckPronunciations(source, lexicon, request.training.map_unknown_words);
   hmm::GmmTrainingResult result = hmm::TrainGmm(
@@ -119,8 +120,8 @@ hmm::GmmTrainingReport AlignByModel(const AlignRequest& request, const BundlePar
   const auto model = AcousticModel::Load(request.model, request.nnet);
   data::RequireFrontEnd(source.front_end(), fmt::format("'{}'", source.feature_table()), model->features(),
                         fmt::format("'{}'", request.model));
-  const auto lexicon = Completed(LexiconOf(parts, request.lexicon, request.lexicon_options, model->hmm()), request,
-                                 source, team, num_threads);
+  const auto lexicon = WithTranscriptWords(LexiconOf(parts, request.lexicon, request.lexicon_options, model->hmm()),
+                                           request, source, team, num_threads);
   CheckPronunciations(source, *lexicon, request.training.map_unknown_words);
   hmm::GmmTrainingResult result =
       AlignWithModel(*model, source, source.Sizes(), *lexicon, request.training, request.adapt, num_threads, team);
