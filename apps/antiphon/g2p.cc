@@ -45,7 +45,7 @@ struct ScoredEvaluation {
   std::string text;
 };
 
-ScoredEvaluation Summarise(const g2p::Evaluation& e) {
+ScoredEvaluation WithText(const g2p::Evaluation& e) {
   return {{{"words", e.words},
            {"wrong_words", e.wrong_words},
            {"word_error", e.word_error()},
@@ -90,7 +90,7 @@ void TrainG2p(const G2pTrainOptions& options, CommandContext& context) {
       Throw<UsageError>("--held-out {} of '{}' leaves no words on one side", options.held_out, options.lexicon);
     }
     const g2p::Trained part = g2p::Train(rest, options.training, context.threads());
-    const ScoredEvaluation score = Summarise(g2p::Evaluate(part.model, apart, {}, context.threads()));
+    const ScoredEvaluation score = WithText(g2p::Evaluate(part.model, apart, {}, context.threads()));
     context.Print("held out: {}", score.text);
     result["held_out"] = score.json;
   }
@@ -196,7 +196,7 @@ void EvaluateG2p(const G2pEvaluateOptions& options, CommandContext& context) {
   const g2p::Model model = g2p::Model::Load(options.model);
   const g2p::Entries entries = ReadSpoken(options.lexicon, options.lexicon_options);
   const ScoredEvaluation score =
-      Summarise(g2p::Evaluate(model, entries.spoken, {.beam = options.beam}, context.threads()));
+      WithText(g2p::Evaluate(model, entries.spoken, {.beam = options.beam}, context.threads()));
   context.PrintLine(score.text);
   context.SetResult(score.json.dump(2));
 }
