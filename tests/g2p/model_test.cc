@@ -78,7 +78,7 @@ void SayAll(const Model& model, const std::vector<int32_t>& letters, size_t at, 
 
 TEST(G2p, ProbabilitiesAreThoseOfAllCuts) {
   const Model model = SmallModel();
-  for (const std::string word : {"c", "she", "coxe", "shice"}) {
+  for (const std::string word : {"c", "e", "she", "coxe", "shice"}) {
     std::vector<int32_t> letters;
     for (const std::string& letter : LettersOf(word)) {
       const auto it = std::find(model.letters().begin(), model.letters().end(), letter);
