@@ -85,7 +85,7 @@ class AsDecode : public ::testing::Test {
   }
 
   static void ExpectSame(const Recognition& recognised, const nlohmann::json& decoded) {
-    EXPECT_EQ(recognised.text, decoded.at("text"));
+    EXPECT_EQ(recognised.text, decoded.at("text").get<std::string>());
     EXPECT_EQ(recognised.remark, decoded.value("remark", ""));
     ASSERT_EQ(recognised.words.size(), decoded.at("words").size());
     for (size_t i = 0; i < recognised.words.size(); ++i) {
