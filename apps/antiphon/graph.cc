@@ -5,11 +5,13 @@
 #include <optional>
 #include <sstream>
 #include <string>
+#include <utility>
 
 #include "base/file.h"
 #include "base/log.h"
 #include "command.h"
 #include "decode/graph/graph_builder.h"
+#include "decode/graph/parts_builder.h"
 #include "decode/lm/ngram_fst.h"
 #include "hmm/graph/openfst.h"
 #include "pipeline/acoustic_model.h"
@@ -22,6 +24,7 @@ struct GraphCommandOptions {
   std::string model, lexicon, pronunciations, arpa, words, grammar, out;
   double silence_probability = 0.5;
   std::string optional_silence = "SIL";
+  bool on_the_fly = false;
   decode::GraphBuildOptions build;
 
   template <class V>
@@ -39,6 +42,9 @@ struct GraphCommandOptions {
     v("silence-probability", silence_probability, Range{0.01, 0.99},
       "probability of a pause before, between and after words");
     v("optional-silence", optional_silence, "phone of that pause");
+    v("on-the-fly", on_the_fly,
+      "keep lexicon and language model apart, in a tenth of the room; searches put them together as they come along, "
+      "and take another language model or more words");
     build.Visit(v);
   }
 };
@@ -95,17 +101,27 @@ void BuildGraph(const GraphCommandOptions& options, CommandContext& context) {
     log::Warn("{} words of the language model have no pronunciation and cannot be recognised, the first: {}",
               left_out.size(), left_out[0]);
   }
-  decode::BuildGraphFst(model, lexicon, grammar, options.build, &graph, pronunciations ? &*pronunciations : nullptr);
-  decode::SaveGraph(graph, model, lexicon, DescribeSource(options), options.build, options.out);
-  size_t num_arcs = 0;
-  for (int s = 0; s < graph.NumStates(); ++s) num_arcs += graph.NumArcs(s);
+  const decode::GraphBuildOptions& build = options.build;
+  const hmm::PronunciationModel* const said = pronunciations ? &*pronunciations : nullptr;
+  size_t num_states = 0, num_arcs = 0;
+  if (options.on_the_fly) {
+    decode::WordAutomaton words = decode::WordAutomaton::FromFst(grammar, lexicon.backoff_word(), build.max_states);
+    const decode::GraphParts parts(decode::BuildLexiconGraph(model, lexicon, build, said), std::move(words));
+    decode::SaveParts(parts, model, lexicon, said, DescribeSource(options), build, options.out);
+    num_states = parts.lexicon().states().size() + static_cast<size_t>(parts.words().num_states());
+    num_arcs = parts.lexicon().arcs().size() + static_cast<size_t>(parts.words().num_arcs());
+  } else {
+    decode::BuildGraphFst(model, lexicon, grammar, build, &graph, said);
+    decode::SaveGraph(graph, model, lexicon, DescribeSource(options), build, options.out);
+    num_states = static_cast<size_t>(graph.NumStates());
+    for (int s = 0; s < graph.NumStates(); ++s) num_arcs += graph.NumArcs(s);
+  }
   const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-  context.Print("graph of {} states and {} arcs in {} ({:.1f} s)", graph.NumStates(), num_arcs, options.out, seconds);
-  context.SetResult(nlohmann::ordered_json({{"states", graph.NumStates()},
-                                            {"arcs", num_arcs},
-                                            {"left_out_words", left_out.size()},
-                                            {"seconds", seconds}})
-                        .dump(2));
+  context.Print("graph of {} states and {} arcs in {} ({:.1f} s)", num_states, num_arcs, options.out, seconds);
+  context.SetResult(
+      nlohmann::ordered_json(
+          {{"states", num_states}, {"arcs", num_arcs}, {"left_out_words", left_out.size()}, {"seconds", seconds}})
+          .dump(2));
 }
 
 REGISTER_COMMAND(

@@ -93,4 +93,13 @@ ConstFst ParseConstFst(std::span<const std::byte> file) {
   return fst;
 }
 
+std::vector<GraphState> StatesOf(const ConstFst& fst) {
+  std::vector<GraphState> states;
+  states.reserve(fst.states.size());
+  for (const ConstFst::State& s : fst.states) {
+    states.push_back({s.first_arc, s.first_arc + s.num_input_epsilons, s.first_arc + s.num_arcs, s.final_cost});
+  }
+  return states;
+}
+
 }  // namespace antiphon::decode

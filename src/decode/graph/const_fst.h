@@ -11,8 +11,9 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <vector>
 
-#include "decode/graph/graph.h"
+#include "decode/graph/graph_arc.h"
 
 namespace antiphon::decode {
 
@@ -33,5 +34,8 @@ struct ConstFst {
 
 /// `file` begins at a multiple of 16 bytes, as mapped files do.
 ConstFst ParseConstFst(std::span<const std::byte> file);
+
+/// Its states as searches read them.
+std::vector<GraphState> StatesOf(const ConstFst& fst);
 
 }  // namespace antiphon::decode

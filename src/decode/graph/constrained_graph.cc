@@ -5,6 +5,8 @@
 #include <utility>
 #include <vector>
 
+#include "decode/graph/graph_walk.h"
+
 namespace antiphon::decode {
 namespace {
 
@@ -34,14 +36,15 @@ std::optional<Graph> ConstrainToWords(const Graph& graph, std::span<const int32_
   std::vector<GraphState> states;
   std::vector<GraphArc> arcs;
   bool ends = false;
-  pairs.Find(graph.start(), 0);
+  GraphWalk walk(graph);
+  pairs.Find(walk.start(), 0);
   for (size_t i = 0; i < pairs.size(); ++i) {
     const auto [state, said] = pairs[i];
-    const GraphState& from = graph.states()[static_cast<size_t>(state)];
+    const GraphState from = walk.Expanded(state);
     GraphState to;
     const auto copy = [&, place = said](uint32_t begin, uint32_t end) {
       for (uint32_t a = begin; a < end; ++a) {
-        GraphArc arc = graph.arcs()[a];
+        GraphArc arc = walk.arcs()[a];
         if (arc.word != 0 && (place == words.size() || arc.word != words[place])) continue;
         arc.next_state = pairs.Find(arc.next_state, place + (arc.word != 0 ? 1 : 0));
         arcs.push_back(arc);

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "decode/graph/graph_parts.h"
 
 namespace antiphon::decode {
 
@@ -20,6 +21,19 @@ Graph::Graph(std::vector<GraphState> states, std::vector<GraphArc> arcs, int32_t
   owner_ = std::move(owned);
   for (const int32_t pdf : pdf_of_transition_) num_pdfs_ = std::max(num_pdfs_, pdf + 1);
   Check();
+}
+
+Graph::Graph(std::shared_ptr<const GraphParts> parts, std::vector<std::string> words,
+             std::vector<int32_t> pdf_of_transition)
+    : parts_(std::move(parts)), words_(std::move(words)), pdf_of_transition_(std::move(pdf_of_transition)) {
+  for (const int32_t pdf : pdf_of_transition_) num_pdfs_ = std::max(num_pdfs_, pdf + 1);
+}
+
+std::vector<bool> Graph::SaidWords() const {
+  if (parts_ != nullptr) return parts_->words().SaidWords(static_cast<int32_t>(words_.size()) - 1);
+  std::vector<bool> said(words_.size(), false);
+  for (const GraphArc& arc : arcs_) said[static_cast<size_t>(arc.word)] = true;
+  return said;
 }
 
 void Graph::Check() const {
@@ -43,34 +57,7 @@ void Graph::Check() const {
       if (!std::isfinite(arc.cost)) fail("a cost is not a finite number");
     }
   }
-  if (HasEpsilonCycle()) fail("a cycle of its arcs takes no frame, which a search would follow for ever");
-}
-
-// Takes away, again and again, states that no epsilon arc leads to any more; those on a cycle stay.
-bool Graph::HasEpsilonCycle() const {
-  std::vector<uint32_t> incoming(states_.size(), 0);
-  size_t left = 0;
-  for (const GraphState& s : states_) {
-    for (uint32_t a = s.epsilon_begin; a < s.emitting_begin; ++a, ++left) ++incoming[arcs_[a].next_state];
-  }
-  std::vector<int32_t> free;
-  const auto take = [&](const GraphState& s) {
-    for (uint32_t a = s.epsilon_begin; a < s.emitting_begin; ++a, --left) {
-      if (--incoming[arcs_[a].next_state] == 0) free.push_back(arcs_[a].next_state);
-    }
-  };
-  // Only those that had none from the start: the others come to `free` when their last one goes.
-  std::vector<bool> leads(states_.size());
-  for (size_t s = 0; s < states_.size(); ++s) leads[s] = incoming[s] == 0;
-  for (size_t s = 0; s < states_.size(); ++s) {
-    if (leads[s]) take(states_[s]);
-    while (!free.empty()) {
-      const int32_t next = free.back();
-      free.pop_back();
-      take(states_[next]);
-    }
-  }
-  return left > 0;
+  if (HasEpsilonCycle(states_, arcs_)) fail("a cycle of its arcs takes no frame, which a search would follow for ever");
 }
 
 }  // namespace antiphon::decode

@@ -21,26 +21,11 @@
 #include <string_view>
 #include <vector>
 
+#include "decode/graph/graph_arc.h"
 #include "hmm/hmm_model.h"
 #include "hmm/lexicon.h"
 
 namespace antiphon::decode {
-
-/// As OpenFst's standard arc lies in memory.
-struct GraphArc {
-  int32_t transition_id;
-  int32_t word;
-  float cost;
-  int32_t next_state;
-};
-
-/// Arcs [epsilon_begin, emitting_begin) take no frame, [emitting_begin, end) take one.
-struct GraphState {
-  uint32_t epsilon_begin;
-  uint32_t emitting_begin;
-  uint32_t end;
-  float final_cost;  // infinite unless final
-};
 
 /// What a graph was built from; graph.json.
 struct GraphInfo {
@@ -51,6 +36,8 @@ struct GraphInfo {
   hmm::LexiconOptions lexicon;
 };
 
+class GraphParts;
+
 class Graph {
  public:
   Graph() = default;
@@ -59,10 +46,15 @@ class Graph {
   /// Classes are as many as the highest of those.
   Graph(std::vector<GraphState> states, std::vector<GraphArc> arcs, int32_t start, std::vector<std::string> words,
         std::vector<int32_t> pdf_of_transition);
+  /// One that searches put together.
+  Graph(std::shared_ptr<const GraphParts> parts, std::vector<std::string> words,
+        std::vector<int32_t> pdf_of_transition);
 
   /// Maps the graph in `folder` and checks that it fits.
   static Graph Load(const std::filesystem::path& folder, const hmm::HmmModel& model);
 
+  /// Null for a static graph; of others start, states and arcs are none: GraphWalk makes them.
+  const std::shared_ptr<const GraphParts>& parts() const { return parts_; }
   int32_t start() const { return start_; }
   std::span<const GraphState> states() const { return states_; }
   std::span<const GraphArc> arcs() const { return arcs_; }
@@ -70,17 +62,19 @@ class Graph {
   int num_pdfs() const { return num_pdfs_; }
   /// By word id; [0] is "<eps>".
   const std::vector<std::string>& words() const { return words_; }
+  /// By word id: whether the graph can give it.
+  std::vector<bool> SaidWords() const;
   const GraphInfo& info() const { return info_; }
   /// Empty for graphs made in memory.
   const std::shared_ptr<const hmm::Lexicon>& lexicon() const { return lexicon_; }
 
  private:
   void Check() const;
-  bool HasEpsilonCycle() const;
 
   std::vector<GraphState> states_;
   std::span<const GraphArc> arcs_;
   std::shared_ptr<const void> owner_;  // of arcs_
+  std::shared_ptr<const GraphParts> parts_;
   int32_t start_ = 0;
   int num_pdfs_ = 0;
   std::vector<std::string> words_;

@@ -1,15 +1,16 @@
 #include <fmt/format.h>
 
-#include <nlohmann/json.hpp>
-
 #include "base/error.h"
 #include "base/file.h"
 #include "base/log.h"
 #include "base/temporary_file.h"
 #include "base/utf8.h"
 #include "decode/graph/const_fst.h"
+#include "decode/graph/const_fst_writer.h"
 #include "decode/graph/graph.h"
 #include "decode/graph/graph_builder.h"
+#include "decode/graph/graph_json.h"
+#include "decode/graph/parts_builder.h"
 #include "hmm/graph/openfst.h"
 
 namespace antiphon::decode {
@@ -17,93 +18,17 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr int kFormatVersion = 1;
-
 static_assert(sizeof(GraphArc) == sizeof(fst::StdArc) && offsetof(GraphArc, word) == offsetof(fst::StdArc, olabel) &&
               offsetof(GraphArc, cost) == offsetof(fst::StdArc, weight) &&
               offsetof(GraphArc, next_state) == offsetof(fst::StdArc, nextstate));
 
-std::string Hex(uint64_t checksum) { return fmt::format("{:016x}", checksum); }
-
-std::string TransitionChecksum(const hmm::HmmModel& model) {
-  const auto values = model.transitions().log_probs();
-  return Hex(Checksum(std::as_bytes(std::span(values.data(), values.size()))));
-}
-
-std::string SymbolTable(const hmm::Lexicon& lexicon) {
-  std::string text;
-  for (int32_t w = 0; w <= lexicon.num_words(); ++w) text += fmt::format("{} {}\n", lexicon.Word(w), w);
-  return text + fmt::format("#0 {}\n", lexicon.backoff_word());
-}
+// What graph.json has checksums of.
+constexpr const char* kPartFiles[] = {"G.safetensors", "HCL.fst", "pronunciations.safetensors"};
 
 void CheckWords(const std::string& text, const hmm::Lexicon& lexicon, const fs::path& path) {
   if (ComposeLines(text, path.string()) != SymbolTable(lexicon)) {
     Throw<InputError>("'{}' is not the word table of lexicon.txt beside it; build the graph again", path.string());
   }
-}
-
-struct GraphJson {
-  GraphInfo info;
-  std::string fst_checksum;
-};
-
-GraphJson ParseJson(const std::string& text) {
-  try {
-    const auto json = nlohmann::json::parse(text);
-    if (json.at("format") != kFormatVersion) {
-      Throw<InputError>("format {} was expected, {} found; build the graph again", kFormatVersion,
-                        json.at("format").dump());
-    }
-    GraphJson result;
-    result.fst_checksum = json.at("fst_checksum");
-    result.info.model_structure = json.at("model_structure");
-    result.info.transition_weights = json.at("transition_weights");
-    result.info.language_model = json.at("language_model");
-    result.info.self_loop_scale = json.at("self_loop_scale");
-    hmm::LexiconOptions& lexicon = result.info.lexicon;
-    const auto& options = json.at("lexicon");
-    lexicon.silence_phones = options.at("silence_phones").get<std::vector<std::string>>();
-    lexicon.optional_silence = options.at("optional_silence");
-    lexicon.unknown_word = options.at("unknown_word");
-    lexicon.silence_probability = options.at("silence_probability");
-    lexicon.position_dependent = options.at("position_dependent");
-    return result;
-  } catch (const nlohmann::json::exception& e) {
-    Throw<InputError>("this is no description of a graph ({})", e.what());
-  }
-}
-
-nlohmann::ordered_json ToJson(const GraphJson& graph) {
-  const hmm::LexiconOptions& lexicon = graph.info.lexicon;
-  return {{"format", kFormatVersion},
-          {"fst_checksum", graph.fst_checksum},
-          {"model_structure", graph.info.model_structure},
-          {"transition_weights", graph.info.transition_weights},
-          {"language_model", graph.info.language_model},
-          {"self_loop_scale", graph.info.self_loop_scale},
-          {"lexicon",
-           {{"silence_phones", lexicon.silence_phones},
-            {"optional_silence", lexicon.optional_silence},
-            {"unknown_word", lexicon.unknown_word},
-            {"silence_probability", lexicon.silence_probability},
-            {"position_dependent", lexicon.position_dependent}}}};
-}
-
-// OpenFst by itself would go on after a failure, print a line and return false, without the system's reason.
-void WriteConstFst(const fst::StdConstFst& graph, AtomicFile& file) {
-  try {
-    file.stream().exceptions(std::ios::badbit | std::ios::failbit);
-    fst::FstWriteOptions options(file.path().string());
-    options.align = true;
-    graph.Write(file.stream(), options);
-    file.stream().flush();
-  } catch (const std::ios_base::failure&) {
-    // Whoever removes the file must not be thrown at.
-    file.stream().exceptions(std::ios::goodbit);
-    file.CheckStream();
-    throw;
-  }
-  file.stream().exceptions(std::ios::goodbit);
 }
 
 void RequireFit(const GraphInfo& info, const hmm::HmmModel& model, const fs::path& folder) {
@@ -129,14 +54,13 @@ void SaveGraph(const fst::StdVectorFst& graph, const hmm::HmmModel& model, const
   const fs::path fst_path = folder / "HCLG.fst";
   AtomicFile fst_file(fst_path), words(folder / "words.txt"), pronunciations(folder / "lexicon.txt"),
       description(folder / "graph.json");
-  WriteConstFst(fst::StdConstFst(graph), fst_file);
+  WriteConstFst(graph, fst_file);
   words.stream() << SymbolTable(lexicon);
   pronunciations.stream() << lexicon.ToText();
   GraphJson json;
-  json.fst_checksum = Hex(Checksum(MappedFile(TemporaryPath(fst_path)).bytes()));
-  json.info = {ModelStructureChecksum(model), TransitionChecksum(model), language_model, SelfLoopScale(options, model),
-               lexicon.options()};
-  description.stream() << ToJson(json).dump(2) << "\n";
+  json.checksums["HCLG.fst"] = HexChecksum(TemporaryPath(fst_path));
+  json.info = DescribeGraph(model, lexicon, language_model, SelfLoopScale(options, model));
+  description.stream() << ToText(json);
   for (AtomicFile* file : {&fst_file, &words, &pronunciations, &description}) {
     file->stream().flush();
     file->CheckStream();
@@ -150,12 +74,13 @@ void SaveGraph(const fst::StdVectorFst& graph, const hmm::HmmModel& model, const
 Graph Graph::Load(const fs::path& folder, const hmm::HmmModel& model) {
   const fs::path fst_path = folder / "HCLG.fst", json_path = folder / "graph.json";
   const GraphJson json =
-      WithContext([&] { return ParseJson(ReadFile(json_path)); }, [&] { return json_path.string(); });
+      WithContext([&] { return ParseGraphJson(ReadFile(json_path)); }, [&] { return json_path.string(); });
   RequireFit(json.info, model, folder);
-  const auto file = std::make_shared<const MappedFile>(fst_path);
-  if (Hex(Checksum(file->bytes())) != json.fst_checksum) {
-    Throw<InputError>("'{}' is not the file that graph.json describes: cut short or changed; build the graph again",
-                      fst_path.string());
+  const bool in_parts = json.format == kPartsFormat;
+  if (in_parts) {
+    for (const char* file : kPartFiles) RequireChecksum(json, folder, file);
+  } else {
+    RequireChecksum(json, folder, "HCLG.fst");
   }
   Graph graph;
   graph.info_ = json.info;
@@ -169,16 +94,19 @@ Graph Graph::Load(const fs::path& folder, const hmm::HmmModel& model) {
     graph.pdf_of_transition_[t] = model.transitions().Pdf(static_cast<int32_t>(t));
   }
   graph.num_pdfs_ = model.num_pdfs();
+  if (in_parts) {
+    graph.parts_ =
+        std::make_shared<const GraphParts>(LoadLexiconGraph(folder, model, *graph.lexicon_),
+                                           WordAutomaton::Load(folder / "G.safetensors", graph.lexicon_->num_words()));
+    return graph;
+  }
 
+  const auto file = std::make_shared<const MappedFile>(fst_path);
   WithContext(
       [&] {
         const ConstFst fst = ParseConstFst(file->bytes());
         graph.start_ = fst.start >= 0 && fst.start < std::ssize(fst.states) ? static_cast<int32_t>(fst.start) : -1;
-        graph.states_.reserve(fst.states.size());
-        for (const ConstFst::State& s : fst.states) {
-          graph.states_.push_back(
-              {s.first_arc, s.first_arc + s.num_input_epsilons, s.first_arc + s.num_arcs, s.final_cost});
-        }
+        graph.states_ = StatesOf(fst);
         graph.arcs_ = fst.arcs;
         graph.owner_ = file;
         graph.Check();

@@ -7,6 +7,7 @@
 
 #include "base/check.h"
 #include "base/error.h"
+#include "decode/graph/graph_walk.h"
 #include "decode/search/search_frames.h"
 #include "decode/search/token_map.h"
 #include "hmm/hmm_model.h"
@@ -24,19 +25,21 @@ class Decoder::Search {
       : graph_(graph),
         options_(options),
         scale_(static_cast<float>(options.acoustic_scale)),
-        frames_(graph, options, bias) {
+        walk_(graph),
+        frames_(walk_, options, bias) {
     Restart();
   }
 
   void Restart() {
     frames_.Clear();
+    if (walk_.memory() > graph_memory_) walk_.Forget();
     stats_ = {};
     finished_ = false;
     ClearSlots();
     frames_.AddFrame();
     FrameTokens& first = frames_.back();
-    first.tokens.push_back({graph_.start(), 0.0F, 0.0F, -1, kNoArc, 0});
-    SlotOf(graph_.start(), 0) = 0;
+    first.tokens.push_back({walk_.start(), 0.0F, 0.0F, -1, kNoArc, 0});
+    SlotOf(walk_.start(), 0) = 0;
     CloseEpsilons(first, kUnbounded);
   }
 
@@ -50,7 +53,10 @@ class Decoder::Search {
     const int ready = scores.num_frames_ready();
     for (int taken = 0; frames_.num_frames() < ready && taken != max_frames; ++taken) {
       Step(scores);
-      if (frames_.num_frames() % options_.prune_interval == 0) frames_.PruneActive();
+      if (frames_.num_frames() % options_.prune_interval == 0) {
+        frames_.PruneActive();
+        if (walk_.memory() > graph_memory_) ForgetGraph();
+      }
     }
   }
 
@@ -111,6 +117,13 @@ class Decoder::Search {
     return costs_[n];
   }
 
+  // What no hypothesis needs of a graph that is put together as it is reached.
+  void ForgetGraph() {
+    walk_.Collect([&](const auto& keep_state, const auto& keep_arc) { frames_.Renumber(keep_state, keep_arc); });
+    // Where hypotheses alone need most of it, time would go by with nothing else.
+    graph_memory_ = std::max(graph_memory_, 2 * walk_.memory());
+  }
+
   // A dense row of log-likelihoods for the arcs that may be followed.
   const float* Scores(ScoreSource& source, int frame, const std::vector<Token>& tokens, float cutoff) {
     if (const auto dense = source.DenseFrame(frame); !dense.empty()) return dense.data();
@@ -119,9 +132,9 @@ class Decoder::Search {
     wanted_.clear();
     for (const Token& token : tokens) {
       if (token.cost > cutoff) continue;
-      const GraphState& state = graph_.states()[token.state];
+      const GraphState& state = walk_.Expanded(token.state);
       for (uint32_t a = state.emitting_begin; a < state.end; ++a) {
-        const int32_t pdf = graph_.pdf_of_transition()[graph_.arcs()[a].transition_id];
+        const int32_t pdf = graph_.pdf_of_transition()[walk_.arcs()[a].transition_id];
         if (wanted_mark_[pdf]) continue;
         wanted_mark_[pdf] = true;
         wanted_.push_back(pdf);
@@ -183,16 +196,16 @@ class Decoder::Search {
   // The graph does not fit into the cache, and which of its states come is known ahead.
   void Prefetch(const std::vector<Token>& tokens, size_t i) const {
     constexpr size_t kStatesAhead = 12, kArcsAhead = 6;
-    if (i + kStatesAhead < tokens.size()) __builtin_prefetch(&graph_.states()[tokens[i + kStatesAhead].state]);
+    if (i + kStatesAhead < tokens.size()) __builtin_prefetch(&walk_.states()[tokens[i + kStatesAhead].state]);
     if (i + kArcsAhead < tokens.size()) {
-      __builtin_prefetch(graph_.arcs().data() + graph_.states()[tokens[i + kArcsAhead].state].emitting_begin);
+      __builtin_prefetch(walk_.arcs() + walk_.states()[tokens[i + kArcsAhead].state].emitting_begin);
     }
   }
 
   void TightenCutoff(const Token& best, float offset, const float* scores, float beam) {
-    const GraphState& state = graph_.states()[best.state];
+    const GraphState& state = walk_.Expanded(best.state);
     for (uint32_t a = state.emitting_begin; a < state.end; ++a) {
-      const GraphArc& arc = graph_.arcs()[a];
+      const GraphArc& arc = walk_.arcs()[a];
       const float acoustic = -scale_ * scores[graph_.pdf_of_transition()[arc.transition_id]];
       const float cost = best.cost - offset + frames_.Follow(best.context, arc).cost + acoustic + beam;
       if (cost < next_cutoff_) next_cutoff_ = cost;
@@ -200,10 +213,10 @@ class Decoder::Search {
   }
 
   void Expand(FrameTokens& from, int32_t index, const float* scores, float beam, FrameTokens& to) {
-    const GraphState& state = graph_.states()[from.tokens[index].state];
+    const GraphState& state = walk_.Expanded(from.tokens[index].state);
     const float base = from.tokens[index].cost - from.offset;
     const int32_t context = from.tokens[index].context;
-    const GraphArc* const arcs = graph_.arcs().data();
+    const GraphArc* const arcs = walk_.arcs();
     const int32_t* const pdfs = graph_.pdf_of_transition().data();
     ++stats_.tokens_expanded;
     for (uint32_t a = state.emitting_begin; a < state.end; ++a) {
@@ -231,21 +244,18 @@ class Decoder::Search {
   // Follows the arcs that take no frame; the graph has no cycle of them, so that this ends.
   void CloseEpsilons(FrameTokens& frame, float cutoff) {
     std::vector<Token>& tokens = frame.tokens;
-    const auto has_epsilons = [&](int32_t state) {
-      return graph_.states()[state].epsilon_begin < graph_.states()[state].emitting_begin;
-    };
     queue_.clear();
     for (size_t i = tokens.size(); i-- > 0;) {
-      if (has_epsilons(tokens[i].state)) queue_.push_back(static_cast<int32_t>(i));
+      if (walk_.MayHaveEpsilons(tokens[i].state)) queue_.push_back(static_cast<int32_t>(i));
     }
     while (!queue_.empty()) {
       const int32_t index = queue_.back();
       queue_.pop_back();
       const float base = tokens[index].cost;
       if (base > cutoff) continue;
-      const GraphState& state = graph_.states()[tokens[index].state];
+      const GraphState& state = walk_.Expanded(tokens[index].state);
       for (uint32_t a = state.epsilon_begin; a < state.emitting_begin; ++a) {
-        const GraphArc& arc = graph_.arcs()[a];
+        const GraphArc& arc = walk_.arcs()[a];
         const SearchFrames::ArcStep step = frames_.Follow(tokens[index].context, arc);
         const float cost = base + step.cost;
         if (!(cost < cutoff)) continue;
@@ -258,15 +268,15 @@ class Decoder::Search {
         } else {
           continue;
         }
-        if (has_epsilons(arc.next_state)) queue_.push_back(slot);
+        if (walk_.MayHaveEpsilons(arc.next_state)) queue_.push_back(slot);
       }
     }
     // Links only now, when every token has its best cost.
     for (size_t i = 0; i < tokens.size(); ++i) {
       if (tokens[i].cost > cutoff) continue;
-      const GraphState& state = graph_.states()[tokens[i].state];
+      const GraphState& state = walk_.Expanded(tokens[i].state);
       for (uint32_t a = state.epsilon_begin; a < state.emitting_begin; ++a) {
-        const GraphArc& arc = graph_.arcs()[a];
+        const GraphArc& arc = walk_.arcs()[a];
         const SearchFrames::ArcStep step = frames_.Follow(tokens[i].context, arc);
         if (!(tokens[i].cost + step.cost < cutoff)) continue;
         frame.epsilon.push_back({static_cast<int32_t>(i), SlotOf(arc.next_state, step.context), a, 0.0F});
@@ -277,6 +287,8 @@ class Decoder::Search {
   const Graph& graph_;
   DecoderOptions options_;
   float scale_;
+  GraphWalk walk_;
+  size_t graph_memory_ = static_cast<size_t>(options_.graph_cache_mb) << 20;
   SearchFrames frames_;
   TokenMap map_;
   std::unordered_map<int64_t, int32_t> biased_;  // only looked up

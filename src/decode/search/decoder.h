@@ -42,6 +42,7 @@ struct DecoderOptions {
   int max_active = 7000;
   int min_active = 200;
   int prune_interval = 25;
+  int graph_cache_mb = 64;
 
   template <class V>
   void Visit(V& v) {
@@ -53,6 +54,8 @@ struct DecoderOptions {
     v("max-active", max_active, Range{1, 1e9}, "most hypotheses that are followed in a frame");
     v("min-active", min_active, Range{0, 1e9}, "hypotheses that are followed whatever the beam");
     v("prune-interval", prune_interval, Range{1, 1e6}, "frames between clean-ups of the lattice");
+    v("graph-cache", graph_cache_mb, Range{1, 1e6},
+      "MB of memory in which a search keeps what it has met of a graph made with --on-the-fly");
   }
 };
 

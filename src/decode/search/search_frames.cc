@@ -36,13 +36,13 @@ std::vector<int32_t> TopologicalOrder(const FrameTokens& frame) {
 
 }  // namespace
 
-SearchFrames::SearchFrames(const Graph& graph, const DecoderOptions& options, const WordBias* bias)
+SearchFrames::SearchFrames(const GraphWalk& graph, const DecoderOptions& options, const WordBias* bias)
     : graph_(graph),
       bias_(bias),
       lattice_beam_(static_cast<float>(options.lattice_beam)),
       acoustic_scale_(options.acoustic_scale) {}
 
-SearchFrames::SearchFrames(const Graph& graph, const WordBias* bias, float lattice_beam, double acoustic_scale)
+SearchFrames::SearchFrames(const GraphWalk& graph, const WordBias* bias, float lattice_beam, double acoustic_scale)
     : graph_(graph), bias_(bias), lattice_beam_(lattice_beam), acoustic_scale_(acoustic_scale) {}
 
 void SearchFrames::Clear() {

@@ -10,7 +10,7 @@
 #include <limits>
 #include <vector>
 
-#include "decode/graph/graph.h"
+#include "decode/graph/graph_walk.h"
 #include "decode/lattice/lattice.h"
 #include "decode/search/word_bias.h"
 
@@ -46,7 +46,8 @@ struct FrameTokens {
 
 class SearchFrames {
  public:
-  SearchFrames(const Graph& graph, const DecoderOptions& options, const WordBias* bias);
+  /// `graph` and `bias` must outlive this.
+  SearchFrames(const GraphWalk& graph, const DecoderOptions& options, const WordBias* bias);
 
   struct ArcStep {
     float cost;
@@ -70,6 +71,20 @@ class SearchFrames {
   /// The same exactly, with final costs.
   void PruneFinal();
 
+  /// Exchanges the ids of states and arcs for those that a collection gives.
+  template <class KeepState, class KeepArc>
+  void Renumber(const KeepState& keep_state, const KeepArc& keep_arc) {
+    for (int f = 0; f <= num_frames_; ++f) {
+      for (Token& token : frames_[static_cast<size_t>(f)].tokens) {
+        // Those of frames before are not followed any more.
+        token.state = f == num_frames_ ? keep_state(token.state) : -1;
+        if (token.arc != kNoArc) token.arc = keep_arc(token.arc);
+      }
+      for (Link& link : frames_[static_cast<size_t>(f)].epsilon) link.arc = keep_arc(link.arc);
+      for (Link& link : frames_[static_cast<size_t>(f)].emitting) link.arc = keep_arc(link.arc);
+    }
+  }
+
   bool ReachedFinal() const;
   double FinalRelativeCost() const;
   LatticePath BestPath(bool with_final_costs) const;
@@ -85,7 +100,7 @@ class SearchFrames {
   Lattice CutBefore(int frame, int32_t token);
 
  private:
-  SearchFrames(const Graph& graph, const WordBias* bias, float lattice_beam, double acoustic_scale);
+  SearchFrames(const GraphWalk& graph, const WordBias* bias, float lattice_beam, double acoustic_scale);
 
   // Recomputes extra costs of frame f from those of f + 1 and drops links; true if some extra cost moved by more than
   // delta.
@@ -104,7 +119,7 @@ class SearchFrames {
 
   float ArcCost(const Token& from, uint32_t arc) const { return Follow(from.context, graph_.arcs()[arc]).cost; }
 
-  const Graph& graph_;
+  const GraphWalk& graph_;
   const WordBias* bias_;
   float lattice_beam_;
   double acoustic_scale_;

@@ -79,8 +79,7 @@ WordBias::WordBias(const Graph& graph, std::span<const std::pair<std::string, do
 
 void WordBias::FindWords(const Graph& graph) {
   for (size_t id = 1; id < graph.words().size(); ++id) ids_.emplace(graph.words()[id], static_cast<int32_t>(id));
-  on_arcs_.assign(graph.words().size(), false);
-  for (const GraphArc& arc : graph.arcs()) on_arcs_[static_cast<size_t>(arc.word)] = true;
+  on_arcs_ = graph.SaidWords();
 }
 
 std::string WordBias::WhyNot(const Graph& graph, const std::string& word) const {

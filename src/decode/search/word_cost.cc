@@ -7,6 +7,8 @@
 #include <utility>
 #include <vector>
 
+#include "decode/graph/graph_parts.h"
+
 namespace antiphon::decode {
 namespace {
 
@@ -39,9 +41,69 @@ std::vector<float> CostsSinceAWord(const Graph& graph) {
   return costs;
 }
 
+// Of each history: the cheapest way there from one in which a word, or the start, has led, by backing off.
+std::vector<float> CostsOfBackingOff(const WordAutomaton& words) {
+  std::vector<float> costs(static_cast<size_t>(words.num_states()), std::numeric_limits<float>::infinity());
+  std::priority_queue<Reached, std::vector<Reached>, std::greater<>> waiting;
+  const auto reach = [&](int32_t state, float cost) {
+    float& best = costs[static_cast<size_t>(state)];
+    if (cost >= best) return;
+    best = cost;
+    waiting.push({cost, state});
+  };
+  reach(words.start(), 0);
+  for (int32_t s = 0; s < words.num_states(); ++s) {
+    for (const int32_t next : words.ArcsOf(s).next) reach(next, 0);
+  }
+  while (!waiting.empty()) {
+    const auto [cost, state] = waiting.top();
+    waiting.pop();
+    if (cost > costs[static_cast<size_t>(state)] || words.Backoff(state) < 0) continue;
+    reach(words.Backoff(state), cost + std::max(0.0F, words.BackoffCost(state)));
+  }
+  return costs;
+}
+
+// Of what searches put together: the places are the histories that a word may follow.
+std::map<int32_t, std::vector<float>> PlacesInParts(const GraphParts& parts, const std::set<int32_t>& wanted) {
+  const WordAutomaton& words = parts.words();
+  const std::vector<float> before = CostsOfBackingOff(words);
+  const auto labels = parts.lexicon().labels();
+  std::map<int32_t, std::vector<float>> places;
+  const auto add = [&](int32_t word, float cost) {
+    float best = std::numeric_limits<float>::infinity();
+    for (const int32_t label : parts.lexicon().LabelsOf(word)) {
+      best = std::min(best, labels[static_cast<size_t>(label)].cost);
+    }
+    places[word].push_back(cost + best);
+  };
+  for (int32_t s = 0; s < words.num_states(); ++s) {
+    const WordAutomaton::Arcs arcs = words.ArcsOf(s);
+    for (size_t i = 0; i < arcs.words.size(); ++i) {
+      if (wanted.contains(arcs.words[i])) add(arcs.words[i], before[static_cast<size_t>(s)] + arcs.costs[i]);
+    }
+  }
+  for (const auto& [word, cost] : words.added()) {
+    if (wanted.contains(word)) add(word, before[static_cast<size_t>(words.base_state())] + cost);
+  }
+  return places;
+}
+
+// The median of each.
+std::map<int32_t, float> Medians(std::map<int32_t, std::vector<float>> places) {
+  std::map<int32_t, float> usual;
+  for (auto& [word, costs] : places) {
+    const auto middle = costs.begin() + static_cast<std::ptrdiff_t>(costs.size() / 2);
+    std::nth_element(costs.begin(), middle, costs.end());
+    usual[word] = std::max(0.0F, *middle);
+  }
+  return usual;
+}
+
 }  // namespace
 
 std::map<int32_t, float> UsualCosts(const Graph& graph, const std::set<int32_t>& words) {
+  if (graph.parts() != nullptr) return Medians(PlacesInParts(*graph.parts(), words));
   const std::vector<float> before = CostsSinceAWord(graph);
   std::map<int32_t, std::vector<float>> places;
   for (size_t s = 0; s < graph.states().size(); ++s) {
@@ -50,13 +112,7 @@ std::map<int32_t, float> UsualCosts(const Graph& graph, const std::set<int32_t>&
       if (words.contains(arc.word)) places[arc.word].push_back(before[s] + arc.cost);
     }
   }
-  std::map<int32_t, float> usual;
-  for (auto& [word, costs] : places) {
-    const auto middle = costs.begin() + static_cast<std::ptrdiff_t>(costs.size() / 2);
-    std::nth_element(costs.begin(), middle, costs.end());
-    usual[word] = std::max(0.0F, *middle);
-  }
-  return usual;
+  return Medians(std::move(places));
 }
 
 }  // namespace antiphon::decode

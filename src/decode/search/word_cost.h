@@ -1,8 +1,8 @@
 // What it usually costs to say a word in a graph: from where the word before has been given to where this one has.
 //
 // The median over the places where the graph gives the word of the cheapest way there; silence and the probabilities of
-// pronunciations and transitions are in it, acoustic costs are not. Units: nats. Not below 0.
-// Threads: pure function.
+// pronunciations and transitions are in it, acoustic costs are not. Of a graph that searches put together it is what
+// the language model and the cheapest pronunciation cost. Units: nats. Not below 0. Threads: pure function.
 #pragma once
 
 #include <cstdint>

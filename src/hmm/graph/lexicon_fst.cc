@@ -108,6 +108,107 @@ std::vector<int32_t> BuildPausedLexiconFst(const Lexicon& lexicon, const Pronunc
   return used;
 }
 
+// What the output labels are: words, or entries from 1.
+enum class Written { kWords, kEntries };
+
+std::vector<int32_t> BuildPlainLexiconFst(const Lexicon& lexicon, bool disambiguate, Written written,
+                                          fst::StdVectorFst* out) {
+  const bool words = written == Written::kWords;
+  const int32_t backoff_label = words ? lexicon.backoff_word() : static_cast<int32_t>(lexicon.entries().size()) + 1;
+  fst::StdVectorFst& l = *out;
+  l.DeleteStates();
+  const auto start = l.AddState();
+  const auto loop = l.AddState();     // words begin here
+  const auto silence = l.AddState();  // a pause begins here
+  l.SetStart(start);
+  l.SetFinal(loop, Arc::Weight::One());
+  const double p = lexicon.options().silence_probability;
+  const auto no_pause = static_cast<float>(-std::log(1 - p));
+  const auto pause = static_cast<float>(-std::log(p));
+  l.AddArc(start, Arc(0, 0, no_pause, loop));
+  l.AddArc(start, Arc(0, 0, pause, silence));
+
+  const std::vector<int> symbols = AssignDisambiguation(lexicon);
+  const int silence_symbol = symbols.empty() ? 1 : *std::max_element(symbols.begin(), symbols.end()) + 1;
+  if (disambiguate) {
+    const auto after = l.AddState();
+    l.AddArc(silence, Arc(lexicon.optional_silence(), 0, 0, after));
+    l.AddArc(after, Arc(lexicon.DisambiguationPhone(silence_symbol), 0, 0, loop));
+    l.AddArc(loop, Arc(lexicon.DisambiguationPhone(0), backoff_label, 0, loop));
+  } else {
+    l.AddArc(silence, Arc(lexicon.optional_silence(), 0, 0, loop));
+  }
+  for (size_t e = 0; e < symbols.size(); ++e) {
+    const Pronunciation& entry = lexicon.entries()[e];
+    const int32_t label = words ? entry.word : static_cast<int32_t>(e) + 1;
+    const float entry_cost = words ? entry.cost : 0.0F;
+    std::vector<int32_t> labels = entry.phones;
+    if (disambiguate && symbols[e] > 0) labels.push_back(lexicon.DisambiguationPhone(symbols[e]));
+    auto from = loop;
+    for (size_t i = 0; i + 1 < labels.size(); ++i) {
+      const auto to = l.AddState();
+      l.AddArc(from, Arc(labels[i], i == 0 ? label : 0, i == 0 ? entry_cost : 0.0F, to));
+      from = to;
+    }
+    const int32_t last_label = labels.size() == 1 ? label : 0;
+    const float cost = labels.size() == 1 ? entry_cost : 0;
+    l.AddArc(from, Arc(labels.back(), last_label, cost + no_pause, loop));
+    l.AddArc(from, Arc(labels.back(), last_label, cost + pause, silence));
+  }
+  fst::ArcSort(&l, fst::OLabelCompare<Arc>());
+  std::vector<int32_t> used;
+  if (disambiguate) {
+    for (int k = 0; k <= silence_symbol; ++k) used.push_back(lexicon.DisambiguationPhone(k));
+  }
+  return used;
+}
+
+// As PausedLexicon, with a pronunciation's own label for each state in which it begins, and an end of its own, from
+// where it is decided by a disambiguation phone whether a pause follows: ends differ in what the two cost.
+class LabelledLexicon {
+ public:
+  LabelledLexicon(const Lexicon& lexicon, const PronunciationModel& model, int32_t first_symbol, int32_t backoff_label,
+                  fst::StdVectorFst* out)
+      : l_(*out), pause_symbol_(first_symbol + 1), no_pause_symbol_(first_symbol + 2) {
+    const auto start = l_.AddState();
+    none_ = l_.AddState();
+    paused_ = l_.AddState();
+    pause_ = l_.AddState();
+    const auto after = l_.AddState();
+    l_.SetStart(start);
+    l_.SetFinal(none_, Cost(model.end_factor_after_none));
+    l_.SetFinal(paused_, Cost(model.end_factor_after_pause));
+    AddEnd(start, Cost(1 - model.pause_at_start), Cost(model.pause_at_start));
+    l_.AddArc(pause_, Arc(lexicon.optional_silence(), 0, 0, after));
+    l_.AddArc(after, Arc(first_symbol, 0, 0, paused_));
+    for (const auto state : {none_, paused_}) {
+      l_.AddArc(state, Arc(lexicon.DisambiguationPhone(0), backoff_label, 0, state));
+    }
+  }
+
+  void Add(const std::vector<int32_t>& phones, int32_t after_none, int32_t after_pause, float no_pause, float pause) {
+    auto at = l_.AddState();
+    l_.AddArc(none_, Arc(phones[0], after_none, 0, at));
+    l_.AddArc(paused_, Arc(phones[0], after_pause, 0, at));
+    for (size_t i = 1; i < phones.size(); ++i) {
+      const auto to = l_.AddState();
+      l_.AddArc(at, Arc(phones[i], 0, 0, to));
+      at = to;
+    }
+    AddEnd(at, no_pause, pause);
+  }
+
+ private:
+  void AddEnd(int from, float no_pause, float pause) {
+    l_.AddArc(from, Arc(no_pause_symbol_, 0, no_pause, none_));
+    l_.AddArc(from, Arc(pause_symbol_, 0, pause, pause_));
+  }
+
+  fst::StdVectorFst& l_;
+  int none_, paused_, pause_;
+  int32_t pause_symbol_, no_pause_symbol_;
+};
+
 }  // namespace
 
 std::vector<int> AssignDisambiguation(const Lexicon& lexicon) {
@@ -130,49 +231,37 @@ std::vector<int> AssignDisambiguation(const Lexicon& lexicon) {
 std::vector<int32_t> BuildLexiconFst(const Lexicon& lexicon, bool disambiguate, fst::StdVectorFst* out,
                                      const PronunciationModel* pronunciations) {
   if (pronunciations != nullptr) return BuildPausedLexiconFst(lexicon, *pronunciations, disambiguate, out);
-  fst::StdVectorFst& l = *out;
-  l.DeleteStates();
-  const auto start = l.AddState();
-  const auto loop = l.AddState();     // words begin here
-  const auto silence = l.AddState();  // a pause begins here
-  l.SetStart(start);
-  l.SetFinal(loop, Arc::Weight::One());
-  const double p = lexicon.options().silence_probability;
-  const auto no_pause = static_cast<float>(-std::log(1 - p));
-  const auto pause = static_cast<float>(-std::log(p));
-  l.AddArc(start, Arc(0, 0, no_pause, loop));
-  l.AddArc(start, Arc(0, 0, pause, silence));
+  return BuildPlainLexiconFst(lexicon, disambiguate, Written::kWords, out);
+}
 
+std::vector<int32_t> BuildPronunciationFst(const Lexicon& lexicon, const PronunciationModel* pronunciations,
+                                           fst::StdVectorFst* out, std::vector<PronunciationLabel>* labels) {
+  labels->assign(1, {});
+  if (pronunciations == nullptr) {
+    for (const Pronunciation& entry : lexicon.entries()) labels->push_back({entry.word, entry.cost});
+    return BuildPlainLexiconFst(lexicon, true, Written::kEntries, out);
+  }
+  const PronunciationModel& model = *pronunciations;
+  CHECK_EQ(model.entries.size(), lexicon.entries().size());
   const std::vector<int> symbols = AssignDisambiguation(lexicon);
-  const int silence_symbol = symbols.empty() ? 1 : *std::max_element(symbols.begin(), symbols.end()) + 1;
-  if (disambiguate) {
-    const auto after = l.AddState();
-    l.AddArc(silence, Arc(lexicon.optional_silence(), 0, 0, after));
-    l.AddArc(after, Arc(lexicon.DisambiguationPhone(silence_symbol), 0, 0, loop));
-    l.AddArc(loop, Arc(lexicon.DisambiguationPhone(0), lexicon.backoff_word(), 0, loop));
-  } else {
-    l.AddArc(silence, Arc(lexicon.optional_silence(), 0, 0, loop));
-  }
+  const auto count = static_cast<int32_t>(symbols.size());
+  const int last = symbols.empty() ? 0 : *std::max_element(symbols.begin(), symbols.end());
+  out->DeleteStates();
+  LabelledLexicon labelled(lexicon, model, lexicon.DisambiguationPhone(last + 1), 2 * count + 1, out);
+  labels->resize(2 * symbols.size() + 1);
   for (size_t e = 0; e < symbols.size(); ++e) {
-    const Pronunciation& entry = lexicon.entries()[e];
-    std::vector<int32_t> labels = entry.phones;
-    if (disambiguate && symbols[e] > 0) labels.push_back(lexicon.DisambiguationPhone(symbols[e]));
-    auto from = loop;
-    for (size_t i = 0; i + 1 < labels.size(); ++i) {
-      const auto to = l.AddState();
-      l.AddArc(from, Arc(labels[i], i == 0 ? entry.word : 0, i == 0 ? entry.cost : 0.0F, to));
-      from = to;
-    }
-    const int32_t word = labels.size() == 1 ? entry.word : 0;
-    const float cost = labels.size() == 1 ? entry.cost : 0;
-    l.AddArc(from, Arc(labels.back(), word, cost + no_pause, loop));
-    l.AddArc(from, Arc(labels.back(), word, cost + pause, silence));
+    const PronunciationModel::Entry& entry = model.entries[e];
+    const int32_t word = lexicon.entries()[e].word;
+    std::vector<int32_t> phones = lexicon.entries()[e].phones;
+    if (symbols[e] > 0) phones.push_back(lexicon.DisambiguationPhone(symbols[e]));
+    (*labels)[e + 1] = {word, Cost(entry.probability) + Cost(entry.factor_after_none)};
+    (*labels)[e + 1 + symbols.size()] = {word, Cost(entry.probability) + Cost(entry.factor_after_pause)};
+    const auto label = static_cast<int32_t>(e) + 1;
+    labelled.Add(phones, label, label + count, Cost(1 - entry.pause_after), Cost(entry.pause_after));
   }
-  fst::ArcSort(&l, fst::OLabelCompare<Arc>());
+  fst::ArcSort(out, fst::OLabelCompare<Arc>());
   std::vector<int32_t> used;
-  if (disambiguate) {
-    for (int k = 0; k <= silence_symbol; ++k) used.push_back(lexicon.DisambiguationPhone(k));
-  }
+  for (int k = 0; k <= last + 3; ++k) used.push_back(lexicon.DisambiguationPhone(k));
   return used;
 }
 

@@ -26,6 +26,19 @@ namespace antiphon::hmm {
 std::vector<int32_t> BuildLexiconFst(const Lexicon& lexicon, bool disambiguate, fst::StdVectorFst* fst,
                                      const PronunciationModel* pronunciations = nullptr);
 
+/// What a label of the lexicon below stands for.
+struct PronunciationLabel {
+  int32_t word = 0;
+  float cost = 0.0F;  // of the pronunciation, and of beginning where it begins
+};
+
+/// The same with disambiguation phones, of which pronunciation was said: overwrites `fst`, whose output labels are
+/// indices into `labels` (labels[0]: none) and, where words begin, labels.size() for a grammar to back off. What
+/// pronunciations cost is not in `fst` but in `labels`. With a pronunciation model, words that begin after a pause have
+/// labels of their own, and one more disambiguation phone stands before a pause, another where there is none.
+std::vector<int32_t> BuildPronunciationFst(const Lexicon& lexicon, const PronunciationModel* pronunciations,
+                                           fst::StdVectorFst* fst, std::vector<PronunciationLabel>* labels);
+
 /// For each of lexicon.entries(): k of its disambiguation phone, 0 for none; k from 1.
 std::vector<int> AssignDisambiguation(const Lexicon& lexicon);
 
