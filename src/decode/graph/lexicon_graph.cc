@@ -179,7 +179,6 @@ void LexiconGraph::Check(int32_t num_transition_ids, int32_t num_words) const {
       if (arc.transition_id < 0 || arc.transition_id > num_transition_ids) fail("a transition-id is not the model's");
       if ((arc.transition_id == 0) != (a < s.emitting_begin)) fail("arcs are not sorted");
       if (!std::isfinite(arc.cost)) fail("a cost is not a finite number");
-      if (arc.word == backoff_label() && arc.transition_id != 0) fail("backing off takes a frame");
     }
   }
   if (HasEpsilonCycle(states_, arcs_, backoff_label())) {

@@ -1,5 +1,6 @@
 #include "decode/graph/parts_builder.h"
 
+#include <cmath>
 #include <limits>
 #include <span>
 #include <utility>
@@ -50,6 +51,23 @@ fst::StdVectorFst ToFst(const LexiconGraph& graph) {
     }
   }
   return fst;
+}
+
+// Determinisation added up the probabilities of pronunciations, which are 1 each here: a state's costs have −log of the
+// number of those ahead in them. What they cost is the search's to add.
+void WeighWordsAlike(const LexiconGraph& graph, std::vector<GraphArc>& arcs) {
+  std::vector<float> costs(graph.states().size(), 0.0F);
+  for (size_t s = 0; s < costs.size(); ++s) {
+    int64_t count = 0;
+    for (const LexiconGraph::Labels range : graph.Ahead(static_cast<int32_t>(s))) count += range.last - range.first + 1;
+    if (count > 0) costs[s] = static_cast<float>(std::log(static_cast<double>(count)));
+  }
+  for (size_t s = 0; s < costs.size(); ++s) {
+    const GraphState& state = graph.states()[s];
+    for (uint32_t a = state.epsilon_begin; a < state.end; ++a) {
+      arcs[a].cost += costs[static_cast<size_t>(arcs[a].next_state)] - costs[s];
+    }
+  }
 }
 
 // In files a list of each member.
@@ -122,10 +140,10 @@ LexiconGraph BuildLexiconGraph(const hmm::HmmModel& model, const hmm::Lexicon& l
   for (GraphArc& arc : *arcs) arc.word = number[static_cast<size_t>(arc.word)];
   const std::span<const GraphArc> view = *arcs;
   log::Debug("HCL: {} states, {} arcs", states.size(), view.size());
-  return {std::move(states),   view,
-          std::move(arcs),     fst.Start(),
-          std::move(numbered), model.transitions().num_transition_ids(),
-          lexicon.num_words()};
+  LexiconGraph graph(std::move(states), view, arcs, fst.Start(), std::move(numbered),
+                     model.transitions().num_transition_ids(), lexicon.num_words());
+  WeighWordsAlike(graph, *arcs);
+  return graph;
 }
 
 void SaveParts(const GraphParts& parts, const hmm::HmmModel& model, const hmm::Lexicon& lexicon,
