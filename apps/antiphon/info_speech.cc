@@ -6,11 +6,14 @@
 
 #include <algorithm>
 #include <fstream>
+#include <map>
 
 #include "base/error.h"
 #include "base/file.h"
 #include "base/gzip.h"
 #include "data/audio_files.h"
+#include "decode/graph/graph_json.h"
+#include "decode/graph/word_automaton.h"
 #include "decode/lm/ngram.h"
 #include "feat/audio.h"
 #include "g2p/model.h"
@@ -64,10 +67,23 @@ Json DescribeGraph(const std::string& folder, int) {
   const hmm::Lexicon lexicon = hmm::Lexicon::Load(fs::path(folder) / "lexicon.txt");
   result["words"] = lexicon.num_words();
   result["pronunciations"] = lexicon.entries().size();
-  const bool right = fmt::format("{:016x}", Checksum(MappedFile(fs::path(folder) / "HCLG.fst").bytes())) ==
-                     json.value("fst_checksum", "");
-  result["checksum"] = right ? "right" : "wrong: the graph was changed or cut short";
-  result["HCLG.fst"] = DescribeFst((fs::path(folder) / "HCLG.fst").string(), 0);
+  const bool in_parts = json.contains("checksums");
+  std::map<std::string, std::string> checksums = {{"HCLG.fst", json.value("fst_checksum", "")}};
+  if (in_parts) {
+    result["kind"] = "decoding graph (on the fly)";
+    checksums = json["checksums"].get<std::map<std::string, std::string>>();
+  }
+  std::string changed;
+  for (const auto& [file, checksum] : checksums) {
+    if (decode::HexChecksum(fs::path(folder) / file) != checksum) changed = file;
+  }
+  result["checksum"] =
+      changed.empty() ? "right" : fmt::format("wrong: {} of the graph was changed or cut short", changed);
+  const char* const transducer = in_parts ? "HCL.fst" : "HCLG.fst";
+  result[transducer] = DescribeFst((fs::path(folder) / transducer).string(), 0);
+  if (!in_parts) return result;
+  const auto words = decode::WordAutomaton::Load(fs::path(folder) / "G.safetensors", lexicon.num_words());
+  result["G.safetensors"] = {{"kind", "language model"}, {"states", words.num_states()}, {"arcs", words.num_arcs()}};
   return result;
 }
 

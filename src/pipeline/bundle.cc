@@ -30,6 +30,9 @@ constexpr const char* kEnding = ".antiphon";
 // Larger files have checksums of their own inside, which whoever reads them compares.
 constexpr uint64_t kMostToCheck = uint64_t{1} << 20;
 constexpr std::array kGraphFiles = {"HCLG.fst", "graph.json", "lexicon.txt", "words.txt"};
+// Of a graph made with --on-the-fly.
+constexpr std::array kPartFiles = {
+    "G.safetensors", "HCL.fst", "graph.json", "lexicon.txt", "pronunciations.safetensors", "words.txt"};
 
 std::string Hex(uint64_t checksum) { return fmt::format("{:016x}", checksum); }
 
@@ -40,7 +43,14 @@ struct Source {
 };
 
 void AddGraph(const std::string& name, const fs::path& folder, std::vector<Source>& sources) {
-  for (const char* file : kGraphFiles) sources.push_back({fmt::format("{}/{}", name, file), folder / file});
+  const auto add = [&](const auto& files) {
+    for (const char* file : files) sources.push_back({fmt::format("{}/{}", name, file), folder / file});
+  };
+  if (fs::exists(folder / "HCL.fst") && !fs::exists(folder / "HCLG.fst")) {
+    add(kPartFiles);
+  } else {
+    add(kGraphFiles);
+  }
 }
 
 // The request with the places of a recipe's folder where it says nothing.

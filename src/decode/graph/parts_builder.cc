@@ -122,6 +122,12 @@ std::vector<hmm::PronunciationLabel> LoadLabels(const fs::path& path) {
 
 LexiconGraph BuildLexiconGraph(const hmm::HmmModel& model, const hmm::Lexicon& lexicon,
                                const GraphBuildOptions& options, const hmm::PronunciationModel* pronunciations) {
+  if (model.context_width() > 2) {
+    throw InputError(
+        "the states of this model depend on the phone that follows, which a graph on the fly cannot know in time: "
+        "build "
+        "it without --on-the-fly (chain models and those of single phones can be built with it)");
+  }
   fst::StdVectorFst sounds, fst;
   std::vector<hmm::PronunciationLabel> labels;
   {

@@ -28,7 +28,8 @@
 
 namespace antiphon::decode {
 
-/// `pronunciations`: of this lexicon; null: none.
+/// `pronunciations`: of this lexicon; null: none. InputError for a model with windows of three phones: how often a
+/// grammar backs off before the next phone is known has no bound there, so that det never ends.
 LexiconGraph BuildLexiconGraph(const hmm::HmmModel& model, const hmm::Lexicon& lexicon,
                                const GraphBuildOptions& options,
                                const hmm::PronunciationModel* pronunciations = nullptr);
