@@ -3,15 +3,20 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
+#include <filesystem>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
 #include "base/error.h"
+#include "base/file.h"
 #include "decode/graph/constrained_graph.h"
 #include "decode/graph/graph_builder.h"
 #include "decode/graph/graph_walk.h"
@@ -293,6 +298,113 @@ TEST(Composition, IsConstrainedToWordsAsAStaticGraphIs) {
   const auto expected = Sentences(*whole, scores);
   ASSERT_EQ(expected.size(), 1U);
   ExpectSamePaths(Sentences(*composed, scores), expected, kTolerance);
+}
+
+class SavedParts : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    folder_ = std::filesystem::temp_directory_path() / ("antiphon_parts_test_" + std::to_string(::getpid()));
+    Rng rng(3);
+    pronunciations_ = RandomPronunciations(lexicon_, rng);
+    parts_ = std::make_shared<const GraphParts>(
+        BuildLexiconGraph(model_, lexicon_, {}, &pronunciations_),
+        WordAutomaton::FromFst(RandomNgrams(lexicon_, 2, rng), lexicon_.backoff_word(), 1000));
+    SaveParts(*parts_, model_, lexicon_, &pronunciations_, "test", {}, folder_);
+  }
+  void TearDown() override { std::filesystem::remove_all(folder_); }
+  std::string ErrorOfLoad() {
+    try {
+      Graph::Load(folder_, model_);
+    } catch (const InputError& e) {
+      return e.what();
+    }
+    return "";
+  }
+  static hmm::Lexicon MakeLexicon() {
+    Rng rng(8);
+    return RandomLexicon(rng, false);
+  }
+
+  std::filesystem::path folder_;
+  hmm::Lexicon lexicon_ = MakeLexicon();
+  hmm::HmmModel model_ = ToyModel(lexicon_, 2);
+  hmm::PronunciationModel pronunciations_;
+  std::shared_ptr<const GraphParts> parts_;
+};
+
+TEST_F(SavedParts, ComeBackTheSame) {
+  const Graph loaded = Graph::Load(folder_, model_);
+  ASSERT_NE(loaded.parts(), nullptr);
+  EXPECT_EQ(loaded.info().language_model, "test");
+  const Graph made = GraphFromParts(parts_, model_, lexicon_);
+  const Matrix scores = RandomToyScores(2, 6, model_.num_pdfs());
+  const auto expected = Sentences(GraphFromParts(parts_, model_, lexicon_), RandomToyScores(2, 6, made.num_pdfs()));
+  EXPECT_EQ(loaded.words(), made.words());
+  EXPECT_EQ(loaded.parts()->lexicon().arcs().size(), made.parts()->lexicon().arcs().size());
+  EXPECT_EQ(loaded.parts()->words().num_arcs(), made.parts()->words().num_arcs());
+  EXPECT_FALSE(Sentences(loaded, scores).empty());
+  const auto pronunciations = LoadPronunciationModel(folder_);
+  ASSERT_TRUE(pronunciations);
+  ASSERT_EQ(pronunciations->entries.size(), lexicon_.entries().size());
+  EXPECT_NEAR(pronunciations->entries[1].pause_after, pronunciations_.entries[1].pause_after, 1e-6);
+  EXPECT_EQ(pronunciations->pause_at_start, pronunciations_.pause_at_start);
+}
+
+TEST_F(SavedParts, AreRefusedByNameWhenDamaged) {
+  for (const char* name : {"HCL.fst", "G.safetensors", "pronunciations.safetensors"}) {
+    const std::string whole = ReadFile(folder_ / name);
+    std::string changed = whole;
+    changed[changed.size() - 5] ^= 1;
+    for (const std::string& bytes : {whole.substr(0, whole.size() / 2), changed}) {
+      WriteFileAtomically(folder_ / name, bytes);
+      EXPECT_THAT(ErrorOfLoad(), ::testing::AllOf(HasSubstr(name), HasSubstr("cut short or changed")));
+    }
+    WriteFileAtomically(folder_ / name, whole);
+    EXPECT_EQ(ErrorOfLoad(), "");
+  }
+  std::string json = ReadFile(folder_ / "graph.json");
+  json.replace(json.find("\"format\": 2"), 11, "\"format\": 3");
+  WriteFileAtomically(folder_ / "graph.json", json);
+  EXPECT_THAT(ErrorOfLoad(), HasSubstr("format 1 or 2 was expected, 3 found"));
+}
+
+// Whoever changes a file may give it a checksum, too: nothing in it may be relied on.
+TEST_F(SavedParts, WithAnyTransducerAreRefusedOrDecode) {
+  const std::string fst = ReadFile(folder_ / "HCL.fst"), json = ReadFile(folder_ / "graph.json");
+  const std::string sum = fmt::format("{:016x}", Checksum(fst));
+  ASSERT_THAT(json, HasSubstr(sum));
+  const Matrix scores = RandomToyScores(2, 12, model_.num_pdfs());
+  int refused = 0, decoded = 0;
+  for (uint64_t seed = 1; seed <= 250; ++seed) {
+    SCOPED_TRACE(fmt::format("seed {}", seed));
+    Rng rng(seed);
+    std::string changed = fst;
+    const size_t at = 80 + static_cast<size_t>(rng.Below(fst.size() - 84));
+    const int32_t values[] = {0, 1, 2, -1, 7, 1 << 30, 0x7fc00000, 0x7f800000};
+    const int32_t value = values[rng.Below(8)];
+    if (seed % 4 == 0) {
+      changed[at] ^= static_cast<char>(1 << rng.Below(8));
+    } else {
+      std::memcpy(changed.data() + at / 4 * 4, &value, sizeof value);
+    }
+    std::string described = json;
+    described.replace(described.find(sum), sum.size(), fmt::format("{:016x}", Checksum(changed)));
+    WriteFileAtomically(folder_ / "HCL.fst", changed);
+    WriteFileAtomically(folder_ / "graph.json", described);
+    try {
+      const Graph graph = Graph::Load(folder_, model_);
+      MatrixScores source(scores);
+      Decoder decoder(graph, {.acoustic_scale = 0.1});
+      decoder.Advance(source);
+      decoder.Finish();
+      decoder.RawLattice();
+      ++decoded;
+    } catch (const InputError&) {
+      ++refused;
+    }
+  }
+  EXPECT_GT(refused, 60);
+  EXPECT_GT(decoded, 15);
 }
 
 }  // namespace
