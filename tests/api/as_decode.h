@@ -91,7 +91,7 @@ class AsDecode : public ::testing::Test {
     for (size_t i = 0; i < recognised.words.size(); ++i) {
       const RecognizedWord& word = recognised.words[i];
       const auto& expected = decoded.at("words").at(i);
-      EXPECT_EQ(word.word, expected.at("word"));
+      EXPECT_EQ(word.word, expected.at("word").get<std::string>());
       EXPECT_EQ(pipeline::RoundedSeconds(word.start_s), expected.at("start"));
       EXPECT_EQ(pipeline::RoundedSeconds(word.end_s - word.start_s), expected.at("duration"));
       EXPECT_EQ(word.confidence, expected.at("confidence").get<double>()) << "word " << i;
