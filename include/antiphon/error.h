@@ -2,18 +2,22 @@
 //
 //   try {
 //     recognizer.RecognizeFile(path);
-//   } catch (const std::runtime_error& e) {
-//     if (antiphon::KindOf(e) == antiphon::ErrorKind::kInput) SkipFile(path, e.what());
+//   } catch (const antiphon::Error& e) {
+//     if (e.kind() == antiphon::ErrorKind::kInput) SkipFile(path, e.what());
 //   }
 //
-// What the library throws is a std::runtime_error (std::bad_alloc where memory ran out). what() reads from what was
-// asked for down to the cause, outermost line first: file, line or utterance, what was expected, what was found, what
-// to do.
+// What the library throws is an Error, and so a std::runtime_error; std::bad_alloc where memory ran out; rarely what
+// the standard library throws, such as std::filesystem::filesystem_error. KindOf knows all of them. what() reads from
+// what was asked for down to the cause, outermost line first: file, line or utterance, what was expected, what was
+// found, what to do.
 //
-// Threads: pure functions. Errors: none.
+// Threads: values and pure functions. Errors: none but for memory.
 #pragma once
 
 #include <exception>
+#include <stdexcept>
+#include <string>
+#include <vector>
 
 namespace antiphon {
 
@@ -28,6 +32,32 @@ enum class ErrorKind {
   kInternal,    // a bug in Antiphon; or an exception of somebody else
 };
 
+// The attribute: whoever catches it and whoever throws it, each in a library of its own, mean one class.
+class [[gnu::visibility("default")]] Error : public std::runtime_error {
+ public:
+  explicit Error(std::string message);
+  Error(const Error&) = default;
+  Error& operator=(const Error&) = default;
+  ~Error() override;
+
+  virtual ErrorKind kind() const noexcept;
+  /// The whole chain, outermost context first, joined by ": " and line breaks.
+  const char* what() const noexcept override;
+  /// The cause alone.
+  const std::string& message() const { return message_; }
+  /// What was being done when it happened, innermost first.
+  const std::vector<std::string>& contexts() const { return contexts_; }
+
+  /// Puts `context` in front of the chain.
+  void AddContext(std::string context);
+
+ private:
+  std::string message_;
+  std::vector<std::string> contexts_;
+  std::string full_;
+};
+
+/// Of any exception.
 ErrorKind KindOf(const std::exception& error);
 
 /// "usage", "input", "io", "peer", "divergence", "cancelled", "memory", "internal".

@@ -3,30 +3,12 @@
 #include <filesystem>
 #include <new>
 
-#include "base/error.h"
-#include "infer/stream_pool.h"
-
 namespace antiphon {
 
-namespace {
-
-template <class E>
-bool Is(const std::exception& error) {
-  return dynamic_cast<const E*>(&error) != nullptr;
-}
-
-}  // namespace
-
 ErrorKind KindOf(const std::exception& error) {
-  if (Is<UsageError>(error)) return ErrorKind::kUsage;
-  if (Is<infer::OverloadError>(error)) return ErrorKind::kUsage;
-  if (Is<InputError>(error)) return ErrorKind::kInput;
-  if (Is<IoError>(error)) return ErrorKind::kIo;
-  if (Is<std::filesystem::filesystem_error>(error)) return ErrorKind::kIo;
-  if (Is<PeerError>(error)) return ErrorKind::kPeer;
-  if (Is<DivergenceError>(error)) return ErrorKind::kDivergence;
-  if (Is<Cancelled>(error)) return ErrorKind::kCancelled;
-  if (Is<std::bad_alloc>(error)) return ErrorKind::kMemory;
+  if (const auto* ours = dynamic_cast<const Error*>(&error)) return ours->kind();
+  if (dynamic_cast<const std::filesystem::filesystem_error*>(&error) != nullptr) return ErrorKind::kIo;
+  if (dynamic_cast<const std::bad_alloc*>(&error) != nullptr) return ErrorKind::kMemory;
   return ErrorKind::kInternal;
 }
 

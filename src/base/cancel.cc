@@ -28,6 +28,7 @@ void RequestCancel() { requested.store(true); }
 void ResetCancel() { requested.store(false); }
 
 CancelScope::CancelScope(const std::atomic<bool>* flag) : before_(requested_here) { requested_here = flag; }
+const std::atomic<bool>* CancelScope::Current() { return requested_here; }
 CancelScope::~CancelScope() { requested_here = before_; }
 
 void ThrowIfCancelled(std::string_view doing) {

@@ -20,10 +20,13 @@ void ResetCancel();
 void ThrowIfCancelled(std::string_view doing);
 
 /// While it lives, the calling thread is asked to stop where `flag` is true; null: by RequestCancel alone. The
-/// innermost scope counts; the flag must outlive it. Threads that the calling one starts do not look at the flag.
+/// innermost scope counts; the flag must outlive it. Threads that the calling one starts do not look at the flag unless
+/// they open a scope with its Current(), as the ranks of a training do.
 class CancelScope {
  public:
   explicit CancelScope(const std::atomic<bool>* flag);
+  /// The calling thread's flag; null: none.
+  static const std::atomic<bool>* Current();
   ~CancelScope();
   CancelScope(const CancelScope&) = delete;
   CancelScope& operator=(const CancelScope&) = delete;

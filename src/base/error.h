@@ -1,43 +1,27 @@
 // Errors that a person can act on.
 //
-// What the outside world does wrong (files, options, peers, devices) throws Error or one of its kinds. Every layer that
-// knows more adds a line of context, so that the person reads one chain from what they asked for down to the cause.
-// A broken contract of our own is an InternalError, thrown by CHECK (base/check.h). The library never exits or prints.
+// What the outside world does wrong (files, options, peers, devices) throws Error (antiphon/error.h) or one of its
+// kinds. Every layer that knows more adds a line of context, so that the person reads one chain from what they asked
+// for down to the cause. A broken contract of our own is an InternalError, thrown by CHECK (base/check.h). The library
+// never exits or prints.
 //
 //   WithContext([&] { return ReadMatrix(stream); }, [&] { return fmt::format("reading {} of '{}'", key, path); });
 #pragma once
 
 #include <fmt/format.h>
 
-#include <stdexcept>
 #include <string>
 #include <utility>
-#include <vector>
+
+#include "antiphon/error.h"
 
 namespace antiphon {
 
-/// Base of all errors; what() is the whole chain, outermost context first, joined by ": " and line breaks.
-class Error : public std::runtime_error {
- public:
-  explicit Error(std::string message);
-
-  /// Puts `context` in front of the chain.
-  void AddContext(std::string context);
-
-  const char* what() const noexcept override { return full_.c_str(); }
-  const std::string& message() const { return message_; }
-  /// Innermost first.
-  const std::vector<std::string>& contexts() const { return contexts_; }
-
- private:
-  std::string message_;
-  std::vector<std::string> contexts_;
-  std::string full_;
-};
-
 /// Bad input: a file, a table, an utterance, a configuration. The message says what was expected and what to do.
 class InputError : public Error {
+ public:
   using Error::Error;
+  ErrorKind kind() const noexcept override { return ErrorKind::kInput; }
 };
 /// Shapes that do not fit together; the message names both.
 class ShapeError : public InputError {
@@ -45,27 +29,39 @@ class ShapeError : public InputError {
 };
 /// The command line or an option is wrong (exit status 2).
 class UsageError : public Error {
+ public:
   using Error::Error;
+  ErrorKind kind() const noexcept override { return ErrorKind::kUsage; }
 };
 /// The operating system refused: disk full, read-only folder, no such file.
 class IoError : public Error {
+ public:
   using Error::Error;
+  ErrorKind kind() const noexcept override { return ErrorKind::kIo; }
 };
 /// Another rank or device failed or did not answer in time.
 class PeerError : public Error {
+ public:
   using Error::Error;
+  ErrorKind kind() const noexcept override { return ErrorKind::kPeer; }
 };
 /// Training cannot go on: non-finite loss, no good model to fall back to.
 class DivergenceError : public Error {
+ public:
   using Error::Error;
+  ErrorKind kind() const noexcept override { return ErrorKind::kDivergence; }
 };
 /// A signal or a caller asked to stop; work was saved.
 class Cancelled : public Error {
+ public:
   using Error::Error;
+  ErrorKind kind() const noexcept override { return ErrorKind::kCancelled; }
 };
 /// A contract of our own is broken: a bug in Antiphon.
 class InternalError : public Error {
+ public:
   using Error::Error;
+  ErrorKind kind() const noexcept override { return ErrorKind::kInternal; }
 };
 
 /// Throws E with a formatted message.

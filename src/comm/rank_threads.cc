@@ -5,6 +5,8 @@
 #include <thread>
 #include <vector>
 
+#include "base/cancel.h"
+
 namespace antiphon::comm {
 namespace {
 
@@ -38,8 +40,10 @@ void RunRankThreads(int first, int count, const std::function<std::unique_ptr<Co
   FirstError loss;
   std::vector<char> lost(static_cast<size_t>(count), 0);
   std::vector<std::thread> threads;
+  const std::atomic<bool>* const cancelled = CancelScope::Current();
   for (int rank = first; rank < first + count; ++rank) {
     threads.emplace_back([&, rank] {
+      const CancelScope scope(cancelled);
       std::unique_ptr<Communicator> comm = std::move(comms[static_cast<size_t>(rank - first)]);
       const auto fail = [&](const AbortReason& reason) {
         error.Set(rank);

@@ -41,6 +41,7 @@ namespace antiphon::infer {
 class OverloadError : public Error {
  public:
   using Error::Error;
+  ErrorKind kind() const noexcept override { return ErrorKind::kUsage; }
 };
 
 struct StreamPoolOptions {

@@ -40,7 +40,8 @@ TEST(Errors, HaveKinds) {
   try {
     Recognizer("/nonexistent.safetensors", "/graph");
     FAIL();
-  } catch (const std::runtime_error& e) {
+  } catch (const Error& e) {
+    EXPECT_EQ(e.kind(), ErrorKind::kIo);
     EXPECT_EQ(KindOf(e), ErrorKind::kIo);
   }
 }
