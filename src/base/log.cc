@@ -11,7 +11,11 @@ namespace {
 
 // A logger that was exchanged stays: another thread may be writing to it.
 struct Loggers {
-  Loggers() { Set(std::make_shared<spdlog::logger>("antiphon", std::make_shared<spdlog::sinks::null_sink_mt>())); }
+  Loggers() {
+    auto none = std::make_shared<spdlog::logger>("antiphon", std::make_shared<spdlog::sinks::null_sink_mt>());
+    none->set_level(spdlog::level::off);
+    Set(std::move(none));
+  }
   void Set(std::shared_ptr<spdlog::logger> logger) {
     const std::lock_guard lock(mutex);
     present.store(logger.get(), std::memory_order_release);

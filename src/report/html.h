@@ -35,6 +35,7 @@ struct Series {
   std::vector<std::pair<double, double>> points{};  // (x, y), x ascending
   bool dashed = false;
   bool markers = false;
+  bool line = true;  // false: markers alone, for points that do not follow one another
 };
 
 struct LineChart {
@@ -44,6 +45,7 @@ struct LineChart {
   std::vector<Series> series{};
   bool log_y = false;
   std::string note{};
+  bool log_x = false;
 };
 
 /// Shares of a whole, one bar per row.

@@ -116,7 +116,7 @@ document.querySelectorAll('svg[data-chart]').forEach(function(svg){
   d.series.forEach(function(s){s.p.forEach(function(p){
     if(best===null||Math.abs(p[0]-x)<Math.abs(best-x))best=p[0];});});
   if(best===null)return;
-  var rows=[d.x_label+' '+number(best)];
+  var rows=[d.x_label+' '+number(d.log?Math.pow(10,best):best)];
   d.series.forEach(function(s){var near=null;s.p.forEach(function(p){
     if(p[1]!==null&&(near===null||Math.abs(p[0]-best)<Math.abs(near[0]-best)))near=p;});
    if(near&&Math.abs(near[0]-best)<=(d.x1-d.x0)/40)rows.push(s.n+': '+number(near[1]));});

@@ -29,8 +29,9 @@ struct Axis {
   }
 };
 
-bool Drawable(const std::pair<double, double>& point, bool log_y) {
-  return std::isfinite(point.first) && std::isfinite(point.second) && (!log_y || point.second > 0);
+bool Drawable(const std::pair<double, double>& point, bool log_x, bool log_y) {
+  return std::isfinite(point.first) && std::isfinite(point.second) && (!log_x || point.first > 0) &&
+         (!log_y || point.second > 0);
 }
 
 std::pair<double, double> Extent(const LineChart& chart, bool x) {
@@ -38,33 +39,17 @@ std::pair<double, double> Extent(const LineChart& chart, bool x) {
   double high = -low;
   for (const Series& series : chart.series) {
     for (const auto& point : series.points) {
-      if (!Drawable(point, chart.log_y)) continue;
+      if (!Drawable(point, chart.log_x, chart.log_y)) continue;
       low = std::min(low, x ? point.first : point.second);
       high = std::max(high, x ? point.first : point.second);
     }
   }
-  return low <= high ? std::pair(low, high) : std::pair(chart.log_y && !x ? 0.1 : 0.0, 1.0);
+  return low <= high ? std::pair(low, high) : std::pair((x ? chart.log_x : chart.log_y) ? 0.1 : 0.0, 1.0);
 }
 
-Axis XAxis(std::pair<double, double> extent) {
-  Axis axis{extent.first, extent.second, {}, false};
-  if (axis.high <= axis.low) axis = {axis.low - 0.5, axis.high + 0.5, {}, false};
-  for (const double tick : NiceTicks(axis.low, axis.high, 7)) {
-    if (tick >= axis.low && tick <= axis.high) axis.ticks.push_back(tick);
-  }
-  return axis;
-}
-
-Axis YAxis(std::pair<double, double> extent, bool log) {
+Axis LogAxis(std::pair<double, double> extent) {
   Axis axis;
-  axis.log = log;
-  if (!log) {
-    if (extent.second <= extent.first) extent = {extent.first - 0.5, extent.second + 0.5};
-    axis.ticks = NiceTicks(extent.first, extent.second, 5);
-    axis.low = axis.ticks.front();
-    axis.high = axis.ticks.back();
-    return axis;
-  }
+  axis.log = true;
   // 1, 2, 5 of each decade while they are few, else the decades alone.
   const auto first = static_cast<int>(std::floor(std::log10(extent.first)));
   const auto last = static_cast<int>(std::ceil(std::log10(extent.second * (1 + 1e-9))));
@@ -80,6 +65,26 @@ Axis YAxis(std::pair<double, double> extent, bool log) {
   while (end > begin + 2 && marks[end - 2] >= extent.second) --end;
   axis.ticks.assign(marks.begin() + static_cast<std::ptrdiff_t>(begin),
                     marks.begin() + static_cast<std::ptrdiff_t>(end));
+  axis.low = axis.ticks.front();
+  axis.high = axis.ticks.back();
+  return axis;
+}
+
+Axis XAxis(std::pair<double, double> extent, bool log) {
+  if (log) return LogAxis(extent);
+  Axis axis{extent.first, extent.second, {}, false};
+  if (axis.high <= axis.low) axis = {axis.low - 0.5, axis.high + 0.5, {}, false};
+  for (const double tick : NiceTicks(axis.low, axis.high, 7)) {
+    if (tick >= axis.low && tick <= axis.high) axis.ticks.push_back(tick);
+  }
+  return axis;
+}
+
+Axis YAxis(std::pair<double, double> extent, bool log) {
+  if (log) return LogAxis(extent);
+  Axis axis;
+  if (extent.second <= extent.first) extent = {extent.first - 0.5, extent.second + 0.5};
+  axis.ticks = NiceTicks(extent.first, extent.second, 5);
   axis.low = axis.ticks.front();
   axis.high = axis.ticks.back();
   return axis;
@@ -116,7 +121,7 @@ std::string Grid(const LineChart& chart, const Axis& x, const Axis& y) {
   const double x_step = x.ticks.size() > 1 ? x.ticks[1] - x.ticks[0] : 1.0;
   for (const double tick : x.ticks) {
     svg += fmt::format("<text x=\"{:.1f}\" y=\"{}\" text-anchor=\"middle\">{}</text>", PlaceX(x, tick), kBottom + 18,
-                       EscapeHtml(FormatTick(tick, x_step)));
+                       EscapeHtml(FormatTick(tick, x.log ? tick : x_step)));
   }
   svg += fmt::format("<line class=\"axis\" x1=\"{}\" x2=\"{}\" y1=\"{}\" y2=\"{}\"/>", kLeft, kRight, kBottom, kBottom);
   svg += fmt::format("<text x=\"{}\" y=\"{}\" text-anchor=\"end\">{}</text>", kRight, kBottom + 36,
@@ -130,15 +135,15 @@ std::string Curve(const Series& series, size_t color, const Axis& x, const Axis&
   bool pen_down = false;
   const auto points = Thin(series.points);
   for (const auto& point : points) {
-    if (!Drawable(point, y.log)) {
+    if (!Drawable(point, x.log, y.log)) {
       pen_down = false;
       continue;
     }
     const double px = PlaceX(x, point.first);
     const double py = PlaceY(y, point.second);
-    path += fmt::format("{}{:.1f} {:.1f}", pen_down ? 'L' : 'M', px, py);
+    if (series.line) path += fmt::format("{}{:.1f} {:.1f}", pen_down ? 'L' : 'M', px, py);
     pen_down = true;
-    if (series.markers || points.size() == 1) {
+    if (series.markers || !series.line || points.size() == 1) {
       dots += fmt::format("<circle class=\"dot k{}\" cx=\"{:.1f}\" cy=\"{:.1f}\" r=\"3.5\"/>", color, px, py);
     }
   }
@@ -158,15 +163,17 @@ std::string ChartData(const LineChart& chart, const Axis& x) {
     }
     return "\"" + out + "\"";
   };
-  std::string json =
-      fmt::format("{{\"width\":{},\"left\":{},\"right\":{},\"x0\":{:.9g},\"x1\":{:.9g},\"x_label\":{},\"series\":[",
-                  kWidth, kLeft, kRight, x.low, x.high, quoted(chart.x_label));
+  // Of a logarithmic axis it sees the logarithms.
+  const auto across = [&x](double value) { return x.log ? std::log10(value) : value; };
+  std::string json = fmt::format(
+      "{{\"width\":{},\"left\":{},\"right\":{},\"x0\":{:.9g},\"x1\":{:.9g},\"log\":{},\"x_label\":{},\"series\":[",
+      kWidth, kLeft, kRight, across(x.low), across(x.high), x.log, quoted(chart.x_label));
   for (size_t s = 0; s < chart.series.size(); ++s) {
     json += fmt::format("{}{{\"n\":{},\"p\":[", s == 0 ? "" : ",", quoted(chart.series[s].name));
     bool first = true;
     for (const auto& [px, py] : Thin(chart.series[s].points)) {
-      if (!std::isfinite(px)) continue;
-      json += fmt::format("{}[{},{}]", first ? "" : ",", JsonNumber(px), JsonNumber(py));
+      if (!std::isfinite(across(px))) continue;
+      json += fmt::format("{}[{},{}]", first ? "" : ",", JsonNumber(across(px)), JsonNumber(py));
       first = false;
     }
     json += "]}";
@@ -202,7 +209,7 @@ std::string FormatTick(double value, double step) {
 }
 
 std::string RenderLineChart(const LineChart& chart) {
-  const Axis x = XAxis(Extent(chart, true));
+  const Axis x = XAxis(Extent(chart, true), chart.log_x);
   const Axis y = YAxis(Extent(chart, false), chart.log_y);
   std::string legend = "<div class=\"legend\">";
   std::string curves;

@@ -35,6 +35,8 @@ std::string Bar(double share, int columns) {
 }  // namespace
 
 ProgressSink ProgressSink::Default() {
+  // Whoever wants to hear no more than warnings, or nothing, sees no bar either.
+  if (log::Logger().level() > spdlog::level::info) return Silent();
   ProgressSink sink;
   sink.terminal = ::isatty(STDERR_FILENO) == 1;
   if (sink.terminal) {
