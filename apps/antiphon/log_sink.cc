@@ -8,6 +8,7 @@
 #include <mutex>
 
 #include "base/log.h"
+#include "report/progress.h"
 
 namespace antiphon::app {
 namespace {
@@ -39,6 +40,7 @@ void InstallLogSink(int verbosity) {
   logger->set_level(verbosity < 0 ? spdlog::level::warn : verbosity > 0 ? spdlog::level::debug : spdlog::level::info);
   logger->flush_on(spdlog::level::debug);
   log::SetLogger(std::move(logger));
+  report::ProgressSink::AllowTerminal();
 }
 
 }  // namespace antiphon::app

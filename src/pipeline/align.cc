@@ -114,19 +114,29 @@ hmm::GmmTrainingReport Train(const AlignRequest& request, const AlignSource& sou
   return std::move(result.report);
 }
 
+// Those of `data`; statistics that nobody named are used as in the model's training, as decode and Aligner do. Null: no
+// model.
+data::FeatureSourceOptions TablesFor(const AlignRequest& request, const std::string& data, const AcousticModel* model) {
+  data::FeatureSourceOptions tables = FindTables(data, request.features);
+  if (model == nullptr || !request.features.features.empty()) return tables;
+  const std::string normalisation = model->normalisation();
+  if (normalisation == "none") tables.cmvn = request.features.cmvn;
+  if (normalisation == "mean-variance") tables.norm_vars = true;
+  return tables;
+}
+
 // The same, by the model that is named; `parts`: of the bundle that it comes from.
-hmm::GmmTrainingReport AlignByModel(const AlignRequest& request, const BundleParts& parts, const AlignSource& source,
-                                    Team& team, int num_threads) {
-  const auto model = AcousticModel::Load(request.model, request.nnet);
-  data::RequireFrontEnd(source.front_end(), fmt::format("'{}'", source.feature_table()), model->features(),
+hmm::GmmTrainingReport AlignByModel(const AlignRequest& request, const BundleParts& parts, const AcousticModel& model,
+                                    const AlignSource& source, Team& team, int num_threads) {
+  data::RequireFrontEnd(source.front_end(), fmt::format("'{}'", source.feature_table()), model.features(),
                         fmt::format("'{}'", request.model));
-  const auto lexicon = WithTranscriptWords(LexiconOf(parts, request.lexicon, request.lexicon_options, model->hmm()),
+  const auto lexicon = WithTranscriptWords(LexiconOf(parts, request.lexicon, request.lexicon_options, model.hmm()),
                                            request, source, team, num_threads);
   CheckPronunciations(source, *lexicon, request.training.map_unknown_words);
   hmm::GmmTrainingResult result =
-      AlignWithModel(*model, source, source.Sizes(), *lexicon, request.training, request.adapt, num_threads, team);
+      AlignWithModel(model, source, source.Sizes(), *lexicon, request.training, request.adapt, num_threads, team);
   if (!team.is_first()) return {};
-  WriteAlignments(source, *lexicon, model->hmm(), result, source.frame_shift_s() * model->subsampling(), request.out);
+  WriteAlignments(source, *lexicon, model.hmm(), result, source.frame_shift_s() * model.subsampling(), request.out);
   return std::move(result.report);
 }
 
@@ -143,14 +153,15 @@ AlignReport Align(const AlignRequest& given, Team& team, int num_threads) {
           ? FeatureFolderOf(request.data, request.audio, request.model, request.out, num_threads, team)
           : request.data;
   const auto start = std::chrono::steady_clock::now();
-  const AlignSource source(data, request.features, request.memory_mb, num_threads);
+  const auto model = request.model.empty() ? nullptr : AcousticModel::Load(request.model, request.nnet);
+  const AlignSource source(data, TablesFor(request, data, model.get()), request.memory_mb, num_threads);
   if (!source.without_features().empty()) {
     log::Warn("{} utterances have a transcript but no features, the first: {}", source.without_features().size(),
               source.without_features()[0]);
   }
   AlignReport report;
-  report.training = request.model.empty() ? Train(request, source, team, num_threads)
-                                          : AlignByModel(request, parts, source, team, num_threads);
+  report.training = model == nullptr ? Train(request, source, team, num_threads)
+                                     : AlignByModel(request, parts, *model, source, team, num_threads);
   if (!team.is_first()) return report;
   for (const hmm::UtteranceRemark& remark : report.training.skipped)
     log::Warn("{} skipped: {}", remark.utt_id, remark.reason);

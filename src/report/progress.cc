@@ -32,13 +32,16 @@ std::string Bar(double share, int columns) {
   return bar + std::string(static_cast<size_t>(columns - used), ' ');
 }
 
+bool terminal_allowed = false;
+
 }  // namespace
 
+void ProgressSink::AllowTerminal() { terminal_allowed = true; }
+
 ProgressSink ProgressSink::Default() {
-  // Whoever wants to hear no more than warnings, or nothing, sees no bar either.
   if (log::Logger().level() > spdlog::level::info) return Silent();
   ProgressSink sink;
-  sink.terminal = ::isatty(STDERR_FILENO) == 1;
+  sink.terminal = terminal_allowed && ::isatty(STDERR_FILENO) == 1;
   if (sink.terminal) {
     winsize size{};
     if (::ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 20) sink.width = size.ws_col;

@@ -17,13 +17,16 @@
 
 namespace antiphon::report {
 
-/// Where progress goes; the default draws on standard error if it is a terminal, else logs lines.
+/// Where progress goes; the default draws on standard error if that is a terminal and the program has said that it may,
+/// else logs lines; nothing at all where the log tells no more than warnings.
 struct ProgressSink {
   bool terminal = false;
   int width = 80;                               // columns of the terminal
   std::function<void(std::string_view)> write;  // raw text on a terminal, one line without its end in a log
   double interval_seconds = 0.2;                // shortest time between two drawings
   static ProgressSink Default();
+  /// For programs: a library does not draw on its host's terminal. Before any other thread is there.
+  static void AllowTerminal();
   /// Shows nothing.
   static ProgressSink Silent();
 };
