@@ -13,6 +13,9 @@
 #include <cstdint>
 #include <functional>
 #include <string>
+#include <vector>
+
+#include "antiphon/cancel.h"
 
 namespace antiphon {
 
@@ -27,6 +30,11 @@ struct TrainerSettings {
   uint64_t seed = 1;
   int threads = 0;  // 0: all cores
   bool resume = false;
+  // Where the metrics go besides the run folder, as `antiphon train --log-to` takes it: "mlflow:FOLDER"
+  std::vector<std::string> log_to = {};
+  // Stops the training between two steps, in each of its threads: everything is saved, Run throws an Error of the kind
+  // kCancelled, and a further Run with `resume` goes on bit-identically.
+  CancelToken cancel = {};
   // Hears of every record of metrics.jsonl as it is written: one JSON object with `kind` "start", "step", "epoch",
   // "event" or "finish". One call at a time, from a thread of the training, which waits for it; what it throws ends the
   // training as an error does.

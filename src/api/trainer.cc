@@ -1,5 +1,7 @@
 #include "antiphon/trainer.h"
 
+#include "api/cancel.h"
+#include "base/cancel.h"
 #include "base/config.h"
 #include "base/thread_pool.h"
 #include "comm/process_group.h"
@@ -23,10 +25,12 @@ TrainingResult Trainer::Run() {
   request.resume = request.resume || settings_.resume;
   request.seed = settings_.seed;
   request.threads = settings_.threads;
+  request.log_to.insert(request.log_to.end(), settings_.log_to.begin(), settings_.log_to.end());
   request.on_metrics = settings_.on_metrics;
   request.resume_hint = "run again with resume = true";
   const int threads = settings_.threads > 0 ? settings_.threads : NumCores();
   const auto group = comm::ProcessGroup::Alone();
+  const CancelScope scope(CancelTokenAccess::Flag(settings_.cancel));
   const train::TrainingSummary summary =
       train::RunTraining(request, {.group = *group, .threads = [&] { return threads; }}).summary;
   const std::filesystem::path folder(request.out);

@@ -91,6 +91,14 @@ void MetricsWriter::Write(const MetricsRecord& record) {
   position_ += line.size();
 }
 
+MetricsRecord RecordOf(std::string_view json) {
+  const Json object = Json::parse(json.begin(), json.end(), nullptr, false);
+  if (!object.is_object()) throw InputError("expected a JSON object");
+  MetricsRecord record;
+  for (const auto& [name, value] : object.items()) record.Set(name, FromJsonValue(value));
+  return record;
+}
+
 std::vector<MetricsRecord> ReadMetrics(const std::filesystem::path& path) {
   const std::string text = ReadFile(path);
   std::vector<MetricsRecord> records;
@@ -99,12 +107,8 @@ std::vector<MetricsRecord> ReadMetrics(const std::filesystem::path& path) {
     const size_t end = text.find('\n', begin);
     if (end == std::string::npos) break;
     ++line_number;
-    const Json json = Json::parse(text.begin() + static_cast<std::ptrdiff_t>(begin),
-                                  text.begin() + static_cast<std::ptrdiff_t>(end), nullptr, false);
-    if (!json.is_object()) Throw<InputError>("{}:{}: expected a JSON object", path.string(), line_number);
-    MetricsRecord record;
-    for (const auto& [name, value] : json.items()) record.Set(name, FromJsonValue(value));
-    records.push_back(std::move(record));
+    records.push_back(WithContext([&] { return RecordOf(std::string_view(text).substr(begin, end - begin)); },
+                                  [&] { return fmt::format("{}:{}", path.string(), line_number); }));
     begin = end + 1;
   }
   return records;

@@ -82,6 +82,9 @@ class MetricsWriter {
   uint64_t position_ = 0;
 };
 
+/// What ToJson gave. InputError for anything else.
+MetricsRecord RecordOf(std::string_view json);
+
 /// All whole records of a file.
 std::vector<MetricsRecord> ReadMetrics(const std::filesystem::path& path);
 

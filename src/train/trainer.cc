@@ -116,6 +116,8 @@ void Trainer::Impl::Prepare() {
 
 void Trainer::Impl::RunEpochs() {
   while (!worker->position().finished) {
+    // Also of a run that comes back to where it was to pause; everything is saved there.
+    if (task.pause_after_epochs > 0 && worker->position().epoch >= task.pause_after_epochs) worker->saver().Stop();
     try {
       do {
         worker->RunEpoch();

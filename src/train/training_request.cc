@@ -15,6 +15,7 @@
 #include "hmm/ivector.h"
 #include "math/safetensors.h"
 #include "train/data_share.h"
+#include "train/log_to.h"
 #include "train/side_speech.h"
 #include "train/warm_start.h"
 #include "train/world.h"
@@ -134,6 +135,7 @@ void PrepareRequest(TrainingRequest& request) {
   if (request.out.empty()) throw UsageError("--out is missing: the folder of the run");
   RequireOtherModels(request);
   CheckSideTask(request.train.side);
+  CheckTargets(request.log_to);
 }
 
 TrainingTask ReadTask(const TrainingRequest& request) {
@@ -164,6 +166,7 @@ TrainingTask ReadTask(const TrainingRequest& request) {
   task.anew_if_changed = request.anew_if_changed;
   task.note = request.note;
   task.resume_hint = request.resume_hint;
+  task.pause_after_epochs = request.pause_after_epochs;
   task.on_metrics = request.on_metrics;
   return task;
 }
@@ -190,6 +193,8 @@ std::string EffectiveConfig(const TrainingRequest& request, const TrainingTask& 
 TrainingReport RunTraining(TrainingRequest request, const TrainingHost& host) {
   PrepareRequest(request);
   TrainingTask task = ReadTaskTogether(request, host);
+  task.on_metrics = ListenerTo(request.log_to, task.folder, Config::Parse(EffectiveConfig(request, task), "(training)"),
+                               std::move(task.on_metrics));
   TrainingReport report;
   for (bool resume = request.resume;; resume = true) {
     const auto run = [&](comm::Communicator& comm) {

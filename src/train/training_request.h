@@ -15,6 +15,7 @@
 #include <functional>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "base/config.h"
 #include "base/options.h"
@@ -39,6 +40,7 @@ struct TrainingRequest {
   bool resume = false;
   bool anew_if_changed = false;
   std::string note;
+  std::vector<std::string> log_to;
   TrainOptions train;
 
   template <class V>
@@ -62,6 +64,9 @@ struct TrainingRequest {
     v("anew-if-changed", anew_if_changed,
       "with --resume: start anew, with a warning, if the checkpoint belongs to another experiment; otherwise refuse");
     v("note", note, "sentence about this start, for log, metrics and report");
+    v("log-to", log_to,
+      "where the metrics go besides the run folder: 'mlflow:FOLDER', a file store of MLflow; the Python package has "
+      "more");
     train.Visit(v);
   }
 
@@ -72,6 +77,7 @@ struct TrainingRequest {
   int64_t threads = 0;                                      // for config.toml
   Config of_caller;                                         // further keys for config.toml: the caller's own options
   std::string resume_hint;                                  // as TrainingTask
+  int64_t pause_after_epochs = 0;                           // as TrainingTask
   std::function<void(const std::string& json)> on_metrics;  // as TrainingTask
 };
 

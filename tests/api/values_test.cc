@@ -208,5 +208,35 @@ TEST(PublicTrainer, TellsOfEveryRecord) {
   EXPECT_THAT(ErrorOf([&] { Trainer(settings).Run(); }).second, HasSubstr("enough"));
 }
 
+TEST(PublicTrainer, StopsWhenItIsAskedToAndGoesOn) {
+  TemporaryFolder folder;
+  WriteStore(folder / "store");
+  TrainerSettings settings;
+  settings.frame_store = (folder / "store").string();
+  settings.threads = 1;
+  settings.config =
+      "log-steps = 1\n[data]\nminibatch = 16\n[held-out]\nby = 'utterance'\n[schedule]\nepochs = 2\n"
+      "[parallel]\nmethod = 'ssgd'\nworkers = 2\n[[network.layer]]\ntype = 'affine'\n";
+  settings.run_folder = (folder / "whole").string();
+  const std::string whole = ReadFile(Trainer(settings).Run().model_file);
+
+  settings.run_folder = (folder / "stopped").string();
+  int records = 0;
+  settings.on_metrics = [&](const std::string&) {
+    if (++records == 3) settings.cancel.Cancel();
+  };
+  try {
+    Trainer(settings).Run();
+    FAIL() << records;
+  } catch (const Error& e) {
+    EXPECT_EQ(e.kind(), ErrorKind::kCancelled) << e.what();
+    EXPECT_THAT(e.what(), HasSubstr("resume = true"));
+  }
+  settings.on_metrics = {};
+  settings.cancel = CancelToken();
+  settings.resume = true;
+  EXPECT_EQ(ReadFile(Trainer(settings).Run().model_file), whole);
+}
+
 }  // namespace
 }  // namespace antiphon
