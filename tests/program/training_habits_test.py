@@ -1,0 +1,130 @@
+"""antiphon sweep, learning-rate and train --log-to, from outside: a sweep that is killed at any point comes to the
+result of one that is not; a search for a rate touches no run; metrics stand where MLflow looks for them.
+
+Usage: training_habits_test.py SOURCE-TREE PROGRAM
+"""
+
+import json
+import pathlib
+import shutil
+import signal
+import subprocess
+import sys
+import time
+import unittest
+
+import small_system
+from small_system import SystemTest, must, run
+
+
+class TrainingHabits(SystemTest):
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        cls.training = cls.root / "sweep.toml"
+        cls.training.write_text(f'store = "{cls.root}/store"\nnormalize-input = true\n'
+                                'schedule.epochs = 3\nlog-steps = 1\ncheckpoint.steps = 3\ndata.minibatch = 64\n'
+                                'held-out.fraction = 0.2\n' + small_system.NETWORK)
+
+    def sweep_command(self, out, *more):
+        return ["sweep", "--training", self.training, "--out", out, "--runs", 4, "--stop-after", 1, "--threads", 1,
+                "--set", "vary.schedule.learning-rate=log:0.001..1",
+                "--set", "vary.schedule.final-learning-rate=0.1 * schedule.learning-rate", *more]
+
+    def result(self, out):
+        runs = json.loads((out / "sweep.json").read_text())["runs"]
+        for entry in runs:
+            entry["folder"] = pathlib.Path(entry["folder"]).name
+        models = {p.parent.name: p.read_bytes() for p in out.glob("run-*/model.safetensors")}
+        return runs, models
+
+    def test_a_sweep_that_is_killed_goes_on(self):
+        whole = must(*self.sweep_command(self.root / "whole"))
+        runs, models = self.result(self.root / "whole")
+        self.assertEqual([r["state"] for r in runs], ["finished"] * 2 + ["given_up"] * 2)
+        self.assertLess(runs[0]["held_out_loss"], runs[1]["held_out_loss"])
+        self.assertIn("the best: ", whole.stdout)
+        self.assertEqual(len(models), 2)
+
+        out = self.root / "killed"
+        kills = 0
+        for records in (2, 9, 25, 40):  # of metrics, after which it is killed
+            process = subprocess.Popen([small_system.PROGRAM, *map(str, self.sweep_command(out))],
+                                       stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+            while process.poll() is None:
+                if sum(p.read_bytes().count(b"\n") for p in out.glob("run-*/metrics.jsonl")) >= records:
+                    process.send_signal(signal.SIGKILL)
+                    kills += 1
+                    process.wait()
+                    break
+                time.sleep(0.002)  # between two looks at files that another process writes
+        self.assertGreater(kills, 1)
+        must(*self.sweep_command(out))
+        self.assertEqual(self.result(out), (runs, models))
+
+        at_once = self.root / "at_once"
+        must(*self.sweep_command(at_once, "--at-once", 2, "--threads", 2))
+        self.assertEqual(self.result(at_once), (runs, models))
+
+    def test_mistakes_are_told_at_once(self):
+        out = self.root / "wrong"
+        result = run("sweep", "--training", self.training, "--out", out, "--set", "vary.schedule.lerning-rate=0..1")
+        self.assertEqual(result.returncode, 2, result.stderr)
+        self.assertIn("learning-rate", result.stderr)
+        result = run("sweep", "--training", self.training, "--out", out)
+        self.assertEqual(result.returncode, 2, result.stderr)
+        self.assertIn("something to vary", result.stderr)
+
+    def test_a_rate_is_found_without_a_run(self):
+        (self.root / "kept").mkdir()
+        (self.root / "kept/model.safetensors").write_text("of an earlier run")
+        result = must("learning-rate", "--training", self.training, "--with", f"out={self.root}/kept", "--out",
+                      self.root / "rate", "--steps", 120, "--json")
+        found = json.loads(result.stdout)
+        self.assertTrue(1e-3 < found["learning_rate"] < 100, found["learning_rate"])
+        self.assertEqual(len(found["rates"]), len(found["losses"]))
+        self.assertLessEqual(found["learning_rate"], found["lowest_loss_at"])
+        self.assertEqual([p.name for p in (self.root / "kept").iterdir()], ["model.safetensors"])
+        self.assertIn("learning rate", (self.root / "rate/learning_rate.html").read_text())
+
+    def test_metrics_go_to_mlflow(self):
+        store, out = self.root / "mlruns", self.root / "logged"
+        command = ["train", "--config", self.training, "--out", out, "--schedule.learning-rate", 0.05,
+                   "--log-to", f"mlflow:{store}"]
+        must(*command)
+        experiment, = store.iterdir()
+        first, = (p for p in experiment.iterdir() if p.is_dir())
+        self.assertIn("status: 3", (first / "meta.yaml").read_text())
+        records = [json.loads(line) for line in (out / "metrics.jsonl").read_text().splitlines()]
+        self.assertEqual([float(line.split()[1]) for line in (first / "metrics/train_loss").read_text().splitlines()],
+                         [r["train_loss"] for r in records if "train_loss" in r])
+        self.assertEqual((first / "params/schedule.epochs").read_text(), "3")
+        self.assertTrue((first / "artifacts/config.toml").exists())
+        # Once more is another run; one that was killed goes on as the same, with no step twice.
+        must(*command)
+        self.assertEqual(sum(p.is_dir() for p in experiment.iterdir()), 2)
+        shutil.rmtree(out)
+        killed = subprocess.Popen([small_system.PROGRAM, *map(str, command)], stderr=subprocess.DEVNULL,
+                                  stdout=subprocess.DEVNULL)
+        while killed.poll() is None:
+            if (out / "metrics.jsonl").exists() and (out / "metrics.jsonl").read_bytes().count(b"\n") > 8:
+                killed.kill()
+                break
+            time.sleep(0.002)
+        killed.wait()
+        must(*command, "--resume")
+        self.assertEqual(sum(p.is_dir() for p in experiment.iterdir()), 3)
+        run_id = json.loads((out / "mlflow_run.json").read_text())[str(store)]["run_id"]
+        records = [json.loads(line) for line in (out / "metrics.jsonl").read_text().splitlines()]
+        logged = (experiment / run_id / "metrics/train_loss").read_text().splitlines()
+        self.assertEqual([float(line.split()[1]) for line in logged],
+                         [r["train_loss"] for r in records if "train_loss" in r])
+        refused = run(*command[:-1], "wandb:somewhere")
+        self.assertEqual(refused.returncode, 2)
+        self.assertIn("antiphon.train(", refused.stderr)
+
+
+if __name__ == "__main__":
+    small_system.PROGRAM = str(pathlib.Path(sys.argv[2]).resolve())
+    sys.argv = sys.argv[:1]
+    unittest.main()
