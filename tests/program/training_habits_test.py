@@ -90,7 +90,7 @@ class TrainingHabits(SystemTest):
     def test_metrics_go_to_mlflow(self):
         store, out = self.root / "mlruns", self.root / "logged"
         command = ["train", "--config", self.training, "--out", out, "--schedule.learning-rate", 0.05,
-                   "--log-to", f"mlflow:{store}"]
+                   "--schedule.final-learning-rate", 0.005, "--log-to", f"mlflow:{store}"]
         must(*command)
         experiment, = store.iterdir()
         first, = (p for p in experiment.iterdir() if p.is_dir())
