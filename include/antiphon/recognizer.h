@@ -8,10 +8,10 @@
 // Units: samples as floats in −1 … 1; times in seconds; beams and costs in nats; confidences in 0 … 1.
 // Ownership: copies of a Recognizer share all; streams, profiles and memories keep alive what they need of it.
 // Threads: a Recognizer may be used by many threads at once; each keeps its own memory.
-// Errors: std::runtime_error, whose what() reads from what was asked for down to the cause; KindOf (antiphon/error.h)
-// tells what kind it is.
+// Errors: antiphon::Error, whose what() reads from what was asked for down to the cause (antiphon/error.h).
 #pragma once
 
+#include <cstddef>
 #include <functional>
 #include <memory>
 #include <span>
@@ -94,6 +94,9 @@ class Recognizer {
   /// WAV, FLAC, Ogg …; several channels are averaged, or one is chosen. Dither is that of an utterance with the file's
   /// name.
   Recognition RecognizeFile(const std::string& path, const RecognizeSettings& settings = {}) const;
+  /// A whole file's bytes in memory; `name` stands for the file, in dither and errors.
+  Recognition RecognizeBytes(std::span<const std::byte> file, const RecognizeSettings& settings = {},
+                             const std::string& name = "audio") const;
 
   /// A stream of speech that is still being said, at any rate from 1000 to 384000 Hz. Needs a network.
   Stream NewStream(int sample_rate_hz, const StreamSettings& settings = {}) const;

@@ -22,6 +22,12 @@ std::string UtteranceName(const std::string& path, int channel, int num_channels
   return name;
 }
 
+void RequireChannel(const feat::AudioInfo& info, int channel) {
+  if (channel >= -1 && channel < info.num_channels) return;
+  Throw<UsageError>("channel {} of audio with {} channels: they count from 0, and -1 is the mean of all", channel,
+                    info.num_channels);
+}
+
 }  // namespace
 
 void RequireRate(int sample_rate_hz) {
@@ -47,15 +53,22 @@ AudioInput InputOf(std::span<const float> samples, int sample_rate_hz, int chann
 
 AudioInput InputOf(const std::string& path, int channel) {
   const feat::AudioInfo info = feat::ProbeAudio(path);
-  if (channel < -1 || channel >= info.num_channels) {
-    Throw<UsageError>("channel {} of audio with {} channels: they count from 0, and -1 is the mean of all", channel,
-                      info.num_channels);
-  }
+  RequireChannel(info, channel);
   const auto pieces = [path, channel](const auto& sink) {
     feat::AudioReader reader(path, {.channel = channel});
     for (std::vector<float> piece; reader.Read(piece);) sink(piece);
   };
   return {pieces, info.sample_rate_hz, feat::UtteranceSeed(UtteranceName(path, channel, info.num_channels))};
+}
+
+AudioInput InputOf(std::span<const std::byte> file, const std::string& name, int channel) {
+  const feat::AudioInfo info = feat::ProbeAudio(file, name);
+  RequireChannel(info, channel);
+  const auto pieces = [file, name, channel](const auto& sink) {
+    feat::AudioReader reader(file, name, {.channel = channel});
+    for (std::vector<float> piece; reader.Read(piece);) sink(piece);
+  };
+  return {pieces, info.sample_rate_hz, feat::UtteranceSeed(UtteranceName(name, channel, info.num_channels))};
 }
 
 feat::FrontEnd FrontEndOf(const AcousticModel& model, const std::string& file) {

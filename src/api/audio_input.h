@@ -4,6 +4,7 @@
 // it was made of, which must outlive it. Errors: UsageError for rates and channels that cannot be; those of the file.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <span>
 #include <string>
@@ -29,6 +30,8 @@ struct AudioInput {
 
 AudioInput InputOf(std::span<const float> samples, int sample_rate_hz, int channel);
 AudioInput InputOf(const std::string& path, int channel);
+/// A file's bytes; `name` stands for its path.
+AudioInput InputOf(std::span<const std::byte> file, const std::string& name, int channel);
 
 /// InputError if the model does not say what its features are.
 feat::FrontEnd FrontEndOf(const AcousticModel& model, const std::string& file);

@@ -96,6 +96,12 @@ Recognition Recognizer::RecognizeFile(const std::string& path, const RecognizeSe
                      [&] { return fmt::format("recognising '{}'", path); });
 }
 
+Recognition Recognizer::RecognizeBytes(std::span<const std::byte> file, const RecognizeSettings& settings,
+                                       const std::string& name) const {
+  return WithContext([&] { return impl_->Recognize(InputOf(file, name, settings.channel), settings); },
+                     [&] { return fmt::format("recognising '{}' ({} bytes)", name, file.size()); });
+}
+
 Stream Recognizer::NewStream(int sample_rate_hz, const StreamSettings& settings) const {
   return StreamAccess::Make(impl_, sample_rate_hz, settings);
 }

@@ -1,0 +1,59 @@
+// Makes a model good on other speech without forgetting what it knew: what `antiphon adapt --store` does, by the same
+// code.
+//
+//   antiphon::AdapterSettings settings;
+//   settings.model = "exp/net/model.safetensors", settings.frame_store = "exp/mine/store";
+//   settings.old_store = "exp/store", settings.out = "exp/mine/net";
+//   const antiphon::AdaptationOutcome outcome = antiphon::Adapter(settings).Run();
+//   if (outcome.accepted) Use(outcome.model_file);
+//
+// Units: losses in nats per frame, accuracies as shares of frames. Threads: one Adapter at a time per folder.
+// Errors: antiphon::Error.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "antiphon/cancel.h"
+
+namespace antiphon {
+
+struct AdapterSettings {
+  std::string model;
+  std::string method = "kld";  // `antiphon adapt --method list`
+  std::string out;             // folder: model.safetensors, adapted.safetensors, adaptation.json, report.html
+  std::string frame_store;     // the aligned speech to adapt to
+  std::string held_out_store;  // of that speech, to measure on; "": a part of frame_store
+  std::string old_store;       // that the model was trained on, to see what it forgets; "": nobody looks
+  std::string hmm;             // model whose states frame_store's pdf-ids are; "": the model's own
+  std::string config;          // TOML: min-gain, max-forgetting, train …, the method's own table and `optimizer`
+  uint64_t seed = 1;
+  int threads = 0;  // 0: all cores
+  CancelToken cancel = {};
+};
+
+struct AdaptationMeasures {
+  double loss = 0.0;
+  double accuracy = 0.0;
+  double frames = 0.0;  // measured on; 0: there was nothing to measure
+};
+
+struct AdaptationOutcome {
+  bool accepted = false;  // else model_file is the model as it was
+  std::string verdict;    // a sentence for the person
+  std::string model_file;
+  std::string profile_file;  // of methods for one speaker; usually ""
+  AdaptationMeasures new_before, new_after;
+  AdaptationMeasures old_before, old_after;
+};
+
+class Adapter {
+ public:
+  explicit Adapter(AdapterSettings settings);
+  AdaptationOutcome Run();
+
+ private:
+  AdapterSettings settings_;
+};
+
+}  // namespace antiphon

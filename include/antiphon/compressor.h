@@ -1,0 +1,54 @@
+// Makes a model smaller and faster by one method: what `antiphon compress --method` does, by the same code.
+//
+//   antiphon::CompressorSettings settings;
+//   settings.model = "exp/net/model.safetensors", settings.frame_store = "exp/store", settings.out = "exp/svd";
+//   settings.method = "svd", settings.config = "svd.energy = 0.8\ntrain.schedule.epochs = 2";
+//   const antiphon::CompressionOutcome outcome = antiphon::Compressor(settings).Run();
+//
+// Units: losses in nats per frame, accuracies as shares of frames. Threads: one Compressor at a time per folder.
+// Errors: antiphon::Error.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "antiphon/cancel.h"
+
+namespace antiphon {
+
+struct CompressorSettings {
+  std::string model;
+  std::string method;          // "svd", "prune", "quantize" … (`antiphon compress --method list`)
+  std::string out;             // folder: model.safetensors, what it was before retraining, compression.json
+  std::string frame_store;     // for statistics, retraining and measuring; "": only what the method does without
+  std::string held_out_store;  // to measure on; "": what the model's training held out of frame_store
+  std::string config;          // TOML: options of `antiphon compress`, the method's own table and `optimizer`
+  uint64_t seed = 1;
+  int threads = 0;  // 0: all cores
+  CancelToken cancel = {};
+};
+
+struct CompressionStage {
+  int64_t parameters = 0;
+  int64_t bytes = 0;  // of the network, as in the file
+  double held_out_loss = 0.0;
+  double held_out_accuracy = 0.0;
+};
+
+struct CompressionOutcome {
+  std::string model_file;
+  CompressionStage before;
+  CompressionStage compressed;
+  CompressionStage retrained;  // as `compressed` without retraining
+};
+
+class Compressor {
+ public:
+  explicit Compressor(CompressorSettings settings);
+  CompressionOutcome Run();
+
+ private:
+  CompressorSettings settings_;
+};
+
+}  // namespace antiphon

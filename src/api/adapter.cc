@@ -1,0 +1,70 @@
+#include "antiphon/adapter.h"
+
+#include <filesystem>
+#include <memory>
+
+#include "adapt/method.h"
+#include "api/cancel.h"
+#include "base/cancel.h"
+#include "base/compute_threads.h"
+#include "base/error.h"
+#include "base/folder_lock.h"
+#include "base/same_place.h"
+#include "base/thread_pool.h"
+#include "pipeline/acoustic_model.h"
+#include "pipeline/compress_request.h"
+#include "pipeline/method_tables.h"
+#include "train/adaptation.h"
+
+namespace antiphon {
+namespace {
+
+AdaptationMeasures Describe(const train::DomainMeasures& m) { return {m.loss, m.frame_accuracy, m.frames}; }
+
+}  // namespace
+
+Adapter::Adapter(AdapterSettings settings) : settings_(std::move(settings)) {}
+
+AdaptationOutcome Adapter::Run() {
+  const AdapterSettings& s = settings_;
+  if (s.model.empty() || s.out.empty() || s.frame_store.empty()) {
+    throw UsageError("an adaptation needs a model, a frame store of other speech, and a folder (out)");
+  }
+  const Config config = Config::Parse(s.config, "(adaptation)");
+  auto options =
+      ReadOptions<train::AdaptationOptions>(config, pipeline::TablesOfMethods<adapt::MethodRegistry>({"optimizer"}));
+  options.own_held_out = train::SaysWhatIsHeldOut(config);
+  const Config keys = pipeline::OptionsOfMethod<adapt::MethodRegistry>(s.method, config);
+  const auto method = adapt::MethodRegistry::Get().Create(s.method, keys);
+  if (method->needs_old_speech() && s.old_store.empty()) adapt::RefuseMissingOldSpeech(s.method);
+  for (const char* made : {"model.safetensors", "adapted.safetensors"}) {
+    for (const std::string& model : {s.model, s.hmm}) {
+      RequireOtherPlace(model, std::filesystem::path(s.out) / made, "this model");
+    }
+  }
+  const CancelScope scope(CancelTokenAccess::Flag(s.cancel));
+  const ComputeThreadsScope compute(s.threads > 0 ? s.threads : NumCores());
+  const auto model = std::make_shared<const nn::Model>(nn::Model::Load(s.model));
+  const FolderLock lock(
+      s.out, ".adaptation.lock",
+      fmt::format("another adaptation is working in '{}': wait for it, or give another folder", s.out));
+  train::AdaptationSpeech speech;
+  speech.new_store = pipeline::OpenStore(s.frame_store);
+  speech.held_out_store = pipeline::OpenStore(s.held_out_store);
+  speech.old_store = pipeline::OpenStore(s.old_store);
+  if (!s.hmm.empty()) speech.hmm_json = LoadHmm(s.hmm).ToJson();
+  Config optimizer = config.Table("optimizer");
+  if (!optimizer.Has("type")) optimizer.Set("type", "\"sgd\"");
+  const train::AdaptationRun run(options, model, std::move(speech), s.seed);
+  const train::AdaptationResult result = run.Adapt(s.method, keys, s.out, optimizer);
+  return {.accepted = result.accepted,
+          .verdict = result.verdict,
+          .model_file = result.model.string(),
+          .profile_file = result.profile.string(),
+          .new_before = Describe(result.new_before),
+          .new_after = Describe(result.new_after),
+          .old_before = Describe(result.old_before),
+          .old_after = Describe(result.old_after)};
+}
+
+}  // namespace antiphon
