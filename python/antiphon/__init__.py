@@ -6,15 +6,19 @@
 Everything here runs on the library that the program `antiphon` runs on, and gives the same numbers. Long calls let
 other Python threads run; a Recognizer, a Model, a FrontEnd and a FrameStore may be used by many threads at once. What
 goes wrong raises a class of Error, whose text reads from what was asked for down to the cause; an argument of the wrong
-type raises TypeError, a file that is not there FileNotFoundError.
+type raises TypeError, a file that is not there FileNotFoundError. What the library says on its way goes to the logger
+"antiphon" of Python's logging.
 """
 
+from . import _logging
 from ._aligner import AlignedPhone, AlignedWord, Aligner, Alignment
 from ._core import version as _version
 from ._errors import (Cancelled, DivergenceError, Error, FileError, InputError, InternalError, OutOfMemoryError,
                       PeerError, UsageError)
 from ._features import FrontEnd
 from ._g2p import G2p, Pronunciation, train_g2p
+from ._improvement import (AdaptationMeasures, AdaptationResult, Adapter, CompressionResult, CompressionStage,
+                           Compressor)
 from ._model import Model
 from ._recognizer import Hypothesis, Recognition, Recognizer, Stream, StreamEvent, Word
 from ._store import FrameStore, Minibatch, Minibatches, Utterance
@@ -22,10 +26,12 @@ from ._tables import read_table, write_table
 from ._training import TrainingResult, train
 
 __version__: str = _version
+_logging.start()
 
 __all__ = [
-    "AlignedPhone", "AlignedWord", "Aligner", "Alignment", "Cancelled", "DivergenceError", "Error", "FileError",
-    "FrameStore", "FrontEnd", "G2p", "Hypothesis", "InputError", "InternalError", "Minibatch", "Minibatches", "Model",
-    "OutOfMemoryError", "PeerError", "Pronunciation", "Recognition", "Recognizer", "Stream", "StreamEvent", "TrainingResult",
-    "UsageError", "Utterance", "Word", "read_table", "train", "train_g2p", "write_table",
+    "AdaptationMeasures", "AdaptationResult", "Adapter", "AlignedPhone", "AlignedWord", "Aligner", "Alignment",
+    "Cancelled", "CompressionResult", "CompressionStage", "Compressor", "DivergenceError", "Error", "FileError",
+    "FrameStore", "FrontEnd", "G2p", "Hypothesis", "InputError", "InternalError", "Minibatch", "Minibatches",
+    "Model", "OutOfMemoryError", "PeerError", "Pronunciation", "Recognition", "Recognizer", "Stream", "StreamEvent",
+    "TrainingResult", "UsageError", "Utterance", "Word", "read_table", "train", "train_g2p", "write_table",
 ]

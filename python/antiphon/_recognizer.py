@@ -96,14 +96,18 @@ class Recognizer:
     def recognize(self, audio: Any, rate: Optional[int] = None, channel: Optional[int] = None) -> Recognition:
         """The words of one recording by one speaker.
 
-        `audio`: the path of a file (WAV, FLAC, Ogg …), of which `channel` is heard, from 0, or the mean of all; or one
-        channel of samples, floats in -1 … 1 or int16, with their `rate` in Hz. Other threads run meanwhile.
+        `audio`: the path of a file (WAV, FLAC, Ogg …) or its contents as bytes, of which `channel` is heard, from 0, or
+        the mean of all; or one channel of samples, floats in -1 … 1 or int16, with their `rate` in Hz. Other threads run
+        meanwhile.
         """
-        if isinstance(audio, (str, os.PathLike)):
+        if isinstance(audio, (str, os.PathLike, bytes, bytearray, memoryview)):
             if rate is not None:
                 raise UsageError("rate: a file says itself what its rate is")
             number = -1 if channel is None else whole_number(channel, "channel")
-            found = self._core.recognize_file(existing(audio, "audio"), number)
+            if isinstance(audio, (bytes, bytearray, memoryview)):
+                found = self._core.recognize_bytes(bytes(audio), number)
+            else:
+                found = self._core.recognize_file(existing(audio, "audio"), number)
         else:
             if channel is not None:
                 raise UsageError("channel: samples are one channel; choose it before")

@@ -2,12 +2,12 @@
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Optional
-
 from dataclasses import dataclass
+from typing import Any, Optional, Union
 
 from . import _core
 from ._arguments import PathLike, existing, path_text, whole_number
+from ._log_to import open_target, split_targets
 from ._toml import toml_options
 
 
@@ -31,7 +31,7 @@ class TrainingResult:
 def train(store: PathLike, out: PathLike, *, network: Optional[Sequence[Mapping[str, Any]]] = None,
           hmm: Optional[PathLike] = None, front_end: Optional[PathLike] = None, config: str = "", seed: int = 1,
           threads: int = 0, resume: bool = False, on_metrics: Optional[Callable[[dict[str, Any]], object]] = None,
-          **options: Any) -> TrainingResult:
+          log_to: Union[str, Sequence[str]] = (), **options: Any) -> TrainingResult:
     """Trains a network on a frame store: all that `antiphon train` does, with the same results.
 
         run = antiphon.train("exp/store", "exp/net", schedule={"epochs": 5}, on_metrics=print, network=[
@@ -44,8 +44,12 @@ def train(store: PathLike, out: PathLike, *, network: Optional[Sequence[Mapping[
     optimizer, parallel …). `threads`: 0 for all cores. `resume`: goes on from the last checkpoint, bit for bit.
 
     `on_metrics` gets each record of the run's metrics.jsonl as a dict, with "kind" "start", "step", "epoch", "event" or
-    "finish"; an exception that it raises ends the training and is raised here, and so is KeyboardInterrupt, with the
-    next record. The last checkpoint stays.
+    "finish"; an exception that it raises ends the training and is raised here; the last checkpoint stays. Ctrl-C stops
+    between two steps and saves everything first: `resume` goes on there.
+
+    `log_to`: where the metrics go besides the run folder, which has TensorBoard's events: "mlflow:FOLDER" (a file store
+    of MLflow, for which nothing need be installed), "mlflow:http://HOST:PORT" (needs mlflow), "wandb:FOLDER" (Weights &
+    Biases, offline; needs wandb); one or several.
     """
     settings = _core.TrainerSettings()
     settings.frame_store = existing(store, "store")
@@ -57,23 +61,34 @@ def train(store: PathLike, out: PathLike, *, network: Optional[Sequence[Mapping[
     settings.seed = whole_number(seed, "seed")
     settings.threads = whole_number(threads, "threads")
     settings.resume = bool(resume)
+    settings.log_to, services = split_targets(log_to)
+    parameters = {"store": settings.frame_store, "seed": settings.seed, **options}
+    targets = [open_target(target, settings.run_folder, parameters) for target in services]
 
     failures: list[BaseException] = []
 
     def hear(text: str) -> bool:
         try:
+            record = json.loads(text)
+            for target in targets:
+                target.write(record)
             if on_metrics is not None:
-                on_metrics(json.loads(text))
+                on_metrics(record)
             return True
         except BaseException as failure:  # it is raised again below
             failures.append(failure)
             return False
 
+    finished = False
     try:
         result = _core.train(settings, hear)
+        finished = True
     except Exception:
         if failures:
             raise failures[0] from None
         raise
+    finally:
+        for target in targets:
+            target.close(finished)
     return TrainingResult(result.model_file, result.report_file, result.frames, result.held_out_accuracy,
                           result.held_out_loss, result.frames_per_second)

@@ -59,5 +59,7 @@ void BindModel(nb::module_& m);
 void BindAligner(nb::module_& m);
 void BindG2p(nb::module_& m);
 void BindTraining(nb::module_& m);
+void BindImprovement(nb::module_& m);
+void BindLog(nb::module_& m);
 
 }  // namespace antiphon::python

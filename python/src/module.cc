@@ -34,4 +34,6 @@ NB_MODULE(_core, m) {
   BindModel(m);
   BindG2p(m);
   BindTraining(m);
+  BindImprovement(m);
+  BindLog(m);
 }

@@ -4,6 +4,8 @@
 #include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
 
+#include <cstddef>
+#include <span>
 #include <string>
 #include <tuple>
 
@@ -100,6 +102,15 @@ void BindRecognizer(nb::module_& m) {
             return ToTuple(Unlocked([&] { return self.RecognizeFile(path, settings); }));
           },
           nb::arg("path"), nb::arg("channel"), "As recognize.")
+      .def(
+          "recognize_bytes",
+          [](const Recognizer& self, const nb::bytes& file, int channel) {
+            RecognizeSettings settings;
+            settings.channel = channel;
+            const std::span bytes(static_cast<const std::byte*>(file.data()), file.size());
+            return ToTuple(Unlocked([&] { return self.RecognizeBytes(bytes, settings); }));
+          },
+          nb::arg("file"), nb::arg("channel"), "As recognize.")
       .def(
           "stream",
           [](const Recognizer& self, int rate, bool partial) {

@@ -1,7 +1,7 @@
 #include <antiphon/trainer.h>
 #include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
 
-#include <atomic>
 #include <chrono>
 #include <future>
 #include <stdexcept>
@@ -12,20 +12,20 @@
 namespace antiphon::python {
 namespace {
 
-// In a thread of its own, while this one listens for Ctrl-C. `hear` gets each record as JSON text; it, or Ctrl-C, ends
-// the training with the next record.
+// In a thread of its own, while this one listens for Ctrl-C, which stops the training between two steps, with
+// everything saved. `hear` gets each record as JSON text; where it says False, the training ends there.
 TrainingResult Run(TrainerSettings settings, const nb::object& hear) {
-  std::atomic<bool> stop = false;
+  settings.cancel = CancelToken();
   settings.on_metrics = [&](const std::string& json) {
     const nb::gil_scoped_acquire locked;
-    if (stop.load() || !nb::cast<bool>(hear(json))) throw std::runtime_error("the training was stopped from Python");
+    if (!nb::cast<bool>(hear(json))) throw std::runtime_error("the training was stopped from Python");
   };
   auto training = std::async(std::launch::async, [&] { return Trainer(settings).Run(); });
   constexpr auto kBetweenLooks = std::chrono::milliseconds(50);
   while (Unlocked([&] { return training.wait_for(kBetweenLooks); }) != std::future_status::ready) {
     if (PyErr_CheckSignals() == 0) continue;
     const nb::python_error interrupt;
-    stop = true;
+    settings.cancel.Cancel();
     Unlocked([&] { training.wait(); });
     throw interrupt;
   }
@@ -44,7 +44,8 @@ void BindTraining(nb::module_& m) {
       .def_rw("config", &TrainerSettings::config)
       .def_rw("seed", &TrainerSettings::seed)
       .def_rw("threads", &TrainerSettings::threads)
-      .def_rw("resume", &TrainerSettings::resume);
+      .def_rw("resume", &TrainerSettings::resume)
+      .def_rw("log_to", &TrainerSettings::log_to);
   nb::class_<TrainingResult>(m, "TrainingResult", "As antiphon.train gives it.")
       .def_ro("model_file", &TrainingResult::model_file)
       .def_ro("report_file", &TrainingResult::report_file)

@@ -37,6 +37,14 @@ class Recognizer(SystemTest):
         self.assertEqual([w.word for w in found.words], found.text.split())
         self.assertEqual(found.text, self.recognizer.recognize(str(self.root / "one.wav")).text)
         self.assertEqual(found, self.recognizer.recognize(samples / np.float32(32768), RATE))
+        contents = (self.root / "one.wav").read_bytes()
+        for kind in (bytes, bytearray, memoryview):
+            self.assertEqual(self.recognizer.recognize(kind(contents)).text, found.text)
+        for bad, text in ((b"", "audio"), (contents[:30], "audio"), (b"no sound at all" * 9, "audio")):
+            with self.assertRaisesRegex(antiphon.InputError, text):
+                self.recognizer.recognize(bad)
+        with self.assertRaisesRegex(antiphon.UsageError, "channel 3"):
+            self.recognizer.recognize(contents, channel=3)
         for word, following in zip(found.words, found.words[1:]):
             self.assertLess(word.start, word.end)
             self.assertLessEqual(word.end, following.start)
@@ -156,6 +164,7 @@ class Training(SystemTest):
         try:
             with self.assertRaises(KeyboardInterrupt):
                 self.train("interrupted", schedule={"epochs": 200}, on_metrics=interrupt)
+            self.assertTrue(list((self.root / "interrupted/checkpoint").iterdir()))
         finally:
             signal.signal(signal.SIGINT, before)
 

@@ -1,0 +1,128 @@
+"""Models made smaller, and models made good on other speech."""
+
+from dataclasses import dataclass
+from typing import Any, Optional
+
+from . import _core
+from ._arguments import PathLike, existing, path_text, whole_number
+from ._toml import toml_options
+
+
+@dataclass(frozen=True)
+class CompressionStage:
+    """A model at one stage of its compression."""
+
+    parameters: int
+    bytes: int
+    """Of the network, as in the file."""
+    held_out_loss: float
+    """Nats per frame."""
+    held_out_accuracy: float
+    """Of frames."""
+
+
+@dataclass(frozen=True)
+class CompressionResult:
+    """What a compression left."""
+
+    model: str
+    """The model file."""
+    before: CompressionStage
+    compressed: CompressionStage
+    retrained: CompressionStage
+    """As `compressed` without retraining."""
+
+
+class Compressor:
+    """Makes a model smaller and faster by one method, as `antiphon compress --method` does.
+
+        antiphon.Compressor("exp/net/model.safetensors", "svd", store="exp/store", svd={"energy": 0.8}).run("exp/svd")
+    """
+
+    def __init__(self, model: PathLike, method: str, *, store: Optional[PathLike] = None,
+                 held_out_store: Optional[PathLike] = None, config: str = "", seed: int = 1, threads: int = 0,
+                 **options: Any) -> None:
+        """`method`: "svd", "prune", "quantize" … (`antiphon compress --method list`). `store`: the frame store for
+        statistics, retraining and measuring; without it only what the method does without. `config`, `options`: as
+        antiphon.train takes them, with the method's options in the table of its name."""
+        settings = _core.CompressorSettings()
+        settings.model = existing(model, "model")
+        settings.method = method
+        settings.frame_store = "" if store is None else existing(store, "store")
+        settings.held_out_store = "" if held_out_store is None else existing(held_out_store, "held_out_store")
+        settings.config = toml_options(options) + config
+        settings.seed = whole_number(seed, "seed")
+        settings.threads = whole_number(threads, "threads")
+        self._settings = settings
+
+    def run(self, out: PathLike) -> CompressionResult:
+        """Compresses into the folder `out`: model.safetensors, compression.json and what came before retraining."""
+        self._settings.out = path_text(out, "out")
+        found = _core.compress(self._settings)
+        return CompressionResult(found.model_file, CompressionStage(*found.before),
+                                 CompressionStage(*found.compressed), CompressionStage(*found.retrained))
+
+
+@dataclass(frozen=True)
+class AdaptationMeasures:
+    """How good a model is on some speech."""
+
+    loss: float
+    """Nats per frame."""
+    accuracy: float
+    """Of frames."""
+    frames: float
+    """Measured on; 0: there was nothing to measure."""
+
+
+@dataclass(frozen=True)
+class AdaptationResult:
+    """What an adaptation left."""
+
+    accepted: bool
+    """Otherwise the model is as it was."""
+    verdict: str
+    """Why, in a sentence."""
+    model: str
+    """The model file."""
+    profile: str
+    """A speaker's file, of methods that make one; usually empty."""
+    new_before: AdaptationMeasures
+    new_after: AdaptationMeasures
+    old_before: AdaptationMeasures
+    old_after: AdaptationMeasures
+
+
+class Adapter:
+    """Makes a model good on other speech without forgetting what it knew, as `antiphon adapt --store` does.
+
+        adapter = antiphon.Adapter("exp/net/model.safetensors", store="exp/mine/store", old_store="exp/store")
+        result = adapter.run("exp/mine/net")
+        print(result.verdict, result.model)
+    """
+
+    def __init__(self, model: PathLike, *, store: PathLike, old_store: Optional[PathLike] = None,
+                 held_out_store: Optional[PathLike] = None, hmm: Optional[PathLike] = None, method: str = "kld",
+                 config: str = "", seed: int = 1, threads: int = 0, **options: Any) -> None:
+        """`store`: the frame store of the aligned speech to adapt to. `old_store`: the one that the model was trained
+        on, to see what it forgets. `held_out_store`: to measure on; None: a part of `store`. `hmm`: the model whose
+        states the labels are; None: the model's own. `method`, `config`, `options`: as Compressor's."""
+        settings = _core.AdapterSettings()
+        settings.model = existing(model, "model")
+        settings.method = method
+        settings.frame_store = existing(store, "store")
+        settings.old_store = "" if old_store is None else existing(old_store, "old_store")
+        settings.held_out_store = "" if held_out_store is None else existing(held_out_store, "held_out_store")
+        settings.hmm = "" if hmm is None else existing(hmm, "hmm")
+        settings.config = toml_options(options) + config
+        settings.seed = whole_number(seed, "seed")
+        settings.threads = whole_number(threads, "threads")
+        self._settings = settings
+
+    def run(self, out: PathLike) -> AdaptationResult:
+        """Adapts into the folder `out`: model.safetensors, adapted.safetensors, adaptation.json, report.html."""
+        self._settings.out = path_text(out, "out")
+        found = _core.adapt(self._settings)
+        return AdaptationResult(found.accepted, found.verdict, found.model_file, found.profile_file,
+                                AdaptationMeasures(*found.new_before), AdaptationMeasures(*found.new_after),
+                                AdaptationMeasures(*found.old_before), AdaptationMeasures(*found.old_after))

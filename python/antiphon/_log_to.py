@@ -1,0 +1,90 @@
+"""Metrics of a training to services that keep them, by their own Python packages."""
+
+import json
+import os
+import pathlib
+from collections.abc import Sequence
+from typing import Any, Union
+
+from ._errors import UsageError
+
+Record = dict[str, Any]
+
+
+class _Target:
+    """Takes records until `close`; `finished`: the training came to its end."""
+
+    def write(self, record: Record) -> None:
+        raise NotImplementedError
+
+    def close(self, finished: bool) -> None:
+        raise NotImplementedError
+
+
+def _numbers(record: Record) -> dict[str, float]:
+    prefix = "final_" if record["kind"] == "finish" else ""
+    return {prefix + name: value for name, value in record.items()
+            if isinstance(value, (int, float)) and not isinstance(value, bool) and name not in ("step", "steps")}
+
+
+def _step(record: Record) -> int:
+    return int(record.get("steps" if record["kind"] == "finish" else "step", 0))
+
+
+class _Wandb(_Target):
+    def __init__(self, folder: str, out: str, parameters: Record) -> None:
+        import wandb
+
+        pathlib.Path(folder).mkdir(parents=True, exist_ok=True)
+        self.run: Any = wandb.init(project="antiphon", name=os.path.basename(os.path.normpath(out)), dir=folder,
+                                   mode="offline", config=parameters,
+                                   settings=wandb.Settings(silent=True, console="off"))
+
+    def write(self, record: Record) -> None:
+        if record["kind"] != "event":
+            self.run.log(_numbers(record), step=_step(record))
+
+    def close(self, finished: bool) -> None:
+        self.run.finish(exit_code=0 if finished else 1)
+
+
+class _Mlflow(_Target):
+    def __init__(self, uri: str, out: str, parameters: Record) -> None:
+        from mlflow.tracking import MlflowClient
+
+        self.client: Any = MlflowClient(tracking_uri=uri)
+        experiment = self.client.get_experiment_by_name("antiphon")
+        number = self.client.create_experiment("antiphon") if experiment is None else experiment.experiment_id
+        self.run = self.client.create_run(number, run_name=os.path.basename(os.path.normpath(out))).info.run_id
+        for name, value in parameters.items():
+            self.client.log_param(self.run, name, str(value)[:500])
+
+    def write(self, record: Record) -> None:
+        if record["kind"] != "event":
+            for name, value in _numbers(record).items():
+                self.client.log_metric(self.run, name, value, step=_step(record))
+
+    def close(self, finished: bool) -> None:
+        self.client.set_terminated(self.run, status="FINISHED" if finished else "KILLED")
+
+
+def split_targets(targets: Union[str, Sequence[str]]) -> tuple[list[str], list[str]]:
+    """Those that the library writes itself, and those that need a package of the service's."""
+    texts = [targets] if isinstance(targets, str) else list(targets)
+    for text in texts:
+        if not isinstance(text, str):
+            raise TypeError(f"log_to: expected str, not {type(text).__name__}")
+    services = [text for text in texts if text.startswith("wandb:") or (text.startswith("mlflow:") and "://" in text)]
+    return [text for text in texts if text not in services], services
+
+
+def open_target(target: str, out: str, parameters: Record) -> _Target:
+    """A target that split_targets named as a service's. UsageError if its package is not installed."""
+    service, _, where = target.partition(":")
+    if not where:
+        raise UsageError(f"log_to: {target!r} names no place: expected 'wandb:FOLDER' or 'mlflow:http://HOST:PORT'")
+    plain = json.loads(json.dumps(parameters, default=str))
+    try:
+        return _Wandb(where, out, plain) if service == "wandb" else _Mlflow(where, out, plain)
+    except ImportError as missing:
+        raise UsageError(f"log_to: {target!r} needs the package {service}: pip install {service}") from missing
