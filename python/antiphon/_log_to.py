@@ -22,8 +22,11 @@ class _Target:
 
 
 def _numbers(record: Record) -> dict[str, float]:
-    prefix = "final_" if record["kind"] == "finish" else ""
-    return {prefix + name: value for name, value in record.items()
+    # An epoch's mean stands beside its last step, and must not take its place.
+    prefixes = {"finish": "final_", "epoch": "epoch_"}
+    prefix = prefixes.get(record["kind"], "")
+    return {name if name.startswith("held_out") and record["kind"] == "epoch" else prefix + name: value
+            for name, value in record.items()
             if isinstance(value, (int, float)) and not isinstance(value, bool) and name not in ("step", "steps")}
 
 
