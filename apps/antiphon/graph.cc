@@ -43,8 +43,7 @@ struct GraphCommandOptions {
       "probability of a pause before, between and after words");
     v("optional-silence", optional_silence, "phone of that pause");
     v("on-the-fly", on_the_fly,
-      "keep lexicon and language model apart, in a tenth of the room; searches put them together as they come along, "
-      "and take another language model or more words");
+      "keep lexicon and language model apart, in a sixth of the room; searches put them together as they come along");
     build.Visit(v);
   }
 };
