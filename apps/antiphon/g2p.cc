@@ -215,7 +215,7 @@ REGISTER_COMMAND(
     {.summary = "pronunciations of words, as lines of a lexicon",
      .description = "Words that are in the lexicon too come out of the model, unless --lexicon leaves them "
                     "out. A word with a letter that the model never saw is refused by name.",
-     .example = "antiphon g2p apply lang/english.g2p antiphon quokka --nbest 3 --probabilities\n"
+     .example = "antiphon g2p apply lang/english.g2p wallaby quokka --nbest 3 --probabilities\n"
                 "antiphon g2p apply lang/english.g2p --list words.txt --out new-words.txt",
      .positionals = {"model", "words"},
      .required = {"model"}});

@@ -150,7 +150,7 @@ class RunRecipeCommand : public CommandOf<RunCommandOptions> {
  private:
   // A step that `provides` values may fill in "auto": its value is not known before the step has run.
   static std::string WithoutAuto(const std::string& toml) {
-    static const std::string value = R"([\w.-]+\s*=\s*"auto")";
+    static const std::string value = R"re([\w.-]+\s*=\s*["']auto["'])re";
     static const std::regex with_comma("(,\\s*" + value + ")|(" + value + "\\s*,?)");
     return std::regex_replace(toml, with_comma, "");
   }

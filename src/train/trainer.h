@@ -51,7 +51,7 @@ struct TrainingTask {
   std::string note;              // about this start: goes into metrics and report
   // Once so many epochs are done and saved, the run ends as if somebody had asked it to stop; 0: it comes to its end.
   int64_t pause_after_epochs = 0;
-  std::string resume_hint;       // what the person types to go on, for messages; empty: nothing goes on with it
+  std::string resume_hint;  // what the person types to go on, for messages; empty: nothing goes on with it
   std::function<void(const std::string& json)> on_metrics;  // hears of every record of metrics.jsonl, on rank 0
 };
 

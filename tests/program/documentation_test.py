@@ -83,7 +83,7 @@ class Documentation(small_system.SystemTest):
         root = cls.root
         for name in ("recipes", "docs", "bench"):
             (root / name).symlink_to(SOURCES / name)
-        for name in ("network", "dnn", "lstm", "mine/network", "demo/network", "a", "b", "student"):
+        for name in ("network", "chain", "dnn", "lstm", "mine/network", "demo/network", "a", "b", "student"):
             shutil.copytree(root / "net", root / "exp" / name)
         for name in ("graph", "graph_unigram", "mine/graph", "demo/graph"):
             shutil.copytree(root / "graph", root / "exp" / name)
