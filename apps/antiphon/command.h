@@ -67,7 +67,7 @@ struct CommonOptions {
 class CommandContext {
  public:
   CommandContext(Config config, CommonOptions common, std::ostream& out)
-      : config_(std::move(config)), common_(common), out_(out) {}
+      : config_(std::move(config)), common_(std::move(common)), out_(out) {}
 
   /// Everything that was set: file, --set, flags.
   const Config& config() const { return config_; }

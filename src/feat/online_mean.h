@@ -32,7 +32,7 @@ struct SpeakerMean {
 
 class OnlineMean {
  public:
-  OnlineMean(const OnlineMeanOptions& options, const SpeakerMean& speaker = {});
+  explicit OnlineMean(const OnlineMeanOptions& options, const SpeakerMean& speaker = {});
   /// The next frames of the utterance.
   void TakeOut(MatrixView frames);
   /// What the utterance's window and what was known before say of the speaker: for the next utterance.

@@ -62,7 +62,7 @@ Model::Parts ReadParts(const SafetensorsReader& reader) {
   if (reader.MetadataOr("format", "") != kFormat) {
     throw InputError("it is no grapheme-to-phoneme model; antiphon g2p train makes one from a lexicon");
   }
-  if (const std::string version = reader.Metadata("version"); version != kVersion) {
+  if (const std::string& version = reader.Metadata("version"); version != kVersion) {
     Throw<InputError>("it is of version {}; this program reads version {}", version, kVersion);
   }
   if (!reader.has_checksum()) throw InputError("its checksum is missing");

@@ -2,6 +2,7 @@
 
 namespace antiphon::report::internal {
 
+// NOLINTNEXTLINE(readability-function-size): one style sheet
 std::string_view PageStyle() {
   return R"css(
 :root{--bg:#f5f6f8;--card:#fff;--ink:#1b2430;--soft:#5d6b7c;--line:#e3e7ec;--grid:#edf0f4;--accent:#2563c9;

@@ -149,7 +149,8 @@ class PruneNodes : public Method {
           for (int64_t r = 0; r < above.rows(); ++r) {
             for (int64_t c = n; c < above.cols(); c += below.rows()) sum += std::abs(static_cast<double>(above(r, c)));
           }
-          sum /= static_cast<double>(above.size() / below.rows());
+          const int64_t num_weights = above.size() / below.rows();
+          sum /= static_cast<double>(num_weights);
         }
         h.importance[static_cast<size_t>(n)] = sum;
       }

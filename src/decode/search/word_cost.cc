@@ -90,7 +90,7 @@ std::map<int32_t, std::vector<float>> PlacesInParts(const GraphParts& parts, con
 }
 
 // The median of each.
-std::map<int32_t, float> Medians(std::map<int32_t, std::vector<float>> places) {
+std::map<int32_t, float> Medians(std::map<int32_t, std::vector<float>>&& places) {
   std::map<int32_t, float> usual;
   for (auto& [word, costs] : places) {
     const auto middle = costs.begin() + static_cast<std::ptrdiff_t>(costs.size() / 2);
