@@ -9,6 +9,7 @@
 #include <map>
 #include <memory>
 #include <unordered_map>
+#include <vector>
 
 #include "base/compute_threads.h"
 #include "base/error.h"
@@ -20,6 +21,9 @@
 
 namespace antiphon {
 namespace {
+
+// oneDNN 3.7 takes the elements of a single row or column for neighbours, whatever their stride says.
+constexpr bool kVectorsMustBeDense = DNNL_VERSION_MAJOR >= 3;
 
 // What a compiled product depends on. Matrices stay row-major: on AVX-512 plain strides run at the speed of blocked
 // formats, so that nothing is reordered. Matrix registers (AMX) do not like to read the left factor transposed, as the
@@ -135,9 +139,11 @@ std::unique_ptr<Compiled> Compile(const Key& key) {
   const dnnl::memory::desc bias({1, key.n}, f32, Dims{key.n, 1});
   const bool copies = key.bf16 && key.trans_a && CopiesTransposedFactors();
   const auto any = dnnl::memory::format_tag::any;
+  const dnnl::memory::desc row({1, key.k}, type, Dims{key.k, 1}), column({key.k, 1}, type, Dims{1, key.k});
   const auto described =
       copies ? Describe({{key.m, key.k}, type, any}, {{key.k, key.n}, type, any}, bias, c, key.bias, Attributes(key))
-             : Describe(a, b, bias, c, key.bias, Attributes(key));
+             : Describe(kVectorsMustBeDense && key.m == 1 ? row : a, kVectorsMustBeDense && key.n == 1 ? column : b,
+                        bias, c, key.bias, Attributes(key));
   auto product = std::make_unique<Compiled>();
   product->primitive = dnnl::matmul(described);
   product->a = Factor(a, described.src_desc());
@@ -233,7 +239,38 @@ struct Blocks {
   int64_t down_, across_;
 };
 
+// The column that a product results in, its elements side by side while oneDNN computes.
+class DenseColumn {
+ public:
+  explicit DenseColumn(const MatrixProduct& p) : p_(p) {
+    Room().resize(static_cast<size_t>(p.m));
+    if (p.accumulate == 0.0f) return;
+    for (int64_t i = 0; i < p.m; ++i) Room()[static_cast<size_t>(i)] = p.c[i * p.ldc];
+  }
+  MatrixProduct Product() const {
+    MatrixProduct dense = p_;
+    dense.c = Room().data();
+    dense.ldc = 1;
+    return dense;
+  }
+  void CopyBack() const {
+    for (int64_t i = 0; i < p_.m; ++i) p_.c[i * p_.ldc] = Room()[static_cast<size_t>(i)];
+  }
+
+ private:
+  static std::vector<float>& Room() {
+    thread_local std::vector<float> room;
+    return room;
+  }
+  const MatrixProduct& p_;
+};
+
 void MultiplyBlock(const MatrixProduct& p) {
+  if (kVectorsMustBeDense && p.n == 1 && p.ldc != 1) {
+    const DenseColumn column(p);
+    MultiplyBlock(column.Product());
+    return column.CopyBack();
+  }
   const OneOpenMpThread one;
   if (p.alpha != 1.0f) {
     CHECK(!p.bf16 && p.bias == nullptr && p.activation == Activation::kNone);
