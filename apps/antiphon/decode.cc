@@ -31,9 +31,9 @@ REGISTER_COMMAND(
                 "antiphon decode --model mine.antiphon calls/ exp/calls",
      .positionals = {"data", "out"},
      .required = {"model", "data", "out"},
-     .common = {"weights", "tune", "lm-weight", "word-penalty", "beam", "nbest", "lattices", "hotwords", "word-list",
-                "rescore-arpa", "graph-arpa", "profile", "cut-above", "channels", "audio-root", "features",
-                "nnet.precision", "nnet.lazy"}});
+     .common = {"weights",   "tune",      "lm-weight",  "word-penalty", "beam",           "nbest",      "lattices",
+                "hotwords",  "word-list", "add-words",  "lm",           "rescore-arpa",   "graph-arpa", "profile",
+                "cut-above", "channels",  "audio-root", "features",     "nnet.precision", "nnet.lazy"}});
 
 }  // namespace
 }  // namespace antiphon::app

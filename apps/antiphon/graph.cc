@@ -3,19 +3,16 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <optional>
-#include <sstream>
 #include <string>
 #include <utility>
 
-#include "base/file.h"
-#include "base/log.h"
 #include "command.h"
 #include "decode/graph/graph_builder.h"
 #include "decode/graph/parts_builder.h"
-#include "decode/lm/ngram_fst.h"
 #include "hmm/graph/openfst.h"
 #include "pipeline/acoustic_model.h"
 #include "pipeline/aligned_pronunciations.h"
+#include "pipeline/language_source.h"
 
 namespace antiphon::app {
 namespace {
@@ -46,39 +43,18 @@ struct GraphCommandOptions {
       "keep lexicon and language model apart, in a sixth of the room; searches put them together as they come along");
     build.Visit(v);
   }
+  pipeline::LanguageSource source() const { return {arpa, words, grammar}; }
 };
 
-std::vector<std::string> ReadGrammar(const GraphCommandOptions& options, const hmm::Lexicon& lexicon,
-                                     fst::StdVectorFst* grammar) {
-  const auto lookup = [&](std::string_view word) {
-    const int32_t id = lexicon.FindWord(word);
-    return id > 0 ? id : -1;
-  };
-  if (!options.arpa.empty()) {
-    return decode::NgramToFst(decode::NgramModel::ReadArpa(options.arpa), lookup, lexicon.backoff_word(), grammar);
-  }
-  if (!options.grammar.empty()) return decode::GrammarFromText(options.grammar, lookup, grammar);
-  std::istringstream list(ReadFile(options.words));
-  return decode::WordLoopFst({std::istream_iterator<std::string>(list), {}}, lookup, grammar);
-}
-
 std::string DescribeSource(const GraphCommandOptions& options) {
-  std::string text;
-  const auto pronunciations = std::filesystem::path(options.pronunciations) / pipeline::kEntriesFile;
-  for (const auto& [kind, path] : {std::pair("arpa", options.arpa),
-                                   {"words", options.words},
-                                   {"grammar", options.grammar},
-                                   {"pronunciations", options.pronunciations.empty() ? "" : pronunciations.string()}}) {
-    if (path.empty()) continue;
-    text += fmt::format("{}{} {} {:016x}", text.empty() ? "" : ", ", kind,
-                        std::filesystem::path(path).filename().string(), Checksum(MappedFile(path).bytes()));
-  }
-  return text;
+  const std::string text = Describe(options.source());
+  if (options.pronunciations.empty()) return text;
+  const auto file = std::filesystem::path(options.pronunciations) / pipeline::kEntriesFile;
+  return text + ", " + pipeline::DescribeFile("pronunciations", file.string());
 }
 
 void BuildGraph(const GraphCommandOptions& options, CommandContext& context) {
-  const int sources = !options.arpa.empty() + !options.words.empty() + !options.grammar.empty();
-  if (sources != 1) throw UsageError("give one of --arpa, --words and --grammar: what may be said");
+  if (options.source().count() != 1) throw UsageError("give one of --arpa, --words and --grammar: what may be said");
   if (!options.pronunciations.empty() && context.config().Has("silence-probability")) {
     throw UsageError("--pronunciations brings the probabilities of pauses along: leave --silence-probability out");
   }
@@ -95,11 +71,7 @@ void BuildGraph(const GraphCommandOptions& options, CommandContext& context) {
     pronunciations = pipeline::ReadPronunciations(options.pronunciations, lexicon);
   }
   fst::StdVectorFst grammar, graph;
-  const std::vector<std::string> left_out = ReadGrammar(options, lexicon, &grammar);
-  if (!left_out.empty()) {
-    log::Warn("{} words of the language model have no pronunciation and cannot be recognised, the first: {}",
-              left_out.size(), left_out[0]);
-  }
+  const std::vector<std::string> left_out = ReadGrammar(options.source(), lexicon, &grammar);
   const decode::GraphBuildOptions& build = options.build;
   const hmm::PronunciationModel* const said = pronunciations ? &*pronunciations : nullptr;
   size_t num_states = 0, num_arcs = 0;

@@ -25,6 +25,7 @@
 #include "data/audio_files.h"
 #include "feat/audio.h"
 #include "feat/audio_check.h"
+#include "pipeline/graph_changes.h"
 #include "pipeline/speaker_memory.h"
 
 namespace antiphon::app {
@@ -40,6 +41,7 @@ struct ListenOptions {
   int rate = 0;
   double lm_weight = 0.0;
   double word_penalty = 0.0;
+  pipeline::GraphChanges changes;
   LiveOptions live;
   decode::RecognizeOptions recognize;
   infer::NnetScorerOptions nnet;
@@ -64,6 +66,7 @@ struct ListenOptions {
     v("lm-weight", lm_weight, Range{0.0, 1000.0},
       "weight of the language model in choosing the result; 0: the search's");
     v("word-penalty", word_penalty, Range{-100.0, 100.0}, "cost per word in choosing the result");
+    changes.Visit(v);
     live.Visit(v);
     recognize.Visit(v);
     v.Group("nnet", nnet);
@@ -76,6 +79,7 @@ RecognizerOptions RecognizerOptionsOf(const ListenOptions& options) {
   all.graph_arpa = options.graph_arpa;
   all.lm_weight = options.lm_weight;
   all.word_penalty = options.word_penalty;
+  all.changes = options.changes;
   all.adaptation.passes = 0;  // that is for whole recordings
   all.recognize = options.recognize;
   all.nnet = options.nnet;
@@ -261,7 +265,8 @@ REGISTER_COMMAND(
      .positionals = {"input"},
      .required = {"model"},
      .common = {"profile", "speaker", "microphone", "microphone-name", "rate", "partial", "lm-weight", "word-penalty",
-                "beam", "rescore-arpa", "graph-arpa", "hotwords", "word-list", "nnet.precision", "nnet.lazy"}});
+                "beam", "rescore-arpa", "graph-arpa", "hotwords", "word-list", "add-words", "lm", "nnet.precision",
+                "nnet.lazy"}});
 
 }  // namespace
 }  // namespace antiphon::app

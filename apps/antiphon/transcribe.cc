@@ -9,6 +9,8 @@
 #include <utility>
 
 #include "antiphon/recognizer.h"
+#include "api/recognizer_impl.h"
+#include "api/recognizer_options.h"
 #include "base/cancel.h"
 #include "base/error.h"
 #include "base/file.h"
@@ -18,6 +20,7 @@
 #include "data/channels.h"
 #include "data/foreign_audio.h"
 #include "pipeline/bundle.h"
+#include "pipeline/graph_changes.h"
 #include "pipeline/transcript.h"
 #include "report/progress.h"
 
@@ -38,6 +41,7 @@ struct TranscribeOptions {
   double beam = 13.0;
   std::vector<std::string> hotwords;
   double hotword_bonus = 4.0;
+  pipeline::GraphChanges changes;
 
   template <class V>
   void Visit(V& v) {
@@ -57,6 +61,7 @@ struct TranscribeOptions {
     v("beam", beam, Range{1.0, 1000.0}, "nats that a hypothesis may be worse than the best");
     v("hotwords", hotwords, "words and phrases that are preferred");
     v("hotword-bonus", hotword_bonus, Range{-100.0, 100.0}, "nats by which each word of them gets cheaper");
+    changes.Visit(v);
   }
 };
 
@@ -158,7 +163,9 @@ class Transcriber {
     settings.precision = options.precision;
     settings.threads = threads;
     for (const std::string& phrase : options.hotwords) settings.hotwords.push_back({phrase, options.hotword_bonus});
-    return Recognizer(options.model, options.graph, settings);
+    RecognizerOptions all = OptionsOf(settings);
+    all.changes = options.changes;
+    return RecognizerAccess::Make(options.model, options.graph, all);
   }
 
   Outcome Transcribe(const std::string& file) {
@@ -271,7 +278,7 @@ REGISTER_COMMAND(
                 "antiphon transcribe --model mine.antiphon --srt --out subtitles/ lectures/*.flac",
      .positionals = {"files"},
      .required = {"model", "files"},
-     .common = {"format", "srt", "vtt", "write", "out", "channels", "hotwords"}});
+     .common = {"format", "srt", "vtt", "write", "out", "channels", "hotwords", "add-words", "lm"}});
 
 }  // namespace
 }  // namespace antiphon::app

@@ -32,6 +32,13 @@ struct Hotword {
   double bonus = 4.0;  // nats by which each of its words gets cheaper, −100 … 100
 };
 
+/// A word that the graph lacks, for a graph that `antiphon graph --on-the-fly` made.
+struct AddedWord {
+  std::string word;
+  std::string phones = {};  // blanks between them; "": those of the lexicon, or what the settings' g2p says
+  double weight = 1.0;      // how many times as probable as the median word of the language model, above 0
+};
+
 /// Settings that differ from the defaults are those of `antiphon decode` with the option of the same name.
 struct RecognizerSettings {
   // The search. Larger: slower, fewer search errors.
@@ -52,6 +59,11 @@ struct RecognizerSettings {
   // Words, in UTF-8. What cannot be done as asked for is told to the log (antiphon/log.h).
   std::vector<Hotword> hotwords = {};
   std::vector<std::string> word_list = {};  // the only words that may be recognised; empty: all of the graph
+
+  std::vector<AddedWord> add_words = {};  // what else may be recognised; several of one word: several pronunciations
+  std::string g2p = {};                   // model of `antiphon g2p train` for added words and hotwords; "": the
+                                          // bundle's
+  std::string lm = {};                    // n-gram model (ARPA) in place of that of a graph made with --on-the-fly
 
   // The network.
   std::string precision = "fp32";  // of products: "fp32", "bf16", "int8", "auto"

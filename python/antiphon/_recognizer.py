@@ -72,6 +72,9 @@ class Recognizer:
         Settings: beam (13; larger: slower, fewer search errors), lattice_beam, max_active, acoustic_scale, weights (the
         file of `decode --tune`), lm_weight, word_penalty, nbest (hypotheses to give), hotwords (a dict of phrases and
         the nats by which each of their words gets cheaper), word_list (the only words that may be recognised),
+        add_words (words that the graph lacks: a list, or a dict of words and their phones in a string, "" for what g2p
+        says; needs a graph made with --on-the-fly), g2p (model of `antiphon g2p train`; else the bundle's), lm (ARPA
+        file in place of such a graph's language model),
         precision ("fp32", "bf16", "int8", "auto"), threads, confidences, normalize_variance, rescore_arpa and
         graph_arpa (a larger language model, and the graph's), adapt_graph, adapt_passes; options: further options of
         `antiphon decode`, as TOML.
@@ -86,6 +89,8 @@ class Recognizer:
                 value = os.fspath(value)
             elif name == "hotwords" and isinstance(value, dict):
                 value = list(value.items())
+            elif name == "add_words":
+                value = _added_words(value)
             try:
                 setattr(chosen, name, value)
             except TypeError:
@@ -188,6 +193,15 @@ def _fields(found: Any) -> dict[str, Any]:
     text, words, hypotheses, remark = found
     return {"text": text, "words": tuple(Word(*word) for word in words), "remark": remark,
             "nbest": tuple(Hypothesis(*hypothesis) for hypothesis in hypotheses)}
+
+
+def _added_words(value: Any) -> list[tuple[str, str, float]]:
+    """A dict of words and phones, or words alone, or tuples (word, phones, weight), as the library takes them."""
+    if isinstance(value, dict):
+        return [(word, phones, 1.0) for word, phones in value.items()]
+    if isinstance(value, str):
+        raise TypeError("add_words: expected a list or a dict of words, not a str")
+    return [(item, "", 1.0) if isinstance(item, str) else tuple(item) for item in value]
 
 
 def _event(event: Any) -> StreamEvent:

@@ -19,6 +19,7 @@ using Hypotheses = std::vector<std::tuple<std::string, double>>;
 using Result = std::tuple<std::string, Words, Hypotheses, std::string>;
 using Event = std::tuple<bool, double, double, Result>;
 using Phrases = std::vector<std::pair<std::string, double>>;
+using AddedWords = std::vector<std::tuple<std::string, std::string, double>>;  // word, phones, weight
 
 Result ToTuple(const Recognition& recognition) {
   Words words;
@@ -62,6 +63,19 @@ void BindSettings(nb::module_& m) {
             self.hotwords.clear();
             for (const auto& [phrase, bonus] : phrases) self.hotwords.push_back({phrase, bonus});
           })
+      .def_prop_rw(
+          "add_words",
+          [](const RecognizerSettings& self) {
+            AddedWords words;
+            for (const AddedWord& added : self.add_words) words.emplace_back(added.word, added.phones, added.weight);
+            return words;
+          },
+          [](RecognizerSettings& self, const AddedWords& words) {
+            self.add_words.clear();
+            for (const auto& [word, phones, weight] : words) self.add_words.push_back({word, phones, weight});
+          })
+      .def_rw("g2p", &RecognizerSettings::g2p)
+      .def_rw("lm", &RecognizerSettings::lm)
       .def_rw("precision", &RecognizerSettings::precision)
       .def_rw("threads", &RecognizerSettings::threads)
       .def_rw("normalize_variance", &RecognizerSettings::normalize_variance)

@@ -22,7 +22,7 @@ Recognizer::Impl::Impl(const std::string& model_file, const std::string& graph_f
     : options(its_options),
       model(AcousticModel::Load(model_file, options.nnet)),
       front_end(FrontEndOf(*model, model_file)),
-      graph(decode::Graph::Load(graph_folder, model->hmm())),
+      graph(pipeline::LoadGraph(graph_folder, model->hmm(), options.changes, options.recognize.bias)),
       weights(ResultWeights(options, model->hmm())),
       rescorer(pipeline::LoadRescorer(options.rescore_arpa, options.graph_arpa, graph)),
       bias(decode::MakeBias(graph, options.recognize.bias)),

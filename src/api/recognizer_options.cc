@@ -35,6 +35,8 @@ RecognizerOptions OptionsOf(const RecognizerSettings& settings) {
   given.graph_arpa = settings.graph_arpa;
   given.lm_weight = settings.lm_weight;
   given.word_penalty = settings.word_penalty;
+  given.changes.g2p = settings.g2p;
+  given.changes.lm = settings.lm;
   given.normalize_variance = settings.normalize_variance;
   given.adaptation.passes = settings.adapt_passes;
   given.adaptation.graph = settings.adapt_graph;
@@ -55,6 +57,9 @@ RecognizerOptions OptionsOf(const RecognizerSettings& settings) {
   const decode::WordBiasOptions bias = BiasOf(settings);
   options.recognize.bias.phrases = bias.phrases;
   options.recognize.bias.words = bias.words;
+  for (const AddedWord& added : settings.add_words) {
+    options.changes.words.push_back({added.word, added.phones, added.weight});
+  }
   // In fp32 it costs nothing and changes no score.
   options.nnet.adaptable = options.nnet.adaptable || options.nnet.precision == "fp32";
   return options;

@@ -10,6 +10,7 @@
 #include "decode/search/recognize_in_pieces.h"
 #include "hmm/hmm_model.h"
 #include "infer/nnet_scorer.h"
+#include "pipeline/graph_changes.h"
 #include "pipeline/speaker_adaptation.h"
 
 namespace antiphon {
@@ -19,6 +20,7 @@ struct RecognizerOptions {
   double lm_weight = 0.0;
   double word_penalty = 0.0;
   bool normalize_variance = false;
+  pipeline::GraphChanges changes;
   pipeline::SpeakerAdaptationOptions adaptation;
   decode::RecognizeOptions recognize;
   decode::PieceOptions pieces;
@@ -33,6 +35,7 @@ struct RecognizerOptions {
     v("rescore-arpa", rescore_arpa, "larger language model that replaces the graph's in each lattice");
     v("graph-arpa", graph_arpa, "the language model that the graph was built with, for rescore-arpa");
     v("norm-vars", normalize_variance, "divide by the standard deviation, as the model's features were made");
+    changes.Visit(v);
     adaptation.Visit(v);
     recognize.Visit(v);
     pieces.Visit(v);

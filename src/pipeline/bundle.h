@@ -71,7 +71,9 @@ template <class Options>
 void CompleteBy(Options& given, const BundleParts& parts) {
   CompleteBy(given.adaptation.graph, parts.adapt_graph);
   if (given.lm_weight == 0.0 && given.word_penalty == 0.0) CompleteBy(given.weights, parts.weights);
-  if (given.rescore_arpa.empty() && given.graph_arpa.empty()) {
+  CompleteBy(given.changes.g2p, parts.g2p);
+  // The bundle's larger model takes the place of its own graph's model, not of another one.
+  if (given.rescore_arpa.empty() && given.graph_arpa.empty() && given.changes.source().count() == 0) {
     given.rescore_arpa = parts.rescore_arpa;
     given.graph_arpa = parts.graph_arpa;
   }

@@ -12,6 +12,7 @@
 #include "pipeline/acoustic_model.h"
 #include "pipeline/audio_places.h"
 #include "pipeline/feature_tables.h"
+#include "pipeline/graph_changes.h"
 #include "pipeline/speaker_adaptation.h"
 #include "pipeline/speaker_profiles.h"
 
@@ -23,6 +24,7 @@ struct DecodeRequest {
   double word_penalty = 0.0;
   bool tune = false;
   bool lattices = true;
+  GraphChanges changes;
   SpeakerAdaptationOptions adaptation;
   ProfileOptions profiles;
   AudioPlaceOptions audio;
@@ -48,6 +50,7 @@ struct DecodeRequest {
     v("rescore-arpa", rescore_arpa, "larger language model that replaces the graph's in each lattice");
     v("graph-arpa", graph_arpa, "the language model that the graph was built with, for --rescore-arpa");
     v("lattices", lattices, "write lattices.gz");
+    changes.Visit(v);
     adaptation.Visit(v);
     profiles.Visit(v);
     audio.Visit(v);

@@ -7,7 +7,7 @@ namespace antiphon::pipeline {
 DecodeSystem::DecodeSystem(const DecodeRequest& request)
     : model_(AcousticModel::Load(request.model, NetworkOptions(request))),
       profiles_(request.profiles, *model_),
-      graph_(decode::Graph::Load(request.graph, model_->hmm())),
+      graph_(LoadGraph(request.graph, model_->hmm(), request.changes, request.recognize.bias)),
       weights_(Weights(request, model_->hmm())),
       rescorer_(LoadRescorer(request.rescore_arpa, request.graph_arpa, graph_)) {
   bias_ = decode::MakeBias(graph_, request.recognize.bias);

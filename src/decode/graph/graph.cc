@@ -5,6 +5,7 @@
 #include <limits>
 #include <utility>
 
+#include "base/check.h"
 #include "base/error.h"
 #include "decode/graph/graph_parts.h"
 
@@ -27,6 +28,18 @@ Graph::Graph(std::shared_ptr<const GraphParts> parts, std::vector<std::string> w
              std::vector<int32_t> pdf_of_transition)
     : parts_(std::move(parts)), words_(std::move(words)), pdf_of_transition_(std::move(pdf_of_transition)) {
   for (const int32_t pdf : pdf_of_transition_) num_pdfs_ = std::max(num_pdfs_, pdf + 1);
+}
+
+Graph Graph::WithParts(std::shared_ptr<const GraphParts> parts, std::shared_ptr<const hmm::Lexicon> lexicon,
+                       std::string language_model) const {
+  CHECK(parts_ != nullptr && lexicon != nullptr);
+  Graph other = *this;
+  other.parts_ = std::move(parts);
+  other.lexicon_ = std::move(lexicon);
+  other.info_.language_model = std::move(language_model);
+  other.words_.clear();
+  for (int32_t w = 0; w <= other.lexicon_->num_words(); ++w) other.words_.push_back(other.lexicon_->Word(w));
+  return other;
 }
 
 std::vector<bool> Graph::SaidWords() const {

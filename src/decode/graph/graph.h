@@ -53,6 +53,11 @@ class Graph {
   /// Maps the graph in `folder` and checks that it fits.
   static Graph Load(const std::filesystem::path& folder, const hmm::HmmModel& model);
 
+  /// Of a graph in parts: the same with other parts. `lexicon`: the words that they speak of, of which the graph's own
+  /// are the first. `language_model` says where their grammar came from.
+  Graph WithParts(std::shared_ptr<const GraphParts> parts, std::shared_ptr<const hmm::Lexicon> lexicon,
+                  std::string language_model) const;
+
   /// Null for a static graph; of others start, states and arcs are none: GraphWalk makes them.
   const std::shared_ptr<const GraphParts>& parts() const { return parts_; }
   int32_t start() const { return start_; }

@@ -57,14 +57,20 @@ float MostBonus(float usual_cost) { return std::max(usual_cost / 2, usual_cost -
 
 }  // namespace
 
-WordBias::WordBias(const Graph& graph, const WordBiasOptions& options) {
-  FindWords(graph);
+std::vector<std::pair<std::string, double>> PhrasesOf(const WordBiasOptions& options) {
+  std::vector<std::pair<std::string, double>> phrases;
   if (!options.hotwords.empty()) {
     for (const Line& line : ReadLines(options.hotwords)) {
-      AddPhrase(graph, line.text, ParseBonus(line, options.hotwords, options.hotword_bonus));
+      phrases.emplace_back(line.text, ParseBonus(line, options.hotwords, options.hotword_bonus));
     }
   }
-  for (const auto& [phrase, bonus] : options.phrases) AddPhrase(graph, phrase, bonus);
+  phrases.insert(phrases.end(), options.phrases.begin(), options.phrases.end());
+  return phrases;
+}
+
+WordBias::WordBias(const Graph& graph, const WordBiasOptions& options) {
+  FindWords(graph);
+  for (const auto& [phrase, bonus] : PhrasesOf(options)) AddPhrase(graph, phrase, bonus);
   if (!options.word_list.empty() || !options.words.empty()) Allow(graph, options);
   LimitBonuses(graph);
   Link();

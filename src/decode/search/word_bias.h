@@ -48,6 +48,9 @@ struct WordBiasOptions {
   bool empty() const { return hotwords.empty() && word_list.empty() && phrases.empty() && words.empty(); }
 };
 
+/// Hotwords of file and program, each with its bonus.
+std::vector<std::pair<std::string, double>> PhrasesOf(const WordBiasOptions& options);
+
 class WordBias {
  public:
   WordBias(const Graph& graph, const WordBiasOptions& options);

@@ -1,0 +1,65 @@
+#include "decode/graph/changed_graph.h"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+#include <vector>
+
+#include "base/check.h"
+#include "decode/graph/graph_builder.h"
+#include "decode/graph/graph_parts.h"
+#include "decode/graph/parts_builder.h"
+
+namespace antiphon::decode {
+namespace {
+
+// Of the larger lexicon: what is known of the old entries; pauses after the new ones are the mean.
+hmm::PronunciationModel Enlarged(const hmm::PronunciationModel& model, const hmm::Lexicon& old,
+                                 const hmm::Lexicon& lexicon) {
+  hmm::PronunciationModel larger = model;
+  larger.entries.clear();
+  for (const hmm::Pronunciation& entry : lexicon.entries()) {
+    const int32_t known = entry.word <= old.num_words() ? hmm::FindEntry(old, entry.word, entry.phones) : -1;
+    if (known >= 0) {
+      larger.entries.push_back(model.entries[static_cast<size_t>(known)]);
+    } else {
+      larger.entries.push_back(
+          {.probability = std::exp(-static_cast<double>(entry.cost)), .pause_after = model.pause_overall});
+    }
+  }
+  return larger;
+}
+
+}  // namespace
+
+bool TakesWords(const WordAutomaton& words) {
+  return (words.num_states() == 1 || words.base_state() != words.start()) &&
+         !words.ArcsOf(words.base_state()).costs.empty();
+}
+
+float OrdinaryWordCost(const WordAutomaton& words) {
+  CHECK(TakesWords(words));
+  const auto given = words.ArcsOf(words.base_state()).costs;
+  std::vector<float> costs(given.begin(), given.end());
+  const auto middle = costs.begin() + static_cast<std::ptrdiff_t>(costs.size() / 2);
+  std::nth_element(costs.begin(), middle, costs.end());
+  return *middle;
+}
+
+Graph WithLexiconAndWords(const Graph& graph, const hmm::HmmModel& model, std::shared_ptr<const hmm::Lexicon> lexicon,
+                          const std::optional<hmm::PronunciationModel>& pronunciations, WordAutomaton words,
+                          const std::string& language_model) {
+  const hmm::Lexicon& old = *graph.lexicon();
+  if (lexicon->entries().size() == old.entries().size()) {
+    return graph.WithParts(std::make_shared<const GraphParts>(graph.parts()->lexicon(), std::move(words)),
+                           std::move(lexicon), language_model);
+  }
+  std::optional<hmm::PronunciationModel> larger;
+  if (pronunciations) larger = Enlarged(*pronunciations, old, *lexicon);
+  LexiconGraph sounds = BuildLexiconGraph(model, *lexicon, {.self_loop_scale = graph.info().self_loop_scale},
+                                          larger ? &*larger : nullptr);
+  return graph.WithParts(std::make_shared<const GraphParts>(std::move(sounds), std::move(words)), std::move(lexicon),
+                         language_model);
+}
+
+}  // namespace antiphon::decode

@@ -1,0 +1,78 @@
+#include "pipeline/graph_changes.h"
+
+#include <cmath>
+#include <memory>
+#include <optional>
+#include <utility>
+
+#include "base/error.h"
+#include "base/log.h"
+#include "decode/graph/changed_graph.h"
+#include "decode/graph/graph_parts.h"
+#include "decode/graph/parts_builder.h"
+#include "hmm/graph/openfst.h"
+#include "pipeline/words_to_add.h"
+
+namespace antiphon::pipeline {
+namespace {
+
+constexpr int64_t kMaxStates = 100000000;
+
+decode::WordAutomaton LanguageModel(const LanguageSource& source, const decode::Graph& graph,
+                                    const hmm::Lexicon& lexicon) {
+  if (source.count() == 0) return graph.parts()->words();
+  fst::StdVectorFst grammar;
+  ReadGrammar(source, lexicon, &grammar);
+  return decode::WordAutomaton::FromFst(grammar, lexicon.backoff_word(), kMaxStates);
+}
+
+// Words of the graph that were asked for although it has them are told.
+void AddToModel(const WordsToAdd& added, const hmm::Lexicon& lexicon, const std::string& folder, double all_weight,
+                decode::WordAutomaton& words) {
+  const std::vector<bool> said = words.SaidWords(lexicon.num_words());
+  std::vector<decode::WordAutomaton::AddedWord> new_words;
+  for (const WordsToAdd::Word& word : added.words()) {
+    const int32_t id = lexicon.FindWord(word.word);
+    if (id == 0) continue;  // of a hotword that nothing pronounces
+    if (said[static_cast<size_t>(id)]) {
+      if (!word.is_hotword && !word.has_new_sounds) {
+        log::Warn("{}: '{}' is a word of the recogniser already", word.where, word.word);
+      }
+      continue;
+    }
+    if (!decode::TakesWords(words)) {
+      if (word.is_hotword) continue;
+      Throw<InputError>("{}: '{}' has no place in the grammar of '{}': write it into the grammar", word.where,
+                        word.word, folder);
+    }
+    new_words.emplace_back(id,
+                           decode::OrdinaryWordCost(words) - static_cast<float>(std::log(word.weight * all_weight)));
+  }
+  words.AddWords(new_words);
+  if (!new_words.empty()) log::Debug("{} words added to the language model", new_words.size());
+}
+
+}  // namespace
+
+decode::Graph LoadGraph(const std::string& folder, const hmm::HmmModel& model, const GraphChanges& changes,
+                        const decode::WordBiasOptions& bias) {
+  const LanguageSource source = changes.source();
+  if (source.count() > 1) throw UsageError("give one of --lm, --grammar and --word-loop: what may be said");
+  decode::Graph graph = decode::Graph::Load(folder, model);
+  if (graph.parts() == nullptr) {
+    if (!changes.any()) return graph;
+    Throw<InputError>(
+        "'{}' is a static graph, to which no words can be added and whose language model cannot be exchanged: build it "
+        "with antiphon graph --on-the-fly",
+        folder);
+  }
+  const WordsToAdd added(graph, changes, decode::PhrasesOf(bias));
+  if (added.words().empty() && source.count() == 0) return graph;
+  const auto lexicon = added.lexicon();
+  decode::WordAutomaton words = LanguageModel(source, graph, *lexicon);
+  AddToModel(added, *lexicon, folder, changes.added_weight, words);
+  return decode::WithLexiconAndWords(graph, model, lexicon, decode::LoadPronunciationModel(folder), std::move(words),
+                                     source.count() == 0 ? graph.info().language_model : Describe(source));
+}
+
+}  // namespace antiphon::pipeline
