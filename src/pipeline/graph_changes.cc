@@ -45,6 +45,7 @@ void AddToModel(const WordsToAdd& added, const hmm::Lexicon& lexicon, const std:
       Throw<InputError>("{}: '{}' has no place in the grammar of '{}': write it into the grammar", word.where,
                         word.word, folder);
     }
+    if (word.is_hotword && !word.has_new_sounds) log::Info("{}: '{}' is added", word.where, word.word);
     new_words.emplace_back(id,
                            decode::OrdinaryWordCost(words) - static_cast<float>(std::log(word.weight * all_weight)));
   }
