@@ -24,6 +24,7 @@
 namespace antiphon::decode {
 namespace {
 
+constexpr int32_t kNew = 5;
 constexpr const char* kWords = "A P0\nB P1\nC P0 P2\nC P2\nD P3\n";
 
 // A graph of four words in a folder, with probabilities of pauses or without.
@@ -80,7 +81,6 @@ INSTANTIATE_TEST_SUITE_P(Pauses, ChangedGraph, ::testing::Bool());
 // The new word begins as others do, sounds like one of them, or says nothing new.
 TEST_P(ChangedGraph, AnAddedWordChangesNoCostOfOthers) {
   const std::map<Words, double> before = PathsOf(graph_);
-  constexpr int32_t kNew = 5;
   for (const char* line : {"NEW P0 P1\n", "NEW P0 P2\n", "NEW P3 P1 P3\nNEW P1\n"}) {
     SCOPED_TRACE(line);
     WordAutomaton words = graph_.parts()->words();
@@ -103,12 +103,12 @@ TEST_P(ChangedGraph, AnAddedWordCostsWhatItIsGiven) {
   std::map<Words, double> paths[2];
   for (const int i : {0, 1}) {
     WordAutomaton words = graph_.parts()->words();
-    words.AddWords({{5, 4.0F - static_cast<float>(i) * std::log(2.0F)}});
+    words.AddWords({{kNew, 4.0F - static_cast<float>(i) * std::log(2.0F)}});
     paths[i] = PathsOf(With("NEW P0 P1\n", std::move(words)));
   }
   int compared = 0;
   for (const auto& path : paths[0]) {
-    if (std::ranges::count(path.first, 5) != 1) continue;
+    if (std::ranges::count(path.first, kNew) != 1) continue;
     EXPECT_NEAR(path.second - paths[1].at(path.first), std::log(2.0), 0.03);
     ++compared;
   }
@@ -118,9 +118,11 @@ TEST_P(ChangedGraph, AnAddedWordCostsWhatItIsGiven) {
 TEST_P(ChangedGraph, AnotherLanguageModelIsAsIfBuiltWithIt) {
   const WordAutomaton other = Model({{"C", "C"}, {"D"}, {"C", "D"}}, lexicon_);
   const auto said = LoadPronunciationModel(folder_.path());
-  const Graph built = GraphFromParts(
-      std::make_shared<const GraphParts>(BuildLexiconGraph(model_, lexicon_, {}, said ? &*said : nullptr), other),
-      model_, lexicon_);
+  const hmm::PronunciationModel* const model = said ? &*said : nullptr;
+  const testing::TemporaryFolder folder;
+  SaveParts(GraphParts(BuildLexiconGraph(model_, lexicon_, {}, model), other), model_, lexicon_, model, "test", {},
+            folder.path());
+  const Graph built = Graph::Load(folder.path(), model_);
   const std::map<Words, double> paths = PathsOf(With("", other));
   EXPECT_NE(paths.size(), PathsOf(graph_).size());
   ExpectSamePaths(paths, PathsOf(built), 0.03);
@@ -134,7 +136,10 @@ TEST(OrdinaryWordCost, IsTheMedianWhereAllIsForgotten) {
     grammar.SetStart(0);
     grammar.SetFinal(states - 1, 0.0F);
     int32_t word = 0;
-    for (const float cost : costs) grammar.AddArc(0, {++word, word, cost, states - 1});
+    for (const float cost : costs) {
+      ++word;
+      grammar.AddArc(0, {word, word, cost, states - 1});
+    }
     return WordAutomaton::FromFst(grammar, 100, 1000);
   };
   EXPECT_TRUE(TakesWords(automaton(1, {1.0F, 9.0F, 4.0F})));
