@@ -3,14 +3,20 @@
 #include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>
+#include <utility>
+#include <vector>
 
 #include "antiphon/aligner.h"
 #include "antiphon/g2p.h"
+#include "antiphon/recognizer.h"
 #include "api/two_words.h"
 #include "base/error.h"
 #include "base/file.h"
 #include "base/team.h"
+#include "decode/graph/graph_parts.h"
+#include "decode/graph/parts_builder.h"
 #include "feat/audio.h"
+#include "hmm/graph/openfst.h"
 #include "pipeline/align.h"
 #include "pipeline/bundle.h"
 
@@ -55,6 +61,33 @@ TEST_F(NewWordsTest, ARecogniserPronouncesThem) {
   EXPECT_EQ(bundled.Pronounce("abba", {.nbest = 3}), alone.Pronounce("abba", {.nbest = 3}));
   EXPECT_THAT(ErrorOf([&] { alone.Pronounce("abc"); }), AllOf(HasSubstr("'abc'"), HasSubstr("'c'")));
   EXPECT_THAT(ErrorOf([&] { alone.Pronounce("ab", {.nbest = 0}); }), HasSubstr("nbest"));
+}
+
+// A graph on the fly takes them.
+TEST_F(NewWordsTest, ARecogniserGetsThemWhenItStarts) {
+  hmm::LexiconOptions options;
+  options.silence_phones = {"SIL"};
+  const hmm::Lexicon lexicon = hmm::Lexicon::Parse("ONE A\nTWO B\n", "lexicon.txt", options);
+  fst::StdVectorFst grammar;
+  grammar.AddState();
+  grammar.SetStart(0);
+  grammar.SetFinal(0, 0.5F);
+  for (int32_t word = 1; word <= 2; ++word) grammar.AddArc(0, {word, word, 1.0F, 0});
+  const hmm::HmmModel& hmm = system_.gmm.hmm;
+  const decode::GraphParts parts(decode::BuildLexiconGraph(hmm, lexicon, {}),
+                                 decode::WordAutomaton::FromFst(grammar, lexicon.backoff_word(), 10));
+  decode::SaveParts(parts, hmm, lexicon, nullptr, "two words", {}, Path("parts"));
+  pipeline::WriteBundle(request_);
+  const auto with = [&](const std::string& graph, std::vector<AddedWord> words) {
+    return Recognizer(request_.out, graph, {.add_words = std::move(words)});
+  };
+  const Recognizer more = with(Path("parts"), {{"abba"}, {"THREE", "B A B", 1000.0}, {"THREE", "A B", 1000.0}});
+  EXPECT_THAT(more.Vocabulary(), ElementsAre("ONE", "TWO", "THREE", "abba"));
+  EXPECT_THAT(more.RecognizeFile(Path("noise.wav")).text, HasSubstr("THREE"));
+  EXPECT_THAT(ErrorOf([&] { with(Path("parts"), {{"two words"}}); }), HasSubstr("'two words' is not one word"));
+  EXPECT_THAT(ErrorOf([&] { with(Path("parts"), {{"X", "Q"}}); }), AllOf(HasSubstr("'X'"), HasSubstr("'Q'")));
+  EXPECT_THAT(ErrorOf([&] { with(Path("parts"), {{"X", "A", 0.0}}); }), HasSubstr("weight"));
+  EXPECT_THAT(ErrorOf([&] { with("", {{"abba"}}); }), HasSubstr("--on-the-fly"));
 }
 
 TEST_F(NewWordsTest, ARecogniserAlignsThem) {
