@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <latch>
 #include <numeric>
 
 #include "base/file.h"
@@ -285,7 +286,9 @@ TEST(Asgd, ALoggedRunIsReplayedBitForBit) {
 TEST(Asgd, AReplayEndsRoundsWhereTheLoggedRunDid) {
   const testing::TemporaryFolder folder;
   const std::string log = (folder / "arrivals").string();
-  const auto train = [](const std::string& keys, int64_t stop_after) {
+  // With `wait` the other ranks hold their first minibatch until rank 0 has stopped a round, so that it comes to that.
+  const auto train = [](const std::string& keys, int64_t stop_after, bool wait) {
+    std::latch stopped(1);
     return OnRanks(3, [&](comm::Communicator& comm) {
       comm.set_deadline_seconds(10);
       Learner learner("method = \"asgd\"\n" + keys, comm);
@@ -294,19 +297,24 @@ TEST(Asgd, AReplayEndsRoundsWhereTheLoggedRunDid) {
       for (int64_t first = 0, came_back = 1; first < 60 || came_back > 0; ends.push_back(first)) {
         learner.strategy->rounds()->BeginRound(first, 60);
         while (const auto m = learner.strategy->rounds()->Take()) {
+          if (wait && comm.rank() != 0) stopped.wait();
           learner.Step(Minibatch(*m), *m, 0.3, *m);
-          if (comm.rank() == 0 && ++taken % stop_after == 0) learner.strategy->rounds()->StopRound();
+          if (comm.rank() != 0 || ++taken % stop_after != 0) continue;
+          learner.strategy->rounds()->StopRound();
+          if (!stopped.try_wait()) stopped.count_down();
         }
         std::tie(first, came_back) = learner.strategy->rounds()->EndRound();
       }
       return std::pair(ends, learner.End());
     });
   };
-  for (const std::string keys : {"push-every = 1\n", "staleness-bound = 1\nservers = 2\n"}) {
-    const auto logged = train(keys + "arrival-log = \"" + log + "\"\n", 4);
+  // A bound on staleness makes them wait for rank 0 by itself.
+  for (const auto& [keys, wait] :
+       {std::pair(std::string("push-every = 1\n"), true), {"staleness-bound = 1\nservers = 2\n", false}}) {
+    const auto logged = train(keys + "arrival-log = \"" + log + "\"\n", 4, wait);
     EXPECT_GT(logged[0].first.size(), 1u) << "no round ended early";
     for (const int64_t stop_after : {1, 3, 1000}) {
-      EXPECT_EQ(train(keys + "replay = \"" + log + "\"\n", stop_after), logged) << keys;
+      EXPECT_EQ(train(keys + "replay = \"" + log + "\"\n", stop_after, false), logged) << keys;
     }
   }
 }

@@ -170,6 +170,7 @@ class Learner {
 template <class Body>
 auto OnRanks(int workers, Body body) {
   using Result = decltype(body(std::declval<comm::Communicator&>()));
+  static_assert(!std::is_same_v<Result, bool>, "threads would write the same byte");
   std::vector<Result> results(static_cast<size_t>(workers));
   comm::RunRanks(workers, [&](comm::Communicator& comm) {
     comm.set_deadline_seconds(60);
