@@ -58,8 +58,16 @@ std::string RunCommand(std::string_view name, const Config& config, std::ostream
         CheckRequired(command->info(), config);
         CommandContext context(config, ReadCommonOptions(config), out);
         SetComputeThreads(context.threads());
-        command->Run(context);
-        if (context.json() && !context.silent()) out << context.result() << std::endl;
+        const auto print_result = [&] {
+          if (context.json() && !context.silent()) out << context.result() << std::endl;
+        };
+        try {
+          command->Run(context);
+        } catch (const Error&) {
+          if (context.has_result()) print_result();  // of a check that found something
+          throw;
+        }
+        print_result();
         return context.result();
       },
       [&] { return fmt::format("antiphon {}", name); });

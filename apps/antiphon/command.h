@@ -24,6 +24,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <ostream>
 #include <string>
 #include <string_view>
@@ -89,15 +90,17 @@ class CommandContext {
   bool silent() const { return silent_; }
 
   /// The command's result as the text of one JSON object: printed with --json, and handed to an in-process caller.
+  /// Printed even if the command fails behind it.
   void SetResult(std::string json) { result_ = std::move(json); }
-  const std::string& result() const { return result_; }
+  std::string result() const { return result_.value_or("{}"); }
+  bool has_result() const { return result_.has_value(); }
 
  private:
   Config config_;
   CommonOptions common_;
   std::ostream& out_;
   std::ostream nowhere_{nullptr};
-  std::string result_ = "{}";
+  std::optional<std::string> result_;
   bool silent_ = false;
 };
 

@@ -16,7 +16,7 @@
 namespace antiphon::app {
 namespace {
 
-// In a thread of its own, beside others: it says nothing but warnings, since nobody could tell whose lines are whose.
+// In a thread of its own, beside others: it says nothing but warnings, since lines do not tell which run they are of.
 void TrainBesideOthers(const pipeline::TrainingJob& job, int threads) {
   if (job.supervise.any()) {
     throw UsageError("--at-once is for trainings in this process: leave out restarts and launch, or at-once");
@@ -63,8 +63,8 @@ REGISTER_COMMAND(
          "The table `vary` names options of antiphon train and the values that each may take: "
          "\"log:0.01..1\" (drawn evenly in the logarithm), \"0..0.9\", \"int:1..8\", \"log-int:32..1024\", "
          "[128, 256] (one of these), \"0.1 * schedule.learning-rate\" (follows another one). A grid needs the number "
-         "of points of a range: \"log:0.01..1/5\". Stopped in any way, the same command goes on; with more runs, or "
-         "another keep, it adds what is missing. Runs are sorted by held-out loss.",
+         "of points of a range: \"log:0.01..1/5\". However it was stopped, the same command continues it; with more "
+         "runs, or another keep, it adds what is missing. Runs are sorted by held-out loss.",
      .example = "antiphon sweep --training exp/dnn/config.toml --out exp/sweep --runs 12 --stop-after 1,3 "
                 "--set vary.schedule.learning-rate=log:0.05..5 --set 'vary.optimizer.momentum=[0, 0.5, 0.9]'\n"
                 "antiphon sweep --training exp/dnn/config.toml --out exp/grid --search grid --at-once 2 "

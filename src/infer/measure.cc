@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "base/compute_threads.h"
+#include "base/median.h"
 #include "base/random.h"
 #include "kernels/dense_tile.h"
 #include "kernels/softmax.h"
@@ -13,12 +14,6 @@ namespace antiphon::infer {
 namespace {
 
 double Now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
-
-double Median(std::vector<double> values) {
-  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
-  std::nth_element(values.begin(), middle, values.end());
-  return *middle;
-}
 
 // The best of some repetitions, each run by all threads.
 template <class Body>

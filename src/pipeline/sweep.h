@@ -6,12 +6,12 @@
 //   const std::vector<report::SweptRun> runs = Sweep(request, host);   // the best one first
 //
 // Leaves a run folder for each, and sweep.html, sweep.md and sweep.json, which are brought up to date after each run.
-// Resume: Sweep again. Runs that are through are not repeated, others go on from their checkpoint, bit-identically,
+// Resume: Sweep again. Runs that are through are not repeated, others continue from their checkpoint, bit-identically,
 // whatever ended the sweep; so the result is that of one which was not interrupted. Each run's reached.json says how
 // far it came with which configuration.
-// Giving up: once all runs have done the epochs of `stop-after`, the share `keep` of them goes on, the best ones by
+// Giving up: once all runs have done the epochs of `stop-after`, the share `keep` of them continues, the best ones by
 // held-out loss; again at the next such number. Schedules are those of whole runs. All wait for all there, so that
-// neither the order of the runs nor how many go at once decides who goes on.
+// neither the order of the runs nor how many run at once decides which continue.
 // Source: successive halving, Jamieson and Talwalkar, AISTATS 2016.
 //
 // Threads: one caller per process; `at_once` trainings in threads of their own. Errors: UsageError; what a run itself
@@ -50,8 +50,8 @@ struct SweepRequest {
     v("runs", runs, Range{1, 10000}, "of a random search; more can be added later");
     v("at-once", at_once, Range{1, 256}, "runs that go at the same time; they share the threads");
     v("stop-after", stop_after, Range{1, 100000},
-      "epochs, in rising order, after which only the best runs go on; empty: all come to their end");
-    v("keep", keep, Range{0.01, 1}, "share of the runs that goes on there");
+      "epochs, in rising order, after which only the best runs continue; empty: all come to their end");
+    v("keep", keep, Range{0.01, 1}, "share of the runs that continues after each of these");
   }
 
   // Not options of their own.

@@ -1,8 +1,6 @@
 #include "decode/graph/graph.h"
 
 #include <algorithm>
-#include <cmath>
-#include <limits>
 #include <utility>
 
 #include "base/check.h"
@@ -50,27 +48,11 @@ std::vector<bool> Graph::SaidWords() const {
 }
 
 void Graph::Check() const {
-  const auto fail = [](const char* what) { Throw<InputError>("the graph is no search network: {}", what); };
-  const auto num_states = static_cast<int64_t>(states_.size());
-  if (start_ < 0 || start_ >= num_states) fail("it has no start state");
-  for (const GraphState& s : states_) {
-    if (s.epsilon_begin > s.emitting_begin || s.emitting_begin > s.end || s.end > arcs_.size())
-      fail("arcs out of range");
-    if (std::isnan(s.final_cost) || s.final_cost == -std::numeric_limits<float>::infinity()) {
-      fail("a final cost is not a number");
-    }
-    for (uint32_t a = s.epsilon_begin; a < s.end; ++a) {
-      const GraphArc& arc = arcs_[a];
-      if (arc.next_state < 0 || arc.next_state >= num_states) fail("an arc leads to no state");
-      if (arc.word < 0 || static_cast<size_t>(arc.word) >= words_.size()) fail("a word is not in words.txt");
-      if (arc.transition_id < 0 || static_cast<size_t>(arc.transition_id) >= pdf_of_transition_.size()) {
-        fail("a transition-id is not the model's");
-      }
-      if ((arc.transition_id == 0) != (a < s.emitting_begin)) fail("arcs are not sorted");
-      if (!std::isfinite(arc.cost)) fail("a cost is not a finite number");
-    }
-  }
-  if (HasEpsilonCycle(states_, arcs_)) fail("a cycle of its arcs takes no frame, which a search would follow for ever");
+  CheckArcs(states_, arcs_, start_,
+            {.num_labels = static_cast<int64_t>(words_.size()),
+             .num_transitions = static_cast<int64_t>(pdf_of_transition_.size()),
+             .is_none = "the graph is no search network",
+             .no_label = "a word is not in words.txt"});
 }
 
 }  // namespace antiphon::decode

@@ -22,8 +22,18 @@ struct GraphState {
   float final_cost;  // infinite unless final
 };
 
-/// Whether a cycle of arcs takes no frame. Arcs must lead to states. Arcs with the label `loop` that lead back to their
-/// own state do not count; −1: all do.
-bool HasEpsilonCycle(std::span<const GraphState> states, std::span<const GraphArc> arcs, int32_t loop = -1);
+/// What a network's arcs may carry, and how its faults are said.
+struct GraphLimits {
+  int64_t num_labels = 0;       // of words: below this
+  int64_t num_transitions = 0;  // transition-ids: below this
+  int32_t loop = -1;            // label of arcs that may lead back to their own state; −1: none may
+  const char* is_none = "";     // "the graph is no search network"
+  const char* no_label = "";    // "a word is not in words.txt"
+};
+
+/// Throws InputError "<is_none>: what" unless a search can follow every arc, costs are numbers, and each of a state's
+/// arcs stands on its side of emitting_begin, and every cycle takes a frame.
+void CheckArcs(std::span<const GraphState> states, std::span<const GraphArc> arcs, int32_t start,
+               const GraphLimits& limits);
 
 }  // namespace antiphon::decode

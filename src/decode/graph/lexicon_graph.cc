@@ -12,6 +12,8 @@ namespace {
 
 using Labels = LexiconGraph::Labels;
 
+constexpr const char* kIsNone = "the graph of the words' sounds is none";
+
 // Calls visit(from, arc) for every arc.
 template <class Visit>
 void ForEachArc(std::span<const GraphState> states, std::span<const GraphArc> arcs, const Visit& visit) {
@@ -156,9 +158,7 @@ LexiconGraph::LexiconGraph(std::vector<GraphState> states, std::span<const Graph
 }
 
 void LexiconGraph::Check(int32_t num_transition_ids, int32_t num_words) const {
-  const auto fail = [](const char* what) { Throw<InputError>("the graph of the words' sounds is none: {}", what); };
-  const auto num_states = static_cast<int64_t>(states_.size());
-  if (start_ < 0 || start_ >= num_states) fail("it has no start state");
+  const auto fail = [](const char* what) { Throw<InputError>("{}: {}", kIsNone, what); };
   if (labels_.empty() || labels_.size() > static_cast<size_t>(std::numeric_limits<int32_t>::max() / 2)) {
     fail("it has no pronunciations");
   }
@@ -166,24 +166,12 @@ void LexiconGraph::Check(int32_t num_transition_ids, int32_t num_words) const {
     if (labels_[label].word < 1 || labels_[label].word > num_words) fail("a word is not in words.txt");
     if (!std::isfinite(labels_[label].cost)) fail("a cost is not a finite number");
   }
-  for (const GraphState& s : states_) {
-    if (s.epsilon_begin > s.emitting_begin || s.emitting_begin > s.end || s.end > arcs_.size())
-      fail("arcs out of range");
-    if (std::isnan(s.final_cost) || s.final_cost == -std::numeric_limits<float>::infinity()) {
-      fail("a final cost is not a number");
-    }
-    for (uint32_t a = s.epsilon_begin; a < s.end; ++a) {
-      const GraphArc& arc = arcs_[a];
-      if (arc.next_state < 0 || arc.next_state >= num_states) fail("an arc leads to no state");
-      if (arc.word < 0 || arc.word > backoff_label()) fail("a label is no pronunciation's");
-      if (arc.transition_id < 0 || arc.transition_id > num_transition_ids) fail("a transition-id is not the model's");
-      if ((arc.transition_id == 0) != (a < s.emitting_begin)) fail("arcs are not sorted");
-      if (!std::isfinite(arc.cost)) fail("a cost is not a finite number");
-    }
-  }
-  if (HasEpsilonCycle(states_, arcs_, backoff_label())) {
-    fail("a cycle of its arcs takes no frame, which a search would follow for ever");
-  }
+  CheckArcs(states_, arcs_, start_,
+            {.num_labels = backoff_label() + int64_t{1},
+             .num_transitions = num_transition_ids + int64_t{1},
+             .loop = backoff_label(),
+             .is_none = kIsNone,
+             .no_label = "a label is no pronunciation's"});
 }
 
 void LexiconGraph::IndexWords(int32_t num_words) {

@@ -12,56 +12,61 @@
 namespace antiphon::decode {
 namespace {
 
-using Reached = std::pair<float, int32_t>;  // cost, state
+// Costs of the cheapest ways to states (Dijkstra): Reach those that a way starts from, then Follow.
+class CheapestWays {
+ public:
+  explicit CheapestWays(size_t num_states) : costs_(num_states, std::numeric_limits<float>::infinity()) {}
 
-// Of the cheapest way to each state from the start or from behind a word, without another word between (Dijkstra).
-// Costs below 0, which pushed weights may have, count as 0.
-std::vector<float> CostsSinceAWord(const Graph& graph) {
-  std::vector<float> costs(graph.states().size(), std::numeric_limits<float>::infinity());
-  std::priority_queue<Reached, std::vector<Reached>, std::greater<>> waiting;
-  const auto reach = [&](int32_t state, float cost) {
-    float& best = costs[static_cast<size_t>(state)];
+  void Reach(int32_t state, float cost) {
+    float& best = costs_[static_cast<size_t>(state)];
     if (cost >= best) return;
     best = cost;
-    waiting.push({cost, state});
-  };
-  reach(graph.start(), 0);
-  for (const GraphArc& arc : graph.arcs()) {
-    if (arc.word != 0) reach(arc.next_state, 0);
+    waiting_.push({cost, state});
   }
-  while (!waiting.empty()) {
-    const auto [cost, state] = waiting.top();
-    waiting.pop();
-    if (cost > costs[static_cast<size_t>(state)]) continue;
+  // `leave(state, cost)` Reaches where the arcs of a state lead; none of them may cost less than 0. Infinite where no
+  // way leads.
+  template <class Leave>
+  std::vector<float> Follow(const Leave& leave) {
+    while (!waiting_.empty()) {
+      const auto [cost, state] = waiting_.top();
+      waiting_.pop();
+      if (cost <= costs_[static_cast<size_t>(state)]) leave(state, cost);
+    }
+    return std::move(costs_);
+  }
+
+ private:
+  using Reached = std::pair<float, int32_t>;  // cost, state
+  std::vector<float> costs_;
+  std::priority_queue<Reached, std::vector<Reached>, std::greater<>> waiting_;
+};
+
+// Of the cheapest way to each state from the start or from behind a word, without another word between. Costs below 0,
+// which pushed weights may have, count as 0.
+std::vector<float> CostsSinceAWord(const Graph& graph) {
+  CheapestWays ways(graph.states().size());
+  ways.Reach(graph.start(), 0);
+  for (const GraphArc& arc : graph.arcs()) {
+    if (arc.word != 0) ways.Reach(arc.next_state, 0);
+  }
+  return ways.Follow([&](int32_t state, float cost) {
     const GraphState& from = graph.states()[static_cast<size_t>(state)];
     for (const GraphArc& arc : graph.arcs().subspan(from.epsilon_begin, from.end - from.epsilon_begin)) {
-      if (arc.word == 0) reach(arc.next_state, cost + std::max(0.0F, arc.cost));
+      if (arc.word == 0) ways.Reach(arc.next_state, cost + std::max(0.0F, arc.cost));
     }
-  }
-  return costs;
+  });
 }
 
 // Of each history: the cheapest way there from one in which a word, or the start, has led, by backing off.
 std::vector<float> CostsOfBackingOff(const WordAutomaton& words) {
-  std::vector<float> costs(static_cast<size_t>(words.num_states()), std::numeric_limits<float>::infinity());
-  std::priority_queue<Reached, std::vector<Reached>, std::greater<>> waiting;
-  const auto reach = [&](int32_t state, float cost) {
-    float& best = costs[static_cast<size_t>(state)];
-    if (cost >= best) return;
-    best = cost;
-    waiting.push({cost, state});
-  };
-  reach(words.start(), 0);
+  CheapestWays ways(static_cast<size_t>(words.num_states()));
+  ways.Reach(words.start(), 0);
   for (int32_t s = 0; s < words.num_states(); ++s) {
-    for (const int32_t next : words.ArcsOf(s).next) reach(next, 0);
+    for (const int32_t next : words.ArcsOf(s).next) ways.Reach(next, 0);
   }
-  while (!waiting.empty()) {
-    const auto [cost, state] = waiting.top();
-    waiting.pop();
-    if (cost > costs[static_cast<size_t>(state)] || words.Backoff(state) < 0) continue;
-    reach(words.Backoff(state), cost + std::max(0.0F, words.BackoffCost(state)));
-  }
-  return costs;
+  return ways.Follow([&](int32_t state, float cost) {
+    if (words.Backoff(state) >= 0) ways.Reach(words.Backoff(state), cost + std::max(0.0F, words.BackoffCost(state)));
+  });
 }
 
 // Of what searches put together: the places are the histories that a word may follow.
