@@ -11,6 +11,9 @@
 #include <string>
 #include <system_error>
 
+#include "base/error.h"
+#include "math/safetensors.h"
+
 namespace antiphon::fuzz {
 
 class FuzzFolder {
@@ -41,5 +44,24 @@ class FuzzFolder {
   }
   std::filesystem::path path_;
 };
+
+/// Writes the fuzzer's tensor file with the checksum that our models must carry, so that random changes reach what lies
+/// behind it. Its path; empty: it is no tensor file.
+inline std::string WriteSealed(const std::string& name, const uint8_t* data, size_t size) {
+  const std::string sealed = (FuzzFolder::Get() / name).string();
+  try {
+    const SafetensorsReader reader(FuzzFolder::Write("plain.safetensors", data, size));
+    SafetensorsWriter writer;
+    for (const std::string& tensor_name : reader.Names()) {
+      const TensorView& tensor = reader.Tensor(tensor_name);
+      writer.Add(tensor_name, tensor.type, tensor.shape, tensor.data);
+    }
+    for (const auto& [key, value] : reader.metadata()) writer.SetMetadata(key, value);
+    writer.Write(sealed);
+  } catch (const Error&) {
+    return "";
+  }
+  return sealed;
+}
 
 }  // namespace antiphon::fuzz

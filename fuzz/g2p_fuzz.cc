@@ -1,28 +1,15 @@
-// Grapheme-to-phoneme models: the input is a tensor file; it gets the checksum that a model must carry, so that random
-// changes reach what lies behind it: letters, units, the n-grams. What was read pronounces a word, or says why not.
+// Grapheme-to-phoneme models: letters, units, the n-grams. What was read pronounces a word, or says why not.
 #include <cstdint>
 #include <cstdlib>
+#include <string>
 
 #include "base/error.h"
 #include "fuzz_file.h"
 #include "g2p/model.h"
-#include "math/safetensors.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
-  using antiphon::fuzz::FuzzFolder;
-  const std::string sealed = (FuzzFolder::Get() / "sealed.g2p").string();
-  try {
-    const antiphon::SafetensorsReader reader(FuzzFolder::Write("plain.safetensors", data, size));
-    antiphon::SafetensorsWriter writer;
-    for (const std::string& name : reader.Names()) {
-      const antiphon::TensorView& tensor = reader.Tensor(name);
-      writer.Add(name, tensor.type, tensor.shape, tensor.data);
-    }
-    for (const auto& [key, value] : reader.metadata()) writer.SetMetadata(key, value);
-    writer.Write(sealed);
-  } catch (const antiphon::Error&) {
-    return 0;
-  }
+  const std::string sealed = antiphon::fuzz::WriteSealed("sealed.g2p", data, size);
+  if (sealed.empty()) return 0;
   try {
     const antiphon::g2p::Model model = antiphon::g2p::Model::Load(sealed);
     std::string word;

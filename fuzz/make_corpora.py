@@ -142,6 +142,22 @@ def transcript():
     yield b";; comment\nu1 1 0.00 0.25 hello 0.9\nu1 1 0.30 0.25 world\n"
 
 
+def corpus():
+    """Layouts by the place of their names in the sorted list."""
+    utt = b'{"file_name": "a.wav", "text": "x", "audio_filepath": "a.wav", "offset": 0.5, "duration": 1}\n'
+    yield b"\x00" + utt
+    yield b"\x01client_id\tpath\tsentence\nann\ta.wav\tone\n"
+    yield b'\x02{"utts": {"u": {"input": [{"feat": "a.wav"}], "output": [{"text": "x"}], "utt2spk": "s"}}}'
+    yield (b'\x03{"id": "r", "sources": [{"type": "file", "channels": [0, 1], "source": "a.wav"}], "duration": 2,'
+           b' "recording_id": "r", "start": 0.5, "channel": 1, "text": "x", "speaker": "s"}\n')
+    yield b"\x04a|1 x|one x\nb|y\n"
+    yield (b'\x05File type = "ooTextFile"\nObject class = "TextGrid"\n\n0\n2\n<exists>\n1\n"IntervalTier"\n"w"\n0\n2\n'
+           b'1\n0\n2\n"a ""b"""\n')
+    yield b'\x05\xff\xfe"\x00o\x00o\x00'
+    yield b"\x06" + utt
+    yield b"\x07;; c\na 1 ann 0.0 1.0 <o> one 's {NOISE}\na 2 ann 1.0 2.0 <o> two\n"
+
+
 def g2p():
     """One letter with two units, bigrams; and a trie that lies."""
     # <s>, </s>, and the units; behind <s> the units, behind them the end.
@@ -171,6 +187,7 @@ TARGETS = {
     "frame_store": frame_store,
     "model": model,
     "data_dir": data_dir,
+    "corpus": corpus,
     "g2p": g2p,
     "hmm_model": hmm_model,
     "lattice": lattice,

@@ -3,13 +3,38 @@
 
 #include <nlohmann/json.hpp>
 
+#include "base/error.h"
 #include "command.h"
+#include "pipeline/align_check.h"
 #include "processes.h"
 
 namespace antiphon::app {
 namespace {
 
-void Align(pipeline::AlignRequest request, CommandContext& context) {
+struct AlignCommandOptions {
+  bool validate = false;
+  pipeline::AlignRequest request;
+  template <class V>
+  void Visit(V& v) {
+    v("validate", validate,
+      "align nothing, but say what is wrong with the data: files, sound, words without pronunciation; problems give "
+      "exit status 1");
+    request.Visit(v);
+  }
+};
+
+void Validate(const pipeline::AlignRequest& request, CommandContext& context) {
+  const pipeline::AlignCheck check = pipeline::CheckAlignment(request, context.threads());
+  context.SetResult(pipeline::ToJson(check).dump());
+  std::string text = pipeline::Text(check);
+  text.pop_back();
+  context.PrintLine(text);
+  if (!check.fine()) Throw<InputError>("'{}' cannot be aligned as it is; what is wrong stands above", check.data);
+}
+
+void Align(const AlignCommandOptions& options, CommandContext& context) {
+  if (options.validate) return Validate(options.request, context);
+  pipeline::AlignRequest request = options.request;
   request.seed = context.seed();
   InTeam(context, [&](Team& team, int threads) {
     const pipeline::AlignReport report = pipeline::Align(request, team, threads);
@@ -20,7 +45,7 @@ void Align(pipeline::AlignRequest request, CommandContext& context) {
 }
 
 REGISTER_COMMAND(
-    "align", pipeline::AlignRequest, Align,
+    "align", AlignCommandOptions, Align,
     {.summary = "train a GMM from transcribed speech and align it",
      .description = "Trains from a flat start: monophones, tied triphones, LDA+MLLT, speaker adaptation, as far as "
                     "--last-stage says. The model and the alignments of the last stage are what antiphon store and "
@@ -29,10 +54,12 @@ REGISTER_COMMAND(
                 "antiphon align --model exp/net.safetensors --data feats/train --lexicon lang/lexicon.txt "
                 "--out exp/ali-net\n"
                 "antiphon align --model exp/net.safetensors --data recordings/ --transcripts transcripts.tsv --lexicon "
+                "lang/lexicon.txt --out exp/ali-new --files TextGrid,json\n"
+                "antiphon align --validate --data recordings/ --transcripts transcripts.tsv --lexicon "
                 "lang/lexicon.txt --out exp/ali-new",
      .required = {"data", "out"},
-     .common = {"model", "last-stage", "transcripts", "channels", "features", "cmvn", "utt2spk", "adapt", "leaves",
-                "gaussians", "map-unknown-words", "lexicon-options.silence-phones"}});
+     .common = {"model", "files", "validate", "last-stage", "transcripts", "channels", "features", "cmvn", "utt2spk",
+                "adapt", "leaves", "gaussians", "map-unknown-words", "lexicon-options.silence-phones"}});
 
 }  // namespace
 }  // namespace antiphon::app

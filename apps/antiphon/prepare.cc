@@ -8,6 +8,8 @@
 
 #include "base/file.h"
 #include "command.h"
+#include "data/corpus/corpus_format.h"
+#include "data/corpus/lhotse.h"
 #include "data/data_dir.h"
 #include "data/data_summary.h"
 #include "data/lexicon_fit.h"
@@ -20,9 +22,17 @@
 namespace antiphon::app {
 namespace {
 
+OneOf Layouts() {
+  OneOf layouts{data::CorpusFormatRegistry::Get().Names()};
+  layouts.names.insert(layouts.names.begin(), "none");
+  return layouts;
+}
+
 struct PrepareCommandOptions {
   std::vector<std::string> paths;
   bool check = false;
+  std::string from = "none", to = "none";
+  std::string part, audio;
   std::string lexicon, g2p, complete_lexicon;
   int show = 20;
   data::PrepareOptions table;
@@ -31,8 +41,12 @@ struct PrepareCommandOptions {
   template <class V>
   void Visit(V& v) {
     v("paths", paths,
-      "AUDIO (a folder or a file) TRANSCRIPTS.tsv|csv OUT; AUDIO OUT without transcripts; with --check the data "
-      "directory");
+      "AUDIO (a folder or a file) TRANSCRIPTS.tsv|csv OUT; AUDIO OUT without transcripts; CORPUS OUT with --from; a "
+      "data directory with --check, and OUT behind it with --to");
+    v("from", from, Layouts(), "layout of CORPUS; none: audio and a table");
+    v("part", part, "with --from: of the corpus, as its files or folders are named (train); empty: the only one");
+    v("audio", audio, "with --from: folder of the audio, if it does not lie with the corpus");
+    v("to", to, OneOf{{"none", "lhotse"}}, "write a data directory as manifests of this kind");
     v("check", check, "look for problems in a data directory and say what is in it; problems give exit status 1");
     v("lexicon", lexicon, "pronunciation lexicon that words are compared with");
     v("g2p", g2p, "what antiphon g2p train made of the lexicon, to pronounce the words that it lacks");
@@ -129,25 +143,47 @@ void RefuseTable(const std::string& out) {
   Throw<UsageError>("'{}' is a file where the folder to write is expected: AUDIO [TRANSCRIPTS.tsv|csv] OUT", out);
 }
 
+void Convert(const PrepareCommandOptions& options, CommandContext& context) {
+  if (options.paths.size() != 2) throw UsageError("--to takes a data directory and OUT");
+  const auto dir = data::DataDir::Load(options.paths[0], options.dir);
+  data::WriteLhotse(dir, options.paths[1]);
+  context.Print("{} utterances as {} in {}", dir.utterances().size(), options.to, options.paths[1]);
+}
+
+data::DataDir Joined(const PrepareCommandOptions& options, std::vector<data::DataProblem>& problems) {
+  const auto& paths = options.paths;
+  if (options.from == "none") {
+    return paths.size() == 3 ? data::PrepareDataDir(paths[0], paths[1], options.table, problems)
+                             : data::DataDirOfRecordings(paths[0], options.table, problems);
+  }
+  const auto format = data::CorpusFormatRegistry::Get().Create(options.from);
+  const data::Corpus corpus = format->Read(paths[0], options.part, problems);
+  const std::filesystem::path audio = options.audio.empty() ? corpus.audio : std::filesystem::path(options.audio);
+  return data::JoinTranscripts(audio, corpus.rows, paths[0], options.table, problems);
+}
+
 void Prepare(const PrepareCommandOptions& options, CommandContext& context) {
   RequireTogether(options);
   if (options.check) return Check(options, context);
+  if (options.to != "none") return Convert(options, context);
   const size_t count = options.paths.size();
+  if (options.from != "none" && count != 2) throw UsageError("--from takes CORPUS OUT");
   if (count != 2 && count != 3) {
     throw UsageError("expected AUDIO [TRANSCRIPTS.tsv|csv] OUT, or --check DIRECTORY");
   }
+  if (options.from == "none" && !(options.part.empty() && options.audio.empty())) {
+    throw UsageError("--part and --audio belong to --from");
+  }
   RefuseTable(options.paths.back());
   std::vector<data::DataProblem> problems;
-  const data::DataDir dir =
-      data::WithDurations(count == 3 ? data::PrepareDataDir(options.paths[0], options.paths[1], options.table, problems)
-                                     : data::DataDirOfRecordings(options.paths[0], options.table, problems),
-                          problems, context.threads());
+  const data::DataDir dir = data::WithDurations(Joined(options, problems), problems, context.threads());
   const std::string& out = options.paths.back();
   dir.Write(out);
   PrintProblems(problems, options.show, context);
   PrepareReport(dir, problems, options, context);
   CompleteLexicon(dir, options, context);
-  context.Print("written to {}{}", out, count == 2 ? "; without transcripts, enough to be recognised" : "");
+  const bool has_words = count == 3 || options.from != "none";
+  context.Print("written to {}{}", out, has_words ? "" : "; without transcripts, enough to be recognised");
 }
 
 }  // namespace
@@ -158,10 +194,12 @@ REGISTER_COMMAND(
      .description =
          "The table has a row per audio file: its name and its text, optionally speaker and gender. Rows that "
          "cannot be used are named and left out. Without a table every file is an utterance without words, enough to "
-         "be "
-         "recognised.",
+         "be recognised. With --from a corpus is read as others lay it out; with --to a data directory is written for "
+         "another program.",
      .example = "antiphon prepare recordings/ transcripts.tsv data/train --case upper\n"
                 "antiphon prepare calls/ data/calls --channels each\n"
+                "antiphon prepare --from common-voice cv-corpus/cy --part train data/cy --strip-punctuation\n"
+                "antiphon prepare --to lhotse data/train manifests/train\n"
                 "antiphon prepare --check data/train --lexicon lang/lexicon.txt\n"
                 "antiphon prepare --check data/train --lexicon lang/lexicon.txt --g2p lang/english.g2p "
                 "--complete-lexicon lang/all.txt",

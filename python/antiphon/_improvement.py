@@ -1,11 +1,27 @@
 """Models made smaller, and models made good on other speech."""
 
 from dataclasses import dataclass
-from typing import Any, Optional
+from typing import Any, Mapping, Optional
 
 from . import _core
 from ._arguments import PathLike, existing, path_text, whole_number
 from ._toml import toml_options
+
+
+def _with_common(settings: Any, model: PathLike, method: str, held_out_store: Optional[PathLike], config: str,
+                 options: Mapping[str, Any], seed: int, threads: int) -> Any:
+    """The settings with what both kinds of work take."""
+    settings.model = existing(model, "model")
+    settings.method = method
+    settings.held_out_store = _optional_store(held_out_store, "held_out_store")
+    settings.config = toml_options(options) + config
+    settings.seed = whole_number(seed, "seed")
+    settings.threads = whole_number(threads, "threads")
+    return settings
+
+
+def _optional_store(store: Optional[PathLike], name: str) -> str:
+    return "" if store is None else existing(store, name)
 
 
 @dataclass(frozen=True)
@@ -46,14 +62,8 @@ class Compressor:
         statistics, retraining and measuring; without it only what the method does without. `config`, `options`: as
         antiphon.train takes them, with the method's options in the table of its name."""
         settings = _core.CompressorSettings()
-        settings.model = existing(model, "model")
-        settings.method = method
-        settings.frame_store = "" if store is None else existing(store, "store")
-        settings.held_out_store = "" if held_out_store is None else existing(held_out_store, "held_out_store")
-        settings.config = toml_options(options) + config
-        settings.seed = whole_number(seed, "seed")
-        settings.threads = whole_number(threads, "threads")
-        self._settings = settings
+        settings.frame_store = _optional_store(store, "store")
+        self._settings = _with_common(settings, model, method, held_out_store, config, options, seed, threads)
 
     def run(self, out: PathLike) -> CompressionResult:
         """Compresses into the folder `out`: model.safetensors, compression.json and what came before retraining."""
@@ -108,16 +118,10 @@ class Adapter:
         on, to see what it forgets. `held_out_store`: to measure on; None: a part of `store`. `hmm`: the model whose
         states the labels are; None: the model's own. `method`, `config`, `options`: as Compressor's."""
         settings = _core.AdapterSettings()
-        settings.model = existing(model, "model")
-        settings.method = method
         settings.frame_store = existing(store, "store")
-        settings.old_store = "" if old_store is None else existing(old_store, "old_store")
-        settings.held_out_store = "" if held_out_store is None else existing(held_out_store, "held_out_store")
+        settings.old_store = _optional_store(old_store, "old_store")
         settings.hmm = "" if hmm is None else existing(hmm, "hmm")
-        settings.config = toml_options(options) + config
-        settings.seed = whole_number(seed, "seed")
-        settings.threads = whole_number(threads, "threads")
-        self._settings = settings
+        self._settings = _with_common(settings, model, method, held_out_store, config, options, seed, threads)
 
     def run(self, out: PathLike) -> AdaptationResult:
         """Adapts into the folder `out`: model.safetensors, adapted.safetensors, adaptation.json, report.html."""

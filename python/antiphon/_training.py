@@ -41,11 +41,11 @@ def train(store: PathLike, out: PathLike, *, network: Optional[Sequence[Mapping[
     `network`: the layers, from the bottom up. `hmm`: the model whose states the labels are, kept in the new model, so
     that it can decode. `front_end`: TOML file with the features' options. `config`: TOML with options of
     `antiphon train`, `options`: the same as keyword arguments, with underscores, tables as dicts (data, schedule,
-    optimizer, parallel …). `threads`: 0 for all cores. `resume`: goes on from the last checkpoint, bit for bit.
+    optimizer, parallel …). `threads`: 0 for all cores. `resume`: continues from the last checkpoint, bit for bit.
 
     `on_metrics` gets each record of the run's metrics.jsonl as a dict, with "kind" "start", "step", "epoch", "event" or
     "finish"; an exception that it raises ends the training and is raised here; the last checkpoint stays. Ctrl-C stops
-    between two steps and saves everything first: `resume` goes on there.
+    between two steps and saves everything first: `resume` continues from there.
 
     `log_to`: where the metrics go besides the run folder, which has TensorBoard's events: "mlflow:FOLDER" (a file store
     of MLflow, for which nothing need be installed), "mlflow:http://HOST:PORT" (needs mlflow), "wandb:FOLDER" (Weights &

@@ -18,6 +18,7 @@
 #include "hmm/utterance_source.h"
 #include "pipeline/acoustic_model.h"
 #include "pipeline/align_with_model.h"
+#include "pipeline/aligned_times.h"
 #include "pipeline/bundle.h"
 #include "pipeline/new_words.h"
 #include "pipeline/recording_features.h"
@@ -138,25 +139,16 @@ struct Aligner::Impl {
   }
 
   AlignedSpeech Describe(const hmm::Alignment& alignment, const hmm::WordIds& words, const hmm::Lexicon& names) const {
+    const auto times = pipeline::TimesOf(alignment, model->hmm(), names, words, frame_shift_s);
     AlignedSpeech speech;
-    speech.retried = alignment.status == hmm::AlignStatus::kRetried;
-    speech.unknown_words = words.unknown;
-    const auto frames = static_cast<double>(alignment.transition_ids.size());
-    speech.log_likelihood = frames > 0 ? alignment.log_likelihood / frames : 0.0;
-    int last = -1;  // position of the word before
-    for (const hmm::AlignedPhone& phone : alignment.phones) {
-      const double end_s = (phone.begin_frame + phone.num_frames) * frame_shift_s;
-      if (phone.word_position >= 0) {
-        if (phone.word_position != last) {
-          const int32_t id = words.ids[static_cast<size_t>(phone.word_position)];
-          speech.words.push_back(
-              {names.Word(id), phone.begin_frame * frame_shift_s, end_s, static_cast<int>(speech.phones.size()), 0});
-        }
-        speech.words.back().end_s = end_s;
-        ++speech.words.back().num_phones;
-      }
-      last = phone.word_position;
-      speech.phones.push_back({model->hmm().phones().Name(phone.phone), phone.begin_frame * frame_shift_s, end_s});
+    speech.log_likelihood = times.log_likelihood;
+    speech.retried = times.retried;
+    speech.unknown_words = times.unknown_words;
+    for (const pipeline::TimedWord& word : times.words) {
+      speech.words.push_back({word.word, word.start_s, word.end_s, word.first_phone, word.num_phones});
+    }
+    for (const pipeline::TimedPhone& phone : times.phones) {
+      speech.phones.push_back({phone.phone, phone.start_s, phone.end_s});
     }
     return speech;
   }

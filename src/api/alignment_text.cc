@@ -1,66 +1,33 @@
-// The public formats of an alignment.
-#include <fmt/format.h>
-
-#include <cmath>
-#include <nlohmann/json.hpp>
-
+// The public formats of an alignment: those of the stage.
 #include "antiphon/aligner.h"
-#include "pipeline/text_grid.h"
+#include "pipeline/aligned_times.h"
 
 namespace antiphon {
 namespace {
 
-using Intervals = std::vector<pipeline::LabelledInterval>;
-
-Intervals Words(const AlignedSpeech& speech) {
-  Intervals intervals;
-  for (const AlignedWord& word : speech.words) intervals.push_back({word.start_s, word.end_s, word.word});
-  return intervals;
+pipeline::AlignedTimes TimesOf(const AlignedSpeech& speech) {
+  pipeline::AlignedTimes times;
+  times.duration_s = speech.duration_s;
+  times.log_likelihood = speech.log_likelihood;
+  times.retried = speech.retried;
+  times.unknown_words = speech.unknown_words;
+  for (const AlignedWord& word : speech.words) {
+    times.words.push_back({word.word, word.start_s, word.end_s, word.first_phone, word.num_phones});
+  }
+  for (const AlignedPhone& phone : speech.phones) times.phones.push_back({phone.phone, phone.start_s, phone.end_s});
+  return times;
 }
-
-Intervals Phones(const AlignedSpeech& speech) {
-  Intervals intervals;
-  for (const AlignedPhone& phone : speech.phones) intervals.push_back({phone.start_s, phone.end_s, phone.phone});
-  return intervals;
-}
-
-double Milliseconds(double seconds) { return std::round(1000.0 * seconds) / 1000.0; }
 
 }  // namespace
 
-std::string ToTextGrid(const AlignedSpeech& speech) {
-  return pipeline::TextGrid({{"words", Words(speech)}, {"phones", Phones(speech)}}, speech.duration_s);
-}
+std::string ToTextGrid(const AlignedSpeech& speech) { return pipeline::ToTextGrid(TimesOf(speech)); }
 
 std::string ToCtm(const AlignedSpeech& speech, const std::string& utterance, CtmLabels labels,
                   const std::string& channel) {
-  std::string ctm;
-  for (const pipeline::LabelledInterval& i : labels == CtmLabels::kWords ? Words(speech) : Phones(speech)) {
-    ctm += fmt::format("{} {} {:.3f} {:.3f} {}\n", utterance, channel, i.start_s, i.end_s - i.start_s, i.label);
-  }
-  return ctm;
+  const auto level = labels == CtmLabels::kWords ? pipeline::CtmLevel::kWords : pipeline::CtmLevel::kPhones;
+  return pipeline::ToCtm(TimesOf(speech), utterance, level, channel);
 }
 
-std::string ToJson(const AlignedSpeech& speech) {
-  auto words = nlohmann::ordered_json::array();
-  for (const AlignedWord& word : speech.words) {
-    auto phones = nlohmann::ordered_json::array();
-    for (int p = word.first_phone; p < word.first_phone + word.num_phones; ++p) {
-      const AlignedPhone& phone = speech.phones[static_cast<size_t>(p)];
-      phones.push_back(
-          {{"phone", phone.phone}, {"start", Milliseconds(phone.start_s)}, {"end", Milliseconds(phone.end_s)}});
-    }
-    words.push_back({{"word", word.word},
-                     {"start", Milliseconds(word.start_s)},
-                     {"end", Milliseconds(word.end_s)},
-                     {"phones", std::move(phones)}});
-  }
-  const nlohmann::ordered_json json = {{"words", std::move(words)},
-                                       {"duration", Milliseconds(speech.duration_s)},
-                                       {"log_likelihood", speech.log_likelihood},
-                                       {"retried", speech.retried},
-                                       {"unknown_words", speech.unknown_words}};
-  return json.dump();
-}
+std::string ToJson(const AlignedSpeech& speech) { return pipeline::ToJson(TimesOf(speech)); }
 
 }  // namespace antiphon

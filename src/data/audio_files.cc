@@ -72,9 +72,17 @@ void AudioFiles::Add(const fs::path& relative) {
   by_name_[OneForm(stem)].push_back(path);
 }
 
+// An absolute path below the folder as one relative to it.
+fs::path AudioFiles::InFolder(const std::string& name) const {
+  const fs::path path = fs::path(name).lexically_normal();
+  if (!path.is_absolute()) return path;
+  const fs::path relative = path.lexically_relative(fs::absolute(folder_).lexically_normal());
+  return relative.empty() || *relative.begin() == ".." ? path : relative;
+}
+
 std::string AudioFiles::Find(const std::string& field) {
   for (const std::string& name : {field, std::string(Trim(field))}) {
-    const std::string wanted = OneForm(fs::path(name).lexically_normal().string());
+    const std::string wanted = OneForm(InFolder(name).string());
     if (const auto whole = by_path_.find(wanted); whole != by_path_.end()) {
       unused_.erase(whole->second);
       return whole->second;

@@ -35,6 +35,7 @@ class AudioFiles {
 
  private:
   void Add(const std::filesystem::path& relative);
+  std::filesystem::path InFolder(const std::string& name) const;
   void RefuseOtherFile(const std::string& field, const std::string& found) const;
   std::string WhyNot(const std::string& field) const;
 

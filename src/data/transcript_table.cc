@@ -3,17 +3,11 @@
 #include <algorithm>
 #include <map>
 #include <optional>
-#include <set>
 
 #include "base/error.h"
 #include "base/file.h"
 #include "base/trim.h"
-#include "base/utf8.h"
-#include "data/audio_files.h"
-#include "data/channels.h"
-#include "data/speaker_name.h"
 #include "data/text_table.h"
-#include "feat/audio.h"
 
 namespace antiphon::data {
 namespace {
@@ -31,7 +25,6 @@ struct Columns {
   size_t start = kNoColumn;
   size_t end = kNoColumn;
   size_t channel = kNoColumn;
-  bool cut() const { return start != kNoColumn || end != kNoColumn || channel != kNoColumn; }
 };
 
 Columns DefaultColumns() {
@@ -97,82 +90,27 @@ std::string FieldAt(const TableRow& row, size_t column) {
   return column < row.fields.size() ? row.fields[column] : std::string();
 }
 
-// Turns rows into utterances.
-class TableJoiner {
- public:
-  TableJoiner(const fs::path& audio_folder, const Columns& columns, const PrepareOptions& options)
-      : files_(audio_folder), columns_(columns), options_(options) {}
+double Seconds(const std::string& field, const char* column) {
+  double seconds = 0.0;
+  if (!ParseReal(field, seconds) || seconds < 0.0)
+    Throw<InputError>("expected seconds in '{}', found '{}'", column, field);
+  return seconds;
+}
 
-  void Add(const TableRow& row) {
-    for (const std::string& field : row.fields) {
-      if (FindBadUtf8(field) != std::string_view::npos)
-        Throw<InputError>("no UTF-8; convert the file (iconv -f latin1 -t utf8)");
-    }
-    const std::string audio = files_.Find(FieldAt(row, columns_.file));
-    const std::string words = NormaliseTranscript(FieldAt(row, columns_.text), options_);
-    if (words.empty()) Throw<InputError>("the transcript of '{}' is empty", audio);
-    Utterance u;
-    ReadTimes(row, u);
-    ReadChannel(row, audio, u);
-    const std::string own_id = FieldAt(row, columns_.id);
-    u.utt_id = CleanId(own_id.empty() ? files_.ShortName(audio) : own_id);
-    if (own_id.empty() && columns_.start != kNoColumn) u.utt_id += fmt::format("-{:07.0f}", 100.0 * u.start_s);
-    if (own_id.empty() && u.channel >= 0) u.utt_id += "-" + ChannelName(u.channel);
-    u.speaker = SpeakerOf(audio, FieldAt(row, columns_.speaker), u.utt_id, options_.speaker_from);
-    if (!u.utt_id.starts_with(u.speaker)) u.utt_id = u.speaker + "-" + u.utt_id;
-    if (!seen_.insert(u.utt_id).second) Throw<InputError>("utterance '{}' is there twice", u.utt_id);
-    const std::string gender = AsciiLower(FieldAt(row, columns_.gender));
-    if (gender.starts_with("m") || gender.starts_with("f")) dir_.SetGender(u.speaker, gender.substr(0, 1));
-    u.words = SplitWords(words);
-    u.has_transcript = true;
-    u.recording = RecordingOf(audio, u.utt_id);
-    dir_.AddUtterance(std::move(u));
-  }
-
-  const AudioFiles& files() const { return files_; }
-  DataDir& dir() { return dir_; }
-
- private:
-  void ReadTimes(const TableRow& row, Utterance& u) const {
-    if (columns_.start == kNoColumn && columns_.end == kNoColumn) return;
-    const std::string start = FieldAt(row, columns_.start);
-    const std::string end = FieldAt(row, columns_.end);
-    if ((!start.empty() && !ParseReal(start, u.start_s)) || (!end.empty() && !ParseReal(end, u.end_s)) ||
-        u.start_s < 0.0 || (!end.empty() && u.end_s <= u.start_s)) {
-      Throw<InputError>("expected start and end in seconds, found '{}' and '{}'", start, end);
-    }
-  }
-
-  void ReadChannel(const TableRow& row, const std::string& audio, Utterance& u) const {
-    const std::string channel = FieldAt(row, columns_.channel);
-    if (!channel.empty()) u.channel = ParseChannel(Trim(channel));
-    if (u.channel >= 0 || options_.channels != "each") return;
-    const int channels = feat::ProbeAudio(files_.folder() / audio).num_channels;
-    if (channels > 1) {
-      Throw<InputError>(
-          "'{}' has {} channels: a column 'channel' (A, B …) has to say to which of them the text belongs", audio,
-          channels);
-    }
-  }
-
-  // A file with times or channels holds several utterances, and is a recording of its own name.
-  size_t RecordingOf(const std::string& audio, const std::string& utt_id) {
-    const auto [it, is_new] = recordings_.emplace(audio, dir_.recordings().size());
-    if (is_new || !columns_.cut()) {
-      dir_.AddRecording({columns_.cut() ? CleanId(files_.ShortName(audio)) : utt_id,
-                         fs::absolute(files_.folder() / audio).lexically_normal().string(), 0});
-      it->second = dir_.recordings().size() - 1;
-    }
-    return it->second;
-  }
-
-  AudioFiles files_;
-  Columns columns_;
-  const PrepareOptions& options_;
-  std::set<std::string> seen_;
-  std::map<std::string, size_t> recordings_;
-  DataDir dir_;
-};
+TranscriptRow RowOf(const TableRow& row, const Columns& columns) {
+  TranscriptRow found;
+  found.file = FieldAt(row, columns.file);
+  found.text = FieldAt(row, columns.text);
+  found.speaker = FieldAt(row, columns.speaker);
+  found.gender = FieldAt(row, columns.gender);
+  found.id = FieldAt(row, columns.id);
+  found.channel = FieldAt(row, columns.channel);
+  found.is_part = columns.start != kNoColumn || columns.end != kNoColumn || columns.channel != kNoColumn;
+  if (const std::string start = FieldAt(row, columns.start); !start.empty()) found.start_s = Seconds(start, "start");
+  if (const std::string end = FieldAt(row, columns.end); !end.empty()) found.end_s = Seconds(end, "end");
+  found.has_times = columns.start != kNoColumn;
+  return found;
+}
 
 }  // namespace
 
@@ -218,41 +156,37 @@ std::vector<TableRow> ParseSeparatedValues(std::string_view text, char separator
   return rows;
 }
 
-DataDir PrepareDataDir(const fs::path& audio_folder, const fs::path& table, const PrepareOptions& options,
-                       std::vector<DataProblem>& problems) {
+std::vector<TranscriptRow> ReadTranscriptTable(const fs::path& table, const std::string& separator,
+                                               std::vector<DataProblem>& problems) {
   const std::string text = ReadFile(table);
-  const char separator = SeparatorOf(table, text, options.separator);
+  const char sign = SeparatorOf(table, text, separator);
   const bool quotes = AsciiLower(table.extension().string()) != ".tsv";
-  const std::vector<TableRow> rows = ParseSeparatedValues(text, separator, quotes, table.string());
+  const std::vector<TableRow> rows = ParseSeparatedValues(text, sign, quotes, table.string());
   if (rows.empty()) Throw<InputError>("'{}' is empty; expected rows of file and text", table.string());
   const std::optional<Columns> header = ReadHeader(rows[0], table.string());
   const Columns columns = header.value_or(DefaultColumns());
   const size_t least_columns = std::max(columns.file, columns.text) + 1;
-
-  TableJoiner joiner(audio_folder, columns, options);
+  std::vector<TranscriptRow> found;
   for (size_t i = header ? 1 : 0; i < rows.size(); ++i) {
+    const std::string where = fmt::format("{}:{}", table.string(), rows[i].line);
     try {
       if (rows[i].fields.size() < least_columns) {
         Throw<InputError>("{} columns; expected at least {} (file and text, separated by {})", rows[i].fields.size(),
-                          least_columns, separator == '\t' ? "tabs" : fmt::format("'{}'", separator));
+                          least_columns, sign == '\t' ? "tabs" : fmt::format("'{}'", sign));
       }
-      joiner.Add(rows[i]);
+      found.push_back(RowOf(rows[i], columns));
+      found.back().where = where;
     } catch (const InputError& e) {
-      problems.push_back(
-          {fmt::format("{}:{}", table.string(), rows[i].line), std::string(e.what()) + "; the row is left out", false});
+      problems.push_back({where, std::string(e.what()) + "; the row is left out", false});
     }
   }
-  if (const auto& unused = joiner.files().unused(); !unused.empty()) {
-    problems.push_back({audio_folder.string(),
-                        fmt::format("{} audio files without a row in the table are left out, the first: '{}'",
-                                    unused.size(), *unused.begin()),
-                        false});
-  }
-  if (joiner.dir().utterances().empty()) {
-    Throw<InputError>("'{}': not one row could be used{}", table.string(),
-                      problems.empty() ? "" : fmt::format("; the first: {}: {}", problems[0].where, problems[0].what));
-  }
-  return std::move(joiner.dir());
+  return found;
+}
+
+DataDir PrepareDataDir(const fs::path& audio_folder, const fs::path& table, const PrepareOptions& options,
+                       std::vector<DataProblem>& problems) {
+  const auto rows = ReadTranscriptTable(table, options.separator, problems);
+  return JoinTranscripts(audio_folder, rows, table.string(), options, problems);
 }
 
 }  // namespace antiphon::data

@@ -15,8 +15,8 @@
 #include <string_view>
 #include <vector>
 
-#include "base/options.h"
 #include "data/data_dir.h"
+#include "data/transcript_rows.h"
 
 namespace antiphon::data {
 
@@ -29,36 +29,14 @@ struct TableRow {
 std::vector<TableRow> ParseSeparatedValues(std::string_view text, char separator, bool quotes,
                                            const std::string& source);
 
-struct PrepareOptions {
-  std::string separator = "auto";
-  std::string case_folding = "keep";
-  bool strip_punctuation = false;
-  std::string speaker_from = "column";
-  std::string channels = "mean";
-  template <class V>
-  void Visit(V& v) {
-    v("separator", separator, OneOf{{"auto", "tab", "comma", "semicolon"}}, "between the columns of the table");
-    v("case", case_folding, OneOf{{"keep", "upper", "lower"}},
-      "letters of the transcripts, in every alphabet that has case");
-    v("strip-punctuation", strip_punctuation,
-      "take punctuation and symbols of every script out of the transcripts; apostrophes and hyphens within words "
-      "stay");
-    v("speaker-from", speaker_from, OneOf{{"column", "folder", "prefix", "utterance"}},
-      "speaker of a row: its column (else the utterance), the audio file's folder, the file name up to the first '-' "
-      "or '_', or "
-      "each utterance its own");
-    v("channels", channels, OneOf{{"mean", "each"}},
-      "of recordings with several: their mean, or each as utterances of its own, as for calls with a party on each");
-  }
-};
+/// The rows of a table. Those that cannot be understood are left out and reported in `problems`. `separator`: as
+/// PrepareOptions::separator.
+std::vector<TranscriptRow> ReadTranscriptTable(const std::filesystem::path& table, const std::string& separator,
+                                               std::vector<DataProblem>& problems);
 
 /// Joins. Rows whose audio is missing or whose text is empty are left out and reported in `problems`, as are audio
 /// files without a row. Utterance ids begin with the speaker, so that sorting groups them. Durations are not looked at.
 DataDir PrepareDataDir(const std::filesystem::path& audio_folder, const std::filesystem::path& table,
                        const PrepareOptions& options, std::vector<DataProblem>& problems);
-
-/// Case and punctuation of one transcript as the options say, in Unicode's normalisation C; blanks of every kind become
-/// single spaces, and signs that are not seen go. `text` is UTF-8.
-std::string NormaliseTranscript(std::string_view text, const PrepareOptions& options);
 
 }  // namespace antiphon::data

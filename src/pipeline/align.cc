@@ -14,6 +14,7 @@
 #include "base/log.h"
 #include "data/feature_kind.h"
 #include "pipeline/align_output.h"
+#include "pipeline/align_scores.h"
 #include "pipeline/align_source.h"
 #include "pipeline/align_with_model.h"
 #include "pipeline/bundle.h"
@@ -25,24 +26,32 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// The transcript as the alignment says it: unknown words as <UNK>.
-std::vector<std::string> SpokenWords(const hmm::Lexicon& lexicon, const hmm::WordIds& words) {
-  std::vector<std::string> names;
-  for (const int32_t id : words.ids) names.push_back(lexicon.Word(id));
-  return names;
+std::string WhySkipped(const hmm::GmmTrainingReport& report, const std::string& utt_id) {
+  const auto remark = std::ranges::find(report.skipped, utt_id, &hmm::UtteranceRemark::utt_id);
+  return remark == report.skipped.end() ? "no alignment" : remark->reason;
 }
 
-// The utterances that gave an alignment as tables and times; returns when all files are there. `frame_shift_s`: of the
-// alignments' frames.
-void WriteAlignments(const AlignSource& source, const hmm::Lexicon& lexicon, const hmm::HmmModel& hmm,
-                     const hmm::GmmTrainingResult& result, double frame_shift_s, const fs::path& out) {
-  AlignOutput output(out, hmm, frame_shift_s);
+// The utterances that gave an alignment as tables and times, how well each fits its words; returns when all files are
+// there. `frame_shift_s`: of the alignments' frames.
+std::vector<AlignScore> WriteAlignments(const AlignRequest& request, const AlignSource& source,
+                                        const hmm::Lexicon& lexicon, const hmm::HmmModel& hmm,
+                                        const hmm::GmmTrainingResult& result, double frame_shift_s) {
+  AlignOutput output(request.out, hmm, request.files);
+  std::vector<AlignedUtterance> utterances;
   for (size_t i = 0; i < source.size(); ++i) {
-    if (result.alignments[i].ok())
-      output.Write(source.Id(i), result.alignments[i], SpokenWords(lexicon, result.words[i]));
+    const hmm::Alignment& alignment = result.alignments[i];
+    if (!alignment.ok()) {
+      utterances.push_back({source.Id(i), {}, WhySkipped(result.report, source.Id(i))});
+      continue;
+    }
+    utterances.push_back({source.Id(i), TimesOf(alignment, hmm, lexicon, result.words[i], frame_shift_s), ""});
+    output.Write(source.Id(i), alignment, utterances.back().times);
   }
   output.Close();
-  if (!result.fmllr.empty()) pipeline::WriteSpeakerTransforms(result.fmllr, out);
+  if (!result.fmllr.empty()) pipeline::WriteSpeakerTransforms(result.fmllr, request.out);
+  std::vector<AlignScore> scores = ScoreAlignments(utterances);
+  WriteFileAtomically(fs::path(request.out) / "scores.tsv", ToTable(scores));
+  return scores;
 }
 
 // Words without pronunciation do not stop the alignment, but whoever has them must hear of it; transcripts that are
@@ -98,7 +107,7 @@ std::shared_ptr<const hmm::Lexicon> WithTranscriptWords(std::shared_ptr<const hm
 }
 
 // The first member of the team writes.
-hmm::GmmTrainingReport Train(const AlignRequest& request, const AlignSource& source, Team& team, int num_threads) {
+AlignReport Train(const AlignRequest& request, const AlignSource& source, Team& team, int num_threads) {
   const auto completed = WithTranscriptWords(
       std::make_shared<const hmm::Lexicon>(hmm::Lexicon::Load(request.lexicon, request.lexicon_options)), request,
       source, team, num_threads);
@@ -109,9 +118,11 @@ hmm::GmmTrainingReport Train(const AlignRequest& request, const AlignSource& sou
       [](const std::string& line) { log::Info("{}", line); }, team);
   if (!team.is_first()) return {};
   result.model.features = source.front_end();
-  WriteAlignments(source, lexicon, result.model.hmm, result, source.frame_shift_s(), request.out);
+  AlignReport report;
+  report.scores = WriteAlignments(request, source, lexicon, result.model.hmm, result, source.frame_shift_s());
   result.model.Save(fs::path(request.out) / "model.safetensors");
-  return std::move(result.report);
+  report.training = std::move(result.report);
+  return report;
 }
 
 // Those of `data`; statistics that nobody named are used as in the model's training, as decode and Aligner do. Null: no
@@ -126,8 +137,8 @@ data::FeatureSourceOptions TablesFor(const AlignRequest& request, const std::str
 }
 
 // The same, by the model that is named; `parts`: of the bundle that it comes from.
-hmm::GmmTrainingReport AlignByModel(const AlignRequest& request, const BundleParts& parts, const AcousticModel& model,
-                                    const AlignSource& source, Team& team, int num_threads) {
+AlignReport AlignByModel(const AlignRequest& request, const BundleParts& parts, const AcousticModel& model,
+                         const AlignSource& source, Team& team, int num_threads) {
   data::RequireFrontEnd(source.front_end(), fmt::format("'{}'", source.feature_table()), model.features(),
                         fmt::format("'{}'", request.model));
   const auto lexicon = WithTranscriptWords(LexiconOf(parts, request.lexicon, request.lexicon_options, model.hmm()),
@@ -136,13 +147,17 @@ hmm::GmmTrainingReport AlignByModel(const AlignRequest& request, const BundlePar
   hmm::GmmTrainingResult result =
       AlignWithModel(model, source, source.Sizes(), *lexicon, request.training, request.adapt, num_threads, team);
   if (!team.is_first()) return {};
-  WriteAlignments(source, *lexicon, model.hmm(), result, source.frame_shift_s() * model.subsampling(), request.out);
-  return std::move(result.report);
+  AlignReport report;
+  report.scores =
+      WriteAlignments(request, source, *lexicon, model.hmm(), result, source.frame_shift_s() * model.subsampling());
+  report.training = std::move(result.report);
+  return report;
 }
 
 }  // namespace
 
 AlignReport Align(const AlignRequest& given, Team& team, int num_threads) {
+  RequireAlignFileFormats(given.files);
   const BundleParts parts = given.model.empty() ? BundleParts() : PartsAt(given.model);
   if (given.lexicon.empty()) RequireLexicon(parts);
   AlignRequest request = given;
@@ -159,9 +174,9 @@ AlignReport Align(const AlignRequest& given, Team& team, int num_threads) {
     log::Warn("{} utterances have a transcript but no features, the first: {}", source.without_features().size(),
               source.without_features()[0]);
   }
-  AlignReport report;
-  report.training = model == nullptr ? Train(request, source, team, num_threads)
-                                     : AlignByModel(request, parts, *model, source, team, num_threads);
+  for (size_t i = 0; i < source.size() && !request.files.empty(); ++i) RequireFileName(source.Id(i));
+  AlignReport report = model == nullptr ? Train(request, source, team, num_threads)
+                                        : AlignByModel(request, parts, *model, source, team, num_threads);
   if (!team.is_first()) return report;
   for (const hmm::UtteranceRemark& remark : report.training.skipped)
     log::Warn("{} skipped: {}", remark.utt_id, remark.reason);

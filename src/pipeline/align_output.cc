@@ -1,40 +1,61 @@
 #include "pipeline/align_output.h"
 
-#include <fmt/format.h>
+#include <map>
 
+#include "base/error.h"
 #include "base/io_error.h"
 
 namespace antiphon::pipeline {
+namespace {
 
-AlignOutput::AlignOutput(const std::filesystem::path& folder, const hmm::HmmModel& model, double frame_shift_s)
+namespace fs = std::filesystem;
+
+struct FileFormat {
+  const char* ending;
+  std::string (*write)(const AlignedTimes& times);
+};
+
+const std::map<std::string, FileFormat>& Formats() {
+  static const std::map<std::string, FileFormat> formats = {{"json", {".json", ToJson}},
+                                                            {"TextGrid", {".TextGrid", ToTextGrid}}};
+  return formats;
+}
+
+}  // namespace
+
+void RequireAlignFileFormats(const std::vector<std::string>& names) {
+  for (const std::string& name : names) {
+    if (Formats().contains(name)) continue;
+    Throw<UsageError>("there is no format '{}' of files for single utterances; there are json and TextGrid", name);
+  }
+}
+
+void RequireFileName(const std::string& utt_id) {
+  if (utt_id[0] != '.' && utt_id.find('/') == std::string::npos) return;
+  Throw<InputError>("no file can be named after the utterance '{}': it may neither begin with '.' nor hold '/'",
+                    utt_id);
+}
+
+AlignOutput::AlignOutput(const fs::path& folder, const hmm::HmmModel& model, const std::vector<std::string>& files)
     : folder_(folder),
       model_(model),
-      frame_shift_s_(frame_shift_s),
+      files_(files),
       transition_ids_((MakeFolder(folder), folder / "ali.ark"), {.checksums = true}),
       pdf_ids_(folder / "pdf.ark", {.checksums = true}),
-      pdf_counts_(static_cast<size_t>(model.num_pdfs())) {}
+      pdf_counts_(static_cast<size_t>(model.num_pdfs())) {
+  for (const std::string& format : files_) MakeFolder(folder_ / format);
+}
 
-void AlignOutput::Write(const std::string& utt_id, const hmm::Alignment& alignment,
-                        const std::vector<std::string>& words) {
+void AlignOutput::Write(const std::string& utt_id, const hmm::Alignment& alignment, const AlignedTimes& times) {
   const std::vector<int32_t> pdfs = model_.ToPdfs(alignment.transition_ids);
   for (const int32_t pdf : pdfs) pdf_counts_[static_cast<size_t>(pdf)] += 1;
   transition_ids_.Write(utt_id, alignment.transition_ids);
   pdf_ids_.Write(utt_id, pdfs);
-  const auto line = [&](std::string& ctm, int begin, int end, const std::string& label) {
-    ctm +=
-        fmt::format("{} 1 {:.3f} {:.3f} {}\n", utt_id, begin * frame_shift_s_, (end - begin) * frame_shift_s_, label);
-  };
-  for (size_t p = 0; p < alignment.phones.size();) {
-    const int32_t word = alignment.phones[p].word_position;
-    const int begin = alignment.phones[p].begin_frame;
-    int end = begin;
-    do {
-      const hmm::AlignedPhone& phone = alignment.phones[p];
-      end = phone.begin_frame + phone.num_frames;
-      line(phones_ctm_, phone.begin_frame, end, model_.phones().Name(phone.phone));
-      ++p;
-    } while (word >= 0 && p < alignment.phones.size() && alignment.phones[p].word_position == word);
-    if (word >= 0) line(words_ctm_, begin, end, words[static_cast<size_t>(word)]);
+  words_ctm_ += ToCtm(times, utt_id, CtmLevel::kWords);
+  phones_ctm_ += ToCtm(times, utt_id, CtmLevel::kPhones);
+  for (const std::string& name : files_) {
+    const FileFormat& format = Formats().at(name);
+    WriteFileAtomically(folder_ / name / (utt_id + format.ending), format.write(times));
   }
 }
 

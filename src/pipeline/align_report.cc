@@ -51,6 +51,14 @@ void DescribeRemarks(const std::string& title, const std::vector<hmm::UtteranceR
   for (const hmm::UtteranceRemark& remark : remarks) *text += fmt::format("  {}: {}\n", remark.utt_id, remark.reason);
 }
 
+std::vector<hmm::UtteranceRemark> PlacesToListenTo(const AlignReport& report) {
+  std::vector<hmm::UtteranceRemark> remarks;
+  for (const AlignScore& score : report.scores) {
+    if (score.suspicious()) remarks.push_back({score.utt_id, score.remark});
+  }
+  return remarks;
+}
+
 }  // namespace
 
 std::string Text(const AlignReport& report) {
@@ -62,6 +70,7 @@ std::string Text(const AlignReport& report) {
   for (const hmm::StageReport& stage : training.stages) DescribeTraining(stage, &text);
   DescribeRemarks("skipped utterances", training.skipped, &text);
   DescribeRemarks("utterances that needed the retry beam", training.retried, &text);
+  DescribeRemarks("utterances to listen to (all measures: scores.tsv)", PlacesToListenTo(report), &text);
   if (!training.unknown_words.empty()) {
     text += fmt::format("\nwords without pronunciation ({}):\n", training.unknown_words.size());
     for (const auto& [word, count] : training.unknown_words) text += fmt::format("  {} {}\n", word, count);
@@ -77,6 +86,7 @@ nlohmann::ordered_json ToJson(const AlignReport& report) {
           {"frames", training.frames},
           {"skipped", training.skipped.size()},
           {"retried", training.retried.size()},
+          {"suspicious", PlacesToListenTo(report).size()},
           {"unknown_words", training.unknown_words.size()},
           {"log_likelihood", training.final_log_likelihood},
           {"seconds", report.seconds},

@@ -4,13 +4,16 @@
 #include <filesystem>
 #include <nlohmann/json_fwd.hpp>
 #include <string>
+#include <vector>
 
 #include "hmm/gmm_trainer.h"
+#include "pipeline/align_scores.h"
 
 namespace antiphon::pipeline {
 
 struct AlignReport {
   hmm::GmmTrainingReport training;
+  std::vector<AlignScore> scores;  // of all utterances
   double seconds = 0.0;
   std::filesystem::path text;  // report.txt
 };

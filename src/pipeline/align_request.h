@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "data/feature_source.h"
 #include "hmm/gmm_trainer.h"
@@ -13,6 +14,7 @@ namespace antiphon::pipeline {
 
 struct AlignRequest {
   std::string data, lexicon, out, model, g2p;
+  std::vector<std::string> files;
   bool adapt = true;
   double memory_mb = 4000;
   AlignAudioOptions audio;
@@ -27,7 +29,8 @@ struct AlignRequest {
       "folder with text, utt2spk and (from antiphon features) feats.scp and cmvn.scp; or a data directory, or audio (a "
       "file or a folder, with --transcripts), whose features are computed");
     v("lexicon", lexicon, "pronunciations: WORD PHONE … per line; empty: those of the bundle");
-    v("out", out, "folder for model.safetensors, ali.scp, pdf.scp, phones.ctm, words.ctm and report.txt");
+    v("out", out, "folder for model.safetensors, ali.scp, pdf.scp, phones.ctm, words.ctm, scores.tsv and report.txt");
+    v("files", files, "a file per utterance besides, in out/FORMAT/: json, TextGrid");
     v("model", model, "align by this model (GMM or network, or what antiphon bundle made) instead of training one");
     v("g2p", g2p,
       "what antiphon g2p train made: pronounces the words that the lexicon lacks; empty: the bundle's, if it has one");

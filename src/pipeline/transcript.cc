@@ -11,8 +11,8 @@
 #include "base/error.h"
 #include "base/suggest.h"
 #include "base/utf8.h"
+#include "data/text_grid.h"
 #include "pipeline/rounded_seconds.h"
-#include "pipeline/text_grid.h"
 
 namespace antiphon::pipeline {
 namespace {
@@ -145,9 +145,9 @@ std::string ToCtm(const Transcript& transcript) {
 }
 
 std::string ToTextGrid(const Transcript& transcript) {
-  IntervalTier tier{"words", {}};
+  data::IntervalTier tier{"words", {}};
   for (const TranscriptWord& word : transcript.words) tier.intervals.push_back({word.start_s, word.end_s, word.word});
-  return TextGrid({tier}, transcript.seconds);
+  return data::TextGrid({tier}, transcript.seconds);
 }
 
 std::string ToJson(const Transcript& transcript) {

@@ -153,10 +153,11 @@ TEST_F(PrepareTest, NamesRowsThatCannotBeUsed) {
   const DataDir dir = Prepare("t.csv", "one.wav,one\nfour.wav,four\ntwo.wav,\nthree.flac\none.wav,again\n");
   EXPECT_EQ(dir.utterances().size(), 1u);
   ASSERT_EQ(problems_.size(), 5u);
-  EXPECT_THAT(problems_[0].where, HasSubstr("t.csv:2"));
-  EXPECT_THAT(problems_[0].what, HasSubstr("no audio file 'four.wav'"));
-  EXPECT_THAT(problems_[1].what, HasSubstr("transcript of 'ann/two.wav' is empty"));
-  EXPECT_THAT(problems_[2].what, HasSubstr("1 columns; expected at least 2"));
+  EXPECT_THAT(problems_[0].where, HasSubstr("t.csv:4"));
+  EXPECT_THAT(problems_[0].what, HasSubstr("1 columns; expected at least 2"));
+  EXPECT_THAT(problems_[1].where, HasSubstr("t.csv:2"));
+  EXPECT_THAT(problems_[1].what, HasSubstr("no audio file 'four.wav'"));
+  EXPECT_THAT(problems_[2].what, HasSubstr("transcript of 'ann/two.wav' is empty"));
   EXPECT_THAT(problems_[3].what, HasSubstr("there twice"));
   EXPECT_THAT(problems_[4].what, HasSubstr("'bob/three.flac'"));
   EXPECT_EQ(dir.recordings().size(), 1u);

@@ -106,7 +106,8 @@ TEST(TranscriptFormats, OfSilenceAreWellFormed) {
 
 TEST(TranscriptFormats, AreFoundByTheirEndings) {
   EXPECT_EQ(FindTranscriptFormat("SRT").write, &ToSrt);
-  EXPECT_EQ(FindTranscriptFormat("textgrid").write, &ToTextGrid);
+  std::string (*const text_grid)(const Transcript&) = ToTextGrid;
+  EXPECT_EQ(FindTranscriptFormat("textgrid").write, text_grid);
   EXPECT_THROW(FindTranscriptFormat("doc"), UsageError);
 }
 

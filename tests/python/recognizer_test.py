@@ -59,6 +59,24 @@ class Recognizer(SystemTest):
         file = self.root / "corpus/s0-u00.wav"
         self.assertEqual(again.recognize(file), self.recognizer.recognize(file))
 
+    def test_words_can_be_added(self):
+        must("graph", "--model", self.root / "align/model.safetensors", "--lexicon", self.root / "lexicon.txt",
+             "--grammar", self.root / "grammar.txt", "--on-the-fly", "--out", self.root / "fly")
+        samples = np.array(speech("ABA", random.Random(4)), dtype=np.int16)
+
+        def heard(**options):
+            return antiphon.Recognizer(self.root / "net/model.safetensors", self.root / "fly",
+                                       **options).recognize(samples, RATE).text
+
+        self.assertEqual(heard(), "A B A")
+        self.assertEqual(heard(add_words={"Mine": "a b a"}), "Mine")
+        for wrong, error, text in (("Mine", TypeError, "not a str"), (["Mine"], antiphon.InputError, "pronounces"),
+                                   ({"Mine": "a x"}, antiphon.InputError, "x")):
+            with self.assertRaisesRegex(error, text):
+                heard(add_words=wrong)
+        with self.assertRaisesRegex(antiphon.Error, "on-the-fly"):
+            antiphon.Recognizer(self.root / "net/model.safetensors", self.root / "graph", add_words={"Mine": "a b a"})
+
     def test_a_bundle_will_do(self):
         must("bundle", "--model", self.root / "net/model.safetensors", "--graph", self.root / "graph", "--out",
              self.root / "mine.antiphon")

@@ -1,10 +1,10 @@
-#include "pipeline/text_grid.h"
+#include "data/text_grid.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 
-namespace antiphon::pipeline {
+namespace antiphon::data {
 namespace {
 
 // Shorter ones are rounding.
@@ -65,4 +65,4 @@ std::string TextGrid(const std::vector<IntervalTier>& tiers, double duration_s) 
   return text;
 }
 
-}  // namespace antiphon::pipeline
+}  // namespace antiphon::data

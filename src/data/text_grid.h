@@ -1,12 +1,14 @@
 // Praat's TextGrid: intervals with labels, in tiers, as Praat, ELAN and the Montreal tools read them.
 //
-// Units: seconds. Threads: pure functions. Source: Praat's manual, "TextGrid file formats".
+// Units: seconds. Threads: pure functions. Errors: of reading, IoError; InputError naming the file. Source: Praat's
+// manual, "TextGrid file formats".
 #pragma once
 
+#include <filesystem>
 #include <string>
 #include <vector>
 
-namespace antiphon::pipeline {
+namespace antiphon::data {
 
 struct LabelledInterval {
   double start_s = 0.0;
@@ -24,4 +26,8 @@ struct IntervalTier {
 /// The file as text, in UTF-8, from 0 to `duration_s`, or to the last interval's end if that is later.
 std::string TextGrid(const std::vector<IntervalTier>& tiers, double duration_s);
 
-}  // namespace antiphon::pipeline
+/// Tiers of intervals, empty labels included, of the long or the short text format, in UTF-8 or UTF-16; tiers of points
+/// are passed over.
+std::vector<IntervalTier> ReadTextGrid(const std::filesystem::path& file);
+
+}  // namespace antiphon::data

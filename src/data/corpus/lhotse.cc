@@ -1,0 +1,120 @@
+#include "data/corpus/lhotse.h"
+
+#include <fmt/ranges.h>
+
+#include <map>
+#include <nlohmann/json.hpp>
+
+#include "base/error.h"
+#include "base/file.h"
+#include "base/io_error.h"
+#include "data/channels.h"
+#include "data/corpus/corpus_files.h"
+#include "data/corpus/corpus_format.h"
+#include "feat/audio.h"
+
+namespace antiphon::data {
+namespace {
+
+namespace fs = std::filesystem;
+
+// FOLDER with …recordings….jsonl(.gz) and …supervisions….jsonl(.gz), perhaps several pairs with a part in their names.
+class Lhotse : public CorpusFormat {
+ public:
+  Corpus Read(const fs::path& place, const std::string& part, std::vector<DataProblem>& problems) const override {
+    std::error_code none;
+    if (!fs::is_directory(place, none)) {
+      Throw<InputError>("'{}' is no folder; lhotse's recordings and supervisions lie in one", place.string());
+    }
+    std::map<std::string, Recorded> recordings;
+    EachJsonLine(FindManifest(place, {"recordings", part, ".jsonl"}, "recordings.jsonl of lhotse"), problems,
+                 [&](const nlohmann::json& object, const std::string&) {
+                   const nlohmann::json& source = object.at("sources").at(0);
+                   if (TextAt(source, {"type"}) != "file") Throw<InputError>("its source is no file");
+                   recordings[object.at("id")] = {source.at("source"), object.value("duration", -1.0),
+                                                  source.contains("channels") ? source.at("channels").size() : 1};
+                 });
+    Corpus corpus{place, {}};
+    EachJsonLine(FindManifest(place, {"supervisions", part, ".jsonl"}, "supervisions.jsonl of lhotse"), problems,
+                 [&](const nlohmann::json& object, const std::string& where) {
+                   corpus.rows.push_back(RowOf(object, recordings));
+                   corpus.rows.back().where = where;
+                 });
+    corpus.audio = AudioFolderOf(corpus.rows, place);
+    return corpus;
+  }
+
+ private:
+  struct Recorded {
+    std::string file;
+    double seconds = -1.0;
+    size_t channels = 1;
+  };
+
+  static TranscriptRow RowOf(const nlohmann::json& object, const std::map<std::string, Recorded>& recordings) {
+    const std::string id = object.at("recording_id");
+    const auto recording = recordings.find(id);
+    if (recording == recordings.end()) Throw<InputError>("there is no recording '{}'", id);
+    TranscriptRow row;
+    row.id = object.at("id");
+    row.file = recording->second.file;
+    row.text = TextAt(object, {"text"});
+    row.speaker = TextAt(object, {"speaker"});
+    row.gender = TextAt(object, {"gender"});
+    row.start_s = object.value("start", 0.0);
+    const double seconds = object.at("duration");
+    row.is_part = row.start_s > 0.0 || seconds < recording->second.seconds - 0.01 || recording->second.channels > 1;
+    if (row.is_part) row.end_s = row.start_s + seconds;
+    if (recording->second.channels > 1 && object.contains("channel")) {
+      const nlohmann::json& channel = object.at("channel");
+      row.channel = std::to_string((channel.is_array() ? channel.at(0) : channel).get<int>());
+    }
+    return row;
+  }
+};
+
+REGISTER_CORPUS_FORMAT("lhotse", Lhotse);
+
+}  // namespace
+
+void WriteLhotse(const DataDir& dir, const fs::path& folder) {
+  std::string recordings, supervisions;
+  std::vector<feat::AudioInfo> heads;
+  for (const Recording& recording : dir.recordings()) {
+    const fs::path audio = dir.ResolveAudio(recording);
+    if (audio.empty()) Throw<InputError>("recording '{}' is a command; lhotse wants a file", recording.id);
+    heads.push_back(feat::ProbeAudio(audio));
+    const feat::AudioInfo& head = heads.back();
+    auto channels = nlohmann::ordered_json::array();
+    for (int c = 0; c < head.num_channels; ++c) channels.push_back(c);
+    const auto source = nlohmann::ordered_json{
+        {"type", "file"}, {"channels", channels}, {"source", fs::absolute(audio).lexically_normal().string()}};
+    recordings += nlohmann::ordered_json{{"id", recording.id},
+                                         {"sources", nlohmann::ordered_json::array({source})},
+                                         {"sampling_rate", head.sample_rate_hz},
+                                         {"num_samples", head.num_samples},
+                                         {"duration", head.duration_s()},
+                                         {"channel_ids", channels}}
+                      .dump() +
+                  "\n";
+  }
+  for (const Utterance& u : dir.utterances()) {
+    const double end_s = u.end_s >= 0.0 ? u.end_s : heads[u.recording].duration_s();
+    nlohmann::ordered_json object = {{"id", u.utt_id},
+                                     {"recording_id", dir.recordings()[u.recording].id},
+                                     {"start", u.start_s},
+                                     {"duration", end_s - u.start_s},
+                                     {"channel", std::max(u.channel, 0)},
+                                     {"speaker", u.speaker}};
+    if (u.has_transcript) object["text"] = fmt::format("{}", fmt::join(u.words, " "));
+    if (const auto gender = dir.gender().find(u.speaker); gender != dir.gender().end()) {
+      object["gender"] = gender->second;
+    }
+    supervisions += object.dump() + "\n";
+  }
+  MakeFolder(folder);
+  WriteFileAtomically(folder / "recordings.jsonl", recordings);
+  WriteFileAtomically(folder / "supervisions.jsonl", supervisions);
+}
+
+}  // namespace antiphon::data

@@ -1,0 +1,122 @@
+#include "data/transcript_rows.h"
+
+#include <map>
+#include <set>
+
+#include "base/error.h"
+#include "base/trim.h"
+#include "base/utf8.h"
+#include "data/audio_files.h"
+#include "data/channels.h"
+#include "data/speaker_name.h"
+#include "data/text_table.h"
+#include "feat/audio.h"
+
+namespace antiphon::data {
+namespace {
+
+namespace fs = std::filesystem;
+
+// "m", "f" or "".
+std::string GenderOf(const std::string& said) {
+  if (said.empty()) return "";
+  const char first = said[0];
+  return first == 'm' || first == 'M' ? "m" : first == 'f' || first == 'F' ? "f" : "";
+}
+
+// Turns rows into utterances.
+class TranscriptJoiner {
+ public:
+  TranscriptJoiner(const fs::path& audio, const PrepareOptions& options) : files_(audio), options_(options) {}
+
+  void Add(const TranscriptRow& row) {
+    for (const std::string* field : {&row.file, &row.text, &row.speaker, &row.gender, &row.id, &row.channel}) {
+      if (FindBadUtf8(*field) != std::string_view::npos)
+        Throw<InputError>("no UTF-8; convert the file (iconv -f latin1 -t utf8)");
+    }
+    const std::string audio = files_.Find(row.file);
+    const std::string words = NormaliseTranscript(row.text, options_);
+    if (words.empty()) Throw<InputError>("the transcript of '{}' is empty", audio);
+    Utterance u;
+    ReadTimes(row, u);
+    ReadChannel(row, audio, u);
+    u.utt_id = CleanId(row.id.empty() ? files_.ShortName(audio) : row.id);
+    if (row.id.empty() && row.has_times) u.utt_id += fmt::format("-{:07.0f}", 100.0 * u.start_s);
+    if (row.id.empty() && u.channel >= 0) u.utt_id += "-" + ChannelName(u.channel);
+    u.speaker = SpeakerOf(audio, row.speaker, u.utt_id, options_.speaker_from);
+    if (!u.utt_id.starts_with(u.speaker)) u.utt_id = u.speaker + "-" + u.utt_id;
+    if (!seen_.insert(u.utt_id).second) Throw<InputError>("utterance '{}' is there twice", u.utt_id);
+    if (const std::string gender = GenderOf(row.gender); !gender.empty()) dir_.SetGender(u.speaker, gender);
+    u.words = SplitWords(words);
+    u.has_transcript = true;
+    u.recording = RecordingOf(row, audio, u.utt_id);
+    dir_.AddUtterance(std::move(u));
+  }
+
+  const AudioFiles& files() const { return files_; }
+  DataDir& dir() { return dir_; }
+
+ private:
+  static void ReadTimes(const TranscriptRow& row, Utterance& u) {
+    u.start_s = row.start_s;
+    u.end_s = row.end_s;
+    if (u.start_s < 0.0 || (u.end_s >= 0.0 && u.end_s <= u.start_s)) {
+      Throw<InputError>("expected start and end in seconds, found '{}' and '{}'", u.start_s, u.end_s);
+    }
+  }
+
+  void ReadChannel(const TranscriptRow& row, const std::string& audio, Utterance& u) const {
+    if (!row.channel.empty()) u.channel = ParseChannel(Trim(row.channel));
+    if (u.channel >= 0 || options_.channels != "each") return;
+    const int channels = feat::ProbeAudio(files_.folder() / audio).num_channels;
+    if (channels > 1) {
+      Throw<InputError>(
+          "'{}' has {} channels: a column 'channel' (A, B …) has to say to which of them the text belongs", audio,
+          channels);
+    }
+  }
+
+  // A file of several utterances is a recording of its own name.
+  size_t RecordingOf(const TranscriptRow& row, const std::string& audio, const std::string& utt_id) {
+    const auto [it, is_new] = recordings_.emplace(audio, dir_.recordings().size());
+    if (is_new || !row.is_part) {
+      dir_.AddRecording({row.is_part ? CleanId(files_.ShortName(audio)) : utt_id,
+                         fs::absolute(files_.folder() / audio).lexically_normal().string(), 0});
+      it->second = dir_.recordings().size() - 1;
+    }
+    return it->second;
+  }
+
+  AudioFiles files_;
+  const PrepareOptions& options_;
+  std::set<std::string> seen_;
+  std::map<std::string, size_t> recordings_;
+  DataDir dir_;
+};
+
+}  // namespace
+
+DataDir JoinTranscripts(const fs::path& audio, const std::vector<TranscriptRow>& rows, const std::string& source,
+                        const PrepareOptions& options, std::vector<DataProblem>& problems) {
+  TranscriptJoiner joiner(audio, options);
+  for (const TranscriptRow& row : rows) {
+    try {
+      joiner.Add(row);
+    } catch (const InputError& e) {
+      problems.push_back({row.where, std::string(e.what()) + "; the row is left out", false});
+    }
+  }
+  if (const auto& unused = joiner.files().unused(); !unused.empty()) {
+    problems.push_back({audio.string(),
+                        fmt::format("{} audio files without a row in the table are left out, the first: '{}'",
+                                    unused.size(), *unused.begin()),
+                        false});
+  }
+  if (joiner.dir().utterances().empty()) {
+    Throw<InputError>("'{}': not one row could be used{}", source,
+                      problems.empty() ? "" : fmt::format("; the first: {}: {}", problems[0].where, problems[0].what));
+  }
+  return std::move(joiner.dir());
+}
+
+}  // namespace antiphon::data

@@ -1,0 +1,129 @@
+#include "pipeline/align_scores.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+
+#include "base/median.h"
+
+namespace antiphon::pipeline {
+namespace {
+
+constexpr double kUnlikely = -3.0;       // robust deviations of the log-likelihood
+constexpr double kOddLength = 4.5;       // deviations of a phone's length
+constexpr double kLeastDeviation = 0.3;  // of a logarithm of lengths: frames are coarse
+
+struct Typical {
+  double middle = 0.0;
+  double spread = 0.0;  // 0: nothing to compare with
+
+  double Deviation(double value) const { return spread > 0.0 ? (value - middle) / spread : 0.0; }
+};
+
+Typical TypicalLikelihood(const std::vector<AlignedUtterance>& utterances) {
+  std::vector<double> values;
+  for (const AlignedUtterance& u : utterances) {
+    if (u.skipped.empty()) values.push_back(u.times.log_likelihood);
+  }
+  if (values.size() < kFewestToCompare) return {};
+  const double middle = Median(values);
+  for (double& value : values) value = std::abs(value - middle);
+  return {middle, 1.4826 * Median(values)};
+}
+
+double LogLength(const TimedPhone& phone) { return std::log(std::max(phone.end_s - phone.start_s, 1e-3)); }
+
+// Calls visit(word, phone) for the phones of words; pauses may last as they like.
+template <class Visit>
+void EachSpokenPhone(const AlignedTimes& times, const Visit& visit) {
+  for (const TimedWord& word : times.words) {
+    for (int p = word.first_phone; p < word.first_phone + word.num_phones; ++p) {
+      visit(word, times.phones[static_cast<size_t>(p)]);
+    }
+  }
+}
+
+std::map<std::string, Typical> TypicalLengths(const std::vector<AlignedUtterance>& utterances) {
+  struct Sums {
+    int count = 0;
+    double sum = 0.0, squares = 0.0;
+  };
+  std::map<std::string, Sums> sums;
+  for (const AlignedUtterance& u : utterances) {
+    EachSpokenPhone(u.times, [&](const TimedWord&, const TimedPhone& phone) {
+      Sums& s = sums[phone.phone];
+      const double length = LogLength(phone);
+      ++s.count;
+      s.sum += length;
+      s.squares += length * length;
+    });
+  }
+  std::map<std::string, Typical> typical;
+  for (const auto& [phone, s] : sums) {
+    if (s.count < kFewestToCompare) continue;
+    const double mean = s.sum / s.count;
+    const double variance = std::max(s.squares / s.count - mean * mean, 0.0);
+    typical[phone] = {mean, std::max(std::sqrt(variance), kLeastDeviation)};
+  }
+  return typical;
+}
+
+void FindWorstPhone(const AlignedTimes& times, const std::map<std::string, Typical>& lengths, AlignScore& score) {
+  EachSpokenPhone(times, [&](const TimedWord& word, const TimedPhone& phone) {
+    const auto typical = lengths.find(phone.phone);
+    if (typical == lengths.end()) return;
+    const double deviation = typical->second.Deviation(LogLength(phone));
+    if (std::abs(deviation) <= std::abs(score.phone_deviation)) return;
+    score.phone_deviation = deviation;
+    score.place_s = phone.start_s;
+    score.place_word = word.word;
+  });
+}
+
+std::string RemarkOn(const AlignedUtterance& utterance, const AlignScore& score) {
+  if (!utterance.skipped.empty()) return "skipped: " + utterance.skipped;
+  std::string remark;
+  const auto add = [&](const std::string& text) { remark += (remark.empty() ? "" : "; ") + text; };
+  if (!utterance.times.unknown_words.empty()) add("no pronunciation of " + utterance.times.unknown_words.front());
+  if (utterance.times.retried) add("found with the wide beam only");
+  if (score.deviation < kUnlikely) add("unlike its text");
+  if (std::abs(score.phone_deviation) > kOddLength) {
+    add(fmt::format("'{}' at {:.2f} s is very {}", score.place_word, score.place_s,
+                    score.phone_deviation > 0.0 ? "long" : "short"));
+  }
+  return remark;
+}
+
+}  // namespace
+
+std::vector<AlignScore> ScoreAlignments(const std::vector<AlignedUtterance>& utterances) {
+  const Typical likelihood = TypicalLikelihood(utterances);
+  const auto lengths = TypicalLengths(utterances);
+  std::vector<AlignScore> scores;
+  for (const AlignedUtterance& u : utterances) {
+    AlignScore score;
+    score.utt_id = u.utt_id;
+    score.seconds = u.times.duration_s;
+    if (u.skipped.empty()) {
+      score.log_likelihood = u.times.log_likelihood;
+      score.deviation = likelihood.Deviation(score.log_likelihood);
+      FindWorstPhone(u.times, lengths, score);
+    }
+    score.remark = RemarkOn(u, score);
+    scores.push_back(std::move(score));
+  }
+  return scores;
+}
+
+std::string ToTable(const std::vector<AlignScore>& scores) {
+  std::string table = "utterance\tseconds\tlog_likelihood\tdeviation\tphone_deviation\tplace_s\tword\tremark\n";
+  for (const AlignScore& s : scores) {
+    table += fmt::format("{}\t{:.3f}\t{:.4f}\t{:.2f}\t{:.2f}\t{:.3f}\t{}\t{}\n", s.utt_id, s.seconds, s.log_likelihood,
+                         s.deviation, s.phone_deviation, s.place_s, s.place_word, s.remark);
+  }
+  return table;
+}
+
+}  // namespace antiphon::pipeline

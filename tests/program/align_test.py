@@ -1,0 +1,113 @@
+"""antiphon align from outside: files for single utterances, measures of each, and a look at the data beforehand.
+
+Usage: align_test.py SOURCE-TREE PROGRAM
+"""
+
+import csv
+import json
+import re
+import shutil
+import sys
+import unittest
+
+import small_system as system
+
+
+class Align(system.SystemTest):
+    def align(self, data, out, *options):
+        root = self.root
+        return system.run("align", "--data", data, "--lexicon", root / "lexicon.txt", "--model",
+                          root / "align/model.safetensors", "--out", root / out, *options)
+
+    def changed(self, name, change, source="corpus"):
+        """A copy of a data directory whose text lines, as words by utterance, went through `change`."""
+        folder = self.root / name
+        shutil.copytree(self.root / source, folder)
+        lines = dict(line.split(maxsplit=1) for line in (folder / "text").read_text().splitlines())
+        change(lines)
+        (folder / "text").write_text("".join(f"{utt_id} {words}\n" for utt_id, words in sorted(lines.items())))
+        return folder
+
+    def scores(self, out):
+        with open(self.root / out / "scores.tsv", encoding="utf-8") as file:
+            return {row["utterance"]: row for row in csv.DictReader(file, delimiter="\t")}
+
+    def test_files_per_utterance_say_what_the_tables_say(self):
+        result = self.align(self.root / "gmm", "files", "--files", "TextGrid,json")
+        self.assertEqual(result.returncode, 0, result.stderr)
+        ctm = {}
+        for line in (self.root / "files/words.ctm").read_text().splitlines():
+            utt_id, _, start, duration, word = line.split()
+            ctm.setdefault(utt_id, []).append((word, float(start), float(start) + float(duration)))
+        self.assertEqual(len(ctm), 24)
+        for folder, ending in (("TextGrid", ".TextGrid"), ("json", ".json")):
+            self.assertEqual({path.name for path in (self.root / "files" / folder).iterdir()},
+                             {utt_id + ending for utt_id in ctm})
+        for utt_id, expected in ctm.items():
+            words = json.loads((self.root / f"files/json/{utt_id}.json").read_text())["words"]
+            grid = (self.root / f"files/TextGrid/{utt_id}.TextGrid").read_text()
+            tier = re.search(r'name = "words".*?(?=item \[2\])', grid, re.S).group()
+            intervals = [(text, float(start), float(end)) for start, end, text in re.findall(
+                r'xmin = ([\d.]+)\s+xmax = ([\d.]+)\s+text = "(.*)"', tier) if text]
+            for found in ([(w["word"], w["start"], w["end"]) for w in words], intervals):
+                self.assertEqual([word for word, _, _ in found], [word for word, _, _ in expected])
+                for (_, start, end), (_, right_start, right_end) in zip(found, expected):
+                    self.assertAlmostEqual(start, right_start, delta=0.0015)
+                    self.assertAlmostEqual(end, right_end, delta=0.0015)
+
+    def test_files_that_cannot_be_are_refused_before_the_work(self):
+        result = self.align(self.root / "gmm", "none", "--files", "textgrid")
+        self.assertEqual(result.returncode, 2)
+        self.assertIn("there are json and TextGrid", result.stderr)
+        self.assertFalse((self.root / "none").exists())
+
+    def test_wrong_text_is_found_by_its_score(self):
+        def say_something_else(lines):
+            lines["s1-u05"] = {"A": "B", "B": "A"}[lines["s1-u05"][0]] + lines["s1-u05"][1:]
+            lines["s2-u06"] = "A B" * 40
+        data = self.changed("lies", say_something_else, "gmm")
+        for folder, out in ((data, "lies-align"), (self.root / "gmm", "truth-align")):
+            result = self.align(folder, out, "--align.beam", 1000)
+            self.assertEqual(result.returncode, 0, result.stderr)
+        scores = self.scores("lies-align")
+        self.assertEqual(len(scores), 24)
+        doubtful = {utt_id for utt_id, row in scores.items() if re.search("unlike|skipped", row["remark"])}
+        self.assertEqual(doubtful, {"s1-u05", "s2-u06"})
+        self.assertLess(float(scores["s1-u05"]["deviation"]), -4)
+        self.assertIn("skipped", scores["s2-u06"]["remark"])
+        self.assertFalse([row for row in self.scores("truth-align").values() if float(row["deviation"]) < -4])
+        self.assertIn("s1-u05: unlike its text", (self.root / "lies-align/report.txt").read_text())
+
+    def test_validate_names_what_is_wrong_and_writes_nothing(self):
+        fine = self.align(self.root / "corpus", "fine", "--validate")
+        self.assertEqual(fine.returncode, 0, fine.stderr)
+        self.assertIn("24 utterances", fine.stdout)
+        self.assertFalse((self.root / "fine").exists())
+
+        def spoil(lines):
+            lines["s0-u00"] += " ZEBRA ZEBRA"
+            lines["s1-u01"] = "A B " * 20
+        data = self.changed("spoilt", spoil)
+        silent = self.root / "spoilt/silent.wav"
+        silent.write_bytes(system.wav_bytes([0] * system.RATE))
+        scp = (data / "wav.scp").read_text()
+        (data / "wav.scp").write_text(re.sub(r"(s2-u02) .*", rf"\1 {silent}", scp))
+        spoilt = self.align(data, "fine", "--validate", "--json")
+        self.assertEqual(spoilt.returncode, 1)
+        found = json.loads(spoilt.stdout.splitlines()[-1])
+        self.assertIn("what is wrong stands above", spoilt.stderr)
+        self.assertEqual(found["unknown_words"], {"ZEBRA": 2})
+        what = "\n".join(problem["what"] for problem in found["problems"])
+        self.assertIn("'s1-u01' has 40 words", what)
+        self.assertIn("'s2-u02' is silent (1.00 s", what)
+        self.assertEqual(len(found["problems"]), 2, what)
+
+        no_audio = self.align(self.root / "gmm", "fine", "--validate")
+        self.assertEqual(no_audio.returncode, 2)
+        self.assertIn("no audio to look at", no_audio.stderr)
+
+
+if __name__ == "__main__":
+    system.PROGRAM = sys.argv.pop(2)
+    sys.argv.pop(1)
+    unittest.main(verbosity=1)
