@@ -23,9 +23,9 @@ std::string Folded(const std::string& name) { return FindBadUtf8(name) == std::s
 std::string Ending(const fs::path& path) { return Folded(path.extension().string()); }
 
 bool IsOtherSound(const fs::path& path) {
-  static const std::set<std::string> kEndings = {".m4a", ".mp4", ".aac",  ".wma", ".amr", ".3gp",
+  static const std::set<std::string> k_endings = {".m4a", ".mp4", ".aac",  ".wma", ".amr", ".3gp",
                                                  ".mov", ".mkv", ".webm", ".ac3", ".avi", ".wmv"};
-  return kEndings.contains(Ending(path));
+  return k_endings.contains(Ending(path));
 }
 
 }  // namespace
@@ -165,9 +165,9 @@ std::string AudioFiles::RemarkOnFormats() const {
 }
 
 bool IsAudioName(const fs::path& path) {
-  static const std::set<std::string> kEndings = {".wav", ".flac", ".ogg", ".opus", ".mp3", ".aiff", ".aif",
+  static const std::set<std::string> k_endings = {".wav", ".flac", ".ogg", ".opus", ".mp3", ".aiff", ".aif",
                                                  ".au",  ".sph",  ".oga", ".w64",  ".caf", ".wv"};
-  return kEndings.contains(Ending(path));
+  return k_endings.contains(Ending(path));
 }
 
 std::string CleanId(const std::string& text) {

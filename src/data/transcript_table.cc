@@ -41,7 +41,7 @@ std::string AsciiLower(std::string text) {
 
 // Column meant by a header's name; nullptr if the name is none that is known.
 size_t Columns::*ColumnOf(const std::string& name) {
-  static const std::map<std::string, size_t Columns::*> kNames = {
+  static const std::map<std::string, size_t Columns::*> k_names = {
       {"file", &Columns::file},          {"path", &Columns::file},
       {"filename", &Columns::file},      {"file_name", &Columns::file},
       {"audio", &Columns::file},         {"wav", &Columns::file},
@@ -56,8 +56,8 @@ size_t Columns::*ColumnOf(const std::string& name) {
       {"utterance_id", &Columns::id},    {"start", &Columns::start},
       {"start_s", &Columns::start},      {"end", &Columns::end},
       {"end_s", &Columns::end},          {"channel", &Columns::channel}};
-  const auto it = kNames.find(AsciiLower(name));
-  return it == kNames.end() ? nullptr : it->second;
+  const auto it = k_names.find(AsciiLower(name));
+  return it == k_names.end() ? nullptr : it->second;
 }
 
 // From the first row if it is a header; nullopt if it is data.
