@@ -95,6 +95,7 @@ class SpeechMaker {
     request.features = Tables();
     request.model = model_file_;
     request.graph = options_.graph;
+    request.adaptation.graph = options_.adapt_graph;
     request.data = options_.data;
     request.out = (out_ / "decode").string();
     request.lattices = false;

@@ -18,7 +18,7 @@
 namespace antiphon::pipeline {
 
 struct AdaptSpeechOptions {
-  std::string data, lexicon, graph, weights, speaker, chain_data;
+  std::string data, lexicon, graph, adapt_graph, weights, speaker, chain_data;
   bool unsupervised = false;
   double min_confidence = 0.8;
   data::DataDirOptions data_dir;
@@ -31,6 +31,9 @@ struct AdaptSpeechOptions {
       "the words are those that the model recognises with --graph; transcripts are not read");
     v("graph", graph,
       "search graph, for --unsupervised and for speech without transcripts if the model adapts features");
+    v("adapt-graph", adapt_graph,
+      "search graph for the Gaussians that find speakers' transforms, where the network has other states (chain "
+      "models)");
     v("weights", weights, "weights.toml for the search");
     v("min-confidence", min_confidence, Range{0, 1},
       "with --unsupervised: mean confidence of an utterance's words below which it is left out");

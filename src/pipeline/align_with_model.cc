@@ -6,6 +6,7 @@
 
 #include "base/cancel.h"
 #include "base/error.h"
+#include "hmm/gmm.h"
 #include "pipeline/speaker_transforms.h"
 
 namespace antiphon::pipeline {
@@ -39,10 +40,9 @@ class ModelAligner {
     if (model_.subsampling() == 1 && gaussians.hmm.StructureChecksum() == model_.hmm().StructureChecksum()) {
       return AlignAll({});
     }
+    // Of whole utterances, since a search that fails begins again with a wider beam.
     return AlignAll(gaussians.hmm, [&](size_t, const Matrix& features) {
-      std::unique_ptr<ScoreStream> scores = StreamOf(gaussians, nullptr);
-      scores->Accept(features, /*ended=*/true);
-      return std::unique_ptr<ScoreSource>(std::move(scores));
+      return std::make_unique<hmm::GmmScorer>(gaussians.FirstPassScores(features));
     });
   }
 

@@ -1,0 +1,92 @@
+"""A chain model on speaker-adapted features, from outside: it recognises, aligns and adapts by its own words, with
+transforms that Gaussians find in a graph of their own.
+
+Usage: adapted_chain_test.py SOURCE-TREE PROGRAM
+"""
+
+import json
+import shutil
+import sys
+import unittest
+
+import small_system as system
+from small_system import RATE, must, run
+
+NETWORK = """
+[[network.layer]]
+type = "tdnn"
+dim = 16
+stride = 3
+[[network.layer]]
+type = "relu"
+[[network.layer]]
+type = "affine"
+"""
+
+
+class AdaptedChain(system.SystemTest):
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        root = cls.root
+        tables = ("--features", root / "gmm/feats.scp", "--cmvn", root / "gmm/cmvn.scp", "--utt2spk", root / "gmm/utt2spk")
+        must("align", "--data", root / "gmm", "--lexicon", root / "lexicon.txt", "--out", root / "sat", "--last-stage",
+             "sat", "--min-fmllr-frames", 50)
+        must("chain", "--alignment", root / "sat", "--data", root / "gmm", root / "chain")
+        must("store", *tables, "--alignment", root / "chain/pdf.scp", "--hmm", root / "chain/model.safetensors",
+             "--speaker-model", root / "sat/model.safetensors", "--speaker-transforms", root / "sat/fmllr.scp", "--out",
+             root / "chain-store")
+        (root / "chain.toml").write_text(NETWORK)
+        must("train", "--config", root / "chain.toml", "--store", root / "chain-store", "--hmm",
+             root / "chain/model.safetensors", "--front-end", root / "gmm/front_end.toml", "--speaker-model",
+             root / "sat/model.safetensors", "--out", root / "chain-net", "--set", "sequence.criterion=chain", "--set",
+             f"sequence.chain-data={root / 'chain'}", "--set", "data.chunk-frames=30", "--set", "data.minibatch=240",
+             "--set", "data.left-context=0", "--set", "data.right-context=0", "--set", "schedule.epochs=30", "--set", "optimizer.max-change=0.5", "--set",
+             "schedule.learning-rate=2", "--seed", 1)
+        for name, model in (("chain-graph", "chain"), ("sat-graph", "sat")):
+            must("graph", "--model", root / model / "model.safetensors", "--lexicon", root / "lexicon.txt", "--grammar",
+                 root / "grammar.txt", "--out", root / name)
+        cls.model = root / "chain-net/model.safetensors"
+
+    def tearDown(self):
+        shutil.rmtree(self.root / "out", ignore_errors=True)
+
+    def adapt(self, *more):
+        root = self.root
+        return run("adapt", self.model, "--data", root / "corpus", "--chain-data", root / "chain", "--unsupervised",
+                   "--graph", root / "chain-graph", "--min-confidence", 0, "--out", root / "out", "--set",
+                   "train.data.minibatch=240", "--set", "train.data.chunk-frames=30", "--set", "train.schedule.epochs=1",
+                   "--set", "kld.rho=[0.25]", *more)
+
+    def test_recognises_what_it_learnt(self):
+        root = self.root
+        told = must("decode", "--model", self.model, "--graph", root / "chain-graph", "--adapt-graph", root / "sat-graph",
+                    "--min-fmllr-frames", 50, "--json", root / "gmm", root / "out")
+        # A word behind itself is one long tone, so that nobody can count them; by chance 70 of 100 words are wrong.
+        self.assertLess(json.loads(told.stdout)["score"]["error_rate"], 0.45)
+
+    # Of speech that no narrow beam aligns, the second attempt needs what the first has already scored.
+    def test_aligns_where_the_first_beam_is_too_narrow(self):
+        root = self.root
+        plain, narrow = root / "out/plain", root / "out/narrow"
+        for out, more in ((plain, ()), (narrow, ("--align.beam", 0.01))):
+            must("align", "--model", self.model, "--data", root / "gmm", "--lexicon", root / "lexicon.txt", "--out", out,
+                 *more)
+        self.assertEqual((plain / "pdf.ark").read_bytes(), (narrow / "pdf.ark").read_bytes())
+
+    def test_adapts_by_its_own_words(self):
+        result = self.adapt("--adapt-graph", self.root / "sat-graph")
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertIn("24 of 24 utterances were recognised", result.stdout + result.stderr)
+        self.assertTrue((self.root / "out/model.safetensors").exists())
+
+    def test_says_that_the_gaussians_have_no_graph(self):
+        result = self.adapt()
+        self.assertEqual(result.returncode, 2, result.stderr)
+        self.assertIn("--adapt-graph", result.stderr)
+
+
+if __name__ == "__main__":
+    system.PROGRAM = sys.argv.pop(2)
+    sys.argv.pop(1)
+    unittest.main(verbosity=1)
