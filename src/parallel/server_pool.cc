@@ -280,14 +280,12 @@ void ServerPool::HandleRequests() {
 }
 
 ServerPool::Letter ServerPool::WaitFor(Kind kind, int source) {
-  const double begin = comm_.Now();
   for (;;) {
     const auto found = std::find_if(replies_.begin(), replies_.end(),
                                     [&](const Letter& l) { return l.kind == kind && l.source == source; });
     if (found != replies_.end()) {
       Letter letter = std::move(*found);
       replies_.erase(found);
-      statistics_.wait_seconds += comm_.Now() - begin;
       return letter;
     }
     ReceiveOne();

@@ -61,7 +61,6 @@ struct ServerStatistics {
   int64_t stale = 0;   // sum over them of the shard's version minus that pulled
   int64_t stalest = 0;
   int64_t dropped = 0;  // of this worker
-  double wait_seconds = 0;
 };
 
 class ServerPool {

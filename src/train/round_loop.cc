@@ -30,6 +30,7 @@ void RoundLoop::RunEpoch() {
     rounds.BeginRound(done, std::min(total, done + length));
     RunRound(progress);
     std::tie(done, came_back) = rounds.EndRound();
+    AccountExchange();
     // The same on all ranks, whoever took how many.
     at.minibatch_in_epoch = done;
     at.step_in_epoch = (done + Workers() - 1) / Workers();
@@ -41,6 +42,9 @@ void RoundLoop::RunEpoch() {
   } while (done < total || came_back > 0);
   progress.Finish(run_.state.Note());
 }
+
+// What rounds took; steps report their own.
+void RoundLoop::AccountExchange() { run_.state.position.communication_seconds += run_.strategy().TakeCommunication(); }
 
 // One minibatch is trained on while the next is filled.
 void RoundLoop::RunRound(report::Progress& progress) {
@@ -55,14 +59,19 @@ void RoundLoop::RunRound(report::Progress& progress) {
     });
   };
   parallel::TakesWhenFree& rounds = *run_.strategy().rounds();
-  std::optional<int64_t> now = rounds.Take();
+  const auto take = [&] {
+    const std::optional<int64_t> minibatch = rounds.Take();
+    AccountExchange();
+    return minibatch;
+  };
+  std::optional<int64_t> now = take();
   fetch(now, 0);
   for (size_t slot = 0; now; slot = 1 - slot) {
     {
       const Timed timed(at.data_seconds);
       filled.get();
     }
-    const std::optional<int64_t> next = rounds.Take();
+    const std::optional<int64_t> next = take();
     fetch(next, 1 - slot);
     at.minibatch_in_epoch = *now;
     step_.Run(buffers[slot].minibatch, StepPlace{.mask_step = epoch_start + *now, .next = *now + 1, .minibatch = *now});

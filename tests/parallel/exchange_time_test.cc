@@ -13,32 +13,41 @@ struct Spent {
   double exchanging = 0;
 };
 
+// As the trainer does: what no step reports is asked for.
+void TrainRounds(Learner& learner, Spent& mine) {
+  TakesWhenFree& rounds = *learner.strategy->rounds();
+  rounds.BeginRound(0, 40);
+  while (const auto m = rounds.Take()) {
+    mine.exchanging += learner.strategy->TakeCommunication();
+    mine.exchanging += learner.Step(Minibatch(*m), *m, 0.1, *m).communication_seconds;
+  }
+  rounds.EndRound();
+  mine.exchanging += learner.strategy->TakeCommunication();
+}
+
+void TrainSteps(Learner& learner, Spent& mine) {
+  for (int64_t step = 0; step < 20; ++step) {
+    mine.exchanging += learner.Step(Minibatch(step), step, 0.1).communication_seconds;
+  }
+}
+
 // Ranks whose arithmetic and messages take about as long.
 comm::SimulationReport TrainOnSlowLinks(const std::string& keys, int workers, std::vector<Spent>& spent) {
   comm::ClusterOptions cluster;
   cluster.host.gflops = 0.01;
+  cluster.host.send_gb_s = 0.1;
   spent.assign(static_cast<size_t>(workers), {});
   return comm::RunSimulated(workers, cluster, [&](comm::Communicator& comm) {
-    Learner learner(keys, comm);
+    Learner learner(keys, comm, "type = \"sgd\"\n");
     Spent& mine = spent[static_cast<size_t>(comm.rank())];
     const double begin = comm.Now();
-    const auto take = [&](const Minibatch& minibatch, int64_t number, int64_t index) {
-      mine.exchanging += learner.Step(minibatch, number, 0.1, index).communication_seconds;
-    };
     if (learner.strategy->rounds() != nullptr) {
-      learner.strategy->rounds()->BeginRound(0, 40);
-      const double round = comm.Now();
-      while (const auto m = learner.strategy->rounds()->Take()) {
-        const double before = comm.Now();
-        take(Minibatch(*m), *m, *m);
-        mine.all += comm.Now() - before;
-      }
-      EXPECT_GT(comm.Now(), round);
-      learner.strategy->rounds()->EndRound();
-      return;
+      TrainRounds(learner, mine);
+    } else {
+      TrainSteps(learner, mine);
     }
-    for (int64_t step = 0; step < 20; ++step) take(Minibatch(step), step, -1);
-    learner.EndEpoch();
+    for (const StepOutput& output : learner.strategy->Drain()) mine.exchanging += output.communication_seconds;
+    learner.strategy->AfterEpoch();
     mine.exchanging += learner.strategy->TakeCommunication();
     mine.all = comm.Now() - begin;
   });
@@ -46,24 +55,21 @@ comm::SimulationReport TrainOnSlowLinks(const std::string& keys, int workers, st
 
 TEST(ExchangeTime, IsWhatArithmeticLeaves) {
   for (const std::string keys :
-       {"method = \"ssgd\"\n", "method = \"averaging\"\nsync-period = 3\n", "method = \"easgd\"\nsync-period = 3\n",
+       {"method = \"ssgd\"\n", "method = \"ssgd\"\naccumulate = 3\ncodec = {type = \"one-bit\"}\n",
+        "method = \"averaging\"\nsync-period = 3\n", "method = \"natural-gradient-averaging\"\nsync-period = 3\n",
+        "method = \"bmuf\"\nsync-period = 3\n", "method = \"easgd\"\nsync-period = 3\n",
+        "method = \"easgd\"\nsync-period = 3\nasynchronous = true\n", "method = \"admm\"\nsync-period = 3\n",
         "method = \"model-parallel\"\n", "method = \"model-parallel\"\nstripes = 2\n",
+        "method = \"pipeline\"\noutput-stripes = 3\n", "method = \"pipeline\"\noutput-stripes = 2\n",
+        "method = \"asgd\"\n", "method = \"host-master\"\n", "method = \"asgd-groups\"\nstripes = 2\n",
         "method = \"hessian-free\"\ncg-iterations = 5\n"}) {
+    SCOPED_TRACE(keys);
     std::vector<Spent> spent;
     const auto report = TrainOnSlowLinks(keys, 4, spent);
     for (size_t r = 0; r < spent.size(); ++r) {
-      EXPECT_GT(spent[r].exchanging, 0.01 * spent[r].all) << keys;
-      EXPECT_NEAR(spent[r].exchanging + report.ranks[r].compute_seconds, spent[r].all, 0.05 * spent[r].all) << keys;
+      EXPECT_GT(spent[r].exchanging, 0);
+      EXPECT_NEAR(spent[r].exchanging + report.ranks[r].compute_seconds, spent[r].all, 0.01 * spent[r].all);
     }
-  }
-}
-
-// Slaves' own exchanges, and waiting for servers.
-TEST(ExchangeTime, OfGroupsIsThatOfSlavesAndServers) {
-  std::vector<Spent> groups;
-  const auto report = TrainOnSlowLinks("method = \"asgd-groups\"\nstripes = 2\n", 4, groups);
-  for (size_t r = 0; r < groups.size(); ++r) {
-    EXPECT_NEAR(groups[r].exchanging + report.ranks[r].compute_seconds, groups[r].all, 0.1 * groups[r].all);
   }
 }
 

@@ -141,19 +141,29 @@ class Asgd : public Strategy, public Checkpointable, public TakesWhenFree, publi
   TakesWhenFree* rounds() override { return warm_start_.under_way() ? nullptr : this; }
   void BeginRound(int64_t first, int64_t last) override {
     if (alone()) return ledger_.BeginRound(first, last);
-    pool_->SetModel(network().values());
-    comm().Together([this] { comm().Barrier(); });
-    pool_->BeginRound(first, last);
+    Exchanging([&] {
+      pool_->SetModel(network().values());
+      comm().Together([this] { comm().Barrier(); });
+      pool_->BeginRound(first, last);
+    });
     if (rule_ != ServerRule::kSum) gradient_.resize(network().num_values(), 0.0f);
   }
-  std::optional<int64_t> Take() override { return alone() ? ledger_.Take(0) : pool_->Take(); }
+  std::optional<int64_t> Take() override {
+    if (alone()) return ledger_.Take(0);
+    std::optional<int64_t> minibatch;
+    Exchanging([&] { minibatch = pool_->Take(); });
+    return minibatch;
+  }
   void StopRound() override { alone() ? ledger_.Stop() : pool_->Stop(); }
 
   std::pair<int64_t, int64_t> EndRound() override {
     if (alone()) return {ledger_.next(), 0};
-    if (!taken_.empty()) Exchange();
-    const auto end = pool_->EndRound();
-    pool_->Collect(network().values());
+    std::pair<int64_t, int64_t> end;
+    Exchanging([&] {
+      if (!taken_.empty()) Exchange();
+      end = pool_->EndRound();
+      pool_->Collect(network().values());
+    });
     network().MarkChanged();
     pool_->WriteLog();
     return end;
@@ -168,12 +178,11 @@ class Asgd : public Strategy, public Checkpointable, public TakesWhenFree, publi
     }
     StepOutput output;
     rate_ = input.learning_rate / (1 + options_.compensation * mean_staleness_);
-    const double waited = pool_->statistics().wait_seconds;
     output.loss = ForwardAndBackward(input, output.report);
     taken_.push_back(input.minibatch);
-    if (std::ssize(taken_) >= options_.push_every) staleness_ = Exchange();
+    if (std::ssize(taken_) >= options_.push_every) Exchanging([this] { staleness_ = Exchange(); });
     output.staleness = staleness_;
-    output.communication_seconds = pool_->statistics().wait_seconds - waited;
+    output.communication_seconds = TakeCommunication();
     return output;
   }
 
@@ -245,6 +254,10 @@ class Asgd : public Strategy, public Checkpointable, public TakesWhenFree, publi
  private:
   bool alone() const { return comm().world_size() == 1; }
 
+  void Serve() {
+    Exchanging([this] { pool_->Serve(); });
+  }
+
   // In pieces, between which the others are served.
   nn::LossResult ForwardAndBackward(const StepInput& input, optim::StepReport& report) {
     const int64_t frames = input.features.rows();
@@ -254,7 +267,7 @@ class Asgd : public Strategy, public Checkpointable, public TakesWhenFree, publi
       y = network().Forward(input.context, below, {cuts_[i], cuts_[i + 1]}, workspace());
       below = y;
       CountForward(cuts_[i], cuts_[i + 1], frames);
-      pool_->Serve();
+      Serve();
     }
     const nn::LossResult loss = nn::SoftmaxCrossEntropy(y, input.targets, y);
     nn::DenseGradientSink dense(gradient_);
@@ -263,7 +276,7 @@ class Asgd : public Strategy, public Checkpointable, public TakesWhenFree, publi
     nn::GradientSink& sink = own_step ? static_cast<nn::GradientSink&>(optimizer()) : dense;
     network().Backward(input.context, y, workspace(), sink, false, [&](size_t layer) {
       CountBackward(layer, frames);
-      pool_->Serve();
+      Serve();
     });
     if (own_step) report = optimizer().EndStep();
     return loss;

@@ -12,6 +12,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <tuple>
 
 #include "base/error.h"
 #include "base/options.h"
@@ -76,15 +77,20 @@ class AsgdGroups : public Strategy, public Checkpointable, public TakesWhenFree,
 
   void BeginRound(int64_t first, int64_t last) override {
     if (alone()) return ledger_.BeginRound(first, last);
-    pool_->SetModel(Exchanged());
-    comm().Barrier();
-    pool_->BeginRound(first, leads() ? last : first);
+    Exchanging([&] {
+      pool_->SetModel(Exchanged());
+      comm().Barrier();
+      pool_->BeginRound(first, leads() ? last : first);
+    });
   }
 
   std::optional<int64_t> Take() override {
     if (alone()) return ledger_.Take(0);
-    int64_t minibatch = leads() ? pool_->Take().value_or(-1) : 0;
-    group_->Broadcast(0, std::as_writable_bytes(std::span(&minibatch, 1)));
+    int64_t minibatch = 0;
+    Exchanging([&] {
+      if (leads()) minibatch = pool_->Take().value_or(-1);
+      group_->Broadcast(0, std::as_writable_bytes(std::span(&minibatch, 1)));
+    });
     return minibatch < 0 ? std::nullopt : std::optional<int64_t>(minibatch);
   }
 
@@ -95,12 +101,14 @@ class AsgdGroups : public Strategy, public Checkpointable, public TakesWhenFree,
 
   std::pair<int64_t, int64_t> EndRound() override {
     if (alone()) return {ledger_.next(), 0};
-    if (!taken_.empty()) Exchange();
-    const auto end = pool_->EndRound();
-    int64_t numbers[] = {end.first, end.second};
-    comm().Broadcast(0, std::as_writable_bytes(std::span(numbers)));
-    pool_->Collect(Room());
-    TakeExchanged();
+    int64_t numbers[] = {0, 0};
+    Exchanging([&] {
+      if (!taken_.empty()) Exchange();
+      std::tie(numbers[0], numbers[1]) = pool_->EndRound();
+      comm().Broadcast(0, std::as_writable_bytes(std::span(numbers)));
+      pool_->Collect(Room());
+      TakeExchanged();
+    });
     pool_->WriteLog();
     return {numbers[0], numbers[1]};
   }
@@ -112,8 +120,7 @@ class AsgdGroups : public Strategy, public Checkpointable, public TakesWhenFree,
       return output;
     }
     StepOutput output;
-    const double waited = pool_->statistics().wait_seconds;
-    group_->TakeSeconds();  // evaluations exchange too
+    group_->TakeSeconds();  // those of Take and of evaluations
     MatrixView logits;
     if (striped_) {
       output.loss = striped_->Forward(input.context, input.features, input.targets, workspace());
@@ -131,11 +138,15 @@ class AsgdGroups : public Strategy, public Checkpointable, public TakesWhenFree,
     }
     output.report = optimizer().EndStep();
     if (striped_) striped_->AfterUpdate(output.report.max_change_scale);
-    pool_->Serve();
-    taken_.push_back(input.minibatch);
-    if (std::ssize(taken_) >= options_.push_every) staleness_ = Exchange();
+    AddCommunication(group_->TakeSeconds());
+    Exchanging([&] {
+      pool_->Serve();
+      taken_.push_back(input.minibatch);
+      if (std::ssize(taken_) >= options_.push_every) staleness_ = Exchange();
+    });
+    group_->TakeSeconds();  // which are among them
     output.staleness = staleness_;
-    output.communication_seconds = group_->TakeSeconds() + pool_->statistics().wait_seconds - waited;
+    output.communication_seconds = TakeCommunication();
     return output;
   }
 

@@ -138,6 +138,7 @@ class Pipeline : public Strategy, public Checkpointable, public DividesTheModel 
   void Start() override {}
 
   StepOutput Step(const StepInput& input) override {
+    if (stripes_) stripes_->TakeSeconds();  // evaluations exchange too
     flight_.Accept(input, next_, stage_ == 0, stage_ == num_stages_ - 1);
     const int64_t tick = next_++;
     StepOutput output;
@@ -285,9 +286,10 @@ class Pipeline : public Strategy, public Checkpointable, public DividesTheModel 
     if (top()) {
       flight.loss = stripes_ ? StripedSoftmaxCrossEntropy(*stripes_, y, first_column_, flight.targets(), y)
                              : nn::SoftmaxCrossEntropy(y, flight.targets(), y);
+      if (stripes_) AddCommunication(stripes_->TakeSeconds());
       flight.derivative = y;
     } else {
-      SendUp(Tag(kActivationTag), PackPassage({minibatch, {}, 1.0}, y));
+      Exchanging([&] { SendUp(Tag(kActivationTag), PackPassage({minibatch, {}, 1.0}, y)); });
     }
   }
 
@@ -319,7 +321,8 @@ class Pipeline : public Strategy, public Checkpointable, public DividesTheModel 
     output.staleness = flight.staleness;
     header.change_scale = std::min(header.change_scale, output.report.max_change_scale);
     output.report.max_change_scale = header.change_scale;
-    if (stage_ > 0) comm().Send(stage_ - 1, Tag(kDerivativeTag), PackPassage(header, dx));
+    if (stage_ == 0) return;
+    Exchanging([&] { comm().Send(stage_ - 1, Tag(kDerivativeTag), PackPassage(header, dx)); });
   }
 
   // Of the rows that the forward pass in `ws` gave.
