@@ -7,18 +7,19 @@ namespace {
 
 constexpr double kShortestRunS = 0.1;
 
+bool IsLong(const std::pair<double, double>& run) { return run.second - run.first >= kShortestRunS; }
+
 }  // namespace
 
 void ZeroSpans::Accept(std::span<const float> samples) {
   while (!samples.empty()) {
-    const auto sound = std::find_if(samples.begin(), samples.end(), [](float x) { return x != 0; });
-    samples_ += sound - samples.begin();
-    if (sound == samples.end()) return;
-    if (const auto run = Open(); run.second - run.first >= kShortestRunS) ended_.push_back(run);
-    const auto zero = std::find(sound, samples.end(), 0.0F);
-    samples_ += zero - sound;
+    if (samples_ == open_) value_ = samples.front();
+    const auto other = std::find_if(samples.begin(), samples.end(), [&](float x) { return x != value_; });
+    samples_ += other - samples.begin();
+    if (other == samples.end()) return;
+    if (const auto run = Open(); IsLong(run)) ended_.push_back(run);
     open_ = samples_;
-    samples = samples.subspan(static_cast<size_t>(zero - samples.begin()));
+    samples = samples.subspan(static_cast<size_t>(other - samples.begin()));
   }
 }
 
@@ -30,12 +31,12 @@ bool ZeroSpans::Cover(double begin_s, double end_s, double slack_s) const {
   const auto covers = [&](const std::pair<double, double>& run) {
     return run.first <= begin_s && end_s <= run.second + slack_s;
   };
-  return begin_s < end_s && (covers(Open()) || std::any_of(ended_.begin(), ended_.end(), covers));
+  return begin_s < end_s && ((IsLong(Open()) && covers(Open())) || std::any_of(ended_.begin(), ended_.end(), covers));
 }
 
 std::vector<std::pair<double, double>> ZeroSpans::Runs() const {
   std::vector<std::pair<double, double>> runs = ended_;
-  if (const auto run = Open(); run.second - run.first >= kShortestRunS) runs.push_back(run);
+  if (const auto run = Open(); IsLong(run)) runs.push_back(run);
   return runs;
 }
 

@@ -1,6 +1,6 @@
-// Where audio is nothing but zeros: muted, or not connected. What is always the same is like the mean of speech when
-// the mean is taken out, so that any network hears something there; whoever recognises asks here before they look for
-// words.
+// Where audio is zero but for a constant offset: muted, or not connected (8 bits are often muted at −1, A-law at 8 of
+// 32768). What is always the same is like the mean of speech when the mean is taken out, so that any network hears
+// something there; whoever recognises asks here before they look for words.
 //
 // Threads: one per object. Errors: none.
 #pragma once
@@ -13,7 +13,7 @@
 namespace antiphon::feat {
 
 /// What is said of speech that Cover covers, in place of words.
-inline constexpr char kAllZeroRemark[] = "all samples are 0: no words were looked for";
+inline constexpr char kAllZeroRemark[] = "all samples are the same: no words were looked for";
 
 class ZeroSpans {
  public:
@@ -23,9 +23,10 @@ class ZeroSpans {
 
   /// More samples.
   void Accept(std::span<const float> samples);
-  /// Whether all samples from one time to another are 0; `slack_s`, a frame's shift, is left out of account at the end.
+  /// Whether all samples from one time to another are the same, in a run of a tenth of a second or more; `slack_s`, a
+  /// frame's shift, is left out of account at the end.
   bool Cover(double begin_s, double end_s, double slack_s) const;
-  /// Begin and end in seconds of all runs of zeros of a tenth of a second or more.
+  /// Begin and end in seconds of all such runs.
   std::vector<std::pair<double, double>> Runs() const;
   /// Times before this one are not asked for any more.
   void ForgetBefore(double begin_s);
@@ -35,7 +36,8 @@ class ZeroSpans {
 
   int rate_hz_ = 1;
   int64_t samples_ = 0;
-  int64_t open_ = 0;  // first sample of the run of zeros at the end
+  int64_t open_ = 0;  // first sample of the run at the end
+  float value_ = 0;   // of its samples
   std::vector<std::pair<double, double>> ended_;
 };
 

@@ -202,7 +202,7 @@ TEST_P(InPieces, NoWordsAreFoundInZeros) {
   for (const int seconds : {2, 40}) {
     const Recognition nothing = recognizer.Recognize(std::vector<float>(static_cast<size_t>(8000 * seconds)), 8000);
     EXPECT_EQ(nothing.text, "");
-    EXPECT_NE(nothing.remark.find("all samples are 0"), std::string::npos) << nothing.remark;
+    EXPECT_NE(nothing.remark.find("all samples are the same"), std::string::npos) << nothing.remark;
   }
 }
 

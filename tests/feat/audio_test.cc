@@ -220,9 +220,11 @@ TEST(Audio, InPiecesItIsTheSame) {
   }
 }
 
-TEST(ZeroSpans, AreWhereNothingButZerosIs) {
+// Zeros, sound, and a microphone that is muted at an offset.
+TEST(ZeroSpans, AreWhereAllSamplesAreTheSame) {
   std::vector<float> audio(8000, 0.0F);
   for (int i = 2000; i < 5000; ++i) audio[static_cast<size_t>(i)] = i % 3 == 0 ? 0.0F : 1.0F;
+  for (int i = 5000; i < 8000; ++i) audio[static_cast<size_t>(i)] = -256.0F;
   for (const size_t piece : {1, 700, 8000}) {
     ZeroSpans spans(1000);
     for (size_t begin = 0; begin < audio.size(); begin += piece)
@@ -240,6 +242,14 @@ TEST(ZeroSpans, AreWhereNothingButZerosIs) {
     EXPECT_FALSE(spans.Cover(0, 2, 0));
     EXPECT_TRUE(spans.Cover(6, 7, 0));
   }
+}
+
+// Sound is a run of a sample, of which slack would make a frame.
+TEST(ZeroSpans, DoNotBeginWithTheLastSample) {
+  ZeroSpans spans(1000);
+  spans.Accept(std::vector<float>{1, 2, 3});
+  EXPECT_FALSE(spans.Cover(0.002, 0.012, 0.01));
+  EXPECT_TRUE(spans.Runs().empty());
 }
 
 }  // namespace

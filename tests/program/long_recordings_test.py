@@ -30,7 +30,8 @@ class LongRecordings(system.SystemTest):
         (cls.root / "calls/long.wav").write_bytes(system.wav_bytes(samples))
         (cls.root / "calls/short.wav").write_bytes(system.wav_bytes(system.speech(["A", "B"], random_)))
         for seconds in (2, 40):
-            (cls.root / f"calls/zeros{seconds}.wav").write_bytes(system.wav_bytes([0] * (seconds * RATE)))
+            for name, value in (("zeros", 0), ("muted", -256)):
+                (cls.root / f"calls/{name}{seconds}.wav").write_bytes(system.wav_bytes([value] * (seconds * RATE)))
 
     def decode(self, out, *more):
         system.must("decode", "--model", self.root / "net/model.safetensors", "--graph", self.root / "graph",
@@ -60,14 +61,14 @@ class LongRecordings(system.SystemTest):
 
     def test_no_words_are_found_in_zeros(self):
         results = self.decode("zeros")
-        for name in ("zeros2", "zeros40"):
-            self.assertEqual(results[name]["text"], "")
-            self.assertIn("all samples are 0", results[name]["remark"])
-        (self.root / "zeros.wav").write_bytes(system.wav_bytes([0] * (2 * RATE)))
-        heard = system.must("listen", "--model", self.root / "net/model.safetensors", "--graph", self.root / "graph",
-                            "--no-partial", self.root / "zeros.wav")
-        for line in map(json.loads, heard.stdout.splitlines()):
-            self.assertEqual(line["text"], "")
+        for name in ("zeros2", "zeros40", "muted2", "muted40"):
+            self.assertEqual(results[name]["text"], "", name)
+            self.assertIn("all samples are the same", results[name]["remark"])
+        for name in ("zeros2", "muted2"):
+            heard = system.must("listen", "--model", self.root / "net/model.safetensors", "--graph", self.root / "graph",
+                                "--no-partial", self.root / f"calls/{name}.wav")
+            for line in map(json.loads, heard.stdout.splitlines()):
+                self.assertEqual(line["text"], "", name)
 
     def test_weights_are_chosen_on_pieces_too(self):
         data = self.root / "dev"
