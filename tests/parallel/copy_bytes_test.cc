@@ -1,4 +1,4 @@
-// What strategies say they hold of the model, against what the process has mapped for them, and against the planner.
+// What strategies say they hold of the model, against what the process has allocated for them, and against the planner.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <malloc.h>
@@ -21,8 +21,11 @@ nn::Network WideNetwork() {
           kFeatures, kPdfs, 3};
 }
 
-// Large pieces of memory are mapped one by one, and counted.
-double MappedMegabytes() { return 1e-6 * static_cast<double>(::mallinfo2().hblkhd); }
+// In use: mapped one by one, and taken from the heaps, which may have had room for large pieces before.
+double MegabytesInUse() {
+  const auto info = ::mallinfo2();
+  return 1e-6 * static_cast<double>(info.hblkhd + info.uordblks);
+}
 
 class CopyBytes : public ::testing::TestWithParam<std::string> {
  protected:
@@ -30,8 +33,6 @@ class CopyBytes : public ::testing::TestWithParam<std::string> {
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
     GTEST_SKIP() << "a sanitizer has an allocator of its own";
 #endif
-    ::mallopt(M_MMAP_THRESHOLD, 1 << 16);
-    ::mallopt(M_MMAP_MAX, 1 << 20);
   }
 };
 
@@ -79,11 +80,11 @@ Megabytes Measure(const std::string& keys) {
     // of products keep for these shapes.
     Train(keys, network, *optimizer, comm, [](const Strategy&) {});
     comm.Barrier();
-    const double before = MappedMegabytes();
+    const double before = MegabytesInUse();
     comm.Barrier();
     Train(keys, network, *optimizer, comm, [&](const Strategy& strategy) {
       comm.Barrier();
-      const double now = MappedMegabytes();
+      const double now = MegabytesInUse();
       comm.Barrier();
       {
         const std::lock_guard lock(mutex);
