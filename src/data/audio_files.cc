@@ -24,7 +24,7 @@ std::string Ending(const fs::path& path) { return Folded(path.extension().string
 
 bool IsOtherSound(const fs::path& path) {
   static const std::set<std::string> k_endings = {".m4a", ".mp4", ".aac",  ".wma", ".amr", ".3gp",
-                                                 ".mov", ".mkv", ".webm", ".ac3", ".avi", ".wmv"};
+                                                  ".mov", ".mkv", ".webm", ".ac3", ".avi", ".wmv"};
   return k_endings.contains(Ending(path));
 }
 
@@ -99,11 +99,21 @@ std::string AudioFiles::Find(const std::string& field) {
   throw InputError(WhyNot(field));
 }
 
+// Whether the path leads somewhere, as it stands or from the folder: there, or "".
+fs::path AudioFiles::Meant(const std::string& path) const {
+  std::error_code none;
+  for (const fs::path& place : {fs::path(path), folder_ / path}) {
+    if (!path.empty() && fs::is_regular_file(place, none)) return place;
+  }
+  return {};
+}
+
 // A table that names an existing file does not mean another one of that name.
 void AudioFiles::RefuseOtherFile(const std::string& field, const std::string& found) const {
   std::error_code none;
-  const fs::path meant(field);
-  if (!meant.is_absolute() || !fs::exists(meant, none) || fs::equivalent(meant, folder_ / found, none)) return;
+  if (!fs::path(field).has_parent_path()) return;
+  const fs::path meant = Meant(field);
+  if (meant.empty() || fs::equivalent(meant, folder_ / found, none)) return;
   Throw<InputError>(
       "'{}' lies outside of the folder '{}', which holds another file of that name; give a folder that "
       "holds all recordings",
@@ -132,9 +142,8 @@ std::string AudioFiles::WhyNot(const std::string& field) const {
       return fmt::format("'{}' is there, but is no audio file by its name (.wav, .flac, .ogg, .opus, .mp3 …)", path);
     }
   }
-  std::error_code none;
   for (const std::string& place : {field, std::string(Trim(field))}) {
-    if (!place.empty() && fs::is_regular_file(place, none)) {
+    if (!Meant(place).empty()) {
       return fmt::format("'{}' lies outside of the folder '{}'; give a folder that holds all recordings", place,
                          folder_.string());
     }
@@ -166,7 +175,7 @@ std::string AudioFiles::RemarkOnFormats() const {
 
 bool IsAudioName(const fs::path& path) {
   static const std::set<std::string> k_endings = {".wav", ".flac", ".ogg", ".opus", ".mp3", ".aiff", ".aif",
-                                                 ".au",  ".sph",  ".oga", ".w64",  ".caf", ".wv"};
+                                                  ".au",  ".sph",  ".oga", ".w64",  ".caf", ".wv"};
   return k_endings.contains(Ending(path));
 }
 

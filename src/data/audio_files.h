@@ -36,6 +36,7 @@ class AudioFiles {
  private:
   void Add(const std::filesystem::path& relative);
   std::filesystem::path InFolder(const std::string& name) const;
+  std::filesystem::path Meant(const std::string& path) const;
   void RefuseOtherFile(const std::string& field, const std::string& found) const;
   std::string WhyNot(const std::string& field) const;
 

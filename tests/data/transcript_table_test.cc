@@ -187,6 +187,18 @@ TEST_F(PrepareTest, SaysWhyAFileCannotBeUsed) {
   EXPECT_EQ(dir.utterances()[0].utt_id, "two");
 }
 
+// From the folder of the audio, as tables often are.
+TEST_F(PrepareTest, PathsThatLeadOutOfTheFolderMeanNoFileInIt) {
+  PutFile(folder_ / "elsewhere/one.wav", "");
+  PutFile(folder_ / "elsewhere/seven.wav", "");
+  const DataDir dir =
+      Prepare("t.csv", "../elsewhere/seven.wav,a\n../elsewhere/one.wav,a\n/their/machine/one.wav,a\n../two.wav,a\n");
+  ASSERT_EQ(problems_.size(), 3u) << "and a file that the table does not name";
+  EXPECT_THAT(problems_[0].what, HasSubstr("'../elsewhere/seven.wav' lies outside of the folder"));
+  EXPECT_THAT(problems_[1].what, HasSubstr("which holds another file of that name"));
+  EXPECT_EQ(dir.utterances().size(), 2u) << "paths of another machine are known by their names";
+}
+
 TEST_F(PrepareTest, FindsNamesInTheOtherFormOfUnicode) {
   PutFile(folder_ / "audio/cafe\u0301.wav", "");
   const DataDir dir = Prepare("t.csv", "caf\u00e9.wav,a\n");
