@@ -12,12 +12,24 @@
 namespace antiphon {
 namespace {
 
+std::string_view WithoutDashes(std::string_view name) {
+  return name.substr(std::min(name.find_first_not_of('-'), name.size()));
+}
+
+// "--epoch" is as near to "--schedule.epochs" as to "--epochs".
+size_t Distance(std::string_view name, std::string_view candidate) {
+  const size_t whole = EditDistance(name, candidate);
+  const size_t dot = candidate.rfind('.');
+  if (dot == std::string_view::npos) return whole;
+  return std::min(whole, EditDistance(WithoutDashes(name), candidate.substr(dot + 1)));
+}
+
 // The closest, however far they are; the closest first.
 std::vector<std::string> NearestNames(std::string_view name, std::vector<std::string> candidates, size_t count) {
   // What holds the name as a part of its own, "schedule.learning-rate", is nearer than any other.
   const auto distance = [&](const std::string& candidate) {
-    const std::string_view bare = name.substr(std::min(name.find_first_not_of('-'), name.size()));
-    return !bare.empty() && candidate.ends_with(bare) ? 0 : EditDistance(name, candidate);
+    const std::string_view bare = WithoutDashes(name);
+    return !bare.empty() && candidate.ends_with(bare) ? 0 : Distance(name, candidate);
   };
   std::vector<std::pair<size_t, std::string>> by_distance;
   for (std::string& candidate : candidates) by_distance.emplace_back(distance(candidate), std::move(candidate));
@@ -38,7 +50,7 @@ std::string Nearest(std::string_view name, const std::vector<std::string>& candi
   std::string best;
   size_t best_distance = std::max<size_t>(2, name.size() / 3) + 1;
   for (const std::string& candidate : candidates) {
-    const size_t distance = EditDistance(name, candidate);
+    const size_t distance = Distance(name, candidate);
     if (distance < best_distance) {
       best_distance = distance;
       best = candidate;

@@ -27,13 +27,21 @@ TEST(Nearest, SuggestsOnlyWhatIsNear) {
             "unknown key 'rat' (did you mean 'rate'?); known: rate, decay");
 }
 
+TEST(Nearest, ComparesWithPartsBehindADot) {
+  EXPECT_EQ(Nearest("--epoch", {"--store", "--schedule.epochs"}), "--schedule.epochs");
+  EXPECT_EQ(Nearest("--learnin-rate", {"--note", "--schedule.learning-rate"}), "--schedule.learning-rate");
+  EXPECT_EQ(Nearest("--beams", {"--search.beam", "--beam"}), "--search.beam");
+  EXPECT_EQ(Nearest("--colour", {"--schedule.epochs"}), "");
+}
+
 TEST(Nearest, NamesThreeOfMany) {
   std::vector<std::string> many = {"schedule.learning-rate", "learning", "threads"};
   for (int i = 0; i < 20; ++i) many.push_back("option-number-" + std::to_string(i));
   EXPECT_EQ(UnknownNameMessage("key", "learning-rate", many),
-            "unknown key 'learning-rate'; nearest of 23: schedule.learning-rate, learning, threads");
+            "unknown key 'learning-rate' (did you mean 'schedule.learning-rate'?); nearest of 23: "
+            "schedule.learning-rate, learning, threads");
   EXPECT_EQ(UnknownNameMessage("key", "thread", many),
-            "unknown key 'thread' (did you mean 'threads'?); nearest of 23: threads, learning, option-number-0");
+            "unknown key 'thread' (did you mean 'threads'?); nearest of 23: threads, learning, schedule.learning-rate");
 }
 
 }  // namespace
