@@ -3,12 +3,15 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <rapidcheck.h>
+#include <spdlog/sinks/ostream_sink.h>
 
 #include <cmath>
 #include <limits>
+#include <sstream>
 
 #include "base/error.h"
 #include "base/file.h"
+#include "base/log.h"
 #include "base/random.h"
 #include "data/archive_value.h"
 #include "data/byte_source.h"
@@ -169,6 +172,23 @@ TEST_F(Archive, IsFoundWhenItsFolderMoved) {
   writer.Close();
   fs::rename(Path("old"), Path("new"));
   EXPECT_EQ(RandomAccessReader<Matrix>(Path("new/m.scp").string()).Get("a").rows(), 2);
+}
+
+// It may as well be another file of that name.
+TEST_F(Archive, OfAnotherPlaceThanIsNamedIsReadWithAWarning) {
+  Put("m.ark", "a  [ 1 2 ]\n");
+  const std::string named = Path("gone/m.ark").string();
+  const auto warning = [&](const std::string& place) {
+    std::ostringstream text;
+    log::SetLogger(std::make_shared<spdlog::logger>("test", std::make_shared<spdlog::sinks::ostream_sink_mt>(text)));
+    EXPECT_EQ(RandomAccessReader<Matrix>(Put("m.scp", "a " + place + ":2\n")).Get("a").cols(), 2);
+    log::SetLogger(std::make_shared<spdlog::logger>("silent"));
+    return text.str();
+  };
+  EXPECT_THAT(warning(named), ::testing::AllOf(HasSubstr("'" + named + "', which is not there"),
+                                               HasSubstr("'" + Path("m.ark").string() + "' is read instead")));
+  EXPECT_EQ(warning("m.ark"), "");
+  EXPECT_EQ(warning(Path("m.ark").string()), "");
 }
 
 TEST_F(Archive, LeavesNothingBehindUnlessClosed) {
