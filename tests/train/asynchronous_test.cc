@@ -88,6 +88,21 @@ TEST_F(AsynchronousTest, AllRanksEndWithOneModelThatHasLearned) {
   }
 }
 
+// Whatever a rank waits for, beginnings and ends of rounds too, is exchange, and counts once.
+TEST_F(AsynchronousTest, TimesOfARunAddUpToNoMoreThanItTook) {
+  for (const std::string method : {"asgd", "pipeline", "model-parallel", "asgd-groups"}) {
+    const double seconds = Train(method, 2, "method = \"" + method + "\"\n")[0].seconds;
+    const report::MetricsRecord record = LastEpoch(method);
+    double sum = 0;
+    for (const char* key : {"arithmetic_seconds", "data_seconds", "communication_seconds", "other_seconds"}) {
+      EXPECT_GE(record.Number(key).value_or(-1), 0) << method << ": " << key;
+      sum += record.Number(key).value_or(0);
+    }
+    EXPECT_GT(record.Number("communication_seconds").value_or(0), 0) << method;
+    EXPECT_LE(sum, seconds) << method;
+  }
+}
+
 // It stops at the first agreement, in the middle of an epoch, with minibatches under way.
 TEST_F(AsynchronousTest, AStoppedRunIsResumed) {
   for (const std::string method : {"asgd", "pipeline", "model-parallel"}) {
