@@ -1,5 +1,6 @@
 """What every page of documentation keeps to: lines of 100 columns, links and anchors that lead somewhere, whole tables,
-paths of sources that exist, and a way to it from docs/README.md. Pages that sources name exist.
+paths of sources that exist, switches as the program takes them, and a way to it from docs/README.md. Pages that sources
+name exist.
 
 Usage: documentation_test.py SOURCE-TREE
 """
@@ -12,6 +13,7 @@ import sys
 MAX_COLUMNS = 100
 LINK = re.compile(r"\[[^\]\[]*(?:\[[^\]]*\][^\]\[]*)*\]\(([^)\s]+)\)")
 PATH = re.compile(r"`((?:src|apps|tests|bench|recipes|scripts|cmake|fuzz|include|docs|python)/[\w./-]*\w)`")
+SWITCH = re.compile(r"(--[a-z][\w.-]*)\s+(?:true|false)\b")
 NAMED = re.compile(r"\bdocs/[\w./-]+\.(?:md|toml|cc|png)\b")
 SOURCES = ("src", "apps", "include", "tests", "scripts", "recipes", "fuzz", "bench", "cmake")
 SUFFIXES = (".h", ".cc", ".py", ".toml", ".txt", ".cmake")
@@ -95,6 +97,12 @@ def problems_of_paths(root, page, texts):
             yield f"{name}: there is no `{path}`"
 
 
+def problems_of_switches(name, text):
+    """On the command line they take no value that stands apart."""
+    for switch in SWITCH.findall(text):
+        yield f"{name}: '{switch}' is on as it stands, and off as '--no-{switch[2:]}'"
+
+
 def problems_of_sources(root):
     for top in SOURCES:
         for path in sorted((root / top).rglob("*")):
@@ -129,6 +137,7 @@ def main():
         problems += problems_of_lines(page.relative_to(root), text)
         problems += problems_of_links(root, page, texts)
         problems += problems_of_paths(root, page, texts)
+        problems += problems_of_switches(page.relative_to(root), text)
     for problem in problems:
         print(problem)
     print(f"{len(texts)} pages, {len(problems)} problems")
