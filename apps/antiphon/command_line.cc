@@ -59,6 +59,7 @@ class Parser {
   }
 
   CommandLine Parse(std::vector<std::string> arguments) {
+    RefuseValuesOfSwitches(arguments);
     std::reverse(arguments.begin(), arguments.end());  // CLI11 takes them from the back
     try {
       app_.parse(std::move(arguments));
@@ -102,6 +103,18 @@ class Parser {
   }
 
   void AddPositionals(const CommandInfo& info) { positionals_ = info.positionals; }
+
+  // "--deep false" would turn it on, and take "false" for what is to be read.
+  void RefuseValuesOfSwitches(const std::vector<std::string>& arguments) const {
+    for (size_t i = 0; i + 1 < arguments.size(); ++i) {
+      if (arguments[i + 1] != "true" && arguments[i + 1] != "false") continue;
+      for (const OptionDescription& option : options_) {
+        if (option.type != "true|false" || arguments[i] != "--" + option.name) continue;
+        Throw<UsageError>("'{} {}': a switch takes no value; write --{} or --no-{}", arguments[i], arguments[i + 1],
+                          option.name, option.name);
+      }
+    }
+  }
 
   // What CLI11 did not know: positionals in their order, or a mistake.
   void RefuseExtras() {

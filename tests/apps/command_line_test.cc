@@ -151,6 +151,8 @@ TEST(CommandLine, RefusesWrongUsage) {
   EXPECT_THAT(ErrorOf({"test", "echo", "in", "--count", "many"}), HasSubstr("must be a whole number"));
   EXPECT_THAT(ErrorOf({"test", "echo", "in", "--count"}), HasSubstr("--count"));
   EXPECT_THAT(ErrorOf({"doctor", "a", "b"}), HasSubstr("'b' is one argument too many"));
+  EXPECT_THAT(ErrorOf({"test", "echo", "--deep", "false", "in"}),
+              HasSubstr("'--deep false': a switch takes no value; write --deep or --no-deep"));
 }
 
 TEST(CommandLine, HelpShowsEveryOptionWithDefaultLimitsAndAnExample) {
