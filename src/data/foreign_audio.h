@@ -8,8 +8,10 @@
 #pragma once
 
 #include <filesystem>
+#include <optional>
 #include <string>
 
+#include "base/scratch_folder.h"
 #include "feat/audio.h"
 
 namespace antiphon::data {
@@ -17,7 +19,6 @@ namespace antiphon::data {
 class ReadableAudio {
  public:
   explicit ReadableAudio(const std::filesystem::path& file);
-  ~ReadableAudio();
   ReadableAudio(const ReadableAudio&) = delete;
   ReadableAudio& operator=(const ReadableAudio&) = delete;
 
@@ -29,7 +30,7 @@ class ReadableAudio {
   void Convert(const std::filesystem::path& file, const std::string& why);
 
   std::filesystem::path path_;
-  std::filesystem::path folder_;  // empty: nothing was converted
+  std::optional<ScratchFolder> folder_;  // of what was converted
   feat::AudioInfo info_;
 };
 
