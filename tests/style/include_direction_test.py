@@ -32,7 +32,8 @@ ALLOWED = {
     "chain": ["hmm", "data", "nn"],
     "train": ["data", "chain", "parallel", "infer", "decode", "g2p", "score", "report", "compress",
               "adapt", "comm", "optim"],
-    "pipeline": ["train"],
+    "vad": ["feat", "infer"],
+    "pipeline": ["train", "vad"],
     "api": ["pipeline"],
 }
 # Single files that a folder may include beyond that (docs/decisions/0001).

@@ -1,0 +1,42 @@
+// Which sound counts as speech, and where a turn of speech begins and ends.
+//
+// Units: seconds, probabilities. Threads: plain data.
+#pragma once
+
+#include <string>
+
+#include "base/options.h"
+
+namespace antiphon::vad {
+
+/// What `VadOptions::model` says where nothing is to be left out.
+inline constexpr char kNoVad[] = "none";
+
+struct VadOptions {
+  std::string model;
+  double threshold = 0.5;
+  double min_speech_s = 0.1;
+  double min_pause_s = 0.5;
+  double padding_s = 0.3;
+
+  template <class V>
+  void Visit(V& v) {
+    v("vad", model,
+      "model that tells speech from other sound (recipes/vad.toml makes one), or a bundle that has one: only speech is "
+      "decoded; empty: the bundle's; none: everything is decoded");
+    VisitTurns(v);
+  }
+  /// Without the model.
+  template <class V>
+  void VisitTurns(V& v) {
+    v("vad-threshold", threshold, Range{0.01, 0.99}, "probability of speech from which on sound counts as speech");
+    v("vad-min-speech", min_speech_s, Range{0.0, 10.0}, "seconds of speech that it takes to begin a turn");
+    v("vad-min-pause", min_pause_s, Range{0.05, 60.0}, "seconds without speech that end a turn");
+    v("vad-padding", padding_s, Range{0.0, 10.0}, "seconds before and after speech that belong to its turn");
+  }
+
+  /// Whether there is a model to ask.
+  bool on() const { return !model.empty() && model != kNoVad; }
+};
+
+}  // namespace antiphon::vad
