@@ -33,7 +33,7 @@ REGISTER_COMMAND(
      .required = {"model", "data", "out"},
      .common = {"weights",   "tune",      "lm-weight",  "word-penalty", "beam",           "nbest",      "lattices",
                 "hotwords",  "word-list", "add-words",  "lm",           "rescore-arpa",   "graph-arpa", "profile",
-                "cut-above", "channels",  "audio-root", "features",     "nnet.precision", "nnet.lazy"}});
+                "cut-above", "channels",  "audio-root", "features",     "nnet.precision", "nnet.lazy",  "vad"}});
 
 }  // namespace
 }  // namespace antiphon::app

@@ -23,10 +23,12 @@
 #include "base/log.h"
 #include "command.h"
 #include "data/audio_files.h"
+#include "data/microphone.h"
 #include "feat/audio.h"
 #include "feat/audio_check.h"
 #include "pipeline/graph_changes.h"
 #include "pipeline/speaker_memory.h"
+#include "report/level_meter.h"
 
 namespace antiphon::app {
 namespace {
@@ -35,8 +37,9 @@ struct ListenOptions {
   std::string model, graph, profile, speaker, rescore_arpa, graph_arpa;
   std::string speakers = "speakers";
   std::string input = "-";
-  std::string microphone_name = "default";
   bool microphone = false;
+  bool level_meter = true;
+  data::MicrophoneOptions microphone_options;
   bool partial = true;
   int rate = 0;
   double lm_weight = 0.0;
@@ -45,6 +48,7 @@ struct ListenOptions {
   LiveOptions live;
   decode::RecognizeOptions recognize;
   infer::NnetScorerOptions nnet;
+  vad::VadOptions vad;
 
   template <class V>
   void Visit(V& v) {
@@ -59,8 +63,9 @@ struct ListenOptions {
     v("graph-arpa", graph_arpa, "the language model that the graph was built with, for --rescore-arpa");
     v("input", input,
       "'-': samples on standard input (16 bit, little endian, one channel), or an audio file, or a folder of them");
-    v("microphone", microphone, "listen to the microphone, by ALSA's arecord");
-    v("microphone-name", microphone_name, "of the microphone, as arecord -L lists them");
+    v("microphone", microphone, "listen to the microphone, until Ctrl-C");
+    microphone_options.Visit(v);
+    v("level-meter", level_meter, "show on a terminal how loud the microphone is");
     v("rate", rate, Range{0, 384000}, "Hz of the samples on standard input; 0: the model's");
     v("partial", partial, "print what is understood so far, too");
     v("lm-weight", lm_weight, Range{0.0, 1000.0},
@@ -70,6 +75,7 @@ struct ListenOptions {
     live.Visit(v);
     recognize.Visit(v);
     v.Group("nnet", nnet);
+    vad.Visit(v);
   }
 };
 
@@ -83,6 +89,7 @@ RecognizerOptions RecognizerOptionsOf(const ListenOptions& options) {
   all.adaptation.passes = 0;  // that is for whole recordings
   all.recognize = options.recognize;
   all.nnet = options.nnet;
+  all.vad = options.vad;
   all.nnet.adaptable = all.nnet.adaptable || !options.profile.empty();
   all.threads = ComputeThreads();
   return all;
@@ -106,20 +113,24 @@ void ReadSamples(std::FILE* file, int rate_hz, Stream& stream, const Print& prin
   }
 }
 
-void Microphone(const ListenOptions& options, int rate_hz, Stream& stream, const Print& print) {
-  // The name goes to arecord through a shell.
-  if (options.microphone_name.find_first_not_of(
-          "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789:,=._-") != std::string::npos) {
-    Throw<UsageError>("'{}' is no name of a microphone; arecord -L lists them", options.microphone_name);
+// Until somebody asks to stop, which is how a microphone ends.
+void HearMicrophone(const ListenOptions& options, int rate_hz, Stream& stream, const Print& print) {
+  data::Microphone microphone(options.microphone_options, rate_hz);
+  log::Info("listening; Ctrl-C ends it");
+  report::LevelMeter meter(rate_hz,
+                           options.level_meter ? report::ProgressSink::Default() : report::ProgressSink::Silent());
+  for (;;) {
+    const std::vector<int16_t> samples = microphone.Read();
+    if (samples.empty()) break;
+    const Events events = stream.Accept(samples);
+    if (!events.empty()) meter.Clear();
+    print(events);
+    meter.Accept(samples);
   }
-  const std::string command =
-      fmt::format("exec arecord -q -t raw -f S16_LE -c 1 -r {} -D {}", rate_hz, options.microphone_name);
-  std::FILE* const pipe = popen(command.c_str(), "r");
-  if (pipe == nullptr) throw IoError("arecord could not be started");
-  ReadSamples(pipe, rate_hz, stream, print);
-  if (pclose(pipe) != 0) {
-    throw IoError("arecord failed: install the package alsa-utils, and see with `arecord -L` which devices there are");
-  }
+  meter.Clear();
+  if (CancelRequested()) ResetCancel();
+  print(stream.End());
+  microphone.RequireGoodEnd();
 }
 
 void ReadStandardInput(const ListenOptions& options, int rate_hz, Stream& stream, const Print& print) {
@@ -201,7 +212,7 @@ class Listening {
     const int rate_hz = recognizer_.sample_rate_hz();
     const Print print = [this](const Events& events) { PrintEvents(events); };
     if (options_.microphone) {
-      Hear(rate_hz, [&](Stream& stream) { Microphone(options_, rate_hz, stream, print); });
+      Hear(rate_hz, [&](Stream& stream) { HearMicrophone(options_, rate_hz, stream, print); });
     } else if (options_.input == "-") {
       Hear(rate_hz, [&](Stream& stream) { ReadStandardInput(options_, rate_hz, stream, print); });
     } else {
@@ -222,7 +233,7 @@ class Listening {
     settings_.memory = memory_.memory();
     Stream stream = recognizer_.NewStream(rate_hz, settings_);
     feed(stream);
-    PrintEvents(stream.End());
+    if (!stream.ended()) PrintEvents(stream.End());
     memory_.Keep(stream.memory());
     for (const std::string& remark : stream.AudioRemarks()) remarks_.push_back(About(recording_, remark));
   }
@@ -264,9 +275,9 @@ REGISTER_COMMAND(
                 "antiphon listen --model exp/net/model.safetensors --graph exp/graph call.wav",
      .positionals = {"input"},
      .required = {"model"},
-     .common = {"profile", "speaker", "microphone", "microphone-name", "rate", "partial", "lm-weight", "word-penalty",
-                "beam", "rescore-arpa", "graph-arpa", "hotwords", "word-list", "add-words", "lm", "nnet.precision",
-                "nnet.lazy"}});
+     .common = {"profile", "speaker", "microphone", "microphone-name", "vad", "rate", "partial", "lm-weight",
+                "word-penalty", "beam", "rescore-arpa", "graph-arpa", "hotwords", "word-list", "add-words", "lm",
+                "nnet.precision", "nnet.lazy"}});
 
 }  // namespace
 }  // namespace antiphon::app

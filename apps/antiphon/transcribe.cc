@@ -42,6 +42,7 @@ struct TranscribeOptions {
   std::vector<std::string> hotwords;
   double hotword_bonus = 4.0;
   pipeline::GraphChanges changes;
+  vad::VadOptions vad;
 
   template <class V>
   void Visit(V& v) {
@@ -62,6 +63,7 @@ struct TranscribeOptions {
     v("hotwords", hotwords, "words and phrases that are preferred");
     v("hotword-bonus", hotword_bonus, Range{-100.0, 100.0}, "nats by which each word of them gets cheaper");
     changes.Visit(v);
+    vad.Visit(v);
   }
 };
 
@@ -165,6 +167,7 @@ class Transcriber {
     for (const std::string& phrase : options.hotwords) settings.hotwords.push_back({phrase, options.hotword_bonus});
     RecognizerOptions all = OptionsOf(settings);
     all.changes = options.changes;
+    all.vad = options.vad;
     return RecognizerAccess::Make(options.model, options.graph, all);
   }
 
@@ -278,7 +281,7 @@ REGISTER_COMMAND(
                 "antiphon transcribe --model mine.antiphon --srt --out subtitles/ lectures/*.flac",
      .positionals = {"files"},
      .required = {"model", "files"},
-     .common = {"format", "srt", "vtt", "write", "out", "channels", "hotwords", "add-words", "lm"}});
+     .common = {"format", "srt", "vtt", "write", "out", "channels", "hotwords", "add-words", "lm", "vad"}});
 
 }  // namespace
 }  // namespace antiphon::app

@@ -65,6 +65,9 @@ struct RecognizerSettings {
                                           // bundle's
   std::string lm = {};                    // n-gram model (ARPA) in place of that of a graph made with --on-the-fly
 
+  // What is recognised: everything, or speech alone.
+  std::string vad = {};  // network of recipes/vad.toml, or a bundle with one; "": the bundle's; "none": everything
+
   // The network.
   std::string precision = "fp32";  // of products: "fp32", "bf16", "int8", "auto"
   bool profiles = false;           // speakers' profiles can be loaded; in fp32 they always can. In int8 and bf16 scores

@@ -8,7 +8,8 @@
 //
 // Audio is cut into utterances where somebody pauses. During an utterance there are partial results, at its end a
 // final one, with times, confidences and n-best. All events, words, times and confidences are the same, bit
-// for bit, however the samples are cut into pieces. Memory does not grow with the speech.
+// for bit, however the samples are cut into pieces. Memory does not grow with the speech. With a Recognizer that tells
+// speech from other sound (RecognizerSettings::vad), turns of speech alone become utterances, a little later.
 //
 // Units: samples as floats in −1 … 1, or 16-bit; times in seconds from the stream's beginning.
 // Ownership: a stream keeps what it needs of its Recognizer alive.

@@ -74,7 +74,8 @@ class Recognizer:
         the nats by which each of their words gets cheaper), word_list (the only words that may be recognised),
         add_words (words that the graph lacks: a list, or a dict of words and their phones in a string, "" for what g2p
         says; needs a graph made with --on-the-fly), g2p (model of `antiphon g2p train`; else the bundle's), lm (ARPA
-        file in place of such a graph's language model),
+        file in place of such a graph's language model), vad (network of recipes/vad.toml, so that speech alone is
+        recognised; else the bundle's; "none": everything is recognised),
         precision ("fp32", "bf16", "int8", "auto"), threads, confidences, normalize_variance, rescore_arpa and
         graph_arpa (a larger language model, and the graph's), adapt_graph, adapt_passes; options: further options of
         `antiphon decode`, as TOML.

@@ -76,6 +76,7 @@ void BindSettings(nb::module_& m) {
           })
       .def_rw("g2p", &RecognizerSettings::g2p)
       .def_rw("lm", &RecognizerSettings::lm)
+      .def_rw("vad", &RecognizerSettings::vad)
       .def_rw("precision", &RecognizerSettings::precision)
       .def_rw("threads", &RecognizerSettings::threads)
       .def_rw("normalize_variance", &RecognizerSettings::normalize_variance)

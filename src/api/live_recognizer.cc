@@ -37,7 +37,8 @@ LiveRecognizer::LiveRecognizer(const AcousticModel& model, const decode::Graph& 
                                const decode::RecognizeOptions& recognize, const decode::LatticeWeights& weights,
                                const LiveOptions& options, Callback callback,
                                std::shared_ptr<const infer::BoundProfile> profile, RememberedSpeaker* memory,
-                               const decode::LmRescorer* rescorer, const decode::WordBias* bias)
+                               const decode::LmRescorer* rescorer, const decode::WordBias* bias,
+                               const pipeline::VoiceActivity* activity)
     : model_(model),
       profile_(std::move(profile)),
       memory_(memory),
@@ -47,7 +48,8 @@ LiveRecognizer::LiveRecognizer(const AcousticModel& model, const decode::Graph& 
       callback_(std::move(callback)),
       front_end_(FrontEndOf(model)),
       own_bias_(bias == nullptr ? decode::MakeBias(graph, recognize.bias) : nullptr),
-      recognizer_(graph, model.hmm(), recognize, rescorer, bias != nullptr ? bias : own_bias_.get()) {
+      recognizer_(graph, model.hmm(), recognize, rescorer, bias != nullptr ? bias : own_bias_.get()),
+      activity_(activity) {
   BeginAudio();
 }
 
@@ -57,14 +59,25 @@ void LiveRecognizer::BeginAudio() {
   if (front_end_.options().mean_window == 0 && model_.normalisation() != "none") {
     cmvn_ = std::make_unique<feat::SlidingCmvnStream>(front_end_.dim(), options_.cmvn);
   }
-  scorer_ = std::make_unique<infer::NnetScorer>(model_.network(), profile_);
-  if (model_.transform() != nullptr) transform_.emplace(*model_.transform());
   if (model_.ivectors() != nullptr) {
     vectors_.emplace(model_.ivectors(), memory_ != nullptr ? memory_->heard : hmm::OnlineIvectorState());
   }
+  if (activity_ != nullptr) {
+    turns_.emplace(*activity_, sample_rate_hz(), front_end_.options().frame_shift_ms / 1000.0, model_.subsampling());
+  }
   has_sound_ = false;
-  begin_frame_ = 0;
   zeros_.emplace(sample_rate_hz());
+  BeginScores(0);
+}
+
+// As at the beginning of an utterance, but for what was heard of the speaker.
+void LiveRecognizer::BeginScores(int frame) {
+  begin_frame_ = frame;
+  scored_from_ = frame;
+  scorer_ = std::make_unique<infer::NnetScorer>(model_.network(), profile_);
+  if (model_.transform() != nullptr) transform_.emplace(*model_.transform());
+  if (vectors_) vectors_.emplace(model_.ivectors(), vectors_->state());
+  zeros_->ForgetBefore(begin_frame_ * frame_shift_s());
   recognizer_.Start();
 }
 
@@ -73,13 +86,24 @@ void LiveRecognizer::Accept(std::span<const float> samples) {
   check_.Accept(samples);
   zeros_->Accept(samples);
   has_sound_ = has_sound_ || std::ranges::any_of(samples, [](float x) { return x != 0; });
-  TakeFeatures(false);
+  Matrix frames = TakeNormalised(false);
+  if (turns_) {
+    turns_->Hear(samples);
+    return FollowTurns(frames, false);
+  }
+  Score(std::move(frames), false);
   Search(false);
 }
 
 void LiveRecognizer::Finish() {
   frames_->Finish();
-  TakeFeatures(true);
+  Matrix frames = TakeNormalised(true);
+  if (turns_) {
+    FollowTurns(frames, true);
+    Remember();
+    return BeginAudio();
+  }
+  Score(std::move(frames), true);
   Remember();
   Search(false);
   scorer_->Finish();
@@ -87,16 +111,32 @@ void LiveRecognizer::Finish() {
   BeginAudio();
 }
 
-void LiveRecognizer::TakeFeatures(bool ended) {
+Matrix LiveRecognizer::TakeNormalised(bool ended) {
   Matrix frames = frames_->Take();
-  if (cmvn_) {
-    cmvn_->Accept(frames);
-    if (ended) cmvn_->Finish();
-    frames = cmvn_->Take();
-  }
+  if (!cmvn_) return frames;
+  cmvn_->Accept(frames);
+  if (ended) cmvn_->Finish();
+  return cmvn_->Take();
+}
+
+void LiveRecognizer::Score(Matrix frames, bool ended) {
   if (transform_) frames = transform_->Accept(frames, ended);
   if (vectors_) frames = vectors_->Accept(frames, ended);
   scorer_->Accept(frames);
+}
+
+void LiveRecognizer::FollowTurns(const Matrix& frames, bool ended) {
+  turns_->Accept(frames);
+  if (ended) turns_->Finish();
+  while (auto piece = turns_->Next()) {
+    if (piece->first) BeginScores(static_cast<int>(piece->begin / model_.subsampling()));
+    if (piece->rows.empty()) piece->rows = Matrix(0, frames.cols());
+    Score(std::move(piece->rows), piece->last);
+    Search(false);
+    if (!piece->last) continue;
+    scorer_->Finish();
+    Search(true);
+  }
 }
 
 void LiveRecognizer::Remember() {
@@ -110,9 +150,9 @@ void LiveRecognizer::Search(bool ended) {
   for (;;) {
     const int before = recognizer_.decoder().num_frames();
     const int step = std::max(1, options_.step_frames / model_.subsampling());
-    const int waiting = std::min(scorer_->num_frames_ready() - begin_frame_ - before, step);
+    const int waiting = std::min(scored_from_ + scorer_->num_frames_ready() - begin_frame_ - before, step);
     if (waiting < (ended ? 1 : step)) break;
-    decode::ScoresFrom scores(*scorer_, begin_frame_);
+    decode::ScoresFrom scores(*scorer_, begin_frame_ - scored_from_);
     try {
       recognizer_.Advance(scores, waiting);
     } catch (const ShapeError&) {

@@ -9,7 +9,8 @@
 // endpoints between them, so that results are the same, bit for bit, however the audio is cut. Features are normalised
 // by the mean of a sliding window, which does not wait for the end, unless the model takes them as they are. Memory
 // does not grow with the speech. What is always the same is like the mean of speech: an utterance whose samples are
-// all 0 has no words.
+// all 0 has no words. With voice activity, each turn of speech is an utterance, or several, and nothing else is scored
+// or searched; network, transforms and search begin anew with each, as in decoding recordings.
 //
 // A speaker's profile holds for all that is heard, until the object goes. Without a speaker's memory, audio begins with
 // nothing known of who speaks; with one, where the speaker's last audio ended.
@@ -25,6 +26,7 @@
 #include <optional>
 #include <span>
 
+#include "api/live_turns.h"
 #include "base/options.h"
 #include "decode/search/endpoint.h"
 #include "decode/search/recognize.h"
@@ -36,6 +38,7 @@
 #include "hmm/online_ivector.h"
 #include "pipeline/acoustic_model.h"
 #include "pipeline/speaker_memory.h"
+#include "pipeline/voice_activity.h"
 
 namespace antiphon {
 
@@ -70,11 +73,13 @@ class LiveRecognizer {
   /// `profile`: the speaker's, bound to model.network(); null: none. `memory`: what is known of the speaker, which
   /// grows with each Finish; null: nothing is known or kept. `rescorer`: exchanges the language model in the lattice of
   /// each utterance that is over, as in decode; null: none. `bias`: what the options of `recognize` ask for, made once
-  /// for many; null: made here. All must outlive this.
+  /// for many; null: made here. `activity`: what tells turns of speech; null: everything is speech. All must outlive
+  /// this.
   LiveRecognizer(const AcousticModel& model, const decode::Graph& graph, const decode::RecognizeOptions& recognize,
                  const decode::LatticeWeights& weights, const LiveOptions& options, Callback callback,
                  std::shared_ptr<const infer::BoundProfile> profile = nullptr, RememberedSpeaker* memory = nullptr,
-                 const decode::LmRescorer* rescorer = nullptr, const decode::WordBias* bias = nullptr);
+                 const decode::LmRescorer* rescorer = nullptr, const decode::WordBias* bias = nullptr,
+                 const pipeline::VoiceActivity* activity = nullptr);
 
   void Accept(std::span<const float> samples);
   /// The end of the audio. Afterwards new audio may begin.
@@ -89,7 +94,10 @@ class LiveRecognizer {
  private:
   void BeginAudio();
   // Frames on their way from the front end to the network: normalised, transformed if the model asks for it.
-  void TakeFeatures(bool ended);
+  Matrix TakeNormalised(bool ended);
+  void Score(Matrix frames, bool ended);
+  void FollowTurns(const Matrix& frames, bool ended);
+  void BeginScores(int frame);
   void Remember();
   void Search(bool ended);
   void Report(bool final);
@@ -113,6 +121,9 @@ class LiveRecognizer {
   std::unique_ptr<const decode::WordBias> own_bias_;  // null: somebody else's, or none
   decode::Recognizer recognizer_;
   std::unique_ptr<infer::NnetScorer> scorer_;
+  int scored_from_ = 0;  // the scorer's first frame
+  const pipeline::VoiceActivity* activity_;
+  std::optional<LiveTurns> turns_;
   int begin_frame_ = 0;
   std::optional<feat::ZeroSpans> zeros_;
   bool has_sound_ = false;  // anything but zeros

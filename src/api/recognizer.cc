@@ -27,7 +27,8 @@ Recognizer::Impl::Impl(const std::string& model_file, const std::string& graph_f
       rescorer(pipeline::LoadRescorer(options.rescore_arpa, options.graph_arpa, graph)),
       bias(decode::MakeBias(graph, options.recognize.bias)),
       recognizer(*model, graph, options.recognize, options.pieces, weights,
-                 pipeline::FeatureShiftSeconds(*model, model_file), rescorer.get(), bias.get()) {
+                 pipeline::FeatureShiftSeconds(*model, model_file), rescorer.get(), bias.get()),
+      activity(pipeline::VoiceActivity::Load(options.vad)) {
   if (model->adaptive() == nullptr || options.adaptation.passes == 0) return;
   adaptation.emplace(*model, graph, options.recognize, options.pieces, weights, recognizer.feature_shift_s(),
                      options.adaptation);
@@ -55,12 +56,16 @@ Recognition Recognizer::Impl::Recognize(const AudioInput& input, const Recognize
   }
   const auto features =
       std::make_shared<pipeline::RecordingFeatures>(front_end, input.pieces, input.sample_rate_hz, of_this);
+  std::vector<pipeline::SpeechTurn> turns;
+  if (activity) turns = activity->Turns(input.pieces, input.sample_rate_hz);
   pipeline::SpeakerTransforms transforms;
   if (adaptation) {
+    std::shared_ptr<pipeline::UtteranceFeatures> spoken = features;
+    if (activity) spoken = std::make_shared<pipeline::TurnFeatures>(features, recognizer.RowsOfTurns(*features, turns));
     transforms = adaptation
                      ->Adapt({.sizes = {1},
                               .speaker = [](size_t) { return std::string(); },
-                              .features = [&](size_t) { return features; }},
+                              .features = [&](size_t) { return spoken; }},
                              /*num_threads=*/1, Team::Alone())
                      .transforms;
     speaker.transform = &transforms.begin()->second;
@@ -73,7 +78,8 @@ Recognition Recognizer::Impl::Recognize(const AudioInput& input, const Recognize
       settings.progress(static_cast<double>(searched) * recognizer.feature_shift_s());
     };
   }
-  const decode::Recognition result = recognizer.Recognize(*features, speaker, listener);
+  const decode::Recognition result = activity ? recognizer.RecognizeTurns(*features, turns, speaker, listener)
+                                              : recognizer.Recognize(*features, speaker, listener);
   if (settings.progress) settings.progress(static_cast<double>(features->num_frames()) * recognizer.feature_shift_s());
   if (settings.memory != nullptr && !pipeline::IsNothingButZeros(*features, recognizer.feature_shift_s())) {
     heard.mean = features->speaker();

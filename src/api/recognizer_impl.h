@@ -16,6 +16,7 @@
 #include "pipeline/acoustic_model.h"
 #include "pipeline/speaker_adaptation.h"
 #include "pipeline/utterance_recognizer.h"
+#include "pipeline/voice_activity.h"
 
 namespace antiphon {
 
@@ -36,6 +37,7 @@ struct Recognizer::Impl {
   std::unique_ptr<const decode::WordBias> bias;
   pipeline::UtteranceRecognizer recognizer;
   std::optional<pipeline::SpeakerAdaptation> adaptation;
+  std::shared_ptr<const pipeline::VoiceActivity> activity;  // null: everything is recognised
 };
 
 struct RecognizerAccess {

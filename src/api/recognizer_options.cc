@@ -37,6 +37,7 @@ RecognizerOptions OptionsOf(const RecognizerSettings& settings) {
   given.word_penalty = settings.word_penalty;
   given.changes.g2p = settings.g2p;
   given.changes.lm = settings.lm;
+  given.vad.model = settings.vad;
   given.normalize_variance = settings.normalize_variance;
   given.adaptation.passes = settings.adapt_passes;
   given.adaptation.graph = settings.adapt_graph;

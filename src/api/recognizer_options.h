@@ -12,6 +12,7 @@
 #include "infer/nnet_scorer.h"
 #include "pipeline/graph_changes.h"
 #include "pipeline/speaker_adaptation.h"
+#include "vad/vad_options.h"
 
 namespace antiphon {
 
@@ -25,6 +26,7 @@ struct RecognizerOptions {
   decode::RecognizeOptions recognize;
   decode::PieceOptions pieces;
   infer::NnetScorerOptions nnet;
+  vad::VadOptions vad;
   int threads = 0;
 
   template <class V>
@@ -40,6 +42,7 @@ struct RecognizerOptions {
     recognize.Visit(v);
     pieces.Visit(v);
     v.Group("nnet", nnet);
+    vad.Visit(v);
     v("threads", threads, Range{0, 4096}, "that a call computes with; 0: all cores, of a stream one");
   }
 };

@@ -53,7 +53,7 @@ struct Stream::Impl {
             *recognizer->model, recognizer->graph, recognizer->options.recognize, recognizer->weights,
             OptionsOf(settings), [this](const LiveResult& result) { Note(result); },
             SpeakerProfileAccess::Bound(settings.profile, recognizer->model->network().get()), &remembered,
-            recognizer->rescorer.get(), recognizer->bias.get()),
+            recognizer->rescorer.get(), recognizer->bias.get(), recognizer->activity.get()),
         resampler(sample_rate_hz, live.sample_rate_hz()) {}
 
   void Note(const LiveResult& result) {

@@ -17,6 +17,7 @@
 #include "pipeline/acoustic_model.h"
 #include "pipeline/chosen_weights.h"
 #include "pipeline/new_words.h"
+#include "vad/speech_model.h"
 
 namespace antiphon::pipeline {
 namespace {
@@ -65,6 +66,7 @@ BundleRequest Completed(BundleRequest request) {
     take(request.graph, exp / "graph");
     take(request.adapt_graph, exp / "graph-gmm");
     take(request.weights, exp / "decode-dev" / "weights.toml");
+    take(request.vad, exp / "vad" / "network" / "model.safetensors");
   }
   const auto require = [&](const std::string& place, const char* option) {
     if (!place.empty()) return;
@@ -91,6 +93,7 @@ std::vector<Source> SourcesOf(const BundleRequest& request) {
   add_arpa("graph.arpa", request.graph_arpa);
   add_arpa("rescore.arpa", request.rescore_arpa);
   if (!request.g2p.empty()) sources.push_back({"words.g2p", request.g2p});
+  if (!request.vad.empty()) sources.push_back({"vad.safetensors", request.vad});
   return sources;
 }
 
@@ -114,6 +117,7 @@ Json MakeCard(const BundleRequest& request, const std::vector<Source>& sources) 
   const auto model = AcousticModel::Load(request.model, {});
   const decode::Graph graph = decode::Graph::Load(request.graph, model->hmm());
   if (!request.weights.empty()) ReadChosenWeights(request.weights);
+  if (!request.vad.empty()) vad::SpeechModel::Load(request.vad);
   const Json pronounces = request.g2p.empty() ? Json() : CheckedG2p(request.g2p, graph);
   Json card = {{"format", kFormat},
                {"name", request.name},
@@ -221,10 +225,11 @@ BundleParts OpenBundle(const fs::path& place) {
   const Json card = ReadBundleCard(place);
   BundleParts parts;
   const std::map<std::string, std::string BundleParts::*> known = {
-      {"model.safetensors", &BundleParts::model},      {"weights.toml", &BundleParts::weights},
-      {"graph.arpa", &BundleParts::graph_arpa},        {"graph.arpa.gz", &BundleParts::graph_arpa},
-      {"rescore.arpa", &BundleParts::rescore_arpa},    {"words.g2p", &BundleParts::g2p},
-      {"rescore.arpa.gz", &BundleParts::rescore_arpa}, {"graph/lexicon.txt", &BundleParts::lexicon}};
+      {"model.safetensors", &BundleParts::model},   {"weights.toml", &BundleParts::weights},
+      {"graph.arpa", &BundleParts::graph_arpa},     {"graph.arpa.gz", &BundleParts::graph_arpa},
+      {"rescore.arpa", &BundleParts::rescore_arpa}, {"words.g2p", &BundleParts::g2p},
+      {"vad.safetensors", &BundleParts::vad},       {"rescore.arpa.gz", &BundleParts::rescore_arpa},
+      {"graph/lexicon.txt", &BundleParts::lexicon}};
   try {
     CheckFiles(place, card);
     for (const Json& file : card.at("files")) {

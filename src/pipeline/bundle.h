@@ -4,7 +4,7 @@
 // It holds card.json (what it is, and every file's size and checksum), model.safetensors (network, front end, i-vector
 // extractor), graph/ with its lexicon, and, where there are any, weights.toml, adapt-graph/ (of speaker-adapted models)
 // the language models for rescoring,
-// and words.g2p, which pronounces words that the lexicon lacks.
+// words.g2p, which pronounces words that the lexicon lacks, and vad.safetensors, which tells speech from other sound.
 //
 // Threads: plain functions. Errors: InputError naming the bundle and the file that is missing, damaged or of a newer
 // format; UsageError for requests that lack a part.
@@ -22,7 +22,7 @@
 namespace antiphon::pipeline {
 
 struct BundleRequest {
-  std::string experiment, model, graph, adapt_graph, weights, graph_arpa, rescore_arpa, g2p;
+  std::string experiment, model, graph, adapt_graph, weights, graph_arpa, rescore_arpa, g2p, vad;
   std::string name, licence, speech, out;
 
   template <class V>
@@ -38,6 +38,8 @@ struct BundleRequest {
     v("graph-arpa", graph_arpa, "with --rescore-arpa: the language model that the graph was built with");
     v("rescore-arpa", rescore_arpa, "larger language model that replaces the graph's in each lattice");
     v("g2p", g2p, "what antiphon g2p train made of the lexicon, for words that are not in it");
+    v("vad", vad,
+      "network of recipes/vad.toml: speech alone is decoded then; empty: EXPERIMENT/vad/network's, if it is there");
     v("name", name, "of the recogniser; empty: that of --out");
     v("licence", licence, "under which it may be used");
     v("speech", speech, "what it was trained on, in words");
@@ -47,7 +49,7 @@ struct BundleRequest {
 
 /// Where the parts are; "" for what it does not hold.
 struct BundleParts {
-  std::string model, graph, adapt_graph, weights, lexicon, graph_arpa, rescore_arpa, g2p;
+  std::string model, graph, adapt_graph, weights, lexicon, graph_arpa, rescore_arpa, g2p, vad;
 };
 
 /// Whether the place is a bundle, or at least has the name of one.
@@ -72,6 +74,7 @@ void CompleteBy(Options& given, const BundleParts& parts) {
   CompleteBy(given.adaptation.graph, parts.adapt_graph);
   if (given.lm_weight == 0.0 && given.word_penalty == 0.0) CompleteBy(given.weights, parts.weights);
   CompleteBy(given.changes.g2p, parts.g2p);
+  CompleteBy(given.vad.model, parts.vad);
   // The bundle's larger model takes the place of its own graph's model, not of another one.
   if (given.rescore_arpa.empty() && given.graph_arpa.empty() && given.changes.source().count() == 0) {
     given.rescore_arpa = parts.rescore_arpa;

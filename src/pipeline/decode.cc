@@ -19,6 +19,7 @@
 #include "pipeline/decode_progress.h"
 #include "pipeline/decode_speech.h"
 #include "pipeline/decode_system.h"
+#include "pipeline/decode_turns.h"
 #include "pipeline/weight_tuning.h"
 
 namespace antiphon::pipeline {
@@ -54,6 +55,7 @@ class Decoding {
         system_(request),
         recognizer_(system_.recognizer()),
         speech_(request, system_, num_threads, team),
+        turns_(TurnsIn(request)),
         tuning_(request.search, decode::AcousticScale(request.recognize.search, system_.model().hmm()),
                 speech_.references()) {}
 
@@ -114,9 +116,14 @@ class Decoding {
       const SpeakerAdaptation adaptation(system_.model(), system_.graph(), request_.recognize, request_.pieces,
                                          system_.weights(), recognizer_.feature_shift_s(), request_.adaptation);
       const std::vector<std::string>& utterances = speech_.utterances();
+      const auto spoken = [&](size_t i) -> std::shared_ptr<UtteranceFeatures> {
+        const auto features = speech_.Features(utterances[i]);
+        if (turns_ == nullptr) return features;
+        return std::make_shared<TurnFeatures>(features, recognizer_.RowsOfTurns(*features, turns_->Of(utterances[i])));
+      };
       auto adapted = adaptation.Adapt({.sizes = speech_.sizes(),
                                        .speaker = [&](size_t i) { return speech_.Speaker(utterances[i]); },
-                                       .features = [&](size_t i) { return speech_.Features(utterances[i]); },
+                                       .features = spoken,
                                        .is_told = true},
                                       num_threads_, team_);
       transforms_ = std::move(adapted.transforms);
@@ -144,8 +151,10 @@ class Decoding {
     listener.searched = [&](int64_t frames) {
       progress.Add(static_cast<double>(frames) * recognizer_.feature_shift_s(), utterance_s, size);
     };
-    const bool in_pieces = recognizer_.IsInPieces(features->num_frames());
-    const decode::Recognition r = recognizer_.Recognize(*features, SpeakerOf(utt_id), listener);
+    const bool in_pieces = turns_ != nullptr || recognizer_.IsInPieces(features->num_frames());
+    const decode::Recognition r =
+        turns_ == nullptr ? recognizer_.Recognize(*features, SpeakerOf(utt_id), listener)
+                          : recognizer_.RecognizeTurns(*features, turns_->Of(utt_id), SpeakerOf(utt_id), listener);
     if (in_pieces) {
       if (request_.lattices) lattices += Gzip(text.Finish(), GzipEffort::kQuick);
     } else {
@@ -159,6 +168,13 @@ class Decoding {
     decoded.frames = r.num_frames;
     decoded.seconds = ThreadSeconds() - began;
     return decoded;
+  }
+
+  // Null: everything is decoded.
+  static std::unique_ptr<const DecodeTurns> TurnsIn(const DecodeRequest& request) {
+    auto activity = VoiceActivity::Load(request.vad);
+    if (activity == nullptr) return nullptr;
+    return std::make_unique<const DecodeTurns>(std::move(activity), request.data, request.data_dir);
   }
 
   void Take(const std::string& utt_id, Decoded&& decoded, DecodeOutput& output) {
@@ -191,6 +207,7 @@ class Decoding {
   DecodeSystem system_;
   const UtteranceRecognizer& recognizer_;
   DecodeSpeech speech_;
+  std::unique_ptr<const DecodeTurns> turns_;
   WeightTuning tuning_;
   SpeakerTransforms transforms_;
   int64_t frames_ = 0;

@@ -1,16 +1,33 @@
 #include "pipeline/decode_request.h"
 
+#include <filesystem>
+
 #include "base/error.h"
+#include "base/log.h"
 #include "pipeline/bundle.h"
 #include "pipeline/chosen_weights.h"
 
 namespace antiphon::pipeline {
+namespace {
+
+// Features without the audio that they are of.
+bool HasNoAudio(const DecodeRequest& request) {
+  const std::filesystem::path data = request.data;
+  return !std::filesystem::exists(data / "wav.scp") &&
+         (!request.features.features.empty() || std::filesystem::exists(data / "feats.scp"));
+}
+
+}  // namespace
 
 DecodeRequest WithBundle(DecodeRequest request) {
   const BundleParts parts = PartsAt(request.model);
   request.model = parts.model;
   request.graph = GraphOf(parts, request.graph);
   const std::string weights = request.weights;
+  if (!parts.vad.empty() && request.vad.model.empty() && HasNoAudio(request)) {
+    log::Warn("'{}' has features but no audio: everything is decoded, not speech alone", request.data);
+    request.vad.model = vad::kNoVad;
+  }
   CompleteBy(request, parts);
   if (request.tune) request.weights = weights;
   return request;

@@ -15,6 +15,7 @@
 #include "pipeline/graph_changes.h"
 #include "pipeline/speaker_adaptation.h"
 #include "pipeline/speaker_profiles.h"
+#include "vad/vad_options.h"
 
 namespace antiphon::pipeline {
 
@@ -34,6 +35,7 @@ struct DecodeRequest {
   decode::PieceOptions pieces;
   decode::WeightSearchOptions search;
   infer::NnetScorerOptions nnet;
+  vad::VadOptions vad;
 
   template <class V>
   void Visit(V& v) {
@@ -60,6 +62,7 @@ struct DecodeRequest {
     pieces.Visit(v);
     search.Visit(v);
     v.Group("nnet", nnet);
+    vad.Visit(v);
   }
 
   // Not an option of its own.

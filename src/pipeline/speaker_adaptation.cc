@@ -104,7 +104,7 @@ std::vector<std::vector<int32_t>> SpeakerAdaptation::AlignAll(const SpokenFeatur
 }
 
 std::vector<int32_t> SpeakerAdaptation::Align(UtteranceFeatures& features, const Matrix* transform) const {
-  if (IsNothingButZeros(features, frame_shift_s_)) return {};
+  if (features.num_frames() == 0 || IsNothingButZeros(features, frame_shift_s_)) return {};
   const auto recognizer = recognizers_.Borrow();
   if (!pieces_.Cuts(features.num_frames(), frame_shift_s_)) {
     const Matrix frames = features.Whole();

@@ -1,6 +1,7 @@
 #include "pipeline/utterance_recognizer.h"
 
 #include <algorithm>
+#include <optional>
 #include <utility>
 
 #include "base/cancel.h"
@@ -11,11 +12,10 @@ namespace {
 
 constexpr int64_t kChunkFrames = 1024;
 
-// Of zeros.
-decode::Recognition WithoutWords(int num_frames) {
+decode::Recognition WithoutWords(int num_frames, const char* remark) {
   decode::Recognition nothing;
   nothing.num_frames = num_frames;
-  nothing.remark = feat::kAllZeroRemark;
+  nothing.remark = remark;
   return nothing;
 }
 
@@ -56,7 +56,7 @@ decode::Recognition UtteranceRecognizer::Recognize(UtteranceFeatures& features, 
   const int64_t num_frames = features.num_frames();
   if (IsInPieces(num_frames)) return RecognizeInPieces(features, speaker, listener);
   if (IsNothingButZeros(features, feature_shift_s_))
-    return WithoutWords(static_cast<int>(num_frames / model_.subsampling()));
+    return WithoutWords(static_cast<int>(num_frames / model_.subsampling()), feat::kAllZeroRemark);
   return RecognizeWhole(features.Whole(), speaker);
 }
 
@@ -68,20 +68,54 @@ decode::Recognition UtteranceRecognizer::RecognizeWhole(Matrix frames, const Kno
 
 decode::Recognition UtteranceRecognizer::RecognizeInPieces(UtteranceFeatures& features, const KnownSpeaker& speaker,
                                                            const PieceListener& listener) const {
-  const feat::ZeroSpans& zeros = features.zeros();
   decode::JoinPieces joined(nbest_);
-  const auto take = [&](decode::Piece&& piece) {
+  const auto recognizer = recognizers_.Borrow();
+  const auto scores = model_.Stream(speaker.profile, speaker.transform, speaker.heard);
+  decode::RecognizeInPieces pieces(*recognizer, pieces_, weights_, frame_shift_s_,
+                                   JoinTo(joined, 0, features.zeros(), listener));
+  SearchInPieces(features, *scores, pieces, listener.searched);
+  return joined.Take(frame_shift_s_);
+}
+
+decode::RecognizeInPieces::Callback UtteranceRecognizer::JoinTo(decode::JoinPieces& joined, int64_t begin,
+                                                                const feat::ZeroSpans& zeros,
+                                                                const PieceListener& listener) const {
+  return [this, &joined, begin, &zeros, &listener](decode::Piece&& piece) {
+    piece.begin_frame += begin;
     const double begin_s = static_cast<double>(piece.begin_frame) * frame_shift_s_;
     if (zeros.Cover(begin_s, begin_s + piece.num_frames * frame_shift_s_, frame_shift_s_))
-      piece.recognition = WithoutWords(0);
+      piece.recognition = WithoutWords(0, feat::kAllZeroRemark);
     joined.Add(piece, weights_);
     if (listener.lattice) listener.lattice(std::move(piece.recognition.lattice));
   };
+}
+
+decode::Recognition UtteranceRecognizer::RecognizeTurns(UtteranceFeatures& features,
+                                                        const std::vector<SpeechTurn>& turns,
+                                                        const KnownSpeaker& speaker,
+                                                        const PieceListener& listener) const {
+  const auto num_frames = static_cast<int>((features.num_frames() + model_.subsampling() - 1) / model_.subsampling());
+  const std::vector<RowSpan> spans = RowsOfTurns(features, turns);
+  if (spans.empty()) return WithoutWords(num_frames, kNoSpeechRemark);
+  decode::JoinPieces joined(nbest_);
   const auto recognizer = recognizers_.Borrow();
-  const auto scores = model_.Stream(speaker.profile, speaker.transform, speaker.heard);
-  decode::RecognizeInPieces pieces(*recognizer, pieces_, weights_, frame_shift_s_, take);
-  SearchInPieces(features, *scores, pieces, listener.searched);
-  return joined.Take(frame_shift_s_);
+  std::unique_ptr<ScoreStream> scores;  // of the turn
+  std::optional<decode::RecognizeInPieces> pieces;
+  const auto search = [&](ConstMatrixView rows, const RowSpan& span, bool last) {
+    if (scores == nullptr) {
+      scores = model_.Stream(speaker.profile, speaker.transform, speaker.heard);
+      pieces.emplace(*recognizer, pieces_, weights_, frame_shift_s_,
+                     JoinTo(joined, span.begin / model_.subsampling(), features.zeros(), listener));
+    }
+    scores->Accept(rows, last);
+    if (!last) return pieces->Advance(*scores);
+    pieces->Finish(*scores);
+    scores = nullptr;
+  };
+  ForRows(features, spans, search, listener.searched);
+  decode::Recognition result = joined.Take(frame_shift_s_);
+  result.num_frames = num_frames;
+  return result;
 }
 
 }  // namespace antiphon::pipeline

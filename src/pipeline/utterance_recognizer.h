@@ -2,7 +2,8 @@
 // do with each utterance.
 //
 // Short utterances are searched whole; those above PieceOptions::cut_above_s in pieces, in memory that does not grow.
-// What is nothing but zeros (feat/zero_spans.h), an utterance or a piece of it, has no words.
+// What is nothing but zeros (feat/zero_spans.h), an utterance or a piece of it, has no words. Where turns of speech are
+// known (pipeline/voice_activity.h), each is searched in pieces as an utterance of its own, and nothing between them.
 //
 // Units: seconds; features are normalised base features at feature_shift_s. Threads: const methods may run together.
 // Errors: InputError and ShapeError for features that do not fit the model.
@@ -11,12 +12,14 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <vector>
 
 #include "decode/graph/graph.h"
 #include "decode/search/recognize_in_pieces.h"
 #include "decode/search/recognizer_pool.h"
 #include "pipeline/acoustic_model.h"
 #include "pipeline/utterance_features.h"
+#include "pipeline/voice_activity.h"
 
 namespace antiphon::pipeline {
 
@@ -51,6 +54,12 @@ class UtteranceRecognizer {
   /// Of an utterance in pieces the recognition has neither lattice nor alignment; the listener gets the lattices.
   decode::Recognition Recognize(UtteranceFeatures& features, const KnownSpeaker& speaker,
                                 const PieceListener& listener = {}) const;
+  /// Of the turns alone. The recognition has neither lattice nor alignment; the listener gets the lattices.
+  decode::Recognition RecognizeTurns(UtteranceFeatures& features, const std::vector<SpeechTurn>& turns,
+                                     const KnownSpeaker& speaker, const PieceListener& listener = {}) const;
+  std::vector<RowSpan> RowsOfTurns(const UtteranceFeatures& features, const std::vector<SpeechTurn>& turns) const {
+    return RowsOf(turns, features.num_frames(), feature_shift_s_, model_.subsampling());
+  }
 
   double feature_shift_s() const { return feature_shift_s_; }
   /// Of the search's frames, in which a recognition counts.
@@ -60,6 +69,9 @@ class UtteranceRecognizer {
   decode::Recognition RecognizeWhole(Matrix frames, const KnownSpeaker& speaker) const;
   decode::Recognition RecognizeInPieces(UtteranceFeatures& features, const KnownSpeaker& speaker,
                                         const PieceListener& listener) const;
+  // What becomes of pieces that begin `begin` frames into the recording.
+  decode::RecognizeInPieces::Callback JoinTo(decode::JoinPieces& joined, int64_t begin, const feat::ZeroSpans& zeros,
+                                             const PieceListener& listener) const;
 
   const AcousticModel& model_;
   decode::PieceOptions pieces_;
