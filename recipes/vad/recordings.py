@@ -161,9 +161,11 @@ def main():
     num_utterances = len(recordings.tables["utt2spk"])
     piece_s, kinds = 8, sorted(sounds.KINDS)
     for number in range(int(60 * options.sound_minutes / piece_s)):
-        kind = kinds[number % len(kinds)]
+        kind = "song" if number % 2 else kinds[number // 2 % len(kinds)]  # music is the hardest
         recordings.add_sound(f"made-{kind}-{number:03}", sounds.sound(kind, random_, piece_s))
     noises = {kind: sounds.sound(kind, random_, 6 * piece_s) for kind in kinds if kind != "hiss"}
+    for number in range(2, 5):
+        noises[f"song-{number}"] = sum((sounds.sound("song", random_, piece_s) for _ in range(6)), array.array("h"))
     music = {}
     for name, samples in music_pieces(options.music, options.tunes, piece_s) if options.music else ():
         recordings.add_sound("music-" + name, samples)

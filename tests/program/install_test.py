@@ -91,7 +91,9 @@ class Installed(small_system.SystemTest):
     def test_program_and_recipes_are_there(self):
         self.assertEqual(call(self.prefix / "bin/antiphon", "--version"), run("--version").stdout)
         installed = {path.name for path in (self.prefix / "share/antiphon/recipes").iterdir()}
-        self.assertEqual(installed, {path.name for path in (SOURCES / "recipes").glob("*.toml")})
+        recipes = SOURCES / "recipes"
+        self.assertEqual(installed, {path.name for path in recipes.iterdir() if path.suffix == ".toml" or path.is_dir()})
+        self.assertTrue((self.prefix / "share/antiphon/recipes/vad/recordings.py").exists(), "what a step runs")
 
     def test_every_command_has_a_manual_page(self):
         commands = run("help", "--commands").stdout.splitlines()

@@ -1,0 +1,135 @@
+"""Voice activity from outside: a network learnt by the program tells tones from noise, and turns alone are decoded.
+
+Usage: vad_test.py SOURCE-TREE PROGRAM
+"""
+
+import json
+import pathlib
+import random
+import subprocess
+import sys
+import unittest
+
+import small_system as system
+from small_system import RATE
+
+SOURCES = pathlib.Path()
+NETWORK = """
+data = { minibatch = 256, left-context = 3, right-context = 3 }
+schedule = { epochs = 4 }
+[[network.layer]]
+type = "affine"
+dim = 8
+[[network.layer]]
+type = "relu"
+[[network.layer]]
+type = "affine"
+"""
+
+
+class Vad(system.SystemTest):
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        root, random_ = cls.root, random.Random(2)
+        must = system.must
+        # As recipes/vad.toml does, but with few sounds.
+        subprocess.run([sys.executable, str(SOURCES / "recipes/vad/recordings.py"), "--data", root / "corpus", "",
+                        "--ctm", root / "align/phones.ctm", "", "--out", root / "recordings", "--sound-minutes", "1",
+                        "--music", "", "--copies", "1"], check=True, capture_output=True)
+        must("features", root / "recordings/data", root / "vad-feats", "--kind", "fbank", "--sample-rate", RATE,
+             "--mel-bins", 12, "--augmented-copies", 1, "--set", "augment.noise-probability=0.5")
+        must("store", "--features", root / "vad-feats/feats.scp", "--utt2spk", root / "vad-feats/utt2spk", "--alignment",
+             f"ark:{root / 'recordings/labels.txt'}", "--num-pdfs", 2, "--length-tolerance", 8, "--out",
+             root / "vad-store")
+        (root / "vad.toml").write_text(NETWORK)
+        must("train", "--config", root / "vad.toml", "--store", root / "vad-store", "--front-end",
+             root / "vad-feats/front_end.toml", "--out", root / "vad")
+        cls.model = root / "vad/model.safetensors"
+        must("bundle", "--model", root / "net/model.safetensors", "--graph", root / "graph", "--vad", cls.model,
+             root / "hears.antiphon")
+        cls.words = ["A", "B", "B", "A", "B"]
+        noise = [int(random_.gauss(0, 40)) for _ in range(3 * RATE)]
+        samples = noise + system.speech(cls.words[:2], random_) + noise + system.speech(cls.words[2:], random_) + noise
+        cls.seconds = len(samples) / RATE
+        (root / "call.wav").write_bytes(system.wav_bytes(samples))
+        (root / "noise.wav").write_bytes(system.wav_bytes(3 * noise))
+
+    def turns(self, *more):
+        result = system.must("vad", "--model", self.model, "--json", *more)
+        return json.loads(result.stdout)["recordings"]
+
+    def test_finds_the_turns(self):
+        call, noise = self.turns(self.root / "call.wav", self.root / "noise.wav")
+        self.assertEqual(len(call["turns"]), 2, call)
+        self.assertEqual(noise["turns"], [])
+        for turn, (begin, end) in zip(call["turns"], ((3.25, 3.7), (6.8, 7.4))):
+            self.assertLess(turn["start"], begin)
+            self.assertGreater(turn["end"], end)
+            self.assertLess(turn["end"] - turn["start"], 3)
+        self.assertAlmostEqual(call["seconds"], self.seconds, 1)
+
+    def test_prints_lines_of_several_kinds(self):
+        call = self.root / "call.wav"
+        lines = {kind: system.must("vad", "--model", self.root / "hears.antiphon", "--format", kind, call).stdout.split("\n")
+                 for kind in ("text", "segments", "rttm")}
+        self.assertRegex(lines["text"][0], rf"^{call} \d+\.\d\d \d+\.\d\d$")
+        self.assertRegex(lines["segments"][1], r"^call-00002 call \d+\.\d\d \d+\.\d\d$")
+        self.assertRegex(lines["rttm"][0], r"^SPEAKER call 1 \d+\.\d{3} \d+\.\d{3} <NA> <NA> speech <NA> <NA>$")
+        frames = system.must("vad", "--model", self.model, "--frames", call).stdout.splitlines()
+        self.assertAlmostEqual(len(frames), self.seconds * 100, delta=3)
+        probabilities = [float(line.split()[2]) for line in frames]
+        self.assertLess(max(probabilities[:250]), 0.5)
+        self.assertGreater(max(probabilities), 0.9)
+
+    def test_a_file_that_cannot_be_read_is_named_and_the_others_go_on(self):
+        (self.root / "empty.wav").write_bytes(b"")
+        result = system.run("vad", "--model", self.model, self.root / "empty.wav", self.root / "call.wav")
+        self.assertEqual(result.returncode, 1)
+        self.assertIn("empty.wav", result.stderr)
+        self.assertEqual(len(result.stdout.splitlines()), 2)
+        result = system.run("vad", "--model", self.root / "net/model.safetensors", self.root / "call.wav")
+        self.assertEqual(result.returncode, 1)
+        self.assertIn("recognises words, and does not tell speech from noise", result.stderr)
+
+    def test_decodes_turns_alone_wherever_it_decodes(self):
+        root = self.root
+        system.must("decode", "--model", root / "hears.antiphon", root / "call.wav", root / "decoded")
+        self.assertEqual((root / "decoded/text").read_text().split()[1:], self.words)
+        heard = system.must("listen", "--model", root / "hears.antiphon", "--no-partial", root / "call.wav").stdout
+        self.assertEqual([word for line in heard.splitlines() for word in json.loads(line)["text"].split()], self.words)
+        text = system.must("transcribe", "--model", root / "hears.antiphon", root / "call.wav").stdout
+        self.assertEqual(text.split(), self.words)
+
+    def test_noise_has_no_words(self):
+        root = self.root
+        result = system.must("transcribe", "--model", root / "hears.antiphon", root / "noise.wav")
+        self.assertEqual(result.stdout.strip(), "")
+        self.assertIn("no speech was heard", result.stderr)
+        self.assertEqual(system.must("listen", "--model", root / "hears.antiphon", root / "noise.wav").stdout, "")
+
+    def test_without_it_nothing_changes(self):
+        root = self.root
+        parts = ("--model", root / "net/model.safetensors", "--graph", root / "graph")
+        plain = system.must("listen", *parts, root / "call.wav").stdout
+        self.assertEqual(system.must("listen", "--model", root / "hears.antiphon", "--vad", "none",
+                                     root / "call.wav").stdout, plain)
+        self.assertNotEqual(system.must("listen", "--model", root / "hears.antiphon", root / "call.wav").stdout, plain)
+
+
+class Sounds(unittest.TestCase):
+    def test_are_the_same_for_a_seed_and_not_clipped(self):
+        sys.path.insert(0, str(SOURCES / "recipes/vad"))
+        import sounds
+
+        for kind in sounds.KINDS:
+            first, second, other = (sounds.sound(kind, random.Random(seed), 1) for seed in (1, 1, 2))
+            self.assertEqual(first, second, kind)
+            self.assertNotEqual(first, other, kind)
+            self.assertEqual(len(first), sounds.RATE)
+            self.assertTrue(0 < max(map(abs, first)) < 32768, kind)
+
+
+if __name__ == "__main__":
+    SOURCES, system.PROGRAM = pathlib.Path(sys.argv[1]), sys.argv[2]
+    unittest.main(argv=sys.argv[:1])
