@@ -19,18 +19,13 @@
 #include <vector>
 
 #include "antiphon/cancel.h"
+#include "antiphon/hotword.h"
 #include "antiphon/recognition.h"
 #include "antiphon/speaker_memory.h"
 #include "antiphon/speaker_profile.h"
 #include "antiphon/stream.h"
 
 namespace antiphon {
-
-/// A word, or several with blanks between, that is preferred.
-struct Hotword {
-  std::string phrase;
-  double bonus = 4.0;  // nats by which each of its words gets cheaper, −100 … 100
-};
 
 /// A word that the graph lacks, for a graph that `antiphon graph --on-the-fly` made.
 struct AddedWord {

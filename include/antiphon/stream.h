@@ -25,6 +25,7 @@
 #include <vector>
 
 #include "antiphon/cancel.h"
+#include "antiphon/hotword.h"
 #include "antiphon/recognition.h"
 #include "antiphon/speaker_memory.h"
 #include "antiphon/speaker_profile.h"
@@ -41,6 +42,11 @@ struct StreamSettings {
   int cmvn_window = 600;            // frames whose mean is taken out
   int cmvn_min_window = 100;        // frames to wait for at the start
   bool normalize_variance = false;  // divide by the standard deviation too, as the model was trained
+
+  // Of this stream alone, beside what the Recognizer was made with. Words that the model lacks are told to the log.
+  std::vector<Hotword> hotwords = {};
+  std::vector<std::string> word_list = {};  // the only words that may be recognised; empty: the Recognizer's
+  int nbest = -1;                           // hypotheses of a final result; −1: as the Recognizer
 
   SpeakerProfile profile = {};             // of who speaks, from LoadProfile of the Recognizer
   SpeakerMemory memory = SpeakerMemory();  // what was heard of them before; Stream::memory gives what to keep

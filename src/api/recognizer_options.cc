@@ -10,20 +10,16 @@
 namespace antiphon {
 namespace {
 
-decode::WordBiasOptions BiasOf(const RecognizerSettings& settings) {
-  decode::WordBiasOptions bias;
-  for (const Hotword& hotword : settings.hotwords) {
+void Add(const std::vector<Hotword>& hotwords, const char* whose, decode::WordBiasOptions& bias) {
+  for (const Hotword& hotword : hotwords) {
     if (!(std::fabs(hotword.bonus) <= 100)) {
-      Throw<UsageError>("RecognizerSettings: the bonus of '{}' is {}, expected -100 … 100", hotword.phrase,
-                        hotword.bonus);
+      Throw<UsageError>("{}: the bonus of '{}' is {}, expected -100 … 100", whose, hotword.phrase, hotword.bonus);
     }
     if (hotword.phrase.find_first_not_of(" \t\r\n") == std::string::npos) {
-      throw UsageError("RecognizerSettings: a hotword without a word");
+      Throw<UsageError>("{}: a hotword without a word", whose);
     }
     bias.phrases.emplace_back(hotword.phrase, hotword.bonus);
   }
-  bias.words = settings.word_list;
-  return bias;
 }
 
 }  // namespace
@@ -55,14 +51,26 @@ RecognizerOptions OptionsOf(const RecognizerSettings& settings) {
                                    [] { return "RecognizerSettings"; });
   auto options =
       ReadOptions<RecognizerOptions>(Config::Parse(settings.options, "RecognizerSettings::options"), {}, checked);
-  const decode::WordBiasOptions bias = BiasOf(settings);
-  options.recognize.bias.phrases = bias.phrases;
-  options.recognize.bias.words = bias.words;
+  Add(settings.hotwords, "RecognizerSettings", options.recognize.bias);
+  options.recognize.bias.words = settings.word_list;
   for (const AddedWord& added : settings.add_words) {
     options.changes.words.push_back({added.word, added.phones, added.weight});
   }
   // In fp32 it costs nothing and changes no score.
   options.nnet.adaptable = options.nnet.adaptable || options.nnet.precision == "fp32";
+  return options;
+}
+
+decode::RecognizeOptions OptionsFor(const StreamSettings& settings, const RecognizerOptions& recognizer) {
+  decode::RecognizeOptions options = recognizer.recognize;
+  constexpr int most = 100000;
+  if (settings.nbest > most) Throw<UsageError>("StreamSettings: nbest is {}, expected -1 … {}", settings.nbest, most);
+  if (settings.nbest >= 0) options.nbest = settings.nbest;
+  Add(settings.hotwords, "StreamSettings", options.bias);
+  if (!settings.word_list.empty()) {
+    options.bias.word_list.clear();
+    options.bias.words = settings.word_list;
+  }
   return options;
 }
 

@@ -48,6 +48,8 @@ struct RecognizerOptions {
 };
 
 RecognizerOptions OptionsOf(const RecognizerSettings& settings);
+/// Those of a recogniser, as one of its streams wants them.
+decode::RecognizeOptions OptionsFor(const StreamSettings& settings, const RecognizerOptions& recognizer);
 
 /// With which results are chosen.
 decode::LatticeWeights ResultWeights(const RecognizerOptions& options, const hmm::HmmModel& model);

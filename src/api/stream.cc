@@ -49,11 +49,15 @@ struct Stream::Impl {
       : recognizer(std::move(its_recognizer)),
         settings(its_settings),
         remembered(SpeakerMemoryAccess::Values(settings.memory, *recognizer->model)),
+        recognize(OptionsFor(settings, recognizer->options)),
+        own_bias(settings.hotwords.empty() && settings.word_list.empty()
+                     ? nullptr
+                     : decode::MakeBias(recognizer->graph, recognize.bias)),
         live(
-            *recognizer->model, recognizer->graph, recognizer->options.recognize, recognizer->weights,
-            OptionsOf(settings), [this](const LiveResult& result) { Note(result); },
+            *recognizer->model, recognizer->graph, recognize, recognizer->weights, OptionsOf(settings),
+            [this](const LiveResult& result) { Note(result); },
             SpeakerProfileAccess::Bound(settings.profile, recognizer->model->network().get()), &remembered,
-            recognizer->rescorer.get(), recognizer->bias.get(), recognizer->activity.get()),
+            recognizer->rescorer.get(), own_bias ? own_bias.get() : recognizer->bias.get(), recognizer->activity.get()),
         resampler(sample_rate_hz, live.sample_rate_hz()) {}
 
   void Note(const LiveResult& result) {
@@ -93,6 +97,8 @@ struct Stream::Impl {
   std::shared_ptr<const RecognizerAccess::Impl> recognizer;
   StreamSettings settings;
   RememberedSpeaker remembered;
+  decode::RecognizeOptions recognize;
+  std::unique_ptr<const decode::WordBias> own_bias;  // null: the recogniser's
   LiveRecognizer live;
   feat::Resampler resampler;
   std::vector<float> scaled, resampled;

@@ -70,6 +70,28 @@ class Streams : public ::testing::Test {
   const testing::TwoWords system_{false};
 };
 
+TEST_F(Streams, MayHaveWordsAndHypothesesOfTheirOwn) {
+  const Recognizer recognizer = MakeRecognizer({.beam = 8});
+  const std::vector<float> speech = Speech(3 * kRateHz);
+  StreamSettings settings = Short();
+  const Events plain = Hear(recognizer.NewStream(kRateHz, settings), speech, 0);
+  settings.nbest = 2;
+  settings.hotwords = {{"TWO", 6.0}};
+  EXPECT_EQ(
+      Hear(recognizer.NewStream(kRateHz, settings), speech, 0),
+      Hear(MakeRecognizer({.beam = 8, .nbest = 2, .hotwords = {{"TWO", 6.0}}}).NewStream(kRateHz, Short()), speech, 0));
+  settings = Short();
+  settings.word_list = {"ONE"};
+  const Events ones = Hear(recognizer.NewStream(kRateHz, settings), speech, 0);
+  EXPECT_EQ(ones, Hear(MakeRecognizer({.beam = 8, .word_list = {"ONE"}}).NewStream(kRateHz, Short()), speech, 0));
+  EXPECT_NE(ones, plain);
+  EXPECT_EQ(Hear(recognizer.NewStream(kRateHz, Short()), speech, 0), plain) << "others are left alone";
+  settings.hotwords = {{" ", 1.0}};
+  EXPECT_EQ(KindOfErrorIn([&] { recognizer.NewStream(kRateHz, settings); }), ErrorKind::kUsage);
+  settings.hotwords = {{"ONE", 1000.0}};
+  EXPECT_EQ(KindOfErrorIn([&] { recognizer.NewStream(kRateHz, settings); }), ErrorKind::kUsage);
+}
+
 TEST_F(Streams, SayTheSameHoweverTheSamplesAreCut) {
   const Recognizer recognizer = MakeRecognizer();
   for (const int rate_hz : {kRateHz, 11025, 48000}) {
