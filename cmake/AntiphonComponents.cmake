@@ -79,3 +79,24 @@ function(antiphon_program name)
   add_executable(${name} ${PROJECT_SOURCE_DIR}/${arg_SOURCES_FROM}/main.cc)
   antiphon_link(${name} PRIVATE ${name}_app)
 endfunction()
+
+# antiphon_embed(TARGET file function): a file of text as what `function` (with its namespace) returns, a std::string_view.
+function(antiphon_embed target file function)
+  set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/${file})
+  file(READ ${PROJECT_SOURCE_DIR}/${file} text)
+  string(REGEX MATCH "^(.*)::([A-Za-z]+)$" parts ${function})
+  get_filename_component(name ${file} NAME_WE)
+  set(source ${CMAKE_BINARY_DIR}/embedded/${target}_${name}.cc)
+  file(CONFIGURE OUTPUT ${source} @ONLY CONTENT
+"// Made from ${file}.
+#include <string_view>
+namespace ${CMAKE_MATCH_1} {
+std::string_view ${CMAKE_MATCH_2}();
+std::string_view ${CMAKE_MATCH_2}() {
+  static constexpr char text[] = R\"EMBEDDED(@text@)EMBEDDED\";
+  return {text, sizeof(text) - 1};
+}
+}
+")
+  target_sources(${target} PRIVATE ${source})
+endfunction()

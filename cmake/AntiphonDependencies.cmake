@@ -45,6 +45,7 @@ antiphon_dependency(kissfft::kissfft HEADER kissfft/kiss_fftr.h LIBRARY kissfft-
 antiphon_dependency(hwy::hwy HEADER hwy/highway.h LIBRARY hwy PACKAGE libhwy-dev)
 antiphon_dependency(openfst::openfst HEADER fst/fst.h LIBRARY fst PACKAGE libfst-dev)
 antiphon_dependency(onnx::onnx HEADER onnx/onnx_pb.h LIBRARY onnx_proto protobuf PACKAGE "libonnx-dev libprotobuf-dev")
+antiphon_dependency(boost::beast HEADER boost/beast.hpp PACKAGE "libboost-dev (on Debian 12 libboost1.81-dev)")
 antiphon_dependency(CLI11::CLI11 HEADER CLI/CLI.hpp PACKAGE libcli11-dev)
 
 # MPI is optional: without it, `antiphon train` runs as one process with threads as workers.

@@ -20,7 +20,7 @@ namespace {
 
 constexpr int kPollMs = 200;
 
-struct Outcome {
+struct ProcessOutcome {
   int status = 0;  // as waitpid gives it
   std::string output;
   bool not_started() const { return WIFEXITED(status) && (WEXITSTATUS(status) == 126 || WEXITSTATUS(status) == 127); }
@@ -58,8 +58,8 @@ bool ReadSome(int input, std::string& output) {
 }
 
 // Everything that the child prints, until it ends. What it leaves behind may keep its output open.
-Outcome Attend(pid_t child, int input, bool launched) {
-  Outcome outcome;
+ProcessOutcome Attend(pid_t child, int input, bool launched) {
+  ProcessOutcome outcome;
   bool told = false;
   for (;;) {
     const bool open = ReadSome(input, outcome.output);
@@ -76,7 +76,7 @@ Outcome Attend(pid_t child, int input, bool launched) {
   }
 }
 
-Outcome RunOnce(const std::string& launch, const std::vector<std::string>& arguments) {
+ProcessOutcome RunOnce(const std::string& launch, const std::vector<std::string>& arguments) {
   int ends[2];
   if (::pipe(ends) != 0) Throw<IoError>("cannot make a pipe: {}", std::strerror(errno));
   const pid_t child = ::fork();
@@ -86,7 +86,7 @@ Outcome RunOnce(const std::string& launch, const std::vector<std::string>& argum
     Execute(launch, arguments, ends[1]);
   }
   ::close(ends[1]);
-  Outcome outcome = Attend(child, ends[0], !launch.empty());
+  ProcessOutcome outcome = Attend(child, ends[0], !launch.empty());
   ::close(ends[0]);
   return outcome;
 }
@@ -117,7 +117,7 @@ std::string SuperviseTraining(const std::filesystem::path& config, bool resume,
   if (log::Logger().level() > spdlog::level::info) arguments.push_back("--quiet");
   if (resume) arguments.push_back("--resume");
   for (int attempt = 0;; ++attempt) {
-    const Outcome outcome = RunOnce(options.launch, arguments);
+    const ProcessOutcome outcome = RunOnce(options.launch, arguments);
     // A launcher may report a process that died although the others finished the run.
     if (const std::string result = ResultIn(outcome.output); !result.empty()) return result;
     // A batch system may ask the ranks themselves.

@@ -35,6 +35,7 @@ ALLOWED = {
     "vad": ["feat", "infer"],
     "pipeline": ["train", "vad"],
     "api": ["pipeline"],
+    "serve": ["api"],
 }
 # Single files that a folder may include beyond that (docs/decisions/0001).
 ALSO = {

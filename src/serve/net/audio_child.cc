@@ -1,0 +1,172 @@
+#include "serve/net/audio_child.h"
+
+#include <fcntl.h>
+#include <spawn.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <boost/asio/read.hpp>
+#include <cerrno>
+#include <csignal>
+#include <cstring>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "base/check.h"
+#include "base/error.h"
+#include "base/io_error.h"
+#include "base/trim.h"
+
+extern char** environ;  // POSIX, in no header
+
+namespace antiphon::serve {
+namespace {
+
+constexpr size_t kPipeBytes = 1 << 16;
+constexpr size_t kMaxLine = 4096;
+constexpr int kExitTries = 200;  // 10 ms apart
+
+struct Pipe {
+  FileDescriptor read, write;
+};
+
+Pipe NewPipe() {
+  int ends[2];
+  if (::pipe2(ends, O_CLOEXEC) != 0) ThrowIo("make a pipe to", "the decoder of recordings", errno);
+  return {FileDescriptor(ends[0]), FileDescriptor(ends[1])};
+}
+
+// A group of its own, so that what it starts (ffmpeg) ends with it; nothing is open but the three.
+pid_t Spawn(std::vector<std::string> words, int in, int out, int messages) {
+  posix_spawn_file_actions_t actions;
+  posix_spawnattr_t attributes;
+  CHECK_EQ(::posix_spawn_file_actions_init(&actions), 0);
+  CHECK_EQ(::posix_spawnattr_init(&attributes), 0);
+  int error = ::posix_spawn_file_actions_adddup2(&actions, in, STDIN_FILENO);
+  if (error == 0) error = ::posix_spawn_file_actions_adddup2(&actions, out, STDOUT_FILENO);
+  if (error == 0) error = ::posix_spawn_file_actions_adddup2(&actions, messages, STDERR_FILENO);
+  if (error == 0) error = ::posix_spawn_file_actions_addclosefrom_np(&actions, STDERR_FILENO + 1);
+  if (error == 0) error = ::posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETPGROUP);
+  std::vector<char*> argv;
+  for (std::string& word : words) argv.push_back(word.data());
+  argv.push_back(nullptr);
+  pid_t child = -1;
+  if (error == 0) error = ::posix_spawn(&child, words[0].c_str(), &actions, &attributes, argv.data(), environ);
+  ::posix_spawn_file_actions_destroy(&actions);
+  ::posix_spawnattr_destroy(&attributes);
+  if (error != 0) ThrowIo("start", words[0], error);
+  return child;
+}
+
+}  // namespace
+
+AudioChild::AudioChild(const asio::any_io_executor& executor, const std::string& program, FileDescriptor recording,
+                       const LimitOptions& limits)
+    : limit_s_(limits.upload_s),
+      out_(executor),
+      messages_(executor),
+      deadline_(executor),
+      exit_(executor),
+      buffer_(kPipeBytes) {
+  Pipe out = NewPipe(), messages = NewPipe();
+  const FileDescriptor in = std::move(recording);
+  pid_ = Spawn({program, "samples", "/dev/stdin", "--header", "--format", "f32", "--max-memory",
+                std::to_string(limits.decoder_bytes), "--max-seconds", fmt::format("{}", limits.upload_s)},
+               in.get(), out.write.get(), messages.write.get());
+  out_.assign(out.read.release());
+  messages_.assign(messages.read.release());
+}
+
+AudioChild::~AudioChild() {
+  Kill();
+  if (pid_ > 0) ::waitpid(pid_, nullptr, 0);  // was killed: this does not last
+}
+
+void AudioChild::Kill() {
+  if (pid_ > 0) ::kill(-pid_, SIGKILL);
+}
+
+void AudioChild::Read(Reply reply) {
+  reply_ = std::move(reply);
+  deadline_.expires_after(std::chrono::milliseconds(static_cast<int64_t>(limit_s_ * 1000)));
+  deadline_.async_wait([weak = weak_from_this()](ErrorCode error) {
+    const auto self = weak.lock();
+    if (error || !self) return;
+    self->timed_out_ = true;
+    self->Kill();
+  });
+  Deliver();
+}
+
+// A line of JSON, then samples as they lie in memory.
+void AudioChild::Deliver() {
+  if (sample_rate_hz_ == 0) {
+    const size_t end = bytes_.find('\n');
+    if (end != std::string::npos) {
+      const auto header = nlohmann::json::parse(bytes_.substr(0, end), nullptr, false);
+      sample_rate_hz_ = header.is_object() ? header.value("rate", 0) : 0;
+      bytes_.erase(0, end + 1);
+    }
+    if (end != std::string::npos ? sample_rate_hz_ <= 0 : bytes_.size() > kMaxLine) {
+      return Finish("the decoder of recordings said something that is no header");
+    }
+  }
+  const size_t count = sample_rate_hz_ > 0 ? bytes_.size() / sizeof(float) : 0;
+  if (count > 0) {
+    AudioPiece piece{.sample_rate_hz = sample_rate_hz_, .samples = std::vector<float>(count), .error = {}};
+    std::memcpy(piece.samples.data(), bytes_.data(), count * sizeof(float));
+    bytes_.erase(0, count * sizeof(float));
+    deadline_.cancel();
+    return std::exchange(reply_, nullptr)(std::move(piece));
+  }
+  out_.async_read_some(asio::buffer(buffer_),
+                       [self = shared_from_this()](ErrorCode error, size_t read) { self->OnBytes(error, read); });
+}
+
+void AudioChild::OnBytes(ErrorCode error, size_t count) {
+  if (error) return ReadMessage();
+  bytes_.append(buffer_.data(), count);
+  Deliver();
+}
+
+// The child closed its output: what it says stands in its messages, how it ended in its status.
+void AudioChild::ReadMessage() {
+  messages_.async_read_some(asio::buffer(buffer_), [self = shared_from_this()](ErrorCode error, size_t count) {
+    if (error) return self->AwaitExit(kExitTries);
+    if (self->message_.size() < kMaxLine) self->message_.append(self->buffer_.data(), count);
+    self->ReadMessage();
+  });
+}
+
+void AudioChild::AwaitExit(int tries) {
+  int status = 0;
+  if (tries == 0) Kill();
+  const pid_t ended = ::waitpid(pid_, &status, tries == 0 ? 0 : WNOHANG);
+  if (ended == 0) {
+    exit_.expires_after(std::chrono::milliseconds(10));
+    exit_.async_wait([self = shared_from_this(), tries](ErrorCode) { self->AwaitExit(tries - 1); });
+    return;
+  }
+  pid_ = -1;
+  Finish(WhyItFailed(status));
+}
+
+std::string AudioChild::WhyItFailed(int status) const {
+  if (timed_out_) return fmt::format("decoding the recording took longer than {} s", limit_s_);
+  if (WIFEXITED(status) && WEXITSTATUS(status) == 0) return sample_rate_hz_ > 0 ? "" : "the recording has no sound";
+  constexpr std::string_view prefix = "antiphon: error: ";
+  std::string_view said = Trim(std::string_view(message_));
+  if (const size_t at = said.rfind(prefix); at != std::string_view::npos) said.remove_prefix(at + prefix.size());
+  while (said.ends_with('\n')) said.remove_suffix(1);
+  if (!said.empty()) return std::string(said);
+  return "decoding the recording took more memory or time than a recording may";
+}
+
+void AudioChild::Finish(std::string error) {
+  deadline_.cancel();
+  if (const Reply reply = std::exchange(reply_, nullptr)) {
+    reply({.sample_rate_hz = sample_rate_hz_, .samples = {}, .error = std::move(error)});
+  }
+}
+
+}  // namespace antiphon::serve

@@ -1,0 +1,74 @@
+#include "serve/vosk_reply.h"
+
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+namespace antiphon::serve {
+namespace {
+
+using nlohmann::ordered_json;
+
+double Hundredths(double seconds) { return std::round(seconds * 100) / 100; }
+
+std::string Print(const ordered_json& json) { return json.dump(2, ' ', false, ordered_json::error_handler_t::replace); }
+
+ordered_json WordsOf(const StreamEvent& event, bool confidences) {
+  auto words = ordered_json::array();
+  for (const RecognizedWord& word : event.words) {
+    ordered_json entry;
+    if (confidences) entry["conf"] = word.confidence >= 0 ? word.confidence : 1.0;
+    entry["end"] = Hundredths(word.end_s);
+    entry["start"] = Hundredths(word.start_s);
+    entry["word"] = word.word;
+    words.push_back(std::move(entry));
+  }
+  return words;
+}
+
+void Append(std::string& text, const std::string& more) { text += (text.empty() || more.empty() ? "" : " ") + more; }
+
+StreamEvent Together(std::span<const StreamEvent> events) {
+  StreamEvent all;
+  for (const StreamEvent& event : events) {
+    if (!event.final) continue;
+    Append(all.text, event.text);
+    all.words.insert(all.words.end(), event.words.begin(), event.words.end());
+    // Of several utterances in one reply, alternatives are those of the last one that has any.
+    if (!event.nbest.empty()) all.nbest = event.nbest;
+  }
+  return all;
+}
+
+std::string Result(const StreamEvent& event, const VoskConfig& config) {
+  ordered_json reply;
+  if (config.words && !event.words.empty()) reply["result"] = WordsOf(event, true);
+  reply["text"] = event.text;
+  return Print(reply);
+}
+
+std::string Alternatives(const StreamEvent& event, const VoskConfig& config) {
+  auto alternatives = ordered_json::array();
+  for (const Hypothesis& hypothesis : event.nbest) {
+    ordered_json entry = {{"confidence", -hypothesis.cost}};
+    if (config.words && alternatives.empty() && !event.words.empty()) entry["result"] = WordsOf(event, false);
+    entry["text"] = alternatives.empty() ? event.text : hypothesis.text;
+    alternatives.push_back(std::move(entry));
+  }
+  if (alternatives.empty()) alternatives.push_back({{"confidence", 1.0}, {"text", event.text}});
+  return Print({{"alternatives", alternatives}});
+}
+
+}  // namespace
+
+std::string VoskReply(std::span<const StreamEvent> events, bool end, const VoskConfig& config, std::string& partial) {
+  bool final = end;
+  for (const StreamEvent& event : events) {
+    final = final || event.final;
+    partial = event.final ? "" : event.text;
+  }
+  if (!final) return Print({{"partial", partial}});
+  const StreamEvent all = Together(events);
+  return config.max_alternatives > 0 ? Alternatives(all, config) : Result(all, config);
+}
+
+}  // namespace antiphon::serve

@@ -1,0 +1,26 @@
+// Results as Vosk's clients expect them.
+//
+//   {"partial": "one zero"}
+//   {"result": [{"conf": 0.98, "end": 0.84, "start": 0.39, "word": "one"}, …], "text": "one zero"}
+//   {"alternatives": [{"confidence": -41.2, "result": [{"end", "start", "word"}, …], "text": "one zero"}, …]}
+//
+// One reply for one message: if several utterances ended within it, their words stand in it one after the other. A
+// result comes before what is understood of the next utterance, which the next reply tells. Of alternatives, the first
+// has times; "confidence" is the negative cost in nats, higher is better. A silent utterance has the text "".
+//
+// Threads: pure functions.
+#pragma once
+
+#include <span>
+#include <string>
+
+#include "antiphon/stream.h"
+#include "serve/vosk_message.h"
+
+namespace antiphon::serve {
+
+/// `end`: no more speech comes, so that the reply is a result in any case. `partial`: the text so far of an utterance
+/// that goes on, which is kept from message to message.
+std::string VoskReply(std::span<const StreamEvent> events, bool end, const VoskConfig& config, std::string& partial);
+
+}  // namespace antiphon::serve

@@ -1,0 +1,44 @@
+// POST /inference as clients of whisper.cpp's server send it.
+#include <nlohmann/json.hpp>
+
+#include "serve/form_dialect.h"
+
+namespace antiphon::serve {
+namespace {
+
+class WhisperCpp : public FormDialect {
+ public:
+  std::string_view name() const override { return "whisper.cpp"; }
+
+  // Fields that steer whisper's own decoding (temperature_inc, beam_size …) say nothing to this one.
+  TranscriptionRequest Read(const UploadForm& form, const ModelSet& models) const override {
+    if (!form.has_file()) throw RefusedRequest({.message = "no 'file' field in the request"});
+    TranscriptionRequest request;
+    request.model = models.Find(form.Field("model"));
+    if (!request.model) throw RefusedRequest({.message = "no model is called '" + form.Field("model") + "'"});
+    request.format = form.Field("response_format", "json");
+    RequireFormat(request.format);
+    request.language = form.Field("language", "unknown");
+    request.hotwords = HotwordsOf(form.Field("prompt"));
+    request.words = true;
+    return request;
+  }
+
+  HttpReply Error(const HttpError& error) const override {
+    const nlohmann::json json = {{"error", error.message}};
+    return {.status = error.status, .body = json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace)};
+  }
+
+  HttpReply Done(const TranscriptionRequest& request, const Transcript& transcript) const override {
+    return FormattedReply(request, transcript);
+  }
+};
+
+}  // namespace
+
+const FormDialect& WhisperCppDialect() {
+  static const WhisperCpp dialect;
+  return dialect;
+}
+
+}  // namespace antiphon::serve

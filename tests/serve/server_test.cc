@@ -1,0 +1,213 @@
+// A whole server within the test, and a client of Vosk's protocol in C++ as vosk-server ships one, written anew.
+#include "serve/net/server.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <boost/asio/connect.hpp>
+#include <boost/beast/websocket.hpp>
+#include <cmath>
+#include <future>
+#include <nlohmann/json.hpp>
+#include <thread>
+
+#include "api/two_words.h"
+#include "base/error.h"
+#include "serve/clock.h"
+#include "serve/net/beast.h"
+
+namespace antiphon::serve {
+namespace {
+
+using nlohmann::json;
+namespace websocket = boost::beast::websocket;
+
+std::vector<int16_t> Samples(int count) {
+  std::vector<int16_t> samples;
+  for (const float sample : testing::Noise(count)) {
+    samples.push_back(static_cast<int16_t>(std::lround(std::clamp(sample, -32768.0F, 32767.0F))));
+  }
+  return samples;
+}
+
+class VoskClient {
+ public:
+  explicit VoskClient(int port) : ws_(io_) {
+    boost::asio::connect(ws_.next_layer(), Tcp::resolver(io_).resolve("127.0.0.1", std::to_string(port)));
+    ws_.handshake("127.0.0.1", "/");
+  }
+  void Say(std::string_view text) {
+    ws_.text(true);
+    ws_.write(boost::asio::buffer(text.data(), text.size()));
+  }
+  void Say(std::span<const int16_t> samples) {
+    ws_.binary(true);
+    ws_.write(boost::asio::buffer(samples.data(), samples.size_bytes()));
+  }
+  json Hear() {
+    boost::beast::flat_buffer buffer;
+    ws_.read(buffer);
+    EXPECT_TRUE(ws_.got_text());
+    return json::parse(boost::beast::buffers_to_string(buffer.data()));
+  }
+  websocket::close_reason Closed() {
+    boost::beast::flat_buffer buffer;
+    ErrorCode error;
+    while (!error) ws_.read(buffer, error);
+    EXPECT_EQ(error, websocket::error::closed);
+    return ws_.reason();
+  }
+
+ private:
+  boost::asio::io_context io_;
+  websocket::stream<Tcp::socket> ws_;
+};
+
+class Servers : public ::testing::Test {
+ protected:
+  Recognizer MakeRecognizer() const {
+    return {(system_.folder / "net.safetensors").string(), (system_.folder / "graph").string(), {.beam = 8}};
+  }
+  static StreamSettings Settings() { return {.max_utterance_s = 0.9, .cmvn_min_window = 30}; }
+  void Start(const ServeOptions& given) {
+    ServeOptions options = given;
+    options.port = 0;
+    server_.emplace(options, Settings(), models_, nullptr, /*threads=*/2);
+    running_ = std::thread([this] { server_->Run(); });
+  }
+  void TearDown() override {
+    if (!running_.joinable()) return;
+    server_->Stop();
+    running_.join();
+  }
+  json ExpectedWords(std::span<const int16_t> samples, int rate_hz) const {
+    Stream stream = MakeRecognizer().NewStream(rate_hz, Settings());
+    std::vector<StreamEvent> events = stream.Accept(samples);
+    for (StreamEvent& event : stream.End()) events.push_back(std::move(event));
+    json words = json::array();
+    for (const StreamEvent& event : events) {
+      for (const RecognizedWord& word : event.words) {
+        words.push_back({{"conf", word.confidence},
+                         {"start", std::round(word.start_s * 100) / 100},
+                         {"end", std::round(word.end_s * 100) / 100},
+                         {"word", word.word}});
+      }
+    }
+    return words;
+  }
+
+  const testing::TwoWords system_{false};
+  ModelSet models_{{"two=" + (system_.folder / "net.safetensors").string()}, "", [this](const std::string&) {
+                     return MakeRecognizer();
+                   }};
+  std::optional<Server> server_;
+  std::thread running_;
+};
+
+TEST_F(Servers, AnswerACppClientWithTheWordsOfTheLibrary) {
+  Start({});
+  const std::vector<int16_t> samples = Samples(4 * 16000);
+  const json expected = ExpectedWords(samples, 16000);
+  ASSERT_GT(expected.size(), 3U);
+  std::vector<std::future<json>> clients;
+  for (const size_t piece : {1600U, 3200U, 777U, 64000U}) {
+    clients.push_back(std::async(std::launch::async, [&, piece] {
+      VoskClient client(server_->port());
+      client.Say(R"({"config" : {"sample_rate" : 16000.0}})");
+      json words = json::array();
+      const auto add = [&](const json& reply) {
+        for (const json& word : reply.value("result", json::array())) words.push_back(word);
+      };
+      for (size_t at = 0; at < samples.size(); at += piece) {
+        client.Say(std::span(samples).subspan(at, std::min(piece, samples.size() - at)));
+        add(client.Hear());
+      }
+      client.Say(R"({"eof" : 1})");
+      add(client.Hear());
+      EXPECT_EQ(client.Closed().code, websocket::close_code::normal);
+      return words;
+    }));
+  }
+  for (auto& client : clients) EXPECT_EQ(client.get(), expected);
+}
+
+// Holds a thread of the scheduler until it is let go.
+struct Hold : Task {
+  void Step() override {
+    begun.set_value();
+    go_on.get_future().wait();
+  }
+  std::promise<void> begun, go_on;
+};
+
+TEST_F(Servers, RefuseNewStreamsWhileSpeechWaits) {
+  ServeOptions options;
+  options.limits.delay_s = 0.05;
+  Start(options);
+  VoskClient early(server_->port());
+  early.Say(std::span<const int16_t>(Samples(80)));
+  early.Hear();
+  std::vector<std::shared_ptr<Hold>> holds = {std::make_shared<Hold>(), std::make_shared<Hold>()};
+  for (const auto& hold : holds) {
+    server_->context().scheduler.Submit(hold, 0);
+    hold->begun.get_future().wait();
+  }
+  struct Nothing : Task {
+    void Step() override {}
+  };
+  server_->context().scheduler.Submit(std::make_shared<Nothing>(), NowSeconds() - 1);
+  VoskClient late(server_->port());
+  const auto closed = late.Closed();
+  EXPECT_EQ(closed.code, websocket::close_code::try_again_later);
+  EXPECT_THAT(std::string(closed.reason.c_str()), ::testing::HasSubstr("speech waits for"));
+  EXPECT_EQ(server_->context().metrics.Value("antiphon_refused_total", R"(reason="delay")"), 1);
+  for (const auto& hold : holds) hold->go_on.set_value();
+  early.Say(R"({"eof" : 1})");
+  EXPECT_TRUE(early.Hear().contains("text"));
+  EXPECT_EQ(early.Closed().code, websocket::close_code::normal);
+}
+
+TEST_F(Servers, ForgetClientsThatVanish) {
+  Start({});
+  const std::vector<int16_t> samples = Samples(8000);
+  for (int i = 0; i < 30; ++i) {
+    VoskClient client(server_->port());
+    client.Say(samples);
+    if (i % 2 == 0) client.Hear();
+  }
+  // A slot that never came back would stop this one sooner or later.
+  for (int tries = 0; server_->context().streams.taken() > 0; ++tries) {
+    ASSERT_LT(tries, 100000);
+    VoskClient client(server_->port());
+    client.Say(R"({"eof" : 1})");
+    client.Hear();
+    client.Closed();
+  }
+}
+
+TEST_F(Servers, KeepOldModelsThatAreInUse) {
+  Start({});
+  const std::vector<int16_t> samples = Samples(2 * 8000);
+  VoskClient client(server_->port());
+  client.Say(std::span(samples).first(8000));
+  json words = client.Hear().value("result", json::array());
+  const auto before = models_.Find("two");
+  models_.Reload();
+  EXPECT_NE(models_.Find("two"), before);
+  client.Say(std::span(samples).subspan(8000));
+  for (const json& word : client.Hear().value("result", json::array())) words.push_back(word);
+  client.Say(R"({"eof" : 1})");
+  for (const json& word : client.Hear().value("result", json::array())) words.push_back(word);
+  EXPECT_EQ(words, ExpectedWords(samples, 8000));
+}
+
+TEST_F(Servers, WantTokensWhereOthersReachThem) {
+  ServeOptions options;
+  options.address = "0.0.0.0";
+  EXPECT_THROW(Server(options, Settings(), models_, nullptr, 1), UsageError);
+  options.address = "example.org";
+  EXPECT_THROW(Server(options, Settings(), models_, nullptr, 1), UsageError);
+}
+
+}  // namespace
+}  // namespace antiphon::serve
