@@ -175,6 +175,24 @@ def g2p():
         yield struct.pack("<Q", len(header)) + header + payload
 
 
+def multipart():
+    part = b'--b\r\nContent-Disposition: form-data; name="file"; filename="a\\"b.wav"\r\nContent-Type: audio/wav\r\n\r\n'
+    yield part + b"RIFF\r\n--b--\r\n"
+    yield b"preamble\r\n--b\r\ncontent-disposition: form-data; name=x\r\n\r\n\r\n" + part + b"\r\n--x\r\n--b--"
+    yield part + b"cut"
+    yield b"--b--"
+    yield b'multipart/form-data; charset=utf-8; boundary="a b"'
+
+
+def vosk_message():
+    yield b'{"config" : { "sample_rate" : 16000.0, "words": 1, "max_alternatives": "3", "phrase_list": ["a b", "[unk]"]}}'
+    yield b'{"config": {"hotwords": ["a", {"phrase": "b", "bonus": 2.5}], "format": "listen", "model": "en", "profile": "x"}}'
+    yield b'{"eof" : 1}'
+    yield b'{"reset":true}'
+    yield b"model=en&token=%41b+c&profile="
+    yield b"a phrase, another; a third\n"
+
+
 def hmm_model():
     yield b"{}"
     for path in sorted((pathlib.Path(__file__).parent / "seeds" / "hmm_model").glob("*")):
@@ -191,6 +209,8 @@ TARGETS = {
     "g2p": g2p,
     "hmm_model": hmm_model,
     "lattice": lattice,
+    "multipart": multipart,
+    "vosk_message": vosk_message,
     "lexicon": lexicon,
     "pronunciations": pronunciations,
     "safetensors": safetensors,
