@@ -14,7 +14,10 @@ using nlohmann::ordered_json;
 std::string Dump(const ordered_json& json) { return json.dump(-1, ' ', false, ordered_json::error_handler_t::replace); }
 
 HttpReply Ready(const ServerContext& server) {
-  const Refusal refusal = server.RefusalNow();
+  Refusal refusal = server.RefusalNow();
+  if (refusal.reason.empty() && server.streams.taken() >= server.streams.most()) {
+    refusal = {"streams", "all streams are taken"};
+  }
   if (refusal.reason.empty()) return {.body = R"({"status":"ready"})"};
   return {.status = 503, .body = Dump({{"status", refusal.reason}, {"message", refusal.message}})};
 }

@@ -155,6 +155,7 @@ class Operation(serving.ServedTest):
             with server.connect() as second:
                 code, reason = closed(second)
             self.assertEqual(code, 1013)
+            self.assertEqual(json.loads(server.get("/ready")[1])["status"], "streams")
             self.assertIn("1 streams are open", reason)
             self.assertEqual(hear(first, self.raw[1000:]), WORDS, "the first one keeps its own")
         self.assertTrue(server.wait_for(lambda: server.metric("antiphon_streams") == 0))

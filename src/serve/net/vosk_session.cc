@@ -137,6 +137,8 @@ void VoskSession::OnRead(ErrorCode error) {
     return Gone(error == websocket::error::closed ? "closed by the client" : error.message());
   }
   RestIdleTimer();
+  // What comes behind the end says nothing any more.
+  if (ending_ || closing_) return buffer_.consume(buffer_.size());
   const auto data = buffer_.cdata();
   const std::string_view bytes(static_cast<const char*>(data.data()), data.size());
   try {
