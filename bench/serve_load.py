@@ -2,9 +2,9 @@
 """Many live speakers at one server: how long each waits for the words after the end of what was said.
 
 Each stream says recordings one after the other, at the speed of speech, in messages of --piece seconds, by Vosk's
-protocol, which Vosk's own server speaks too. Measured are the time from the end of a recording, when eof is sent, to the
-last result, and the time from each message to its answer. A recording whose words differ from those that the first
-stream heard of it, or that gets no last result, is counted. With --probe, one more stream than the server takes is tried
+protocol, which Vosk's own server speaks too. Measured are the time from the end of a recording, when {"reset" : 1} is
+sent, to its last result, and the time from each message to its answer. A recording whose words differ from those that
+the first stream heard of it, and a connection that is lost, are counted. With --probe, one more stream than the server takes is tried
 every second: how long the refusal takes. Needs the Python package websockets.
 
   antiphon serve mine.antiphon --limits.streams 50 &
@@ -13,6 +13,7 @@ every second: how long the refusal takes. Needs the Python package websockets.
 
 import argparse
 import asyncio
+import collections
 import json
 import random
 import statistics
@@ -44,69 +45,75 @@ class Load:
             with wave.open(path) as file:
                 if file.getnchannels() != 1 or file.getsampwidth() != 2:
                     raise SystemExit(f"{path}: not 16 bits and one channel")
+                if self.sounds and file.getframerate() != self.sounds[0][1]:
+                    raise SystemExit(f"{path}: {file.getframerate()} Hz, the first one has {self.sounds[0][1]}")
                 self.sounds.append((path, file.getframerate(), file.readframes(file.getnframes())))
 
-    async def say(self, path, rate, raw):
-        """One recording; its words."""
+    async def receive(self, connection, sent, answers):
+        """Puts what the server says into `answers`, with the time from what it answers; None at the close."""
+        try:
+            async for text in connection:
+                now = time.monotonic()
+                since = sent.popleft() if sent else now
+                await answers.put((json.loads(text), now - since))
+        except websockets.exceptions.ConnectionClosed:
+            pass
+        await answers.put(None)
+
+    async def say(self, connection, sent, answers, rate, raw):
+        """One recording at the speed of speech; its words."""
         size = int(rate * self.options.piece) * 2
+        start = time.monotonic()
+        pieces = [raw[at:at + size] for at in range(0, len(raw), size)]
+        for number, piece in enumerate(pieces):
+            # A piece is there when it has been said.
+            wait = start + number * self.options.piece + len(piece) / 2 / rate - time.monotonic()
+            if wait > 0:
+                await asyncio.sleep(wait)
+            self.late += wait < -0.5
+            sent.append(time.monotonic())
+            await connection.send(piece)
+        sent.append(time.monotonic())
+        await connection.send('{"reset" : 1}')
         said = []
-        sent = []
-
-        async def receive(connection):
-            try:
-                async for text in connection:
-                    answer = json.loads(text)
-                    if sent:
-                        self.replies.append(time.monotonic() - sent.pop(0))
-                    if answer.get("text"):
-                        said.append(answer["text"])
-                    yield_time[0] = time.monotonic()
-            except websockets.exceptions.ConnectionClosed:
-                pass
-
-        yield_time = [0.0]
-        async with connect(self.options.url) as connection:
-            await connection.send(json.dumps({"config": {"sample_rate": rate, "words": 1}}))
-            receiving = asyncio.create_task(receive(connection))
-            start = time.monotonic()
-            for number, at in enumerate(range(0, len(raw), size)):
-                due = start + number * self.options.piece
-                wait = due - time.monotonic()
-                if wait > 0:
-                    await asyncio.sleep(wait)
-                elif wait < -0.5:
-                    self.late += 1
-                sent.append(time.monotonic())
-                await connection.send(raw[at:at + size])
-            rest = start + len(raw) / 2 / rate - time.monotonic()
-            if rest > 0:
-                await asyncio.sleep(rest)
-            ended = time.monotonic()
-            sent.append(ended)
-            await connection.send('{"eof" : 1}')
-            await asyncio.wait_for(receiving, 120)
-            if sent or connection.close_code != 1000:
+        for number in range(len(pieces) + 1):
+            answer = await asyncio.wait_for(answers.get(), 120)
+            if answer is None:
                 raise ConnectionError(f"closed by {connection.close_code} {connection.close_reason}")
-        self.finals.append(yield_time[0] - ended)
+            reply, delay = answer
+            (self.finals if number == len(pieces) else self.replies).append(delay)
+            if reply.get("text"):
+                said.append(reply["text"])
         self.audio_s += len(raw) / 2 / rate
         return " ".join(said)
+
+    async def talk(self, random_, until):
+        """One connection, as long as it lasts, with one recording after the other."""
+        rate = self.sounds[0][1]
+        sent, answers = collections.deque(), asyncio.Queue()
+        async with connect(self.options.url) as connection:
+            await connection.send(json.dumps({"config": {"sample_rate": rate, "words": 1}}))
+            receiving = asyncio.create_task(self.receive(connection, sent, answers))
+            while time.monotonic() < until:
+                path, _, raw = random_.choice(self.sounds)
+                self.recordings += 1
+                words = await self.say(connection, sent, answers, rate, raw)
+                if self.words.setdefault(path, words) != words:
+                    self.different += 1
+                    print(f"different words: {path}: {words!r}, first {self.words[path]!r}", flush=True)
+            await connection.send('{"eof" : 1}')
+            await asyncio.wait_for(receiving, 120)
 
     async def speaker(self, number, until):
         random_ = random.Random(number)
         await asyncio.sleep(random_.uniform(0, min(10.0, self.options.seconds / 4)))
         while time.monotonic() < until:
-            path, rate, raw = random_.choice(self.sounds)
-            self.recordings += 1
             try:
-                words = await self.say(path, rate, raw)
+                await self.talk(random_, until)
             except (OSError, websockets.exceptions.WebSocketException, asyncio.TimeoutError) as error:
                 self.lost += 1
-                print(f"lost: {path}: {error!r}", flush=True)
+                print(f"lost: {error!r}", flush=True)
                 await asyncio.sleep(1)
-                continue
-            if self.words.setdefault(path, words) != words:
-                self.different += 1
-                print(f"different words: {path}: {words!r}, first {self.words[path]!r}", flush=True)
 
     async def probe(self, until):
         await asyncio.sleep(min(12.0, self.options.seconds / 2))

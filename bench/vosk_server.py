@@ -39,7 +39,9 @@ async def serve(connection, model, pool):
                 if recognizer is None:
                     recognizer = vosk.KaldiRecognizer(model, rate)
                 await connection.send(await loop.run_in_executor(pool, recognizer.FinalResult))
-                return
+                if "eof" in said:
+                    return
+                continue
             if recognizer is None:
                 recognizer = vosk.KaldiRecognizer(model, rate)
                 recognizer.SetWords(words)
