@@ -13,6 +13,12 @@
 namespace antiphon::serve {
 namespace {
 
+AccessOptions WithTokens(const std::string& file) {
+  AccessOptions options;
+  options.token_file = file;
+  return options;
+}
+
 TEST(Access, ComparesWholeTokens) {
   EXPECT_TRUE(EqualInConstantTime("abc", "abc"));
   for (const char* wrong : {"", "ab", "abcd", "abd", "xbc", "abcabc"}) {
@@ -25,7 +31,7 @@ TEST(Access, TakesTokensOfHeaderAndQuery) {
   const testing::TemporaryFolder folder;
   const auto file = folder.path() / "tokens";
   std::ofstream(file) << "# of two clients\nfirst one\n\nsecond+\r\n";
-  const Access access({.token_file = file.string()});
+  const Access access(WithTokens(file.string()));
   EXPECT_TRUE(access.needs_token());
   EXPECT_TRUE(access.TokenRight("Bearer first one", ""));
   EXPECT_TRUE(access.TokenRight("", "model=x&token=second%2B"));
@@ -34,11 +40,13 @@ TEST(Access, TakesTokensOfHeaderAndQuery) {
   EXPECT_FALSE(access.TokenRight("Bearer first", "token=second%2B")) << "the header counts";
   EXPECT_FALSE(access.TokenRight("", "atoken=second%2B"));
   std::ofstream(file) << "# none\n";
-  EXPECT_THROW(Access({.token_file = file.string()}), UsageError);
+  EXPECT_THROW(Access(WithTokens(file.string())), UsageError);
 }
 
 TEST(Access, KnowsPagesOfItsOwn) {
-  const Access access({.origins = {"https://example.org"}});
+  AccessOptions options;
+  options.origins = {"https://example.org"};
+  const Access access(options);
   EXPECT_TRUE(access.OriginAllowed("", "localhost:2700"));
   EXPECT_TRUE(access.OriginAllowed("http://localhost:2700", "localhost:2700"));
   EXPECT_TRUE(access.OriginAllowed("https://example.org", "localhost:2700"));
@@ -48,7 +56,9 @@ TEST(Access, KnowsPagesOfItsOwn) {
 }
 
 TEST(Access, KnowsItsOwnNames) {
-  const Access access({.hosts = {"speech.example.org"}});
+  AccessOptions options;
+  options.hosts = {"speech.example.org"};
+  const Access access(options);
   for (const char* own : {"localhost", "localhost:2700", "127.0.0.1:2700", "[::1]:2700", "speech.example.org:443"}) {
     EXPECT_TRUE(access.HostAllowed(own)) << own;
   }
