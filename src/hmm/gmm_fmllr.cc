@@ -6,6 +6,20 @@
 #include "hmm/gmm_kernels.h"
 
 namespace antiphon::hmm {
+namespace {
+
+// Of an utterance, almost three minutes. What is held of a longer one beside its base features does not grow with it.
+constexpr int64_t kFramesAtOnce = 1024 * kFrameBlock;
+
+// Frames first … last − 1 as the Gaussians see them.
+Matrix TransformedRows(const FeatureTransform& transform, ConstMatrixView base, int64_t first, int64_t last) {
+  const int64_t begin = std::max<int64_t>(0, first - transform.left());
+  const int64_t end = std::min(base.rows(), last + transform.right());
+  const Matrix with_context = transform.Apply(base.Rows(begin, end - begin));
+  return Matrix(with_context.view().Rows(first - begin, last - first));
+}
+
+}  // namespace
 
 void AccumulateFmllr(const GmmSet& gmm, ConstMatrixView posterior_frames, ConstMatrixView frames,
                      std::span<const int32_t> pdfs, FmllrEstimator& estimator) {
@@ -74,14 +88,20 @@ Matrix EstimateSpeakerTransform(const GmmModel& model, std::span<const SpeakerUt
   for (int pass = 0; pass < 2; ++pass) {
     FmllrEstimator estimator(model.gmm.dim());
     for (const SpeakerUtterance& utterance : utterances) {
-      const Matrix frames = model.transform.Apply(utterance.base_features);
-      const std::vector<int32_t> pdfs = SpeechPdfs(model.hmm, utterance.alignment);
-      if (pass == 0) {
-        AccumulateFmllr(first_pass, frames, frames, pdfs, estimator);
-      } else {
-        Matrix adapted(frames.rows(), frames.cols());
-        ApplyAffine(transform, frames, adapted);
-        AccumulateFmllr(model.gmm, adapted, frames, pdfs, estimator);
+      const std::vector<int32_t> all_pdfs = SpeechPdfs(model.hmm, utterance.alignment);
+      const int64_t rows = utterance.base_features.rows();
+      CHECK_EQ(std::ssize(all_pdfs), rows);
+      for (int64_t first = 0; first < rows; first += kFramesAtOnce) {
+        const int64_t last = std::min(rows, first + kFramesAtOnce);
+        const Matrix frames = TransformedRows(model.transform, utterance.base_features, first, last);
+        const auto pdfs = std::span(all_pdfs).subspan(static_cast<size_t>(first), static_cast<size_t>(last - first));
+        if (pass == 0) {
+          AccumulateFmllr(first_pass, frames, frames, pdfs, estimator);
+        } else {
+          Matrix adapted(frames.rows(), frames.cols());
+          ApplyAffine(transform, frames, adapted);
+          AccumulateFmllr(model.gmm, adapted, frames, pdfs, estimator);
+        }
       }
     }
     const FmllrEstimator::Result result = estimator.Estimate(min_frames);
