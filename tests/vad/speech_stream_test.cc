@@ -82,8 +82,8 @@ Heard Hear(const std::shared_ptr<const SpeechModel>& model, std::span<const floa
 TEST_F(SpeechStreamTest, HearsWhereItIsLoud) {
   const auto model = Load(testing::LoudnessModel());
   const Heard heard = Hear(model, Stretches({8000, 12000, 16000, 4000, 8000}), 8000, 0);
-  std::vector<Run> speech;
-  for (const Run& run : heard.runs) {
+  std::vector<vad::Run> speech;
+  for (const vad::Run& run : heard.runs) {
     if (run.speech) speech.push_back(run);
   }
   ASSERT_EQ(speech.size(), 2U);
@@ -115,7 +115,7 @@ TEST_F(SpeechStreamTest, NothingIsNoSpeech) {
   const auto model = Load(testing::LoudnessModel());
   EXPECT_EQ(Hear(model, {}, 8000, 0), Heard{});
   const std::vector<float> zeros(30000, 0.0F);
-  for (const Run& run : Hear(model, zeros, 8000, 0).runs) EXPECT_FALSE(run.speech);
+  for (const vad::Run& run : Hear(model, zeros, 8000, 0).runs) EXPECT_FALSE(run.speech);
 }
 
 TEST_F(SpeechStreamTest, RefusesOtherModels) {
