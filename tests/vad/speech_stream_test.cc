@@ -33,7 +33,7 @@ class SpeechStreamTest : public ::testing::Test {
     return "taken";
   }
 
-  TemporaryFolder folder_;
+  testing::TemporaryFolder folder_;
 };
 
 // Noise, loud in every second stretch of so many samples.
