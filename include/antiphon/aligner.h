@@ -62,12 +62,22 @@ struct AlignedWord {
   bool operator==(const AlignedWord&) const = default;
 };
 
+/// Where text and audio do not agree: looked for in audio of more than a minute, or as `gaps` among the options says.
+struct UnalignedPart {
+  double start_s = 0.0;
+  double end_s = 0.0;                   // the start, if it is text that nobody says
+  std::vector<std::string> words = {};  // of the text; empty: speech that the text lacks
+
+  bool operator==(const UnalignedPart&) const = default;
+};
+
 struct AlignedSpeech {
   std::vector<AlignedWord> words;    // in order; pauses lie between them
   std::vector<AlignedPhone> phones;  // without gaps; pauses are phones, too
   double duration_s = 0.0;           // of the audio
   double log_likelihood = 0.0;  // of the path, per frame, in nats: much lower than usual where text and audio differ
   bool retried = false;         // no path was found with the first beam
+  std::vector<UnalignedPart> unaligned;    // in the order of time; their words are not among `words`
   std::vector<std::string> unknown_words;  // of the text: not in the lexicon, and the bundle cannot pronounce them
 };
 
@@ -99,7 +109,7 @@ std::string ToCtm(const AlignedSpeech& speech, const std::string& utterance, Ctm
                   const std::string& channel = "1");
 
 /// {"words": [{"word", "start", "end", "phones": [{"phone", "start", "end"}, …]}, …], "duration", "log_likelihood",
-/// "retried", "unknown_words"}; times in seconds, rounded to milliseconds.
+/// "retried", "unknown_words", "unaligned": [{"start", "end", "text"}, …]}; times in seconds, rounded to milliseconds.
 std::string ToJson(const AlignedSpeech& speech);
 
 }  // namespace antiphon

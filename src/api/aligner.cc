@@ -12,6 +12,7 @@
 #include "base/compute_threads.h"
 #include "base/config.h"
 #include "base/error.h"
+#include "base/thread_pool.h"
 #include "base/utf8.h"
 #include "feat/front_end.h"
 #include "hmm/lexicon.h"
@@ -32,6 +33,7 @@ struct AlignerOptions {
   int threads = 0;
   hmm::LexiconOptions lexicon;
   hmm::GmmTrainingOptions training;
+  pipeline::GapOptions gaps;
   infer::NnetScorerOptions nnet;
 
   template <class V>
@@ -40,6 +42,7 @@ struct AlignerOptions {
     v("threads", threads, Range{0, 4096}, "that a call computes with; 0: all cores");
     v.Group("lexicon-options", lexicon);
     training.Visit(v);
+    gaps.Visit(v);
     v.Group("nnet", nnet);
   }
 };
@@ -99,7 +102,8 @@ struct Aligner::Impl {
         front_end(FrontEndOf(*model, parts.model)),
         lexicon(pipeline::LexiconOf(parts, lexicon_file, options.lexicon, model->hmm())),
         new_words(NewWordsBy(parts.g2p, *lexicon)),
-        frame_shift_s(pipeline::FeatureShiftSeconds(*model, parts.model) * model->subsampling()) {}
+        feature_shift_s(pipeline::FeatureShiftSeconds(*model, parts.model)),
+        frame_shift_s(feature_shift_s * model->subsampling()) {}
 
   AlignedSpeech Align(const AudioInput& input, std::string_view text, const AlignSettings& settings) const {
     const CancelScope cancel(CancelTokenAccess::Flag(settings.cancel));
@@ -119,7 +123,8 @@ struct Aligner::Impl {
     const OneUtterance source(features.Whole(), WordsOf(text));
     const auto words = LexiconFor(source.Words(0));
     const hmm::GmmTrainingResult result = pipeline::AlignWithModel(
-        *model, source, /*sizes=*/{1}, *words, options.training, options.adapt, /*num_threads=*/1, Team::Alone());
+        *model, source, /*sizes=*/{1}, *words, {options.training, options.gaps, options.adapt, feature_shift_s},
+        options.threads > 0 ? options.threads : NumCores(), Team::Alone());
     if (!result.alignments[0].ok()) {
       Throw<InputError>("{} words cannot be aligned with {:.2f} s of audio: {}", source.Words(0).size(),
                         static_cast<double>(samples) / input.sample_rate_hz, result.report.skipped.at(0).reason);
@@ -144,6 +149,9 @@ struct Aligner::Impl {
     speech.log_likelihood = times.log_likelihood;
     speech.retried = times.retried;
     speech.unknown_words = times.unknown_words;
+    for (const pipeline::UnalignedPart& part : times.unaligned) {
+      speech.unaligned.push_back({part.start_s, part.end_s, part.words});
+    }
     for (const pipeline::TimedWord& word : times.words) {
       speech.words.push_back({word.word, word.start_s, word.end_s, word.first_phone, word.num_phones});
     }
@@ -158,6 +166,7 @@ struct Aligner::Impl {
   feat::FrontEnd front_end;
   std::shared_ptr<const hmm::Lexicon> lexicon;
   std::optional<g2p::Model> new_words;  // the bundle's
+  double feature_shift_s;
   double frame_shift_s;
 };
 

@@ -11,6 +11,7 @@ pipeline::AlignedTimes TimesOf(const AlignedSpeech& speech) {
   times.log_likelihood = speech.log_likelihood;
   times.retried = speech.retried;
   times.unknown_words = speech.unknown_words;
+  for (const UnalignedPart& part : speech.unaligned) times.unaligned.push_back({part.start_s, part.end_s, part.words});
   for (const AlignedWord& word : speech.words) {
     times.words.push_back({word.word, word.start_s, word.end_s, word.first_phone, word.num_phones});
   }

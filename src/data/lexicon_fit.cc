@@ -1,5 +1,8 @@
 #include "data/lexicon_fit.h"
 
+#include <algorithm>
+
+#include "base/utf8.h"
 #include "data/text_table.h"
 #include "data/transcript_table.h"
 
@@ -15,6 +18,24 @@ int64_t KnownWith(const PrepareOptions& spelling, const DataSummary& summary, co
     if (all) known += count;
   }
   return known;
+}
+
+PrepareOptions Spelling(bool strip, const char* letters) {
+  PrepareOptions spelling;
+  spelling.case_folding = letters;
+  spelling.strip_punctuation = strip;
+  return spelling;
+}
+
+// Of a lexicon's words, apart from those in brackets.
+const char* CaseOf(const std::set<std::string>& lexicon) {
+  bool small = false, large = false;
+  for (const std::string& word : lexicon) {
+    if (word.starts_with('<') || word.starts_with('[')) continue;
+    small = small || UpperCase(word) != word;
+    large = large || LowerCase(word) != word;
+  }
+  return small == large ? "keep" : small ? "lower" : "upper";
 }
 
 }  // namespace
@@ -42,6 +63,28 @@ SpellingAdvice AdviseSpelling(const DataSummary& summary, const std::set<std::st
     }
   }
   return advice;
+}
+
+std::string InLexiconSpelling(const std::string& text, const std::set<std::string>& lexicon) {
+  const char* const usual = CaseOf(lexicon);
+  std::string fitting;
+  for (const std::string& word : SplitWords(text)) {
+    const auto known = [&](const std::string& words) {
+      const std::vector<std::string> parts = SplitWords(words);
+      return !parts.empty() && std::ranges::all_of(parts, [&](const auto& part) { return lexicon.contains(part); });
+    };
+    std::string best = known(word) ? word : "";
+    for (const bool strip : {false, true}) {
+      for (const char* const letters : {"keep", "lower", "upper"}) {
+        if (!best.empty()) break;
+        const std::string other = NormaliseTranscript(word, Spelling(strip, letters));
+        if (known(other)) best = other;
+      }
+    }
+    if (best.empty()) best = NormaliseTranscript(word, Spelling(true, usual));
+    if (!best.empty()) fitting += (fitting.empty() ? "" : " ") + best;
+  }
+  return fitting;
 }
 
 }  // namespace antiphon::data

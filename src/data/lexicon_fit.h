@@ -22,4 +22,9 @@ struct SpellingAdvice {
 };
 SpellingAdvice AdviseSpelling(const DataSummary& summary, const std::set<std::string>& lexicon);
 
+/// The text with its words as a lexicon writes them, as far as it has them in another case or without punctuation; the
+/// others without punctuation, in the case of the lexicon's words if that has one case only. For each its own way:
+/// "Mr." and "don't" may be words as they stand.
+std::string InLexiconSpelling(const std::string& text, const std::set<std::string>& lexicon);
+
 }  // namespace antiphon::data

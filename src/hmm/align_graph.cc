@@ -19,35 +19,64 @@ struct PhoneArc {
   std::vector<std::pair<int32_t, float>> followers;  // phone arc and cost; kNoArc is the end
 };
 
+using Followers = std::vector<std::pair<int32_t, float>>;
+
 struct PhoneGraph {
   std::vector<PhoneArc> arcs;
-  std::vector<std::pair<int32_t, float>> starts;
+  Followers starts;
+
+  int32_t Add(int32_t phone, int32_t word_position, Followers followers) {
+    arcs.push_back({phone, word_position, std::move(followers)});
+    return static_cast<int32_t>(arcs.size()) - 1;
+  }
 };
 
-PhoneGraph BuildPhoneGraph(const Lexicon& lexicon, std::span<const int32_t> words) {
+void AppendAtCost(const Followers& followers, float cost, Followers& all) {
+  for (const auto& [arc, its_cost] : followers) all.emplace_back(arc, its_cost + cost);
+}
+
+// What may come where a word ends, without the choice of a pause: the next word, or with gaps one behind it. `from`: by
+// position, what begins there, the nearest last.
+Followers NextWords(const std::vector<Followers>& from, const GapCosts* gaps) {
+  Followers next = from.back();
+  if (gaps == nullptr) return next;
+  for (size_t left_out = 1; left_out < from.size(); ++left_out) {
+    const double cost = gaps->text + gaps->word * static_cast<double>(left_out);
+    AppendAtCost(from[from.size() - 1 - left_out], static_cast<float>(cost), next);
+  }
+  return next;
+}
+
+PhoneGraph BuildPhoneGraph(const Lexicon& lexicon, std::span<const int32_t> words, const GapCosts* gaps) {
   const auto pause = static_cast<float>(-std::log(lexicon.options().silence_probability));
   const auto no_pause = static_cast<float>(-std::log(1 - lexicon.options().silence_probability));
   PhoneGraph graph;
   // From the end to the front: what may come after word i − 1 is known when it is added.
-  std::vector<std::pair<int32_t, float>> after = {{kNoArc, 0.0F}};  // without the choice of a pause
+  std::vector<Followers> from = {{{kNoArc, 0.0F}}};
   for (size_t i = words.size() + 1; i-- > 0;) {
-    std::vector<std::pair<int32_t, float>> choice;
-    for (const auto& [arc, cost] : after) choice.emplace_back(arc, cost + no_pause);
-    graph.arcs.push_back({lexicon.optional_silence(), -1, after});
-    choice.emplace_back(static_cast<int32_t>(graph.arcs.size()) - 1, pause);
-    if (words.empty()) choice.erase(choice.begin());  // nothing at all is no path
+    const Followers next = NextWords(from, gaps);
+    Followers choice, after_pause = next;
+    AppendAtCost(next, no_pause, choice);
+    if (gaps != nullptr) {
+      Followers after_speech = next;
+      after_speech.emplace_back(graph.Add(lexicon.optional_silence(), -1, next), pause);
+      const int32_t speech = graph.Add(lexicon.optional_silence(), kForeignSpeech, std::move(after_speech));
+      choice.emplace_back(speech, static_cast<float>(gaps->speech));
+      after_pause.emplace_back(speech, static_cast<float>(gaps->speech));
+    }
+    choice.emplace_back(graph.Add(lexicon.optional_silence(), -1, std::move(after_pause)), pause);
     if (i == 0) {
+      std::erase_if(choice, [](const auto& follower) { return follower.first == kNoArc; });  // nothing is no path
       graph.starts = std::move(choice);
       break;
     }
-    after.clear();
+    Followers& after = from.emplace_back();
     for (const Pronunciation& entry : lexicon.PronunciationsOf(words[i - 1])) {
-      std::vector<std::pair<int32_t, float>> next = choice;
+      Followers phones = choice;
       for (size_t p = entry.phones.size(); p-- > 0;) {
-        graph.arcs.push_back({entry.phones[p], static_cast<int32_t>(i) - 1, std::move(next)});
-        next = {{static_cast<int32_t>(graph.arcs.size()) - 1, 0.0F}};
+        phones = {{graph.Add(entry.phones[p], static_cast<int32_t>(i) - 1, std::move(phones)), 0.0F}};
       }
-      after.emplace_back(next[0].first, entry.cost);
+      after.emplace_back(phones[0].first, entry.cost);
     }
   }
   return graph;
@@ -111,9 +140,10 @@ class PhoneExpander {
     for (int s = 0; s < num_states; ++s) {
       const int32_t state = model_.TransitionState(context, s);
       const int32_t loop = transitions.SelfLoopOf(state);
-      const int32_t pdf = transitions.EntryPdf(state);
-      nodes_.push_back(
-          {state, pdf, loop != 0 ? transitions.Pdf(loop) : pdf, loop, static_cast<int32_t>(places_.size()) - 1, 0});
+      const bool foreign = arc.word_position == kForeignSpeech;
+      const int32_t pdf = foreign ? model_.num_pdfs() : transitions.EntryPdf(state);
+      const int32_t loop_pdf = loop != 0 && !foreign ? transitions.Pdf(loop) : pdf;
+      nodes_.push_back({state, pdf, loop_pdf, loop, static_cast<int32_t>(places_.size()) - 1, 0});
       arcs_.emplace_back();
     }
   }
@@ -174,9 +204,10 @@ class PhoneExpander {
 
 }  // namespace
 
-AlignGraph BuildAlignGraph(const HmmModel& model, const Lexicon& lexicon, std::span<const int32_t> words) {
+AlignGraph BuildAlignGraph(const HmmModel& model, const Lexicon& lexicon, std::span<const int32_t> words,
+                           const GapCosts* gaps) {
   AlignGraph graph;
-  const PhoneGraph phones = BuildPhoneGraph(lexicon, words);
+  const PhoneGraph phones = BuildPhoneGraph(lexicon, words, gaps);
   PhoneExpander(model, phones, &graph).Run();
   return graph;
 }

@@ -10,10 +10,27 @@
 #include <span>
 #include <vector>
 
+#include "base/options.h"
 #include "hmm/hmm_model.h"
 #include "hmm/lexicon.h"
 
 namespace antiphon::hmm {
+
+/// Position of speech that is no part of the transcript, where pauses have −1.
+inline constexpr int32_t kForeignSpeech = -2;
+
+/// What it costs, in the search's nats, if text and speech do not agree.
+struct GapCosts {
+  double speech = 8.0;
+  double text = 6.0;
+  double word = 0.5;
+  template <class V>
+  void Visit(V& v) {
+    v("speech", speech, Range{0.0, 1e6}, "cost of taking what follows as speech that the text lacks, in scaled nats");
+    v("text", text, Range{0.0, 1e6}, "cost of leaving words of the text out, once for those that follow each other");
+    v("word", word, Range{0.0, 1e6}, "and for each of these words");
+  }
+};
 
 struct AlignGraph {
   struct Node {
@@ -31,7 +48,7 @@ struct AlignGraph {
   };
   struct Instance {
     int32_t phone = 0;
-    int32_t word_position = -1;  // index into the transcript, −1 for a pause
+    int32_t word_position = -1;  // index into the transcript, −1 for a pause, kForeignSpeech
   };
   struct Start {
     int32_t node = 0;
@@ -47,7 +64,11 @@ struct AlignGraph {
   int num_nodes() const { return static_cast<int>(nodes.size()) - 1; }
 };
 
-/// `words` are ids of `lexicon`, whose phones are the model's. No words: only a pause.
-AlignGraph BuildAlignGraph(const HmmModel& model, const Lexicon& lexicon, std::span<const int32_t> words);
+/// `words` are ids of `lexicon`, whose phones are the model's. No words: only a pause. With `gaps`, words may be left
+/// out, and speech that is none of them may stand wherever a pause may: its states are those of a pause, scored as
+/// class num_pdfs() of the model (hmm/any_speech_scores.h). The graph then grows with the square of the number of
+/// words.
+AlignGraph BuildAlignGraph(const HmmModel& model, const Lexicon& lexicon, std::span<const int32_t> words,
+                           const GapCosts* gaps = nullptr);
 
 }  // namespace antiphon::hmm

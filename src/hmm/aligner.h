@@ -41,7 +41,7 @@ struct AlignedPhone {
   int32_t phone = 0;
   int begin_frame = 0;
   int num_frames = 0;
-  int32_t word_position = -1;  // index into the transcript, −1 for a pause
+  int32_t word_position = -1;  // index into the transcript, −1 for a pause, kForeignSpeech
   bool operator==(const AlignedPhone&) const = default;
 };
 

@@ -51,6 +51,7 @@ std::vector<AlignScore> WriteAlignments(const AlignRequest& request, const Align
   if (!result.fmllr.empty()) pipeline::WriteSpeakerTransforms(result.fmllr, request.out);
   std::vector<AlignScore> scores = ScoreAlignments(utterances);
   WriteFileAtomically(fs::path(request.out) / "scores.tsv", ToTable(scores));
+  WriteFileAtomically(fs::path(request.out) / "unaligned.tsv", UnalignedTable(utterances));
   return scores;
 }
 
@@ -145,7 +146,8 @@ AlignReport AlignByModel(const AlignRequest& request, const BundleParts& parts, 
                                            request, source, team, num_threads);
   CheckPronunciations(source, *lexicon, request.training.map_unknown_words);
   hmm::GmmTrainingResult result =
-      AlignWithModel(model, source, source.Sizes(), *lexicon, request.training, request.adapt, num_threads, team);
+      AlignWithModel(model, source, source.Sizes(), *lexicon,
+                     {request.training, request.gaps, request.adapt, source.frame_shift_s()}, num_threads, team);
   if (!team.is_first()) return {};
   AlignReport report;
   report.scores =
@@ -165,7 +167,8 @@ AlignReport Align(const AlignRequest& given, Team& team, int num_threads) {
   CompleteBy(request.g2p, parts.g2p);
   const std::string data =
       request.features.features.empty()
-          ? FeatureFolderOf(request.data, request.audio, request.model, request.out, num_threads, team)
+          ? FeatureFolderOf(request.data, request.audio, request.lexicon.empty() ? parts.lexicon : request.lexicon,
+                            request.model, request.out, num_threads, team)
           : request.data;
   const auto start = std::chrono::steady_clock::now();
   const auto model = request.model.empty() ? nullptr : AcousticModel::Load(request.model, request.nnet);

@@ -1,8 +1,14 @@
 #include "pipeline/align_audio.h"
 
+#include <memory>
+#include <set>
+#include <sstream>
+
 #include "base/error.h"
+#include "base/file.h"
 #include "base/log.h"
 #include "data/feature_extraction.h"
+#include "data/lexicon_fit.h"
 #include "pipeline/acoustic_model.h"
 
 namespace antiphon::pipeline {
@@ -31,13 +37,24 @@ data::FeatureExtractionOptions Extraction(const std::string& model) {
 
 }  // namespace
 
-std::string FeatureFolderOf(const std::string& data, const AlignAudioOptions& options, const std::string& model,
-                            const fs::path& out, int threads, Team& team) {
-  const std::string folder = DataDirectoryOf(data, options.transcripts, options.channels, out, team);
+AudioTexts TextsFor(const AlignAudioOptions& options, const std::string& lexicon) {
+  AudioTexts texts{options.transcripts, /*beside=*/true};
+  if (options.spelling == "keep" || lexicon.empty()) return texts;
+  auto words = std::make_shared<std::set<std::string>>();
+  std::istringstream lines(ReadFile(lexicon));
+  for (std::string line, word; std::getline(lines, line);) {
+    if (std::istringstream(line) >> word) words->insert(word);
+  }
+  texts.spelling = [words](const std::string& text) { return data::InLexiconSpelling(text, *words); };
+  return texts;
+}
+
+std::string FeatureFolderOf(const std::string& data, const AlignAudioOptions& options, const std::string& lexicon,
+                            const std::string& model, const fs::path& out, int threads, Team& team) {
+  const std::string folder = DataDirectoryOf(data, TextsFor(options, lexicon), options.channels, out, team);
   if (fs::exists(fs::path(folder) / "feats.scp") || !fs::exists(fs::path(folder) / "wav.scp")) return folder;
   if (!fs::exists(fs::path(folder) / "text")) {
-    Throw<UsageError>("'{}' has no transcripts, and nothing can be aligned: give a table of them with --transcripts",
-                      data);
+    Throw<UsageError>("'{}' has no transcripts, and nothing can be aligned", data);
   }
   const data::DataDir dir = data::DataDir::Load(folder, options.data_dir);
   const fs::path features = out / "features";

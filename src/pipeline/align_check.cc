@@ -114,8 +114,8 @@ AlignCheck CheckAlignment(const AlignRequest& request, int num_threads) {
   std::string g2p = request.g2p;
   CompleteBy(g2p, parts.g2p);
   AlignCheck check;
-  check.data =
-      DataDirectoryOf(request.data, request.audio.transcripts, request.audio.channels, request.out, Team::Alone());
+  const AudioTexts texts = TextsFor(request.audio, request.lexicon.empty() ? parts.lexicon : request.lexicon);
+  check.data = DataDirectoryOf(request.data, texts, request.audio.channels, request.out, Team::Alone());
   if (!fs::exists(fs::path(check.data) / "wav.scp")) {
     Throw<UsageError>(
         "'{}' has no wav.scp, so there is no audio to look at: give the data directory, or the audio itself",

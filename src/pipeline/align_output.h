@@ -27,7 +27,7 @@ class AlignOutput {
   /// `files`: formats of the files of single utterances, that RequireAlignFileFormats lets pass.
   AlignOutput(const std::filesystem::path& folder, const hmm::HmmModel& model, const std::vector<std::string>& files);
 
-  /// `alignment` must be ok(), and `times` be its own.
+  /// `alignment` must be ok(), and `times` be its own. The archives are without utterances that have unaligned parts.
   void Write(const std::string& utt_id, const hmm::Alignment& alignment, const AlignedTimes& times);
   void Close();
 

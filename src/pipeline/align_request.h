@@ -9,6 +9,7 @@
 #include "hmm/gmm_trainer.h"
 #include "infer/nnet_scorer.h"
 #include "pipeline/align_audio.h"
+#include "pipeline/long_alignment.h"
 
 namespace antiphon::pipeline {
 
@@ -21,6 +22,7 @@ struct AlignRequest {
   data::FeatureSourceOptions features;
   hmm::LexiconOptions lexicon_options;
   hmm::GmmTrainingOptions training;
+  GapOptions gaps;
   infer::NnetScorerOptions nnet;
 
   template <class V>
@@ -29,7 +31,9 @@ struct AlignRequest {
       "folder with text, utt2spk and (from antiphon features) feats.scp and cmvn.scp; or a data directory, or audio (a "
       "file or a folder, with --transcripts), whose features are computed");
     v("lexicon", lexicon, "pronunciations: WORD PHONE … per line; empty: those of the bundle");
-    v("out", out, "folder for model.safetensors, ali.scp, pdf.scp, phones.ctm, words.ctm, scores.tsv and report.txt");
+    v("out", out,
+      "folder for model.safetensors, ali.scp, pdf.scp, phones.ctm, words.ctm, scores.tsv, unaligned.tsv and "
+      "report.txt");
     v("files", files, "a file per utterance besides, in out/FORMAT/: json, TextGrid");
     v("model", model, "align by this model (GMM or network, or what antiphon bundle made) instead of training one");
     v("g2p", g2p,
@@ -40,6 +44,7 @@ struct AlignRequest {
     features.Visit(v);
     v.Group("lexicon-options", lexicon_options);
     training.Visit(v);
+    gaps.Visit(v);
     v.Group("nnet", nnet);
   }
 

@@ -1,10 +1,12 @@
 #include "pipeline/align_scores.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <span>
 
 #include "base/median.h"
 
@@ -82,11 +84,39 @@ void FindWorstPhone(const AlignedTimes& times, const std::map<std::string, Typic
   });
 }
 
+// "3 words of the text are not said, the first at 1.20 s: a b c; 4.1 s of speech are not in the text, the first at 0.00
+// s".
+std::vector<std::string> RemarksOnGaps(const AlignedTimes& times) {
+  constexpr size_t kShown = 5;
+  size_t words = 0;
+  double speech_s = 0.0;
+  const UnalignedPart *first_text = nullptr, *first_speech = nullptr;
+  for (const UnalignedPart& part : times.unaligned) {
+    words += part.words.size();
+    if (part.words.empty()) speech_s += part.end_s - part.start_s;
+    const UnalignedPart*& first = part.words.empty() ? first_speech : first_text;
+    if (first == nullptr) first = &part;
+  }
+  std::vector<std::string> remarks;
+  if (first_text != nullptr) {
+    const std::span shown = std::span(first_text->words).first(std::min(kShown, first_text->words.size()));
+    remarks.push_back(fmt::format("{} word(s) of the text are not said, the first at {:.2f} s: {}{}", words,
+                                  first_text->start_s, fmt::join(shown, " "),
+                                  shown.size() < first_text->words.size() ? " …" : ""));
+  }
+  if (first_speech != nullptr) {
+    remarks.push_back(
+        fmt::format("{:.1f} s of speech are not in the text, the first at {:.2f} s", speech_s, first_speech->start_s));
+  }
+  return remarks;
+}
+
 std::string RemarkOn(const AlignedUtterance& utterance, const AlignScore& score) {
   if (!utterance.skipped.empty()) return "skipped: " + utterance.skipped;
   std::string remark;
   const auto add = [&](const std::string& text) { remark += (remark.empty() ? "" : "; ") + text; };
   if (!utterance.times.unknown_words.empty()) add("no pronunciation of " + utterance.times.unknown_words.front());
+  for (const std::string& gap : RemarksOnGaps(utterance.times)) add(gap);
   if (utterance.times.retried) add("found with the wide beam only");
   if (score.deviation < kUnlikely) add("unlike its text");
   if (std::abs(score.phone_deviation) > kOddLength) {
@@ -122,6 +152,17 @@ std::string ToTable(const std::vector<AlignScore>& scores) {
   for (const AlignScore& s : scores) {
     table += fmt::format("{}\t{:.3f}\t{:.4f}\t{:.2f}\t{:.2f}\t{:.3f}\t{}\t{}\n", s.utt_id, s.seconds, s.log_likelihood,
                          s.deviation, s.phone_deviation, s.place_s, s.place_word, s.remark);
+  }
+  return table;
+}
+
+std::string UnalignedTable(const std::vector<AlignedUtterance>& utterances) {
+  std::string table = "utterance\twhat\tstart_s\tend_s\twords\n";
+  for (const AlignedUtterance& u : utterances) {
+    for (const UnalignedPart& part : u.times.unaligned) {
+      table += fmt::format("{}\t{}\t{:.3f}\t{:.3f}\t{}\n", u.utt_id, part.words.empty() ? "speech" : "text",
+                           part.start_s, part.end_s, fmt::join(part.words, " "));
+    }
   }
   return table;
 }

@@ -41,5 +41,8 @@ std::vector<AlignScore> ScoreAlignments(const std::vector<AlignedUtterance>& utt
 
 /// Tab-separated, with a line of column names.
 std::string ToTable(const std::vector<AlignScore>& scores);
+/// The same of what could not be aligned, where that was looked for: utterance, "text" (nobody says it) or "speech"
+/// (the text lacks it), start, end, words.
+std::string UnalignedTable(const std::vector<AlignedUtterance>& utterances);
 
 }  // namespace antiphon::pipeline

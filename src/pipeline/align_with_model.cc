@@ -12,10 +12,21 @@
 namespace antiphon::pipeline {
 namespace {
 
+// An utterance's alignment, unless it is to be aligned as a long one.
+struct ShortAlignment {
+  bool is_long = false;
+  hmm::Alignment alignment = {};
+  template <class V>
+  void VisitFields(V& v) {
+    v(is_long);
+    v(alignment);
+  }
+};
+
 class ModelAligner {
  public:
   ModelAligner(const AcousticModel& model, const hmm::UtteranceSource& source, const std::vector<int64_t>& sizes,
-               const hmm::Lexicon& lexicon, const hmm::GmmTrainingOptions& options, int num_threads, Team& team)
+               const hmm::Lexicon& lexicon, const AlignByModelOptions& options, int num_threads, Team& team)
       : model_(model),
         source_(source),
         sizes_(sizes),
@@ -24,7 +35,7 @@ class ModelAligner {
         num_threads_(num_threads),
         team_(team) {
     for (size_t i = 0; i < source.size(); ++i)
-      words_.push_back(LookUpWords(lexicon, source.Words(i), options.map_unknown_words));
+      words_.push_back(LookUpWords(lexicon, source.Words(i), options.training.map_unknown_words));
   }
 
   std::vector<hmm::Alignment> AlignAll(const SpeakerTransforms& transforms) const {
@@ -56,7 +67,8 @@ class ModelAligner {
                                                    ? std::span<const int32_t>(alignments[i].transition_ids)
                                                    : std::span<const int32_t>();
                                       }};
-    return EstimateSpeakerTransforms(*model_.adaptive(), speech, options_.min_fmllr_frames, num_threads_, team_);
+    return EstimateSpeakerTransforms(*model_.adaptive(), speech, options_.training.min_fmllr_frames, num_threads_,
+                                     team_);
   }
 
   const std::vector<hmm::WordIds>& words() const { return words_; }
@@ -66,30 +78,63 @@ class ModelAligner {
 
   bool Usable(size_t i) const { return !words_[i].ids.empty() || source_.Words(i).empty(); }
 
+  template <class Work>
+  auto AboutUtterance(size_t i, const Work& work) const {
+    ThrowIfCancelled("aligning");
+    return WithContext(work, [&] { return fmt::format("utterance '{}'", source_.Id(i)); });
+  }
+
+  // Short utterances side by side, then the long ones, each on all threads.
   std::vector<hmm::Alignment> AlignAll(const hmm::HmmModel& hmm, const Scorer& scorer) const {
     std::vector<hmm::Alignment> alignments(source_.size());
-    SpreadInOrder<hmm::Alignment>(
+    std::vector<size_t> long_ones;
+    std::vector<int64_t> long_sizes;
+    SpreadInOrder<ShortAlignment>(
         team_, sizes_, num_threads_, Spread::kToAll,
-        [&](size_t i) {
-          ThrowIfCancelled("aligning");
-          return WithContext([&] { return AlignOne(i, hmm, scorer); },
-                             [&] { return fmt::format("utterance '{}'", source_.Id(i)); });
-        },
-        [&](size_t i, hmm::Alignment&& alignment) { alignments[i] = std::move(alignment); });
+        [&](size_t i) { return AboutUtterance(i, [&] { return AlignShort(i, hmm, scorer); }); },
+        [&](size_t i, ShortAlignment&& found) {
+          alignments[i] = std::move(found.alignment);
+          if (!found.is_long) return;
+          long_ones.push_back(i);
+          long_sizes.push_back(sizes_[i]);
+        });
+    SpreadInOrder<hmm::Alignment>(
+        team_, long_sizes, /*num_threads=*/1, Spread::kToAll,
+        [&](size_t k) { return AboutUtterance(long_ones[k], [&] { return AlignLong(long_ones[k], hmm, scorer); }); },
+        [&](size_t k, hmm::Alignment&& alignment) { alignments[long_ones[k]] = std::move(alignment); });
     return alignments;
   }
 
-  hmm::Alignment AlignOne(size_t i, const hmm::HmmModel& hmm, const Scorer& scorer) const {
+  ShortAlignment AlignShort(size_t i, const hmm::HmmModel& hmm, const Scorer& scorer) const {
     const Matrix features = source_.Features(i);
-    if (features.rows() == 0 || !Usable(i)) return {hmm::AlignStatus::kTooShort, {}, {}, 0, 0};
-    return Align(hmm, lexicon_, words_[i].ids, *scorer(i, features), options_.align);
+    if (features.rows() == 0 || !Usable(i)) return {.alignment = {hmm::AlignStatus::kTooShort, {}, {}, 0, 0}};
+    if (IsLong(features)) return {.is_long = true};
+    const auto scores = scorer(i, features);
+    if (options_.gaps.gaps == "all") return {.alignment = Gaps(hmm).Align(words_[i].ids, *scores)};
+    return {.alignment = Align(hmm, lexicon_, words_[i].ids, *scores, options_.training.align)};
+  }
+
+  hmm::Alignment AlignLong(size_t i, const hmm::HmmModel& hmm, const Scorer& scorer) const {
+    return Gaps(hmm).AlignLong(
+        words_[i].ids, source_.Features(i), [&](const Matrix& rows) { return scorer(i, rows); }, num_threads_);
+  }
+
+  // By the model itself, or by the Gaussians that estimate its transforms.
+  GapAligner Gaps(const hmm::HmmModel& hmm) const {
+    const int subsampling = &hmm == &model_.hmm() ? model_.subsampling() : 1;
+    return {hmm, lexicon_, options_.training.align, options_.gaps, subsampling};
+  }
+
+  bool IsLong(const Matrix& features) const {
+    return options_.gaps.gaps != "none" &&
+           static_cast<double>(features.rows()) * options_.feature_shift_s > options_.gaps.long_above_s;
   }
 
   const AcousticModel& model_;
   const hmm::UtteranceSource& source_;
   const std::vector<int64_t>& sizes_;
   const hmm::Lexicon& lexicon_;
-  const hmm::GmmTrainingOptions& options_;
+  const AlignByModelOptions& options_;
   int num_threads_;
   Team& team_;
   std::vector<hmm::WordIds> words_;
@@ -119,10 +164,11 @@ void DescribeAligned(const hmm::UtteranceSource& source, hmm::GmmTrainingResult*
 
 hmm::GmmTrainingResult AlignWithModel(const AcousticModel& model, const hmm::UtteranceSource& source,
                                       const std::vector<int64_t>& sizes, const hmm::Lexicon& lexicon,
-                                      const hmm::GmmTrainingOptions& options, bool adapt, int num_threads, Team& team) {
+                                      const AlignByModelOptions& options, int num_threads, Team& team) {
   const ModelAligner aligner(model, source, sizes, lexicon, options, num_threads, team);
   hmm::GmmTrainingResult result;
-  if (adapt && model.adaptive() != nullptr) result.fmllr = aligner.EstimateTransforms(aligner.AlignForTransforms());
+  if (options.adapt && model.adaptive() != nullptr)
+    result.fmllr = aligner.EstimateTransforms(aligner.AlignForTransforms());
   result.alignments = aligner.AlignAll(result.fmllr);
   result.words = aligner.words();
   DescribeAligned(source, &result);

@@ -11,13 +11,21 @@
 #include "hmm/lexicon.h"
 #include "hmm/utterance_source.h"
 #include "pipeline/acoustic_model.h"
+#include "pipeline/long_alignment.h"
 
 namespace antiphon::pipeline {
 
+struct AlignByModelOptions {
+  const hmm::GmmTrainingOptions& training;  // align, map_unknown_words, min_fmllr_frames
+  const GapOptions& gaps;
+  bool adapt = true;
+  double feature_shift_s = 0.01;
+};
+
 /// On all members of the team. `sizes`: measures of the utterances' lengths. The result's model is empty, its report
-/// has no stages; options: align, map_unknown_words, min_fmllr_frames.
+/// has no stages.
 hmm::GmmTrainingResult AlignWithModel(const AcousticModel& model, const hmm::UtteranceSource& source,
                                       const std::vector<int64_t>& sizes, const hmm::Lexicon& lexicon,
-                                      const hmm::GmmTrainingOptions& options, bool adapt, int num_threads, Team& team);
+                                      const AlignByModelOptions& options, int num_threads, Team& team);
 
 }  // namespace antiphon::pipeline

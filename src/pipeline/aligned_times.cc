@@ -1,6 +1,7 @@
 #include "pipeline/aligned_times.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <cmath>
 #include <nlohmann/json.hpp>
@@ -24,6 +25,24 @@ std::vector<data::LabelledInterval> PhoneIntervals(const AlignedTimes& times) {
 
 double ToMilliseconds(double seconds) { return std::round(1000.0 * seconds) / 1000.0; }
 
+// Words of the text from position `begin` on that nothing was aligned with before `end`.
+void AddUnsaid(const hmm::Lexicon& lexicon, const hmm::WordIds& words, int begin, int end, double at_s,
+               AlignedTimes& times) {
+  if (begin >= end) return;
+  UnalignedPart& part = times.unaligned.emplace_back(UnalignedPart{at_s, at_s});
+  for (int w = begin; w < end; ++w) part.words.push_back(lexicon.Word(words.ids[static_cast<size_t>(w)]));
+}
+
+nlohmann::ordered_json UnalignedJson(const AlignedTimes& times) {
+  auto unaligned = nlohmann::ordered_json::array();
+  for (const UnalignedPart& part : times.unaligned) {
+    unaligned.push_back({{"start", ToMilliseconds(part.start_s)},
+                         {"end", ToMilliseconds(part.end_s)},
+                         {"text", fmt::format("{}", fmt::join(part.words, " "))}});
+  }
+  return unaligned;
+}
+
 }  // namespace
 
 AlignedTimes TimesOf(const hmm::Alignment& alignment, const hmm::HmmModel& model, const hmm::Lexicon& lexicon,
@@ -35,11 +54,14 @@ AlignedTimes TimesOf(const hmm::Alignment& alignment, const hmm::HmmModel& model
   times.log_likelihood = frames > 0 ? alignment.log_likelihood / frames : 0.0;
   times.retried = alignment.status == hmm::AlignStatus::kRetried;
   int last = -1;  // position of the word before
+  int next = 0;   // that was not said so far
   for (const hmm::AlignedPhone& phone : alignment.phones) {
     const double start_s = phone.begin_frame * frame_shift_s;
     const double end_s = (phone.begin_frame + phone.num_frames) * frame_shift_s;
     if (phone.word_position >= 0) {
       if (phone.word_position != last) {
+        AddUnsaid(lexicon, words, next, phone.word_position, start_s, times);
+        next = phone.word_position + 1;
         const int32_t id = words.ids[static_cast<size_t>(phone.word_position)];
         times.words.push_back({lexicon.Word(id), start_s, end_s, static_cast<int>(times.phones.size()), 0});
       }
@@ -47,8 +69,11 @@ AlignedTimes TimesOf(const hmm::Alignment& alignment, const hmm::HmmModel& model
       ++times.words.back().num_phones;
     }
     last = phone.word_position;
-    times.phones.push_back({model.phones().Name(phone.phone), start_s, end_s});
+    const bool foreign = phone.word_position == hmm::kForeignSpeech;
+    if (foreign) times.unaligned.push_back({start_s, end_s});
+    times.phones.push_back({foreign ? kUnalignedLabel : model.phones().Name(phone.phone), start_s, end_s});
   }
+  AddUnsaid(lexicon, words, next, static_cast<int>(words.ids.size()), times.duration_s, times);
   return times;
 }
 
@@ -82,7 +107,8 @@ std::string ToJson(const AlignedTimes& times) {
                                        {"duration", ToMilliseconds(times.duration_s)},
                                        {"log_likelihood", times.log_likelihood},
                                        {"retried", times.retried},
-                                       {"unknown_words", times.unknown_words}};
+                                       {"unknown_words", times.unknown_words},
+                                       {"unaligned", UnalignedJson(times)}};
   return json.dump();
 }
 

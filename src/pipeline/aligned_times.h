@@ -28,6 +28,13 @@ struct TimedWord {
   int num_phones = 0;
 };
 
+/// Where text and speech do not agree.
+struct UnalignedPart {
+  double start_s = 0.0;
+  double end_s = 0.0;                   // the start, if it is text that nobody says
+  std::vector<std::string> words = {};  // empty: speech that the text lacks
+};
+
 struct AlignedTimes {
   std::vector<TimedWord> words;            // in order; pauses lie between them
   std::vector<TimedPhone> phones;          // without gaps; pauses are phones, too
@@ -35,7 +42,11 @@ struct AlignedTimes {
   double log_likelihood = 0.0;             // of the path, per frame, in nats
   bool retried = false;                    // no path was found with the first beam
   std::vector<std::string> unknown_words;  // of the text, without pronunciation
+  std::vector<UnalignedPart> unaligned;    // in the order of time
 };
+
+/// The label of speech that the text lacks, where phones are listed.
+inline constexpr char kUnalignedLabel[] = "<unaligned>";
 
 /// `words`: the transcript as it was aligned (unknown words as <UNK>). The audio lasts as long as its frames.
 AlignedTimes TimesOf(const hmm::Alignment& alignment, const hmm::HmmModel& model, const hmm::Lexicon& lexicon,
@@ -45,7 +56,7 @@ AlignedTimes TimesOf(const hmm::Alignment& alignment, const hmm::HmmModel& model
 std::string ToTextGrid(const AlignedTimes& times);
 
 /// {"words": [{"word", "start", "end", "phones": [{"phone", "start", "end"}, …]}, …], "duration", "log_likelihood",
-/// "retried", "unknown_words"}; times rounded to milliseconds.
+/// "retried", "unknown_words", "unaligned": [{"start", "end", "text"}, …]}; times rounded to milliseconds.
 std::string ToJson(const AlignedTimes& times);
 
 enum class CtmLevel { kWords, kPhones };

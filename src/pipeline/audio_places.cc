@@ -5,8 +5,11 @@
 
 #include "base/error.h"
 #include "base/log.h"
+#include "base/utf8.h"
+#include "data/corpus/corpus_format.h"
 #include "data/data_summary.h"
 #include "data/recordings.h"
+#include "data/transcript_table.h"
 
 namespace antiphon::pipeline {
 namespace {
@@ -18,15 +21,31 @@ bool IsDataDirectory(const fs::path& place) {
   return holds("wav.scp") || holds("feats.scp") || holds("text") || holds("utt2spk");
 }
 
-void WriteDataDirectory(const fs::path& place, const std::string& transcripts, const AudioPlaceOptions& options,
+// The audio with its words.
+data::DataDir Transcribed(const fs::path& place, const AudioTexts& texts, const data::PrepareOptions& prepare,
+                          std::vector<data::DataProblem>& problems) {
+  data::Corpus corpus{place, {}};
+  if (texts.table.empty()) {
+    corpus = data::CorpusFormatRegistry::Get().Create("mfa")->Read(place, "", problems);
+  } else {
+    corpus.rows = data::ReadTranscriptTable(texts.table, prepare.separator, problems);
+  }
+  for (data::TranscriptRow& row : corpus.rows) {
+    // What is no UTF-8 is refused with its row.
+    if (texts.spelling && FindBadUtf8(row.text) == std::string::npos) row.text = texts.spelling(row.text);
+  }
+  const std::string source = texts.table.empty() ? place.string() : texts.table;
+  return data::WithDurations(data::JoinTranscripts(corpus.audio, corpus.rows, source, prepare, problems), problems);
+}
+
+void WriteDataDirectory(const fs::path& place, const AudioTexts& texts, const AudioPlaceOptions& options,
                         const fs::path& out) {
   constexpr size_t kShown = 10;
   data::PrepareOptions prepare;
   prepare.channels = options.channels;
   std::vector<data::DataProblem> problems;
-  const data::DataDir dir =
-      transcripts.empty() ? data::DataDirOfRecordings(place, prepare, problems)
-                          : data::WithDurations(data::PrepareDataDir(place, transcripts, prepare, problems), problems);
+  const data::DataDir dir = texts.table.empty() && !texts.beside ? data::DataDirOfRecordings(place, prepare, problems)
+                                                                 : Transcribed(place, texts, prepare, problems);
   for (size_t i = 0; i < std::min(kShown, problems.size()); ++i) {
     log::Warn("{}: {}", problems[i].where, problems[i].what);
   }
@@ -38,7 +57,7 @@ void WriteDataDirectory(const fs::path& place, const std::string& transcripts, c
 
 }  // namespace
 
-std::string DataDirectoryOf(const std::string& place, const std::string& transcripts, const AudioPlaceOptions& options,
+std::string DataDirectoryOf(const std::string& place, const AudioTexts& texts, const AudioPlaceOptions& options,
                             const fs::path& out, Team& team) {
   if (!fs::exists(place)) Throw<InputError>("'{}' does not exist: expected a data directory, or audio", place);
   if (IsDataDirectory(place)) {
@@ -48,11 +67,11 @@ std::string DataDirectoryOf(const std::string& place, const std::string& transcr
           "prepare --channels each",
           place);
     }
-    if (!transcripts.empty()) Throw<UsageError>("'{}' is a data directory, which has transcripts of its own", place);
+    if (!texts.table.empty()) Throw<UsageError>("'{}' is a data directory, which has transcripts of its own", place);
     return place;
   }
   const fs::path made = out / "data";
-  if (team.is_first()) WriteDataDirectory(place, transcripts, options, made);
+  if (team.is_first()) WriteDataDirectory(place, texts, options, made);
   team.Exchange("", Spread::kToAll);
   return made.string();
 }

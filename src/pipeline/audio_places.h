@@ -5,6 +5,7 @@
 #pragma once
 
 #include <filesystem>
+#include <functional>
 #include <string>
 
 #include "base/options.h"
@@ -21,10 +22,16 @@ struct AudioPlaceOptions {
   }
 };
 
+/// Where the words of audio come from, if they are wanted.
+struct AudioTexts {
+  std::string table;                                                  // as antiphon prepare takes it
+  bool beside = false;                                                // without a table: .txt, .lab, .TextGrid beside
+  std::function<std::string(const std::string& text)> spelling = {};  // as they are to be; null: as they are
+};
+
 /// `place` itself if it is a data directory, or a folder of features and transcripts; else out/data, a data directory
-/// of the audio there. With `transcripts`, a table as antiphon prepare takes it, its words too. Collective: the first
-/// member writes.
-std::string DataDirectoryOf(const std::string& place, const std::string& transcripts, const AudioPlaceOptions& options,
+/// of the audio there, with its words. Collective: the first member writes.
+std::string DataDirectoryOf(const std::string& place, const AudioTexts& texts, const AudioPlaceOptions& options,
                             const std::filesystem::path& out, Team& team);
 
 }  // namespace antiphon::pipeline

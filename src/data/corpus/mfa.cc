@@ -1,7 +1,8 @@
 // The Montreal Forced Aligner's folders: audio files with a text of the same name beside each.
 //
 // x.lab or x.txt: the text of x.wav, whose speaker is its folder. x.TextGrid: a tier per speaker, whose intervals with
-// text are utterances. Source: Montreal Forced Aligner, "Corpus formats and structure".
+// text are utterances. One audio file with its text is such a folder, too. Source: Montreal Forced Aligner, "Corpus
+// formats and structure".
 #include <algorithm>
 
 #include "base/error.h"
@@ -23,7 +24,7 @@ class Mfa : public CorpusFormat {
     Corpus corpus{Below(place, part), {}};
     const AudioFiles audio(corpus.audio);
     for (const std::string& file : audio.paths()) {
-      const fs::path stem = corpus.audio / fs::path(file).replace_extension();
+      const fs::path stem = audio.folder() / fs::path(file).replace_extension();
       if (const fs::path grid = Beside(stem, {".TextGrid", ".textgrid"}); !grid.empty()) {
         AddGrid(grid, file, corpus, problems);
       } else if (const fs::path text = Beside(stem, {".lab", ".txt"}); !text.empty()) {
@@ -35,7 +36,8 @@ class Mfa : public CorpusFormat {
       }
     }
     if (corpus.rows.empty()) {
-      Throw<InputError>("'{}' holds no audio with .lab, .txt or .TextGrid files beside it", corpus.audio.string());
+      Throw<InputError>("'{}' holds no audio with .lab, .txt or .TextGrid files of the same name beside it",
+                        corpus.audio.string());
     }
     return corpus;
   }
