@@ -34,7 +34,7 @@ namespace antiphon::app {
 namespace {
 
 struct ListenOptions {
-  std::string model, graph, profile, speaker, rescore_arpa, graph_arpa;
+  std::string model, graph, profile, speaker, rescore_arpa, graph_arpa, written;
   std::string speakers = "speakers";
   std::string input = "-";
   bool microphone = false;
@@ -71,6 +71,10 @@ struct ListenOptions {
     v("lm-weight", lm_weight, Range{0.0, 1000.0},
       "weight of the language model in choosing the result; 0: the search's");
     v("word-penalty", word_penalty, Range{-100.0, 100.0}, "cost per word in choosing the result");
+    v("written", written,
+      "as people write it beside the words, with numbers, full stops and capitals: english, what antiphon written "
+      "made, "
+      "or bundle, the bundle's own; empty: the words alone");
     changes.Visit(v);
     live.Visit(v);
     recognize.Visit(v);
@@ -86,6 +90,7 @@ RecognizerOptions RecognizerOptionsOf(const ListenOptions& options) {
   all.lm_weight = options.lm_weight;
   all.word_penalty = options.word_penalty;
   all.changes = options.changes;
+  all.written = options.written;
   all.adaptation.passes = 0;  // that is for whole recordings
   all.recognize = options.recognize;
   all.nnet = options.nnet;
@@ -276,8 +281,8 @@ REGISTER_COMMAND(
      .positionals = {"input"},
      .required = {"model"},
      .common = {"profile", "speaker", "microphone", "microphone-name", "vad", "rate", "partial", "lm-weight",
-                "word-penalty", "beam", "rescore-arpa", "graph-arpa", "hotwords", "word-list", "add-words", "lm",
-                "nnet.precision", "nnet.lazy"}});
+                "word-penalty", "beam", "rescore-arpa", "graph-arpa", "written", "hotwords", "word-list", "add-words",
+                "lm", "nnet.precision", "nnet.lazy"}});
 
 }  // namespace
 }  // namespace antiphon::app

@@ -30,7 +30,7 @@ namespace {
 namespace fs = std::filesystem;
 
 struct TranscribeOptions {
-  std::string model, graph, weights, out;
+  std::string model, graph, weights, out, written;
   std::vector<std::string> files;
   std::string format = "text";
   std::vector<std::string> write;
@@ -62,6 +62,9 @@ struct TranscribeOptions {
     v("beam", beam, Range{1.0, 1000.0}, "nats that a hypothesis may be worse than the best");
     v("hotwords", hotwords, "words and phrases that are preferred");
     v("hotword-bonus", hotword_bonus, Range{-100.0, 100.0}, "nats by which each word of them gets cheaper");
+    v("written", written,
+      "as people write it in place of the words, with numbers, full stops and capitals: english, what antiphon written "
+      "made, or bundle, the bundle's own; empty: words as they are recognised");
     changes.Visit(v);
     vad.Visit(v);
   }
@@ -163,6 +166,7 @@ class Transcriber {
     settings.beam = options.beam;
     settings.weights = options.weights;
     settings.precision = options.precision;
+    settings.written = options.written;
     settings.threads = threads;
     for (const std::string& phrase : options.hotwords) settings.hotwords.push_back({phrase, options.hotword_bonus});
     RecognizerOptions all = OptionsOf(settings);
@@ -198,7 +202,7 @@ class Transcriber {
     settings.progress = [&](double done_s) { Progress(done_s - std::exchange(before, done_s)); };
     const Recognition said = recognizer_.RecognizeFile(audio.path().string(), settings);
     pipeline::Transcript transcript{name, audio.info().duration_s(), said.remark, {}};
-    for (const RecognizedWord& word : said.words) {
+    for (const RecognizedWord& word : options_.written.empty() ? said.words : said.written_words) {
       transcript.words.push_back({word.word, word.start_s, word.end_s, word.confidence});
     }
     return transcript;
@@ -281,7 +285,7 @@ REGISTER_COMMAND(
                 "antiphon transcribe --model mine.antiphon --srt --out subtitles/ lectures/*.flac",
      .positionals = {"files"},
      .required = {"model", "files"},
-     .common = {"format", "srt", "vtt", "write", "out", "channels", "hotwords", "add-words", "lm", "vad"}});
+     .common = {"format", "srt", "vtt", "write", "out", "channels", "written", "hotwords", "add-words", "lm", "vad"}});
 
 }  // namespace
 }  // namespace antiphon::app

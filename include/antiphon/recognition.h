@@ -34,12 +34,16 @@ struct Recognition {
       nbest;           // best first, with different words; empty unless RecognizerSettings::nbest asks for it
   std::string remark;  // why there are no words, for example; usually empty
 
+  // As people write it, if RecognizerSettings::written asks for that: numbers, full stops, capitals.
+  std::string written = {};
+  std::vector<RecognizedWord> written_words = {};  // each with the times of the words that it stands for
+
   bool operator==(const Recognition&) const = default;
 };
 
 /// As JSON in one line: {"text": …, "words": [{"word", "start", "end", "confidence"}, …], "nbest": [{"text", "cost",
-/// "graph_cost", "acoustic_cost"}, …], "remark": …}; times in seconds, rounded to hundredths; what is not there is left
-/// out.
+/// "graph_cost", "acoustic_cost"}, …], "remark": …, "written": …, "written_words": […]}; times in seconds, rounded to
+/// hundredths; what is not there is left out.
 std::string ToJson(const Recognition& recognition);
 
 }  // namespace antiphon

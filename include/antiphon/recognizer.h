@@ -63,6 +63,10 @@ struct RecognizerSettings {
   // What is recognised: everything, or speech alone.
   std::string vad = {};  // network of recipes/vad.toml, or a bundle with one; "": the bundle's; "none": everything
 
+  // The result as people write it, beside the words: "english" (numbers, times, money; full stops from pauses), a
+  // folder or file of `antiphon written`, or "bundle", the bundle's own; "": no.
+  std::string written = {};
+
   // The network.
   std::string precision = "fp32";  // of products: "fp32", "bf16", "int8", "auto"
   bool profiles = false;           // speakers' profiles can be loaded; in fp32 they always can. In int8 and bf16 scores

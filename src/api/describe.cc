@@ -3,7 +3,9 @@
 #include <span>
 #include <string>
 
+#include "decode/lattice/word_times.h"
 #include "pipeline/rounded_seconds.h"
+#include "pipeline/written_words.h"
 
 namespace antiphon {
 namespace {
@@ -22,15 +24,31 @@ Hypothesis Describe(const decode::LatticePath& path, const ResultScale& scale) {
           .acoustic_cost = path.cost.acoustic};
 }
 
-void AddDetails(const Recognition& recognition, nlohmann::ordered_json& json) {
-  auto words = nlohmann::ordered_json::array();
-  for (const RecognizedWord& word : recognition.words) {
-    words.push_back({{"word", word.word},
-                     {"start", pipeline::RoundedSeconds(word.start_s)},
-                     {"end", pipeline::RoundedSeconds(word.end_s)}});
-    if (word.confidence >= 0) words.back()["confidence"] = word.confidence;
+nlohmann::ordered_json WordsJson(const std::vector<RecognizedWord>& words) {
+  auto json = nlohmann::ordered_json::array();
+  for (const RecognizedWord& word : words) {
+    json.push_back({{"word", word.word},
+                    {"start", pipeline::RoundedSeconds(word.start_s)},
+                    {"end", pipeline::RoundedSeconds(word.end_s)}});
+    if (word.confidence >= 0) json.back()["confidence"] = word.confidence;
   }
-  json["words"] = words;
+  return json;
+}
+
+void AddWritten(const written::WrittenForm& form, bool ended, Recognition& recognition) {
+  std::vector<pipeline::TimedToken> words;
+  for (const RecognizedWord& word : recognition.words) {
+    words.push_back({word.word, word.start_s, word.end_s, word.confidence});
+  }
+  const auto tokens = pipeline::WrittenWords(form, words, ended);
+  recognition.written = pipeline::TextOf(tokens);
+  for (const pipeline::TimedToken& token : tokens) {
+    recognition.written_words.push_back({token.text, token.start_s, token.end_s, token.confidence});
+  }
+}
+
+void AddDetails(const Recognition& recognition, nlohmann::ordered_json& json) {
+  json["words"] = WordsJson(recognition.words);
   if (!recognition.nbest.empty()) {
     auto nbest = nlohmann::ordered_json::array();
     for (const Hypothesis& h : recognition.nbest) {
@@ -40,6 +58,7 @@ void AddDetails(const Recognition& recognition, nlohmann::ordered_json& json) {
     json["nbest"] = nbest;
   }
   if (!recognition.remark.empty()) json["remark"] = recognition.remark;
+  if (!recognition.written_words.empty()) json["written_words"] = WordsJson(recognition.written_words);
 }
 
 }  // namespace
@@ -56,8 +75,25 @@ Recognition Describe(const decode::Recognition& result, const ResultScale& scale
                                  i < result.confidences.size() ? result.confidences[i] : -1.0});
   }
   for (const decode::LatticePath& path : result.nbest) recognition.nbest.push_back(Describe(path, scale));
+  if (scale.written != nullptr) AddWritten(*scale.written, /*ended=*/true, recognition);
   return recognition;
 }
+
+namespace {
+
+// The times are those of the best hypothesis so far, whose pauses end sentences as those of the last one will.
+std::string WrittenSoFar(const LiveResult& result, const ResultScale& scale) {
+  Recognition so_far;
+  for (const decode::TimedWord& timed : decode::FindTimes(*scale.model, *scale.graph.lexicon(), result.partial).words) {
+    so_far.words.push_back({scale.graph.words()[static_cast<size_t>(timed.word)],
+                            timed.begin_frame * scale.frame_shift_s,
+                            (timed.begin_frame + timed.num_frames) * scale.frame_shift_s, -1.0});
+  }
+  AddWritten(*scale.written, /*ended=*/false, so_far);
+  return so_far.written;
+}
+
+}  // namespace
 
 StreamEvent Describe(const LiveResult& result, const ResultScale& scale) {
   StreamEvent event;
@@ -65,6 +101,7 @@ StreamEvent Describe(const LiveResult& result, const ResultScale& scale) {
     static_cast<Recognition&>(event) = Describe(result.recognition, scale, result.begin_frame);
   } else {
     event.text = TextOf(result.partial.words, scale.graph);
+    if (scale.written != nullptr) event.written = WrittenSoFar(result, scale);
   }
   event.final = result.final;
   event.start_s = result.begin_frame * scale.frame_shift_s;
@@ -74,6 +111,7 @@ StreamEvent Describe(const LiveResult& result, const ResultScale& scale) {
 
 nlohmann::ordered_json JsonOf(const Recognition& recognition) {
   nlohmann::ordered_json json = {{"text", recognition.text}};
+  if (!recognition.written.empty()) json["written"] = recognition.written;
   AddDetails(recognition, json);
   return json;
 }
@@ -83,6 +121,7 @@ nlohmann::ordered_json JsonOf(const StreamEvent& event) {
                                  {"start", pipeline::RoundedSeconds(event.start_s)},
                                  {"end", pipeline::RoundedSeconds(event.end_s)},
                                  {"text", event.text}};
+  if (!event.written.empty()) json["written"] = event.written;
   if (event.final) AddDetails(event, json);
   return json;
 }

@@ -11,14 +11,17 @@
 #include "decode/graph/graph.h"
 #include "decode/lattice/lattice.h"
 #include "decode/search/recognize.h"
+#include "written/written_form.h"
 
 namespace antiphon {
 
 /// How ids and frames of a recogniser are to be read.
 struct ResultScale {
   const decode::Graph& graph;
-  decode::LatticeWeights weights;  // that the result was chosen by
-  double frame_shift_s = 0.01;     // of the search
+  decode::LatticeWeights weights;                 // that the result was chosen by
+  double frame_shift_s = 0.01;                    // of the search
+  const written::WrittenForm* written = nullptr;  // null: not asked for
+  const hmm::HmmModel* model = nullptr;           // for times of what is understood so far, if it is to be written
 };
 
 /// `begin_frame`: of the recognition, where the times' zero lies before it.

@@ -26,6 +26,7 @@ Recognizer::Impl::Impl(const std::string& model_file, const std::string& graph_f
       weights(ResultWeights(options, model->hmm())),
       rescorer(pipeline::LoadRescorer(options.rescore_arpa, options.graph_arpa, graph)),
       bias(decode::MakeBias(graph, options.recognize.bias)),
+      written(pipeline::LoadWrittenForm(options.written, options.bundles_written, graph)),
       recognizer(*model, graph, options.recognize, options.pieces, weights,
                  pipeline::FeatureShiftSeconds(*model, model_file), rescorer.get(), bias.get()),
       activity(pipeline::VoiceActivity::Load(options.vad)) {
@@ -38,6 +39,7 @@ std::shared_ptr<const Recognizer::Impl> Recognizer::Impl::Open(const std::string
                                                                RecognizerOptions options) {
   const pipeline::BundleParts parts = pipeline::PartsAt(model);
   pipeline::CompleteBy(options, parts);
+  options.bundles_written = parts.written;
   return std::make_shared<const Impl>(parts.model, pipeline::GraphOf(parts, graph), options);
 }
 
@@ -85,7 +87,7 @@ Recognition Recognizer::Impl::Recognize(const AudioInput& input, const Recognize
     heard.mean = features->speaker();
     SpeakerMemoryAccess::Values(*settings.memory, *model) = std::move(heard);
   }
-  return Describe(result, {graph, weights, recognizer.frame_shift_s()});
+  return Describe(result, scale(recognizer.frame_shift_s()));
 }
 
 Recognizer::Recognizer(const std::string& model, const std::string& graph, const RecognizerSettings& settings)

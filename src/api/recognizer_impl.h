@@ -17,6 +17,7 @@
 #include "pipeline/speaker_adaptation.h"
 #include "pipeline/utterance_recognizer.h"
 #include "pipeline/voice_activity.h"
+#include "pipeline/written_words.h"
 
 namespace antiphon {
 
@@ -27,6 +28,10 @@ struct Recognizer::Impl {
                                           RecognizerOptions options);
 
   Recognition Recognize(const AudioInput& input, const RecognizeSettings& settings) const;
+  /// `frame_shift_s`: of the search.
+  ResultScale scale(double frame_shift_s) const {
+    return {graph, weights, frame_shift_s, written.get(), &model->hmm()};
+  }
 
   RecognizerOptions options;
   std::unique_ptr<AcousticModel> model;
@@ -35,6 +40,7 @@ struct Recognizer::Impl {
   decode::LatticeWeights weights;
   std::unique_ptr<const decode::LmRescorer> rescorer;
   std::unique_ptr<const decode::WordBias> bias;
+  std::shared_ptr<const written::WrittenForm> written;  // null: not asked for
   pipeline::UtteranceRecognizer recognizer;
   std::optional<pipeline::SpeakerAdaptation> adaptation;
   std::shared_ptr<const pipeline::VoiceActivity> activity;  // null: everything is recognised

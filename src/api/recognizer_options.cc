@@ -34,6 +34,7 @@ RecognizerOptions OptionsOf(const RecognizerSettings& settings) {
   given.changes.g2p = settings.g2p;
   given.changes.lm = settings.lm;
   given.vad.model = settings.vad;
+  given.written = settings.written;
   given.normalize_variance = settings.normalize_variance;
   given.adaptation.passes = settings.adapt_passes;
   given.adaptation.graph = settings.adapt_graph;

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "antiphon/recognizer.h"
 #include "decode/lattice/lattice.h"
@@ -17,7 +18,7 @@
 namespace antiphon {
 
 struct RecognizerOptions {
-  std::string weights, rescore_arpa, graph_arpa;
+  std::string weights, rescore_arpa, graph_arpa, written;
   double lm_weight = 0.0;
   double word_penalty = 0.0;
   bool normalize_variance = false;
@@ -28,6 +29,8 @@ struct RecognizerOptions {
   infer::NnetScorerOptions nnet;
   vad::VadOptions vad;
   int threads = 0;
+  // Not an option: what "bundle" means.
+  std::vector<std::string> bundles_written;
 
   template <class V>
   void Visit(V& v) {
@@ -36,6 +39,7 @@ struct RecognizerOptions {
     v("word-penalty", word_penalty, Range{-100.0, 100.0}, "cost per word in choosing the result");
     v("rescore-arpa", rescore_arpa, "larger language model that replaces the graph's in each lattice");
     v("graph-arpa", graph_arpa, "the language model that the graph was built with, for rescore-arpa");
+    v("written", written, "written form beside the words: english, what antiphon written made, or bundle");
     v("norm-vars", normalize_variance, "divide by the standard deviation, as the model's features were made");
     changes.Visit(v);
     adaptation.Visit(v);

@@ -62,7 +62,7 @@ struct Stream::Impl {
 
   void Note(const LiveResult& result) {
     if (!result.final && !settings.partial) return;
-    events.push_back(antiphon::Describe(result, {recognizer->graph, recognizer->weights, live.frame_shift_s()}));
+    events.push_back(antiphon::Describe(result, recognizer->scale(live.frame_shift_s())));
   }
 
   // What `work` makes of more speech, or of its end. An error in the middle of it leaves nothing to go on with.

@@ -18,6 +18,7 @@
 #include "pipeline/chosen_weights.h"
 #include "pipeline/new_words.h"
 #include "vad/speech_model.h"
+#include "written/written_form.h"
 
 namespace antiphon::pipeline {
 namespace {
@@ -28,6 +29,7 @@ using Json = nlohmann::ordered_json;
 constexpr int kFormat = 1;
 constexpr const char* kCard = "card.json";
 constexpr const char* kEnding = ".antiphon";
+constexpr const char* kWritten = "written/";
 // Larger files have checksums of their own inside, which whoever reads them compares.
 constexpr uint64_t kMostToCheck = uint64_t{1} << 20;
 constexpr std::array kGraphFiles = {"HCLG.fst", "graph.json", "lexicon.txt", "words.txt"};
@@ -82,6 +84,18 @@ BundleRequest Completed(BundleRequest request) {
   return request;
 }
 
+// Files that can be read.
+std::vector<std::string> WrittenFiles(const std::string& place) {
+  if (place.empty()) return {};
+  if (place == written::kEnglish) {
+    throw UsageError(
+        "--written english: a bundle takes files; write them with antiphon written rules english NAME.fst");
+  }
+  std::vector<std::string> files = written::FilesOf(place);
+  written::WrittenForm::Load(files, /*fold_case=*/true);
+  return files;
+}
+
 std::vector<Source> SourcesOf(const BundleRequest& request) {
   std::vector<Source> sources = {{"model.safetensors", request.model}};
   AddGraph("graph", request.graph, sources);
@@ -94,6 +108,9 @@ std::vector<Source> SourcesOf(const BundleRequest& request) {
   add_arpa("rescore.arpa", request.rescore_arpa);
   if (!request.g2p.empty()) sources.push_back({"words.g2p", request.g2p});
   if (!request.vad.empty()) sources.push_back({"vad.safetensors", request.vad});
+  for (const std::string& file : WrittenFiles(request.written)) {
+    sources.push_back({kWritten + fs::path(file).filename().string(), file});
+  }
   return sources;
 }
 
@@ -235,6 +252,7 @@ BundleParts OpenBundle(const fs::path& place) {
     for (const Json& file : card.at("files")) {
       const std::string name = file.at("name");
       if (const auto part = known.find(name); part != known.end()) parts.*part->second = (place / name).string();
+      if (name.starts_with(kWritten)) parts.written.push_back((place / name).string());
       if (name == "graph/graph.json") parts.graph = (place / "graph").string();
       if (name == "adapt-graph/graph.json") parts.adapt_graph = (place / "adapt-graph").string();
     }

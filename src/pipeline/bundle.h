@@ -4,7 +4,8 @@
 // It holds card.json (what it is, and every file's size and checksum), model.safetensors (network, front end, i-vector
 // extractor), graph/ with its lexicon, and, where there are any, weights.toml, adapt-graph/ (of speaker-adapted models)
 // the language models for rescoring,
-// words.g2p, which pronounces words that the lexicon lacks, and vad.safetensors, which tells speech from other sound.
+// words.g2p, which pronounces words that the lexicon lacks, vad.safetensors, which tells speech from other sound, and
+// written/ (written/written_form.h).
 //
 // Threads: plain functions. Errors: InputError naming the bundle and the file that is missing, damaged or of a newer
 // format; UsageError for requests that lack a part.
@@ -14,6 +15,7 @@
 #include <memory>
 #include <nlohmann/json_fwd.hpp>
 #include <string>
+#include <vector>
 
 #include "base/options.h"
 #include "hmm/hmm_model.h"
@@ -22,7 +24,7 @@
 namespace antiphon::pipeline {
 
 struct BundleRequest {
-  std::string experiment, model, graph, adapt_graph, weights, graph_arpa, rescore_arpa, g2p, vad;
+  std::string experiment, model, graph, adapt_graph, weights, graph_arpa, rescore_arpa, g2p, vad, written;
   std::string name, licence, speech, out;
 
   template <class V>
@@ -40,6 +42,7 @@ struct BundleRequest {
     v("g2p", g2p, "what antiphon g2p train made of the lexicon, for words that are not in it");
     v("vad", vad,
       "network of recipes/vad.toml: speech alone is decoded then; empty: EXPERIMENT/vad/network's, if it is there");
+    v("written", written, "folder or file of antiphon written, which --written bundle of a recogniser takes");
     v("name", name, "of the recogniser; empty: that of --out");
     v("licence", licence, "under which it may be used");
     v("speech", speech, "what it was trained on, in words");
@@ -50,6 +53,7 @@ struct BundleRequest {
 /// Where the parts are; "" for what it does not hold.
 struct BundleParts {
   std::string model, graph, adapt_graph, weights, lexicon, graph_arpa, rescore_arpa, g2p, vad;
+  std::vector<std::string> written;  // files
 };
 
 /// Whether the place is a bundle, or at least has the name of one.

@@ -21,6 +21,7 @@
 #include "pipeline/decode_system.h"
 #include "pipeline/decode_turns.h"
 #include "pipeline/weight_tuning.h"
+#include "pipeline/written_words.h"
 
 namespace antiphon::pipeline {
 namespace {
@@ -64,7 +65,8 @@ class Decoding {
     FindTransforms();
     const DecodeFormat format(
         system_.graph(), system_.model().hmm(),
-        {recognizer_.frame_shift_s(), request_.lattices, request_.recognize.nbest > 0, system_.weights()});
+        {recognizer_.frame_shift_s(), request_.lattices, request_.recognize.nbest > 0, system_.weights(),
+         LoadWrittenForm(request_.written, request_.bundles_written, system_.graph())});
     std::optional<DecodeOutput> output;
     if (team_.is_first()) output.emplace(format.options(), request_.out);
     const auto start = std::chrono::steady_clock::now();
@@ -221,7 +223,7 @@ DecodeReport Decode(const DecodeRequest& request, Team& team, int num_threads) {
   RequireOtherPlace(request.data, request.out, "its text");
   DecodeRequest of_directory = WithBundle(request);
   if (request.features.features.empty())
-    of_directory.data = DataDirectoryOf(request.data, "", request.audio, request.out, team);
+    of_directory.data = DataDirectoryOf(request.data, {}, request.audio, request.out, team);
   Decoding decoding(of_directory, team, num_threads);
   decoding.Run();
   return team.is_first() ? decoding.Report() : DecodeReport();

@@ -9,6 +9,7 @@
 #include "base/gzip.h"
 #include "decode/lattice/lattice_text.h"
 #include "pipeline/rounded_seconds.h"
+#include "pipeline/written_words.h"
 
 namespace antiphon::pipeline {
 
@@ -18,6 +19,7 @@ DecodeOutput::DecodeOutput(const DecodeOutputOptions& options, const std::filesy
       phones_ctm_(folder / "phones.ctm"),
       json_(folder / "results.jsonl") {
   if (options.nbest) nbest_ = std::make_unique<AtomicFile>(folder / "nbest.txt");
+  if (options.written) written_ = std::make_unique<AtomicFile>(folder / "written");
   if (options.lattices) lattices_ = std::make_unique<AtomicFile>(folder / "lattices.gz");
 }
 
@@ -52,6 +54,7 @@ DecodeEntry DecodeFormat::Format(const std::string& utt_id, const decode::Recogn
                    seconds(phone.num_frames), model_.phones().Name(phone.phone));
   }
   if (!r.remark.empty()) json["remark"] = r.remark;
+  if (options_.written) AddWritten(utt_id, r, entry, json);
   entry.json = json.dump() + "\n";
   for (size_t rank = 0; options_.nbest && rank < r.nbest.size(); ++rank) {
     const decode::LatticePath& path = r.nbest[rank];
@@ -66,12 +69,34 @@ DecodeEntry DecodeFormat::Format(const std::string& utt_id, const decode::Recogn
   return entry;
 }
 
+void DecodeFormat::AddWritten(const std::string& utt_id, const decode::Recognition& r, DecodeEntry& entry,
+                              nlohmann::ordered_json& json) const {
+  std::vector<TimedToken> words;
+  for (size_t i = 0; i < r.times.words.size(); ++i) {
+    const decode::TimedWord& word = r.times.words[i];
+    words.push_back({graph_.words()[static_cast<size_t>(word.word)], word.begin_frame * options_.frame_shift_s,
+                     (word.begin_frame + word.num_frames) * options_.frame_shift_s,
+                     i < r.confidences.size() ? r.confidences[i] : -1.0});
+  }
+  const std::vector<TimedToken> tokens = WrittenWords(*options_.written, words, /*ended=*/true);
+  json["written"] = TextOf(tokens);
+  json["written_words"] = nlohmann::json::array();
+  for (const TimedToken& token : tokens) {
+    json["written_words"].push_back({{"word", token.text},
+                                     {"start", RoundedSeconds(token.start_s)},
+                                     {"duration", RoundedSeconds(token.end_s - token.start_s)}});
+    if (token.confidence >= 0) json["written_words"].back()["confidence"] = token.confidence;
+  }
+  entry.written = utt_id + (tokens.empty() ? "" : " ") + TextOf(tokens) + "\n";
+}
+
 void DecodeOutput::Write(const DecodeEntry& entry) {
   text_.stream() << entry.text;
   words_ctm_.stream() << entry.words_ctm;
   phones_ctm_.stream() << entry.phones_ctm;
   json_.stream() << entry.json;
   if (nbest_) nbest_->stream() << entry.nbest;
+  if (written_) written_->stream() << entry.written;
   if (lattices_) {
     lattices_->stream() << entry.lattice;
     lattices_->CheckStream();
@@ -79,7 +104,7 @@ void DecodeOutput::Write(const DecodeEntry& entry) {
 }
 
 void DecodeOutput::Close() {
-  for (AtomicFile* file : {&text_, &words_ctm_, &phones_ctm_, &json_, nbest_.get(), lattices_.get()}) {
+  for (AtomicFile* file : {&text_, &words_ctm_, &phones_ctm_, &json_, nbest_.get(), lattices_.get(), written_.get()}) {
     if (file != nullptr) file->Commit();
   }
 }

@@ -30,6 +30,7 @@ DecodeRequest WithBundle(DecodeRequest request) {
   }
   CompleteBy(request, parts);
   if (request.tune) request.weights = weights;
+  request.bundles_written = parts.written;
   return request;
 }
 

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "data/feature_source.h"
 #include "decode/lattice/weight_search.h"
@@ -20,7 +21,7 @@
 namespace antiphon::pipeline {
 
 struct DecodeRequest {
-  std::string model, graph, data, out, weights, graph_arpa, rescore_arpa;
+  std::string model, graph, data, out, weights, graph_arpa, rescore_arpa, written;
   double lm_weight = 0.0;
   double word_penalty = 0.0;
   bool tune = false;
@@ -52,6 +53,9 @@ struct DecodeRequest {
     v("rescore-arpa", rescore_arpa, "larger language model that replaces the graph's in each lattice");
     v("graph-arpa", graph_arpa, "the language model that the graph was built with, for --rescore-arpa");
     v("lattices", lattices, "write lattices.gz");
+    v("written", written,
+      "write what was said as people write it, too (written, results.jsonl), with numbers, full stops and capitals: "
+      "english, what antiphon written made, or bundle, the bundle's own");
     changes.Visit(v);
     adaptation.Visit(v);
     profiles.Visit(v);
@@ -67,6 +71,8 @@ struct DecodeRequest {
 
   // Not an option of its own.
   uint64_t seed = 1;  // of the error rate's interval
+  // What "bundle" means as a written form.
+  std::vector<std::string> bundles_written = {};
 };
 
 /// The request with model, graph, weights and language models of the bundle that stands in the model's place; what is

@@ -1,0 +1,148 @@
+// antiphon written: words as people write them, with numbers, capitals and full stops.
+#include <cmath>
+#include <iostream>
+#include <nlohmann/json.hpp>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "base/error.h"
+#include "base/file.h"
+#include "base/utf8.h"
+#include "command.h"
+#include "hmm/graph/openfst.h"
+#include "written/english_rules.h"
+#include "written/rule_source.h"
+#include "written/sentence_scores.h"
+#include "written/written_form.h"
+
+namespace antiphon::app {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+struct WrittenRulesOptions {
+  std::string source, out;
+
+  template <class V>
+  void Visit(V& v) {
+    v("source", source, "file of rules (docs/guides/written-form.md), or english: those that come with the program");
+    v("out", out, "transducer to write, NAME.fst; empty: the rules are printed as they stand in the source");
+  }
+};
+
+void BuildWrittenRules(const WrittenRulesOptions& options, CommandContext& context) {
+  const bool english = options.source == written::kEnglish;
+  const std::string text = english ? std::string(written::EnglishRules()) : ReadFile(options.source);
+  fst::StdVectorFst rules;
+  written::BuildRules(text, options.source, &rules);
+  if (options.out.empty()) {
+    context.out() << text;
+    return;
+  }
+  if (!options.out.ends_with(written::kRuleEnding)) {
+    Throw<UsageError>("'{}' does not end in {}, by which rules are known", options.out, written::kRuleEnding);
+  }
+  written::Rules(rules, options.source).Save(options.out);
+  context.Print("{} states in {}", rules.NumStates(), options.out);
+  context.SetResult(Json({{"states", rules.NumStates()}}).dump());
+}
+
+struct WrittenTrainOptions {
+  std::string text, out;
+  double held_out = 0.0;
+  written::SentenceTraining training;
+
+  template <class V>
+  void Visit(V& v) {
+    v("text", text, "text in sentences with full stops and capitals, UTF-8");
+    v("out", out, "model file to write; sentences.safetensors in the folder of a written form");
+    v("held-out", held_out, Range{0.0, 0.5},
+      "share of the text, its end, by which a model of the rest is measured first; 0: it is not measured");
+    training.Visit(v);
+  }
+};
+
+Json JsonOf(const written::FoundPlaces& places) {
+  return {{"wanted", places.wanted}, {"found", places.found}, {"right", places.right}};
+}
+
+void TrainWritten(const WrittenTrainOptions& options, CommandContext& context) {
+  written::SentenceTraining training = options.training;
+  training.seed = context.seed();
+  const std::vector<written::PunctuatedWord> words = written::ReadPunctuated(ReadFile(options.text));
+  Json result = {{"words", words.size()}};
+  if (options.held_out > 0) {
+    const auto rest = words.end() - std::lround(options.held_out * static_cast<double>(words.size()));
+    const auto scores = written::ScoreSentences(written::TrainSentences({words.begin(), rest}, training),
+                                                std::vector(rest, words.end()));
+    context.Print(
+        "held out: of {} sentence ends {:.1f} % found, {:.1f} % of those found are right; of {} capitals "
+        "{:.1f} % and {:.1f} %",
+        scores.ends.wanted, 100 * scores.ends.recall(), 100 * scores.ends.precision(), scores.capitals.wanted,
+        100 * scores.capitals.recall(), 100 * scores.capitals.precision());
+    result["held_out"] = {{"ends", JsonOf(scores.ends)}, {"capitals", JsonOf(scores.capitals)}};
+  }
+  written::TrainSentences(words, training).Save(options.out);
+  context.Print("learnt from {} words: {}", words.size(), options.out);
+  context.SetResult(result.dump(2));
+}
+
+struct WrittenApplyOptions {
+  std::string form = written::kEnglish;
+  std::string text = "-";
+
+  template <class V>
+  void Visit(V& v) {
+    v("form", form, "folder of rules and of a model of sentences, one of its files, or english");
+    v("text", text, "file of what was said, an utterance per line; -: standard input");
+  }
+};
+
+void ApplyWritten(const WrittenApplyOptions& options, CommandContext& context) {
+  std::istringstream file(options.text == "-" ? "" : ReadFile(options.text));
+  std::istream& in = options.text == "-" ? std::cin : file;
+  const auto form = written::WrittenForm::Load(written::FilesOf(options.form), /*fold_case=*/true);
+  Json lines = Json::array();
+  for (std::string line; std::getline(in, line);) {
+    RequireUtf8(line);
+    std::istringstream fields(line);
+    std::vector<written::SpokenWord> words;
+    for (std::string word; fields >> word;) words.push_back({word});
+    std::string text;
+    for (const written::WrittenToken& token : form.Write(words, /*ended=*/true).tokens) {
+      text += (text.empty() ? "" : " ") + token.text;
+    }
+    context.PrintLine(text);
+    if (context.json()) lines.push_back(text);
+  }
+  context.SetResult(Json({{"lines", std::move(lines)}}).dump());
+}
+
+REGISTER_COMMAND("written rules", WrittenRulesOptions, BuildWrittenRules,
+                 {.summary = "build rules of how spoken words are written",
+                  .description = "Compiles rules of numbers, times, money and the like to a transducer that --written "
+                                 "takes. Others' OpenFst transducers over bytes serve as well.",
+                  .example = "antiphon written rules english\n"
+                             "antiphon written rules my.rules my.fst",
+                  .positionals = {"source", "out"},
+                  .required = {"source"}});
+
+REGISTER_COMMAND("written train", WrittenTrainOptions, TrainWritten,
+                 {.summary = "learn where sentences end and what has capitals",
+                  .description = "Learns a small model from text in sentences, which sets full stops, question marks, "
+                                 "commas and capitals in what was recognised.",
+                  .example = "antiphon written train novel.txt mine/sentences.safetensors --held-out 0.1",
+                  .positionals = {"text", "out"},
+                  .required = {"text", "out"},
+                  .common = {"held-out", "buckets", "passes"}});
+
+REGISTER_COMMAND("written apply", WrittenApplyOptions, ApplyWritten,
+                 {.summary = "text of spoken words as people write it",
+                  .description = "An utterance per line, in and out. The same as --written of transcribe, listen and "
+                                 "decode, but without the pauses.",
+                  .example = "echo i paid twenty five dollars at half past three | antiphon written apply",
+                  .positionals = {"form", "text"}});
+
+}  // namespace
+}  // namespace antiphon::app
