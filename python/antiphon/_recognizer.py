@@ -42,11 +42,15 @@ class Recognition:
     """Why there are no words, for example; usually empty."""
     nbest: tuple[Hypothesis, ...] = ()
     """Best first, with different words; empty unless asked for."""
+    written: str = ""
+    """As people write it, with numbers, full stops and capitals; empty unless asked for."""
+    written_words: tuple[Word, ...] = ()
+    """The same with times: each has those of the words that it stands for."""
 
 
 @dataclass(frozen=True)
 class StreamEvent(Recognition):
-    """What was understood of an utterance: so far, or in the end. Partial results have text alone."""
+    """What was understood of an utterance: so far, or in the end. Partial results have text alone, and written if asked for."""
 
     final: bool = False
     start: float = 0.0
@@ -75,7 +79,8 @@ class Recognizer:
         add_words (words that the graph lacks: a list, or a dict of words and their phones in a string, "" for what g2p
         says; needs a graph made with --on-the-fly), g2p (model of `antiphon g2p train`; else the bundle's), lm (ARPA
         file in place of such a graph's language model), vad (network of recipes/vad.toml, so that speech alone is
-        recognised; else the bundle's; "none": everything is recognised),
+        recognised; else the bundle's; "none": everything is recognised), written ("english", a folder or file of
+        `antiphon written`, or "bundle": the result as people write it, too),
         precision ("fp32", "bf16", "int8", "auto"), threads, confidences, normalize_variance, rescore_arpa and
         graph_arpa (a larger language model, and the graph's), adapt_graph, adapt_passes; options: further options of
         `antiphon decode`, as TOML.
@@ -191,8 +196,9 @@ class Stream:
 
 
 def _fields(found: Any) -> dict[str, Any]:
-    text, words, hypotheses, remark = found
+    text, words, hypotheses, remark, written, written_words = found
     return {"text": text, "words": tuple(Word(*word) for word in words), "remark": remark,
+            "written": written, "written_words": tuple(Word(*word) for word in written_words),
             "nbest": tuple(Hypothesis(*hypothesis) for hypothesis in hypotheses)}
 
 

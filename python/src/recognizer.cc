@@ -16,19 +16,24 @@ namespace {
 
 using Words = std::vector<std::tuple<std::string, double, double, double>>;
 using Hypotheses = std::vector<std::tuple<std::string, double>>;
-using Result = std::tuple<std::string, Words, Hypotheses, std::string>;
+using Result = std::tuple<std::string, Words, Hypotheses, std::string, std::string, Words>;
 using Event = std::tuple<bool, double, double, Result>;
 using Phrases = std::vector<std::pair<std::string, double>>;
 using AddedWords = std::vector<std::tuple<std::string, std::string, double>>;  // word, phones, weight
 
-Result ToTuple(const Recognition& recognition) {
+Words ToTuples(const std::vector<RecognizedWord>& recognized) {
   Words words;
-  for (const RecognizedWord& word : recognition.words) {
+  for (const RecognizedWord& word : recognized) {
     words.emplace_back(word.word, word.start_s, word.end_s, word.confidence);
   }
+  return words;
+}
+
+Result ToTuple(const Recognition& recognition) {
   Hypotheses hypotheses;
   for (const Hypothesis& hypothesis : recognition.nbest) hypotheses.emplace_back(hypothesis.text, hypothesis.cost);
-  return {recognition.text, std::move(words), std::move(hypotheses), recognition.remark};
+  return {recognition.text,   ToTuples(recognition.words), std::move(hypotheses),
+          recognition.remark, recognition.written,         ToTuples(recognition.written_words)};
 }
 
 std::vector<Event> ToTuples(const std::vector<StreamEvent>& events) {
@@ -77,6 +82,7 @@ void BindSettings(nb::module_& m) {
       .def_rw("g2p", &RecognizerSettings::g2p)
       .def_rw("lm", &RecognizerSettings::lm)
       .def_rw("vad", &RecognizerSettings::vad)
+      .def_rw("written", &RecognizerSettings::written)
       .def_rw("precision", &RecognizerSettings::precision)
       .def_rw("threads", &RecognizerSettings::threads)
       .def_rw("normalize_variance", &RecognizerSettings::normalize_variance)
@@ -95,7 +101,7 @@ void BindRecognizer(nb::module_& m) {
           [](Stream& self, Vector<float> samples) {
             return ToTuples(Unlocked([&] { return self.Accept(SpanOf(samples)); }));
           },
-          nb::arg("samples"), "(final, start, end, (text, words, hypotheses, remark)) of each event.")
+          nb::arg("samples"), "(final, start, end, result as of recognize) of each event.")
       .def(
           "end", [](Stream& self) { return ToTuples(Unlocked([&] { return self.End(); })); }, "As accept.")
       .def("ended", &Stream::ended, "Whether end was called.")
@@ -108,7 +114,7 @@ void BindRecognizer(nb::module_& m) {
           [](const Recognizer& self, Vector<float> samples, int rate) {
             return ToTuple(Unlocked([&] { return self.Recognize(SpanOf(samples), rate); }));
           },
-          nb::arg("samples"), nb::arg("rate"), "(text, words, hypotheses, remark).")
+          nb::arg("samples"), nb::arg("rate"), "(text, words, hypotheses, remark, written, written_words).")
       .def(
           "recognize_file",
           [](const Recognizer& self, const std::string& path, int channel) {

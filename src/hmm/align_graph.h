@@ -21,9 +21,9 @@ inline constexpr int32_t kForeignSpeech = -2;
 
 /// What it costs, in the search's nats, if text and speech do not agree.
 struct GapCosts {
-  double speech = 8.0;
-  double text = 6.0;
-  double word = 0.5;
+  double speech = 14.0;
+  double text = 9.0;
+  double word = 1.0;
   template <class V>
   void Visit(V& v) {
     v("speech", speech, Range{0.0, 1e6}, "cost of taking what follows as speech that the text lacks, in scaled nats");

@@ -13,9 +13,10 @@
 namespace antiphon::pipeline {
 namespace {
 
-constexpr int kPieceRows = 6000;       // of the features, that are recognised at once
-constexpr int kAround = 60;            // rows on either side, which scores need
-constexpr int kStretchRows = 2000;     // of a usual stretch
+constexpr int kPieceRows = 6000;    // of the features, that are recognised at once
+constexpr int kAround = 60;         // rows on either side, which scores need
+constexpr int kStretchRows = 2000;  // of a usual stretch
+constexpr int kShortWordRows = 40;
 constexpr size_t kMostWithGaps = 200;  // words; the graph grows with their square
 
 // A part of the recording's frames, from scores of the rows around it.
@@ -47,6 +48,25 @@ std::unique_ptr<ScoreSource> ScorePart(const Matrix& features, const GapAligner:
   const int64_t last = std::min<int64_t>(features.rows(), (end + around) * subsampling);
   return std::make_unique<FramePart>(scorer(RowsOf(features, first, last)),
                                      begin - static_cast<int>(first / subsampling), end - begin);
+}
+
+// A model of silence, which is heard in all noises, may fit foreign speech better than any speech does; but a
+// recogniser finds words in it. What is shorter than a short word is a breath. `begin_frame`: of the alignment.
+void TellSpeechFromPauses(int begin_frame, std::span<const FoundWord> found, int fewest_frames,
+                          hmm::Alignment& alignment) {
+  for (hmm::AlignedPhone& phone : alignment.phones) {
+    if (phone.word_position >= 0) continue;
+    if (phone.num_frames < fewest_frames) {
+      phone.word_position = -1;
+      continue;
+    }
+    const int begin = begin_frame + phone.begin_frame, end = begin + phone.num_frames;
+    int spoken = 0;
+    for (const FoundWord& word : found) {
+      spoken += std::max(0, std::min(end, word.end_frame) - std::max(begin, word.begin_frame));
+    }
+    if (2 * spoken > phone.num_frames) phone.word_position = hmm::kForeignSpeech;
+  }
 }
 
 void Append(hmm::Alignment&& part, const TextStretch& stretch, hmm::Alignment& whole) {
@@ -84,6 +104,7 @@ hmm::Alignment GapAligner::Align(std::span<const int32_t> words, ScoreSource& sc
       phone.word_position += static_cast<int32_t>(words.size() - said);
     }
   }
+  TellSpeechFromPauses(0, {}, kShortWordRows / subsampling_, found);
   return found;
 }
 
@@ -111,7 +132,8 @@ std::vector<FoundWord> GapAligner::Recognize(std::span<const int32_t> words, con
 }
 
 hmm::Alignment GapAligner::AlignStretch(std::span<const int32_t> words, const TextStretch& stretch,
-                                        const Matrix& features, const Scorer& scorer) const {
+                                        std::span<const FoundWord> found, const Matrix& features,
+                                        const Scorer& scorer) const {
   ThrowIfCancelled("aligning");
   const auto its_words = words.subspan(static_cast<size_t>(stretch.first_word), static_cast<size_t>(stretch.num_words));
   // With fewer words the recogniser finds more; as long as there are fewer.
@@ -123,18 +145,22 @@ hmm::Alignment GapAligner::AlignStretch(std::span<const int32_t> words, const Te
   const auto scores = ScorePart(features, scorer, subsampling_, stretch.begin_frame, stretch.end_frame);
   hmm::Alignment alignment;
   if (stretch.sure) alignment = hmm::Align(model_, lexicon_, its_words, *scores, align_);
-  return alignment.ok() ? alignment : Align(its_words, *scores);
+  if (alignment.ok()) return alignment;
+  alignment = Align(its_words, *scores);
+  TellSpeechFromPauses(stretch.begin_frame, found, kShortWordRows / subsampling_, alignment);
+  return alignment;
 }
 
 hmm::Alignment GapAligner::AlignLong(std::span<const int32_t> words, const Matrix& features, const Scorer& scorer,
                                      int num_threads) const {
   const auto num_frames = static_cast<int>((features.rows() + subsampling_ - 1) / subsampling_);
-  const auto stretches = CutAtAnchors(words, Recognize(words, features, num_frames, scorer, num_threads), num_frames,
-                                      kStretchRows / subsampling_);
+  const std::vector<FoundWord> found = Recognize(words, features, num_frames, scorer, num_threads);
+  const auto stretches = CutAtAnchors(words, found, num_frames, kStretchRows / subsampling_);
   hmm::Alignment whole;
   whole.status = hmm::AlignStatus::kOk;
   ParallelInOrder<hmm::Alignment>(
-      stretches.size(), num_threads, [&](size_t i) { return AlignStretch(words, stretches[i], features, scorer); },
+      stretches.size(), num_threads,
+      [&](size_t i) { return AlignStretch(words, stretches[i], found, features, scorer); },
       [&](size_t i, hmm::Alignment&& part) {
         if (!part.ok() && whole.ok()) whole = {part.status, {}, {}, 0, 0};
         if (whole.ok()) Append(std::move(part), stretches[i], whole);

@@ -29,7 +29,7 @@ struct GapOptions {
   std::string gaps = "long";
   double long_above_s = 60.0;
   hmm::GapCosts costs;
-  double best_share = 0.05;
+  double best_share = 0.01;
 
   template <class V>
   void Visit(V& v) {
@@ -60,8 +60,8 @@ class GapAligner {
  private:
   std::vector<FoundWord> Recognize(std::span<const int32_t> words, const Matrix& features, int num_frames,
                                    const Scorer& scorer, int num_threads) const;
-  hmm::Alignment AlignStretch(std::span<const int32_t> words, const TextStretch& stretch, const Matrix& features,
-                              const Scorer& scorer) const;
+  hmm::Alignment AlignStretch(std::span<const int32_t> words, const TextStretch& stretch,
+                              std::span<const FoundWord> found, const Matrix& features, const Scorer& scorer) const;
 
   const hmm::HmmModel& model_;
   const hmm::Lexicon& lexicon_;

@@ -24,7 +24,8 @@ any_below_thousand = digit | below_thousand
 thousands = (any_below_thousand | "a":"1") " thousand":"," ("":"000" | " ":"" hundreds | and "":"0" two_places)
 number   = below_thousand | thousands |
            (any_below_thousand | "a":"1") " million":"," (
-             "":"000,000" <2> | " ":"" three_places " thousand":"," ("":"000" | " ":"" hundreds | and "":"0" two_places) |
+             "":"000,000" <2> |
+             " ":"" three_places " thousand":"," ("":"000" | " ":"" hundreds | and "":"0" two_places) |
              " ":"000," hundreds | and "":"000,0" two_places)
 any_number = digit | number
 

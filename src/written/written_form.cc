@@ -1,7 +1,6 @@
 #include "written/written_form.h"
 
 #include <algorithm>
-#include <array>
 #include <filesystem>
 #include <utility>
 
@@ -20,7 +19,7 @@ constexpr double kPauseAlone = 0.8;
 constexpr double kWithoutPause = -1.0, kPerSecond = 6.0, kMostByPause = 4.0;
 constexpr double kCommaShare = 0.5;  // of it that a comma gets
 
-constexpr std::array<const char*, kNumMarks> kSigns = {"", ",", ".", "?"};
+constexpr const char* kSigns[] = {"", ",", ".", "?"};  // by Mark
 
 bool Ends(Mark mark) { return mark == Mark::kStop || mark == Mark::kQuestion; }
 

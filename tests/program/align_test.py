@@ -5,6 +5,7 @@ Usage: align_test.py SOURCE-TREE PROGRAM
 
 import csv
 import json
+import random
 import re
 import shutil
 import sys
@@ -77,6 +78,39 @@ class Align(system.SystemTest):
         self.assertIn("skipped", scores["s2-u06"]["remark"])
         self.assertFalse([row for row in self.scores("truth-align").values() if float(row["deviation"]) < -4])
         self.assertIn("s1-u05: unlike its text", (self.root / "lies-align/report.txt").read_text())
+
+    def test_long_recordings_say_what_does_not_agree(self):
+        random_ = random.Random(5)
+        words = [random_.choice("AB") for _ in range(80)]
+        before, after = system.speech(words[:40], random_), system.speech(words[40:], random_)
+        foreign = system.speech(list("BBAABBAABBAA"), random_)
+        talks = self.root / "talks"
+        talks.mkdir()
+        (talks / "exact.wav").write_bytes(system.wav_bytes(before + after))
+        (talks / "exact.txt").write_text(", ".join(words).lower() + ".")
+        (talks / "gaps.wav").write_bytes(system.wav_bytes(before + foreign + after))
+        (talks / "gaps.lab").write_text(" ".join(words[:20] + 12 * ["A"] + words[20:]))
+        result = self.align(talks, "talks-align", "--long-above", 10, "--files", "json")
+        self.assertEqual(result.returncode, 0, result.stderr)
+        spoken = {}
+        for line in (self.root / "talks-align/words.ctm").read_text().splitlines():
+            utt_id, _, start, _, word = line.split()
+            spoken.setdefault(utt_id, []).append((word, float(start)))
+        self.assertEqual([word for word, _ in spoken["exact"]], words)
+        shift = len(foreign) / system.RATE
+        for (_, start), (_, right) in zip(spoken["gaps"][-30:], spoken["exact"][-30:]):
+            self.assertAlmostEqual(start, right + shift, delta=0.05)
+        with open(self.root / "talks-align/unaligned.tsv", encoding="utf-8") as file:
+            rows = list(csv.DictReader(file, delimiter="\t"))
+        self.assertEqual({row["utterance"] for row in rows}, {"gaps"})
+        found = sum(float(row["end_s"]) - float(row["start_s"]) for row in rows if row["what"] == "speech")
+        self.assertGreater(found, 0.7 * shift)
+        self.assertLess(found, 2 * shift)
+        left_out = [word for row in rows if row["what"] == "text" for word in row["words"].split()]
+        self.assertGreaterEqual(len(left_out), 10)
+        self.assertIn("are not in the text", self.scores("talks-align")["gaps"]["remark"])
+        self.assertTrue(json.loads((self.root / "talks-align/json/gaps.json").read_text())["unaligned"])
+        self.assertNotIn("gaps", (self.root / "talks-align/ali.scp").read_text())
 
     def test_validate_names_what_is_wrong_and_writes_nothing(self):
         fine = self.align(self.root / "corpus", "fine", "--validate")

@@ -67,6 +67,26 @@ class Transcribe(system.SystemTest):
         self.assertRegex((out / "one.srt").read_text(), r"\A1\n00:00:0\d,\d{3} --> 00:00:0\d,\d{3}\nA B A\n")
         self.assertEqual(len(re.findall(r'text = "[AB]"', (out / "one.TextGrid").read_text())), 3)
 
+    def test_writes_as_people_write_by_rules_and_pauses(self):
+        (self.root / "tones.rules").write_text('written = "a b":"AB" | "b":"bee" <1>\n')
+        system.must("written", "rules", self.root / "tones.rules", self.root / "tones.fst")
+        plain = json.loads(self.transcribe("--json", self.root / "one.wav").stdout)["recordings"][0]["channels"][0]
+        done = self.transcribe("--json", "--written", self.root / "tones.fst", self.root / "one.wav")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        written = json.loads(done.stdout)["recordings"][0]["channels"][0]
+        self.assertEqual([word["word"] for word in written["words"]], ["AB", "A."])
+        self.assertEqual(written["words"][0]["start"], plain["words"][0]["start"])
+        self.assertEqual(written["words"][0]["end"], plain["words"][1]["end"])
+        self.assertEqual(written["words"][1]["end"], plain["words"][2]["end"])
+        refused = self.transcribe("--written", "bundle", self.root / "one.wav")
+        self.assertEqual(refused.returncode, 2)
+        self.assertIn("the bundle has no written form", refused.stderr)
+        own = self.root / "own.antiphon"
+        system.must("bundle", "--model", self.root / "net/model.safetensors", "--graph", self.root / "graph", "--written",
+                    self.root / "tones.fst", "--out", own)
+        done = system.must("transcribe", "--model", own, "--written", "bundle", self.root / "one.wav")
+        self.assertEqual(done.stdout, "AB A.\n")
+
     def test_goes_on_after_what_cannot_be_read(self):
         (self.root / "noise.m4a").write_bytes(bytes(random.Random(6).randrange(256) for _ in range(5000)))
         (self.root / "empty.wav").write_bytes(b"")
