@@ -30,8 +30,8 @@ std::vector<PunctuatedWord> ReadPunctuated(std::string_view text);
 
 struct SentenceTraining {
   int buckets = 65536;
-  int passes = 5;
-  double rate = 0.3;
+  int passes = 3;
+  double rate = 0.1;
   uint64_t seed = 1;  // not an option of its own
 
   template <class V>

@@ -44,6 +44,16 @@ def deviations(truth, found):
     return [abs(a - b) for u in same for (_, a), (_, b) in zip(truth[u], found[u])], len(same)
 
 
+def word_boundaries(truth, found, words_ctm):
+    """Deviations in seconds of the words' starts and ends, where the pronunciation was the one spoken."""
+    edges = collections.defaultdict(set)
+    for line in words_ctm.read_text().splitlines():
+        utt_id, _, start, duration, _ = line.split()
+        edges[utt_id] |= {round(float(start), 3), round(float(start) + float(duration), 3)}
+    same = [u for u in found if [p for p, _ in found[u]] == [p for p, _ in truth[u]]]
+    return [abs(a - b) for u in same for (_, a), (_, b) in zip(truth[u], found[u]) if round(b, 3) in edges[u]]
+
+
 def main(source, program):
     demo = pathlib.Path(source) / "recipes" / "demo"
     sys.path.insert(0, str(demo))
@@ -64,12 +74,18 @@ def main(source, program):
         run(program, "align", "--data", folder / "feats", "--lexicon", folder / "data" / "lexicon.txt", "--out",
             folder / "align", "--last-stage", "mono")
         truth = read_ctm(folder / "data" / "truth.ctm")
-        errors, utterances = deviations(truth, read_ctm(folder / "align" / "phones.ctm"))
+        found = read_ctm(folder / "align" / "phones.ctm")
+        errors, utterances = deviations(truth, found)
+        of_words = word_boundaries(truth, found, folder / "align" / "words.ctm")
     within = lambda limit: sum(e <= limit for e in errors) / max(1, len(errors))
     median = statistics.median(errors) if errors else float("nan")
     print(f"{utterances} of {len(truth)} utterances, {len(errors)} phone starts: "
           f"median deviation {1000 * median:.1f} ms, {100 * within(0.0201):.1f} % within 20 ms, "
           f"{100 * within(0.0501):.1f} % within 50 ms")
+    word_median = statistics.median(of_words) if of_words else float("nan")
+    print(f"{len(of_words)} word boundaries: median deviation {1000 * word_median:.1f} ms")
+    if not word_median <= 0.020:
+        sys.exit("the boundaries of words are too far from the true ones")
     if len(truth) < SENTENCES // 2 or utterances < 0.7 * len(truth):
         sys.exit("too few utterances were aligned with the pronunciation that was spoken")
     if median > 0.012 or within(0.0201) < 0.75 or within(0.0501) < 0.92:
