@@ -16,6 +16,7 @@
 #include "base/log.h"
 #include "base/trim.h"
 #include "base/utf8.h"
+#include "pipeline/aligned_times.h"
 
 namespace antiphon::pipeline {
 namespace {
@@ -93,7 +94,9 @@ class Reader {
       if (phones == phones_.utterances().end()) {
         Throw<InputError>("{}: utterance '{}' is not in '{}'", words_.Where(words[0].line), utt_id, phones_.source());
       }
-      utterances.push_back(ReadOne(words, phones->second));
+      // What stands around speech that the text lacks says nothing of pauses.
+      const auto foreign = [](const TimedLabel& phone) { return phone.label == kUnalignedLabel; };
+      if (std::ranges::none_of(phones->second, foreign)) utterances.push_back(ReadOne(words, phones->second));
     }
     if (utterances.empty()) Throw<InputError>("{}: there are no words", words_.source());
     return utterances;

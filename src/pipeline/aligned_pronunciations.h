@@ -12,7 +12,8 @@
 
 namespace antiphon::pipeline {
 
-/// Of the folder that antiphon align left; utterances without words are left out. `lexicon` is the one that they were
+/// Of the folder that antiphon align left; utterances without words, or with
+/// speech that is not in their text, are left out. `lexicon` is the one that they were
 /// aligned with; its phones may or may not tell positions in words apart.
 std::vector<hmm::SpokenWords> ReadAlignedPronunciations(const std::filesystem::path& folder,
                                                         const hmm::Lexicon& lexicon);

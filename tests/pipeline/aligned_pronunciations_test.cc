@@ -52,6 +52,14 @@ TEST_F(AlignedPronunciations, FindsEntriesAndPauses) {
   EXPECT_EQ(said[1].pauses, (std::vector<bool>{false, false}));
 }
 
+TEST_F(AlignedPronunciations, LeavesOutWhatIsNotInItsText) {
+  const auto said = Read(kPhones, kWords);
+  const auto fewer = Read(With(kPhones, "0.363 0.5 SIL", "0.363 0.5 <unaligned>"), kWords);
+  ASSERT_EQ(said.size(), 2U);
+  ASSERT_EQ(fewer.size(), 1U);
+  EXPECT_EQ(fewer[0].entries, said[1].entries);
+}
+
 TEST_F(AlignedPronunciations, TakesPhonesWithPositions) {
   std::string phones = kPhones;
   for (const auto& [plain, positioned] :
