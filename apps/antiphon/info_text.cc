@@ -181,7 +181,7 @@ const InfoKind kTextKinds[] = {
     {"list",
      [](const fs::path& p) {
        return HasName(p, {"wav.scp", "segments", "utt2spk", "spk2utt", "spk2gender", "utt2dur", "utt2noise",
-                          "utt2zeros", "utt2parts", "words.txt", "failed.txt", "nbest.txt"});
+                          "utt2zeros", "utt2parts", "words.txt", "failed.txt", "nbest.txt", "written"});
      },
      DescribeList},
     {"transcript table",

@@ -19,6 +19,7 @@
 #include "command.h"
 #include "data/channels.h"
 #include "data/foreign_audio.h"
+#include "feat/zero_spans.h"
 #include "pipeline/bundle.h"
 #include "pipeline/graph_changes.h"
 #include "pipeline/transcript.h"
@@ -184,11 +185,15 @@ class Transcriber {
         const std::string name = fs::path(file).stem().string() + (channel < 0 ? "" : "-" + data::ChannelName(channel));
         outcome.transcripts.push_back(Recognize(audio, channel, name));
       }
+      if (std::ranges::all_of(outcome.transcripts, [](const auto& t) { return t.remark == feat::kAllZeroRemark; })) {
+        Throw<InputError>("'{}' is silent from beginning to end: {}", file, feat::kAllZeroRemark);
+      }
       // All channels or none.
       for (const pipeline::Transcript& transcript : outcome.transcripts) Write(file, transcript, outcome);
     } catch (const Cancelled&) {
       throw;
     } catch (const std::runtime_error& e) {
+      outcome.transcripts.clear();
       outcome.error = e.what();
     }
     return outcome;

@@ -26,7 +26,11 @@ data::DataDir Transcribed(const fs::path& place, const AudioTexts& texts, const 
                           std::vector<data::DataProblem>& problems) {
   data::Corpus corpus{place, {}};
   if (texts.table.empty()) {
-    corpus = data::CorpusFormatRegistry::Get().Create("mfa")->Read(place, "", problems);
+    try {
+      corpus = data::CorpusFormatRegistry::Get().Create("mfa")->Read(place, "", problems);
+    } catch (const InputError& e) {
+      Throw<UsageError>("{}; a table of texts is given with --transcripts", e.message());
+    }
   } else {
     corpus.rows = data::ReadTranscriptTable(texts.table, prepare.separator, problems);
   }

@@ -90,11 +90,12 @@ class Transcribe(system.SystemTest):
     def test_goes_on_after_what_cannot_be_read(self):
         (self.root / "noise.m4a").write_bytes(bytes(random.Random(6).randrange(256) for _ in range(5000)))
         (self.root / "empty.wav").write_bytes(b"")
+        (self.root / "silent.wav").write_bytes(system.wav_bytes([0] * 5 * RATE))
         done = self.transcribe(self.root / "noise.m4a", self.root / "empty.wav", self.root / "none.wav",
-                               self.root / "one.wav")
+                               self.root / "silent.wav", self.root / "one.wav")
         self.assertEqual(done.returncode, 1)
         self.assertEqual(done.stdout.split()[-3:], self.words)
-        for name in ("noise.m4a", "empty.wav", "none.wav"):
+        for name in ("noise.m4a", "empty.wav", "none.wav", "silent.wav"):
             self.assertIn(name, done.stderr)
 
     def test_refuses_what_is_no_recogniser(self):
