@@ -53,7 +53,7 @@ nlohmann::json CommToJson(const MeasuredLink& link, double megabytes) {
 
 nlohmann::json CommToJson(const MeasuredComm& m, double megabytes) {
   nlohmann::json json = {{"between", CommToJson(m.between, megabytes)},
-                         {"tree_seconds", m.tree_seconds},
+                         {"sum_seconds", m.sum_seconds},
                          {"two_stage_seconds", m.two_stage_seconds}};
   if (m.inside.message_seconds > 0) json["inside"] = CommToJson(m.inside, megabytes);
   return json;
@@ -63,7 +63,7 @@ nlohmann::json CommToJson(const MeasuredComm& m, double megabytes) {
 std::string Rounded(double value) { return fmt::format("{}", std::stod(fmt::format("{:.3g}", value))); }
 
 // What was measured; the other keys keep their defaults.
-std::string MeasuredTable(comm::ClusterOptions cluster, bool shares_process, bool many_processes) {
+std::string MeasuredTable(comm::ClusterOptions cluster, bool inside, bool between) {
   std::string toml =
       fmt::format("[cluster.host]\nsend-gb-s = {}\ncopy-gb-s = {}\nadd-gb-s = {}\n", Rounded(cluster.host.send_gb_s),
                   Rounded(cluster.host.copy_gb_s), Rounded(cluster.host.add_gb_s));
@@ -77,11 +77,11 @@ std::string MeasuredTable(comm::ClusterOptions cluster, bool shares_process, boo
     toml += fmt::format("{0}.latency-us = {1}\n{0}.bandwidth-mb-s = {2}\n{0}.duplex = {3}\n", name,
                         Rounded(link.latency_us), Rounded(link.bandwidth_mb_s), Rounded(link.duplex));
   };
-  if (shares_process) {
+  if (inside) {
     toml += fmt::format("inside.topology = \"{}\"\n", cluster.links.inside.topology);
     add("inside", cluster.links.inside);
   }
-  if (many_processes) add("between", cluster.links.between);
+  if (between) add("between", cluster.links.between);
   return toml;
 }
 
@@ -100,13 +100,12 @@ void BenchComm(const BenchCommOptions& options, CommandContext& context) {
   for (const std::string& codec : options.codecs)
     parallel::MakeCodec(Config::Parse(fmt::format("type = \"{}\"", codec), "--codecs"));
   const auto group = comm::ProcessGroup::Join(ANTIPHON_VERSION);
-  const bool shares_process = options.workers > group->num_processes();
   const CommMeasurementOptions how{options.megabytes, options.repeats};
   MeasuredComm measured;
   MeasuredMemory memory;
   comm::CodecSpeeds codecs;
   group->RunRanks(options.workers, [&](comm::Communicator& comm) {
-    const MeasuredComm mine = MeasureComm(comm, shares_process, how);
+    const MeasuredComm mine = MeasureComm(comm, how);
     const MeasuredMemory its_memory = MeasureMemory(comm, how);
     const comm::CodecSpeeds its_codecs = MeasureCodecs(comm, options);
     if (comm.rank() != 0) return;
@@ -116,21 +115,21 @@ void BenchComm(const BenchCommOptions& options, CommandContext& context) {
   });
   context.Silence(group->process() > 0);
   if (context.silent()) return;
-  const int ranks_per_node = (options.workers + group->num_processes() - 1) / group->num_processes();
-  comm::ClusterOptions cluster = ClusterLike(measured, memory, options.megabytes, ranks_per_node);
+  comm::ClusterOptions cluster = ClusterLike(measured, memory, options.megabytes);
   cluster.host.codecs = codecs;
   if (group->num_processes() == 1) cluster.links.inside.topology = "shared-memory";
   MeasuredComm simulated;
   comm::RunSimulated(options.workers, cluster, [&](comm::Communicator& comm) {
-    const MeasuredComm mine = MeasureComm(comm, shares_process, {options.megabytes, 1});
+    const MeasuredComm mine = MeasureComm(comm, {options.megabytes, 1});
     if (comm.rank() == 0) simulated = mine;
   });
   context.Print("{} rank(s) on {}; messages of {:g} MB", options.workers, group->Describe(), options.megabytes);
-  PrintLink("ranks of one process", measured.inside, options.megabytes, context);
+  PrintLink("ranks of one machine", measured.inside, options.megabytes, context);
   PrintLink("first and last rank", measured.between, options.megabytes, context);
-  PrintSum("sum by a tree (averaging)", measured.tree_seconds, simulated.tree_seconds, context);
+  PrintSum("sum (averaging)", measured.sum_seconds, simulated.sum_seconds, context);
   PrintSum("sum in two stages (gradients)", measured.two_stage_seconds, simulated.two_stage_seconds, context);
-  const std::string toml = MeasuredTable(cluster, shares_process, group->num_processes() > 1);
+  const std::string toml =
+      MeasuredTable(cluster, measured.ranks_per_node > 1, measured.ranks_per_node < options.workers);
   context.PrintLine(toml);
   context.SetResult(nlohmann::json{
       {"workers", options.workers},

@@ -95,11 +95,12 @@ double SumSeconds(comm::Communicator& comm, const CommMeasurementOptions& option
 
 }  // namespace
 
-MeasuredComm MeasureComm(comm::Communicator& comm, bool shares_process, const CommMeasurementOptions& options) {
+MeasuredComm MeasureComm(comm::Communicator& comm, const CommMeasurementOptions& options) {
   MeasuredComm m;
-  if (shares_process) m.inside = MeasureLink(comm, 1, options);
+  while (m.ranks_per_node < comm.world_size() && comm.Node(m.ranks_per_node) == comm.Node(0)) ++m.ranks_per_node;
+  if (m.ranks_per_node > 1 && m.ranks_per_node < comm.world_size()) m.inside = MeasureLink(comm, 1, options);
   m.between = MeasureLink(comm, comm.world_size() - 1, options);
-  m.tree_seconds = SumSeconds(comm, options, [&](std::span<float> values) { comm.AllReduce(values); });
+  m.sum_seconds = SumSeconds(comm, options, [&](std::span<float> values) { comm.AllReduce(values); });
   m.two_stage_seconds = SumSeconds(comm, options, [&](std::span<float> values) {
     comm.ReduceScatter(values);
     comm.AllGatherParts(values);
@@ -139,15 +140,14 @@ MeasuredMemory MeasureMemory(comm::Communicator& comm, const CommMeasurementOpti
   return {rate(std::move(copying)), rate(std::move(adding))};
 }
 
-comm::ClusterOptions ClusterLike(const MeasuredComm& m, const MeasuredMemory& memory, double megabytes,
-                                 int ranks_per_node) {
+comm::ClusterOptions ClusterLike(const MeasuredComm& m, const MeasuredMemory& memory, double megabytes) {
   comm::ClusterOptions cluster;
   cluster.host.copy_gb_s = memory.copy_gb_s;
   cluster.host.add_gb_s = memory.add_gb_s;
   // All ranks send at once in most sums.
   cluster.host.send_gb_s = std::min(kFastestGbS, 1e-3 * megabytes / std::max(1e-12, m.between.both_send_seconds));
   cluster.links.message_us = 0;  // the latency has it
-  cluster.links.ranks_per_node = ranks_per_node;
+  cluster.links.ranks_per_node = m.ranks_per_node;
   const auto describe = [&](const MeasuredLink& link, auto& options) {
     const double fastest = megabytes / kFastestMbS;
     const double way = std::max(fastest, link.message_seconds - link.send_seconds - link.latency_seconds);

@@ -23,13 +23,14 @@ struct MeasuredLink {
 };
 
 struct MeasuredComm {
-  MeasuredLink inside;   // of ranks 0 and 1, if they share a process
-  MeasuredLink between;  // of the first and the last rank
-  double tree_seconds = 0;
+  int ranks_per_node = 1;  // of the first machine
+  MeasuredLink inside;     // of ranks 0 and 1, if they share a machine and others stand elsewhere
+  MeasuredLink between;    // of the first and the last rank
+  double sum_seconds = 0;  // Communicator::AllReduce
   double two_stage_seconds = 0;
 };
 
-MeasuredComm MeasureComm(comm::Communicator& comm, bool shares_process, const CommMeasurementOptions& options);
+MeasuredComm MeasureComm(comm::Communicator& comm, const CommMeasurementOptions& options);
 
 /// 10^9 bytes per second that every rank copies and adds while all do.
 struct MeasuredMemory {
@@ -39,7 +40,6 @@ struct MeasuredMemory {
 MeasuredMemory MeasureMemory(comm::Communicator& comm, const CommMeasurementOptions& options);
 
 /// The cluster on which a simulation of MeasureComm would take what was measured, but for the sums.
-comm::ClusterOptions ClusterLike(const MeasuredComm& measured, const MeasuredMemory& memory, double megabytes,
-                                 int ranks_per_node);
+comm::ClusterOptions ClusterLike(const MeasuredComm& measured, const MeasuredMemory& memory, double megabytes);
 
 }  // namespace antiphon::app

@@ -7,6 +7,7 @@
 
 #include "base/check.h"
 #include "base/error.h"
+#include "comm/long_sum.h"
 
 namespace antiphon::comm {
 namespace {
@@ -15,6 +16,7 @@ constexpr int kReduceTag = Communicator::kFirstInternalTag;
 constexpr int kBroadcastTag = Communicator::kFirstInternalTag + 1;
 constexpr int kGatherTag = Communicator::kFirstInternalTag + 2;
 constexpr int kScatterTag = Communicator::kFirstInternalTag + 3;
+constexpr int kPieceTag = Communicator::kFirstInternalTag + 4;
 
 template <class T>
 void AddTo(std::span<T> sum, const std::vector<std::byte>& bytes) {
@@ -22,7 +24,28 @@ void AddTo(std::span<T> sum, const std::vector<std::byte>& bytes) {
   for (size_t i = 0; i < sum.size(); ++i) sum[i] += other[i];
 }
 
+SumPlan PlanOf(const Communicator& comm) {
+  std::vector<int> nodes;
+  for (int r = 0; r < comm.world_size(); ++r) nodes.push_back(comm.Node(r));
+  return SumPlan(nodes);
+}
+
 }  // namespace
+
+class Communicator::Pieces : public SumCarrier {
+ public:
+  explicit Pieces(Communicator& comm) : comm_(comm) {}
+  int position() const override { return comm_.rank(); }
+  void Send(int to, std::span<const std::byte> bytes) override { comm_.Send(to, kPieceTag, bytes); }
+  void SendAway(int to, std::vector<std::byte>& bytes) override { comm_.SendAway(to, kPieceTag, bytes); }
+  std::vector<std::byte> Receive(int from, size_t size) override {
+    return std::move(comm_.ReceiveSized(from, kPieceTag, size).bytes);
+  }
+  void Handled(Handling what, size_t bytes) override { comm_.Handled(what, bytes); }
+
+ private:
+  Communicator& comm_;
+};
 
 std::string Communicator::Describe(std::string_view operation) const {
   return fmt::format("rank {} of {}, {}, step {}", rank(), world_size(), operation, step_);
@@ -66,16 +89,21 @@ void Communicator::Barrier() {
   AllReduce(std::span<double>(&nothing, 1));
 }
 
-void Communicator::AllReduce(std::span<float> values) {
-  if (SumShared(values)) return;
+template <class T>
+void Communicator::SumOverRanks(std::span<T> values) {
+  if (SumsInPieces(values.size(), world_size())) {
+    Pieces carrier(*this);
+    return SumInPieces(carrier, PlanOf(*this), values);
+  }
   TreeReduce(values);
-  Broadcast(0, values);
+  BroadcastByTree(0, std::as_writable_bytes(values));
 }
 
-void Communicator::AllReduce(std::span<double> values) {
-  TreeReduce(values);
-  Broadcast(0, std::as_writable_bytes(values));
+void Communicator::AllReduce(std::span<float> values) {
+  if (!SumShared(values)) SumOverRanks(values);
 }
+
+void Communicator::AllReduce(std::span<double> values) { SumOverRanks(values); }
 
 void Communicator::Reduce(int root, std::span<float> values) {
   TreeReduce(values);
@@ -129,6 +157,15 @@ void Communicator::AllGatherParts(std::span<float> values) {
 
 void Communicator::Broadcast(int root, std::span<std::byte> bytes) {
   CHECK(root >= 0 && root < world_size()) << root;
+  if (SumsInPieces(bytes.size() / sizeof(float), world_size())) {
+    const SumPlan plan = PlanOf(*this);
+    Pieces carrier(*this);
+    if (plan.num_nodes() > 1) return BroadcastInPieces(carrier, plan, root, bytes);
+  }
+  BroadcastByTree(root, bytes);
+}
+
+void Communicator::BroadcastByTree(int root, std::span<std::byte> bytes) {
   // Binomial tree over ranks relative to the root: each receives from the one without its lowest set bit.
   const int relative = (rank() - root + world_size()) % world_size();
   int distance = 1;

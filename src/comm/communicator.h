@@ -1,8 +1,9 @@
 // Messages between the ranks of one run, whatever carries them.
 //
 // A rank is one worker of the experiment (0 … world_size − 1). Implementations give buffered point-to-point messages,
-// one-sided windows, a clock and deadlines; collectives are built here from messages in a fixed tree over ranks, so
-// that a sum has the same bits whatever carries it. World size 1 is a working communicator.
+// one-sided windows, a clock and deadlines; collectives are built here from messages, and sums run in a fixed tree
+// over ranks, so that they have the same bits whatever carries them. Long ones go in pieces, inside nodes first
+// (comm/long_sum.h). World size 1 is a working communicator.
 //
 // Matching: messages of one (source, destination, tag) arrive in the order sent. Collectives must be called by all
 // ranks in the same order. Tags from kFirstInternalTag belong to the collectives. Threads: one thread per rank, unless
@@ -45,6 +46,8 @@ class Communicator {
   virtual ~Communicator() = default;
   virtual int rank() const = 0;
   virtual int world_size() const = 0;
+  /// A number for the machine that a rank runs on: links inside are faster than those between.
+  virtual int Node(int rank) const { return (void)rank, 0; }
 
   /// Buffered: `bytes` may be overwritten when this returns; a rank may send to itself.
   virtual void Send(int destination, int tag, std::span<const std::byte> bytes) = 0;
@@ -104,7 +107,8 @@ class Communicator {
 
   // Collectives.
   void Barrier();
-  /// Sums over ranks; every rank gets the same bits. Tree: rank r adds r + 1, r + 2, r + 4 … that belong to it.
+  /// Sums over ranks; every rank gets the same bits. Tree: rank r adds r + 1, r + 2, r + 4 … that belong to it; the
+  /// order of additions is the same in pieces.
   void AllReduce(std::span<float> values);
   void AllReduce(std::span<double> values);
   /// Only `root` gets the sum, in the same tree order; the others' values are undefined afterwards.
@@ -140,8 +144,12 @@ class Communicator {
   void CountSent(size_t bytes) { bytes_sent_ += static_cast<int64_t>(bytes); }
 
  private:
+  class Pieces;
   template <class T>
   void TreeReduce(std::span<T> values);
+  template <class T>
+  void SumOverRanks(std::span<T> values);
+  void BroadcastByTree(int root, std::span<std::byte> bytes);
   /// InputError if the message has another size.
   Message ReceiveSized(int source, int tag, size_t size);
   void ReceiveInto(int source, int tag, std::span<std::byte> bytes);

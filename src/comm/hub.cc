@@ -43,12 +43,13 @@ void AtomicRead(std::span<float> memory, std::span<float> values) {
   }
 }
 
-Hub::Hub(int world_size, int first, int count, Transport* transport, uint32_t world)
+Hub::Hub(int world_size, int first, int count, Transport* transport, uint32_t world, std::vector<int> nodes)
     : world_size_(world_size),
       first_(first),
       count_(count),
       transport_(transport),
       world_(world),
+      nodes_(std::move(nodes)),
       shared_sum_(count),
       survives_losses_(transport != nullptr && transport->survives_losses()),
       lost_(static_cast<size_t>(world_size)) {
@@ -130,6 +131,7 @@ class HubCommunicator : public Communicator, public SecondThread, public LossTol
 
   int rank() const override { return rank_; }
   int world_size() const override { return hub_->world_size_; }
+  int Node(int rank) const override { return hub_->Node(rank); }
 
   void Send(int destination, int tag, std::span<const std::byte> bytes) override {
     if (!MaySend(destination, bytes.size())) return;
@@ -261,16 +263,14 @@ class HubCommunicator : public Communicator, public SecondThread, public LossTol
   void BecomeLost() override { hub_->MarkLost(rank_); }
 
  protected:
-  // Counts as sent what the tree of messages would have sent.
+  // Counts as sent what would have been in messages: every rank's part of the values to its owner, and the sums back.
   bool SumShared(std::span<float> values) override {
     if (!AllHere() || world_size() == 1 || values.size() < SharedSum::kLeast) return false;
     const int64_t sent = bytes_sent();
     hub_->shared_sum_.Sum(rank_, values, [this] { Barrier(); });
-    size_t messages = rank_ == 0 ? 0 : 1;
-    for (int distance = 1; distance < world_size() && rank_ % (2 * distance) == 0; distance *= 2) {
-      if (rank_ + distance < world_size()) ++messages;
-    }
-    CountSent(messages * values.size_bytes() - static_cast<size_t>(bytes_sent() - sent));
+    const size_t mine = Part(rank_ + 1, values.size()) - Part(rank_, values.size());
+    const size_t others = static_cast<size_t>(world_size() - 1);
+    CountSent((values.size() - mine + others * mine) * sizeof(float) - static_cast<size_t>(bytes_sent() - sent));
     return true;
   }
 

@@ -29,11 +29,14 @@ class Hub {
   };
 
   /// `transport` may be null if all ranks live here; it outlives the hub.
-  Hub(int world_size, int first, int count, Transport* transport = nullptr, uint32_t world = 0);
+  /// `nodes`: of each rank; empty: all on one.
+  Hub(int world_size, int first, int count, Transport* transport = nullptr, uint32_t world = 0,
+      std::vector<int> nodes = {});
 
   int world_size() const { return world_size_; }
   /// For ranks that all live here; a transport says so itself.
   void SurviveLosses() { survives_losses_ = true; }
+  int Node(int rank) const { return nodes_.empty() ? 0 : nodes_[static_cast<size_t>(rank)]; }
   bool IsLocal(int rank) const { return rank >= first_ && rank < first_ + count_; }
 
   /// To a local rank.
@@ -59,6 +62,7 @@ class Hub {
   const int count_;
   Transport* const transport_;
   const uint32_t world_;
+  const std::vector<int> nodes_;
   std::vector<std::unique_ptr<Mailbox>> mailboxes_;
   SharedSum shared_sum_;
   std::mutex mutex_;

@@ -39,6 +39,7 @@ class SimulatedCommunicator : public Communicator, public SimulatedTime, public 
 
   int rank() const override { return rank_; }
   int world_size() const override { return static_cast<int>(state_->ranks.size()); }
+  int Node(int rank) const override { return state_->links.Node(rank); }
 
   void Send(int destination, int tag, std::span<const std::byte> bytes) override {
     CHECK(destination >= 0 && destination < world_size()) << destination;

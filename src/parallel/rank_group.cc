@@ -6,6 +6,7 @@
 
 #include "base/check.h"
 #include "base/error.h"
+#include "comm/long_sum.h"
 
 namespace antiphon::parallel {
 namespace {
@@ -13,6 +14,7 @@ namespace {
 constexpr int kReduce = 0;
 constexpr int kBroadcast = 1;
 constexpr int kExchange = 2;
+constexpr int kPieces = 3;
 
 }  // namespace
 
@@ -21,6 +23,21 @@ std::vector<int> RanksFrom(int first, int step, int count) {
   for (int i = 0; i < count; ++i) ranks.push_back(first + i * step);
   return ranks;
 }
+
+class RankGroup::Pieces : public comm::SumCarrier {
+ public:
+  explicit Pieces(RankGroup& group) : group_(group) {}
+  int position() const override { return group_.index_; }
+  void Send(int to, std::span<const std::byte> bytes) override { group_.Send(to, group_.tag_ + kPieces, bytes); }
+  void SendAway(int to, std::vector<std::byte>& bytes) override { Send(to, bytes); }
+  std::vector<std::byte> Receive(int from, size_t size) override {
+    return std::move(group_.ReceiveSized(from, group_.tag_ + kPieces, size).bytes);
+  }
+  void Handled(comm::Handling what, size_t bytes) override { group_.comm_.Handled(what, bytes); }
+
+ private:
+  RankGroup& group_;
+};
 
 RankGroup::RankGroup(comm::Communicator& comm, std::vector<int> ranks, int id)
     : comm_(comm), ranks_(std::move(ranks)), tag_(kFirstGroupTag + 4 * id) {
@@ -49,12 +66,17 @@ comm::Message RankGroup::Receive(int index, int tag) {
   return message;
 }
 
-void RankGroup::ReceiveInto(int index, int tag, std::span<std::byte> bytes) {
-  const comm::Message message = Receive(index, tag);
-  if (message.bytes.size() != bytes.size()) {
+comm::Message RankGroup::ReceiveSized(int index, int tag, size_t size) {
+  comm::Message message = Receive(index, tag);
+  if (message.bytes.size() != size) {
     Throw<InputError>("rank {} gave {} bytes, rank {} expected {}: the ranks do not run the same experiment",
-                      message.source, message.bytes.size(), comm_.rank(), bytes.size());
+                      message.source, message.bytes.size(), comm_.rank(), size);
   }
+  return message;
+}
+
+void RankGroup::ReceiveInto(int index, int tag, std::span<std::byte> bytes) {
+  const comm::Message message = ReceiveSized(index, tag, bytes.size());
   if (!bytes.empty()) std::memcpy(bytes.data(), message.bytes.data(), bytes.size());
 }
 
@@ -74,8 +96,17 @@ void RankGroup::TreeAllReduce(std::span<T> values) {
   Broadcast(0, std::as_writable_bytes(values));
 }
 
-void RankGroup::AllReduce(std::span<float> values) { TreeAllReduce(values); }
-void RankGroup::AllReduce(std::span<double> values) { TreeAllReduce(values); }
+template <class T>
+void RankGroup::SumOverGroup(std::span<T> values) {
+  if (!comm::SumsInPieces(values.size(), size())) return TreeAllReduce(values);
+  std::vector<int> nodes;
+  for (const int rank : ranks_) nodes.push_back(comm_.Node(rank));
+  Pieces carrier(*this);
+  comm::SumInPieces(carrier, comm::SumPlan(nodes), values);
+}
+
+void RankGroup::AllReduce(std::span<float> values) { SumOverGroup(values); }
+void RankGroup::AllReduce(std::span<double> values) { SumOverGroup(values); }
 
 void RankGroup::Broadcast(int root_index, std::span<std::byte> bytes) {
   const int relative = (index_ - root_index + size()) % size();

@@ -1,9 +1,9 @@
 // Collectives among some of a communicator's ranks: the parts of one replica, or the same part of all replicas.
 //
-// Sums run in the tree of Communicator::AllReduce over the positions in the group, so that a group of all ranks gives
-// the same bits. Tags from kFirstGroupTag belong to groups; groups that share ranks and whose collectives may overlap
-// need different `id`s.
-// Threads, deadlines, errors: as the communicator.
+// Sums run in the order of Communicator::AllReduce over the positions in the group, so that a group of all ranks gives
+// the same bits, long ones in pieces, inside nodes first (comm/long_sum.h). Tags from kFirstGroupTag belong to groups;
+// groups that share ranks and whose collectives may overlap need different `id`s. Threads, deadlines, errors: as the
+// communicator.
 #pragma once
 
 #include <functional>
@@ -47,10 +47,14 @@ class RankGroup {
   double TakeSeconds() { return std::exchange(seconds_, 0.0); }
 
  private:
+  class Pieces;
+  template <class T>
+  void SumOverGroup(std::span<T> values);
   template <class T>
   void TreeAllReduce(std::span<T> values);
   void Send(int index, int tag, std::span<const std::byte> bytes);
   comm::Message Receive(int index, int tag);
+  comm::Message ReceiveSized(int index, int tag, size_t size);
   void ReceiveInto(int index, int tag, std::span<std::byte> bytes);
 
   comm::Communicator& comm_;

@@ -18,6 +18,7 @@ class SubCommunicator : public comm::Communicator, public comm::LossTolerance {
 
   int rank() const override { return rank_; }
   int world_size() const override { return static_cast<int>(ranks_.size()); }
+  int Node(int rank) const override { return whole_.Node(InWhole(rank)); }
   void Send(int destination, int tag, std::span<const std::byte> bytes) override;
   void SendAway(int destination, int tag, std::vector<std::byte>& bytes) override;
   comm::Message Receive(int source, int tag) override;

@@ -29,6 +29,7 @@ class SurvivingCommunicator : public comm::Communicator, public comm::SecondThre
 
   int rank() const override { return now().rank(); }
   int world_size() const override { return now().world_size(); }
+  int Node(int rank) const override { return now().Node(rank); }
   void Send(int destination, int tag, std::span<const std::byte> bytes) override {
     now().Send(destination, tag, bytes);
   }

@@ -1,5 +1,6 @@
 #include <algorithm>
 
+#include "comm/sum_plan.h"
 #include "plan/schedules.h"
 
 namespace antiphon::plan {
@@ -10,7 +11,20 @@ using comm::Task;
 
 namespace {
 
-// As Communicator::AllReduce: rank r adds what r + 1, r + 2, r + 4 … hold; then the way back.
+// As Communicator sends short messages from the first rank.
+Task BroadcastByTree(CostProcess& me, Group group, int index, double bytes) {
+  int distance = 1;
+  while (distance < group.size && index % (2 * distance) == 0) distance *= 2;
+  if (index != 0) {
+    co_await me.Receive(group.Rank(index - distance), group.tag);
+    co_await me.Handle(Handling::kCopy, bytes);
+  }
+  for (distance /= 2; distance > 0; distance /= 2) {
+    if (index + distance < group.size) co_await me.Send(group.Rank(index + distance), group.tag, bytes);
+  }
+}
+
+// As Communicator::AllReduce of few values: rank r adds what r + 1, r + 2, r + 4 … hold; then the way back.
 Task Tree(CostProcess& me, Group group, int index, double bytes) {
   int distance = 1;
   for (; distance < group.size; distance *= 2) {
@@ -22,7 +36,7 @@ Task Tree(CostProcess& me, Group group, int index, double bytes) {
     co_await me.Receive(group.Rank(index + distance), group.tag);
     co_await me.Handle(Handling::kAdd, bytes);
   }
-  co_await Broadcast(me, {group.first, group.size, group.stride, group.tag + 1}, index, bytes);
+  co_await BroadcastByTree(me, {group.first, group.size, group.stride, group.tag + 1}, index, bytes);
 }
 
 // As comm/shared_sum.h: everybody lays its values down, adds up its part, and takes the whole.
@@ -52,6 +66,11 @@ Task TwoStage(CostProcess& me, Group group, int index, double bytes) {
   }
 }
 
+// Whether so many bytes of a group go in pieces.
+bool InPieces(double bytes, const Group& group) {
+  return comm::SumsInPieces(static_cast<size_t>(bytes / sizeof(float)), group.size);
+}
+
 // The slowest way between neighbours: inside a node, or from one to the next.
 double NeighbourSeconds(CostProcess& me, const Group& group, double bytes) {
   comm::LinkModel& links = me.world().links();
@@ -77,31 +96,35 @@ Task ClosedForm(CostProcess& me, Group group, int index, double bytes, bool ring
 
 }  // namespace
 
-// As Communicator::Broadcast from the group's first rank.
 Task Broadcast(CostProcess& me, Group group, int index, double bytes) {
-  int distance = 1;
-  while (distance < group.size && index % (2 * distance) == 0) distance *= 2;
-  if (index != 0) {
-    co_await me.Receive(group.Rank(index - distance), group.tag);
-    co_await me.Handle(Handling::kCopy, bytes);
-  }
-  for (distance /= 2; distance > 0; distance /= 2) {
-    if (index + distance < group.size) co_await me.Send(group.Rank(index + distance), group.tag, bytes);
+  comm::LinkModel& links = me.world().links();
+  bool one_node = true;
+  for (int i = 1; i < group.size; ++i) one_node = one_node && links.Node(group.Rank(i)) == links.Node(group.first);
+  if (one_node || !InPieces(bytes, group)) {
+    co_await BroadcastByTree(me, group, index, bytes);
+  } else {
+    co_await BroadcastInPieces(me, group, index, bytes);
   }
 }
 
 Exchange ExchangeOf(const CostPlan& plan, Exchange usual) {
   if (plan.exchange == "tree") return Exchange::kTree;
+  if (plan.exchange == "pieces") return Exchange::kPieces;
   if (plan.exchange == "ring") return Exchange::kRing;
   return plan.exchange == "two-stage" ? Exchange::kTwoStage : usual;
 }
 
 Task AllReduce(CostProcess& me, Group group, int index, double bytes, Exchange exchange) {
   if (group.size > 1) {
-    if (exchange == Exchange::kTree && me.world().links().shares_memory()) {
+    if (exchange == Exchange::kPieces && me.world().links().shares_memory()) {
       co_await Shared(me, group, index, bytes);
-    } else if (exchange == Exchange::kTree) {
+    } else if (exchange == Exchange::kTree || (exchange == Exchange::kPieces && !InPieces(bytes, group))) {
       co_await Tree(me, group, index, bytes);
+    } else if (exchange == Exchange::kPieces && group.size > kMostInMessages) {
+      co_await Tree(me, group, index, 0);
+      co_await SumInClosedForm(me, group, index, bytes);
+    } else if (exchange == Exchange::kPieces) {
+      co_await SumInPieces(me, group, index, bytes);
     } else if (group.size > kMostInMessages) {
       co_await ClosedForm(me, group, index, bytes, exchange == Exchange::kRing);
     } else if (exchange == Exchange::kRing) {

@@ -40,7 +40,7 @@ struct CostPlan {
   int minibatch = 256;            // frames of one worker's step
   int sync_period = 8;            // steps between two exchanges, where the method has a period
   int accumulate = 1;             // minibatches whose gradients are sent together
-  std::string exchange = "";      // tree|ring|two-stage; empty: as the method of this program does it
+  std::string exchange = "";      // pieces|tree|ring|two-stage; empty: as the method of this program does it
   bool overlap = true;            // ssgd, pipeline: exchange while computing
   bool overlap_copies = false;    // asgd: exchange while computing
   std::string codec = "";         // of gradients; empty: fp32
@@ -58,7 +58,8 @@ struct CostPlan {
     v("minibatch", minibatch, Range{1, 1 << 24}, "frames of one worker's step");
     v("sync-period", sync_period, Range{1, 1 << 30}, "steps between two exchanges of models");
     v("accumulate", accumulate, Range{1, 1 << 20}, "minibatches whose gradients are sent together");
-    v("exchange", exchange, OneOf{{"", "tree", "ring", "two-stage"}}, "how sums go round; empty: as this program does");
+    v("exchange", exchange, OneOf{{"", "pieces", "tree", "ring", "two-stage"}},
+      "how sums go round; empty: as this program does");
     v("overlap", overlap, "ssgd, pipeline: exchange while computing");
     v("overlap-copies", overlap_copies, "asgd: exchange while computing, which this program does not");
     v("codec", codec, OneOf{{"", "fp32", "bf16", "fp16", "int8", "one-bit", "top-k", "threshold"}},

@@ -23,7 +23,7 @@ struct PeriodSchedule {
 Task Work(CostProcess& me, PeriodSchedule& s) {
   const CostPlan& plan = s.setting.plan;
   const Group group{0, plan.workers, 1, kModelsTag};
-  const Exchange how = ExchangeOf(plan, Exchange::kTree);
+  const Exchange how = ExchangeOf(plan, Exchange::kPieces);
   const double flops = s.setting.network.flops() * plan.minibatch * plan.sync_period;
   const double bytes = 4 * s.setting.network.weights();
   for (int period = 0; period < s.periods; ++period) {

@@ -171,6 +171,7 @@ double PeriodicSpeedup(const std::string& method, int workers, int sync_period, 
   plan.workers = workers;
   plan.minibatch = 1024;
   plan.sync_period = sync_period;
+  plan.exchange = "tree";
   return SimulateCost(CostNetwork(kSwitchboardDims), plan, cluster).speedup;
 }
 

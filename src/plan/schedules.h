@@ -64,19 +64,23 @@ struct Group {
 };
 
 enum class Exchange {
-  kTree,      // binomial, up and down: as Communicator::AllReduce
+  kPieces,    // as Communicator::AllReduce: short sums by a tree, long ones in pieces, inside nodes first
+  kTree,      // binomial, up and down
   kRing,      // reduce-scatter and all-gather round a ring
   kTwoStage,  // every rank sums a part and sends it to all: as GradientExchange
 };
 /// As the plan says, or else as `usual`.
 Exchange ExchangeOf(const CostPlan& plan, Exchange usual);
 
-/// Sum of `bytes` on every rank of the group; `me` is its member `index`. Rings and two-stage exchanges of more than
-/// kMostInMessages ranks are not sent message by message: all wait for each other, then for the closed form of the
-/// time.
+/// Sum of `bytes` on every rank of the group; `me` is its member `index`. All but trees of more than kMostInMessages
+/// ranks are not sent message by message: all wait for each other, then for the closed form of the time.
 comm::Task AllReduce(comm::CostProcess& me, Group group, int index, double bytes, Exchange exchange);
 constexpr int kMostInMessages = 64;
-/// From the group's first rank to all.
+/// piece_sums.cc: what AllReduce and Broadcast do with long values on several nodes.
+comm::Task SumInPieces(comm::CostProcess& me, Group group, int index, double bytes);
+comm::Task SumInClosedForm(comm::CostProcess& me, Group group, int index, double bytes);
+comm::Task BroadcastInPieces(comm::CostProcess& me, Group group, int index, double bytes);
+/// From the group's first rank to all, as Communicator::Broadcast.
 comm::Task Broadcast(comm::CostProcess& me, Group group, int index, double bytes);
 
 /// What a device needs per byte of fp32 gradient, for the plan's codec and additions, in an exchange in two stages,

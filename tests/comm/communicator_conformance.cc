@@ -41,12 +41,37 @@ TEST_P(CommunicatorConformance, LongSumsHaveTheBitsOfTheFixedTreeToo) {
   Run([&](Communicator& comm) {
     for (const size_t size : {20000, 30001, 17000}) {
       std::vector<float> values = Contribution(comm.rank(), size);
-      const int64_t sent = comm.bytes_sent();
+      double sent = static_cast<double>(-comm.bytes_sent());
       comm.AllReduce(values);
+      sent += static_cast<double>(comm.bytes_sent());
       EXPECT_EQ(values, TreeSum(comm.world_size(), size)) << "rank " << comm.rank();
-      // A leaf of the tree sends once, the others pass the sum on.
-      EXPECT_EQ(comm.rank() % 2 == 1 ? (comm.bytes_sent() - sent) / 4 : static_cast<int64_t>(size),
-                static_cast<int64_t>(size));
+      comm.AllReduce(std::span<double>(&sent, 1));
+      // All values of all ranks but one go to where they are added, and as many sums back; more where ranks that add
+      // first are no whole block of the tree.
+      const double least = 2.0 * (comm.world_size() - 1) * static_cast<double>(size * sizeof(float));
+      EXPECT_GE(sent, least);
+      EXPECT_LE(sent, 1.5 * least);
+    }
+  });
+}
+
+TEST_P(CommunicatorConformance, LongSumsInDoubleAndBroadcastsKeepTheirBits) {
+  constexpr size_t kSize = 20001;
+  Run([&](Communicator& comm) {
+    const std::vector<float> mine = Contribution(comm.rank(), kSize);
+    std::vector<double> sum(mine.begin(), mine.end());
+    comm.AllReduce(std::span<double>(sum));
+    std::vector<double> exact(kSize, 0.0);
+    for (int r = 0; r < comm.world_size(); ++r) {
+      const std::vector<float> theirs = Contribution(r, kSize);
+      for (size_t i = 0; i < kSize; ++i) exact[i] += static_cast<double>(theirs[i]);
+    }
+    for (size_t i = 0; i < kSize; ++i) ASSERT_NEAR(sum[i], exact[i], 1e-12);
+    std::vector<float> values = mine;
+    for (int root = 0; root < comm.world_size(); ++root) {
+      if (comm.rank() == root) values = mine;
+      comm.Broadcast(root, values);
+      EXPECT_EQ(values, Contribution(root, kSize)) << "rank " << comm.rank() << ", root " << root;
     }
   });
 }

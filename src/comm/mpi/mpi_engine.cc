@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <chrono>
 #include <condition_variable>
 #include <deque>
@@ -34,6 +35,18 @@ struct Queued {
   int process;
   std::vector<std::byte> bytes;
 };
+
+// A machine's number is that of its first process.
+std::vector<int> NodesOfRanks(const MpiEngine::Place& place, int world_size) {
+  std::vector<int> nodes;
+  for (int p = 0; p < place.num_processes; ++p) {
+    const auto first = std::find(place.hosts.begin(), place.hosts.end(), place.hosts[static_cast<size_t>(p)]);
+    const int ranks =
+        FirstRankOf(p + 1, place.num_processes, world_size) - FirstRankOf(p, place.num_processes, world_size);
+    nodes.insert(nodes.end(), static_cast<size_t>(ranks), static_cast<int>(first - place.hosts.begin()));
+  }
+  return nodes;
+}
 
 }  // namespace
 
@@ -303,7 +316,7 @@ std::shared_ptr<Hub> MpiEngine::OpenWorld(int world_size) {
   const std::lock_guard lock(impl_->mutex);
   if (!impl_->failure.empty()) throw PeerError(impl_->failure);
   const uint32_t id = impl_->next_world++;
-  const auto hub = std::make_shared<Hub>(world_size, first, end - first, this, id);
+  const auto hub = std::make_shared<Hub>(world_size, first, end - first, this, id, NodesOfRanks(place, world_size));
   impl_->worlds[id] = hub;
   for (int p = 0; p < place.num_processes; ++p) {
     if (!impl_->lost[static_cast<size_t>(p)]) continue;

@@ -1,7 +1,7 @@
 // Hessian-free training: one master asks, all workers compute on the data that they hold.
 //
 // Schedule of an outer step: every worker passes forward and backward over `sync_period` minibatches; the gradient and
-// its squares are summed (in double precision, by a tree); then for each of `cg_iterations` the vector goes to all,
+// its squares are summed (in double precision); then for each of `cg_iterations` the vector goes to all,
 // each computes its product with the curvature on `curvature_minibatches`, and these are summed; then for each of
 // kLosses models (backtracking and line search; how many it takes is assumed) the model goes to all, and each passes
 // forward over `check_minibatches`. The master's own work on vectors is not counted. Frames are those of the gradient,
@@ -47,16 +47,16 @@ Task Worker(CostProcess& me, OuterStepSchedule& s) {
     if (me.rank() == 0 && step == kSteps / 4) s.begin = me.now();
     co_await me.Compute(network.flops() * frames * plan.sync_period, frames);
     for (int sum = 0; sum < 2; ++sum)
-      co_await plan::AllReduce(me, group, me.rank(), kWordBytes * values, Exchange::kTree);
+      co_await plan::AllReduce(me, group, me.rank(), kWordBytes * values, Exchange::kPieces);
     for (int i = 0; i < plan.cg_iterations; ++i) {
       co_await plan::Broadcast(me, group, me.rank(), 4 * values);
       co_await me.Compute(curvature * frames * plan.curvature_minibatches, frames);
-      co_await plan::AllReduce(me, group, me.rank(), kWordBytes * values, Exchange::kTree);
+      co_await plan::AllReduce(me, group, me.rank(), kWordBytes * values, Exchange::kPieces);
     }
     for (int i = 0; i < kLosses; ++i) {
       co_await plan::Broadcast(me, group, me.rank(), 4 * values);
       co_await me.Compute(forward * frames * plan.check_minibatches, frames);
-      co_await plan::AllReduce(me, group, me.rank(), 2 * kWordBytes, Exchange::kTree);
+      co_await plan::AllReduce(me, group, me.rank(), 2 * kWordBytes, Exchange::kPieces);
     }
   }
   if (me.rank() == 0) s.end = me.now();

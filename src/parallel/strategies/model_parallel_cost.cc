@@ -4,7 +4,7 @@
 // Schedule of a device: forward, layer by layer: its rows' products, then every member gives its part of the outputs to
 // all. Backward: the product that passes the derivative down; every member sends each other one the columns of its sum
 // that are the other's, which travel while it computes its weights' gradient, and adds up what it gets. At the end the
-// devices that hold the same rows sum their gradients over the groups (by a tree).
+// devices that hold the same rows sum their gradients over the groups (in pieces).
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -78,7 +78,7 @@ Task StripeDevice(CostProcess& me, StripeSchedule& s) {
     const double fp32_bytes = 4 * s.setting.network.weights() / plan.group;
     if (rows.size > 1) co_await me.Occupy(fp32_bytes * plan::CodecSecondsPerByte(s.setting, rows.size));
     const double bytes = s.setting.network.weights() / plan.group * plan::BitsPerValue(plan) / 8;
-    co_await plan::AllReduce(me, rows, column, bytes, plan::ExchangeOf(plan, Exchange::kTree));
+    co_await plan::AllReduce(me, rows, column, bytes, plan::ExchangeOf(plan, Exchange::kPieces));
   }
   if (me.rank() == 0) s.end = me.now();
 }

@@ -77,7 +77,7 @@ Task Forward(CostProcess& me, PipelineSchedule& s, int k) {
   } else if (stage.devices > 1) {
     const Group stripes{stage.first_rank, stage.devices, 1, kSoftmaxTag};
     co_await plan::AllReduce(me, stripes, me.rank() - stage.first_rank, 8.0 * s.setting.plan.minibatch,
-                             Exchange::kTree);
+                             Exchange::kPieces);
   }
 }
 
