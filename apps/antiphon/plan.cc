@@ -22,6 +22,7 @@ struct PlanCommandOptions {
   double price_per_device_hour = 0;
   double largest_price = 0;
   double codec_gb_s = 0;
+  bool all = false;
   plan::MeasuredPasses passes;
   template <class V>
   void Visit(V& v) {
@@ -36,6 +37,7 @@ struct PlanCommandOptions {
     v("codec-gb-s", codec_gb_s, Range{0, 1e6},
       "fp32 gradient that a device encodes or decodes, 10^9 bytes per second, unless cluster.host.codecs tells; 0: one "
       "for every 32 GFLOP/s");
+    v("all", all, "tell what to expect of every method there is, or why not; also of those that are never recommended");
     v.Group("passes", passes);
   }
 };
@@ -46,6 +48,31 @@ std::string Describe(const plan::Candidate& c) {
     text += fmt::format("{}{}", i == 0 ? "; stages: " : ", ", c.result.split[i]);
   }
   return text;
+}
+
+nlohmann::json OutlookToJson(const plan::MethodOutlook& outlook) {
+  nlohmann::json json = {{"method", outlook.method}, {"recommended_ever", outlook.proposed}};
+  if (!outlook.why_not.empty()) {
+    json["why_not"] = outlook.why_not;
+    return json;
+  }
+  json["expected"] = ToJson(outlook.candidate);
+  json["parallel"] = outlook.candidate.table;
+  json["how_sure"] = outlook.how_sure;
+  return json;
+}
+
+void PrintAll(const std::vector<plan::MethodOutlook>& all, CommandContext& context) {
+  if (all.empty()) return;
+  context.PrintLine("every method, fastest first:");
+  for (const plan::MethodOutlook& outlook : all) {
+    if (!outlook.why_not.empty()) {
+      context.Print("  {}: not here: {}", outlook.method, outlook.why_not);
+    } else {
+      context.Print("  {:.3g} h: {}{}; {}", outlook.candidate.hours, Describe(outlook.candidate),
+                    outlook.proposed ? "" : " (never recommended)", outlook.how_sure);
+    }
+  }
 }
 
 void Plan(const PlanCommandOptions& options, CommandContext& context) {
@@ -59,6 +86,7 @@ void Plan(const PlanCommandOptions& options, CommandContext& context) {
   request.largest_price = options.largest_price;
   request.codec_gb_s = options.codec_gb_s;
   request.passes = options.passes;
+  request.all = options.all;
   request.prefer_price = options.prefer == "price";
   request.cluster = ReadOptions<comm::ClusterOptions>(context.config().Table("cluster"));
   const plan::Recommendation r = plan::Recommend(request);
@@ -87,6 +115,7 @@ void Plan(const PlanCommandOptions& options, CommandContext& context) {
   }
   for (const std::string& line : report::TextTable(rows)) context.PrintLine(line);
   for (const plan::Refusal& refusal : r.refused) context.Print("refused: {}: {}", refusal.name, refusal.reason);
+  PrintAll(r.all, context);
   context.PrintLine(
       "passes, against serial training's: what is documented, and beyond that assumed (docs/guides/simulation.md)");
   context.PrintLine("The table for `antiphon train`:");
@@ -103,6 +132,7 @@ void Plan(const PlanCommandOptions& options, CommandContext& context) {
   nlohmann::json json = {{"simulated", true},    {"cluster_assumed", assumed}, {"best", ToJson(r.best)}, {"why", r.why},
                          {"candidates", others}, {"refused", refused},         {"passes_rules", rules}};
   json["parallel"] = r.best.table;
+  for (const plan::MethodOutlook& outlook : r.all) json["methods"].push_back(OutlookToJson(outlook));
   if (!r.runner_up.name.empty()) json["runner_up"] = ToJson(r.runner_up);
   context.SetResult(json.dump(2));
 }

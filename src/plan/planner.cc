@@ -102,18 +102,19 @@ std::string Table(const CostNetwork& network, const Candidate& c) {
          MethodOf(c.plan).Keys(network, c.plan) + codec;
 }
 
-// All settings of all methods but for the number of workers.
-std::vector<CostPlan> Variants(const PlanRequest& request) {
+CostPlan Defaults(const PlanRequest& request, const std::string& method) {
+  CostPlan plan;
+  plan.method = method;
+  plan.minibatch = request.minibatch;
+  return plan;
+}
+
+// All settings of a method but for the number of workers.
+std::vector<CostPlan> VariantsOf(const PlanRequest& request, const std::string& method) {
   const double codec_gb_s =
       request.codec_gb_s > 0 ? request.codec_gb_s : request.cluster.host.gflops / kGflopsPerCodecGbS;
-  std::vector<CostPlan> all;
-  for (const std::string& name : CostPlan::CostMethods()) {
-    CostPlan base;
-    base.method = name;
-    base.minibatch = request.minibatch;
-    for (CostPlan& plan : MethodOf(base).Variants(base, request.devices, codec_gb_s)) all.push_back(std::move(plan));
-  }
-  return all;
+  const CostPlan base = Defaults(request, method);
+  return MethodOf(base).Variants(base, request.devices, codec_gb_s);
 }
 
 std::optional<Candidate> Try(const PlanRequest& request, const CostNetwork& network, const CostPlan& plan,
@@ -142,22 +143,77 @@ std::optional<Candidate> Try(const PlanRequest& request, const CostNetwork& netw
   return c;
 }
 
+// What was tried: candidates and first objections, by name.
+struct Trials {
+  std::map<std::string, std::vector<Candidate>> found;
+  std::map<std::string, std::string> objections;
+};
+
+void TryAll(const PlanRequest& request, const CostNetwork& network, std::vector<CostPlan> variants, Trials& trials) {
+  for (CostPlan& plan : variants) {
+    for (const int workers : MethodOf(plan).WorkerCounts(plan, request.devices)) {
+      plan.workers = workers;
+      std::string objection;
+      std::optional<Candidate> candidate = Try(request, network, plan, objection);
+      if (!objection.empty()) trials.objections.emplace(MethodOf(plan).NameOf(plan), objection);  // of the fewest
+      if (candidate) trials.found[candidate->name].push_back(std::move(*candidate));
+    }
+  }
+}
+
+// Errors of the speed: docs/results/simulation.md.
+std::string HowSure(const PlanRequest& request, const Candidate& c, bool proposed) {
+  std::string text = c.result.staleness > 0 ? "speed: within a third of what was measured here"
+                                            : "speed: within 15 % of what was measured here";
+  if (c.plan.workers == 1) return text;
+  const std::string key = MethodOf(c.plan).PassesKey(c.plan);
+  if (request.passes.Of(key) > 0) return text + "; passes: as you measured them";
+  if (!proposed) return text + "; passes: not known, taken as those of ssgd with steps as large";
+  if (c.passes == 1) return text + "; passes: within what published runs saw no loss at";
+  return text + fmt::format("; passes: {:.0f} % more are assumed, beyond what is documented", 100 * (c.passes - 1));
+}
+
+MethodOutlook OutlookOf(const PlanRequest& request, const CostNetwork& network, const std::string& method) {
+  MethodOutlook outlook;
+  outlook.method = method;
+  std::vector<CostPlan> variants = VariantsOf(request, method);
+  outlook.proposed = !variants.empty();
+  if (variants.empty()) variants = {Defaults(request, method)};
+  Trials trials;
+  TryAll(request, network, std::move(variants), trials);
+  std::vector<Candidate> best;
+  for (const auto& [name, candidates] : trials.found) best.push_back(Choose(request, candidates));
+  if (!best.empty()) {
+    outlook.candidate = Choose(request, best);
+    outlook.how_sure = HowSure(request, outlook.candidate, outlook.proposed);
+  } else {
+    outlook.why_not = trials.objections.empty()
+                          ? fmt::format("it needs more than the {} device(s) that there are", request.devices)
+                          : trials.objections.begin()->second;
+  }
+  return outlook;
+}
+
+std::vector<MethodOutlook> Outlooks(const PlanRequest& request, const CostNetwork& network) {
+  std::vector<MethodOutlook> all;
+  for (const std::string& method : CostPlan::CostMethods()) all.push_back(OutlookOf(request, network, method));
+  std::stable_sort(all.begin(), all.end(), [&](const MethodOutlook& a, const MethodOutlook& b) {
+    if (a.why_not.empty() != b.why_not.empty()) return a.why_not.empty();
+    return a.why_not.empty() && Better(request, a.candidate, b.candidate);
+  });
+  return all;
+}
+
 }  // namespace
 
 Recommendation Recommend(const PlanRequest& request) {
   CheckRequest(request);
   const CostNetwork network(request.dims);
-  std::map<std::string, std::vector<Candidate>> found;  // by name
-  std::map<std::string, std::string> objections;
-  for (CostPlan& plan : Variants(request)) {
-    for (const int workers : MethodOf(plan).WorkerCounts(plan, request.devices)) {
-      plan.workers = workers;
-      std::string objection;
-      std::optional<Candidate> candidate = Try(request, network, plan, objection);
-      if (!objection.empty()) objections.emplace(MethodOf(plan).NameOf(plan), objection);  // of the fewest workers
-      if (candidate) found[candidate->name].push_back(std::move(*candidate));
-    }
+  Trials trials;
+  for (const std::string& method : CostPlan::CostMethods()) {
+    TryAll(request, network, VariantsOf(request, method), trials);
   }
+  const auto& [found, objections] = trials;
   Recommendation r;
   for (const auto& [name, objection] : objections) {
     if (found.find(name) == found.end()) r.refused.push_back({name, objection});
@@ -179,6 +235,7 @@ Recommendation Recommend(const PlanRequest& request) {
     r.others.erase(second);
   }
   r.why = Explain(request, r.best, r.runner_up);
+  if (request.all) r.all = Outlooks(request, network);
   return r;
 }
 

@@ -7,6 +7,7 @@
 #include <cmath>
 
 #include "base/error.h"
+#include "parallel/strategy.h"
 #include "plan/published.h"
 
 namespace antiphon::plan {
@@ -194,6 +195,33 @@ TEST(Planner, LeavesOutPeriodsThatTheDataIsTooShortFor) {
   request.frames = 8 * 256 * 100;  // 100 steps of each worker
   const Recommendation r = Recommend(request);
   EXPECT_TRUE(r.best.plan.sync_period * 20 <= 100 || r.best.plan.method == "ssgd" || r.best.plan.workers < 8);
+}
+
+// Whatever a strategy is called, the planner has an answer.
+TEST(Planner, TellsOfEveryStrategyWhatToExpectOrWhyNot) {
+  PlanRequest request = RequestOf(125);
+  EXPECT_TRUE(Recommend(request).all.empty());
+  request.all = true;
+  const Recommendation r = Recommend(request);
+  std::vector<std::string> strategies = parallel::StrategyRegistry::Get().Names();
+  for (const std::string& strategy : strategies) {
+    const auto found =
+        std::find_if(r.all.begin(), r.all.end(), [&](const MethodOutlook& o) { return o.method == strategy; });
+    ASSERT_NE(found, r.all.end()) << strategy;
+    EXPECT_NE(found->candidate.name.empty(), found->why_not.empty()) << strategy;
+    EXPECT_EQ(found->how_sure.empty(), found->candidate.name.empty()) << strategy;
+  }
+  // What is recommended is among the fastest of those that may be.
+  const auto first = std::find_if(r.all.begin(), r.all.end(), [](const MethodOutlook& o) { return o.proposed; });
+  EXPECT_LE(r.best.hours, kNearly * first->candidate.hours);
+  for (size_t i = 1; i < r.all.size() && r.all[i].why_not.empty(); ++i) {
+    EXPECT_LE(r.all[i - 1].candidate.hours, r.all[i].candidate.hours);
+  }
+  // One device: nothing to be parallel on.
+  request.devices = 1;
+  for (const MethodOutlook& o : Recommend(request).all) {
+    EXPECT_EQ(o.why_not.empty(), o.method == "serial") << o.method << ": " << o.why_not;
+  }
 }
 
 TEST(Published, FitsAtMostOneRowAndPredictsTheOthers) {
