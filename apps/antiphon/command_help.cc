@@ -72,7 +72,7 @@ const std::vector<Heading>& Headings() {
       {"From recordings to words", {"run", "prepare", "split", "decode", "listen", "score", "report"}},
       {"The steps of a recipe", {"features", "align", "store", "size", "train", "lm", "graph"}},
       {"Better and smaller models", {"adapt", "compress", "ivectors", "lattices", "denominator", "targets", "export"}},
-      {"Many workers", {"compare", "plan", "simulate"}},
+      {"Many workers", {"compare", "plan", "simulate", "top"}},
       {"Machine and files", {"doctor", "info"}}};
   return headings;
 }

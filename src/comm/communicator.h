@@ -129,6 +129,10 @@ class Communicator {
   int64_t step() const { return step_; }
   /// Payload of messages and one-sided operations that this rank began, collectives included; not what it sent itself.
   virtual int64_t bytes_sent() const { return bytes_sent_; }
+  /// Seconds, by Now, that this rank has waited for messages of each rank.
+  virtual std::vector<double> waited_seconds() const {
+    return std::vector<double>(static_cast<size_t>(world_size()), 0.0);
+  }
   double deadline_seconds() const { return deadline_seconds_; }
   virtual void set_deadline_seconds(double seconds) { deadline_seconds_ = seconds; }
 

@@ -127,11 +127,13 @@ void Hub::WakeAll() {
 
 class HubCommunicator : public Communicator, public SecondThread, public LossTolerance {
  public:
-  HubCommunicator(std::shared_ptr<Hub> hub, int rank) : hub_(std::move(hub)), rank_(rank) {}
+  HubCommunicator(std::shared_ptr<Hub> hub, int rank)
+      : hub_(std::move(hub)), rank_(rank), waited_(static_cast<size_t>(hub_->world_size_), 0.0) {}
 
   int rank() const override { return rank_; }
   int world_size() const override { return hub_->world_size_; }
   int Node(int rank) const override { return hub_->Node(rank); }
+  std::vector<double> waited_seconds() const override { return waited_; }
 
   void Send(int destination, int tag, std::span<const std::byte> bytes) override {
     if (!MaySend(destination, bytes.size())) return;
@@ -151,13 +153,14 @@ class HubCommunicator : public Communicator, public SecondThread, public LossTol
 
   Message Receive(int source, int tag) override {
     Hub::Mailbox& box = hub_->BoxOf(rank_);
-    const auto end = std::chrono::steady_clock::now() + std::chrono::duration<double>(deadline_seconds());
+    const auto begin = std::chrono::steady_clock::now();
+    const auto end = begin + std::chrono::duration<double>(deadline_seconds());
     std::unique_lock lock(box.mutex);
     if (Has(box, source, tag)) return Take(box, source, tag);
     const WaitingSign sign(hub_->transport_);
     for (;;) {
       ThrowIfAborted([&] { return Receiving(source); });
-      if (Has(box, source, tag)) return Take(box, source, tag);
+      if (Has(box, source, tag)) return Waited(begin, Take(box, source, tag));
       ThrowIfLost(source, [&] { return Receiving(source); });
       if (box.arrived.wait_until(lock, end) == std::cv_status::timeout && !Has(box, source, tag)) {
         ThrowIfAborted([&] { return Receiving(source); });
@@ -286,6 +289,14 @@ class HubCommunicator : public Communicator, public SecondThread, public LossTol
     Transport* transport;
   };
 
+  // What the second thread waits for holds nobody up.
+  Message Waited(std::chrono::steady_clock::time_point begin, Message message) {
+    if (std::this_thread::get_id() != second_thread_.load()) {
+      waited_[static_cast<size_t>(message.source)] +=
+          std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+    }
+    return message;
+  }
   // bytes_sent belongs to the first thread, which adds what the second one sent when it sends next.
   void Count(size_t bytes) {
     if (std::this_thread::get_id() == second_thread_.load()) {
@@ -368,6 +379,7 @@ class HubCommunicator : public Communicator, public SecondThread, public LossTol
 
   std::shared_ptr<Hub> hub_;
   int rank_;
+  std::vector<double> waited_;  // seconds, by rank
   bool tolerates_losses_ = false;
   std::atomic<std::thread::id> second_thread_ = std::thread::id();
   std::atomic<size_t> sent_by_second_ = 0;

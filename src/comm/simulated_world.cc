@@ -25,7 +25,7 @@ using Lock = std::unique_lock<std::mutex>;
 class SimulatedCommunicator : public Communicator, public SimulatedTime, public LossTolerance {
  public:
   SimulatedCommunicator(std::shared_ptr<State> state, int rank)
-      : state_(std::move(state)), rank_(rank), me_(state_->at(rank)) {
+      : state_(std::move(state)), rank_(rank), me_(state_->at(rank)), waited_(state_->ranks.size(), 0.0) {
     const std::lock_guard lock(state_->mutex);
     me_.connected = true;
   }
@@ -40,6 +40,7 @@ class SimulatedCommunicator : public Communicator, public SimulatedTime, public 
   int rank() const override { return rank_; }
   int world_size() const override { return static_cast<int>(state_->ranks.size()); }
   int Node(int rank) const override { return state_->links.Node(rank); }
+  std::vector<double> waited_seconds() const override { return waited_; }
 
   void Send(int destination, int tag, std::span<const std::byte> bytes) override {
     CHECK(destination >= 0 && destination < world_size()) << destination;
@@ -68,7 +69,8 @@ class SimulatedCommunicator : public Communicator, public SimulatedTime, public 
     Lock lock(state_->mutex);
     const std::string operation =
         source == kAnySource ? "receiving from any rank" : fmt::format("receiving from rank {}", source);
-    const double deadline = me_.clock + deadline_seconds();
+    const double begin = me_.clock;
+    const double deadline = begin + deadline_seconds();
     double wake = deadline;
     if (const auto found = me_.Find(source, tag); found != me_.mailbox.end()) {
       wake = std::min(wake, found->arrival);
@@ -83,6 +85,7 @@ class SimulatedCommunicator : public Communicator, public SimulatedTime, public 
     if (found != me_.mailbox.end() && found->arrival <= me_.clock) {
       Message message{found->source, std::move(found->bytes)};
       me_.mailbox.erase(found);
+      waited_[static_cast<size_t>(message.source)] += me_.clock - begin;
       return message;
     }
     ThrowIfLost(source, operation);
@@ -269,6 +272,7 @@ class SimulatedCommunicator : public Communicator, public SimulatedTime, public 
   std::shared_ptr<State> state_;
   int rank_;
   SimulatedRank& me_;
+  std::vector<double> waited_;  // seconds, by rank
 };
 
 }  // namespace

@@ -63,6 +63,8 @@ class SurvivingCommunicator : public comm::Communicator, public comm::SecondThre
 
   void SetStep(int64_t step) override;
   int64_t bytes_sent() const override { return whole_.bytes_sent(); }
+  /// Of the ranks as numbered at the start.
+  std::vector<double> waited_seconds() const override { return whole_.waited_seconds(); }
   void set_deadline_seconds(double seconds) override;
 
  protected:

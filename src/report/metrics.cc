@@ -65,6 +65,12 @@ std::optional<double> MetricsRecord::Number(std::string_view name) const {
   return std::nullopt;
 }
 
+std::vector<double> MetricsRecord::List(std::string_view name) const {
+  const MetricsValue* value = Find(name);
+  const auto* list = value == nullptr ? nullptr : std::get_if<std::vector<double>>(value);
+  return list == nullptr ? std::vector<double>() : *list;
+}
+
 std::string MetricsRecord::Text(std::string_view name) const {
   const MetricsValue* value = Find(name);
   const auto* text = value == nullptr ? nullptr : std::get_if<std::string>(value);

@@ -49,6 +49,8 @@ class MetricsRecord {
   bool Has(std::string_view name) const { return Find(name) != nullptr; }
   /// Numbers of any type as double; nullopt if missing or not a number.
   std::optional<double> Number(std::string_view name) const;
+  /// Empty if missing or not a list of numbers.
+  std::vector<double> List(std::string_view name) const;
   /// "" if missing or not a text.
   std::string Text(std::string_view name) const;
   std::string kind() const { return Text("kind"); }

@@ -17,6 +17,7 @@ double StepSeconds(const Position& p) { return p.arithmetic_seconds + p.data_sec
 
 void RunState::OpenLog() {
   log_ = std::make_unique<RunLog>(folder_, comm_.rank() == 0, position.metrics_bytes, position.events_bytes, listener_);
+  times_.StartAt(position);
 }
 
 void RunState::Add(const parallel::StepOutput& output) {
@@ -141,6 +142,7 @@ void RunState::LogEpoch(const nn::LossResult& held_out, double rate, bool accept
   if (staleness_ > 0) record.Set("staleness", staleness_ / static_cast<double>(staleness_steps_));
   staleness_ = 0;
   staleness_steps_ = 0;
+  times_.Tell(position, record, *log_);
   log_->Write(record);
   log_->Scalar("loss/held_out", position.step, held_out.loss());
   log_->Scalar("accuracy/held_out", position.step, held_out.frame_accuracy());

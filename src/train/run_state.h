@@ -14,6 +14,7 @@
 #include "comm/communicator.h"
 #include "parallel/strategy.h"
 #include "train/checkpoint.h"
+#include "train/rank_times.h"
 #include "train/run_log.h"
 #include "train/side_speech.h"
 #include "train/trainer.h"
@@ -23,13 +24,15 @@ namespace antiphon::train {
 class RunState {
  public:
   RunState(std::filesystem::path folder, comm::Communicator& comm, RunLog::Listener listener)
-      : folder_(std::move(folder)), comm_(comm), listener_(std::move(listener)) {}
+      : folder_(std::move(folder)), comm_(comm), listener_(std::move(listener)), times_(comm) {}
 
   Position position;
 
   /// Goes on behind what the position remembers of the files.
   void OpenLog();
   RunLog& log() { return *log_; }
+
+  RankTimes& times() { return times_; }
 
   /// A step's output; `frames` of speech come on top.
   void Add(const parallel::StepOutput& output);
@@ -70,6 +73,7 @@ class RunState {
   comm::Communicator& comm_;
   RunLog::Listener listener_;
   std::unique_ptr<RunLog> log_;
+  RankTimes times_;
   // Since the last record of steps.
   double seconds_then_ = 0;
   double arithmetic_seconds_then_ = 0;

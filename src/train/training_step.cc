@@ -33,7 +33,9 @@ void TrainingStep::Run(const data::Minibatch& minibatch, const StepPlace& place)
   input.context.side_targets = branches;
   SideSpeech* const side = run_.replica.side();
   if (side != nullptr) side->Join(minibatch, place.mask_step, input);
+  run_.state.times().BeginStep();
   const parallel::StepOutput output = run_.strategy().Step(input);
+  run_.state.times().EndStep();
   if (branches != nullptr) run_.state.AddBranch(std::exchange(branches->tasks.front().seen, {}));
   run_.network().AfterStep(at.step);
   const double seconds = run_.comm.Now() - begin;

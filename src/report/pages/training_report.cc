@@ -4,11 +4,13 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <set>
 
 #include "base/file.h"
 #include "report/confusion.h"
 #include "report/metrics.h"
+#include "report/pages/run_overview.h"
 #include "report/progress.h"
 
 namespace antiphon::report {
@@ -177,6 +179,40 @@ void AddShares(report::HtmlReport& page, const RunRecords& run) {
   page.AddShareBars(bars, true);
 }
 
+// Sums over the epochs in which as many workers as in the end took part; empty if there was one alone.
+std::vector<double> SumOfRanks(const RunRecords& run, const char* key) {
+  std::vector<double> sums;
+  for (const MetricsRecord& epoch : run.epochs) {
+    const std::vector<double> values = epoch.List(key);
+    if (values.size() != sums.size()) sums.assign(values.size(), 0.0);
+    std::transform(values.begin(), values.end(), sums.begin(), sums.begin(), std::plus<>());
+  }
+  return sums;
+}
+
+void AddRanks(report::HtmlReport& page, const RunRecords& run) {
+  static constexpr const char* kKeys[] = {"rank_arithmetic_seconds", "rank_waiting_seconds", "rank_exchange_seconds",
+                                          "rank_reading_seconds", "rank_other_seconds"};
+  report::ShareBars bars;
+  bars.title = "Where each worker's time went";
+  bars.parts = {"arithmetic", "waiting for others", "exchange", "waiting for data", "evaluation, saving, reporting"};
+  bars.unit = "s";
+  for (const char* key : kKeys) {
+    const std::vector<double> seconds = SumOfRanks(run, key);
+    bars.rows.resize(seconds.size());
+    for (size_t r = 0; r < seconds.size(); ++r) bars.rows[r].values.push_back(seconds[r]);
+  }
+  if (bars.rows.empty()) return;
+  const std::vector<double> machines = run.last_epoch.List("rank_machines");
+  for (size_t r = 0; r < bars.rows.size(); ++r) {
+    bars.rows[r].name = r < machines.size() && machines.back() > 0
+                            ? fmt::format("worker {}, machine {}", r, static_cast<int>(machines[r]))
+                            : fmt::format("worker {}", r);
+  }
+  bars.note = LongestWait(run.last_epoch);
+  page.AddShareBars(bars, true);
+}
+
 void AddEpochTable(report::HtmlReport& page, const RunRecords& run) {
   report::Table table;
   table.title = "Epochs";
@@ -229,6 +265,7 @@ void AddTrainingSections(report::HtmlReport& page, const fs::path& run_folder) {
   if (!run.epochs.empty()) {
     AddEpochTable(page, run);
     AddShares(page, run);
+    AddRanks(page, run);
   }
   if (fs::exists(run_folder / "confusion.json")) {
     page.AddSection("What it takes for what");

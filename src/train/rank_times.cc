@@ -1,0 +1,85 @@
+#include "train/rank_times.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+#include <numeric>
+
+namespace antiphon::train {
+namespace {
+
+constexpr size_t kTimes = 5;
+constexpr const char* kNames[kTimes] = {"arithmetic", "waiting", "exchange", "reading", "other"};
+
+}  // namespace
+
+void RankTimes::EndStep() {
+  const std::vector<double> now = comm_.waited_seconds();
+  waited_.resize(now.size());
+  for (size_t r = 0; r < now.size(); ++r) waited_[r] += now[r] - waited_before_[r];
+}
+
+void RankTimes::StartAt(const Position& position) {
+  begin_ = position;
+  waited_.assign(comm_.waited_seconds().size(), 0.0);
+}
+
+// Not every strategy counts all of its waiting as communication.
+RankTimes::Times RankTimes::Since(const Position& position) const {
+  const double communication = position.communication_seconds - begin_.communication_seconds;
+  Times times;
+  times.waiting = std::accumulate(waited_.begin(), waited_.end(), 0.0);
+  times.exchange = std::max(0.0, communication - times.waiting);
+  const double steps = position.arithmetic_seconds - begin_.arithmetic_seconds + communication;
+  times.arithmetic = std::max(0.0, steps - times.waiting - times.exchange);
+  // Simulated devices have their data at hand, and do nothing but learn.
+  if (comm_.time_is_virtual()) return times;
+  times.reading = position.data_seconds - begin_.data_seconds;
+  times.other = position.other_seconds - begin_.other_seconds;
+  return times;
+}
+
+std::vector<std::vector<double>> RankTimes::Gather(const Times& mine) const {
+  std::vector<double> said = {mine.arithmetic, mine.waiting, mine.exchange, mine.reading, mine.other};
+  said.insert(said.end(), waited_.begin(), waited_.end());
+  std::vector<std::byte> bytes;
+  comm_.Together([&] { bytes = comm_.AllGather(std::as_bytes(std::span<const double>(said))); });
+  std::vector<std::vector<double>> all;
+  for (size_t at = 0; at < bytes.size(); at += said.size() * sizeof(double)) {
+    std::memcpy(all.emplace_back(said.size()).data(), bytes.data() + at, said.size() * sizeof(double));
+  }
+  return all;
+}
+
+void RankTimes::Tell(const Position& position, report::MetricsRecord& record, RunLog& log) {
+  if (comm_.world_size() > 1) {
+    waited_.resize(comm_.waited_seconds().size());
+    const std::vector<std::vector<double>> all = Gather(Since(position));
+    for (size_t k = 0; k < kTimes; ++k) {
+      std::vector<double> of_ranks;
+      for (const std::vector<double>& rank : all) of_ranks.push_back(rank[k]);
+      record.Set(fmt::format("rank_{}_seconds", kNames[k]), of_ranks);
+      for (size_t r = 0; r < all.size(); ++r) {
+        const double sum = std::accumulate(all[r].begin(), all[r].begin() + kTimes, 0.0);
+        if (sum > 0) log.Scalar(fmt::format("rank_{}/{}", r, kNames[k]), position.step, of_ranks[r] / sum);
+      }
+    }
+    std::vector<double> awaited(waited_.size(), 0.0);
+    std::vector<double> longest = {0, 0, 0};  // who waited, for whom, seconds
+    for (size_t r = 0; r < all.size(); ++r) {
+      for (size_t peer = 0; peer < awaited.size(); ++peer) {
+        const double seconds = all[r][kTimes + peer];
+        awaited[peer] += seconds;
+        if (seconds > longest[2]) longest = {static_cast<double>(r), static_cast<double>(peer), seconds};
+      }
+    }
+    record.Set("rank_awaited_seconds", awaited).Set("longest_wait", longest);
+    std::vector<double> machines;
+    for (int r = 0; r < comm_.world_size(); ++r) machines.push_back(comm_.Node(r));
+    record.Set("rank_machines", machines);
+  }
+  StartAt(position);
+}
+
+}  // namespace antiphon::train
