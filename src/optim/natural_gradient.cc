@@ -101,6 +101,7 @@ class NaturalGradient : public Optimizer {
   }
   void ResetMomentum() override { step_->ResetMomentum(); }
   double momentum() const override { return step_->momentum(); }
+  void ShareMaxChange(double share) override { step_->ShareMaxChange(share); }
   bool needs_factors() const override { return true; }
 
  private:

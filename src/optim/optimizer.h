@@ -53,6 +53,8 @@ class Optimizer : public nn::GradientSink {
 
   /// Of one that works on factors: hands what it made of them to `sink` instead of its own step; null: to its step.
   virtual void PassFactorsTo(nn::GradientSink* sink) { (void)sink; }
+  /// From now on the limit of a whole step (max-change) is this share of what the options say.
+  virtual void ShareMaxChange(double share) { (void)share; }
 
   /// Feeds gradients laid out as network.values(), as if a backward pass had produced them.
   void TakeAll(nn::Network& network, std::span<const float> gradient);

@@ -115,6 +115,7 @@ class Sgd : public Optimizer {
     return static_cast<size_t>(velocity_.size() + pending_.size()) * sizeof(float);
   }
   double momentum() const override { return options_.momentum; }
+  void ShareMaxChange(double share) override { max_change_share_ = share; }
 
  private:
   struct LayerStep {
@@ -208,7 +209,8 @@ class Sgd : public Optimizer {
       report.max_change_scale = 0;
       return report;
     }
-    if (options_.max_change > 0 && norm > options_.max_change) report.max_change_scale = options_.max_change / norm;
+    const double most = options_.max_change * max_change_share_;
+    if (most > 0 && norm > most) report.max_change_scale = most / norm;
     report.change_norm = norm * report.max_change_scale;
     double smallest = report.max_change_scale;
     for (size_t i = 0; i < steps_.size(); ++i) {
@@ -255,6 +257,7 @@ class Sgd : public Optimizer {
   SgdOptions options_;
   bool has_layer_limit_ = false;
   bool limited_ = false;
+  double max_change_share_ = 1;
   double rate_ = 0;
   Matrix velocity_;  // laid out as the network's values
   Matrix pending_;   // gradients of this step, if it may have to be shortened as a whole

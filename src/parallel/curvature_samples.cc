@@ -2,7 +2,17 @@
 
 #include <fmt/format.h>
 
+#include "base/error.h"
+
 namespace antiphon::parallel {
+
+void CurvatureSamples::RequireTargets(const nn::LossTargets& targets, const nn::SequenceLoss* sequence) {
+  if (sequence == nullptr) return nn::RequirePdfIds(targets, "Hessian-free training");
+  if (targets.soft.data() == nullptr) return;
+  throw UsageError(
+      "Hessian-free training knows no curvature of a teacher's targets beside a sequence criterion: leave "
+      "teacher.models out, or take another parallel.method");
+}
 
 void CurvatureSamples::Keep(const StepInput& input, const nn::Workspace& workspace) {
   if (input.features.rows() == 0 || std::ssize(minibatches_) >= most()) return;

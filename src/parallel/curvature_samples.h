@@ -20,6 +20,8 @@ class CurvatureSamples {
   /// Numbers of minibatches.
   CurvatureSamples(int64_t curvature, int64_t check) : curvature_(curvature), check_(check) {}
 
+  /// UsageError unless a step can be judged by such targets; `sequence` null: training by frames.
+  static void RequireTargets(const nn::LossTargets& targets, const nn::SequenceLoss* sequence);
   /// How many are kept at most.
   int64_t most() const { return curvature_ + check_; }
   /// Keeps what the step is given while there is room, and what recurrent layers of `workspace` carry into it.

@@ -27,12 +27,18 @@ struct KeptMinibatch {
   nn::LossTargets targets(nn::SequenceLoss* sequence = nullptr) const;
   /// Null: frames that stand alone.
   const SequenceLayout* sequences() const { return kept_sequences.layout(); }
+  /// Outputs that have a target, or a teacher's distribution.
+  int64_t num_targets() const;
   /// Σ of the frames' weights.
   double weight() const;
 
   Matrix features;
   std::vector<int32_t> pdf_ids;
-  std::vector<float> weights;          // empty: all 1
+  std::vector<float> weights;  // empty: all 1
+  Matrix soft;                 // as nn::LossTargets::soft; no rows: no teacher
+  double soft_weight = 1;
+  double temperature = 1;
+  int heads = 1;
   std::vector<int64_t> sequence_rows;  // as nn::SequenceLoss::Rows; empty: training by frames
   std::vector<std::byte> states;       // as nn::Workspace::States; empty: all streams begin
   KeptSequences kept_sequences;

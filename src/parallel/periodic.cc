@@ -46,7 +46,7 @@ StepOutput PeriodicStrategy::Step(const StepInput& input) {
   StepInput mine = input;
   mine.learning_rate *= scaling_.Factor(steps_) * rate_share();
   ++steps_;
-  return Strategy::Step(mine);
+  return LearnOn(mine);
 }
 
 optim::StepReport PeriodicStrategy::AfterStep(const StepInput& input) {

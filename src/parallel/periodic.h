@@ -54,6 +54,8 @@ class PeriodicStrategy : public Strategy, public Checkpointable, public Survives
  protected:
   /// Collective; network().values() is this replica's model, and becomes what it goes on from.
   virtual void Exchange() = 0;
+  /// One step by the replica's own optimiser, at the rate that is meant for it.
+  virtual StepOutput LearnOn(const StepInput& input) { return Strategy::Step(input); }
   /// Factor on the learning rate for the workers that are active.
   virtual double rate_share() const { return 1; }
   /// Exchange at epoch ends too, so that what is evaluated is as new as it can be.

@@ -18,7 +18,7 @@ namespace antiphon::parallel {
 struct StrategyTraits {
   bool one_worker = false;         // there may be no others
   std::string of_own_data = "";    // what a worker learns of its own data alone, so that it should keep them
-  bool keeps_minibatches = false;  // looks at minibatches again after their step, by features and pdf-ids alone
+  bool keeps_minibatches = false;  // looks at minibatches again after their step
   bool divides_network = false;    // works on ranges of layers of the network that is described
 };
 

@@ -1,5 +1,6 @@
 // Natural-gradient averaging compares the models that it combines on what it kept of streams that go on from chunk to
 // chunk.
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -60,6 +61,51 @@ TEST(NaturalGradientAveraging, CombinesModelsByTheLossOfStreams) {
   }
   EXPECT_EQ(ranks[0].final, best);
   EXPECT_EQ(ranks[1].final, best);
+}
+
+// Until the first exchange a step is two of half a minibatch each, shorter ones; then everybody takes the better model.
+TEST(NaturalGradientAveraging, FirstStepsAreHalvedAndShorter) {
+  const std::string limited = "type = \"sgd\"\nmomentum = 0\nmax-change = ";
+  const auto method = [](const std::string& small) {
+    return "method = \"natural-gradient-averaging\"\nrate-scaling = \"none\"\nsync-period = 2\ncombine = 0\n"
+           "small-first-steps = " +
+           small + "\n";
+  };
+  const auto after = [&](int workers, const std::string& toml, const std::string& optimizer, int steps) {
+    return OnRanks(workers, [&](comm::Communicator& comm) {
+      Learner learner(toml, comm, optimizer);
+      learner.Train(0, steps, comm.rank(), workers);
+      return learner.Values();
+    });
+  };
+  // By hand: the halves of minibatches, at half the rate, which is the whole's over the same frames.
+  const double share = 0.01 * std::sqrt(0.5);
+  std::vector<std::vector<float>> candidates;
+  for (int rank = 0; rank < 2; ++rank) {
+    candidates.push_back(OnRanks(1, [&](comm::Communicator& comm) {
+      Learner learner("method = \"serial\"\n", comm, limited + fmt::format("{:.17g}\n", share));
+      for (const int64_t number : {rank, 2 + rank}) {
+        const Minibatch whole(number);
+        for (const int64_t first : {0, kFrames / 2}) {
+          Minibatch half(0, 0);
+          half.features = Matrix(ConstMatrixView(whole.features).Rows(first, kFrames / 2));
+          half.pdf_ids.assign(whole.pdf_ids.begin() + first, whole.pdf_ids.begin() + first + kFrames / 2);
+          learner.Step(half, number, 0.15);
+        }
+      }
+      return learner.Values();
+    })[0]);
+  }
+  const auto halved = after(2, method("true"), limited + "0.01\n", 2);
+  EXPECT_EQ(halved[0], halved[1]);
+  EXPECT_TRUE(halved[0] == candidates[0] || halved[0] == candidates[1]);
+  EXPECT_NE(after(2, method("false"), limited + "0.01\n", 2)[0], halved[0]);
+  // Behind the first exchange steps are whole again, and so is their limit.
+  const auto later = after(2, method("true"), limited + "0.01\n", 3);
+  EXPECT_GT(LargestDifference(later[0], halved[0]), 0);
+  double moved = 0;
+  for (size_t i = 0; i < later[0].size(); ++i) moved += std::pow(later[0][i] - halved[0][i], 2);
+  EXPECT_NEAR(std::sqrt(moved), 0.01, 1e-4);
 }
 
 }  // namespace

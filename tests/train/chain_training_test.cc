@@ -106,6 +106,22 @@ TEST_F(ChainTraining, NaturalGradientAveragingCombinesByTheCriterion) {
   EXPECT_EQ(summaries[0].model_hash, summaries[1].model_hash);
 }
 
+TEST_F(ChainTraining, HessianFreeStepsRaiseTheObjective) {
+  TrainOptions still = Options();
+  still.schedule.learning_rate = still.schedule.final_learning_rate = 1e-6;
+  still.schedule.epochs = 1;
+  const double before = TrainHere(Task("still"), still).held_out_loss;
+  TrainingTask task = Task("second-order");
+  task.parallel = Config::Parse("method = 'hessian-free'\nworkers = 2\ndamping = 0.1\n", "p");
+  const auto alone = comm::ProcessGroup::Alone();
+  std::array<TrainingSummary, 2> summaries;
+  RunWorkers(task.parallel, {}, 1, *alone, [&](comm::Communicator& comm) {
+    summaries[static_cast<size_t>(comm.rank())] = Trainer(task, Options(), comm).Run(false);
+  });
+  EXPECT_LT(summaries[0].held_out_loss, 0.7 * before);
+  EXPECT_EQ(summaries[0].model_hash, summaries[1].model_hash);
+}
+
 TEST_F(ChainTraining, RefusesWhatCannotBe) {
   TrainOptions options = Options();
   options.sequence.chain_data.clear();

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <numeric>
 
@@ -248,6 +249,31 @@ TEST_F(Sequence, TwoWorkersGiveTheSameBitsWithAnyNumberOfThreads) {
     hashes.push_back(hash);
   }
   EXPECT_EQ(hashes[0], hashes[1]);
+}
+
+TEST_F(Sequence, SecondOrderAndAveragedNaturalGradientsLowerItToo) {
+  const auto initial = Initial();
+  const std::pair<const char*, const char*> ways[] = {
+      {"mmi", "method = 'hessian-free'\ndamping = 0.1\ncurvature-minibatches = 3\ncheck-minibatches = 2\n"},
+      {"smbr", "method = 'hessian-free'\ndamping = 0.1\ncurvature-minibatches = 3\ncheck-minibatches = 2\n"},
+      {"smbr", "method = 'natural-gradient-averaging'\nsync-period = 2\ncombine = 3\ncombine-frames = 200\n"}};
+  for (const auto& [criterion, method] : ways) {
+    TrainOptions options = RunOptions(criterion);
+    options.schedule.epochs = 1;
+    options.schedule.learning_rate = options.schedule.final_learning_rate = 1e-9;
+    const double before = TrainHere(From(initial, "before"), options).held_out_loss;
+    TrainingTask task = From(initial, "run");
+    task.parallel = Config::Parse(method, "parallel");
+    if (task.parallel.Text("method") == "natural-gradient-averaging") {
+      task.optimizer = Config::Parse("type = 'natural-gradient'\n[step]\nmax-change = 2.0\n", "optimizer");
+    }
+    std::array<TrainingSummary, 2> summaries;
+    comm::RunRanks(2, [&](comm::Communicator& comm) {
+      summaries[static_cast<size_t>(comm.rank())] = Trainer(task, RunOptions(criterion), comm).Run(false);
+    });
+    EXPECT_LT(summaries[0].held_out_loss, 0.9 * before) << criterion << ", " << method;
+    EXPECT_EQ(summaries[0].model_hash, summaries[1].model_hash);
+  }
 }
 
 TEST_F(Sequence, RefusesNetworksWithAStrideByTheirStride) {

@@ -64,6 +64,25 @@ TEST_F(Further, AStudentLearnsFromPosteriorsAlone) {
   EXPECT_GT(summary_.held_out_accuracy, taught - 0.05);
 }
 
+TEST_F(Further, AveragedModelsAreCombinedByWhatTheTeacherSays) {
+  const nn::Model model = Trained("teacher", SmallOptions(), Task());
+  const double taught = summary_.held_out_accuracy;
+  for (const double weight : {0.5, 1.0}) {
+    TrainOptions options = SmallOptions();
+    options.teacher.weight = weight;
+    options.teacher.temperature = 2;
+    TrainingTask task = Task();
+    task.folder = folder_ / "averaged";
+    task.teachers = {std::make_shared<const nn::Model>(model.Clone())};
+    task.optimizer = Config::Parse("type = 'natural-gradient'\n[step]\nmax-change = 2.0\n", "optimizer");
+    task.parallel = Config::Parse("method = 'natural-gradient-averaging'\nsync-period = 3\ncombine = 4\n", "parallel");
+    comm::RunRanks(2, [&](comm::Communicator& comm) {
+      const TrainingSummary mine = Trainer(task, options, comm).Run(false);
+      if (comm.rank() == 0) EXPECT_GT(mine.held_out_accuracy, taught - 0.1) << weight;
+    });
+  }
+}
+
 TEST_F(Further, WithoutWeightTheTeacherChangesNothing) {
   const nn::Model model = Trained("a", SmallOptions(), Task());
   TrainOptions options = SmallOptions();

@@ -9,6 +9,8 @@
 // Staleness: none. Determinism: same bits for the same number of workers; other numbers differ by rounding in double.
 // Learning rate and optimizer are not used: the method finds the length of its steps itself. Passes run without
 // dropout; batch normalisation uses its statistics as they are. Frames count by their weights, padding for nothing.
+// Sequence criteria: gradient and losses are the criterion's, products those of the frames' softmax, diag(y) − y·yᵀ, as
+// the criterion's own second derivative is not positive semi-definite; damping adapts to its scale.
 // Recurrent networks: each pass over a kept minibatch begins with the states that its first pass found there, constants
 // of which nothing is differentiated, as in the gradient.
 // Source: Martens, ICML 2010; Kingsbury et al., Interspeech 2012; Chung et al., ISCA 2014 (Blue Gene/Q); algorithms
@@ -72,6 +74,7 @@ class HessianFree : public Strategy, public Checkpointable {
   HessianFree(const Config& config, const Replica& replica)
       : Strategy(replica),
         options_(ReadOptions<HessianFreeOptions>(config, kCommonStrategyKeys)),
+        sequence_(replica.sequence),
         gauss_newton_(network()),
         samples_(options_.curvature_minibatches, options_.check_minibatches),
         damping_(options_.damping),
@@ -90,7 +93,7 @@ class HessianFree : public Strategy, public Checkpointable {
   }
 
   StepOutput Step(const StepInput& input) override {
-    nn::RequirePdfIds(input.targets, "Hessian-free training");
+    CurvatureSamples::RequireTargets(input.targets, sequence_);
     StepOutput output;
     nn::ExecContext context;
     context.precision = precision_ = input.context.precision;
@@ -191,11 +194,7 @@ class HessianFree : public Strategy, public Checkpointable {
       gradient_[i] = gradient_[i] / weight_ + decay() * static_cast<double>(theta_[i]);
       squares_[i] /= weight_;
     }
-    if (master()) {
-      Lead();
-    } else {
-      Follow();
-    }
+    master() ? Lead() : Follow();
     ForgetBatch();
   }
 
@@ -242,7 +241,7 @@ class HessianFree : public Strategy, public Checkpointable {
     nn::LossResult loss;
     for (const KeptMinibatch& kept : samples_.check()) {
       const MatrixView logits = network().Forward(Enter(kept), kept.features, sample_workspace_);
-      loss += nn::SoftmaxCrossEntropy(logits, kept.targets(), {});
+      loss += nn::SoftmaxCrossEntropy(logits, kept.targets(sequence_), {});
       CountForward(kept.features.rows());
     }
     double sums[] = {loss.loss_sum, loss.weight_sum};
@@ -350,6 +349,7 @@ class HessianFree : public Strategy, public Checkpointable {
   }
 
   HessianFreeOptions options_;
+  nn::SequenceLoss* sequence_;  // null: frames
   optim::GaussNewton gauss_newton_;
   nn::Workspace sample_workspace_;
   Precision precision_ = Precision::kFp32;

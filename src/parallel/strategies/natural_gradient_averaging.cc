@@ -3,14 +3,15 @@
 // Each worker takes `sync-period` steps of natural-gradient SGD (optimizer.type "natural-gradient", with max-change in
 // its `step` table); then all go on from the frame-weighted mean of the parameters, at a rate that is multiplied by the
 // number of workers. Covariances and momentum stay with the worker. The first exchange, when models still differ too
-// much to be averaged, takes the worker with the least loss instead (`best-first`). At the end the mean of the last
-// n = 1, 2, … averaged models is tried on each worker's first minibatches, one after the other as in training, and the
-// best n is kept (`combine`; not with one worker, which is plain training). With `initial-workers`, training begins
-// with fewer workers, and takes on the others one by one as the data go by, at rates to match; those that are not in
-// yet do nothing. Exchanged: models, one AllReduce per exchange. Bytes per exchange and rank: 2 · 4 · parameters; at
-// the end `combine` times a model. Memory: `combine` models, spread over the ranks. Staleness: none. Determinism: the
-// same bits wherever the workers run. Source: Povey, Zhang, Khudanpur, ICLR workshop 2015; Kaldi's
-// steps/nnet3/train_dnn.py.
+// much to be averaged, takes the worker with the least loss instead (`best-first`); until then each minibatch is
+// learned in two halves, of half a step each, with max-change / √2 (`small-first-steps`; minibatches of sequences
+// whole). At the end the mean of the last n = 1, 2, … averaged models is tried on each worker's first minibatches, one
+// after the other as in training, and the best n is kept (`combine`; not with one worker, which is plain training).
+// With `initial-workers`, training begins with fewer workers, and takes on the others one by one as the data go by, at
+// rates to match; those that are not in yet do nothing. Exchanged: models, one AllReduce per exchange. Bytes per
+// exchange and rank: 2 · 4 · parameters; at the end `combine` times a model. Memory: `combine` models, spread over the
+// ranks. Staleness: none. Determinism: the same bits wherever the workers run. Source: Povey, Zhang, Khudanpur, ICLR
+// workshop 2015; Kaldi's steps/nnet3/train_dnn.py.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -18,6 +19,7 @@
 #include <cstring>
 #include <deque>
 
+#include "base/finally.h"
 #include "base/log.h"
 #include "parallel/kept_minibatch.h"
 #include "parallel/periodic.h"
@@ -32,6 +34,7 @@ struct NaturalGradientAveragingOptions {
   RateScalingOptions scaling = {.rate_scaling = "linear"};
   int initial_workers = 0;
   bool best_first = true;
+  bool small_first_steps = true;
   int combine = 10;
   int combine_frames = 1024;
   template <class V>
@@ -40,6 +43,8 @@ struct NaturalGradientAveragingOptions {
     scaling.Visit(v);
     v("initial-workers", initial_workers, Range{0, 4096}, "workers in the beginning; 0: all");
     v("best-first", best_first, "the first exchange takes the best worker's model instead of the mean");
+    v("small-first-steps", small_first_steps,
+      "until the first exchange, with best-first: half the minibatch per step, and max-change / √2");
     v("combine", combine, Range{0, 1000}, "most averaged models that the final one may be the mean of; 0: the last");
     v("combine-frames", combine_frames, Range{1, 1e8}, "training frames of each worker that decide on how many");
   }
@@ -71,8 +76,9 @@ class NaturalGradientAveraging : public PeriodicStrategy {
 
   optim::StepReport AfterStep(const StepInput& input) override {
     period_loss_ += last_loss();
+    if (first_half_) return optimizer().EndStep();
     minibatches_ += active_;
-    return PeriodicStrategy::AfterStep(input);
+    return PeriodicStrategy::AfterStep(whole_ != nullptr ? *whole_ : input);
   }
 
   void Finish() override {
@@ -112,7 +118,7 @@ class NaturalGradientAveraging : public PeriodicStrategy {
     const int64_t kept = reader.Has(prefix + ".subset") ? reader.ReadInts(prefix + ".subset").at(0) : 0;
     for (int64_t k = 0; k < kept; ++k) {
       subset_.emplace_back(reader, fmt::format("{}.subset.{}.", prefix, k));
-      subset_frames_ += std::ssize(subset_.back().pdf_ids);
+      subset_frames_ += subset_.back().num_targets();
     }
   }
   // Models and frames to combine are gathered anew; the number of workers that learn grows from where it was.
@@ -169,6 +175,43 @@ class NaturalGradientAveraging : public PeriodicStrategy {
   }
 
  private:
+  // Models change fast in the beginning, and what is exchanged first is one worker's.
+  StepOutput LearnOn(const StepInput& input) override {
+    const bool first = comm().world_size() > 1 && exchanges_ == 0 && options_.best_first && options_.small_first_steps;
+    optimizer().ShareMaxChange(first ? std::sqrt(0.5) : 1.0);
+    const int64_t frames = input.features.rows();
+    if (!first || frames < 2 || input.context.sequences != nullptr) return PeriodicStrategy::LearnOn(input);
+    whole_ = &input;
+    const Finally done([this] {
+      whole_ = nullptr;
+      first_half_ = false;
+    });
+    first_half_ = true;
+    StepOutput output = Strategy::Step(Frames(input, 0, frames / 2));
+    first_half_ = false;
+    const StepOutput second = Strategy::Step(Frames(input, frames / 2, frames));
+    output.loss += second.loss;
+    output.report = second.report;
+    output.communication_seconds += second.communication_seconds;
+    return output;
+  }
+  // Frames first … last − 1 of a minibatch of single frames, whose losses are divided by what the whole is divided by.
+  static StepInput Frames(const StepInput& whole, int64_t first, int64_t last) {
+    const auto part = [&](const auto& values, int64_t per_frame) {
+      return values.empty() ? values
+                            : values.subspan(static_cast<size_t>(first * per_frame),
+                                             static_cast<size_t>((last - first) * per_frame));
+    };
+    StepInput input = whole;
+    input.features = whole.features.Rows(first, last - first);
+    nn::LossTargets& targets = input.targets;
+    if (!targets.total_weight) targets.total_weight = FrameWeight(whole);
+    targets.pdf_ids = part(targets.pdf_ids, targets.heads);
+    targets.frame_weights = part(targets.frame_weights, 1);
+    if (targets.soft.data() != nullptr) targets.soft = targets.soft.Rows(first, last - first);
+    return input;
+  }
+
   // As many more workers as the part of the data that was seen.
   void Grow() {
     const int workers = comm().world_size();
@@ -181,10 +224,9 @@ class NaturalGradientAveraging : public PeriodicStrategy {
   bool Combines() const { return options_.combine > 1 && comm().world_size() > 1; }
 
   void Keep(const StepInput& input) {
-    if (sequence_ == nullptr) nn::RequirePdfIds(input.targets, "natural-gradient averaging");
     if (input.features.rows() == 0) return;
     subset_.emplace_back(input);
-    subset_frames_ += std::ssize(subset_.back().pdf_ids);
+    subset_frames_ += subset_.back().num_targets();
   }
   void ForgetSubset() {
     subset_.clear();
@@ -268,6 +310,8 @@ class NaturalGradientAveraging : public PeriodicStrategy {
   int active_ = 1;
   int64_t exchanges_ = 0;
   nn::LossResult period_loss_;
+  const StepInput* whole_ = nullptr;  // of the halves that are being learned
+  bool first_half_ = false;
   std::deque<std::vector<float>> models_;  // this rank's parts, oldest first
   std::vector<KeptMinibatch> subset_;      // of this worker, that models are compared on
   int64_t subset_frames_ = 0;
