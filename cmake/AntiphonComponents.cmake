@@ -1,26 +1,27 @@
-# antiphon_library(NAME LIBS … EXTERNAL … WITHOUT file…): the static library of src/NAME, globbed, so that adding a
-# component is adding a file; WITHOUT names sources that this build leaves out.
+# antiphon_library(NAME LIBS … EXTERNAL … FOLDER folder WITHOUT path…): the static library of src/NAME, or of src/FOLDER,
+# globbed, so that adding a component is adding a file; WITHOUT names sources, or folders of them, that it leaves out.
 #
 # Layers, strategies and kernels register themselves from static initialisers, which a plain static link drops; every
 # edge is therefore linked whole. A folder without sources becomes an interface library, so that its edges exist already.
 #
 # One set of objects serves the program and libantiphon.so: they are position independent, and hidden outside of what
-# they are linked into except those of src/api (and what cmake/exports.map keeps of them). As what is hidden is called
-# directly, the program loses nothing by it.
+# they are linked into except what antiphon/export.h marks. As what is hidden is called directly, the program loses
+# nothing by it.
 function(antiphon_library name)
-  cmake_parse_arguments(arg "" "" "LIBS;EXTERNAL;WITHOUT" ${ARGN})
-  file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/${name}/*.cc)
-  foreach(file ${arg_WITHOUT})
-    list(REMOVE_ITEM sources ${PROJECT_SOURCE_DIR}/src/${name}/${file})
+  cmake_parse_arguments(arg "" "FOLDER" "LIBS;EXTERNAL;WITHOUT" ${ARGN})
+  if(NOT arg_FOLDER)
+    set(arg_FOLDER ${name})
+  endif()
+  file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/${arg_FOLDER}/*.cc)
+  foreach(path ${arg_WITHOUT})
+    list(FILTER sources EXCLUDE REGEX "/src/${arg_FOLDER}/${path}")
   endforeach()
   set(target antiphon_${name})
   if(sources)
     add_library(${target} STATIC ${sources})
     antiphon_jumbo(${target})
-    set_target_properties(${target} PROPERTIES POSITION_INDEPENDENT_CODE ON)
-    if(NOT name STREQUAL "api")
-      set_target_properties(${target} PROPERTIES CXX_VISIBILITY_PRESET hidden VISIBILITY_INLINES_HIDDEN ON)
-    endif()
+    set_target_properties(${target} PROPERTIES POSITION_INDEPENDENT_CODE ON CXX_VISIBILITY_PRESET hidden
+                          VISIBILITY_INLINES_HIDDEN ON)
     set(scope PUBLIC)
   else()
     add_library(${target} INTERFACE)

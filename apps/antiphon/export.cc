@@ -3,7 +3,7 @@
 
 #include "base/error.h"
 #include "command.h"
-#include "infer/onnx_export.h"
+#include "infer/onnx/onnx_export.h"
 
 namespace antiphon::app {
 namespace {

@@ -1,4 +1,4 @@
-#include "infer/onnx_export.h"
+#include "infer/onnx/onnx_export.h"
 
 #include <fmt/ranges.h>
 
