@@ -15,6 +15,7 @@
 #include <string>
 
 #include "antiphon/cancel.h"
+#include "antiphon/export.h"
 
 namespace antiphon {
 
@@ -47,7 +48,7 @@ struct AdaptationOutcome {
   AdaptationMeasures old_before, old_after;
 };
 
-class Adapter {
+class ANTIPHON_API Adapter {
  public:
   explicit Adapter(AdapterSettings settings);
   AdaptationOutcome Run();

@@ -22,6 +22,7 @@
 #include <vector>
 
 #include "antiphon/cancel.h"
+#include "antiphon/export.h"
 
 namespace antiphon {
 
@@ -81,7 +82,7 @@ struct AlignedSpeech {
   std::vector<std::string> unknown_words;  // of the text: not in the lexicon, and the bundle cannot pronounce them
 };
 
-class Aligner {
+class ANTIPHON_API Aligner {
  public:
   /// `model`: what `antiphon bundle` made, or a Gaussian model or network (.safetensors). `lexicon`: WORD PHONE … per
   /// line, with the model's phones; "": the bundle's.
@@ -101,15 +102,15 @@ class Aligner {
 };
 
 /// For Praat, ELAN and others: tiers "words" and "phones", in UTF-8.
-std::string ToTextGrid(const AlignedSpeech& speech);
+ANTIPHON_API std::string ToTextGrid(const AlignedSpeech& speech);
 
 enum class CtmLabels { kWords, kPhones };
 /// Lines of UTTERANCE CHANNEL START DURATION LABEL, seconds with three decimals, as `antiphon align` writes them.
-std::string ToCtm(const AlignedSpeech& speech, const std::string& utterance, CtmLabels labels = CtmLabels::kWords,
-                  const std::string& channel = "1");
+ANTIPHON_API std::string ToCtm(const AlignedSpeech& speech, const std::string& utterance,
+                               CtmLabels labels = CtmLabels::kWords, const std::string& channel = "1");
 
 /// {"words": [{"word", "start", "end", "phones": [{"phone", "start", "end"}, …]}, …], "duration", "log_likelihood",
 /// "retried", "unknown_words", "unaligned": [{"start", "end", "text"}, …]}; times in seconds, rounded to milliseconds.
-std::string ToJson(const AlignedSpeech& speech);
+ANTIPHON_API std::string ToJson(const AlignedSpeech& speech);
 
 }  // namespace antiphon

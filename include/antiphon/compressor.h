@@ -13,6 +13,7 @@
 #include <string>
 
 #include "antiphon/cancel.h"
+#include "antiphon/export.h"
 
 namespace antiphon {
 
@@ -42,7 +43,7 @@ struct CompressionOutcome {
   CompressionStage retrained;  // as `compressed` without retraining
 };
 
-class Compressor {
+class ANTIPHON_API Compressor {
  public:
   explicit Compressor(CompressorSettings settings);
   CompressionOutcome Run();

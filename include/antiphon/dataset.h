@@ -13,6 +13,8 @@
 #include <string>
 #include <vector>
 
+#include "antiphon/export.h"
+
 namespace antiphon {
 
 struct DatasetUtterance {
@@ -32,7 +34,7 @@ struct DatasetAudio {
   int sample_rate_hz = 0;
 };
 
-class Dataset {
+class ANTIPHON_API Dataset {
  public:
   /// `audio_root`: folder that relative paths start from; "": they are looked up as `antiphon features` does.
   explicit Dataset(const std::string& folder, const std::string& audio_root = "");

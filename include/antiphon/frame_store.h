@@ -21,9 +21,11 @@
 #include <string>
 #include <vector>
 
+#include "antiphon/export.h"
+
 namespace antiphon {
 
-class FrameStore {
+class ANTIPHON_API FrameStore {
  public:
   struct Utterance {
     std::string utt_id;
@@ -75,7 +77,7 @@ struct MinibatchSettings {
 };
 
 /// B frames; B is settings.minibatch, less in an epoch's last one.
-class Minibatch {
+class ANTIPHON_API Minibatch {
  public:
   ~Minibatch();
   Minibatch(Minibatch&&) noexcept;
@@ -99,7 +101,7 @@ class Minibatch {
 };
 
 /// One epoch: every frame once, in an order that settings and `epoch` alone decide.
-class Minibatches {
+class ANTIPHON_API Minibatches {
  public:
   Minibatches(const FrameStore& store, const MinibatchSettings& settings, int64_t epoch);
   ~Minibatches();

@@ -13,9 +13,11 @@
 #include <string>
 #include <vector>
 
+#include "antiphon/export.h"
+
 namespace antiphon {
 
-class FrontEnd {
+class ANTIPHON_API FrontEnd {
  public:
   /// TOML with options of `antiphon features` (kind, sample-rate, mel-bins …, without flags for files), such as a
   /// Model's features(); what it does not name has the command's defaults, 40 cepstra with dither.

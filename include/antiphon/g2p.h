@@ -14,6 +14,8 @@
 #include <string_view>
 #include <vector>
 
+#include "antiphon/export.h"
+
 namespace antiphon {
 
 struct G2pSettings {
@@ -28,7 +30,7 @@ struct PronunciationGuess {
   bool operator==(const PronunciationGuess&) const = default;
 };
 
-class G2p {
+class ANTIPHON_API G2p {
  public:
   /// `model`: what `antiphon g2p train` or TrainG2p wrote, or a bundle that has such a model.
   explicit G2p(const std::string& model);
@@ -47,6 +49,7 @@ class G2p {
 
 /// Learns from a lexicon (WORD PHONE … per line) and writes `out`, NAME.g2p. `options`: those of `antiphon g2p train`,
 /// as TOML: "order = 4".
-void TrainG2p(const std::string& lexicon, const std::string& out, const std::string& options = "", int threads = 0);
+ANTIPHON_API void TrainG2p(const std::string& lexicon, const std::string& out, const std::string& options = "",
+                           int threads = 0);
 
 }  // namespace antiphon

@@ -11,6 +11,8 @@
 #include <functional>
 #include <string_view>
 
+#include "antiphon/export.h"
+
 namespace antiphon {
 
 enum class LogLevel { kDebug, kInfo, kWarning };
@@ -19,6 +21,6 @@ enum class LogLevel { kDebug, kInfo, kWarning };
 using LogCallback = std::function<void(LogLevel level, std::string_view message)>;
 
 /// For the whole process; an empty callback: silence again. Messages below `least` are left out.
-void SetLogCallback(LogCallback callback, LogLevel least = LogLevel::kInfo);
+ANTIPHON_API void SetLogCallback(LogCallback callback, LogLevel least = LogLevel::kInfo);
 
 }  // namespace antiphon

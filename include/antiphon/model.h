@@ -9,11 +9,12 @@
 #include <string>
 #include <vector>
 
+#include "antiphon/export.h"
 #include "antiphon/speaker_profile.h"
 
 namespace antiphon {
 
-class Model {
+class ANTIPHON_API Model {
  public:
   /// A model file (.safetensors), checked whole.
   explicit Model(const std::string& file);

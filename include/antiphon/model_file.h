@@ -17,6 +17,8 @@
 #include <string>
 #include <vector>
 
+#include "antiphon/export.h"
+
 namespace antiphon {
 
 /// Named "affine1.weight": the layer's name, and what it is there.
@@ -36,7 +38,7 @@ struct ModelLayer {
   std::string options;  // TOML, all of them
 };
 
-struct ModelFile {
+struct ANTIPHON_API ModelFile {
   std::string network;  // [[layer]] tables in TOML
   std::vector<ModelTensor> tensors;
   int feature_dim = 0;   // values per frame before frames are spliced

@@ -6,6 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "antiphon/export.h"
+
 namespace antiphon {
 
 struct RecognizedWord {
@@ -44,6 +46,6 @@ struct Recognition {
 /// As JSON in one line: {"text": …, "words": [{"word", "start", "end", "confidence"}, …], "nbest": [{"text", "cost",
 /// "graph_cost", "acoustic_cost"}, …], "remark": …, "written": …, "written_words": […]}; times in seconds, rounded to
 /// hundredths; what is not there is left out.
-std::string ToJson(const Recognition& recognition);
+ANTIPHON_API std::string ToJson(const Recognition& recognition);
 
 }  // namespace antiphon

@@ -19,6 +19,7 @@
 #include <vector>
 
 #include "antiphon/cancel.h"
+#include "antiphon/export.h"
 #include "antiphon/hotword.h"
 #include "antiphon/recognition.h"
 #include "antiphon/speaker_memory.h"
@@ -91,7 +92,7 @@ struct RecognizeSettings {
   std::function<void(double done_s)> progress = {};  // called now and then with the seconds that are done
 };
 
-class Recognizer {
+class ANTIPHON_API Recognizer {
  public:
   /// `model`: what `antiphon bundle` made, which brings graph, weights and language models that are not named; or a
   /// Gaussian model or network (.safetensors). `graph`: the folder that `antiphon graph` made for it; "": the bundle's.

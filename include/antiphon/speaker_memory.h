@@ -15,9 +15,11 @@
 #include <memory>
 #include <string>
 
+#include "antiphon/export.h"
+
 namespace antiphon {
 
-class SpeakerMemory {
+class ANTIPHON_API SpeakerMemory {
  public:
   /// Nothing is known; `speaker` is kept in files.
   explicit SpeakerMemory(const std::string& speaker = "");

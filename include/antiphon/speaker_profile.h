@@ -15,9 +15,11 @@
 #include <memory>
 #include <string>
 
+#include "antiphon/export.h"
+
 namespace antiphon {
 
-class SpeakerProfile {
+class ANTIPHON_API SpeakerProfile {
  public:
   /// None: the model as it is.
   SpeakerProfile() = default;

@@ -25,6 +25,7 @@
 #include <vector>
 
 #include "antiphon/cancel.h"
+#include "antiphon/export.h"
 #include "antiphon/hotword.h"
 #include "antiphon/recognition.h"
 #include "antiphon/speaker_memory.h"
@@ -63,9 +64,9 @@ struct StreamEvent : Recognition {
 };
 
 /// {"final": …, "start": …, "end": …, "text": …}, and of a final result what ToJson of a Recognition gives.
-std::string ToJson(const StreamEvent& event);
+ANTIPHON_API std::string ToJson(const StreamEvent& event);
 
-class Stream {
+class ANTIPHON_API Stream {
  public:
   ~Stream();
   Stream(Stream&&) noexcept;

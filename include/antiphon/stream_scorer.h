@@ -26,6 +26,7 @@
 #include <span>
 #include <vector>
 
+#include "antiphon/export.h"
 #include "antiphon/model.h"
 #include "antiphon/speaker_profile.h"
 
@@ -37,7 +38,7 @@ struct StreamScorerSettings {
   double deadline_s = 0.1;  // above 0
 };
 
-class StreamScorer {
+class ANTIPHON_API StreamScorer {
  private:
   struct Impl;
 

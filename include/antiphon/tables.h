@@ -18,6 +18,8 @@
 #include <string>
 #include <vector>
 
+#include "antiphon/export.h"
+
 namespace antiphon {
 
 /// What a table holds of each key.
@@ -32,7 +34,7 @@ struct TableValue {
 };
 
 /// Walks over a table in the order of its file, one value in memory at a time.
-class TableReader {
+class ANTIPHON_API TableReader {
  public:
   /// The first value says of which kind all are.
   explicit TableReader(const std::string& table);
@@ -62,7 +64,7 @@ struct TableSettings {
 
 /// Writes "x.ark" and "x.scp" beside it, all values of one kind. Both appear, whole, at Close; without it nothing is
 /// left. A name that ends in .gz is compressed. Keys may not be empty, have blanks, or come twice.
-class TableWriter {
+class ANTIPHON_API TableWriter {
  public:
   explicit TableWriter(const std::string& ark, const TableSettings& settings = {});
   ~TableWriter();

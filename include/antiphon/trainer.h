@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "antiphon/cancel.h"
+#include "antiphon/export.h"
 
 namespace antiphon {
 
@@ -50,7 +51,7 @@ struct TrainingResult {
   double frames_per_second = 0.0;
 };
 
-class Trainer {
+class ANTIPHON_API Trainer {
  public:
   explicit Trainer(TrainerSettings settings);
   TrainingResult Run();

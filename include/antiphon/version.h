@@ -4,6 +4,8 @@
 // Threads: pure functions. Errors: none.
 #pragma once
 
+#include "antiphon/export.h"
+
 namespace antiphon {
 
 struct Version {
@@ -18,8 +20,8 @@ struct Version {
 inline constexpr Version kHeaderVersion{0, 1, 0};
 
 /// Of the library that is linked or loaded.
-Version LibraryVersion();
+ANTIPHON_API Version LibraryVersion();
 /// "0.1.0".
-const char* LibraryVersionText();
+ANTIPHON_API const char* LibraryVersionText();
 
 }  // namespace antiphon

@@ -8,6 +8,7 @@
 
 #include "api/audio_input.h"
 #include "api/cancel.h"
+#include "api/internal.h"
 #include "base/cancel.h"
 #include "base/compute_threads.h"
 #include "base/config.h"
@@ -95,7 +96,7 @@ class OneUtterance : public hmm::UtteranceSource {
 
 }  // namespace
 
-struct Aligner::Impl {
+struct ANTIPHON_INTERNAL Aligner::Impl {
   Impl(const pipeline::BundleParts& parts, const std::string& lexicon_file, const AlignerSettings& settings)
       : options(OptionsOf(settings)),
         model(AcousticModel::Load(parts.model, options.nnet)),

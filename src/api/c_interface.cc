@@ -149,6 +149,8 @@ antiphon_status StatusOf(const std::exception& error) noexcept {
   }
 }
 
+// What antiphon.h declares, libantiphon.so shows.
+#pragma GCC visibility push(default)
 extern "C" {
 
 const char* antiphon_version(void) { return LibraryVersionText(); }
@@ -345,4 +347,5 @@ antiphon_status antiphon_align_file(const antiphon_aligner* aligner, const char*
 void antiphon_aligner_free(antiphon_aligner** aligner) { Free(aligner); }
 
 }  // extern "C"
+#pragma GCC visibility pop
 }  // namespace antiphon::c

@@ -3,13 +3,14 @@
 #include <fmt/format.h>
 
 #include "api/audio_input.h"
+#include "api/internal.h"
 #include "base/error.h"
 #include "data/audio_source.h"
 #include "data/data_dir.h"
 
 namespace antiphon {
 
-struct Dataset::Impl {
+struct ANTIPHON_INTERNAL Dataset::Impl {
   explicit Impl(data::DataDir its_dir) : dir(std::move(its_dir)), audio(dir) {
     for (const data::Utterance& utterance : dir.utterances()) {
       const data::Recording& recording = dir.recordings()[utterance.recording];

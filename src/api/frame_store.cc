@@ -4,6 +4,7 @@
 #include <future>
 #include <utility>
 
+#include "api/internal.h"
 #include "base/error.h"
 #include "base/options.h"
 #include "data/frame_store.h"
@@ -11,7 +12,7 @@
 
 namespace antiphon {
 
-struct FrameStore::Impl {
+struct ANTIPHON_INTERNAL FrameStore::Impl {
   explicit Impl(const std::string& folder) : store(std::make_shared<const data::FrameStore>(folder)) {
     const auto speakers = store->speakers();
     for (const data::FrameStore::Utterance& utterance : store->utterances()) {
@@ -62,7 +63,7 @@ FrameStore::Moments FrameStore::FeatureMoments() const {
   return {std::move(moments.mean), std::move(moments.inv_stddev)};
 }
 
-struct Minibatch::Impl {
+struct ANTIPHON_INTERNAL Minibatch::Impl {
   data::MinibatchBuffer buffer;
 };
 
@@ -82,7 +83,7 @@ std::span<const int32_t> Minibatch::labels() const { return impl_->buffer.miniba
 std::span<const float> Minibatch::weights() const { return impl_->buffer.minibatch.weights; }
 std::span<const int64_t> Minibatch::frame_ids() const { return impl_->buffer.minibatch.frame_ids; }
 
-struct Minibatches::Impl {
+struct ANTIPHON_INTERNAL Minibatches::Impl {
   Impl(std::shared_ptr<const data::FrameStore> store, const data::MinibatchOptions& options,
        const MinibatchSettings& settings, int64_t its_epoch)
       : pool(std::make_shared<const data::MinibatchPool>(std::move(store), options, settings.seed, /*world_size=*/1,

@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "api/internal.h"
 #include "base/config.h"
 #include "base/error.h"
 #include "base/toml_text.h"
@@ -20,7 +21,7 @@ feat::FrontEnd FrontEndFrom(const Config& config, feat::FrontEndOptions defaults
 
 }  // namespace
 
-struct FrontEnd::Impl {
+struct ANTIPHON_INTERNAL FrontEnd::Impl {
   feat::FrontEnd front_end;
 };
 

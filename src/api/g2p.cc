@@ -1,5 +1,6 @@
 #include "antiphon/g2p.h"
 
+#include "api/internal.h"
 #include "base/config.h"
 #include "base/error.h"
 #include "g2p/model.h"
@@ -31,7 +32,7 @@ struct ApiTrainOptions {
 
 }  // namespace
 
-struct G2p::Impl {
+struct ANTIPHON_INTERNAL G2p::Impl {
   g2p::Model model;
 };
 

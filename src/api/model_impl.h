@@ -7,12 +7,13 @@
 #include <string>
 
 #include "antiphon/model.h"
+#include "api/internal.h"
 #include "infer/nnet_scorer.h"
 #include "math/matrix.h"
 
 namespace antiphon {
 
-struct Model::Impl {
+struct ANTIPHON_INTERNAL Model::Impl {
   explicit Impl(const std::string& file);
 
   std::string layers;  // as TOML; what computes keeps no description of them

@@ -10,6 +10,7 @@
 #include "antiphon/recognizer.h"
 #include "api/audio_input.h"
 #include "api/describe.h"
+#include "api/internal.h"
 #include "api/recognizer_options.h"
 #include "decode/graph/graph.h"
 #include "feat/front_end.h"
@@ -21,7 +22,7 @@
 
 namespace antiphon {
 
-struct Recognizer::Impl {
+struct ANTIPHON_INTERNAL Recognizer::Impl {
   Impl(const std::string& model_file, const std::string& graph_folder, const RecognizerOptions& its_options);
   /// `model`: a file, or a bundle (pipeline/bundle.h) that gives what is not named.
   static std::shared_ptr<const Impl> Open(const std::string& model, const std::string& graph,

@@ -4,12 +4,13 @@
 #include <memory>
 
 #include "antiphon/speaker_memory.h"
+#include "api/internal.h"
 #include "infer/nnet_scorer.h"
 #include "pipeline/speaker_memory.h"
 
 namespace antiphon {
 
-struct SpeakerMemory::Impl {
+struct ANTIPHON_INTERNAL SpeakerMemory::Impl {
   RememberedSpeaker values;
   std::shared_ptr<const infer::NnetModel> network;  // with which it began; null: not yet
 };

@@ -7,11 +7,12 @@
 #include <string>
 
 #include "antiphon/speaker_profile.h"
+#include "api/internal.h"
 #include "infer/nnet_scorer.h"
 
 namespace antiphon {
 
-struct SpeakerProfile::Impl {
+struct ANTIPHON_INTERNAL SpeakerProfile::Impl {
   std::shared_ptr<const infer::NnetModel> network;
   std::shared_ptr<const infer::BoundProfile> bound;
 };

@@ -8,6 +8,7 @@
 #include "api/audio_input.h"
 #include "api/cancel.h"
 #include "api/describe.h"
+#include "api/internal.h"
 #include "api/speaker_memory.h"
 #include "api/speaker_profile.h"
 #include "base/cancel.h"
@@ -43,7 +44,7 @@ Impl& Alive(const std::unique_ptr<Impl>& impl) {
 
 }  // namespace
 
-struct Stream::Impl {
+struct ANTIPHON_INTERNAL Stream::Impl {
   Impl(std::shared_ptr<const RecognizerAccess::Impl> its_recognizer, int sample_rate_hz,
        const StreamSettings& its_settings)
       : recognizer(std::move(its_recognizer)),

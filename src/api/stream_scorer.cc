@@ -1,5 +1,6 @@
 #include "antiphon/stream_scorer.h"
 
+#include "api/internal.h"
 #include "api/model_impl.h"
 #include "api/speaker_profile.h"
 #include "base/error.h"
@@ -21,7 +22,7 @@ infer::StreamPoolOptions PoolOptions(const StreamScorerSettings& settings, const
 
 }  // namespace
 
-struct StreamScorer::Impl {
+struct ANTIPHON_INTERNAL StreamScorer::Impl {
   Impl(std::shared_ptr<const infer::NnetModel> its_network, const StreamScorerSettings& settings)
       : network(std::move(its_network)), pool(network, PoolOptions(settings, *network)) {}
 
@@ -29,7 +30,7 @@ struct StreamScorer::Impl {
   infer::StreamPool pool;
 };
 
-struct StreamScorer::Stream::State {
+struct ANTIPHON_INTERNAL StreamScorer::Stream::State {
   State(std::shared_ptr<Impl> its_scorer, int its_id) : scorer(std::move(its_scorer)), id(its_id) {}
   State(const State&) = delete;
   State& operator=(const State&) = delete;

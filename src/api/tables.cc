@@ -4,6 +4,7 @@
 #include <utility>
 #include <variant>
 
+#include "api/internal.h"
 #include "base/error.h"
 #include "data/archive.h"
 #include "data/byte_source.h"
@@ -49,7 +50,7 @@ TableKind KindOfTable(const std::string& table) {
 
 }  // namespace
 
-struct TableReader::Impl {
+struct ANTIPHON_INTERNAL TableReader::Impl {
   explicit Impl(const std::string& table) : kind(KindOfTable(table)) {
     if (kind == TableKind::kMatrix) reader.emplace<data::SequentialReader<Matrix>>(table);
     if (kind == TableKind::kVector) reader.emplace<data::SequentialReader<Floats>>(table);
@@ -98,7 +99,7 @@ bool TableReader::Next() {
 const std::string& TableReader::key() const { return impl_->key; }
 TableValue& TableReader::value() { return impl_->value; }
 
-struct TableWriter::Impl {
+struct ANTIPHON_INTERNAL TableWriter::Impl {
   // The first value makes the file, whose kind it is.
   template <class T>
   data::TableWriter<T>& Of() {
