@@ -86,6 +86,7 @@ struct RecognizerSettings {
 /// What one call is about.
 struct RecognizeSettings {
   int channel = -1;                 // of a file, from 0; −1: the only one, or the mean of all
+  int nbest = -1;                   // hypotheses of this call, up to 1000; −1: RecognizerSettings::nbest
   SpeakerProfile profile = {};      // of who speaks, from LoadProfile of this Recognizer
   SpeakerMemory* memory = nullptr;  // what the speaker said before, to which this is added; null: nothing known or kept
   CancelToken cancel = {};

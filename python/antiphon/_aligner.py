@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any, Optional
 
 from . import _core
-from ._arguments import PathLike, existing, path_text, samples as checked_samples, whole_number
+from ._arguments import PathLike, existing, model_file, path_text, samples as checked_samples, whole_number
 from ._errors import UsageError
 
 
@@ -81,9 +81,11 @@ class Aligner:
     """
 
     def __init__(self, model: PathLike, lexicon: Optional[PathLike] = None) -> None:
-        """`model`: what `antiphon bundle` made, or a model file. `lexicon`: WORD PHONE … per line, with the model's
-        phones; None: the bundle's."""
-        self._core = _core.Aligner(existing(model, "model"), "" if lexicon is None else existing(lexicon, "lexicon"))
+        """`model`: what `antiphon bundle` made, a model file, or a folder with network/model.safetensors (or
+        model.safetensors), as recipes leave it. `lexicon`: WORD PHONE … per line, with the model's phones; None: the
+        bundle's."""
+        self._core = _core.Aligner(model_file(existing(model, "model")),
+                                   "" if lexicon is None else existing(lexicon, "lexicon"))
 
     def align(self, audio: Any, text: str, rate: Optional[int] = None) -> Alignment:
         """`audio`: the path of a file, or one channel of samples, floats in -1 … 1 or int16, with their `rate` in Hz.

@@ -32,6 +32,23 @@ def existing(path: PathLike, what: str) -> str:
     return text
 
 
+def is_bundle(path: str) -> bool:
+    """Whether the path is what `antiphon bundle` made, a file or a folder."""
+    return path.endswith(".antiphon") or os.path.isfile(os.path.join(path, "card.json"))
+
+
+def model_file(path: str) -> str:
+    """The path, or the model in the folder that a recipe left there; FileNotFoundError if it has none."""
+    if is_bundle(path) or not os.path.isdir(path):
+        return path
+    for name in ("model.safetensors", os.path.join("network", "model.safetensors")):
+        file = os.path.join(path, name)
+        if os.path.isfile(file):
+            return file
+    raise FileNotFoundError(errno.ENOENT,
+                            "model: the folder has neither model.safetensors nor network/model.safetensors", path)
+
+
 def whole_number(value: object, what: str) -> int:
     """The number as an int; TypeError for what is no whole number."""
     try:

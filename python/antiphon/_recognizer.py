@@ -6,7 +6,7 @@ from types import TracebackType
 from typing import Any, Optional
 
 from . import _core
-from ._arguments import PathLike, existing, samples as checked_samples, whole_number
+from ._arguments import PathLike, existing, is_bundle, model_file, samples as checked_samples, whole_number
 from ._errors import UsageError
 
 
@@ -85,7 +85,7 @@ class Recognizer:
         graph_arpa (a larger language model, and the graph's), adapt_graph, adapt_passes; options: further options of
         `antiphon decode`, as TOML.
         """
-        model_file, graph_folder = _find(model, graph)
+        model_path, graph_folder = _find(model, graph)
         chosen = _core.RecognizerSettings()
         known = [name for name in dir(chosen) if not name.startswith("_")]
         for name, value in settings.items():
@@ -102,29 +102,33 @@ class Recognizer:
             except TypeError:
                 expected = type(getattr(chosen, name)).__name__
                 raise TypeError(f"{name}: expected {expected}, not {type(value).__name__}") from None
-        self._core = _core.Recognizer(model_file, graph_folder, chosen)
+        self._core = _core.Recognizer(model_path, graph_folder, chosen)
 
-    def recognize(self, audio: Any, rate: Optional[int] = None, channel: Optional[int] = None) -> Recognition:
+    def recognize(self, audio: Any, rate: Optional[int] = None, channel: Optional[int] = None,
+                  nbest: Optional[int] = None) -> Recognition:
         """The words of one recording by one speaker.
 
         `audio`: the path of a file (WAV, FLAC, Ogg …) or its contents as bytes, of which `channel` is heard, from 0, or
-        the mean of all; or one channel of samples, floats in -1 … 1 or int16, with their `rate` in Hz. Other threads run
-        meanwhile.
+        the mean of all; or one channel of samples, floats in -1 … 1 or int16, with their `rate` in Hz. `nbest`: as the
+        setting, for this call. Other threads run meanwhile.
         """
+        most = -1 if nbest is None else whole_number(nbest, "nbest")
+        if nbest is not None and most < 0:
+            raise UsageError(f"nbest: expected 0 or more hypotheses, not {most}")
         if isinstance(audio, (str, os.PathLike, bytes, bytearray, memoryview)):
             if rate is not None:
                 raise UsageError("rate: a file says itself what its rate is")
             number = -1 if channel is None else whole_number(channel, "channel")
             if isinstance(audio, (bytes, bytearray, memoryview)):
-                found = self._core.recognize_bytes(bytes(audio), number)
+                found = self._core.recognize_bytes(bytes(audio), number, most)
             else:
-                found = self._core.recognize_file(existing(audio, "audio"), number)
+                found = self._core.recognize_file(existing(audio, "audio"), number, most)
         else:
             if channel is not None:
                 raise UsageError("channel: samples are one channel; choose it before")
             if rate is None:
                 raise TypeError("rate: samples need their sampling rate in Hz")
-            found = self._core.recognize(checked_samples(audio), whole_number(rate, "rate"))
+            found = self._core.recognize(checked_samples(audio), whole_number(rate, "rate"), most)
         return Recognition(**_fields(found))
 
     def stream(self, rate: int, partial: bool = True) -> "Stream":
@@ -218,14 +222,11 @@ def _event(event: Any) -> StreamEvent:
 
 def _find(model: PathLike, graph: Optional[PathLike]) -> tuple[str, str]:
     path = existing(model, "model")
-    if path.endswith(".antiphon") or os.path.isfile(os.path.join(path, "card.json")):
+    if is_bundle(path):
         return path, "" if graph is None else existing(graph, "graph")
-    if not os.path.isdir(path):
-        if graph is None:
-            raise TypeError("graph: a model file needs the folder of its graph, or give the folder that holds both")
-        return path, existing(graph, "graph")
-    for name in ("model.safetensors", os.path.join("network", "model.safetensors")):
-        file = os.path.join(path, name)
-        if os.path.isfile(file):
-            return file, existing(os.path.join(path, "graph") if graph is None else graph, "graph")
-    raise FileNotFoundError(2, "model: the folder has neither model.safetensors nor network/model.safetensors", path)
+    if os.path.isdir(path):
+        beside = os.path.join(path, "graph") if graph is None else graph
+        return model_file(path), existing(beside, "graph")
+    if graph is None:
+        raise TypeError("graph: a model file needs the folder of its graph, or give the folder that holds both")
+    return path, existing(graph, "graph")

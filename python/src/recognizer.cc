@@ -5,6 +5,8 @@
 #include <nanobind/stl/vector.h>
 
 #include <cstddef>
+#include <functional>
+#include <memory>
 #include <span>
 #include <string>
 #include <tuple>
@@ -40,6 +42,24 @@ std::vector<Event> ToTuples(const std::vector<StreamEvent>& events) {
   std::vector<Event> tuples;
   for (const StreamEvent& event : events) tuples.emplace_back(event.final, event.start_s, event.end_s, ToTuple(event));
   return tuples;
+}
+
+// Looks for Ctrl-C now and then, which Python sees in its main thread alone; whatever its handler raises ends the call.
+Result UnlessInterrupted(RecognizeSettings settings, const std::function<Recognition(const RecognizeSettings&)>& call) {
+  std::unique_ptr<nb::python_error> raised;
+  settings.progress = [&](double) {
+    const nb::gil_scoped_acquire locked;
+    if (raised || PyErr_CheckSignals() == 0) return;
+    raised = std::make_unique<nb::python_error>();
+    settings.cancel.Cancel();
+  };
+  try {
+    Recognition recognition = Unlocked([&] { return call(settings); });
+    if (!raised) return ToTuple(recognition);
+  } catch (...) {
+    if (!raised) throw;
+  }
+  throw nb::python_error(*raised);
 }
 
 void BindSettings(nb::module_& m) {
@@ -111,27 +131,30 @@ void BindRecognizer(nb::module_& m) {
            nb::arg("graph"), nb::arg("settings"), nb::call_guard<nb::gil_scoped_release>())
       .def(
           "recognize",
-          [](const Recognizer& self, Vector<float> samples, int rate) {
-            return ToTuple(Unlocked([&] { return self.Recognize(SpanOf(samples), rate); }));
+          [](const Recognizer& self, Vector<float> samples, int rate, int nbest) {
+            return UnlessInterrupted({.nbest = nbest}, [&](const RecognizeSettings& settings) {
+              return self.Recognize(SpanOf(samples), rate, settings);
+            });
           },
-          nb::arg("samples"), nb::arg("rate"), "(text, words, hypotheses, remark, written, written_words).")
+          nb::arg("samples"), nb::arg("rate"), nb::arg("nbest"),
+          "(text, words, hypotheses, remark, written, written_words).")
       .def(
           "recognize_file",
-          [](const Recognizer& self, const std::string& path, int channel) {
-            RecognizeSettings settings;
-            settings.channel = channel;
-            return ToTuple(Unlocked([&] { return self.RecognizeFile(path, settings); }));
+          [](const Recognizer& self, const std::string& path, int channel, int nbest) {
+            return UnlessInterrupted({.channel = channel, .nbest = nbest}, [&](const RecognizeSettings& settings) {
+              return self.RecognizeFile(path, settings);
+            });
           },
-          nb::arg("path"), nb::arg("channel"), "As recognize.")
+          nb::arg("path"), nb::arg("channel"), nb::arg("nbest"), "As recognize.")
       .def(
           "recognize_bytes",
-          [](const Recognizer& self, const nb::bytes& file, int channel) {
-            RecognizeSettings settings;
-            settings.channel = channel;
+          [](const Recognizer& self, const nb::bytes& file, int channel, int nbest) {
             const std::span bytes(static_cast<const std::byte*>(file.data()), file.size());
-            return ToTuple(Unlocked([&] { return self.RecognizeBytes(bytes, settings); }));
+            return UnlessInterrupted({.channel = channel, .nbest = nbest}, [&](const RecognizeSettings& settings) {
+              return self.RecognizeBytes(bytes, settings);
+            });
           },
-          nb::arg("file"), nb::arg("channel"), "As recognize.")
+          nb::arg("file"), nb::arg("channel"), nb::arg("nbest"), "As recognize.")
       .def(
           "stream",
           [](const Recognizer& self, int rate, bool partial) {

@@ -16,6 +16,11 @@
 #include "pipeline/load_rescorer.h"
 
 namespace antiphon {
+namespace {
+
+constexpr int kMostHypotheses = 1000;  // of a call; few numbers are asked for, each keeps searches of its own
+
+}  // namespace
 
 Recognizer::Impl::Impl(const std::string& model_file, const std::string& graph_folder,
                        const RecognizerOptions& its_options)
@@ -43,11 +48,25 @@ std::shared_ptr<const Recognizer::Impl> Recognizer::Impl::Open(const std::string
   return std::make_shared<const Impl>(parts.model, pipeline::GraphOf(parts, graph), options);
 }
 
+const pipeline::UtteranceRecognizer& Recognizer::Impl::Giving(int nbest) const {
+  if (nbest < 0 || nbest == options.recognize.nbest) return recognizer;
+  decode::RecognizeOptions other = options.recognize;
+  other.nbest = nbest;
+  const std::lock_guard lock(mutex);
+  return giving
+      .try_emplace(nbest, *model, graph, other, options.pieces, weights, recognizer.feature_shift_s(), rescorer.get(),
+                   bias.get())
+      .first->second;
+}
+
 Recognition Recognizer::Impl::Recognize(const AudioInput& input, const RecognizeSettings& settings) const {
   const CancelScope cancel(CancelTokenAccess::Flag(settings.cancel));
   std::optional<ComputeThreadsScope> threads;
   if (options.threads > 0) threads.emplace(options.threads);
   ThrowIfCancelled("recognising");
+  if (settings.nbest < -1 || settings.nbest > kMostHypotheses) {
+    Throw<UsageError>("nbest is {}, expected 0 … {}, or -1 for the recogniser's", settings.nbest, kMostHypotheses);
+  }
   pipeline::KnownSpeaker speaker{SpeakerProfileAccess::Bound(settings.profile, model->network().get())};
   pipeline::RecordingOptions of_this = NormalisationOf(*model, options.normalize_variance, input.utterance);
   RememberedSpeaker heard;  // comes into the memory once all went well
@@ -80,8 +99,9 @@ Recognition Recognizer::Impl::Recognize(const AudioInput& input, const Recognize
       settings.progress(static_cast<double>(searched) * recognizer.feature_shift_s());
     };
   }
-  const decode::Recognition result = activity ? recognizer.RecognizeTurns(*features, turns, speaker, listener)
-                                              : recognizer.Recognize(*features, speaker, listener);
+  const pipeline::UtteranceRecognizer& giving = Giving(settings.nbest);
+  const decode::Recognition result = activity ? giving.RecognizeTurns(*features, turns, speaker, listener)
+                                              : giving.Recognize(*features, speaker, listener);
   if (settings.progress) settings.progress(static_cast<double>(features->num_frames()) * recognizer.feature_shift_s());
   if (settings.memory != nullptr && !pipeline::IsNothingButZeros(*features, recognizer.feature_shift_s())) {
     heard.mean = features->speaker();

@@ -3,7 +3,9 @@
 // Threads: const methods may run together.
 #pragma once
 
+#include <map>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <string>
 
@@ -33,6 +35,8 @@ struct ANTIPHON_INTERNAL Recognizer::Impl {
   ResultScale scale(double frame_shift_s) const {
     return {graph, weights, frame_shift_s, written.get(), &model->hmm()};
   }
+  /// That gives as many hypotheses; negative: as many as the options say.
+  const pipeline::UtteranceRecognizer& Giving(int nbest) const;
 
   RecognizerOptions options;
   std::unique_ptr<AcousticModel> model;
@@ -45,6 +49,9 @@ struct ANTIPHON_INTERNAL Recognizer::Impl {
   pipeline::UtteranceRecognizer recognizer;
   std::optional<pipeline::SpeakerAdaptation> adaptation;
   std::shared_ptr<const pipeline::VoiceActivity> activity;  // null: everything is recognised
+  // For calls that ask for other numbers of hypotheses than the options.
+  mutable std::mutex mutex;
+  mutable std::map<int, pipeline::UtteranceRecognizer> giving;  // guarded by mutex
 };
 
 struct RecognizerAccess {

@@ -66,6 +66,29 @@ TEST_F(AsAlign, FindsTheSameTimes) {
   }
 }
 
+// The command takes its normalisation from the model, where nobody says otherwise, as the library does: the same path
+// with the same likelihood, bit for bit.
+TEST_F(AsAlign, NormalisesAsTheModelSays) {
+  std::vector<double> likelihoods;
+  for (const char* normalisation : {"mean", "mean-variance", "none"}) {
+    SCOPED_TRACE(normalisation);
+    const std::string model = Model(true, normalisation), speech = Speech(12);
+    const AlignedSpeech aligned = Aligner(model, Lexicon(), {.adapt = false}).AlignFile(speech, kText);
+    pipeline::AlignRequest request = Request(model, speech);
+    request.adapt = false;
+    request.files = {"json"};
+    ExpectSame(aligned, request);
+    auto ours = nlohmann::json::parse(ToJson(aligned));
+    auto theirs = nlohmann::json::parse(ReadFile(Path("ali/json/noise.json")));
+    ours.erase("duration");  // of the audio; the command has that of its frames
+    theirs.erase("duration");
+    EXPECT_EQ(ours, theirs);
+    likelihoods.push_back(aligned.log_likelihood);
+  }
+  EXPECT_NE(likelihoods[0], likelihoods[1]);
+  EXPECT_NE(likelihoods[0], likelihoods[2]);
+}
+
 // A chain model's frames are three of the features' each. The Gaussians that adapt it align frames of their own.
 TEST_F(AsAlign, TimesOfAChainModelAreSeconds) {
   const std::string name = Model(true), speech = Speech(12);

@@ -121,6 +121,20 @@ TEST_F(AsDecode, GivesTheNBest) {
   EXPECT_EQ(recognised.nbest[0].text, recognised.text);
 }
 
+TEST_F(AsDecode, ACallMayAskForItsOwnNBest) {
+  const std::string model = Model(true), speech = Speech(6);
+  const Recognizer recognizer(model, Path("graph"), {.beam = 10, .nbest = 2});
+  const Recognition usual = recognizer.RecognizeFile(speech);
+  const Recognition more = recognizer.RecognizeFile(speech, {.nbest = 4});
+  ASSERT_EQ(usual.nbest.size(), 2U);
+  ASSERT_EQ(more.nbest.size(), 4U);
+  EXPECT_TRUE(std::equal(usual.nbest.begin(), usual.nbest.end(), more.nbest.begin()));
+  EXPECT_TRUE(recognizer.RecognizeFile(speech, {.nbest = 0}).nbest.empty());
+  EXPECT_EQ(recognizer.RecognizeFile(speech), usual);
+  EXPECT_THROW(recognizer.RecognizeFile(speech, {.nbest = -2}), UsageError);
+  EXPECT_THROW(recognizer.RecognizeFile(speech, {.nbest = 1001}), UsageError);
+}
+
 TEST_F(AsDecode, PrefersAndAllowsWordsGivenAsValues) {
   const std::string model = Model(true), speech = Speech(6);
   WriteFileAtomically(Path("hot"), "TWO TWO\t6\nONE\t-1.5\n");

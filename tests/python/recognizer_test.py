@@ -1,9 +1,10 @@
-"""Recognizer says what antiphon decode says, from files, arrays and many threads; train does what the command does."""
+"""Recognizer says what antiphon decode says, from files and arrays; train does what the command does."""
 
-import concurrent.futures
+import os
 import random
 import signal
 import threading
+import traceback
 import unittest
 
 import numpy as np
@@ -109,12 +110,38 @@ class Recognizer(SystemTest):
         with self.assertRaisesRegex(antiphon.UsageError, "ended"):
             stream.accept(samples)
 
-    def test_threads_share_one(self):
-        files = sorted((self.root / "corpus").glob("*.wav"))
-        expected = [self.recognizer.recognize(file) for file in files]
-        with concurrent.futures.ThreadPoolExecutor(8) as threads:
-            for found in (list(threads.map(self.recognizer.recognize, files)) for _ in range(3)):
-                self.assertEqual(found, expected)
+    def test_a_call_may_ask_for_its_own_hypotheses(self):
+        file = self.root / "corpus/s0-u00.wav"
+        found = self.recognizer.recognize(file, nbest=3)
+        self.assertEqual(found.nbest[0].text, found.text)
+        self.assertEqual(found.words, self.recognizer.recognize(file).words)
+        self.assertEqual(self.recognizer.recognize(file).nbest, ())
+        contents = file.read_bytes()
+        self.assertEqual(self.recognizer.recognize(contents, nbest=2).nbest, found.nbest[:2])
+        for wrong, kind in ((-1, ValueError), (1001, ValueError), ("3", TypeError)):
+            with self.assertRaisesRegex(kind, "nbest"):
+                self.recognizer.recognize(file, nbest=wrong)
+
+    def test_a_signal_ends_a_long_recording(self):
+        class Interrupted(Exception):
+            pass
+
+        def interrupt(*_):
+            raise Interrupted
+
+        hours = np.tile(np.array(speech("ABBA", random.Random(4)), dtype=np.int16), 3000)
+        before = signal.signal(signal.SIGUSR1, interrupt)
+        timer = threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGUSR1))
+        timer.start()
+        try:
+            with self.assertRaises(Interrupted) as caught:
+                self.recognizer.recognize(hours, RATE)
+        finally:
+            timer.join()
+            signal.signal(signal.SIGUSR1, before)
+        # While the library was at work, not once it had done all.
+        inside = [line.line for line in traceback.extract_tb(caught.exception.__traceback__)]
+        self.assertTrue(any("_core.recognize" in line for line in inside), inside)
 
     def test_mistakes_are_named(self):
         recognizer = self.recognizer
