@@ -1,83 +1,154 @@
-"""Calls the Python package with arguments that are wrong in all ways: it may raise, and must not end the interpreter.
+"""Calls the Python package with arguments that are wrong in all ways: it may raise what it says it raises, and must not
+end the interpreter. fuzz/run_python makes what it needs and runs it.
 
-Usage: python fuzz/python_fuzz.py MODEL STORE [options of libFuzzer, such as -max_total_time=600]
+Usage: python fuzz/python_fuzz.py SYSTEM [options of libFuzzer, such as -max_total_time=600]
 
-MODEL: a model file; STORE: its frame store. Without the package atheris it says so and ends with status 77.
+SYSTEM: a folder as tests/program/small_system.py makes it.
 """
 
-import importlib.util
+import math
 import os
+import pathlib
 import sys
 import tempfile
+import warnings
 
-if importlib.util.find_spec("atheris") is None:
-    print("skipped: there is no Python package atheris")
-    sys.exit(77)
+import atheris
+import numpy as np
 
-import atheris  # noqa: E402
-import numpy as np  # noqa: E402
+with atheris.instrument_imports(include=["antiphon"]):
+    import antiphon
 
-import antiphon  # noqa: E402
-
-MODEL, STORE = sys.argv[1:3]
 TYPES = (np.float32, np.float64, np.int16, np.int32, np.complex64, np.bool_)
+ALLOWED = (antiphon.Error, TypeError, ValueError, OSError, IndexError, OverflowError, StopIteration)
+RATES = (8000, 16000, 44100, 1000, 0, -1, 384001)
+warnings.simplefilter("ignore")
 
 
 def array(data):
     """Any shape up to three dimensions, any type, any values."""
     shape = tuple(data.ConsumeIntInRange(0, 50) for _ in range(data.ConsumeIntInRange(0, 3)))
     kind = TYPES[data.ConsumeIntInRange(0, len(TYPES) - 1)]
-    size = int(np.prod(shape)) * np.dtype(kind).itemsize
-    return np.frombuffer(data.ConsumeBytes(size).ljust(size, b"\7"), dtype=kind).reshape(shape)
+    size = math.prod(shape) * np.dtype(kind).itemsize
+    values = np.frombuffer(data.ConsumeBytes(size).ljust(size, b"\7"), dtype=np.uint8)
+    if kind == np.bool_:
+        values = values & 1
+    return values.view(kind).reshape(shape)
 
 
 def thing(data):
     """Anything that a caller may pass by mistake."""
     choices = (lambda: None, lambda: data.ConsumeInt(8), lambda: data.ConsumeFloat(), lambda: array(data),
                lambda: data.ConsumeUnicodeNoSurrogates(20), lambda: data.ConsumeBytes(200), lambda: [array(data)],
-               lambda: {"kind": data.ConsumeUnicodeNoSurrogates(5)})
+               lambda: {"kind": data.ConsumeUnicodeNoSurrogates(5)}, lambda: array(data)[::2], lambda: array(data).T,
+               lambda: data.ConsumeUnicode(5), lambda: SYSTEM / "corpus/s0-u00.wav", lambda: object())
     return choices[data.ConsumeIntInRange(0, len(choices) - 1)]()
+
+
+def sound(data):
+    """Samples, or something else."""
+    if data.ConsumeBool():
+        return thing(data)
+    count = data.ConsumeIntInRange(0, 3000)
+    values = np.frombuffer(data.ConsumeBytes(2 * count).ljust(2 * count, b"\3"), dtype=np.int16)
+    return values if data.ConsumeBool() else values.astype(np.float32) / 32768
+
+
+def rate(data):
+    """A rate, or something else."""
+    return RATES[data.ConsumeIntInRange(0, len(RATES) - 1)] if data.ConsumeBool() else thing(data)
+
+
+def damaged(data, path):
+    """A copy of a file with a part of it exchanged."""
+    content = bytearray((SYSTEM / path).read_bytes())
+    place = data.ConsumeIntInRange(0, len(content))
+    new = data.ConsumeBytes(100)
+    content[place:place + data.ConsumeIntInRange(0, 100)] = new
+    copy = os.path.join(FOLDER, "damaged" + pathlib.Path(path).suffix)
+    with open(copy, "wb") as file:
+        file.write(content)
+    return copy
+
+
+def random_file(data, name):
+    """A file of anything."""
+    path = os.path.join(FOLDER, name)
+    with open(path, "wb") as file:
+        file.write(data.ConsumeBytes(400))
+    return path
+
+
+def use_stream(data):
+    """Some calls on a stream, also after its end."""
+    stream = RECOGNIZER.stream(rate(data), partial=thing(data))
+    for _ in range(data.ConsumeIntInRange(0, 4)):
+        (lambda: stream.accept(sound(data)), stream.end, lambda: stream.audio_remarks,
+         lambda: stream.__exit__(None, None, None))[data.ConsumeIntInRange(0, 3)]()
+
+
+def take_apart(data):
+    """What a model gives, in the wrong places."""
+    model = antiphon.Model(damaged(data, "net/model.safetensors"))
+    model.score(thing(data))
+    return model.tensors(), model.network, model.features
+
+
+CALLS = (
+    lambda data: MODEL.score(thing(data)),
+    lambda data: FRONT_END(sound(data), rate(data), thing(data)),
+    lambda data: antiphon.FrontEnd(thing(data), kind=thing(data)),
+    lambda data: antiphon.FrontEnd(data.ConsumeUnicodeNoSurrogates(100)),
+    lambda data: antiphon.FrontEnd.standard(thing(data), rate(data), mel_bins=thing(data)),
+    lambda data: STORE.features(thing(data)),
+    lambda data: STORE.labels(thing(data)),
+    lambda data: next(iter(STORE.minibatches(thing(data), left_context=thing(data), utterances=thing(data)))),
+    lambda data: antiphon.write_table(os.path.join(FOLDER, "y.ark"), [(thing(data), thing(data))]),
+    lambda data: list(antiphon.read_table(random_file(data, "x.ark"))),
+    lambda data: list(antiphon.read_table(damaged(data, "feats/feats.scp"))),
+    lambda data: antiphon.Model(random_file(data, "x.safetensors")),
+    take_apart,
+    lambda data: antiphon.Recognizer(thing(data)),
+    lambda data: antiphon.Recognizer(SYSTEM / "net", SYSTEM / "graph", beam=thing(data), hotwords=thing(data)),
+    lambda data: antiphon.Recognizer(SYSTEM / "net", SYSTEM / "graph", word_list=thing(data), options=thing(data)),
+    lambda data: antiphon.Recognizer(SYSTEM / "net", thing(data), nbest=thing(data), precision=thing(data)),
+    lambda data: antiphon.Recognizer(damaged(data, "net/model.safetensors"), SYSTEM / "graph"),
+    lambda data: RECOGNIZER.recognize(sound(data), rate(data), nbest=thing(data)),
+    lambda data: RECOGNIZER.recognize(thing(data), channel=thing(data)),
+    lambda data: RECOGNIZER.recognize(damaged(data, "corpus/s0-u00.wav")),
+    lambda data: RECOGNIZER.recognize((SYSTEM / "corpus/s0-u00.wav").read_bytes()[:data.ConsumeIntInRange(0, 100)]),
+    use_stream,
+    lambda data: ALIGNER.align(sound(data), thing(data), rate(data)),
+    lambda data: ALIGNER.align(SYSTEM / "corpus/s0-u00.wav", data.ConsumeUnicode(30)),
+    lambda data: antiphon.Aligner(SYSTEM / "net", random_file(data, "lexicon.txt")),
+    lambda data: antiphon.Aligner(thing(data), thing(data)),
+    lambda data: antiphon.train_g2p(random_file(data, "lexicon.txt"), os.path.join(FOLDER, "x.g2p"), order=thing(data)),
+    lambda data: antiphon.G2p(random_file(data, "x.g2p")),
+    lambda data: antiphon.train(thing(data), os.path.join(FOLDER, "run"), log_to=thing(data)),
+    lambda data: antiphon.train(SYSTEM / "store", os.path.join(FOLDER, "run"), network=thing(data), seed=thing(data)),
+    lambda data: antiphon.Compressor(SYSTEM / "net/model.safetensors", thing(data), store=thing(data)),
+    lambda data: antiphon.Adapter(thing(data), store=thing(data), kld=thing(data)),
+)
 
 
 def one_input(bytes_):
     """One call."""
     data = atheris.FuzzedDataProvider(bytes_)
-
-    def table():
-        path = os.path.join(FOLDER, "x.ark")
-        with open(path, "wb") as file:
-            file.write(data.ConsumeBytes(400))
-        list(antiphon.read_table(path))
-
-    def model_file():
-        path = os.path.join(FOLDER, "x.safetensors")
-        with open(path, "wb") as file:
-            file.write(data.ConsumeBytes(400))
-        antiphon.Model(path)
-
-    calls = (
-        lambda: OPEN_MODEL.score(thing(data)),
-        lambda: FRONT_END(thing(data), thing(data)),
-        lambda: antiphon.FrontEnd(thing(data), kind=thing(data)),
-        lambda: antiphon.FrontEnd(data.ConsumeUnicodeNoSurrogates(100)),
-        lambda: OPEN_STORE.features(thing(data)),
-        lambda: next(iter(OPEN_STORE.minibatches(thing(data), left_context=thing(data), utterances=thing(data)))),
-        lambda: antiphon.write_table(os.path.join(FOLDER, "y.ark"), [(thing(data), thing(data))]),
-        lambda: antiphon.Recognizer(thing(data)),
-        lambda: antiphon.train(thing(data), os.path.join(FOLDER, "run"), log_to=thing(data)),
-        table,
-        model_file,
-    )
+    call = CALLS[data.ConsumeIntInRange(0, len(CALLS) - 1)]
     try:
-        calls[data.ConsumeIntInRange(0, len(calls) - 1)]()
+        call(data)
     except antiphon.InternalError:
         raise
-    except (antiphon.Error, TypeError, ValueError, OSError, IndexError, OverflowError, StopIteration):
+    except ALLOWED:
         pass
 
 
 if __name__ == "__main__":
+    SYSTEM = pathlib.Path(sys.argv[1])
     FOLDER = tempfile.mkdtemp()
-    OPEN_MODEL, OPEN_STORE, FRONT_END = antiphon.Model(MODEL), antiphon.FrameStore(STORE), antiphon.FrontEnd()
-    atheris.Setup([sys.argv[0], *sys.argv[3:]], one_input)
+    MODEL, STORE = antiphon.Model(SYSTEM / "net/model.safetensors"), antiphon.FrameStore(SYSTEM / "store")
+    FRONT_END = antiphon.FrontEnd(kind="mfcc")
+    RECOGNIZER = antiphon.Recognizer(SYSTEM / "net/model.safetensors", SYSTEM / "graph", threads=1)
+    ALIGNER = antiphon.Aligner(SYSTEM / "net/model.safetensors", SYSTEM / "lexicon.txt")
+    atheris.Setup([sys.argv[0], *sys.argv[2:]], one_input)
     atheris.Fuzz()
