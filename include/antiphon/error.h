@@ -19,6 +19,8 @@
 #include <string>
 #include <vector>
 
+#include "antiphon/export.h"
+
 namespace antiphon {
 
 enum class ErrorKind {
@@ -33,7 +35,7 @@ enum class ErrorKind {
 };
 
 // The attribute: whoever catches it and whoever throws it, each in a library of its own, mean one class.
-class [[gnu::visibility("default")]] Error : public std::runtime_error {
+class ANTIPHON_API Error : public std::runtime_error {
  public:
   explicit Error(std::string message);
   Error(const Error&) = default;
@@ -58,9 +60,9 @@ class [[gnu::visibility("default")]] Error : public std::runtime_error {
 };
 
 /// Of any exception.
-ErrorKind KindOf(const std::exception& error);
+ANTIPHON_API ErrorKind KindOf(const std::exception& error);
 
 /// "usage", "input", "io", "peer", "divergence", "cancelled", "memory", "internal".
-const char* NameOf(ErrorKind kind);
+ANTIPHON_API const char* NameOf(ErrorKind kind);
 
 }  // namespace antiphon

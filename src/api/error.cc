@@ -5,14 +5,14 @@
 
 namespace antiphon {
 
-[[gnu::visibility("default")]] ErrorKind KindOf(const std::exception& error) {
+ErrorKind KindOf(const std::exception& error) {
   if (const auto* ours = dynamic_cast<const Error*>(&error)) return ours->kind();
   if (dynamic_cast<const std::filesystem::filesystem_error*>(&error) != nullptr) return ErrorKind::kIo;
   if (dynamic_cast<const std::bad_alloc*>(&error) != nullptr) return ErrorKind::kMemory;
   return ErrorKind::kInternal;
 }
 
-[[gnu::visibility("default")]] const char* NameOf(ErrorKind kind) {
+const char* NameOf(ErrorKind kind) {
   switch (kind) {
     case ErrorKind::kUsage:
       return "usage";
