@@ -62,15 +62,15 @@ void LimitThisProcess(const SamplesOptions& options) {
 }
 
 void WriteSamples(std::span<const float> samples, bool as_floats) {
-  constexpr float full_scale = 32768;
-  constexpr float most = 32767;
+  constexpr float kSampleScale = 32768;
+  constexpr float kLargestSample = 32767;
   std::vector<float> floats;
   std::vector<int16_t> whole;
   for (const float sample : samples) {
     if (as_floats) {
-      floats.push_back(sample / full_scale);
+      floats.push_back(sample / kSampleScale);
     } else {
-      whole.push_back(static_cast<int16_t>(std::lround(std::clamp(sample, -full_scale, most))));
+      whole.push_back(static_cast<int16_t>(std::lround(std::clamp(sample, -kSampleScale, kLargestSample))));
     }
   }
   const auto* bytes =

@@ -64,8 +64,9 @@ RecognizerOptions OptionsOf(const RecognizerSettings& settings) {
 
 decode::RecognizeOptions OptionsFor(const StreamSettings& settings, const RecognizerOptions& recognizer) {
   decode::RecognizeOptions options = recognizer.recognize;
-  constexpr int most = 100000;
-  if (settings.nbest > most) Throw<UsageError>("StreamSettings: nbest is {}, expected -1 … {}", settings.nbest, most);
+  constexpr int kMostHypotheses = 100000;
+  if (settings.nbest > kMostHypotheses)
+    Throw<UsageError>("StreamSettings: nbest is {}, expected -1 … {}", settings.nbest, kMostHypotheses);
   if (settings.nbest >= 0) options.nbest = settings.nbest;
   Add(settings.hotwords, "StreamSettings", options.bias);
   if (!settings.word_list.empty()) {

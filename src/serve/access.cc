@@ -92,8 +92,8 @@ bool Access::OriginAllowed(std::string_view origin, std::string_view host) const
 bool Access::HostAllowed(std::string_view host) const {
   if (needs_token() || host.empty()) return true;
   const std::string_view name = NameOfHost(host);
-  constexpr std::string_view own[] = {"localhost", "127.0.0.1", "[::1]"};
-  return std::find(std::begin(own), std::end(own), name) != std::end(own) ||
+  constexpr std::string_view kOwnNames[] = {"localhost", "127.0.0.1", "[::1]"};
+  return std::find(std::begin(kOwnNames), std::end(kOwnNames), name) != std::end(kOwnNames) ||
          std::find(hosts_.begin(), hosts_.end(), name) != hosts_.end();
 }
 

@@ -79,8 +79,8 @@ std::string MultipartParser::BoundaryOf(std::string_view content_type) {
     throw InputError("expected Content-Type: multipart/form-data with the recording as its part 'file'");
   }
   const std::string boundary = HeaderParameter(content_type, "boundary");
-  constexpr size_t longest = 70;
-  if (boundary.empty() || boundary.size() > longest || boundary.find_first_of("\r\n") != std::string::npos) {
+  constexpr size_t kMaxBoundaryBytes = 70;
+  if (boundary.empty() || boundary.size() > kMaxBoundaryBytes || boundary.find_first_of("\r\n") != std::string::npos) {
     throw InputError("the Content-Type names no boundary of 1 to 70 characters");
   }
   return boundary;

@@ -26,9 +26,10 @@ std::pair<double, double> SpanOf(const StreamEvent& utterance) {
 }
 
 double MeanLogConfidence(const StreamEvent& utterance) {
-  constexpr double least = 1e-4;
+  constexpr double kLeastConfidence = 1e-4;
   double sum = 0;
-  for (const RecognizedWord& word : utterance.words) sum += std::log(std::clamp(word.confidence, least, 1.0));
+  for (const RecognizedWord& word : utterance.words)
+    sum += std::log(std::clamp(word.confidence, kLeastConfidence, 1.0));
   return utterance.words.empty() ? 0.0 : sum / static_cast<double>(utterance.words.size());
 }
 

@@ -72,10 +72,10 @@ bool Formatted(const std::string& format) {
 
 // Keys that are not known are left alone, as other servers leave them.
 void Read(const Json& given, VoskConfig& config) {
-  constexpr double lowest_hz = 1000, highest_hz = 384000;
+  constexpr double kLowestHz = 1000, kHighestHz = 384000;
   for (const auto& [key, value] : given.items()) {
     if (value.is_null()) continue;
-    if (key == "sample_rate") config.sample_rate_hz = WholeNumber(value, "sample_rate", lowest_hz, highest_hz);
+    if (key == "sample_rate") config.sample_rate_hz = WholeNumber(value, "sample_rate", kLowestHz, kHighestHz);
     if (key == "words") config.words = NumberOf(value, "words") != 0;
     if (key == "partial") config.partial = NumberOf(value, "partial") != 0;
     if (key == "max_alternatives") {

@@ -109,7 +109,7 @@ TEST_F(Servers, AnswerACppClientWithTheWordsOfTheLibrary) {
   Start({});
   const std::vector<int16_t> samples = Samples(4 * 16000);
   const json expected = ExpectedWords(samples, 16000);
-  ASSERT_GT(expected.size(), 3U);
+  ASSERT_GE(expected.size(), 3U);
   std::vector<std::future<json>> clients;
   for (const size_t piece : {1600U, 3200U, 777U, 64000U}) {
     clients.push_back(std::async(std::launch::async, [&, piece] {

@@ -154,9 +154,10 @@ void AudioChild::AwaitExit(int tries) {
 std::string AudioChild::WhyItFailed(int status) const {
   if (timed_out_) return fmt::format("decoding the recording took longer than {} s", limit_s_);
   if (WIFEXITED(status) && WEXITSTATUS(status) == 0) return sample_rate_hz_ > 0 ? "" : "the recording has no sound";
-  constexpr std::string_view prefix = "antiphon: error: ";
+  constexpr std::string_view kErrorPrefix = "antiphon: error: ";
   std::string_view said = Trim(std::string_view(message_));
-  if (const size_t at = said.rfind(prefix); at != std::string_view::npos) said.remove_prefix(at + prefix.size());
+  if (const size_t at = said.rfind(kErrorPrefix); at != std::string_view::npos)
+    said.remove_prefix(at + kErrorPrefix.size());
   while (said.ends_with('\n')) said.remove_suffix(1);
   if (!said.empty()) return std::string(said);
   return "decoding the recording took more memory or time than a recording may";

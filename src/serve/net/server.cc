@@ -127,11 +127,11 @@ void Server::Impl::OnAccept(ErrorCode error, Tcp::socket socket) {
     std::make_shared<HttpConnection>(context_, std::move(socket), std::move(slot))->Run();
   } else {
     context_.Count({"connections", ""});
-    constexpr std::string_view answer =
+    constexpr std::string_view kNoRoom =
         "HTTP/1.1 503 Service Unavailable\r\nRetry-After: 1\r\nConnection: close\r\nContent-Length: 0\r\n\r\n";
     ErrorCode ignored;
     socket.non_blocking(true, ignored);
-    socket.write_some(asio::buffer(answer), ignored);
+    socket.write_some(asio::buffer(kNoRoom), ignored);
   }
   std::erase_if(context_.sessions, [](const auto& session) { return session.expired(); });
   Accept();

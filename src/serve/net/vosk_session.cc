@@ -42,8 +42,8 @@ std::vector<std::string> WordsOfPhrases(const std::vector<std::string>& phrases)
 
 // As much as a close frame holds, without half a character at its end.
 beast::string_view Shortened(std::string_view reason) {
-  constexpr size_t longest = 120;
-  size_t length = std::min(reason.size(), longest);
+  constexpr size_t kMaxReasonBytes = 120;
+  size_t length = std::min(reason.size(), kMaxReasonBytes);
   while (length > 0 && length < reason.size() && (static_cast<unsigned char>(reason[length]) & 0xC0U) == 0x80U)
     --length;
   return {reason.data(), length};
@@ -152,8 +152,8 @@ void VoskSession::OnRead(ErrorCode error) {
 }
 
 void VoskSession::OnText(std::string_view text) {
-  constexpr size_t longest = 1 << 16;
-  if (text.size() > longest) Throw<UsageError>("a text message is longer than {} bytes", longest);
+  constexpr size_t kMaxTextBytes = 1 << 16;
+  if (text.size() > kMaxTextBytes) Throw<UsageError>("a text message is longer than {} bytes", kMaxTextBytes);
   switch (ReadVoskMessage(text, config_)) {
     case VoskSays::kConfig:
       return;
