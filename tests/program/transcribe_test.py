@@ -86,6 +86,13 @@ class Transcribe(system.SystemTest):
                     self.root / "tones.fst", "--out", own)
         done = system.must("transcribe", "--model", own, "--written", "bundle", self.root / "one.wav")
         self.assertEqual(done.stdout, "AB A.\n")
+        system.must("decode", "--model", own, "--written", "bundle", self.root / "one.wav", self.root / "decoded")
+        self.assertEqual((self.root / "decoded/written").read_text(), "one AB A.\n")
+        heard = system.must("listen", "--model", own, "--written", "bundle", self.root / "one.wav").stdout.splitlines()
+        last = json.loads(heard[-1])
+        self.assertEqual(last["text"].split(), self.words)
+        self.assertEqual([word["word"] for word in last["written_words"]], last["written"].split())
+        self.assertEqual(last["written"], "AB A.")
 
     def test_goes_on_after_what_cannot_be_read(self):
         (self.root / "noise.m4a").write_bytes(bytes(random.Random(6).randrange(256) for _ in range(5000)))
