@@ -99,9 +99,9 @@ Recognition Recognizer::Impl::Recognize(const AudioInput& input, const Recognize
       settings.progress(static_cast<double>(searched) * recognizer.feature_shift_s());
     };
   }
-  const pipeline::UtteranceRecognizer& giving = Giving(settings.nbest);
-  const decode::Recognition result = activity ? giving.RecognizeTurns(*features, turns, speaker, listener)
-                                              : giving.Recognize(*features, speaker, listener);
+  const pipeline::UtteranceRecognizer& chosen = Giving(settings.nbest);
+  const decode::Recognition result = activity ? chosen.RecognizeTurns(*features, turns, speaker, listener)
+                                              : chosen.Recognize(*features, speaker, listener);
   if (settings.progress) settings.progress(static_cast<double>(features->num_frames()) * recognizer.feature_shift_s());
   if (settings.memory != nullptr && !pipeline::IsNothingButZeros(*features, recognizer.feature_shift_s())) {
     heard.mean = features->speaker();

@@ -17,16 +17,16 @@ namespace fs = std::filesystem;
 
 constexpr int kWorkers = 2;
 constexpr int kShardDim = 40;
-constexpr int kPdfs = 5;
+constexpr int kShardPdfs = 5;
 
 void WriteStore(const fs::path& folder, int utterances, int frames) {
-  data::FrameStoreWriter writer(folder, kShardDim, kPdfs, {.coding = "uint8", .shard_mib = 1});
+  data::FrameStoreWriter writer(folder, kShardDim, kShardPdfs, {.coding = "uint8", .shard_mib = 1});
   Rng rng(5);
   for (int u = 0; u < utterances; ++u) {
     Matrix features(frames, kShardDim);
     std::vector<int32_t> pdf_ids(static_cast<size_t>(frames));
     for (int t = 0; t < frames; ++t) {
-      const auto pdf = static_cast<int32_t>(rng.Below(kPdfs));
+      const auto pdf = static_cast<int32_t>(rng.Below(kShardPdfs));
       pdf_ids[static_cast<size_t>(t)] = pdf;
       for (int c = 0; c < kShardDim; ++c) features(t, c) = static_cast<float>(rng.Uniform()) + (c == pdf ? 1.0f : 0.0f);
     }

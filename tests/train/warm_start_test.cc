@@ -78,7 +78,9 @@ TEST_F(Further, AveragedModelsAreCombinedByWhatTheTeacherSays) {
     task.parallel = Config::Parse("method = 'natural-gradient-averaging'\nsync-period = 3\ncombine = 4\n", "parallel");
     comm::RunRanks(2, [&](comm::Communicator& comm) {
       const TrainingSummary mine = Trainer(task, options, comm).Run(false);
-      if (comm.rank() == 0) EXPECT_GT(mine.held_out_accuracy, taught - 0.1) << weight;
+      if (comm.rank() == 0) {
+        EXPECT_GT(mine.held_out_accuracy, taught - 0.1) << weight;
+      }
     });
   }
 }
