@@ -13,8 +13,11 @@ bool IsLong(const std::pair<double, double>& run) { return run.second - run.firs
 
 void ZeroSpans::Accept(std::span<const float> samples) {
   while (!samples.empty()) {
-    if (samples_ == open_) value_ = samples.front();
-    const auto other = std::find_if(samples.begin(), samples.end(), [&](float x) { return x != value_; });
+    const bool begins = samples_ == open_;
+    if (begins) value_ = samples.front();
+    // Behind the first of a run, since what is no number is not even the same as itself.
+    const auto other =
+        std::find_if(samples.begin() + (begins ? 1 : 0), samples.end(), [&](float x) { return x != value_; });
     samples_ += other - samples.begin();
     if (other == samples.end()) return;
     if (const auto run = Open(); IsLong(run)) ended_.push_back(run);
