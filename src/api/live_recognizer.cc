@@ -76,7 +76,10 @@ void LiveRecognizer::BeginScores(int frame) {
   scored_from_ = frame;
   scorer_ = std::make_unique<infer::NnetScorer>(model_.network(), profile_);
   if (model_.transform() != nullptr) transform_.emplace(*model_.transform());
-  if (vectors_) vectors_.emplace(model_.ivectors(), vectors_->state());
+  if (vectors_) {
+    hmm::OnlineIvectorState heard = vectors_->state();  // emplace ends the vectors first
+    vectors_.emplace(model_.ivectors(), std::move(heard));
+  }
   zeros_->ForgetBefore(begin_frame_ * frame_shift_s());
   recognizer_.Start();
 }
