@@ -95,8 +95,9 @@ bool Microphone::ReadMore(double timeout_s) {
   }
 }
 
-std::string Microphone::Message() const {
+std::string Microphone::Message() {
   const auto status = program_->ExitStatus(kPatienceS);
+  ended_well_ = status == 0;
   const std::string text = IsThere(folder_.path() / "messages.txt") ? ReadFile(folder_.path() / "messages.txt") : "";
   const std::string line = text.substr(0, text.find('\n'));
   return fmt::format("{} ended{}{}", program_name_, status ? fmt::format(" with status {}", *status) : "",
@@ -115,7 +116,7 @@ std::vector<int16_t> Microphone::Read() {
 }
 
 void Microphone::RequireGoodEnd() const {
-  if (problem_.empty()) return;
+  if (problem_.empty() || ended_well_) return;
   Throw<IoError>("the microphone went away: {}", problem_);
 }
 

@@ -37,14 +37,14 @@ class Microphone {
 
   /// The next samples, a tenth of a second at most; none at the end, and after a request to stop (base/cancel.h).
   std::vector<int16_t> Read();
-  /// Throws if the end was no good one.
+  /// Throws if the end was no good one: the device fell silent, or its program failed.
   void RequireGoodEnd() const;
 
  private:
   // Whether the program gives sound; what is wrong with it goes to `problem`.
   bool Open(const std::vector<std::string>& words, const std::string& package, std::string& problem);
   bool ReadMore(double timeout_s);
-  std::string Message() const;
+  std::string Message();
 
   ScratchFolder folder_;  // of what the program says
   int rate_hz_;
@@ -52,6 +52,7 @@ class Microphone {
   std::string program_name_;
   std::vector<std::byte> bytes_;  // not handed out yet
   std::string problem_;
+  bool ended_well_ = false;  // the program, of itself
 };
 
 }  // namespace antiphon::data
