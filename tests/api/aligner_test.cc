@@ -73,8 +73,10 @@ TEST_F(AsAlign, NormalisesAsTheModelSays) {
   for (const char* normalisation : {"mean", "mean-variance", "none"}) {
     SCOPED_TRACE(normalisation);
     const std::string model = Model(true, normalisation), speech = Speech(12);
-    const AlignedSpeech aligned = Aligner(model, Lexicon(), {.adapt = false}).AlignFile(speech, kText);
+    const AlignedSpeech aligned =
+        Aligner(model, Lexicon(), {.retry_beam = 1e6, .adapt = false}).AlignFile(speech, kText);
     pipeline::AlignRequest request = Request(model, speech);
+    request.training.align.retry_beam = 1e6;
     request.adapt = false;
     request.files = {"json"};
     ExpectSame(aligned, request);
@@ -220,7 +222,7 @@ item []:
   EXPECT_EQ(ToJson(speech),
             R"({"words":[{"word":"a\"b","start":0.1,"end":0.3,"phones":[{"phone":"A","start":0.1,"end":0.25},)"
             R"({"phone":"B","start":0.25,"end":0.3}]}],"duration":0.5,"log_likelihood":0.0,"retried":false,)"
-            R"("unknown_words":[]})");
+            R"("unknown_words":[],"unaligned":[]})");
 }
 
 }  // namespace

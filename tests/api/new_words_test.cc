@@ -92,13 +92,13 @@ TEST_F(NewWordsTest, ARecogniserGetsThemWhenItStarts) {
 
 TEST_F(NewWordsTest, ARecogniserAlignsThem) {
   pipeline::WriteBundle(request_);
-  const AlignedSpeech speech = Aligner(request_.out).AlignFile(Path("noise.wav"), "ONE abba TWO");
+  const AlignedSpeech speech = Aligner(request_.out).AlignFile(Path("noise.wav"), "ONE ABBA TWO");
   ASSERT_EQ(speech.words.size(), 3U);
-  EXPECT_EQ(speech.words[1].word, "abba");
+  EXPECT_EQ(speech.words[1].word, "ABBA");
   EXPECT_EQ(speech.words[1].num_phones, 4);
   EXPECT_TRUE(speech.unknown_words.empty());
 
-  WriteFileAtomically(Path("text.tsv"), "noise\tONE abba TWO\n");
+  WriteFileAtomically(Path("text.tsv"), "noise\tONE ABBA TWO\n");
   pipeline::AlignRequest align;
   align.model = request_.out;
   align.data = Path("noise.wav");
@@ -106,7 +106,7 @@ TEST_F(NewWordsTest, ARecogniserAlignsThem) {
   align.out = Path("ali");
   pipeline::Align(align, Team::Alone(), 1);
   EXPECT_EQ(ToCtm(speech, "noise"), ReadFile(Path("ali/words.ctm")));
-  EXPECT_EQ(ReadFile(Path("ali/lexicon.txt")), "ONE A\nTWO B\nabba A B B A\n");
+  EXPECT_EQ(ReadFile(Path("ali/lexicon.txt")), "ONE A\nTWO B\nABBA A B B A\n");
 }
 
 TEST_F(NewWordsTest, OtherPhonesAreRefused) {
