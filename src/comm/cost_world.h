@@ -38,7 +38,7 @@ namespace antiphon::comm {
 /// What a coroutine returns: awaited, it runs to its end; handed to CostWorld::Start, it runs with the world.
 class [[nodiscard]] Task {
  public:
-  struct promise_type {
+  struct promise_type {  // NOLINT(readability-identifier-naming): the language says so
     std::coroutine_handle<> continuation;
     std::exception_ptr error;
     Task get_return_object() { return Task(std::coroutine_handle<promise_type>::from_promise(*this)); }
