@@ -196,8 +196,9 @@ class PieceBroadcast : PieceRouter {
   }
   // The root's node owns none.
   std::span<std::byte> Piece(int owner, int column) const {
-    const auto pieces = static_cast<size_t>((plan_.num_nodes() - 1) * plan_.columns());
-    const auto k = static_cast<size_t>((owner < home_ ? owner : owner - 1) * plan_.columns() + column);
+    const auto columns = static_cast<size_t>(plan_.columns());
+    const size_t pieces = static_cast<size_t>(plan_.num_nodes() - 1) * columns;
+    const size_t k = static_cast<size_t>(owner < home_ ? owner : owner - 1) * columns + static_cast<size_t>(column);
     const size_t first = bytes_.size() * k / pieces;
     return bytes_.subspan(first, bytes_.size() * (k + 1) / pieces - first);
   }
