@@ -59,27 +59,20 @@ void LiveRecognizer::BeginAudio() {
   if (front_end_.options().mean_window == 0 && model_.normalisation() != "none") {
     cmvn_ = std::make_unique<feat::SlidingCmvnStream>(front_end_.dim(), options_.cmvn);
   }
-  if (model_.ivectors() != nullptr) {
-    vectors_.emplace(model_.ivectors(), memory_ != nullptr ? memory_->heard : hmm::OnlineIvectorState());
-  }
   if (activity_ != nullptr) {
     turns_.emplace(*activity_, sample_rate_hz(), front_end_.options().frame_shift_ms / 1000.0, model_.subsampling());
   }
   has_sound_ = false;
   zeros_.emplace(sample_rate_hz());
-  BeginScores(0);
+  BeginScores(0, memory_ != nullptr ? memory_->heard : hmm::OnlineIvectorState());
 }
 
-// As at the beginning of an utterance, but for what was heard of the speaker.
-void LiveRecognizer::BeginScores(int frame) {
+void LiveRecognizer::BeginScores(int frame, hmm::OnlineIvectorState heard) {
   begin_frame_ = frame;
   scored_from_ = frame;
   scorer_ = std::make_unique<infer::NnetScorer>(model_.network(), profile_);
   if (model_.transform() != nullptr) transform_.emplace(*model_.transform());
-  if (vectors_) {
-    hmm::OnlineIvectorState heard = vectors_->state();  // emplace ends the vectors first
-    vectors_.emplace(model_.ivectors(), std::move(heard));
-  }
+  if (model_.ivectors() != nullptr) vectors_.emplace(model_.ivectors(), std::move(heard));
   zeros_->ForgetBefore(begin_frame_ * frame_shift_s());
   recognizer_.Start();
 }
@@ -132,7 +125,10 @@ void LiveRecognizer::FollowTurns(const Matrix& frames, bool ended) {
   turns_->Accept(frames);
   if (ended) turns_->Finish();
   while (auto piece = turns_->Next()) {
-    if (piece->first) BeginScores(static_cast<int>(piece->begin / model_.subsampling()));
+    if (piece->first) {
+      BeginScores(static_cast<int>(piece->begin / model_.subsampling()),
+                  vectors_ ? vectors_->state() : hmm::OnlineIvectorState());
+    }
     if (piece->rows.empty()) piece->rows = Matrix(0, frames.cols());
     Score(std::move(piece->rows), piece->last);
     Search(false);

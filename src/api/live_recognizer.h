@@ -97,7 +97,8 @@ class LiveRecognizer {
   Matrix TakeNormalised(bool ended);
   void Score(Matrix frames, bool ended);
   void FollowTurns(const Matrix& frames, bool ended);
-  void BeginScores(int frame);
+  // An utterance of a speaker of whom so much is known.
+  void BeginScores(int frame, hmm::OnlineIvectorState heard);
   void Remember();
   void Search(bool ended);
   void Report(bool final);
