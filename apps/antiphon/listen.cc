@@ -13,8 +13,8 @@
 #include "antiphon/recognizer.h"
 #include "antiphon/stream.h"
 #include "api/describe.h"
+#include "api/listening_options.h"
 #include "api/recognizer_impl.h"
-#include "api/recognizer_options.h"
 #include "api/stream.h"
 #include "base/cancel.h"
 #include "base/compute_threads.h"
@@ -26,7 +26,6 @@
 #include "data/microphone.h"
 #include "feat/audio.h"
 #include "feat/audio_check.h"
-#include "pipeline/graph_changes.h"
 #include "pipeline/speaker_memory.h"
 #include "report/level_meter.h"
 
@@ -34,7 +33,7 @@ namespace antiphon::app {
 namespace {
 
 struct ListenOptions {
-  std::string model, graph, profile, speaker, rescore_arpa, graph_arpa, written;
+  std::string model, graph, profile, speaker, written;
   std::string speakers = "speakers";
   std::string input = "-";
   bool microphone = false;
@@ -42,12 +41,7 @@ struct ListenOptions {
   data::MicrophoneOptions microphone_options;
   bool partial = true;
   int rate = 0;
-  double lm_weight = 0.0;
-  double word_penalty = 0.0;
-  pipeline::GraphChanges changes;
-  LiveOptions live;
-  decode::RecognizeOptions recognize;
-  infer::NnetScorerOptions nnet;
+  ListeningOptions listening;
   vad::VadOptions vad;
 
   template <class V>
@@ -59,8 +53,6 @@ struct ListenOptions {
       "name of who speaks: begins with what was heard of them before, and keeps what is heard now; empty: an "
       "unknown speaker");
     v("speakers", speakers, "folder with a file for each speaker, for --speaker");
-    v("rescore-arpa", rescore_arpa, "larger language model that replaces the graph's when an utterance is over");
-    v("graph-arpa", graph_arpa, "the language model that the graph was built with, for --rescore-arpa");
     v("input", input,
       "'-': samples on standard input (16 bit, little endian, one channel), or an audio file, or a folder of them");
     v("microphone", microphone, "listen to the microphone, until Ctrl-C");
@@ -68,40 +60,23 @@ struct ListenOptions {
     v("level-meter", level_meter, "show on a terminal how loud the microphone is");
     v("rate", rate, Range{0, 384000}, "Hz of the samples on standard input; 0: the model's");
     v("partial", partial, "print what is understood so far, too");
-    v("lm-weight", lm_weight, Range{0.0, 1000.0},
-      "weight of the language model in choosing the result; 0: the search's");
-    v("word-penalty", word_penalty, Range{-100.0, 100.0}, "cost per word in choosing the result");
     v("written", written,
-      "as people write it beside the words, with numbers, full stops and capitals: english, what antiphon written "
-      "made, "
-      "or bundle, the bundle's own; empty: the words alone");
-    changes.Visit(v);
-    live.Visit(v);
-    recognize.Visit(v);
-    v.Group("nnet", nnet);
+      "as people write it beside the words, with numbers, full stops and capitals: english, what antiphon "
+      "written made, or bundle, the bundle's own; empty: the words alone");
+    listening.Visit(v);
     vad.Visit(v);
   }
 };
 
 RecognizerOptions RecognizerOptionsOf(const ListenOptions& options) {
-  RecognizerOptions all;
-  all.rescore_arpa = options.rescore_arpa;
-  all.graph_arpa = options.graph_arpa;
-  all.lm_weight = options.lm_weight;
-  all.word_penalty = options.word_penalty;
-  all.changes = options.changes;
+  RecognizerOptions all = RecognizerOptionsOf(options.listening, !options.profile.empty(), ComputeThreads());
   all.written = options.written;
-  all.adaptation.passes = 0;  // that is for whole recordings
-  all.recognize = options.recognize;
-  all.nnet = options.nnet;
   all.vad = options.vad;
-  all.nnet.adaptable = all.nnet.adaptable || !options.profile.empty();
-  all.threads = ComputeThreads();
   return all;
 }
 
 StreamSettings StreamSettingsOf(const ListenOptions& options) {
-  StreamSettings settings = SettingsOf(options.live);
+  StreamSettings settings = SettingsOf(options.listening.live);
   settings.partial = options.partial;
   return settings;
 }

@@ -5,12 +5,10 @@
 #include <vector>
 
 #include "antiphon/log.h"
+#include "api/listening_options.h"
 #include "api/recognizer_impl.h"
-#include "api/recognizer_options.h"
 #include "api/stream.h"
-#include "base/compute_threads.h"
 #include "command.h"
-#include "pipeline/graph_changes.h"
 #include "serve/model_set.h"
 #include "serve/net/server.h"
 #include "serve/options.h"
@@ -18,57 +16,25 @@
 namespace antiphon::app {
 namespace {
 
-infer::NnetScorerOptions FastScorer() {
-  infer::NnetScorerOptions options;
-  options.precision = "auto";
-  return options;
-}
-
 struct ServeCommandOptions {
   std::vector<std::string> model;
-  std::string graph, profiles, rescore_arpa, graph_arpa;
-  double lm_weight = 0.0;
-  double word_penalty = 0.0;
+  std::string graph, profiles;
   serve::ServeOptions serve;
-  pipeline::GraphChanges changes;
-  LiveOptions live;
-  decode::RecognizeOptions recognize;
-  infer::NnetScorerOptions nnet = FastScorer();
+  ListeningOptions listening;
+
+  ServeCommandOptions() { listening.nnet.precision = "auto"; }
 
   template <class V>
   void Visit(V& v) {
     v("model", model, "what antiphon bundle made, or NAME=FILE for several, of which the first is what clients get");
     v("graph", graph, "folder that antiphon graph made, for the model file of a network; empty: the bundle's");
     v("profiles", profiles, "folder of speakers' profiles, NAME.safetensors, which clients choose by name");
-    v("rescore-arpa", rescore_arpa, "larger language model that replaces the graph's when an utterance is over");
-    v("graph-arpa", graph_arpa, "the language model that the graph was built with, for --rescore-arpa");
-    v("lm-weight", lm_weight, Range{0.0, 1000.0},
-      "weight of the language model in choosing the result; 0: the search's");
-    v("word-penalty", word_penalty, Range{-100.0, 100.0}, "cost per word in choosing the result");
     serve.Visit(v);
-    changes.Visit(v);
-    live.Visit(v);
-    recognize.Visit(v);
-    v.Group("nnet", nnet);
+    listening.Visit(v);
   }
 };
 
-RecognizerOptions RecognizersOf(const ServeCommandOptions& options) {
-  RecognizerOptions all;
-  all.rescore_arpa = options.rescore_arpa;
-  all.graph_arpa = options.graph_arpa;
-  all.lm_weight = options.lm_weight;
-  all.word_penalty = options.word_penalty;
-  all.changes = options.changes;
-  all.adaptation.passes = 0;  // that is for whole recordings
-  all.recognize = options.recognize;
-  all.nnet = options.nnet;
-  all.nnet.adaptable = all.nnet.adaptable || !options.profiles.empty();
-  all.threads = 1;  // of a stream; many streams share the threads
-  return all;
-}
-
-// What the library remarks while it serves stands in the server's log, a line of JSON like the others.
+// Writes what the library says while it serves into the server's log, as JSON.
 class LibraryLog {
  public:
   explicit LibraryLog(serve::JsonLog& log) {
@@ -81,11 +47,12 @@ class LibraryLog {
 };
 
 void Serve(const ServeCommandOptions& options, CommandContext& context) {
-  const RecognizerOptions recognizers = RecognizersOf(options);
+  // One thread per stream; many streams share the server's.
+  const RecognizerOptions recognizers = RecognizerOptionsOf(options.listening, !options.profiles.empty(), 1);
   serve::ModelSet models(options.model, options.profiles, [&](const std::string& path) {
     return RecognizerAccess::Make(path, options.graph, recognizers);
   });
-  serve::Server server(options.serve, SettingsOf(options.live), models, stderr, context.threads());
+  serve::Server server(options.serve, SettingsOf(options.listening.live), models, stderr, context.threads());
   const LibraryLog library_log(server.context().log);
   server.HandleSignals();
   context.Print("http://{}:{}/ serves {}", options.serve.address, server.port(), models.Names());

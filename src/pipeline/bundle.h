@@ -33,9 +33,8 @@ struct BundleRequest {
     v("model", model, "model file; empty: EXPERIMENT/network/model.safetensors");
     v("graph", graph, "folder that antiphon graph made for it; empty: EXPERIMENT/graph");
     v("adapt-graph", adapt_graph,
-      "the Gaussians' own graph, where a chain model's features are adapted by them; empty: EXPERIMENT/graph-gmm, if "
-      "it "
-      "is there");
+      "the Gaussians' own graph, where a chain model's features are adapted by them; empty: "
+      "EXPERIMENT/graph-gmm, if it is there");
     v("weights", weights, "weights.toml of a run with --tune; empty: EXPERIMENT/decode-dev's, if it is there");
     v("graph-arpa", graph_arpa, "with --rescore-arpa: the language model that the graph was built with");
     v("rescore-arpa", rescore_arpa, "larger language model that replaces the graph's in each lattice");
