@@ -34,7 +34,7 @@ struct GapOptions {
   template <class V>
   void Visit(V& v) {
     v("gaps", gaps, OneOf{{"long", "all", "none"}},
-      "look for text that nobody says and speech that the text lacks: in long recordings, in all, or nowhere");
+      "look for words that are not spoken and speech that is not in the text: in long recordings, in all, or nowhere");
     v("long-above", long_above_s, Range{5.0, 1e9},
       "seconds above which a recording is cut where it agrees with its text, and aligned piece by piece");
     v.Group("gap", costs);
