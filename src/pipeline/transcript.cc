@@ -64,13 +64,13 @@ size_t FirstCue(Words words) {
   return best;
 }
 
-// 01:02:03,456 with the sign that the format has before milliseconds.
+}  // namespace
+
 std::string ClockTime(double seconds, char sign) {
   const auto ms = static_cast<int64_t>(std::llround(std::max(0.0, seconds) * 1000));
   return fmt::format("{:02}:{:02}:{:02}{}{:03}", ms / 3600000, ms / 60000 % 60, ms / 1000 % 60, sign, ms % 1000);
 }
 
-// What would be read as a mark of WebVTT.
 std::string EscapedForVtt(const std::string& text) {
   std::string escaped;
   for (const char c : text) {
@@ -86,8 +86,6 @@ std::string EscapedForVtt(const std::string& text) {
   }
   return escaped;
 }
-
-}  // namespace
 
 std::vector<Cue> MakeCues(const std::vector<TranscriptWord>& words) {
   std::vector<Cue> cues;

@@ -46,6 +46,11 @@ std::string ToTextGrid(const Transcript& transcript);
 /// One object: recording, seconds, text, words with times and confidences, remark.
 std::string ToJson(const Transcript& transcript);
 
+/// 01:02:03,456 with the sign that the format has before milliseconds; for times before 0, 0.
+std::string ClockTime(double seconds, char sign);
+/// Without what would be read as a mark of WebVTT.
+std::string EscapedForVtt(const std::string& text);
+
 /// By the name of a file's ending.
 struct TranscriptFormat {
   std::string_view ending;  // "srt"

@@ -6,18 +6,13 @@
 #include <algorithm>
 #include <cmath>
 
+#include "pipeline/rounded_seconds.h"
+#include "pipeline/transcript.h"
+
 namespace antiphon::serve {
 namespace {
 
 using nlohmann::ordered_json;
-
-double ToHundredths(double seconds) { return std::round(seconds * 100) / 100; }
-
-// 01:02:03,456
-std::string Clock(double seconds, char point) {
-  const auto ms = static_cast<int64_t>(std::llround(std::max(0.0, seconds) * 1000));
-  return fmt::format("{:02}:{:02}:{:02}{}{:03}", ms / 3600000, ms / 60000 % 60, ms / 1000 % 60, point, ms % 1000);
-}
 
 // From the first word to the end of the last.
 std::pair<double, double> SpanOf(const StreamEvent& utterance) {
@@ -46,8 +41,8 @@ ordered_json SegmentOf(const StreamEvent& utterance, int id) {
   const auto [start_s, end_s] = SpanOf(utterance);
   return {{"id", id},
           {"seek", 0},
-          {"start", ToHundredths(start_s)},
-          {"end", ToHundredths(end_s)},
+          {"start", pipeline::RoundedSeconds(start_s)},
+          {"end", pipeline::RoundedSeconds(end_s)},
           {"text", utterance.text},
           {"tokens", ordered_json::array()},
           {"temperature", 0.0},
@@ -69,7 +64,8 @@ std::string SrtOf(const Transcript& transcript) {
   int number = 0;
   for (const StreamEvent& utterance : transcript.utterances) {
     const auto [start_s, end_s] = SpanOf(utterance);
-    out += fmt::format("{}\n{} --> {}\n{}\n\n", ++number, Clock(start_s, ','), Clock(end_s, ','), utterance.text);
+    out += fmt::format("{}\n{} --> {}\n{}\n\n", ++number, pipeline::ClockTime(start_s, ','),
+                       pipeline::ClockTime(end_s, ','), utterance.text);
   }
   return out;
 }
@@ -78,7 +74,8 @@ std::string VttOf(const Transcript& transcript) {
   std::string out = "WEBVTT\n\n";
   for (const StreamEvent& utterance : transcript.utterances) {
     const auto [start_s, end_s] = SpanOf(utterance);
-    out += fmt::format("{} --> {}\n{}\n\n", Clock(start_s, '.'), Clock(end_s, '.'), utterance.text);
+    out += fmt::format("{} --> {}\n{}\n\n", pipeline::ClockTime(start_s, '.'), pipeline::ClockTime(end_s, '.'),
+                       pipeline::EscapedForVtt(utterance.text));
   }
   return out;
 }
@@ -86,14 +83,15 @@ std::string VttOf(const Transcript& transcript) {
 ordered_json VerboseJsonOf(const Transcript& transcript, const VerboseOptions& options) {
   ordered_json json = {{"task", "transcribe"},
                        {"language", options.language},
-                       {"duration", ToHundredths(transcript.duration_s)},
+                       {"duration", pipeline::RoundedSeconds(transcript.duration_s)},
                        {"text", transcript.Text()}};
   if (options.words) {
     auto words = ordered_json::array();
     for (const StreamEvent& utterance : transcript.utterances) {
       for (const RecognizedWord& word : utterance.words) {
-        words.push_back(
-            {{"word", word.word}, {"start", ToHundredths(word.start_s)}, {"end", ToHundredths(word.end_s)}});
+        words.push_back({{"word", word.word},
+                         {"start", pipeline::RoundedSeconds(word.start_s)},
+                         {"end", pipeline::RoundedSeconds(word.end_s)}});
         if (word.confidence >= 0) words.back()["confidence"] = word.confidence;
       }
     }

@@ -27,6 +27,14 @@ TEST(Transcript, IsWrittenAsSubtitles) {
   EXPECT_EQ(VttOf({}), "WEBVTT\n\n");
 }
 
+TEST(Transcript, WordsAreNoMarksOfSubtitles) {
+  Transcript transcript = Two();
+  transcript.utterances.pop_back();
+  transcript.utterances[0].text = "<unk> & co";
+  EXPECT_EQ(VttOf(transcript), "WEBVTT\n\n00:00:00.500 --> 00:00:01.500\n&lt;unk&gt; &amp; co\n\n");
+  EXPECT_EQ(SrtOf(transcript), "1\n00:00:00,500 --> 00:00:01,500\n<unk> & co\n\n");
+}
+
 TEST(Transcript, HasTheDetailsThatAreAskedFor) {
   const auto segments = VerboseJsonOf(Two(), {.language = "en"});
   EXPECT_FALSE(segments.contains("words"));
