@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "base/trim.h"
+#include "serve/printed_json.h"
 
 namespace antiphon::serve {
 namespace {
@@ -12,10 +13,6 @@ namespace {
 constexpr std::string_view kFormats[] = {"json", "text", "srt", "vtt", "verbose_json"};
 
 HttpReply PlainText(std::string text) { return {.content_type = "text/plain; charset=utf-8", .body = std::move(text)}; }
-
-std::string Printed(const nlohmann::ordered_json& json) {
-  return json.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
-}
 
 }  // namespace
 
@@ -32,7 +29,6 @@ void RequireFormat(const std::string& format) {
 }
 
 HttpReply FormattedReply(const TranscriptionRequest& request, const Transcript& transcript) {
-  RequireFormat(request.format);
   if (request.format == "text") return PlainText(transcript.Text() + "\n");
   if (request.format == "srt") return PlainText(SrtOf(transcript));
   if (request.format == "vtt") {
@@ -40,8 +36,8 @@ HttpReply FormattedReply(const TranscriptionRequest& request, const Transcript& 
     reply.content_type = "text/vtt; charset=utf-8";
     return reply;
   }
-  if (request.format == "json") return {.body = Printed({{"text", transcript.Text()}})};
-  return {.body = Printed(VerboseJsonOf(
+  if (request.format == "json") return {.body = PrintedJson({{"text", transcript.Text()}})};
+  return {.body = PrintedJson(VerboseJsonOf(
               transcript, {.language = request.language, .words = request.words, .segments = request.segments}))};
 }
 

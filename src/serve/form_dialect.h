@@ -45,9 +45,9 @@ class FormDialect {
  public:
   virtual ~FormDialect() = default;
   virtual std::string_view name() const = 0;
+  /// Of a format that FormattedReply knows.
   virtual TranscriptionRequest Read(const UploadForm& form, const ModelSet& models) const = 0;
   virtual HttpReply Error(const HttpError& error) const = 0;
-  virtual HttpReply Done(const TranscriptionRequest& request, const Transcript& transcript) const = 0;
 };
 
 const FormDialect& OpenAiDialect();
@@ -55,7 +55,7 @@ const FormDialect& WhisperCppDialect();
 /// Null: no form is sent there.
 const FormDialect* DialectOf(std::string_view path);
 
-/// The forms of a transcript that both name alike; RefusedRequest for any other `format`.
+/// The forms of a transcript, which both interfaces name alike.
 HttpReply FormattedReply(const TranscriptionRequest& request, const Transcript& transcript);
 /// RefusedRequest unless it is one of those of FormattedReply.
 void RequireFormat(const std::string& format);

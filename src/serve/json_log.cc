@@ -6,6 +6,8 @@
 #include <ctime>
 #include <string>
 
+#include "serve/printed_json.h"
+
 namespace antiphon::serve {
 
 std::string TimeStamp() {
@@ -22,8 +24,7 @@ void JsonLog::Write(std::string_view level, std::string_view event, const nlohma
   if (file_ == nullptr) return;
   nlohmann::ordered_json line = {{"time", TimeStamp()}, {"level", level}, {"event", event}};
   if (fields.is_object()) line.update(fields);
-  // Clients' bytes need not be UTF-8.
-  const std::string text = line.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
+  const std::string text = PrintedJson(line) + "\n";
   const std::lock_guard lock(mutex_);
   std::fwrite(text.data(), 1, text.size(), file_);
   std::fflush(file_);

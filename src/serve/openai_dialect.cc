@@ -37,9 +37,6 @@ class OpenAi : public FormDialect {
   }
 
   HttpReply Error(const HttpError& error) const override { return OpenAiError(error); }
-  HttpReply Done(const TranscriptionRequest& request, const Transcript& transcript) const override {
-    return FormattedReply(request, transcript);
-  }
 
  private:
   static std::shared_ptr<const ServedModel> ModelOf(const std::string& name, const ModelSet& models) {

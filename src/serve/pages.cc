@@ -5,13 +5,12 @@
 #include <nlohmann/json.hpp>
 
 #include "antiphon/version.h"
+#include "serve/printed_json.h"
 
 namespace antiphon::serve {
 namespace {
 
 using nlohmann::ordered_json;
-
-std::string Dump(const ordered_json& json) { return json.dump(-1, ' ', false, ordered_json::error_handler_t::replace); }
 
 HttpReply Ready(const ServerContext& server) {
   Refusal refusal = server.RefusalNow();
@@ -19,7 +18,7 @@ HttpReply Ready(const ServerContext& server) {
     refusal = {"streams", "all streams are taken"};
   }
   if (refusal.reason.empty()) return {.body = R"({"status":"ready"})"};
-  return {.status = 503, .body = Dump({{"status", refusal.reason}, {"message", refusal.message}})};
+  return {.status = 503, .body = PrintedJson({{"status", refusal.reason}, {"message", refusal.message}})};
 }
 
 HttpReply MetricsText(ServerContext& server) {
@@ -45,12 +44,12 @@ ordered_json ModelJson(const ServedModel& model) {
 HttpReply Models(const ServerContext& server) {
   auto data = ordered_json::array();
   for (const auto& model : server.models.All()) data.push_back(ModelJson(*model));
-  return {.body = Dump({{"object", "list"}, {"data", data}})};
+  return {.body = PrintedJson({{"object", "list"}, {"data", data}})};
 }
 
 HttpReply OneModel(const ServerContext& server, const std::string& name) {
   const auto model = name.empty() ? nullptr : server.models.Find(name);
-  if (model) return {.body = Dump(ModelJson(*model))};
+  if (model) return {.body = PrintedJson(ModelJson(*model))};
   return OpenAiError({.status = 404,
                       .message = "no model is called '" + name + "'; there are: " + server.models.Names(),
                       .param = "model",
@@ -101,7 +100,7 @@ HttpReply OpenAiError(const HttpError& error) {
   ordered_json fields = {{"message", error.message}, {"type", type}, {"param", nullptr}, {"code", nullptr}};
   if (!error.param.empty()) fields["param"] = error.param;
   if (!error.code.empty()) fields["code"] = error.code;
-  HttpReply reply{.status = error.status, .body = Dump({{"error", fields}})};
+  HttpReply reply{.status = error.status, .body = PrintedJson({{"error", fields}})};
   if (error.status == 503) reply.headers.emplace_back("Retry-After", "1");
   return reply;
 }

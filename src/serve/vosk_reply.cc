@@ -1,24 +1,25 @@
 #include "serve/vosk_reply.h"
 
-#include <cmath>
 #include <nlohmann/json.hpp>
+
+#include "pipeline/rounded_seconds.h"
+#include "serve/printed_json.h"
 
 namespace antiphon::serve {
 namespace {
 
 using nlohmann::ordered_json;
 
-double Hundredths(double seconds) { return std::round(seconds * 100) / 100; }
-
-std::string Print(const ordered_json& json) { return json.dump(2, ' ', false, ordered_json::error_handler_t::replace); }
+// As Vosk's server lays it out.
+std::string Print(const ordered_json& json) { return PrintedJson(json, 2); }
 
 ordered_json WordsOf(const StreamEvent& event, bool confidences) {
   auto words = ordered_json::array();
   for (const RecognizedWord& word : event.words) {
     ordered_json entry;
     if (confidences) entry["conf"] = word.confidence >= 0 ? word.confidence : 1.0;
-    entry["end"] = Hundredths(word.end_s);
-    entry["start"] = Hundredths(word.start_s);
+    entry["end"] = pipeline::RoundedSeconds(word.end_s);
+    entry["start"] = pipeline::RoundedSeconds(word.start_s);
     entry["word"] = word.word;
     words.push_back(std::move(entry));
   }

@@ -1,7 +1,6 @@
 // POST /inference as clients of whisper.cpp's server send it.
-#include <nlohmann/json.hpp>
-
 #include "serve/form_dialect.h"
+#include "serve/printed_json.h"
 
 namespace antiphon::serve {
 namespace {
@@ -25,12 +24,7 @@ class WhisperCpp : public FormDialect {
   }
 
   HttpReply Error(const HttpError& error) const override {
-    const nlohmann::json json = {{"error", error.message}};
-    return {.status = error.status, .body = json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace)};
-  }
-
-  HttpReply Done(const TranscriptionRequest& request, const Transcript& transcript) const override {
-    return FormattedReply(request, transcript);
+    return {.status = error.status, .body = PrintedJson({{"error", error.message}})};
   }
 };
 

@@ -105,7 +105,8 @@ void HttpConnection::Dispatch() {
 
 void HttpConnection::Upgrade() {
   stream_.expires_never();
-  std::make_shared<VoskSession>(server_, std::move(stream_), remote_, std::move(slot_))->Run(parser_->get());
+  std::make_shared<VoskSession>(server_, std::move(stream_), remote_, std::move(slot_))
+      ->Run(parser_->get(), head_.query);
 }
 
 void HttpConnection::Preflight() {

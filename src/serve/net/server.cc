@@ -49,6 +49,7 @@ class Server::Impl {
   void Accept();
   void OnAccept(ErrorCode error, Tcp::socket socket);
   void AwaitSignal();
+  void LogRemarks();
   void BeginReload();
   void BeginDrain();
   void FinishAll();
@@ -100,9 +101,7 @@ void Server::Impl::Listen() {
 void Server::Impl::Run() {
   context_.log.Write("info", "listening",
                      {{"address", context_.options.address}, {"port", port_}, {"models", context_.models.Names()}});
-  for (const std::string& remark : context_.models.remarks()) {
-    context_.log.Write("warning", "model", {{"message", remark}});
-  }
+  LogRemarks();
   Accept();
   io_.run();
   context_.log.Write("info", "stopped");
@@ -157,6 +156,12 @@ void Server::Impl::Stop() {
 void Server::Impl::Reload() {
   asio::post(io_, [this] { BeginReload(); });
 }
+// Of profiles that fit no model, and the like.
+void Server::Impl::LogRemarks() {
+  for (const std::string& remark : context_.models.remarks()) {
+    context_.log.Write("warning", "model", {{"message", remark}});
+  }
+}
 
 void Server::Impl::BeginReload() {
   if (reload_runs_ || context_.draining) return;
@@ -172,7 +177,10 @@ void Server::Impl::BeginReload() {
     asio::post(io_, [this, failure] {
       reload_runs_ = false;
       context_.metrics.Add("antiphon_reloads_total", failure.empty() ? R"(outcome="done")" : R"(outcome="failed")");
-      if (failure.empty()) return context_.log.Write("info", "reloaded", {{"models", context_.models.Names()}});
+      if (failure.empty()) {
+        context_.log.Write("info", "reloaded", {{"models", context_.models.Names()}});
+        return LogRemarks();
+      }
       context_.log.Write("error", "reload-failed", {{"message", failure}, {"models", "the old ones are still served"}});
     });
   });

@@ -1,19 +1,15 @@
 #include "serve/net/upload_exchange.h"
 
-#include <nlohmann/json.hpp>
 #include <utility>
 
 #include "base/error.h"
 #include "serve/clock.h"
+#include "serve/printed_json.h"
 
 namespace antiphon::serve {
 namespace {
 
 constexpr size_t kBodyPiece = 1 << 16;
-
-std::string EventText(const nlohmann::ordered_json& json) {
-  return json.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
-}
 
 }  // namespace
 
@@ -96,15 +92,15 @@ void UploadExchange::OnUtterance(const StreamEvent& utterance) {
   if (!connection_ || !request_.stream) return;
   const std::string delta = (told_ ? " " : "") + utterance.text;
   told_ = true;
-  connection_->SendEvent(EventText({{"type", "transcript.text.delta"}, {"delta", delta}}));
+  connection_->SendEvent(PrintedJson({{"type", "transcript.text.delta"}, {"delta", delta}}));
 }
 
 void UploadExchange::OnDone(const Transcript& transcript) {
   const auto connection = std::exchange(connection_, nullptr);
   slot_.reset();
   if (!connection) return;
-  if (!request_.stream) return connection->Send(dialect_.Done(request_, transcript));
-  connection->SendEvent(EventText({{"type", "transcript.text.done"}, {"text", transcript.Text()}}));
+  if (!request_.stream) return connection->Send(FormattedReply(request_, transcript));
+  connection->SendEvent(PrintedJson({{"type", "transcript.text.done"}, {"text", transcript.Text()}}));
   connection->EndEvents();
 }
 

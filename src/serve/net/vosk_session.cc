@@ -22,13 +22,6 @@ std::chrono::steady_clock::duration Seconds(double seconds) {
   return std::chrono::duration_cast<std::chrono::steady_clock::duration>(std::chrono::duration<double>(seconds));
 }
 
-// What stands behind the '?'.
-std::string_view QueryOf(beast::string_view target) {
-  const std::string_view text(target.data(), target.size());
-  const size_t mark = text.find('?');
-  return mark == std::string_view::npos ? "" : text.substr(mark + 1);
-}
-
 std::vector<std::string> WordsOfPhrases(const std::vector<std::string>& phrases) {
   std::vector<std::string> words;
   for (const std::string& phrase : phrases) {
@@ -73,9 +66,8 @@ VoskSession::~VoskSession() {
   if (hearing_) hearing_->Cancel();
 }
 
-void VoskSession::Run(const Upgrade& request) {
+void VoskSession::Run(const Upgrade& request, std::string_view query) {
   const LimitOptions& limits = server_.options.limits;
-  const std::string_view query = QueryOf(request.target());
   config_.model = QueryValue(query, "model");
   config_.profile = QueryValue(query, "profile");
   ws_.set_option(websocket::stream_base::timeout{std::chrono::seconds(10), Seconds(limits.idle_s), true});

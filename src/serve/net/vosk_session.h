@@ -35,7 +35,8 @@ class VoskSession : public LiveSession, public std::enable_shared_from_this<Vosk
   VoskSession(ServerContext& server, beast::tcp_stream&& stream, std::string remote, Slot connection);
   ~VoskSession() override;
 
-  void Run(const Upgrade& request);
+  /// `query`: what stands behind the target's '?'.
+  void Run(const Upgrade& request, std::string_view query);
   void FinishNow() override;
 
  private:
