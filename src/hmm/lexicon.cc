@@ -151,11 +151,12 @@ std::span<const Pronunciation> Lexicon::PronunciationsOf(int32_t word) const {
   return std::span(entries_).subspan(first, first_entry_[static_cast<size_t>(word) + 1] - first);
 }
 
-std::string Lexicon::ToText() const {
+std::string Lexicon::ToText(const std::set<int32_t>* words) const {
   std::string text;
   const bool with_probability =
       std::any_of(entries_.begin(), entries_.end(), [](const Pronunciation& entry) { return entry.cost != 0; });
   for (const Pronunciation& entry : entries_) {
+    if (words != nullptr && !words->contains(entry.word)) continue;
     text += Word(entry.word);
     if (with_probability) text += fmt::format(" {:.9f}", std::exp(-static_cast<double>(entry.cost)));
     for (const int32_t phone : entry.phones) text.append(1, ' ').append(phones_.BaseName(phone));

@@ -11,6 +11,7 @@
 #include <filesystem>
 #include <map>
 #include <optional>
+#include <set>
 #include <span>
 #include <string>
 #include <string_view>
@@ -73,7 +74,8 @@ class Lexicon {
   std::span<const Pronunciation> entries() const { return entries_; }
   std::span<const Pronunciation> PronunciationsOf(int32_t word) const;
   /// The words' entries as text, so that a model file can carry its lexicon; Parse of it gives the same lexicon.
-  std::string ToText() const;
+  /// `words`: of these alone; null: of all.
+  std::string ToText(const std::set<int32_t>* words = nullptr) const;
 
   /// Phone-level disambiguation symbol #k as a label: num_phones + 1 + k.
   int32_t DisambiguationPhone(int k) const { return phones_.num_phones() + 1 + k; }

@@ -2,11 +2,10 @@
 
 #include <memory>
 #include <set>
-#include <sstream>
 
 #include "base/error.h"
-#include "base/file.h"
 #include "base/log.h"
+#include "data/data_summary.h"
 #include "data/feature_extraction.h"
 #include "data/lexicon_fit.h"
 #include "pipeline/acoustic_model.h"
@@ -40,11 +39,7 @@ data::FeatureExtractionOptions Extraction(const std::string& model) {
 AudioTexts TextsFor(const AlignAudioOptions& options, const std::string& lexicon) {
   AudioTexts texts{options.transcripts, /*beside=*/true};
   if (options.spelling == "keep" || lexicon.empty()) return texts;
-  auto words = std::make_shared<std::set<std::string>>();
-  std::istringstream lines(ReadFile(lexicon));
-  for (std::string line, word; std::getline(lines, line);) {
-    if (std::istringstream(line) >> word) words->insert(word);
-  }
+  const auto words = std::make_shared<const std::set<std::string>>(data::ReadLexiconWords(lexicon));
   texts.spelling = [words](const std::string& text) { return data::InLexiconSpelling(text, *words); };
   return texts;
 }

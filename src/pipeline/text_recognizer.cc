@@ -23,17 +23,8 @@ constexpr double kSearchBeam = 11.0;  // narrower than usual: the text says much
 constexpr int kMostActive = 3000;
 
 hmm::Lexicon OnlyWords(const hmm::Lexicon& lexicon, std::span<const int32_t> text) {
-  std::set<std::string_view> wanted;
-  for (const int32_t word : text) wanted.insert(lexicon.Word(word));
-  const std::string all = lexicon.ToText();
-  std::string some;
-  for (size_t begin = 0; begin < all.size();) {
-    const size_t end = std::min(all.find('\n', begin), all.size() - 1) + 1;
-    const std::string_view line = std::string_view(all).substr(begin, end - begin);
-    if (wanted.contains(line.substr(0, line.find_first_of(" \t\n")))) some += line;
-    begin = end;
-  }
-  return hmm::Lexicon::Parse(some, "the text's words", lexicon.options(), lexicon.phones());
+  const std::set<int32_t> words(text.begin(), text.end());
+  return hmm::Lexicon::Parse(lexicon.ToText(&words), "the text's words", lexicon.options(), lexicon.phones());
 }
 
 fst::StdVectorFst TextModel(const hmm::Lexicon& lexicon, std::span<const int32_t> text, const hmm::Lexicon& words) {
