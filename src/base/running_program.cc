@@ -23,7 +23,7 @@ namespace {
 constexpr std::chrono::milliseconds kBetweenLooks{5};
 constexpr double kTimeToEndS = 1.0;
 
-// Where the program's standard streams lead, and that it is a process group of its own with no signal blocked.
+// Where the program's standard streams lead, and that it is a process group of its own.
 class SpawnSettings {
  public:
   SpawnSettings(int output, const std::string& messages) {

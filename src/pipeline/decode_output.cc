@@ -79,7 +79,8 @@ void DecodeFormat::AddWritten(const std::string& utt_id, const decode::Recogniti
                      i < r.confidences.size() ? r.confidences[i] : -1.0});
   }
   const std::vector<TimedToken> tokens = WrittenWords(*options_.written, words, /*ended=*/true);
-  json["written"] = TextOf(tokens);
+  const std::string text = TextOf(tokens);
+  json["written"] = text;
   json["written_words"] = nlohmann::json::array();
   for (const TimedToken& token : tokens) {
     json["written_words"].push_back({{"word", token.text},
@@ -87,7 +88,7 @@ void DecodeFormat::AddWritten(const std::string& utt_id, const decode::Recogniti
                                      {"duration", RoundedSeconds(token.end_s - token.start_s)}});
     if (token.confidence >= 0) json["written_words"].back()["confidence"] = token.confidence;
   }
-  entry.written = utt_id + (tokens.empty() ? "" : " ") + TextOf(tokens) + "\n";
+  entry.written = utt_id + (tokens.empty() ? "" : " ") + text + "\n";
 }
 
 void DecodeOutput::Write(const DecodeEntry& entry) {

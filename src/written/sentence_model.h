@@ -22,6 +22,8 @@ struct PunctuatedWord;
 struct SentenceTraining;
 
 enum class Mark { kNone, kComma, kStop, kQuestion };
+/// Whether the next word begins a sentence.
+inline bool EndsSentence(Mark mark) { return mark == Mark::kStop || mark == Mark::kQuestion; }
 enum class Letters { kSmall, kCapital, kLarge };
 inline constexpr int kNumMarks = 4;
 inline constexpr int kNumLetters = 3;

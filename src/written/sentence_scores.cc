@@ -22,8 +22,7 @@ SentenceScores ScoreSentences(const SentenceModel& sentences, std::span<const Pu
   SentenceScores scores;
   for (size_t i = 0; i < text.size(); ++i) {
     const std::string& token = written.tokens[i].text;
-    Count(text[i].mark == Mark::kStop || text[i].mark == Mark::kQuestion, token.ends_with('.') || token.ends_with('?'),
-          scores.ends);
+    Count(EndsSentence(text[i].mark), token.ends_with('.') || token.ends_with('?'), scores.ends);
     Count(LowerCase(text[i].spelling) != text[i].spelling, LowerCase(token) != token, scores.capitals);
   }
   return scores;

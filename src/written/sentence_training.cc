@@ -78,8 +78,6 @@ class TextReader {
   std::vector<PunctuatedWord> words_;
 };
 
-bool EndsSentence(Mark mark) { return mark == Mark::kStop || mark == Mark::kQuestion; }
-
 // Words that are mostly written in a way of their own.
 std::map<std::string, std::string, std::less<>> FindSpellings(const std::vector<PunctuatedWord>& words) {
   std::map<std::string, std::map<std::string, int>> counts;

@@ -21,8 +21,6 @@ constexpr double kCommaShare = 0.5;  // of it that a comma gets
 
 constexpr const char* kSigns[] = {"", ",", ".", "?"};  // by Mark
 
-bool Ends(Mark mark) { return mark == Mark::kStop || mark == Mark::kQuestion; }
-
 std::string Capitalised(const std::string& word) {
   const CodePoint first = FirstCodePoint(word);
   return UpperCase(word.substr(0, first.bytes)) + word.substr(first.bytes);
@@ -180,7 +178,7 @@ WrittenText WrittenForm::Write(std::span<const SpokenWord> spoken, bool ended) c
     if (!is_last) mark = MarkBehind(sentence.At(end - 1), timed ? spoken[end].start_s - spoken[end - 1].end_s : -1.0);
     // "5 p.m." ends a sentence by its own full stop.
     if (mark != Mark::kStop || !token.ends_with('.')) token += kSigns[static_cast<size_t>(mark)];
-    if (Ends(mark)) sentence.EndBefore(end);
+    if (EndsSentence(mark)) sentence.EndBefore(end);
     text.tokens.push_back({std::move(token), draft.first_word, draft.num_words});
     if (t < num_settled && (ended || !is_last)) text.num_settled = static_cast<int>(t) + 1;
   }
