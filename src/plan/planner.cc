@@ -147,6 +147,13 @@ std::optional<Candidate> Try(const PlanRequest& request, const CostNetwork& netw
 struct Trials {
   std::map<std::string, std::vector<Candidate>> found;
   std::map<std::string, std::string> objections;
+
+  void Add(const Trials& more) {
+    for (const auto& [name, candidates] : more.found) {
+      found[name].insert(found[name].end(), candidates.begin(), candidates.end());
+    }
+    objections.insert(more.objections.begin(), more.objections.end());
+  }
 };
 
 void TryAll(const PlanRequest& request, const CostNetwork& network, std::vector<CostPlan> variants, Trials& trials) {
@@ -173,14 +180,15 @@ std::string HowSure(const PlanRequest& request, const Candidate& c, bool propose
   return text + fmt::format("; passes: {:.0f} % more are assumed, beyond what is documented", 100 * (c.passes - 1));
 }
 
-MethodOutlook OutlookOf(const PlanRequest& request, const CostNetwork& network, const std::string& method) {
+// `tried`: what came of the method's variants.
+MethodOutlook OutlookOf(const PlanRequest& request, const CostNetwork& network, const std::string& method,
+                        const Trials& tried) {
   MethodOutlook outlook;
   outlook.method = method;
-  std::vector<CostPlan> variants = VariantsOf(request, method);
-  outlook.proposed = !variants.empty();
-  if (variants.empty()) variants = {Defaults(request, method)};
-  Trials trials;
-  TryAll(request, network, std::move(variants), trials);
+  outlook.proposed = !VariantsOf(request, method).empty();
+  Trials by_default;
+  if (!outlook.proposed) TryAll(request, network, {Defaults(request, method)}, by_default);
+  const Trials& trials = outlook.proposed ? tried : by_default;
   std::vector<Candidate> best;
   for (const auto& [name, candidates] : trials.found) best.push_back(Choose(request, candidates));
   if (!best.empty()) {
@@ -194,9 +202,10 @@ MethodOutlook OutlookOf(const PlanRequest& request, const CostNetwork& network, 
   return outlook;
 }
 
-std::vector<MethodOutlook> Outlooks(const PlanRequest& request, const CostNetwork& network) {
+std::vector<MethodOutlook> Outlooks(const PlanRequest& request, const CostNetwork& network,
+                                    const std::map<std::string, Trials>& by_method) {
   std::vector<MethodOutlook> all;
-  for (const std::string& method : CostPlan::CostMethods()) all.push_back(OutlookOf(request, network, method));
+  for (const auto& [method, trials] : by_method) all.push_back(OutlookOf(request, network, method, trials));
   std::stable_sort(all.begin(), all.end(), [&](const MethodOutlook& a, const MethodOutlook& b) {
     if (a.why_not.empty() != b.why_not.empty()) return a.why_not.empty();
     return a.why_not.empty() && Better(request, a.candidate, b.candidate);
@@ -209,9 +218,12 @@ std::vector<MethodOutlook> Outlooks(const PlanRequest& request, const CostNetwor
 Recommendation Recommend(const PlanRequest& request) {
   CheckRequest(request);
   const CostNetwork network(request.dims);
+  std::map<std::string, Trials> by_method;
   Trials trials;
   for (const std::string& method : CostPlan::CostMethods()) {
-    TryAll(request, network, VariantsOf(request, method), trials);
+    Trials& its = by_method[method];
+    TryAll(request, network, VariantsOf(request, method), its);
+    trials.Add(its);
   }
   const auto& [found, objections] = trials;
   Recommendation r;
@@ -235,7 +247,7 @@ Recommendation Recommend(const PlanRequest& request) {
     r.others.erase(second);
   }
   r.why = Explain(request, r.best, r.runner_up);
-  if (request.all) r.all = Outlooks(request, network);
+  if (request.all) r.all = Outlooks(request, network, by_method);
   return r;
 }
 
