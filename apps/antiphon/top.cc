@@ -1,8 +1,10 @@
 // antiphon top: looks at a training run while it goes on.
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <filesystem>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <thread>
@@ -34,7 +36,7 @@ struct TopOptions {
 
 constexpr const char* kClearScreen = "\033[H\033[2J";
 
-// "metrics.jsonl, 12 s old".
+// "metrics.jsonl, written 12 s ago".
 std::string Age(const fs::path& metrics) {
   const auto age = fs::file_time_type::clock::now() - fs::last_write_time(metrics);
   return fmt::format("{}, written {:.0f} s ago", metrics.string(), std::chrono::duration<double>(age).count());
@@ -42,6 +44,22 @@ std::string Age(const fs::path& metrics) {
 
 bool Ended(const std::vector<report::MetricsRecord>& records) {
   return !records.empty() && records.back().kind() == "finish";
+}
+
+std::string LastOfEachKind(const std::vector<report::MetricsRecord>& records) {
+  std::map<std::string, const report::MetricsRecord*> last;
+  for (const report::MetricsRecord& record : records) last[record.kind()] = &record;
+  nlohmann::json json;
+  for (const auto& [kind, record] : last) json[kind] = nlohmann::json::parse(record->ToJson());
+  return json.dump(2);
+}
+
+// Until the time is over, or somebody asks for the end.
+void Rest(double seconds) {
+  constexpr double kBetweenLooks = 0.1;
+  for (double left = seconds; left > 0 && !CancelRequested(); left -= kBetweenLooks) {
+    std::this_thread::sleep_for(std::chrono::duration<double>(std::min(left, kBetweenLooks)));
+  }
 }
 
 void Top(const TopOptions& options, CommandContext& context) {
@@ -55,13 +73,8 @@ void Top(const TopOptions& options, CommandContext& context) {
     std::string page = redraws ? kClearScreen + Age(metrics) : Age(metrics);
     for (const std::string& line : report::OverviewOfRun(records, options.width)) page += "\n" + line;
     context.PrintLine(page);
-    nlohmann::json last;
-    for (const report::MetricsRecord& record : records) {
-      last[record.kind()] = nlohmann::json::parse(record.ToJson());
-    }
-    context.SetResult(last.dump(2));
-    if (options.once || Ended(records) || CancelRequested()) return;
-    std::this_thread::sleep_for(std::chrono::duration<double>(options.interval));
+    if (!options.once && !Ended(records)) Rest(options.interval);
+    if (options.once || Ended(records) || CancelRequested()) return context.SetResult(LastOfEachKind(records));
   }
 }
 
