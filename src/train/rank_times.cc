@@ -6,11 +6,12 @@
 #include <cstring>
 #include <numeric>
 
+#include "report/rank_time_keys.h"
+
 namespace antiphon::train {
 namespace {
 
-constexpr size_t kTimes = 5;
-constexpr const char* kNames[kTimes] = {"arithmetic", "waiting", "exchange", "reading", "other"};
+constexpr size_t kTimes = report::kRankTimes.size();
 
 }  // namespace
 
@@ -59,10 +60,10 @@ void RankTimes::Tell(const Position& position, report::MetricsRecord& record, Ru
     for (size_t k = 0; k < kTimes; ++k) {
       std::vector<double> of_ranks;
       for (const std::vector<double>& rank : all) of_ranks.push_back(rank[k]);
-      record.Set(fmt::format("rank_{}_seconds", kNames[k]), of_ranks);
+      record.Set(report::RankTimeKey(report::kRankTimes[k]), of_ranks);
       for (size_t r = 0; r < all.size(); ++r) {
         const double sum = std::accumulate(all[r].begin(), all[r].begin() + kTimes, 0.0);
-        if (sum > 0) log.Scalar(fmt::format("rank_{}/{}", r, kNames[k]), position.step, of_ranks[r] / sum);
+        if (sum > 0) log.Scalar(fmt::format("rank_{}/{}", r, report::kRankTimes[k]), position.step, of_ranks[r] / sum);
       }
     }
     std::vector<double> awaited(waited_.size(), 0.0);

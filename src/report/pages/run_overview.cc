@@ -7,15 +7,14 @@
 #include <numeric>
 
 #include "report/progress.h"
+#include "report/rank_time_keys.h"
 #include "report/text_table.h"
 
 namespace antiphon::report {
 namespace {
 
 constexpr int kBarColumns = 30;
-// What a worker's bar is made of, in the order of the record's lists.
-constexpr const char* kTimes[] = {"arithmetic", "waiting", "exchange", "reading", "other"};
-constexpr char kMarks[] = {'#', '.', '=', 'r', '-'};
+constexpr char kMarks[] = {'#', '.', '=', 'r', '-'};  // of a worker's bar, by kRankTimes
 
 struct LatestRecords {
   MetricsRecord start, step, epoch, event, finish;
@@ -74,10 +73,10 @@ std::string Bar(const std::vector<double>& shares) {
 
 std::vector<std::string> WorkerLines(const MetricsRecord& epoch) {
   std::vector<std::vector<double>> times;
-  for (const char* name : kTimes) times.push_back(epoch.List(fmt::format("rank_{}_seconds", name)));
+  for (const char* name : kRankTimes) times.push_back(epoch.List(RankTimeKey(name)));
   const std::vector<double> machines = epoch.List("rank_machines");
   std::vector<std::vector<std::string>> rows = {{"worker", "machine", "time"}};
-  for (const char* name : kTimes) rows[0].emplace_back(name);
+  for (const char* name : kRankTimes) rows[0].emplace_back(name);
   for (size_t r = 0; r < times[0].size(); ++r) {
     std::vector<double> shares;
     for (const std::vector<double>& of_ranks : times) shares.push_back(r < of_ranks.size() ? of_ranks[r] : 0);

@@ -12,6 +12,7 @@
 #include "report/metrics.h"
 #include "report/pages/run_overview.h"
 #include "report/progress.h"
+#include "report/rank_time_keys.h"
 
 namespace antiphon::report {
 namespace {
@@ -180,7 +181,7 @@ void AddShares(report::HtmlReport& page, const RunRecords& run) {
 }
 
 // Sums over the epochs in which as many workers as in the end took part; empty if there was one alone.
-std::vector<double> SumOfRanks(const RunRecords& run, const char* key) {
+std::vector<double> SumOfRanks(const RunRecords& run, const std::string& key) {
   std::vector<double> sums;
   for (const MetricsRecord& epoch : run.epochs) {
     const std::vector<double> values = epoch.List(key);
@@ -191,14 +192,12 @@ std::vector<double> SumOfRanks(const RunRecords& run, const char* key) {
 }
 
 void AddRanks(report::HtmlReport& page, const RunRecords& run) {
-  static constexpr const char* kKeys[] = {"rank_arithmetic_seconds", "rank_waiting_seconds", "rank_exchange_seconds",
-                                          "rank_reading_seconds", "rank_other_seconds"};
   report::ShareBars bars;
   bars.title = "Where each worker's time went";
   bars.parts = {"arithmetic", "waiting for others", "exchange", "waiting for data", "evaluation, saving, reporting"};
   bars.unit = "s";
-  for (const char* key : kKeys) {
-    const std::vector<double> seconds = SumOfRanks(run, key);
+  for (const char* time : report::kRankTimes) {
+    const std::vector<double> seconds = SumOfRanks(run, report::RankTimeKey(time));
     bars.rows.resize(seconds.size());
     for (size_t r = 0; r < seconds.size(); ++r) bars.rows[r].values.push_back(seconds[r]);
   }
