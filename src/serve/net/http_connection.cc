@@ -197,7 +197,7 @@ void HttpConnection::EndEvents() {
 }
 
 // What comes while another write is under way goes with the next one.
-void HttpConnection::Write(std::string bytes, bool last) {
+void HttpConnection::Write(const std::string& bytes, bool last) {
   events_ += bytes;
   answered_ = last;
   if (!writing_) WriteNext();

@@ -45,7 +45,7 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
   void Upgrade();
   void BeginUpload();
   http::response<http::string_body> ResponseOf(const HttpReply& reply) const;
-  void Write(std::string bytes, bool last);
+  void Write(const std::string& bytes, bool last);
   void WriteNext();
   void AfterReply(bool keep_alive);
   void Drain(int tries);

@@ -188,7 +188,7 @@ void Server::Impl::BeginReload() {
 
 size_t Server::Impl::LiveSessions() {
   std::erase_if(context_.sessions, [](const auto& session) { return session.expired(); });
-  return static_cast<size_t>(context_.streams.taken() + context_.uploads.taken());
+  return static_cast<size_t>(context_.streams.taken()) + static_cast<size_t>(context_.uploads.taken());
 }
 
 void Server::Impl::BeginDrain() {
