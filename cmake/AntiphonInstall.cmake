@@ -33,8 +33,7 @@ install(FILES ${CMAKE_BINARY_DIR}/package/antiphon.pc DESTINATION ${CMAKE_INSTAL
 file(GLOB recipes CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/recipes/*.toml)
 install(FILES ${recipes} DESTINATION ${CMAKE_INSTALL_DATADIR}/antiphon/recipes COMPONENT program)
 # What their steps run, or include.
-install(DIRECTORY ${PROJECT_SOURCE_DIR}/recipes/demo ${PROJECT_SOURCE_DIR}/recipes/english
-                  ${PROJECT_SOURCE_DIR}/recipes/networks ${PROJECT_SOURCE_DIR}/recipes/vad
+install(DIRECTORY ${PROJECT_SOURCE_DIR}/recipes/networks ${PROJECT_SOURCE_DIR}/recipes/scripts
         DESTINATION ${CMAKE_INSTALL_DATADIR}/antiphon/recipes COMPONENT program
         FILES_MATCHING PATTERN "*.py" PATTERN "*.toml" PATTERN "__pycache__" EXCLUDE)
 install(FILES ${PROJECT_SOURCE_DIR}/LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR} RENAME copyright COMPONENT program)

@@ -55,8 +55,8 @@ def word_boundaries(truth, found, words_ctm):
 
 
 def main(source, program):
-    demo = pathlib.Path(source) / "recipes" / "demo"
-    sys.path.insert(0, str(demo))
+    scripts = pathlib.Path(source) / "recipes" / "scripts"
+    sys.path.insert(0, str(scripts))
     import espeak  # pylint: disable=import-outside-toplevel,import-error
     try:
         espeak.Espeak()
@@ -67,7 +67,7 @@ def main(source, program):
         folder = pathlib.Path(name)
         text = "".join(" ".join(random_.sample(WORDS, random_.randint(3, 7))) + "\n" for _ in range(SENTENCES))
         (folder / "sentences.txt").write_text(text)
-        run(sys.executable, demo / "aligner_truth.py", "--sentences", folder / "sentences.txt", "--count",
+        run(sys.executable, scripts / "aligner_truth.py", "--sentences", folder / "sentences.txt", "--count",
             str(SENTENCES), "--out", folder / "data")
         run(program, "features", folder / "data", "--out", folder / "feats", "--kind", "mfcc", "--sample-rate", "16000",
             "--mel-bins", "23", "--ceps", "13", "--high-freq-hz", "0")

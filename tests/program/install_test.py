@@ -108,7 +108,7 @@ class Installed(small_system.SystemTest):
         installed = {path.name for path in (self.prefix / "share/antiphon/recipes").iterdir()}
         recipes = SOURCES / "recipes"
         self.assertEqual(installed, {path.name for path in recipes.iterdir() if path.suffix == ".toml" or path.is_dir()})
-        self.assertTrue((self.prefix / "share/antiphon/recipes/vad/recordings.py").exists(), "what a step runs")
+        self.assertTrue((self.prefix / "share/antiphon/recipes/scripts/vad_recordings.py").exists(), "what a step runs")
 
     def test_every_command_has_a_manual_page(self):
         commands = run("help", "--commands").stdout.splitlines()

@@ -34,7 +34,7 @@ class Vad(system.SystemTest):
         root, random_ = cls.root, random.Random(2)
         must = system.must
         # As recipes/vad.toml does, but with few sounds.
-        subprocess.run([sys.executable, str(SOURCES / "recipes/vad/recordings.py"), "--data", root / "corpus", "",
+        subprocess.run([sys.executable, str(SOURCES / "recipes/scripts/vad_recordings.py"), "--data", root / "corpus", "",
                         "--ctm", root / "align/phones.ctm", "", "--out", root / "recordings", "--sound-minutes", "1",
                         "--music", "", "--copies", "1"], check=True, capture_output=True)
         must("features", root / "recordings/data", root / "vad-feats", "--kind", "fbank", "--sample-rate", RATE,

@@ -39,13 +39,13 @@ def main():
     options = parser.parse_args()
     words = corpus.read_lines(options.vocabulary)
     if not os.path.exists(CMUDICT):
-        sys.exit(f"lexicon: '{CMUDICT}' is missing; install the Debian package pocketsphinx-en-us")
+        sys.exit(f"demo_lexicon: '{CMUDICT}' is missing; install the Debian package pocketsphinx-en-us")
     known = cmudict(set(words))
     lines = ["<SIL> SIL", "<UNK> SPN"]
     for word in words:
         lines += [f"{word} {phones}" for phones in known.get(word) or [by_rule(word)]]
     corpus.write_lines(options.out, lines)
-    print(f"lexicon: {len(words)} words, {len(words) - len(known)} of them by rule: "
+    print(f"demo_lexicon: {len(words)} words, {len(words) - len(known)} of them by rule: "
           + " ".join(w for w in words if w not in known))
 
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """What a network learns from that tells speech from other sound: aligned speech, and sounds that are none.
 
-Takes some utterances of a data directory that `antiphon align` aligned, sounds made by formulas (sounds.py) and pieces
+Takes some utterances of a data directory that `antiphon align` aligned, sounds made by formulas (vad_sounds.py) and pieces
 of music, and writes the data directory OUT/data with OUT/labels.txt: a line per recording and per copy that `antiphon
 features` will make of it, 0 or 1 for each hundredth of a second. OUT/noise has sounds to lay under the speech.
 """
@@ -14,23 +14,11 @@ import re
 import sys
 import wave
 
-import sounds
+import corpus
+import vad_sounds as sounds
 
 SHIFT_S = 0.01
 COPY = re.compile(r"^aug\d+-")
-
-
-def read_table(path):
-    if not os.path.exists(path):
-        return {}
-    with open(path, encoding="utf-8") as file:
-        return dict(line.rstrip("\n").split(None, 1) for line in file if line.strip())
-
-
-def write_lines(path, lines):
-    with open(path + ".tmp", "w", encoding="utf-8") as file:
-        file.writelines(line + "\n" for line in lines)
-    os.replace(path + ".tmp", path)
 
 
 def read_labels(ctm, silence):
@@ -50,19 +38,6 @@ def read_labels(ctm, silence):
     return labels
 
 
-def resolve(reference, data):
-    """The path of wav.scp as an absolute one, where it is a path that is looked up from a folder above."""
-    if reference.rstrip().endswith("|") or os.path.isabs(reference):
-        return reference
-    folder = os.path.abspath(data)
-    while True:
-        if os.path.exists(os.path.join(folder, reference)):
-            return os.path.join(folder, reference)
-        if os.path.dirname(folder) == folder:
-            sys.exit(f"recordings: '{reference}' of '{data}/wav.scp' is nowhere above that folder")
-        folder = os.path.dirname(folder)
-
-
 def write_wav(path, samples):
     with wave.open(path, "wb") as writer:
         writer.setnchannels(1)
@@ -76,11 +51,11 @@ def music_pieces(folder, tunes, piece_s):
     for tune in tunes:
         paths = glob.glob(os.path.join(folder, tune + ".wav"))
         if not paths:
-            sys.exit(f"recordings: there is no '{tune}.wav' in '{folder}'; install the Debian package "
+            sys.exit(f"vad_recordings: there is no '{tune}.wav' in '{folder}'; install the Debian package "
                      "asterisk-moh-opsound-wav, or give --music ''")
         with wave.open(paths[0]) as reader:
             if (reader.getnchannels(), reader.getsampwidth(), reader.getframerate()) != (1, 2, sounds.RATE):
-                sys.exit(f"recordings: '{paths[0]}' is not mono of 16 bits at {sounds.RATE} Hz")
+                sys.exit(f"vad_recordings: '{paths[0]}' is not mono of 16 bits at {sounds.RATE} Hz")
             number = 0
             while samples := reader.readframes(int(piece_s * sounds.RATE)):
                 if len(samples) > sounds.RATE:
@@ -112,17 +87,18 @@ class Recordings:
 
     def write(self):
         for name, lines in self.tables.items():
-            write_lines(os.path.join(self.out, "data", name), sorted(set(lines)))
-        write_lines(os.path.join(self.out, "labels.txt"), self.labels)
+            corpus.write_lines(os.path.join(self.out, "data", name), sorted(set(lines)))
+        corpus.write_lines(os.path.join(self.out, "labels.txt"), self.labels)
 
 
 def add_speech(recordings, data, ctm, silence, most_s, random_):
     """Some utterances of a data directory; returns their seconds."""
     labels = read_labels(ctm, silence)
-    references, segments, speakers = (read_table(os.path.join(data, name)) for name in ("wav.scp", "segments", "utt2spk"))
+    references, segments, speakers = (corpus.read_table(os.path.join(data, name))
+                                      for name in ("wav.scp", "segments", "utt2spk"))
     candidates = sorted(utterance for utterance in labels if utterance in speakers)
     if not candidates:
-        sys.exit(f"recordings: no utterance of '{data}' is in '{ctm}'")
+        sys.exit(f"vad_recordings: no utterance of '{data}' is in '{ctm}'")
     random_.shuffle(candidates)
     seconds = 0.0
     for utterance in candidates:
@@ -131,7 +107,7 @@ def add_speech(recordings, data, ctm, silence, most_s, random_):
         length = len(labels[utterance]) * SHIFT_S
         recording = segments[utterance].split()[0] if segments else utterance
         piece = segments[utterance] if segments else f"{recording} 0 {length:.2f}"
-        recordings.tables["wav.scp"].append(f"{recording} {resolve(references[recording], data)}")
+        recordings.tables["wav.scp"].append(f"{recording} {corpus.absolute_path(references[recording], data)}")
         recordings.tables["segments"].append(f"{utterance} {piece}")
         recordings.tables["utt2spk"].append(f"{utterance} {speakers[utterance]}")
         recordings.add_labels(utterance, labels[utterance])
@@ -176,7 +152,7 @@ def main():
     for name, samples in noises.items():
         write_wav(os.path.join(recordings.out, "noise", name + ".wav"), samples)
     recordings.write()
-    print(f"recordings: {num_utterances} utterances, {speech_s / 60:.1f} minutes of aligned speech; "
+    print(f"vad_recordings: {num_utterances} utterances, {speech_s / 60:.1f} minutes of aligned speech; "
           f"{len(recordings.tables['utt2spk']) - num_utterances} sounds that are none")
 
 

@@ -33,7 +33,7 @@ def transcripts(folder):
     if not os.path.exists(path):
         path = os.path.join(folder, TRANSCRIPTS)
     if not os.path.exists(path):
-        print("human_speech: the transcripts were not installed with the package; fetching it", file=sys.stderr)
+        print("demo_human_speech: the transcripts were not installed with the package; fetching it", file=sys.stderr)
         os.makedirs(folder, exist_ok=True)
         subprocess.run(["apt-get", "-q", "download", "asterisk-core-sounds-en"], cwd=folder, check=True,
                        stdout=subprocess.DEVNULL)
@@ -52,7 +52,7 @@ def main():
     parser.add_argument("--package", required=True, help="folder for a package that has to be fetched")
     options = parser.parse_args()
     if not os.path.isdir(SOUNDS):
-        sys.exit(f"human_speech: '{SOUNDS}' is missing; install the Debian package asterisk-core-sounds-en-wav")
+        sys.exit(f"demo_human_speech: '{SOUNDS}' is missing; install the Debian package asterisk-core-sounds-en-wav")
     parts = {name: [] for name in PARTS}
     vocabulary = set()
     for name, text in transcripts(options.package):
@@ -66,9 +66,9 @@ def main():
         parts[corpus.part_of(words, PARTS)].append(utterance)
     for name, utterances in parts.items():
         corpus.write_data_dir(os.path.join(options.out, name), utterances)
-        print(f"human_speech: {name}: {len(utterances)} prompts, {sum(len(u[3]) for u in utterances)} words")
+        print(f"demo_human_speech: {name}: {len(utterances)} prompts, {sum(len(u[3]) for u in utterances)} words")
     corpus.write_lines(os.path.join(options.out, "vocabulary"), sorted(vocabulary))
-    print(f"human_speech: vocabulary of {len(vocabulary)} words")
+    print(f"demo_human_speech: vocabulary of {len(vocabulary)} words")
 
 
 if __name__ == "__main__":

@@ -135,7 +135,7 @@ def expand(random_, text):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--human", required=True, help="folder of human_speech.py")
+    parser.add_argument("--human", required=True, help="folder of demo_human_speech.py")
     parser.add_argument("--out", required=True, help="folder to write")
     parser.add_argument("--spoken", type=int, default=5000, help="sentences to be synthesised")
     parser.add_argument("--seed", type=int, default=1)
@@ -171,7 +171,7 @@ def main():
         queue = queue[length:]
     random_.shuffle(spoken)
     corpus.write_lines(os.path.join(options.out, "spoken.txt"), [" ".join(words) for words in spoken])
-    print(f"sentences: {len(text)} for the language model, {len(spoken)} to be spoken")
+    print(f"demo_sentences: {len(text)} for the language model, {len(spoken)} to be spoken")
 
 
 if __name__ == "__main__":

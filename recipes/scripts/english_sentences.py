@@ -5,8 +5,9 @@ stand as they do in sentences; one third are words of the lexicon drawn at rando
 Writes OUT, one sentence a line, in small letters, which synthesisers do not spell out.
 """
 import argparse
-import os
 import random
+
+import corpus
 
 
 def main():
@@ -18,10 +19,8 @@ def main():
     parser.add_argument("--seed", type=int, default=1)
     options = parser.parse_args()
     random_ = random.Random(options.seed)
-    with open(options.text, encoding="utf-8") as file:
-        transcripts = [line.split()[1:] for line in file]
-    with open(options.lexicon, encoding="utf-8") as file:
-        words = sorted({line.split()[0] for line in file if line.strip()})
+    transcripts = [line.split()[1:] for line in corpus.read_lines(options.text)]
+    words = sorted({line.split()[0] for line in corpus.read_lines(options.lexicon) if line.strip()})
     words = [word for word in words if word.isalpha() and len(word) > 2]
     transcripts = [transcript for transcript in transcripts if len(transcript) > 3]
     sentences = []
@@ -33,11 +32,8 @@ def main():
             begin = random_.randrange(max(1, len(transcript) - 12))
             sentence = transcript[begin:begin + random_.randint(4, 14)]
         sentences.append(" ".join(sentence).lower())
-    os.makedirs(os.path.dirname(options.out) or ".", exist_ok=True)
-    with open(options.out + ".tmp", "w", encoding="utf-8") as file:
-        file.writelines(sentence + "\n" for sentence in sentences)
-    os.replace(options.out + ".tmp", options.out)
-    print(f"sentences: {len(sentences)}")
+    corpus.write_lines(options.out, sentences)
+    print(f"english_sentences: {len(sentences)}")
 
 
 if __name__ == "__main__":

@@ -8,13 +8,9 @@ import random
 import re
 import sys
 
+import corpus
+
 CMUDICT = "/usr/share/pocketsphinx/model/en-us/cmudict-en-us.dict"
-
-
-def write_lines(path, lines):
-    with open(path + ".tmp", "w", encoding="utf-8") as file:
-        file.writelines(line + "\n" for line in lines)
-    os.replace(path + ".tmp", path)
 
 
 def main():
@@ -25,7 +21,7 @@ def main():
     parser.add_argument("--seed", type=int, default=1)
     options = parser.parse_args()
     if not os.path.exists(CMUDICT):
-        sys.exit(f"sentences: '{CMUDICT}' is missing; install the Debian package pocketsphinx-en-us")
+        sys.exit(f"vad_sentences: '{CMUDICT}' is missing; install the Debian package pocketsphinx-en-us")
     pronunciations = {}
     with open(CMUDICT, encoding="utf-8") as file:
         for line in file:
@@ -35,12 +31,11 @@ def main():
                 pronunciations.setdefault(word, []).append(" ".join(phones))
     random_ = random.Random(options.seed)
     words = random_.sample(sorted(pronunciations), options.words)
-    os.makedirs(options.out, exist_ok=True)
-    write_lines(os.path.join(options.out, "spoken.txt"),
-                [" ".join(random_.choices(words, k=random_.randint(2, 9))) for _ in range(options.sentences)])
-    write_lines(os.path.join(options.out, "lexicon.txt"), ["<SIL> SIL", "<UNK> SPN"]
-                + [f"{word} {phones}" for word in sorted(words) for phones in pronunciations[word]])
-    print(f"sentences: {options.sentences} of {options.words} words")
+    corpus.write_lines(os.path.join(options.out, "spoken.txt"),
+                       [" ".join(random_.choices(words, k=random_.randint(2, 9))) for _ in range(options.sentences)])
+    corpus.write_lines(os.path.join(options.out, "lexicon.txt"), ["<SIL> SIL", "<UNK> SPN"]
+                       + [f"{word} {phones}" for word in sorted(words) for phones in pronunciations[word]])
+    print(f"vad_sentences: {options.sentences} of {options.words} words")
 
 
 if __name__ == "__main__":

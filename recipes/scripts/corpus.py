@@ -1,7 +1,8 @@
-"""What the demo's scripts share: Kaldi data directories and the normal form of a transcript."""
+"""What the scripts of recipes share: Kaldi data directories, text files, and the normal form of a transcript."""
 import hashlib
 import os
 import re
+import sys
 
 DIGITS = "zero one two three four five six seven eight nine".split()
 
@@ -59,3 +60,22 @@ def write_lines(path, lines):
 def read_lines(path):
     with open(path, encoding="utf-8") as file:
         return [line.rstrip("\n") for line in file]
+
+
+def read_table(path):
+    """{key: the rest of its line}; a file that is not there is an empty table."""
+    if not os.path.exists(path):
+        return {}
+    return dict((line.split(None, 1) + [""])[:2] for line in read_lines(path) if line.strip())
+
+
+def absolute_path(reference, data):
+    """The path of wav.scp as an absolute one: it is looked up from the folders above, as antiphon does. Commands stay."""
+    if reference.rstrip().endswith("|") or os.path.isabs(reference):
+        return reference
+    folder = os.path.abspath(data)
+    while not os.path.exists(os.path.join(folder, reference)):
+        if os.path.dirname(folder) == folder:
+            sys.exit(f"{os.path.basename(sys.argv[0])}: '{reference}' of '{data}/wav.scp' is nowhere above that folder")
+        folder = os.path.dirname(folder)
+    return os.path.join(folder, reference)
