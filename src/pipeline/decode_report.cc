@@ -13,7 +13,8 @@ nlohmann::ordered_json ToJson(const DecodeReport& report) {
                                  {"cpu_seconds", report.cpu_seconds},
                                  {"wall_seconds", report.wall_seconds},
                                  {"lm_weight", 1.0 / report.weights.acoustic_scale},
-                                 {"word_penalty", report.weights.word_penalty}};
+                                 {"word_penalty", report.weights.word_penalty},
+                                 {"risk_scale", report.weights.risk_scale}};
   if (report.speech_seconds > 0) json["real_time_factor"] = report.cpu_seconds / report.speech_seconds;
   if (report.output_share) json["output_share"] = *report.output_share;
   if (report.speaker_transforms > 0) json["speaker_transforms"] = report.speaker_transforms;
@@ -21,6 +22,7 @@ nlohmann::ordered_json ToJson(const DecodeReport& report) {
   if (report.tuned) {
     json["best_lm_weight"] = report.tuned->weights.lm_weight;
     json["best_word_penalty"] = report.tuned->weights.word_penalty;
+    json["best_risk_scale"] = report.tuned->weights.risk_scale;
     json["best_error_rate"] = report.tuned->error_rate;
   }
   return json;
@@ -41,9 +43,10 @@ std::vector<std::string> Sentences(const DecodeReport& report) {
     sentences.push_back(summary.substr(0, summary.size() - 1));
   }
   if (const auto& tuned = report.tuned) {
-    sentences.push_back(fmt::format("best weights: lm-weight {}, word-penalty {}: WER {:.2f} % here; in {}",
-                                    tuned->weights.lm_weight, tuned->weights.word_penalty, 100 * tuned->error_rate,
-                                    tuned->file.string()));
+    sentences.push_back(
+        fmt::format("best weights: lm-weight {}, word-penalty {}, risk-scale {}: WER {:.2f} % here; in {}",
+                    tuned->weights.lm_weight, tuned->weights.word_penalty, tuned->weights.risk_scale,
+                    100 * tuned->error_rate, tuned->file.string()));
   }
   return sentences;
 }

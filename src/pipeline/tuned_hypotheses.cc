@@ -10,6 +10,7 @@
 #include "base/file.h"
 #include "base/gzip.h"
 #include "decode/lattice/lattice_text.h"
+#include "decode/lattice/minimum_bayes_risk.h"
 #include "pipeline/chosen_weights.h"
 
 namespace antiphon::pipeline {
@@ -48,7 +49,7 @@ score::Transcripts TunedHypotheses(const fs::path& folder, const fs::path& graph
   for (const auto& [utt_id, lattice] : decode::ParseLattices(ReadMaybeGzipped(file), file.string())) {
     without.erase(utt_id);
     if (lattice.empty()) continue;
-    for (const int32_t word : decode::BestPath(lattice, weights).words) {
+    for (const int32_t word : decode::ChosenPath(lattice, weights).words) {
       if (word < 0 || static_cast<size_t>(word) >= words.size()) {
         Throw<InputError>("'{}', utterance '{}': word {} is not in '{}'; is it the graph that was decoded with?",
                           file.string(), utt_id, word, (graph / "words.txt").string());

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <array>
 #include <utility>
 
 #include "base/cancel.h"
@@ -9,10 +10,19 @@
 #include "base/thread_pool.h"
 
 namespace antiphon::pipeline {
+namespace {
+
+// Posterior probabilities are too sure of themselves: sequences of frames are scored as if they were independent.
+constexpr std::array kRiskScales = {0.5, 0.7, 1.0};
+
+}  // namespace
 
 decode::Lattice WeightTuning::Needed(const decode::Lattice& lattice) {
-  decode::Lattice needed = lattice;
-  needed.alignments = {};
+  decode::Lattice needed{.states = lattice.states, .alignments = {}};
+  for (decode::LatticeState& state : needed.states) {
+    state.final_alignment = {};
+    for (decode::LatticeArc& arc : state.arcs) arc.alignment = {};
+  }
   return needed;
 }
 
@@ -23,6 +33,19 @@ std::vector<int64_t> WeightTuning::Errors(const std::string& utt_id, std::span<c
 void WeightTuning::Add(std::span<const int64_t> errors, std::vector<decode::Lattice>&& pieces) {
   search_.Add(errors);
   lattices_.push_back(std::move(pieces));
+}
+
+int64_t WeightTuning::ErrorsWith(const ChosenWeights& weights, const std::vector<std::string>& utterances,
+                                 int num_threads) const {
+  int64_t errors = 0;
+  ParallelInOrder<int64_t>(
+      utterances.size(), num_threads,
+      [&](size_t i) {
+        ThrowIfCancelled("choosing weights");
+        return decode::WordErrors(lattices_[i], references_.Ids(utterances[i]), weights.weights());
+      },
+      [&](size_t, int64_t of_utterance) { errors += of_utterance; });
+  return errors;
 }
 
 TunedWeights WeightTuning::Choose(const std::vector<std::string>& utterances, const std::filesystem::path& out,
@@ -36,12 +59,20 @@ TunedWeights WeightTuning::Choose(const std::vector<std::string>& utterances, co
         },
         [&](size_t, std::vector<int64_t>&& errors) { search_.Add(errors); });
   }
-  lattices_.clear();
   const auto& best = search_.Best();
+  TunedWeights tuned{.weights = {best.lm_weight, best.word_penalty}, .file = out / "weights.toml"};
+  int64_t least = best.errors;
+  for (const double risk_scale : kRiskScales) {
+    const ChosenWeights weights{best.lm_weight, best.word_penalty, risk_scale};
+    if (const int64_t errors = ErrorsWith(weights, utterances, num_threads); errors < least) {
+      least = errors;
+      tuned.weights = weights;
+    }
+  }
+  lattices_.clear();
   int64_t words = 0;
   for (const std::string& utt_id : utterances) words += static_cast<int64_t>(references_.Ids(utt_id).size());
-  TunedWeights tuned{.weights = {best.lm_weight, best.word_penalty}, .file = out / "weights.toml"};
-  if (words > 0) tuned.error_rate = static_cast<double>(best.errors) / static_cast<double>(words);
+  if (words > 0) tuned.error_rate = static_cast<double>(least) / static_cast<double>(words);
   WriteChosenWeights(tuned.file, tuned.weights,
                      fmt::format("chosen on {}: WER {:.2f} %", references_.name(), 100 * tuned.error_rate));
   if (const std::string warning = search_.EdgeWarning(); !warning.empty()) log::Warn("{}", warning);

@@ -11,6 +11,7 @@
 
 #include "decode/lattice/lattice.h"
 #include "decode/lattice/weight_search.h"
+#include "pipeline/chosen_weights.h"
 #include "pipeline/decode_references.h"
 #include "pipeline/decode_report.h"
 
@@ -28,11 +29,15 @@ class WeightTuning {
   std::vector<int64_t> Errors(const std::string& utt_id, std::span<const decode::Lattice> pieces) const;
   /// In the order of the utterances.
   void Add(std::span<const int64_t> errors, std::vector<decode::Lattice>&& pieces);
-  /// Tries further weights while the best of those tried stands at the end of its list, and writes the best into
-  /// OUT/weights.toml. `utterances`: those that were added.
+  /// Tries further weights while the best of those tried stands at the end of its list, then whether the fewest
+  /// expected errors find better words than the likeliest path, and writes the best into OUT/weights.toml.
+  /// `utterances`: those that were added.
   TunedWeights Choose(const std::vector<std::string>& utterances, const std::filesystem::path& out, int num_threads);
 
  private:
+  // Word errors of all utterances.
+  int64_t ErrorsWith(const ChosenWeights& weights, const std::vector<std::string>& utterances, int num_threads) const;
+
   decode::WeightSearch search_;
   const DecodeReferences& references_;
   std::vector<std::vector<decode::Lattice>> lattices_;  // by utterance

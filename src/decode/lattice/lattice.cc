@@ -6,38 +6,9 @@
 
 #include "base/check.h"
 #include "base/log_add.h"
+#include "decode/lattice/lattice_walk.h"
 
 namespace antiphon::decode {
-namespace {
-
-constexpr double kUnreached = std::numeric_limits<double>::infinity();
-
-double ArcCost(const LatticeArc& arc, const LatticeWeights& w) {
-  return arc.cost.Total(w.acoustic_scale) + (arc.word != 0 ? w.word_penalty : 0.0);
-}
-
-double FinalCost(const LatticeState& state, const LatticeWeights& w) {
-  return state.is_final ? state.final_cost.Total(w.acoustic_scale) : kUnreached;
-}
-
-void Append(const Lattice& lattice, AlignmentRange range, LatticePath& path) {
-  const auto ids = lattice.Alignment(range);
-  path.alignment.insert(path.alignment.end(), ids.begin(), ids.end());
-}
-
-void AppendArc(const Lattice& lattice, const LatticeArc& arc, LatticePath& path) {
-  if (arc.word != 0) path.words.push_back(arc.word);
-  path.cost = path.cost + arc.cost;
-  Append(lattice, arc.alignment, path);
-}
-
-void AppendFinal(const Lattice& lattice, const LatticeState& state, LatticePath& path) {
-  path.cost = path.cost + state.final_cost;
-  Append(lattice, state.final_alignment, path);
-}
-
-}  // namespace
-
 size_t Lattice::NumArcs() const {
   size_t count = 0;
   for (const LatticeState& state : states) count += state.arcs.size();

@@ -75,10 +75,13 @@ struct LatticePath {
   LatticeCost cost;
 };
 
-/// How costs are weighed: graph + acoustic_scale · acoustic + word_penalty per word.
+/// How costs are weighed: graph + acoustic_scale · acoustic + word_penalty per word; and by what a result is chosen.
 struct LatticeWeights {
   double acoustic_scale = 0.1;
   double word_penalty = 0.0;
+  /// 0: the likeliest path; else the path with the fewest expected word errors, probabilities being those of costs
+  /// times this (ChosenPath).
+  double risk_scale = 0.0;
 };
 
 /// The cheapest path; among equal ones, the one whose arcs come first. The lattice must not be empty.

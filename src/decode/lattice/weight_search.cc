@@ -9,6 +9,7 @@
 #include "base/check.h"
 #include "base/edit_distance.h"
 #include "base/error.h"
+#include "decode/lattice/minimum_bayes_risk.h"
 
 namespace antiphon::decode {
 
@@ -46,6 +47,16 @@ std::vector<double> SortedOnce(std::vector<double> values) {
 
 }  // namespace
 
+int64_t WordErrors(std::span<const Lattice> pieces, std::span<const int32_t> reference, const LatticeWeights& weights) {
+  std::vector<int32_t> words;
+  for (const Lattice& lattice : pieces) {
+    if (lattice.empty()) continue;
+    const std::vector<int32_t> of_piece = ChosenPath(lattice, weights).words;
+    words.insert(words.end(), of_piece.begin(), of_piece.end());
+  }
+  return static_cast<int64_t>(EditDistance(std::span<const int32_t>(words), reference));
+}
+
 WeightSearch::WeightSearch(const WeightSearchOptions& options, double acoustic_scale)
     : lm_weights_(SortedOnce(options.lm_weights)), word_penalties_(SortedOnce(options.word_penalties)) {
   if (options.word_penalties.empty()) throw UsageError("word-penalties need at least one value");
@@ -65,13 +76,7 @@ std::vector<int64_t> WeightSearch::ErrorsOfPieces(std::span<const Lattice> piece
                                                   std::span<const int32_t> reference) const {
   std::vector<int64_t> errors;
   for (size_t i = round_begin_; i < grid_.size(); ++i) {
-    std::vector<int32_t> words;
-    for (const Lattice& lattice : pieces) {
-      if (lattice.empty()) continue;
-      const std::vector<int32_t> of_piece = BestPath(lattice, grid_[i].weights()).words;
-      words.insert(words.end(), of_piece.begin(), of_piece.end());
-    }
-    errors.push_back(static_cast<int64_t>(EditDistance(std::span<const int32_t>(words), reference)));
+    errors.push_back(WordErrors(pieces, reference, grid_[i].weights()));
   }
   return errors;
 }

@@ -35,6 +35,9 @@ struct WeightSearchOptions {
   }
 };
 
+/// Word errors of an utterance whose pieces have a lattice each, their paths chosen by `weights`.
+int64_t WordErrors(std::span<const Lattice> pieces, std::span<const int32_t> reference, const LatticeWeights& weights);
+
 class WeightSearch {
  public:
   /// `acoustic_scale`: the search's.

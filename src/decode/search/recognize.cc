@@ -4,6 +4,7 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "decode/lattice/confidence.h"
+#include "decode/lattice/minimum_bayes_risk.h"
 
 namespace antiphon::decode {
 namespace {
@@ -82,7 +83,7 @@ Recognition Recognizer::Describe(const Lattice& raw, int num_frames, const Latti
   result.lattice =
       Determinize(raw, {options_.search.acoustic_scale, options_.search.lattice_beam, options_.max_lattice_arcs});
   if (rescorer_ != nullptr) result.lattice = rescorer_->Rescore(result.lattice, said_, ends);
-  result.best = BestPath(result.lattice, weights);
+  result.best = ChosenPath(result.lattice, weights);
   result.times = FindTimes(model_, *graph_.lexicon(), result.best);
   if (options_.confidences) result.confidences = WordConfidences(result.lattice, weights, result.best.words);
   if (options_.nbest > 0) result.nbest = NBest(result.lattice, weights, options_.nbest);
