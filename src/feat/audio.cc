@@ -1,6 +1,5 @@
 #include "feat/audio.h"
 
-#include <sndfile.h>
 #include <soxr.h>
 
 #include <algorithm>
@@ -11,6 +10,7 @@
 
 #include "base/error.h"
 #include "base/file.h"
+#include "feat/sound_file.h"
 
 namespace antiphon::feat {
 namespace {
@@ -18,103 +18,7 @@ namespace {
 constexpr float kFullScale = 32768.0f;
 // Float files may exceed full scale, but not by this much.
 constexpr float kLargestSample = 1e9f;
-// What a header claims beyond these is no recording; resampled, a second of it could be a day.
-constexpr int kLowestRateHz = 1000;
-constexpr int kHighestRateHz = 10'000'000;
 constexpr int64_t kBlockSamples = int64_t{1} << 16;
-
-struct MemoryFile {
-  std::span<const std::byte> bytes;
-  sf_count_t position = 0;
-
-  static SF_VIRTUAL_IO Callbacks() {
-    return {.get_filelen = [](void* self) { return static_cast<sf_count_t>(Self(self).bytes.size()); },
-            .seek = Seek,
-            .read = Read,
-            .write = [](const void*, sf_count_t, void*) { return sf_count_t{0}; },
-            .tell = [](void* self) { return Self(self).position; }};
-  }
-
- private:
-  static MemoryFile& Self(void* self) { return *static_cast<MemoryFile*>(self); }
-  static sf_count_t Seek(sf_count_t offset, int whence, void* self) {
-    MemoryFile& file = Self(self);
-    const auto size = static_cast<sf_count_t>(file.bytes.size());
-    const sf_count_t base = whence == SEEK_SET ? 0 : whence == SEEK_CUR ? file.position : size;
-    file.position = std::clamp<sf_count_t>(base + offset, 0, size);
-    return file.position;
-  }
-  static sf_count_t Read(void* to, sf_count_t count, void* self) {
-    MemoryFile& file = Self(self);
-    count = std::min<sf_count_t>(count, static_cast<sf_count_t>(file.bytes.size()) - file.position);
-    if (count <= 0) return 0;
-    std::memcpy(to, file.bytes.data() + file.position, static_cast<size_t>(count));
-    file.position += count;
-    return count;
-  }
-};
-
-// An open file with its name for errors.
-class SoundFile {
- public:
-  explicit SoundFile(const std::filesystem::path& path) : name_(path.string()) {
-    std::error_code code;
-    const auto status = std::filesystem::status(path, code);
-    if (!std::filesystem::exists(status)) {
-      Throw<InputError>("audio file '{}' does not exist; check the path (relative ones start at the working folder)",
-                        name_);
-    }
-    if (std::filesystem::is_directory(status)) {
-      Throw<InputError>("'{}' is a folder where an audio file was expected", name_);
-    }
-    file_.reset(sf_open(path.c_str(), SFM_READ, &info_));
-    CheckOpen(std::filesystem::is_regular_file(status) && std::filesystem::file_size(path, code) == 0);
-  }
-  SoundFile(std::span<const std::byte> bytes, std::string name) : name_(std::move(name)), memory_{bytes} {
-    SF_VIRTUAL_IO callbacks = MemoryFile::Callbacks();
-    file_.reset(sf_open_virtual(&callbacks, SFM_READ, &info_, &memory_));
-    CheckOpen(bytes.empty());
-  }
-  SoundFile(const SoundFile&) = delete;
-  SoundFile& operator=(const SoundFile&) = delete;
-
-  SNDFILE* get() const { return file_.get(); }
-  const SF_INFO& info() const { return info_; }
-  const std::string& name() const { return name_; }
-
-  std::string Format() const {
-    std::string text;
-    for (const int part : {info_.format & SF_FORMAT_TYPEMASK, info_.format & SF_FORMAT_SUBMASK}) {
-      SF_FORMAT_INFO format{.format = part, .name = nullptr, .extension = nullptr};
-      if (sf_command(nullptr, SFC_GET_FORMAT_INFO, &format, sizeof format) != 0 || format.name == nullptr) continue;
-      text += (text.empty() ? "" : ", ") + std::string(format.name);
-    }
-    return text;
-  }
-
- private:
-  void CheckOpen(bool empty) const {
-    if (empty)
-      Throw<InputError>("audio file '{}' is empty (0 bytes); remove the utterance or fetch the file again", name_);
-    if (!file_) {
-      Throw<InputError>(
-          "'{}' cannot be read as audio: {} Expected WAV, FLAC, Ogg (Vorbis, Opus) or another format of libsndfile.",
-          name_, sf_strerror(nullptr));
-    }
-    if (info_.samplerate < kLowestRateHz || info_.samplerate > kHighestRateHz || info_.channels <= 0) {
-      Throw<InputError>("'{}' claims {} channels at {} Hz; its header is broken", name_, info_.channels,
-                        info_.samplerate);
-    }
-  }
-
-  struct Close {
-    void operator()(SNDFILE* file) const { sf_close(file); }
-  };
-  std::string name_;
-  MemoryFile memory_;
-  SF_INFO info_{};
-  std::unique_ptr<SNDFILE, Close> file_;
-};
 
 struct SampleRange {
   int64_t begin = 0;

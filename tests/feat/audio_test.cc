@@ -7,6 +7,7 @@
 #include <cmath>
 #include <fstream>
 #include <limits>
+#include <thread>
 
 #include "base/error.h"
 #include "base/file.h"
@@ -123,6 +124,28 @@ TEST(Audio, RefusesBadFilesWithTheirName) {
   EXPECT_NE(ErrorOf([&] { ReadAudio(folder / "text.wav"); }).find("text.wav"), std::string::npos);
   WriteWav(folder / "none.wav", {{}, 16000});
   EXPECT_NE(ErrorOf([&] { ReadAudio(folder / "none.wav"); }).find("no samples"), std::string::npos);
+}
+
+// libsndfile has one place for the last reason, whichever thread it is of.
+TEST(Audio, TellsEachThreadItsOwnReason) {
+  const TemporaryFolder folder;
+  WriteWav(folder / "whole.wav", {{1, 2, 3}, 16000});
+  const std::vector<std::string> files = {"this is no audio at all, but some text that goes on",
+                                          ReadFile(folder / "whole.wav").substr(0, 30), ".snd\0\0\0\x18",
+                                          std::string("FORM\0\0\0\x10") + "AIFFCOMM"};
+  const auto reason = [&](size_t i) {
+    return ErrorOf([&] { ReadAudio(std::as_bytes(std::span(files[i])), std::to_string(i)); });
+  };
+  std::vector<std::string> alone;
+  for (size_t i = 0; i < files.size(); ++i) alone.push_back(reason(i));
+  EXPECT_NE(alone[0].substr(3), alone[1].substr(3));
+  std::vector<std::thread> threads;
+  for (size_t i = 0; i < files.size(); ++i) {
+    threads.emplace_back([&, i] {
+      for (int time = 0; time < 500; ++time) ASSERT_EQ(reason(i), alone[i]);
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
 }
 
 TEST(Audio, RefusesRatesThatNoRecordingHas) {
