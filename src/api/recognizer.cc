@@ -13,7 +13,6 @@
 #include "base/compute_threads.h"
 #include "base/error.h"
 #include "pipeline/bundle.h"
-#include "pipeline/load_rescorer.h"
 
 namespace antiphon {
 namespace {
@@ -22,23 +21,12 @@ constexpr int kMostHypotheses = 1000;  // of a call; few numbers are asked for, 
 
 }  // namespace
 
-Recognizer::Impl::Impl(const std::string& model_file, const std::string& graph_folder,
-                       const RecognizerOptions& its_options)
-    : options(its_options),
-      model(AcousticModel::Load(model_file, options.nnet)),
-      front_end(FrontEndOf(*model, model_file)),
-      graph(pipeline::LoadGraph(graph_folder, model->hmm(), options.changes, options.recognize.bias)),
-      weights(ResultWeights(options, model->hmm())),
-      rescorer(pipeline::LoadRescorer(options.rescore_arpa, options.graph_arpa, graph)),
-      bias(decode::MakeBias(graph, options.recognize.bias)),
-      written(pipeline::LoadWrittenForm(options.written, options.bundles_written, graph)),
-      recognizer(*model, graph, options.recognize, options.pieces, weights,
-                 pipeline::FeatureShiftSeconds(*model, model_file), rescorer.get(), bias.get()),
-      activity(pipeline::VoiceActivity::Load(options.vad)) {
-  if (model->adaptive() == nullptr || options.adaptation.passes == 0) return;
-  adaptation.emplace(*model, graph, options.recognize, options.pieces, weights, recognizer.feature_shift_s(),
-                     options.adaptation);
-}
+Recognizer::Impl::Impl(const std::string& model_file, const std::string& graph_folder, const RecognizerOptions& options)
+    : normalize_variance(options.normalize_variance),
+      threads(options.threads),
+      system(model_file, graph_folder, options),
+      front_end(FrontEndOf(system.model(), model_file)),
+      adaptation(system.Adaptation()) {}
 
 std::shared_ptr<const Recognizer::Impl> Recognizer::Impl::Open(const std::string& model, const std::string& graph,
                                                                RecognizerOptions options) {
@@ -49,48 +37,52 @@ std::shared_ptr<const Recognizer::Impl> Recognizer::Impl::Open(const std::string
 }
 
 const pipeline::UtteranceRecognizer& Recognizer::Impl::Giving(int nbest) const {
-  if (nbest < 0 || nbest == options.recognize.nbest) return recognizer;
-  decode::RecognizeOptions other = options.recognize;
-  other.nbest = nbest;
+  if (nbest < 0 || nbest == system.options().recognize.nbest) return system.recognizer();
   const std::lock_guard lock(mutex);
-  return giving
-      .try_emplace(nbest, *model, graph, other, options.pieces, weights, recognizer.feature_shift_s(), rescorer.get(),
-                   bias.get())
-      .first->second;
+  auto& chosen = giving[nbest];
+  if (chosen == nullptr) chosen = system.Giving(nbest);
+  return *chosen;
+}
+
+pipeline::SpeakerTransforms Recognizer::Impl::Transforms(const std::shared_ptr<pipeline::RecordingFeatures>& features,
+                                                         const std::vector<pipeline::SpeechTurn>& turns) const {
+  if (!adaptation) return {};
+  std::shared_ptr<pipeline::UtteranceFeatures> spoken = features;
+  if (system.activity() != nullptr) {
+    spoken = std::make_shared<pipeline::TurnFeatures>(features, system.recognizer().RowsOfTurns(*features, turns));
+  }
+  return adaptation
+      ->Adapt(
+          {.sizes = {1}, .speaker = [](size_t) { return std::string(); }, .features = [&](size_t) { return spoken; }},
+          /*num_threads=*/1, Team::Alone())
+      .transforms;
 }
 
 Recognition Recognizer::Impl::Recognize(const AudioInput& input, const RecognizeSettings& settings) const {
   const CancelScope cancel(CancelTokenAccess::Flag(settings.cancel));
-  std::optional<ComputeThreadsScope> threads;
-  if (options.threads > 0) threads.emplace(options.threads);
+  std::optional<ComputeThreadsScope> scope;
+  if (threads > 0) scope.emplace(threads);
+  const AcousticModel& model = system.model();
+  const pipeline::UtteranceRecognizer& recognizer = system.recognizer();
+  const pipeline::VoiceActivity* activity = system.activity().get();
   ThrowIfCancelled("recognising");
   if (settings.nbest < -1 || settings.nbest > kMostHypotheses) {
     Throw<UsageError>("nbest is {}, expected 0 … {}, or -1 for the recogniser's", settings.nbest, kMostHypotheses);
   }
-  pipeline::KnownSpeaker speaker{SpeakerProfileAccess::Bound(settings.profile, model->network().get())};
-  pipeline::RecordingOptions of_this = NormalisationOf(*model, options.normalize_variance, input.utterance);
+  pipeline::KnownSpeaker speaker{SpeakerProfileAccess::Bound(settings.profile, model.network().get())};
+  pipeline::RecordingOptions of_this = NormalisationOf(model, normalize_variance, input.utterance);
   RememberedSpeaker heard;  // comes into the memory once all went well
   if (settings.memory != nullptr) {
-    heard = SpeakerMemoryAccess::Values(*settings.memory, *model);
+    heard = SpeakerMemoryAccess::Values(*settings.memory, model);
     of_this.speaker = heard.mean;
     speaker.heard = &heard.heard;
   }
   const auto features =
       std::make_shared<pipeline::RecordingFeatures>(front_end, input.pieces, input.sample_rate_hz, of_this);
   std::vector<pipeline::SpeechTurn> turns;
-  if (activity) turns = activity->Turns(input.pieces, input.sample_rate_hz);
-  pipeline::SpeakerTransforms transforms;
-  if (adaptation) {
-    std::shared_ptr<pipeline::UtteranceFeatures> spoken = features;
-    if (activity) spoken = std::make_shared<pipeline::TurnFeatures>(features, recognizer.RowsOfTurns(*features, turns));
-    transforms = adaptation
-                     ->Adapt({.sizes = {1},
-                              .speaker = [](size_t) { return std::string(); },
-                              .features = [&](size_t) { return spoken; }},
-                             /*num_threads=*/1, Team::Alone())
-                     .transforms;
-    speaker.transform = &transforms.begin()->second;
-  }
+  if (activity != nullptr) turns = activity->Turns(input.pieces, input.sample_rate_hz);
+  const pipeline::SpeakerTransforms transforms = Transforms(features, turns);
+  if (!transforms.empty()) speaker.transform = &transforms.begin()->second;
   pipeline::PieceListener listener;
   int64_t searched = 0;
   if (settings.progress) {
@@ -100,12 +92,12 @@ Recognition Recognizer::Impl::Recognize(const AudioInput& input, const Recognize
     };
   }
   const pipeline::UtteranceRecognizer& chosen = Giving(settings.nbest);
-  const decode::Recognition result = activity ? chosen.RecognizeTurns(*features, turns, speaker, listener)
-                                              : chosen.Recognize(*features, speaker, listener);
+  const decode::Recognition result = activity != nullptr ? chosen.RecognizeTurns(*features, turns, speaker, listener)
+                                                         : chosen.Recognize(*features, speaker, listener);
   if (settings.progress) settings.progress(static_cast<double>(features->num_frames()) * recognizer.feature_shift_s());
   if (settings.memory != nullptr && !pipeline::IsNothingButZeros(*features, recognizer.feature_shift_s())) {
     heard.mean = features->speaker();
-    SpeakerMemoryAccess::Values(*settings.memory, *model) = std::move(heard);
+    SpeakerMemoryAccess::Values(*settings.memory, model) = std::move(heard);
   }
   return Describe(result, scale(recognizer.frame_shift_s()));
 }
@@ -135,23 +127,23 @@ Stream Recognizer::NewStream(int sample_rate_hz, const StreamSettings& settings)
 }
 
 SpeakerProfile Recognizer::LoadProfile(const std::string& file) const {
-  return SpeakerProfileAccess::Load(file, impl_->model->network());
+  return SpeakerProfileAccess::Load(file, impl_->system.model().network());
 }
 
 SpeakerMemory Recognizer::LoadMemory(const std::string& file) const {
   SpeakerMemory memory;
-  SpeakerMemoryAccess::Values(memory, *impl_->model) = antiphon::LoadMemory(file, *impl_->model);
+  SpeakerMemoryAccess::Values(memory, impl_->system.model()) = antiphon::LoadMemory(file, impl_->system.model());
   return memory;
 }
 
 void Recognizer::SaveMemory(const SpeakerMemory& memory, const std::string& file) const {
-  antiphon::SaveMemory(SpeakerMemoryAccess::Values(memory, *impl_->model), *impl_->model, file);
+  antiphon::SaveMemory(SpeakerMemoryAccess::Values(memory, impl_->system.model()), impl_->system.model(), file);
 }
 
-bool Recognizer::UsesMemory() const { return antiphon::UsesMemory(*impl_->model); }
+bool Recognizer::UsesMemory() const { return antiphon::UsesMemory(impl_->system.model()); }
 
 std::vector<std::string> Recognizer::Vocabulary() const {
-  const auto& words = impl_->graph.words();
+  const auto& words = impl_->system.graph().words();
   return {words.begin() + 1, words.end()};
 }
 

@@ -14,18 +14,13 @@
 #include "api/describe.h"
 #include "api/internal.h"
 #include "api/recognizer_options.h"
-#include "decode/graph/graph.h"
 #include "feat/front_end.h"
-#include "pipeline/acoustic_model.h"
-#include "pipeline/speaker_adaptation.h"
-#include "pipeline/utterance_recognizer.h"
-#include "pipeline/voice_activity.h"
-#include "pipeline/written_words.h"
+#include "pipeline/recognition_system.h"
 
 namespace antiphon {
 
 struct ANTIPHON_INTERNAL Recognizer::Impl {
-  Impl(const std::string& model_file, const std::string& graph_folder, const RecognizerOptions& its_options);
+  Impl(const std::string& model_file, const std::string& graph_folder, const RecognizerOptions& options);
   /// `model`: a file, or a bundle (pipeline/bundle.h) that gives what is not named.
   static std::shared_ptr<const Impl> Open(const std::string& model, const std::string& graph,
                                           RecognizerOptions options);
@@ -33,25 +28,22 @@ struct ANTIPHON_INTERNAL Recognizer::Impl {
   Recognition Recognize(const AudioInput& input, const RecognizeSettings& settings) const;
   /// `frame_shift_s`: of the search.
   ResultScale scale(double frame_shift_s) const {
-    return {graph, weights, frame_shift_s, written.get(), &model->hmm()};
+    return {system.graph(), system.weights(), frame_shift_s, system.written().get(), &system.model().hmm()};
   }
+  /// Of the recording's speaker; empty for a model that takes none.
+  pipeline::SpeakerTransforms Transforms(const std::shared_ptr<pipeline::RecordingFeatures>& features,
+                                         const std::vector<pipeline::SpeechTurn>& turns) const;
   /// That gives as many hypotheses; negative: as many as the options say.
   const pipeline::UtteranceRecognizer& Giving(int nbest) const;
 
-  RecognizerOptions options;
-  std::unique_ptr<AcousticModel> model;
+  bool normalize_variance;
+  int threads;
+  pipeline::RecognitionSystem system;
   feat::FrontEnd front_end;
-  decode::Graph graph;
-  decode::LatticeWeights weights;
-  std::unique_ptr<const decode::LmRescorer> rescorer;
-  std::unique_ptr<const decode::WordBias> bias;
-  std::shared_ptr<const written::WrittenForm> written;  // null: not asked for
-  pipeline::UtteranceRecognizer recognizer;
   std::optional<pipeline::SpeakerAdaptation> adaptation;
-  std::shared_ptr<const pipeline::VoiceActivity> activity;  // null: everything is recognised
   // For calls that ask for other numbers of hypotheses than the options.
   mutable std::mutex mutex;
-  mutable std::map<int, pipeline::UtteranceRecognizer> giving;  // guarded by mutex
+  mutable std::map<int, std::unique_ptr<const pipeline::UtteranceRecognizer>> giving;  // guarded by mutex
 };
 
 struct RecognizerAccess {

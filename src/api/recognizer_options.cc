@@ -5,7 +5,6 @@
 #include "base/config.h"
 #include "base/error.h"
 #include "base/options.h"
-#include "pipeline/chosen_weights.h"
 
 namespace antiphon {
 namespace {
@@ -62,8 +61,7 @@ RecognizerOptions OptionsOf(const RecognizerSettings& settings) {
   return options;
 }
 
-decode::RecognizeOptions OptionsFor(const StreamSettings& settings, const RecognizerOptions& recognizer) {
-  decode::RecognizeOptions options = recognizer.recognize;
+decode::RecognizeOptions OptionsFor(const StreamSettings& settings, decode::RecognizeOptions options) {
   constexpr int kMostHypotheses = 100000;
   if (settings.nbest > kMostHypotheses)
     Throw<UsageError>("StreamSettings: nbest is {}, expected -1 … {}", settings.nbest, kMostHypotheses);
@@ -74,17 +72,6 @@ decode::RecognizeOptions OptionsFor(const StreamSettings& settings, const Recogn
     options.bias.words = settings.word_list;
   }
   return options;
-}
-
-decode::LatticeWeights ResultWeights(const RecognizerOptions& options, const hmm::HmmModel& model) {
-  if (!options.weights.empty()) {
-    if (options.lm_weight != 0.0 || options.word_penalty != 0.0)
-      throw UsageError("give either weights, or lm_weight and word_penalty");
-    return pipeline::ReadChosenWeights(options.weights).weights();
-  }
-  const double scale =
-      options.lm_weight > 0 ? 1.0 / options.lm_weight : decode::AcousticScale(options.recognize.search, model);
-  return {scale, options.word_penalty};
 }
 
 }  // namespace antiphon

@@ -49,16 +49,17 @@ struct ANTIPHON_INTERNAL Stream::Impl {
        const StreamSettings& its_settings)
       : recognizer(std::move(its_recognizer)),
         settings(its_settings),
-        remembered(SpeakerMemoryAccess::Values(settings.memory, *recognizer->model)),
-        recognize(OptionsFor(settings, recognizer->options)),
+        remembered(SpeakerMemoryAccess::Values(settings.memory, recognizer->system.model())),
+        recognize(OptionsFor(settings, recognizer->system.options().recognize)),
         own_bias(settings.hotwords.empty() && settings.word_list.empty()
                      ? nullptr
-                     : decode::MakeBias(recognizer->graph, recognize.bias)),
+                     : decode::MakeBias(recognizer->system.graph(), recognize.bias)),
         live(
-            *recognizer->model, recognizer->graph, recognize, recognizer->weights, OptionsOf(settings),
-            [this](const LiveResult& result) { Note(result); },
-            SpeakerProfileAccess::Bound(settings.profile, recognizer->model->network().get()), &remembered,
-            recognizer->rescorer.get(), own_bias ? own_bias.get() : recognizer->bias.get(), recognizer->activity.get()),
+            recognizer->system.model(), recognizer->system.graph(), recognize, recognizer->system.weights(),
+            OptionsOf(settings), [this](const LiveResult& result) { Note(result); },
+            SpeakerProfileAccess::Bound(settings.profile, recognizer->system.model().network().get()), &remembered,
+            recognizer->system.rescorer(), own_bias ? own_bias.get() : recognizer->system.bias(),
+            recognizer->system.activity().get()),
         resampler(sample_rate_hz, live.sample_rate_hz()) {}
 
   void Note(const LiveResult& result) {
@@ -71,7 +72,7 @@ struct ANTIPHON_INTERNAL Stream::Impl {
   std::vector<StreamEvent> Do(Work&& work) {
     if (over) throw UsageError("the stream is over, after End or an error: a new one is needed for more speech");
     const CancelScope cancel(CancelTokenAccess::Flag(settings.cancel));
-    const ComputeThreadsScope threads(std::max(1, recognizer->options.threads));
+    const ComputeThreadsScope threads(std::max(1, recognizer->threads));
     over = true;
     ThrowIfCancelled("listening");
     events.clear();
@@ -91,7 +92,7 @@ struct ANTIPHON_INTERNAL Stream::Impl {
     resampler.Finish(resampled);
     live.Accept(resampled);
     live.Finish();
-    SpeakerMemoryAccess::Values(settings.memory, *recognizer->model) = remembered;
+    SpeakerMemoryAccess::Values(settings.memory, recognizer->system.model()) = remembered;
     return false;
   }
 

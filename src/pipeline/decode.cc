@@ -18,10 +18,10 @@
 #include "pipeline/decode_output.h"
 #include "pipeline/decode_progress.h"
 #include "pipeline/decode_speech.h"
-#include "pipeline/decode_system.h"
 #include "pipeline/decode_turns.h"
+#include "pipeline/recognition_system.h"
+#include "pipeline/speaker_profiles.h"
 #include "pipeline/weight_tuning.h"
-#include "pipeline/written_words.h"
 
 namespace antiphon::pipeline {
 namespace {
@@ -53,20 +53,20 @@ class Decoding {
       : request_(request),
         team_(team),
         num_threads_(num_threads),
-        system_(request),
+        system_(request.model, request.graph, request),
+        profiles_(request.profiles, system_.model()),
         recognizer_(system_.recognizer()),
-        speech_(request, system_, num_threads, team),
-        turns_(TurnsIn(request)),
+        speech_(request, system_, profiles_, num_threads, team),
+        turns_(TurnsIn(request, system_.activity())),
         tuning_(request.search, decode::AcousticScale(request.recognize.search, system_.model().hmm()),
                 speech_.references()) {}
 
   // On every member of the team; the first one writes.
   void Run() {
     FindTransforms();
-    const DecodeFormat format(
-        system_.graph(), system_.model().hmm(),
-        {recognizer_.frame_shift_s(), request_.lattices, request_.recognize.nbest > 0, system_.weights(),
-         LoadWrittenForm(request_.written, request_.bundles_written, system_.graph())});
+    const DecodeFormat format(system_.graph(), system_.model().hmm(),
+                              {recognizer_.frame_shift_s(), request_.lattices, request_.recognize.nbest > 0,
+                               system_.weights(), system_.written()});
     std::optional<DecodeOutput> output;
     if (team_.is_first()) output.emplace(format.options(), request_.out);
     const auto start = std::chrono::steady_clock::now();
@@ -114,20 +114,18 @@ class Decoding {
   void FindTransforms() {
     if (UsesGivenTransforms(request_, system_.model())) {
       transforms_ = ReadSpeakerTransforms(request_.features.speaker_transforms);
-    } else if (system_.model().adaptive() != nullptr) {
-      const SpeakerAdaptation adaptation(system_.model(), system_.graph(), request_.recognize, request_.pieces,
-                                         system_.weights(), recognizer_.feature_shift_s(), request_.adaptation);
+    } else if (const auto adaptation = system_.Adaptation()) {
       const std::vector<std::string>& utterances = speech_.utterances();
       const auto spoken = [&](size_t i) -> std::shared_ptr<UtteranceFeatures> {
         const auto features = speech_.Features(utterances[i]);
         if (turns_ == nullptr) return features;
         return std::make_shared<TurnFeatures>(features, recognizer_.RowsOfTurns(*features, turns_->Of(utterances[i])));
       };
-      auto adapted = adaptation.Adapt({.sizes = speech_.sizes(),
-                                       .speaker = [&](size_t i) { return speech_.Speaker(utterances[i]); },
-                                       .features = spoken,
-                                       .is_told = true},
-                                      num_threads_, team_);
+      auto adapted = adaptation->Adapt({.sizes = speech_.sizes(),
+                                        .speaker = [&](size_t i) { return speech_.Speaker(utterances[i]); },
+                                        .features = spoken,
+                                        .is_told = true},
+                                       num_threads_, team_);
       transforms_ = std::move(adapted.transforms);
       cpu_seconds_ += adapted.cpu_seconds;
       if (!transforms_.empty() && team_.is_first()) WriteSpeakerTransforms(transforms_, request_.out);
@@ -173,10 +171,10 @@ class Decoding {
   }
 
   // Null: everything is decoded.
-  static std::unique_ptr<const DecodeTurns> TurnsIn(const DecodeRequest& request) {
-    auto activity = VoiceActivity::Load(request.vad);
+  static std::unique_ptr<const DecodeTurns> TurnsIn(const DecodeRequest& request,
+                                                    const std::shared_ptr<const VoiceActivity>& activity) {
     if (activity == nullptr) return nullptr;
-    return std::make_unique<const DecodeTurns>(std::move(activity), request.data, request.data_dir);
+    return std::make_unique<const DecodeTurns>(activity, request.data, request.data_dir);
   }
 
   void Take(const std::string& utt_id, Decoded&& decoded, DecodeOutput& output) {
@@ -188,9 +186,9 @@ class Decoding {
   }
 
   KnownSpeaker SpeakerOf(const std::string& utt_id) const {
-    if (system_.profiles().size() == 0 && transforms_.empty()) return {};
+    if (profiles_.size() == 0 && transforms_.empty()) return {};
     const std::string speaker = speech_.Speaker(utt_id);
-    return {system_.profiles().Of(speaker), TransformOf(speaker)};
+    return {profiles_.Of(speaker), TransformOf(speaker)};
   }
 
   // Null: speakers have none.
@@ -206,7 +204,8 @@ class Decoding {
   const DecodeRequest& request_;
   Team& team_;
   int num_threads_;
-  DecodeSystem system_;
+  RecognitionSystem system_;
+  SpeakerProfiles profiles_;
   const UtteranceRecognizer& recognizer_;
   DecodeSpeech speech_;
   std::unique_ptr<const DecodeTurns> turns_;

@@ -5,7 +5,6 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "pipeline/bundle.h"
-#include "pipeline/chosen_weights.h"
 
 namespace antiphon::pipeline {
 namespace {
@@ -31,6 +30,7 @@ DecodeRequest WithBundle(DecodeRequest request) {
   CompleteBy(request, parts);
   if (request.tune) request.weights = weights;
   request.bundles_written = parts.written;
+  request.nnet.adaptable = request.nnet.adaptable || request.profiles.any();
   return request;
 }
 
@@ -43,23 +43,6 @@ data::FeatureSourceOptions TablesAsNamed(const DecodeRequest& options, const Aco
   data::FeatureSourceOptions tables = options.features;
   if (UsesGivenTransforms(options, model)) tables.speaker_transforms.clear();
   return tables;
-}
-
-decode::LatticeWeights Weights(const DecodeRequest& options, const hmm::HmmModel& model) {
-  if (!options.weights.empty()) {
-    if (options.lm_weight != 0.0 || options.word_penalty != 0.0)
-      throw UsageError("give either --weights or --lm-weight and --word-penalty");
-    return ReadChosenWeights(options.weights).weights();
-  }
-  const double scale =
-      options.lm_weight > 0 ? 1.0 / options.lm_weight : decode::AcousticScale(options.recognize.search, model);
-  return {scale, options.word_penalty};
-}
-
-infer::NnetScorerOptions NetworkOptions(const DecodeRequest& options) {
-  infer::NnetScorerOptions network = options.nnet;
-  network.adaptable = network.adaptable || options.profiles.any();
-  return network;
 }
 
 }  // namespace antiphon::pipeline

@@ -23,15 +23,16 @@ data::FeatureSourceOptions Tables(const DecodeRequest& request, const AcousticMo
 
 }  // namespace
 
-DecodeSpeech::DecodeSpeech(const DecodeRequest& request, const DecodeSystem& system, int num_threads, Team& team)
+DecodeSpeech::DecodeSpeech(const DecodeRequest& request, const RecognitionSystem& system,
+                           const SpeakerProfiles& profiles, int num_threads, Team& team)
     : references_(request.data, system.graph()), features_(Tables(request, system.model(), num_threads, team)) {
   if (request.tune && !references_.known()) throw UsageError("--tune needs a data directory with text");
   ChooseUtterances(request);
   sizes_ = features_.Sizes(utterances_);
-  if (system.profiles().size() == 0) return;
+  if (profiles.size() == 0) return;
   std::set<std::string> speakers;
   for (const std::string& utt_id : utterances_) speakers.insert(features_.Speaker(utt_id));
-  system.profiles().RequireOne(speakers);
+  profiles.RequireOne(speakers);
 }
 
 void DecodeSpeech::ChooseUtterances(const DecodeRequest& request) {

@@ -13,15 +13,18 @@
 #include "data/feature_source.h"
 #include "pipeline/decode_references.h"
 #include "pipeline/decode_request.h"
-#include "pipeline/decode_system.h"
+#include "pipeline/recognition_system.h"
+#include "pipeline/speaker_profiles.h"
 #include "pipeline/utterance_features.h"
 
 namespace antiphon::pipeline {
 
 class DecodeSpeech {
  public:
-  /// Computes features if the directory has none. Collective. `system` must outlive this.
-  DecodeSpeech(const DecodeRequest& request, const DecodeSystem& system, int num_threads, Team& team);
+  /// Computes features if the directory has none. Collective. `system` must outlive this. Every speaker needs one of
+  /// the profiles, if there are any.
+  DecodeSpeech(const DecodeRequest& request, const RecognitionSystem& system, const SpeakerProfiles& profiles,
+               int num_threads, Team& team);
 
   const std::vector<std::string>& utterances() const { return utterances_; }
   /// Of these, as FeatureSource::Sizes.

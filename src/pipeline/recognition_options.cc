@@ -1,0 +1,19 @@
+#include "pipeline/recognition_options.h"
+
+#include "base/error.h"
+#include "pipeline/chosen_weights.h"
+
+namespace antiphon::pipeline {
+
+decode::LatticeWeights ResultWeights(const RecognitionOptions& options, const hmm::HmmModel& model) {
+  if (!options.weights.empty()) {
+    if (options.lm_weight != 0.0 || options.word_penalty != 0.0)
+      throw UsageError("give either weights, or lm-weight and word-penalty");
+    return ReadChosenWeights(options.weights).weights();
+  }
+  const double scale =
+      options.lm_weight > 0 ? 1.0 / options.lm_weight : decode::AcousticScale(options.recognize.search, model);
+  return {scale, options.word_penalty};
+}
+
+}  // namespace antiphon::pipeline
