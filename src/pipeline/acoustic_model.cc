@@ -177,7 +177,7 @@ bool IsGmm(const std::filesystem::path& path) {
 
 std::string AcousticModel::normalisation() const {
   const auto scored = network();
-  return scored ? train::KindTakenBy(scored->model()).normalisation : "";
+  return scored ? train::NormalisationTakenBy(scored->model()) : "";
 }
 
 std::unique_ptr<ScoreSource> AcousticModel::ScoreAdapted(const Matrix&, const Matrix&,

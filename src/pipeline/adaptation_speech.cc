@@ -53,7 +53,7 @@ class SpeechMaker {
     MakeFolder(out_ / "speech");  // by which the folder is known as an adaptation's
     tables_ = FindFeatureTables(
         {options_.data, model_file_, model_.feature_config, options_.features, options_.data_dir, out_,
-         /*silent_recordings=*/false, train::KindTakenBy(model_).normalisation},
+         /*silent_recordings=*/false, train::NormalisationTakenBy(model_)},
         host_.threads);
     if (!has_words) {
       if (is_chain_)

@@ -32,7 +32,7 @@ std::shared_ptr<const VoiceActivity> VoiceActivity::Load(const vad::VadOptions& 
   if (!options.on()) return nullptr;
   const std::string file = VadModelAt(options.model);
   auto model = vad::SpeechModel::Load(file);
-  const std::string normalisation = train::KindTakenBy(model->network()->model()).normalisation;
+  const std::string normalisation = train::NormalisationTakenBy(model->network()->model());
   if (!normalisation.empty() && normalisation != "none") {
     Throw<InputError>(
         "'{}' was trained on features with normalisation '{}' by speakers' statistics, which are not known before a "

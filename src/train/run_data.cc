@@ -40,7 +40,7 @@ void RunData::Split(const TrainingTask& task, const TrainOptions& options) {
                       store.folder().string(), store.num_pdfs(), task.hmm->num_pdfs());
   }
   data::FeatureKind kind = data::KindOf(task.feature_config, task.speaker_model, task.ivector_extractor);
-  if (task.initial) kind.normalisation = KindTakenBy(*task.initial).normalisation;
+  if (task.initial) kind.normalisation = NormalisationTakenBy(*task.initial);
   data::RequireKind(store, kind, "the network");
   if (task.held_out_store) {
     data::RequireKind(*held_out_store, kind, "the network");

@@ -30,11 +30,14 @@ TrainingTask TaskFrom(std::shared_ptr<const nn::Model> model) {
   return task;
 }
 
+std::string NormalisationTakenBy(const nn::Model& model) {
+  const auto said = model.descriptions.find(kNormalisation);
+  return said == model.descriptions.end() ? "" : said->second;
+}
+
 data::FeatureKind KindTakenBy(const nn::Model& model) {
   data::FeatureKind kind = data::KindOf(model.feature_config, model.speaker_model, model.ivector_extractor);
-  if (const auto said = model.descriptions.find(kNormalisation); said != model.descriptions.end()) {
-    kind.normalisation = said->second;
-  }
+  kind.normalisation = NormalisationTakenBy(model);
   return kind;
 }
 

@@ -21,6 +21,8 @@ TrainingTask TaskFrom(std::shared_ptr<const nn::Model> model);
 
 /// Of the features that the model takes, as far as it says.
 data::FeatureKind KindTakenBy(const nn::Model& model);
+/// Their normalisation alone, without reading the models that stand in the model; "": it does not say.
+std::string NormalisationTakenBy(const nn::Model& model);
 
 /// Whether the model's states are those of chain training.
 bool IsChain(const nn::Model& model);
