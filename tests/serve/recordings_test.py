@@ -9,22 +9,13 @@ import sys
 import unittest
 
 import serving
-from serving import WORDS
+from serving import WORDS, form
 
 try:
     import openai
 except ImportError:
     print("skipped: the Python package openai is missing (scripts/venv)")
     sys.exit(77)
-
-
-def form(fields, file=None, name="call.wav", boundary="xYzZy"):
-    parts = [f'--{boundary}\r\nContent-Disposition: form-data; name="{key}"\r\n\r\n{value}\r\n'.encode()
-             for key, value in fields]
-    if file is not None:
-        parts.append(f'--{boundary}\r\nContent-Disposition: form-data; name="file"; filename="{name}"\r\n'
-                     "Content-Type: application/octet-stream\r\n\r\n".encode() + file + b"\r\n")
-    return b"".join(parts) + f"--{boundary}--\r\n".encode(), f"multipart/form-data; boundary={boundary}"
 
 
 class Recordings(serving.ServedTest):

@@ -145,6 +145,16 @@ def words_of(reply):
     return [word["word"] for word in reply.get("result", [])]
 
 
+def form(fields, file=None, name="call.wav", boundary="xYzZy"):
+    """A form's bytes and its content type."""
+    parts = [f'--{boundary}\r\nContent-Disposition: form-data; name="{key}"\r\n\r\n{value}\r\n'.encode()
+             for key, value in fields]
+    if file is not None:
+        parts.append(f'--{boundary}\r\nContent-Disposition: form-data; name="file"; filename="{name}"\r\n'
+                     "Content-Type: application/octet-stream\r\n\r\n".encode() + file + b"\r\n")
+    return b"".join(parts) + f"--{boundary}--\r\n".encode(), f"multipart/form-data; boundary={boundary}"
+
+
 def main(argv=None):
     argv = argv if argv is not None else sys.argv
     system.PROGRAM = argv.pop(2)
