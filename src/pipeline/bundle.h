@@ -75,7 +75,7 @@ inline void CompleteBy(std::string& given, const std::string& part) {
 template <class Options>
 void CompleteBy(Options& given, const BundleParts& parts) {
   CompleteBy(given.adaptation.graph, parts.adapt_graph);
-  if (given.lm_weight == 0.0 && given.word_penalty == 0.0) CompleteBy(given.weights, parts.weights);
+  if (!given.weighs()) CompleteBy(given.weights, parts.weights);
   CompleteBy(given.changes.g2p, parts.g2p);
   CompleteBy(given.vad.model, parts.vad);
   // The bundle's larger model takes the place of its own graph's model, not of another one.

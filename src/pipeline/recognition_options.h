@@ -22,12 +22,20 @@ struct ResultOptions {
   std::string rescore_arpa, graph_arpa;
   double lm_weight = 0.0;
   double word_penalty = 0.0;
+  double risk_scale = 0.0;
+
+  /// Whether any of the weights is given.
+  bool weighs() const { return lm_weight != 0.0 || word_penalty != 0.0 || risk_scale != 0.0; }
 
   template <class V>
   void Visit(V& v) {
     v("lm-weight", lm_weight, Range{0.0, 1000.0},
       "weight of the language model (1 / acoustic scale) in choosing the result; 0: the search's");
     v("word-penalty", word_penalty, Range{-100.0, 100.0}, "cost per word in choosing the result");
+    v("risk-scale", risk_scale, Range{0.0, 1000.0},
+      "take the words with the fewest expected errors, by probabilities of costs times this (1, or less, as they are "
+      "too "
+      "sure of themselves); 0: the likeliest ones");
     v("rescore-arpa", rescore_arpa, "larger language model that replaces the graph's in each lattice");
     v("graph-arpa", graph_arpa, "the language model that the graph was built with, for --rescore-arpa");
   }
