@@ -54,7 +54,8 @@ struct RecognizerSettings {
 
   // Words, in UTF-8. What cannot be done as asked for is told to the log (antiphon/log.h).
   std::vector<Hotword> hotwords = {};
-  std::vector<std::string> word_list = {};  // the only words that may be recognised; empty: all of the graph
+  std::vector<std::string> word_list = {};  // the only words, or phrases of several, that may be recognised, "[unk]":
+                                            // others, too, shown as that; empty: all of the graph
 
   std::vector<AddedWord> add_words = {};  // what else may be recognised; several of one word: several pronunciations
   std::string g2p = {};                   // model of `antiphon g2p train` for added words and hotwords; "": the

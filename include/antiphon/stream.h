@@ -46,7 +46,8 @@ struct StreamSettings {
 
   // Of this stream alone, beside what the Recognizer was made with. Words that the model lacks are told to the log.
   std::vector<Hotword> hotwords = {};
-  std::vector<std::string> word_list = {};  // the only words that may be recognised; empty: the Recognizer's
+  std::vector<std::string> word_list = {};  // the only words, or phrases of several, that may be recognised, "[unk]":
+                                            // others, too, shown as that; empty: the Recognizer's
   int nbest = -1;                           // hypotheses of a final result; −1: as the Recognizer
 
   SpeakerProfile profile = {};             // of who speaks, from LoadProfile of the Recognizer

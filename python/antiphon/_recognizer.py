@@ -75,7 +75,8 @@ class Recognizer:
 
         Settings: beam (13; larger: slower, fewer search errors), lattice_beam, max_active, acoustic_scale, weights (the
         file of `decode --tune`), lm_weight, word_penalty, nbest (hypotheses to give), hotwords (a dict of phrases and
-        the nats by which each of their words gets cheaper), word_list (the only words that may be recognised),
+        the nats by which each of their words gets cheaper), word_list (the only words, or
+        phrases of several, that may be recognised; "[unk]": others, too, shown as that),
         add_words (words that the graph lacks: a list, or a dict of words and their phones in a string, "" for what g2p
         says; needs a graph made with --on-the-fly), g2p (model of `antiphon g2p train`; else the bundle's), lm (ARPA
         file in place of such a graph's language model), vad (network of recipes/vad.toml, so that speech alone is

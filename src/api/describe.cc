@@ -1,8 +1,10 @@
 #include "api/describe.h"
 
+#include <algorithm>
 #include <span>
 #include <string>
 
+#include "api/shown_words.h"
 #include "decode/lattice/word_times.h"
 #include "pipeline/rounded_seconds.h"
 #include "pipeline/written_words.h"
@@ -10,18 +12,41 @@
 namespace antiphon {
 namespace {
 
-std::string TextOf(std::span<const int32_t> words, const decode::Graph& graph) {
+std::string WordOf(const ShownWord& shown, std::span<const int32_t> words, const ResultScale& scale) {
+  return shown.other ? std::string(decode::kOtherWords) : scale.graph.words()[static_cast<size_t>(words[shown.begin])];
+}
+
+std::string TextOf(std::span<const int32_t> words, const ResultScale& scale, bool ended) {
   std::string text;
-  for (const int32_t word : words) text += (text.empty() ? "" : " ") + graph.words()[static_cast<size_t>(word)];
+  for (const ShownWord& shown : ShownWords(words, scale.phrases, ended)) {
+    text += (text.empty() ? "" : " ") + WordOf(shown, words, scale);
+  }
   return text;
 }
 
 Hypothesis Describe(const decode::LatticePath& path, const ResultScale& scale) {
-  return {.text = TextOf(path.words, scale.graph),
+  return {.text = TextOf(path.words, scale, /*ended=*/true),
           .cost = path.cost.Total(scale.weights.acoustic_scale) +
                   scale.weights.word_penalty * static_cast<double>(path.words.size()),
           .graph_cost = path.cost.graph,
           .acoustic_cost = path.cost.acoustic};
+}
+
+std::vector<int32_t> TimedIds(const std::vector<decode::TimedWord>& timed) {
+  std::vector<int32_t> words;
+  for (const decode::TimedWord& word : timed) words.push_back(word.word);
+  return words;
+}
+
+// −1 where there are none.
+double LeastConfidence(const std::vector<double>& confidences, const ShownWord& shown) {
+  if (shown.end > confidences.size()) return -1.0;
+  return *std::min_element(confidences.begin() + static_cast<std::ptrdiff_t>(shown.begin),
+                           confidences.begin() + static_cast<std::ptrdiff_t>(shown.end));
+}
+
+bool Holds(const std::vector<Hypothesis>& nbest, const std::string& text) {
+  return std::any_of(nbest.begin(), nbest.end(), [&](const Hypothesis& other) { return other.text == text; });
 }
 
 nlohmann::ordered_json WordsJson(const std::vector<RecognizedWord>& words) {
@@ -65,16 +90,24 @@ void AddDetails(const Recognition& recognition, nlohmann::ordered_json& json) {
 
 Recognition Describe(const decode::Recognition& result, const ResultScale& scale, int begin_frame) {
   Recognition recognition;
-  recognition.text = TextOf(result.best.words, scale.graph);
+  recognition.text = TextOf(result.best.words, scale, /*ended=*/true);
   recognition.remark = result.remark;
-  for (size_t i = 0; i < result.times.words.size(); ++i) {
-    const decode::TimedWord& timed = result.times.words[i];
-    const double start_s = (begin_frame + timed.begin_frame) * scale.frame_shift_s;
-    recognition.words.push_back({scale.graph.words()[static_cast<size_t>(timed.word)], start_s,
-                                 start_s + timed.num_frames * scale.frame_shift_s,
-                                 i < result.confidences.size() ? result.confidences[i] : -1.0});
+  const std::vector<int32_t> words = TimedIds(result.times.words);
+  for (const ShownWord& shown : ShownWords(words, scale.phrases, /*ended=*/true)) {
+    const decode::TimedWord& first = result.times.words[shown.begin];
+    const decode::TimedWord& last = result.times.words[shown.end - 1];
+    recognition.words.push_back(
+        {WordOf(shown, words, scale), (begin_frame + first.begin_frame) * scale.frame_shift_s,
+         (begin_frame + last.begin_frame) * scale.frame_shift_s + last.num_frames * scale.frame_shift_s,
+         LeastConfidence(result.confidences, shown)});
   }
-  for (const decode::LatticePath& path : result.nbest) recognition.nbest.push_back(Describe(path, scale));
+  for (const decode::LatticePath& path : result.nbest) {
+    Hypothesis hypothesis = Describe(path, scale);
+    // Those that differ in words which are not shown are one, the best of them.
+    if (scale.phrases == nullptr || !Holds(recognition.nbest, hypothesis.text)) {
+      recognition.nbest.push_back(std::move(hypothesis));
+    }
+  }
   if (scale.written != nullptr) AddWritten(*scale.written, /*ended=*/true, recognition);
   return recognition;
 }
@@ -100,7 +133,7 @@ StreamEvent Describe(const LiveResult& result, const ResultScale& scale) {
   if (result.final) {
     static_cast<Recognition&>(event) = Describe(result.recognition, scale, result.begin_frame);
   } else {
-    event.text = TextOf(result.partial.words, scale.graph);
+    event.text = TextOf(result.partial.words, scale, /*ended=*/false);
     if (scale.written != nullptr) event.written = WrittenSoFar(result, scale);
   }
   event.final = result.final;

@@ -22,6 +22,7 @@ struct ResultScale {
   double frame_shift_s = 0.01;                    // of the search
   const written::WrittenForm* written = nullptr;  // null: not asked for
   const hmm::HmmModel* model = nullptr;           // for times of what is understood so far, if it is to be written
+  const decode::PhraseList* phrases = nullptr;    // that alone may be said; null: words may
 };
 
 /// `begin_frame`: of the recognition, where the times' zero lies before it.

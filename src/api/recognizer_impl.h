@@ -26,9 +26,11 @@ struct ANTIPHON_INTERNAL Recognizer::Impl {
                                           RecognizerOptions options);
 
   Recognition Recognize(const AudioInput& input, const RecognizeSettings& settings) const;
-  /// `frame_shift_s`: of the search.
-  ResultScale scale(double frame_shift_s) const {
-    return {system.graph(), system.weights(), frame_shift_s, system.written().get(), &system.model().hmm()};
+  /// `frame_shift_s`: of the search. `its_bias`: of a stream; null: the recogniser's.
+  ResultScale scale(double frame_shift_s, const decode::WordBias* its_bias = nullptr) const {
+    const decode::WordBias* const bias = its_bias != nullptr ? its_bias : system.bias();
+    return {system.graph(),         system.weights(),      frame_shift_s,
+            system.written().get(), &system.model().hmm(), bias != nullptr ? bias->phrases() : nullptr};
   }
   /// Of the recording's speaker; empty for a model that takes none.
   pipeline::SpeakerTransforms Transforms(const std::shared_ptr<pipeline::RecordingFeatures>& features,

@@ -64,7 +64,7 @@ struct ANTIPHON_INTERNAL Stream::Impl {
 
   void Note(const LiveResult& result) {
     if (!result.final && !settings.partial) return;
-    events.push_back(antiphon::Describe(result, recognizer->scale(live.frame_shift_s())));
+    events.push_back(antiphon::Describe(result, recognizer->scale(live.frame_shift_s(), own_bias.get())));
   }
 
   // What `work` makes of more speech, or of its end. An error in the middle of it leaves nothing to go on with.

@@ -146,11 +146,37 @@ class Vosk(serving.ServedTest):
             self.assertEqual([word["word"] for word in alternatives[0]["result"]], alternatives[0]["text"].split())
             self.assertEqual(len({entry["text"] for entry in alternatives}), len(alternatives))
 
-    def test_a_phrase_list_allows_nothing_else(self):
+    def hear_phrases(self, phrases):
+        """The words of each result, which are those of listen with the same list."""
         with self.server.connect() as connection:
-            connection.send('{"config": {"phrase_list": ["A", "[unk]"]}}')
-            heard = {word for answer in finals(python_client(connection, self.raw, RATE)) for word in words_of(answer)}
-        self.assertEqual(heard, {"A"})
+            connection.send(json.dumps({"config": {"phrase_list": phrases}}))
+            answers = finals(python_client(connection, self.raw, RATE))
+        (self.root / "phrases").write_text("".join(phrase + "\n" for phrase in phrases))
+        expected = [{"conf": word["confidence"], "end": word["end"], "start": word["start"], "word": word["word"]}
+                    for event in self.listen("--word-list", self.root / "phrases") for word in event["words"]]
+        self.assertEqual([word for answer in answers for word in answer.get("result", [])], expected)
+        self.assertTrue(expected)
+        return [answer["text"].split() for answer in answers if answer["text"]]
+
+    def test_a_phrase_list_allows_whole_phrases_and_nothing_else(self):
+        said = self.hear_phrases(["A B", "B A B"])
+        self.assertEqual([word for words in said for word in words], WORDS)
+        for words in self.hear_phrases(["A B"]):
+            self.assertEqual(words, ["A", "B"] * (len(words) // 2))
+        self.assertEqual({word for words in self.hear_phrases(["A"]) for word in words}, {"A"})
+
+    def test_other_words_between_phrases_are_unknown_ones(self):
+        said = self.hear_phrases(["A", "[unk]"])
+        self.assertEqual({word for words in said for word in words}, {"A", "[unk]"})
+        self.assertFalse([words for words in said if ("[unk]", "[unk]") in zip(words, words[1:])])
+        self.assertEqual([word for words in said for word in words].count("A"), WORDS.count("A"))
+
+    def test_phrases_that_the_model_cannot_say(self):
+        self.assertEqual({word for words in self.hear_phrases(["A nothing", "B"]) for word in words}, {"B"})
+        with self.server.connect() as connection:
+            connection.send('{"config": {"phrase_list": ["A nothing"]}}')
+            connection.send(self.raw[:1000])
+            self.assertIn("'nothing' is not in the graph's vocabulary", self.closes(connection, 1008))
 
     def test_silence_has_the_empty_text(self):
         with self.server.connect() as connection:

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <charconv>
 #include <deque>
+#include <limits>
 #include <set>
 #include <sstream>
 
@@ -99,15 +100,24 @@ std::string WordBias::WhyNot(const Graph& graph, const std::string& word) const 
   return "";
 }
 
-void WordBias::AddPhrase(const Graph& graph, const std::string& phrase, double bonus) {
+// Empty if one of the words cannot be said.
+std::vector<int32_t> WordBias::IdsOf(const Graph& graph, const std::string& phrase, std::string& why_not) const {
   std::istringstream in(ComposeUtf8(phrase));
-  std::vector<int32_t> words;
+  std::vector<int32_t> ids;
   for (std::string word; in >> word;) {
-    if (const std::string why = WhyNot(graph, word); !why.empty()) {
-      remarks_.push_back(fmt::format("the phrase '{}' cannot be preferred: {}", phrase, why));
-      return;
-    }
-    words.push_back(ids_.find(word)->second);
+    why_not = WhyNot(graph, word);
+    if (!why_not.empty()) return {};
+    ids.push_back(ids_.find(word)->second);
+  }
+  return ids;
+}
+
+void WordBias::AddPhrase(const Graph& graph, const std::string& phrase, double bonus) {
+  std::string why;
+  const std::vector<int32_t> words = IdsOf(graph, phrase, why);
+  if (!why.empty()) {
+    remarks_.push_back(fmt::format("the phrase '{}' cannot be preferred: {}", phrase, why));
+    return;
   }
   size_t at = 0;
   for (const int32_t word : words) {
@@ -122,26 +132,42 @@ void WordBias::AddPhrase(const Graph& graph, const std::string& phrase, double b
 }
 
 void WordBias::Allow(const Graph& graph, const WordBiasOptions& options) {
-  allowed_.assign(graph.words().size(), false);
-  allowed_[0] = true;
-  int count = 0;
-  const auto allow = [&](const std::string& word, const std::string& where) {
-    if (const std::string why = WhyNot(graph, word); !why.empty()) {
-      remarks_.push_back(fmt::format("{}'{}' cannot be recognised: {}", where, word, why));
-      return;
+  std::vector<std::vector<int32_t>> phrases;
+  bool others = false;
+  const auto allow = [&](const std::string& phrase, const std::string& where) {
+    std::string why;
+    if (phrase == kOtherWords) {
+      others = true;
+    } else if (auto ids = IdsOf(graph, phrase, why); !ids.empty()) {
+      phrases.push_back(std::move(ids));
+    } else if (!why.empty()) {
+      remarks_.push_back(fmt::format("{}'{}' cannot be recognised: {}", where, phrase, why));
     }
-    allowed_[static_cast<size_t>(ids_.find(word)->second)] = true;
-    ++count;
   };
   const std::string& file = options.word_list;
   if (!file.empty()) {
     for (const Line& line : ReadLines(file)) allow(line.text, fmt::format("'{}' line {}: ", file, line.number));
   }
-  for (const std::string& word : options.words) allow(ComposeUtf8(word), "");
-  if (count > 0) return;
+  for (const std::string& phrase : options.words) allow(phrase, "");
+  if (!phrases.empty() || others) return AllowAlone(graph, phrases, others);
   if (!file.empty()) Throw<InputError>("'{}' holds no word that the graph can give", file);
-  Throw<InputError>("not one of the {} words that are allowed is in the graph: {}", options.words.size(),
-                    remarks_.back());
+  Throw<InputError>("{}none of the {} words and phrases that are allowed can be recognised",
+                    remarks_.empty() ? "" : remarks_.back() + "; ", options.words.size());
+}
+
+// Single words need to know nothing of those before.
+void WordBias::AllowAlone(const Graph& graph, std::span<const std::vector<int32_t>> phrases, bool others) {
+  const bool single = std::all_of(phrases.begin(), phrases.end(), [](const auto& ids) { return ids.size() == 1; });
+  if (others || !single) {
+    phrases_.emplace(phrases, others);
+    if (phrases_->num_contexts() > std::numeric_limits<int32_t>::max() / std::ssize(nodes_)) {
+      throw InputError("the phrases that alone are allowed, beside the hotwords, are too many: give fewer of either");
+    }
+    return;
+  }
+  allowed_.assign(graph.words().size(), false);
+  allowed_[0] = true;
+  for (const std::vector<int32_t>& ids : phrases) allowed_[static_cast<size_t>(ids.front())] = true;
 }
 
 void WordBias::LimitBonuses(const Graph& graph) {
@@ -206,15 +232,30 @@ double WordBias::LargestBonus() const {
   return std::max(0.0F, std::max_element(nodes_.begin(), nodes_.end(), less)->bonus);
 }
 
+float WordBias::FinalCost(int32_t context) const {
+  if (!phrases_) return nodes_[static_cast<size_t>(context)].give_back;
+  const auto nodes = static_cast<int32_t>(nodes_.size());
+  return phrases_->FinalCost(context / nodes) + nodes_[static_cast<size_t>(context % nodes)].give_back;
+}
+
 WordBias::Step WordBias::Next(int32_t context, int32_t word) const {
   if (!allowed_.empty() && !allowed_[static_cast<size_t>(word)]) {
     return {0, std::numeric_limits<float>::infinity()};
   }
-  const Node& now = nodes_[static_cast<size_t>(context)];
+  if (!phrases_) return NextHotword(context, word);
+  const auto nodes = static_cast<int32_t>(nodes_.size());
+  const Step phrase = phrases_->Next(context / nodes, word);
+  if (phrase.cost == std::numeric_limits<float>::infinity()) return phrase;
+  const Step hotword = NextHotword(context % nodes, word);
+  return {phrase.context * nodes + hotword.context, phrase.cost + hotword.cost};
+}
+
+WordBias::Step WordBias::NextHotword(int32_t node, int32_t word) const {
+  const Node& now = nodes_[static_cast<size_t>(node)];
   if (const auto found = now.next.find(word); found != now.next.end()) {
     return {found->second, -nodes_[static_cast<size_t>(found->second)].bonus};
   }
-  for (int32_t back = now.fail; context != 0; back = nodes_[static_cast<size_t>(back)].fail) {
+  for (int32_t back = now.fail; node != 0; back = nodes_[static_cast<size_t>(back)].fail) {
     const auto& next = nodes_[static_cast<size_t>(back)].next;
     if (const auto found = next.find(word); found != next.end()) {
       return {found->second, now.give_back - nodes_[static_cast<size_t>(found->second)].score};

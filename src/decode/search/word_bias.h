@@ -4,14 +4,16 @@
 // A hotword is a phrase of one or more words. Each of its words lowers the cost of a hypothesis by the bonus as soon as
 // it is said, so that the beam keeps it; what turns out not to become the whole phrase is taken back. Phrases may
 // overlap and contain one another. A bonus leaves a word 2 nats of what it usually costs in the graph (UsualCosts), or
-// half of it, as a word that pays for being said is said without end. With a list of words, all others are impossible.
+// half of it, as a word that pays for being said is said without end. With a list of words, all others are impossible;
+// entries of several words are phrases that are said whole, and [unk] allows other words between them
+// (phrase_list.h).
 //
 //   const WordBias bias(graph, {.hotwords = "names.txt"});
 //   for (const std::string& remark : bias.remarks()) …     // what cannot be done as asked for, and why
 //   Decoder decoder(graph, options, &bias);
 //
-// Files: a phrase per line, after a tab its own bonus; a word per line. Blank lines and those that begin with # are
-// left out. Contexts are how far into which phrase a hypothesis is; 0: in none. Units: nats.
+// Files: a phrase per line, after a tab its own bonus; a word or phrase per line. Blank lines and those that begin with
+// # are left out. Contexts are how far into which phrase a hypothesis is; 0: in none. Units: nats.
 // Threads: const methods may run together. Errors: InputError naming file and line; phrases with words that the graph
 // cannot give are no error but a remark.
 // Source: Aho, Corasick, CACM 1975; Hall et al., Composition-based on-the-fly rescoring for salient n-gram biasing,
@@ -21,6 +23,7 @@
 #include <cstdint>
 #include <limits>
 #include <map>
+#include <optional>
 #include <span>
 #include <string>
 #include <utility>
@@ -28,6 +31,7 @@
 
 #include "base/options.h"
 #include "decode/graph/graph.h"
+#include "decode/search/phrase_list.h"
 
 namespace antiphon::decode {
 
@@ -43,7 +47,7 @@ struct WordBiasOptions {
     v("hotwords", hotwords,
       "file of phrases to prefer, one per line, each with a bonus of its own behind a tab if you like");
     v("hotword-bonus", hotword_bonus, Range{-100.0, 100.0}, "nats by which each word of a hotword gets cheaper");
-    v("word-list", word_list, "file of the only words that may be recognised, one per line");
+    v("word-list", word_list, "file of the only words, or phrases of several, that may be recognised, one per line");
   }
   bool empty() const { return hotwords.empty() && word_list.empty() && phrases.empty() && words.empty(); }
 };
@@ -63,13 +67,12 @@ class WordBias {
   /// Of all words; 0 without hotwords.
   double LargestBonus() const;
 
-  struct Step {
-    int32_t context;
-    float cost;  // infinite: the word is not allowed
-  };
+  using Step = PhraseList::Step;
   Step Next(int32_t context, int32_t word) const;
-  /// Of ending here: what an unfinished phrase has to give back.
-  float FinalCost(int32_t context) const { return nodes_[static_cast<size_t>(context)].give_back; }
+  /// Of ending here: what an unfinished hotword has to give back; infinite within a phrase of the list.
+  float FinalCost(int32_t context) const;
+  /// Null: single words are allowed, or all.
+  const PhraseList* phrases() const { return phrases_ ? &*phrases_ : nullptr; }
 
  private:
   struct Node {
@@ -84,7 +87,10 @@ class WordBias {
 
   void FindWords(const Graph& graph);
   void AddPhrase(const Graph& graph, const std::string& phrase, double bonus);
+  std::vector<int32_t> IdsOf(const Graph& graph, const std::string& phrase, std::string& why_not) const;
   void Allow(const Graph& graph, const WordBiasOptions& options);
+  void AllowAlone(const Graph& graph, std::span<const std::vector<int32_t>> phrases, bool others);
+  Step NextHotword(int32_t node, int32_t word) const;
   void LimitBonuses(const Graph& graph);
   void Link();
   std::string WhyNot(const Graph& graph, const std::string& word) const;
@@ -92,6 +98,8 @@ class WordBias {
   std::map<std::string, int32_t, std::less<>> ids_;
   std::vector<bool> on_arcs_;  // by word: the graph can give it
   std::vector<bool> allowed_;  // by word; empty: all
+  // Then a context is one of its contexts times the nodes, plus a node.
+  std::optional<PhraseList> phrases_;
   std::vector<Node> nodes_ = std::vector<Node>(1);
   std::vector<std::string> remarks_;
 };
