@@ -21,6 +21,18 @@ const FormDialect* DialectOf(std::string_view path) {
   return path == "/inference" ? &WhisperCppDialect() : nullptr;
 }
 
+ChosenModel ChosenBy(const UploadForm& form, const ModelSet& models) {
+  try {
+    return models.Choose(form.Field("model"), form.Field("profile"));
+  } catch (const UnknownName& e) {
+    const bool model = e.field() == "model";
+    throw RefusedRequest({.status = model ? 404 : 400,
+                          .message = e.message(),
+                          .param = e.field(),
+                          .code = model ? std::string(kModelNotFound) : ""});
+  }
+}
+
 void RequireFormat(const std::string& format) {
   if (std::find(std::begin(kFormats), std::end(kFormats), format) != std::end(kFormats)) return;
   throw RefusedRequest(

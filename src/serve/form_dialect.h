@@ -6,7 +6,6 @@
 // Threads: const methods may run together. Errors: RefusedRequest for fields that cannot be.
 #pragma once
 
-#include <memory>
 #include <stdexcept>
 #include <string>
 #include <string_view>
@@ -31,8 +30,7 @@ class RefusedRequest : public std::runtime_error {
 };
 
 struct TranscriptionRequest {
-  std::shared_ptr<const ServedModel> model;
-  SpeakerProfile profile;
+  ChosenModel chosen;
   std::string format = "json";
   std::string language;
   std::vector<Hotword> hotwords;
@@ -55,6 +53,8 @@ const FormDialect& WhisperCppDialect();
 /// Null: no form is sent there.
 const FormDialect* DialectOf(std::string_view path);
 
+/// The model and the profile that a form names.
+ChosenModel ChosenBy(const UploadForm& form, const ModelSet& models);
 /// The forms of a transcript, which both interfaces name alike.
 HttpReply FormattedReply(const TranscriptionRequest& request, const Transcript& transcript);
 /// RefusedRequest unless it is one of those of FormattedReply.

@@ -89,6 +89,29 @@ std::shared_ptr<const ServedModel> ModelSet::Find(std::string_view name) const {
   return found == models_.end() ? nullptr : *found;
 }
 
+ChosenModel ModelSet::Choose(const std::string& model, const std::string& profile) const {
+  ChosenModel chosen{.model = Find(model), .profile = {}};
+  if (!chosen.model) {
+    throw UnknownName("model", fmt::format("no model is called '{}'; there are: {}", model, Names()));
+  }
+  if (profile.empty()) return chosen;
+  const auto found = chosen.model->profiles.find(profile);
+  if (found == chosen.model->profiles.end()) {
+    throw UnknownName("profile", fmt::format("the model '{}' has no profile '{}'", chosen.model->name, profile));
+  }
+  chosen.profile = found->second;
+  return chosen;
+}
+
+std::function<Stream(const CancelToken&)> StreamsOf(std::shared_ptr<const ServedModel> model, int sample_rate_hz,
+                                                    StreamSettings settings) {
+  return [model = std::move(model), sample_rate_hz, settings = std::move(settings)](const CancelToken& cancel) {
+    StreamSettings its = settings;
+    its.cancel = cancel;
+    return model->recognizer.NewStream(sample_rate_hz, its);
+  };
+}
+
 std::vector<std::shared_ptr<const ServedModel>> ModelSet::All() const {
   const std::lock_guard lock(mutex_);
   return models_;

@@ -14,10 +14,13 @@
 #include <mutex>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "antiphon/recognizer.h"
 #include "antiphon/speaker_profile.h"
+#include "antiphon/stream.h"
+#include "base/error.h"
 
 namespace antiphon::serve {
 
@@ -27,6 +30,27 @@ struct ServedModel {
   std::map<std::string, SpeakerProfile, std::less<>> profiles;
   int64_t loaded_at = 0;  // seconds since 1970
 };
+
+/// What a client asked for by name.
+struct ChosenModel {
+  std::shared_ptr<const ServedModel> model;
+  SpeakerProfile profile;
+};
+
+/// There is nothing of a name that a client gave.
+class UnknownName : public UsageError {
+ public:
+  UnknownName(std::string field, const std::string& message) : UsageError(message), field_(std::move(field)) {}
+  /// "model" or "profile".
+  const std::string& field() const { return field_; }
+
+ private:
+  std::string field_;
+};
+
+/// What makes streams of a model, which it keeps alive.
+std::function<Stream(const CancelToken&)> StreamsOf(std::shared_ptr<const ServedModel> model, int sample_rate_hz,
+                                                    StreamSettings settings);
 
 class ModelSet {
  public:
@@ -39,6 +63,8 @@ class ModelSet {
 
   /// "": the first. Null: there is none of that name.
   std::shared_ptr<const ServedModel> Find(std::string_view name) const;
+  /// `profile`: of the model; "": none. UnknownName says what there is.
+  ChosenModel Choose(const std::string& model, const std::string& profile) const;
   std::vector<std::shared_ptr<const ServedModel>> All() const;
   /// "a, b", for messages.
   std::string Names() const;

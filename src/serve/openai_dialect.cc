@@ -16,8 +16,9 @@ class OpenAi : public FormDialect {
   TranscriptionRequest Read(const UploadForm& form, const ModelSet& models) const override {
     if (!form.has_file()) throw RefusedRequest({.message = "the form has no part 'file'", .param = "file"});
     TranscriptionRequest request;
-    request.model = ModelOf(form.Field("model"), models);
-    request.profile = ProfileOf(form.Field("profile"), *request.model);
+    if (form.Field("model").empty())
+      throw RefusedRequest({.message = "the form has no field 'model'", .param = "model"});
+    request.chosen = ChosenBy(form, models);
     request.format = form.Field("response_format", "json");
     RequireFormat(request.format);
     request.language = form.Field("language", "unknown");
@@ -39,24 +40,6 @@ class OpenAi : public FormDialect {
   HttpReply Error(const HttpError& error) const override { return OpenAiError(error); }
 
  private:
-  static std::shared_ptr<const ServedModel> ModelOf(const std::string& name, const ModelSet& models) {
-    if (name.empty()) throw RefusedRequest({.message = "the form has no field 'model'", .param = "model"});
-    auto model = models.Find(name);
-    if (model) return model;
-    throw RefusedRequest({.status = 404,
-                          .message = fmt::format("no model is called '{}'; there are: {}", name, models.Names()),
-                          .param = "model",
-                          .code = "model_not_found"});
-  }
-
-  static SpeakerProfile ProfileOf(const std::string& name, const ServedModel& model) {
-    if (name.empty()) return {};
-    const auto profile = model.profiles.find(name);
-    if (profile != model.profiles.end()) return profile->second;
-    throw RefusedRequest(
-        {.message = fmt::format("the model '{}' has no profile '{}'", model.name, name), .param = "profile"});
-  }
-
   static void ReadGranularities(const std::vector<std::string>& names, TranscriptionRequest& request) {
     if (names.empty()) return;
     request.segments = false;

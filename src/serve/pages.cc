@@ -13,10 +13,7 @@ namespace {
 using nlohmann::ordered_json;
 
 HttpReply Ready(const ServerContext& server) {
-  Refusal refusal = server.RefusalNow();
-  if (refusal.reason.empty() && server.streams.taken() >= server.streams.most()) {
-    refusal = {"streams", "all streams are taken"};
-  }
+  const Refusal refusal = server.RefusalNow(server.streams);
   if (refusal.reason.empty()) return {.body = R"({"status":"ready"})"};
   return {.status = 503, .body = PrintedJson({{"status", refusal.reason}, {"message", refusal.message}})};
 }
@@ -53,7 +50,7 @@ HttpReply OneModel(const ServerContext& server, const std::string& name) {
   return OpenAiError({.status = 404,
                       .message = "no model is called '" + name + "'; there are: " + server.models.Names(),
                       .param = "model",
-                      .code = "model_not_found"});
+                      .code = std::string(kModelNotFound)});
 }
 
 // The page is one file: nothing is fetched from elsewhere, and nothing may be.
@@ -100,9 +97,7 @@ HttpReply OpenAiError(const HttpError& error) {
   ordered_json fields = {{"message", error.message}, {"type", type}, {"param", nullptr}, {"code", nullptr}};
   if (!error.param.empty()) fields["param"] = error.param;
   if (!error.code.empty()) fields["code"] = error.code;
-  HttpReply reply{.status = error.status, .body = PrintedJson({{"error", fields}})};
-  if (error.status == 503) reply.headers.emplace_back("Retry-After", "1");
-  return reply;
+  return {.status = error.status, .body = PrintedJson({{"error", fields}})};
 }
 
 }  // namespace antiphon::serve

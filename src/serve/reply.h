@@ -28,4 +28,7 @@ struct HttpError {
   std::string code = {};   // for programs: "model_not_found"
 };
 
+/// Codes of HttpError.
+inline constexpr std::string_view kModelNotFound = "model_not_found";
+
 }  // namespace antiphon::serve

@@ -28,19 +28,23 @@ class LiveSession {
   virtual void FinishNow() = 0;
 };
 
-/// Why nobody is let in now.
-struct Refusal {
-  std::string reason;   // a metric's label; "": come in
-  std::string message;  // for the client
+/// A place for a stream or an upload, or why there is none.
+struct Admission {
+  Slot slot;  // null: refused
+  Refusal refusal;
 };
 
 struct ServerContext {
   ServerContext(const ServeOptions& its_options, const StreamSettings& its_stream, ModelSet& its_models,
                 std::FILE* log_file, int threads);
 
-  /// Whether the server can take on more speech: it is not going down, and does not lag behind.
-  Refusal RefusalNow() const;
-  void Count(const Refusal& refusal) { metrics.Add("antiphon_refused_total", "reason=\"" + refusal.reason + "\""); }
+  /// Whether the server can take on more speech: it is not going down, does not lag behind, and has places.
+  Refusal RefusalNow(const Slots& slots) const;
+  /// Takes a place, or refuses `remote`.
+  Admission Admit(Slots& slots, const std::string& remote);
+  void Count(const std::string& reason) { metrics.Add("antiphon_refused_total", "reason=\"" + reason + "\""); }
+  /// Counts a refusal and logs it; `what`: further fields.
+  void Refused(const std::string& reason, const std::string& remote, const nlohmann::ordered_json& what);
 
   const ServeOptions options;
   const StreamSettings stream;  // of every stream, but for what clients may choose

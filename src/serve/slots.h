@@ -1,5 +1,7 @@
 // So many of a kind at a time: streams, uploads, connections.
 //
+//   Slots streams({.most = 100, .kind = "streams", .are_open = "streams are open"}, metrics);
+//
 // Threads: safe together.
 #pragma once
 
@@ -15,16 +17,29 @@ namespace antiphon::serve {
 /// Is given back when the last copy goes.
 using Slot = std::shared_ptr<const void>;
 
+/// Why nobody is let in now.
+struct Refusal {
+  std::string reason = {};   // a metric's label; "": come in
+  std::string message = {};  // for the client
+};
+
+struct SlotsSettings {
+  int most = 1;
+  std::string kind;      // "streams": reason of refusals, and behind antiphon_ the metric that tells how many are taken
+  std::string are_open;  // "streams are open": why nobody is let in, behind the number
+};
+
 class Slots {
  public:
-  /// `gauge`: the metric that tells how many are taken. Both must outlive the slots.
-  Slots(int most, Metrics& metrics, std::string gauge) : most_(most), metrics_(metrics), gauge_(std::move(gauge)) {
+  /// `metrics` must outlive the slots.
+  Slots(SlotsSettings settings, Metrics& metrics)
+      : settings_(std::move(settings)), metrics_(metrics), gauge_("antiphon_" + settings_.kind) {
     metrics_.Set(gauge_, "", 0);
   }
 
   /// Null: all are taken.
   Slot Take() {
-    if (taken_.fetch_add(1) >= most_) {
+    if (taken_.fetch_add(1) >= settings_.most) {
       --taken_;
       return nullptr;
     }
@@ -35,10 +50,14 @@ class Slots {
             }};
   }
   int taken() const { return taken_; }
-  int most() const { return most_; }
+  bool all_taken() const { return taken_ >= settings_.most; }
+  /// That they are, in words.
+  Refusal AllTaken() const {
+    return {settings_.kind, std::to_string(settings_.most) + " " + settings_.are_open + ": try again later"};
+  }
 
  private:
-  const int most_;
+  const SlotsSettings settings_;
   Metrics& metrics_;
   const std::string gauge_;
   std::atomic<int> taken_ = 0;

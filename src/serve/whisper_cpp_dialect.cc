@@ -13,8 +13,7 @@ class WhisperCpp : public FormDialect {
   TranscriptionRequest Read(const UploadForm& form, const ModelSet& models) const override {
     if (!form.has_file()) throw RefusedRequest({.message = "no 'file' field in the request"});
     TranscriptionRequest request;
-    request.model = models.Find(form.Field("model"));
-    if (!request.model) throw RefusedRequest({.message = "no model is called '" + form.Field("model") + "'"});
+    request.chosen = ChosenBy(form, models);
     request.format = form.Field("response_format", "json");
     RequireFormat(request.format);
     request.language = form.Field("language", "unknown");

@@ -155,7 +155,8 @@ class Operation(serving.ServedTest):
             with server.connect() as second:
                 code, reason = closed(second)
             self.assertEqual(code, 1013)
-            self.assertEqual(json.loads(server.get("/ready")[1])["status"], "streams")
+            status, body, headers = server.get("/ready")
+            self.assertEqual((status, json.loads(body)["status"], headers["Retry-After"]), (503, "streams", "1"))
             self.assertIn("1 streams are open", reason)
             self.assertEqual(hear(first, self.raw[1000:]), WORDS, "the first one keeps its own")
         self.assertTrue(server.wait_for(lambda: server.metric("antiphon_streams") == 0))
@@ -163,13 +164,20 @@ class Operation(serving.ServedTest):
             self.assertEqual(hear(third, self.raw), WORDS)
         status, body, headers = server.get("/v1/audio/transcriptions", "POST", b"x", Content_Type="multipart/form-data")
         self.assertEqual((status, headers["Retry-After"]), (503, "1"))
+        self.assertEqual(server.get("/inference", "POST", b"x", Content_Type="multipart/form-data")[2]["Retry-After"],
+                         "1")
+        self.assertTrue(server.wait_for(lambda: len(server.events("refused")) == 3))
+        self.assertEqual([event["reason"] for event in server.events("refused")], ["streams", "uploads", "uploads"])
         self.assertEqual(server.metric('antiphon_refused_total{reason="streams"}'), 1)
 
     def test_connections_are_limited(self):
         server = self.start("--limits.connections", 2)
         kept = [socket.create_connection(("127.0.0.1", server.port), timeout=60) for _ in range(2)]
         with socket.create_connection(("127.0.0.1", server.port), timeout=60) as third:
-            self.assertTrue(third.recv(1000).startswith(b"HTTP/1.1 503"))
+            answer = third.recv(1000)
+            self.assertTrue(answer.startswith(b"HTTP/1.1 503"))
+            self.assertIn(b"\r\nRetry-After: 1\r\n", answer)
+            self.assertIn("2 connections are open", json.loads(answer.partition(b"\r\n\r\n")[2])["error"]["message"])
         for client in kept:
             client.close()
         self.assertTrue(server.wait_for(lambda: server.get("/health")[0] == 200))

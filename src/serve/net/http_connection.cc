@@ -1,9 +1,7 @@
 #include "serve/net/http_connection.h"
 
 #include <boost/asio/write.hpp>
-#include <boost/beast/version.hpp>
 #include <boost/beast/websocket/rfc6455.hpp>
-#include <sstream>
 #include <utility>
 
 #include "base/error.h"
@@ -20,13 +18,6 @@ constexpr int kDrainTries = 1000;
 std::string TextOfField(const http::request<http::buffer_body>& request, http::field field) {
   const auto value = request[field];
   return {value.data(), value.size()};
-}
-
-template <class Message>
-std::string Bytes(const Message& message) {
-  std::ostringstream out;
-  out << message;
-  return out.str();
 }
 
 }  // namespace
@@ -87,8 +78,7 @@ bool HttpConnection::Refuse() {
              .code = "invalid_api_key"};
   }
   if (reason.empty()) return false;
-  server_.Count({reason, ""});
-  server_.log.Write("warning", "refused", {{"remote", remote_}, {"reason", reason}, {"path", head_.path}});
+  server_.Refused(reason, remote_, {{"path", head_.path}});
   HttpReply reply = OpenAiError(error);
   if (error.status == 401) reply.headers.emplace_back("WWW-Authenticate", "Bearer");
   Send(reply);
@@ -128,29 +118,15 @@ void HttpConnection::BeginUpload() {
     reply.headers.emplace_back("Allow", "POST");
     return Send(reply);
   }
-  Refusal refusal = server_.RefusalNow();
-  Slot slot = refusal.reason.empty() ? server_.uploads.Take() : nullptr;
-  if (!slot) {
-    if (refusal.reason.empty()) {
-      refusal = {"uploads", fmt::format("{} recordings are under way: try again later", server_.uploads.most())};
-    }
-    server_.Count(refusal);
-    HttpReply reply = dialect.Error({.status = 503, .message = refusal.message});
-    reply.headers.emplace_back("Retry-After", "1");
-    return Send(reply);
-  }
+  Admission admission = server_.Admit(server_.uploads, remote_);
+  if (!admission.slot) return Send(dialect.Error({.status = 503, .message = admission.refusal.message}));
   server_.metrics.Add("antiphon_streams_total", fmt::format("interface=\"{}\"", dialect.name()));
-  upload_ = std::make_shared<UploadExchange>(shared_from_this(), dialect, std::move(slot));
+  upload_ = std::make_shared<UploadExchange>(shared_from_this(), dialect, std::move(admission.slot));
   upload_->Run();
 }
 
-http::response<http::string_body> HttpConnection::ResponseOf(const HttpReply& reply) const {
-  http::response<http::string_body> response{static_cast<http::status>(reply.status), 11};
-  response.set(http::field::server, "antiphon");
-  response.set(http::field::cache_control, "no-store");
-  response.set("X-Content-Type-Options", "nosniff");
-  if (!reply.content_type.empty()) response.set(http::field::content_type, reply.content_type);
-  for (const auto& [name, value] : reply.headers) response.set(name, value);
+HttpResponse HttpConnection::ResponseTo(const HttpReply& reply) const {
+  HttpResponse response = ResponseOf(reply);
   if (server_.access.IsNamedOrigin(head_.origin)) {
     response.set(http::field::access_control_allow_origin, head_.origin);
     response.set(http::field::vary, "Origin");
@@ -160,13 +136,13 @@ http::response<http::string_body> HttpConnection::ResponseOf(const HttpReply& re
 
 void HttpConnection::Send(const HttpReply& reply) {
   upload_.reset();
-  auto response = ResponseOf(reply);
+  HttpResponse response = ResponseTo(reply);
   const bool keep = parser_->is_header_done() && parser_->is_done() && parser_->get().keep_alive();
   response.keep_alive(keep);
   response.content_length(reply.body.size());
   std::string bytes;
   if (head_.method == "HEAD") {
-    bytes = Bytes(response.base());
+    bytes = HeadBytes(response);
   } else {
     response.body() = reply.body;
     if (reply.status == 204) response.erase(http::field::content_length);
@@ -178,11 +154,11 @@ void HttpConnection::Send(const HttpReply& reply) {
 }
 
 void HttpConnection::BeginEvents() {
-  auto response = ResponseOf({.content_type = "text/event-stream"});
+  HttpResponse response = ResponseTo({.content_type = "text/event-stream"});
   response.chunked(true);
   response.keep_alive(false);
   server_.metrics.Add("antiphon_requests_total", R"(status="200")");
-  Write(Bytes(response.base()), false);
+  Write(HeadBytes(response), false);
 }
 
 void HttpConnection::SendEvent(const std::string& json) {

@@ -13,6 +13,7 @@
 #include <string>
 
 #include "serve/net/beast.h"
+#include "serve/net/http_response.h"
 #include "serve/reply.h"
 #include "serve/server_context.h"
 
@@ -44,7 +45,7 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
   void Preflight();
   void Upgrade();
   void BeginUpload();
-  http::response<http::string_body> ResponseOf(const HttpReply& reply) const;
+  HttpResponse ResponseTo(const HttpReply& reply) const;
   void Write(const std::string& bytes, bool last);
   void WriteNext();
   void AfterReply(bool keep_alive);

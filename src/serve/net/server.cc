@@ -11,6 +11,7 @@
 #include "base/error.h"
 #include "serve/net/beast.h"
 #include "serve/net/http_connection.h"
+#include "serve/net/http_response.h"
 #include "serve/pages.h"
 
 namespace antiphon::serve {
@@ -48,6 +49,7 @@ class Server::Impl {
   void Listen();
   void Accept();
   void OnAccept(ErrorCode error, Tcp::socket socket);
+  void RefuseConnection(Tcp::socket& socket);
   void AwaitSignal();
   void LogRemarks();
   void BeginReload();
@@ -125,15 +127,20 @@ void Server::Impl::OnAccept(ErrorCode error, Tcp::socket socket) {
     socket.set_option(Tcp::no_delay(true), ignored);
     std::make_shared<HttpConnection>(context_, std::move(socket), std::move(slot))->Run();
   } else {
-    context_.Count({"connections", ""});
-    constexpr std::string_view kNoRoom =
-        "HTTP/1.1 503 Service Unavailable\r\nRetry-After: 1\r\nConnection: close\r\nContent-Length: 0\r\n\r\n";
-    ErrorCode ignored;
-    socket.non_blocking(true, ignored);
-    socket.write_some(asio::buffer(kNoRoom), ignored);
+    RefuseConnection(socket);
   }
   std::erase_if(context_.sessions, [](const auto& session) { return session.expired(); });
   Accept();
+}
+
+// Without reading anything, waiting for anybody or writing into the log, which whoever floods would fill.
+void Server::Impl::RefuseConnection(Tcp::socket& socket) {
+  const Refusal refusal = context_.connections.AllTaken();
+  context_.Count(refusal.reason);
+  const std::string answer = LastAnswer(OpenAiError({.status = 503, .message = refusal.message}));
+  ErrorCode ignored;
+  socket.non_blocking(true, ignored);
+  socket.write_some(asio::buffer(answer), ignored);
 }
 
 void Server::Impl::HandleSignals() {

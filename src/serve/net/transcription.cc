@@ -25,7 +25,7 @@ Transcription::Transcription(ServerContext& server, asio::any_io_executor execut
 Transcription::~Transcription() { Cancel(); }
 
 void Transcription::Start(FileDescriptor recording) {
-  server_.log.Write("info", "upload-begin", {{"stream", id_}, {"model", request_.model->name}});
+  server_.log.Write("info", "upload-begin", {{"stream", id_}, {"model", request_.chosen.model->name}});
   server_.sessions.push_back(weak_from_this());
   try {
     child_ = std::make_shared<AudioChild>(executor_, server_.program, std::move(recording), server_.options.limits);
@@ -64,13 +64,8 @@ void Transcription::OnPiece(AudioPiece piece) {
 void Transcription::BeginHearing(int sample_rate_hz) {
   StreamSettings settings = server_.stream;
   settings.partial = false;
-  settings.profile = request_.profile;
+  settings.profile = request_.chosen.profile;
   settings.hotwords = request_.hotwords;
-  const auto open = [model = request_.model, settings, sample_rate_hz](const CancelToken& cancel) {
-    StreamSettings its = settings;
-    its.cancel = cancel;
-    return model->recognizer.NewStream(sample_rate_hz, its);
-  };
   const auto reply = [weak = weak_from_this(), executor = executor_](Heard heard) {
     asio::post(executor, [weak, heard = std::move(heard)] {
       if (const auto self = weak.lock()) self->OnHeard(heard);
@@ -78,7 +73,7 @@ void Transcription::BeginHearing(int sample_rate_hz) {
   };
   hearing_ = std::make_shared<Hearing>(server_.scheduler, server_.metrics,
                                        HearingSettings{.sample_rate_hz = sample_rate_hz, .slack_s = kSlackSeconds},
-                                       open, reply);
+                                       StreamsOf(request_.chosen.model, sample_rate_hz, std::move(settings)), reply);
 }
 
 void Transcription::OnHeard(const Heard& heard) {

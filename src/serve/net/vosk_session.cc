@@ -3,7 +3,6 @@
 #include <boost/beast/websocket/rfc6455.hpp>
 #include <cstring>
 #include <nlohmann/json.hpp>
-#include <sstream>
 #include <utility>
 
 #include "base/error.h"
@@ -20,17 +19,6 @@ constexpr size_t kMostAnswers = 64;  // that a client has not read
 
 std::chrono::steady_clock::duration Seconds(double seconds) {
   return std::chrono::duration_cast<std::chrono::steady_clock::duration>(std::chrono::duration<double>(seconds));
-}
-
-std::vector<std::string> WordsOfPhrases(const std::vector<std::string>& phrases) {
-  std::vector<std::string> words;
-  for (const std::string& phrase : phrases) {
-    std::istringstream stream(phrase);
-    for (std::string word; stream >> word;) {
-      if (word != "[unk]") words.push_back(word);
-    }
-  }
-  return words;
 }
 
 // As much as a close frame holds, without half a character at its end.
@@ -86,15 +74,9 @@ void VoskSession::OnAccept(ErrorCode error) {
 }
 
 bool VoskSession::Admit() {
-  Refusal refusal = server_.RefusalNow();
-  if (refusal.reason.empty()) {
-    slot_ = server_.streams.Take();
-    if (slot_) return true;
-    refusal = {"streams", fmt::format("{} streams are open: try again later", server_.streams.most())};
-  }
-  server_.Count(refusal);
-  server_.log.Write("warning", "refused",
-                    {{"stream", id_}, {"remote", remote_}, {"reason", refusal.reason}, {"message", refusal.message}});
+  const auto [slot, refusal] = server_.Admit(server_.streams, remote_);
+  slot_ = slot;
+  if (slot_) return true;
   Close(refusal.reason == "draining" ? CloseCode::service_restart : CloseCode::try_again_later, refusal.message,
         "refused");
   return false;
@@ -176,34 +158,23 @@ void VoskSession::OnSamples(std::string_view bytes) {
 }
 
 std::shared_ptr<Hearing> VoskSession::NewHearing() {
-  const auto model = server_.models.Find(config_.model);
-  if (!model) Throw<UsageError>("no model is called '{}'; there are: {}", config_.model, server_.models.Names());
+  const ChosenModel chosen = server_.models.Choose(config_.model, config_.profile);
   StreamSettings settings = server_.stream;
-  if (!config_.profile.empty()) {
-    const auto profile = model->profiles.find(config_.profile);
-    if (profile == model->profiles.end()) {
-      Throw<UsageError>("the model '{}' has no profile '{}'", model->name, config_.profile);
-    }
-    settings.profile = profile->second;
-  }
+  settings.profile = chosen.profile;
   settings.partial = config_.partial;
   settings.nbest = config_.max_alternatives > 0 ? config_.max_alternatives : -1;
   settings.hotwords = config_.hotwords;
-  settings.word_list = WordsOfPhrases(config_.phrase_list);
+  settings.word_list = config_.phrase_list;
   heard_with_ = config_;
   partial_.clear();
-  const auto open = [model, settings, rate = config_.sample_rate_hz](const CancelToken& cancel) {
-    StreamSettings its = settings;
-    its.cancel = cancel;
-    return model->recognizer.NewStream(rate, its);
-  };
   const auto reply = [weak = weak_from_this(), executor = ws_.get_executor(), number = ++stream_](Heard heard) {
     asio::post(executor, [weak, number, heard = std::move(heard)] {
       if (const auto self = weak.lock()) self->OnHeard(heard, number);
     });
   };
   return std::make_shared<Hearing>(server_.scheduler, server_.metrics,
-                                   HearingSettings{.sample_rate_hz = config_.sample_rate_hz}, open, reply);
+                                   HearingSettings{.sample_rate_hz = config_.sample_rate_hz},
+                                   StreamsOf(chosen.model, config_.sample_rate_hz, std::move(settings)), reply);
 }
 
 void VoskSession::OnHeard(const Heard& heard, int stream) {
