@@ -40,6 +40,7 @@ class Load:
         self.recordings = self.lost = self.different = self.late = 0
         self.audio_s = 0.0
         self.words = {}
+        self.config = json.loads(options.client_config)
         self.sounds = []
         for path in options.wav:
             with wave.open(path) as file:
@@ -92,7 +93,7 @@ class Load:
         rate = self.sounds[0][1]
         sent, answers = collections.deque(), asyncio.Queue()
         async with connect(self.options.url) as connection:
-            await connection.send(json.dumps({"config": {"sample_rate": rate, "words": 1}}))
+            await connection.send(json.dumps({"config": {"sample_rate": rate, "words": 1, **self.config}}))
             receiving = asyncio.create_task(self.receive(connection, sent, answers))
             while time.monotonic() < until:
                 path, _, raw = random_.choice(self.sounds)
@@ -147,14 +148,20 @@ class Load:
         print(json.dumps(result, indent=2))
 
 
+def add_options(parser):
+    """Of what a client says."""
+    parser.add_argument("--piece", type=float, default=0.1, help="seconds of speech in a message")
+    parser.add_argument("--client-config", default="{}", help="further keys of the clients' config, as JSON")
+    parser.add_argument("wav", nargs="+", help="recordings: WAV, 16 bits, one channel")
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--url", default="ws://127.0.0.1:2700")
     parser.add_argument("--streams", type=int, default=50)
     parser.add_argument("--seconds", type=float, default=60)
-    parser.add_argument("--piece", type=float, default=0.1)
     parser.add_argument("--probe", action="store_true", help="try one stream too many every second")
-    parser.add_argument("wav", nargs="+", help="recordings: WAV, 16 bits, one channel")
+    add_options(parser)
     load = Load(parser.parse_args())
     asyncio.run(load.run())
     load.report()

@@ -27,7 +27,14 @@ def answer(recognizer, samples):
 
 async def serve(connection, model, pool):
     loop = asyncio.get_running_loop()
-    rate, words, recognizer = 8000.0, True, None
+    rate, words, phrases, recognizer = 8000.0, True, None, None
+
+    def new_recognizer():
+        grammar = [json.dumps(phrases, ensure_ascii=False)] if phrases else []
+        made = vosk.KaldiRecognizer(model, rate, *grammar)
+        made.SetWords(words)
+        return made
+
     try:
         async for message in connection:
             if isinstance(message, str):
@@ -35,16 +42,16 @@ async def serve(connection, model, pool):
                 if "config" in said:
                     rate = float(said["config"].get("sample_rate", rate))
                     words = bool(said["config"].get("words", words))
+                    phrases = said["config"].get("phrase_list", phrases)
                     continue
                 if recognizer is None:
-                    recognizer = vosk.KaldiRecognizer(model, rate)
+                    recognizer = new_recognizer()
                 await connection.send(await loop.run_in_executor(pool, recognizer.FinalResult))
                 if "eof" in said:
                     return
                 continue
             if recognizer is None:
-                recognizer = vosk.KaldiRecognizer(model, rate)
-                recognizer.SetWords(words)
+                recognizer = new_recognizer()
             await connection.send(await loop.run_in_executor(pool, answer, recognizer, message))
     except websockets.exceptions.ConnectionClosed:
         pass
