@@ -91,7 +91,8 @@ def main():
     parser.add_argument("--command", required=True, help="that starts the server")
     parser.add_argument("--url", default="ws://127.0.0.1:2700")
     parser.add_argument("--core", type=int, default=0, help="that the server gets")
-    parser.add_argument("--mark", type=float, default=1.0, help="seconds from the end of speech to the last result, 95 %%")
+    parser.add_argument("--mark", type=float, default=1.0,
+                        help="seconds from the end of speech to the last result, 95 %%")
     parser.add_argument("--seconds", type=float, default=40)
     parser.add_argument("--start", type=int, default=4, help="number of streams to begin with")
     serve_load.add_options(parser)

@@ -158,6 +158,14 @@ Words BestAllowed(const Matrix& scores, const WordBias& bias) {
   return best;
 }
 
+DecoderOptions WithoutBeam() {
+  DecoderOptions options;
+  options.beam = options.lattice_beam = 1e6;
+  options.acoustic_scale = 1;
+  options.min_active = 0;
+  return options;
+}
+
 WordBiasOptions Allowing(std::vector<std::string> phrases) {
   WordBiasOptions options;
   options.words = std::move(phrases);
@@ -177,12 +185,8 @@ TEST(WordBias, TheSearchSaysWholePhrasesAlone) {
       Rng rng(seed);
       Matrix scores(6, 4);
       for (int64_t i = 0; i < scores.size(); ++i) scores.data()[i] = static_cast<float>(3 * rng.Normal() - 3);
-      DecoderOptions search;
-      search.beam = search.lattice_beam = 1e6;
-      search.acoustic_scale = 1;
-      search.min_active = 0;
       MatrixScores source(scores);
-      Decoder decoder(graph, search, &bias);
+      Decoder decoder(graph, WithoutBeam(), &bias);
       decoder.Advance(source, 6);
       decoder.Finish();
       ASSERT_TRUE(decoder.ReachedFinal());
@@ -197,7 +201,7 @@ TEST(WordBias, APhraseThatIsCutOffIsNoEnd) {
   const WordBias bias(graph, Allowing({"a b c"}));
   const Matrix scores(2, 3);
   MatrixScores source(scores);
-  Decoder decoder(graph, {.beam = 1e6, .lattice_beam = 1e6, .min_active = 0}, &bias);
+  Decoder decoder(graph, WithoutBeam(), &bias);
   decoder.Advance(source, 2);
   EXPECT_FALSE(decoder.ReachedFinal());
   decoder.Finish();

@@ -121,12 +121,14 @@ class BehindNginx(serving.ServedTest):
         with socket.create_server(("127.0.0.1", 0)) as free:
             self.port = free.getsockname()[1]
         site = (FOLDER / "nginx.conf").read_text()
-        for old, new in (("/etc/letsencrypt/live/speech.example.org", str(folder)), ("listen 443", f"listen {self.port}"),
+        for old, new in (("/etc/letsencrypt/live/speech.example.org", str(folder)),
+                         ("listen 443", f"listen {self.port}"),
                          ("127.0.0.1:2700", f"127.0.0.1:{self.server.port}")):
             self.assertIn(old, site)
             site = site.replace(old, new)
         (folder / "site.conf").write_text(site)
-        places = "".join(f"{name}_temp_path {folder}/{name};" for name in ("client_body", "proxy", "fastcgi", "uwsgi", "scgi"))
+        places = "".join(f"{name}_temp_path {folder}/{name};"
+                         for name in ("client_body", "proxy", "fastcgi", "uwsgi", "scgi"))
         (folder / "nginx.conf").write_text(
             f"daemon off; master_process off; pid {folder}/pid; error_log {folder}/error.log warn; events {{}}\n"
             f"http {{ access_log off; {places} include {folder}/site.conf; }}\n")

@@ -168,6 +168,27 @@ class Page(serving.ServedTest):
         self.assertEqual(browser.evaluate(SAID), [word["word"] for event in self.listen() for word in event["words"]])
         self.assertEqual(browser.errors, [])
 
+    def test_sends_hotwords_and_the_devices_rate(self):
+        browser = self.browser()
+        browser.open(self.server.url("/"))
+        browser.evaluate("""(() => {
+            window.said = [];
+            const send = WebSocket.prototype.send;
+            WebSocket.prototype.send = function(data) {
+              window.said.push(typeof data === "string" ? JSON.parse(data) : data.byteLength);
+              return send.call(this, data);
+            };
+            document.getElementById("hotwords").value = "A B, B";
+          })()""")
+        browser.evaluate("document.getElementById('talk').click()")
+        self.assertTrue(browser.wait_for("said.filter(m => m > 0).length >= 3"), browser.errors)
+        rate = browser.evaluate("new AudioContext().sampleRate")
+        config = browser.evaluate("said[0].config")
+        self.assertEqual((config["sample_rate"], config["hotwords"]), (rate, ["A B", "B"]))
+        # A tenth of a second of 16 bits, in whole blocks of an AudioWorklet.
+        self.assertIn(browser.evaluate("said[1]") / 2 - round(rate / 10), range(128))
+        self.assertEqual(browser.errors, [])
+
     def test_everything_has_a_name(self):
         browser = self.browser()
         browser.open(self.server.url("/"))

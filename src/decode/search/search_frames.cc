@@ -195,8 +195,7 @@ void SearchFrames::PruneFinal() {
 
 bool SearchFrames::ReachedFinal() const {
   const auto& tokens = frames_[num_frames_].tokens;
-  return std::any_of(tokens.begin(), tokens.end(),
-                     [&](const Token& t) { return std::isfinite(FinalCost(t, true)); });
+  return std::any_of(tokens.begin(), tokens.end(), [&](const Token& t) { return std::isfinite(FinalCost(t, true)); });
 }
 
 double SearchFrames::FinalRelativeCost() const {
