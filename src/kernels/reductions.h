@@ -21,9 +21,16 @@ struct SumSquaresOp {
   using Function = double (*)(ConstMatrixView x);
 };
 
+/// sums[r] = Σ_c x[r, c]², in double across blocks: what a row gives does not depend on the others.
+struct RowSquaresOp {
+  static constexpr const char* kName = "row_squares";
+  using Function = void (*)(ConstMatrixView x, double* sums);
+};
+
 inline void ColumnSums(float scale, ConstMatrixView x, const float* weights, float accumulate, MatrixView sums) {
   CpuKernel<ColumnSumsOp>()(scale, x, weights, accumulate, sums);
 }
 inline double SumSquares(ConstMatrixView x) { return CpuKernel<SumSquaresOp>()(x); }
+inline void RowSquares(ConstMatrixView x, double* sums) { CpuKernel<RowSquaresOp>()(x, sums); }
 
 }  // namespace antiphon

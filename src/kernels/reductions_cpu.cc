@@ -106,8 +106,20 @@ double SumSquaresCpu(ConstMatrixView x) {
   return sum;
 }
 
+void RowSquaresCpu(ConstMatrixView x, double* sums) {
+  ParallelRanges(x.rows(), x.cols(), 1, [&](int64_t first, int64_t last) {
+    for (int64_t r = first; r < last; ++r) {
+      sums[r] = 0;
+      for (int64_t start = 0; start < x.cols(); start += kBlock) {
+        sums[r] += HWY_DYNAMIC_DISPATCH(SumSquaresBlock)(x.Row(r).data() + start, std::min(kBlock, x.cols() - start));
+      }
+    }
+  });
+}
+
 REGISTER_KERNEL(ColumnSumsOp, DeviceKind::kCpu, DataType::kFloat32, "highway", 1, &ColumnSumsCpu);
 REGISTER_KERNEL(SumSquaresOp, DeviceKind::kCpu, DataType::kFloat32, "highway", 1, &SumSquaresCpu);
+REGISTER_KERNEL(RowSquaresOp, DeviceKind::kCpu, DataType::kFloat32, "highway", 1, &RowSquaresCpu);
 
 }  // namespace
 }  // namespace antiphon

@@ -24,8 +24,13 @@ double SumSquaresRef(ConstMatrixView x) {
   return sum;
 }
 
+void RowSquaresRef(ConstMatrixView x, double* sums) {
+  for (int64_t r = 0; r < x.rows(); ++r) sums[r] = SumSquaresRef(x.Rows(r, 1));
+}
+
 REGISTER_KERNEL(ColumnSumsOp, DeviceKind::kCpu, DataType::kFloat32, "ref", 0, &ColumnSumsRef);
 REGISTER_KERNEL(SumSquaresOp, DeviceKind::kCpu, DataType::kFloat32, "ref", 0, &SumSquaresRef);
+REGISTER_KERNEL(RowSquaresOp, DeviceKind::kCpu, DataType::kFloat32, "ref", 0, &RowSquaresRef);
 
 }  // namespace
 }  // namespace antiphon

@@ -274,6 +274,11 @@ void SafetensorsReader::Adopt(std::shared_ptr<const SafetensorsReader> other, st
   other_ = std::move(other);
 }
 
+void SafetensorsReader::Replace(const std::string& name, std::vector<float> values) {
+  const std::vector<float>& kept = replaced_[name] = std::move(values);
+  tensors_[name] = {TensorType::kF32, {1, std::ssize(kept)}, std::as_bytes(std::span(kept))};
+}
+
 Matrix SafetensorsReader::ReadMatrix(std::string_view name) const {
   const TensorView& t = Tensor(name);
   WithContext([&] { ExpectReal(t, name, 2); }, [&] { return fmt::format("reading '{}'", path().string()); });

@@ -79,10 +79,13 @@ class SafetensorsReader {
 
   /// Takes tensors that another file holds for this one; InputError if it lacks one. Keeps that file.
   void Adopt(std::shared_ptr<const SafetensorsReader> other, std::span<const std::string> names);
+  /// From now on tensor `name` has these values, [1, n].
+  void Replace(const std::string& name, std::vector<float> values);
 
  private:
   void Parse(std::span<const std::byte> bytes);
   std::shared_ptr<const SafetensorsReader> other_;
+  std::map<std::string, std::vector<float>> replaced_;
   std::optional<MappedFile> file_;
   std::filesystem::path path_;
   TensorMetadata metadata_;

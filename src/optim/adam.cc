@@ -2,6 +2,8 @@
 //
 // Source: Kingma, Ba, ICLR 2015; Loshchilov, Hutter, ICLR 2019.
 #include <cmath>
+#include <string>
+#include <vector>
 
 #include "base/options.h"
 #include "kernels/update.h"
@@ -27,10 +29,10 @@ struct AdamOptions {
 
 class Adam : public Optimizer {
  public:
-  Adam(const Config& config, nn::Network& network)
+  Adam(const Config& config, const SteppedValues& values)
       : options_(ReadOptions<AdamOptions>(config, {"type"})),
-        mean_(1, static_cast<int64_t>(network.num_values())),
-        square_(1, static_cast<int64_t>(network.num_values())) {}
+        mean_(1, static_cast<int64_t>(values.num_values)),
+        square_(1, static_cast<int64_t>(values.num_values)) {}
 
   void BeginStep(double learning_rate) override {
     rate_ = learning_rate;
@@ -71,6 +73,7 @@ class Adam : public Optimizer {
     step_ = reader.ReadInts(prefix + "step").at(0);
     mean_step_ = reader.ReadInts(prefix + "mean-step").at(0);
   }
+  std::vector<std::string> state_of_values() const override { return {"mean", "square"}; }
   void ResetState() override {
     ResetMomentum();
     square_.SetZero();
@@ -107,8 +110,9 @@ class Adam : public Optimizer {
   Matrix block_;
 };
 
-REGISTER_COMPONENT(OptimizerRegistry, "adam",
-                   [](const Config& config, nn::Network& network) { return std::make_unique<Adam>(config, network); });
+REGISTER_COMPONENT(OptimizerRegistry, "adam", [](const Config& config, const SteppedValues& values) {
+  return std::make_unique<Adam>(config, values);
+});
 
 }  // namespace
 }  // namespace antiphon::optim

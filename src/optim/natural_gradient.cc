@@ -23,10 +23,10 @@ namespace {
 
 class NaturalGradient : public Optimizer {
  public:
-  NaturalGradient(const Config& config, nn::Network& network)
+  NaturalGradient(const Config& config, const SteppedValues& values)
       : options_(ReadOptions<NaturalGradientOptions>(config, {"type", "step"})),
-        step_(MakeOptimizer(config.Table("step"), network)),
-        parameters_(network.parameters()) {}
+        step_(MakeOptimizer(config.Table("step"), values)),
+        parameters_(values.network.parameters()) {}
 
   void BeginStep(double learning_rate) override { step_->BeginStep(learning_rate); }
   StepReport EndStep() override {
@@ -83,6 +83,12 @@ class NaturalGradient : public Optimizer {
       sides.input.LoadState(reader, name + ".input");
       sides.output.LoadState(reader, name + ".output");
     }
+  }
+
+  std::vector<std::string> state_of_values() const override {
+    std::vector<std::string> names = step_->state_of_values();
+    for (std::string& name : names) name = "step." + name;
+    return names;
   }
 
   void ResetState() override {
@@ -198,8 +204,8 @@ class NaturalGradient : public Optimizer {
   std::vector<float> bias_input_;
 };
 
-REGISTER_COMPONENT(OptimizerRegistry, "natural-gradient", [](const Config& config, nn::Network& network) {
-  return std::make_unique<NaturalGradient>(config, network);
+REGISTER_COMPONENT(OptimizerRegistry, "natural-gradient", [](const Config& config, const SteppedValues& values) {
+  return std::make_unique<NaturalGradient>(config, values);
 });
 
 }  // namespace

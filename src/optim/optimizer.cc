@@ -14,8 +14,8 @@ void Optimizer::TakeAll(nn::Network& network, std::span<const float> gradient) {
   }
 }
 
-std::unique_ptr<Optimizer> MakeOptimizer(const Config& config, nn::Network& network) {
-  return OptimizerRegistry::Get().Create(config.Text("type").value_or("sgd"), config, network);
+std::unique_ptr<Optimizer> MakeOptimizer(const Config& config, const SteppedValues& values) {
+  return OptimizerRegistry::Get().Create(config.Text("type").value_or("sgd"), config, values);
 }
 
 }  // namespace antiphon::optim

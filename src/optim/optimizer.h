@@ -11,9 +11,11 @@
 // Errors: UsageError for its options; InputError when a stored state does not fit.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "base/config.h"
 #include "base/registry.h"
@@ -31,6 +33,18 @@ struct StepReport {
   double max_change_scale = 1;
 };
 
+/// What an optimiser steps: all values of a network, or the rows of each parameter that one of several ranks keeps, in
+/// parameters of their own whose offsets count the rank's values alone (parallel/value_share.h).
+struct SteppedValues {
+  SteppedValues(nn::Network& all)  // NOLINT(google-explicit-constructor): a network stands for all that it has
+      : network(all), parameters(all.parameters()), num_values(all.num_values()) {}
+  nn::Network& network;
+  std::span<nn::Parameter* const> parameters;
+  size_t num_values;
+  /// Sums over the ranks that step the other rows, with the same bits on all; empty: there are none. Collective.
+  std::function<void(std::span<double>)> sum_over_ranks;
+};
+
 class Optimizer : public nn::GradientSink {
  public:
   virtual void BeginStep(double learning_rate) = 0;
@@ -40,6 +54,8 @@ class Optimizer : public nn::GradientSink {
   /// until the writer has written.
   virtual void SaveState(SafetensorsWriter& writer, const std::string& prefix) const = 0;
   virtual void LoadState(const SafetensorsReader& reader, const std::string& prefix) = 0;
+  /// Tensors of its state, without the prefix, that hold one number per value, laid out as the values.
+  virtual std::vector<std::string> state_of_values() const { return {}; }
   /// Forgets everything (after falling back to an older model).
   virtual void ResetState() = 0;
   /// Forgets the running step alone, whose direction belongs to other parameters (after exchanging them).
@@ -62,8 +78,8 @@ class Optimizer : public nn::GradientSink {
 
 /// From an `[optimizer]` table: key `type` ("sgd", …), the others as the method says. The network's shape must not
 /// change afterwards.
-std::unique_ptr<Optimizer> MakeOptimizer(const Config& config, nn::Network& network);
+std::unique_ptr<Optimizer> MakeOptimizer(const Config& config, const SteppedValues& values);
 
-using OptimizerRegistry = Registry<Optimizer, const Config&, nn::Network&>;
+using OptimizerRegistry = Registry<Optimizer, const Config&, const SteppedValues&>;
 
 }  // namespace antiphon::optim

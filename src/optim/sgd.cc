@@ -9,6 +9,9 @@
 // without a gradient buffer. Source: Kaldi nnet3 (nnet-utils.cc UpdateNnetWithMaxChange); Sutskever et al., ICML 2013.
 #include <algorithm>
 #include <cmath>
+#include <functional>
+#include <numeric>
+#include <string>
 #include <vector>
 
 #include "base/options.h"
@@ -48,11 +51,12 @@ struct SgdOptions {
 
 class Sgd : public Optimizer {
  public:
-  Sgd(const Config& config, nn::Network& network) : options_(ReadOptions<SgdOptions>(config, {"type"})) {
-    for (nn::Parameter* p : network.parameters()) has_layer_limit_ = has_layer_limit_ || p->max_change > 0;
+  Sgd(const Config& config, const SteppedValues& values)
+      : options_(ReadOptions<SgdOptions>(config, {"type"})), sum_over_ranks_(values.sum_over_ranks) {
+    for (nn::Parameter* p : values.parameters) has_layer_limit_ = has_layer_limit_ || p->max_change > 0;
     limited_ = options_.max_change > 0 || options_.layer_max_change > 0 || has_layer_limit_;
-    if (options_.momentum > 0) velocity_ = Matrix(1, static_cast<int64_t>(network.num_values()));
-    if (limited_) pending_ = Matrix(1, static_cast<int64_t>(network.num_values()));
+    if (options_.momentum > 0) velocity_ = Matrix(1, static_cast<int64_t>(values.num_values));
+    if (limited_) pending_ = Matrix(1, static_cast<int64_t>(values.num_values));
   }
 
   void BeginStep(double learning_rate) override {
@@ -109,6 +113,9 @@ class Sgd : public Optimizer {
   }
   void LoadState(const SafetensorsReader& reader, const std::string& prefix) override {
     if (velocity_.size() > 0) reader.ReadInto(prefix + "velocity", velocity_);
+  }
+  std::vector<std::string> state_of_values() const override {
+    return velocity_.size() > 0 ? std::vector<std::string>{"velocity"} : std::vector<std::string>();
   }
   void ResetState() override { velocity_.SetZero(); }
   size_t state_bytes() const override {
@@ -196,8 +203,10 @@ class Sgd : public Optimizer {
   StepReport LimitedStep() {
     double total = 0;
     std::vector<double> scales;
-    for (const LayerStep& s : steps_) {
-      const double norm = std::sqrt(StepSquares(s));
+    const std::vector<double> squares = StepSquares();
+    for (size_t i = 0; i < steps_.size(); ++i) {
+      const LayerStep& s = steps_[i];
+      const double norm = std::sqrt(squares[i]);
       double limit = static_cast<double>(s.weight->max_change);
       if (limit < 0) limit = options_.layer_max_change;
       scales.push_back(limit > 0 && norm > limit ? limit / norm : 1.0);
@@ -223,26 +232,50 @@ class Sgd : public Optimizer {
     return report;
   }
 
-  // Turns the pending gradient into the pending direction (momentum, coupled decay) and gives its squared length as a
-  // step.
-  double StepSquares(const LayerStep& s) {
-    double squares = 0;
-    for (nn::Parameter* p : {s.weight, s.bias}) {
-      if (p == nullptr) continue;
-      const MomentumRates rates = Rates(*p);
-      const MatrixView g = In(pending_, *p);
-      if (rates.decay != 0) AddScaled(rates.decay, p->value, g);
-      if (options_.momentum > 0) {
-        const MatrixView v = In(velocity_, *p);
-        Scale(rates.momentum, v, v);
-        AddScaled(1.0f, g, v);
-        if (rates.nesterov) {
-          AddScaled(rates.momentum, v, g);
-        } else {
-          Scale(1.0f, v, g);
-        }
+  // Turns the pending gradient into the pending direction (momentum, coupled decay).
+  MatrixView Direction(const nn::Parameter& p) {
+    const MomentumRates rates = Rates(p);
+    const MatrixView g = In(pending_, p);
+    if (rates.decay != 0) AddScaled(rates.decay, p.value, g);
+    if (options_.momentum == 0) return g;
+    const MatrixView v = In(velocity_, p);
+    Scale(rates.momentum, v, v);
+    AddScaled(1.0f, g, v);
+    if (rates.nesterov) {
+      AddScaled(rates.momentum, v, g);
+    } else {
+      Scale(1.0f, v, g);
+    }
+    return g;
+  }
+
+  // Of each step its squared length. Rows are added up one by one, whoever steps them, so that the sums have the same
+  // bits where ranks divide the rows.
+  std::vector<double> StepSquares() {
+    const bool divided = static_cast<bool>(sum_over_ranks_);
+    const auto rows_of = [&](const nn::Parameter& p) { return divided ? p.whole.rows : p.value.rows(); };
+    std::vector<double> rows;
+    for (const LayerStep& s : steps_) {
+      for (nn::Parameter* p : {s.weight, s.bias}) {
+        if (p == nullptr) continue;
+        const size_t at = rows.size();
+        rows.resize(at + static_cast<size_t>(rows_of(*p)));
+        const int64_t first = divided && p->whole.cols > 0 ? p->whole.first / p->whole.cols : 0;
+        RowSquares(Direction(*p), rows.data() + at + first);
       }
-      squares += SumSquares(g) * static_cast<double>(rates.rate) * static_cast<double>(rates.rate);
+    }
+    if (divided) sum_over_ranks_(rows);
+    std::vector<double> squares;
+    const double* row = rows.data();
+    for (const LayerStep& s : steps_) {
+      double both = 0;
+      for (const nn::Parameter* p : {s.weight, s.bias}) {
+        if (p == nullptr) continue;
+        const auto rate = static_cast<double>(Rates(*p).rate);
+        both += std::accumulate(row, row + rows_of(*p), 0.0) * rate * rate;
+        row += rows_of(*p);
+      }
+      squares.push_back(both);
     }
     return squares;
   }
@@ -255,6 +288,7 @@ class Sgd : public Optimizer {
   }
 
   SgdOptions options_;
+  std::function<void(std::span<double>)> sum_over_ranks_;
   bool has_layer_limit_ = false;
   bool limited_ = false;
   double max_change_share_ = 1;
@@ -267,8 +301,9 @@ class Sgd : public Optimizer {
   PaddedMatrix<Bf16> scaled_half_;
 };
 
-REGISTER_COMPONENT(OptimizerRegistry, "sgd",
-                   [](const Config& config, nn::Network& network) { return std::make_unique<Sgd>(config, network); });
+REGISTER_COMPONENT(OptimizerRegistry, "sgd", [](const Config& config, const SteppedValues& values) {
+  return std::make_unique<Sgd>(config, values);
+});
 
 }  // namespace
 }  // namespace antiphon::optim

@@ -49,6 +49,25 @@ TEST(SumSquares, AgreesWithTheReference) {
   });
 }
 
+TEST(RowSquares, AgreesWithTheReferenceAndWithARowAlone) {
+  ForVariants<RowSquaresOp>([](const std::string& name, auto function, auto reference) {
+    for (const Size& size : OddSizes()) {
+      for (const bool packed : {false, true}) {
+        const Ragged x(size, 1, 1, packed);
+        std::vector<double> sums(static_cast<size_t>(size.rows)), expected(sums.size());
+        function(x.view, sums.data());
+        reference(x.view, expected.data());
+        for (size_t r = 0; r < sums.size(); ++r) {
+          EXPECT_NEAR(sums[r], expected[r], 1e-5 * (1 + expected[r])) << name;
+          double alone = 0;
+          function(ConstMatrixView(x.view).Rows(static_cast<int64_t>(r), 1), &alone);
+          EXPECT_EQ(alone, sums[r]) << name;
+        }
+      }
+    }
+  });
+}
+
 TEST(Reductions, AreTheSameForAnyNumberOfThreads) {
   const Ragged x({300, 1031}, 1);
   Matrix sums[2] = {Matrix(1, 1031), Matrix(1, 1031)};

@@ -46,8 +46,8 @@ REGISTER_COMPONENT(parallel::StrategyRegistry, "test-average", [](const Config&,
 class SpoilOnce : public optim::Optimizer {
  public:
   static inline std::atomic<int> spoil_after = -1;  // steps of all workers together
-  explicit SpoilOnce(nn::Network& network)
-      : network_(network), step_(optim::MakeOptimizer(Config::Parse("type = \"sgd\"\n", "o"), network)) {}
+  explicit SpoilOnce(const optim::SteppedValues& values)
+      : network_(values.network), step_(optim::MakeOptimizer(Config::Parse("type = \"sgd\"\n", "o"), values)) {}
   void BeginStep(double rate) override { step_->BeginStep(rate); }
   optim::StepReport EndStep() override {
     if (spoil_after.fetch_sub(1) == 0) network_.values()[0] = NAN;
@@ -67,7 +67,7 @@ class SpoilOnce : public optim::Optimizer {
   std::unique_ptr<optim::Optimizer> step_;
 };
 REGISTER_COMPONENT(optim::OptimizerRegistry, "test-spoil-once",
-                   [](const Config&, nn::Network& network) { return std::make_unique<SpoilOnce>(network); });
+                   [](const Config&, const optim::SteppedValues& v) { return std::make_unique<SpoilOnce>(v); });
 
 std::vector<std::string> FallBacks(const std::filesystem::path& run) {
   std::vector<std::string> messages;
