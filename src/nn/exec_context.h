@@ -10,6 +10,7 @@
 
 namespace antiphon::nn {
 
+class RankSums;
 struct SideTargets;
 
 struct ExecContext {
@@ -27,6 +28,9 @@ struct ExecContext {
   double progress = 0;
   /// What layers of type "side-task" learn from these frames (nn/side_targets.h); null: nothing.
   SideTargets* side_targets = nullptr;
+  /// These frames are a part of a minibatch that several ranks compute together, in training: layers that look at
+  /// whole minibatches (batch-norm) take all of it (nn/rank_sums.h). Null: they are all.
+  RankSums* ranks = nullptr;
   /// How rows follow one another in time; null: as one sequence that begins with the first row, which is the same as
   /// frames that stand alone for layers that look at one frame only.
   const SequenceLayout* sequences = nullptr;

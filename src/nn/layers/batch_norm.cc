@@ -3,13 +3,15 @@
 //
 // In training mode the minibatch's own statistics are used and enter the running ones, which forget by `decay` per
 // minibatch as in Kaldi: sums of count, x and x² are multiplied by it. When scoring, the running statistics are used.
-// What pads shorter utterances of a minibatch has no part in it.
+// What pads shorter utterances of a minibatch has no part in it. Where ranks compute a minibatch together and say so
+// (ExecContext::ranks), count, Σx and Σx² are summed over them in double, and in the backward pass Σ dy and Σ dy·z:
+// each rank's output and derivatives are those of its frames in the whole minibatch. A rank without frames takes part.
 // With `columns` only the first so many are normalised; what stands behind them (a speaker's vector, whose numbers are
 // of a known size) stays as it is.
 // After parameters were averaged they no longer fit and have to be gathered again (Network::RecomputeStatistics). A
 // minibatch of one frame has no variance: its output is the offset alone. A frozen layer (learning-rate-factor 0) uses
 // its running statistics in training too, and keeps them. Source: Ioffe, Szegedy, ICML 2015; Kaldi's
-// BatchNormComponent.
+// BatchNormComponent. Over ranks: Peng et al., MegDet, CVPR 2018.
 #include <algorithm>
 #include <cmath>
 #include <vector>
@@ -19,6 +21,7 @@
 #include "nn/layer.h"
 #include "nn/layer_traits.h"
 #include "nn/layers/largest_dim.h"
+#include "nn/rank_sums.h"
 
 namespace antiphon::nn {
 namespace {
@@ -121,8 +124,7 @@ class BatchNorm : public Layer, public HasTangent, public HasStatistics {
     const MatrixView statistics = ws.Float(kStatistics, 3, x.cols());
     if (TakesOwn(ctx)) {
       const Counted counted(ctx, x.rows(), context_above().stride);
-      ws.Float(kCount, 1, 1)(0, 0) = static_cast<float>(counted.count());
-      MinibatchStatistics(x, counted, statistics);
+      ws.Float(kCount, 1, 1)(0, 0) = static_cast<float>(MinibatchStatistics(ctx, x, counted, statistics));
     } else {
       RunningStatistics(statistics);
     }
@@ -138,7 +140,8 @@ class BatchNorm : public Layer, public HasTangent, public HasStatistics {
     const MatrixView sums = ws.Float(kSums, 2, dy.cols());
     const Counted counted(ctx, dy.rows(), context_above().stride);
     GradientSums(dy, counted, ws, sums);
-    if (dx.data() != nullptr) InputDerivative(ctx, dy, counted, ws, sums, dx);
+    const ConstMatrixView of_all = TakesOwn(ctx) && ctx.ranks != nullptr ? SumOverRanks(ctx, sums, ws) : sums;
+    if (dx.data() != nullptr) InputDerivative(ctx, dy, counted, ws, of_all, dx);
     if (TakesOwn(ctx)) Accumulate(ws, static_cast<float>(options_.decay));
     if (options_.affine && scale_.learning_rate_factor != 0) {
       sink.TakeDense(offset_, ConstMatrixView(sums).Rows(0, 1));
@@ -164,17 +167,20 @@ class BatchNorm : public Layer, public HasTangent, public HasStatistics {
   }
 
  private:
-  enum Slot { kStatistics, kSums, kMeans, kCount, kScale };  // rows of kStatistics: mean, s, mean of x²
+  enum Slot { kStatistics, kSums, kMeans, kCount, kScale, kAllSums };  // rows of kStatistics: mean, s, mean of x²
 
   // Whether a minibatch is normalised by its own statistics.
   bool TakesOwn(const ExecContext& ctx) const { return ctx.training && !frozen_; }
 
-  void MinibatchStatistics(ConstMatrixView x, const Counted& counted, MatrixView statistics) const {
-    const auto n = static_cast<double>(counted.count());
+  // Returns how many frames they are of.
+  double MinibatchStatistics(const ExecContext& ctx, ConstMatrixView x, const Counted& counted,
+                             MatrixView statistics) const {
+    auto n = static_cast<double>(counted.count());
     const auto dim = static_cast<size_t>(x.cols());
     static thread_local std::vector<double> moments;
     moments.resize(2 * dim);
     CpuKernel<ColumnMomentsOp>()(x, counted.flags(), moments.data(), moments.data() + dim);
+    if (ctx.ranks != nullptr) n = MomentsOfAll(*ctx.ranks, n, moments);
     for (size_t c = 0; c < dim; ++c) {
       const double mean = moments[c], variance = n > 0 ? moments[dim + c] / n : 0;
       const auto column = static_cast<int64_t>(c);
@@ -183,6 +189,36 @@ class BatchNorm : public Layer, public HasTangent, public HasStatistics {
       statistics(2, column) = static_cast<float>(variance + mean * mean);
     }
     LeaveOthers(statistics);
+    return n;
+  }
+
+  // Means and sums of squared deviations, of this rank's n frames, become those of all ranks' frames.
+  static double MomentsOfAll(RankSums& ranks, double n, std::vector<double>& moments) {
+    const size_t dim = moments.size() / 2;
+    for (size_t c = 0; c < dim; ++c) {
+      const double mean = moments[c];
+      moments[c] = n * mean;
+      moments[dim + c] += n * mean * mean;
+    }
+    moments.push_back(n);
+    ranks.Sum(moments);
+    n = moments.back();
+    moments.pop_back();
+    for (size_t c = 0; c < dim && n > 0; ++c) {
+      const double mean = moments[c] / n;
+      moments[c] = mean;
+      moments[dim + c] = std::max(moments[dim + c] - n * mean * mean, 0.0);
+    }
+    return n;
+  }
+
+  static ConstMatrixView SumOverRanks(const ExecContext& ctx, ConstMatrixView sums, Workspace& ws) {
+    static thread_local std::vector<double> values;
+    values.assign(sums.data(), sums.data() + sums.size());
+    ctx.ranks->Sum(values);
+    const MatrixView all = ws.Float(kAllSums, sums.rows(), sums.cols());
+    for (size_t i = 0; i < values.size(); ++i) all.data()[i] = static_cast<float>(values[i]);
+    return all;
   }
 
   // Without any statistics yet: mean 0 and variance 1.
@@ -216,13 +252,13 @@ class BatchNorm : public Layer, public HasTangent, public HasStatistics {
   }
 
   // With z' the derivative at z: in training dx = s·(z' − mean(z')) − (s/r²)·z·mean(z'·z), when scoring dx = s·z'.
-  // `sums` holds Σ dy and Σ dy·z, that is, z' without the learned scale.
+  // `sums` holds Σ dy and Σ dy·z, that is, z' without the learned scale, over all frames of the minibatch.
   void InputDerivative(const ExecContext& ctx, ConstMatrixView dy, const Counted& counted, Workspace& ws,
                        ConstMatrixView sums, MatrixView dx) const {
     const int64_t dim = dy.cols();
     const MatrixView statistics = ws.Float(kStatistics);
     const MatrixView factors = ws.Float(kMeans, 3, dim);  // what is taken away, per unit of x, and what remains of all
-    const double frames = std::max(1.0, static_cast<double>(counted.count()));
+    const double frames = TakesOwn(ctx) ? std::max(1.0, static_cast<double>(ws.Float(kCount)(0, 0))) : 1.0;
     const double r2 = options_.target_rms * options_.target_rms;
     for (int64_t c = 0; c < dim; ++c) {
       const bool own = TakesOwn(ctx) && c < columns_;

@@ -116,11 +116,14 @@ class SideTask : public Layer, public Constrained {
                   GradientSink& sink) override {
     if (dx.data() != nullptr && dx.data() != dy.data()) Scale(1, dy, dx);
     SideTarget* target = ctx.training ? Find(ctx) : nullptr;
-    if (target == nullptr || dy.rows() == 0) return;
+    if (target == nullptr || (dy.rows() == 0 && ctx.ranks == nullptr)) return;
     Workspace& own = ws.Child(0);
     const ExecContext inside = InsideChain(ctx, index_, 0);
     const MatrixView z = classifier_.Forward(inside, ws.x, own);
-    target->seen = target->shares.begin.empty() ? Derive(ctx, *target, z) : DeriveShares(ctx, *target, z);
+    // Without frames, for the other ranks' batch normalisation alone.
+    if (dy.rows() > 0) {
+      target->seen = target->shares.begin.empty() ? Derive(ctx, *target, z) : DeriveShares(ctx, *target, z);
+    }
     const MatrixView side = classifier_.Backward(inside, z, own, sink, dx.data() != nullptr);
     if (dx.data() != nullptr) AddScaled(1, side, dx);
   }
