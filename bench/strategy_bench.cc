@@ -2,6 +2,7 @@
 // against one, on generated frames. Methods take turns, so that a slow moment of the machine hits all of them.
 //
 // Usage: strategy_bench [WORKERS [MINIBATCH [LAYERS [WIDTH [SENONES [SECONDS [METHOD...]]]]]]]; without methods, all.
+// A method may bring keys of its table: "ssgd,divide='gradients'".
 // Prints one JSON object per line. With one worker, all compute threads compute; with several, one thread each.
 #include <fmt/format.h>
 
@@ -19,6 +20,7 @@
 #include "base/random.h"
 #include "comm/thread_world.h"
 #include "parallel/strategy.h"
+#include "parallel/value_share.h"
 
 namespace antiphon::parallel {
 namespace {
@@ -34,23 +36,35 @@ struct Shape {
   int senones = 2000;
 };
 
+Config TableOf(std::string method) {
+  std::replace(method.begin(), method.end(), ',', '\n');
+  const size_t end = std::min(method.find('\n'), method.size());
+  return Config::Parse("method = \"" + method.substr(0, end) + "\"" + method.substr(end) + "\n", "bench");
+}
+
 class Worker {
  public:
   // `like`: whose optimiser to take, where methods differ in it.
   Worker(const Shape& shape, const std::string& method, const std::string& like, comm::Communicator& comm)
       : outline_(Config::Parse(Toml(shape), "bench"), kInputs, shape.senones, 1, nn::InitialValues::kOutline),
-        parts_(DivideModel(Config::Parse("method = \"" + method + "\"\n", "bench"), outline_, comm)),
+        parts_(DivideModel(TableOf(method), outline_, comm)),
         network_(Config::Parse(Toml(shape), "bench"), kInputs, shape.senones, 1, nn::InitialValues::kRandom,
                  parts_ ? parts_->Of(comm.rank()) : std::vector<nn::OutputRange>()),
-        optimizer_(optim::MakeOptimizer(Config::Parse(like == "eamsgd" ? "momentum = 0.9\n" : "", "o"), network_)),
+        share_(DivideValues(TableOf(method), network_, comm)),
+        optimizer_(optim::MakeOptimizer(Config::Parse(like == "eamsgd" ? "momentum = 0.9\n" : "", "o"),
+                                        share_ ? share_->stepped() : optim::SteppedValues(network_))),
         features_(shape.minibatch, kInputs) {
     Rng rng(1, static_cast<uint64_t>(comm.rank()));
     for (int64_t i = 0; i < features_.size(); ++i) features_.data()[i] = static_cast<float>(rng.Normal());
     for (int i = 0; i < shape.minibatch; ++i) {
       pdf_ids_.push_back(static_cast<int32_t>(rng.Below(static_cast<uint64_t>(shape.senones))));
     }
-    strategy_ = MakeStrategy(Config::Parse("method = \"" + method + "\"\n", "bench"),
-                             {&network_, optimizer_.get(), &comm, {shape.minibatch, 100000, 1}, parts_.get()});
+    strategy_ = MakeStrategy(TableOf(method), {.network = &network_,
+                                               .optimizer = optimizer_.get(),
+                                               .comm = &comm,
+                                               .plan = {shape.minibatch, 100000, 1},
+                                               .parts = parts_.get(),
+                                               .share = share_.get()});
     strategy_->Start();
   }
   void Finish() { strategy_->Finish(); }
@@ -92,6 +106,7 @@ class Worker {
   nn::Network outline_;
   std::unique_ptr<ModelParts> parts_;  // null: every worker holds the whole
   nn::Network network_;
+  std::unique_ptr<ValueShare> share_;  // null: the optimiser steps all that the worker holds
   std::unique_ptr<optim::Optimizer> optimizer_;
   std::unique_ptr<Strategy> strategy_;
   Matrix features_;

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "base/check.h"
 #include "kernels/elementwise.h"
 
 namespace antiphon::parallel {
@@ -18,20 +19,18 @@ int SumTag(size_t layer) { return PartTag(layer) + 1; }
 
 }  // namespace
 
-GradientExchange::GradientExchange(const Config& codec, double codec_start_epochs, int accumulate,
-                                   const Replica& replica)
+GradientExchange::GradientExchange(const Config& codec, const ExchangeOptions& options, const Replica& replica)
     : network_(*replica.network),
       comm_(*replica.comm),
       exact_(MakeCodec(Config())),
       codec_(MakeCodec(codec)),
       codec_name_(CodecName(codec)),
-      codec_start_epochs_(codec_start_epochs),
+      options_(options),
       steps_per_epoch_(replica.plan.steps_per_epoch),
-      accumulate_(accumulate),
-      total_weight_(std::max(1.0, static_cast<double>(replica.plan.minibatch_frames)) * accumulate *
+      total_weight_(std::max(1.0, static_cast<double>(replica.plan.minibatch_frames)) * options.accumulate *
                     replica.comm->world_size()),
+      share_(replica.share),
       layers_(network_.num_layers()),
-      gradient_(network_.num_values(), 0.0f),
       memory_(static_cast<size_t>(codec_->num_planes()), std::vector<float>(network_.num_values(), 0.0f)),
       sum_memory_(static_cast<size_t>(codec_->num_sum_planes()), std::vector<float>(network_.num_values(), 0.0f)),
       parts_(static_cast<size_t>(comm_.world_size())) {
@@ -41,24 +40,55 @@ GradientExchange::GradientExchange(const Config& codec, double codec_start_epoch
         "set optimizer.momentum = 0, or leave the codec's out",
         codec.Where("momentum"), codec_name_, codec_->momentum(), replica.optimizer->momentum());
   }
+  RequireDivisible(codec);
+  AddLayers();
+}
+
+void GradientExchange::RequireDivisible(const Config& codec) const {
+  CHECK_EQ(share_ != nullptr, options_.divide != Divide::kNothing);
+  if (share_ != nullptr && codec_->by_columns()) {
+    Throw<UsageError>(
+        "{}: codec '{}' cuts matrices by columns, but workers that divide the optimiser's state keep whole rows: take "
+        "another codec, or parallel.{} = 'nothing'",
+        codec.Where("type"), codec_name_, kDivideKey);
+  }
+  if (options_.divide == Divide::kGradients && options_.accumulate > 1) {
+    Throw<UsageError>(
+        "parallel.{} = 'gradients' with accumulate = {}: gradients that are accumulated stay whole at each worker; "
+        "take 'optimizer'",
+        kDivideKey, options_.accumulate);
+  }
+}
+
+void GradientExchange::AddLayers() {
+  size_t widest = 0;
   for (size_t i = 0; i < layers_.size(); ++i) {
+    const std::span<const float> values = network_.values({i, i + 1});
+    const int64_t first = values.empty() ? 0 : values.data() - network_.values().data();
+    widest = std::max(widest, values.size());
     for (nn::Parameter* p : network_.layer(i).parameters()) {
       if (p->learning_rate_factor == 0) continue;
       layers_[i].parameters.push_back(p);
       touched_[p] = false;
+      firsts_[p] = options_.divide == Divide::kGradients ? first : 0;
     }
   }
+  const std::span<nn::Parameter* const> all = network_.parameters();
+  for (size_t i = 0; i < all.size(); ++i) numbers_[all[i]] = i;
+  const bool divided = options_.divide == Divide::kGradients;
+  gradient_.resize(divided ? widest : network_.num_values());
+  if (divided) own_.resize(share_->stepped().num_values);
 }
 
 // Position in the run when the exchange under way began.
 double GradientExchange::Epoch() const {
   if (steps_per_epoch_ == 0) return 0;
-  return static_cast<double>(steps_ * accumulate_) / static_cast<double>(steps_per_epoch_);
+  return static_cast<double>(steps_ * options_.accumulate) / static_cast<double>(steps_per_epoch_);
 }
 
 Codec& GradientExchange::codec() {
-  if (codec_start_epochs_ <= 0 || steps_per_epoch_ == 0) return *codec_;
-  return Epoch() < codec_start_epochs_ ? *exact_ : *codec_;
+  if (options_.codec_start_epochs <= 0 || steps_per_epoch_ == 0) return *codec_;
+  return Epoch() < options_.codec_start_epochs ? *exact_ : *codec_;
 }
 
 // Vectors always travel as they are.
@@ -92,14 +122,18 @@ size_t GradientExchange::DecodeSum(const nn::Parameter& p, std::span<const std::
   return size;
 }
 
-MatrixView GradientExchange::Part(MatrixView matrix, int r) {
+MatrixView GradientExchange::Part(const nn::Parameter& p, MatrixView matrix, int r) const {
+  if (share_ != nullptr) {
+    const RowShare rows = Rows(p, r);
+    return matrix.Rows(rows.first_row, rows.rows);
+  }
   const auto range = [&](int64_t size, int64_t unit) {
     const auto units = static_cast<size_t>((size + unit - 1) / unit);
     const int64_t first = std::min(size, static_cast<int64_t>(comm_.Part(r, units)) * unit);
     const int64_t last = std::min(size, static_cast<int64_t>(comm_.Part(r + 1, units)) * unit);
     return std::pair(first, last - first);
   };
-  if (matrix.rows() > 1 && !codec().by_columns()) {
+  if (matrix.rows() > 1 && !codec_->by_columns()) {
     const auto [first, count] = range(matrix.rows(), 1);
     return matrix.Rows(first, count);
   }
@@ -111,27 +145,36 @@ std::vector<MatrixView> GradientExchange::Memory(std::vector<std::vector<float>>
                                                  int r) {
   std::vector<MatrixView> views;
   for (std::vector<float>& plane : planes) {
-    views.push_back(Part({plane.data() + p.offset, p.value.rows(), p.value.cols()}, r));
+    views.push_back(Part(p, {plane.data() + p.offset, p.value.rows(), p.value.cols()}, r));
   }
   return views;
 }
 
-MatrixView GradientExchange::Target(nn::Parameter& parameter) {
-  return {gradient_.data() + parameter.offset, parameter.value.rows(), parameter.value.cols()};
+MatrixView GradientExchange::Target(const nn::Parameter& parameter) {
+  const int64_t at = parameter.offset - firsts_.at(&parameter);
+  return {gradient_.data() + at, parameter.value.rows(), parameter.value.cols()};
 }
+
+MatrixView GradientExchange::OwnSum(const nn::Parameter& p) {
+  if (own_.empty()) return Part(p, Target(p), comm_.rank());
+  const RowShare rows = Rows(p, comm_.rank());
+  return {own_.data() + rows.offset, rows.rows, p.value.cols()};
+}
+
+ConstMatrixView GradientExchange::own_sum(size_t number) { return OwnSum(*network_.parameters()[number]); }
 
 // Whether the parameter's gradient holds something of this step already; from now on it does.
 bool GradientExchange::Touch(const nn::Parameter& parameter) { return std::exchange(touched_.at(&parameter), true); }
 
 void GradientExchange::BeginMinibatch(double frame_weight) {
-  if (minibatches_ == accumulate_) {
+  if (minibatches_ == options_.accumulate) {
     minibatches_ = 0;
     weight_ = 0;
   }
   if (minibatches_ == 0) {
     // What is accumulated goes into checkpoints, so that nothing of the last step may be left in it.
-    if (accumulate_ > 1) std::fill(gradient_.begin(), gradient_.end(), 0.0f);
-    for (auto& [parameter, touched] : touched_) touched = accumulate_ > 1;
+    if (options_.accumulate > 1) std::fill(gradient_.begin(), gradient_.end(), 0.0f);
+    for (auto& [parameter, touched] : touched_) touched = options_.accumulate > 1;
     codec().BeginStep({Epoch(), comm_.rank(), comm_.world_size()});
   }
   ++minibatches_;
@@ -167,10 +210,10 @@ bool GradientExchange::Finish() {
   const double begin = comm_.Now();
   for (size_t i = layers_.size(); i-- > 0;) Send(i);
   for (size_t i = layers_.size(); i-- > 0;) Reduce(i);
-  for (size_t i = layers_.size(); i-- > 0;) Gather(i);
+  for (size_t i = layers_.size(); i-- > 0 && share_ == nullptr;) Gather(i);
   const bool sound = codec().EndStep();
   ++steps_;
-  minibatches_ = accumulate_;  // an exchange begun early is complete too
+  minibatches_ = options_.accumulate;  // an exchange begun early is complete too
   seconds_ += comm_.Now() - begin;
   return sound;
 }
@@ -178,7 +221,7 @@ bool GradientExchange::Finish() {
 // A layer that had no frames, or was not reached, has a gradient of zero.
 void GradientExchange::ClearUntouched(const Layer& layer) {
   for (nn::Parameter* p : layer.parameters) {
-    if (!Touch(*p)) std::fill_n(gradient_.data() + p->offset, p->value.size(), 0.0f);
+    if (!Touch(*p)) std::fill_n(Target(*p).data(), p->value.size(), 0.0f);
   }
 }
 
@@ -191,7 +234,7 @@ void GradientExchange::Send(size_t index) {
     Code code;
     AppendBytes(std::as_bytes(std::span(&weight_, 1)), code);
     for (nn::Parameter* p : layer.parameters) {
-      const MatrixView part = Part(Target(*p), r);
+      const MatrixView part = Part(*p, Target(*p), r);
       Encode(*p, part, Memory(memory_, *p, r), code);
     }
     if (r == comm_.rank()) {
@@ -227,11 +270,12 @@ void GradientExchange::Reduce(size_t index) {
   Code sum_code;
   for (nn::Parameter* p : layer.parameters) {
     SumParts(*p, codes, at, factor);
-    const MatrixView mine = Part(Target(*p), comm_.rank());
+    const MatrixView mine = OwnSum(*p);
     const size_t begin = sum_code.size();
     EncodeSum(*p, parts_[0], sum_code);
     DecodeSum(*p, std::span(sum_code).subspan(begin), mine);
   }
+  if (share_ != nullptr) return;
   for (int r = 0; r < comm_.world_size(); ++r) {
     if (r != comm_.rank()) comm_.Send(r, SumTag(index), sum_code);
   }
@@ -240,7 +284,7 @@ void GradientExchange::Reduce(size_t index) {
 // Leaves the sum over ranks of p's part in parts_[0]: in the order of the communicator's tree.
 void GradientExchange::SumParts(nn::Parameter& p, const std::vector<Code>& codes, std::vector<size_t>& at,
                                 float factor) {
-  const MatrixView mine = Part(Target(p), comm_.rank());
+  const MatrixView mine = OwnSum(p);
   for (size_t r = 0; r < parts_.size(); ++r) {
     parts_[r].Resize(mine.rows(), mine.cols());
     at[r] += Decode(p, std::span(codes[r]).subspan(at[r]), parts_[r]);
@@ -262,7 +306,7 @@ void GradientExchange::Gather(size_t index) {
     const comm::Message message = comm_.Receive(r, SumTag(index));
     std::span<const std::byte> code = message.bytes;
     for (nn::Parameter* p : layer.parameters) {
-      const MatrixView part = Part(Target(*p), r);
+      const MatrixView part = Part(*p, Target(*p), r);
       code = code.subspan(DecodeSum(*p, code, part));
     }
     if (!code.empty()) {
@@ -271,79 +315,49 @@ void GradientExchange::Gather(size_t index) {
   }
 }
 
+std::span<float> GradientExchange::RowsOf(nn::Parameter& p, int r) const {
+  const RowShare rows = Rows(p, r);
+  return {p.value.data() + rows.first_row * p.value.cols(), static_cast<size_t>(rows.rows * p.value.cols())};
+}
+
+void GradientExchange::GatherValues() {
+  const double begin = comm_.Now();
+  for (size_t i = layers_.size(); i-- > 0;) {
+    if (!layers_[i].parameters.empty()) GatherValues(i);
+  }
+  network_.MarkChanged();
+  seconds_ += comm_.Now() - begin;
+}
+
+void GradientExchange::GatherValues(size_t index) {
+  const std::vector<nn::Parameter*>& parameters = layers_[index].parameters;
+  const auto rows_of = [&](nn::Parameter& p, int r) { return std::as_writable_bytes(RowsOf(p, r)); };
+  Code mine;
+  for (nn::Parameter* p : parameters) AppendBytes(rows_of(*p, comm_.rank()), mine);
+  for (int r = 0; r < comm_.world_size() && !mine.empty(); ++r) {
+    if (r != comm_.rank()) comm_.Send(r, SumTag(index), mine);
+  }
+  for (int r = 0; r < comm_.world_size(); ++r) {
+    size_t expected = 0;
+    for (nn::Parameter* p : parameters) expected += rows_of(*p, r).size();
+    if (r == comm_.rank() || expected == 0) continue;
+    const comm::Message message = comm_.Receive(r, SumTag(index));
+    if (message.bytes.size() != expected) {
+      Throw<InputError>("values from rank {} have {} bytes, expected {}: damaged on their way", r, message.bytes.size(),
+                        expected);
+    }
+    size_t at = 0;
+    for (nn::Parameter* p : parameters) at += TakeBytes(std::span(message.bytes).subspan(at), rows_of(*p, r));
+    comm_.Handled(Handling::kCopy, expected);
+  }
+}
+
 size_t GradientExchange::copy_bytes() const {
   int64_t widest = 0;
   for (const nn::Parameter* p : network_.parameters()) widest = std::max(widest, p->value.size());
   const size_t planes = 1 + memory_.size() + sum_memory_.size();
-  return (planes * gradient_.size() + static_cast<size_t>(widest)) * sizeof(float);
-}
-
-void GradientExchange::SaveState(SafetensorsWriter& writer, const std::string& prefix) const {
-  for (size_t k = 0; k < memory_.size(); ++k) {
-    writer.Add(fmt::format("{}.memory{}", prefix, k), std::span<const float>(memory_[k]));
-  }
-  for (size_t k = 0; k < sum_memory_.size(); ++k) {
-    writer.Add(fmt::format("{}.sum-memory{}", prefix, k), std::span<const float>(sum_memory_[k]));
-  }
-  const int64_t counts[] = {steps_, complete() ? 0 : minibatches_};
-  writer.Add(prefix + ".counts", std::span<const int64_t>(counts));
-  if (counts[1] > 0) {
-    writer.Add(prefix + ".accumulated", std::span<const float>(gradient_));
-    const double weights[] = {weight_, total_weight_};
-    writer.Add(prefix + ".weight", std::span<const double>(weights));
-  }
-  codec_->SaveState(writer, prefix + ".codec");
-}
-
-void GradientExchange::LoadState(const SafetensorsReader& reader, const std::string& prefix) {
-  for (size_t k = 0; k < memory_.size(); ++k) LoadValues(reader, fmt::format("{}.memory{}", prefix, k), memory_[k]);
-  for (size_t k = 0; k < sum_memory_.size(); ++k) {
-    LoadValues(reader, fmt::format("{}.sum-memory{}", prefix, k), sum_memory_[k]);
-  }
-  const std::vector<int64_t> counts = reader.ReadInts(prefix + ".counts");
-  steps_ = counts.at(0);
-  minibatches_ = static_cast<int>(counts.at(1));
-  weight_ = 0;
-  if (minibatches_ > 0) {
-    LoadValues(reader, prefix + ".accumulated", gradient_);
-    weight_ = reader.ReadDoubles(prefix + ".weight").at(0);
-    for (auto& [parameter, touched] : touched_) touched = true;
-  }
-  codec_->LoadState(reader, prefix + ".codec");
-}
-
-void GradientExchange::LoadFolded(std::span<const SafetensorsReader> ranks, const std::string& prefix) {
-  ResetState();
-  const auto size = static_cast<double>(comm_.world_size());
-  std::vector<float> theirs(gradient_.size());
-  const auto add = [&](const SafetensorsReader& reader, const std::string& name, double share, std::span<float> sum) {
-    if (!reader.Has(name)) return;
-    LoadValues(reader, name, theirs);
-    for (size_t i = 0; i < sum.size(); ++i) sum[i] += static_cast<float>(share) * theirs[i];
-  };
-  std::fill(gradient_.begin(), gradient_.end(), 0.0f);
-  for (const SafetensorsReader& reader : ranks) {
-    for (size_t k = 0; k < memory_.size(); ++k)
-      add(reader, fmt::format("{}.memory{}", prefix, k), 1 / size, memory_[k]);
-    // What a sum held back is a gradient like those of the workers.
-    if (!memory_.empty()) add(reader, prefix + ".sum-memory0", 1 / size, memory_[0]);
-    if (!reader.Has(prefix + ".weight")) continue;
-    const std::vector<double> weights = reader.ReadDoubles(prefix + ".weight");
-    weight_ += weights.at(0) / size;
-    add(reader, prefix + ".accumulated", weights.at(1) / total_weight_ / size, gradient_);
-  }
-  const std::vector<int64_t> counts = ranks[0].ReadInts(prefix + ".counts");
-  steps_ = counts.at(0);
-  minibatches_ = static_cast<int>(counts.at(1));
-  for (auto& [parameter, touched] : touched_) touched = minibatches_ > 0;
-  codec_->LoadState(ranks[0], prefix + ".codec");
-}
-
-void GradientExchange::ResetState() {
-  for (std::vector<float>& plane : memory_) std::fill(plane.begin(), plane.end(), 0.0f);
-  for (std::vector<float>& plane : sum_memory_) std::fill(plane.begin(), plane.end(), 0.0f);
-  minibatches_ = 0;
-  weight_ = 0;
+  const size_t whole = network_.num_values();
+  return (gradient_.size() + own_.size() + (planes - 1) * whole + static_cast<size_t>(widest)) * sizeof(float);
 }
 
 }  // namespace antiphon::parallel

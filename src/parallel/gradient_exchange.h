@@ -10,6 +10,12 @@
 // first. Bytes per exchange and rank: 2·(world_size − 1)/world_size times the code of the model. Units: the sum is the
 // gradient of the loss averaged over the frames of all ranks and accumulated minibatches, each by its weight; ranks
 // without frames may take part. Memory: one gradient; with a lossy codec one or two more per plane of its memory.
+//
+// Where the ranks divide the optimiser's work (parallel/value_share.h), a rank's part is what it steps, and its sum is
+// sent to nobody:
+//   if (exchange.complete() && exchange.Finish()) { step own rows along exchange.own_sum(…); exchange.GatherValues(); }
+// Then the values go round in fp32, layer by layer from the top, so that few are under way. Where they divide the
+// gradients too, memory is the own part's and one layer's gradient.
 // Threads: one per rank. Determinism: all ranks get the same bits; messages may arrive in any order.
 // Errors: PeerError and InputError from messages.
 #pragma once
@@ -26,14 +32,21 @@
 #include "nn/network.h"
 #include "parallel/codec.h"
 #include "parallel/strategy.h"
+#include "parallel/value_share.h"
 
 namespace antiphon::parallel {
 
+struct ExchangeOptions {
+  double codec_start_epochs = 0;  // in fp32, before the codec takes over
+  int accumulate = 1;             // minibatches
+  Divide divide = Divide::kNothing;
+};
+
 class GradientExchange : public nn::GradientSink {
  public:
-  /// `codec`: the strategy's table of that name; it takes over from fp32 after `codec_start_epochs`. UsageError if
-  /// codec and optimiser both have momentum.
-  GradientExchange(const Config& codec, double codec_start_epochs, int accumulate, const Replica& replica);
+  /// `codec`: the strategy's table of that name. UsageError if codec and optimiser both have momentum, and for what
+  /// does not go with a division: a codec that cuts matrices by columns; kGradients with accumulation.
+  GradientExchange(const Config& codec, const ExchangeOptions& options, const Replica& replica);
 
   /// What the loss of every minibatch is to be divided by.
   double total_weight() const { return total_weight_; }
@@ -43,13 +56,17 @@ class GradientExchange : public nn::GradientSink {
   void LayerDone(size_t layer);
 
   /// The minibatch under way is the last of those that are accumulated.
-  bool complete() const { return minibatches_ == accumulate_; }
+  bool complete() const { return minibatches_ == options_.accumulate; }
   /// Minibatches whose gradients wait for the exchange.
   int minibatches() const { return minibatches_; }
   /// Waits for the sum. False: a codec found it unusable, and the step must not be taken; all ranks get the same
   /// answer.
   bool Finish();
   std::span<const float> gradient() const { return gradient_; }
+  /// Of the rows of parameter `number` that this rank steps, where the ranks divide that.
+  ConstMatrixView own_sum(size_t number);
+  /// Sends the rows that this rank stepped to all, and takes theirs. Collective.
+  void GatherValues();
   /// Seconds spent on encoding, sending and waiting since the last call.
   double TakeSeconds() { return std::exchange(seconds_, 0.0); }
 
@@ -78,15 +95,21 @@ class GradientExchange : public nn::GradientSink {
   size_t Decode(const nn::Parameter& p, std::span<const std::byte> code, MatrixView values);
   size_t DecodeSum(const nn::Parameter& p, std::span<const std::byte> code, MatrixView sum);
   void Handled(comm::Handling what, ConstMatrixView values);
-  MatrixView Part(MatrixView matrix, int r);
+  void RequireDivisible(const Config& codec) const;
+  void AddLayers();
+  MatrixView Part(const nn::Parameter& p, MatrixView matrix, int r) const;
+  RowShare Rows(const nn::Parameter& p, int r) const { return share_->Of(numbers_.at(&p), r); }
+  MatrixView OwnSum(const nn::Parameter& p);
   std::vector<MatrixView> Memory(std::vector<std::vector<float>>& planes, const nn::Parameter& p, int r);
-  MatrixView Target(nn::Parameter& parameter);
+  MatrixView Target(const nn::Parameter& parameter);
   bool Touch(const nn::Parameter& parameter);
   void ClearUntouched(const Layer& layer);
   void Send(size_t layer);
   bool Arrived(size_t layer);
   void Reduce(size_t layer);
   void Gather(size_t layer);
+  void GatherValues(size_t layer);
+  std::span<float> RowsOf(nn::Parameter& p, int r) const;
   void SumParts(nn::Parameter& p, const std::vector<Code>& codes, std::vector<size_t>& at, float factor);
 
   nn::Network& network_;
@@ -94,18 +117,21 @@ class GradientExchange : public nn::GradientSink {
   std::unique_ptr<Codec> exact_;
   std::unique_ptr<Codec> codec_;
   std::string codec_name_;
-  double codec_start_epochs_;
+  ExchangeOptions options_;
   int64_t steps_per_epoch_;
-  int accumulate_;
   double total_weight_;
+  const ValueShare* share_;  // null: all step everything
 
   std::vector<Layer> layers_;
-  std::map<const nn::Parameter*, bool> touched_;  // in this step
-  std::vector<float> gradient_;                   // laid out as network.values()
-  std::vector<std::vector<float>> memory_;        // planes likewise
-  std::vector<std::vector<float>> sum_memory_;    // used in this rank's parts only
-  std::vector<Matrix> parts_;                     // one per rank
-  int64_t steps_ = 0;                             // exchanges of the run
+  std::map<const nn::Parameter*, bool> touched_;    // in this step
+  std::map<const nn::Parameter*, size_t> numbers_;  // in the network
+  std::map<const nn::Parameter*, int64_t> firsts_;  // value of the network that gradient_ begins with, for it
+  std::vector<float> gradient_;                     // laid out as network.values(), or of one layer
+  std::vector<float> own_;                          // where the ranks divide the gradients: what this one steps
+  std::vector<std::vector<float>> memory_;          // planes likewise
+  std::vector<std::vector<float>> sum_memory_;      // used in this rank's parts only
+  std::vector<Matrix> parts_;                       // one per rank
+  int64_t steps_ = 0;                               // exchanges of the run
   int minibatches_ = 0;
   double weight_ = 0;
   double seconds_ = 0;

@@ -42,6 +42,8 @@
 
 namespace antiphon::parallel {
 
+class ValueShare;
+
 /// What a strategy may know of the run beforehand; 0: not known.
 struct Plan {
   int minibatch_frames = 0;     // of one worker
@@ -59,6 +61,8 @@ struct Replica {
   const ModelParts* parts = nullptr;
   /// The criterion of sequence training; null: training by frames.
   nn::SequenceLoss* sequence = nullptr;
+  /// If the optimiser steps this rank's rows alone; null: everything (value_share.h).
+  const ValueShare* share = nullptr;
 };
 
 /// Minibatches index, index + count, … of an epoch, which `readers` ranks read together.

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "base/config.h"
+#include "parallel/value_share.h"
 #include "train/agreement.h"
 #include "train/text_difference.h"
 
@@ -14,6 +15,14 @@ std::string WithoutLaterKeys(std::string options) {
   const std::string key = "background = true\n";
   if (const size_t at = options.find(key); at != std::string::npos) options.erase(at, key.size());
   return options;
+}
+
+// Who steps what has no say in the model either: a run may go on divided otherwise.
+std::string WithoutDivision(std::string parallel) {
+  const std::string key = fmt::format("{} = ", parallel::kDivideKey);
+  const size_t at = parallel.starts_with(key) ? 0 : parallel.find("\n" + key);
+  if (at != std::string::npos) parallel.erase(at, parallel.find('\n', at + 1) - at);
+  return parallel;
 }
 
 }  // namespace
@@ -31,8 +40,8 @@ std::string ExperimentText(const TrainingTask& task, TrainOptions options, const
   return fmt::format("seed = {}\n{}data = \"{:016x}\"\nheld_out = \"{:016x}\"\n{}\n[optimizer]\n{}\n[parallel]\n{}\n{}",
                      task.seed, DescribeModels(task), task.store->fingerprint(),
                      task.held_out_store ? task.held_out_store->fingerprint() : 0,
-                     WithoutLaterKeys(OptionsToConfig(options).ToToml()), task.optimizer.ToToml(), parallel.ToToml(),
-                     network.ToToml());
+                     WithoutLaterKeys(OptionsToConfig(options).ToToml()), task.optimizer.ToToml(),
+                     WithoutDivision(parallel.ToToml()), network.ToToml());
 }
 
 std::string DifferenceFrom(const SafetensorsReader& checkpoint, const std::string& experiment) {

@@ -67,6 +67,7 @@ void ModelReplica::RequireFrames(const SequenceTask* sequence) const {
 void ModelReplica::Build(std::unique_ptr<parallel::ModelParts> parts, const RunData& data, bool best_kept) {
   strategy_.reset();
   optimizer_.reset();
+  share_.reset();
   parts_ = std::move(parts);
   RequireMemory(best_kept);  // of what is to be made
   if (task_.initial && !parts_) {
@@ -79,14 +80,15 @@ void ModelReplica::Build(std::unique_ptr<parallel::ModelParts> parts, const RunD
     if (task_.initial) CopyPart(task_.initial->network, network_);
   }
   if (options_.side.any()) BuildSideTask(data);
-  optimizer_ = optim::MakeOptimizer(task_.optimizer, network_);
+  share_ = parallel::DivideValues(task_.parallel, network_, comm_);
+  optimizer_ = optim::MakeOptimizer(task_.optimizer, share_ ? share_->stepped() : optim::SteppedValues(network_));
   const parallel::Plan plan = {options_.data.minibatch, data.pool->steps_per_epoch(0), options_.schedule.epochs};
   targets_ = std::make_unique<TargetMaker>(
       task_.store, Heads{options_.frames_per_forward, options_.first_frame_offset}, task_.teachers, options_.teacher,
       data::Context{options_.data.left_context, options_.data.right_context}, ParsePrecision(options_.precision),
       data.sequence ? data.sequence->MakeLoss(task_.store) : nullptr);
-  strategy_ = parallel::MakeStrategy(task_.parallel,
-                                     {&network_, optimizer_.get(), &comm_, plan, parts_.get(), targets_->sequence()});
+  strategy_ = parallel::MakeStrategy(
+      task_.parallel, {&network_, optimizer_.get(), &comm_, plan, parts_.get(), targets_->sequence(), share_.get()});
   RequireMemory(best_kept);
 }
 

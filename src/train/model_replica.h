@@ -12,6 +12,7 @@
 #include "nn/model.h"
 #include "optim/optimizer.h"
 #include "parallel/strategy.h"
+#include "parallel/value_share.h"
 #include "train/run_data.h"
 #include "train/side_speech.h"
 #include "train/targets.h"
@@ -44,6 +45,8 @@ class ModelReplica {
   const SideSpeech* side() const { return side_.get(); }
   /// Null if every rank holds the whole model.
   const parallel::ModelParts* parts() const { return parts_.get(); }
+  /// Null if this rank's optimiser steps all that the rank holds.
+  const parallel::ValueShare* value_share() const { return share_.get(); }
   /// Of the ranks that hold a replica together one speaks for all.
   bool speaks() const { return !parts_ || parts_->position(comm_.rank()) + 1 == parts_->ranks(); }
   /// Which part of data that all look at is this rank's: each replica takes one.
@@ -67,6 +70,7 @@ class ModelReplica {
   nn::Network outline_;
   std::unique_ptr<parallel::ModelParts> parts_;
   nn::Network network_;
+  std::unique_ptr<parallel::ValueShare> share_;
   std::unique_ptr<optim::Optimizer> optimizer_;
   std::unique_ptr<parallel::Strategy> strategy_;
   std::unique_ptr<TargetMaker> targets_;

@@ -102,7 +102,7 @@ void RunLoader::Load(const std::filesystem::path& file) {
           StartStrategy();
         }
         LoadNetwork(reader, "network.", run_.network());
-        run_.replica.optimizer().LoadState(reader, "optimizer");
+        LoadOptimizer(file, reader);
         if (parallel::Checkpointable* const state = run_.strategy().state()) state->LoadState(reader, "strategy");
         run_.strategy().LoadStreams(reader, "streams");
         run_.order.LoadState(reader);
@@ -112,9 +112,20 @@ void RunLoader::Load(const std::filesystem::path& file) {
       [&] { return fmt::format("checkpoint '{}'", file.string()); });
 }
 
+// The same number of ranks may have divided the optimiser's state then and not now, or the reverse.
+void RunLoader::LoadOptimizer(const std::filesystem::path& file, const SafetensorsReader& reader) {
+  const parallel::ValueShare* const share = run_.replica.value_share();
+  const int ranks = share != nullptr ? share->ranks() : 1;
+  if (parallel::RanksOfState(reader) == ranks) return run_.replica.optimizer().LoadState(reader, "optimizer");
+  std::vector<SafetensorsReader> all =
+      saver_.checkpoints().OpenAll({CheckpointFolder::StepOf(file), run_.comm.world_size()});
+  parallel::LoadOptimizerFrom(all, static_cast<size_t>(run_.comm.rank()), run_.network(), run_.replica.optimizer(),
+                              share);
+}
+
 // Goes on from a run of another number of workers: from the mean of its replicas, at the same place in the data.
 void RunLoader::Fold(const CheckpointFolder::OtherRun& other) {
-  const std::vector<SafetensorsReader> ranks = saver_.checkpoints().OpenAll(other);
+  std::vector<SafetensorsReader> ranks = saver_.checkpoints().OpenAll(other);
   WithContext(
       [&] {
         RequireSameExperiment(ranks[0]);
@@ -132,7 +143,8 @@ void RunLoader::Fold(const CheckpointFolder::OtherRun& other) {
         if (divided) {
           if (run_.comm.rank() == 0) log::Info("the optimiser begins anew: its state belongs to the parts of then");
         } else {
-          run_.replica.optimizer().LoadState(ranks[static_cast<size_t>(run_.comm.rank()) % ranks.size()], "optimizer");
+          parallel::LoadOptimizerFrom(ranks, static_cast<size_t>(run_.comm.rank()) % ranks.size(), run_.network(),
+                                      run_.replica.optimizer(), run_.replica.value_share());
         }
         if (parallel::Checkpointable* const state = run_.strategy().state()) state->LoadFolded(ranks, "strategy");
         // All ranks that hold one model together have the same.

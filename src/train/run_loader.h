@@ -32,6 +32,7 @@ class RunLoader {
   bool IsOfAnotherExperiment(const std::filesystem::path& file) const;
   void RequireSameExperiment(const SafetensorsReader& reader) const;
   void Load(const std::filesystem::path& file);
+  void LoadOptimizer(const std::filesystem::path& file, const SafetensorsReader& reader);
   void Fold(const CheckpointFolder::OtherRun& other);
   void FoldPosition(const std::vector<SafetensorsReader>& ranks);
 

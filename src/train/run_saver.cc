@@ -62,7 +62,7 @@ void RunSaver::Begin() {
   SaveNetwork(writer, "network.", run_.network());
   SaveParts(writer, run_.replica.parts());
   run_.kept.Save(writer, run_.network(), at);
-  run_.replica.optimizer().SaveState(writer, "optimizer");
+  parallel::SaveOptimizer(writer, run_.replica.optimizer(), run_.replica.value_share());
   if (parallel::Checkpointable* const state = run_.strategy().state()) state->SaveState(writer, "strategy");
   run_.strategy().SaveStreams(writer, "streams");
   run_.schedule.SaveState(writer, "schedule");

@@ -146,7 +146,7 @@ TEST(Codecs, BothStagesAddUpToWhatAllGave) {
     comm::RunRanks(kRanks, [&](comm::Communicator& comm) {
       nn::Network network(Config::Parse("[[layer]]\ntype = \"linear\"\n", "net"), 19, 11, 3);
       const auto optimizer = optim::MakeOptimizer(Config::Parse("type = \"sgd\"\n", "opt"), network);
-      GradientExchange exchange(Config::Parse(toml, "codec"), 0, 1, {&network, optimizer.get(), &comm, {}, nullptr});
+      GradientExchange exchange(Config::Parse(toml, "codec"), {}, {&network, optimizer.get(), &comm, {}, nullptr});
       nn::Parameter& weight = *network.parameters()[0];
       const auto size = static_cast<size_t>(weight.value.size());
       std::vector<double> mine(size, 0.0);

@@ -14,6 +14,7 @@
 #include "comm/thread_world.h"
 #include "parallel/divided.h"
 #include "parallel/strategy.h"
+#include "parallel/value_share.h"
 
 namespace antiphon::parallel {
 
@@ -66,9 +67,15 @@ class Learner {
       : communicator(comm),
         parts(DivideModel(Config::Parse(parallel_toml, "parallel"), net, comm)),
         network(parts ? PartOf(net, parts->Of(comm.rank())) : std::move(net)),
-        optimizer(optim::MakeOptimizer(Config::Parse(optimizer_toml, "optimizer"), network)),
-        strategy(MakeStrategy(Config::Parse(parallel_toml, "parallel"),
-                              {&network, optimizer.get(), &comm, {kFrames, 100, 3}, parts.get()})) {
+        value_share(DivideValues(Config::Parse(parallel_toml, "parallel"), network, comm)),
+        optimizer(optim::MakeOptimizer(Config::Parse(optimizer_toml, "optimizer"),
+                                       value_share ? value_share->stepped() : optim::SteppedValues(network))),
+        strategy(MakeStrategy(Config::Parse(parallel_toml, "parallel"), {.network = &network,
+                                                                         .optimizer = optimizer.get(),
+                                                                         .comm = &comm,
+                                                                         .plan = {kFrames, 100, 3},
+                                                                         .parts = parts.get(),
+                                                                         .share = value_share.get()})) {
     strategy->Start();
   }
 
@@ -160,6 +167,7 @@ class Learner {
   comm::Communicator& communicator;
   std::unique_ptr<ModelParts> parts;  // null: every rank holds the whole
   nn::Network network;
+  std::unique_ptr<ValueShare> value_share;  // null: the optimiser steps all that the rank holds
   std::unique_ptr<optim::Optimizer> optimizer;
   std::unique_ptr<Strategy> strategy;
   std::vector<int64_t> trained;  // minibatches that TrainRound got

@@ -8,10 +8,21 @@
 // (parallel/rate_scaling.h). An optimiser that works on gradients' factors (natural-gradient) preconditions each
 // worker's own, with covariances of its own, before they are summed. Source: Goyal et al., arXiv 1706.02677, 2017;
 // codecs: their own files.
+//
+// With `divide`, each worker keeps the optimiser's state of its rows alone (parallel/value_share.h), takes the step for
+// these, and sends their new values to all, in fp32 and after the backward pass; with "gradients" it keeps no more of
+// the sum either. Every bit of the model is as without. With `sync-batch-norm`, layers of batch normalisation take the
+// statistics of all workers' frames of a step of theirs, so that this too is one worker with N·B frames: one sum more
+// of 2·dim + 1 doubles in the forward pass and of 2·dim in the backward pass of each such layer.
 #include <fmt/format.h>
 
+#include <optional>
+#include <utility>
+
+#include "nn/rank_sums.h"
 #include "parallel/gradient_exchange.h"
 #include "parallel/rate_scaling.h"
+#include "parallel/value_share.h"
 
 namespace antiphon::parallel {
 namespace {
@@ -20,11 +31,16 @@ struct SsgdOptions {
   RateScalingOptions scaling;
   int accumulate = 1;
   double codec_start_epochs = 0;
+  std::string divide = "nothing";
+  bool sync_batch_norm = false;
   template <class V>
   void Visit(V& v) {
     scaling.Visit(v);
     v("accumulate", accumulate, Range{1, 100000}, "minibatches of a worker per step of the model");
     v("codec-start-epochs", codec_start_epochs, Range{0, 1e6}, "epochs in fp32 before the codec takes over");
+    v(kDivideKey, divide, OneOf{{"nothing", "optimizer", "gradients"}},
+      "what each worker keeps an N-th of: the optimiser's state, or that and the gradients; the model is the same");
+    v("sync-batch-norm", sync_batch_norm, "batch normalisation by the statistics of all workers' minibatches together");
   }
 };
 
@@ -33,6 +49,22 @@ std::vector<std::string> OtherKeys() {
   keys.emplace_back("codec");
   return keys;
 }
+
+// Of the frames of all workers' minibatches.
+class SumsOfWorkers : public nn::RankSums {
+ public:
+  explicit SumsOfWorkers(comm::Communicator& comm) : comm_(comm) {}
+  void Sum(std::span<double> values) override {
+    const double begin = comm_.Now();
+    comm_.AllReduce(values);
+    seconds_ += comm_.Now() - begin;
+  }
+  double TakeSeconds() { return std::exchange(seconds_, 0.0); }
+
+ private:
+  comm::Communicator& comm_;
+  double seconds_ = 0;
+};
 
 class Ssgd : public Strategy, public Checkpointable {
  public:
@@ -51,7 +83,11 @@ class Ssgd : public Strategy, public Checkpointable {
       MakeCodec(codec);  // for its errors
       return;
     }
-    exchange_ = std::make_unique<GradientExchange>(codec, options_.codec_start_epochs, options_.accumulate, replica);
+    const Divide divide = replica.share != nullptr ? ParseDivide(options_.divide) : Divide::kNothing;
+    exchange_ = std::make_unique<GradientExchange>(
+        codec, ExchangeOptions{options_.codec_start_epochs, options_.accumulate, divide}, replica);
+    share_ = replica.share;
+    if (options_.sync_batch_norm && replica.comm->world_size() > 1) batch_.emplace(*replica.comm);
   }
 
   StepOutput Step(const StepInput& input) override {
@@ -59,6 +95,7 @@ class Ssgd : public Strategy, public Checkpointable {
     mine.learning_rate *= scaling_.Factor(steps_);
     ++steps_;
     if (!exchange_) return Strategy::Step(mine);
+    if (batch_) mine.context.ranks = &*batch_;
     mine.targets.total_weight = exchange_->total_weight();
     exchange_->BeginMinibatch(FrameWeight(input));
     return Strategy::Step(mine);
@@ -78,6 +115,7 @@ class Ssgd : public Strategy, public Checkpointable {
   optim::StepReport AfterStep(const StepInput& input) override {
     if (!exchange_) return Strategy::AfterStep(input);
     last_rate_ = input.learning_rate;
+    if (batch_) AddCommunication(batch_->TakeSeconds());
     return exchange_->complete() ? StepAlongSum() : optim::StepReport{};
   }
 
@@ -99,7 +137,8 @@ class Ssgd : public Strategy, public Checkpointable {
   }
   CommonState common_state() const override {
     if (!exchange_) return {};
-    return {.values = true, .values_always = true, .optimizer = !optimizer().needs_factors(), .tensors = {}};
+    const bool same_optimizer = !optimizer().needs_factors() && share_ == nullptr;
+    return {.values = true, .values_always = true, .optimizer = same_optimizer, .tensors = {}};
   }
   void LoadFolded(std::span<const SafetensorsReader> ranks, const std::string& prefix) override {
     steps_ = ranks[0].ReadInts(prefix + ".steps").at(0);
@@ -117,6 +156,11 @@ class Ssgd : public Strategy, public Checkpointable {
         fmt::format("{} workers sum their gradients every {} minibatch(es)", comm().world_size(), options_.accumulate),
         scaling_.Describe()};
     if (exchange_) lines.push_back(exchange_->Describe());
+    if (batch_) lines.emplace_back("batch normalisation takes the frames of all workers together");
+    if (share_ != nullptr) {
+      lines.push_back(fmt::format("each worker keeps 1/{} of the optimiser's state{}", share_->ranks(),
+                                  options_.divide == "gradients" ? " and of the gradients" : ""));
+    }
     return lines;
   }
 
@@ -127,13 +171,27 @@ class Ssgd : public Strategy, public Checkpointable {
     if (!sound) return {};
     optimizer().PassFactorsTo(nullptr);
     optimizer().BeginStep(last_rate_);
+    if (share_ != nullptr) return StepOwnRows();
     optimizer().TakeAll(network(), exchange_->gradient());
     return optimizer().EndStep();
+  }
+
+  optim::StepReport StepOwnRows() {
+    for (size_t i = network().parameters().size(); i-- > 0;) {
+      nn::Parameter& own = share_->own(i);
+      if (own.learning_rate_factor != 0) optimizer().TakeDense(own, exchange_->own_sum(i));
+    }
+    const optim::StepReport report = optimizer().EndStep();
+    exchange_->GatherValues();
+    AddCommunication(exchange_->TakeSeconds());
+    return report;
   }
 
   SsgdOptions options_;
   RateScaling scaling_;
   std::unique_ptr<GradientExchange> exchange_;
+  std::optional<SumsOfWorkers> batch_;
+  const ValueShare* share_ = nullptr;  // if each worker steps its rows alone
   int64_t steps_ = 0;
   double last_rate_ = 0;
 };
