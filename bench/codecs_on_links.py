@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Synchronous SGD over slow links: what codecs gain, measured, and what the simulated cluster says of the same runs.
+"""Synchronous SGD over slow links: what codecs gain and a divided optimiser costs, measured, and what the simulated cluster says of the same runs.
 
 Trains one network by two workers on two "machines" (network namespaces, bench/shaped_links.py) with each codec, and again with
 parallel.world = "simulated" on the cluster that `antiphon bench comm` describes on these links, and on devices of the speed that
@@ -27,6 +27,7 @@ CODECS = {
     "bf16": ["--set", "parallel.codec.type=bf16"],
     "one-bit": ["--set", "parallel.codec.type=one-bit"],
     "top-k": ["--set", "parallel.codec.type=top-k"],
+    "divided": ["--set", "parallel.divide=gradients"],
 }
 DIM, CONTEXT, SENONES = 40, 5, 400
 CONFIG = """

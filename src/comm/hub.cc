@@ -176,7 +176,10 @@ class HubCommunicator : public Communicator, public SecondThread, public LossTol
     return Has(box, source, tag);
   }
 
-  bool allowed() const override { return AllHere(); }
+  // One thread per rank where losses are survived: who noticed one has to deal with it.
+  bool allowed() const override {
+    return !hub_->survives_losses_ && (hub_->transport_ == nullptr || !hub_->transport_->survives_losses());
+  }
   void AwaitMessage(int source, int tag, double seconds) override {
     second_thread_ = std::this_thread::get_id();
     Hub::Mailbox& box = hub_->BoxOf(rank_);

@@ -9,6 +9,7 @@
 #include "base/check.h"
 #include "base/error.h"
 #include "comm/second_thread.h"
+#include "parallel/float_bytes.h"
 
 namespace antiphon::parallel {
 namespace {
@@ -29,13 +30,6 @@ std::filesystem::path OfRank(const std::string& path, int rank) {
   return path.empty() ? std::filesystem::path() : std::filesystem::path(fmt::format("{}.rank-{}", path, rank));
 }
 
-std::span<const float> AsFloats(std::span<const std::byte> bytes) {
-  return {reinterpret_cast<const float*>(bytes.data()), bytes.size() / sizeof(float)};
-}
-std::span<float> AsFloats(std::vector<std::byte>& bytes) {
-  return {reinterpret_cast<float*>(bytes.data()), bytes.size() / sizeof(float)};
-}
-
 }  // namespace
 
 ServerPool::ServerPool(comm::Communicator& comm, const ServerPoolOptions& options, std::span<const float> model)
@@ -52,16 +46,20 @@ ServerPool::ServerPool(comm::Communicator& comm, const ServerPoolOptions& option
     Throw<UsageError>("parallel.servers is {}, but the {} workers are the servers: expected 1 … {}", options.servers,
                       comm.world_size(), comm.world_size());
   }
-  if (comm.rank() < servers_) shard_ = ParameterShard(options.rule, options.momentum, Part(comm.rank(), model));
+  if (workers() < 1) {
+    Throw<UsageError>("parallel.servers is {}: with dedicated-servers, one of the {} ranks must be left to learn",
+                      servers_, comm.world_size());
+  }
+  if (serves()) shard_ = ParameterShard(options.rule, options.momentum, Part(own_shard(), model));
 }
 
-void ServerPool::BeginRound(int64_t first, int64_t last) {
+void ServerPool::BeginRound(int64_t first, int64_t last, std::span<float> model) {
   const Lock lock(mutex_);
   const auto workers = static_cast<size_t>(comm_.world_size());
   ledger_.SetWorkers(comm_.world_size());
   ledger_.BeginRound(first, last);
-  pushes_ = pulled_clock_ = clock_ = 0;
-  take_requested_ = nothing_left_ = over_ = false;
+  pushes_ = pulled_clock_ = asked_clock_ = clock_ = 0;
+  take_requested_ = nothing_left_ = over_ = asked_ahead_ = pushed_ = false;
   judged_.assign(workers, 0);
   clocks_.assign(workers, 0);
   applied_.assign(workers, 0);
@@ -69,10 +67,12 @@ void ServerPool::BeginRound(int64_t first, int64_t last) {
   gone_.assign(workers, false);
   promised_.assign(workers, {});
   held_.clear();
-  for (int s = 0; s < servers_; ++s) Request(s, Kind::kPull, 0);
-  for (int s = 0; s < servers_; ++s) TakeValues(s);
+  given_back_ = 0;
+  if (!works()) return;
+  PullNow(model);
+  if (options_.ahead) AskAhead();
   auto* const second = dynamic_cast<comm::SecondThread*>(&comm_);
-  if (second == nullptr || !second->allowed() || comm_.world_size() == 1) return;
+  if (second == nullptr || !second->allowed() || !serves() || comm_.world_size() == 1) return;
   serving_ = std::make_unique<ServingThread>(
       mutex_, [second] { second->AwaitMessage(comm::Communicator::kAnySource, kPoolTag, kSecondsToListen); },
       [this] { ServeAll(); });
@@ -82,7 +82,7 @@ void ServerPool::BeginRound(int64_t first, int64_t last) {
 void ServerPool::Stop() {
   if (log_.replaying()) return;
   const Lock lock(mutex_);
-  Request(0, Kind::kStop, 0);
+  AskCoordinator(Kind::kStop, 0);
 }
 
 std::pair<int64_t, int64_t> ServerPool::EndRound() {
@@ -90,54 +90,59 @@ std::pair<int64_t, int64_t> ServerPool::EndRound() {
   if (serving_) serving_->Check();
   serving_.reset();
   // An answer to a request made ahead may still be due.
-  if (take_requested_) WaitFor(Kind::kGranted, 0);
-  Request(0, Kind::kDone, 0);
-  WaitFor(Kind::kOver, 0);
+  if (take_requested_) WaitFor(Kind::kGranted, FirstServer());
+  if (asked_ahead_) TakeAhead();
+  AskCoordinator(Kind::kDone, 0);
+  const int64_t given_back = WaitFor(Kind::kOver, FirstServer()).number;
+  if (!coordinator()) given_back_ = given_back;
   CHECK(replies_.empty()) << replies_.size() << " answers that nobody waited for";
   int64_t result[] = {0, 0};
   comm_.Together([&] {
     result[0] = ledger_.next();
     result[1] = ledger_.num_returned();
-    comm_.Broadcast(0, std::as_writable_bytes(std::span(result)));
+    comm_.Broadcast(FirstServer(), std::as_writable_bytes(std::span(result)));
   });
   return {result[0], result[1]};
 }
 
 void ServerPool::Collect(std::span<float> model) {
-  if (comm_.rank() < servers_) {
+  if (serves()) {
     const std::span<const float> mine = shard_.values();
-    std::copy(mine.begin(), mine.end(), Part(comm_.rank(), model).begin());
+    std::copy(mine.begin(), mine.end(), Part(own_shard(), model).begin());
   }
   comm_.Together([&] {
-    for (int s = 0; s < servers_; ++s) comm_.Broadcast(s, Part(s, model));
+    for (int s = 0; s < servers_; ++s) comm_.Broadcast(FirstServer() + s, Part(s, model));
   });
 }
 
 void ServerPool::SetModel(std::span<const float> model) {
-  if (comm_.rank() < servers_) shard_.SetValues(Part(comm_.rank(), model));
+  if (serves()) shard_.SetValues(Part(own_shard(), model));
 }
 
 std::optional<int64_t> ServerPool::Take() {
   const Lock lock(mutex_);
-  if (nothing_left_) return std::nullopt;
-  if (!take_requested_) Request(0, Kind::kTake, 0);
-  const int64_t minibatch = WaitFor(Kind::kGranted, 0).number;
+  if (nothing_left_ || !works()) return std::nullopt;
+  if (!take_requested_) AskCoordinator(Kind::kTake, 0);
+  const int64_t minibatch = WaitFor(Kind::kGranted, FirstServer()).number;
   take_requested_ = minibatch != kNothing;
   nothing_left_ = !take_requested_;
   // The next answer travels while this minibatch is trained on.
-  if (take_requested_) Request(0, Kind::kTake, 0);
+  if (take_requested_) AskCoordinator(Kind::kTake, 0);
   if (nothing_left_) return std::nullopt;
   return minibatch;
 }
 
 Verdict ServerPool::Judge(std::span<const int64_t> minibatches) {
   const Lock lock(mutex_);
-  Request(0, Kind::kJudge, pulled_clock_, 0, std::as_bytes(minibatches));
-  const Letter answer = WaitFor(Kind::kVerdict, 0);
+  // What was pulled ahead lacks this worker's last push, which its model has.
+  const bool has_own = options_.ahead && pushed_ && options_.rule == ServerRule::kSum;
+  const int64_t known = pulled_clock_ + (has_own ? 1 : 0);
+  AskCoordinator(Kind::kJudge, known, std::as_bytes(minibatches));
+  const Letter answer = WaitFor(Kind::kVerdict, FirstServer());
   Verdict verdict;
-  verdict.apply = answer.real != 0;
-  verdict.staleness = answer.number - (verdict.apply ? 1 : 0) - pulled_clock_;
-  pulled_clock_ = answer.number;
+  verdict.apply = pushed_ = answer.real != 0;
+  verdict.staleness = answer.number - (verdict.apply ? 1 : 0) - known;
+  pulled_clock_ = options_.ahead ? std::exchange(asked_clock_, answer.number) : answer.number;
   if (!verdict.apply) ++statistics_.dropped;
   return verdict;
 }
@@ -146,7 +151,8 @@ void ServerPool::Push(std::span<const float> push, double learning_rate) {
   const Lock lock(mutex_);
   ++clock_;
   for (int s = 0; s < servers_; ++s) {
-    Request(s, Kind::kPush, pulled_versions_[static_cast<size_t>(s)], learning_rate, std::as_bytes(Part(s, push)));
+    Request(FirstServer() + s, Kind::kPush, pulled_versions_[static_cast<size_t>(s)], learning_rate,
+            std::as_bytes(Part(s, push)));
   }
 }
 
@@ -161,29 +167,39 @@ void ServerPool::PushChange(std::span<const float> model) {
     CHECK_EQ(change.size(), now.size()) << "a push without a pull before it";
     for (size_t i = 0; i < now.size(); ++i) change[i] = now[i] - change[i];
     comm_.Handled(comm::Handling::kAdd, push.size());
-    const int64_t version = pulled_versions_[static_cast<size_t>(s)];
-    if (s == comm_.rank()) {
-      Request(s, Kind::kPush, version, 0, push);
-    } else {
-      SendHead(s, Kind::kPush, version, 0, push.size());
-      DespiteLosses([&] { comm_.SendAway(s, kPayloadTag, push); });
-    }
-    push.clear();
+    PushAway(s, push);
   }
+}
+
+// With the version that was pulled.
+void ServerPool::PushAway(int server, std::vector<std::byte>& push) {
+  const int64_t version = pulled_versions_[static_cast<size_t>(server)];
+  const int rank = FirstServer() + server;
+  if (rank == comm_.rank()) {
+    Request(rank, Kind::kPush, version, 0, push);
+  } else {
+    SendHead(rank, Kind::kPush, version, 0, push.size());
+    DespiteLosses([&] { comm_.SendAway(rank, kPayloadTag, push); });
+  }
+  push.clear();
 }
 
 void ServerPool::Pull(std::span<float> model) {
   const Lock lock(mutex_);
   if (options_.staleness_bound >= 0) {
-    Request(0, Kind::kMayRead, clock_);
-    WaitFor(Kind::kRead, 0);
+    AskCoordinator(Kind::kMayRead, clock_);
+    WaitFor(Kind::kRead, FirstServer());
   }
-  if (comm_.rank() < servers_) own_part_ = Part(comm_.rank(), model);
-  for (int s = 0; s < servers_; ++s) Request(s, Kind::kPull, 0);
+  PullNow(model);
+}
+
+void ServerPool::PullNow(std::span<float> model) {
+  if (serves() && !model.empty()) own_part_ = Part(own_shard(), model);
+  AskForValues();
   own_part_ = {};
-  for (int s = 0; s < servers_; ++s) {
-    TakeValues(s);
-    if (s == comm_.rank()) continue;
+  TakeAllValues();
+  for (int s = 0; s < servers_ && !model.empty(); ++s) {
+    if (s == own_shard()) continue;
     const std::span<const float> values = AsFloats(pulled_[static_cast<size_t>(s)]);
     CHECK_EQ(values.size(), Part(s, model).size());
     std::copy(values.begin(), values.end(), Part(s, model).begin());
@@ -191,11 +207,17 @@ void ServerPool::Pull(std::span<float> model) {
   }
 }
 
-void ServerPool::TakeValues(int server) {
-  const auto s = static_cast<size_t>(server);
-  Letter answer = WaitFor(Kind::kValues, server);
-  pulled_versions_[s] = answer.number;
-  if (server != comm_.rank()) pulled_[s] = std::move(answer.owned);
+void ServerPool::AskForValues() {
+  for (int s = 0; s < servers_; ++s) Request(FirstServer() + s, Kind::kPull, 0);
+}
+
+void ServerPool::TakeAllValues() {
+  for (int server = 0; server < servers_; ++server) {
+    const auto s = static_cast<size_t>(server);
+    Letter answer = WaitFor(Kind::kValues, FirstServer() + server);
+    pulled_versions_[s] = answer.number;
+    if (server != own_shard()) pulled_[s] = std::move(answer.owned);
+  }
 }
 
 void ServerPool::Serve() {
@@ -330,38 +352,6 @@ void ServerPool::Handle(const Letter& letter) {
   }
 }
 
-// With a bound of 0, whoever asks has read, and may push when all have.
-void ServerPool::HandleJudge(const Letter& letter) {
-  if (options_.staleness_bound != 0) return AnswerJudge(letter);
-  held_.push_back(
-      {letter.source, letter.kind, letter.number, letter.real, {letter.payload().begin(), letter.payload().end()}, {}});
-  AnswerHeld();
-}
-
-void ServerPool::AnswerHeld() {
-  if (held_.empty() || std::ssize(held_) < std::count(done_.begin(), done_.end(), false)) return;
-  std::sort(held_.begin(), held_.end(), [](const Letter& a, const Letter& b) { return a.source < b.source; });
-  for (const Letter& letter : std::exchange(held_, {})) AnswerJudge(letter);
-}
-
-void ServerPool::AnswerJudge(const Letter& letter) {
-  std::vector<int64_t> minibatches(letter.payload().size() / sizeof(int64_t));
-  if (!minibatches.empty()) std::memcpy(minibatches.data(), letter.payload().data(), letter.payload().size());
-  const bool apply = options_.max_staleness < 0 || pushes_ - letter.number <= options_.max_staleness;
-  if (apply) {
-    if (reports_pushes()) {
-      promised_[static_cast<size_t>(letter.source)].push_back(minibatches);
-    } else {
-      ledger_.Confirm(letter.source, minibatches);
-    }
-    ++pushes_;
-    ++judged_[static_cast<size_t>(letter.source)];
-  } else {
-    ledger_.GiveBack(letter.source, minibatches);
-  }
-  Send(letter.source, Kind::kVerdict, pushes_, apply ? 1 : 0, {});
-}
-
 void ServerPool::HandlePush(const Letter& letter) {
   const int64_t staleness = shard_.version() - letter.number;
   shard_.Apply(AsFloats(letter.payload()), letter.real);
@@ -369,56 +359,22 @@ void ServerPool::HandlePush(const Letter& letter) {
   ++statistics_.pushes;
   statistics_.stale += staleness;
   statistics_.stalest = std::max(statistics_.stalest, staleness);
-  if (reports_pushes()) Request(0, Kind::kApplied, letter.source);
+  if (reports_pushes()) AskCoordinator(Kind::kApplied, letter.source);
 }
 
 void ServerPool::HandlePull(const Letter& letter) {
-  if (letter.source != comm_.rank()) {
+  if (letter.source != comm_.rank() || asked_ahead_) {
     return Send(letter.source, Kind::kValues, shard_.version(), 0, std::as_bytes(shard_.values()));
   }
   // Copied now, as the shard may go on before this worker looks at the answer.
   std::copy_n(shard_.values().begin(), own_part_.size(), own_part_.begin());
   if (options_.rule == ServerRule::kSum) {
     const std::span<const std::byte> values = std::as_bytes(shard_.values());
-    pulled_[static_cast<size_t>(letter.source)].assign(values.begin(), values.end());
+    pulled_[static_cast<size_t>(own_shard())].assign(values.begin(), values.end());
     comm_.Handled(comm::Handling::kCopy, values.size());
   }
   comm_.Handled(comm::Handling::kCopy, own_part_.size_bytes());
   Send(letter.source, Kind::kValues, shard_.version(), 0, {});
-}
-
-// A server has applied a push of a worker; when all of them have, its minibatches are done.
-void ServerPool::NoteApplied(size_t worker) {
-  if (gone_[worker]) return;
-  const int64_t clock = ++applied_[worker] / servers_;
-  if (clock == clocks_[worker]) return;
-  clocks_[worker] = clock;
-  ledger_.Confirm(static_cast<int>(worker), promised_[worker].front());
-  promised_[worker].pop_front();
-}
-
-void ServerPool::ReleaseReaders() {
-  int64_t slowest = std::numeric_limits<int64_t>::max();
-  for (size_t w = 0; w < clocks_.size(); ++w) {
-    if (!done_[w]) slowest = std::min(slowest, clocks_[w]);
-  }
-  for (size_t i = 0; i < waiting_.size();) {
-    const auto [worker, clock] = waiting_[i];
-    if (clock - options_.staleness_bound > slowest) {
-      ++i;
-      continue;
-    }
-    waiting_.erase(waiting_.begin() + static_cast<std::ptrdiff_t>(i));
-    Send(worker, Kind::kRead, slowest, 0, {});
-  }
-}
-
-void ServerPool::CloseIfDone() {
-  if (std::find(done_.begin(), done_.end(), false) != done_.end()) return;
-  // The shards' reports must be in, or they would count in the next round.
-  if (over_ || (reports_pushes() && clocks_ != judged_)) return;
-  over_ = true;
-  for (int w = 0; w < comm_.world_size(); ++w) Send(w, Kind::kOver, 0, 0, {});
 }
 
 }  // namespace antiphon::parallel

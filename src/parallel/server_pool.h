@@ -1,15 +1,18 @@
-// A pool of parameter servers that are the workers themselves: each rank holds a shard of the model and serves it
-// between the layers of its own passes; rank 0 also hands out minibatches and keeps the clocks.
+// A pool of parameter servers: each holds a shard of the model; the first of them, the coordinator, also hands out
+// minibatches and keeps the clocks. Servers are the first ranks, or all, and workers too; or the last ranks, which then
+// do nothing else: a `dedicated` server takes no minibatch, so that it serves from BeginRound to EndRound.
 //
 // Everything is a message, so that one thread per rank is enough, and the order in which a rank handles requests is all
 // that makes two runs differ. That order can be logged, and replayed bit for bit; a replay ends its rounds early where
-// the logged run did, and nowhere else. Where the communicator allows it
-// (threads of one process), a second thread serves while the first computes, so that nobody waits for a layer's end;
-// one of the two at a time.
+// the logged run did, and nowhere else. Servers that are workers serve between the layers of their own passes, or,
+// where the communicator allows it, by a second thread while the first computes; one of the two at a time.
 //
-//   pool.BeginRound(first, last);
-//   while (auto m = pool.Take()) { …train…; if (pool.Judge({*m}, seen)) pool.Push(change, 0); pool.Pull(values); }
+//   pool.BeginRound(first, last, values);
+//   while (auto m = pool.Take()) { …train…; if (pool.Judge({*m}).apply) pool.Push(change, 0); pool.Pull(values); }
 //   pool.EndRound();
+//
+// With `ahead`, a pull is asked for when the one before is taken, and travels while the worker computes: PullAhead
+// takes what was asked for an exchange ago. What the worker itself has changed since then it adds.
 //
 // A worker's clock counts its pushes. With a bound s, Pull waits until no worker is more than s pushes behind, and what
 // it reads holds every push of a clock at least s + 1 lower than its own (and perhaps newer ones).
@@ -36,45 +39,24 @@
 #include "comm/communicator.h"
 #include "parallel/arrival_log.h"
 #include "parallel/minibatch_ledger.h"
-#include "parallel/parameter_shard.h"
+#include "parallel/server_pool_options.h"
 #include "parallel/serving_thread.h"
 
 namespace antiphon::parallel {
-
-struct ServerPoolOptions {
-  int servers = 0;  // ranks 0 … servers − 1 hold shards; 0: all
-  ServerRule rule = ServerRule::kSum;
-  double momentum = 0;
-  int64_t max_staleness = -1;    // pushes that missed more others are dropped; −1: none
-  int64_t staleness_bound = -1;  // of SSP; −1: none
-  std::string log;               // file of the arrival order, ".rank-N" is appended; empty: none
-  std::string replay;            // a log to follow
-};
-
-struct Verdict {
-  bool apply = true;
-  int64_t staleness = 0;  // pushes of others since the pull
-};
-
-struct ServerStatistics {
-  int64_t pushes = 0;  // applied to this rank's shard
-  int64_t stale = 0;   // sum over them of the shard's version minus that pulled
-  int64_t stalest = 0;
-  int64_t dropped = 0;  // of this worker
-};
 
 class ServerPool {
  public:
   ServerPool(comm::Communicator& comm, const ServerPoolOptions& options, std::span<const float> model);
 
   // Rounds; collective.
-  void BeginRound(int64_t first, int64_t last);
+  /// `model` becomes what this worker has pulled, with the pushes of whoever was faster; empty: nobody looks at it.
+  void BeginRound(int64_t first, int64_t last, std::span<float> model = {});
   /// Nothing new is handed out any more. Without effect in a replay.
   void Stop();
   /// Waits for all workers; what this one took must be judged. Returns where the next round begins and how many
   /// minibatches came back without having been trained on.
   std::pair<int64_t, int64_t> EndRound();
-  /// Minibatches that came back with lost workers since the last call; of the coordinator.
+  /// Minibatches that came back with workers lost in the last round, and have not been told of.
   int64_t TakeGivenBack() { return std::exchange(given_back_, 0); }
   /// Every rank's shard into `model`. Collective.
   void Collect(std::span<float> model);
@@ -91,11 +73,17 @@ class ServerPool {
   /// With rule "sum": pushes what `model` has become since the pull; the next exchange needs a pull before it.
   void PushChange(std::span<const float> model);
   void Pull(std::span<float> model);
+  /// With `ahead`, instead of Pull and PushChange: `model` becomes what was asked for at the last exchange, with rule
+  /// "sum" plus what the worker has changed since then if `apply` says so, which is then pushed.
+  void PullAhead(std::span<float> model, bool apply);
   /// Handles the requests that have arrived.
   void Serve();
 
   const ServerStatistics& statistics() const { return statistics_; }
   int servers() const { return servers_; }
+  /// That take minibatches.
+  int workers() const { return comm_.world_size() - (options_.dedicated ? servers_ : 0); }
+  bool IsServer(int rank) const { return rank >= FirstServer() && rank < FirstServer() + servers_; }
   /// Between rounds.
   void SaveState(SafetensorsWriter& writer, const std::string& prefix) const;
   void LoadState(const SafetensorsReader& reader, const std::string& prefix);
@@ -136,7 +124,15 @@ class ServerPool {
 
   using Lock = std::lock_guard<std::mutex>;
 
-  bool coordinator() const { return comm_.rank() == 0; }
+  // As ranks are numbered now; the first one is the coordinator.
+  int FirstServer() const { return options_.dedicated ? comm_.world_size() - servers_ : 0; }
+  bool coordinator() const { return comm_.rank() == FirstServer(); }
+  bool serves() const { return IsServer(comm_.rank()); }
+  bool works() const { return !options_.dedicated || !serves(); }
+  int own_shard() const { return comm_.rank() - FirstServer(); }
+  void AskCoordinator(Kind kind, int64_t number, std::span<const std::byte> payload = {}) {
+    Request(FirstServer(), kind, number, 0, payload);
+  }
   // Servers tell the coordinator of each push.
   bool reports_pushes() const { return options_.staleness_bound >= 0 || comm_.survivors() != nullptr; }
   template <class T>
@@ -160,7 +156,12 @@ class ServerPool {
   void HandleRequests();
   void Handle(const Letter& letter);
   Letter WaitFor(Kind kind, int source);
-  void TakeValues(int server);
+  void AskForValues();
+  void TakeAllValues();
+  void PullNow(std::span<float> model);
+  void AskAhead();
+  void TakeAhead();
+  void PushAway(int server, std::vector<std::byte>& push);
   // The coordinator's part.
   void Lose(int worker);
   void HandleJudge(const Letter& letter);
@@ -183,11 +184,15 @@ class ServerPool {
   std::deque<Letter> requests_;  // received, but not yet handled
   std::deque<Letter> replies_;
   std::vector<std::vector<std::byte>> pulled_;  // values by server; of this rank's own shard with rule "sum" alone
-  std::span<float> own_part_;                   // where this worker's own shard is pulled to, while it asks; else empty
-  std::vector<int64_t> pulled_versions_;        // by server
-  int64_t pulled_clock_ = 0;                    // pushes of all workers when this one pulled
-  int64_t clock_ = 0;                           // this worker's pushes in this round
-  std::vector<bool> gone_;                      // lost in this round, by rank
+  std::vector<std::vector<std::byte>> asked_;   // with `ahead`: answers to the pull of the last exchange
+  bool asked_ahead_ = false;
+  bool pushed_ = false;                   // at the last exchange
+  int64_t asked_clock_ = 0;               // pushes of all workers then
+  std::span<float> own_part_;             // where this worker's own shard is pulled to, while it asks; else empty
+  std::vector<int64_t> pulled_versions_;  // by server
+  int64_t pulled_clock_ = 0;              // pushes of all workers when this one pulled
+  int64_t clock_ = 0;                     // this worker's pushes in this round
+  std::vector<bool> gone_;                // lost in this round, by rank
   bool take_requested_ = false;
   bool nothing_left_ = false;
 

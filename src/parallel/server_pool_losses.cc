@@ -22,7 +22,7 @@ void ServerPool::NoteLosses() {
   if (comm_.survivors() == nullptr) throw;
   for (const int rank : comm_.losses()->LostRanks()) {
     if (gone_[static_cast<size_t>(rank)]) continue;
-    if (rank < servers_) throw;
+    if (IsServer(rank)) throw;
     gone_[static_cast<size_t>(rank)] = true;
     comm_.losses()->AcceptLosses({&rank, 1});
     if (coordinator()) Lose(rank);

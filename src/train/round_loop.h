@@ -21,7 +21,7 @@ class RoundLoop {
  private:
   void RunRound(report::Progress& progress);
   void AccountExchange();
-  int64_t Workers() { return run_.comm.world_size() / run_.strategy().data_share().readers; }
+  int64_t Workers() { return run_.strategy().data_share().count; }
 
   RunParts& run_;
   RunSaver& saver_;

@@ -7,6 +7,7 @@
 #include <latch>
 #include <numeric>
 
+#include "base/error.h"
 #include "base/file.h"
 #include "comm/simulated_world.h"
 #include "parallel/minibatch_ledger.h"
@@ -81,6 +82,52 @@ TEST(ServerPool, KeepsTheSumOfAllPushes) {
       for (const float v : model) EXPECT_EQ(v, 5.0f + 40.0f * 39.0f / 2.0f);
     });
     EXPECT_EQ(pushed, 40 * 39 / 2);
+  }
+}
+
+// Whoever begins a round late finds the pushes of others: they are no change of its own.
+TEST(ServerPool, ChangesAddUpAndDedicatedServersLearnNothing) {
+  for (const int servers : {1, 2}) {
+    for (const auto& [ahead, dedicated] : {std::pair(false, true), {true, true}, {false, false}, {true, false}}) {
+      constexpr size_t kSize = 101;
+      std::vector<std::atomic<int64_t>> taken(4);
+      comm::RunRanks(4, [&](comm::Communicator& comm) {
+        std::vector<float> model(kSize, 5.0f);
+        ServerPoolOptions options;
+        options.servers = servers;
+        options.dedicated = dedicated;
+        options.ahead = ahead;
+        ServerPool pool(comm, options, model);
+        EXPECT_EQ(pool.workers(), dedicated ? 4 - servers : 4);
+        for (int round = 0; round < 2; ++round) {
+          pool.SetModel(model);
+          comm.Barrier();
+          pool.BeginRound(20 * round, 20 * round + 20, model);
+          while (const auto m = pool.Take()) {
+            ++taken[static_cast<size_t>(comm.rank())];
+            EXPECT_TRUE(pool.Judge({&*m, 1}).apply);
+            for (float& v : model) v += static_cast<float>(*m);  // whole numbers add without rounding
+            if (ahead) {
+              pool.PullAhead(model, true);
+            } else {
+              pool.PushChange(model);
+              pool.Pull(model);
+            }
+          }
+          EXPECT_EQ(pool.EndRound(), std::pair(int64_t{20 * round + 20}, int64_t{0}));
+          pool.Collect(model);
+        }
+        for (const float v : model) EXPECT_EQ(v, 5.0f + 40.0f * 39.0f / 2.0f);
+      });
+      int64_t all = 0;
+      for (size_t r = 0; r < taken.size(); ++r) {
+        all += taken[r];
+        if (dedicated && r >= taken.size() - static_cast<size_t>(servers)) {
+          EXPECT_EQ(taken[r], 0) << "a server learned";
+        }
+      }
+      EXPECT_EQ(all, 40);
+    }
   }
 }
 
@@ -273,8 +320,12 @@ uint64_t TrainAsynchronously(const std::string& keys, bool simulated = false) {
 TEST(Asgd, ALoggedRunIsReplayedBitForBit) {
   const testing::TemporaryFolder folder;
   const std::string log = (folder / "arrivals").string();
-  for (const std::string keys : {"push-every = 2\n", "server-update = \"adagrad\"\nserver-rate-factor = 0.1\n",
-                                 "staleness-bound = 1\nservers = 2\n", "max-staleness = 1\ncompensation = 0.5\n"}) {
+  for (const std::string keys :
+       {"push-every = 2\n", "server-update = \"adagrad\"\nserver-rate-factor = 0.1\n",
+        "staleness-bound = 1\nservers = 2\n", "max-staleness = 1\ncompensation = 0.5\n",
+        "servers = 1\ndedicated-servers = true\n", "overlap = true\npush-every = 1\n",
+        "servers = 1\ndedicated-servers = true\noverlap = true\nmax-staleness = 1\n",
+        "overlap = true\nserver-update = \"momentum\"\nserver-momentum = 0.5\nserver-rate-factor = 0.2\n"}) {
     const uint64_t logged = TrainAsynchronously(keys + "arrival-log = \"" + log + "\"\n");
     for (int run = 0; run < 3; ++run) {
       EXPECT_EQ(TrainAsynchronously(keys + "replay = \"" + log + "\"\n"), logged) << keys;
@@ -394,9 +445,91 @@ TEST(Asgd, ASimulatedClusterGivesTheSameBitsAndStalenessOfWorkersMinusOne) {
   EXPECT_NEAR(sum / static_cast<double>(count), 3.0, 0.5);
 }
 
+// One worker, whose pushes nobody else's come between: what it asked for ahead is what it would have got by waiting.
+TEST(Asgd, ALoneWorkerOfADedicatedServerLearnsTheSameWithOverlap) {
+  const auto train = [](const std::string& keys) {
+    return OnRanks(2, [&](comm::Communicator& comm) {
+      Learner learner("method = \"asgd\"\nservers = 1\ndedicated-servers = true\n" + keys, comm);
+      learner.TrainRound(0, 13);
+      learner.TrainRound(13, 29);
+      EXPECT_EQ(learner.trained.size(), comm.rank() == 0 ? 29u : 0u);
+      return learner.Values();
+    });
+  };
+  const auto waiting = train("push-every = 2\n");
+  EXPECT_EQ(train("push-every = 2\noverlap = true\n"), waiting);
+  EXPECT_EQ(waiting[1], waiting[0]);
+  const auto self = comm::MakeSelfCommunicator();
+  Learner serial("method = \"serial\"\n", *self);
+  serial.Train(0, 29);
+  EXPECT_LT(LargestDifference(waiting[0], serial.Values()), 1e-5);
+}
+
+// Two exchanges' pushes of the others, instead of one's.
+TEST(Asgd, ValuesAskedForAheadMissTwiceAsManyPushes) {
+  for (const bool dedicated : {false, true}) {
+    double sum = 0;
+    int64_t count = 0;
+    std::mutex mutex;
+    const std::string keys = dedicated ? "servers = 2\ndedicated-servers = true\n" : "";
+    comm::RunSimulated(dedicated ? 6 : 4, comm::ClusterOptions{}, [&](comm::Communicator& comm) {
+      Learner learner("method = \"asgd\"\nmax-staleness = -1\npush-every = 1\noverlap = true\n" + keys, comm);
+      learner.strategy->rounds()->BeginRound(0, 200);
+      while (const auto m = learner.strategy->rounds()->Take()) {
+        comm.Compute(1.0);
+        const StepOutput output = learner.Step(Minibatch(*m), *m, 0.01, *m);
+        const std::lock_guard lock(mutex);
+        sum += output.staleness;
+        ++count;
+      }
+      learner.strategy->rounds()->EndRound();
+    });
+    EXPECT_EQ(count, 200);
+    EXPECT_NEAR(sum / static_cast<double>(count), 6.0, 0.7) << (dedicated ? "dedicated" : "workers serve");
+  }
+}
+
+// Where a minibatch takes as long as its values travel, waiting doubles the time.
+TEST(Asgd, NobodyWaitsForValuesAskedForAhead) {
+  comm::ClusterOptions slow;
+  slow.links.between.bandwidth_mb_s = 1e-3;
+  const auto seconds = [&](const std::string& keys) {
+    return comm::RunSimulated(3, slow,
+                              [&](comm::Communicator& comm) {
+                                Learner learner(
+                                    "method = \"asgd\"\nmax-staleness = -1\npush-every = 1\nservers = 1\n"
+                                    "dedicated-servers = true\n" +
+                                        keys,
+                                    comm);
+                                learner.strategy->rounds()->BeginRound(0, 40);
+                                while (const auto m = learner.strategy->rounds()->Take()) {
+                                  comm.Compute(5.0);
+                                  learner.Step(Minibatch(*m), *m, 0.01, *m);
+                                }
+                                learner.strategy->rounds()->EndRound();
+                              })
+        .seconds();
+  };
+  EXPECT_LT(seconds("overlap = true\n"), 0.8 * seconds(""));
+}
+
+TEST(Asgd, RefusesPoolsThatCannotBe) {
+  for (const std::string keys : {"dedicated-servers = true\n", "servers = 2\ndedicated-servers = true\n",
+                                 "servers = 3\n", "overlap = true\nstaleness-bound = 2\n"}) {
+    EXPECT_THROW(OnRanks(2,
+                         [&](comm::Communicator& comm) {
+                           Learner("method = \"asgd\"\n" + keys, comm);
+                           return 0;
+                         }),
+                 UsageError)
+        << keys;
+  }
+}
+
 TEST(Asgd, LearnsWithEveryServerRule) {
   for (const std::string keys : {"", "server-update = \"momentum\"\nserver-momentum = 0.5\n",
-                                 "server-update = \"adagrad\"\nserver-rate-factor = 0.1\n"}) {
+                                 "server-update = \"adagrad\"\nserver-rate-factor = 0.1\n",
+                                 "servers = 1\ndedicated-servers = true\noverlap = true\n"}) {
     comm::RunSimulated(3, SlowRank(2), [&](comm::Communicator& comm) {
       Learner learner("method = \"asgd\"\npush-every = 1\n" + keys, comm, "type = \"sgd\"\n");
       const auto loss = [&] {

@@ -124,7 +124,7 @@ struct LastRound {
   std::vector<uint64_t> hashes = std::vector<uint64_t>(kRanks, 0);
   int64_t given_back = -1;
 };
-LastRound LoseASlave(const std::string& options, int64_t fatal_step) {
+LastRound LoseASlave(const std::string& options, int64_t fatal_step, size_t lost = 3) {
   LastRound last;
   OnLosableRanks(kRanks, [&](SurvivingCommunicator& comm) {
     const auto first = static_cast<size_t>(comm.rank());
@@ -140,7 +140,7 @@ LastRound LoseASlave(const std::string& options, int64_t fatal_step) {
       while (left.second > 0) {
         learner.strategy->rounds()->BeginRound(left.first, 12);
         while (const auto m = learner.strategy->rounds()->Take()) {
-          if (first == 3 && steps++ == fatal_step) throw comm::RankLost("killed");
+          if (first == lost && steps++ == fatal_step) throw comm::RankLost("killed");
           learner.Step(Minibatch(*m), *m, 0.3, *m);
           last.trained[first].push_back(*m);
         }
@@ -169,6 +169,22 @@ TEST(ServerPool, ALostSlavesMinibatchesAreLearnedByOthers) {
       EXPECT_EQ(last.hashes[0], last.hashes[1]);
       EXPECT_EQ(last.hashes[0], last.hashes[2]);
     }
+  }
+}
+
+// The servers, of whom one keeps the list of minibatches, are the last two ranks, and move up by one.
+TEST(ServerPool, DedicatedServersGoOnWithoutALostSlave) {
+  for (const std::string options : {"dedicated-servers = true\n", "dedicated-servers = true\noverlap = true\n"}) {
+    const LastRound last = LoseASlave(options, 1, 1);
+    for (int64_t m = 0; m < 12; ++m) {
+      const std::vector<int64_t>& lost = last.trained[1];
+      const std::vector<int64_t>& left = last.trained[0];
+      EXPECT_LE(std::count(left.begin(), left.end(), m), 1) << m;
+      EXPECT_GE(std::count(left.begin(), left.end(), m) + std::count(lost.begin(), lost.end(), m), 1) << m;
+    }
+    EXPECT_GE(last.given_back, 1) << options;
+    EXPECT_EQ(last.hashes[0], last.hashes[2]);
+    EXPECT_EQ(last.hashes[0], last.hashes[3]);
   }
 }
 

@@ -3,7 +3,10 @@
 //
 // Exchanged: every `push-every` minibatches a worker's change (4·P bytes) goes to the shards of the model, and their
 // values (4·P) come back; with server-update "momentum" or "adagrad" it is the summed gradient. Shards live on the
-// workers, which serve each other between layers or beside the arithmetic (server_pool.h). Minibatches come from one
+// workers, which serve each other between layers or beside the arithmetic (server_pool.h), or, with
+// `dedicated-servers`, on the last ranks, which do nothing else. With `overlap` values are asked for an exchange ahead
+// and travel while the worker computes: nobody waits for them, and they miss the pushes of two exchanges instead of
+// one. Minibatches come from one
 // common pool, each taken once per epoch; what a dropped push was made from goes back. Staleness: about workers − 1
 // pushes for equal workers; pushes beyond `max-staleness` are dropped, once for all shards; with `staleness-bound`
 // (SSP) no worker reads while another is more than that many pushes behind. The rate may be divided by 1 +
@@ -27,9 +30,14 @@ namespace antiphon::parallel {
 namespace {
 
 constexpr double kStalenessDecay = 0.95;
+constexpr const char* kOverlapHelp = "values are asked for an exchange ahead, and travel while the worker computes";
+constexpr const char* kMaxStalenessHelp =
+    "drop pushes that missed more than this many others; 0: twice the workers, with overlap four times; -1: never";
 
 struct AsgdOptions {
   int servers = 0;
+  bool dedicated_servers = false;
+  bool overlap = false;
   int push_every = 3;
   int64_t max_staleness = 0;
   int64_t staleness_bound = -1;
@@ -42,10 +50,11 @@ struct AsgdOptions {
   std::string replay;
   template <class V>
   void Visit(V& v) {
-    v("servers", servers, Range{0, 4096}, "workers that hold a shard of the model too; 0: all");
+    v("servers", servers, Range{0, 4096}, "ranks that hold a shard of the model; 0: all");
+    v("dedicated-servers", dedicated_servers, "they are the last of the workers, and do nothing else");
+    v("overlap", overlap, kOverlapHelp);
     v("push-every", push_every, Range{1, 1 << 20}, "minibatches of a worker between two exchanges");
-    v("max-staleness", max_staleness, Range{-1, 1e9},
-      "drop pushes that missed more than this many others; 0: twice the workers, -1: never");
+    v("max-staleness", max_staleness, Range{-1, 1e9}, kMaxStalenessHelp);
     v("staleness-bound", staleness_bound, Range{-1, 1e9},
       "no worker reads while another is more than this many pushes behind; -1: no bound");
     v("compensation", compensation, Range{0, 1e3}, "divides the rate by 1 + this times the mean staleness");
@@ -60,6 +69,7 @@ struct AsgdOptions {
 };
 
 struct HostMasterOptions {
+  bool overlap = false;
   int push_every = 3;
   int64_t max_staleness = 0;
   double compensation = 0;
@@ -68,9 +78,9 @@ struct HostMasterOptions {
   std::string replay;
   template <class V>
   void Visit(V& v) {
+    v("overlap", overlap, kOverlapHelp);
     v("push-every", push_every, Range{1, 1 << 20}, "minibatches of a device between two exchanges");
-    v("max-staleness", max_staleness, Range{-1, 1e9},
-      "drop pushes that missed more than this many others; 0: twice the devices, -1: never");
+    v("max-staleness", max_staleness, Range{-1, 1e9}, kMaxStalenessHelp);
     v("compensation", compensation, Range{0, 1e3}, "divides the rate by 1 + this times the mean staleness");
     v("warm-start-epochs", warm_start_epochs, Range{0, 1e6}, "first epochs, trained synchronously");
     v("arrival-log", arrival_log, "file for the order of arrivals at each rank (\".rank-N\" is appended)");
@@ -82,6 +92,7 @@ AsgdOptions ReadHostMaster(const Config& config) {
   const auto host = ReadOptions<HostMasterOptions>(config, kCommonStrategyKeys);
   AsgdOptions options;
   options.servers = 1;
+  options.overlap = host.overlap;
   options.push_every = host.push_every;
   options.max_staleness = host.max_staleness;
   options.compensation = host.compensation;
@@ -98,12 +109,8 @@ class Asgd : public Strategy, public Checkpointable, public TakesWhenFree, publi
         options_(options),
         rule_(ParseServerRule(options_.server_update)),
         warm_start_(options.warm_start_epochs, replica) {
-    const int64_t workers = comm().world_size();
-    if (options_.servers > workers) {
-      Throw<UsageError>("{}: parallel.servers is {}, but there are {} workers, who are the servers",
-                        config.Where("servers"), options_.servers, workers);
-    }
-    if (options_.max_staleness == 0) options_.max_staleness = 2 * workers;
+    RequirePossible(config);
+    if (options_.max_staleness == 0) options_.max_staleness = (options_.overlap ? 4 : 2) * workers();
     if (rule_ != ServerRule::kSum && alone()) {
       throw UsageError("parallel.server-update: a single worker trains by its optimizer; use 'sum', or more workers");
     }
@@ -118,6 +125,8 @@ class Asgd : public Strategy, public Checkpointable, public TakesWhenFree, publi
     if (alone()) return;
     ServerPoolOptions pool;
     pool.servers = options_.servers;
+    pool.dedicated = options_.dedicated_servers;
+    pool.ahead = options_.overlap;
     pool.rule = rule_;
     pool.momentum = options_.server_momentum;
     pool.max_staleness = options_.max_staleness;
@@ -133,8 +142,16 @@ class Asgd : public Strategy, public Checkpointable, public TakesWhenFree, publi
   int64_t steps_at_risk() const override { return 0; }  // its minibatches come back through the pool
   int64_t AfterLoss(const Loss& loss) override {
     warm_start_.AfterLoss();
-    if (loss.ranks.front() < pool_->servers()) throw comm::PeerLost("a parameter server was lost");
-    return pool_->TakeGivenBack();
+    const int first = options_.dedicated_servers ? loss.world_size - pool_->servers() : 0;
+    for (const int rank : loss.ranks) {
+      if (rank >= first && rank < first + pool_->servers()) throw comm::PeerLost("a parameter server was lost");
+    }
+    return comm().rank() == 0 ? pool_->TakeGivenBack() : 0;
+  }
+
+  // While it learns synchronously, a server has nothing else to do.
+  DataShare data_share() const override {
+    return warm_start_.under_way() ? Strategy::data_share() : DataShare{comm().rank(), workers()};
   }
 
   bool synchronous() const override { return warm_start_.under_way(); }
@@ -144,8 +161,9 @@ class Asgd : public Strategy, public Checkpointable, public TakesWhenFree, publi
     Exchanging([&] {
       pool_->SetModel(network().values());
       comm().Together([this] { comm().Barrier(); });
-      pool_->BeginRound(first, last);
+      pool_->BeginRound(first, last, network().values());
     });
+    network().MarkChanged();
     if (rule_ != ServerRule::kSum) gradient_.resize(network().num_values(), 0.0f);
   }
   std::optional<int64_t> Take() override {
@@ -232,18 +250,21 @@ class Asgd : public Strategy, public Checkpointable, public TakesWhenFree, publi
   size_t copy_bytes() const override {
     if (alone()) return 0;
     const size_t model = network().num_values() * sizeof(float);
-    const bool own_rule = rule_ != ServerRule::kSum;
-    const int servers = options_.servers == 0 ? comm().world_size() : options_.servers;
-    const size_t shard = comm().rank() < servers ? model / static_cast<size_t>(servers) : 0;
-    return (own_rule ? 3 : 2) * model + (own_rule ? 2 : 1) * shard + warm_start_.copy_bytes();
+    const size_t own_rule = rule_ != ServerRule::kSum ? 1 : 0;
+    const bool learns = comm().rank() < workers();
+    const bool serves = options_.dedicated_servers ? !learns : comm().rank() < num_servers();
+    const size_t models = learns ? 2 + own_rule + (options_.overlap ? 1 : 0) : 0;
+    const size_t shards = serves ? 1 + own_rule : 0;
+    return models * model + shards * model / static_cast<size_t>(num_servers()) + warm_start_.copy_bytes();
   }
 
   std::vector<std::string> Describe() const override {
     if (alone()) return {"asgd: one worker, plain training"};
     std::vector<std::string> lines = {fmt::format(
-        "asgd: {} workers, {} shards, exchange every {} minibatch(es), pushes that missed more than {} "
+        "asgd: {} workers, {} shards on {}, exchange every {} minibatch(es){}, pushes that missed more than {} "
         "others are dropped",
-        comm().world_size(), options_.servers == 0 ? comm().world_size() : options_.servers, options_.push_every,
+        workers(), num_servers(), options_.dedicated_servers ? "ranks of their own" : "workers", options_.push_every,
+        options_.overlap ? ", values asked for one exchange ahead" : "",
         options_.max_staleness < 0 ? std::string("any number of") : std::to_string(options_.max_staleness))};
     if (options_.staleness_bound >= 0) {
       lines.push_back(fmt::format("reads wait for workers more than {} pushes behind", options_.staleness_bound));
@@ -253,6 +274,27 @@ class Asgd : public Strategy, public Checkpointable, public TakesWhenFree, publi
 
  private:
   bool alone() const { return comm().world_size() == 1; }
+  int num_servers() const { return options_.servers == 0 ? comm().world_size() : options_.servers; }
+  /// That take minibatches.
+  int workers() const { return comm().world_size() - (options_.dedicated_servers ? num_servers() : 0); }
+
+  void RequirePossible(const Config& config) const {
+    if (options_.servers > comm().world_size()) {
+      Throw<UsageError>("{}: parallel.servers is {}, but there are {} workers, who are the servers",
+                        config.Where("servers"), options_.servers, comm().world_size());
+    }
+    if (options_.dedicated_servers && workers() < 1) {
+      Throw<UsageError>(
+          "{}: parallel.dedicated-servers takes the last parallel.servers = {} of {} workers away from learning: name "
+          "at least 1, and fewer than there are workers",
+          config.Where("dedicated-servers"), options_.servers, comm().world_size());
+    }
+    if (options_.overlap && options_.staleness_bound >= 0) {
+      Throw<UsageError>(
+          "{}: parallel.overlap reads ahead, parallel.staleness-bound = {} lets nobody do so: leave one of the two out",
+          config.Where("overlap"), options_.staleness_bound);
+    }
+  }
 
   void Serve() {
     Exchanging([this] { pool_->Serve(); });
@@ -287,13 +329,13 @@ class Asgd : public Strategy, public Checkpointable, public TakesWhenFree, publi
     const Verdict verdict = pool_->Judge(taken_);
     taken_.clear();
     const std::span<float> model = network().values();
-    if (verdict.apply && rule_ == ServerRule::kSum) {
-      pool_->PushChange(model);
-    } else if (verdict.apply) {
+    if (verdict.apply && rule_ != ServerRule::kSum) {
       pool_->Push(gradient_, rate_ * options_.server_rate_factor);
+    } else if (verdict.apply && !options_.overlap) {
+      pool_->PushChange(model);
     }
     std::fill(gradient_.begin(), gradient_.end(), 0.0f);
-    pool_->Pull(model);
+    options_.overlap ? pool_->PullAhead(model, verdict.apply) : pool_->Pull(model);
     network().MarkChanged();
     const auto staleness = static_cast<double>(verdict.staleness);
     mean_staleness_ = kStalenessDecay * mean_staleness_ + (1 - kStalenessDecay) * staleness;

@@ -80,7 +80,8 @@ class AsgdGroups : public Strategy, public Checkpointable, public TakesWhenFree,
     Exchanging([&] {
       pool_->SetModel(Exchanged());
       comm().Barrier();
-      pool_->BeginRound(first, leads() ? last : first);
+      pool_->BeginRound(first, leads() ? last : first, Room());
+      TakeExchanged();
     });
   }
 

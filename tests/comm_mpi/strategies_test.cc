@@ -1,0 +1,132 @@
+// Strategies whose ranks are processes of MPI: the bits of threads where nothing is left to chance, a replay where the
+// order of arrivals decides, and servers that serve while their rank is busy. ctest starts it by mpirun.
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <exception>
+#include <filesystem>
+#include <memory>
+
+#include "comm/process_group.h"
+#include "parallel/server_pool.h"
+#include "parallel/small_learner.h"
+
+namespace antiphon::parallel {
+namespace {
+
+comm::ProcessGroup* group = nullptr;
+constexpr int kRanks = 4;
+
+nn::Network Normalising() {
+  return {Config::Parse("[[layer]]\ntype = \"affine\"\ndim = 9\n[[layer]]\ntype = \"batch-norm\"\naffine = true\n"
+                        "[[layer]]\ntype = \"tanh\"\n[[layer]]\ntype = \"affine\"\n",
+                        "net"),
+          kFeatures, kPdfs, 3};
+}
+
+// The hash of rank 0, which all have.
+uint64_t TrainOn(comm::Communicator& comm, const std::string& keys) {
+  comm.set_deadline_seconds(60);
+  Learner learner(keys, comm, "type = \"sgd\"\nmomentum = 0.5\nmax-change = 0.2\n", Normalising());
+  if (learner.strategy->rounds() != nullptr) {
+    learner.TrainRound(0, 30);
+    learner.TrainRound(30, 60);
+  } else {
+    learner.Train(0, 12, comm.rank(), comm.world_size());
+  }
+  uint64_t hash = learner.End();
+  comm.Broadcast(0, std::as_writable_bytes(std::span(&hash, 1)));
+  return hash;
+}
+
+uint64_t OverMpi(const std::string& keys) {
+  std::atomic<uint64_t> hash = 0;
+  group->RunRanks(kRanks, [&](comm::Communicator& comm) { hash = TrainOn(comm, keys); });
+  return hash;
+}
+
+TEST(StrategiesOverMpi, GiveTheBitsOfThreads) {
+  for (const std::string keys : {"divide = \"optimizer\"\n", "divide = \"gradients\"\n", "sync-batch-norm = true\n",
+                                 "sync-batch-norm = true\ndivide = \"gradients\"\n"}) {
+    const std::string all = "method = \"ssgd\"\n" + keys;
+    std::atomic<uint64_t> threads = 0;
+    comm::RunRanks(kRanks, [&](comm::Communicator& comm) { threads = TrainOn(comm, all); });
+    EXPECT_EQ(OverMpi(all), threads) << keys;
+  }
+}
+
+// The same path in all processes.
+std::string CommonFolder() {
+  std::array<char, 256> name{};
+  if (group->process() == 0) {
+    const auto folder = std::filesystem::temp_directory_path() / ("arrivals-" + std::to_string(::getpid()));
+    std::filesystem::create_directories(folder);
+    std::snprintf(name.data(), name.size(), "%s", folder.c_str());
+  }
+  group->RunRanks(group->num_processes(),
+                  [&](comm::Communicator& comm) { comm.Broadcast(0, std::as_writable_bytes(std::span(name))); });
+  return name.data();
+}
+
+TEST(StrategiesOverMpi, ALoggedRunIsReplayedBitForBit) {
+  const std::string folder = CommonFolder();
+  int run = 0;
+  for (const std::string keys : {"push-every = 2\n", "servers = 2\ndedicated-servers = true\n",
+                                 "servers = 1\ndedicated-servers = true\n"
+                                 "overlap = true\npush-every = 1\n",
+                                 "overlap = true\nserver-update = \"momentum\"\n"}) {
+    const std::string log = "\"" + folder + "/log" + std::to_string(run++) + "\"\n";
+    const std::string all = "method = \"asgd\"\n" + keys;
+    const uint64_t logged = OverMpi(all + "arrival-log = " + log);
+    for (int again = 0; again < 2; ++again) EXPECT_EQ(OverMpi(all + "replay = " + log), logged) << keys;
+  }
+  group->RunRanks(group->num_processes(), [](comm::Communicator& comm) { comm.Barrier(); });
+  if (group->process() == 0) std::filesystem::remove_all(folder);
+}
+
+// As in one process: rank 0 takes no part in the pool until the others are through.
+TEST(StrategiesOverMpi, AServerServesWhileItsRankIsBusy) {
+  constexpr int kFinished = 7;
+  group->RunRanks(kRanks, [&](comm::Communicator& comm) {
+    comm.set_deadline_seconds(20);
+    const std::vector<float> model(10, 1.0f);
+    ServerPool pool(comm, {}, model);
+    pool.BeginRound(0, kRanks);
+    if (comm.rank() == 0) {
+      for (int other = 1; other < kRanks; ++other) comm.Receive(other, kFinished);
+    } else {
+      const auto minibatch = pool.Take();
+      ASSERT_TRUE(minibatch.has_value());
+      EXPECT_TRUE(pool.Judge(std::vector<int64_t>{*minibatch}).apply);
+      pool.Push(std::vector<float>(10, 1.0f), 0);
+      std::vector<float> values(10);
+      pool.Pull(values);
+      EXPECT_GE(values[0], 2.0f);
+      const std::byte done{1};
+      comm.Send(0, kFinished, {&done, 1});
+    }
+    while (const auto minibatch = pool.Take()) pool.Judge(std::vector<int64_t>{*minibatch});
+    pool.EndRound();
+    std::vector<float> end(10);
+    pool.Collect(end);
+    EXPECT_EQ(end, std::vector<float>(10, static_cast<float>(kRanks)));
+  });
+}
+
+}  // namespace
+}  // namespace antiphon::parallel
+
+int main(int argc, char** argv) {
+  testing::InitGoogleTest(&argc, argv);
+  try {
+    const auto joined = antiphon::comm::ProcessGroup::Join("test");
+    antiphon::parallel::group = joined.get();
+    const int status = RUN_ALL_TESTS();
+    joined->RunRanks(joined->num_processes(), [](antiphon::comm::Communicator& comm) { comm.Barrier(); });
+    return status;
+  } catch (const std::exception& e) {
+    std::fprintf(stderr, "%s\n", e.what());
+    return 1;
+  }
+}
