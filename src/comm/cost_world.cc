@@ -2,9 +2,15 @@
 
 #include <algorithm>
 
+#include "base/cancel.h"
 #include "base/check.h"
 
 namespace antiphon::comm {
+namespace {
+
+constexpr int64_t kEventsBetweenLooks = 4096;  // whether somebody asked to stop
+
+}  // namespace
 
 void CostProcess::WakeAt(double seconds, std::coroutine_handle<> h) {
   resume_ = h;
@@ -78,7 +84,8 @@ void CostWorld::Run() {
     return std::count_if(programs_.begin(), programs_.end(),
                          [](const Program& p) { return !p.server && !p.task.done(); });
   };
-  while (!events_.empty()) {
+  for (int64_t event_number = 0; !events_.empty(); ++event_number) {
+    if (event_number % kEventsBetweenLooks == 0) ThrowIfCancelled("simulating");
     const Event event = events_.top();
     events_.pop();
     CostProcess& process = *event.process;

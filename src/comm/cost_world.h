@@ -17,7 +17,7 @@
 //
 // Messages go by the link model, work by the host model, in the order of virtual time, ties in the order of issue: a
 // run repeats itself to the bit. Threads: one. Errors: InternalError if processes wait for each other for ever;
-// whatever a process throws leaves Run. Failures of hosts are not simulated here.
+// whatever a process throws leaves Run; Cancelled if somebody asked to stop. Failures of hosts are not simulated here.
 #pragma once
 
 #include <coroutine>

@@ -56,14 +56,16 @@ Task Ring(CostProcess& me, Group group, int index, double bytes) {
   }
 }
 
-Task TwoStage(CostProcess& me, Group group, int index, double bytes) {
-  for (int stage = 0; stage < 2; ++stage) {
-    // Each begins with its neighbour, so that not all send to the same rank at once.
-    for (int i = 1; i < group.size; ++i) {
-      co_await me.Send(group.Rank((index + i) % group.size), group.tag + stage, bytes / group.size);
-    }
-    for (int i = 1; i < group.size; ++i) co_await me.Receive(CostProcess::kAnySource, group.tag + stage);
+// Each begins with its neighbour, so that not all send to the same rank at once.
+Task StageInMessages(CostProcess& me, Group group, int index, double bytes, int stage) {
+  for (int i = 1; i < group.size; ++i) {
+    co_await me.Send(group.Rank((index + i) % group.size), group.tag + stage, bytes / group.size);
   }
+  for (int i = 1; i < group.size; ++i) co_await me.Receive(CostProcess::kAnySource, group.tag + stage);
+}
+
+Task TwoStage(CostProcess& me, Group group, int index, double bytes) {
+  for (int stage = 0; stage < 2; ++stage) co_await StageInMessages(me, group, index, bytes, stage);
 }
 
 // Whether so many bytes of a group go in pieces.
@@ -81,20 +83,29 @@ double NeighbourSeconds(CostProcess& me, const Group& group, double bytes) {
   return slowest + links.message_seconds() + me.world().hosts().SendSeconds(me.rank(), bytes);
 }
 
-Task ClosedForm(CostProcess& me, Group group, int index, double bytes, bool ring) {
+// `stages` of two.
+Task ClosedForm(CostProcess& me, Group group, int index, double bytes, bool ring, int stages = 2) {
   co_await Tree(me, group, index, 0);
   const double part = bytes / group.size;
   const double latency = NeighbourSeconds(me, group, 0);
   const double message = NeighbourSeconds(me, group, part);
   const double transfer = std::max(message - latency, me.world().links().message_seconds());
   const int rounds = group.size - 1;
-  me.world().CountBytes(2 * rounds * part);
+  me.world().CountBytes(stages * rounds * part);
   const double handling =
       (ring ? rounds : 0) * (me.HandlingSeconds(Handling::kAdd, part) + me.HandlingSeconds(Handling::kCopy, part));
-  co_await me.Sleep(2 * (ring ? rounds * message : latency + rounds * transfer) + handling);
+  co_await me.Sleep(stages * (ring ? rounds * message : latency + rounds * transfer) + handling);
 }
 
 }  // namespace
+
+Task OneStage(CostProcess& me, Group group, int index, double bytes, Stage stage) {
+  if (group.size > kMostInMessages) {
+    co_await ClosedForm(me, group, index, bytes, false, 1);
+  } else if (group.size > 1) {
+    co_await StageInMessages(me, group, index, bytes, static_cast<int>(stage));
+  }
+}
 
 Task Broadcast(CostProcess& me, Group group, int index, double bytes) {
   comm::LinkModel& links = me.world().links();
@@ -102,6 +113,9 @@ Task Broadcast(CostProcess& me, Group group, int index, double bytes) {
   for (int i = 1; i < group.size; ++i) one_node = one_node && links.Node(group.Rank(i)) == links.Node(group.first);
   if (one_node || !InPieces(bytes, group)) {
     co_await BroadcastByTree(me, group, index, bytes);
+  } else if (group.size > kMostInMessages) {
+    co_await BroadcastByTree(me, group, index, 0);
+    co_await BroadcastInClosedForm(me, group, index, bytes);
   } else {
     co_await BroadcastInPieces(me, group, index, bytes);
   }

@@ -1,5 +1,8 @@
 // Long sums and broadcasts as comm/long_sum.h sends them: every message, or their closed form.
 #include <algorithm>
+#include <memory>
+#include <utility>
+#include <vector>
 
 #include "comm/sum_plan.h"
 #include "plan/schedules.h"
@@ -12,10 +15,26 @@ using comm::SumPlan;
 using comm::Task;
 using Handling = comm::Handling;
 
+// All members of a group ask for the same one, one after the other.
+std::shared_ptr<const SumPlan> PlanOf(std::vector<int> nodes) {
+  static thread_local std::vector<int> of;
+  static thread_local std::shared_ptr<const SumPlan> last;
+  if (!last || of != nodes) {
+    last = std::make_shared<const SumPlan>(nodes);
+    of = std::move(nodes);
+  }
+  return last;
+}
+
 // What a member of the group does.
 struct PieceMember {
   PieceMember(CostProcess& process, const Group& its_group, int its_index, double bytes)
-      : me(process), group(its_group), index(its_index), plan(NodesOf(process, its_group)), node(plan.node_of(index)) {
+      : me(process),
+        group(its_group),
+        index(its_index),
+        shared_plan(PlanOf(NodesOf(process, its_group))),
+        plan(*shared_plan),
+        node(plan.node_of(index)) {
     for (int column = 0; column < plan.columns(); ++column) {
       if (plan.collector(node, column) == index) collected.push_back(column);
     }
@@ -34,7 +53,8 @@ struct PieceMember {
   CostProcess& me;
   const Group group;
   const int index;
-  const SumPlan plan;
+  const std::shared_ptr<const SumPlan> shared_plan;
+  const SumPlan& plan;
   const int node;
   std::vector<int> collected;  // columns
   double piece;                // bytes
@@ -174,6 +194,39 @@ Task BroadcastInPieces(CostProcess& me, Group group, int index, double bytes) {
     }
   }
   co_await TakeInside(m, nodes - 1);
+}
+
+// As many messages as the above, but none is sent: what is known of the last pieces' way. The root's card gives the
+// values to the network once. The node that is served last gives its pieces to all nodes but the root's, beginning when
+// it has the first of them.
+Task BroadcastInClosedForm(CostProcess& me, Group group, int index, double bytes) {
+  PieceMember m(me, group, index, bytes);
+  comm::LinkModel& links = me.world().links();
+  const double nodes = m.plan.num_nodes();
+  const double all_columns = m.plan.columns();
+  const double others = static_cast<double>(m.plan.ranks(m.node).size()) - 1;  // of the own node
+  const double piece = bytes / ((nodes - 1) * all_columns);
+  const auto columns = static_cast<double>(m.collected.size());
+  double messages = 0, across = 0, inside = 0;  // sent
+  if (index == 0) {
+    messages = (nodes - 1) * all_columns + others;
+    across = bytes;
+    inside = others * bytes;
+  } else if (m.node != 0) {
+    messages = columns * (nodes - 2 + others * (nodes - 1));
+    across = columns * (nodes - 2) * piece;
+    inside = columns * others * (nodes - 1) * piece;
+  }
+  me.world().CountBytes(across + inside);
+  double seconds = messages * links.message_seconds() + me.world().hosts().SendSeconds(me.rank(), across + inside);
+  if (index != 0) seconds += me.HandlingSeconds(Handling::kCopy, bytes);
+  if (m.node == 0 && index != 0) seconds += InsideSeconds(m, bytes);
+  if (m.node != 0) {
+    const double waits = links.IdleSeconds(group.Rank(0), me.rank(), bytes - (all_columns - 1) * piece);
+    const double passes_on = nodes > 2 ? AcrossSeconds(m, all_columns * (nodes - 2) * piece) : 0;
+    seconds += std::max(waits + passes_on, InsideSeconds(m, inside));
+  }
+  co_await me.Sleep(seconds);
 }
 
 }  // namespace antiphon::plan

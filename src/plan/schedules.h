@@ -73,13 +73,18 @@ enum class Exchange {
 Exchange ExchangeOf(const CostPlan& plan, Exchange usual);
 
 /// Sum of `bytes` on every rank of the group; `me` is its member `index`. All but trees of more than kMostInMessages
-/// ranks are not sent message by message: all wait for each other, then for the closed form of the time.
+/// ranks are not sent message by message: all wait for each other (in Broadcast for the root), then for the closed form
+/// of the time.
 comm::Task AllReduce(comm::CostProcess& me, Group group, int index, double bytes, Exchange exchange);
 constexpr int kMostInMessages = 64;
+/// Half of Exchange::kTwoStage: every rank gets its part of the sum from all, or gives its part to all.
+enum class Stage { kReduce, kGather };
+comm::Task OneStage(comm::CostProcess& me, Group group, int index, double bytes, Stage stage);
 /// piece_sums.cc: what AllReduce and Broadcast do with long values on several nodes.
 comm::Task SumInPieces(comm::CostProcess& me, Group group, int index, double bytes);
 comm::Task SumInClosedForm(comm::CostProcess& me, Group group, int index, double bytes);
 comm::Task BroadcastInPieces(comm::CostProcess& me, Group group, int index, double bytes);
+comm::Task BroadcastInClosedForm(comm::CostProcess& me, Group group, int index, double bytes);
 /// From the group's first rank to all, as Communicator::Broadcast.
 comm::Task Broadcast(comm::CostProcess& me, Group group, int index, double bytes);
 

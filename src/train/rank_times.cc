@@ -17,7 +17,6 @@ constexpr size_t kTimes = report::kRankTimes.size();
 
 void RankTimes::EndStep() {
   const std::vector<double> now = comm_.waited_seconds();
-  waited_.resize(now.size());
   for (size_t r = 0; r < now.size(); ++r) waited_[r] += now[r] - waited_before_[r];
 }
 
@@ -55,7 +54,6 @@ std::vector<std::vector<double>> RankTimes::Gather(const Times& mine) const {
 
 void RankTimes::Tell(const Position& position, report::MetricsRecord& record, RunLog& log) {
   if (comm_.world_size() > 1) {
-    waited_.resize(comm_.waited_seconds().size());
     const std::vector<std::vector<double>> all = Gather(Since(position));
     for (size_t k = 0; k < kTimes; ++k) {
       std::vector<double> of_ranks;

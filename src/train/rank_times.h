@@ -16,7 +16,7 @@ namespace antiphon::train {
 
 class RankTimes {
  public:
-  explicit RankTimes(comm::Communicator& comm) : comm_(comm) {}
+  explicit RankTimes(comm::Communicator& comm) : comm_(comm), waited_(comm.waited_seconds().size(), 0.0) {}
 
   /// Around each step of the strategy.
   void BeginStep() { waited_before_ = comm_.waited_seconds(); }
