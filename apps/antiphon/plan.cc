@@ -21,6 +21,7 @@ struct PlanCommandOptions {
   std::string prefer = "time";
   double price_per_device_hour = 0;
   double largest_price = 0;
+  double optimizer_values = 0;
   double codec_gb_s = 0;
   bool all = false;
   plan::MeasuredPasses passes;
@@ -34,6 +35,8 @@ struct PlanCommandOptions {
     v("prefer", prefer, OneOf{{"time", "price"}}, "what should be least");
     v("price-per-device-hour", price_per_device_hour, Range{0, 1e9}, "in any currency");
     v("largest-price", largest_price, Range{0, 1e12}, "plans that cost more are left out; 0: none");
+    v("optimizer-values", optimizer_values, Range{0, 1e3},
+      "that the optimiser keeps of each weight, for the memory: momentum 1, adam 2");
     v("codec-gb-s", codec_gb_s, Range{0, 1e6},
       "fp32 gradient that a device encodes or decodes, 10^9 bytes per second, unless cluster.host.codecs tells; 0: one "
       "for every 32 GFLOP/s");
@@ -84,6 +87,7 @@ void Plan(const PlanCommandOptions& options, CommandContext& context) {
   request.minibatch = options.minibatch;
   request.price_per_device_hour = options.price_per_device_hour;
   request.largest_price = options.largest_price;
+  request.optimizer_values = options.optimizer_values;
   request.codec_gb_s = options.codec_gb_s;
   request.passes = options.passes;
   request.all = options.all;

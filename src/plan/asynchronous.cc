@@ -1,19 +1,17 @@
 // Asynchronous SGD with a pool of servers (each holds a part of the model), host as master, asynchronous EASGD, and
 // slaves that are groups of ranks (asgd-groups).
 //
-// Schedule of a worker: `accumulate` minibatches of work, layer by layer; then it asks the coordinator (rank 0) whether
-// its push is fresh enough, the change's parts go to their servers, the parts of the newest model are asked for and
-// come back, and the work goes on; with `overlap-copies` (this program has no such thing) the next work goes on
-// meanwhile, with the model that is there. Asynchronous EASGD is the same with sync_period steps between exchanges and
-// nobody asked.
-// Servers: with 0, the workers hold the parts (the first 32 of them), as this program does it: requests wait until the
-// worker's layer under way is through, adding (cluster.host.add-gb-s) and handing over the part (send-gb-s) take the
-// worker's own time. Else as many ranks of their own behind the workers as the plan says; these add one part after the
-// other (cluster.host.memory-gb-s: two reads and a write per value) and answer at once from what they have. Host as
-// master: every device reaches the host's memory over its own lane, so that the host counts as many servers as there
-// are devices, which share its memory's bandwidth.
-// Slaves of several ranks: each rank holds a stripe of every layer and exchanges it with the ranks of the other slaves
-// that hold the same one.
+// Schedule of a worker: `accumulate` minibatches of work, layer by layer; then it asks the coordinator (the first
+// server) whether its push is fresh enough, the change's parts go to their servers, the parts of the newest model are
+// asked for and come back, and the work goes on; with `overlap-copies` (the program's `overlap`) the next work goes on
+// meanwhile, with the model that came before. Asynchronous EASGD is the same with sync_period steps between exchanges
+// and nobody asked. Servers: with 0, the workers hold the parts (the first 32 of them), as this program does it:
+// requests wait until the worker's layer under way is through, adding (cluster.host.add-gb-s) and handing over the part
+// (send-gb-s) take the worker's own time. Else as many ranks of their own behind the workers as the plan says; these
+// add one part after the other (cluster.host.memory-gb-s: two reads and a write per value) and answer at once from what
+// they have. Host as master: every device reaches the host's memory over its own lane, so that the host counts as many
+// servers as there are devices, which share its memory's bandwidth. Slaves of several ranks: each rank holds a stripe
+// of every layer and exchanges it with the ranks of the other slaves that hold the same one.
 #include <algorithm>
 
 #include "plan/schedules.h"
@@ -40,6 +38,7 @@ struct PushSchedule {
   int servers = 1;  // of each stripe
   int first_server = 0;
   bool on_workers = true;
+  bool host_master = false;
   bool judged = true;
   bool overlap = false;
   int exchanges = 0;  // of each worker
@@ -59,19 +58,20 @@ struct PushSchedule {
 
 Task PushAndPull(CostProcess& me, PushSchedule& s, int64_t& version) {
   const CostPlan& plan = s.setting.plan;
-  const int coordinator = me.rank() % s.stripes;
+  const int coordinator = s.Server(me.rank(), 0);
   if (s.judged) {
     co_await me.Send(coordinator, kJudgeTag, kRequestBytes);
     co_await me.Receive(coordinator, kVerdictTag);
   }
-  if (s.on_workers) co_await me.Handle(comm::Handling::kAdd, s.stripe_bytes);  // the change
+  if (!s.host_master) co_await me.Handle(comm::Handling::kAdd, s.stripe_bytes);  // the change
   for (int i = 0; i < s.servers; ++i) {
     co_await me.Send(s.Server(me.rank(), i), kPushTag, s.part_bytes * BitsPerValue(plan) / 32);
   }
   for (int i = 0; i < s.servers; ++i) co_await me.Send(s.Server(me.rank(), i), kPullTag, kRequestBytes);
   for (int i = 0; i < s.servers; ++i) co_await me.Receive(s.Server(me.rank(), i), kModelTag);
   // To its place, and kept for the next change.
-  if (s.on_workers) co_await me.Handle(comm::Handling::kCopy, s.stripe_bytes + s.part_bytes);
+  const double own_part = s.on_workers ? s.part_bytes : 0;
+  if (!s.host_master) co_await me.Handle(comm::Handling::kCopy, s.stripe_bytes + own_part);
   // What the others added since the model was read that this gradient belongs to; the own push is among them.
   if (version >= 0) {
     s.staleness += static_cast<double>(s.versions - version - 1);
@@ -101,10 +101,15 @@ Task PushWork(CostProcess& me, PushSchedule& s) {
 }
 
 Task Copy(CostProcess& me, PushSchedule& s) {
-  int64_t version = -1;
+  // The work under way is on what was read before; with the worker's own last push.
+  int64_t used = -1;
+  int64_t read = -1;
   for (int i = 0; i < s.exchanges; ++i) {
     co_await me.Receive(me.rank(), kChangeReadyTag);
+    int64_t version = used;
     co_await PushAndPull(me, s, version);
+    used = read < 0 ? -1 : read + 1;
+    read = version;
     me.Signal(kFreshTag);
   }
 }
@@ -136,7 +141,8 @@ PushSchedule MakeSchedule(const Setting& setting, const AsynchronousWay& way) {
   const int slaves = plan.workers / s.stripes;
   s.servers = way.host_master ? plan.workers : s.on_workers ? std::min(slaves, kMostParts) : plan.servers;
   s.first_server = s.on_workers ? 0 : plan.workers;
-  s.judged = s.on_workers && way.judged;
+  s.host_master = way.host_master;
+  s.judged = !way.host_master && way.judged;
   s.overlap = plan.overlap_copies;
   s.steps = way.steps;
   s.exchanges = 2 * StepsToPlay(setting);
@@ -157,8 +163,8 @@ void StartServers(comm::CostWorld& world, PushSchedule& s) {
   for (int rank = s.first_server; rank < s.first_server + s.servers * s.stripes; ++rank) {
     start(rank, [&](CostProcess& me) { return Add(me, s); });
     start(rank, [&](CostProcess& me) { return Answer(me, s.on_workers, kPullTag, kModelTag, s.part_bytes); });
-    if (!s.judged || rank >= s.stripes) continue;
-    start(rank, [&](CostProcess& me) { return Answer(me, true, kJudgeTag, kVerdictTag, kRequestBytes); });
+    if (!s.judged || rank - s.first_server >= s.stripes) continue;
+    start(rank, [&](CostProcess& me) { return Answer(me, s.on_workers, kJudgeTag, kVerdictTag, kRequestBytes); });
   }
 }
 

@@ -19,7 +19,7 @@ constexpr double kStepSurcharge = 0.05;
 }  // namespace
 
 double CostMethod::MemoryBytes(const CostNetwork& network, const CostPlan& plan) const {
-  return (1 + Copies(network, plan)) * 4 * network.weights() + ActivationBytes(network, plan);
+  return (1 + Copies(network, plan) + plan.optimizer_values) * 4 * network.weights() + ActivationBytes(network, plan);
 }
 
 double CostMethod::PassesFactor(const CostPlan& plan, const CostResult&) const {

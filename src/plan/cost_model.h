@@ -42,7 +42,9 @@ struct CostPlan {
   int accumulate = 1;             // minibatches whose gradients are sent together
   std::string exchange = "";      // pieces|tree|ring|two-stage; empty: as the method of this program does it
   bool overlap = true;            // ssgd, pipeline: exchange while computing
-  bool overlap_copies = false;    // asgd: exchange while computing
+  bool overlap_copies = false;    // asgd: values travel while computing
+  std::string divide = "";        // ssgd: what workers keep an N-th of; empty: nothing
+  double optimizer_values = 0;    // that the optimiser keeps of each weight
   std::string codec = "";         // of gradients; empty: fp32
   double bits_per_value = 0;      // of what is sent; 0: by the codec
   double codec_gb_s = 0;          // fp32 values encoded or decoded, in 10^9 bytes per second; 0: at once
@@ -61,7 +63,11 @@ struct CostPlan {
     v("exchange", exchange, OneOf{{"", "pieces", "tree", "ring", "two-stage"}},
       "how sums go round; empty: as this program does");
     v("overlap", overlap, "ssgd, pipeline: exchange while computing");
-    v("overlap-copies", overlap_copies, "asgd: exchange while computing, which this program does not");
+    v("overlap-copies", overlap_copies, "asgd: values travel while computing (the program's overlap)");
+    v("divide", divide, OneOf{{"", "optimizer", "gradients"}},
+      "ssgd: what each worker keeps an N-th of, the optimiser's state, or that and the gradients; empty: nothing");
+    v("optimizer-values", optimizer_values, Range{0, 1e3},
+      "that the optimiser keeps of each weight, for the memory: momentum 1, adam 2");
     v("codec", codec, OneOf{{"", "fp32", "bf16", "fp16", "int8", "one-bit", "top-k", "threshold"}},
       "of gradients; empty: fp32");
     v("bits-per-value", bits_per_value, Range{0, 64}, "of what is sent; 0: by the codec");

@@ -106,6 +106,7 @@ CostPlan Defaults(const PlanRequest& request, const std::string& method) {
   CostPlan plan;
   plan.method = method;
   plan.minibatch = request.minibatch;
+  plan.optimizer_values = request.optimizer_values;
   return plan;
 }
 

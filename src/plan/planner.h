@@ -23,8 +23,9 @@ struct PlanRequest {
   int devices = 8;  // that there are
   int minibatch = 256;
   double price_per_device_hour = 0;
-  double largest_price = 0;  // 0: whatever it costs
-  double codec_gb_s = 0;     // of one device, where the cluster's description has no speed of a codec; 0: by its gflops
+  double largest_price = 0;     // 0: whatever it costs
+  double optimizer_values = 0;  // that the optimiser keeps of each weight
+  double codec_gb_s = 0;  // of one device, where the cluster's description has no speed of a codec; 0: by its gflops
   MeasuredPasses passes;
   bool prefer_price = false;
   bool all = false;  // tell of methods that are never recommended too

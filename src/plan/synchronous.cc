@@ -3,9 +3,11 @@
 //
 // Schedule of a worker: forward through all layers; backward from the top; each layer's gradient goes into the exchange
 // when it is there (with `overlap`; else all together at the end), one layer after the other; the step follows when all
-// sums are back. Codec, on the device: a worker encodes its gradient, decodes the parts that it sums and adds them,
-// encodes the sum, and decodes all sums, 1 + 1/N passes of encoding and 2 of decoding, at the speeds of
-// cluster.host.codecs or, where these are not given, codec_gb_s. The update itself is not counted.
+// sums are back. With `divide` only a worker's own part of a sum comes to it; when it has them all, the workers send
+// each other their parts of the stepped values, in fp32, layer by layer. Codec, on the device: a worker encodes its
+// gradient, decodes the parts that it sums and adds them, encodes the sum, and decodes all sums, 1 + 1/N passes of
+// encoding and 2 of decoding, at the speeds of cluster.host.codecs or, where these are not given, codec_gb_s. The
+// update itself is not counted.
 #include "plan/schedules.h"
 
 namespace antiphon::plan {
@@ -54,7 +56,15 @@ Task SumGradients(CostProcess& me, Schedule& s) {
     for (const double bytes : s.bytes) {
       co_await me.Receive(me.rank(), kReadyTag);
       if (plan.workers > 1) co_await me.Occupy(bytes * s.codec_seconds_per_byte);
-      co_await AllReduce(me, group, me.rank(), bytes * BitsPerValue(plan) / 32, how);
+      const double sent = bytes * BitsPerValue(plan) / 32;
+      if (plan.divide.empty()) {
+        co_await AllReduce(me, group, me.rank(), sent, how);
+      } else {
+        co_await OneStage(me, group, me.rank(), sent, Stage::kReduce);
+      }
+    }
+    for (size_t i = 0; i < s.bytes.size() && !plan.divide.empty(); ++i) {
+      co_await OneStage(me, group, me.rank(), s.bytes[i], Stage::kGather);
     }
     me.Signal(kDoneTag);
   }

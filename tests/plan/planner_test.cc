@@ -82,6 +82,21 @@ TEST(Planner, SpreadsAModelThatNoDeviceHolds) {
   EXPECT_TRUE(refused_ssgd);
 }
 
+TEST(Planner, DividesTheStateOfAnOptimiserThatNoDeviceHolds) {
+  PlanRequest request = RequestOf(1250);
+  request.optimizer_values = 2;
+  request.cluster.host.memory_gb = 0.1;  // the model 26 MB, with its state 79, and the gradient
+  const Recommendation r = Recommend(request);
+  std::vector<Candidate> all = r.others;
+  all.push_back(r.best);
+  all.push_back(r.runner_up);
+  const auto divided = std::find_if(all.begin(), all.end(), [](const auto& c) { return c.name == "ssgd, divided"; });
+  ASSERT_NE(divided, all.end());
+  EXPECT_NE(divided->table.find("divide = \"gradients\""), std::string::npos) << divided->table;
+  EXPECT_TRUE(
+      std::any_of(r.refused.begin(), r.refused.end(), [](const auto& refusal) { return refusal.name == "ssgd"; }));
+}
+
 TEST(Planner, SavesMoneyIfAsked) {
   PlanRequest request = RequestOf(125);
   request.price_per_device_hour = 2;

@@ -16,6 +16,7 @@ using plan::CostResult;
 constexpr double kSafeStaleness = 3;
 constexpr double kStalenessSurcharge = 0.01;
 constexpr double kLargestStaleness = 16;
+constexpr int kFewestWithServers = 8;  // devices for each server
 
 class AsgdCost : public plan::CostMethod {
  public:
@@ -24,7 +25,7 @@ class AsgdCost : public plan::CostMethod {
   }
   double Copies(const CostNetwork&, const CostPlan& plan) const override {
     if (plan.workers == 1) return 0;
-    return 2 + (plan.servers > 0 ? 0 : 1.0 / plan.workers);
+    return 2 + (plan.overlap_copies ? 1 : 0) + (plan.servers > 0 ? 0 : 1.0 / plan.workers);
   }
   int Ranks(const CostPlan& plan) const override { return plan.workers + plan.servers; }
 
@@ -43,20 +44,33 @@ class AsgdCost : public plan::CostMethod {
                        kLargestStaleness);
   }
 
-  std::vector<CostPlan> Variants(const CostPlan& base, int, double) const override {
+  // Workers that serve; and a pool of servers, with values that travel meanwhile.
+  std::vector<CostPlan> Variants(const CostPlan& base, int devices, double) const override {
     std::vector<CostPlan> plans;
     for (const int accumulate : {1, 4}) {
       plans.push_back(base);
       plans.back().accumulate = accumulate;
+      if (devices < kFewestWithServers) continue;
+      plans.push_back(plans.back());
+      plans.back().servers = devices / kFewestWithServers;
+      plans.back().overlap_copies = true;
     }
     return plans;
   }
+  std::vector<int> WorkerCounts(const CostPlan& plan, int devices) const override {
+    return plan::MultiplesUpTo(1, devices - plan.servers);
+  }
   int Effort(const CostPlan&) const override { return 9; }
   std::string Details(const CostPlan& plan) const override {
-    return fmt::format(", {} minibatch(es) per push", plan.accumulate);
+    const std::string servers = plan.servers > 0 ? fmt::format(", {} of them server(s)", plan.servers) : "";
+    return fmt::format("{}, {} minibatch(es) per push{}", servers, plan.accumulate,
+                       plan.overlap_copies ? ", values asked for ahead" : "");
   }
   std::string Keys(const CostNetwork&, const CostPlan& plan) const override {
-    return fmt::format("push-every = {}\n", plan.accumulate);
+    std::string keys = fmt::format("push-every = {}\n", plan.accumulate);
+    if (plan.servers > 0) keys += fmt::format("servers = {}\ndedicated-servers = true\n", plan.servers);
+    if (plan.overlap_copies) keys += "overlap = true\n";
+    return keys;
   }
 };
 

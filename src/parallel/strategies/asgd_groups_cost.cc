@@ -36,7 +36,8 @@ class AsgdGroupsCost : public plan::CostMethod {
     return 2 + static_cast<double>(plan.group) / plan.workers;
   }
   double MemoryBytes(const CostNetwork& network, const CostPlan& plan) const override {
-    return (1 + Copies(network, plan)) * 4 * network.weights() / plan.group + plan::ActivationBytes(network, plan);
+    const double held = 1 + Copies(network, plan) + plan.optimizer_values;
+    return held * 4 * network.weights() / plan.group + plan::ActivationBytes(network, plan);
   }
   int Ranks(const CostPlan& plan) const override { return plan.workers + plan.servers; }
   int RanksPerReplica(const CostPlan& plan) const override { return plan.group; }

@@ -107,7 +107,8 @@ class ModelParallelCost : public plan::CostMethod {
   double Copies(const CostNetwork&, const CostPlan& plan) const override { return plan.workers > plan.group ? 1 : 0; }
   // Rows of the model as trained, and of their gradients where there are several groups.
   double MemoryBytes(const CostNetwork& network, const CostPlan& plan) const override {
-    return (1 + Copies(network, plan)) * 4 * network.weights() / plan.group + plan::ActivationBytes(network, plan);
+    const double held = 1 + Copies(network, plan) + plan.optimizer_values;
+    return held * 4 * network.weights() / plan.group + plan::ActivationBytes(network, plan);
   }
 
   std::vector<plan::PassesRule> PassesRules() const override {

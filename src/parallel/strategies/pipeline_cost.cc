@@ -166,7 +166,8 @@ class PipelineCost : public plan::CostMethod {
       }
       const double share = k + 1 == split.stage_layers.size() ? 1.0 / split.stripes : 1.0;
       const double minibatches = 2 * (stages - static_cast<double>(k) - 1) + 2;
-      fullest = std::max(fullest, share * (4 * weights + 4 * outputs * plan.minibatch * minibatches));
+      fullest = std::max(
+          fullest, share * ((1 + plan.optimizer_values) * 4 * weights + 4 * outputs * plan.minibatch * minibatches));
     }
     return fullest;
   }

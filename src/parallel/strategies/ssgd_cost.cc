@@ -1,8 +1,9 @@
-// Synchronous SGD, with gradients in full or in few bits (plan/synchronous.cc).
+// Synchronous SGD, with gradients in full or in few bits, and with divided optimiser state (plan/synchronous.cc).
 #include <fmt/format.h>
 
 #include <algorithm>
 
+#include "base/error.h"
 #include "parallel/codec.h"
 #include "plan/cost_method.h"
 
@@ -19,14 +20,30 @@ constexpr double kOneBitSurcharge = 0.02;
 class SsgdCost : public plan::CostMethod {
  public:
   plan::Played Play(const plan::Setting& setting) const override { return PlaySynchronous(setting); }
-  // The gradient, what the codec keeps of it, and the widest layer on its way.
+  void Check(const CostPlan& plan) const override {
+    if (plan.divide.empty()) return;
+    if (plan.codec == "one-bit") throw UsageError("divide goes with codecs that keep whole rows, not with one-bit");
+    if (!plan.exchange.empty() && plan.exchange != "two-stage") {
+      Throw<UsageError>("divide goes with exchange two-stage, not with {}", plan.exchange);
+    }
+    if (plan.divide == "gradients" && plan.accumulate > 1) {
+      throw UsageError("accumulated gradients stay whole: divide = optimizer");
+    }
+  }
+  // The gradient (of one layer, and the own part), what the codec keeps of it, and the widest layer on its way.
   double Copies(const CostNetwork& network, const CostPlan& plan) const override {
     if (plan.workers == 1 && plan.codec.empty() && plan.accumulate == 1) return 0;
     double widest = 0;
     for (const CostLayer& layer : network.layers) widest = std::max(widest, layer.weights);
     const auto codec =
         MakeCodec(Config::Parse(fmt::format("type = \"{}\"\n", plan.codec.empty() ? "fp32" : plan.codec), "plan"));
-    return 1 + codec->num_planes() + codec->num_sum_planes() + widest / network.weights();
+    const double layer = widest / network.weights();
+    const double gradient = plan.divide == "gradients" ? 1.0 / plan.workers + layer : 1.0;
+    return gradient + codec->num_planes() + codec->num_sum_planes() + layer;
+  }
+  double MemoryBytes(const CostNetwork& network, const CostPlan& plan) const override {
+    const double elsewhere = plan.divide.empty() ? 0 : plan.optimizer_values * (1 - 1.0 / plan.workers);
+    return CostMethod::MemoryBytes(network, plan) - elsewhere * 4 * network.weights();
   }
 
   std::vector<plan::PassesRule> PassesRules() const override {
@@ -59,18 +76,25 @@ class SsgdCost : public plan::CostMethod {
         plans.push_back(plan);
       }
     }
+    plans.push_back(base);
+    plans.back().divide = "gradients";
     return plans;
   }
   std::string NameOf(const CostPlan& plan) const override {
+    if (!plan.divide.empty()) return "ssgd, divided";
     if (plan.codec.empty()) return "ssgd";
     return fmt::format("ssgd, {}", IsOneBit(plan) ? "1-bit" : plan.codec);
   }
-  int Effort(const CostPlan& plan) const override { return plan.codec.empty() ? 1 : IsOneBit(plan) ? 4 : 2; }
+  int Effort(const CostPlan& plan) const override {
+    if (!plan.divide.empty()) return 3;
+    return plan.codec.empty() ? 1 : IsOneBit(plan) ? 4 : 2;
+  }
   std::string Details(const CostPlan& plan) const override {
     return plan.accumulate > 1 ? fmt::format(", {} minibatches of a worker per step", plan.accumulate) : "";
   }
   std::string Keys(const CostNetwork&, const CostPlan& plan) const override {
-    return plan.accumulate > 1 ? fmt::format("accumulate = {}\n", plan.accumulate) : "";
+    const std::string divide = plan.divide.empty() ? "" : fmt::format("divide = \"{}\"\n", plan.divide);
+    return divide + (plan.accumulate > 1 ? fmt::format("accumulate = {}\n", plan.accumulate) : "");
   }
 
  private:
