@@ -1,8 +1,12 @@
 // A small speaker-adaptive GMM model of two phones for tests: deltas, then Gaussians of random means.
 #pragma once
 
+#include <algorithm>
+#include <cstdint>
+#include <span>
 #include <vector>
 
+#include "hmm/gmm_fmllr.h"
 #include "hmm/gmm_model.h"
 #include "random_matrix.h"
 
@@ -29,6 +33,17 @@ inline hmm::GmmModel SmallAdaptiveModel(int dim) {
   model.first_pass = SmallGmmSet(model.hmm.num_pdfs(), 3 * dim, 2);
   model.lexicon = "A A\n";
   return model;
+}
+
+/// `base` in parts of so many rows; both must outlive it.
+inline hmm::SpeakerUtterance InParts(const Matrix& base, std::span<const int32_t> alignment, int64_t rows = 1 << 30) {
+  const auto read = [&base, rows](const hmm::UseBaseFeatures& use) {
+    for (int64_t begin = 0; begin < base.rows(); begin += rows) {
+      const int64_t count = std::min(rows, base.rows() - begin);
+      use(base.view().Rows(begin, count), begin + count == base.rows());
+    }
+  };
+  return {read, alignment};
 }
 
 }  // namespace antiphon::testing

@@ -5,7 +5,6 @@
 
 #include "base/error.h"
 #include "hmm/fmllr.h"
-#include "math/gemm.h"
 
 namespace antiphon::hmm {
 namespace {
@@ -66,20 +65,12 @@ Matrix FeatureTransform::Apply(ConstMatrixView base) const {
   if (base.rows() == 0) return out;
   if (base.cols() != in_dim())
     Throw<ShapeError>("features of {} dimensions where the model was trained on {}", base.cols(), in_dim());
-  // Blocks of one size: the matrix product is compiled for each shape that it meets.
-  constexpr int64_t kBlock = 128;
-  const int64_t columns = matrix_.cols() - 1;
-  std::vector<float> offset(static_cast<size_t>(out_dim()));
-  for (int64_t i = 0; i < out_dim(); ++i) offset[static_cast<size_t>(i)] = matrix_(i, columns);
-  GemmEpilogue epilogue;
-  epilogue.bias = offset.data();
-  const ConstMatrixView weights(matrix_.data(), out_dim(), columns, matrix_.cols());
-  Matrix spliced(kBlock, columns);
-  Matrix block(kBlock, out_dim());
-  for (int64_t first = 0; first < base.rows(); first += kBlock) {
-    const int64_t count = std::min(kBlock, base.rows() - first);
+  Matrix spliced(kAffineBlockFrames, matrix_.cols() - 1);
+  Matrix block(kAffineBlockFrames, out_dim());
+  for (int64_t first = 0; first < base.rows(); first += kAffineBlockFrames) {
+    const int64_t count = std::min(kAffineBlockFrames, base.rows() - first);
     for (int64_t r = 0; r < count; ++r) SpliceFrame(base, first + r, left_, right_, spliced.Row(r).data());
-    Gemm(Transpose::kNo, spliced, Transpose::kYes, weights, block, epilogue);
+    ApplyAffine(matrix_, spliced, block);
     for (int64_t r = 0; r < count; ++r) std::copy(block.Row(r).begin(), block.Row(r).end(), out.Row(first + r).begin());
   }
   return out;

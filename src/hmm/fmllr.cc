@@ -9,7 +9,14 @@
 namespace antiphon::hmm {
 namespace {
 
-constexpr int64_t kBlockFrames = 256;  // summed in float before the double total
+// Summed in float before the double total; fewer are filled up, as a product is compiled for each shape that it meets.
+constexpr int64_t kBlockFrames = 256;
+
+// `rows`, and below them zeros.
+void FillBlock(ConstMatrixView rows, Matrix& block) {
+  for (int64_t r = 0; r < rows.rows(); ++r) std::ranges::copy(rows.Row(r), block.Row(r).begin());
+  for (int64_t r = rows.rows(); r < block.rows(); ++r) std::ranges::fill(block.Row(r), 0.0F);
+}
 
 void AddTo(DoubleMatrix& total, const Matrix& block) {
   for (int64_t i = 0; i < total.size(); ++i) total.data()[i] += block.data()[i];
@@ -35,12 +42,17 @@ void FmllrEstimator::Accumulate(ConstMatrixView frames, ConstMatrixView precisio
   CHECK_EQ(precision.rows(), frames.rows());
   CHECK_EQ(weighted_mean.rows(), frames.rows());
   beta_ += posterior;
-  Matrix extended;
+  Matrix extended(kBlockFrames, dim_ + 1), precisions(kBlockFrames, dim_), means(kBlockFrames, dim_);
+  products_.Resize(kBlockFrames, g_.cols());
   for (int64_t first = 0; first < frames.rows(); first += kBlockFrames) {
     const int64_t count = std::min(kBlockFrames, frames.rows() - first);
+    FillBlock(precision.Rows(first, count), precisions);
+    FillBlock(weighted_mean.Rows(first, count), means);
+    if (count < kBlockFrames) {
+      extended.SetZero();
+      products_.SetZero();
+    }
     // All of a frame's products ξ_j ξ_k side by side turn the sums over frames into two matrix products.
-    extended.Resize(count, dim_ + 1);
-    products_.Resize(count, g_.cols());
     for (int64_t n = 0; n < count; ++n) {
       const std::span<const float> x = frames.Row(first + n);
       float* xi = extended.Row(n).data();
@@ -53,10 +65,10 @@ void FmllrEstimator::Accumulate(ConstMatrixView frames, ConstMatrixView precisio
       }
     }
     block_.Resize(dim_, g_.cols());
-    Gemm(Transpose::kYes, precision.Rows(first, count), Transpose::kNo, products_, block_);
+    Gemm(Transpose::kYes, precisions, Transpose::kNo, products_, block_);
     AddTo(g_, block_);
     block_.Resize(dim_, dim_ + 1);
-    Gemm(Transpose::kYes, weighted_mean.Rows(first, count), Transpose::kNo, extended, block_);
+    Gemm(Transpose::kYes, means, Transpose::kNo, extended, block_);
     AddTo(k_, block_);
   }
 }
@@ -149,7 +161,17 @@ void ApplyAffine(ConstMatrixView transform, ConstMatrixView x, MatrixView y) {
   for (int64_t i = 0; i < transform.rows(); ++i) offset.push_back(transform(i, in_dim));
   GemmEpilogue epilogue;
   epilogue.bias = offset.data();
-  Gemm(Transpose::kNo, x, Transpose::kYes, transform.Cols(0, in_dim), y, epilogue);
+  const auto apply = [&](ConstMatrixView from, MatrixView to) {
+    Gemm(Transpose::kNo, from, Transpose::kYes, transform.Cols(0, in_dim), to, epilogue);
+  };
+  const int64_t left = x.rows() % kAffineBlockFrames, whole = x.rows() - left;
+  for (int64_t first = 0; first < whole; first += kAffineBlockFrames)
+    apply(x.Rows(first, kAffineBlockFrames), y.Rows(first, kAffineBlockFrames));
+  if (left == 0) return;
+  Matrix from(kAffineBlockFrames, in_dim), to(kAffineBlockFrames, y.cols());
+  FillBlock(x.Rows(whole, left), from);
+  apply(from, to);
+  for (int64_t r = 0; r < left; ++r) std::ranges::copy(to.Row(r), y.Row(whole + r).begin());
 }
 
 Matrix ComposeAffine(ConstMatrixView second, ConstMatrixView first) {

@@ -44,6 +44,8 @@ class FmllrEstimator {
   Matrix block_;
 };
 
+/// Products are computed for so many frames at a time, since each shape that is met is compiled.
+inline constexpr int64_t kAffineBlockFrames = 128;
 /// y [N, dim] = A x + b for transform [dim, dim + 1] (also of another input dimension: [out, in + 1]).
 void ApplyAffine(ConstMatrixView transform, ConstMatrixView x, MatrixView y);
 /// The affine transform that does `first`, then `second`; both [out, in + 1].

@@ -3,21 +3,14 @@
 #include <algorithm>
 
 #include "base/check.h"
+#include "hmm/feature_transform_stream.h"
 #include "hmm/gmm_kernels.h"
 
 namespace antiphon::hmm {
 namespace {
 
-// Of an utterance, almost three minutes. What is held of a longer one beside its base features does not grow with it.
+// Almost three minutes.
 constexpr int64_t kFramesAtOnce = 1024 * kFrameBlock;
-
-// Frames first … last − 1 as the Gaussians see them.
-Matrix TransformedRows(const FeatureTransform& transform, ConstMatrixView base, int64_t first, int64_t last) {
-  const int64_t begin = std::max<int64_t>(0, first - transform.left());
-  const int64_t end = std::min(base.rows(), last + transform.right());
-  const Matrix with_context = transform.Apply(base.Rows(begin, end - begin));
-  return Matrix(with_context.view().Rows(first - begin, last - first));
-}
 
 }  // namespace
 
@@ -65,9 +58,11 @@ void AccumulateFmllr(const GmmSet& gmm, ConstMatrixView posterior_frames, ConstM
 }
 
 std::vector<int32_t> SpeechPdfs(const HmmModel& hmm, std::span<const int32_t> alignment) {
-  std::vector<int32_t> pdfs = hmm.ToPdfs(alignment);
+  std::vector<int32_t> ids(alignment.begin(), alignment.end());
+  std::ranges::replace(ids, 0, 1);  // any that there is
+  std::vector<int32_t> pdfs = hmm.ToPdfs(ids);
   for (size_t t = 0; t < pdfs.size(); ++t) {
-    if (hmm.phones().IsSilence(hmm.transitions().Phone(alignment[t]))) pdfs[t] = -1;
+    if (alignment[t] == 0 || hmm.phones().IsSilence(hmm.transitions().Phone(alignment[t]))) pdfs[t] = -1;
   }
   return pdfs;
 }
@@ -81,29 +76,44 @@ std::vector<bool> SpokenPdfs(const HmmModel& hmm) {
   return spoken;
 }
 
+namespace {
+
+// `transform`: of the pass before; empty in the first one, which the first pass's Gaussians see.
+void AccumulateUtterance(const GmmModel& model, const SpeakerUtterance& utterance, const Matrix& transform,
+                         FmllrEstimator& estimator) {
+  const std::vector<int32_t> all_pdfs = SpeechPdfs(model.hmm, utterance.alignment);
+  FeatureTransformStream as_gaussians_see(model.transform);
+  size_t done = 0;
+  const auto accumulate = [&](const Matrix& frames) {
+    const auto count = static_cast<size_t>(frames.rows());
+    CHECK_LE(done + count, all_pdfs.size());
+    const auto pdfs = std::span(all_pdfs).subspan(done, count);
+    done += count;
+    if (transform.empty()) {
+      AccumulateFmllr(model.first_pass ? *model.first_pass : model.gmm, frames, frames, pdfs, estimator);
+    } else {
+      Matrix adapted(frames.rows(), frames.cols());
+      ApplyAffine(transform, frames, adapted);
+      AccumulateFmllr(model.gmm, adapted, frames, pdfs, estimator);
+    }
+  };
+  utterance.base_features([&](ConstMatrixView part, bool last) {
+    for (int64_t begin = 0; begin < part.rows(); begin += kFramesAtOnce) {
+      const int64_t count = std::min(kFramesAtOnce, part.rows() - begin);
+      accumulate(as_gaussians_see.Accept(part.Rows(begin, count), last && begin + count == part.rows()));
+    }
+  });
+  CHECK_EQ(done, all_pdfs.size());
+}
+
+}  // namespace
+
 Matrix EstimateSpeakerTransform(const GmmModel& model, std::span<const SpeakerUtterance> utterances,
                                 double min_frames) {
-  const GmmSet& first_pass = model.first_pass ? *model.first_pass : model.gmm;
   Matrix transform;
   for (int pass = 0; pass < 2; ++pass) {
     FmllrEstimator estimator(model.gmm.dim());
-    for (const SpeakerUtterance& utterance : utterances) {
-      const std::vector<int32_t> all_pdfs = SpeechPdfs(model.hmm, utterance.alignment);
-      const int64_t rows = utterance.base_features.rows();
-      CHECK_EQ(std::ssize(all_pdfs), rows);
-      for (int64_t first = 0; first < rows; first += kFramesAtOnce) {
-        const int64_t last = std::min(rows, first + kFramesAtOnce);
-        const Matrix frames = TransformedRows(model.transform, utterance.base_features, first, last);
-        const auto pdfs = std::span(all_pdfs).subspan(static_cast<size_t>(first), static_cast<size_t>(last - first));
-        if (pass == 0) {
-          AccumulateFmllr(first_pass, frames, frames, pdfs, estimator);
-        } else {
-          Matrix adapted(frames.rows(), frames.cols());
-          ApplyAffine(transform, frames, adapted);
-          AccumulateFmllr(model.gmm, adapted, frames, pdfs, estimator);
-        }
-      }
-    }
+    for (const SpeakerUtterance& utterance : utterances) AccumulateUtterance(model, utterance, transform, estimator);
     const FmllrEstimator::Result result = estimator.Estimate(min_frames);
     transform = result.transform;
     if (!result.estimated) break;

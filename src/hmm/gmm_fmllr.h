@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <vector>
 
@@ -20,20 +21,25 @@ namespace antiphon::hmm {
 void AccumulateFmllr(const GmmSet& gmm, ConstMatrixView posterior_frames, ConstMatrixView frames,
                      std::span<const int32_t> pdfs, FmllrEstimator& estimator);
 
-/// pdf-id per frame, −1 where the phone is silence.
+/// pdf-id per frame, −1 where the phone is silence and where the alignment has no transition-id (0).
 std::vector<int32_t> SpeechPdfs(const HmmModel& hmm, std::span<const int32_t> alignment);
 
 /// By pdf-id: whether a phone that is not silence has it.
 std::vector<bool> SpokenPdfs(const HmmModel& hmm);
 
-/// One utterance of a speaker: base features, and the transition-ids of a first pass.
+/// Takes some of an utterance's base features, and whether they are its last.
+using UseBaseFeatures = std::function<void(ConstMatrixView part, bool last)>;
+
+/// One utterance of a speaker: its base features, which are read part by part once in each pass, and the transition-ids
+/// of a first pass, 0 for frames that it has no path for.
 struct SpeakerUtterance {
-  ConstMatrixView base_features;
+  std::function<void(const UseBaseFeatures& use)> base_features;
   std::span<const int32_t> alignment;
 };
 
 /// A speaker's transform for a speaker-adaptive model, from a first pass's best paths: first with the first pass's
-/// Gaussians, then once more with the adapted ones. The identity if there is too little speech.
+/// Gaussians, then once more with the adapted ones. The identity if there is too little speech. Memory: does not grow
+/// with speech but for an utterance's pdf-ids.
 Matrix EstimateSpeakerTransform(const GmmModel& model, std::span<const SpeakerUtterance> utterances,
                                 double min_frames = 500);
 

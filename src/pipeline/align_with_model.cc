@@ -60,7 +60,7 @@ class ModelAligner {
   SpeakerTransforms EstimateTransforms(const std::vector<hmm::Alignment>& alignments) const {
     const SpokenUtterances speech{.count = source_.size(),
                                   .speaker = [&](size_t i) { return source_.Speaker(i); },
-                                  .features = [&](size_t i) { return source_.Features(i); },
+                                  .features = [&](size_t i, const auto& use) { use(source_.Features(i), true); },
                                   .alignment =
                                       [&](size_t i) {
                                         return alignments[i].ok()

@@ -33,6 +33,13 @@ decode::RecognizeOptions BestPathAlone(decode::RecognizeOptions options, double 
   return options;
 }
 
+void ReadInParts(const SpokenFeatures& speech, size_t i, const hmm::UseBaseFeatures& use) {
+  speech.features(i)->InParts([&](const Matrix& part, bool last) {
+    ThrowIfCancelled("adapting to speakers");
+    use(part, last);
+  });
+}
+
 // Nothing: that of the recognition itself.
 std::optional<decode::Graph> OwnGraph(const SpeakerAdaptationOptions& options, const AcousticModel& model) {
   const hmm::GmmModel& gmm = *model.adaptive();
@@ -66,7 +73,7 @@ SpeakerAdaptation::Result SpeakerAdaptation::Adapt(const SpokenFeatures& speech,
     const std::vector<std::vector<int32_t>> alignments = AlignAll(speech, num_threads, team, result);
     const SpokenUtterances spoken{.count = speech.sizes.size(),
                                   .speaker = speech.speaker,
-                                  .features = [&](size_t i) { return speech.features(i)->Whole(); },
+                                  .features = [&](size_t i, const auto& use) { ReadInParts(speech, i, use); },
                                   .alignment = [&](size_t i) { return std::span<const int32_t>(alignments[i]); }};
     result.transforms = EstimateSpeakerTransforms(model_, spoken, options_.min_frames, num_threads, team);
     if (!speech.is_told) continue;
@@ -112,14 +119,13 @@ std::vector<int32_t> SpeakerAdaptation::Align(UtteranceFeatures& features, const
     return recognizer->BestPathOnly(scores).alignment;
   }
   std::vector<int32_t> alignment;
-  bool lost = false;
   decode::RecognizeInPieces pieces(*recognizer, pieces_, weights_, frame_shift_s_, [&](decode::Piece&& piece) {
     const auto& ids = piece.recognition.best.alignment;
-    lost = lost || piece.lost;
     alignment.insert(alignment.end(), ids.begin(), ids.end());
+    if (piece.lost) alignment.insert(alignment.end(), static_cast<size_t>(piece.num_frames), 0);
   });
   SearchInPieces(features, *StreamOf(model_, transform), pieces);
-  return lost ? std::vector<int32_t>() : alignment;
+  return alignment;
 }
 
 }  // namespace antiphon::pipeline

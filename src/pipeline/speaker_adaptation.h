@@ -64,8 +64,8 @@ class SpeakerAdaptation {
   Result Adapt(const SpokenFeatures& speech, int num_threads, Team& team) const;
 
  private:
-  // Transition-ids of the best path; empty if the search lost it, and where there is nothing but zeros. Null: the
-  // speaker has no transform yet.
+  // Transition-ids of the best path, 0 in pieces in which the search lost it; empty if it lost it in the whole, and
+  // where there is nothing but zeros. Null: the speaker has no transform yet.
   std::vector<int32_t> Align(UtteranceFeatures& features, const Matrix* transform) const;
   std::vector<std::vector<int32_t>> AlignAll(const SpokenFeatures& speech, int num_threads, Team& team,
                                              Result& so_far) const;

@@ -4,7 +4,6 @@
 
 #include "data/archive.h"
 #include "data/file_checksums.h"
-#include "hmm/gmm_fmllr.h"
 
 namespace antiphon::pipeline {
 
@@ -23,13 +22,10 @@ SpeakerTransforms EstimateSpeakerTransforms(const hmm::GmmModel& model, const Sp
   SpreadInOrder<Matrix>(
       team, frames_of, num_threads, Spread::kToAll,
       [&](size_t s) {
-        std::vector<Matrix> frames;
         std::vector<hmm::SpeakerUtterance> speech;
-        frames.reserve(speakers[s]->second.size());
         for (const size_t i : speakers[s]->second) {
           if (utterances.alignment(i).empty()) continue;
-          frames.push_back(utterances.features(i));
-          speech.push_back({frames.back(), utterances.alignment(i)});
+          speech.push_back({[&, i](const auto& use) { utterances.features(i, use); }, utterances.alignment(i)});
         }
         return EstimateSpeakerTransform(model, speech, min_frames);
       },

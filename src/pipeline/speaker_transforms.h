@@ -12,6 +12,7 @@
 #include <string>
 
 #include "base/team.h"
+#include "hmm/gmm_fmllr.h"
 #include "hmm/gmm_model.h"
 #include "math/matrix.h"
 
@@ -19,11 +20,12 @@ namespace antiphon::pipeline {
 
 using SpeakerTransforms = std::map<std::string, Matrix>;
 
-/// Utterances 0 … count − 1: who speaks, normalised base features, transition-ids (empty: not aligned, left out).
+/// Utterances 0 … count − 1: who speaks, normalised base features part by part, transition-ids (empty: not aligned,
+/// left out; otherwise as of hmm::SpeakerUtterance).
 struct SpokenUtterances {
   size_t count = 0;
   std::function<std::string(size_t)> speaker;
-  std::function<Matrix(size_t)> features;
+  std::function<void(size_t, const hmm::UseBaseFeatures& use)> features;
   std::function<std::span<const int32_t>(size_t)> alignment;
 };
 

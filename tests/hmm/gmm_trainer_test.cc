@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "base/random.h"
 #include "hmm/gmm_fmllr.h"
+#include "small_gmm.h"
 
 namespace antiphon::hmm {
 namespace {
@@ -155,7 +156,7 @@ TEST_F(GmmTrainer, GoesThroughAllStagesWithRisingLikelihood) {
   std::vector<Matrix> kept;
   for (size_t u = i; u < speech_.size(); u += 3) kept.push_back(speech_.Features(u));
   for (size_t u = i, k = 0; u < speech_.size(); u += 3, ++k)
-    utterances.push_back({kept[k], result.alignments[u].transition_ids});
+    utterances.push_back(testing::InParts(kept[k], result.alignments[u].transition_ids));
   const Matrix transform = EstimateSpeakerTransform(result.model, utterances, 50);
   const Matrix frames = result.model.transform.Apply(features);
   Matrix adapted(frames.rows(), frames.cols());
