@@ -117,6 +117,18 @@ TEST(PhraseList, RefusesPhrasesThatOverlapInTooManyWays) {
   EXPECT_THROW(PhraseList(phrases, true), InputError);
 }
 
+TEST(PhraseList, TakesThousandsOfPhrases) {
+  Rng rng(1);
+  std::vector<Words> phrases;
+  while (phrases.size() < 3000) {
+    if (Words phrase = RandomWords(rng, 6, 1000); phrase.size() > 1) phrases.push_back(std::move(phrase));
+  }
+  for (const bool others : {false, true}) {
+    const PhraseList list(phrases, others);
+    for (size_t i = 0; i < phrases.size(); i += 100) EXPECT_EQ(WalkCost(list, phrases[i], true), 0) << i;
+  }
+}
+
 Graph LoopOf(const std::vector<std::string>& words) {
   std::vector<GraphArc> arcs;
   std::vector<int32_t> pdfs = {0};

@@ -57,6 +57,10 @@ void PhraseList::MakeContexts() {
       if (node == 0 && id != 0) continue;
       for (const auto& [word, next] : nodes_[static_cast<size_t>(node)].next) words.insert(word);
     }
+    places += std::ssize(words) * std::ssize(*sets[id]);
+    if (places > kMostPlaces) {
+      throw InputError("the phrases that alone are allowed overlap in too many ways: give fewer, or shorter ones");
+    }
     for (const int32_t word : words) {
       Set after = After(*sets[id], word);
       const auto least = std::min_element(after.begin(), after.end(), [](const auto& a, const auto& b) {
@@ -64,13 +68,7 @@ void PhraseList::MakeContexts() {
                          })->second;
       for (auto& [node, others] : after) others -= least;
       const auto [it, added] = ids.emplace(std::move(after), static_cast<int32_t>(ids.size()));
-      if (added) {
-        sets.push_back(&it->first);
-        places += std::ssize(it->first);
-      }
-      if (places > kMostPlaces) {
-        throw InputError("the phrases that alone are allowed overlap in too many ways: give fewer, or shorter ones");
-      }
+      if (added) sets.push_back(&it->first);
       context.next.emplace(word, Step{it->second, static_cast<float>(least) * kOtherWordCost});
     }
     contexts_.push_back(std::move(context));

@@ -10,7 +10,8 @@
 //
 // Words are ids of a graph, from 1. Contexts count from 0, where a phrase may begin. Units: nats.
 // Threads: const methods may run together.
-// Errors: InputError for phrases whose contexts are more than kMostPlaces places together.
+// Errors: InputError for phrases that overlap in so many ways that the contexts are more than kMostPlaces places to
+// look at, some tenths of a second of work.
 // Source: subsets of an automaton's states, with costs, as in Mohri, Finite-state transducers in language and speech
 // processing, Computational Linguistics 1997.
 #pragma once
@@ -29,7 +30,7 @@ inline constexpr std::string_view kOtherWords = "[unk]";
 
 class PhraseList {
  public:
-  static constexpr int64_t kMostPlaces = 1 << 20;
+  static constexpr int64_t kMostPlaces = 1 << 19;
   /// Of each word outside of phrases; measured in docs/results/serving.md.
   static constexpr float kOtherWordCost = 1.0F;
 
