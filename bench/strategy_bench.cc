@@ -2,7 +2,7 @@
 // against one, on generated frames. Methods take turns, so that a slow moment of the machine hits all of them.
 //
 // Usage: strategy_bench [WORKERS [MINIBATCH [LAYERS [WIDTH [SENONES [SECONDS [METHOD...]]]]]]]; without methods, all.
-// A method may bring keys of its table: "ssgd,divide='gradients'".
+// A method may bring keys of its table, and an optimiser: "ssgd,divide='gradients',optimizer=adam".
 // Prints one JSON object per line. With one worker, all compute threads compute; with several, one thread each.
 #include <fmt/format.h>
 
@@ -13,6 +13,9 @@
 #include <map>
 #include <memory>
 #include <numeric>
+#include <sstream>
+#include <string>
+#include <string_view>
 #include <tuple>
 #include <vector>
 
@@ -36,10 +39,29 @@ struct Shape {
   int senones = 2000;
 };
 
-Config TableOf(std::string method) {
-  std::replace(method.begin(), method.end(), ',', '\n');
-  const size_t end = std::min(method.find('\n'), method.size());
-  return Config::Parse("method = \"" + method.substr(0, end) + "\"" + method.substr(end) + "\n", "bench");
+constexpr std::string_view kOptimizer = "optimizer=";
+
+std::vector<std::string> Words(const std::string& method) {
+  std::vector<std::string> words;
+  std::istringstream all(method);
+  for (std::string word; std::getline(all, word, ',');) words.push_back(word);
+  return words;
+}
+
+Config TableOf(const std::string& method) {
+  const std::vector<std::string> words = Words(method);
+  std::string table = "method = \"" + words.at(0) + "\"\n";
+  for (size_t i = 1; i < words.size(); ++i) {
+    if (!words[i].starts_with(kOptimizer)) table += words[i] + "\n";
+  }
+  return Config::Parse(table, "bench");
+}
+
+Config OptimizerOf(const std::string& method) {
+  for (const std::string& word : Words(method)) {
+    if (word.starts_with(kOptimizer)) return Config::Parse("type = \"" + word.substr(kOptimizer.size()) + "\"\n", "o");
+  }
+  return Config::Parse(method == "eamsgd" ? "momentum = 0.9\n" : "", "o");
 }
 
 class Worker {
@@ -51,8 +73,8 @@ class Worker {
         network_(Config::Parse(Toml(shape), "bench"), kInputs, shape.senones, 1, nn::InitialValues::kRandom,
                  parts_ ? parts_->Of(comm.rank()) : std::vector<nn::OutputRange>()),
         share_(DivideValues(TableOf(method), network_, comm)),
-        optimizer_(optim::MakeOptimizer(Config::Parse(like == "eamsgd" ? "momentum = 0.9\n" : "", "o"),
-                                        share_ ? share_->stepped() : optim::SteppedValues(network_))),
+        optimizer_(
+            optim::MakeOptimizer(OptimizerOf(like), share_ ? share_->stepped() : optim::SteppedValues(network_))),
         features_(shape.minibatch, kInputs) {
     Rng rng(1, static_cast<uint64_t>(comm.rank()));
     for (int64_t i = 0; i < features_.size(); ++i) features_.data()[i] = static_cast<float>(rng.Normal());
@@ -68,6 +90,8 @@ class Worker {
     strategy_->Start();
   }
   void Finish() { strategy_->Finish(); }
+  /// Beside weights and activations: what optimiser and strategy hold.
+  double held_mb() const { return 1e-6 * static_cast<double>(optimizer_->state_bytes() + strategy_->copy_bytes()); }
   double communication_seconds() const { return communication_seconds_; }
   /// Ranks that hold one replica together count once.
   int replicas() const { return strategy_->data_share().count; }
@@ -174,7 +198,7 @@ void OneWorker(const Shape& shape, double seconds, const std::vector<std::string
 void SeveralWorkers(const Shape& shape, int workers, double seconds, const std::vector<std::string>& methods) {
   for (const std::string& method : Methods(workers, methods)) {
     std::vector<double> alone, apart, together;
-    double exchange = 0;
+    double exchange = 0, held_mb = 0;
     int replicas = 1;
     comm::RunRanks(workers, [&](comm::Communicator& comm) {
       SetComputeThreads(1);
@@ -202,6 +226,7 @@ void SeveralWorkers(const Shape& shape, int workers, double seconds, const std::
       }
       if (first) {
         replicas = one.replicas();
+        held_mb = one.held_mb();
         exchange = (one.communication_seconds() - before) / one.steps();
       }
       one.Finish();
@@ -209,9 +234,9 @@ void SeveralWorkers(const Shape& shape, int workers, double seconds, const std::
     const double total = std::accumulate(together.begin(), together.end(), 0.0);
     PrintLine(
         fmt::format("{{\"method\": \"{}\", \"workers\": {}, \"one_core_frames_per_s\": {:.0f}, \"speedup\": {:.3f}, "
-                    "\"speedup_of_independent_workers\": {:.3f}, \"exchange_share\": {:.3f}}}",
+                    "\"speedup_of_independent_workers\": {:.3f}, \"exchange_share\": {:.3f}, \"held_mb\": {:.1f}}}",
                     method, workers, shape.minibatch / Median(alone), replicas * Median(alone) / Median(together),
-                    workers * Median(alone) / Median(apart), exchange / total));
+                    workers * Median(alone) / Median(apart), exchange / total, held_mb));
   }
 }
 

@@ -3,8 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cstring>
-#include <limits>
 
 #include "base/check.h"
 #include "base/error.h"
@@ -14,17 +12,8 @@
 namespace antiphon::parallel {
 namespace {
 
-constexpr int kPoolTag = 1 << 25;
-constexpr int kPayloadTag = kPoolTag + 1;
 constexpr int64_t kNothing = -1;
 constexpr double kSecondsToListen = 0.002;  // the end of a round waits for so long
-
-struct LetterHead {
-  int64_t kind;
-  int64_t number;
-  double real;
-  int64_t payload_bytes;
-};
 
 std::filesystem::path OfRank(const std::string& path, int rank) {
   return path.empty() ? std::filesystem::path() : std::filesystem::path(fmt::format("{}.rank-{}", path, rank));
@@ -74,7 +63,7 @@ void ServerPool::BeginRound(int64_t first, int64_t last, std::span<float> model)
   auto* const second = dynamic_cast<comm::SecondThread*>(&comm_);
   if (second == nullptr || !second->allowed() || !serves() || comm_.world_size() == 1) return;
   serving_ = std::make_unique<ServingThread>(
-      mutex_, [second] { second->AwaitMessage(comm::Communicator::kAnySource, kPoolTag, kSecondsToListen); },
+      mutex_, [second] { second->AwaitMessage(comm::Communicator::kAnySource, kHeadTag, kSecondsToListen); },
       [this] { ServeAll(); });
 }
 
@@ -226,10 +215,6 @@ void ServerPool::Serve() {
   ServeAll();
 }
 
-void ServerPool::ServeAll() {
-  while (comm_.Poll(comm::Communicator::kAnySource, kPoolTag)) ReceiveOne();
-}
-
 void ServerPool::Send(int rank, Kind kind, int64_t number, double real, std::span<const std::byte> payload) {
   if (rank == comm_.rank()) {
     replies_.push_back({rank, kind, number, real, {payload.begin(), payload.end()}, {}});
@@ -242,7 +227,7 @@ void ServerPool::Send(int rank, Kind kind, int64_t number, double real, std::spa
 // Apart, so that the payload is not copied to stand behind the head.
 void ServerPool::SendHead(int rank, Kind kind, int64_t number, double real, size_t payload_bytes) {
   const LetterHead head{static_cast<int64_t>(kind), number, real, static_cast<int64_t>(payload_bytes)};
-  DespiteLosses([&] { comm_.Send(rank, kPoolTag, std::as_bytes(std::span(&head, 1))); });
+  DespiteLosses([&] { comm_.Send(rank, kHeadTag, std::as_bytes(std::span(&head, 1))); });
 }
 
 template <class Call>
@@ -264,54 +249,6 @@ void ServerPool::Request(int rank, Kind kind, int64_t number, double real, std::
   log_.Record(letter.arrival());
   Handle(letter);
   HandleRequests();
-}
-
-void ServerPool::ReceiveOne() {
-  const std::optional<comm::Message> message = ReceiveUnlessLost(comm::Communicator::kAnySource, kPoolTag);
-  if (!message) return;
-  LetterHead head{};
-  CHECK_EQ(message->bytes.size(), sizeof(head));
-  std::memcpy(&head, message->bytes.data(), sizeof(head));
-  Letter letter{message->source, static_cast<Kind>(head.kind), head.number, head.real, {}, {}};
-  if (head.payload_bytes > 0) {
-    std::optional<comm::Message> payload = ReceiveUnlessLost(message->source, kPayloadTag);
-    if (!payload) return;
-    letter.owned = std::move(payload->bytes);
-  }
-  if (letter.kind >= Kind::kGranted) {
-    replies_.push_back(std::move(letter));
-    return;
-  }
-  requests_.push_back(std::move(letter));
-  HandleRequests();
-}
-
-// In the order of arrival, or in that of the log as far as it has come.
-void ServerPool::HandleRequests() {
-  while (!requests_.empty()) {
-    auto next = requests_.begin();
-    if (log_.replaying()) {
-      next = std::find_if(requests_.begin(), requests_.end(), [&](const Letter& l) { return IsNext(l); });
-      if (next == requests_.end()) return;
-    }
-    const Letter letter = std::move(*next);
-    requests_.erase(next);
-    log_.Record(letter.arrival());
-    Handle(letter);
-  }
-}
-
-ServerPool::Letter ServerPool::WaitFor(Kind kind, int source) {
-  for (;;) {
-    const auto found = std::find_if(replies_.begin(), replies_.end(),
-                                    [&](const Letter& l) { return l.kind == kind && l.source == source; });
-    if (found != replies_.end()) {
-      Letter letter = std::move(*found);
-      replies_.erase(found);
-      return letter;
-    }
-    ReceiveOne();
-  }
 }
 
 void ServerPool::Handle(const Letter& letter) {

@@ -39,6 +39,7 @@
 #include "comm/communicator.h"
 #include "parallel/arrival_log.h"
 #include "parallel/minibatch_ledger.h"
+#include "parallel/server_pool_letter.h"
 #include "parallel/server_pool_options.h"
 #include "parallel/serving_thread.h"
 
@@ -93,35 +94,11 @@ class ServerPool {
   void WriteLog() const { log_.Write(); }
 
  private:
-  enum class Kind : int64_t {
-    kTake,
-    kJudge,
-    kPush,
-    kPull,
-    kApplied,
-    kMayRead,
-    kDone,
-    kStop,
-    kGranted,  // from here on answers
-    kVerdict,
-    kValues,
-    kRead,
-    kOver,
-  };
-  struct Letter {
-    int source = 0;
-    Kind kind = Kind::kTake;
-    int64_t number = 0;
-    double real = 0;
-    std::vector<std::byte> owned;
-    std::span<const std::byte> view;  // of the sender's memory, in requests to oneself
-    // What a rank asks for as a worker comes in the order of its program, what it reports as a server in the order in
-    // which it handles requests; how the two mix is chance.
-    bool reports() const { return kind == Kind::kApplied; }
-    Arrival arrival() const { return {source, static_cast<int32_t>(kind)}; }
-    std::span<const std::byte> payload() const { return owned.empty() ? view : std::span<const std::byte>(owned); }
-  };
-
+  using Kind = PoolLetterKind;
+  using Letter = PoolLetter;
+  using LetterHead = PoolLetterHead;
+  static constexpr int kHeadTag = 1 << 25;
+  static constexpr int kPayloadTag = kHeadTag + 1;
   using Lock = std::lock_guard<std::mutex>;
 
   // As ranks are numbered now; the first one is the coordinator.
@@ -150,6 +127,8 @@ class ServerPool {
   /// When replaying: whether the log has this request next. InputError if it has another of the same sender there.
   bool IsNext(const Letter& letter);
   void ReceiveOne();
+  bool ReceiveHead();
+  bool TakeWhole();
   void ServeAll();
   std::optional<comm::Message> ReceiveUnlessLost(int source, int tag);
   void NoteLosses();
@@ -181,18 +160,19 @@ class ServerPool {
   ArrivalLog log_;
   ServerStatistics statistics_;
 
+  std::deque<Letter> incoming_;  // some of them without what belongs to them yet
   std::deque<Letter> requests_;  // received, but not yet handled
   std::deque<Letter> replies_;
   std::vector<std::vector<std::byte>> pulled_;  // values by server; of this rank's own shard with rule "sum" alone
   std::vector<std::vector<std::byte>> asked_;   // with `ahead`: answers to the pull of the last exchange
-  bool asked_ahead_ = false;
-  bool pushed_ = false;                   // at the last exchange
-  int64_t asked_clock_ = 0;               // pushes of all workers then
-  std::span<float> own_part_;             // where this worker's own shard is pulled to, while it asks; else empty
-  std::vector<int64_t> pulled_versions_;  // by server
-  int64_t pulled_clock_ = 0;              // pushes of all workers when this one pulled
-  int64_t clock_ = 0;                     // this worker's pushes in this round
-  std::vector<bool> gone_;                // lost in this round, by rank
+  bool asked_ahead_ = false;                    // answers are due
+  bool pushed_ = false;                         // at the last exchange
+  int64_t asked_clock_ = 0;                     // pushes of all workers then
+  std::span<float> own_part_;                   // where this worker's own shard is pulled to, while it asks; else empty
+  std::vector<int64_t> pulled_versions_;        // by server
+  int64_t pulled_clock_ = 0;                    // pushes of all workers when this one pulled
+  int64_t clock_ = 0;                           // this worker's pushes in this round
+  std::vector<bool> gone_;                      // lost in this round, by rank
   bool take_requested_ = false;
   bool nothing_left_ = false;
 

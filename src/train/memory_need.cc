@@ -63,8 +63,9 @@ void RequireToFit(comm::Communicator& comm, const MemoryNeed& mine, double limit
   if (Megabytes(most->total()) <= limit_mb) return;
   Throw<UsageError>(
       "parallel.device-memory-mb is {:g}, but worker {} of {} needs {}: divide the model over more ranks "
-      "(parallel.method 'model-parallel' or 'pipeline', more workers or parallel.stripes), or take a smaller "
-      "data.minibatch",
+      "(parallel.method 'model-parallel' or 'pipeline', more workers or parallel.stripes), or its optimiser's state "
+      "and "
+      "gradients (parallel.divide of 'ssgd'), or take a smaller data.minibatch",
       limit_mb, most - all.begin(), all.size(), most->Describe());
 }
 

@@ -19,6 +19,9 @@ MOMENTS = {"start": "at=start", "middle": "at=step step=25", "saving": "at=savin
 METHODS = {
     "ssgd": {},
     "asgd": {"options": "servers = 2"},
+    "ssgd divided": {"method": "ssgd", "options": 'divide = "gradients"'},
+    "asgd with a server of its own": {"method": "asgd",
+                                      "options": "servers = 1\ndedicated-servers = true\noverlap = true"},
     "averaging": {"options": "sync-period = 4"},
     "bmuf": {"options": "sync-period = 4"},
     "easgd": {"options": "sync-period = 4"},
@@ -28,7 +31,7 @@ METHODS = {
     "admm": {"options": "sync-period = 4"},
 }
 # Their models depend on the order in which workers come.
-ASYNCHRONOUS = {"asgd", "asynchronous easgd", "asgd-groups"}
+ASYNCHRONOUS = {"asgd", "asgd with a server of its own", "asynchronous easgd", "asgd-groups"}
 
 
 class FaultCase(Cluster):
@@ -97,6 +100,14 @@ class Matrix(FaultCase):
         for method, rank in (("ssgd", "rank 0"), ("ssgd", "slave"), ("bmuf", "server")):
             with self.subTest(method=method, rank=rank):
                 self.check(method, "kill", rank, "saving")
+
+    def test_divided_state_and_a_server_of_its_own(self):
+        """The last rank is that server, and takes no steps."""
+        for method, rank, moment in (("ssgd divided", "slave", "middle"), ("ssgd divided", "server", "saving"),
+                                     ("asgd with a server of its own", "slave", "saving"),
+                                     ("asgd with a server of its own", "server", "middle")):
+            with self.subTest(method=method, rank=rank, moment=moment):
+                self.check(method, "kill", rank, moment)
 
     def test_the_selection_covers_all_pairs(self):
         for i, j in ((0, 1), (1, 2), (1, 3), (2, 3)):

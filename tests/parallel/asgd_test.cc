@@ -161,6 +161,38 @@ TEST(ServerPool, ServesWhileItsOwnRankIsBusy) {
   });
 }
 
+// A push of 20 kB takes 20 s on its way; whoever serves it looks at it when it is here.
+TEST(ServerPool, WhoServesDoesNotWaitForWhatIsStillTravelling) {
+  comm::ClusterOptions slow;
+  slow.links.between.bandwidth_mb_s = 1e-3;
+  double longest = 0;
+  comm::RunSimulated(2, slow, [&](comm::Communicator& comm) {
+    std::vector<float> model(5000, 1.0f);
+    ServerPoolOptions options;
+    options.servers = 1;
+    ServerPool pool(comm, options, model);
+    pool.BeginRound(0, 1, model);
+    if (comm.rank() == 0) {
+      while (comm.Now() < 100) {
+        comm.Compute(0.5);
+        const double begin = comm.Now();
+        pool.Serve();
+        longest = std::max(longest, comm.Now() - begin);
+      }
+    }
+    while (const auto m = pool.Take()) {
+      EXPECT_EQ(comm.rank(), 1) << "taken while rank 0 served";
+      EXPECT_TRUE(pool.Judge({&*m, 1}).apply);
+      pool.Push(std::vector<float>(5000, 1.0f), 0);
+      pool.Pull(model);
+    }
+    pool.EndRound();
+    pool.Collect(model);
+    EXPECT_EQ(model, std::vector<float>(5000, 2.0f));
+  });
+  EXPECT_LT(longest, 1);
+}
+
 TEST(ServerPool, DropsPushesBeyondTheThresholdAndReturnsTheirMinibatches) {
   constexpr int kTag = 7;
   for (const int64_t missed : {3, 4}) {
