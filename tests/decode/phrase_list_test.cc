@@ -17,14 +17,15 @@
 namespace antiphon::decode {
 namespace {
 
-using Words = std::vector<int32_t>;
+using PhraseWords = std::vector<int32_t>;
 constexpr int kNever = 1000;
 
 // The fewest words outside of phrases; kNever: there is no way. `whole`: the last phrase must be.
-int FewestOthers(const std::vector<Words>& phrases, const Words& words, size_t from, bool others, bool whole) {
+int FewestOthers(const std::vector<PhraseWords>& phrases, const PhraseWords& words, size_t from, bool others,
+                 bool whole) {
   if (from == words.size()) return 0;
   int fewest = others ? 1 + FewestOthers(phrases, words, from + 1, others, whole) : kNever;
-  for (const Words& phrase : phrases) {
+  for (const PhraseWords& phrase : phrases) {
     const size_t length = std::min(phrase.size(), words.size() - from);
     if (!std::equal(phrase.begin(), phrase.begin() + static_cast<std::ptrdiff_t>(length),
                     words.begin() + static_cast<std::ptrdiff_t>(from))) {
@@ -39,7 +40,7 @@ int FewestOthers(const std::vector<Words>& phrases, const Words& words, size_t f
   return std::min(fewest, kNever);
 }
 
-double WalkCost(const PhraseList& list, const Words& words, bool ended) {
+double WalkCost(const PhraseList& list, const PhraseWords& words, bool ended) {
   int32_t context = 0;
   double cost = 0;
   for (const int32_t word : words) {
@@ -50,16 +51,16 @@ double WalkCost(const PhraseList& list, const Words& words, bool ended) {
   return ended ? cost + static_cast<double>(list.FinalCost(context)) : cost;
 }
 
-Words RandomWords(Rng& rng, uint64_t most, uint64_t vocabulary) {
-  Words words;
+PhraseWords RandomWords(Rng& rng, uint64_t most, uint64_t vocabulary) {
+  PhraseWords words;
   for (uint64_t n = rng.Below(most + 1); n > 0; --n) words.push_back(static_cast<int32_t>(1 + rng.Below(vocabulary)));
   return words;
 }
 
-std::vector<Words> RandomPhrases(Rng& rng) {
-  std::vector<Words> phrases;
+std::vector<PhraseWords> RandomPhrases(Rng& rng) {
+  std::vector<PhraseWords> phrases;
   while (phrases.size() < 5) {
-    if (Words phrase = RandomWords(rng, 5, 3); !phrase.empty()) phrases.push_back(std::move(phrase));
+    if (PhraseWords phrase = RandomWords(rng, 5, 3); !phrase.empty()) phrases.push_back(std::move(phrase));
   }
   return phrases;
 }
@@ -67,10 +68,10 @@ std::vector<Words> RandomPhrases(Rng& rng) {
 TEST(PhraseList, CostsWhatTheBestWayOfCuttingTheWordsCosts) {
   for (uint64_t seed = 0; seed < 200; ++seed) {
     Rng rng(seed);
-    const std::vector<Words> phrases = RandomPhrases(rng);
+    const std::vector<PhraseWords> phrases = RandomPhrases(rng);
     const PhraseList strict(phrases, false), open(phrases, true);
     for (int round = 0; round < 50; ++round) {
-      const Words words = RandomWords(rng, 9, 4);
+      const PhraseWords words = RandomWords(rng, 9, 4);
       const int others = FewestOthers(phrases, words, 0, true, true);
       EXPECT_NEAR(WalkCost(open, words, true), others * static_cast<double>(PhraseList::kOtherWordCost), 1e-4);
       EXPECT_EQ(std::isfinite(WalkCost(strict, words, true)), others == 0);
@@ -82,16 +83,16 @@ TEST(PhraseList, CostsWhatTheBestWayOfCuttingTheWordsCosts) {
 TEST(PhraseList, FindsTheWordsThatArePhrases) {
   for (uint64_t seed = 0; seed < 200; ++seed) {
     Rng rng(seed);
-    const std::vector<Words> phrases = RandomPhrases(rng);
+    const std::vector<PhraseWords> phrases = RandomPhrases(rng);
     const PhraseList list(phrases, true);
     for (int round = 0; round < 50; ++round) {
-      const Words words = RandomWords(rng, 9, 4);
+      const PhraseWords words = RandomWords(rng, 9, 4);
       for (const bool ended : {true, false}) {
         const std::vector<bool> within = list.InPhrases(words, ended);
         ASSERT_EQ(within.size(), words.size());
         EXPECT_EQ(std::count(within.begin(), within.end(), false), FewestOthers(phrases, words, 0, true, ended));
         // What is within, between two that are not, is phrases and nothing else.
-        Words stretch;
+        PhraseWords stretch;
         for (size_t i = 0; i <= words.size(); ++i) {
           if (i < words.size() && within[i]) {
             stretch.push_back(words[i]);
@@ -108,9 +109,9 @@ TEST(PhraseList, FindsTheWordsThatArePhrases) {
 
 TEST(PhraseList, RefusesPhrasesThatOverlapInTooManyWays) {
   // All words alike but one: each place in each phrase may be one where another began.
-  std::vector<Words> phrases;
+  std::vector<PhraseWords> phrases;
   for (int32_t i = 0; i < 200; ++i) {
-    Words phrase(200, 1);
+    PhraseWords phrase(200, 1);
     phrase[static_cast<size_t>(i)] = 2 + i;
     phrases.push_back(std::move(phrase));
   }
@@ -119,9 +120,9 @@ TEST(PhraseList, RefusesPhrasesThatOverlapInTooManyWays) {
 
 TEST(PhraseList, TakesThousandsOfPhrases) {
   Rng rng(1);
-  std::vector<Words> phrases;
+  std::vector<PhraseWords> phrases;
   while (phrases.size() < 3000) {
-    if (Words phrase = RandomWords(rng, 6, 1000); phrase.size() > 1) phrases.push_back(std::move(phrase));
+    if (PhraseWords phrase = RandomWords(rng, 6, 1000); phrase.size() > 1) phrases.push_back(std::move(phrase));
   }
   for (const bool others : {false, true}) {
     const PhraseList list(phrases, others);
@@ -144,13 +145,13 @@ Graph LoopOf(const std::vector<std::string>& words) {
 }
 
 // The best of all word sequences, one word per frame, that the list allows.
-Words BestAllowed(const Matrix& scores, const WordBias& bias) {
-  Words best;
+PhraseWords BestAllowed(const Matrix& scores, const WordBias& bias) {
+  PhraseWords best;
   double best_cost = HUGE_VAL;
   const auto frames = static_cast<size_t>(scores.rows());
   auto all = static_cast<int64_t>(std::llround(std::pow(scores.cols(), frames)));
   while (--all >= 0) {
-    Words words(frames);
+    PhraseWords words(frames);
     int64_t rest = all;
     double cost = 0;
     int32_t context = 0;
@@ -217,7 +218,7 @@ TEST(WordBias, APhraseThatIsCutOffIsNoEnd) {
   decoder.Advance(source, 2);
   EXPECT_FALSE(decoder.ReachedFinal());
   decoder.Finish();
-  EXPECT_EQ(decoder.BestPath().words, (Words{1, 2}));
+  EXPECT_EQ(decoder.BestPath().words, (PhraseWords{1, 2}));
   EXPECT_THAT(bias.phrases()->InPhrases(decoder.BestPath().words, true), ::testing::ElementsAre(false, false));
 }
 
