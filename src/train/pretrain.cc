@@ -195,14 +195,14 @@ class Grower {
   }
 
   void TrainStage(size_t hidden, nn::Network& network) {
-    const auto share = parallel::DivideValues(task_.parallel, network, comm_);
+    const auto values = parallel::DivideValues(task_.parallel, network, comm_);
     const auto optimizer =
-        optim::MakeOptimizer(task_.optimizer, share ? share->stepped() : optim::SteppedValues(network));
+        optim::MakeOptimizer(task_.optimizer, values ? values->stepped() : optim::SteppedValues(network));
     const auto strategy = parallel::MakeStrategy(task_.parallel, {.network = &network,
                                                                   .optimizer = optimizer.get(),
                                                                   .comm = &comm_,
                                                                   .plan = {options_.data.minibatch, 0, 0},
-                                                                  .share = share.get()});
+                                                                  .share = values.get()});
     if (strategy->rounds() != nullptr) {
       throw UsageError("pretrain: workers of this parallel.method have no lockstep; pre-train by another method");
     }
