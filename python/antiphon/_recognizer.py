@@ -1,6 +1,7 @@
 """Speech in, words out."""
 
 import os
+import threading
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Optional
@@ -158,32 +159,38 @@ class Stream:
             for event in stream.end():
                 print(event.text)
 
-    Events are the same however the samples are cut. One thread at a time.
+    Events are the same however the samples are cut. Calls of several threads wait for each other.
     """
 
     def __init__(self, core: "_core.Stream") -> None:
         """Made by Recognizer.stream."""
         self._core = core
+        self._lock = threading.Lock()  # the library takes one call at a time
 
     def accept(self, samples: Any) -> list[StreamEvent]:
         """More samples, any number, floats in -1 … 1 or int16; what became clear by them."""
-        self._require_open()
-        return [_event(event) for event in self._core.accept(checked_samples(samples))]
+        given = checked_samples(samples)
+        with self._lock:
+            self._require_open()
+            return [_event(event) for event in self._core.accept(given)]
 
     def end(self) -> list[StreamEvent]:
         """No more samples will come; what remains. Once."""
-        self._require_open()
-        return [_event(event) for event in self._core.end()]
+        with self._lock:
+            self._require_open()
+            return [_event(event) for event in self._core.end()]
 
     @property
     def ended(self) -> bool:
         """Whether end was called."""
-        return self._core.ended()
+        with self._lock:
+            return self._core.ended()
 
     @property
     def audio_remarks(self) -> list[str]:
         """What is wrong with the sound so far, in sentences: silence, clipping."""
-        return self._core.audio_remarks()
+        with self._lock:
+            return self._core.audio_remarks()
 
     def __enter__(self) -> "Stream":
         """The stream itself."""
@@ -192,11 +199,12 @@ class Stream:
     def __exit__(self, kind: Optional[type[BaseException]], error: Optional[BaseException],
                  trace: Optional[TracebackType]) -> None:
         """Ends the stream, if that was not done; what remained is lost."""
-        if kind is None and not self.ended:
-            self._core.end()
+        with self._lock:
+            if kind is None and not self._core.ended():
+                self._core.end()
 
     def _require_open(self) -> None:
-        if self.ended:
+        if self._core.ended():
             raise UsageError("the stream was ended; Recognizer.stream makes another")
 
 

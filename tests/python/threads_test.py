@@ -54,6 +54,18 @@ class Threads(SystemTest):
 
         self.check(hear, list(range(THREADS)))
 
+    def test_threads_that_share_a_stream_wait_for_each_other(self):
+        recognizer = antiphon.Recognizer(self.network, self.graph, threads=1)
+        pieces = [np.array(speech("AB", random.Random(1)), dtype=np.int16)] * (2 * THREADS)  # in whatever order
+
+        def hear(accept_all):
+            with recognizer.stream(RATE, partial=False) as stream:
+                events = [event for events in accept_all(stream.accept, pieces) for event in events]
+                return sorted((event.start, event.text) for event in events + stream.end())
+
+        with concurrent.futures.ThreadPoolExecutor(THREADS) as threads:
+            self.assertEqual(hear(threads.map), hear(map))
+
     def test_align(self):
         aligner = antiphon.Aligner(self.network, self.root / "lexicon.txt")
         text = dict(line.split(maxsplit=1) for line in (self.root / "corpus/text").read_text().splitlines())
