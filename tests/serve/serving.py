@@ -69,7 +69,9 @@ class Server:
         return f"{scheme}://127.0.0.1:{self.port}{path}"
 
     def connect(self, path="/", **more):
-        return ws.connect(self.url(path, "ws"), open_timeout=60, close_timeout=10, compression=None, proxy=None, **more)
+        # No pings: on a busy machine a server that does not read for a while is not gone.
+        return ws.connect(self.url(path, "ws"), open_timeout=60, close_timeout=10, compression=None, proxy=None,
+                          ping_interval=None, **more)
 
     def get(self, path, method="GET", data=None, **headers):
         request = urllib.request.Request(self.url(path), data=data, method=method,
