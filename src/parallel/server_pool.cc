@@ -27,6 +27,7 @@ ServerPool::ServerPool(comm::Communicator& comm, const ServerPoolOptions& option
       servers_(options.servers == 0 ? comm.world_size() : options.servers),
       model_size_(model.size()),
       log_(OfRank(options.log, comm.rank()), OfRank(options.replay, comm.rank())),
+      incoming_(comm, [this](int source, int tag) { return ReceiveUnlessLost(source, tag); }),
       pulled_(static_cast<size_t>(servers_)),
       pulled_versions_(static_cast<size_t>(servers_), 0),
       gone_(static_cast<size_t>(comm.world_size()), false),
@@ -63,7 +64,8 @@ void ServerPool::BeginRound(int64_t first, int64_t last, std::span<float> model)
   auto* const second = dynamic_cast<comm::SecondThread*>(&comm_);
   if (second == nullptr || !second->allowed() || !serves() || comm_.world_size() == 1) return;
   serving_ = std::make_unique<ServingThread>(
-      mutex_, [second] { second->AwaitMessage(comm::Communicator::kAnySource, kHeadTag, kSecondsToListen); },
+      mutex_,
+      [second] { second->AwaitMessage(comm::Communicator::kAnySource, IncomingLetters::kHeadTag, kSecondsToListen); },
       [this] { ServeAll(); });
 }
 
@@ -168,7 +170,7 @@ void ServerPool::PushAway(int server, std::vector<std::byte>& push) {
     Request(rank, Kind::kPush, version, 0, push);
   } else {
     SendHead(rank, Kind::kPush, version, 0, push.size());
-    DespiteLosses([&] { comm_.SendAway(rank, kPayloadTag, push); });
+    DespiteLosses([&] { comm_.SendAway(rank, IncomingLetters::kPayloadTag, push); });
   }
   push.clear();
 }
@@ -221,13 +223,13 @@ void ServerPool::Send(int rank, Kind kind, int64_t number, double real, std::spa
     return;
   }
   SendHead(rank, kind, number, real, payload.size());
-  if (!payload.empty()) DespiteLosses([&] { comm_.Send(rank, kPayloadTag, payload); });
+  if (!payload.empty()) DespiteLosses([&] { comm_.Send(rank, IncomingLetters::kPayloadTag, payload); });
 }
 
 // Apart, so that the payload is not copied to stand behind the head.
 void ServerPool::SendHead(int rank, Kind kind, int64_t number, double real, size_t payload_bytes) {
-  const LetterHead head{static_cast<int64_t>(kind), number, real, static_cast<int64_t>(payload_bytes)};
-  DespiteLosses([&] { comm_.Send(rank, kHeadTag, std::as_bytes(std::span(&head, 1))); });
+  const PoolLetterHead head{static_cast<int64_t>(kind), number, real, static_cast<int64_t>(payload_bytes)};
+  DespiteLosses([&] { comm_.Send(rank, IncomingLetters::kHeadTag, std::as_bytes(std::span(&head, 1))); });
 }
 
 template <class Call>

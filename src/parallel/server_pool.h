@@ -38,6 +38,7 @@
 
 #include "comm/communicator.h"
 #include "parallel/arrival_log.h"
+#include "parallel/incoming_letters.h"
 #include "parallel/minibatch_ledger.h"
 #include "parallel/server_pool_letter.h"
 #include "parallel/server_pool_options.h"
@@ -96,9 +97,6 @@ class ServerPool {
  private:
   using Kind = PoolLetterKind;
   using Letter = PoolLetter;
-  using LetterHead = PoolLetterHead;
-  static constexpr int kHeadTag = 1 << 25;
-  static constexpr int kPayloadTag = kHeadTag + 1;
   using Lock = std::lock_guard<std::mutex>;
 
   // As ranks are numbered now; the first one is the coordinator.
@@ -127,9 +125,8 @@ class ServerPool {
   /// When replaying: whether the log has this request next. InputError if it has another of the same sender there.
   bool IsNext(const Letter& letter);
   void ReceiveOne();
-  bool ReceiveHead();
-  bool TakeWhole();
   void ServeAll();
+  void Accept(Letter letter);
   std::optional<comm::Message> ReceiveUnlessLost(int source, int tag);
   void NoteLosses();
   void HandleRequests();
@@ -160,7 +157,7 @@ class ServerPool {
   ArrivalLog log_;
   ServerStatistics statistics_;
 
-  std::deque<Letter> incoming_;  // some of them without what belongs to them yet
+  IncomingLetters incoming_;
   std::deque<Letter> requests_;  // received, but not yet handled
   std::deque<Letter> replies_;
   std::vector<std::vector<std::byte>> pulled_;  // values by server; of this rank's own shard with rule "sum" alone

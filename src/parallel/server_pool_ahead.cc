@@ -7,6 +7,18 @@
 #include "parallel/server_pool.h"
 
 namespace antiphon::parallel {
+namespace {
+
+// `now`, which was `before`, becomes `pulled` with the same change, which takes the place of `before`.
+void Carry(std::span<const float> pulled, std::span<float> before, std::span<float> now) {
+  CHECK_EQ(before.size(), now.size());
+  for (size_t i = 0; i < now.size(); ++i) {
+    before[i] = now[i] - before[i];
+    now[i] = pulled[i] + before[i];
+  }
+}
+
+}  // namespace
 
 // Also of the own shard, whose values are kept as an answer: it goes on before they are taken.
 void ServerPool::AskAhead() {
@@ -38,12 +50,7 @@ void ServerPool::PullAhead(std::span<float> model, bool apply) {
     const std::span<const float> pulled = AsFloats(asked_[static_cast<size_t>(s)]);
     CHECK_EQ(pulled.size(), now.size());
     if (apply && sums) {
-      const std::span<float> change = AsFloats(before);
-      CHECK_EQ(change.size(), now.size());
-      for (size_t i = 0; i < now.size(); ++i) {
-        change[i] = now[i] - change[i];
-        now[i] = pulled[i] + change[i];
-      }
+      Carry(pulled, AsFloats(before), now);
       comm_.Handled(comm::Handling::kAdd, 2 * before.size());
       PushAway(s, before);
     } else {

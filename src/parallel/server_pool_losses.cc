@@ -24,6 +24,7 @@ void ServerPool::NoteLosses() {
     if (gone_[static_cast<size_t>(rank)]) continue;
     if (IsServer(rank)) throw;
     gone_[static_cast<size_t>(rank)] = true;
+    incoming_.Drop(rank);
     comm_.losses()->AcceptLosses({&rank, 1});
     if (coordinator()) Lose(rank);
   }

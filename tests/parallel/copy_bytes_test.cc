@@ -44,10 +44,11 @@ struct Megabytes {
 
 // A strategy's rounds, or 8 steps of each worker; then `at_end` of it.
 template <class AtEnd>
-void Train(const std::string& keys, nn::Network& network, optim::Optimizer& optimizer, comm::Communicator& comm,
-           const AtEnd& at_end) {
-  const auto strategy =
-      MakeStrategy(Config::Parse(keys, "parallel"), {&network, &optimizer, &comm, {kFrames, 8, 1}, nullptr});
+void Train(const std::string& keys, nn::Network& network, optim::Optimizer& optimizer, const ValueShare* share,
+           comm::Communicator& comm, const AtEnd& at_end) {
+  const auto strategy = MakeStrategy(
+      Config::Parse(keys, "parallel"),
+      {.network = &network, .optimizer = &optimizer, .comm = &comm, .plan = {kFrames, 8, 1}, .share = share});
   strategy->Start();
   const auto step = [&](int64_t number, int64_t index) {
     const Minibatch minibatch(number);
@@ -75,14 +76,16 @@ Megabytes Measure(const std::string& keys) {
   std::mutex mutex;
   comm::RunRanks(kWorkers, [&](comm::Communicator& comm) {
     nn::Network network = WideNetwork();
-    const auto optimizer = optim::MakeOptimizer(Config::Parse("type = \"sgd\"\n", "o"), network);
+    const auto share = DivideValues(Config::Parse(keys, "parallel"), network, comm);
+    const auto optimizer = optim::MakeOptimizer(Config::Parse("type = \"sgd\"\n", "o"),
+                                                share ? share->stepped() : optim::SteppedValues(network));
     // What stays after one strategy is none of the next one's: the network's values, and what a thread and its library
     // of products keep for these shapes.
-    Train(keys, network, *optimizer, comm, [](const Strategy&) {});
+    Train(keys, network, *optimizer, share.get(), comm, [](const Strategy&) {});
     comm.Barrier();
     const double before = MegabytesInUse();
     comm.Barrier();
-    Train(keys, network, *optimizer, comm, [&](const Strategy& strategy) {
+    Train(keys, network, *optimizer, share.get(), comm, [&](const Strategy& strategy) {
       comm.Barrier();
       const double now = MegabytesInUse();
       comm.Barrier();
@@ -107,17 +110,18 @@ TEST_P(CopyBytes, AreWhatTheStrategyHolds) {
   EXPECT_GT(found.counted, 0);
 }
 
-INSTANTIATE_TEST_SUITE_P(Methods, CopyBytes,
-                         ::testing::Values("method = \"ssgd\"\n", "method = \"ssgd\"\ncodec = {type = \"one-bit\"}\n",
-                                           "method = \"ssgd\"\ncodec = {type = \"top-k\", momentum = 0.5}\n",
-                                           "method = \"averaging\"\n", "method = \"averaging\"\nsync-period = 0\n",
-                                           "method = \"bmuf\"\n", "method = \"easgd\"\nsync-period = 4\n",
-                                           "method = \"easgd\"\nsync-period = 4\nasynchronous = true\n",
-                                           "method = \"admm\"\nsync-period = 4\n",
-                                           "method = \"natural-gradient-averaging\"\nsync-period = 2\ncombine = 4\n",
-                                           "method = \"asgd\"\n",
-                                           "method = \"asgd\"\nservers = 2\nserver-update = \"adagrad\"\n",
-                                           "method = \"host-master\"\n"));
+INSTANTIATE_TEST_SUITE_P(
+    Methods, CopyBytes,
+    ::testing::Values("method = \"ssgd\"\n", "method = \"ssgd\"\ndivide = \"gradients\"\n",
+                      "method = \"asgd\"\nservers = 1\ndedicated-servers = true\n",
+                      "method = \"asgd\"\noverlap = true\n", "method = \"ssgd\"\ncodec = {type = \"one-bit\"}\n",
+                      "method = \"ssgd\"\ncodec = {type = \"top-k\", momentum = 0.5}\n", "method = \"averaging\"\n",
+                      "method = \"averaging\"\nsync-period = 0\n", "method = \"bmuf\"\n",
+                      "method = \"easgd\"\nsync-period = 4\n",
+                      "method = \"easgd\"\nsync-period = 4\nasynchronous = true\n",
+                      "method = \"admm\"\nsync-period = 4\n",
+                      "method = \"natural-gradient-averaging\"\nsync-period = 2\ncombine = 4\n", "method = \"asgd\"\n",
+                      "method = \"asgd\"\nservers = 2\nserver-update = \"adagrad\"\n", "method = \"host-master\"\n"));
 
 TEST_F(CopyBytes, TheConjugateGradientsOfHessianFreeTrainingAreCounted) {
   const Megabytes few = Measure("method = \"hessian-free\"\ncg-iterations = 2\n");
@@ -132,10 +136,13 @@ TEST(PlannedMemory, IsThatOfTheStrategies) {
   cluster.host.gflops = 100;
   for (const std::string method : {"ssgd", "averaging", "bmuf", "easgd", "admm", "natural-gradient-averaging", "asgd",
                                    "host-master", "hessian-free"}) {
-    for (const std::string codec : {"", "one-bit", "int8"}) {
-      if (!codec.empty() && method != "ssgd") continue;
-      SCOPED_TRACE(method + " " + codec);
-      const std::string keys = codec.empty() ? "" : "codec = {type = \"" + codec + "\"}\n";
+    for (const std::string kind : {"", "one-bit", "int8", "optimizer", "gradients"}) {
+      if (!kind.empty() && method != "ssgd") continue;
+      SCOPED_TRACE(method + " " + kind);
+      const bool divides = kind == "optimizer" || kind == "gradients";
+      const std::string codec = divides ? "" : kind, divide = divides ? kind : "";
+      const std::string keys = (codec.empty() ? "" : "codec = {type = \"" + codec + "\"}\n") +
+                               (divides ? "divide = \"" + divide + "\"\n" : "");
       double counted = 0;
       comm::RunRanks(kWorkers, [&](comm::Communicator& comm) {
         Learner learner("method = \"" + method + "\"\n" + keys, comm, "type = \"sgd\"\n", WideNetwork());
@@ -146,6 +153,7 @@ TEST(PlannedMemory, IsThatOfTheStrategies) {
       plan.workers = kWorkers;
       plan.minibatch = kFrames;
       plan.codec = codec;
+      plan.divide = divide;
       plan.cg_iterations = 250;
       const double model = 4 * network.weights();
       EXPECT_NEAR(plan::SimulateCost(network, plan, cluster).memory_bytes, counted + model,

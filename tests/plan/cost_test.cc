@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <cmath>
 
-#include "base/cancel.h"
 #include "base/error.h"
 #include "comm/cost_world.h"
 #include "comm/simulated_world.h"
@@ -186,20 +185,6 @@ TEST(CostWorld, AgreesWithTheSimulatedWorldThatReallySends) {
 
 comm::Task WaitsForEver(comm::CostProcess& me) { co_await me.Receive(0, 9); }
 
-TEST(CostWorld, StopsWhenSomebodyAsks) {
-  comm::CostWorld world(2, PlainCluster());
-  const auto forever = [](comm::CostProcess& me) -> comm::Task {
-    for (;;) {
-      co_await me.Sleep(1);
-      if (me.now() == 10'000) RequestCancel();
-    }
-  };
-  comm::CostProcess& process = world.AddProcess(0);
-  world.Start(process, forever(process));
-  EXPECT_THROW(world.Run(), Cancelled);
-  ResetCancel();
-}
-
 TEST(CostWorld, TellsOfProcessesThatWaitForEver) {
   comm::CostWorld world(1, PlainCluster());
   comm::CostProcess& process = world.AddProcess(0);
@@ -272,51 +257,6 @@ TEST(CostModel, SynchronousStepWithoutOverlapTakesWorkPlusExchange) {
   EXPECT_NEAR(8 * 256 / r.frames_per_second, work + exchange, 1e-9);
   EXPECT_NEAR(r.compute_share, work / (work + exchange), 1e-9);
   EXPECT_NEAR(r.bytes_per_frame, 8 * 2 * 7.0 / 8 * 4 * kNetwork.weights() / (8 * 256), 1e-6);
-}
-
-// The sums' way back is that of the values then; with overlap it comes after the work.
-TEST(CostModel, DividedStepsSendNoMoreAndOverlapHalf) {
-  CostPlan plan = PlanOf("ssgd", 8);
-  plan.overlap = false;
-  const CostResult whole = SimulateCost(kNetwork, plan, PlainCluster());
-  plan.divide = "gradients";
-  const CostResult divided = SimulateCost(kNetwork, plan, PlainCluster());
-  // Layer by layer, each with a latency of its own.
-  const auto latencies = static_cast<double>(kNetwork.layers.size() - 1) * kLatency;
-  EXPECT_NEAR(8 * 256 / divided.frames_per_second, 8 * 256 / whole.frames_per_second, latencies + 1e-9);
-  EXPECT_NEAR(divided.bytes_per_frame, whole.bytes_per_frame, 1e-6);
-  plan.overlap = true;
-  const double overlapped = SimulateCost(kNetwork, plan, PlainCluster()).frames_per_second;
-  EXPECT_GT(overlapped, divided.frames_per_second);
-  plan.divide = "";
-  EXPECT_LT(overlapped, SimulateCost(kNetwork, plan, PlainCluster()).frames_per_second);
-}
-
-TEST(CostModel, DividedStateNeedsAWorkersPartOfItsMemory) {
-  CostPlan plan = PlanOf("ssgd", 8);
-  plan.optimizer_values = 2;
-  const double model = 4 * kNetwork.weights();
-  const double whole = SimulateCost(kNetwork, plan, PlainCluster()).memory_bytes;
-  plan.divide = "optimizer";
-  const double state = SimulateCost(kNetwork, plan, PlainCluster()).memory_bytes;
-  EXPECT_NEAR(whole - state, 2 * model * 7 / 8, 1);
-  plan.divide = "gradients";
-  const double widest = 4.0 * 200 * 500;
-  EXPECT_NEAR(state - SimulateCost(kNetwork, plan, PlainCluster()).memory_bytes, model * 7 / 8 - widest, 1);
-  plan.codec = "one-bit";
-  EXPECT_THROW(SimulateCost(kNetwork, plan, PlainCluster()), UsageError);
-}
-
-// Nobody waits for values; what they were asked for ahead misses twice as many pushes.
-TEST(CostModel, ValuesAskedForAheadCostNoTimeAndMissMorePushes) {
-  CostPlan plan = PlanOf("asgd", 4);
-  plan.servers = 2;
-  const CostResult waiting = SimulateCost(kNetwork, plan, PlainCluster());
-  plan.overlap_copies = true;
-  const CostResult ahead = SimulateCost(kNetwork, plan, PlainCluster());
-  EXPECT_GT(ahead.frames_per_second, 1.05 * waiting.frames_per_second);
-  EXPECT_NEAR(ahead.staleness, 6, 1.0);
-  EXPECT_NEAR(waiting.staleness, 3, 1.0);
 }
 
 // Every worker's model goes out once but for its own part, and its part of the sum to all others.
