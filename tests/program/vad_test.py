@@ -119,8 +119,8 @@ class Vad(system.SystemTest):
 
 class Sounds(unittest.TestCase):
     def test_are_the_same_for_a_seed_and_not_clipped(self):
-        sys.path.insert(0, str(SOURCES / "recipes/vad"))
-        import sounds
+        sys.path.insert(0, str(SOURCES / "recipes/scripts"))
+        import vad_sounds as sounds
 
         for kind in sounds.KINDS:
             first, second, other = (sounds.sound(kind, random.Random(seed), 1) for seed in (1, 1, 2))
