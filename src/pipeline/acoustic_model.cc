@@ -181,6 +181,7 @@ std::string AcousticModel::normalisation() const {
 }
 
 std::unique_ptr<ScoreSource> AcousticModel::ScoreAdapted(const Matrix&, const Matrix&,
+                                                         // NOLINTNEXTLINE(performance-unnecessary-value-param)
                                                          std::shared_ptr<const infer::BoundProfile>) const {
   CHECK(false) << "this model does not adapt to speakers";
   return nullptr;

@@ -51,7 +51,7 @@ ModelSet::ModelSet(const std::vector<std::string>& specs, std::string profiles, 
   for (const std::string& spec : specs) {
     auto [name, path] = NameAndPath(spec);
     if (name.empty() || path.empty()) Throw<UsageError>("'{}' is neither NAME=FILE nor a file", spec);
-    if (std::any_of(paths_.begin(), paths_.end(), [&](const auto& other) { return other.first == name; })) {
+    if (std::any_of(paths_.begin(), paths_.end(), [&, &n = name](const auto& other) { return other.first == n; })) {
       Throw<UsageError>("two models have the name '{}': name them apart by NAME=FILE", name);
     }
     paths_.emplace_back(std::move(name), std::move(path));
