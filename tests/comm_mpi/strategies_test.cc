@@ -87,7 +87,8 @@ TEST(StrategiesOverMpi, ALoggedRunIsReplayedBitForBit) {
 
 // As in one process: rank 0 takes no part in the pool until the others are through.
 TEST(StrategiesOverMpi, AServerServesWhileItsRankIsBusy) {
-  constexpr int kFinished = 7;
+  constexpr int kFinished = 7, kAll = 8;
+  const std::byte done{1};
   group->RunRanks(kRanks, [&](comm::Communicator& comm) {
     comm.set_deadline_seconds(20);
     const std::vector<float> model(10, 1.0f);
@@ -95,6 +96,7 @@ TEST(StrategiesOverMpi, AServerServesWhileItsRankIsBusy) {
     pool.BeginRound(0, kRanks);
     if (comm.rank() == 0) {
       for (int other = 1; other < kRanks; ++other) comm.Receive(other, kFinished);
+      for (int other = 1; other < kRanks; ++other) comm.Send(other, kAll, {&done, 1});
     } else {
       const auto minibatch = pool.Take();
       ASSERT_TRUE(minibatch.has_value());
@@ -103,8 +105,8 @@ TEST(StrategiesOverMpi, AServerServesWhileItsRankIsBusy) {
       std::vector<float> values(10);
       pool.Pull(values);
       EXPECT_GE(values[0], 2.0f);
-      const std::byte done{1};
       comm.Send(0, kFinished, {&done, 1});
+      comm.Receive(0, kAll);  // or this rank might take the minibatch of a slower one
     }
     while (const auto minibatch = pool.Take()) pool.Judge(std::vector<int64_t>{*minibatch});
     pool.EndRound();

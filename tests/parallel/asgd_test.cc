@@ -87,7 +87,8 @@ TEST(ServerPool, KeepsTheSumOfAllPushes) {
 
 // Rank 1 computes on a model that misses as many pushes as rank 0 makes meanwhile.
 TEST(ServerPool, ServesWhileItsOwnRankIsBusy) {
-  constexpr int kFinished = 7;
+  constexpr int kFinished = 7, kAll = 8;
+  const std::byte done{1};
   OnRanks(3, [&](comm::Communicator& comm) {
     const std::vector<float> model(10, 1.0f);
     ServerPool pool(comm, {}, model);
@@ -95,6 +96,7 @@ TEST(ServerPool, ServesWhileItsOwnRankIsBusy) {
     if (comm.rank() == 0) {
       // Busy until the others are through: nothing here takes part in the pool.
       for (const int other : {1, 2}) comm.Receive(other, kFinished);
+      for (const int other : {1, 2}) comm.Send(other, kAll, {&done, 1});
     } else {
       const auto minibatch = pool.Take();
       EXPECT_TRUE(minibatch.has_value());
@@ -103,8 +105,8 @@ TEST(ServerPool, ServesWhileItsOwnRankIsBusy) {
       std::vector<float> values(10);
       pool.Pull(values);
       EXPECT_GE(values[0], 2.0f);
-      const std::byte done{1};
       comm.Send(0, kFinished, {&done, 1});
+      comm.Receive(0, kAll);  // or this rank might take the minibatch of a slower one
     }
     while (const auto minibatch = pool.Take()) pool.Judge(std::vector<int64_t>{*minibatch});
     pool.EndRound();
