@@ -93,7 +93,7 @@ TEST(StrategiesOverMpi, AServerServesWhileItsRankIsBusy) {
     comm.set_deadline_seconds(20);
     const std::vector<float> model(10, 1.0f);
     ServerPool pool(comm, {}, model);
-    pool.BeginRound(0, kRanks);
+    pool.BeginRound(0, 2 * (kRanks - 1));  // each asks for its next one at once
     if (comm.rank() == 0) {
       for (int other = 1; other < kRanks; ++other) comm.Receive(other, kFinished);
       for (int other = 1; other < kRanks; ++other) comm.Send(other, kAll, {&done, 1});
