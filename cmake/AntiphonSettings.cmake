@@ -30,6 +30,8 @@ endif()
 add_compile_options(-Wall -Wextra -Wshadow $<$<COMPILE_LANGUAGE:CXX>:-Wnon-virtual-dtor> $<$<BOOL:${ANTIPHON_WERROR}>:-Werror> -fno-math-errno)
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)
   add_compile_options(-Wno-restrict)  # false alarms on "text" + std::string (GCC bug 105651)
+elseif(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+  add_compile_options(-Wno-dangling-pointer)  # gcc 14 doubts OpenFst's determinization (fst/bi-table.h)
 endif()
 # Contracted multiply-adds would make results depend on the compiler's mood; kernels ask for FMA themselves.
 add_compile_options(-ffp-contract=off)
