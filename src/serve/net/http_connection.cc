@@ -150,7 +150,7 @@ void HttpConnection::Send(const HttpReply& reply) {
   }
   server_.metrics.Add("antiphon_requests_total", fmt::format("status=\"{}\"", reply.status));
   last_ = !keep;
-  Write(std::move(bytes), true);
+  Write(bytes, true);
 }
 
 void HttpConnection::BeginEvents() {
