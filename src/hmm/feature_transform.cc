@@ -42,10 +42,11 @@ FeatureTransform FeatureTransform::Deltas(int dim, int order, int window) {
   for (int j = -window; j <= window; ++j) norm += j * j;
   for (int i = 1; i <= order; ++i) {
     std::vector<double> next(scales[0].size(), 0.0);
-    for (int k = -reach; k <= reach; ++k) {
+    for (int k = 0; k <= 2 * reach; ++k) {
       for (int j = -window; j <= window; ++j) {
-        if (k + j < -reach || k + j > reach) continue;
-        next[static_cast<size_t>(k + j + reach)] += j * scales.back()[static_cast<size_t>(k + reach)] / norm;
+        const int place = k + j;
+        if (place < 0 || place > 2 * reach) continue;
+        next[static_cast<size_t>(place)] += j * scales.back()[static_cast<size_t>(k)] / norm;
       }
     }
     scales.push_back(std::move(next));

@@ -251,8 +251,8 @@ const std::string& SafetensorsReader::Metadata(std::string_view key) const {
 }
 
 std::string SafetensorsReader::MetadataOr(std::string_view key, std::string fallback) const {
-  const auto it = metadata_.find(std::string(key));
-  return it == metadata_.end() ? std::move(fallback) : it->second;
+  if (const auto it = metadata_.find(std::string(key)); it != metadata_.end()) fallback = it->second;
+  return fallback;
 }
 
 std::vector<std::string> SafetensorsReader::Names() const {
