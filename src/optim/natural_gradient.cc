@@ -87,7 +87,7 @@ class NaturalGradient : public Optimizer {
 
   std::vector<std::string> state_of_values() const override {
     std::vector<std::string> names = step_->state_of_values();
-    for (std::string& name : names) name = "step." + name;
+    for (std::string& name : names) name.insert(0, "step.");
     return names;
   }
 

@@ -109,13 +109,13 @@ class Sgd : public Optimizer {
   StepReport EndStep() override { return limited_ ? LimitedStep() : StepReport{}; }
 
   void SaveState(SafetensorsWriter& writer, const std::string& prefix) const override {
-    if (velocity_.size() > 0) writer.AddView(prefix + "velocity", velocity_);
+    if (!velocity_.empty()) writer.AddView(prefix + "velocity", velocity_);
   }
   void LoadState(const SafetensorsReader& reader, const std::string& prefix) override {
-    if (velocity_.size() > 0) reader.ReadInto(prefix + "velocity", velocity_);
+    if (!velocity_.empty()) reader.ReadInto(prefix + "velocity", velocity_);
   }
   std::vector<std::string> state_of_values() const override {
-    return velocity_.size() > 0 ? std::vector<std::string>{"velocity"} : std::vector<std::string>();
+    return velocity_.empty() ? std::vector<std::string>() : std::vector<std::string>{"velocity"};
   }
   void ResetState() override { velocity_.SetZero(); }
   size_t state_bytes() const override {

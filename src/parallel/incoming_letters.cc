@@ -50,7 +50,7 @@ std::optional<PoolLetter> IncomingLetters::FirstWhole() {
 }
 
 // Waits for what belongs to it. Losses meanwhile drop letters.
-std::optional<PoolLetter> IncomingLetters::TakeOut(std::deque<PoolLetter>::iterator place) {
+std::optional<PoolLetter> IncomingLetters::TakeOut(const std::deque<PoolLetter>::iterator& place) {
   PoolLetter letter = std::move(*place);
   letters_.erase(place);
   if (letter.expected == 0) return letter;

@@ -33,7 +33,7 @@ class IncomingLetters {
  private:
   bool TakeHead();
   std::optional<PoolLetter> FirstWhole();
-  std::optional<PoolLetter> TakeOut(std::deque<PoolLetter>::iterator place);
+  std::optional<PoolLetter> TakeOut(const std::deque<PoolLetter>::iterator& place);
 
   comm::Communicator& comm_;
   Receive receive_;

@@ -152,7 +152,8 @@ Task AllReduce(CostProcess& me, Group group, int index, double bytes, Exchange e
 Played InLockstep(const comm::CostWorld& world, const std::vector<comm::CostProcess*>& devices, double begin,
                   double end, double round_frames, int rounds) {
   Played played;
-  played.frames = round_frames * (rounds - rounds / 4);
+  const int timed = rounds - rounds / 4;
+  played.frames = round_frames * timed;
   played.seconds = end - begin;
   for (const comm::CostProcess* device : devices) {
     played.compute_seconds += device->compute_seconds();

@@ -60,7 +60,8 @@ double ActivationBytes(const CostNetwork& network, const CostPlan& plan) {
 }
 
 double StepFrames(const CostPlan& plan, int ranks_per_replica) {
-  return static_cast<double>(plan.workers / ranks_per_replica) * plan.minibatch * plan.accumulate;
+  const int replicas = plan.workers / ranks_per_replica;
+  return static_cast<double>(replicas) * plan.minibatch * plan.accumulate;
 }
 
 double LargeStepFactor(double step_frames) { return 1 + kStepSurcharge * Doublings(step_frames, kSafeStep); }

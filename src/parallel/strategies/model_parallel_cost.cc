@@ -94,7 +94,8 @@ Played PlayModelParallel(const Setting& setting) {
     devices.push_back(&device);
   }
   world.Run();
-  const double step_frames = static_cast<double>(plan.minibatch) * (plan.workers / plan.group);
+  const int groups = plan.workers / plan.group;
+  const double step_frames = static_cast<double>(plan.minibatch) * groups;
   return plan::InLockstep(world, devices, schedule.begin, schedule.end, step_frames, schedule.steps);
 }
 

@@ -19,7 +19,6 @@ namespace {
 
 using comm::CostProcess;
 using comm::Task;
-using plan::CostLayer;
 using plan::CostNetwork;
 using plan::CostPlan;
 using plan::CostResult;
@@ -58,7 +57,7 @@ Task Copied(CostProcess& me, const Setting& setting, int to, int tag, double byt
 Task Backward(CostProcess& me, PipelineSchedule& s, int k) {
   const Stage& stage = s.stages[static_cast<size_t>(k)];
   if (k + 1 < static_cast<int>(s.stages.size())) {
-    const Stage& above = s.stages[static_cast<size_t>(k + 1)];
+    const Stage& above = s.stages[static_cast<size_t>(k) + 1];
     for (int i = 0; i < above.devices; ++i) co_await me.Receive(above.first_rank + i, kDownTag);
   }
   co_await me.Compute(stage.backward, s.setting.plan.minibatch);
@@ -70,7 +69,7 @@ Task Forward(CostProcess& me, PipelineSchedule& s, int k) {
   if (k > 0) co_await me.Receive(s.stages[static_cast<size_t>(k - 1)].first_rank, kUpTag);
   co_await me.Compute(stage.forward, s.setting.plan.minibatch);
   if (k + 1 < static_cast<int>(s.stages.size())) {
-    const Stage& above = s.stages[static_cast<size_t>(k + 1)];
+    const Stage& above = s.stages[static_cast<size_t>(k) + 1];
     for (int i = 0; i < above.devices; ++i) {
       co_await Copied(me, s.setting, above.first_rank + i, kUpTag, above.in_bytes);
     }
