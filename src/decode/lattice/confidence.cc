@@ -11,11 +11,7 @@ std::vector<double> WordConfidences(const Lattice& lattice, const LatticeWeights
   const std::vector<WordPosteriors> places = ExpectedAlignment(lattice, weights).Places(hypothesis);
   std::vector<double> confidences;
   for (size_t i = 0; i < hypothesis.size(); ++i) {
-    double mass = 0.0;
-    for (const auto& [word, posterior] : places[2 * i + 1]) {
-      if (word == hypothesis[i]) mass = posterior;
-    }
-    confidences.push_back(std::clamp(mass, 0.0, 1.0));
+    confidences.push_back(std::clamp(PosteriorOf(places[2 * i + 1], hypothesis[i]), 0.0, 1.0));
   }
   return confidences;
 }

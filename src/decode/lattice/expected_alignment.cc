@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "base/check.h"
+#include "base/log_add.h"
 #include "decode/lattice/lattice_walk.h"
 
 namespace antiphon::decode {
@@ -25,6 +26,13 @@ void AddPosterior(WordPosteriors& place, int32_t word, double mass) {
 
 }  // namespace
 
+double PosteriorOf(const WordPosteriors& place, int32_t word) {
+  for (const auto& [there, mass] : place) {
+    if (there == word) return mass;
+  }
+  return 0.0;
+}
+
 ExpectedAlignment::ExpectedAlignment(const Lattice& lattice, const LatticeWeights& weights, double scale)
     : num_states_(lattice.states.size() + 1) {
   CHECK(!lattice.empty());
@@ -44,15 +52,11 @@ void ExpectedAlignment::CollectArcs(const Lattice& lattice, const LatticeWeights
   const auto end = static_cast<int32_t>(lattice.states.size());
   std::vector<double> forward(num_states_, kUnreached);  // −log of the sum over paths
   forward[0] = 0.0;
-  const auto add = [&](double cost, int32_t to) {
-    const double least = std::min(cost, forward[to]), other = std::max(cost, forward[to]);
-    if (least < kUnreached) forward[to] = least - std::log1p(std::exp(least - other));
-  };
   for (int32_t s = 0; s < end; ++s) {
     const LatticeState& state = lattice.states[s];
     const auto visit = [&](int32_t to, int32_t word, double cost) {
       arcs_.push_back({s, to, word, forward[s] + cost});
-      add(forward[s] + cost, to);
+      forward[to] = LogAddCosts(forward[to], forward[s] + cost);
     };
     for (const LatticeArc& arc : state.arcs) visit(arc.next_state, arc.word, scale * ArcCost(arc, weights));
     if (state.is_final) visit(end, 0, scale * FinalCost(state, weights));

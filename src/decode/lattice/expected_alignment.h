@@ -19,6 +19,9 @@ namespace antiphon::decode {
 /// What stands at a place: words with their posterior probabilities, 0 for none; together 1.
 using WordPosteriors = std::vector<std::pair<int32_t, double>>;
 
+/// Of a word at a place; 0 for one that no path says there.
+double PosteriorOf(const WordPosteriors& place, int32_t word);
+
 class ExpectedAlignment {
  public:
   /// The lattice must be determinised and not empty. Probabilities are of costs times `scale`.

@@ -9,6 +9,7 @@
 #include "decode/lattice/lattice_walk.h"
 
 namespace antiphon::decode {
+
 size_t Lattice::NumArcs() const {
   size_t count = 0;
   for (const LatticeState& state : states) count += state.arcs.size();

@@ -22,11 +22,8 @@ std::vector<int32_t> LikeliestWords(const std::vector<WordPosteriors>& places, s
   for (size_t place = 0; place < places.size(); ++place) {
     const int32_t there = place % 2 == 1 ? hypothesis[place / 2] : 0;
     int32_t best = there;
-    double most = 0.0;
-    for (const auto& [word, mass] : places[place]) {
-      if (word == there) most = mass;
-    }
-    const double before = most;
+    const double before = PosteriorOf(places[place], there);
+    double most = before;
     for (const auto& [word, mass] : places[place]) {
       if (mass > most) most = mass, best = word;
     }

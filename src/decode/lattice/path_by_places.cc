@@ -1,6 +1,5 @@
 #include "decode/lattice/path_by_places.h"
 
-#include <limits>
 #include <vector>
 
 #include "base/check.h"
@@ -9,12 +8,7 @@
 namespace antiphon::decode {
 namespace {
 
-double WrongAt(const WordPosteriors& place, int32_t word) {
-  for (const auto& [there, mass] : place) {
-    if (there == word) return 1.0 - mass;
-  }
-  return 1.0;
-}
+double WrongAt(const WordPosteriors& place, int32_t word) { return 1.0 - PosteriorOf(place, word); }
 
 // The best way to a state with the first so many places behind it.
 struct Way {
