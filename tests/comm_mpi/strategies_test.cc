@@ -4,12 +4,10 @@
 #include <unistd.h>
 
 #include <cstdio>
-#include <exception>
 #include <filesystem>
-#include <memory>
 
-#include "comm/process_group.h"
-#include "parallel/server_pool.h"
+#include "comm_mpi/mpi_main.h"
+#include "parallel/busy_server.h"
 #include "parallel/small_learner.h"
 
 namespace antiphon::parallel {
@@ -85,50 +83,14 @@ TEST(StrategiesOverMpi, ALoggedRunIsReplayedBitForBit) {
   if (group->process() == 0) std::filesystem::remove_all(folder);
 }
 
-// As in one process: rank 0 takes no part in the pool until the others are through.
 TEST(StrategiesOverMpi, AServerServesWhileItsRankIsBusy) {
-  constexpr int kFinished = 7, kAll = 8;
-  const std::byte done{1};
-  group->RunRanks(kRanks, [&](comm::Communicator& comm) {
+  group->RunRanks(kRanks, [](comm::Communicator& comm) {
     comm.set_deadline_seconds(20);
-    const std::vector<float> model(10, 1.0f);
-    ServerPool pool(comm, {}, model);
-    pool.BeginRound(0, 2 * (kRanks - 1));  // each asks for its next one at once
-    if (comm.rank() == 0) {
-      for (int other = 1; other < kRanks; ++other) comm.Receive(other, kFinished);
-      for (int other = 1; other < kRanks; ++other) comm.Send(other, kAll, {&done, 1});
-    } else {
-      const auto minibatch = pool.Take();
-      ASSERT_TRUE(minibatch.has_value());
-      EXPECT_TRUE(pool.Judge(std::vector<int64_t>{*minibatch}).apply);
-      pool.Push(std::vector<float>(10, 1.0f), 0);
-      std::vector<float> values(10);
-      pool.Pull(values);
-      EXPECT_GE(values[0], 2.0f);
-      comm.Send(0, kFinished, {&done, 1});
-      comm.Receive(0, kAll);  // or this rank might take the minibatch of a slower one
-    }
-    while (const auto minibatch = pool.Take()) pool.Judge(std::vector<int64_t>{*minibatch});
-    pool.EndRound();
-    std::vector<float> end(10);
-    pool.Collect(end);
-    EXPECT_EQ(end, std::vector<float>(10, static_cast<float>(kRanks)));
+    ExpectServedWhileRankZeroIsBusy(comm);
   });
 }
 
 }  // namespace
 }  // namespace antiphon::parallel
 
-int main(int argc, char** argv) {
-  testing::InitGoogleTest(&argc, argv);
-  try {
-    const auto joined = antiphon::comm::ProcessGroup::Join("test");
-    antiphon::parallel::group = joined.get();
-    const int status = RUN_ALL_TESTS();
-    joined->RunRanks(joined->num_processes(), [](antiphon::comm::Communicator& comm) { comm.Barrier(); });
-    return status;
-  } catch (const std::exception& e) {
-    std::fprintf(stderr, "%s\n", e.what());
-    return 1;
-  }
-}
+int main(int argc, char** argv) { return antiphon::comm::RunTestsOverMpi(argc, argv, antiphon::parallel::group); }

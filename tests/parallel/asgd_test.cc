@@ -10,6 +10,7 @@
 #include "base/error.h"
 #include "base/file.h"
 #include "comm/simulated_world.h"
+#include "parallel/busy_server.h"
 #include "parallel/minibatch_ledger.h"
 #include "parallel/server_pool.h"
 #include "parallel/small_learner.h"
@@ -85,38 +86,14 @@ TEST(ServerPool, KeepsTheSumOfAllPushes) {
   }
 }
 
-// Rank 1 computes on a model that misses as many pushes as rank 0 makes meanwhile.
 TEST(ServerPool, ServesWhileItsOwnRankIsBusy) {
-  constexpr int kFinished = 7, kAll = 8;
-  const std::byte done{1};
-  OnRanks(3, [&](comm::Communicator& comm) {
-    const std::vector<float> model(10, 1.0f);
-    ServerPool pool(comm, {}, model);
-    pool.BeginRound(0, 4);
-    if (comm.rank() == 0) {
-      // Busy until the others are through: nothing here takes part in the pool.
-      for (const int other : {1, 2}) comm.Receive(other, kFinished);
-      for (const int other : {1, 2}) comm.Send(other, kAll, {&done, 1});
-    } else {
-      const auto minibatch = pool.Take();
-      EXPECT_TRUE(minibatch.has_value());
-      EXPECT_TRUE(pool.Judge(std::vector<int64_t>{*minibatch}).apply);
-      pool.Push(std::vector<float>(10, 1.0f), 0);
-      std::vector<float> values(10);
-      pool.Pull(values);
-      EXPECT_GE(values[0], 2.0f);
-      comm.Send(0, kFinished, {&done, 1});
-      comm.Receive(0, kAll);  // or this rank might take the minibatch of a slower one
-    }
-    while (const auto minibatch = pool.Take()) pool.Judge(std::vector<int64_t>{*minibatch});
-    pool.EndRound();
-    std::vector<float> end(10);
-    pool.Collect(end);
-    EXPECT_EQ(end, std::vector<float>(10, 3.0f));
+  OnRanks(3, [](comm::Communicator& comm) {
+    ExpectServedWhileRankZeroIsBusy(comm);
     return 0;
   });
 }
 
+// Rank 1 computes on a model that misses as many pushes as rank 0 makes meanwhile.
 TEST(ServerPool, DropsPushesBeyondTheThresholdAndReturnsTheirMinibatches) {
   constexpr int kTag = 7;
   for (const int64_t missed : {3, 4}) {
