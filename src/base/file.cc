@@ -14,6 +14,7 @@
 #include "base/archive.h"
 #include "base/check.h"
 #include "base/error.h"
+#include "base/file_descriptor.h"
 #include "base/io_error.h"
 #include "base/temporary_file.h"
 
@@ -21,19 +22,6 @@ namespace antiphon {
 namespace {
 
 namespace fs = std::filesystem;
-
-class FileDescriptor {
- public:
-  explicit FileDescriptor(int fd) : fd_(fd) {}
-  FileDescriptor(const FileDescriptor&) = delete;
-  ~FileDescriptor() {
-    if (fd_ >= 0) ::close(fd_);
-  }
-  int get() const { return fd_; }
-
- private:
-  int fd_;
-};
 
 void SyncPath(const fs::path& path, int flags) {
   FileDescriptor fd(::open(path.c_str(), flags | O_CLOEXEC));
@@ -141,7 +129,7 @@ MappedFile::MappedFile(const fs::path& path) : path_(path) {
 }
 
 MappedFile::MappedFile(const HeldFolder& folder, const fs::path& name) : path_(folder.path() / name) {
-  Map(folder.fd_, name.c_str());
+  Map(folder.fd_.get(), name.c_str());
 }
 
 void MappedFile::Map(int folder, const char* name) {
@@ -180,24 +168,19 @@ void MappedFile::Unmap() noexcept {
 }
 
 HeldFolder::HeldFolder(fs::path path) : path_(std::move(path)), fd_(::open(path_.c_str(), O_PATH | O_CLOEXEC)) {
-  if (fd_ < 0 && errno != ENOENT && errno != ENOTDIR) ThrowIo("open", path_, errno);
+  if (fd_.get() < 0 && errno != ENOENT && errno != ENOTDIR) ThrowIo("open", path_, errno);
 }
 
-HeldFolder::HeldFolder(HeldFolder&& other) noexcept
-    : path_(std::move(other.path_)), fd_(std::exchange(other.fd_, -1)) {}
-
-HeldFolder::~HeldFolder() {
-  if (fd_ >= 0) ::close(fd_);
+bool HeldFolder::Has(const fs::path& name) const {
+  return fd_.get() >= 0 && ::faccessat(fd_.get(), name.c_str(), F_OK, 0) == 0;
 }
-
-bool HeldFolder::Has(const fs::path& name) const { return fd_ >= 0 && ::faccessat(fd_, name.c_str(), F_OK, 0) == 0; }
 
 // The number of a folder that is held open is given to no other one.
 bool HeldFolder::InPlace() const {
   struct stat now {};
   struct stat held {};
-  if (::stat(path_.c_str(), &now) != 0) return fd_ < 0;
-  return fd_ >= 0 && ::fstat(fd_, &held) == 0 && now.st_dev == held.st_dev && now.st_ino == held.st_ino;
+  if (::stat(path_.c_str(), &now) != 0) return fd_.get() < 0;
+  return fd_.get() >= 0 && ::fstat(fd_.get(), &held) == 0 && now.st_dev == held.st_dev && now.st_ino == held.st_ino;
 }
 
 uint64_t Checksum(std::span<const std::byte> bytes) { return XXH3_64bits(bytes.data(), bytes.size()); }

@@ -13,6 +13,8 @@
 #include <string>
 #include <string_view>
 
+#include "base/file_descriptor.h"
+
 namespace antiphon {
 
 /// Whole file, or member of an archive (base/archive.h), as bytes. Throws IoError.
@@ -72,9 +74,6 @@ class MappedFile {
 class HeldFolder {
  public:
   explicit HeldFolder(std::filesystem::path path);
-  HeldFolder(HeldFolder&& other) noexcept;
-  HeldFolder& operator=(HeldFolder&&) = delete;
-  ~HeldFolder();
   const std::filesystem::path& path() const { return path_; }
   bool Has(const std::filesystem::path& name) const;
   /// Whether the path still names this folder, or still nothing.
@@ -83,7 +82,7 @@ class HeldFolder {
  private:
   friend class MappedFile;
   std::filesystem::path path_;
-  int fd_ = -1;
+  FileDescriptor fd_;
 };
 
 /// XXH3 64-bit checksum.

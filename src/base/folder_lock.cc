@@ -2,7 +2,6 @@
 
 #include <fcntl.h>
 #include <sys/file.h>
-#include <unistd.h>
 
 #include <cerrno>
 
@@ -13,13 +12,9 @@ namespace antiphon {
 
 FolderLock::FolderLock(const std::filesystem::path& folder, const std::string& name, const std::string& advice) {
   MakeFolder(folder);
-  fd_ = ::open((folder / name).c_str(), O_CREAT | O_RDWR | O_CLOEXEC, 0644);
-  if (fd_ < 0) ThrowIo("write to", folder, errno);
-  if (::flock(fd_, LOCK_EX | LOCK_NB) == 0) return;
-  ::close(fd_);
-  throw UsageError(advice);
+  file_ = FileDescriptor(::open((folder / name).c_str(), O_CREAT | O_RDWR | O_CLOEXEC, 0644));
+  if (file_.get() < 0) ThrowIo("write to", folder, errno);
+  if (::flock(file_.get(), LOCK_EX | LOCK_NB) != 0) throw UsageError(advice);
 }
-
-FolderLock::~FolderLock() { ::close(fd_); }
 
 }  // namespace antiphon

@@ -7,6 +7,8 @@
 #include <filesystem>
 #include <string>
 
+#include "base/file_descriptor.h"
+
 namespace antiphon {
 
 class FolderLock {
@@ -15,10 +17,9 @@ class FolderLock {
   FolderLock(const std::filesystem::path& folder, const std::string& name, const std::string& advice);
   FolderLock(const FolderLock&) = delete;
   FolderLock& operator=(const FolderLock&) = delete;
-  ~FolderLock();
 
  private:
-  int fd_ = -1;
+  FileDescriptor file_;
 };
 
 }  // namespace antiphon

@@ -2,7 +2,6 @@
 
 #include <fcntl.h>
 #include <poll.h>
-#include <spawn.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -11,11 +10,10 @@
 #include <csignal>
 #include <cstring>
 #include <thread>
+#include <utility>
 
-#include "base/check.h"
 #include "base/error.h"
-
-extern char** environ;  // POSIX, in no header
+#include "base/spawn.h"
 
 namespace antiphon {
 namespace {
@@ -23,54 +21,21 @@ namespace {
 constexpr std::chrono::milliseconds kBetweenLooks{5};
 constexpr double kTimeToEndS = 1.0;
 
-// Where the program's standard streams lead, and that it is a process group of its own.
-class SpawnSettings {
- public:
-  SpawnSettings(int output, const std::string& messages) {
-    CHECK_EQ(::posix_spawn_file_actions_init(&actions_), 0);
-    CHECK_EQ(::posix_spawnattr_init(&attributes_), 0);
-    CHECK_EQ(::posix_spawn_file_actions_addopen(&actions_, STDIN_FILENO, "/dev/null", O_RDONLY, 0), 0);
-    CHECK_EQ(::posix_spawn_file_actions_adddup2(&actions_, output, STDOUT_FILENO), 0);
-    CHECK_EQ(::posix_spawn_file_actions_addopen(&actions_, STDERR_FILENO, messages.c_str(),
-                                                O_WRONLY | O_CREAT | O_TRUNC, 0600),
-             0);
-    CHECK_EQ(::posix_spawnattr_setflags(&attributes_, POSIX_SPAWN_SETPGROUP), 0);
-  }
-  SpawnSettings(const SpawnSettings&) = delete;
-  ~SpawnSettings() {
-    ::posix_spawn_file_actions_destroy(&actions_);
-    ::posix_spawnattr_destroy(&attributes_);
-  }
-  const posix_spawn_file_actions_t* actions() const { return &actions_; }
-  const posix_spawnattr_t* attributes() const { return &attributes_; }
-
- private:
-  posix_spawn_file_actions_t actions_;
-  posix_spawnattr_t attributes_;
-};
-
 }  // namespace
 
 std::unique_ptr<RunningProgram> RunningProgram::Start(const std::vector<std::string>& words,
                                                       const std::filesystem::path& messages) {
-  std::vector<std::string> arguments = words;
-  std::vector<char*> argv;
-  for (std::string& word : arguments) argv.push_back(word.data());
-  argv.push_back(nullptr);
-  int ends[2];
-  if (::pipe2(ends, O_CLOEXEC) != 0) Throw<IoError>("cannot make a pipe to '{}': {}", words[0], std::strerror(errno));
-  pid_t process = 0;
-  const SpawnSettings settings(ends[1], messages.string());
-  const int error = ::posix_spawnp(&process, argv[0], settings.actions(), settings.attributes(), argv.data(), environ);
-  ::close(ends[1]);
-  if (error == 0) return std::unique_ptr<RunningProgram>(new RunningProgram(words[0], process, ends[0]));
-  ::close(ends[0]);
-  if (error == ENOENT) return nullptr;
-  Throw<IoError>("cannot start '{}': {}", words[0], std::strerror(error));
+  const FileDescriptor nothing = OpenForProgram("/dev/null", O_RDONLY);
+  const FileDescriptor file = OpenForProgram(messages, O_WRONLY | O_CREAT | O_TRUNC);
+  Pipe pipe = NewPipe(words[0]);
+  const std::optional<pid_t> process =
+      Spawn(words, {.input = nothing.get(), .output = pipe.write.get(), .messages = file.get(), .own_group = true});
+  if (!process) return nullptr;
+  return std::unique_ptr<RunningProgram>(new RunningProgram(words[0], *process, std::move(pipe.read)));
 }
 
 RunningProgram::~RunningProgram() {
-  ::close(output_);
+  output_.Close();
   if (status_) return;
   ::kill(process_, SIGTERM);
   if (ExitStatus(kTimeToEndS)) return;
@@ -80,11 +45,11 @@ RunningProgram::~RunningProgram() {
 }
 
 std::optional<size_t> RunningProgram::Read(std::span<std::byte> bytes, double timeout_s) {
-  pollfd waiting{.fd = output_, .events = POLLIN, .revents = 0};
+  pollfd waiting{.fd = output_.get(), .events = POLLIN, .revents = 0};
   const int ready = ::poll(&waiting, 1, static_cast<int>(timeout_s * 1000));
   if (ready == 0 || (ready < 0 && errno == EINTR)) return std::nullopt;
   if (ready < 0) Throw<IoError>("cannot wait for '{}': {}", name_, std::strerror(errno));
-  const ssize_t count = ::read(output_, bytes.data(), bytes.size());
+  const ssize_t count = ::read(output_.get(), bytes.data(), bytes.size());
   if (count < 0) Throw<IoError>("cannot read what '{}' writes: {}", name_, std::strerror(errno));
   return static_cast<size_t>(count);
 }

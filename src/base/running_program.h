@@ -12,7 +12,10 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
+
+#include "base/file_descriptor.h"
 
 namespace antiphon {
 
@@ -33,12 +36,12 @@ class RunningProgram {
   std::optional<int> ExitStatus(double timeout_s);
 
  private:
-  RunningProgram(std::string name, pid_t process, int output)
-      : name_(std::move(name)), process_(process), output_(output) {}
+  RunningProgram(std::string name, pid_t process, FileDescriptor output)
+      : name_(std::move(name)), process_(process), output_(std::move(output)) {}
 
   std::string name_;
   pid_t process_;
-  int output_;
+  FileDescriptor output_;
   std::optional<int> status_;
 };
 

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/file_descriptor.h"
 #include "base/io_error.h"
 #include "base/log.h"
 
@@ -23,22 +24,6 @@ namespace fs = std::filesystem;
 constexpr size_t kPieceBytes = 8 << 20;
 constexpr std::string_view kPart = ".part";
 constexpr std::string_view kLock = ".lock";
-
-// An open file, closed (and so unlocked) at the end.
-class Descriptor {
- public:
-  explicit Descriptor(int value) : value_(value) {}
-  Descriptor(const Descriptor&) = delete;
-  ~Descriptor() {
-    if (value_ >= 0) ::close(value_);
-  }
-  int get() const { return value_; }
-  bool valid() const { return value_ >= 0; }
-  int Release() { return std::exchange(value_, -1); }
-
- private:
-  int value_;
-};
 
 [[noreturn]] void ThrowErrno(const std::string& what, const fs::path& path, int error) {
   Throw<IoError>("cannot {} '{}': {}", what, path.string(), std::strerror(error));
@@ -55,12 +40,12 @@ bool StandsAt(int descriptor, const fs::path& path) {
 // Opens and locks the file at `path` in the given way; not valid if it is not there or, with LOCK_NB, in use.
 int OpenLocked(const fs::path& path, int flags, int lock) {
   for (;;) {
-    Descriptor file(::open(path.c_str(), flags | O_CLOEXEC, 0644));
-    if (!file.valid()) return -1;
+    FileDescriptor file(::open(path.c_str(), flags | O_CLOEXEC, 0644));
+    if (file.get() < 0) return -1;
     while (::flock(file.get(), lock) != 0) {
       if (errno != EINTR) return -1;
     }
-    if (StandsAt(file.get(), path)) return file.Release();
+    if (StandsAt(file.get(), path)) return file.release();
     if ((lock & LOCK_NB) != 0) return -1;
   }
 }
@@ -70,20 +55,20 @@ int OpenLocked(const fs::path& path, int flags, int lock) {
 class LockFile {
  public:
   explicit LockFile(fs::path path) : path_(std::move(path)), file_(OpenLocked(path_, O_RDWR | O_CREAT, LOCK_EX)) {
-    if (!file_.valid()) ThrowErrno("lock", path_, errno);
+    if (file_.get() < 0) ThrowErrno("lock", path_, errno);
   }
   ~LockFile() { ::unlink(path_.c_str()); }
 
  private:
   fs::path path_;
-  Descriptor file_;
+  FileDescriptor file_;
 };
 
-Descriptor LockFolder(const fs::path& folder) {
+FileDescriptor LockFolder(const fs::path& folder) {
   const fs::path path = folder / "lock";
   const int file = OpenLocked(path, O_RDWR | O_CREAT, LOCK_EX);
   if (file < 0) ThrowErrno("lock", path, errno);
-  return Descriptor(file);
+  return FileDescriptor(file);
 }
 
 struct Kept {
@@ -112,8 +97,8 @@ bool MakeRoom(const fs::path& folder, uint64_t bytes, uint64_t limit) {
   for (const Kept& file : files) used += file.bytes;
   for (const Kept& file : files) {
     if (used + bytes <= limit) break;
-    const Descriptor unused(OpenLocked(file.path, O_RDONLY, LOCK_EX | LOCK_NB));
-    if (!unused.valid()) continue;
+    const FileDescriptor unused(OpenLocked(file.path, O_RDONLY, LOCK_EX | LOCK_NB));
+    if (unused.get() < 0) continue;
     if (::unlink(file.path.c_str()) == 0) used -= file.bytes;
   }
   return used + bytes <= limit;
@@ -121,8 +106,8 @@ bool MakeRoom(const fs::path& folder, uint64_t bytes, uint64_t limit) {
 
 void CopyShard(const fs::path& source, int target, const fs::path& target_path, uint64_t bytes,
                const std::atomic<bool>& stop) {
-  const Descriptor from(::open(source.c_str(), O_RDONLY | O_CLOEXEC));
-  if (!from.valid()) ThrowErrno("read", source, errno);
+  const FileDescriptor from(::open(source.c_str(), O_RDONLY | O_CLOEXEC));
+  if (from.get() < 0) ThrowErrno("read", source, errno);
   std::vector<char> piece(kPieceBytes);
   uint64_t done = 0;
   while (done < bytes) {
@@ -143,14 +128,14 @@ void CopyShard(const fs::path& source, int target, const fs::path& target_path, 
 // The file at `path` if it is whole and right; one that is not is removed.
 std::optional<CachedFile> TakeExisting(const fs::path& path, uint64_t bytes,
                                        const std::function<void(std::span<const std::byte>)>& verify) {
-  Descriptor file(OpenLocked(path, O_RDONLY, LOCK_SH));
-  if (!file.valid()) return std::nullopt;
+  FileDescriptor file(OpenLocked(path, O_RDONLY, LOCK_SH));
+  if (file.get() < 0) return std::nullopt;
   try {
     struct stat state {};
     if (::fstat(file.get(), &state) != 0 || static_cast<uint64_t>(state.st_size) != bytes) {
       Throw<InputError>("'{}' has {} bytes, expected {}", path.string(), state.st_size, bytes);
     }
-    CachedFile cached(::dup(file.get()), path);
+    CachedFile cached(FileDescriptor(::dup(file.get())), path);
     verify(cached.bytes());
     (void)::futimens(file.get(), nullptr);  // used now
     return cached;
@@ -163,19 +148,15 @@ std::optional<CachedFile> TakeExisting(const fs::path& path, uint64_t bytes,
 
 }  // namespace
 
-CachedFile::~CachedFile() {
-  if (descriptor_ >= 0) ::close(descriptor_);
-}
-
 bool ShardCache::Make(const fs::path& path, const fs::path& source, uint64_t bytes,
                       const std::atomic<bool>& stop) const {
   const fs::path part = path.string() + std::string(kPart);
   // Whoever makes room leaves it alone while it is locked.
-  const Descriptor target(OpenLocked(part, O_RDWR | O_CREAT, LOCK_EX));
-  if (!target.valid()) ThrowErrno("make", part, errno);
+  const FileDescriptor target(OpenLocked(part, O_RDWR | O_CREAT, LOCK_EX));
+  if (target.get() < 0) ThrowErrno("make", part, errno);
   try {
     {
-      const Descriptor alone = LockFolder(folder_);
+      const FileDescriptor alone = LockFolder(folder_);
       if (::ftruncate(target.get(), 0) != 0) ThrowErrno("write", part, errno);
       if (!MakeRoom(folder_, bytes, limit_bytes_)) {
         ::unlink(part.c_str());

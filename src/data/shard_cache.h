@@ -19,22 +19,19 @@
 #include <utility>
 
 #include "base/file.h"
+#include "base/file_descriptor.h"
 
 namespace antiphon::data {
 
 /// A cached file, mapped, and not to be removed by others as long as this lives.
 class CachedFile {
  public:
-  CachedFile(int descriptor, const std::filesystem::path& path) : file_(path), descriptor_(descriptor) {}
-  CachedFile(CachedFile&& other) noexcept
-      : file_(std::move(other.file_)), descriptor_(std::exchange(other.descriptor_, -1)) {}
-  CachedFile& operator=(CachedFile&&) = delete;
-  ~CachedFile();
+  CachedFile(FileDescriptor lock, const std::filesystem::path& path) : file_(path), lock_(std::move(lock)) {}
   std::span<const std::byte> bytes() const { return file_.bytes(); }
 
  private:
   MappedFile file_;
-  int descriptor_;
+  FileDescriptor lock_;
 };
 
 class ShardCache {

@@ -16,28 +16,21 @@ constexpr std::string_view kWhenFull = "free some space, then go on with --resum
 
 }  // namespace
 
-int OpenForAppending(const std::filesystem::path& path, uint64_t keep_bytes) {
+FileDescriptor OpenForAppending(const std::filesystem::path& path, uint64_t keep_bytes) {
   if (path.has_parent_path()) MakeFolder(path.parent_path());
-  const int fd = ::open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0644);
-  if (fd < 0) ThrowIo("write", path, errno, kWhenFull);
+  FileDescriptor file(::open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0644));
+  if (file.get() < 0) ThrowIo("write", path, errno, kWhenFull);
   struct stat info {};
-  if (::fstat(fd, &info) != 0) {
-    const int error = errno;
-    ::close(fd);
-    ThrowIo("examine", path, error, kWhenFull);
-  }
-  if (S_ISREG(info.st_mode) && static_cast<uint64_t>(info.st_size) < keep_bytes) {
-    ::close(fd);
+  if (::fstat(file.get(), &info) != 0) ThrowIo("examine", path, errno, kWhenFull);
+  if (!S_ISREG(info.st_mode)) return file;
+  if (static_cast<uint64_t>(info.st_size) < keep_bytes) {
     Throw<IoError>("'{}' has {} bytes, but the checkpoint knows {}: the file was changed since; move it away",
                    path.string(), info.st_size, keep_bytes);
   }
   const auto keep = static_cast<off_t>(keep_bytes);
-  if (S_ISREG(info.st_mode) && (::ftruncate(fd, keep) != 0 || ::lseek(fd, keep, SEEK_SET) < 0)) {
-    const int error = errno;
-    ::close(fd);
-    ThrowIo("cut back", path, error, kWhenFull);
-  }
-  return fd;
+  if (::ftruncate(file.get(), keep) != 0 || ::lseek(file.get(), keep, SEEK_SET) < 0)
+    ThrowIo("cut back", path, errno, kWhenFull);
+  return file;
 }
 
 void AppendWhole(int fd, const std::filesystem::path& path, uint64_t position, std::string_view bytes) {
@@ -53,10 +46,6 @@ void AppendWhole(int fd, const std::filesystem::path& path, uint64_t position, s
     }
     done += static_cast<size_t>(written);
   }
-}
-
-void CloseAppended(int fd) noexcept {
-  if (fd >= 0) ::close(fd);
 }
 
 }  // namespace antiphon::report

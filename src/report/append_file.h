@@ -7,13 +7,14 @@
 #include <filesystem>
 #include <string_view>
 
+#include "base/file_descriptor.h"
+
 namespace antiphon::report {
 
-/// Opens (making folders and the file as needed), truncates to `keep_bytes` and returns the descriptor, placed there.
+/// Opens (making folders and the file as needed), truncates to `keep_bytes` and places itself there.
 /// Throws IoError too if the file is shorter than that.
-int OpenForAppending(const std::filesystem::path& path, uint64_t keep_bytes);
+FileDescriptor OpenForAppending(const std::filesystem::path& path, uint64_t keep_bytes);
 /// Writes all of `bytes` at `position`, or nothing.
 void AppendWhole(int fd, const std::filesystem::path& path, uint64_t position, std::string_view bytes);
-void CloseAppended(int fd) noexcept;
 
 }  // namespace antiphon::report

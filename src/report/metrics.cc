@@ -85,15 +85,13 @@ std::string MetricsRecord::ToJson() const {
 }
 
 MetricsWriter::MetricsWriter(std::filesystem::path path, uint64_t keep_bytes) : path_(std::move(path)) {
-  fd_ = OpenForAppending(path_, keep_bytes);
+  file_ = OpenForAppending(path_, keep_bytes);
   position_ = keep_bytes;
 }
 
-MetricsWriter::~MetricsWriter() { CloseAppended(fd_); }
-
 void MetricsWriter::Write(const MetricsRecord& record) {
   const std::string line = record.ToJson() + "\n";
-  AppendWhole(fd_, path_, position_, line);
+  AppendWhole(file_.get(), path_, position_, line);
   position_ += line.size();
 }
 

@@ -17,6 +17,8 @@
 #include <variant>
 #include <vector>
 
+#include "base/file_descriptor.h"
+
 namespace antiphon::report {
 
 using MetricsValue = std::variant<int64_t, double, bool, std::string, std::vector<double>>;
@@ -69,9 +71,6 @@ class MetricsWriter {
  public:
   /// Keeps the first `keep_bytes` of an existing file (0: starts anew) and appends behind them.
   explicit MetricsWriter(std::filesystem::path path, uint64_t keep_bytes = 0);
-  ~MetricsWriter();
-  MetricsWriter(const MetricsWriter&) = delete;
-  MetricsWriter& operator=(const MetricsWriter&) = delete;
 
   /// The line is with the operating system when this returns.
   void Write(const MetricsRecord& record);
@@ -80,7 +79,7 @@ class MetricsWriter {
 
  private:
   std::filesystem::path path_;
-  int fd_ = -1;
+  FileDescriptor file_;
   uint64_t position_ = 0;
 };
 

@@ -77,7 +77,7 @@ uint32_t MaskedCrc32c(std::string_view bytes) {
 }
 
 TensorBoardWriter::TensorBoardWriter(std::filesystem::path path, uint64_t keep_bytes) : path_(std::move(path)) {
-  fd_ = OpenForAppending(path_, keep_bytes);
+  file_ = OpenForAppending(path_, keep_bytes);
   position_ = keep_bytes;
   if (position_ > 0) return;
   std::string event = EventHead(0);
@@ -85,15 +85,13 @@ TensorBoardWriter::TensorBoardWriter(std::filesystem::path path, uint64_t keep_b
   Record(event);
 }
 
-TensorBoardWriter::~TensorBoardWriter() { CloseAppended(fd_); }
-
 void TensorBoardWriter::Record(std::string_view payload) {
   std::string record;
   AppendFixed(record, static_cast<uint64_t>(payload.size()));
   AppendFixed(record, MaskedCrc32c(record));
   record.append(payload);
   AppendFixed(record, MaskedCrc32c(payload));
-  AppendWhole(fd_, path_, position_, record);
+  AppendWhole(file_.get(), path_, position_, record);
   position_ += record.size();
 }
 

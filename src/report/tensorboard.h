@@ -12,6 +12,8 @@
 #include <string>
 #include <string_view>
 
+#include "base/file_descriptor.h"
+
 namespace antiphon::report {
 
 /// CRC32C of `bytes`, and the masked form that TFRecord stores.
@@ -25,9 +27,6 @@ class TensorBoardWriter {
 
   /// Keeps the first `keep_bytes` of an existing file, so that a resumed run does not repeat steps; 0 starts anew.
   explicit TensorBoardWriter(std::filesystem::path path, uint64_t keep_bytes = 0);
-  ~TensorBoardWriter();
-  TensorBoardWriter(const TensorBoardWriter&) = delete;
-  TensorBoardWriter& operator=(const TensorBoardWriter&) = delete;
 
   void Scalar(std::string_view tag, int64_t step, double value);
   /// Shown in the TEXT tab, as Markdown.
@@ -37,7 +36,7 @@ class TensorBoardWriter {
  private:
   void Record(std::string_view payload);
   std::filesystem::path path_;
-  int fd_ = -1;
+  FileDescriptor file_;
   uint64_t position_ = 0;
 };
 

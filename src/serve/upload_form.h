@@ -10,7 +10,7 @@
 #include <string_view>
 #include <vector>
 
-#include "serve/file_descriptor.h"
+#include "base/file_descriptor.h"
 #include "serve/multipart.h"
 
 namespace antiphon::serve {

@@ -1,7 +1,5 @@
 #include "serve/net/audio_child.h"
 
-#include <fcntl.h>
-#include <spawn.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -10,14 +8,13 @@
 #include <csignal>
 #include <cstring>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <utility>
 
-#include "base/check.h"
 #include "base/error.h"
 #include "base/io_error.h"
+#include "base/spawn.h"
 #include "base/trim.h"
-
-extern char** environ;  // POSIX, in no header
 
 namespace antiphon::serve {
 namespace {
@@ -25,38 +22,6 @@ namespace {
 constexpr size_t kPipeBytes = 1 << 16;
 constexpr size_t kMaxLine = 4096;
 constexpr int kExitTries = 200;  // 10 ms apart
-
-struct Pipe {
-  FileDescriptor read, write;
-};
-
-Pipe NewPipe() {
-  int ends[2];
-  if (::pipe2(ends, O_CLOEXEC) != 0) ThrowIo("make a pipe to", "the decoder of recordings", errno);
-  return {FileDescriptor(ends[0]), FileDescriptor(ends[1])};
-}
-
-// A group of its own, so that what it starts (ffmpeg) ends with it; nothing is open but the three.
-pid_t Spawn(std::vector<std::string> words, int in, int out, int messages) {
-  posix_spawn_file_actions_t actions;
-  posix_spawnattr_t attributes;
-  CHECK_EQ(::posix_spawn_file_actions_init(&actions), 0);
-  CHECK_EQ(::posix_spawnattr_init(&attributes), 0);
-  int error = ::posix_spawn_file_actions_adddup2(&actions, in, STDIN_FILENO);
-  if (error == 0) error = ::posix_spawn_file_actions_adddup2(&actions, out, STDOUT_FILENO);
-  if (error == 0) error = ::posix_spawn_file_actions_adddup2(&actions, messages, STDERR_FILENO);
-  if (error == 0) error = ::posix_spawn_file_actions_addclosefrom_np(&actions, STDERR_FILENO + 1);
-  if (error == 0) error = ::posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETPGROUP);
-  std::vector<char*> argv;
-  for (std::string& word : words) argv.push_back(word.data());
-  argv.push_back(nullptr);
-  pid_t child = -1;
-  if (error == 0) error = ::posix_spawn(&child, words[0].c_str(), &actions, &attributes, argv.data(), environ);
-  ::posix_spawn_file_actions_destroy(&actions);
-  ::posix_spawnattr_destroy(&attributes);
-  if (error != 0) ThrowIo("start", words[0], error);
-  return child;
-}
 
 }  // namespace
 
@@ -68,11 +33,19 @@ AudioChild::AudioChild(const asio::any_io_executor& executor, const std::string&
       deadline_(executor),
       exit_(executor),
       buffer_(kPipeBytes) {
-  Pipe out = NewPipe(), messages = NewPipe();
+  Pipe out = NewPipe(program), messages = NewPipe(program);
   const FileDescriptor in = std::move(recording);
-  pid_ = Spawn({program, "samples", "/dev/stdin", "--header", "--format", "f32", "--max-memory",
-                std::to_string(limits.decoder_bytes), "--max-seconds", fmt::format("{}", limits.upload_s)},
-               in.get(), out.write.get(), messages.write.get());
+  // A group of its own, so that what it starts (ffmpeg) ends with it.
+  const std::optional<pid_t> process =
+      Spawn({program, "samples", "/dev/stdin", "--header", "--format", "f32", "--max-memory",
+             std::to_string(limits.decoder_bytes), "--max-seconds", fmt::format("{}", limits.upload_s)},
+            {.input = in.get(),
+             .output = out.write.get(),
+             .messages = messages.write.get(),
+             .own_group = true,
+             .close_others = true});
+  if (!process) ThrowIo("start", program, ENOENT);
+  pid_ = *process;
   out_.assign(out.read.release());
   messages_.assign(messages.read.release());
 }

@@ -18,7 +18,7 @@
 #include <string>
 #include <vector>
 
-#include "serve/file_descriptor.h"
+#include "base/file_descriptor.h"
 #include "serve/limits.h"
 #include "serve/net/beast.h"
 

@@ -5,7 +5,7 @@
 
 #include <utility>
 
-namespace antiphon::serve {
+namespace antiphon {
 
 class FileDescriptor {
  public:
@@ -27,4 +27,4 @@ class FileDescriptor {
   int fd_ = -1;
 };
 
-}  // namespace antiphon::serve
+}  // namespace antiphon
