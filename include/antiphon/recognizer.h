@@ -32,7 +32,7 @@ namespace antiphon {
 struct AddedWord {
   std::string word;
   std::string phones = {};  // blanks between them; "": those of the lexicon, or what the settings' g2p says
-  double weight = 1.0;      // how many times as probable as the median word of the language model, above 0
+  double weight = 1.0;      // how many times as probable as added words are by default, above 0
 };
 
 /// Settings that differ from the defaults are those of `antiphon decode` with the option of the same name.

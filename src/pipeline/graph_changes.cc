@@ -1,9 +1,11 @@
 #include "pipeline/graph_changes.h"
 
+#include <algorithm>
 #include <cmath>
 #include <memory>
 #include <optional>
 #include <utility>
+#include <vector>
 
 #include "base/error.h"
 #include "base/log.h"
@@ -26,11 +28,13 @@ decode::WordAutomaton LanguageModel(const LanguageSource& source, const decode::
   return decode::WordAutomaton::FromFst(grammar, lexicon.backoff_word(), kMaxStates);
 }
 
-// Words of the graph that were asked for although it has them are told.
-void AddToModel(const WordsToAdd& added, const hmm::Lexicon& lexicon, const std::string& folder, double all_weight,
-                decode::WordAutomaton& words) {
+// Their ids, without those that are said already, which are told, and hotwords that cannot be said.
+std::vector<std::pair<const WordsToAdd::Word*, int32_t>> UnsaidWords(const WordsToAdd& added,
+                                                                     const hmm::Lexicon& lexicon,
+                                                                     const std::string& folder,
+                                                                     const decode::WordAutomaton& words) {
   const std::vector<bool> said = words.SaidWords(lexicon.num_words());
-  std::vector<decode::WordAutomaton::AddedWord> new_words;
+  std::vector<std::pair<const WordsToAdd::Word*, int32_t>> unsaid;
   for (const WordsToAdd::Word& word : added.words()) {
     const int32_t id = lexicon.FindWord(word.word);
     if (id == 0) continue;  // of a hotword that nothing pronounces
@@ -46,11 +50,28 @@ void AddToModel(const WordsToAdd& added, const hmm::Lexicon& lexicon, const std:
                         word.word, folder);
     }
     if (word.is_hotword && !word.has_new_sounds) log::Info("{}: '{}' is added", word.where, word.word);
-    new_words.emplace_back(id,
-                           decode::OrdinaryWordCost(words) - static_cast<float>(std::log(word.weight * all_weight)));
+    unsaid.emplace_back(&word, id);
+  }
+  return unsaid;
+}
+
+// What makes a hotword likely is its bonus, so that it costs what an ordinary word does.
+void AddToModel(const WordsToAdd& added, const hmm::Lexicon& lexicon, const std::string& folder, double all_weight,
+                decode::WordAutomaton& words) {
+  const auto unsaid = UnsaidWords(added, lexicon, folder, words);
+  if (unsaid.empty()) return;
+  const auto num_hotwords =
+      std::count_if(unsaid.begin(), unsaid.end(), [](const auto& word) { return word.first->is_hotword; });
+  const size_t num_others = unsaid.size() - static_cast<size_t>(num_hotwords);
+  const float of_hotword = decode::OrdinaryWordCost(words);
+  const float of_other = num_others > 0 ? decode::NewWordCost(words, num_others) : of_hotword;
+  std::vector<decode::WordAutomaton::AddedWord> new_words;
+  for (const auto& [word, id] : unsaid) {
+    new_words.emplace_back(
+        id, (word->is_hotword ? of_hotword : of_other) - static_cast<float>(std::log(word->weight * all_weight)));
   }
   words.AddWords(new_words);
-  if (!new_words.empty()) log::Debug("{} words added to the language model", new_words.size());
+  log::Debug("{} words added to the language model", new_words.size());
 }
 
 }  // namespace

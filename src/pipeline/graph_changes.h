@@ -2,14 +2,15 @@
 // time.
 //
 // Added words come from a file with a line for each: WORD [WEIGHT] [PHONE …]. Several lines with phones are several
-// pronunciations; without phones a word has those of the lexicon, or what a grapheme-to-phoneme model says. An added
-// word costs as much as the median word of the language model where that has forgotten all before, less the log of its
-// weight (a number with a decimal point). The model's own probability of unknown words is no measure: it is of all of
-// them together, or there is none. What other words cost does not change; the probabilities sum to a little more
-// than 1.
+// pronunciations; without phones a word has those of the lexicon, or what a grapheme-to-phoneme model says. Where the
+// language model has forgotten all before, the added words share what a vocabulary lacks of a text
+// (decode::NewWordCost), times their weights (a number with a decimal point). The model's own probability of unknown
+// words is no measure: many models have none. What other words cost does not change; the probabilities sum to a little
+// more than 1.
 //
 // A word that the lexicon has and only the language model lacks needs no phones. Words of hotwords that the graph lacks
-// are added in the same way where they can be.
+// are added in the same way where they can be; without their bonus they cost as much as the language model's median
+// word.
 //
 // Only a graph on the fly can be changed. Units: nats. Threads: plain functions.
 // Errors: InputError naming file and line: an unknown phone, a repeated line, a word that nothing pronounces; naming
@@ -43,7 +44,7 @@ struct GraphChanges {
     v("add-words", add_words,
       "file of words that the graph lacks, WORD [WEIGHT] [PHONE …] a line; needs a graph made with --on-the-fly");
     v("added-weight", added_weight, Range{1e-6, 1e6},
-      "how many times as probable as the median word of the language model an added word is");
+      "factor on the probability of added words, which together are 4 % of what is said, and 0.2 % each at most");
     v("g2p", g2p,
       "what antiphon g2p train made, for added words and hotwords without pronunciation; empty: the bundle's");
     v("lm", lm, "n-gram model (ARPA) in place of the graph's language model; needs a graph made with --on-the-fly");

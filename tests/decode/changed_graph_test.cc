@@ -129,7 +129,7 @@ TEST_P(ChangedGraph, AnotherLanguageModelIsAsIfBuiltWithIt) {
 }
 
 // A grammar without back-off has no place where any word may stand.
-TEST(OrdinaryWordCost, IsTheMedianWhereAllIsForgotten) {
+TEST(WordCosts, AreOfTheMedianWordOrAShareWhereAllIsForgotten) {
   const auto automaton = [](int states, std::initializer_list<float> costs) {
     fst::StdVectorFst grammar;
     for (int s = 0; s < states; ++s) grammar.AddState();
@@ -146,6 +146,13 @@ TEST(OrdinaryWordCost, IsTheMedianWhereAllIsForgotten) {
   EXPECT_EQ(OrdinaryWordCost(automaton(1, {1.0F, 9.0F, 4.0F})), 4.0F);
   EXPECT_FALSE(TakesWords(automaton(2, {1.0F})));
   EXPECT_FALSE(TakesWords(automaton(1, {})));
+  // Few words have 0.2 % each, more share 4 %, and very many are ordinary.
+  const WordAutomaton words = automaton(1, {1.0F, 15.0F, 11.0F});
+  EXPECT_FLOAT_EQ(NewWordCost(words, 1), -std::log(0.002F));
+  EXPECT_FLOAT_EQ(NewWordCost(words, 20), -std::log(0.002F));
+  EXPECT_FLOAT_EQ(NewWordCost(words, 200), -std::log(0.0002F));
+  EXPECT_EQ(NewWordCost(words, 1000000), 11.0F);
+  EXPECT_EQ(NewWordCost(automaton(1, {1.0F, 9.0F, 4.0F}), 1), 4.0F);
 }
 
 }  // namespace

@@ -13,6 +13,11 @@
 namespace antiphon::decode {
 namespace {
 
+// Of running words, that a vocabulary of 20,000 lacks: minilibri's lexicon lacks 4.2 % of dev's and 3.2 % of test's.
+constexpr double kShareOfNewWords = 0.04;
+// English says some fifty words more often than so.
+constexpr double kMostOfOneWord = 0.002;
+
 // Of the larger lexicon: what is known of the old entries; pauses after the new ones are the mean.
 hmm::PronunciationModel Enlarged(const hmm::PronunciationModel& model, const hmm::Lexicon& old,
                                  const hmm::Lexicon& lexicon) {
@@ -44,6 +49,12 @@ float OrdinaryWordCost(const WordAutomaton& words) {
   const auto middle = costs.begin() + static_cast<std::ptrdiff_t>(costs.size() / 2);
   std::nth_element(costs.begin(), middle, costs.end());
   return *middle;
+}
+
+float NewWordCost(const WordAutomaton& words, size_t count) {
+  CHECK_GT(count, 0U);
+  const double share = std::min(kShareOfNewWords / static_cast<double>(count), kMostOfOneWord);
+  return std::min(static_cast<float>(-std::log(share)), OrdinaryWordCost(words));
 }
 
 Graph WithLexiconAndWords(const Graph& graph, const hmm::HmmModel& model, std::shared_ptr<const hmm::Lexicon> lexicon,

@@ -26,6 +26,11 @@ bool TakesWords(const WordAutomaton& words);
 /// TakesWords.
 float OrdinaryWordCost(const WordAutomaton& words);
 
+/// What each of `count` > 0 words costs there that a person adds because they are going to be said: all together are as
+/// probable as the words that texts have beyond a vocabulary, which are some four in a hundred, and one as probable as
+/// a frequent word at most, an ordinary word at least. Needs TakesWords.
+float NewWordCost(const WordAutomaton& words, size_t count);
+
 /// The graph, which is in parts and has a lexicon, with these. `lexicon`: the graph's own, or one that has further
 /// entries, whose words' ids begin with those of the graph's. `pronunciations`: what the graph was built with.
 /// `language_model` says where the grammar came from.
