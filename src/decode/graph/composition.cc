@@ -15,6 +15,13 @@ namespace {
 constexpr float kNever = std::numeric_limits<float>::infinity();
 // Below this share of what it is a difference of, a sum of probabilities is added up anew.
 constexpr double kPrecise = 1e-9;
+// In the place of a history's first choice.
+constexpr int64_t kShared = -2;
+
+bool AreSame(std::span<const LexiconGraph::Labels> a, std::span<const LexiconGraph::Labels> b) {
+  return std::equal(a.begin(), a.end(), b.begin(), b.end(),
+                    [](const auto& x, const auto& y) { return x.first == y.first && x.last == y.last; });
+}
 
 }  // namespace
 
@@ -24,7 +31,7 @@ void Composition::Clear() {
   states_.clear();
   arcs_.clear();
   pairs_.clear();
-  aheads_.clear();
+  outlooks_.clear();
   ids_.Clear();
   histories_.clear();
   history_ids_.Clear();
@@ -33,17 +40,18 @@ void Composition::Clear() {
   arcs_.reserve(1 << 10);
   const int32_t history = HistoryOf(parts_->words().start(), 0);
   const int32_t lexicon_state = parts_->lexicon().start();
-  float ahead = 0.0F;
+  Outlook outlook;
   if (!parts_->lexicon().Ahead(lexicon_state).empty()) {
     const Choice* only = nullptr;
-    ahead = Ahead(lexicon_state, Choices(history), &only);
+    const float ahead = Ahead(lexicon_state, Choices(history), &only);
+    if (std::isfinite(ahead)) outlook = {ahead, only == nullptr};
   }
-  CHECK_EQ(StateOf(lexicon_state, history, std::isfinite(ahead) ? ahead : 0.0F), kStart);
+  CHECK_EQ(StateOf(lexicon_state, history, outlook), kStart);
 }
 
 size_t Composition::memory() const {
   return states_.capacity() * sizeof(GraphState) + arcs_.capacity() * sizeof(GraphArc) +
-         pairs_.capacity() * sizeof(Pair) + aheads_.capacity() * sizeof(float) +
+         pairs_.capacity() * sizeof(Pair) + outlooks_.capacity() * sizeof(Outlook) +
          histories_.capacity() * sizeof(History) + choices_.capacity() * sizeof(Choice) + ids_.memory() +
          history_ids_.memory();
 }
@@ -52,12 +60,12 @@ int32_t Composition::HistoryOf(int32_t state, int32_t word) {
   int32_t& id = history_ids_.Find(state, word);
   if (id < 0) {
     id = static_cast<int32_t>(histories_.size());
-    histories_.push_back({state, word, -1, 0});
+    histories_.push_back({state, word, -1, 0, nullptr});
   }
   return id;
 }
 
-int32_t Composition::StateOf(int32_t lexicon_state, int32_t history, float ahead) {
+int32_t Composition::StateOf(int32_t lexicon_state, int32_t history, Outlook outlook) {
   int32_t& id = ids_.Find(lexicon_state, history);
   if (id >= 0) return id;
   id = static_cast<int32_t>(states_.size());
@@ -66,14 +74,20 @@ int32_t Composition::StateOf(int32_t lexicon_state, int32_t history, float ahead
   const float final_cost = of.word == 0 ? end + parts_->words().FinalCost(of.state) : kNever;
   states_.push_back({0, 1, 0, final_cost});
   pairs_.push_back({lexicon_state, history});
-  aheads_.push_back(ahead);
+  outlooks_.push_back(outlook);
   return id;
 }
 
 std::span<const Choice> Composition::Choices(int32_t history) {
   History& of = histories_[static_cast<size_t>(history)];
-  if (const auto shared = parts_->SharedChoices(of.state); !shared.empty()) return shared;
+  if (of.first_choice == kShared) return {of.shared, of.num_choices};
   if (of.first_choice < 0) {
+    if (const auto shared = parts_->SharedChoices(of.state); !shared.empty()) {
+      of.first_choice = kShared;
+      of.shared = shared.data();
+      of.num_choices = static_cast<uint32_t>(shared.size());
+      return shared;
+    }
     of.first_choice = static_cast<int64_t>(choices_.size());
     parts_->AppendChoices(of.state, choices_);
     of.num_choices = static_cast<uint32_t>(choices_.size() - static_cast<size_t>(of.first_choice) - 1);
@@ -132,86 +146,111 @@ float Composition::AheadOfWord(int32_t lexicon_state, int32_t word) const {
 }
 
 void Composition::Expand(int32_t state) {
-  const Pair pair = pairs_[static_cast<size_t>(state)];
-  const float here = aheads_[static_cast<size_t>(state)];
   const LexiconGraph& lexicon = parts_->lexicon();
-  const GraphState& from = lexicon.states()[static_cast<size_t>(pair.lexicon_state)];
-  if (arcs_.size() + (from.end - from.epsilon_begin) >= std::numeric_limits<uint32_t>::max()) {
+  const Pair pair = pairs_[static_cast<size_t>(state)];
+  const Origin from = {state, pair, outlooks_[static_cast<size_t>(state)], lexicon.Ahead(pair.lexicon_state)};
+  const GraphState& sounds = lexicon.states()[static_cast<size_t>(pair.lexicon_state)];
+  if (arcs_.size() + (sounds.end - sounds.epsilon_begin) >= std::numeric_limits<uint32_t>::max()) {
     throw InputError("the search has met 4 thousand million arcs; give it less memory to keep them (graph-cache)");
   }
   const auto begin = static_cast<uint32_t>(arcs_.size());
-  for (uint32_t a = from.epsilon_begin; a < from.emitting_begin; ++a) Follow(lexicon.arcs()[a], pair.history, here);
+  targets_.clear();
+  for (uint32_t a = sounds.epsilon_begin; a < sounds.emitting_begin; ++a) Follow(lexicon.arcs()[a], from);
   const auto emitting_begin = static_cast<uint32_t>(arcs_.size());
-  for (uint32_t a = from.emitting_begin; a < from.end; ++a) Follow(lexicon.arcs()[a], pair.history, here);
+  for (uint32_t a = sounds.emitting_begin; a < sounds.end; ++a) Follow(lexicon.arcs()[a], from);
+  FindTargets(state, begin);
   GraphState& made = states_[static_cast<size_t>(state)];
   made.epsilon_begin = begin;
   made.emitting_begin = emitting_begin;
   made.end = static_cast<uint32_t>(arcs_.size());
 }
 
-void Composition::Add(const GraphArc& arc, int32_t history, float ahead, float cost, int32_t word) {
-  arcs_.push_back({arc.transition_id, word, cost, StateOf(arc.next_state, history, ahead)});
+void Composition::Add(const GraphArc& arc, const Origin& from, int32_t history, Outlook outlook, float cost,
+                      int32_t word) {
+  const bool stays = arc.next_state == from.pair.lexicon_state && history == from.pair.history;
+  if (!stays) ids_.Prefetch(arc.next_state, history);
+  arcs_.push_back({arc.transition_id, word, cost, arc.next_state});
+  targets_.push_back({stays ? -1 : history, outlook});
 }
 
-void Composition::Arrive(const GraphArc& arc, int32_t history, float cost, int32_t word) {
-  float ahead = 0.0F;
+// Only now, so that the waits for memory overlap.
+void Composition::FindTargets(int32_t state, size_t first_arc) {
+  for (size_t i = 0; i < targets_.size(); ++i) {
+    const Target& target = targets_[i];
+    int32_t& next = arcs_[first_arc + i].next_state;
+    next = target.history < 0 ? state : StateOf(next, target.history, target.outlook);
+  }
+}
+
+void Composition::Arrive(const GraphArc& arc, const Origin& from, int32_t history, float cost, int32_t word) {
+  Outlook outlook;
   if (!parts_->lexicon().Ahead(arc.next_state).empty()) {
     const Choice* only = nullptr;
-    ahead = Ahead(arc.next_state, Choices(history), &only);
+    const float ahead = Ahead(arc.next_state, Choices(history), &only);
     if (ahead == kNever) return;
+    outlook = {ahead, only == nullptr};
   }
-  Add(arc, history, ahead, cost + ahead, word);
+  Add(arc, from, history, outlook, cost + outlook.cost, word);
 }
 
-void Composition::Follow(const GraphArc& arc, int32_t history, float here) {
-  const LexiconGraph& lexicon = parts_->lexicon();
+void Composition::Follow(const GraphArc& arc, const Origin& from) {
   if (arc.word != 0) {
-    FollowLabel(arc, history, here);
+    FollowLabel(arc, from);
     return;
   }
-  if (lexicon.Ahead(arc.next_state).empty()) {
-    Add(arc, history, 0.0F, arc.cost - here, 0);
+  const LexiconGraph& lexicon = parts_->lexicon();
+  const int32_t history = from.pair.history;
+  const float here = from.outlook.cost;
+  const auto labels = lexicon.Ahead(arc.next_state);
+  if (labels.empty()) {
+    Add(arc, from, history, {}, arc.cost - here, 0);
     return;
   }
   const int32_t given = histories_[static_cast<size_t>(history)].word;
+  // Most arcs decide nothing: what is ahead stays.
+  if ((given != 0 || from.outlook.several) && AreSame(labels, from.ahead)) {
+    Add(arc, from, history, from.outlook, arc.cost + here - here, 0);
+    return;
+  }
   if (given != 0) {
     const float ahead = AheadOfWord(arc.next_state, given);
-    if (ahead != kNever) Add(arc, history, ahead, arc.cost + ahead - here, 0);
+    if (ahead != kNever) Add(arc, from, history, {ahead, false}, arc.cost + ahead - here, 0);
     return;
   }
   const Choice* only = nullptr;
   const float ahead = Ahead(arc.next_state, Choices(history), &only);
   if (ahead == kNever) return;
   if (only == nullptr) {
-    Add(arc, history, ahead, arc.cost + ahead - here, 0);
+    Add(arc, from, history, {ahead, true}, arc.cost + ahead - here, 0);
     return;
   }
   // No other word is left: it is given now, and what the histories before it do not share is over.
   const hmm::PronunciationLabel label = lexicon.labels()[static_cast<size_t>(only->label)];
   const float of_word = only->cost - label.cost;
   const float behind = AheadOfWord(arc.next_state, label.word);
-  Add(arc, HistoryOf(only->next_state, label.word), behind, arc.cost + of_word + behind - here, label.word);
+  Add(arc, from, HistoryOf(only->next_state, label.word), {behind, false}, arc.cost + of_word + behind - here,
+      label.word);
 }
 
-void Composition::FollowLabel(const GraphArc& arc, int32_t history, float here) {
-  const History of = histories_[static_cast<size_t>(history)];
+void Composition::FollowLabel(const GraphArc& arc, const Origin& from) {
+  const History of = histories_[static_cast<size_t>(from.pair.history)];
+  const float here = from.outlook.cost;
   const WordAutomaton& words = parts_->words();
   if (arc.word == parts_->lexicon().backoff_label()) {
     const int32_t back = of.word == 0 ? words.Backoff(of.state) : -1;
-    if (back >= 0) Arrive(arc, HistoryOf(back, 0), arc.cost + words.BackoffCost(of.state) - here, 0);
+    if (back >= 0) Arrive(arc, from, HistoryOf(back, 0), arc.cost + words.BackoffCost(of.state) - here, 0);
     return;
   }
+  const hmm::PronunciationLabel label = parts_->lexicon().labels()[static_cast<size_t>(arc.word)];
   if (of.word != 0) {
-    const hmm::PronunciationLabel label = parts_->lexicon().labels()[static_cast<size_t>(arc.word)];
-    if (label.word == of.word) Arrive(arc, HistoryOf(of.state, 0), arc.cost + label.cost - here, 0);
+    if (label.word == of.word) Arrive(arc, from, HistoryOf(of.state, 0), arc.cost + label.cost - here, 0);
     return;
   }
-  const auto choices = Choices(history);
+  const auto choices = Choices(from.pair.history);
   const auto choice = std::lower_bound(choices.begin(), choices.end(), arc.word,
-                                       [](const Choice& c, int32_t label) { return c.label < label; });
+                                       [](const Choice& c, int32_t l) { return c.label < l; });
   if (choice == choices.end() || choice->label != arc.word) return;
-  const float cost = arc.cost + choice->cost - here;
-  Arrive(arc, HistoryOf(choice->next_state, 0), cost, parts_->lexicon().labels()[static_cast<size_t>(arc.word)].word);
+  Arrive(arc, from, HistoryOf(choice->next_state, 0), arc.cost + choice->cost - here, label.word);
 }
 
 void Composition::BeginCollection() {
@@ -219,7 +258,7 @@ void Composition::BeginCollection() {
   std::swap(old_->states, states_);
   std::swap(old_->arcs, arcs_);
   std::swap(old_->pairs, pairs_);
-  std::swap(old_->aheads, aheads_);
+  std::swap(old_->outlooks, outlooks_);
   std::swap(old_->histories, histories_);
   old_->new_arcs.assign(old_->arcs.size(), std::numeric_limits<uint32_t>::max());
   old_->new_states.assign(old_->states.size(), -1);
@@ -234,7 +273,7 @@ int32_t Composition::KeepState(int32_t state) {
     const Pair pair = old_->pairs[static_cast<size_t>(state)];
     const History& history = old_->histories[static_cast<size_t>(pair.history)];
     kept =
-        StateOf(pair.lexicon_state, HistoryOf(history.state, history.word), old_->aheads[static_cast<size_t>(state)]);
+        StateOf(pair.lexicon_state, HistoryOf(history.state, history.word), old_->outlooks[static_cast<size_t>(state)]);
   }
   return kept;
 }

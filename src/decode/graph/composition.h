@@ -48,32 +48,51 @@ class Composition {
     int32_t lexicon_state;
     int32_t history;
   };
+  // What a state costs ahead, and whether several words are ahead.
+  struct Outlook {
+    float cost = 0.0F;
+    bool several = false;
+  };
   // A state of G; with a word: that word has been given already and leads there.
   struct History {
     int32_t state;
     int32_t word;
-    int64_t first_choice;  // −1: not known yet
+    int64_t first_choice;  // −1: not known yet; −2: all searches share them
     uint32_t num_choices;
+    const Choice* shared;
+  };
+  // A state whose arcs are being made.
+  struct Origin {
+    int32_t state;
+    Pair pair;
+    Outlook outlook;
+    std::span<const LexiconGraph::Labels> ahead;
+  };
+  // Where an arc leads of the state that arcs are made for; −1: to that state itself.
+  struct Target {
+    int32_t history;
+    Outlook outlook;
   };
   struct Old {
     std::vector<GraphState> states;
     std::vector<GraphArc> arcs;
     std::vector<Pair> pairs;
-    std::vector<float> aheads;
+    std::vector<Outlook> outlooks;
     std::vector<History> histories;
     std::vector<uint32_t> new_arcs;
     std::vector<int32_t> new_states;
   };
 
-  int32_t StateOf(int32_t lexicon_state, int32_t history, float ahead);
+  int32_t StateOf(int32_t lexicon_state, int32_t history, Outlook outlook);
   int32_t HistoryOf(int32_t state, int32_t word);
   std::span<const Choice> Choices(int32_t history);
-  void Follow(const GraphArc& arc, int32_t history, float here);
-  void FollowLabel(const GraphArc& arc, int32_t history, float here);
+  void Follow(const GraphArc& arc, const Origin& from);
+  void FollowLabel(const GraphArc& arc, const Origin& from);
+  void FindTargets(int32_t state, size_t first_arc);
   // An arc to the same state of HCL as `arc`, with a history.
-  void Add(const GraphArc& arc, int32_t history, float ahead, float cost, int32_t word);
+  void Add(const GraphArc& arc, const Origin& from, int32_t history, Outlook outlook, float cost, int32_t word);
   // The same where what is ahead is to be found and added to the cost; no arc if no word can follow.
-  void Arrive(const GraphArc& arc, int32_t history, float cost, int32_t word);
+  void Arrive(const GraphArc& arc, const Origin& from, int32_t history, float cost, int32_t word);
   // What a state costs ahead; infinite if no word can follow. `only` becomes a choice of the word, if there is but
   // one.
   float Ahead(int32_t lexicon_state, std::span<const Choice> choices, const Choice** only) const;
@@ -82,12 +101,13 @@ class Composition {
   std::shared_ptr<const GraphParts> parts_;
   std::vector<GraphState> states_;
   std::vector<GraphArc> arcs_;
-  std::vector<Pair> pairs_;    // by state
-  std::vector<float> aheads_;  // by state
+  std::vector<Pair> pairs_;        // by state
+  std::vector<Outlook> outlooks_;  // by state
   PairTable ids_;
   std::vector<History> histories_;
   PairTable history_ids_;
   std::vector<Choice> choices_;
+  std::vector<Target> targets_;  // of the arcs being made, whose next states are those of HCL yet
   std::unique_ptr<Old> old_;
 };
 
