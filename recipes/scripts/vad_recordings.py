@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
 """What a network learns from that tells speech from other sound: aligned speech, and sounds that are none.
 
-Takes some utterances of a data directory that `antiphon align` aligned, sounds made by formulas (vad_sounds.py) and pieces
-of music, and writes the data directory OUT/data with OUT/labels.txt: a line per recording and per copy that `antiphon
-features` will make of it, 0 or 1 for each hundredth of a second. OUT/noise has sounds to lay under the speech.
+Takes some utterances of a data directory that `antiphon align` aligned, sounds made by formulas (vad_sounds.py) and
+music, recorded (each tune also slower and faster) and played by fluidsynth from MIDI files, and writes the data
+directory OUT/data with OUT/labels.txt: a line per recording and per copy that `antiphon features` will make of it, 0 or
+1 for each hundredth of a second. OUT/noise has sounds to lay under the speech.
 """
 import argparse
 import array
@@ -11,13 +12,19 @@ import glob
 import os
 import random
 import re
+import shutil
+import subprocess
 import sys
+import tempfile
 import wave
 
 import corpus
 import vad_sounds as sounds
 
 SHIFT_S = 0.01
+PIECE_S = 8
+NUM_MUSIC_NOISES = 8
+SPEEDS = (1.0, 0.84, 1.19)  # a tune three semitones lower and higher is almost another one
 COPY = re.compile(r"^aug\d+-")
 
 
@@ -46,21 +53,52 @@ def write_wav(path, samples):
         writer.writeframes(samples.tobytes())
 
 
-def music_pieces(folder, tunes, piece_s):
-    """Names and samples of pieces of the tunes, which are mono WAVs of 16 bits at the sounds' rate."""
+def at_speed(samples, speed):
+    """Slower and lower, or faster and higher; linear interpolation is enough."""
+    if speed == 1.0:
+        return samples
+    changed = array.array("h", bytes(2 * int((len(samples) - 1) / speed)))
+    for index in range(len(changed)):
+        at = index * speed
+        left = int(at)
+        changed[index] = int(samples[left] + (at - left) * (samples[left + 1] - samples[left]))
+    return changed
+
+
+def recorded_music(folder, tunes):
+    """Names and samples of the tunes, which are mono WAVs of 16 bits at the sounds' rate, at several speeds."""
     for tune in tunes:
-        paths = glob.glob(os.path.join(folder, tune + ".wav"))
-        if not paths:
-            sys.exit(f"vad_recordings: there is no '{tune}.wav' in '{folder}'; install the Debian package "
-                     "asterisk-moh-opsound-wav, or give --music ''")
-        with wave.open(paths[0]) as reader:
+        path = os.path.join(folder, tune + ".wav")
+        if not os.path.exists(path):
+            sys.exit(f"vad_recordings: there is no '{path}'; install the Debian package asterisk-moh-opsound-wav, or "
+                     "give --music ''")
+        with wave.open(path) as reader:
             if (reader.getnchannels(), reader.getsampwidth(), reader.getframerate()) != (1, 2, sounds.RATE):
-                sys.exit(f"vad_recordings: '{paths[0]}' is not mono of 16 bits at {sounds.RATE} Hz")
-            number = 0
-            while samples := reader.readframes(int(piece_s * sounds.RATE)):
-                if len(samples) > sounds.RATE:
-                    yield f"{tune}-{number:03}", array.array("h", samples)
-                number += 1
+                sys.exit(f"vad_recordings: '{path}' is not mono of 16 bits at {sounds.RATE} Hz")
+            samples = array.array("h", reader.readframes(reader.getnframes()))
+        for speed in SPEEDS:
+            yield f"{tune}-{round(100 * speed)}", at_speed(samples, speed)
+
+
+def played_music(folder, soundfont, most_s, random_):
+    """Names and samples of MIDI files as fluidsynth plays them: as much of each as `most_s` in all allows."""
+    scores = sorted(glob.glob(os.path.join(folder, "*.mid")))
+    if not scores or not os.path.exists(soundfont) or shutil.which("fluidsynth") is None:
+        sys.exit(f"vad_recordings: music is played by fluidsynth from the MIDI files in '{folder}' with '{soundfont}'; "
+                 "install the Debian packages openttd-openmsx, fluidsynth and timgm6mb-soundfont, or give --midi ''")
+    for score in scores:
+        name = os.path.splitext(os.path.basename(score))[0]
+        with tempfile.TemporaryDirectory() as temporary:
+            path = os.path.join(temporary, "played.wav")
+            subprocess.run(["fluidsynth", "-ni", "-q", "-r", str(sounds.RATE), "-O", "s16", "-T", "wav", "-F", path,
+                            soundfont, score], check=True, stdout=subprocess.DEVNULL, timeout=600)
+            with wave.open(path) as reader:
+                both = array.array("h", reader.readframes(reader.getnframes()))
+        mono = array.array("h", [(left + right) // 2 for left, right in zip(both[::2], both[1::2])])
+        count = int(most_s / len(scores) * sounds.RATE)
+        begin = random_.randrange(max(1, len(mono) - count))
+        loudest = max(map(abs, mono), default=0) or 1
+        yield name, array.array("h", [28000 * value // loudest for value in mono[begin:begin + count]])
 
 
 class Recordings:
@@ -84,6 +122,9 @@ class Recordings:
         self.tables["segments"].append(f"{name} {name} 0 {len(samples) / sounds.RATE:.3f}")
         self.tables["utt2spk"].append(f"{name} {name}")
         self.add_labels(name, [0] * (len(samples) * 100 // sounds.RATE))
+
+    def add_noise(self, name, samples):
+        write_wav(os.path.join(self.out, "noise", name + ".wav"), samples)
 
     def write(self):
         for name, lines in self.tables.items():
@@ -115,6 +156,33 @@ def add_speech(recordings, data, ctm, silence, most_s, random_):
     return seconds
 
 
+def add_made_sounds(recordings, minutes, random_):
+    kinds = sorted(sounds.KINDS)
+    for number in range(int(60 * minutes / PIECE_S)):
+        kind = "song" if number % 2 else kinds[number // 2 % len(kinds)]  # music is the hardest
+        recordings.add_sound(f"made-{kind}-{number:03}", sounds.sound(kind, random_, PIECE_S))
+    for kind in kinds:
+        if kind != "hiss":
+            recordings.add_noise(kind, sounds.sound(kind, random_, 6 * PIECE_S))
+    for number in range(2, 5):
+        recordings.add_noise(f"song-{number}",
+                             sum((sounds.sound("song", random_, PIECE_S) for _ in range(6)), array.array("h")))
+
+
+def add_music(recordings, options, random_):
+    """In pieces; the noises music-1 … music-8 get the tunes in turn, where there is no music made ones."""
+    tunes = list(recorded_music(options.music, options.tunes)) if options.music else []
+    if options.midi:
+        tunes += played_music(options.midi, options.soundfont, 60 * options.midi_minutes, random_)
+    for name, samples in tunes:
+        length = PIECE_S * sounds.RATE
+        for number in range((len(samples) + length - sounds.RATE) // length):
+            recordings.add_sound(f"music-{name}-{number:03}", samples[number * length:(number + 1) * length])
+    for number in range(NUM_MUSIC_NOISES):
+        noise = sum((samples for _, samples in tunes[number::NUM_MUSIC_NOISES]), array.array("h"))
+        recordings.add_noise(f"music-{number + 1}", noise or sounds.sound("song", random_, 6 * PIECE_S))
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--data", nargs="+", required=True, help="data directories of speech; empty ones are left out")
@@ -126,6 +194,9 @@ def main():
     parser.add_argument("--music", default="/usr/share/asterisk/moh", help="folder of tunes; empty: none")
     parser.add_argument("--tunes", nargs="+", default=["macroform-cold_day", "macroform-robot_dity",
                                                        "manolo_camp-morning_coffee"], help="of that folder")
+    parser.add_argument("--midi", default="", help="folder of MIDI files for fluidsynth; empty: none")
+    parser.add_argument("--midi-minutes", type=float, default=40, help="of music from them, at most")
+    parser.add_argument("--soundfont", default="/usr/share/sounds/sf2/TimGM6mb.sf2", help="their instruments")
     parser.add_argument("--copies", type=int, default=2, help="augmented copies that features will make")
     parser.add_argument("--seed", type=int, default=1)
     options = parser.parse_args()
@@ -135,22 +206,8 @@ def main():
     for data, ctm in zip(filter(None, options.data), filter(None, options.ctm), strict=True):
         speech_s += add_speech(recordings, data, ctm, set(options.silence), 60 * options.minutes, random_)
     num_utterances = len(recordings.tables["utt2spk"])
-    piece_s, kinds = 8, sorted(sounds.KINDS)
-    for number in range(int(60 * options.sound_minutes / piece_s)):
-        kind = "song" if number % 2 else kinds[number // 2 % len(kinds)]  # music is the hardest
-        recordings.add_sound(f"made-{kind}-{number:03}", sounds.sound(kind, random_, piece_s))
-    noises = {kind: sounds.sound(kind, random_, 6 * piece_s) for kind in kinds if kind != "hiss"}
-    for number in range(2, 5):
-        noises[f"song-{number}"] = sum((sounds.sound("song", random_, piece_s) for _ in range(6)), array.array("h"))
-    music = {}
-    for name, samples in music_pieces(options.music, options.tunes, piece_s) if options.music else ():
-        recordings.add_sound("music-" + name, samples)
-        music.setdefault(name.rpartition("-")[0], array.array("h")).extend(samples)
-    for number in range(3):
-        tune = [samples for index, samples in enumerate(music.values()) if index % 3 == number]
-        noises[f"music-{number + 1}"] = sum(tune, array.array("h")) or sounds.sound("song", random_, 6 * piece_s)
-    for name, samples in noises.items():
-        write_wav(os.path.join(recordings.out, "noise", name + ".wav"), samples)
+    add_made_sounds(recordings, options.sound_minutes, random_)
+    add_music(recordings, options, random_)
     recordings.write()
     print(f"vad_recordings: {num_utterances} utterances, {speech_s / 60:.1f} minutes of aligned speech; "
           f"{len(recordings.tables['utt2spk']) - num_utterances} sounds that are none")
