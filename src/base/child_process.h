@@ -10,8 +10,13 @@
 
 namespace antiphon {
 
+/// What becomes of the program when somebody asks to stop (base/cancel.h): it is waited for, as it heard of it itself
+/// and saves what it has; or it is ended with all that it started, and Cancelled thrown.
+enum class OnCancel { kWait, kEnd };
+
 /// Runs a program (a path, or a name to look for in PATH) with its arguments and waits; returns its exit status,
 /// nullopt if there is no such program. With `messages`, what it writes to standard error goes into that file.
-std::optional<int> RunProgram(const std::vector<std::string>& words, const std::filesystem::path& messages = {});
+std::optional<int> RunProgram(const std::vector<std::string>& words, const std::filesystem::path& messages = {},
+                              OnCancel on_cancel = OnCancel::kWait);
 
 }  // namespace antiphon

@@ -37,7 +37,7 @@ void ReadableAudio::Convert(const fs::path& file, const std::string& why) {
   const auto status = RunProgram({"ffmpeg", "-nostdin", "-hide_banner", "-loglevel", "error", "-protocol_whitelist",
                                   "file", "-i", "file:" + file.string(), "-map", "0:a:0", "-vn", "-c:a", "pcm_s16le",
                                   "-rf64", "auto", "-f", "wav", "file:" + path_.string()},
-                                 messages);
+                                 messages, OnCancel::kEnd);
   if (!status) Throw<InputError>("{}; ffmpeg, which may be able to read it, is not installed", why);
   if (*status != 0) {
     Throw<InputError>("'{}' is no audio that libsndfile or ffmpeg can read; ffmpeg says: {}", file.string(),

@@ -9,6 +9,7 @@
 #include <csignal>
 #include <string>
 
+#include "base/cancel.h"
 #include "base/child_process.h"
 #include "base/error.h"
 #include "base/file.h"
@@ -51,6 +52,14 @@ TEST(RunProgram, TellsAMissingProgramFromOneThatFails) {
 }
 
 TEST(RunProgram, EndedByASignalIsCancelled) { EXPECT_THROW(RunProgram({"sh", "-c", "kill -TERM $$"}), Cancelled); }
+
+TEST(RunProgram, EndsWithTheRequestToStopIfToldSo) {
+  RequestCancel();
+  EXPECT_THROW(RunProgram({"sleep", "600"}, {}, OnCancel::kEnd), Cancelled);
+  EXPECT_EQ(RunProgram({"sh", "-c", "exit 4"}), 4);  // this one hears of it itself, and is waited for
+  ResetCancel();
+  EXPECT_EQ(RunProgram({"sh", "-c", "exit 5"}, {}, OnCancel::kEnd), 5);
+}
 
 TEST(RunningProgram, IsReadToItsEnd) {
   const ScratchFolder folder;

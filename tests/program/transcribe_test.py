@@ -4,8 +4,10 @@ Usage: transcribe_test.py SOURCE-TREE PROGRAM
 """
 
 import json
+import os
 import random
 import re
+import signal
 import struct
 import subprocess
 import sys
@@ -104,6 +106,32 @@ class Transcribe(system.SystemTest):
         self.assertEqual(done.stdout.split()[-3:], self.words)
         for name in ("noise.m4a", "empty.wav", "none.wav", "silent.wav"):
             self.assertIn(name, done.stderr)
+
+    def test_ctrl_c_keeps_what_is_done(self):
+        folder = self.root / "stopped"
+        folder.mkdir()
+        os.mkfifo(folder / "began")
+        # Begins to read the second file when the first is done, and never ends.
+        stub = folder / "ffmpeg"
+        stub.write_text(f"#!/bin/sh\necho began > '{folder}/began'\nexec /bin/sleep 100\n")
+        stub.chmod(0o755)
+        (folder / "endless.m4a").write_bytes(b"what libsndfile does not read")
+        command = [system.PROGRAM, "transcribe", "--model", self.bundle, "--threads", "1", "--write", "text,json", "--out",
+                   folder / "out", self.root / "one.wav", folder / "endless.m4a"]
+        environment = {**os.environ, "PATH": f"{folder}:{os.environ['PATH']}"}
+        process = subprocess.Popen([str(part) for part in command], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                                   text=True, env=environment)
+        with process:
+            self.assertEqual((folder / "began").read_text(), "began\n")
+            process.send_signal(signal.SIGINT)
+            try:
+                _, err = process.communicate(timeout=50)
+            finally:
+                process.kill()
+        self.assertEqual(process.returncode, 3, err)
+        self.assertEqual((folder / "out/one.txt").read_text().split(), self.words)
+        self.assertEqual(json.loads((folder / "out/one.json").read_text())["text"].split(), self.words)
+        self.assertEqual(sorted(path.name for path in (folder / "out").iterdir()), ["one.json", "one.txt"])
 
     def test_refuses_what_is_no_recogniser(self):
         damaged = self.root / "damaged.antiphon"
