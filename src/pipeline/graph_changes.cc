@@ -90,7 +90,7 @@ decode::Graph LoadGraph(const std::string& folder, const hmm::HmmModel& model, c
   }
   const WordsToAdd added(graph, changes, decode::PhrasesOf(bias));
   if (added.words().empty() && source.count() == 0) return graph;
-  const auto lexicon = added.lexicon();
+  const auto& lexicon = added.lexicon();
   decode::WordAutomaton words = LanguageModel(source, graph, *lexicon);
   AddToModel(added, *lexicon, folder, changes.added_weight, words);
   return decode::WithLexiconAndWords(graph, model, lexicon, decode::LoadPronunciationModel(folder), std::move(words),
