@@ -57,11 +57,8 @@ std::optional<size_t> RunningProgram::Read(std::span<std::byte> bytes, double ti
 std::optional<int> RunningProgram::ExitStatus(double timeout_s) {
   const auto end = std::chrono::steady_clock::now() + std::chrono::duration<double>(timeout_s);
   while (!status_) {
-    int status = 0;
-    const pid_t ended = ::waitpid(process_, &status, WNOHANG);
-    if (ended < 0 && errno != EINTR) Throw<IoError>("lost the program '{}': {}", name_, std::strerror(errno));
-    if (ended == process_) {
-      status_ = WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
+    if (const auto status = StatusIfEnded(process_, name_, WNOHANG)) {
+      status_ = WIFSIGNALED(*status) ? 128 + WTERMSIG(*status) : WEXITSTATUS(*status);
     } else if (std::chrono::steady_clock::now() >= end) {
       break;
     } else {

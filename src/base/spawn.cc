@@ -2,12 +2,15 @@
 
 #include <fcntl.h>
 #include <spawn.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <array>
 #include <cerrno>
+#include <cstring>
 
 #include "base/check.h"
+#include "base/error.h"
 #include "base/io_error.h"
 
 extern char** environ;  // POSIX, in no header
@@ -57,6 +60,13 @@ std::optional<pid_t> Spawn(const std::vector<std::string>& words, const SpawnOpt
   if (error == 0) return process;
   if (error == ENOENT) return std::nullopt;
   ThrowIo("start", words[0], error);
+}
+
+std::optional<int> StatusIfEnded(pid_t process, const std::string& program, int options) {
+  int status = 0;
+  const pid_t ended = ::waitpid(process, &status, options);
+  if (ended < 0 && errno != EINTR) Throw<IoError>("lost the program '{}': {}", program, std::strerror(errno));
+  return ended == process ? std::optional(status) : std::nullopt;
 }
 
 Pipe NewPipe(const std::string& program) {

@@ -27,6 +27,10 @@ struct SpawnOptions {
 /// Starts a program (a path, or a name to look for in PATH) with its arguments; none if there is no such program.
 std::optional<pid_t> Spawn(const std::vector<std::string>& words, const SpawnOptions& options);
 
+/// How a started process ended, as waitpid says (WIFEXITED and its kin); none if it has not. `options`: WNOHANG, or 0
+/// to wait, until a signal comes. Throws IoError if it is no child of ours.
+std::optional<int> StatusIfEnded(pid_t process, const std::string& program, int options);
+
 struct Pipe {
   FileDescriptor read, write;
 };

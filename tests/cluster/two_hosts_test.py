@@ -177,8 +177,7 @@ class TwoHosts(Cluster):
         hosts.write_text("hosta slots=1\nhostb slots=1\n")
         result = self.on_a([cluster.MPIEXEC, "--allow-run-as-root", "-np", "2", "--hostfile", str(hosts), "--bind-to", "none",
                             "--mca", "plm", self.launcher, "--mca", f"plm_{self.launcher}_agent", str(agent),
-                            *self.INTERFACE,
-                            *self.command("hidden")])
+                            *self.INTERFACE, *self.command("hidden")])
         self.assertNotEqual(result.returncode, 0)
         self.assertIn("store", result.stderr)
 

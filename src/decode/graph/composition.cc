@@ -15,8 +15,6 @@ namespace {
 constexpr float kNever = std::numeric_limits<float>::infinity();
 // Below this share of what it is a difference of, a sum of probabilities is added up anew.
 constexpr double kPrecise = 1e-9;
-// In the place of a history's first choice.
-constexpr int64_t kShared = -2;
 
 bool AreSame(std::span<const LexiconGraph::Labels> a, std::span<const LexiconGraph::Labels> b) {
   return std::equal(a.begin(), a.end(), b.begin(), b.end(),
@@ -80,10 +78,9 @@ int32_t Composition::StateOf(int32_t lexicon_state, int32_t history, Outlook out
 
 std::span<const Choice> Composition::Choices(int32_t history) {
   History& of = histories_[static_cast<size_t>(history)];
-  if (of.first_choice == kShared) return {of.shared, of.num_choices};
+  if (of.shared != nullptr) return {of.shared, of.num_choices};
   if (of.first_choice < 0) {
     if (const auto shared = parts_->SharedChoices(of.state); !shared.empty()) {
-      of.first_choice = kShared;
       of.shared = shared.data();
       of.num_choices = static_cast<uint32_t>(shared.size());
       return shared;
@@ -207,7 +204,7 @@ void Composition::Follow(const GraphArc& arc, const Origin& from) {
     return;
   }
   const int32_t given = histories_[static_cast<size_t>(history)].word;
-  // Most arcs decide nothing: what is ahead stays.
+  // Most arcs decide nothing: what is ahead stays, and the cost has the bits that it would have were it found anew.
   if ((given != 0 || from.outlook.several) && AreSame(labels, from.ahead)) {
     Add(arc, from, history, from.outlook, arc.cost + here - here, 0);
     return;

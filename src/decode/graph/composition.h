@@ -57,9 +57,9 @@ class Composition {
   struct History {
     int32_t state;
     int32_t word;
-    int64_t first_choice;  // −1: not known yet; −2: all searches share them
+    int64_t first_choice;  // −1: not known yet
     uint32_t num_choices;
-    const Choice* shared;
+    const Choice* shared;  // those that all searches share; null: its own
   };
   // A state whose arcs are being made.
   struct Origin {
