@@ -95,10 +95,11 @@ def played_music(folder, soundfont, most_s, random_):
             with wave.open(path) as reader:
                 both = array.array("h", reader.readframes(reader.getnframes()))
         mono = array.array("h", [(left + right) // 2 for left, right in zip(both[::2], both[1::2])])
+        if not mono:
+            continue
         count = int(most_s / len(scores) * sounds.RATE)
         begin = random_.randrange(max(1, len(mono) - count))
-        loudest = max(map(abs, mono), default=0) or 1
-        yield name, array.array("h", [28000 * value // loudest for value in mono[begin:begin + count]])
+        yield name, sounds.scaled(mono, 0.875)[begin:begin + count]
 
 
 class Recordings:
