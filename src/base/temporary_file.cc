@@ -4,12 +4,13 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <cerrno>
 #include <charconv>
 #include <string>
 #include <string_view>
 #include <system_error>
+
+#include "base/host_name.h"
 
 namespace antiphon {
 namespace {
@@ -20,9 +21,7 @@ constexpr std::string_view kEnding = ".tmp";
 
 // What stands between a file's name and the process id: of this machine alone.
 std::string HostMark() {
-  std::array<char, 256> host{};
-  if (::gethostname(host.data(), host.size() - 1) != 0) host[0] = '\0';
-  std::string name(host.data());
+  std::string name = HostName();
   std::replace(name.begin(), name.end(), '/', '_');
   return ".antiphon-" + name + "-";
 }

@@ -1,13 +1,13 @@
 #include "train/agreement.h"
 
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <span>
 #include <vector>
 
 #include "base/error.h"
+#include "base/host_name.h"
 #include "base/log.h"
 #include "train/text_difference.h"
 
@@ -15,12 +15,6 @@ namespace antiphon::train {
 namespace {
 
 constexpr size_t kNoteLength = 400;
-
-std::string HostName() {
-  char name[64] = {};
-  ::gethostname(name, sizeof(name) - 1);
-  return name;
-}
 
 std::string FromRankZero(comm::Communicator& comm, std::string text) {
   uint64_t size = text.size();

@@ -1,7 +1,5 @@
 #include "train/data_share.h"
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -11,6 +9,7 @@
 
 #include "base/enum_option.h"
 #include "base/error.h"
+#include "base/host_name.h"
 #include "parallel/strategy_traits.h"
 
 namespace antiphon::train {
@@ -90,10 +89,8 @@ void RequireShards(const comm::Communicator& comm, const data::FrameStore& store
     if (!store.HasShard(shard)) missing += (missing.empty() ? "" : ", ") + store.ShardFile(shard).filename().string();
   }
   if (missing.empty()) return;
-  char host[64] = {};
-  ::gethostname(host, sizeof(host) - 1);
   Throw<InputError>("worker {} of {} on {} needs {} shard(s) of '{}', of which there are missing: {}. Copy them there",
-                    comm.rank(), comm.world_size(), host, needed.size(), store.folder().string(), missing);
+                    comm.rank(), comm.world_size(), HostName(), needed.size(), store.folder().string(), missing);
 }
 
 void FetchAhead(const data::FrameStore& store, const data::MinibatchPool& pool, int rank) {

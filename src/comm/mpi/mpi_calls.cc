@@ -2,9 +2,9 @@
 
 #include <dlfcn.h>
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cstdlib>
 #include <cstring>
 #include <string_view>
@@ -12,6 +12,7 @@
 #include "base/check.h"
 #include "base/error.h"
 #include "base/file.h"
+#include "base/host_name.h"
 #include "comm/process_group.h"
 
 namespace antiphon::comm {
@@ -84,15 +85,16 @@ void MpiCalls::Adopt(MPI_Comm comm) {
   MPI_Comm_set_errhandler(comm_, MPI_ERRORS_RETURN);
   MPI_Comm_rank(comm_, &place_.process);
   MPI_Comm_size(comm_, &place_.num_processes);
-  char host[64] = {};
-  ::gethostname(host, sizeof(host) - 1);
-  std::vector<char> hosts(sizeof(host) * static_cast<size_t>(place_.num_processes));
-  Check(MPI_Allgather(host, sizeof(host), MPI_CHAR, hosts.data(), sizeof(host), MPI_CHAR, comm_), "MPI_Allgather");
+  std::array<char, 256> host{};
+  HostName().copy(host.data(), host.size() - 1);
+  constexpr int kBytes = host.size();
+  std::vector<char> hosts(host.size() * static_cast<size_t>(place_.num_processes));
+  Check(MPI_Allgather(host.data(), kBytes, MPI_CHAR, hosts.data(), kBytes, MPI_CHAR, comm_), "MPI_Allgather");
   place_.hosts.clear();
   for (int p = 0; p < place_.num_processes; ++p) {
-    place_.hosts.emplace_back(hosts.data() + sizeof(host) * static_cast<size_t>(p));
+    place_.hosts.emplace_back(hosts.data() + host.size() * static_cast<size_t>(p));
   }
-  place_.processes_on_host = static_cast<int>(std::count(place_.hosts.begin(), place_.hosts.end(), host));
+  place_.processes_on_host = static_cast<int>(std::count(place_.hosts.begin(), place_.hosts.end(), host.data()));
   // MPI may still read and write the memory of what was under way.
   abandoned_.push_back(std::move(sends_));
   for (std::deque<Transfer>& receives : receives_) abandoned_.push_back(std::move(receives));
