@@ -7,6 +7,7 @@
 #include "base/log.h"
 #include "base/thread_pool.h"
 #include "comm/team.h"
+#include "log_sink.h"
 
 namespace antiphon::app {
 namespace {
@@ -31,9 +32,7 @@ int ThreadsOfProcess(const comm::ProcessGroup& group, const CommandContext& cont
 
 void SpeakAsProcess(int process, CommandContext& context) {
   context.Silence(process > 0);
-  if (process == 0) return;
-  if (log::Logger().level() < spdlog::level::warn) log::Logger().set_level(spdlog::level::warn);
-  log::Logger().set_pattern(fmt::format("%Y-%m-%d %H:%M:%S.%e %l [process {}] %v", process));
+  if (process > 0) ShowWarningsOf(process);
 }
 
 void InTeam(CommandContext& context, const std::function<void(Team& team, int threads)>& body) {

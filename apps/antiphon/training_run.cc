@@ -1,6 +1,7 @@
 #include "training_run.h"
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <filesystem>
 #include <nlohmann/json.hpp>
@@ -9,7 +10,9 @@
 #include "base/compute_threads.h"
 #include "base/error.h"
 #include "base/file.h"
+#include "base/host_name.h"
 #include "base/log.h"
+#include "log_sink.h"
 #include "machine.h"
 #include "processes.h"
 #include "supervise.h"
@@ -102,11 +105,22 @@ void PrintFiles(const fs::path& folder, CommandContext& context) {
   context.Print("report: {}", (folder / "report.html").string());
 }
 
+// Which of many processes was late, or what it saw before it was lost, is looked up in a log of its own.
+void KeepLogOfProcess(const fs::path& run, int process) {
+  std::error_code ignored;  // opening the file says what is wrong
+  fs::create_directories(run / "logs", ignored);
+  AlsoLogTo(run / "logs" / fmt::format("process-{}.log", process));
+  log::Info("process {} begins, number {} on '{}'", process, ::getpid(), HostName());
+}
+
 // As process of the group that was started with this one.
 nlohmann::json RunHere(const train::TrainingRequest& request, CommandContext& context) {
   comm::ProcessGroup& group = Processes();
   SpeakAsProcess(group.process(), context);
-  if (group.num_processes() > 1) log::Info("{}", group.Describe());
+  if (group.num_processes() > 1) {
+    KeepLogOfProcess(request.out, group.process());
+    log::Info("{}", group.Describe());
+  }
   const auto threads = [&] {
     return request.threads > 0 ? static_cast<int>(request.threads) : ThreadsOfProcess(group, context);
   };

@@ -25,9 +25,15 @@ class Placement(Cluster):
         for processes in (2, 4):
             name = f"by{processes}"
             self.assertEqual(self.model_hash(self.mpirun(processes, self.command(name, "--json"))), expected, processes)
-            # Only rank 0 writes the run's files; checkpoints are each rank's own.
-            names = sorted(path.name for path in (self.folder / name).iterdir())
+            # Only rank 0 writes the run's files; checkpoints are each rank's own, and so are logs.
+            names = sorted(path.name for path in (self.folder / name).iterdir() if path.name != "logs")
             self.assertEqual(names, sorted(path.name for path in (self.folder / "undisturbed0").iterdir()))
+            for process in range(processes):
+                log = (self.folder / name / "logs" / f"process-{process}.log").read_text()
+                self.assertRegex(log, f"^[-0-9]+ [:.0-9]+ info process {process} begins, number [0-9]+ on '.+'\n")
+                self.assertEqual(log.count(" begins, number "), 1)
+            # What rank 0 says on standard error stands in its own, too.
+            self.assertIn("epoch 1", (self.folder / name / "logs/process-0.log").read_text())
 
 
 class Refusals(Cluster):
