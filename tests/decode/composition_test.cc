@@ -228,7 +228,11 @@ TEST(Composition, CollectionKeepsWhatIsAskedFor) {
   const hmm::HmmModel model = ToyModel(lexicon, 2);
   const Both graphs = BuildBoth(model, lexicon, RandomNgrams(lexicon, 2, rng));
   Composition composition(graphs.composed.parts());
-  for (int32_t s = 0; s < 40; ++s) composition.Expand(s);
+  for (int32_t s = 0; s < 40; ++s) {
+    composition.Expand(s);
+    const GraphState made = composition.states()[static_cast<size_t>(s)];
+    for (uint32_t a = made.epsilon_begin; a < made.end; ++a) composition.Reach(a);
+  }
   const GraphState state = composition.states()[30];
   const std::vector<GraphArc> arcs(composition.arcs().begin() + state.epsilon_begin,
                                    composition.arcs().begin() + state.end);

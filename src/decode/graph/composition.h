@@ -1,4 +1,5 @@
-// HCL ∘ G as a search walks through it: states are made when they are reached, their arcs when they are followed.
+// HCL ∘ G as a search walks through it: a state is made when an arc to it is followed, its arcs when the search goes on
+// from it. Most arcs are never followed: a beam drops what they would cost.
 //
 // A state is a state of HCL with a history of G. Where HCL looks ahead, its cost has in it what the words ahead cost at
 // least: −log of their probabilities' sum, as determinisation would have put it there; arcs to where no word of the
@@ -28,11 +29,14 @@ class Composition {
 
   /// Always 0.
   static constexpr int32_t kStart = 0;
-  /// Until Expand, arcs of a state end before they begin.
+  /// Until Expand, arcs of a state end before they begin; if it has arcs that take no frame is known.
   const std::vector<GraphState>& states() const { return states_; }
+  /// Until Reach, their next states are negative.
   const std::vector<GraphArc>& arcs() const { return arcs_; }
-  /// Makes the arcs of a state that has none yet, and the states that they lead to.
+  /// Makes the arcs of a state that has none yet.
   void Expand(int32_t state);
+  /// The state that an arc leads to, made if nothing has led there yet.
+  int32_t Reach(uint32_t arc);
 
   /// Bytes.
   size_t memory() const;
@@ -66,9 +70,9 @@ class Composition {
     int32_t state;
     Pair pair;
     Outlook outlook;
-    std::span<const LexiconGraph::Labels> ahead;
+    int32_t ahead_set;
   };
-  // Where an arc leads of the state that arcs are made for; −1: to that state itself.
+  // What is known of the state that an arc will lead to, beside the state of HCL that the arc holds until then.
   struct Target {
     int32_t history;
     Outlook outlook;
@@ -88,26 +92,24 @@ class Composition {
   std::span<const Choice> Choices(int32_t history);
   void Follow(const GraphArc& arc, const Origin& from);
   void FollowLabel(const GraphArc& arc, const Origin& from);
-  void FindTargets(int32_t state, size_t first_arc);
   // An arc to the same state of HCL as `arc`, with a history.
   void Add(const GraphArc& arc, const Origin& from, int32_t history, Outlook outlook, float cost, int32_t word);
   // The same where what is ahead is to be found and added to the cost; no arc if no word can follow.
   void Arrive(const GraphArc& arc, const Origin& from, int32_t history, float cost, int32_t word);
-  // What a state costs ahead; infinite if no word can follow. `only` becomes a choice of the word, if there is but
-  // one.
-  float Ahead(int32_t lexicon_state, std::span<const Choice> choices, const Choice** only) const;
-  float AheadOfWord(int32_t lexicon_state, int32_t word) const;
+  // What words cost ahead, of a set of labels and a history that has given none.
+  WordsAhead Ahead(int32_t set, int32_t history);
+  float AheadOfWord(int32_t set, int32_t word) const;
 
   std::shared_ptr<const GraphParts> parts_;
   std::vector<GraphState> states_;
-  std::vector<GraphArc> arcs_;
+  std::vector<GraphArc> arcs_;     // those that nobody followed yet lead to ~(state of HCL)
+  std::vector<Target> targets_;    // by arc
   std::vector<Pair> pairs_;        // by state
   std::vector<Outlook> outlooks_;  // by state
   PairTable ids_;
   std::vector<History> histories_;
   PairTable history_ids_;
   std::vector<Choice> choices_;
-  std::vector<Target> targets_;  // of the arcs being made, whose next states are those of HCL yet
   std::unique_ptr<Old> old_;
 };
 

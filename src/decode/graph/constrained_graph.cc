@@ -46,7 +46,7 @@ std::optional<Graph> ConstrainToWords(const Graph& graph, std::span<const int32_
       for (uint32_t a = begin; a < end; ++a) {
         GraphArc arc = walk.arcs()[a];
         if (arc.word != 0 && (place == words.size() || arc.word != words[place])) continue;
-        arc.next_state = pairs.Find(arc.next_state, place + (arc.word != 0 ? 1 : 0));
+        arc.next_state = pairs.Find(walk.Next(a), place + (arc.word != 0 ? 1 : 0));
         arcs.push_back(arc);
       }
     };

@@ -2,25 +2,68 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <utility>
+
+#include "base/log_add.h"
 
 namespace antiphon::decode {
 namespace {
 
 // States with more arcs are put in order once, not by every search.
 constexpr size_t kManyArcs = 256;
+// Below this share of what it is a difference of, a sum of probabilities is added up anew.
+constexpr double kPrecise = 1e-9;
 
 }  // namespace
 
 GraphParts::GraphParts(LexiconGraph lexicon, WordAutomaton words)
     : lexicon_(std::move(lexicon)), words_(std::move(words)) {
   for (int32_t s = 0; s < words_.num_states(); ++s) {
-    if (words_.ArcsOf(s).words.size() <= kManyArcs) continue;
+    if (words_.ArcsOf(s).words.size() <= kManyArcs && s != words_.base_state()) continue;
     std::vector<Choice> choices;
     AppendChoices(s, choices);
     choices.shrink_to_fit();
     shared_.emplace(s, std::move(choices));
   }
+  const std::span<const Choice> of_base = SharedChoices(words_.base_state());
+  for (int32_t set = 0; set < lexicon_.num_ahead_sets(); ++set) ahead_of_base_.push_back(Ahead(set, of_base));
+}
+
+WordsAhead GraphParts::Ahead(int32_t set, std::span<const Choice> choices) const {
+  const auto labels = lexicon_.labels();
+  const auto word_of = [&](const Choice& choice) { return labels[static_cast<size_t>(choice.label)].word; };
+  const Choice* const end = choices.data() + choices.size();
+  const Choice* at = choices.data();
+  const Choice* first = nullptr;
+  size_t count = 0;
+  bool same = true, precise = true;
+  double sum = 0.0;
+  const auto ahead = lexicon_.LabelsAhead(set);
+  for (const LexiconGraph::Labels range : ahead) {
+    const auto less = [](const Choice& choice, int32_t label) { return choice.label < label; };
+    const Choice* const from = std::lower_bound(at, end, range.first, less);
+    at = std::lower_bound(from, end, range.last + 1, less);
+    if (from == at) continue;
+    if (first == nullptr) first = from;
+    count += static_cast<size_t>(at - from);
+    // The last choice is followed by one that holds the sum.
+    const double p = at->before - from->before;
+    precise = precise && p > kPrecise * at->before;
+    sum += p;
+    for (const Choice* choice = at; same && choice != from;) same = word_of(*--choice) == word_of(*first);
+  }
+  const Choice* const only = same ? first : nullptr;
+  if (count == 0) return {std::numeric_limits<float>::infinity(), nullptr};
+  if (count == 1) return {first->cost, only};
+  if (precise) return {static_cast<float>(-std::log(sum)), only};
+  double cost = std::numeric_limits<double>::infinity();
+  for (const LexiconGraph::Labels range : ahead) {
+    for (const Choice& choice : choices) {
+      if (choice.label >= range.first && choice.label <= range.last) cost = LogAddCosts(cost, choice.cost);
+    }
+  }
+  return {static_cast<float>(cost), only};
 }
 
 void GraphParts::AppendChoices(int32_t state, std::vector<Choice>& choices) const {

@@ -1,7 +1,7 @@
 // A graph as one search walks over it: mapped whole, or put together as the search comes along (composition.h).
 //
-// States and arcs are numbered. Those of a static graph are all there; those of a graph that is put together are made
-// by Expanded, which may move all arcs in memory, and renumbered by a collection.
+// States and arcs are numbered. Those of a static graph are all there; of a graph that is put together, states are made
+// by Next and arcs by Expanded, which may move all of them in memory, and both are renumbered by a collection.
 //
 // Threads: one per search. The graph must outlive it.
 #pragma once
@@ -31,14 +31,23 @@ class GraphWalk {
   /// Of a state that is not expanded, the end comes before emitting_begin; its final cost is known.
   const GraphState* states() const { return states_; }
   const GraphArc* arcs() const { return arcs_; }
-  /// With its arcs. References and pointers into states and arcs do not hold any more.
-  const GraphState& Expanded(int32_t state) {
+  /// With its arcs. References and pointers into arcs do not hold any more.
+  GraphState Expanded(int32_t state) {
     const GraphState& s = states_[state];
     if (s.end >= s.emitting_begin) [[likely]]
       return s;
     composition_->Expand(state);
     Refresh();
     return states_[state];
+  }
+  /// The state that an arc of an expanded state leads to. References and pointers into states do not hold any more.
+  int32_t Next(uint32_t arc) {
+    const int32_t next = arcs_[arc].next_state;
+    if (next >= 0) [[likely]]
+      return next;
+    const int32_t made = composition_->Reach(arc);
+    Refresh();
+    return made;
   }
   /// Also where it is not known yet.
   bool MayHaveEpsilons(int32_t state) const { return states_[state].epsilon_begin < states_[state].emitting_begin; }

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <string_view>
+#include <unordered_map>
 #include <utility>
 
 #include "base/error.h"
@@ -215,11 +217,16 @@ void LexiconGraph::LookAhead() {
       changed = true;
     }
   }
+  std::unordered_map<std::string_view, int32_t> sets = {{{}, 0}};
+  first_ahead_ = {0, 0};
   for (const std::vector<Labels>& labels : ahead) {
-    first_ahead_.push_back(static_cast<uint32_t>(ahead_.size()));
+    const std::string_view bytes(reinterpret_cast<const char*>(labels.data()), labels.size() * sizeof(Labels));
+    const auto [set, is_new] = sets.try_emplace(bytes, num_ahead_sets());
+    ahead_sets_.push_back(set->second);
+    if (!is_new) continue;
     ahead_.insert(ahead_.end(), labels.begin(), labels.end());
+    first_ahead_.push_back(static_cast<uint32_t>(ahead_.size()));
   }
-  first_ahead_.push_back(static_cast<uint32_t>(ahead_.size()));
 }
 
 }  // namespace antiphon::decode

@@ -50,9 +50,13 @@ class LexiconGraph {
     return std::span(labels_of_words_).subspan(first_label_[w], first_label_[w + 1] - first_label_[w]);
   }
 
-  /// Ascending, with gaps between them; empty for a state that looks ahead at nothing.
-  std::span<const Labels> Ahead(int32_t state) const {
-    const auto s = static_cast<size_t>(state);
+  /// Which labels are ahead of a state: states of which the same are have the same number. 0: it looks ahead at
+  /// nothing.
+  int32_t AheadSet(int32_t state) const { return ahead_sets_[static_cast<size_t>(state)]; }
+  int32_t num_ahead_sets() const { return static_cast<int32_t>(first_ahead_.size()) - 1; }
+  /// Of such a set; ascending, with gaps between them.
+  std::span<const Labels> LabelsAhead(int32_t set) const {
+    const auto s = static_cast<size_t>(set);
     return std::span(ahead_).subspan(first_ahead_[s], first_ahead_[s + 1] - first_ahead_[s]);
   }
 
@@ -68,7 +72,8 @@ class LexiconGraph {
   std::vector<hmm::PronunciationLabel> labels_;
   std::vector<uint32_t> first_label_;
   std::vector<int32_t> labels_of_words_;
-  std::vector<uint32_t> first_ahead_;
+  std::vector<int32_t> ahead_sets_;    // by state
+  std::vector<uint32_t> first_ahead_;  // by set
   std::vector<Labels> ahead_;
 };
 

@@ -59,7 +59,8 @@ void WeighWordsAlike(const LexiconGraph& graph, std::vector<GraphArc>& arcs) {
   std::vector<float> costs(graph.states().size(), 0.0F);
   for (size_t s = 0; s < costs.size(); ++s) {
     int64_t count = 0;
-    for (const LexiconGraph::Labels range : graph.Ahead(static_cast<int32_t>(s))) count += range.last - range.first + 1;
+    for (const LexiconGraph::Labels range : graph.LabelsAhead(graph.AheadSet(static_cast<int32_t>(s))))
+      count += range.last - range.first + 1;
     if (count > 0) costs[s] = static_cast<float>(std::log(static_cast<double>(count)));
   }
   for (size_t s = 0; s < costs.size(); ++s) {

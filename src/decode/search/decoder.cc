@@ -132,7 +132,7 @@ class Decoder::Search {
     wanted_.clear();
     for (const Token& token : tokens) {
       if (token.cost > cutoff) continue;
-      const GraphState& state = walk_.Expanded(token.state);
+      const GraphState state = walk_.Expanded(token.state);
       for (uint32_t a = state.emitting_begin; a < state.end; ++a) {
         const int32_t pdf = graph_.pdf_of_transition()[walk_.arcs()[a].transition_id];
         if (wanted_mark_[pdf]) continue;
@@ -203,7 +203,7 @@ class Decoder::Search {
   }
 
   void TightenCutoff(const Token& best, float offset, const float* scores, float beam) {
-    const GraphState& state = walk_.Expanded(best.state);
+    const GraphState state = walk_.Expanded(best.state);
     for (uint32_t a = state.emitting_begin; a < state.end; ++a) {
       const GraphArc& arc = walk_.arcs()[a];
       const float acoustic = -scale_ * scores[graph_.pdf_of_transition()[arc.transition_id]];
@@ -213,7 +213,7 @@ class Decoder::Search {
   }
 
   void Expand(FrameTokens& from, int32_t index, const float* scores, float beam, FrameTokens& to) {
-    const GraphState& state = walk_.Expanded(from.tokens[index].state);
+    const GraphState state = walk_.Expanded(from.tokens[index].state);
     const float base = from.tokens[index].cost - from.offset;
     const int32_t context = from.tokens[index].context;
     const GraphArc* const arcs = walk_.arcs();
@@ -227,10 +227,11 @@ class Decoder::Search {
       // Also false where the score is not a number.
       if (!(cost < next_cutoff_)) continue;
       if (cost + beam < next_cutoff_) next_cutoff_ = cost + beam;
-      int32_t& slot = SlotOf(arc.next_state, step.context);
+      const int32_t next_state = walk_.Next(a);
+      int32_t& slot = SlotOf(next_state, step.context);
       if (slot < 0) {
         slot = static_cast<int32_t>(to.tokens.size());
-        to.tokens.push_back({arc.next_state, cost, 0.0F, index, a, step.context});
+        to.tokens.push_back({next_state, cost, 0.0F, index, a, step.context});
       } else if (cost < to.tokens[slot].cost) {
         Token& token = to.tokens[slot];
         token.cost = cost;
@@ -253,33 +254,34 @@ class Decoder::Search {
       queue_.pop_back();
       const float base = tokens[index].cost;
       if (base > cutoff) continue;
-      const GraphState& state = walk_.Expanded(tokens[index].state);
+      const GraphState state = walk_.Expanded(tokens[index].state);
       for (uint32_t a = state.epsilon_begin; a < state.emitting_begin; ++a) {
         const GraphArc& arc = walk_.arcs()[a];
         const SearchFrames::ArcStep step = frames_.Follow(tokens[index].context, arc);
         const float cost = base + step.cost;
         if (!(cost < cutoff)) continue;
-        int32_t& slot = SlotOf(arc.next_state, step.context);
+        const int32_t next_state = walk_.Next(a);
+        int32_t& slot = SlotOf(next_state, step.context);
         if (slot < 0) {
           slot = static_cast<int32_t>(tokens.size());
-          tokens.push_back({arc.next_state, cost, 0.0F, index, a, step.context});
+          tokens.push_back({next_state, cost, 0.0F, index, a, step.context});
         } else if (cost < tokens[slot].cost) {
-          tokens[slot] = {arc.next_state, cost, 0.0F, index, a, step.context};
+          tokens[slot] = {next_state, cost, 0.0F, index, a, step.context};
         } else {
           continue;
         }
-        if (walk_.MayHaveEpsilons(arc.next_state)) queue_.push_back(slot);
+        if (walk_.MayHaveEpsilons(next_state)) queue_.push_back(slot);
       }
     }
     // Links only now, when every token has its best cost.
     for (size_t i = 0; i < tokens.size(); ++i) {
-      if (tokens[i].cost > cutoff) continue;
-      const GraphState& state = walk_.Expanded(tokens[i].state);
+      if (tokens[i].cost > cutoff || !walk_.MayHaveEpsilons(tokens[i].state)) continue;
+      const GraphState state = walk_.Expanded(tokens[i].state);
       for (uint32_t a = state.epsilon_begin; a < state.emitting_begin; ++a) {
         const GraphArc& arc = walk_.arcs()[a];
         const SearchFrames::ArcStep step = frames_.Follow(tokens[i].context, arc);
         if (!(tokens[i].cost + step.cost < cutoff)) continue;
-        frame.epsilon.push_back({static_cast<int32_t>(i), SlotOf(arc.next_state, step.context), a, 0.0F});
+        frame.epsilon.push_back({static_cast<int32_t>(i), SlotOf(walk_.Next(a), step.context), a, 0.0F});
       }
     }
   }
