@@ -15,60 +15,21 @@
 #include "data/archive.h"
 #include "data/audio_source.h"
 #include "data/feature_parts.h"
+#include "data/recording_frames.h"
 #include "data/sample_rate.h"
 #include "feat/audio_check.h"
 #include "feat/cmvn.h"
-#include "feat/zero_spans.h"
 
 namespace antiphon::data {
 namespace {
 
+using internal::CopyAtSpeed;
+using internal::kAugmentedPrefix;
+using Copy = internal::SpeechCopy;
+using Item = internal::SpeechItem;
+using Computed = internal::ComputedFrames;
+
 constexpr size_t kShownFailures = 20;
-
-// One version of the recordings.
-struct Copy {
-  std::string prefix;  // of utterance and speaker
-  std::optional<feat::Augmenter> augmenter;
-};
-
-// An utterance in one version, by its name in the output.
-struct Item {
-  std::string utt_id;
-  std::string speaker;
-  const Utterance* utterance = nullptr;
-  const Copy* copy = nullptr;
-};
-
-constexpr char kSpeedPrefix[] = "sp";
-constexpr char kAugmentedPrefix[] = "aug";
-
-// What follows "sp0.9-" or "aug1-" if the name begins like that, else the whole name.
-std::string_view WithoutPrefix(std::string_view name, std::string_view prefix) {
-  if (!name.starts_with(prefix)) return name;
-  const size_t end = name.find_first_not_of("0123456789.", prefix.size());
-  const bool number = end != std::string_view::npos && end > prefix.size() && name[end] == '-';
-  return number ? name.substr(end + 1) : name;
-}
-
-struct Computed {
-  Matrix frames;
-  double audio_s = 0.0;
-  int rate_hz = 0;  // of the recording
-  int channels_mixed = 1;
-  std::vector<double> zeros;  // begin and end of each run in seconds
-  bool in_parts = false;      // nothing but the error is set: whoever writes computes it
-  std::string error;
-  template <class V>
-  void VisitFields(V& v) {
-    v(zeros);
-    v(in_parts);
-    v(frames);
-    v(audio_s);
-    v(rate_hz);
-    v(channels_mixed);
-    v(error);
-  }
-};
 
 std::vector<Copy> MakeCopies(const FeatureExtractionOptions& options) {
   std::vector<Copy> copies;
@@ -78,34 +39,13 @@ std::vector<Copy> MakeCopies(const FeatureExtractionOptions& options) {
   loudness.seed = options.augment.seed;
   const bool varied = options.volume_low != 1.0 || options.volume_high != 1.0;
   if (options.originals) copies.push_back({"", varied ? std::optional<feat::Augmenter>(loudness) : std::nullopt});
-  for (const double speed : options.speeds) {
-    feat::AugmentOptions augment = loudness;
-    augment.speeds = {speed};
-    copies.push_back({fmt::format("{}{}-", kSpeedPrefix, speed), feat::Augmenter(augment)});
-  }
+  for (const double speed : options.speeds) copies.push_back(CopyAtSpeed(speed, loudness));
   for (int i = 1; i <= options.augmented_copies; ++i) {
     copies.push_back({fmt::format("{}{}-", kAugmentedPrefix, i), feat::Augmenter(options.augment)});
   }
   if (copies.empty())
     throw UsageError("originals = false leaves nothing to compute without speeds or augmented-copies");
   return copies;
-}
-
-std::vector<Item> MakeItems(const DataDir& dir, const std::vector<Copy>& copies) {
-  std::vector<Item> items;
-  for (const Copy& copy : copies) {
-    for (const Utterance& utterance : dir.utterances()) {
-      items.push_back({copy.prefix + utterance.utt_id, copy.prefix + utterance.speaker, &utterance, &copy});
-    }
-  }
-  std::sort(items.begin(), items.end(), [](const Item& a, const Item& b) { return a.utt_id < b.utt_id; });
-  for (size_t i = 1; i < items.size(); ++i) {
-    if (items[i].utt_id == items[i - 1].utt_id) {
-      Throw<InputError>("utterance '{}' and an augmented copy have the same name; rename the utterance",
-                        items[i].utt_id);
-    }
-  }
-  return items;
 }
 
 // Milliseconds where they are known, else the recordings' sizes; all of a directory in one measure.
@@ -130,82 +70,6 @@ std::vector<int64_t> Lengths(const std::vector<Item>& items, const DataDir& dir)
   return lengths;
 }
 
-void RequireSound(const feat::Waveform& wave) {
-  feat::AudioCheck check;
-  check.Accept(wave.samples);
-  if (check.silent()) Throw<InputError>("there is nothing to hear: {}", check.Remarks().front());
-}
-
-bool IsLong(const Item& item, const AudioSource& audio, const FeatureExtractionOptions& options) {
-  if (!options.long_in_parts || item.copy->augmenter) return false;
-  const double known_s = item.utterance->duration_s;
-  return (known_s >= 0 ? known_s : audio.Open(*item.utterance, options.channel).reader.duration_s()) > kLongRecordingS;
-}
-
-std::vector<double> Flat(const std::vector<std::pair<double, double>>& runs) {
-  std::vector<double> flat;
-  for (const auto& [begin_s, end_s] : runs) flat.insert(flat.end(), {begin_s, end_s});
-  return flat;
-}
-
-// Without the outermost context, which is the utterance: who reads the error has it already.
-std::string ReasonOf(const Error& e) {
-  Error reason(e.message());
-  for (size_t i = 0; i + 1 < e.contexts().size(); ++i) reason.AddContext(e.contexts()[i]);
-  return reason.what();
-}
-
-std::string TooShort(double audio_s, const feat::FrontEnd& front_end) {
-  return fmt::format("{:.4f} s of audio give no frame; at least {} ms are needed", audio_s,
-                     front_end.options().frame_length_ms);
-}
-
-Computed Compute(const Item& item, const AudioSource& audio, const feat::FrontEnd& front_end,
-                 const FeatureExtractionOptions& options) {
-  Computed result;
-  try {
-    result.in_parts = IsLong(item, audio, options);
-    if (result.in_parts) return result;
-    const int rate = front_end.options().sample_rate_hz;
-    feat::Waveform wave = audio.Read(*item.utterance, options.channel);
-    if (!options.silent_recordings) RequireSound(wave);
-    result.rate_hz = wave.sample_rate_hz;
-    result.channels_mixed = wave.channels_mixed;
-    feat::ZeroSpans zeros(wave.sample_rate_hz);
-    zeros.Accept(wave.samples);
-    result.zeros = Flat(zeros.Runs());
-    wave = feat::Resample(std::move(wave), rate);
-    if (item.copy->augmenter) wave = item.copy->augmenter->Apply(wave, item.utt_id);
-    result.audio_s = wave.duration_s();
-    result.frames = front_end.Compute(wave.samples, feat::UtteranceSeed(item.utt_id));
-    if (result.frames.rows() == 0) result.error = TooShort(wave.duration_s(), front_end);
-  } catch (const Error& e) {
-    result.error = ReasonOf(e);
-  }
-  return result;
-}
-
-// The mean of each dimension over utterances spread evenly over the data: enough for a prior.
-std::vector<double> FindMean(const std::vector<Item>& items, const AudioSource& audio, const feat::FrontEnd& front_end,
-                             const FeatureExtractionOptions& options, int num_threads) {
-  constexpr size_t kMostUtterances = 400;
-  const size_t step = (items.size() + kMostUtterances - 1) / kMostUtterances;
-  FeatureExtractionOptions short_ones = options;
-  short_ones.long_in_parts = false;
-  feat::CmvnStats stats(front_end.dim());
-  ParallelInOrder<Computed>(
-      items.empty() ? 0 : (items.size() - 1) / step + 1, num_threads,
-      [&](size_t i) { return Compute(items[i * step], audio, front_end, short_ones); },
-      [&](size_t, Computed&& computed) {
-        if (computed.error.empty()) stats.Add(computed.frames);
-      });
-  std::vector<double> mean(static_cast<size_t>(front_end.dim()), 0.0);
-  for (size_t d = 0; d < mean.size() && stats.count() > 0; ++d) {
-    mean[d] = stats.matrix()(0, static_cast<int64_t>(d)) / stats.count();
-  }
-  return mean;
-}
-
 // Stores the frames; what is returned has none. Statistics are added once all are there.
 Computed ComputeInParts(const Item& item, const AudioSource& audio, const feat::FrontEnd& front_end,
                         const FeatureExtractionOptions& options, FeaturePartsWriter& parts, feat::CmvnStats& cmvn,
@@ -218,13 +82,13 @@ Computed ComputeInParts(const Item& item, const AudioSource& audio, const feat::
     const StoredParts stored = WithContext([&] { return parts.Write(item.utt_id, front_end, stream.reader); },
                                            [&] { return fmt::format("utterance '{}'", item.utt_id); });
     result.audio_s = stored.audio_s;
-    result.zeros = Flat(stored.zeros);
+    result.zeros = internal::Flat(stored.zeros);
     cmvn.Add(stored.cmvn);
     frames += stored.frames;
   } catch (const Cancelled&) {
     throw;
   } catch (const Error& e) {
-    result.error = ReasonOf(e);
+    result.error = internal::ReasonOf(e);
   }
   return result;
 }
@@ -337,12 +201,9 @@ FeatureExtractionResult ExtractFeatures(const DataDir& dir, const FeatureExtract
   if ((options.native_rate || options.usual_rate) && options.like.empty())
     front_end_options.sample_rate_hz = RateOfData(dir, audio, options.usual_rate, num_threads);
   const std::vector<Copy> copies = MakeCopies(options);
-  const std::vector<Item> items = MakeItems(dir, copies);
-  if (front_end_options.mean_window > 0 && front_end_options.mean_prior.empty()) {
-    feat::FrontEndOptions plain = front_end_options;
-    plain.mean_window = 0;
-    front_end_options.mean_prior = FindMean(items, audio, feat::FrontEnd(plain), options, num_threads);
-  }
+  const std::vector<Item> items = internal::MakeItems(dir, copies);
+  const internal::RecordingOptions recording = {options.channel, options.silent_recordings, options.long_in_parts};
+  front_end_options = internal::WithMeanPrior(front_end_options, items, audio, recording, num_threads);
   const feat::FrontEnd front_end(front_end_options);
   FeatureExtractionResult result;
   result.dim = front_end.dim();
@@ -362,7 +223,7 @@ FeatureExtractionResult ExtractFeatures(const DataDir& dir, const FeatureExtract
       Spread::kToFirst,
       [&](size_t i) {
         ThrowIfCancelled("computing features");
-        return Compute(items[i], audio, front_end, options);
+        return internal::TryFramesOf(items[i], audio, front_end, recording);
       },
       [&](size_t i, Computed&& computed) {
         const Item& item = items[i];
@@ -409,11 +270,6 @@ FeatureExtractionResult ExtractFeatures(const DataDir& dir, const FeatureExtract
   WriteFileAtomically(out / "front_end.toml", OptionsToConfig(front_end_options).ToToml());
   team.Exchange("", Spread::kToAll);
   return result;
-}
-
-std::string_view OriginalName(std::string_view name) {
-  const std::string_view unspeeded = WithoutPrefix(name, kSpeedPrefix);
-  return unspeeded.size() < name.size() ? unspeeded : WithoutPrefix(name, kAugmentedPrefix);
 }
 
 }  // namespace antiphon::data
