@@ -88,6 +88,8 @@ def frame_store():
     record = text(b"utt1") + struct.pack("<iifIQQ", 0, 4, 1.0, 0, 64, 7)
     index = b"ANTFIDX1" + struct.pack("<I", 1) + text(b"speaker") + struct.pack("<Q", 1) + record
     yield json.dumps(header).encode() + b"\f\f" + index
+    live = header | {"live": {"wav.scp": "0123456789abcdef", "cmvn.ark": ""}}
+    yield json.dumps(live).encode() + b"\f\f" + index
 
 
 def arpa():

@@ -137,6 +137,7 @@ Json DescribeTable(const std::string& table, int entries) {
 Json DescribeFrameStore(const std::string& folder, int) {
   const data::FrameStore store(folder);
   return {{"kind", "frame store"},
+          {"features", store.live() != nullptr ? "made of recordings when they are read" : "stored"},
           {"utterances", store.utterances().size()},
           {"speakers", store.speakers().size()},
           {"frames", store.num_frames()},

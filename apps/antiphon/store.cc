@@ -20,10 +20,10 @@ REGISTER_COMMAND(
     "store", pipeline::StoreRequest, Store,
     {.summary = "join features and alignment to a frame store for training",
      .description = "Features are normalised, compressed and kept beside one pdf-id per frame; context is spliced when "
-                    "training reads.",
+                    "training reads. With --live a store keeps no features: training makes them of the recordings.",
      .example = "antiphon store --features feats.scp --alignment pdf.scp --utt2spk data/train/utt2spk --cmvn cmvn.scp "
                 "exp/store",
      .positionals = {"out"},
-     .required = {"out", "features"}});
+     .required = {"out"}});
 
 }  // namespace antiphon::app

@@ -17,6 +17,7 @@ constexpr int64_t kLeastShareWindow = 16384;
 // Of random numbers; windows take those from 1 on.
 constexpr uint64_t kMixingStream = uint64_t{1} << 62;
 constexpr uint64_t kCutStream = kMixingStream + 2;
+constexpr uint64_t kGroupStream = kMixingStream + 3;
 
 // Where the outputs of an epoch stand.
 struct Grid {
@@ -214,6 +215,12 @@ size_t MixIn(std::vector<Block> mixed, const Mixing& mixing, int64_t epoch, uint
   return border;
 }
 
+// Frames of a window of one of so many shares.
+int64_t WindowFrames(const MinibatchOptions& options, int num_shares) {
+  const int64_t share = options.shuffle_frames / num_shares;
+  return num_shares == 1 ? share : std::max(share, std::min<int64_t>(kLeastShareWindow, options.shuffle_frames));
+}
+
 ShareOrder PlanFrames(std::vector<Block> blocks, const MinibatchOptions& options, uint64_t seed, int num_shares,
                       std::vector<Block> mixed = {}, const Mixing& mixing = {}, int64_t epoch = 0) {
   ShareOrder order;
@@ -221,18 +228,13 @@ ShareOrder PlanFrames(std::vector<Block> blocks, const MinibatchOptions& options
   order.seed = seed;
   if (options.shuffle) Rng(seed, 0).Shuffle(std::span(order.blocks));
   const size_t border = mixed.empty() ? 0 : MixIn(std::move(mixed), mixing, epoch, seed, order.blocks);
-  const int64_t share = options.shuffle_frames / num_shares;
-  CutWindows(num_shares == 1 ? share : std::max(share, std::min<int64_t>(kLeastShareWindow, options.shuffle_frames)),
-             border, order);
+  CutWindows(WindowFrames(options, num_shares), border, order);
   order.num_minibatches = (order.num_frames + options.minibatch - 1) / options.minibatch;
   return order;
 }
 
-ShareOrder PlanShare(const FrameStore& store, std::span<const size_t> utterances, const MinibatchOptions& options,
-                     uint64_t seed, int num_shares, const Grid& grid) {
-  if (options.chunk_frames == 0) {
-    return PlanFrames(CutBlocks(store, utterances, options.block_frames), options, seed, num_shares);
-  }
+ShareOrder PlanAllChunks(const FrameStore& store, std::span<const size_t> utterances, const MinibatchOptions& options,
+                         uint64_t seed, const Grid& grid) {
   if (options.carry_state) return PlanCarriedChunks(store, utterances, options, seed, grid);
   if (!options.other_chunk_frames.empty()) {
     return PlanWidths(CutWidths(store, utterances, options, seed, grid), options, seed, grid);
@@ -243,9 +245,46 @@ ShareOrder PlanShare(const FrameStore& store, std::span<const size_t> utterances
 void Append(const ShareOrder& more, ShareOrder& order) {
   order.minibatch_block.pop_back();
   for (const size_t block : more.minibatch_block) order.minibatch_block.push_back(order.blocks.size() + block);
+  for (const size_t block : more.window_block) {
+    if (block > 0) order.window_block.push_back(order.blocks.size() + block);
+  }
   order.blocks.insert(order.blocks.end(), more.blocks.begin(), more.blocks.end());
   order.num_frames += more.num_frames;
   order.num_minibatches += more.num_minibatches;
+}
+
+// Chunks of a live store: those of a window are of utterances that no other window needs.
+ShareOrder PlanChunkWindows(const FrameStore& store, std::span<const size_t> utterances,
+                            const MinibatchOptions& options, uint64_t seed, int64_t window_frames, const Grid& grid) {
+  std::vector<size_t> rest(utterances.begin(), utterances.end());
+  int64_t frames = 0;
+  for (const size_t u : rest) frames += store.utterances()[u].num_frames;
+  if (options.shuffle && frames > window_frames) Rng(seed, kGroupStream).Shuffle(std::span(rest));
+  ShareOrder order;
+  order.seed = seed;
+  order.minibatch_block = {0};
+  order.window_block = {0};
+  for (size_t first = 0, windows = 0; first < rest.size(); ++windows) {
+    size_t end = first;
+    for (int64_t have = 0; end < rest.size() && have < window_frames; ++end) {
+      have += store.utterances()[rest[end]].num_frames;
+    }
+    const uint64_t window_seed = windows == 0 ? seed : MixSeed(seed, kGroupStream + windows);
+    ShareOrder window = PlanAllChunks(store, std::span(rest).subspan(first, end - first), options, window_seed, grid);
+    window.window_block = {0, window.blocks.size()};
+    Append(window, order);
+    first = end;
+  }
+  return order;
+}
+
+ShareOrder PlanShare(const FrameStore& store, std::span<const size_t> utterances, const MinibatchOptions& options,
+                     uint64_t seed, int num_shares, const Grid& grid) {
+  if (options.chunk_frames == 0) {
+    return PlanFrames(CutBlocks(store, utterances, options.block_frames), options, seed, num_shares);
+  }
+  if (store.live() == nullptr) return PlanAllChunks(store, utterances, options, seed, grid);
+  return PlanChunkWindows(store, utterances, options, seed, WindowFrames(options, num_shares), grid);
 }
 
 // The utterances that come before the mixing begins, then the others and what is mixed in: all streams of the one have

@@ -33,7 +33,8 @@ struct ShareOrder {
   std::vector<Block> blocks;
   int64_t num_frames = 0;
   uint64_t seed = 0;                    // for the frames within windows
-  std::vector<size_t> window_block;     // first block of each window; one more entry than windows
+  std::vector<size_t> window_block;     // first block of each window; one more entry than windows; none for chunks of
+                                        // features that are held
   std::vector<int64_t> window_frame;    // first position of each window; likewise
   std::vector<size_t> minibatch_block;  // chunks: first block of each minibatch, and the end; empty for single frames.
                                         // A block is a stream's chunk; one without frames is a stream that has ended.

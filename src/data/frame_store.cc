@@ -13,6 +13,7 @@
 #include "base/file.h"
 #include "base/thread_pool.h"
 #include "data/frame_store_format.h"
+#include "data/live_features.h"
 #include "data/shard_fetcher.h"
 
 namespace antiphon::data {
@@ -22,12 +23,6 @@ namespace fs = std::filesystem;
 
 // Passes over a whole store let go of what they have read, so that resident memory is not the store's size.
 constexpr int64_t kReleaseFrames = 1 << 17;
-
-template <class Code>
-void DecodeRow(const Code* __restrict codes, const float* __restrict step, const float* __restrict low, size_t dim,
-               float* __restrict out) {
-  for (size_t c = 0; c < dim; ++c) out[c] = low[c] + step[c] * static_cast<float>(codes[c]);
-}
 
 std::string_view Text(const MappedFile& file) {
   return {reinterpret_cast<const char*>(file.bytes().data()), file.bytes().size()};
@@ -54,10 +49,14 @@ struct FrameStore::Impl {
     const std::string_view json = Text(json_file);
     header = WithContext([&] { return internal::HeaderFromJson(json); },
                          [&] { return fmt::format("'{}'", json_file.path().string()); });
+    coding = header.frame_coding();
     fingerprint = Checksum(json);
     const MappedFile index(held, "index.bin");
     internal::IndexFromBytes(Text(index), index.path(), header, speakers, records);
     for (const internal::UtteranceRecord& r : records) utterances.push_back(r.utterance);
+    if (!header.live.empty()) {
+      live = std::make_unique<const LiveFeatures>(folder / internal::kLiveFolder, header, utterances, speakers);
+    }
     for (size_t s = 0; s < header.shard_bytes.size(); ++s) {
       const std::string name = internal::ShardName(s);
       if (!all_shards && !held.Has(name)) {
@@ -80,12 +79,6 @@ struct FrameStore::Impl {
   const char* Data(size_t u) const {
     return reinterpret_cast<const char*>(shard_data[records[u].shard].load(std::memory_order_acquire)) +
            records[u].offset;
-  }
-  const float* Step(size_t u) const { return reinterpret_cast<const float*>(Data(u)); }
-  const float* Low(size_t u) const { return Step(u) + header.feat_dim; }
-  template <class Code>
-  const Code* Codes(size_t u) const {
-    return reinterpret_cast<const Code*>(Data(u) + header.codes_offset());
   }
   int32_t Pdf(size_t u, int64_t frame) const {
     return PdfAt(Data(u) + header.pdfs_offset(records[u].utterance.num_frames), frame);
@@ -113,25 +106,14 @@ struct FrameStore::Impl {
                       (folder / internal::ShardName(shard)).string());
   }
 
-  // Rows first … first + count − 1 of an utterance, all inside it.
-  template <class Code>
-  void Decode(size_t u, int64_t first, int64_t count, float* out, int64_t out_stride) const {
-    const auto dim = static_cast<size_t>(header.feat_dim);
-    const Code* codes = Codes<Code>(u) + first * header.feat_dim;
-    for (int64_t r = 0; r < count; ++r)
-      DecodeRow(codes + r * header.feat_dim, Step(u), Low(u), dim, out + r * out_stride);
-  }
-  void Decode(size_t u, int64_t first, int64_t count, float* out, int64_t out_stride) const {
-    if (header.code_bytes() == 1) return Decode<uint8_t>(u, first, count, out, out_stride);
-    Decode<uint16_t>(u, first, count, out, out_stride);
-  }
-
   fs::path folder;
   internal::StoreHeader header;
+  internal::FrameCoding coding{"uint8", 1};
   uint64_t fingerprint = 0;
   std::vector<std::string> speakers;
   std::vector<internal::UtteranceRecord> records;
   std::vector<Utterance> utterances;
+  std::unique_ptr<const LiveFeatures> live;       // null: frames are held
   std::vector<std::optional<MappedFile>> shards;  // nullopt: on another machine
   // By shard, where it is read: in the original, or from some moment on in a copy.
   std::unique_ptr<std::atomic<const std::byte*>[]> shard_data;
@@ -175,7 +157,7 @@ void FrameStore::Impl::VerifyAt(size_t u, std::span<const std::byte> shard, cons
   const std::span<const std::byte> bytes = shard.subspan(r.offset, header.utterance_bytes(r.utterance.num_frames));
   if (Checksum(bytes) != r.checksum) fail("the checksum is wrong: the file was changed or damaged");
   const auto* ranges = reinterpret_cast<const float*>(bytes.data());
-  for (int c = 0; c < 2 * header.feat_dim; ++c) {
+  for (int c = 0; !live && c < 2 * header.feat_dim; ++c) {
     if (!std::isfinite(ranges[c])) fail("a column's range is not finite");
   }
   for (int64_t t = 0; t < r.utterance.num_frames; ++t) {
@@ -219,6 +201,7 @@ bool FrameStore::labelled() const { return impl_->header.labelled; }
 const std::string& FrameStore::description() const { return impl_->header.description; }
 const fs::path& FrameStore::folder() const { return impl_->folder; }
 uint64_t FrameStore::fingerprint() const { return impl_->fingerprint; }
+const LiveFeatures* FrameStore::live() const { return impl_->live.get(); }
 size_t FrameStore::num_shards() const { return impl_->shards.size(); }
 size_t FrameStore::ShardOf(size_t utterance) const { return impl_->records.at(utterance).shard; }
 bool FrameStore::HasShard(size_t shard) const { return impl_->shards.at(shard).has_value(); }
@@ -230,25 +213,20 @@ void FrameStore::ReadFrames(size_t utterance, int first, MatrixView out) const {
     Throw<ShapeError>("frames {} … {} of {} columns wanted, utterance '{}' has {} of {}", first, first + out.rows() - 1,
                       out.cols(), impl_->utterances[utterance].utt_id, num_frames, feat_dim());
   }
+  if (impl_->live) {
+    const std::string made = impl_->live->Make(utterance);
+    return impl_->coding.Decode(made.data(), first, out.rows(), out.data(), out.stride());
+  }
   impl_->EnsureVerified(utterance);
-  impl_->Decode(utterance, first, out.rows(), out.data(), out.stride());
+  impl_->coding.Decode(impl_->Data(utterance), first, out.rows(), out.data(), out.stride());
 }
 
 void FrameStore::ReadSpliced(size_t utterance, int frame, Context context, float* out) const {
   const int64_t num_frames = impl_->records[utterance].utterance.num_frames;
   DCHECK(frame >= 0 && frame < num_frames);
+  DCHECK(!impl_->live);
   impl_->EnsureVerified(utterance);
-  const int64_t dim = feat_dim();
-  const int64_t begin = frame - context.left;
-  const int64_t end = frame + context.right + 1;
-  const int64_t inside_begin = std::max<int64_t>(begin, 0);
-  const int64_t inside_end = std::min(end, num_frames);
-  impl_->Decode(utterance, inside_begin, inside_end - inside_begin, out + (inside_begin - begin) * dim, dim);
-  const auto repeat = [&](int64_t from, int64_t to) {
-    std::memcpy(out + (to - begin) * dim, out + (from - begin) * dim, static_cast<size_t>(dim) * sizeof(float));
-  };
-  for (int64_t t = begin; t < inside_begin; ++t) repeat(inside_begin, t);
-  for (int64_t t = inside_end; t < end; ++t) repeat(inside_end - 1, t);
+  impl_->coding.Splice(impl_->Data(utterance), num_frames, frame, context, out);
 }
 
 int32_t FrameStore::PdfId(size_t utterance, int frame) const {

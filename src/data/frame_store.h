@@ -4,7 +4,7 @@
 // and checksum. Features are held per utterance, each column divided evenly into 256 (uint8) or 65536 (uint16) steps
 // between its smallest and largest value; CMVN is applied before writing. Context is spliced at read-out, so a data set
 // is never written out spliced, and it need not fit in memory: pages are mapped, and ReleasePages lets go of those not
-// in use.
+// in use. A live store holds pdf-ids alone, and makes features of its recordings whenever they are read.
 //
 // Shapes: one frame per row; frame t spliced with left L and right R is [x(t−L) … x(t+R)], with the first or last frame
 // of the utterance repeated beyond its ends. Frame ids count from 0 through all utterances in the order of the store.
@@ -15,6 +15,8 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <functional>
+#include <map>
 #include <memory>
 #include <span>
 #include <string>
@@ -69,6 +71,11 @@ class FrameStoreWriter {
   /// InputError for values that are not finite, pdf-ids out of range, lengths that differ or an id seen before.
   void Add(std::string_view utt_id, std::string_view speaker, ConstMatrixView features,
            std::span<const int32_t> pdf_ids, float weight = 1.0f);
+  /// Of a live store, before anything is added: `write` puts the files that say how frames are made into a folder, and
+  /// returns their names with checksums.
+  void MakeLive(const std::function<std::map<std::string, std::string>(const std::filesystem::path&)>& write);
+  /// To a live store: an utterance of as many frames as pdf-ids.
+  void AddLive(std::string_view utt_id, std::string_view speaker, std::span<const int32_t> pdf_ids);
   /// `description` is kept as it is: how the features were made, as TOML or JSON text.
   void Finish(std::string_view description = {});
 
@@ -76,6 +83,8 @@ class FrameStoreWriter {
   struct Impl;
   std::unique_ptr<Impl> impl_;
 };
+
+class LiveFeatures;
 
 class FrameStore {
  public:
@@ -102,6 +111,8 @@ class FrameStore {
   bool labelled() const;
   const std::string& description() const;
   const std::filesystem::path& folder() const;
+  /// How features are made; null: they are held.
+  const LiveFeatures* live() const;
   size_t num_shards() const;
   size_t ShardOf(size_t utterance) const;
   /// False if it is not on this machine.
@@ -119,9 +130,10 @@ class FrameStore {
   /// Changes whenever any byte of the store does; checkpoints and "up to date" tests compare it.
   uint64_t fingerprint() const;
 
-  /// Reads frames [first, first + out.rows()) of an utterance, unspliced. out: [N, feat_dim].
+  /// Reads frames [first, first + out.rows()) of an utterance, unspliced. out: [N, feat_dim]. A live store makes the
+  /// features of the whole utterance for it, from the unchanged recording.
   void ReadFrames(size_t utterance, int first, MatrixView out) const;
-  /// Reads one frame with its context. out: feat_dim × context.width() values.
+  /// Reads one frame with its context. out: feat_dim × context.width() values. Not of a live store.
   void ReadSpliced(size_t utterance, int frame, Context context, float* out) const;
   int32_t PdfId(size_t utterance, int frame) const;
   /// One per frame of the utterance.
@@ -151,8 +163,29 @@ struct FeatureMoments {
 FeatureMoments EstimateMoments(const FrameStore& store, std::span<const size_t> utterances = {},
                                int64_t max_frames = 2'000'000, int num_threads = 0);
 
+/// Of a store whose features are made when they are read.
+struct LiveStoreOptions {
+  std::string data;
+  std::string front_end;
+  int channel = -1;
+  std::string audio_root;
+  template <class V>
+  void Visit(V& v) {
+    v("live", data,
+      "data directory, in place of a table of features: the store holds none, and training makes them of the "
+      "recordings "
+      "whenever it reads them, varied anew each time if data.augment says so; speakers are the directory's, and "
+      "without "
+      "--cmvn their statistics are found");
+    v("front-end", front_end, "with --live: front_end.toml that says how features are computed");
+    v("channel", channel, Range{-1, 1024}, "with --live: of recordings with several, from 0; -1: their mean");
+    v("audio-root", audio_root, "with --live: folder that relative paths in wav.scp start from; empty: looked up");
+  }
+};
+
 struct BuildFrameStoreOptions {
   FeatureSourceOptions input;
+  LiveStoreOptions live;
   std::string pdf_alignment;
   int num_pdfs = 0;  // 0: the largest id + 1
   int length_tolerance = 2;
@@ -160,6 +193,7 @@ struct BuildFrameStoreOptions {
   template <class V>
   void Visit(V& v) {
     input.Visit(v);
+    live.Visit(v);
     v("alignment", pdf_alignment,
       "table of pdf-ids, one per frame (pdf.scp); empty: speech without transcripts, for a teacher to label");
     v("num-pdfs", num_pdfs, Range{0, 1 << 28},
@@ -173,10 +207,12 @@ struct FrameStoreSummary {
   int64_t utterances = 0;
   int64_t frames = 0;
   std::vector<std::string> without_alignment;  // utterances left out, by id
+  std::vector<std::string> without_recording;  // of a live store: alignments that none is there for
 };
 /// Joins a feature table, a table of pdf-ids (or none) and speakers to a store. Utterances that the table lacks are
 /// left out and reported; one whose lengths differ by more than the tolerance is an error naming both lengths (else the
-/// shorter one counts). The store says of what kind its features are (data/feature_kind.h).
+/// shorter one counts). The store says of what kind its features are (data/feature_kind.h). A live store is made of a
+/// data directory and pdf-ids; those of "sp0.9-UTT" are of UTT at that speed. Each recording is looked at.
 FrameStoreSummary BuildFrameStore(const BuildFrameStoreOptions& options, const std::filesystem::path& folder,
                                   int num_threads = 0);
 

@@ -7,6 +7,7 @@
 #include "data/archive.h"
 #include "data/file_checksums.h"
 #include "data/frame_store.h"
+#include "data/live_store_build.h"
 
 namespace antiphon::data {
 namespace {
@@ -19,12 +20,21 @@ int LargestPdf(const RandomAccessReader<std::vector<int32_t>>& pdfs) {
   return largest;
 }
 
+void RequireOneSource(const BuildFrameStoreOptions& options) {
+  const LiveStoreOptions& live = options.live;
+  if (options.input.features.empty() && live.data.empty()) {
+    throw UsageError("give --features, a table of features, or --live, a data directory whose recordings are read");
+  }
+  if (live.data.empty() && (!live.front_end.empty() || live.channel >= 0 || !live.audio_root.empty())) {
+    throw UsageError("--front-end, --channel and --audio-root belong to --live: a table's features are computed");
+  }
+}
+
 }  // namespace
 
-FrameStoreSummary BuildFrameStore(const BuildFrameStoreOptions& options, const std::filesystem::path& folder,
-                                  int num_threads) {
-  const FeatureSource features(options.input);
-  std::optional<RandomAccessReader<std::vector<int32_t>>> alignment;
+namespace internal {
+
+PdfTable::PdfTable(const BuildFrameStoreOptions& options) {
   if (!options.pdf_alignment.empty()) {
     RequireTableAsWritten(options.pdf_alignment);
     alignment.emplace(options.pdf_alignment);
@@ -32,9 +42,32 @@ FrameStoreSummary BuildFrameStore(const BuildFrameStoreOptions& options, const s
   if (!alignment && options.num_pdfs == 0) {
     throw UsageError("a store without alignment needs --num-pdfs, the number of the teacher's pdf-ids");
   }
-  const int num_pdfs = options.num_pdfs > 0 ? options.num_pdfs : LargestPdf(*alignment) + 1;
+  num_pdfs = options.num_pdfs > 0 ? options.num_pdfs : LargestPdf(*alignment) + 1;
   if (num_pdfs < 1) Throw<InputError>("'{}' holds no pdf-ids", options.pdf_alignment);
+}
 
+std::vector<int32_t> PdfTable::Get(const std::string& utt_id, int64_t frames, int tolerance) const {
+  std::vector<int32_t> pdfs = alignment ? alignment->Get(utt_id) : std::vector<int32_t>(static_cast<size_t>(frames), 0);
+  const int64_t shorter = std::min<int64_t>(frames, std::ssize(pdfs));
+  if (std::max<int64_t>(frames, std::ssize(pdfs)) - shorter > tolerance) {
+    Throw<InputError>(
+        "{} frames of features but an alignment of {}; they were made with different frame shifts or from different "
+        "audio",
+        frames, pdfs.size());
+  }
+  pdfs.resize(static_cast<size_t>(shorter));
+  return pdfs;
+}
+
+}  // namespace internal
+
+FrameStoreSummary BuildFrameStore(const BuildFrameStoreOptions& options, const std::filesystem::path& folder,
+                                  int num_threads) {
+  RequireOneSource(options);
+  if (!options.live.data.empty()) return internal::BuildLiveStore(options, folder, num_threads);
+  const FeatureSource features(options.input);
+  const internal::PdfTable table(options);
+  const auto& alignment = table.alignment;
   FrameStoreSummary summary;
   std::vector<std::string> chosen;
   for (const std::string& utt_id : features.keys()) {
@@ -49,17 +82,11 @@ FrameStoreSummary BuildFrameStore(const BuildFrameStoreOptions& options, const s
   std::optional<FrameStoreWriter> writer;
   const auto add = [&](const std::string& utt_id, const Matrix& m) {
     const std::vector<int32_t> pdfs =
-        alignment ? alignment->Get(utt_id) : std::vector<int32_t>(static_cast<size_t>(m.rows()), 0);
-    const int64_t frames = std::min<int64_t>(m.rows(), std::ssize(pdfs));
-    if (std::max<int64_t>(m.rows(), std::ssize(pdfs)) - frames > options.length_tolerance) {
-      Throw<InputError>(
-          "frame store '{}', utterance '{}': {} frames of features but an alignment of {}; they were made with "
-          "different frame shifts or from different audio",
-          folder.string(), utt_id, m.rows(), pdfs.size());
-    }
-    if (!writer) writer.emplace(folder, static_cast<int>(m.cols()), num_pdfs, store);
-    writer->Add(utt_id, features.Speaker(utt_id), m.view().Rows(0, frames),
-                std::span(pdfs).first(static_cast<size_t>(frames)));
+        WithContext([&] { return table.Get(utt_id, m.rows(), options.length_tolerance); },
+                    [&] { return fmt::format("frame store '{}', utterance '{}'", folder.string(), utt_id); });
+    const auto frames = std::ssize(pdfs);
+    if (!writer) writer.emplace(folder, static_cast<int>(m.cols()), table.num_pdfs, store);
+    writer->Add(utt_id, features.Speaker(utt_id), m.view().Rows(0, frames), pdfs);
     ++summary.utterances;
     summary.frames += frames;
   };

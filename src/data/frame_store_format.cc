@@ -105,6 +105,7 @@ std::string HeaderToJson(const StoreHeader& h) {
                {"index_bytes", h.index_bytes},
                {"index_checksum", fmt::format("{:016x}", h.index_checksum)}};
   if (!h.labelled) json["labelled"] = false;
+  if (!h.live.empty()) json["live"] = h.live;
   json["checksum"] = fmt::format("{:016x}", Checksum(json.dump()));
   return json.dump(1) + "\n";
 }
@@ -132,6 +133,10 @@ StoreHeader HeaderFromJson(std::string_view text) {
   if (const auto labelled = json.find("labelled"); labelled != json.end()) {
     if (!labelled->is_boolean()) Throw<InputError>("'labelled' must be true or false");
     h.labelled = labelled->get<bool>();
+  }
+  if (const auto live = json.find("live"); live != json.end()) {
+    if (!live->is_object() || live->empty()) Throw<InputError>("'live' must name files");
+    for (const auto& [name, sum] : live->items()) h.live[name] = TextField(*live, name.c_str());
   }
   h.index_bytes = static_cast<uint64_t>(Field<int64_t>(json, "index_bytes", 0, std::numeric_limits<int64_t>::max()));
   h.index_checksum = HexField(json, "index_checksum");

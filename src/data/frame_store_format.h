@@ -2,16 +2,19 @@
 //
 // shard-NNNNN.frames: for each utterance, from a multiple of 64 bytes on: step and smallest value per column (float32
 // each), codes [frames × feat_dim] (uint8 or uint16), pdf-ids [frames] (uint16 if there are at most 65536, else int32).
+// Of a live store, whose frames are made when they are read (data/live_features.h): pdf-ids alone.
 // index.bin: speakers, then one record per utterance. store.json: sizes, and the checksums of index.bin and of itself.
 // All numbers little endian; checksums are XXH3-64.
 #pragma once
 
 #include <cstdint>
 #include <filesystem>
+#include <map>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "data/frame_coding.h"
 #include "data/frame_store.h"
 
 namespace antiphon::data::internal {
@@ -20,6 +23,8 @@ inline constexpr std::string_view kStoreFormat = "antiphon-frame-store";
 inline constexpr int kStoreVersion = 1;
 inline constexpr uint64_t kIndexMagic = 0x3158444946544e41;  // "ANTFIDX1"
 inline constexpr uint64_t kAlignment = 64;
+/// In a live store's folder, what says how its frames are made.
+inline constexpr char kLiveFolder[] = "recordings";
 
 struct StoreHeader {
   std::string coding = "uint8";
@@ -28,17 +33,15 @@ struct StoreHeader {
   int64_t num_frames = 0;
   int64_t num_utterances = 0;
   std::string description;
-  bool labelled = true;  // the pdf-ids are an alignment, not stand-ins
+  bool labelled = true;                     // the pdf-ids are an alignment, not stand-ins
+  std::map<std::string, std::string> live;  // files that say how frames are made, with checksums; empty: they are held
   std::vector<uint64_t> shard_bytes;
   uint64_t index_bytes = 0;
   uint64_t index_checksum = 0;
 
-  uint64_t code_bytes() const { return coding == "uint8" ? 1 : 2; }
+  FrameCoding frame_coding() const { return {coding, feat_dim}; }
   uint64_t pdf_bytes() const { return num_pdfs <= 65536 ? 2 : 4; }
-  uint64_t codes_offset() const { return 2 * sizeof(float) * static_cast<uint64_t>(feat_dim); }
-  uint64_t pdfs_offset(int64_t frames) const {
-    return codes_offset() + code_bytes() * static_cast<uint64_t>(feat_dim) * static_cast<uint64_t>(frames);
-  }
+  uint64_t pdfs_offset(int64_t frames) const { return live.empty() ? frame_coding().bytes(frames) : 0; }
   uint64_t utterance_bytes(int64_t frames) const {
     return pdfs_offset(frames) + pdf_bytes() * static_cast<uint64_t>(frames);
   }

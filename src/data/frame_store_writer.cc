@@ -15,45 +15,8 @@
 #include "data/frame_store_format.h"
 
 namespace antiphon::data {
-namespace {
 
 namespace fs = std::filesystem;
-
-template <class Code>
-void Quantise(ConstMatrixView features, char* out) {
-  const auto dim = static_cast<size_t>(features.cols());
-  constexpr float kLast = static_cast<float>(std::numeric_limits<Code>::max());
-  std::vector<float> step(dim);
-  std::vector<float> low(dim, std::numeric_limits<float>::infinity());
-  std::vector<float> high(dim, -std::numeric_limits<float>::infinity());
-  for (int64_t r = 0; r < features.rows(); ++r) {
-    const std::span<const float> row = features.Row(r);
-    for (size_t c = 0; c < dim; ++c) {
-      if (!std::isfinite(row[c]))
-        Throw<InputError>("frame {}, column {} holds {}; expected finite numbers", r, c, row[c]);
-      low[c] = std::min(low[c], row[c]);
-      high[c] = std::max(high[c], row[c]);
-    }
-  }
-  for (size_t c = 0; c < dim; ++c) {
-    step[c] = (high[c] - low[c]) / kLast;
-    if (!std::isfinite(step[c]))
-      Throw<InputError>("column {}: the values {} and {} are too far apart", c, low[c], high[c]);
-  }
-  std::memcpy(out, step.data(), dim * sizeof(float));
-  std::memcpy(out + dim * sizeof(float), low.data(), dim * sizeof(float));
-  char* codes = out + 2 * dim * sizeof(float);
-  for (int64_t r = 0; r < features.rows(); ++r) {
-    const std::span<const float> row = features.Row(r);
-    for (size_t c = 0; c < dim; ++c, codes += sizeof(Code)) {
-      const float position = step[c] > 0.0f ? (row[c] - low[c]) / step[c] : 0.0f;
-      const auto code = static_cast<Code>(std::clamp(position + 0.5f, 0.0f, kLast));
-      std::memcpy(codes, &code, sizeof code);
-    }
-  }
-}
-
-}  // namespace
 
 struct FrameStoreWriter::Impl {
   Impl(fs::path f, int feat_dim, int num_pdfs, const FrameStoreOptions& options)
@@ -88,6 +51,42 @@ struct FrameStoreWriter::Impl {
   void EndShard() {
     if (shard) shard->Commit();
     shard.reset();
+  }
+
+  // `encode` writes what stands before the pdf-ids.
+  template <class Encode>
+  void Append(std::string_view utt_id, std::string_view speaker, std::span<const int32_t> pdf_ids, float weight,
+              const Encode& encode) {
+    const int64_t frames = std::ssize(pdf_ids);
+    if (frames < 1 || frames > std::numeric_limits<int32_t>::max()) {
+      Throw<InputError>("{} frames; expected at least one", frames);
+    }
+    for (const int32_t pdf : pdf_ids) {
+      if (pdf < 0 || pdf >= header.num_pdfs) Throw<InputError>("pdf-id {}; expected 0 … {}", pdf, header.num_pdfs - 1);
+    }
+    if (!std::isfinite(weight) || weight < 0.0f) Throw<InputError>("weight {}; expected a number from 0", weight);
+    if (seen.count(std::string(utt_id)) > 0) Throw<InputError>("it is there twice");
+
+    const uint64_t bytes = header.utterance_bytes(frames);
+    buffer.assign((bytes + internal::kAlignment - 1) / internal::kAlignment * internal::kAlignment, '\0');
+    encode(buffer.data());
+    char* pdfs = buffer.data() + header.pdfs_offset(frames);
+    for (const int32_t pdf : pdf_ids) {
+      std::memcpy(pdfs, &pdf, header.pdf_bytes());
+      pdfs += header.pdf_bytes();
+    }
+    BeginShardIfNeeded(buffer.size());
+    internal::UtteranceRecord record;
+    record.utterance = {std::string(utt_id), SpeakerIndex(speaker), static_cast<int32_t>(frames), 0, weight};
+    record.shard = static_cast<uint32_t>(header.shard_bytes.size() - 1);
+    record.offset = header.shard_bytes.back();
+    record.checksum = Checksum(std::string_view(buffer).substr(0, bytes));
+    shard->stream().write(buffer.data(), std::ssize(buffer));
+    shard->CheckStream();
+    header.shard_bytes.back() += buffer.size();
+    header.num_frames += frames;
+    seen.insert(record.utterance.utt_id);
+    records.push_back(std::move(record));
   }
 
   int32_t SpeakerIndex(std::string_view name) {
@@ -139,44 +138,29 @@ void FrameStoreWriter::Add(std::string_view utt_id, std::string_view speaker, Co
                            std::span<const int32_t> pdf_ids, float weight) {
   Impl& w = *impl_;
   const auto add = [&] {
+    CHECK(w.header.live.empty());
     if (features.cols() != w.header.feat_dim) {
       Throw<ShapeError>("features of {} columns, the store has {}", features.cols(), w.header.feat_dim);
     }
-    if (features.rows() < 1 || features.rows() > std::numeric_limits<int32_t>::max()) {
-      Throw<InputError>("{} frames; expected at least one", features.rows());
-    }
     if (std::ssize(pdf_ids) != features.rows())
       Throw<InputError>("{} frames but {} pdf-ids", features.rows(), pdf_ids.size());
-    for (const int32_t pdf : pdf_ids) {
-      if (pdf < 0 || pdf >= w.header.num_pdfs)
-        Throw<InputError>("pdf-id {}; expected 0 … {}", pdf, w.header.num_pdfs - 1);
-    }
-    if (!std::isfinite(weight) || weight < 0.0f) Throw<InputError>("weight {}; expected a number from 0", weight);
-    if (w.seen.count(std::string(utt_id)) > 0) Throw<InputError>("it is there twice");
-
-    const uint64_t bytes = w.header.utterance_bytes(features.rows());
-    w.buffer.assign((bytes + internal::kAlignment - 1) / internal::kAlignment * internal::kAlignment, '\0');
-    w.header.coding == "uint8" ? Quantise<uint8_t>(features, w.buffer.data())
-                               : Quantise<uint16_t>(features, w.buffer.data());
-    char* pdfs = w.buffer.data() + w.header.pdfs_offset(features.rows());
-    for (const int32_t pdf : pdf_ids) {
-      std::memcpy(pdfs, &pdf, w.header.pdf_bytes());
-      pdfs += w.header.pdf_bytes();
-    }
-    w.BeginShardIfNeeded(w.buffer.size());
-    internal::UtteranceRecord record;
-    record.utterance = {std::string(utt_id), w.SpeakerIndex(speaker), static_cast<int32_t>(features.rows()), 0, weight};
-    record.shard = static_cast<uint32_t>(w.header.shard_bytes.size() - 1);
-    record.offset = w.header.shard_bytes.back();
-    record.checksum = Checksum(std::string_view(w.buffer).substr(0, bytes));
-    w.shard->stream().write(w.buffer.data(), std::ssize(w.buffer));
-    w.shard->CheckStream();
-    w.header.shard_bytes.back() += w.buffer.size();
-    w.header.num_frames += features.rows();
-    w.seen.insert(record.utterance.utt_id);
-    w.records.push_back(std::move(record));
+    w.Append(utt_id, speaker, pdf_ids, weight, [&](char* out) { w.header.frame_coding().Encode(features, out); });
   };
   WithContext(add, [&] { return fmt::format("frame store '{}', utterance '{}'", w.folder.string(), utt_id); });
+}
+
+void FrameStoreWriter::MakeLive(const std::function<std::map<std::string, std::string>(const fs::path&)>& write) {
+  CHECK(impl_->records.empty());
+  const fs::path place = impl_->partial / internal::kLiveFolder;
+  fs::create_directories(place);
+  impl_->header.live = write(place);
+}
+
+void FrameStoreWriter::AddLive(std::string_view utt_id, std::string_view speaker, std::span<const int32_t> pdf_ids) {
+  Impl& w = *impl_;
+  CHECK(!w.header.live.empty());
+  WithContext([&] { w.Append(utt_id, speaker, pdf_ids, 1.0f, [](char*) {}); },
+              [&] { return fmt::format("frame store '{}', utterance '{}'", w.folder.string(), utt_id); });
 }
 
 void FrameStoreWriter::Finish(std::string_view description) {

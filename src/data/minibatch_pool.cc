@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <deque>
+#include <limits>
 #include <mutex>
+#include <unordered_map>
 #include <utility>
 
 #include "base/check.h"
@@ -25,10 +27,22 @@ struct Window {
   size_t share = 0;
   size_t index = 0;
   std::vector<FrameRef> frames;
+  std::unordered_map<uint32_t, FeatureMaker::Handle> made;  // by utterance, of a live store
+  bool Is(int64_t number, size_t its_share, size_t its_index) const {
+    return epoch == number && share == its_share && index == its_index;
+  }
 };
 
-MinibatchOptions Chosen(MinibatchOptions options) {
+MinibatchOptions Chosen(MinibatchOptions options, const FrameStore& store) {
   if (options.distribution == "auto") options.distribution = "pool";
+  if (store.live() != nullptr) {
+    options.block_frames = std::numeric_limits<int>::max();
+  } else if (options.augment.any()) {
+    Throw<UsageError>(
+        "data.augment varies recordings, but '{}' holds features: make it with antiphon store --live, or leave "
+        "data.augment out",
+        store.folder().string());
+  }
   return options;
 }
 
@@ -38,7 +52,7 @@ struct MinibatchPool::Impl {
   Impl(std::shared_ptr<const FrameStore> s, MinibatchOptions o, uint64_t run_seed, int world,
        std::vector<size_t> chosen, InputNormalisation normalisation, TimeContext frames_needed, Mixing mixed)
       : store(std::move(s)),
-        options(Chosen(std::move(o))),
+        options(Chosen(std::move(o), *store)),
         context{options.left_context, options.right_context},
         seed(run_seed),
         world_size(world),
@@ -85,6 +99,7 @@ struct MinibatchPool::Impl {
           "data.carry-state needs workers that keep their utterances: set data.distribution to 'shares' or 'shards', "
           "or data.carry-state to false");
     }
+    if (const LiveFeatures* live = store->live()) maker = live->Maker(options.augment, options.feature_threads, seed);
     mean = Expand(normalisation.mean, "mean");
     scale = Expand(normalisation.scale, "scale");
     if (mean.empty() != scale.empty()) Throw<UsageError>("a normalisation needs both a mean and a scale");
@@ -124,31 +139,65 @@ struct MinibatchPool::Impl {
     return options.distribution == "pool" ? 0 : static_cast<size_t>(rank);
   }
 
-  std::shared_ptr<const Window> GetWindow(const Epoch& epoch, size_t share, size_t index) const {
-    const std::lock_guard lock(window_mutex);
-    for (size_t i = 0; i < windows.size(); ++i) {
-      if (windows[i]->epoch != epoch.number || windows[i]->share != share || windows[i]->index != index) continue;
-      std::rotate(windows.begin(), windows.begin() + static_cast<std::ptrdiff_t>(i),
-                  windows.begin() + static_cast<std::ptrdiff_t>(i) + 1);
-      return windows.front();
-    }
-    // Two per share: a minibatch may reach over the border of two. Readers keep what they still need.
-    if (windows.size() >= 2 * epoch.shares.size() + 2) windows.pop_back();
+  std::shared_ptr<Window> MakeWindow(const Epoch& epoch, size_t share, size_t index) const {
     auto window = std::make_shared<Window>();
     window->epoch = epoch.number;
     window->share = share;
     window->index = index;
-    internal::FillWindow(epoch.shares[share], index, options.shuffle, window->frames);
-    windows.push_front(window);
-    // What earlier windows read is not needed any more: resident memory stays that of a window, whatever the store's
-    // size.
-    store->ReleasePages();
+    const ShareOrder& order = epoch.shares[share];
+    if (order.minibatch_block.empty()) internal::FillWindow(order, index, options.shuffle, window->frames);
+    if (!maker) return window;
+    std::vector<uint32_t> wanted;
+    for (size_t b = order.window_block[index]; b < order.window_block[index + 1]; ++b) {
+      const internal::Block& block = order.blocks[b];
+      if (block.count > 0 && window->made.try_emplace(block.utterance).second) wanted.push_back(block.utterance);
+    }
+    const std::vector<FeatureMaker::Handle> handles = maker->Ask(epoch.number, wanted);
+    for (size_t i = 0; i < wanted.size(); ++i) window->made[wanted[i]] = handles[i];
     return window;
   }
 
-  void ReadFeatures(FrameRef ref, int64_t row, MinibatchBuffer& b) const {
+  // The window behind one that is begun, so that its features are there when it is.
+  std::shared_ptr<Window> MakeNext(const Epoch& epoch, size_t share, size_t index) const {
+    if (index + 2 < epoch.shares[share].window_block.size()) return MakeWindow(epoch, share, index + 1);
+    if (!options.shuffle || epoch.number + 1 >= mixing.epochs) return nullptr;
+    const std::shared_ptr<const Epoch> next = GetEpoch(epoch.number + 1);
+    return next->shares[share].blocks.empty() ? nullptr : MakeWindow(*next, share, 0);
+  }
+
+  std::shared_ptr<const Window> GetWindow(const Epoch& epoch, size_t share, size_t index) const {
+    const std::lock_guard lock(window_mutex);
+    for (size_t i = 0; i < windows.size(); ++i) {
+      if (!windows[i]->Is(epoch.number, share, index)) continue;
+      std::rotate(windows.begin(), windows.begin() + static_cast<std::ptrdiff_t>(i),
+                  windows.begin() + static_cast<std::ptrdiff_t>(i) + 1);
+      return windows.front();
+    }
+    // Two per share: a minibatch may reach over the border of two. Readers keep what they still need. A live store's
+    // windows hold features, and a pool that reads one is one worker's.
+    const size_t most = maker ? 2 : 2 * epoch.shares.size() + 2;
+    while (windows.size() >= most) windows.pop_back();
+    if (ahead && ahead->Is(epoch.number, share, index)) {
+      windows.push_front(std::move(ahead));
+    } else {
+      windows.push_front(MakeWindow(epoch, share, index));
+    }
+    if (maker) ahead = MakeNext(epoch, share, index);
+    // What earlier windows read is not needed any more: resident memory stays that of a window, whatever the store's
+    // size.
+    store->ReleasePages();
+    return windows.front();
+  }
+
+  void ReadFeatures(FrameRef ref, const Window* window, int64_t row, MinibatchBuffer& b) const {
     float* out = b.features_.data() + row * b.features_.cols();
-    store->ReadSpliced(ref.utterance, ref.frame, context, out);
+    if (maker) {
+      const char* coded = maker->Frames(window->made.at(ref.utterance));
+      const int32_t frames = store->utterances()[ref.utterance].num_frames;
+      store->live()->coding().Splice(coded, frames, ref.frame, context, out);
+    } else {
+      store->ReadSpliced(ref.utterance, ref.frame, context, out);
+    }
     for (size_t c = 0; c < mean.size(); ++c) out[c] = (out[c] - mean[c]) * scale[c];
   }
 
@@ -179,20 +228,20 @@ struct MinibatchPool::Impl {
       const std::shared_ptr<const Window> window = GetWindow(epoch, share, w);
       for (const int64_t stop = std::min(end, starts[w + 1]); at < stop; ++at) {
         const FrameRef frame = window->frames[static_cast<size_t>(at - starts[w])];
-        ReadFeatures(frame, at - begin, b);
+        ReadFeatures(frame, window.get(), at - begin, b);
         SetTarget(frame, at - begin, b);
       }
     }
   }
 
   // One stream's chunk. Frames that lie beyond the utterance's ends are its first or last one; so are those of padding.
-  void FillStream(const internal::Block& block, int stream, MinibatchBuffer& b) const {
+  void FillStream(const internal::Block& block, const Window* window, int stream, MinibatchBuffer& b) const {
     const SequenceLayout& layout = b.layout_;
     const int last = block.count > 0 ? store->utterances()[block.utterance].num_frames - 1 : 0;
     for (int t = 0; t < needed.InputFrames(layout.frames); ++t) {
       const int64_t row = int64_t{t} * layout.streams + stream;
       if (block.count > 0) {
-        ReadFeatures({block.utterance, std::clamp(block.first + t - needed.left, 0, last)}, row, b);
+        ReadFeatures({block.utterance, std::clamp(block.first + t - needed.left, 0, last)}, window, row, b);
       } else {
         std::fill_n(b.features_.data() + row * b.features_.cols(), b.features_.cols(), 0.0f);
       }
@@ -212,7 +261,8 @@ struct MinibatchPool::Impl {
     }
   }
 
-  void FillChunks(const ShareOrder& order, int64_t index, MinibatchBuffer& b) const {
+  void FillChunks(const Epoch& epoch, size_t share, int64_t index, MinibatchBuffer& b) const {
+    const ShareOrder& order = epoch.shares[share];
     const size_t begin = order.minibatch_block[static_cast<size_t>(index)];
     const size_t end = order.minibatch_block[static_cast<size_t>(index) + 1];
     const auto streams = static_cast<int>(end - begin);
@@ -224,12 +274,18 @@ struct MinibatchPool::Impl {
     b.lengths_.resize(static_cast<size_t>(streams));
     b.layout_ = {streams, frames, b.begins_, b.lengths_};
     b.chunks_.clear();
+    std::shared_ptr<const Window> window;
+    if (maker) {
+      const auto& starts = order.window_block;
+      const auto behind = std::upper_bound(starts.begin(), starts.end(), begin);
+      window = GetWindow(epoch, share, static_cast<size_t>(behind - starts.begin()) - 1);
+    }
     for (int s = 0; s < streams; ++s) {
       const internal::Block& block = order.blocks[begin + static_cast<size_t>(s)];
       b.chunks_.push_back({block.utterance, block.first, block.count});
-      FillStream(block, s, b);
+      FillStream(block, window.get(), s, b);
     }
-    // Chunks have no windows; count minibatches instead.
+    // Chunks of features that are held have no windows; count minibatches instead.
     constexpr int64_t kReleaseInterval = 1024;
     if (index % kReleaseInterval == 0) store->ReleasePages();
   }
@@ -250,6 +306,8 @@ struct MinibatchPool::Impl {
   mutable std::deque<std::shared_ptr<const Epoch>> epochs;
   mutable std::mutex window_mutex;
   mutable std::deque<std::shared_ptr<Window>> windows;  // used last first
+  std::shared_ptr<FeatureMaker> maker;                  // null: features are held
+  mutable std::shared_ptr<Window> ahead;                // of a live store; null: none
 };
 
 MinibatchPool::MinibatchPool(std::shared_ptr<const FrameStore> store, MinibatchOptions options, uint64_t seed,
@@ -312,7 +370,7 @@ void MinibatchPool::Fill(int64_t epoch, int rank, int64_t index, MinibatchBuffer
     b.chunks_.clear();
     index = -1;
   } else if (in_chunks) {
-    impl_->FillChunks(order, index, b);
+    impl_->FillChunks(*plan, share, index, b);
   } else {
     impl_->FillFrames(*plan, share, index, b);
   }

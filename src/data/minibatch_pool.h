@@ -18,6 +18,10 @@
 // frame gets its outputs at frames 0, K, 2K, … of each utterance in epoch 0, at 1, K + 1, … in epoch 1, and so on:
 // after K epochs every frame has been learnt from.
 //
+// Of a live store (data/live_features.h), whose features are made while they are read, blocks are whole utterances, and
+// chunks are of the utterances of a window, too: what a window needs is made behind the training of the one before, and
+// forgotten behind its own. Three windows of coded features are held at most: before, now, next.
+//
 // Distribution over workers: "pool": one order for all; worker r of N takes the minibatches r, r + N, … (synchronous),
 // or whoever is free takes the next (parallel/minibatch_ledger.h). "shares": utterances are divided by data/partition.h
 // anew in each epoch and every worker shuffles its own share. "shards": whole shards are dealt to the workers once and
@@ -42,6 +46,7 @@
 #include "base/options.h"
 #include "base/sequence_layout.h"
 #include "base/time_context.h"
+#include "data/feature_maker.h"
 #include "data/frame_store.h"
 #include "math/matrix.h"
 
@@ -61,6 +66,8 @@ struct MinibatchOptions {
   int prefetch = 4;
   bool shuffle = true;
   ShardCacheOptions cache;
+  VariationOptions augment;
+  int feature_threads = 2;
   template <class V>
   void Visit(V& v) {
     v("minibatch", minibatch, Range{1, 1 << 20}, "frames per gradient");
@@ -68,8 +75,10 @@ struct MinibatchOptions {
     v("right-context", right_context, Range{0, 1000}, "frames spliced on after the current one");
     v("distribution", distribution, OneOf{{"auto", "pool", "shares", "shards"}},
       "one order for all workers, a balanced share of the utterances for each, or whole shards for each, of which a "
-      "machine needs but its own; auto: pool, but shards for parallel.method admm, where there are enough of them");
-    v("block-frames", block_frames, Range{1, 1 << 20}, "consecutive frames that enter the shuffle buffer together");
+      "machine needs but its own; auto: pool, but shards for parallel.method admm, where there are enough of them, and "
+      "shares of a live store");
+    v("block-frames", block_frames, Range{1, 1 << 20},
+      "consecutive frames that enter the shuffle buffer together; of a live store, whole utterances do");
     v("shuffle-frames", shuffle_frames, Range{1, 1 << 28}, "frames in the shuffle buffer");
     v("chunk-frames", chunk_frames, Range{0, 1 << 20},
       "consecutive frames kept together, of as many utterances side by side as a minibatch holds; 0: single frames");
@@ -86,6 +95,10 @@ struct MinibatchOptions {
     v("prefetch", prefetch, Range{0, 1024}, "minibatches prepared ahead by a thread of their own; 0: none");
     v("shuffle", shuffle, "false: frames in the order of the store, for evaluation");
     cache.Visit(v);
+    v("feature-threads", feature_threads, Range{0, 1024},
+      "of a live store: threads that make features ahead, as far as the arithmetic leaves time; 0: none, whoever needs "
+      "features makes them");
+    v.Group("augment", augment);
   }
 };
 

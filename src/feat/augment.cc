@@ -95,6 +95,10 @@ Augmenter::Choice Augmenter::Choose(Rng& rng) const {
 
 Waveform Augmenter::Apply(const Waveform& wave, std::string_view utt_id) const {
   Rng rng(static_cast<uint64_t>(options_.seed), UtteranceSeed(utt_id));
+  return Apply(wave, rng);
+}
+
+Waveform Augmenter::Apply(const Waveform& wave, Rng& rng) const {
   const Choice choice = Choose(rng);
   Waveform out{ResampleBySpeed(wave.samples, choice.speed), wave.sample_rate_hz};
   if (choice.reverb) {

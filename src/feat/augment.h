@@ -38,6 +38,11 @@ struct AugmentOptions {
   void Visit(V& v) {
     v("seed", seed, "of all choices");
     v("speeds", speeds, Range{0.1, 10.0}, "speed factors to choose from, e.g. [0.9, 1.0, 1.1]; none: unchanged");
+    VisitAllButSpeeds(v);
+  }
+  /// What leaves an utterance as long as it is.
+  template <class V>
+  void VisitAllButSpeeds(V& v) {
     v("volume-low", volume_low, Range{1e-3, 1e3}, "least gain");
     v("volume-high", volume_high, Range{1e-3, 1e3}, "largest gain");
     v("noise-probability", noise_probability, Range{0.0, 1.0}, "share of utterances that get noise");
@@ -58,6 +63,8 @@ class Augmenter {
   /// Reads the noise and impulse-response files.
   explicit Augmenter(const AugmentOptions& options);
   Waveform Apply(const Waveform& wave, std::string_view utt_id) const;
+  /// What these random numbers choose, whatever options.seed says.
+  Waveform Apply(const Waveform& wave, Rng& rng) const;
   /// What Apply will choose for the utterance, as text ("speed 0.9, pink noise at 12.3 dB"); "" if nothing.
   std::string Describe(std::string_view utt_id) const;
   /// The noise among that, as a label: a kind, the name of a file without folder and ending, or "clean"; of files that

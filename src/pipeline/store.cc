@@ -21,7 +21,8 @@ StoreReport Store(const StoreRequest& request, int num_threads) {
 nlohmann::json ToJson(const StoreReport& report) {
   return {{"frames", report.summary.frames},
           {"utterances", report.summary.utterances},
-          {"without_alignment", report.summary.without_alignment}};
+          {"without_alignment", report.summary.without_alignment},
+          {"without_recording", report.summary.without_recording}};
 }
 
 std::vector<std::string> Sentences(const StoreReport& report) {
@@ -31,6 +32,10 @@ std::vector<std::string> Sentences(const StoreReport& report) {
   if (!summary.without_alignment.empty()) {
     sentences.push_back(fmt::format("{} utterances left out, because they have no alignment, the first: {}",
                                     summary.without_alignment.size(), summary.without_alignment[0]));
+  }
+  if (!summary.without_recording.empty()) {
+    sentences.push_back(fmt::format("{} alignments left out, because there is no recording for them, the first: {}",
+                                    summary.without_recording.size(), summary.without_recording[0]));
   }
   return sentences;
 }
