@@ -19,6 +19,7 @@ struct StrategyTraits {
   bool one_worker = false;         // there may be no others
   std::string of_own_data = "";    // what a worker learns of its own data alone, so that it should keep them
   bool keeps_minibatches = false;  // looks at minibatches again after their step
+  bool takes_when_free = false;    // workers take a minibatch of the common order whenever they are free
   bool divides_network = false;    // works on ranges of layers of the network that is described
 };
 

@@ -74,10 +74,13 @@ Distribution DistributionOf(const data::MinibatchOptions& options) {
 
 std::string ChooseDistribution(const TrainingTask& task, const TrainOptions& options, int workers) {
   if (options.data.distribution != "auto") return options.data.distribution;
-  const bool keeps_data = !parallel::TraitsOf(task.parallel).of_own_data.empty() && workers > 1;
-  const bool needs_pool = !task.mixing.utterances.empty() || options.pretrain.method == PretrainMethod::kRbm;
+  const parallel::StrategyTraits traits = parallel::TraitsOf(task.parallel);
+  const bool needs_pool =
+      !task.mixing.utterances.empty() || options.pretrain.method == PretrainMethod::kRbm || traits.takes_when_free;
+  if (workers == 1 || needs_pool) return "pool";
   const bool divisible = task.held_out_store && std::cmp_greater_equal(task.store->num_shards(), workers);
-  return keeps_data && !needs_pool && divisible ? "shards" : "pool";
+  if (!traits.of_own_data.empty() && divisible) return "shards";
+  return task.store->live() != nullptr ? "shares" : "pool";
 }
 
 void RequireShards(const comm::Communicator& comm, const data::FrameStore& store, const data::MinibatchPool& pool) {

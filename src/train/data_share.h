@@ -21,9 +21,9 @@ namespace antiphon::train {
 enum class Distribution { kPool, kShares, kShards };
 Distribution DistributionOf(const data::MinibatchOptions& options);
 
-/// What data.distribution "auto" means: "pool"; for a method whose workers learn something of their own data alone
-/// (parallel/strategy_traits.h), "shards", if there is a held-out store and a shard for every worker at least, and
-/// nothing that needs a pool.
+/// What data.distribution "auto" means: "pool"; unless something needs that, for a method whose workers learn something
+/// of their own data alone (parallel/strategy_traits.h) "shards", if there is a held-out store and a shard for every
+/// worker at least, and else for a live store "shares", so that no two processes make the same features.
 std::string ChooseDistribution(const TrainingTask& task, const TrainOptions& options, int workers);
 
 /// Throws if this rank cannot read what it will train on.

@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 
 #include "base/config.h"
+#include "base/file.h"
+#include "base/random.h"
 #include "parallel/value_share.h"
 #include "train/agreement.h"
 #include "train/text_difference.h"
@@ -10,11 +12,29 @@
 namespace antiphon::train {
 namespace {
 
+void Cut(const std::string& from, const std::string& to, std::string& text) {
+  const size_t at = text.find(from);
+  if (at == std::string::npos) return;
+  const size_t end = text.find(to, at + from.size());
+  text.erase(at, end == std::string::npos ? end : end - at);
+}
+
 // Earlier versions' checkpoints do not name options that came later and have no say in the model.
-std::string WithoutLaterKeys(std::string options) {
-  const std::string key = "background = true\n";
-  if (const size_t at = options.find(key); at != std::string::npos) options.erase(at, key.size());
+std::string WithoutLaterKeys(std::string options, bool varies) {
+  for (const std::string key : {"background = true\n", "feature-threads = 2\n"}) {
+    if (const size_t at = options.find(key); at != std::string::npos) options.erase(at, key.size());
+  }
+  if (!varies) Cut("[data.augment]", "[", options);
   return options;
+}
+
+// What is in the files that speech is varied with.
+std::string DescribeNoises(const feat::AugmentOptions& augment) {
+  uint64_t sum = 0;
+  for (const auto* files : {&augment.noise_files, &augment.reverb_files}) {
+    for (const std::string& file : *files) sum = MixSeed(sum, Checksum(MappedFile(file).bytes()));
+  }
+  return sum == 0 ? "" : fmt::format("noises = \"{:016x}\"\n", sum);
 }
 
 // Who steps what has no say in the model either: a run may go on divided otherwise.
@@ -33,15 +53,17 @@ std::string ExperimentText(const TrainingTask& task, TrainOptions options, const
   options.log_steps = 1;
   options.data.prefetch = 0;
   options.data.cache = {};
+  options.data.feature_threads = data::MinibatchOptions().feature_threads;
   options.deadline_seconds = TrainOptions().deadline_seconds;
   Config parallel = Config::Parse(task.parallel.ToToml(), "parallel");
   parallel.Set("workers", "0");
   parallel.Set("device-memory-mb", "0");
-  return fmt::format("seed = {}\n{}data = \"{:016x}\"\nheld_out = \"{:016x}\"\n{}\n[optimizer]\n{}\n[parallel]\n{}\n{}",
-                     task.seed, DescribeModels(task), task.store->fingerprint(),
-                     task.held_out_store ? task.held_out_store->fingerprint() : 0,
-                     WithoutLaterKeys(OptionsToConfig(options).ToToml()), task.optimizer.ToToml(),
-                     WithoutDivision(parallel.ToToml()), network.ToToml());
+  return fmt::format(
+      "seed = {}\n{}{}data = \"{:016x}\"\nheld_out = \"{:016x}\"\n{}\n[optimizer]\n{}\n[parallel]\n{}\n{}", task.seed,
+      DescribeModels(task), DescribeNoises(options.data.augment), task.store->fingerprint(),
+      task.held_out_store ? task.held_out_store->fingerprint() : 0,
+      WithoutLaterKeys(OptionsToConfig(options).ToToml(), options.data.augment.any()), task.optimizer.ToToml(),
+      WithoutDivision(parallel.ToToml()), network.ToToml());
 }
 
 std::string DifferenceFrom(const SafetensorsReader& checkpoint, const std::string& experiment) {

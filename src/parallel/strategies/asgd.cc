@@ -24,6 +24,7 @@
 #include "base/log.h"
 #include "base/options.h"
 #include "parallel/server_pool.h"
+#include "parallel/strategy_traits.h"
 #include "parallel/warm_start.h"
 
 namespace antiphon::parallel {
@@ -361,6 +362,8 @@ REGISTER_COMPONENT(StrategyRegistry, "asgd", [](const Config& config, const Repl
 REGISTER_COMPONENT(StrategyRegistry, "host-master", [](const Config& config, const Replica& replica) {
   return std::make_unique<Asgd>(config, replica, ReadHostMaster(config));
 });
+REGISTER_COMPONENT(StrategyTraitsRegistry, "asgd", Traits({.takes_when_free = true}));
+REGISTER_COMPONENT(StrategyTraitsRegistry, "host-master", Traits({.takes_when_free = true}));
 
 }  // namespace
 }  // namespace antiphon::parallel

@@ -18,6 +18,7 @@
 #include "base/options.h"
 #include "parallel/server_pool.h"
 #include "parallel/strategy.h"
+#include "parallel/strategy_traits.h"
 #include "parallel/striped_network.h"
 #include "parallel/sub_communicator.h"
 
@@ -261,6 +262,7 @@ REGISTER_COMPONENT(StrategyRegistry, "asgd-groups", [](const Config& config, con
   return std::make_unique<AsgdGroups>(config, replica);
 });
 REGISTER_COMPONENT(DivisionRegistry, "asgd-groups", DivideByOutputs);
+REGISTER_COMPONENT(StrategyTraitsRegistry, "asgd-groups", Traits({.takes_when_free = true}));
 
 }  // namespace
 }  // namespace antiphon::parallel
