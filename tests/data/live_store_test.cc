@@ -221,7 +221,9 @@ TEST_F(LiveStoreTest, DrawsAnewInEveryEpoch) {
   other.feature_threads = 0;
   other.minibatch = 50;
   other.shuffle_frames = 1 << 18;
-  EXPECT_EQ(ReadEpoch(MinibatchPool(store, other, 5), 1), second);
+  const MinibatchPool one_window(store, other, 5);
+  EXPECT_EQ(ReadEpoch(one_window, 0), first);
+  EXPECT_EQ(ReadEpoch(one_window, 1), second);
   other.distribution = "shares";
   EXPECT_EQ(ReadEpoch(MinibatchPool(store, other, 5, 3), 1), second);
   other.chunk_frames = 7;
