@@ -17,10 +17,14 @@ retry() {
   done
 }
 
-# clang_version: the number in the names of the clang that is installed, the oldest that serves first.
+# The versions of clang that serve, the best first: 14, with which the sources are checked, then the newest (that of
+# Debian 13 numbered 17 crashes on a kernel with both sanitizers).
+clangs=(14 19 18 17 16 15)
+
+# clang_version: the number in the names of the clang that is installed, the best one.
 clang_version() {
   local version
-  for version in 14 15 16 17 18 19; do
+  for version in "${clangs[@]}"; do
     if command -v "clang++-$version" >/dev/null; then
       echo "$version"
       return 0
