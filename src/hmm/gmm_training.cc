@@ -26,40 +26,65 @@ double GmmStats::Accumulate(const GmmSet& gmm, ConstMatrixView frames, const Fra
   CHECK_EQ(static_cast<int64_t>(pdfs.size()), frames.rows());
   CHECK_EQ(gmm.dim(), frames.cols());
   const int num_frames = blocks.num_frames();
-  const auto dim = static_cast<size_t>(gmm.dim());
-  scratch_.resize(static_cast<size_t>(gmm.MaxGaussiansPerPdf()) * kFrameBlock);
+  std::vector<FrameWeight> run;
   double total = 0;
   for (int begin = 0; begin < num_frames;) {
     const int32_t pdf = pdfs[static_cast<size_t>(begin)];
     const int block_end = std::min(num_frames, (begin / kFrameBlock + 1) * kFrameBlock);
-    int end = begin + 1;
-    while (end < block_end && pdfs[static_cast<size_t>(end)] == pdf) ++end;
-    if (pdf >= 0) {
-      float log_sums[kFrameBlock];
-      gmm.GaussianLogLikelihoods(pdf, blocks.Block(begin / kFrameBlock), scratch_.data());
-      PosteriorBlock(scratch_.data(), gmm.NumGaussians(pdf), log_sums);
-      const int first = gmm.FirstGaussian(pdf);
-      for (int t = begin; t < end; ++t) total += static_cast<double>(log_sums[t % kFrameBlock]);
-      for (int g = 0; g < gmm.NumGaussians(pdf); ++g) {
-        double* sums = sums_.Row(first + g).data();
-        double occupancy = 0;
-        for (int t = begin; t < end; ++t) {
-          const auto posterior = static_cast<double>(scratch_[static_cast<size_t>(g * kFrameBlock + t % kFrameBlock)]);
-          const float* x = frames.Row(t).data();
-          occupancy += posterior;
-          for (size_t d = 0; d < dim; ++d) {
-            const double weighted = posterior * static_cast<double>(x[d]);
-            sums[d] += weighted;
-            sums[dim + d] += weighted * static_cast<double>(x[d]);
-          }
-        }
-        occupancy_[static_cast<size_t>(first + g)] += occupancy;
-      }
-      num_frames_ += end - begin;
-    }
+    int end = begin;
+    run.clear();
+    for (; end < block_end && pdfs[static_cast<size_t>(end)] == pdf; ++end) run.push_back({end, 1.0});
+    if (pdf >= 0) total += AddInBlock(gmm, frames, blocks, pdf, run);
     begin = end;
   }
   log_likelihood_ += total;
+  return total;
+}
+
+double GmmStats::AccumulateWeighted(const GmmSet& gmm, ConstMatrixView frames, const FrameBlocks& blocks,
+                                    int32_t pdf_id, std::span<const FrameWeight> weights) {
+  CHECK_EQ(gmm.dim(), frames.cols());
+  double total = 0;
+  while (!weights.empty()) {
+    const int block = weights[0].frame / kFrameBlock;
+    size_t count = 1;
+    while (count < weights.size() && weights[count].frame / kFrameBlock == block) ++count;
+    total += AddInBlock(gmm, frames, blocks, pdf_id, weights.first(count));
+    weights = weights.subspan(count);
+  }
+  log_likelihood_ += total;
+  return total;
+}
+
+double GmmStats::AddInBlock(const GmmSet& gmm, ConstMatrixView frames, const FrameBlocks& blocks, int32_t pdf_id,
+                            std::span<const FrameWeight> weights) {
+  const auto dim = static_cast<size_t>(gmm.dim());
+  scratch_.resize(std::max(scratch_.size(), static_cast<size_t>(gmm.NumGaussians(pdf_id)) * kFrameBlock));
+  float log_sums[kFrameBlock];
+  gmm.GaussianLogLikelihoods(pdf_id, blocks.Block(weights[0].frame / kFrameBlock), scratch_.data());
+  PosteriorBlock(scratch_.data(), gmm.NumGaussians(pdf_id), log_sums);
+  double total = 0;
+  for (const auto& [frame, weight] : weights) {
+    total += weight * static_cast<double>(log_sums[frame % kFrameBlock]);
+    num_frames_ += weight;
+  }
+  const int first = gmm.FirstGaussian(pdf_id);
+  for (int g = 0; g < gmm.NumGaussians(pdf_id); ++g) {
+    double* sums = sums_.Row(first + g).data();
+    double occupancy = 0;
+    for (const auto& [frame, weight] : weights) {
+      const double posterior =
+          weight * static_cast<double>(scratch_[static_cast<size_t>(g * kFrameBlock + frame % kFrameBlock)]);
+      const float* x = frames.Row(frame).data();
+      occupancy += posterior;
+      for (size_t d = 0; d < dim; ++d) {
+        const double weighted = posterior * static_cast<double>(x[d]);
+        sums[d] += weighted;
+        sums[dim + d] += weighted * static_cast<double>(x[d]);
+      }
+    }
+    occupancy_[static_cast<size_t>(first + g)] += occupancy;
+  }
   return total;
 }
 

@@ -27,6 +27,12 @@ struct GmmUpdateOptions {
   }
 };
 
+/// How much a frame of an utterance counts.
+struct FrameWeight {
+  int frame = 0;
+  double weight = 1;
+};
+
 class GmmStats {
  public:
   GmmStats() = default;
@@ -37,10 +43,15 @@ class GmmStats {
   /// p(x|pdf).
   double Accumulate(const GmmSet& gmm, ConstMatrixView frames, const FrameBlocks& blocks,
                     std::span<const int32_t> pdfs);
+  /// Adds some of the frames, in rising order, all of one pdf-id, each with its weight. Returns Σ weight · log
+  /// p(x|pdf).
+  double AccumulateWeighted(const GmmSet& gmm, ConstMatrixView frames, const FrameBlocks& blocks, int32_t pdf_id,
+                            std::span<const FrameWeight> weights);
   void Add(const GmmStats& other);
 
   double Occupancy(int gaussian) const { return occupancy_[static_cast<size_t>(gaussian)]; }
   double PdfOccupancy(const GmmSet& gmm, int32_t pdf_id) const;
+  /// [G, 2·dim]: Σ γ x, Σ γ x².
   const DoubleMatrix& sums() const { return sums_; }
   double log_likelihood() const { return log_likelihood_; }
   double num_frames() const { return num_frames_; }
@@ -53,8 +64,12 @@ class GmmStats {
   }
 
  private:
+  // All within one block.
+  double AddInBlock(const GmmSet& gmm, ConstMatrixView frames, const FrameBlocks& blocks, int32_t pdf_id,
+                    std::span<const FrameWeight> weights);
+
   std::vector<double> occupancy_;  // Σ γ
-  DoubleMatrix sums_;              // [G, 2·dim]: Σ γ x, Σ γ x²
+  DoubleMatrix sums_;
   double log_likelihood_ = 0;
   double num_frames_ = 0;
   std::vector<float> scratch_;
