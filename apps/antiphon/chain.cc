@@ -14,7 +14,6 @@
 #include "chain/chain_model.h"
 #include "command.h"
 #include "data/archive.h"
-#include "math/safetensors.h"
 #include "pipeline/acoustic_model.h"
 #include "pipeline/align_source.h"
 
@@ -47,10 +46,6 @@ struct ChainCommandOptions {
     v.Group("ngrams", ngrams);
   }
 };
-
-bool IsGmm(const std::string& model) {
-  return SafetensorsReader(model).MetadataOr("format", "").starts_with("antiphon-gmm");
-}
 
 data::FeatureSourceOptions TreeFeatures(const ChainCommandOptions& options, const std::string& model) {
   data::FeatureSourceOptions tables = pipeline::FindTables(options.data, options.features);

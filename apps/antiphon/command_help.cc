@@ -71,7 +71,8 @@ const std::vector<Heading>& Headings() {
   static const std::vector<Heading> headings = {
       {"From recordings to words", {"run", "prepare", "split", "decode", "listen", "score", "report"}},
       {"The steps of a recipe", {"features", "align", "store", "size", "train", "lm", "graph"}},
-      {"Better and smaller models", {"adapt", "compress", "ivectors", "lattices", "denominator", "targets", "export"}},
+      {"Better and smaller models",
+       {"adapt", "compress", "ivectors", "lattices", "gmm-bmmi", "denominator", "targets", "export"}},
       {"Many workers", {"compare", "plan", "simulate", "top"}},
       {"Machine and files", {"doctor", "info"}}};
   return headings;

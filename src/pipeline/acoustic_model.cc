@@ -169,11 +169,11 @@ class NnetAcousticModel : public AcousticModel {
   std::shared_ptr<const infer::NnetModel> model_;
 };
 
+}  // namespace
+
 bool IsGmm(const std::filesystem::path& path) {
   return SafetensorsReader(path).MetadataOr("format", "").starts_with("antiphon-gmm");
 }
-
-}  // namespace
 
 std::string AcousticModel::normalisation() const {
   const auto scored = network();

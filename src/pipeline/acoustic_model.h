@@ -77,6 +77,9 @@ class AcousticModel {
 /// Scores of a Gaussian model, as AcousticModel::Stream.
 std::unique_ptr<ScoreStream> StreamOf(const hmm::GmmModel& model, const Matrix* speaker_transform);
 
+/// Whether a model file is that of Gaussian mixtures, not of a network.
+bool IsGmm(const std::filesystem::path& path);
+
 /// The HMM of a model file of either kind.
 hmm::HmmModel LoadHmm(const std::filesystem::path& path);
 

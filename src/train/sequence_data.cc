@@ -132,6 +132,12 @@ SequenceData::~SequenceData() = default;
 const fs::path& SequenceData::folder() const { return impl_->folder; }
 bool SequenceData::Has(std::string_view utt_id) const { return impl_->offsets.contains(utt_id); }
 
+std::vector<std::string> SequenceData::utt_ids() const {
+  std::vector<std::string> ids;
+  for (const auto& [utt_id, offset] : impl_->offsets) ids.push_back(utt_id);
+  return ids;
+}
+
 SequenceEntry SequenceData::Get(std::string_view utt_id) const {
   const auto found = impl_->offsets.find(utt_id);
   if (found == impl_->offsets.end()) {

@@ -43,6 +43,8 @@ class SequenceData {
   SequenceData(const std::filesystem::path& folder, const hmm::HmmModel& model);
   ~SequenceData();
   bool Has(std::string_view utt_id) const;
+  /// In the order of their names.
+  std::vector<std::string> utt_ids() const;
   SequenceEntry Get(std::string_view utt_id) const;
   const std::filesystem::path& folder() const;
 

@@ -97,6 +97,7 @@ class Documentation(small_system.SystemTest):
             shutil.copytree(root / "corpus", root / name, ignore=lambda *_: ["data", "lang"], dirs_exist_ok=True)
         for name in ("train", "test", "exp/train"):
             shutil.copytree(root / "feats", root / name)
+        shutil.copytree(root / "gmm", root / "exp/gmm/train")
         speakers = re.sub(r" s0$", " anna", (root / "corpus/utt2spk").read_text(), flags=re.M)
         for name in ("mine", "data/test", "test"):
             (root / name / "utt2spk").write_text(speakers)

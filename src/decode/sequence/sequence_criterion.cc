@@ -104,12 +104,16 @@ Passes Sweep(std::span<const Edge> edges, size_t num_states) {
 
 }  // namespace
 
+bool HasReference(const Lattice& lattice, std::span<const int32_t> alignment) {
+  const std::vector<Edge> edges = Edges(lattice, alignment.size());
+  return ReferenceLogWeight(edges, lattice.states.size(), alignment) != kLogZero;
+}
+
 void AddReference(std::span<const int32_t> alignment, const LatticeCost& cost, Lattice* lattice) {
-  if (!lattice->empty()) {
-    const std::vector<Edge> edges = Edges(*lattice, alignment.size());
-    if (ReferenceLogWeight(edges, lattice->states.size(), alignment) != kLogZero) return;
-  } else {
+  if (lattice->empty()) {
     lattice->states.emplace_back();
+  } else if (HasReference(*lattice, alignment)) {
+    return;
   }
   const auto end = static_cast<int32_t>(lattice->states.size());
   lattice->states[0].arcs.push_back({end, 0, cost, lattice->AddAlignment(alignment)});
@@ -132,6 +136,38 @@ TransitionClasses ClassesOf(const hmm::HmmModel& model, const SequenceCriterionO
   return result;
 }
 
+int32_t SequenceCriterion::PdfOf(int32_t transition_id, int64_t num_pdfs) const {
+  const auto i = static_cast<size_t>(std::max(transition_id, 0));
+  if (transition_id < 1 || i >= transitions_.pdf_ids.size() || transitions_.pdf_ids[i] >= num_pdfs) {
+    Throw<InputError>("transition-id {} of the lattice is not one of the model's", transition_id);
+  }
+  return transitions_.pdf_ids[i];
+}
+
+Matrix SequenceCriterion::ScoresFor(const Lattice& lattice, std::span<const int32_t> reference,
+                                    ScoreSource& source) const {
+  if (static_cast<size_t>(source.num_frames_ready()) != reference.size()) {
+    Throw<InputError>("the reference has {} frames, the utterance {}", reference.size(), source.num_frames_ready());
+  }
+  const int num_pdfs = source.num_pdfs();
+  Matrix scores(std::ssize(reference), num_pdfs);
+  std::fill_n(scores.data(), scores.size(), std::numeric_limits<float>::quiet_NaN());
+  // Frame by frame, as sources have it; a pdf-id comes on many arcs.
+  std::vector<std::vector<int32_t>> asked(reference.size());
+  for (const Edge& edge : Edges(lattice, reference.size())) {
+    for (size_t i = 0; i < edge.alignment.size(); ++i) {
+      asked[static_cast<size_t>(edge.begin) + i].push_back(PdfOf(edge.alignment[i], num_pdfs));
+    }
+  }
+  for (size_t t = 0; t < asked.size(); ++t) {
+    for (const int32_t pdf : asked[t]) {
+      float& score = scores(static_cast<int64_t>(t), pdf);
+      if (std::isnan(score)) score = source.LogLikelihood(static_cast<int>(t), pdf);
+    }
+  }
+  return scores;
+}
+
 double SequenceCriterion::Loss(const Lattice& lattice, std::span<const int32_t> reference, ConstMatrixView scores,
                                MatrixView gradient) const {
   const double scale = options_.acoustic_scale;
@@ -139,13 +175,7 @@ double SequenceCriterion::Loss(const Lattice& lattice, std::span<const int32_t> 
     Throw<InputError>("the reference has {} frames, the utterance {}", reference.size(), scores.rows());
   }
   std::vector<Edge> edges = Edges(lattice, reference.size());
-  const auto pdf = [&](int32_t transition_id) {
-    const auto i = static_cast<size_t>(std::max(transition_id, 0));
-    if (transition_id < 1 || i >= transitions_.pdf_ids.size() || transitions_.pdf_ids[i] >= scores.cols()) {
-      Throw<InputError>("transition-id {} of the lattice is not one of the model's", transition_id);
-    }
-    return transitions_.pdf_ids[i];
-  };
+  const auto pdf = [&](int32_t transition_id) { return PdfOf(transition_id, scores.cols()); };
   for (const int32_t id : reference) pdf(id);
   for (Edge& edge : edges) {
     edge.log_weight = -edge.graph_cost;

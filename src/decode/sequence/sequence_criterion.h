@@ -23,6 +23,7 @@
 #include <vector>
 
 #include "base/options.h"
+#include "base/score_source.h"
 #include "decode/lattice/lattice.h"
 #include "hmm/hmm_model.h"
 #include "math/matrix.h"
@@ -47,6 +48,8 @@ struct SequenceCriterionOptions {
   }
 };
 
+/// Whether the reference (a transition-id per frame) is a path of the lattice, which must span its frames.
+bool HasReference(const Lattice& lattice, std::span<const int32_t> alignment);
 /// Adds the reference as a path of its own, unless the lattice has it. `alignment`: a transition-id per frame.
 void AddReference(std::span<const int32_t> alignment, const LatticeCost& cost, Lattice* lattice);
 
@@ -67,8 +70,13 @@ class SequenceCriterion {
   double Loss(const Lattice& lattice, std::span<const int32_t> reference, ConstMatrixView scores,
               MatrixView gradient) const;
 
+  /// The scores that Loss reads of `source`, for which every one costs time; NaN in place of the others.
+  Matrix ScoresFor(const Lattice& lattice, std::span<const int32_t> reference, ScoreSource& source) const;
+
  private:
   bool IsMmi() const { return options_.criterion == "mmi"; }
+  // InputError for an id that the model, whose scores are of num_pdfs pdf-ids, does not have.
+  int32_t PdfOf(int32_t transition_id, int64_t num_pdfs) const;
 
   TransitionClasses transitions_;
   SequenceCriterionOptions options_;
