@@ -60,6 +60,18 @@ if(ANTIPHON_MPI)
   endif()
 endif()
 
+# libcurl is optional: without it, frame stores are folders of this machine.
+option(ANTIPHON_CURL "Use libcurl if it is there" ON)
+set(ANTIPHON_CURL_FOUND FALSE)
+if(ANTIPHON_CURL)
+  find_package(CURL 7.87)
+  set(ANTIPHON_CURL_FOUND ${CURL_FOUND})
+  if(NOT CURL_FOUND)
+    message(STATUS "libcurl not found: frame stores on servers cannot be read. For those install the Debian package "
+                   "libcurl4-openssl-dev (scripts/setup does)")
+  endif()
+endif()
+
 # OpenFst before 1.8 uses what C++20 took from std::allocator: mended copies of the three headers that do so go in front.
 find_path(OPENFST_INCLUDE_DIR fst/fst.h REQUIRED)
 foreach(header cache.h memory.h vector-fst.h)

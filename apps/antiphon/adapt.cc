@@ -11,6 +11,7 @@
 #include "command.h"
 #include "pipeline/acoustic_model.h"
 #include "pipeline/adaptation_speech.h"
+#include "pipeline/compress_request.h"
 #include "pipeline/method_tables.h"
 #include "pipeline/model_measure.h"
 #include "processes.h"
@@ -47,10 +48,6 @@ struct AdaptCommandOptions {
     adaptation.Visit(v);
   }
 };
-
-std::shared_ptr<const data::FrameStore> OpenStore(const fs::path& folder) {
-  return folder.empty() ? nullptr : std::make_shared<const data::FrameStore>(folder);
-}
 
 constexpr char kLock[] = ".adaptation.lock";
 
@@ -214,14 +211,17 @@ void Adapt(const AdaptCommandOptions& options, CommandContext& context) {
       fmt::format("another adaptation is working in '{}': wait for it, or give another folder with --out",
                   options.out));
   train::AdaptationSpeech speech;
-  speech.held_out_store = OpenStore(options.held_out_store);
-  speech.old_store = OpenStore(options.old_store);
+  const data::ShardCacheOptions& cache = options.adaptation.train.data.cache;
+  speech.held_out_store = pipeline::OpenStore(options.held_out_store, cache);
+  speech.old_store = pipeline::OpenStore(options.old_store, cache);
   if (!options.hmm.empty()) speech.hmm_json = LoadHmm(options.hmm).ToJson();
   CountOldWords(options, context, speech);
-  speech.new_store = OpenStore(options.store.empty()
-                                   ? pipeline::MakeAdaptationStore(options.speech, options.model, *model,
-                                                                   method->needs_words(), options.out, HostOf(context))
-                                   : fs::path(options.store));
+  const std::string store = options.store.empty()
+                                ? pipeline::MakeAdaptationStore(options.speech, options.model, *model,
+                                                                method->needs_words(), options.out, HostOf(context))
+                                      .string()
+                                : options.store;
+  speech.new_store = pipeline::OpenStore(store, cache);
   speech.words_known = !options.store.empty() || pipeline::HasWords(options.speech);
   speech.speaker = options.speech.speaker;
   if (!speech.old_store) log::Warn("without --old-store nobody sees what the model forgets of the speech it knew");

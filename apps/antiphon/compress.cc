@@ -29,8 +29,9 @@ void Compress(pipeline::CompressRequest request, CommandContext& context) {
   } else {
     const auto model = std::make_shared<const nn::Model>(nn::Model::Load(request.model));
     const compress::PlanResult result = pipeline::SearchCompression(
-        {request.plan, request.compression, request.out, model, request.model, pipeline::OpenStore(request.store),
-         pipeline::OpenStore(request.held_out_store), request.optimizer, decode},
+        {request.plan, request.compression, request.out, model, request.model,
+         pipeline::OpenStore(request.store, request.compression.train.data.cache),
+         pipeline::OpenStore(request.held_out_store, request.compression.train.data.cache), request.optimizer, decode},
         host);
     context.SetResult(pipeline::ToJson(result));
   }

@@ -135,7 +135,9 @@ Json DescribeTable(const std::string& table, int entries) {
 }
 
 Json DescribeFrameStore(const std::string& folder, int) {
-  const data::FrameStore store(folder);
+  data::FrameStoreAccess access;
+  access.index_only = data::IsRemote(folder);
+  const data::FrameStore store(folder, access);
   return {{"kind", "frame store"},
           {"features", store.live() != nullptr ? "made of recordings when they are read" : "stored"},
           {"utterances", store.utterances().size()},
@@ -172,7 +174,8 @@ Json DescribeDataDir(const std::string& folder, int) {
 }
 
 const InfoKind kKinds[] = {
-    {"frame store", [](const fs::path& p) { return fs::exists(p / "store.json"); }, DescribeFrameStore},
+    {"frame store", [](const fs::path& p) { return data::IsRemote(p.native()) || fs::exists(p / "store.json"); },
+     DescribeFrameStore},
     {"data directory", [](const fs::path& p) { return fs::exists(p / "wav.scp"); }, DescribeDataDir},
     {"tensors", [](const fs::path& p) { return HasEnding(p, {".safetensors"}); }, DescribeTensors},
     {"table",
@@ -195,7 +198,7 @@ void PrintLines(const Json& json, const std::string& indent, CommandContext& con
 }
 
 void Info(const InfoOptions& options, CommandContext& context) {
-  if (!fs::exists(options.file)) Throw<IoError>("'{}' does not exist", options.file);
+  if (!data::IsRemote(options.file) && !fs::exists(options.file)) Throw<IoError>("'{}' does not exist", options.file);
   std::string known;
   for (const std::span<const InfoKind> kinds : {std::span<const InfoKind>(kKinds), SpeechKinds(), TextKinds()}) {
     for (const InfoKind& kind : kinds) {

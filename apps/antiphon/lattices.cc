@@ -33,6 +33,7 @@ struct LatticesCommandOptions {
   double reference_beam = 100.0;
   data::FeatureSourceOptions features;
   infer::NnetScorerOptions nnet;
+  data::ShardCacheOptions cache;
 
   template <class V>
   void Visit(V& v) {
@@ -47,6 +48,7 @@ struct LatticesCommandOptions {
     v("reference-beam", reference_beam, Range{1.0, 1e9}, "beam of the search for the transcript's best path");
     features.Visit(v);
     v.Group("nnet", nnet);
+    cache.Visit(v);
   }
 };
 
@@ -137,7 +139,7 @@ class LatticeRun {
       Throw<UsageError>("'{}' is a network: name the speech by --store, without --data and tables of features",
                         options.model);
     }
-    return pipeline::StoredSpeech(options.model, options.store, options.nnet);
+    return pipeline::StoredSpeech(options.model, options.store, {.cache = options.cache}, options.nnet);
   }
 
   Result MakeOne(size_t utterance) {

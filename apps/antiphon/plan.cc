@@ -1,8 +1,10 @@
 // antiphon plan: how best to train a network on a cluster.
+#include <cmath>
 #include <nlohmann/json.hpp>
 
 #include "bench_network.h"
 #include "command.h"
+#include "data/frame_store.h"
 #include "plan/planner.h"
 #include "report/text_table.h"
 #include "simulation_pages.h"
@@ -18,6 +20,9 @@ struct PlanCommandOptions {
   double epochs = 10;
   int devices = 8;
   int minibatch = 256;
+  int feat_dim = 40;
+  data::FrameStoreOptions store;
+  double store_mb_s = 0;
   std::string prefer = "time";
   double price_per_device_hour = 0;
   double largest_price = 0;
@@ -32,6 +37,10 @@ struct PlanCommandOptions {
     v("epochs", epochs, Range{1e-3, 1e6}, "passes over it that serial training would need");
     v("devices", devices, Range{1, 1 << 16}, "that there are");
     v("minibatch", minibatch, Range{1, 1 << 20}, "frames of one worker's step");
+    v("feat-dim", feat_dim, Range{1, 1 << 20}, "values per frame of the frame store, without context");
+    v.Group("store", store);
+    v("store-mb-s", store_mb_s, Range{0, 1e9},
+      "what all machines together read from where the frame store lies, 10^6 bytes per second; 0: not known");
     v("prefer", prefer, OneOf{{"time", "price"}}, "what should be least");
     v("price-per-device-hour", price_per_device_hour, Range{0, 1e9}, "in any currency");
     v("largest-price", largest_price, Range{0, 1e12}, "plans that cost more are left out; 0: none");
@@ -62,6 +71,32 @@ nlohmann::json OutlookToJson(const plan::MethodOutlook& outlook) {
   json["expected"] = ToJson(outlook.candidate);
   json["parallel"] = outlook.candidate.table;
   json["how_sure"] = outlook.how_sure;
+  return json;
+}
+
+// What the data take, and how fast a plan goes through them.
+nlohmann::json TellOfData(const PlanCommandOptions& options, const plan::Candidate& best, CommandContext& context) {
+  const double frames = options.hours * kFramesPerHour;
+  const double bytes = data::EstimateStoreBytes(frames, options.feat_dim, options.store);
+  const double shards = std::ceil(bytes / (static_cast<double>(options.store.shard_mib) * (1 << 20)));
+  const double epoch_s = frames / best.result.frames_per_second;
+  const double needed_mb_s = 1e-6 * bytes / epoch_s;
+  context.Print("data: {:.4g} frames of {} values, a frame store of {:.1f} GB in {:.0f} shards", frames,
+                options.feat_dim, 1e-9 * bytes, shards);
+  context.Print("an epoch takes {:.0f} s (simulated), and reads {:.1f} MB/s", epoch_s, needed_mb_s);
+  nlohmann::json json = {{"frames", frames},
+                         {"store_bytes", bytes},
+                         {"shards", shards},
+                         {"epoch_seconds", epoch_s},
+                         {"needed_mb_per_second", needed_mb_s}};
+  if (options.store_mb_s > 0) {
+    const double read_s = 1e-6 * bytes / options.store_mb_s;
+    json["read_seconds"] = read_s;
+    context.Print("reading the store takes {:.0f} s{}", read_s,
+                  read_s > epoch_s
+                      ? ": longer than learning from it; keep it nearer, or in a cache that holds all of it"
+                      : ", while others are learnt from");
+  }
   return json;
 }
 
@@ -120,6 +155,7 @@ void Plan(const PlanCommandOptions& options, CommandContext& context) {
   for (const std::string& line : report::TextTable(rows)) context.PrintLine(line);
   for (const plan::Refusal& refusal : r.refused) context.Print("refused: {}: {}", refusal.name, refusal.reason);
   PrintAll(r.all, context);
+  const nlohmann::json data = TellOfData(options, r.best, context);
   context.PrintLine(
       "passes, against serial training's: what is documented, and beyond that assumed (docs/guides/simulation.md)");
   context.PrintLine("The table for `antiphon train`:");
@@ -136,6 +172,7 @@ void Plan(const PlanCommandOptions& options, CommandContext& context) {
   nlohmann::json json = {{"simulated", true},    {"cluster_assumed", assumed}, {"best", ToJson(r.best)}, {"why", r.why},
                          {"candidates", others}, {"refused", refused},         {"passes_rules", rules}};
   json["parallel"] = r.best.table;
+  json["data"] = data;
   for (const plan::MethodOutlook& outlook : r.all) json["methods"].push_back(OutlookToJson(outlook));
   if (!r.runner_up.name.empty()) json["runner_up"] = ToJson(r.runner_up);
   context.SetResult(json.dump(2));

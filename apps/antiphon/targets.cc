@@ -13,6 +13,7 @@ namespace {
 struct TargetsCommandOptions {
   std::string store, out;
   std::vector<std::string> models;
+  data::ShardCacheOptions cache;
   train::SoftTargetOptions targets;
 
   template <class V>
@@ -21,11 +22,14 @@ struct TargetsCommandOptions {
     v("store", store, "frame store that the student will be trained on");
     v("out", out, "file to write");
     targets.Visit(v);
+    v.Group("data", cache);
   }
 };
 
 void Targets(const TargetsCommandOptions& options, CommandContext& context) {
-  const auto store = std::make_shared<const data::FrameStore>(options.store);
+  data::FrameStoreAccess access;
+  access.cache = options.cache;
+  const auto store = std::make_shared<const data::FrameStore>(options.store, access);
   train::TeacherOptions teachers;
   teachers.models = options.models;
   const double kept = train::SoftTargets::Write(options.out, store, train::LoadTeachers(teachers), options.targets);

@@ -47,7 +47,9 @@ void PrintEvaluation(const train::EvaluationResult& result, CommandContext& cont
 void EvaluateModel(const TrainCommandOptions& options, CommandContext& context) {
   const nn::Model model = nn::Model::Load(options.evaluate);
   train::EvaluationData data;
-  data.store = std::make_shared<const data::FrameStore>(options.job.request.store);
+  data::FrameStoreAccess access;
+  access.cache = options.job.request.train.data.cache;
+  data.store = std::make_shared<const data::FrameStore>(options.job.request.store, access);
   data.context = {model.left_context, model.right_context};
   data.heads = {model.frames_per_forward, model.first_frame_offset};
   if (data.store->feat_dim() != model.feature_dim || data.store->num_pdfs() > model.num_pdfs()) {

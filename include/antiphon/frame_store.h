@@ -5,13 +5,15 @@
 //   antiphon::Minibatches epoch(store, {.minibatch = 256}, /*epoch=*/0);
 //   while (auto minibatch = epoch.Next()) Learn(minibatch->features(), minibatch->labels());
 //
-// The store is mapped: it need not fit in memory. Features are normalised as the store was made; frames beyond an
+// The store is mapped: it need not fit in memory. One on a server (http://…, https://…, s3://BUCKET/PREFIX) is fetched
+// into a folder of this machine as it is read. Features are normalised as the store was made; frames beyond an
 // utterance's ends repeat its first or last one.
 //
 // Shapes: row by row, one frame per row; frame t with its context is [x(t−left) … x(t+right)]. Labels are pdf-ids.
 // Threads: a FrameStore may be used by many threads at once; of one Minibatches, one calls Next. A Minibatch keeps its
 // own memory, and belongs to whoever holds it.
-// Errors: std::runtime_error (antiphon::Error) naming file, utterance and byte of a store that is damaged.
+// Errors: std::runtime_error (antiphon::Error) naming file, utterance and byte of a store that is damaged, or the
+// address of what a server does not give.
 #pragma once
 
 #include <cstdint>
@@ -25,6 +27,12 @@
 
 namespace antiphon {
 
+/// Where the shards of a store on a server are kept.
+struct FrameStoreCache {
+  std::string folder;  // on this machine's own disk; programs may share it
+  double limit_gb = 50;
+};
+
 class ANTIPHON_API FrameStore {
  public:
   struct Utterance {
@@ -35,6 +43,7 @@ class ANTIPHON_API FrameStore {
   };
 
   explicit FrameStore(const std::string& folder);
+  FrameStore(const std::string& folder, const FrameStoreCache& cache);
   ~FrameStore();
   FrameStore(const FrameStore&);
   FrameStore& operator=(const FrameStore&);
@@ -74,6 +83,7 @@ struct MinibatchSettings {
   uint64_t seed = 1;                    // with `epoch`, decides the order
   std::vector<size_t> utterances = {};  // the part of the store to read, by place; empty: all
   int prefetch = 2;                     // minibatches that are prepared while others are in use
+  int shards_at_once = 0;               // read and shuffled together, so that a cache need not hold more; 0: all
 };
 
 /// B frames; B is settings.minibatch, less in an epoch's last one.

@@ -32,6 +32,12 @@ def existing(path: PathLike, what: str) -> str:
     return text
 
 
+def existing_or_remote(path: PathLike, what: str) -> str:
+    """The same, for what may lie on a server."""
+    text = path_text(path, what)
+    return text if text.lower().startswith(("http://", "https://", "s3://")) else existing(text, what)
+
+
 def is_bundle(path: str) -> bool:
     """Whether the path is what `antiphon bundle` made, a file or a folder."""
     return path.endswith(".antiphon") or os.path.isfile(os.path.join(path, "card.json"))

@@ -7,7 +7,7 @@ import numpy as np
 import numpy.typing as npt
 
 from . import _core
-from ._arguments import Floats, Integers, PathLike, existing, whole_number
+from ._arguments import Floats, Integers, PathLike, existing_or_remote, path_text, whole_number
 
 
 class Utterance(NamedTuple):
@@ -65,9 +65,14 @@ class FrameStore:
     It is mapped, and need not fit in memory. May be used by many threads at once.
     """
 
-    def __init__(self, folder: PathLike) -> None:
-        """FileNotFoundError if `folder` is not there, InputError if it is damaged or no store."""
-        self._core = _core.FrameStore(existing(folder, "frame store"))
+    def __init__(self, folder: PathLike, *, cache: Optional[PathLike] = None, cache_limit_gb: float = 50.0) -> None:
+        """FileNotFoundError if `folder` is not there, InputError if it is damaged or no store.
+
+        `folder` may be an address: http://…, https://…, s3://BUCKET/PREFIX. What is read of it comes into the folder
+        `cache` of this machine, which holds at most so many 10^9 bytes.
+        """
+        self._core = _core.FrameStore(existing_or_remote(folder, "frame store"),
+                                      path_text(cache, "cache") if cache is not None else "", float(cache_limit_gb))
         self._utterances = tuple(Utterance(*utterance) for utterance in self._core.utterances())
 
     @property
@@ -113,12 +118,13 @@ class FrameStore:
 
     def minibatches(self, size: int, *, epoch: int = 0, left_context: int = 5, right_context: int = 5,
                     shuffle: bool = True, seed: int = 1, utterances: Optional[Sequence[int]] = None,
-                    prefetch: int = 2) -> Minibatches:
+                    prefetch: int = 2, shards_at_once: int = 0) -> Minibatches:
         """Minibatches of `size` frames in the order in which `antiphon train` reads them, the last one smaller.
 
         `left_context`, `right_context`: frames beside the current one, the first or last repeated beyond the ends.
         `epoch` and `seed` decide the order. `shuffle=False`: as the store has them. `utterances`: places of those to
-        read, all by default. `prefetch`: how many are prepared ahead, by threads of their own.
+        read, all by default. `prefetch`: how many are prepared ahead, by threads of their own. `shards_at_once`: shards
+        that are read and shuffled together, so that a cache need not hold more than these and the next; 0: all.
         """
         settings = _core.MinibatchSettings()
         settings.minibatch = whole_number(size, "size")
@@ -127,6 +133,7 @@ class FrameStore:
         settings.shuffle = bool(shuffle)
         settings.seed = whole_number(seed, "seed")
         settings.prefetch = whole_number(prefetch, "prefetch")
+        settings.shards_at_once = whole_number(shards_at_once, "shards_at_once")
         if utterances is not None:
             if len(utterances) == 0:
                 raise ValueError("utterances: expected at least one")

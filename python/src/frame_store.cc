@@ -45,7 +45,12 @@ auto Utterances(const FrameStore& store) {
 
 void BindFrameStore(nb::module_& m) {
   nb::class_<FrameStore>(m, "FrameStore", "As antiphon.FrameStore.")
-      .def(nb::init<const std::string&>(), nb::arg("folder"), nb::call_guard<nb::gil_scoped_release>())
+      .def(
+          "__init__",
+          [](FrameStore* self, const std::string& folder, const std::string& cache, double limit_gb) {
+            new (self) FrameStore(folder, {cache, limit_gb});
+          },
+          nb::arg("folder"), nb::arg("cache"), nb::arg("limit_gb"), nb::call_guard<nb::gil_scoped_release>())
       .def_prop_ro("feature_dim", &FrameStore::feature_dim, "Values per frame.")
       .def_prop_ro("num_labels", &FrameStore::num_labels, "Labels are below it.")
       .def_prop_ro("num_frames", &FrameStore::num_frames, "Of all utterances.")
@@ -94,7 +99,8 @@ void BindFrameStore(nb::module_& m) {
       .def_rw("shuffle", &MinibatchSettings::shuffle)
       .def_rw("seed", &MinibatchSettings::seed)
       .def_rw("utterances", &MinibatchSettings::utterances)
-      .def_rw("prefetch", &MinibatchSettings::prefetch);
+      .def_rw("prefetch", &MinibatchSettings::prefetch)
+      .def_rw("shards_at_once", &MinibatchSettings::shards_at_once);
   nb::class_<Minibatches>(m, "Minibatches", "One epoch.")
       .def(nb::init<const FrameStore&, const MinibatchSettings&, int64_t>(), nb::arg("store"), nb::arg("settings"),
            nb::arg("epoch"), nb::call_guard<nb::gil_scoped_release>())

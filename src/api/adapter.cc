@@ -49,9 +49,10 @@ AdaptationOutcome Adapter::Run() {
       s.out, ".adaptation.lock",
       fmt::format("another adaptation is working in '{}': wait for it, or give another folder", s.out));
   train::AdaptationSpeech speech;
-  speech.new_store = pipeline::OpenStore(s.frame_store);
-  speech.held_out_store = pipeline::OpenStore(s.held_out_store);
-  speech.old_store = pipeline::OpenStore(s.old_store);
+  const data::ShardCacheOptions& cache = options.train.data.cache;
+  speech.new_store = pipeline::OpenStore(s.frame_store, cache);
+  speech.held_out_store = pipeline::OpenStore(s.held_out_store, cache);
+  speech.old_store = pipeline::OpenStore(s.old_store, cache);
   if (!s.hmm.empty()) speech.hmm_json = LoadHmm(s.hmm).ToJson();
   Config optimizer = config.Table("optimizer");
   if (!optimizer.Has("type")) optimizer.Set("type", "\"sgd\"");

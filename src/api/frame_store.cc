@@ -13,7 +13,8 @@
 namespace antiphon {
 
 struct ANTIPHON_INTERNAL FrameStore::Impl {
-  explicit Impl(const std::string& folder) : store(std::make_shared<const data::FrameStore>(folder)) {
+  Impl(const std::string& folder, const data::FrameStoreAccess& access)
+      : store(std::make_shared<const data::FrameStore>(folder, access)) {
     const auto speakers = store->speakers();
     for (const data::FrameStore::Utterance& utterance : store->utterances()) {
       utterances.push_back(
@@ -33,7 +34,14 @@ struct ANTIPHON_INTERNAL FrameStore::Impl {
   std::vector<Utterance> utterances;
 };
 
-FrameStore::FrameStore(const std::string& folder) : impl_(std::make_shared<const Impl>(folder)) {}
+FrameStore::FrameStore(const std::string& folder)
+    : impl_(std::make_shared<const Impl>(folder, data::FrameStoreAccess())) {}
+FrameStore::FrameStore(const std::string& folder, const FrameStoreCache& cache) {
+  data::FrameStoreAccess access;
+  access.cache.cache_dir = cache.folder;
+  access.cache.cache_limit_gb = cache.limit_gb;
+  impl_ = std::make_shared<const Impl>(folder, access);
+}
 FrameStore::~FrameStore() = default;
 FrameStore::FrameStore(const FrameStore&) = default;
 FrameStore& FrameStore::operator=(const FrameStore&) = default;
@@ -121,6 +129,7 @@ Minibatches::Minibatches(const FrameStore& store, const MinibatchSettings& setti
   options.right_context = settings.right_context;
   options.shuffle = settings.shuffle;
   options.distribution = "pool";
+  options.shards_at_once = settings.shards_at_once;
   // Through the description, which knows the ranges.
   options = ReadOptions<data::MinibatchOptions>(OptionsToConfig(options));
   impl_ = std::make_unique<Impl>(store.impl_->store, options, settings, epoch);

@@ -8,6 +8,7 @@
 #include "base/random.h"
 #include "data/chunk_cut.h"
 #include "data/partition.h"
+#include "data/shard_groups.h"
 
 namespace antiphon::data::internal {
 namespace {
@@ -17,7 +18,8 @@ constexpr int64_t kLeastShareWindow = 16384;
 // Of random numbers; windows take those from 1 on.
 constexpr uint64_t kMixingStream = uint64_t{1} << 62;
 constexpr uint64_t kCutStream = kMixingStream + 2;
-constexpr uint64_t kGroupStream = kMixingStream + 3;
+constexpr uint64_t kGroupStream = kMixingStream + 16;
+constexpr uint64_t kWindowStream = uint64_t{3} << 61;
 
 // Where the outputs of an epoch stand.
 struct Grid {
@@ -243,11 +245,14 @@ ShareOrder PlanAllChunks(const FrameStore& store, std::span<const size_t> uttera
 }
 
 void Append(const ShareOrder& more, ShareOrder& order) {
-  order.minibatch_block.pop_back();
-  for (const size_t block : more.minibatch_block) order.minibatch_block.push_back(order.blocks.size() + block);
-  for (const size_t block : more.window_block) {
-    if (block > 0) order.window_block.push_back(order.blocks.size() + block);
-  }
+  // The end of the one is where the other begins.
+  const auto join = [](const auto& starts, auto offset, auto& all) {
+    if (!all.empty()) all.pop_back();
+    for (const auto start : starts) all.push_back(offset + start);
+  };
+  join(more.window_block, order.blocks.size(), order.window_block);
+  join(more.window_frame, order.num_frames, order.window_frame);
+  join(more.minibatch_block, order.blocks.size(), order.minibatch_block);
   order.blocks.insert(order.blocks.end(), more.blocks.begin(), more.blocks.end());
   order.num_frames += more.num_frames;
   order.num_minibatches += more.num_minibatches;
@@ -259,7 +264,7 @@ ShareOrder PlanChunkWindows(const FrameStore& store, std::span<const size_t> utt
   std::vector<size_t> rest(utterances.begin(), utterances.end());
   int64_t frames = 0;
   for (const size_t u : rest) frames += store.utterances()[u].num_frames;
-  if (options.shuffle && frames > window_frames) Rng(seed, kGroupStream).Shuffle(std::span(rest));
+  if (options.shuffle && frames > window_frames) Rng(seed, kWindowStream).Shuffle(std::span(rest));
   ShareOrder order;
   order.seed = seed;
   order.minibatch_block = {0};
@@ -269,7 +274,7 @@ ShareOrder PlanChunkWindows(const FrameStore& store, std::span<const size_t> utt
     for (int64_t have = 0; end < rest.size() && have < window_frames; ++end) {
       have += store.utterances()[rest[end]].num_frames;
     }
-    const uint64_t window_seed = windows == 0 ? seed : MixSeed(seed, kGroupStream + windows);
+    const uint64_t window_seed = windows == 0 ? seed : MixSeed(seed, kWindowStream + windows);
     ShareOrder window = PlanAllChunks(store, std::span(rest).subspan(first, end - first), options, window_seed, grid);
     window.window_block = {0, window.blocks.size()};
     Append(window, order);
@@ -278,7 +283,7 @@ ShareOrder PlanChunkWindows(const FrameStore& store, std::span<const size_t> utt
   return order;
 }
 
-ShareOrder PlanShare(const FrameStore& store, std::span<const size_t> utterances, const MinibatchOptions& options,
+ShareOrder PlanGroup(const FrameStore& store, std::span<const size_t> utterances, const MinibatchOptions& options,
                      uint64_t seed, int num_shares, const Grid& grid) {
   if (options.chunk_frames == 0) {
     return PlanFrames(CutBlocks(store, utterances, options.block_frames), options, seed, num_shares);
@@ -287,12 +292,36 @@ ShareOrder PlanShare(const FrameStore& store, std::span<const size_t> utterances
   return PlanChunkWindows(store, utterances, options, seed, WindowFrames(options, num_shares), grid);
 }
 
+// Group by group; `shard_seed` is the same for all workers that walk through the same shards.
+ShareOrder PlanShare(const FrameStore& store, std::span<const size_t> utterances, const MinibatchOptions& options,
+                     uint64_t seed, uint64_t shard_seed, int num_shares, const Grid& grid) {
+  if (!options.shuffle || options.shards_at_once == 0) {
+    ShareOrder order = PlanGroup(store, utterances, options, seed, num_shares, grid);
+    const bool in_order = !options.shuffle && (options.chunk_frames == 0 || !options.carry_state);
+    if (in_order && store.cache_limit_bytes() > 0) GroupRuns(store, order);
+    return order;
+  }
+  ShareOrder order;
+  order.seed = seed;
+  for (ShardGroup& group : GroupShards(store, utterances, options.shards_at_once, shard_seed)) {
+    order.group_block.push_back(order.blocks.size());
+    order.group_shards.push_back(std::move(group.shards));
+    const uint64_t group_seed = MixSeed(seed, kGroupStream + order.group_shards.size());
+    Append(PlanGroup(store, group.utterances, options, group_seed, num_shares, grid), order);
+  }
+  order.group_block.push_back(order.blocks.size());
+  if (options.chunk_frames == 0) {
+    order.num_minibatches = (order.num_frames + options.minibatch - 1) / options.minibatch;
+  }
+  return order;
+}
+
 // The utterances that come before the mixing begins, then the others and what is mixed in: all streams of the one have
 // ended when the other begins.
 ShareOrder PlanMixedChunks(const FrameStore& store, std::span<const size_t> utterances, const MinibatchOptions& options,
                            uint64_t seed, const Grid& grid, const Mixing& mixing, int64_t epoch) {
   const double begin = MixingBegins(mixing, epoch);
-  if (begin >= 1) return PlanShare(store, utterances, options, seed, 1, grid);
+  if (begin >= 1) return PlanGroup(store, utterances, options, seed, 1, grid);
   std::vector<size_t> rest(utterances.begin(), utterances.end());
   Rng(seed, kMixingStream).Shuffle(std::span(rest));
   double frames = 0;
@@ -301,13 +330,13 @@ ShareOrder PlanMixedChunks(const FrameStore& store, std::span<const size_t> utte
   for (double at = 0; border < rest.size() && at < begin * frames; ++border) {
     at += store.utterances()[rest[border]].num_frames;
   }
-  ShareOrder order = PlanShare(store, std::span(rest).first(border), options, seed, 1, grid);
+  ShareOrder order = PlanGroup(store, std::span(rest).first(border), options, seed, 1, grid);
   rest.erase(rest.begin(), rest.begin() + static_cast<std::ptrdiff_t>(border));
   for (int i = 0; i < mixing.repeat; ++i) {
     rest.insert(rest.end(), mixing.utterances.begin(), mixing.utterances.end());
   }
   Rng(seed, kMixingStream + 1).Shuffle(std::span(rest));
-  Append(PlanShare(store, rest, options, MixSeed(seed, kMixingStream), 1, grid), order);
+  Append(PlanGroup(store, rest, options, MixSeed(seed, kMixingStream), 1, grid), order);
   return order;
 }
 
@@ -367,7 +396,7 @@ std::vector<ShareOrder> PlanEpoch(const FrameStore& store, std::span<const size_
   std::vector<ShareOrder> shares;
   if (options.distribution == "pool") {
     if (mixing.utterances.empty()) {
-      shares.push_back(PlanShare(store, utterances, options, epoch_seed, 1, grid));
+      shares.push_back(PlanShare(store, utterances, options, epoch_seed, epoch_seed, 1, grid));
     } else if (options.chunk_frames > 0) {
       shares.push_back(PlanMixedChunks(store, utterances, options, epoch_seed, grid, mixing, epoch));
     } else {
@@ -381,7 +410,8 @@ std::vector<ShareOrder> PlanEpoch(const FrameStore& store, std::span<const size_
   for (std::vector<size_t> chosen : parts) {
     // Without shuffling the order of the store holds within a share, too.
     if (!options.shuffle) std::sort(chosen.begin(), chosen.end());
-    shares.push_back(PlanShare(store, chosen, options, MixSeed(epoch_seed, shares.size() + 1), world_size, grid));
+    shares.push_back(
+        PlanShare(store, chosen, options, MixSeed(epoch_seed, shares.size() + 1), epoch_seed, world_size, grid));
   }
   return shares;
 }

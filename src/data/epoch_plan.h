@@ -39,6 +39,9 @@ struct ShareOrder {
   std::vector<size_t> minibatch_block;  // chunks: first block of each minibatch, and the end; empty for single frames.
                                         // A block is a stream's chunk; one without frames is a stream that has ended.
   int64_t num_minibatches = 0;
+  // Where shards are read in groups (data/shard_groups.h): the first block of each, and the end; the group's shards.
+  std::vector<size_t> group_block;
+  std::vector<std::vector<size_t>> group_shards;
 };
 
 /// The frames of window `window`, in the order in which they are handed out. Overwrites `frames`.

@@ -5,12 +5,15 @@
 // between its smallest and largest value; CMVN is applied before writing. Context is spliced at read-out, so a data set
 // is never written out spliced, and it need not fit in memory: pages are mapped, and ReleasePages lets go of those not
 // in use. A live store holds pdf-ids alone, and makes features of its recordings whenever they are read.
+// A store may also lie on a server (data/remote_place.h): then shards are fetched into a folder of this machine
+// when somebody reads them, or before, if it is said what will be read.
 //
 // Shapes: one frame per row; frame t spliced with left L and right R is [x(t−L) … x(t+R)], with the first or last frame
 // of the utterance repeated beyond its ends. Frame ids count from 0 through all utterances in the order of the store.
 // Threads: const methods may run together.
 // Errors: InputError naming file, utterance and byte for a store that is cut short, tampered with, of another version
-// or that fails a checksum; ShapeError for views of the wrong shape.
+// or that fails a checksum, and naming the address for what a server does not give; ShapeError for views of the wrong
+// shape; Cancelled for a reader that waits for a server when somebody asks to stop.
 #pragma once
 
 #include <cstdint>
@@ -25,6 +28,7 @@
 
 #include "base/options.h"
 #include "data/feature_source.h"
+#include "data/remote_folder.h"
 #include "math/matrix.h"
 
 namespace antiphon::data {
@@ -44,12 +48,23 @@ struct FrameStoreOptions {
 struct ShardCacheOptions {
   std::string cache_dir;
   double cache_limit_gb = 50;
+  FetchOptions fetch;
   template <class V>
   void Visit(V& v) {
     v("cache-dir", cache_dir,
-      "folder on this machine's own disk for copies of the store's shards, made in the background; empty: none");
+      "folder on this machine's own disk for copies of the store's shards, made in the background; a store on a server "
+      "needs one; empty: none");
     v("cache-limit-gb", cache_limit_gb, Range{0, 1e9}, "size of that folder, all stores together, in 10^9 bytes");
+    fetch.Visit(v);
   }
+  uint64_t limit_bytes() const { return static_cast<uint64_t>(1e9 * cache_limit_gb); }
+};
+
+/// How a store is opened.
+struct FrameStoreAccess {
+  bool all_shards = true;   // false: some may be missing (they are on other machines); reading in them is an InputError
+  bool index_only = false;  // nothing will be read but what is known of the utterances
+  ShardCacheOptions cache;
 };
 
 /// Context frames on each side.
@@ -96,9 +111,10 @@ class FrameStore {
     float weight = 1.0f;
   };
 
-  /// Maps the store; checks header, index and sizes at once, the data of an utterance when they are first read. Without
-  /// `all_shards`, shards may be missing (they are on other machines), and reading what lies in them is an InputError.
-  explicit FrameStore(const std::filesystem::path& folder, bool all_shards = true);
+  /// Maps the store in a folder, or opens the one at an address; checks header, index and sizes at once, the data of an
+  /// utterance when they are first read. With a cache, shards that FetchAhead names are copied into it by a thread of
+  /// its own. UsageError for an address without a cache, unless only the index is needed.
+  explicit FrameStore(const std::filesystem::path& folder, const FrameStoreAccess& access = {});
   FrameStore(FrameStore&&) noexcept;
   ~FrameStore();
 
@@ -110,6 +126,7 @@ class FrameStore {
   /// False for speech without alignment, whose pdf-ids mean nothing.
   bool labelled() const;
   const std::string& description() const;
+  /// As it was given: a folder or an address.
   const std::filesystem::path& folder() const;
   /// How features are made; null: they are held.
   const LiveFeatures* live() const;
@@ -119,13 +136,17 @@ class FrameStore {
   bool HasShard(size_t shard) const;
   std::filesystem::path ShardFile(size_t shard) const;
 
-  /// From now on shards that FetchAhead names are copied into `folder`, a cache on this machine's own disk that may
-  /// hold `limit_bytes` (shard_cache.h), by a thread of its own. Before the store is shared.
-  void UseCache(const std::filesystem::path& folder, uint64_t limit_bytes);
-  /// These shards, in the order of their use, will be read: reading goes on from the originals until a copy is there.
-  /// Nothing without a cache.
-  void FetchAhead(std::span<const size_t> shards) const;
-  /// Waits until everything asked for has been fetched, or could not be; how many shards are read from copies.
+  uint64_t ShardBytes(size_t shard) const;
+
+  /// Whether shards come into the cache alone, as there are no originals on this machine.
+  bool is_remote() const;
+  /// 0: there is no cache.
+  uint64_t cache_limit_bytes() const;
+  /// `reader` (a number of its own) will read these shards, in this order, and no longer those that it named before.
+  /// Reading goes on from the originals, if there are any, until a copy is there. Nothing without a cache.
+  void FetchAhead(uint64_t reader, std::span<const size_t> shards) const;
+  /// Waits until everything asked for has been fetched, could not be, or has no room; how many shards are read from
+  /// copies.
   size_t FinishFetching() const;
   /// Changes whenever any byte of the store does; checkpoints and "up to date" tests compare it.
   uint64_t fingerprint() const;
@@ -152,6 +173,9 @@ class FrameStore {
   struct Impl;
   std::unique_ptr<Impl> impl_;
 };
+
+/// Size of the shards of so much speech, in utterances of 12 s.
+double EstimateStoreBytes(double frames, int feat_dim, const FrameStoreOptions& options = {});
 
 /// Mean and inverse standard deviation per feature column, for a network's input.
 struct FeatureMoments {

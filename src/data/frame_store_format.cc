@@ -9,6 +9,21 @@
 #include "base/file.h"
 #include "data/byte_source.h"
 
+namespace antiphon::data {
+
+double EstimateStoreBytes(double frames, int feat_dim, const FrameStoreOptions& options) {
+  constexpr int64_t kUtteranceFrames = 1200;
+  internal::StoreHeader header;
+  header.coding = options.coding;
+  header.feat_dim = feat_dim;
+  header.num_pdfs = 1;
+  // Half of the alignment is lost on average.
+  return frames / kUtteranceFrames *
+         static_cast<double>(header.utterance_bytes(kUtteranceFrames) + internal::kAlignment / 2);
+}
+
+}  // namespace antiphon::data
+
 namespace antiphon::data::internal {
 namespace {
 
@@ -67,9 +82,9 @@ UtteranceRecord ReadRecord(ByteSource& in) {
   r.utterance.speaker = in.Read<int32_t>();
   r.utterance.num_frames = in.Read<int32_t>();
   r.utterance.weight = in.Read<float>();
-  r.shard = in.Read<uint32_t>();
-  r.offset = in.Read<uint64_t>();
-  r.checksum = in.Read<uint64_t>();
+  r.place.shard = in.Read<uint32_t>();
+  r.place.offset = in.Read<uint64_t>();
+  r.place.checksum = in.Read<uint64_t>();
   return r;
 }
 
@@ -78,10 +93,12 @@ void CheckRecord(const UtteranceRecord& r, const StoreHeader& header, size_t num
   if (r.utterance.num_frames < 1) fail("has no frames");
   if (r.utterance.speaker < 0 || static_cast<size_t>(r.utterance.speaker) >= num_speakers)
     fail("has an unknown speaker");
-  if (r.shard >= header.shard_bytes.size()) fail("lies in a shard that does not exist");
+  const UtterancePlace& place = r.place;
+  if (place.shard >= header.shard_bytes.size()) fail("lies in a shard that does not exist");
   const uint64_t size = header.utterance_bytes(r.utterance.num_frames);
-  const uint64_t room = header.shard_bytes[r.shard];
-  if (r.offset % kAlignment != 0 || r.offset > room || size > room - r.offset) fail("lies outside its shard");
+  const uint64_t room = header.shard_bytes[place.shard];
+  if (place.offset % kAlignment != 0 || place.offset > room || size > room - place.offset)
+    fail("lies outside its shard");
 }
 
 }  // namespace
@@ -160,38 +177,42 @@ std::string IndexToBytes(const std::vector<std::string>& speakers, const std::ve
     AppendPlain(r.utterance.speaker, out);
     AppendPlain(r.utterance.num_frames, out);
     AppendPlain(r.utterance.weight, out);
-    AppendPlain(r.shard, out);
-    AppendPlain(r.offset, out);
-    AppendPlain(r.checksum, out);
+    AppendPlain(r.place.shard, out);
+    AppendPlain(r.place.offset, out);
+    AppendPlain(r.place.checksum, out);
   }
   return out;
 }
 
-void IndexFromBytes(std::string_view bytes, const std::filesystem::path& path, const StoreHeader& header,
-                    std::vector<std::string>& speakers, std::vector<UtteranceRecord>& records) {
-  const auto in = MakeMemorySource(std::as_bytes(std::span(bytes)), path.string());
+StoreIndex IndexFromBytes(std::string_view bytes, const std::string& name, const StoreHeader& header) {
+  const auto in = MakeMemorySource(std::as_bytes(std::span(bytes)), name);
   if (bytes.size() != header.index_bytes) {
     in->Fail(
         fmt::format("{} bytes, expected {}: the file was cut short or replaced", bytes.size(), header.index_bytes));
   }
   if (Checksum(bytes) != header.index_checksum) in->Fail("the checksum is wrong: the file was changed or damaged");
   if (in->Read<uint64_t>() != kIndexMagic) in->Fail("this is no index of a frame store");
+  StoreIndex index;
   const auto num_speakers = in->Read<uint32_t>();
   in->Require(uint64_t{4} * num_speakers, "the list of speakers");
-  for (uint32_t i = 0; i < num_speakers; ++i) speakers.push_back(ReadPlainText(*in));
+  for (uint32_t i = 0; i < num_speakers; ++i) index.speakers.push_back(ReadPlainText(*in));
   const auto count = in->Read<uint64_t>();
   if (count != static_cast<uint64_t>(header.num_utterances))
     in->Fail("the number of utterances differs from store.json");
   in->Require(count, "the list of utterances");
+  index.utterances.reserve(count);
+  index.places.reserve(count);
   int64_t frames = 0;
   for (uint64_t i = 0; i < count; ++i) {
     UtteranceRecord r = ReadRecord(*in);
-    CheckRecord(r, header, speakers.size(), *in);
+    CheckRecord(r, header, index.speakers.size(), *in);
     r.utterance.first_frame = frames;
     frames += r.utterance.num_frames;
-    records.push_back(std::move(r));
+    index.utterances.push_back(std::move(r.utterance));
+    index.places.push_back(r.place);
   }
   if (frames != header.num_frames || in->Peek() >= 0) in->Fail("the index does not fit store.json");
+  return index;
 }
 
 }  // namespace antiphon::data::internal

@@ -47,11 +47,22 @@ struct StoreHeader {
   }
 };
 
-struct UtteranceRecord {
-  FrameStore::Utterance utterance;
+/// Where an utterance's bytes lie.
+struct UtterancePlace {
   uint32_t shard = 0;
   uint64_t offset = 0;
   uint64_t checksum = 0;
+};
+
+struct UtteranceRecord {
+  FrameStore::Utterance utterance;
+  UtterancePlace place;
+};
+
+struct StoreIndex {
+  std::vector<std::string> speakers;
+  std::vector<FrameStore::Utterance> utterances;
+  std::vector<UtterancePlace> places;  // of each utterance
 };
 
 std::string ShardName(size_t shard);
@@ -63,9 +74,8 @@ std::string HeaderToJson(const StoreHeader& header);
 StoreHeader HeaderFromJson(std::string_view json);
 
 std::string IndexToBytes(const std::vector<std::string>& speakers, const std::vector<UtteranceRecord>& records);
-/// InputError naming `path` for an index that does not fit the header: places outside their shard, no frames, unknown
+/// InputError naming `name` for an index that does not fit the header: places outside their shard, no frames, unknown
 /// speakers, sums that differ.
-void IndexFromBytes(std::string_view bytes, const std::filesystem::path& path, const StoreHeader& header,
-                    std::vector<std::string>& speakers, std::vector<UtteranceRecord>& records);
+StoreIndex IndexFromBytes(std::string_view bytes, const std::string& name, const StoreHeader& header);
 
 }  // namespace antiphon::data::internal

@@ -21,6 +21,10 @@ namespace fs = std::filesystem;
 struct FrameStoreWriter::Impl {
   Impl(fs::path f, int feat_dim, int num_pdfs, const FrameStoreOptions& options)
       : folder(f.has_filename() ? std::move(f) : f.parent_path()), partial(folder.string() + ".partial") {
+    if (IsRemote(folder.native())) {
+      Throw<UsageError>("a frame store is made in a folder of this machine, not at '{}': make it, and copy it there",
+                        folder.string());
+    }
     if (feat_dim < 1 || num_pdfs < 1)
       Throw<UsageError>("a frame store needs features and pdf-ids, not {} and {}", feat_dim, num_pdfs);
     std::error_code ignored;
@@ -78,9 +82,8 @@ struct FrameStoreWriter::Impl {
     BeginShardIfNeeded(buffer.size());
     internal::UtteranceRecord record;
     record.utterance = {std::string(utt_id), SpeakerIndex(speaker), static_cast<int32_t>(frames), 0, weight};
-    record.shard = static_cast<uint32_t>(header.shard_bytes.size() - 1);
-    record.offset = header.shard_bytes.back();
-    record.checksum = Checksum(std::string_view(buffer).substr(0, bytes));
+    record.place = {static_cast<uint32_t>(header.shard_bytes.size() - 1), header.shard_bytes.back(),
+                    Checksum(std::string_view(buffer).substr(0, bytes))};
     shard->stream().write(buffer.data(), std::ssize(buffer));
     shard->CheckStream();
     header.shard_bytes.back() += buffer.size();

@@ -10,6 +10,8 @@
 #include "base/check.h"
 #include "base/error.h"
 #include "data/epoch_plan.h"
+#include "data/shard_groups.h"
+#include "data/utterance_order.h"
 
 namespace antiphon::data {
 namespace {
@@ -58,7 +60,8 @@ struct MinibatchPool::Impl {
         world_size(world),
         needed(frames_needed),
         utterances(std::move(chosen)),
-        mixing(std::move(mixed)) {
+        mixing(std::move(mixed)),
+        schedule(*store, options.distribution == "pool" ? 1 : static_cast<size_t>(std::max(1, world))) {
     if (world_size < 1) Throw<UsageError>("expected at least one worker, not {}", world_size);
     if (utterances.empty()) {
       std::vector<bool> mixed_in(store->utterances().size(), false);
@@ -70,13 +73,14 @@ struct MinibatchPool::Impl {
     if (!mixing.utterances.empty() && options.distribution != "pool") {
       throw UsageError("speech is mixed into the common order: data.distribution must be 'pool'");
     }
+    if (!mixing.utterances.empty() && options.shards_at_once > 0) {
+      throw UsageError("speech is mixed into the order of all shards: leave data.shards-at-once out");
+    }
+    internal::RequireRoom(*store, utterances, options);
     for (const size_t u : utterances) num_frames += store->utterances()[u].num_frames;
     if (num_frames == 0) Throw<InputError>("'{}' has no frames to train on", store->folder().string());
-    // By id, so that the order of the store plays no part.
-    if (options.shuffle) {
-      std::sort(utterances.begin(), utterances.end(),
-                [&](size_t a, size_t b) { return store->utterances()[a].utt_id < store->utterances()[b].utt_id; });
-    }
+    // So that the order of the store plays no part.
+    if (options.shuffle) internal::SortById(*store, utterances);
     if (!needed.one_to_one() && options.chunk_frames == 0) {
       throw UsageError(
           "the network looks at several frames of an utterance: set data.chunk-frames, the consecutive frames that "
@@ -175,6 +179,9 @@ struct MinibatchPool::Impl {
     }
     // Two per share: a minibatch may reach over the border of two. Readers keep what they still need. A live store's
     // windows hold features, and a pool that reads one is one worker's.
+    const ShareOrder& order = epoch.shares[share];
+    schedule.Reach(epoch.number, share, order, order.window_block[index - std::min<size_t>(index, 1)],
+                   order.window_block[index]);
     const size_t most = maker ? 2 : 2 * epoch.shares.size() + 2;
     while (windows.size() >= most) windows.pop_back();
     if (ahead && ahead->Is(epoch.number, share, index)) {
@@ -262,7 +269,11 @@ struct MinibatchPool::Impl {
   }
 
   void FillChunks(const Epoch& epoch, size_t share, int64_t index, MinibatchBuffer& b) const {
+    constexpr int64_t kReadTogether = 64;  // minibatches, by the workers of a process
     const ShareOrder& order = epoch.shares[share];
+    schedule.Reach(epoch.number, share, order,
+                   order.minibatch_block[static_cast<size_t>(std::max<int64_t>(0, index - kReadTogether))],
+                   order.minibatch_block[static_cast<size_t>(index)]);
     const size_t begin = order.minibatch_block[static_cast<size_t>(index)];
     const size_t end = order.minibatch_block[static_cast<size_t>(index) + 1];
     const auto streams = static_cast<int>(end - begin);
@@ -298,6 +309,7 @@ struct MinibatchPool::Impl {
   const TimeContext needed;
   std::vector<size_t> utterances;
   Mixing mixing;
+  mutable internal::ShardSchedule schedule;
   int64_t num_frames = 0;
   std::vector<float> mean;
   std::vector<float> scale;
@@ -340,10 +352,22 @@ std::vector<double> MinibatchPool::MixedShares(int64_t epoch, int parts) const {
 
 int MinibatchPool::world_size() const { return impl_->world_size; }
 const MinibatchOptions& MinibatchPool::options() const { return impl_->options; }
+bool MinibatchPool::is_remote() const { return impl_->store->is_remote(); }
 
 std::vector<size_t> MinibatchPool::UtterancesOf(int rank) const {
   if (impl_->options.distribution != "shards") return impl_->utterances;
   return internal::DealShards(*impl_->store, impl_->utterances, impl_->world_size).at(static_cast<size_t>(rank));
+}
+
+std::vector<size_t> MinibatchPool::FirstUtterancesOf(int rank) const {
+  if (impl_->options.shards_at_once == 0) return UtterancesOf(rank);
+  const std::vector<std::vector<size_t>>& groups = impl_->GetEpoch(0)->shares[impl_->ShareOf(rank)].group_shards;
+  std::vector<size_t> first;
+  for (const size_t u : UtterancesOf(rank)) {
+    const size_t shard = impl_->store->ShardOf(u);
+    if (std::find(groups.front().begin(), groups.front().end(), shard) != groups.front().end()) first.push_back(u);
+  }
+  return first;
 }
 
 int64_t MinibatchPool::num_minibatches(int64_t epoch, int rank) const {

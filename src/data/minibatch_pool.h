@@ -22,6 +22,9 @@
 // chunks are of the utterances of a window, too: what a window needs is made behind the training of the one before, and
 // forgotten behind its own. Three windows of coded features are held at most: before, now, next.
 //
+// With shards-at-once = G, the above happens within groups of G shards (data/shard_groups.h), one after another, so
+// that a machine needs only these at hand.
+//
 // Distribution over workers: "pool": one order for all; worker r of N takes the minibatches r, r + N, … (synchronous),
 // or whoever is free takes the next (parallel/minibatch_ledger.h). "shares": utterances are divided by data/partition.h
 // anew in each epoch and every worker shuffles its own share. "shards": whole shards are dealt to the workers once and
@@ -65,6 +68,7 @@ struct MinibatchOptions {
   bool carry_state = true;
   int prefetch = 4;
   bool shuffle = true;
+  int shards_at_once = 0;
   ShardCacheOptions cache;
   VariationOptions augment;
   int feature_threads = 2;
@@ -94,6 +98,9 @@ struct MinibatchOptions {
       "last one left; false: chunks are shuffled, and start from zero");
     v("prefetch", prefetch, Range{0, 1024}, "minibatches prepared ahead by a thread of their own; 0: none");
     v("shuffle", shuffle, "false: frames in the order of the store, for evaluation");
+    v("shards-at-once", shards_at_once, Range{0, 1 << 20},
+      "shards that are read and shuffled together, so that a cache need not hold more than these and the next ones: an "
+      "epoch takes the shards in groups of so many, anew drawn; 0: all");
     cache.Visit(v);
     v("feature-threads", feature_threads, Range{0, 1024},
       "of a live store: threads that make features ahead, as far as the arithmetic leaves time; 0: none, whoever needs "
@@ -171,9 +178,13 @@ class MinibatchPool {
   std::vector<double> MixedShares(int64_t epoch, int parts) const;
   int world_size() const;
   const MinibatchOptions& options() const;
+  /// Whether the store lies on a server.
+  bool is_remote() const;
 
   /// What a worker reads in the course of the run, by index in the store.
   std::vector<size_t> UtterancesOf(int rank) const;
+  /// Those of the shards that it reads first: all, if all shards are read together.
+  std::vector<size_t> FirstUtterancesOf(int rank) const;
 
   /// Minibatches of one epoch: of the common order ("pool") or of worker `rank` ("shares").
   int64_t num_minibatches(int64_t epoch, int rank = 0) const;

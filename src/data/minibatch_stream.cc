@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <condition_variable>
 #include <exception>
@@ -6,10 +7,16 @@
 #include <thread>
 #include <utility>
 
+#include "base/cancel.h"
 #include "base/check.h"
 #include "data/minibatch_pool.h"
 
 namespace antiphon::data {
+namespace {
+
+constexpr auto kBetweenRequests = std::chrono::milliseconds(50);
+
+}  // namespace
 
 struct MinibatchStream::Impl {
   // Step `first` and those behind it; `common`: of the epoch's common order, else of the rank's share.
@@ -48,6 +55,7 @@ struct MinibatchStream::Impl {
   }
 
   void Produce() {
+    const CancelScope scope(&stop);
     try {
       for (int64_t step = produced; step < num_steps; ++step) {
         {
@@ -76,7 +84,10 @@ struct MinibatchStream::Impl {
       ++consumed;
     } else {
       std::unique_lock lock(mutex);
-      changed.wait(lock, [&] { return failure || produced > consumed; });
+      // What lies on a server may be long in coming.
+      while (!changed.wait_for(lock, kBetweenRequests, [&] { return failure || produced > consumed; })) {
+        if (pool->is_remote()) ThrowIfCancelled("waiting for training data from a server");
+      }
       if (produced <= consumed) std::rethrow_exception(failure);
       ++consumed;
       changed.notify_all();
@@ -94,7 +105,7 @@ struct MinibatchStream::Impl {
   std::condition_variable changed;
   int64_t consumed;  // steps handed out
   int64_t produced;  // steps ready
-  bool stop = false;
+  std::atomic<bool> stop = false;
   std::exception_ptr failure;
   std::vector<MinibatchBuffer> buffers;
   double stall_seconds = 0.0;

@@ -8,7 +8,9 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <chrono>
 #include <cstring>
+#include <thread>
 #include <vector>
 
 #include "base/error.h"
@@ -22,6 +24,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr size_t kPieceBytes = 8 << 20;
+constexpr auto kBetweenLocks = std::chrono::milliseconds(50);
 constexpr std::string_view kPart = ".part";
 constexpr std::string_view kLock = ".lock";
 
@@ -46,16 +49,24 @@ int OpenLocked(const fs::path& path, int flags, int lock) {
       if (errno != EINTR) return -1;
     }
     if (StandsAt(file.get(), path)) return file.release();
-    if ((lock & LOCK_NB) != 0) return -1;
+    if ((lock & LOCK_NB) != 0) {
+      errno = 0;
+      return -1;
+    }
   }
 }
 
-// A file that is there, locked, as long as this lives. No reader ever locks it, so that nobody waits for longer than a
-// copy takes.
+// The lock on making a file, awaited until `stop` is true. No reader ever takes it, so that nobody waits for longer
+// than a copy takes.
 class LockFile {
  public:
-  explicit LockFile(fs::path path) : path_(std::move(path)), file_(OpenLocked(path_, O_RDWR | O_CREAT, LOCK_EX)) {
-    if (file_.get() < 0) ThrowErrno("lock", path_, errno);
+  LockFile(fs::path path, const std::function<bool()>& stop) : path_(std::move(path)) {
+    while ((file_ = FileDescriptor(OpenLocked(path_, O_RDWR | O_CREAT, LOCK_EX | LOCK_NB))).get() < 0) {
+      // Without an error: it was removed in between.
+      if (errno != EWOULDBLOCK && errno != 0) ThrowErrno("lock", path_, errno);
+      if (stop()) throw Cancelled("stopped on request while another process makes a file of the cache");
+      std::this_thread::sleep_for(kBetweenLocks);
+    }
   }
   ~LockFile() { ::unlink(path_.c_str()); }
 
@@ -104,14 +115,14 @@ bool MakeRoom(const fs::path& folder, uint64_t bytes, uint64_t limit) {
   return used + bytes <= limit;
 }
 
-void CopyShard(const fs::path& source, int target, const fs::path& target_path, uint64_t bytes,
-               const std::atomic<bool>& stop) {
+void CopyFile(const fs::path& source, int target, const fs::path& target_path, uint64_t bytes,
+              const std::function<bool()>& stop) {
   const FileDescriptor from(::open(source.c_str(), O_RDONLY | O_CLOEXEC));
   if (from.get() < 0) ThrowErrno("read", source, errno);
   std::vector<char> piece(kPieceBytes);
   uint64_t done = 0;
   while (done < bytes) {
-    if (stop) throw Cancelled("the cache is not needed any more");
+    if (stop()) throw Cancelled("stopped on request while copying into the cache");
     const ssize_t got = ::pread(from.get(), piece.data(), piece.size(), static_cast<off_t>(done));
     if (got <= 0) ThrowErrno("read", source, got == 0 ? EIO : errno);
     for (ssize_t put = 0; put < got;) {
@@ -122,25 +133,24 @@ void CopyShard(const fs::path& source, int target, const fs::path& target_path, 
     }
     done += static_cast<uint64_t>(got);
   }
-  if (::fsync(target) != 0) ThrowErrno("write", target_path, errno);
 }
 
-// The file at `path` if it is whole and right; one that is not is removed.
-std::optional<CachedFile> TakeExisting(const fs::path& path, uint64_t bytes,
-                                       const std::function<void(std::span<const std::byte>)>& verify) {
+// The file at `path` if it is whole and right; one that is not is removed, and `wrong` says why.
+std::optional<CachedFile> TakeExisting(const fs::path& path, const CacheEntry& entry, std::string& wrong) {
   FileDescriptor file(OpenLocked(path, O_RDONLY, LOCK_SH));
   if (file.get() < 0) return std::nullopt;
   try {
     struct stat state {};
-    if (::fstat(file.get(), &state) != 0 || static_cast<uint64_t>(state.st_size) != bytes) {
-      Throw<InputError>("'{}' has {} bytes, expected {}", path.string(), state.st_size, bytes);
+    if (::fstat(file.get(), &state) != 0 || static_cast<uint64_t>(state.st_size) != entry.bytes) {
+      Throw<InputError>("'{}' has {} bytes, expected {}", path.string(), state.st_size, entry.bytes);
     }
     CachedFile cached(FileDescriptor(::dup(file.get())), path);
-    verify(cached.bytes());
+    entry.verify(cached.bytes());
     (void)::futimens(file.get(), nullptr);  // used now
     return cached;
   } catch (const Error& e) {
-    log::Warn("cached copy made anew: {}", e.what());
+    wrong = e.what();
+    log::Warn("cached copy made anew: {}", wrong);
     if (StandsAt(file.get(), path)) ::unlink(path.c_str());
     return std::nullopt;
   }
@@ -148,8 +158,13 @@ std::optional<CachedFile> TakeExisting(const fs::path& path, uint64_t bytes,
 
 }  // namespace
 
-bool ShardCache::Make(const fs::path& path, const fs::path& source, uint64_t bytes,
-                      const std::atomic<bool>& stop) const {
+std::function<void(int, const fs::path&)> CopyOf(fs::path source, uint64_t bytes, std::function<bool()> stop) {
+  return [source = std::move(source), bytes, stop = std::move(stop)](int target, const fs::path& path) {
+    CopyFile(source, target, path, bytes, stop);
+  };
+}
+
+bool ShardCache::Make(const fs::path& path, const CacheEntry& entry) const {
   const fs::path part = path.string() + std::string(kPart);
   // Whoever makes room leaves it alone while it is locked.
   const FileDescriptor target(OpenLocked(part, O_RDWR | O_CREAT, LOCK_EX));
@@ -158,16 +173,17 @@ bool ShardCache::Make(const fs::path& path, const fs::path& source, uint64_t byt
     {
       const FileDescriptor alone = LockFolder(folder_);
       if (::ftruncate(target.get(), 0) != 0) ThrowErrno("write", part, errno);
-      if (!MakeRoom(folder_, bytes, limit_bytes_)) {
+      if (!MakeRoom(folder_, entry.bytes, limit_bytes_)) {
         ::unlink(part.c_str());
         return false;
       }
       // From here on its bytes count.
-      if (const int error = ::posix_fallocate(target.get(), 0, static_cast<off_t>(bytes)); error != 0) {
+      if (const int error = ::posix_fallocate(target.get(), 0, static_cast<off_t>(entry.bytes)); error != 0) {
         ThrowErrno("write", part, error);
       }
     }
-    CopyShard(source, target.get(), part, bytes, stop);
+    entry.fill(target.get(), part);
+    if (::fsync(target.get()) != 0) ThrowErrno("write", part, errno);
     if (::rename(part.c_str(), path.c_str()) != 0) ThrowErrno("rename", part, errno);
   } catch (...) {
     ::unlink(part.c_str());
@@ -176,32 +192,27 @@ bool ShardCache::Make(const fs::path& path, const fs::path& source, uint64_t byt
   return true;
 }
 
-std::optional<CachedFile> ShardCache::Take(const std::string& name, const fs::path& source, uint64_t bytes,
-                                           const std::function<void(std::span<const std::byte>)>& verify,
-                                           const std::atomic<bool>& stop, std::string& why) const {
-  const fs::path path = folder_ / key_ / name;
-  try {
-    if (auto there = TakeExisting(path, bytes, verify)) return there;
-    if (bytes > limit_bytes_) {
-      why = fmt::format("'{}' has {:.1f} MB, more than the cache may hold ({:.1f} MB)", source.string(),
-                        static_cast<double>(bytes) / 1e6, static_cast<double>(limit_bytes_) / 1e6);
-      return std::nullopt;
-    }
-    MakeFolder(path.parent_path());
-    const LockFile one_makes_it(path.string() + std::string(kLock));
-    // Another process may have made it while this one waited.
-    if (auto there = TakeExisting(path, bytes, verify)) return there;
-    if (!Make(path, source, bytes, stop)) {
-      why = fmt::format("the cache '{}' is full of files in use", folder_.string());
-      return std::nullopt;
-    }
-    // What was copied counts, not what was read.
-    if (auto there = TakeExisting(path, bytes, verify)) return there;
-    why = fmt::format("the copy of '{}' is not what it should be, or was removed at once", source.string());
-  } catch (const std::exception& e) {
-    why = e.what();
+std::optional<CachedFile> ShardCache::Take(const CacheEntry& entry, const std::function<bool()>& stop) const {
+  constexpr int kAttempts = 2;
+  const fs::path path = folder_ / key_ / entry.name;
+  std::string wrong;
+  if (auto there = TakeExisting(path, entry, wrong)) return there;
+  if (entry.bytes > limit_bytes_) {
+    Throw<InputError>("'{}' has {:.1f} MB, more than the cache '{}' may hold ({:.1f} MB, data.cache-limit-gb)",
+                      entry.name, static_cast<double>(entry.bytes) / 1e6, folder_.string(),
+                      static_cast<double>(limit_bytes_) / 1e6);
   }
-  return std::nullopt;
+  MakeFolder(path.parent_path());
+  const LockFile one_makes_it(path.string() + std::string(kLock), stop);
+  // Another process may have made it while this one waited.
+  if (auto there = TakeExisting(path, entry, wrong)) return there;
+  wrong = "it was removed at once";
+  for (int attempt = 0; attempt < kAttempts; ++attempt) {
+    if (!Make(path, entry)) return std::nullopt;
+    // What was written counts, not what was read.
+    if (auto there = TakeExisting(path, entry, wrong)) return there;
+  }
+  Throw<InputError>("the copy of '{}' in the cache is not what it should be: {}", entry.name, wrong);
 }
 
 }  // namespace antiphon::data

@@ -1,19 +1,29 @@
-// Brings shards into the cache in the background, in the order in which they are asked for, and tells when a copy can
-// be read. Copies stay in use as long as this lives.
+// Brings a store's shards into the cache, lends them to readers, and lets go of those that nobody needs.
 //
-// Threads: Ask and Finish from any; `switch_to` is called on the fetcher's own. Errors: none; what cannot be cached is
-// told once in the log.
+// A thread of its own fetches first what a reader waits for, then what readers say that they will read, in that order.
+// When there is no room, it lets go of what nobody reads and nobody wants, longest unused first; for a reader that
+// waits, also of what is wanted latest. Shards that somebody wanted and nobody wants any more are let go at once: the
+// copy stays in the cache until others need its room.
+//
+// Threads: all from any, together. Errors: those of the cache and of what fills it, thrown to the reader that waits;
+// of shards that nobody waits for, told in the log.
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <condition_variable>
 #include <cstdint>
 #include <deque>
 #include <functional>
+#include <map>
+#include <memory>
 #include <mutex>
+#include <optional>
 #include <set>
+#include <span>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "data/shard_cache.h"
@@ -21,38 +31,89 @@
 namespace antiphon::data {
 
 class ShardFetcher {
+  struct Slot;
+
  public:
-  struct Shard {
-    std::string name;
-    std::filesystem::path source;
-    uint64_t bytes;
-    std::function<void(std::span<const std::byte>)> verify;
+  struct Source {
+    /// What makes and checks the copy of a shard; `stop` is asked between pieces.
+    std::function<CacheEntry(size_t shard, const std::function<bool()>& stop)> describe;
+    /// Where a shard comes from, for people.
+    std::function<std::string(size_t shard)> name;
+    /// Shards can be read where they are: a copy that cannot be made is told in the log, once.
+    bool has_originals = false;
+    /// How long a reader waits for others to give room.
+    std::chrono::milliseconds patience = std::chrono::minutes(2);
   };
-  ShardFetcher(ShardCache cache, std::function<Shard(size_t)> describe,
-               std::function<void(size_t shard, const std::byte* data)> switch_to);
+
+  /// A copy that stays where it is while it is read.
+  class Loan {
+   public:
+    Loan() = default;
+    Loan(Loan&& other) noexcept : data_(std::exchange(other.data_, nullptr)), loans_(other.loans_) {}
+    Loan& operator=(Loan&&) = delete;
+    ~Loan() {
+      if (data_ != nullptr) loans_->fetch_sub(1, std::memory_order_release);
+    }
+    /// Null: there is none.
+    const std::byte* data() const { return data_; }
+
+   private:
+    friend class ShardFetcher;
+    Loan(const std::byte* data, std::atomic<int>* loans) : data_(data), loans_(loans) {}
+    const std::byte* data_ = nullptr;
+    std::atomic<int>* loans_ = nullptr;
+  };
+
+  ShardFetcher(ShardCache cache, size_t num_shards, Source source);
   ~ShardFetcher();
 
-  /// Each shard counts once.
-  void Ask(size_t shard);
-  /// Waits until nothing is left to do; how many copies are in use.
+  /// What `reader` will read, in that order, instead of what it said before.
+  void Want(uint64_t reader, std::span<const size_t> shards);
+  /// The copy if it is there.
+  Loan Lend(size_t shard);
+  /// The copy, waiting for it. Cancelled if somebody asked to stop.
+  Loan Await(size_t shard);
+  /// Waits until nothing is left to do or there is no room for it; how many copies are held.
   size_t Finish();
+  /// Lets the system take back the pages of copies; reading goes on from the files.
+  void ReleasePages() const;
+  uint64_t limit_bytes() const { return cache_.limit_bytes(); }
 
  private:
+  enum class Outcome { kThere, kNoRoom, kFailed };
+
   void Work();
-  void Fetch(size_t shard);
+  /// Of those wanted, the next that is neither there nor refused.
+  std::optional<size_t> NextWanted() const;
+  bool IsIdle() const { return demanded_.empty() && (stalled_ || !NextWanted()) && !busy_; }
+  Outcome Fetch(size_t shard, bool awaited);
+  Outcome Fail(size_t shard, bool awaited, std::exception_ptr error);
+  std::optional<CachedFile> TakeWithRoom(size_t shard, bool awaited);
+  /// Lets go of a copy to make room; false: there is none to let go of.
+  bool MakeRoom(bool awaited);
+  /// False: it is being read.
+  bool LetGo(size_t shard);
+  void LetGoOfUnwanted();
+  /// By shard, how far ahead it is wanted.
+  std::map<size_t, size_t> Wanted() const;
 
   ShardCache cache_;
-  std::function<Shard(size_t)> describe_;
-  std::function<void(size_t, const std::byte*)> switch_to_;
-  std::vector<CachedFile> copies_;  // the thread's
-  bool told_ = false;               // the thread's
+  Source source_;
+  size_t num_shards_;
+  std::unique_ptr<Slot[]> slots_;
+  std::atomic<uint64_t> clock_ = 1;
+  bool told_ = false;  // the thread's
 
-  std::mutex mutex_;
+  mutable std::mutex mutex_;
   std::condition_variable changed_;
-  std::set<size_t> asked_;
-  std::deque<size_t> waiting_;
+  std::map<uint64_t, std::vector<size_t>> wants_;  // by reader
+  std::set<size_t> unwanted_;                      // no longer wanted, and perhaps still there
+  std::deque<size_t> demanded_;
+  std::map<size_t, int> awaited_;                // readers that wait, by shard
+  std::map<size_t, std::exception_ptr> errors_;  // of what was demanded
+  std::set<size_t> refused_;                     // could not be fetched when nobody waited
+  bool stalled_ = false;                         // no room for what is wanted
   bool busy_ = false;
-  size_t num_copies_ = 0;
   std::atomic<bool> stop_ = false;
   std::thread thread_;
 };

@@ -30,8 +30,9 @@ train::CompressionResult Compress(const CompressRequest& request, const StageHos
   if (request.out.empty()) throw UsageError("--out is missing: the folder for the compressed model");
   RequireOtherPlace(request.model, std::filesystem::path(request.out) / "model.safetensors", "this model");
   const auto model = std::make_shared<const nn::Model>(nn::Model::Load(request.model));
-  const train::CompressionRun run(request.compression, model, OpenStore(request.store),
-                                  OpenStore(request.held_out_store), host.seed);
+  const train::CompressionRun run(request.compression, model,
+                                  OpenStore(request.store, request.compression.train.data.cache),
+                                  OpenStore(request.held_out_store, request.compression.train.data.cache), host.seed);
   return run.Compress(request.method, request.method_options, request.out, request.optimizer);
 }
 

@@ -16,8 +16,11 @@ void TakeTables(const Config& config, CompressRequest& request) {
     request.method_options = OptionsOfMethod<compress::MethodRegistry>(request.method, config);
 }
 
-std::shared_ptr<const data::FrameStore> OpenStore(const std::string& folder) {
-  return folder.empty() ? nullptr : std::make_shared<const data::FrameStore>(folder);
+std::shared_ptr<const data::FrameStore> OpenStore(const std::string& folder, const data::ShardCacheOptions& cache) {
+  if (folder.empty()) return nullptr;
+  data::FrameStoreAccess access;
+  access.cache = cache;
+  return std::make_shared<const data::FrameStore>(folder, access);
 }
 
 }  // namespace antiphon::pipeline

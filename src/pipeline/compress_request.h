@@ -44,7 +44,7 @@ std::vector<std::string> CompressTables();
 /// What a configuration says beside the options; a person's choice of what is held out holds against the model's.
 void TakeTables(const Config& config, CompressRequest& request);
 
-/// The store in a folder; null without one.
-std::shared_ptr<const data::FrameStore> OpenStore(const std::string& folder);
+/// The store in a folder or at an address; null without one.
+std::shared_ptr<const data::FrameStore> OpenStore(const std::string& folder, const data::ShardCacheOptions& cache = {});
 
 }  // namespace antiphon::pipeline

@@ -138,7 +138,8 @@ class Runner {
         config_(config),
         host_(host),
         full_(request.compression, std::make_shared<const nn::Model>(nn::Model::Load(request.model)),
-              OpenStore(request.store), OpenStore(request.held_out_store), host.seed),
+              OpenStore(request.store, request.compression.train.data.cache),
+              OpenStore(request.held_out_store, request.compression.train.data.cache), host.seed),
         common_(fmt::format("{}{}{}\n{}\n{}\n", OptionsToConfig(request.compression).ToToml(),
                             request.optimizer.ToToml(), request.store, request.held_out_store, host.seed)),
         decodes_(config.Has("decode")) {}

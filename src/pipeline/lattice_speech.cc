@@ -8,7 +8,6 @@
 #include "base/config.h"
 #include "base/error.h"
 #include "data/feature_kind.h"
-#include "data/frame_store.h"
 #include "feat/front_end.h"
 #include "hmm/gmm.h"
 #include "nn/model.h"
@@ -27,10 +26,11 @@ double FrameSeconds(const std::string& front_end) {
 
 class StoreByNetwork : public LatticeSpeech {
  public:
-  StoreByNetwork(const std::string& model, const std::string& folder, const infer::NnetScorerOptions& options)
-      : model_(std::make_shared<const infer::NnetModel>(nn::Model::Load(model), options)), store_(folder) {
+  StoreByNetwork(const std::string& model, const std::string& place, const data::FrameStoreAccess& access,
+                 const infer::NnetScorerOptions& options)
+      : model_(std::make_shared<const infer::NnetModel>(nn::Model::Load(model), options)), store_(place, access) {
     if (store_.feat_dim() != model_->model().feature_dim) {
-      Throw<InputError>("the store '{}' has {} features per frame, the model '{}' takes {}", folder, store_.feat_dim(),
+      Throw<InputError>("the store '{}' has {} features per frame, the model '{}' takes {}", place, store_.feat_dim(),
                         model, model_->model().feature_dim);
     }
     if (model_->subsampling() > 1) {
@@ -74,9 +74,10 @@ class TablesByMixtures : public LatticeSpeech {
 
 }  // namespace
 
-std::unique_ptr<const LatticeSpeech> StoredSpeech(const std::string& model, const std::string& folder,
+std::unique_ptr<const LatticeSpeech> StoredSpeech(const std::string& model, const std::string& place,
+                                                  const data::FrameStoreAccess& access,
                                                   const infer::NnetScorerOptions& options) {
-  return std::make_unique<StoreByNetwork>(model, folder, options);
+  return std::make_unique<StoreByNetwork>(model, place, access, options);
 }
 
 std::unique_ptr<const LatticeSpeech> MixtureSpeech(const std::string& model, const std::string& data,

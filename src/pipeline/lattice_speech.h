@@ -11,6 +11,7 @@
 
 #include "base/score_source.h"
 #include "data/feature_source.h"
+#include "data/frame_store.h"
 #include "hmm/gmm_model.h"
 #include "infer/nnet_scorer.h"
 
@@ -26,8 +27,9 @@ class LatticeSpeech {
   virtual double frame_seconds() const = 0;
 };
 
-/// `folder` is the store.
-std::unique_ptr<const LatticeSpeech> StoredSpeech(const std::string& model, const std::string& folder,
+/// `place` is the store: a folder, or an address.
+std::unique_ptr<const LatticeSpeech> StoredSpeech(const std::string& model, const std::string& place,
+                                                  const data::FrameStoreAccess& access,
                                                   const infer::NnetScorerOptions& options);
 
 /// Tables that stand in the folder `data` need not be named.

@@ -42,7 +42,7 @@ data::FeatureMoments MomentsByRankZero(comm::Communicator& comm, const data::Fra
 
 data::FeatureMoments MomentsOfAllShards(comm::Communicator& comm, const data::FrameStore& store,
                                         const data::MinibatchPool& pool) {
-  const std::vector<size_t> part = pool.UtterancesOf(comm.rank());
+  const std::vector<size_t> part = pool.FirstUtterancesOf(comm.rank());
   const data::FeatureMoments mine = data::EstimateMoments(store, part, kMostFrames / comm.world_size());
   const auto dim = mine.mean.size();
   const auto frames = static_cast<double>(FramesOf(store, part));
@@ -99,20 +99,22 @@ void RequireShards(const comm::Communicator& comm, const data::FrameStore& store
 void FetchAhead(const data::FrameStore& store, const data::MinibatchPool& pool, int rank) {
   std::set<size_t> shards;
   for (const size_t u : pool.UtterancesOf(rank)) shards.insert(store.ShardOf(u));
-  store.FetchAhead(std::vector<size_t>(shards.begin(), shards.end()));
+  store.FetchAhead(static_cast<uint64_t>(rank), std::vector<size_t>(shards.begin(), shards.end()));
 }
 
 data::FeatureMoments EstimateMomentsTogether(comm::Communicator& comm, const data::FrameStore& store,
                                              const data::MinibatchPool& pool,
                                              std::span<const size_t> train_utterances) {
-  return Dealt(pool) ? MomentsOfAllShards(comm, store, pool) : MomentsByRankZero(comm, store, train_utterances);
+  if (Dealt(pool)) return MomentsOfAllShards(comm, store, pool);
+  if (pool.options().shards_at_once == 0) return MomentsByRankZero(comm, store, train_utterances);
+  return MomentsByRankZero(comm, store, pool.FirstUtterancesOf(0));
 }
 
 std::vector<int64_t> CountPdfsTogether(comm::Communicator& comm, const data::FrameStore& store,
                                        const data::MinibatchPool& pool) {
   std::vector<double> counts(static_cast<size_t>(store.num_pdfs()), 0.0);
   if (Dealt(pool) || comm.rank() == 0) {
-    const std::vector<int64_t> mine = store.CountPdfs(pool.UtterancesOf(comm.rank()));
+    const std::vector<int64_t> mine = store.CountPdfs(pool.FirstUtterancesOf(comm.rank()));
     counts.assign(mine.begin(), mine.end());
   }
   comm.AllReduce(std::span<double>(counts));

@@ -1,8 +1,8 @@
 // What the workers find out about the training data together, when none of them may be able to read all of it.
 //
 // With data.distribution "shards" a worker reads its own shards only, and each counts its part; otherwise rank 0 reads
-// for all. Collective; the same result on all ranks, whatever carries them. Errors: InputError naming the shard that a
-// worker lacks.
+// for all. With data.shards-at-once, the shards that are read first stand for all. Collective; the same result on all
+// ranks, whatever carries them. Errors: InputError naming the shard that a worker lacks.
 #pragma once
 
 #include <cstdint>

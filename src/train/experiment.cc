@@ -21,7 +21,7 @@ void Cut(const std::string& from, const std::string& to, std::string& text) {
 
 // Earlier versions' checkpoints do not name options that came later and have no say in the model.
 std::string WithoutLaterKeys(std::string options, bool varies) {
-  for (const std::string key : {"background = true\n", "feature-threads = 2\n"}) {
+  for (const std::string key : {"background = true\n", "feature-threads = 2\n", "shards-at-once = 0\n"}) {
     if (const size_t at = options.find(key); at != std::string::npos) options.erase(at, key.size());
   }
   if (!varies) Cut("[data.augment]", "[", options);

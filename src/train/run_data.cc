@@ -56,6 +56,11 @@ void RunData::Split(const TrainingTask& task, const TrainOptions& options) {
     throw UsageError(
         "data.distribution 'shards' needs --held-out-store, as no worker can read speakers held out of all shards");
   }
+  if (options.data.shards_at_once > 0) {
+    throw UsageError(
+        "data.shards-at-once needs --held-out-store, as speakers held out of all shards cannot be read by a few at "
+        "once");
+  }
   DataSplit split = SplitForRun(store, options.held_out, task.seed);
   train_utterances = std::move(split.train);
   held_out_utterances = std::move(split.held_out);
@@ -77,7 +82,7 @@ void RunData::OpenPool(const TrainingTask& task, const TrainOptions& options, co
                                                      replicas, train_utterances, data::InputNormalisation{},
                                                      outline.time_context(), MixingOf(task, options));
   RequireShards(comm, *task.store, *pool);
-  FetchAhead(*task.store, *pool, comm.rank());
+  if (options.data.shards_at_once == 0) FetchAhead(*task.store, *pool, comm.rank());
   if (pool->num_frames() < int64_t{options.data.minibatch} * comm.world_size()) {
     Throw<UsageError>("{} training frames are fewer than {} worker(s) × minibatch {}: take a smaller data.minibatch",
                       pool->num_frames(), comm.world_size(), options.data.minibatch);

@@ -90,7 +90,9 @@ SideSpeech::SideSpeech(const adapt::SideTaskOptions& options, std::shared_ptr<co
 }
 
 void SideSpeech::OpenOther(const data::MinibatchOptions& data, uint64_t seed) {
-  other_store_ = std::make_shared<const data::FrameStore>(options_.store);
+  data::FrameStoreAccess access;
+  access.cache = data.cache;
+  other_store_ = std::make_shared<const data::FrameStore>(options_.store, access);
   const data::FrameStore& other = *other_store_;
   if (other.feat_dim() != store_->feat_dim()) {
     Throw<InputError>("the speech in '{}' has {} features per frame, that in '{}' {}: both must be prepared alike",

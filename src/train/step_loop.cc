@@ -1,5 +1,6 @@
 #include "train/step_loop.h"
 
+#include "base/error.h"
 #include "report/progress.h"
 #include "train/timed.h"
 
@@ -28,7 +29,7 @@ void StepLoop::RunEpoch() {
       double hidden = 0;  // simulated devices have their data at hand
       const Timed timed(run_.comm.time_is_virtual() ? hidden : run_.state.position.data_seconds);
       if (active_workers_ != run_.strategy().data_share().count) stream = OpenStream();
-      minibatch = stream->Next();
+      minibatch = Take(*stream);
     }
     if (minibatch == nullptr) break;
     step_.Run(*minibatch, Place());
@@ -44,6 +45,19 @@ void StepLoop::RunEpoch() {
   if (run_.comm.world_size() > 1 && !run_.strategy().synchronous() && WaitForEndOfEpoch()) saver_.Stop();
   for (const parallel::StepOutput& output : run_.strategy().Drain()) step_.Account(output);
   progress.Finish(run_.state.Note());
+}
+
+// A request to stop ends the waiting for data that come from far away, between two steps.
+data::Minibatch* StepLoop::Take(data::MinibatchStream& stream) {
+  try {
+    return stream.Next();
+  } catch (const Cancelled& e) {
+    if (run_.comm.world_size() > 1) {
+      Throw<IoError>("{}, where the workers cannot save together; --resume goes on from the last checkpoint", e.what());
+    }
+  }
+  saver_.Write();
+  saver_.Stop();
 }
 
 // Of the step that all workers take now.

@@ -23,6 +23,7 @@ class StepLoop {
 
  private:
   std::unique_ptr<data::MinibatchStream> OpenStream();
+  data::Minibatch* Take(data::MinibatchStream& stream);
   StepPlace Place();
   bool ReachAgreement();
   bool WaitForEndOfEpoch();

@@ -144,14 +144,13 @@ TrainingTask ReadTask(const TrainingRequest& request) {
     task = TaskFrom(std::make_shared<const nn::Model>(nn::Model::Load(request.initial_model)));
   }
   task.teachers = LoadTeachers(request.train.teacher);
-  const bool all_shards = DistributionOf(request.train.data) != Distribution::kShards;
-  auto store = std::make_shared<data::FrameStore>(request.store, all_shards);
-  if (const data::ShardCacheOptions& cache = request.train.data.cache; !cache.cache_dir.empty()) {
-    store->UseCache(cache.cache_dir, static_cast<uint64_t>(1e9 * cache.cache_limit_gb));
+  data::FrameStoreAccess access;
+  access.cache = request.train.data.cache;
+  if (!request.held_out_store.empty()) {
+    task.held_out_store = std::make_shared<const data::FrameStore>(request.held_out_store, access);
   }
-  task.store = std::move(store);
-  if (!request.held_out_store.empty())
-    task.held_out_store = std::make_shared<const data::FrameStore>(request.held_out_store);
+  access.all_shards = DistributionOf(request.train.data) != Distribution::kShards;
+  task.store = std::make_shared<const data::FrameStore>(request.store, access);
   task.folder = request.out;
   task.network = NetworkConfig(request);
   task.optimizer = request.optimizer;

@@ -283,7 +283,9 @@ class DealtShards : public ::testing::Test {
     options_.left_context = options_.right_context = 1;
   }
   MinibatchPool Pool(bool all_shards) {
-    return MinibatchPool(std::make_shared<const FrameStore>(folder_ / "store", all_shards), options_, 3, kWorkers);
+    FrameStoreAccess access;
+    access.all_shards = all_shards;
+    return MinibatchPool(std::make_shared<const FrameStore>(folder_ / "store", access), options_, 3, kWorkers);
   }
   antiphon::testing::TemporaryFolder folder_;
   MinibatchOptions options_;
@@ -332,7 +334,7 @@ TEST_F(DealtShards, ThoseOfOtherWorkersMayBeMissing) {
   } catch (const InputError& e) {
     EXPECT_NE(std::string(e.what()).find(".frames' is missing on this machine"), std::string::npos) << e.what();
   }
-  EXPECT_FALSE(FrameStore(folder_ / "store", false).HasShard(foreign));
+  EXPECT_FALSE(FrameStore(folder_ / "store", {.all_shards = false}).HasShard(foreign));
 }
 
 TEST_F(DealtShards, FewerThanWorkersAreRefused) {

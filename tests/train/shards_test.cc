@@ -66,10 +66,13 @@ class ShardsOnLocalDisks : public ::testing::Test {
   // Worker w reads stores[w].
   uint64_t Train(const std::string& run, const std::vector<fs::path>& stores) {
     uint64_t hash = 0;
+    data::FrameStoreAccess some_shards;
+    some_shards.all_shards = false;
     comm::RunRanks(kWorkers, [&](comm::Communicator& comm) {
       SetComputeThreads(1);
-      TrainingTask task = SmallTask(
-          std::make_shared<const data::FrameStore>(stores[static_cast<size_t>(comm.rank())], false), folder_ / run);
+      TrainingTask task =
+          SmallTask(std::make_shared<const data::FrameStore>(stores[static_cast<size_t>(comm.rank())], some_shards),
+                    folder_ / run);
       task.held_out_store = std::make_shared<const data::FrameStore>(folder_ / "held_out");
       task.network = Config::Parse(
           "[[layer]]\ntype = \"affine\"\ndim = 16\n[[layer]]\ntype = \"relu\"\n[[layer]]\ntype = \"affine\"\n", "n");
