@@ -10,7 +10,7 @@ namespace antiphon::pipeline {
 namespace {
 
 using Pairs = std::vector<std::pair<int, int>>;
-using Words = std::span<const int32_t>;
+using WordIds = std::span<const int32_t>;
 
 constexpr int64_t kMostCells = 4'000'000;  // of one comparison word by word
 constexpr int kLongestSequence = 5;        // that is looked for as unique
@@ -19,13 +19,13 @@ constexpr int kFewestFrames = 10;          // of a stretch
 constexpr int kMargin = 2;                 // words of an anchor on either side of a cut
 
 // Part of the text and of the found words.
-struct Range {
+struct PairRange {
   int text_begin, text_end, found_begin, found_end;
   int64_t cells() const { return int64_t{text_end - text_begin} * (found_end - found_begin); }
 };
 
 // Where each sequence of `length` words begins that occurs once; −1 for those that occur more often.
-std::map<std::vector<int32_t>, int> UniqueSequences(Words words, int begin, int end, int length) {
+std::map<std::vector<int32_t>, int> UniqueSequences(WordIds words, int begin, int end, int length) {
   std::map<std::vector<int32_t>, int> places;
   for (int i = begin; i + length <= end; ++i) {
     const auto from = words.begin() + i;
@@ -59,7 +59,7 @@ Pairs LongestAscending(const Pairs& pairs) {
 
 class WordMatcher {
  public:
-  WordMatcher(Words text, Words found) : text_(text), found_(found) {}
+  WordMatcher(WordIds text, WordIds found) : text_(text), found_(found) {}
 
   Pairs Run() {
     Match({0, static_cast<int>(text_.size()), 0, static_cast<int>(found_.size())});
@@ -69,7 +69,7 @@ class WordMatcher {
  private:
   bool Agree(int t, int f) const { return text_[static_cast<size_t>(t)] == found_[static_cast<size_t>(f)]; }
 
-  void Match(Range r) {
+  void Match(PairRange r) {
     while (r.text_begin < r.text_end && r.found_begin < r.found_end && Agree(r.text_begin, r.found_begin)) {
       pairs_.emplace_back(r.text_begin++, r.found_begin++);
     }
@@ -81,7 +81,7 @@ class WordMatcher {
     pairs_.insert(pairs_.end(), end.rbegin(), end.rend());
   }
 
-  void MatchMiddle(const Range& r) {
+  void MatchMiddle(const PairRange& r) {
     if (r.cells() <= kMostCells) return MatchWordByWord(r);
     const Pairs anchors = Anchors(r);
     int text = r.text_begin, found = r.found_begin;
@@ -96,12 +96,12 @@ class WordMatcher {
     if (!anchors.empty()) MatchBefore({text, r.text_end, found, r.found_end});
   }
 
-  void MatchBefore(const Range& r) {
+  void MatchBefore(const PairRange& r) {
     if (r.cells() > 0) Match(r);
   }
 
   // First words of sequences that both have once, the longest that there are.
-  Pairs Anchors(const Range& r) const {
+  Pairs Anchors(const PairRange& r) const {
     for (int length = kLongestSequence; length > 1; --length) {
       const auto in_text = UniqueSequences(text_, r.text_begin, r.text_end, length);
       const auto in_found = UniqueSequences(found_, r.found_begin, r.found_end, length);
@@ -117,8 +117,8 @@ class WordMatcher {
     return {};
   }
 
-  void MatchWordByWord(const Range& r) {
-    const auto part = [](Words words, int begin, int end) {
+  void MatchWordByWord(const PairRange& r) {
+    const auto part = [](WordIds words, int begin, int end) {
       return words.subspan(static_cast<size_t>(begin), static_cast<size_t>(end - begin));
     };
     const auto alignment =
@@ -131,7 +131,7 @@ class WordMatcher {
     }
   }
 
-  Words text_, found_;
+  WordIds text_, found_;
   Pairs pairs_;
 };
 
@@ -224,9 +224,10 @@ class Cutter {
 
 }  // namespace
 
-std::vector<std::pair<int, int>> MatchWords(Words text, Words found) { return WordMatcher(text, found).Run(); }
+std::vector<std::pair<int, int>> MatchWords(WordIds text, WordIds found) { return WordMatcher(text, found).Run(); }
 
-std::vector<TextStretch> CutAtAnchors(Words text, std::span<const FoundWord> found, int num_frames, int usual_frames) {
+std::vector<TextStretch> CutAtAnchors(WordIds text, std::span<const FoundWord> found, int num_frames,
+                                      int usual_frames) {
   std::vector<int32_t> words;
   for (const FoundWord& word : found) words.push_back(word.word);
   const Pairs pairs = MatchWords(text, words);
