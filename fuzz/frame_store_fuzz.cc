@@ -24,9 +24,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   }
   try {
     const auto header = data::internal::HeaderFromJson(json.dump(-1, ' ', false, Json::error_handler_t::replace));
-    std::vector<std::string> speakers;
-    std::vector<data::internal::UtteranceRecord> records;
-    data::internal::IndexFromBytes(index, "index.bin", header, speakers, records);
+    data::internal::IndexFromBytes(index, "index.bin", header);
   } catch (const InternalError&) {
     throw;
   } catch (const Error&) {

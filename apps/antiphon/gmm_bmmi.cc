@@ -63,6 +63,10 @@ void TrainByBmmi(const GmmBmmiCommandOptions& options, CommandContext& context) 
         "'{}' is not a model of Gaussian mixtures; a network learns by antiphon train --set sequence.criterion=mmi",
         options.model);
   }
+  std::error_code ignored;
+  if (fs::equivalent(options.model, fs::path(options.out) / "model.safetensors", ignored)) {
+    Throw<UsageError>("'{}' is the model to begin with: give another folder", options.out);
+  }
   const auto initial = hmm::GmmModel::Load(options.model);
   const train::SequenceData lattices(options.lattices, initial.hmm);
   const data::FeatureSource features(
@@ -96,9 +100,11 @@ void TrainByBmmi(const GmmBmmiCommandOptions& options, CommandContext& context) 
   model.Save(file);
   const nlohmann::ordered_json json = ToJson(report, without_features.size());
   WriteFileAtomically(fs::path(options.out) / "report.json", json.dump(2) + "\n");
-  context.Print("{} after {} iterations over {} utterances: criterion from {:.4f} to {:.4f} nats per frame",
-                file.string(), report.iterations.size(), report.utterances, report.iterations.front().criterion,
-                report.iterations.back().criterion);
+  context.Print(
+      "{} after {} iterations over {} utterances: criterion from {:.4f} to {:.4f} nats per frame before the last "
+      "update",
+      file.string(), report.iterations.size(), report.utterances, report.iterations.front().criterion,
+      report.iterations.back().criterion);
   context.SetResult(json.dump());
 }
 

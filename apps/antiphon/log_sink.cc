@@ -64,8 +64,8 @@ void AlsoLogTo(const std::filesystem::path& file) {
   try {
     auto sink = std::make_shared<spdlog::sinks::basic_file_sink_mt>(file.string());
     sink->set_pattern(kPlainPattern);
-    sink->set_level(std::min(logger.level(), spdlog::level::info));
-    logger.set_level(sink->level());
+    sink->set_level(spdlog::level::info);
+    logger.set_level(std::min(logger.level(), spdlog::level::info));
     logger.sinks().push_back(std::move(sink));
   } catch (const spdlog::spdlog_ex& e) {
     log::Warn("the log is not kept in '{}': {}", file.string(), e.what());

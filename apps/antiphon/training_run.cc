@@ -118,7 +118,7 @@ nlohmann::json RunHere(const train::TrainingRequest& request, CommandContext& co
   comm::ProcessGroup& group = Processes();
   SpeakAsProcess(group.process(), context);
   if (group.num_processes() > 1) {
-    KeepLogOfProcess(request.out, group.process());
+    if (!request.out.empty()) KeepLogOfProcess(request.out, group.process());
     log::Info("{}", group.Describe());
   }
   const auto threads = [&] {

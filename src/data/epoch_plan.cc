@@ -297,8 +297,11 @@ ShareOrder PlanShare(const FrameStore& store, std::span<const size_t> utterances
                      uint64_t seed, uint64_t shard_seed, int num_shares, const Grid& grid) {
   if (!options.shuffle || options.shards_at_once == 0) {
     ShareOrder order = PlanGroup(store, utterances, options, seed, num_shares, grid);
-    const bool in_order = !options.shuffle && (options.chunk_frames == 0 || !options.carry_state);
-    if (in_order && store.cache_limit_bytes() > 0) GroupRuns(store, order);
+    if (!options.shuffle && store.cache_limit_bytes() > 0) {
+      // Streams that carry a state read shards all over; that they are wanted lets them go afterwards.
+      const bool in_order = options.chunk_frames == 0 || !options.carry_state;
+      in_order ? GroupRuns(store, order) : GroupAll(store, utterances, order);
+    }
     return order;
   }
   ShareOrder order;

@@ -81,7 +81,10 @@ bool FeatureMaker::TakeNext(Handle& made) {
   while (!queue_.empty()) {
     made = queue_.front().lock();
     queue_.pop_front();
-    if (!made || made->taken) continue;
+    if (!made || made->taken) {
+      made.reset();
+      continue;
+    }
     made->taken = true;
     return true;
   }

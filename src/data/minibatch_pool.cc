@@ -360,8 +360,10 @@ std::vector<size_t> MinibatchPool::UtterancesOf(int rank) const {
 }
 
 std::vector<size_t> MinibatchPool::FirstUtterancesOf(int rank) const {
-  if (impl_->options.shards_at_once == 0) return UtterancesOf(rank);
-  const std::vector<std::vector<size_t>>& groups = impl_->GetEpoch(0)->shares[impl_->ShareOf(rank)].group_shards;
+  if (impl_->options.shards_at_once == 0 || !impl_->options.shuffle) return UtterancesOf(rank);
+  const std::shared_ptr<const Epoch> plan = impl_->GetEpoch(0);
+  const std::vector<std::vector<size_t>>& groups = plan->shares[impl_->ShareOf(rank)].group_shards;
+  if (groups.empty()) return UtterancesOf(rank);
   std::vector<size_t> first;
   for (const size_t u : UtterancesOf(rank)) {
     const size_t shard = impl_->store->ShardOf(u);

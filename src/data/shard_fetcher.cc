@@ -221,7 +221,9 @@ bool ShardFetcher::LetGo(size_t shard) {
 }
 
 void ShardFetcher::LetGoOfUnwanted() {
-  for (auto it = unwanted_.begin(); it != unwanted_.end();) it = LetGo(*it) ? unwanted_.erase(it) : std::next(it);
+  for (auto it = unwanted_.begin(); it != unwanted_.end();) {
+    it = awaited_.count(*it) == 0 && LetGo(*it) ? unwanted_.erase(it) : std::next(it);
+  }
 }
 
 std::map<size_t, size_t> ShardFetcher::Wanted() const {

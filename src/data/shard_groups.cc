@@ -65,6 +65,11 @@ void GroupRuns(const FrameStore& store, ShareOrder& order) {
   order.group_block.push_back(order.blocks.size());
 }
 
+void GroupAll(const FrameStore& store, std::span<const size_t> utterances, ShareOrder& order) {
+  order.group_block = {0, order.blocks.size()};
+  order.group_shards = {ShardsOf(store, utterances)};
+}
+
 void RequireRoom(const FrameStore& store, std::span<const size_t> utterances, const MinibatchOptions& options) {
   if (!store.is_remote()) return;
   std::vector<uint64_t> sizes;

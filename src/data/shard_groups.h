@@ -29,6 +29,8 @@ std::vector<ShardGroup> GroupShards(const FrameStore& store, std::span<const siz
 
 /// Of an order without shuffling: each run of blocks of one shard is a group.
 void GroupRuns(const FrameStore& store, ShareOrder& order);
+/// All that is read is one group.
+void GroupAll(const FrameStore& store, std::span<const size_t> utterances, ShareOrder& order);
 
 /// Throws if shards of these utterances come through a cache that cannot hold as many as are read together; says how
 /// many it holds.

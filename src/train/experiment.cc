@@ -12,19 +12,27 @@
 namespace antiphon::train {
 namespace {
 
-void Cut(const std::string& from, const std::string& to, std::string& text) {
-  const size_t at = text.find(from);
+// A table from its header to the next one's; lists in it have brackets, too.
+void CutTable(const std::string& header, std::string& text) {
+  const size_t at = text.find(header);
   if (at == std::string::npos) return;
-  const size_t end = text.find(to, at + from.size());
-  text.erase(at, end == std::string::npos ? end : end - at);
+  const size_t begin = text.rfind('\n', at) + 1;
+  size_t end = begin, first = 0;
+  do {
+    end = text.find('\n', end);
+    if (end == std::string::npos) break;
+    first = text.find_first_not_of(' ', ++end);
+  } while (first != std::string::npos && text[first] != '[');
+  text.erase(begin, end == std::string::npos ? end : end - begin);
 }
 
 // Earlier versions' checkpoints do not name options that came later and have no say in the model.
 std::string WithoutLaterKeys(std::string options, bool varies) {
-  for (const std::string key : {"background = true\n", "feature-threads = 2\n", "shards-at-once = 0\n"}) {
+  for (const std::string key : {"background = true\n", "feature-threads = 2\n", "shards-at-once = 0\n",
+                                "fetch-attempts = 8\n", "fetch-stall-s = 30.0\n"}) {
     if (const size_t at = options.find(key); at != std::string::npos) options.erase(at, key.size());
   }
-  if (!varies) Cut("[data.augment]", "[", options);
+  if (!varies) CutTable("[data.augment]", options);
   return options;
 }
 

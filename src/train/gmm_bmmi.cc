@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <chrono>
+#include <cmath>
 #include <map>
 #include <utility>
 
@@ -18,6 +19,8 @@ namespace {
 
 // Fixed, so that the order of sums does not depend on the number of threads.
 constexpr size_t kBmmiShards = 8;
+// What the criterion's sums of floats leave where the reference and all paths agree.
+constexpr double kLeastShare = 1e-6;
 
 decode::SequenceCriterion CriterionFor(const hmm::HmmModel& model, const BmmiOptions& options) {
   decode::SequenceCriterionOptions criterion;
@@ -89,7 +92,7 @@ class BmmiPass {
     for (int64_t t = 0; t < gradient.rows(); ++t) {
       for (int64_t pdf = 0; pdf < gradient.cols(); ++pdf) {
         const double share = static_cast<double>(gradient(t, pdf)) / scale_;
-        if (share == 0) continue;
+        if (std::abs(share) < kLeastShare) continue;
         const hmm::FrameWeight weight{static_cast<int>(t), std::abs(share)};
         (share < 0 ? numerator : denominator)[static_cast<int32_t>(pdf)].push_back(weight);
       }

@@ -106,6 +106,7 @@ void SideSpeech::OpenOther(const data::MinibatchOptions& data, uint64_t seed) {
   data::MinibatchOptions plain = data;
   plain.distribution = "pool";
   plain.carry_state = false;
+  if (other.live() == nullptr) plain.augment = {};
   other_ = std::make_unique<const data::MinibatchPool>(other_store_, plain, MixSeed(seed, 1), 1, std::vector<size_t>(),
                                                        data::InputNormalisation(), needed_);
   if (other_->num_frames() < plain.minibatch) {

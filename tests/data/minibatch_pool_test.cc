@@ -334,7 +334,9 @@ TEST_F(DealtShards, ThoseOfOtherWorkersMayBeMissing) {
   } catch (const InputError& e) {
     EXPECT_NE(std::string(e.what()).find(".frames' is missing on this machine"), std::string::npos) << e.what();
   }
-  EXPECT_FALSE(FrameStore(folder_ / "store", {.all_shards = false}).HasShard(foreign));
+  FrameStoreAccess some_shards;
+  some_shards.all_shards = false;
+  EXPECT_FALSE(FrameStore(folder_ / "store", some_shards).HasShard(foreign));
 }
 
 TEST_F(DealtShards, FewerThanWorkersAreRefused) {

@@ -56,6 +56,12 @@ uint64_t ChecksumOf(const FrameStore& store) {
   return sum;
 }
 
+FrameStoreAccess IndexOnly() {
+  FrameStoreAccess access;
+  access.index_only = true;
+  return access;
+}
+
 class RemoteStore : public ::testing::Test {
  protected:
   FrameStoreAccess Access(uint64_t limit = 100 * kMiB) const {
@@ -137,7 +143,10 @@ TEST_F(RemoteStore, WhatItCannotGetIsAnErrorThatSaysWhatAndWhy) {
                                  says({"shard-0000", "utt1", "the checksum is wrong", server_.With("wrong")})));
   EXPECT_THAT(
       [] {
-        FrameStore("http://127.0.0.1:1/store", {.index_only = true, .cache = {.fetch = {2, 1}}});
+        FrameStoreAccess access = IndexOnly();
+        access.cache.fetch.fetch_attempts = 2;
+        access.cache.fetch.fetch_stall_s = 1;
+        FrameStore("http://127.0.0.1:1/store", access);
       },
       ::testing::Throws<InputError>(says({"http://127.0.0.1:1/store", "Is the server up"})));
   EXPECT_THAT([&] { FrameStore(server_.With("plain")); },
@@ -145,7 +154,7 @@ TEST_F(RemoteStore, WhatItCannotGetIsAnErrorThatSaysWhatAndWhy) {
 }
 
 TEST_F(RemoteStore, AnIndexCanBeReadWithoutACache) {
-  const FrameStore remote(server_.With("plain"), {.index_only = true});
+  const FrameStore remote(server_.With("plain"), IndexOnly());
   EXPECT_EQ(remote.num_frames(), local_.num_frames());
   Matrix m(1, kDim);
   EXPECT_THAT([&] { remote.ReadFrames(0, 0, m); }, ThrowsMessage<InputError>(HasSubstr("for its index alone")));
@@ -304,7 +313,7 @@ TEST_F(SignedStore, IsReadWithKeysFromTheEnvironment) {
   fs::create_directories(Store() / "a b+c");
   fs::copy_file(Store() / "store.json", Store() / "a b+c" / "store.json", fs::copy_options::overwrite_existing);
   fs::copy_file(Store() / "index.bin", Store() / "a b+c" / "index.bin", fs::copy_options::overwrite_existing);
-  EXPECT_EQ(FrameStore("s3://bucket/a b+c/", {.index_only = true}).num_frames(), local_.num_frames());
+  EXPECT_EQ(FrameStore("s3://bucket/a b+c/", IndexOnly()).num_frames(), local_.num_frames());
 }
 
 TEST_F(SignedStore, RefusesOtherKeysAndSaysWhichSettingsToCheck) {
@@ -355,7 +364,7 @@ TEST(RemoteTls, VerifiesCertificates) {
       key + " -out " + certificate + " 2>/dev/null";
   if (std::system(make.c_str()) != 0) GTEST_SKIP() << "there is no openssl";
   const ::antiphon::testing::StoreServer server(Store(), {certificate, key});
-  const auto frames = [&] { return FrameStore(server.With("plain"), {.index_only = true}).num_frames(); };
+  const auto frames = [&] { return FrameStore(server.With("plain"), IndexOnly()).num_frames(); };
   EXPECT_THAT(frames, ThrowsMessage<InputError>(AllOf(HasSubstr("certificate"), HasSubstr("CURL_CA_BUNDLE"))));
   ::setenv("CURL_CA_BUNDLE", certificate.c_str(), 1);
   EXPECT_EQ(frames(), FrameStore(Store()).num_frames());

@@ -165,6 +165,8 @@ TEST_F(LiveTrainingTest, VariationIsPartOfTheExperiment) {
   options_.data.feature_threads = 7;
   const std::string plain = ExperimentText(task, options_, network);
   EXPECT_THAT(plain, Not(HasSubstr("augment")));
+  EXPECT_THAT(plain, Not(HasSubstr("noise-kinds")));
+  EXPECT_THAT(plain, Not(HasSubstr("fetch-")));
   EXPECT_THAT(plain, Not(HasSubstr("feature-threads")));
   EXPECT_THAT(plain, HasSubstr("shuffle-frames"));
   EXPECT_THAT(plain, HasSubstr("[optimizer]"));

@@ -217,6 +217,7 @@ void Composition::BeginCollection() {
   old_->new_arcs.assign(old_->arcs.size(), std::numeric_limits<uint32_t>::max());
   old_->new_states.assign(old_->states.size(), -1);
   choices_ = {};
+  targets_ = {};
   Clear();
   old_->new_states[kStart] = kStart;
 }
