@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <atomic>
 #include <functional>
+#include <numeric>
 #include <set>
 #include <tuple>
 
@@ -40,8 +41,12 @@ double Gigabytes(uint64_t bytes) { return static_cast<double>(bytes) / 1e9; }
 
 std::vector<ShardGroup> GroupShards(const FrameStore& store, std::span<const size_t> utterances, int at_once,
                                     uint64_t seed) {
-  std::vector<size_t> shards = ShardsOf(store, utterances);
+  // Who needs some of the shards only goes through them in the order of who needs all.
+  std::vector<size_t> shards(store.num_shards());
+  std::iota(shards.begin(), shards.end(), size_t{0});
   Rng(seed, kShardStream).Shuffle(std::span(shards));
+  const std::vector<size_t> used = ShardsOf(store, utterances);
+  std::erase_if(shards, [&](size_t shard) { return !std::binary_search(used.begin(), used.end(), shard); });
   const auto most = static_cast<size_t>(at_once);
   std::vector<ShardGroup> groups((shards.size() + most - 1) / most);
   std::vector<size_t> group_of(store.num_shards());
