@@ -358,7 +358,7 @@ void RemoteFolder::Connection::Get(const std::string& url, const FetchOptions& o
 
 RemoteFolder::RemoteFolder(std::string_view address, FetchOptions options)
     : place_(RemotePlace::Parse(address)),
-      options_(std::move(options)),
+      options_(options),
       connection_(std::make_unique<Connection>(place_)) {}
 RemoteFolder::~RemoteFolder() = default;
 
