@@ -2,8 +2,8 @@
 //
 // What an utterance sounds like is a pure function of (seed, epoch, utterance id): who makes it, when, and on how many
 // threads changes nothing. All readers of a process that vary alike share one maker, and what it has made for one of
-// them, as long as one of them holds it. Its threads give way to those that compute. Whoever needs what nobody has
-// begun makes it himself.
+// them, as long as one of them holds it. Its threads have a lower priority than those that compute. A reader that needs
+// an utterance which no thread has begun makes it itself.
 //
 // Memory: coded frames of what is held. Threads: all methods from any. Errors: UsageError for impossible options;
 // InputError of a recording, thrown where its frames are wanted.
@@ -50,7 +50,7 @@ class FeatureMaker {
   ~FeatureMaker();
   FeatureMaker(const FeatureMaker&) = delete;
 
-  /// Has them made in this order, behind what was asked for before. Those that nobody holds any more are left out.
+  /// Has them made in this order, after what was asked for before. One whose handles are all gone is not made.
   std::vector<Handle> Ask(int64_t epoch, std::span<const uint32_t> utterances);
   /// Its coded frames, as soon as they are there.
   const char* Frames(const Handle& made);

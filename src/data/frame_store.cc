@@ -1,7 +1,5 @@
 #include "data/frame_store.h"
 
-#include <sys/mman.h>
-
 #include <algorithm>
 #include <atomic>
 #include <cmath>
@@ -12,6 +10,7 @@
 #include "base/check.h"
 #include "base/error.h"
 #include "base/file.h"
+#include "base/release_pages.h"
 #include "data/frame_store_format.h"
 #include "data/live_features.h"
 #include "data/remote_folder.h"
@@ -347,9 +346,7 @@ void FrameStore::Verify(size_t utterance) const { impl_->Read(utterance); }
 
 void FrameStore::ReleasePages() const {
   for (const std::optional<MappedFile>& shard : impl_->shards) {
-    if (!shard || shard->bytes().empty()) continue;
-    // Only a hint: a failure costs memory, nothing else.
-    (void)::madvise(const_cast<std::byte*>(shard->bytes().data()), shard->bytes().size(), MADV_DONTNEED);
+    if (shard) antiphon::ReleasePages(shard->bytes());
   }
   if (impl_->fetcher) impl_->fetcher->ReleasePages();
 }

@@ -1,7 +1,5 @@
 #include "data/shard_fetcher.h"
 
-#include <sys/mman.h>
-
 #include <algorithm>
 #include <exception>
 
@@ -9,6 +7,7 @@
 #include "base/error.h"
 #include "base/finally.h"
 #include "base/log.h"
+#include "base/release_pages.h"
 
 namespace antiphon::data {
 namespace {
@@ -107,10 +106,7 @@ size_t ShardFetcher::Finish() {
 void ShardFetcher::ReleasePages() const {
   const std::lock_guard lock(mutex_);
   for (size_t s = 0; s < num_shards_; ++s) {
-    if (!slots_[s].file) continue;
-    const std::span<const std::byte> bytes = slots_[s].file->bytes();
-    // Only a hint: a failure costs memory, nothing else.
-    (void)::madvise(const_cast<std::byte*>(bytes.data()), bytes.size(), MADV_DONTNEED);
+    if (slots_[s].file) antiphon::ReleasePages(slots_[s].file->bytes());
   }
 }
 
