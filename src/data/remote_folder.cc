@@ -357,9 +357,7 @@ void RemoteFolder::Connection::Get(const std::string& url, const FetchOptions& o
 }
 
 RemoteFolder::RemoteFolder(std::string_view address, FetchOptions options)
-    : place_(RemotePlace::Parse(address)),
-      options_(options),
-      connection_(std::make_unique<Connection>(place_)) {}
+    : place_(RemotePlace::Parse(address)), options_(options), connection_(std::make_unique<Connection>(place_)) {}
 RemoteFolder::~RemoteFolder() = default;
 
 std::string RemoteFolder::Read(const std::string& name, uint64_t most_bytes, const Stop& stop) const {
