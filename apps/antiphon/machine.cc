@@ -13,11 +13,17 @@
 
 #include "base/thread_pool.h"
 #include "comm/process_group.h"
+#include "data/remote_folder.h"
 #include "device/cuda.h"
 #include "math/gemm.h"
 
 namespace antiphon::app {
 namespace {
+
+std::string LibcurlText() {
+  const std::string library = data::CurlLibrary();
+  return library.empty() ? "this program was built without libcurl; it reads no stores on servers" : library;
+}
 
 std::string FieldOf(const char* file, std::string_view field) {
   std::ifstream in(file);
@@ -104,6 +110,7 @@ std::vector<std::pair<std::string, std::string>> ExamineMachine(const std::strin
       {"soxr", soxr_version()},
       {"fmt", fmt::format("{}", FMT_VERSION)},
       {"MPI", comm::MpiLibrary()},
+      {"libcurl", LibcurlText()},
       {"CUDA", CudaState()},
   };
 }

@@ -356,6 +356,8 @@ void RemoteFolder::Connection::Get(const std::string& url, const FetchOptions& o
   }
 }
 
+std::string CurlLibrary() { return curl_version(); }
+
 RemoteFolder::RemoteFolder(std::string_view address, FetchOptions options)
     : place_(RemotePlace::Parse(address)), options_(options), connection_(std::make_unique<Connection>(place_)) {}
 RemoteFolder::~RemoteFolder() = default;

@@ -34,6 +34,9 @@ struct FetchOptions {
   }
 };
 
+/// "libcurl/7.88.1 OpenSSL/3.0.17 …"; empty in a program that was built without it.
+std::string CurlLibrary();
+
 class RemoteFolder {
  public:
   using Stop = std::function<bool()>;

@@ -13,6 +13,8 @@ namespace {
 
 }  // namespace
 
+std::string CurlLibrary() { return ""; }
+
 struct RemoteFolder::Connection {};
 
 RemoteFolder::RemoteFolder(std::string_view address, FetchOptions) { Refuse(address); }

@@ -64,6 +64,9 @@ FrameStoreAccess IndexOnly() {
 
 class RemoteStore : public ::testing::Test {
  protected:
+  void SetUp() override {
+    if (CurlLibrary().empty()) GTEST_SKIP() << "built without libcurl";
+  }
   FrameStoreAccess Access(uint64_t limit = 100 * kMiB) const {
     FrameStoreAccess access;
     access.cache.cache_dir = (folder_ / "cache").string();
@@ -356,6 +359,7 @@ TEST(RemotePlaceTest, TellsAddressesFromFoldersAndFindsBuckets) {
 
 // A certificate that nobody signed is refused, unless the person names it.
 TEST(RemoteTls, VerifiesCertificates) {
+  if (CurlLibrary().empty()) GTEST_SKIP() << "built without libcurl";
   const ::antiphon::testing::TemporaryFolder folder;
   const std::string key = (folder / "key.pem").string(), certificate = (folder / "certificate.pem").string();
   const std::string make =
