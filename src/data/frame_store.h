@@ -191,17 +191,19 @@ FeatureMoments EstimateMoments(const FrameStore& store, std::span<const size_t> 
 struct LiveStoreOptions {
   std::string data;
   std::string front_end;
+  bool normalise = true;
   int channel = -1;
   std::string audio_root;
   template <class V>
   void Visit(V& v) {
     v("live", data,
       "data directory, in place of a table of features: the store holds none, and training makes them of the "
-      "recordings "
-      "whenever it reads them, varied anew each time if data.augment says so; speakers are the directory's, and "
-      "without "
-      "--cmvn their statistics are found");
+      "recordings whenever it reads them, varied anew each time if data.augment says so; speakers are the directory's, "
+      "and without --cmvn their statistics are found");
     v("front-end", front_end, "with --live: front_end.toml that says how features are computed");
+    v("normalise", normalise,
+      "with --live and without --cmvn: find each speaker's mean, and take it out; false: frames stay as the front end "
+      "makes them");
     v("channel", channel, Range{-1, 1024}, "with --live: of recordings with several, from 0; -1: their mean");
     v("audio-root", audio_root, "with --live: folder that relative paths in wav.scp start from; empty: looked up");
   }

@@ -25,8 +25,10 @@ void RequireOneSource(const BuildFrameStoreOptions& options) {
   if (options.input.features.empty() && live.data.empty()) {
     throw UsageError("give --features, a table of features, or --live, a data directory whose recordings are read");
   }
-  if (live.data.empty() && (!live.front_end.empty() || live.channel >= 0 || !live.audio_root.empty())) {
-    throw UsageError("--front-end, --channel and --audio-root belong to --live: a table's features are computed");
+  if (live.data.empty() &&
+      (!live.front_end.empty() || live.channel >= 0 || !live.audio_root.empty() || !live.normalise)) {
+    throw UsageError(
+        "--front-end, --no-normalise, --channel and --audio-root belong to --live: a table's features are computed");
   }
 }
 

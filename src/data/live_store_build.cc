@@ -28,6 +28,9 @@ void RefuseOtherInput(const BuildFrameStoreOptions& options) {
         "a live store holds no speaker-adapted features (--speaker-model, --speaker-transforms, --speaker-vectors): "
         "make an ordinary one, of --features");
   }
+  if (!options.live.normalise && (!input.cmvn.empty() || input.norm_vars)) {
+    throw UsageError("--no-normalise leaves no use for --cmvn and --norm-vars: leave them out");
+  }
   if (options.live.front_end.empty()) {
     throw UsageError(
         "--live needs --front-end, a front_end.toml: that of the folder that 'antiphon features' made for the same "
@@ -163,7 +166,7 @@ class LiveStoreBuilder {
   // Lengths of all that is wanted, and the statistics of all speakers: by computing the features once, or, where
   // nothing has to be found, from the headers.
   void FindFrames() {
-    const bool find = options_.input.cmvn.empty() && front_end_options_.mean_window == 0;
+    const bool find = options_.input.cmvn.empty() && options_.live.normalise && front_end_options_.mean_window == 0;
     if (!options_.input.cmvn.empty()) {
       std::vector<SpeechItem> wanted;
       for (size_t i = 0; i < items_.size(); ++i) {

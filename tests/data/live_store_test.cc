@@ -168,6 +168,14 @@ TEST_F(LiveStoreTest, TakesStatisticsOfATable) {
   for (size_t u = 0; u < 20; ++u) EXPECT_TRUE(SameBits(FramesOf(*live, u), FramesOf(*made, u)));
 }
 
+TEST_F(LiveStoreTest, LeavesFramesAsTheFrontEndMakesThemWhereAsked) {
+  live_.live.normalise = false;
+  made_.input.cmvn = "";
+  const auto made = Made(), live = Live();
+  EXPECT_EQ(live->description(), made->description());
+  for (size_t u = 0; u < 20; ++u) EXPECT_TRUE(SameBits(FramesOf(*live, u), FramesOf(*made, u)));
+}
+
 TEST_F(LiveStoreTest, FindsThePriorOfAMeanThatIsTakenOut) {
   FeatureExtractionOptions features;
   features.front_end = feat::FrontEndOptions::Standard("fbank", 8000);
@@ -391,6 +399,11 @@ TEST_F(LiveStoreTest, RefusesWhatItCannotDo) {
   EXPECT_THAT(with([](auto& o) { o.input.speaker_model = "gmm"; }), HasSubstr("no speaker-adapted features"));
   EXPECT_THAT(with([](auto& o) { o.input.speaker_vectors = "x"; }), HasSubstr("no speaker-adapted features"));
   EXPECT_THAT(with([](auto& o) { o.live.front_end = ""; }), HasSubstr("--live needs --front-end"));
+  EXPECT_THAT(with([](auto& o) {
+                o.live.normalise = false;
+                o.input.norm_vars = true;
+              }),
+              HasSubstr("--no-normalise leaves no use"));
   EXPECT_THAT(with([](auto& o) { o.live.data = ""; }), HasSubstr("give --features"));
   made_.live.channel = 1;
   EXPECT_THROW(Made(), UsageError);
