@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "base/thread_pool.h"
+#include "base/try_thread.h"
 
 namespace antiphon {
 namespace {
@@ -68,7 +69,8 @@ class Crew {
   }
 
   void Run(int64_t count, internal::PieceFunction function, void* body, int threads) {
-    while (static_cast<int>(helpers_.size()) < threads - 1) helpers_.emplace_back([this] { Help(); });
+    while (static_cast<int>(helpers_.size()) < threads - 1 && TryThread(helpers_, [this] { Help(); })) {
+    }
     count_ = count;
     function_ = function;
     body_ = body;

@@ -12,7 +12,9 @@
 #include <thread>
 #include <vector>
 
+#include "base/cancel.h"
 #include "base/compute_threads.h"
+#include "base/try_thread.h"
 
 namespace antiphon {
 
@@ -44,6 +46,20 @@ int GrantedCores() {
   return 0;
 }
 
+// Up to `count` threads for work that any number of them does, each with one thread of arithmetic and the caller's flag
+// to stop by.
+std::vector<std::thread> StartWorkers(size_t count, const std::function<void()>& work) {
+  const std::atomic<bool>* const cancelled = CancelScope::Current();
+  std::vector<std::thread> threads;
+  while (threads.size() < count && TryThread(threads, [cancelled, &work] {
+           const CancelScope scope(cancelled);
+           SetComputeThreads(1);
+           work();
+         })) {
+  }
+  return threads;
+}
+
 }  // namespace
 
 int NumCores() {
@@ -63,7 +79,7 @@ void ParallelFor(size_t count, int num_threads, const std::function<void(size_t)
   std::mutex mutex;
   size_t first_failed = count;
   std::exception_ptr failure;
-  auto work = [&] {
+  const std::function<void()> work = [&] {
     for (size_t i = next.fetch_add(1); i < count; i = next.fetch_add(1)) {
       try {
         body(i);
@@ -77,18 +93,10 @@ void ParallelFor(size_t count, int num_threads, const std::function<void(size_t)
       }
     }
   };
-  if (workers <= 1) {
-    work();
-  } else {
-    std::vector<std::thread> threads;
-    for (size_t t = 0; t < workers; ++t) {
-      threads.emplace_back([&] {
-        SetComputeThreads(1);
-        work();
-      });
-    }
-    for (std::thread& thread : threads) thread.join();
-  }
+  std::vector<std::thread> threads;
+  if (workers > 1) threads = StartWorkers(workers, work);
+  if (threads.empty()) work();
+  for (std::thread& thread : threads) thread.join();
   if (failure) std::rethrow_exception(failure);
 }
 
@@ -148,22 +156,18 @@ void ConsumeInOrder(InOrderState& state, size_t count, const std::function<void(
 void RunInOrder(size_t count, int num_threads, size_t num_slots, const std::function<void(size_t, size_t)>& produce,
                 const std::function<void(size_t, size_t)>& consume) {
   const size_t workers = std::min(count, static_cast<size_t>(std::max(1, num_threads)));
-  if (workers <= 1) {
+  InOrderState state;
+  state.ready.assign(num_slots, 0);
+  state.exception.resize(num_slots);
+  const std::function<void()> work = [&] { ProduceInOrder(state, count, produce); };
+  std::vector<std::thread> threads;
+  if (workers > 1) threads = StartWorkers(workers, work);
+  if (threads.empty()) {
     for (size_t i = 0; i < count; ++i) {
       produce(i, i % num_slots);
       consume(i, i % num_slots);
     }
     return;
-  }
-  InOrderState state;
-  state.ready.assign(num_slots, 0);
-  state.exception.resize(num_slots);
-  std::vector<std::thread> threads;
-  for (size_t t = 0; t < workers; ++t) {
-    threads.emplace_back([&] {
-      SetComputeThreads(1);
-      ProduceInOrder(state, count, produce);
-    });
   }
   std::exception_ptr failure;
   try {

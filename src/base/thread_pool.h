@@ -1,7 +1,8 @@
 // Runs independent pieces (utterances, files) on several threads with a result that does not depend on how many.
 //
 // Pieces are claimed in order; what each computes must depend on its index alone. Arithmetic inside a piece is
-// single-threaded, so that cores are not asked for twice.
+// single-threaded, so that cores are not asked for twice. Whoever asks the caller to stop (base/cancel.h) asks the
+// pieces. Where the system gives fewer threads, those do the work.
 #pragma once
 
 #include <cstddef>

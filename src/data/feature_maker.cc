@@ -8,6 +8,7 @@
 #include "base/config.h"
 #include "base/error.h"
 #include "base/random.h"
+#include "base/try_thread.h"
 
 namespace antiphon::data {
 namespace {
@@ -40,7 +41,9 @@ FeatureMaker::FeatureMaker(const LiveFeatures& features, const VariationOptions&
                            uint64_t seed)
     : features_(features), clean_share_(variation.clean_share), seed_(seed) {
   if (variation.any()) augmenter_.emplace(variation);
-  for (int i = 0; i < num_threads; ++i) threads_.emplace_back([this] { Work(); });
+  // Without any, readers make what they need.
+  for (int i = 0; i < num_threads && TryThread(threads_, [this] { Work(); }); ++i) {
+  }
 }
 
 FeatureMaker::~FeatureMaker() {

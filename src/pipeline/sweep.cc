@@ -17,6 +17,7 @@
 #include "base/folder_lock.h"
 #include "base/log.h"
 #include "base/toml_text.h"
+#include "base/try_thread.h"
 #include "pipeline/sweep_space.h"
 
 namespace antiphon::pipeline {
@@ -132,19 +133,15 @@ class Sweeper {
         }
       }
     };
-    if (workers == 1) {
-      work();
-    } else {
-      std::vector<std::thread> others;
-      const std::atomic<bool>* const cancelled = CancelScope::Current();
-      for (size_t k = 0; k < workers; ++k) {
-        others.emplace_back([&] {
-          const CancelScope scope(cancelled);
-          work();
-        });
-      }
-      for (std::thread& thread : others) thread.join();
+    std::vector<std::thread> others;
+    const std::atomic<bool>* const cancelled = CancelScope::Current();
+    while (workers > 1 && others.size() < workers && TryThread(others, [&work, cancelled] {
+             const CancelScope scope(cancelled);
+             work();
+           })) {
     }
+    if (others.empty()) work();
+    for (std::thread& thread : others) thread.join();
     if (failure) std::rethrow_exception(failure);
   }
 

@@ -6,12 +6,16 @@
 #include <filesystem>
 #include <fstream>
 #include <numeric>
+#include <thread>
 #include <vector>
 
+#include "base/cancel.h"
 #include "base/compute_threads.h"
 #include "base/error.h"
 #include "base/random.h"
+#include "base/try_thread.h"
 #include "temporary_folder.h"
+#include "without_threads.h"
 
 namespace antiphon {
 namespace {
@@ -54,6 +58,48 @@ TEST(ParallelFor, RethrowsTheFirstErrorAndStops) {
       EXPECT_STREQ(e.what(), "piece 10");
     }
     EXPECT_LT(started, 100000);
+  }
+}
+
+TEST(ParallelFor, IsDoneByTheCallerWhereTheSystemGivesNoThreads) {
+  const testing::WithoutThreads without;
+  std::vector<std::thread> none;
+  ASSERT_FALSE(TryThread(none, [] {}));
+  EXPECT_EQ(Compute(7), Compute(1));
+  std::vector<size_t> consumed;
+  ParallelInOrder<size_t>(
+      50, 3, [](size_t i) { return i * i; },
+      [&](size_t i, size_t&& square) {
+        EXPECT_EQ(square, i * i);
+        consumed.push_back(i);
+      });
+  EXPECT_EQ(consumed.size(), 50u);
+  std::atomic<int> pieces{0};
+  const ComputeThreadsScope many(9);
+  ParallelPieces(30, [&](int64_t, int) { ++pieces; });
+  EXPECT_EQ(pieces, 30);
+}
+
+TEST(ParallelFor, WhoAsksTheCallerToStopAsksThePieces) {
+  std::atomic<bool> stop{false};
+  const CancelScope scope(&stop);
+  for (const int threads : {1, 3}) {
+    stop = false;
+    const auto look = [&](size_t i) {
+      if (i == 5) stop = true;
+      ThrowIfCancelled("testing");
+    };
+    EXPECT_THROW(ParallelFor(100, threads, look), Cancelled) << threads;
+    stop = false;
+    EXPECT_THROW(ParallelInOrder<int>(
+                     100, threads,
+                     [&](size_t i) {
+                       look(i);
+                       return 0;
+                     },
+                     [](size_t, int&&) {}),
+                 Cancelled)
+        << threads;
   }
 }
 

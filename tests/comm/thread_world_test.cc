@@ -8,12 +8,13 @@
 #include "base/error.h"
 #include "comm/communicator_conformance.h"
 #include "comm/hub.h"
+#include "without_threads.h"
 
 namespace antiphon::comm {
 namespace {
 
 INSTANTIATE_TEST_SUITE_P(Threads, CommunicatorConformance,
-                         testing::ValuesIn(WorldsOf("threads", &RunRanks, {1, 2, 3, 4, 5, 8})), NameOfWorld);
+                         ::testing::ValuesIn(WorldsOf("threads", &RunRanks, {1, 2, 3, 4, 5, 8})), NameOfWorld);
 
 TEST(ThreadWorld, ADyingRankWakesTheOthersAndItsErrorIsTheOneReported) {
   std::atomic<int> woken{0};
@@ -33,6 +34,16 @@ TEST(ThreadWorld, ADyingRankWakesTheOthersAndItsErrorIsTheOneReported) {
     EXPECT_EQ(std::string(e.what()).substr(0, 6), "rank 1");
   }
   EXPECT_EQ(woken, 2);
+}
+
+TEST(ThreadWorld, RanksWithoutThreadsAreAnErrorThatSaysSo) {
+  const antiphon::testing::WithoutThreads without;
+  try {
+    RunRanks(3, [](Communicator&) { ADD_FAILURE() << "a rank alone would wait for ever"; });
+    FAIL() << "expected IoError";
+  } catch (const IoError& e) {
+    EXPECT_NE(std::string(e.what()).find("0 of this process's 3 ranks got a thread"), std::string::npos) << e.what();
+  }
 }
 
 // So that every process of a run ends with the status of wrong usage, and none is started again.

@@ -1,0 +1,27 @@
+#include "base/try_thread.h"
+
+#include <mutex>
+#include <new>
+#include <system_error>
+#include <utility>
+
+#include "base/log.h"
+
+namespace antiphon {
+
+bool TryThread(std::vector<std::thread>& threads, std::function<void()> body) {
+  const char* why = nullptr;
+  try {
+    threads.emplace_back(std::move(body));
+    return true;
+  } catch (const std::system_error&) {
+    why = "limits of processes: ulimit -u, pids.max of the control group";
+  } catch (const std::bad_alloc&) {
+    why = "memory";
+  }
+  static std::once_flag once;
+  std::call_once(once, [&] { log::Warn("the system gives no more threads than {} here ({})", threads.size(), why); });
+  return false;
+}
+
+}  // namespace antiphon
