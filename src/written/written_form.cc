@@ -12,7 +12,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Without a model of sentences, a pause of this length ends one.
+// Without a model of sentences, a pause of this length ends one. No phrase of a rule goes on behind it.
 constexpr double kPauseAlone = 0.8;
 // Nats that a pause of no length and each second of it, up to a limit, add to a full stop against no mark. Fitted by
 // hand: within a sentence speakers pause for 0 to 0.3 s, between two for 0.4 s and more.
@@ -24,6 +24,16 @@ constexpr const char* kSigns[] = {"", ",", ".", "?"};  // by Mark
 std::string Capitalised(const std::string& word) {
   const CodePoint first = FirstCodePoint(word);
   return UpperCase(word.substr(0, first.bytes)) + word.substr(first.bytes);
+}
+
+// Behind each word but the last, in seconds; below 0 where times have no meaning.
+std::vector<double> PausesIn(std::span<const SpokenWord> words) {
+  const bool timed = std::ranges::any_of(words, [](const SpokenWord& word) { return word.end_s > 0; });
+  std::vector<double> pauses;
+  for (size_t w = 0; w + 1 < words.size(); ++w) {
+    pauses.push_back(timed ? words[w + 1].start_s - words[w].end_s : -1.0);
+  }
+  return pauses;
 }
 
 template <class Value>
@@ -79,16 +89,21 @@ WrittenForm WrittenForm::Load(const std::vector<std::string>& files, bool fold_c
   return WrittenForm(std::move(rules), std::move(sentences), fold_case);
 }
 
-std::vector<WrittenForm::Draft> WrittenForm::ApplyRules(const std::vector<std::string>& words, bool ended,
+std::vector<WrittenForm::Draft> WrittenForm::ApplyRules(const std::vector<std::string>& words,
+                                                        const std::vector<double>& pauses, bool ended,
                                                         size_t& num_settled) const {
   std::vector<Draft> drafts;
   bool settled = true;
   num_settled = 0;
-  for (size_t at = 0; at < words.size();) {
+  for (size_t at = 0, stop = 0; at < words.size();) {
+    if (at >= stop) {
+      stop = at + 1;
+      while (stop < words.size() && pauses[stop - 1] < kPauseAlone) ++stop;
+    }
     std::optional<Rules::Match> longest;
     for (const Rules& rules : rules_) {
-      Rules::Result result = rules.Read(std::span(words).subspan(at));
-      if (result.open && !ended) settled = false;
+      Rules::Result result = rules.Read(std::span(words).subspan(at, stop - at));
+      if (result.open && !ended && stop == words.size()) settled = false;
       if (result.match && (!longest || result.match->num_words > longest->num_words)) longest = result.match;
     }
     const int count = longest ? longest->num_words : 1;
@@ -160,10 +175,10 @@ Mark WrittenForm::LastMark(const Around& around) const {
 WrittenText WrittenForm::Write(std::span<const SpokenWord> spoken, bool ended) const {
   std::vector<std::string> words;
   for (const SpokenWord& word : spoken) words.push_back(LowerCase(word.word));
-  const bool timed = std::ranges::any_of(spoken, [](const SpokenWord& word) { return word.end_s > 0; });
+  const std::vector<double> pauses = PausesIn(spoken);
   WrittenText text;
   size_t num_settled = 0;
-  std::vector<Draft> drafts = ApplyRules(words, ended, num_settled);
+  std::vector<Draft> drafts = ApplyRules(words, pauses, ended, num_settled);
   Sentence sentence(words);
   for (size_t t = 0; t < drafts.size(); ++t) {
     Draft& draft = drafts[t];
@@ -175,7 +190,7 @@ WrittenText WrittenForm::Write(std::span<const SpokenWord> spoken, bool ended) c
     sentence.GoOn(token);
     Mark mark = Mark::kNone;
     if (is_last && ended) mark = LastMark(sentence.At(end - 1));
-    if (!is_last) mark = MarkBehind(sentence.At(end - 1), timed ? spoken[end].start_s - spoken[end - 1].end_s : -1.0);
+    if (!is_last) mark = MarkBehind(sentence.At(end - 1), pauses[end - 1]);
     // "5 p.m." ends a sentence by its own full stop.
     if (mark != Mark::kStop || !token.ends_with('.')) token += kSigns[static_cast<size_t>(mark)];
     if (EndsSentence(mark)) sentence.EndBefore(end);

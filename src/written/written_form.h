@@ -4,9 +4,9 @@
 //   for (const WrittenToken& t : form.Write(words, /*ended=*/true)) std::cout << t.text << " ";
 //
 // Three steps, each from left to right: rules write numbers, times, money (written/rules.h; the first rules that fit,
-// the longest phrase that they have); marks are set behind words where a model of sentences and the pause say so,
-// without a model by the pause alone; capitals are given to sentence beginnings and to what the model knows as names.
-// Every spoken word belongs to one token, whose times span its words.
+// the longest phrase that they have, no long pause in it); marks are set behind words where a model of sentences and
+// the pause say so, without a model by the pause alone; capitals are given to sentence beginnings and to what the model
+// knows as names. Every spoken word belongs to one token, whose times span its words.
 //
 // While somebody speaks, more words change nothing of the tokens that are settled: those before the last one that they
 // could make longer, or behind which a mark may still come.
@@ -66,7 +66,8 @@ class WrittenForm {
   struct Draft;
   class Sentence;
 
-  std::vector<Draft> ApplyRules(const std::vector<std::string>& words, bool ended, size_t& num_settled) const;
+  std::vector<Draft> ApplyRules(const std::vector<std::string>& words, const std::vector<double>& pauses, bool ended,
+                                size_t& num_settled) const;
   // `pause_s`: below 0 if it is not known.
   Mark MarkBehind(const Around& around, double pause_s) const;
   Mark LastMark(const Around& around) const;

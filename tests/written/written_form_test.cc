@@ -108,6 +108,14 @@ TEST(WrittenForm, WithoutAModelPausesEndSentences) {
   EXPECT_EQ(Text(form.Write({}, true)), "");
 }
 
+TEST(WrittenForm, PhrasesEndAtPauses) {
+  const auto form = WrittenForm::Load({kEnglish}, true);
+  EXPECT_EQ(Text(form.Write(Say("SHE IS TWENTY / FIVE DOLLARS IS ENOUGH"), true)), "She is 20. $5 is enough.");
+  auto words = Say("SHE IS TWENTY / FIVE DOLLARS");
+  for (SpokenWord& word : words) word.start_s = word.end_s = 0;
+  EXPECT_EQ(Text(form.Write(words, true)), "She is $25.") << "times that are not known are no pauses";
+}
+
 TEST(WrittenForm, KeepsTheLettersOfARecogniserThatHasThem) {
   const auto form = WrittenForm::Load({kEnglish}, HasNoSmallLetters(std::vector<std::string>{"Tom", "twenty"}));
   EXPECT_EQ(Text(form.Write(Say("tell Tom Twenty one"), true)), "Tell Tom 21.");
