@@ -3,7 +3,10 @@
 #include <algorithm>
 #include <cstring>
 #include <memory>
+#include <new>
+#include <optional>
 #include <sstream>
+#include <stdexcept>
 #include <utility>
 
 #include "base/error.h"
@@ -20,10 +23,17 @@ constexpr int32_t kFstMagic = 2125659606;  // of OpenFst files
 constexpr size_t kLongestText = 4096;      // bytes that one phrase may be written as
 
 void Check(const fst::StdVectorFst& rules, const std::string& source) {
+  const int num_states = rules.NumStates();
   if (rules.Start() == fst::kNoStateId) Throw<InputError>("'{}' holds no rules: it has no start", source);
-  for (int s = 0; s < rules.NumStates(); ++s) {
+  if (rules.Start() < 0 || rules.Start() >= num_states) {
+    Throw<InputError>("'{}' is damaged: it starts in state {} of {}", source, rules.Start(), num_states);
+  }
+  for (int s = 0; s < num_states; ++s) {
     for (fst::ArcIterator<fst::StdVectorFst> it(rules, s); !it.Done(); it.Next()) {
       const fst::StdArc& arc = it.Value();
+      if (arc.nextstate < 0 || arc.nextstate >= num_states) {
+        Throw<InputError>("'{}' is damaged: an arc leads to state {} of {}", source, arc.nextstate, num_states);
+      }
       if (arc.ilabel < 0 || arc.ilabel > kMostByte || arc.olabel < 0 || arc.olabel > kMostByte) {
         Throw<InputError>(
             "'{}' has the label {}:{}; rules of written form read and write bytes, 1 … 255 (pynini's "
@@ -38,18 +48,85 @@ void Check(const fst::StdVectorFst& rules, const std::string& source) {
   }
 }
 
-// "vector", "const" …; "" if the bytes are no transducer with standard arcs.
-std::string TypeOf(const std::string& bytes) {
-  int32_t magic = 0, length = 0;
-  if (bytes.size() < 2 * sizeof(int32_t)) return "";
-  std::memcpy(&magic, bytes.data(), sizeof(magic));
-  std::memcpy(&length, bytes.data() + sizeof(magic), sizeof(length));
-  if (magic != kFstMagic || length < 0 || static_cast<size_t>(length) > bytes.size() - 2 * sizeof(int32_t)) return "";
-  std::istringstream in(bytes);
-  fst::FstHeader header;
-  if (!header.Read(in, "rules") || header.ArcType() != fst::StdArc::Type()) return "";
-  return header.FstType();
-}
+// Of a file whose bytes may be anything: OpenFst believes the counts and positions in it.
+class RuleFile {
+ public:
+  explicit RuleFile(const std::string& bytes) : bytes_(bytes) {}
+
+  // Null if it is no transducer of the type vector or const with standard arcs, or damaged.
+  std::unique_ptr<fst::StdVectorFst> Read(const std::string& name) const {
+    const std::optional<fst::FstHeader> header = Header(name);
+    if (!header || header->ArcType() != fst::StdArc::Type()) return nullptr;
+    std::istringstream in(bytes_);
+    const fst::FstReadOptions options(name);
+    try {
+      if (header->FstType() == "vector")
+        return std::unique_ptr<fst::StdVectorFst>(fst::StdVectorFst::Read(in, options));
+      if (header->FstType() != "const" || !ArcsAreThere(*header)) return nullptr;
+      const std::unique_ptr<fst::StdConstFst> constant(fst::StdConstFst::Read(in, options));
+      return constant ? std::make_unique<fst::StdVectorFst>(*constant) : nullptr;
+    } catch (const std::bad_alloc&) {
+      return nullptr;
+    } catch (const std::length_error&) {
+      return nullptr;
+    }
+  }
+
+ private:
+  // OpenFst reads texts of the length that the file claims, byte by byte.
+  bool TextsFit() const {
+    size_t at = sizeof(kFstMagic);
+    for (int text = 0; text < 2; ++text) {  // types of transducer and arcs
+      int32_t length = 0;
+      if (bytes_.size() < at + sizeof(length)) return false;
+      std::memcpy(&length, bytes_.data() + at, sizeof(length));
+      at += sizeof(length);
+      if (length < 0 || static_cast<size_t>(length) > bytes_.size() - at) return false;
+      at += static_cast<size_t>(length);
+    }
+    return std::memcmp(bytes_.data(), &kFstMagic, sizeof(kFstMagic)) == 0;
+  }
+
+  std::optional<fst::FstHeader> Header(const std::string& name) const {
+    if (!TextsFit()) return std::nullopt;
+    std::istringstream in(bytes_);
+    fst::FstHeader header;
+    if (!header.Read(in, name)) return std::nullopt;
+    const auto most = static_cast<int64_t>(bytes_.size());
+    if (header.NumStates() > most || header.NumArcs() > most) return std::nullopt;
+    if ((header.GetFlags() & (fst::FstHeader::HAS_ISYMBOLS | fst::FstHeader::HAS_OSYMBOLS)) != 0) {
+      Throw<InputError>(
+          "'{}' has tables of symbols, or is damaged; rules read and write bytes: leave the tables out (fstsymbols "
+          "--clear_isymbols --clear_osymbols)",
+          name);
+    }
+    return header;
+  }
+
+  // Of the type const: a table of states, each with the place and number of its arcs in the table behind it.
+  bool ArcsAreThere(const fst::FstHeader& header) const {
+    struct State {
+      float final_weight;
+      uint32_t place, count, input_epsilons, output_epsilons;
+    };
+    if (header.NumStates() < 0 || header.NumArcs() < 0) return false;
+    std::istringstream in(bytes_);
+    fst::FstHeader again;  // what follows it is looked for
+    again.Read(in, "rules");
+    auto at = static_cast<size_t>(in.tellg());
+    constexpr size_t kAligned = fst::MappedFile::kArchAlignment;
+    if ((header.GetFlags() & fst::FstHeader::IS_ALIGNED) != 0) at = (at + kAligned - 1) / kAligned * kAligned;
+    for (int64_t s = 0; s < header.NumStates(); ++s, at += sizeof(State)) {
+      State state;
+      if (at + sizeof(State) > bytes_.size()) return false;
+      std::memcpy(&state, bytes_.data() + at, sizeof(State));
+      if (int64_t{state.place} + state.count > header.NumArcs()) return false;
+    }
+    return true;
+  }
+
+  const std::string& bytes_;
+};
 
 }  // namespace
 
@@ -62,16 +139,7 @@ Rules::Rules(const fst::StdVectorFst& rules, const std::string& source) {
 
 Rules Rules::Load(const std::filesystem::path& file) {
   const std::string bytes = ReadFile(file);
-  const std::string type = TypeOf(bytes);
-  std::istringstream in(bytes);
-  const fst::FstReadOptions options(file.string());
-  std::unique_ptr<fst::StdVectorFst> read;
-  if (type == "vector") {
-    read.reset(fst::StdVectorFst::Read(in, options));
-  } else if (type == "const") {
-    const std::unique_ptr<fst::StdConstFst> constant(fst::StdConstFst::Read(in, options));
-    if (constant) read = std::make_unique<fst::StdVectorFst>(*constant);
-  }
+  const std::unique_ptr<fst::StdVectorFst> read = RuleFile(bytes).Read(file.string());
   if (!read) {
     Throw<InputError>(
         "'{}' is no OpenFst transducer (of the type vector or const, with standard arcs), or damaged; "

@@ -24,6 +24,7 @@
 #include "decode/search/matrix_scores.h"
 #include "decode/toy_model.h"
 #include "hmm/graph/openfst.h"
+#include "mutated_fst.h"
 
 namespace antiphon::decode {
 namespace {
@@ -270,32 +271,6 @@ TEST_F(SavedGraph, ComesBackTheSame) {
   EXPECT_EQ(loaded.info().language_model, "test");
 }
 
-// One mutation of an HCLG.fst: cut, longer, or with some of its bytes changed, more often than not in its header.
-std::string Mutated(std::string fst, Rng& rng) {
-  const auto below = [&](size_t n) { return static_cast<size_t>(rng.Below(n)); };
-  const uint64_t kind = rng.Below(8);
-  if (kind == 0) return fst.substr(0, below(fst.size()));
-  if (kind == 1) return fst + std::string(1 + below(64), static_cast<char>(below(256)));
-  const size_t range = kind < 5 ? 80 : fst.size();
-  if (kind == 2 || kind == 5) {
-    fst[below(range)] ^= static_cast<char>(1 << below(8));
-  } else {
-    constexpr int32_t kValues[] = {0,
-                                   1,
-                                   2,
-                                   -1,
-                                   1 << 16,
-                                   1 << 30,
-                                   std::numeric_limits<int32_t>::max(),
-                                   std::numeric_limits<int32_t>::min(),
-                                   0x7fc00000,
-                                   0x7f800000};
-    const int32_t value = kValues[below(std::size(kValues))];
-    std::memcpy(fst.data() + below(range / 4 - 1) * 4, &value, sizeof value);
-  }
-  return fst;
-}
-
 // Whoever changes a file may give it a checksum, too: nothing in it may be relied on.
 TEST_F(SavedGraph, MutatedAnyhowIsRefusedOrDecodes) {
   const std::string fst = ReadFile(folder_ / "HCLG.fst"), json = ReadFile(folder_ / "graph.json");
@@ -308,7 +283,7 @@ TEST_F(SavedGraph, MutatedAnyhowIsRefusedOrDecodes) {
   for (uint64_t seed = 1; seed <= 250; ++seed) {
     SCOPED_TRACE(fmt::format("seed {}", seed));
     Rng rng(seed);
-    const std::string changed = Mutated(fst, rng);
+    const std::string changed = testing::MutatedFst(fst, rng);
     std::string described = json;
     described.replace(described.find(sum), sum.size(), fmt::format("{:016x}", Checksum(changed)));
     std::ofstream(folder_ / "HCLG.fst", std::ios::binary) << changed;

@@ -1,6 +1,7 @@
 // Rules of written form: their language, the English ones, transducers of others.
 #include "written/rules.h"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -9,7 +10,10 @@
 #include <sstream>
 
 #include "base/error.h"
+#include "base/file.h"
+#include "base/random.h"
 #include "hmm/graph/openfst.h"
+#include "mutated_fst.h"
 #include "temporary_folder.h"
 #include "written/rule_source.h"
 
@@ -187,6 +191,32 @@ TEST(Rules, OfOthersComeFromOpenFstFiles) {
   EXPECT_THROW(Rules(made, "x"), InputError);
   std::ofstream(folder.path() / "none.fst") << "no transducer";
   EXPECT_THROW(Rules::Load(folder.path() / "none.fst"), InputError);
+}
+
+// Both types that are read.
+TEST(Rules, MutatedAnyhowAreRefusedOrRead) {
+  const antiphon::testing::TemporaryFolder folder;
+  fst::StdVectorFst made;
+  BuildRules("written = \"two\":\"2\" | \"ten \":\"\" (\"one\":\"11\" | \"two\":\"12\")", "test.rules", &made);
+  const std::string file = (folder.path() / "r.fst").string();
+  for (const bool constant : {false, true}) {
+    ASSERT_TRUE(constant ? fst::StdConstFst(made).Write(file) : made.Write(file));
+    const std::string whole = ReadFile(file);
+    int refused = 0, read = 0;
+    for (uint64_t seed = 1; seed <= 400; ++seed) {
+      SCOPED_TRACE(fmt::format("{}, seed {}", constant ? "const" : "vector", seed));
+      Rng rng(seed);
+      std::ofstream(file, std::ios::binary) << antiphon::testing::MutatedFst(whole, rng);
+      try {
+        Rules::Load(file).Read(Split("ten two ten"));
+        ++read;
+      } catch (const InputError&) {
+        ++refused;
+      }
+    }
+    EXPECT_GT(refused, 150);
+    EXPECT_GT(read, 30);
+  }
 }
 
 }  // namespace
