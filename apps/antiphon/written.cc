@@ -33,7 +33,8 @@ struct WrittenRulesOptions {
 
 void BuildWrittenRules(const WrittenRulesOptions& options, CommandContext& context) {
   const bool english = options.source == written::kEnglish;
-  const std::string text = english ? std::string(written::EnglishRules()) : ReadFile(options.source);
+  const std::string text =
+      english ? std::string(written::EnglishRules()) : ComposeLines(ReadFile(options.source), options.source);
   fst::StdVectorFst rules;
   written::BuildRules(text, options.source, &rules);
   if (options.out.empty()) {
@@ -70,7 +71,8 @@ Json JsonOf(const written::FoundPlaces& places) {
 void TrainWritten(const WrittenTrainOptions& options, CommandContext& context) {
   written::SentenceTraining training = options.training;
   training.seed = context.seed();
-  const std::vector<written::PunctuatedWord> words = written::ReadPunctuated(ReadFile(options.text));
+  const std::vector<written::PunctuatedWord> words =
+      written::ReadPunctuated(ComposeLines(ReadFile(options.text), options.text));
   Json result = {{"words", words.size()}};
   if (options.held_out > 0) {
     const auto rest = words.end() - std::lround(options.held_out * static_cast<double>(words.size()));
@@ -106,7 +108,7 @@ void ApplyWritten(const WrittenApplyOptions& options, CommandContext& context) {
   Json lines = Json::array();
   for (std::string line; std::getline(in, line);) {
     RequireUtf8(line);
-    std::istringstream fields(line);
+    std::istringstream fields(ComposeUtf8(line));
     std::vector<written::SpokenWord> words;
     for (std::string word; fields >> word;) words.push_back({word});
     std::string text;

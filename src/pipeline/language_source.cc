@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "base/file.h"
 #include "base/log.h"
+#include "base/utf8.h"
 #include "decode/lm/ngram_fst.h"
 #include "hmm/graph/openfst.h"
 
@@ -23,7 +24,7 @@ std::vector<std::string> Read(const LanguageSource& source, const hmm::Lexicon& 
     return decode::NgramToFst(decode::NgramModel::ReadArpa(source.arpa), lookup, lexicon.backoff_word(), grammar);
   }
   if (!source.grammar.empty()) return decode::GrammarFromText(source.grammar, lookup, grammar);
-  std::istringstream list(ReadFile(source.words));
+  std::istringstream list(ComposeLines(ReadFile(source.words), source.words));
   return decode::WordLoopFst({std::istream_iterator<std::string>(list), {}}, lookup, grammar);
 }
 

@@ -14,9 +14,9 @@ namespace antiphon::pipeline {
 
 /// One of them; the others are empty.
 struct LanguageSource {
-  std::string arpa;     // n-gram model, plain or gzipped
-  std::string words;    // any sequence of these words, all equally likely
-  std::string grammar;  // OpenFst text acceptor over words
+  std::string arpa = {};     // n-gram model, plain or gzipped
+  std::string words = {};    // any sequence of these words, all equally likely
+  std::string grammar = {};  // OpenFst text acceptor over words
 
   int count() const { return (arpa.empty() ? 0 : 1) + (words.empty() ? 0 : 1) + (grammar.empty() ? 0 : 1); }
 };

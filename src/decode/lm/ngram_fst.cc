@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "base/file.h"
+#include "base/utf8.h"
 #include "hmm/graph/openfst.h"
 
 namespace antiphon::decode {
@@ -209,7 +210,7 @@ std::vector<std::string> ParseGrammar(std::string_view text, const std::string& 
 
 std::vector<std::string> GrammarFromText(const std::filesystem::path& path, const WordLookup& lookup,
                                          fst::StdVectorFst* fst) {
-  return ParseGrammar(ReadFile(path), path.string(), lookup, fst);
+  return ParseGrammar(ComposeLines(ReadFile(path), path.string()), path.string(), lookup, fst);
 }
 
 }  // namespace antiphon::decode
