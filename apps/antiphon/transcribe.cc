@@ -185,7 +185,8 @@ class Transcriber {
         const std::string name = fs::path(file).stem().string() + (channel < 0 ? "" : "-" + data::ChannelName(channel));
         outcome.transcripts.push_back(Recognize(audio, channel, name));
       }
-      if (std::ranges::all_of(outcome.transcripts, [](const auto& t) { return t.remark == feat::kAllZeroRemark; })) {
+      if (std::ranges::all_of(outcome.transcripts,
+                              [](const auto& t) { return t.words.empty() && t.remark == feat::kAllZeroRemark; })) {
         Throw<InputError>("'{}' is silent from beginning to end: {}", file, feat::kAllZeroRemark);
       }
       // All channels or none.

@@ -19,6 +19,33 @@ decode::Recognition WithoutWords(int num_frames, const char* remark) {
   return nothing;
 }
 
+// Words that lie in zeros as a whole; n-best lists and the lattice keep them. `begin_s`: of the recognition's first
+// frame.
+void LeaveOutWordsInZeros(const feat::ZeroSpans& zeros, double begin_s, double frame_shift_s, decode::Recognition& r) {
+  const auto stays = [&](const decode::TimedWord& word) {
+    const double start_s = begin_s + word.begin_frame * frame_shift_s;
+    return !zeros.Cover(start_s, start_s + word.num_frames * frame_shift_s, frame_shift_s);
+  };
+  std::vector<int32_t> new_index(r.times.words.size(), -1);
+  size_t kept = 0;
+  for (size_t w = 0; w < r.times.words.size(); ++w) {
+    if (!stays(r.times.words[w])) continue;
+    new_index[w] = static_cast<int32_t>(kept);
+    r.times.words[kept] = r.times.words[w];
+    r.best.words[kept] = r.best.words[w];
+    if (!r.confidences.empty()) r.confidences[kept] = r.confidences[w];
+    ++kept;
+  }
+  if (kept == new_index.size()) return;
+  r.times.words.resize(kept);
+  r.best.words.resize(kept);
+  if (!r.confidences.empty()) r.confidences.resize(kept);
+  for (decode::TimedPhone& phone : r.times.phones) {
+    if (phone.word_index >= 0) phone.word_index = new_index[static_cast<size_t>(phone.word_index)];
+  }
+  if (kept == 0 && r.remark.empty()) r.remark = decode::kNoWords;
+}
+
 }  // namespace
 
 void SearchInPieces(UtteranceFeatures& features, ScoreStream& scores, decode::RecognizeInPieces& pieces,
@@ -57,7 +84,9 @@ decode::Recognition UtteranceRecognizer::Recognize(UtteranceFeatures& features, 
   if (IsInPieces(num_frames)) return RecognizeInPieces(features, speaker, listener);
   if (IsNothingButZeros(features, feature_shift_s_))
     return WithoutWords(static_cast<int>(num_frames / model_.subsampling()), feat::kAllZeroRemark);
-  return RecognizeWhole(features.Whole(), speaker);
+  decode::Recognition result = RecognizeWhole(features.Whole(), speaker);
+  LeaveOutWordsInZeros(features.zeros(), 0.0, frame_shift_s_, result);
+  return result;
 }
 
 decode::Recognition UtteranceRecognizer::RecognizeWhole(Matrix frames, const KnownSpeaker& speaker) const {
@@ -83,8 +112,11 @@ decode::RecognizeInPieces::Callback UtteranceRecognizer::JoinTo(decode::JoinPiec
   return [this, &joined, begin, &zeros, &listener](decode::Piece&& piece) {
     piece.begin_frame += begin;
     const double begin_s = static_cast<double>(piece.begin_frame) * frame_shift_s_;
-    if (zeros.Cover(begin_s, begin_s + piece.num_frames * frame_shift_s_, frame_shift_s_))
+    if (zeros.Cover(begin_s, begin_s + piece.num_frames * frame_shift_s_, frame_shift_s_)) {
       piece.recognition = WithoutWords(0, feat::kAllZeroRemark);
+    } else {
+      LeaveOutWordsInZeros(zeros, begin_s, frame_shift_s_, piece.recognition);
+    }
     joined.Add(piece, weights_);
     if (listener.lattice) listener.lattice(std::move(piece.recognition.lattice));
   };

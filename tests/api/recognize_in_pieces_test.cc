@@ -206,5 +206,24 @@ TEST_P(InPieces, NoWordsAreFoundInZeros) {
   }
 }
 
+// Below 30 s in one piece, above in several. What is said before is no less said.
+TEST_P(InPieces, ZerosBetweenAndBehindWordsHaveNone) {
+  const std::string name = (system_.folder / (GetParam() ? "net.safetensors" : "gmm.safetensors")).string();
+  const Recognizer recognizer(name, (system_.folder / "graph").string());
+  for (const int seconds : {8, 40}) {
+    std::vector<float> samples(static_cast<size_t>(8000 * seconds));
+    const std::vector<float> speech = Noise(8000);
+    std::ranges::copy(speech, samples.begin());
+    std::ranges::copy(speech, samples.begin() + std::ssize(samples) / 2);
+    const Recognition heard = recognizer.Recognize(samples, 8000);
+    EXPECT_FALSE(heard.words.empty());
+    EXPECT_EQ(heard.remark.find("all samples are the same"), std::string::npos) << heard.remark;
+    for (const RecognizedWord& word : heard.words) {
+      const bool first = word.start_s < 1.0, second = word.start_s < seconds / 2.0 + 1 && word.end_s > seconds / 2.0;
+      EXPECT_TRUE(first || second) << word.word << " from " << word.start_s << " to " << word.end_s;
+    }
+  }
+}
+
 }  // namespace
 }  // namespace antiphon

@@ -149,7 +149,8 @@ void RecognizeInPieces::HandOut(Recognition&& recognition, int num_frames, bool 
 void JoinPieces::Add(const Piece& piece, const LatticeWeights& weights) {
   const Recognition& r = piece.recognition;
   whole_.num_frames += piece.num_frames;
-  last_remark_ = r.remark;
+  // Without frames nothing was looked for, which says nothing of the words before.
+  if (!r.best.words.empty() || r.num_frames > 0) last_remark_ = r.remark;
   if (!common_remark_) common_remark_ = r.remark;
   if (*common_remark_ != r.remark) common_remark_ = kNoWords;
   if (piece.lost) {
