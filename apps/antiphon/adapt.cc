@@ -11,6 +11,7 @@
 #include "command.h"
 #include "pipeline/acoustic_model.h"
 #include "pipeline/adaptation_speech.h"
+#include "pipeline/bundle.h"
 #include "pipeline/compress_request.h"
 #include "pipeline/method_tables.h"
 #include "pipeline/model_measure.h"
@@ -205,7 +206,7 @@ void Adapt(const AdaptCommandOptions& options, CommandContext& context) {
   if (method->needs_old_speech() && options.old_store.empty()) adapt::RefuseMissingOldSpeech(options.method);
   Config optimizer = context.config().Table("optimizer");
   if (!optimizer.Has("type")) optimizer.Set("type", "\"sgd\"");
-  const auto model = std::make_shared<const nn::Model>(nn::Model::Load(options.model));
+  const auto model = std::make_shared<const nn::Model>(nn::Model::Load(pipeline::PartsAt(options.model).model));
   const FolderLock lock(
       options.out, kLock,
       fmt::format("another adaptation is working in '{}': wait for it, or give another folder with --out",
@@ -214,7 +215,7 @@ void Adapt(const AdaptCommandOptions& options, CommandContext& context) {
   const data::ShardCacheOptions& cache = options.adaptation.train.data.cache;
   speech.held_out_store = pipeline::OpenStore(options.held_out_store, cache);
   speech.old_store = pipeline::OpenStore(options.old_store, cache);
-  if (!options.hmm.empty()) speech.hmm_json = LoadHmm(options.hmm).ToJson();
+  if (!options.hmm.empty()) speech.hmm_json = LoadHmm(pipeline::PartsAt(options.hmm).model).ToJson();
   CountOldWords(options, context, speech);
   const std::string store = options.store.empty()
                                 ? pipeline::MakeAdaptationStore(options.speech, options.model, *model,

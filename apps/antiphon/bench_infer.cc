@@ -8,6 +8,7 @@
 #include "device/device.h"
 #include "infer/measure.h"
 #include "nn/model.h"
+#include "pipeline/bundle.h"
 
 namespace antiphon::app {
 namespace {
@@ -35,7 +36,7 @@ struct BenchInferOptions {
 // `heads`: frames that one pass is for.
 nn::Network TheNetwork(const BenchInferOptions& options, uint64_t seed, int& heads) {
   if (!options.model.empty()) {
-    nn::Model model = nn::Model::Load(options.model);
+    nn::Model model = nn::Model::Load(pipeline::PartsAt(options.model).model);
     heads = model.frames_per_forward;
     return std::move(model.network);
   }

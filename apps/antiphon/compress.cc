@@ -4,6 +4,7 @@
 #include "base/error.h"
 #include "base/same_place.h"
 #include "command.h"
+#include "pipeline/bundle.h"
 #include "pipeline/compress_variants.h"
 #include "processes.h"
 
@@ -27,7 +28,7 @@ void Compress(pipeline::CompressRequest request, CommandContext& context) {
   } else if (context.config().Has("variants")) {
     context.SetResult(pipeline::ToJson(pipeline::CompareVariants(request, context.config(), host)));
   } else {
-    const auto model = std::make_shared<const nn::Model>(nn::Model::Load(request.model));
+    const auto model = std::make_shared<const nn::Model>(nn::Model::Load(pipeline::PartsAt(request.model).model));
     const compress::PlanResult result = pipeline::SearchCompression(
         {request.plan, request.compression, request.out, model, request.model,
          pipeline::OpenStore(request.store, request.compression.train.data.cache),

@@ -4,6 +4,7 @@
 #include "base/error.h"
 #include "command.h"
 #include "infer/onnx/onnx_export.h"
+#include "pipeline/bundle.h"
 
 namespace antiphon::app {
 namespace {
@@ -21,8 +22,8 @@ struct ExportCommandOptions {
 };
 
 void Export(const ExportCommandOptions& options, CommandContext& context) {
-  const nn::Model model =
-      WithContext([&] { return nn::Model::Load(options.model); }, [&] { return "exporting '" + options.model + "'"; });
+  const nn::Model model = WithContext([&] { return nn::Model::Load(pipeline::PartsAt(options.model).model); },
+                                      [&] { return "exporting '" + options.model + "'"; });
   infer::ExportOnnx(model, options.options, options.onnx);
   context.Print("{}: {} values per row to {} outputs", options.onnx,
                 options.options.input == "frames" ? model.feature_dim : model.network.in_dim(),

@@ -19,6 +19,7 @@
 #include "decode/sequence/sequence_criterion.h"
 #include "infer/nnet_scorer.h"
 #include "pipeline/acoustic_model.h"
+#include "pipeline/bundle.h"
 #include "pipeline/lattice_speech.h"
 #include "score/wer.h"
 #include "train/sequence_data.h"
@@ -57,7 +58,7 @@ class LatticeRun {
   LatticeRun(const LatticesCommandOptions& options, CommandContext& context)
       : options_(options),
         context_(context),
-        hmm_(LoadHmm(options.model)),
+        hmm_(LoadHmm(pipeline::PartsAt(options.model).model)),
         speech_(Speech(options)),
         graph_(decode::Graph::Load(options.graph, hmm_)),
         transcripts_(score::ReadTranscripts(options.text)),

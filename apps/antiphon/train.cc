@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "command.h"
 #include "data/feature_kind.h"
+#include "pipeline/bundle.h"
 #include "pipeline/training_job.h"
 #include "train/evaluate.h"
 #include "train/trainer.h"
@@ -45,7 +46,7 @@ void PrintEvaluation(const train::EvaluationResult& result, CommandContext& cont
 }
 
 void EvaluateModel(const TrainCommandOptions& options, CommandContext& context) {
-  const nn::Model model = nn::Model::Load(options.evaluate);
+  const nn::Model model = nn::Model::Load(pipeline::PartsAt(options.evaluate).model);
   train::EvaluationData data;
   data::FrameStoreAccess access;
   access.cache = options.job.request.train.data.cache;

@@ -12,6 +12,7 @@
 #include "base/same_place.h"
 #include "base/thread_pool.h"
 #include "pipeline/acoustic_model.h"
+#include "pipeline/bundle.h"
 #include "pipeline/compress_request.h"
 #include "pipeline/method_tables.h"
 #include "train/adaptation.h"
@@ -44,7 +45,7 @@ AdaptationOutcome Adapter::Run() {
   }
   const CancelScope scope(CancelTokenAccess::Flag(s.cancel));
   const ComputeThreadsScope compute(s.threads > 0 ? s.threads : NumCores());
-  const auto model = std::make_shared<const nn::Model>(nn::Model::Load(s.model));
+  const auto model = std::make_shared<const nn::Model>(nn::Model::Load(pipeline::PartsAt(s.model).model));
   const FolderLock lock(
       s.out, ".adaptation.lock",
       fmt::format("another adaptation is working in '{}': wait for it, or give another folder", s.out));
@@ -53,7 +54,7 @@ AdaptationOutcome Adapter::Run() {
   speech.new_store = pipeline::OpenStore(s.frame_store, cache);
   speech.held_out_store = pipeline::OpenStore(s.held_out_store, cache);
   speech.old_store = pipeline::OpenStore(s.old_store, cache);
-  if (!s.hmm.empty()) speech.hmm_json = LoadHmm(s.hmm).ToJson();
+  if (!s.hmm.empty()) speech.hmm_json = LoadHmm(pipeline::PartsAt(s.hmm).model).ToJson();
   Config optimizer = config.Table("optimizer");
   if (!optimizer.Has("type")) optimizer.Set("type", "\"sgd\"");
   const train::AdaptationRun run(options, model, std::move(speech), s.seed);

@@ -6,6 +6,7 @@
 #include "api/speaker_profile.h"
 #include "base/error.h"
 #include "nn/model.h"
+#include "pipeline/bundle.h"
 #include "pipeline/load_profile.h"
 
 namespace antiphon {
@@ -18,7 +19,7 @@ ConstMatrixView FramesOf(std::span<const float> features, const infer::NnetModel
 }
 
 Model::Impl::Impl(const std::string& file) {
-  nn::Model model = nn::Model::Load(file);
+  nn::Model model = nn::Model::Load(pipeline::PartsAt(file).model);
   layers = model.network.ToToml();
   num_parameters = model.network.num_parameters();
   network = std::make_shared<const infer::NnetModel>(std::move(model), AdaptableOptions());

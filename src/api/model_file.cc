@@ -10,6 +10,7 @@
 #include "base/file.h"
 #include "math/safetensors.h"
 #include "nn/model.h"
+#include "pipeline/bundle.h"
 
 namespace antiphon {
 namespace {
@@ -65,7 +66,7 @@ void SetTensor(const std::map<std::string, const ModelTensor*>& tensors, nn::Par
 }  // namespace
 
 ModelFile ModelFile::Read(const std::string& path) {
-  nn::Model model = nn::Model::Load(path);
+  nn::Model model = nn::Model::Load(pipeline::PartsAt(path).model);
   ModelFile file;
   file.network = model.network.ToToml();
   AddTensors(model.network.parameters(), true, file.tensors);

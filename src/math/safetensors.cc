@@ -193,6 +193,17 @@ void CopyReals(const TensorView& t, T* target) {
 std::string_view TensorTypeName(TensorType type) { return Entry(type).name; }
 size_t TensorTypeBytes(TensorType type) { return Entry(type).bytes; }
 
+namespace {
+
+// By the mark in the head of its first member.
+bool IsTar(std::span<const std::byte> bytes) {
+  constexpr size_t kPlace = 257;
+  constexpr std::string_view kMark = "ustar";
+  return bytes.size() > kPlace + kMark.size() && std::memcmp(bytes.data() + kPlace, kMark.data(), kMark.size()) == 0;
+}
+
+}  // namespace
+
 SafetensorsReader::SafetensorsReader(const std::filesystem::path& path) : file_(path), path_(path) {
   Parse(file_->bytes());
 }
@@ -206,6 +217,11 @@ void SafetensorsReader::Parse(std::span<const std::byte> bytes) {
   WithContext(
       [&] {
         if (bytes.size() < 8) Throw<InputError>("a safetensors file has at least 8 bytes, found {}", bytes.size());
+        if (IsTar(bytes)) {
+          throw InputError(
+              "this is an archive (tar), as 'antiphon bundle' makes them: name a file in it, such as "
+              "NAME.antiphon/model.safetensors");
+        }
         const auto header_bytes = LoadAs<uint64_t>(bytes.data());
         if (header_bytes > kMaxHeaderBytes || header_bytes > bytes.size() - 8) {
           Throw<InputError>(

@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "base/same_place.h"
+#include "pipeline/bundle.h"
 #include "report/text_table.h"
 
 namespace antiphon::pipeline {
@@ -29,7 +30,7 @@ std::vector<std::string> StageRow(const std::string& stage, const train::ModelMe
 train::CompressionResult Compress(const CompressRequest& request, const StageHost& host) {
   if (request.out.empty()) throw UsageError("--out is missing: the folder for the compressed model");
   RequireOtherPlace(request.model, std::filesystem::path(request.out) / "model.safetensors", "this model");
-  const auto model = std::make_shared<const nn::Model>(nn::Model::Load(request.model));
+  const auto model = std::make_shared<const nn::Model>(nn::Model::Load(PartsAt(request.model).model));
   const train::CompressionRun run(request.compression, model,
                                   OpenStore(request.store, request.compression.train.data.cache),
                                   OpenStore(request.held_out_store, request.compression.train.data.cache), host.seed);

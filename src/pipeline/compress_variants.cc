@@ -14,6 +14,7 @@
 #include "base/suggest.h"
 #include "base/toml_text.h"
 #include "compress/network_parts.h"
+#include "pipeline/bundle.h"
 #include "pipeline/compress.h"
 #include "pipeline/model_measure.h"
 #include "report/text_table.h"
@@ -137,7 +138,7 @@ class Runner {
       : request_(request),
         config_(config),
         host_(host),
-        full_(request.compression, std::make_shared<const nn::Model>(nn::Model::Load(request.model)),
+        full_(request.compression, std::make_shared<const nn::Model>(nn::Model::Load(PartsAt(request.model).model)),
               OpenStore(request.store, request.compression.train.data.cache),
               OpenStore(request.held_out_store, request.compression.train.data.cache), host.seed),
         common_(fmt::format("{}{}{}\n{}\n{}\n", OptionsToConfig(request.compression).ToToml(),

@@ -12,6 +12,7 @@
 #include "hmm/gmm.h"
 #include "nn/model.h"
 #include "pipeline/align_source.h"
+#include "pipeline/bundle.h"
 #include "train/warm_start.h"
 
 namespace antiphon::pipeline {
@@ -28,7 +29,8 @@ class StoreByNetwork : public LatticeSpeech {
  public:
   StoreByNetwork(const std::string& model, const std::string& place, const data::FrameStoreAccess& access,
                  const infer::NnetScorerOptions& options)
-      : model_(std::make_shared<const infer::NnetModel>(nn::Model::Load(model), options)), store_(place, access) {
+      : model_(std::make_shared<const infer::NnetModel>(nn::Model::Load(PartsAt(model).model), options)),
+        store_(place, access) {
     if (store_.feat_dim() != model_->model().feature_dim) {
       Throw<InputError>("the store '{}' has {} features per frame, the model '{}' takes {}", place, store_.feat_dim(),
                         model, model_->model().feature_dim);

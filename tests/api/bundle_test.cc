@@ -1,12 +1,15 @@
 // Recognisers in one folder or file: what they hold, that they decode as their parts do, and what is refused.
 #include "pipeline/bundle.h"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <functional>
 #include <nlohmann/json.hpp>
 
+#include "antiphon/model.h"
+#include "antiphon/model_file.h"
 #include "api/two_words.h"
 #include "base/archive.h"
 #include "base/error.h"
@@ -112,6 +115,16 @@ TEST_P(BundleTest, RefusesPartsThatAreMissing) {
   EXPECT_THAT(WhyRefused(), HasSubstr("lacks its file 'graph/HCLG.fst'"));
 }
 
+TEST_P(BundleTest, StandsForItsNetwork) {
+  const ModelFile network = ModelFile::Read(Path("net.safetensors")), of_bundle = ModelFile::Read(bundle_);
+  EXPECT_EQ(of_bundle.network, network.network);
+  ASSERT_EQ(of_bundle.tensors.size(), network.tensors.size());
+  for (size_t t = 0; t < network.tensors.size(); ++t) {
+    EXPECT_EQ(of_bundle.tensors[t].values, network.tensors[t].values) << network.tensors[t].name;
+  }
+  EXPECT_EQ(Model(bundle_).num_parameters(), Model(Path("net.safetensors")).num_parameters());
+}
+
 INSTANTIATE_TEST_SUITE_P(FileAndFolder, BundleTest, ::testing::Values("small.antiphon", "small"),
                          [](const auto& which) { return which.index == 0 ? "File" : "Folder"; });
 
@@ -125,6 +138,26 @@ TEST(Bundle, NeedsWhatItIsMadeOf) {
   request.experiment = system.folder.path().string();
   EXPECT_THROW(pipeline::WriteBundle(request), InputError) << "no network/model.safetensors in it";
   EXPECT_FALSE(std::filesystem::exists(request.out));
+}
+
+// Files of more than a mebibyte, too, unless their readers compare checksums.
+TEST(Bundle, RefusesALargeTextThatChanged) {
+  const testing::TwoWords system(false);
+  std::string arpa = "\\data\\\nngram 1=60000\n\n\\1-grams:\n";
+  for (int word = 0; word < 60000; ++word) arpa += fmt::format("-4.7781513\tWORD{:05}\n", word);
+  WriteFileAtomically(system.folder / "large.arpa", arpa + "\n\\end\\\n");
+  pipeline::BundleRequest request;
+  request.model = (system.folder / "net.safetensors").string();
+  request.graph = (system.folder / "graph").string();
+  request.rescore_arpa = (system.folder / "large.arpa").string();
+  request.graph_arpa = request.rescore_arpa;
+  request.out = (system.folder / "large.antiphon").string();
+  pipeline::WriteBundle(request);
+  std::string bytes = ReadFile(request.out);
+  bytes.replace(bytes.rfind("WORD31234"), 9, "WORD31299");
+  WriteFileAtomically(request.out, bytes);
+  EXPECT_THAT([&] { pipeline::OpenBundle(request.out); },
+              ::testing::ThrowsMessage<InputError>(HasSubstr("'rescore.arpa' is not what its card describes")));
 }
 
 }  // namespace
