@@ -20,8 +20,17 @@ class CommonVoice : public CorpusFormat {
  public:
   Corpus Read(const fs::path& place, const std::string& part, std::vector<DataProblem>& problems) const override {
     const std::string name = (part.empty() ? "validated" : part) + ".tsv";
-    const fs::path table = FindManifest(place, {name}, name);
+    const fs::path table = TableIn(place, name);
     return {Below(FolderOf(table), "clips"), ReadTranscriptTable(table, "tab", problems)};
+  }
+
+ private:
+  // A release holds invalidated.tsv, too, so that the whole name counts.
+  static fs::path TableIn(const fs::path& place, const std::string& name) {
+    std::error_code none;
+    if (!fs::is_directory(place, none)) return FindManifest(place, {name}, name);
+    if (!fs::is_regular_file(place / name, none)) Throw<InputError>("'{}' holds no {}", place.string(), name);
+    return place / name;
   }
 };
 
