@@ -45,11 +45,13 @@ class TranscriptJoiner {
     if (row.id.empty() && u.channel >= 0) u.utt_id += "-" + ChannelName(u.channel);
     u.speaker = SpeakerOf(audio, row.speaker, u.utt_id, options_.speaker_from);
     if (!u.utt_id.starts_with(u.speaker)) u.utt_id = u.speaker + "-" + u.utt_id;
-    if (!seen_.insert(u.utt_id).second) Throw<InputError>("utterance '{}' is there twice", u.utt_id);
-    if (const std::string gender = GenderOf(row.gender); !gender.empty()) dir_.SetGender(u.speaker, gender);
     u.words = SplitWords(words);
+    if (row.id.empty() && row.has_times) u.utt_id = IdBesidesOthers(u);
+    if (seen_.contains(u.utt_id)) Throw<InputError>("utterance '{}' is there twice", u.utt_id);
+    if (const std::string gender = GenderOf(row.gender); !gender.empty()) dir_.SetGender(u.speaker, gender);
     u.has_transcript = true;
     u.recording = RecordingOf(row, audio, u.utt_id);
+    seen_.insert(u.utt_id);
     dir_.AddUtterance(std::move(u));
   }
 
@@ -74,6 +76,17 @@ class TranscriptJoiner {
           "'{}' has {} channels: a column 'channel' (A, B …) has to say to which of them the text belongs", audio,
           channels);
     }
+  }
+
+  // Parts of a file that start within what an id says of the time are numbered; the same part again is none.
+  std::string IdBesidesOthers(const Utterance& u) const {
+    std::string id = u.utt_id;
+    for (int number = 2; seen_.contains(id); ++number) {
+      const Utterance& other = dir_.utterances()[dir_.Find(id)];
+      if (other.start_s == u.start_s && other.end_s == u.end_s && other.words == u.words) break;
+      id = fmt::format("{}-{}", u.utt_id, number);
+    }
+    return id;
   }
 
   // A file of several utterances is a recording of its own name.

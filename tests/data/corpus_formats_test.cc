@@ -55,12 +55,20 @@ const std::map<std::string, Excerpt>& Excerpts() {
       {"common-voice",
        {[](const fs::path& f) {
           PutThree(f / "clips");
-          PutFile(f / "train.tsv", fmt::format("client_id\tpath\tsentence\tup_votes\tgender\n"
-                                               "ann\tann-1.wav\t{}\t2\tfemale_feminine\nann\tann-2.wav\t{}\t2\t\n"
-                                               "bob\tbob-1.wav\t{}\t3\tmale_masculine\n",
-                                               kCafe, kGreek, kMixed));
+          PutFile(f / "validated.tsv", fmt::format("client_id\tpath\tsentence\tup_votes\tgender\n"
+                                                   "ann\tann-1.wav\t{}\t2\tfemale_feminine\nann\tann-2.wav\t{}\t2\t\n"
+                                                   "bob\tbob-1.wav\t{}\t3\tmale_masculine\n",
+                                                   kCafe, kGreek, kMixed));
+          // What else a release holds.
+          for (const char* name : {"invalidated", "other", "train", "dev", "test"}) {
+            PutFile(f / (std::string(name) + ".tsv"), fmt::format("client_id\tpath\tsentence\nx\tx.mp3\t{}\n", name));
+          }
+          PutFile(f / "clip_durations.tsv", "clip\tduration[ms]\nann-1.wav\t1000\n");
+          PutFile(f / "reported.tsv", "sentence_id\tsentence\tlocale\treason\n");
+          PutFile(f / "validated_sentences.tsv", "sentence_id\tsentence\n");
+          PutFile(f / "unvalidated_sentences.tsv", "sentence_id\tsentence\n");
         },
-        "train.tsv", "train"}},
+        "validated.tsv"}},
       {"audiofolder",
        {[](const fs::path& f) {
           PutThree(f / "test");
@@ -256,6 +264,90 @@ INSTANTIATE_TEST_SUITE_P(All, CorpusFormats, ::testing::ValuesIn(CorpusFormatReg
                            std::erase(name, '-');
                            return name;
                          });
+
+Corpus ReadCorpus(const std::string& layout, const fs::path& place, const std::string& part,
+                  std::vector<DataProblem>& problems) {
+  return CorpusFormatRegistry::Get().Create(layout)->Read(place, part, problems);
+}
+
+TEST(CommonVoice, TakesThePartThatIsNamed) {
+  const TemporaryFolder folder;
+  Excerpts().at("common-voice").put(folder.path());
+  std::vector<DataProblem> problems;
+  EXPECT_EQ(ReadCorpus("common-voice", folder.path(), "validated", problems).rows.size(), 3);
+  for (const char* part : {"invalidated", "train", "test"}) {
+    const Corpus corpus = ReadCorpus("common-voice", folder.path(), part, problems);
+    ASSERT_EQ(corpus.rows.size(), 1);
+    EXPECT_EQ(corpus.rows[0].text, part);
+  }
+  fs::remove(folder.path() / "validated.tsv");  // no other table takes its place
+  EXPECT_THROW(ReadCorpus("common-voice", folder.path(), "", problems), InputError);
+}
+
+TEST(Stm, TakesOneOfAlternativesAndLeavesMarksOut) {
+  const TemporaryFolder folder;
+  const std::pair<const char*, const char*> lines[] = {
+      {"{ um / uh / @ } yes", "um yes"},
+      {"so { @ / uh } yes", "so yes"},
+      {"{i've / i have} been", "i've been"},
+      {"{ going to / { gonna / gon } } go", "going to go"},
+      {"well { { all right / alright } / okay } then", "well all right then"},
+      {"a (2) b(3) c", "a b c"},
+      {"(%hes) i (%uh) know %hesitation", "i know"},
+      {"they (really) ( you know ) came", "they really you know came"},
+      {"it 's {BREATH} {LG DOG BARK} <sil> fine", "it's fine"},
+  };
+  std::string stm;
+  for (const auto& [marked, said] : lines) stm += fmt::format("talk 1 ann 0 1 <o> {}\n", marked);
+  PutFile(folder.path() / "talk.stm", stm +
+                                          "talk 1 ann 0 1 <o> one { two / three\n"
+                                          "talk A inter 1 2 IGNORE_TIME_SEGMENT_IN_SCORING\n");
+  std::vector<DataProblem> problems;
+  const Corpus corpus = ReadCorpus("stm", folder.path(), "", problems);
+  ASSERT_EQ(corpus.rows.size(), std::size(lines));
+  for (size_t i = 0; i < std::size(lines); ++i) EXPECT_EQ(corpus.rows[i].text, lines[i].second) << lines[i].first;
+  ASSERT_EQ(problems.size(), 1);
+  EXPECT_THAT(problems[0].where, HasSubstr("talk.stm:10"));
+}
+
+TEST(Stm, NamesChannelsByLettersAndBySeveralNumbers) {
+  const TemporaryFolder folder;
+  PutFile(folder.path() / "x.stm",
+          "call A ann 0 1 YES\ncall A ann 1 2 YES\ntalk 1 ann 0 1 YES\ntwo 1 ann 0 1 YES\ntwo 2 bob 0 1 YES\n"
+          "right 2 bob 0 1 YES\n");
+  std::vector<DataProblem> problems;
+  std::vector<std::string> channels;
+  for (const TranscriptRow& row : ReadCorpus("stm", folder.path(), "", problems).rows) channels.push_back(row.channel);
+  EXPECT_EQ(channels, (std::vector<std::string>{"A", "A", "", "A", "B", "B"}));
+}
+
+TEST(Nemo, GivesRowsOfOneFileIdsThatDiffer) {
+  const TemporaryFolder folder;
+  PutSound(folder.path() / "call.wav", 4.0);
+  PutFile(folder.path() / "manifest.json",
+          R"({"audio_filepath": "call.wav", "text": "one", "offset": 1.0, "duration": 1.0})"
+          "\n"
+          R"({"audio_filepath": "call.wav", "text": "two", "offset": 1.004, "duration": 1.5})"
+          "\n"
+          R"({"audio_filepath": "call.wav", "text": "three", "offset": 1.0, "duration": 1.0})"
+          "\n"
+          R"({"audio_filepath": "call.wav", "text": "three", "offset": 1.0, "duration": 1.0})"
+          "\n"
+          R"({"audio_filepath": "call.wav", "text": "four", "offset": 2.5, "duration": null})"
+          "\n");
+  std::vector<DataProblem> problems;
+  const Corpus corpus = ReadCorpus("nemo", folder.path(), "", problems);
+  const DataDir dir = JoinTranscripts(corpus.audio, corpus.rows, "nemo", {}, problems);
+  std::map<std::string, std::pair<double, double>> times;
+  for (const Utterance& u : dir.utterances()) times[u.words[0]] = {u.start_s, u.end_s};
+  const std::map<std::string, std::pair<double, double>> expected = {
+      {"one", {1.0, 2.0}}, {"two", {1.004, 2.504}}, {"three", {1.0, 2.0}}, {"four", {2.5, -1.0}}};
+  EXPECT_EQ(times, expected);
+  ASSERT_EQ(problems.size(), 1);  // the row that is there twice
+  EXPECT_THAT(problems[0].where, HasSubstr("manifest.json:4"));
+  dir.Write(folder.path() / "out");
+  EXPECT_TRUE(DataDir::Validate(folder.path() / "out", {}, true).empty());
+}
 
 TEST(Lhotse, IsReadAsItWasWritten) {
   const TemporaryFolder folder;

@@ -32,7 +32,9 @@ class Nemo : public CorpusFormat {
       if (const auto offset = object.find("offset"); offset != object.end() && !offset->is_null()) {
         row.is_part = row.has_times = true;
         row.start_s = *offset;
-        if (object.contains("duration")) row.end_s = row.start_s + object.at("duration").get<double>();
+        if (const auto seconds = object.find("duration"); seconds != object.end() && !seconds->is_null()) {
+          row.end_s = row.start_s + seconds->get<double>();
+        }
       }
       corpus.rows.push_back(std::move(row));
     });

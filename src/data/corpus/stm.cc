@@ -1,13 +1,19 @@
 // TED-LIUM's and NIST's STM: FILE CHANNEL SPEAKER START END <LABELS> TEXT, a line per segment.
 //
 // FOLDER with PART/stm and PART/sph (TED-LIUM), or .stm files beside their audio, or one .stm file. Channels are named
-// only where segments of one file differ in them, since "1" of a file that has one channel means all of it. Out of the
-// text go {noises} and <marks>; " 's" joins its word. Source: sclite's manual, "stm file format"; TED-LIUM, README.
+// by letters, and by numbers unless all segments of a file have "1", which means all of it. Of { a / b / @ } the first
+// is taken; out of the text go {noises}, <marks>, the numbers of pronunciations as in "a(2)", hesitations as (%hes) and
+// the parentheses of words that may be left out; " 's" joins its word. Source: NIST SCTK, "infmts", stm; TED-LIUM,
+// README.
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <map>
 #include <set>
+#include <span>
 
 #include "base/error.h"
+#include "base/utf8.h"
 #include "data/corpus/corpus_files.h"
 #include "data/corpus/corpus_format.h"
 #include "data/text_table.h"
@@ -19,14 +25,57 @@ namespace fs = std::filesystem;
 
 constexpr size_t kTextField = 5;  // with labels; without them the text
 
+size_t EndOfBraces(std::string_view text, size_t begin) {
+  int depth = 0;
+  for (size_t i = begin; i < text.size(); ++i) {
+    if (text[i] == '{') ++depth;
+    if (text[i] == '}' && --depth == 0) return i;
+  }
+  Throw<InputError>("a '{{' without its '}}'");
+}
+
+// With the first of the alternatives { a / b / @ } in their place, and without {NOISE}, which has none.
+std::string FirstAlternatives(std::string_view text) {
+  std::string said;
+  for (size_t i = 0; i < text.size(); ++i) {
+    if (text[i] != '{') {
+      said += text[i];
+      continue;
+    }
+    const size_t end = EndOfBraces(text, i);
+    size_t slash = i + 1;
+    while (slash < end && text[slash] != '/') slash = text[slash] == '{' ? EndOfBraces(text, slash) + 1 : slash + 1;
+    said += ' ';
+    if (slash < end) said += FirstAlternatives(text.substr(i + 1, slash - i - 1));
+    said += ' ';
+    i = end;
+  }
+  return said;
+}
+
+// "" for a mark: <unk>, (2) of a pronunciation, (%hes) of a sound that is no word, @ of none. Of a word that may be
+// left out, (really), what is in the parentheses.
+std::string WordIn(std::string field) {
+  const auto is_number = [](std::string_view text) {
+    return !text.empty() && std::ranges::all_of(text, [](char c) { return c >= '0' && c <= '9'; });
+  };
+  if (field.starts_with('<') && field.ends_with('>')) return "";
+  if (const size_t open = field.rfind('(');
+      open != std::string::npos && field.ends_with(')') &&
+      is_number(std::string_view(field).substr(open + 1, field.size() - open - 2))) {
+    field.resize(open);
+  }
+  while (field.starts_with('(')) field.erase(0, 1);
+  while (field.ends_with(')')) field.pop_back();
+  return field == "@" || field.starts_with('%') ? "" : field;
+}
+
 std::string SpokenText(const std::vector<std::string>& fields) {
+  const std::span transcript = std::span(fields).subspan(kTextField);
   std::string text;
-  for (size_t i = kTextField; i < fields.size(); ++i) {
-    const std::string& field = fields[i];
-    const bool is_mark =
-        (field.starts_with('<') && field.ends_with('>')) || (field.starts_with('{') && field.ends_with('}'));
-    if (is_mark) continue;
-    text += (text.empty() || field.starts_with('\'') ? "" : " ") + field;
+  for (const std::string& field : SplitWords(FirstAlternatives(fmt::format("{}", fmt::join(transcript, " "))))) {
+    const std::string word = WordIn(field);
+    if (!word.empty()) text += (text.empty() || word.starts_with('\'') ? "" : " ") + word;
   }
   return text;
 }
@@ -72,15 +121,19 @@ class Stm : public CorpusFormat {
     row.channel = fields[1];
     row.speaker = fields[2];
     row.is_part = row.has_times = true;
-    row.text = SpokenText(fields);
-    if (row.text != "ignore_time_segment_in_scoring") corpus.rows.push_back(std::move(row));
+    try {
+      row.text = SpokenText(fields);
+      if (FoldCase(row.text) != "ignore_time_segment_in_scoring") corpus.rows.push_back(std::move(row));
+    } catch (const InputError& e) {
+      problems.push_back({where, e.message() + "; the line is left out", false});
+    }
   }
 
   static void NameChannels(Corpus& corpus) {
     std::map<std::string, std::set<std::string>> channels;
     for (const TranscriptRow& row : corpus.rows) channels[row.file].insert(row.channel);
     for (TranscriptRow& row : corpus.rows) {
-      if (channels[row.file].size() == 1) {
+      if (channels[row.file] == std::set<std::string>{"1"}) {
         row.channel.clear();
       } else if (row.channel == "1" || row.channel == "2") {  // counted from 1 there
         row.channel = row.channel == "1" ? "A" : "B";
