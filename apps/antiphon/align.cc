@@ -36,20 +36,28 @@ void Align(const AlignCommandOptions& options, CommandContext& context) {
   if (options.validate) return Validate(options.request, context);
   pipeline::AlignRequest request = options.request;
   request.seed = context.seed();
+  bool is_partial = false;
   InTeam(context, [&](Team& team, int threads) {
     const pipeline::AlignReport report = pipeline::Align(request, team, threads);
     if (!team.is_first()) return;
     context.SetResult(pipeline::ToJson(report).dump());
     context.PrintLine(pipeline::Sentence(report));
+    is_partial = report.is_partial();
   });
+  if (is_partial) {
+    Throw<InputError>("some files, texts or utterances of '{}' are not aligned; report.txt in '{}' has all, with why",
+                      request.data, request.out);
+  }
 }
 
 REGISTER_COMMAND(
     "align", AlignCommandOptions, Align,
     {.summary = "train a GMM from transcribed speech and align it",
-     .description = "Trains from a flat start: monophones, tied triphones, LDA+MLLT, speaker adaptation, as far as "
-                    "--last-stage says. The model and the alignments of the last stage are what antiphon store and "
-                    "antiphon graph take. With --model it aligns by a trained GMM or network instead.",
+     .description =
+         "Trains from a flat start: monophones, tied triphones, LDA+MLLT, speaker adaptation, as far as "
+         "--last-stage says. The model and the alignments of the last stage are what antiphon store and "
+         "antiphon graph take. With --model it aligns by a trained GMM or network instead. Where audio itself "
+         "is given, exit status 1 says that some of it was left out; the rest is aligned.",
      .example = "antiphon align --data feats/train --lexicon lang/lexicon.txt --out exp/ali --last-stage sat\n"
                 "antiphon align --model exp/net.safetensors --data feats/train --lexicon lang/lexicon.txt "
                 "--out exp/ali-net\n"

@@ -6,6 +6,7 @@
 #include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <utility>
 #include <vector>
 
@@ -165,24 +166,30 @@ AlignReport Align(const AlignRequest& given, Team& team, int num_threads) {
   AlignRequest request = given;
   request.model = parts.model;
   CompleteBy(request.g2p, parts.g2p);
+  std::vector<data::DataProblem> left_out;
   const std::string data =
       request.features.features.empty()
           ? FeatureFolderOf(request.data, request.audio, request.lexicon.empty() ? parts.lexicon : request.lexicon,
-                            request.model, request.out, num_threads, team)
+                            request.model, request.out, num_threads, team, left_out)
           : request.data;
+  const bool of_audio = data != request.data;
   const auto start = std::chrono::steady_clock::now();
   const auto model = request.model.empty() ? nullptr : AcousticModel::Load(request.model, request.nnet);
   const AlignSource source(data, TablesFor(request, data, model.get()), request.memory_mb, num_threads);
-  if (!source.without_features().empty()) {
-    log::Warn("{} utterances have a transcript but no features, the first: {}", source.without_features().size(),
-              source.without_features()[0]);
+  std::set<std::string> told;  // of audio it is known why there are none
+  for (const data::DataProblem& problem : left_out) told.insert(problem.where);
+  for (const std::string& utt_id : source.without_features()) {
+    if (!told.contains(utt_id)) left_out.push_back({utt_id, "a transcript but no features; it is left out", false});
   }
+  if (team.is_first()) WarnOf(left_out);
   for (size_t i = 0; i < source.size() && !request.files.empty(); ++i) RequireFileName(source.Id(i));
   AlignReport report = model == nullptr ? Train(request, source, team, num_threads)
                                         : AlignByModel(request, parts, *model, source, team, num_threads);
   if (!team.is_first()) return report;
   for (const hmm::UtteranceRemark& remark : report.training.skipped)
     log::Warn("{} skipped: {}", remark.utt_id, remark.reason);
+  report.left_out = std::move(left_out);
+  report.of_audio = of_audio;
   report.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   report.text = fs::path(request.out) / "report.txt";
   WriteFileAtomically(report.text, Text(report));

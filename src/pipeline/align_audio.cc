@@ -4,7 +4,6 @@
 #include <set>
 
 #include "base/error.h"
-#include "base/log.h"
 #include "data/data_summary.h"
 #include "data/feature_extraction.h"
 #include "data/lexicon_fit.h"
@@ -45,8 +44,9 @@ AudioTexts TextsFor(const AlignAudioOptions& options, const std::string& lexicon
 }
 
 std::string FeatureFolderOf(const std::string& data, const AlignAudioOptions& options, const std::string& lexicon,
-                            const std::string& model, const fs::path& out, int threads, Team& team) {
-  const std::string folder = DataDirectoryOf(data, TextsFor(options, lexicon), options.channels, out, team);
+                            const std::string& model, const fs::path& out, int threads, Team& team,
+                            std::vector<data::DataProblem>& left_out) {
+  const std::string folder = DataDirectoryOf(data, TextsFor(options, lexicon), options.channels, out, team, &left_out);
   if (fs::exists(fs::path(folder) / "feats.scp") || !fs::exists(fs::path(folder) / "wav.scp")) return folder;
   if (!fs::exists(fs::path(folder) / "text")) {
     Throw<UsageError>("'{}' has no transcripts, and nothing can be aligned", data);
@@ -54,7 +54,7 @@ std::string FeatureFolderOf(const std::string& data, const AlignAudioOptions& op
   const data::DataDir dir = data::DataDir::Load(folder, options.data_dir);
   const fs::path features = out / "features";
   const auto result = data::ExtractFeatures(dir, Extraction(model), features, threads, {}, team);
-  for (const auto& [utt_id, why] : result.failed) log::Warn("{} is left out: {}", utt_id, why);
+  for (const auto& [utt_id, why] : result.failed) left_out.push_back({utt_id, why + "; it is left out", false});
   return features.string();
 }
 

@@ -1,11 +1,12 @@
 // What antiphon align reads where features are still to be computed: audio itself, or a data directory of it.
 //
-// Threads: one caller per member of a team. Errors: those of data directories and feature extraction; utterances that
-// cannot be computed are left out with a warning.
+// Threads: one caller per member of a team. Errors: those of data directories and feature extraction; what cannot be
+// used is left out and reported.
 #pragma once
 
 #include <filesystem>
 #include <string>
+#include <vector>
 
 #include "base/options.h"
 #include "data/data_dir.h"
@@ -34,8 +35,10 @@ struct AlignAudioOptions {
 AudioTexts TextsFor(const AlignAudioOptions& options, const std::string& lexicon);
 
 /// `data` if it has a table of features; else out/features, with those of its audio: as `model` takes them, or without
-/// a model (empty) as for Gaussian mixtures, at the rate of most of the speech. Collective.
+/// a model (empty) as for Gaussian mixtures, at the rate of most of the speech. Files, texts and utterances that cannot
+/// be used are added to the first member's `left_out`. Collective.
 std::string FeatureFolderOf(const std::string& data, const AlignAudioOptions& options, const std::string& lexicon,
-                            const std::string& model, const std::filesystem::path& out, int threads, Team& team);
+                            const std::string& model, const std::filesystem::path& out, int threads, Team& team,
+                            std::vector<data::DataProblem>& left_out);
 
 }  // namespace antiphon::pipeline

@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
+#include "base/scratch_folder.h"
 #include "base/team.h"
 #include "base/thread_pool.h"
 #include "data/audio_source.h"
@@ -71,7 +72,7 @@ void CheckSound(const data::DataDir& dir, int num_threads, AlignCheck& check) {
   for (size_t i = 0; i < utterances.size(); ++i) {
     check.seconds += sounds[i].seconds;
     if (!wrong[i].empty()) {
-      check.problems.push_back({dir.folder().string(), fmt::format("'{}' {}", utterances[i].utt_id, wrong[i]), false});
+      check.problems.push_back({check.data, fmt::format("'{}' {}", utterances[i].utt_id, wrong[i]), false});
     }
   }
 }
@@ -114,16 +115,22 @@ AlignCheck CheckAlignment(const AlignRequest& request, int num_threads) {
   std::string g2p = request.g2p;
   CompleteBy(g2p, parts.g2p);
   AlignCheck check;
+  check.data = request.data;
   const AudioTexts texts = TextsFor(request.audio, request.lexicon.empty() ? parts.lexicon : request.lexicon);
-  check.data = DataDirectoryOf(request.data, texts, request.audio.channels, request.out, Team::Alone());
-  if (!fs::exists(fs::path(check.data) / "wav.scp")) {
+  const ScratchFolder scratch;  // of audio, for its data directory
+  std::vector<data::DataProblem> of_audio;
+  const std::string folder =
+      DataDirectoryOf(request.data, texts, request.audio.channels, scratch.path(), Team::Alone(), &of_audio);
+  if (!fs::exists(fs::path(folder) / "wav.scp")) {
     Throw<UsageError>(
         "'{}' has no wav.scp, so there is no audio to look at: give the data directory, or the audio itself",
         check.data);
   }
-  check.problems = data::DataDir::Validate(check.data, request.audio.data_dir, /*check_audio=*/true);
-  if (!check.problems.empty() && check.problems[0].fatal) return check;
-  const data::DataDir dir = data::DataDir::Load(check.data, request.audio.data_dir);
+  check.problems = data::DataDir::Validate(folder, request.audio.data_dir, /*check_audio=*/true);
+  const bool is_fatal = !check.problems.empty() && check.problems[0].fatal;
+  check.problems.insert(check.problems.end(), of_audio.begin(), of_audio.end());
+  if (is_fatal) return check;
+  const data::DataDir dir = data::DataDir::Load(folder, request.audio.data_dir);
   check.utterances = std::ssize(dir.utterances());
   CheckSound(dir, num_threads, check);
   CheckWords(dir, *lexicon, g2p, num_threads, check);

@@ -1,7 +1,7 @@
 // Whether audio, transcripts and lexicon fit together, before anything is aligned.
 //
-// Checked: the data directory (data::DataDir::Validate), recordings without sound, transcripts that cannot be said in
-// the time or that leave most of it without words, and words without pronunciation.
+// Checked: the data directory (data::DataDir::Validate), or how audio and texts join to one; recordings without sound,
+// transcripts that cannot be said in the time or that leave most of it without words, and words without pronunciation.
 //
 // Threads: utterances are read on several. Errors: UsageError where there is no audio to look at, or no lexicon;
 // InputError where audio cannot be taken as a data directory at all. What is wrong with the data is returned.
@@ -19,7 +19,7 @@
 namespace antiphon::pipeline {
 
 struct AlignCheck {
-  std::string data;  // the data directory that was looked at
+  std::string data;  // what was looked at: data directory, file or folder of audio
   int64_t utterances = 0;
   double seconds = 0.0;
   std::vector<data::DataProblem> problems;               // most serious first
@@ -29,6 +29,7 @@ struct AlignCheck {
   bool fine() const { return problems.empty() && unknown.empty(); }
 };
 
+/// Leaves no files.
 AlignCheck CheckAlignment(const AlignRequest& request, int num_threads);
 
 /// Lines for a person; of problems and of words, at most `shown` each.

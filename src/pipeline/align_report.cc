@@ -68,6 +68,12 @@ std::string Text(const AlignReport& report) {
       training.utterances, training.frames, training.skipped.size(), training.retried.size(), report.seconds);
   text += fmt::format("final log-likelihood {:.4f} nats per frame\n", training.final_log_likelihood);
   for (const hmm::StageReport& stage : training.stages) DescribeTraining(stage, &text);
+  if (!report.left_out.empty()) {
+    text += fmt::format("\nleft out ({}):\n", report.left_out.size());
+    for (const data::DataProblem& problem : report.left_out) {
+      text += fmt::format("  {}: {}\n", problem.where, problem.what);
+    }
+  }
   DescribeRemarks("skipped utterances", training.skipped, &text);
   DescribeRemarks("utterances that needed the retry beam", training.retried, &text);
   DescribeRemarks("utterances to listen to (all measures: scores.tsv)", PlacesToListenTo(report), &text);
@@ -84,6 +90,7 @@ nlohmann::ordered_json ToJson(const AlignReport& report) {
   for (const hmm::StageReport& stage : training.stages) stages.push_back(JsonOf(stage));
   return {{"utterances", training.utterances},
           {"frames", training.frames},
+          {"left_out", report.left_out.size()},
           {"skipped", training.skipped.size()},
           {"retried", training.retried.size()},
           {"suspicious", PlacesToListenTo(report).size()},

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "data/data_dir.h"
 #include "hmm/gmm_trainer.h"
 #include "pipeline/align_scores.h"
 
@@ -13,9 +14,14 @@ namespace antiphon::pipeline {
 
 struct AlignReport {
   hmm::GmmTrainingReport training;
-  std::vector<AlignScore> scores;  // of all utterances
+  std::vector<AlignScore> scores;           // of all utterances
+  std::vector<data::DataProblem> left_out;  // files, texts and utterances that nothing could be tried with
+  bool of_audio = false;                    // its features were made for it
   double seconds = 0.0;
   std::filesystem::path text;  // report.txt
+
+  /// Audio was given, and some of it or of its texts got no alignment.
+  bool is_partial() const { return of_audio && (!left_out.empty() || !training.skipped.empty()); }
 };
 
 /// The content of report.txt.

@@ -43,17 +43,11 @@ data::DataDir Transcribed(const fs::path& place, const AudioTexts& texts, const 
 }
 
 void WriteDataDirectory(const fs::path& place, const AudioTexts& texts, const AudioPlaceOptions& options,
-                        const fs::path& out) {
-  constexpr size_t kShown = 10;
+                        const fs::path& out, std::vector<data::DataProblem>& problems) {
   data::PrepareOptions prepare;
   prepare.channels = options.channels;
-  std::vector<data::DataProblem> problems;
   const data::DataDir dir = texts.table.empty() && !texts.beside ? data::DataDirOfRecordings(place, prepare, problems)
                                                                  : Transcribed(place, texts, prepare, problems);
-  for (size_t i = 0; i < std::min(kShown, problems.size()); ++i) {
-    log::Warn("{}: {}", problems[i].where, problems[i].what);
-  }
-  if (problems.size() > kShown) log::Warn("… and {} more problems", problems.size() - kShown);
   dir.Write(out);
   log::Info("'{}': {} utterances in {} audio files, in '{}'", place.string(), dir.utterances().size(),
             dir.recordings().size(), out.string());
@@ -62,7 +56,7 @@ void WriteDataDirectory(const fs::path& place, const AudioTexts& texts, const Au
 }  // namespace
 
 std::string DataDirectoryOf(const std::string& place, const AudioTexts& texts, const AudioPlaceOptions& options,
-                            const fs::path& out, Team& team) {
+                            const fs::path& out, Team& team, std::vector<data::DataProblem>* problems) {
   if (!fs::exists(place)) Throw<InputError>("'{}' does not exist: expected a data directory, or audio", place);
   if (IsDataDirectory(place)) {
     if (options.channels == "each") {
@@ -75,9 +69,21 @@ std::string DataDirectoryOf(const std::string& place, const AudioTexts& texts, c
     return place;
   }
   const fs::path made = out / "data";
-  if (team.is_first()) WriteDataDirectory(place, texts, options, made);
+  if (team.is_first()) {
+    std::vector<data::DataProblem> own;
+    WriteDataDirectory(place, texts, options, made, problems == nullptr ? own : *problems);
+    WarnOf(own);
+  }
   team.Exchange("", Spread::kToAll);
   return made.string();
+}
+
+void WarnOf(const std::vector<data::DataProblem>& problems) {
+  constexpr size_t kShown = 10;
+  for (size_t i = 0; i < std::min(kShown, problems.size()); ++i) {
+    log::Warn("{}: {}", problems[i].where, problems[i].what);
+  }
+  if (problems.size() > kShown) log::Warn("… and {} more problems", problems.size() - kShown);
 }
 
 }  // namespace antiphon::pipeline

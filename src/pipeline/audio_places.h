@@ -7,9 +7,11 @@
 #include <filesystem>
 #include <functional>
 #include <string>
+#include <vector>
 
 #include "base/options.h"
 #include "base/team.h"
+#include "data/data_dir.h"
 
 namespace antiphon::pipeline {
 
@@ -30,8 +32,13 @@ struct AudioTexts {
 };
 
 /// `place` itself if it is a data directory, or a folder of features and transcripts; else out/data, a data directory
-/// of the audio there, with its words. Collective: the first member writes.
+/// of the audio there, with its words. What cannot be used is added to the first member's `problems`; without them it
+/// is warned of. Collective: the first member writes.
 std::string DataDirectoryOf(const std::string& place, const AudioTexts& texts, const AudioPlaceOptions& options,
-                            const std::filesystem::path& out, Team& team);
+                            const std::filesystem::path& out, Team& team,
+                            std::vector<data::DataProblem>* problems = nullptr);
+
+/// Of the first of them, and how many more there are.
+void WarnOf(const std::vector<data::DataProblem>& problems);
 
 }  // namespace antiphon::pipeline

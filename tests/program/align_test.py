@@ -140,6 +140,43 @@ class Align(system.SystemTest):
         self.assertEqual(no_audio.returncode, 2)
         self.assertIn("no audio to look at", no_audio.stderr)
 
+    def test_what_cannot_be_read_is_left_out_and_said(self):
+        """Audio with texts beside it, or with a table, of which one recording is empty or missing."""
+        beside = self.root / "beside"
+        beside.mkdir()
+        for name, words in (("a", "A B"), ("b", "B A")):
+            (beside / f"{name}.wav").write_bytes(system.wav_bytes(system.speech(words.split(), random.Random(name))))
+            (beside / f"{name}.txt").write_text(words)
+        table = self.root / "table.tsv"
+        table.write_text("file\ttext\na.wav\tA B\nb.wav\tB A\n")
+        plain = self.root / "plain"
+        shutil.copytree(beside, plain)
+        tabled = ("--transcripts", table)
+        for number, arguments in enumerate(((beside,), (plain, *tabled))):
+            data, *more = arguments
+            self.assertEqual(self.align(data, f"whole{number}", *more).returncode, 0)
+            check = self.align(data, "check", "--validate", *more)
+            self.assertEqual(check.returncode, 0, check.stdout)
+        (beside / "d.wav").write_bytes(b"")
+        (beside / "d.txt").write_text("A B")
+        table.write_text(table.read_text() + "nope.wav\tA B\n")
+        for number, (data, name, more) in enumerate(((beside, "d.wav", ()), (plain, "nope.wav", tabled))):
+            check = self.align(data, "check", "--validate", "--json", *more)
+            self.assertEqual(check.returncode, 1, check.stdout)
+            found = json.loads(check.stdout.splitlines()[-1])
+            self.assertEqual(len(found["problems"]), 1, found)
+            self.assertIn(name, str(found["problems"][0]))
+            self.assertEqual(found["utterances"], 2)
+            self.assertFalse((self.root / "check").exists())
+            result = self.align(data, f"partial{number}", *more)
+            self.assertEqual(result.returncode, 1, result.stdout)
+            self.assertIn(name, result.stderr)
+            self.assertIn("not aligned", result.stderr.splitlines()[-1])
+            out = self.root / f"partial{number}"
+            self.assertIn(name, (out / "report.txt").read_text())
+            self.assertEqual(json.loads((out / "report.json").read_text())["left_out"], 1)
+            self.assertEqual({line.split()[0] for line in (out / "words.ctm").read_text().splitlines()}, {"a", "b"})
+
 
 if __name__ == "__main__":
     system.PROGRAM = sys.argv.pop(2)

@@ -144,9 +144,10 @@ class Audio(small_system.SystemTest):
         calls = self.recordings()
         (self.root / "calls.csv").write_text("file,channel,text\ncall.wav,A,A B\ncall.wav,B,B A B\nnote.wav,,B A\n")
         must("align", "--data", calls, "--transcripts", self.root / "calls.csv", "--lexicon", self.root / "lexicon.txt",
-             "--model", self.root / "align/model.safetensors", "--out", self.root / "aligned")
+             "--model", self.root / "align/model.safetensors", "--out", self.root / "aligned", "--align.beam", 1000)
         words = (self.root / "aligned/words.ctm").read_text().splitlines()
-        self.assertEqual([line.split()[4] for line in words if line.startswith("call-B")], ["B", "A", "B"])
+        for name, said in (("call-A", "AB"), ("call-B", "BAB"), ("note", "BA")):
+            self.assertEqual([line.split()[4] for line in words if line.startswith(name)], list(said))
         nothing = run("align", "--data", calls, "--lexicon", self.root / "lexicon.txt", "--out", self.root / "nothing")
         self.assertEqual(nothing.returncode, 2)
         self.assertIn("--transcripts", nothing.stderr)
