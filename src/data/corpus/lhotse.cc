@@ -2,6 +2,7 @@
 
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <map>
 #include <nlohmann/json.hpp>
 
@@ -18,29 +19,18 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// FOLDER with …recordings….jsonl(.gz) and …supervisions….jsonl(.gz), perhaps several pairs with a part in their names.
+// FOLDER with …recordings….jsonl(.gz) and …supervisions….jsonl(.gz), perhaps several pairs with a part in their names;
+// or with …cuts….jsonl(.gz) alone, or that file: cuts of one recording each, with their supervisions in them.
 class Lhotse : public CorpusFormat {
  public:
   Corpus Read(const fs::path& place, const std::string& part, std::vector<DataProblem>& problems) const override {
-    std::error_code none;
-    if (!fs::is_directory(place, none)) {
-      Throw<InputError>("'{}' is no folder; lhotse's recordings and supervisions lie in one", place.string());
+    Corpus corpus{FolderOf(place), {}};
+    if (HasCutsAlone(place)) {
+      ReadCuts(FindManifest(place, {"cuts", part, ".jsonl"}, "cuts.jsonl of lhotse"), corpus, problems);
+    } else {
+      ReadSupervisions(place, part, corpus, problems);
     }
-    std::map<std::string, Recorded> recordings;
-    EachJsonLine(FindManifest(place, {"recordings", part, ".jsonl"}, "recordings.jsonl of lhotse"), problems,
-                 [&](const nlohmann::json& object, const std::string&) {
-                   const nlohmann::json& source = object.at("sources").at(0);
-                   if (TextAt(source, {"type"}) != "file") Throw<InputError>("its source is no file");
-                   recordings[object.at("id")] = {source.at("source"), object.value("duration", -1.0),
-                                                  source.contains("channels") ? source.at("channels").size() : 1};
-                 });
-    Corpus corpus{place, {}};
-    EachJsonLine(FindManifest(place, {"supervisions", part, ".jsonl"}, "supervisions.jsonl of lhotse"), problems,
-                 [&](const nlohmann::json& object, const std::string& where) {
-                   corpus.rows.push_back(RowOf(object, recordings));
-                   corpus.rows.back().where = where;
-                 });
-    corpus.audio = AudioFolderOf(corpus.rows, place);
+    corpus.audio = AudioFolderOf(corpus.rows, corpus.audio);
     return corpus;
   }
 
@@ -51,21 +41,68 @@ class Lhotse : public CorpusFormat {
     size_t channels = 1;
   };
 
-  static TranscriptRow RowOf(const nlohmann::json& object, const std::map<std::string, Recorded>& recordings) {
-    const std::string id = object.at("recording_id");
-    const auto recording = recordings.find(id);
-    if (recording == recordings.end()) Throw<InputError>("there is no recording '{}'", id);
+  static bool HasCutsAlone(const fs::path& place) {
+    std::error_code none;
+    if (!fs::is_directory(place, none)) return fs::exists(place, none);
+    bool has_cuts = false;
+    for (const fs::directory_entry& entry : fs::directory_iterator(place)) {
+      const std::string name = entry.path().filename().string();
+      if (name.find("supervisions") != std::string::npos) return false;
+      has_cuts = has_cuts || (name.find("cuts") != std::string::npos && name.find(".jsonl") != std::string::npos);
+    }
+    return has_cuts;
+  }
+
+  static void ReadSupervisions(const fs::path& place, const std::string& part, Corpus& corpus,
+                               std::vector<DataProblem>& problems) {
+    std::map<std::string, Recorded> recordings;
+    EachJsonLine(
+        FindManifest(place, {"recordings", part, ".jsonl"}, "recordings.jsonl of lhotse"), problems,
+        [&](const nlohmann::json& object, const std::string&) { recordings[object.at("id")] = RecordedOf(object); });
+    EachJsonLine(FindManifest(place, {"supervisions", part, ".jsonl"}, "supervisions.jsonl of lhotse"), problems,
+                 [&](const nlohmann::json& object, const std::string& where) {
+                   const std::string id = object.at("recording_id");
+                   const auto recording = recordings.find(id);
+                   if (recording == recordings.end()) Throw<InputError>("there is no recording '{}'", id);
+                   corpus.rows.push_back(RowOf(object, recording->second, 0.0, where));
+                 });
+  }
+
+  static void ReadCuts(const fs::path& file, Corpus& corpus, std::vector<DataProblem>& problems) {
+    EachJsonLine(file, problems, [&](const nlohmann::json& cut, const std::string& where) {
+      if (cut.contains("tracks")) Throw<InputError>("a cut that mixes several has no recording of its own");
+      const Recorded recording = RecordedOf(cut.at("recording"));
+      std::vector<TranscriptRow> rows;
+      for (const nlohmann::json& supervision : cut.at("supervisions")) {
+        rows.push_back(RowOf(supervision, recording, cut.at("start"), where));
+      }
+      corpus.rows.insert(corpus.rows.end(), rows.begin(), rows.end());
+    });
+  }
+
+  static Recorded RecordedOf(const nlohmann::json& object) {
+    const nlohmann::json& source = object.at("sources").at(0);
+    if (TextAt(source, {"type"}) != "file") Throw<InputError>("its source is no file");
+    return {source.at("source"), object.value("duration", -1.0),
+            source.contains("channels") ? source.at("channels").size() : 1};
+  }
+
+  // `offset_s`: in the recording, of what the supervision's start counts from.
+  static TranscriptRow RowOf(const nlohmann::json& object, const Recorded& recording, double offset_s,
+                             const std::string& where) {
     TranscriptRow row;
+    row.where = where;
     row.id = object.at("id");
-    row.file = recording->second.file;
+    row.file = recording.file;
     row.text = TextAt(object, {"text"});
     row.speaker = TextAt(object, {"speaker"});
     row.gender = TextAt(object, {"gender"});
-    row.start_s = object.value("start", 0.0);
+    const double start_s = offset_s + object.value("start", 0.0);
     const double seconds = object.at("duration");
-    row.is_part = row.start_s > 0.0 || seconds < recording->second.seconds - 0.01 || recording->second.channels > 1;
-    if (row.is_part) row.end_s = row.start_s + seconds;
-    if (recording->second.channels > 1 && object.contains("channel")) {
+    row.start_s = std::max(0.0, start_s);
+    row.is_part = row.start_s > 0.0 || seconds < recording.seconds - 0.01 || recording.channels > 1;
+    if (row.is_part) row.end_s = start_s + seconds;
+    if (recording.channels > 1 && object.contains("channel")) {
       const nlohmann::json& channel = object.at("channel");
       row.channel = std::to_string((channel.is_array() ? channel.at(0) : channel).get<int>());
     }

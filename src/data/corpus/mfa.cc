@@ -4,6 +4,7 @@
 // text are utterances. One audio file with its text is such a folder, too. Source: Montreal Forced Aligner, "Corpus
 // formats and structure".
 #include <algorithm>
+#include <set>
 
 #include "base/error.h"
 #include "base/file.h"
@@ -39,6 +40,7 @@ class Mfa : public CorpusFormat {
       Throw<InputError>("'{}' holds no audio with .lab, .txt or .TextGrid files of the same name beside it",
                         corpus.audio.string());
     }
+    ReportTextsAlone(corpus.audio, audio, problems);
     return corpus;
   }
 
@@ -50,6 +52,24 @@ class Mfa : public CorpusFormat {
       if (fs::is_regular_file(file, none)) return file;
     }
     return {};
+  }
+
+  static void ReportTextsAlone(const fs::path& folder, const AudioFiles& audio, std::vector<DataProblem>& problems) {
+    std::error_code none;
+    if (!fs::is_directory(folder, none)) return;  // one audio file
+    std::set<fs::path> spoken;
+    for (const std::string& file : audio.paths()) spoken.insert(fs::path(file).replace_extension());
+    std::set<fs::path> alone;
+    for (const fs::directory_entry& entry : fs::recursive_directory_iterator(folder)) {
+      const fs::path file = entry.path().lexically_relative(folder), ending = file.extension();
+      const bool is_text = ending == ".TextGrid" || ending == ".textgrid" || ending == ".lab" || ending == ".txt";
+      if (is_text && !spoken.contains(fs::path(file).replace_extension())) alone.insert(file);
+    }
+    if (alone.empty()) return;
+    problems.push_back({folder.string(),
+                        fmt::format("{} texts without audio of the same name are left out, the first: '{}'",
+                                    alone.size(), alone.begin()->string()),
+                        false});
   }
 
   static TranscriptRow RowFor(const std::string& file, const fs::path& where) {
