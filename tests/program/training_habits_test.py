@@ -6,6 +6,7 @@ Usage: training_habits_test.py SOURCE-TREE PROGRAM
 
 import json
 import pathlib
+import re
 import shutil
 import signal
 import subprocess
@@ -122,6 +123,30 @@ class TrainingHabits(SystemTest):
         refused = run(*command[:-1], "wandb:somewhere")
         self.assertEqual(refused.returncode, 2)
         self.assertIn("antiphon.train(", refused.stderr)
+
+    def test_top_looks_at_a_run(self):
+        """A run that logs each step, one that logs none, and what is no run."""
+        for name, steps in (("often", 1), ("seldom", 1000000)):
+            must("train", "--config", self.training, "--out", self.root / name, "--log-steps", steps,
+                 "--schedule.learning-rate", 0.05, "--schedule.final-learning-rate", 0.005)
+            records = [json.loads(line) for line in (self.root / name / "metrics.jsonl").read_text().splitlines()]
+            epoch = [r for r in records if r["kind"] == "epoch"][-1]
+            self.assertEqual(any(r["kind"] == "step" for r in records), steps == 1)
+            shown = must("top", self.root / name, "--once").stdout
+            self.assertIn("finished after 3 epochs", shown)
+            self.assertIn(f"train loss {epoch['train_loss']:.4f}" if steps > 1 else "train loss ", shown)
+            self.assertIn(f"held-out loss {records[-1]['held_out_loss']:.4f}", shown)
+            speed, rate = re.search(r"([\d.,]+)[ kM]* frames/s, learning rate ([\d.e-]+)", shown).groups()
+            self.assertGreater(float(speed), 0, shown)
+            if steps > 1:
+                self.assertAlmostEqual(float(rate), epoch["learning_rate"], delta=0.001 * epoch["learning_rate"])
+            told = json.loads(must("top", self.root / name, "--once", "--json").stdout)
+            self.assertEqual(told["epoch"], epoch)
+            self.assertLessEqual(max(map(len, must("top", self.root / name, "--once", "--width", 40).stdout
+                                         .splitlines()[1:])), 40)
+        refused = run("top", self.root / "store", "--once")
+        self.assertEqual(refused.returncode, 1)
+        self.assertIn("give the folder of a training run", refused.stderr)
 
 
 if __name__ == "__main__":

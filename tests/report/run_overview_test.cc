@@ -38,6 +38,29 @@ TEST(RunOverview, ShowsProgressLossesAndWorkers) {
   for (const std::string& line : OverviewOfRun(HalfARun(), 30)) EXPECT_LE(line.size(), 30u);
 }
 
+TEST(RunOverview, CutsLinesBetweenCharacters) {
+  std::vector<MetricsRecord> records = HalfARun();
+  MetricsRecord event("event");
+  event.Set("message", "loss 2× 語");
+  records.push_back(event);
+  const auto event_line = [&](int width) { return OverviewOfRun(records, width)[3]; };
+  EXPECT_EQ(event_line(18), "last event: loss 2");
+  EXPECT_EQ(event_line(19), "last event: loss 2×");
+  EXPECT_EQ(event_line(21), "last event: loss 2× ");  // the next sign takes two columns
+  EXPECT_EQ(event_line(22), "last event: loss 2× 語");
+}
+
+TEST(RunOverview, TakesTheLastEpochWhereNoStepIsLogged) {
+  MetricsRecord epoch("epoch");
+  epoch.Set("epoch", 2).Set("step", 30).Set("train_loss", 1.25).Set("train_accuracy", 0.5);
+  epoch.Set("held_out_loss", 1.5).Set("held_out_accuracy", 0.4).Set("learning_rate", 0.05);
+  epoch.Set("frames_per_second", 1234);
+  EXPECT_THAT(OverviewOfRun({MetricsRecord("start"), epoch}, 200),
+              ElementsAre("epoch 2 done, step 30",
+                          "train loss 1.2500, accuracy 50.00 %; held-out loss 1.5000, accuracy 40.00 %",
+                          "1234 frames/s, learning rate 0.05"));
+}
+
 TEST(RunOverview, SaysWhenARunHasNotBegunAndWhenItIsFinished) {
   EXPECT_THAT(OverviewOfRun({}, 80), ElementsAre("no step yet"));
   std::vector<MetricsRecord> records = HalfARun();

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <numeric>
 
+#include "base/utf8.h"
 #include "report/progress.h"
 #include "report/rank_time_keys.h"
 #include "report/text_table.h"
@@ -28,12 +29,18 @@ struct LatestRecords {
       finish = record.kind() == "finish" ? record : MetricsRecord();
     }
   }
+  // Of a run that logs few steps, the last epoch.
+  const MetricsRecord& last() const { return step.Has("kind") ? step : epoch; }
 };
 
 std::string ProgressLine(const LatestRecords& latest) {
   if (latest.finish.Has("epochs")) {
     return fmt::format("finished after {} epochs, {}", latest.finish.Number("epochs").value_or(0),
                        FormatDuration(latest.finish.Number("seconds").value_or(0)));
+  }
+  if (!latest.step.Has("kind") && latest.epoch.Has("kind")) {
+    return fmt::format("epoch {} done, step {}", latest.epoch.Number("epoch").value_or(0),
+                       latest.epoch.Number("step").value_or(0));
   }
   const double progress = latest.step.Number("progress").value_or(0);
   const auto filled = static_cast<size_t>(std::clamp(progress, 0.0, 1.0) * kBarColumns);
@@ -50,8 +57,9 @@ std::string ProgressLine(const LatestRecords& latest) {
 
 std::string LossLine(const LatestRecords& latest) {
   const MetricsRecord& end = latest.finish.Has("epochs") ? latest.finish : latest.epoch;
-  std::string line = fmt::format("train loss {:.4f}, accuracy {:.2f} %", latest.step.Number("train_loss").value_or(NAN),
-                                 100 * latest.step.Number("train_accuracy").value_or(NAN));
+  std::string line =
+      fmt::format("train loss {:.4f}, accuracy {:.2f} %", latest.last().Number("train_loss").value_or(NAN),
+                  100 * latest.last().Number("train_accuracy").value_or(NAN));
   if (end.Has("held_out_loss")) {
     line += fmt::format("; held-out loss {:.4f}, accuracy {:.2f} %", end.Number("held_out_loss").value_or(NAN),
                         100 * end.Number("held_out_accuracy").value_or(NAN));
@@ -88,6 +96,18 @@ std::vector<std::string> WorkerLines(const MetricsRecord& epoch) {
   return rows.size() > 1 ? TextTable(rows) : std::vector<std::string>();
 }
 
+// As many whole characters as fit into so many columns.
+std::string Beginning(std::string_view line, size_t width) {
+  size_t bytes = 0;
+  for (size_t columns = 0; bytes < line.size();) {
+    const size_t next = std::max<size_t>(FirstCodePoint(line.substr(bytes)).bytes, 1);
+    columns += DisplayColumns(line.substr(bytes, next));
+    if (columns > width) break;
+    bytes += next;
+  }
+  return std::string(line.substr(0, bytes));
+}
+
 }  // namespace
 
 std::string LongestWait(const MetricsRecord& epoch) {
@@ -102,12 +122,12 @@ std::string LongestWait(const MetricsRecord& epoch) {
 
 std::vector<std::string> OverviewOfRun(const std::vector<MetricsRecord>& records, int width) {
   const LatestRecords latest(records);
-  if (!latest.start.Has("kind") && !latest.step.Has("kind")) return {"no step yet"};
+  if (!latest.start.Has("kind") && !latest.last().Has("kind")) return {"no step yet"};
   std::vector<std::string> lines = {ProgressLine(latest)};
-  if (latest.step.Has("kind")) lines.push_back(LossLine(latest));
+  if (latest.last().Has("kind")) lines.push_back(LossLine(latest));
   lines.push_back(fmt::format("{} frames/s, learning rate {:.4g}",
-                              FormatCount(latest.step.Number("frames_per_second").value_or(0)),
-                              latest.step.Number("learning_rate").value_or(0)));
+                              FormatCount(latest.last().Number("frames_per_second").value_or(0)),
+                              latest.last().Number("learning_rate").value_or(0)));
   if (latest.event.Has("message")) lines.push_back("last event: " + latest.event.Text("message"));
   const std::vector<std::string> workers = WorkerLines(latest.epoch);
   if (!workers.empty()) {
@@ -115,7 +135,7 @@ std::vector<std::string> OverviewOfRun(const std::vector<MetricsRecord>& records
     lines.insert(lines.end(), workers.begin(), workers.end());
     lines.push_back(LongestWait(latest.epoch));
   }
-  for (std::string& line : lines) line.resize(std::min(line.size(), static_cast<size_t>(width)));
+  for (std::string& line : lines) line = Beginning(line, static_cast<size_t>(width));
   return lines;
 }
 
