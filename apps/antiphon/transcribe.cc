@@ -89,31 +89,44 @@ fs::path FolderFor(const std::string& file, const TranscribeOptions& options) {
   return options.out.empty() ? fs::path(file).parent_path() : fs::path(options.out);
 }
 
-// How alike two channels are: the correlation of their first minute; 1 where one of them is silent throughout.
-double Likeness(const data::ReadableAudio& audio) {
-  const double end_s = std::min(60.0, audio.info().duration_s());
-  feat::AudioReader left(audio.path(), {.channel = 0, .end_s = end_s}),
-      right(audio.path(), {.channel = 1, .end_s = end_s});
+// Whether two channels are those of a call: both have sound, and not the same. As soon as a minute says so, no more is
+// read; one that is silent or alike for so long may still differ.
+bool Differ(const data::ReadableAudio& audio) {
+  constexpr double kOneScene = 0.5;  // correlation
+  constexpr double kPeriod_s = 60.0;
+  feat::AudioReader left(audio.path(), {.channel = 0}), right(audio.path(), {.channel = 1});
+  const auto period = static_cast<int64_t>(kPeriod_s * left.sample_rate_hz());
   double xx = 0, yy = 0, xy = 0;
+  const auto differ = [&] { return xx > 0 && yy > 0 && xy < kOneScene * std::sqrt(xx * yy); };
+  int64_t read = 0;
   for (std::vector<float> x, y; left.Read(x) && right.Read(y);) {
+    const int64_t before = read / period;
     for (size_t i = 0; i < std::min(x.size(), y.size()); ++i) {
       xx += double{x[i]} * x[i];
       yy += double{y[i]} * y[i];
       xy += double{x[i]} * y[i];
     }
+    read += std::ssize(x);
+    if (read / period == before) continue;
+    ThrowIfCancelled("transcribing");
+    if (differ()) return true;
   }
-  return xx == 0 || yy == 0 ? 1 : xy / std::sqrt(xx * yy);
+  return differ();
 }
 
 // Channels to recognise, each for itself; −1: the mean.
 std::vector<int> ChannelsOf(const data::ReadableAudio& audio, const std::string& wish) {
-  constexpr double kOneScene = 0.5;
   const int count = audio.info().num_channels;
-  const bool each = wish == "each" ? count > 1 : wish == "auto" && count == 2 && Likeness(audio) < kOneScene;
+  const bool each = wish == "each" ? count > 1 : wish == "auto" && count == 2 && Differ(audio);
   if (!each) return {-1};
   std::vector<int> channels;
   for (int c = 0; c < count; ++c) channels.push_back(c);
   return channels;
+}
+
+// Of a recording's transcripts, or of one channel's.
+std::string NameOf(const std::string& file, int channel) {
+  return fs::path(file).stem().string() + (channel < 0 ? "" : "-" + data::ChannelName(channel));
 }
 
 // As far as libsndfile can tell; the others count when they are read.
@@ -182,8 +195,7 @@ class Transcriber {
       const data::ReadableAudio audio(file);
       const std::vector<int> channels = ChannelsOf(audio, options_.channels);
       for (const int channel : channels) {
-        const std::string name = fs::path(file).stem().string() + (channel < 0 ? "" : "-" + data::ChannelName(channel));
-        outcome.transcripts.push_back(Recognize(audio, channel, name));
+        outcome.transcripts.push_back(Recognize(audio, channel, NameOf(file, channel)));
       }
       if (std::ranges::all_of(outcome.transcripts,
                               [](const auto& t) { return t.words.empty() && t.remark == feat::kAllZeroRemark; })) {
@@ -260,16 +272,55 @@ class Transcriber {
   report::Progress progress_;
 };
 
-// Two recordings must not write one file.
-void RequireDifferentNames(const TranscribeOptions& options) {
-  if (FormatsToWrite(options).empty()) return;
-  std::map<fs::path, std::string> names;
-  for (const std::string& file : options.files) {
-    const auto [other, is_new] = names.emplace(FolderFor(file, options) / fs::path(file).stem(), file);
+// Recordings by what they write, without an ending.
+class NamesInUse {
+ public:
+  explicit NamesInUse(const TranscribeOptions& options) : options_(options) {}
+
+  void Take(const std::string& file, int channel) {
+    const auto [other, is_new] = files_.emplace(PathOf(file, channel), file);
     if (!is_new) {
       Throw<UsageError>("'{}' and '{}' would write the same files; transcribe them one by one, with --out",
                         other->second, file);
     }
+  }
+
+  // Whether a channel of `file` would be called like another recording.
+  bool HasChannelOf(const std::string& file) const {
+    const std::string beginning = PathOf(file, -1).string() + "-";
+    const auto next = files_.lower_bound(beginning);
+    return next != files_.end() && next->first.starts_with(beginning);
+  }
+
+ private:
+  fs::path PathOf(const std::string& file, int channel) const {
+    const fs::path folder = FolderFor(file, options_);
+    return fs::weakly_canonical(folder.empty() ? "." : folder) / NameOf(file, channel);
+  }
+
+  const TranscribeOptions& options_;
+  std::map<std::string, std::string> files_;
+};
+
+std::vector<int> ChannelsIfReadable(const std::string& file, const std::string& wish) {
+  try {
+    return ChannelsOf(data::ReadableAudio(file), wish);
+  } catch (const Cancelled&) {
+    throw;
+  } catch (const std::runtime_error&) {
+    return {-1};  // said when it is its turn
+  }
+}
+
+// Two recordings must not write one file: call.wav and call.mp3, or a channel of call.wav and call-A.wav.
+void RequireDifferentNames(const TranscribeOptions& options) {
+  if (FormatsToWrite(options).empty()) return;
+  NamesInUse names(options), exact(options);
+  for (const std::string& file : options.files) names.Take(file, -1);
+  for (const std::string& file : options.files) {
+    const std::vector<int> channels =
+        names.HasChannelOf(file) ? ChannelsIfReadable(file, options.channels) : std::vector<int>{-1};
+    for (const int channel : channels) exact.Take(file, channel);
   }
 }
 

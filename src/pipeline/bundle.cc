@@ -120,12 +120,18 @@ std::vector<Source> SourcesOf(const BundleRequest& request) {
   return sources;
 }
 
-// What the recipe found on its test set; null: nothing.
-Json ErrorRate(const std::string& experiment) {
+// What the recipe's decoding of its test set says; an object without members: nothing.
+Json TestSummary(const std::string& experiment) {
   const fs::path summary = fs::path(experiment) / "decode-test" / "summary.json";
-  if (experiment.empty() || !fs::exists(summary)) return nullptr;
-  const Json found = Json::parse(ReadFile(summary), nullptr, false);
-  return found.is_object() && found.contains("score") ? found["score"] : nullptr;
+  if (experiment.empty() || !fs::exists(summary)) return Json::object();
+  Json found = Json::parse(ReadFile(summary), nullptr, false);
+  return found.is_object() ? found : Json::object();
+}
+
+// How fast that was; null: not known.
+Json SpeedOf(const Json& summary) {
+  if (!summary.contains("real_time_factor")) return nullptr;
+  return {{"real_time_factor", summary["real_time_factor"]}, {"speech_seconds", summary.value("speech_seconds", 0.0)}};
 }
 
 // What pronounces new words says of itself; its phones have to be the graph's.
@@ -142,6 +148,7 @@ Json MakeCard(const BundleRequest& request, const std::vector<Source>& sources) 
   if (!request.weights.empty()) ReadChosenWeights(request.weights);
   if (!request.vad.empty()) vad::SpeechModel::Load(request.vad);
   const Json pronounces = request.g2p.empty() ? Json() : CheckedG2p(request.g2p, graph);
+  const Json test = TestSummary(request.experiment);
   Json card = {{"format", kFormat},
                {"name", request.name},
                {"licence", request.licence},
@@ -149,7 +156,8 @@ Json MakeCard(const BundleRequest& request, const std::vector<Source>& sources) 
                {"made_by", fmt::format("antiphon {}", ANTIPHON_VERSION)},
                {"kind", model->network() ? "network" : "Gaussian mixtures"},
                {"words", graph.words().size()},
-               {"test", ErrorRate(request.experiment)},
+               {"test", test.value("score", Json())},
+               {"speed", SpeedOf(test)},
                {"bytes", 0},
                {"files", Json::array()}};
   uint64_t all = 0;

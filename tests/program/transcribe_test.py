@@ -59,6 +59,22 @@ class Transcribe(system.SystemTest):
         self.assertEqual([channel["recording"] for channel in call["channels"]], ["call-A", "call-B"])
         self.assertEqual([channel["text"].split() for channel in same["channels"]], [self.words])
 
+    def test_keeps_apart_who_is_silent_or_alike_at_first(self):
+        """A party that says nothing for more than a minute; a minute of the same on both sides; one side alone."""
+        minute = [0] * 61 * RATE
+        ring = system.speech(list("AB"), random.Random(8)) + minute
+        for name, left, right, expected in (
+                ("waits", self.left + minute, minute + self.right, ["A B A", "B A B"]),
+                ("rings", ring + self.left + [0] * 2 * len(self.right), ring + [0] * len(self.left) + 2 * self.right, ["A", "B A B"]),
+                ("alone", self.left, [], ["A B A"])):
+            (self.root / f"{name}.wav").write_bytes(stereo_bytes(left, right))
+            done = self.transcribe("--json", self.root / f"{name}.wav")
+            self.assertEqual(done.returncode, 0, done.stderr)
+            channels = json.loads(done.stdout)["recordings"][0]["channels"]
+            self.assertEqual(len(channels), len(expected), name)
+            for channel, words in zip(channels, expected):
+                self.assertIn(words, channel["text"], name)
+
     def test_writes_every_format(self):
         out = self.root / "out"
         done = self.transcribe("--srt", "--vtt", "--write", "text,json,ctm,TextGrid", "--out", out, self.root / "one.wav")
@@ -133,6 +149,20 @@ class Transcribe(system.SystemTest):
         self.assertEqual(json.loads((folder / "out/one.json").read_text())["text"].split(), self.words)
         self.assertEqual(sorted(path.name for path in (folder / "out").iterdir()), ["one.json", "one.txt"])
 
+    def test_the_card_says_what_was_measured(self):
+        exp = self.root / "exp"
+        system.must("decode", "--model", self.root / "net/model.safetensors", "--graph", self.root / "graph", "--out",
+                    exp / "decode-test", self.root / "corpus")
+        system.must("bundle", "--experiment", exp, "--model", self.root / "net/model.safetensors", "--graph",
+                    self.root / "graph", "--out", self.root / "measured")
+        card = json.loads((self.root / "measured/card.json").read_text())
+        summary = json.loads((exp / "decode-test/summary.json").read_text())
+        self.assertEqual(card["test"], summary["score"])
+        self.assertEqual(card["speed"], {key: summary[key] for key in ("real_time_factor", "speech_seconds")})
+        self.assertGreater(card["speed"]["speech_seconds"], 10)
+        told = json.loads(system.must("info", "--json", self.bundle).stdout)
+        self.assertIsNone(told["speed"])
+
     def test_refuses_what_is_no_recogniser(self):
         damaged = self.root / "damaged.antiphon"
         damaged.write_bytes(self.bundle.read_bytes()[:2000])
@@ -149,6 +179,24 @@ class Transcribe(system.SystemTest):
         done = self.transcribe("--srt", "--out", self.root / "x", self.root / "one.wav", self.root / "calls/one.wav")
         self.assertEqual(done.returncode, 2)
         self.assertFalse((self.root / "x").exists())
+
+    def test_a_channel_does_not_write_over_a_recording(self):
+        folder = self.root / "named"
+        folder.mkdir()
+        for name, source in (("call", "call"), ("call-A", "one"), ("one", "one"), ("one-B", "call"), ("same", "same"),
+                             ("same-A", "one")):
+            (folder / f"{name}.wav").write_bytes((self.root / f"{source}.wav").read_bytes())
+        for files in (("call", "call-A"), ("call-A", "call")):
+            done = self.transcribe("--srt", *(folder / f"{name}.wav" for name in files))
+            self.assertEqual(done.returncode, 2, done.stderr)
+            self.assertIn("would write the same files", done.stderr)
+            self.assertEqual(list(folder.glob("*.srt")), [])
+        twice = self.transcribe("--srt", folder / "one.wav", folder / "../named/one.wav")
+        self.assertEqual(twice.returncode, 2)
+        # One has no channels that are told apart, the other's are called otherwise.
+        done = self.transcribe("--srt", *(folder / f"{name}.wav" for name in ("one", "one-B", "same", "same-A")))
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual({path.stem for path in folder.glob("*.srt")}, {"one", "one-B-A", "one-B-B", "same", "same-A"})
 
 
 if __name__ == "__main__":
