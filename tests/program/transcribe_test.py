@@ -65,7 +65,8 @@ class Transcribe(system.SystemTest):
         ring = system.speech(list("AB"), random.Random(8)) + minute
         for name, left, right, expected in (
                 ("waits", self.left + minute, minute + self.right, ["A B A", "B A B"]),
-                ("rings", ring + self.left + [0] * 2 * len(self.right), ring + [0] * len(self.left) + 2 * self.right, ["A", "B A B"]),
+                ("rings", ring + self.left + [0] * 2 * len(self.right), ring + [0] * len(self.left) + 2 * self.right,
+                 ["A", "B A B"]),
                 ("alone", self.left, [], ["A B A"])):
             (self.root / f"{name}.wav").write_bytes(stereo_bytes(left, right))
             done = self.transcribe("--json", self.root / f"{name}.wav")
