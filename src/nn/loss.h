@@ -31,6 +31,8 @@ class SequenceLoss {
   virtual LossResult Compute(ConstMatrixView logits, const LossTargets& targets, MatrixView derivative) = 0;
   /// What the next Compute's rows are, as numbers that outlast the minibatch, in checkpoints too.
   virtual std::vector<int64_t> Rows() const = 0;
+  /// The same of streams first … last − 1 alone, of the `streams` that the next Compute's rows consist of.
+  virtual std::vector<int64_t> RowsOfStreams(int first, int last, int streams) const = 0;
   /// The next Compute's rows are those that Rows once told.
   virtual void SetRows(std::vector<int64_t> rows) = 0;
 };

@@ -49,6 +49,7 @@ struct Plan {
   int minibatch_frames = 0;     // of one worker
   int64_t steps_per_epoch = 0;  // of one worker
   int64_t epochs = 0;
+  bool chunks_stand_alone = false;  // no stream goes on where the last minibatch ended
 };
 
 /// What one worker holds. All of it outlives the strategy.

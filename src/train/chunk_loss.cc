@@ -8,6 +8,11 @@
 #include "train/targets.h"
 
 namespace antiphon::train {
+namespace {
+
+constexpr int kNumbersPerChunk = 4;
+
+}  // namespace
 
 ChunkLoss::ChunkLoss(std::shared_ptr<const data::FrameStore> store, std::shared_ptr<const chain::ChainData> data,
                      const chain::ChainLossOptions& options)
@@ -53,11 +58,17 @@ std::vector<int64_t> ChunkLoss::Rows() const {
   return rows;
 }
 
+std::vector<int64_t> ChunkLoss::RowsOfStreams(int first, int last, int streams) const {
+  CHECK_EQ(static_cast<size_t>(streams), chunks_.size());
+  const std::vector<int64_t> rows = Rows();
+  return {rows.begin() + kNumbersPerChunk * first, rows.begin() + kNumbersPerChunk * last};
+}
+
 void ChunkLoss::SetRows(std::vector<int64_t> rows) {
-  CHECK_EQ(rows.size() % 4, 0U);
+  CHECK_EQ(rows.size() % kNumbersPerChunk, 0U);
   chunks_.clear();
   utterances_.clear();
-  for (size_t i = 0; i < rows.size(); i += 4) {
+  for (size_t i = 0; i < rows.size(); i += kNumbersPerChunk) {
     chain::ChainChunk& chunk = chunks_.emplace_back();
     utterances_.push_back(rows[i]);
     if (rows[i] >= 0) chunk.utterance = references_.at(static_cast<size_t>(rows[i]));

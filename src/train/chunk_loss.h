@@ -25,6 +25,7 @@ class ChunkLoss : public MinibatchLoss {
 
   /// Four numbers for each chunk: utterance of the store (−1: none), first frame, outputs, bits of its weight.
   std::vector<int64_t> Rows() const override;
+  std::vector<int64_t> RowsOfStreams(int first, int last, int streams) const override;
   void SetRows(std::vector<int64_t> rows) override;
 
   nn::SideTargets* side_targets() override { return &side_targets_; }

@@ -82,7 +82,8 @@ void ModelReplica::Build(std::unique_ptr<parallel::ModelParts> parts, const RunD
   if (options_.side.any()) BuildSideTask(data);
   share_ = parallel::DivideValues(task_.parallel, network_, comm_);
   optimizer_ = optim::MakeOptimizer(task_.optimizer, share_ ? share_->stepped() : optim::SteppedValues(network_));
-  const parallel::Plan plan = {options_.data.minibatch, data.pool->steps_per_epoch(0), options_.schedule.epochs};
+  const parallel::Plan plan = {options_.data.minibatch, data.pool->steps_per_epoch(0), options_.schedule.epochs,
+                               !data.pool->options().carry_state};
   targets_ = std::make_unique<TargetMaker>(
       task_.store, Heads{options_.frames_per_forward, options_.first_frame_offset}, task_.teachers, options_.teacher,
       data::Context{options_.data.left_context, options_.data.right_context}, ParsePrecision(options_.precision),

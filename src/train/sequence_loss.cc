@@ -34,6 +34,15 @@ std::vector<UtteranceLoss::UtteranceRows> UtteranceLoss::FindUtterances() const 
   return found;
 }
 
+std::vector<int64_t> UtteranceLoss::RowsOfStreams(int first, int last, int streams) const {
+  std::vector<int64_t> rows;
+  for (size_t i = 0; i < frame_ids_.size(); ++i) {
+    const int stream = static_cast<int>(i % static_cast<size_t>(streams));
+    if (stream >= first && stream < last) rows.push_back(frame_ids_[i]);
+  }
+  return rows;
+}
+
 nn::LossResult UtteranceLoss::Compute(ConstMatrixView logits, const nn::LossTargets& targets, MatrixView derivative) {
   CHECK_EQ(static_cast<size_t>(logits.rows()), frame_ids_.size());
   const std::vector<UtteranceRows> utterances = FindUtterances();

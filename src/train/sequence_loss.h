@@ -61,6 +61,7 @@ class UtteranceLoss : public MinibatchLoss {
   /// Of the next Compute's rows, as in FrameStore; −1: padding. They must outlive it.
   void SetFrames(std::span<const int64_t> frame_ids) { frame_ids_ = frame_ids; }
   std::vector<int64_t> Rows() const override { return {frame_ids_.begin(), frame_ids_.end()}; }
+  std::vector<int64_t> RowsOfStreams(int first, int last, int streams) const override;
   void SetRows(std::vector<int64_t> rows) override {
     own_frame_ids_ = std::move(rows);
     frame_ids_ = own_frame_ids_;

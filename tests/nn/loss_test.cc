@@ -65,6 +65,7 @@ class Squares : public SequenceLoss {
     return result;
   }
   std::vector<int64_t> Rows() const override { return {}; }
+  std::vector<int64_t> RowsOfStreams(int, int, int) const override { return {}; }
   void SetRows(std::vector<int64_t>) override {}
 };
 

@@ -12,6 +12,7 @@ class NumberedRows : public nn::SequenceLoss {
  public:
   nn::LossResult Compute(ConstMatrixView, const nn::LossTargets&, MatrixView) override { return {}; }
   std::vector<int64_t> Rows() const override { return rows; }
+  std::vector<int64_t> RowsOfStreams(int, int, int) const override { return rows; }
   void SetRows(std::vector<int64_t> kept) override { rows = std::move(kept); }
   std::vector<int64_t> rows;
 };

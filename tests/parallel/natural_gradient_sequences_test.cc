@@ -108,5 +108,52 @@ TEST(NaturalGradientAveraging, FirstStepsAreHalvedAndShorter) {
   EXPECT_NEAR(std::sqrt(moved), 0.01, 1e-4);
 }
 
+// The halves of minibatches of chunks that stand alone are the first streams and the others; where streams go on, the
+// minibatch stays whole.
+TEST(NaturalGradientAveraging, FirstStepsHalveStreamsThatStandAlone) {
+  const auto after = [](bool small, bool alone) {
+    return OnRanks(2, [&](comm::Communicator& comm) {
+      nn::Network network(Config::Parse(kLstm, "net"), kFeatures, kPdfs, 3);
+      const auto optimizer = optim::MakeOptimizer(Config::Parse("type = \"sgd\"\n", "optimizer"), network);
+      const std::string toml =
+          "method = \"natural-gradient-averaging\"\nrate-scaling = \"none\"\nsync-period = 2\ncombine = 0\n";
+      const auto strategy = MakeStrategy(
+          Config::Parse(toml + (small ? "" : "small-first-steps = false\n"), "parallel"),
+          {.network = &network, .optimizer = optimizer.get(), .comm = &comm, .plan = {.chunks_stand_alone = alone}});
+      strategy->Start();
+      Streams streams(network.time_context(), {.alone = alone}, comm.rank(), 2);
+      for (int step = 0; step < 2; ++step) strategy->Step(streams.Chunk(step));
+      return std::vector<float>(network.values().begin(), network.values().end());
+    });
+  };
+  // By hand: one stream after the other, each gradient divided by what both weigh.
+  std::vector<std::vector<float>> candidates;
+  for (int rank = 0; rank < 2; ++rank) {
+    nn::Network network(Config::Parse(kLstm, "net"), kFeatures, kPdfs, 3);
+    const auto optimizer = optim::MakeOptimizer(Config::Parse("type = \"sgd\"\n", "optimizer"), network);
+    Streams both(network.time_context(), {.alone = true}, rank, 2);
+    for (int step = 0; step < 2; ++step) {
+      const double weight = FrameWeight(both.Chunk(step));
+      for (int s = 0; s < 2; ++s) {
+        Streams one(network.time_context(), {.alone = true}, 2 * rank + s, Streams::kStreams);
+        StepInput input = one.Chunk(step);
+        input.targets.total_weight = weight;
+        nn::Workspace ws;
+        const MatrixView logits = network.Forward(input.context, input.features, ws);
+        nn::SoftmaxCrossEntropy(logits, input.targets, logits);
+        optimizer->BeginStep(input.learning_rate);
+        network.Backward(input.context, logits, ws, *optimizer);
+        optimizer->EndStep();
+      }
+    }
+    candidates.emplace_back(network.values().begin(), network.values().end());
+  }
+  const auto halved = after(true, true);
+  EXPECT_EQ(halved[0], halved[1]);
+  EXPECT_LT(std::min(LargestDifference(halved[0], candidates[0]), LargestDifference(halved[0], candidates[1])), 1e-6);
+  EXPECT_GT(LargestDifference(halved[0], after(false, true)[0]), 1e-5);
+  EXPECT_EQ(after(true, false), after(false, false));
+}
+
 }  // namespace
 }  // namespace antiphon::parallel

@@ -2,6 +2,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
+
 #include "base/error.h"
 #include "chain_task.h"
 #include "report/metrics.h"
@@ -86,6 +88,17 @@ TEST_F(ChainTraining, KnowsWhichOutputsARowIs) {
   loss.SetRows(rows);
   EXPECT_EQ(loss.Rows(), rows);
   EXPECT_EQ(loss.Compute(outputs, {}, {}).loss_sum, expected.loss_sum);
+
+  // So can some of its streams.
+  const int last = minibatch.sequences->streams;
+  const std::vector<int64_t> first_rows = loss.RowsOfStreams(0, 1, last),
+                             other_rows = loss.RowsOfStreams(1, last, last);
+  loss.SetRows(first_rows);
+  nn::LossResult parts = loss.Compute(outputs.view().Rows(0, minibatch.sequences->frames), {}, {});
+  loss.SetRows(other_rows);
+  parts += loss.Compute(outputs.view().Rows(0, minibatch.sequences->frames * (last - 1)), {}, {});
+  EXPECT_NEAR(parts.loss_sum, expected.loss_sum, 1e-6 * std::abs(expected.loss_sum));
+  EXPECT_EQ(parts.weight_sum, expected.weight_sum);
 }
 
 TEST_F(ChainTraining, NaturalGradientAveragingCombinesByTheCriterion) {

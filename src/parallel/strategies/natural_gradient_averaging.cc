@@ -4,14 +4,14 @@
 // its `step` table); then all go on from the frame-weighted mean of the parameters, at a rate that is multiplied by the
 // number of workers. Covariances and momentum stay with the worker. The first exchange, when models still differ too
 // much to be averaged, takes the worker with the least loss instead (`best-first`); until then each minibatch is
-// learned in two halves, of half a step each, with max-change / √2 (`small-first-steps`; minibatches of sequences
-// whole). At the end the mean of the last n = 1, 2, … averaged models is tried on each worker's first minibatches, one
-// after the other as in training, and the best n is kept (`combine`; not with one worker, which is plain training).
-// With `initial-workers`, training begins with fewer workers, and takes on the others one by one as the data go by, at
-// rates to match; those that are not in yet do nothing. Exchanged: models, one AllReduce per exchange. Bytes per
-// exchange and rank: 2 · 4 · parameters; at the end `combine` times a model. Memory: `combine` models, spread over the
-// ranks. Staleness: none. Determinism: the same bits wherever the workers run. Source: Povey, Zhang, Khudanpur, ICLR
-// workshop 2015; Kaldi's steps/nnet3/train_dnn.py.
+// learned in two halves, of half a step each, with max-change / √2 (`small-first-steps`): half its frames, or half its
+// streams of chunks; whole where recurrent states go on from chunk to chunk. At the end the mean of the last n = 1, 2,
+// … averaged models is tried on each worker's first minibatches, one after the other as in training, and the best n is
+// kept (`combine`; not with one worker, which is plain training). With `initial-workers`, training begins with fewer
+// workers, and takes on the others one by one as the data go by, at rates to match; those that are not in yet do
+// nothing. Exchanged: models, one AllReduce per exchange. Bytes per exchange and rank: 2 · 4 · parameters; at the end
+// `combine` times a model. Memory: `combine` models, spread over the ranks. Staleness: none. Determinism: the same bits
+// wherever the workers run. Source: Povey, Zhang, Khudanpur, ICLR workshop 2015; Kaldi's steps/nnet3/train_dnn.py.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -21,7 +21,9 @@
 
 #include "base/finally.h"
 #include "base/log.h"
+#include "nn/side_targets.h"
 #include "parallel/kept_minibatch.h"
+#include "parallel/part_of_minibatch.h"
 #include "parallel/periodic.h"
 #include "parallel/strategy_traits.h"
 
@@ -44,7 +46,8 @@ struct NaturalGradientAveragingOptions {
     v("initial-workers", initial_workers, Range{0, 4096}, "workers in the beginning; 0: all");
     v("best-first", best_first, "the first exchange takes the best worker's model instead of the mean");
     v("small-first-steps", small_first_steps,
-      "until the first exchange, with best-first: half the minibatch per step, and max-change / √2");
+      "until the first exchange, with best-first: half the minibatch per step, unless streams go on, and max-change / "
+      "√2");
     v("combine", combine, Range{0, 1000}, "most averaged models that the final one may be the mean of; 0: the last");
     v("combine-frames", combine_frames, Range{1, 1e8}, "training frames of each worker that decide on how many");
   }
@@ -179,39 +182,30 @@ class NaturalGradientAveraging : public PeriodicStrategy {
   StepOutput LearnOn(const StepInput& input) override {
     const bool first = comm().world_size() > 1 && exchanges_ == 0 && options_.best_first && options_.small_first_steps;
     optimizer().ShareMaxChange(first ? std::sqrt(0.5) : 1.0);
-    const int64_t frames = input.features.rows();
-    if (!first || frames < 2 || input.context.sequences != nullptr) return PeriodicStrategy::LearnOn(input);
+    const int64_t pieces = PartOfMinibatch::Pieces(input);
+    const bool streams_go_on = input.context.sequences != nullptr && !plan().chunks_stand_alone;
+    if (!first || pieces < 2 || streams_go_on) return PeriodicStrategy::LearnOn(input);
+    const PartOfMinibatch halves[] = {{input, 0, pieces / 2}, {input, pieces / 2, pieces}};
     whole_ = &input;
     const Finally done([this] {
       whole_ = nullptr;
       first_half_ = false;
     });
     first_half_ = true;
-    StepOutput output = Strategy::Step(Frames(input, 0, frames / 2));
+    StepOutput output = Strategy::Step(halves[0].Begin());
+    // Branches tell of their last pass alone.
+    std::vector<nn::LossResult> seen;
+    if (input.context.side_targets != nullptr) {
+      for (const nn::SideTarget& branch : input.context.side_targets->tasks) seen.push_back(branch.seen);
+    }
     first_half_ = false;
-    const StepOutput second = Strategy::Step(Frames(input, frames / 2, frames));
+    const StepOutput second = Strategy::Step(halves[1].Begin());
+    for (size_t b = 0; b < seen.size(); ++b) input.context.side_targets->tasks[b].seen += seen[b];
     output.loss += second.loss;
     output.report = second.report;
     output.communication_seconds += second.communication_seconds;
     return output;
   }
-  // Frames first … last − 1 of a minibatch of single frames, whose losses are divided by what the whole is divided by.
-  static StepInput Frames(const StepInput& whole, int64_t first, int64_t last) {
-    const auto part = [&](const auto& values, int64_t per_frame) {
-      return values.empty() ? values
-                            : values.subspan(static_cast<size_t>(first * per_frame),
-                                             static_cast<size_t>((last - first) * per_frame));
-    };
-    StepInput input = whole;
-    input.features = whole.features.Rows(first, last - first);
-    nn::LossTargets& targets = input.targets;
-    if (!targets.total_weight) targets.total_weight = FrameWeight(whole);
-    targets.pdf_ids = part(targets.pdf_ids, targets.heads);
-    targets.frame_weights = part(targets.frame_weights, 1);
-    if (targets.soft.data() != nullptr) targets.soft = targets.soft.Rows(first, last - first);
-    return input;
-  }
-
   // As many more workers as the part of the data that was seen.
   void Grow() {
     const int workers = comm().world_size();
