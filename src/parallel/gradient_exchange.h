@@ -72,8 +72,9 @@ class GradientExchange : public nn::GradientSink {
 
   void SaveState(SafetensorsWriter& writer, const std::string& prefix) const;
   void LoadState(const SafetensorsReader& reader, const std::string& prefix);
-  /// What waits with other than world_size() ranks is dealt to those that there are.
-  void LoadFolded(std::span<const SafetensorsReader> ranks, const std::string& prefix);
+  /// What waits with other than world_size() ranks is dealt to those that there are. One that learned alone kept
+  /// nothing: what it had, `steps` that it took, is all.
+  void LoadFolded(std::span<const SafetensorsReader> ranks, const std::string& prefix, int64_t steps);
   void ResetState();
   std::string Describe() const { return codec_->Describe(); }
   /// The gradient, what its codec holds back, and everybody's gradients of the widest layer's part.

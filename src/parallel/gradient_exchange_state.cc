@@ -41,8 +41,12 @@ void GradientExchange::LoadState(const SafetensorsReader& reader, const std::str
   codec_->LoadState(reader, prefix + ".codec");
 }
 
-void GradientExchange::LoadFolded(std::span<const SafetensorsReader> ranks, const std::string& prefix) {
+void GradientExchange::LoadFolded(std::span<const SafetensorsReader> ranks, const std::string& prefix, int64_t steps) {
   ResetState();
+  if (ranks.size() == 1 && !ranks[0].Has(prefix + ".counts")) {
+    steps_ = steps;
+    return;
+  }
   const auto size = static_cast<double>(comm_.world_size());
   std::vector<float> theirs(network_.num_values());
   const auto add = [&](const SafetensorsReader& reader, const std::string& name, double share, std::span<float> sum) {

@@ -1,5 +1,7 @@
 #include "parallel/minibatch_ledger.h"
 
+#include <algorithm>
+
 #include "base/check.h"
 
 namespace antiphon::parallel {
@@ -67,6 +69,20 @@ void MinibatchLedger::LoadState(const SafetensorsReader& reader, const std::stri
   next_ = last_ = numbers.at(0);
   confirmed_ = numbers.at(1);
   returned_.insert(numbers.begin() + 2, numbers.end());
+}
+
+void MinibatchLedger::LoadFolded(std::span<const SafetensorsReader> ranks, const std::string& prefix) {
+  Clear();
+  const auto kept = [&](const SafetensorsReader& reader) { return reader.Has(prefix + ".ledger"); };
+  if (ranks.size() > 1 && std::ranges::none_of(ranks, kept)) LoadState(ranks[0], prefix);  // for its error
+  MinibatchLedger theirs(1);
+  for (const SafetensorsReader& reader : ranks) {
+    if (!kept(reader)) continue;
+    theirs.LoadState(reader, prefix);
+    next_ = last_ = theirs.next_;
+    confirmed_ = std::max(confirmed_, theirs.confirmed_);
+    returned_.merge(theirs.returned_);
+  }
 }
 
 void MinibatchLedger::Clear() {

@@ -43,6 +43,8 @@ class MinibatchLedger {
   /// Between rounds.
   void SaveState(SafetensorsWriter& writer, const std::string& prefix) const;
   void LoadState(const SafetensorsReader& reader, const std::string& prefix);
+  /// Of a run of other ranks, whichever of them kept it: what came back. One worker alone may have kept none.
+  void LoadFolded(std::span<const SafetensorsReader> ranks, const std::string& prefix);
   void Clear();
 
  private:

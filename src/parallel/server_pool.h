@@ -89,9 +89,9 @@ class ServerPool {
   /// Between rounds.
   void SaveState(SafetensorsWriter& writer, const std::string& prefix) const;
   void LoadState(const SafetensorsReader& reader, const std::string& prefix);
-  /// Of a run with another number of ranks: which minibatches came back. The arrival log ends: InputError if one is to
-  /// be followed.
-  void LoadLedger(const SafetensorsReader& reader, const std::string& prefix);
+  /// Of a run with another number of ranks: which minibatches came back; none if there are no `ranks`. The arrival log
+  /// ends: InputError if one is to be followed.
+  void LoadLedger(std::span<const SafetensorsReader> ranks, const std::string& prefix);
   void WriteLog() const { log_.Write(); }
 
  private:

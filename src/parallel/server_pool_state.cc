@@ -21,21 +21,21 @@ bool ServerPool::IsNext(const Letter& letter) {
 }
 
 void ServerPool::SaveState(SafetensorsWriter& writer, const std::string& prefix) const {
-  ledger_.SaveState(writer, prefix);
+  if (coordinator()) ledger_.SaveState(writer, prefix);
   shard_.SaveState(writer, prefix);
   const int64_t arrivals = log_.size();
   writer.Add(prefix + ".arrivals", std::span<const int64_t>(&arrivals, 1));
 }
 
 void ServerPool::LoadState(const SafetensorsReader& reader, const std::string& prefix) {
-  ledger_.LoadState(reader, prefix);
+  if (coordinator()) ledger_.LoadState(reader, prefix);
   shard_.LoadState(reader, prefix);
   // After falling back within a run, what has arrived meanwhile did arrive.
   if (log_.size() == 0) log_.GoOnBehind(reader.ReadInts(prefix + ".arrivals").at(0));
 }
 
-void ServerPool::LoadLedger(const SafetensorsReader& reader, const std::string& prefix) {
-  ledger_.LoadState(reader, prefix);
+void ServerPool::LoadLedger(std::span<const SafetensorsReader> ranks, const std::string& prefix) {
+  if (coordinator()) ledger_.LoadFolded(ranks, prefix);
   if (log_.replaying()) {
     Throw<InputError>("the arrival log '{}' is to be followed, but it was made by another number of workers than {}",
                       log_.replay_path().string(), comm_.world_size());

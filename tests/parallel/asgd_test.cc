@@ -39,6 +39,36 @@ TEST(MinibatchLedger, GivesEachOnceAndLostOnesAgain) {
   EXPECT_EQ(ledger.num_outstanding(), 0);
 }
 
+// With dedicated servers, that is not rank 0.
+TEST(MinibatchLedger, TakesWhatCameBackFromWhoeverKeptIt) {
+  const testing::TemporaryFolder folder;
+  MinibatchLedger kept(2);
+  kept.BeginRound(0, 4);
+  for (int k = 0; k < 4; ++k) kept.Take(k % 2);
+  kept.Confirm(0, std::vector<int64_t>{0});
+  kept.GiveBack(1, std::vector<int64_t>{1, 3});
+  kept.GiveBack(0, std::vector<int64_t>{2});
+  for (const bool keeps : {false, true}) {
+    SafetensorsWriter writer;
+    writer.Add("other", std::vector<float>{1});
+    if (keeps) kept.SaveState(writer, "pool");
+    writer.Write(folder / (keeps ? "keeper" : "other"));
+  }
+  const auto fold = [&](const std::vector<std::string>& files) {
+    std::vector<SafetensorsReader> ranks;
+    for (const std::string& file : files) ranks.emplace_back(folder / file);
+    MinibatchLedger ledger(1);
+    ledger.LoadFolded(ranks, "pool");
+    ledger.BeginRound(4, 4);
+    std::vector<int64_t> returned;
+    while (const auto m = ledger.Take(0)) returned.push_back(*m);
+    return returned;
+  };
+  EXPECT_EQ(fold({"other", "other", "keeper"}), (std::vector<int64_t>{1, 2, 3}));
+  EXPECT_TRUE(fold({"other"}).empty()) << "one worker alone keeps none";
+  EXPECT_THROW(fold({"other", "other"}), InputError);
+}
+
 TEST(ParameterShard, FollowsTheServersRules) {
   const std::vector<float> start = {1, 2};
   const std::vector<float> push = {0.5f, -1};

@@ -1,6 +1,7 @@
 // Synchronous SGD against one worker with the joined minibatch, and the exchange of gradients by itself.
 #include <gtest/gtest.h>
 
+#include "base/error.h"
 #include "parallel/gradient_exchange.h"
 #include "parallel/rate_scaling.h"
 #include "parallel/small_learner.h"
@@ -15,6 +16,24 @@ std::vector<int64_t> Numbers(int64_t step, int workers) {
   std::vector<int64_t> numbers;
   for (int r = 0; r < workers; ++r) numbers.push_back(step * workers + r);
   return numbers;
+}
+
+// One that learned alone had no exchange; where several lack it, their checkpoint is damaged.
+TEST(Ssgd, OnlyASingleWorkersStateMayLackTheExchange) {
+  const testing::TemporaryFolder folder;
+  const auto self = comm::MakeSelfCommunicator();
+  Learner alone(kPlainSsgd, *self);
+  alone.Train(0, 3);
+  alone.Save(folder / "alone");
+  OnRanks(2, [&](comm::Communicator& comm) {
+    Learner learner(kPlainSsgd, comm);
+    std::vector<SafetensorsReader> ranks;
+    ranks.emplace_back(folder / "alone");
+    EXPECT_NO_THROW(learner.strategy->state()->LoadFolded(ranks, "strategy"));
+    ranks.emplace_back(folder / "alone");
+    EXPECT_THROW(learner.strategy->state()->LoadFolded(ranks, "strategy"), InputError);
+    return 0;
+  });
 }
 
 TEST(Ssgd, SeveralWorkersAreOneWithTheJoinedMinibatch) {

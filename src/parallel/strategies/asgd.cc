@@ -237,13 +237,13 @@ class Asgd : public Strategy, public Checkpointable, public TakesWhenFree, publi
 
   void LoadState(const SafetensorsReader& reader, const std::string& prefix) override {
     mean_staleness_ = reader.ReadDoubles(prefix + ".mean-staleness").at(0);
-    if (pool_) pool_->LoadState(reader, prefix);
+    pool_ ? pool_->LoadState(reader, prefix) : ledger_.LoadFolded({&reader, 1}, prefix);
     warm_start_.LoadState(reader, prefix + ".warm-start");
   }
 
   void LoadFolded(std::span<const SafetensorsReader> ranks, const std::string& prefix) override {
     // Shards were cut otherwise; what the servers remembered of gradients begins anew.
-    if (pool_) pool_->LoadLedger(ranks[0], prefix);
+    pool_ ? pool_->LoadLedger(ranks, prefix) : ledger_.LoadFolded(ranks, prefix);
     warm_start_.LoadFolded(ranks, prefix + ".warm-start");
   }
 

@@ -172,7 +172,8 @@ class AsgdGroups : public Strategy, public Checkpointable, public TakesWhenFree,
     if (!alone()) pool_->LoadState(reader, prefix);
   }
   void LoadFolded(std::span<const SafetensorsReader> ranks, const std::string& prefix) override {
-    if (pool_ && ranks.size() > 1) pool_->LoadLedger(ranks[0], prefix);
+    // Minibatches are the leaders' matter.
+    alone() ? ledger_.LoadFolded(ranks, prefix) : pool_->LoadLedger(leads() ? ranks : ranks.first(0), prefix);
     if (striped_) striped_->ApplyMasks();
   }
 

@@ -143,7 +143,7 @@ class Ssgd : public Strategy, public Checkpointable {
   void LoadFolded(std::span<const SafetensorsReader> ranks, const std::string& prefix) override {
     steps_ = ranks[0].ReadInts(prefix + ".steps").at(0);
     last_rate_ = ranks[0].ReadDoubles(prefix + ".last-rate").at(0);
-    if (exchange_) exchange_->LoadFolded(ranks, prefix + ".exchange");
+    if (exchange_) exchange_->LoadFolded(ranks, prefix + ".exchange", steps_);
   }
   void ResetState() override {
     if (exchange_) exchange_->ResetState();
