@@ -2,8 +2,10 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <atomic>
 #include <numeric>
 #include <set>
+#include <thread>
 
 #include "comm/rank_threads.h"
 #include "parallel/surviving_communicator.h"
@@ -117,33 +119,39 @@ INSTANTIATE_TEST_SUITE_P(Methods, StrategyLoss,
                                            "method = \"easgd\"\nsync-period = 4\n",
                                            "method = \"eamsgd\"\nsync-period = 4\n"));
 
-// In rounds of 12 minibatches until rank 3 is lost in its step `fatal_step`, whenever it gets to it. Who learned what
-// in the last round, by rank, and what came back.
+// In rounds of 12 minibatches until rank `lost` is lost in its step `fatal_step`, whenever it gets to it. Who learned
+// what in the last round, by rank, and what came back. Of two ranks, the other one has taken all that is left by then.
 struct LastRound {
   std::vector<std::vector<int64_t>> trained = std::vector<std::vector<int64_t>>(kRanks);
   std::vector<uint64_t> hashes = std::vector<uint64_t>(kRanks, 0);
   int64_t given_back = -1;
 };
-LastRound LoseASlave(const std::string& options, int64_t fatal_step, size_t lost = 3) {
+LastRound LoseASlave(const std::string& options, int64_t fatal_step, size_t lost = 3, int ranks = kRanks) {
   LastRound last;
-  OnLosableRanks(kRanks, [&](SurvivingCommunicator& comm) {
+  std::atomic<bool> nothing_left = false;
+  OnLosableRanks(ranks, [&](SurvivingCommunicator& comm) {
     const auto first = static_cast<size_t>(comm.rank());
-    Learner learner("method = \"asgd\"\nservers = 2\nmax-staleness = -1\n" + options, comm);
+    Learner learner("max-staleness = -1\n" + options, comm);
     comm.GoOn([&](const Loss& loss) {
       const int64_t count = learner.strategy->survival()->AfterLoss(loss);
       if (comm.rank() == 0) last.given_back = count;
     });
     int64_t steps = 0;
-    while (comm.world_size() == kRanks) {
+    while (comm.world_size() == ranks) {
       last.trained[first].clear();
       std::pair<int64_t, int64_t> left(0, 1);
       while (left.second > 0) {
+        if (first == 0) nothing_left = false;
         learner.strategy->rounds()->BeginRound(left.first, 12);
         while (const auto m = learner.strategy->rounds()->Take()) {
-          if (first == lost && steps++ == fatal_step) throw comm::RankLost("killed");
+          if (first == lost && steps++ == fatal_step) {
+            while (ranks == 2 && !nothing_left) std::this_thread::yield();
+            throw comm::RankLost("killed");
+          }
           learner.Step(Minibatch(*m), *m, 0.3, *m);
           last.trained[first].push_back(*m);
         }
+        if (first == 0) nothing_left = true;
         left = learner.strategy->rounds()->EndRound();
       }
     }
@@ -152,10 +160,12 @@ LastRound LoseASlave(const std::string& options, int64_t fatal_step, size_t lost
   return last;
 }
 
+constexpr const char* kTwoServers = "method = \"asgd\"\nservers = 2\n";
+
 TEST(ServerPool, ALostSlavesMinibatchesAreLearnedByOthers) {
   for (const char* options : {"", "staleness-bound = 2\n", "push-every = 1\n"}) {
     for (const int64_t fatal_step : {0, 1, 4}) {
-      const LastRound last = LoseASlave(options, fatal_step);
+      const LastRound last = LoseASlave(kTwoServers + std::string(options), fatal_step);
       std::multiset<int64_t> others;
       for (const size_t r : {0, 1, 2}) others.insert(last.trained[r].begin(), last.trained[r].end());
       // What the lost slave's pushes had brought to all servers, and only that, need not be learned again.
@@ -175,7 +185,7 @@ TEST(ServerPool, ALostSlavesMinibatchesAreLearnedByOthers) {
 // The servers, of whom one keeps the list of minibatches, are the last two ranks, and move up by one.
 TEST(ServerPool, DedicatedServersGoOnWithoutALostSlave) {
   for (const std::string options : {"dedicated-servers = true\n", "dedicated-servers = true\noverlap = true\n"}) {
-    const LastRound last = LoseASlave(options, 1, 1);
+    const LastRound last = LoseASlave(kTwoServers + options, 1, 1);
     for (int64_t m = 0; m < 12; ++m) {
       const std::vector<int64_t>& lost = last.trained[1];
       const std::vector<int64_t>& left = last.trained[0];
@@ -185,6 +195,21 @@ TEST(ServerPool, DedicatedServersGoOnWithoutALostSlave) {
     EXPECT_GE(last.given_back, 1) << options;
     EXPECT_EQ(last.hashes[0], last.hashes[2]);
     EXPECT_EQ(last.hashes[0], last.hashes[3]);
+  }
+}
+
+TEST(ServerPool, WhoIsLeftAloneLearnsWhatTheOtherHad) {
+  for (const std::string options : {"method = \"asgd\"\nservers = 1\n", "method = \"host-master\"\n",
+                                    "method = \"asgd\"\nservers = 1\noverlap = true\n"}) {
+    const LastRound last = LoseASlave(options, 1, 1, 2);
+    for (int64_t m = 0; m < 12; ++m) {
+      const std::vector<int64_t>& lost = last.trained[1];
+      const std::vector<int64_t>& left = last.trained[0];
+      EXPECT_LE(std::count(left.begin(), left.end(), m), 1) << m << " " << options;
+      EXPECT_GE(std::count(left.begin(), left.end(), m) + std::count(lost.begin(), lost.end(), m), 1)
+          << m << " " << options;
+    }
+    EXPECT_GE(last.given_back, 1) << options;
   }
 }
 

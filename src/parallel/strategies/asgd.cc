@@ -108,11 +108,12 @@ class Asgd : public Strategy, public Checkpointable, public TakesWhenFree, publi
   Asgd(const Config& config, const Replica& replica, const AsgdOptions& options)
       : Strategy(replica),
         options_(options),
+        alone_(replica.comm->world_size() == 1),
         rule_(ParseServerRule(options_.server_update)),
         warm_start_(options.warm_start_epochs, replica) {
     RequirePossible(config);
     if (options_.max_staleness == 0) options_.max_staleness = (options_.overlap ? 4 : 2) * workers();
-    if (rule_ != ServerRule::kSum && alone()) {
+    if (rule_ != ServerRule::kSum && alone_) {
       throw UsageError("parallel.server-update: a single worker trains by its optimizer; use 'sum', or more workers");
     }
     for (size_t i = 0; i < network().num_layers(); ++i) {
@@ -123,7 +124,7 @@ class Asgd : public Strategy, public Checkpointable, public TakesWhenFree, publi
 
   void Start() override {
     Strategy::Start();
-    if (alone()) return;
+    if (alone_) return;
     ServerPoolOptions pool;
     pool.servers = options_.servers;
     pool.dedicated = options_.dedicated_servers;
@@ -158,7 +159,7 @@ class Asgd : public Strategy, public Checkpointable, public TakesWhenFree, publi
   bool synchronous() const override { return warm_start_.under_way(); }
   TakesWhenFree* rounds() override { return warm_start_.under_way() ? nullptr : this; }
   void BeginRound(int64_t first, int64_t last) override {
-    if (alone()) return ledger_.BeginRound(first, last);
+    if (alone_) return ledger_.BeginRound(first, last);
     Exchanging([&] {
       pool_->SetModel(network().values());
       comm().Together([this] { comm().Barrier(); });
@@ -168,15 +169,15 @@ class Asgd : public Strategy, public Checkpointable, public TakesWhenFree, publi
     if (rule_ != ServerRule::kSum) gradient_.resize(network().num_values(), 0.0f);
   }
   std::optional<int64_t> Take() override {
-    if (alone()) return ledger_.Take(0);
+    if (alone_) return ledger_.Take(0);
     std::optional<int64_t> minibatch;
     Exchanging([&] { minibatch = pool_->Take(); });
     return minibatch;
   }
-  void StopRound() override { alone() ? ledger_.Stop() : pool_->Stop(); }
+  void StopRound() override { alone_ ? ledger_.Stop() : pool_->Stop(); }
 
   std::pair<int64_t, int64_t> EndRound() override {
-    if (alone()) return {ledger_.next(), 0};
+    if (alone_) return {ledger_.next(), 0};
     std::pair<int64_t, int64_t> end;
     Exchanging([&] {
       if (!taken_.empty()) Exchange();
@@ -190,7 +191,7 @@ class Asgd : public Strategy, public Checkpointable, public TakesWhenFree, publi
 
   StepOutput Step(const StepInput& input) override {
     if (warm_start_.under_way()) return warm_start_.Step(input);
-    if (alone()) {
+    if (alone_) {
       const StepOutput output = Strategy::Step(input);
       if (input.minibatch >= 0) ledger_.Confirm(0, {&input.minibatch, 1});
       return output;
@@ -207,7 +208,7 @@ class Asgd : public Strategy, public Checkpointable, public TakesWhenFree, publi
 
   void AfterEpoch() override {
     warm_start_.AfterEpoch();
-    if (alone()) return;
+    if (alone_) return;
     const ServerStatistics& s = pool_->statistics();
     const std::array mine = {static_cast<double>(s.pushes), static_cast<double>(s.stale),
                              static_cast<double>(s.dropped)};
@@ -249,7 +250,7 @@ class Asgd : public Strategy, public Checkpointable, public TakesWhenFree, publi
 
   // The values pulled last, pushes and answers under way, the sum of gradients for a server's rule, and a shard.
   size_t copy_bytes() const override {
-    if (alone()) return 0;
+    if (alone_) return 0;
     const size_t model = network().num_values() * sizeof(float);
     const size_t own_rule = rule_ != ServerRule::kSum ? 1 : 0;
     const bool learns = comm().rank() < workers();
@@ -260,7 +261,7 @@ class Asgd : public Strategy, public Checkpointable, public TakesWhenFree, publi
   }
 
   std::vector<std::string> Describe() const override {
-    if (alone()) return {"asgd: one worker, plain training"};
+    if (alone_) return {"asgd: one worker, plain training"};
     std::vector<std::string> lines = {fmt::format(
         "asgd: {} workers, {} shards on {}, exchange every {} minibatch(es){}, pushes that missed more than {} "
         "others are dropped",
@@ -274,7 +275,6 @@ class Asgd : public Strategy, public Checkpointable, public TakesWhenFree, publi
   }
 
  private:
-  bool alone() const { return comm().world_size() == 1; }
   int num_servers() const { return options_.servers == 0 ? comm().world_size() : options_.servers; }
   /// That take minibatches.
   int workers() const { return comm().world_size() - (options_.dedicated_servers ? num_servers() : 0); }
@@ -344,6 +344,7 @@ class Asgd : public Strategy, public Checkpointable, public TakesWhenFree, publi
   }
 
   AsgdOptions options_;
+  const bool alone_;  // from the start; who is left alone goes on with the pool, which knows what came back
   ServerRule rule_;
   std::vector<size_t> cuts_;  // where pieces of the network begin, and the end
   WarmStart warm_start_;
