@@ -15,6 +15,11 @@ constexpr size_t kTimes = report::kRankTimes.size();
 
 }  // namespace
 
+RankTimes::RankTimes(comm::Communicator& comm)
+    : comm_(comm), first_rank_(comm.rank()), waited_(comm.waited_seconds().size(), 0.0) {
+  for (int r = 0; r < comm.world_size(); ++r) machines_.push_back(comm.Node(r));
+}
+
 void RankTimes::EndStep() {
   const std::vector<double> now = comm_.waited_seconds();
   for (size_t r = 0; r < now.size(); ++r) waited_[r] += now[r] - waited_before_[r];
@@ -43,11 +48,14 @@ RankTimes::Times RankTimes::Since(const Position& position) const {
 std::vector<std::vector<double>> RankTimes::Gather(const Times& mine) const {
   std::vector<double> said = {mine.arithmetic, mine.waiting, mine.exchange, mine.reading, mine.other};
   said.insert(said.end(), waited_.begin(), waited_.end());
+  const size_t size = said.size();
+  said.push_back(first_rank_);
   std::vector<std::byte> bytes;
   comm_.Together([&] { bytes = comm_.AllGather(std::as_bytes(std::span<const double>(said))); });
-  std::vector<std::vector<double>> all;
+  std::vector<std::vector<double>> all(machines_.size(), std::vector<double>(size, 0.0));
   for (size_t at = 0; at < bytes.size(); at += said.size() * sizeof(double)) {
-    std::memcpy(all.emplace_back(said.size()).data(), bytes.data() + at, said.size() * sizeof(double));
+    std::memcpy(said.data(), bytes.data() + at, said.size() * sizeof(double));
+    std::copy_n(said.begin(), size, all[static_cast<size_t>(said.back())].begin());
   }
   return all;
 }
@@ -74,9 +82,7 @@ void RankTimes::Tell(const Position& position, report::MetricsRecord& record, Ru
       }
     }
     record.Set("rank_awaited_seconds", awaited).Set("longest_wait", longest);
-    std::vector<double> machines;
-    for (int r = 0; r < comm_.world_size(); ++r) machines.push_back(comm_.Node(r));
-    record.Set("rank_machines", machines);
+    record.Set("rank_machines", machines_);
   }
   StartAt(position);
 }

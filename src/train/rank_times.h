@@ -16,7 +16,7 @@ namespace antiphon::train {
 
 class RankTimes {
  public:
-  explicit RankTimes(comm::Communicator& comm) : comm_(comm), waited_(comm.waited_seconds().size(), 0.0) {}
+  explicit RankTimes(comm::Communicator& comm);
 
   /// Around each step of the strategy.
   void BeginStep() { waited_before_ = comm_.waited_seconds(); }
@@ -24,8 +24,8 @@ class RankTimes {
   /// What is told next begins here.
   void StartAt(const Position& position);
 
-  /// Adds to rank 0's record, as lists by rank, what came since StartAt, and shares of it to TensorBoard; then starts
-  /// anew. Nothing for a single rank. Collective.
+  /// Adds to rank 0's record, as lists by rank as numbered at the start, what came since StartAt, and shares of it to
+  /// TensorBoard; then starts anew. Nothing for a single rank; 0 for those that are lost. Collective.
   void Tell(const Position& position, report::MetricsRecord& record, RunLog& log);
 
  private:
@@ -37,10 +37,12 @@ class RankTimes {
     double other = 0;
   };
   Times Since(const Position& position) const;
-  /// Every rank's times, and behind them how long it waited for each rank.
+  /// By rank as numbered at the start: its times, and behind them how long it waited for each rank.
   std::vector<std::vector<double>> Gather(const Times& mine) const;
 
   comm::Communicator& comm_;
+  int first_rank_;                // as numbered at the start
+  std::vector<double> machines_;  // of the ranks as numbered at the start
   std::vector<double> waited_before_;
   std::vector<double> waited_;  // in steps, for each rank as numbered at the start
   Position begin_;

@@ -1,11 +1,17 @@
 // What a run tells of its ranks' time: who is slow, and who waits for whom.
+#include "train/rank_times.h"
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <numeric>
+#include <thread>
 
 #include "base/compute_threads.h"
 #include "base/file.h"
+#include "comm/rank_threads.h"
+#include "parallel/surviving_communicator.h"
 #include "report/metrics.h"
 #include "report/pages/training_report.h"
 #include "synthetic_task.h"
@@ -81,6 +87,45 @@ TEST_F(RankTimesOfRuns, MakeUpTheTimeOfTheFirstRank) {
     spent += *epochs.back().Number(name);
   }
   EXPECT_NEAR(told, spent, 0.02 * spent + 1e-3);
+}
+
+// Rank 2, which is rank 1 when that is lost, waits for rank 0.
+TEST_F(RankTimesOfRuns, KeepTheNumbersOfTheStartWhenARankIsLost) {
+  report::MetricsRecord record("epoch");
+  comm::RunLosableRanks(3, [&](comm::Communicator& whole) {
+    parallel::SurvivingCommunicator comm(whole);
+    comm.set_deadline_seconds(60);
+    RankTimes times(comm);
+    RunLog log(folder_ / "lost", false, 0, 0);
+    comm.GoOn([](const parallel::Loss&) {});
+    if (comm.rank() == 1) throw comm::RankLost("killed");
+    comm.Together([&] { comm.Barrier(); });
+    Position position;
+    times.StartAt(position);
+    times.BeginStep();
+    if (comm.rank() == 0) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(100));
+      comm.Send(1, 7, {});
+    } else {
+      comm.Receive(0, 7);
+    }
+    times.EndStep();
+    position.arithmetic_seconds = comm.rank() + 2;
+    report::MetricsRecord told("epoch");
+    times.Tell(position, told, log);
+    if (comm.rank() == 0) record = told;
+  });
+  const std::vector<double> longest = record.List("longest_wait");
+  ASSERT_EQ(longest.size(), 3u);
+  EXPECT_EQ(longest[0], 2);
+  EXPECT_EQ(longest[1], 0);
+  EXPECT_GT(longest[2], 0.05);
+  const std::vector<double> arithmetic = record.List("rank_arithmetic_seconds");
+  ASSERT_EQ(arithmetic.size(), 3u);
+  EXPECT_NEAR(arithmetic[0], 2, 0.05);
+  EXPECT_EQ(arithmetic[1], 0);
+  EXPECT_NEAR(arithmetic[2], 3 - longest[2], 0.05);
+  EXPECT_EQ(record.List("rank_machines").size(), 3u);
 }
 
 TEST_F(RankTimesOfRuns, AreNotToldOfOneAlone) {
