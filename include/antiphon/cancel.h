@@ -4,12 +4,15 @@
 //   std::thread worker([&] { recognizer.RecognizeFile("day.wav", {.cancel = stop}); });
 //   stop.Cancel();               // the call ends soon with an error of the kind kCancelled
 //
-// Work looks at its token between its steps: every few seconds of speech, and before each piece of a stream.
+// Work looks at its token between its steps: every few seconds of speech, and before each piece of a stream. What takes
+// no token of its own (a FrameStore, a FrontEnd, a Model, TrainG2p) looks at that of a CancelWith around it.
 // Ownership: copies are the same token. Threads: any thread may use one at any time, and a signal handler may cancel.
 #pragma once
 
 #include <atomic>
 #include <memory>
+
+#include "antiphon/export.h"
 
 namespace antiphon {
 
@@ -25,6 +28,20 @@ class CancelToken {
  private:
   friend struct CancelTokenAccess;
   std::shared_ptr<std::atomic<bool>> flag_;
+};
+
+/// While it lives, what the calling thread asks of the library ends soon once `token` is cancelled. Of several, the
+/// innermost counts; a token among a call's own settings goes before it.
+class ANTIPHON_API CancelWith {
+ public:
+  explicit CancelWith(CancelToken token);
+  ~CancelWith();
+  CancelWith(const CancelWith&) = delete;
+  CancelWith& operator=(const CancelWith&) = delete;
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
 };
 
 }  // namespace antiphon

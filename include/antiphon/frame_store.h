@@ -16,6 +16,7 @@
 // address of what a server does not give.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -122,6 +123,8 @@ class ANTIPHON_API Minibatches {
   int64_t size() const;
   /// Nothing after the last one.
   std::optional<Minibatch> Next();
+  /// Waits at most so long; whether Next has something to give at once (or the epoch is over).
+  bool WaitForNext(std::chrono::milliseconds most);
 
  private:
   struct Impl;

@@ -1,10 +1,12 @@
 #include "antiphon/frame_store.h"
 
+#include <atomic>
 #include <deque>
 #include <future>
 #include <utility>
 
 #include "api/internal.h"
+#include "base/cancel.h"
 #include "base/error.h"
 #include "base/options.h"
 #include "data/frame_store.h"
@@ -99,14 +101,18 @@ struct ANTIPHON_INTERNAL Minibatches::Impl {
         epoch(its_epoch),
         size(pool->num_minibatches(epoch)),
         prefetch(settings.prefetch) {}
+  // What is being prepared may wait for a server.
+  ~Impl() { stop = true; }
 
-  // What prepares one owns all that it needs, so that it may outlive the epoch.
-  void PrepareNext() {
-    ahead.push_back(std::async(std::launch::async, [pool = pool, epoch = epoch, index = prepared++] {
-      auto minibatch = std::make_unique<Minibatch::Impl>();
-      pool->Fill(epoch, /*rank=*/0, index, minibatch->buffer);
-      return minibatch;
-    }));
+  void Prepare() {
+    while (prepared < size && std::ssize(ahead) <= prefetch) {
+      ahead.push_back(std::async(std::launch::async, [this, index = prepared++] {
+        const CancelScope scope(&stop);
+        auto minibatch = std::make_unique<Minibatch::Impl>();
+        pool->Fill(epoch, /*rank=*/0, index, minibatch->buffer);
+        return minibatch;
+      }));
+    }
   }
 
   std::shared_ptr<const data::MinibatchPool> pool;
@@ -114,6 +120,7 @@ struct ANTIPHON_INTERNAL Minibatches::Impl {
   int64_t size;
   int prefetch;
   int64_t prepared = 0;
+  std::atomic<bool> stop = false;
   std::deque<std::future<std::unique_ptr<Minibatch::Impl>>> ahead;
 };
 
@@ -141,11 +148,16 @@ Minibatches& Minibatches::operator=(Minibatches&&) noexcept = default;
 int64_t Minibatches::size() const { return impl_->size; }
 
 std::optional<Minibatch> Minibatches::Next() {
-  while (impl_->prepared < impl_->size && std::ssize(impl_->ahead) <= impl_->prefetch) impl_->PrepareNext();
+  impl_->Prepare();
   if (impl_->ahead.empty()) return std::nullopt;
   auto next = std::move(impl_->ahead.front());
   impl_->ahead.pop_front();
   return Minibatch(next.get());
+}
+
+bool Minibatches::WaitForNext(std::chrono::milliseconds most) {
+  impl_->Prepare();
+  return impl_->ahead.empty() || impl_->ahead.front().wait_for(most) == std::future_status::ready;
 }
 
 }  // namespace antiphon

@@ -1,8 +1,10 @@
 #include "antiphon/front_end.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "api/internal.h"
+#include "base/cancel.h"
 #include "base/config.h"
 #include "base/error.h"
 #include "base/toml_text.h"
@@ -51,7 +53,16 @@ std::vector<float> FrontEnd::Compute(std::span<const float> samples, int rate_hz
   for (float& sample : wave.samples) sample *= kSampleScale;
   if (rate_hz != sample_rate_hz()) wave = feat::Resample(std::move(wave), sample_rate_hz());
   const uint64_t utterance = utt_id.empty() ? 0 : feat::UtteranceSeed(utt_id);
-  const Matrix frames = impl_->front_end.Compute(wave.samples, utterance);
+  feat::FrontEndStream stream(impl_->front_end, utterance);
+  constexpr size_t kPieceSamples = 1 << 18;
+  for (std::span<const float> rest = wave.samples; !rest.empty();) {
+    ThrowIfCancelled("computing features");
+    const size_t piece = std::min(rest.size(), kPieceSamples);
+    stream.Accept(rest.first(piece));
+    rest = rest.subspan(piece);
+  }
+  stream.Finish();
+  const Matrix frames = stream.Take();
   return {frames.data(), frames.data() + frames.size()};
 }
 

@@ -4,6 +4,7 @@
 
 #include "api/model_impl.h"
 #include "api/speaker_profile.h"
+#include "base/cancel.h"
 #include "base/error.h"
 #include "nn/model.h"
 #include "pipeline/bundle.h"
@@ -48,6 +49,7 @@ std::vector<float> Model::LogLikelihoods(std::span<const float> features, const 
   std::vector<float> scores;
   scores.reserve(static_cast<size_t>(frames.rows() * num_outputs()));
   for (int frame = 0; frame < frames.rows(); ++frame) {
+    if (frame % 64 == 0) ThrowIfCancelled("scoring");
     const std::span<const float> row = scorer.DenseFrame(frame);
     scores.insert(scores.end(), row.begin(), row.end());
   }

@@ -8,6 +8,7 @@
 #include <set>
 #include <span>
 
+#include "base/cancel.h"
 #include "base/error.h"
 
 namespace antiphon::decode {
@@ -126,7 +127,10 @@ class Estimator {
     if (options_.method == "kneser-ney") UseContinuationCounts();
     std::unique_ptr<Smoothing> smoothing = std::make_unique<WittenBell>();
     if (options_.method == "kneser-ney") smoothing = std::make_unique<KneserNey>(tables_);
-    for (int order = 1; order <= options_.order; ++order) AddOrder(order, *smoothing);
+    for (int order = 1; order <= options_.order; ++order) {
+      ThrowIfCancelled("estimating n-grams");
+      AddOrder(order, *smoothing);
+    }
     model_.Finish();
     return std::move(model_);
   }
