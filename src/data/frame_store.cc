@@ -80,6 +80,13 @@ struct FrameStore::Impl {
     if (!cache.cache_dir.empty()) UseCache(cache);
   }
 
+  // What a fork copied without its thread cannot be ended; the connection is the other process's.
+  ~Impl() {
+    if (!fetcher || !fetcher->forked()) return;
+    (void)fetcher.release();
+    (void)remote.release();
+  }
+
   static std::unique_ptr<Impl> Open(const fs::path& folder, const FrameStoreAccess& access);
 
   void TakeHeader(std::string_view json, const std::string& name) {

@@ -1,5 +1,7 @@
 #include "data/shard_fetcher.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <exception>
 
@@ -28,7 +30,8 @@ struct ShardFetcher::Slot {
 };
 
 ShardFetcher::ShardFetcher(ShardCache cache, size_t num_shards, Source source)
-    : cache_(std::move(cache)),
+    : process_(::getpid()),
+      cache_(std::move(cache)),
       source_(std::move(source)),
       num_shards_(num_shards),
       slots_(std::make_unique<Slot[]>(num_shards)),
@@ -43,7 +46,10 @@ ShardFetcher::~ShardFetcher() {
   thread_.join();
 }
 
+bool ShardFetcher::forked() const { return process_ != ::getpid(); }
+
 void ShardFetcher::Want(uint64_t reader, std::span<const size_t> shards) {
+  if (forked()) return;
   {
     const std::lock_guard lock(mutex_);
     std::vector<size_t>& wants = wants_[reader];
@@ -72,6 +78,13 @@ ShardFetcher::Loan ShardFetcher::Lend(size_t shard) {
 }
 
 ShardFetcher::Loan ShardFetcher::Await(size_t shard) {
+  if (forked()) {
+    if (Loan loan = Lend(shard); loan.data() != nullptr) return loan;
+    Throw<UsageError>(
+        "'{}' cannot be fetched here: this process was forked from the one that opened the frame store, and the thread "
+        "that fetches stayed there; open the store again in this process",
+        source_.name(shard));
+  }
   std::unique_lock lock(mutex_);
   // Nobody lets go of what a reader is about to take.
   ++awaited_[shard];
@@ -96,6 +109,7 @@ ShardFetcher::Loan ShardFetcher::Await(size_t shard) {
 }
 
 size_t ShardFetcher::Finish() {
+  if (forked()) return 0;
   std::unique_lock lock(mutex_);
   changed_.wait(lock, [&] { return IsIdle(); });
   size_t copies = 0;

@@ -5,9 +5,12 @@
 // waits, also of what is wanted latest. Shards that somebody wanted and nobody wants any more are let go at once: the
 // copy stays in the cache until others need its room.
 //
-// Threads: all from any, together. Errors: those of the cache and of what fills it, thrown to the reader that waits;
-// of shards that nobody waits for, told in the log.
+// Threads: all from any, together. In a process that was forked from the maker's the thread is missing: what is there
+// is lent, nothing is fetched, and who has to wait gets a UsageError. Errors: those of the cache and of what fills it,
+// thrown to the reader that waits; of shards that nobody waits for, told in the log.
 #pragma once
+
+#include <sys/types.h>
 
 #include <atomic>
 #include <chrono>
@@ -78,6 +81,8 @@ class ShardFetcher {
   /// Lets the system take back the pages of copies; reading goes on from the files.
   void ReleasePages() const;
   uint64_t limit_bytes() const { return cache_.limit_bytes(); }
+  /// Whether this process was forked from the maker's; it must not destroy the fetcher then.
+  bool forked() const;
 
  private:
   enum class Outcome { kThere, kNoRoom, kFailed };
@@ -97,6 +102,7 @@ class ShardFetcher {
   /// By shard, how far ahead it is wanted.
   std::map<size_t, size_t> Wanted() const;
 
+  const pid_t process_;
   ShardCache cache_;
   Source source_;
   size_t num_shards_;
