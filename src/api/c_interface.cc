@@ -226,7 +226,7 @@ antiphon_recognizer* antiphon_recognizer_new(const char* model, const char* grap
       all.hotwords = settings->hotwords;
       all.word_list = settings->words;
     }
-    handle.recognizer.emplace(Required(model, "model"), Required(graph, "graph"), all);
+    handle.recognizer.emplace(Required(model, "model"), graph == nullptr ? "" : graph, all);
   });
 }
 
@@ -317,7 +317,7 @@ antiphon_aligner* antiphon_aligner_new(const char* model, const char* lexicon, c
       }
       all.options = settings->options.ToToml();
     }
-    handle.aligner.emplace(Required(model, "model"), Required(lexicon, "lexicon"), all);
+    handle.aligner.emplace(Required(model, "model"), lexicon == nullptr ? "" : lexicon, all);
   });
 }
 

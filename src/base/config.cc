@@ -248,7 +248,9 @@ void Config::Set(std::string_view dotted_key, std::string_view toml_value) {
   }
   if (rest.empty()) Throw<UsageError>("cannot set '{}': a key is missing", dotted_key);
   toml::node* value = parsed.get("value");
-  if (value == nullptr) Throw<UsageError>("cannot set '{}' to '{}': not a value", dotted_key, toml_value);
+  if (value == nullptr || parsed.size() != 1) {
+    Throw<UsageError>("cannot set '{}' to '{}': not a value", dotted_key, toml_value);
+  }
   value->visit([&](auto& node) { table->insert_or_assign(rest, node); });
 }
 

@@ -8,6 +8,7 @@
 #include <functional>
 #include <nlohmann/json.hpp>
 
+#include "antiphon.h"
 #include "antiphon/model.h"
 #include "antiphon/model_file.h"
 #include "api/two_words.h"
@@ -81,6 +82,19 @@ TEST_P(BundleTest, DecodesAsItsPartsDo) {
   pipeline::WriteChosenWeights(Path("other.toml"), {.lm_weight = 30.0, .word_penalty = 0.5}, "of a test");
   EXPECT_EQ(Decode(bundle_, "", Path("other.toml")), Decode(Path("net.safetensors"), Path("graph"), Path("other.toml")))
       << "what is given counts";
+}
+
+TEST_P(BundleTest, NeedsNoGraphNorLexiconInC) {
+  antiphon_recognizer* recognizer = antiphon_recognizer_new(bundle_.c_str(), nullptr, nullptr);
+  EXPECT_EQ(antiphon_recognizer_status(recognizer), ANTIPHON_OK) << antiphon_recognizer_error(recognizer);
+  antiphon_recognizer_free(&recognizer);
+  antiphon_aligner* aligner = antiphon_aligner_new(bundle_.c_str(), nullptr, nullptr);
+  EXPECT_EQ(antiphon_aligner_status(aligner), ANTIPHON_OK) << antiphon_aligner_error(aligner);
+  antiphon_aligner_free(&aligner);
+  recognizer = antiphon_recognizer_new(Path("net.safetensors").c_str(), nullptr, nullptr);
+  EXPECT_EQ(antiphon_recognizer_status(recognizer), ANTIPHON_ERROR_USAGE);
+  EXPECT_THAT(antiphon_recognizer_error(recognizer), HasSubstr("graph is missing"));
+  antiphon_recognizer_free(&recognizer);
 }
 
 TEST_P(BundleTest, SaysWhatItHolds) {

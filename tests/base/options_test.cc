@@ -114,6 +114,8 @@ TEST(Config, FlagsSetValuesOverTheFile) {
   EXPECT_EQ(o.inner.momentum, 0.75);
   EXPECT_EQ(o.kind, "sigmoid");
   EXPECT_THROW(config.SetFromFlag("novalue"), UsageError);
+  EXPECT_THROW(config.Set("sync-period", "6\nkind = 'tanh'"), UsageError) << "more than a value";
+  EXPECT_EQ(ReadOptions<SampleOptions>(config).sync_period, 5);
 }
 
 TEST(Config, PrintsItselfAsATableOfALargerFile) {
