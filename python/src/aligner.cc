@@ -1,12 +1,44 @@
 #include <antiphon/aligner.h>
-#include <nanobind/stl/string.h>
+#include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
 
 #include <string>
+#include <tuple>
+#include <vector>
 
 #include "bindings.h"
 
 namespace antiphon::python {
+namespace {
+
+using Phones = std::vector<std::tuple<std::string, double, double>>;
+using Words = std::vector<std::tuple<std::string, double, double, int, int>>;
+using Unaligned = std::vector<std::tuple<double, double, std::vector<std::string>>>;
+using State = std::tuple<Words, Phones, double, double, bool, Unaligned, std::vector<std::string>>;  // for pickle
+
+State StateOf(const AlignedSpeech& speech) {
+  State state{{}, {}, speech.duration_s, speech.log_likelihood, speech.retried, {}, speech.unknown_words};
+  for (const AlignedWord& w : speech.words) {
+    std::get<Words>(state).emplace_back(w.word, w.start_s, w.end_s, w.first_phone, w.num_phones);
+  }
+  for (const AlignedPhone& p : speech.phones) std::get<Phones>(state).emplace_back(p.phone, p.start_s, p.end_s);
+  for (const UnalignedPart& u : speech.unaligned) std::get<Unaligned>(state).emplace_back(u.start_s, u.end_s, u.words);
+  return state;
+}
+
+void SetState(AlignedSpeech& speech, const State& state) {
+  new (&speech) AlignedSpeech;
+  const auto& [words, phones, duration, log_likelihood, retried, unaligned, unknown] = state;
+  for (const auto& [word, start, end, first, count] : words) speech.words.push_back({word, start, end, first, count});
+  for (const auto& [phone, start, end] : phones) speech.phones.push_back({phone, start, end});
+  for (const auto& [start, end, lost] : unaligned) speech.unaligned.push_back({start, end, lost});
+  speech.duration_s = duration;
+  speech.log_likelihood = log_likelihood;
+  speech.retried = retried;
+  speech.unknown_words = unknown;
+}
+
+}  // namespace
 
 void BindAligner(nb::module_& m) {
   nb::class_<AlignedPhone>(m, "AlignedPhone", "A phone, or a pause, with its times.")
@@ -25,6 +57,8 @@ void BindAligner(nb::module_& m) {
       .def_ro("duration", &AlignedSpeech::duration_s)
       .def_ro("log_likelihood", &AlignedSpeech::log_likelihood)
       .def_ro("unknown_words", &AlignedSpeech::unknown_words)
+      .def("__getstate__", &StateOf)
+      .def("__setstate__", &SetState)
       .def(
           "textgrid", [](const AlignedSpeech& self) { return ToTextGrid(self); }, "Praat's file.")
       .def(
@@ -32,17 +66,19 @@ void BindAligner(nb::module_& m) {
           nb::arg("utterance"), "Lines of words.");
   nb::class_<Aligner>(m, "Aligner", "As antiphon.Aligner.")
       .def(nb::init<const std::string&, const std::string&>(), nb::arg("model"), nb::arg("lexicon"),
-           nb::call_guard<nb::gil_scoped_release>())
+           nb::call_guard<WithoutLock>())
       .def(
           "align",
           [](const Aligner& self, Vector<float> samples, int rate, const std::string& text) {
-            return Unlocked([&] { return self.Align(SpanOf(samples), rate, text); });
+            return Interruptible(
+                [&](const CancelToken& cancel) { return self.Align(SpanOf(samples), rate, text, {.cancel = cancel}); });
           },
           nb::arg("samples"), nb::arg("rate"), nb::arg("text"), "AlignedSpeech.")
       .def(
           "align_file",
           [](const Aligner& self, const std::string& path, const std::string& text) {
-            return Unlocked([&] { return self.AlignFile(path, text); });
+            return Interruptible(
+                [&](const CancelToken& cancel) { return self.AlignFile(path, text, {.cancel = cancel}); });
           },
           nb::arg("path"), nb::arg("text"), "AlignedSpeech.");
 }

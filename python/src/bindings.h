@@ -1,7 +1,8 @@
 // What the parts of the extension module antiphon._core share.
 //
-// The module is thin: it takes and gives values, arrays and plain tuples, releases the interpreter's lock around
-// everything that takes time, and leaves checks of types, defaults and docstrings to the package's Python files.
+// The module is thin: it takes and gives values, arrays and plain tuples, gives the interpreter's lock away
+// around everything that takes time (interpreter_lock.h), and leaves checks of types, defaults and docstrings to the
+// package's Python files.
 //
 // Arrays: arguments are C-contiguous and of the type that they name (the package sees to it); results own their memory,
 // which NumPy and DLPack share without copies.
@@ -17,9 +18,10 @@
 #include <utility>
 #include <vector>
 
-namespace antiphon::python {
+#include "interpreter_lock.h"
+#include "text.h"
 
-namespace nb = nanobind;
+namespace antiphon::python {
 
 template <class T>
 using Vector = nb::ndarray<const T, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
@@ -43,13 +45,6 @@ nb::ndarray<nb::numpy, T> ArrayOf(std::vector<T> values, std::initializer_list<s
   auto kept = std::make_unique<std::vector<T>>(std::move(values));
   T* const data = kept->data();
   return nb::ndarray<nb::numpy, T>(data, shape, Keep(std::move(kept)));
-}
-
-/// Runs what takes time without the interpreter's lock.
-template <class F>
-auto Unlocked(F&& f) {
-  const nb::gil_scoped_release unlocked;
-  return f();
 }
 
 void BindRecognizer(nb::module_& m);

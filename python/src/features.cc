@@ -1,8 +1,9 @@
 #include <antiphon/front_end.h>
 #include <antiphon/tables.h>
-#include <nanobind/stl/string.h>
 
+#include <optional>
 #include <string>
+#include <utility>
 
 #include "bindings.h"
 
@@ -25,16 +26,22 @@ nb::object ArrayOfValue(TableValue& value) {
   return nb::cast(ArrayOf(std::move(value.integers), {size}));
 }
 
-nb::object Next(TableReader& table) {
-  if (!Unlocked([&] { return table.Next(); })) throw nb::stop_iteration();
-  return nb::make_tuple(table.key(), ArrayOfValue(table.value()));
+using Reader = OneAtATime<TableReader>;
+
+nb::object Next(Reader& reader) {
+  auto entry = reader.Use([](TableReader& table) -> std::optional<std::pair<std::string, TableValue>> {
+    if (!table.Next()) return std::nullopt;
+    return std::pair(table.key(), std::move(table.value()));
+  });
+  if (!entry) throw nb::stop_iteration();
+  return nb::make_tuple(entry->first, ArrayOfValue(entry->second));
 }
 
 }  // namespace
 
 void BindFeatures(nb::module_& m) {
-  nb::class_<TableReader>(m, "TableReader", "Walks over a Kaldi table.")
-      .def(nb::init<const std::string&>(), nb::arg("table"), nb::call_guard<nb::gil_scoped_release>())
+  nb::class_<Reader>(m, "TableReader", "Walks over a Kaldi table.")
+      .def(nb::init<const std::string&>(), nb::arg("table"), nb::call_guard<WithoutLock>())
       .def(
           "__iter__", [](nb::handle self) { return self; }, nb::sig("def __iter__(self) -> TableReader"))
       .def("__next__", &Next, nb::sig("def __next__(self) -> tuple[str, typing.Any]"));
@@ -44,7 +51,8 @@ void BindFeatures(nb::module_& m) {
       .def_rw("script", &TableSettings::script)
       .def_rw("coding", &TableSettings::coding);
   nb::class_<TableWriter>(m, "TableWriter", "Writes a Kaldi table.")
-      .def(nb::init<const std::string&, const TableSettings&>(), nb::arg("ark"), nb::arg("settings"))
+      .def(nb::init<const std::string&, const TableSettings&>(), nb::arg("ark"), nb::arg("settings"),
+           nb::call_guard<WithoutLock>())
       .def(
           "write_matrix",
           [](TableWriter& self, const std::string& key, Rows<float> values) {
@@ -54,20 +62,20 @@ void BindFeatures(nb::module_& m) {
       .def(
           "write_vector",
           [](TableWriter& self, const std::string& key, Vector<float> values) {
-            self.WriteVector(key, SpanOf(values));
+            Unlocked([&] { self.WriteVector(key, SpanOf(values)); });
           },
           nb::arg("key"), nb::arg("values"), "One vector.")
       .def(
           "write_integers",
           [](TableWriter& self, const std::string& key, Vector<int32_t> values) {
-            self.WriteIntegers(key, SpanOf(values));
+            Unlocked([&] { self.WriteIntegers(key, SpanOf(values)); });
           },
           nb::arg("key"), nb::arg("values"), "One list of whole numbers.")
-      .def("close", &TableWriter::Close, nb::call_guard<nb::gil_scoped_release>(), "Puts the finished files in place.");
+      .def("close", &TableWriter::Close, nb::call_guard<WithoutLock>(), "Puts the finished files in place.");
   nb::class_<FrontEnd>(m, "FrontEnd", "As antiphon.FrontEnd.")
-      .def(nb::init<const std::string&>(), nb::arg("options"))
+      .def(nb::init<const std::string&>(), nb::arg("options"), nb::call_guard<WithoutLock>())
       .def_static("standard", &FrontEnd::Standard, nb::arg("kind"), nb::arg("rate"), nb::arg("options"),
-                  "Kaldi's defaults of one kind.")
+                  nb::call_guard<WithoutLock>(), "Kaldi's defaults of one kind.")
       .def_prop_ro("dim", &FrontEnd::dim, "Values per frame.")
       .def_prop_ro("rate", &FrontEnd::sample_rate_hz, "Hz.")
       .def_prop_ro("frame_shift", &FrontEnd::frame_shift_s, "Seconds.")
@@ -75,7 +83,8 @@ void BindFeatures(nb::module_& m) {
       .def(
           "compute",
           [](const FrontEnd& self, Vector<float> samples, int rate, const std::string& utt_id) {
-            auto frames = Unlocked([&] { return self.Compute(SpanOf(samples), rate, utt_id); });
+            auto frames =
+                Interruptible([&](const CancelToken&) { return self.Compute(SpanOf(samples), rate, utt_id); });
             const auto dim = static_cast<size_t>(self.dim());
             const size_t rows = frames.size() / dim;
             return ArrayOf(std::move(frames), {rows, dim});

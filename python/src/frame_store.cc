@@ -1,8 +1,8 @@
 #include <antiphon/frame_store.h>
-#include <nanobind/stl/string.h>
 #include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
 
+#include <chrono>
 #include <memory>
 #include <optional>
 #include <string>
@@ -27,15 +27,28 @@ nb::tuple ToArrays(Minibatch minibatch) {
       column(of.labels()), column(of.weights()), column(of.frame_ids()));
 }
 
-nb::tuple Next(Minibatches& epoch) {
-  std::optional<Minibatch> next = Unlocked([&] { return epoch.Next(); });
+using Store = EndedUnlocked<FrameStore>;
+using Epoch = OneAtATime<Minibatches>;
+
+nb::tuple Next(Epoch& epoch) {
+  constexpr auto kBetweenLooks = std::chrono::milliseconds(50);
+  while (!epoch.Use([&](Minibatches& of) { return of.WaitForNext(kBetweenLooks); })) {
+    if (PyErr_CheckSignals() != 0) throw nb::python_error();
+  }
+  std::optional<Minibatch> next = epoch.Use([](Minibatches& of) { return of.Next(); });
   if (!next) throw nb::stop_iteration();
   return ToArrays(std::move(*next));
 }
 
-auto Utterances(const FrameStore& store) {
+// Ctrl-C ends the waiting for a server.
+template <class F>
+auto Ask(const Store& store, F&& question) {
+  return Interruptible([&](const CancelToken&) { return question(*store); });
+}
+
+auto Utterances(const Store& store) {
   std::vector<std::tuple<std::string, std::string, int64_t, float>> utterances;
-  for (const FrameStore::Utterance& u : store.utterances()) {
+  for (const FrameStore::Utterance& u : (*store).utterances()) {
     utterances.emplace_back(u.utt_id, u.speaker, u.num_frames, u.weight);
   }
   return utterances;
@@ -44,47 +57,51 @@ auto Utterances(const FrameStore& store) {
 }  // namespace
 
 void BindFrameStore(nb::module_& m) {
-  nb::class_<FrameStore>(m, "FrameStore", "As antiphon.FrameStore.")
+  nb::class_<Store>(m, "FrameStore", "As antiphon.FrameStore.")
       .def(
           "__init__",
-          [](FrameStore* self, const std::string& folder, const std::string& cache, double limit_gb) {
-            new (self) FrameStore(folder, {cache, limit_gb});
+          [](Store* self, const std::string& folder, const std::string& cache, double limit_gb) {
+            Interruptible([&](const CancelToken&) { new (self) Store(folder, FrameStoreCache{cache, limit_gb}); });
           },
-          nb::arg("folder"), nb::arg("cache"), nb::arg("limit_gb"), nb::call_guard<nb::gil_scoped_release>())
-      .def_prop_ro("feature_dim", &FrameStore::feature_dim, "Values per frame.")
-      .def_prop_ro("num_labels", &FrameStore::num_labels, "Labels are below it.")
-      .def_prop_ro("num_frames", &FrameStore::num_frames, "Of all utterances.")
-      .def_prop_ro("labelled", &FrameStore::labelled, "Whether labels mean anything.")
+          nb::arg("folder"), nb::arg("cache"), nb::arg("limit_gb"))
+      .def_prop_ro(
+          "feature_dim", [](const Store& self) { return (*self).feature_dim(); }, "Values per frame.")
+      .def_prop_ro(
+          "num_labels", [](const Store& self) { return (*self).num_labels(); }, "Labels are below it.")
+      .def_prop_ro(
+          "num_frames", [](const Store& self) { return (*self).num_frames(); }, "Of all utterances.")
+      .def_prop_ro(
+          "labelled", [](const Store& self) { return (*self).labelled(); }, "Whether labels mean anything.")
       .def("utterances", &Utterances, "(id, speaker, frames, weight) of each.")
       .def(
           "features",
-          [](const FrameStore& self, size_t utterance) {
-            auto frames = Unlocked([&] { return self.Features(utterance); });
-            const auto dim = static_cast<size_t>(self.feature_dim());
+          [](const Store& self, size_t utterance) {
+            auto frames = Ask(self, [&](const FrameStore& store) { return store.Features(utterance); });
+            const auto dim = static_cast<size_t>((*self).feature_dim());
             const size_t rows = frames.size() / dim;
             return ArrayOf(std::move(frames), {rows, dim});
           },
           nb::arg("utterance"), "Frames of an utterance.")
       .def(
           "labels",
-          [](const FrameStore& self, size_t utterance) {
-            auto labels = self.Labels(utterance);
+          [](const Store& self, size_t utterance) {
+            auto labels = Ask(self, [&](const FrameStore& store) { return store.Labels(utterance); });
             const size_t size = labels.size();
             return ArrayOf(std::move(labels), {size});
           },
           nb::arg("utterance"), "Labels of an utterance.")
       .def(
           "count_labels",
-          [](const FrameStore& self) {
-            auto counts = Unlocked([&] { return self.CountLabels(); });
+          [](const Store& self) {
+            auto counts = Ask(self, [](const FrameStore& store) { return store.CountLabels(); });
             const size_t size = counts.size();
             return ArrayOf(std::move(counts), {size});
           },
           "How often each label is there.")
       .def(
           "moments",
-          [](const FrameStore& self) {
-            auto moments = Unlocked([&] { return self.FeatureMoments(); });
+          [](const Store& self) {
+            auto moments = Ask(self, [](const FrameStore& store) { return store.FeatureMoments(); });
             const size_t size = moments.mean.size();
             return nb::make_tuple(ArrayOf(std::move(moments.mean), {size}),
                                   ArrayOf(std::move(moments.inverse_stddev), {size}));
@@ -101,10 +118,14 @@ void BindFrameStore(nb::module_& m) {
       .def_rw("utterances", &MinibatchSettings::utterances)
       .def_rw("prefetch", &MinibatchSettings::prefetch)
       .def_rw("shards_at_once", &MinibatchSettings::shards_at_once);
-  nb::class_<Minibatches>(m, "Minibatches", "One epoch.")
-      .def(nb::init<const FrameStore&, const MinibatchSettings&, int64_t>(), nb::arg("store"), nb::arg("settings"),
-           nb::arg("epoch"), nb::call_guard<nb::gil_scoped_release>())
-      .def("__len__", &Minibatches::size)
+  nb::class_<Epoch>(m, "Minibatches", "One epoch.")
+      .def(
+          "__init__",
+          [](Epoch* self, const Store& store, const MinibatchSettings& settings, int64_t epoch) {
+            new (self) Epoch(*store, settings, epoch);
+          },
+          nb::arg("store"), nb::arg("settings"), nb::arg("epoch"), nb::call_guard<WithoutLock>())
+      .def("__len__", [](Epoch& self) { return self.Use([](const Minibatches& epoch) { return epoch.size(); }); })
       .def(
           "__iter__", [](nb::handle self) { return self; }, nb::sig("def __iter__(self) -> Minibatches"))
       .def("__next__", &Next, nb::sig("def __next__(self) -> tuple[typing.Any, typing.Any, typing.Any, typing.Any]"));

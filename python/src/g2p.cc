@@ -1,5 +1,4 @@
 #include <antiphon/g2p.h>
-#include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
 #include <string>
@@ -13,7 +12,7 @@ void BindG2p(nb::module_& m) {
       .def_ro("phones", &PronunciationGuess::phones)
       .def_ro("probability", &PronunciationGuess::probability);
   nb::class_<G2p>(m, "G2p", "As antiphon.G2p.")
-      .def(nb::init<const std::string&>(), nb::arg("model"), nb::call_guard<nb::gil_scoped_release>())
+      .def(nb::init<const std::string&>(), nb::arg("model"), nb::call_guard<WithoutLock>())
       .def(
           "pronounce",
           [](const G2p& self, const std::string& word, int nbest, double least_probability) {
@@ -25,7 +24,7 @@ void BindG2p(nb::module_& m) {
   m.def(
       "train_g2p",
       [](const std::string& lexicon, const std::string& out, const std::string& options, int threads) {
-        Unlocked([&] { TrainG2p(lexicon, out, options, threads); });
+        Interruptible([&](const CancelToken&) { TrainG2p(lexicon, out, options, threads); });
       },
       nb::arg("lexicon"), nb::arg("out"), nb::arg("options"), nb::arg("threads"), "As antiphon.train_g2p.");
 }

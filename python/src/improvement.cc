@@ -1,10 +1,7 @@
 #include <antiphon/adapter.h>
 #include <antiphon/compressor.h>
-#include <nanobind/stl/string.h>
 #include <nanobind/stl/tuple.h>
 
-#include <chrono>
-#include <future>
 #include <string>
 #include <tuple>
 
@@ -13,20 +10,12 @@
 namespace antiphon::python {
 namespace {
 
-// In a thread of its own, while this one listens for Ctrl-C.
 template <class Worker, class Settings>
-auto RunUntilDone(Settings settings) {
-  settings.cancel = CancelToken();
-  auto work = std::async(std::launch::async, [&] { return Worker(settings).Run(); });
-  constexpr auto kBetweenLooks = std::chrono::milliseconds(50);
-  while (Unlocked([&] { return work.wait_for(kBetweenLooks); }) != std::future_status::ready) {
-    if (PyErr_CheckSignals() == 0) continue;
-    const nb::python_error interrupt;
-    settings.cancel.Cancel();
-    Unlocked([&] { work.wait(); });
-    throw interrupt;
-  }
-  return work.get();
+auto Run(Settings settings) {
+  return Interruptible([&](const CancelToken& cancel) {
+    settings.cancel = cancel;
+    return Worker(settings).Run();
+  });
 }
 
 using Stage = std::tuple<int64_t, int64_t, double, double>;
@@ -74,8 +63,8 @@ void BindImprovement(nb::module_& m) {
       .def_prop_ro("new_after", [](const AdaptationOutcome& o) { return ToTuple(o.new_after); })
       .def_prop_ro("old_before", [](const AdaptationOutcome& o) { return ToTuple(o.old_before); })
       .def_prop_ro("old_after", [](const AdaptationOutcome& o) { return ToTuple(o.old_after); });
-  m.def("compress", &RunUntilDone<Compressor, CompressorSettings>, nb::arg("settings"), "As Compressor.run.");
-  m.def("adapt", &RunUntilDone<Adapter, AdapterSettings>, nb::arg("settings"), "As Adapter.run.");
+  m.def("compress", &Run<Compressor, CompressorSettings>, nb::arg("settings"), "As Compressor.run.");
+  m.def("adapt", &Run<Adapter, AdapterSettings>, nb::arg("settings"), "As Adapter.run.");
 }
 
 }  // namespace antiphon::python

@@ -1,7 +1,6 @@
 #include <antiphon/model.h>
 #include <antiphon/model_file.h>
 #include <nanobind/stl/map.h>
-#include <nanobind/stl/string.h>
 #include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
 
@@ -45,7 +44,7 @@ auto Layers(const ModelFile& file) {
 
 void BindModel(nb::module_& m) {
   nb::class_<Model>(m, "Model", "As antiphon.Model.")
-      .def(nb::init<const std::string&>(), nb::arg("file"), nb::call_guard<nb::gil_scoped_release>())
+      .def(nb::init<const std::string&>(), nb::arg("file"), nb::call_guard<WithoutLock>())
       .def_prop_ro("feature_dim", &Model::feature_dim, "Values per frame.")
       .def_prop_ro("left_context", &Model::left_context, "Frames spliced on before.")
       .def_prop_ro("right_context", &Model::right_context, "Frames spliced on after.")
@@ -56,7 +55,7 @@ void BindModel(nb::module_& m) {
       .def(
           "score",
           [](const Model& self, Rows<float> features) {
-            auto scores = Unlocked([&] { return self.LogLikelihoods(SpanOf(features)); });
+            auto scores = Interruptible([&](const CancelToken&) { return self.LogLikelihoods(SpanOf(features)); });
             const auto outputs = static_cast<size_t>(self.num_outputs());
             const size_t rows = scores.size() / outputs;
             return ArrayOf(std::move(scores), {rows, outputs});
@@ -64,9 +63,10 @@ void BindModel(nb::module_& m) {
           nb::arg("features"), "Log-likelihoods of frames.");
   nb::class_<ModelFile>(m, "ModelFile", "A model file as values.")
       .def(nb::init<>())
-      .def_static("read", &ModelFile::Read, nb::arg("file"), nb::call_guard<nb::gil_scoped_release>(), "Reads one.")
-      .def("write", &ModelFile::Write, nb::arg("file"), nb::call_guard<nb::gil_scoped_release>(), "Writes it whole.")
-      .def("take_description", &ModelFile::TakeDescription, nb::arg("model"), "hmm and features of another model.")
+      .def_static("read", &ModelFile::Read, nb::arg("file"), nb::call_guard<WithoutLock>(), "Reads one.")
+      .def("write", &ModelFile::Write, nb::arg("file"), nb::call_guard<WithoutLock>(), "Writes it whole.")
+      .def("take_description", &ModelFile::TakeDescription, nb::arg("model"), nb::call_guard<WithoutLock>(),
+           "hmm and features of another model.")
       .def("layers", &Layers, "(name, type, inputs, outputs, options) of each.")
       .def("num_outputs", &ModelFile::NumOutputs, "Outputs of the network.")
       .def("take_tensors", &TakeTensors, nb::sig("def take_tensors(self) -> list[tuple[str, bool, typing.Any]]"),

@@ -1,6 +1,6 @@
 #include <antiphon/error.h>
 
-#include <stdexcept>
+#include <exception>
 
 #include "bindings.h"
 
@@ -13,9 +13,9 @@ void Translate(const std::exception_ptr& thrown, void*) {
     std::rethrow_exception(thrown);
   } catch (const nb::builtin_exception&) {
     throw;
-  } catch (const std::runtime_error& e) {
+  } catch (const std::exception& e) {
     const nb::object kinds = nb::module_::import_("antiphon._errors").attr("BY_KIND");
-    PyErr_SetString(nb::object(kinds[NameOf(KindOf(e))]).ptr(), e.what());
+    PyErr_SetObject(nb::object(kinds[NameOf(KindOf(e))]).ptr(), Readable(e.what()).ptr());
   }
 }
 
@@ -26,6 +26,7 @@ NB_MODULE(_core, m) {
   using namespace antiphon::python;
   m.doc() = "What the package antiphon is written on; use the package.";
   m.attr("version") = ANTIPHON_VERSION;
+  nb::set_leak_warnings(false);  // a daemon thread may hold some to the end
   nb::register_exception_translator(Translate);
   BindRecognizer(m);
   BindAligner(m);

@@ -1,12 +1,10 @@
 #include <antiphon/recognizer.h>
 #include <nanobind/stl/pair.h>
-#include <nanobind/stl/string.h>
 #include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
 
 #include <cstddef>
 #include <functional>
-#include <memory>
 #include <span>
 #include <string>
 #include <tuple>
@@ -44,22 +42,11 @@ std::vector<Event> ToTuples(const std::vector<StreamEvent>& events) {
   return tuples;
 }
 
-// Looks for Ctrl-C now and then, which Python sees in its main thread alone; whatever its handler raises ends the call.
 Result UnlessInterrupted(RecognizeSettings settings, const std::function<Recognition(const RecognizeSettings&)>& call) {
-  std::unique_ptr<nb::python_error> raised;
-  settings.progress = [&](double) {
-    const nb::gil_scoped_acquire locked;
-    if (raised || PyErr_CheckSignals() == 0) return;
-    raised = std::make_unique<nb::python_error>();
-    settings.cancel.Cancel();
-  };
-  try {
-    Recognition recognition = Unlocked([&] { return call(settings); });
-    if (!raised) return ToTuple(recognition);
-  } catch (...) {
-    if (!raised) throw;
-  }
-  throw nb::python_error(*raised);
+  return ToTuple(Interruptible([&](const CancelToken& cancel) {
+    settings.cancel = cancel;
+    return call(settings);
+  }));
 }
 
 void BindSettings(nb::module_& m) {
@@ -128,7 +115,7 @@ void BindRecognizer(nb::module_& m) {
       .def("audio_remarks", &Stream::AudioRemarks, "What is wrong with the sound so far.");
   nb::class_<Recognizer>(m, "Recognizer", "As antiphon.Recognizer.")
       .def(nb::init<const std::string&, const std::string&, const RecognizerSettings&>(), nb::arg("model"),
-           nb::arg("graph"), nb::arg("settings"), nb::call_guard<nb::gil_scoped_release>())
+           nb::arg("graph"), nb::arg("settings"), nb::call_guard<WithoutLock>())
       .def(
           "recognize",
           [](const Recognizer& self, Vector<float> samples, int rate, int nbest) {
@@ -160,7 +147,7 @@ void BindRecognizer(nb::module_& m) {
           [](const Recognizer& self, int rate, bool partial) {
             StreamSettings settings;
             settings.partial = partial;
-            return self.NewStream(rate, settings);
+            return Unlocked([&] { return self.NewStream(rate, settings); });
           },
           nb::arg("rate"), nb::arg("partial"), "A Stream.")
       .def("sample_rate", &Recognizer::sample_rate_hz, "Hz of the model.")

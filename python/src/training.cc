@@ -1,9 +1,6 @@
 #include <antiphon/trainer.h>
-#include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
-#include <chrono>
-#include <future>
 #include <stdexcept>
 #include <string>
 
@@ -12,24 +9,18 @@
 namespace antiphon::python {
 namespace {
 
-// In a thread of its own, while this one listens for Ctrl-C, which stops the training between two steps, with
-// everything saved. `hear` gets each record as JSON text; where it says False, the training ends there.
+// Ctrl-C stops the training between two steps, with everything saved, wherever it is heard. `hear` gets each record as
+// JSON text; where it says False, the training ends there.
 TrainingResult Run(TrainerSettings settings, const nb::object& hear) {
-  settings.cancel = CancelToken();
-  settings.on_metrics = [&](const std::string& json) {
-    const nb::gil_scoped_acquire locked;
-    if (!nb::cast<bool>(hear(json))) throw std::runtime_error("the training was stopped from Python");
-  };
-  auto training = std::async(std::launch::async, [&] { return Trainer(settings).Run(); });
-  constexpr auto kBetweenLooks = std::chrono::milliseconds(50);
-  while (Unlocked([&] { return training.wait_for(kBetweenLooks); }) != std::future_status::ready) {
-    if (PyErr_CheckSignals() == 0) continue;
-    const nb::python_error interrupt;
-    settings.cancel.Cancel();
-    Unlocked([&] { training.wait(); });
-    throw interrupt;
-  }
-  return training.get();
+  return UntilDone([&](Call& call) {
+    settings.cancel = call.cancel;
+    settings.on_metrics = [&](const std::string& json) {
+      bool go_on = true;
+      call.InPython([&] { go_on = nb::cast<bool>(hear(json)); });
+      if (!go_on) throw std::runtime_error("the training was stopped from Python");
+    };
+    return Trainer(settings).Run();
+  });
 }
 
 }  // namespace

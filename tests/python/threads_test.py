@@ -66,6 +66,21 @@ class Threads(SystemTest):
         with concurrent.futures.ThreadPoolExecutor(THREADS) as threads:
             self.assertEqual(hear(threads.map), hear(map))
 
+    def test_threads_that_share_an_iterator_divide_it(self):
+        entries = {f"utt{number}": np.full((20, 5), number, np.float32) for number in range(2000)}
+        antiphon.write_table(self.root / "shared.ark", entries.items())
+        store = antiphon.FrameStore(self.root / "store")
+        for walk, expected in ((antiphon.read_table(self.root / "shared.ark"), sorted(entries)),
+                               (store.minibatches(8), list(range(store.num_frames)))):
+            with concurrent.futures.ThreadPoolExecutor(THREADS) as threads:
+                parts = [part for parts in threads.map(lambda _: list(walk), range(THREADS)) for part in parts]
+            for part in parts:
+                if isinstance(part[0], str):
+                    np.testing.assert_array_equal(part[1], entries[part[0]])
+            found = [part[0] for part in parts] if isinstance(parts[0][0], str) else \
+                np.concatenate([part.frame_ids for part in parts]).tolist()
+            self.assertEqual(sorted(found), expected)
+
     def test_align(self):
         aligner = antiphon.Aligner(self.network, self.root / "lexicon.txt")
         text = dict(line.split(maxsplit=1) for line in (self.root / "corpus/text").read_text().splitlines())
