@@ -2,16 +2,19 @@
 
 import errno
 import os
-from typing import Any, Union
+from typing import Any, Union, cast
 
 import numpy as np
 import numpy.typing as npt
 
-from ._errors import InputError
+from ._errors import InputError, UsageError
 
 PathLike = Union[str, "os.PathLike[str]"]
 Floats = npt.NDArray[np.float32]
 Integers = npt.NDArray[np.int32]
+
+INT32, INT64, UINT64 = (-2**31, 2**31 - 1), (-2**63, 2**63 - 1), (0, 2**64 - 1)
+"""What the library's whole numbers may be: as a rule the first, of places the second, of seeds the third."""
 
 
 def path_text(path: PathLike, what: str) -> str:
@@ -21,7 +24,23 @@ def path_text(path: PathLike, what: str) -> str:
         raise TypeError(f"{what}: expected a path (str or os.PathLike), not {type(path).__name__}")
     if not text:
         raise InputError(f"{what}: the path is empty")
-    return text
+    return encodable(text, what)
+
+
+def encodable(value: str, what: str) -> str:
+    """The text; InputError for what no bytes stand for. Bytes that are not UTF-8 come as Python has them in paths."""
+    try:
+        value.encode("utf-8", "surrogateescape")
+    except UnicodeEncodeError as error:
+        raise InputError(f"{what}: character {error.start} is half of a surrogate pair, which is no text") from None
+    return value
+
+
+def checked_text(value: object, what: str) -> str:
+    """The text; TypeError for what is none."""
+    if not isinstance(value, str):
+        raise TypeError(f"{what}: expected str, not {type(value).__name__}")
+    return encodable(value, what)
 
 
 def existing(path: PathLike, what: str) -> str:
@@ -55,12 +74,30 @@ def model_file(path: str) -> str:
                             "model: the folder has neither model.safetensors nor network/model.safetensors", path)
 
 
-def whole_number(value: object, what: str) -> int:
-    """The number as an int; TypeError for what is no whole number."""
+def whole_number(value: object, what: str, limits: tuple[int, int] = INT32) -> int:
+    """The number as an int; TypeError for what is no whole number, UsageError for one beyond the limits."""
     try:
-        return value.__index__()  # type: ignore[attr-defined, no-any-return]
+        number = cast(int, value.__index__())  # type: ignore[attr-defined]
     except AttributeError:
         raise TypeError(f"{what}: expected a whole number, not {type(value).__name__}") from None
+    if not limits[0] <= number <= limits[1]:
+        raise UsageError(f"{what}: expected a whole number from {limits[0]} to {limits[1]}, not {number}")
+    return number
+
+
+def thread_count(value: object) -> int:
+    """`threads`: 0 for all cores."""
+    return whole_number(value, "threads", (0, 4096))
+
+
+def real_number(value: Any, what: str) -> float:
+    """The number as a float; TypeError for what is none, UsageError for NaN."""
+    if isinstance(value, str) or not (hasattr(value, "__float__") or hasattr(value, "__index__")):
+        raise TypeError(f"{what}: expected a number, not {type(value).__name__}")
+    number = float(value)
+    if number != number:
+        raise UsageError(f"{what}: expected a number, not NaN")
+    return number
 
 
 def floats(values: Any, dimensions: int, what: str) -> Floats:

@@ -1,23 +1,25 @@
 """Metrics of a training to services that keep them, by their own Python packages."""
 
+import contextlib
 import json
 import os
 import pathlib
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Union
 
+from ._arguments import checked_text
 from ._errors import UsageError
 
 Record = dict[str, Any]
 
 
 class _Target:
-    """Takes records until `close`; `finished`: the training came to its end."""
+    """Takes records until `close`, which is told how the training ended: "FINISHED", "FAILED" or "KILLED" (by Ctrl-C)."""
 
     def write(self, record: Record) -> None:
         raise NotImplementedError
 
-    def close(self, finished: bool) -> None:
+    def close(self, ending: str) -> None:
         raise NotImplementedError
 
 
@@ -47,8 +49,8 @@ class _Wandb(_Target):
         if record["kind"] != "event":
             self.run.log(_numbers(record), step=_step(record))
 
-    def close(self, finished: bool) -> None:
-        self.run.finish(exit_code=0 if finished else 1)
+    def close(self, ending: str) -> None:
+        self.run.finish(exit_code=0 if ending == "FINISHED" else 1)
 
 
 class _Mlflow(_Target):
@@ -67,22 +69,22 @@ class _Mlflow(_Target):
             for name, value in _numbers(record).items():
                 self.client.log_metric(self.run, name, value, step=_step(record))
 
-    def close(self, finished: bool) -> None:
-        self.client.set_terminated(self.run, status="FINISHED" if finished else "KILLED")
+    def close(self, ending: str) -> None:
+        self.client.set_terminated(self.run, status=ending)
 
 
 def split_targets(targets: Union[str, Sequence[str]]) -> tuple[list[str], list[str]]:
     """Those that the library writes itself, and those that need a package of the service's."""
-    texts = [targets] if isinstance(targets, str) else list(targets)
-    for text in texts:
-        if not isinstance(text, str):
-            raise TypeError(f"log_to: expected str, not {type(text).__name__}")
-    services = [text for text in texts if text.startswith("wandb:") or (text.startswith("mlflow:") and "://" in text)]
-    return [text for text in texts if text not in services], services
+    if not isinstance(targets, Sequence):
+        raise TypeError(f"log_to: expected str or several of them, not {type(targets).__name__}")
+    all_of = [checked_text(target, "log_to") for target in ([targets] if isinstance(targets, str) else targets)]
+    services = [target for target in all_of
+                if target.startswith("wandb:") or (target.startswith("mlflow:") and "://" in target)]
+    return [target for target in all_of if target not in services], services
 
 
-def open_target(target: str, out: str, parameters: Record) -> _Target:
-    """A target that split_targets named as a service's. UsageError if its package is not installed."""
+def _open(target: str, out: str, parameters: Record) -> _Target:
+    """UsageError if the service's package is not installed."""
     service, _, where = target.partition(":")
     if not where:
         raise UsageError(f"log_to: {target!r} names no place: expected 'wandb:FOLDER' or 'mlflow:http://HOST:PORT'")
@@ -91,3 +93,26 @@ def open_target(target: str, out: str, parameters: Record) -> _Target:
         return _Wandb(where, out, plain) if service == "wandb" else _Mlflow(where, out, plain)
     except ImportError as missing:
         raise UsageError(f"log_to: {target!r} needs the package {service}: pip install {service}") from missing
+
+
+@contextlib.contextmanager
+def opened(services: Sequence[str], out: str, parameters: Record) -> Iterator[Callable[[Record], None]]:
+    """What writes a record to all of the targets that split_targets named as services'. They are told of the end."""
+    with contextlib.ExitStack() as stack:
+        ending = ["FAILED"]
+        targets = []
+        for service in services:
+            target = _open(service, out, parameters)
+            targets.append(target)
+            stack.callback(lambda one: one.close(ending[0]), target)
+
+        def write(record: Record) -> None:
+            for target in targets:
+                target.write(record)
+
+        try:
+            yield write
+            ending[0] = "FINISHED"
+        except KeyboardInterrupt:
+            ending[0] = "KILLED"
+            raise

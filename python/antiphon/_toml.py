@@ -2,8 +2,16 @@
 
 import json
 import math
+import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
+
+from ._errors import UsageError
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
 
 
 def toml_value(value: Any, where: str) -> str:
@@ -33,6 +41,21 @@ def toml_value(value: Any, where: str) -> str:
 def toml_options(options: Mapping[str, Any]) -> str:
     """Keyword arguments as keys: mel_bins becomes mel-bins."""
     return "".join(f"{key.replace('_', '-')} = {toml_value(dashed(value), key)}\n" for key, value in options.items())
+
+
+def toml_table(text: str) -> dict[str, Any]:
+    """What TOML says."""
+    return tomllib.loads(text)
+
+
+def toml_with(options: str, settings: Mapping[str, Any], where: str) -> str:
+    """Options that are TOML already, with keyword arguments in place of those that they name too."""
+    try:
+        given = toml_table(options)
+    except tomllib.TOMLDecodeError as error:
+        raise UsageError(f"{where}: expected TOML: {error}") from None
+    named = {key.replace("_", "-") for key in settings}
+    return toml_options({**{key: value for key, value in given.items() if key not in named}, **settings})
 
 
 def dashed(value: Any) -> Any:

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import Any, Optional, Union
 
 from . import _core
-from ._arguments import PathLike, existing, path_text, whole_number
-from ._log_to import open_target, split_targets
+from ._arguments import UINT64, PathLike, existing, path_text, checked_text, thread_count, whole_number
+from ._log_to import opened, split_targets
 from ._toml import toml_options
 
 
@@ -26,6 +26,7 @@ class TrainingResult:
     held_out_loss: float
     """Nats per frame."""
     frames_per_second: float
+    """Learnt from, on the whole."""
 
 
 def train(store: PathLike, out: PathLike, *, network: Optional[Sequence[Mapping[str, Any]]] = None,
@@ -57,38 +58,31 @@ def train(store: PathLike, out: PathLike, *, network: Optional[Sequence[Mapping[
     settings.hmm = existing(hmm, "hmm") if hmm is not None else ""
     settings.front_end = existing(front_end, "front_end") if front_end is not None else ""
     tables = {"network": {"layer": list(network)}} if network is not None else {}
-    settings.config = toml_options({**options, **tables}) + config
-    settings.seed = whole_number(seed, "seed")
-    settings.threads = whole_number(threads, "threads")
+    settings.config = toml_options({**options, **tables}) + checked_text(config, "config")
+    settings.seed = whole_number(seed, "seed", UINT64)
+    settings.threads = thread_count(threads)
     settings.resume = bool(resume)
     settings.log_to, services = split_targets(log_to)
     parameters = {"store": settings.frame_store, "seed": settings.seed, **options}
-    targets = [open_target(target, settings.run_folder, parameters) for target in services]
-
-    failures: list[BaseException] = []
+    failures: list[Exception] = []
 
     def hear(text: str) -> bool:
         try:
             record = json.loads(text)
-            for target in targets:
-                target.write(record)
+            write(record)
             if on_metrics is not None:
                 on_metrics(record)
             return True
-        except BaseException as failure:  # it is raised again below
+        except Exception as failure:  # it is raised again below; Ctrl-C goes through the library, which saves all
             failures.append(failure)
             return False
 
-    finished = False
-    try:
-        result = _core.train(settings, hear)
-        finished = True
-    except Exception:
-        if failures:
-            raise failures[0] from None
-        raise
-    finally:
-        for target in targets:
-            target.close(finished)
+    with opened(services, settings.run_folder, parameters) as write:
+        try:
+            result = _core.train(settings, hear)
+        except Exception:
+            if failures:
+                raise failures[0] from None
+            raise
     return TrainingResult(result.model_file, result.report_file, result.frames, result.held_out_accuracy,
                           result.held_out_loss, result.frames_per_second)

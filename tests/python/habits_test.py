@@ -1,6 +1,8 @@
 """What the library says goes to Python's logging; metrics go to MLflow and Weights & Biases, read back by their own
 packages where those are installed."""
 
+import contextlib
+import io
 import json
 import logging
 import os
@@ -12,6 +14,7 @@ import unittest
 from unittest import mock
 
 import package
+from small_system import must
 from system import SystemTest
 
 antiphon = package.optional("antiphon")
@@ -80,6 +83,61 @@ antiphon.train({str(self.root / 'store')!r}, {str(self.root / out)!r}, schedule=
             logger.removeHandler(handler)
             logger.setLevel(logging.NOTSET)
         self.assertEqual(set(seen), {40})
+
+    def test_a_handler_that_raises_is_reported_and_the_log_goes_on(self):
+        class Handler(logging.Handler):
+            def emit(self, record):
+                heard.append(record.levelno)
+                if len(heard) == 1:
+                    raise LookupError("the handler broke")
+                if logging.DEBUG in heard:
+                    done.set()
+
+        heard, done, handler, logger = [], threading.Event(), Handler(), logging.getLogger("antiphon")
+        logger.setLevel(logging.DEBUG)
+        logger.addHandler(handler)
+        try:
+            with contextlib.redirect_stderr(io.StringIO()) as told:
+                for words in ("zebra", "okapi"):
+                    antiphon.Recognizer(self.root / "net/model.safetensors", self.root / "graph", hotwords={words: 1.0})
+                antiphon.Recognizer(self.root / "net/model.safetensors", self.fly_graph(), add_words={"C": "a b"})
+                self.assertTrue(done.wait(60), heard)
+        finally:
+            logger.removeHandler(handler)
+            logger.setLevel(logging.NOTSET)
+        self.assertIn("LookupError: the handler broke", told.getvalue())
+
+    def fly_graph(self):
+        """One that words can be added to."""
+        must("graph", "--model", self.root / "align/model.safetensors", "--lexicon", self.root / "lexicon.txt",
+             "--grammar", self.root / "grammar.txt", "--on-the-fly", "--out", self.root / "fly")
+        return self.root / "fly"
+
+    def test_services_hear_how_a_training_ended(self):
+        class Target:
+            def __init__(self, folder, *_):
+                if folder == "broken":
+                    raise LookupError(folder)
+
+            def write(self, record):
+                if record["kind"] == "start" and raised is not None:
+                    raise raised
+
+            def close(self, ending):
+                endings.append(ending)
+
+        for raised, ending in ((None, "FINISHED"), (LookupError("x"), "FAILED"), (KeyboardInterrupt(), "KILLED")):
+            endings = []
+            with mock.patch("antiphon._log_to._Wandb", Target):
+                try:
+                    self.train(f"ended {ending}", log_to="wandb:here")
+                except (LookupError, KeyboardInterrupt):
+                    pass
+            self.assertEqual(endings, [ending])
+        endings = []
+        with mock.patch("antiphon._log_to._Wandb", Target), self.assertRaises(LookupError):
+            self.train("refused", log_to=["wandb:here", "wandb:broken"])
+        self.assertEqual(endings, ["FAILED"])
 
     def test_mlflow_files(self):
         self.train("to_files", log_to=f"mlflow:{self.root / 'mlruns'}")
