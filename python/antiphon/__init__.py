@@ -4,7 +4,8 @@
     print(recognizer.recognize("call.wav").text)
 
 Everything here runs on the library that the program `antiphon` runs on, and gives the same numbers. Long calls let
-other Python threads run; a Recognizer, a Model, a FrontEnd and a FrameStore may be used by many threads at once. What
+other Python threads run, and Ctrl-C ends them; a Recognizer, a Model, a FrontEnd and a FrameStore may be used by many
+threads at once. What
 goes wrong raises a class of Error, whose text reads from what was asked for down to the cause; an argument of the wrong
 type raises TypeError, a file that is not there FileNotFoundError. What the library says on its way goes to the logger
 "antiphon" of Python's logging.

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any, Optional
 
 from . import _core
-from ._arguments import PathLike, existing, model_file, path_text, samples as checked_samples, whole_number
+from ._arguments import PathLike, existing, model_file, path_text, samples as checked_samples, checked_text, whole_number
 from ._errors import UsageError
 
 
@@ -14,9 +14,11 @@ class AlignedPhone:
     """A phone, or a pause."""
 
     phone: str
+    """As the model names it."""
     start: float
     """Seconds from the beginning of the audio."""
     end: float
+    """Likewise."""
 
 
 @dataclass(frozen=True)
@@ -24,10 +26,13 @@ class AlignedWord:
     """A word of the text."""
 
     word: str
+    """As the text has it."""
     start: float
     """Seconds from the beginning of the audio."""
     end: float
+    """Likewise."""
     phones: tuple[AlignedPhone, ...]
+    """What it consists of, in order."""
 
 
 class Alignment:
@@ -68,7 +73,7 @@ class Alignment:
 
     def ctm(self, utterance: str) -> str:
         """Lines of UTTERANCE CHANNEL START DURATION WORD."""
-        return self._core.ctm(utterance)
+        return self._core.ctm(checked_text(utterance, "utterance"))
 
 
 class Aligner:
@@ -90,12 +95,11 @@ class Aligner:
     def align(self, audio: Any, text: str, rate: Optional[int] = None) -> Alignment:
         """`audio`: the path of a file, or one channel of samples, floats in -1 … 1 or int16, with their `rate` in Hz.
         InputError if the audio is too short for the text, or a word has no pronunciation."""
-        if not isinstance(text, str):
-            raise TypeError(f"text: expected str, not {type(text).__name__}")
+        said = checked_text(text, "text")
         if isinstance(audio, (str, os.PathLike)):
             if rate is not None:
                 raise UsageError("rate: a file says itself what its rate is")
-            return Alignment(self._core.align_file(existing(audio, "audio"), text))
+            return Alignment(self._core.align_file(existing(audio, "audio"), said))
         if rate is None:
             raise TypeError("rate: samples need their sampling rate in Hz")
-        return Alignment(self._core.align(checked_samples(audio), whole_number(rate, "rate"), text))
+        return Alignment(self._core.align(checked_samples(audio), whole_number(rate, "rate"), said))

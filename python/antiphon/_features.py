@@ -3,8 +3,8 @@
 from typing import Any
 
 from . import _core
-from ._arguments import Floats, samples as checked_samples, whole_number
-from ._toml import toml_options
+from ._arguments import Floats, samples as checked_samples, checked_text, whole_number
+from ._toml import toml_options, toml_with
 
 
 class FrontEnd:
@@ -17,18 +17,16 @@ class FrontEnd:
 
     def __init__(self, options: str = "", **settings: Any) -> None:
         """`options`: TOML, such as Model.features; `settings`: options of `antiphon features` with underscores (kind,
-        sample_rate, mel_bins …). What neither names has the command's defaults: 40 cepstra, with dither. UsageError
+        sample_rate, mel_bins …), which go before `options`. What neither names has the command's defaults: 40 cepstra, with dither. UsageError
         for an option that there is not, or that is out of its range.
         """
-        if not isinstance(options, str):
-            raise TypeError(f"options: expected TOML text, not {type(options).__name__}")
-        self._core = _core.FrontEnd(options + "\n" + toml_options(settings))
+        self._core = _core.FrontEnd(toml_with(checked_text(options, "options"), settings, "options"))
 
     @classmethod
     def standard(cls, kind: str, rate: int = 16000, **settings: Any) -> "FrontEnd":
         """Kaldi's defaults of "fbank", "mfcc" or "plp", without dither; `settings` over them."""
         front_end = cls.__new__(cls)
-        front_end._core = _core.FrontEnd.standard(kind, whole_number(rate, "rate"), toml_options(settings))
+        front_end._core = _core.FrontEnd.standard(checked_text(kind, "kind"), whole_number(rate, "rate"), toml_options(settings))
         return front_end
 
     def __call__(self, samples: Any, rate: int, utt_id: str = "") -> Floats:
@@ -37,7 +35,7 @@ class FrontEnd:
         `samples`: one channel, floats in -1 … 1 or int16; `rate`: their Hz, converted to the front end's; `utt_id`
         selects the dither, if there is any. InputError for samples that are not finite or not one channel.
         """
-        return self._core.compute(checked_samples(samples), whole_number(rate, "rate"), utt_id)
+        return self._core.compute(checked_samples(samples), whole_number(rate, "rate"), checked_text(utt_id, "utt_id"))
 
     @property
     def dim(self) -> int:

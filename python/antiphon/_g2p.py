@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from . import _core
-from ._arguments import PathLike, existing, path_text, whole_number
+from ._arguments import PathLike, existing, path_text, real_number, checked_text, thread_count, whole_number
 from ._toml import toml_options
 
 
@@ -13,6 +13,7 @@ class Pronunciation:
     """One way to say a word."""
 
     phones: tuple[str, ...]
+    """In order, at least one."""
     probability: float
     """Of all the ways in which the word may be said."""
 
@@ -33,9 +34,8 @@ class G2p:
     def pronounce(self, word: str, nbest: int = 1, least_probability: float = 0.0) -> list[Pronunciation]:
         """Best first, at most `nbest`, without those that are less probable than `least_probability` (but never without
         the best). InputError names letters that no word of the lexicon had."""
-        if not isinstance(word, str):
-            raise TypeError(f"word: expected str, not {type(word).__name__}")
-        guesses = self._core.pronounce(word, whole_number(nbest, "nbest"), float(least_probability))
+        guesses = self._core.pronounce(checked_text(word, "word"), whole_number(nbest, "nbest"),
+                                       real_number(least_probability, "least_probability"))
         return [Pronunciation(tuple(guess.phones), guess.probability) for guess in guesses]
 
     @property
@@ -53,5 +53,5 @@ def train_g2p(lexicon: PathLike, out: PathLike, threads: int = 0, **options: Any
     """Learns from a lexicon (WORD PHONE … per line) and writes `out`, NAME.g2p. `options`: those of `antiphon g2p
     train`, with _ in place of -: order, max_letters, max_phones, iterations, prune. threads=0: all cores."""
     path = path_text(out, "out")
-    _core.train_g2p(existing(lexicon, "lexicon"), path, toml_options(options), whole_number(threads, "threads"))
+    _core.train_g2p(existing(lexicon, "lexicon"), path, toml_options(options), thread_count(threads))
     return G2p(path)

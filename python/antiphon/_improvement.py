@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Any, Mapping, Optional
 
 from . import _core
-from ._arguments import PathLike, existing, path_text, whole_number
+from ._arguments import UINT64, PathLike, existing, path_text, checked_text, thread_count, whole_number
 from ._toml import toml_options
 
 
@@ -12,11 +12,11 @@ def _with_common(settings: Any, model: PathLike, method: str, held_out_store: Op
                  options: Mapping[str, Any], seed: int, threads: int) -> Any:
     """The settings with what both kinds of work take."""
     settings.model = existing(model, "model")
-    settings.method = method
+    settings.method = checked_text(method, "method")
     settings.held_out_store = _optional_store(held_out_store, "held_out_store")
-    settings.config = toml_options(options) + config
-    settings.seed = whole_number(seed, "seed")
-    settings.threads = whole_number(threads, "threads")
+    settings.config = toml_options(options) + checked_text(config, "config")
+    settings.seed = whole_number(seed, "seed", UINT64)
+    settings.threads = thread_count(threads)
     return settings
 
 
@@ -29,6 +29,7 @@ class CompressionStage:
     """A model at one stage of its compression."""
 
     parameters: int
+    """Trained values."""
     bytes: int
     """Of the network, as in the file."""
     held_out_loss: float
@@ -44,7 +45,9 @@ class CompressionResult:
     model: str
     """The model file."""
     before: CompressionStage
+    """The model as it was."""
     compressed: CompressionStage
+    """By the method alone."""
     retrained: CompressionStage
     """As `compressed` without retraining."""
 
@@ -98,9 +101,13 @@ class AdaptationResult:
     profile: str
     """A speaker's file, of methods that make one; usually empty."""
     new_before: AdaptationMeasures
+    """The old model on the new speech."""
     new_after: AdaptationMeasures
+    """The adapted one on it."""
     old_before: AdaptationMeasures
+    """The old model on its own speech."""
     old_after: AdaptationMeasures
+    """The adapted one on it."""
 
 
 class Adapter:

@@ -2,12 +2,16 @@
 
 import os
 import threading
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Optional
 
+import numpy as np
+
 from . import _core
-from ._arguments import PathLike, existing, is_bundle, model_file, samples as checked_samples, whole_number
+from ._arguments import (PathLike, existing, is_bundle, model_file, real_number, samples as checked_samples, checked_text,
+                         whole_number)
 from ._errors import UsageError
 
 
@@ -16,9 +20,11 @@ class Word:
     """A recognised word."""
 
     word: str
+    """As the graph has it, or as people write it."""
     start: float
     """Seconds from the beginning of the audio."""
     end: float
+    """Likewise."""
     confidence: float
     """0 … 1."""
 
@@ -28,6 +34,7 @@ class Hypothesis:
     """One of the n best."""
 
     text: str
+    """Its words, with blanks between."""
     cost: float
     """By which they are ranked, in nats; lower is better."""
 
@@ -39,6 +46,7 @@ class Recognition:
     text: str
     """The words, with blanks between."""
     words: tuple[Word, ...]
+    """In order, with their times."""
     remark: str
     """Why there are no words, for example; usually empty."""
     nbest: tuple[Hypothesis, ...] = ()
@@ -54,6 +62,7 @@ class StreamEvent(Recognition):
     """What was understood of an utterance: so far, or in the end. Partial results have text alone, and written if asked for."""
 
     final: bool = False
+    """The utterance is over; otherwise more may come, and words may change."""
     start: float = 0.0
     """Seconds from the beginning of the stream; of the utterance."""
     end: float = 0.0
@@ -93,17 +102,7 @@ class Recognizer:
         for name, value in settings.items():
             if name not in known:
                 raise TypeError(f"Recognizer has no setting '{name}'; known: {', '.join(known)}")
-            if isinstance(value, os.PathLike):
-                value = os.fspath(value)
-            elif name == "hotwords" and isinstance(value, dict):
-                value = list(value.items())
-            elif name == "add_words":
-                value = _added_words(value)
-            try:
-                setattr(chosen, name, value)
-            except TypeError:
-                expected = type(getattr(chosen, name)).__name__
-                raise TypeError(f"{name}: expected {expected}, not {type(value).__name__}") from None
+            setattr(chosen, name, _setting(name, value, getattr(chosen, name)))
         self._core = _core.Recognizer(model_path, graph_folder, chosen)
 
     def recognize(self, audio: Any, rate: Optional[int] = None, channel: Optional[int] = None,
@@ -215,13 +214,46 @@ def _fields(found: Any) -> dict[str, Any]:
             "nbest": tuple(Hypothesis(*hypothesis) for hypothesis in hypotheses)}
 
 
-def _added_words(value: Any) -> list[tuple[str, str, float]]:
-    """A dict of words and phones, or words alone, or tuples (word, phones, weight), as the library takes them."""
-    if isinstance(value, dict):
-        return [(word, phones, 1.0) for word, phones in value.items()]
-    if isinstance(value, str):
-        raise TypeError("add_words: expected a list or a dict of words, not a str")
-    return [(item, "", 1.0) if isinstance(item, str) else tuple(item) for item in value]
+def _setting(name: str, value: Any, default: Any) -> Any:
+    """The value as the library takes it, which has this default."""
+    if name in _LISTS:
+        if isinstance(value, (str, bytes)) or not isinstance(value, Iterable):
+            raise TypeError(f"{name}: expected a list{'' if name == 'word_list' else ' or a dict'}, "
+                            f"not {type(value).__name__}")
+        return [_LISTS[name](item) for item in (value.items() if isinstance(value, dict) else value)]
+    if name in _FILES and value not in ("", "none"):
+        return existing(value, name)
+    if isinstance(default, bool):
+        if not isinstance(value, (bool, np.bool_)):
+            raise TypeError(f"{name}: expected bool, not {type(value).__name__}")
+        return bool(value)
+    if isinstance(default, int):
+        return whole_number(value, name)
+    if isinstance(default, float):
+        return real_number(value, name)
+    return checked_text(os.fspath(value) if isinstance(value, os.PathLike) else value, name)
+
+
+def _hotword(pair: Any) -> tuple[str, float]:
+    if not isinstance(pair, (tuple, list)) or len(pair) != 2:
+        raise TypeError(f"hotwords: expected pairs of a phrase and its nats, found {pair!r}")
+    phrase = checked_text(pair[0], "hotwords")
+    return phrase, real_number(pair[1], f"hotwords: '{phrase}'")
+
+
+def _added_word(item: Any) -> tuple[str, str, float]:
+    # A word, with its phones, with its weight.
+    parts = (item,) if isinstance(item, str) else item
+    if not isinstance(parts, (tuple, list)) or not 1 <= len(parts) <= 3:
+        raise TypeError(f"add_words: expected words, or tuples (word, phones, weight), found {item!r}")
+    word, phones, weight = (*parts, "", 1.0)[:3] if len(parts) < 2 else (*parts, 1.0)[:3]
+    return (checked_text(word, "add_words"), checked_text(phones, f"add_words: phones of '{word}'"),
+            real_number(weight, f"add_words: weight of '{word}'"))
+
+
+_LISTS: dict[str, Callable[[Any], Any]] = {"hotwords": _hotword, "add_words": _added_word,
+                                            "word_list": lambda word: checked_text(word, "word_list")}
+_FILES = ("weights", "rescore_arpa", "graph_arpa", "g2p", "lm", "vad")
 
 
 def _event(event: Any) -> StreamEvent:

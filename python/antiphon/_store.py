@@ -7,16 +7,21 @@ import numpy as np
 import numpy.typing as npt
 
 from . import _core
-from ._arguments import Floats, Integers, PathLike, existing_or_remote, path_text, whole_number
+from ._arguments import (INT64, UINT64, Floats, Integers, PathLike, existing_or_remote, path_text, real_number,
+                         whole_number)
 
 
 class Utterance(NamedTuple):
     """One utterance of a frame store."""
 
     id: str
+    """As the tables have it that the store was made of."""
     speaker: str
+    """Whose it is."""
     num_frames: int
+    """How many frames it has."""
     weight: float
+    """By which the loss of its frames is multiplied."""
 
 
 class Minibatch(NamedTuple):
@@ -35,7 +40,8 @@ class Minibatch(NamedTuple):
 
 
 class Minibatches:
-    """One epoch of a frame store: every frame once. Further minibatches are prepared while one is in use."""
+    """One epoch of a frame store: every frame once. Further minibatches are prepared while one is in use. Threads may
+    share it: each minibatch goes to one of them."""
 
     def __init__(self, core: _core.Minibatches) -> None:
         """FrameStore.minibatches makes it."""
@@ -62,7 +68,8 @@ class FrameStore:
             for batch in store.minibatches(256, epoch=epoch):
                 loss = criterion(network(torch.from_numpy(batch.features)), torch.from_numpy(batch.labels).long())
 
-    It is mapped, and need not fit in memory. May be used by many threads at once.
+    It is mapped, and need not fit in memory. May be used by many threads at once. One on a server has to be opened anew
+    in a forked process, as workers of a DataLoader are: UsageError otherwise.
     """
 
     def __init__(self, folder: PathLike, *, cache: Optional[PathLike] = None, cache_limit_gb: float = 50.0) -> None:
@@ -72,7 +79,8 @@ class FrameStore:
         `cache` of this machine, which holds at most so many 10^9 bytes.
         """
         self._core = _core.FrameStore(existing_or_remote(folder, "frame store"),
-                                      path_text(cache, "cache") if cache is not None else "", float(cache_limit_gb))
+                                      path_text(cache, "cache") if cache is not None else "",
+                                      real_number(cache_limit_gb, "cache_limit_gb"))
         self._utterances = tuple(Utterance(*utterance) for utterance in self._core.utterances())
 
     @property
@@ -131,17 +139,17 @@ class FrameStore:
         settings.left_context = whole_number(left_context, "left_context")
         settings.right_context = whole_number(right_context, "right_context")
         settings.shuffle = bool(shuffle)
-        settings.seed = whole_number(seed, "seed")
+        settings.seed = whole_number(seed, "seed", UINT64)
         settings.prefetch = whole_number(prefetch, "prefetch")
         settings.shards_at_once = whole_number(shards_at_once, "shards_at_once")
         if utterances is not None:
             if len(utterances) == 0:
                 raise ValueError("utterances: expected at least one")
             settings.utterances = [self._place(utterance) for utterance in utterances]
-        return Minibatches(_core.Minibatches(self._core, settings, whole_number(epoch, "epoch")))
+        return Minibatches(_core.Minibatches(self._core, settings, whole_number(epoch, "epoch", INT64)))
 
     def _place(self, utterance: int) -> int:
-        place = whole_number(utterance, "utterance")
+        place = whole_number(utterance, "utterance", INT64)
         if not 0 <= place < len(self._utterances):
             raise IndexError(f"utterance {place}: the store has {len(self._utterances)}, counted from 0")
         return place

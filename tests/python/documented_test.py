@@ -1,5 +1,6 @@
 """Every public name has a docstring, its types are declared, and mypy accepts an example and the package itself."""
 
+import ast
 import inspect
 import os
 import pathlib
@@ -55,6 +56,21 @@ class Documented(unittest.TestCase):
                     bare.append(path)
         self.assertEqual(bare, [])
         self.assertGreater(seen, 50)
+
+    def test_every_field_has_a_docstring(self):
+        bare, seen = [], 0
+        for name in antiphon.__all__:
+            value = getattr(antiphon, name)
+            if not hasattr(value, "__dataclass_fields__") and not hasattr(value, "_fields"):
+                continue
+            body = ast.parse(inspect.getsource(value)).body[0].body
+            for field, after in zip(body, [*body[1:], None]):
+                if isinstance(field, ast.AnnAssign):
+                    seen += 1
+                    if not (isinstance(after, ast.Expr) and isinstance(after.value, ast.Constant)):
+                        bare.append(f"{name}.{field.target.id}")
+        self.assertEqual(bare, [])
+        self.assertGreater(seen, 40)
 
     def test_all_names_what_there_is(self):
         public = {name for name, value in vars(antiphon).items()

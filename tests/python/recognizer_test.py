@@ -71,7 +71,7 @@ class Recognizer(SystemTest):
 
         self.assertEqual(heard(), "A B A")
         self.assertEqual(heard(add_words={"Mine": "a b a"}), "Mine")
-        for wrong, error, text in (("Mine", TypeError, "not a str"), (["Mine"], antiphon.InputError, "pronounces"),
+        for wrong, error, text in (("Mine", TypeError, "not str"), (["Mine"], antiphon.InputError, "pronounces"),
                                    ({"Mine": "a x"}, antiphon.InputError, "x")):
             with self.assertRaisesRegex(error, text):
                 heard(add_words=wrong)
@@ -159,7 +159,8 @@ class Recognizer(SystemTest):
                 (lambda: antiphon.Recognizer(self.root), FileNotFoundError, "model.safetensors"),
                 (lambda: antiphon.Recognizer(self.root / "net/model.safetensors"), TypeError, "graph"),
                 (lambda: antiphon.Recognizer(self.root / "net", self.root / "graph", bean=3), TypeError, "beam"),
-                (lambda: antiphon.Recognizer(self.root / "net", self.root / "graph", beam="x"), TypeError, "float")):
+                (lambda: antiphon.Recognizer(self.root / "net", self.root / "graph", beam="x"), TypeError,
+                 "beam: expected a number")):
             with self.assertRaisesRegex(kind, text):
                 call()
 
