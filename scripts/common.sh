@@ -33,6 +33,14 @@ clang_version() {
   return 1
 }
 
+# warnings_as_errors: ON under continuous integration and with the developers' compiler (gcc 12), else OFF: another one
+# warns of other things, and tests are for everybody.
+warnings_as_errors() {
+  local macros
+  macros=$(${CXX:-c++} -dM -E -x c++ - 2>/dev/null) || true
+  if [[ -n ${CI:-} || ($macros =~ __GNUC__\ 12($|[^0-9]) && $macros != *__clang__*) ]]; then echo ON; else echo OFF; fi
+}
+
 # As many compilers at once as there are cores, and 1.5 GiB of memory for each.
 jobs() {
   local cores memory

@@ -4,9 +4,13 @@ Usage: fresh_machine_test.py SOURCE-TREE
 """
 
 import json
+import os
 import pathlib
 import re
+import shutil
+import subprocess
 import sys
+import tempfile
 
 # What a source has to include for itself: newer standard libraries no longer bring it along by chance.
 HEADERS = {
@@ -68,9 +72,56 @@ def problems_of_warnings(root):
             yield f"CMakePresets.json: {preset['name']} is a user's preset, and makes warnings errors"
 
 
+# What stands in for a machine: a compiler of a version, a cmake that says how it was called, and nothing that takes time.
+STAND_INS = {
+    "bin/c++": "echo '#define __GNUC__ '$GCC",
+    "bin/cmake": 'echo "$*" >>"$CALLS"',
+    "bin/ninja": "true",
+    "bin/ctest": "echo 100% tests passed",
+    "scripts/setup": "true",
+    "scripts/venv": "true",
+    "scripts/lint": "true",
+    "scripts/sanitize": "true",
+}
+
+
+def problems_of_scripts(root):
+    """Which command makes warnings errors with which compiler, as cmake is told."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = pathlib.Path(name)
+        for file in ("scripts/common.sh", "scripts/build", "scripts/test", ".ci/run"):
+            (folder / file).parent.mkdir(exist_ok=True)
+            shutil.copy(root / file, folder / file)
+        for file, command in STAND_INS.items():
+            (folder / file).parent.mkdir(exist_ok=True)
+            (folder / file).write_text(f"#!/bin/bash\n{command}\n")
+            (folder / file).chmod(0o755)
+        (folder / "build/release").mkdir(parents=True)
+        calls = folder / "calls"
+        clean = {name: value for name, value in os.environ.items() if name not in ("CI", "CXX", "ANTIPHON_WERROR")}
+        for command, gcc, more, expected in (
+            ("scripts/test --fast", 12, {}, "ON"),
+            ("scripts/test --fast", 14, {}, "OFF"),
+            ("scripts/test --fast", 14, {"CI": "true"}, "ON"),
+            ("scripts/test --fast", 14, {"ANTIPHON_WERROR": "ON"}, "ON"),
+            (".ci/run", 14, {}, "ON"),
+            ("scripts/build", 12, {}, "OFF"),  # also where a test left ON in the build folder
+            ("scripts/build", 12, {"ANTIPHON_WERROR": "ON"}, "ON"),
+            ("scripts/build debug", 12, {}, None),  # the preset's
+        ):
+            calls.unlink(missing_ok=True)
+            path = f"{folder / 'bin'}:{os.environ['PATH']}"
+            result = subprocess.run(command, shell=True, cwd=folder, capture_output=True, text=True,
+                                    env={**clean, **more, "PATH": path, "CALLS": str(calls), "GCC": str(gcc)})
+            said = re.findall(r"-DANTIPHON_WERROR=(\w+)", calls.read_text() if calls.exists() else "")
+            if result.returncode != 0 or said != ([expected] if expected else []):
+                yield (f"{command} {more} with gcc {gcc}: ANTIPHON_WERROR must be {expected}, is {said}; status "
+                       f"{result.returncode} {result.stderr}")
+
+
 def main():
     root = pathlib.Path(sys.argv[1])
-    problems = [*problems_of_headers(root), *problems_of_packages(root), *problems_of_warnings(root)]
+    problems = [*problems_of_headers(root), *problems_of_packages(root), *problems_of_warnings(root), *problems_of_scripts(root)]
     for problem in problems:
         print(problem)
     print(f"{len(problems)} problems")
