@@ -29,18 +29,26 @@ void WarmStart::AfterLoss() const {
 }
 
 void WarmStart::SaveState(SafetensorsWriter& writer, const std::string& prefix) const {
-  writer.Add(prefix + ".epochs", std::span<const int64_t>(&done_, 1));
+  const int64_t numbers[] = {done_, under_way() ? 1 : 0};
+  writer.Add(prefix + ".epochs", std::span<const int64_t>(numbers));
   if (under_way()) method_->state()->SaveState(writer, prefix);
 }
 
+// Whether the method's state was saved: a single worker has none.
+bool WarmStart::LoadEpochs(const SafetensorsReader& reader, const std::string& prefix) {
+  const std::vector<int64_t> numbers = reader.ReadInts(prefix + ".epochs");
+  done_ = numbers.at(0);
+  return numbers.size() < 2 || numbers[1] != 0;
+}
+
 void WarmStart::LoadState(const SafetensorsReader& reader, const std::string& prefix) {
-  done_ = reader.ReadInts(prefix + ".epochs").at(0);
-  if (under_way()) method_->state()->LoadState(reader, prefix);
+  const bool saved = LoadEpochs(reader, prefix);
+  if (under_way() && saved) method_->state()->LoadState(reader, prefix);
 }
 
 void WarmStart::LoadFolded(std::span<const SafetensorsReader> ranks, const std::string& prefix) {
-  done_ = ranks[0].ReadInts(prefix + ".epochs").at(0);
-  if (under_way()) method_->state()->LoadFolded(ranks, prefix);
+  const bool saved = LoadEpochs(ranks[0], prefix);
+  if (under_way() && saved) method_->state()->LoadFolded(ranks, prefix);
 }
 
 }  // namespace antiphon::parallel

@@ -35,6 +35,8 @@ class WarmStart {
   void LoadFolded(std::span<const SafetensorsReader> ranks, const std::string& prefix);
 
  private:
+  bool LoadEpochs(const SafetensorsReader& reader, const std::string& prefix);
+
   int64_t epochs_;
   int64_t done_ = 0;
   std::unique_ptr<Strategy> method_;

@@ -66,8 +66,9 @@ class Bmuf : public PeriodicStrategy {
     return warm_start_.under_way() ? warm_start_.Step(input) : PeriodicStrategy::Step(input);
   }
   void AfterEpoch() override {
-    if (!warm_start_.under_way()) return PeriodicStrategy::AfterEpoch();
+    const bool blocks = !warm_start_.under_way();
     warm_start_.AfterEpoch();
+    if (blocks) return PeriodicStrategy::AfterEpoch();
     if (warm_start_.under_way()) return;
     PeriodicStrategy::Start();
     Begin();
