@@ -3,8 +3,8 @@
 #include <fmt/format.h>
 
 // clang-format off
-// toml++ calls some letters outside strings (ß, say) unreachable code where it asks for blanks: they are none. Its parts
-// end in .hpp since 3.4.
+// toml++ calls some letters outside strings (ß, say) unreachable code where it asks for blanks: they are none. Its
+// parts end in .hpp since 3.4.
 #if __has_include(<toml++/impl/preprocessor.hpp>)
 #include <toml++/impl/preprocessor.hpp>
 #else
