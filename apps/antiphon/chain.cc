@@ -14,6 +14,7 @@
 #include "chain/chain_model.h"
 #include "command.h"
 #include "data/archive.h"
+#include "data/file_checksums.h"
 #include "pipeline/acoustic_model.h"
 #include "pipeline/align_source.h"
 
@@ -65,6 +66,7 @@ struct Utterances {
 
 Utterances Collect(const ChainCommandOptions& options, const hmm::HmmModel& model, const data::FeatureSource& features,
                    const std::string& table, int threads) {
+  data::RequireTableAsWritten(table);
   const data::RandomAccessReader<std::vector<int32_t>> alignments(table);
   struct Part {
     chain::Reference reference;

@@ -8,6 +8,7 @@
 #include "base/io_error.h"
 #include "base/thread_pool.h"
 #include "data/archive.h"
+#include "data/file_checksums.h"
 #include "math/safetensors.h"
 
 namespace antiphon::chain {
@@ -60,7 +61,7 @@ void ChainData::Save(const std::filesystem::path& folder) const {
   writer.SetMetadata("hmm", model.ToJson());
   writer.Write(folder / "model.safetensors");
   denominator.Save(folder / "denominator.safetensors", model);
-  data::TableWriter<std::vector<int32_t>> phones(folder / "phones.ark");
+  data::TableWriter<std::vector<int32_t>> phones(folder / "phones.ark", {.checksums = true});
   for (size_t i = 0; i < references.size(); ++i) phones.Write(references.Id(i), ToPairs(references[i]));
   phones.Close();
   const Json json = {
@@ -76,8 +77,10 @@ ChainData ChainData::Load(const std::filesystem::path& folder) {
   hmm::HmmModel model = LoadModel(folder / "model.safetensors");
   const int step = ReadStep(folder, model);
   DenominatorGraph denominator = DenominatorGraph::Load(folder / "denominator.safetensors", model);
+  const std::string phones = (folder / "phones.ark").string();
+  data::RequireTableAsWritten(phones);
   std::map<std::string, Reference> references;
-  for (data::SequentialReader<std::vector<int32_t>> reader((folder / "phones.ark").string()); reader.Next();) {
+  for (data::SequentialReader<std::vector<int32_t>> reader(phones); reader.Next();) {
     references[reader.key()] = WithContext([&] { return FromPairs(reader.value(), model.phones().num_phones()); },
                                            [&] { return reader.Where(); });
   }
@@ -98,7 +101,7 @@ std::optional<std::vector<int32_t>> PdfsByFrame(const ChainData& data, const Ref
 }
 
 void WritePdfs(const ChainData& data, const std::filesystem::path& folder) {
-  data::TableWriter<std::vector<int32_t>> table(folder / "pdf.ark");
+  data::TableWriter<std::vector<int32_t>> table(folder / "pdf.ark", {.checksums = true});
   for (size_t i = 0; i < data.references.size(); ++i) {
     if (const auto pdfs = PdfsByFrame(data, data.references[i])) table.Write(data.references.Id(i), *pdfs);
   }

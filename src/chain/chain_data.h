@@ -1,8 +1,8 @@
 // What antiphon chain leaves for training: the chain model's states, the denominator graph and what was said.
 //
 // Folder: model.safetensors (phones, topology, tree), denominator.safetensors, phones.ark/.scp (phone and input frames
-// in turn, by utterance) and at last chain.json, without which a folder is not whole. Threads: const methods may run
-// together. Errors: InputError naming the file, and the utterance where there is one.
+// in turn, by utterance; with checksums) and at last chain.json, without which a folder is not whole. Threads: const
+// methods may run together. Errors: InputError naming the file, and the utterance where there is one.
 #pragma once
 
 #include <filesystem>

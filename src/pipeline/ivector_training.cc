@@ -7,6 +7,7 @@
 #include "base/log.h"
 #include "base/thread_pool.h"
 #include "data/archive.h"
+#include "data/file_checksums.h"
 #include "hmm/lda.h"
 
 namespace antiphon::pipeline {
@@ -28,6 +29,7 @@ int NumClasses(const Alignment& alignment, const data::FeatureSource& features) 
 
 hmm::FeatureTransform LdaTransform(const IvectorTrainingOptions& options, const data::FeatureSource& features,
                                    int threads) {
+  data::RequireTableAsWritten(options.alignment);
   const Alignment alignment(options.alignment);
   std::vector<std::string> keys;
   for (const std::string& key : features.keys()) {

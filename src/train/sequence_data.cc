@@ -28,7 +28,7 @@ nlohmann::json SealOf(const hmm::HmmModel& model) {
 }
 
 const std::vector<std::string>& Sealed() {
-  static const std::vector<std::string> names = {"lattices.ark", "lattices.scp", "ali.ark"};
+  static const std::vector<std::string> names = {"lattices.ark", "lattices.scp", "ali.ark", "ali.scp"};
   return names;
 }
 

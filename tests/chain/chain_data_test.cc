@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "base/file.h"
+#include "data/file_checksums.h"
 #include "temporary_folder.h"
 #include "toy_chain.h"
 
@@ -54,6 +55,25 @@ TEST(ChainData, IsRefusedUnlessItIsWhole) {
   std::filesystem::copy_file(folder / "model.safetensors", folder / "denominator.safetensors",
                              std::filesystem::copy_options::overwrite_existing);
   EXPECT_THAT(WhyNot(folder.path()), HasSubstr("no denominator graph"));
+}
+
+// Another phone, or half of the utterances, reads as well.
+TEST(ChainData, IsRefusedUnlessItsTablesAreAsWritten) {
+  const antiphon::testing::TemporaryFolder folder;
+  const ChainData data = testing::ToyData();
+  data.Save(folder.path());
+  std::string phones = ReadFile(folder / "phones.ark");
+  // Binary: the id, a blank, "\0B", then each value behind its size.
+  char& phone = phones[phones.find('\0') + 2 + 5 + 1];
+  phone = phone == 1 ? 2 : 1;
+  WriteFileAtomically(folder / "phones.ark", phones);
+  EXPECT_THAT(WhyNot(folder.path()), HasSubstr("phones.ark' is not what"));
+
+  WritePdfs(data, folder.path());
+  const std::string script = (folder / "pdf.scp").string(), lines = ReadFile(script);
+  EXPECT_NO_THROW(data::RequireTableAsWritten(script));
+  WriteFileAtomically(script, lines.substr(0, lines.find('\n') + 1));
+  EXPECT_THROW(data::RequireTableAsWritten(script), InputError);
 }
 
 TEST(ChainData, NamesUtterancesThatCannotBeLearnedFrom) {

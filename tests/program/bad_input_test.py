@@ -69,6 +69,21 @@ class BadInput(small_system.SystemTest):
         must(*self.store_command("cut"))
         checksums.write_bytes(kept)
 
+    def test_a_cut_alignment_that_is_learnt_from(self):
+        root = self.root
+        for name, command in (
+            ("ali", ("chain", "--alignment", root / "align", "--data", root / "gmm", root / "chain")),
+            ("pdf", ("ivectors", "--features", root / "gmm/feats.scp", "--utt2spk", root / "gmm/utt2spk", "--alignment",
+                     root / "align/pdf.scp", root / "ivectors")),
+        ):
+            script = root / f"align/{name}.scp"
+            whole = script.read_text()
+            lines = whole.splitlines(keepends=True)
+            script.write_text("".join(lines[:len(lines) // 2]))
+            result = run(*command)
+            script.write_text(whole)
+            self.assert_refused(result, f"{name}.scp' is not what", f"{name}.checksums.json")
+
     def test_a_graph_where_there_is_no_place(self):
         """A link that leads nowhere, and a pronunciation that would take for ever."""
         (self.root / "nowhere").symlink_to(self.root / "gone")

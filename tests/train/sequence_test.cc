@@ -131,7 +131,7 @@ TEST_F(Sequence, RefusesAFileThatIsCutOff) {
 
 // A few bytes less, or others, can still be read as lattices.
 TEST_F(Sequence, RefusesFilesThatAreNotWhatWasWritten) {
-  for (const char* name : {"lattices.ark", "lattices.scp", "ali.ark"}) {
+  for (const char* name : {"lattices.ark", "lattices.scp", "ali.ark", "ali.scp"}) {
     const std::filesystem::path file = Lattices() / name;
     const std::string all = ReadFile(file);
     std::string changed = all;
