@@ -12,6 +12,7 @@
 #include "base/check.h"
 #include "base/error.h"
 #include "base/file.h"
+#include "base/io_error.h"
 #include "data/frame_store_format.h"
 
 namespace antiphon::data {
@@ -30,6 +31,8 @@ struct FrameStoreWriter::Impl {
     std::error_code ignored;
     const fs::path old = internal::OldStore(folder);
     if (!fs::exists(folder, ignored) && fs::exists(old / "store.json", ignored)) fs::rename(old, folder, ignored);
+    // Refused, and named as what it is: in the end, no folder could take its place.
+    if (!fs::exists(folder, ignored) && fs::is_symlink(fs::symlink_status(folder, ignored))) MakeFolder(folder);
     if (fs::exists(folder, ignored) && !fs::exists(folder / "store.json", ignored) && !fs::is_empty(folder, ignored)) {
       Throw<UsageError>("'{}' is there and is no frame store; choose another folder", folder.string());
     }

@@ -88,8 +88,10 @@ class BadInput(small_system.SystemTest):
         """A link that leads nowhere, and a pronunciation that would take for ever."""
         (self.root / "nowhere").symlink_to(self.root / "gone")
         graph = ("graph", "--model", self.root / "align/model.safetensors", "--grammar", self.root / "grammar.txt")
-        self.assert_refused(run(*graph, "--lexicon", self.root / "lexicon.txt", self.root / "nowhere"),
-                            f"'{self.root / 'nowhere'}' is a symbolic link to '{self.root / 'gone'}'")
+        link = f"'{self.root / 'nowhere'}' is a symbolic link to '{self.root / 'gone'}'"
+        for more in ((), ("--on-the-fly",)):
+            self.assert_refused(run(*graph, "--lexicon", self.root / "lexicon.txt", *more, self.root / "nowhere"), link)
+        self.assert_refused(run(*self.store_command("nowhere")), link)
         (self.root / "long.txt").write_text("<SIL> SIL\nA a\nB" + " b" * 500000 + "\n")
         self.assert_refused(run(*graph, "--lexicon", self.root / "long.txt", self.root / "long"),
                             "long.txt:3: word 'B' has 500000 phones; at most 1000")

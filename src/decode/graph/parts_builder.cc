@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "base/file.h"
+#include "base/io_error.h"
 #include "base/log.h"
 #include "decode/graph/const_fst.h"
 #include "decode/graph/const_fst_writer.h"
@@ -156,7 +157,7 @@ LexiconGraph BuildLexiconGraph(const hmm::HmmModel& model, const hmm::Lexicon& l
 void SaveParts(const GraphParts& parts, const hmm::HmmModel& model, const hmm::Lexicon& lexicon,
                const hmm::PronunciationModel* pronunciations, const std::string& language_model,
                const GraphBuildOptions& options, const fs::path& folder) {
-  fs::create_directories(folder);
+  MakeFolder(folder);
   // Without graph.json there is no graph: it goes first and comes back last.
   std::error_code ignored;
   fs::remove(folder / "graph.json", ignored);
