@@ -64,8 +64,11 @@ ModelSet::Models ModelSet::LoadAll(std::vector<std::string>& remarks) const {
   for (const auto& [name, path] : paths_) {
     models.push_back(WithContext(
         [&, n = name, p = path] {
-          return std::make_shared<ServedModel>(
+          auto model = std::make_shared<ServedModel>(
               ServedModel{.name = n, .recognizer = load_(p), .profiles = {}, .loaded_at = std::time(nullptr)});
+          // One that cannot recognise live would refuse every client.
+          (void)model->recognizer.NewStream(model->recognizer.sample_rate_hz());
+          return model;
         },
         [&, n = name] { return fmt::format("loading the model '{}'", n); }));
   }

@@ -275,6 +275,21 @@ class Operation(serving.ServedTest):
         with server.connect() as still:
             self.assertEqual(hear(still, self.raw), new)
 
+    def test_a_model_that_cannot_recognise_live_is_not_served(self):
+        root = self.root
+        must = serving.system.must
+        must("features", root / "corpus", "--out", root / "pitch", "--sample-rate", RATE, "--pitch-dim", 3)
+        must("store", "--features", root / "pitch/feats.scp", "--cmvn", root / "pitch/cmvn.scp", "--utt2spk",
+             root / "pitch/utt2spk", "--alignment", root / "align/pdf.scp", "--out", root / "pitch-store")
+        must("train", "--config", root / "net.toml", "--store", root / "pitch-store", "--hmm",
+             root / "align/model.safetensors", "--front-end", root / "pitch/front_end.toml", "--out", root / "pitch-net",
+             "--set", "data.minibatch=64", "--set", "schedule.epochs=1")
+        for model, why in (("pitch-net", "pitch-dim = 3"), ("align", "needs a network")):
+            with self.assertRaises(AssertionError) as refused:
+                serving.Server(root, models=[f"new={root / model}/model.safetensors"])
+            for text in ("no server", "loading the model 'new'", why):
+                self.assertIn(text, str(refused.exception))
+
     def test_hostile_bytes_harm_nobody(self):
         server = self.server
         handshake = (b"GET / HTTP/1.1\r\nHost: localhost\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
