@@ -9,6 +9,7 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
+#include <ext/stdio_filebuf.h>
 #include <utility>
 
 #include "base/archive.h"
@@ -46,12 +47,24 @@ void RefuseDevice(const fs::path& path) {
 
 // A new file of this process: the name can be foretold, and what somebody else put there, a link to a file that only
 // this user may write to, say, is not written through but removed.
-void CreateTemporary(const fs::path& path) {
+FileDescriptor CreateTemporary(const fs::path& path) {
   const auto create = [&] {
-    return FileDescriptor(::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666)).get() >= 0;
+    return FileDescriptor(::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666));
   };
-  if (create() || (errno == EEXIST && ::unlink(path.c_str()) == 0 && create())) return;
-  ThrowIo("write", path, errno);
+  FileDescriptor file = create();
+  if (file.get() < 0 && errno == EEXIST && ::unlink(path.c_str()) == 0) file = create();
+  if (file.get() < 0) ThrowIo("write", path, errno);
+  return file;
+}
+
+// A stream into a file that is open already: by its name, it might be another one by now.
+void OpenStream(FileDescriptor file, std::ofstream& stream) {
+  __gnu_cxx::stdio_filebuf<char> buffer(file.release(), std::ios::out | std::ios::binary);
+  if (buffer.is_open()) {
+    *stream.rdbuf() = std::move(buffer);
+  } else {
+    stream.setstate(std::ios::failbit);
+  }
 }
 
 }  // namespace
@@ -87,9 +100,8 @@ AtomicFile::AtomicFile(fs::path path) : path_(std::move(path)) {
   MakeFolder(folder);
   RemoveStaleTemporaries(folder);
   temporary_ = TemporaryPath(path_);
-  CreateTemporary(temporary_);
   errno = 0;
-  stream_.open(temporary_, std::ios::binary | std::ios::trunc);
+  OpenStream(CreateTemporary(temporary_), stream_);
   CheckStream();
 }
 

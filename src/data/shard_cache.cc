@@ -29,7 +29,9 @@ constexpr std::string_view kPart = ".part";
 constexpr std::string_view kLock = ".lock";
 
 [[noreturn]] void ThrowErrno(const std::string& what, const fs::path& path, int error) {
-  Throw<IoError>("cannot {} '{}': {}", what, path.string(), std::strerror(error));
+  const char* const advice =
+      error == ELOOP ? "; a symbolic link stands there, which the cache does not follow: remove it" : "";
+  Throw<IoError>("cannot {} '{}': {}{}", what, path.string(), std::strerror(error), advice);
 }
 
 // True if `descriptor` is still what stands at `path`.
@@ -40,10 +42,11 @@ bool StandsAt(int descriptor, const fs::path& path) {
          mine.st_dev == there.st_dev;
 }
 
-// Opens and locks the file at `path` in the given way; not valid if it is not there or, with LOCK_NB, in use.
+// Opens and locks the file at `path` in the given way; not valid if it is not there or, with LOCK_NB, in use. Names in
+// a shared cache can be foretold: a link that somebody put there is not written through.
 int OpenLocked(const fs::path& path, int flags, int lock) {
   for (;;) {
-    FileDescriptor file(::open(path.c_str(), flags | O_CLOEXEC, 0644));
+    FileDescriptor file(::open(path.c_str(), flags | O_NOFOLLOW | O_CLOEXEC, 0644));
     if (file.get() < 0) return -1;
     while (::flock(file.get(), lock) != 0) {
       if (errno != EINTR) return -1;

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
+#include <sys/inotify.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -83,6 +84,24 @@ TEST(WriteFileAtomically, DoesNotWriteThroughALinkInItsWay) {
   WriteFileAtomically(TemporaryPath(folder / "out/g"), "left by a process of the same number");
   WriteFileAtomically(folder / "out/g", "new");
   EXPECT_EQ(ReadFile(folder / "out/g"), "new");
+}
+
+// Whoever may rename in the folder could put a link there in between.
+TEST(WriteFileAtomically, OpensItsTemporaryFileOnceForWriting) {
+  const TemporaryFolder folder;
+  const FileDescriptor events(::inotify_init1(IN_NONBLOCK | IN_CLOEXEC));
+  // Equal events behind each other would be one.
+  ASSERT_GE(::inotify_add_watch(events.get(), folder.path().c_str(), IN_OPEN | IN_CLOSE_WRITE), 0);
+  WriteFileAtomically(folder / "f", "new");
+  alignas(inotify_event) char read[4096];
+  const ssize_t bytes = ::read(events.get(), read, sizeof read);
+  int closed = 0;
+  for (ssize_t at = 0; at < bytes;) {
+    const auto& event = *reinterpret_cast<const inotify_event*>(read + at);
+    closed += (event.mask & IN_CLOSE_WRITE) != 0 ? 1 : 0;
+    at += static_cast<ssize_t>(sizeof event + event.len);
+  }
+  EXPECT_EQ(closed, 1);
 }
 
 TEST(WriteFileAtomically, LeavesDevicesPipesAndFoldersInTheirPlace) {

@@ -103,6 +103,25 @@ TEST_F(ShardCacheTest, ADamagedOrTornCopyIsMadeAnew) {
   EXPECT_EQ(Names(), std::vector<std::string>{"a"});
 }
 
+// In a folder that several may write to, the names can be foretold.
+TEST_F(ShardCacheTest, NothingIsWrittenThroughALink) {
+  Source("a");
+  const fs::path precious = folder_ / "precious", place = folder_ / "cache" / "store";
+  WriteFileAtomically(precious, "kept");
+  fs::create_directories(place);
+  for (const char* name : {"a.part", "a.lock", "../lock"}) {
+    fs::create_symlink(precious, place / name);
+    EXPECT_FALSE(Take(Cache(5000), "a")) << name;
+    EXPECT_THAT(why_, HasSubstr("a symbolic link stands there")) << name;
+    EXPECT_EQ(ReadFile(precious), "kept") << name;
+    fs::remove(place / name);
+  }
+  fs::create_symlink(precious, place / "a");
+  EXPECT_TRUE(Take(Cache(5000), "a")) << why_;
+  EXPECT_FALSE(fs::is_symlink(place / "a")) << "the copy takes the link's place";
+  EXPECT_EQ(ReadFile(precious), "kept");
+}
+
 TEST_F(ShardCacheTest, ADamagedOriginalIsNotCached) {
   WriteFileAtomically(folder_ / "a", std::string(1000, 'b'));
   EXPECT_FALSE(Take(Cache(5000), "a"));
