@@ -35,6 +35,17 @@ std::optional<IndexRange> ParseRange(std::string_view text, std::string_view who
   return IndexRange{static_cast<int64_t>(first), static_cast<int64_t>(last)};
 }
 
+// Whether `read`, as LocateBeside found it, is what a script in `folder` means by `named`: the path itself, from either
+// folder, or one that ends in the script's own folder, whatever the working directory.
+bool MeansBeside(const fs::path& named, const fs::path& read, const fs::path& folder) {
+  if (read == named || read == folder / named) return true;
+  if (named.is_absolute()) return false;
+  const fs::path from = named.lexically_normal().parent_path(), own = fs::absolute(folder / ".").lexically_normal();
+  // `own` ends in an empty part.
+  const auto parts = std::distance(from.begin(), from.end()), all = std::distance(own.begin(), own.end()) - 1;
+  return parts <= all && std::equal(from.begin(), from.end(), std::next(own.begin(), all - parts));
+}
+
 }  // namespace
 
 TableName ParseTableName(std::string_view name) {
@@ -109,7 +120,7 @@ std::vector<ScriptEntry> ReadScript(const fs::path& path) {
           ScriptEntry entry{std::string(text.substr(0, blank)), ParseObjectReference(text.substr(blank))};
           if (!seen.insert(entry.key).second) Throw<InputError>("key '{}' is there twice", entry.key);
           const fs::path named = std::exchange(entry.object.path, LocateBeside(entry.object.path, path.parent_path()));
-          if (named.is_absolute() && named != entry.object.path) elsewhere.emplace(named, entry.object.path);
+          if (!MeansBeside(named, entry.object.path, path.parent_path())) elsewhere.emplace(named, entry.object.path);
           entries.push_back(std::move(entry));
         },
         [&] { return fmt::format("{}:{}", path.string(), line); });

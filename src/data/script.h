@@ -40,7 +40,7 @@ struct ScriptEntry {
   ObjectReference object;
 };
 /// All lines; paths are resolved (see data/archive.h), with a warning where a file of that name beside the script takes
-/// the place of an absolute path. Duplicate keys are errors.
+/// the place of one elsewhere. Duplicate keys are errors.
 std::vector<ScriptEntry> ReadScript(const std::filesystem::path& path);
 
 /// Bytes that each object takes in its file: up to the next one that is named there, or to the end; 1 where that cannot

@@ -187,6 +187,10 @@ TEST_F(Archive, OfAnotherPlaceThanIsNamedIsReadWithAWarning) {
   };
   EXPECT_THAT(warning(named), ::testing::AllOf(HasSubstr("'" + named + "', which is not there"),
                                                HasSubstr("'" + Path("m.ark").string() + "' is read instead")));
+  EXPECT_THAT(warning("gone/m.ark"), HasSubstr("'gone/m.ark', which is not there"));
+  const std::string own = folder_.path().filename().string();
+  EXPECT_EQ(warning(own + "/m.ark"), "") << "from another working directory";
+  EXPECT_THAT(warning("gone/" + own + "/m.ark"), HasSubstr("is read instead"));
   EXPECT_EQ(warning("m.ark"), "");
   EXPECT_EQ(warning(Path("m.ark").string()), "");
 }
