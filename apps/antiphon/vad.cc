@@ -9,11 +9,11 @@
 #include "base/cancel.h"
 #include "base/error.h"
 #include "base/log.h"
+#include "base/rounded_seconds.h"
 #include "base/thread_pool.h"
 #include "command.h"
 #include "data/foreign_audio.h"
 #include "feat/audio.h"
-#include "pipeline/rounded_seconds.h"
 #include "pipeline/voice_activity.h"
 
 namespace antiphon::app {
@@ -106,20 +106,19 @@ void Tell(const VadCommandOptions& options, double frame_shift_s, const std::str
     return;
   }
   double speech_s = 0;
-  entry["seconds"] = pipeline::RoundedSeconds(heard.duration_s);
+  entry["seconds"] = RoundedSeconds(heard.duration_s);
   entry["turns"] = nlohmann::ordered_json::array();
   for (size_t i = 0; i < heard.turns.size(); ++i) {
     const pipeline::SpeechTurn& turn = heard.turns[i];
     speech_s += turn.end_s - turn.begin_s;
-    entry["turns"].push_back(
-        {{"start", pipeline::RoundedSeconds(turn.begin_s)}, {"end", pipeline::RoundedSeconds(turn.end_s)}});
+    entry["turns"].push_back({{"start", RoundedSeconds(turn.begin_s)}, {"end", RoundedSeconds(turn.end_s)}});
     context.PrintLine(Line(options.format, file, i, turn));
   }
   for (size_t frame = 0; frame < heard.probabilities.size(); ++frame) {
     context.PrintLine(
         fmt::format("{} {:.2f} {:.6f}", file, static_cast<double>(frame) * frame_shift_s, heard.probabilities[frame]));
   }
-  entry["speech_seconds"] = pipeline::RoundedSeconds(speech_s);
+  entry["speech_seconds"] = RoundedSeconds(speech_s);
   json.push_back(std::move(entry));
 }
 

@@ -5,8 +5,8 @@
 #include <string>
 
 #include "api/shown_words.h"
+#include "base/rounded_seconds.h"
 #include "decode/lattice/word_times.h"
-#include "pipeline/rounded_seconds.h"
 #include "pipeline/written_words.h"
 
 namespace antiphon {
@@ -52,9 +52,7 @@ bool Holds(const std::vector<Hypothesis>& nbest, const std::string& text) {
 nlohmann::ordered_json WordsJson(const std::vector<RecognizedWord>& words) {
   auto json = nlohmann::ordered_json::array();
   for (const RecognizedWord& word : words) {
-    json.push_back({{"word", word.word},
-                    {"start", pipeline::RoundedSeconds(word.start_s)},
-                    {"end", pipeline::RoundedSeconds(word.end_s)}});
+    json.push_back({{"word", word.word}, {"start", RoundedSeconds(word.start_s)}, {"end", RoundedSeconds(word.end_s)}});
     if (word.confidence >= 0) json.back()["confidence"] = word.confidence;
   }
   return json;
@@ -151,8 +149,8 @@ nlohmann::ordered_json JsonOf(const Recognition& recognition) {
 
 nlohmann::ordered_json JsonOf(const StreamEvent& event) {
   nlohmann::ordered_json json = {{"final", event.final},
-                                 {"start", pipeline::RoundedSeconds(event.start_s)},
-                                 {"end", pipeline::RoundedSeconds(event.end_s)},
+                                 {"start", RoundedSeconds(event.start_s)},
+                                 {"end", RoundedSeconds(event.end_s)},
                                  {"text", event.text}};
   if (!event.written.empty()) json["written"] = event.written;
   if (event.final) AddDetails(event, json);

@@ -22,6 +22,12 @@ std::string Folded(const std::string& name) { return FindBadUtf8(name) == std::s
 
 std::string Ending(const fs::path& path) { return Folded(path.extension().string()); }
 
+// Before its ending too.
+bool HasOuterBlanks(const std::string& name) {
+  const std::string stem = fs::path(name).stem().string();
+  return Trim(name) != name || Trim(stem) != stem;
+}
+
 bool IsOtherSound(const fs::path& path) {
   static const std::set<std::string> k_endings = {".m4a", ".mp4", ".aac",  ".wma", ".amr", ".3gp",
                                                   ".mov", ".mkv", ".webm", ".ac3", ".avi", ".wmv"};
@@ -64,6 +70,10 @@ void AudioFiles::Add(const fs::path& relative) {
     if (IsOtherSound(relative)) ++formats_[Ending(relative)];
     for (const std::string& key : {name, stem, std::string(Trim(name))}) others_[OneForm(key)].push_back(path);
     return;
+  }
+  if (const std::string trimmed(Trim(stem)); trimmed != stem) {
+    for (const std::string& key : {trimmed, trimmed + relative.extension().string()})
+      others_[OneForm(key)].push_back(path);
   }
   paths_.insert(path);
   unused_.insert(path);
@@ -128,7 +138,7 @@ std::string AudioFiles::WhyNot(const std::string& field) const {
     if (it == others_.end()) continue;
     const std::string& path = it->second.front();
     const std::string base = fs::path(path).filename().string();
-    if (Trim(base) != base) {
+    if (HasOuterBlanks(base)) {
       return fmt::format("there is no audio file '{}', but '{}', with a blank at an end of its name: rename that file",
                          field, path);
     }

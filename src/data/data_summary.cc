@@ -1,10 +1,12 @@
 #include "data/data_summary.h"
 
 #include <algorithm>
+#include <cmath>
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
 #include "base/file.h"
+#include "base/rounded_seconds.h"
 #include "base/thread_pool.h"
 #include "base/utf8.h"
 #include "data/audio_source.h"
@@ -162,16 +164,18 @@ std::string FormatSummary(const DataSummary& s, int shown_oov) {
 }
 
 std::string SummaryToJson(const DataSummary& s) {
-  nlohmann::json json = {{"hours", s.seconds / 3600.0},
+  std::map<std::string, double> speaker_seconds;
+  for (const auto& [speaker, seconds] : s.speaker_seconds) speaker_seconds[speaker] = RoundedSeconds(seconds);
+  nlohmann::json json = {{"hours", std::round(10000.0 * s.seconds / 3600.0) / 10000.0},
                          {"utterances", s.utterances},
                          {"recordings", s.recordings},
                          {"unreadable_recordings", s.unreadable_recordings},
                          {"speakers", s.speakers},
-                         {"speaker_seconds", s.speaker_seconds},
+                         {"speaker_seconds", speaker_seconds},
                          {"without_transcript", s.without_transcript},
-                         {"shortest_s", s.shortest_s},
-                         {"median_s", s.median_s},
-                         {"longest_s", s.longest_s},
+                         {"shortest_s", RoundedSeconds(s.shortest_s)},
+                         {"median_s", RoundedSeconds(s.median_s)},
+                         {"longest_s", RoundedSeconds(s.longest_s)},
                          {"running_words", s.running_words},
                          {"vocabulary", s.vocabulary}};
   for (const auto& [rate, count] : s.recordings_by_rate) json["recordings_by_rate"][std::to_string(rate)] = count;

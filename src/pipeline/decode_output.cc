@@ -7,8 +7,8 @@
 #include <utility>
 
 #include "base/gzip.h"
+#include "base/rounded_seconds.h"
 #include "decode/lattice/lattice_text.h"
-#include "pipeline/rounded_seconds.h"
 #include "pipeline/written_words.h"
 
 namespace antiphon::pipeline {

@@ -3,19 +3,24 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <nlohmann/json.hpp>
+
+#include "base/rounded_seconds.h"
 
 namespace antiphon::pipeline {
 
 nlohmann::ordered_json ToJson(const DecodeReport& report) {
   nlohmann::ordered_json json = {{"utterances", report.utterances},
-                                 {"speech_seconds", report.speech_seconds},
-                                 {"cpu_seconds", report.cpu_seconds},
-                                 {"wall_seconds", report.wall_seconds},
+                                 {"speech_seconds", RoundedSeconds(report.speech_seconds)},
+                                 {"cpu_seconds", RoundedSeconds(report.cpu_seconds)},
+                                 {"wall_seconds", RoundedSeconds(report.wall_seconds)},
                                  {"lm_weight", 1.0 / report.weights.acoustic_scale},
                                  {"word_penalty", report.weights.word_penalty},
                                  {"risk_scale", report.weights.risk_scale}};
-  if (report.speech_seconds > 0) json["real_time_factor"] = report.cpu_seconds / report.speech_seconds;
+  if (report.speech_seconds > 0) {
+    json["real_time_factor"] = std::round(10000.0 * report.cpu_seconds / report.speech_seconds) / 10000.0;
+  }
   if (report.output_share) json["output_share"] = *report.output_share;
   if (report.speaker_transforms > 0) json["speaker_transforms"] = report.speaker_transforms;
   if (report.score) json["score"] = nlohmann::ordered_json::parse(score::FormatJson(*report.score, false));

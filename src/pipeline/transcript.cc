@@ -9,10 +9,10 @@
 #include <span>
 
 #include "base/error.h"
+#include "base/rounded_seconds.h"
 #include "base/suggest.h"
 #include "base/utf8.h"
 #include "data/text_grid.h"
-#include "pipeline/rounded_seconds.h"
 
 namespace antiphon::pipeline {
 namespace {

@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "pipeline/rounded_seconds.h"
+#include "base/rounded_seconds.h"
 #include "pipeline/transcript.h"
 
 namespace antiphon::serve {
@@ -41,8 +41,8 @@ ordered_json SegmentOf(const StreamEvent& utterance, int id) {
   const auto [start_s, end_s] = SpanOf(utterance);
   return {{"id", id},
           {"seek", 0},
-          {"start", pipeline::RoundedSeconds(start_s)},
-          {"end", pipeline::RoundedSeconds(end_s)},
+          {"start", RoundedSeconds(start_s)},
+          {"end", RoundedSeconds(end_s)},
           {"text", utterance.text},
           {"tokens", ordered_json::array()},
           {"temperature", 0.0},
@@ -83,15 +83,14 @@ std::string VttOf(const Transcript& transcript) {
 ordered_json VerboseJsonOf(const Transcript& transcript, const VerboseOptions& options) {
   ordered_json json = {{"task", "transcribe"},
                        {"language", options.language},
-                       {"duration", pipeline::RoundedSeconds(transcript.duration_s)},
+                       {"duration", RoundedSeconds(transcript.duration_s)},
                        {"text", transcript.Text()}};
   if (options.words) {
     auto words = ordered_json::array();
     for (const StreamEvent& utterance : transcript.utterances) {
       for (const RecognizedWord& word : utterance.words) {
-        words.push_back({{"word", word.word},
-                         {"start", pipeline::RoundedSeconds(word.start_s)},
-                         {"end", pipeline::RoundedSeconds(word.end_s)}});
+        words.push_back(
+            {{"word", word.word}, {"start", RoundedSeconds(word.start_s)}, {"end", RoundedSeconds(word.end_s)}});
         if (word.confidence >= 0) words.back()["confidence"] = word.confidence;
       }
     }

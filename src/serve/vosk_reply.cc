@@ -2,7 +2,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "pipeline/rounded_seconds.h"
+#include "base/rounded_seconds.h"
 #include "serve/printed_json.h"
 
 namespace antiphon::serve {
@@ -18,8 +18,8 @@ ordered_json WordsOf(const StreamEvent& event, bool confidences) {
   for (const RecognizedWord& word : event.words) {
     ordered_json entry;
     if (confidences) entry["conf"] = word.confidence >= 0 ? word.confidence : 1.0;
-    entry["end"] = pipeline::RoundedSeconds(word.end_s);
-    entry["start"] = pipeline::RoundedSeconds(word.start_s);
+    entry["end"] = RoundedSeconds(word.end_s);
+    entry["start"] = RoundedSeconds(word.start_s);
     entry["word"] = word.word;
     words.push_back(std::move(entry));
   }

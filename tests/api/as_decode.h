@@ -15,10 +15,10 @@
 #include "antiphon/recognizer.h"
 #include "api/two_words.h"
 #include "base/file.h"
+#include "base/rounded_seconds.h"
 #include "base/team.h"
 #include "feat/audio.h"
 #include "pipeline/decode.h"
-#include "pipeline/rounded_seconds.h"
 #include "pipeline/speaker_transforms.h"
 #include "train/warm_start.h"
 
@@ -92,8 +92,8 @@ class AsDecode : public ::testing::Test {
       const RecognizedWord& word = recognised.words[i];
       const auto& expected = decoded.at("words").at(i);
       EXPECT_EQ(word.word, expected.at("word").get<std::string>());
-      EXPECT_EQ(pipeline::RoundedSeconds(word.start_s), expected.at("start"));
-      EXPECT_EQ(pipeline::RoundedSeconds(word.end_s - word.start_s), expected.at("duration"));
+      EXPECT_EQ(RoundedSeconds(word.start_s), expected.at("start"));
+      EXPECT_EQ(RoundedSeconds(word.end_s - word.start_s), expected.at("duration"));
       EXPECT_EQ(word.confidence, expected.at("confidence").get<double>()) << "word " << i;
     }
   }

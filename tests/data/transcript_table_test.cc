@@ -169,12 +169,13 @@ TEST_F(PrepareTest, SaysWhyAFileCannotBeUsed) {
   PutFile(folder_ / "audio/four.m4a", "");
   PutFile(folder_ / "audio/five.wav ", "");
   PutFile(folder_ / "audio/Six.wav", "");
+  PutFile(folder_ / "audio/eight .wav", "");
   PutFile(folder_ / "elsewhere/seven.wav", "");
   PutFile(folder_ / "elsewhere/one.wav", "");
   const std::string elsewhere = (folder_ / "elsewhere").string();
   const DataDir dir = Prepare("t.csv", "four.m4a,a\nfour,a\nfive.wav,a\nsix.wav,a\n" + elsewhere + "/seven.wav,a\n" +
-                                           elsewhere + "/one.wav,a\n two.wav ,a\nnotes.txt,a\n");
-  ASSERT_EQ(problems_.size(), 8u);
+                                           elsewhere + "/one.wav,a\n two.wav ,a\nnotes.txt,a\neight,a\neight.wav,a\n");
+  ASSERT_EQ(problems_.size(), 10u);
   for (const size_t m4a : {0, 1}) {
     EXPECT_THAT(problems_[m4a].what, HasSubstr("'four.m4a' is there, but the format .m4a cannot be read: convert it"));
   }
@@ -183,6 +184,9 @@ TEST_F(PrepareTest, SaysWhyAFileCannotBeUsed) {
   EXPECT_THAT(problems_[4].what, HasSubstr("seven.wav' lies outside of the folder"));
   EXPECT_THAT(problems_[5].what, HasSubstr("which holds another file of that name"));
   EXPECT_THAT(problems_[6].what, HasSubstr("'notes.txt' is there, but is no audio file by its name"));
+  for (const size_t eight : {7, 8}) {
+    EXPECT_THAT(problems_[eight].what, HasSubstr(", but 'eight .wav', with a blank at an end")) << eight;
+  }
   ASSERT_EQ(dir.utterances().size(), 1u) << "blanks around a name in the table are no part of it";
   EXPECT_EQ(dir.utterances()[0].utt_id, "two");
 }

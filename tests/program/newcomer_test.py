@@ -156,6 +156,16 @@ class Audio(small_system.SystemTest):
              "--out", self.root / "flat")
         self.assertIn("sample-rate = 8000", (self.root / "flat/features/front_end.toml").read_text())
 
+    def test_json_has_times_to_the_hundredth(self):
+        prepared = json.loads(must("prepare", "--check", self.root / "corpus", "--json").stdout)
+        decoded = json.loads(self.decode(self.recordings(), self.root / "timed", "--json").stdout)
+        times = [prepared[key] for key in ("shortest_s", "median_s", "longest_s")] + [*prepared["speaker_seconds"].values()]
+        for time in [*times, *(decoded[key] for key in ("speech_seconds", "cpu_seconds", "wall_seconds"))]:
+            self.assertEqual(time, round(time, 2))
+        self.assertGreater(min(times), 0)
+        for key, value in (("hours", prepared["hours"]), ("real_time_factor", decoded["real_time_factor"])):
+            self.assertEqual(value, round(value, 4), key)
+
     def test_info_knows_what_the_program_writes_and_reads(self):
         self.decode(self.recordings(), self.root / "known")
         unknown = []

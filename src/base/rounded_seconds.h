@@ -3,9 +3,9 @@
 
 #include <cmath>
 
-namespace antiphon::pipeline {
+namespace antiphon {
 
 /// As JSON prints it, with two decimals at most.
 inline double RoundedSeconds(double seconds) { return std::round(100.0 * seconds) / 100.0; }
 
-}  // namespace antiphon::pipeline
+}  // namespace antiphon
