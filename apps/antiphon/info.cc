@@ -180,7 +180,7 @@ const InfoKind kKinds[] = {
     {"tensors", [](const fs::path& p) { return HasEnding(p, {".safetensors"}); }, DescribeTensors},
     {"table",
      [](const fs::path& p) {
-       return HasEnding(p, {".ark", ".scp", ".ark.gz"}) && !HasName(p, {"wav.scp"});
+       return HasEnding(p, {".ark", ".scp", ".ark.gz"}) && !HasName(p, {"wav.scp"}) && !IsOfLattices(p);
      },
      DescribeTable},
 };
@@ -218,7 +218,8 @@ REGISTER_COMMAND(
     {.summary = "what a file or folder holds",
      .description =
          "Models and other tensor files, Kaldi tables, frame stores, data directories, graphs, lattices, language "
-         "models, models of pronunciations, lexica, transcripts, runs, experiments, records, configuration, audio.",
+         "models, models of pronunciations, lexica, transcripts, subtitles, TextGrids, runs, experiments, records, "
+         "configuration, audio, and the folders that chain, align, decode, lattices and pronunciations leave.",
      .example = "antiphon info exp/digits/model.safetensors\nantiphon info data/train/feats.scp --json",
      .positionals = {"file"},
      .required = {"file"}});

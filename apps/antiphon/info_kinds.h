@@ -22,9 +22,11 @@ struct InfoKind {
 
 /// Sound, language models, graphs, lattices.
 std::span<const InfoKind> SpeechKinds();
-/// Words and lists; results, records and configuration.
+/// Words and lists; results, records and configuration; folders that a command leaves.
 std::span<const InfoKind> TextKinds();
 
+/// Of antiphon lattices: text, and a script into it, which are no tables.
+bool IsOfLattices(const std::filesystem::path& path);
 bool HasEnding(const std::filesystem::path& path, std::initializer_list<std::string_view> endings);
 bool HasName(const std::filesystem::path& path, std::initializer_list<std::string_view> names);
 

@@ -12,6 +12,7 @@
 #include "base/file.h"
 #include "base/gzip.h"
 #include "data/audio_files.h"
+#include "data/script.h"
 #include "decode/graph/graph_json.h"
 #include "decode/graph/word_automaton.h"
 #include "decode/lm/ngram.h"
@@ -87,6 +88,10 @@ Json DescribeGraph(const std::string& folder, int) {
   return result;
 }
 
+Json DescribeLatticeScript(const std::string& file, int) {
+  return {{"kind", "script of lattices"}, {"utterances", data::ReadScript(file).size()}};
+}
+
 // An utterance's lattice begins with a line of its id alone, and ends with an empty line.
 Json DescribeLattices(const std::string& file, int entries) {
   const std::string text = ReadMaybeGzipped(file);
@@ -148,9 +153,11 @@ const InfoKind kSpeechKinds[] = {
     {"recogniser", pipeline::IsBundle, DescribeBundle},
     {"decoding graph", [](const fs::path& p) { return fs::exists(p / "graph.json"); }, DescribeGraph},
     {"model of pronunciations", g2p::IsModelFile, DescribeG2p},
+    {"script of lattices", [](const fs::path& p) { return HasEnding(p, {".scp"}) && IsOfLattices(p); },
+     DescribeLatticeScript},
     {"lattices",
      [](const fs::path& p) {
-       return HasEnding(p, {"lattices.gz", ".lat", ".lat.gz"});
+       return HasEnding(p, {"lattices.gz", ".lat", ".lat.gz"}) || IsOfLattices(p);
      },
      DescribeLattices},
     {"language model",
@@ -166,6 +173,10 @@ const InfoKind kSpeechKinds[] = {
 }  // namespace
 
 std::span<const InfoKind> SpeechKinds() { return kSpeechKinds; }
+
+bool IsOfLattices(const fs::path& path) {
+  return HasName(path, {"lattices.ark", "lattices.scp"}) && fs::exists(path.parent_path() / "lattices.json");
+}
 
 bool HasEnding(const fs::path& path, std::initializer_list<std::string_view> endings) {
   const std::string name = path.filename().string();

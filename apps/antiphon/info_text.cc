@@ -1,4 +1,4 @@
-// Kinds of antiphon info: words and lists; results, records and configuration.
+// Kinds of antiphon info: words and lists; results, records and configuration; folders that a command leaves.
 #include <algorithm>
 #include <fstream>
 #include <set>
@@ -6,11 +6,16 @@
 #include "base/config.h"
 #include "base/error.h"
 #include "base/file.h"
+#include "chain/chain_data.h"
 #include "data/data_dir.h"
+#include "data/file_checksums.h"
+#include "data/script.h"
+#include "data/text_grid.h"
 #include "data/text_table.h"
 #include "data/transcript_table.h"
 #include "hmm/lexicon.h"
 #include "info_kinds.h"
+#include "parallel/arrival_log.h"
 #include "report/metrics.h"
 #include "score/transcript.h"
 
@@ -19,6 +24,9 @@ namespace {
 
 namespace fs = std::filesystem;
 using Json = nlohmann::ordered_json;
+
+constexpr std::string_view kArrivalMark = "arrivals";  // parallel/arrival_log.h
+constexpr std::string_view kTargetsMark = "ANTSOFT1";  // train/soft_targets.cc
 
 Json DescribeTranscripts(const std::string& file, int) {
   const score::Transcripts text = score::ReadTranscripts(file);
@@ -69,6 +77,27 @@ Json DescribeRows(const std::string& file, int) {
 Json DescribePlain(const std::string& file, int) {
   const std::string text = ReadFile(file);
   return {{"kind", "plain text"}, {"lines", std::count(text.begin(), text.end(), '\n')}, {"bytes", text.size()}};
+}
+
+// A cue has one line of times.
+Json DescribeSubtitles(const std::string& file, int) {
+  const std::string text = ReadFile(file);
+  const bool web = HasEnding(file, {".vtt"});
+  if (web && !text.starts_with("WEBVTT")) Throw<InputError>("'{}' does not begin with WEBVTT", file);
+  int64_t cues = 0;
+  for (size_t at = text.find(" --> "); at != std::string::npos; at = text.find(" --> ", at + 1)) ++cues;
+  return {{"kind", web ? "subtitles (WebVTT)" : "subtitles (SubRip)"}, {"cues", cues}, {"bytes", text.size()}};
+}
+
+Json DescribeTextGrid(const std::string& file, int) {
+  Json result = {{"kind", "labelled intervals (TextGrid)"}};
+  for (const data::IntervalTier& tier : data::ReadTextGrid(file)) {
+    const auto labelled = std::count_if(tier.intervals.begin(), tier.intervals.end(),
+                                        [](const data::LabelledInterval& interval) { return !interval.label.empty(); });
+    result["labels by tier"][tier.name] = labelled;
+    if (!tier.intervals.empty()) result["seconds"] = fmt::format("{:.2f}", tier.intervals.back().end_s);
+  }
+  return result;
 }
 
 // What is short enough for a line.
@@ -161,10 +190,86 @@ Json DescribePage(const std::string& file, int) {
   return result;
 }
 
-// Files whose content only one program reads: TensorBoard's events, a teacher's posteriors of a store.
-Json DescribeOpaque(const std::string& file, int) {
-  return {{"kind", HasEnding(file, {".bin"}) ? "posteriors of a teacher (antiphon targets)" : "TensorBoard events"},
-          {"bytes", fs::file_size(file)}};
+Json DescribeArrivals(const std::string& file, int) {
+  const parallel::ArrivalLog whole({}, file);  // or an error
+  return {{"kind", "order of arrivals (a training's arrival-log)"},
+          {"arrivals", (fs::file_size(file) - kArrivalMark.size()) / sizeof(parallel::Arrival)}};
+}
+
+// Files whose content only one program reads.
+Json DescribeEvents(const std::string& file, int) {
+  return {{"kind", "TensorBoard events"}, {"bytes", fs::file_size(file)}};
+}
+Json DescribeTargets(const std::string& file, int) {
+  return {{"kind", "posteriors of a teacher (antiphon targets)"}, {"bytes", fs::file_size(file)}};
+}
+
+// Of files that may have any name.
+bool BeginsWith(const fs::path& path, std::string_view mark) {
+  if (!fs::is_regular_file(path)) return false;
+  std::string begin(mark.size(), '\0');
+  std::ifstream(path, std::ios::binary).read(begin.data(), std::ssize(begin));
+  return begin == mark;
+}
+
+// Folders that a command leaves, told by what lies in them.
+
+bool HoldsAll(const fs::path& folder, std::initializer_list<const char*> names) {
+  return std::all_of(names.begin(), names.end(), [&](const char* name) { return fs::exists(folder / name); });
+}
+
+Json DescribeChain(const std::string& folder, int) {
+  const chain::ChainData data = chain::ChainData::Load(folder);
+  return {{"kind", "states, denominator and references of chain training (antiphon chain)"},
+          {"utterances", data.references.size()},
+          {"frames per output", data.step},
+          {"pdf-ids", data.model.num_pdfs()},
+          {"states of the denominator", data.denominator.states().size()},
+          {"arcs of the denominator", data.denominator.arcs().size()}};
+}
+
+Json DescribeLatticeFolder(const std::string& folder, int) {
+  const fs::path path(folder);
+  const auto seal = nlohmann::json::parse(ReadFile(path / "lattices.json"), nullptr, false);
+  Json result = {{"kind", "lattices for sequence training (antiphon lattices)"},
+                 {"utterances", data::ReadScript(path / "lattices.scp").size()},
+                 {"checksum", "right"}};
+  const auto sums = seal.is_object() ? seal.value("checksums", nlohmann::json::object()) : nlohmann::json::object();
+  for (const char* name : {"lattices.ark", "lattices.scp", "ali.ark", "ali.scp"}) {
+    if (!data::IsAsWritten(path, name, sums))
+      result["checksum"] = fmt::format("wrong: {} was changed or cut short", name);
+  }
+  return result;
+}
+
+Json DescribeAlignment(const std::string& folder, int) {
+  const fs::path path(folder);
+  for (const char* name : {"ali.scp", "pdf.scp"}) data::RequireTableAsWritten((path / name).string());
+  return {{"kind", "alignment (antiphon align)"},
+          {"utterances", data::ReadScript(path / "ali.scp").size()},
+          {"model", fs::exists(path / "model.safetensors") ? "there" : "none in the folder"},
+          {"speakers' transforms", fs::exists(path / "fmllr.scp") ? "there" : "none"}};
+}
+
+Json DescribeRecognised(const std::string& folder, int) {
+  const fs::path path(folder);
+  Json result = {{"kind", "recognised speech (antiphon decode)"},
+                 {"utterances", report::ReadMetrics((path / "results.jsonl").string()).size()}};
+  if (!fs::exists(path / "summary.json")) return result;
+  const auto summary = nlohmann::json::parse(ReadFile(path / "summary.json"), nullptr, false);
+  if (!summary.is_object()) return result;
+  for (const char* key : {"speech_seconds", "real_time_factor"}) {
+    if (summary.contains(key)) result[key] = summary[key];
+  }
+  if (summary.contains("score")) result["error rate"] = summary["score"].value("error_rate", nlohmann::json());
+  return result;
+}
+
+Json DescribePronunciations(const std::string& folder, int) {
+  const hmm::Lexicon lexicon = hmm::Lexicon::Load(fs::path(folder) / "lexiconp.txt");
+  return {{"kind", "how words are said, and where pauses stand (antiphon pronunciations)"},
+          {"words", lexicon.num_words()},
+          {"pronunciations", lexicon.entries().size()}};
 }
 
 const InfoKind kTextKinds[] = {
@@ -194,11 +299,33 @@ const InfoKind kTextKinds[] = {
     {"JSON", [](const fs::path& p) { return HasEnding(p, {".json"}); }, DescribeJson},
     {"configuration", [](const fs::path& p) { return HasEnding(p, {".toml"}); }, DescribeConfig},
     {"page", [](const fs::path& p) { return HasEnding(p, {".html"}); }, DescribePage},
-    {"targets",
+    {"subtitles",
      [](const fs::path& p) {
-       return HasName(p, {"targets.bin"}) || p.filename().string().starts_with("events.out.tfevents");
+       return HasEnding(p, {".srt", ".vtt"});
      },
-     DescribeOpaque},
+     DescribeSubtitles},
+    {"TextGrid", [](const fs::path& p) { return HasEnding(p, {".TextGrid"}); }, DescribeTextGrid},
+    {"targets", [](const fs::path& p) { return BeginsWith(p, kTargetsMark); }, DescribeTargets},
+    {"arrival log", [](const fs::path& p) { return BeginsWith(p, kArrivalMark); }, DescribeArrivals},
+    {"events", [](const fs::path& p) { return p.filename().string().starts_with("events.out.tfevents"); },
+     DescribeEvents},
+    {"chain folder", [](const fs::path& p) { return HoldsAll(p, {"chain.json"}); }, DescribeChain},
+    {"folder of lattices", [](const fs::path& p) { return HoldsAll(p, {"lattices.json"}); }, DescribeLatticeFolder},
+    {"alignment",
+     [](const fs::path& p) {
+       return HoldsAll(p, {"ali.scp", "pdf.scp"});
+     },
+     DescribeAlignment},
+    {"recognised speech",
+     [](const fs::path& p) {
+       return HoldsAll(p, {"results.jsonl", "text"});
+     },
+     DescribeRecognised},
+    {"pronunciations",
+     [](const fs::path& p) {
+       return HoldsAll(p, {"silprob.txt", "lexiconp.txt"});
+     },
+     DescribePronunciations},
 };
 
 }  // namespace

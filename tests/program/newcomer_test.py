@@ -167,12 +167,26 @@ class Audio(small_system.SystemTest):
             self.assertEqual(value, round(value, 4), key)
 
     def test_info_knows_what_the_program_writes_and_reads(self):
-        self.decode(self.recordings(), self.root / "known")
+        root = self.root
+        calls = self.recordings()
+        self.decode(calls, root / "known")
+        must("chain", "--alignment", root / "align", "--data", root / "gmm", root / "known-chain")
+        must("lattices", "--model", root / "align/model.safetensors", "--graph", root / "graph", "--data", root / "gmm",
+             "--text", root / "corpus/text", root / "known-lattices")
+        must("pronunciations", "--alignment", root / "align", "--lexicon", root / "lexicon.txt", root / "known-words")
+        must("targets", root / "net/model.safetensors", "--store", root / "store", "--out", root / "known-targets")
+        must("train", "--config", root / "net.toml", "--store", root / "store", "--hmm",
+             root / "align/model.safetensors", "--front-end", root / "feats/front_end.toml", "--out", root / "known-net",
+             "--set", "parallel.method=asgd", "--set", "parallel.workers=2", "--set",
+             f"parallel.arrival-log={root / 'known-order'}", "--set", "data.minibatch=64", "--set", "schedule.epochs=1")
+        must("transcribe", "--model", root / "net/model.safetensors", "--graph", root / "graph", "--write",
+             "srt,vtt,TextGrid", "--out", root / "known-subtitles", calls / "note.wav")
         unknown = []
         for path in [self.root, *self.root.rglob("*")]:
             # A folder that only holds others, and data of a store, which its store.json stands for.
-            if path.is_dir() and not any((path / name).exists() for name in ("wav.scp", "store.json", "graph.json",
-                                                                              "config.toml", ".steps")):
+            if path.is_dir() and not any((path / name).exists() for name in (
+                    "wav.scp", "store.json", "graph.json", "config.toml", ".steps", "chain.json", "lattices.json",
+                    "ali.scp", "results.jsonl", "silprob.txt")):
                 continue
             if path.parent.name == "store" and path.name != "store.json":
                 continue
@@ -185,6 +199,13 @@ class Audio(small_system.SystemTest):
         self.assertIn("decoding graph", run("info", self.root / "graph").stdout)
         self.assertIn("training run", run("info", self.root / "net").stdout)
         self.assertIn("channels", run("info", self.root / "calls/call.wav").stdout)
+        for place, expected in (
+            ("known", "recognised speech"), ("known-chain", "denominator"), ("align", "alignment (antiphon align)"),
+            ("known-lattices", "lattices for sequence"), ("known-lattices/lattices.ark", "arcs and final states"),
+            ("known-lattices/lattices.scp", "script of lattices"), ("known-words", "pronunciations"),
+            ("known-targets", "posteriors of a teacher"), ("known-order.rank-0", "order of arrivals"),
+        ):
+            self.assertIn(expected, run("info", self.root / place).stdout, place)
 
 
 class Help(unittest.TestCase):
