@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "base/folder_lock.h"
 #include "base/log.h"
+#include "base/loss_text.h"
 #include "base/same_place.h"
 #include "command.h"
 #include "pipeline/acoustic_model.h"
@@ -120,7 +121,7 @@ void CheckFolders(const AdaptCommandOptions& options) {
 std::vector<std::string> Row(const std::string& speech, const train::DomainMeasures& before,
                              const train::DomainMeasures& after) {
   const auto figures = [](const train::DomainMeasures& m) {
-    return m.frames > 0 ? fmt::format("{:.2f} %  {:.4f}", 100 * m.frame_accuracy, m.loss) : std::string("-");
+    return m.frames > 0 ? fmt::format("{:.2f} %  {}", 100 * m.frame_accuracy, LossText(m.loss)) : std::string("-");
   };
   return {speech, fmt::format("{:.0f}", std::max(before.frames, after.frames)), figures(before), figures(after)};
 }
@@ -129,7 +130,7 @@ void Print(const train::AdaptationResult& result, CommandContext& context) {
   for (const adapt::Change& change : result.changes) context.Print("{}: {}", change.layer, change.what);
   for (const train::AdaptationTrial& t : result.trials) {
     if (result.trials.size() < 2) break;
-    context.Print("rho {:g}: held-out loss {:.4f}, frame accuracy {:.2f} %", t.original_share, t.new_speech.loss,
+    context.Print("rho {:g}: held-out loss {}, frame accuracy {:.2f} %", t.original_share, LossText(t.new_speech.loss),
                   100 * t.new_speech.frame_accuracy);
   }
   std::vector<std::vector<std::string>> rows = {{"held-out speech", "frames", "before: accuracy, loss", "after"},

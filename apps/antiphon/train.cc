@@ -5,6 +5,7 @@
 #include <string>
 
 #include "base/error.h"
+#include "base/loss_text.h"
 #include "command.h"
 #include "data/feature_kind.h"
 #include "pipeline/bundle.h"
@@ -33,8 +34,8 @@ struct TrainCommandOptions {
 };
 
 void PrintEvaluation(const train::EvaluationResult& result, CommandContext& context) {
-  context.Print("frame accuracy {:.2f} %, loss {:.4f} nats per frame, {:.0f} frames",
-                100 * result.loss.frame_accuracy(), result.loss.loss(), result.loss.weight_sum);
+  context.Print("frame accuracy {:.2f} %, loss {} nats per frame, {:.0f} frames", 100 * result.loss.frame_accuracy(),
+                LossText(result.loss.loss()), result.loss.weight_sum);
   nlohmann::json json = {{"frame_accuracy", result.loss.frame_accuracy()},
                          {"loss", result.loss.loss()},
                          {"frames", result.loss.weight_sum}};

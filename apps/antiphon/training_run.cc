@@ -14,6 +14,7 @@
 #include "base/log.h"
 #include "log_sink.h"
 #include "machine.h"
+#include "base/loss_text.h"
 #include "processes.h"
 #include "supervise.h"
 #include "train/trainer.h"
@@ -80,11 +81,10 @@ void PrintSimulation(const comm::SimulationReport& report, CommandContext& conte
 }
 
 void PrintSummary(const nlohmann::json& summary, CommandContext& context) {
-  context.Print(
-      "held-out frame accuracy {:.2f} %, loss {:.4f}{}; {:.0f} frames/s, {:.1f} % of the steps' time arithmetic",
-      100 * summary.value("held_out_accuracy", 0.0), summary.value("held_out_loss", 0.0),
-      summary.value("averaged", false) ? " (averaged model)" : "", summary.value("frames_per_second", 0.0),
-      100 * summary.value("arithmetic_share", 0.0));
+  context.Print("held-out frame accuracy {:.2f} %, loss {}{}; {:.0f} frames/s, {:.1f} % of the steps' time arithmetic",
+                100 * summary.value("held_out_accuracy", 0.0), LossText(summary.value("held_out_loss", 0.0)),
+                summary.value("averaged", false) ? " (averaged model)" : "", summary.value("frames_per_second", 0.0),
+                100 * summary.value("arithmetic_share", 0.0));
   if (summary.contains("side_probe_kinds")) {
     context.Print("side task: a fresh classifier is right in {:.1f} % of frames by '{}' (a guess among {}: {:.1f} %)",
                   100 * summary.value("side_probe_accuracy", 0.0), summary.value("side_layer", std::string()),

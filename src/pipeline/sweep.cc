@@ -16,6 +16,7 @@
 #include "base/file.h"
 #include "base/folder_lock.h"
 #include "base/log.h"
+#include "base/loss_text.h"
 #include "base/toml_text.h"
 #include "base/try_thread.h"
 #include "pipeline/sweep_space.h"
@@ -219,8 +220,8 @@ class Sweeper {
     if (!failure.empty()) {
       log::Warn("{}: {}", name, failure);
     } else if (const int epochs = run.epochs; epochs > 0) {
-      host_.say(fmt::format("{}: held-out loss {:.4f}, {:.2f} % of frames right after {} epoch(s)", name, run.loss,
-                            100 * run.accuracy, epochs));
+      host_.say(fmt::format("{}: held-out loss {}, {:.2f} % of frames right after {} epoch(s)", name,
+                            LossText(run.loss), 100 * run.accuracy, epochs));
     } else {
       log::Info("{}", name);
     }

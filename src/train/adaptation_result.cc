@@ -5,6 +5,7 @@
 #include <optional>
 #include <string>
 
+#include "base/loss_text.h"
 #include "train/adaptation.h"
 
 namespace antiphon::train {
@@ -46,10 +47,10 @@ void AdaptationRun::Judge(bool profile, AdaptationResult& r) const {
   r.accepted = gained && !forgets;
   if (comparable && !gained) {
     r.verdict = fmt::format(
-        "{}: the held-out loss on the new speech is {:.4f} after {:.4f} (min-gain: {:g} of it); the model stays as it "
+        "{}: the held-out loss on the new speech is {} after {} (min-gain: {:g} of it); the model stays as it "
         "was",
-        r.new_after.loss < r.new_before.loss ? "too little was gained" : "nothing was gained", r.new_after.loss,
-        r.new_before.loss, options_.min_gain);
+        r.new_after.loss < r.new_before.loss ? "too little was gained" : "nothing was gained",
+        LossText(r.new_after.loss), LossText(r.new_before.loss), options_.min_gain);
   } else if (forgets && r.old_words) {
     r.verdict = fmt::format(
         "too much was forgotten: {:.2f} % of the words of old speech are wrong, before {:.2f} % (max-word-loss: {:.2f} "
@@ -67,8 +68,8 @@ void AdaptationRun::Judge(bool profile, AdaptationResult& r) const {
   } else if (!comparable) {
     r.verdict = "the senones are others than before: there is nothing to compare with, and the adapted model is taken";
   } else {
-    r.verdict = fmt::format("held-out loss on the new speech {:.4f} after {:.4f}: the adapted model is taken",
-                            r.new_after.loss, r.new_before.loss);
+    r.verdict = fmt::format("held-out loss on the new speech {} after {}: the adapted model is taken",
+                            LossText(r.new_after.loss), LossText(r.new_before.loss));
   }
 }
 

@@ -11,6 +11,7 @@
 #include "base/log.h"
 #include "base/random.h"
 #include "nn/layer_traits.h"
+#include "base/loss_text.h"
 #include "optim/rbm.h"
 #include "report/progress.h"
 #include "train/data_share.h"
@@ -248,7 +249,7 @@ class Grower {
     steps_before_ += frames.steps_done();
     strategy->AfterEpoch();
     strategy->Finish();
-    frames.Finish(fmt::format("loss {:.3f}", loss.loss()));
+    frames.Finish("loss " + LossText(loss.loss()));
     worker_.log().Write(report::MetricsRecord("pretrain")
                             .Set("layer", hidden)
                             .Set("train_loss", loss.loss())

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include <cmath>
 #include <utility>
 
 #include "base/error.h"
@@ -43,10 +42,6 @@ bool CanBeRead(const std::filesystem::path& path) {
 }
 
 }  // namespace
-
-std::string LossText(double loss) {
-  return std::abs(loss) >= 0.1 || loss == 0 ? fmt::format("{:.4f}", loss) : fmt::format("{:.3g}", loss);
-}
 
 RunLog::RunLog(const std::filesystem::path& folder, bool writes, uint64_t metrics_bytes, uint64_t events_bytes,
                Listener listener)

@@ -19,9 +19,6 @@
 
 namespace antiphon::train {
 
-/// Four digits behind the point; of small ones, like the few wrong frames of sMBR, three that are not 0.
-std::string LossText(double loss);
-
 class RunLog {
  public:
   /// Who wants to hear of every record, as one JSON object, when it has been written.

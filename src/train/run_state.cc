@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "base/log.h"
+#include "base/loss_text.h"
 #include "train/rendezvous.h"
 
 namespace antiphon::train {

@@ -8,6 +8,7 @@
 #include "base/finally.h"
 #include "base/folder_lock.h"
 #include "base/log.h"
+#include "base/loss_text.h"
 #include "comm/fault_injection.h"
 #include "parallel/strategy_traits.h"
 #include "report/pages/training_report.h"
@@ -217,7 +218,7 @@ nn::Model Trainer::Impl::MakeModel(const EvaluationResult& result, std::vector<f
       {"trained_by", fmt::format("antiphon train, method {}", parallel::MethodOf(task.parallel))},
       {"seed", std::to_string(task.seed)},
       {"frame_accuracy", fmt::format("{:.4f}", result.loss.frame_accuracy())},
-      {"held_out_loss", fmt::format("{:.4f}", result.loss.loss())},
+      {"held_out_loss", LossText(result.loss.loss())},
       {"epochs", std::to_string(worker->position().epoch)},
       {"steps", std::to_string(worker->position().step)}};
   for (const auto& [key, value] : run) model.descriptions[key] = value;

@@ -6,6 +6,7 @@
 #include "base/cancel.h"
 #include "base/file.h"
 #include "base/folder_lock.h"
+#include "base/loss_text.h"
 #include "report/metrics.h"
 #include "temporary_folder.h"
 #include "train/run_log.h"

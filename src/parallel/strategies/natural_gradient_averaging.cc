@@ -21,6 +21,8 @@
 
 #include "base/finally.h"
 #include "base/log.h"
+#include "base/loss_text.h"
+#include "math/finite.h"
 #include "nn/side_targets.h"
 #include "parallel/kept_minibatch.h"
 #include "parallel/part_of_minibatch.h"
@@ -273,8 +275,8 @@ class NaturalGradientAveraging : public PeriodicStrategy {
     if (!best.empty()) std::copy(best.begin(), best.end(), values.begin());
     network().MarkChanged();
     if (comm().rank() == 0) {
-      log::Info("final model: mean of the last {} of {} averaged models, loss {:.4f} on training frames", best_count,
-                models_.size(), best_loss);
+      log::Info("final model: mean of the last {} of {} averaged models, loss {} on training frames", best_count,
+                models_.size(), LossText(best_loss));
     }
   }
 
