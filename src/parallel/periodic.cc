@@ -61,8 +61,14 @@ void PeriodicStrategy::CountStep(const StepInput& input) {
   if (period_ > 0 && since_exchange_ >= period_) RunExchange();
 }
 
+// What optimiser and recurrent layers remember of a model that was left out would lead the others' astray.
 void PeriodicStrategy::RunExchange() {
+  left_out_ = !usable_;
   Exchanging([this] { Exchange(); });
+  if (left_out_ && comm().world_size() > 1) {
+    optimizer().ResetState();
+    workspace() = nn::Workspace();
+  }
   network().MarkChanged();
   since_exchange_ = 0;
   frame_weight_ = 0;
@@ -93,6 +99,8 @@ AverageReport PeriodicStrategy::Average(std::span<float> values, bool equally) {
   AverageReport report;
   comm().Together(values, [&] { report = AverageReplicas(comm(), weight, usable_, outlier_factor_, center_, values); });
   hopeless_ = report.hopeless;
+  const auto& out = report.left_out;
+  if (std::find(out.begin(), out.end(), comm().rank()) != out.end()) NoteLeftOut();
   if (comm().rank() == 0 && !report.left_out.empty()) {
     log::Warn("step {}: {} of {} replicas left out of the average (rank {}{}){}", steps_, report.left_out.size(),
               comm().world_size(), report.left_out.front(), report.left_out.size() > 1 ? " …" : "",

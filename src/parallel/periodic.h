@@ -70,6 +70,8 @@ class PeriodicStrategy : public Strategy, public Checkpointable, public Survives
   void CountStep(const StepInput& input);
   /// Mean of the replicas' `values`, weighted by frames unless they count equally; center() is where they started.
   AverageReport Average(std::span<float> values, bool equally = false);
+  /// In an exchange: this replica goes on from the others' model. Average notes it by itself.
+  void NoteLeftOut() { left_out_ = true; }
   /// The model that all replicas agreed on last.
   std::span<float> center() { return center_; }
   bool usable() const { return usable_; }
@@ -92,6 +94,7 @@ class PeriodicStrategy : public Strategy, public Checkpointable, public Survives
   int since_exchange_ = 0;   // steps
   double frame_weight_ = 0;  // since the last exchange
   bool usable_ = true;
+  bool left_out_ = false;  // of the exchange under way
   bool hopeless_ = false;
   std::vector<float> center_;
   std::vector<float> parked_;  // this replica's own values while the evaluated model is in the network; else empty

@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "kernels/parallel.h"
+#include "math/finite.h"
 #include "train/divided_model.h"
 #include "train/rendezvous.h"
 
@@ -28,6 +29,8 @@ bool KeptModels::BestIsCurrent(const nn::Network& network, comm::Communicator& c
 void KeptModels::AverageStep(const nn::Network& network, double progress, Position& position) {
   if (options_.share <= 0 || position.step % options_.every_steps != 0) return;
   const std::span<const float> values = network.values();
+  // One that is not finite gets the others' model soon, or all go back to a checkpoint.
+  if (progress < 1 - options_.share || !AllFinite(values)) return;
   for (int k = 0; k <= options_.halvings; ++k) {
     if (progress < 1 - std::ldexp(options_.share, -k)) return;
     if (averages_.size() <= static_cast<size_t>(k)) {

@@ -27,7 +27,7 @@ class KeptModels {
   /// The same on all ranks, so that rank 0 has it if any has. Collective.
   bool BestIsCurrent(const nn::Network& network, comm::Communicator& comm) const;
 
-  /// After step `position.step`, at `progress` of the run: the model may enter the average.
+  /// After step `position.step`, at `progress` of the run: the model may enter the average, if it is finite.
   void AverageStep(const nn::Network& network, double progress, Position& position);
   /// Those that some model entered, from the longest part to the shortest; laid out as the network's values.
   std::span<std::vector<float>> averages() { return averages_; }

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
 
 #include "base/config.h"
 #include "temporary_folder.h"
@@ -40,6 +41,17 @@ TEST_F(KeptModelsTest, AverageTheLastPartAndItsLastHalves) {
   EXPECT_FLOAT_EQ(MeanOf(kept.averages()[0]), 80);  // steps 60, 65 … 100
   EXPECT_FLOAT_EQ(MeanOf(kept.averages()[1]), 90);  // 80 … 100
   EXPECT_FLOAT_EQ(MeanOf(kept.averages()[2]), 95);  // 90, 95, 100
+}
+
+TEST_F(KeptModelsTest, LeaveOutAModelThatIsNotFinite) {
+  KeptModels kept(options_, false);
+  Steps(kept, 1, 64);
+  network_.values()[2] = NAN;
+  position_.step = 65;
+  kept.AverageStep(network_, 0.65, position_);
+  Steps(kept, 66, 70);
+  EXPECT_EQ(position_.averaged, (std::vector<int64_t>{2}));
+  EXPECT_FLOAT_EQ(MeanOf(kept.averages()[0]), 65);  // steps 60 and 70
 }
 
 TEST_F(KeptModelsTest, GoOnWhereACheckpointStands) {

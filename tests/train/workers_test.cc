@@ -8,6 +8,7 @@
 #include "base/cancel.h"
 #include "base/compute_threads.h"
 #include "base/file.h"
+#include "math/finite.h"
 #include "parallel/strategy.h"
 #include "report/metrics.h"
 #include "temporary_folder.h"
@@ -42,24 +43,32 @@ REGISTER_COMPONENT(parallel::StrategyRegistry, "test-average", [](const Config&,
   return std::make_unique<AverageEveryStep>(replica);
 });
 
-// Plain SGD, until one of its instances spoils its network, once.
+// The optimiser of its table `step`, until one of its instances spoils its network, once.
 class SpoilOnce : public optim::Optimizer {
  public:
   static inline std::atomic<int> spoil_after = -1;  // steps of all workers together
-  explicit SpoilOnce(const optim::SteppedValues& values)
-      : network_(values.network), step_(optim::MakeOptimizer(Config::Parse("type = \"sgd\"\n", "o"), values)) {}
+  static inline std::atomic<int> broken_steps = 0;  // to a network that is not finite, or too long to be taken
+  SpoilOnce(const Config& config, const optim::SteppedValues& values)
+      : network_(values.network), step_(optim::MakeOptimizer(config.Table("step"), values)) {}
   void BeginStep(double rate) override { step_->BeginStep(rate); }
   optim::StepReport EndStep() override {
     if (spoil_after.fetch_sub(1) == 0) network_.values()[0] = NAN;
-    return step_->EndStep();
+    const optim::StepReport report = step_->EndStep();
+    if (report.max_change_scale == 0 || !AllFinite(network_.values())) ++broken_steps;
+    return report;
   }
   void TakeFactors(nn::Parameter& weight, nn::Parameter* bias, const nn::GradientFactors& factors) override {
     step_->TakeFactors(weight, bias, factors);
   }
   void TakeDense(nn::Parameter& parameter, ConstMatrixView gradient) override { step_->TakeDense(parameter, gradient); }
-  void SaveState(SafetensorsWriter&, const std::string&) const override {}
-  void LoadState(const SafetensorsReader&, const std::string&) override {}
-  void ResetState() override {}
+  void SaveState(SafetensorsWriter& writer, const std::string& prefix) const override {
+    step_->SaveState(writer, prefix);
+  }
+  void LoadState(const SafetensorsReader& reader, const std::string& prefix) override {
+    step_->LoadState(reader, prefix);
+  }
+  void ResetState() override { step_->ResetState(); }
+  void ResetMomentum() override { step_->ResetMomentum(); }
   size_t state_bytes() const override { return step_->state_bytes(); }
 
  private:
@@ -67,7 +76,7 @@ class SpoilOnce : public optim::Optimizer {
   std::unique_ptr<optim::Optimizer> step_;
 };
 REGISTER_COMPONENT(optim::OptimizerRegistry, "test-spoil-once",
-                   [](const Config&, const optim::SteppedValues& v) { return std::make_unique<SpoilOnce>(v); });
+                   [](const Config& c, const optim::SteppedValues& v) { return std::make_unique<SpoilOnce>(c, v); });
 
 std::vector<std::string> FallBacks(const std::filesystem::path& run) {
   std::vector<std::string> messages;
@@ -83,6 +92,7 @@ class WorkersTest : public ::testing::Test {
     ResetCancel();
     AverageEveryStep::cancel_at_step = AverageEveryStep::spoil_at_step = AverageEveryStep::throw_at_step = -1;
     SpoilOnce::spoil_after = -1;
+    SpoilOnce::broken_steps = 0;
     store_ = MakeSyntheticStore(folder_ / "store");
   }
   void TearDown() override { ResetCancel(); }
@@ -94,8 +104,11 @@ class WorkersTest : public ::testing::Test {
     task.parallel = Config::Parse("method = \"test-average\"\n", "parallel");
     return TrainTask(task, workers, resume);
   }
-  std::vector<TrainingSummary> TrainTask(const TrainingTask& task, int workers, bool resume = false) {
+  std::vector<TrainingSummary> TrainTask(const TrainingTask& task, int workers, bool resume = false,
+                                         double rate = 0.5) {
     TrainOptions options = SmallOptions();
+    options.schedule.learning_rate = rate;
+    options.schedule.final_learning_rate = rate / 5;
     options.checkpoint.steps = 10;
     std::vector<TrainingSummary> summaries(static_cast<size_t>(workers));
     comm::RunRanks(workers, [&](comm::Communicator& comm) {
@@ -260,7 +273,7 @@ TEST_F(WorkersTest, OnesDivergenceBringsAllBack) {
 TEST_F(WorkersTest, AveragingGoesOnWithoutTheOneThatDiverged) {
   SpoilOnce::spoil_after = 50;
   TrainingTask task = SmallTask(store_, folder_ / "run");
-  task.optimizer = Config::Parse("type = \"test-spoil-once\"\n", "optimizer");
+  task.optimizer = Config::Parse("type = \"test-spoil-once\"\nstep.type = \"sgd\"\n", "optimizer");
   task.parallel = Config::Parse("method = \"averaging\"\nsync-period = 4\n", "parallel");
   const auto summaries = TrainTask(task, 3);
   EXPECT_LT(SpoilOnce::spoil_after, -1) << "nobody was spoilt";
@@ -272,13 +285,37 @@ TEST_F(WorkersTest, AveragingGoesOnWithoutTheOneThatDiverged) {
 TEST_F(WorkersTest, AveragingOfTwoGoesOnWithTheOneThatIsSound) {
   SpoilOnce::spoil_after = 50;
   TrainingTask task = SmallTask(store_, folder_ / "run");
-  task.optimizer = Config::Parse("type = \"test-spoil-once\"\n", "optimizer");
+  task.optimizer = Config::Parse("type = \"test-spoil-once\"\nstep.type = \"sgd\"\n", "optimizer");
   task.parallel = Config::Parse("method = \"averaging\"\nsync-period = 4\n", "parallel");
   const auto summaries = TrainTask(task, 2);
   EXPECT_LT(SpoilOnce::spoil_after, -1) << "nobody was spoilt";
   EXPECT_EQ(summaries[1].model_hash, summaries[0].model_hash);
   EXPECT_GT(summaries[0].held_out_accuracy, 0.6);
   EXPECT_TRUE(FallBacks(folder_ / "run").empty());
+}
+
+// What the optimiser remembers of the broken steps would break the next ones.
+TEST_F(WorkersTest, WhoWasLeftOutOnceLearnsOnWithTheOthers) {
+  const std::pair<std::string, std::string> steps[] = {{"averaging", "type = \"sgd\"\nmomentum = 0.9\n"},
+                                                       {"averaging", "type = \"adam\"\n"},
+                                                       {"bmuf", "type = \"adam\"\n"},
+                                                       {"easgd", "type = \"sgd\"\nmomentum = 0.9\n"},
+                                                       {"admm", "type = \"sgd\"\nmomentum = 0.9\nmax-change = 5\n"}};
+  for (size_t i = 0; i < std::size(steps); ++i) {
+    const auto& [method, step] = steps[i];
+    SpoilOnce::spoil_after = 50;
+    SpoilOnce::broken_steps = 0;
+    TrainingTask task = SmallTask(store_, folder_ / std::to_string(i));
+    task.optimizer = Config::Parse("type = \"test-spoil-once\"\n[step]\n" + step, "optimizer");
+    task.parallel = Config::Parse("method = \"" + method + "\"\nsync-period = 4\n", "parallel");
+    const auto summaries = TrainTask(task, 2, false, step.find("adam") != std::string::npos ? 0.01 : 0.5);
+    EXPECT_LT(SpoilOnce::spoil_after, -1) << "nobody was spoilt";
+    EXPECT_GT(SpoilOnce::broken_steps, 0) << method << ", " << step;
+    EXPECT_LE(SpoilOnce::broken_steps, 4) << method << ", " << step << ": broken after the next exchange, too";
+    EXPECT_EQ(summaries[1].model_hash, summaries[0].model_hash) << method << ", " << step;
+    EXPECT_GT(summaries[0].held_out_accuracy, 0.6) << method << ", " << step;
+    EXPECT_TRUE(FallBacks(task.folder).empty()) << method << ", " << step;
+  }
 }
 
 TEST_F(WorkersTest, WhoDoesNotResumeWithTheOthersIsNamedAtOnce) {

@@ -128,6 +128,7 @@ class Easgd : public PeriodicStrategy {
     if (Asynchronous()) ReadCentre();
     pull_.resize(x.size());
     if (!usable() || !PullToCentre(x)) {
+      NoteLeftOut();
       std::copy(center().begin(), center().end(), x.begin());
       std::fill(pull_.begin(), pull_.end(), 0.0f);
     }

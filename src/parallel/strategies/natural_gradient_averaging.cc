@@ -232,7 +232,10 @@ class NaturalGradientAveraging : public PeriodicStrategy {
   // Everybody takes the model of the worker with the least loss of the period; false if no loss is worth anything.
   bool TakeBest() {
     double mine = usable() && period_loss_.weight_sum > 0 ? period_loss_.loss() : INFINITY;
-    if (!std::isfinite(mine)) mine = INFINITY;
+    if (!std::isfinite(mine) || !AllFinite(network().values())) {
+      mine = INFINITY;
+      NoteLeftOut();
+    }
     const std::vector<std::byte> bytes = comm().AllGather(std::as_bytes(std::span(&mine, 1)));
     std::vector<double> all(static_cast<size_t>(comm().world_size()));
     std::memcpy(all.data(), bytes.data(), bytes.size());
