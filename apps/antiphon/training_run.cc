@@ -10,11 +10,13 @@
 #include "base/compute_threads.h"
 #include "base/error.h"
 #include "base/file.h"
+#include "base/finally.h"
+#include "base/folder_lock.h"
 #include "base/host_name.h"
 #include "base/log.h"
+#include "base/loss_text.h"
 #include "log_sink.h"
 #include "machine.h"
-#include "base/loss_text.h"
 #include "processes.h"
 #include "supervise.h"
 #include "train/trainer.h"
@@ -143,11 +145,29 @@ nlohmann::json RunSupervised(train::TrainingRequest request, const pipeline::Sup
         "'antiphon train … --launch \"mpirun -np 4\"'");
   }
   train::PrepareRequest(request);
-  const fs::path config = fs::path(request.out) / "config.toml";
-  const std::string toml = train::EffectiveConfig(request, train::ReadTask(request));
-  WriteFileAtomically(config, toml);
-  auto summary = nlohmann::json::parse(SuperviseTraining(config, request.resume, options));
-  WriteFileAtomically(config, toml);  // the run itself was told not to restart
+  const fs::path folder = request.out;
+  const FolderLock lock(
+      folder, "supervise.lock",
+      fmt::format("another training is supervised in '{}': wait for it, or choose another folder (--out)",
+                  request.out));
+  const train::TrainingTask task = train::ReadTask(request);
+  const std::string supervised = train::EffectiveConfig(request, task);
+  request.of_caller = OptionsToConfig(OwnOptions());
+  const std::string alone = train::EffectiveConfig(request, task);
+  // The run is told not to restart. If it took the folder, its config.toml is to say what supervised it.
+  const fs::path scratch = folder / "supervised.toml";
+  const Finally kept([&] {
+    const fs::path config = folder / "config.toml";
+    std::error_code ignored;  // the run has its outcome
+    fs::remove(scratch, ignored);
+    try {
+      if (fs::exists(config) && ReadFile(config) == alone) WriteFileAtomically(config, supervised);
+    } catch (const std::exception& e) {
+      log::Warn("'{}' lacks --restarts and --launch: {}", config.string(), e.what());
+    }
+  });
+  WriteFileAtomically(scratch, alone);
+  auto summary = nlohmann::json::parse(SuperviseTraining(scratch, request.resume, options));
   PrintSummary(summary, context);
   return summary;
 }

@@ -83,13 +83,13 @@ TrainingSummary Trainer::Impl::Train(bool resume) {
   });
   comm::FaultPoint("start", comm.rank(), 0);
   worker = std::make_unique<Worker>(task, options, comm);
-  if (!resume || !worker->loader().LoadNewest()) {
-    if (!resume || !worker->loader().LoadPretraining()) {
-      if (resume) log::Warn("nothing to go on with in '{}': starting anew", CheckpointPath(task.folder).string());
-      worker->StartAnew();
-    }
-    Prepare();
+  const bool goes_on = resume && worker->loader().LoadNewest();
+  if (!goes_on && !(resume && worker->loader().LoadPretraining())) {
+    if (resume) log::Warn("nothing to go on with in '{}': starting anew", CheckpointPath(task.folder).string());
+    worker->StartAnew();
   }
+  if (comm.rank() == 0 && task.on_folder_taken) task.on_folder_taken();
+  if (!goes_on) Prepare();
   if (!task.note.empty()) worker->log().Event(worker->position(), "restart", task.note);
   worker->GoOnWithoutLost();
   const std::vector<std::string> plan = worker->DescribePlan();

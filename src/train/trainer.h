@@ -52,6 +52,8 @@ struct TrainingTask {
   // Once so many epochs are done and saved, the run ends as if somebody had asked it to stop; 0: it comes to its end.
   int64_t pause_after_epochs = 0;
   std::string resume_hint;  // what the person types to go on, for messages; empty: nothing goes on with it
+  // On rank 0, once the folder is held and goes on with this experiment, or was emptied for it.
+  std::function<void()> on_folder_taken;
   std::function<void(const std::string& json)> on_metrics;  // hears of every record of metrics.jsonl, on rank 0
 };
 

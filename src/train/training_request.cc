@@ -92,20 +92,12 @@ void RequireOtherModels(const TrainingRequest& request) {
   for (const std::string& file : read) RequireOtherPlace(file, ModelFile(request.out), "this model");
 }
 
-TrainingTask ReadTaskAndTell(const TrainingRequest& request, const TrainingHost& host, bool tell) {
-  TrainingTask task = ReadTask(request);
-  if (!tell) return task;
-  WriteFileAtomically(task.folder / "config.toml", EffectiveConfig(request, task));
-  if (host.versions) WriteFileAtomically(task.folder / "versions.txt", host.versions());
-  return task;
-}
-
 // Reads in every process, so that what one cannot read ends all with its reason.
 TrainingTask ReadTaskTogether(const TrainingRequest& request, const TrainingHost& host) {
-  if (host.group.num_processes() == 1) return ReadTaskAndTell(request, host, true);
+  if (host.group.num_processes() == 1) return ReadTask(request);
   std::optional<TrainingTask> task;
   host.group.RunRanks(host.group.num_processes(), [&](comm::Communicator& comm) {
-    WithContext([&] { task = ReadTaskAndTell(request, host, comm.rank() == 0); },
+    WithContext([&] { task = ReadTask(request); },
                 [&] { return fmt::format("process {} of {}", comm.rank(), comm.world_size()); });
     comm.Barrier();
   });
@@ -192,8 +184,13 @@ std::string EffectiveConfig(const TrainingRequest& request, const TrainingTask& 
 TrainingReport RunTraining(TrainingRequest request, const TrainingHost& host) {
   PrepareRequest(request);
   TrainingTask task = ReadTaskTogether(request, host);
-  task.on_metrics = ListenerTo(request.log_to, task.folder, Config::Parse(EffectiveConfig(request, task), "(training)"),
-                               std::move(task.on_metrics));
+  const std::string config = EffectiveConfig(request, task);
+  task.on_metrics =
+      ListenerTo(request.log_to, task.folder, Config::Parse(config, "(training)"), std::move(task.on_metrics));
+  task.on_folder_taken = [&] {
+    WriteFileAtomically(task.folder / "config.toml", config);
+    if (host.versions) WriteFileAtomically(task.folder / "versions.txt", host.versions());
+  };
   TrainingReport report;
   for (bool resume = request.resume;; resume = true) {
     const auto run = [&](comm::Communicator& comm) {

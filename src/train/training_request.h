@@ -7,8 +7,8 @@
 //   const TrainingReport report = RunTraining(request, {.group = group, .threads = [] { return 4; }});
 //
 // Leaves beside the run's files (train/trainer.h) config.toml, with which `antiphon train --config` runs the same
-// training again. Threads: one caller per process. Errors: UsageError and InputError before anything of an earlier run
-// is touched; those of training.
+// training again; a training that is refused leaves the one that is there. Threads: one caller per process. Errors:
+// UsageError and InputError before anything of an earlier run is touched; those of training.
 #pragma once
 
 #include <filesystem>

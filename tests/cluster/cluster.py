@@ -96,7 +96,7 @@ def alive_ranks(folder):
             environment = dict(item.split("=", 1) for item in (entry / "environ").read_text().split("\0") if "=" in item)
         except (OSError, ValueError):
             continue
-        rank = environment.get("OMPI_COMM_WORLD_RANK", "0" if f"{folder}/config.toml" in arguments else None)
+        rank = environment.get("OMPI_COMM_WORLD_RANK", "0" if f"{folder}/supervised.toml" in arguments else None)
         if rank is not None:
             found[int(rank)] = int(entry.name)
     return found

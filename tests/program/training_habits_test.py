@@ -4,6 +4,7 @@ result of one that is not; a search for a rate touches no run; metrics stand whe
 Usage: training_habits_test.py SOURCE-TREE PROGRAM
 """
 
+import fcntl
 import json
 import pathlib
 import re
@@ -87,6 +88,53 @@ class TrainingHabits(SystemTest):
         self.assertLessEqual(found["learning_rate"], found["lowest_loss_at"])
         self.assertEqual([p.name for p in (self.root / "kept").iterdir()], ["model.safetensors"])
         self.assertIn("learning rate", (self.root / "rate/learning_rate.html").read_text())
+
+    def test_a_training_that_is_refused_leaves_the_configuration(self):
+        out = self.root / "busy"
+        command = ["train", "--config", self.training, "--out", out, "--schedule.learning-rate", 0.05,
+                   "--schedule.final-learning-rate", 0.005, "--schedule.epochs", 1]
+        must(*command)
+        config = (out / "config.toml").read_text()
+        with open(out / "train.lock", "w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            for more in ((), ("--restarts", 1)):
+                refused = run(*command, "--log-steps", 2, *more)
+                self.assertEqual(refused.returncode, 2, refused.stderr)
+                self.assertIn("another training is working in", refused.stderr)
+        with open(out / "supervise.lock", "w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            refused = run(*command, "--restarts", 1)
+            self.assertEqual(refused.returncode, 2, refused.stderr)
+            self.assertIn("another training is supervised in", refused.stderr)
+        self.assertEqual((out / "config.toml").read_text(), config)
+        # One that ran says what supervised it.
+        must(*command, "--restarts", 1)
+        self.assertEqual((out / "config.toml").read_text(), config.replace("restarts = 0", "restarts = 1"))
+        self.assertFalse((out / "supervised.toml").exists())
+
+    def test_a_small_loss_is_told(self):
+        easy = self.root / "easy"
+        easy.mkdir()
+        with open(easy / "feats.txt", "w") as feats, open(easy / "pdf.txt", "w") as pdfs, \
+                open(easy / "utt2spk", "w") as speakers:
+            for speaker in range(4):
+                ids = [t // 5 % 2 for t in range(100)]
+                feats.write(f"u{speaker}  [\n  " + "\n  ".join(f"{2 * k - 1} 0.5" for k in ids) + " ]\n")
+                pdfs.write(f"u{speaker} {' '.join(map(str, ids))}\n")
+                speakers.write(f"u{speaker} s{speaker}\n")
+        store, out = easy / "store", easy / "net"
+        must("store", "--features", f"ark:{easy}/feats.txt", "--alignment", f"ark:{easy}/pdf.txt", "--utt2spk",
+             easy / "utt2spk", "--out", store)
+        (easy / "train.toml").write_text('schedule = {epochs = 4, learning-rate = 8, final-learning-rate = 8}\n'
+                                         'data.minibatch = 16\nheld-out.fraction = 0.25\n'
+                                         '[[network.layer]]\ntype = "affine"\n')
+        trained = must("train", "--config", easy / "train.toml", "--store", store, "--out", out)
+        finish = json.loads((out / "metrics.jsonl").read_text().splitlines()[-1])
+        evaluate = ["train", "--evaluate", out / "model.safetensors", "--store", store]
+        for said, loss in ((trained.stdout, finish["held_out_loss"]),
+                           (must(*evaluate).stdout, json.loads(must(*evaluate, "--json").stdout)["loss"])):
+            self.assertTrue(0 < loss < 1e-3, loss)
+            self.assertAlmostEqual(float(re.findall(r"loss ([^ ;]+)[ ;]", said)[0]) / loss, 1, delta=0.01, msg=said)
 
     def test_metrics_go_to_mlflow(self):
         store, out = self.root / "mlruns", self.root / "logged"

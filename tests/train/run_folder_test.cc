@@ -11,6 +11,7 @@
 #include "temporary_folder.h"
 #include "train/run_log.h"
 #include "train/synthetic_task.h"
+#include "train/training_request.h"
 
 namespace antiphon::train {
 namespace {
@@ -51,6 +52,35 @@ TEST_F(RunFolder, TakesOneTrainingAtATime) {
     EXPECT_EQ(ReadFile(task.folder / "metrics.jsonl"), metrics);
   }
   EXPECT_EQ(TrainHere(task, SmallOptions(), true).model_hash, hash);
+}
+
+// Of a request, which tells more of itself than a task.
+TEST_F(RunFolder, ATrainingThatIsRefusedLeavesTheConfigurationThatIsThere) {
+  TrainingRequest request;
+  request.store = (folder_ / "store").string();
+  request.out = (folder_ / "run").string();
+  request.network = Config::Parse("[[layer]]\ntype = 'affine'\n", "network");
+  request.train = SmallOptions();
+  const auto group = comm::ProcessGroup::Alone();
+  const auto train = [&](const std::string& versions) {
+    RunTraining(request, {.group = *group, .threads = [] { return 1; }, .versions = [versions] { return versions; }});
+  };
+  train("first");
+  const std::string config = ReadFile(folder_ / "run" / "config.toml");
+  EXPECT_NE(config.find("learning-rate = 0.5"), std::string::npos) << config;
+  request.train.schedule.learning_rate = 0.25;
+  {
+    const FolderLock other(folder_ / "run", "train.lock", "held");
+    EXPECT_THROW(train("second"), UsageError);
+  }
+  request.resume = true;
+  EXPECT_THROW(train("third"), InputError) << "another experiment";
+  EXPECT_EQ(ReadFile(folder_ / "run" / "config.toml"), config);
+  EXPECT_EQ(ReadFile(folder_ / "run" / "versions.txt"), "first");
+  request.resume = false;
+  train("fourth");
+  EXPECT_NE(ReadFile(folder_ / "run" / "config.toml").find("learning-rate = 0.25"), std::string::npos);
+  EXPECT_EQ(ReadFile(folder_ / "run" / "versions.txt"), "fourth");
 }
 
 TEST_F(RunFolder, ADamagedLogIsSetAsideAndTheCheckpointGoesOn) {
