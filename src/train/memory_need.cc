@@ -51,7 +51,7 @@ size_t ActivationBytes(nn::Network& network, int64_t frames) {
   return static_cast<size_t>(frames * (values + 3 * widest)) * sizeof(float);
 }
 
-void RequireToFit(comm::Communicator& comm, const MemoryNeed& mine, double limit_mb) {
+bool RequireToFit(comm::Communicator& comm, const MemoryNeed& mine, double limit_mb) {
   std::vector<MemoryNeed> all = {mine};
   if (comm.world_size() > 1) {
     const std::vector<std::byte> bytes = comm.AllGather(std::as_bytes(std::span(&mine, 1)));
@@ -60,7 +60,10 @@ void RequireToFit(comm::Communicator& comm, const MemoryNeed& mine, double limit
   }
   const auto less = [](const MemoryNeed& a, const MemoryNeed& b) { return a.total() < b.total(); };
   const auto most = std::max_element(all.begin(), all.end(), less);
-  if (Megabytes(most->total()) <= limit_mb) return;
+  if (Megabytes(most->total()) <= limit_mb) {
+    return std::all_of(all.begin(), all.end(),
+                       [&](const MemoryNeed& n) { return Megabytes(n.total() + n.checkpoint) <= limit_mb; });
+  }
   Throw<UsageError>(
       "parallel.device-memory-mb is {:g}, but worker {} of {} needs {}: divide the model over more ranks "
       "(parallel.method 'model-parallel' or 'pipeline', more workers or parallel.stripes), or its optimiser's state "

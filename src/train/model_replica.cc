@@ -115,6 +115,7 @@ void ModelReplica::BuildSideTask(const RunData& data) {
 
 // Before the network is made with its weights alone, afterwards with all.
 void ModelReplica::RequireMemory(bool best_kept) {
+  copies_checkpoints_ = options_.checkpoint.background && !parts_;  // who divides a model has no room for a copy of it
   const auto limit = task_.parallel.Real("device-memory-mb");
   if (!limit) return;
   if (*limit <= 0) {
@@ -128,11 +129,16 @@ void ModelReplica::RequireMemory(bool best_kept) {
     const size_t of_trainer = (best_kept ? 1 : 0) + (options_.average.share > 0 ? 1 + options_.average.halvings : 0);
     need.copies = strategy_->copy_bytes() + of_trainer * need.weights + (half ? need.weights / 2 : 0);
     need.optimizer = optimizer_->state_bytes();
+    if (copies_checkpoints_) {
+      need.checkpoint = (1 + of_trainer) * need.weights + strategy_->copy_bytes() + need.optimizer;
+    }
     const int64_t frames = int64_t{options_.data.minibatch} * (side_ && side_->joins_speech() ? 2 : 1);
     need.activations = static_cast<size_t>(strategy_->minibatches_under_way()) * ActivationBytes(network_, frames);
     if (comm_.rank() == 0) log::Info("memory of worker 0: {}", need.Describe());
   }
-  RequireToFit(comm_, need, *limit);
+  if (RequireToFit(comm_, need, *limit)) return;
+  copies_checkpoints_ = false;
+  if (comm_.rank() == 0) log::Info("checkpoints are written between two steps: a copy has no room");
 }
 
 parallel::DataShare ModelReplica::share() const {

@@ -45,6 +45,8 @@ class ModelReplica {
   const SideSpeech* side() const { return side_.get(); }
   /// Null if every rank holds the whole model.
   const parallel::ModelParts* parts() const { return parts_.get(); }
+  /// A checkpoint is written behind the arithmetic, from a copy: it is wanted, and has room. The same on all ranks.
+  bool copies_checkpoints() const { return copies_checkpoints_; }
   /// Null if this rank's optimiser steps all that the rank holds.
   const parallel::ValueShare* value_share() const { return share_.get(); }
   /// Of the ranks that hold a replica together one speaks for all.
@@ -75,6 +77,7 @@ class ModelReplica {
   std::unique_ptr<parallel::Strategy> strategy_;
   std::unique_ptr<TargetMaker> targets_;
   std::unique_ptr<SideSpeech> side_;
+  bool copies_checkpoints_ = false;
 };
 
 }  // namespace antiphon::train

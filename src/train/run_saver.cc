@@ -68,8 +68,7 @@ void RunSaver::Begin() {
   run_.schedule.SaveState(writer, "schedule");
   run_.order.SaveState(writer);
   at.Save(writer);
-  // Who divides a model has no room for a copy of it.
-  checkpoints_.Begin(std::move(kept), at.step, run_.options.checkpoint.background && run_.replica.parts() == nullptr);
+  checkpoints_.Begin(std::move(kept), at.step, run_.replica.copies_checkpoints());
 }
 
 void RunSaver::WritePretraining(int64_t step, const std::function<void(SafetensorsWriter&)>& add_state) {

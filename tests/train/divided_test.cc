@@ -211,6 +211,29 @@ TEST_F(DividedTest, AllRanksTogetherHoldTheModelOnce) {
   EXPECT_GT(replicas, 2 * kRanks * kWideMb) << "the measure does not see what it should";
 }
 
+// Weights, the optimiser's two and three averages are 6 models, and so is their copy.
+TEST_F(DividedTest, ACheckpointIsCopiedOnlyWhereTheCopyHasRoom) {
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+  GTEST_SKIP() << "a sanitizer's own memory is not ours";
+#endif
+  TrainOptions options = SmallOptions();
+  options.schedule.epochs = 1;
+  options.schedule.learning_rate = options.schedule.final_learning_rate = 0.001;
+  options.data.minibatch = 32;
+  options.average = {.share = 0.9, .halvings = 2, .every_steps = 1};
+  const auto few_frames = MakeSyntheticStore(folder_ / "few", {.utterances_per_speaker = 2, .frames = 50});
+  const auto peak = [&](const std::string& limit) {
+    TrainingTask task = Task(limit, "method = \"serial\"\ndevice-memory-mb = " + limit + "\n");
+    task.store = few_frames;
+    task.network = Config::Parse(kWideNetwork, "network");
+    task.optimizer = Config::Parse("type = \"adam\"\n", "optimizer");
+    return PeakMb([&] { Train(task, 1, options); });
+  };
+  const double roomy = peak("230");
+  const double tight = peak("180");
+  EXPECT_GT(roomy - tight, 2 * kWideMb);
+}
+
 TEST_F(DividedTest, ACheckpointHoldsARanksPartAndAnotherNumberGoesOn) {
   TrainOptions options = SmallOptions();
   for (const std::string method : {"model-parallel", "pipeline"}) {
