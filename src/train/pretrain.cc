@@ -6,12 +6,14 @@
 #include <cmath>
 #include <functional>
 #include <optional>
+#include <string>
+#include <string_view>
 
 #include "base/cancel.h"
 #include "base/log.h"
+#include "base/loss_text.h"
 #include "base/random.h"
 #include "nn/layer_traits.h"
-#include "base/loss_text.h"
 #include "optim/rbm.h"
 #include "report/progress.h"
 #include "train/data_share.h"
@@ -117,8 +119,8 @@ class Grower {
  public:
   Grower(const TrainingTask& task, const TrainOptions& options, comm::Communicator& comm, Worker& worker)
       : task_(task), options_(options), comm_(comm), worker_(worker), blocks_(worker.network()) {
-    if (!worker.loader().broken_pretraining()) return;
-    broken_.emplace(*worker.loader().broken_pretraining());
+    broken_ = worker.loader().TakePretraining();
+    if (!broken_) return;
     const std::vector<int64_t> place = broken_->ReadInts("pretraining.place");
     first_stage_ = static_cast<size_t>(place.at(0));
     first_step_ = place.at(1);
@@ -180,16 +182,19 @@ class Grower {
   }
 
   // Between two steps: saves when it is time or when somebody asked to stop, and stops then.
-  void SaveIfDue(size_t stage, const Frames& frames, const std::function<void(SafetensorsWriter&)>& add_state) {
+  void SaveIfDue(size_t stage, const Frames& frames, const std::function<void(SafetensorsWriter&)>& add_state,
+                 const std::function<bool(std::string_view)>& common) {
     const int64_t step = steps_before_ + frames.steps_done();
     const Rendezvous::Decision request = worker_.saver().rendezvous().InStep(step);
     if (!request.stop && !request.save) return;
-    worker_.saver().WritePretraining(step, [&](SafetensorsWriter& writer) {
+    const auto add_all = [&](SafetensorsWriter& writer) {
       const int64_t place[] = {static_cast<int64_t>(stage), frames.steps_done(), steps_before_};
       writer.Add("pretraining.place", std::span<const int64_t>(place));
       add_state(writer);
-    });
+    };
+    worker_.saver().WritePretraining(step, add_all, common);
     if (request.stop) {
+      worker_.saver().Finish();
       throw Cancelled(worker_.saver().CancelledMessage(
           fmt::format("in pre-training, layer {} of {}, after {} steps", stage + 1, blocks_.num_hidden(), step)));
     }
@@ -235,7 +240,7 @@ class Grower {
                                hidden, input.learning_rate);
       }
       loss += output.loss;
-      SaveIfDue(hidden - 1, frames, [&](SafetensorsWriter& writer) {
+      const auto add_state = [&](SafetensorsWriter& writer) {
         SaveNetwork(writer, "pretraining.network.", network);
         optimizer->SaveState(writer, "pretraining.optimizer");
         if (parallel::Checkpointable* const state = strategy->state()) {
@@ -243,7 +248,9 @@ class Grower {
         }
         const double sums[] = {loss.loss_sum, loss.weight_sum, loss.correct_sum};
         writer.Add("pretraining.loss", std::span<const double>(sums));
-      });
+      };
+      SaveIfDue(hidden - 1, frames, add_state,
+                [&](std::string_view name) { return IsCommon(name, network, *strategy); });
     }
     for (const parallel::StepOutput& output : strategy->Drain()) loss += output.loss;
     steps_before_ += frames.steps_done();
@@ -254,6 +261,18 @@ class Grower {
                             .Set("layer", hidden)
                             .Set("train_loss", loss.loss())
                             .Set("train_accuracy", loss.frame_accuracy()));
+  }
+
+  // Of the tensors of a stage that is trained by backpropagation.
+  static bool IsCommon(std::string_view name, const nn::Network& network, parallel::Strategy& strategy) {
+    parallel::Checkpointable* const state = strategy.state();
+    if (state == nullptr) return false;
+    const parallel::CommonState common = state->common_state();
+    if (common.optimizer && name.starts_with("pretraining.optimizer")) return true;
+    const auto any = [](const auto& all, const auto& is) { return std::any_of(all.begin(), all.end(), is); };
+    const auto of_strategy = [&](const std::string& own) { return name == "pretraining.strategy" + own; };
+    const auto of_values = [&](const nn::Parameter* p) { return name == "pretraining.network." + p->name; };
+    return any(common.tensors, of_strategy) || (common.values && any(network.parameters(), of_values));
   }
 
   optim::Rbm MakeRbm(size_t hidden) {
@@ -299,9 +318,12 @@ class Grower {
       if (report.guard_fired)
         log::Warn("RBM {}: the reconstruction exploded; weights shrunk, rate lowered", hidden + 1);
       error += 0.02 * (report.reconstruction_error - error);
-      SaveIfDue(hidden, frames, [&](SafetensorsWriter& writer) {
+      const auto add_state = [&](SafetensorsWriter& writer) {
         rbm.SaveState(writer, "pretraining.rbm");
         writer.Add("pretraining.error", std::span<const double>(&error, 1));
+      };
+      SaveIfDue(hidden, frames, add_state, [](std::string_view name) {
+        return name.starts_with("pretraining.rbm") || name == "pretraining.error";
       });
     }
     steps_before_ += frames.steps_done();

@@ -63,7 +63,8 @@ SafetensorsReader RunCheckpoints::Open(const std::filesystem::path& file) {
   if (comm_.world_size() == 1) return own;
   std::shared_ptr<const SafetensorsReader> first;
   const bool needed = !CommonNames(own).empty();
-  const std::filesystem::path first_file = epochs_.File(CheckpointFolder::StepOf(file), 0);
+  const std::filesystem::path first_file =
+      file.parent_path() / epochs_.File(CheckpointFolder::StepOf(file), 0).filename();
   std::error_code unknown;
   if (needed && std::filesystem::exists(first_file, unknown)) {
     first = std::make_shared<const SafetensorsReader>(first_file);
@@ -99,12 +100,13 @@ SafetensorsReader RunCheckpoints::Open(const std::filesystem::path& file) {
   return own;
 }
 
-void RunCheckpoints::Begin(std::shared_ptr<SafetensorsWriter> writer, int64_t step, bool background) {
+void RunCheckpoints::BeginIn(const CheckpointFolder& folder, const std::string& what,
+                             std::shared_ptr<SafetensorsWriter> writer, int64_t step, bool background) {
   NoteWriting(*writer, ++number_);
-  const auto write = [writer, file = epochs_.File(step), step, rank = comm_.rank()] {
+  const auto write = [writer, what, file = folder.File(step), step, rank = comm_.rank()] {
     comm::FaultPoint("saving", rank, step);
     WithContext([&] { writer->Write(file); },
-                [&] { return fmt::format("saving step {} (older checkpoints are whole)", step); });
+                [&] { return fmt::format("saving {} {} (older checkpoints are whole)", what, step); });
     comm::FaultPoint("checkpoint", rank, step);
   };
   if (!background) {
@@ -122,12 +124,6 @@ void RunCheckpoints::Finish() {
   });
   // Older ones go when every rank has this one, whatever happens meanwhile.
   epochs_.RemoveOld();
-}
-
-void RunCheckpoints::WritePretraining(SafetensorsWriter& writer, int64_t step) {
-  WithContext([&] { writer.Write(pretraining_.File(step)); },
-              [&] { return fmt::format("saving step {} of pre-training (older checkpoints are whole)", step); });
-  if (comm_.world_size() > 1) comm_.Barrier();
   pretraining_.RemoveOld();
 }
 

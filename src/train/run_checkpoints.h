@@ -10,6 +10,8 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <string>
+#include <utility>
 
 #include "comm/communicator.h"
 #include "train/background_write.h"
@@ -39,13 +41,17 @@ class RunCheckpoints {
 
   /// Begins to write the state of `step`; the one before must be finished. It is written when this returns unless
   /// `background`, for which the writer takes copies of what it points to.
-  void Begin(std::shared_ptr<SafetensorsWriter> writer, int64_t step, bool background);
+  void Begin(std::shared_ptr<SafetensorsWriter> writer, int64_t step, bool background) {
+    BeginIn(epochs_, "step", std::move(writer), step, background);
+  }
+  /// The same in the middle of pre-training, of its step.
+  void BeginPretraining(std::shared_ptr<SafetensorsWriter> writer, int64_t step, bool background) {
+    BeginIn(pretraining_, "pre-training's step", std::move(writer), step, background);
+  }
   /// The one that was begun last is on all ranks' disks; older ones are gone. Collective; IoError if that failed.
   void Finish();
   /// Waits for this rank's own file; what went wrong is still to be thrown.
   void Wait() const { writing_.Wait(); }
-  /// Writes the state in the middle of pre-training. Collective.
-  void WritePretraining(SafetensorsWriter& writer, int64_t step);
 
   /// Removes all of them, of before the first epoch as well.
   void Clear() const;
@@ -55,6 +61,8 @@ class RunCheckpoints {
 
  private:
   std::optional<std::filesystem::path> NewestIn(const CheckpointFolder& folder) const;
+  void BeginIn(const CheckpointFolder& folder, const std::string& what, std::shared_ptr<SafetensorsWriter> writer,
+               int64_t step, bool background);
 
   std::filesystem::path folder_;
   int keep_;

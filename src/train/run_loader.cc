@@ -29,15 +29,15 @@ bool RunLoader::IsOfAnotherExperiment(const std::filesystem::path& file) const {
 bool RunLoader::LoadPretraining() {
   const auto file = saver_.checkpoints().NewestOfPretraining();
   if (!file || (run_.task.anew_if_changed && IsOfAnotherExperiment(*file))) return false;
+  SafetensorsReader reader = saver_.checkpoints().Open(*file);
   WithContext(
       [&] {
-        const SafetensorsReader reader(*file);
         RequireSameExperiment(reader);
         run_.state.position.Load(reader);
         LoadNetwork(reader, "network.", run_.network());
       },
       [&] { return fmt::format("checkpoint '{}'", file->string()); });
-  broken_pretraining_ = file;
+  broken_pretraining_.emplace(std::move(reader));
   run_.state.OpenLog();
   saver_.rendezvous().Saved();
   return true;

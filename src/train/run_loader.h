@@ -6,6 +6,7 @@
 
 #include <filesystem>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "train/run_saver.h"
@@ -20,9 +21,8 @@ class RunLoader {
   bool LoadNewest();
   /// Loads the newest checkpoint of a pre-training that was broken off; false if there is none. Collective.
   bool LoadPretraining();
-  /// That checkpoint's file, until ForgetPretraining.
-  const std::optional<std::filesystem::path>& broken_pretraining() const { return broken_pretraining_; }
-  void ForgetPretraining() { broken_pretraining_.reset(); }
+  /// That checkpoint, once.
+  std::optional<SafetensorsReader> TakePretraining() { return std::exchange(broken_pretraining_, std::nullopt); }
   /// Goes back to the newest checkpoint, lowers the rates and forgets the optimiser's momentum. Collective.
   void LoadAfterFailure(const Position& failed, int fallbacks);
   /// Lets the strategy begin; there is nothing to save yet.
@@ -38,7 +38,7 @@ class RunLoader {
 
   RunParts& run_;
   RunSaver& saver_;
-  std::optional<std::filesystem::path> broken_pretraining_;
+  std::optional<SafetensorsReader> broken_pretraining_;
 };
 
 }  // namespace antiphon::train

@@ -71,15 +71,25 @@ void RunSaver::Begin() {
   checkpoints_.Begin(std::move(kept), at.step, run_.replica.copies_checkpoints());
 }
 
-void RunSaver::WritePretraining(int64_t step, const std::function<void(SafetensorsWriter&)>& add_state) {
+void RunSaver::WritePretraining(int64_t step, const std::function<void(SafetensorsWriter&)>& add_state,
+                                const std::function<bool(std::string_view)>& common) {
+  Finish();
   run_.state.log().NotePosition(run_.state.position);
-  SafetensorsWriter writer;
+  auto kept = std::make_shared<SafetensorsWriter>();
+  SafetensorsWriter& writer = *kept;
+  if (run_.comm.rank() > 0) {
+    // Stages that are done left all ranks one network, but for statistics.
+    std::set<std::string, std::less<>> names;
+    for (const nn::Parameter* p : run_.network().parameters()) names.insert("network." + p->name);
+    writer.LeaveOut(
+        [names = std::move(names), common](std::string_view name) { return names.contains(name) || common(name); });
+  }
   writer.SetMetadata("experiment", ExperimentText(run_.task, run_.options, run_.network()));
   writer.SetMetadata("workers", std::to_string(run_.comm.world_size()));
   SaveNetwork(writer, "network.", run_.network());
   run_.position().Save(writer);
   add_state(writer);
-  checkpoints_.WritePretraining(writer, step);
+  checkpoints_.BeginPretraining(std::move(kept), step, run_.replica.copies_checkpoints());
   rendezvous_.Saved();
 }
 

@@ -25,8 +25,10 @@ class RunSaver {
   void Finish() { checkpoints_.Finish(); }
   /// The same for this rank alone, before it gives up.
   void Wait() const { checkpoints_.Wait(); }
-  /// In the middle of pre-training, after `step` of its steps; `add_state` adds what the stage under way needs.
-  void WritePretraining(int64_t step, const std::function<void(SafetensorsWriter&)>& add_state);
+  /// In the middle of pre-training, after `step` of its steps; `add_state` adds what the stage under way needs, of
+  /// which all ranks have those tensors alike whose names `common` takes. As Write.
+  void WritePretraining(int64_t step, const std::function<void(SafetensorsWriter&)>& add_state,
+                        const std::function<bool(std::string_view)>& common);
   /// Removes the checkpoints of pre-training, once the epochs have one.
   void FinishPretraining();
 

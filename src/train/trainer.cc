@@ -112,7 +112,6 @@ void Trainer::Impl::Prepare() {
   worker->RememberBest();
   worker->saver().Write();
   worker->saver().FinishPretraining();
-  worker->loader().ForgetPretraining();
 }
 
 void Trainer::Impl::RunEpochs() {

@@ -5,6 +5,7 @@
 
 #include <csignal>
 #include <cstdio>
+#include <map>
 #include <string>
 
 #include "train/mischief.h"
@@ -70,6 +71,41 @@ TEST_P(PretrainTest, BrokenOffAnywhereAndResumedGivesTheSameBits) {
   EXPECT_EQ(ModelBytes("whole"), ModelBytes("broken"));
   EXPECT_EQ(TimelessMetrics(folder_ / "whole"), TimelessMetrics(folder_ / "broken"));
   EXPECT_FALSE(fs::exists(CheckpointPath(folder_ / "broken") / "pretraining"));
+}
+
+TEST_P(PretrainTest, OfTwoWorkersSavesOnceWhatBothHaveAndGoesOnWithTheSameBits) {
+  TrainOptions options = SmallOptions();
+  options.pretrain.method = ParseEnum(GetParam(), kPretrainMethods);
+  options.pretrain.epochs_per_layer = 0.7;
+  options.schedule.epochs = 1;
+  TrainingTask task = SmallTask(store_, folder_ / "whole");
+  task.network = Config::Parse(
+      "[[layer]]\ntype = \"repeat\"\ntimes = 2\nlayers = [{type = \"affine\", dim = 64}, {type = \"sigmoid\"}]\n"
+      "[[layer]]\ntype = \"affine\"\n",
+      "network");
+  task.parallel = Config::Parse("method = \"ssgd\"\n", "parallel");
+  const auto train = [&](bool resume) {
+    comm::RunRanks(2, [&](comm::Communicator& comm) {
+      SetComputeThreads(1);
+      Trainer(task, options, comm).Run(resume);
+    });
+  };
+  train(false);
+  task.folder = folder_ / "broken";
+  // The first stage has ended.
+  task.on_metrics = [](const std::string& json) {
+    if (report::RecordOf(json).kind() == "pretrain") RequestCancel();
+  };
+  EXPECT_THROW(train(false), Cancelled);
+  ResetCancel();
+  std::map<int, uintmax_t> bytes;
+  for (const auto& entry : fs::directory_iterator(CheckpointPath(task.folder) / "pretraining")) {
+    bytes[entry.path().string().find("rank-1") != std::string::npos ? 1 : 0] += fs::file_size(entry.path());
+  }
+  EXPECT_LT(bytes.at(1), bytes.at(0) / 2);
+  task.on_metrics = nullptr;
+  train(true);
+  EXPECT_EQ(ModelBytes("whole"), ModelBytes("broken"));
 }
 
 TEST_P(PretrainTest, GivesADeeperStartAndTrainsOn) {
