@@ -26,6 +26,8 @@ nb::object ArrayOfValue(TableValue& value) {
   return nb::cast(ArrayOf(std::move(value.integers), {size}));
 }
 
+constexpr size_t kManySamples = 1 << 20;
+
 using Reader = OneAtATime<TableReader>;
 
 nb::object Next(Reader& reader) {
@@ -83,8 +85,8 @@ void BindFeatures(nb::module_& m) {
       .def(
           "compute",
           [](const FrontEnd& self, Vector<float> samples, int rate, const std::string& utt_id) {
-            auto frames =
-                Interruptible([&](const CancelToken&) { return self.Compute(SpanOf(samples), rate, utt_id); });
+            auto frames = Interruptible([&](const CancelToken&) { return self.Compute(SpanOf(samples), rate, utt_id); },
+                                        /*takes_long=*/samples.size() > kManySamples);
             const auto dim = static_cast<size_t>(self.dim());
             const size_t rows = frames.size() / dim;
             return ArrayOf(std::move(frames), {rows, dim});

@@ -27,7 +27,11 @@ nb::tuple ToArrays(Minibatch minibatch) {
       column(of.labels()), column(of.weights()), column(of.frame_ids()));
 }
 
-using Store = EndedUnlocked<FrameStore>;
+struct Store : EndedUnlocked<FrameStore> {
+  Store(const std::string& folder, const FrameStoreCache& cache)
+      : EndedUnlocked(folder, cache), is_remote(folder.find("://") != std::string::npos) {}
+  const bool is_remote;
+};
 using Epoch = OneAtATime<Minibatches>;
 
 nb::tuple Next(Epoch& epoch) {
@@ -42,8 +46,8 @@ nb::tuple Next(Epoch& epoch) {
 
 // Ctrl-C ends the waiting for a server.
 template <class F>
-auto Ask(const Store& store, F&& question) {
-  return Interruptible([&](const CancelToken&) { return question(*store); });
+auto Ask(const Store& store, F&& question, bool takes_long = false) {
+  return Interruptible([&](const CancelToken&) { return question(*store); }, takes_long || store.is_remote);
 }
 
 auto Utterances(const Store& store) {
@@ -93,7 +97,8 @@ void BindFrameStore(nb::module_& m) {
       .def(
           "count_labels",
           [](const Store& self) {
-            auto counts = Ask(self, [](const FrameStore& store) { return store.CountLabels(); });
+            auto counts = Ask(
+                self, [](const FrameStore& store) { return store.CountLabels(); }, /*takes_long=*/true);
             const size_t size = counts.size();
             return ArrayOf(std::move(counts), {size});
           },
@@ -101,7 +106,8 @@ void BindFrameStore(nb::module_& m) {
       .def(
           "moments",
           [](const Store& self) {
-            auto moments = Ask(self, [](const FrameStore& store) { return store.FeatureMoments(); });
+            auto moments = Ask(
+                self, [](const FrameStore& store) { return store.FeatureMoments(); }, /*takes_long=*/true);
             const size_t size = moments.mean.size();
             return nb::make_tuple(ArrayOf(std::move(moments.mean), {size}),
                                   ArrayOf(std::move(moments.inverse_stddev), {size}));

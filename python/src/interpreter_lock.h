@@ -119,10 +119,11 @@ auto UntilDone(F&& work) {
 /// Whether this is the thread that Python's signal handlers run in.
 bool HearsSignals();
 
-/// The same for work that needs nothing from Python: only the thread that hears signals needs another one for it.
+/// The same for work that needs nothing from Python: only the thread that hears signals needs another one for it, and
+/// not for work that is done before anybody could press a key.
 template <class F>
-auto Interruptible(F&& work) {
-  if (HearsSignals()) return UntilDone([&](Call& call) { return work(call.cancel); });
+auto Interruptible(F&& work, bool takes_long = true) {
+  if (takes_long && HearsSignals()) return UntilDone([&](Call& call) { return work(call.cancel); });
   return Unlocked([&] { return work(CancelToken()); });
 }
 

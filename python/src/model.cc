@@ -12,6 +12,8 @@
 namespace antiphon::python {
 namespace {
 
+constexpr double kManyProducts = 1e9;
+
 // Name, whether it is trained, values: the file gives them away.
 nb::list TakeTensors(ModelFile& file) {
   nb::list tensors;
@@ -55,7 +57,8 @@ void BindModel(nb::module_& m) {
       .def(
           "score",
           [](const Model& self, Rows<float> features) {
-            auto scores = Interruptible([&](const CancelToken&) { return self.LogLikelihoods(SpanOf(features)); });
+            auto scores = Interruptible([&](const CancelToken&) { return self.LogLikelihoods(SpanOf(features)); },
+                                        static_cast<double>(features.shape(0)) * self.num_parameters() > kManyProducts);
             const auto outputs = static_cast<size_t>(self.num_outputs());
             const size_t rows = scores.size() / outputs;
             return ArrayOf(std::move(scores), {rows, outputs});
