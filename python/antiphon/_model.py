@@ -1,5 +1,7 @@
 """Trained networks."""
 
+import os
+import tempfile
 from typing import TYPE_CHECKING, Any, Optional, Union
 
 import numpy as np
@@ -102,7 +104,8 @@ class Model:
         """Writes a network of PyTorch as a model file that scores, decodes, compresses and adapts, and opens it.
 
         `module`: what `to_torch` gave, or a torch.nn.Sequential from spliced frames to logits, made of Linear, ReLU,
-        Sigmoid, Tanh, BatchNorm1d, Dropout and Identity (dropout does nothing when scoring, and is left out). `like`:
+        Sigmoid, Tanh, BatchNorm1d, Dropout and Identity (dropout does nothing when scoring, and is left out), without
+        hooks; subclasses of them are refused, and nothing is written that scores otherwise than the module. `like`:
         the model whose features, context, states and priors it shares (for what `to_torch` gave: the model that it was
         made of). Without `like`: `store`, the frame store that it was trained on, gives the priors and the features'
         dimension; `hmm`, the model whose states the labels are, lets it decode; `left_context` and `right_context` are
@@ -131,5 +134,9 @@ class Model:
             description_of.take_description(existing(hmm, "hmm"))
         description_of.descriptions = {"trained_by": description or "PyTorch"}
         _torch.put_into(module, description_of)
+        with tempfile.TemporaryDirectory() as folder:
+            unseen = os.path.join(folder, "model.safetensors")
+            description_of.write(unseen)
+            _torch.require_same(module, description_of, _core.Model(unseen))
         description_of.write(target)
         return Model(target)

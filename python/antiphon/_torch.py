@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-import sys
+import copy
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import torch
+import torch.nn.utils.parametrize
 from torch import nn
 
 from . import _core
 from ._errors import InputError
-from ._toml import toml_value
-
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
+from ._toml import toml_table, toml_value
 
 # As the library has them: classes that training never saw, and their score.
 _LEAST_LOG_PRIOR = float(np.log(1e-10))
@@ -180,7 +176,7 @@ def to_torch(file: _core.ModelFile) -> Network:
         if kind not in _FROM_LAYER:
             raise InputError(f"layer '{name}': the type '{kind}' has no counterpart in PyTorch here; "
                              f"known: {', '.join(sorted(_FROM_LAYER))}")
-        modules[name.replace(".", "_")] = _FROM_LAYER[kind](tensors, name, tomllib.loads(options))
+        modules[name.replace(".", "_")] = _FROM_LAYER[kind](tensors, name, toml_table(options))
     sequential = nn.Sequential()
     for name, module in modules.items():
         sequential.add_module(name, module)
@@ -207,28 +203,35 @@ class _Writer:
             self.file.add_tensor(f"{name}.{key}", values if values.ndim == 2 else values[None, :])
 
     def add(self, module: nn.Module) -> None:
-        if isinstance(module, (nn.Sequential, Network)):
-            for inside in module.network if isinstance(module, Network) else module:
+        # Exactly these types: what a subclass computes otherwise, or a hook, no file would have.
+        kind = type(module)
+        if nn.utils.parametrize.is_parametrized(module):  # whose weights are computed when they are asked for
+            kind = kind.__bases__[0]
+        if module._forward_hooks or module._forward_pre_hooks or "forward" in vars(module):
+            raise InputError(f"a module of the type {kind.__name__} has a hook or a forward of its own, which a model "
+                             "has not: remove it (torch.nn.utils.remove_weight_norm, for example)")
+        if kind in (nn.Sequential, Network):
+            for inside in module.network if isinstance(module, Network) else module.children():
                 self.add(inside)
-        elif isinstance(module, nn.Linear):
+        elif kind is nn.Linear:
             if module.bias is None:
                 self.layer("linear", {"weight": module.weight}, dim=module.out_features)
             else:
                 self.layer("affine", {"weight": module.weight, "bias": module.bias}, dim=module.out_features)
-        elif isinstance(module, FixedAffine):
+        elif kind is FixedAffine:
             self.layer("fixed-affine", {"weight": module.weight, "bias": module.bias}, dim=module.weight.shape[0])
-        elif isinstance(module, Normalize):
+        elif kind is Normalize:
             self.layer("normalize", {"offset": module.offset, "scale": module.scale})
-        elif isinstance(module, nn.BatchNorm1d):
+        elif kind is nn.BatchNorm1d:
             self.batch_norm(module)
-        elif isinstance(module, Renorm):
+        elif kind is Renorm:
             self.layer("renorm", {}, target_rms=module.target_rms)
-        elif isinstance(module, Splice):
+        elif kind is Splice:
             self.layer("splice", {}, offsets=module.offsets)
-        elif isinstance(module, (nn.ReLU, nn.Sigmoid, nn.Tanh)):
-            self.layer(type(module).__name__.lower(), {})
-        elif not isinstance(module, (nn.Dropout, nn.Identity)):
-            raise TypeError(f"a module of the type {type(module).__name__} has no counterpart in a model; expected "
+        elif kind in (nn.ReLU, nn.Sigmoid, nn.Tanh):
+            self.layer(kind.__name__.lower(), {})
+        elif kind not in (nn.Dropout, nn.Identity):
+            raise TypeError(f"a module of the type {kind.__name__} has no counterpart in a model; expected "
                             "Linear, ReLU, Sigmoid, Tanh, BatchNorm1d, Dropout, Identity, or Sequential of them")
 
     def batch_norm(self, module: nn.BatchNorm1d) -> None:
@@ -254,3 +257,17 @@ def put_into(module: nn.Module, file: _core.ModelFile) -> None:
     writer = _Writer(file)
     writer.add(module)
     file.network = writer.toml
+
+
+def require_same(module: nn.Module, file: _core.ModelFile, model: _core.Model) -> None:
+    """InputError if the model that was written scores otherwise than the module does, on frames drawn at random."""
+    frames = np.random.default_rng(1).standard_normal((40, file.feature_dim), dtype=np.float32)
+    itself = copy.deepcopy(module.network if isinstance(module, Network) else module).to("cpu", torch.float32).eval()
+    layers = itself if isinstance(itself, nn.Sequential) else nn.Sequential(itself)
+    with torch.no_grad():
+        expected = Network(layers, file.left_context, file.right_context, file.log_priors)(torch.from_numpy(frames))
+    wanted, found = expected.numpy(), model.score(frames)
+    tolerance = 1e-4 * max(1.0, float(np.abs(wanted, where=wanted > _DISABLED_SCORE, out=np.zeros_like(wanted)).max()))
+    if found.shape != wanted.shape or not np.allclose(found, wanted, rtol=0, atol=tolerance):
+        raise InputError("the module gives other scores than the model that its layers make: expected a network that "
+                         "does nothing but what these layers do")

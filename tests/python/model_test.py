@@ -121,7 +121,47 @@ class Torch(SystemTest):
         must("decode", "--model", file, "--graph", self.root / "graph", self.root / "corpus", self.root / "decoded")
         score = json.loads(run("score", self.root / "corpus/text", self.root / "decoded/text", "--json").stdout)
         self.assertLess(score["error_rate"], 0.2)
-        must("compress", file, "--method", "svd", "--out", self.root / "small.safetensors")
+        must("compress", file, "--method", "svd", "--store", self.root / "store", "--out", self.root / "small")
+
+    def test_what_only_looks_like_a_known_layer_is_refused(self):
+        import torch
+        from torch import nn
+
+        class Residual(nn.Sequential):
+            def forward(self, x):
+                return x + super().forward(x)
+
+        class Scaled(nn.Linear):
+            def forward(self, x):
+                return 2 * super().forward(x)
+
+        store = antiphon.FrameStore(self.root / "store")
+        dim, outputs = store.feature_dim, store.num_labels
+        given = {"store": store, "left_context": 0, "right_context": 0}
+        hooked, patched, stale = (nn.Linear(dim, outputs) for _ in range(3))
+        hooked.register_forward_hook(lambda module, inputs, output: 2 * output)
+        patched.forward = torch.tanh
+        stale.register_forward_pre_hook(lambda module, inputs: None)  # as weight_norm once computed weights
+        for module, kind in ((nn.Sequential(Residual(nn.Linear(dim, dim)), nn.Linear(dim, outputs)), TypeError),
+                             (Scaled(dim, outputs), TypeError), (hooked, antiphon.InputError),
+                             (patched, antiphon.InputError), (stale, antiphon.InputError)):
+            with self.assertRaises(kind):
+                antiphon.Model.from_torch(module, self.root / "looks", **given)
+            self.assertFalse((self.root / "looks").exists())
+        normed = nn.utils.parametrizations.weight_norm(nn.Linear(dim, outputs))
+        with torch.no_grad():
+            normed.parametrizations.weight.original0.mul_(3)
+        written = antiphon.Model.from_torch(normed, self.root / "normed.safetensors", **given)
+        np.testing.assert_allclose(written.tensors()["affine1.weight"], normed.weight.detach().numpy(), rtol=1e-6)
+
+    def test_a_model_that_scores_otherwise_is_refused(self):
+        from antiphon import _core, _torch
+
+        model, other = (antiphon.Model(self.root / name / "model.safetensors") for name in ("net", "other"))
+        file, network = _core.ModelFile.read(model.file), model.to_torch()
+        _torch.require_same(network, file, _core.Model(model.file))
+        with self.assertRaisesRegex(antiphon.InputError, "other scores"):
+            _torch.require_same(network, file, _core.Model(other.file))
 
     def test_mistakes_are_named(self):
         import torch
