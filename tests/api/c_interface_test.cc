@@ -281,7 +281,7 @@ TEST_F(CInterface, SaysWhyAHandleIsNotGood) {
     bad = antiphon_recognizer_new(model, graph, nullptr);
     EXPECT_EQ(antiphon_recognizer_status(bad), ANTIPHON_ERROR_USAGE);
     antiphon_recognizer_free(&bad);
-    antiphon_aligner* aligner = antiphon_aligner_new(model, graph, nullptr);
+    antiphon_aligner* aligner = antiphon_aligner_new(model == nullptr ? nullptr : Model().c_str(), graph, nullptr);
     EXPECT_EQ(antiphon_aligner_status(aligner), ANTIPHON_ERROR_USAGE);
     antiphon_aligner_free(&aligner);
   }
