@@ -4,6 +4,7 @@ Usage: vosk_protocol_test.py SOURCE-TREE PROGRAM
 """
 
 import asyncio
+import contextlib
 import json
 import random
 import struct
@@ -217,7 +218,8 @@ class Vosk(serving.ServedTest):
                                 ('{"config": {"profile": "anna"}}', "no profile")):
             with self.server.connect() as connection:
                 connection.send(message)
-                connection.send(self.raw[:100])
+                with contextlib.suppress(serving.ConnectionClosed):  # by a server that was faster
+                    connection.send(self.raw[:100])
                 self.assertIn(reason, self.closes(connection, 1008), message)
         with self.server.connect() as connection:
             connection.send(bytes(140000))
