@@ -43,7 +43,7 @@ class Interpreter(SystemTest):
             [str(pathlib.Path(__file__).parent), *os.environ.get("PYTHONPATH", "").split(os.pathsep)])}
         result = subprocess.run([sys.executable, "-c", BEFORE + script, str(self.root)], capture_output=True, text=True,
                                 timeout=200, env=environment)
-        self.assertEqual((result.returncode, result.stderr), (0, ""), result.stdout)
+        self.assertEqual((result.returncode, result.stderr), (0, ""), result.stderr + result.stdout)
         return result.stdout
 
     def need_servers(self):
@@ -95,11 +95,20 @@ lexicon.write_text("".join(f"{word} {' '.join(word)}\\n" for word in
                            ("".join(random.choice(list("abcdefgh"), 8)) for _ in range(2000))))
 assert interrupted(lambda: antiphon.train_g2p(lexicon, root / "none.g2p", iterations=100, threads=1)) < 10
 assert not (root / "none.g2p").exists()
-front_end = antiphon.FrontEnd.standard("mfcc", 8000, frame_shift_ms=0.5)
-assert interrupted(lambda: front_end(np.ones(2000000, np.float32), 8000)) < 3
+front_end = antiphon.FrontEnd.standard("mfcc", 8000, frame_shift_ms=2)
+samples = np.ones(8000000, np.float32)
+began = time.monotonic()
+front_end(samples, 8000)
+whole = time.monotonic() - began
+assert interrupted(lambda: front_end(samples, 8000), after=whole / 10) < 0.8 * whole
 aligner = antiphon.Aligner(root / "net/model.safetensors", root / "lexicon.txt")
 samples = np.zeros(8000 * 60, np.float32)
-assert interrupted(lambda: [aligner.align(samples, "A B " * 60, 8000) for _ in range(1000)]) < 20
+def align():
+    try:
+        aligner.align(samples, "A B " * 60, 8000)
+    except antiphon.InputError:
+        pass  # it need not be found
+assert interrupted(lambda: [align() for _ in range(1000)]) < 20
 """)
 
     def test_a_forked_child_has_the_log(self):
