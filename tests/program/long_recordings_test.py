@@ -5,7 +5,9 @@ Usage: long_recordings_test.py SOURCE-TREE PROGRAM
 
 import gzip
 import json
+import os
 import random
+import subprocess
 import sys
 import unittest
 
@@ -26,6 +28,7 @@ class LongRecordings(system.SystemTest):
             cls.words += words
             # Some pauses end a sentence, others do not.
             samples += system.speech(words, random_) + [int(random_.gauss(0, 40)) for _ in range(random_.randrange(RATE))]
+        cls.samples = samples
         (cls.root / "calls").mkdir()
         (cls.root / "calls/long.wav").write_bytes(system.wav_bytes(samples))
         (cls.root / "calls/short.wav").write_bytes(system.wav_bytes(system.speech(["A", "B"], random_)))
@@ -69,6 +72,22 @@ class LongRecordings(system.SystemTest):
                                 "--no-partial", self.root / f"calls/{name}.wav")
             for line in map(json.loads, heard.stdout.splitlines()):
                 self.assertEqual(line["text"], "", name)
+
+    def peak_megabytes(self, name, samples):
+        folder = self.root / name
+        folder.mkdir()
+        (folder / "long.wav").write_bytes(system.wav_bytes(samples))
+        process = subprocess.Popen(
+            [system.PROGRAM, "decode", "--model", self.root / "net/model.safetensors", "--graph", self.root / "graph",
+             "--no-lattices", "--quiet", folder, folder / "out"], stdout=subprocess.DEVNULL)
+        _, status, usage = os.wait4(process.pid, 0)
+        process.returncode = os.waitstatus_to_exitcode(status)
+        self.assertEqual(process.returncode, 0)
+        return usage.ru_maxrss / 1024
+
+    def test_memory_does_not_grow_with_the_recording(self):
+        short = self.peak_megabytes("once", self.samples)
+        self.assertLess(self.peak_megabytes("thrice", 3 * self.samples), short + 40)
 
     def test_weights_are_chosen_on_pieces_too(self):
         data = self.root / "dev"
