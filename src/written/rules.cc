@@ -3,10 +3,8 @@
 #include <algorithm>
 #include <cstring>
 #include <memory>
-#include <new>
 #include <optional>
 #include <sstream>
-#include <stdexcept>
 #include <utility>
 
 #include "base/error.h"
@@ -59,17 +57,12 @@ class RuleFile {
     if (!header || header->ArcType() != fst::StdArc::Type()) return nullptr;
     std::istringstream in(bytes_);
     const fst::FstReadOptions options(name);
-    try {
-      if (header->FstType() == "vector")
-        return std::unique_ptr<fst::StdVectorFst>(fst::StdVectorFst::Read(in, options));
-      if (header->FstType() != "const" || !ArcsAreThere(*header)) return nullptr;
-      const std::unique_ptr<fst::StdConstFst> constant(fst::StdConstFst::Read(in, options));
-      return constant ? std::make_unique<fst::StdVectorFst>(*constant) : nullptr;
-    } catch (const std::bad_alloc&) {
-      return nullptr;
-    } catch (const std::length_error&) {
-      return nullptr;
+    if (header->FstType() == "vector" && VectorFits(*header)) {
+      return std::unique_ptr<fst::StdVectorFst>(fst::StdVectorFst::Read(in, options));
     }
+    if (header->FstType() != "const" || !ConstFits(*header)) return nullptr;
+    const std::unique_ptr<fst::StdConstFst> constant(fst::StdConstFst::Read(in, options));
+    return constant ? std::make_unique<fst::StdVectorFst>(*constant) : nullptr;
   }
 
  private:
@@ -103,17 +96,38 @@ class RuleFile {
     return header;
   }
 
+  size_t EndOfHeader() const {
+    std::istringstream in(bytes_);
+    fst::FstHeader header;
+    header.Read(in, "rules");
+    return static_cast<size_t>(in.tellg());
+  }
+
+  // Of the type vector: each state with its final weight, the number of its arcs, and these. Without a number of states
+  // (below 0) there are as many as the file holds.
+  bool VectorFits(const fst::FstHeader& header) const {
+    constexpr size_t kArcBytes = 2 * sizeof(int32_t) + sizeof(float) + sizeof(int32_t);
+    size_t at = EndOfHeader();
+    for (int64_t s = 0; header.NumStates() < 0 ? at < bytes_.size() : s < header.NumStates(); ++s) {
+      int64_t count = 0;
+      at += sizeof(float);
+      if (at + sizeof(count) > bytes_.size()) return false;
+      std::memcpy(&count, bytes_.data() + at, sizeof(count));
+      at += sizeof(count);
+      if (count < 0 || static_cast<size_t>(count) > (bytes_.size() - at) / kArcBytes) return false;
+      at += static_cast<size_t>(count) * kArcBytes;
+    }
+    return true;
+  }
+
   // Of the type const: a table of states, each with the place and number of its arcs in the table behind it.
-  bool ArcsAreThere(const fst::FstHeader& header) const {
+  bool ConstFits(const fst::FstHeader& header) const {
     struct State {
       float final_weight;
       uint32_t place, count, input_epsilons, output_epsilons;
     };
     if (header.NumStates() < 0 || header.NumArcs() < 0) return false;
-    std::istringstream in(bytes_);
-    fst::FstHeader again;  // what follows it is looked for
-    again.Read(in, "rules");
-    auto at = static_cast<size_t>(in.tellg());
+    size_t at = EndOfHeader();
     constexpr size_t kAligned = fst::MappedFile::kArchAlignment;
     if ((header.GetFlags() & fst::FstHeader::IS_ALIGNED) != 0) at = (at + kAligned - 1) / kAligned * kAligned;
     for (int64_t s = 0; s < header.NumStates(); ++s, at += sizeof(State)) {
