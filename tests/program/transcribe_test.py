@@ -45,7 +45,7 @@ class Transcribe(system.SystemTest):
 
     def transcribe(self, *arguments):
         command = [system.PROGRAM, "transcribe", "--model", self.bundle, *arguments]
-        return subprocess.run([str(part) for part in command], capture_output=True, text=True, timeout=100)
+        return subprocess.run([str(part) for part in command], capture_output=True, text=True, timeout=250)
 
     def test_prints_the_words(self):
         done = self.transcribe(self.root / "one.wav")
@@ -170,7 +170,7 @@ class Transcribe(system.SystemTest):
         for place, reason in ((damaged, "cut short"), (self.root / "none.antiphon", "none.antiphon"),
                               (self.root, "card.json"), (self.root / "net/model.safetensors", "graph")):
             done = subprocess.run([system.PROGRAM, "transcribe", "--model", str(place), str(self.root / "one.wav")],
-                                  capture_output=True, text=True, timeout=100)
+                                  capture_output=True, text=True, timeout=250)
             self.assertNotEqual(done.returncode, 0)
             self.assertIn(reason, done.stderr)
 
