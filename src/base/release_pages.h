@@ -1,4 +1,4 @@
-// Letting the system take back the memory of mapped files that were read; reading goes on from the file.
+// Letting the system take back the memory of mapped files that were read; who reads again reads the file.
 //
 // Only a hint: where the system does not take it, that costs memory and nothing else. Threads: any, also while others
 // read.

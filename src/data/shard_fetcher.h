@@ -7,7 +7,7 @@
 //
 // Threads: all from any, together. In a process that was forked from the maker's the thread is missing: what is there
 // is lent, nothing is fetched, and who has to wait gets a UsageError. Errors: those of the cache and of what fills it,
-// thrown to the reader that waits; of shards that nobody waits for, told in the log.
+// thrown to the reader that waits; for shards without such a reader, a warning in the log.
 #pragma once
 
 #include <sys/types.h>

@@ -70,7 +70,7 @@ class PeriodicStrategy : public Strategy, public Checkpointable, public Survives
   void CountStep(const StepInput& input);
   /// Mean of the replicas' `values`, weighted by frames unless they count equally; center() is where they started.
   AverageReport Average(std::span<float> values, bool equally = false);
-  /// In an exchange: this replica goes on from the others' model. Average notes it by itself.
+  /// In an exchange: this replica's model is not used, and it gets the mean of the others'. Average calls this itself.
   void NoteLeftOut() { left_out_ = true; }
   /// The model that all replicas agreed on last.
   std::span<float> center() { return center_; }

@@ -49,7 +49,7 @@ struct Plan {
   int minibatch_frames = 0;     // of one worker
   int64_t steps_per_epoch = 0;  // of one worker
   int64_t epochs = 0;
-  bool chunks_stand_alone = false;  // no stream goes on where the last minibatch ended
+  bool chunks_stand_alone = false;  // recurrent states are not carried between minibatches
 };
 
 /// What one worker holds. All of it outlives the strategy.

@@ -12,7 +12,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Without a model of sentences, a pause of this length ends one. No phrase of a rule goes on behind it.
+// A pause of this length ends a phrase of a rule and, without a model of sentences, a sentence.
 constexpr double kPauseAlone = 0.8;
 // Nats that a pause of no length and each second of it, up to a limit, add to a full stop against no mark. Fitted by
 // hand: within a sentence speakers pause for 0 to 0.3 s, between two for 0.4 s and more.

@@ -344,7 +344,7 @@ class Asgd : public Strategy, public Checkpointable, public TakesWhenFree, publi
   }
 
   AsgdOptions options_;
-  const bool alone_;  // from the start; who is left alone goes on with the pool, which knows what came back
+  const bool alone_;  // from the start; one left alone by losses still uses the pool, whose ledger has what came back
   ServerRule rule_;
   std::vector<size_t> cuts_;  // where pieces of the network begin, and the end
   WarmStart warm_start_;

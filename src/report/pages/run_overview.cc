@@ -6,6 +6,7 @@
 #include <cmath>
 #include <numeric>
 
+#include "base/loss_text.h"
 #include "base/utf8.h"
 #include "report/progress.h"
 #include "report/rank_time_keys.h"
@@ -58,10 +59,10 @@ std::string ProgressLine(const LatestRecords& latest) {
 std::string LossLine(const LatestRecords& latest) {
   const MetricsRecord& end = latest.finish.Has("epochs") ? latest.finish : latest.epoch;
   std::string line =
-      fmt::format("train loss {:.4f}, accuracy {:.2f} %", latest.last().Number("train_loss").value_or(NAN),
+      fmt::format("train loss {}, accuracy {:.2f} %", LossText(latest.last().Number("train_loss").value_or(NAN)),
                   100 * latest.last().Number("train_accuracy").value_or(NAN));
   if (end.Has("held_out_loss")) {
-    line += fmt::format("; held-out loss {:.4f}, accuracy {:.2f} %", end.Number("held_out_loss").value_or(NAN),
+    line += fmt::format("; held-out loss {}, accuracy {:.2f} %", LossText(end.Number("held_out_loss").value_or(NAN)),
                         100 * end.Number("held_out_accuracy").value_or(NAN));
   }
   return line;
