@@ -12,7 +12,6 @@
 #include <thread>
 #include <vector>
 
-#include "base/cancel.h"
 #include "base/compute_threads.h"
 #include "base/try_thread.h"
 
@@ -46,18 +45,12 @@ int GrantedCores() {
   return 0;
 }
 
-// Up to `count` threads for work that any number of them does, each with one thread of arithmetic and the caller's flag
-// to stop by.
+// Each with one thread of arithmetic.
 std::vector<std::thread> StartWorkers(size_t count, const std::function<void()>& work) {
-  const std::atomic<bool>* const cancelled = CancelScope::Current();
-  std::vector<std::thread> threads;
-  while (threads.size() < count && TryThread(threads, [cancelled, &work] {
-           const CancelScope scope(cancelled);
-           SetComputeThreads(1);
-           work();
-         })) {
-  }
-  return threads;
+  return TryThreads(count, [&work] {
+    SetComputeThreads(1);
+    work();
+  });
 }
 
 }  // namespace

@@ -135,12 +135,7 @@ class Sweeper {
       }
     };
     std::vector<std::thread> others;
-    const std::atomic<bool>* const cancelled = CancelScope::Current();
-    while (workers > 1 && others.size() < workers && TryThread(others, [&work, cancelled] {
-             const CancelScope scope(cancelled);
-             work();
-           })) {
-    }
+    if (workers > 1) others = TryThreads(workers, work);
     if (others.empty()) work();
     for (std::thread& thread : others) thread.join();
     if (failure) std::rethrow_exception(failure);
