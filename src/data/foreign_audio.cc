@@ -40,8 +40,11 @@ void ReadableAudio::Convert(const fs::path& file, const std::string& why) {
                                  messages, OnCancel::kEnd);
   if (!status) Throw<InputError>("{}; ffmpeg, which may be able to read it, is not installed", why);
   if (*status != 0) {
-    Throw<InputError>("'{}' is no audio that libsndfile or ffmpeg can read; ffmpeg says: {}", file.string(),
-                      FirstLine(messages));
+    const std::string said = FirstLine(messages);
+    if (said.find("matches no streams") != std::string::npos) {  // of -map 0:a:0
+      Throw<InputError>("'{}' has no sound: pictures alone, or nothing", file.string());
+    }
+    Throw<InputError>("'{}' is no audio that libsndfile or ffmpeg can read; ffmpeg says: {}", file.string(), said);
   }
   info_ = feat::ProbeAudio(path_);
 }

@@ -7,6 +7,7 @@ import json
 import os
 import random
 import re
+import shutil
 import signal
 import struct
 import subprocess
@@ -123,6 +124,21 @@ class Transcribe(system.SystemTest):
         self.assertEqual(done.stdout.split()[-3:], self.words)
         for name in ("noise.m4a", "empty.wav", "none.wav", "silent.wav"):
             self.assertIn(name, done.stderr)
+
+    @unittest.skipUnless(shutil.which("ffmpeg"), "without ffmpeg only what libsndfile reads is transcribed")
+    def test_reads_what_ffmpeg_reads(self):
+        """Sound in containers of video, as telephones record it; a film without sound has no words and stops nothing."""
+        wav, picture = self.root / "one.wav", ["-f", "lavfi", "-i", "color=size=32x32:rate=5:duration=3"]
+        for name, sources in (("talk.m4a", ["-i", wav]), ("film.mp4", [*picture, "-i", wav, "-c:v", "mpeg4"]),
+                              ("talk.mka", ["-i", wav, "-c:a", "flac"]), ("silent.mp4", [*picture, "-c:v", "mpeg4"])):
+            subprocess.run(["ffmpeg", "-v", "error", *map(str, sources), str(self.root / name)], check=True)
+        done = self.transcribe("--json", *(self.root / name for name in ("talk.m4a", "silent.mp4", "film.mp4", "talk.mka")))
+        self.assertEqual(done.returncode, 1)
+        self.assertEqual([recording["channels"][0]["text"].split() for recording in json.loads(done.stdout)["recordings"]
+                          if recording.get("channels")], 3 * [self.words])
+        about_the_film = [line for line in done.stderr.splitlines() if "silent.mp4" in line]
+        self.assertEqual(len(about_the_film), 1, done.stderr)
+        self.assertIn("no sound", about_the_film[0])
 
     def test_ctrl_c_keeps_what_is_done(self):
         folder = self.root / "stopped"
