@@ -53,17 +53,17 @@ type = "affine"
 """
 
 
-def make_store(program, folder, frames):
+def make_store(program, folder, frames, dim=DIM, senones=SENONES):
     rng = random.Random(1)
     with open(folder / "feats.ark", "w") as feats, open(folder / "pdf.ark", "w") as pdfs, \
             open(folder / "utt2spk", "w") as speakers:
         for u in range(frames // 500):
-            rows = "\n  ".join(" ".join(f"{rng.gauss(0, 1):.2f}" for _ in range(DIM)) for _ in range(500))
+            rows = "\n  ".join(" ".join(f"{rng.gauss(0, 1):.2f}" for _ in range(dim)) for _ in range(500))
             feats.write(f"u{u:04}  [\n  {rows} ]\n")
-            pdfs.write(f"u{u:04} " + " ".join(str(rng.randrange(SENONES)) for _ in range(500)) + "\n")
+            pdfs.write(f"u{u:04} " + " ".join(str(rng.randrange(senones)) for _ in range(500)) + "\n")
             speakers.write(f"u{u:04} s{u % 20}\n")
     subprocess.run([program, "store", "--features", f"ark:{folder}/feats.ark", "--alignment", f"ark:{folder}/pdf.ark",
-                    "--utt2spk", f"{folder}/utt2spk", "--num-pdfs", str(SENONES), "--out", f"{folder}/store"],
+                    "--utt2spk", f"{folder}/utt2spk", "--num-pdfs", str(senones), "--out", f"{folder}/store"],
                    check=True, capture_output=True)
 
 

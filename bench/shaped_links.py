@@ -117,15 +117,21 @@ def measured_rate(switch):
     return float(server.stdout.readline())
 
 
-def mpirun(switch, agent, per_machine, mpiexec, command):
+# How Open MPI moves messages: by its own protocol over TCP, or by UCX over TCP.
+TRANSPORTS = {"ob1": ["--mca", "btl", "tcp,self", "--mca", "pml", "ob1"],
+              "ucx": ["--mca", "pml", "ucx", "--mca", "pml_ucx_tls", "any", "--mca", "pml_ucx_devices", "any",
+                      "-x", "UCX_TLS=tcp,self", "-x", "UCX_NET_DEVICES=eth0"]}
+
+
+def mpirun(switch, agent, per_machine, mpiexec, transport, command):
     hosts = ",".join(f"{name}:{per_machine}" for name in switch.names)
     return [mpiexec, "--allow-run-as-root", "--oversubscribe", "--bind-to", "none", "--host", hosts, "-np",
             str(len(switch.names) * per_machine), "--mca", "plm_rsh_agent", str(agent), "--mca", "plm", "rsh",
-            "--mca", "btl", "tcp,self", "--mca", "pml", "ob1", "--mca", "btl_tcp_if_include", f"{SUBNET}.0/24",
+            *TRANSPORTS[transport], "--mca", "btl_tcp_if_include", f"{SUBNET}.0/24",
             "--mca", "oob_tcp_if_include", f"{SUBNET}.0/24", "-x", "OMP_WAIT_POLICY=passive", *command]
 
 
-def run(command, machines=2, per_machine=1, rate_mbit=0, delay_ms=0, mpiexec="mpirun", **kwargs):
+def run(command, machines=2, per_machine=1, rate_mbit=0, delay_ms=0, mpiexec="mpirun", transport="ob1", **kwargs):
     """Runs the command on machines with such links; what subprocess.run gives, and what each link carried, in bytes."""
     with Switch(machines, rate_mbit, delay_ms) as switch, tempfile.TemporaryDirectory() as scratch:
         if machines > 1:
@@ -141,7 +147,7 @@ def run(command, machines=2, per_machine=1, rate_mbit=0, delay_ms=0, mpiexec="mp
             (folder / "hosts").write_text(f"127.0.0.1 localhost\n{hosts}")
         before = [switch.sent(i) for i in range(machines)]
         try:
-            done = subprocess.run(mpirun(switch, agent, per_machine, mpiexec, command), **kwargs)
+            done = subprocess.run(mpirun(switch, agent, per_machine, mpiexec, transport, command), **kwargs)
         finally:
             for folder in folders:
                 (folder / "hosts").unlink()
@@ -156,13 +162,14 @@ def main():
     parser.add_argument("--rate-mbit", type=float, default=0, help="of each link, in both directions; 0: as fast as it goes")
     parser.add_argument("--delay-ms", type=float, default=0, help="added at each end of a link (needs sch_netem)")
     parser.add_argument("--mpiexec", default="mpirun")
+    parser.add_argument("--transport", choices=list(TRANSPORTS), default="ob1", help="of Open MPI between the machines")
     parser.add_argument("command", nargs="+")
     options = parser.parse_args()
     if options.command[0] == "--":
         options.command.pop(0)
     begin = time.monotonic()
     done, sent = run(options.command, options.machines, options.processes_per_machine, options.rate_mbit, options.delay_ms,
-                     options.mpiexec)
+                     options.mpiexec, options.transport)
     print(f"shaped_links: {time.monotonic() - begin:.2f} s; sent over the links, MB: "
           + " ".join(f"{s / 1e6:.2f}" for s in sent), file=sys.stderr)
     sys.exit(done.returncode)

@@ -45,6 +45,21 @@ bool FaultToleranceAsked() {
   return asked != nullptr && (std::string_view(asked) == "1" || std::string_view(asked) == "true");
 }
 
+bool HasVariable(const char* name) {
+  int index = 0;
+  return MPI_T_cvar_get_index(name, &index) == MPI_SUCCESS;
+}
+
+// Whether Open MPI moves messages to other machines over TCP by its own protocol, in which pieces help. Of components
+// that were not selected (UCX moves messages otherwise) it forgets the variables; other MPIs have others.
+bool MovesByItselfOverTcp() {
+  int provided = 0;
+  if (MPI_T_init_thread(MPI_THREAD_SINGLE, &provided) != MPI_SUCCESS) return false;
+  const bool found = HasVariable("pml_ob1_priority") && HasVariable("btl_tcp_links");
+  MPI_T_finalize();
+  return found;
+}
+
 std::string ErrorText(int code) {
   char text[MPI_MAX_ERROR_STRING];
   int size = 0;
@@ -70,6 +85,7 @@ MpiCalls::MpiCalls() {
   MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
   place_.library = MpiLibrary();
   fault_tolerance_ = FaultToleranceAsked();
+  in_pieces_ = MovesByItselfOverTcp();
   MPI_Comm comm = MPI_COMM_NULL;
   MPI_Comm_dup(MPI_COMM_WORLD, &comm);
   Adopt(comm);
@@ -134,10 +150,11 @@ bool MpiCalls::Check(int code, const char* call) {
   Throw<PeerError>("process {} of {}: {}: {}", place_.process, place_.num_processes, call, ErrorText(code));
 }
 
-// Within a machine MPI copies from memory to memory, which needs no pieces.
+// Within a machine MPI copies from memory to memory, which needs no pieces. The receiver learns of them from the tags,
+// so that the processes need not agree.
 bool MpiCalls::GoesInPieces(int process, size_t bytes) const {
   const auto host = [&](int p) -> const std::string& { return place_.hosts[static_cast<size_t>(p)]; };
-  return bytes > kPieceBytes && host(process) != host(place_.process);
+  return in_pieces_ && bytes > kPieceBytes && host(process) != host(place_.process);
 }
 
 void MpiCalls::StartSend(int process, std::vector<std::byte> message) {

@@ -4,9 +4,10 @@
 // with either (whichever mpirun and libmpi.so.40 are in use), and what only Open MPI 5 has (surviving lost processes)
 // is looked up when the program runs.
 //
-// Messages to other machines go in pieces that MPI sends without asking the receiver first. Open MPI asks for larger
-// ones, and over TCP the answer waits behind what the receiver itself sends: two ranks that exchange gradients would
-// send one after the other on links that carry both at once.
+// Over TCP by Open MPI's own protocol (ob1), messages to other machines go in pieces that it sends without asking the
+// receiver first. It asks for larger ones, and the answer waits behind what the receiver itself sends: two ranks that
+// exchange gradients would send one after the other on links that carry both at once. Elsewhere (UCX, other MPIs)
+// messages go whole, by the transport's own rendezvous.
 #pragma once
 
 #define OMPI_SKIP_MPICXX 1  // MPI's own C++ interface is gone since MPI 3
@@ -63,6 +64,7 @@ class MpiCalls {
   MpiEngine::Place place_;
   MPI_Comm comm_ = MPI_COMM_NULL;
   bool fault_tolerance_ = false;
+  bool in_pieces_ = false;
   bool left_out_ = false;  // some processes died, and the others went on
   std::deque<Transfer> sends_;
   std::vector<std::deque<Transfer>> receives_;  // per process, in the order sent
