@@ -42,6 +42,13 @@ class Refusals(Cluster):
         self.assertEqual(result.returncode, 2, result.stderr)
         self.assertIn("2 processes were started for 1 worker(s)", result.stderr)
 
+    def test_a_refused_run_is_not_started_again(self):
+        launch = f"{cluster.MPIEXEC} -np 2 {OPTIONS}"
+        command = self.command("refused", "--set", "parallel.workers=1", "--restarts", "2", "--launch", launch)
+        result = self.run_command(command)
+        self.assertEqual(result.returncode, 2, result.stderr)
+        self.assertEqual(result.stderr.count("2 processes were started for 1 worker(s)"), 1, result.stderr)
+
     def test_different_configurations(self):
         result = self.mpirun(1, self.command("conf", "--seed", "1"), self.command("conf", "--seed", "2"))
         self.assertEqual(result.returncode, 2, result.stderr)

@@ -45,12 +45,18 @@ uint64_t OverMpi(const std::string& keys) {
 }
 
 TEST(StrategiesOverMpi, GiveTheBitsOfThreads) {
-  for (const std::string keys : {"divide = \"optimizer\"\n", "divide = \"gradients\"\n", "sync-batch-norm = true\n",
-                                 "sync-batch-norm = true\ndivide = \"gradients\"\n"}) {
-    const std::string all = "method = \"ssgd\"\n" + keys;
+  for (const std::string keys :
+       {"method = \"ssgd\"\ndivide = \"optimizer\"\n", "method = \"ssgd\"\ndivide = \"gradients\"\n",
+        "method = \"ssgd\"\nsync-batch-norm = true\n",
+        "method = \"ssgd\"\nsync-batch-norm = true\ndivide = \"gradients\"\n",
+        "method = \"ssgd\"\ncodec = { type = \"one-bit\" }\n", "method = \"ssgd\"\ncodec = { type = \"top-k\" }\n",
+        "method = \"ssgd\"\ncodec = { type = \"int8\", rounding = \"stochastic\" }\n",
+        "method = \"averaging\"\nsync-period = 3\n", "method = \"bmuf\"\nsync-period = 3\n",
+        "method = \"eamsgd\"\nsync-period = 3\n", "method = \"admm\"\nsync-period = 3\n", "method = \"pipeline\"\n",
+        "method = \"model-parallel\"\nstripes = 2\n", "method = \"model-parallel\"\n"}) {
     std::atomic<uint64_t> threads = 0;
-    comm::RunRanks(kRanks, [&](comm::Communicator& comm) { threads = TrainOn(comm, all); });
-    EXPECT_EQ(OverMpi(all), threads) << keys;
+    comm::RunRanks(kRanks, [&](comm::Communicator& comm) { threads = TrainOn(comm, keys); });
+    EXPECT_EQ(OverMpi(keys), threads) << keys;
   }
 }
 

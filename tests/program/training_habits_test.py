@@ -112,6 +112,20 @@ class TrainingHabits(SystemTest):
         self.assertEqual((out / "config.toml").read_text(), config.replace("restarts = 0", "restarts = 1"))
         self.assertFalse((out / "supervised.toml").exists())
 
+    def test_a_rank_of_a_simulated_cluster_fails(self):
+        """Where all are needed the run ends and says so, once; where not, the others go on."""
+        def command(method):
+            return ["train", "--config", self.training, "--out", self.root / f"lost-{method}", "--json", "--set",
+                    "parallel.world=simulated", "--set", f"parallel.method={method}", "--set", "parallel.workers=3",
+                    "--set", "cluster.host.gflops=0.01", "--set", "cluster.host.failing-ranks=[1]", "--set",
+                    "cluster.host.failing-seconds=[0.2]", "--set", "checkpoint.steps=1000"]
+
+        result = run(*command("ssgd"))
+        self.assertEqual(result.returncode, 1, result.stderr)
+        self.assertIn("rank 1 is lost", result.stderr)
+        self.assertNotIn("are left", result.stderr)
+        self.assertEqual(json.loads(must(*command("averaging")).stdout)["lost_workers"], 1)
+
     def test_a_small_loss_is_told(self):
         easy = self.root / "easy"
         easy.mkdir()

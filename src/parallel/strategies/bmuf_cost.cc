@@ -20,7 +20,7 @@ class BmufCost : public PeriodicCost {
              "none up to 64 workers and blocks of 120,000 frames; 3 % per doubling of either beyond; refused beyond "
              "256 workers",
              "Chen, Huo 2016: no loss on 64 GPUs, blocks of 40,000 to 120,000 frames per worker; here 4 workers cost "
-             "0.9 ± 0.4 points. The surcharges are assumed",
+             "0.7 ± 0.6 points. The surcharges are assumed",
              "blockwise model-update filtering"}};
   }
   std::string PassesKey(const CostPlan&) const override { return "bmuf"; }

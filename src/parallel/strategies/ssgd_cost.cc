@@ -50,11 +50,11 @@ class SsgdCost : public plan::CostMethod {
     return {{"ssgd", "ssgd",
              "none up to 2880 frames per step of all workers, 5 % per doubling beyond; refused beyond 16,384",
              "Seide 2014 saw no loss at 2880 and nearly none at 16 k once training was under way; here 1024 frames per "
-             "step cost 0.4 ± 0.6 points of frame accuracy. The surcharge is assumed",
+             "step cost nothing (+0.1 ± 0.3 points of frame accuracy). The surcharge is assumed",
              "synchronous SGD"},
             {"one-bit", "ssgd, 1-bit", "as ssgd, and 2 %",
-             "Seide 2014: no or nearly no loss; here 0.6 ± 0.3 points where plain ssgd cost 0.4 ± 0.6. The surcharge "
-             "is assumed",
+             "Seide 2014: no or nearly no loss; here −0.1 ± 0.3 points where plain ssgd had +0.1 ± 0.3. The "
+             "surcharge is assumed",
              "synchronous SGD with codec one-bit"}};
   }
   std::string PassesKey(const CostPlan& plan) const override { return IsOneBit(plan) ? "one-bit" : "ssgd"; }
