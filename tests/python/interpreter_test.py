@@ -41,8 +41,9 @@ class Interpreter(SystemTest):
     def said(self, script):
         environment = os.environ | {"PYTHONPATH": os.pathsep.join(
             [str(pathlib.Path(__file__).parent), *os.environ.get("PYTHONPATH", "").split(os.pathsep)])}
-        result = subprocess.run([sys.executable, "-c", BEFORE + script, str(self.root)], capture_output=True, text=True,
-                                timeout=200, env=environment)
+        # Since 3.12 Python warns of every fork beside other threads; what then works is what is tested.
+        command = [sys.executable, "-W", "ignore:This process:DeprecationWarning", "-c", BEFORE + script, str(self.root)]
+        result = subprocess.run(command, capture_output=True, text=True, timeout=200, env=environment)
         self.assertEqual((result.returncode, result.stderr), (0, ""), result.stderr + result.stdout)
         return result.stdout
 
