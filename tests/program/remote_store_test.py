@@ -57,6 +57,22 @@ class RemoteStores(system.SystemTest):
         self.assertEqual(self.model_hash("grouped-s3", "s3://bucket", *self.cache("cache-s3"), "--set",
                                          "data.shards-at-once=1"), grouped)
 
+    def test_other_commands_make_of_it_what_they_make_of_the_folder(self):
+        net, root = self.root / "net/model.safetensors", self.root
+        few = ["--train.schedule.epochs", 1, "--train.data.minibatch", 64]
+
+        def made(name, store):
+            cache = ("--set", f"data.cache-dir={root}/cache-others") if store != root / "store" else ()
+            of_training = ("--set", f"train.data.cache-dir={root}/cache-others") if cache else ()
+            must("targets", net, "--store", store, "--out", root / f"{name}.targets", *cache)
+            must("compress", net, "--method", "svd", "--set", "svd.size=0.5", "--store", store, "--out", root / f"{name}-svd",
+                 *few, *of_training)
+            must("adapt", net, "--store", store, "--out", root / f"{name}-adapted", *few, *of_training)
+            return [(root / f"{name}{file}").read_bytes() for file in
+                    (".targets", "-svd/model.safetensors", "-adapted/model.safetensors")]
+
+        self.assertEqual(made("far", f"{self.host}/plain"), made("near", root / "store"))
+
     def test_what_cannot_be_is_said(self):
         for command, status, text in [
                 (self.command("none", f"{self.host}/plain"), 2, "set data.cache-dir to a folder"),
