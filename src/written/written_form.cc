@@ -202,7 +202,8 @@ WrittenText WrittenForm::Write(std::span<const SpokenWord> spoken, bool ended) c
 
 bool HasNoSmallLetters(std::span<const std::string> words) {
   return std::ranges::none_of(words, [](const std::string& word) {
-    return std::ranges::any_of(word, [](char c) { return c >= 'a' && c <= 'z'; });
+    const bool is_mark = word.starts_with('<') || word.starts_with('[') || word.starts_with('#');
+    return !is_mark && UpperCase(word) != word;
   });
 }
 

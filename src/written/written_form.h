@@ -78,7 +78,7 @@ class WrittenForm {
   bool fold_case_;
 };
 
-/// Whether no word of a vocabulary has a small letter: WrittenForm's fold_case.
+/// Whether no word of a vocabulary has a small letter: WrittenForm's fold_case. Marks (<eps>, [noise]) do not count.
 bool HasNoSmallLetters(std::span<const std::string> words);
 
 }  // namespace antiphon::written

@@ -94,7 +94,7 @@ class Transcribe(system.SystemTest):
         done = self.transcribe("--json", "--written", self.root / "tones.fst", self.root / "one.wav")
         self.assertEqual(done.returncode, 0, done.stderr)
         written = json.loads(done.stdout)["recordings"][0]["channels"][0]
-        self.assertEqual([word["word"] for word in written["words"]], ["AB", "A."])
+        self.assertEqual([word["word"] for word in written["words"]], ["AB", "a."])
         self.assertEqual(written["words"][0]["start"], plain["words"][0]["start"])
         self.assertEqual(written["words"][0]["end"], plain["words"][1]["end"])
         self.assertEqual(written["words"][1]["end"], plain["words"][2]["end"])
@@ -105,14 +105,14 @@ class Transcribe(system.SystemTest):
         system.must("bundle", "--model", self.root / "net/model.safetensors", "--graph", self.root / "graph", "--written",
                     self.root / "tones.fst", "--out", own)
         done = system.must("transcribe", "--model", own, "--written", "bundle", self.root / "one.wav")
-        self.assertEqual(done.stdout, "AB A.\n")
+        self.assertEqual(done.stdout, "AB a.\n")
         system.must("decode", "--model", own, "--written", "bundle", self.root / "one.wav", self.root / "decoded")
-        self.assertEqual((self.root / "decoded/written").read_text(), "one AB A.\n")
+        self.assertEqual((self.root / "decoded/written").read_text(), "one AB a.\n")
         heard = system.must("listen", "--model", own, "--written", "bundle", self.root / "one.wav").stdout.splitlines()
         last = json.loads(heard[-1])
         self.assertEqual(last["text"].split(), self.words)
         self.assertEqual([word["word"] for word in last["written_words"]], last["written"].split())
-        self.assertEqual(last["written"], "AB A.")
+        self.assertEqual(last["written"], "AB a.")
 
     def test_goes_on_after_what_cannot_be_read(self):
         (self.root / "noise.m4a").write_bytes(bytes(random.Random(6).randrange(256) for _ in range(5000)))
