@@ -27,6 +27,14 @@ int ChooseMaxPhones(const std::vector<SpellingPair>& pairs) {
   return kMostPhones;
 }
 
+// In the numbers that letters and phones have, or get.
+SpellingPair PairOf(const Entry& entry, Symbols& letters, Symbols& phones) {
+  SpellingPair pair;
+  for (const std::string& letter : LettersOf(entry.word)) pair.letters.push_back(letters.Add(letter));
+  for (const std::string& phone : entry.phones) pair.phones.push_back(phones.Add(phone));
+  return pair;
+}
+
 decode::NgramModel EstimateUnits(const UnitAlignment& alignment, const TrainOptions& options) {
   std::vector<std::string> vocabulary;
   for (size_t unit = 0; unit < alignment.units.size(); ++unit) vocabulary.push_back(NameOf(unit));
@@ -46,21 +54,25 @@ decode::NgramModel EstimateUnits(const UnitAlignment& alignment, const TrainOpti
 Trained Train(std::span<const Entry> entries, const TrainOptions& options, int num_threads) {
   Model::Parts parts;
   TrainReport report;
-  std::vector<SpellingPair> pairs;
+  Symbols letters, phones;  // of all, also of those from which nothing is learned
+  std::vector<SpellingPair> all;
   std::set<std::string> words;
   for (const Entry& entry : entries) {
-    SpellingPair& pair = pairs.emplace_back();
-    for (const std::string& letter : LettersOf(entry.word)) pair.letters.push_back(parts.letters.Add(letter));
-    for (const std::string& phone : entry.phones) pair.phones.push_back(parts.phones.Add(phone));
+    all.push_back(PairOf(entry, letters, phones));
     words.insert(entry.word);
   }
-  report.max_phones = options.max_phones > 0 ? options.max_phones : ChooseMaxPhones(pairs);
+  report.max_phones = options.max_phones > 0 ? options.max_phones : ChooseMaxPhones(all);
+  std::vector<SpellingPair> pairs;
   std::set<std::string> uncut;
-  for (size_t i = 0; i < pairs.size(); ++i) {
-    if (!CanBeCut(pairs[i], report.max_phones)) uncut.insert(entries[i].word);
+  for (size_t i = 0; i < all.size(); ++i) {
+    if (CanBeCut(all[i], report.max_phones)) {
+      pairs.push_back(PairOf(entries[i], parts.letters, parts.phones));
+    } else {
+      uncut.insert(entries[i].word);
+    }
   }
   report.uncut.assign(uncut.begin(), uncut.end());
-  if (report.uncut.size() == words.size()) {
+  if (pairs.empty()) {
     Throw<InputError>("there are no pronunciations to learn from: {}",
                       words.empty() ? "no word is spelt as it is said"
                                     : "all words have more phones than their letters can stand for");
@@ -74,7 +86,7 @@ Trained Train(std::span<const Entry> entries, const TrainOptions& options, int n
   parts.ngram = UnitNgram(ngram);
   parts.units = std::move(alignment.units);
   report.words = std::ssize(words);
-  report.pronunciations = std::ssize(pairs);
+  report.pronunciations = std::ssize(all);
   parts.description = nlohmann::json{{"words", report.words},           {"pronunciations", report.pronunciations},
                                      {"order", options.order},          {"max_letters", options.max_letters},
                                      {"max_phones", report.max_phones}, {"prune", options.prune}}

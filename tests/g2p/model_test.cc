@@ -221,6 +221,10 @@ TEST(G2p, LeavesOutWhatIsNotSpelt) {
   EXPECT_THAT(trained.report.uncut, ElementsAre("www"));
   EXPECT_EQ(trained.report.words, 2);
   EXPECT_EQ(trained.report.pronunciations, 3);
+  const testing::TemporaryFolder folder;
+  trained.model.Save(folder / "x.g2p");
+  EXPECT_EQ(Model::Load(folder / "x.g2p").Pronounce("cat").size(), trained.model.Pronounce("cat").size())
+      << "letters of what cannot be cut are none of the model's";
   EXPECT_THAT(ErrorOf([] { Train({}, {}, 1); }), HasSubstr("no pronunciations to learn from"));
 }
 
