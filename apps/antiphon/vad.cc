@@ -12,6 +12,7 @@
 #include "base/rounded_seconds.h"
 #include "base/thread_pool.h"
 #include "command.h"
+#include "data/audio_files.h"
 #include "data/foreign_audio.h"
 #include "feat/audio.h"
 #include "pipeline/voice_activity.h"
@@ -85,7 +86,7 @@ HeardFile Hear(const VadCommandOptions& options, const pipeline::VoiceActivity& 
 }
 
 std::string Line(const std::string& format, const std::string& file, size_t number, const pipeline::SpeechTurn& turn) {
-  const std::string name = std::filesystem::path(file).stem().string();
+  const std::string name = data::CleanId(std::filesystem::path(file).stem().string());
   if (format == "segments") {
     return fmt::format("{}-{:05} {} {:.2f} {:.2f}", name, number + 1, name, turn.begin_s, turn.end_s);
   }

@@ -12,7 +12,9 @@
 #include "base/rounded_seconds.h"
 #include "base/suggest.h"
 #include "base/utf8.h"
+#include "data/audio_files.h"
 #include "data/text_grid.h"
+#include "data/text_table.h"
 
 namespace antiphon::pipeline {
 namespace {
@@ -134,10 +136,17 @@ std::string ToVtt(const Transcript& transcript) {
 }
 
 std::string ToCtm(const Transcript& transcript) {
+  const std::string name = data::CleanId(transcript.name);
   std::string text;
   for (const TranscriptWord& word : transcript.words) {
-    text += fmt::format("{} 1 {:.2f} {:.2f} {} {:.2f}\n", transcript.name, word.start_s, word.end_s - word.start_s,
-                        word.word, word.confidence);
+    // What is written may have blanks ("3 million"), fields may not.
+    const std::vector<std::string> parts = data::SplitWords(word.word);
+    const double part_s = (word.end_s - word.start_s) / std::max(1.0, static_cast<double>(parts.size()));
+    double start_s = word.start_s;
+    for (const std::string& part : parts) {
+      text += fmt::format("{} 1 {:.2f} {:.2f} {} {:.2f}\n", name, start_s, part_s, part, word.confidence);
+      start_s += part_s;
+    }
   }
   return text;
 }

@@ -86,6 +86,8 @@ TEST(TranscriptFormats, AreWhatTheirProgramsRead) {
             "1\n00:00:00,000 --> 00:00:01,000\nR&D \"now\"\n\n2\n00:00:01,800 --> 00:00:02,800\nyes\n\n");
   EXPECT_EQ(ToVtt(transcript).substr(0, 64), "WEBVTT\n\n00:00:00.000 --> 00:00:01.000\nR&amp;D \"now\"\n\n00:00:01.80");
   EXPECT_EQ(ToCtm(transcript), "call 1 0.00 0.30 R&D 0.88\ncall 1 0.30 0.30 \"now\" 0.88\ncall 1 1.80 0.30 yes 0.88\n");
+  EXPECT_EQ(ToCtm({"my call", 4.0, "", {{"3 million", 1.0, 2.0, 0.5}}}),
+            "my_call 1 1.00 0.50 3 0.50\nmy_call 1 1.50 0.50 million 0.50\n");
   const std::string grid = ToTextGrid(transcript);
   EXPECT_THAT(grid, HasSubstr("intervals: size = 5"));
   EXPECT_THAT(grid, HasSubstr("text = \"\"\"now\"\"\""));
