@@ -114,11 +114,14 @@ namespace {
 
 // The times are those of the best hypothesis so far, whose pauses end sentences as those of the last one will.
 std::string WrittenSoFar(const LiveResult& result, const ResultScale& scale) {
+  const std::vector<decode::TimedWord> timed =
+      decode::FindTimes(*scale.model, *scale.graph.lexicon(), result.partial).words;
+  const std::vector<int32_t> words = TimedIds(timed);
   Recognition so_far;
-  for (const decode::TimedWord& timed : decode::FindTimes(*scale.model, *scale.graph.lexicon(), result.partial).words) {
-    so_far.words.push_back({scale.graph.words()[static_cast<size_t>(timed.word)],
-                            timed.begin_frame * scale.frame_shift_s,
-                            (timed.begin_frame + timed.num_frames) * scale.frame_shift_s, -1.0});
+  for (const ShownWord& shown : ShownWords(words, scale.phrases, /*ended=*/false)) {
+    const decode::TimedWord& last = timed[shown.end - 1];
+    so_far.words.push_back({WordOf(shown, words, scale), timed[shown.begin].begin_frame * scale.frame_shift_s,
+                            (last.begin_frame + last.num_frames) * scale.frame_shift_s, -1.0});
   }
   AddWritten(*scale.written, /*ended=*/false, so_far);
   return so_far.written;
