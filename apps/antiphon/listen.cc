@@ -1,7 +1,8 @@
 // antiphon listen: words of speech that is still being said.
 
-#include <csignal>
-#include <cstdio>
+#include <unistd.h>
+
+#include <cstddef>
 #include <filesystem>
 #include <functional>
 #include <iostream>
@@ -19,6 +20,7 @@
 #include "base/cancel.h"
 #include "base/compute_threads.h"
 #include "base/error.h"
+#include "base/file_descriptor.h"
 #include "base/io_error.h"
 #include "base/log.h"
 #include "command.h"
@@ -84,13 +86,10 @@ StreamSettings StreamSettingsOf(const ListenOptions& options) {
 using Events = std::vector<StreamEvent>;
 using Print = std::function<void(const Events&)>;
 
-// Pieces of 16-bit samples until the end; an odd byte at the end is left out.
-void ReadSamples(std::FILE* file, int rate_hz, Stream& stream, const Print& print) {
-  std::vector<int16_t> piece(static_cast<size_t>(rate_hz / 10));
-  while (const size_t count = std::fread(piece.data(), sizeof(int16_t), piece.size(), file)) {
-    ThrowIfCancelled("listening");
-    print(stream.Accept(std::span(piece).first(count)));
-  }
+// Who asks to stop gets what was heard until then: live speech has no other end.
+void EndHearing(Stream& stream, const Print& print) {
+  if (CancelRequested()) ResetCancel();
+  print(stream.End());
 }
 
 // Until somebody asks to stop, which is how a microphone ends.
@@ -108,8 +107,7 @@ void HearMicrophone(const ListenOptions& options, int rate_hz, Stream& stream, c
     meter.Accept(samples);
   }
   meter.Clear();
-  if (CancelRequested()) ResetCancel();
-  print(stream.End());
+  EndHearing(stream, print);
   microphone.RequireGoodEnd();
 }
 
@@ -118,7 +116,20 @@ void ReadStandardInput(const ListenOptions& options, int rate_hz, Stream& stream
     Throw<UsageError>("the samples come at {} Hz, the model takes {} Hz: convert them first, for example with sox",
                       options.rate, rate_hz);
   }
-  ReadSamples(stdin, rate_hz, stream, print);
+  constexpr double kBetweenLooksS = 0.1;  // at whether somebody asks to stop
+  std::vector<int16_t> piece(static_cast<size_t>(rate_hz / 10));
+  const std::span<std::byte> bytes = std::as_writable_bytes(std::span(piece));
+  size_t odd = 0;  // bytes of half a sample; at the end it is left out
+  while (!CancelRequested()) {
+    const auto count = ReadSome(STDIN_FILENO, bytes.subspan(odd), kBetweenLooksS, "standard input");
+    if (!count) continue;
+    if (*count == 0) break;
+    const size_t here = odd + *count;
+    print(stream.Accept(std::span(piece).first(here / sizeof(int16_t))));
+    odd = here % sizeof(int16_t);
+    if (odd > 0) bytes[0] = bytes[here - 1];
+  }
+  EndHearing(stream, print);
 }
 
 // What a person should know of the file.

@@ -1,8 +1,12 @@
-// An open file that is closed when its owner goes.
+// An open file that is closed when its owner goes, and reading from one that may have nothing for a while.
 #pragma once
 
 #include <unistd.h>
 
+#include <cstddef>
+#include <optional>
+#include <span>
+#include <string_view>
 #include <utility>
 
 namespace antiphon {
@@ -26,5 +30,9 @@ class FileDescriptor {
  private:
   int fd_ = -1;
 };
+
+/// What there is to read, at least a byte; 0 at the end; none if nothing came for so long, or a signal came. `name`: of
+/// the file, for errors. Throws IoError.
+std::optional<size_t> ReadSome(int fd, std::span<std::byte> bytes, double timeout_s, std::string_view name);
 
 }  // namespace antiphon

@@ -1,14 +1,11 @@
 #include "base/running_program.h"
 
 #include <fcntl.h>
-#include <poll.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
 #include <cerrno>
 #include <chrono>
 #include <csignal>
-#include <cstring>
 #include <thread>
 #include <utility>
 
@@ -45,13 +42,7 @@ RunningProgram::~RunningProgram() {
 }
 
 std::optional<size_t> RunningProgram::Read(std::span<std::byte> bytes, double timeout_s) {
-  pollfd waiting{.fd = output_.get(), .events = POLLIN, .revents = 0};
-  const int ready = ::poll(&waiting, 1, static_cast<int>(timeout_s * 1000));
-  if (ready == 0 || (ready < 0 && errno == EINTR)) return std::nullopt;
-  if (ready < 0) Throw<IoError>("cannot wait for '{}': {}", name_, std::strerror(errno));
-  const ssize_t count = ::read(output_.get(), bytes.data(), bytes.size());
-  if (count < 0) Throw<IoError>("cannot read what '{}' writes: {}", name_, std::strerror(errno));
-  return static_cast<size_t>(count);
+  return ReadSome(output_.get(), bytes, timeout_s, fmt::format("what '{}' writes", name_));
 }
 
 std::optional<int> RunningProgram::ExitStatus(double timeout_s) {

@@ -4,8 +4,10 @@ Usage: listen_test.py SOURCE-TREE PROGRAM
 """
 
 import json
+import os
 import random
 import shutil
+import signal
 import struct
 import subprocess
 import sys
@@ -74,6 +76,37 @@ class Listen(system.SystemTest):
         status, out, err = self.listen("--json", pieces=[self.raw])
         self.assertEqual(status, 0, err)
         self.assertEqual(json.loads(out)["utterances"], whole)
+
+    def test_who_asks_to_stop_gets_what_was_heard(self):
+        """Of samples that come from another program, too, which may send no more."""
+        command = [system.PROGRAM, "listen", "--model", self.root / "net/model.safetensors", "--graph", self.root / "graph"]
+        with subprocess.Popen([str(part) for part in command], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                              stderr=subprocess.PIPE, text=False) as process:
+            try:
+                process.stdin.write(self.raw)
+                process.stdin.flush()
+                heard = []
+                while not heard or heard[-1]["final"] or heard[-1]["text"].split() != self.words[2:]:
+                    line = process.stdout.readline()
+                    self.assertTrue(line, "it ended by itself")
+                    heard.append(json.loads(line))
+                process.send_signal(signal.SIGTERM)
+                heard += [json.loads(line) for line in process.stdout]
+                self.assertEqual(process.wait(100), 0, process.stderr.read())
+            finally:
+                process.kill()
+        final = [line["text"] for line in heard if line["final"]]
+        self.assertEqual([word for text in final for word in text.split()], self.words)
+
+    def test_samples_that_cannot_be_read_are_no_end(self):
+        command = [system.PROGRAM, "listen", "--model", self.root / "net/model.safetensors", "--graph", self.root / "graph"]
+        folder = os.open(self.root, os.O_RDONLY)
+        try:
+            done = subprocess.run([str(part) for part in command], stdin=folder, capture_output=True, text=True, timeout=100)
+        finally:
+            os.close(folder)
+        self.assertEqual(done.returncode, 1, done.stderr)
+        self.assertIn("cannot read standard input", done.stderr)
 
     def test_nothing_to_hear(self):
         status, out, err = self.listen("--json")
