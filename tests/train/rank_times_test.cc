@@ -14,6 +14,7 @@
 #include "parallel/surviving_communicator.h"
 #include "report/metrics.h"
 #include "report/pages/training_report.h"
+#include "report/tensorboard.h"
 #include "synthetic_task.h"
 #include "temporary_folder.h"
 #include "train/world.h"
@@ -68,6 +69,7 @@ TEST_F(RankTimesOfRuns, NameTheSlowRankForWhichTheOthersWait) {
     EXPECT_EQ(epoch.List("rank_reading_seconds"), std::vector<double>(3, 0.0));
   }
   EXPECT_THAT(ReadFile(folder_ / "slow" / "report.html"), HasSubstr("Where each worker"));
+  EXPECT_THAT(ReadFile(folder_ / "slow" / report::TensorBoardWriter::kFileName), HasSubstr("rank_2/waiting"));
 }
 
 TEST_F(RankTimesOfRuns, MakeUpTheTimeOfTheFirstRank) {
