@@ -23,6 +23,14 @@ constexpr size_t kPipeBytes = 1 << 16;
 constexpr size_t kMaxLine = 4096;
 constexpr int kExitTries = 200;  // 10 ms apart
 
+// Of the decoder's first line; 0: it says none.
+int RateOf(const std::string& line) {
+  const auto header = nlohmann::json::parse(line, nullptr, false);
+  if (!header.is_object() || !header.contains("rate") || !header["rate"].is_number_integer()) return 0;
+  const auto rate_hz = header["rate"].get<int64_t>();
+  return rate_hz > 0 && std::in_range<int>(rate_hz) ? static_cast<int>(rate_hz) : 0;
+}
+
 }  // namespace
 
 AudioChild::AudioChild(const asio::any_io_executor& executor, const std::string& program, FileDescriptor recording,
@@ -76,8 +84,7 @@ void AudioChild::Deliver() {
   if (sample_rate_hz_ == 0) {
     const size_t end = bytes_.find('\n');
     if (end != std::string::npos) {
-      const auto header = nlohmann::json::parse(bytes_.substr(0, end), nullptr, false);
-      sample_rate_hz_ = header.is_object() ? header.value("rate", 0) : 0;
+      sample_rate_hz_ = RateOf(bytes_.substr(0, end));
       bytes_.erase(0, end + 1);
     }
     if (end != std::string::npos ? sample_rate_hz_ <= 0 : bytes_.size() > kMaxLine) {
