@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "base/cancel.h"
+#include "base/child_process.h"
 #include "base/error.h"
 #include "base/io_error.h"
 #include "command.h"
@@ -82,7 +83,8 @@ void WriteSamples(std::span<const float> samples, bool as_floats) {
 void Samples(const SamplesOptions& options, CommandContext& context) {
   if (context.json()) throw UsageError("samples are bytes, not JSON: leave --json out; --header tells the rate");
   LimitThisProcess(options);
-  const data::ReadableAudio file(options.input);
+  // A server's decoder leads a group; the server ends that, not ffmpeg.
+  const data::ReadableAudio file(options.input, OnCancel::kEndAlone);
   feat::AudioReader reader(file.path(), {.channel = options.channel});
   const int rate_hz = options.rate > 0 ? options.rate : reader.sample_rate_hz();
   if (options.header) {

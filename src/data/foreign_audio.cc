@@ -3,7 +3,6 @@
 #include <string>
 #include <system_error>
 
-#include "base/child_process.h"
 #include "base/error.h"
 #include "base/file.h"
 
@@ -20,24 +19,24 @@ std::string FirstLine(const fs::path& file) {
 
 }  // namespace
 
-ReadableAudio::ReadableAudio(const fs::path& file) : path_(file) {
+ReadableAudio::ReadableAudio(const fs::path& file, OnCancel on_cancel) : path_(file) {
   std::error_code none;
   try {
     info_ = feat::ProbeAudio(file);
   } catch (const InputError& e) {
     if (!fs::is_regular_file(file, none) || fs::file_size(file, none) == 0) throw;
-    Convert(file, e.what());
+    Convert(file, on_cancel, e.what());
   }
 }
 
-void ReadableAudio::Convert(const fs::path& file, const std::string& why) {
+void ReadableAudio::Convert(const fs::path& file, OnCancel on_cancel, const std::string& why) {
   folder_.emplace();
   path_ = folder_->path() / (file.stem().string() + ".wav");
   const fs::path messages = folder_->path() / "messages.txt";
   const auto status = RunProgram({"ffmpeg", "-nostdin", "-hide_banner", "-loglevel", "error", "-protocol_whitelist",
                                   "file", "-i", "file:" + file.string(), "-map", "0:a:0", "-vn", "-c:a", "pcm_s16le",
                                   "-rf64", "auto", "-f", "wav", "file:" + path_.string()},
-                                 messages, OnCancel::kEnd);
+                                 messages, on_cancel);
   if (!status) Throw<InputError>("{}; ffmpeg, which may be able to read it, is not installed", why);
   if (*status != 0) {
     const std::string said = FirstLine(messages);

@@ -11,6 +11,7 @@
 #include <optional>
 #include <string>
 
+#include "base/child_process.h"
 #include "base/scratch_folder.h"
 #include "feat/audio.h"
 
@@ -18,7 +19,8 @@ namespace antiphon::data {
 
 class ReadableAudio {
  public:
-  explicit ReadableAudio(const std::filesystem::path& file);
+  /// `on_cancel`: what becomes of ffmpeg when somebody asks to stop.
+  explicit ReadableAudio(const std::filesystem::path& file, OnCancel on_cancel = OnCancel::kEnd);
   ReadableAudio(const ReadableAudio&) = delete;
   ReadableAudio& operator=(const ReadableAudio&) = delete;
 
@@ -27,7 +29,7 @@ class ReadableAudio {
   const feat::AudioInfo& info() const { return info_; }
 
  private:
-  void Convert(const std::filesystem::path& file, const std::string& why);
+  void Convert(const std::filesystem::path& file, OnCancel on_cancel, const std::string& why);
 
   std::filesystem::path path_;
   std::optional<ScratchFolder> folder_;  // of what was converted

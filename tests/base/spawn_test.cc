@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
 #include <array>
 #include <csignal>
@@ -56,9 +57,18 @@ TEST(RunProgram, EndedByASignalIsCancelled) { EXPECT_THROW(RunProgram({"sh", "-c
 TEST(RunProgram, EndsWithTheRequestToStopIfToldSo) {
   RequestCancel();
   EXPECT_THROW(RunProgram({"sleep", "600"}, {}, OnCancel::kEnd), Cancelled);
+  EXPECT_THROW(RunProgram({"sleep", "600"}, {}, OnCancel::kEndAlone), Cancelled);
   EXPECT_EQ(RunProgram({"sh", "-c", "exit 4"}), 4);  // this one hears of it itself, and is waited for
   ResetCancel();
   EXPECT_EQ(RunProgram({"sh", "-c", "exit 5"}, {}, OnCancel::kEnd), 5);
+}
+
+// What a decoder of the server starts belongs to the decoder's group, which the server ends.
+TEST(RunProgram, StaysInOurGroupIfToldSo) {
+  for (const OnCancel on_cancel : {OnCancel::kWait, OnCancel::kEnd, OnCancel::kEndAlone}) {
+    const std::string same = "set -- $(cat /proc/$$/stat); test $5 = " + std::to_string(::getpgrp());
+    EXPECT_EQ(RunProgram({"sh", "-c", same}, {}, on_cancel) == 0, on_cancel != OnCancel::kEnd);
+  }
 }
 
 TEST(RunningProgram, IsReadToItsEnd) {

@@ -1,9 +1,11 @@
-// Decoders that go wrong, in place of `antiphon samples`: the server is told why.
+// Decoders that go wrong, in place of `antiphon samples`: the server is told why, and nothing of them stays.
 #include "serve/net/audio_child.h"
 
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <poll.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <filesystem>
@@ -47,6 +49,18 @@ TEST_F(AudioChildren, SayWhatIsNoHeader) {
   EXPECT_EQ(piece.error, "");
   EXPECT_EQ(piece.sample_rate_hz, 8000);
   EXPECT_EQ(piece.samples.size(), 1U);
+}
+
+TEST_F(AudioChildren, LeaveNothingRunningIfTheyDieAlone) {
+  const std::string life = folder_ / "life";
+  ASSERT_EQ(::mkfifo(life.c_str(), 0600), 0);
+  const FileDescriptor alive(::open(life.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC));
+  // What the decoder starts keeps the pipe open for as long as it lives; the decoder is killed as by want of memory.
+  const AudioPiece piece =
+      FirstPiece("exec 3> '" + life + "'; sleep 600 1>&3 2>&3 & exec 3>&-; echo x >> '" + life + "'; kill -KILL $$");
+  EXPECT_THAT(piece.error, ::testing::HasSubstr("more memory or time"));
+  pollfd ended{.fd = alive.get(), .events = 0, .revents = 0};  // no writer is left
+  EXPECT_EQ(::poll(&ended, 1, /*timeout_ms=*/60000), 1);
 }
 
 }  // namespace

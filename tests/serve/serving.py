@@ -42,12 +42,13 @@ def make_call(root):
 class Server:
     """antiphon serve in a process of its own, at a free port."""
 
-    def __init__(self, root, *more, models=None):
+    def __init__(self, root, *more, models=None, environment=None):
         models = models or [f"tones={root}/net/model.safetensors"]
         command = [system.PROGRAM, "serve", *models, "--graph", root / "graph", "--port", 0, "--threads", 2,
                    "--set", "nnet.precision=\"fp32\"", *more]
         self.process = subprocess.Popen([str(part) for part in command], stdin=subprocess.DEVNULL,
-                                        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+                                        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                                        env={**os.environ, **(environment or {})})
         self.log = []
         self.reader = threading.Thread(target=self._read_log, daemon=True)
         self.reader.start()

@@ -119,14 +119,18 @@ void AudioChild::ReadMessage() {
 }
 
 void AudioChild::AwaitExit(int tries) {
-  int status = 0;
   if (tries == 0) Kill();
-  const pid_t ended = ::waitpid(pid_, &status, tries == 0 ? 0 : WNOHANG);
-  if (ended == 0) {
+  siginfo_t ended{};
+  const int at_once = tries == 0 ? 0 : WNOHANG;
+  const bool known = ::waitid(P_PID, static_cast<id_t>(pid_), &ended, WEXITED | WNOWAIT | at_once) == 0;
+  if (known && ended.si_pid == 0) {
     exit_.expires_after(std::chrono::milliseconds(10));
     exit_.async_wait([self = shared_from_this(), tries](ErrorCode) { self->AwaitExit(tries - 1); });
     return;
   }
+  Kill();  // what it left behind, while its number is still its own
+  int status = 0;
+  ::waitpid(pid_, &status, 0);
   pid_ = -1;
   Finish(WhyItFailed(status));
 }

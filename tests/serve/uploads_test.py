@@ -1,0 +1,67 @@
+"""Clients that send a recording and go.
+
+Usage: uploads_test.py SOURCE-TREE PROGRAM
+"""
+
+import http.client
+import json
+import os
+import select
+import shutil
+import socket
+import subprocess
+import unittest
+
+import serving
+from serving import WORDS, form
+
+
+class Uploads(serving.ServedTest):
+    def start(self, *more, **given):
+        server = serving.Server(self.root, *more, **given)
+        self.addCleanup(server.stop)
+        return server
+
+    def send(self, server, fields, file):
+        """A connection on which a recording was sent, and nothing read."""
+        client = socket.socket()
+        self.addCleanup(client.close)
+        client.settimeout(60)
+        client.connect(("127.0.0.1", server.port))
+        data, content_type = form((("model", "tones"), *fields), file)
+        client.sendall((f"POST /v1/audio/transcriptions HTTP/1.1\r\nHost: localhost\r\nContent-Type: {content_type}\r\n"
+                        f"Content-Length: {len(data)}\r\n\r\n").encode() + data)
+        return client
+
+    def answer(self, client):
+        response = http.client.HTTPResponse(client)
+        response.begin()
+        return response.status, response.read()
+
+    def test_who_goes_leaves_no_ffmpeg(self):
+        folder = self.root / "stub"
+        folder.mkdir()
+        os.mkfifo(folder / "life")
+        # Tells that it lives, and never ends.
+        stub = folder / "ffmpeg"
+        stub.write_text(f"#!/bin/sh\nexec /bin/sleep 600 3> '{folder}/life'\n")
+        stub.chmod(0o755)
+        server = self.start(environment={"PATH": f"{folder}:{os.environ['PATH']}"})
+        client = self.send(server, (), b"what libsndfile does not read")
+        with open(folder / "life", "rb", buffering=0) as life:  # opens when ffmpeg runs
+            client.close()
+            ended = select.poll()
+            ended.register(life, 0)  # no writer is left
+            self.assertTrue(ended.poll(60000), "ffmpeg goes on")
+        self.assertTrue(server.wait_for(lambda: server.metric("antiphon_uploads") == 0))
+
+    @unittest.skipUnless(shutil.which("ffmpeg"), "without ffmpeg only what libsndfile reads is recognised")
+    def test_reads_what_ffmpeg_reads(self):
+        subprocess.run(["ffmpeg", "-v", "error", "-i", str(self.root / "call.wav"), "-c:a", "alac",
+                        str(self.root / "call.m4a")], check=True)
+        status, body = self.answer(self.send(self.server, (), (self.root / "call.m4a").read_bytes()))
+        self.assertEqual((status, json.loads(body)["text"].split()), (200, WORDS))
+
+
+if __name__ == "__main__":
+    serving.main()
