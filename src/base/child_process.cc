@@ -32,11 +32,11 @@ void SleepOrEnd(pid_t child, bool with_group, const std::string& name) {
 }  // namespace
 
 std::optional<int> RunProgram(const std::vector<std::string>& words, const std::filesystem::path& messages,
-                              OnCancel on_cancel) {
+                              OnCancel on_cancel, int output) {
   FileDescriptor file;
   if (!messages.empty()) file = OpenForProgram(messages, O_WRONLY | O_CREAT | O_TRUNC);
   const bool end = on_cancel != OnCancel::kWait, with_group = on_cancel == OnCancel::kEnd;
-  const std::optional<pid_t> child = Spawn(words, {.messages = file.get(), .own_group = with_group});
+  const std::optional<pid_t> child = Spawn(words, {.output = output, .messages = file.get(), .own_group = with_group});
   if (!child) return std::nullopt;
   std::optional<int> status;
   while (!(status = StatusIfEnded(*child, words[0], end ? WNOHANG : 0))) {

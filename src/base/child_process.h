@@ -16,8 +16,9 @@ namespace antiphon {
 enum class OnCancel { kWait, kEnd, kEndAlone };
 
 /// Runs a program (a path, or a name to look for in PATH) with its arguments and waits; returns its exit status,
-/// nullopt if there is no such program. With `messages`, what it writes to standard error goes into that file.
+/// nullopt if there is no such program. With `messages`, what it writes to standard error goes into that file; with
+/// `output`, what it writes to standard output into that open one.
 std::optional<int> RunProgram(const std::vector<std::string>& words, const std::filesystem::path& messages = {},
-                              OnCancel on_cancel = OnCancel::kWait);
+                              OnCancel on_cancel = OnCancel::kWait, int output = -1);
 
 }  // namespace antiphon

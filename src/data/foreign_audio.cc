@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "base/file.h"
+#include "base/scratch_file.h"
 
 namespace antiphon::data {
 namespace {
@@ -12,8 +13,7 @@ namespace {
 namespace fs = std::filesystem;
 
 std::string FirstLine(const fs::path& file) {
-  std::error_code none;
-  const std::string text = fs::exists(file, none) ? ReadFile(file) : "";
+  const std::string text = ReadFile(file);
   return text.empty() ? "it does not say why" : text.substr(0, text.find('\n'));
 }
 
@@ -30,13 +30,15 @@ ReadableAudio::ReadableAudio(const fs::path& file, OnCancel on_cancel) : path_(f
 }
 
 void ReadableAudio::Convert(const fs::path& file, OnCancel on_cancel, const std::string& why) {
-  folder_.emplace();
-  path_ = folder_->path() / (file.stem().string() + ".wav");
-  const fs::path messages = folder_->path() / "messages.txt";
-  const auto status = RunProgram({"ffmpeg", "-nostdin", "-hide_banner", "-loglevel", "error", "-protocol_whitelist",
-                                  "file", "-i", "file:" + file.string(), "-map", "0:a:0", "-vn", "-c:a", "pcm_s16le",
-                                  "-rf64", "auto", "-f", "wav", "file:" + path_.string()},
-                                 messages, on_cancel);
+  converted_ = NewScratchFile();
+  path_ = PathOf(converted_);
+  const FileDescriptor said_to = NewScratchFile();
+  const fs::path messages = PathOf(said_to);
+  // -y: standard output exists already. Under its name, unlike as a pipe, ffmpeg may complete the header at the end.
+  const auto status = RunProgram(
+      {"ffmpeg", "-nostdin", "-loglevel", "error", "-y", "-protocol_whitelist", "file", "-i", "file:" + file.string(),
+       "-map", "0:a:0", "-vn", "-c:a", "pcm_s16le", "-rf64", "auto", "-f", "wav", "file:/dev/stdout"},
+      messages, on_cancel, converted_.get());
   if (!status) Throw<InputError>("{}; ffmpeg, which may be able to read it, is not installed", why);
   if (*status != 0) {
     const std::string said = FirstLine(messages);

@@ -1,18 +1,17 @@
 // Audio in a format that libsndfile does not read (m4a, the sound of a video …), by ffmpeg where that is installed.
 //
 // ffmpeg is started with fixed arguments and without a shell, and may open nothing but the file. Its result lies in a
-// temporary folder while the object lives.
+// temporary file without a name, which goes with the object, and with the process however that ends.
 //
 // Threads: one per object. Errors: InputError saying what the file is, and whether ffmpeg is missing or found no sound
 // in it; IoError.
 #pragma once
 
 #include <filesystem>
-#include <optional>
 #include <string>
 
 #include "base/child_process.h"
-#include "base/scratch_folder.h"
+#include "base/file_descriptor.h"
 #include "feat/audio.h"
 
 namespace antiphon::data {
@@ -24,7 +23,7 @@ class ReadableAudio {
   ReadableAudio(const ReadableAudio&) = delete;
   ReadableAudio& operator=(const ReadableAudio&) = delete;
 
-  /// The file itself, or what ffmpeg made of it, of the same name but for the ending.
+  /// The file itself, or what ffmpeg made of it, which this process alone can open, while the object lives.
   const std::filesystem::path& path() const { return path_; }
   const feat::AudioInfo& info() const { return info_; }
 
@@ -32,7 +31,7 @@ class ReadableAudio {
   void Convert(const std::filesystem::path& file, OnCancel on_cancel, const std::string& why);
 
   std::filesystem::path path_;
-  std::optional<ScratchFolder> folder_;  // of what was converted
+  FileDescriptor converted_;
   feat::AudioInfo info_;
 };
 

@@ -8,6 +8,7 @@
 
 #include <array>
 #include <csignal>
+#include <filesystem>
 #include <string>
 
 #include "base/cancel.h"
@@ -15,6 +16,7 @@
 #include "base/error.h"
 #include "base/file.h"
 #include "base/running_program.h"
+#include "base/scratch_file.h"
 #include "base/scratch_folder.h"
 
 namespace antiphon {
@@ -61,6 +63,16 @@ TEST(RunProgram, EndsWithTheRequestToStopIfToldSo) {
   EXPECT_EQ(RunProgram({"sh", "-c", "exit 4"}), 4);  // this one hears of it itself, and is waited for
   ResetCancel();
   EXPECT_EQ(RunProgram({"sh", "-c", "exit 5"}, {}, OnCancel::kEnd), 5);
+}
+
+TEST(RunProgram, WritesIntoAFileWithoutAName) {
+  const FileDescriptor file = NewScratchFile();
+  EXPECT_EQ(RunProgram({"sh", "-c", "echo words"}, {}, OnCancel::kWait, file.get()), 0);
+  EXPECT_EQ(ReadFile(PathOf(file)), "words\n");
+  // As ffmpeg does, which opens it by its name and goes back to complete the header.
+  EXPECT_EQ(RunProgram({"sh", "-c", "echo other > /dev/stdout"}, {}, OnCancel::kWait, file.get()), 0);
+  EXPECT_EQ(ReadFile(PathOf(file)), "other\n");
+  EXPECT_EQ(std::filesystem::hard_link_count(PathOf(file)), 0U);
 }
 
 // What a decoder of the server starts belongs to the decoder's group, which the server ends.

@@ -38,15 +38,18 @@ class Uploads(serving.ServedTest):
         response.begin()
         return response.status, response.read()
 
-    def test_who_goes_leaves_no_ffmpeg(self):
-        folder = self.root / "stub"
-        folder.mkdir()
+    def test_who_goes_leaves_no_ffmpeg_and_no_file(self):
+        folder, scratch = self.root / "stub", self.root / "scratch"
+        for path in (folder, scratch):
+            path.mkdir()
         os.mkfifo(folder / "life")
-        # Tells that it lives, and never ends.
+        # Writes a part of its result, tells that it lives, and never ends.
         stub = folder / "ffmpeg"
-        stub.write_text(f"#!/bin/sh\nexec /bin/sleep 600 3> '{folder}/life'\n")
+        stub.write_text("#!/bin/sh\nfor last; do :; done\nlast=${last#file:}\necho part > \"$last\"\n"
+                        f"exec /bin/sleep 600 3> '{folder}/life'\n")
         stub.chmod(0o755)
-        server = self.start(environment={"PATH": f"{folder}:{os.environ['PATH']}"})
+        server = self.start("--limits.uploads", 1,
+                            environment={"PATH": f"{folder}:{os.environ['PATH']}", "TMPDIR": str(scratch)})
         client = self.send(server, (), b"what libsndfile does not read")
         with open(folder / "life", "rb", buffering=0) as life:  # opens when ffmpeg runs
             client.close()
@@ -54,6 +57,7 @@ class Uploads(serving.ServedTest):
             ended.register(life, 0)  # no writer is left
             self.assertTrue(ended.poll(60000), "ffmpeg goes on")
         self.assertTrue(server.wait_for(lambda: server.metric("antiphon_uploads") == 0))
+        self.assertEqual(list(scratch.iterdir()), [])
 
     @unittest.skipUnless(shutil.which("ffmpeg"), "without ffmpeg only what libsndfile reads is recognised")
     def test_reads_what_ffmpeg_reads(self):
