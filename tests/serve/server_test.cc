@@ -11,6 +11,7 @@
 #include <future>
 #include <nlohmann/json.hpp>
 #include <thread>
+#include <utility>
 
 #include "api/two_words.h"
 #include "base/error.h"
@@ -51,6 +52,18 @@ class VoskClient {
     EXPECT_TRUE(ws_.got_text());
     return json::parse(boost::beast::buffers_to_string(buffer.data()));
   }
+  /// Of all results until the server closes.
+  json WordsToTheEnd() {
+    json words = json::array();
+    for (;;) {
+      boost::beast::flat_buffer buffer;
+      ErrorCode error;
+      ws_.read(buffer, error);
+      if (error) return words;
+      const json reply = json::parse(boost::beast::buffers_to_string(buffer.data()));
+      for (const json& word : reply.value("result", json::array())) words.push_back(word);
+    }
+  }
   websocket::close_reason Closed() {
     boost::beast::flat_buffer buffer;
     ErrorCode error;
@@ -73,7 +86,7 @@ class Servers : public ::testing::Test {
   void Start(const ServeOptions& given) {
     ServeOptions options = given;
     options.port = 0;
-    server_.emplace(options, Settings(), models_, nullptr, /*threads=*/2);
+    server_.emplace(options, Settings(), models_, nullptr, kThreads);
     running_ = std::thread([this] { server_->Run(); });
   }
   void TearDown() override {
@@ -97,6 +110,7 @@ class Servers : public ::testing::Test {
     return words;
   }
 
+  static constexpr int kThreads = 2;
   const testing::TwoWords system_{false};
   ModelSet models_{{"two=" + (system_.folder / "net.safetensors").string()}, "", [this](const std::string&) {
                      return MakeRecognizer();
@@ -132,13 +146,32 @@ TEST_F(Servers, AnswerACppClientWithTheWordsOfTheLibrary) {
   for (auto& client : clients) EXPECT_EQ(client.get(), expected);
 }
 
-// Holds a thread of the scheduler until it is let go.
-struct Hold : Task {
-  void Step() override {
-    begun.set_value();
-    go_on.get_future().wait();
+// Keeps threads of a scheduler from computing until it is let go.
+class Holds {
+ public:
+  Holds(Scheduler& scheduler, int threads) {
+    for (int i = 0; i < threads; ++i) {
+      const auto hold = std::make_shared<Hold>();
+      scheduler.Submit(hold, 0);
+      hold->begun.get_future().wait();
+      holds_.push_back(hold);
+    }
   }
-  std::promise<void> begun, go_on;
+  Holds(const Holds&) = delete;
+  ~Holds() { LetGo(); }
+  void LetGo() {
+    for (const auto& hold : std::exchange(holds_, {})) hold->go_on.set_value();
+  }
+
+ private:
+  struct Hold : Task {
+    void Step() override {
+      begun.set_value();
+      go_on.get_future().wait();
+    }
+    std::promise<void> begun, go_on;
+  };
+  std::vector<std::shared_ptr<Hold>> holds_;
 };
 
 TEST_F(Servers, RefuseNewStreamsWhileSpeechWaits) {
@@ -148,11 +181,7 @@ TEST_F(Servers, RefuseNewStreamsWhileSpeechWaits) {
   VoskClient early(server_->port());
   early.Say(std::span<const int16_t>(Samples(80)));
   early.Hear();
-  std::vector<std::shared_ptr<Hold>> holds = {std::make_shared<Hold>(), std::make_shared<Hold>()};
-  for (const auto& hold : holds) {
-    server_->context().scheduler.Submit(hold, 0);
-    hold->begun.get_future().wait();
-  }
+  Holds holds(server_->context().scheduler, kThreads);
   struct Nothing : Task {
     void Step() override {}
   };
@@ -162,7 +191,7 @@ TEST_F(Servers, RefuseNewStreamsWhileSpeechWaits) {
   EXPECT_EQ(closed.code, websocket::close_code::try_again_later);
   EXPECT_THAT(std::string(closed.reason.c_str()), ::testing::HasSubstr("speech waits for"));
   EXPECT_EQ(server_->context().metrics.Value("antiphon_refused_total", R"(reason="delay")"), 1);
-  for (const auto& hold : holds) hold->go_on.set_value();
+  holds.LetGo();
   early.Say(R"({"eof" : 1})");
   EXPECT_TRUE(early.Hear().contains("text"));
   EXPECT_EQ(early.Closed().code, websocket::close_code::normal);
@@ -200,6 +229,29 @@ TEST_F(Servers, KeepOldModelsThatAreInUse) {
   client.Say(R"({"eof" : 1})");
   for (const json& word : client.Hear().value("result", json::array())) words.push_back(word);
   EXPECT_EQ(words, ExpectedWords(samples, 8000));
+}
+
+constexpr int kCallHz = 16000;
+constexpr const char* kCallConfig = R"({"config" : {"sample_rate" : 16000}})";
+
+// Without waiting for the answer, as clients do that begin the next call at once.
+TEST_F(Servers, HearWhatFollowsAReset) {
+  Start({});
+  const std::vector<int16_t> samples = Samples(4 * kCallHz);
+  const json once = ExpectedWords(samples, kCallHz);
+  ASSERT_FALSE(once.empty());
+  json expected = once;
+  for (const json& word : once) expected.push_back(word);
+  Holds holds(server_->context().scheduler, kThreads);
+  VoskClient client(server_->port());
+  client.Say(kCallConfig);
+  client.Say(samples);
+  client.Say(R"({"reset" : 1})");
+  client.Say(samples);
+  client.Say(R"({"eof" : 1})");
+  VoskClient other(server_->port());  // now the server has read what it reads of the first one
+  holds.LetGo();
+  EXPECT_EQ(client.WordsToTheEnd(), expected);
 }
 
 TEST_F(Servers, WantTokensWhereOthersReachThem) {

@@ -83,6 +83,7 @@ bool VoskSession::Admit() {
 }
 
 bool VoskSession::MayRead() {
+  if (resetting_) return false;
   if (!hearing_) return out_.size() < kMostAnswers;
   return hearing_->queued_s() < server_.options.limits.queue_s && hearing_->queued_pieces() < kMostPieces &&
          out_.size() < kMostAnswers;
@@ -135,6 +136,7 @@ void VoskSession::OnText(std::string_view text) {
       ending_ = true;
       break;
     case VoskSays::kReset:
+      resetting_ = true;
       break;
   }
   if (!hearing_) hearing_ = NewHearing();
@@ -192,7 +194,10 @@ void VoskSession::OnHeard(const Heard& heard, int stream) {
     }
   }
   Answer(heard);
-  if (heard.end) hearing_.reset();
+  if (heard.end) {
+    hearing_.reset();
+    resetting_ = false;
+  }
   if (heard.end && ending_) {
     return Close(close_after_, close_why_, close_after_ == CloseCode::normal ? "done" : close_why_);
   }

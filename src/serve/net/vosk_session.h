@@ -3,7 +3,8 @@
 // Any path. An optional config (vosk_message.h) is not answered; each binary message of 16-bit samples (little endian,
 // one channel, 8 kHz unless the config says otherwise) is answered by one text; {"eof" : 1} by a last result and the
 // close. A config that comes after speech holds from the next {"reset" : 1} on. A client that sends faster than its
-// speech is computed, or reads slower than it is answered, is read from no further until that is done.
+// speech is computed, or reads slower than it is answered, is read from no further until that is done; nor is one that
+// begins anew, until it has the result.
 //
 // Close codes: 1000 after eof; 1012 and 1001 when the server goes; 1013 when it takes no more streams, with the reason;
 // 1008 for messages that cannot be; 1009 for too long ones; 1011 for errors of the server.
@@ -69,8 +70,9 @@ class VoskSession : public LiveSession, public std::enable_shared_from_this<Vosk
   VoskConfig config_;      // for the next stream
   VoskConfig heard_with_;  // of the present one
   std::shared_ptr<Hearing> hearing_;
-  int stream_ = 0;       // number of the present one
-  bool ending_ = false;  // after eof: the next end is the last
+  int stream_ = 0;          // number of the present one
+  bool ending_ = false;     // after eof: the next end is the last
+  bool resetting_ = false;  // after a reset: what follows is read when the end is there
   bool reading_ = false, writing_ = false, closing_ = false, gone_ = false;
   CloseCode close_after_ = CloseCode::normal;  // what follows the last result
   std::string close_why_;
