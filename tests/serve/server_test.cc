@@ -46,6 +46,10 @@ class VoskClient {
     ws_.binary(true);
     ws_.write(boost::asio::buffer(samples.data(), samples.size_bytes()));
   }
+  void SayBytes(std::string_view bytes) {
+    ws_.binary(true);
+    ws_.write(boost::asio::buffer(bytes.data(), bytes.size()));
+  }
   json Hear() {
     boost::beast::flat_buffer buffer;
     ws_.read(buffer);
@@ -251,6 +255,22 @@ TEST_F(Servers, HearWhatFollowsAReset) {
   client.Say(R"({"eof" : 1})");
   VoskClient other(server_->port());  // now the server has read what it reads of the first one
   holds.LetGo();
+  EXPECT_EQ(client.WordsToTheEnd(), expected);
+}
+
+TEST_F(Servers, ForgetHalfASampleWithAReset) {
+  Start({});
+  const std::vector<int16_t> samples = Samples(4 * kCallHz);
+  const json expected = ExpectedWords(samples, kCallHz);
+  ASSERT_FALSE(expected.empty());
+  VoskClient client(server_->port());
+  client.Say(kCallConfig);
+  client.SayBytes("abc");
+  client.Hear();
+  client.Say(R"({"reset" : 1})");
+  client.Hear();
+  client.Say(samples);
+  client.Say(R"({"eof" : 1})");
   EXPECT_EQ(client.WordsToTheEnd(), expected);
 }
 

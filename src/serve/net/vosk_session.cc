@@ -144,11 +144,11 @@ void VoskSession::OnText(std::string_view text) {
 }
 
 void VoskSession::OnSamples(std::string_view bytes) {
+  if (!hearing_) hearing_ = NewHearing();
   std::string whole = odd_byte_ + std::string(bytes);
   odd_byte_ = whole.size() % sizeof(int16_t) == 0 ? "" : whole.substr(whole.size() - 1);
   std::vector<int16_t> samples(whole.size() / sizeof(int16_t));
   std::memcpy(samples.data(), whole.data(), samples.size() * sizeof(int16_t));
-  if (!hearing_) hearing_ = NewHearing();
   samples_ += std::ssize(samples);
   hearing_->Hear(std::move(samples));
   if (static_cast<double>(samples_) > server_.options.limits.stream_s * heard_with_.sample_rate_hz) {
@@ -169,6 +169,7 @@ std::shared_ptr<Hearing> VoskSession::NewHearing() {
   settings.word_list = config_.phrase_list;
   heard_with_ = config_;
   partial_.clear();
+  odd_byte_.clear();
   const auto reply = [weak = weak_from_this(), executor = ws_.get_executor(), number = ++stream_](Heard heard) {
     asio::post(executor, [weak, number, heard = std::move(heard)] {
       if (const auto self = weak.lock()) self->OnHeard(heard, number);
