@@ -8,6 +8,7 @@
 #include <boost/beast/core/buffers_to_string.hpp>
 #include <boost/beast/websocket.hpp>
 #include <cmath>
+#include <functional>
 #include <future>
 #include <nlohmann/json.hpp>
 #include <thread>
@@ -49,6 +50,13 @@ class VoskClient {
   void SayBytes(std::string_view bytes) {
     ws_.binary(true);
     ws_.write(boost::asio::buffer(bytes.data(), bytes.size()));
+  }
+  /// Calls `answered` when the server answers it, which this notices while it hears.
+  void Ping(std::function<void()> answered) {
+    ws_.control_callback([answered = std::move(answered)](websocket::frame_type kind, boost::beast::string_view) {
+      if (kind == websocket::frame_type::pong) answered();
+    });
+    ws_.ping({});
   }
   json Hear() {
     boost::beast::flat_buffer buffer;
@@ -272,6 +280,38 @@ TEST_F(Servers, ForgetHalfASampleWithAReset) {
   client.Say(samples);
   client.Say(R"({"eof" : 1})");
   EXPECT_EQ(client.WordsToTheEnd(), expected);
+}
+
+TEST_F(Servers, KeepWhoWaitsForTheResultLongerThanIdleClients) {
+  ServeOptions options;
+  options.limits.idle_s = 0.2;
+  Start(options);
+  const std::vector<int16_t> samples = Samples(4 * kCallHz);
+  const json expected = ExpectedWords(samples, kCallHz);
+  ASSERT_FALSE(expected.empty());
+  Holds holds(server_->context().scheduler, kThreads);
+  VoskClient client(server_->port());
+  client.Say(kCallConfig);
+  client.Say(samples);
+  client.Say(R"({"eof" : 1})");
+  // Idle clients are the clock: each is let go after limits.idle seconds.
+  for (int i = 0; i < 4; ++i) VoskClient(server_->port()).WordsToTheEnd();
+  holds.LetGo();
+  EXPECT_EQ(client.WordsToTheEnd(), expected);
+}
+
+TEST_F(Servers, AnswerPingsWhileTheLastResultIsComputed) {
+  ServeOptions options;
+  options.limits.idle_s = 2;
+  Start(options);
+  Holds holds(server_->context().scheduler, kThreads);
+  VoskClient client(server_->port());
+  client.Say(std::span<const int16_t>(Samples(800)));
+  client.Say(R"({"eof" : 1})");
+  client.Ping([&] { holds.LetGo(); });
+  EXPECT_TRUE(client.Hear().contains("partial"));
+  EXPECT_TRUE(client.Hear().contains("text"));
+  EXPECT_EQ(client.Closed().code, websocket::close_code::normal);
 }
 
 TEST_F(Servers, WantTokensWhereOthersReachThem) {

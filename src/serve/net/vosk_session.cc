@@ -14,8 +14,9 @@ namespace {
 
 namespace websocket = beast::websocket;
 
-constexpr int kMostPieces = 64;      // of one stream that wait
-constexpr size_t kMostAnswers = 64;  // that a client has not read
+constexpr int kMostPieces = 64;          // of one stream that wait
+constexpr size_t kMostAnswers = 64;      // that a client has not read
+constexpr double kGreetingSeconds = 10;  // for the handshake, and for the close
 
 std::chrono::steady_clock::duration Seconds(double seconds) {
   return std::chrono::duration_cast<std::chrono::steady_clock::duration>(std::chrono::duration<double>(seconds));
@@ -47,6 +48,7 @@ VoskSession::VoskSession(ServerContext& server, beast::tcp_stream&& stream, std:
       connection_(std::move(connection)),
       idle_(ws_.get_executor()),
       pause_(ws_.get_executor()),
+      cut_(ws_.get_executor()),
       rate_(server.options.limits.messages_per_s),
       begin_s_(NowSeconds()) {}
 
@@ -58,7 +60,9 @@ void VoskSession::Run(const Upgrade& request, std::string_view query) {
   const LimitOptions& limits = server_.options.limits;
   config_.model = QueryValue(query, "model");
   config_.profile = QueryValue(query, "profile");
-  ws_.set_option(websocket::stream_base::timeout{std::chrono::seconds(10), Seconds(limits.idle_s), true});
+  // Beast would count while nothing is read because speech waits: idle_ and cut_ know better.
+  ws_.set_option(
+      websocket::stream_base::timeout{Seconds(kGreetingSeconds), websocket::stream_base::none(), /*pings=*/false});
   ws_.read_message_max(static_cast<size_t>(limits.frame_bytes));
   ws_.async_accept(request, [self = shared_from_this()](ErrorCode error) { self->OnAccept(error); });
 }
@@ -83,6 +87,7 @@ bool VoskSession::Admit() {
 }
 
 bool VoskSession::MayRead() {
+  if (ending_) return true;
   if (resetting_) return false;
   if (!hearing_) return out_.size() < kMostAnswers;
   return hearing_->queued_s() < server_.options.limits.queue_s && hearing_->queued_pieces() < kMostPieces &&
@@ -90,7 +95,7 @@ bool VoskSession::MayRead() {
 }
 
 void VoskSession::Read() {
-  if (reading_ || closing_ || gone_ || ending_ || !MayRead()) return;
+  if (reading_ || closing_ || gone_ || !MayRead()) return;
   reading_ = true;
   const double wait_s = rate_.Take(NowSeconds());
   if (wait_s <= 0) return ReadMessage();
@@ -113,7 +118,12 @@ void VoskSession::OnRead(ErrorCode error) {
   }
   RestIdleTimer();
   // What comes behind the end says nothing any more.
-  if (ending_ || closing_) return buffer_.consume(buffer_.size());
+  if (!ending_ && !closing_) OnMessage();
+  buffer_.consume(buffer_.size());
+  Read();
+}
+
+void VoskSession::OnMessage() {
   const auto data = buffer_.cdata();
   const std::string_view bytes(static_cast<const char*>(data.data()), data.size());
   try {
@@ -122,8 +132,6 @@ void VoskSession::OnRead(ErrorCode error) {
     server_.metrics.Add("antiphon_errors_total", R"(kind="usage")");
     Close(CloseCode::policy_error, e.message(), "refused message");
   }
-  buffer_.consume(buffer_.size());
-  Read();
 }
 
 void VoskSession::OnText(std::string_view text) {
@@ -229,6 +237,16 @@ void VoskSession::RestIdleTimer() {
   });
 }
 
+// A client that takes neither what it is told nor the close is not waited for.
+void VoskSession::LimitWriting(double seconds) {
+  writing_ = true;
+  cut_.expires_after(Seconds(seconds));
+  cut_.async_wait([weak = weak_from_this()](ErrorCode error) {
+    const auto self = weak.lock();
+    if (!error && self && self->writing_) beast::get_lowest_layer(self->ws_).close();
+  });
+}
+
 void VoskSession::Send(std::string text) {
   out_.push_back(std::move(text));
   if (!writing_) Write();
@@ -238,13 +256,14 @@ void VoskSession::Write() {
   if (gone_) return;
   if (out_.empty()) {
     if (!closing_) return Read();
-    writing_ = true;
+    LimitWriting(kGreetingSeconds);
     return ws_.async_close(close_, [self = shared_from_this()](ErrorCode) { self->Gone(""); });
   }
-  writing_ = true;
+  LimitWriting(server_.options.limits.idle_s);
   ws_.text(true);
   ws_.async_write(asio::buffer(out_.front()), [self = shared_from_this()](ErrorCode error, size_t) {
     self->writing_ = false;
+    self->cut_.cancel();
     if (error) return self->Gone("the client does not read: " + error.message());
     self->out_.pop_front();
     self->Write();
@@ -279,6 +298,7 @@ void VoskSession::LogEnd(std::string_view outcome) {
 void VoskSession::Gone(std::string_view outcome) {
   if (gone_) return;
   gone_ = true;
+  cut_.cancel();
   if (!closing_) LogEnd(outcome);
 }
 

@@ -4,7 +4,7 @@
 // one channel, 8 kHz unless the config says otherwise) is answered by one text; {"eof" : 1} by a last result and the
 // close. A config that comes after speech holds from the next {"reset" : 1} on. A client that sends faster than its
 // speech is computed, or reads slower than it is answered, is read from no further until that is done; nor is one that
-// begins anew, until it has the result.
+// begins anew, until it has the result. What comes behind eof is read and says nothing, but pings are answered.
 //
 // Close codes: 1000 after eof; 1012 and 1001 when the server goes; 1013 when it takes no more streams, with the reason;
 // 1008 for messages that cannot be; 1009 for too long ones; 1011 for errors of the server.
@@ -46,6 +46,7 @@ class VoskSession : public LiveSession, public std::enable_shared_from_this<Vosk
   void Read();
   void ReadMessage();
   void OnRead(ErrorCode error);
+  void OnMessage();
   void OnText(std::string_view text);
   void OnSamples(std::string_view bytes);
   bool MayRead();
@@ -53,6 +54,7 @@ class VoskSession : public LiveSession, public std::enable_shared_from_this<Vosk
   void OnHeard(const Heard& heard, int stream);
   void Answer(const Heard& heard);
   void RestIdleTimer();
+  void LimitWriting(double seconds);
   void Send(std::string text);
   void Write();
   void Close(CloseCode code, std::string_view reason, std::string_view outcome);
@@ -65,7 +67,7 @@ class VoskSession : public LiveSession, public std::enable_shared_from_this<Vosk
   const int64_t id_;
   Slot connection_, slot_;
   beast::flat_buffer buffer_;
-  asio::steady_timer idle_, pause_;
+  asio::steady_timer idle_, pause_, cut_;
   RateLimit rate_;
   VoskConfig config_;      // for the next stream
   VoskConfig heard_with_;  // of the present one
