@@ -1,4 +1,4 @@
-"""Clients that send a recording and go.
+"""Clients that send a recording and go, or take their answer slowly.
 
 Usage: uploads_test.py SOURCE-TREE PROGRAM
 """
@@ -8,6 +8,7 @@ import json
 import os
 import select
 import shutil
+import signal
 import socket
 import subprocess
 import unittest
@@ -22,10 +23,12 @@ class Uploads(serving.ServedTest):
         self.addCleanup(server.stop)
         return server
 
-    def send(self, server, fields, file):
+    def send(self, server, fields, file, options=()):
         """A connection on which a recording was sent, and nothing read."""
         client = socket.socket()
         self.addCleanup(client.close)
+        for level, name, value in options:
+            client.setsockopt(level, name, value)
         client.settimeout(60)
         client.connect(("127.0.0.1", server.port))
         data, content_type = form((("model", "tones"), *fields), file)
@@ -65,6 +68,19 @@ class Uploads(serving.ServedTest):
                         str(self.root / "call.m4a")], check=True)
         status, body = self.answer(self.send(self.server, (), (self.root / "call.m4a").read_bytes()))
         self.assertEqual((status, json.loads(body)["text"].split()), (200, WORDS))
+
+    def test_sigterm_waits_until_an_answer_is_taken(self):
+        server = self.start()
+        language = "\x01" * 60000  # comes back in the answer, six times as long, which no buffer holds
+        client = self.send(server, (("response_format", "verbose_json"), ("language", language)),
+                           (self.root / "call.wav").read_bytes(),
+                           ((socket.SOL_SOCKET, socket.SO_RCVBUF, 4096), (socket.IPPROTO_TCP, socket.TCP_MAXSEG, 536)))
+        self.assertTrue(server.wait_for(lambda: server.events("upload-end")))
+        server.process.send_signal(signal.SIGTERM)
+        self.assertTrue(server.wait_for(lambda: server.events("draining")))
+        status, body = self.answer(client)
+        self.assertEqual((status, json.loads(body)["language"]), (200, language))
+        self.assertEqual(server.process.wait(timeout=60), 0)
 
 
 if __name__ == "__main__":

@@ -201,6 +201,7 @@ void HttpConnection::WriteNext() {
 
 void HttpConnection::AfterReply(bool keep_alive) {
   answered_ = false;
+  answering_.reset();
   if (keep_alive && !server_.draining) return ReadHead();
   ErrorCode ignored;
   stream_.socket().shutdown(Tcp::socket::shutdown_send, ignored);

@@ -61,6 +61,7 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
   RequestHead head_;
   std::string authorization_;
   std::shared_ptr<UploadExchange> upload_;
+  Slot answering_;             // of the upload whose answer is being written
   std::vector<char> dropped_;  // of what is read only to be left out
   std::string events_;         // that wait to be written
   bool writing_ = false, gone_ = false;

@@ -88,6 +88,14 @@ void UploadExchange::Cancel() {
 
 void UploadExchange::Refuse(const HttpError& error) { OnFailed(error); }
 
+// For the answer, with the slot: a server that goes down waits until the slots are free.
+std::shared_ptr<HttpConnection> UploadExchange::TakeConnection() {
+  auto connection = std::exchange(connection_, nullptr);
+  const Slot slot = std::exchange(slot_, nullptr);
+  if (connection) connection->answering_ = slot;
+  return connection;
+}
+
 void UploadExchange::OnUtterance(const StreamEvent& utterance) {
   if (!connection_ || !request_.stream) return;
   const std::string delta = (told_ ? " " : "") + utterance.text;
@@ -96,8 +104,7 @@ void UploadExchange::OnUtterance(const StreamEvent& utterance) {
 }
 
 void UploadExchange::OnDone(const Transcript& transcript) {
-  const auto connection = std::exchange(connection_, nullptr);
-  slot_.reset();
+  const auto connection = TakeConnection();
   if (!connection) return;
   if (!request_.stream) return connection->Send(FormattedReply(request_, transcript));
   connection->SendEvent(PrintedJson({{"type", "transcript.text.done"}, {"text", transcript.Text()}}));
@@ -105,8 +112,7 @@ void UploadExchange::OnDone(const Transcript& transcript) {
 }
 
 void UploadExchange::OnFailed(const HttpError& error) {
-  const auto connection = std::exchange(connection_, nullptr);
-  slot_.reset();
+  const auto connection = TakeConnection();
   if (!connection) return;
   const HttpReply reply = dialect_.Error(error);
   if (!transcription_ || !request_.stream) return connection->Send(reply);

@@ -15,7 +15,7 @@ namespace antiphon::serve {
 
 class UploadExchange : public TranscriptionListener, public std::enable_shared_from_this<UploadExchange> {
  public:
-  /// `slot`: of the server's uploads, kept until the answer is there.
+  /// `slot`: of the server's uploads, kept until the answer is written.
   UploadExchange(std::shared_ptr<HttpConnection> connection, const FormDialect& dialect, Slot slot);
 
   void Run();
@@ -31,6 +31,7 @@ class UploadExchange : public TranscriptionListener, public std::enable_shared_f
   void OnBytes(ErrorCode error);
   void Recognise();
   void Refuse(const HttpError& error);
+  std::shared_ptr<HttpConnection> TakeConnection();
 
   std::shared_ptr<HttpConnection> connection_;  // null: answered, or the client went
   const FormDialect& dialect_;
