@@ -1,4 +1,4 @@
-"""Clients that send a recording and go, or take their answer slowly.
+"""Clients that send a recording and go, say no more, or take their answer slowly.
 
 Usage: uploads_test.py SOURCE-TREE PROGRAM
 """
@@ -68,6 +68,17 @@ class Uploads(serving.ServedTest):
                         str(self.root / "call.m4a")], check=True)
         status, body = self.answer(self.send(self.server, (), (self.root / "call.m4a").read_bytes()))
         self.assertEqual((status, json.loads(body)["text"].split()), (200, WORDS))
+
+    def test_who_says_no_more_gets_the_answer(self):
+        """nc -N and others close their sending side behind the request."""
+        wav = (self.root / "call.wav").read_bytes()
+        for fields in ((), (("stream", "true"),)):
+            client = self.send(self.server, fields, wav)
+            client.shutdown(socket.SHUT_WR)
+            status, body = self.answer(client)
+            self.assertEqual(status, 200)
+            last = json.loads(body.decode().split("data: ")[-1] if fields else body)
+            self.assertEqual(last["text"].split(), WORDS)
 
     def test_sigterm_waits_until_an_answer_is_taken(self):
         server = self.start()

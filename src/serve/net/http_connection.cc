@@ -1,7 +1,10 @@
 #include "serve/net/http_connection.h"
 
+#include <sys/socket.h>
+
 #include <boost/asio/write.hpp>
 #include <boost/beast/websocket/rfc6455.hpp>
+#include <cerrno>
 #include <utility>
 
 #include "base/error.h"
@@ -19,6 +22,8 @@ std::string TextOfField(const http::request<http::buffer_body>& request, http::f
   const auto value = request[field];
   return {value.data(), value.size()};
 }
+
+std::string Chunk(const std::string& bytes) { return fmt::format("{:x}\r\n{}\r\n", bytes.size(), bytes); }
 
 }  // namespace
 
@@ -158,13 +163,11 @@ void HttpConnection::BeginEvents() {
   response.chunked(true);
   response.keep_alive(false);
   server_.metrics.Add("antiphon_requests_total", R"(status="200")");
+  tells_events_ = true;
   Write(HeadBytes(response), false);
 }
 
-void HttpConnection::SendEvent(const std::string& json) {
-  const std::string event = "data: " + json + "\n\n";
-  Write(fmt::format("{:x}\r\n{}\r\n", event.size(), event), false);
-}
+void HttpConnection::SendEvent(const std::string& json) { Write(Chunk("data: " + json + "\n\n"), false); }
 
 void HttpConnection::EndEvents() {
   upload_.reset();
@@ -217,17 +220,34 @@ void HttpConnection::Drain(int tries) {
   });
 }
 
-// While nothing is read from it: readable without a byte means that the client went.
+// While nothing is read from it.
 void HttpConnection::WatchForEnd() {
   stream_.socket().async_wait(Tcp::socket::wait_read, [weak = weak_from_this()](ErrorCode error) {
     const auto self = weak.lock();
     if (error || !self || !self->upload_) return;
-    ErrorCode ignored;
-    if (self->stream_.socket().available(ignored) > 0) return;
-    const auto upload = std::exchange(self->upload_, nullptr);
-    self->gone_ = true;
-    upload->Cancel();
+    char next = 0;
+    const ssize_t count = ::recv(self->stream_.socket().native_handle(), &next, 1, MSG_PEEK | MSG_DONTWAIT);
+    if (count > 0) return;  // of the next request
+    if (count == 0) return self->AskWhoSaysNoMore();
+    if (errno == EAGAIN || errno == EINTR) return self->WatchForEnd();
+    self->ClientWent();
   });
+}
+
+// Who closed the sending side alone waits for the answer; who is gone looks the same, until something is written to
+// it: its side then hangs up. What is written says nothing in HTTP/1.1, and nothing among events.
+void HttpConnection::AskWhoSaysNoMore() {
+  stream_.socket().async_wait(Tcp::socket::wait_error, [weak = weak_from_this()](ErrorCode error) {
+    const auto self = weak.lock();
+    if (!error && self && self->upload_) self->ClientWent();
+  });
+  if (tells_events_) return Write(Chunk(":\n\n"), false);
+  if (parser_->get().version() >= 11) Write("HTTP/1.1 100 Continue\r\n\r\n", false);
+}
+
+void HttpConnection::ClientWent() {
+  gone_ = true;
+  std::exchange(upload_, nullptr)->Cancel();
 }
 
 }  // namespace antiphon::serve

@@ -51,6 +51,8 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
   void AfterReply(bool keep_alive);
   void Drain(int tries);
   void WatchForEnd();
+  void AskWhoSaysNoMore();
+  void ClientWent();
 
   ServerContext& server_;
   beast::tcp_stream stream_;
@@ -64,7 +66,7 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
   Slot answering_;             // of the upload whose answer is being written
   std::vector<char> dropped_;  // of what is read only to be left out
   std::string events_;         // that wait to be written
-  bool writing_ = false, gone_ = false;
+  bool writing_ = false, gone_ = false, tells_events_ = false;
   bool answered_ = false;  // all of the answer is in events_
   bool last_ = false;      // no request follows
 };
