@@ -2,6 +2,7 @@
 // against one, on generated frames. Methods take turns, so that a slow moment of the machine hits all of them.
 //
 // Usage: strategy_bench [WORKERS [MINIBATCH [LAYERS [WIDTH [SENONES [SECONDS [METHOD...]]]]]]]; without methods, all.
+// LAYERS "2+3": two convolutional layers of 64 filters below three hidden ones.
 // A method may bring keys of its table, and an optimiser: "ssgd,divide='gradients',optimizer=adam".
 // Prints one JSON object per line. With one worker, all compute threads compute; with several, one thread each.
 #include <fmt/format.h>
@@ -10,6 +11,7 @@
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <map>
 #include <memory>
 #include <numeric>
@@ -28,7 +30,8 @@
 namespace antiphon::parallel {
 namespace {
 
-constexpr int kInputs = 440;
+constexpr int kFramesOfInput = 11;
+constexpr int kInputs = kFramesOfInput * 40;
 constexpr int kStepsPerTurn = 16;  // no default period is longer
 constexpr int kLongTurn = 12;      // of workers who take when free: a turn is a round, at whose end they wait
 
@@ -37,6 +40,7 @@ struct Shape {
   int layers = 4;
   int width = 512;
   int senones = 2000;
+  int convolutions = 0;
 };
 
 constexpr std::string_view kOptimizer = "optimizer=";
@@ -122,10 +126,17 @@ class Worker {
     communication_seconds_ += strategy_->Step(input).communication_seconds;
   }
   static std::string Toml(const Shape& shape) {
-    return fmt::format(
-        "[[layer]]\ntype = \"repeat\"\ntimes = {}\nlayers = [{{type = \"affine\", dim = {}}}, {{type = "
-        "\"sigmoid\"}}]\n[[layer]]\ntype = \"affine\"\n",
-        shape.layers, shape.width);
+    // Over 11 frames' 40 bands, three to one.
+    std::string layers;
+    for (int i = 0; i < shape.convolutions; ++i) {
+      layers += fmt::format(
+          "[[layer]]\ntype = \"convolution\"\nchannels = {}\nfilters = 64\nstride = {}\n[[layer]]\ntype = \"relu\"\n",
+          i == 0 ? kFramesOfInput : 64, i == 0 ? 3 : 1);
+    }
+    return layers + fmt::format(
+                        "[[layer]]\ntype = \"repeat\"\ntimes = {}\nlayers = [{{type = \"affine\", dim = {}}}, {{type = "
+                        "\"sigmoid\"}}]\n[[layer]]\ntype = \"affine\"\n",
+                        shape.layers, shape.width);
   }
   nn::Network outline_;
   std::unique_ptr<ModelParts> parts_;  // null: every worker holds the whole
@@ -152,14 +163,15 @@ void PrintLine(const std::string& line) {
   std::fflush(stdout);
 }
 
-// Those of `asked` (empty: all) that run with `workers` ranks of this program.
-std::vector<std::string> Methods(int workers, const std::vector<std::string>& asked) {
+// Those of `asked` (empty: all) that run with `workers` ranks of this program, on a small network as deep as `shape`.
+std::vector<std::string> Methods(Shape shape, int workers, const std::vector<std::string>& asked) {
+  shape.minibatch = shape.width = shape.senones = 8;
   std::vector<std::string> methods;
   for (const std::string& name : asked.empty() ? StrategyRegistry::Get().Names() : asked) {
     if (name == "serial" || name.starts_with("test-")) continue;
     try {
       comm::RunRanks(workers, [&](comm::Communicator& comm) {
-        Worker worker(Shape{8, 1, 8, 8}, name, name, comm);
+        Worker worker(shape, name, name, comm);
         worker.Turn();
         worker.Finish();
       });
@@ -173,7 +185,7 @@ std::vector<std::string> Methods(int workers, const std::vector<std::string>& as
 
 void OneWorker(const Shape& shape, double seconds, const std::vector<std::string>& methods) {
   const auto comm = comm::MakeSelfCommunicator();
-  for (const std::string& method : Methods(1, methods)) {
+  for (const std::string& method : Methods(shape, 1, methods)) {
     Worker serial(shape, "serial", method, *comm);
     Worker other(shape, method, method, *comm);
     serial.Turn();
@@ -196,9 +208,9 @@ void OneWorker(const Shape& shape, double seconds, const std::vector<std::string
 // Turns of all workers against turns of one of them alone, both with one thread each; and turns of all of them on their
 // own, which is what the machine has for so many workers at the time.
 void SeveralWorkers(const Shape& shape, int workers, double seconds, const std::vector<std::string>& methods) {
-  for (const std::string& method : Methods(workers, methods)) {
+  for (const std::string& method : Methods(shape, workers, methods)) {
     std::vector<double> alone, apart, together;
-    double exchange = 0, held_mb = 0;
+    double exchange = 0, held_mb = 0, sent_mb = 0;
     int replicas = 1;
     comm::RunRanks(workers, [&](comm::Communicator& comm) {
       SetComputeThreads(1);
@@ -209,6 +221,7 @@ void SeveralWorkers(const Shape& shape, int workers, double seconds, const std::
       single.Turn();
       one.Turn();
       const double before = one.communication_seconds();
+      int64_t sent = 0;
       const auto turn = [&](Worker& worker, bool takes_part, std::vector<double>& times) {
         comm.Barrier();
         const double start = Now();
@@ -220,11 +233,16 @@ void SeveralWorkers(const Shape& shape, int workers, double seconds, const std::
       for (double go_on = 1; go_on > 0;) {
         turn(single, first, alone);
         turn(single, true, apart);
+        sent -= comm.bytes_sent();
         turn(one, true, together);
+        sent += comm.bytes_sent();
         go_on = first && (Now() - begin < seconds || alone.size() < 3) ? 1 : 0;
         comm.AllReduce(std::span<double>(&go_on, 1));
       }
+      double sent_by_all = static_cast<double>(sent);
+      comm.AllReduce(std::span<double>(&sent_by_all, 1));
       if (first) {
+        sent_mb = 1e-6 * sent_by_all / static_cast<double>(together.size()) / one.steps() / workers;
         replicas = one.replicas();
         held_mb = one.held_mb();
         exchange = (one.communication_seconds() - before) / one.steps();
@@ -234,9 +252,10 @@ void SeveralWorkers(const Shape& shape, int workers, double seconds, const std::
     const double total = std::accumulate(together.begin(), together.end(), 0.0);
     PrintLine(
         fmt::format("{{\"method\": \"{}\", \"workers\": {}, \"one_core_frames_per_s\": {:.0f}, \"speedup\": {:.3f}, "
-                    "\"speedup_of_independent_workers\": {:.3f}, \"exchange_share\": {:.3f}, \"held_mb\": {:.1f}}}",
+                    "\"speedup_of_independent_workers\": {:.3f}, \"exchange_share\": {:.3f}, \"sent_mb\": {:.3f}, "
+                    "\"held_mb\": {:.1f}}}",
                     method, workers, shape.minibatch / Median(alone), replicas * Median(alone) / Median(together),
-                    workers * Median(alone) / Median(apart), exchange / total, held_mb));
+                    workers * Median(alone) / Median(apart), exchange / total, sent_mb, held_mb));
   }
 }
 
@@ -247,7 +266,11 @@ int main(int argc, char** argv) {
   using antiphon::parallel::Shape;
   const auto argument = [&](int i, int otherwise) { return argc > i ? std::atoi(argv[i]) : otherwise; };
   const int workers = argument(1, 1);
-  const Shape shape{argument(2, 256), argument(3, 4), argument(4, 512), argument(5, 2000)};
+  Shape shape{argument(2, 256), argument(3, 4), argument(4, 512), argument(5, 2000)};
+  if (const char* const hidden = argc > 3 ? std::strchr(argv[3], '+') : nullptr) {
+    shape.convolutions = shape.layers;
+    shape.layers = std::atoi(hidden + 1);
+  }
   const double seconds = argument(6, 4);
   const std::vector<std::string> methods(argv + std::min(argc, 7), argv + argc);
   if (workers == 1) {

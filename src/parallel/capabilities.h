@@ -73,6 +73,9 @@ class DividesTheModel {
   virtual MatrixView Logits(const nn::ExecContext& context, ConstMatrixView x, nn::Workspace& ws) = 0;
   /// As Strategy::MeanOverReplicas, of this rank's part.
   virtual void MeanOfParts(std::span<float> values) = 0;
+  /// Each rank of a replica carries the states of its own streams, not of all: another number of ranks cannot go on
+  /// with them.
+  virtual bool divides_streams() const { return false; }
 
  protected:
   ~DividesTheModel() = default;

@@ -21,7 +21,7 @@ class PeriodicCost : public plan::CostMethod {
     return plan.workers == 1 ? 0 : copies_;
   }
   bool IsPeriodic() const override { return true; }
-  std::string Details(const plan::CostPlan& plan) const override {
+  std::string Details(const plan::CostNetwork&, const plan::CostPlan& plan) const override {
     return fmt::format(", exchange every {} steps", plan.sync_period);
   }
   std::string Keys(const plan::CostNetwork&, const plan::CostPlan& plan) const override {

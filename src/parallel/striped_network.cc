@@ -19,20 +19,6 @@ constexpr uint64_t kLinkSeed = 0x6c696e6b;
 // A comparison reads all values that are held in common.
 constexpr int64_t kUpdatesPerComparison = 16;
 
-bool CanBeDivided(const nn::Network& network, size_t layer, int parts) {
-  return nn::TraitsOf(network, layer).divisible && network.layer(layer).whole_out_dim() >= parts;
-}
-
-void RequireDivisible(const nn::Network& network, const Config& parallel, int stripes) {
-  for (size_t i = 0; i < network.num_layers(); ++i) {
-    if (CanBeDivided(network, i, stripes)) return;
-  }
-  Throw<UsageError>(
-      "{}: the network has no affine or linear layer with at least {} outputs, so that {} ranks that hold it together "
-      "would all do the same work: take fewer, or another parallel.method",
-      parallel.Where("stripes"), stripes, stripes);
-}
-
 // Its outputs are no single unit's below.
 bool MixesUnits(nn::Layer& layer) {
   return std::ranges::any_of(layer.parameters(),
@@ -62,32 +48,8 @@ class SendFirst : public nn::GradientSink {
 
 }  // namespace
 
-int StripesOf(const Config& parallel, int workers) {
-  const auto asked = static_cast<int>(parallel.Int("stripes").value_or(0));
-  const int stripes = asked == 0 ? workers : asked;
-  if (stripes < 1 || workers % stripes != 0) {
-    Throw<UsageError>("{}: {} workers cannot be divided into groups of {} ranks, of which each holds the model",
-                      parallel.Where("stripes"), workers, stripes);
-  }
-  return stripes;
-}
-
-std::unique_ptr<ModelParts> DivideByOutputs(const DivisionTask& task) {
-  const int stripes = StripesOf(*task.parallel, task.comm->world_size());
-  if (stripes == 1) return nullptr;
-  RequireDivisible(*task.outline, *task.parallel, stripes);
-  std::vector<std::vector<nn::OutputRange>> parts(static_cast<size_t>(stripes));
-  for (int position = 0; position < stripes; ++position) {
-    for (size_t i = 0; i < task.outline->num_layers(); ++i) {
-      parts[static_cast<size_t>(position)].push_back(
-          CanBeDivided(*task.outline, i, stripes) ? EvenRange(task.outline->layer(i).whole_out_dim(), position, stripes)
-                                                  : nn::OutputRange{});
-    }
-  }
-  return std::make_unique<ModelParts>(std::move(parts));
-}
-
-StripedNetwork::StripedNetwork(nn::Network& part, const ModelParts& parts, RankGroup& group, int links)
+StripedNetwork::StripedNetwork(nn::Network& part, const ModelParts& parts, RankGroup& group,
+                               const StripesOptions& options)
     : part_(part),
       parts_(parts),
       group_(group),
@@ -95,7 +57,9 @@ StripedNetwork::StripedNetwork(nn::Network& part, const ModelParts& parts, RankG
       held_(parts.Of(group.index())),
       masks_(held_.size()),
       links_(held_.size()) {
-  if (links >= 0) DrawLinks(links);
+  const size_t front = FrontLayers(part, options.data_parallel_layers, group.size());
+  if (front > 0) front_.emplace(part, front, group);
+  if (options.sparse_links >= 0) DrawLinks(options.sparse_links);
   FindShared();
   ApplyMasks();
 }
@@ -141,10 +105,11 @@ std::optional<size_t> StripedNetwork::UnitOf(size_t layer) const {
 MatrixView StripedNetwork::Outputs(const nn::ExecContext& context, ConstMatrixView x, bool gather_top,
                                    nn::Workspace& ws) {
   const size_t layers = part_.num_layers();
-  ConstMatrixView below = x;
+  ConstMatrixView below = front_ ? front_->Forward(context, x, ws) : x;
+  if (front_ && !gather_top) front_->CountForward(ws);
   MatrixView own;  // what this rank computed of the layer below
   MatrixView y;
-  for (size_t i = 0; i < layers; ++i) {
+  for (size_t i = lowest_striped(); i < layers; ++i) {
     nn::Workspace& child = ws.Child(i);
     if (i > 0 && part_.absorbs_above(i - 1)) {
       child.x = child.y = own;
@@ -230,11 +195,12 @@ MatrixView StripedNetwork::NextBuffer(int64_t rows, int64_t cols, Descent& desce
   return ws.Derivative(descent.turn, rows, cols);
 }
 
-void StripedNetwork::Backward(const nn::ExecContext& context, nn::Workspace& ws, nn::GradientSink& sink) {
+void StripedNetwork::Backward(const nn::ExecContext& context, nn::Workspace& ws, nn::GradientSink& sink,
+                              optim::Optimizer& optimizer) {
   const size_t lowest = LowestThatLearns();
   Descent descent{derivative_, top_divided()};
   ConstMatrixView& g = descent.g;
-  for (size_t i = part_.num_layers(); i-- > lowest;) {
+  for (size_t i = part_.num_layers(); i-- > std::max(lowest, lowest_striped());) {
     nn::Layer& layer = part_.layer(i);
     const auto unit = UnitOf(i);
     if (unit && !descent.own_columns) {
@@ -254,6 +220,8 @@ void StripedNetwork::Backward(const nn::ExecContext& context, nn::Workspace& ws,
       g = dx;
     }
   }
+  if (lowest >= lowest_striped()) return;
+  front_->Backward(descent.own_rows ? g : front_->OwnRows(g, ws), ws, sink, optimizer);
 }
 
 // The sum over ranks commutes with adding up a splice's copies, which are so many times as wide.
@@ -264,6 +232,7 @@ size_t StripedNetwork::PassDivided(const nn::ExecContext& context, size_t i, nn:
   const int64_t rows = descent.g.rows();
   const size_t lowest = is_splice(i - 1) ? i - 1 : i;
   const auto below = UnitOf(lowest - 1);
+  const bool at_front = front_ && lowest == front_->layers();
   const MatrixView dx = ws.Float(2 * layers + 1, rows, layer.in_dim());
   MatrixView part = dx;
   SendFirst early(
@@ -275,6 +244,7 @@ size_t StripedNetwork::PassDivided(const nn::ExecContext& context, size_t i, nn:
           part_.layer(lowest).Backward(context, dx, child, part, sink);
         }
         if (below) SendColumns(part, *below);
+        if (at_front) front_->SendDerivative(part);
       },
       sink);
   layer.Backward(context, descent.g, ws.Child(i), dx, early);
@@ -285,6 +255,9 @@ size_t StripedNetwork::PassDivided(const nn::ExecContext& context, size_t i, nn:
     const MatrixView sum = NextBuffer(part.rows(), held_[*below].count, descent, ws);
     SumColumns(part, *below, sum);
     descent.g = sum;
+  } else if (at_front) {
+    descent.g = front_->SumDerivative(part, ws);
+    descent.own_rows = true;
   } else {
     group_.AllReduce(std::span(part.data(), static_cast<size_t>(part.size())));
     descent.g = part;  // which the layer below, held by all, does not write
@@ -400,8 +373,8 @@ void StripedNetwork::BroadcastShared() {
   part_.MarkChanged();
 }
 
-size_t StripedNetwork::mask_bytes() const {
-  size_t bytes = 0;
+size_t StripedNetwork::copy_bytes() const {
+  size_t bytes = front_ ? front_->copy_bytes() : 0;
   for (const std::vector<uint8_t>& mask : masks_) bytes += mask.size();
   return bytes;
 }

@@ -32,6 +32,8 @@ std::vector<CostPlan> CostMethod::Variants(const CostPlan&, int, double) const {
 
 std::vector<int> CostMethod::WorkerCounts(const CostPlan&, int devices) const { return MultiplesUpTo(1, devices); }
 
+std::string CostMethod::Details(const CostNetwork&, const CostPlan&) const { return ""; }
+
 std::string CostMethod::Keys(const CostNetwork&, const CostPlan&) const { return ""; }
 
 const CostMethod& MethodOf(const CostPlan& plan) {

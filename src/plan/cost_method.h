@@ -63,7 +63,7 @@ class CostMethod {
   /// Plans of a lower place are simpler to keep an eye on, and preferred among equals.
   virtual int Effort(const CostPlan& plan) const { return (void)plan, 100; }
   /// ", exchange every 40 steps": what tells the plan apart, behind its name and devices.
-  virtual std::string Details(const CostPlan& plan) const { return (void)plan, ""; }
+  virtual std::string Details(const CostNetwork& network, const CostPlan& plan) const;
   /// Lines of the experiment's table [parallel] that train so, beside method, workers and codec.
   virtual std::string Keys(const CostNetwork& network, const CostPlan& plan) const;
 };

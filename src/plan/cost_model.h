@@ -52,6 +52,7 @@ struct CostPlan {
   std::vector<int> stage_layers;  // pipeline: layers of each stage from below; empty: balanced
   int stripes = 0;                // pipeline: devices that share the output layer; 0: what balances best
   int group = 2;                  // model-parallel, asgd-groups: devices that share each layer
+  int front_layers = 0;           // model-parallel: lowest ones that are data-parallel inside a group
   int cg_iterations = 50;         // hessian-free: of conjugate gradients in each step
   int curvature_minibatches = 4;  // hessian-free: of each worker, for the curvature
   int check_minibatches = 4;      // hessian-free: of each worker, to judge steps by
@@ -77,6 +78,9 @@ struct CostPlan {
     v("stripes", stripes, Range{0, 1e6}, "pipeline: devices that share the output layer; 0: what balances best");
     v("group", group, Range{1, 1e6},
       "model-parallel, asgd-groups: devices that share each layer; workers is a multiple of it");
+    v("front-layers", front_layers, Range{-1, 1e6},
+      "model-parallel: lowest layers that each device of a group computes for its own frames; -1: with which least is "
+      "sent");
     v("cg-iterations", cg_iterations, Range{1, 1e6}, "hessian-free: of conjugate gradients in each step");
     v("curvature-minibatches", curvature_minibatches, Range{1, 1e9}, "hessian-free: of a worker, for the curvature");
     v("check-minibatches", check_minibatches, Range{1, 1e9}, "hessian-free: of a worker, to judge steps by");

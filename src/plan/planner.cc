@@ -133,7 +133,7 @@ std::optional<Candidate> Try(const PlanRequest& request, const CostNetwork& netw
   objection = Objection(request, c.plan, c.result);
   if (!objection.empty()) return std::nullopt;
   c.passes = PassesFactor(c.plan, c.result, request.passes);
-  c.details = method.Details(plan);
+  c.details = method.Details(network, plan);
   c.table = Table(network, c);
   c.hours = request.frames * request.epochs * c.passes / c.result.frames_per_second / 3600;
   c.price = c.hours * c.result.ranks * request.price_per_device_hour;

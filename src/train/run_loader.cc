@@ -147,13 +147,20 @@ void RunLoader::Fold(const CheckpointFolder::OtherRun& other) {
                                       run_.replica.optimizer(), run_.replica.value_share());
         }
         if (parallel::Checkpointable* const state = run_.strategy().state()) state->LoadFolded(ranks, "strategy");
-        // All ranks that hold one model together have the same.
-        if (run_.pool().world_size() == 1) run_.strategy().LoadStreams(ranks[0], "streams");
+        FoldStreams(ranks);
         run_.order.LoadState(ranks[0]);
         run_.schedule.LoadState(ranks[0], "schedule");
         run_.kept.LoadFolded(ranks, run_.network(), run_.position());
       },
       [&] { return fmt::format("step {} of {} workers", other.step, other.world_size); });
+}
+
+// All ranks that hold one model together have the same, or each its own.
+void RunLoader::FoldStreams(const std::vector<SafetensorsReader>& ranks) {
+  if (run_.pool().world_size() != 1 || !ranks[0].Has("streams")) return;
+  const parallel::DividesTheModel* const division = run_.strategy().division();
+  if (division == nullptr || !division->divides_streams()) return run_.strategy().LoadStreams(ranks[0], "streams");
+  if (run_.comm.rank() == 0) log::Info("recurrent states begin anew: each rank of then had those of its own streams");
 }
 
 // Counts of single workers are dealt to the new ones, sums go to the first.

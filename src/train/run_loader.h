@@ -35,6 +35,7 @@ class RunLoader {
   void LoadOptimizer(const std::filesystem::path& file, const SafetensorsReader& reader);
   void Fold(const CheckpointFolder::OtherRun& other);
   void FoldPosition(const std::vector<SafetensorsReader>& ranks);
+  void FoldStreams(const std::vector<SafetensorsReader>& ranks);
 
   RunParts& run_;
   RunSaver& saver_;

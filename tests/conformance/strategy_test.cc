@@ -31,7 +31,20 @@ const std::map<std::string, std::string>& ShortSettings() {
   return settings;
 }
 
-std::string Keys(const std::string& method, const std::map<std::string, std::string>& settings) {
+// Not a method, but one whose lowest layers take another way.
+constexpr const char* kAboveDataParallel = "model-parallel-above-data-parallel";
+
+std::vector<std::string> AllWays() {
+  std::vector<std::string> names = StrategyRegistry::Get().Names();
+  names.emplace_back(kAboveDataParallel);
+  return names;
+}
+
+// So many of those layers suit the network of frames; of those of sequences each has its own number.
+std::string Keys(const std::string& method, const std::map<std::string, std::string>& settings, int below = 4) {
+  if (method == kAboveDataParallel) {
+    return fmt::format("method = \"model-parallel\"\ndata-parallel-layers = {}\n", below);
+  }
   const auto found = settings.find(method);
   return "method = \"" + method + "\"\n" + (found == settings.end() ? "" : found->second);
 }
@@ -56,17 +69,16 @@ class StrategyConformance : public ::testing::TestWithParam<std::string> {
            }).front() != 0;
   }
 };
-INSTANTIATE_TEST_SUITE_P(Registered, StrategyConformance, ::testing::ValuesIn(StrategyRegistry::Get().Names()),
-                         [](const auto& test) {
-                           std::string name = test.param;
-                           std::replace(name.begin(), name.end(), '-', '_');
-                           return name;
-                         });
+INSTANTIATE_TEST_SUITE_P(Registered, StrategyConformance, ::testing::ValuesIn(AllWays()), [](const auto& test) {
+  std::string name = test.param;
+  std::replace(name.begin(), name.end(), '-', '_');
+  return name;
+});
 
 // The same, without what trains alone.
 class ParallelConformance : public StrategyConformance {};
 std::vector<std::string> ParallelMethods() {
-  std::vector<std::string> names = StrategyRegistry::Get().Names();
+  std::vector<std::string> names = AllWays();
   std::erase(names, "serial");
   return names;
 }
@@ -118,7 +130,7 @@ TEST_P(StrategyConformance, SavedStateContinuesBitForBit) {
 TEST_P(StrategyConformance, RefusesUnknownKeysNamingTheNearest) {
   nn::Network network = MakeNetwork();
   const auto optimizer = optim::MakeOptimizer(Config::Parse("type = \"sgd\"\n", "opt"), network);
-  const Config config = Config::Parse("method = \"" + GetParam() + "\"\nworkerz = 2\n", "recipe.toml");
+  const Config config = Config::Parse(neutral() + "workerz = 2\n", "recipe.toml");
   try {
     MakeStrategy(config, {&network, optimizer.get(), comm_.get()});
     FAIL() << "expected UsageError";
@@ -301,7 +313,7 @@ constexpr const char* kSmallBothWays =
 // On networks that look at several frames or carry a state, with padded chunks.
 class SequenceConformance : public ::testing::TestWithParam<std::string> {
  protected:
-  std::string keys() const { return Keys(GetParam(), ShortSettings()); }
+  std::string keys() const { return Keys(GetParam(), ShortSettings(), -1); }
   static constexpr const char* kNetworks[] = {kSmallTdnn, kSmallLstm, kSmallConvolution, kSmallBothWays};
 
   std::vector<uint64_t> TrainTogether(int workers, const char* network, int64_t steps) const {
@@ -318,12 +330,11 @@ class SequenceConformance : public ::testing::TestWithParam<std::string> {
   }
   const AsLargeLayers as_large_layers_;
 };
-INSTANTIATE_TEST_SUITE_P(Registered, SequenceConformance, ::testing::ValuesIn(StrategyRegistry::Get().Names()),
-                         [](const auto& test) {
-                           std::string name = test.param;
-                           std::replace(name.begin(), name.end(), '-', '_');
-                           return name;
-                         });
+INSTANTIATE_TEST_SUITE_P(Registered, SequenceConformance, ::testing::ValuesIn(AllWays()), [](const auto& test) {
+  std::string name = test.param;
+  std::replace(name.begin(), name.end(), '-', '_');
+  return name;
+});
 
 TEST_P(SequenceConformance, OneWorkerEqualsPlainTrainingBitForBit) {
   if (GetParam() == "hessian-free") GTEST_SKIP() << "its steps are not the optimiser's";

@@ -60,9 +60,9 @@ TEST(ExchangeTime, IsWhatArithmeticLeaves) {
         "method = \"bmuf\"\nsync-period = 3\n", "method = \"easgd\"\nsync-period = 3\n",
         "method = \"easgd\"\nsync-period = 3\nasynchronous = true\n", "method = \"admm\"\nsync-period = 3\n",
         "method = \"model-parallel\"\n", "method = \"model-parallel\"\nstripes = 2\n",
-        "method = \"pipeline\"\noutput-stripes = 3\n", "method = \"pipeline\"\noutput-stripes = 2\n",
-        "method = \"asgd\"\n", "method = \"host-master\"\n", "method = \"asgd-groups\"\nstripes = 2\n",
-        "method = \"hessian-free\"\ncg-iterations = 5\n"}) {
+        "method = \"model-parallel\"\ndata-parallel-layers = 4\n", "method = \"pipeline\"\noutput-stripes = 3\n",
+        "method = \"pipeline\"\noutput-stripes = 2\n", "method = \"asgd\"\n", "method = \"host-master\"\n",
+        "method = \"asgd-groups\"\nstripes = 2\n", "method = \"hessian-free\"\ncg-iterations = 5\n"}) {
     SCOPED_TRACE(keys);
     std::vector<Spent> spent;
     const auto report = TrainOnSlowLinks(keys, 4, spent);

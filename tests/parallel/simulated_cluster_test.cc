@@ -64,6 +64,12 @@ TEST(SimulatedCluster, HearsOfTheArithmeticOfEveryStrategy) {
   }
 }
 
+TEST(SimulatedCluster, HearsOfDataParallelLayersOfEachRanksFrames) {
+  const double products = kMinibatchesOfRun * FlopsPerMinibatch() / (1e9 * kGflops);
+  const double counted = ComputeSeconds(Train(Toml("model-parallel") + "data-parallel-layers = 4\n", 2, SlowDevices()));
+  EXPECT_NEAR(counted, products / 2, 1e-6 * products);
+}
+
 TEST(SimulatedCluster, HasACostOnlyScheduleForEveryStrategy) {
   const std::vector<std::string>& methods = plan::CostPlan::CostMethods();
   for (const std::string& method : StrategyRegistry::Get().Names()) {

@@ -301,6 +301,50 @@ TEST(CostModel, ModelParallelSharesWorkAndSumsGradientsOverGroups) {
               1e-6 * hidden);
 }
 
+// Below, weights go round; above, outputs; of the highest below, both.
+TEST(CostModel, DataParallelLayersBelowDividedOnes) {
+  CostPlan plan = PlanOf("model-parallel", 8);
+  plan.group = 4;
+  plan.front_layers = 2;
+  EXPECT_NEAR(SimulateCost(kNetwork, plan, FreeLinks()).speedup, 8, 1e-3);
+  plan = PlanOf("model-parallel", 4);
+  plan.group = 4;
+  const auto bytes_with = [&](int front) {
+    plan.front_layers = front;
+    return SimulateCost(kNetwork, plan, PlainCluster()).bytes_per_frame;
+  };
+  const double others = 3;
+  const size_t layers = kNetwork.layers.size();
+  double least = 1e18;
+  for (size_t front = 1; front < layers; ++front) {
+    double values = 0;
+    for (size_t i = 0; i < front; ++i) values += kNetwork.layers[i].weights / plan.minibatch;
+    for (size_t i = front - 1; i + 1 < layers; ++i) values += kNetwork.layers[i].out_dim;
+    const double expected = others * (2 * 4 * values + 4 * 8);
+    EXPECT_NEAR(bytes_with(static_cast<int>(front)), expected, 1e-6 * expected) << front;
+    least = std::min(least, expected);
+  }
+  EXPECT_NEAR(bytes_with(-1), std::min(least, bytes_with(0)), 1e-6 * least);
+  EXPECT_THROW(bytes_with(static_cast<int>(layers)), UsageError);
+}
+
+// Hidden layers of fewer units than a minibatch has frames, under a wide output layer.
+TEST(CostModel, NarrowLayersUnderWideOutputsSendLeastDataParallel) {
+  const CostNetwork network({440, 512, 512, 512, 512, 9000});
+  CostPlan plan = PlanOf("model-parallel", 4);
+  plan.group = 4;
+  const auto bytes_with = [&](const std::string& method, int minibatch, int front) {
+    plan.method = method;
+    plan.minibatch = minibatch;
+    plan.front_layers = front;
+    return SimulateCost(network, plan, PlainCluster()).bytes_per_frame;
+  };
+  EXPECT_EQ(bytes_with("model-parallel", 2048, -1), bytes_with("model-parallel", 2048, 4));
+  EXPECT_LT(bytes_with("model-parallel", 2048, -1), 0.7 * bytes_with("model-parallel", 2048, 0));
+  EXPECT_LT(bytes_with("model-parallel", 2048, -1), 0.6 * bytes_with("ssgd", 512, 0));
+  EXPECT_EQ(bytes_with("model-parallel", 64, -1), bytes_with("model-parallel", 64, 0));
+}
+
 TEST(CostModel, ThousandsOfWorkersArePlayedThrough) {
   CostPlan plan = PlanOf("bmuf", 4096);
   plan.sync_period = 100;

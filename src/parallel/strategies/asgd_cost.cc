@@ -63,7 +63,7 @@ class AsgdCost : public plan::CostMethod {
     return plan::MultiplesUpTo(1, devices - plan.servers);
   }
   int Effort(const CostPlan&) const override { return 9; }
-  std::string Details(const CostPlan& plan) const override {
+  std::string Details(const CostNetwork&, const CostPlan& plan) const override {
     const std::string servers = plan.servers > 0 ? fmt::format(", {} of them server(s)", plan.servers) : "";
     return fmt::format("{}, {} minibatch(es) per push{}", servers, plan.accumulate,
                        plan.overlap_copies ? ", values asked for ahead" : "");

@@ -54,7 +54,7 @@ class AsgdGroups : public Strategy, public Checkpointable, public TakesWhenFree,
     group_.emplace(comm(), RanksFrom(comm().rank() - stripe, 1, options_.stripes), kSlaveGroup);
     twins_.emplace(comm(), RanksFrom(stripe, options_.stripes, slaves()), stripe);
     if (options_.stripes == 1) return;
-    striped_.emplace(network(), RequireParts(), *group_, options_.sparse_links);
+    striped_.emplace(network(), RequireParts(), *group_, options_);
     if (!leads()) FindOwn();
   }
 
@@ -133,7 +133,7 @@ class AsgdGroups : public Strategy, public Checkpointable, public TakesWhenFree,
     }
     optimizer().BeginStep(input.learning_rate);
     if (striped_) {
-      striped_->Backward(input.context, workspace(), optimizer());
+      striped_->Backward(input.context, workspace(), optimizer(), optimizer());
     } else {
       network().Backward(input.context, logits, workspace(), optimizer(), false,
                          [&](size_t layer) { CountBackward(layer, input.features.rows()); });
@@ -153,6 +153,7 @@ class AsgdGroups : public Strategy, public Checkpointable, public TakesWhenFree,
   }
 
   DividesTheModel* division() override { return this; }
+  bool divides_streams() const override { return options_.data_parallel_layers != 0; }
   MatrixView Logits(const nn::ExecContext& context, ConstMatrixView x, nn::Workspace& ws) override {
     return striped_ ? striped_->Logits(context, x, ws) : network().Forward(context, x, ws);
   }
@@ -182,14 +183,16 @@ class AsgdGroups : public Strategy, public Checkpointable, public TakesWhenFree,
     if (alone()) return 0;
     const size_t part = network().num_values() * sizeof(float);
     return 2 * part + part / static_cast<size_t>(slaves()) + own_values_.size() * sizeof(float) +
-           (striped_ ? striped_->mask_bytes() : 0);
+           (striped_ ? striped_->copy_bytes() : 0);
   }
 
   std::vector<std::string> Describe() const override {
     if (alone()) return {"asgd-groups: one worker, plain training"};
-    return {fmt::format(
+    std::vector<std::string> lines = {fmt::format(
         "asgd-groups: {} slave(s) of {} ranks, exchange every {} minibatch(es), {} of {} parameters on this rank",
         slaves(), options_.stripes, options_.push_every, network().num_parameters(), network().num_whole_parameters())};
+    if (striped_ && striped_->front()) lines.push_back(striped_->front()->Describe());
+    return lines;
   }
 
  private:

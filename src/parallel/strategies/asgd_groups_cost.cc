@@ -1,5 +1,6 @@
 // Asynchronous SGD whose slaves are groups of ranks (plan/asynchronous.cc): a slave takes as long for a minibatch as
 // model parallelism does. How many passes it needs is not known.
+#include "base/error.h"
 #include "plan/cost_method.h"
 
 namespace antiphon::parallel {
@@ -30,7 +31,10 @@ class AsgdGroupsCost : public plan::CostMethod {
     return PlayAsynchronous(
         setting, {.stripes = setting.plan.group, .steps = setting.plan.accumulate, .pieces = {GroupFlops(setting)}});
   }
-  void Check(const CostPlan& plan) const override { plan::RequireGroups(plan); }
+  void Check(const CostPlan& plan) const override {
+    plan::RequireGroups(plan);
+    if (plan.front_layers != 0) throw UsageError("front-layers has a schedule for model-parallel alone: leave it out");
+  }
   // As pulled, on their way, and of the servers' shares.
   double Copies(const CostNetwork&, const CostPlan& plan) const override {
     return 2 + static_cast<double>(plan.group) / plan.workers;

@@ -1,16 +1,17 @@
 // Model and data parallelism together: a grid of ranks whose columns hold one replica, its layers striped by rows, and
 // whose rows train data-parallel, by synchronous SGD.
 //
-// Exchanged: within a replica as striped_network.h says; between replicas each rank's gradients, 4·P/stripes bytes per
-// step, which are averaged by frames. When: every minibatch. Staleness: none. Ranks r·stripes … r·stripes + stripes − 1
-// make up replica r, so that neighbours talk most.
-// Rates: that of one replica's minibatch; a step over k replicas uses k minibatches, so raise it as the experiment says
-// (rate-scaling). Memory: a rank holds its part of the weights, of the optimiser's state and, with several replicas, of
-// the gradients, nothing of the others' at any time; layers that cannot be divided (recurrent, convolutional …) are
-// held whole by each. max-change limits apply to a rank's part. Recurrent states go on from step to step; with several
-// replicas each needs its own utterances (data.distribution = "shares"), or chunks that stand alone. Determinism: sums
-// over ranks in fixed order; against one rank, sums are ordered otherwise. Source: Krizhevsky, arXiv 1404.5997, 2014;
-// Seide et al., ICASSP 2014; algorithms reference 1.20.
+// Exchanged: within a replica as striped_network.h says, with `data-parallel-layers` as data_parallel_front.h does for
+// the lowest of them; between replicas each rank's gradients, 4·P/stripes bytes per step (more where layers are held
+// whole), which are averaged by frames. When: every minibatch. Staleness: none. Ranks r·stripes … r·stripes + stripes −
+// 1 make up replica r, so that neighbours talk most. Rates: that of one replica's minibatch; a step over k replicas
+// uses k minibatches, so raise it as the experiment says (rate-scaling). Memory: a rank holds its part of the weights,
+// of the optimiser's state and, with several replicas, of the gradients, nothing of the others' at any time; layers
+// that cannot be divided (recurrent, convolutional …) and data-parallel ones are held whole by each. max-change limits
+// apply to a rank's part. Recurrent states go on from step to step; with several replicas each needs its own utterances
+// (data.distribution = "shares"), or chunks that stand alone. Determinism: sums over ranks in fixed order; against one
+// rank, sums are ordered otherwise. Source: Krizhevsky, arXiv 1404.5997, 2014; Seide et al., ICASSP 2014; algorithms
+// reference 1.20.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -44,7 +45,7 @@ class ModelParallel : public Strategy, public Checkpointable, public DividesTheM
         group_(comm(), RanksFrom(comm().rank() / stripes_ * stripes_, 1, stripes_), kReplicaGroup),
         twins_(comm(), RanksFrom(comm().rank() % stripes_, stripes_, comm().world_size() / stripes_), kStripeGroup),
         scaling_(options_, twins_.size(), plan()) {
-    if (stripes_ > 1) striped_.emplace(network(), RequireParts(), group_, options_.sparse_links);
+    if (stripes_ > 1) striped_.emplace(network(), RequireParts(), group_, options_);
     if (twins_.size() > 1) gradients_.assign(network().num_values(), 0.0f);
   }
 
@@ -73,7 +74,7 @@ class ModelParallel : public Strategy, public Checkpointable, public DividesTheM
     nn::DenseGradientSink dense(gradients_);
     nn::GradientSink& sink = together ? static_cast<nn::GradientSink&>(dense) : optimizer();
     if (striped_) {
-      striped_->Backward(input.context, workspace(), sink);
+      striped_->Backward(input.context, workspace(), sink, optimizer());
     } else {
       network().Backward(input.context, logits, workspace(), sink, false,
                          [&](size_t layer) { CountBackward(layer, frames); });
@@ -86,6 +87,7 @@ class ModelParallel : public Strategy, public Checkpointable, public DividesTheM
   }
 
   DividesTheModel* division() override { return this; }
+  bool divides_streams() const override { return options_.data_parallel_layers != 0; }
   MatrixView Logits(const nn::ExecContext& context, ConstMatrixView x, nn::Workspace& ws) override {
     return striped_ ? striped_->Logits(context, x, ws) : network().Forward(context, x, ws);
   }
@@ -105,7 +107,7 @@ class ModelParallel : public Strategy, public Checkpointable, public DividesTheM
   }
 
   size_t copy_bytes() const override {
-    return gradients_.size() * sizeof(float) + (striped_ ? striped_->mask_bytes() : 0);
+    return gradients_.size() * sizeof(float) + (striped_ ? striped_->copy_bytes() : 0);
   }
 
   std::vector<std::string> Describe() const override {
@@ -113,6 +115,7 @@ class ModelParallel : public Strategy, public Checkpointable, public DividesTheM
         fmt::format("model-parallel: {} replica(s) of {} stripe(s), {} of {} parameters on this rank", twins_.size(),
                     stripes_, network().num_parameters(), network().num_whole_parameters())};
     if (twins_.size() > 1) lines.push_back(scaling_.Describe());
+    if (striped_ && striped_->front()) lines.push_back(striped_->front()->Describe());
     if (options_.sparse_links >= 0) lines.push_back(fmt::format("{} links to each other rank", options_.sparse_links));
     return lines;
   }

@@ -9,6 +9,7 @@
 
 #include <algorithm>
 
+#include "base/error.h"
 #include "plan/cost_method.h"
 
 namespace antiphon::parallel {
@@ -28,10 +29,47 @@ using plan::Setting;
 constexpr int kOutputTag = 0;
 constexpr int kPassedDownTag = 1;
 constexpr int kGradientTag = 3;
+constexpr int kFrontTag = 6;
+
+// Beside what only the softmax's maxima and sums need, with the lowest `front` layers data-parallel.
+double ExchangedBytes(const CostNetwork& network, const CostPlan& plan, size_t front) {
+  double bytes = 0;
+  for (size_t i = 0; i + 1 < network.layers.size(); ++i) {
+    if (i < front) bytes += 8 * network.layers[i].weights;
+    if (i + 1 >= front) bytes += 8 * network.layers[i].out_dim * plan.minibatch;
+  }
+  return bytes;
+}
+
+// Layers that are data-parallel.
+size_t FrontOf(const CostNetwork& network, const CostPlan& plan) {
+  const size_t most = network.layers.size() - 1;
+  if (plan.front_layers > static_cast<int>(most)) {
+    Throw<UsageError>("front-layers = {} leaves nothing to divide: take {} at most", plan.front_layers, most);
+  }
+  if (plan.front_layers >= 0) return static_cast<size_t>(plan.front_layers);
+  size_t best = 0;
+  for (size_t front = 1; front <= most; ++front) {
+    if (ExchangedBytes(network, plan, front) < ExchangedBytes(network, plan, best)) best = front;
+  }
+  return best;
+}
+
+double FrontWeights(const CostNetwork& network, const CostPlan& plan) {
+  double weights = 0;
+  for (size_t i = 0; i < FrontOf(network, plan); ++i) weights += network.layers[i].weights;
+  return weights;
+}
+
+double HeldWeights(const CostNetwork& network, const CostPlan& plan) {
+  const double front = FrontWeights(network, plan);
+  return front + (network.weights() - front) / plan.group;
+}
 
 struct StripeSchedule {
   const Setting& setting;
   int steps;
+  size_t front;
   double begin = 0;
   double end = 0;
 };
@@ -56,16 +94,24 @@ Task StripeDevice(CostProcess& me, StripeSchedule& s) {
   const Group outputs{column * plan.group, plan.group, 1, kOutputTag};
   const Group derivatives{column * plan.group, plan.group, 1, kPassedDownTag};
   const Group rows{row, plan.workers / plan.group, plan.group, kGradientTag};
+  const Group whole{column * plan.group, plan.group, 1, kFrontTag};
+  const double own_frames = frames / plan.group;
+  const double front_bytes = 4 * FrontWeights(s.setting.network, plan);
   for (int step = 0; step < s.steps; ++step) {
     if (me.rank() == 0 && step == s.steps / 4) s.begin = me.now();
-    for (size_t i = 0; i < layers.size(); ++i) {
+    for (size_t i = 0; i < s.front; ++i) co_await me.Compute(layers[i].forward_flops * own_frames, own_frames);
+    if (s.front > 0) {
+      co_await SendParts(me, outputs, row, 4 * layers[s.front - 1].out_dim * frames);
+      co_await ReceiveParts(me, outputs);
+    }
+    for (size_t i = s.front; i < layers.size(); ++i) {
       co_await me.Compute(layers[i].forward_flops * frames / plan.group, frames);
       // Of the last layer only the softmax's maxima and sums go round.
       const bool last = i + 1 == layers.size();
       co_await SendParts(me, outputs, row, last ? 8 * frames * plan.group : 4 * layers[i].out_dim * frames);
       co_await ReceiveParts(me, outputs);
     }
-    for (size_t i = layers.size(); i-- > 0;) {
+    for (size_t i = layers.size(); i-- > s.front;) {
       // The lowest layer passes nothing down; in the others that takes as much as the forward product.
       const double passing = i > 0 ? layers[i].forward_flops : 0;
       if (i > 0) {
@@ -75,9 +121,11 @@ Task StripeDevice(CostProcess& me, StripeSchedule& s) {
       co_await me.Compute((layers[i].backward_flops - passing) * frames / plan.group, frames);
       if (i > 0) co_await ReceiveParts(me, derivatives);
     }
-    const double fp32_bytes = 4 * s.setting.network.weights() / plan.group;
+    for (size_t i = s.front; i-- > 0;) co_await me.Compute(layers[i].backward_flops * own_frames, own_frames);
+    if (s.front > 0) co_await plan::AllReduce(me, whole, row, front_bytes, plan::ExchangeOf(plan, Exchange::kPieces));
+    const double fp32_bytes = 4 * HeldWeights(s.setting.network, plan);
     if (rows.size > 1) co_await me.Occupy(fp32_bytes * plan::CodecSecondsPerByte(s.setting, rows.size));
-    const double bytes = s.setting.network.weights() / plan.group * plan::BitsPerValue(plan) / 8;
+    const double bytes = fp32_bytes * plan::BitsPerValue(plan) / 32;
     co_await plan::AllReduce(me, rows, column, bytes, plan::ExchangeOf(plan, Exchange::kPieces));
   }
   if (me.rank() == 0) s.end = me.now();
@@ -86,7 +134,7 @@ Task StripeDevice(CostProcess& me, StripeSchedule& s) {
 Played PlayModelParallel(const Setting& setting) {
   const CostPlan& plan = setting.plan;
   comm::CostWorld world(plan.workers, setting.cluster);
-  StripeSchedule schedule{setting, plan::StepsToPlay(setting)};
+  StripeSchedule schedule{setting, plan::StepsToPlay(setting), FrontOf(setting.network, plan)};
   std::vector<CostProcess*> devices;
   for (int r = 0; r < plan.workers; ++r) {
     CostProcess& device = world.AddProcess(r);
@@ -105,11 +153,13 @@ class ModelParallelCost : public plan::CostMethod {
  public:
   Played Play(const Setting& setting) const override { return PlayModelParallel(setting); }
   void Check(const CostPlan& plan) const override { plan::RequireGroups(plan); }
-  double Copies(const CostNetwork&, const CostPlan& plan) const override { return plan.workers > plan.group ? 1 : 0; }
-  // Rows of the model as trained, and of their gradients where there are several groups.
+  // Gradients: where there are several groups all, and those that a group sums.
+  double Copies(const CostNetwork& network, const CostPlan& plan) const override {
+    return (IsHybrid(plan) ? 1 : 0) + FrontWeights(network, plan) / HeldWeights(network, plan);
+  }
   double MemoryBytes(const CostNetwork& network, const CostPlan& plan) const override {
     const double held = 1 + Copies(network, plan) + plan.optimizer_values;
-    return held * 4 * network.weights() / plan.group + plan::ActivationBytes(network, plan);
+    return held * 4 * HeldWeights(network, plan) + plan::ActivationBytes(network, plan);
   }
 
   std::vector<plan::PassesRule> PassesRules() const override {
@@ -124,8 +174,11 @@ class ModelParallelCost : public plan::CostMethod {
   std::vector<CostPlan> Variants(const CostPlan& base, int devices, double) const override {
     std::vector<CostPlan> plans;
     for (int group = 2; group <= std::min(devices, kLargestGroup); ++group) {
-      plans.push_back(base);
-      plans.back().group = group;
+      for (const int front : {0, -1}) {
+        plans.push_back(base);
+        plans.back().group = group;
+        plans.back().front_layers = front;
+      }
     }
     return plans;
   }
@@ -135,11 +188,16 @@ class ModelParallelCost : public plan::CostMethod {
   int RanksPerReplica(const CostPlan& plan) const override { return plan.group; }
   std::string NameOf(const CostPlan& plan) const override { return IsHybrid(plan) ? "hybrid" : plan.method; }
   int Effort(const CostPlan& plan) const override { return IsHybrid(plan) ? 8 : 7; }
-  std::string Details(const CostPlan& plan) const override {
-    return IsHybrid(plan) ? fmt::format(", groups of {}", plan.group) : "";
+  std::string Details(const CostNetwork& network, const CostPlan& plan) const override {
+    const size_t front = FrontOf(network, plan);
+    return (IsHybrid(plan) ? fmt::format(", groups of {}", plan.group) : "") +
+           (front > 0 ? fmt::format(", the lowest {} layer(s) data-parallel", front) : "");
   }
-  std::string Keys(const CostNetwork&, const CostPlan& plan) const override {
-    return fmt::format("stripes = {}\n", plan.group);
+  // A hidden layer is a product and an activation.
+  std::string Keys(const CostNetwork& network, const CostPlan& plan) const override {
+    const size_t front = FrontOf(network, plan);
+    return fmt::format("stripes = {}\n", plan.group) +
+           (front > 0 ? fmt::format("data-parallel-layers = {}\n", 2 * front) : "");
   }
 
  private:
