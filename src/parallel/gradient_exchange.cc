@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "base/check.h"
+#include "base/finally.h"
 #include "kernels/elementwise.h"
 
 namespace antiphon::parallel {
@@ -26,9 +27,8 @@ GradientExchange::GradientExchange(const Config& codec, const ExchangeOptions& o
       codec_(MakeCodec(codec)),
       codec_name_(CodecName(codec)),
       options_(options),
-      steps_per_epoch_(replica.plan.steps_per_epoch),
-      total_weight_(std::max(1.0, static_cast<double>(replica.plan.minibatch_frames)) * options.accumulate *
-                    replica.comm->world_size()),
+      plan_(replica.plan),
+      total_weight_(FullWeight()),
       share_(replica.share),
       layers_(network_.num_layers()),
       memory_(static_cast<size_t>(codec_->num_planes()), std::vector<float>(network_.num_values(), 0.0f)),
@@ -80,14 +80,19 @@ void GradientExchange::AddLayers() {
   if (divided) own_.resize(share_->stepped().num_values);
 }
 
+// Of an exchange in which all minibatches are full.
+double GradientExchange::FullWeight() const {
+  return std::max(1.0, static_cast<double>(plan_.minibatch_frames)) * options_.accumulate * comm_.world_size();
+}
+
 // Position in the run when the exchange under way began.
 double GradientExchange::Epoch() const {
-  if (steps_per_epoch_ == 0) return 0;
-  return static_cast<double>(steps_ * options_.accumulate) / static_cast<double>(steps_per_epoch_);
+  if (plan_.steps_per_epoch == 0) return 0;
+  return static_cast<double>(steps_ * options_.accumulate) / static_cast<double>(plan_.steps_per_epoch);
 }
 
 Codec& GradientExchange::codec() {
-  if (options_.codec_start_epochs <= 0 || steps_per_epoch_ == 0) return *codec_;
+  if (options_.codec_start_epochs <= 0 || plan_.steps_per_epoch == 0) return *codec_;
   return Epoch() < options_.codec_start_epochs ? *exact_ : *codec_;
 }
 
@@ -155,8 +160,13 @@ MatrixView GradientExchange::Target(const nn::Parameter& parameter) {
   return {gradient_.data() + at, parameter.value.rows(), parameter.value.cols()};
 }
 
+MatrixView GradientExchange::SumTarget(const nn::Parameter& parameter) {
+  if (sum_.empty()) return Target(parameter);
+  return {sum_.data() + parameter.offset, parameter.value.rows(), parameter.value.cols()};
+}
+
 MatrixView GradientExchange::OwnSum(const nn::Parameter& p) {
-  if (own_.empty()) return Part(p, Target(p), comm_.rank());
+  if (own_.empty()) return Part(p, SumTarget(p), comm_.rank());
   const RowShare rows = Rows(p, comm_.rank());
   return {own_.data() + rows.offset, rows.rows, p.value.cols()};
 }
@@ -175,10 +185,18 @@ void GradientExchange::BeginMinibatch(double frame_weight) {
     // What is accumulated goes into checkpoints, so that nothing of the last step may be left in it.
     if (options_.accumulate > 1) std::fill(gradient_.begin(), gradient_.end(), 0.0f);
     for (auto& [parameter, touched] : touched_) touched = options_.accumulate > 1;
-    codec().BeginStep({Epoch(), comm_.rank(), comm_.world_size()});
+    total_weight_ = FullWeight();  // of those that are left
+    if (comm_.survivors() != nullptr) sum_.resize(network_.num_values());
   }
   ++minibatches_;
   weight_ += frame_weight;
+  if (complete()) BeginExchange();
+}
+
+void GradientExchange::BeginExchange() {
+  loss_.reset();
+  parts_.resize(static_cast<size_t>(comm_.world_size()));
+  codec().BeginStep({Epoch(), comm_.rank(), comm_.world_size()});
   for (Layer& layer : layers_) layer.sent = layer.reduced = false;
 }
 
@@ -196,21 +214,41 @@ void GradientExchange::TakeDense(nn::Parameter& parameter, ConstMatrixView gradi
   }
 }
 
+// Who is told of a loss here finishes its backward pass first, as the others need its gradient.
 void GradientExchange::LayerDone(size_t layer) {
-  if (!complete()) return;
+  if (!complete() || loss_) return;
   const double begin = comm_.Now();
-  Send(layer);
-  for (size_t i = layers_.size(); i-- > layer;) {
-    if (layers_[i].sent && !layers_[i].reduced && Arrived(i)) Reduce(i);
+  try {
+    Start(layer);
+  } catch (const comm::PeerLost& e) {
+    if (comm_.survivors() == nullptr) throw;
+    loss_ = e;
   }
   seconds_ += comm_.Now() - begin;
 }
 
-bool GradientExchange::Finish() {
-  const double begin = comm_.Now();
+void GradientExchange::Start(size_t layer) {
+  Send(layer);
+  for (size_t i = layers_.size(); i-- > layer;) {
+    if (layers_[i].sent && !layers_[i].reduced && Arrived(i)) Reduce(i);
+  }
+}
+
+// Of the gradients that the ranks have; what an earlier attempt has sent goes by other numbers of ranks.
+void GradientExchange::Exchange(bool again) {
+  if (again) BeginExchange();
+  if (loss_) throw comm::PeerLost(*loss_);
   for (size_t i = layers_.size(); i-- > 0;) Send(i);
   for (size_t i = layers_.size(); i-- > 0;) Reduce(i);
   for (size_t i = layers_.size(); i-- > 0 && share_ == nullptr;) Gather(i);
+}
+
+bool GradientExchange::Finish() {
+  const double begin = comm_.Now();
+  bool again = !complete();  // an exchange begun early
+  finishing_ = true;
+  const Finally finished([this] { finishing_ = false; });
+  comm_.Together([&] { Exchange(std::exchange(again, true)); });
   const bool sound = codec().EndStep();
   ++steps_;
   minibatches_ = options_.accumulate;  // an exchange begun early is complete too
@@ -306,7 +344,7 @@ void GradientExchange::Gather(size_t index) {
     const comm::Message message = comm_.Receive(r, SumTag(index));
     std::span<const std::byte> code = message.bytes;
     for (nn::Parameter* p : layer.parameters) {
-      const MatrixView part = Part(*p, Target(*p), r);
+      const MatrixView part = Part(*p, SumTarget(*p), r);
       code = code.subspan(DecodeSum(*p, code, part));
     }
     if (!code.empty()) {
@@ -357,7 +395,9 @@ size_t GradientExchange::copy_bytes() const {
   for (const nn::Parameter* p : network_.parameters()) widest = std::max(widest, p->value.size());
   const size_t planes = 1 + memory_.size() + sum_memory_.size();
   const size_t whole = network_.num_values();
-  return (gradient_.size() + own_.size() + (planes - 1) * whole + static_cast<size_t>(widest)) * sizeof(float);
+  const bool second = keeps_nothing() && comm_.losses() != nullptr && comm_.losses()->survives_losses();
+  return (gradient_.size() + (second ? whole : 0) + own_.size() + (planes - 1) * whole + static_cast<size_t>(widest)) *
+         sizeof(float);
 }
 
 }  // namespace antiphon::parallel

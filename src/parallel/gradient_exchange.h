@@ -16,12 +16,17 @@
 //   if (exchange.complete() && exchange.Finish()) { step own rows along exchange.own_sum(…); exchange.GatherValues(); }
 // Then the values go round in fp32, layer by layer from the top, so that few are under way. Where they divide the
 // gradients too, memory is the own part's and one layer's gradient.
+//
+// Where lost ranks are survived (comm/loss_tolerance.h), the sum does not overwrite this rank's gradient, for a second
+// one in memory: Finish is a Together, which sums anew what those that are left have, with their frames alone. Only
+// with a codec that keeps nothing, and where nothing is divided.
 // Threads: one per rank. Determinism: all ranks get the same bits; messages may arrive in any order.
 // Errors: PeerError and InputError from messages.
 #pragma once
 
 #include <map>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <utility>
@@ -48,9 +53,9 @@ class GradientExchange : public nn::GradientSink {
   /// does not go with a division: a codec that cuts matrices by columns; kGradients with accumulation.
   GradientExchange(const Config& codec, const ExchangeOptions& options, const Replica& replica);
 
-  /// What the loss of every minibatch is to be divided by.
-  double total_weight() const { return total_weight_; }
   void BeginMinibatch(double frame_weight);
+  /// What the loss of the minibatch that was begun is to be divided by.
+  double total_weight() const { return total_weight_; }
   void TakeFactors(nn::Parameter& weight, nn::Parameter* bias, const nn::GradientFactors& factors) override;
   void TakeDense(nn::Parameter& parameter, ConstMatrixView gradient) override;
   void LayerDone(size_t layer);
@@ -62,7 +67,10 @@ class GradientExchange : public nn::GradientSink {
   /// Waits for the sum. False: a codec found it unusable, and the step must not be taken; all ranks get the same
   /// answer.
   bool Finish();
-  std::span<const float> gradient() const { return gradient_; }
+  std::span<const float> gradient() const { return sum_.empty() ? gradient_ : sum_; }
+  /// Lost ranks can be survived. While Finish waits for others, `finishing`.
+  bool keeps_nothing() const { return share_ == nullptr && memory_.empty() && sum_memory_.empty(); }
+  bool finishing() const { return finishing_; }
   /// Of the rows of parameter `number` that this rank steps, where the ranks divide that.
   ConstMatrixView own_sum(size_t number);
   /// Sends the rows that this rank stepped to all, and takes theirs. Collective.
@@ -88,6 +96,10 @@ class GradientExchange : public nn::GradientSink {
     Code own_code;  // of the part that this rank sums
   };
 
+  double FullWeight() const;
+  void BeginExchange();
+  void Exchange(bool again);
+  void Start(size_t layer);
   double Epoch() const;
   Codec& codec();
   Codec& CodecOf(const nn::Parameter& p);
@@ -103,6 +115,7 @@ class GradientExchange : public nn::GradientSink {
   MatrixView OwnSum(const nn::Parameter& p);
   std::vector<MatrixView> Memory(std::vector<std::vector<float>>& planes, const nn::Parameter& p, int r);
   MatrixView Target(const nn::Parameter& parameter);
+  MatrixView SumTarget(const nn::Parameter& parameter);
   bool Touch(const nn::Parameter& parameter);
   void ClearUntouched(const Layer& layer);
   void Send(size_t layer);
@@ -119,7 +132,7 @@ class GradientExchange : public nn::GradientSink {
   std::unique_ptr<Codec> codec_;
   std::string codec_name_;
   ExchangeOptions options_;
-  int64_t steps_per_epoch_;
+  Plan plan_;
   double total_weight_;
   const ValueShare* share_;  // null: all step everything
 
@@ -128,6 +141,7 @@ class GradientExchange : public nn::GradientSink {
   std::map<const nn::Parameter*, size_t> numbers_;  // in the network
   std::map<const nn::Parameter*, int64_t> firsts_;  // value of the network that gradient_ begins with, for it
   std::vector<float> gradient_;                     // laid out as network.values(), or of one layer
+  std::vector<float> sum_;                          // likewise, where losses are survived; else the gradient's place
   std::vector<float> own_;                          // where the ranks divide the gradients: what this one steps
   std::vector<std::vector<float>> memory_;          // planes likewise
   std::vector<std::vector<float>> sum_memory_;      // used in this rank's parts only
@@ -136,6 +150,8 @@ class GradientExchange : public nn::GradientSink {
   int minibatches_ = 0;
   double weight_ = 0;
   double seconds_ = 0;
+  bool finishing_ = false;
+  std::optional<comm::PeerLost> loss_;  // that LayerDone met
 };
 
 }  // namespace antiphon::parallel

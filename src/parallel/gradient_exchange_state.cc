@@ -35,7 +35,9 @@ void GradientExchange::LoadState(const SafetensorsReader& reader, const std::str
   weight_ = 0;
   if (minibatches_ > 0) {
     LoadValues(reader, prefix + ".accumulated", gradient_);
-    weight_ = reader.ReadDoubles(prefix + ".weight").at(0);
+    const std::vector<double> weights = reader.ReadDoubles(prefix + ".weight");
+    weight_ = weights.at(0);
+    total_weight_ = weights.at(1);  // before a loss there were more ranks
     for (auto& [parameter, touched] : touched_) touched = true;
   }
   codec_->LoadState(reader, prefix + ".codec");

@@ -4,13 +4,21 @@
 // gaps, so that what is written for N ranks works with those that are left. The numbering changes within Together
 // alone: its end is a vote at rank 0, which sees who is gone, and tells all whether everybody got through; if not, all
 // begin the body anew without the lost ones. So nobody takes a result that another one lacks.
+//
+// If rank 0 itself is lost, the next living rank takes the vote. Some may have been told the outcome and others not:
+// a ballot names its vote and brings the outcome of the vote before, so that whoever is one vote ahead tells the new
+// rank 0 what the old one has said, and nobody else decides it again. Nobody can be two votes ahead, as a vote needs
+// everybody. Who leaves for good tells all the outcome of the last vote (Leave).
 // Cost: one small message of each rank to rank 0 and back per Together, and a copy of what its body overwrites.
-// Rank 0 cannot be replaced: its loss is thrown as PeerLost, as is every loss before GoOn.
+// Losses before GoOn are thrown as PeerLost.
 // Threads, deadlines: as the whole, which outlives this. Errors: PeerLost if it cannot go on, on all ranks.
 #pragma once
 
+#include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "comm/second_thread.h"
@@ -56,6 +64,8 @@ class SurvivingCommunicator : public comm::Communicator, public comm::SecondThre
   void GoThrough(const std::function<void()>& body) override;
   /// This rank leaves because of a loss: whoever is in Together, or comes to it, need not wait for it.
   void GiveUp();
+  /// This rank has come to its end. It may be the only one that knows how the last vote ended.
+  void Leave();
 
   /// As the whole; not where losses are survived.
   bool allowed() const override;
@@ -71,17 +81,35 @@ class SurvivingCommunicator : public comm::Communicator, public comm::SecondThre
   bool SumShared(std::span<float> values) override;
 
  private:
-  struct Decision;
+  enum Outcome : int32_t { kAgain, kThrough, kGivesUp };
+  struct Decision {
+    int64_t vote = 0;
+    Outcome outcome = kThrough;
+    std::vector<int> lost;  // as numbered at the start
+  };
+  struct Ballot {
+    int64_t vote = 0;
+    Outcome outcome = kThrough;
+    Decision last;  // of the vote before
+  };
+  struct Post;
   comm::Communicator& now() { return part_ ? *part_ : whole_; }
   const comm::Communicator& now() const { return part_ ? *part_ : whole_; }
   bool Vote(bool through);
-  Decision Count(bool through);
-  void Tell(const Decision& decision);
-  void Renumber(const std::vector<int>& lost);
+  std::optional<Decision> AskFirst(const Ballot& mine);
+  Decision Count(const Ballot& mine);
+  std::optional<Ballot> Collect(int rank);
+  void TellAll(const Decision& decision);
+  void CastAtAll(Outcome outcome);
+  void Renumber(const Decision& decision);
 
   comm::Communicator& whole_;
   std::function<void(const Loss&)> told_;
-  std::vector<int> living_;                // as numbered at the start
+  std::vector<int> living_;   // as numbered at the start
+  std::vector<int> missing_;  // of these, those that are found lost in the vote under way
+  int64_t votes_ = 0;
+  Decision last_;                          // of the last vote
+  std::map<int, Ballot> ahead_;            // of ranks that are in the next vote already
   std::unique_ptr<SubCommunicator> part_;  // once some are lost
   int numberings_ = 0;
   bool together_ = false;

@@ -8,6 +8,7 @@
 #include <thread>
 
 #include "comm/rank_threads.h"
+#include "dying_rank.h"
 #include "parallel/surviving_communicator.h"
 #include "small_learner.h"
 
@@ -77,14 +78,56 @@ TEST(Survival, WhoeverGivesUpTakesAllWithHim) {
                comm::PeerLost);
 }
 
-TEST(Survival, TheLossOfRankZeroEndsTheRun) {
-  EXPECT_THROW(OnLosableRanks(kRanks,
-                              [&](SurvivingCommunicator& comm) {
-                                comm.GoOn([](const Loss&) {});
-                                if (comm.rank() == 0) throw comm::RankLost("killed");
-                                comm.Together([&] { comm.Barrier(); });
-                              }),
-               comm::PeerLost);
+// Rank 0 dies at each of its messages in turn: before, while and after it tells how a vote has ended. The sums of all
+// others are the same ones, and change once.
+TEST(Survival, RankZeroMayBeLostAtAnyMessage) {
+  constexpr int kRounds = 4;
+  int changed_at_all = 0;
+  for (int messages = 0;; ++messages) {
+    std::vector<std::vector<float>> sums(kRanks);
+    bool lost = false;
+    comm::RunLosableRanks(kRanks, [&](comm::Communicator& whole) {
+      DiesSending dies(whole);
+      const auto first = static_cast<size_t>(whole.rank());
+      if (first == 0) dies.DieAfter(messages);
+      SurvivingCommunicator comm(dies);
+      comm.GoOn([](const Loss&) {});
+      try {
+        for (int round = 0; round < kRounds; ++round) {
+          std::vector<float> value = {static_cast<float>(1 << first)};
+          comm.Together(std::span(value), [&] { comm.AllReduce(std::span(value)); });
+          sums[first].push_back(value[0]);
+        }
+        comm.Leave();
+      } catch (const comm::RankLost&) {
+        lost = true;
+        throw;
+      }
+    });
+    if (!lost) break;
+    for (const size_t r : {1, 2, 3}) {
+      ASSERT_EQ(sums[r].size(), size_t{kRounds}) << messages;
+      EXPECT_EQ(sums[r], sums[1]) << messages;
+    }
+    EXPECT_TRUE(std::is_sorted(sums[1].rbegin(), sums[1].rend())) << messages;
+    for (const float sum : sums[1]) EXPECT_TRUE(sum == 15 || sum == 14) << messages;
+    changed_at_all += sums[1].back() == 14 ? 1 : 0;
+  }
+  EXPECT_GT(changed_at_all, 10);
+}
+
+TEST(Survival, TheNextRankZeroMayBeLostToo) {
+  OnLosableRanks(kRanks, [&](SurvivingCommunicator& comm) {
+    const int first = comm.rank();
+    comm.GoOn([](const Loss&) {});
+    for (int round = 0; round < 6; ++round) {
+      if ((round == 2 && first == 0) || (round == 2 && first == 1)) throw comm::RankLost("killed");
+      comm.Together([&] { comm.Barrier(); });
+    }
+    EXPECT_EQ(comm.world_size(), 2);
+    EXPECT_EQ(comm.rank(), first - 2);
+    comm.Leave();
+  });
 }
 
 // What a strategy makes of a loss in the step `fatal_step` of rank `fatal_rank`; all survivors must agree.
@@ -114,7 +157,8 @@ TEST_P(StrategyLoss, ThoseThatAreLeftKeepOneModel) {
   }
 }
 INSTANTIATE_TEST_SUITE_P(Methods, StrategyLoss,
-                         ::testing::Values("method = \"averaging\"\nsync-period = 4\n",
+                         ::testing::Values("method = \"ssgd\"\n", "method = \"ssgd\"\naccumulate = 3\n",
+                                           "method = \"averaging\"\nsync-period = 4\n",
                                            "method = \"bmuf\"\nsync-period = 4\n",
                                            "method = \"easgd\"\nsync-period = 4\n",
                                            "method = \"eamsgd\"\nsync-period = 4\n"));

@@ -31,6 +31,8 @@ class Fp16 : public Codec {
  public:
   explicit Fp16(const Config& config) : options_(ReadOptions<Fp16Options>(config, {"type"})), scale_(options_.scale) {}
 
+  // A step that is exchanged again, because a rank was lost, has seen nothing yet.
+  void BeginStep(const CodecStep&) override { overflow_ = false; }
   void Encode(ConstMatrixView gradient, std::span<const MatrixView>, Code& code) override {
     const auto scale = static_cast<float>(scale_);
     row_.resize(static_cast<size_t>(gradient.cols()));

@@ -146,6 +146,7 @@ class Asgd : public Strategy, public Checkpointable, public TakesWhenFree, publi
     warm_start_.AfterLoss();
     const int first = options_.dedicated_servers ? loss.world_size - pool_->servers() : 0;
     for (const int rank : loss.ranks) {
+      if (rank == 0) throw comm::PeerLost("rank 0 was lost");
       if (rank >= first && rank < first + pool_->servers()) throw comm::PeerLost("a parameter server was lost");
     }
     return comm().rank() == 0 ? pool_->TakeGivenBack() : 0;

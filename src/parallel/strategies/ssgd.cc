@@ -14,6 +14,10 @@
 // the sum either. Every bit of the model is as without. With `sync-batch-norm`, layers of batch normalisation take the
 // statistics of all workers' frames of a step of theirs, so that this too is one worker with N·B frames: one sum more
 // of 2·dim + 1 doubles in the forward pass and of 2·dim in the backward pass of each such layer.
+//
+// When a worker is lost in an exchange of gradients, those that are left sum theirs again and take the step with these
+// frames alone, at the rate of fewer workers; if all had the whole sum already, they take the step along that. Not with
+// `divide`, `sync-batch-norm` or a codec that holds something back: what the lost worker kept is nobody else's.
 #include <fmt/format.h>
 
 #include <optional>
@@ -66,7 +70,7 @@ class SumsOfWorkers : public nn::RankSums {
   double seconds_ = 0;
 };
 
-class Ssgd : public Strategy, public Checkpointable {
+class Ssgd : public Strategy, public Checkpointable, public SurvivesLosses {
  public:
   Ssgd(const Config& config, const Replica& replica)
       : Strategy(replica),
@@ -92,12 +96,14 @@ class Ssgd : public Strategy, public Checkpointable {
 
   StepOutput Step(const StepInput& input) override {
     StepInput mine = input;
+    unscaled_rate_ = input.learning_rate;
+    through_ = false;
     mine.learning_rate *= scaling_.Factor(steps_);
     ++steps_;
     if (!exchange_) return Strategy::Step(mine);
     if (batch_) mine.context.ranks = &*batch_;
-    mine.targets.total_weight = exchange_->total_weight();
     exchange_->BeginMinibatch(FrameWeight(input));
+    mine.targets.total_weight = exchange_->total_weight();
     return Strategy::Step(mine);
   }
 
@@ -149,6 +155,21 @@ class Ssgd : public Strategy, public Checkpointable {
     if (exchange_) exchange_->ResetState();
   }
 
+  SurvivesLosses* survival() override { return this; }
+  bool survives_losses() const override { return exchange_ && exchange_->keeps_nothing() && !batch_; }
+  // Where all have gone through the exchange, the lost worker's gradients are in the step.
+  int64_t steps_at_risk() const override {
+    if (!exchange_ || through_) return 0;
+    return exchange_->finishing() || !exchange_->complete() ? exchange_->minibatches() : 0;
+  }
+  // The rate is meant for those that are left, that of the step at hand too unless it has the lost worker's frames.
+  int64_t AfterLoss(const Loss& loss) override {
+    through_ = exchange_->finishing() && !loss.again;
+    scaling_ = RateScaling(options_.scaling, comm().world_size() * options_.accumulate, plan());
+    if (!through_ && unscaled_rate_ > 0) last_rate_ = unscaled_rate_ * scaling_.Factor(steps_ - 1);
+    return 0;
+  }
+
   size_t copy_bytes() const override { return exchange_ ? exchange_->copy_bytes() : 0; }
 
   std::vector<std::string> Describe() const override {
@@ -194,6 +215,8 @@ class Ssgd : public Strategy, public Checkpointable {
   const ValueShare* share_ = nullptr;  // if each worker steps its rows alone
   int64_t steps_ = 0;
   double last_rate_ = 0;
+  double unscaled_rate_ = 0;  // of the step under way
+  bool through_ = false;      // whoever was lost in its exchange had a part in it
 };
 
 REGISTER_COMPONENT(StrategyRegistry, "ssgd", [](const Config& config, const Replica& replica) {
