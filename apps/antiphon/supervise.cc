@@ -9,6 +9,7 @@
 #include <cerrno>
 #include <cstring>
 #include <sstream>
+#include <utility>
 #include <vector>
 
 #include "base/cancel.h"
@@ -101,42 +102,69 @@ std::string ResultIn(const std::string& output) {
   return result;
 }
 
+// What the run's processes are given.
+class Starts {
+ public:
+  Starts(const std::filesystem::path& config, bool resume)
+      : arguments_({std::filesystem::read_symlink("/proc/self/exe").string(), "train", "--config",
+                    std::filesystem::absolute(config).string(), "--restarts", "0", "--launch", "", "--json"}) {
+    if (log::Logger().level() > spdlog::level::info) arguments_.push_back("--quiet");
+    first_ = arguments_;
+    if (resume) arguments_.push_back("--resume");
+  }
+  const std::vector<std::string>& arguments() const { return arguments_; }
+  void Resume(const std::string& note) {
+    arguments_ = first_;
+    arguments_.insert(arguments_.end(), {"--resume", "--note", note});
+  }
+
+ private:
+  std::vector<std::string> arguments_;
+  std::vector<std::string> first_;
+};
+
 }  // namespace
 
-std::string SuperviseTraining(const std::filesystem::path& config, bool resume,
-                              const pipeline::SuperviseOptions& options) {
-  std::vector<std::string> arguments = {std::filesystem::read_symlink("/proc/self/exe").string(),
-                                        "train",
-                                        "--config",
-                                        std::filesystem::absolute(config).string(),
-                                        "--restarts",
-                                        "0",
-                                        "--launch",
-                                        "",
-                                        "--json"};
-  if (log::Logger().level() > spdlog::level::info) arguments.push_back("--quiet");
-  if (resume) arguments.push_back("--resume");
-  for (int attempt = 0;; ++attempt) {
-    const ProcessOutcome outcome = RunOnce(options.launch, arguments);
+std::string SuperviseTraining(const SupervisedRun& run, ProcessPlan plan, bool resume, int restarts) {
+  Starts starts(run.config, resume);
+  std::optional<ProcessPlan> before;  // of a change that has not begun yet
+  const auto go_on_with = [&](const ProcessPlan& next, const std::string& note) {
+    log::Warn("{}", note);
+    plan = next;
+    run.prepare(plan);
+    starts.Resume(note);
+  };
+  for (int failures = 0;;) {
+    const ProcessOutcome outcome = RunOnce(plan.launch, starts.arguments());
     // A launcher may report a process that died although the others finished the run.
     if (const std::string result = ResultIn(outcome.output); !result.empty()) return result;
+    if (CancelRequested()) throw Cancelled("stopped on request; the run saved what it could, see above");
+    if (const std::optional<ProcessPlan> next = run.take_request()) {
+      before = plan;
+      go_on_with(*next, fmt::format("{} workers go on as asked, started by '{}'", next->workers, next->launch));
+      continue;
+    }
     // A batch system may ask the ranks themselves.
-    if (CancelRequested() || outcome.stopped())
-      throw Cancelled("stopped on request; the run saved what it could, see above");
-    if (outcome.not_started()) Throw<UsageError>("--launch '{}' cannot be run", options.launch);
+    if (outcome.stopped()) throw Cancelled("stopped on request; the run saved what it could, see above");
+    if (before && !run.has_begun()) {
+      const std::string note =
+          fmt::format("the run by {} workers and '{}' {}, see above; {} workers and '{}' go on", plan.workers,
+                      plan.launch, outcome.Describe(), before->workers, before->launch);
+      go_on_with(*std::exchange(before, std::nullopt), note);
+      continue;
+    }
+    before.reset();
+    if (outcome.not_started()) Throw<UsageError>("--launch '{}' cannot be run", plan.launch);
     if (outcome.refused()) throw UsageError("the run was refused, see above");
-    if (attempt >= options.restarts) {
+    if (failures >= restarts) {
       Throw<PeerError>("the run {}, see above; it was started again {} time(s), more --restarts does not allow",
-                       outcome.Describe(), attempt);
+                       outcome.Describe(), failures);
     }
+    ++failures;
     const std::string note = fmt::format("the run {} and was started again from its last checkpoint, {} of {} restarts",
-                                         outcome.Describe(), attempt + 1, options.restarts);
+                                         outcome.Describe(), failures, restarts);
     log::Warn("{}", note);
-    if (attempt == 0) {
-      if (!resume) arguments.push_back("--resume");
-      arguments.insert(arguments.end(), {"--note", ""});
-    }
-    arguments.back() = note;
+    starts.Resume(note);
   }
 }
 

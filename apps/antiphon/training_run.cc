@@ -5,6 +5,7 @@
 
 #include <filesystem>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <utility>
 
 #include "base/compute_threads.h"
@@ -20,6 +21,7 @@
 #include "processes.h"
 #include "supervise.h"
 #include "train/trainer.h"
+#include "train/workers_request.h"
 
 namespace antiphon::app {
 namespace {
@@ -130,6 +132,7 @@ nlohmann::json RunHere(const train::TrainingRequest& request, CommandContext& co
       train::RunTraining(request, {.group = group,
                                    .threads = threads,
                                    .processes_lost = [&] { SpeakAsProcess(group.process(), context); },
+                                   .takes_over = [&] { SpeakAsProcess(0, context); },
                                    .versions = Versions});
   nlohmann::json summary = ToJson(report.summary);
   PrintSummary(summary, context);
@@ -147,13 +150,20 @@ nlohmann::json RunSupervised(train::TrainingRequest request, const pipeline::Sup
   train::PrepareRequest(request);
   const fs::path folder = request.out;
   const FolderLock lock(
-      folder, "supervise.lock",
+      folder, train::kSuperviseLock,
       fmt::format("another training is supervised in '{}': wait for it, or choose another folder (--out)",
                   request.out));
   const train::TrainingTask task = train::ReadTask(request);
-  const std::string supervised = train::EffectiveConfig(request, task);
-  request.of_caller = OptionsToConfig(OwnOptions());
-  const std::string alone = train::EffectiveConfig(request, task);
+  train::RemoveRequest(folder);  // of an earlier run
+  std::string supervised, alone;
+  const auto describe = [&](const ProcessPlan& plan) {
+    request.parallel = train::WithWorkers(request.parallel, plan.workers);
+    request.of_caller =
+        OptionsToConfig(OwnOptions{.evaluate = "", .supervise = {.restarts = options.restarts, .launch = plan.launch}});
+    supervised = train::EffectiveConfig(request, task);
+    request.of_caller = OptionsToConfig(OwnOptions());
+    alone = train::EffectiveConfig(request, task);
+  };
   // The run is told not to restart. If it took the folder, its config.toml is to say what supervised it.
   const fs::path scratch = folder / "supervised.toml";
   const Finally kept([&] {
@@ -166,8 +176,32 @@ nlohmann::json RunSupervised(train::TrainingRequest request, const pipeline::Sup
       log::Warn("'{}' lacks --restarts and --launch: {}", config.string(), e.what());
     }
   });
-  WriteFileAtomically(scratch, alone);
-  auto summary = nlohmann::json::parse(SuperviseTraining(scratch, request.resume, options));
+  ProcessPlan plan{.launch = options.launch, .workers = static_cast<int>(request.parallel.Int("workers").value_or(1))};
+  const auto prepare = [&](const ProcessPlan& next) {
+    plan = next;
+    describe(plan);
+    WriteFileAtomically(scratch, alone);
+  };
+  const auto take_request = [&]() -> std::optional<ProcessPlan> {
+    std::optional<train::WorkersRequest> asked;
+    try {
+      asked = train::FindRequest(folder);
+    } catch (const Error& e) {
+      log::Warn("the request for another number of workers is not met: {}", e.what());
+    }
+    train::RemoveRequest(folder);
+    if (!asked) return std::nullopt;
+    return ProcessPlan{.launch = asked->launch.empty() ? plan.launch : asked->launch, .workers = asked->workers};
+  };
+  const auto has_begun = [&] {
+    std::error_code missing;
+    const auto taken = fs::last_write_time(folder / "config.toml", missing);
+    return !missing && taken > fs::last_write_time(scratch);
+  };
+  prepare(plan);
+  auto summary = nlohmann::json::parse(
+      SuperviseTraining({.config = scratch, .take_request = take_request, .prepare = prepare, .has_begun = has_begun},
+                        plan, request.resume, options.restarts));
   PrintSummary(summary, context);
   return summary;
 }

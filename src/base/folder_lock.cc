@@ -17,4 +17,10 @@ FolderLock::FolderLock(const std::filesystem::path& folder, const std::string& n
   if (::flock(file_.get(), LOCK_EX | LOCK_NB) != 0) throw UsageError(advice);
 }
 
+bool FolderLock::IsHeld(const std::filesystem::path& folder, const std::string& name) {
+  const FileDescriptor file(::open((folder / name).c_str(), O_RDWR | O_CLOEXEC));
+  if (file.get() < 0) return false;
+  return ::flock(file.get(), LOCK_SH | LOCK_NB) != 0 && errno == EWOULDBLOCK;
+}
+
 }  // namespace antiphon

@@ -15,6 +15,8 @@ class FolderLock {
  public:
   /// Makes the folder if it is missing, and locks its file `name`. `advice`: what to do if somebody holds it.
   FolderLock(const std::filesystem::path& folder, const std::string& name, const std::string& advice);
+  /// Whether a process holds it now; false if the folder has no such file.
+  static bool IsHeld(const std::filesystem::path& folder, const std::string& name);
   FolderLock(const FolderLock&) = delete;
   FolderLock& operator=(const FolderLock&) = delete;
 

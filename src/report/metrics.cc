@@ -118,4 +118,6 @@ std::vector<MetricsRecord> ReadMetrics(const std::filesystem::path& path) {
   return records;
 }
 
+uint64_t BytesOfWholeRecords(const std::filesystem::path& path) { return ReadFile(path).rfind('\n') + 1; }
+
 }  // namespace antiphon::report

@@ -88,5 +88,7 @@ MetricsRecord RecordOf(std::string_view json);
 
 /// All whole records of a file.
 std::vector<MetricsRecord> ReadMetrics(const std::filesystem::path& path);
+/// How many bytes they have.
+uint64_t BytesOfWholeRecords(const std::filesystem::path& path);
 
 }  // namespace antiphon::report

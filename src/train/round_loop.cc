@@ -5,7 +5,6 @@
 #include <optional>
 #include <tuple>
 
-#include "base/cancel.h"
 #include "base/error.h"
 #include "train/timed.h"
 
@@ -36,9 +35,9 @@ void RoundLoop::RunEpoch() {
     at.step_in_epoch = (done + Workers() - 1) / Workers();
     at.step = first_step + at.step_in_epoch;
     run_.guard.AgreeOnDivergence();
-    const double asked = SumOfAll(run_.comm, {CancelRequested() ? 1.0 : 0.0})[0];
-    if (asked > 0 || done < total || saver_.loss_unsaved()) saver_.Write();
-    if (asked > 0) saver_.Stop();
+    const RunRequests::Asked asked = AskedOfAny(run_.comm, saver_.requests().Look());
+    if (asked.any() || done < total || saver_.loss_unsaved()) saver_.Write();
+    if (asked.any()) saver_.Stop(asked.workers);
   } while (done < total || came_back > 0);
   progress.Finish(run_.state.Note());
 }
@@ -78,7 +77,7 @@ void RoundLoop::RunRound(report::Progress& progress) {
     const Timed timed(at.other_seconds);
     progress.Update(at.epoch_frames, [this] { return run_.state.Note(); });
     const bool save = run_.comm.rank() == 0 && saver_.rendezvous().Due(at.step);
-    if (CancelRequested() || run_.guard.found() || save) rounds.StopRound();
+    if (saver_.requests().Look().any() || run_.guard.found() || save) rounds.StopRound();
     now = next;
   }
 }

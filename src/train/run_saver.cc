@@ -11,11 +11,20 @@
 #include "train/experiment.h"
 
 namespace antiphon::train {
+namespace {
+
+// Whether other numbers of workers can go on at the ends of epochs alone (train/run_loader.h).
+bool WaitsForEpochs(RunParts& run) {
+  return run.data.distribution != Distribution::kPool || run.strategy().minibatches_under_way() > 1;
+}
+
+}  // namespace
 
 RunSaver::RunSaver(RunParts& run)
     : run_(run),
       checkpoints_(CheckpointPath(run.task.folder), run.options.checkpoint.keep, run.comm),
-      rendezvous_(run.options.checkpoint, run.comm) {
+      requests_(run.task.folder, run.task.parallel, WaitsForEpochs(run), run.comm),
+      rendezvous_(run.options.checkpoint, requests_, run.comm) {
   checkpoints_.DrawNumber();
 }
 
@@ -103,10 +112,13 @@ void RunSaver::NoteLoss() {
   loss_unsaved_ = true;
 }
 
-void RunSaver::Stop() {
+void RunSaver::Stop(int workers) {
   Finish();
   const Position& at = run_.position();
-  throw Cancelled(CancelledMessage(fmt::format("in epoch {} after {} steps", at.epoch + 1, at.step)));
+  const std::string where = fmt::format("in epoch {} after {} steps", at.epoch + 1, at.step);
+  if (workers == 0) throw Cancelled(CancelledMessage(where));
+  if (run_.comm.rank() == 0) RemoveRequest(run_.task.folder);
+  throw WorkersChanged(fmt::format("{} workers are to go on {}; everything is saved", workers, where), workers);
 }
 
 std::string RunSaver::CancelledMessage(const std::string& where) const {

@@ -1,7 +1,7 @@
 // Saves the state of a run: which parts of it each rank writes, and when.
 //
 // Files and their meaning: train/checkpoint.h. Threads: one; a file may be written by a thread of its own. Errors:
-// IoError; Diverged for a model that is not to be saved; Cancelled from Stop.
+// IoError; Diverged for a model that is not to be saved; Cancelled and WorkersChanged from Stop.
 #pragma once
 
 #include <functional>
@@ -37,12 +37,13 @@ class RunSaver {
   /// Ranks were lost, and no checkpoint was written since.
   bool loss_unsaved() const { return loss_unsaved_; }
 
-  /// Writes nothing that is lost, and throws Cancelled.
-  [[noreturn]] void Stop();
+  /// Writes nothing that is lost, and throws Cancelled; WorkersChanged if the run is to go on with so many `workers`.
+  [[noreturn]] void Stop(int workers = 0);
   /// What to say to who asked to stop `where`.
   std::string CancelledMessage(const std::string& where) const;
 
   RunCheckpoints& checkpoints() { return checkpoints_; }
+  RunRequests& requests() { return requests_; }
   /// When the ranks save or stop in the middle of an epoch.
   Rendezvous& rendezvous() { return rendezvous_; }
 
@@ -52,6 +53,7 @@ class RunSaver {
 
   RunParts& run_;
   RunCheckpoints checkpoints_;
+  RunRequests requests_;
   Rendezvous rendezvous_;
   bool loss_unsaved_ = false;
 };

@@ -30,6 +30,8 @@ class RunState {
 
   /// Goes on behind what the position remembers of the files.
   void OpenLog();
+  /// Goes on behind what a lost rank 0 has written.
+  void TakeOverLog();
   RunLog& log() { return *log_; }
 
   RankTimes& times() { return times_; }

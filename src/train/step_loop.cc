@@ -35,14 +35,13 @@ void StepLoop::RunEpoch() {
     step_.Run(*minibatch, Place());
     const Timed timed(run_.state.position.other_seconds);
     progress.Update(run_.position().epoch_frames, [this] { return run_.state.Note(); });
-    const bool stop = ReachAgreement();
-    if (stop) saver_.Stop();
+    if (const Rendezvous::Decision decision = ReachAgreement(); decision.stop) saver_.Stop(decision.workers);
     if (saver_.loss_unsaved()) {
       saver_.Write();
       stream = OpenStream();
     }
   }
-  if (run_.comm.world_size() > 1 && !run_.strategy().synchronous() && WaitForEndOfEpoch()) saver_.Stop();
+  if (run_.comm.world_size() > 1 && !run_.strategy().synchronous()) WaitForEndOfEpoch();
   for (const parallel::StepOutput& output : run_.strategy().Drain()) step_.Account(output);
   progress.Finish(run_.state.Note());
 }
@@ -73,24 +72,22 @@ StepPlace StepLoop::Place() {
   return place;
 }
 
-// Between two steps: falls back, saves or stops if one of the ranks has to. True: stop; everything is saved.
-bool StepLoop::ReachAgreement() {
+// Between two steps: falls back or saves if one of the ranks has to. If it says to stop, everything is saved.
+Rendezvous::Decision StepLoop::ReachAgreement() {
   const bool in_step = run_.comm.world_size() == 1 || run_.strategy().synchronous();
   const int64_t step = run_.position().step;
   const Rendezvous::Decision decision =
       in_step ? saver_.rendezvous().InStep(step, run_.guard.found()) : saver_.rendezvous().AtMeeting(step);
   if (decision.diverged) run_.guard.AgreeOnDivergence();
   if (decision.stop || decision.save) saver_.Write();
-  return decision.stop;
+  return decision;
 }
 
-// True: stop; everything is saved.
-bool StepLoop::WaitForEndOfEpoch() {
+void StepLoop::WaitForEndOfEpoch() {
   while (const auto decision = saver_.rendezvous().AtEndOfEpoch(run_.position().step)) {
     if (decision->stop || decision->save) saver_.Write();
-    if (decision->stop) return true;
+    if (decision->stop) saver_.Stop(decision->workers);
   }
-  return false;
 }
 
 }  // namespace antiphon::train

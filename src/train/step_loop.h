@@ -25,8 +25,8 @@ class StepLoop {
   std::unique_ptr<data::MinibatchStream> OpenStream();
   data::Minibatch* Take(data::MinibatchStream& stream);
   StepPlace Place();
-  bool ReachAgreement();
-  bool WaitForEndOfEpoch();
+  Rendezvous::Decision ReachAgreement();
+  void WaitForEndOfEpoch();
 
   RunParts& run_;
   RunSaver& saver_;

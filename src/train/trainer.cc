@@ -2,8 +2,10 @@
 
 #include <fmt/format.h>
 
+#include <chrono>
 #include <cmath>
 #include <optional>
+#include <thread>
 
 #include "base/finally.h"
 #include "base/folder_lock.h"
@@ -23,6 +25,13 @@ namespace antiphon::train {
 
 namespace fs = std::filesystem;
 
+namespace {
+
+constexpr int kLockAttempts = 50;
+constexpr std::chrono::milliseconds kBetweenLockAttempts{100};
+
+}  // namespace
+
 fs::path ModelFile(const fs::path& run_folder) { return run_folder / "model.safetensors"; }
 fs::path CheckpointPath(const fs::path& run_folder) { return run_folder / "checkpoint"; }
 
@@ -39,13 +48,17 @@ struct Trainer::Impl {
   void RunEpochs();
   void EndEpoch();
   TrainingSummary Finish();
+  void WriteResults(const EvaluationResult& result, const std::vector<float>& log_priors, TrainingSummary& summary);
   bool TakeAverage(EvaluationResult& result);
   nn::Model MakeModel(const EvaluationResult& result, std::vector<float> log_priors);
   void FallBack(const std::string& reason);
+  void HoldFolder();
+  void TakeOver();
 
   TrainingTask task;
   TrainOptions options;
   parallel::SurvivingCommunicator comm;
+  std::optional<FolderLock> lock;  // of rank 0, for all
   std::unique_ptr<Worker> worker;
 };
 
@@ -57,6 +70,8 @@ TrainingSummary Trainer::Run(bool resume) {
   return WithContext([&] { return impl_->Run(resume); },
                      [&] { return fmt::format("training '{}'", impl_->task.folder.string()); });
 }
+
+bool Trainer::is_first() const { return impl_->comm.rank() == 0; }
 
 TrainingSummary Trainer::Impl::Run(bool resume) {
   try {
@@ -70,16 +85,11 @@ TrainingSummary Trainer::Impl::Run(bool resume) {
 TrainingSummary Trainer::Impl::Train(bool resume) {
   comm.set_deadline_seconds(options.deadline_seconds);
   AgreeOnExperiment(comm, DescribeForAgreement(task, options, comm.world_size(), resume));
-  // Ranks of one run share the folder: the first one holds it for all.
-  std::optional<FolderLock> lock;
-  if (comm.rank() == 0) {
-    lock.emplace(task.folder, "train.lock",
-                 fmt::format("another training is working in '{}': wait for it, or choose another folder (--out)",
-                             task.folder.string()));
-  }
+  if (comm.rank() == 0) HoldFolder();
   // The folder is not given away while something is still written there.
   const Finally written([this] {
     if (worker) worker->saver().Wait();
+    lock.reset();
   });
   comm::FaultPoint("start", comm.rank(), 0);
   worker = std::make_unique<Worker>(task, options, comm);
@@ -91,11 +101,32 @@ TrainingSummary Trainer::Impl::Train(bool resume) {
   if (comm.rank() == 0 && task.on_folder_taken) task.on_folder_taken();
   if (!goes_on) Prepare();
   if (!task.note.empty()) worker->log().Event(worker->position(), "restart", task.note);
-  worker->GoOnWithoutLost();
+  worker->GoOnWithoutLost([this] { TakeOver(); });
   const std::vector<std::string> plan = worker->DescribePlan();
   for (size_t i = 0; i < plan.size() && comm.rank() == 0; ++i) log::Info("{}", plan[i]);
   RunEpochs();
-  return Finish();
+  TrainingSummary summary = Finish();
+  comm.Leave();
+  return summary;
+}
+
+void Trainer::Impl::HoldFolder() {
+  lock.emplace(task.folder, kTrainLock,
+               fmt::format("another training is working in '{}': wait for it, or choose another folder (--out)",
+                           task.folder.string()));
+}
+
+// The system lets go of what a dead process held, that of another machine perhaps late.
+void Trainer::Impl::TakeOver() {
+  for (int attempt = 0; attempt < kLockAttempts && FolderLock::IsHeld(task.folder, kTrainLock); ++attempt) {
+    std::this_thread::sleep_for(kBetweenLockAttempts);
+  }
+  try {
+    HoldFolder();
+  } catch (const Error& e) {
+    log::Warn("the lost rank 0 still holds '{}': {}", (task.folder / kTrainLock).string(), e.what());
+  }
+  if (task.on_taking_over) task.on_taking_over();
 }
 
 // What comes before the first step: pre-training, and the untrained model's held-out loss, from which newbob starts.
@@ -243,19 +274,28 @@ TrainingSummary Trainer::Impl::Finish() {
   summary.held_out_accuracy = result.loss.frame_accuracy();
   summary.phone_accuracy = result.confusion.accuracy();
   summary.averaged = averaged;
-  if (comm.rank() == 0) worker->evaluation().ProbeSideTask(summary);
-  std::vector<float> log_priors = worker->evaluation().LogPriors();
-  nn::Model model;
-  if (comm.rank() == 0) model = MakeModel(result, std::move(log_priors));
+  const std::vector<float> log_priors = worker->evaluation().LogPriors();
   worker->saver().Finish();
-  summary.model_hash = worker->run().replica.Save(std::move(model), ModelFile(task.folder));
-  if (comm.rank() == 0) {
-    if (!result.confusion.names.empty()) result.confusion.Save(task.folder / "confusion.json");
-    worker->run().state.LogFinish(summary);
-    report::WriteTrainingReport(task.folder);
+  // Once more by the next rank, if the one that writes is lost.
+  for (int writers = -1; writers != worker->writers_lost();) {
+    writers = worker->writers_lost();
+    WriteResults(result, log_priors, summary);
+    comm.Together([this] { comm.Barrier(); });
   }
-  comm.Together([this] { comm.Barrier(); });
   return summary;
+}
+
+void Trainer::Impl::WriteResults(const EvaluationResult& result, const std::vector<float>& log_priors,
+                                 TrainingSummary& summary) {
+  const bool writes = comm.rank() == 0;
+  if (writes) worker->evaluation().ProbeSideTask(summary);
+  summary.model_hash =
+      worker->run().replica.Save(writes ? MakeModel(result, log_priors) : nn::Model(), ModelFile(task.folder));
+  if (!writes) return;
+  if (!result.confusion.names.empty()) result.confusion.Save(task.folder / "confusion.json");
+  worker->run().state.LogFinish(summary);
+  report::WriteTrainingReport(task.folder);
+  RemoveRequest(task.folder);  // that came too late
 }
 
 }  // namespace antiphon::train

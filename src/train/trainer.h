@@ -11,7 +11,8 @@
 // checkpoint with lower rates; after several failures DivergenceError. Memory: the network's size times what the
 // optimiser and averaging keep; independent of the data's size. Threads: one Trainer per rank; arithmetic in the
 // caller's compute threads, minibatches from a thread of their own. Errors: UsageError for impossible plans; Cancelled
-// after a signal, with everything saved and the way to go on in the message; IoError when the run folder cannot be
+// after a signal, with everything saved and the way to go on in the message; WorkersChanged, likewise, when the run is
+// to go on with other workers (train/workers_request.h); IoError when the run folder cannot be
 // written (checkpoints written before stay whole).
 #pragma once
 
@@ -54,6 +55,7 @@ struct TrainingTask {
   std::string resume_hint;  // what the person types to go on, for messages; empty: nothing goes on with it
   // On rank 0, once the folder is held and goes on with this experiment, or was emptied for it.
   std::function<void()> on_folder_taken;
+  std::function<void()> on_taking_over;                     // on the rank that goes on in the place of a lost rank 0
   std::function<void(const std::string& json)> on_metrics;  // hears of every record of metrics.jsonl, on rank 0
 };
 
@@ -89,6 +91,8 @@ class Trainer {
   /// With `resume`, goes on from the newest checkpoint if there is one; otherwise starts anew, and what the folder
   /// holds of an earlier run is removed.
   TrainingSummary Run(bool resume);
+  /// Whether this rank writes for all: rank 0, or if that was lost the one that has taken over.
+  bool is_first() const;
 
  private:
   struct Impl;

@@ -18,6 +18,7 @@
 #include "train/log_to.h"
 #include "train/side_speech.h"
 #include "train/warm_start.h"
+#include "train/workers_request.h"
 #include "train/world.h"
 
 namespace antiphon::train {
@@ -181,26 +182,49 @@ std::string EffectiveConfig(const TrainingRequest& request, const TrainingTask& 
   return toml;
 }
 
+Config WithWorkers(const Config& parallel, int workers) {
+  if (parallel.Int("workers").value_or(1) == workers) return parallel;
+  Config changed = Config::Parse(parallel.ToToml(), "parallel");
+  changed.Set("workers", std::to_string(workers));
+  return changed;
+}
+
 TrainingReport RunTraining(TrainingRequest request, const TrainingHost& host) {
   PrepareRequest(request);
   TrainingTask task = ReadTaskTogether(request, host);
-  const std::string config = EffectiveConfig(request, task);
+  std::string config = EffectiveConfig(request, task);
   task.on_metrics =
       ListenerTo(request.log_to, task.folder, Config::Parse(config, "(training)"), std::move(task.on_metrics));
   task.on_folder_taken = [&] {
     WriteFileAtomically(task.folder / "config.toml", config);
     if (host.versions) WriteFileAtomically(task.folder / "versions.txt", host.versions());
   };
+  if (host.takes_over) task.on_taking_over = host.takes_over;
   TrainingReport report;
+  // Before a change that has not begun yet.
+  std::optional<Config> parallel_before;
+  const auto go_on_with = [&](const Config& parallel) {
+    request.parallel = task.parallel = parallel;
+    config = EffectiveConfig(request, task);
+  };
   for (bool resume = request.resume;; resume = true) {
     const auto run = [&](comm::Communicator& comm) {
       Trainer trainer(task, request.train, comm);
       const TrainingSummary mine = trainer.Run(resume);
-      if (comm.rank() == 0) report.summary = mine;
+      if (trainer.is_first()) report.summary = mine;
     };
     try {
       report.simulation = RunWorkers(task.parallel, request.cluster, host.threads(), host.group, run);
       return report;
+    } catch (const WorkersChanged& e) {
+      parallel_before = task.parallel;
+      go_on_with(WithWorkers(task.parallel, e.workers()));
+      task.note.clear();
+      log::Info("{}", e.what());
+    } catch (const UsageError& e) {
+      if (!parallel_before) throw;
+      log::Warn("the request for another number of workers is not met: {}", e.what());
+      go_on_with(*std::exchange(parallel_before, std::nullopt));
     } catch (const comm::PeerLost& e) {
       const int lost = host.group.LeaveOutLostProcesses();
       if (lost == 0) throw;  // a rank of a simulated cluster: it would be lost again

@@ -98,15 +98,21 @@ struct TrainingHost {
   comm::ProcessGroup& group;
   std::function<int()> threads;                // of this process; asked anew when processes were lost
   std::function<void()> processes_lost = {};   // to be told of it
+  std::function<void()> takes_over = {};       // to be told that this process carries on what a lost rank 0 did
   std::function<std::string()> versions = {};  // of program and libraries, for versions.txt; empty: no such file
 };
 
 struct TrainingReport {
-  TrainingSummary summary;  // on the process that has rank 0
+  TrainingSummary summary;  // on the process that has rank 0, or has taken over from it
   std::optional<comm::SimulationReport> simulation;
 };
 
-/// Collective over the group's processes.
+/// The table [parallel] with another number of workers.
+Config WithWorkers(const Config& parallel, int workers);
+
+/// Collective over the group's processes. Goes on with another number of workers when somebody asks for it
+/// (train/workers_request.h), or with that of before, with a warning, if the method refuses it or they are fewer than
+/// the processes.
 TrainingReport RunTraining(TrainingRequest request, const TrainingHost& host);
 
 }  // namespace antiphon::train

@@ -8,7 +8,6 @@
 #include <span>
 #include <utility>
 
-#include "base/cancel.h"
 #include "base/compute_threads.h"
 #include "base/log.h"
 #include "parallel/strategy_traits.h"
@@ -36,6 +35,7 @@ void Worker::StartAnew() {
   run_.replica.NormalizeInput(run_.data);
   saver_.checkpoints().Clear();
   if (run_.comm.rank() == 0) {
+    RemoveRequest(run_.task.folder);
     for (const char* stale : {"model.safetensors", "confusion.json", "report.html"}) {
       std::error_code ignored;
       std::filesystem::remove(run_.task.folder / stale, ignored);
@@ -47,10 +47,12 @@ void Worker::StartAnew() {
 }
 
 // Data on a lost machine's own disk cannot be learned by others.
-void Worker::GoOnWithoutLost() {
+void Worker::GoOnWithoutLost(std::function<void()> take_over) {
   parallel::SurvivesLosses* const survival = strategy().survival();
   if (survival == nullptr || !survival->survives_losses()) return;
   if (run_.data.distribution != Distribution::kPool || run_.comm.world_size() == 1) return;
+  take_over_ = std::move(take_over);
+  is_first_ = run_.comm.rank() == 0;
   run_.comm.GoOn([this](const parallel::Loss& loss) { TakeLoss(loss); });
 }
 
@@ -59,6 +61,11 @@ void Worker::TakeLoss(const parallel::Loss& loss) {
   int64_t given_back = survival.AfterLoss(loss);
   if (strategy().rounds() == nullptr && !position().finished) {
     given_back = run_.order.GiveBack(loss.ranks, survival.steps_at_risk());
+  }
+  if (loss.ranks.front() == 0) ++writers_lost_;
+  if (run_.comm.rank() == 0 && !std::exchange(is_first_, true)) {
+    take_over_();
+    run_.state.TakeOverLog();
   }
   saver_.NoteLoss();
   run_.state.position.lost_workers += std::ssize(loss.ranks);
@@ -118,8 +125,9 @@ void Worker::SwapInAverage(size_t k) {
 }
 
 void Worker::StopIfAsked() {
-  if (run_.comm.world_size() == 1 || position().finished) return;
-  if (SumOfAll(run_.comm, {CancelRequested() ? 1.0 : 0.0})[0] > 0) saver_.Stop();
+  if (position().finished) return;
+  const RunRequests::Asked asked = AskedOfAny(run_.comm, saver_.requests().Look(true));
+  if (asked.any()) saver_.Stop(asked.workers);
 }
 
 std::vector<std::string> Worker::DescribePlan() const {

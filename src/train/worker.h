@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstddef>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -41,8 +42,11 @@ class Worker {
 
   /// Instead of a checkpoint. Removes those that are there.
   void StartAnew();
-  /// From now on lost workers are survived, where strategy and communicator can. Collective.
-  void GoOnWithoutLost();
+  /// From now on lost workers are survived, where strategy and communicator can. `take_over`: called on the rank that
+  /// becomes the first one because that was lost, before it writes anything. Collective.
+  void GoOnWithoutLost(std::function<void()> take_over);
+  /// How often another rank has taken over.
+  int writers_lost() const { return writers_lost_; }
 
   /// The rest of the current epoch. Throws Diverged; Cancelled after saving.
   void RunEpoch();
@@ -50,7 +54,8 @@ class Worker {
   void EndSteps();
   /// Minibatches came back from a lost worker: the epoch goes on.
   bool has_returned() const { return !run_.order.returned().empty(); }
-  /// After an epoch that is saved, with several ranks: throws Cancelled on all if one was asked to stop.
+  /// After an epoch that is saved: throws Cancelled on all if one was asked to stop, WorkersChanged if others are to go
+  /// on.
   void StopIfAsked();
 
   /// Loss on the held-out set, the same on all ranks. The final one takes all frames and counts confusions.
@@ -70,6 +75,9 @@ class Worker {
   void TakeLoss(const parallel::Loss& loss);
 
   RunParts run_;
+  bool is_first_ = false;  // writes for all
+  int writers_lost_ = 0;
+  std::function<void()> take_over_;
   ReplicaEvaluation evaluation_;
   RunSaver saver_;
   RunLoader loader_;

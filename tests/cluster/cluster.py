@@ -154,9 +154,11 @@ class Cluster(unittest.TestCase):
                 self.run_command(self.command("undisturbed" + str(len(self.reference)), "--json", **config)))
         return self.reference[key]
 
+    def records(self, name):
+        return [json.loads(line) for line in (self.folder / name / "metrics.jsonl").read_text().splitlines()]
+
     def events(self, name):
-        lines = (self.folder / name / "metrics.jsonl").read_text().splitlines()
-        return [record for record in map(json.loads, lines) if record["kind"] == "event"]
+        return [record for record in self.records(name) if record["kind"] == "event"]
 
     def wait_for_step(self, name, step):
         """Until the run has logged a step at or behind `step`."""

@@ -139,10 +139,14 @@ class Matrix(FaultCase):
 
 
 class Survival(FaultCase):
-    """Open MPI 5: a lost slave ends no run of a method that can do without it."""
+    """Open MPI 5: a lost rank ends no run of a method that can do without it."""
+
+    def name_of(self, method, rank, moment):
+        return "-".join(["lost", method, rank, moment]).replace(" ", "")
 
     def check(self, method, rank, moment, survives):
-        name = "-".join(["lost", method, rank, moment]).replace(" ", "")
+        name = self.name_of(method, rank, moment)
+        (self.folder / f"{name}.happened").unlink(missing_ok=True)
         process = self.mpirun_5(WORKERS, *self.arguments(name, method), env=self.fault(name, "kill", rank, moment))
         output, errors = process.communicate(timeout=cluster.LONGEST_SECONDS)
         # mpirun itself tells of the dead process by its exit status.
@@ -167,20 +171,40 @@ class Survival(FaultCase):
         return result
 
     def test_a_lost_slave_is_gone_on_without(self):
-        for method in ("asgd", "averaging", "bmuf", "easgd"):
+        for method in ("ssgd", "asgd", "averaging", "bmuf", "easgd"):
             for moment in ("middle", "checkpoint", "end"):
                 with self.subTest(method=method, moment=moment):
                     result = self.check(method, "slave", moment, survives=True)
                     if moment == "middle":
                         self.assertGreater(result["minibatches_given_back"], 0)
 
-    def test_a_lost_server_and_rank_0_are_gone_on_without_from_the_last_checkpoint(self):
+    def test_the_others_take_over_from_rank_0(self):
+        """The next rank holds the folder, writes what rank 0 wrote, and tells the result."""
+        for method in ("ssgd", "averaging", "bmuf", "easgd"):
+            for moment in ("middle", "saving", "checkpoint", "end"):
+                with self.subTest(method=method, moment=moment):
+                    self.check(method, "rank 0", moment, survives=True)
+                    records = self.records(self.name_of(method, "rank 0", moment))
+                    kinds = [record["kind"] for record in records]
+                    self.assertEqual((kinds[0], kinds[-1]), ("start", "finish"))
+                    self.assertEqual({record["epoch"] for record in records if record["kind"] == "epoch"}, {1, 2})
+                    # What rank 0 wrote last may be told again: the others do not know whether it did.
+                    steps = [record["step"] for record in records if record["kind"] == "step"]
+                    self.assertEqual(steps, sorted(steps))
+                    self.assertLessEqual(len(steps) - len(set(steps)), 1)
+
+    def test_a_step_of_ssgd_that_loses_a_worker_gives_back_its_minibatch_alone(self):
+        self.assertEqual(self.check("ssgd", "slave", "middle", survives=True)["minibatches_given_back"], 1)
+        self.assertLessEqual(self.check("ssgd", "rank 0", "middle", survives=True)["minibatches_given_back"], 1)
+
+    def test_a_lost_server_and_what_comes_before_the_first_step_cost_the_last_steps(self):
         self.check("asgd", "server", "middle", survives=False)
-        self.check("averaging", "rank 0", "middle", survives=False)
+        self.check("asgd", "rank 0", "middle", survives=False)
+        self.check("averaging", "rank 0", "start", survives=False)
         self.check("bmuf", "slave", "start", survives=False)
 
     def test_methods_that_keep_something_on_each_worker_go_on_from_the_last_checkpoint(self):
-        for method in ("asynchronous easgd", "asgd-groups", "natural-gradient-averaging", "admm"):
+        for method in ("ssgd divided", "asynchronous easgd", "asgd-groups", "natural-gradient-averaging", "admm"):
             with self.subTest(method=method):
                 result = self.check(method, "slave", "middle", survives=False)
                 if method in ASYNCHRONOUS:

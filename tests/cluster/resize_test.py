@@ -1,0 +1,194 @@
+"""`antiphon resize`: a training under way goes on with more or fewer workers, and learns every minibatch once.
+
+Usage: resize_test.py SOURCE-TREE PROGRAM MPIEXEC [unittest options and cases]
+
+The run waits at a named step (ANTIPHON_FAULT) until it was asked. With learning rates that move no weight the losses of
+an epoch's minibatches add up to the same sum whoever takes them, unless one is left out or taken twice.
+"""
+
+import json
+import os
+import subprocess
+import time
+import unittest
+
+import cluster
+from cluster import OPTIONS, Cluster
+
+STANDS_STILL = ("--set", "schedule.final-learning-rate=1e-30")
+SECONDS_TO_ASK = 4  # for which the run waits
+NOTHING_DROPPED = "max-staleness = -1"  # and so no minibatch learned again
+
+
+class ResizeCase(Cluster):
+    def start(self, name, *arguments, workers=2, method="ssgd", options="", step=25, command=None):
+        """A run whose rank 0 waits at `step` for a while, and has come there."""
+        marker = self.folder / f"{name}.waits"
+        fault = f"slow rank=0 at=step step={step} seconds={SECONDS_TO_ASK} once={marker}"
+        command = self.command(name, "--json", *STANDS_STILL, *arguments, workers=workers, method=method,
+                               options=options, epochs=2, rate=1e-30, checkpoint_steps=0)
+        process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                                   text=True, env=dict(os.environ, OMP_WAIT_POLICY="passive", ANTIPHON_FAULT=fault))
+        end = time.monotonic() + cluster.LONGEST_SECONDS
+        while not marker.exists() and process.poll() is None and time.monotonic() < end:
+            time.sleep(0.02)
+        self.assertTrue(marker.exists(), "" if process.poll() is None else process.stderr.read())
+        return process
+
+    def resize(self, name, *arguments):
+        return self.run_command([cluster.PROGRAM, "resize", str(self.folder / name), *map(str, arguments)])
+
+    def must_resize(self, name, *arguments):
+        asked = self.resize(name, *arguments)
+        self.assertEqual(asked.returncode, 0, asked.stderr)
+
+    def end(self, process):
+        output, errors = process.communicate(timeout=cluster.LONGEST_SECONDS)
+        self.assertEqual(process.returncode, 0, errors)
+        return json.loads([line for line in output.splitlines() if line.startswith("{")][-1]), errors
+
+    def losses(self, name):
+        """Of each epoch: the frames so far, and the mean loss of what the workers learned."""
+        return [(record["frames"], record["train_loss"]) for record in self.records(name) if record["kind"] == "epoch"]
+
+    def undisturbed_losses(self, method="ssgd", options=""):
+        name = f"whole-{method}-{len(options)}"
+        if not (self.folder / name).exists():
+            result = self.run_command(self.command(name, "--json", *STANDS_STILL, method=method, options=options,
+                                                   workers=2, epochs=2, rate=1e-30, checkpoint_steps=0))
+            self.assertEqual(result.returncode, 0, result.stderr)
+        return self.losses(name)
+
+    def check_every_minibatch_once(self, name, method="ssgd", options=""):
+        expected = self.undisturbed_losses(method, options)
+        found = self.losses(name)
+        self.assertEqual([frames for frames, _ in found], [frames for frames, _ in expected])
+        for (_, loss), (_, whole) in zip(found, expected):
+            self.assertAlmostEqual(loss, whole, delta=1e-6 * whole)
+
+    def workers(self, name):
+        """Of the last part of the run."""
+        return self.records(name)[-1]["workers"]
+
+
+class Threads(ResizeCase):
+    """Workers that are threads of one process."""
+
+    def test_methods_go_on_with_more_and_with_fewer(self):
+        for method, options in (("ssgd", ""), ("asgd", NOTHING_DROPPED), ("averaging", "sync-period = 4"),
+                                ("bmuf", "sync-period = 4"), ("easgd", "sync-period = 4"), ("asgd-groups", ""),
+                                ("ssgd", "accumulate = 3"), ("ssgd", 'divide = "optimizer"')):
+            for before, after in ((2, 4), (3, 1)):
+                name = f"{method}-{before}-{after}-{len(options)}"
+                with self.subTest(run=name):
+                    process = self.start(name, workers=before, method=method, options=options, step=20)
+                    self.must_resize(name, "--workers", after)
+                    _, errors = self.end(process)
+                    self.assertEqual(self.workers(name), after, errors)
+                    self.assertEqual([event["what"] for event in self.events(name)], ["workers"])
+                    self.check_every_minibatch_once(name, method, options)
+                    self.assertIn(f"workers = {after}\n", (self.folder / name / "config.toml").read_text())
+
+    def test_one_worker_becomes_several(self):
+        process = self.start("grows", workers=1)
+        self.must_resize("grows", "--workers", 3)
+        self.end(process)
+        self.assertEqual(self.workers("grows"), 3)
+        self.check_every_minibatch_once("grows")
+
+    def test_data_in_shares_change_hands_at_the_end_of_the_epoch(self):
+        process = self.start("shares", "--set", "data.distribution=shares", workers=2, step=10)
+        self.must_resize("shares", "--workers", 3)
+        self.end(process)
+        self.assertEqual(self.workers("shares"), 3)
+        event = [event for event in self.events("shares") if event["what"] == "workers"][0]
+        self.assertIn("epoch 2", event["message"])
+
+    def test_what_the_method_refuses_leaves_the_run_as_it_was(self):
+        process = self.start("refused", workers=2, method="model-parallel", step=10)
+        self.must_resize("refused", "--workers", 1000)
+        _, errors = self.end(process)
+        self.assertIn("is not met", errors)
+        self.assertEqual(self.workers("refused"), 2)
+
+    def test_requests_that_cannot_be_are_named(self):
+        process = self.start("asked", workers=2)
+        for arguments, message in ((("--workers", 3, "--launch", "mpirun -np 3"), "--launch is for a run"),
+                                   (("--workers", 0), "workers"), ((), "--workers")):
+            refused = self.resize("asked", *arguments)
+            self.assertEqual(refused.returncode, 2, refused.stderr)
+            self.assertIn(message, refused.stderr)
+        # A file that cannot be read is set aside, and the run goes on.
+        (self.folder / "asked" / "workers.toml").write_text("workers = \"many\"\n")
+        _, errors = self.end(process)
+        self.assertIn("is not met", errors)
+        self.assertFalse((self.folder / "asked" / "workers.toml").exists())
+        idle = self.resize("asked", "--workers", 3)
+        self.assertEqual(idle.returncode, 2)
+        self.assertIn("no training is under way", idle.stderr)
+        self.assertIn("--resume", idle.stderr)
+
+
+class Processes(ResizeCase):
+    """Workers in processes that mpirun starts."""
+
+    def launch(self, processes):
+        return f"{cluster.MPIEXEC} -np {processes} {OPTIONS}"
+
+    def test_other_processes_go_on(self):
+        for method, options in (("ssgd", ""), ("asgd", NOTHING_DROPPED), ("bmuf", "sync-period = 4")):
+            for before, after in ((2, 4), (3, 2)):
+                name = f"{method}-{before}-{after}"
+                with self.subTest(run=name):
+                    process = self.start(name, "--launch", self.launch(before), workers=before, method=method,
+                                         options=options, step=20)
+                    self.must_resize(name, "--workers", after, "--launch", self.launch(after))
+                    _, errors = self.end(process)
+                    self.assertEqual(self.workers(name), after, errors)
+                    self.check_every_minibatch_once(name, method, options)
+                    logs = len(list((self.folder / name / "logs").iterdir()))
+                    self.assertEqual(logs, max(before, after))
+                    config = (self.folder / name / "config.toml").read_text()
+                    self.assertIn(f"-np {after} ", config)
+
+    def test_processes_that_do_not_start_leave_those_of_before(self):
+        for number, launch in enumerate(("false", "no-such-launcher -np 4", f"{cluster.MPIEXEC} -np 9 {OPTIONS}")):
+            name = f"unreachable-{number}"
+            with self.subTest(launch=launch):
+                process = self.start(name, "--launch", self.launch(2), step=20)
+                self.must_resize(name, "--workers", 4, "--launch", launch)
+                _, errors = self.end(process)
+                self.assertIn("2 workers and", errors)
+                self.assertEqual(self.workers(name), 2, errors)
+                self.check_every_minibatch_once(name)
+
+    def test_more_workers_in_the_same_processes(self):
+        process = self.start("same", "--launch", self.launch(2), step=20)
+        self.must_resize("same", "--workers", 5)
+        self.end(process)
+        self.assertEqual(self.workers("same"), 5)
+        self.check_every_minibatch_once("same")
+
+    def test_bare_mpirun_changes_workers_in_its_processes(self):
+        for after in (5, 1):
+            name = f"bare-{after}"
+            marker = self.folder / f"{name}.waits"
+            command = self.command(name, "--json", *STANDS_STILL, workers=2, epochs=2, rate=1e-30, checkpoint_steps=0)
+            process = subprocess.Popen(
+                [*self.launch(2).split(), *command], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE, text=True,
+                env=dict(os.environ, OMP_WAIT_POLICY="passive",
+                         ANTIPHON_FAULT=f"slow rank=0 at=step step=20 seconds={SECONDS_TO_ASK} once={marker}"))
+            end = time.monotonic() + cluster.LONGEST_SECONDS
+            while not marker.exists() and process.poll() is None and time.monotonic() < end:
+                time.sleep(0.02)
+            self.must_resize(name, "--workers", after)
+            _, errors = self.end(process)
+            self.assertEqual(self.workers(name), 5 if after == 5 else 2, errors)
+            self.check_every_minibatch_once(name)
+            if after == 1:
+                self.assertIn("is not met", errors)
+
+
+if __name__ == "__main__":
+    cluster.main()
