@@ -8,7 +8,6 @@
 #include "comm/cost_world.h"
 #include "comm/simulated_world.h"
 #include "plan/cost_model.h"
-#include "plan/pipeline_split.h"
 #include "plan/schedules.h"
 
 namespace antiphon::plan {
@@ -423,44 +422,6 @@ TEST(CostModel, RefusesWhatCannotBe) {
   comm::ClusterOptions small = PlainCluster();
   small.host.memory_gb = 1e-4;
   EXPECT_THROW(SimulateCost(kNetwork, PlanOf("ssgd", 2), small), UsageError);
-}
-
-TEST(Balance, FindsTheLeastLargestPartOfAllSplits) {
-  const std::vector<double> costs = {3, 1, 4, 1, 5, 9, 2, 6};
-  for (int stages = 1; stages <= 5; ++stages) {
-    double least = 1e9;
-    // Every choice of cuts as bits between the layers.
-    for (int cuts = 0; cuts < 1 << 7; ++cuts) {
-      if (__builtin_popcount(static_cast<unsigned>(cuts)) != stages - 1) continue;
-      double part = 0;
-      double largest = 0;
-      for (size_t i = 0; i < costs.size(); ++i) {
-        part += costs[i];
-        largest = std::max(largest, part);
-        if (i < 7 && (cuts >> i & 1) != 0) part = 0;
-      }
-      least = std::min(least, largest);
-    }
-    const std::vector<int> sizes = Balance(costs, stages);
-    ASSERT_EQ(sizes.size(), static_cast<size_t>(stages));
-    double largest = 0;
-    size_t layer = 0;
-    for (const int size : sizes) {
-      EXPECT_GT(size, 0);
-      double part = 0;
-      for (int i = 0; i < size; ++i) part += costs[layer++];
-      largest = std::max(largest, part);
-    }
-    EXPECT_EQ(layer, costs.size());
-    EXPECT_EQ(largest, least) << stages;
-  }
-}
-
-TEST(Balance, StripesAnOutputLayerThatOutweighsTheRest) {
-  const CostNetwork network({429, 2048, 2048, 2048, 2048, 2048, 2048, 2048, 9304});
-  const PipelineSplit four = SplitFor(network, PlanOf("pipeline", 4));
-  EXPECT_EQ(four.stripes, 2);
-  EXPECT_EQ(four.stage_layers, (std::vector<int>{4, 3, 1}));
 }
 
 // As this program's replicas of divided models do.
