@@ -323,6 +323,17 @@ TEST(ModelParallel, RefusesReplicasThatDoNotDivideTheWorkers) {
   EXPECT_THROW(Together(3, "stripes = 2\n"), UsageError);
 }
 
+// The sum of their gradients is no natural gradient, and used to be taken for one.
+TEST(ModelParallel, RefusesReplicasThatWouldSumNaturalGradients) {
+  const auto learn = [](const std::string& stripes) {
+    comm::RunRanks(4, [&](comm::Communicator& comm) {
+      Learner("method = \"model-parallel\"\n" + stripes, comm, "type = \"natural-gradient\"\n").Train(0, 1, 0, 1);
+    });
+  };
+  EXPECT_THROW(learn("stripes = 2\n"), UsageError);
+  EXPECT_NO_THROW(learn("stripes = 4\n"));
+}
+
 TEST(ModelParallel, RefusesNetworksOfWhichNothingCanBeDivided) {
   for (const std::string method : {"model-parallel", "asgd-groups"}) {
     comm::RunRanks(2, [&](comm::Communicator& comm) {

@@ -46,7 +46,14 @@ class ModelParallel : public Strategy, public Checkpointable, public DividesTheM
         twins_(comm(), RanksFrom(comm().rank() % stripes_, stripes_, comm().world_size() / stripes_), kStripeGroup),
         scaling_(options_, twins_.size(), plan()) {
     if (stripes_ > 1) striped_.emplace(network(), RequireParts(), group_, options_);
-    if (twins_.size() > 1) gradients_.assign(network().num_values(), 0.0f);
+    if (twins_.size() == 1) return;
+    if (optimizer().needs_factors()) {
+      Throw<UsageError>(
+          "method 'model-parallel' sums the gradients of {} replicas, from which the natural gradient cannot be made: "
+          "let all {} ranks hold one replica (stripes = {}), or take another optimiser, or method 'ssgd'",
+          twins_.size(), comm().world_size(), comm().world_size());
+    }
+    gradients_.assign(network().num_values(), 0.0f);
   }
 
   DataShare data_share() const override { return {comm().rank() / stripes_, comm().world_size() / stripes_, stripes_}; }
