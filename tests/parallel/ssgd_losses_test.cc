@@ -14,23 +14,23 @@
 namespace antiphon::parallel {
 namespace {
 
-constexpr int kWorkers = 4;
+constexpr int kReplicas = 4;
 constexpr int64_t kSteps = 4;
 constexpr int64_t kFatalStep = 1;
 
-int64_t NumberOf(int64_t step, size_t rank) { return step * kWorkers + static_cast<int64_t>(rank); }
+int64_t NumberOf(int64_t step, size_t rank) { return step * kReplicas + static_cast<int64_t>(rank); }
 
 struct Outcome {
-  std::vector<std::vector<float>> values = std::vector<std::vector<float>>(kWorkers);
+  std::vector<std::vector<float>> values = std::vector<std::vector<float>>(kReplicas);
   // When told of the loss: the first step without the lost rank's frames.
-  std::vector<int64_t> first_without = std::vector<int64_t>(kWorkers, kSteps);
+  std::vector<int64_t> first_without = std::vector<int64_t>(kReplicas, kSteps);
   bool lost = false;
 };
 
 // Rank `dying` is lost at its message number `messages` of the fatal step.
 Outcome LoseAtMessage(const std::string& options, size_t dying, int messages) {
   Outcome outcome;
-  comm::RunLosableRanks(kWorkers, [&](comm::Communicator& whole) {
+  comm::RunLosableRanks(kReplicas, [&](comm::Communicator& whole) {
     const auto first = static_cast<size_t>(whole.rank());
     DiesSending dies(whole);
     SurvivingCommunicator comm(dies);
@@ -65,7 +65,7 @@ std::vector<float> Joined(size_t lost, int64_t first_without) {
   Learner one("method = \"serial\"\n", *self);
   for (int64_t step = 0; step < kSteps; ++step) {
     std::vector<int64_t> numbers;
-    for (size_t r = 0; r < kWorkers; ++r) {
+    for (size_t r = 0; r < kReplicas; ++r) {
       if (r != lost || step < first_without) numbers.push_back(NumberOf(step, r));
     }
     one.Step(Minibatch::Joined(numbers), step, 0.1 * static_cast<double>(numbers.size()));
@@ -89,7 +89,7 @@ TEST_P(SsgdLoss, TheStepAtHandIsTakenWhateverWasSentOfIt) {
       }
       seen.insert(first_without);
       const std::vector<float> expected = Joined(dying, first_without);
-      for (size_t r = 0; r < kWorkers; ++r) {
+      for (size_t r = 0; r < kReplicas; ++r) {
         if (r == dying) continue;
         EXPECT_EQ(outcome.first_without[r], first_without) << messages;
         EXPECT_EQ(outcome.values[r], outcome.values[any]) << messages;
