@@ -1,0 +1,209 @@
+#!/usr/bin/env python3
+"""Does `antiphon plan` order the strategies as their measured times to a given accuracy do? Kendall's tau per setting.
+
+A setting is a number of machines (network namespaces, bench/shaped_links.py), ranks on each and the speed of the links. In each:
+
+  predicted: `plan --all` on the cluster that `antiphon bench comm` describes there, and on devices as fast as that many workers who
+             train at once and exchange nothing. Its best variant of every method is what is trained.
+  measured:  passes over the data until the held-out accuracy is reached, times the seconds of a pass at the measured frames/s.
+
+The passes are counted with the ranks as threads, once per variant and number of workers: where a rank computes changes no bit of
+the synchronous methods. The accuracy is serial training's after --target-epochs, at a constant rate. Methods that do not reach it in
+--epochs are last, together. The speed is measured on the links, in the program's own training of a store of the same shape.
+Hessian-free training is left out: a pass is one step there, and no number of frames per second says what it needs. Tau-b counts
+ties; it is printed once with the planner's rules on passes, and once with the passes that were measured in their place, which
+leaves the speeds as the planner's part. Needs root.
+
+  bench/plan_order.py --store exp/store --program build/release/antiphon
+"""
+
+import argparse
+import json
+import os
+import pathlib
+import subprocess
+import tempfile
+
+import codecs_on_links
+import shaped_links
+
+# machines, ranks on each, Mbit/s of the links (0: processes of one machine; -1: threads of one process)
+SETTINGS = [(1, 2, -1), (1, 4, -1), (1, 2, 0), (1, 4, 0), (2, 1, 1000), (2, 1, 100), (4, 1, 1000), (4, 1, 100)]
+LEFT_OUT = {"hessian-free"}
+OPTIMIZERS = {"eamsgd": ["optimizer.momentum=0.9", "optimizer.nesterov=true"],
+              "natural-gradient-averaging": ["optimizer.type=natural-gradient", "optimizer.step.max-change=2"]}
+CONFIG = """
+[data]
+minibatch = 256
+left-context = {context}
+right-context = {context}
+[schedule]
+epochs = {epochs}
+learning-rate = {rate}
+final-learning-rate = {rate}
+[held-out]
+fraction = 0.1
+by = "utterance"
+[[network.layer]]
+type = "repeat"
+times = {layers}
+layers = [{{ type = "affine", dim = {width} }}, {{ type = "relu" }}]
+[[network.layer]]
+type = "affine"
+"""
+
+
+def tau_b(pairs):
+    """Kendall's tau-b of (predicted, measured)."""
+    agree = predicted_only = measured_only = 0
+    score = 0
+    for i, (p, m) in enumerate(pairs):
+        for q, n in pairs[:i]:
+            a, b = (p > q) - (p < q), (m > n) - (m < n)
+            score += a * b
+            agree += a != 0 and b != 0
+            predicted_only += a != 0 and b == 0
+            measured_only += a == 0 and b != 0
+    below = ((agree + predicted_only) * (agree + measured_only))**0.5
+    return score / below if below else float("nan")
+
+
+def sets_of(method):
+    table = method["parallel"]
+    sets = []
+    for line in filter(None, table.splitlines()):
+        sets += ["--set", "parallel." + line.replace(" = ", "=", 1)]
+    return sets + [word for each in OPTIMIZERS.get(method["method"], []) for word in ("--set", each)]
+
+
+class Bench:
+    def __init__(self, options, folder):
+        self.options, self.folder = options, folder
+        self.program = os.path.abspath(options.program)
+        self.how = {"stdout": subprocess.PIPE, "stderr": None if options.verbose else subprocess.DEVNULL, "text": True,
+                    "stdin": subprocess.DEVNULL, "env": dict(os.environ, OMP_WAIT_POLICY="passive", OMP_NUM_THREADS="1")}
+        shape = json.load(open(f"{options.store}/store.json"))
+        self.dim, self.pdfs, self.frames = shape["feat_dim"], shape["num_pdfs"], 0.9 * shape["num_frames"]
+        self.inputs = self.dim * (2 * options.context + 1)
+        self.config = folder / "run.toml"
+        self.config.write_text(CONFIG.format(context=options.context, epochs=options.epochs, rate=options.rate,
+                                             layers=options.layers, width=options.width))
+        codecs_on_links.make_store(self.program, folder, options.speed_frames, self.dim, self.pdfs)
+        self.number = 0
+        self.curves_file = pathlib.Path(options.curves or folder / "curves.json")
+        self.curves = json.loads(self.curves_file.read_text()) if self.curves_file.exists() else {}
+
+    def command(self, store, *arguments):
+        self.number += 1
+        return [self.program, "train", "--config", str(self.config), "--store", str(store), "--out",
+                f"{self.folder}/run-{self.number}", "--threads", "1", "--json", *arguments]
+
+    def accuracies(self, sets):
+        """Held-out accuracy after each epoch, ranks as threads; none before the first."""
+        key = " ".join(sets)
+        if key not in self.curves:
+            command = self.command(self.options.store, *sets)
+            done = subprocess.run(command, **self.how)
+            if done.returncode != 0:
+                self.curves[key] = None
+            else:
+                lines = map(json.loads, open(f"{self.folder}/run-{self.number}/metrics.jsonl"))
+                self.curves[key] = [0.0] + [line["held_out_accuracy"] for line in lines if line["kind"] == "epoch"]
+            self.curves_file.write_text(json.dumps(self.curves, indent=1))
+        return self.curves[key]
+
+    def on(self, setting, command):
+        machines, per_machine, rate = setting
+        if rate < 0:
+            done = subprocess.run(command, **self.how)
+        elif rate == 0:
+            done = subprocess.run(["mpirun", "--allow-run-as-root", "--oversubscribe", "--bind-to", "none", "-np",
+                                   str(per_machine), *command], **self.how)
+        else:
+            done = shaped_links.run(command, machines, per_machine, rate, **self.how)[0]
+        return codecs_on_links.result_of(done, command)
+
+    def cluster(self, setting):
+        ranks = setting[0] * setting[1]
+        links = self.on(setting, [self.program, "bench", "comm", "--workers", str(ranks), "--megabytes", "1", "--repeats", "9",
+                                  "--json"])["cluster"]
+        sets = ["--set", "schedule.epochs=1"]
+        running = [subprocess.Popen(self.command(f"{self.folder}/store", *sets), **self.how) for _ in range(ranks)]
+        texts = [process.communicate()[0] for process in running]
+        speeds = [json.JSONDecoder().raw_decode(text[text.find("{"):])[0]["frames_per_second"] for text in texts]
+        o = self.options
+        weights = self.inputs * o.width + (o.layers - 1) * o.width**2 + o.width * self.pdfs
+        gflops = (6 * weights - 2 * self.inputs * o.width) * sum(speeds) / len(speeds) / 1e9
+        return links, gflops
+
+    def plan(self, setting, links, gflops):
+        file = self.folder / "cluster.toml"
+        file.write_text(links)
+        o = self.options
+        layers = f"{self.inputs},{o.layers}x{o.width},{self.pdfs}"
+        command = [self.program, "plan", "--config", str(file), "--set", f"cluster.host.gflops={gflops}", "--layers", layers,
+                   "--hours", str(self.frames / 360000), "--epochs", str(o.target_epochs), "--devices",
+                   str(setting[0] * setting[1]), "--minibatch", "256", "--all", "--json"]
+        found = json.loads(subprocess.run(command, **self.how).stdout)
+        return {m["method"]: m for m in found["methods"] if "expected" in m and m["method"] not in LEFT_OUT}
+
+
+def epochs_to(curve, target):
+    """By a straight line between two epochs; infinite if it is not reached."""
+    for epoch, (before, after) in enumerate(zip(curve, curve[1:])):
+        if after >= target:
+            return epoch + (target - before) / (after - before) if before < target else epoch
+    return float("inf")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--program", default="build/release/antiphon")
+    parser.add_argument("--store", required=True, help="frame store of the speech that is learned")
+    parser.add_argument("--context", type=int, default=5)
+    parser.add_argument("--layers", type=int, default=3)
+    parser.add_argument("--width", type=int, default=256)
+    parser.add_argument("--rate", type=float, default=0.1)
+    parser.add_argument("--epochs", type=int, default=4)
+    parser.add_argument("--target-epochs", type=int, default=2)
+    parser.add_argument("--speed-frames", type=int, default=120000,
+                        help="of the store on which speeds are measured: several periods of exchange")
+    parser.add_argument("--curves", help="JSON file of accuracies by epoch, of the same store and options: what is there is not "
+                        "trained again")
+    parser.add_argument("--settings", type=int, nargs="+", default=list(range(len(SETTINGS))), help="numbers of them, from 0")
+    parser.add_argument("--verbose", action="store_true", help="show what the runs print")
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory() as scratch:
+        bench = Bench(options, pathlib.Path(scratch))
+        serial = bench.accuracies(["--set", "parallel.method=serial"])
+        target = serial[options.target_epochs]
+        print(f"{bench.frames:.0f} frames, target {100 * target:.2f} % of held-out frames; serial by epoch: "
+              + " ".join(f"{100 * a:.2f}" for a in serial))
+        for number in options.settings:
+            setting = SETTINGS[number]
+            links, gflops = bench.cluster(setting)
+            predicted = bench.plan(setting, links, gflops)
+            print(f"\nsetting {number}: {setting[0]} machine(s) of {setting[1]} rank(s), {setting[2]:g} Mbit/s, "
+                  f"{gflops:.1f} GFLOP/s each\nmethod                      passes   frames/s  measured_s  predicted:"
+                  "   frames/s  by_rules_s  known_passes_s", flush=True)
+            rows = []
+            for name, method in predicted.items():
+                sets = sets_of(method)
+                curve = bench.accuracies(sets)
+                if curve is None:
+                    print(f"{name:26} is refused")
+                    continue
+                passes = epochs_to(curve, target)
+                speed = bench.on(setting, bench.command(f"{bench.folder}/store", "--set", "schedule.epochs=1", *sets))
+                measured = passes * bench.frames / speed["frames_per_second"]
+                expected = method["expected"]
+                known = passes * bench.frames / expected["frames_per_second"]
+                rows.append((3600 * expected["hours"], known, measured))
+                print(f"{name:26} {passes:7.2f} {speed['frames_per_second']:10.0f} {measured:11.2f} "
+                      f"{expected['frames_per_second']:22.0f} {rows[-1][0]:11.2f} {known:15.2f}", flush=True)
+            print(f"tau: {tau_b([(r, m) for r, _, m in rows]):.2f} by its rules, "
+                  f"{tau_b([(k, m) for _, k, m in rows]):.2f} with the passes known, {len(rows)} methods", flush=True)
+
+
+if __name__ == "__main__":
+    main()
