@@ -120,7 +120,7 @@ class TrainingHabits(SystemTest):
                     "--set", "cluster.host.gflops=0.01", "--set", "cluster.host.failing-ranks=[1]", "--set",
                     "cluster.host.failing-seconds=[0.2]", "--set", "checkpoint.steps=1000"]
 
-        result = run(*command("ssgd"))
+        result = run(*command("model-parallel"))
         self.assertEqual(result.returncode, 1, result.stderr)
         self.assertIn("rank 1 is lost", result.stderr)
         self.assertNotIn("are left", result.stderr)
