@@ -193,6 +193,7 @@ TEST(Int8, RandomRoundingIsRightOnTheMean) {
   sum.SetZero();
   constexpr int kTimes = 2000;
   for (int k = 0; k < kTimes; ++k) {
+    sender.codec->BeginStep({0, 0, 1});
     const Matrix sent = sender.Send(g);
     for (int64_t i = 0; i < g.size(); ++i) sum.data()[i] += sent.data()[i] / kTimes;
   }
@@ -218,6 +219,18 @@ TEST(Int8, RanksRoundByNumbersOfTheirOwn) {
   }
   for (const double error : mean_error) of_mean += error * error;
   EXPECT_NEAR(of_mean, of_one / kRanks, 0.3 * of_one / kRanks);
+}
+
+// Layers are encoded in the order in which messages arrive.
+TEST(Int8, TheOrderOfMatricesChangesNoRounding) {
+  const Matrix a = NormalMatrix(2, 300, 4), b = NormalMatrix(2, 300, 5);
+  const auto codes = [&](bool turned) {
+    Sender sender("type = \"int8\"\nrounding = \"stochastic\"\n", 2, 300);
+    sender.codec->BeginStep({0, 1, 4});
+    const Code first = sender.Encode(turned ? b : a), second = sender.Encode(turned ? a : b);
+    return turned ? std::pair(second, first) : std::pair(first, second);
+  };
+  EXPECT_EQ(codes(false), codes(true));
 }
 
 TEST(Int8, GoesOnWithTheNumbersOfItsRank) {

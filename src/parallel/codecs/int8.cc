@@ -1,11 +1,13 @@
 // Gradients as 8-bit integers, each block of 256 values of a row with a scale of its own.
 //
 // s = max|u|/127, q = round(u/s), to nearest with error feedback (u = g + what was left out), or at random up or down
-// so that the mean is right and nothing needs to be remembered (`rounding = "stochastic"`). Bytes: 1 per value and 4
-// per block.
+// so that the mean is right and nothing needs to be remembered (`rounding = "stochastic"`). The random numbers of a
+// matrix are those of its values, its rank and its step: layers are encoded in the order in which messages arrive,
+// which must change nothing. Bytes: 1 per value and 4 per block.
 #include <algorithm>
 #include <cmath>
 
+#include "base/file.h"
 #include "base/options.h"
 #include "base/random.h"
 #include "parallel/codec.h"
@@ -26,16 +28,12 @@ struct Int8Options {
 
 class Int8 : public Codec {
  public:
-  explicit Int8(const Config& config)
-      : nearest_(ReadOptions<Int8Options>(config, {"type"}).rounding == "nearest"), rng_(kRoundingSeed) {}
+  explicit Int8(const Config& config) : nearest_(ReadOptions<Int8Options>(config, {"type"}).rounding == "nearest") {}
 
   // Each rank draws its own numbers: with the same ones, errors of equal values would add up instead of averaging out.
   void BeginStep(const CodecStep& step) override {
-    if (step.rank == rank_) return;
-    rank_ = step.rank;
-    const uint64_t position = rng_.position();
-    rng_ = Rng(kRoundingSeed, static_cast<uint64_t>(rank_));
-    rng_.Seek(position);
+    ++steps_;
+    seed_ = MixSeed(MixSeed(kRoundingSeed, steps_), static_cast<uint64_t>(step.rank));
   }
 
   int num_planes() const override { return nearest_ ? 1 : 0; }
@@ -43,6 +41,7 @@ class Int8 : public Codec {
   void Encode(ConstMatrixView gradient, std::span<const MatrixView> memory, Code& code) override {
     float block[kScaleBlock];
     for (int64_t r = 0; r < gradient.rows(); ++r) {
+      if (!nearest_) rng_ = Rng(seed_, MixSeed(Checksum(std::as_bytes(gradient.Row(r))), static_cast<uint64_t>(r)));
       for (int64_t first = 0; first < gradient.cols(); first += kScaleBlock) {
         const int64_t count = std::min(kScaleBlock, gradient.cols() - first);
         const float* g = gradient.Row(r).data() + first;
@@ -71,11 +70,10 @@ class Int8 : public Codec {
   }
 
   void SaveState(SafetensorsWriter& writer, const std::string& prefix) const override {
-    const uint64_t position = rng_.position();
-    writer.Add(prefix + ".rounding", std::span<const uint64_t>(&position, 1));
+    writer.Add(prefix + ".rounding", std::span<const uint64_t>(&steps_, 1));
   }
   void LoadState(const SafetensorsReader& reader, const std::string& prefix) override {
-    rng_.Seek(static_cast<uint64_t>(reader.ReadInts(prefix + ".rounding").at(0)));
+    steps_ = static_cast<uint64_t>(reader.ReadInts(prefix + ".rounding").at(0));
   }
 
   std::string Describe() const override {
@@ -105,8 +103,9 @@ class Int8 : public Codec {
   }
 
   bool nearest_;
-  int rank_ = 0;
-  Rng rng_;
+  uint64_t steps_ = 0;
+  uint64_t seed_ = kRoundingSeed;  // of this rank's step
+  Rng rng_{kRoundingSeed};
 };
 
 REGISTER_COMPONENT(CodecRegistry, "int8", [](const Config& config) { return std::make_unique<Int8>(config); });
