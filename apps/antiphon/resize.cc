@@ -48,7 +48,7 @@ void Resize(const ResizeOptions& options, CommandContext& context) {
     throw UsageError("a run on a simulated cluster keeps its workers: stop it and go on with --resume");
   }
   train::LeaveRequest(folder, options.request);
-  context.Print("asked; the run saves everything between two steps and goes on with {} workers, as its log will say",
+  context.Print("asked; the run saves everything between two steps, then trains with {} workers; its log says when",
                 options.request.workers);
   context.SetResult(nlohmann::json{{"workers", options.request.workers}, {"supervised", supervised}}.dump());
 }
@@ -57,12 +57,11 @@ REGISTER_COMMAND(
     "resize", ResizeOptions, Resize,
     {.summary = "let a training under way go on with more or fewer workers",
      .description =
-         "The run looks for the request between two steps, saves everything, and goes on from there with the new "
-         "number "
-         "of workers: no minibatch is lost, none is learned twice. Its processes stay, or, where it was started with "
-         "--launch or --restarts, are started anew, by another --launch if one is given. A method that keeps "
+         "The run looks for the request between two steps, saves everything, and continues from there with the new "
+         "number of workers: no minibatch is lost, none is learned twice. Its processes stay, or, where it was started "
+         "with --launch or --restarts, are started anew, by another --launch if one is given. A method that keeps "
          "minibatches under way, or data in shares, changes at the end of an epoch. What cannot be met is warned of in "
-         "the run's log, and the run goes on as it was.",
+         "the run's log, and the run continues with the workers that it has.",
      .example = "antiphon resize exp/dnn --workers 8\n"
                 "antiphon resize exp/dnn --workers 8 --launch 'mpirun -np 8 --hostfile more-hosts'",
      .positionals = {"run"},

@@ -20,7 +20,7 @@ struct ProcessPlan {
 /// Who knows what is asked of the run.
 struct SupervisedRun {
   std::filesystem::path config;
-  /// What somebody asked the run to go on with, once; nothing if nobody did.
+  /// The processes that antiphon resize asked for since the last call; nothing if there was no request.
   std::function<std::optional<ProcessPlan>()> take_request;
   /// The next start of the run is by this plan.
   std::function<void(const ProcessPlan&)> prepare;
