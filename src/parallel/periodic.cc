@@ -64,7 +64,9 @@ void PeriodicStrategy::CountStep(const StepInput& input) {
 // What optimiser and recurrent layers remember of a model that was left out would lead the others' astray.
 void PeriodicStrategy::RunExchange() {
   left_out_ = !usable_;
+  exchanging_ = true;
   Exchanging([this] { Exchange(); });
+  exchanging_ = through_ = false;
   if (left_out_ && comm().world_size() > 1) {
     optimizer().ResetState();
     workspace() = nn::Workspace();
@@ -116,7 +118,8 @@ bool PeriodicStrategy::LeaveOut() {
 }
 
 // The rate is meant for those that are left.
-int64_t PeriodicStrategy::AfterLoss(const Loss&) {
+int64_t PeriodicStrategy::AfterLoss(const Loss& loss) {
+  through_ = exchanging_ && !loss.again;
   scaling_ = RateScaling(scaling_options_, comm().world_size(), plan());
   return 0;
 }
@@ -173,6 +176,7 @@ void PeriodicStrategy::ResetState() {
   frame_weight_ = 0;
   usable_ = true;
   hopeless_ = false;
+  exchanging_ = through_ = false;
   PeriodicStrategy::Start();
 }
 

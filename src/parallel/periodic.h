@@ -45,7 +45,7 @@ class PeriodicStrategy : public Strategy, public Checkpointable, public Survives
   void ResetState() override;
   bool LeaveOut() override;
   // Of those that offer it.
-  int64_t steps_at_risk() const override { return since_exchange_; }
+  int64_t steps_at_risk() const override { return through_ ? 0 : since_exchange_; }
   int64_t AfterLoss(const Loss& loss) override;
   /// The centre, and the model that is evaluated at an epoch's end.
   size_t copy_bytes() const override { return 2 * model_bytes(); }
@@ -95,6 +95,8 @@ class PeriodicStrategy : public Strategy, public Checkpointable, public Survives
   double frame_weight_ = 0;  // since the last exchange
   bool usable_ = true;
   bool left_out_ = false;  // of the exchange under way
+  bool exchanging_ = false;
+  bool through_ = false;  // the models of those that were lost in the exchange under way are in it
   bool hopeless_ = false;
   std::vector<float> center_;
   std::vector<float> parked_;  // this replica's own values while the evaluated model is in the network; else empty

@@ -72,17 +72,17 @@ std::vector<Kind> Kinds() {
   };
 }
 
-struct Learned {
+struct LearnedWithFront {
   std::vector<float> values;
   std::vector<float> logits;  // of an evaluation in the middle of training
   double loss = 0;
 };
 
-std::vector<Learned> LearnStreams(int workers, const std::string& keys, const std::string& network) {
+std::vector<LearnedWithFront> LearnStreams(int workers, const std::string& keys, const std::string& network) {
   return OnRanks(workers, [&](comm::Communicator& comm) {
     StreamLearner learner(keys, comm, network);
     learner.TrainStreams(0, 6);
-    Learned learned;
+    LearnedWithFront learned;
     learned.logits = learner.Evaluate(3);
     learner.TrainStreams(6, 13);
     learner.End();
@@ -97,11 +97,11 @@ TEST(DataParallelFrontSequences, EqualsOneRank) {
   const AsLargeLayers as_large_layers;
   for (const Kind& kind : Kinds()) {
     SCOPED_TRACE(kind.network);
-    const Learned alone = LearnStreams(1, "method = \"serial\"\n", kind.network).front();
+    const LearnedWithFront alone = LearnStreams(1, "method = \"serial\"\n", kind.network).front();
     for (const int stripes : {2, 3, 4}) {
       for (const std::string method : {"model-parallel", "asgd-groups"}) {
         const auto ranks = LearnStreams(stripes, FrontOf(kind.layers, "", method), kind.network);
-        for (const Learned& together : ranks) {
+        for (const LearnedWithFront& together : ranks) {
           EXPECT_LT(LargestDifference(together.values, alone.values), 5e-6) << stripes << " " << method;
           EXPECT_LT(LargestDifference(together.logits, alone.logits), 3e-5) << stripes << " " << method;
           EXPECT_NEAR(together.loss, alone.loss, 1e-3) << stripes << " " << method;

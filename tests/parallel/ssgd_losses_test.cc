@@ -20,7 +20,7 @@ constexpr int64_t kFatalStep = 1;
 
 int64_t NumberOf(int64_t step, size_t rank) { return step * kReplicas + static_cast<int64_t>(rank); }
 
-struct Outcome {
+struct SsgdOutcome {
   std::vector<std::vector<float>> values = std::vector<std::vector<float>>(kReplicas);
   // When told of the loss: the first step without the lost rank's frames.
   std::vector<int64_t> first_without = std::vector<int64_t>(kReplicas, kSteps);
@@ -28,8 +28,8 @@ struct Outcome {
 };
 
 // Rank `dying` is lost at its message number `messages` of the fatal step.
-Outcome LoseAtMessage(const std::string& options, size_t dying, int messages) {
-  Outcome outcome;
+SsgdOutcome LoseAtMessage(const std::string& options, size_t dying, int messages) {
+  SsgdOutcome outcome;
   comm::RunLosableRanks(kReplicas, [&](comm::Communicator& whole) {
     const auto first = static_cast<size_t>(whole.rank());
     DiesSending dies(whole);
@@ -80,7 +80,7 @@ TEST_P(SsgdLoss, TheStepAtHandIsTakenWhateverWasSentOfIt) {
   for (const size_t dying : {size_t{0}, size_t{1}, size_t{3}}) {
     std::set<int64_t> seen;
     for (int messages = 0;; ++messages) {
-      const Outcome outcome = LoseAtMessage(GetParam(), dying, messages);
+      const SsgdOutcome outcome = LoseAtMessage(GetParam(), dying, messages);
       if (!outcome.lost) break;  // it does not send so many in a run
       const size_t any = dying == 0 ? 1 : 0;
       const int64_t first_without = outcome.first_without[any];
