@@ -7,6 +7,7 @@
 
 #include <filesystem>
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -14,6 +15,7 @@
 #include <vector>
 
 #include "chain/denominator.h"
+#include "chain/left_out.h"
 #include "chain/numerator.h"
 #include "chain/reference.h"
 #include "hmm/hmm_model.h"
@@ -39,7 +41,8 @@ struct ChainData {
   hmm::HmmModel model;
   DenominatorGraph denominator;
   References references;
-  int step = 3;  // input frames per output
+  int step = 3;                                                     // input frames per output
+  std::shared_ptr<LeftOut> left_out = std::make_shared<LeftOut>();  // in training
 
   void Save(const std::filesystem::path& folder) const;
   static ChainData Load(const std::filesystem::path& folder);

@@ -1,14 +1,12 @@
 #include "chain/chain_loss.h"
 
 #include <algorithm>
-#include <bit>
 #include <cmath>
 #include <limits>
 #include <numeric>
 
 #include "base/compute_threads.h"
 #include "base/error.h"
-#include "base/log.h"
 #include "kernels/parallel.h"
 
 namespace antiphon::chain {
@@ -170,12 +168,8 @@ nn::LossResult ChainLoss::Compute(ConstMatrixView outputs, const nn::LossTargets
   return {result.loss_sum, result.weight_sum, result.correct_sum};
 }
 
-// The first, the second, the fourth, the eighth … is told.
 void ChainLoss::NoteLeftOut(const ChainChunk& chunk, const std::string& problem) {
-  const std::string id = chunk.utterance ? data_->references.Id(*chunk.utterance) : "?";
-  if (!left_out_.insert(id).second || !std::has_single_bit(left_out_.size())) return;
-  log::Warn("a chunk of utterance '{}' is left out of chain training: {} ({} utterance(s) so far)", id, problem,
-            left_out_.size());
+  data_->left_out->Note(chunk.utterance ? data_->references.Id(*chunk.utterance) : "?", problem);
 }
 
 }  // namespace antiphon::chain

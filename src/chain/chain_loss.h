@@ -17,7 +17,6 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
-#include <set>
 #include <span>
 #include <string>
 #include <vector>
@@ -76,8 +75,6 @@ class ChainLoss {
   nn::LossResult Compute(ConstMatrixView outputs, const nn::LossTargets& targets, MatrixView derivative);
 
   const ChainData& data() const { return *data_; }
-  /// Utterances of which a chunk was left out so far.
-  size_t num_left_out() const { return left_out_.size(); }
 
  private:
   struct Lane {
@@ -98,7 +95,6 @@ class ChainLoss {
   ContextPdfs pdfs_;
   DenominatorPasses passes_;
   std::vector<DenominatorPasses::Scratch> scratch_;  // by thread
-  std::set<std::string> left_out_;
   std::span<const ChainChunk> chunks_;
   nn::ClassShares posteriors_;
 };

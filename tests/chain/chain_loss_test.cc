@@ -1,13 +1,16 @@
 #include "chain/chain_loss.h"
 
 #include <gtest/gtest.h>
+#include <spdlog/sinks/ostream_sink.h>
 
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <sstream>
 
 #include "base/compute_threads.h"
 #include "base/error.h"
+#include "base/log.h"
 #include "toy_chain.h"
 
 namespace antiphon::chain {
@@ -199,7 +202,7 @@ TEST(ChainLoss, LeavesOutWhatCannotBeLearned) {
   Matrix derivative(y.rows(), y.cols());
   const ChainResult result = loss.Compute(chunks, y, derivative);
   EXPECT_EQ(result.left_out, 3);
-  EXPECT_EQ(loss.num_left_out(), 3U);
+  EXPECT_EQ(data->left_out->num_utterances(), 3U);
   EXPECT_EQ(result.weight_sum, 6);
   for (int64_t row = 0; row < y.rows(); ++row) {
     bool any = false;
@@ -211,6 +214,20 @@ TEST(ChainLoss, LeavesOutWhatCannotBeLearned) {
   for (int64_t t = 0; t < 6; ++t) std::ranges::copy(y.Row(5 * t), alone_y.Row(t).begin());
   EXPECT_EQ(loss.Compute(std::span(chunks).first(1), alone_y, alone).loss_sum, result.loss_sum);
   for (int64_t t = 0; t < 6; ++t) EXPECT_TRUE(std::ranges::equal(alone.Row(t), derivative.Row(5 * t)));
+}
+
+TEST(ChainLoss, TellsOnceWhatIsLeftOut) {
+  const auto data = Share(testing::ToyData());
+  const std::vector<ChainChunk> chunks = {{{}, {0, 4}, 1.0F}};
+  const Matrix y = testing::RandomOutputs(4, data->model.num_pdfs(), 2.0, 5);
+  std::ostringstream said;
+  log::SetLogger(std::make_shared<spdlog::logger>("test", std::make_shared<spdlog::sinks::ostream_sink_st>(said)));
+  for (int loss = 0; loss < 2; ++loss)
+    ChainLoss(data, {}).Compute(chunks, y, MatrixView());  // as every evaluation does
+  log::SetLogger(std::make_shared<spdlog::logger>("silent"));
+  const size_t first = said.str().find("left out");
+  EXPECT_NE(first, std::string::npos);
+  EXPECT_EQ(said.str().find("left out", first + 1), std::string::npos) << said.str();
 }
 
 TEST(ChainLoss, TellsThatOutputsAreNotFinite) {
