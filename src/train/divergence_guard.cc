@@ -44,7 +44,7 @@ std::string DivergenceGuard::Find(const parallel::StepOutput& output, int output
   running_loss = running_loss < 0 ? loss : kRunningLossDecay * running_loss + (1 - kRunningLossDecay) * loss;
   const double limit = options_.explosion_factor * std::log(std::max(2, outputs));
   if (running_loss <= limit) return "";
-  return fmt::format("the running loss {:.2f} exceeds {:.2f}, {} times that of a uniform guess", running_loss, limit,
+  return fmt::format("the running loss {:.4g} exceeds {:.4g}, {} times that of a uniform guess", running_loss, limit,
                      options_.explosion_factor);
 }
 
