@@ -186,9 +186,10 @@ void TakeChainCriterion(const AdaptCommandOptions& options, const nn::Model& mod
   if (!options.store.empty() || !train::IsChain(model)) return;
   train.sequence.criterion.criterion = "chain";
   train.sequence.chain_data = (fs::path(options.out) / "chain").string();
-  // Its derivatives, numerator less denominator, are small beside those of cross-entropy.
-  if (!given.Has("train.schedule.learning-rate")) train.schedule.learning_rate *= 10;
-  if (!given.Has("train.schedule.final-learning-rate")) train.schedule.final_learning_rate *= 10;
+  // Its derivatives, numerator less denominator, are small beside those of cross-entropy; ten times the rate diverges.
+  constexpr double kRateFactor = 2;
+  if (!given.Has("train.schedule.learning-rate")) train.schedule.learning_rate *= kRateFactor;
+  if (!given.Has("train.schedule.final-learning-rate")) train.schedule.final_learning_rate *= kRateFactor;
   if (given.Has("train.data.chunk-frames")) return;
   train.data.chunk_frames = 150;
   train.data.other_chunk_frames = {100, 140};
