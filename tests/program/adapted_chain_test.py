@@ -79,6 +79,8 @@ class AdaptedChain(system.SystemTest):
         result = self.adapt("--adapt-graph", self.root / "sat-graph")
         self.assertEqual(result.returncode, 0, result.stderr)
         self.assertIn("24 of 24 utterances were recognised", result.stdout + result.stderr)
+        self.assertIn("learning rate: 0.06 ", result.stdout + result.stderr)
+        self.assertNotIn("back to step", result.stdout + result.stderr)  # as at ten times that of other networks
         self.assertTrue((self.root / "out/model.safetensors").exists())
 
     def test_says_that_the_gaussians_have_no_graph(self):
