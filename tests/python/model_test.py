@@ -148,11 +148,15 @@ class Torch(SystemTest):
             with self.assertRaises(kind):
                 antiphon.Model.from_torch(module, self.root / "looks", **given)
             self.assertFalse((self.root / "looks").exists())
-        normed = nn.utils.parametrizations.weight_norm(nn.Linear(dim, outputs))
-        with torch.no_grad():
-            normed.parametrizations.weight.original0.mul_(3)
-        written = antiphon.Model.from_torch(normed, self.root / "normed.safetensors", **given)
-        np.testing.assert_allclose(written.tensors()["affine1.weight"], normed.weight.detach().numpy(), rtol=1e-6)
+
+        class Tripled(nn.Module):
+            def forward(self, weight):
+                return 3 * weight
+
+        tripled = nn.Linear(dim, outputs)
+        nn.utils.parametrize.register_parametrization(tripled, "weight", Tripled())
+        written = antiphon.Model.from_torch(tripled, self.root / "tripled.safetensors", **given)
+        np.testing.assert_allclose(written.tensors()["affine1.weight"], tripled.weight.detach().numpy(), rtol=1e-6)
 
     def test_a_model_that_scores_otherwise_is_refused(self):
         from antiphon import _core, _torch
