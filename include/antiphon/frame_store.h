@@ -57,6 +57,8 @@ class ANTIPHON_API FrameStore {
   const std::vector<Utterance>& utterances() const;
   /// False for speech without alignment, whose labels mean nothing.
   bool labelled() const;
+  /// Options of the front end that made the features, as TOML (antiphon/front_end.h); "" if the store does not know it.
+  std::string front_end() const;
 
   /// Of one utterance, by its place in utterances(): frames × feature_dim, and one label per frame.
   std::vector<float> Features(size_t utterance) const;

@@ -62,7 +62,8 @@ struct ANTIPHON_API ModelFile {
   std::vector<ModelLayer> Layers() const;
   /// Outputs of the network, of all heads.
   int NumOutputs() const;
-  /// hmm and features of another model file (a Gaussian model too), where they are empty here.
+  /// hmm of another model (a network or Gaussians, its bundle, or what hmm holds as a file), and its features if they
+  /// have feature_dim values, where these are empty here.
   void TakeDescription(const std::string& model);
 };
 

@@ -109,7 +109,7 @@ def floats(values: Any, dimensions: int, what: str) -> Floats:
         raise TypeError(f"{what}: expected an array of floats, not of {array.dtype}")
     if array.ndim != dimensions:
         raise InputError(f"{what}: expected {dimensions} dimension(s), not shape {array.shape}")
-    array = np.ascontiguousarray(array, dtype=np.float32)
+    array = np.require(array, np.float32, ["C", "A"])
     if not np.isfinite(array).all():
         place = np.argwhere(~np.isfinite(array))[0].tolist()
         raise InputError(f"{what}: expected finite numbers, found {array[tuple(place)]} at {place}")

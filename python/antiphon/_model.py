@@ -107,9 +107,9 @@ class Model:
         Sigmoid, Tanh, BatchNorm1d, Dropout and Identity (dropout does nothing when scoring, and is left out), without
         hooks; subclasses of them are refused, and nothing is written that scores otherwise than the module. `like`:
         the model whose features, context, states and priors it shares (for what `to_torch` gave: the model that it was
-        made of). Without `like`: `store`, the frame store that it was trained on, gives the priors and the features'
-        dimension; `hmm`, the model whose states the labels are, lets it decode; `left_context` and `right_context` are
-        those of the minibatches.
+        made of). Without `like`: `store`, the frame store that it was trained on, gives the priors, the features'
+        dimension and the front end that made them; `hmm`, the model or bundle whose states the labels are, lets it
+        decode; `left_context` and `right_context` are those of the minibatches.
         """
         from . import _torch
 
@@ -126,7 +126,11 @@ class Model:
             description_of.right_context = whole_number(right_context, "right_context")
         if store is not None:
             frames = store if isinstance(store, FrameStore) else FrameStore(store)
+            if not frames.labelled:
+                raise InputError("store: speech without alignment has no labels to count priors from; give the store that "
+                                 "the network was trained on")
             description_of.feature_dim = frames.feature_dim
+            description_of.features = frames.front_end
             counts = frames.count_labels().astype(np.float64)
             with np.errstate(divide="ignore"):
                 description_of.log_priors = np.log(counts / counts.sum()).tolist()

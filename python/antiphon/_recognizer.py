@@ -2,7 +2,7 @@
 
 import os
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Optional
@@ -26,7 +26,7 @@ class Word:
     end: float
     """Likewise."""
     confidence: float
-    """0 … 1."""
+    """0 … 1; −1 where none was asked for."""
 
 
 @dataclass(frozen=True)
@@ -127,6 +127,9 @@ class Recognizer:
         else:
             if channel is not None:
                 raise UsageError("channel: samples are one channel; choose it before")
+            if not hasattr(audio, "__array__") and not hasattr(audio, "__dlpack__") and not isinstance(audio, Sequence):
+                raise TypeError("audio: expected the path of a file, its bytes, or an array of samples, not "
+                                f"{type(audio).__name__}")
             if rate is None:
                 raise TypeError("rate: samples need their sampling rate in Hz")
             found = self._core.recognize(checked_samples(audio), whole_number(rate, "rate"), most)
@@ -158,13 +161,15 @@ class Stream:
             for event in stream.end():
                 print(event.text)
 
-    Events are the same however the samples are cut. Calls of several threads wait for each other.
+    A block that is left without `end` ends the stream; what became clear by that is in `rest`. Events are the same however the samples are cut. Calls of several threads wait for each other.
     """
 
     def __init__(self, core: "_core.Stream") -> None:
         """Made by Recognizer.stream."""
         self._core = core
-        self._lock = threading.Lock()  # the library takes one call at a time
+        # The library takes one call at a time. A handler of a signal may call while its own thread does.
+        self._lock = threading.RLock()
+        self._rest: tuple[StreamEvent, ...] = ()
 
     def accept(self, samples: Any) -> list[StreamEvent]:
         """More samples, any number, floats in -1 … 1 or int16; what became clear by them."""
@@ -180,8 +185,13 @@ class Stream:
             return [_event(event) for event in self._core.end()]
 
     @property
+    def rest(self) -> tuple[StreamEvent, ...]:
+        """What remained when a `with` block was left without `end`."""
+        return self._rest
+
+    @property
     def ended(self) -> bool:
-        """Whether end was called."""
+        """Whether it takes no more samples: it was ended, or a call failed."""
         with self._lock:
             return self._core.ended()
 
@@ -197,10 +207,10 @@ class Stream:
 
     def __exit__(self, kind: Optional[type[BaseException]], error: Optional[BaseException],
                  trace: Optional[TracebackType]) -> None:
-        """Ends the stream, if that was not done; what remained is lost."""
+        """Ends the stream, if that was not done and no exception is under way; `rest` has what remained."""
         with self._lock:
             if kind is None and not self._core.ended():
-                self._core.end()
+                self._rest = tuple(_event(event) for event in self._core.end())
 
     def _require_open(self) -> None:
         if self._core.ended():

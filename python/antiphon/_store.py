@@ -104,6 +104,11 @@ class FrameStore:
         return self._core.labelled
 
     @property
+    def front_end(self) -> str:
+        """Options of the front end that made the features, as TOML (FrontEnd takes them); "" if the store does not know."""
+        return self._core.front_end
+
+    @property
     def utterances(self) -> tuple[Utterance, ...]:
         """In the order of the store."""
         return self._utterances

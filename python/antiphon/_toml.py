@@ -16,12 +16,12 @@ else:
 
 def toml_value(value: Any, where: str) -> str:
     """One value; TypeError naming the option for what TOML has not."""
+    if hasattr(value, "item") and getattr(value, "ndim", 0) == 0:  # a number or truth value of NumPy
+        value = value.item()
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, str):
         return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
-    if hasattr(value, "item") and getattr(value, "ndim", 0) == 0:  # a number of NumPy
-        value = value.item()
     if isinstance(value, int):
         return str(value)
     if isinstance(value, float):

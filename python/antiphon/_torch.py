@@ -211,7 +211,8 @@ class _Writer:
             raise InputError(f"a module of the type {kind.__name__} has a hook or a forward of its own, which a model "
                              "has not: remove it (torch.nn.utils.remove_weight_norm, for example)")
         if kind in (nn.Sequential, Network):
-            for inside in module.network if isinstance(module, Network) else module.children():
+            # Walked as they are called: children() names a module that stands there twice only once.
+            for inside in module.network if isinstance(module, Network) else module:
                 self.add(inside)
         elif kind is nn.Linear:
             if module.bias is None:

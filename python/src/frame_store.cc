@@ -76,6 +76,8 @@ void BindFrameStore(nb::module_& m) {
           "num_frames", [](const Store& self) { return (*self).num_frames(); }, "Of all utterances.")
       .def_prop_ro(
           "labelled", [](const Store& self) { return (*self).labelled(); }, "Whether labels mean anything.")
+      .def_prop_ro(
+          "front_end", [](const Store& self) { return (*self).front_end(); }, "The front end's options, as TOML.")
       .def("utterances", &Utterances, "(id, speaker, frames, weight) of each.")
       .def(
           "features",

@@ -9,6 +9,7 @@
 #include "base/cancel.h"
 #include "base/error.h"
 #include "base/options.h"
+#include "data/feature_kind.h"
 #include "data/frame_store.h"
 #include "data/minibatch_pool.h"
 
@@ -53,6 +54,7 @@ int FrameStore::num_labels() const { return impl_->store->num_pdfs(); }
 int64_t FrameStore::num_frames() const { return impl_->store->num_frames(); }
 const std::vector<FrameStore::Utterance>& FrameStore::utterances() const { return impl_->utterances; }
 bool FrameStore::labelled() const { return impl_->store->labelled(); }
+std::string FrameStore::front_end() const { return data::FrontEndFor(*impl_->store, "", false); }
 std::vector<int64_t> FrameStore::CountLabels() const { return impl_->store->CountPdfs(); }
 
 std::vector<float> FrameStore::Features(size_t utterance) const {

@@ -8,12 +8,20 @@
 #include "base/config.h"
 #include "base/error.h"
 #include "base/file.h"
+#include "base/options.h"
+#include "feat/front_end.h"
+#include "hmm/hmm_model.h"
 #include "math/safetensors.h"
 #include "nn/model.h"
+#include "pipeline/acoustic_model.h"
 #include "pipeline/bundle.h"
 
 namespace antiphon {
 namespace {
+
+int DimOf(const std::string& front_end) {
+  return feat::FrontEnd(ReadOptions<feat::FrontEndOptions>(Config::Parse(front_end, "(features)"))).dim();
+}
 
 // The network of a description, its values not yet set.
 nn::Network NetworkOf(const ModelFile& file) {
@@ -137,13 +145,14 @@ int ModelFile::NumOutputs() const { return NetworkOf(*this).out_dim(); }
 void ModelFile::TakeDescription(const std::string& model) {
   WithContext(
       [&] {
-        if (std::filesystem::path(model).extension() != ".safetensors") {
-          if (hmm.empty()) hmm = ReadFile(model);
+        const std::filesystem::path file = pipeline::PartsAt(model).model;
+        if (file.extension() != ".safetensors") {
+          if (hmm.empty()) hmm = hmm::HmmModel::FromJson(ReadFile(file)).ToJson();
           return;
         }
-        const SafetensorsReader reader(model);
-        if (hmm.empty()) hmm = reader.MetadataOr("hmm", "");
-        if (features.empty()) features = reader.MetadataOr("features", "");
+        if (hmm.empty()) hmm = LoadHmm(file).ToJson();
+        const std::string theirs = SafetensorsReader(file).MetadataOr("features", "");
+        if (features.empty() && !theirs.empty() && DimOf(theirs) == feature_dim) features = theirs;
       },
       [&] { return fmt::format("reading the description of '{}'", model); });
 }

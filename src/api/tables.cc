@@ -115,6 +115,9 @@ struct ANTIPHON_INTERNAL TableWriter::Impl {
 };
 
 TableWriter::TableWriter(const std::string& ark, const TableSettings& settings) : impl_(std::make_unique<Impl>()) {
+  if (ark.ends_with(".scp")) {
+    Throw<UsageError>("'{}' names a script: expected the path of an archive, beside which its script is put", ark);
+  }
   impl_->ark = ark;
   impl_->options = {.text = settings.text,
                     .scp = settings.script && !ark.ends_with(".gz"),

@@ -96,13 +96,14 @@ class Arguments(SystemTest):
     def test_settings_go_before_options(self):
         front_end = antiphon.FrontEnd(antiphon.Model(self.model).features, dither=0.25)
         self.assertIn("dither = 0.25", front_end.options)
+        self.assertIn("use-energy = false", antiphon.FrontEnd(kind="mfcc", use_energy=np.bool_(False)).options)
         self.refused(antiphon.UsageError, "options: expected TOML", lambda: antiphon.FrontEnd("kind = "))
 
     def test_tables_are_written_where_they_are_read(self):
         place = self.root / "named.ark"
         self.assertEqual(antiphon.write_table(f"ark:{place}", [("a", [1.0])]), 1)
         self.assertEqual([key for key, _ in antiphon.read_table(f"ark:{place}")], ["a"])
-        for name in (f"ark,t:{place}", f"scp:{place}", f"ark,scp:{place},x"):
+        for name in (f"ark,t:{place}", f"scp:{place}", f"ark,scp:{place},x", f"{place}.scp"):
             self.refused(antiphon.UsageError, "path of an archive", lambda: antiphon.write_table(name, [("a", [1.0])]))
 
     def test_no_memory_is_an_error_of_ours(self):

@@ -121,6 +121,13 @@ class Torch(SystemTest):
         must("decode", "--model", file, "--graph", self.root / "graph", self.root / "corpus", self.root / "decoded")
         score = json.loads(run("score", self.root / "corpus/text", self.root / "decoded/text", "--json").stdout)
         self.assertLess(score["error_rate"], 0.2)
+        # The labels' states may be those of Gaussians on other features: the store says what its own are.
+        by_gaussians = antiphon.Model.from_torch(network, self.root / "by_gaussians.safetensors", store=store,
+                                                 hmm=self.root / "align/model.safetensors")
+        self.assertEqual(by_gaussians.features, store.front_end)
+        recording = next((self.root / "corpus").rglob("*.wav"))
+        expected = antiphon.Recognizer(file, self.root / "graph").recognize(recording)
+        self.assertEqual(antiphon.Recognizer(by_gaussians.file, self.root / "graph").recognize(recording), expected)
         must("compress", file, "--method", "svd", "--store", self.root / "store", "--out", self.root / "small")
 
     def test_what_only_looks_like_a_known_layer_is_refused(self):
@@ -157,6 +164,30 @@ class Torch(SystemTest):
         nn.utils.parametrize.register_parametrization(tripled, "weight", Tripled())
         written = antiphon.Model.from_torch(tripled, self.root / "tripled.safetensors", **given)
         np.testing.assert_allclose(written.tensors()["affine1.weight"], tripled.weight.detach().numpy(), rtol=1e-6)
+
+    def test_what_stands_in_it_twice_is_written_twice(self):
+        from torch import nn
+
+        store = antiphon.FrameStore(self.root / "store")
+        shared, again = nn.ReLU(), nn.Linear(store.feature_dim, store.feature_dim)
+        network = nn.Sequential(again, shared, again, shared, nn.Linear(store.feature_dim, store.num_labels))
+        model = antiphon.Model.from_torch(network, self.root / "twice.safetensors", store=store, left_context=0,
+                                          right_context=0)
+        self.assertEqual(sum(name.endswith(".weight") for name in model.tensors()), 3)
+        self.check_same(model, model.to_torch())
+
+    def test_says_what_store_and_hmm_should_be(self):
+        from torch import nn
+
+        store = antiphon.FrameStore(self.root / "store")
+        network, file = nn.Linear(11 * store.feature_dim, store.num_labels), self.root / "refused.safetensors"
+        must("store", "--features", self.root / "feats/feats.scp", "--out", self.root / "unlabelled", "--num-pdfs",
+             store.num_labels)
+        for given, said in (({"store": self.root / "unlabelled"}, "labels"),
+                            ({"store": store, "hmm": self.root / "lexicon.txt"}, "lexicon.txt")):
+            with self.assertRaisesRegex(antiphon.InputError, said):
+                antiphon.Model.from_torch(network, file, **given)
+            self.assertFalse(file.exists())
 
     def test_a_model_that_scores_otherwise_is_refused(self):
         from antiphon import _core, _torch

@@ -110,6 +110,32 @@ class Recognizer(SystemTest):
         with self.assertRaisesRegex(antiphon.UsageError, "ended"):
             stream.accept(samples)
 
+    def test_a_block_without_end_keeps_the_rest(self):
+        samples = np.array(speech("ABBA", random.Random(4)), dtype=np.int16)
+        with self.recognizer.stream(RATE) as whole:
+            expected = whole.accept(samples) + whole.end()
+        self.assertEqual(whole.rest, ())
+        with self.recognizer.stream(RATE) as stream:
+            said = stream.accept(samples)
+        self.assertTrue(stream.ended)
+        self.assertTrue(stream.rest)
+        self.assertEqual([*said, *stream.rest], expected)
+
+    def test_the_handler_of_a_signal_may_end_a_stream(self):
+        samples = np.tile(np.array(speech("ABBA", random.Random(4)), dtype=np.int16), 20)
+        stream, ended = self.recognizer.stream(RATE), []
+        before = signal.signal(signal.SIGUSR1, lambda *_: ended.append(stream.end()))
+        timer = threading.Timer(0.05, os.kill, (os.getpid(), signal.SIGUSR1))
+        timer.start()
+        try:
+            with self.assertRaisesRegex(antiphon.UsageError, "ended"):
+                for _ in range(1000):
+                    stream.accept(samples)
+        finally:
+            timer.join()
+            signal.signal(signal.SIGUSR1, before)
+        self.assertEqual(len(ended), 1)
+
     def test_a_call_may_ask_for_its_own_hypotheses(self):
         file = self.root / "corpus/s0-u00.wav"
         found = self.recognizer.recognize(file, nbest=3)
