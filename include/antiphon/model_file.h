@@ -63,7 +63,7 @@ struct ANTIPHON_API ModelFile {
   /// Outputs of the network, of all heads.
   int NumOutputs() const;
   /// hmm of another model (a network or Gaussians, its bundle, or what hmm holds as a file), and its features if they
-  /// have feature_dim values, where these are empty here.
+  /// have feature_dim values or that is not set yet, where these are empty here.
   void TakeDescription(const std::string& model);
 };
 

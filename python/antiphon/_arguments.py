@@ -100,11 +100,20 @@ def real_number(value: Any, what: str) -> float:
     return number
 
 
+def _array(values: Any, what: str) -> "np.ndarray[Any, Any]":
+    """What has DLPack or the array interface, without a copy."""
+    if isinstance(values, np.ndarray) or not hasattr(values, "__dlpack__"):
+        return np.asarray(values)
+    try:
+        return np.from_dlpack(values)
+    except (RuntimeError, BufferError) as error:
+        raise TypeError(f"{what}: expected numbers that NumPy has, in the memory of this machine and without a gradient "
+                        f"(of PyTorch: .detach().cpu().float()): {error}") from None
+
+
 def floats(values: Any, dimensions: int, what: str) -> Floats:
     """A C-contiguous float32 array, without a copy where it is one. Takes what has DLPack or the array interface."""
-    if not isinstance(values, np.ndarray) and hasattr(values, "__dlpack__"):
-        values = np.from_dlpack(values)
-    array = np.asarray(values)
+    array = _array(values, what)
     if not np.issubdtype(array.dtype, np.floating):
         raise TypeError(f"{what}: expected an array of floats, not of {array.dtype}")
     if array.ndim != dimensions:
@@ -118,9 +127,7 @@ def floats(values: Any, dimensions: int, what: str) -> Floats:
 
 def samples(values: Any, what: str = "samples") -> Floats:
     """One channel of sound as floats in -1 … 1; 16-bit whole numbers are brought to that scale."""
-    if not isinstance(values, np.ndarray) and hasattr(values, "__dlpack__"):
-        values = np.from_dlpack(values)
-    array = np.asarray(values)
+    array = _array(values, what)
     if array.dtype == np.int16:
         array = array.astype(np.float32) / np.float32(32768)
     if not np.issubdtype(array.dtype, np.floating):

@@ -151,6 +151,9 @@ class Recognizer:
         return self._core.vocabulary()
 
 
+_SAMPLES_AT_ONCE = 1 << 16
+
+
 class Stream:
     """Speech that is still being said: samples in, words out as they become clear, as `antiphon listen` prints them.
 
@@ -174,9 +177,18 @@ class Stream:
     def accept(self, samples: Any) -> list[StreamEvent]:
         """More samples, any number, floats in -1 … 1 or int16; what became clear by them."""
         given = checked_samples(samples)
+        found: list[StreamEvent] = []
         with self._lock:
             self._require_open()
-            return [_event(event) for event in self._core.accept(given)]
+            try:
+                # A signal is heard between two pieces.
+                for first in range(0, max(1, len(given)), _SAMPLES_AT_ONCE):
+                    self._require_open()
+                    found += map(_event, self._core.accept(given[first:first + _SAMPLES_AT_ONCE]))
+            except BaseException:
+                self._rest += tuple(found)
+                raise
+        return found
 
     def end(self) -> list[StreamEvent]:
         """No more samples will come; what remains. Once."""
@@ -186,7 +198,7 @@ class Stream:
 
     @property
     def rest(self) -> tuple[StreamEvent, ...]:
-        """What remained when a `with` block was left without `end`."""
+        """What remained when a `with` block was left without `end`, and what `accept` had found when a signal ended it."""
         return self._rest
 
     @property
@@ -210,7 +222,7 @@ class Stream:
         """Ends the stream, if that was not done and no exception is under way; `rest` has what remained."""
         with self._lock:
             if kind is None and not self._core.ended():
-                self._rest = tuple(_event(event) for event in self._core.end())
+                self._rest += tuple(_event(event) for event in self._core.end())
 
     def _require_open(self) -> None:
         if self._core.ended():

@@ -152,7 +152,8 @@ void ModelFile::TakeDescription(const std::string& model) {
         }
         if (hmm.empty()) hmm = LoadHmm(file).ToJson();
         const std::string theirs = SafetensorsReader(file).MetadataOr("features", "");
-        if (features.empty() && !theirs.empty() && DimOf(theirs) == feature_dim) features = theirs;
+        if (theirs.empty() || !features.empty()) return;
+        if (feature_dim == 0 || DimOf(theirs) == feature_dim) features = theirs;
       },
       [&] { return fmt::format("reading the description of '{}'", model); });
 }

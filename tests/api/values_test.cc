@@ -180,6 +180,17 @@ TEST(PublicModelFile, IsTheSameFileAgain) {
   other.TakeDescription(path);
   EXPECT_EQ(other.hmm, file.hmm);
   EXPECT_EQ(other.features, file.features);
+  ModelFile wider;
+  wider.feature_dim = 40;
+  wider.TakeDescription(path);
+  EXPECT_EQ(wider.hmm, file.hmm);
+  EXPECT_EQ(wider.features, "");  // those of other features
+  WriteFileAtomically(again + ".json", file.hmm);
+  ModelFile by_json;
+  by_json.TakeDescription(again + ".json");
+  EXPECT_EQ(by_json.hmm, file.hmm);
+  WriteFileAtomically(again + ".json", "cat K AE T");
+  EXPECT_EQ(ErrorOf([&] { ModelFile().TakeDescription(again + ".json"); }).first, ErrorKind::kInput);
   file.tensors[0].values.pop_back();
   EXPECT_THAT(ErrorOf([&] { file.Write(again); }).second, HasSubstr("more than there are"));
   file.tensors[0].values.push_back(std::numeric_limits<float>::infinity());

@@ -99,6 +99,10 @@ class Arguments(SystemTest):
         self.assertIn("use-energy = false", antiphon.FrontEnd(kind="mfcc", use_energy=np.bool_(False)).options)
         self.refused(antiphon.UsageError, "options: expected TOML", lambda: antiphon.FrontEnd("kind = "))
 
+    def test_a_training_says_what_is_no_network_and_no_function(self):
+        for given in ({"network": 3}, {"network": "affine"}, {"on_metrics": 3}):
+            self.refused(TypeError, f"{next(iter(given))}: expected", lambda: antiphon.train(self.store, "o", **given))
+
     def test_tables_are_written_where_they_are_read(self):
         place = self.root / "named.ark"
         self.assertEqual(antiphon.write_table(f"ark:{place}", [("a", [1.0])]), 1)

@@ -165,6 +165,15 @@ class Torch(SystemTest):
         written = antiphon.Model.from_torch(tripled, self.root / "tripled.safetensors", **given)
         np.testing.assert_allclose(written.tensors()["affine1.weight"], tripled.weight.detach().numpy(), rtol=1e-6)
 
+    def test_tensors_that_numpy_cannot_see_are_refused(self):
+        import torch
+
+        model = antiphon.Model(self.root / "net/model.safetensors")
+        for tensor in (torch.zeros(3, model.feature_dim, requires_grad=True),
+                       torch.zeros(3, model.feature_dim, dtype=torch.bfloat16)):
+            with self.assertRaisesRegex(TypeError, "features: expected"):
+                model.score(tensor)
+
     def test_what_stands_in_it_twice_is_written_twice(self):
         from torch import nn
 

@@ -121,6 +121,27 @@ class Recognizer(SystemTest):
         self.assertTrue(stream.rest)
         self.assertEqual([*said, *stream.rest], expected)
 
+    def test_a_signal_is_heard_within_a_long_call(self):
+        class Interrupted(Exception):
+            pass
+
+        def interrupt(*_):
+            raise Interrupted
+
+        hour = np.tile(np.array(speech("ABBA", random.Random(4)), dtype=np.int16), 3000)
+        stream = self.recognizer.stream(RATE, partial=False)
+        before = signal.signal(signal.SIGUSR1, interrupt)
+        timer = threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGUSR1))
+        timer.start()
+        try:
+            with self.assertRaises(Interrupted):
+                stream.accept(hour)
+        finally:
+            timer.join()
+            signal.signal(signal.SIGUSR1, before)
+        self.assertFalse(stream.ended)
+        self.assertLess(len(stream.rest), 12000)
+
     def test_the_handler_of_a_signal_may_end_a_stream(self):
         samples = np.tile(np.array(speech("ABBA", random.Random(4)), dtype=np.int16), 20)
         stream, ended = self.recognizer.stream(RATE), []
