@@ -1,5 +1,6 @@
 """Recognizer says what antiphon decode says, from files and arrays; train does what the command does."""
 
+import contextlib
 import os
 import random
 import signal
@@ -13,6 +14,27 @@ from small_system import RATE, must, speech, wav_bytes
 from system import SystemTest
 
 antiphon = package.optional("antiphon")
+
+
+class Interrupted(Exception):
+    pass
+
+
+def interrupt(*_):
+    raise Interrupted
+
+
+@contextlib.contextmanager
+def signalled(seconds, handler):
+    """A signal comes after so long."""
+    before = signal.signal(signal.SIGUSR1, handler)
+    timer = threading.Timer(seconds, os.kill, (os.getpid(), signal.SIGUSR1))
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.join()
+        signal.signal(signal.SIGUSR1, before)
 
 
 @package.need("antiphon")
@@ -122,39 +144,19 @@ class Recognizer(SystemTest):
         self.assertEqual([*said, *stream.rest], expected)
 
     def test_a_signal_is_heard_within_a_long_call(self):
-        class Interrupted(Exception):
-            pass
-
-        def interrupt(*_):
-            raise Interrupted
-
         hour = np.tile(np.array(speech("ABBA", random.Random(4)), dtype=np.int16), 3000)
         stream = self.recognizer.stream(RATE, partial=False)
-        before = signal.signal(signal.SIGUSR1, interrupt)
-        timer = threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGUSR1))
-        timer.start()
-        try:
-            with self.assertRaises(Interrupted):
-                stream.accept(hour)
-        finally:
-            timer.join()
-            signal.signal(signal.SIGUSR1, before)
+        with signalled(0.3, interrupt), self.assertRaises(Interrupted):
+            stream.accept(hour)
         self.assertFalse(stream.ended)
         self.assertLess(len(stream.rest), 12000)
 
     def test_the_handler_of_a_signal_may_end_a_stream(self):
         samples = np.tile(np.array(speech("ABBA", random.Random(4)), dtype=np.int16), 20)
         stream, ended = self.recognizer.stream(RATE), []
-        before = signal.signal(signal.SIGUSR1, lambda *_: ended.append(stream.end()))
-        timer = threading.Timer(0.05, os.kill, (os.getpid(), signal.SIGUSR1))
-        timer.start()
-        try:
-            with self.assertRaisesRegex(antiphon.UsageError, "ended"):
-                for _ in range(1000):
-                    stream.accept(samples)
-        finally:
-            timer.join()
-            signal.signal(signal.SIGUSR1, before)
+        with signalled(0.05, lambda *_: ended.append(stream.end())), self.assertRaisesRegex(antiphon.UsageError, "ended"):
+            for _ in range(1000):
+                stream.accept(samples)
         self.assertEqual(len(ended), 1)
 
     def test_a_call_may_ask_for_its_own_hypotheses(self):
@@ -171,25 +173,14 @@ class Recognizer(SystemTest):
                 self.recognizer.recognize(file, nbest=wrong)
 
     def test_a_signal_ends_a_long_recording(self):
-        class Interrupted(Exception):
-            pass
-
-        def interrupt(*_):
-            raise Interrupted
-
         hours = np.tile(np.array(speech("ABBA", random.Random(4)), dtype=np.int16), 3000)
-        before = signal.signal(signal.SIGUSR1, interrupt)
-        timer = threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGUSR1))
-        timer.start()
         inside = []
-        try:
-            self.recognizer.recognize(hours, RATE)
-        except Interrupted as caught:
-            # While the library was at work, not once it had done all.
-            inside = [line.line for line in traceback.extract_tb(caught.__traceback__)]
-        finally:
-            timer.join()
-            signal.signal(signal.SIGUSR1, before)
+        with signalled(0.3, interrupt):
+            try:
+                self.recognizer.recognize(hours, RATE)
+            except Interrupted as caught:
+                # While the library was at work, not once it had done all.
+                inside = [line.line for line in traceback.extract_tb(caught.__traceback__)]
         self.assertTrue(any("_core.recognize" in line for line in inside), inside)
 
     def test_mistakes_are_named(self):
