@@ -164,7 +164,8 @@ class Stream:
             for event in stream.end():
                 print(event.text)
 
-    A block that is left without `end` ends the stream; what became clear by that is in `rest`. Events are the same however the samples are cut. Calls of several threads wait for each other.
+    A block that is left without `end` ends the stream; what became clear by that is in `rest`. Events are the same
+    however the samples are cut. Calls of several threads wait for each other.
     """
 
     def __init__(self, core: "_core.Stream") -> None:
