@@ -10,7 +10,7 @@
 #include "base/loss_text.h"
 #include "base/same_place.h"
 #include "command.h"
-#include "pipeline/acoustic_model.h"
+#include "hmm/hmm_file.h"
 #include "pipeline/adaptation_speech.h"
 #include "pipeline/bundle.h"
 #include "pipeline/compress_request.h"
@@ -217,7 +217,7 @@ void Adapt(const AdaptCommandOptions& options, CommandContext& context) {
   const data::ShardCacheOptions& cache = options.adaptation.train.data.cache;
   speech.held_out_store = pipeline::OpenStore(options.held_out_store, cache);
   speech.old_store = pipeline::OpenStore(options.old_store, cache);
-  if (!options.hmm.empty()) speech.hmm_json = LoadHmm(pipeline::PartsAt(options.hmm).model).ToJson();
+  if (!options.hmm.empty()) speech.hmm_json = hmm::LoadHmm(pipeline::PartsAt(options.hmm).model).ToJson();
   CountOldWords(options, context, speech);
   const std::string store = options.store.empty()
                                 ? pipeline::MakeAdaptationStore(options.speech, options.model, *model,

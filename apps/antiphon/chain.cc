@@ -15,6 +15,7 @@
 #include "command.h"
 #include "data/archive.h"
 #include "data/file_checksums.h"
+#include "hmm/hmm_file.h"
 #include "pipeline/acoustic_model.h"
 #include "pipeline/align_source.h"
 
@@ -121,7 +122,7 @@ void AddToReport(const std::string& title, const Remarks& remarks, std::string* 
 void MakeChain(const ChainCommandOptions& options, CommandContext& context) {
   const fs::path folder(options.alignment), out(options.out);
   const std::string model_file = options.model.empty() ? (folder / "model.safetensors").string() : options.model;
-  const hmm::HmmModel model = LoadHmm(model_file);
+  const hmm::HmmModel model = hmm::LoadHmm(model_file);
   const data::FeatureSource features(TreeFeatures(options, model_file));
   Utterances all = Collect(options, model, features, (folder / "ali.scp").string(), context.threads());
   if (all.references.empty()) {

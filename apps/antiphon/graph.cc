@@ -10,7 +10,7 @@
 #include "decode/graph/graph_builder.h"
 #include "decode/graph/parts_builder.h"
 #include "hmm/graph/openfst.h"
-#include "pipeline/acoustic_model.h"
+#include "hmm/hmm_file.h"
 #include "pipeline/aligned_pronunciations.h"
 #include "pipeline/bundle.h"
 #include "pipeline/language_source.h"
@@ -60,7 +60,7 @@ void BuildGraph(const GraphCommandOptions& options, CommandContext& context) {
     throw UsageError("--pronunciations brings the probabilities of pauses along: leave --silence-probability out");
   }
   const auto start = std::chrono::steady_clock::now();
-  const hmm::HmmModel model = LoadHmm(pipeline::PartsAt(options.model).model);
+  const hmm::HmmModel model = hmm::LoadHmm(pipeline::PartsAt(options.model).model);
   hmm::LexiconOptions lexicon_options;
   lexicon_options.silence_probability = options.silence_probability;
   lexicon_options.optional_silence = options.optional_silence;

@@ -17,6 +17,7 @@
 #include "decode/graph/constrained_graph.h"
 #include "decode/search/recognizer_pool.h"
 #include "decode/sequence/sequence_criterion.h"
+#include "hmm/hmm_file.h"
 #include "infer/nnet_scorer.h"
 #include "pipeline/acoustic_model.h"
 #include "pipeline/bundle.h"
@@ -58,7 +59,7 @@ class LatticeRun {
   LatticeRun(const LatticesCommandOptions& options, CommandContext& context)
       : options_(options),
         context_(context),
-        hmm_(LoadHmm(pipeline::PartsAt(options.model).model)),
+        hmm_(hmm::LoadHmm(pipeline::PartsAt(options.model).model)),
         speech_(Speech(options)),
         graph_(decode::Graph::Load(options.graph, hmm_)),
         transcripts_(score::ReadTranscripts(options.text)),

@@ -11,7 +11,7 @@
 #include "base/folder_lock.h"
 #include "base/same_place.h"
 #include "base/thread_pool.h"
-#include "pipeline/acoustic_model.h"
+#include "hmm/hmm_file.h"
 #include "pipeline/bundle.h"
 #include "pipeline/compress_request.h"
 #include "pipeline/method_tables.h"
@@ -54,7 +54,7 @@ AdaptationOutcome Adapter::Run() {
   speech.new_store = pipeline::OpenStore(s.frame_store, cache);
   speech.held_out_store = pipeline::OpenStore(s.held_out_store, cache);
   speech.old_store = pipeline::OpenStore(s.old_store, cache);
-  if (!s.hmm.empty()) speech.hmm_json = LoadHmm(pipeline::PartsAt(s.hmm).model).ToJson();
+  if (!s.hmm.empty()) speech.hmm_json = hmm::LoadHmm(pipeline::PartsAt(s.hmm).model).ToJson();
   Config optimizer = config.Table("optimizer");
   if (!optimizer.Has("type")) optimizer.Set("type", "\"sgd\"");
   const train::AdaptationRun run(options, model, std::move(speech), s.seed);

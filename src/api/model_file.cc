@@ -7,13 +7,11 @@
 
 #include "base/config.h"
 #include "base/error.h"
-#include "base/file.h"
 #include "base/options.h"
 #include "feat/front_end.h"
-#include "hmm/hmm_model.h"
+#include "hmm/hmm_file.h"
 #include "math/safetensors.h"
 #include "nn/model.h"
-#include "pipeline/acoustic_model.h"
 #include "pipeline/bundle.h"
 
 namespace antiphon {
@@ -146,11 +144,8 @@ void ModelFile::TakeDescription(const std::string& model) {
   WithContext(
       [&] {
         const std::filesystem::path file = pipeline::PartsAt(model).model;
-        if (file.extension() != ".safetensors") {
-          if (hmm.empty()) hmm = hmm::HmmModel::FromJson(ReadFile(file)).ToJson();
-          return;
-        }
-        if (hmm.empty()) hmm = LoadHmm(file).ToJson();
+        if (hmm.empty()) hmm = hmm::LoadHmm(file).ToJson();
+        if (file.extension() != ".safetensors") return;
         const std::string theirs = SafetensorsReader(file).MetadataOr("features", "");
         if (theirs.empty() || !features.empty()) return;
         if (feature_dim == 0 || DimOf(theirs) == feature_dim) features = theirs;

@@ -208,15 +208,4 @@ std::unique_ptr<ScoreStream> StreamOf(const hmm::GmmModel& model, const Matrix* 
   return std::make_unique<GmmStream>(model.first_pass ? *model.first_pass : model.gmm, model.transform);
 }
 
-hmm::HmmModel LoadHmm(const std::filesystem::path& path) {
-  return WithContext(
-      [&] {
-        const std::string json = SafetensorsReader(path).MetadataOr("hmm", "");
-        if (json.empty())
-          throw InputError("the file carries no phones and states (hmm); is it a model of this program?");
-        return hmm::HmmModel::FromJson(json);
-      },
-      [&] { return fmt::format("'{}'", path.string()); });
-}
-
 }  // namespace antiphon

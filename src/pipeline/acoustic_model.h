@@ -80,7 +80,4 @@ std::unique_ptr<ScoreStream> StreamOf(const hmm::GmmModel& model, const Matrix* 
 /// Whether a model file is that of Gaussian mixtures, not of a network.
 bool IsGmm(const std::filesystem::path& path);
 
-/// The HMM of a model file of either kind.
-hmm::HmmModel LoadHmm(const std::filesystem::path& path);
-
 }  // namespace antiphon

@@ -5,7 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
-#include "pipeline/acoustic_model.h"
+#include "hmm/hmm_file.h"
 #include "pipeline/bundle.h"
 
 namespace antiphon::pipeline {
@@ -14,7 +14,7 @@ StoreReport Store(const StoreRequest& request, int num_threads) {
   data::BuildFrameStoreOptions build = request.build;
   if (!request.hmm.empty()) {
     if (build.num_pdfs != 0) throw UsageError("give hmm or num-pdfs, not both");
-    build.num_pdfs = LoadHmm(PartsAt(request.hmm).model).num_pdfs();
+    build.num_pdfs = hmm::LoadHmm(PartsAt(request.hmm).model).num_pdfs();
   }
   return {request.out, data::BuildFrameStore(build, request.out, num_threads)};
 }

@@ -12,6 +12,7 @@
 #include "base/toml_text.h"
 #include "data/feature_kind.h"
 #include "hmm/gmm_model.h"
+#include "hmm/hmm_file.h"
 #include "hmm/ivector.h"
 #include "math/safetensors.h"
 #include "train/data_share.h"
@@ -25,16 +26,6 @@ namespace antiphon::train {
 namespace {
 
 namespace fs = std::filesystem;
-
-std::optional<hmm::HmmModel> ReadHmm(const std::string& path) {
-  return WithContext(
-      [&]() -> std::optional<hmm::HmmModel> {
-        if (fs::path(path).extension() != ".safetensors") return hmm::HmmModel::FromJson(ReadFile(path));
-        const std::string json = SafetensorsReader(path).Metadata("hmm");
-        return json.empty() ? std::nullopt : std::optional(hmm::HmmModel::FromJson(json));
-      },
-      [&] { return fmt::format("reading the HMM of '{}'", path); });
-}
 
 std::vector<std::byte> ReadSpeakerModel(const TrainingRequest& request, const TrainingTask& task) {
   const hmm::GmmModel model = hmm::GmmModel::Load(request.speaker_model);
@@ -78,7 +69,8 @@ Config NetworkConfig(const TrainingRequest& request) {
   }
   if (request.network_file.empty()) {
     if (!request.network) {
-      throw UsageError("no network: give [[network.layer]] tables in --config, or --network-file FILE");
+      throw UsageError(
+          "no network: it needs [[network.layer]] tables in the configuration, or network-file (--network-file FILE)");
     }
     return *request.network;
   }
@@ -148,7 +140,7 @@ TrainingTask ReadTask(const TrainingRequest& request) {
   task.network = NetworkConfig(request);
   task.optimizer = request.optimizer;
   task.parallel = request.parallel;
-  if (!request.hmm.empty()) task.hmm = ReadHmm(request.hmm);
+  if (!request.hmm.empty()) task.hmm = hmm::FindHmm(request.hmm);
   if (task.feature_config.empty() || !request.front_end.empty()) {
     task.feature_config = data::FrontEndFor(*task.store, request.front_end, !request.speaker_model.empty());
   }
