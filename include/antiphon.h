@@ -89,8 +89,8 @@ void antiphon_result_free(antiphon_result** result);
 
 /* ---- Recognizers. */
 
-/* model: a model file, and graph the folder that antiphon graph made for it; or what antiphon bundle made, which has a
- * graph of its own, and graph NULL or "". settings may be NULL. */
+/* model: a model file, and graph the folder that antiphon graph made for it; or what antiphon bundle made, or the
+ * folder of a recipe, which have a graph of their own, and graph NULL or "". settings may be NULL. */
 antiphon_recognizer* antiphon_recognizer_new(const char* model, const char* graph, const antiphon_settings* settings);
 antiphon_status antiphon_recognizer_status(const antiphon_recognizer* recognizer);
 const char* antiphon_recognizer_error(const antiphon_recognizer* recognizer);
@@ -134,8 +134,8 @@ void antiphon_stream_free(antiphon_stream** stream);
 
 /* ---- Aligners: where each word of known text was said. */
 
-/* lexicon: WORD PHONE ... per line; NULL or "" for what antiphon bundle made, which has its own. settings may be
- * NULL. */
+/* lexicon: WORD PHONE ... per line; NULL or "" for what antiphon bundle made, and for the folder of a recipe, which
+ * have their own. settings may be NULL. */
 antiphon_aligner* antiphon_aligner_new(const char* model, const char* lexicon, const antiphon_settings* settings);
 antiphon_status antiphon_aligner_status(const antiphon_aligner* aligner);
 const char* antiphon_aligner_error(const antiphon_aligner* aligner);

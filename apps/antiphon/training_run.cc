@@ -209,7 +209,7 @@ nlohmann::json RunSupervised(train::TrainingRequest request, const pipeline::Sup
 }  // namespace
 
 std::string RunTrainingJob(const pipeline::TrainingJob& job, CommandContext& context) {
-  train::TrainingRequest request = job.request;
+  train::TrainingRequest request = pipeline::WithModelFiles(job.request);
   request.of_caller = OptionsToConfig(OwnOptions{.evaluate = "", .supervise = job.supervise});
   request.resume_hint =
       fmt::format("antiphon train --config {} --resume", (fs::path(request.out) / "config.toml").string());

@@ -84,8 +84,8 @@ struct AlignedSpeech {
 
 class ANTIPHON_API Aligner {
  public:
-  /// `model`: what `antiphon bundle` made, or a Gaussian model or network (.safetensors). `lexicon`: WORD PHONE … per
-  /// line, with the model's phones; "": the bundle's.
+  /// `model`: what `antiphon bundle` made, the folder that a recipe made, or a Gaussian model or network
+  /// (.safetensors). `lexicon`: WORD PHONE … per line, with the model's phones; "": the bundle's or the folder's.
   Aligner(const std::string& model, const std::string& lexicon, const AlignerSettings& settings = {});
   explicit Aligner(const std::string& bundle) : Aligner(bundle, "") {}
 

@@ -96,8 +96,9 @@ struct RecognizeSettings {
 
 class ANTIPHON_API Recognizer {
  public:
-  /// `model`: what `antiphon bundle` made, which brings graph, weights and language models that are not named; or a
-  /// Gaussian model or network (.safetensors). `graph`: the folder that `antiphon graph` made for it; "": the bundle's.
+  /// `model`: what `antiphon bundle` made, which brings graph, weights and language models that are not named; or the
+  /// folder that a recipe made, of which it takes what `antiphon bundle --experiment` would; or a Gaussian model or
+  /// network (.safetensors). `graph`: the folder that `antiphon graph` made for it; "": the bundle's or the folder's.
   Recognizer(const std::string& model, const std::string& graph, const RecognizerSettings& settings = {});
   explicit Recognizer(const std::string& bundle) : Recognizer(bundle, "") {}
 

@@ -5,6 +5,7 @@
 #include "base/config.h"
 #include "base/thread_pool.h"
 #include "comm/process_group.h"
+#include "pipeline/training_job.h"
 #include "train/training_request.h"
 
 namespace antiphon {
@@ -32,7 +33,8 @@ TrainingResult Trainer::Run() {
   const auto group = comm::ProcessGroup::Alone();
   const CancelScope scope(CancelTokenAccess::Flag(settings_.cancel));
   const train::TrainingSummary summary =
-      train::RunTraining(request, {.group = *group, .threads = [&] { return threads; }}).summary;
+      train::RunTraining(pipeline::WithModelFiles(request), {.group = *group, .threads = [&] { return threads; }})
+          .summary;
   const std::filesystem::path folder(request.out);
   return {.model_file = train::ModelFile(folder).string(),
           .report_file = (folder / "report.html").string(),

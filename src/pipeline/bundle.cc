@@ -62,19 +62,33 @@ void AddGraph(const std::string& name, const fs::path& folder, std::vector<Sourc
   }
 }
 
+// What is there where recipes leave it; of model files in the folder itself, that.
+BundleParts PartsOfExperiment(const fs::path& folder) {
+  BundleParts parts;
+  const auto take = [](std::string& place, const fs::path& there) {
+    if (place.empty() && fs::exists(there)) place = there.string();
+  };
+  take(parts.model, folder / "model.safetensors");
+  take(parts.model, folder / "network" / "model.safetensors");
+  take(parts.graph, folder / "graph");
+  take(parts.adapt_graph, folder / "graph-gmm");
+  take(parts.weights, folder / "decode-dev" / "weights.toml");
+  take(parts.vad, folder / "vad" / "network" / "model.safetensors");
+  if (!parts.graph.empty()) take(parts.lexicon, fs::path(parts.graph) / "lexicon.txt");
+  return parts;
+}
+
 // The request with the places of a recipe's folder where it says nothing.
 BundleRequest Completed(BundleRequest request) {
   if (!request.experiment.empty()) {
     const fs::path exp = request.experiment;
     if (!fs::is_directory(exp)) Throw<InputError>("there is no experiment '{}'", exp.string());
-    const auto take = [](std::string& place, const fs::path& there) {
-      if (place.empty() && fs::exists(there)) place = there.string();
-    };
-    take(request.model, exp / "network" / "model.safetensors");
-    take(request.graph, exp / "graph");
-    take(request.adapt_graph, exp / "graph-gmm");
-    take(request.weights, exp / "decode-dev" / "weights.toml");
-    take(request.vad, exp / "vad" / "network" / "model.safetensors");
+    const BundleParts parts = PartsOfExperiment(exp);
+    CompleteBy(request.model, parts.model);
+    CompleteBy(request.graph, parts.graph);
+    CompleteBy(request.adapt_graph, parts.adapt_graph);
+    CompleteBy(request.weights, parts.weights);
+    CompleteBy(request.vad, parts.vad);
   }
   const auto require = [&](const std::string& place, const char* option) {
     if (!place.empty()) return;
@@ -296,7 +310,14 @@ Json WriteBundle(const BundleRequest& given) {
 
 BundleParts PartsAt(const std::string& model) {
   if (IsBundle(model)) return OpenBundle(model);
-  if (fs::is_directory(model)) Throw<InputError>("'{}' is a folder but no recogniser: it has no {}", model, kCard);
+  if (fs::is_directory(model)) {
+    BundleParts parts = PartsOfExperiment(model);
+    if (!parts.model.empty()) return parts;
+    Throw<InputError>(
+        "'{}' is a folder but no recogniser: it has neither {} nor what recipes leave, model.safetensors or "
+        "network/model.safetensors",
+        model, kCard);
+  }
   BundleParts parts;
   parts.model = model;
   return parts;

@@ -30,7 +30,7 @@ struct BundleRequest {
   template <class V>
   void Visit(V& v) {
     v("experiment", experiment, "folder that a recipe made; empty: --model and --graph say what to take");
-    v("model", model, "model file; empty: EXPERIMENT/network/model.safetensors");
+    v("model", model, "model file; empty: EXPERIMENT/model.safetensors, or EXPERIMENT/network/model.safetensors");
     v("graph", graph, "folder that antiphon graph made for it; empty: EXPERIMENT/graph");
     v("adapt-graph", adapt_graph,
       "the Gaussians' own graph, where a chain model's features are adapted by them; empty: "
@@ -65,7 +65,8 @@ nlohmann::ordered_json ReadBundleCard(const std::filesystem::path& place);
 /// Writes a bundle and returns its card.
 nlohmann::ordered_json WriteBundle(const BundleRequest& request);
 
-/// The parts of the bundle at `model`; of a model file, that file alone.
+/// The parts of the bundle at `model`; of a folder that a recipe made, those where recipes leave them; of a model file,
+/// that file alone.
 BundleParts PartsAt(const std::string& model);
 /// `given`, or else what the bundle has.
 inline void CompleteBy(std::string& given, const std::string& part) {

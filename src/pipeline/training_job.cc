@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "device/device_list.h"
+#include "pipeline/bundle.h"
 
 namespace antiphon::pipeline {
 namespace {
@@ -38,6 +39,16 @@ TrainingJob ReadTrainingJob(const Config& config) {
   if (const auto seed = config.Int("seed")) job.request.seed = static_cast<uint64_t>(*seed);
   job.request.threads = config.Int("threads").value_or(0);
   return std::move(job);
+}
+
+train::TrainingRequest WithModelFiles(train::TrainingRequest request) {
+  const auto take = [](std::string& model) {
+    if (!model.empty()) model = PartsAt(model).model;
+  };
+  take(request.hmm);
+  take(request.initial_model);
+  for (std::string& teacher : request.train.teacher.models) take(teacher);
+  return request;
 }
 
 }  // namespace antiphon::pipeline

@@ -1,6 +1,6 @@
 // A training as a configuration file of `antiphon train` describes it: the request, and how its processes are started.
 //
-// Threads: plain data and functions. Errors: UsageError.
+// Threads: plain data and functions. Errors: UsageError; InputError for what is no bundle.
 #pragma once
 
 #include <string>
@@ -37,5 +37,8 @@ struct TrainingJob {
 /// Everything that the file says, tables, seed and threads included. UsageError for what `antiphon train` would refuse
 /// to read, and for a file that asks it to evaluate a model instead.
 TrainingJob ReadTrainingJob(const Config& config);
+
+/// With the model files of bundles, and of folders that recipes made, where the request names those.
+train::TrainingRequest WithModelFiles(train::TrainingRequest request);
 
 }  // namespace antiphon::pipeline

@@ -11,6 +11,7 @@
 #include "antiphon.h"
 #include "antiphon/model.h"
 #include "antiphon/model_file.h"
+#include "antiphon/recognizer.h"
 #include "api/two_words.h"
 #include "base/archive.h"
 #include "base/error.h"
@@ -19,6 +20,7 @@
 #include "feat/audio.h"
 #include "pipeline/chosen_weights.h"
 #include "pipeline/decode.h"
+#include "pipeline/training_job.h"
 
 namespace antiphon {
 namespace {
@@ -152,6 +154,25 @@ TEST(Bundle, NeedsWhatItIsMadeOf) {
   request.experiment = system.folder.path().string();
   EXPECT_THROW(pipeline::WriteBundle(request), InputError) << "no network/model.safetensors in it";
   EXPECT_FALSE(std::filesystem::exists(request.out));
+}
+
+TEST(Bundle, MayBeTheFolderOfARecipe) {
+  const testing::TwoWords system(false);
+  const auto folder = system.folder / "exp";
+  std::filesystem::create_directories(folder / "network");
+  std::filesystem::copy(system.folder / "net.safetensors", folder / "network" / "model.safetensors");
+  std::filesystem::copy(system.folder / "graph", folder / "graph");
+  const pipeline::BundleParts parts = pipeline::PartsAt(folder.string());
+  EXPECT_EQ(parts.model, (folder / "network" / "model.safetensors").string());
+  EXPECT_EQ(parts.graph, (folder / "graph").string());
+  EXPECT_EQ(parts.weights, "");
+  EXPECT_EQ(Recognizer(folder.string()).Vocabulary(),
+            Recognizer((system.folder / "net.safetensors").string(), (system.folder / "graph").string()).Vocabulary());
+  train::TrainingRequest request;
+  request.hmm = folder.string();
+  EXPECT_EQ(pipeline::WithModelFiles(request).hmm, parts.model);
+  EXPECT_THAT([&] { pipeline::PartsAt(system.folder.path().string()); },
+              ::testing::ThrowsMessage<InputError>(HasSubstr("neither card.json nor")));
 }
 
 // Files of more than a mebibyte, too, unless their readers compare checksums.
