@@ -1,7 +1,11 @@
 // What concerns the library as a whole: kinds of errors, the version, the log, requests to stop.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <pthread.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
+#include <atomic>
 #include <filesystem>
 #include <new>
 #include <string>
@@ -83,6 +87,47 @@ TEST(Log, MayChangeWhileOthersWrite) {
     SetLogCallback({});
   }
   writer.join();
+}
+
+std::atomic<bool> forking = false;
+
+// A child has none of the threads that held locks when it was forked.
+TEST(Log, GoesOnInAChildThatIsForkedWhileAnotherThreadWrites) {
+  std::atomic<bool> inside = false;
+  std::atomic<int> heard = 0;
+  SetLogCallback([&](LogLevel, std::string_view) {
+    inside = true;
+    while (!forking) std::this_thread::yield();
+    for (int i = 0; i < 1'000'000; ++i) ++heard;  // still at work when a fork that does not wait is over
+  });
+  // Before what the library does when forked.
+  ::pthread_atfork([] { forking = true; }, nullptr, nullptr);
+  std::thread writer([] { log::Warn("held"); });
+  while (!inside) std::this_thread::yield();
+  const pid_t child = ::fork();
+  if (child == 0) {
+    ::alarm(20);
+    log::Warn("of the child");
+    ::_exit(0);
+  }
+  int status = 0;
+  ::waitpid(child, &status, 0);
+  writer.join();
+  SetLogCallback({});
+  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << status;
+}
+
+TEST(Log, MayBeHeardByACallbackThatForks) {
+  int status = -1;
+  SetLogCallback([&](LogLevel, std::string_view) {
+    const pid_t child = ::fork();
+    if (child == 0) ::_exit(0);
+    ::waitpid(child, &status, 0);
+  });
+  log::Warn("once");
+  log::Warn("and once more");
+  SetLogCallback({});
+  EXPECT_EQ(status, 0);
 }
 
 TEST(Log, TellsOfWordsThatTheGraphLacks) {
