@@ -17,17 +17,21 @@ namespace {
 using Floats = std::vector<float>;
 using Integers = std::vector<int32_t>;
 
-// What begins at the source's place. Kaldi writes a matrix in text with a line break behind its bracket, a vector
-// without.
-TableKind KindOfText(data::ByteSource& in) {
+// What begins at the source's place; nullopt for what is empty in text, which looks the same of all kinds. Kaldi writes
+// a matrix in text with a line break behind its bracket, a vector without.
+std::optional<TableKind> KindOfText(data::ByteSource& in) {
+  const auto ends = [](int c) { return c == '\n' || c == '\r' || c < 0; };
   in.SkipSpaces();
+  if (ends(in.Peek())) return std::nullopt;
   if (in.Peek() != '[') return TableKind::kIntegers;
   in.Get();
   in.SkipSpaces();
-  return in.Peek() == '\n' || in.Peek() == '\r' ? TableKind::kMatrix : TableKind::kVector;
+  if (in.Peek() != ']') return ends(in.Peek()) ? TableKind::kMatrix : TableKind::kVector;
+  in.Get();
+  return std::nullopt;
 }
 
-TableKind KindOfValue(data::ByteSource& in) {
+std::optional<TableKind> KindOfValue(data::ByteSource& in) {
   if (in.Peek() != '\0') return KindOfText(in);
   in.Skip(2);  // "\0B"
   if (in.Peek() == 4) return TableKind::kIntegers;
@@ -35,17 +39,22 @@ TableKind KindOfValue(data::ByteSource& in) {
   return type == "FV" || type == "DV" ? TableKind::kVector : TableKind::kMatrix;
 }
 
+// Of the first value that says it; of empty ones alone, a matrix.
 TableKind KindOfTable(const std::string& table) {
   const data::TableName name = data::ParseTableName(table);
   if (!name.script) {
     const auto in = data::OpenByteSource(name.path);
-    return in->Token().empty() ? TableKind::kMatrix : KindOfValue(*in);
+    while (data::NextKey(*in)) {
+      if (const auto kind = KindOfValue(*in)) return *kind;
+    }
+    return TableKind::kMatrix;
   }
-  const std::vector<data::ScriptEntry> entries = data::ReadScript(name.path);
-  if (entries.empty()) return TableKind::kMatrix;
-  const auto in = data::OpenByteSource(entries[0].object.path);
-  in->Skip(entries[0].object.offset.value_or(0));
-  return KindOfValue(*in);
+  for (const data::ScriptEntry& entry : data::ReadScript(name.path)) {
+    const auto in = data::OpenByteSource(entry.object.path);
+    in->Skip(entry.object.offset.value_or(0));
+    if (const auto kind = KindOfValue(*in)) return *kind;
+  }
+  return TableKind::kMatrix;
 }
 
 }  // namespace

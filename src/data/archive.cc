@@ -84,7 +84,12 @@ T ReadReferenced(const ObjectReference& object, MapCache& cache, const TableRead
   return value;
 }
 
-// Passes blanks and line ends between values and takes the next key; nullopt at the end.
+void CheckNewKey(std::unordered_set<std::string>& seen, const std::string& key) {
+  if (!seen.insert(key).second) Throw<InputError>("key '{}' is there twice", key);
+}
+
+}  // namespace
+
 std::optional<std::string> NextKey(ByteSource& in) {
   while (in.Peek() == ' ' || in.Peek() == '\n' || in.Peek() == '\r' || in.Peek() == '\t') in.Get();
   if (in.Peek() < 0) return std::nullopt;
@@ -97,12 +102,6 @@ std::optional<std::string> NextKey(ByteSource& in) {
   if (in.Peek() < 0) in.Fail(fmt::format("the file ends after key '{}': it was cut short", key));
   return key;
 }
-
-void CheckNewKey(std::unordered_set<std::string>& seen, const std::string& key) {
-  if (!seen.insert(key).second) Throw<InputError>("key '{}' is there twice", key);
-}
-
-}  // namespace
 
 MatrixCoding MatrixCodingFromName(std::string_view name) {
   if (name == "plain") return MatrixCoding::kPlain;

@@ -17,10 +17,12 @@
 #include <cstdint>
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "data/byte_source.h"
 #include "math/matrix.h"
 
 namespace antiphon::data {
@@ -105,6 +107,10 @@ class RandomAccessReader {
   struct Impl;
   std::unique_ptr<Impl> impl_;
 };
+
+/// Of an archive: passes blanks and line ends between values and takes the next key; nullopt at the end. InputError for
+/// what is no key, or has nothing behind it.
+std::optional<std::string> NextKey(ByteSource& in);
 
 /// One value from "PATH[:OFFSET][ROWS[,COLUMNS]]", without a key in front: what Kaldi's single-object files hold.
 template <class T>
