@@ -1,9 +1,14 @@
 #include "comm/fault_injection.h"
 
 #include <fcntl.h>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <signal.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <array>
 #include <atomic>
 #include <charconv>
 #include <chrono>
@@ -25,6 +30,7 @@ struct Fault {
   int64_t rank = 0;
   int64_t step = 0;
   int64_t seconds = 1;
+  int64_t bytes = 0;
 };
 
 std::atomic<bool> damage = false;
@@ -46,12 +52,14 @@ Fault ParseFault(const std::string& text) {
                        : key == "rank"    ? number(fault.rank)
                        : key == "step"    ? number(fault.step)
                        : key == "seconds" ? number(fault.seconds)
+                       : key == "bytes"   ? number(fault.bytes)
                                           : false;
     if (!known) Throw<UsageError>("ANTIPHON_FAULT: '{}' in '{}' is not understood", word, text);
   }
-  const bool known =
-      fault.action == "kill" || fault.action == "stop" || fault.action == "slow" || fault.action == "corrupt";
-  if (!known) Throw<UsageError>("ANTIPHON_FAULT: '{}' is none of kill, stop, slow, corrupt", fault.action);
+  constexpr std::array kActions = {"kill", "stop", "slow", "corrupt", "full"};
+  if (std::find(kActions.begin(), kActions.end(), fault.action) == kActions.end()) {
+    Throw<UsageError>("ANTIPHON_FAULT: '{}' is none of {}", fault.action, fmt::join(kActions, ", "));
+  }
   return fault;
 }
 
@@ -74,6 +82,13 @@ bool Mark(const Fault& fault) {
   return file >= 0;
 }
 
+void LimitFiles(int64_t bytes) {
+  ::rlimit limit{};
+  ::getrlimit(RLIMIT_FSIZE, &limit);
+  limit.rlim_cur = static_cast<rlim_t>(bytes);
+  ::setrlimit(RLIMIT_FSIZE, &limit);
+}
+
 }  // namespace
 
 void FaultPoint(std::string_view point, int rank, int64_t step) {
@@ -83,6 +98,7 @@ void FaultPoint(std::string_view point, int rank, int64_t step) {
     if (fault.action == "stop") ::kill(::getpid(), SIGSTOP);
     if (fault.action == "slow") std::this_thread::sleep_for(std::chrono::seconds(fault.seconds));
     if (fault.action == "corrupt") damage = true;
+    if (fault.action == "full") LimitFiles(fault.bytes);
   }
 }
 

@@ -4,14 +4,12 @@ the right model; never a hang.
 Usage: bad_input_test.py SOURCE-TREE PROGRAM MPIEXEC [unittest options and cases]
 """
 
-import os
-import resource
 import subprocess
 import tempfile
 import unittest
 
 import cluster
-from cluster import LONGEST_SECONDS, OPTIONS, Cluster
+from cluster import Cluster
 
 PROCESSES = 2
 
@@ -61,24 +59,12 @@ class Disks(Cluster):
     # The process whose files may not grow beyond so many bytes from some step on: a checkpoint, or the log, meets it.
     LIMITS = [(0, 500), (1, 500), (0, 16000)]
 
-    def limited(self, name, rank, limit):
-        command = [cluster.MPIEXEC, "-np", str(PROCESSES), *OPTIONS.split(), *self.command(name, epochs=self.EPOCHS)]
-        process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-                                   text=True, env=dict(os.environ, OMP_WAIT_POLICY="passive"))
-        try:
-            ranks = self.wait_for_ranks(name, PROCESSES)
-            self.wait_for_step(name, 60)
-            resource.prlimit(ranks[rank], resource.RLIMIT_FSIZE, (limit, resource.RLIM_INFINITY))
-            output, errors = process.communicate(timeout=LONGEST_SECONDS)
-        finally:
-            process.kill()
-        return subprocess.CompletedProcess(command, process.returncode, output, errors)
-
     def test_a_full_one_ends_the_run_which_goes_on_when_there_is_room(self):
         for rank, limit in self.LIMITS:
             with self.subTest(rank=rank, limit=limit):
                 name = f"full-{rank}-{limit}"
-                result = self.limited(name, rank, limit)
+                full = {"ANTIPHON_FAULT": f"full rank={2 * rank} bytes={limit} at=step step=60"}
+                result = self.mpirun(PROCESSES, self.command(name, epochs=self.EPOCHS), env=full)
                 self.assertNotIn(result.returncode, (0, 2, 3), result.stderr)
                 # All processes tell which worker it was; each carries two.
                 self.assertRegex(result.stderr, f"rank [{2 * rank}{2 * rank + 1}]:")

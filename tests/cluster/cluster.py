@@ -134,14 +134,14 @@ class Cluster(unittest.TestCase):
         return subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, env=environment,
                               timeout=LONGEST_SECONDS, **options)
 
-    def mpirun(self, processes, *programs):
+    def mpirun(self, processes, *programs, env=None):
         """So many processes of each program. A shell chooses by rank: mpirun of Open MPI 5.0.7 crashes at "a : b"."""
         start = [MPIEXEC, *OPTIONS.split(), "-np", str(processes * len(programs))]
         if len(programs) == 1:
-            return self.run_command([*start, *programs[0]])
+            return self.run_command([*start, *programs[0]], env=env or {})
         cases = "".join(f"{number}) exec {shlex.join(program)} ;; " for number, program in enumerate(programs))
         return self.run_command([*start, "sh", "-c",
-                                 f"case $((OMPI_COMM_WORLD_RANK / {processes})) in {cases}esac"])
+                                 f"case $((OMPI_COMM_WORLD_RANK / {processes})) in {cases}esac"], env=env or {})
 
     def model_hash(self, result):
         self.assertEqual(result.returncode, 0, result.stderr)
