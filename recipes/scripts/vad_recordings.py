@@ -2,9 +2,9 @@
 """What a network learns from that tells speech from other sound: aligned speech, and sounds that are none.
 
 Takes some utterances of a data directory that `antiphon align` aligned, sounds made by formulas (vad_sounds.py) and
-music, recorded (each tune also slower and faster) and played by fluidsynth from MIDI files, and writes the data
-directory OUT/data with OUT/labels.txt: a line per recording and per copy that `antiphon features` will make of it, 0 or
-1 for each hundredth of a second. OUT/noise has sounds to lay under the speech.
+music, recorded (each tune also slower and faster, not those of albums) and played by fluidsynth from MIDI files, and
+writes the data directory OUT/data with OUT/labels.txt: a line per recording and per copy that `antiphon features` will
+make of it, 0 or 1 for each hundredth of a second. OUT/noise has sounds to lay under the speech.
 """
 import argparse
 import array
@@ -26,6 +26,7 @@ PIECE_S = 8
 NUM_MUSIC_NOISES = 8
 SPEEDS = (1.0, 0.84, 1.19)  # a tune three semitones lower and higher is almost another one
 COPY = re.compile(r"^aug\d+-")
+CLEAN = re.compile(r"[^A-Za-z0-9]+")
 
 
 def read_labels(ctm, silence):
@@ -80,6 +81,17 @@ def recorded_music(folder, tunes):
             yield f"{tune}-{round(100 * speed)}", at_speed(samples, speed)
 
 
+def stem(path):
+    return os.path.splitext(os.path.basename(path))[0]
+
+
+def part_of(samples, most_s, random_):
+    """So many seconds from somewhere within."""
+    count = int(most_s * sounds.RATE)
+    begin = random_.randrange(max(1, len(samples) - count))
+    return samples[begin:begin + count]
+
+
 def played_music(folder, soundfont, most_s, random_):
     """Names and samples of MIDI files as fluidsynth plays them: as much of each as `most_s` in all allows."""
     scores = sorted(glob.glob(os.path.join(folder, "*.mid")))
@@ -87,7 +99,6 @@ def played_music(folder, soundfont, most_s, random_):
         sys.exit(f"vad_recordings: music is played by fluidsynth from the MIDI files in '{folder}' with '{soundfont}'; "
                  "install the Debian packages openttd-openmsx, fluidsynth and timgm6mb-soundfont, or give --midi ''")
     for score in scores:
-        name = os.path.splitext(os.path.basename(score))[0]
         with tempfile.TemporaryDirectory() as temporary:
             path = os.path.join(temporary, "played.wav")
             subprocess.run(["fluidsynth", "-ni", "-q", "-r", str(sounds.RATE), "-O", "s16", "-T", "wav", "-F", path,
@@ -95,11 +106,25 @@ def played_music(folder, soundfont, most_s, random_):
             with wave.open(path) as reader:
                 both = array.array("h", reader.readframes(reader.getnframes()))
         mono = array.array("h", [(left + right) // 2 for left, right in zip(both[::2], both[1::2])])
-        if not mono:
-            continue
-        count = int(most_s / len(scores) * sounds.RATE)
-        begin = random_.randrange(max(1, len(mono) - count))
-        yield name, sounds.scaled(mono, 0.875)[begin:begin + count]
+        yield stem(score), sounds.scaled(part_of(mono, most_s / len(scores), random_), 0.875)
+
+
+def album_music(folders, most_s, random_):
+    """Names and samples of the recordings in folders, of any format that ffmpeg reads: as much of each as `most_s` in
+    all allows."""
+    endings = (".ogg", ".oga", ".opus", ".mp3", ".flac", ".wav", ".m4a")
+    tracks = sorted(path for folder in folders for path in glob.glob(os.path.join(folder, "**"), recursive=True)
+                    if path.lower().endswith(endings))
+    if not tracks or shutil.which("ffmpeg") is None:
+        sys.exit(f"vad_recordings: recorded music is read by ffmpeg from {', '.join(folders)}; there is no "
+                 f"{'ffmpeg' if tracks else 'recording'}")
+    for number, track in enumerate(tracks):
+        read = subprocess.run(["ffmpeg", "-v", "error", "-nostdin", "-i", track, "-map", "0:a:0", "-ac", "1", "-ar",
+                               str(sounds.RATE), "-f", "s16le", "-"], capture_output=True)
+        if read.returncode != 0:
+            sys.exit(f"vad_recordings: ffmpeg cannot read '{track}': {read.stderr.decode(errors='replace').strip()}")
+        samples = array.array("h", read.stdout[:len(read.stdout) // 2 * 2])
+        yield f"album-{number:03}-{CLEAN.sub('-', stem(track))}", part_of(samples, most_s / len(tracks), random_)
 
 
 class Recordings:
@@ -175,6 +200,8 @@ def add_music(recordings, options, random_):
     tunes = list(recorded_music(options.music, options.tunes)) if options.music else []
     if options.midi:
         tunes += played_music(options.midi, options.soundfont, 60 * options.midi_minutes, random_)
+    if options.albums:
+        tunes += album_music(options.albums.split(":"), 60 * options.album_minutes, random_)
     for name, samples in tunes:
         length = PIECE_S * sounds.RATE
         for number in range((len(samples) + length - sounds.RATE) // length):
@@ -198,6 +225,9 @@ def main():
     parser.add_argument("--midi", default="", help="folder of MIDI files for fluidsynth; empty: none")
     parser.add_argument("--midi-minutes", type=float, default=40, help="of music from them, at most")
     parser.add_argument("--soundfont", default="/usr/share/sounds/sf2/TimGM6mb.sf2", help="their instruments")
+    parser.add_argument("--albums", default="", help="folders of recorded music of any format, with ':' between; "
+                                                     "empty: none")
+    parser.add_argument("--album-minutes", type=float, default=90, help="of music from them, at most")
     parser.add_argument("--copies", type=int, default=2, help="augmented copies that features will make")
     parser.add_argument("--seed", type=int, default=1)
     options = parser.parse_args()

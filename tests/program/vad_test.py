@@ -4,8 +4,10 @@ Usage: vad_test.py SOURCE-TREE PROGRAM
 """
 
 import json
+import math
 import pathlib
 import random
+import shutil
 import subprocess
 import sys
 import unittest
@@ -58,6 +60,29 @@ class Vad(system.SystemTest):
     def turns(self, *more):
         result = system.must("vad", "--model", self.model, "--json", *more)
         return json.loads(result.stdout)["recordings"]
+
+    @unittest.skipUnless(shutil.which("ffmpeg"), "ffmpeg is not installed")
+    def test_albums_are_sounds_that_are_no_speech(self):
+        album, out = self.root / "album/disc 1", self.root / "with-album"
+        album.mkdir(parents=True)
+        (album / "Ein Lied.wav").write_bytes(system.wav_bytes([int(3000 * math.sin(i / 5)) for i in range(12 * RATE)]))
+        command = [sys.executable, str(SOURCES / "recipes/scripts/vad_recordings.py"), "--data", self.root / "corpus",
+                   "--ctm", self.root / "align/phones.ctm", "--out", out, "--minutes", "0.1", "--sound-minutes", "0",
+                   "--music", "", "--copies", "0", "--albums", self.root / "album", "--album-minutes"]
+        subprocess.run([*command, "1"], check=True, capture_output=True)
+        segments = [line.split() for line in (out / "data/segments").read_text().splitlines()]
+        pieces = {name: float(end) for name, _, _, end in segments if name.startswith("music-album")}
+        self.assertEqual(pieces, {"music-album-000-Ein-Lied-000": 8.0, "music-album-000-Ein-Lied-001": 4.0})
+        labels = dict(line.split(None, 1) for line in (out / "labels.txt").read_text().splitlines())
+        self.assertEqual(set(labels["music-album-000-Ein-Lied-001"].split()), {"0"})
+        for what, said in ((b"no music", "cannot read '.*broken.mp3'"), (None, "there is no recording")):
+            for track in album.glob("*"):
+                track.unlink()
+            if what is not None:
+                (album / "broken.mp3").write_bytes(what)
+            result = subprocess.run([*command, "1"], capture_output=True, text=True)
+            self.assertEqual(result.returncode, 1)
+            self.assertRegex(result.stderr, said)
 
     def test_finds_the_turns(self):
         call, noise = self.turns(self.root / "call.wav", self.root / "noise.wav")
