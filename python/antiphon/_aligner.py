@@ -5,8 +5,9 @@ from dataclasses import dataclass
 from typing import Any, Optional
 
 from . import _core
-from ._arguments import PathLike, existing, model_file, path_text, samples as checked_samples, checked_text, whole_number
+from ._arguments import PathLike, existing, path_text, samples as checked_samples, checked_text, whole_number
 from ._errors import UsageError
+from ._settings import filled
 
 
 @dataclass(frozen=True)
@@ -35,6 +36,18 @@ class AlignedWord:
     """What it consists of, in order."""
 
 
+@dataclass(frozen=True)
+class UnalignedPart:
+    """Where text and audio do not agree: looked for in audio of more than a minute."""
+
+    start: float
+    """Seconds from the beginning of the audio."""
+    end: float
+    """Likewise; the start, if it is text that nobody says."""
+    words: tuple[str, ...]
+    """Of the text; empty: speech that the text lacks."""
+
+
 class Alignment:
     """Where the words and phones of a text are in its audio."""
 
@@ -46,6 +59,11 @@ class Alignment:
         self.words = tuple(AlignedWord(w.word, w.start, w.end,
                                        self.phones[w.first_phone:w.first_phone + w.num_phones]) for w in core.words)
         """The words, in order; pauses lie between them."""
+        self.unaligned = tuple(UnalignedPart(u.start, u.end, tuple(u.words)) for u in core.unaligned)
+        """Where text and audio do not agree, in the order of time; these words are not among `words`."""
+
+    def __repr__(self) -> str:
+        return f"<antiphon.Alignment, {len(self.words)} words, {self.duration:.2f} s>"
 
     @property
     def duration(self) -> float:
@@ -62,6 +80,11 @@ class Alignment:
         """Words of the text that the lexicon lacks."""
         return self._core.unknown_words
 
+    @property
+    def retried(self) -> bool:
+        """Whether the first beam found no path, and `retry_beam` did."""
+        return self._core.retried
+
     def textgrid(self) -> str:
         """For Praat, ELAN and others: tiers "words" and "phones"."""
         return self._core.textgrid()
@@ -71,9 +94,14 @@ class Alignment:
         with open(path_text(path, "path"), "w", encoding="utf-8") as file:
             file.write(self.textgrid())
 
-    def ctm(self, utterance: str) -> str:
-        """Lines of UTTERANCE CHANNEL START DURATION WORD."""
-        return self._core.ctm(checked_text(utterance, "utterance"))
+    def ctm(self, utterance: str, *, phones: bool = False, channel: str = "1") -> str:
+        """Lines of UTTERANCE CHANNEL START DURATION WORD, or PHONE."""
+        return self._core.ctm(checked_text(utterance, "utterance"), bool(phones), checked_text(channel, "channel"))
+
+    def json(self) -> str:
+        """All of it: an object with "words" and their "phones", "duration", "log_likelihood", "retried",
+        "unknown_words" and "unaligned"; times in seconds."""
+        return self._core.json()
 
 
 class Aligner:
@@ -85,21 +113,34 @@ class Aligner:
     May be used by many threads at once.
     """
 
-    def __init__(self, model: PathLike, lexicon: Optional[PathLike] = None) -> None:
+    def __init__(self, model: PathLike, lexicon: Optional[PathLike] = None, **settings: Any) -> None:
         """`model`: what `antiphon bundle` made, a model file, or a folder with network/model.safetensors (or
         model.safetensors), as recipes leave it. `lexicon`: WORD PHONE … per line, with the model's phones; None: the
-        bundle's."""
-        self._core = _core.Aligner(model_file(existing(model, "model")),
-                                   "" if lexicon is None else existing(lexicon, "lexicon"))
+        bundle's, or that of the folder's graph.
 
-    def align(self, audio: Any, text: str, rate: Optional[int] = None) -> Alignment:
-        """`audio`: the path of a file, or one channel of samples, floats in -1 … 1 or int16, with their `rate` in Hz.
-        InputError if the audio is too short for the text, or a word has no pronunciation."""
+        Settings, None for the default: beam (10) and retry_beam (40; of the second attempt), map_unknown_words (words
+        that the lexicon lacks are aligned as <UNK>, if it has that), adapt (to the speaker, if the model is trained for
+        it), precision ("fp32", "bf16", "int8", "auto"), threads, options (further ones of `antiphon align`, as TOML).
+        """
+        self._model = existing(model, "model")
+        self._core = _core.Aligner(self._model, "" if lexicon is None else existing(lexicon, "lexicon"),
+                                   filled(_core.AlignerSettings(), "Aligner", settings))
+
+    def __repr__(self) -> str:
+        return f"<antiphon.Aligner {self._model!r}>"
+
+    def align(self, audio: Any, text: str, rate: Optional[int] = None, channel: Optional[int] = None) -> Alignment:
+        """`audio`: the path of a file, of which `channel` is heard, from 0, or the mean of all; or one channel of
+        samples, floats in -1 … 1 or int16, with their `rate` in Hz. InputError if the audio is too short for the text,
+        or a word has no pronunciation."""
         said = checked_text(text, "text")
         if isinstance(audio, (str, os.PathLike)):
             if rate is not None:
                 raise UsageError("rate: a file says itself what its rate is")
-            return Alignment(self._core.align_file(existing(audio, "audio"), said))
+            number = -1 if channel is None else whole_number(channel, "channel")
+            return Alignment(self._core.align_file(existing(audio, "audio"), number, said))
+        if channel is not None:
+            raise UsageError("channel: samples are one channel; choose it before")
         if rate is None:
             raise TypeError("rate: samples need their sampling rate in Hz")
         return Alignment(self._core.align(checked_samples(audio), whole_number(rate, "rate"), said))

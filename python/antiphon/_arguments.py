@@ -57,23 +57,6 @@ def existing_or_remote(path: PathLike, what: str) -> str:
     return text if text.lower().startswith(("http://", "https://", "s3://")) else existing(text, what)
 
 
-def is_bundle(path: str) -> bool:
-    """Whether the path is what `antiphon bundle` made, a file or a folder."""
-    return path.endswith(".antiphon") or os.path.isfile(os.path.join(path, "card.json"))
-
-
-def model_file(path: str) -> str:
-    """The path, or the model in the folder that a recipe left there; FileNotFoundError if it has none."""
-    if is_bundle(path) or not os.path.isdir(path):
-        return path
-    for name in ("model.safetensors", os.path.join("network", "model.safetensors")):
-        file = os.path.join(path, name)
-        if os.path.isfile(file):
-            return file
-    raise FileNotFoundError(errno.ENOENT,
-                            "model: the folder has neither model.safetensors nor network/model.safetensors", path)
-
-
 def whole_number(value: object, what: str, limits: tuple[int, int] = INT32) -> int:
     """The number as an int; TypeError for what is no whole number, UsageError for one beyond the limits."""
     try:
@@ -91,10 +74,13 @@ def thread_count(value: object) -> int:
 
 
 def real_number(value: Any, what: str) -> float:
-    """The number as a float; TypeError for what is none, UsageError for NaN."""
+    """The number as a float; TypeError for what is none, UsageError for NaN and what is too large."""
     if isinstance(value, str) or not (hasattr(value, "__float__") or hasattr(value, "__index__")):
         raise TypeError(f"{what}: expected a number, not {type(value).__name__}")
-    number = float(value)
+    try:
+        number = float(value)
+    except OverflowError:
+        raise UsageError(f"{what}: expected a number that fits into 64 bits, not {value}") from None
     if number != number:
         raise UsageError(f"{what}: expected a number, not NaN")
     return number
@@ -107,8 +93,8 @@ def _array(values: Any, what: str) -> "np.ndarray[Any, Any]":
     try:
         return np.from_dlpack(values)
     except (RuntimeError, BufferError) as error:
-        raise TypeError(f"{what}: expected numbers that NumPy has, in the memory of this machine and without a gradient "
-                        f"(of PyTorch: .detach().cpu().float()): {error}") from None
+        raise TypeError(f"{what}: expected numbers that NumPy has, in the memory of this machine and without a "
+                        f"gradient (of PyTorch: .detach().cpu().float()): {error}") from None
 
 
 def floats(values: Any, dimensions: int, what: str) -> Floats:
@@ -118,10 +104,11 @@ def floats(values: Any, dimensions: int, what: str) -> Floats:
         raise TypeError(f"{what}: expected an array of floats, not of {array.dtype}")
     if array.ndim != dimensions:
         raise InputError(f"{what}: expected {dimensions} dimension(s), not shape {array.shape}")
-    array = np.require(array, np.float32, ["C", "A"])
+    with np.errstate(over="ignore"):
+        given, array = array, np.require(array, np.float32, ["C", "A"])
     if not np.isfinite(array).all():
         place = np.argwhere(~np.isfinite(array))[0].tolist()
-        raise InputError(f"{what}: expected finite numbers, found {array[tuple(place)]} at {place}")
+        raise InputError(f"{what}: expected finite numbers of 32 bits, found {given[tuple(place)]} at {place}")
     return array
 
 

@@ -17,8 +17,8 @@ class FrontEnd:
 
     def __init__(self, options: str = "", **settings: Any) -> None:
         """`options`: TOML, such as Model.features; `settings`: options of `antiphon features` with underscores (kind,
-        sample_rate, mel_bins …), which go before `options`. What neither names has the command's defaults: 40 cepstra, with dither. UsageError
-        for an option that there is not, or that is out of its range.
+        sample_rate, mel_bins …), which go before `options`. What neither names has the command's defaults: 40 cepstra,
+        with dither. UsageError for an option that there is not, or that is out of its range.
         """
         self._core = _core.FrontEnd(toml_with(checked_text(options, "options"), settings, "options"))
 
@@ -26,7 +26,8 @@ class FrontEnd:
     def standard(cls, kind: str, rate: int = 16000, **settings: Any) -> "FrontEnd":
         """Kaldi's defaults of "fbank", "mfcc" or "plp", without dither; `settings` over them."""
         front_end = cls.__new__(cls)
-        front_end._core = _core.FrontEnd.standard(checked_text(kind, "kind"), whole_number(rate, "rate"), toml_options(settings))
+        front_end._core = _core.FrontEnd.standard(checked_text(kind, "kind"), whole_number(rate, "rate"),
+                                                  toml_options(settings))
         return front_end
 
     def __call__(self, samples: Any, rate: int, utt_id: str = "") -> Floats:

@@ -14,7 +14,8 @@ Record = dict[str, Any]
 
 
 class _Target:
-    """Takes records until `close`, which is told how the training ended: "FINISHED", "FAILED" or "KILLED" (by Ctrl-C)."""
+    """Takes records until `close`, which is told how the training ended: "FINISHED", "FAILED" or "KILLED" (by
+    Ctrl-C)."""
 
     def write(self, record: Record) -> None:
         raise NotImplementedError

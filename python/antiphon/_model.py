@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Optional, Union
 import numpy as np
 
 from . import _core
-from ._arguments import Floats, PathLike, existing, floats, path_text, whole_number
+from ._arguments import Floats, PathLike, checked_text, existing, floats, path_text, whole_number
 from ._errors import InputError
 from ._store import FrameStore
 
@@ -28,9 +28,16 @@ class Model:
     """
 
     def __init__(self, file: PathLike) -> None:
-        """FileNotFoundError if `file` is not there, InputError if it is damaged or no model."""
+        """`file`: a model file, a bundle, or the folder of a recipe. FileNotFoundError if it is not there, InputError
+        if it is damaged or no model."""
         self._file = existing(file, "model")
         self._core = _core.Model(self._file)
+
+    def __repr__(self) -> str:
+        return f"<antiphon.Model {self._file!r}: {self.feature_dim} values per frame, {self.num_outputs} states>"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Model, (self._file,)  # as the file is where it is unpickled
 
     @property
     def file(self) -> str:
@@ -89,9 +96,9 @@ class Model:
     def to_torch(self) -> "Network":
         """A torch.nn.Module with this model's layers and values, to look at or to go on training with.
 
-        Called with features [frames, feature_dim], it gives what `score` gives. Its `network` is the torch.nn.Sequential
-        from spliced frames (as FrameStore.minibatches has them) to logits. InputError naming the layer for one that has
-        no counterpart. Needs PyTorch.
+        Called with features [frames, feature_dim], it gives what `score` gives. Its `network` is the
+        torch.nn.Sequential from spliced frames (as FrameStore.minibatches has them) to logits. InputError naming the
+        layer for one that has no counterpart. Needs PyTorch.
         """
         from . import _torch
 
@@ -114,6 +121,7 @@ class Model:
         from . import _torch
 
         target = path_text(file, "file")
+        description = checked_text(description, "description")
         if like is not None:
             if not isinstance(like, Model):
                 raise TypeError(f"like: expected a Model, not {type(like).__name__}")
@@ -127,8 +135,8 @@ class Model:
         if store is not None:
             frames = store if isinstance(store, FrameStore) else FrameStore(store)
             if not frames.labelled:
-                raise InputError("store: speech without alignment has no labels to count priors from; give the store that "
-                                 "the network was trained on")
+                raise InputError("store: speech without alignment has no labels to count priors from; give the store "
+                                 "that the network was trained on")
             description_of.feature_dim = frames.feature_dim
             description_of.features = frames.front_end
             counts = frames.count_labels().astype(np.float64)

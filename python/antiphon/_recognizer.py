@@ -2,17 +2,16 @@
 
 import os
 import threading
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Optional
 
-import numpy as np
-
 from . import _core
-from ._arguments import (PathLike, existing, is_bundle, model_file, real_number, samples as checked_samples, checked_text,
-                         whole_number)
+from ._arguments import PathLike, existing, path_text, samples as checked_samples, whole_number
+from ._core import SpeakerMemory, SpeakerProfile
 from ._errors import UsageError
+from ._settings import filled
 
 
 @dataclass(frozen=True)
@@ -59,7 +58,8 @@ class Recognition:
 
 @dataclass(frozen=True)
 class StreamEvent(Recognition):
-    """What was understood of an utterance: so far, or in the end. Partial results have text alone, and written if asked for."""
+    """What was understood of an utterance: so far, or in the end. Partial results have text alone, and written if asked
+    for."""
 
     final: bool = False
     """The utterance is over; otherwise more may come, and words may change."""
@@ -80,50 +80,59 @@ class Recognizer:
     """
 
     def __init__(self, model: PathLike, graph: Optional[PathLike] = None, **settings: Any) -> None:
-        """`model`: what `antiphon bundle` made; or a model file and `graph` the folder that `antiphon graph` made for
-        it; or one folder with network/model.safetensors (or model.safetensors) and graph/, as recipes leave it.
+        """`model`: what `antiphon bundle` made; or the folder of a recipe, of which it takes what `antiphon bundle`
+        would (network/model.safetensors or model.safetensors, graph/, weights that were tuned); or a model file.
+        `graph`: the folder that `antiphon graph` made for the model; None: the one beside it.
 
-        Settings: beam (13; larger: slower, fewer search errors), lattice_beam, max_active, acoustic_scale, weights (the
-        file of `decode --tune`), lm_weight, word_penalty, nbest (hypotheses to give), hotwords (a dict of phrases and
-        the nats by which each of their words gets cheaper), word_list (the only words, or
-        phrases of several, that may be recognised; "[unk]": others, too, shown as that),
-        add_words (words that the graph lacks: a list, or a dict of words and their phones in a string, "" for what g2p
-        says; needs a graph made with --on-the-fly), g2p (model of `antiphon g2p train`; else the bundle's), lm (ARPA
-        file in place of such a graph's language model), vad (network of recipes/vad.toml, so that speech alone is
-        recognised; else the bundle's; "none": everything is recognised), written ("english", a folder or file of
-        `antiphon written`, or "bundle": the result as people write it, too),
-        precision ("fp32", "bf16", "int8", "auto"), threads, confidences, normalize_variance, rescore_arpa and
+        Settings, None for the default: beam (13; larger: slower, fewer search errors), lattice_beam, max_active,
+        acoustic_scale, weights (the file of `decode --tune`), lm_weight, word_penalty, nbest (hypotheses to give),
+        hotwords (a dict of phrases and the nats by which each of their words gets cheaper), word_list (the only words,
+        or phrases of several, that may be recognised; "[unk]": others, too, shown as that), add_words (words that the
+        graph lacks: a list, or a dict of words and their phones in a string, "" for what g2p says; needs a graph made
+        with --on-the-fly), g2p (model of `antiphon g2p train`; else the bundle's), lm (ARPA file in place of such a
+        graph's language model), vad (network of recipes/vad.toml, so that speech alone is recognised; else the
+        bundle's; "none": everything is recognised), written ("english", a folder or file of `antiphon written`, or
+        "bundle": the result as people write it, too), precision ("fp32", "bf16", "int8", "auto"), profiles (speakers'
+        profiles can be loaded in other than fp32, too), threads, confidences, normalize_variance, rescore_arpa and
         graph_arpa (a larger language model, and the graph's), adapt_graph, adapt_passes; options: further options of
         `antiphon decode`, as TOML.
         """
-        model_path, graph_folder = _find(model, graph)
-        chosen = _core.RecognizerSettings()
-        known = [name for name in dir(chosen) if not name.startswith("_")]
-        for name, value in settings.items():
-            if name not in known:
-                raise TypeError(f"Recognizer has no setting '{name}'; known: {', '.join(known)}")
-            setattr(chosen, name, _setting(name, value, getattr(chosen, name)))
-        self._core = _core.Recognizer(model_path, graph_folder, chosen)
+        self._model = existing(model, "model")
+        self._core = _core.Recognizer(self._model, "" if graph is None else existing(graph, "graph"),
+                                      filled(_core.RecognizerSettings(), "Recognizer", settings))
+
+    def __repr__(self) -> str:
+        return f"<antiphon.Recognizer {self._model!r}, {self.sample_rate} Hz>"
 
     def recognize(self, audio: Any, rate: Optional[int] = None, channel: Optional[int] = None,
-                  nbest: Optional[int] = None) -> Recognition:
+                  nbest: Optional[int] = None, *, profile: Optional[SpeakerProfile] = None,
+                  memory: Optional[SpeakerMemory] = None,
+                  progress: Optional[Callable[[float], object]] = None) -> Recognition:
         """The words of one recording by one speaker.
 
         `audio`: the path of a file (WAV, FLAC, Ogg …) or its contents as bytes, of which `channel` is heard, from 0, or
         the mean of all; or one channel of samples, floats in -1 … 1 or int16, with their `rate` in Hz. `nbest`: as the
-        setting, for this call. Other threads run meanwhile.
+        setting, for this call. `profile`: of who speaks, from load_profile. `memory`: what they said before, to which
+        this is added. `progress` is called now and then with the seconds that are done; what it raises ends the call.
+        Other threads run meanwhile.
         """
-        most = -1 if nbest is None else whole_number(nbest, "nbest")
-        if nbest is not None and most < 0:
-            raise UsageError(f"nbest: expected 0 or more hypotheses, not {most}")
+        call = _core.RecognizeSettings()
+        call.nbest = -1 if nbest is None else whole_number(nbest, "nbest")
+        if nbest is not None and call.nbest < 0:
+            raise UsageError(f"nbest: expected 0 or more hypotheses, not {call.nbest}")
+        filled(call, "recognize", {"profile": profile})
+        if memory is not None:
+            _require_memory(memory)
+        if progress is not None and not callable(progress):
+            raise TypeError(f"progress: expected a function, not {type(progress).__name__}")
         if isinstance(audio, (str, os.PathLike, bytes, bytearray, memoryview)):
             if rate is not None:
                 raise UsageError("rate: a file says itself what its rate is")
-            number = -1 if channel is None else whole_number(channel, "channel")
+            call.channel = -1 if channel is None else whole_number(channel, "channel")
             if isinstance(audio, (bytes, bytearray, memoryview)):
-                found = self._core.recognize_bytes(bytes(audio), number, most)
+                found = self._core.recognize_bytes(bytes(audio), call, memory, progress)
             else:
-                found = self._core.recognize_file(existing(audio, "audio"), number, most)
+                found = self._core.recognize_file(existing(audio, "audio"), call, memory, progress)
         else:
             if channel is not None:
                 raise UsageError("channel: samples are one channel; choose it before")
@@ -132,13 +141,39 @@ class Recognizer:
                                 f"{type(audio).__name__}")
             if rate is None:
                 raise TypeError("rate: samples need their sampling rate in Hz")
-            found = self._core.recognize(checked_samples(audio), whole_number(rate, "rate"), most)
+            found = self._core.recognize(checked_samples(audio), whole_number(rate, "rate"), call, memory, progress)
         return Recognition(**_fields(found))
 
-    def stream(self, rate: int, partial: bool = True) -> "Stream":
-        """A stream of speech that is still being said, of samples at this rate in Hz. With `partial`, it also tells what
-        is understood so far."""
-        return Stream(self._core.stream(whole_number(rate, "rate"), bool(partial)))
+    def stream(self, rate: int, partial: bool = True, **settings: Any) -> "Stream":
+        """A stream of speech that is still being said, of samples at this rate in Hz. With `partial`, it also tells
+        what is understood so far.
+
+        Settings, None for the default: endpoint_silence (0.5: seconds that end an utterance where one may end),
+        max_utterance (20: seconds after which it is ended anyway), step_frames (20: between partial results), hotwords
+        and word_list of this stream alone, nbest (of final results), profile (from load_profile), memory (what the
+        speaker said before; Stream.memory has what to keep), cmvn_window, cmvn_min_window and normalize_variance (of
+        models whose features lose the mean of what is around them).
+        """
+        chosen = filled(_core.StreamSettings(), "stream", {"partial": bool(partial), **settings})
+        return Stream(self._core.stream(whole_number(rate, "rate"), chosen))
+
+    def load_profile(self, file: PathLike) -> SpeakerProfile:
+        """What `antiphon adapt --speaker` made for one person; InputError if it is damaged or of another model."""
+        return self._core.load_profile(existing(file, "profile"))
+
+    def load_memory(self, file: PathLike) -> SpeakerMemory:
+        """What was known of a speaker when it was saved, here or by `antiphon listen --speaker`."""
+        return self._core.load_memory(existing(file, "memory"))
+
+    def save_memory(self, memory: SpeakerMemory, file: PathLike) -> None:
+        """Writes it whole, for load_memory and `antiphon listen --speaker`."""
+        _require_memory(memory)
+        self._core.save_memory(memory, path_text(file, "file"))
+
+    @property
+    def uses_memory(self) -> bool:
+        """Whether the model is of a kind to which a speaker's memory means something."""
+        return self._core.uses_memory()
 
     @property
     def sample_rate(self) -> int:
@@ -164,7 +199,8 @@ class Stream:
             for event in stream.end():
                 print(event.text)
 
-    A block that is left without `end` ends the stream; what became clear by that is in `rest`. Events are the same
+    A block that is left without `end` ends the stream; what became clear by that is in `rest`, and lost if an exception
+    left it. Events are the same
     however the samples are cut. Calls of several threads wait for each other.
     """
 
@@ -174,9 +210,16 @@ class Stream:
         # The library takes one call at a time. A handler of a signal may call while its own thread does.
         self._lock = threading.RLock()
         self._rest: tuple[StreamEvent, ...] = ()
+        self._left = False
+
+    def __repr__(self) -> str:
+        return f"<antiphon.Stream, {'ended' if self.ended else 'open'}>"
 
     def accept(self, samples: Any) -> list[StreamEvent]:
         """More samples, any number, floats in -1 … 1 or int16; what became clear by them."""
+        if isinstance(samples, (bytes, bytearray, memoryview)):
+            raise TypeError("samples: expected floats in -1 … 1 or int16, not bytes; 16-bit ones are "
+                            "numpy.frombuffer(samples, numpy.int16)")
         given = checked_samples(samples)
         found: list[StreamEvent] = []
         with self._lock:
@@ -199,14 +242,21 @@ class Stream:
 
     @property
     def rest(self) -> tuple[StreamEvent, ...]:
-        """What remained when a `with` block was left without `end`, and what `accept` had found when a signal ended it."""
+        """What remained when a `with` block was left without `end`, and what `accept` had found when a signal ended
+        it."""
         return self._rest
 
     @property
     def ended(self) -> bool:
-        """Whether it takes no more samples: it was ended, or a call failed."""
+        """Whether it takes no more samples: it was ended, its block was left, or a call failed."""
         with self._lock:
-            return self._core.ended()
+            return self._left or self._core.ended()
+
+    @property
+    def memory(self) -> SpeakerMemory:
+        """What is known of the speaker: what the setting said, after `end` with what was heard here."""
+        with self._lock:
+            return self._core.memory()
 
     @property
     def audio_remarks(self) -> list[str]:
@@ -220,14 +270,20 @@ class Stream:
 
     def __exit__(self, kind: Optional[type[BaseException]], error: Optional[BaseException],
                  trace: Optional[TracebackType]) -> None:
-        """Ends the stream, if that was not done and no exception is under way; `rest` has what remained."""
+        """Ends the stream, if that was not done; `rest` has what remained, unless an exception is under way."""
         with self._lock:
+            self._left = True
             if kind is None and not self._core.ended():
                 self._rest += tuple(_event(event) for event in self._core.end())
 
     def _require_open(self) -> None:
-        if self._core.ended():
+        if self._left or self._core.ended():
             raise UsageError("the stream was ended; Recognizer.stream makes another")
+
+
+def _require_memory(memory: object) -> None:
+    if not isinstance(memory, SpeakerMemory):
+        raise TypeError(f"memory: expected SpeakerMemory, not {type(memory).__name__}")
 
 
 def _fields(found: Any) -> dict[str, Any]:
@@ -237,60 +293,6 @@ def _fields(found: Any) -> dict[str, Any]:
             "nbest": tuple(Hypothesis(*hypothesis) for hypothesis in hypotheses)}
 
 
-def _setting(name: str, value: Any, default: Any) -> Any:
-    """The value as the library takes it, which has this default."""
-    if name in _LISTS:
-        if isinstance(value, (str, bytes)) or not isinstance(value, Iterable):
-            raise TypeError(f"{name}: expected a list{'' if name == 'word_list' else ' or a dict'}, "
-                            f"not {type(value).__name__}")
-        return [_LISTS[name](item) for item in (value.items() if isinstance(value, dict) else value)]
-    if name in _FILES and value not in ("", "none"):
-        return existing(value, name)
-    if isinstance(default, bool):
-        if not isinstance(value, (bool, np.bool_)):
-            raise TypeError(f"{name}: expected bool, not {type(value).__name__}")
-        return bool(value)
-    if isinstance(default, int):
-        return whole_number(value, name)
-    if isinstance(default, float):
-        return real_number(value, name)
-    return checked_text(os.fspath(value) if isinstance(value, os.PathLike) else value, name)
-
-
-def _hotword(pair: Any) -> tuple[str, float]:
-    if not isinstance(pair, (tuple, list)) or len(pair) != 2:
-        raise TypeError(f"hotwords: expected pairs of a phrase and its nats, found {pair!r}")
-    phrase = checked_text(pair[0], "hotwords")
-    return phrase, real_number(pair[1], f"hotwords: '{phrase}'")
-
-
-def _added_word(item: Any) -> tuple[str, str, float]:
-    # A word, with its phones, with its weight.
-    parts = (item,) if isinstance(item, str) else item
-    if not isinstance(parts, (tuple, list)) or not 1 <= len(parts) <= 3:
-        raise TypeError(f"add_words: expected words, or tuples (word, phones, weight), found {item!r}")
-    word, phones, weight = (*parts, "", 1.0)[:3] if len(parts) < 2 else (*parts, 1.0)[:3]
-    return (checked_text(word, "add_words"), checked_text(phones, f"add_words: phones of '{word}'"),
-            real_number(weight, f"add_words: weight of '{word}'"))
-
-
-_LISTS: dict[str, Callable[[Any], Any]] = {"hotwords": _hotword, "add_words": _added_word,
-                                            "word_list": lambda word: checked_text(word, "word_list")}
-_FILES = ("weights", "rescore_arpa", "graph_arpa", "g2p", "lm", "vad")
-
-
 def _event(event: Any) -> StreamEvent:
     final, start, end, found = event
     return StreamEvent(**_fields(found), final=final, start=start, end=end)
-
-
-def _find(model: PathLike, graph: Optional[PathLike]) -> tuple[str, str]:
-    path = existing(model, "model")
-    if is_bundle(path):
-        return path, "" if graph is None else existing(graph, "graph")
-    if os.path.isdir(path):
-        beside = os.path.join(path, "graph") if graph is None else graph
-        return model_file(path), existing(beside, "graph")
-    if graph is None:
-        raise TypeError("graph: a model file needs the folder of its graph, or give the folder that holds both")
-    return path, existing(graph, "graph")

@@ -1,7 +1,7 @@
 """Frame stores: features with one label per frame, and minibatches of them."""
 
-from collections.abc import Iterator, Sequence
-from typing import NamedTuple, Optional
+from collections.abc import Iterable, Iterator
+from typing import Any, NamedTuple, Optional
 
 import numpy as np
 import numpy.typing as npt
@@ -9,6 +9,7 @@ import numpy.typing as npt
 from . import _core
 from ._arguments import (INT64, UINT64, Floats, Integers, PathLike, existing_or_remote, path_text, real_number,
                          whole_number)
+from ._errors import UsageError
 
 
 class Utterance(NamedTuple):
@@ -68,8 +69,9 @@ class FrameStore:
             for batch in store.minibatches(256, epoch=epoch):
                 loss = criterion(network(torch.from_numpy(batch.features)), torch.from_numpy(batch.labels).long())
 
-    It is mapped, and need not fit in memory. May be used by many threads at once. One on a server has to be opened anew
-    in a forked process, as workers of a DataLoader are: UsageError otherwise.
+    It is mapped, and need not fit in memory. Pickled, it is opened anew from its folder. May be used by many threads at
+    once. One on a server has to be opened anew in a forked process, as workers of a DataLoader are: UsageError
+    otherwise.
     """
 
     def __init__(self, folder: PathLike, *, cache: Optional[PathLike] = None, cache_limit_gb: float = 50.0) -> None:
@@ -78,10 +80,18 @@ class FrameStore:
         `folder` may be an address: http://…, https://…, s3://BUCKET/PREFIX. What is read of it comes into the folder
         `cache` of this machine, which holds at most so many 10^9 bytes.
         """
-        self._core = _core.FrameStore(existing_or_remote(folder, "frame store"),
-                                      path_text(cache, "cache") if cache is not None else "",
-                                      real_number(cache_limit_gb, "cache_limit_gb"))
+        self._place_and_cache = (existing_or_remote(folder, "frame store"),
+                                 path_text(cache, "cache") if cache is not None else "",
+                                 real_number(cache_limit_gb, "cache_limit_gb"))
+        self._core = _core.FrameStore(*self._place_and_cache)
         self._utterances = tuple(Utterance(*utterance) for utterance in self._core.utterances())
+
+    def __repr__(self) -> str:
+        return f"<antiphon.FrameStore {self._place_and_cache[0]!r}: {len(self._utterances)} utterances, " \
+               f"{self.num_frames} frames>"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _opened, self._place_and_cache  # anew where it is unpickled: workers of a DataLoader that are spawned
 
     @property
     def feature_dim(self) -> int:
@@ -105,7 +115,8 @@ class FrameStore:
 
     @property
     def front_end(self) -> str:
-        """Options of the front end that made the features, as TOML (FrontEnd takes them); "" if the store does not know."""
+        """Options of the front end that made the features, as TOML (FrontEnd takes them); "" if the store does not know
+        them."""
         return self._core.front_end
 
     @property
@@ -130,7 +141,7 @@ class FrameStore:
         return self._core.moments()
 
     def minibatches(self, size: int, *, epoch: int = 0, left_context: int = 5, right_context: int = 5,
-                    shuffle: bool = True, seed: int = 1, utterances: Optional[Sequence[int]] = None,
+                    shuffle: bool = True, seed: int = 1, utterances: Optional[Iterable[int]] = None,
                     prefetch: int = 2, shards_at_once: int = 0) -> Minibatches:
         """Minibatches of `size` frames in the order in which `antiphon train` reads them, the last one smaller.
 
@@ -148,9 +159,11 @@ class FrameStore:
         settings.prefetch = whole_number(prefetch, "prefetch")
         settings.shards_at_once = whole_number(shards_at_once, "shards_at_once")
         if utterances is not None:
-            if len(utterances) == 0:
-                raise ValueError("utterances: expected at least one")
+            if isinstance(utterances, (str, bytes)) or not isinstance(utterances, Iterable):
+                raise TypeError(f"utterances: expected places in the store, not {type(utterances).__name__}")
             settings.utterances = [self._place(utterance) for utterance in utterances]
+            if not settings.utterances:
+                raise UsageError("utterances: expected at least one")
         return Minibatches(_core.Minibatches(self._core, settings, whole_number(epoch, "epoch", INT64)))
 
     def _place(self, utterance: int) -> int:
@@ -158,3 +171,7 @@ class FrameStore:
         if not 0 <= place < len(self._utterances):
             raise IndexError(f"utterance {place}: the store has {len(self._utterances)}, counted from 0")
         return place
+
+
+def _opened(folder: str, cache: str, cache_limit_gb: float) -> FrameStore:
+    return FrameStore(folder, cache=cache or None, cache_limit_gb=cache_limit_gb)

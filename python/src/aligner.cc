@@ -51,22 +51,42 @@ void BindAligner(nb::module_& m) {
       .def_ro("end", &AlignedWord::end_s)
       .def_ro("first_phone", &AlignedWord::first_phone)
       .def_ro("num_phones", &AlignedWord::num_phones);
+  nb::class_<UnalignedPart>(m, "UnalignedPart", "Where text and audio do not agree.")
+      .def_ro("start", &UnalignedPart::start_s)
+      .def_ro("end", &UnalignedPart::end_s)
+      .def_ro("words", &UnalignedPart::words);
   nb::class_<AlignedSpeech>(m, "AlignedSpeech", "As antiphon.Alignment has it.")
       .def_ro("words", &AlignedSpeech::words)
       .def_ro("phones", &AlignedSpeech::phones)
       .def_ro("duration", &AlignedSpeech::duration_s)
       .def_ro("log_likelihood", &AlignedSpeech::log_likelihood)
+      .def_ro("retried", &AlignedSpeech::retried)
+      .def_ro("unaligned", &AlignedSpeech::unaligned)
       .def_ro("unknown_words", &AlignedSpeech::unknown_words)
       .def("__getstate__", &StateOf)
       .def("__setstate__", &SetState)
       .def(
           "textgrid", [](const AlignedSpeech& self) { return ToTextGrid(self); }, "Praat's file.")
       .def(
-          "ctm", [](const AlignedSpeech& self, const std::string& utterance) { return ToCtm(self, utterance); },
-          nb::arg("utterance"), "Lines of words.");
+          "ctm",
+          [](const AlignedSpeech& self, const std::string& utterance, bool phones, const std::string& channel) {
+            return ToCtm(self, utterance, phones ? CtmLabels::kPhones : CtmLabels::kWords, channel);
+          },
+          nb::arg("utterance"), nb::arg("phones"), nb::arg("channel"), "Lines of words, or of phones.")
+      .def(
+          "json", [](const AlignedSpeech& self) { return ToJson(self); }, "All of it.");
+  nb::class_<AlignerSettings>(m, "AlignerSettings", "As antiphon.Aligner takes them.")
+      .def(nb::init<>())
+      .def_rw("beam", &AlignerSettings::beam)
+      .def_rw("retry_beam", &AlignerSettings::retry_beam)
+      .def_rw("map_unknown_words", &AlignerSettings::map_unknown_words)
+      .def_rw("adapt", &AlignerSettings::adapt)
+      .def_rw("precision", &AlignerSettings::precision)
+      .def_rw("threads", &AlignerSettings::threads)
+      .def_rw("options", &AlignerSettings::options);
   nb::class_<Aligner>(m, "Aligner", "As antiphon.Aligner.")
-      .def(nb::init<const std::string&, const std::string&>(), nb::arg("model"), nb::arg("lexicon"),
-           nb::call_guard<WithoutLock>())
+      .def(nb::init<const std::string&, const std::string&, const AlignerSettings&>(), nb::arg("model"),
+           nb::arg("lexicon"), nb::arg("settings"), nb::call_guard<WithoutLock>())
       .def(
           "align",
           [](const Aligner& self, Vector<float> samples, int rate, const std::string& text) {
@@ -76,11 +96,12 @@ void BindAligner(nb::module_& m) {
           nb::arg("samples"), nb::arg("rate"), nb::arg("text"), "AlignedSpeech.")
       .def(
           "align_file",
-          [](const Aligner& self, const std::string& path, const std::string& text) {
-            return Interruptible(
-                [&](const CancelToken& cancel) { return self.AlignFile(path, text, {.cancel = cancel}); });
+          [](const Aligner& self, const std::string& path, int channel, const std::string& text) {
+            return Interruptible([&](const CancelToken& cancel) {
+              return self.AlignFile(path, text, {.channel = channel, .cancel = cancel});
+            });
           },
-          nb::arg("path"), nb::arg("text"), "AlignedSpeech.");
+          nb::arg("path"), nb::arg("channel"), nb::arg("text"), "AlignedSpeech.");
 }
 
 }  // namespace antiphon::python

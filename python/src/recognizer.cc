@@ -4,7 +4,6 @@
 #include <nanobind/stl/vector.h>
 
 #include <cstddef>
-#include <functional>
 #include <span>
 #include <string>
 #include <tuple>
@@ -42,11 +41,74 @@ std::vector<Event> ToTuples(const std::vector<StreamEvent>& events) {
   return tuples;
 }
 
-Result UnlessInterrupted(RecognizeSettings settings, const std::function<Recognition(const RecognizeSettings&)>& call) {
-  return ToTuple(Interruptible([&](const CancelToken& cancel) {
+// One call at its own settings, which Ctrl-C ends, and what `progress`, a function or None, raises. The memory is
+// changed once all went well: other threads may use it meanwhile.
+template <class F>
+Result Recognized(RecognizeSettings settings, SpeakerMemory* memory, const nb::object& progress, F&& call) {
+  SpeakerMemory remembered;
+  if (memory != nullptr) {
+    remembered = *memory;
+    settings.memory = &remembered;
+  }
+  const auto cancellable = [&](const CancelToken& cancel) {
     settings.cancel = cancel;
     return call(settings);
-  }));
+  };
+  const Recognition found = progress.is_none() ? Interruptible(cancellable) : UntilDone([&](Call& attended) {
+    settings.progress = [&](double done_s) { attended.InPython([&] { progress(done_s); }); };
+    return cancellable(attended.cancel);
+  });
+  if (memory != nullptr) *memory = remembered;
+  return ToTuple(found);
+}
+
+Phrases ToPairs(const std::vector<Hotword>& hotwords) {
+  Phrases phrases;
+  for (const Hotword& hotword : hotwords) phrases.emplace_back(hotword.phrase, hotword.bonus);
+  return phrases;
+}
+
+std::vector<Hotword> ToHotwords(const Phrases& phrases) {
+  std::vector<Hotword> hotwords;
+  for (const auto& [phrase, bonus] : phrases) hotwords.push_back({phrase, bonus});
+  return hotwords;
+}
+
+void BindSpeakers(nb::module_& m) {
+  nb::class_<SpeakerProfile>(m, "SpeakerProfile",
+                             "What a model was told of one person by `antiphon adapt --speaker`; "
+                             "Recognizer.load_profile reads one.")
+      .def_prop_ro("speaker", &SpeakerProfile::speaker, "As --speaker said.");
+  nb::class_<SpeakerMemory>(
+      m, "SpeakerMemory",
+      "What was heard of one person before. It grows with each recognition or stream that is given "
+      "it; Recognizer.save_memory keeps it in a file.")
+      .def(nb::init<const std::string&>(), nb::arg("speaker") = "", "Nothing is known; `speaker` is kept in files.")
+      .def_prop_ro("speaker", &SpeakerMemory::speaker, "Whose it is; \"\" if nobody said.");
+}
+
+void BindCallSettings(nb::module_& m) {
+  nb::class_<RecognizeSettings>(m, "RecognizeSettings", "As Recognizer.recognize takes them.")
+      .def(nb::init<>())
+      .def_rw("channel", &RecognizeSettings::channel)
+      .def_rw("nbest", &RecognizeSettings::nbest)
+      .def_rw("profile", &RecognizeSettings::profile);
+  nb::class_<StreamSettings>(m, "StreamSettings", "As Recognizer.stream takes them.")
+      .def(nb::init<>())
+      .def_rw("partial", &StreamSettings::partial)
+      .def_rw("step_frames", &StreamSettings::step_frames)
+      .def_rw("endpoint_silence", &StreamSettings::endpoint_silence_s)
+      .def_rw("max_utterance", &StreamSettings::max_utterance_s)
+      .def_rw("cmvn_window", &StreamSettings::cmvn_window)
+      .def_rw("cmvn_min_window", &StreamSettings::cmvn_min_window)
+      .def_rw("normalize_variance", &StreamSettings::normalize_variance)
+      .def_prop_rw(
+          "hotwords", [](const StreamSettings& self) { return ToPairs(self.hotwords); },
+          [](StreamSettings& self, const Phrases& phrases) { self.hotwords = ToHotwords(phrases); })
+      .def_rw("word_list", &StreamSettings::word_list)
+      .def_rw("nbest", &StreamSettings::nbest)
+      .def_rw("profile", &StreamSettings::profile)
+      .def_rw("memory", &StreamSettings::memory);
 }
 
 void BindSettings(nb::module_& m) {
@@ -65,16 +127,8 @@ void BindSettings(nb::module_& m) {
       .def_rw("graph_arpa", &RecognizerSettings::graph_arpa)
       .def_rw("word_list", &RecognizerSettings::word_list)
       .def_prop_rw(
-          "hotwords",
-          [](const RecognizerSettings& self) {
-            Phrases phrases;
-            for (const Hotword& hotword : self.hotwords) phrases.emplace_back(hotword.phrase, hotword.bonus);
-            return phrases;
-          },
-          [](RecognizerSettings& self, const Phrases& phrases) {
-            self.hotwords.clear();
-            for (const auto& [phrase, bonus] : phrases) self.hotwords.push_back({phrase, bonus});
-          })
+          "hotwords", [](const RecognizerSettings& self) { return ToPairs(self.hotwords); },
+          [](RecognizerSettings& self, const Phrases& phrases) { self.hotwords = ToHotwords(phrases); })
       .def_prop_rw(
           "add_words",
           [](const RecognizerSettings& self) {
@@ -91,6 +145,7 @@ void BindSettings(nb::module_& m) {
       .def_rw("vad", &RecognizerSettings::vad)
       .def_rw("written", &RecognizerSettings::written)
       .def_rw("precision", &RecognizerSettings::precision)
+      .def_rw("profiles", &RecognizerSettings::profiles)
       .def_rw("threads", &RecognizerSettings::threads)
       .def_rw("normalize_variance", &RecognizerSettings::normalize_variance)
       .def_rw("adapt_graph", &RecognizerSettings::adapt_graph)
@@ -101,7 +156,9 @@ void BindSettings(nb::module_& m) {
 }  // namespace
 
 void BindRecognizer(nb::module_& m) {
+  BindSpeakers(m);
   BindSettings(m);
+  BindCallSettings(m);
   nb::class_<Stream>(m, "Stream", "As antiphon.Stream.")
       .def(
           "accept",
@@ -112,44 +169,47 @@ void BindRecognizer(nb::module_& m) {
       .def(
           "end", [](Stream& self) { return ToTuples(Unlocked([&] { return self.End(); })); }, "As accept.")
       .def("ended", &Stream::ended, "Whether end was called.")
+      .def(
+          "memory", [](const Stream& self) { return self.memory(); }, "What is known of the speaker.")
       .def("audio_remarks", &Stream::AudioRemarks, "What is wrong with the sound so far.");
   nb::class_<Recognizer>(m, "Recognizer", "As antiphon.Recognizer.")
       .def(nb::init<const std::string&, const std::string&, const RecognizerSettings&>(), nb::arg("model"),
            nb::arg("graph"), nb::arg("settings"), nb::call_guard<WithoutLock>())
       .def(
           "recognize",
-          [](const Recognizer& self, Vector<float> samples, int rate, int nbest) {
-            return UnlessInterrupted({.nbest = nbest}, [&](const RecognizeSettings& settings) {
-              return self.Recognize(SpanOf(samples), rate, settings);
+          [](const Recognizer& self, Vector<float> samples, int rate, const RecognizeSettings& settings,
+             SpeakerMemory* memory, const nb::object& progress) {
+            return Recognized(settings, memory, progress, [&](const RecognizeSettings& of_call) {
+              return self.Recognize(SpanOf(samples), rate, of_call);
             });
           },
-          nb::arg("samples"), nb::arg("rate"), nb::arg("nbest"),
-          "(text, words, hypotheses, remark, written, written_words).")
+          nb::arg("samples"), nb::arg("rate"), nb::arg("settings"), nb::arg("memory").none(),
+          nb::arg("progress").none(), "(text, words, hypotheses, remark, written, written_words).")
       .def(
           "recognize_file",
-          [](const Recognizer& self, const std::string& path, int channel, int nbest) {
-            return UnlessInterrupted({.channel = channel, .nbest = nbest}, [&](const RecognizeSettings& settings) {
-              return self.RecognizeFile(path, settings);
-            });
+          [](const Recognizer& self, const std::string& path, const RecognizeSettings& settings, SpeakerMemory* memory,
+             const nb::object& progress) {
+            return Recognized(settings, memory, progress,
+                              [&](const RecognizeSettings& of_call) { return self.RecognizeFile(path, of_call); });
           },
-          nb::arg("path"), nb::arg("channel"), nb::arg("nbest"), "As recognize.")
+          nb::arg("path"), nb::arg("settings"), nb::arg("memory").none(), nb::arg("progress").none(), "As recognize.")
       .def(
           "recognize_bytes",
-          [](const Recognizer& self, const nb::bytes& file, int channel, int nbest) {
+          [](const Recognizer& self, const nb::bytes& file, const RecognizeSettings& settings, SpeakerMemory* memory,
+             const nb::object& progress) {
             const std::span bytes(static_cast<const std::byte*>(file.data()), file.size());
-            return UnlessInterrupted({.channel = channel, .nbest = nbest}, [&](const RecognizeSettings& settings) {
-              return self.RecognizeBytes(bytes, settings);
-            });
+            return Recognized(settings, memory, progress,
+                              [&](const RecognizeSettings& of_call) { return self.RecognizeBytes(bytes, of_call); });
           },
-          nb::arg("file"), nb::arg("channel"), nb::arg("nbest"), "As recognize.")
-      .def(
-          "stream",
-          [](const Recognizer& self, int rate, bool partial) {
-            StreamSettings settings;
-            settings.partial = partial;
-            return Unlocked([&] { return self.NewStream(rate, settings); });
-          },
-          nb::arg("rate"), nb::arg("partial"), "A Stream.")
+          nb::arg("file"), nb::arg("settings"), nb::arg("memory").none(), nb::arg("progress").none(), "As recognize.")
+      .def("stream", &Recognizer::NewStream, nb::arg("rate"), nb::arg("settings"), nb::call_guard<WithoutLock>(),
+           "A Stream.")
+      .def("load_profile", &Recognizer::LoadProfile, nb::arg("file"), nb::call_guard<WithoutLock>(),
+           "A SpeakerProfile.")
+      .def("load_memory", &Recognizer::LoadMemory, nb::arg("file"), nb::call_guard<WithoutLock>(), "A SpeakerMemory.")
+      .def("save_memory", &Recognizer::SaveMemory, nb::arg("memory"), nb::arg("file"), nb::call_guard<WithoutLock>(),
+           "Writes one.")
+      .def("uses_memory", &Recognizer::UsesMemory, "Whether a memory means something to the model.")
       .def("sample_rate", &Recognizer::sample_rate_hz, "Hz of the model.")
       .def("vocabulary", &Recognizer::Vocabulary, "The words that it can recognise.");
 }

@@ -44,6 +44,11 @@ class Arguments(SystemTest):
                            ("threads", lambda n: antiphon.train(self.store, self.root / "none", threads=-1)),
                            ("threads", lambda n: antiphon.train_g2p(self.root / "lexicon.txt", self.root / "x", n))):
             self.refused(antiphon.UsageError, f"{name}: expected a whole number from", lambda: call(2**40))
+        self.refused(antiphon.UsageError, "beam: expected a number that fits", lambda: self.recognizer(beam=10**400))
+        self.refused(antiphon.InputError, "finite numbers of 32 bits, found 1e\\+300 at .2.",
+                     lambda: recognizer.recognize(np.array([0, 0, 1e300]), 8000))
+        self.refused(antiphon.UsageError, "utterances: expected at least one",
+                     lambda: store.minibatches(8, utterances=[]))
         self.refused(antiphon.UsageError, "cache_limit_gb.*NaN",
                      lambda: antiphon.FrameStore(self.store, cache_limit_gb=float("nan")))
 
@@ -53,7 +58,7 @@ class Arguments(SystemTest):
                                ({"hotwords": {3: 4}}, "hotwords: expected str, not int"),
                                ({"hotwords": ["AB"]}, "hotwords: expected pairs"),
                                ({"hotwords": "AB"}, "hotwords: expected a list or a dict, not str"),
-                               ({"add_words": None}, "add_words: expected a list or a dict, not NoneType"),
+                               ({"add_words": 3.0}, "add_words: expected a list or a dict, not float"),
                                ({"add_words": [3]}, "add_words: expected words"),
                                ({"word_list": "A"}, "word_list: expected a list, not str"),
                                ({"beam": "3"}, "beam: expected a number, not str"),
@@ -65,6 +70,12 @@ class Arguments(SystemTest):
         refused("config: expected str", lambda: antiphon.train(self.store, self.root / "none", config=None))
         refused("method: expected str", lambda: antiphon.Compressor(self.model, 3))
         refused("config: expected str", lambda: antiphon.Adapter(self.model, store=self.store, config=None))
+        refused("utterances: expected places in the store, not int",
+                lambda: antiphon.FrameStore(self.store).minibatches(8, utterances=3))
+        refused("entries: expected pairs of a key and its array, not int",
+                lambda: antiphon.write_table(self.root / "x.ark", 3))
+        refused("entries: expected pairs of a key and its array, found 'ab'",
+                lambda: antiphon.write_table(self.root / "x.ark", ["ab"]))
         refused("kind: expected str", lambda: antiphon.FrontEnd.standard(3))
         refused("utt_id: expected str", lambda: antiphon.FrontEnd.standard("mfcc")(np.zeros(800), 16000, 3))
         refused("cache_limit_gb: expected a number", lambda: antiphon.FrameStore(self.store, cache_limit_gb="x"))

@@ -1,5 +1,6 @@
 """FrameStore and its minibatches, against the tables that the store was made of."""
 
+import pickle
 import unittest
 
 import numpy as np
@@ -90,6 +91,11 @@ class FrameStore(SystemTest):
 
         batch = next(self.store.minibatches(16))
         self.assertEqual(torch.from_dlpack(batch.features).data_ptr(), batch.features.ctypes.data)
+
+    def test_it_can_be_pickled(self):
+        again = pickle.loads(pickle.dumps(self.store))
+        self.assertEqual(again.utterances, self.store.utterances)
+        self.assertRegex(repr(again), f"store.*{len(again.utterances)} utterances, {again.num_frames} frames")
 
     def test_mistakes_are_named(self):
         (self.root / "nothing").mkdir()

@@ -1,6 +1,7 @@
 """Model: scores, and the way to PyTorch and back."""
 
 import json
+import pickle
 import unittest
 
 import numpy as np
@@ -44,6 +45,10 @@ class Model(SystemTest):
                                                    if not n.endswith(("offset", "scale"))))
         self.assertIn("relu", model.network)
         self.assertEqual(antiphon.FrontEnd(model.features).dim, model.feature_dim)
+        self.assertRegex(repr(model), "model.safetensors.*40 values per frame")
+        again = pickle.loads(pickle.dumps(model))
+        np.testing.assert_array_equal(again.score(self.features()), model.score(self.features()))
+        self.assertEqual(antiphon.Model(self.root / "net").num_parameters, model.num_parameters)  # of its run folder
 
     def test_mistakes_are_named(self):
         model = antiphon.Model(self.root / "net/model.safetensors")
@@ -216,6 +221,8 @@ class Torch(SystemTest):
                 (lambda: antiphon.Model.from_torch(torch.nn.Linear(3, 3), "x"), antiphon.InputError, "feature_dim"),
                 (lambda: antiphon.Model.from_torch(torch.nn.Linear(3, 3), self.root / "x", feature_dim=40),
                  antiphon.InputError, "linear1|affine1"),
+                (lambda: antiphon.Model.from_torch(lstm, "x", feature_dim=40, description=3), TypeError,
+                 "description: expected str"),
                 (lambda: antiphon.Model.from_torch("net", "x", feature_dim=40), TypeError, "Module")):
             with self.assertRaisesRegex(kind, text):
                 call()

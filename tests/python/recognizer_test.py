@@ -1,6 +1,7 @@
 """Recognizer says what antiphon decode says, from files and arrays; train does what the command does."""
 
 import contextlib
+import json
 import os
 import random
 import signal
@@ -78,9 +79,18 @@ class Recognizer(SystemTest):
         (self.root / "mine").mkdir()
         (self.root / "mine/network").symlink_to(self.root / "net")
         (self.root / "mine/graph").symlink_to(self.root / "graph")
-        again = antiphon.Recognizer(self.root / "mine", beam=13.0)
+        again = antiphon.Recognizer(self.root / "mine", beam=13.0, lattice_beam=None)
+        self.assertIn("mine", repr(again))
         file = self.root / "corpus/s0-u00.wav"
         self.assertEqual(again.recognize(file), self.recognizer.recognize(file))
+        said = self.recognizer.recognize(file).text
+        self.assertEqual(antiphon.Aligner(self.root / "mine").align(file, said).words,
+                         antiphon.Aligner(self.root / "net", self.root / "lexicon.txt").align(file, said).words)
+        # What was tuned goes with it, as into a bundle.
+        (self.root / "mine/decode-dev").mkdir()
+        (self.root / "mine/decode-dev/weights.toml").write_text("weight = broken")
+        with self.assertRaisesRegex(antiphon.UsageError, "weights.toml"):
+            antiphon.Recognizer(self.root / "mine")
 
     def test_words_can_be_added(self):
         must("graph", "--model", self.root / "align/model.safetensors", "--lexicon", self.root / "lexicon.txt",
@@ -112,6 +122,14 @@ class Recognizer(SystemTest):
         self.assertEqual([word.word for word in aligned.words], found.text.split())
         self.assertEqual([[phone.phone[0] for phone in word.phones] for word in aligned.words],
                          [[word.lower()] for word in found.text.split()])
+        self.assertEqual((aligned.unaligned, aligned.retried), ((), False))
+        self.assertEqual([line.split()[4] for line in aligned.ctm("one", phones=True, channel="B").splitlines()],
+                         [phone.phone for phone in aligned.phones])
+        self.assertEqual([word["word"] for word in json.loads(aligned.json())["words"]], found.text.split())
+        with self.assertRaisesRegex(antiphon.UsageError, "channel 1"):
+            antiphon.Aligner(self.root / "mine.antiphon", precision="int8").align(file, found.text, channel=1)
+        with self.assertRaisesRegex(TypeError, "Aligner has no setting 'bean'"):
+            antiphon.Aligner(self.root / "mine.antiphon", bean=3)
         aligned.to_textgrid(self.root / "one.TextGrid")
         self.assertIn('name = "phones"', (self.root / "one.TextGrid").read_text())
         with self.assertRaisesRegex(antiphon.InputError, "ZEBRA"):
@@ -142,6 +160,65 @@ class Recognizer(SystemTest):
         self.assertTrue(stream.ended)
         self.assertTrue(stream.rest)
         self.assertEqual([*said, *stream.rest], expected)
+
+    def test_a_block_that_an_exception_leaves_ends_the_stream(self):
+        with self.assertRaises(ZeroDivisionError), self.recognizer.stream(RATE) as stream:
+            raise ZeroDivisionError
+        self.assertTrue(stream.ended)
+        self.assertEqual(repr(stream), "<antiphon.Stream, ended>")
+        for call in (stream.end, lambda: stream.accept(np.zeros(800, np.float32))):
+            with self.assertRaisesRegex(antiphon.UsageError, "ended"):
+                call()
+
+    def test_a_stream_has_settings_of_its_own(self):
+        samples = np.array(speech("ABBA", random.Random(4)), dtype=np.int16)
+
+        def heard(**settings):
+            stream = self.recognizer.stream(RATE, **settings)
+            return [event for event in stream.accept(samples) + stream.end() if event.final]
+
+        self.assertEqual([event.nbest[0].text for event in heard(nbest=3)], [event.text for event in heard()])
+        self.assertEqual({word for event in heard(word_list=["A"]) for word in event.text.split()}, {"A"})
+        self.assertEqual(heard(hotwords=None, max_utterance=None), heard())
+        self.assertNotIn(False, [event.final for event in self.recognizer.stream(RATE, partial=False).accept(samples)])
+
+    def test_what_was_heard_of_a_speaker_can_be_kept(self):
+        # Of a model whose frames lose the mean of those before them.
+        must("features", self.root / "corpus", "--out", self.root / "online", "--sample-rate", RATE, "--mean-window", 100)
+        must("store", "--features", self.root / "online/feats.scp", "--utt2spk", self.root / "online/utt2spk",
+             "--alignment", self.root / "align/pdf.scp", "--out", self.root / "online-store")
+        run = antiphon.train(self.root / "online-store", self.root / "online-net", hmm=self.root / "align",
+                             front_end=self.root / "online/front_end.toml", network=LAYERS, data={"minibatch": 64})
+        recognizer = antiphon.Recognizer(run.model, self.root / "graph")
+        self.assertTrue(recognizer.uses_memory)
+        self.assertFalse(self.recognizer.uses_memory)
+        file, ann = self.root / "corpus/s0-u00.wav", antiphon.SpeakerMemory("ann")
+
+        def kept(memory):
+            recognizer.save_memory(memory, self.root / "ann.safetensors")
+            return (self.root / "ann.safetensors").read_bytes()
+
+        nothing = kept(ann)
+        self.assertEqual(recognizer.recognize(file, memory=ann), recognizer.recognize(file))
+        once = kept(ann)
+        again = recognizer.load_memory(self.root / "ann.safetensors")
+        self.assertEqual((again.speaker, kept(again)), ("ann", once))
+        samples = np.array(speech("ABBA", random.Random(4)), dtype=np.int16)
+        recognizer.recognize(samples, RATE, memory=ann)
+        self.assertEqual(len({nothing, once, kept(ann)}), 3)
+        with recognizer.stream(RATE, memory=again) as stream:
+            stream.accept(samples)
+        self.assertEqual(kept(again), once)  # a stream has its own
+        self.assertNotEqual(kept(stream.memory), once)
+
+    def test_progress_is_told_and_may_end_a_call(self):
+        samples, told = np.array(speech("ABBA" * 5, random.Random(4)), dtype=np.int16), []
+        self.assertEqual(self.recognizer.recognize(samples, RATE, progress=told.append),
+                         self.recognizer.recognize(samples, RATE))
+        self.assertEqual(told, sorted(told))
+        self.assertAlmostEqual(told[-1], len(samples) / RATE, delta=0.05)
+        with self.assertRaises(ZeroDivisionError):
+            self.recognizer.recognize(samples, RATE, progress=lambda seconds: 1 / 0)
 
     def test_a_signal_is_heard_within_a_long_call(self):
         hour = np.tile(np.array(speech("ABBA", random.Random(4)), dtype=np.int16), 3000)
@@ -186,6 +263,7 @@ class Recognizer(SystemTest):
     def test_mistakes_are_named(self):
         recognizer = self.recognizer
         (self.root / "noise.wav").write_bytes(b"no audio")
+        os.mkfifo(self.root / "pipe")
         for call, kind, text in (
                 (lambda: recognizer.recognize("nowhere.wav"), FileNotFoundError, "nowhere.wav"),
                 (lambda: recognizer.recognize(self.root / "noise.wav"), antiphon.InputError, "noise.wav"),
@@ -194,8 +272,17 @@ class Recognizer(SystemTest):
                 (lambda: recognizer.recognize(np.full(800, np.inf), RATE), ValueError, "finite"),
                 (lambda: recognizer.recognize(np.zeros(800, np.int32), RATE), TypeError, "int32"),
                 (lambda: recognizer.recognize(np.zeros(800, np.float32), -1), ValueError, "-1 Hz"),
-                (lambda: antiphon.Recognizer(self.root), FileNotFoundError, "model.safetensors"),
-                (lambda: antiphon.Recognizer(self.root / "net/model.safetensors"), TypeError, "graph"),
+                (lambda: antiphon.Recognizer(self.root), antiphon.InputError, "model.safetensors"),
+                (lambda: antiphon.Recognizer(self.root / "net/model.safetensors"), antiphon.UsageError, "graph"),
+                (lambda: recognizer.recognize(self.root / "pipe"), antiphon.InputError, "pipe"),
+                (lambda: recognizer.recognize(self.root / "pipe", memory="ann"), TypeError, "SpeakerMemory, not str"),
+                (lambda: recognizer.recognize(self.root / "pipe", profile=3), TypeError, "SpeakerProfile, not int"),
+                (lambda: recognizer.recognize(self.root / "pipe", progress=3), TypeError, "function, not int"),
+                (lambda: recognizer.stream(RATE).accept(bytes(800)), TypeError, "frombuffer"),
+                (lambda: recognizer.stream(RATE, step_frames=0), antiphon.UsageError, "step-frames"),
+                (lambda: recognizer.stream(RATE, beam=3.0), TypeError, "stream has no setting 'beam'"),
+                (lambda: recognizer.load_memory(self.root / "noise.wav"), antiphon.InputError, "noise.wav"),
+                (lambda: recognizer.load_profile(self.root / "nowhere"), FileNotFoundError, "nowhere"),
                 (lambda: antiphon.Recognizer(self.root / "net", self.root / "graph", bean=3), TypeError, "beam"),
                 (lambda: antiphon.Recognizer(self.root / "net", self.root / "graph", beam="x"), TypeError,
                  "beam: expected a number")):
@@ -225,7 +312,7 @@ class Training(SystemTest):
         toml = "".join(f"[[network.layer]]\n" + "".join(f"{k} = {v!r}\n" for k, v in layer.items()) for layer in LAYERS)
         (self.root / "same.toml").write_text(toml)
         must("train", "--config", self.root / "same.toml", "--store", self.root / "store", "--out", self.root / "same",
-             "--hmm", self.root / "align/model.safetensors", "--set", "data.minibatch=64", "--set",
+             "--hmm", self.root / "align", "--set", "data.minibatch=64", "--set",
              "schedule.epochs=2")
         expected = antiphon.Model(self.root / "same/model.safetensors").tensors()
         for name, values in antiphon.Model(result.model).tensors().items():

@@ -58,6 +58,17 @@ class Tables(unittest.TestCase):
                 self.check(values, self.root / f"{name}.ark", 1e-5 if text else 0)
                 self.assertEqual(next(antiphon.read_table(self.root / f"{name}.ark"))[1].dtype, dtype)
 
+    def test_empty_lists_are_what_the_others_are(self):
+        for text in (False, True):
+            for values, dtype in (([[], [1, 2], []], np.int32), ([[], [1.5], []], np.float32),
+                                  ([[], np.zeros((2, 3), np.float32)], np.float32)):
+                table = {f"u{i}": value for i, value in enumerate(values)}
+                self.assertEqual(antiphon.write_table(self.root / "e.ark", table, text=text), len(values))
+                for place in ("e.ark", "e.scp"):
+                    found = dict(antiphon.read_table(self.root / place))
+                    self.assertEqual({key: (value.size, value.ndim, value.dtype) for key, value in found.items()},
+                                     {key: (np.size(value), np.ndim(values[1]), dtype) for key, value in table.items()})
+
     def test_what_is_written_kaldiio_reads(self):
         matrices = self.matrices()
         for name, options, tolerance in (("plain", {}, 0), ("text", {"text": True}, 1e-5),
