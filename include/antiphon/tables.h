@@ -36,7 +36,7 @@ struct TableValue {
 /// Walks over a table in the order of its file, one value in memory at a time.
 class ANTIPHON_API TableReader {
  public:
-  /// The first value that is not empty says of which kind all are.
+  /// The first value that is not empty says of which kind all are; where all are "[ ]" in text, they are vectors.
   explicit TableReader(const std::string& table);
   ~TableReader();
   TableReader(TableReader&&) noexcept;

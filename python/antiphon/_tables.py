@@ -70,12 +70,15 @@ class _Writer:
         self._waiting: list[str] = []
 
     def write(self, key: str, value: Any) -> None:
-        if not hasattr(value, "dtype") and np.size(value) == 0:
+        try:
+            array = np.asarray(value)
+        except ValueError as error:
+            raise InputError(f"'{key}': {error}") from None
+        if not hasattr(value, "dtype") and array.size == 0:
             self._waiting.append(key)
             if self._kind is not None:
                 self._write_waiting()
             return
-        array = np.asarray(value)
         if np.issubdtype(array.dtype, np.integer) and array.ndim == 1:
             self._kind = self._integers
         elif array.ndim == 1:

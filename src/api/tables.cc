@@ -17,16 +17,14 @@ namespace {
 using Floats = std::vector<float>;
 using Integers = std::vector<int32_t>;
 
-// What begins at the source's place; nullopt for what is empty in text, which looks the same of all kinds. Kaldi writes
-// a matrix in text with a line break behind its bracket, a vector without.
+// What begins at the source's place; nullopt for "[ ]", which is an empty matrix or vector. Kaldi writes a matrix in
+// text with a line break behind its bracket, a vector without.
 std::optional<TableKind> KindOfText(data::ByteSource& in) {
-  const auto ends = [](int c) { return c == '\n' || c == '\r' || c < 0; };
   in.SkipSpaces();
-  if (ends(in.Peek())) return std::nullopt;
   if (in.Peek() != '[') return TableKind::kIntegers;
   in.Get();
   in.SkipSpaces();
-  if (in.Peek() != ']') return ends(in.Peek()) ? TableKind::kMatrix : TableKind::kVector;
+  if (in.Peek() != ']') return in.Peek() == '\n' || in.Peek() == '\r' ? TableKind::kMatrix : TableKind::kVector;
   in.Get();
   return std::nullopt;
 }
@@ -39,22 +37,25 @@ std::optional<TableKind> KindOfValue(data::ByteSource& in) {
   return type == "FV" || type == "DV" ? TableKind::kVector : TableKind::kMatrix;
 }
 
-// Of the first value that says it; of empty ones alone, a matrix.
+// Of the first value that says it; of "[ ]" alone, a vector, without entries, a matrix.
 TableKind KindOfTable(const std::string& table) {
   const data::TableName name = data::ParseTableName(table);
+  TableKind otherwise = TableKind::kMatrix;
   if (!name.script) {
     const auto in = data::OpenByteSource(name.path);
     while (data::NextKey(*in)) {
       if (const auto kind = KindOfValue(*in)) return *kind;
+      otherwise = TableKind::kVector;
     }
-    return TableKind::kMatrix;
+    return otherwise;
   }
   for (const data::ScriptEntry& entry : data::ReadScript(name.path)) {
     const auto in = data::OpenByteSource(entry.object.path);
     in->Skip(entry.object.offset.value_or(0));
     if (const auto kind = KindOfValue(*in)) return *kind;
+    otherwise = TableKind::kVector;
   }
-  return TableKind::kMatrix;
+  return otherwise;
 }
 
 }  // namespace

@@ -61,7 +61,8 @@ class Tables(unittest.TestCase):
     def test_empty_lists_are_what_the_others_are(self):
         for text in (False, True):
             for values, dtype in (([[], [1, 2], []], np.int32), ([[], [1.5], []], np.float32),
-                                  ([[], np.zeros((2, 3), np.float32)], np.float32)):
+                                  ([[], np.zeros((2, 3), np.float32)], np.float32),
+                                  ([np.zeros(0, np.int32)] * 2, np.int32), ([[], []], np.float32)):
                 table = {f"u{i}": value for i, value in enumerate(values)}
                 self.assertEqual(antiphon.write_table(self.root / "e.ark", table, text=text), len(values))
                 for place in ("e.ark", "e.scp"):
