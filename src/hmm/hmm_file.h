@@ -10,7 +10,8 @@
 
 namespace antiphon::hmm {
 
-/// Of a model (.safetensors), none if it was trained without; any other file is JSON, as HmmModel::ToJson writes it.
+/// Of a model (safetensors), none if it was trained without; or of JSON as HmmModel::ToJson writes it, which begins
+/// with a brace. InputError for a file that is neither.
 std::optional<HmmModel> FindHmm(const std::filesystem::path& path);
 /// The same; InputError if the model has none.
 HmmModel LoadHmm(const std::filesystem::path& path);

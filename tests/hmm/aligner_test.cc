@@ -6,9 +6,14 @@
 #include <cmath>
 #include <functional>
 #include <limits>
+#include <optional>
 
 #include "base/error.h"
+#include "base/file.h"
+#include "hmm/hmm_file.h"
 #include "math/matrix.h"
+#include "math/safetensors.h"
+#include "temporary_folder.h"
 
 namespace antiphon::hmm {
 namespace {
@@ -293,6 +298,27 @@ TEST(HmmModel, SurvivesJsonAndRefusesWhatIsNoModel) {
   std::string json = model.ToJson();
   EXPECT_THROW(HmmModel::FromJson(json.substr(0, json.size() / 2)), InputError);
   EXPECT_THROW(HmmModel::FromJson("{}"), InputError);
+}
+
+TEST(HmmFile, IsAModelOrJsonWhateverItsName) {
+  const testing::TemporaryFolder folder;
+  const HmmModel model = TriphoneModel(Lexicon::Parse("A X Y\nB Y X\n", "toy"));
+  WriteFileAtomically(folder / "hmm", " \n" + model.ToJson());
+  EXPECT_EQ(LoadHmm(folder / "hmm"), model);
+  const auto write = [&](const char* name, const char* key, const std::string& value) {
+    SafetensorsWriter writer;
+    writer.SetMetadata(key, value);
+    writer.Write(folder / name);
+    return folder / name;
+  };
+  EXPECT_EQ(FindHmm(write("named.safetensors", "hmm", model.ToJson())), model);
+  EXPECT_EQ(FindHmm(write("without-ending", "hmm", model.ToJson())), model);
+  const auto without = write("without.safetensors", "hmm", "");
+  EXPECT_EQ(FindHmm(without), std::nullopt);
+  EXPECT_THROW(LoadHmm(without), InputError);
+  EXPECT_THROW(FindHmm(write("other.safetensors", "speaker", "ann")), InputError);
+  WriteFileAtomically(folder / "text", "A X Y\n");
+  EXPECT_THROW(FindHmm(folder / "text"), InputError);
 }
 
 TEST(TransitionModel, FloorsAndNeedsFrames) {
