@@ -17,6 +17,7 @@
 #include "data/file_checksums.h"
 #include "hmm/hmm_file.h"
 #include "pipeline/acoustic_model.h"
+#include "pipeline/bundle.h"
 #include "pipeline/align_source.h"
 
 namespace antiphon::app {
@@ -121,7 +122,8 @@ void AddToReport(const std::string& title, const Remarks& remarks, std::string* 
 
 void MakeChain(const ChainCommandOptions& options, CommandContext& context) {
   const fs::path folder(options.alignment), out(options.out);
-  const std::string model_file = options.model.empty() ? (folder / "model.safetensors").string() : options.model;
+  const std::string model_file =
+      pipeline::PartsAt(options.model.empty() ? (folder / "model.safetensors").string() : options.model).model;
   const hmm::HmmModel model = hmm::LoadHmm(model_file);
   const data::FeatureSource features(TreeFeatures(options, model_file));
   Utterances all = Collect(options, model, features, (folder / "ali.scp").string(), context.threads());

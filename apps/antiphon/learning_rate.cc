@@ -50,7 +50,7 @@ void FindLearningRate(const LearningRateOptions& options, CommandContext& contex
   if (job.request.out.empty()) job.request.out = options.out;  // nothing is written there
   if (context.config().Has("seed")) job.request.seed = context.seed();
   SetComputeThreads(context.threads());
-  const train::RateCurve curve = train::SearchLearningRate(job.request, options.search);
+  const train::RateCurve curve = train::SearchLearningRate(pipeline::WithModelFiles(job.request), options.search);
   report::RatePage page{.losses = {},
                         .smoothed = {},
                         .steepest = curve.steepest,

@@ -22,7 +22,8 @@ void TrainBesideOthers(const pipeline::TrainingJob& job, int threads) {
     throw UsageError("--at-once is for trainings in this process: leave out restarts and launch, or at-once");
   }
   const auto group = comm::ProcessGroup::Alone();
-  train::RunTraining(job.request, {.group = *group, .threads = [threads] { return threads; }});
+  train::RunTraining(pipeline::WithModelFiles(job.request),
+                     {.group = *group, .threads = [threads] { return threads; }});
 }
 
 void Sweep(pipeline::SweepRequest request, CommandContext& context) {

@@ -326,14 +326,18 @@ BundleParts PartsAt(const std::string& model) {
 std::string GraphOf(const BundleParts& parts, const std::string& given) {
   if (!given.empty()) return given;
   if (!parts.graph.empty()) return parts.graph;
-  throw UsageError(
-      "the graph is missing, a folder that antiphon graph made for the model (a recogniser by antiphon bundle has its "
-      "own)");
+  Throw<UsageError>(
+      "the graph is missing, a folder that antiphon graph made for the model '{}' (a recogniser by antiphon bundle has "
+      "its own; of a recipe's folder, FOLDER/graph is taken)",
+      parts.model);
 }
 
 void RequireLexicon(const BundleParts& parts) {
   if (!parts.lexicon.empty()) return;
-  throw UsageError("the lexicon is missing (a recogniser by antiphon bundle, given as the model, has its own)");
+  Throw<UsageError>(
+      "the lexicon is missing (as the model, a recogniser by antiphon bundle has its own; of a recipe's folder, "
+      "FOLDER/graph/lexicon.txt is taken; this model is '{}')",
+      parts.model);
 }
 
 std::shared_ptr<const hmm::Lexicon> LexiconOf(const BundleParts& parts, const std::string& named,

@@ -18,12 +18,12 @@ namespace {
 constexpr int64_t kRowsAtATime = 1024;
 
 std::string VadModelAt(const std::string& place) {
-  if (!IsBundle(place)) return place;
-  const BundleParts parts = OpenBundle(place);
-  if (parts.vad.empty()) {
+  const BundleParts parts = PartsAt(place);
+  if (!parts.vad.empty()) return parts.vad;
+  if (IsBundle(place)) {
     Throw<InputError>("'{}' does not tell speech from other sound; antiphon bundle --vad puts in what can", place);
   }
-  return parts.vad;
+  return parts.model;
 }
 
 }  // namespace

@@ -165,12 +165,23 @@ TEST(Bundle, MayBeTheFolderOfARecipe) {
   const pipeline::BundleParts parts = pipeline::PartsAt(folder.string());
   EXPECT_EQ(parts.model, (folder / "network" / "model.safetensors").string());
   EXPECT_EQ(parts.graph, (folder / "graph").string());
-  EXPECT_EQ(parts.weights, "");
+  EXPECT_EQ(parts.weights + parts.vad + parts.adapt_graph, "");
   EXPECT_EQ(Recognizer(folder.string()).Vocabulary(),
             Recognizer((system.folder / "net.safetensors").string(), (system.folder / "graph").string()).Vocabulary());
   train::TrainingRequest request;
   request.hmm = folder.string();
   EXPECT_EQ(pipeline::WithModelFiles(request).hmm, parts.model);
+  // A model in the folder itself goes before the network's; the rest comes with it.
+  for (const char* name :
+       {"model.safetensors", "vad/network/model.safetensors", "graph-gmm", "decode-dev/weights.toml"}) {
+    std::filesystem::create_directories((folder / name).parent_path());
+    WriteFileAtomically(folder / name, "");
+  }
+  const pipeline::BundleParts all = pipeline::PartsAt(folder.string());
+  EXPECT_EQ(all.model, (folder / "model.safetensors").string());
+  EXPECT_EQ(all.vad, (folder / "vad/network/model.safetensors").string());
+  EXPECT_EQ(all.adapt_graph, (folder / "graph-gmm").string());
+  EXPECT_EQ(all.weights, (folder / "decode-dev/weights.toml").string());
   EXPECT_THAT([&] { pipeline::PartsAt(system.folder.path().string()); },
               ::testing::ThrowsMessage<InputError>(HasSubstr("neither card.json nor")));
 }
