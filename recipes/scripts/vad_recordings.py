@@ -106,18 +106,23 @@ def played_music(folder, soundfont, most_s, random_):
             with wave.open(path) as reader:
                 both = array.array("h", reader.readframes(reader.getnframes()))
         mono = array.array("h", [(left + right) // 2 for left, right in zip(both[::2], both[1::2])])
-        yield stem(score), sounds.scaled(part_of(mono, most_s / len(scores), random_), 0.875)
+        if mono:
+            yield stem(score), part_of(sounds.scaled(mono, 0.875), most_s / len(scores), random_)
 
 
 def album_music(folders, most_s, random_):
     """Names and samples of the recordings in folders, of any format that ffmpeg reads: as much of each as `most_s` in
     all allows."""
     endings = (".ogg", ".oga", ".opus", ".mp3", ".flac", ".wav", ".m4a")
-    tracks = sorted(path for folder in folders for path in glob.glob(os.path.join(folder, "**"), recursive=True)
-                    if path.lower().endswith(endings))
-    if not tracks or shutil.which("ffmpeg") is None:
-        sys.exit(f"vad_recordings: recorded music is read by ffmpeg from {', '.join(folders)}; there is no "
-                 f"{'ffmpeg' if tracks else 'recording'}")
+    if shutil.which("ffmpeg") is None:
+        sys.exit("vad_recordings: albums are read by ffmpeg; install the Debian package, or give --albums ''")
+    tracks = []
+    for folder in folders:
+        found = [path for path in glob.glob(os.path.join(glob.escape(folder), "**"), recursive=True)
+                 if path.lower().endswith(endings)]
+        if not found:
+            sys.exit(f"vad_recordings: there is no recording in '{folder}'; --albums takes folders with ':' between")
+        tracks += sorted(found)
     for number, track in enumerate(tracks):
         read = subprocess.run(["ffmpeg", "-v", "error", "-nostdin", "-i", track, "-map", "0:a:0", "-ac", "1", "-ar",
                                str(sounds.RATE), "-f", "s16le", "-"], capture_output=True)
@@ -201,7 +206,7 @@ def add_music(recordings, options, random_):
     if options.midi:
         tunes += played_music(options.midi, options.soundfont, 60 * options.midi_minutes, random_)
     if options.albums:
-        tunes += album_music(options.albums.split(":"), 60 * options.album_minutes, random_)
+        tunes += album_music(list(filter(None, options.albums.split(":"))), 60 * options.album_minutes, random_)
     for name, samples in tunes:
         length = PIECE_S * sounds.RATE
         for number in range((len(samples) + length - sounds.RATE) // length):
