@@ -42,7 +42,8 @@ class FaultCase(Cluster):
 
     def fault(self, name, method, action, rank, moment):
         """The environment that lets it happen, once."""
-        # Where workers take what they are fast enough for, a slow one may never come as far as the middle.
+        # Where workers take what they are fast enough for, a slow one may never come to its step 25: early on instead,
+        # before the first checkpoint.
         at = "at=step step=2" if moment == "middle" and method in ASYNCHRONOUS else MOMENTS[moment]
         return {"ANTIPHON_FAULT": f"{action} rank={RANKS[rank]} {at} once={self.folder / name}.happened"}
 
