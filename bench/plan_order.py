@@ -170,6 +170,7 @@ def main():
                         help="of the store on which speeds are measured: several periods of exchange")
     parser.add_argument("--curves", help="JSON file of accuracies by epoch, of the same store and options: what is there is not "
                         "trained again")
+    parser.add_argument("--count-only", action="store_true", help="count passes into --curves, also on a busy machine; measure no speed")
     parser.add_argument("--settings", type=int, nargs="+", default=list(range(len(SETTINGS))), help="numbers of them, from 0")
     parser.add_argument("--verbose", action="store_true", help="show what the runs print")
     options = parser.parse_args()
@@ -194,6 +195,9 @@ def main():
                     print(f"{name:26} is refused")
                     continue
                 passes = epochs_to(curve, target)
+                if options.count_only:
+                    print(f"{name:26} {passes:7.2f}", flush=True)
+                    continue
                 speed = bench.on(setting, bench.command(f"{bench.folder}/store", "--set", "schedule.epochs=1", *sets))
                 measured = passes * bench.frames / speed["frames_per_second"]
                 expected = method["expected"]
@@ -201,8 +205,9 @@ def main():
                 rows.append((3600 * expected["hours"], known, measured))
                 print(f"{name:26} {passes:7.2f} {speed['frames_per_second']:10.0f} {measured:11.2f} "
                       f"{expected['frames_per_second']:22.0f} {rows[-1][0]:11.2f} {known:15.2f}", flush=True)
-            print(f"tau: {tau_b([(r, m) for r, _, m in rows]):.2f} by its rules, "
-                  f"{tau_b([(k, m) for _, k, m in rows]):.2f} with the passes known, {len(rows)} methods", flush=True)
+            if not options.count_only:
+                print(f"tau: {tau_b([(r, m) for r, _, m in rows]):.2f} by its rules, "
+                      f"{tau_b([(k, m) for _, k, m in rows]):.2f} with the passes known, {len(rows)} methods", flush=True)
 
 
 if __name__ == "__main__":
