@@ -20,7 +20,13 @@ with atheris.instrument_imports(include=["antiphon"]):
     import antiphon
 
 TYPES = (np.float32, np.float64, np.int16, np.int32, np.complex64, np.bool_)
-ALLOWED = (antiphon.Error, TypeError, ValueError, OSError, IndexError, OverflowError, StopIteration)
+
+
+class OfCallback(Exception):
+    """What a callback raises."""
+
+
+ALLOWED = (antiphon.Error, TypeError, ValueError, OSError, IndexError, OverflowError, StopIteration, OfCallback)
 RATES = (8000, 16000, 44100, 1000, 0, -1, 384001)
 warnings.simplefilter("ignore")
 
@@ -81,10 +87,40 @@ def random_file(data, name):
 
 def use_stream(data):
     """Some calls on a stream, also after its end."""
-    stream = RECOGNIZER.stream(rate(data), partial=thing(data))
+    settings = ("nbest", "hotwords", "word_list", "max_utterance", "step_frames", "profile", "memory", "no_setting")
+    chosen = settings[data.ConsumeIntInRange(0, len(settings) - 1)]
+    given = antiphon.SpeakerMemory("x") if chosen == "memory" and data.ConsumeBool() else thing(data)
+    stream = RECOGNIZER.stream(rate(data), partial=data.ConsumeBool(), **{chosen: given})
     for _ in range(data.ConsumeIntInRange(0, 4)):
-        (lambda: stream.accept(sound(data)), stream.end, lambda: stream.audio_remarks,
+        (lambda: stream.accept(sound(data)), stream.end, lambda: (stream.audio_remarks, stream.memory),
          lambda: stream.__exit__(None, None, None))[data.ConsumeIntInRange(0, 3)]()
+
+
+def raising(data):
+    """A callback that may raise."""
+    def callback(_):
+        if data.ConsumeBool():
+            raise OfCallback
+    return callback
+
+
+def remember(data):
+    """Memories of speakers, and files that are none."""
+    memory = antiphon.SpeakerMemory(data.ConsumeUnicodeNoSurrogates(20))
+    RECOGNIZER.recognize(sound(data), rate(data), memory=memory if data.ConsumeBool() else thing(data),
+                         profile=thing(data))
+    file = os.path.join(FOLDER, "memory.safetensors")
+    RECOGNIZER.save_memory(memory, file)
+    RECOGNIZER.load_memory(file if data.ConsumeBool() else random_file(data, "x.safetensors"))
+
+
+def align_with(data):
+    """An aligner of one's own settings, and what its result can be written as."""
+    settings = ("beam", "retry_beam", "adapt", "precision", "options", "no_setting")
+    chosen = settings[data.ConsumeIntInRange(0, len(settings) - 1)]
+    aligner = antiphon.Aligner(SYSTEM / "net", SYSTEM / "lexicon.txt", **{chosen: thing(data)})
+    found = aligner.align(SYSTEM / "corpus/s0-u00.wav", "A B", channel=thing(data) if data.ConsumeBool() else None)
+    return found.json(), found.ctm(thing(data), phones=data.ConsumeBool(), channel=thing(data)), found.textgrid()
 
 
 def take_apart(data):
@@ -118,6 +154,11 @@ CALLS = (
     lambda data: RECOGNIZER.recognize(damaged(data, "corpus/s0-u00.wav")),
     lambda data: RECOGNIZER.recognize((SYSTEM / "corpus/s0-u00.wav").read_bytes()[:data.ConsumeIntInRange(0, 100)]),
     use_stream,
+    remember,
+    align_with,
+    lambda data: RECOGNIZER.recognize(sound(data), 8000, progress=raising(data)),
+    lambda data: RECOGNIZER.load_profile(random_file(data, "x.profile")),
+    lambda data: antiphon.write_table(os.path.join(FOLDER, "y.ark"), thing(data), text=data.ConsumeBool()),
     lambda data: ALIGNER.align(sound(data), thing(data), rate(data)),
     lambda data: ALIGNER.align(SYSTEM / "corpus/s0-u00.wav", data.ConsumeUnicode(30)),
     lambda data: antiphon.Aligner(SYSTEM / "net", random_file(data, "lexicon.txt")),

@@ -114,8 +114,8 @@ class Aligner:
     """
 
     def __init__(self, model: PathLike, lexicon: Optional[PathLike] = None, **settings: Any) -> None:
-        """`model`: what `antiphon bundle` made, a model file, or a folder with network/model.safetensors (or
-        model.safetensors), as recipes leave it. `lexicon`: WORD PHONE … per line, with the model's phones; None: the
+        """`model`: what `antiphon bundle` made, a model file, or a folder with model.safetensors or
+        network/model.safetensors, as recipes leave it. `lexicon`: WORD PHONE … per line, with the model's phones; None: the
         bundle's, or that of the folder's graph.
 
         Settings, None for the default: beam (10) and retry_beam (40; of the second attempt), map_unknown_words (words

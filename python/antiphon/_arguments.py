@@ -61,7 +61,7 @@ def whole_number(value: object, what: str, limits: tuple[int, int] = INT32) -> i
     """The number as an int; TypeError for what is no whole number, UsageError for one beyond the limits."""
     try:
         number = cast(int, value.__index__())  # type: ignore[attr-defined]
-    except AttributeError:
+    except (AttributeError, TypeError):  # the second of arrays
         raise TypeError(f"{what}: expected a whole number, not {type(value).__name__}") from None
     if not limits[0] <= number <= limits[1]:
         raise UsageError(f"{what}: expected a whole number from {limits[0]} to {limits[1]}, not {number}")
@@ -81,6 +81,8 @@ def real_number(value: Any, what: str) -> float:
         number = float(value)
     except OverflowError:
         raise UsageError(f"{what}: expected a number that fits into 64 bits, not {value}") from None
+    except (TypeError, ValueError):  # of arrays
+        raise TypeError(f"{what}: expected a number, not {type(value).__name__}") from None
     if number != number:
         raise UsageError(f"{what}: expected a number, not NaN")
     return number

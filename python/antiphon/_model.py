@@ -41,7 +41,7 @@ class Model:
 
     @property
     def file(self) -> str:
-        """The model file."""
+        """The model file, bundle or folder that it was read from."""
         return self._file
 
     @property

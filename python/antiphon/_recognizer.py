@@ -80,9 +80,10 @@ class Recognizer:
     """
 
     def __init__(self, model: PathLike, graph: Optional[PathLike] = None, **settings: Any) -> None:
-        """`model`: what `antiphon bundle` made; or the folder of a recipe, of which it takes what `antiphon bundle`
-        would (network/model.safetensors or model.safetensors, graph/, weights that were tuned); or a model file.
-        `graph`: the folder that `antiphon graph` made for the model; None: the one beside it.
+        """`model`: what `antiphon bundle` made; or the folder of a recipe, of which it takes what is there of
+        model.safetensors or network/model.safetensors, graph/, decode-dev/weights.toml, graph-gmm/ and
+        vad/network/model.safetensors; or a model file. `graph`: the folder that `antiphon graph` made for the model;
+        None: the bundle's or the folder's.
 
         Settings, None for the default: beam (13; larger: slower, fewer search errors), lattice_beam, max_active,
         acoustic_scale, weights (the file of `decode --tune`), lm_weight, word_penalty, nbest (hypotheses to give),
@@ -154,7 +155,7 @@ class Recognizer:
         speaker said before; Stream.memory has what to keep), cmvn_window, cmvn_min_window and normalize_variance (of
         models whose features lose the mean of what is around them).
         """
-        chosen = filled(_core.StreamSettings(), "stream", {"partial": bool(partial), **settings})
+        chosen = filled(_core.StreamSettings(), "stream", {"partial": partial, **settings})
         return Stream(self._core.stream(whole_number(rate, "rate"), chosen))
 
     def load_profile(self, file: PathLike) -> SpeakerProfile:

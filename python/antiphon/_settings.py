@@ -28,7 +28,7 @@ def _setting(name: str, value: Any, default: Any) -> Any:
             raise TypeError(f"{name}: expected a list{'' if name == 'word_list' else ' or a dict'}, "
                             f"not {type(value).__name__}")
         return [_LISTS[name](item) for item in (value.items() if isinstance(value, Mapping) else value)]
-    if name in _FILES and value not in ("", "none"):
+    if name in _FILES and not (isinstance(value, str) and (value == "" or (name == "vad" and value == "none"))):
         return existing(value, name)
     if isinstance(default, bool):
         if not isinstance(value, (bool, np.bool_)):

@@ -81,8 +81,8 @@ void BindSpeakers(nb::module_& m) {
       .def_prop_ro("speaker", &SpeakerProfile::speaker, "As --speaker said.");
   nb::class_<SpeakerMemory>(
       m, "SpeakerMemory",
-      "What was heard of one person before. It grows with each recognition or stream that is given "
-      "it; Recognizer.save_memory keeps it in a file.")
+      "What was heard of one person before. It grows with each recognition that is given it, one "
+      "at a time: of two at once the later one counts. Recognizer.save_memory keeps it in a file.")
       .def(nb::init<const std::string&>(), nb::arg("speaker") = "", "Nothing is known; `speaker` is kept in files.")
       .def_prop_ro("speaker", &SpeakerMemory::speaker, "Whose it is; \"\" if nobody said.");
 }
@@ -207,8 +207,13 @@ void BindRecognizer(nb::module_& m) {
       .def("load_profile", &Recognizer::LoadProfile, nb::arg("file"), nb::call_guard<WithoutLock>(),
            "A SpeakerProfile.")
       .def("load_memory", &Recognizer::LoadMemory, nb::arg("file"), nb::call_guard<WithoutLock>(), "A SpeakerMemory.")
-      .def("save_memory", &Recognizer::SaveMemory, nb::arg("memory"), nb::arg("file"), nb::call_guard<WithoutLock>(),
-           "Writes one.")
+      .def(
+          "save_memory",
+          [](const Recognizer& self, const SpeakerMemory& memory, const std::string& file) {
+            const SpeakerMemory as_it_is = memory;  // under the interpreter's lock, as it is changed
+            Unlocked([&] { self.SaveMemory(as_it_is, file); });
+          },
+          nb::arg("memory"), nb::arg("file"), "Writes one.")
       .def("uses_memory", &Recognizer::UsesMemory, "Whether a memory means something to the model.")
       .def("sample_rate", &Recognizer::sample_rate_hz, "Hz of the model.")
       .def("vocabulary", &Recognizer::Vocabulary, "The words that it can recognise.");

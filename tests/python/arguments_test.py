@@ -62,6 +62,10 @@ class Arguments(SystemTest):
                                ({"add_words": [3]}, "add_words: expected words"),
                                ({"word_list": "A"}, "word_list: expected a list, not str"),
                                ({"beam": "3"}, "beam: expected a number, not str"),
+                               ({"beam": np.zeros(2)}, "beam: expected a number, not ndarray"),
+                               ({"hotwords": {"a": np.zeros(2)}}, "hotwords: 'a': expected a number, not ndarray"),
+                               ({"max_active": np.zeros(2)}, "max_active: expected a whole number, not ndarray"),
+                               ({"weights": np.zeros(2)}, "weights: expected a path"),
                                ({"nbest": 2.5}, "nbest: expected a whole number, not float"),
                                ({"confidences": 1}, "confidences: expected bool, not int"),
                                ({"precision": 3}, "precision: expected str, not int")):
@@ -76,6 +80,9 @@ class Arguments(SystemTest):
                 lambda: antiphon.write_table(self.root / "x.ark", 3))
         refused("entries: expected pairs of a key and its array, found 'ab'",
                 lambda: antiphon.write_table(self.root / "x.ark", ["ab"]))
+        self.refused(antiphon.InputError, "'a': ", lambda: antiphon.write_table(self.root / "x.ark",
+                                                                                 {"a": [[1], [1, 2]]}))
+        refused("partial: expected bool, not str", lambda: self.recognizer().stream(8000, partial="no"))
         refused("kind: expected str", lambda: antiphon.FrontEnd.standard(3))
         refused("utt_id: expected str", lambda: antiphon.FrontEnd.standard("mfcc")(np.zeros(800), 16000, 3))
         refused("cache_limit_gb: expected a number", lambda: antiphon.FrameStore(self.store, cache_limit_gb="x"))

@@ -1,5 +1,6 @@
 """FrameStore and its minibatches, against the tables that the store was made of."""
 
+import multiprocessing
 import pickle
 import unittest
 
@@ -91,6 +92,11 @@ class FrameStore(SystemTest):
 
         batch = next(self.store.minibatches(16))
         self.assertEqual(torch.from_dlpack(batch.features).data_ptr(), batch.features.ctypes.data)
+
+    def test_spawned_processes_get_it(self):
+        with multiprocessing.get_context("spawn").Pool(1) as pool:
+            np.testing.assert_array_equal(pool.apply(antiphon.FrameStore.features, (self.store, 1)),
+                                          self.store.features(1))
 
     def test_it_can_be_pickled(self):
         again = pickle.loads(pickle.dumps(self.store))
