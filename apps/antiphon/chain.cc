@@ -17,8 +17,8 @@
 #include "data/file_checksums.h"
 #include "hmm/hmm_file.h"
 #include "pipeline/acoustic_model.h"
-#include "pipeline/bundle.h"
 #include "pipeline/align_source.h"
+#include "pipeline/bundle.h"
 
 namespace antiphon::app {
 namespace {
