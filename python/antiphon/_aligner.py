@@ -5,7 +5,8 @@ from dataclasses import dataclass
 from typing import Any, Optional
 
 from . import _core
-from ._arguments import PathLike, existing, path_text, samples as checked_samples, checked_text, whole_number
+from ._arguments import (PathLike, channel_of_file, existing, path_text, samples as checked_samples, checked_text,
+                         whole_number)
 from ._errors import UsageError
 from ._settings import filled
 
@@ -115,8 +116,8 @@ class Aligner:
 
     def __init__(self, model: PathLike, lexicon: Optional[PathLike] = None, **settings: Any) -> None:
         """`model`: what `antiphon bundle` made, a model file, or a folder with model.safetensors or
-        network/model.safetensors, as recipes leave it. `lexicon`: WORD PHONE … per line, with the model's phones; None: the
-        bundle's, or that of the folder's graph.
+        network/model.safetensors, as recipes leave it. `lexicon`: WORD PHONE … per line, with the model's phones;
+        None: the bundle's, or that of the folder's graph.
 
         Settings, None for the default: beam (10) and retry_beam (40; of the second attempt), map_unknown_words (words
         that the lexicon lacks are aligned as <UNK>, if it has that), adapt (to the speaker, if the model is trained for
@@ -135,9 +136,7 @@ class Aligner:
         or a word has no pronunciation."""
         said = checked_text(text, "text")
         if isinstance(audio, (str, os.PathLike)):
-            if rate is not None:
-                raise UsageError("rate: a file says itself what its rate is")
-            number = -1 if channel is None else whole_number(channel, "channel")
+            number = channel_of_file(rate, channel)
             return Alignment(self._core.align_file(existing(audio, "audio"), number, said))
         if channel is not None:
             raise UsageError("channel: samples are one channel; choose it before")

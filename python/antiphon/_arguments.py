@@ -2,6 +2,7 @@
 
 import errno
 import os
+from collections.abc import Iterable
 from typing import Any, Union, cast
 
 import numpy as np
@@ -66,6 +67,25 @@ def whole_number(value: object, what: str, limits: tuple[int, int] = INT32) -> i
     if not limits[0] <= number <= limits[1]:
         raise UsageError(f"{what}: expected a whole number from {limits[0]} to {limits[1]}, not {number}")
     return number
+
+
+def require_list(value: object, what: str, expected: str, kind: type = Iterable) -> None:
+    """TypeError for what is none; a text is none, though it can be walked over."""
+    if isinstance(value, (str, bytes)) or not isinstance(value, kind):
+        raise TypeError(f"{what}: expected {expected}, not {type(value).__name__}")
+
+
+def require_function(value: object, what: str) -> None:
+    """TypeError for what cannot be called; None will do."""
+    if value is not None and not callable(value):
+        raise TypeError(f"{what}: expected a function, not {type(value).__name__}")
+
+
+def channel_of_file(rate: object, channel: object) -> int:
+    """The channel of a file to hear, -1: the mean of all; UsageError if a rate was given as well."""
+    if rate is not None:
+        raise UsageError("rate: a file says itself what its rate is")
+    return -1 if channel is None else whole_number(channel, "channel")
 
 
 def thread_count(value: object) -> int:

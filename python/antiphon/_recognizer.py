@@ -8,7 +8,8 @@ from types import TracebackType
 from typing import Any, Optional
 
 from . import _core
-from ._arguments import PathLike, existing, path_text, samples as checked_samples, whole_number
+from ._arguments import (PathLike, channel_of_file, existing, path_text, require_function, samples as checked_samples,
+                         whole_number)
 from ._core import SpeakerMemory, SpeakerProfile
 from ._errors import UsageError
 from ._settings import filled
@@ -124,12 +125,9 @@ class Recognizer:
         filled(call, "recognize", {"profile": profile})
         if memory is not None:
             _require_memory(memory)
-        if progress is not None and not callable(progress):
-            raise TypeError(f"progress: expected a function, not {type(progress).__name__}")
+        require_function(progress, "progress")
         if isinstance(audio, (str, os.PathLike, bytes, bytearray, memoryview)):
-            if rate is not None:
-                raise UsageError("rate: a file says itself what its rate is")
-            call.channel = -1 if channel is None else whole_number(channel, "channel")
+            call.channel = channel_of_file(rate, channel)
             if isinstance(audio, (bytes, bytearray, memoryview)):
                 found = self._core.recognize_bytes(bytes(audio), call, memory, progress)
             else:

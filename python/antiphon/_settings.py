@@ -1,12 +1,12 @@
 """Settings objects of the compiled module, filled with what a caller gives by name."""
 
 import os
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
 
-from ._arguments import checked_text, existing, real_number, whole_number
+from ._arguments import checked_text, existing, real_number, require_list, whole_number
 
 
 def filled(settings: Any, whose: str, given: Mapping[str, Any]) -> Any:
@@ -24,9 +24,7 @@ def filled(settings: Any, whose: str, given: Mapping[str, Any]) -> Any:
 def _setting(name: str, value: Any, default: Any) -> Any:
     """The value as the library takes it, which has this default."""
     if name in _LISTS:
-        if isinstance(value, (str, bytes)) or not isinstance(value, Iterable):
-            raise TypeError(f"{name}: expected a list{'' if name == 'word_list' else ' or a dict'}, "
-                            f"not {type(value).__name__}")
+        require_list(value, name, "a list" if name == "word_list" else "a list or a dict")
         return [_LISTS[name](item) for item in (value.items() if isinstance(value, Mapping) else value)]
     if name in _FILES and not (isinstance(value, str) and (value == "" or (name == "vad" and value == "none"))):
         return existing(value, name)

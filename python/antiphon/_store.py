@@ -8,7 +8,7 @@ import numpy.typing as npt
 
 from . import _core
 from ._arguments import (INT64, UINT64, Floats, Integers, PathLike, existing_or_remote, path_text, real_number,
-                         whole_number)
+                         require_list, whole_number)
 from ._errors import UsageError
 
 
@@ -159,8 +159,7 @@ class FrameStore:
         settings.prefetch = whole_number(prefetch, "prefetch")
         settings.shards_at_once = whole_number(shards_at_once, "shards_at_once")
         if utterances is not None:
-            if isinstance(utterances, (str, bytes)) or not isinstance(utterances, Iterable):
-                raise TypeError(f"utterances: expected places in the store, not {type(utterances).__name__}")
+            require_list(utterances, "utterances", "places in the store")
             settings.utterances = [self._place(utterance) for utterance in utterances]
             if not settings.utterances:
                 raise UsageError("utterances: expected at least one")

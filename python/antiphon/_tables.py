@@ -6,7 +6,7 @@ from typing import Any, Optional, Union
 import numpy as np
 
 from . import _core
-from ._arguments import Floats, Integers, PathLike, existing, floats, path_text, checked_text
+from ._arguments import Floats, Integers, PathLike, existing, floats, path_text, checked_text, require_list
 from ._errors import InputError, UsageError
 
 
@@ -49,8 +49,7 @@ def write_table(ark: PathLike, entries: Union[Mapping[str, Any], Iterable[tuple[
     settings = _core.TableSettings()
     settings.text, settings.script, settings.coding = bool(text), bool(script), checked_text(coding, "coding")
     writer = _Writer(_core.TableWriter(_archive(ark), settings))
-    if isinstance(entries, (str, bytes)) or not isinstance(entries, Iterable):
-        raise TypeError(f"entries: expected pairs of a key and its array, not {type(entries).__name__}")
+    require_list(entries, "entries", "pairs of a key and its array")
     count = 0
     for pair in entries.items() if isinstance(entries, Mapping) else entries:
         if not isinstance(pair, (tuple, list)) or len(pair) != 2:

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from typing import Any, Optional, Union
 
 from . import _core
-from ._arguments import UINT64, PathLike, existing, path_text, checked_text, thread_count, whole_number
+from ._arguments import (UINT64, PathLike, existing, path_text, checked_text, require_function, require_list,
+                         thread_count, whole_number)
 from ._log_to import opened, split_targets
 from ._toml import toml_options
 
@@ -57,10 +58,9 @@ def train(store: PathLike, out: PathLike, *, network: Optional[Sequence[Mapping[
     settings.run_folder = path_text(out, "out")
     settings.hmm = existing(hmm, "hmm") if hmm is not None else ""
     settings.front_end = existing(front_end, "front_end") if front_end is not None else ""
-    if on_metrics is not None and not callable(on_metrics):
-        raise TypeError(f"on_metrics: expected a function, not {type(on_metrics).__name__}")
-    if network is not None and (isinstance(network, (str, bytes)) or not isinstance(network, Sequence)):
-        raise TypeError(f"network: expected a list of layers, not {type(network).__name__}")
+    require_function(on_metrics, "on_metrics")
+    if network is not None:
+        require_list(network, "network", "a list of layers", Sequence)
     tables = {"network": {"layer": list(network)}} if network is not None else {}
     settings.config = toml_options({**options, **tables}) + checked_text(config, "config")
     settings.seed = whole_number(seed, "seed", UINT64)
