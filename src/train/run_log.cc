@@ -3,8 +3,6 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include <utility>
-
 #include "base/error.h"
 #include "base/log.h"
 
@@ -43,15 +41,18 @@ bool CanBeRead(const std::filesystem::path& path) {
 
 }  // namespace
 
-RunLog::RunLog(const std::filesystem::path& folder, bool writes, uint64_t metrics_bytes, uint64_t events_bytes,
-               Listener listener)
-    : listener_(std::move(listener)) {
-  if (!writes) return;
-  const std::filesystem::path metrics = folder / "metrics.jsonl";
-  const std::filesystem::path events = folder / report::TensorBoardWriter::kFileName;
-  metrics_ = std::make_unique<report::MetricsWriter>(metrics, Continued(metrics, metrics_bytes, CanBeRead));
+void RunLog::Open(const Position& position) {
+  const std::filesystem::path metrics = folder_ / "metrics.jsonl";
+  const std::filesystem::path events = folder_ / report::TensorBoardWriter::kFileName;
+  Close();
+  metrics_ = std::make_unique<report::MetricsWriter>(metrics, Continued(metrics, position.metrics_bytes, CanBeRead));
   const auto any = [](const std::filesystem::path&) { return true; };
-  events_ = std::make_unique<report::TensorBoardWriter>(events, Continued(events, events_bytes, any));
+  events_ = std::make_unique<report::TensorBoardWriter>(events, Continued(events, position.events_bytes, any));
+}
+
+void RunLog::Close() {
+  metrics_.reset();
+  events_.reset();
 }
 
 void RunLog::Write(const report::MetricsRecord& record) {

@@ -3,13 +3,15 @@
 // Files in the run folder: metrics.jsonl, events.out.tfevents.*. Positions of both stand in checkpoints, so that a
 // resumed run repeats no record. Kinds of records: "start", "step", "epoch", "event" (fall-back, resume …), "finish".
 // Files that are not what the checkpoint remembers are set aside with a warning: they are no reason not to go on.
-// Threads: one. Errors: IoError.
+// One object for the whole run, whoever writes: it stays where it is when another rank takes over in the middle of a
+// record. Threads: one. Errors: IoError.
 #pragma once
 
 #include <filesystem>
 #include <functional>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "report/metrics.h"
@@ -24,9 +26,13 @@ class RunLog {
   /// Who wants to hear of every record, as one JSON object, when it has been written.
   using Listener = std::function<void(const std::string& json)>;
 
-  /// Rank 0 writes files and shows progress; other ranks keep silent.
-  RunLog(const std::filesystem::path& folder, bool writes, uint64_t metrics_bytes, uint64_t events_bytes,
-         Listener listener = {});
+  /// Keeps silent until Open.
+  explicit RunLog(std::filesystem::path folder, Listener listener = {})
+      : folder_(std::move(folder)), listener_(std::move(listener)) {}
+
+  /// Writes from here on, behind what the position remembers of the files.
+  void Open(const Position& position);
+  void Close();
 
   void Write(const report::MetricsRecord& record);
   void Scalar(const std::string& tag, int64_t step, double value);
@@ -39,9 +45,10 @@ class RunLog {
   void NotePosition(Position& position) const;
 
  private:
-  std::unique_ptr<report::MetricsWriter> metrics_;
-  std::unique_ptr<report::TensorBoardWriter> events_;
+  std::filesystem::path folder_;
   Listener listener_;
+  std::unique_ptr<report::MetricsWriter> metrics_;  // null: keeps silent
+  std::unique_ptr<report::TensorBoardWriter> events_;
 };
 
 }  // namespace antiphon::train

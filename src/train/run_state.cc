@@ -7,6 +7,7 @@
 
 #include "base/log.h"
 #include "base/loss_text.h"
+#include "comm/fault_injection.h"
 #include "train/rendezvous.h"
 
 namespace antiphon::train {
@@ -17,7 +18,11 @@ double StepSeconds(const Position& p) { return p.arithmetic_seconds + p.data_sec
 }  // namespace
 
 void RunState::OpenLog() {
-  log_ = std::make_unique<RunLog>(folder_, comm_.rank() == 0, position.metrics_bytes, position.events_bytes, listener_);
+  if (comm_.rank() == 0) {
+    log_.Open(position);
+  } else {
+    log_.Close();
+  }
   times_.StartAt(position);
 }
 
@@ -110,17 +115,17 @@ void RunState::LogSteps(const StepFigures& figures, const parallel::Strategy& st
   if (side != nullptr) {
     const nn::LossResult seen = side->TakeSeen();
     record.Set("side_loss", seen.loss()).Set("side_accuracy", seen.frame_accuracy());
-    log_->Scalar("accuracy/side", position.step, seen.frame_accuracy());
+    log_.Scalar("accuracy/side", position.step, seen.frame_accuracy());
   }
   if (const nn::LossResult seen = std::exchange(branch_seen_, {}); seen.weight_sum > 0) {
     record.Set("branch_loss", seen.loss()).Set("branch_accuracy", seen.frame_accuracy());
-    log_->Scalar("accuracy/branch", position.step, seen.frame_accuracy());
+    log_.Scalar("accuracy/branch", position.step, seen.frame_accuracy());
   }
-  log_->Write(record);
-  log_->Scalar("loss/train", position.step, loss.loss());
-  log_->Scalar("accuracy/train", position.step, loss.frame_accuracy());
-  log_->Scalar("learning_rate", position.step, figures.learning_rate);
-  if (seconds > 0) log_->Scalar("frames_per_second", position.step, totals.new_frames / seconds);
+  log_.Write(record);
+  log_.Scalar("loss/train", position.step, loss.loss());
+  log_.Scalar("accuracy/train", position.step, loss.frame_accuracy());
+  log_.Scalar("learning_rate", position.step, figures.learning_rate);
+  if (seconds > 0) log_.Scalar("frames_per_second", position.step, totals.new_frames / seconds);
   position.log_loss = {};
   new_frames_ = 0;
   seconds_then_ = StepSeconds(position);
@@ -153,10 +158,11 @@ void RunState::LogEpoch(const nn::LossResult& held_out, double rate, bool accept
   if (staleness_ > 0) record.Set("staleness", staleness_ / static_cast<double>(staleness_steps_));
   staleness_ = 0;
   staleness_steps_ = 0;
-  times_.Tell(position, record, *log_);
-  log_->Write(record);
-  log_->Scalar("loss/held_out", position.step, held_out.loss());
-  log_->Scalar("accuracy/held_out", position.step, held_out.frame_accuracy());
+  comm::FaultPoint("telling", comm_.rank(), position.step);
+  times_.Tell(position, record, log_);
+  log_.Write(record);
+  log_.Scalar("loss/held_out", position.step, held_out.loss());
+  log_.Scalar("accuracy/held_out", position.step, held_out.frame_accuracy());
   if (comm_.rank() != 0) return;
   log::Info("epoch {}: train loss {}, accuracy {:.2f} %; held-out loss {}, accuracy {:.2f} %; rate {:.4g}{}",
             position.epoch + 1, LossText(train.loss()), 100 * train.frame_accuracy(), LossText(held_out.loss()),
@@ -187,7 +193,7 @@ void RunState::LogFinish(const TrainingSummary& summary) {
         .Set("side_probe_kinds", summary.side_probe.kinds)
         .Set("side_probe_accuracy", summary.side_probe.accuracy);
   }
-  log_->Write(record);
+  log_.Write(record);
 }
 
 TrainingSummary RunState::Summary(const parallel::Strategy& strategy) {

@@ -7,7 +7,6 @@
 
 #include <cstdint>
 #include <filesystem>
-#include <memory>
 #include <string>
 #include <utility>
 
@@ -24,15 +23,15 @@ namespace antiphon::train {
 class RunState {
  public:
   RunState(std::filesystem::path folder, comm::Communicator& comm, RunLog::Listener listener)
-      : folder_(std::move(folder)), comm_(comm), listener_(std::move(listener)), times_(comm) {}
+      : folder_(std::move(folder)), comm_(comm), log_(folder_, std::move(listener)), times_(comm) {}
 
   Position position;
 
-  /// Goes on behind what the position remembers of the files.
+  /// Goes on behind what the position remembers of the files. Rank 0 writes; the others keep silent.
   void OpenLog();
   /// Goes on behind what a lost rank 0 has written.
   void TakeOverLog();
-  RunLog& log() { return *log_; }
+  RunLog& log() { return log_; }
 
   RankTimes& times() { return times_; }
 
@@ -73,8 +72,7 @@ class RunState {
 
   std::filesystem::path folder_;
   comm::Communicator& comm_;
-  RunLog::Listener listener_;
-  std::unique_ptr<RunLog> log_;
+  RunLog log_;
   RankTimes times_;
   // Since the last record of steps.
   double seconds_then_ = 0;

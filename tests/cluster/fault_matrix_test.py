@@ -15,7 +15,7 @@ from cluster import OPTIONS, Cluster
 WORKERS = 3  # one per process: two parameter servers of which rank 0 is the first, and a slave
 RANKS = {"rank 0": 0, "server": 1, "slave": 2}
 MOMENTS = {"start": "at=start", "middle": "at=step step=25", "saving": "at=saving step=20",
-           "checkpoint": "at=checkpoint step=20", "end": "at=end"}
+           "checkpoint": "at=checkpoint step=20", "telling": "at=telling", "end": "at=end"}
 METHODS = {
     "ssgd": {},
     "asgd": {"options": "servers = 2"},
@@ -184,7 +184,7 @@ class Survival(FaultCase):
     def test_the_others_take_over_from_rank_0(self):
         """The next rank holds the folder, writes what rank 0 wrote, and tells the result."""
         for method in ("ssgd", "averaging", "bmuf", "easgd"):
-            for moment in ("middle", "saving", "checkpoint", "end"):
+            for moment in ("middle", "saving", "checkpoint", "telling", "end"):
                 with self.subTest(method=method, moment=moment):
                     self.check(method, "rank 0", moment, survives=True)
                     records = self.records(self.name_of(method, "rank 0", moment))

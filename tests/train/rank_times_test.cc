@@ -98,7 +98,7 @@ TEST_F(RankTimesOfRuns, KeepTheNumbersOfTheStartWhenARankIsLost) {
     parallel::SurvivingCommunicator comm(whole);
     comm.set_deadline_seconds(60);
     RankTimes times(comm);
-    RunLog log(folder_ / "lost", false, 0, 0);
+    RunLog log(folder_ / "lost");
     comm.GoOn([](const parallel::Loss&) {});
     if (comm.rank() == 1) throw comm::RankLost("killed");
     comm.Together([&] { comm.Barrier(); });
