@@ -125,17 +125,29 @@ class TwoHosts(Cluster):
             shutil.rmtree(f"/etc/netns/{cls.prefix}{machine}", ignore_errors=True)
 
     @classmethod
-    def on_a(cls, command):
+    def on_a(cls, command, env=None):
         return run([*shlex.split(cls.in_machine("a")), "unshare", "--uts", "sh", "-c",
-                    "hostname hosta && exec " + shlex.join(command)], env=dict(os.environ, OMP_WAIT_POLICY="passive"))
+                    "hostname hosta && exec " + shlex.join(command)],
+                   env=dict(os.environ, OMP_WAIT_POLICY="passive", **(env or {})))
 
-    def walk(self, name, *options, **config):
+    def walk(self, name, *options, remote=None, arguments=(), env=None, **config):
+        """`remote`: how hostb is reached; without, by ssh."""
         hosts = self.folder / "hosts"
         hosts.write_text("hosta slots=1\nhostb slots=1\n")
-        ssh = f"-F {self.folder}/ssh_config"
+        remote = remote or ("--mca", f"plm_{self.launcher}_args", f"-F {self.folder}/ssh_config")
+        carried = [word for variable in env or {} for word in ("-x", variable)]
         return self.on_a([cluster.MPIEXEC, "--allow-run-as-root", "-np", "2", "--hostfile", str(hosts), "--bind-to", "none",
-                          "--mca", "plm", self.launcher, "--mca", f"plm_{self.launcher}_args", ssh, *options,
-                          *self.command(name, "--json", **config)])
+                          "--mca", "plm", self.launcher, *remote, *carried, *options,
+                          *self.command(name, "--json", *arguments, **config)], env)
+
+    def with_disk(self, disk, place):
+        """A way to hostb, where `disk` lies at `place`: a mount of its own."""
+        agent = self.folder / f"agent-{disk.name}"
+        agent.write_text(f"#!/bin/sh\nwhile case $1 in -*) true;; *) false;; esac; do shift; done\nshift\n"
+                         f"exec ip netns exec {self.prefix}b unshare --uts --mount sh -c "
+                         f"\"hostname hostb; mount --bind {disk} {place}; $*\"\n")
+        agent.chmod(0o755)
+        return "--mca", f"plm_{self.launcher}_agent", str(agent)
 
     INTERFACE = ("--mca", "btl_tcp_if_include", "eth0", "--mca", "oob_tcp_if_include", "eth0")
 
@@ -165,21 +177,38 @@ class TwoHosts(Cluster):
         self.assertEqual(self.model_hash(result), self.undisturbed())
 
     def test_a_machine_without_the_data_says_so(self):
-        # The second machine does not see the store: a mount of its own hides it.
         hidden = self.folder / "elsewhere"
         hidden.mkdir()
-        agent = self.folder / "agent"
-        agent.write_text(f"#!/bin/sh\nwhile case $1 in -*) true;; *) false;; esac; do shift; done\nshift\n"
-                         f"exec ip netns exec {self.prefix}b unshare --uts --mount sh -c "
-                         f"\"hostname hostb; mount --bind {hidden} {self.store}; $*\"\n")
-        agent.chmod(0o755)
-        hosts = self.folder / "hosts"
-        hosts.write_text("hosta slots=1\nhostb slots=1\n")
-        result = self.on_a([cluster.MPIEXEC, "--allow-run-as-root", "-np", "2", "--hostfile", str(hosts), "--bind-to", "none",
-                            "--mca", "plm", self.launcher, "--mca", f"plm_{self.launcher}_agent", str(agent),
-                            *self.INTERFACE, *self.command("hidden")])
+        result = self.walk("hidden", *self.INTERFACE, remote=self.with_disk(hidden, self.store))
         self.assertNotEqual(result.returncode, 0)
         self.assertIn("store", result.stderr)
+
+    def test_checkpoints_on_the_machines_own_disks(self):
+        here, there = self.folder / "own", self.folder / "own-of-b"
+        here.mkdir()
+        there.mkdir()
+
+        def train(*arguments, env=None):
+            return self.walk("own", *self.INTERFACE, remote=self.with_disk(there, here), arguments=arguments, env=env)
+
+        def ranks(folder):
+            return {path.name.rsplit("rank-", 1)[-1].split(".")[0] for path in folder.glob("checkpoint/*.safetensors")}
+
+        def cut():
+            self.assertNotEqual(train(env={"ANTIPHON_FAULT": "kill rank=2 at=step step=50"}).returncode, 0)
+            self.assertEqual((ranks(here), ranks(there)), ({"0", "1"}, {"2", "3"}))
+
+        cut()
+        resumed = train("--resume")
+        self.assertEqual(self.model_hash(resumed), self.undisturbed())
+        self.assertNotIn("starting anew", resumed.stderr)
+        # Another machine in the place of one that does not come back.
+        cut()
+        shutil.rmtree(there)
+        there.mkdir()
+        anew = train("--resume")
+        self.assertEqual(self.model_hash(anew), self.undisturbed())
+        self.assertIn("starting anew", anew.stderr)
 
     def test_the_guide_says_what_is_played_here(self):
         guide = (pathlib.Path(cluster.SOURCES) / "docs/guides/clusters.md").read_text()

@@ -9,6 +9,7 @@
 #include <cstdlib>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <thread>
 #include <vector>
 
@@ -357,22 +358,71 @@ TEST(RemotePlaceTest, TellsAddressesFromFoldersAndFindsBuckets) {
   }
 }
 
-// A certificate that nobody signed is refused, unless the person names it.
-TEST(RemoteTls, VerifiesCertificates) {
-  if (CurlLibrary().empty()) GTEST_SKIP() << "built without libcurl";
-  const ::antiphon::testing::TemporaryFolder folder;
-  const std::string key = (folder / "key.pem").string(), certificate = (folder / "certificate.pem").string();
-  const std::string make =
-      "openssl req -x509 -newkey rsa:2048 -nodes -days 2 -subj /CN=127.0.0.1 -addext "
-      "subjectAltName=IP:127.0.0.1 -keyout " +
-      key + " -out " + certificate + " 2>/dev/null";
-  if (std::system(make.c_str()) != 0) GTEST_SKIP() << "there is no openssl";
-  const ::antiphon::testing::StoreServer server(Store(), {certificate, key});
-  const auto frames = [&] { return FrameStore(server.With("plain"), IndexOnly()).num_frames(); };
+// A variable of the environment, while this lives.
+class Setting {
+ public:
+  Setting(const char* name, const std::string& value) : name_(name), before_(RemotePlace::FromProcess(name)) {
+    ::setenv(name, value.c_str(), 1);
+  }
+  Setting(const Setting&) = delete;
+  ~Setting() { before_.empty() ? ::unsetenv(name_) : ::setenv(name_, before_.c_str(), 1); }
+
+ private:
+  const char* name_;
+  std::string before_;
+};
+
+TEST_F(RemoteStore, NamesAndPasswordsAreThoseOfNetrc) {
+  const Setting home("HOME", (folder_ / "home").string());
+  fs::create_directories(folder_ / "home");
+  const auto open = [&] { return ChecksumOf(Open("private")); };
+  EXPECT_THAT(open, ThrowsMessage<InputError>(AllOf(HasSubstr("HTTP status 401"), HasSubstr("~/.netrc"))));
+  const auto write = [&](const std::string& text) { WriteFileAtomically(folder_ / "home" / ".netrc", text); };
+  write("machine 127.0.0.1 login reader password wrong\n");
+  EXPECT_THAT(open, ThrowsMessage<InputError>(HasSubstr("HTTP status 401")));
+  write("machine example.org login a password b\nmachine 127.0.0.1 login reader password sesame\n");
+  EXPECT_EQ(open(), ChecksumOf(local_));
+}
+
+// Certificates that nobody signed are refused, unless the person names them.
+class RemoteTls : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    if (CurlLibrary().empty()) GTEST_SKIP() << "built without libcurl";
+    const std::string key = (folder_ / "key.pem").string();
+    const std::string make =
+        "openssl req -x509 -newkey rsa:2048 -nodes -days 2 -subj /CN=127.0.0.1 -addext "
+        "subjectAltName=IP:127.0.0.1 -keyout " +
+        key + " -out " + certificate_ + " 2>/dev/null";
+    if (std::system(make.c_str()) != 0) GTEST_SKIP() << "there is no openssl";
+    server_.emplace(Store(), std::vector<std::string>{certificate_, key});
+  }
+  static int64_t FramesAt(const std::string& address) { return FrameStore(address, IndexOnly()).num_frames(); }
+
+  ::antiphon::testing::TemporaryFolder folder_;
+  const std::string certificate_ = (folder_ / "certificate.pem").string();
+  std::optional<::antiphon::testing::StoreServer> server_;
+};
+
+TEST_F(RemoteTls, VerifiesCertificates) {
+  const auto frames = [&] { return FramesAt(server_->With("plain")); };
   EXPECT_THAT(frames, ThrowsMessage<InputError>(AllOf(HasSubstr("certificate"), HasSubstr("CURL_CA_BUNDLE"))));
-  ::setenv("CURL_CA_BUNDLE", certificate.c_str(), 1);
+  const Setting trusted("CURL_CA_BUNDLE", certificate_);
   EXPECT_EQ(frames(), FrameStore(Store()).num_frames());
-  ::unsetenv("CURL_CA_BUNDLE");
+}
+
+TEST_F(RemoteTls, AmazonsVariableNamesCertificatesOfS3) {
+  const Setting endpoint("AWS_ENDPOINT_URL", server_->With("plain"));
+  fs::create_directories(Store() / "bucket");
+  for (const char* file : {"store.json", "index.bin"}) {
+    fs::copy_file(Store() / file, Store() / "bucket" / file, fs::copy_options::overwrite_existing);
+  }
+  const auto frames = [&] { return FramesAt("s3://bucket"); };
+  EXPECT_THAT(frames, ThrowsMessage<InputError>(HasSubstr("certificate")));
+  const Setting trusted("AWS_CA_BUNDLE", certificate_);
+  EXPECT_EQ(frames(), FrameStore(Store()).num_frames());
+  EXPECT_THAT([&] { FramesAt(server_->With("plain")); }, ThrowsMessage<InputError>(HasSubstr("certificate")))
+      << "of S3 alone";
 }
 
 }  // namespace

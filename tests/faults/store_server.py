@@ -2,7 +2,8 @@
 
 Usage: store_server.py FOLDER [CERTIFICATE KEY]     (prints its port; ends when its standard input does)
 
-http://127.0.0.1:PORT/FAULT/FILE serves FOLDER/FILE. Faults: plain; missing (404); denied (403); busy (index and first
+http://127.0.0.1:PORT/FAULT/FILE serves FOLDER/FILE. Faults: plain; missing (404); denied (403); private (401 without the
+name "reader" and the password "sesame"); busy (index and first
 shard: 500, then 503, then fine); dead (always 500); cut (each file breaks off in the middle, once); cut-no-range (the
 same, by a server that sends whole files alone); stall (index and first shard stop in the middle, once); stall-shards (shards alone, for good); frozen (stops for good); slow (0.3 s later); wrong (a byte of each shard is another); long (a byte more); loop
 (redirects for ever); moved (redirects to plain); away (redirects to a file of the machine); grown (index.bin is larger).
@@ -10,6 +11,7 @@ same, by a server that sends whole files alone); stall (index and first shard st
 /log: the requests so far, as JSON.
 """
 
+import base64
 import collections
 import hashlib
 import hmac
@@ -26,6 +28,7 @@ import urllib.parse
 
 FOLDER = pathlib.Path(sys.argv[1])
 KEY_ID, SECRET, TOKEN, REGION = "AKIDEXAMPLE", "wJalrXUtnFEMI/K7MDENG+bPxRfiCYEXAMPLEKEY", "a-token/+=", "eu-central-1"
+BASIC = "Basic " + base64.b64encode(b"reader:sesame").decode()
 FEW = ("index.bin", "shard-00000.frames")
 LOG = []
 TIMES = collections.Counter()
@@ -101,6 +104,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
                 body = f"<?xml?><Error><Code>{error.split()[0]}</Code><Message>{error}.</Message></Error>"
                 return self.answer(403, body.encode())
             name = name.partition("/")[2]
+        if fault == "private" and self.headers.get("Authorization") != BASIC:
+            return self.answer(401, b"who is it?", [("WWW-Authenticate", 'Basic realm="speech"')])
         refusals = {"missing": 404, "denied": 403, "dead": 500}
         if fault in refusals:
             return self.answer(refusals[fault], b"<html>an error</html>")
