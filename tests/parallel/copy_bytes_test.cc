@@ -100,12 +100,12 @@ Megabytes Measure(const std::string& keys) {
   return found;
 }
 
-// No less than is there in the end but for scratch memory; no more than that and what comes and goes in an exchange, or
-// is gathered over a longer run.
+// No less than is there in the end but for scratch memory, which was seen to be up to 0.6 of a model (lists of top-k,
+// messages that are kept); no more than that and what comes and goes in an exchange, or is gathered over a longer run.
 TEST_P(CopyBytes, AreWhatTheStrategyHolds) {
   const Megabytes found = Measure(GetParam());
   const double model = 4e-6 * static_cast<double>(WideNetwork().num_values());
-  EXPECT_GT(found.counted, found.held - 0.6 * kWorkers * model);
+  EXPECT_GT(found.counted, found.held - 0.8 * kWorkers * model);
   EXPECT_LT(found.counted, found.held + 4 * kWorkers * model);
   EXPECT_GT(found.counted, 0);
 }
