@@ -376,6 +376,15 @@ int64_t MinibatchPool::num_minibatches(int64_t epoch, int rank) const {
   return impl_->GetEpoch(epoch)->shares[impl_->ShareOf(rank)].num_minibatches;
 }
 
+double MinibatchPool::Fullness(int64_t epoch, int rank, int64_t index) const {
+  const std::shared_ptr<const Epoch> plan = impl_->GetEpoch(epoch);
+  const ShareOrder& order = plan->shares[impl_->ShareOf(rank)];
+  if (index < 0 || index >= order.num_minibatches) return 0;
+  const int64_t whole = std::min<int64_t>(impl_->options.minibatch, order.num_frames);
+  if (impl_->options.chunk_frames > 0 || index + 1 < order.num_minibatches) return 1;
+  return static_cast<double>(order.num_frames - index * impl_->options.minibatch) / static_cast<double>(whole);
+}
+
 int64_t MinibatchPool::steps_per_epoch(int64_t epoch) const {
   if (impl_->options.distribution == "pool") {
     return (num_minibatches(epoch) + impl_->world_size - 1) / impl_->world_size;

@@ -63,12 +63,21 @@ data::Minibatch* StepLoop::Take(data::MinibatchStream& stream) {
 StepPlace StepLoop::Place() {
   const parallel::DataShare share = run_.strategy().data_share();
   const Position& at = run_.position();
+  const data::MinibatchPool& pool = run_.pool();
   StepPlace place;
   place.mask_step = at.step * (run_.comm.world_size() / share.readers) + share.index;
-  place.next =
-      run_.data.distribution == Distribution::kPool
-          ? run_.order.Take(at.epoch, at.minibatch_in_epoch, run_.pool().num_minibatches(at.epoch), active_workers_)
-          : at.minibatch_in_epoch + active_workers_;
+  double full = 0;
+  if (run_.data.distribution == Distribution::kPool) {
+    place.next = run_.order.Take(at.epoch, at.minibatch_in_epoch, pool.num_minibatches(at.epoch), active_workers_);
+    for (const data::MinibatchId& m : run_.order.last_step()) full += pool.Fullness(m.epoch, 0, m.index);
+  } else {
+    place.next = at.minibatch_in_epoch + active_workers_;
+    for (int worker = 0; worker < active_workers_; ++worker) {
+      full += pool.Fullness(at.epoch, worker, at.step_in_epoch);
+    }
+  }
+  // One for all workers, be the step one of all or each one's own.
+  place.fullness = full / active_workers_;
   return place;
 }
 

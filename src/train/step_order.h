@@ -20,6 +20,8 @@ class StepOrder {
  public:
   /// A step of n workers. `next` and `end`: what is left of the common order of `epoch`; returns where it goes on.
   int64_t Take(int64_t epoch, int64_t next, int64_t end, int workers);
+  /// Those of the step that was taken last, by worker.
+  const std::vector<data::MinibatchId>& last_step() const { return steps_.back(); }
   /// All steps but the last `at_risk` are in the model of all.
   void Settle(int64_t at_risk);
   /// What these workers took in the last `at_risk` steps comes back. Returns how many minibatches.

@@ -20,7 +20,9 @@ void TrainingStep::Run(const data::Minibatch& minibatch, const StepPlace& place)
   input.context.sequences = minibatch.sequences;
   input.context.progress = run_.Progress();
   input.features = minibatch.features;
-  input.learning_rate = run_.LearningRate();
+  // Frames count alike, also those of a short minibatch, whose gradient is their mean.
+  const double rate = run_.LearningRate();
+  input.learning_rate = rate * place.fullness;
   input.minibatch = place.minibatch;
   run_.comm.SetStep(at.step);
   comm::FaultPoint("step", run_.comm.rank(), at.step);
@@ -52,8 +54,7 @@ void TrainingStep::Run(const data::Minibatch& minibatch, const StepPlace& place)
   run_.order.Settle(survival != nullptr ? survival->steps_at_risk() : 0);
   run_.kept.AverageStep(run_.network(), run_.Progress(), at);
   if (at.step % run_.options.log_steps == 0) {
-    run_.state.LogSteps({run_.Progress(), input.learning_rate, dropout_.Factor(run_.Progress())}, run_.strategy(),
-                        side);
+    run_.state.LogSteps({run_.Progress(), rate, dropout_.Factor(run_.Progress())}, run_.strategy(), side);
   }
 }
 

@@ -16,6 +16,7 @@ struct StepPlace {
   int64_t mask_step = 0;   // tells minibatches apart over the whole run
   int64_t next = 0;        // where the epoch's common order goes on behind this step
   int64_t minibatch = -1;  // as StepInput::minibatch
+  double fullness = 1;     // the step's frames, by those of whole minibatches
 };
 
 class TrainingStep {

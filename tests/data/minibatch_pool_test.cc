@@ -54,6 +54,35 @@ class MinibatchPoolTest : public ::testing::Test {
   MinibatchOptions options_;
 };
 
+TEST_F(MinibatchPoolTest, TellsHowFullMinibatchesAre) {
+  for (const std::string distribution : {"pool", "shares"}) {
+    for (const int world : {1, 3}) {
+      options_.distribution = distribution;
+      const auto pool = Pool(world);
+      const int shares = distribution == "pool" ? 1 : world;
+      double frames = 0;
+      for (int rank = 0; rank < shares; ++rank) {
+        MinibatchBuffer buffer;
+        for (int64_t m = 0; m < pool->num_minibatches(1, rank); ++m) {
+          pool->Fill(1, rank, m, buffer);
+          EXPECT_DOUBLE_EQ(pool->Fullness(1, rank, m) * options_.minibatch, buffer.minibatch.num_frames) << m;
+          frames += pool->Fullness(1, rank, m) * options_.minibatch;
+        }
+        EXPECT_EQ(pool->Fullness(1, rank, -1), 0);
+        EXPECT_EQ(pool->Fullness(1, rank, pool->num_minibatches(1, rank)), 0);
+      }
+      EXPECT_DOUBLE_EQ(frames, store_->num_frames()) << distribution << ", " << world << " workers";
+    }
+  }
+  options_.distribution = "pool";
+  options_.minibatch = 1 << 20;
+  EXPECT_EQ(Pool()->Fullness(0, 0, 0), 1) << "all frames there are";
+  options_.minibatch = 32;
+  options_.chunk_frames = 25;
+  const auto chunks = Pool();
+  for (int64_t m = 0; m < chunks->num_minibatches(0); ++m) EXPECT_EQ(chunks->Fullness(0, 0, m), 1);
+}
+
 TEST_F(MinibatchPoolTest, HandsOutEachFrameOncePerEpochWhateverTheWorkers) {
   std::vector<int64_t> all;
   for (int64_t f = 0; f < store_->num_frames(); ++f) all.push_back(f);

@@ -1,5 +1,6 @@
 #include "train/trainer.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -80,6 +81,38 @@ TEST_F(TrainerTest, LearnsAndLeavesModelMetricsAndReport) {
   EXPECT_LT(*records.back().Number("held_out_loss"), *records.front().Number("held_out_loss"));
   const std::string html = ReadFile(folder_ / "run/report.html");
   EXPECT_FALSE(std::regex_search(html, std::regex("(src|href)\\s*=|https?:", std::regex::icase)));
+}
+
+// A whole minibatch and a short one go as far as all their quarters, one after the other, at a quarter of the rate, as
+// long as the steps are small.
+TEST_F(TrainerTest, FramesOfAShortMinibatchCountAlike) {
+  const auto store = MakeSyntheticStore(folder_ / "few", {.utterances_per_speaker = 1, .frames = 20});
+  const auto values = [&](int minibatch, double rate, int workers) {
+    TrainOptions options = SmallOptions();
+    options.data.minibatch = minibatch;
+    options.schedule.learning_rate = options.schedule.final_learning_rate = rate;
+    options.schedule.epochs = 1;
+    const std::string run = fmt::format("{}-{}-{}", minibatch, rate, workers);
+    TrainingTask task = SmallTask(store, folder_ / run);
+    task.network = Config::Parse("[[layer]]\ntype = \"affine\"\n", "network");
+    task.optimizer = Config::Parse("type = \"sgd\"\n", "optimizer");
+    task.parallel = Config::Parse("method = \"ssgd\"\nrate-scaling = \"none\"\n", "parallel");
+    comm::RunRanks(workers, [&](comm::Communicator& comm) { Trainer(task, options, comm).Run(false); });
+    const nn::Model model = nn::Model::Load(ModelFile(folder_ / run));
+    return std::vector<float>(model.network.values().begin(), model.network.values().end());
+  };
+  const auto distance = [](const std::vector<float>& a, const std::vector<float>& b) {
+    double sum = 0;
+    for (size_t i = 0; i < a.size(); ++i) sum += (a[i] - b[i]) * (a[i] - b[i]);
+    return std::sqrt(sum);
+  };
+  const std::vector<float> begin = values(64, 1e-12, 1);
+  const std::vector<float> quarters = values(16, 1e-3, 1);
+  const double way = distance(begin, quarters);
+  EXPECT_GT(way, 1e-4);
+  EXPECT_LT(distance(quarters, values(64, 4e-3, 1)), 0.02 * way);
+  // Two workers, the second of which has nothing in the last step.
+  EXPECT_LT(distance(quarters, values(32, 4e-3, 2)), 0.02 * way);
 }
 
 TEST_F(TrainerTest, TwoRunsGiveTheSameBits) {

@@ -20,6 +20,7 @@
 // `divide`, `sync-batch-norm` or a codec that holds something back: what the lost worker kept is nobody else's.
 #include <fmt/format.h>
 
+#include <cmath>
 #include <optional>
 #include <utility>
 
@@ -120,7 +121,8 @@ class Ssgd : public Strategy, public Checkpointable, public SurvivesLosses {
 
   optim::StepReport AfterStep(const StepInput& input) override {
     if (!exchange_) return Strategy::AfterStep(input);
-    last_rate_ = input.learning_rate;
+    // The mean over the minibatches that are accumulated.
+    last_rate_ = std::lerp(last_rate_, input.learning_rate, 1.0 / exchange_->minibatches());
     if (batch_) AddCommunication(batch_->TakeSeconds());
     return exchange_->complete() ? StepAlongSum() : optim::StepReport{};
   }
