@@ -186,8 +186,8 @@ void GradientExchange::BeginMinibatch(double frame_weight) {
     if (options_.accumulate > 1) std::fill(gradient_.begin(), gradient_.end(), 0.0f);
     for (auto& [parameter, touched] : touched_) touched = options_.accumulate > 1;
     total_weight_ = FullWeight();  // of those that are left
-    if (comm_.survivors() != nullptr) sum_.resize(network_.num_values());
   }
+  if (comm_.survivors() != nullptr) sum_.resize(network_.num_values());
   ++minibatches_;
   weight_ += frame_weight;
   if (complete()) BeginExchange();

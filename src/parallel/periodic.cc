@@ -99,10 +99,14 @@ void PeriodicStrategy::Unpark() {
 AverageReport PeriodicStrategy::Average(std::span<float> values, bool equally) {
   const double weight = equally ? 1.0 : frame_weight_;
   AverageReport report;
-  comm().Together(values, [&] { report = AverageReplicas(comm(), weight, usable_, outlier_factor_, center_, values); });
+  bool left_out = false;  // by the numbers that ranks have in the body
+  comm().Together(values, [&] {
+    report = AverageReplicas(comm(), weight, usable_, outlier_factor_, center_, values);
+    const auto& out = report.left_out;
+    left_out = std::find(out.begin(), out.end(), comm().rank()) != out.end();
+  });
   hopeless_ = report.hopeless;
-  const auto& out = report.left_out;
-  if (std::find(out.begin(), out.end(), comm().rank()) != out.end()) NoteLeftOut();
+  if (left_out) NoteLeftOut();
   if (comm().rank() == 0 && !report.left_out.empty()) {
     log::Warn("step {}: {} of {} replicas left out of the average (rank {}{}){}", steps_, report.left_out.size(),
               comm().world_size(), report.left_out.front(), report.left_out.size() > 1 ? " …" : "",

@@ -22,7 +22,9 @@ void ServerPool::AnswerHeld() {
   for (const Letter& letter : std::exchange(held_, {})) AnswerJudge(letter);
 }
 
+// Who asked may have been lost while its letter was held, and told of while another one was answered.
 void ServerPool::AnswerJudge(const Letter& letter) {
+  if (gone_[static_cast<size_t>(letter.source)]) return;
   std::vector<int64_t> minibatches(letter.payload().size() / sizeof(int64_t));
   if (!minibatches.empty()) std::memcpy(minibatches.data(), letter.payload().data(), letter.payload().size());
   const bool apply = options_.max_staleness < 0 || pushes_ - letter.number <= options_.max_staleness;

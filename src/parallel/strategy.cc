@@ -13,7 +13,7 @@ const std::vector<std::string> kCommonStrategyKeys = {"method", "workers", "worl
 
 void Strategy::Start() {
   if (comm().world_size() == 1) return;
-  comm().Together([this] { comm().Broadcast(0, network().values()); });
+  comm().Together(network().values(), [this] { comm().Broadcast(0, network().values()); });
   network().MarkChanged();
 }
 
@@ -49,8 +49,12 @@ MatrixView Strategy::Forward(const nn::ExecContext& context, ConstMatrixView x, 
 void Strategy::MeanOverReplicas(std::span<float> values) {
   if (DividesTheModel* const divided = division()) return divided->MeanOfParts(values);
   if (comm().world_size() == 1) return;
-  comm().Together(values, [&] { comm().AllReduce(values); });
-  for (float& v : values) v /= static_cast<float>(comm().world_size());
+  int replicas = 0;
+  comm().Together(values, [&] {
+    replicas = comm().world_size();
+    comm().AllReduce(values);
+  });
+  for (float& v : values) v /= static_cast<float>(replicas);
 }
 
 const ModelParts& Strategy::RequireParts() const {

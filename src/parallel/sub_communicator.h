@@ -40,7 +40,7 @@ class SubCommunicator : public comm::Communicator, public comm::LossTolerance {
  private:
   int Shifted(int tag) const { return tag + (id_ + 1) * kTagsPerPart; }
   int InWhole(int rank) const { return rank == kAnySource ? kAnySource : ranks_.at(static_cast<size_t>(rank)); }
-  static constexpr int kTagsPerPart = 64;
+  static constexpr int kTagsPerPart = 1 << 12;  // more than anybody uses from one base on
 
   comm::Communicator& whole_;
   std::vector<int> ranks_;

@@ -20,7 +20,8 @@ RunCheckpoints::RunCheckpoints(std::filesystem::path folder, int keep, comm::Com
       keep_(keep),
       comm_(comm),
       epochs_(folder_, comm.rank(), comm.world_size(), keep),
-      pretraining_(folder_ / "pretraining", comm.rank(), comm.world_size(), keep) {}
+      pretraining_(folder_ / "pretraining", comm.rank(), comm.world_size(), keep),
+      begun_by_(comm.world_size()) {}
 
 // In a simulation all starts are the same.
 void RunCheckpoints::DrawNumber() {
@@ -33,17 +34,22 @@ void RunCheckpoints::DrawNumber() {
 std::optional<std::filesystem::path> RunCheckpoints::NewestIn(const CheckpointFolder& folder) const {
   int64_t limit = std::numeric_limits<int64_t>::max();
   for (;;) {
-    const SoundFile mine = folder.NewestSound(limit).value_or(SoundFile{});
+    SoundFile mine;
+    std::filesystem::path file;
     std::vector<std::byte> bytes;
-    comm_.Together([&] { bytes = comm_.AllGather(std::as_bytes(std::span(&mine, 1))); });
-    std::vector<SoundFile> all(static_cast<size_t>(comm_.world_size()));
+    comm_.Together([&] {
+      mine = folder.NewestSound(limit).value_or(SoundFile{});
+      file = folder.File(mine.step);
+      bytes = comm_.AllGather(std::as_bytes(std::span(&mine, 1)));
+    });
+    std::vector<SoundFile> all(bytes.size() / sizeof(SoundFile));
     std::memcpy(all.data(), bytes.data(), bytes.size());
     const auto less = [](const SoundFile& a, const SoundFile& b) { return a.step < b.step; };
     const auto [oldest, newest] = std::minmax_element(all.begin(), all.end(), less);
     if (oldest->step < 0) return std::nullopt;
     const bool together =
         std::all_of(all.begin(), all.end(), [&](const SoundFile& f) { return f.writing == mine.writing; });
-    if (oldest->step == newest->step && together) return folder.File(mine.step);
+    if (oldest->step == newest->step && together) return file;
     // Of one step, but not of one writing: a crash left some of the older ones.
     limit = oldest->step == newest->step ? oldest->step - 1 : oldest->step;
   }
@@ -52,8 +58,11 @@ std::optional<std::filesystem::path> RunCheckpoints::NewestIn(const CheckpointFo
 // Ranks may have folders of their own; those of a run of another size have to be where the first one looks.
 CheckpointFolder::OtherRun RunCheckpoints::NewestOfOtherSize() const {
   CheckpointFolder::OtherRun other;
-  if (comm_.rank() == 0) other = epochs_.NewestOfOtherSize().value_or(other);
-  comm_.Broadcast(0, std::as_writable_bytes(std::span(&other, 1)));
+  comm_.Together([&] {
+    other = {};
+    if (comm_.rank() == 0) other = epochs_.NewestOfOtherSize().value_or(other);
+    comm_.Broadcast(0, std::as_writable_bytes(std::span(&other, 1)));
+  });
   return other;
 }
 
@@ -81,11 +90,11 @@ SafetensorsReader RunCheckpoints::Open(const std::filesystem::path& file) {
       std::optional<SafetensorsReader> reader;
     };
     const auto sent = std::make_shared<Sent>();
-    if (comm_.rank() == 0) {
-      const MappedFile mapped(file);
-      sent->bytes.assign(mapped.bytes().begin(), mapped.bytes().end());
-    }
     comm_.Together([&] {
+      if (comm_.rank() == 0) {
+        const MappedFile mapped(file);
+        sent->bytes.assign(mapped.bytes().begin(), mapped.bytes().end());
+      }
       uint64_t size = sent->bytes.size();
       comm_.Broadcast(0, std::as_writable_bytes(std::span(&size, 1)));
       sent->bytes.resize(size);
@@ -103,6 +112,7 @@ SafetensorsReader RunCheckpoints::Open(const std::filesystem::path& file) {
 void RunCheckpoints::BeginIn(const CheckpointFolder& folder, const std::string& what,
                              std::shared_ptr<SafetensorsWriter> writer, int64_t step, bool background) {
   NoteWriting(*writer, ++number_);
+  begun_by_ = comm_.world_size();
   const auto write = [writer, what, file = folder.File(step), step, rank = comm_.rank()] {
     comm::FaultPoint("saving", rank, step);
     WithContext([&] { writer->Write(file); },
@@ -122,7 +132,8 @@ void RunCheckpoints::Finish() {
     writing_.Finish();
     if (comm_.world_size() > 1) comm_.Barrier();
   });
-  // Older ones go when every rank has this one, whatever happens meanwhile.
+  // Older ones go when every rank has this one, whatever happens meanwhile; a lost rank may not have it.
+  if (comm_.world_size() != begun_by_) return;
   epochs_.RemoveOld();
   pretraining_.RemoveOld();
 }

@@ -48,7 +48,8 @@ class RunCheckpoints {
   void BeginPretraining(std::shared_ptr<SafetensorsWriter> writer, int64_t step, bool background) {
     BeginIn(pretraining_, "pre-training's step", std::move(writer), step, background);
   }
-  /// The one that was begun last is on all ranks' disks; older ones are gone. Collective; IoError if that failed.
+  /// The one that was begun last is on all ranks' disks, and older ones are gone; unless ranks were lost since, whose
+  /// files are missing. Collective; IoError if that failed.
   void Finish();
   /// Waits for this rank's own file; what went wrong is still to be thrown.
   void Wait() const { writing_.Wait(); }
@@ -70,6 +71,7 @@ class RunCheckpoints {
   CheckpointFolder epochs_;
   CheckpointFolder pretraining_;
   BackgroundWrite writing_;
+  int begun_by_;         // so many ranks
   uint64_t number_ = 0;  // of the checkpoint written last; the same on all ranks, and never drawn twice
 };
 

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <utility>
 
 #include "base/error.h"
@@ -71,10 +72,16 @@ bool RunLoader::LoadNewest() {
 
 void RunLoader::LoadAfterFailure(const Position& failed, int fallbacks) {
   saver_.Finish();
-  const auto file = saver_.checkpoints().Newest();
-  if (!file)
-    Throw<DivergenceError>("no sound checkpoint in '{}' to fall back to", CheckpointPath(run_.task.folder).string());
-  Load(*file);
+  if (const auto file = saver_.checkpoints().Newest()) {
+    Load(*file);
+  } else {
+    // Ranks were lost since the last one.
+    const CheckpointFolder::OtherRun other = saver_.checkpoints().NewestOfOtherSize();
+    if (other.step < 0) {
+      Throw<DivergenceError>("no sound checkpoint in '{}' to fall back to", CheckpointPath(run_.task.folder).string());
+    }
+    Fold(other);
+  }
   run_.state.KeepSpent(failed, fallbacks);
   run_.schedule.ScaleRates(run_.options.guard.rate_factor);
   run_.replica.optimizer().ResetState();
@@ -89,13 +96,22 @@ void RunLoader::RequireSameExperiment(const SafetensorsReader& reader) const {
                     difference);
 }
 
+// Who was lost meanwhile stays lost.
+void RunLoader::LoadPosition(const SafetensorsReader& reader) {
+  Position& at = run_.state.position;
+  const int64_t lost = at.lost_workers, given_back = at.given_back;
+  at.Load(reader);
+  at.lost_workers = std::max(at.lost_workers, lost);
+  at.given_back = std::max(at.given_back, given_back);
+}
+
 void RunLoader::Load(const std::filesystem::path& file) {
   const Timed timed(run_.state.position.other_seconds);
   const SafetensorsReader reader = saver_.checkpoints().Open(file);
   WithContext(
       [&] {
         RequireSameExperiment(reader);
-        run_.state.position.Load(reader);
+        LoadPosition(reader);
         // Measured layer costs may have divided the model otherwise then.
         if (auto then = LoadParts(reader); then && run_.replica.parts() != nullptr && *then != *run_.replica.parts()) {
           run_.replica.Build(std::move(then), run_.data, run_.schedule.decides());
@@ -166,7 +182,7 @@ void RunLoader::FoldStreams(const std::vector<SafetensorsReader>& ranks) {
 // Counts of single workers are dealt to the new ones, sums go to the first.
 void RunLoader::FoldPosition(const std::vector<SafetensorsReader>& ranks) {
   Position& at = run_.state.position;
-  at.Load(ranks[0]);
+  LoadPosition(ranks[0]);
   int64_t frames = 0, epoch_frames = 0, bytes = 0;
   nn::LossResult epoch_loss, log_loss;
   for (const SafetensorsReader& reader : ranks) {

@@ -31,6 +31,7 @@ class RunLoader {
  private:
   bool IsOfAnotherExperiment(const std::filesystem::path& file) const;
   void RequireSameExperiment(const SafetensorsReader& reader) const;
+  void LoadPosition(const SafetensorsReader& reader);
   void Load(const std::filesystem::path& file);
   void LoadOptimizer(const std::filesystem::path& file, const SafetensorsReader& reader);
   void Fold(const CheckpointFolder::OtherRun& other);

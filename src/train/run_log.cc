@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
+
 #include "base/error.h"
 #include "base/log.h"
 
@@ -39,6 +41,17 @@ bool CanBeRead(const std::filesystem::path& path) {
   }
 }
 
+// A rank that writes is lost at most one vote behind the others, which have few records before the next one.
+constexpr size_t kMostUnwritten = 4;
+
+// Times differ by rank.
+bool TellTheSame(const report::MetricsRecord& a, const report::MetricsRecord& b) {
+  for (const char* name : {"kind", "what", "message"}) {
+    if (a.Text(name) != b.Text(name)) return false;
+  }
+  return a.Number("step") == b.Number("step") && a.Number("epoch") == b.Number("epoch");
+}
+
 }  // namespace
 
 void RunLog::Open(const Position& position) {
@@ -50,13 +63,33 @@ void RunLog::Open(const Position& position) {
   events_ = std::make_unique<report::TensorBoardWriter>(events, Continued(events, position.events_bytes, any));
 }
 
+void RunLog::TakeOver(Position& position) {
+  const std::filesystem::path metrics = folder_ / "metrics.jsonl";
+  std::error_code missing;
+  const auto size = std::filesystem::file_size(folder_ / report::TensorBoardWriter::kFileName, missing);
+  position.events_bytes = missing ? 0 : size;
+  // Its last record may be cut off.
+  const bool there = std::filesystem::exists(metrics);
+  position.metrics_bytes = there ? report::BytesOfWholeRecords(metrics) : 0;
+  const auto written = there ? report::ReadMetrics(metrics) : std::vector<report::MetricsRecord>();
+  Open(position);
+  for (const report::MetricsRecord& record : std::exchange(unwritten_, {})) {
+    const auto same = [&](const report::MetricsRecord& r) { return TellTheSame(r, record); };
+    if (std::none_of(written.rbegin(), written.rend(), same)) Write(record);
+  }
+}
+
 void RunLog::Close() {
   metrics_.reset();
   events_.reset();
 }
 
 void RunLog::Write(const report::MetricsRecord& record) {
-  if (!metrics_) return;
+  if (!metrics_) {
+    unwritten_.push_back(record);
+    if (unwritten_.size() > kMostUnwritten) unwritten_.pop_front();
+    return;
+  }
   metrics_->Write(record);
   if (listener_) listener_(record.ToJson());
 }
@@ -70,8 +103,7 @@ void RunLog::Text(const std::string& tag, const std::string& text) {
 }
 
 void RunLog::Event(const Position& position, const std::string& what, const std::string& message) {
-  if (!metrics_) return;
-  log::Warn("{}", message);
+  if (metrics_) log::Warn("{}", message);
   Write(report::MetricsRecord("event")
             .Set("what", what)
             .Set("epoch", position.epoch)
@@ -80,11 +112,10 @@ void RunLog::Event(const Position& position, const std::string& what, const std:
 }
 
 void RunLog::Loss(const Position& position, const std::vector<int>& workers, int left, int64_t given_back) {
-  if (!metrics_) return;
   const std::string message = fmt::format(
       "epoch {}, step {}: worker {} was lost; {} go on, and {} minibatch(es) that were its own came back for them",
       position.epoch + 1, position.step, fmt::join(workers, ", "), left, given_back);
-  log::Warn("{}", message);
+  if (metrics_) log::Warn("{}", message);
   Write(report::MetricsRecord("event")
             .Set("what", "loss")
             .Set("epoch", position.epoch)

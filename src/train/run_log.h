@@ -7,6 +7,7 @@
 // record. Threads: one. Errors: IoError.
 #pragma once
 
+#include <deque>
 #include <filesystem>
 #include <functional>
 #include <memory>
@@ -26,12 +27,15 @@ class RunLog {
   /// Who wants to hear of every record, as one JSON object, when it has been written.
   using Listener = std::function<void(const std::string& json)>;
 
-  /// Keeps silent until Open.
+  /// Keeps silent until Open or TakeOver.
   explicit RunLog(std::filesystem::path folder, Listener listener = {})
       : folder_(std::move(folder)), listener_(std::move(listener)) {}
 
   /// Writes from here on, behind what the position remembers of the files.
   void Open(const Position& position);
+  /// Writes from here on, as whoever did so is lost. What that could not write any more of the last records is written
+  /// now. Fills in the file positions.
+  void TakeOver(Position& position);
   void Close();
 
   void Write(const report::MetricsRecord& record);
@@ -47,6 +51,7 @@ class RunLog {
  private:
   std::filesystem::path folder_;
   Listener listener_;
+  std::deque<report::MetricsRecord> unwritten_;     // the last ones while this keeps silent
   std::unique_ptr<report::MetricsWriter> metrics_;  // null: keeps silent
   std::unique_ptr<report::TensorBoardWriter> events_;
 };

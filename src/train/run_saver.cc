@@ -34,8 +34,8 @@ void RunSaver::Write() {
   Finish();
   run_.state.CountBytes();
   if (parallel::Checkpointable* const state = run_.strategy().state()) state->BeforeSave();
+  loss_unsaved_ = false;  // unless another one is found while this is written
   Begin();
-  loss_unsaved_ = false;
   rendezvous_.Saved();
 }
 
@@ -61,8 +61,8 @@ std::function<bool(std::string_view)> RunSaver::SavedByFirst() {
 
 void RunSaver::Begin() {
   Position& at = run_.state.position;
-  run_.state.log().NotePosition(at);
   at.best_is_current = run_.kept.BestIsCurrent(run_.network(), run_.comm);
+  run_.state.log().NotePosition(at);
   auto kept = std::make_shared<SafetensorsWriter>();
   SafetensorsWriter& writer = *kept;
   writer.LeaveOut(SavedByFirst());
@@ -114,6 +114,10 @@ void RunSaver::NoteLoss() {
 
 void RunSaver::Stop(int workers) {
   Finish();
+  while (loss_unsaved_) {
+    Write();
+    Finish();
+  }
   const Position& at = run_.position();
   const std::string where = fmt::format("in epoch {} after {} steps", at.epoch + 1, at.step);
   if (workers == 0) throw Cancelled(CancelledMessage(where));

@@ -26,16 +26,6 @@ void RunState::OpenLog() {
   times_.StartAt(position);
 }
 
-// Its last record may be cut off.
-void RunState::TakeOverLog() {
-  std::error_code missing;
-  const auto size = std::filesystem::file_size(folder_ / report::TensorBoardWriter::kFileName, missing);
-  position.events_bytes = missing ? 0 : size;
-  const std::filesystem::path metrics = folder_ / "metrics.jsonl";
-  position.metrics_bytes = std::filesystem::exists(metrics) ? report::BytesOfWholeRecords(metrics) : 0;
-  OpenLog();
-}
-
 void RunState::Add(const parallel::StepOutput& output) {
   position.epoch_loss += output.loss;
   staleness_ += output.staleness;

@@ -27,10 +27,9 @@ class RunState {
 
   Position position;
 
-  /// Goes on behind what the position remembers of the files. Rank 0 writes; the others keep silent.
+  /// Goes on behind what the position remembers of the files, and counts time from here on. Rank 0 writes; the others
+  /// keep silent.
   void OpenLog();
-  /// Goes on behind what a lost rank 0 has written.
-  void TakeOverLog();
   RunLog& log() { return log_; }
 
   RankTimes& times() { return times_; }

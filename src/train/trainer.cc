@@ -79,6 +79,9 @@ TrainingSummary Trainer::Impl::Run(bool resume) {
   } catch (const comm::PeerLost&) {
     comm.GiveUp();
     throw;
+  } catch (const Cancelled&) {
+    comm.Leave();
+    throw;
   }
 }
 
@@ -274,11 +277,12 @@ TrainingSummary Trainer::Impl::Finish() {
   summary.held_out_accuracy = result.loss.frame_accuracy();
   summary.phone_accuracy = result.confusion.accuracy();
   summary.averaged = averaged;
-  const std::vector<float> log_priors = worker->evaluation().LogPriors();
   worker->saver().Finish();
-  // Once more by the next rank, if the one that writes is lost.
-  for (int writers = -1; writers != worker->writers_lost();) {
-    writers = worker->writers_lost();
+  // Once more if a worker is lost meanwhile: it may be the one that writes, which alone may know the priors.
+  for (summary.lost_workers = -1; summary.lost_workers != worker->position().lost_workers;) {
+    summary.lost_workers = worker->position().lost_workers;
+    summary.given_back = worker->position().given_back;
+    const std::vector<float> log_priors = worker->evaluation().LogPriors();
     WriteResults(result, log_priors, summary);
     comm.Together([this] { comm.Barrier(); });
   }

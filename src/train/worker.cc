@@ -62,10 +62,9 @@ void Worker::TakeLoss(const parallel::Loss& loss) {
   if (strategy().rounds() == nullptr && !position().finished) {
     given_back = run_.order.GiveBack(loss.ranks, survival.steps_at_risk());
   }
-  if (loss.ranks.front() == 0) ++writers_lost_;
   if (run_.comm.rank() == 0 && !std::exchange(is_first_, true)) {
     take_over_();
-    run_.state.TakeOverLog();
+    log().TakeOver(run_.state.position);
   }
   saver_.NoteLoss();
   run_.state.position.lost_workers += std::ssize(loss.ranks);
@@ -112,8 +111,9 @@ void Worker::RestoreBest() {
 size_t Worker::CountAverages() const {
   std::vector<double> have(static_cast<size_t>(run_.options.average.halvings) + 1);
   std::fill_n(have.begin(), position().averaged.size(), 1.0);
+  have.push_back(1.0);  // all that were asked
   if (run_.comm.world_size() > 1) have = SumOfAll(run_.comm, have);
-  return static_cast<size_t>(std::count(have.begin(), have.end(), static_cast<double>(run_.comm.world_size())));
+  return static_cast<size_t>(std::count(have.begin(), have.end() - 1, have.back()));
 }
 
 // Replicas may have averaged different models: their mean counts.

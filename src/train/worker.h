@@ -45,8 +45,6 @@ class Worker {
   /// From now on lost workers are survived, where strategy and communicator can. `take_over`: called on the rank that
   /// becomes the first one because that was lost, before it writes anything. Collective.
   void GoOnWithoutLost(std::function<void()> take_over);
-  /// How often another rank has taken over.
-  int writers_lost() const { return writers_lost_; }
 
   /// The rest of the current epoch. Throws Diverged; Cancelled after saving.
   void RunEpoch();
@@ -76,7 +74,6 @@ class Worker {
 
   RunParts run_;
   bool is_first_ = false;  // writes for all
-  int writers_lost_ = 0;
   std::function<void()> take_over_;
   ReplicaEvaluation evaluation_;
   RunSaver saver_;

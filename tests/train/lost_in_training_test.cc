@@ -1,0 +1,164 @@
+// A worker is lost at any of its messages of a whole training: in steps, exchanges, evaluations, votes, checkpoints,
+// and while the result is written. The others end it, with everything whole that they leave behind.
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <mutex>
+#include <set>
+
+#include "base/compute_threads.h"
+#include "nn/model.h"
+#include "parallel/dying_rank.h"
+#include "report/metrics.h"
+#include "temporary_folder.h"
+#include "train/synthetic_task.h"
+
+namespace antiphon::train {
+namespace {
+
+constexpr int kWorkers = 3;
+
+// Lost instead of sending message number `messages` after it goes on without lost ones.
+class DiesGoingOn : public parallel::DiesSending {
+ public:
+  DiesGoingOn(comm::Communicator& whole, int messages) : DiesSending(whole), messages_(messages) {}
+  // Who wants to go on asks for it.
+  comm::LossTolerance* losses() override {
+    if (messages_ >= 0) DieAfter(std::exchange(messages_, -1));
+    return DiesSending::losses();
+  }
+
+ private:
+  int messages_;
+};
+
+struct LossCase {
+  const char* name;
+  const char* parallel;
+  int dying;
+  bool background;
+  int first;     // message; the next ones follow at equal distances
+  int deep = 0;  // so many hidden layers that nothing is learned, but much is sent
+  friend std::ostream& operator<<(std::ostream& out, const LossCase& c) { return out << c.name; }
+};
+
+class LostInTraining : public ::testing::TestWithParam<LossCase> {
+ protected:
+  LostInTraining() : store_(MakeSyntheticStore(folder_ / "store")) {}
+
+  TrainingTask Task(const std::string& run) const {
+    TrainingTask task = SmallTask(store_, folder_ / run);
+    task.parallel = Config::Parse(GetParam().parallel, "parallel");
+    if (GetParam().deep == 0) return task;
+    task.network = Config::Parse(
+        fmt::format("[[layer]]\ntype = \"repeat\"\ntimes = {}\nlayers = [{{ type = \"affine\", dim = 4 }}, {{ type = "
+                    "\"relu\" }}]\n[[layer]]\ntype = \"affine\"\n",
+                    GetParam().deep),
+        "network");
+    return task;
+  }
+  static TrainOptions Options() {
+    TrainOptions options = SmallOptions();
+    if (GetParam().deep > 0) options.data.minibatch = 400;
+    options.schedule.epochs = 2;
+    options.average.share = 0.4;
+    options.average.every_steps = 3;
+    options.priors = PriorSource::kPosteriors;
+    options.checkpoint.steps = 7;
+    options.checkpoint.keep = 1;
+    options.checkpoint.background = GetParam().background;
+    options.deadline_seconds = 60;
+    return options;
+  }
+
+  struct Outcome {
+    bool lost = false;
+    std::vector<TrainingSummary> told;  // by whoever is the first one in the end
+  };
+  Outcome Train(const std::string& run, int messages) const {
+    Outcome outcome;
+    std::mutex mutex;
+    comm::RunLosableRanks(kWorkers, [&](comm::Communicator& whole) {
+      SetComputeThreads(1);
+      DiesGoingOn comm(whole, whole.rank() == GetParam().dying ? messages : -1);
+      Trainer trainer(Task(run), Options(), comm);
+      try {
+        const TrainingSummary summary = trainer.Run(false);
+        const std::lock_guard lock(mutex);
+        if (trainer.is_first()) outcome.told.push_back(summary);
+      } catch (const comm::RankLost&) {
+        const std::lock_guard lock(mutex);
+        outcome.lost = true;
+        throw;
+      }
+    });
+    return outcome;
+  }
+
+  // Returns how many workers were lost, as the run says.
+  double ExpectWhole(const std::string& run, const Outcome& outcome) const {
+    const auto records = report::ReadMetrics(folder_ / run / "metrics.jsonl");
+    EXPECT_EQ(records.front().kind(), "start");
+    const report::MetricsRecord& finish = records.back();
+    EXPECT_EQ(finish.kind(), "finish");
+    EXPECT_EQ(finish.Number("epochs"), 2);
+    EXPECT_GT(finish.Number("held_out_accuracy"), GetParam().deep == 0 ? 0.55 : 0.0);
+    const nn::Model model = nn::Model::Load(ModelFile(folder_ / run));
+    EXPECT_EQ(fmt::format("{:016x}", model.network.Hash()), finish.Text("model_hash"));
+    double priors = 0;
+    for (const float p : model.log_priors) priors += std::exp(p);
+    EXPECT_NEAR(priors, 1.0, 1e-4);
+    // Nobody tells the result if rank 0 is lost when all is done, and the others have gone.
+    const double lost = finish.Number("lost_workers").value_or(-1);
+    if (outcome.told.empty()) {
+      EXPECT_EQ(lost, 0);
+    } else {
+      EXPECT_EQ(outcome.told.back().model_hash, model.network.Hash());
+      EXPECT_EQ(outcome.told.back().lost_workers, lost);
+    }
+    std::set<double> epochs;
+    for (const report::MetricsRecord& record : records) {
+      if (record.kind() == "epoch") epochs.insert(*record.Number("epoch"));
+    }
+    EXPECT_EQ(epochs, (std::set<double>{1, 2}));
+    // Of those that are left, or of all.
+    const auto sound = [&](int world) {
+      return CheckpointFolder(CheckpointPath(folder_ / run), 0, world, 1).NewestSound(1 << 20).has_value();
+    };
+    EXPECT_TRUE(sound(kWorkers - 1) || sound(kWorkers)) << "no checkpoint to go on from";
+    return lost;
+  }
+
+  ::antiphon::testing::TemporaryFolder folder_;
+  std::shared_ptr<const data::FrameStore> store_;
+};
+
+TEST_P(LostInTraining, TheOthersEndItWholeWheneverThatIs) {
+  constexpr int kBetween = 11;
+  int losses = 0;
+  for (int messages = GetParam().first;; messages += kBetween) {
+    SCOPED_TRACE(fmt::format("message {}", messages));
+    const std::string run = fmt::format("run-{}", messages);
+    const Outcome outcome = Train(run, messages);
+    if (!outcome.lost) break;
+    losses += ExpectWhole(run, outcome) > 0 ? 1 : 0;
+    if (HasFailure()) break;
+  }
+  EXPECT_GT(losses, 10);
+}
+INSTANTIATE_TEST_SUITE_P(
+    Slow, LostInTraining,
+    ::testing::Values(LossCase{"averaging", "method = \"averaging\"\nsync-period = 4\n", 2, true, 0},
+                      LossCase{"averaging_of_the_first", "method = \"averaging\"\nsync-period = 4\n", 0, true, 3},
+                      LossCase{"averaging_by_hand", "method = \"averaging\"\nsync-period = 4\n", 0, false, 6},
+                      LossCase{"bmuf", "method = \"bmuf\"\nsync-period = 4\n", 1, false, 1},
+                      LossCase{"easgd", "method = \"easgd\"\nsync-period = 4\n", 0, true, 2},
+                      LossCase{"ssgd", "method = \"ssgd\"\n", 1, true, 4},
+                      LossCase{"ssgd_deep", "method = \"ssgd\"\n", 2, true, 7, 40},
+                      LossCase{"asgd", "method = \"asgd\"\nservers = 1\nstaleness-bound = 0\n", 2, true, 8},
+                      LossCase{"ssgd_of_the_first", "method = \"ssgd\"\n", 0, true, 5}),
+    [](const auto& test) { return test.param.name; });
+
+}  // namespace
+}  // namespace antiphon::train
