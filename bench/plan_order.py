@@ -9,7 +9,8 @@ A setting is a number of machines (network namespaces, bench/shaped_links.py), r
 
 The passes are counted with the ranks as threads, once per variant and number of workers: where a rank computes changes no bit of
 the synchronous methods. The accuracy is serial training's after --target-epochs, at a constant rate. Methods that do not reach it in
---epochs are last, together. The speed is measured on the links, in the program's own training of a store of the same shape.
+--epochs are last, together. The speed is measured on the links, in the program's own training of a store of the same shape; where
+a variant leaves ranks free, as many trainings that exchange nothing run beside it, as a machine here has its part of the cores only.
 Hessian-free training is left out: a pass is one step there, and no number of frames per second says what it needs. Tau-b counts
 ties; it is printed once with the planner's rules on passes, and once with the passes that were measured in their place, which
 leaves the speeds as the planner's part. Needs root.
@@ -123,12 +124,23 @@ class Bench:
             done = shaped_links.run(command, machines, per_machine, rate, **self.how)[0]
         return codecs_on_links.result_of(done, command)
 
+    def alone(self):
+        """A training that exchanges nothing begins."""
+        return subprocess.Popen(self.command(f"{self.folder}/store", "--set", "schedule.epochs=1"), **self.how)
+
+    def speed(self, setting, method):
+        beside = [self.alone() for _ in range(setting[0] * setting[1] - method["workers"])]
+        command = self.command(f"{self.folder}/store", "--set", "schedule.epochs=1", *sets_of(method))
+        result = self.on(setting, command)
+        for process in beside:
+            process.communicate()
+        return result["frames_per_second"]
+
     def cluster(self, setting):
         ranks = setting[0] * setting[1]
         links = self.on(setting, [self.program, "bench", "comm", "--workers", str(ranks), "--megabytes", "1", "--repeats", "9",
                                   "--json"])["cluster"]
-        sets = ["--set", "schedule.epochs=1"]
-        running = [subprocess.Popen(self.command(f"{self.folder}/store", *sets), **self.how) for _ in range(ranks)]
+        running = [self.alone() for _ in range(ranks)]
         texts = [process.communicate()[0] for process in running]
         speeds = [json.JSONDecoder().raw_decode(text[text.find("{"):])[0]["frames_per_second"] for text in texts]
         o = self.options
@@ -164,8 +176,8 @@ def main():
     parser.add_argument("--layers", type=int, default=3)
     parser.add_argument("--width", type=int, default=256)
     parser.add_argument("--rate", type=float, default=0.1)
-    parser.add_argument("--epochs", type=int, default=4)
-    parser.add_argument("--target-epochs", type=int, default=2)
+    parser.add_argument("--epochs", type=int, default=8)
+    parser.add_argument("--target-epochs", type=int, default=3)
     parser.add_argument("--speed-frames", type=int, default=120000,
                         help="of the store on which speeds are measured: several periods of exchange")
     parser.add_argument("--curves", help="JSON file of accuracies by epoch, of the same store and options: what is there is not "
@@ -198,12 +210,12 @@ def main():
                 if options.count_only:
                     print(f"{name:26} {passes:7.2f}", flush=True)
                     continue
-                speed = bench.on(setting, bench.command(f"{bench.folder}/store", "--set", "schedule.epochs=1", *sets))
-                measured = passes * bench.frames / speed["frames_per_second"]
+                speed = bench.speed(setting, method)
+                measured = passes * bench.frames / speed
                 expected = method["expected"]
                 known = passes * bench.frames / expected["frames_per_second"]
                 rows.append((3600 * expected["hours"], known, measured))
-                print(f"{name:26} {passes:7.2f} {speed['frames_per_second']:10.0f} {measured:11.2f} "
+                print(f"{name:26} {passes:7.2f} {speed:10.0f} {measured:11.2f} "
                       f"{expected['frames_per_second']:22.0f} {rows[-1][0]:11.2f} {known:15.2f}", flush=True)
             if not options.count_only:
                 print(f"tau: {tau_b([(r, m) for r, _, m in rows]):.2f} by its rules, "
