@@ -62,9 +62,13 @@ class CostMethod {
   virtual std::string NameOf(const CostPlan& plan) const { return plan.method; }
   /// Plans of a lower place are simpler to keep an eye on, and preferred among equals.
   virtual int Effort(const CostPlan& plan) const { return (void)plan, 100; }
+  /// Frames of a step of all workers: among equals the shorter one, which is surer to learn. 0: steps are a worker's
+  /// own.
+  virtual double CommonStep(const CostPlan& plan) const { return (void)plan, 0; }
   /// ", exchange every 40 steps": what tells the plan apart, behind its name and devices.
   virtual std::string Details(const CostNetwork& network, const CostPlan& plan) const;
-  /// Lines of the experiment's table [parallel] that train so, beside method, workers and codec.
+  /// `method` of the experiment's table [parallel] that trains so; its other lines, beside workers and codec.
+  virtual std::string Strategy(const CostPlan& plan) const { return plan.method; }
   virtual std::string Keys(const CostNetwork& network, const CostPlan& plan) const;
 };
 

@@ -44,10 +44,11 @@ bool Better(const PlanRequest& request, const Candidate& a, const Candidate& b) 
   return key(a) < key(b);
 }
 
-// Fewer devices, then the simpler method.
+// Fewer devices, then the simpler method, then shorter steps.
 bool Plainer(const Candidate& a, const Candidate& b) {
   const auto key = [](const Candidate& c) {
-    return std::tuple(c.result.ranks, MethodOf(c.plan).Effort(c.plan), c.hours);
+    const CostMethod& method = MethodOf(c.plan);
+    return std::tuple(c.result.ranks, method.Effort(c.plan), method.CommonStep(c.plan), c.hours);
   };
   return key(a) < key(b);
 }
@@ -98,8 +99,9 @@ void CheckRequest(const PlanRequest& request) {
 
 std::string Table(const CostNetwork& network, const Candidate& c) {
   const std::string codec = c.plan.codec.empty() ? "" : fmt::format("codec = {{ type = \"{}\" }}\n", c.plan.codec);
-  return fmt::format("method = \"{}\"\nworkers = {}\n", c.plan.method, c.result.ranks) +
-         MethodOf(c.plan).Keys(network, c.plan) + codec;
+  const CostMethod& method = MethodOf(c.plan);
+  return fmt::format("method = \"{}\"\nworkers = {}\n", method.Strategy(c.plan), c.result.ranks) +
+         method.Keys(network, c.plan) + codec;
 }
 
 CostPlan Defaults(const PlanRequest& request, const std::string& method) {

@@ -226,6 +226,15 @@ TEST(Planner, TellsOfEveryStrategyWhatToExpectOrWhyNot) {
     EXPECT_NE(found->candidate.name.empty(), found->why_not.empty()) << strategy;
     EXPECT_EQ(found->how_sure.empty(), found->candidate.name.empty()) << strategy;
   }
+  // What a method is called in plans need not be how it is trained.
+  for (const MethodOutlook& o : r.all) {
+    if (o.candidate.name.empty()) continue;
+    const Config table = Config::Parse(o.candidate.table, o.method);
+    const std::string trained = table.Text("method").value_or("none");
+    EXPECT_NE(std::find(strategies.begin(), strategies.end(), trained), strategies.end())
+        << o.method << ": " << trained;
+    EXPECT_EQ(table.Bool("asynchronous").value_or(false), o.method == "easgd-async") << o.method;
+  }
   // What is recommended is among the fastest of those that may be.
   const auto first = std::find_if(r.all.begin(), r.all.end(), [](const MethodOutlook& o) { return o.proposed; });
   EXPECT_LE(r.best.hours, kNearly * first->candidate.hours);

@@ -1,5 +1,7 @@
 // Elastic averaging: synchronous (plan/periodic.cc), and asynchronous over shards that the workers serve
 // (plan/asynchronous.cc). How many passes they need is not known.
+#include <fmt/format.h>
+
 #include "parallel/periodic_cost.h"
 
 namespace antiphon::parallel {
@@ -15,6 +17,10 @@ class AsynchronousEasgdCost : public plan::CostMethod {
     return plan.workers == 1 ? 0 : 4 + 1.0 / plan.workers;
   }
   int Ranks(const plan::CostPlan& plan) const override { return plan.workers + plan.servers; }
+  std::string Strategy(const plan::CostPlan&) const override { return "easgd"; }
+  std::string Keys(const plan::CostNetwork&, const plan::CostPlan& plan) const override {
+    return fmt::format("asynchronous = true\nsync-period = {}\n", plan.sync_period);
+  }
 };
 
 REGISTER_COMPONENT(plan::CostMethodRegistry, "easgd", [] { return std::make_unique<PeriodicCost>(4); });

@@ -89,6 +89,7 @@ class SsgdCost : public plan::CostMethod {
     if (!plan.divide.empty()) return 3;
     return plan.codec.empty() ? 1 : IsOneBit(plan) ? 4 : 2;
   }
+  double CommonStep(const CostPlan& plan) const override { return plan::StepFrames(plan, 1); }
   std::string Details(const CostNetwork&, const CostPlan& plan) const override {
     return plan.accumulate > 1 ? fmt::format(", {} minibatches of a worker per step", plan.accumulate) : "";
   }
