@@ -120,9 +120,11 @@ class Bench:
             self.curves_file.write_text(json.dumps(self.curves, indent=1))
         return self.curves[key]
 
-    def on(self, setting, command):
+    def on(self, setting, command, ranks):
+        """By so many ranks of the setting."""
         machines, per_machine, rate = setting
-        if rate < 0:
+        machines, per_machine = -(-ranks // per_machine), min(ranks, per_machine)
+        if rate < 0 or ranks == 1:
             done = subprocess.run(command, **self.how)
         elif rate == 0:
             done = subprocess.run(["mpirun", "--allow-run-as-root", "--oversubscribe", "--bind-to", "none", "-np",
@@ -141,9 +143,10 @@ class Bench:
         return subprocess.Popen(self.passing(setting), **self.how)
 
     def speed(self, setting, method):
-        beside = [self.alone(setting) for _ in range(setting[0] * setting[1] - method["expected"]["ranks"])]
+        ranks = method["expected"]["ranks"]
+        beside = [self.alone(setting) for _ in range(setting[0] * setting[1] - ranks)]
         command = self.passing(setting, *sets_of(method))
-        result = self.on(setting, command)
+        result = self.on(setting, command, ranks)
         for process in beside:
             process.communicate()
         return result["frames_per_second"]
@@ -151,7 +154,7 @@ class Bench:
     def cluster(self, setting):
         ranks = setting[0] * setting[1]
         links = self.on(setting, [self.program, "bench", "comm", "--workers", str(ranks), "--megabytes", "1", "--repeats", "9",
-                                  "--json"])["cluster"]
+                                  "--json"], ranks)["cluster"]
         running = [self.alone(setting) for _ in range(ranks)]
         texts = [process.communicate()[0] for process in running]
         speeds = [json.JSONDecoder().raw_decode(text[text.find("{"):])[0]["frames_per_second"] for text in texts]

@@ -410,8 +410,15 @@ void MinibatchPool::Fill(int64_t epoch, int rank, int64_t index, MinibatchBuffer
     impl_->FillFrames(*plan, share, index, b);
   }
   const auto padding = std::count(b.frame_ids_.begin(), b.frame_ids_.end(), int64_t{-1});
-  b.minibatch = {index,        std::ssize(b.frame_ids_) - padding, b.features_.view(), b.pdf_ids_, b.weights_,
-                 b.frame_ids_, in_chunks ? &b.layout_ : nullptr,   b.chunks_};
+  b.minibatch = {index,
+                 std::ssize(b.frame_ids_) - padding,
+                 b.features_.view(),
+                 b.pdf_ids_,
+                 b.weights_,
+                 b.frame_ids_,
+                 in_chunks ? &b.layout_ : nullptr,
+                 b.chunks_,
+                 Fullness(epoch, rank, index)};
 }
 
 }  // namespace antiphon::data

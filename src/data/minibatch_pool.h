@@ -127,6 +127,7 @@ struct Minibatch {
   std::span<const int64_t> frame_ids;         // [B], as in FrameStore
   const SequenceLayout* sequences = nullptr;  // null for single frames
   std::span<const Chunk> chunks = {};         // of each stream; empty for single frames
+  double fullness = 1;                        // as MinibatchPool::Fullness has it
 };
 
 /// Memory of one minibatch, reused.

@@ -17,6 +17,10 @@ void Strategy::Start() {
   network().MarkChanged();
 }
 
+void CountAlike(double fullness, StepInput& input) {
+  if (fullness > 0 && fullness < 1) input.targets.total_weight = FrameWeight(input) / fullness;
+}
+
 StepOutput Strategy::Step(const StepInput& input) {
   StepOutput output;
   const int64_t frames = input.features.rows();

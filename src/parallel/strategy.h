@@ -79,8 +79,13 @@ struct StepInput {
   ConstMatrixView features;
   nn::LossTargets targets;
   double learning_rate = 0;
-  int64_t minibatch = -1;  // in the epoch's order, for workers that take when free
+  int64_t minibatch = -1;    // in the epoch's order, for workers that take when free
+  double step_fullness = 1;  // frames of all workers in this step, by those of whole minibatches
 };
+
+/// A minibatch that has `fullness` times the frames of a whole one: its frames count as those of whole ones do, in
+/// gradients that are not averaged over all workers' frames.
+void CountAlike(double fullness, StepInput& input);
 
 struct StepOutput {
   nn::LossResult loss;

@@ -83,6 +83,15 @@ std::string ChooseDistribution(const TrainingTask& task, const TrainOptions& opt
   return task.store->live() != nullptr ? "shares" : "pool";
 }
 
+double FullnessOfStep(const data::MinibatchPool& pool, int64_t epoch, int64_t step, int workers) {
+  const bool common = DistributionOf(pool.options()) == Distribution::kPool;
+  double full = 0;
+  for (int w = 0; w < workers; ++w) {
+    full += common ? pool.Fullness(epoch, 0, step * workers + w) : pool.Fullness(epoch, w, step);
+  }
+  return full / workers;
+}
+
 void RequireShards(const comm::Communicator& comm, const data::FrameStore& store, const data::MinibatchPool& pool) {
   if (!Dealt(pool)) return;
   std::set<size_t> needed;

@@ -26,6 +26,9 @@ Distribution DistributionOf(const data::MinibatchOptions& options);
 /// worker at least, and else for a live store "shares", so that no two processes make the same features.
 std::string ChooseDistribution(const TrainingTask& task, const TrainOptions& options, int workers);
 
+/// The frames of step `step` of an epoch by those of whole minibatches, where all `workers` take the next ones.
+double FullnessOfStep(const data::MinibatchPool& pool, int64_t epoch, int64_t step, int workers);
+
 /// Throws if this rank cannot read what it will train on.
 void RequireShards(const comm::Communicator& comm, const data::FrameStore& store, const data::MinibatchPool& pool);
 

@@ -72,9 +72,9 @@ class Frames {
         done_(steps_done),
         progress_(title, steps_, "steps",
                   rank_ == 0 ? report::ProgressSink::Default() : report::ProgressSink::Silent()) {
-    int64_t step_in_epoch = steps_done;
-    for (; step_in_epoch >= StepsOf(epoch_); ++epoch_) step_in_epoch -= StepsOf(epoch_);
-    stream_ = Open(step_in_epoch);
+    step_in_epoch_ = steps_done;
+    for (; step_in_epoch_ >= StepsOf(epoch_); ++epoch_) step_in_epoch_ -= StepsOf(epoch_);
+    stream_ = Open(step_in_epoch_);
     progress_.StartAt(steps_done);
   }
 
@@ -83,12 +83,16 @@ class Frames {
     data::Minibatch* minibatch = stream_->Next();
     while (minibatch == nullptr) {
       ++epoch_;
+      step_in_epoch_ = 0;
       stream_ = Open(0);
       minibatch = stream_->Next();
     }
     progress_.Update(done_++);
+    step_in_epoch_++;
     return minibatch;
   }
+  /// Of the step of all workers whose minibatch Next gave.
+  double step_fullness() const { return FullnessOfStep(*pool_, epoch_, step_in_epoch_ - 1, share_.count); }
   int64_t steps_done() const { return done_; }
   void Finish(const std::string& note) { progress_.Finish(note); }
 
@@ -111,6 +115,7 @@ class Frames {
   int64_t steps_;
   int64_t done_;
   int64_t epoch_ = 0;
+  int64_t step_in_epoch_ = 0;  // the next one
   std::unique_ptr<data::MinibatchStream> stream_;
   report::Progress progress_;
 };
@@ -232,8 +237,10 @@ class Grower {
         options_.pretrain.learning_rate > 0 ? options_.pretrain.learning_rate : options_.schedule.learning_rate;
     while (const data::Minibatch* minibatch = frames.Next()) {
       input.context.step = frames.steps_done() * share.count + share.index;
+      input.step_fullness = frames.step_fullness();
       input.features = minibatch->features;
       input.targets = worker_.run().replica.targets().Make(*minibatch);
+      parallel::CountAlike(minibatch->fullness, input);
       const parallel::StepOutput output = strategy->Step(input);
       if (!std::isfinite(output.loss.loss())) {
         Throw<DivergenceError>("pre-training layer {}: the loss is not finite; lower pretrain.learning-rate (now {})",

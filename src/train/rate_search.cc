@@ -82,6 +82,7 @@ class RateSearch {
     input.learning_rate = rate;
     TargetMaker& targets = run_.replica.targets();
     input.targets = targets.Make(minibatch);
+    parallel::CountAlike(minibatch.fullness, input);
     nn::SideTargets* const branches = targets.side_targets();
     input.context.side_targets = branches;
     if (SideSpeech* const side = run_.replica.side()) side->Join(minibatch, step, input);

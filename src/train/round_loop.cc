@@ -73,10 +73,7 @@ void RoundLoop::RunRound(report::Progress& progress) {
     const std::optional<int64_t> next = take();
     fetch(next, 1 - slot);
     at.minibatch_in_epoch = *now;
-    step_.Run(buffers[slot].minibatch, {.mask_step = epoch_start + *now,
-                                        .next = *now + 1,
-                                        .minibatch = *now,
-                                        .fullness = run_.pool().Fullness(at.epoch, 0, *now)});
+    step_.Run(buffers[slot].minibatch, {.mask_step = epoch_start + *now, .next = *now + 1, .minibatch = *now});
     const Timed timed(at.other_seconds);
     progress.Update(at.epoch_frames, [this] { return run_.state.Note(); });
     const bool save = run_.comm.rank() == 0 && saver_.rendezvous().Due(at.step);

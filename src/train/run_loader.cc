@@ -72,15 +72,15 @@ bool RunLoader::LoadNewest() {
 
 void RunLoader::LoadAfterFailure(const Position& failed, int fallbacks) {
   saver_.Finish();
-  if (const auto file = saver_.checkpoints().Newest()) {
+  const auto file = saver_.checkpoints().Newest();
+  // Ranks may have been lost since the last one.
+  const CheckpointFolder::OtherRun other = saver_.checkpoints().NewestOfOtherSize();
+  if (other.step >= 0 && (!file || other.step > CheckpointFolder::StepOf(*file))) {
+    Fold(other);
+  } else if (file) {
     Load(*file);
   } else {
-    // Ranks were lost since the last one.
-    const CheckpointFolder::OtherRun other = saver_.checkpoints().NewestOfOtherSize();
-    if (other.step < 0) {
-      Throw<DivergenceError>("no sound checkpoint in '{}' to fall back to", CheckpointPath(run_.task.folder).string());
-    }
-    Fold(other);
+    Throw<DivergenceError>("no sound checkpoint in '{}' to fall back to", CheckpointPath(run_.task.folder).string());
   }
   run_.state.KeepSpent(failed, fallbacks);
   run_.schedule.ScaleRates(run_.options.guard.rate_factor);

@@ -44,12 +44,15 @@ bool CanBeRead(const std::filesystem::path& path) {
 // A rank that writes is lost at most one vote behind the others, which have few records before the next one.
 constexpr size_t kMostUnwritten = 4;
 
-// Times differ by rank.
+// Times differ by rank; steps that are taken again after a fall-back have other rates.
 bool TellTheSame(const report::MetricsRecord& a, const report::MetricsRecord& b) {
   for (const char* name : {"kind", "what", "message"}) {
     if (a.Text(name) != b.Text(name)) return false;
   }
-  return a.Number("step") == b.Number("step") && a.Number("epoch") == b.Number("epoch");
+  for (const char* name : {"step", "epoch", "learning_rate"}) {
+    if (a.Number(name) != b.Number(name)) return false;
+  }
+  return true;
 }
 
 }  // namespace
@@ -71,7 +74,8 @@ void RunLog::TakeOver(Position& position) {
   // Its last record may be cut off.
   const bool there = std::filesystem::exists(metrics);
   position.metrics_bytes = there ? report::BytesOfWholeRecords(metrics) : 0;
-  const auto written = there ? report::ReadMetrics(metrics) : std::vector<report::MetricsRecord>();
+  const auto written =
+      there && CanBeRead(metrics) ? report::ReadMetrics(metrics) : std::vector<report::MetricsRecord>();
   Open(position);
   for (const report::MetricsRecord& record : std::exchange(unwritten_, {})) {
     const auto same = [&](const report::MetricsRecord& r) { return TellTheSame(r, record); };

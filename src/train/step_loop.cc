@@ -66,18 +66,17 @@ StepPlace StepLoop::Place() {
   const data::MinibatchPool& pool = run_.pool();
   StepPlace place;
   place.mask_step = at.step * (run_.comm.world_size() / share.readers) + share.index;
-  double full = 0;
-  if (run_.data.distribution == Distribution::kPool) {
-    place.next = run_.order.Take(at.epoch, at.minibatch_in_epoch, pool.num_minibatches(at.epoch), active_workers_);
-    for (const data::MinibatchId& m : run_.order.last_step()) full += pool.Fullness(m.epoch, 0, m.index);
-  } else {
+  if (run_.data.distribution != Distribution::kPool) {
     place.next = at.minibatch_in_epoch + active_workers_;
-    for (int worker = 0; worker < active_workers_; ++worker) {
-      full += pool.Fullness(at.epoch, worker, at.step_in_epoch);
-    }
+    place.step_fullness = FullnessOfStep(pool, at.epoch, at.step_in_epoch, active_workers_);
+    return place;
   }
-  // One for all workers, be the step one of all or each one's own.
-  place.fullness = full / active_workers_;
+  place.next = run_.order.Take(at.epoch, at.minibatch_in_epoch, pool.num_minibatches(at.epoch), active_workers_);
+  // What came back stands between the others.
+  place.step_fullness = 0;
+  for (const data::MinibatchId& m : run_.order.last_step()) {
+    place.step_fullness += pool.Fullness(m.epoch, 0, m.index) / active_workers_;
+  }
   return place;
 }
 

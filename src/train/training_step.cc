@@ -20,9 +20,9 @@ void TrainingStep::Run(const data::Minibatch& minibatch, const StepPlace& place)
   input.context.sequences = minibatch.sequences;
   input.context.progress = run_.Progress();
   input.features = minibatch.features;
-  // Frames count alike, also those of a short minibatch, whose gradient is their mean.
   const double rate = run_.LearningRate();
-  input.learning_rate = rate * place.fullness;
+  input.learning_rate = rate;
+  input.step_fullness = place.step_fullness;
   input.minibatch = place.minibatch;
   run_.comm.SetStep(at.step);
   comm::FaultPoint("step", run_.comm.rank(), at.step);
@@ -31,6 +31,7 @@ void TrainingStep::Run(const data::Minibatch& minibatch, const StepPlace& place)
   const double begin = run_.comm.Now();
   TargetMaker& targets = run_.replica.targets();
   input.targets = targets.Make(minibatch);
+  parallel::CountAlike(minibatch.fullness, input);
   nn::SideTargets* const branches = targets.side_targets();
   input.context.side_targets = branches;
   SideSpeech* const side = run_.replica.side();

@@ -86,7 +86,7 @@ TEST_F(TrainerTest, LearnsAndLeavesModelMetricsAndReport) {
 // A whole minibatch and a short one go as far as all their quarters, one after the other, at a quarter of the rate, as
 // long as the steps are small.
 TEST_F(TrainerTest, FramesOfAShortMinibatchCountAlike) {
-  const auto store = MakeSyntheticStore(folder_ / "few", {.utterances_per_speaker = 1, .frames = 20});
+  const auto store = MakeSyntheticStore(folder_ / "few", {.utterances_per_speaker = 1, .frames = 16});
   const auto values = [&](int minibatch, double rate, int workers) {
     TrainOptions options = SmallOptions();
     options.data.minibatch = minibatch;

@@ -105,7 +105,7 @@ class HessianFree : public Strategy, public Checkpointable {
     std::fill(scratch_.begin(), scratch_.end(), 0.0f);
     nn::DenseGradientSink sink(scratch_);
     const auto count = [&](size_t layer) { CountBackward(layer, input.features.rows()); };
-    const double weight = output.loss.weight_sum;
+    const double weight = input.targets.total_weight.value_or(output.loss.weight_sum);
     if (options_.preconditioner == "diagonal") {
       scratch_squares_.assign(scratch_.size(), 0.0f);
       optim::SquaredGradientSink squares(scratch_squares_);
@@ -119,7 +119,7 @@ class HessianFree : public Strategy, public Checkpointable {
       network().Backward(context, logits, workspace(), sink, false, count);
     }
     for (size_t i = 0; i < scratch_.size(); ++i) gradient_[i] += weight * static_cast<double>(scratch_[i]);
-    weight_ += weight;
+    weight_ += output.loss.weight_sum;
     if (++minibatches_ == options_.gradient_minibatches) OuterStep();
     output.communication_seconds = TakeCommunication();
     return output;

@@ -20,6 +20,7 @@
 // `divide`, `sync-batch-norm` or a codec that holds something back: what the lost worker kept is nobody else's.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <optional>
 #include <utility>
@@ -97,7 +98,6 @@ class Ssgd : public Strategy, public Checkpointable, public SurvivesLosses {
 
   StepOutput Step(const StepInput& input) override {
     StepInput mine = input;
-    unscaled_rate_ = input.learning_rate;
     through_ = false;
     mine.learning_rate *= scaling_.Factor(steps_);
     ++steps_;
@@ -121,15 +121,21 @@ class Ssgd : public Strategy, public Checkpointable, public SurvivesLosses {
 
   optim::StepReport AfterStep(const StepInput& input) override {
     if (!exchange_) return Strategy::AfterStep(input);
-    // The mean over the minibatches that are accumulated.
-    last_rate_ = std::lerp(last_rate_, input.learning_rate, 1.0 / exchange_->minibatches());
+    // The gradient is the mean over all frames: the fewer they are, the shorter the step. Of accumulated minibatches
+    // the mean rate.
+    const double rate = input.learning_rate * input.step_fullness;
+    const double share = 1.0 / exchange_->minibatches();
+    last_rate_ = std::lerp(last_rate_, rate, share);
+    unscaled_rate_ = std::lerp(unscaled_rate_, rate / scaling_.Factor(steps_ - 1), share);
     if (batch_) AddCommunication(batch_->TakeSeconds());
     return exchange_->complete() ? StepAlongSum() : optim::StepReport{};
   }
 
   // What was accumulated since the last exchange is not thrown away.
   void Finish() override {
-    if (exchange_ && !exchange_->complete() && exchange_->minibatches() > 0) StepAlongSum();
+    if (!exchange_ || exchange_->complete() || exchange_->minibatches() == 0) return;
+    last_rate_ *= static_cast<double>(exchange_->minibatches()) / options_.accumulate;
+    StepAlongSum();
   }
 
   Checkpointable* state() override { return this; }
@@ -141,6 +147,7 @@ class Ssgd : public Strategy, public Checkpointable, public SurvivesLosses {
   void LoadState(const SafetensorsReader& reader, const std::string& prefix) override {
     steps_ = reader.ReadInts(prefix + ".steps").at(0);
     last_rate_ = reader.ReadDoubles(prefix + ".last-rate").at(0);
+    unscaled_rate_ = last_rate_ / scaling_.Factor(std::max<int64_t>(0, steps_ - 1));
     if (exchange_) exchange_->LoadState(reader, prefix + ".exchange");
   }
   CommonState common_state() const override {
