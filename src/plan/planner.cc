@@ -44,11 +44,13 @@ bool Better(const PlanRequest& request, const Candidate& a, const Candidate& b) 
   return key(a) < key(b);
 }
 
-// Fewer devices, then the simpler method, then shorter steps.
+// Fewer devices, then the simpler method, and of one method the shorter steps.
 bool Plainer(const Candidate& a, const Candidate& b) {
-  const auto key = [](const Candidate& c) {
+  const bool of_one_method = a.plan.method == b.plan.method;
+  const auto key = [&](const Candidate& c) {
     const CostMethod& method = MethodOf(c.plan);
-    return std::tuple(c.result.ranks, method.Effort(c.plan), method.CommonStep(c.plan), c.hours);
+    const double step = of_one_method ? method.CommonStep(c.plan) : 0;
+    return std::tuple(c.result.ranks, method.Effort(c.plan), step, c.hours);
   };
   return key(a) < key(b);
 }
