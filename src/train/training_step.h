@@ -14,7 +14,7 @@ namespace antiphon::train {
 /// Where a minibatch stands in the run.
 struct StepPlace {
   int64_t mask_step = 0;     // tells minibatches apart over the whole run
-  int64_t next = 0;          // where the epoch's common order goes on behind this step
+  int64_t next = 0;          // minibatch of the common order that follows this step
   int64_t minibatch = -1;    // as StepInput::minibatch
   double step_fullness = 1;  // as StepInput::step_fullness
 };

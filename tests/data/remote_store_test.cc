@@ -384,7 +384,7 @@ TEST_F(RemoteStore, NamesAndPasswordsAreThoseOfNetrc) {
   EXPECT_EQ(open(), ChecksumOf(local_));
 }
 
-// Certificates that nobody signed are refused, unless the person names them.
+// Self-signed certificates are refused unless CURL_CA_BUNDLE or AWS_CA_BUNDLE names them.
 class RemoteTls : public ::testing::Test {
  protected:
   void SetUp() override {

@@ -19,7 +19,7 @@ namespace {
 
 constexpr int kWorkers = 3;
 
-// Lost instead of sending message number `messages` after it goes on without lost ones.
+// From when it survives the loss of others on, it is lost itself instead of sending its message number `messages`.
 class DiesGoingOn : public parallel::DiesSending {
  public:
   DiesGoingOn(comm::Communicator& whole, int messages) : DiesSending(whole), messages_(messages) {}
