@@ -20,7 +20,6 @@
 // `divide`, `sync-batch-norm` or a codec that holds something back: what the lost worker kept is nobody else's.
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <cmath>
 #include <optional>
 #include <utility>
@@ -123,10 +122,7 @@ class Ssgd : public Strategy, public Checkpointable, public SurvivesLosses {
     if (!exchange_) return Strategy::AfterStep(input);
     // The gradient is the mean over all frames: the fewer they are, the shorter the step. Of accumulated minibatches
     // the mean rate.
-    const double rate = input.learning_rate * input.step_fullness;
-    const double share = 1.0 / exchange_->minibatches();
-    last_rate_ = std::lerp(last_rate_, rate, share);
-    unscaled_rate_ = std::lerp(unscaled_rate_, rate / scaling_.Factor(steps_ - 1), share);
+    last_rate_ = std::lerp(last_rate_, input.learning_rate * input.step_fullness, 1.0 / exchange_->minibatches());
     if (batch_) AddCommunication(batch_->TakeSeconds());
     return exchange_->complete() ? StepAlongSum() : optim::StepReport{};
   }
@@ -147,7 +143,6 @@ class Ssgd : public Strategy, public Checkpointable, public SurvivesLosses {
   void LoadState(const SafetensorsReader& reader, const std::string& prefix) override {
     steps_ = reader.ReadInts(prefix + ".steps").at(0);
     last_rate_ = reader.ReadDoubles(prefix + ".last-rate").at(0);
-    unscaled_rate_ = last_rate_ / scaling_.Factor(std::max<int64_t>(0, steps_ - 1));
     if (exchange_) exchange_->LoadState(reader, prefix + ".exchange");
   }
   CommonState common_state() const override {
@@ -174,8 +169,9 @@ class Ssgd : public Strategy, public Checkpointable, public SurvivesLosses {
   // The rate is meant for those that are left, that of the step at hand too unless it has the lost worker's frames.
   int64_t AfterLoss(const Loss& loss) override {
     through_ = exchange_->finishing() && !loss.again;
+    const double unscaled = steps_ > 0 ? last_rate_ / scaling_.Factor(steps_ - 1) : 0;
     scaling_ = RateScaling(options_.scaling, comm().world_size() * options_.accumulate, plan());
-    if (!through_ && unscaled_rate_ > 0) last_rate_ = unscaled_rate_ * scaling_.Factor(steps_ - 1);
+    if (!through_ && steps_ > 0) last_rate_ = unscaled * scaling_.Factor(steps_ - 1);
     return 0;
   }
 
@@ -224,8 +220,7 @@ class Ssgd : public Strategy, public Checkpointable, public SurvivesLosses {
   const ValueShare* share_ = nullptr;  // if each worker steps its rows alone
   int64_t steps_ = 0;
   double last_rate_ = 0;
-  double unscaled_rate_ = 0;  // of the step under way
-  bool through_ = false;      // whoever was lost in its exchange had a part in it
+  bool through_ = false;  // whoever was lost in its exchange had a part in it
 };
 
 REGISTER_COMPONENT(StrategyRegistry, "ssgd", [](const Config& config, const Replica& replica) {
