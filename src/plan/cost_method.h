@@ -53,6 +53,8 @@ class CostMethod {
   // What to try.
   /// Settings worth trying, all but the number of workers, which WorkerCounts tells. `base` has what the request says.
   virtual std::vector<CostPlan> Variants(const CostPlan& base, int devices, double codec_gb_s) const;
+  /// Of a method that has nothing to try: what it does when an experiment names no settings.
+  virtual CostPlan Usual(CostPlan base) const { return base; }
   virtual std::vector<int> WorkerCounts(const CostPlan& plan, int devices) const;
   /// Ranks that work on the same minibatch.
   virtual int RanksPerReplica(const CostPlan& plan) const { return (void)plan, 1; }

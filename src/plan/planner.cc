@@ -192,7 +192,10 @@ MethodOutlook OutlookOf(const PlanRequest& request, const CostNetwork& network, 
   outlook.method = method;
   outlook.proposed = !VariantsOf(request, method).empty();
   Trials by_default;
-  if (!outlook.proposed) TryAll(request, network, {Defaults(request, method)}, by_default);
+  if (!outlook.proposed) {
+    const CostPlan base = Defaults(request, method);
+    TryAll(request, network, {MethodOf(base).Usual(base)}, by_default);
+  }
   const Trials& trials = outlook.proposed ? tried : by_default;
   std::vector<Candidate> best;
   for (const auto& [name, candidates] : trials.found) best.push_back(Choose(request, candidates));

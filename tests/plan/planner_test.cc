@@ -213,6 +213,24 @@ TEST(Planner, LeavesOutPeriodsThatTheDataIsTooShortFor) {
 }
 
 // Whatever a strategy is called, the planner has an answer.
+TEST(Planner, CountsTheArithmeticOfTheNaturalGradient) {
+  const auto seconds = [](const std::string& method, int width) {
+    CostPlan plan;
+    plan.method = method;
+    plan.workers = 2;
+    plan.sync_period = 100;
+    return 1 / SimulateCost(CostNetwork({440, width, width, width}), plan, RequestOf(125).cluster).frames_per_second;
+  };
+  const auto ratio = [&](int width) {
+    return seconds("natural-gradient-averaging", width) / seconds("averaging", width);
+  };
+  // Ranks weigh less beside wide layers.
+  EXPECT_GT(ratio(256), 1.4);
+  EXPECT_LT(ratio(256), 2.5);
+  EXPECT_GT(ratio(2048), 1.05);
+  EXPECT_LT(ratio(2048), 1.4);
+}
+
 TEST(Planner, TellsOfEveryStrategyWhatToExpectOrWhyNot) {
   PlanRequest request = RequestOf(125);
   EXPECT_TRUE(Recommend(request).all.empty());
@@ -235,6 +253,15 @@ TEST(Planner, TellsOfEveryStrategyWhatToExpectOrWhyNot) {
         << o.method << ": " << trained;
     EXPECT_EQ(table.Bool("asynchronous").value_or(false), o.method == "easgd-async") << o.method;
   }
+  // How often slaves push, and in what groups, is what was planned and not what the program does by default.
+  const auto table_of = [&](const std::string& method) {
+    const auto found =
+        std::find_if(r.all.begin(), r.all.end(), [&](const MethodOutlook& o) { return o.method == method; });
+    return Config::Parse(found->candidate.table, method);
+  };
+  EXPECT_EQ(table_of("host-master").Int("push-every"), 3);
+  EXPECT_EQ(table_of("asgd-groups").Int("push-every"), 1);
+  EXPECT_EQ(table_of("asgd-groups").Int("stripes"), 2);
   // What is recommended is among the fastest of those that may be.
   const auto first = std::find_if(r.all.begin(), r.all.end(), [](const MethodOutlook& o) { return o.proposed; });
   EXPECT_LE(r.best.hours, kNearly * first->candidate.hours);

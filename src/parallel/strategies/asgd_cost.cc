@@ -17,6 +17,7 @@ constexpr double kSafeStaleness = 3;
 constexpr double kStalenessSurcharge = 0.01;
 constexpr double kLargestStaleness = 16;
 constexpr int kFewestWithServers = 8;  // devices for each server
+constexpr int kUsualPushEvery = 3;     // as asgd.cc has it
 
 class AsgdCost : public plan::CostMethod {
  public:
@@ -84,6 +85,16 @@ class HostMasterCost : public plan::CostMethod {
                             {.host_master = true, .steps = setting.plan.accumulate, .pieces = LayerByLayer(setting)});
   }
   double Copies(const CostNetwork&, const CostPlan& plan) const override { return plan.workers == 1 ? 0 : 3; }
+  CostPlan Usual(CostPlan base) const override {
+    base.accumulate = kUsualPushEvery;
+    return base;
+  }
+  std::string Details(const CostNetwork&, const CostPlan& plan) const override {
+    return fmt::format(", {} minibatch(es) per push", plan.accumulate);
+  }
+  std::string Keys(const CostNetwork&, const CostPlan& plan) const override {
+    return fmt::format("push-every = {}\n", plan.accumulate);
+  }
 };
 
 REGISTER_COMPONENT(plan::CostMethodRegistry, "asgd", [] { return std::make_unique<AsgdCost>(); });

@@ -1,5 +1,7 @@
 // Asynchronous SGD whose slaves are groups of ranks (plan/asynchronous.cc): a slave takes as long for a minibatch as
 // model parallelism does. How many passes it needs is not known.
+#include <fmt/format.h>
+
 #include "base/error.h"
 #include "plan/cost_method.h"
 
@@ -47,6 +49,12 @@ class AsgdGroupsCost : public plan::CostMethod {
   int RanksPerReplica(const CostPlan& plan) const override { return plan.group; }
   std::vector<int> WorkerCounts(const CostPlan& plan, int devices) const override {
     return plan::MultiplesUpTo(plan.group, devices);
+  }
+  std::string Details(const CostNetwork&, const CostPlan& plan) const override {
+    return fmt::format(", slaves of {}, {} minibatch(es) per push", plan.group, plan.accumulate);
+  }
+  std::string Keys(const CostNetwork&, const CostPlan& plan) const override {
+    return fmt::format("stripes = {}\npush-every = {}\n", plan.group, plan.accumulate);
   }
 };
 

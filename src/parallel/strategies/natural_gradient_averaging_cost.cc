@@ -1,14 +1,41 @@
-// Natural gradient with parameter averaging (plan/periodic.cc). How many passes it needs is not known.
+// Natural gradient with parameter averaging (plan/periodic.cc): the plan's devices are as fast as plain SGD makes them,
+// and the gradient's own arithmetic comes on top. How many passes it needs is not known.
+#include <algorithm>
+
+#include "optim/online_natural_gradient.h"
 #include "parallel/periodic_cost.h"
 
 namespace antiphon::parallel {
 namespace {
 
 constexpr double kCombinedModels = 12;  // parts of ten models, and their sum in double
+constexpr double kSlowdown = 2;         // of products as narrow as the ranks, beside those of the layers
+
+// Of a minibatch: the covariances' inverses are multiplied by the factors or by the gradient, whichever is less, and in
+// every `update-period`-th minibatch the covariances move on (optim/online_natural_gradient.h).
+double NaturalGradientFlops(double in, double out, double frames) {
+  const optim::NaturalGradientOptions options;
+  const double input_rank = std::min<double>(options.input_rank, (in + 1) / 2);
+  const double output_rank = std::min<double>(options.output_rank, (out + 1) / 2);
+  const double values = input_rank * in + output_rank * out;
+  const double multiply = 4 * std::min(frames * values, (input_rank + output_rank) * in * out);
+  const double correlate = 4 * frames * values;
+  const double rotate = 4 * (input_rank * input_rank * in + output_rank * output_rank * out);
+  return kSlowdown * (multiply + (correlate + rotate) / options.update_period);
+}
 
 class NaturalGradientAveragingCost : public PeriodicCost {
  public:
   NaturalGradientAveragingCost() : PeriodicCost(3) {}
+  plan::Played Play(const plan::Setting& setting) const override {
+    plan::CostNetwork network = setting.network;
+    const double frames = setting.plan.minibatch;
+    for (plan::CostLayer& layer : network.layers) {
+      const double in = layer.weights / layer.out_dim;
+      layer.backward_flops += NaturalGradientFlops(in, layer.out_dim, frames) / frames;
+    }
+    return plan::PlayPeriodic({network, setting.plan, setting.cluster});
+  }
   double Copies(const plan::CostNetwork& network, const plan::CostPlan& plan) const override {
     return plan.workers == 1 ? 0 : PeriodicCost::Copies(network, plan) + kCombinedModels / plan.workers;
   }
