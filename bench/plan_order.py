@@ -5,12 +5,13 @@ A setting is a number of machines (network namespaces, bench/shaped_links.py), r
 
   predicted: `plan --all` on the cluster that `antiphon bench comm` describes there, and on devices as fast as that many workers who
              train at once and exchange nothing. Its best variant of every method is what is trained.
-  measured:  passes over the data until the held-out accuracy is reached, times the seconds of a pass at the measured frames/s.
+  measured:  passes over the data that the held-out accuracy takes, times the seconds of a pass at the measured frames/s.
 
 The passes are counted with the ranks as threads, once per variant and number of workers: where a rank computes changes no bit of
-the synchronous methods. The accuracy is serial training's after --target-epochs, at a constant rate. Methods that do not reach it in
---epochs are last, together. The speed is measured on the links, in the program's own training of a store of the same shape; where
-a variant leaves ranks free, as many trainings that exchange nothing run beside it, as a machine here has its part of the cores only.
+the synchronous methods. Trainings of several lengths, each with a rate of its own that falls to its end, give a method's accuracy
+as a straight line over the logarithm of the epochs; the target is serial training's after --target-epochs by its line. The
+speed is measured on the links, in the program's own training of a store of the same shape; where a variant leaves ranks free, as
+many trainings that exchange nothing run beside it, as a machine here has its part of the cores only.
 Hessian-free training is left out: a pass is one step there, and no number of frames per second says what it needs. Tau-b counts
 ties; it is printed once with the planner's rules on passes, and once with the passes that were measured in their place, which
 leaves the speeds as the planner's part. Needs root.
@@ -20,6 +21,7 @@ leaves the speeds as the planner's part. Needs root.
 
 import argparse
 import json
+import math
 import os
 import pathlib
 import subprocess
@@ -41,7 +43,7 @@ right-context = {context}
 [schedule]
 epochs = {epochs}
 learning-rate = {rate}
-final-learning-rate = {rate}
+final-learning-rate = {final_rate}
 [held-out]
 fraction = 0.1
 by = "utterance"
@@ -94,31 +96,41 @@ class Bench:
         self.dim, self.pdfs, self.frames = shape["feat_dim"], shape["num_pdfs"], 0.9 * shape["num_frames"]
         self.inputs = self.dim * (2 * options.context + 1)
         self.config = folder / "run.toml"
-        self.config.write_text(CONFIG.format(context=options.context, epochs=options.epochs, rate=options.rate,
+        self.config.write_text(CONFIG.format(context=options.context, epochs=1, rate=options.rate, final_rate=options.final_rate,
                                              layers=options.layers, width=options.width))
         codecs_on_links.make_store(self.program, folder, options.speed_frames, self.dim, self.pdfs)
         self.number = 0
         self.curves_file = pathlib.Path(options.curves or folder / "curves.json")
         self.curves = json.loads(self.curves_file.read_text()) if self.curves_file.exists() else {}
+        self.speeds_file = pathlib.Path(options.speeds or folder / "speeds.json")
+        self.speeds = json.loads(self.speeds_file.read_text()) if self.speeds_file.exists() else {}
 
     def command(self, store, *arguments):
         self.number += 1
         return [self.program, "train", "--config", str(self.config), "--store", str(store), "--out",
                 f"{self.folder}/run-{self.number}", "--threads", "1", "--json", *arguments]
 
-    def accuracies(self, sets):
-        """Held-out accuracy after each epoch, ranks as threads; none before the first."""
-        key = " ".join(sets)
+    def accuracy(self, sets, epochs):
+        """Of held-out frames after so many epochs, ranks as threads; None if the method refuses."""
+        key = f"{epochs} " + " ".join(sets)
         if key not in self.curves:
-            command = self.command(self.options.store, *sets)
+            command = self.command(self.options.store, "--set", f"schedule.epochs={epochs}", *sets)
             done = subprocess.run(command, **self.how)
-            if done.returncode != 0:
-                self.curves[key] = None
-            else:
+            self.curves[key] = None
+            if done.returncode == 0:
                 lines = map(json.loads, open(f"{self.folder}/run-{self.number}/metrics.jsonl"))
-                self.curves[key] = [0.0] + [line["held_out_accuracy"] for line in lines if line["kind"] == "epoch"]
+                self.curves[key] = [line["held_out_accuracy"] for line in lines if line["kind"] == "epoch"][-1]
             self.curves_file.write_text(json.dumps(self.curves, indent=1))
         return self.curves[key]
+
+    def curve(self, sets):
+        """Accuracy as a + b·log(epochs), by least squares over trainings of several lengths; None if the method refuses."""
+        points = [(math.log(epochs), self.accuracy(sets, epochs)) for epochs in self.options.epochs]
+        if any(y is None for _, y in points):
+            return None
+        mean_x, mean_y = (sum(p[i] for p in points) / len(points) for i in (0, 1))
+        slope = sum((x - mean_x) * (y - mean_y) for x, y in points) / sum((x - mean_x)**2 for x, _ in points)
+        return mean_y - slope * mean_x, slope
 
     def on(self, setting, command, ranks):
         """By so many ranks of the setting."""
@@ -142,7 +154,18 @@ class Bench:
         """A training that exchanges nothing begins."""
         return subprocess.Popen(self.passing(setting), **self.how)
 
+    def measured(self, setting, what, measure):
+        """What `measure` gives, measured once for each setting."""
+        of_setting = self.speeds.setdefault(" ".join(map(str, setting)), {})
+        if what not in of_setting:
+            of_setting[what] = measure()
+            self.speeds_file.write_text(json.dumps(self.speeds, indent=1))
+        return of_setting[what]
+
     def speed(self, setting, method):
+        return self.measured(setting, " ".join(sets_of(method)), lambda: self.measure_speed(setting, method))
+
+    def measure_speed(self, setting, method):
         ranks = method["expected"]["ranks"]
         beside = [self.alone(setting) for _ in range(setting[0] * setting[1] - ranks)]
         command = self.passing(setting, *sets_of(method))
@@ -152,6 +175,9 @@ class Bench:
         return result["frames_per_second"]
 
     def cluster(self, setting):
+        return self.measured(setting, "cluster", lambda: self.measure_cluster(setting))
+
+    def measure_cluster(self, setting):
         ranks = setting[0] * setting[1]
         links = self.on(setting, [self.program, "bench", "comm", "--workers", str(ranks), "--megabytes", "1", "--repeats", "9",
                                   "--json"], ranks)["cluster"]
@@ -176,11 +202,8 @@ class Bench:
 
 
 def epochs_to(curve, target):
-    """By a straight line between two epochs; infinite if it is not reached."""
-    for epoch, (before, after) in enumerate(zip(curve, curve[1:])):
-        if after >= target:
-            return epoch + (target - before) / (after - before) if before < target else epoch
-    return float("inf")
+    level, slope = curve
+    return math.exp((target - level) / slope) if slope > 0 else float("inf")
 
 
 def main():
@@ -190,8 +213,9 @@ def main():
     parser.add_argument("--context", type=int, default=5)
     parser.add_argument("--layers", type=int, default=3)
     parser.add_argument("--width", type=int, default=256)
-    parser.add_argument("--rate", type=float, default=0.1)
-    parser.add_argument("--epochs", type=int, default=8)
+    parser.add_argument("--rate", type=float, default=0.5)
+    parser.add_argument("--final-rate", type=float, default=0.05)
+    parser.add_argument("--epochs", type=int, nargs="+", default=[2, 3, 4, 5], help="lengths of the trainings that count passes")
     parser.add_argument("--target-epochs", type=int, default=3)
     parser.add_argument("--speed-frames", type=int, default=120000,
                         help="of the store on which speeds are measured: several periods of exchange")
@@ -199,16 +223,21 @@ def main():
     parser.add_argument("--noise", type=float, default=0.05, help="times that differ by no more than this share count as tied")
     parser.add_argument("--curves", help="JSON file of accuracies by epoch, of the same store and options: what is there is not "
                         "trained again")
-    parser.add_argument("--count-only", action="store_true", help="count passes into --curves, also on a busy machine; measure no speed")
+    parser.add_argument("--speeds", help="JSON file of what was measured in each setting: what is there is not measured again, so "
+                        "that another planner can be judged by it")
+    parser.add_argument("--count-only", action="store_true", help="count passes into --curves, also on a busy machine; no speeds")
+    parser.add_argument("--speeds-only", action="store_true", help="measure into --speeds; count no passes")
     parser.add_argument("--settings", type=int, nargs="+", default=list(range(len(SETTINGS))), help="numbers of them, from 0")
     parser.add_argument("--verbose", action="store_true", help="show what the runs print")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as scratch:
         bench = Bench(options, pathlib.Path(scratch))
-        serial = bench.accuracies(["--set", "parallel.method=serial"])
-        target = serial[options.target_epochs]
-        print(f"{bench.frames:.0f} frames, target {100 * target:.2f} % of held-out frames; serial by epoch: "
-              + " ".join(f"{100 * a:.2f}" for a in serial))
+        if not options.speeds_only:
+            serial = ["--set", "parallel.method=serial"]
+            level, slope = bench.curve(serial)
+            target = level + slope * math.log(options.target_epochs)
+            found = " ".join(f"{epochs}: {100 * bench.accuracy(serial, epochs):.2f}" for epochs in options.epochs)
+            print(f"{bench.frames:.0f} frames, target {100 * target:.2f} % of held-out frames; serial after epochs {found}")
         for number in options.settings:
             setting = SETTINGS[number]
             links, gflops = bench.cluster(setting)
@@ -219,7 +248,10 @@ def main():
             rows = []
             for name, method in predicted.items():
                 sets = sets_of(method)
-                curve = bench.accuracies(sets)
+                if options.speeds_only:
+                    print(f"{name:26} {bench.speed(setting, method):10.0f}", flush=True)
+                    continue
+                curve = bench.curve(sets)
                 if curve is None:
                     print(f"{name:26} is refused")
                     continue
@@ -234,7 +266,7 @@ def main():
                 rows.append((3600 * expected["hours"], known, measured))
                 print(f"{name:26} {passes:7.2f} {speed:10.0f} {measured:11.2f} "
                       f"{expected['frames_per_second']:22.0f} {rows[-1][0]:11.2f} {known:15.2f}", flush=True)
-            if not options.count_only:
+            if rows:
                 by_rules, known = [(r, m) for r, _, m in rows], [(k, m) for _, k, m in rows]
                 print(f"tau: {tau_b(by_rules):.2f} by its rules, {tau_b(known):.2f} with the passes known; times within "
                       f"{100 * options.noise:g} % of each other tied: {tau_b(by_rules, options.noise):.2f} and "

@@ -10,8 +10,9 @@
 // (send-gb-s) take the worker's own time. Else as many ranks of their own behind the workers as the plan says; these
 // add one part after the other (cluster.host.memory-gb-s: two reads and a write per value) and answer at once from what
 // they have. Host as master: every device reaches the host's memory over its own lane, so that the host counts as many
-// servers as there are devices, which share its memory's bandwidth. Slaves of several ranks: each rank holds a stripe
-// of every layer and exchanges it with the ranks of the other slaves that hold the same one.
+// servers as there are devices, which share its memory's bandwidth; where the devices are those of several nodes, rank
+// 0 serves the whole model as a worker. Slaves of several ranks: each rank holds a stripe of every layer and exchanges
+// it with the ranks of the other slaves that hold the same one.
 #include <algorithm>
 
 #include "plan/schedules.h"
@@ -133,23 +134,36 @@ Task Answer(CostProcess& me, bool until_free, int request_tag, int answer_tag, d
   }
 }
 
+bool HasSeveralNodes(const Setting& setting) {
+  const int ranks_per_node = setting.cluster.links.ranks_per_node;
+  return ranks_per_node > 0 && setting.plan.workers > ranks_per_node;
+}
+
 PushSchedule MakeSchedule(const Setting& setting, const AsynchronousWay& way) {
   const CostPlan& plan = setting.plan;
   PushSchedule s{setting};
   s.stripes = way.stripes;
-  s.on_workers = !way.host_master && plan.servers == 0;
-  const int slaves = plan.workers / s.stripes;
-  s.servers = way.host_master ? plan.workers : s.on_workers ? std::min(slaves, kMostParts) : plan.servers;
+  s.host_master = way.host_master && !HasSeveralNodes(setting);
+  const bool at_rank_0 = way.host_master && !s.host_master;
+  s.on_workers = at_rank_0 || (!way.host_master && plan.servers == 0);
+  if (s.host_master) {
+    s.servers = plan.workers;
+  } else if (at_rank_0) {
+    s.servers = 1;
+  } else if (s.on_workers) {
+    s.servers = std::min(plan.workers / s.stripes, kMostParts);
+  } else {
+    s.servers = plan.servers;
+  }
   s.first_server = s.on_workers ? 0 : plan.workers;
-  s.host_master = way.host_master;
-  s.judged = !way.host_master && way.judged;
+  s.judged = !s.host_master && way.judged;
   s.overlap = plan.overlap_copies;
   s.steps = way.steps;
   s.exchanges = 2 * StepsToPlay(setting);
   s.stripe_bytes = 4 * setting.network.weights() / s.stripes;
   s.part_bytes = s.stripe_bytes / s.servers;
   s.pieces = way.pieces;
-  s.memory_share = way.host_master ? static_cast<double>(s.servers) : 1.0;
+  s.memory_share = s.host_master ? static_cast<double>(s.servers) : 1.0;
   s.begin.assign(static_cast<size_t>(plan.workers), 0.0);
   s.end = s.begin;
   return s;
@@ -182,7 +196,9 @@ std::vector<double> LayerByLayer(const Setting& setting) {
 Played PlayAsynchronous(const Setting& setting, const AsynchronousWay& way) {
   const CostPlan& plan = setting.plan;
   PushSchedule schedule = MakeSchedule(setting, way);
-  comm::CostWorld world(std::max(plan.workers, schedule.first_server + schedule.servers), setting.cluster);
+  comm::ClusterOptions cluster = setting.cluster;
+  if (schedule.host_master) cluster.links.ranks_per_node = 0;
+  comm::CostWorld world(std::max(plan.workers, schedule.first_server + schedule.servers), cluster);
   std::vector<CostProcess*> workers;
   for (int r = 0; r < plan.workers; ++r) {
     CostProcess& worker = world.AddProcess(r);

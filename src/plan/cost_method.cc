@@ -12,9 +12,9 @@
 namespace antiphon::plan {
 namespace {
 
-constexpr double kSafeStep = 2880;  // frames
+constexpr double kSafeStep = 1024;  // frames
 constexpr double kLargestStep = 16384;
-constexpr double kStepSurcharge = 0.05;
+constexpr double kStepSurcharge = 0.2;
 
 }  // namespace
 

@@ -85,7 +85,7 @@ void RequireGroups(const CostPlan& plan);
 double ActivationBytes(const CostNetwork& network, const CostPlan& plan);
 /// Frames of all workers in one step.
 double StepFrames(const CostPlan& plan, int ranks_per_replica);
-/// Extra passes that steps of so many frames cost: none up to 2880, 5 % per doubling beyond (published runs saw none).
+/// Extra passes that steps of so many frames cost: none up to 1024, 20 % per doubling beyond.
 double LargeStepFactor(double step_frames);
 /// "a step of 32768 frames, beyond 16384"; empty up to there.
 std::string StepTooLarge(double step_frames, int minibatch);

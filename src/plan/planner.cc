@@ -174,13 +174,13 @@ void TryAll(const PlanRequest& request, const CostNetwork& network, std::vector<
 }
 
 // Errors of the speed: docs/results/simulation.md.
-std::string HowSure(const PlanRequest& request, const Candidate& c, bool proposed) {
+std::string HowSure(const PlanRequest& request, const Candidate& c) {
   std::string text = c.result.staleness > 0 ? "speed: within a third of what was measured here"
                                             : "speed: within 15 % of what was measured here";
   if (c.plan.workers == 1) return text;
   const std::string key = MethodOf(c.plan).PassesKey(c.plan);
   if (request.passes.Of(key) > 0) return text + "; passes: as you measured them";
-  if (!proposed) return text + "; passes: not known, taken as those of ssgd with steps as large";
+  if (key.empty()) return text + "; passes: not known, taken as those of ssgd with steps as large";
   if (c.passes == 1) return text + "; passes: within what published runs saw no loss at";
   return text + fmt::format("; passes: {:.0f} % more are assumed, beyond what is documented", 100 * (c.passes - 1));
 }
@@ -201,7 +201,7 @@ MethodOutlook OutlookOf(const PlanRequest& request, const CostNetwork& network, 
   for (const auto& [name, candidates] : trials.found) best.push_back(Choose(request, candidates));
   if (!best.empty()) {
     outlook.candidate = Choose(request, best);
-    outlook.how_sure = HowSure(request, outlook.candidate, outlook.proposed);
+    outlook.how_sure = HowSure(request, outlook.candidate);
   } else {
     outlook.why_not = trials.objections.empty()
                           ? fmt::format("it needs more than the {} device(s) that there are", request.devices)

@@ -165,7 +165,7 @@ TEST(Planner, TakesMeasuredPassesForItsOwn) {
 }
 
 TEST(Planner, PassesNeverFallWithMoreWorkers) {
-  for (const char* method : {"ssgd", "averaging", "bmuf", "pipeline"}) {
+  for (const char* method : {"ssgd", "averaging", "bmuf", "pipeline", "easgd", "eamsgd", "admm"}) {
     double last = 0;
     for (const int workers : {1, 2, 4, 8, 16, 32, 64, 128}) {
       CostPlan plan;
@@ -176,6 +176,25 @@ TEST(Planner, PassesNeverFallWithMoreWorkers) {
       EXPECT_GE(factor, std::max(1.0, last)) << method << " with " << workers;
       last = factor;
     }
+  }
+}
+
+TEST(Planner, OldGradientsAndLoosePullsCostPasses) {
+  CostPlan plan;
+  plan.workers = 4;
+  CostResult result;
+  for (const char* method : {"asgd", "host-master", "asgd-groups"}) {
+    plan.method = method;
+    result.staleness = 3;
+    EXPECT_NEAR(PassesFactor(plan, result, {}), 1.15, 1e-12) << method;
+    EXPECT_EQ(TooFar(plan, result, {}), "") << method;
+    result.staleness = 17;
+    EXPECT_NE(TooFar(plan, result, {}), "") << method;
+    EXPECT_EQ(PassesFactor(plan, result, {.factors = {{method, 1.5}}}), 1.5) << method;
+  }
+  for (const char* method : {"easgd", "easgd-async", "eamsgd", "admm"}) {
+    plan.method = method;
+    EXPECT_NEAR(PassesFactor(plan, {}, {}), 1.3, 1e-12) << method;
   }
 }
 

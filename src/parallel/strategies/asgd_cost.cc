@@ -2,8 +2,7 @@
 // master (plan/asynchronous.cc).
 #include <fmt/format.h>
 
-#include <algorithm>
-
+#include "parallel/staleness_cost.h"
 #include "plan/cost_method.h"
 
 namespace antiphon::parallel {
@@ -13,9 +12,6 @@ using plan::CostNetwork;
 using plan::CostPlan;
 using plan::CostResult;
 
-constexpr double kSafeStaleness = 3;
-constexpr double kStalenessSurcharge = 0.01;
-constexpr double kLargestStaleness = 16;
 constexpr int kFewestWithServers = 8;  // devices for each server
 constexpr int kUsualPushEvery = 3;     // as asgd.cc has it
 
@@ -30,22 +26,10 @@ class AsgdCost : public plan::CostMethod {
   }
   int Ranks(const CostPlan& plan) const override { return plan.workers + plan.servers; }
 
-  std::vector<plan::PassesRule> PassesRules() const override {
-    return {{"asgd", "asgd", "none up to a staleness of 3 updates, 1 % per update beyond; refused beyond 16",
-             "Zhang 2013: 4 GPUs, no loss; here 4 workers cost 2.4 ± 1.2 points, 0.3 ± 0.2 with a synchronous epoch "
-             "first. The surcharge is assumed",
-             "asynchronous SGD"}};
-  }
+  std::vector<plan::PassesRule> PassesRules() const override { return {StalenessRule("asgd", "asynchronous SGD")}; }
   std::string PassesKey(const CostPlan&) const override { return "asgd"; }
-  double PassesFactor(const CostPlan& plan, const CostResult& result) const override {
-    return kStalenessSurcharge * std::max(0.0, result.staleness - kSafeStaleness) +
-           plan::LargeStepFactor(static_cast<double>(plan.minibatch) * plan.accumulate);
-  }
-  std::string TooFar(const CostPlan& plan, const CostResult& result) const override {
-    if (result.staleness <= kLargestStaleness) return "";
-    return fmt::format("gradients {:.0f} updates old with {} workers, beyond {:.0f}", result.staleness, plan.workers,
-                       kLargestStaleness);
-  }
+  double PassesFactor(const CostPlan&, const CostResult& result) const override { return StalenessFactor(result); }
+  std::string TooFar(const CostPlan& plan, const CostResult& result) const override { return TooStale(plan, result); }
 
   // Workers that serve; and a pool of servers, with values that travel meanwhile.
   std::vector<CostPlan> Variants(const CostPlan& base, int devices, double) const override {
@@ -77,7 +61,6 @@ class AsgdCost : public plan::CostMethod {
   }
 };
 
-// What is known of it beyond its speed is the same as of a pool; the planner tries the pool.
 class HostMasterCost : public plan::CostMethod {
  public:
   plan::Played Play(const plan::Setting& setting) const override {
@@ -85,6 +68,12 @@ class HostMasterCost : public plan::CostMethod {
                             {.host_master = true, .steps = setting.plan.accumulate, .pieces = LayerByLayer(setting)});
   }
   double Copies(const CostNetwork&, const CostPlan& plan) const override { return plan.workers == 1 ? 0 : 3; }
+  std::vector<plan::PassesRule> PassesRules() const override {
+    return {StalenessRule("host-master", "asynchronous SGD with the host as master")};
+  }
+  std::string PassesKey(const CostPlan&) const override { return "host-master"; }
+  double PassesFactor(const CostPlan&, const CostResult& result) const override { return StalenessFactor(result); }
+  std::string TooFar(const CostPlan& plan, const CostResult& result) const override { return TooStale(plan, result); }
   CostPlan Usual(CostPlan base) const override {
     base.accumulate = kUsualPushEvery;
     return base;

@@ -1,8 +1,9 @@
 // Asynchronous SGD whose slaves are groups of ranks (plan/asynchronous.cc): a slave takes as long for a minibatch as
-// model parallelism does. How many passes it needs is not known.
+// model parallelism does.
 #include <fmt/format.h>
 
 #include "base/error.h"
+#include "parallel/staleness_cost.h"
 #include "plan/cost_method.h"
 
 namespace antiphon::parallel {
@@ -46,6 +47,16 @@ class AsgdGroupsCost : public plan::CostMethod {
     return held * 4 * network.weights() / plan.group + plan::ActivationBytes(network, plan);
   }
   int Ranks(const CostPlan& plan) const override { return plan.workers + plan.servers; }
+  std::vector<plan::PassesRule> PassesRules() const override {
+    return {StalenessRule("asgd-groups", "asynchronous SGD of slaves that are groups")};
+  }
+  std::string PassesKey(const CostPlan&) const override { return "asgd-groups"; }
+  double PassesFactor(const CostPlan&, const plan::CostResult& result) const override {
+    return StalenessFactor(result);
+  }
+  std::string TooFar(const CostPlan& plan, const plan::CostResult& result) const override {
+    return TooStale(plan, result);
+  }
   int RanksPerReplica(const CostPlan& plan) const override { return plan.group; }
   std::vector<int> WorkerCounts(const CostPlan& plan, int devices) const override {
     return plan::MultiplesUpTo(plan.group, devices);

@@ -48,9 +48,9 @@ class SsgdCost : public plan::CostMethod {
 
   std::vector<plan::PassesRule> PassesRules() const override {
     return {{"ssgd", "ssgd",
-             "none up to 2880 frames per step of all workers, 5 % per doubling beyond; refused beyond 16,384",
-             "Seide 2014 saw no loss at 2880 and nearly none at 16 k once training was under way; here 1024 frames per "
-             "step cost nothing (+0.1 ± 0.3 points of frame accuracy). The surcharge is assumed",
+             "none up to 1024 frames per step of all workers, 20 % per doubling beyond; refused beyond 16,384",
+             "here, after as many passes: +0.1 and -1.0 points of frame accuracy at 1024, -2.6 and -3.0 at 2048; Seide "
+             "2014 saw no loss at 2880, and nearly none at 16 k, once training was under way on much more speech",
              "synchronous SGD"},
             {"one-bit", "ssgd, 1-bit", "as ssgd, and 2 %",
              "Seide 2014: no or nearly no loss; here −0.1 ± 0.3 points where plain ssgd had +0.1 ± 0.3. The "
