@@ -60,6 +60,8 @@ class Communicator {
   virtual Message Receive(int source, int tag) = 0;
   /// True if Receive would return at once.
   virtual bool Poll(int source, int tag) = 0;
+  /// Between true and false this rank does nothing but poll: messages are carried as fast as to one that receives.
+  virtual void SetListening(bool listening) { (void)listening; }
 
   /// Offers `memory` to the one-sided operations of all ranks under `id`; it must stay until CloseWindow. Collective.
   virtual void OpenWindow(int id, std::span<float> memory) = 0;

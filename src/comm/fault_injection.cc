@@ -13,6 +13,7 @@
 #include <charconv>
 #include <chrono>
 #include <cstdlib>
+#include <filesystem>
 #include <sstream>
 #include <string>
 #include <thread>
@@ -27,11 +28,15 @@ struct Fault {
   std::string action;
   std::string point;
   std::string once;
+  std::string until;
   int64_t rank = 0;
   int64_t step = 0;
   int64_t seconds = 1;
   int64_t bytes = 0;
 };
+
+constexpr auto kPause = std::chrono::milliseconds(5);
+constexpr auto kLongestHold = std::chrono::minutes(5);
 
 std::atomic<bool> damage = false;
 
@@ -49,6 +54,7 @@ Fault ParseFault(const std::string& text) {
     };
     const bool known = key == "at"        ? (fault.point = value, true)
                        : key == "once"    ? (fault.once = value, true)
+                       : key == "until"   ? (fault.until = value, true)
                        : key == "rank"    ? number(fault.rank)
                        : key == "step"    ? number(fault.step)
                        : key == "seconds" ? number(fault.seconds)
@@ -56,7 +62,7 @@ Fault ParseFault(const std::string& text) {
                                           : false;
     if (!known) Throw<UsageError>("ANTIPHON_FAULT: '{}' in '{}' is not understood", word, text);
   }
-  constexpr std::array kActions = {"kill", "stop", "slow", "corrupt", "full"};
+  constexpr std::array kActions = {"kill", "stop", "slow", "hold", "corrupt", "full"};
   if (std::find(kActions.begin(), kActions.end(), fault.action) == kActions.end()) {
     Throw<UsageError>("ANTIPHON_FAULT: '{}' is none of {}", fault.action, fmt::join(kActions, ", "));
   }
@@ -82,6 +88,13 @@ bool Mark(const Fault& fault) {
   return file >= 0;
 }
 
+void HoldUntil(const std::filesystem::path& file) {
+  const auto end = std::chrono::steady_clock::now() + kLongestHold;
+  while (!std::filesystem::exists(file) && std::chrono::steady_clock::now() < end) {
+    std::this_thread::sleep_for(kPause);
+  }
+}
+
 void LimitFiles(int64_t bytes) {
   ::rlimit limit{};
   ::getrlimit(RLIMIT_FSIZE, &limit);
@@ -96,7 +109,9 @@ void FaultPoint(std::string_view point, int rank, int64_t step) {
     if (fault.point != point || fault.rank != rank || step < fault.step || !Mark(fault)) continue;
     if (fault.action == "kill") ::raise(SIGKILL);
     if (fault.action == "stop") ::kill(::getpid(), SIGSTOP);
-    if (fault.action == "slow") std::this_thread::sleep_for(std::chrono::seconds(fault.seconds));
+    const bool waits = fault.action == "slow" || fault.action == "hold";
+    if (waits) std::this_thread::sleep_for(std::chrono::seconds(fault.seconds));
+    if (fault.action == "hold") HoldUntil(fault.until);
     if (fault.action == "corrupt") damage = true;
     if (fault.action == "full") LimitFiles(fault.bytes);
   }

@@ -176,6 +176,10 @@ class HubCommunicator : public Communicator, public SecondThread, public LossTol
     return Has(box, source, tag);
   }
 
+  void SetListening(bool listening) override {
+    if (hub_->transport_ != nullptr) hub_->transport_->Waiting(listening ? 1 : -1);
+  }
+
   // One thread per rank where losses are survived: who noticed one has to deal with it.
   bool allowed() const override {
     return !hub_->survives_losses_ && (hub_->transport_ == nullptr || !hub_->transport_->survives_losses());

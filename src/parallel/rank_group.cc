@@ -16,6 +16,16 @@ constexpr int kBroadcast = 1;
 constexpr int kExchange = 2;
 constexpr int kPieces = 3;
 
+class Listening {
+ public:
+  explicit Listening(comm::Communicator& comm) : comm_(comm) { comm_.SetListening(true); }
+  Listening(const Listening&) = delete;
+  ~Listening() { comm_.SetListening(false); }
+
+ private:
+  comm::Communicator& comm_;
+};
+
 }  // namespace
 
 std::vector<int> RanksFrom(int first, int step, int count) {
@@ -52,15 +62,20 @@ void RankGroup::Send(int index, int tag, std::span<const std::byte> bytes) {
   seconds_ += comm_.Now() - begin;
 }
 
+// Until that message is there, or the deadline is over.
+void RankGroup::ServeUntil(int source, int tag) {
+  if (comm_.Poll(source, tag)) return;
+  const Listening sign(comm_);
+  const double end = comm_.Now() + comm_.deadline_seconds();
+  do {
+    serve_();
+    std::this_thread::yield();
+  } while (!comm_.Poll(source, tag) && comm_.Now() < end);
+}
+
 comm::Message RankGroup::Receive(int index, int tag) {
   const double begin = comm_.Now();
-  if (serve_) {
-    const double end = begin + comm_.deadline_seconds();
-    while (!comm_.Poll(rank(index), tag) && comm_.Now() < end) {
-      serve_();
-      std::this_thread::yield();
-    }
-  }
+  if (serve_) ServeUntil(rank(index), tag);
   comm::Message message = comm_.Receive(rank(index), tag);
   seconds_ += comm_.Now() - begin;
   return message;

@@ -53,6 +53,7 @@ class RankGroup {
   template <class T>
   void TreeAllReduce(std::span<T> values);
   void Send(int index, int tag, std::span<const std::byte> bytes);
+  void ServeUntil(int source, int tag);
   comm::Message Receive(int index, int tag);
   comm::Message ReceiveSized(int index, int tag, size_t size);
   void ReceiveInto(int index, int tag, std::span<std::byte> bytes);

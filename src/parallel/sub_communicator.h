@@ -23,6 +23,7 @@ class SubCommunicator : public comm::Communicator, public comm::LossTolerance {
   void SendAway(int destination, int tag, std::vector<std::byte>& bytes) override;
   comm::Message Receive(int source, int tag) override;
   bool Poll(int source, int tag) override;
+  void SetListening(bool listening) override { whole_.SetListening(listening); }
   void OpenWindow(int id, std::span<float> memory) override;
   void CloseWindow(int id) override;
   void LeaveBehind(std::vector<float> memory) override { whole_.LeaveBehind(std::move(memory)); }

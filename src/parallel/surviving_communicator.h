@@ -46,6 +46,7 @@ class SurvivingCommunicator : public comm::Communicator, public comm::SecondThre
   }
   comm::Message Receive(int source, int tag) override { return now().Receive(source, tag); }
   bool Poll(int source, int tag) override { return now().Poll(source, tag); }
+  void SetListening(bool listening) override { whole_.SetListening(listening); }
   void OpenWindow(int id, std::span<float> memory) override { now().OpenWindow(id, memory); }
   void CloseWindow(int id) override { now().CloseWindow(id); }
   void LeaveBehind(std::vector<float> memory) override { whole_.LeaveBehind(std::move(memory)); }
