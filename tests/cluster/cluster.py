@@ -195,6 +195,10 @@ class Cluster(unittest.TestCase):
 
 
 def main(arguments=sys.argv):
+    """Ends with status 1 if a case failed, else with 77, which ctest knows as skipped, if one was skipped."""
     global SOURCES, PROGRAM, MPIEXEC
     SOURCES, PROGRAM, MPIEXEC = arguments[1], os.path.realpath(arguments[2]), arguments[3]
-    unittest.main(argv=[arguments[0], *arguments[4:]], verbosity=2)
+    result = unittest.main(argv=[arguments[0], *arguments[4:]], verbosity=2, exit=False).result
+    if not result.wasSuccessful():
+        sys.exit(1)
+    sys.exit(77 if result.skipped else 0)

@@ -16,17 +16,18 @@ import cluster
 from cluster import OPTIONS, Cluster
 
 STANDS_STILL = ("--set", "schedule.final-learning-rate=1e-30")
-SECONDS_TO_ASK = 4  # for which the run waits
+SECONDS_BETWEEN_LOOKS = 1  # into the run's folder
 NOTHING_DROPPED = "max-staleness = -1"  # and so no minibatch learned again
 
 
 class ResizeCase(Cluster):
     def start(self, name, *arguments, workers=2, method="ssgd", options="", step=25, command=None):
-        """A run whose rank 0 waits at `step` for a while, and has come there."""
-        marker = self.folder / f"{name}.waits"
-        fault = f"slow rank=0 at=step step={step} seconds={SECONDS_TO_ASK} once={marker}"
-        command = self.command(name, "--json", *STANDS_STILL, *arguments, workers=workers, method=method,
+        """A run whose rank 0 has come to `step`, and waits there until it is asked."""
+        command = command or self.command(name, "--json", *STANDS_STILL, *arguments, workers=workers, method=method,
                                options=options, epochs=2, rate=1e-30, checkpoint_steps=0)
+        marker = self.folder / f"{name}.waits"
+        request = self.folder / name / "workers.toml"
+        fault = f"hold rank=0 at=step step={step} seconds={SECONDS_BETWEEN_LOOKS} until={request} once={marker}"
         process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                                    text=True, env=dict(os.environ, OMP_WAIT_POLICY="passive", ANTIPHON_FAULT=fault))
         end = time.monotonic() + cluster.LONGEST_SECONDS
@@ -172,16 +173,8 @@ class Processes(ResizeCase):
     def test_bare_mpirun_changes_workers_in_its_processes(self):
         for after in (5, 1):
             name = f"bare-{after}"
-            marker = self.folder / f"{name}.waits"
             command = self.command(name, "--json", *STANDS_STILL, workers=2, epochs=2, rate=1e-30, checkpoint_steps=0)
-            process = subprocess.Popen(
-                [*self.launch(2).split(), *command], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-                stderr=subprocess.PIPE, text=True,
-                env=dict(os.environ, OMP_WAIT_POLICY="passive",
-                         ANTIPHON_FAULT=f"slow rank=0 at=step step=20 seconds={SECONDS_TO_ASK} once={marker}"))
-            end = time.monotonic() + cluster.LONGEST_SECONDS
-            while not marker.exists() and process.poll() is None and time.monotonic() < end:
-                time.sleep(0.02)
+            process = self.start(name, step=20, command=[*self.launch(2).split(), *command])
             self.must_resize(name, "--workers", after)
             _, errors = self.end(process)
             self.assertEqual(self.workers(name), 5 if after == 5 else 2, errors)

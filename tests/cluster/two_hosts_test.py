@@ -56,14 +56,14 @@ class TwoHosts(Cluster):
     @classmethod
     def setUpClass(cls):
         if SSHD is None:
-            raise unittest.SkipTest("skipped=sshd is not here (scripts/setup test installs it)")
+            raise unittest.SkipTest("sshd is not here (scripts/setup test installs it)")
         cls.prefix = f"walk{os.getpid()}"
         if run(f"ip netns add {cls.prefix}a").returncode != 0:
-            raise unittest.SkipTest("skipped=no right to make network namespaces")
+            raise unittest.SkipTest("no right to make network namespaces")
         cls.addClassCleanup(cls.take_down)
         entered = run(cls.in_machine("a") + "true")
         if entered.returncode != 0:
-            raise unittest.SkipTest(f"skipped=no way into a network namespace: {entered.stderr.strip()}")
+            raise unittest.SkipTest(f"no way into a network namespace: {entered.stderr.strip()}")
         super().setUpClass()
         version = run([cluster.MPIEXEC, "--version"]).stdout
         # How mpirun reaches other machines: named rsh up to Open MPI 4, ssh since 5.
@@ -163,12 +163,12 @@ class TwoHosts(Cluster):
 
     def test_behind_firewalls_with_the_ports_of_the_walk_through(self):
         if shutil.which("nft", path="/usr/sbin:/usr/bin") is None:
-            self.skipTest("skipped=nft is not here")
+            self.skipTest("nft is not here")
         ports = f"22, {MPI_PORTS}, {DAEMON_PORTS}"
         for machine in "ab":
             loaded = run(self.in_machine(machine) + "nft -f -", input=FIREWALL.format(ports=ports))
             if loaded.returncode != 0:
-                self.skipTest(f"skipped=this kernel has no nftables: {loaded.stderr.strip()}")
+                self.skipTest(f"this kernel has no nftables: {loaded.stderr.strip()}")
             self.addCleanup(run, self.in_machine(machine) + "nft flush ruleset")
         knock = self.on_a([sys.executable, "-c", "import socket; socket.create_connection(('hostb', 9), 2)"])
         self.assertIn("timed out", knock.stderr, "the firewall lets through what it should not")
