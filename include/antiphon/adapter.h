@@ -50,6 +50,7 @@ struct AdaptationOutcome {
 
 class ANTIPHON_API Adapter {
  public:
+  /// Refuses a method and options that there are not, and a model file that is not whole; Run refuses the rest.
   explicit Adapter(AdapterSettings settings);
   AdaptationOutcome Run();
 

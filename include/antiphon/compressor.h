@@ -45,6 +45,7 @@ struct CompressionOutcome {
 
 class ANTIPHON_API Compressor {
  public:
+  /// Refuses a method and options that there are not, and a model file that is not whole; Run refuses the rest.
   explicit Compressor(CompressorSettings settings);
   CompressionOutcome Run();
 

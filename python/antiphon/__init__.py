@@ -11,6 +11,7 @@ way goes to the logger "antiphon" of Python's logging.
 """
 
 from . import _logging
+from ._arguments import Audio, Samples
 from ._aligner import AlignedPhone, AlignedWord, Aligner, Alignment, UnalignedPart
 from ._core import SpeakerMemory, SpeakerProfile, version as _version
 from ._errors import (Cancelled, DivergenceError, Error, FileError, InputError, InternalError, OutOfMemoryError,
@@ -30,9 +31,9 @@ _logging.start()
 
 __all__ = [
     "AdaptationMeasures", "AdaptationResult", "Adapter", "AlignedPhone", "AlignedWord", "Aligner", "Alignment",
-    "Cancelled", "CompressionResult", "CompressionStage", "Compressor", "DivergenceError", "Error", "FileError",
-    "FrameStore", "FrontEnd", "G2p", "Hypothesis", "InputError", "InternalError", "Minibatch", "Minibatches",
-    "Model", "OutOfMemoryError", "PeerError", "Pronunciation", "Recognition", "Recognizer", "SpeakerMemory",
+    "Audio", "Cancelled", "CompressionResult", "CompressionStage", "Compressor", "DivergenceError", "Error",
+    "FileError", "FrameStore", "FrontEnd", "G2p", "Hypothesis", "InputError", "InternalError", "Minibatch",
+    "Minibatches", "Model", "OutOfMemoryError", "PeerError", "Pronunciation", "Recognition", "Recognizer", "Samples", "SpeakerMemory",
     "SpeakerProfile", "Stream", "StreamEvent", "TrainingResult", "UnalignedPart", "UsageError",
     "Utterance", "Word", "read_table", "train", "train_g2p", "write_table",
 ]

@@ -1,14 +1,18 @@
 """When known words were said."""
 
 import os
+import tempfile
 from dataclasses import dataclass
-from typing import Any, Optional
+from typing import TYPE_CHECKING, Optional
 
 from . import _core
-from ._arguments import (PathLike, channel_of_file, existing, path_text, samples as checked_samples, checked_text,
-                         whole_number)
-from ._errors import UsageError
+from ._arguments import (WHOLE_FILE, Audio, PathLike, channel_of_file, checked_text, existing, path_text,
+                         samples_and_rate)
+from ._keywords import AlignerKeywords, named
 from ._settings import filled
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
 
 
 @dataclass(frozen=True)
@@ -114,7 +118,9 @@ class Aligner:
     May be used by many threads at once.
     """
 
-    def __init__(self, model: PathLike, lexicon: Optional[PathLike] = None, **settings: Any) -> None:
+    @named(AlignerKeywords)
+    def __init__(self, model: PathLike, lexicon: Optional[PathLike] = None,
+                 **settings: "Unpack[AlignerKeywords]") -> None:
         """`model`: what `antiphon bundle` made, a model file, or a folder with model.safetensors or
         network/model.safetensors, as recipes leave it. `lexicon`: WORD PHONE … per line, with the model's phones;
         None: the bundle's, or that of the folder's graph.
@@ -130,16 +136,18 @@ class Aligner:
     def __repr__(self) -> str:
         return f"<antiphon.Aligner {self._model!r}>"
 
-    def align(self, audio: Any, text: str, rate: Optional[int] = None, channel: Optional[int] = None) -> Alignment:
-        """`audio`: the path of a file, of which `channel` is heard, from 0, or the mean of all; or one channel of
-        samples, floats in -1 … 1 or int16, with their `rate` in Hz. InputError if the audio is too short for the text,
-        or a word has no pronunciation."""
+    def align(self, audio: Audio, text: str, rate: Optional[int] = None, channel: Optional[int] = None) -> Alignment:
+        """`audio`: the path of a file or its contents as bytes, of which `channel` is heard, from 0, or the mean of
+        all; or one channel of samples, floats in -1 … 1 or int16, with their `rate` in Hz. InputError if the audio is
+        too short for the text, or a word has no pronunciation."""
         said = checked_text(text, "text")
         if isinstance(audio, (str, os.PathLike)):
+            return Alignment(self._core.align_file(existing(audio, "audio"), channel_of_file(rate, channel), said))
+        if isinstance(audio, WHOLE_FILE):
             number = channel_of_file(rate, channel)
-            return Alignment(self._core.align_file(existing(audio, "audio"), number, said))
-        if channel is not None:
-            raise UsageError("channel: samples are one channel; choose it before")
-        if rate is None:
-            raise TypeError("rate: samples need their sampling rate in Hz")
-        return Alignment(self._core.align(checked_samples(audio), whole_number(rate, "rate"), said))
+            with tempfile.TemporaryDirectory() as folder:  # the library aligns files that have a name
+                file = os.path.join(folder, "audio")
+                with open(file, "wb") as written:
+                    written.write(audio)
+                return Alignment(self._core.align_file(file, number, said))
+        return Alignment(self._core.align(*samples_and_rate(audio, rate, channel), said))

@@ -2,17 +2,44 @@
 
 import errno
 import os
-from collections.abc import Iterable
-from typing import Any, Union, cast
+import warnings
+from collections.abc import Iterable, Sequence
+from typing import Any, Protocol, Union, cast
 
 import numpy as np
 import numpy.typing as npt
 
 from ._errors import InputError, UsageError
 
-PathLike = Union[str, "os.PathLike[str]"]
+PathLike = Union[str, os.PathLike[str]]
 Floats = npt.NDArray[np.float32]
 Integers = npt.NDArray[np.int32]
+
+
+class SupportsDlpack(Protocol):
+    """An array of another library, such as PyTorch."""
+
+    def __dlpack__(self) -> Any:
+        """By which it is shared without a copy."""
+
+
+class SupportsArray(Protocol):
+    """What NumPy can make an array of."""
+
+    def __array__(self) -> "np.ndarray[Any, Any]":
+        """That array."""
+
+
+Samples = Union[npt.NDArray[Any], SupportsDlpack, SupportsArray, Sequence[float]]
+"""One channel of sound: floats in -1 … 1, or int16."""
+Audio = Union[PathLike, bytes, bytearray, memoryview, Samples]
+"""The path of a file, its contents, or samples, which need their rate."""
+
+WHOLE_FILE = (bytes, bytearray, memoryview)
+"""What a file's contents may be."""
+
+# Sound in floats may overshoot full scale, but not so far; 16-bit numbers do as soon as anything is heard.
+_LOUDEST = 16.0
 
 INT32, INT64, UINT64 = (-2**31, 2**31 - 1), (-2**63, 2**63 - 1), (0, 2**64 - 1)
 """What the library's whole numbers may be: as a rule the first, of places the second, of seeds the third."""
@@ -134,11 +161,29 @@ def floats(values: Any, dimensions: int, what: str) -> Floats:
     return array
 
 
-def samples(values: Any, what: str = "samples") -> Floats:
-    """One channel of sound as floats in -1 … 1; 16-bit whole numbers are brought to that scale."""
+def samples(values: Samples, what: str = "samples", depth: int = 1) -> Floats:
+    """One channel of sound as floats in -1 … 1; 16-bit whole numbers are brought to that scale. Floats that cannot be
+    on it bring a warning, for the caller from whom `depth` functions lead here."""
     array = _array(values, what)
     if array.dtype == np.int16:
-        array = array.astype(np.float32) / np.float32(32768)
+        return floats(array.astype(np.float32) / np.float32(32768), 1, what)
     if not np.issubdtype(array.dtype, np.floating):
         raise TypeError(f"{what}: expected floats in -1 … 1 or int16, not {array.dtype}")
-    return floats(array, 1, what)
+    given = floats(array, 1, what)
+    loudest = max(given.max(), -given.min()) if given.size else 0.0
+    if loudest > _LOUDEST:
+        warnings.warn(f"{what}: expected floats in -1 … 1, found up to {loudest:g}: give 16-bit numbers as int16, or "
+                      "divide them by 32768", stacklevel=depth + 2)
+    return given
+
+
+def samples_and_rate(audio: Any, rate: object, channel: object) -> tuple[Floats, int]:
+    """Audio that is no file: samples and their rate."""
+    if not hasattr(audio, "__array__") and not hasattr(audio, "__dlpack__") and not isinstance(audio, Sequence):
+        raise TypeError("audio: expected the path of a file, its contents as bytes, or an array of samples with their "
+                        f"rate, not {type(audio).__name__}")
+    if channel is not None:
+        raise UsageError("channel: samples are one channel; choose it before")
+    if rate is None:
+        raise TypeError("rate: samples need their sampling rate in Hz")
+    return samples(audio, depth=2), whole_number(rate, "rate")

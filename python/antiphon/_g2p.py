@@ -1,11 +1,15 @@
 """How words are said that no lexicon has."""
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING
 
 from . import _core
 from ._arguments import PathLike, existing, path_text, real_number, checked_text, thread_count, whole_number
+from ._keywords import G2pKeywords, named
 from ._toml import toml_options
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
 
 
 @dataclass(frozen=True)
@@ -49,7 +53,8 @@ class G2p:
         return self._core.phones
 
 
-def train_g2p(lexicon: PathLike, out: PathLike, threads: int = 0, **options: Any) -> G2p:
+@named(G2pKeywords)
+def train_g2p(lexicon: PathLike, out: PathLike, threads: int = 0, **options: "Unpack[G2pKeywords]") -> G2p:
     """Learns from a lexicon (WORD PHONE … per line) and writes `out`, NAME.g2p. `options`: those of `antiphon g2p
     train`, with _ in place of -: order, max_letters, max_phones, iterations, prune. threads=0: all cores."""
     path = path_text(out, "out")

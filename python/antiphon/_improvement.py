@@ -1,11 +1,19 @@
 """Models made smaller, and models made good on other speech."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Mapping, Optional
+from typing import TYPE_CHECKING, Any, Literal, Optional
 
 from . import _core
 from ._arguments import UINT64, PathLike, existing, path_text, checked_text, thread_count, whole_number
+from ._keywords import AdapterKeywords, CompressorKeywords, named
 from ._toml import toml_options
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+CompressionMethod = Literal["binarize", "circulant", "multiframe", "prune", "prune-nodes", "quantize", "student", "svd"]
+AdaptationMethod = Literal["adversarial", "fmllr", "kld", "lhn", "lhuc", "lin", "mix", "transfer"]
 
 
 def _with_common(settings: Any, model: PathLike, method: str, held_out_store: Optional[PathLike], config: str,
@@ -58,18 +66,23 @@ class Compressor:
         antiphon.Compressor("exp/net/model.safetensors", "svd", store="exp/store", svd={"energy": 0.8}).run("exp/svd")
     """
 
-    def __init__(self, model: PathLike, method: str, *, store: Optional[PathLike] = None,
+    @named(CompressorKeywords)
+    def __init__(self, model: PathLike, method: CompressionMethod, *, store: Optional[PathLike] = None,
                  held_out_store: Optional[PathLike] = None, config: str = "", seed: int = 1, threads: int = 0,
-                 **options: Any) -> None:
+                 **options: "Unpack[CompressorKeywords]") -> None:
         """`method`: "svd", "prune", "quantize" … (`antiphon compress --method list`). `store`: the frame store for
         statistics, retraining and measuring; without it only what the method does without. `config`, `options`: as
-        antiphon.train takes them, with the method's options in the table of its name."""
+        antiphon.train takes them, with the method's options in the table of its name.
+
+        UsageError for a method or an option that there is not, InputError for a model file that is damaged."""
         settings = _core.CompressorSettings()
         settings.frame_store = _optional_store(store, "store")
         self._settings = _with_common(settings, model, method, held_out_store, config, options, seed, threads)
+        _core.check_compression(self._settings)
 
     def run(self, out: PathLike) -> CompressionResult:
-        """Compresses into the folder `out`: model.safetensors, compression.json and what came before retraining."""
+        """Compresses into the folder `out`: model.safetensors, compression.json and what came before retraining.
+        Ctrl-C ends it, and leaves no model."""
         self._settings.out = path_text(out, "out")
         found = _core.compress(self._settings)
         return CompressionResult(found.model_file, CompressionStage(*found.before),
@@ -118,9 +131,11 @@ class Adapter:
         print(result.verdict, result.model)
     """
 
+    @named(AdapterKeywords)
     def __init__(self, model: PathLike, *, store: PathLike, old_store: Optional[PathLike] = None,
-                 held_out_store: Optional[PathLike] = None, hmm: Optional[PathLike] = None, method: str = "kld",
-                 config: str = "", seed: int = 1, threads: int = 0, **options: Any) -> None:
+                 held_out_store: Optional[PathLike] = None, hmm: Optional[PathLike] = None,
+                 method: AdaptationMethod = "kld", config: str = "", seed: int = 1, threads: int = 0,
+                 **options: "Unpack[AdapterKeywords]") -> None:
         """`store`: the frame store of the aligned speech to adapt to. `old_store`: the one that the model was trained
         on, to see what it forgets. `held_out_store`: to measure on; None: a part of `store`. `hmm`: the model whose
         states the labels are; None: the model's own. `method`, `config`, `options`: as Compressor's."""
@@ -129,9 +144,11 @@ class Adapter:
         settings.old_store = _optional_store(old_store, "old_store")
         settings.hmm = "" if hmm is None else existing(hmm, "hmm")
         self._settings = _with_common(settings, model, method, held_out_store, config, options, seed, threads)
+        _core.check_adaptation(self._settings)
 
     def run(self, out: PathLike) -> AdaptationResult:
-        """Adapts into the folder `out`: model.safetensors, adapted.safetensors, adaptation.json, report.html."""
+        """Adapts into the folder `out`: model.safetensors, adapted.safetensors, adaptation.json, report.html. Ctrl-C
+        ends it, and leaves no model."""
         self._settings.out = path_text(out, "out")
         found = _core.adapt(self._settings)
         return AdaptationResult(found.accepted, found.verdict, found.model_file, found.profile_file,

@@ -2,17 +2,21 @@
 
 import os
 import threading
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import astuple, dataclass
 from types import TracebackType
-from typing import Any, Optional
+from typing import TYPE_CHECKING, Any, Optional
 
 from . import _core
-from ._arguments import (PathLike, channel_of_file, existing, path_text, require_function, samples as checked_samples,
-                         whole_number)
+from ._arguments import (WHOLE_FILE, Audio, PathLike, Samples, channel_of_file, existing, path_text, require_function,
+                         samples as checked_samples, samples_and_rate, whole_number)
 from ._core import SpeakerMemory, SpeakerProfile
 from ._errors import UsageError
+from ._keywords import RecognizerKeywords, StreamKeywords, named
 from ._settings import filled
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
 
 
 @dataclass(frozen=True)
@@ -36,7 +40,12 @@ class Hypothesis:
     text: str
     """Its words, with blanks between."""
     cost: float
-    """By which they are ranked, in nats; lower is better."""
+    """By which they are ranked, in nats; lower is better: graph_cost + acoustic_cost / lm_weight + word_penalty ·
+    words."""
+    graph_cost: float = 0.0
+    """The language model's part, with pronunciations and transitions."""
+    acoustic_cost: float = 0.0
+    """The acoustic model's part."""
 
 
 @dataclass(frozen=True)
@@ -56,6 +65,11 @@ class Recognition:
     written_words: tuple[Word, ...] = ()
     """The same with times: each has those of the words that it stands for."""
 
+    def json(self) -> str:
+        """All of it in one line: an object with "text", "words" and, if they are there, "nbest", "remark", "written"
+        and "written_words"; times in seconds, rounded to hundredths."""
+        return _core.recognition_json(_values(self))
+
 
 @dataclass(frozen=True)
 class StreamEvent(Recognition):
@@ -69,6 +83,10 @@ class StreamEvent(Recognition):
     end: float = 0.0
     """The same of its end so far."""
 
+    def json(self) -> str:
+        """As of a Recognition, behind "final", "start" and "end"; of a partial result the text alone, and "written"."""
+        return _core.event_json((self.final, self.start, self.end, _values(self)))
+
 
 class Recognizer:
     """Recognises recordings as `antiphon decode` does, with the same words, times and confidences.
@@ -80,7 +98,9 @@ class Recognizer:
     May be used by many threads at once.
     """
 
-    def __init__(self, model: PathLike, graph: Optional[PathLike] = None, **settings: Any) -> None:
+    @named(RecognizerKeywords)
+    def __init__(self, model: PathLike, graph: Optional[PathLike] = None,
+                 **settings: "Unpack[RecognizerKeywords]") -> None:
         """`model`: what `antiphon bundle` made; or the folder of a recipe, of which it takes what is there of
         model.safetensors or network/model.safetensors, graph/, decode-dev/weights.toml, graph-gmm/ and
         vad/network/model.safetensors; or a model file. `graph`: the folder that `antiphon graph` made for the model;
@@ -106,7 +126,7 @@ class Recognizer:
     def __repr__(self) -> str:
         return f"<antiphon.Recognizer {self._model!r}, {self.sample_rate} Hz>"
 
-    def recognize(self, audio: Any, rate: Optional[int] = None, channel: Optional[int] = None,
+    def recognize(self, audio: Audio, rate: Optional[int] = None, channel: Optional[int] = None,
                   nbest: Optional[int] = None, *, profile: Optional[SpeakerProfile] = None,
                   memory: Optional[SpeakerMemory] = None,
                   progress: Optional[Callable[[float], object]] = None) -> Recognition:
@@ -126,24 +146,18 @@ class Recognizer:
         if memory is not None:
             _require_memory(memory)
         require_function(progress, "progress")
-        if isinstance(audio, (str, os.PathLike, bytes, bytearray, memoryview)):
+        if isinstance(audio, (str, os.PathLike)):
             call.channel = channel_of_file(rate, channel)
-            if isinstance(audio, (bytes, bytearray, memoryview)):
-                found = self._core.recognize_bytes(bytes(audio), call, memory, progress)
-            else:
-                found = self._core.recognize_file(existing(audio, "audio"), call, memory, progress)
+            found = self._core.recognize_file(existing(audio, "audio"), call, memory, progress)
+        elif isinstance(audio, WHOLE_FILE):
+            call.channel = channel_of_file(rate, channel)
+            found = self._core.recognize_bytes(bytes(audio), call, memory, progress)
         else:
-            if channel is not None:
-                raise UsageError("channel: samples are one channel; choose it before")
-            if not hasattr(audio, "__array__") and not hasattr(audio, "__dlpack__") and not isinstance(audio, Sequence):
-                raise TypeError("audio: expected the path of a file, its bytes, or an array of samples, not "
-                                f"{type(audio).__name__}")
-            if rate is None:
-                raise TypeError("rate: samples need their sampling rate in Hz")
-            found = self._core.recognize(checked_samples(audio), whole_number(rate, "rate"), call, memory, progress)
+            found = self._core.recognize(*samples_and_rate(audio, rate, channel), call, memory, progress)
         return Recognition(**_fields(found))
 
-    def stream(self, rate: int, partial: bool = True, **settings: Any) -> "Stream":
+    @named(StreamKeywords)
+    def stream(self, rate: int, partial: bool = True, **settings: "Unpack[StreamKeywords]") -> "Stream":
         """A stream of speech that is still being said, of samples at this rate in Hz. With `partial`, it also tells
         what is understood so far.
 
@@ -198,9 +212,9 @@ class Stream:
             for event in stream.end():
                 print(event.text)
 
-    A block that is left without `end` ends the stream; what became clear by that is in `rest`, and lost if an exception
-    left it. Events are the same
-    however the samples are cut. Calls of several threads wait for each other.
+    Call `end` inside the block: one that is left without it ends the stream, too, but what became clear by that is in
+    `rest` alone, and lost if an exception left the block. Events are the same however the samples are cut. Calls of
+    several threads wait for each other.
     """
 
     def __init__(self, core: "_core.Stream") -> None:
@@ -214,9 +228,9 @@ class Stream:
     def __repr__(self) -> str:
         return f"<antiphon.Stream, {'ended' if self.ended else 'open'}>"
 
-    def accept(self, samples: Any) -> list[StreamEvent]:
+    def accept(self, samples: Samples) -> list[StreamEvent]:
         """More samples, any number, floats in -1 … 1 or int16; what became clear by them."""
-        if isinstance(samples, (bytes, bytearray, memoryview)):
+        if isinstance(samples, WHOLE_FILE):
             raise TypeError("samples: expected floats in -1 … 1 or int16, not bytes; 16-bit ones are "
                             "numpy.frombuffer(samples, numpy.int16)")
         given = checked_samples(samples)
@@ -283,6 +297,13 @@ class Stream:
 def _require_memory(memory: object) -> None:
     if not isinstance(memory, SpeakerMemory):
         raise TypeError(f"memory: expected SpeakerMemory, not {type(memory).__name__}")
+
+
+def _values(recognition: Recognition) -> Any:
+    """As _fields takes them."""
+    return (recognition.text, [astuple(word) for word in recognition.words],
+            [astuple(hypothesis) for hypothesis in recognition.nbest], recognition.remark, recognition.written,
+            [astuple(word) for word in recognition.written_words])
 
 
 def _fields(found: Any) -> dict[str, Any]:

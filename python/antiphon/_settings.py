@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Callable, Mapping
+from difflib import get_close_matches
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,9 @@ def filled(settings: Any, whose: str, given: Mapping[str, Any]) -> Any:
     known = [name for name in dir(settings) if not name.startswith("_")]
     for name, value in given.items():
         if name not in known:
-            raise TypeError(f"{whose} has no setting '{name}'; known: {', '.join(known)}")
+            nearest = get_close_matches(name, known, 1)
+            meant = f" (did you mean '{nearest[0]}'?)" if nearest else ""
+            raise TypeError(f"{whose} has no setting '{name}'{meant}; known: {', '.join(known)}")
         if value is not None:
             setattr(settings, name, _setting(name, value, getattr(settings, name)))
     return settings

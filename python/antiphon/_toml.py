@@ -39,8 +39,9 @@ def toml_value(value: Any, where: str) -> str:
 
 
 def toml_options(options: Mapping[str, Any]) -> str:
-    """Keyword arguments as keys: mel_bins becomes mel-bins."""
-    return "".join(f"{key.replace('_', '-')} = {toml_value(dashed(value), key)}\n" for key, value in options.items())
+    """Keyword arguments as keys: mel_bins becomes mel-bins. None: as if it were not there."""
+    return "".join(f"{key.replace('_', '-')} = {toml_value(dashed(value), key)}\n" for key, value in options.items()
+                   if value is not None)
 
 
 def toml_table(text: str) -> dict[str, Any]:
@@ -53,8 +54,9 @@ def toml_with(options: str, settings: Mapping[str, Any], where: str) -> str:
     try:
         given = toml_table(options)
     except tomllib.TOMLDecodeError as error:
-        raise UsageError(f"{where}: expected TOML: {error}") from None
-    named = {key.replace("_", "-") for key in settings}
+        raise UsageError(f"{where}: expected TOML, such as 'kind = \"mfcc\"', or the same by name, kind=\"mfcc\": "
+                         f"{error}") from None
+    named = {key.replace("_", "-") for key, value in settings.items() if value is not None}
     return toml_options({**{key: value for key, value in given.items() if key not in named}, **settings})
 
 

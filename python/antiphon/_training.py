@@ -3,13 +3,17 @@
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Optional, Union
+from typing import TYPE_CHECKING, Any, Optional, Union
 
 from . import _core
 from ._arguments import (UINT64, PathLike, existing, path_text, checked_text, require_function, require_list,
                          thread_count, whole_number)
+from ._keywords import TrainKeywords, named
 from ._log_to import opened, split_targets
 from ._toml import toml_options
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
 
 
 @dataclass(frozen=True)
@@ -30,10 +34,11 @@ class TrainingResult:
     """Learnt from, on the whole."""
 
 
+@named(TrainKeywords)
 def train(store: PathLike, out: PathLike, *, network: Optional[Sequence[Mapping[str, Any]]] = None,
           hmm: Optional[PathLike] = None, front_end: Optional[PathLike] = None, config: str = "", seed: int = 1,
           threads: int = 0, resume: bool = False, on_metrics: Optional[Callable[[dict[str, Any]], object]] = None,
-          log_to: Union[str, Sequence[str]] = (), **options: Any) -> TrainingResult:
+          log_to: Union[str, Sequence[str]] = (), **options: "Unpack[TrainKeywords]") -> TrainingResult:
     """Trains a network on a frame store: all that `antiphon train` does, with the same results.
 
         run = antiphon.train("exp/store", "exp/net", schedule={"epochs": 5}, on_metrics=print, network=[
@@ -62,12 +67,13 @@ def train(store: PathLike, out: PathLike, *, network: Optional[Sequence[Mapping[
     if network is not None:
         require_list(network, "network", "a list of layers", Sequence)
     tables = {"network": {"layer": list(network)}} if network is not None else {}
-    settings.config = toml_options({**options, **tables}) + checked_text(config, "config")
+    given = {name: value for name, value in options.items() if value is not None}
+    settings.config = toml_options({**given, **tables}) + checked_text(config, "config")
     settings.seed = whole_number(seed, "seed", UINT64)
     settings.threads = thread_count(threads)
     settings.resume = bool(resume)
     settings.log_to, services = split_targets(log_to)
-    parameters = {"store": settings.frame_store, "seed": settings.seed, **options}
+    parameters = {"store": settings.frame_store, "seed": settings.seed, **given}
     failures: list[Exception] = []
 
     def hear(text: str) -> bool:

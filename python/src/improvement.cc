@@ -18,6 +18,12 @@ auto Run(Settings settings) {
   });
 }
 
+// What the constructor refuses, which is all that can be told without work.
+template <class Worker, class Settings>
+void Check(const Settings& settings) {
+  Unlocked([&] { static_cast<void>(Worker(settings)); });
+}
+
 using Stage = std::tuple<int64_t, int64_t, double, double>;
 using Measures = std::tuple<double, double, double>;
 
@@ -63,6 +69,8 @@ void BindImprovement(nb::module_& m) {
       .def_prop_ro("new_after", [](const AdaptationOutcome& o) { return ToTuple(o.new_after); })
       .def_prop_ro("old_before", [](const AdaptationOutcome& o) { return ToTuple(o.old_before); })
       .def_prop_ro("old_after", [](const AdaptationOutcome& o) { return ToTuple(o.old_after); });
+  m.def("check_compression", &Check<Compressor, CompressorSettings>, nb::arg("settings"), "Refuses what cannot be.");
+  m.def("check_adaptation", &Check<Adapter, AdapterSettings>, nb::arg("settings"), "Likewise.");
   m.def("compress", &Run<Compressor, CompressorSettings>, nb::arg("settings"), "As Compressor.run.");
   m.def("adapt", &Run<Adapter, AdapterSettings>, nb::arg("settings"), "As Adapter.run.");
 }

@@ -7,15 +7,16 @@
 namespace antiphon::python {
 namespace {
 
-// antiphon.errors has a class for each kind.
+// antiphon._errors has a class for each kind.
 void Translate(const std::exception_ptr& thrown, void*) {
   try {
     std::rethrow_exception(thrown);
   } catch (const nb::builtin_exception&) {
     throw;
   } catch (const std::exception& e) {
-    const nb::object kinds = nb::module_::import_("antiphon._errors").attr("BY_KIND");
-    PyErr_SetObject(nb::object(kinds[NameOf(KindOf(e))]).ptr(), Readable(e.what()).ptr());
+    const nb::object errors = nb::module_::import_("antiphon._errors");
+    const nb::object error = errors.attr("made")(NameOf(KindOf(e)), Readable(e.what()));
+    PyErr_SetObject(error.type().ptr(), error.ptr());
   }
 }
 

@@ -14,7 +14,7 @@ namespace antiphon::python {
 namespace {
 
 using Words = std::vector<std::tuple<std::string, double, double, double>>;
-using Hypotheses = std::vector<std::tuple<std::string, double>>;
+using Hypotheses = std::vector<std::tuple<std::string, double, double, double>>;
 using Result = std::tuple<std::string, Words, Hypotheses, std::string, std::string, Words>;
 using Event = std::tuple<bool, double, double, Result>;
 using Phrases = std::vector<std::pair<std::string, double>>;
@@ -30,9 +30,28 @@ Words ToTuples(const std::vector<RecognizedWord>& recognized) {
 
 Result ToTuple(const Recognition& recognition) {
   Hypotheses hypotheses;
-  for (const Hypothesis& hypothesis : recognition.nbest) hypotheses.emplace_back(hypothesis.text, hypothesis.cost);
+  for (const Hypothesis& h : recognition.nbest) hypotheses.emplace_back(h.text, h.cost, h.graph_cost, h.acoustic_cost);
   return {recognition.text,   ToTuples(recognition.words), std::move(hypotheses),
           recognition.remark, recognition.written,         ToTuples(recognition.written_words)};
+}
+
+std::vector<RecognizedWord> WordsOf(const Words& words) {
+  std::vector<RecognizedWord> recognized;
+  for (const auto& [word, start, end, confidence] : words) recognized.push_back({word, start, end, confidence});
+  return recognized;
+}
+
+Recognition RecognitionOf(const Result& result) {
+  const auto& [text, words, hypotheses, remark, written, written_words] = result;
+  Recognition recognition{text, WordsOf(words), {}, remark, written, WordsOf(written_words)};
+  for (const auto& [said, cost, graph, acoustic] : hypotheses)
+    recognition.nbest.push_back({said, cost, graph, acoustic});
+  return recognition;
+}
+
+StreamEvent EventOf(const Event& event) {
+  const auto& [final, start, end, result] = event;
+  return {RecognitionOf(result), final, start, end};
 }
 
 std::vector<Event> ToTuples(const std::vector<StreamEvent>& events) {
@@ -74,16 +93,32 @@ std::vector<Hotword> ToHotwords(const Phrases& phrases) {
   return hotwords;
 }
 
+// "<antiphon.SpeakerMemory 'ann'>".
+nb::str Shown(const char* type, const std::string& speaker) {
+  return nb::str("<antiphon.{} {!r}>").format(type, nb::cast(speaker));
+}
+
+// By the package's own check: nanobind would tell what it tried.
+std::string CheckedSpeaker(const nb::object& speaker) {
+  return nb::cast<std::string>(nb::module_::import_("antiphon._arguments").attr("checked_text")(speaker, "speaker"));
+}
+
 void BindSpeakers(nb::module_& m) {
   nb::class_<SpeakerProfile>(m, "SpeakerProfile",
                              "What a model was told of one person by `antiphon adapt --speaker`; "
                              "Recognizer.load_profile reads one.")
+      .def("__repr__", [](const SpeakerProfile& self) { return Shown("SpeakerProfile", self.speaker()); })
       .def_prop_ro("speaker", &SpeakerProfile::speaker, "As --speaker said.");
   nb::class_<SpeakerMemory>(
       m, "SpeakerMemory",
       "What was heard of one person before. It grows with each recognition that is given it, one "
       "at a time: of two at once the later one counts. Recognizer.save_memory keeps it in a file.")
-      .def(nb::init<const std::string&>(), nb::arg("speaker") = "", "Nothing is known; `speaker` is kept in files.")
+      .def(
+          "__init__",
+          [](SpeakerMemory* self, const nb::object& speaker) { new (self) SpeakerMemory(CheckedSpeaker(speaker)); },
+          nb::arg("speaker") = "", nb::sig("def __init__(self, speaker: str = '') -> None"),
+          "Nothing is known; `speaker` is kept in files.")
+      .def("__repr__", [](const SpeakerMemory& self) { return Shown("SpeakerMemory", self.speaker()); })
       .def_prop_ro("speaker", &SpeakerMemory::speaker, "Whose it is; \"\" if nobody said.");
 }
 
@@ -159,6 +194,12 @@ void BindRecognizer(nb::module_& m) {
   BindSpeakers(m);
   BindSettings(m);
   BindCallSettings(m);
+  m.def(
+      "recognition_json", [](const Result& result) { return ToJson(RecognitionOf(result)); }, nb::arg("result"),
+      "Of a result as of recognize.");
+  m.def(
+      "event_json", [](const Event& event) { return ToJson(EventOf(event)); }, nb::arg("event"),
+      "Of an event as of accept.");
   nb::class_<Stream>(m, "Stream", "As antiphon.Stream.")
       .def(
           "accept",

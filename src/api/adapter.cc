@@ -5,6 +5,7 @@
 
 #include "adapt/method.h"
 #include "api/cancel.h"
+#include "api/improvement_check.h"
 #include "base/cancel.h"
 #include "base/compute_threads.h"
 #include "base/error.h"
@@ -22,20 +23,38 @@ namespace {
 
 AdaptationMeasures Describe(const train::DomainMeasures& m) { return {m.loss, m.frame_accuracy, m.frames}; }
 
+// What the configuration of an adaptation says.
+struct Request {
+  train::AdaptationOptions options;
+  Config keys;  // of the method
+  Config optimizer;
+};
+
+Request RequestOf(const AdapterSettings& s) {
+  const Config config = Config::Parse(s.config, "(adaptation)");
+  auto options =
+      ReadOptions<train::AdaptationOptions>(config, pipeline::TablesOfMethods<adapt::MethodRegistry>({"optimizer"}));
+  options.own_held_out = train::SaysWhatIsHeldOut(config);
+  Config optimizer = config.Table("optimizer");
+  if (!optimizer.Has("type")) optimizer.Set("type", "\"sgd\"");
+  return {std::move(options), pipeline::OptionsOfMethod<adapt::MethodRegistry>(s.method, config), optimizer};
+}
+
 }  // namespace
 
-Adapter::Adapter(AdapterSettings settings) : settings_(std::move(settings)) {}
+Adapter::Adapter(AdapterSettings settings) : settings_(std::move(settings)) {
+  const Request request = RequestOf(settings_);
+  CheckMethod("adaptation", settings_.method, request.keys);
+  CheckOptimizer(request.optimizer);
+  if (!settings_.model.empty()) CheckModelFile(settings_.model);
+}
 
 AdaptationOutcome Adapter::Run() {
   const AdapterSettings& s = settings_;
   if (s.model.empty() || s.out.empty() || s.frame_store.empty()) {
     throw UsageError("an adaptation needs a model, a frame store of other speech, and a folder (out)");
   }
-  const Config config = Config::Parse(s.config, "(adaptation)");
-  auto options =
-      ReadOptions<train::AdaptationOptions>(config, pipeline::TablesOfMethods<adapt::MethodRegistry>({"optimizer"}));
-  options.own_held_out = train::SaysWhatIsHeldOut(config);
-  const Config keys = pipeline::OptionsOfMethod<adapt::MethodRegistry>(s.method, config);
+  const auto [options, keys, optimizer] = RequestOf(s);
   const auto method = adapt::MethodRegistry::Get().Create(s.method, keys);
   if (method->needs_old_speech() && s.old_store.empty()) adapt::RefuseMissingOldSpeech(s.method);
   for (const char* made : {"model.safetensors", "adapted.safetensors"}) {
@@ -55,8 +74,6 @@ AdaptationOutcome Adapter::Run() {
   speech.held_out_store = pipeline::OpenStore(s.held_out_store, cache);
   speech.old_store = pipeline::OpenStore(s.old_store, cache);
   if (!s.hmm.empty()) speech.hmm_json = hmm::LoadHmm(pipeline::PartsAt(s.hmm).model).ToJson();
-  Config optimizer = config.Table("optimizer");
-  if (!optimizer.Has("type")) optimizer.Set("type", "\"sgd\"");
   const train::AdaptationRun run(options, model, std::move(speech), s.seed);
   const train::AdaptationResult result = run.Adapt(s.method, keys, s.out, optimizer);
   return {.accepted = result.accepted,

@@ -3,6 +3,7 @@
 #include <filesystem>
 
 #include "api/cancel.h"
+#include "api/improvement_check.h"
 #include "base/cancel.h"
 #include "base/compute_threads.h"
 #include "base/error.h"
@@ -16,25 +17,35 @@ namespace {
 
 CompressionStage Describe(const train::ModelMeasures& m) { return {m.parameters, m.bytes, m.loss, m.frame_accuracy}; }
 
-}  // namespace
-
-Compressor::Compressor(CompressorSettings settings) : settings_(std::move(settings)) {}
-
-CompressionOutcome Compressor::Run() {
-  const Config config = Config::Parse(settings_.config, "(compression)");
+pipeline::CompressRequest RequestOf(const CompressorSettings& settings) {
+  const Config config = Config::Parse(settings.config, "(compression)");
   auto request = ReadOptions<pipeline::CompressRequest>(config, pipeline::CompressTables());
-  const std::pair<const std::string&, std::string&> given[] = {{settings_.model, request.model},
-                                                               {settings_.method, request.method},
-                                                               {settings_.out, request.out},
-                                                               {settings_.frame_store, request.store},
-                                                               {settings_.held_out_store, request.held_out_store}};
+  const std::pair<const std::string&, std::string&> given[] = {{settings.model, request.model},
+                                                               {settings.method, request.method},
+                                                               {settings.out, request.out},
+                                                               {settings.frame_store, request.store},
+                                                               {settings.held_out_store, request.held_out_store}};
   for (const auto& [setting, option] : given) {
     if (!setting.empty()) option = setting;
   }
   if (request.method.empty()) throw UsageError("a compression needs a method: svd, prune, quantize …");
+  pipeline::TakeTables(config, request);
+  return request;
+}
+
+}  // namespace
+
+Compressor::Compressor(CompressorSettings settings) : settings_(std::move(settings)) {
+  const pipeline::CompressRequest request = RequestOf(settings_);
+  CheckMethod("compression", request.method, request.method_options);
+  CheckOptimizer(request.optimizer);
+  if (!request.model.empty()) CheckModelFile(request.model);
+}
+
+CompressionOutcome Compressor::Run() {
+  const pipeline::CompressRequest request = RequestOf(settings_);
   if (request.model.empty() || request.out.empty()) throw UsageError("a compression needs a model and a folder (out)");
   RequireOtherPlace(request.model, std::filesystem::path(request.out) / "model.safetensors", "this model");
-  pipeline::TakeTables(config, request);
   const CancelScope scope(CancelTokenAccess::Flag(settings_.cancel));
   const int threads = settings_.threads > 0 ? settings_.threads : NumCores();
   const ComputeThreadsScope compute(threads);

@@ -160,7 +160,16 @@ nlohmann::ordered_json JsonOf(const StreamEvent& event) {
   return json;
 }
 
-std::string ToJson(const Recognition& recognition) { return JsonOf(recognition).dump(); }
-std::string ToJson(const StreamEvent& event) { return JsonOf(event).dump(); }
+namespace {
+
+// Bytes of words that are no UTF-8 become U+FFFD: JSON has no others.
+std::string TextOf(const nlohmann::ordered_json& json) {
+  return json.dump(-1, ' ', /*ensure_ascii=*/false, nlohmann::ordered_json::error_handler_t::replace);
+}
+
+}  // namespace
+
+std::string ToJson(const Recognition& recognition) { return TextOf(JsonOf(recognition)); }
+std::string ToJson(const StreamEvent& event) { return TextOf(JsonOf(event)); }
 
 }  // namespace antiphon

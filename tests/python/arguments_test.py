@@ -1,6 +1,7 @@
 """What callers give that cannot be: each is refused by a class of error that says what it is about. Bytes that are no
 UTF-8, in names of files, keys and words, come and go as Python has them."""
 
+import errno
 import os
 import pathlib
 import pickle
@@ -86,6 +87,13 @@ class Arguments(SystemTest):
         refused("kind: expected str", lambda: antiphon.FrontEnd.standard(3))
         refused("utt_id: expected str", lambda: antiphon.FrontEnd.standard("mfcc")(np.zeros(800), 16000, 3))
         refused("cache_limit_gb: expected a number", lambda: antiphon.FrameStore(self.store, cache_limit_gb="x"))
+        aligner = antiphon.Aligner(self.model, self.root / "lexicon.txt")
+        for audio in (3, None, object()):
+            refused("audio: expected the path of a file, its contents as bytes, or an array of samples with their rate",
+                    lambda: aligner.align(audio, "A"))
+        refused("rate: samples need", lambda: aligner.align([0.0] * 800, "A"))
+        self.refused(antiphon.InputError, "audio", lambda: aligner.align(b"no sound at all", "A"))
+        self.refused(antiphon.UsageError, "rate: a file says", lambda: aligner.align(b"RIFF", "A", 8000))
         self.refused(antiphon.InputError, "surrogate",
                      lambda: antiphon.Aligner(self.model, self.root / "lexicon.txt").align(self.file, "A \ud800"))
 
@@ -93,6 +101,25 @@ class Arguments(SystemTest):
         for name in ("weights", "vad", "rescore_arpa", "graph_arpa", "g2p", "lm"):
             with self.assertRaisesRegex(FileNotFoundError, name):
                 self.recognizer(**{name: self.root / "nowhere"})
+
+    def test_errors_of_files_are_pythons_too(self):
+        (self.root / "lost.scp").write_text(f"a {self.root}/it's gone.ark:5\n")
+        with self.assertRaises(FileNotFoundError) as caught:
+            list(antiphon.read_table(self.root / "lost.scp"))
+        error = pickle.loads(pickle.dumps(caught.exception))
+        for found in (caught.exception, error):
+            self.assertIsInstance(found, antiphon.FileError)
+            self.assertEqual((found.errno, found.filename), (errno.ENOENT, f"{self.root}/it's gone.ark"))
+            self.assertRegex(str(found), "^cannot open '.*it's gone.ark': No such file")
+        made = antiphon._errors.made
+        denied = made("io", "saving:\n  cannot write '/x y': Permission denied; no permission here: check the rights")
+        self.assertIsInstance(denied, PermissionError)
+        self.assertEqual((denied.errno, denied.strerror, denied.filename), (errno.EACCES, "Permission denied", "/x y"))
+        moved = made("io", "filesystem error: cannot rename: No space left on device [/a] [/b]")
+        self.assertEqual((type(moved), moved.errno, moved.filename), (antiphon.FileError, errno.ENOSPC, "/a"))
+        unknown = made("io", "cannot wait for 'x': it is odd")
+        self.assertEqual((type(unknown), unknown.errno, unknown.filename), (antiphon.FileError, None, None))
+        self.assertEqual(str(unknown), "cannot wait for 'x': it is odd")
 
     def test_files_may_have_any_name(self):
         path = os.fsencode(self.root) + b"/\xff.wav"

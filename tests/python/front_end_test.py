@@ -2,6 +2,7 @@
 
 import threading
 import unittest
+import warnings
 
 import numpy as np
 import package
@@ -58,6 +59,23 @@ class FrontEnd(unittest.TestCase):
         np.testing.assert_array_equal(front_end((whole / 32768).tolist(), 16000), expected)
         self.assertEqual(front_end(np.zeros(10, np.float32), 16000).shape, (0, 13))
 
+    def test_samples_on_another_scale_are_told(self):
+        front_end = antiphon.FrontEnd.standard("mfcc")
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            front_end(1.5 * sound(), 16000)
+            front_end((sound() * 32767).astype(np.int16), 16000)
+        with self.assertWarnsRegex(UserWarning, r"expected floats in -1 … 1, found up to .*int16") as caught:
+            found = front_end(sound() * 32768, 16000)
+        self.assertEqual(caught.filename, __file__)
+        self.assertEqual(found.shape, front_end(sound(), 16000).shape)
+
+    def test_the_commands_defaults_are_not_kaldis(self):
+        of_command, of_kaldi = antiphon.FrontEnd(kind="mfcc", mel_bins=None), antiphon.FrontEnd.standard("mfcc")
+        self.assertEqual((of_command.dim, of_kaldi.dim), (40, 13))
+        self.assertIn("dither = 1.0", of_command.options)
+        self.assertIn("dither = 0.0", of_kaldi.options)
+
     def test_threads_share_one(self):
         front_end = antiphon.FrontEnd.standard("fbank")
         expected = front_end(sound(), 16000)
@@ -81,6 +99,7 @@ class FrontEnd(unittest.TestCase):
                                  (lambda: front_end(sound(), 16000.5), TypeError, "whole number"),
                                  (lambda: front_end(sound(), 0), antiphon.InputError, "0 Hz"),
                                  (lambda: front_end(np.full(100, 1e30), 16000), antiphon.InputError, "samples"),
+                                 (lambda: antiphon.FrontEnd("mfcc"), antiphon.UsageError, 'by name, kind="mfcc"'),
                                  (lambda: antiphon.FrontEnd(mel_bin=3), antiphon.UsageError, "mel-bins"),
                                  (lambda: antiphon.FrontEnd(mel_bins=-3), antiphon.UsageError, "mel-bins"),
                                  (lambda: antiphon.FrontEnd(mel_bins=object()), TypeError, "mel_bins"),

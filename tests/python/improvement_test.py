@@ -27,9 +27,37 @@ class Improvement(SystemTest):
         self.assertEqual(antiphon.Model(found.model).num_parameters, found.retrained.parameters)
         with self.assertRaisesRegex(antiphon.UsageError, "this model"):
             compressor.run(model.parent)
-        for method in ("", "sdv"):
-            with self.assertRaises(antiphon.UsageError):
-                antiphon.Compressor(model, method).run(self.root / "none")
+
+    def test_mistakes_are_named_before_anything_runs(self):
+        model, store, damaged = self.root / "net/model.safetensors", self.root / "store", self.root / "damaged"
+        damaged.write_bytes(model.read_bytes()[:-8])
+
+        def compressor(method="svd", model=model, **more):
+            return antiphon.Compressor(model, method, **more)
+
+        def adapter(model=model, **more):
+            return antiphon.Adapter(model, store=store, **more)
+
+        for call, kind, text in (
+                (lambda: compressor(""), antiphon.UsageError, "needs a method"),
+                (lambda: compressor("sdv"), antiphon.UsageError, "method of compression 'sdv' .did you mean 'svd'"),
+                (lambda: compressor(nonsense=3), antiphon.UsageError, "unknown key 'nonsense'"),
+                (lambda: compressor(svd={"enregy": 0.6}), antiphon.UsageError, "'enregy' .*'energy'"),
+                (lambda: compressor(quantize={}), antiphon.UsageError, "options of 'quantize'"),
+                (lambda: compressor(train={"scedule": {}}), antiphon.UsageError, "schedule"),
+                (lambda: compressor(optimizer={"type": "sgt"}), antiphon.UsageError, "optimizer 'sgt' .*'sgd'"),
+                (lambda: compressor(model=damaged), antiphon.InputError, "damaged"),
+                (lambda: compressor(model=self.root / "nowhere"), FileNotFoundError, "nowhere"),
+                (lambda: adapter(method="kdl"), antiphon.UsageError, "method of adaptation 'kdl' .did you mean 'kld'"),
+                (lambda: adapter(min_gian=0.1), antiphon.UsageError, "min-gain"),
+                (lambda: adapter(kld={"roh": [0.5]}), antiphon.UsageError, "'roh'"),
+                (lambda: adapter(optimizer={"momentun": 0.5}), antiphon.UsageError, "momentum"),
+                (lambda: adapter(model=damaged), antiphon.InputError, "damaged"),
+                (lambda: antiphon.Adapter(model, store=self.root / "nowhere"), FileNotFoundError, "nowhere")):
+            with self.assertRaisesRegex(kind, text):
+                call()
+        found = compressor(svd={"weighted": False, "energy": 0.6}, frames=None).run(self.root / "plain")
+        self.assertEqual(found.model, str(self.root / "plain/model.safetensors"))
 
     def test_an_adaptation_is_the_commands(self):
         model, store = self.root / "net/model.safetensors", self.root / "store"
@@ -45,10 +73,6 @@ class Improvement(SystemTest):
         self.assertEqual(found.accepted, told["accepted"])
         self.assertTrue(found.verdict)
         self.assertGreater(found.new_after.frames, 0)
-        with self.assertRaises(FileNotFoundError):
-            antiphon.Adapter(model, store=self.root / "nowhere")
-        with self.assertRaisesRegex(antiphon.UsageError, "min-gain"):
-            antiphon.Adapter(model, store=store, min_gian=0.1).run(self.root / "none")
 
 
 if __name__ == "__main__":

@@ -112,6 +112,16 @@ def align():
 assert interrupted(lambda: [align() for _ in range(1000)]) < 20
 """)
 
+    def test_an_interrupt_ends_what_makes_models_better(self):
+        self.said("""
+model, training = root / "net/model.safetensors", {"schedule": {"epochs": 100000}, "data": {"minibatch": 64}}
+for name, work in (("svd", antiphon.Compressor(model, "svd", store=root / "store", train=training)),
+                   ("kld", antiphon.Adapter(model, store=root / "store", train=training))):
+    assert interrupted(lambda: work.run(root / name), after=1) < 20
+    assert not (root / name / "model.safetensors").exists()
+    assert not (root / name / "adapted.safetensors").exists()
+""")
+
     def test_a_forked_child_has_the_log(self):
         self.assertIn("child antiphon: the phrase 'zebra'", self.said("""
 logging.basicConfig(level=logging.INFO, stream=sys.stdout, format="child %(name)s: %(message)s")

@@ -134,6 +134,13 @@ class Torch(SystemTest):
         expected = antiphon.Recognizer(file, self.root / "graph").recognize(recording)
         self.assertEqual(antiphon.Recognizer(by_gaussians.file, self.root / "graph").recognize(recording), expected)
         must("compress", file, "--method", "svd", "--store", self.root / "store", "--out", self.root / "small")
+        adapter = antiphon.Adapter(file, store=self.root / "store", kld={"rho": [0.5]}, min_gain=0,
+                                   train={"schedule": {"epochs": 1}, "data": {"minibatch": 64}})
+        adapted = adapter.run(self.root / "adapted")
+        self.assertTrue(adapted.accepted, adapted.verdict)
+        self.assertFalse(np.array_equal(antiphon.Model(adapted.model).score(self.frames()), model.score(self.frames())))
+        self.assertEqual(antiphon.Recognizer(adapted.model, self.root / "graph").recognize(recording).text,
+                         expected.text)
 
     def test_what_only_looks_like_a_known_layer_is_refused(self):
         import torch

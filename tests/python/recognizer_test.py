@@ -1,6 +1,7 @@
 """Recognizer says what antiphon decode says, from files and arrays; train does what the command does."""
 
 import contextlib
+import dataclasses
 import json
 import os
 import random
@@ -75,6 +76,57 @@ class Recognizer(SystemTest):
             self.assertTrue(0 <= word.confidence <= 1)
         self.assertEqual(set(self.recognizer.vocabulary) & {"A", "B"}, {"A", "B"})
 
+    @package.need("soundfile")
+    def test_mp3_is_recognised(self):
+        import soundfile
+
+        if "MP3" not in soundfile.available_formats():
+            self.skipTest("this soundfile writes no MP3")
+        mp3 = self.root / "ABBA.mp3"
+        soundfile.write(mp3, np.array(speech("ABBA", random.Random(4)), dtype=np.int16), RATE, format="MP3")
+        self.assertEqual(self.recognizer.recognize(mp3).text, "A B B A")
+        self.assertEqual(self.recognizer.recognize(mp3.read_bytes()).text, "A B B A")
+
+    def test_results_are_json_as_the_program_has_it(self):
+        file = self.root / "corpus/s0-u00.wav"
+        found = self.recognizer.recognize(file, nbest=2)
+        told = json.loads(found.json())
+        self.assertEqual(told["text"], found.text)
+        self.assertEqual([(word["word"], word["start"]) for word in told["words"]],
+                         [(word.word, round(word.start, 2)) for word in found.words])
+        self.assertEqual(told["nbest"], [dataclasses.asdict(hypothesis) for hypothesis in found.nbest])
+        self.assertNotIn("remark", told)
+        for hypothesis in found.nbest:
+            self.assertNotEqual(hypothesis.graph_cost, 0)
+            self.assertNotEqual(hypothesis.acoustic_cost, 0)
+        self.assertNotIn("\n", found.json())
+        self.assertEqual(json.loads(antiphon.Recognition("M\udcfcller", (), "").json())["text"], "M\ufffdller")
+        self.assertIn("remark", json.loads(self.recognizer.recognize(np.zeros(8000, np.int16), RATE).json()))
+        with self.recognizer.stream(RATE) as stream:
+            events = stream.accept(np.array(speech("ABBA", random.Random(4)), dtype=np.int16)) + stream.end()
+        first, last = json.loads(events[0].json()), json.loads(events[-1].json())
+        self.assertEqual((first["final"], list(first)), (False, ["final", "start", "end", "text"]))
+        self.assertEqual((last["final"], last["text"]), (True, events[-1].text))
+        self.assertEqual(len(last["words"]), len(events[-1].words))
+
+    def test_a_profile_is_of_its_model(self):
+        model, file = self.root / "net/model.safetensors", self.root / "corpus/s1-u01.wav"
+        must("adapt", model, "--data", self.root / "corpus", "--lexicon", self.root / "lexicon.txt", "--speaker", "s1",
+             "--method", "lhuc", "--set", "train.data.minibatch=64", "--set", "train.held-out.fraction=0.3", "--set",
+             "lhuc.rate=5", "--out", self.root / "of s1")
+        profile = self.recognizer.load_profile(self.root / "of s1/profile.safetensors")
+        self.assertEqual((profile.speaker, repr(profile)), ("s1", "<antiphon.SpeakerProfile 's1'>"))
+        adapted = antiphon.Recognizer(self.root / "of s1/adapted.safetensors", self.root / "graph")
+        found = self.recognizer.recognize(file, nbest=3, profile=profile)
+        self.assertEqual(found, adapted.recognize(file, nbest=3))
+        self.assertNotEqual(found.nbest, self.recognizer.recognize(file, nbest=3).nbest)
+        samples = np.array(speech("ABBA", random.Random(4)), dtype=np.int16)
+        with self.recognizer.stream(RATE, profile=profile) as stream:
+            self.assertEqual(" ".join(e.text for e in stream.accept(samples) + stream.end() if e.final), "A B B A")
+        with self.assertRaisesRegex(antiphon.Error, "profile"):
+            antiphon.Recognizer(self.root / "other", self.root / "graph").load_profile(
+                self.root / "of s1/profile.safetensors")
+
     def test_a_folder_with_model_and_graph_will_do(self):
         (self.root / "mine").mkdir()
         (self.root / "mine/network").symlink_to(self.root / "net")
@@ -120,6 +172,8 @@ class Recognizer(SystemTest):
         self.assertEqual(found.nbest[0].text, found.text)
         aligned = antiphon.Aligner(self.root / "mine.antiphon").align(file, found.text)
         self.assertEqual([word.word for word in aligned.words], found.text.split())
+        self.assertEqual(antiphon.Aligner(self.root / "mine.antiphon").align(file.read_bytes(), found.text).words,
+                         aligned.words)
         self.assertEqual([[phone.phone[0] for phone in word.phones] for word in aligned.words],
                          [[word.lower()] for word in found.text.split()])
         self.assertEqual((aligned.unaligned, aligned.retried), ((), False))
@@ -193,6 +247,8 @@ class Recognizer(SystemTest):
         self.assertTrue(recognizer.uses_memory)
         self.assertFalse(self.recognizer.uses_memory)
         file, ann = self.root / "corpus/s0-u00.wav", antiphon.SpeakerMemory("ann")
+        self.assertEqual((repr(ann), repr(antiphon.SpeakerMemory())),
+                         ("<antiphon.SpeakerMemory 'ann'>", "<antiphon.SpeakerMemory ''>"))
 
         def kept(memory):
             recognizer.save_memory(memory, self.root / "ann.safetensors")
@@ -283,7 +339,11 @@ class Recognizer(SystemTest):
                 (lambda: recognizer.stream(RATE, beam=3.0), TypeError, "stream has no setting 'beam'"),
                 (lambda: recognizer.load_memory(self.root / "noise.wav"), antiphon.InputError, "noise.wav"),
                 (lambda: recognizer.load_profile(self.root / "nowhere"), FileNotFoundError, "nowhere"),
-                (lambda: antiphon.Recognizer(self.root / "net", self.root / "graph", bean=3), TypeError, "beam"),
+                (lambda: antiphon.Recognizer(self.root / "net", self.root / "graph", bean=3), TypeError,
+                 "no setting 'bean' .did you mean 'beam'"),
+                (lambda: recognizer.recognize(3), TypeError, "audio: expected the path of a file, its contents"),
+                (lambda: recognizer.recognize(None, RATE), TypeError, "audio: expected .* not NoneType"),
+                (lambda: antiphon.SpeakerMemory(3), TypeError, "^speaker: expected str, not int$"),
                 (lambda: antiphon.Recognizer(self.root / "net", self.root / "graph", beam="x"), TypeError,
                  "beam: expected a number")):
             with self.assertRaisesRegex(kind, text):
