@@ -104,7 +104,9 @@ struct WrittenApplyOptions {
 void ApplyWritten(const WrittenApplyOptions& options, CommandContext& context) {
   std::istringstream file(options.text == "-" ? "" : ReadFile(options.text));
   std::istream& in = options.text == "-" ? std::cin : file;
-  const auto form = written::WrittenForm::Load(written::FilesOf(options.form), /*fold_case=*/true);
+  const auto files = WithContext([&] { return written::FilesOf(options.form); },
+                                 [] { return "the form stands first, the file of text second"; });
+  const auto form = written::WrittenForm::Load(files, /*fold_case=*/true);
   Json lines = Json::array();
   for (std::string line; std::getline(in, line);) {
     RequireUtf8(line);
@@ -143,7 +145,8 @@ REGISTER_COMMAND("written apply", WrittenApplyOptions, ApplyWritten,
                  {.summary = "text of spoken words as people write it",
                   .description = "An utterance per line, in and out. The same as --written of transcribe, listen and "
                                  "decode, but without the pauses.",
-                  .example = "echo i paid twenty five dollars at half past three | antiphon written apply",
+                  .example = "echo i paid twenty five dollars at half past three | antiphon written apply\n"
+                             "antiphon written apply english said.txt",
                   .positionals = {"form", "text"}});
 
 }  // namespace

@@ -47,18 +47,29 @@ ordinal_two = ordinal_teen | ordinal_ty | ty " ":"" ordinal_digit
 ordinal  = ordinal_two | digit " hundred ":"" ("and ":"")? (ordinal_two | "":"0" ordinal_digit) |
            digit " hundredth":"00th"
 
+# Second of May, twenty first of June.
+month    = "january":"January" | "february":"February" | "march":"March" | "april":"April" | "may":"May" |
+           "june":"June" | "july":"July" | "august":"August" | "september":"September" | "october":"October" |
+           "november":"November" | "december":"December"
+day      = "first" | "second" | "third" | "fourth" | "fifth" | "sixth" | "seventh" | "eighth" | "ninth" | ordinal_two
+date     = day " of " month
+
 # Nineteen eighty four, twenty twenty six, nineteen oh five, two thousand and eight.
 century  = "sixteen":"16" | "seventeen":"17" | "eighteen":"18" | "nineteen":"19" | "twenty":"20"
 year     = century " ":"" (from_ten | ("oh":"0" | "o":"0") " ":"" digit) |
            "two thousand":"20" (" and ":"" | " ":"") two_places
 
-# Ten thirty p m, half past three, quarter to five, five o'clock.
+# Ten thirty p m, at ten thirty, half past three, twenty past three, quarter to five, five o'clock.
 hour     = digit | "ten":"10" | "eleven":"11" | "twelve":"12"
-minute   = from_ten | ("oh ":"0" | "o ":"0") digit
+minute_ty = "twenty":"2" | "thirty":"3" | "forty":"4" | "fifty":"5"
+minute   = teen | minute_ty ("":"0" | " ":"" digit) | ("oh ":"0" | "o ":"0") digit
 half     = " a m":" a.m." | " p m":" p.m." | " am":" a.m." | " pm":" p.m." | " a.m." | " p.m."
 hour_before = "one":"12" | "two":"1" | "three":"2" | "four":"3" | "five":"4" | "six":"5" | "seven":"6" | "eight":"7" |
            "nine":"8" | "ten":"9" | "eleven":"10" | "twelve":"11"
-time     = hour " ":":" minute half | hour half | hour " o'clock":":00" |
+past     = " past ":"" | " minutes past ":""
+time     = hour " ":":" minute half | "at " hour " ":":" minute half? | hour half | hour " o'clock":":00" |
+           ("five":"" past hour "":":05") | ("ten":"" past hour "":":10") | ("twenty":"" past hour "":":20") |
+           ("twenty five":"" past hour "":":25") |
            ("half past ":"" hour "":":30") | ("quarter past ":"" hour "":":15") | ("a quarter past ":"" hour "":":15") |
            ("quarter to ":"" hour_before "":":45") | ("a quarter to ":"" hour_before "":":45")
 
@@ -66,6 +77,20 @@ time     = hour " ":":" minute half | hour half | hour " o'clock":":00" |
 cents    = (" and ":"." | " ":".") two_places (" cents":"" | " cent":"" | " pence":"")
 money    = "":"$" quantity (" dollars":"" | " dollar":"") cents? | "":"£" quantity (" pounds":"" | " pound":"") cents? |
            "":"€" quantity (" euros":"" | " euro":"") cents?
+# One or two dollars, five to ten euros; one or two hundred dollars stay words.
+below_hundred = digit | from_ten
+or_to    = " or " | " to "
+two_sums = "":"$" below_hundred or_to "":"$" below_hundred " dollars":"" |
+           "":"£" below_hundred or_to "":"£" below_hundred " pounds":"" |
+           "":"€" below_hundred or_to "":"€" below_hundred " euros":""
+said_digit = "one" | "two" | "three" | "four" | "five" | "six" | "seven" | "eight" | "nine"
+said_below_hundred = said_digit | "ten" | "eleven" | "twelve" | "thirteen" | "fourteen" | "fifteen" | "sixteen" |
+           "seventeen" | "eighteen" | "nineteen" |
+           ("twenty" | "thirty" | "forty" | "fifty" | "sixty" | "seventy" | "eighty" | "ninety") (" " said_digit)?
+large_sums = said_below_hundred or_to said_below_hundred (" hundred" | " thousand" | large)
+           (" dollars" | " pounds" | " euros")
+# Pounds of something are no money.
+weight   = (quantity | below_hundred or_to below_hundred) (" pounds of" | " pound of")
 small_money = any_number (" cents":"¢" | " cent":"¢")
 percent  = quantity (" percent":"%" | " per cent":"%")
 
@@ -75,8 +100,8 @@ row      = (zero | digit) " ":"" (zero | digit) (" ":"" (zero | digit))+
 # Words that have a capital wherever they stand.
 self     = "i":"I" | "i'm":"I'm" | "i'll":"I'll" | "i've":"I've" | "i'd":"I'd"
 
-written  = number <0.1> | decimal | any_number large <1> | decimal large <1> | teen_hundreds | ordinal | year | time |
-           money | small_money | percent | row <0.3> | self
+written  = number <0.1> | decimal | any_number large <1> | decimal large <1> | teen_hundreds | ordinal | date | year |
+           time | money | two_sums | large_sums | weight | small_money | percent | row <0.3> | self
 )rules";
 }
 

@@ -36,6 +36,11 @@ std::vector<double> PausesIn(std::span<const SpokenWord> words) {
   return pauses;
 }
 
+bool IsPart(const fs::path& file) {
+  const fs::path ending = file.extension();
+  return ending == kRuleEnding || ending == kSentenceEnding;
+}
+
 template <class Value>
 Value Best(const std::vector<double>& scores) {
   return static_cast<Value>(std::ranges::max_element(scores) - scores.begin());
@@ -55,17 +60,16 @@ WrittenForm::WrittenForm(std::vector<Rules> rules, std::optional<SentenceModel> 
 
 std::vector<std::string> FilesOf(const std::string& place) {
   if (place == kEnglish) return {place};
-  if (!fs::exists(place)) {
-    Throw<InputError>(
-        "there is no written form '{}': expected '{}', a folder, or a file of rules (*{}) or of a model of "
-        "sentences (*{})",
-        place, kEnglish, kRuleEnding, kSentenceEnding);
+  const bool exists = fs::exists(place);
+  if (!exists || (!fs::is_directory(place) && !IsPart(place))) {
+    Throw<InputError>("{} '{}': expected '{}', a folder, or a file of rules (*{}) or of a model of sentences (*{})",
+                      exists ? "no written form is" : "there is no written form", place, kEnglish, kRuleEnding,
+                      kSentenceEnding);
   }
   if (!fs::is_directory(place)) return {place};
   std::vector<std::string> files;
   for (const fs::directory_entry& entry : fs::directory_iterator(place)) {
-    const fs::path ending = entry.path().extension();
-    if (ending == kRuleEnding || ending == kSentenceEnding) files.push_back(entry.path().string());
+    if (IsPart(entry.path())) files.push_back(entry.path().string());
   }
   std::sort(files.begin(), files.end());
   if (files.empty()) Throw<InputError>("'{}' holds neither rules (*{}) nor a *{}", place, kRuleEnding, kSentenceEnding);

@@ -54,6 +54,14 @@ class Written(unittest.TestCase):
             self.assertEqual(done.returncode, 1)
             self.assertNotIn("FATAL", done.stderr)
 
+    def test_a_file_of_text_in_place_of_the_form_is_told(self):
+        (self.root / "said.txt").write_text("twenty five dollars\n")
+        done = run("apply", self.root / "said.txt")
+        self.assertEqual((done.returncode, done.stdout), (1, ""))
+        self.assertIn("the form stands first, the file of text second", done.stderr)
+        self.assertRegex(done.stderr, r"no written form is '.*said.txt': expected 'english', a folder, or a file of rules")
+        self.assertEqual(run("apply", "english", self.root / "said.txt").stdout, "$25.\n")
+
     def test_a_model_of_sentences_is_learnt_and_measured(self):
         (self.root / "novel.txt").write_text(novel(1, 500))
         done = run("train", self.root / "novel.txt", self.root / "form.safetensors", "--held-out", 0.2, "--buckets", 4096,

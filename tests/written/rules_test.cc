@@ -107,7 +107,14 @@ TEST(EnglishRules, WriteNumbersTimesAndMoney) {
       {"ten thirty p m", "10:30 p.m."},
       {"five a m", "5 a.m."},
       {"eight oh five pm", "8:05 p.m."},
+      {"at ten thirty", "at 10:30"},
+      {"at ten thirty p m", "at 10:30 p.m."},
+      {"at eight oh five", "at 8:05"},
+      {"at twelve fifty five", "at 12:55"},
       {"half past three", "3:30"},
+      {"twenty past three", "3:20"},
+      {"five minutes past twelve", "12:05"},
+      {"twenty five past ten", "10:25"},
       {"a quarter to one", "12:45"},
       {"five o'clock", "5:00"},
       {"twenty five dollars", "$25"},
@@ -115,6 +122,14 @@ TEST(EnglishRules, WriteNumbersTimesAndMoney) {
       {"two hundred and five dollars and fifty cents", "$205.50"},
       {"three million pounds", "£3 million"},
       {"twelve euros", "€12"},
+      {"five pounds of", "5 pounds of"},
+      {"one or two pounds of", "1 or 2 pounds of"},
+      {"one or two dollars", "$1 or $2"},
+      {"twenty to twenty five euros", "€20 to €25"},
+      {"one or two hundred dollars", "one or two hundred dollars"},
+      {"ten to twenty five million pounds", "ten to twenty five million pounds"},
+      {"second of may", "second of May"},
+      {"twenty first of june", "21st of June"},
       {"nine cents", "9¢"},
       {"seven percent", "7%"},
       {"two point five percent", "2.5%"},
@@ -125,6 +140,9 @@ TEST(EnglishRules, WriteNumbersTimesAndMoney) {
   for (const auto& [spoken, written] : expected) EXPECT_EQ(First(rules, spoken), written) << spoken;
   EXPECT_EQ(First(rules, "twenty five dollars please"), "$25 | please");
   EXPECT_EQ(First(rules, "twenty twins"), "20 | twins");
+  EXPECT_EQ(First(rules, "five pounds of sugar"), "5 pounds of | sugar");
+  EXPECT_EQ(First(rules, "ten past midnight"), "10 | past | midnight");
+  EXPECT_EQ(First(rules, "at ten sixty"), "-");
 }
 
 std::string Spell(int n) {
