@@ -40,7 +40,8 @@ def main(source, program):
     assert len(recipes) > 10, recipes
     problems = []
     for recipe in recipes:
-        for more in ([], ["vad=true"]) if "\nvad = " in recipe.read_text() else ([],):
+        switches = [name for name in ("vad", "on_the_fly") if f"\n{name} = " in recipe.read_text()]
+        for more in ([], *([f"{name}=true"] for name in switches)):
             with tempfile.TemporaryDirectory() as name:
                 found = problem(program, recipe, pathlib.Path(name), ["exp=exp", *more])
             if found:
