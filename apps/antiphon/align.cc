@@ -1,4 +1,4 @@
-// antiphon align: flat start to tied triphones, and the alignments that networks are trained on.
+// antiphon align: when each word was said; flat start to tied triphones, and the alignments that networks learn from.
 #include "pipeline/align.h"
 
 #include <nlohmann/json.hpp>
@@ -52,22 +52,21 @@ void Align(const AlignCommandOptions& options, CommandContext& context) {
 
 REGISTER_COMMAND(
     "align", AlignCommandOptions, Align,
-    {.summary = "train a GMM from transcribed speech and align it",
+    {.summary = "align speech with its text, and train mixtures for it",
      .description =
-         "Trains from a flat start: monophones, tied triphones, LDA+MLLT, speaker adaptation, as far as "
-         "--last-stage says. The model and the alignments of the last stage are what antiphon store and "
-         "antiphon graph take. With --model it aligns by a trained GMM or network instead. Where audio itself "
-         "is given, exit status 1 says that some of it was left out; the rest is aligned.",
-     .example = "antiphon align --data feats/train --lexicon lang/lexicon.txt --out exp/ali --last-stage sat\n"
-                "antiphon align --model exp/net.safetensors --data feats/train --lexicon lang/lexicon.txt "
-                "--out exp/ali-net\n"
+         "Says when each word and each phone was said. With --model, a bundle, a network or mixtures, it aligns by "
+         "that. Without, it trains mixtures from a flat start: monophones, tied triphones, LDA+MLLT, speaker "
+         "adaptation, as far as --last-stage says; their model and alignments are what antiphon store and antiphon "
+         "graph take. Where audio itself is given, exit status 1 says that some of it was left out, or has another "
+         "recording's text; the rest is aligned.",
+     .example = "antiphon align --model mine.antiphon --data recordings/ --out exp/times --files TextGrid,json\n"
+                "antiphon align --validate --model mine.antiphon --data recordings/ --out exp/times\n"
+                "antiphon align --data feats/train --lexicon lang/lexicon.txt --out exp/ali --last-stage sat\n"
                 "antiphon align --model exp/net.safetensors --data recordings/ --transcripts transcripts.tsv --lexicon "
-                "lang/lexicon.txt --out exp/ali-new --files TextGrid,json\n"
-                "antiphon align --validate --data recordings/ --transcripts transcripts.tsv --lexicon "
                 "lang/lexicon.txt --out exp/ali-new",
      .required = {"data", "out"},
-     .common = {"model", "files", "validate", "last-stage", "transcripts", "channels", "features", "cmvn", "utt2spk",
-                "adapt", "leaves", "gaussians", "map-unknown-words", "lexicon-options.silence-phones"}});
+     .common = {"model", "lexicon", "g2p", "files", "validate", "transcripts", "spelling", "channels", "gaps",
+                "long-above", "last-stage", "adapt"}});
 
 }  // namespace
 }  // namespace antiphon::app

@@ -33,10 +33,11 @@ std::string WhySkipped(const hmm::GmmTrainingReport& report, const std::string& 
 }
 
 // The utterances that gave an alignment as tables and times, how well each fits its words; returns when all files are
-// there. `frame_shift_s`: of the alignments' frames.
+// there. Those whose text turns out to be wrong are skipped in `result`, too. `frame_shift_s`: of the alignments'
+// frames.
 std::vector<AlignScore> WriteAlignments(const AlignRequest& request, const AlignSource& source,
                                         const hmm::Lexicon& lexicon, const hmm::HmmModel& hmm,
-                                        const hmm::GmmTrainingResult& result, double frame_shift_s) {
+                                        hmm::GmmTrainingResult& result, double frame_shift_s) {
   AlignOutput output(request.out, hmm, request.files);
   std::vector<AlignedUtterance> utterances;
   for (size_t i = 0; i < source.size(); ++i) {
@@ -45,8 +46,14 @@ std::vector<AlignScore> WriteAlignments(const AlignRequest& request, const Align
       utterances.push_back({source.Id(i), {}, WhySkipped(result.report, source.Id(i))});
       continue;
     }
-    utterances.push_back({source.Id(i), TimesOf(alignment, hmm, lexicon, result.words[i], frame_shift_s), ""});
-    output.Write(source.Id(i), alignment, utterances.back().times);
+    AlignedTimes times = TimesOf(alignment, hmm, lexicon, result.words[i], frame_shift_s);
+    if (std::string why = WhyTextIsWrong(times); !why.empty()) {
+      result.report.skipped.push_back({source.Id(i), why});
+      utterances.push_back({source.Id(i), {}, std::move(why)});
+      continue;
+    }
+    output.Write(source.Id(i), alignment, times);
+    utterances.push_back({source.Id(i), std::move(times), ""});
   }
   output.Close();
   if (!result.fmllr.empty()) pipeline::WriteSpeakerTransforms(result.fmllr, request.out);
@@ -188,6 +195,9 @@ AlignReport Align(const AlignRequest& given, Team& team, int num_threads) {
   if (!team.is_first()) return report;
   for (const hmm::UtteranceRemark& remark : report.training.skipped)
     log::Warn("{} skipped: {}", remark.utt_id, remark.reason);
+  if (const std::string doubts = DoubtsIn(report); !doubts.empty()) {
+    log::Warn("{}; all stand in '{}'", doubts, (fs::path(request.out) / "scores.tsv").string());
+  }
   report.left_out = std::move(left_out);
   report.of_audio = of_audio;
   report.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 #include <utility>
 
@@ -59,6 +60,11 @@ std::vector<hmm::UtteranceRemark> PlacesToListenTo(const AlignReport& report) {
   return remarks;
 }
 
+bool IsSkipped(const AlignReport& report, const std::string& utt_id) {
+  return std::ranges::find(report.training.skipped, utt_id, &hmm::UtteranceRemark::utt_id) !=
+         report.training.skipped.end();
+}
+
 }  // namespace
 
 std::string Text(const AlignReport& report) {
@@ -105,6 +111,14 @@ std::string Sentence(const AlignReport& report) {
   return fmt::format("{} of {} utterances aligned, log-likelihood {:.3f} per frame, {:.1f} s; see {}",
                      training.utterances - static_cast<int>(training.skipped.size()), training.utterances,
                      training.final_log_likelihood, report.seconds, report.text.string());
+}
+
+std::string DoubtsIn(const AlignReport& report) {
+  std::vector<hmm::UtteranceRemark> doubts = PlacesToListenTo(report);
+  std::erase_if(doubts, [&](const hmm::UtteranceRemark& doubt) { return IsSkipped(report, doubt.utt_id); });
+  if (doubts.empty()) return "";
+  return fmt::format("{} of {} aligned utterances may not say their text; the first is {} ({})", doubts.size(),
+                     report.scores.size() - report.training.skipped.size(), doubts[0].utt_id, doubts[0].reason);
 }
 
 }  // namespace antiphon::pipeline

@@ -29,5 +29,7 @@ std::string Text(const AlignReport& report);
 /// The content of report.json.
 nlohmann::ordered_json ToJson(const AlignReport& report);
 std::string Sentence(const AlignReport& report);
+/// How many of the aligned utterances are doubtful, and the first of them; "" if none is.
+std::string DoubtsIn(const AlignReport& report);
 
 }  // namespace antiphon::pipeline

@@ -128,6 +128,24 @@ std::string RemarkOn(const AlignedUtterance& utterance, const AlignScore& score)
 
 }  // namespace
 
+// An excerpt of its text says few of its words, and a long talk with little text has much else in it: only both
+// together are a text of something else.
+std::string WhyTextIsWrong(const AlignedTimes& times) {
+  constexpr double kNearlyNothing = 0.2;
+  double spoken_s = 0.0, foreign_s = 0.0;
+  size_t unsaid = 0;
+  for (const TimedWord& word : times.words) spoken_s += word.end_s - word.start_s;
+  for (const UnalignedPart& part : times.unaligned) {
+    unsaid += part.words.size();
+    if (part.words.empty()) foreign_s += part.end_s - part.start_s;
+  }
+  const size_t said = times.words.size(), all = said + unsaid;
+  const bool few_words = static_cast<double>(said) < kNearlyNothing * static_cast<double>(all);
+  const bool little_speech = said == 0 || spoken_s < kNearlyNothing * (spoken_s + foreign_s);
+  if (!few_words || !little_speech) return "";
+  return fmt::format("{} of the {} words of its text were found: is it another recording's?", said, all);
+}
+
 std::vector<AlignScore> ScoreAlignments(const std::vector<AlignedUtterance>& utterances) {
   const Typical likelihood = TypicalLikelihood(utterances);
   const auto lengths = TypicalLengths(utterances);

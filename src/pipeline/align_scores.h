@@ -36,6 +36,9 @@ struct AlignScore {
 
 inline constexpr int kFewestToCompare = 10;
 
+/// Why an alignment that left most of the text out is none: the text is another recording's. "" if it is one.
+std::string WhyTextIsWrong(const AlignedTimes& times);
+
 /// In the order of `utterances`.
 std::vector<AlignScore> ScoreAlignments(const std::vector<AlignedUtterance>& utterances);
 

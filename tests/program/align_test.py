@@ -67,9 +67,11 @@ class Align(system.SystemTest):
             lines["s1-u05"] = {"A": "B", "B": "A"}[lines["s1-u05"][0]] + lines["s1-u05"][1:]
             lines["s2-u06"] = "A B" * 40
         data = self.changed("lies", say_something_else, "gmm")
+        told = {}
         for folder, out in ((data, "lies-align"), (self.root / "gmm", "truth-align")):
             result = self.align(folder, out, "--align.beam", 1000)
             self.assertEqual(result.returncode, 0, result.stderr)
+            told[out] = result.stderr
         scores = self.scores("lies-align")
         self.assertEqual(len(scores), 24)
         doubtful = {utt_id for utt_id, row in scores.items() if re.search("unlike|skipped", row["remark"])}
@@ -78,6 +80,8 @@ class Align(system.SystemTest):
         self.assertIn("skipped", scores["s2-u06"]["remark"])
         self.assertFalse([row for row in self.scores("truth-align").values() if float(row["deviation"]) < -4])
         self.assertIn("s1-u05: unlike its text", (self.root / "lies-align/report.txt").read_text())
+        self.assertRegex(told["lies-align"], r"\d of 23 aligned utterances may not say their text; the first is s1-u05 "
+                                             r"\(unlike its text.*\); all stand in '.*lies-align/scores.tsv'")
 
     def test_long_recordings_say_what_does_not_agree(self):
         random_ = random.Random(5)
@@ -111,6 +115,26 @@ class Align(system.SystemTest):
         self.assertIn("are not in the text", self.scores("talks-align")["gaps"]["remark"])
         self.assertTrue(json.loads((self.root / "talks-align/json/gaps.json").read_text())["unaligned"])
         self.assertNotIn("gaps", (self.root / "talks-align/ali.scp").read_text())
+
+    def test_a_text_that_is_all_wrong_is_told_and_the_others_are_aligned(self):
+        random_ = random.Random(7)
+        talks = self.root / "mixed-up"
+        talks.mkdir()
+        for name, said, text in (("right", 40 * "AB", 40 * "AB"), ("wrong", 80 * "A", 80 * "B"),
+                                 ("excerpt", 15 * "AAB", 15 * "AAB" + 160 * "B")):
+            (talks / f"{name}.wav").write_bytes(system.wav_bytes(system.speech(list(said), random_)))
+            (talks / f"{name}.txt").write_text(" ".join(text))
+        result = self.align(talks, "mixed-up-align", "--long-above", 10)
+        self.assertEqual(result.returncode, 1, result.stderr)
+        told = [line for line in result.stderr.splitlines() if "wrong" in line]
+        self.assertEqual(len(told), 1, result.stderr)
+        self.assertRegex(told[0], r"wrong skipped: \d of the 80 words of its text were found")
+        aligned = {line.split()[0] for line in (self.root / "mixed-up-align/words.ctm").read_text().splitlines()}
+        self.assertEqual(aligned, {"right", "excerpt"})
+        self.assertIn("skipped", self.scores("mixed-up-align")["wrong"]["remark"])
+        doubts = [line for line in result.stderr.splitlines() if "may not say their text" in line]
+        self.assertEqual(len(doubts), 1, result.stderr)
+        self.assertRegex(doubts[0], r"1 of 2 aligned utterances .* excerpt \(.* are not said.*scores\.tsv")
 
     def test_validate_names_what_is_wrong_and_writes_nothing(self):
         fine = self.align(self.root / "corpus", "fine", "--validate")
