@@ -1,4 +1,6 @@
 // antiphon transcribe: what is said in recordings, as text and subtitles.
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
@@ -23,6 +25,7 @@
 #include "pipeline/bundle.h"
 #include "pipeline/graph_changes.h"
 #include "pipeline/transcript.h"
+#include "pipeline/voice_activity.h"
 #include "report/progress.h"
 
 namespace antiphon::app {
@@ -56,12 +59,14 @@ struct TranscribeOptions {
     v("srt", srt, "write subtitles, NAME.srt");
     v("vtt", vtt, "write subtitles for web pages, NAME.vtt");
     v("write", write, "formats to write files in: text (NAME.txt), srt, vtt, json, ctm, TextGrid");
-    v("out", out, "folder for these files; empty: beside each recording");
+    v("out", out, "folder for these files, with --srt, --vtt or --write; empty: beside each recording");
     v("channels", channels, OneOf{{"auto", "mean", "each"}},
       "of recordings with two or more: their mean, or each for itself; auto: each of two that differ, as of a call");
     v("precision", precision, OneOf{{"auto", "fp32", "bf16", "int8"}}, "of the network's products");
     v("beam", beam, Range{1.0, 1000.0}, "nats that a hypothesis may be worse than the best");
-    v("hotwords", hotwords, "words and phrases that are preferred");
+    v("hotwords", hotwords,
+      "words and phrases to prefer, with commas between; or a file of them, one per line, each with a bonus of its own "
+      "behind a tab if you like");
     v("hotword-bonus", hotword_bonus, Range{-100.0, 100.0}, "nats by which each word of them gets cheaper");
     v("written", written,
       "as people write it in place of the words, with numbers, full stops and capitals: english, what antiphon written "
@@ -142,6 +147,12 @@ double SecondsOf(const std::vector<std::string>& files) {
   return seconds;
 }
 
+// Neither words nor sound that could be any.
+bool HasNoSpeech(const pipeline::Transcript& transcript) {
+  return transcript.words.empty() &&
+         (transcript.remark == feat::kAllZeroRemark || transcript.remark == pipeline::kNoSpeechRemark);
+}
+
 // What became of one recording.
 struct Outcome {
   std::vector<pipeline::Transcript> transcripts;  // of each channel
@@ -182,8 +193,9 @@ class Transcriber {
     settings.precision = options.precision;
     settings.written = options.written;
     settings.threads = threads;
-    for (const std::string& phrase : options.hotwords) settings.hotwords.push_back({phrase, options.hotword_bonus});
     RecognizerOptions all = OptionsOf(settings);
+    all.recognize.bias.hotwords = fmt::format("{}", fmt::join(options.hotwords, ","));
+    all.recognize.bias.hotword_bonus = options.hotword_bonus;
     all.changes = options.changes;
     all.vad = options.vad;
     return RecognizerAccess::Make(options.model, options.graph, all);
@@ -195,11 +207,11 @@ class Transcriber {
       const data::ReadableAudio audio(file);
       const std::vector<int> channels = ChannelsOf(audio, options_.channels);
       for (const int channel : channels) {
-        outcome.transcripts.push_back(Recognize(audio, channel, NameOf(file, channel)));
+        outcome.transcripts.push_back(
+            Recognize(audio, channel, NameOf(file, channel), 1.0 / static_cast<double>(channels.size())));
       }
-      if (std::ranges::all_of(outcome.transcripts,
-                              [](const auto& t) { return t.words.empty() && t.remark == feat::kAllZeroRemark; })) {
-        Throw<InputError>("'{}' is silent from beginning to end: {}", file, feat::kAllZeroRemark);
+      if (std::ranges::all_of(outcome.transcripts, HasNoSpeech)) {
+        Throw<InputError>("'{}': {}", file, outcome.transcripts.front().remark);
       }
       // All channels or none.
       for (const pipeline::Transcript& transcript : outcome.transcripts) Write(file, transcript, outcome);
@@ -212,12 +224,13 @@ class Transcriber {
     return outcome;
   }
 
-  pipeline::Transcript Recognize(const data::ReadableAudio& audio, int channel, const std::string& name) {
+  // `share`: of the recording's seconds that are done with this channel.
+  pipeline::Transcript Recognize(const data::ReadableAudio& audio, int channel, const std::string& name, double share) {
     ThrowIfCancelled("transcribing");
     RecognizeSettings settings;
     settings.channel = channel;
     double before = 0;
-    settings.progress = [&](double done_s) { Progress(done_s - std::exchange(before, done_s)); };
+    settings.progress = [&](double done_s) { Progress(share * (done_s - std::exchange(before, done_s))); };
     const Recognition said = recognizer_.RecognizeFile(audio.path().string(), settings);
     pipeline::Transcript transcript{name, audio.info().duration_s(), said.remark, {}};
     for (const RecognizedWord& word : options_.written.empty() ? said.words : said.written_words) {
@@ -324,7 +337,16 @@ void RequireDifferentNames(const TranscribeOptions& options) {
   }
 }
 
+void RequireFilesForFolder(const TranscribeOptions& options) {
+  if (options.out.empty() || !FormatsToWrite(options).empty()) return;
+  Throw<UsageError>(
+      "--out '{}' is a folder for files, and none are asked for: add --srt, --vtt or --write {}; --format is of what "
+      "is printed",
+      options.out, options.format);
+}
+
 void Transcribe(const TranscribeOptions& options, CommandContext& context) {
+  RequireFilesForFolder(options);
   RequireDifferentNames(options);
   if (!Transcriber(options, context.threads()).Run(context)) {
     throw InputError("some recordings could not be transcribed; the reasons stand above, the others are done");
@@ -336,8 +358,8 @@ REGISTER_COMMAND(
     {.summary = "recordings as text and subtitles",
      .description =
          "Recognises audio files of any length and rate, the channels of a call apart, and prints the words or "
-         "writes text, subtitles, JSON, CTM or TextGrid beside them. A file that cannot be read is named; the "
-         "others go on.",
+         "writes text, subtitles, JSON, CTM or TextGrid beside them. A file that cannot be read, or in which "
+         "nobody speaks, is named; the others go on.",
      .example = "antiphon transcribe --model mine.antiphon talk.mp3\n"
                 "antiphon transcribe --model mine.antiphon --srt --out subtitles/ lectures/*.flac",
      .positionals = {"files"},

@@ -85,7 +85,7 @@ decode::Graph LoadGraph(const std::string& folder, const hmm::HmmModel& model, c
     if (!changes.any()) return graph;
     Throw<InputError>(
         "'{}' is a static graph, to which no words can be added and whose language model cannot be exchanged: build it "
-        "with antiphon graph --on-the-fly",
+        "with antiphon graph --on-the-fly, or run recipes/chain.toml with --set on_the_fly=true",
         folder);
   }
   const WordsToAdd added(graph, changes, decode::PhrasesOf(bias));

@@ -31,6 +31,12 @@ bool ReadWeight(const std::string& text, double& weight) {
   return error == std::errc() && at == end;
 }
 
+// A weight without one is taken for a phone.
+const char* PointHint(const std::vector<std::string>& phones) {
+  const bool is_number = !phones.empty() && phones[0].find_first_not_of("0123456789") == std::string::npos;
+  return is_number ? " (a weight has a decimal point)" : "";
+}
+
 std::vector<std::string> Fields(const std::string& text) {
   std::istringstream in(text);
   return {std::istream_iterator<std::string>(in), {}};
@@ -103,10 +109,11 @@ void WordsToAdd::Take(const Line& line) {
     Throw<InputError>("{}: '{}' has the weight {}; expected 0 < weight ≤ {:.0f}", line.where, line.word, line.weight,
                       kMostWeight);
   }
-  const std::vector<int32_t> phones = line.phones.empty()
-                                          ? std::vector<int32_t>()
-                                          : WithContext([&] { return lexicon_->phones().Pronounce(line.phones); },
-                                                        [&] { return fmt::format("{}: '{}'", line.where, line.word); });
+  const std::vector<int32_t> phones =
+      line.phones.empty()
+          ? std::vector<int32_t>()
+          : WithContext([&] { return lexicon_->phones().Pronounce(line.phones); },
+                        [&] { return fmt::format("{}: '{}'{}", line.where, line.word, PointHint(line.phones)); });
   if (!taken_.emplace(line.word, phones).second) {
     Throw<InputError>("{}: '{}' was there before{}; remove one", line.where, line.word,
                       phones.empty() ? "" : " with the same pronunciation");

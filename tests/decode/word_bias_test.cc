@@ -202,6 +202,20 @@ TEST(WordBias, SaysWhichPhrasesItCannotPrefer) {
   EXPECT_NEAR(Earned(bias, {4, 3}), 4, 1e-6);
 }
 
+TEST(WordBias, TakesAFileOrTheHotwordsThemselves) {
+  const testing::TemporaryFolder folder;
+  WriteFileAtomically(folder / "hot, words", "a b\nd\n");
+  for (const std::string& hotwords : {std::string("a  b,d, "), (folder / "hot, words").string()}) {
+    const WordBias bias(Loop(4), {.hotwords = hotwords, .hotword_bonus = 2, .word_list = ""});
+    EXPECT_TRUE(bias.remarks().empty()) << bias.remarks()[0];
+    EXPECT_NEAR(Earned(bias, {1, 2}), 4, 1e-6);
+    EXPECT_NEAR(Earned(bias, {1, 4}), 2, 1e-6);
+  }
+  EXPECT_THROW(WordBias(Loop(4), {.hotwords = "none.txt", .hotword_bonus = 2, .word_list = ""}), IoError);
+  const WordBias slash(Loop(4), {.hotwords = "ac/dc,d", .hotword_bonus = 2, .word_list = ""});
+  EXPECT_EQ(slash.remarks().size(), 1U);
+}
+
 TEST(WordBias, NamesFileAndLineOfWhatItCannotRead) {
   const testing::TemporaryFolder folder;
   WriteFileAtomically(folder / "hot", "a b\tmuch\n");

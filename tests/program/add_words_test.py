@@ -70,6 +70,20 @@ class AddWords(system.SystemTest):
         self.assertIn("the hotword 'ABA': said as a b a", done.stderr)
         self.assertIn("'QQ' is not in the graph's vocabulary", self.transcribe("--hotwords", "QQ").stderr)
 
+    def test_hotwords_are_a_list_or_a_file_wherever_they_are_taken(self):
+        one, file = self.root / "one.wav", self.write("BAB\nABA\t3\n", "hot")
+        for hotwords in ("BAB,ABA", file):
+            decoded = self.root / f"decoded-{'file' if hotwords == file else 'list'}"
+            self.assertEqual(self.words("--hotwords", hotwords), ["ABA"])
+            heard = system.must("listen", "--model", self.bundle, one, "--hotwords", hotwords, "--partial=false")
+            self.assertEqual([json.loads(line)["text"] for line in heard.stdout.splitlines()], ["ABA"])
+            system.must("decode", "--model", self.bundle, one, decoded, "--hotwords", hotwords)
+            self.assertEqual((decoded / "text").read_text().split()[1:], ["ABA"])
+        for missing in ("names.txt", self.root / "names"):
+            done = self.transcribe("--hotwords", missing)
+            self.assertEqual(done.returncode, 1, done.stderr)
+            self.assertIn(f"'{missing}'", done.stderr)
+
     def test_exchanges_the_language_model(self):
         arpa = self.write("\\data\\\nngram 1=4\n\n\\1-grams:\n-0.5 </s>\n-99 <s>\n-0.5 A\n-0.5 C\n\n\\end\\\n", "a.arpa")
         done = self.transcribe("--lm", arpa)
@@ -91,7 +105,8 @@ class AddWords(system.SystemTest):
     def test_refuses_what_cannot_be_added(self):
         for text, reason in (("Mine a q\n", "unknown phone 'q'"), ("X a\nMine a b\nMine a b\n", "line 3: 'Mine' was there"),
                              ("<eps> a\n", "reserved"), ("Mine 0.0 a\n", "weight"), ("", "no word"),
-                             (b"Mine \xff\n", "new.txt"), (b"Mi\0ne a\n", "zero byte"), ("QQQ\n", "Q")):
+                             ("Mine 2 a b\n", "a weight has a decimal point"), (b"Mine \xff\n", "new.txt"),
+                             (b"Mi\0ne a\n", "zero byte"), ("QQQ\n", "Q")):
             with self.subTest(text=text):
                 done = self.transcribe("--add-words", self.write(text))
                 self.assertEqual(done.returncode, 1, done.stderr)
@@ -116,6 +131,7 @@ class AddWords(system.SystemTest):
             done = self.transcribe(option, self.write(text), model=self.static)
             self.assertEqual(done.returncode, 1)
             self.assertIn("antiphon graph --on-the-fly", done.stderr)
+            self.assertIn("--set on_the_fly=true", done.stderr)
 
 
 if __name__ == "__main__":

@@ -4,11 +4,14 @@ PROGRAM has to be set first. Everything of a system lies in one folder: corpus, 
 net and other (two networks), graph.
 """
 
+import importlib.util
 import math
+import os
 import pathlib
 import random
 import struct
 import subprocess
+import sys
 import tempfile
 import unittest
 
@@ -24,6 +27,17 @@ type = "relu"
 [[network.layer]]
 type = "affine"
 """
+
+
+def has(package):
+    return importlib.util.find_spec(package) is not None
+
+
+def go_on_where_packages_are(source):
+    """Begins the test again by the Python of the developers' environment, where that is another one."""
+    python = pathlib.Path(source) / ".venv/bin/python"
+    if python.exists() and pathlib.Path(sys.prefix).name != ".venv":
+        os.execv(python, [str(python), *sys.argv])
 
 
 def run(*arguments):
@@ -44,6 +58,17 @@ def wav_bytes(samples, rate=RATE, code=1):
     header = struct.pack("<IHHIIHH", 16, code, 1, rate, rate * width, width, 8 * width)
     chunks = b"WAVEfmt " + header + b"data" + struct.pack("<I", len(data)) + data
     return b"RIFF" + struct.pack("<I", len(chunks)) + chunks
+
+
+def stereo_bytes(left, right):
+    """A WAV file with these two channels."""
+    length = max(len(left), len(right))
+    both = [sample for pair in zip(left + [0] * (length - len(left)), right + [0] * (length - len(right)))
+            for sample in pair]
+    data = struct.pack(f"<{len(both)}h", *both)
+    header = struct.pack("<4sI4s4sIHHIIHH4sI", b"RIFF", 36 + len(data), b"WAVE", b"fmt ", 16, 1, 2, RATE, 4 * RATE, 4,
+                         16, b"data", len(data))
+    return header + data
 
 
 def speech(words, random_):

@@ -3,23 +3,12 @@
 Usage: text_grid_test.py SOURCE-TREE PROGRAM. Exit status 77, skipped, where none of the packages is installed.
 """
 
-import importlib
-import os
-import pathlib
 import sys
 import unittest
 
 import small_system as system
 
 PACKAGES = ("praatio", "tgt", "textgrid")
-
-
-def has(package):
-    try:
-        importlib.import_module(package)
-        return True
-    except ImportError:
-        return False
 
 
 def by_praatio(path):
@@ -50,7 +39,7 @@ class TextGrids(system.SystemTest):
                 utt_id, _, start, duration, label = line.split()
                 expected.setdefault((utt_id, name), []).append((float(start), float(start) + float(duration), label))
         readers = {"praatio": by_praatio, "tgt": by_tgt, "textgrid": by_textgrid}
-        for package in filter(has, PACKAGES):
+        for package in filter(system.has, PACKAGES):
             for utt_id in sorted({utt_id for utt_id, _ in expected}):
                 tiers = readers[package](str(root / f"grids/TextGrid/{utt_id}.TextGrid"))
                 self.assertEqual(sorted(tiers), ["phones", "words"], package)
@@ -62,18 +51,12 @@ class TextGrids(system.SystemTest):
                         self.assertAlmostEqual(end, right_end, delta=0.0015)
 
 
-def go_on_where_they_are(source):
-    """The packages are in the developers' environment, if they are anywhere."""
-    python = pathlib.Path(source) / ".venv/bin/python"
-    if not any(map(has, PACKAGES)) and python.exists() and pathlib.Path(sys.prefix).name != ".venv":
-        os.execv(python, [str(python), *sys.argv])
-
-
 if __name__ == "__main__":
-    go_on_where_they_are(sys.argv[1])
+    if not any(map(system.has, PACKAGES)):
+        system.go_on_where_packages_are(sys.argv[1])
     system.PROGRAM = sys.argv.pop(2)
     sys.argv.pop(1)
-    if not any(map(has, PACKAGES)):
+    if not any(map(system.has, PACKAGES)):
         print("skipped: none of praatio, tgt, textgrid is installed (python/requirements.txt)")
         sys.exit(77)
     unittest.main(verbosity=1)

@@ -1,6 +1,7 @@
 """antiphon bundle and transcribe from outside: one file that recognises, and transcripts in every format.
 
-Usage: transcribe_test.py SOURCE-TREE PROGRAM
+Usage: transcribe_test.py SOURCE-TREE PROGRAM. Cases that need packages are skipped where those are not installed
+(python/requirements.txt).
 """
 
 import json
@@ -9,7 +10,6 @@ import random
 import re
 import shutil
 import signal
-import struct
 import subprocess
 import sys
 import unittest
@@ -18,15 +18,7 @@ import small_system as system
 from small_system import RATE
 
 
-def stereo_bytes(left, right):
-    """A WAV file with these two channels."""
-    length = max(len(left), len(right))
-    both = [sample for pair in zip(left + [0] * (length - len(left)), right + [0] * (length - len(right)))
-            for sample in pair]
-    data = struct.pack(f"<{len(both)}h", *both)
-    header = struct.pack("<4sI4s4sIHHIIHH4sI", b"RIFF", 36 + len(data), b"WAVE", b"fmt ", 16, 1, 2, RATE, 4 * RATE, 4,
-                         16, b"data", len(data))
-    return header + data
+PACKAGES = ("numpy", "soundfile", "srt", "webvtt")
 
 
 class Transcribe(system.SystemTest):
@@ -38,8 +30,8 @@ class Transcribe(system.SystemTest):
         cls.left = system.speech(cls.words, random_)
         cls.right = system.speech(["B", "A", "B"], random_)
         (cls.root / "one.wav").write_bytes(system.wav_bytes(cls.left))
-        (cls.root / "call.wav").write_bytes(stereo_bytes(cls.left, cls.right))
-        (cls.root / "same.wav").write_bytes(stereo_bytes(cls.left, cls.left))
+        (cls.root / "call.wav").write_bytes(system.stereo_bytes(cls.left, cls.right))
+        (cls.root / "same.wav").write_bytes(system.stereo_bytes(cls.left, cls.left))
         cls.bundle = cls.root / "small.antiphon"
         system.must("bundle", "--model", cls.root / "net/model.safetensors", "--graph", cls.root / "graph", "--out",
                     cls.bundle)
@@ -69,7 +61,7 @@ class Transcribe(system.SystemTest):
                 ("rings", ring + self.left + [0] * 2 * len(self.right), ring + [0] * len(self.left) + 2 * self.right,
                  ["A", "B A B"]),
                 ("alone", self.left, [], ["A B A"])):
-            (self.root / f"{name}.wav").write_bytes(stereo_bytes(left, right))
+            (self.root / f"{name}.wav").write_bytes(system.stereo_bytes(left, right))
             done = self.transcribe("--json", self.root / f"{name}.wav")
             self.assertEqual(done.returncode, 0, done.stderr)
             channels = json.loads(done.stdout)["recordings"][0]["channels"]
@@ -86,6 +78,55 @@ class Transcribe(system.SystemTest):
         self.assertEqual((out / "one.txt").read_text().split(), self.words)
         self.assertRegex((out / "one.srt").read_text(), r"\A1\n00:00:0\d,\d{3} --> 00:00:0\d,\d{3}\nA B A\n")
         self.assertEqual(len(re.findall(r'text = "[AB]"', (out / "one.TextGrid").read_text())), 3)
+
+    @unittest.skipUnless(system.has("soundfile") and system.has("numpy"), "soundfile and numpy write MP3")
+    def test_an_mp3_has_the_words_of_its_wav(self):
+        import numpy  # pylint: disable=import-outside-toplevel
+        import soundfile  # pylint: disable=import-outside-toplevel
+        if "MP3" not in soundfile.available_formats():
+            self.skipTest("this libsndfile writes no MP3")
+        soundfile.write(self.root / "talk.mp3", numpy.array(self.left, dtype="int16"), RATE)
+        self.assertNotEqual((self.root / "talk.mp3").read_bytes()[:4], b"RIFF")
+        done = self.transcribe("--json", self.root / "one.wav", self.root / "talk.mp3")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        wav, mp3 = [recording["channels"][0]["words"] for recording in json.loads(done.stdout)["recordings"]]
+        self.assertEqual([word["word"] for word in mp3], self.words)
+        for of_mp3, of_wav in zip(mp3, wav):  # a frame of MP3 at this rate takes 0.07 s
+            self.assertAlmostEqual(of_mp3["start"], of_wav["start"], delta=0.16)
+
+    @unittest.skipUnless(system.has("srt") and system.has("webvtt"), "srt and webvtt-py read subtitles")
+    def test_subtitles_say_to_other_readers_what_the_json_says(self):
+        import srt  # pylint: disable=import-outside-toplevel
+        import webvtt  # pylint: disable=import-outside-toplevel
+        random_, out = random.Random(9), self.root / "subtitles"
+        noise = [int(random_.gauss(0, 40)) for _ in range(2 * RATE)]
+        samples = [sample for words in ("ABBA", 20 * "AB", "B") for sample in system.speech(list(words), random_) + noise]
+        (self.root / "talk.wav").write_bytes(system.wav_bytes(samples))
+        done = self.transcribe("--write", "srt,vtt,json", "--out", out, self.root / "talk.wav")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        words = json.loads((out / "talk.json").read_text())["words"]
+        by_srt = [(cue.start.total_seconds(), cue.end.total_seconds(), cue.content)
+                  for cue in srt.parse((out / "talk.srt").read_text())]
+        by_vtt = [(cue.start_in_seconds + cue.start_time.milliseconds / 1000,
+                   cue.end_in_seconds + cue.end_time.milliseconds / 1000, cue.text)
+                  for cue in webvtt.read(out / "talk.vtt")]
+        self.assertEqual(by_srt, by_vtt)
+        self.assertGreater(len(by_srt), 3)
+        following = iter(words)
+        for start, end, text in by_srt:
+            spoken = [next(following) for _ in text.split()]
+            self.assertEqual(text.split(), [word["word"] for word in spoken])
+            self.assertAlmostEqual(start, spoken[0]["start"], delta=0.0055)
+            # Short ones stay for a second, if nothing follows.
+            self.assertAlmostEqual(end, max(spoken[-1]["end"], min(end, spoken[0]["start"] + 1)), delta=0.0055)
+        self.assertEqual(list(following), [])
+
+    def test_a_folder_without_files_for_it_is_wrong_usage(self):
+        for more, advice in (((), "--write text"), (("--format", "srt"), "--write srt")):
+            done = self.transcribe("--out", self.root / "nothing", *more, self.root / "one.wav")
+            self.assertEqual((done.returncode, done.stdout), (2, ""), done.stderr)
+            self.assertIn(advice, done.stderr)
+            self.assertFalse((self.root / "nothing").exists())
 
     def test_writes_as_people_write_by_rules_and_pauses(self):
         (self.root / "tones.rules").write_text('written = "a b":"AB" | "b":"bee" <1>\n')
@@ -217,6 +258,8 @@ class Transcribe(system.SystemTest):
 
 
 if __name__ == "__main__":
+    if not all(map(system.has, PACKAGES)):
+        system.go_on_where_packages_are(sys.argv[1])
     system.PROGRAM = sys.argv.pop(2)
     sys.argv.pop(1)
     unittest.main(verbosity=1)

@@ -126,11 +126,22 @@ class Vad(system.SystemTest):
         text = system.must("transcribe", "--model", root / "hears.antiphon", root / "call.wav").stdout
         self.assertEqual(text.split(), self.words)
 
-    def test_noise_has_no_words(self):
+    def test_where_nobody_speaks_there_are_no_words(self):
+        """Which transcribe tells in a line, as it tells of what it cannot read; the others go on."""
         root = self.root
-        result = system.must("transcribe", "--model", root / "hears.antiphon", root / "noise.wav")
-        self.assertEqual(result.stdout.strip(), "")
-        self.assertIn("no speech was heard", result.stderr)
+        (root / "silent.wav").write_bytes(system.wav_bytes([0] * 5 * RATE))
+        (root / "lonely.wav").write_bytes(system.stereo_bytes(system.speech(["A"], random.Random(3)), [0] * 5 * RATE))
+        out = root / "spoken"
+        result = system.run("transcribe", "--model", root / "hears.antiphon", "--write", "text", "--out", out,
+                            root / "noise.wav", root / "silent.wav", root / "lonely.wav", "--channels", "each",
+                            root / "call.wav")
+        self.assertEqual(result.returncode, 1, result.stderr)
+        for name in ("noise.wav", "silent.wav"):
+            lines = [line for line in result.stderr.splitlines() if name in line]
+            self.assertEqual(len(lines), 1, result.stderr)
+            self.assertIn("no speech was heard", lines[0])
+        self.assertEqual(sorted(path.name for path in out.iterdir()), ["call.txt", "lonely-A.txt", "lonely-B.txt"])
+        self.assertEqual((out / "call.txt").read_text().split(), self.words)
         self.assertEqual(system.must("listen", "--model", root / "hears.antiphon", root / "noise.wav").stdout, "")
 
     def test_without_it_nothing_changes(self):

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <charconv>
 #include <deque>
+#include <filesystem>
 #include <limits>
 #include <set>
 #include <sstream>
@@ -15,6 +16,8 @@
 
 namespace antiphon::decode {
 namespace {
+
+namespace fs = std::filesystem;
 
 struct Line {
   int number = 0;
@@ -52,6 +55,23 @@ double ParseBonus(const Line& line, const std::string& file, double otherwise) {
   return value;
 }
 
+// Or else the phrases themselves. What looks like a path is one, so that a wrong name is told.
+bool NamesFile(const std::string& hotwords) {
+  std::error_code ignored;
+  if (fs::is_regular_file(hotwords, ignored)) return true;
+  if (hotwords.find(',') != std::string::npos) return false;
+  return hotwords.find('/') != std::string::npos || hotwords.ends_with(".txt");
+}
+
+std::vector<std::string> PhrasesIn(const std::string& hotwords) {
+  std::istringstream in(ComposeLines(hotwords, "hotwords"));
+  std::vector<std::string> phrases;
+  for (std::string phrase; std::getline(in, phrase, ',');) {
+    if (phrase.find_first_not_of(" \t\r\n") != std::string::npos) phrases.push_back(phrase);
+  }
+  return phrases;
+}
+
 // Of a word that usually costs so much. What remains outweighs the pauses and transitions that the cost includes: a
 // word that pays for itself is said without end.
 float MostBonus(float usual_cost) { return std::max(usual_cost / 2, usual_cost - 2); }
@@ -60,10 +80,12 @@ float MostBonus(float usual_cost) { return std::max(usual_cost / 2, usual_cost -
 
 std::vector<std::pair<std::string, double>> PhrasesOf(const WordBiasOptions& options) {
   std::vector<std::pair<std::string, double>> phrases;
-  if (!options.hotwords.empty()) {
+  if (NamesFile(options.hotwords)) {
     for (const Line& line : ReadLines(options.hotwords)) {
       phrases.emplace_back(line.text, ParseBonus(line, options.hotwords, options.hotword_bonus));
     }
+  } else {
+    for (const std::string& phrase : PhrasesIn(options.hotwords)) phrases.emplace_back(phrase, options.hotword_bonus);
   }
   phrases.insert(phrases.end(), options.phrases.begin(), options.phrases.end());
   return phrases;

@@ -13,7 +13,8 @@
 //   Decoder decoder(graph, options, &bias);
 //
 // Files: a phrase per line, after a tab its own bonus; a word or phrase per line. Blank lines and those that begin with
-// # are left out. Contexts are how far into which phrase a hypothesis is; 0: in none. Units: nats.
+// # are left out. Hotwords that name no file are phrases with commas between; what has a '/' or ends in .txt, and no
+// comma, must be a file. Contexts are how far into which phrase a hypothesis is; 0: in none. Units: nats.
 // Threads: const methods may run together. Errors: InputError naming file and line; phrases with words that the graph
 // cannot give are no error but a remark.
 // Source: Aho, Corasick, CACM 1975; Hall et al., Composition-based on-the-fly rescoring for salient n-gram biasing,
@@ -45,7 +46,8 @@ struct WordBiasOptions {
   template <class V>
   void Visit(V& v) {
     v("hotwords", hotwords,
-      "file of phrases to prefer, one per line, each with a bonus of its own behind a tab if you like");
+      "words and phrases to prefer, with commas between; or a file of them, one per line, each with a bonus of its own "
+      "behind a tab if you like");
     v("hotword-bonus", hotword_bonus, Range{-100.0, 100.0}, "nats by which each word of a hotword gets cheaper");
     v("word-list", word_list, "file of the only words, or phrases of several, that may be recognised, one per line");
   }
