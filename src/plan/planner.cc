@@ -176,7 +176,7 @@ void TryAll(const PlanRequest& request, const CostNetwork& network, std::vector<
 // Errors of the speed: docs/results/simulation.md.
 std::string HowSure(const PlanRequest& request, const Candidate& c) {
   std::string text = c.result.staleness > 0 ? "speed: within a third of what was measured here"
-                                            : "speed: within 15 % of what was measured here";
+                                            : "speed: within a fifth of what was measured here";
   if (c.plan.workers == 1) return text;
   const std::string key = MethodOf(c.plan).PassesKey(c.plan);
   if (request.passes.Of(key) > 0) return text + "; passes: as you measured them";
