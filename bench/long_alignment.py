@@ -4,15 +4,19 @@
   long_alignment.py make DATA-DIR… --out talk --minutes 60 --drop 12 --add 12 --foreign data/train/text
   antiphon align --data talk --model … --lexicon … --out times
   long_alignment.py score talk/truth.tsv times/unaligned.tsv
+  long_alignment.py boundaries talk/truth.tsv data/truth.ctm times
 
---drop: utterances whose text is left out; --add: sentences of --foreign that nobody says. Needs soundfile (PyPI).
+--drop: utterances whose text is left out; --add: sentences of --foreign that nobody says. `boundaries` is for the speech of
+recipes/scripts/aligner_truth.py, whose phones' times are known: how far those are that the aligner found, wherever it took
+the phones that were spoken. Needs soundfile (PyPI).
 """
 import argparse
+import collections
+import difflib
 import pathlib
 import random
+import statistics
 import wave
-
-RATE = 16000
 
 
 def read_utterances(folders):
@@ -28,19 +32,21 @@ def make(options):
     import soundfile  # pylint: disable=import-outside-toplevel,import-error
     out = pathlib.Path(options.out)
     out.mkdir(parents=True, exist_ok=True)
+    utterances = list(read_utterances(options.data))
+    expected = soundfile.info(utterances[0][1]).samplerate
     parts, at = [], 0
     with wave.open(str(out / "talk.wav"), "wb") as talk:
         talk.setnchannels(1)
         talk.setsampwidth(2)
-        talk.setframerate(RATE)
-        for utt_id, path, text in read_utterances(options.data):
+        talk.setframerate(expected)
+        for utt_id, path, text in utterances:
             samples, rate = soundfile.read(path, dtype="int16")
-            if rate != RATE:
-                raise SystemExit(f"{path} has {rate} Hz, expected {RATE}")
+            if rate != expected:
+                raise SystemExit(f"{path} has {rate} Hz, expected {expected} as the first one")
             talk.writeframes(samples.tobytes())
-            parts.append([utt_id, at / RATE, (at + len(samples)) / RATE, text, "both"])
+            parts.append([utt_id, at / rate, (at + len(samples)) / rate, text, "both"])
             at += len(samples)
-            if at > 60 * options.minutes * RATE:
+            if at > 60 * options.minutes * rate:
                 break
     random_ = random.Random(3)
     for i in random_.sample(range(5, len(parts) - 5), options.drop):
@@ -50,7 +56,7 @@ def make(options):
         parts.insert(i, ["-", parts[i][1], parts[i][1], random_.choice(foreign), "text"])
     (out / "talk.txt").write_text("".join(part[3] + "\n" for part in parts if part[4] != "speech"))
     (out / "truth.tsv").write_text("".join("\t".join(map(str, part)) + "\n" for part in parts))
-    print(f"{at / RATE:.0f} s, {sum(len(part[3].split()) for part in parts if part[4] != 'speech')} words")
+    print(f"{at / expected:.0f} s, {sum(len(part[3].split()) for part in parts if part[4] != 'speech')} words")
 
 
 def score(options):
@@ -70,6 +76,32 @@ def score(options):
           f"{sum(row[1] == 'text' for row in rows)} places")
 
 
+def read_ctm(path):
+    """[(utterance, start, end, name)]"""
+    rows = [line.split() for line in pathlib.Path(path).read_text().splitlines()]
+    return [(row[0], float(row[2]), float(row[2]) + float(row[3]), row[4]) for row in rows]
+
+
+def boundaries(options):
+    spoken, times = collections.defaultdict(list), pathlib.Path(options.times)
+    for utt_id, start, _, phone in read_ctm(options.phones):
+        spoken[utt_id].append((phone, start))
+    found = [(phone, start) for _, start, _, phone in read_ctm(times / "phones.ctm") if phone != "SIL"]
+    edges = {round(time, 3) for _, start, end, _ in read_ctm(times / "words.ctm") for time in (start, end)}
+    pairs, number = [], 0
+    for utt_id, begin, end, *_ in (line.split("\t") for line in open(options.truth, encoding="utf-8")):
+        true = [(phone, float(begin) + start) for phone, start in spoken[utt_id] if phone != "SIL"]
+        here = [(phone, start) for phone, start in found if float(begin) <= start < float(end)]
+        blocks = difflib.SequenceMatcher(None, [p for p, _ in true], [p for p, _ in here], autojunk=False).get_matching_blocks()
+        pairs += [(true[b.a + i][1], here[b.b + i][1]) for b in blocks for i in range(b.size)]
+        number += len(true)
+    for name, of_them in (("phone starts", pairs), ("word boundaries", [p for p in pairs if round(p[1], 3) in edges])):
+        errors = [abs(a - b) for a, b in of_them]
+        within = lambda limit: 100 * sum(e <= limit + 1e-4 for e in errors) / len(errors)
+        print(f"{len(errors)} {name} of {number} phones spoken: median deviation {1000 * statistics.median(errors):.1f} ms, "
+              f"{within(0.02):.1f} % within 20 ms, {within(0.05):.1f} % within 50 ms, largest {max(errors):.2f} s")
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     commands = parser.add_subparsers(required=True)
@@ -85,6 +117,11 @@ def main():
     scoring.add_argument("truth")
     scoring.add_argument("unaligned")
     scoring.set_defaults(run=score)
+    measuring = commands.add_parser("boundaries")
+    measuring.add_argument("truth")
+    measuring.add_argument("phones", help="truth.ctm of the utterances")
+    measuring.add_argument("times", help="folder that align wrote")
+    measuring.set_defaults(run=boundaries)
     options = parser.parse_args()
     options.run(options)
 

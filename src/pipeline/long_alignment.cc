@@ -17,6 +17,7 @@ constexpr int kPieceRows = 6000;    // of the features, that are recognised at o
 constexpr int kAround = 60;         // rows on either side, which scores need
 constexpr int kStretchRows = 2000;  // of a usual stretch
 constexpr int kShortWordRows = 40;
+constexpr double kNoBeam = 1e9;
 constexpr size_t kMostWithGaps = 200;  // words; the graph grows with their square
 
 // A part of the recording's frames, from scores of the rows around it.
@@ -99,6 +100,12 @@ hmm::Alignment GapAligner::Align(std::span<const int32_t> words, ScoreSource& sc
   std::vector<int32_t> ends(words.begin(), words.begin() + static_cast<std::ptrdiff_t>(said - said / 2));
   ends.insert(ends.end(), words.end() - static_cast<std::ptrdiff_t>(said / 2), words.end());
   hmm::Alignment found = hmm::Align(model_, BuildAlignGraph(model_, lexicon_, ends, &gaps_.costs), with_any, align_);
+  if (found.status == hmm::AlignStatus::kNoPath) {
+    // Without any words there always is one, if no beam cuts it off: a part must not cost the whole recording.
+    hmm::AlignOptions options = align_;
+    options.beam = kNoBeam;
+    found = hmm::Align(model_, BuildAlignGraph(model_, lexicon_, {}, &gaps_.costs), with_any, options);
+  }
   for (hmm::AlignedPhone& phone : found.phones) {
     if (phone.word_position >= static_cast<int32_t>(said - said / 2)) {
       phone.word_position += static_cast<int32_t>(words.size() - said);

@@ -115,6 +115,11 @@ class Align(system.SystemTest):
         self.assertIn("are not in the text", self.scores("talks-align")["gaps"]["remark"])
         self.assertTrue(json.loads((self.root / "talks-align/json/gaps.json").read_text())["unaligned"])
         self.assertNotIn("gaps", (self.root / "talks-align/ali.scp").read_text())
+        # A part without a path within the beam is left out, and not the recording.
+        result = self.align(talks, "narrow-align", "--long-above", 10, "--align.beam", 1, "--align.retry-beam", 0)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        found = (self.root / "narrow-align/words.ctm").read_text().splitlines()
+        self.assertGreater(sum(line.startswith("exact ") for line in found), 70)
 
     def test_a_text_that_is_all_wrong_is_told_and_the_others_are_aligned(self):
         random_ = random.Random(7)
