@@ -1,18 +1,24 @@
-// antiphon info PLACE: tries the kinds below in their order; each says whether the place looks like one of its own.
+// antiphon info PLACE: tries the kinds below in their order; each says whether the place looks like one of its own. A
+// folder of no kind is told by what lies in it.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
+#include <iterator>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <optional>
 
+#include "base/config.h"
 #include "base/file.h"
+#include "base/io_error.h"
 #include "command.h"
 #include "data/archive.h"
 #include "data/data_dir.h"
 #include "data/frame_store.h"
+#include "data/script.h"
 #include "hmm/hmm_model.h"
 #include "info_kinds.h"
 #include "math/finite_tensors.h"
@@ -62,7 +68,8 @@ Json DescribeNetwork(const nn::Model& model) {
 Json DescribeTensors(const std::string& file, int entries) {
   const SafetensorsReader reader(file);
   Json result = {{"kind", "tensors (safetensors)"}};
-  if (reader.MetadataOr("format", "") == "antiphon-model") result["network"] = DescribeNetwork(nn::Model::Load(file));
+  const bool is_model = reader.MetadataOr("format", "") == "antiphon-model";
+  if (is_model) result["network"] = DescribeNetwork(nn::Model::Load(file));
   for (const auto& [key, value] : reader.metadata()) {
     // What fits on a line is shown; descriptions of phones, trees and features are summed up.
     if (value.find("antiphon-hmm-") != std::string::npos) {
@@ -83,7 +90,9 @@ Json DescribeTensors(const std::string& file, int entries) {
       tensors[name] = fmt::format("{} [{}]", TensorTypeName(tensor.type), fmt::join(tensor.shape, " x "));
     }
   }
-  if (const std::string what = WhatIsNotFinite(reader); !what.empty()) result["not finite"] = what;
+  // A class without data has a prior of −∞.
+  const std::string what = WhatIsNotFinite(reader, /*but_for=*/is_model ? "log_priors" : "");
+  if (!what.empty()) result["not finite"] = what;
   result["tensors"] = reader.Names().size();
   result["values"] = values;
   result["first tensors"] = std::move(tensors);
@@ -173,10 +182,106 @@ Json DescribeDataDir(const std::string& folder, int) {
   return result;
 }
 
+// What antiphon features leaves, and decode where it made features itself.
+Json DescribeFeatures(const std::string& folder, int) {
+  const fs::path path(folder);
+  Json result = {{"kind", "features (antiphon features)"}};
+  if (fs::exists(path / "feats.scp")) result["utterances"] = data::ReadScript(path / "feats.scp").size();
+  if (fs::exists(path / "long_feats.scp")) result["pieces"] = data::ReadScript(path / "long_feats.scp").size();
+  result["normalisation"] = fs::exists(path / "cmvn.scp") ? "there" : "none in the folder";
+  if (!fs::exists(path / "front_end.toml")) return result;
+  const Config front_end = Config::Load(path / "front_end.toml");
+  for (const char* key : {"kind", "sample-rate", "frame-shift-ms"}) {
+    if (const auto value = front_end.AnyAsText(key)) result["front end"][key] = *value;
+  }
+  return result;
+}
+
+Json DescribeVectors(const std::string& folder, int) {
+  const fs::path path(folder);
+  const bool online = fs::exists(path / "ivectors.toml");
+  return {{"kind", "speaker vectors (antiphon ivectors)"},
+          {online ? "utterances" : "vectors", data::ReadScript(path / "ivectors.scp").size()},
+          {"made", online ? "as the speech comes in" : "of all of a speaker or utterance"},
+          {"extractor", fs::exists(path / "extractor.safetensors") ? "there" : "none in the folder"}};
+}
+
+Json ReadObject(const fs::path& file) {
+  Json json = Json::parse(ReadFile(file), nullptr, false);
+  if (!json.is_object()) Throw<InputError>("'{}' is no JSON object: cut short, or changed", file.string());
+  return json;
+}
+
+std::vector<Json> ObjectsOf(const Json& json, const char* key) {
+  std::vector<Json> objects;
+  const Json list = json.value(key, Json::array());
+  std::copy_if(list.begin(), list.end(), std::back_inserter(objects),
+               [](const Json& entry) { return entry.is_object(); });
+  return objects;
+}
+
+// Its runs are sorted, the best first.
+Json DescribeSweep(const std::string& folder, int) {
+  const std::vector<Json> runs = ObjectsOf(ReadObject(fs::path(folder) / "sweep.json"), "runs");
+  Json result = {{"kind", "sweep of trainings (antiphon sweep)"}, {"runs", runs.size()}};
+  std::map<std::string, int> by_state;
+  for (const Json& run : runs) ++by_state[run.value("state", "")];
+  result["by state"] = by_state;
+  if (by_state.contains("finished")) {
+    result["best run"] = runs[0].value("folder", "");
+    result["its held-out loss"] = runs[0].value("held_out_loss", Json());
+  }
+  return result;
+}
+
+Json DescribeComparison(const std::string& folder, int) {
+  Json result = {{"kind", "comparison of trainings (antiphon compare)"}};
+  for (const Json& row : ObjectsOf(ReadObject(fs::path(folder) / "compare.json"), "rows")) {
+    result["runs"][fmt::format("{} x {}", row.value("method", ""), row.value("workers", 0))] =
+        row.value("runs", Json::array()).size();
+  }
+  return result;
+}
+
+Json DescribeAdaptation(const std::string& folder, int) {
+  const Json adapted = ReadObject(fs::path(folder) / "adaptation.json");
+  Json result = {{"kind", "adaptation of a model (antiphon adapt)"}};
+  for (const char* key : {"accepted", "verdict", "model", "profile"}) {
+    if (adapted.contains(key) && adapted[key] != "") result[key] = adapted[key];
+  }
+  return result;
+}
+
+Json DescribeCompression(const std::string& folder, int) {
+  const Json compressed = ReadObject(fs::path(folder) / "compression.json");
+  Json result = {{"kind", "compressed model (antiphon compress)"}};
+  for (const char* stage : {"before", "compressed", "retrained"}) {
+    if (compressed.contains(stage)) result[stage] = compressed[stage];
+  }
+  return result;
+}
+
+Json DescribeFolder(const std::string& folder, int entries);
+
+// Named like the steps, they look like what these make.
+Json DescribeRecordsOfSteps(const std::string& folder, int entries) {
+  Json result = DescribeFolder(folder, entries);
+  result["kind"] = "records of a recipe's steps (antiphon run)";
+  return result;
+}
+
 const InfoKind kKinds[] = {
+    {"records of steps", [](const fs::path& p) { return HasName(p, {".steps"}); }, DescribeRecordsOfSteps},
     {"frame store", [](const fs::path& p) { return data::IsRemote(p.native()) || fs::exists(p / "store.json"); },
      DescribeFrameStore},
     {"data directory", [](const fs::path& p) { return fs::exists(p / "wav.scp"); }, DescribeDataDir},
+    {"features", [](const fs::path& p) { return fs::exists(p / "feats.scp") || fs::exists(p / "long_feats.scp"); },
+     DescribeFeatures},
+    {"speaker vectors", [](const fs::path& p) { return fs::exists(p / "ivectors.scp"); }, DescribeVectors},
+    {"sweep", [](const fs::path& p) { return fs::exists(p / "sweep.json"); }, DescribeSweep},
+    {"comparison", [](const fs::path& p) { return fs::exists(p / "compare.json"); }, DescribeComparison},
+    {"adaptation", [](const fs::path& p) { return fs::exists(p / "adaptation.json"); }, DescribeAdaptation},
+    {"compressed model", [](const fs::path& p) { return fs::exists(p / "compression.json"); }, DescribeCompression},
     {"tensors", [](const fs::path& p) { return HasEnding(p, {".safetensors"}); }, DescribeTensors},
     {"table",
      [](const fs::path& p) {
@@ -184,6 +289,38 @@ const InfoKind kKinds[] = {
      },
      DescribeTable},
 };
+
+template <class Use>
+void ForEachKind(const Use& use) {
+  for (const std::span<const InfoKind> kinds : {std::span<const InfoKind>(kKinds), SpeechKinds(), TextKinds()}) {
+    for (const InfoKind& kind : kinds) use(kind);
+  }
+}
+
+// The first that says so.
+const InfoKind* KindOf(const fs::path& place) {
+  const InfoKind* first = nullptr;
+  ForEachKind([&](const InfoKind& kind) {
+    if (first == nullptr && kind.matches(place)) first = &kind;
+  });
+  return first;
+}
+
+Json DescribeFolder(const std::string& folder, int entries) {
+  std::error_code error;
+  std::map<std::string, std::string> inside;
+  for (const auto& entry : fs::directory_iterator(folder, error)) {
+    const InfoKind* const kind = KindOf(entry.path());
+    const char* const other = entry.is_directory() ? "folder" : "of no known kind";
+    inside[entry.path().filename().string()] = kind != nullptr ? kind->name : other;
+  }
+  if (error) ThrowIo("read", folder, error.value());
+  Json first = Json::object();
+  for (const auto& [name, kind] : inside) {
+    if (static_cast<int>(first.size()) < entries) first[name] = kind;
+  }
+  return {{"kind", "folder"}, {"entries", inside.size()}, {"first entries", std::move(first)}};
+}
 
 void PrintLines(const Json& json, const std::string& indent, CommandContext& context) {
   for (const auto& [key, value] : json.items()) {
@@ -198,19 +335,17 @@ void PrintLines(const Json& json, const std::string& indent, CommandContext& con
 }
 
 void Info(const InfoOptions& options, CommandContext& context) {
-  if (!data::IsRemote(options.file) && !fs::exists(options.file)) Throw<IoError>("'{}' does not exist", options.file);
-  std::string known;
-  for (const std::span<const InfoKind> kinds : {std::span<const InfoKind>(kKinds), SpeechKinds(), TextKinds()}) {
-    for (const InfoKind& kind : kinds) {
-      known += (known.empty() ? "" : ", ") + std::string(kind.name);
-      if (!kind.matches(options.file)) continue;
-      const Json result = kind.describe(options.file, options.entries);
-      PrintLines(result, "", context);
-      context.SetResult(result.dump(2, ' ', false, Json::error_handler_t::replace));
-      return;
-    }
+  const bool remote = data::IsRemote(options.file);
+  if (!remote && !fs::exists(options.file)) Throw<IoError>("'{}' does not exist", options.file);
+  const InfoKind* const kind = KindOf(options.file);
+  if (kind == nullptr && (remote || !fs::is_directory(options.file))) {
+    std::vector<std::string> known;
+    ForEachKind([&](const InfoKind& k) { known.emplace_back(k.name); });
+    Throw<InputError>("'{}' is none of the kinds that info knows by name: {}", options.file, fmt::join(known, ", "));
   }
-  Throw<InputError>("'{}' is none of the kinds that info knows by name: {}", options.file, known);
+  const Json result = (kind != nullptr ? kind->describe : DescribeFolder)(options.file, options.entries);
+  PrintLines(result, "", context);
+  context.SetResult(result.dump(2, ' ', false, Json::error_handler_t::replace));
 }
 
 REGISTER_COMMAND(

@@ -64,14 +64,14 @@ Json DescribeList(const std::string& file, int entries) {
   return {{"kind", "list by key"}, {"lines", lines.size()}, {"first lines", std::move(first)}};
 }
 
-// Transcripts as antiphon prepare takes them.
+// Transcripts as antiphon prepare takes them, or what align says of each utterance.
 Json DescribeRows(const std::string& file, int) {
   const std::string text = ReadFile(file);
   const bool tabs = HasEnding(file, {".tsv"}) || text.substr(0, text.find('\n')).find('\t') != std::string::npos;
   const auto rows = data::ParseSeparatedValues(text, tabs ? '\t' : ',', !tabs, file);
   size_t columns = 0;
   for (const data::TableRow& row : rows) columns = std::max(columns, row.fields.size());
-  return {{"kind", "table of transcripts"}, {"rows", rows.size()}, {"columns", columns}};
+  return {{"kind", "table of rows"}, {"rows", rows.size()}, {"columns", columns}};
 }
 
 Json DescribePlain(const std::string& file, int) {
@@ -204,12 +204,38 @@ Json DescribeTargets(const std::string& file, int) {
   return {{"kind", "posteriors of a teacher (antiphon targets)"}, {"bytes", fs::file_size(file)}};
 }
 
+Json DescribeStorePart(const std::string& file, int) {
+  return {{"kind", "part of a frame store"},
+          {"bytes", fs::file_size(file)},
+          {"the whole", fs::path(file).parent_path().string()}};
+}
+Json DescribeLock(const std::string&, int) {
+  return {{"kind", "lock"}, {"held", "by the process that works in the folder, if there is one"}};
+}
+Json DescribeSetAside(const std::string& file, int) {
+  const std::string text = ReadFile(file);
+  return {{"kind", "set aside: not what a run that went on remembered of it"},
+          {"lines", std::count(text.begin(), text.end(), '\n')},
+          {"bytes", text.size()}};
+}
+
 // Of files that may have any name.
 bool BeginsWith(const fs::path& path, std::string_view mark) {
   if (!fs::is_regular_file(path)) return false;
   std::string begin(mark.size(), '\0');
   std::ifstream(path, std::ios::binary).read(begin.data(), std::ssize(begin));
   return begin == mark;
+}
+
+// The beginning has no byte that text does without.
+bool IsText(const fs::path& path) {
+  constexpr size_t kLooked = 4096;
+  if (!fs::is_regular_file(path)) return false;
+  std::string begin(kLooked, '\0');
+  std::ifstream stream(path, std::ios::binary);
+  begin.resize(static_cast<size_t>(stream.read(begin.data(), kLooked).gcount()));
+  return std::none_of(begin.begin(), begin.end(),
+                      [](char c) { return c >= 0 && c < ' ' && c != '\n' && c != '\t' && c != '\r'; });
 }
 
 // Folders that a command leaves, told by what lies in them.
@@ -286,15 +312,14 @@ const InfoKind kTextKinds[] = {
     {"list",
      [](const fs::path& p) {
        return HasName(p, {"wav.scp", "segments", "utt2spk", "spk2utt", "spk2gender", "utt2dur", "utt2noise",
-                          "utt2zeros", "utt2parts", "words.txt", "failed.txt", "nbest.txt", "written"});
+                          "utt2zeros", "utt2parts", "audio_files", "words.txt", "failed.txt", "nbest.txt", "written"});
      },
      DescribeList},
-    {"transcript table",
+    {"table of rows",
      [](const fs::path& p) {
        return HasEnding(p, {".csv", ".tsv"});
      },
      DescribeRows},
-    {"plain text", [](const fs::path& p) { return HasEnding(p, {".txt"}); }, DescribePlain},
     {"records", [](const fs::path& p) { return HasEnding(p, {".jsonl"}); }, DescribeRecords},
     {"JSON", [](const fs::path& p) { return HasEnding(p, {".json"}); }, DescribeJson},
     {"configuration", [](const fs::path& p) { return HasEnding(p, {".toml"}); }, DescribeConfig},
@@ -307,6 +332,13 @@ const InfoKind kTextKinds[] = {
     {"TextGrid", [](const fs::path& p) { return HasEnding(p, {".TextGrid"}); }, DescribeTextGrid},
     {"targets", [](const fs::path& p) { return BeginsWith(p, kTargetsMark); }, DescribeTargets},
     {"arrival log", [](const fs::path& p) { return BeginsWith(p, kArrivalMark); }, DescribeArrivals},
+    {"set aside", [](const fs::path& p) { return HasEnding(p, {".damaged"}); }, DescribeSetAside},
+    {"lock", [](const fs::path& p) { return HasName(p, {"lock"}) || HasEnding(p, {".lock"}); }, DescribeLock},
+    {"part of a frame store",
+     [](const fs::path& p) {
+       return HasEnding(p, {".frames"}) || (HasName(p, {"index.bin"}) && fs::exists(p.parent_path() / "store.json"));
+     },
+     DescribeStorePart},
     {"events", [](const fs::path& p) { return p.filename().string().starts_with("events.out.tfevents"); },
      DescribeEvents},
     {"chain folder", [](const fs::path& p) { return HoldsAll(p, {"chain.json"}); }, DescribeChain},
@@ -326,6 +358,7 @@ const InfoKind kTextKinds[] = {
        return HoldsAll(p, {"silprob.txt", "lexiconp.txt"});
      },
      DescribePronunciations},
+    {"plain text", [](const fs::path& p) { return HasEnding(p, {".txt"}) || IsText(p); }, DescribePlain},
 };
 
 }  // namespace

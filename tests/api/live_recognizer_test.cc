@@ -1,5 +1,6 @@
 #include "api/live_recognizer.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -14,6 +15,8 @@
 namespace antiphon {
 namespace {
 
+using ::testing::AllOf;
+using ::testing::HasSubstr;
 using testing::Noise;
 
 class Live : public ::testing::TestWithParam<bool> {
@@ -190,15 +193,19 @@ TEST_P(Live, GoesOnAfterSilenceClippingAndHalfAFrame) {
   EXPECT_GE(finals, 1);
 }
 
-// Without its mean, silence is like the mean of speech, in which any network hears something.
 // It would wait for the end of all speech.
 TEST_P(Live, RefusesFeaturesWithPitch) {
-  nn::Model network = nn::Model::Load(system_.folder / "net.safetensors");
-  network.feature_config += "\npitch-dim = 3\n";
-  Use(network, {});
-  EXPECT_THROW(Run({}, 0, {}), UsageError);
+  const testing::TwoWords pitched(GetParam(), /*pitch_dim=*/3);
+  Use(pitched.network, {});
+  try {
+    Run(Noise(8000), 0, {});
+    ADD_FAILURE() << "taken";
+  } catch (const UsageError& e) {
+    EXPECT_THAT(e.what(), AllOf(HasSubstr("have pitch (pitch-dim = 3)"), HasSubstr("use antiphon decode")));
+  }
 }
 
+// Without its mean, silence is like the mean of speech, in which any network hears something.
 TEST_P(Live, FindsNoWordsInNothingButZeros) {
   LiveOptions options;
   options.cmvn.min_window = 30;

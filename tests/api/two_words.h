@@ -4,6 +4,7 @@
 #include <cmath>
 #include <filesystem>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "base/config.h"
@@ -27,12 +28,13 @@ constexpr int kHidden = 12;
 
 struct TwoWords {
   /// The folder gets net.safetensors, gmm.safetensors and graph. With a transform, what the network takes of a frame is
-  /// a GMM's transform of its features.
-  explicit TwoWords(bool with_transform) {
+  /// a GMM's transform of its features, of which the last `pitch_dim` tell the pitch.
+  explicit TwoWords(bool with_transform, int pitch_dim = 0) : gmm(SmallAdaptiveModel(kCeps + pitch_dim)) {
     gmm.features = "kind = 'mfcc'\nsample-rate = 8000\nmel-bins = 10\nceps = 5\ndither = 0.0\n";
+    if (pitch_dim > 0) gmm.features += "pitch-dim = " + std::to_string(pitch_dim) + "\n";
     gmm.Save(folder / "gmm.safetensors");
     network.feature_config = gmm.features;
-    network.feature_dim = with_transform ? 3 * kCeps : kCeps;
+    network.feature_dim = (with_transform ? 3 : 1) * (kCeps + pitch_dim);
     network.left_context = 2;
     network.right_context = 3;
     network.network = nn::Network(
@@ -63,7 +65,7 @@ struct TwoWords {
   }
 
   const TemporaryFolder folder;
-  hmm::GmmModel gmm = SmallAdaptiveModel(kCeps);
+  hmm::GmmModel gmm;
   nn::Model network;
 };
 

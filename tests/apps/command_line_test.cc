@@ -3,18 +3,24 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <fstream>
 #include <sstream>
 
 #include "adapt/method.h"
 #include "base/error.h"
+#include "base/file.h"
 #include "compress/method.h"
+#include "math/safetensors.h"
+#include "nn/model.h"
 #include "temporary_folder.h"
 
 namespace antiphon::app {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::HasSubstr;
+using ::testing::Not;
 using Arguments = std::vector<std::string>;
 
 struct EchoGroup {
@@ -171,7 +177,7 @@ TEST(Commands, AllDescribeThemselves) {
     const auto command = CommandRegistry::Get().Create(name);
     const CommandInfo& info = command->info();
     EXPECT_FALSE(info.summary.empty());
-    EXPECT_THAT(info.summary, ::testing::Not(::testing::EndsWith(".")));
+    EXPECT_THAT(info.summary, Not(::testing::EndsWith(".")));
     EXPECT_THAT(info.example, HasSubstr("antiphon " + name));
     std::vector<std::string> names = info.tables;
     for (const OptionDescription& option : command->options()) {
@@ -191,6 +197,38 @@ TEST(Commands, TakeATableForTheOptionsOfEachMethod) {
     EXPECT_FALSE(methods.empty()) << name;
     EXPECT_THAT(command->info().tables, ::testing::IsSupersetOf(methods)) << name;
   }
+}
+
+// A prior of −∞ is that of a class without data.
+TEST(Info, SaysWhichValueOfAModelOrATableIsNotFinite) {
+  const testing::TemporaryFolder folder;
+  const auto told = [&](const std::string& name) -> std::string {
+    try {
+      return RunLine({"info", (folder / name).string()});
+    } catch (const InputError& e) {
+      return e.what();
+    }
+  };
+  nn::Model model;
+  model.network = nn::Network(Config::Parse("layer = [{type = 'affine', name = 'a'}]", "net"), 3, 2, 7);
+  model.feature_dim = 3;
+  model.log_priors = {0, -INFINITY};
+  model.Save(folder / "whole.safetensors");
+  EXPECT_THAT(told("whole.safetensors"), AllOf(HasSubstr("checksum"), Not(HasSubstr("not finite"))));
+  model.network.parameters()[0]->value(1, 2) = NAN;
+  model.Save(folder / "model.safetensors");
+  EXPECT_THAT(told("model.safetensors"),
+              AllOf(HasSubstr("not finite"), HasSubstr("'a.weight' [2, 3]"), HasSubstr("5")));
+  SafetensorsWriter writer;
+  const float values[] = {1, INFINITY};
+  writer.Add("sums", std::span<const float>(values));
+  writer.Write(folder / "state.safetensors");
+  EXPECT_THAT(told("state.safetensors"), AllOf(HasSubstr("not finite"), HasSubstr("'sums' [2]")));
+  WriteFileAtomically(folder / "feats.ark", "one  [\n 1 2 ]\ntwo  [\n 1 2\n 3 nan ]\nthree  [\n 1 2 ]\n");
+  EXPECT_THAT(told("feats.ark"),
+              AllOf(HasSubstr("not finite"), HasSubstr("key 'two'"), HasSubstr("frames"), HasSubstr("4")));
+  WriteFileAtomically(folder / "feats.ark", "one  [\n 1 2 ]\n");
+  EXPECT_THAT(told("feats.ark"), Not(HasSubstr("not finite")));
 }
 
 }  // namespace

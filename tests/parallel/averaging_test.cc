@@ -4,6 +4,7 @@
 
 #include "parallel/replica_average.h"
 #include "parallel/small_learner.h"
+#include "temporary_folder.h"
 
 namespace antiphon::parallel {
 namespace {
@@ -145,6 +146,42 @@ TEST(Bmuf, WithoutBlockMomentumIsAveragingToTheBit) {
   const std::string optimizer = "type = \"sgd\"\nmomentum = 0.5\n";
   EXPECT_EQ(Values(3, "method = \"bmuf\"\nblock-momentum = 0\n" + keys, 12, optimizer),
             Values(3, "method = \"averaging\"\n" + keys, 12, optimizer));
+}
+
+// How large gradients are is true of the mean model too; where they pointed is not.
+TEST(MomentumAtSync, ResetForgetsAdamsMeanAloneAndNotTheSizesOfGradients) {
+  struct AdamState {
+    std::vector<float> mean, square;
+    int64_t step = 0, mean_step = 0;
+  };
+  const auto after_an_exchange = [](const std::string& method, const std::string& at_sync) {
+    return OnRanks(2, [&](comm::Communicator& comm) {
+      const testing::TemporaryFolder folder;
+      Learner learner("method = \"" + method + "\"\nsync-period = 3\nmomentum-at-sync = \"" + at_sync + "\"\n", comm,
+                      "type = \"adam\"\n");
+      learner.Train(0, 3, comm.rank(), 2);
+      learner.Save(folder / "state");
+      const SafetensorsReader reader(folder / "state");
+      const auto values = [&](const std::string& name) {
+        Matrix row(1, static_cast<int64_t>(learner.network.num_values()));
+        reader.ReadInto(name, row);
+        return std::vector<float>(row.data(), row.data() + row.size());
+      };
+      return AdamState{values("optimizermean"), values("optimizersquare"), reader.ReadInts("optimizerstep").at(0),
+                       reader.ReadInts("optimizermean-step").at(0)};
+    })[1];
+  };
+  for (const char* method : {"averaging", "bmuf"}) {
+    SCOPED_TRACE(method);
+    const AdamState kept = after_an_exchange(method, "keep"), reset = after_an_exchange(method, "reset");
+    EXPECT_EQ(kept.mean_step, 3);
+    EXPECT_NE(kept.mean, std::vector<float>(kept.mean.size(), 0.0f));
+    EXPECT_EQ(reset.mean_step, 0);
+    EXPECT_EQ(reset.mean, std::vector<float>(kept.mean.size(), 0.0f));
+    EXPECT_EQ(reset.step, 3);
+    EXPECT_EQ(reset.square, kept.square);
+    EXPECT_NE(reset.square, std::vector<float>(kept.square.size(), 0.0f));
+  }
 }
 
 // By what a block begins farther than the last, when every block pulls by the same.

@@ -4,6 +4,7 @@
 #include <mutex>
 
 #include "base/error.h"
+#include "base/random.h"
 #include "parallel/codec.h"
 #include "parallel/codec_samples.h"
 #include "parallel/gradient_exchange.h"
@@ -184,6 +185,43 @@ TEST(Codecs, BothStagesAddUpToWhatAllGave) {
     });
     for (size_t i = 0; i < given.size(); ++i) ASSERT_NEAR(got[i] + held[i], given[i], 1e-3) << i;
   }
+}
+
+// All ranks but one have the same gradient, whose largest value the last one takes away again: the sum is of the size
+// of a rounding error, and is sent almost exactly. Errors that are independent add up by their squares, the same ones
+// by their values.
+TEST(Codecs, RandomRoundingOfAnExchangeIsEachRanksOwn) {
+  constexpr int kRanks = 6;
+  constexpr int kAlike = kRanks - 1;
+  constexpr float kLargest = 127;  // so that a step of the integers is 1
+  const auto results = OnRanks(kRanks, [&](comm::Communicator& comm) {
+    nn::Network network(Config::Parse("[[layer]]\ntype = \"linear\"\n", "net"), 64, 64, 3);
+    const auto optimizer = optim::MakeOptimizer(Config::Parse("type = \"sgd\"\n", "opt"), network);
+    GradientExchange exchange(Config::Parse("type = \"int8\"\nrounding = \"stochastic\"\n", "codec"), {},
+                              {&network, optimizer.get(), &comm, {}, nullptr});
+    nn::Parameter& weight = *network.parameters()[0];
+    const bool alike = comm.rank() < kAlike;
+    Matrix g(weight.value.rows(), weight.value.cols());
+    Rng rng(17);
+    for (int64_t i = 0; i < g.size(); ++i) g.data()[i] = alike ? static_cast<float>(rng.Uniform()) : 0.0f;
+    const Matrix values = g;
+    for (int64_t r = 0; r < g.rows(); ++r) g(r, 0) = alike ? kLargest : -kAlike * kLargest;
+    exchange.BeginMinibatch(1);
+    exchange.TakeDense(weight, g);
+    exchange.LayerDone(0);
+    EXPECT_TRUE(exchange.Finish());
+    double square = 0;
+    for (int64_t r = 0; r < g.rows(); ++r) {
+      for (int64_t c = 1; c < g.cols(); ++c) {
+        const auto sum = static_cast<double>(exchange.gradient()[static_cast<size_t>(r * g.cols() + c)]);
+        const double error = sum - kAlike * static_cast<double>(values(r, c));
+        square += error * error / static_cast<double>(g.rows() * (g.cols() - 1));
+      }
+    }
+    return square;
+  });
+  // Up with probability f, down with 1 − f: the square is f (1 − f), of all f 1/6.
+  EXPECT_NEAR(results[0], kAlike / 6.0, 0.1 * kAlike / 6.0);
 }
 
 TEST(Codecs, SendFewerBytes) {

@@ -211,11 +211,24 @@ TEST(CostModel, OneWorkerGoesAtTheSpeedOfTheDevice) {
 }
 
 TEST(CostModel, FreeLinksGiveFullSpeed) {
-  for (const char* method : {"ssgd", "averaging", "bmuf", "asgd", "host-master", "easgd-async"}) {
+  for (const char* method : {"ssgd", "averaging", "bmuf", "asgd", "easgd-async"}) {
     CostPlan plan = PlanOf(method, 8);
     plan.servers = 4;
     EXPECT_NEAR(SimulateCost(kNetwork, plan, FreeLinks()).speedup, 8, 1e-3) << method;
   }
+}
+
+// Devices of other nodes reach the model by rank 0's card, and the more of them the longer they wait.
+TEST(CostModel, AHostIsNearItsOwnDevicesAlone) {
+  const auto speedup = [](int workers, int ranks_per_node) {
+    comm::ClusterOptions cluster = PlainCluster();
+    cluster.links.ranks_per_node = ranks_per_node;
+    return SimulateCost(kNetwork, PlanOf("host-master", workers), cluster).speedup;
+  };
+  EXPECT_NEAR(speedup(4, 0), 4, 0.05);
+  EXPECT_LT(speedup(4, 1), 0.9 * speedup(4, 0));
+  EXPECT_EQ(speedup(4, 4), speedup(4, 0));
+  EXPECT_LT(speedup(8, 1) / 8, speedup(4, 1) / 4);
 }
 
 // They answer when a layer is through: waiting for all of them costs up to a layer's time.
@@ -422,22 +435,6 @@ TEST(CostModel, RefusesWhatCannotBe) {
   comm::ClusterOptions small = PlainCluster();
   small.host.memory_gb = 1e-4;
   EXPECT_THROW(SimulateCost(kNetwork, PlanOf("ssgd", 2), small), UsageError);
-}
-
-// As this program's replicas of divided models do.
-TEST(ModelParallelCost, GroupsSumTheirGradientsInPieces) {
-  const CostNetwork network({440, 1024, 1024, 3000});
-  comm::ClusterOptions cluster;
-  const auto speed = [&](const std::string& exchange) {
-    CostPlan plan;
-    plan.method = "model-parallel";
-    plan.workers = 16;
-    plan.group = 2;
-    plan.exchange = exchange;
-    return SimulateCost(network, plan, cluster).frames_per_second;
-  };
-  EXPECT_EQ(speed(""), speed("pieces"));
-  EXPECT_GT(speed(""), speed("tree"));
 }
 
 }  // namespace

@@ -1,5 +1,9 @@
-// The cost model of divided optimisers and of values that are asked for ahead; and that simulating stops when asked.
+// The cost model of divided optimisers and networks, and of values that are asked for ahead; and that simulating stops
+// when asked.
 #include <gtest/gtest.h>
+
+#include <algorithm>
+#include <vector>
 
 #include "base/cancel.h"
 #include "base/error.h"
@@ -10,13 +14,14 @@ namespace antiphon::plan {
 namespace {
 
 constexpr double kSecondsOnItsWay = 50e-6;
+constexpr double kBytesPerSecond = 100e6;
 const CostNetwork kFourLayers({100, 200, 200, 200, 500});
 
 comm::ClusterOptions HundredMegabytes() {
   comm::ClusterOptions cluster;
   cluster.host.gflops = 10;
   cluster.links.message_us = 0;
-  cluster.links.between.bandwidth_mb_s = 100;
+  cluster.links.between.bandwidth_mb_s = 1e-6 * kBytesPerSecond;
   cluster.links.between.latency_us = 1e6 * kSecondsOnItsWay;
   return cluster;
 }
@@ -85,6 +90,56 @@ TEST(CostModel, ValuesAskedForAheadCostNoTimeAndMissMorePushes) {
   EXPECT_GT(ahead.frames_per_second, 1.05 * waiting.frames_per_second);
   EXPECT_NEAR(ahead.staleness, 6, 1.0);
   EXPECT_NEAR(waiting.staleness, 3, 1.0);
+}
+
+// As this program's replicas of divided models do.
+TEST(ModelParallelCost, GroupsSumTheirGradientsInPieces) {
+  const CostNetwork network({440, 1024, 1024, 3000});
+  comm::ClusterOptions cluster;
+  const auto speed = [&](const std::string& exchange) {
+    CostPlan plan;
+    plan.method = "model-parallel";
+    plan.workers = 16;
+    plan.group = 2;
+    plan.exchange = exchange;
+    return SimulateCost(network, plan, cluster).frames_per_second;
+  };
+  EXPECT_EQ(speed(""), speed("pieces"));
+  EXPECT_GT(speed(""), speed("tree"));
+}
+
+// Pairs of devices, each on a node of its own, so that a message has its links to itself. Half of a layer's outputs
+// goes to the other of the pair, and back comes half of the derivative, while the weights' gradient is computed; of the
+// softmax two numbers per frame go round. At the end each device sums its half of the weights with those of the other
+// pairs that hold the same, in pieces.
+TEST(ModelParallelCost, AStepOfSeveralPairsTakesItsClosedForm) {
+  const std::vector<double> dims = {100, 200, 200, 200, 500};
+  const double frames = 256;
+  const auto product = [&](size_t layer) { return 2 * dims[layer] * dims[layer + 1] * frames / 2 / 10e9; };
+  const auto half_of = [&](double values) { return 4 * values * frames / 2; };
+  const auto message = [&](double bytes) { return kSecondsOnItsWay + bytes / kBytesPerSecond; };
+  const size_t layers = dims.size() - 1;
+  double pass = 0, sent = 0, weights = 0;
+  for (size_t i = 0; i < layers; ++i) {
+    const double outputs = i + 1 < layers ? half_of(dims[i + 1]) : 8 * frames;
+    pass += product(i) + message(outputs);
+    sent += outputs;
+    weights += dims[i] * dims[i + 1];
+    if (i == 0) {
+      pass += product(i);
+    } else {
+      pass += product(i) + std::max(product(i), message(half_of(dims[i])));
+      sent += half_of(dims[i]);
+    }
+  }
+  for (const int pairs : {2, 4}) {
+    CostPlan plan = With("model-parallel", 2 * pairs);
+    plan.group = 2;
+    const double others = (pairs - 1.0) / pairs * 4 * weights / 2;  // bytes
+    const CostResult r = SimulateCost(kFourLayers, plan, HundredMegabytes());
+    EXPECT_NEAR(pairs * frames / r.frames_per_second, pass + 2 * message(others), 1e-9) << pairs;
+    EXPECT_NEAR(r.bytes_per_frame, 2 * (sent + 2 * others) / frames, 1e-6) << pairs;
+  }
 }
 
 }  // namespace

@@ -6,6 +6,7 @@ Usage: bad_input_test.py SOURCE-TREE PROGRAM
 import math
 import pathlib
 import random
+import resource
 import shutil
 import signal
 import struct
@@ -95,6 +96,41 @@ class BadInput(small_system.SystemTest):
         (self.root / "long.txt").write_text("<SIL> SIL\nA a\nB" + " b" * 500000 + "\n")
         self.assert_refused(run(*graph, "--lexicon", self.root / "long.txt", self.root / "long"),
                             "long.txt:3: word 'B' has 500000 phones; at most 1000")
+
+    def test_disks_without_room(self):
+        """Whatever command writes; what it writes last, by which the rest is known to be whole, is not there."""
+        root = self.root
+        model = ("--model", root / "align/model.safetensors")
+        graph = ("graph", *model, "--lexicon", root / "lexicon.txt", "--grammar", root / "grammar.txt")
+        lattices = ("lattices", *model, "--graph", root / "graph", "--data", root / "gmm", "--text",
+                    root / "corpus/text")
+        commands = ((graph, "graph.json"), ((*graph, "--on-the-fly"), "graph.json"),
+                    (self.store_command("")[:-2], "store.json"), (lattices, "lattices.json"),
+                    (("features", root / "corpus", "--sample-rate", RATE), "feats.scp"))
+
+        def refusals(out, why, **options):
+            for command, last in commands:
+                with self.subTest(command=command[0], why=why):
+                    result = subprocess.run([small_system.PROGRAM, *map(str, command), "--out", str(out)],
+                                            stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=100,
+                                            **options)
+                    self.assertEqual(result.returncode, 1, result.stderr)
+                    self.assertRegex(result.stderr, f"^antiphon: error: antiphon {command[0]}:\n")
+                    self.assertRegex(result.stderr, f"cannot write '{out}[^']*': {why}")
+                    self.assertFalse((out / last).exists())
+                shutil.rmtree(out, ignore_errors=True)
+
+        refusals(root / "limited", "File too large",
+                 preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (100, 100)))
+        disk = root / "disk"
+        disk.mkdir()
+        mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=4k", "none", disk], capture_output=True)
+        if mounted.returncode != 0:
+            self.skipTest("mounting a small disk needs root")
+        try:
+            refusals(disk / "out", "No space left on device; the disk is full: ")
+        finally:
+            subprocess.run(["umount", "-l", disk], check=True)
 
     def test_audio(self):
         whole = (self.root / "corpus/s0-u00.wav").read_bytes()

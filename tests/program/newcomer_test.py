@@ -3,10 +3,13 @@
 Usage: newcomer_test.py SOURCE-TREE PROGRAM
 """
 
+import concurrent.futures
 import json
+import os
 import pathlib
 import random
 import re
+import shutil
 import struct
 import sys
 import tempfile
@@ -117,6 +120,55 @@ class Audio(small_system.SystemTest):
             for key in ("start", "duration"):
                 self.assertLessEqual(len(str(word[key]).partition(".")[2]), 2, word)
 
+    def test_words_in_two_forms_of_unicode_are_one_word_in_graph_and_decode(self):
+        root = self.root / "forms"
+        root.mkdir()
+        composed, decomposed = "Café", "Cafe\u0301"
+
+        def graph(name, *more):
+            return json.loads(must("graph", "--model", self.root / "align/model.safetensors", *more, "--json",
+                                   root / name).stdout)
+
+        (root / "lexicon.txt").write_text(f"<SIL> SIL\n{decomposed} a\nB b\n")
+        (root / "twice.txt").write_text(f"<SIL> SIL\n{decomposed} a\n{composed} a\nB b\n")
+        (root / "words").write_text(f"{composed}\n{decomposed}\nB\n")
+        (root / "grammar").write_text(f"0 0 {composed}\n0 0 B\n0\n")
+        (root / "lm.arpa").write_text("\\data\\\nngram 1=4\n\n\\1-grams:\n-0.6 <s>\n-0.6 </s>\n" +
+                                      f"-0.6 {decomposed}\n-0.6 B\n\n\\end\\\n")
+        plain = ("--lexicon", self.root / "lexicon.txt", "--grammar", self.root / "grammar.txt")
+        said = [graph("plain", *plain)]
+        for name, *language in (("of-grammar", "--grammar", root / "grammar"), ("of-words", "--words", root / "words"),
+                                ("of-lm", "--arpa", root / "lm.arpa")):
+            said.append(graph(name, "--lexicon", root / "lexicon.txt", *language))
+            words = [line.split()[0] for line in (root / name / "words.txt").read_text().splitlines()]
+            self.assertEqual([word for word in words if word.startswith("Caf")], [composed], name)
+            self.assertEqual(said[-1]["left_out_words"], 0, name)
+        for result in said[:3]:
+            self.assertEqual((result["states"], result["arcs"]), (said[0]["states"], said[0]["arcs"]))
+        twice = run("graph", "--model", self.root / "align/model.safetensors", "--lexicon", root / "twice.txt",
+                    "--words", root / "words", root / "of-twice")
+        self.assertIn("twice.txt:3: word 'Café' has the same pronunciation as in line 2", twice.stderr)
+
+        shutil.copytree(self.root / "corpus", root / "corpus")
+        text = (root / "corpus/text").read_text()
+        network = ("decode", "--model", self.root / "net/model.safetensors")
+        expected = json.loads(must(*network, "--graph", self.root / "graph", root / "corpus", root / "as-before",
+                                   "--json").stdout)["score"]
+        lines = text.replace(" A", f" {decomposed}").splitlines(keepends=True)
+        (root / "corpus/text").write_text("".join(lines[:12]) + "".join(lines[12:]).replace(decomposed, composed))
+        (root / "allowed").write_text(f"{decomposed}\n")
+        for name in ("of-grammar", "of-words"):
+            scored = json.loads(must(*network, "--graph", root / name, root / "corpus", root / "decoded",
+                                     "--json").stdout)["score"]
+            recognised = (root / "decoded/text").read_text()
+            self.assertIn(composed, recognised)
+            self.assertNotIn(decomposed, recognised)
+            if name == "of-grammar":  # all words of a list cost something
+                self.assertEqual(scored["error_rate"], expected["error_rate"])
+            must(*network, "--graph", root / name, root / "corpus", root / "decoded", "--word-list", root / "allowed")
+            words = {word for line in (root / "decoded/text").read_text().splitlines() for word in line.split()[1:]}
+            self.assertEqual(words, {composed})
+
     def test_decode_takes_a_single_file(self):
         self.decode(self.recordings() / "note.wav", self.root / "single")
         self.assertEqual(self.words("single"), {"note": "BA"})
@@ -166,46 +218,101 @@ class Audio(small_system.SystemTest):
         for key, value in (("hours", prepared["hours"]), ("real_time_factor", decoded["real_time_factor"])):
             self.assertEqual(value, round(value, 4), key)
 
-    def test_info_knows_what_the_program_writes_and_reads(self):
+    def make_what_no_recipe_makes(self):
         root = self.root
-        calls = self.recordings()
-        self.decode(calls, root / "known")
+        stored = ("--store", root / "store")
+        self.decode(self.recordings(), root / "known", "--nbest", 2, "--written", "english")
         must("chain", "--alignment", root / "align", "--data", root / "gmm", root / "known-chain")
         must("lattices", "--model", root / "align/model.safetensors", "--graph", root / "graph", "--data", root / "gmm",
              "--text", root / "corpus/text", root / "known-lattices")
+        must("gmm-bmmi", "--model", root / "align/model.safetensors", "--data", root / "gmm", "--lattices",
+             root / "known-lattices", root / "known-bmmi")
         must("pronunciations", "--alignment", root / "align", "--lexicon", root / "lexicon.txt", root / "known-words")
-        must("targets", root / "net/model.safetensors", "--store", root / "store", "--out", root / "known-targets")
-        must("train", "--config", root / "net.toml", "--store", root / "store", "--hmm",
-             root / "align/model.safetensors", "--front-end", root / "feats/front_end.toml", "--out", root / "known-net",
-             "--set", "parallel.method=asgd", "--set", "parallel.workers=2", "--set",
-             f"parallel.arrival-log={root / 'known-order'}", "--set", "data.minibatch=64", "--set", "schedule.epochs=1")
+        must("graph", "--model", root / "align/model.safetensors", "--lexicon", root / "lexicon.txt", "--grammar",
+             root / "grammar.txt", "--pronunciations", root / "known-words", "--on-the-fly", root / "known-parts")
+        must("targets", root / "net/model.safetensors", *stored, "--out", root / "known-targets")
+        training = root / "known.toml"
+        training.write_text(f'store = "{root}/store"\nhmm = "{root}/align/model.safetensors"\nfront-end = '
+                            f'"{root}/feats/front_end.toml"\ndata.minibatch = 64\nschedule.epochs = 1\n' +
+                            small_system.NETWORK)
+        train = ("train", "--config", training, "--out", root / "known-net", "--set", "parallel.method=asgd", "--set",
+                 "parallel.workers=2", "--set", f"parallel.arrival-log={root / 'known-order'}", "--log-to",
+                 f"mlflow:{root / 'known-mlflow'}")
+        must(*train)
+        metrics = root / "known-net/metrics.jsonl"
+        metrics.write_bytes(b"?" * len(metrics.read_bytes()) + b"\n")
+        must(*train, "--resume")
+        # As each process of several writes one.
+        (root / "known-net/logs").mkdir()
+        (root / "known-net/logs/process-0.log").write_text("info process 0 begins, number 17 on 'here'\n")
+        tried = ("--training", training, "--out")
+        must("sweep", *tried, root / "known-sweep", "--runs", 2, "--set", "vary.schedule.learning-rate=log:0.01..0.5",
+             "--set", "vary.schedule.final-learning-rate=0.1 * schedule.learning-rate")
+        must("compare", *tried, root / "known-comparison", "--methods", "serial,averaging", "--workers", 2,
+             "--seeds", 1)
+        must("learning-rate", *tried, root / "known-rate", "--steps", 20)
+        must("compress", root / "net/model.safetensors", "--method", "quantize", *stored, "--out", root / "known-small",
+             "--no-retrain")
+        must("adapt", root / "net/model.safetensors", *stored, "--method", "lhuc", "--out", root / "known-adapted")
+        must("export", root / "net/model.safetensors", "--onnx", root / "known.onnx")
+        vectors = ("--features", root / "gmm/feats.scp", "--utt2spk", root / "gmm/utt2spk", "--dim", 2, "--gaussians",
+                   2)
+        must("ivectors", *vectors, root / "known-vectors")
+        must("ivectors", *vectors, "--online", root / "known-online-vectors")
+        must("store", "--live", root / "corpus", "--front-end", root / "feats/front_end.toml", "--alignment",
+             root / "align/pdf.scp", "--out", root / "known-live-store")
+        must("score", root / "corpus/text", root / "corpus/text", "--alignments", root / "known-alignments")
         must("transcribe", "--model", root / "net/model.safetensors", "--graph", root / "graph", "--write",
-             "srt,vtt,TextGrid", "--out", root / "known-subtitles", calls / "note.wav")
-        unknown = []
-        for path in [self.root, *self.root.rglob("*")]:
-            # A folder that only holds others, and data of a store, which its store.json stands for.
-            if path.is_dir() and not any((path / name).exists() for name in (
-                    "wav.scp", "store.json", "graph.json", "config.toml", ".steps", "chain.json", "lattices.json",
-                    "ali.scp", "results.jsonl", "silprob.txt")):
-                continue
-            if path.parent.name == "store" and path.name != "store.json":
-                continue
-            if path.name in ("grammar.txt", "report.txt", "warp.txt") or path.name.endswith(".lock"):
-                continue
-            result = run("info", path)
+             "srt,vtt,TextGrid", "--out", root / "known-subtitles", root / "calls/note.wav")
+
+    def test_info_knows_what_the_program_writes_and_reads(self):
+        """Every file and folder of a finished experiment, and of what other commands leave."""
+        root = self.root
+        must("split", root / "corpus", root / "parts/train", root / "parts/test", "--fraction", 0.25)
+        must("run", SOURCES / "recipes/corpus.toml", *(word for setting in (
+            f"exp={root}/experiment", f"train={root}/parts/train", f"dev={root}/parts/test", f"test={root}/parts/test",
+            f"lexicon={root}/lexicon.txt", "last_stage=mono", "epochs=1", "hidden_dim=8", "hidden_layers=1",
+            "speeds=[0.9]", "gmm=true") for word in ("--set", setting)))
+        self.make_what_no_recipe_makes()
+        told, unknown = {}, []
+        places = [root, *root.rglob("*")]
+        with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as processes:
+            results = list(processes.map(lambda path: run("info", path, "--json"), places))
+        for path, result in zip(places, results):
             if result.returncode != 0:
-                unknown.append(f"{path.relative_to(self.root)}: {result.stderr.strip()[:60]}")
+                unknown.append(f"{path.relative_to(root)}: {result.stderr.strip()[:60]}")
+            else:
+                told[str(path.relative_to(root))] = json.loads(result.stdout)
         self.assertEqual(unknown, [], "\n".join(unknown))
-        self.assertIn("decoding graph", run("info", self.root / "graph").stdout)
-        self.assertIn("training run", run("info", self.root / "net").stdout)
-        self.assertIn("channels", run("info", self.root / "calls/call.wav").stdout)
+        self.assertGreater(len(told), 300)
         for place, expected in (
+            ("graph", "decoding graph"), ("net", "training run"), ("calls/call.wav", "audio"),
+            ("corpus", "data directory"),
             ("known", "recognised speech"), ("known-chain", "denominator"), ("align", "alignment (antiphon align)"),
-            ("known-lattices", "lattices for sequence"), ("known-lattices/lattices.ark", "arcs and final states"),
+            ("known-lattices", "lattices for sequence"), ("known-lattices/lattices.ark", "lattices"),
             ("known-lattices/lattices.scp", "script of lattices"), ("known-words", "pronunciations"),
             ("known-targets", "posteriors of a teacher"), ("known-order.rank-0", "order of arrivals"),
+            ("known-parts", "decoding graph (on the fly)"), ("known-sweep", "sweep of trainings"),
+            ("known-comparison", "comparison of trainings"),
+            ("feats", "features (antiphon features)"), ("known-vectors", "speaker vectors"),
+            ("known-small", "compressed model"), ("known-adapted", "adaptation of a model"),
+            ("known-net/metrics.jsonl.damaged", "set aside"), ("known-net/train.lock", "lock"),
+            ("known-net/logs", "folder"), ("known-net/logs/process-0.log", "plain text"),
+            ("known-sweep/sweep.md", "plain text"), ("store/index.bin", "part of a frame store"),
+            ("experiment", "experiment of a recipe"), ("experiment/.steps", "records of a recipe's steps"),
+            ("experiment/recogniser.antiphon", "recogniser"),
         ):
-            self.assertIn(expected, run("info", self.root / place).stdout, place)
+            self.assertIn(expected, told[place]["kind"], place)
+        # Of each folder, what makes it worth a look.
+        for place, key, expected in (
+            ("graph", "words", 3), ("calls/call.wav", "channels", 2), ("feats", "utterances", 24),
+            ("feats", "front end", {"kind": "mfcc", "sample-rate": "8000", "frame-shift-ms": "10.0"}),
+            ("known-vectors", "vectors", 4), ("known-online-vectors", "utterances", 24),
+            ("known-sweep", "by state", {"finished": 2}),
+            ("known-comparison", "runs", {"averaging x 2": 1, "serial x 1": 1}),
+            ("known-net/logs", "first entries", {"process-0.log": "plain text"}),
+        ):
+            self.assertEqual(told[place][key], expected, place)
 
 
 class Help(unittest.TestCase):

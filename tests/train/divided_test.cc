@@ -150,6 +150,30 @@ TEST_F(DividedTest, APlanThatDoesNotFitIsRefusedWithTheFigure) {
   EXPECT_THAT(refusal("method = \"serial\"\ndevice-memory-mb = 10\n", 1), HasSubstr("optimiser 0.0"));
 }
 
+// What a method keeps beside the weights counts: gradients and another worker's widest one, models and momentum of
+// blocks, what codecs have not sent of gradients and of their sums.
+TEST_F(DividedTest, ThereHasToBeRoomForWhatMethodsAndCodecsKeep) {
+  const auto few_frames = MakeSyntheticStore(folder_ / "few", {.utterances_per_speaker = 2, .frames = 50});
+  const auto refusal = [&](const std::string& method, double models) -> std::string {
+    TrainingTask task = Task("run", method + "device-memory-mb = " + std::to_string(models * kWideMb) + "\n");
+    fs::remove_all(task.folder);
+    task.store = few_frames;
+    task.network = Config::Parse(kWideNetwork, "network");
+    try {
+      Train(task, 2, Untrained());
+    } catch (const UsageError& e) {
+      return e.what();
+    }
+    return "";
+  };
+  // Weights and momentum are two models, activations less than a quarter of one.
+  const std::string summed = "method = \"ssgd\"\n";
+  EXPECT_EQ(refusal(summed, 4.3), "");
+  EXPECT_THAT(refusal(summed, 3.9), HasSubstr("copies 33."));
+  EXPECT_THAT(refusal(summed + "codec = {type = \"one-bit\"}\n", 4.3), HasSubstr("copies 67."));
+  EXPECT_THAT(refusal("method = \"bmuf\"\nsync-period = 2\n", 4.3), HasSubstr("copies 85."));
+}
+
 // The network of the published figures for training on graphics cards: 462–5×2048–10217.
 TEST(WeightBytes, AreThoseOfThePublishedNetwork) {
   nn::Network outline(

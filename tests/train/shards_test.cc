@@ -1,10 +1,13 @@
 // Training where each worker's machine has its own shards only.
 #include <gtest/gtest.h>
+#include <spdlog/sinks/ostream_sink.h>
 
 #include <filesystem>
+#include <sstream>
 
 #include "base/compute_threads.h"
 #include "base/error.h"
+#include "base/log.h"
 #include "parallel/strategy.h"
 #include "temporary_folder.h"
 #include "train/data_share.h"
@@ -132,6 +135,36 @@ TEST_F(ShardsOnLocalDisks, AreWhatAdmmTakesUnlessItIsToldOtherwise) {
     });
   }
   EXPECT_EQ(hashes[0], hashes[1]);
+}
+
+// Otherwise the objective of each worker is another one in every epoch.
+TEST_F(ShardsOnLocalDisks, WithoutThemAdmmSaysWhatItLoses) {
+  const auto said = [&](const std::string& method, const std::string& distribution) {
+    const std::string run = method + "-" + distribution;
+    TrainingTask task = SmallTask(std::make_shared<const data::FrameStore>(folder_ / "store"), folder_ / run);
+    task.held_out_store = std::make_shared<const data::FrameStore>(folder_ / "held_out");
+    task.parallel = Config::Parse("method = \"" + method + "\"\nsync-period = 4\n", "parallel");
+    TrainOptions options = Options();
+    options.data.distribution = distribution;
+    std::ostringstream text;
+    log::SetLogger(std::make_shared<spdlog::logger>("test", std::make_shared<spdlog::sinks::ostream_sink_mt>(text)));
+    comm::RunRanks(kWorkers, [&](comm::Communicator& comm) {
+      SetComputeThreads(1);
+      Trainer(task, options, comm).Run(false);
+    });
+    log::SetLogger(std::make_shared<spdlog::logger>("silent"));
+    return text.str();
+  };
+  const std::string lost = "what a worker's multipliers have learned belongs to data that it has no more in the next";
+  for (const std::string distribution : {"pool", "shares"}) {
+    const std::string text = said("admm", distribution);
+    const size_t at = text.find("method 'admm' with data.distribution '" + distribution + "': " + lost);
+    EXPECT_NE(at, std::string::npos) << text;
+    EXPECT_EQ(text.find(lost, at + 100), std::string::npos) << "by one worker, once";
+  }
+  for (const auto& [method, distribution] : {std::pair("admm", "shards"), std::pair("averaging", "pool")}) {
+    EXPECT_EQ(said(method, distribution).find("belongs to data"), std::string::npos) << method;
+  }
 }
 
 // One worker's shard holds several times the frames of the other's: nobody waits for what never comes, and every frame
