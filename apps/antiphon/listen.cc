@@ -92,15 +92,23 @@ void EndHearing(Stream& stream, const Print& print) {
   print(stream.End());
 }
 
+// Whether somebody asked to stop, which is forgotten then: a stream would refuse the samples that are there already.
+bool TakeRequest() {
+  if (!CancelRequested()) return false;
+  ResetCancel();
+  return true;
+}
+
 // Until somebody asks to stop, which is how a microphone ends.
 void HearMicrophone(const ListenOptions& options, int rate_hz, Stream& stream, const Print& print) {
   data::Microphone microphone(options.microphone_options, rate_hz);
   log::Info("listening; Ctrl-C ends it");
   report::LevelMeter meter(rate_hz,
                            options.level_meter ? report::ProgressSink::Default() : report::ProgressSink::Silent());
-  for (;;) {
+  for (bool asked = false; !asked;) {
     const std::vector<int16_t> samples = microphone.Read();
     if (samples.empty()) break;
+    asked = TakeRequest();
     const Events events = stream.Accept(samples);
     if (!events.empty()) meter.Clear();
     print(events);
@@ -120,8 +128,9 @@ void ReadStandardInput(const ListenOptions& options, int rate_hz, Stream& stream
   std::vector<int16_t> piece(static_cast<size_t>(rate_hz / 10));
   const std::span<std::byte> bytes = std::as_writable_bytes(std::span(piece));
   size_t odd = 0;  // bytes of half a sample; at the end it is left out
-  while (!CancelRequested()) {
+  for (bool asked = false; !asked;) {
     const auto count = ReadSome(STDIN_FILENO, bytes.subspan(odd), kBetweenLooksS, "standard input");
+    asked = TakeRequest();
     if (!count) continue;
     if (*count == 0) break;
     const size_t here = odd + *count;
