@@ -8,6 +8,7 @@
 #include "comm/cost_world.h"
 #include "comm/simulated_world.h"
 #include "plan/cost_model.h"
+#include "plan/pipeline_split.h"
 #include "plan/schedules.h"
 
 namespace antiphon::plan {
