@@ -358,8 +358,8 @@ REGISTER_COMMAND(
     {.summary = "recordings as text and subtitles",
      .description =
          "Recognises audio files of any length and rate, the channels of a call apart, and prints the words or "
-         "writes text, subtitles, JSON, CTM or TextGrid beside them. A file that cannot be read, or in which "
-         "nobody speaks, is named; the others go on.",
+         "writes text, subtitles, JSON, CTM or TextGrid beside them. Files that cannot be read, and files "
+         "without speech, are reported; the others are transcribed all the same.",
      .example = "antiphon transcribe --model mine.antiphon talk.mp3\n"
                 "antiphon transcribe --model mine.antiphon --srt --out subtitles/ lectures/*.flac",
      .positionals = {"files"},
