@@ -1,26 +1,42 @@
-// Passes of methods whose workers keep models of their own and are pulled towards a common one: elastic averaging and
+// Cost of methods whose workers keep models of their own and are pulled towards a common one: elastic averaging and
 // the consensus.
 //
-// Threads: plain functions.
+// Threads: immutable.
 #pragma once
 
 #include <string>
+#include <utility>
+#include <vector>
 
-#include "plan/cost_method.h"
+#include "parallel/periodic_cost.h"
 
 namespace antiphon::parallel {
 
-inline constexpr double kElasticSurcharge = 0.15;  // per doubling of workers
-
-inline plan::PassesRule ElasticRule(const std::string& key, const std::string& title) {
-  return {key, key, "15 % per doubling of workers",
-          "here, after as many passes: 1.2 to 1.8 points less than serial training on 2 workers, 1.7 to 2.5 on 4, 5.3 "
-          "to 8.2 on 8; a point is taken for a tenth of the passes",
-          title};
-}
-
+/// Extra passes: 15 % per doubling of workers.
 inline double ElasticFactor(const plan::CostPlan& plan) {
-  return 1 + kElasticSurcharge * plan::Doublings(plan.workers, 1);
+  constexpr double kSurcharge = 0.15;
+  return 1 + kSurcharge * plan::Doublings(plan.workers, 1);
 }
+
+class ElasticCost : public PeriodicCost {
+ public:
+  /// `copies`: as PeriodicCost. `title`: of the method, in words.
+  ElasticCost(double copies, std::string method, std::string title)
+      : PeriodicCost(copies), method_(std::move(method)), title_(std::move(title)) {}
+  std::vector<plan::PassesRule> PassesRules() const override {
+    return {{method_, method_, "15 % per doubling of workers",
+             "here, after as many passes: 1.2 to 1.8 points less than serial training on 2 workers, 1.7 to 2.5 on 4, "
+             "5.3 to 8.2 on 8; a point is taken for a tenth of the passes",
+             title_}};
+  }
+  std::string PassesKey(const plan::CostPlan&) const override { return method_; }
+  double PassesFactor(const plan::CostPlan& plan, const plan::CostResult&) const override {
+    return ElasticFactor(plan);
+  }
+
+ private:
+  std::string method_;
+  std::string title_;
+};
 
 }  // namespace antiphon::parallel

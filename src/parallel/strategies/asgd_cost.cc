@@ -3,20 +3,19 @@
 #include <fmt/format.h>
 
 #include "parallel/staleness_cost.h"
-#include "plan/cost_method.h"
 
 namespace antiphon::parallel {
 namespace {
 
 using plan::CostNetwork;
 using plan::CostPlan;
-using plan::CostResult;
 
 constexpr int kFewestWithServers = 8;  // devices for each server
 constexpr int kUsualPushEvery = 3;     // as asgd.cc has it
 
-class AsgdCost : public plan::CostMethod {
+class AsgdCost : public StalenessCost {
  public:
+  AsgdCost() : StalenessCost("asgd", "asynchronous SGD") {}
   plan::Played Play(const plan::Setting& setting) const override {
     return PlayAsynchronous(setting, {.steps = setting.plan.accumulate, .pieces = LayerByLayer(setting)});
   }
@@ -25,11 +24,6 @@ class AsgdCost : public plan::CostMethod {
     return 2 + (plan.overlap_copies ? 1 : 0) + (plan.servers > 0 ? 0 : 1.0 / plan.workers);
   }
   int Ranks(const CostPlan& plan) const override { return plan.workers + plan.servers; }
-
-  std::vector<plan::PassesRule> PassesRules() const override { return {StalenessRule("asgd", "asynchronous SGD")}; }
-  std::string PassesKey(const CostPlan&) const override { return "asgd"; }
-  double PassesFactor(const CostPlan&, const CostResult& result) const override { return StalenessFactor(result); }
-  std::string TooFar(const CostPlan& plan, const CostResult& result) const override { return TooStale(plan, result); }
 
   // Workers that serve; and a pool of servers, with values that travel meanwhile.
   std::vector<CostPlan> Variants(const CostPlan& base, int devices, double) const override {
@@ -61,19 +55,14 @@ class AsgdCost : public plan::CostMethod {
   }
 };
 
-class HostMasterCost : public plan::CostMethod {
+class HostMasterCost : public StalenessCost {
  public:
+  HostMasterCost() : StalenessCost("host-master", "asynchronous SGD with the host as master") {}
   plan::Played Play(const plan::Setting& setting) const override {
     return PlayAsynchronous(setting,
                             {.host_master = true, .steps = setting.plan.accumulate, .pieces = LayerByLayer(setting)});
   }
   double Copies(const CostNetwork&, const CostPlan& plan) const override { return plan.workers == 1 ? 0 : 3; }
-  std::vector<plan::PassesRule> PassesRules() const override {
-    return {StalenessRule("host-master", "asynchronous SGD with the host as master")};
-  }
-  std::string PassesKey(const CostPlan&) const override { return "host-master"; }
-  double PassesFactor(const CostPlan&, const CostResult& result) const override { return StalenessFactor(result); }
-  std::string TooFar(const CostPlan& plan, const CostResult& result) const override { return TooStale(plan, result); }
   CostPlan Usual(CostPlan base) const override {
     base.accumulate = kUsualPushEvery;
     return base;

@@ -4,7 +4,6 @@
 
 #include "base/error.h"
 #include "parallel/staleness_cost.h"
-#include "plan/cost_method.h"
 
 namespace antiphon::parallel {
 namespace {
@@ -28,8 +27,9 @@ double GroupFlops(const Setting& setting) {
   return played.seconds / played.frames * plan.minibatch * 1e9 * cluster.host.gflops / per_frames;
 }
 
-class AsgdGroupsCost : public plan::CostMethod {
+class AsgdGroupsCost : public StalenessCost {
  public:
+  AsgdGroupsCost() : StalenessCost("asgd-groups", "asynchronous SGD of slaves that are groups") {}
   plan::Played Play(const Setting& setting) const override {
     return PlayAsynchronous(
         setting, {.stripes = setting.plan.group, .steps = setting.plan.accumulate, .pieces = {GroupFlops(setting)}});
@@ -47,16 +47,6 @@ class AsgdGroupsCost : public plan::CostMethod {
     return held * 4 * network.weights() / plan.group + plan::ActivationBytes(network, plan);
   }
   int Ranks(const CostPlan& plan) const override { return plan.workers + plan.servers; }
-  std::vector<plan::PassesRule> PassesRules() const override {
-    return {StalenessRule("asgd-groups", "asynchronous SGD of slaves that are groups")};
-  }
-  std::string PassesKey(const CostPlan&) const override { return "asgd-groups"; }
-  double PassesFactor(const CostPlan&, const plan::CostResult& result) const override {
-    return StalenessFactor(result);
-  }
-  std::string TooFar(const CostPlan& plan, const plan::CostResult& result) const override {
-    return TooStale(plan, result);
-  }
   int RanksPerReplica(const CostPlan& plan) const override { return plan.group; }
   std::vector<int> WorkerCounts(const CostPlan& plan, int devices) const override {
     return plan::MultiplesUpTo(plan.group, devices);

@@ -3,25 +3,9 @@
 #include <fmt/format.h>
 
 #include "parallel/elastic_cost.h"
-#include "parallel/periodic_cost.h"
 
 namespace antiphon::parallel {
 namespace {
-
-class EasgdCost : public PeriodicCost {
- public:
-  explicit EasgdCost(std::string method, std::string title)
-      : PeriodicCost(4), method_(std::move(method)), title_(std::move(title)) {}
-  std::vector<plan::PassesRule> PassesRules() const override { return {ElasticRule(method_, title_)}; }
-  std::string PassesKey(const plan::CostPlan&) const override { return method_; }
-  double PassesFactor(const plan::CostPlan& plan, const plan::CostResult&) const override {
-    return ElasticFactor(plan);
-  }
-
- private:
-  std::string method_;
-  std::string title_;
-};
 
 class AsynchronousEasgdCost : public plan::CostMethod {
  public:
@@ -44,9 +28,9 @@ class AsynchronousEasgdCost : public plan::CostMethod {
 };
 
 REGISTER_COMPONENT(plan::CostMethodRegistry, "easgd",
-                   [] { return std::make_unique<EasgdCost>("easgd", "elastic averaging"); });
+                   [] { return std::make_unique<ElasticCost>(4, "easgd", "elastic averaging"); });
 REGISTER_COMPONENT(plan::CostMethodRegistry, "eamsgd",
-                   [] { return std::make_unique<EasgdCost>("eamsgd", "elastic averaging with momentum"); });
+                   [] { return std::make_unique<ElasticCost>(4, "eamsgd", "elastic averaging with momentum"); });
 REGISTER_COMPONENT(plan::CostMethodRegistry, "easgd-async", [] { return std::make_unique<AsynchronousEasgdCost>(); });
 
 }  // namespace
