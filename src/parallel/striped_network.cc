@@ -310,7 +310,7 @@ void StripedNetwork::SumColumns(ConstMatrixView part, size_t unit, MatrixView su
 // In the order of the group, as all sums are.
 void StripedNetwork::SumSeen(ConstMatrixView part, size_t unit, MatrixView sum) {
   const nn::OutputRange mine = held_[unit];
-  std::fill_n(sum.data(), sum.size(), 0.0f);
+  for (int64_t n = 0; n < sum.rows(); ++n) std::fill_n(sum.Row(n).data(), mine.count, 0.0f);  // rows may be padded
   for (int p = 0; p < group_.size(); ++p) {
     if (p == group_.index()) {
       AddScaled(1.0f, part.Cols(mine.first, mine.count), sum);

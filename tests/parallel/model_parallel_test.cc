@@ -116,6 +116,24 @@ TEST(ModelParallel, SparseLinksStaySparse) {
   EXPECT_EQ(moved, 9 * 5);
 }
 
+// Layers so wide that the rows of their derivatives are padded (math/padded_matrix.h).
+TEST(ModelParallel, LinksToAllUnitsAreNoLinksLeftOut) {
+  const auto train = [](const std::string& keys) {
+    return OnRanks(2, [&](comm::Communicator& comm) {
+      nn::Network whole(
+          Config::Parse("[[layer]]\ntype = \"repeat\"\ntimes = 2\nlayers = [{type = \"affine\", dim = 256}, "
+                        "{type = \"relu\"}]\n[[layer]]\ntype = \"affine\"\n",
+                        "net"),
+          kFeatures, kPdfs, 1);
+      Learner learner("method = \"model-parallel\"\n" + keys, comm, "type = \"sgd\"\n", std::move(whole));
+      learner.Train(0, 5, comm.rank(), 2);
+      learner.End();
+      return learner.Values();
+    });
+  };
+  EXPECT_EQ(train("sparse-links = 256\n"), train(""));
+}
+
 // Of each hidden layer 100 units on each of three ranks; what is not seen stays at home, in both directions.
 TEST(ModelParallel, SparseLinksSendWhatIsSeen) {
   constexpr int kLinks = 5;
