@@ -11,7 +11,8 @@ The passes are counted with the ranks as threads, once per variant and number of
 the synchronous methods. Trainings of several lengths, each with a rate of its own that falls to its end, give a method's accuracy
 as a straight line over the logarithm of the epochs; the target is serial training's after --target-epochs by its line. The
 speed is measured on the links, in the program's own training of a store of the same shape; where a variant leaves ranks free, as
-many trainings that exchange nothing run beside it, as a machine here has its part of the cores only.
+many trainings that exchange nothing run beside it, as a machine here has its part of the cores only. Cores get faster and slower
+from minute to minute, so each measurement is a ratio: to as many trainings that exchange nothing, right before and after it.
 Hessian-free training is left out: a pass is one step there, and no number of frames per second says what it needs. Tau-b counts
 ties; it is printed once with the planner's rules on passes, and once with the passes that were measured in their place, which
 leaves the speeds as the planner's part. Needs root.
@@ -24,6 +25,7 @@ import json
 import math
 import os
 import pathlib
+import statistics
 import subprocess
 import tempfile
 
@@ -100,6 +102,7 @@ class Bench:
                                              layers=options.layers, width=options.width))
         codecs_on_links.make_store(self.program, folder, options.speed_frames, self.dim, self.pdfs)
         self.number = 0
+        self.before = None  # frames/s of a training right before the next measurement
         self.curves_file = pathlib.Path(options.curves or folder / "curves.json")
         self.curves = json.loads(self.curves_file.read_text()) if self.curves_file.exists() else {}
         self.speeds_file = pathlib.Path(options.speeds or folder / "speeds.json")
@@ -150,9 +153,9 @@ class Bench:
         epochs = 1 if 0 < setting[2] <= 100 else self.options.speed_epochs
         return self.command(f"{self.folder}/store", "--set", f"schedule.epochs={epochs}", *sets)
 
-    def alone(self, setting):
+    def alone(self, command):
         """A training that exchanges nothing begins."""
-        return subprocess.Popen(self.passing(setting), **self.how)
+        return subprocess.Popen(command, **self.how)
 
     def measured(self, setting, what, measure):
         """What `measure` gives, measured once for each setting."""
@@ -162,17 +165,37 @@ class Bench:
             self.speeds_file.write_text(json.dumps(self.speeds, indent=1))
         return of_setting[what]
 
-    def speed(self, setting, method):
-        return self.measured(setting, " ".join(sets_of(method)), lambda: self.measure_speed(setting, method))
+    def independent(self, setting):
+        """Frames/s of one of as many trainings as the setting has ranks, at once, that exchange nothing."""
+        ranks = setting[0] * setting[1]
+        epochs = f"schedule.epochs={max(1, self.options.speed_epochs // ranks)}"
+        running = [self.alone(self.command(f"{self.folder}/store", "--set", epochs)) for _ in range(ranks)]
+        texts = [process.communicate()[0] for process in running]
+        speeds = [json.JSONDecoder().raw_decode(text[text.find("{"):])[0]["frames_per_second"] for text in texts]
+        return sum(speeds) / len(speeds)
 
-    def measure_speed(self, setting, method):
+    def speed(self, setting, method):
+        """Frames/s at the cores' middle speed in this setting."""
+        gflops = self.cluster(setting)[1]
+        ratio = self.measured(setting, " ".join(sets_of(method)), lambda: self.measure_ratio(setting, method))
+        return ratio * gflops * 1e9 / self.operations()
+
+    def measure_ratio(self, setting, method):
+        """Its frames/s as a multiple of one training's, with as many beside it that exchange nothing."""
         ranks = method["expected"]["ranks"]
-        beside = [self.alone(setting) for _ in range(setting[0] * setting[1] - ranks)]
+        before = self.before or self.independent(setting)
+        beside = [self.alone(self.passing(setting)) for _ in range(setting[0] * setting[1] - ranks)]
         command = self.passing(setting, *sets_of(method))
         result = self.on(setting, command, ranks)
         for process in beside:
             process.communicate()
-        return result["frames_per_second"]
+        self.before = self.independent(setting)
+        return result["frames_per_second"] / ((before + self.before) / 2)
+
+    def operations(self):
+        """Of a frame."""
+        o = self.options
+        return 6 * (self.inputs * o.width + (o.layers - 1) * o.width**2 + o.width * self.pdfs) - 2 * self.inputs * o.width
 
     def cluster(self, setting):
         return self.measured(setting, "cluster", lambda: self.measure_cluster(setting))
@@ -181,13 +204,9 @@ class Bench:
         ranks = setting[0] * setting[1]
         links = self.on(setting, [self.program, "bench", "comm", "--workers", str(ranks), "--megabytes", "1", "--repeats", "9",
                                   "--json"], ranks)["cluster"]
-        running = [self.alone(setting) for _ in range(ranks)]
-        texts = [process.communicate()[0] for process in running]
-        speeds = [json.JSONDecoder().raw_decode(text[text.find("{"):])[0]["frames_per_second"] for text in texts]
-        o = self.options
-        weights = self.inputs * o.width + (o.layers - 1) * o.width**2 + o.width * self.pdfs
-        gflops = (6 * weights - 2 * self.inputs * o.width) * sum(speeds) / len(speeds) / 1e9
-        return links, gflops
+        found = [self.independent(setting) for _ in range(5)]
+        self.before = found[-1]
+        return links, self.operations() * statistics.median(found) / 1e9
 
     def plan(self, setting, links, gflops):
         file = self.folder / "cluster.toml"
@@ -240,6 +259,7 @@ def main():
             print(f"{bench.frames:.0f} frames, target {100 * target:.2f} % of held-out frames; serial after epochs {found}")
         for number in options.settings:
             setting = SETTINGS[number]
+            bench.before = None
             links, gflops = bench.cluster(setting)
             predicted = bench.plan(setting, links, gflops)
             print(f"\nsetting {number}: {setting[0]} machine(s) of {setting[1]} rank(s), {setting[2]:g} Mbit/s, "
