@@ -1,5 +1,5 @@
-// antiphon bench comm: latency and bandwidth between ranks, what the sums of training take, and what the simulator says
-// they would take on a cluster of these constants; prints the constants as the table `cluster`.
+// antiphon bench comm: latency and bandwidth between ranks, what the sums and broadcasts of training take, and what the
+// simulator says they would take on a cluster of these constants; prints the constants as the table `cluster`.
 #include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>
@@ -54,7 +54,8 @@ nlohmann::json CommToJson(const MeasuredLink& link, double megabytes) {
 nlohmann::json CommToJson(const MeasuredComm& m, double megabytes) {
   nlohmann::json json = {{"between", CommToJson(m.between, megabytes)},
                          {"sum_seconds", m.sum_seconds},
-                         {"two_stage_seconds", m.two_stage_seconds}};
+                         {"two_stage_seconds", m.two_stage_seconds},
+                         {"broadcast_seconds", m.broadcast_seconds}};
   if (m.inside.message_seconds > 0) json["inside"] = CommToJson(m.inside, megabytes);
   return json;
 }
@@ -128,6 +129,7 @@ void BenchComm(const BenchCommOptions& options, CommandContext& context) {
   PrintLink("first and last rank", measured.between, options.megabytes, context);
   PrintSum("sum (averaging)", measured.sum_seconds, simulated.sum_seconds, context);
   PrintSum("sum in two stages (gradients)", measured.two_stage_seconds, simulated.two_stage_seconds, context);
+  PrintSum("broadcast", measured.broadcast_seconds, simulated.broadcast_seconds, context);
   const std::string toml =
       MeasuredTable(cluster, measured.ranks_per_node > 1, measured.ranks_per_node < options.workers);
   context.PrintLine(toml);
@@ -141,7 +143,7 @@ void BenchComm(const BenchCommOptions& options, CommandContext& context) {
 
 REGISTER_COMMAND(
     "bench comm", BenchCommOptions, BenchComm,
-    {.summary = "latency, bandwidth and sums between ranks, beside the simulator's",
+    {.summary = "latency, bandwidth, sums and broadcasts between ranks, beside the simulator's",
      .description = "Prints the table `cluster` that antiphon simulate, plan and train take: links (latency, one way, "
                     "both ways) and what each rank needs to send, copy, add, encode and decode. cluster.host.gflops is "
                     "left to antiphon bench train.",

@@ -105,6 +105,8 @@ MeasuredComm MeasureComm(comm::Communicator& comm, const CommMeasurementOptions&
     comm.ReduceScatter(values);
     comm.AllGatherParts(values);
   });
+  m.broadcast_seconds =
+      SumSeconds(comm, options, [&](std::span<float> values) { comm.Broadcast(0, std::as_writable_bytes(values)); });
   return m;
 }
 

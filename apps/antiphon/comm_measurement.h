@@ -28,6 +28,7 @@ struct MeasuredComm {
   MeasuredLink between;    // of the first and the last rank
   double sum_seconds = 0;  // Communicator::AllReduce
   double two_stage_seconds = 0;
+  double broadcast_seconds = 0;  // from rank 0
 };
 
 MeasuredComm MeasureComm(comm::Communicator& comm, const CommMeasurementOptions& options);

@@ -24,10 +24,12 @@ comm::ProcessGroup& Processes() {
   return *group;
 }
 
+int ShareOfCores(int cores, int processes, int usable) { return std::clamp(cores / processes, 1, usable); }
+
 int ThreadsOfProcess(const comm::ProcessGroup& group, const CommandContext& context) {
   if (context.config().Int("threads").value_or(0) > 0) return context.threads();
   const int cores = static_cast<int>(std::thread::hardware_concurrency());
-  return std::clamp(cores / group.processes_on_host(), 1, NumCores());
+  return ShareOfCores(cores, group.processes_on_host(), NumCores());
 }
 
 void SpeakAsProcess(int process, CommandContext& context) {

@@ -14,6 +14,8 @@ namespace antiphon::app {
 /// Joined when first asked for; the same for all commands of the program.
 comm::ProcessGroup& Processes();
 
+/// Of a machine's cores, those of one of so many processes on it that may use `usable` of them; at least 1.
+int ShareOfCores(int cores, int processes, int usable);
 /// Cores of this machine are shared by the processes on it, unless the launcher has bound each to its own.
 int ThreadsOfProcess(const comm::ProcessGroup& group, const CommandContext& context);
 

@@ -141,7 +141,9 @@ std::string SuperviseTraining(const SupervisedRun& run, ProcessPlan plan, bool r
     if (CancelRequested()) throw Cancelled("stopped on request; the run saved what it could, see above");
     if (const std::optional<ProcessPlan> next = run.take_request()) {
       before = plan;
-      go_on_with(*next, fmt::format("{} workers go on as asked, started by '{}'", next->workers, next->launch));
+      const std::string failed = outcome.stopped() ? "" : fmt::format("the run {}, see above; ", outcome.Describe());
+      go_on_with(*next, fmt::format("{}{} workers go on as asked, {}started by '{}'", failed, next->workers,
+                                    failed.empty() ? "" : "from the last checkpoint, ", next->launch));
       continue;
     }
     // A batch system may ask the ranks themselves.
@@ -157,8 +159,10 @@ std::string SuperviseTraining(const SupervisedRun& run, ProcessPlan plan, bool r
     if (outcome.not_started()) Throw<UsageError>("--launch '{}' cannot be run", plan.launch);
     if (outcome.refused()) throw UsageError("the run was refused, see above");
     if (failures >= restarts) {
-      Throw<PeerError>("the run {}, see above; it was started again {} time(s), more --restarts does not allow",
-                       outcome.Describe(), failures);
+      Throw<PeerError>(
+          "the run {}, see above and in the logs of its processes; it was started again {} time(s), more --restarts "
+          "does not allow. To go on from the last checkpoint: {}",
+          outcome.Describe(), failures, run.resume_hint);
     }
     ++failures;
     const std::string note = fmt::format("the run {} and was started again from its last checkpoint, {} of {} restarts",

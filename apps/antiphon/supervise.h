@@ -26,6 +26,8 @@ struct SupervisedRun {
   std::function<void(const ProcessPlan&)> prepare;
   /// Whether the run has got as far as taking its folder since then.
   std::function<bool()> has_begun;
+  /// The command that goes on with a run that was given up.
+  std::string resume_hint;
 };
 
 /// Runs `antiphon train --config CONFIG` by `plan` until it succeeds, and returns its result (JSON). SIGINT and SIGTERM

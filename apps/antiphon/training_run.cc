@@ -199,9 +199,12 @@ nlohmann::json RunSupervised(train::TrainingRequest request, const pipeline::Sup
     return !missing && taken > fs::last_write_time(scratch);
   };
   prepare(plan);
-  auto summary = nlohmann::json::parse(
-      SuperviseTraining({.config = scratch, .take_request = take_request, .prepare = prepare, .has_begun = has_begun},
-                        plan, request.resume, options.restarts));
+  auto summary = nlohmann::json::parse(SuperviseTraining({.config = scratch,
+                                                          .take_request = take_request,
+                                                          .prepare = prepare,
+                                                          .has_begun = has_begun,
+                                                          .resume_hint = request.resume_hint},
+                                                         plan, request.resume, options.restarts));
   PrintSummary(summary, context);
   return summary;
 }

@@ -1,6 +1,6 @@
 #include "comm/hub.h"
 
-#include <fmt/ranges.h>
+#include <fmt/format.h>
 
 #include <algorithm>
 #include <chrono>
@@ -43,13 +43,15 @@ void AtomicRead(std::span<float> memory, std::span<float> values) {
   }
 }
 
-Hub::Hub(int world_size, int first, int count, Transport* transport, uint32_t world, std::vector<int> nodes)
+Hub::Hub(int world_size, int first, int count, Transport* transport, uint32_t world, std::vector<int> nodes,
+         std::vector<std::string> machines)
     : world_size_(world_size),
       first_(first),
       count_(count),
       transport_(transport),
       world_(world),
       nodes_(std::move(nodes)),
+      machines_(std::move(machines)),
       shared_sum_(count),
       survives_losses_(transport != nullptr && transport->survives_losses()),
       lost_(static_cast<size_t>(world_size)) {
@@ -63,8 +65,14 @@ void Hub::Deliver(int destination, Letter letter) {
   {
     const std::lock_guard lock(box.mutex);
     box.letters.push_back(std::move(letter));
+    ++box.delivered;
   }
   box.arrived.notify_all();
+}
+
+std::string Hub::OnMachine(int rank) const {
+  if (machines_.empty() || IsLocal(rank)) return "";
+  return fmt::format(" on '{}'", machines_[static_cast<size_t>(rank)]);
 }
 
 void Hub::Arrived(const Envelope& envelope, std::vector<std::byte> bytes) {
@@ -164,7 +172,8 @@ class HubCommunicator : public Communicator, public SecondThread, public LossTol
       ThrowIfLost(source, [&] { return Receiving(source); });
       if (box.arrived.wait_until(lock, end) == std::cv_status::timeout && !Has(box, source, tag)) {
         ThrowIfAborted([&] { return Receiving(source); });
-        Throw<PeerError>("{}: no message within {} s", Describe(Receiving(source)), deadline_seconds());
+        Throw<PeerError>("{}: no message within {} s{}", Describe(Receiving(source)), deadline_seconds(),
+                         WhyNone(source));
       }
     }
   }
@@ -184,12 +193,13 @@ class HubCommunicator : public Communicator, public SecondThread, public LossTol
   bool allowed() const override {
     return !hub_->survives_losses_ && (hub_->transport_ == nullptr || !hub_->transport_->survives_losses());
   }
-  void AwaitMessage(int source, int tag, double seconds) override {
+  void AwaitNews(double seconds) override {
     second_thread_ = std::this_thread::get_id();
     Hub::Mailbox& box = hub_->BoxOf(rank_);
     std::unique_lock lock(box.mutex);
     box.arrived.wait_for(lock, std::chrono::duration<double>(seconds),
-                         [&] { return hub_->aborted_ || Has(box, source, tag); });
+                         [&] { return hub_->aborted_ || box.delivered != seen_; });
+    seen_ = box.delivered;
   }
 
   void OpenWindow(int id, std::span<float> memory) override {
@@ -354,7 +364,17 @@ class HubCommunicator : public Communicator, public SecondThread, public LossTol
     const bool all_lost = peer == kAnySource && hub_->num_lost_ == world_size() - 1;
     const bool this_lost = peer != kAnySource && hub_->lost_[static_cast<size_t>(peer)];
     if (!all_lost && !this_lost && AllDealtWith()) return;
-    Throw<PeerLost>("{}: {} lost", Describe(operation()), fmt::format("rank {} is", fmt::join(LostRanks(), ", ")));
+    std::string lost;
+    for (const int r : LostRanks()) lost += fmt::format("{}{}{}", lost.empty() ? "" : ", ", r, hub_->OnMachine(r));
+    Throw<PeerLost>("{}: rank {} is lost", Describe(operation()), lost);
+  }
+  // Over machines: what may have kept it, and what to do.
+  std::string WhyNone(int source) const {
+    if (source == kAnySource || hub_->OnMachine(source).empty()) return "";
+    return fmt::format(
+        "; rank {}{} hangs, is stopped or cut off, waits itself for one that does, or needs longer (training: "
+        "deadline-seconds)",
+        source, hub_->OnMachine(source));
   }
 
   // Threads of one process, of which none can be lost alone.
@@ -390,6 +410,7 @@ class HubCommunicator : public Communicator, public SecondThread, public LossTol
   bool tolerates_losses_ = false;
   std::atomic<std::thread::id> second_thread_ = std::thread::id();
   std::atomic<size_t> sent_by_second_ = 0;
+  uint64_t seen_ = 0;           // by the second thread, of what was delivered
   std::vector<bool> accepted_;  // losses, by rank; empty: none
   std::deque<int> under_way_;   // targets of accumulations not yet known to be applied
 };

@@ -29,14 +29,16 @@ class Hub {
   };
 
   /// `transport` may be null if all ranks live here; it outlives the hub.
-  /// `nodes`: of each rank; empty: all on one.
+  /// `nodes`: of each rank; empty: all on one. `machines`: their names, by rank, for errors; may be empty.
   Hub(int world_size, int first, int count, Transport* transport = nullptr, uint32_t world = 0,
-      std::vector<int> nodes = {});
+      std::vector<int> nodes = {}, std::vector<std::string> machines = {});
 
   int world_size() const { return world_size_; }
   /// For ranks that all live here; a transport says so itself.
   void SurviveLosses() { survives_losses_ = true; }
   int Node(int rank) const { return nodes_.empty() ? 0 : nodes_[static_cast<size_t>(rank)]; }
+  /// " on 'hostb'"; empty for ranks of this process and where machines have no names.
+  std::string OnMachine(int rank) const;
   bool IsLocal(int rank) const { return rank >= first_ && rank < first_ + count_; }
 
   /// To a local rank.
@@ -52,6 +54,7 @@ class Hub {
     std::mutex mutex;
     std::condition_variable arrived;
     std::deque<Letter> letters;  // guarded by mutex
+    uint64_t delivered = 0;      // guarded by mutex: letters so far
   };
   Mailbox& BoxOf(int rank) { return *mailboxes_[static_cast<size_t>(rank - first_)]; }
   std::span<float> Window(int rank, int id, size_t offset, size_t size);
@@ -63,6 +66,7 @@ class Hub {
   Transport* const transport_;
   const uint32_t world_;
   const std::vector<int> nodes_;
+  const std::vector<std::string> machines_;
   std::vector<std::unique_ptr<Mailbox>> mailboxes_;
   SharedSum shared_sum_;
   std::mutex mutex_;

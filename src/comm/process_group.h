@@ -16,9 +16,17 @@
 #include <string_view>
 #include <vector>
 
+#include "base/error.h"
 #include "comm/communicator.h"
 
 namespace antiphon::comm {
+
+/// Thrown by all ranks together: this world is over, and the processes go on with another one. If a process dies
+/// meanwhile, RunRanks throws PeerLost in its place, on all that are left.
+class WorldEnds : public Cancelled {
+ public:
+  using Cancelled::Cancelled;
+};
 
 class ProcessGroup {
  public:

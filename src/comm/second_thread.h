@@ -11,8 +11,9 @@ class SecondThread {
   virtual ~SecondThread() = default;
   /// False if this world's messages are for one thread per rank.
   virtual bool allowed() const = 0;
-  /// By the second thread: returns when Receive would return at once, after `seconds`, or when the ranks have failed.
-  virtual void AwaitMessage(int source, int tag, double seconds) = 0;
+  /// By the second thread: returns when anything has come to the rank since this returned last, after `seconds`, or
+  /// when the ranks have failed.
+  virtual void AwaitNews(double seconds) = 0;
 };
 
 }  // namespace antiphon::comm

@@ -63,10 +63,9 @@ void ServerPool::BeginRound(int64_t first, int64_t last, std::span<float> model)
   if (options_.ahead) AskAhead();
   auto* const second = dynamic_cast<comm::SecondThread*>(&comm_);
   if (second == nullptr || !second->allowed() || !serves() || comm_.world_size() == 1) return;
+  // Any news: what belongs to a head comes behind it.
   serving_ = std::make_unique<ServingThread>(
-      mutex_,
-      [second] { second->AwaitMessage(comm::Communicator::kAnySource, IncomingLetters::kHeadTag, kSecondsToListen); },
-      [this] { ServeAll(); });
+      mutex_, [second] { second->AwaitNews(kSecondsToListen); }, [this] { ServeAll(); });
 }
 
 // What asks for a stop, a clock or a person, does so at other times in a replay.

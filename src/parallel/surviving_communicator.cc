@@ -232,9 +232,7 @@ bool SurvivingCommunicator::allowed() const {
   return second != nullptr && second->allowed() && !told_;
 }
 
-void SurvivingCommunicator::AwaitMessage(int source, int tag, double seconds) {
-  dynamic_cast<comm::SecondThread&>(whole_).AwaitMessage(source, tag, seconds);
-}
+void SurvivingCommunicator::AwaitNews(double seconds) { dynamic_cast<comm::SecondThread&>(whole_).AwaitNews(seconds); }
 
 // The whole knows whether it has a faster way.
 bool SurvivingCommunicator::SumShared(std::span<float> values) {

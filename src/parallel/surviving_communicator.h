@@ -70,7 +70,7 @@ class SurvivingCommunicator : public comm::Communicator, public comm::SecondThre
 
   /// As the whole; not where losses are survived.
   bool allowed() const override;
-  void AwaitMessage(int source, int tag, double seconds) override;
+  void AwaitNews(double seconds) override;
 
   void SetStep(int64_t step) override;
   int64_t bytes_sent() const override { return whole_.bytes_sent(); }

@@ -191,14 +191,15 @@ class Grower {
                  const std::function<bool(std::string_view)>& common) {
     const int64_t step = steps_before_ + frames.steps_done();
     const Rendezvous::Decision request = worker_.saver().rendezvous().InStep(step);
-    if (!request.stop && !request.save) return;
+    const bool stop = request.stop && request.workers == 0;  // other workers wait until pre-training is finished
+    if (!stop && !request.save) return;
     const auto add_all = [&](SafetensorsWriter& writer) {
       const int64_t place[] = {static_cast<int64_t>(stage), frames.steps_done(), steps_before_};
       writer.Add("pretraining.place", std::span<const int64_t>(place));
       add_state(writer);
     };
     worker_.saver().WritePretraining(step, add_all, common);
-    if (request.stop) {
+    if (stop) {
       worker_.saver().Finish();
       throw Cancelled(worker_.saver().CancelledMessage(
           fmt::format("in pre-training, layer {} of {}, after {} steps", stage + 1, blocks_.num_hidden(), step)));

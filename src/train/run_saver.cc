@@ -121,7 +121,6 @@ void RunSaver::Stop(int workers) {
   const Position& at = run_.position();
   const std::string where = fmt::format("in epoch {} after {} steps", at.epoch + 1, at.step);
   if (workers == 0) throw Cancelled(CancelledMessage(where));
-  if (run_.comm.rank() == 0) RemoveRequest(run_.task.folder);
   throw WorkersChanged(fmt::format("{} workers are to go on {}; everything is saved", workers, where), workers);
 }
 

@@ -101,7 +101,10 @@ TrainingSummary Trainer::Impl::Train(bool resume) {
     if (resume) log::Warn("nothing to go on with in '{}': starting anew", CheckpointPath(task.folder).string());
     worker->StartAnew();
   }
-  if (comm.rank() == 0 && task.on_folder_taken) task.on_folder_taken();
+  if (comm.rank() == 0) {
+    RemoveMetRequest(task.folder, comm.world_size());
+    if (task.on_folder_taken) task.on_folder_taken();
+  }
   if (!goes_on) Prepare();
   if (!task.note.empty()) worker->log().Event(worker->position(), "restart", task.note);
   worker->GoOnWithoutLost([this] { TakeOver(); });
@@ -127,7 +130,9 @@ void Trainer::Impl::TakeOver() {
   try {
     HoldFolder();
   } catch (const Error& e) {
-    log::Warn("the lost rank 0 still holds '{}': {}", (task.folder / kTrainLock).string(), e.what());
+    const std::chrono::duration<double> waited = kLockAttempts * kBetweenLockAttempts;
+    log::Warn("'{}' is still held for the lost rank 0 after {} s; going on without it ({})",
+              (task.folder / kTrainLock).string(), waited.count(), e.what());
   }
   if (task.on_taking_over) task.on_taking_over();
 }

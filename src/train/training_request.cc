@@ -216,6 +216,7 @@ TrainingReport RunTraining(TrainingRequest request, const TrainingHost& host) {
     } catch (const UsageError& e) {
       if (!parallel_before) throw;
       log::Warn("the request for another number of workers is not met: {}", e.what());
+      if (host.group.process() == 0) RemoveRequest(task.folder);
       go_on_with(*std::exchange(parallel_before, std::nullopt));
     } catch (const comm::PeerLost& e) {
       const int lost = host.group.LeaveOutLostProcesses();

@@ -35,6 +35,15 @@ void RemoveRequest(const fs::path& folder) {
   fs::remove(FileIn(folder), ignored);
 }
 
+void RemoveMetRequest(const fs::path& folder, int workers) {
+  try {
+    const std::optional<WorkersRequest> request = FindRequest(folder);
+    if (request && request->workers == workers && request->launch.empty()) RemoveRequest(folder);
+  } catch (const Error&) {
+    return;  // RunRequests says what is wrong
+  }
+}
+
 RunRequests::RunRequests(fs::path folder, const Config& parallel, bool waits_for_epochs, comm::Communicator& comm)
     : folder_(std::move(folder)),
       waits_for_epochs_(waits_for_epochs),

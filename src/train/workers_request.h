@@ -19,6 +19,7 @@
 #include "base/error.h"
 #include "base/options.h"
 #include "comm/communicator.h"
+#include "comm/process_group.h"
 
 namespace antiphon::train {
 
@@ -38,6 +39,9 @@ struct WorkersRequest {
 void LeaveRequest(const std::filesystem::path& folder, const WorkersRequest& request);
 std::optional<WorkersRequest> FindRequest(const std::filesystem::path& folder);
 void RemoveRequest(const std::filesystem::path& folder);
+/// Removes a request for this number: it is met when the run with so many workers has begun, as a change may be put
+/// off by the loss of a rank. What cannot be read stays, to be told of.
+void RemoveMetRequest(const std::filesystem::path& folder, int workers);
 
 /// The lock by which the program that starts a run's processes holds its folder.
 inline constexpr const char* kSuperviseLock = "supervise.lock";
@@ -45,9 +49,9 @@ inline constexpr const char* kSuperviseLock = "supervise.lock";
 inline constexpr const char* kTrainLock = "train.lock";
 
 /// This part of the run is saved and over; the next one has so many workers. Thrown on all ranks.
-class WorkersChanged : public Cancelled {
+class WorkersChanged : public comm::WorldEnds {
  public:
-  WorkersChanged(const std::string& message, int workers) : Cancelled(message), workers_(workers) {}
+  WorkersChanged(const std::string& message, int workers) : WorldEnds(message), workers_(workers) {}
   int workers() const { return workers_; }
 
  private:

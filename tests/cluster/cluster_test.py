@@ -167,9 +167,11 @@ class Survival(Cluster):
     """With the fault tolerance of Open MPI 5 the processes that are left carry all workers on."""
 
     def test_sums_go_on_without_the_lost_process(self):
-        process = self.mpirun_5(3, os.environ["ANTIPHON_LOSING_PROGRAM"])
-        output, errors = process.communicate(timeout=LONGEST_SECONDS)
-        self.assertEqual(output.splitlines().count("all sums as with all processes"), 2, output + errors)
+        for arguments in ([], ["ends"]):
+            with self.subTest(arguments=arguments):
+                process = self.mpirun_5(3, os.environ["ANTIPHON_LOSING_PROGRAM"], *arguments)
+                output, errors = process.communicate(timeout=LONGEST_SECONDS)
+                self.assertEqual(output.splitlines().count("all sums as with all processes"), 2, output + errors)
 
     def test_a_killed_process_costs_no_restart_and_no_bit(self):
         for rank in (1, 0):

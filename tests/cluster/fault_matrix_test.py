@@ -29,9 +29,14 @@ METHODS = {
     "asgd-groups": {"options": "stripes = 1"},
     "natural-gradient-averaging": {"options": "sync-period = 4"},
     "admm": {"options": "sync-period = 4"},
+    "eamsgd": {"options": "sync-period = 4\n[optimizer]\nmomentum = 0.5"},
+    "host-master": {},
+    "pipeline": {},
+    "model-parallel": {},
+    "hessian-free": {"options": "gradient-minibatches = 11\ncg-iterations = 10"},
 }
 # Their models depend on the order in which workers come.
-ASYNCHRONOUS = {"asgd", "asgd with a server of its own", "asynchronous easgd", "asgd-groups"}
+ASYNCHRONOUS = {"asgd", "asgd with a server of its own", "asynchronous easgd", "asgd-groups", "host-master"}
 
 
 class FaultCase(Cluster):
@@ -112,6 +117,28 @@ class Matrix(FaultCase):
             with self.subTest(method=method, rank=rank, moment=moment):
                 self.check(method, "kill", rank, moment)
 
+    def test_parts_of_a_model_masters_and_elastic_workers_with_momentum(self):
+        """The first, a middle and the last stage of a pipeline; a stripe of every layer; who leads or follows."""
+        for method, action, rank, moment in (
+                ("pipeline", "kill", "rank 0", "middle"), ("pipeline", "stop", "server", "middle"),
+                ("pipeline", "corrupt", "slave", "middle"), ("model-parallel", "kill", "server", "middle"),
+                ("model-parallel", "corrupt", "rank 0", "checkpoint"), ("hessian-free", "kill", "rank 0", "saving"),
+                ("hessian-free", "kill", "slave", "middle"), ("host-master", "kill", "rank 0", "middle"),
+                ("host-master", "corrupt", "slave", "middle"), ("eamsgd", "kill", "server", "middle")):
+            with self.subTest(method=method, action=action, rank=rank, moment=moment):
+                self.check(method, action, rank, moment)
+
+    def test_a_run_that_is_given_up_says_who_where_and_how_to_go_on(self):
+        name = "given-up"
+        launch = f"{cluster.MPIEXEC} -np {WORKERS} {OPTIONS}"
+        process = self.run_command([*self.arguments(name, "pipeline"), "--launch", launch],
+                                   env=self.fault(name, "pipeline", "kill", "slave", "middle"))
+        self.assertEqual(process.returncode, 1, process.stderr)
+        self.assertRegex(process.stderr, f"process rank {RANKS['slave']} with PID [0-9]+ on node .* exited on signal 9")
+        self.assertRegex(process.stderr, f"To go on from the last checkpoint: antiphon train --config .*{name}.* --resume")
+        result = self.result(self.run_command([*self.arguments(name, "pipeline"), "--resume"]))
+        self.assertEqual(result["model_hash"], self.without_faults("pipeline")["model_hash"])
+
     def test_the_selection_covers_all_pairs(self):
         for i, j in ((0, 1), (1, 2), (1, 3), (2, 3)):
             kinds = [sorted({case[k] for case in self.CASES}) for k in (i, j)]
@@ -131,10 +158,15 @@ class Matrix(FaultCase):
             self.assertEqual(result["model_hash"], self.without_faults(method)["model_hash"])
         restarts = [event["what"] for event in self.events(name)]
         self.assertEqual(restarts, [] if action == "slow" else ["restart"], process.stderr)
+        if action != "slow":
+            self.assertIn("was started again from its last checkpoint", (self.folder / name / "report.html").read_text())
         if action == "corrupt":
-            self.assertIn("arrived damaged", process.stderr)
+            self.assertRegex(process.stderr, f"from process {RANKS[rank]} .* arrived damaged")
         if action == "stop":
-            self.assertIn("within 3 s", process.stderr)
+            # Whoever waited first tells: for the stopped rank, or for another one that waits.
+            self.assertRegex(process.stderr, "rank [0-9] of 3, receiving from .*, step [0-9]+: no message within 3 s")
+        if action == "kill":
+            self.assertRegex(process.stderr, f"process rank {RANKS[rank]} with PID [0-9]+ on node .* exited on signal 9")
         # No half-written checkpoint is left behind.
         leftovers = [path.name for path in (self.folder / name / "checkpoint").rglob("*")
                      if not path.name.endswith(".safetensors")]
@@ -162,6 +194,8 @@ class Survival(FaultCase):
         if not survives:
             self.assertEqual([event["what"] for event in events], ["restart"], errors)
             self.assertEqual(result["lost_workers"], 0)
+            self.assertRegex(errors, "(?s)the 2 that are left carry all workers on, from the last checkpoint.*"
+                                     f"rank {RANKS[rank]}( on '[^']+')? is lost")
             return result
         self.assertEqual([event["what"] for event in events], ["loss"], errors)
         self.assertEqual(events[0]["workers_lost"], str(RANKS[rank]))
@@ -172,6 +206,19 @@ class Survival(FaultCase):
         self.assertIn(f"worker {RANKS[rank]} was lost", (self.folder / name / "report.html").read_text())
         self.assertGreater(result["held_out_accuracy"], self.without_faults(method)["held_out_accuracy"] - 0.05)
         return result
+
+    def test_elastic_workers_with_momentum_and_devices_of_a_host(self):
+        self.check("eamsgd", "slave", "middle", survives=True)
+        self.check("eamsgd", "rank 0", "checkpoint", survives=True)
+        self.check("host-master", "slave", "middle", survives=True)
+        self.check("host-master", "rank 0", "middle", survives=False)
+
+    def test_whoever_holds_a_part_of_the_model_is_needed(self):
+        for method, rank in (("pipeline", "server"), ("pipeline", "rank 0"), ("model-parallel", "slave"),
+                             ("hessian-free", "slave"), ("hessian-free", "rank 0")):
+            with self.subTest(method=method, rank=rank):
+                result = self.check(method, rank, "middle", survives=False)
+                self.assertEqual(result["model_hash"], self.without_faults(method)["model_hash"])
 
     def test_a_lost_slave_is_gone_on_without(self):
         for method in ("ssgd", "asgd", "averaging", "bmuf", "easgd"):

@@ -64,6 +64,24 @@ class Kubernetes(unittest.TestCase):
         # Known options; only the files are not here.
         self.assertIn("/data/run.toml", result.stderr)
 
+    def test_it_is_the_job_that_the_guide_describes(self):
+        spec = self.job["spec"]
+        launcher, worker = (spec["mpiReplicaSpecs"][name] for name in ("Launcher", "Worker"))
+        self.assertEqual(worker["replicas"], 4)
+        pod = worker["template"]["spec"]
+        self.assertEqual(pod["containers"][0]["resources"]["limits"]["cpu"], "8")
+        places = {mount["mountPath"]: mount["name"] for mount in pod["containers"][0]["volumeMounts"]}
+        volumes = {volume["name"]: volume for volume in pod["volumes"]}
+        self.assertIn("persistentVolumeClaim", volumes[places["/data"]], "data and output")
+        self.assertIn("emptyDir", volumes[places["/scratch"]], "caches")
+        arguments = launcher["template"]["spec"]["containers"][0]["args"]
+        for option in ("--config", "--store", "--out"):
+            self.assertTrue(arguments[arguments.index(option) + 1].startswith("/data/"), option)
+        # A launcher that failed goes on from the last checkpoint.
+        self.assertEqual(launcher["restartPolicy"], "OnFailure")
+        self.assertGreater(spec["runPolicy"]["backoffLimit"], 0)
+        self.assertIn("--resume", arguments)
+
     def test_keys_lie_where_the_image_looks_for_them(self):
         home = self.job["spec"]["sshAuthMountPath"]
         dockerfile = (SOURCES / "packaging/Dockerfile.mpi").read_text()
@@ -106,6 +124,11 @@ class Slurm(unittest.TestCase):
         self.assertEqual([self.play(1, 1, 0)[0], self.play(1, 137, 1)[0]], [0, 1])
         status, calls = self.play(2)
         self.assertEqual((status, len(calls)), (2, 1))
+
+    def test_slurm_is_asked_for_one_process_per_node_and_for_time_to_save(self):
+        script = (SOURCES / "packaging/slurm.sh").read_text()
+        self.assertIn("#SBATCH --ntasks-per-node=1\n", script)
+        self.assertRegex(script, r"#SBATCH --signal=USR1@\d+\n")
 
     def test_wrong_use_is_explained(self):
         result = subprocess.run([str(SOURCES / "packaging/slurm.sh")], capture_output=True, text=True, check=False)

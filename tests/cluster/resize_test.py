@@ -21,15 +21,17 @@ NOTHING_DROPPED = "max-staleness = -1"  # and so no minibatch learned again
 
 
 class ResizeCase(Cluster):
-    def start(self, name, *arguments, workers=2, method="ssgd", options="", step=25, command=None):
-        """A run whose rank 0 has come to `step`, and waits there until it is asked."""
+    def start(self, name, *arguments, workers=2, method="ssgd", options="", step=25, command=None, harm="", env=None):
+        """A run whose rank 0 has come to `step`, and waits there until it is asked. `harm`: another fault, once."""
         command = command or self.command(name, "--json", *STANDS_STILL, *arguments, workers=workers, method=method,
                                options=options, epochs=2, rate=1e-30, checkpoint_steps=0)
         marker = self.folder / f"{name}.waits"
         request = self.folder / name / "workers.toml"
         fault = f"hold rank=0 at=step step={step} seconds={SECONDS_BETWEEN_LOOKS} until={request} once={marker}"
-        process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-                                   text=True, env=dict(os.environ, OMP_WAIT_POLICY="passive", ANTIPHON_FAULT=fault))
+        if harm:
+            fault += f";{harm} once={self.folder / name}.happened"
+        process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                                   env=dict(os.environ, OMP_WAIT_POLICY="passive", ANTIPHON_FAULT=fault, **(env or {})))
         end = time.monotonic() + cluster.LONGEST_SECONDS
         while not marker.exists() and process.poll() is None and time.monotonic() < end:
             time.sleep(0.02)
@@ -181,6 +183,73 @@ class Processes(ResizeCase):
             self.check_every_minibatch_once(name)
             if after == 1:
                 self.assertIn("is not met", errors)
+
+
+class Losses(ResizeCase):
+    """A rank is killed while the run changes its number of workers: nothing hangs, and what was asked for is not forgotten."""
+
+    def supervised(self, name, harm, after, restarts=0, method="ssgd", options=""):
+        def launch(processes):
+            return f"{cluster.MPIEXEC} -np {processes} {OPTIONS}"
+
+        process = self.start(name, "--launch", launch(2), "--restarts", str(restarts), method=method, options=options,
+                             step=20, harm=harm)
+        self.must_resize(name, "--workers", after, "--launch", launch(after))
+        _, errors = self.end(process)
+        self.assertTrue((self.folder / f"{name}.happened").exists(), "the fault was never injected")
+        self.check_every_minibatch_once(name, method, options)
+        return errors
+
+    def test_one_that_is_lost_in_the_last_save_is_not_waited_for(self):
+        for method, options in (("ssgd", ""), ("bmuf", "sync-period = 4")):
+            with self.subTest(method=method):
+                name = f"saving-{method}"
+                errors = self.supervised(name, "kill rank=1 at=saving step=1", 3, method=method, options=options)
+                self.assertEqual(self.workers(name), 3, errors)
+                self.assertRegex(errors, "the run .*, see above; 3 workers go on as asked, from the last checkpoint")
+
+    def test_one_that_joins_and_is_lost_at_once_leaves_those_of_before(self):
+        errors = self.supervised("joining", "kill rank=3 at=start", 4)
+        self.assertEqual(self.workers("joining"), 2, errors)
+        self.assertRegex(errors, "the run by 4 workers and .* go on")
+
+    def test_one_that_has_joined_is_lost_as_any_other(self):
+        errors = self.supervised("joined", "kill rank=3 at=step step=1", 4, restarts=1)
+        self.assertEqual(self.workers("joined"), 4, errors)
+        self.assertEqual([event["what"] for event in self.events("joined")], ["workers", "restart"])
+
+    def surviving(self, name, processes, harm, after, method="ssgd", options=""):
+        """By the fault tolerance of Open MPI 5. The kinds of the run's events."""
+        folder = cluster.open_mpi_5()
+        if folder is None:
+            self.skipTest("no Open MPI 5 (scripts/venv installs one)")
+        command = self.command(name, "--json", *STANDS_STILL, workers=processes, method=method, options=options, epochs=2,
+                               rate=1e-30, checkpoint_steps=0)
+        process = self.start(name, step=20, harm=harm, env={"LD_LIBRARY_PATH": str(folder / "lib")},
+                             command=[str(folder / "bin/mpirun"), "--with-ft", "ulfm", "-np", str(processes),
+                                      *OPTIONS.split(), *command])
+        self.must_resize(name, "--workers", after)
+        output, errors = process.communicate(timeout=cluster.LONGEST_SECONDS)
+        self.assertTrue((self.folder / f"{name}.happened").exists(), "the fault was never injected")
+        # mpirun itself tells of the dead process by its exit status.
+        self.assertEqual(len([line for line in output.splitlines() if line.startswith("{")]), 1, errors)
+        self.assertEqual(self.workers(name), after, errors)
+        return [event["what"] for event in self.events(name)]
+
+    def test_a_method_that_goes_on_without_the_lost_one_changes_then(self):
+        events = self.surviving("lost-saving", 3, "kill rank=2 at=saving step=1", 5)
+        self.assertEqual(sorted(events), ["loss", "restart", "workers"])
+
+    def test_a_method_that_needs_all_changes_after_its_restart(self):
+        options = 'divide = "optimizer"'
+        events = self.surviving("lost-divided", 3, "kill rank=2 at=saving step=1", 5, options=options)
+        self.assertEqual(events, ["restart", "workers"])
+        self.check_every_minibatch_once("lost-divided", options=options)
+
+    def test_the_process_of_a_joining_worker_is_lost(self):
+        events = self.surviving("lost-joining", 2, "kill rank=3 at=start", 4)
+        self.assertEqual(sorted(events), ["restart", "workers"])
+        self.check_every_minibatch_once("lost-joining")
 
 
 if __name__ == "__main__":

@@ -244,8 +244,10 @@ TEST_P(CommunicatorConformance, ADeadlineNamesRankOperationPeerAndStep) {
       comm.Receive(0, 3);
       ADD_FAILURE() << "expected PeerError";
     } catch (const PeerError& e) {
-      EXPECT_EQ(e.what(), "rank " + std::to_string(comm.rank()) + " of " + std::to_string(comm.world_size()) +
-                              ", receiving from rank 0, step 17: no message within 0.01 s");
+      // Between processes it goes on with what may have happened to that rank.
+      const std::string expected = "rank " + std::to_string(comm.rank()) + " of " + std::to_string(comm.world_size()) +
+                                   ", receiving from rank 0, step 17: no message within 0.01 s";
+      EXPECT_EQ(std::string(e.what()).substr(0, expected.size()), expected);
     }
     comm.set_deadline_seconds(60);
     comm.Barrier();

@@ -4,10 +4,12 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <thread>
 
 #include "base/error.h"
 #include "comm/communicator_conformance.h"
 #include "comm/hub.h"
+#include "comm/second_thread.h"
 #include "without_threads.h"
 
 namespace antiphon::comm {
@@ -104,6 +106,54 @@ TEST(Hub, ALostRankWakesWhoeverWaits) {
     EXPECT_STREQ(e.what(), "rank 0 of 3, receiving from rank 1, step 0: rank 2 is lost");
   }
   EXPECT_EQ(comm->losses()->LostRanks(), std::vector<int>{2});
+}
+
+class NoTransport : public Transport {
+ public:
+  void Send(const Envelope&, std::span<const std::byte>) override {}
+  void Waiting(int) override {}
+  void Drain(double) override {}
+};
+
+TEST(Hub, ErrorsNameTheMachineOfTheOtherRank) {
+  NoTransport transport;
+  const std::vector<int> nodes = {0, 0, 2};
+  const auto hub =
+      std::make_shared<Hub>(3, 0, 1, &transport, 0, nodes, std::vector<std::string>{"hosta", "hosta", "hostb"});
+  const auto comm = ConnectToHub(hub, 0);
+  comm->set_deadline_seconds(0.01);
+  const auto expect_error = [&](const std::string& expected) {
+    try {
+      comm->Receive(2, 0);
+      ADD_FAILURE() << "expected PeerError";
+    } catch (const PeerError& e) {
+      EXPECT_EQ(std::string(e.what()).substr(0, expected.size()), expected);
+    }
+  };
+  expect_error("rank 0 of 3, receiving from rank 2, step 0: no message within 0.01 s; rank 2 on 'hostb' hangs, ");
+  hub->MarkLost(1);
+  hub->MarkLost(2);
+  expect_error("rank 0 of 3, receiving from rank 2, step 0: rank 1 on 'hosta', 2 on 'hostb' is lost");
+}
+
+// A head has come; what belongs to it comes behind it, under another tag.
+TEST(Hub, TheSecondThreadHearsOfEveryMessage) {
+  constexpr double kForEver = 1e6;
+  const auto hub = std::make_shared<Hub>(2, 0, 2);
+  const auto comm = ConnectToHub(hub, 0);
+  const auto other = ConnectToHub(hub, 1);
+  auto& second = dynamic_cast<SecondThread&>(*comm);
+  const std::byte byte{7};
+  other->Send(0, 4, {&byte, 1});
+  second.AwaitNews(kForEver);
+  std::thread listener([&] { second.AwaitNews(kForEver); });
+  other->Send(0, 5, {&byte, 1});
+  listener.join();
+  comm->Receive(1, 5);
+  comm->Receive(1, 4);
+  second.AwaitNews(0);  // nothing
+  hub->Abort({"over"});
+  second.AwaitNews(kForEver);
 }
 
 TEST(Hub, WhoToleratesLossesGoesOnWithTheOthers) {

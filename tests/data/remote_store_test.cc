@@ -384,6 +384,16 @@ TEST_F(RemoteStore, NamesAndPasswordsAreThoseOfNetrc) {
   EXPECT_EQ(open(), ChecksumOf(local_));
 }
 
+TEST_F(RemoteStore, GoesThroughTheProxyThatTheEnvironmentNames) {
+  {
+    const Setting proxy("http_proxy", server_.host());
+    EXPECT_EQ(ChecksumOf(FrameStore("http://speech.example/plain", Access())), ChecksumOf(local_));
+  }
+  const Json log = Log();
+  ASSERT_GT(log.size(), local_.num_shards());
+  for (const Json& request : log) EXPECT_EQ(request["proxy_to"], "speech.example");
+}
+
 // Self-signed certificates are refused unless CURL_CA_BUNDLE or AWS_CA_BUNDLE names them.
 class RemoteTls : public ::testing::Test {
  protected:

@@ -10,6 +10,8 @@
 #include "data/archive.h"
 #include "data/frame_store.h"
 #include "decode/graph/graph_builder.h"
+#include "decode/graph/graph_parts.h"
+#include "decode/graph/parts_builder.h"
 #include "hmm/graph/openfst.h"
 #include "math/safetensors.h"
 #include "small_disk.h"
@@ -31,6 +33,27 @@ struct Writer {
   std::function<void(const fs::path& folder, int rows)> write;
 };
 
+struct TwoWords {
+  TwoWords() {
+    hmm::LexiconOptions options;
+    options.silence_phones = {"SIL"};
+    options.position_dependent = false;
+    lexicon = hmm::Lexicon::Parse("ONE A\nTWO B\n", "lexicon.txt", options, model.phones());
+  }
+  hmm::HmmModel model = antiphon::testing::SmallAdaptiveModel(5).hmm;
+  hmm::Lexicon lexicon;
+};
+
+// So many arcs, one after the other.
+fst::StdVectorFst Chain(int arcs) {
+  fst::StdVectorFst chain;
+  for (int i = 0; i <= arcs; ++i) chain.AddState();
+  chain.SetStart(0);
+  chain.SetFinal(arcs, 0.0F);
+  for (int i = 0; i < arcs; ++i) chain.AddArc(i, {1, 1, 0.0F, i + 1});
+  return chain;
+}
+
 std::vector<Writer> Writers() {
   return {
       {"WriteFileAtomically",
@@ -51,17 +74,17 @@ std::vector<Writer> Writers() {
        }},
       {"SaveGraph",
        [](const fs::path& folder, int rows) {
-         const hmm::HmmModel model = antiphon::testing::SmallAdaptiveModel(5).hmm;
-         hmm::LexiconOptions options;
-         options.silence_phones = {"SIL"};
-         options.position_dependent = false;
-         const hmm::Lexicon lexicon = hmm::Lexicon::Parse("ONE A\nTWO B\n", "lexicon.txt", options, model.phones());
-         fst::StdVectorFst graph;
-         for (int i = 0; i <= rows; ++i) graph.AddState();
-         graph.SetStart(0);
-         graph.SetFinal(rows, 0.0F);
-         for (int i = 0; i < rows; ++i) graph.AddArc(i, {1, 0, 0.0F, i + 1});
-         decode::SaveGraph(graph, model, lexicon, "test", {}, folder / "graph");
+         const TwoWords two;
+         decode::SaveGraph(Chain(rows), two.model, two.lexicon, "test", {}, folder / "graph");
+       }},
+      // The language model is what finds no room: states and pronunciations, which go before it, do.
+      {"SaveParts",
+       [](const fs::path& folder, int rows) {
+         const TwoWords two;
+         const decode::GraphParts parts(
+             decode::BuildLexiconGraph(two.model, two.lexicon, {}),
+             decode::WordAutomaton::FromFst(Chain(rows), two.lexicon.backoff_word(), 10 * kRows));
+         decode::SaveParts(parts, two.model, two.lexicon, nullptr, "test", {}, folder / "graph");
        }},
       {"FrameStoreWriter",
        [](const fs::path& folder, int rows) {

@@ -8,7 +8,7 @@ shard: 500, then 503, then fine); dead (always 500); cut (each file breaks off i
 same, by a server that sends whole files alone); stall (index and first shard stop in the middle, once); stall-shards (shards alone, for good); frozen (stops for good); slow (0.3 s later); wrong (a byte of each shard is another); long (a byte more); loop
 (redirects for ever); moved (redirects to plain); away (redirects to a file of the machine); grown (index.bin is larger).
 /s3/BUCKET/FILE wants requests signed with Signature Version 4, which it computes by the published rules.
-/log: the requests so far, as JSON.
+/log: the requests so far, as JSON. It serves the same as a proxy to any host.
 """
 
 import base64
@@ -89,7 +89,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
         self.wfile.write(body)
 
     def do_GET(self):
-        path = urllib.parse.unquote(self.path)
+        # Who takes this for a proxy asks for whole addresses.
+        proxied_host, path = re.fullmatch(r"(?:http://([^/]+))?(/.*)", urllib.parse.unquote(self.path)).groups()
         if path == "/log":
             with LOCK:
                 return self.answer(200, json.dumps(LOG).encode())
@@ -97,7 +98,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
         with LOCK:
             TIMES[path] += 1
             times = TIMES[path]
-            LOG.append({"path": path, "range": self.headers.get("Range", "")})
+            LOG.append({"path": path, "range": self.headers.get("Range", ""), "proxy_to": proxied_host or ""})
         if fault == "s3":
             error = signature_error(self)
             if error:

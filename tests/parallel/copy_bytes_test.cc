@@ -130,6 +130,19 @@ TEST_F(CopyBytes, TheConjugateGradientsOfHessianFreeTrainingAreCounted) {
   EXPECT_GT(many.counted, few.counted);
 }
 
+// The sum beside the worker's own gradient; nothing where no loss is survived.
+TEST(SurvivedLosses, CostSsgdOneMoreGradient) {
+  const auto counted = [](const auto& run) {
+    size_t bytes = 0;
+    run(kWorkers, [&](comm::Communicator& comm) {
+      const Learner learner("method = \"ssgd\"\n", comm, "type = \"sgd\"\n", WideNetwork());
+      if (comm.rank() == 0) bytes = learner.strategy->copy_bytes();
+    });
+    return bytes;
+  };
+  EXPECT_EQ(counted(comm::RunLosableRanks), counted(comm::RunRanks) + sizeof(float) * WideNetwork().num_values());
+}
+
 TEST(PlannedMemory, IsThatOfTheStrategies) {
   const plan::CostNetwork network({kFeatures, kWide, kWide, kPdfs});
   comm::ClusterOptions cluster;

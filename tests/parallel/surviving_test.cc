@@ -48,6 +48,25 @@ TEST(Survival, SumsGoOnWithThoseThatAreLeft) {
   }
 }
 
+// A message to rank 0 and back; none where losses are not survived.
+TEST(Survival, AVoteIsASmallMessageOfEachToTheFirstAndBack) {
+  constexpr int64_t kSmall = 100;
+  OnLosableRanks(kRanks, [&](SurvivingCommunicator& comm) {
+    const auto sent = [&] {
+      const int64_t before = comm.bytes_sent();
+      comm.Together([] {});
+      return comm.bytes_sent() - before;
+    };
+    EXPECT_EQ(sent(), 0);
+    comm.GoOn([](const Loss&) {});
+    const int64_t messages = comm.rank() == 0 ? kRanks - 1 : 1;
+    const int64_t bytes = sent();
+    EXPECT_GT(bytes, 0);
+    EXPECT_LT(bytes, kSmall * messages);
+    EXPECT_EQ(bytes % messages, 0);
+  });
+}
+
 TEST(Survival, TheSecondLossIsToldInTheNumbersOfTheFirst) {
   OnLosableRanks(kRanks, [&](SurvivingCommunicator& comm) {
     const int first = comm.rank();

@@ -2,17 +2,23 @@
 // and while the result is written. The others end it, with everything whole that they leave behind.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
+#include <spdlog/sinks/ostream_sink.h>
 
 #include <cmath>
 #include <mutex>
+#include <optional>
 #include <set>
+#include <sstream>
 
 #include "base/compute_threads.h"
+#include "base/folder_lock.h"
+#include "base/log.h"
 #include "nn/model.h"
 #include "parallel/dying_rank.h"
 #include "report/metrics.h"
 #include "temporary_folder.h"
 #include "train/synthetic_task.h"
+#include "train/workers_request.h"
 
 namespace antiphon::train {
 namespace {
@@ -159,6 +165,39 @@ INSTANTIATE_TEST_SUITE_P(
                       LossCase{"asgd", "method = \"asgd\"\nservers = 1\nstaleness-bound = 0\n", 2, true, 8},
                       LossCase{"ssgd_of_the_first", "method = \"ssgd\"\n", 0, true, 5}),
     [](const auto& test) { return test.param.name; });
+
+// As a file server does that has not noticed that the machine of rank 0 is gone.
+TEST(LockOfALostRank, IsWaitedForAndThenDoneWithout) {
+  const ::antiphon::testing::TemporaryFolder folder;
+  TrainingTask task = SmallTask(MakeSyntheticStore(folder / "store"), folder / "run");
+  task.parallel = Config::Parse("method = \"averaging\"\nsync-period = 4\n", "parallel");
+  TrainOptions options = SmallOptions();
+  options.schedule.epochs = 1;
+  options.deadline_seconds = 60;
+  std::ostringstream text;
+  log::SetLogger(std::make_shared<spdlog::logger>("test", std::make_shared<spdlog::sinks::ostream_sink_mt>(text)));
+  std::optional<FolderLock> kept;
+  std::mutex mutex;
+  int64_t lost_workers = 0;
+  comm::RunLosableRanks(kWorkers, [&](comm::Communicator& whole) {
+    SetComputeThreads(1);
+    DiesGoingOn comm(whole, whole.rank() == 0 ? 20 : -1);
+    Trainer trainer(task, options, comm);
+    try {
+      const TrainingSummary summary = trainer.Run(false);
+      const std::lock_guard lock(mutex);
+      if (trainer.is_first()) lost_workers = summary.lost_workers;
+    } catch (const comm::RankLost&) {
+      kept.emplace(task.folder, kTrainLock, "held by the test");
+      throw;
+    }
+  });
+  log::SetLogger(std::make_shared<spdlog::logger>("silent"));
+  EXPECT_EQ(lost_workers, 1);
+  EXPECT_NE(text.str().find("train.lock' is still held for the lost rank 0 after 5 s"), std::string::npos)
+      << text.str();
+  EXPECT_TRUE(std::filesystem::exists(ModelFile(task.folder)));
+}
 
 }  // namespace
 }  // namespace antiphon::train

@@ -13,6 +13,7 @@
 #include "base/error.h"
 #include "base/file.h"
 #include "base/host_name.h"
+#include "comm/mpi/piece_rule.h"
 #include "comm/process_group.h"
 
 namespace antiphon::comm {
@@ -22,8 +23,6 @@ constexpr int kWholeTag = 1;
 constexpr int kHeadTag = 2;  // the size of a message that goes in pieces, which follow
 constexpr int kPieceTag = 3;
 constexpr size_t kUnit = kMessageUnit;  // so that 16 GiB fit into MPI's int
-// Below the 64 KiB up to which Open MPI sends over TCP without asking first, its own headers included.
-constexpr size_t kPieceBytes = 64000;
 static_assert(kPieceBytes % kUnit == 0);
 constexpr double kLookSeconds = 0.02;
 
@@ -50,14 +49,12 @@ bool HasVariable(const char* name) {
   return MPI_T_cvar_get_index(name, &index) == MPI_SUCCESS;
 }
 
-// Whether Open MPI moves messages to other machines over TCP by its own protocol, in which pieces help. Of components
-// that were not selected (UCX moves messages otherwise) it forgets the variables; other MPIs have others.
-bool MovesByItselfOverTcp() {
+bool PiecesHelpHere() {
   int provided = 0;
   if (MPI_T_init_thread(MPI_THREAD_SINGLE, &provided) != MPI_SUCCESS) return false;
-  const bool found = HasVariable("pml_ob1_priority") && HasVariable("btl_tcp_links");
+  const bool help = PiecesHelp(HasVariable);
   MPI_T_finalize();
-  return found;
+  return help;
 }
 
 std::string ErrorText(int code) {
@@ -85,7 +82,7 @@ MpiCalls::MpiCalls() {
   MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
   place_.library = MpiLibrary();
   fault_tolerance_ = FaultToleranceAsked();
-  in_pieces_ = MovesByItselfOverTcp();
+  place_.pieces_help = PiecesHelpHere();
   MPI_Comm comm = MPI_COMM_NULL;
   MPI_Comm_dup(MPI_COMM_WORLD, &comm);
   Adopt(comm);
@@ -150,11 +147,9 @@ bool MpiCalls::Check(int code, const char* call) {
   Throw<PeerError>("process {} of {}: {}: {}", place_.process, place_.num_processes, call, ErrorText(code));
 }
 
-// Within a machine MPI copies from memory to memory, which needs no pieces. The receiver learns of them from the tags,
-// so that the processes need not agree.
-bool MpiCalls::GoesInPieces(int process, size_t bytes) const {
+bool MpiCalls::SameMachine(int process) const {
   const auto host = [&](int p) -> const std::string& { return place_.hosts[static_cast<size_t>(p)]; };
-  return in_pieces_ && bytes > kPieceBytes && host(process) != host(place_.process);
+  return host(process) == host(place_.process);
 }
 
 void MpiCalls::StartSend(int process, std::vector<std::byte> message) {
@@ -167,7 +162,8 @@ void MpiCalls::StartSend(int process, std::vector<std::byte> message) {
     return !send.broken;
   };
   const size_t size = send.message.size();
-  if (!GoesInPieces(process, size)) {
+  // The receiver learns of pieces from the tags, so that the processes need not agree.
+  if (!GoesInPieces(place_.pieces_help, SameMachine(process), size)) {
     start(send.message.data(), size / kUnit, kWholeTag);
     return;
   }

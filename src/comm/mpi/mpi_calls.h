@@ -3,11 +3,7 @@
 // Built against the Open MPI found by CMake; Open MPI 5 has the same binary interface, so that the same program runs
 // with either (whichever mpirun and libmpi.so.40 are in use), and what only Open MPI 5 has (surviving lost processes)
 // is looked up when the program runs.
-//
-// Over TCP by Open MPI's own protocol (ob1), messages to other machines go in pieces that it sends without asking the
-// receiver first. It asks for larger ones, and the answer waits behind what the receiver itself sends: two ranks that
-// exchange gradients would send one after the other on links that carry both at once. Elsewhere (UCX, other MPIs)
-// messages go whole, by the transport's own rendezvous.
+// Which messages go in pieces: comm/mpi/piece_rule.h.
 #pragma once
 
 #define OMPI_SKIP_MPICXX 1  // MPI's own C++ interface is gone since MPI 3
@@ -57,14 +53,13 @@ class MpiCalls {
   };
   void Adopt(MPI_Comm comm);
   bool Check(int code, const char* call);
-  bool GoesInPieces(int process, size_t bytes) const;
+  bool SameMachine(int process) const;
   bool StartReceives();
   bool MoveOn(Transfer& transfer, bool& failed);
 
   MpiEngine::Place place_;
   MPI_Comm comm_ = MPI_COMM_NULL;
   bool fault_tolerance_ = false;
-  bool in_pieces_ = false;
   bool left_out_ = false;  // some processes died, and the others went on
   std::deque<Transfer> sends_;
   std::vector<std::deque<Transfer>> receives_;  // per process, in the order sent

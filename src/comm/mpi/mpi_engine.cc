@@ -14,22 +14,18 @@
 
 #include "base/check.h"
 #include "base/error.h"
+#include "comm/mpi/look_pace.h"
 #include "comm/mpi/mpi_calls.h"
 #include "comm/process_group.h"
 
 namespace antiphon::comm {
 namespace {
 
-using Clock = std::chrono::steady_clock;
-
 // Deadlines of what all processes do together outside of a world: starting (the others may still read their program
 // from a busy file server), agreeing, leaving.
 constexpr std::chrono::seconds kStartDeadline{300};
 constexpr std::chrono::seconds kAgreeDeadline{600};
 constexpr std::chrono::seconds kLeaveDeadline{30};
-constexpr std::chrono::microseconds kEagerPause{20};
-constexpr std::chrono::microseconds kLazyPause{1000};
-constexpr int kEagerRounds = 50;
 
 struct Queued {
   int process;
@@ -46,6 +42,12 @@ std::vector<int> NodesOfRanks(const MpiEngine::Place& place, int world_size) {
     nodes.insert(nodes.end(), static_cast<size_t>(ranks), static_cast<int>(first - place.hosts.begin()));
   }
   return nodes;
+}
+
+std::vector<std::string> MachinesOfRanks(const MpiEngine::Place& place, int world_size) {
+  std::vector<std::string> machines;
+  for (const int node : NodesOfRanks(place, world_size)) machines.push_back(place.hosts[static_cast<size_t>(node)]);
+  return machines;
 }
 
 }  // namespace
@@ -108,22 +110,24 @@ void MpiEngine::Impl::Thread(const std::string& version) {
 }
 
 void MpiEngine::Impl::Serve(MpiCalls& mpi) {
-  for (int idle = 0;;) {
+  LookPace pace;
+  for (;;) {
+    bool happened = false;
     try {
-      idle = MoveOn(mpi) ? 0 : idle + 1;
+      happened = MoveOn(mpi);
     } catch (const std::exception& e) {
       Fail(e.what());
-      idle = kEagerRounds;
+      pace.GiveUp();
     }
     std::unique_lock lock(mutex);
     if (stop && (queue.empty() || !failure.empty())) return;
+    const std::chrono::microseconds rest = pace.After(happened, waiting > 0 || unsent > 0, LookPace::Clock::now());
     if (!queue.empty() || !tasks.empty()) continue;
-    const bool eager = waiting > 0 || unsent > 0;
-    if (eager && idle < kEagerRounds) {
+    if (rest.count() == 0) {
       lock.unlock();
       std::this_thread::yield();
     } else {
-      work.wait_for(lock, eager ? kEagerPause : kLazyPause);
+      work.wait_for(lock, rest);
     }
   }
 }
@@ -316,7 +320,8 @@ std::shared_ptr<Hub> MpiEngine::OpenWorld(int world_size) {
   const std::lock_guard lock(impl_->mutex);
   if (!impl_->failure.empty()) throw PeerError(impl_->failure);
   const uint32_t id = impl_->next_world++;
-  const auto hub = std::make_shared<Hub>(world_size, first, end - first, this, id, NodesOfRanks(place, world_size));
+  const auto hub = std::make_shared<Hub>(world_size, first, end - first, this, id, NodesOfRanks(place, world_size),
+                                         MachinesOfRanks(place, world_size));
   impl_->worlds[id] = hub;
   for (int p = 0; p < place.num_processes; ++p) {
     if (!impl_->lost[static_cast<size_t>(p)]) continue;

@@ -3,7 +3,7 @@
 // MPI is initialised, used and finalised by this thread alone (MPI_THREAD_FUNNELED), so that any number of rank threads
 // can send and receive, one-sided operations are served while the ranks compute, and no wait of a rank ever hangs in
 // MPI: ranks wait at their hub, with deadlines. Messages are checked by their checksum; one that is damaged aborts the
-// run. While no rank waits, arrivals are looked for every millisecond.
+// run. How often arrivals are looked for: comm/mpi/look_pace.h.
 //
 // Threads: all functions from any thread. Errors: PeerError for what MPI reports and for peers that do not answer.
 #pragma once
@@ -27,6 +27,7 @@ class MpiEngine : public Transport {
     int processes_on_host = 1;
     std::vector<std::string> hosts;  // per process
     std::string library;             // "Open MPI v4.1.4"
+    bool pieces_help = false;        // long messages to other machines go in pieces
   };
 
   /// Initialises MPI; throws UsageError if the processes' programs differ.

@@ -1,8 +1,11 @@
 // Processes that mpirun or srun started, each with its share of the ranks as threads.
 #include <fmt/format.h>
 
+#include <exception>
+
 #include "base/error.h"
 #include "comm/mpi/mpi_engine.h"
+#include "comm/mpi/piece_rule.h"
 #include "comm/process_group.h"
 #include "comm/rank_threads.h"
 
@@ -19,8 +22,13 @@ class MpiProcessGroup : public ProcessGroup {
   int num_processes() const override { return engine_.place().num_processes; }
   int processes_on_host() const override { return engine_.place().processes_on_host; }
   std::string Describe() const override {
-    return fmt::format("{} processes by {}{}", num_processes(), engine_.place().library,
-                       engine_.survives_losses() ? ", which goes on if one dies" : "");
+    const MpiEngine::Place place = engine_.place();
+    std::string text = fmt::format("{} processes by {}{}", place.num_processes, place.library,
+                                   engine_.survives_losses() ? ", which goes on if one dies" : "");
+    if (place.processes_on_host == place.num_processes) return text;
+    return text + (place.pieces_help
+                       ? fmt::format("; long messages between machines go in pieces of {} kB", kPieceBytes / 1000)
+                       : "; long messages between machines go whole");
   }
 
   void RunRanks(int world_size, const std::function<void(Communicator&)>& body) override {
@@ -34,11 +42,14 @@ class MpiProcessGroup : public ProcessGroup {
     const int end = FirstRankOf(place.process + 1, place.num_processes, world_size);
     const std::shared_ptr<Hub> hub = engine_.OpenWorld(world_size);
     std::string loss;
+    std::exception_ptr ended;
     try {
       RunRankThreads(
           first, end - first, [&](int rank) { return ConnectToHub(hub, rank); }, body);
     } catch (const PeerLost& e) {
       loss = e.what();
+    } catch (const WorldEnds&) {
+      ended = std::current_exception();
     } catch (const Cancelled&) {
       engine_.Drain(kSecondsToTell);  // the others may still be on their way to it
       engine_.CloseWorld();
@@ -47,9 +58,12 @@ class MpiProcessGroup : public ProcessGroup {
       engine_.CloseWorld();
       throw;
     }
+    if (ended) engine_.Drain(kSecondsToTell);
     engine_.CloseWorld();
+    // A process may die when some have got through and others have not: all go on from here in the same way.
     if (engine_.survives_losses() && !engine_.Agree(loss.empty()) && loss.empty()) loss = "another process was lost";
     if (!loss.empty()) throw PeerLost(loss);
+    if (ended) std::rethrow_exception(ended);
     engine_.Succeeded();
   }
 

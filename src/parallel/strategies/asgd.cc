@@ -145,9 +145,13 @@ class Asgd : public Strategy, public Checkpointable, public TakesWhenFree, publi
   int64_t AfterLoss(const Loss& loss) override {
     warm_start_.AfterLoss();
     const int first = options_.dedicated_servers ? loss.world_size - pool_->servers() : 0;
-    for (const int rank : loss.ranks) {
-      if (rank == 0) throw comm::PeerLost("rank 0 was lost");
-      if (rank >= first && rank < first + pool_->servers()) throw comm::PeerLost("a parameter server was lost");
+    for (size_t i = 0; i < loss.ranks.size(); ++i) {
+      const int rank = loss.ranks[i];
+      const bool serves = rank >= first && rank < first + pool_->servers();
+      if (!serves && rank != 0) continue;
+      throw comm::PeerLost(
+          fmt::format("rank {} is lost, {}", loss.first_ranks[i],
+                      serves ? "which held a part of the model as a parameter server" : "the first of the workers"));
     }
     return comm().rank() == 0 ? pool_->TakeGivenBack() : 0;
   }
