@@ -52,8 +52,9 @@ function(antiphon_jumbo target)
   endforeach()
 endfunction()
 
-# Links antiphon libraries whole.
+# Links antiphon libraries whole. Their headers are C++20, whatever the project around them is.
 function(antiphon_link target scope)
+  target_compile_features(${target} ${scope} cxx_std_20)
   foreach(lib ${ARGN})
     get_target_property(type antiphon_${lib} TYPE)
     if(type STREQUAL "INTERFACE_LIBRARY")

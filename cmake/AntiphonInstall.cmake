@@ -47,8 +47,15 @@ install(CODE "
 install(DIRECTORY ${CMAKE_BINARY_DIR}/package/pages/man1 DESTINATION ${CMAKE_INSTALL_MANDIR} COMPONENT program)
 install(FILES ${CMAKE_BINARY_DIR}/package/pages/antiphon.bash RENAME antiphon
         DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions COMPONENT program)
-install(FILES ${CMAKE_BINARY_DIR}/package/pages/_antiphon
-        DESTINATION ${CMAKE_INSTALL_DATADIR}/zsh/vendor-completions COMPONENT program)
+# zsh looks into site-functions of /usr/local; below /usr Debian's looks into vendor-completions instead. Where a tree
+# goes is known when it is installed; what cpack packs is installed into a folder of its own that ends in /usr.
+install(CODE "
+  set(antiphon_completions site-functions)
+  if(CMAKE_INSTALL_PREFIX MATCHES \"/usr/*$\")
+    set(antiphon_completions vendor-completions)
+  endif()
+  file(INSTALL \"${CMAKE_BINARY_DIR}/package/pages/_antiphon\"
+       DESTINATION \"\${CMAKE_INSTALL_PREFIX}/${CMAKE_INSTALL_DATADIR}/zsh/\${antiphon_completions}\")" COMPONENT program)
 
 # cpack packs what was built, and builds no tests for it.
 set(CMAKE_SKIP_INSTALL_ALL_DEPENDENCY ON)

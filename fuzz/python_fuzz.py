@@ -87,7 +87,8 @@ def random_file(data, name):
 
 def use_stream(data):
     """Some calls on a stream, also after its end."""
-    settings = ("nbest", "hotwords", "word_list", "max_utterance", "step_frames", "profile", "memory", "no_setting")
+    settings = ("nbest", "hotwords", "word_list", "max_utterance", "step_frames", "profile", "memory", "cancel",
+                "no_setting")
     chosen = settings[data.ConsumeIntInRange(0, len(settings) - 1)]
     given = antiphon.SpeakerMemory("x") if chosen == "memory" and data.ConsumeBool() else thing(data)
     stream = RECOGNIZER.stream(rate(data), partial=data.ConsumeBool(), **{chosen: given})
@@ -102,6 +103,21 @@ def raising(data):
         if data.ConsumeBool():
             raise OfCallback
     return callback
+
+
+def cancelled(data):
+    """Calls that are stopped before they begin, by their own callback, or by what is no token."""
+    token = antiphon.CancelToken()
+    if data.ConsumeBool():
+        token.cancel()
+    given = thing(data) if data.ConsumeBool() else token
+    file = SYSTEM / "corpus/s0-u00.wav"
+    (lambda: RECOGNIZER.recognize(file, progress=lambda _: token.cancel(), cancel=given),
+     lambda: ALIGNER.align(file, "A B", cancel=given),
+     lambda: RECOGNIZER.stream(8000, cancel=given).accept(sound(data)),
+     lambda: antiphon.train_g2p(random_file(data, "lexicon.txt"), os.path.join(FOLDER, "x.g2p"), cancel=given),
+     lambda: antiphon.Compressor(SYSTEM / "net/model.safetensors", "svd").run(os.path.join(FOLDER, "svd"), cancel=given)
+     )[data.ConsumeIntInRange(0, 4)]()
 
 
 def remember(data):
@@ -154,6 +170,7 @@ CALLS = (
     lambda data: RECOGNIZER.recognize(damaged(data, "corpus/s0-u00.wav")),
     lambda data: RECOGNIZER.recognize((SYSTEM / "corpus/s0-u00.wav").read_bytes()[:data.ConsumeIntInRange(0, 100)]),
     use_stream,
+    cancelled,
     remember,
     align_with,
     lambda data: RECOGNIZER.recognize(sound(data), 8000, progress=raising(data)),

@@ -4,16 +4,16 @@
     print(recognizer.recognize("call.wav").text)
 
 Everything here runs on the library that the program `antiphon` runs on, and gives the same numbers. Long calls let
-other Python threads run, and Ctrl-C ends them; a Recognizer, a Model, a FrontEnd and a FrameStore may be used by many
-threads at once. What goes wrong raises a class of Error, whose text reads from what was asked for down to the cause; an
-argument of the wrong type raises TypeError, a file that is not there FileNotFoundError. What the library says on its
-way goes to the logger "antiphon" of Python's logging.
+other Python threads run; Ctrl-C ends them, and from another thread a CancelToken. A Recognizer, a Model, a FrontEnd and
+a FrameStore may be used by many threads at once. What goes wrong raises a class of Error, whose text reads from what was
+asked for down to the cause; an argument of the wrong type raises TypeError, a file that is not there FileNotFoundError.
+What the library says on its way goes to the logger "antiphon" of Python's logging.
 """
 
 from . import _logging
 from ._arguments import Audio, Samples
 from ._aligner import AlignedPhone, AlignedWord, Aligner, Alignment, UnalignedPart
-from ._core import SpeakerMemory, SpeakerProfile, version as _version
+from ._core import CancelToken, SpeakerMemory, SpeakerProfile, version as _version
 from ._errors import (Cancelled, DivergenceError, Error, FileError, InputError, InternalError, OutOfMemoryError,
                       PeerError, UsageError)
 from ._features import FrontEnd
@@ -31,9 +31,9 @@ _logging.start()
 
 __all__ = [
     "AdaptationMeasures", "AdaptationResult", "Adapter", "AlignedPhone", "AlignedWord", "Aligner", "Alignment",
-    "Audio", "Cancelled", "CompressionResult", "CompressionStage", "Compressor", "DivergenceError", "Error",
-    "FileError", "FrameStore", "FrontEnd", "G2p", "Hypothesis", "InputError", "InternalError", "Minibatch",
-    "Minibatches", "Model", "OutOfMemoryError", "PeerError", "Pronunciation", "Recognition", "Recognizer", "Samples", "SpeakerMemory",
-    "SpeakerProfile", "Stream", "StreamEvent", "TrainingResult", "UnalignedPart", "UsageError",
+    "Audio", "CancelToken", "Cancelled", "CompressionResult", "CompressionStage", "Compressor", "DivergenceError",
+    "Error", "FileError", "FrameStore", "FrontEnd", "G2p", "Hypothesis", "InputError", "InternalError", "Minibatch",
+    "Minibatches", "Model", "OutOfMemoryError", "PeerError", "Pronunciation", "Recognition", "Recognizer", "Samples",
+    "SpeakerMemory", "SpeakerProfile", "Stream", "StreamEvent", "TrainingResult", "UnalignedPart", "UsageError",
     "Utterance", "Word", "read_table", "train", "train_g2p", "write_table",
 ]

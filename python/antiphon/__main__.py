@@ -1,9 +1,12 @@
-"""The program: `antiphon …` or `python -m antiphon …`."""
+"""The program: `antiphon …` or `python -m antiphon …`. `train --log-to` knows services that have packages of Python, as
+well."""
 
 import os
 import pathlib
 import shutil
 import sys
+
+from . import _beside
 
 
 def main() -> None:
@@ -12,6 +15,9 @@ def main() -> None:
     program = str(inside) if inside.is_file() else shutil.which("antiphon", path=_path_without_scripts())
     if program is None:
         sys.exit("antiphon: error: the program is not in this package, nor on PATH; the package antiphon has it")
+    arguments, services, out = _beside.divided(sys.argv[1:])
+    if services:
+        sys.exit(_beside.run(program, arguments, services, out))
     os.execv(program, [program, *sys.argv[1:]])
 
 

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Optional
 from . import _core
 from ._arguments import (WHOLE_FILE, Audio, PathLike, channel_of_file, checked_text, existing, path_text,
                          samples_and_rate)
+from ._core import CancelToken
 from ._keywords import AlignerKeywords, named
-from ._settings import filled
+from ._settings import filled, token
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -136,18 +137,21 @@ class Aligner:
     def __repr__(self) -> str:
         return f"<antiphon.Aligner {self._model!r}>"
 
-    def align(self, audio: Audio, text: str, rate: Optional[int] = None, channel: Optional[int] = None) -> Alignment:
+    def align(self, audio: Audio, text: str, rate: Optional[int] = None, channel: Optional[int] = None, *,
+              cancel: Optional[CancelToken] = None) -> Alignment:
         """`audio`: the path of a file or its contents as bytes, of which `channel` is heard, from 0, or the mean of
         all; or one channel of samples, floats in -1 … 1 or int16, with their `rate` in Hz. InputError if the audio is
-        too short for the text, or a word has no pronunciation."""
-        said = checked_text(text, "text")
+        too short for the text, or a word has no pronunciation. `cancel`: by which others end the call, with
+        Cancelled."""
+        said, stop = checked_text(text, "text"), token(cancel)
         if isinstance(audio, (str, os.PathLike)):
-            return Alignment(self._core.align_file(existing(audio, "audio"), channel_of_file(rate, channel), said))
+            number = channel_of_file(rate, channel)
+            return Alignment(self._core.align_file(existing(audio, "audio"), number, said, stop))
         if isinstance(audio, WHOLE_FILE):
             number = channel_of_file(rate, channel)
             with tempfile.TemporaryDirectory() as folder:  # the library aligns files that have a name
                 file = os.path.join(folder, "audio")
                 with open(file, "wb") as written:
                     written.write(audio)
-                return Alignment(self._core.align_file(file, number, said))
-        return Alignment(self._core.align(*samples_and_rate(audio, rate, channel), said))
+                return Alignment(self._core.align_file(file, number, said, stop))
+        return Alignment(self._core.align(*samples_and_rate(audio, rate, channel), said, stop))

@@ -1,11 +1,13 @@
 """How words are said that no lexicon has."""
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Optional
 
 from . import _core
 from ._arguments import PathLike, existing, path_text, real_number, checked_text, thread_count, whole_number
+from ._core import CancelToken
 from ._keywords import G2pKeywords, named
+from ._settings import token
 from ._toml import toml_options
 
 if TYPE_CHECKING:
@@ -54,9 +56,12 @@ class G2p:
 
 
 @named(G2pKeywords)
-def train_g2p(lexicon: PathLike, out: PathLike, threads: int = 0, **options: "Unpack[G2pKeywords]") -> G2p:
+def train_g2p(lexicon: PathLike, out: PathLike, threads: int = 0, *, cancel: Optional[CancelToken] = None,
+              **options: "Unpack[G2pKeywords]") -> G2p:
     """Learns from a lexicon (WORD PHONE … per line) and writes `out`, NAME.g2p. `options`: those of `antiphon g2p
-    train`, with _ in place of -: order, max_letters, max_phones, iterations, prune. threads=0: all cores."""
+    train`, with _ in place of -: order, max_letters, max_phones, iterations, prune. threads=0: all cores. `cancel`: by
+    which others end it, with Cancelled; then nothing is written."""
     path = path_text(out, "out")
-    _core.train_g2p(existing(lexicon, "lexicon"), path, toml_options(options), thread_count(threads))
+    _core.train_g2p(existing(lexicon, "lexicon"), path, toml_options(options), thread_count(threads),
+                    token(cancel))
     return G2p(path)

@@ -6,7 +6,9 @@ from typing import TYPE_CHECKING, Any, Literal, Optional
 
 from . import _core
 from ._arguments import UINT64, PathLike, existing, path_text, checked_text, thread_count, whole_number
+from ._core import CancelToken
 from ._keywords import AdapterKeywords, CompressorKeywords, named
+from ._settings import token
 from ._toml import toml_options
 
 if TYPE_CHECKING:
@@ -80,11 +82,11 @@ class Compressor:
         self._settings = _with_common(settings, model, method, held_out_store, config, options, seed, threads)
         _core.check_compression(self._settings)
 
-    def run(self, out: PathLike) -> CompressionResult:
+    def run(self, out: PathLike, *, cancel: Optional[CancelToken] = None) -> CompressionResult:
         """Compresses into the folder `out`: model.safetensors, compression.json and what came before retraining.
-        Ctrl-C ends it, and leaves no model."""
+        Ctrl-C ends it, and leaves no model; so does `cancel`, by which others end it with Cancelled."""
         self._settings.out = path_text(out, "out")
-        found = _core.compress(self._settings)
+        found = _core.compress(self._settings, token(cancel))
         return CompressionResult(found.model_file, CompressionStage(*found.before),
                                  CompressionStage(*found.compressed), CompressionStage(*found.retrained))
 
@@ -146,11 +148,11 @@ class Adapter:
         self._settings = _with_common(settings, model, method, held_out_store, config, options, seed, threads)
         _core.check_adaptation(self._settings)
 
-    def run(self, out: PathLike) -> AdaptationResult:
+    def run(self, out: PathLike, *, cancel: Optional[CancelToken] = None) -> AdaptationResult:
         """Adapts into the folder `out`: model.safetensors, adapted.safetensors, adaptation.json, report.html. Ctrl-C
-        ends it, and leaves no model."""
+        ends it, and leaves no model; so does `cancel`, by which others end it with Cancelled."""
         self._settings.out = path_text(out, "out")
-        found = _core.adapt(self._settings)
+        found = _core.adapt(self._settings, token(cancel))
         return AdaptationResult(found.accepted, found.verdict, found.model_file, found.profile_file,
                                 AdaptationMeasures(*found.new_before), AdaptationMeasures(*found.new_after),
                                 AdaptationMeasures(*found.old_before), AdaptationMeasures(*found.old_after))

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Literal, Optional, TypedDict, TypeVar, Union
 
 from ._arguments import PathLike
-from ._core import SpeakerMemory, SpeakerProfile
+from ._core import CancelToken, SpeakerMemory, SpeakerProfile
 
 Table = Mapping[str, Any]
 Precision = Literal["fp32", "bf16", "int8", "auto"]
@@ -56,6 +56,7 @@ class StreamKeywords(TypedDict, total=False):
     nbest: Optional[int]
     profile: Optional[SpeakerProfile]
     memory: Optional[SpeakerMemory]
+    cancel: Optional[CancelToken]
     cmvn_window: Optional[int]
     cmvn_min_window: Optional[int]
     normalize_variance: Optional[bool]

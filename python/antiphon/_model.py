@@ -80,7 +80,8 @@ class Model:
         return self._core.features
 
     def score(self, features: Any) -> Floats:
-        """log p(frame | state) up to a constant per frame: [frames, num_outputs].
+        """log p(frame | state) up to a constant per frame: [frames, num_outputs]; of a chain model, whose states have
+        one frame for several of the features, as many rows as that makes, rounded up.
 
         `features`: [frames, feature_dim] floats, normalised as in training. Other threads run meanwhile.
         """
@@ -96,9 +97,10 @@ class Model:
     def to_torch(self) -> "Network":
         """A torch.nn.Module with this model's layers and values, to look at or to go on training with.
 
-        Called with features [frames, feature_dim], it gives what `score` gives. Its `network` is the
-        torch.nn.Sequential from spliced frames (as FrameStore.minibatches has them) to logits. InputError naming the
-        layer for one that has no counterpart. Needs PyTorch.
+        Called with features [frames, feature_dim], it gives what `score` gives, whatever its layers are. Its `network`
+        is the torch.nn.Sequential from spliced frames (as FrameStore.minibatches has them) to logits. What a layer does
+        in training alone (masks, side tasks, constraints on weights) is not there, other than plain dropout; weights
+        that are rounded to few bits stay as they are. Needs PyTorch.
         """
         from . import _torch
 
@@ -111,12 +113,13 @@ class Model:
         """Writes a network of PyTorch as a model file that scores, decodes, compresses and adapts, and opens it.
 
         `module`: what `to_torch` gave, or a torch.nn.Sequential from spliced frames to logits, made of Linear, ReLU,
-        Sigmoid, Tanh, BatchNorm1d, Dropout and Identity (dropout does nothing when scoring, and is left out), without
-        hooks; subclasses of them are refused, and nothing is written that scores otherwise than the module. `like`:
-        the model whose features, context, states and priors it shares (for what `to_torch` gave: the model that it was
-        made of). Without `like`: `store`, the frame store that it was trained on, gives the priors, the features'
-        dimension and the front end that made them; `hmm`, the model or bundle whose states the labels are, lets it
-        decode; `left_context` and `right_context` are those of the minibatches.
+        Sigmoid, Tanh, Softmax, LogSoftmax, BatchNorm1d, Dropout and Identity (what does nothing when scoring is left
+        out) and of layers that `to_torch` made, without hooks; subclasses of them are refused, and nothing is written
+        that scores otherwise than the module. `like`: the model whose features, context, states and priors it shares
+        (for what `to_torch` gave: the model that it was made of). Without `like`: `store`, the frame store that it was
+        trained on, gives the priors, the features' dimension and the front end that made them; `hmm`, the model or
+        bundle whose states the labels are, lets it decode; `left_context` and `right_context` are those of the
+        minibatches.
         """
         from . import _torch
 

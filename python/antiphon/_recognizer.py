@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Optional
 from . import _core
 from ._arguments import (WHOLE_FILE, Audio, PathLike, Samples, channel_of_file, existing, path_text, require_function,
                          samples as checked_samples, samples_and_rate, whole_number)
-from ._core import SpeakerMemory, SpeakerProfile
+from ._core import CancelToken, SpeakerMemory, SpeakerProfile
 from ._errors import UsageError
 from ._keywords import RecognizerKeywords, StreamKeywords, named
 from ._settings import filled
@@ -30,7 +30,7 @@ class Word:
     end: float
     """Likewise."""
     confidence: float
-    """0 … 1; −1 where none was asked for."""
+    """0 … 1; −1 where none was asked for, and of words of a partial result."""
 
 
 @dataclass(frozen=True)
@@ -73,8 +73,8 @@ class Recognition:
 
 @dataclass(frozen=True)
 class StreamEvent(Recognition):
-    """What was understood of an utterance: so far, or in the end. Partial results have text alone, and written if asked
-    for."""
+    """What was understood of an utterance: so far, or in the end. Partial results have text, words with their times so
+    far but no confidences, and written and written_words if asked for."""
 
     final: bool = False
     """The utterance is over; otherwise more may come, and words may change."""
@@ -84,7 +84,7 @@ class StreamEvent(Recognition):
     """The same of its end so far."""
 
     def json(self) -> str:
-        """As of a Recognition, behind "final", "start" and "end"; of a partial result the text alone, and "written"."""
+        """As of a Recognition, behind "final", "start" and "end"."""
         return _core.event_json((self.final, self.start, self.end, _values(self)))
 
 
@@ -129,20 +129,21 @@ class Recognizer:
     def recognize(self, audio: Audio, rate: Optional[int] = None, channel: Optional[int] = None,
                   nbest: Optional[int] = None, *, profile: Optional[SpeakerProfile] = None,
                   memory: Optional[SpeakerMemory] = None,
-                  progress: Optional[Callable[[float], object]] = None) -> Recognition:
+                  progress: Optional[Callable[[float], object]] = None,
+                  cancel: Optional[CancelToken] = None) -> Recognition:
         """The words of one recording by one speaker.
 
         `audio`: the path of a file (WAV, FLAC, Ogg …) or its contents as bytes, of which `channel` is heard, from 0, or
         the mean of all; or one channel of samples, floats in -1 … 1 or int16, with their `rate` in Hz. `nbest`: as the
         setting, for this call. `profile`: of who speaks, from load_profile. `memory`: what they said before, to which
         this is added. `progress` is called now and then with the seconds that are done; what it raises ends the call.
-        Other threads run meanwhile.
+        `cancel`: by which others end it, with Cancelled. Other threads run meanwhile.
         """
         call = _core.RecognizeSettings()
         call.nbest = -1 if nbest is None else whole_number(nbest, "nbest")
         if nbest is not None and call.nbest < 0:
             raise UsageError(f"nbest: expected 0 or more hypotheses, not {call.nbest}")
-        filled(call, "recognize", {"profile": profile})
+        filled(call, "recognize", {"profile": profile, "cancel": cancel})
         if memory is not None:
             _require_memory(memory)
         require_function(progress, "progress")
@@ -164,7 +165,8 @@ class Recognizer:
         Settings, None for the default: endpoint_silence (0.5: seconds that end an utterance where one may end),
         max_utterance (20: seconds after which it is ended anyway), step_frames (20: between partial results), hotwords
         and word_list of this stream alone, nbest (of final results), profile (from load_profile), memory (what the
-        speaker said before; Stream.memory has what to keep), cmvn_window, cmvn_min_window and normalize_variance (of
+        speaker said before; Stream.memory has what to keep), cancel (by which others end it: later calls raise
+        Cancelled), cmvn_window, cmvn_min_window and normalize_variance (of
         models whose features lose the mean of what is around them).
         """
         chosen = filled(_core.StreamSettings(), "stream", {"partial": partial, **settings})

@@ -3,11 +3,21 @@
 import os
 from collections.abc import Callable, Mapping
 from difflib import get_close_matches
-from typing import Any
+from typing import Any, Optional
 
 import numpy as np
 
+from . import _core
 from ._arguments import checked_text, existing, real_number, require_list, whole_number
+
+
+def token(cancel: Optional[_core.CancelToken]) -> _core.CancelToken:
+    """What a call was given as `cancel`: that, or one that nobody cancels."""
+    if cancel is None:
+        return _core.CancelToken()
+    if not isinstance(cancel, _core.CancelToken):
+        raise TypeError(f"cancel: expected CancelToken, not {type(cancel).__name__}")
+    return cancel
 
 
 def filled(settings: Any, whose: str, given: Mapping[str, Any]) -> Any:

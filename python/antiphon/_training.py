@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING, Any, Optional, Union
 from . import _core
 from ._arguments import (UINT64, PathLike, existing, path_text, checked_text, require_function, require_list,
                          thread_count, whole_number)
+from ._core import CancelToken
 from ._keywords import TrainKeywords, named
-from ._log_to import opened, split_targets
+from ._log_to import following, split_targets
+from ._settings import token
 from ._toml import toml_options
 
 if TYPE_CHECKING:
@@ -38,7 +40,8 @@ class TrainingResult:
 def train(store: PathLike, out: PathLike, *, network: Optional[Sequence[Mapping[str, Any]]] = None,
           hmm: Optional[PathLike] = None, front_end: Optional[PathLike] = None, config: str = "", seed: int = 1,
           threads: int = 0, resume: bool = False, on_metrics: Optional[Callable[[dict[str, Any]], object]] = None,
-          log_to: Union[str, Sequence[str]] = (), **options: "Unpack[TrainKeywords]") -> TrainingResult:
+          log_to: Union[str, Sequence[str]] = (), cancel: Optional[CancelToken] = None,
+          **options: "Unpack[TrainKeywords]") -> TrainingResult:
     """Trains a network on a frame store: all that `antiphon train` does, with the same results.
 
         run = antiphon.train("exp/store", "exp/net", schedule={"epochs": 5}, on_metrics=print, network=[
@@ -52,12 +55,14 @@ def train(store: PathLike, out: PathLike, *, network: Optional[Sequence[Mapping[
 
     `on_metrics` gets each record of the run's metrics.jsonl as a dict, with "kind" "start", "step", "epoch", "event" or
     "finish"; an exception that it raises ends the training and is raised here; the last checkpoint stays. Ctrl-C stops
-    between two steps and saves everything first: `resume` continues from there.
+    between two steps and saves everything first: `resume` continues from there. `cancel` does the same, with Cancelled:
+    another thread may ask for it, or `on_metrics`.
 
     `log_to`: where the metrics go besides the run folder, which has TensorBoard's events: "mlflow:FOLDER" (a file store
     of MLflow, for which nothing need be installed), "mlflow:http://HOST:PORT" (needs mlflow), "wandb:FOLDER" (Weights &
-    Biases, offline; needs wandb); one or several.
+    Biases, offline; needs wandb); one or several. With `resume` the service's run goes on, and gets no step twice.
     """
+    stop = token(cancel)
     settings = _core.TrainerSettings()
     settings.frame_store = existing(store, "store")
     settings.run_folder = path_text(out, "out")
@@ -73,23 +78,21 @@ def train(store: PathLike, out: PathLike, *, network: Optional[Sequence[Mapping[
     settings.threads = thread_count(threads)
     settings.resume = bool(resume)
     settings.log_to, services = split_targets(log_to)
-    parameters = {"store": settings.frame_store, "seed": settings.seed, **given}
     failures: list[Exception] = []
 
     def hear(text: str) -> bool:
         try:
-            record = json.loads(text)
-            write(record)
+            catch_up()
             if on_metrics is not None:
-                on_metrics(record)
+                on_metrics(json.loads(text))
             return True
         except Exception as failure:  # it is raised again below; Ctrl-C goes through the library, which saves all
             failures.append(failure)
             return False
 
-    with opened(services, settings.run_folder, parameters) as write:
+    with following(services, settings.run_folder) as catch_up:
         try:
-            result = _core.train(settings, hear)
+            result = _core.train(settings, hear, stop)
         except Exception:
             if failures:
                 raise failures[0] from None

@@ -89,19 +89,23 @@ void BindAligner(nb::module_& m) {
            nb::arg("lexicon"), nb::arg("settings"), nb::call_guard<WithoutLock>())
       .def(
           "align",
-          [](const Aligner& self, Vector<float> samples, int rate, const std::string& text) {
+          [](const Aligner& self, Vector<float> samples, int rate, const std::string& text, const CancelToken& given) {
             return Interruptible(
-                [&](const CancelToken& cancel) { return self.Align(SpanOf(samples), rate, text, {.cancel = cancel}); });
+                [&](const CancelToken& cancel) { return self.Align(SpanOf(samples), rate, text, {.cancel = cancel}); },
+                /*takes_long=*/true, given);
           },
-          nb::arg("samples"), nb::arg("rate"), nb::arg("text"), "AlignedSpeech.")
+          nb::arg("samples"), nb::arg("rate"), nb::arg("text"), nb::arg("cancel"), "AlignedSpeech.")
       .def(
           "align_file",
-          [](const Aligner& self, const std::string& path, int channel, const std::string& text) {
-            return Interruptible([&](const CancelToken& cancel) {
-              return self.AlignFile(path, text, {.channel = channel, .cancel = cancel});
-            });
+          [](const Aligner& self, const std::string& path, int channel, const std::string& text,
+             const CancelToken& given) {
+            return Interruptible(
+                [&](const CancelToken& cancel) {
+                  return self.AlignFile(path, text, {.channel = channel, .cancel = cancel});
+                },
+                /*takes_long=*/true, given);
           },
-          nb::arg("path"), nb::arg("channel"), nb::arg("text"), "AlignedSpeech.");
+          nb::arg("path"), nb::arg("channel"), nb::arg("text"), nb::arg("cancel"), "AlignedSpeech.");
 }
 
 }  // namespace antiphon::python

@@ -47,6 +47,7 @@ nb::ndarray<nb::numpy, T> ArrayOf(std::vector<T> values, std::initializer_list<s
   return nb::ndarray<nb::numpy, T>(data, shape, Keep(std::move(kept)));
 }
 
+void BindCancel(nb::module_& m);
 void BindRecognizer(nb::module_& m);
 void BindFeatures(nb::module_& m);
 void BindFrameStore(nb::module_& m);

@@ -23,10 +23,13 @@ void BindG2p(nb::module_& m) {
       .def_prop_ro("phones", &G2p::Phones);
   m.def(
       "train_g2p",
-      [](const std::string& lexicon, const std::string& out, const std::string& options, int threads) {
-        Interruptible([&](const CancelToken&) { TrainG2p(lexicon, out, options, threads); });
+      [](const std::string& lexicon, const std::string& out, const std::string& options, int threads,
+         const CancelToken& given) {
+        Interruptible([&](const CancelToken&) { TrainG2p(lexicon, out, options, threads); }, /*takes_long=*/true,
+                      given);
       },
-      nb::arg("lexicon"), nb::arg("out"), nb::arg("options"), nb::arg("threads"), "As antiphon.train_g2p.");
+      nb::arg("lexicon"), nb::arg("out"), nb::arg("options"), nb::arg("threads"), nb::arg("cancel"),
+      "As antiphon.train_g2p.");
 }
 
 }  // namespace antiphon::python

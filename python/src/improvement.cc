@@ -11,11 +11,13 @@ namespace antiphon::python {
 namespace {
 
 template <class Worker, class Settings>
-auto Run(Settings settings) {
-  return Interruptible([&](const CancelToken& cancel) {
-    settings.cancel = cancel;
-    return Worker(settings).Run();
-  });
+auto Run(Settings settings, const CancelToken& given) {
+  return Interruptible(
+      [&](const CancelToken& cancel) {
+        settings.cancel = cancel;
+        return Worker(settings).Run();
+      },
+      /*takes_long=*/true, given);
 }
 
 // What the constructor refuses, which is all that can be told without work.
@@ -71,8 +73,8 @@ void BindImprovement(nb::module_& m) {
       .def_prop_ro("old_after", [](const AdaptationOutcome& o) { return ToTuple(o.old_after); });
   m.def("check_compression", &Check<Compressor, CompressorSettings>, nb::arg("settings"), "Refuses what cannot be.");
   m.def("check_adaptation", &Check<Adapter, AdapterSettings>, nb::arg("settings"), "Likewise.");
-  m.def("compress", &Run<Compressor, CompressorSettings>, nb::arg("settings"), "As Compressor.run.");
-  m.def("adapt", &Run<Adapter, AdapterSettings>, nb::arg("settings"), "As Adapter.run.");
+  m.def("compress", &Run<Compressor, CompressorSettings>, nb::arg("settings"), nb::arg("cancel"), "As Compressor.run.");
+  m.def("adapt", &Run<Adapter, AdapterSettings>, nb::arg("settings"), nb::arg("cancel"), "As Adapter.run.");
 }
 
 }  // namespace antiphon::python

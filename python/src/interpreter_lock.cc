@@ -46,8 +46,10 @@ void Call::Attend() {
       ended = ended_;
       return static_cast<bool>(errand_);
     });
+    PassOn();
     if (asked) {
       check(errand_);  // the work waits for it
+      PassOn();
       Unlocked([&] {
         const std::lock_guard lock(mutex_);
         errand_ = {};

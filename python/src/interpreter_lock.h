@@ -82,6 +82,9 @@ class OneAtATime {
 /// Work in a thread of its own, and the Python thread that waits for it, listening for Ctrl-C meanwhile.
 class Call {
  public:
+  /// `given`: the caller's own, which ends the work too; Ctrl-C ends this work alone.
+  explicit Call(CancelToken given) : given_(std::move(given)) { PassOn(); }
+
   /// Of the work; the library's functions look at it by themselves.
   const CancelToken cancel;
 
@@ -93,20 +96,25 @@ class Call {
   void Attend();
 
  private:
+  void PassOn() const {
+    if (given_.cancelled()) cancel.Cancel();
+  }
+
+  const CancelToken given_;
   std::mutex mutex_;
   std::condition_variable changed_;
   std::function<void()> errand_;  // guarded by mutex_, as is
   bool ended_ = false;
 };
 
-/// Runs work(call) and gives what it gives; Ctrl-C cancels it.
+/// Runs work(call) and gives what it gives; Ctrl-C cancels it, and so does `given`.
 template <class F>
-auto UntilDone(F&& work) {
+auto UntilDone(F&& work, const CancelToken& given = {}) {
   struct AtEnd {
     ~AtEnd() { call.End(); }
     Call& call;
   };
-  Call call;
+  Call call(given);
   auto result = std::async(std::launch::async, [&] {
     const AtEnd end{call};
     const CancelWith scope(call.cancel);
@@ -122,9 +130,12 @@ bool HearsSignals();
 /// The same for work that needs nothing from Python: only the thread that hears signals needs another one for it, and
 /// not for work that is done before anybody could press a key.
 template <class F>
-auto Interruptible(F&& work, bool takes_long = true) {
-  if (takes_long && HearsSignals()) return UntilDone([&](Call& call) { return work(call.cancel); });
-  return Unlocked([&] { return work(CancelToken()); });
+auto Interruptible(F&& work, bool takes_long = true, const CancelToken& given = {}) {
+  if (takes_long && HearsSignals()) return UntilDone([&](Call& call) { return work(call.cancel); }, given);
+  return Unlocked([&] {
+    const CancelWith scope(given);
+    return work(given);
+  });
 }
 
 }  // namespace antiphon::python

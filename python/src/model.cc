@@ -80,6 +80,7 @@ void BindModel(nb::module_& m) {
       .def_rw("left_context", &ModelFile::left_context)
       .def_rw("right_context", &ModelFile::right_context)
       .def_rw("frames_per_forward", &ModelFile::frames_per_forward)
+      .def_rw("first_frame_offset", &ModelFile::first_frame_offset)
       .def_rw("frame_subsampling", &ModelFile::frame_subsampling)
       .def_rw("features", &ModelFile::features)
       .def_rw("hmm", &ModelFile::hmm)

@@ -29,6 +29,7 @@ NB_MODULE(_core, m) {
   m.attr("version") = ANTIPHON_VERSION;
   nb::set_leak_warnings(false);  // a daemon thread may hold some to the end
   nb::register_exception_translator(Translate);
+  BindCancel(m);
   BindRecognizer(m);
   BindAligner(m);
   BindFeatures(m);

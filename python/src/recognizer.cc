@@ -69,14 +69,17 @@ Result Recognized(RecognizeSettings settings, SpeakerMemory* memory, const nb::o
     remembered = *memory;
     settings.memory = &remembered;
   }
+  const CancelToken given = settings.cancel;
   const auto cancellable = [&](const CancelToken& cancel) {
     settings.cancel = cancel;
     return call(settings);
   };
-  const Recognition found = progress.is_none() ? Interruptible(cancellable) : UntilDone([&](Call& attended) {
-    settings.progress = [&](double done_s) { attended.InPython([&] { progress(done_s); }); };
-    return cancellable(attended.cancel);
-  });
+  const auto attended = [&](Call& attending) {
+    settings.progress = [&](double done_s) { attending.InPython([&] { progress(done_s); }); };
+    return cancellable(attending.cancel);
+  };
+  const Recognition found =
+      progress.is_none() ? Interruptible(cancellable, /*takes_long=*/true, given) : UntilDone(attended, given);
   if (memory != nullptr) *memory = remembered;
   return ToTuple(found);
 }
@@ -127,7 +130,8 @@ void BindCallSettings(nb::module_& m) {
       .def(nb::init<>())
       .def_rw("channel", &RecognizeSettings::channel)
       .def_rw("nbest", &RecognizeSettings::nbest)
-      .def_rw("profile", &RecognizeSettings::profile);
+      .def_rw("profile", &RecognizeSettings::profile)
+      .def_rw("cancel", &RecognizeSettings::cancel);
   nb::class_<StreamSettings>(m, "StreamSettings", "As Recognizer.stream takes them.")
       .def(nb::init<>())
       .def_rw("partial", &StreamSettings::partial)
@@ -143,7 +147,8 @@ void BindCallSettings(nb::module_& m) {
       .def_rw("word_list", &StreamSettings::word_list)
       .def_rw("nbest", &StreamSettings::nbest)
       .def_rw("profile", &StreamSettings::profile)
-      .def_rw("memory", &StreamSettings::memory);
+      .def_rw("memory", &StreamSettings::memory)
+      .def_rw("cancel", &StreamSettings::cancel);
 }
 
 void BindSettings(nb::module_& m) {

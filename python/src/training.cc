@@ -9,18 +9,20 @@
 namespace antiphon::python {
 namespace {
 
-// Ctrl-C stops the training between two steps, with everything saved, wherever it is heard. `hear` gets each record as
-// JSON text; where it says False, the training ends there.
-TrainingResult Run(TrainerSettings settings, const nb::object& hear) {
-  return UntilDone([&](Call& call) {
-    settings.cancel = call.cancel;
-    settings.on_metrics = [&](const std::string& json) {
-      bool go_on = true;
-      call.InPython([&] { go_on = nb::cast<bool>(hear(json)); });
-      if (!go_on) throw std::runtime_error("the training was stopped from Python");
-    };
-    return Trainer(settings).Run();
-  });
+// Ctrl-C and `given` stop the training between two steps, with everything saved, wherever that is heard. `hear` gets
+// each record as JSON text; where it says False, the training ends there.
+TrainingResult Run(TrainerSettings settings, const nb::object& hear, const CancelToken& given) {
+  return UntilDone(
+      [&](Call& call) {
+        settings.cancel = call.cancel;
+        settings.on_metrics = [&](const std::string& json) {
+          bool go_on = true;
+          call.InPython([&] { go_on = nb::cast<bool>(hear(json)); });
+          if (!go_on) throw std::runtime_error("the training was stopped from Python");
+        };
+        return Trainer(settings).Run();
+      },
+      given);
 }
 
 }  // namespace
@@ -44,7 +46,7 @@ void BindTraining(nb::module_& m) {
       .def_ro("held_out_accuracy", &TrainingResult::held_out_accuracy)
       .def_ro("held_out_loss", &TrainingResult::held_out_loss)
       .def_ro("frames_per_second", &TrainingResult::frames_per_second);
-  m.def("train", &Run, nb::arg("settings"), nb::arg("hear"), "As antiphon.train.");
+  m.def("train", &Run, nb::arg("settings"), nb::arg("hear"), nb::arg("cancel"), "As antiphon.train.");
 }
 
 }  // namespace antiphon::python

@@ -35,9 +35,10 @@ void CheckTargets(const std::vector<std::string>& targets) {
     const std::string_view where = std::string_view(target).substr(std::min(target.size(), kMlflow.size()));
     if (target.starts_with("wandb:") || (target.starts_with(kMlflow) && where.find("://") != std::string_view::npos)) {
       Throw<UsageError>(
-          "log-to = '{}': that takes the service's own Python package: antiphon.train(…, log_to=\"{}\"), after pip "
-          "install antiphon {}",
-          target, target, target.substr(0, target.find(':')));
+          "log-to = '{}': the program alone cannot do that. Install the Python package and the service's own (in the "
+          "folder of Antiphon's sources: pip install . {}): its command antiphon, or python -m antiphon train …, takes "
+          "it, and python -m antiphon.log_to RUN {} sends what a run has written, while it goes on or afterwards",
+          target, target.substr(0, target.find(':')), target);
     }
     if (!target.starts_with(kMlflow) || where.empty()) {
       Throw<UsageError>("log-to = '{}': expected 'mlflow:FOLDER'; TensorBoard's events are in the run folder anyway",

@@ -65,8 +65,8 @@ struct TrainingRequest {
       "with --resume: start anew, with a warning, if the checkpoint belongs to another experiment; otherwise refuse");
     v("note", note, "sentence about this start, for log, metrics and report");
     v("log-to", log_to,
-      "where the metrics go besides the run folder: 'mlflow:FOLDER', a file store of MLflow; the Python package has "
-      "more");
+      "where the metrics go besides the run folder: 'mlflow:FOLDER', a file store of MLflow; by the command of the "
+      "Python package also 'mlflow:http://HOST:PORT' and 'wandb:FOLDER'");
     train.Visit(v);
   }
 

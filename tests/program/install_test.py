@@ -141,7 +141,17 @@ class Installed(small_system.SystemTest):
     def test_zsh_completion_is_sound(self):
         if not shutil.which("zsh"):
             self.skipTest("no zsh here")
-        call("zsh", "-n", self.prefix / "share/zsh/vendor-completions/_antiphon")
+        call("zsh", "-n", self.prefix / "share/zsh/site-functions/_antiphon")
+
+    def test_zsh_completion_is_where_zsh_looks(self):
+        """Below /usr, as packages are, and below /usr/local."""
+        for prefix, place in (("usr", "share/zsh/vendor-completions"), ("usr/local", "share/zsh/site-functions")):
+            call("cmake", "--install", pathlib.Path(small_system.PROGRAM).parent, "--prefix", self.root / "as" / prefix,
+                 "--component", "program")
+            self.assertEqual(list((self.root / "as" / prefix).rglob("_antiphon")),
+                             [self.root / "as" / prefix / place / "_antiphon"])
+            if shutil.which("zsh") and pathlib.Path("/etc/debian_version").exists():
+                self.assertIn(f"/{prefix}/{place}", call("zsh", "-f", "-c", "print -l $fpath").splitlines())
 
 
 class Refusals(unittest.TestCase):

@@ -77,6 +77,14 @@ class TrainingHabits(SystemTest):
         self.assertEqual(result.returncode, 2, result.stderr)
         self.assertIn("something to vary", result.stderr)
 
+    def test_a_sweep_without_any_result_is_an_error(self):
+        out = self.root / "refused"
+        result = run("sweep", "--training", self.training, "--out", out, "--runs", 3, "--at-once", 2, "--with",
+                     "restarts=1", "--set", "vary.schedule.learning-rate=log:0.001..1")
+        self.assertEqual(result.returncode, 1, result.stderr)
+        self.assertIn("all 3 runs failed, the first: --at-once is for trainings in this process", result.stderr)
+        self.assertEqual([r["state"] for r in json.loads((out / "sweep.json").read_text())["runs"]], 3 * ["failed"])
+
     def test_a_rate_is_found_without_a_run(self):
         (self.root / "kept").mkdir()
         (self.root / "kept/model.safetensors").write_text("of an earlier run")
@@ -184,7 +192,8 @@ class TrainingHabits(SystemTest):
                          [r["train_loss"] for r in records if "train_loss" in r])
         refused = run(*command[:-1], "wandb:somewhere")
         self.assertEqual(refused.returncode, 2)
-        self.assertIn("antiphon.train(", refused.stderr)
+        for told in ("pip install . wandb", "python -m antiphon.log_to RUN wandb:somewhere"):
+            self.assertIn(told, refused.stderr)
 
     def test_top_looks_at_a_run(self):
         """A run that logs each step, one that logs none, and what is no run."""

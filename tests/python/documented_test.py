@@ -45,6 +45,9 @@ antiphon.train("exp/store", "exp/net", schedule={"epochs": 2}, held_out={"fracti
 antiphon.Compressor("exp/net", "prune-nodes", prune_nodes={"size": 0.3})
 antiphon.Adapter("exp/net", store="exp/mine", min_gain=0.01, kld={"rho": [0.5]})
 antiphon.train_g2p("lexicon.txt", "x.g2p", order=4)
+token = antiphon.CancelToken()
+antiphon.train("exp/store", "exp/net", on_metrics=lambda record: token.cancel(), cancel=token)
+stopped: bool = token.cancelled
 '''
 
 # Each with the code of mypy's error.
@@ -67,6 +70,8 @@ MISTAKES = (
     ("antiphon.train('x', 'y', shcedule={})", "call-arg"),
     ("antiphon.train('x', 'y', schedule=3)", "arg-type"),
     ("antiphon.train_g2p('x', 'y', ordre=3)", "call-arg"),
+    ("antiphon.train('x', 'y', cancel=True)", "arg-type"),
+    ("antiphon.Recognizer('x').stream(8000, cancel=3)", "arg-type"),
     ("antiphon.Compressor('x', 'sdv')", "arg-type"),
     ("antiphon.Compressor('x', 'svd', nonsense=3)", "call-arg"),
     ("antiphon.Adapter('x', store='y', method='kdl')", "arg-type"),
@@ -183,12 +188,12 @@ class Documented(unittest.TestCase):
                     "speaker_model", "speaker_transforms", "speaker_vectors"}
         of_search = {"rtf", "size_mb", "stream_mb", "max_wer_loss", "slack", "batch", "try"}
         for call, command, more, less in (
-                (antiphon.train, "train", {"network", "parallel", "cluster", "on_metrics"} | tables | everywhere,
+                (antiphon.train, "train", {"network", "parallel", "cluster", "on_metrics", "cancel"} | tables | everywhere,
                  {"evaluate", "restarts", "launch"}),
                 (antiphon.Compressor, "compress", names_of(methods("compress")) | tables | everywhere,
                  of_search | {"out"}),
                 (antiphon.Adapter, "adapt", names_of(methods("adapt")) | tables | everywhere, of_audio | {"out"}),
-                (antiphon.train_g2p, "g2p train", {"threads"}, {"held_out"})):
+                (antiphon.train_g2p, "g2p train", {"threads", "cancel"}, {"held_out"})):
             shown = set(inspect.signature(call).parameters)
             self.assertEqual(shown, (documented(command) | more) - less, command)
 

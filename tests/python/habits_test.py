@@ -115,6 +115,8 @@ antiphon.train({str(self.root / 'store')!r}, {str(self.root / out)!r}, schedule=
 
     def test_services_hear_how_a_training_ended(self):
         class Target:
+            id = "here"
+
             def __init__(self, folder, *_):
                 if folder == "broken":
                     raise LookupError(folder)
@@ -128,14 +130,15 @@ antiphon.train({str(self.root / 'store')!r}, {str(self.root / out)!r}, schedule=
 
         for raised, ending in ((None, "FINISHED"), (LookupError("x"), "FAILED"), (KeyboardInterrupt(), "KILLED")):
             endings = []
-            with mock.patch("antiphon._log_to._Wandb", Target):
+            with mock.patch("antiphon._log_to._Wandb", Target), mock.patch("antiphon._log_to.require"):
                 try:
                     self.train(f"ended {ending}", log_to="wandb:here")
                 except (LookupError, KeyboardInterrupt):
                     pass
             self.assertEqual(endings, [ending])
         endings = []
-        with mock.patch("antiphon._log_to._Wandb", Target), self.assertRaises(LookupError):
+        with mock.patch("antiphon._log_to._Wandb", Target), mock.patch("antiphon._log_to.require"), \
+                self.assertRaises(LookupError):
             self.train("refused", log_to=["wandb:here", "wandb:broken"])
         self.assertEqual(endings, ["FAILED"])
 
@@ -160,23 +163,66 @@ antiphon.train({str(self.root / 'store')!r}, {str(self.root / out)!r}, schedule=
         self.assertEqual(sorted(found), sorted(wanted))
         self.assertEqual([a.path for a in client.list_artifacts(run.info.run_id)], ["config.toml"])
 
+    def train_in_two_parts(self, out, target):
+        """One that is cancelled, and goes on."""
+        token = antiphon.CancelToken()
+        with self.assertRaises(antiphon.Cancelled):
+            self.train(out, log_to=target, cancel=token,
+                       on_metrics=lambda record: token.cancel() if record.get("step") == 3 else None)
+        self.train(out, log_to=target, resume=True)
+
+    @package.need("mlflow")
+    def test_mlflow_as_a_server_has_it(self):
+        """In a database, which is what its server keeps them in."""
+        from mlflow.tracking import MlflowClient
+
+        uri = f"sqlite:///{self.root}/mlflow.db"
+        self.train_in_two_parts("for_server", f"mlflow:{uri}")
+        client = MlflowClient(tracking_uri=uri)
+        run, = client.search_runs([client.get_experiment_by_name("antiphon").experiment_id])
+        self.assertEqual((run.info.status, run.info.run_name), ("FINISHED", "for_server"))
+        self.assertEqual(run.data.params["schedule.epochs"], "2")
+        wanted = [(r["step"], r["train_loss"]) for r in self.records("for_server") if r["kind"] == "step"]
+        found = [(m.step, m.value) for m in client.get_metric_history(run.info.run_id, "train_loss")]
+        self.assertEqual(sorted(found), sorted(wanted))
+
+    def wandb_files(self, folder):
+        """(run, [(step, train_loss)]) of each."""
+        from wandb.proto import wandb_internal_pb2
+
+        for file in sorted(folder.rglob("*.wandb")):
+            run, found = "", []
+            for data in level_db_records(file.read_bytes()):
+                record = wandb_internal_pb2.Record()
+                record.ParseFromString(data)
+                run = record.run.run_id or run
+                values = {item.key or "/".join(item.nested_key): json.loads(item.value_json)
+                          for item in record.history.item}
+                if "train_loss" in values:
+                    found.append((record.history.step.num, values["train_loss"]))
+            yield run, found
+
     @package.need("wandb")
     def test_wandb_offline(self):
         import wandb
-        from wandb.proto import wandb_internal_pb2
 
         self.addClassCleanup(wandb.teardown)  # its own at exit stumbles over unittest's exit status
         self.train("for_wandb", log_to=f"wandb:{self.root / 'wb'}")
-        file, = (self.root / "wb").rglob("*.wandb")
-        losses = []
-        for data in level_db_records(file.read_bytes()):
-            record = wandb_internal_pb2.Record()
-            record.ParseFromString(data)
-            losses += [json.loads(item.value_json) for item in record.history.item
-                       if (item.key or "/".join(item.nested_key)) == "train_loss"]
-        wanted = {r["train_loss"] for r in self.records("for_wandb") if r["kind"] == "step"}
-        self.assertTrue(losses)
-        self.assertEqual((sorted(wanted - set(losses)), len(wanted)), ([], len(set(losses))))
+        (_, found), = self.wandb_files(self.root / "wb")
+        self.assertEqual(found, [(r["step"], r["train_loss"]) for r in self.records("for_wandb")
+                                 if r["kind"] == "step"])
+
+    @package.need("wandb")
+    def test_wandb_in_two_parts(self):
+        import wandb
+
+        self.addClassCleanup(wandb.teardown)
+        self.train_in_two_parts("for_wandb_twice", f"wandb:{self.root / 'wb2'}")
+        runs, found = zip(*self.wandb_files(self.root / "wb2"))
+        self.assertEqual((len(runs), len(set(runs))), (2, 1))
+        self.assertTrue(all(found))
+        self.assertEqual(sum(found, []), [(r["step"], r["train_loss"]) for r in self.records("for_wandb_twice")
+                                          if r["kind"] == "step"])
 
     def test_services_without_their_package_are_refused(self):
         with mock.patch.dict(sys.modules, {"wandb": None, "mlflow": None, "mlflow.tracking": None}):

@@ -105,7 +105,7 @@ class Recognizer(SystemTest):
         with self.recognizer.stream(RATE) as stream:
             events = stream.accept(np.array(speech("ABBA", random.Random(4)), dtype=np.int16)) + stream.end()
         first, last = json.loads(events[0].json()), json.loads(events[-1].json())
-        self.assertEqual((first["final"], list(first)), (False, ["final", "start", "end", "text"]))
+        self.assertEqual((first["final"], list(first)), (False, ["final", "start", "end", "text", "words"]))
         self.assertEqual((last["final"], last["text"]), (True, events[-1].text))
         self.assertEqual(len(last["words"]), len(events[-1].words))
 

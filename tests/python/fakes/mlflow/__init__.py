@@ -1,0 +1,1 @@
+"""Stands for MLflow's package (fake_service)."""

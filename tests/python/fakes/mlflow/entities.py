@@ -1,0 +1,5 @@
+"""Values."""
+
+import collections
+
+Metric = collections.namedtuple("Metric", "key value timestamp step")
