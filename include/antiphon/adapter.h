@@ -7,8 +7,12 @@
 //   const antiphon::AdaptationOutcome outcome = antiphon::Adapter(settings).Run();
 //   if (outcome.accepted) Use(outcome.model_file);
 //
-// Units: losses in nats per frame, accuracies as shares of frames. Threads: one Adapter at a time per folder.
-// Errors: antiphon::Error.
+// Units: losses in nats per frame, accuracies as shares of frames, 0 … 1.
+// Ownership: values; copies are apart, and moving one copies it.
+// Threads: a call uses AdapterSettings::threads of its own; one Run at a time per object and per folder (out), which is
+// locked against other processes too.
+// Errors: antiphon::Error (antiphon/error.h): kUsage for settings that cannot be, kInput for a model or a store that is
+// damaged or does not fit, kIo, kDivergence, kCancelled.
 #pragma once
 
 #include <cstdint>
@@ -20,14 +24,14 @@
 namespace antiphon {
 
 struct AdapterSettings {
-  std::string model;
-  std::string method = "kld";  // `antiphon adapt --method list`
-  std::string out;             // folder: model.safetensors, adapted.safetensors, adaptation.json, report.html
-  std::string frame_store;     // the aligned speech to adapt to
-  std::string held_out_store;  // of that speech, to measure on; "": a part of frame_store
-  std::string old_store;       // that the model was trained on, to see what it forgets; "": nobody looks
-  std::string hmm;             // model whose states frame_store's pdf-ids are; "": the model's own
-  std::string config;          // TOML: min-gain, max-forgetting, train …, the method's own table and `optimizer`
+  std::string model = {};
+  std::string method = "kld";       // `antiphon adapt --method list`
+  std::string out = {};             // folder: model.safetensors, adapted.safetensors, adaptation.json, report.html
+  std::string frame_store = {};     // the aligned speech to adapt to
+  std::string held_out_store = {};  // of that speech, to measure on; "": a part of frame_store
+  std::string old_store = {};       // that the model was trained on, to see what it forgets; "": nobody looks
+  std::string hmm = {};             // model whose states frame_store's pdf-ids are; "": the model's own
+  std::string config = {};          // TOML: min-gain, max-forgetting, train …, the method's own table and `optimizer`
   uint64_t seed = 1;
   int threads = 0;  // 0: all cores
   CancelToken cancel = {};
@@ -52,6 +56,11 @@ class ANTIPHON_API Adapter {
  public:
   /// Refuses a method and options that there are not, and a model file that is not whole; Run refuses the rest.
   explicit Adapter(AdapterSettings settings);
+  Adapter(const Adapter&) = default;
+  Adapter& operator=(const Adapter&) = default;
+  ~Adapter() = default;
+
+  /// All of it, from reading to the report.
   AdaptationOutcome Run();
 
  private:

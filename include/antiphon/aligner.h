@@ -8,13 +8,15 @@
 // By the stage of `antiphon align --model`: words and times are the same, to the frame, for a data directory in which
 // the audio is all that its speaker says.
 //
-// Units: samples as floats in −1 … 1; times in seconds from the beginning of the audio. Text is UTF-8, words between
-// blanks, as the lexicon writes them.
-// Ownership: copies of an Aligner share all. Threads: an Aligner may be used by many threads at once.
-// Errors: std::runtime_error; KindOf (antiphon/error.h) tells what kind it is: kInput where words and audio do not fit
-// together.
+// Units: samples as floats in −1 … 1; times in seconds from the beginning of the audio; beams in nats. Words, phones
+// and channels count from 0. Text is UTF-8, words between blanks, as the lexicon writes them.
+// Ownership: copies of an Aligner share all, and moving one copies it.
+// Threads: an Aligner may be used by many threads at once; each keeps its own memory.
+// Errors: antiphon::Error (antiphon/error.h): kInput where words and audio do not fit together, and for files that are
+// damaged; kUsage for settings that cannot be; kIo, kCancelled, kMemory.
 #pragma once
 
+#include <concepts>
 #include <memory>
 #include <span>
 #include <string>
@@ -86,11 +88,19 @@ class ANTIPHON_API Aligner {
  public:
   /// `model`: what `antiphon bundle` made, the folder that a recipe made, or a Gaussian model or network
   /// (.safetensors). `lexicon`: WORD PHONE … per line, with the model's phones; "": the bundle's or the folder's.
-  Aligner(const std::string& model, const std::string& lexicon, const AlignerSettings& settings = {});
-  explicit Aligner(const std::string& bundle) : Aligner(bundle, "") {}
+  Aligner(const std::string& model, const std::string& lexicon, const AlignerSettings& settings);
+  // A template, so that a braced list is never taken for a text.
+  template <std::convertible_to<std::string> Lexicon>
+  Aligner(const std::string& model, const Lexicon& lexicon) : Aligner(model, lexicon, AlignerSettings()) {}
+  /// With the bundle's or the folder's lexicon: Aligner aligner("mine.antiphon", {.beam = 20}).
+  Aligner(const std::string& bundle, const AlignerSettings& settings) : Aligner(bundle, "", settings) {}
+  explicit Aligner(const std::string& bundle) : Aligner(bundle, AlignerSettings()) {}
+  Aligner(const Aligner&) = default;
+  Aligner& operator=(const Aligner&) = default;
+  ~Aligner() = default;
 
-  /// One channel at any rate from 1000 to 384000 Hz. InputError if the audio is too short for the text, if no path lies
-  /// within the beams, or for words without pronunciation that are not mapped.
+  /// One channel at any rate from 1000 to 384000 Hz. An Error of the kind kInput if the audio is too short for the
+  /// text, if no path lies within the beams, or for words without pronunciation that are not mapped.
   AlignedSpeech Align(std::span<const float> samples, int sample_rate_hz, std::string_view text,
                       const AlignSettings& settings = {}) const;
   /// WAV, FLAC, Ogg …

@@ -6,7 +6,8 @@
 //
 // Work looks at its token between its steps: every few seconds of speech, and before each piece of a stream. What takes
 // no token of its own (a FrameStore, a FrontEnd, a Model, TrainG2p) looks at that of a CancelWith around it.
-// Ownership: copies are the same token. Threads: any thread may use one at any time, and a signal handler may cancel.
+// Ownership: copies are the same token, and moving one copies it. Threads: any thread may use one at any time, and a
+// signal handler may cancel; a CancelWith belongs to the thread that made it. Errors: none but for memory.
 #pragma once
 
 #include <atomic>
@@ -20,6 +21,9 @@ class CancelToken {
  public:
   /// A new token, not asked to stop.
   CancelToken() : flag_(std::make_shared<std::atomic<bool>>(false)) {}
+  CancelToken(const CancelToken&) = default;
+  CancelToken& operator=(const CancelToken&) = default;
+  ~CancelToken() = default;
 
   /// Asks to stop; there is no way back.
   void Cancel() const { flag_->store(true); }

@@ -4,8 +4,11 @@
 //   for (size_t i = 0; i < data.utterances().size(); ++i) Use(data.utterances()[i].text, data.Samples(i).samples);
 //
 // Tables of features: antiphon/tables.h. Features with labels for training: antiphon/frame_store.h.
-// Units: samples as floats in −1 … 1; seconds. Threads: const methods may run together. Errors: antiphon::Error naming
-// file and line. Commands in wav.scp ("… |") are never run.
+// Units: samples as floats in −1 … 1; seconds from the beginning of the recording. Utterances and channels count from
+// 0. Ownership: copies of a Dataset share all, and moving one copies it; what utterances() refers to lives as long as
+// one of them. Sound is read when it is asked for. Threads: const methods may run together.
+// Errors: antiphon::Error (antiphon/error.h) naming file and line: kInput for what is damaged or does not fit together,
+// kUsage for a place beyond the last utterance, kIo. Commands in wav.scp ("… |") are never run.
 #pragma once
 
 #include <cstddef>
@@ -38,6 +41,9 @@ class ANTIPHON_API Dataset {
  public:
   /// `audio_root`: folder that relative paths start from; "": they are looked up as `antiphon features` does.
   explicit Dataset(const std::string& folder, const std::string& audio_root = "");
+  Dataset(const Dataset&) = default;
+  Dataset& operator=(const Dataset&) = default;
+  ~Dataset() = default;
 
   /// Sorted by utt_id.
   const std::vector<DatasetUtterance>& utterances() const;

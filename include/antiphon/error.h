@@ -11,7 +11,10 @@
 // what was asked for down to the cause, outermost line first: file, line or utterance, what was expected, what was
 // found, what to do.
 //
-// Threads: values and pure functions. Errors: none but for memory.
+// An object that was moved from is safe: one that is shared by its copies stays as it was, one that alone has what it
+// holds throws kUsage from whatever is asked of it, saying so, and may be assigned to and destroyed.
+//
+// Ownership: values. Threads: values and pure functions. Errors: none but for memory.
 #pragma once
 
 #include <exception>

@@ -10,10 +10,13 @@
 // utterance's ends repeat its first or last one.
 //
 // Shapes: row by row, one frame per row; frame t with its context is [x(t−left) … x(t+right)]. Labels are pdf-ids.
-// Threads: a FrameStore may be used by many threads at once; of one Minibatches, one calls Next. A Minibatch keeps its
-// own memory, and belongs to whoever holds it.
-// Errors: std::runtime_error (antiphon::Error) naming file, utterance and byte of a store that is damaged, or the
-// address of what a server does not give.
+// Utterances, frames, labels and epochs count from 0. Units: a cache's limit in GB of 10⁹ bytes.
+// Ownership: copies of a FrameStore share all, and moving one copies it; Minibatches keep alive what they need of it. A
+// Minibatch keeps its own memory, and belongs to whoever holds it; what it refers to lives as long.
+// Threads: a FrameStore may be used by many threads at once; of one Minibatches, one calls Next and WaitForNext.
+// Errors: antiphon::Error (antiphon/error.h): kInput naming file, utterance and byte of a store that is damaged, or the
+// address of what a server does not give, and for places beyond the last utterance; kUsage for settings that cannot be;
+// kIo, kCancelled.
 #pragma once
 
 #include <chrono>
@@ -30,8 +33,8 @@ namespace antiphon {
 
 /// Where the shards of a store on a server are kept.
 struct FrameStoreCache {
-  std::string folder;  // on this machine's own disk; programs may share it
-  double limit_gb = 50;
+  std::string folder = {};  // on this machine's own disk; programs may share it
+  double limit_gb = 50;     // above which the shards that were not used for longest are removed
 };
 
 class ANTIPHON_API FrameStore {

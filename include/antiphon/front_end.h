@@ -3,8 +3,11 @@
 //   const antiphon::FrontEnd front_end("kind = 'fbank'\nmel-bins = 80\ndither = 0.0");
 //   const std::vector<float> frames = front_end.Compute(samples, 16000);   // frames × front_end.dim()
 //
-// Units: samples as floats in −1 … 1; features in natural logarithms. Shapes: frames row by row.
-// Threads: a FrontEnd never changes; any number of threads may use one. Errors: std::runtime_error (antiphon::Error).
+// Units: samples as floats in −1 … 1; features in natural logarithms. Shapes: frames row by row, one frame per row.
+// Ownership: copies of a FrontEnd share all, and moving one copies it.
+// Threads: a FrontEnd never changes; any number of threads may use one.
+// Errors: antiphon::Error (antiphon/error.h): kUsage for options that cannot be, kInput for samples or a rate that
+// cannot be, kCancelled.
 #pragma once
 
 #include <cstdint>

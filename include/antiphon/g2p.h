@@ -4,9 +4,11 @@
 //   const antiphon::G2p g2p("lang/english.g2p");
 //   for (const antiphon::PronunciationGuess& guess : g2p.Pronounce("quokka", {.nbest = 3})) Use(guess.phones);
 //
-// Units: probabilities are of a pronunciation given its word. Text is UTF-8; a letter is a code point of form C.
-// Ownership: copies of a G2p share all. Threads: a G2p may be used by many threads at once.
-// Errors: std::runtime_error (antiphon::Error): kInput naming the file, or the word and its unknown letters.
+// Units: probabilities, 0 … 1, are of a pronunciation given its word. Text is UTF-8; a letter is a code point of form
+// C. Ownership: copies of a G2p share all, and moving one copies it; what Letters and Phones refer to lives as long as
+// one of them. Threads: a G2p may be used by many threads at once.
+// Errors: antiphon::Error (antiphon/error.h): kInput naming the file, or the word and its unknown letters; kUsage for
+// settings that cannot be; kIo.
 #pragma once
 
 #include <memory>
@@ -34,6 +36,9 @@ class ANTIPHON_API G2p {
  public:
   /// `model`: what `antiphon g2p train` or TrainG2p wrote, or a bundle that has such a model.
   explicit G2p(const std::string& model);
+  G2p(const G2p&) = default;
+  G2p& operator=(const G2p&) = default;
+  ~G2p() = default;
 
   /// Best first, at least one. A word with unknown letters is taken in lower or upper case if all are known in that.
   std::vector<PronunciationGuess> Pronounce(std::string_view word, const G2pSettings& settings = {}) const;

@@ -4,9 +4,10 @@
 //
 // Without a callback it says nothing: it writes to no stream, no file and no other logger of the program.
 // Threads: SetLogCallback may be called at any time; the callback is called from any thread, one call at a time, and
-// not after SetLogCallback has put another one in its place. It must not call the library, nor throw (an exception is
-// dropped). The process may be forked: a fork waits until a callback that is under way has returned, which therefore
-// must not wait for a thread that may fork. It may fork itself.
+// not after SetLogCallback has put another one in its place. Messages hold for the time of the call. The callback must
+// not call the library, nor throw (an exception is dropped). The process may be forked: a fork waits until a callback
+// that is under way has returned, which therefore must not wait for a thread that may fork. It may fork itself. Errors:
+// none but for memory.
 #pragma once
 
 #include <functional>

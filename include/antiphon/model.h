@@ -1,6 +1,13 @@
 // A trained network: what it is, and what it says about frames.
 //
-// Threads: a Model may be used by many threads at once. Errors: std::runtime_error (antiphon::Error).
+//   const antiphon::Model model("exp/net/model.safetensors");
+//   const std::vector<float> scores = model.LogLikelihoods(features);   // frames × model.num_outputs()
+//
+// Shapes: row by row, one frame per row. Outputs are pdf-ids, from 0. Units: log-likelihoods in nats.
+// Ownership: moved, not copied; profiles, and scorers that are made of it, keep alive what they need.
+// Threads: a Model may be used by many threads at once.
+// Errors: antiphon::Error (antiphon/error.h): kInput for a file that is damaged or no model of this kind and for
+// features that are no whole frames, kUsage for another model's profile, kIo, kCancelled.
 #pragma once
 
 #include <cstdint>
@@ -22,7 +29,7 @@ class ANTIPHON_API Model {
   Model(Model&&) noexcept;
   Model& operator=(Model&&) noexcept;
 
-  /// Values per frame that LogLikelihoods takes; neighbouring frames are spliced on inside.
+  /// Values per frame that LogLikelihoods takes; so many frames before and after are spliced on inside.
   int feature_dim() const;
   int left_context() const;
   int right_context() const;
@@ -37,7 +44,8 @@ class ANTIPHON_API Model {
   SpeakerProfile LoadProfile(const std::string& file) const;
 
   /// log p(frame | state) up to a constant per frame. `features`: frames × feature_dim, row by row, normalised as in
-  /// training; `profile`: the speaker's, from LoadProfile of this Model. Returns frames × num_outputs.
+  /// training; `profile`: the speaker's, from LoadProfile of this Model. Returns frames × num_outputs; of a model with
+  /// K frames per frame of its HMM (chain models), a K-th as many, rounded up.
   std::vector<float> LogLikelihoods(std::span<const float> features, const SpeakerProfile& profile = {}) const;
 
  private:

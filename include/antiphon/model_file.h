@@ -7,8 +7,10 @@
 // A new model needs `network`, `feature_dim` and the context; to decode, `hmm` and `log_priors` too, which
 // TakeDescription copies from a model that the same labels are of.
 //
-// Shapes: weights [outputs, inputs], row by row; biases and the like one row. Units: logarithms in nats.
-// Threads: values. Errors: std::runtime_error (antiphon::Error), naming file or tensor, expected and found.
+// Shapes: weights [outputs, inputs], row by row; biases and the like one row. Units: logarithms in nats. Outputs are
+// pdf-ids, from 0. Ownership: values. Threads: values; const methods may run together.
+// Errors: antiphon::Error (antiphon/error.h), naming file or tensor, expected and found: kInput for what is damaged or
+// does not fit together, kUsage for a network that cannot be, kIo.
 #pragma once
 
 #include <cstddef>

@@ -1,6 +1,7 @@
 // What was recognised, as values.
 //
 // Units: seconds from the beginning of the audio; confidences are probabilities, 0 … 1; costs in nats, lower is better.
+// Text is UTF-8 as far as the graph's words are. Ownership, threads: values. Errors: none but for memory.
 #pragma once
 
 #include <string>
@@ -14,7 +15,7 @@ struct RecognizedWord {
   std::string word;
   double start_s = 0.0;
   double end_s = 0.0;
-  double confidence = -1.0;  // −1: not computed (RecognizerSettings::confidences)
+  double confidence = -1.0;  // −1: not computed (RecognizerSettings::confidences), as of what is understood so far
 
   bool operator==(const RecognizedWord&) const = default;
 };

@@ -1,16 +1,21 @@
 // Speech in, words out.
 //
-//   antiphon::Recognizer recognizer("mine.antiphon", "", {.nbest = 3, .precision = "int8"});
+//   antiphon::Recognizer recognizer("mine.antiphon", {.nbest = 3, .precision = "int8"});
 //   std::cout << recognizer.RecognizeFile("call.wav").text << "\n";
 //
 // Speech that is still being said: antiphon/stream.h.
 //
-// Units: samples as floats in −1 … 1; times in seconds; beams and costs in nats; confidences in 0 … 1.
-// Ownership: copies of a Recognizer share all; streams, profiles and memories keep alive what they need of it.
+// Units: samples as floats in −1 … 1; times in seconds; beams and costs in nats; confidences in 0 … 1. Channels count
+// from 0.
+// Ownership: copies of a Recognizer share all, and moving one copies it; streams, profiles and memories keep alive what
+// they need of it.
 // Threads: a Recognizer may be used by many threads at once; each keeps its own memory.
-// Errors: antiphon::Error, whose what() reads from what was asked for down to the cause (antiphon/error.h).
+// Errors: antiphon::Error, whose what() reads from what was asked for down to the cause (antiphon/error.h): kUsage for
+// a call or settings that cannot be, kInput for files that are damaged or do not fit together and for samples that are
+// no numbers, kIo, kCancelled, kMemory.
 #pragma once
 
+#include <concepts>
 #include <cstddef>
 #include <functional>
 #include <memory>
@@ -99,8 +104,16 @@ class ANTIPHON_API Recognizer {
   /// `model`: what `antiphon bundle` made, which brings graph, weights and language models that are not named; or the
   /// folder that a recipe made, of which it takes what `antiphon bundle --experiment` would; or a Gaussian model or
   /// network (.safetensors). `graph`: the folder that `antiphon graph` made for it; "": the bundle's or the folder's.
-  Recognizer(const std::string& model, const std::string& graph, const RecognizerSettings& settings = {});
-  explicit Recognizer(const std::string& bundle) : Recognizer(bundle, "") {}
+  Recognizer(const std::string& model, const std::string& graph, const RecognizerSettings& settings);
+  // A template, so that a braced list is never taken for a text.
+  template <std::convertible_to<std::string> Graph>
+  Recognizer(const std::string& model, const Graph& graph) : Recognizer(model, graph, RecognizerSettings()) {}
+  /// With the bundle's or the folder's graph.
+  Recognizer(const std::string& bundle, const RecognizerSettings& settings) : Recognizer(bundle, "", settings) {}
+  explicit Recognizer(const std::string& bundle) : Recognizer(bundle, RecognizerSettings()) {}
+  Recognizer(const Recognizer&) = default;
+  Recognizer& operator=(const Recognizer&) = default;
+  ~Recognizer() = default;
 
   /// One channel of speech at any rate from 1000 to 384000 Hz and of any length, by one speaker: words, times and
   /// confidences are those of `antiphon decode` with the same settings, bit for bit, for a data directory in which it

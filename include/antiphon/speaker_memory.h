@@ -9,7 +9,8 @@
 // Models with an i-vector extractor, or whose features lose the mean of what was heard so far, make use of it; others
 // leave it empty. It serves the model with which it began; others refuse it.
 //
-// Ownership: a value; copies are apart. Threads: one call at a time may use one.
+// Ownership: a value; copies are apart, and moving one copies it. Threads: one call at a time may use one.
+// Errors: whoever takes one refuses, as kUsage, a memory of another model.
 #pragma once
 
 #include <memory>

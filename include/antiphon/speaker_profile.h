@@ -8,8 +8,9 @@
 // models. It serves the Model or Recognizer that loaded it, and what is made of that Model; others refuse it: load the
 // file once with each.
 //
-// Ownership: a copy shares what it is a copy of, and keeps what it needs alive, the model too.
-// Threads: never changes; any number of threads, streams and calls may use one at the same time.
+// Ownership: a copy shares what it is a copy of, and keeps what it needs alive, the model too; one that was moved from
+// is none. Threads: never changes; any number of threads, streams and calls may use one at the same time.
+// Errors: whoever takes one refuses, as kUsage, a profile that another loaded.
 #pragma once
 
 #include <memory>

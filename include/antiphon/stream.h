@@ -6,16 +6,17 @@
 //   }
 //   for (const antiphon::StreamEvent& e : stream.End()) std::cout << e.text << "\n";
 //
-// Audio is cut into utterances where somebody pauses. During an utterance there are partial results, at its end a
-// final one, with times, confidences and n-best. All events, words, times and confidences are the same, bit
-// for bit, however the samples are cut into pieces. Memory does not grow with the speech. With a Recognizer that tells
-// speech from other sound (RecognizerSettings::vad), turns of speech alone become utterances, a little later.
+// Audio is cut into utterances where somebody pauses. During an utterance there are partial results, words with their
+// times so far, at its end a final one, with times, confidences and n-best. All events, words, times and confidences
+// are the same, bit for bit, however the samples are cut into pieces. Memory does not grow with the speech. With a
+// Recognizer that tells speech from other sound (RecognizerSettings::vad), turns of speech alone become utterances, a
+// little later.
 //
-// Units: samples as floats in −1 … 1, or 16-bit; times in seconds from the stream's beginning.
-// Ownership: a stream keeps what it needs of its Recognizer alive.
+// Units: samples as floats in −1 … 1, or 16-bit, of one channel; times in seconds from the stream's beginning.
+// Ownership: moved, not copied; a stream keeps what it needs of its Recognizer alive.
 // Threads: one call at a time on one stream; many streams of one Recognizer may run in different threads.
-// Errors: std::runtime_error; KindOf (antiphon/error.h) tells what kind it is. Samples that are not finite are refused
-// before any is taken, and the stream can still be used; any other error of Accept or End ends it.
+// Errors: antiphon::Error (antiphon/error.h). Samples that are not finite are refused (kInput) before any is taken, and
+// the stream can still be used; any other error of Accept or End ends it.
 #pragma once
 
 #include <cstdint>
@@ -55,7 +56,9 @@ struct StreamSettings {
   CancelToken cancel = {};
 };
 
-/// What was understood of one utterance: so far, or in the end. Partial results have text alone.
+/// What was understood of one utterance: so far, or in the end. Partial results have text and words with their times so
+/// far (a word that is just being said ends at end_s) and, if RecognizerSettings::written asks for it, what
+/// is written; no confidences, no n best, no remark. What follows may change all of it.
 struct StreamEvent : Recognition {
   bool final = false;
   double start_s = 0.0;  // of the utterance
@@ -64,7 +67,7 @@ struct StreamEvent : Recognition {
   bool operator==(const StreamEvent&) const = default;
 };
 
-/// {"final": …, "start": …, "end": …, "text": …}, and of a final result what ToJson of a Recognition gives.
+/// {"final": …, "start": …, "end": …, "text": …, …}, the rest as ToJson of a Recognition gives it.
 ANTIPHON_API std::string ToJson(const StreamEvent& event);
 
 class ANTIPHON_API Stream {
@@ -78,6 +81,7 @@ class ANTIPHON_API Stream {
   std::vector<StreamEvent> Accept(std::span<const int16_t> samples);
   /// No more samples will come; returns what remains. Once.
   std::vector<StreamEvent> End();
+  /// Whether it takes no more samples: after End or an error, and when it was moved from.
   bool ended() const;
 
   /// What is wrong with the sound so far, in sentences: silence, clipping.

@@ -14,12 +14,14 @@
 // than deadline_s is scored at every second, then at every fourth frame, the scores copied to those between, until it
 // has caught up; a network that carries a state from frame to frame is run through all frames instead.
 //
-// Units: seconds of any clock that the caller keeps, the same for all calls; a constant skips nothing.
-// Ownership: a StreamScorer keeps what it needs of the model, a Stream what it needs of both; they may go in any order.
-// A Stream's end closes it.
+// Shapes: row by row, one frame per row. Units: seconds of any clock that the caller keeps, the same for all calls; a
+// constant skips nothing; scores in nats.
+// Ownership: both are moved, not copied. A StreamScorer keeps what it needs of the model, a Stream what it needs of
+// both; they may go in any order. A Stream's end closes it.
 // Threads: a StreamScorer may be used by many threads at once, and so may its streams; of one stream, Accept and Finish
 // belong to one thread, Take to one.
-// Errors: std::runtime_error (antiphon::Error), for the call concerned alone; the other streams go on.
+// Errors: antiphon::Error (antiphon/error.h), for the call concerned alone; the other streams go on: kUsage for
+// settings and calls that cannot be, kInput for features that are not finite or no whole frames.
 #pragma once
 
 #include <memory>

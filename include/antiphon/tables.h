@@ -8,8 +8,10 @@
 // A table is named as Kaldi does ("ark:x.ark", "scp:x.scp") or by a bare path, where the ending .scp says script. Text,
 // binary, gzip and Kaldi's compressed matrices are recognised; doubles become floats. Commands ("… |") are never run.
 //
-// Shapes: matrices row by row, one frame per row. Threads: one per object. Errors: std::runtime_error
-// (antiphon::Error) naming file, key and byte or line; values that are not finite are errors.
+// Shapes: matrices row by row, one frame per row. Whole numbers are as they stand in the file: transition-ids from 1,
+// pdf-ids from 0. Ownership: both are moved, not copied; what a reader refers to holds until the next Next.
+// Threads: one per object. Errors: antiphon::Error (antiphon/error.h) naming file, key and byte or line: kInput for
+// what is damaged and for values that are not finite, kUsage for settings and calls that cannot be, kIo.
 #pragma once
 
 #include <cstdint>

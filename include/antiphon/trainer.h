@@ -6,8 +6,13 @@
 //   settings.config = "epochs = 5\n[[network.layer]]\ntype = 'affine'\ndim = 512\n…";
 //   const antiphon::TrainingResult result = antiphon::Trainer(settings).Run();
 //
-// Threads: one Trainer at a time per run folder. Errors: std::runtime_error (antiphon::Error); checkpoints that were
-// written stay whole, and a further Run with `resume` goes on bit-identically.
+// Units: losses in nats per frame, accuracies as shares of frames, 0 … 1. In records of the kinds "step" and "epoch",
+// epochs count from 1, and `step` is how many are done.
+// Ownership: values; copies are apart, and moving one copies it.
+// Threads: a call uses TrainerSettings::threads of its own; one Run at a time per object and per run folder.
+// Errors: antiphon::Error (antiphon/error.h): kUsage for settings that cannot be, kInput for a store or a configuration
+// that is damaged or does not fit, kIo, kPeer, kDivergence, kCancelled. Checkpoints that were written stay whole, and a
+// further Run with `resume` goes on bit-identically.
 #pragma once
 
 #include <cstdint>
@@ -21,13 +26,13 @@
 namespace antiphon {
 
 struct TrainerSettings {
-  std::string frame_store;  // folder that `antiphon store` made
-  std::string run_folder;   // gets model.safetensors, checkpoint/, metrics.jsonl, report.html
-  std::string hmm;          // model whose states the pdf-ids are; kept in the model, so that it can decode
-  std::string front_end;    // TOML file with the features' options; kept in the model
+  std::string frame_store = {};  // folder that `antiphon store` made
+  std::string run_folder = {};   // gets model.safetensors, checkpoint/, metrics.jsonl, report.html
+  std::string hmm = {};          // model whose states the pdf-ids are; kept in the model, so that it can decode
+  std::string front_end = {};    // TOML file with the features' options; kept in the model
   // TOML: the options of `antiphon train` (an initial model, teachers, sequence training, a side task …) and its tables
   // network, optimizer, parallel, cluster. What is set above holds against it.
-  std::string config;
+  std::string config = {};
   uint64_t seed = 1;
   int threads = 0;  // 0: all cores
   bool resume = false;
@@ -53,7 +58,13 @@ struct TrainingResult {
 
 class ANTIPHON_API Trainer {
  public:
+  /// Reads nothing yet.
   explicit Trainer(TrainerSettings settings);
+  Trainer(const Trainer&) = default;
+  Trainer& operator=(const Trainer&) = default;
+  ~Trainer() = default;
+
+  /// All of it, up to model.safetensors and the report.
   TrainingResult Run();
 
  private:

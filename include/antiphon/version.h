@@ -1,7 +1,7 @@
 // The version, as semver.org has it: programs that were built for a version work with later ones of the same first
 // number (while that is 0: of the same second number).
 //
-// Threads: pure functions. Errors: none.
+// Ownership: texts live as long as the program. Threads: pure functions. Errors: none.
 #pragma once
 
 #include "antiphon/export.h"

@@ -123,14 +123,18 @@ struct ANTIPHON_INTERNAL Aligner::Impl {
                                          NormalisationOf(*model, /*normalize_variance=*/false, input.utterance));
     const OneUtterance source(features.Whole(), WordsOf(text));
     const auto words = LexiconFor(source.Words(0));
-    const hmm::GmmTrainingResult result = pipeline::AlignWithModel(
-        *model, source, /*sizes=*/{1}, *words, {options.training, options.gaps, options.adapt, feature_shift_s},
-        options.threads > 0 ? options.threads : NumCores(), Team::Alone());
+    const int num_threads = options.threads > 0 ? options.threads : NumCores();
+    const pipeline::AlignByModelOptions how{options.training, options.gaps, options.adapt, feature_shift_s};
+    const hmm::GmmTrainingResult result =
+        pipeline::AlignWithModel(*model, source, /*sizes=*/{1}, *words, how, num_threads, Team::Alone());
     if (!result.alignments[0].ok()) {
       Throw<InputError>("{} words cannot be aligned with {:.2f} s of audio: {}", source.Words(0).size(),
                         static_cast<double>(samples) / input.sample_rate_hz, result.report.skipped.at(0).reason);
     }
-    AlignedSpeech speech = Describe(result.alignments[0], result.words[0], *words);
+    const auto finer = pipeline::FinerPhonesOf(*model, source, /*sizes=*/{1}, result, how, num_threads, Team::Alone());
+    pipeline::FinePhones fine;
+    if (!finer.empty()) fine = {finer[0], feature_shift_s};
+    AlignedSpeech speech = Describe(result.alignments[0], result.words[0], *words, fine);
     speech.duration_s = std::max(static_cast<double>(samples) / input.sample_rate_hz,
                                  speech.phones.empty() ? 0.0 : speech.phones.back().end_s);
     return speech;
@@ -144,8 +148,9 @@ struct ANTIPHON_INTERNAL Aligner::Impl {
     return std::make_shared<const hmm::Lexicon>(pipeline::WithNewWords(*lexicon, added, "the bundle"));
   }
 
-  AlignedSpeech Describe(const hmm::Alignment& alignment, const hmm::WordIds& words, const hmm::Lexicon& names) const {
-    const auto times = pipeline::TimesOf(alignment, model->hmm(), names, words, frame_shift_s);
+  AlignedSpeech Describe(const hmm::Alignment& alignment, const hmm::WordIds& words, const hmm::Lexicon& names,
+                         const pipeline::FinePhones& fine) const {
+    const auto times = pipeline::TimesOf(alignment, model->hmm(), names, words, frame_shift_s, fine);
     AlignedSpeech speech;
     speech.log_likelihood = times.log_likelihood;
     speech.retried = times.retried;

@@ -55,7 +55,7 @@ AudioInput InputOf(const std::string& path, int channel) {
   if (std::error_code none; std::filesystem::is_fifo(path, none)) {
     Throw<InputError>("'{}' is a pipe, which cannot be read twice: give its contents, or use a stream", path);
   }
-  const feat::AudioInfo info = feat::ProbeAudio(path);
+  const feat::AudioInfo info = feat::ProbeAudioFormat(path);
   RequireChannel(info, channel);
   const auto pieces = [path, channel](const auto& sink) {
     feat::AudioReader reader(path, {.channel = channel});

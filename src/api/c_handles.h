@@ -4,7 +4,10 @@
 #pragma once
 
 #include <exception>
+#include <memory>
+#include <mutex>
 #include <optional>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -16,6 +19,7 @@
 #include "antiphon/recognizer.h"
 #include "antiphon/stream.h"
 #include "base/config.h"
+#include "base/error.h"
 
 namespace antiphon::c {
 
@@ -71,6 +75,44 @@ void Free(Handle** handle) noexcept {
   *handle = nullptr;
 }
 
+// Of any handle.
+template <class Handle>
+antiphon_status LastStatus(const Handle* handle) noexcept {
+  return handle == nullptr ? ANTIPHON_ERROR_USAGE : handle->outcome.status;
+}
+
+template <class Handle>
+const char* LastError(const Handle* handle, const char* if_null) noexcept {
+  return handle == nullptr ? if_null : handle->outcome.error.c_str();
+}
+
+template <class Item>
+const Item* At(const std::vector<Item>* items, size_t i) noexcept {
+  return items == nullptr || i >= items->size() ? nullptr : &(*items)[i];
+}
+
+inline std::string Required(const char* text, const char* name) {
+  if (text == nullptr) Throw<UsageError>("{} is NULL", name);
+  return text;
+}
+
+inline std::string OrEmpty(const char* text) { return text == nullptr ? "" : text; }
+
+template <class T>
+std::span<const T> Samples(const T* samples, size_t count) {
+  if (samples == nullptr && count > 0) Throw<UsageError>("samples is NULL, but num_samples is {}", count);
+  return {samples, count};
+}
+
+/// What stands behind a speaker, and behind the results that have it.
+struct KnownSpeaker {
+  SpeakerProfile profile;
+  SpeakerMemory memory;
+};
+
+/// Throws UsageError for handles that are null or not good.
+const Recognizer& Good(const antiphon_recognizer* handle);
+
 }  // namespace antiphon::c
 
 // NOLINTBEGIN(readability-identifier-naming): names of the C interface.
@@ -79,18 +121,30 @@ struct antiphon_settings {
   antiphon::Config options;
   std::vector<antiphon::Hotword> hotwords;
   std::vector<std::string> words;
+  std::vector<antiphon::AddedWord> added;
 };
 
 struct antiphon_recognizer {
   antiphon::c::Outcome outcome;
   std::optional<antiphon::Recognizer> recognizer;
+  mutable std::once_flag asked;
+  mutable std::vector<std::string> vocabulary;  // once it was asked for
+};
+
+struct antiphon_speaker {
+  antiphon::c::Outcome outcome;
+  std::optional<antiphon::Recognizer> recognizer;
+  std::shared_ptr<antiphon::c::KnownSpeaker> speaker;
 };
 
 struct antiphon_result {
   antiphon::c::Outcome outcome;
-  std::string text, json, textgrid;
-  std::vector<antiphon::RecognizedWord> words;
-  antiphon::CancelToken cancel;
+  antiphon::Recognition recognition;  // of an alignment, its words
+  antiphon::AlignedSpeech speech;     // only of an alignment
+  std::string json, textgrid;
+  // Of the calls that follow.
+  antiphon::RecognizeSettings call;
+  std::shared_ptr<antiphon::c::KnownSpeaker> speaker;
 };
 
 struct antiphon_stream {
@@ -99,6 +153,7 @@ struct antiphon_stream {
   std::optional<antiphon::Stream> stream;
   std::vector<antiphon::StreamEvent> events;
   std::vector<std::string> json;  // of the events
+  std::vector<std::string> audio_remarks;
   antiphon::CancelToken cancel;
 };
 
@@ -107,3 +162,21 @@ struct antiphon_aligner {
   std::optional<antiphon::Aligner> aligner;
 };
 // NOLINTEND(readability-identifier-naming)
+
+namespace antiphon::c {
+
+void Clear(antiphon_result& result);
+void Take(Recognition&& recognition, antiphon_result& result);
+void Take(AlignedSpeech&& speech, antiphon_result& result);
+
+/// Nothing of an earlier call stays in a result, whatever `work` comes to.
+template <class Work>
+antiphon_status IntoResult(antiphon_result* result, Work&& work) noexcept {
+  if (result == nullptr) return ANTIPHON_ERROR_USAGE;
+  Clear(*result);
+  const antiphon_status status = Guarded(result->outcome, work);
+  if (status != ANTIPHON_OK) Clear(*result);
+  return status;
+}
+
+}  // namespace antiphon::c

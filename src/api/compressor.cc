@@ -47,6 +47,7 @@ CompressionOutcome Compressor::Run() {
   if (request.model.empty() || request.out.empty()) throw UsageError("a compression needs a model and a folder (out)");
   RequireOtherPlace(request.model, std::filesystem::path(request.out) / "model.safetensors", "this model");
   const CancelScope scope(CancelTokenAccess::Flag(settings_.cancel));
+  ThrowIfCancelled("compressing");
   const int threads = settings_.threads > 0 ? settings_.threads : NumCores();
   const ComputeThreadsScope compute(threads);
   const pipeline::StageHost host{.threads = threads,

@@ -84,21 +84,28 @@ void AddDetails(const Recognition& recognition, nlohmann::ordered_json& json) {
   if (!recognition.written_words.empty()) json["written_words"] = WordsJson(recognition.written_words);
 }
 
+// `confidences`: of each timed word; empty: not known.
+std::vector<RecognizedWord> WordsOf(const std::vector<decode::TimedWord>& timed, const std::vector<double>& confidences,
+                                    const ResultScale& scale, int begin_frame, bool ended) {
+  const std::vector<int32_t> ids = TimedIds(timed);
+  std::vector<RecognizedWord> words;
+  for (const ShownWord& shown : ShownWords(ids, scale.phrases, ended)) {
+    const decode::TimedWord& first = timed[shown.begin];
+    const decode::TimedWord& last = timed[shown.end - 1];
+    words.push_back({WordOf(shown, ids, scale), (begin_frame + first.begin_frame) * scale.frame_shift_s,
+                     (begin_frame + last.begin_frame) * scale.frame_shift_s + last.num_frames * scale.frame_shift_s,
+                     LeastConfidence(confidences, shown)});
+  }
+  return words;
+}
+
 }  // namespace
 
 Recognition Describe(const decode::Recognition& result, const ResultScale& scale, int begin_frame) {
   Recognition recognition;
   recognition.text = TextOf(result.best.words, scale, /*ended=*/true);
   recognition.remark = result.remark;
-  const std::vector<int32_t> words = TimedIds(result.times.words);
-  for (const ShownWord& shown : ShownWords(words, scale.phrases, /*ended=*/true)) {
-    const decode::TimedWord& first = result.times.words[shown.begin];
-    const decode::TimedWord& last = result.times.words[shown.end - 1];
-    recognition.words.push_back(
-        {WordOf(shown, words, scale), (begin_frame + first.begin_frame) * scale.frame_shift_s,
-         (begin_frame + last.begin_frame) * scale.frame_shift_s + last.num_frames * scale.frame_shift_s,
-         LeastConfidence(result.confidences, shown)});
-  }
+  recognition.words = WordsOf(result.times.words, result.confidences, scale, begin_frame, /*ended=*/true);
   for (const decode::LatticePath& path : result.nbest) {
     Hypothesis hypothesis = Describe(path, scale);
     // Those that differ in words which are not shown are one, the best of them.
@@ -113,30 +120,21 @@ Recognition Describe(const decode::Recognition& result, const ResultScale& scale
 namespace {
 
 // The times are those of the best hypothesis so far, whose pauses end sentences as those of the last one will.
-std::string WrittenSoFar(const LiveResult& result, const ResultScale& scale) {
-  const std::vector<decode::TimedWord> timed =
-      decode::FindTimes(*scale.model, *scale.graph.lexicon(), result.partial).words;
-  const std::vector<int32_t> words = TimedIds(timed);
+Recognition DescribeSoFar(const LiveResult& result, const ResultScale& scale) {
   Recognition so_far;
-  for (const ShownWord& shown : ShownWords(words, scale.phrases, /*ended=*/false)) {
-    const decode::TimedWord& last = timed[shown.end - 1];
-    so_far.words.push_back({WordOf(shown, words, scale), timed[shown.begin].begin_frame * scale.frame_shift_s,
-                            (last.begin_frame + last.num_frames) * scale.frame_shift_s, -1.0});
-  }
-  AddWritten(*scale.written, /*ended=*/false, so_far);
-  return so_far.written;
+  so_far.text = TextOf(result.partial.words, scale, /*ended=*/false);
+  const decode::PathTimes times = decode::FindTimes(scale.model, *scale.graph.lexicon(), result.partial);
+  so_far.words = WordsOf(times.words, /*confidences=*/{}, scale, result.begin_frame, /*ended=*/false);
+  if (scale.written != nullptr) AddWritten(*scale.written, /*ended=*/false, so_far);
+  return so_far;
 }
 
 }  // namespace
 
 StreamEvent Describe(const LiveResult& result, const ResultScale& scale) {
   StreamEvent event;
-  if (result.final) {
-    static_cast<Recognition&>(event) = Describe(result.recognition, scale, result.begin_frame);
-  } else {
-    event.text = TextOf(result.partial.words, scale, /*ended=*/false);
-    if (scale.written != nullptr) event.written = WrittenSoFar(result, scale);
-  }
+  static_cast<Recognition&>(event) =
+      result.final ? Describe(result.recognition, scale, result.begin_frame) : DescribeSoFar(result, scale);
   event.final = result.final;
   event.start_s = result.begin_frame * scale.frame_shift_s;
   event.end_s = (result.begin_frame + result.num_frames) * scale.frame_shift_s;
@@ -156,7 +154,7 @@ nlohmann::ordered_json JsonOf(const StreamEvent& event) {
                                  {"end", RoundedSeconds(event.end_s)},
                                  {"text", event.text}};
   if (!event.written.empty()) json["written"] = event.written;
-  if (event.final) AddDetails(event, json);
+  AddDetails(event, json);
   return json;
 }
 

@@ -18,10 +18,10 @@ namespace antiphon {
 /// How ids and frames of a recogniser are to be read.
 struct ResultScale {
   const decode::Graph& graph;
+  const hmm::HmmModel& model;                     // for times of what is understood so far
   decode::LatticeWeights weights;                 // that the result was chosen by
   double frame_shift_s = 0.01;                    // of the search
   const written::WrittenForm* written = nullptr;  // null: not asked for
-  const hmm::HmmModel* model = nullptr;           // for times of what is understood so far, if it is to be written
   const decode::PhraseList* phrases = nullptr;    // that alone may be said; null: words may
 };
 

@@ -5,6 +5,7 @@
 #include <future>
 #include <utility>
 
+#include "api/alive.h"
 #include "api/internal.h"
 #include "base/cancel.h"
 #include "base/error.h"
@@ -14,6 +15,12 @@
 #include "data/minibatch_pool.h"
 
 namespace antiphon {
+namespace {
+
+constexpr char kMinibatch[] = "Minibatch";
+constexpr char kMinibatches[] = "Minibatches";
+
+}  // namespace
 
 struct ANTIPHON_INTERNAL FrameStore::Impl {
   Impl(const std::string& folder, const data::FrameStoreAccess& access)
@@ -84,16 +91,16 @@ Minibatch::~Minibatch() = default;
 Minibatch::Minibatch(Minibatch&&) noexcept = default;
 Minibatch& Minibatch::operator=(Minibatch&&) noexcept = default;
 
-int64_t Minibatch::num_frames() const { return impl_->buffer.minibatch.features.rows(); }
-int64_t Minibatch::dim() const { return impl_->buffer.minibatch.features.cols(); }
+int64_t Minibatch::num_frames() const { return Alive(impl_, kMinibatch).buffer.minibatch.features.rows(); }
+int64_t Minibatch::dim() const { return Alive(impl_, kMinibatch).buffer.minibatch.features.cols(); }
 std::span<float> Minibatch::features() {
-  const MatrixView features = impl_->buffer.minibatch.features;
+  const MatrixView features = Alive(impl_, kMinibatch).buffer.minibatch.features;
   CHECK(features.contiguous());
   return {features.data(), static_cast<size_t>(features.size())};
 }
-std::span<const int32_t> Minibatch::labels() const { return impl_->buffer.minibatch.pdf_ids; }
-std::span<const float> Minibatch::weights() const { return impl_->buffer.minibatch.weights; }
-std::span<const int64_t> Minibatch::frame_ids() const { return impl_->buffer.minibatch.frame_ids; }
+std::span<const int32_t> Minibatch::labels() const { return Alive(impl_, kMinibatch).buffer.minibatch.pdf_ids; }
+std::span<const float> Minibatch::weights() const { return Alive(impl_, kMinibatch).buffer.minibatch.weights; }
+std::span<const int64_t> Minibatch::frame_ids() const { return Alive(impl_, kMinibatch).buffer.minibatch.frame_ids; }
 
 struct ANTIPHON_INTERNAL Minibatches::Impl {
   Impl(std::shared_ptr<const data::FrameStore> store, const data::MinibatchOptions& options,
@@ -147,19 +154,21 @@ Minibatches::~Minibatches() = default;
 Minibatches::Minibatches(Minibatches&&) noexcept = default;
 Minibatches& Minibatches::operator=(Minibatches&&) noexcept = default;
 
-int64_t Minibatches::size() const { return impl_->size; }
+int64_t Minibatches::size() const { return Alive(impl_, kMinibatches).size; }
 
 std::optional<Minibatch> Minibatches::Next() {
-  impl_->Prepare();
-  if (impl_->ahead.empty()) return std::nullopt;
-  auto next = std::move(impl_->ahead.front());
-  impl_->ahead.pop_front();
+  Impl& impl = Alive(impl_, kMinibatches);
+  impl.Prepare();
+  if (impl.ahead.empty()) return std::nullopt;
+  auto next = std::move(impl.ahead.front());
+  impl.ahead.pop_front();
   return Minibatch(next.get());
 }
 
 bool Minibatches::WaitForNext(std::chrono::milliseconds most) {
-  impl_->Prepare();
-  return impl_->ahead.empty() || impl_->ahead.front().wait_for(most) == std::future_status::ready;
+  Impl& impl = Alive(impl_, kMinibatches);
+  impl.Prepare();
+  return impl.ahead.empty() || impl.ahead.front().wait_for(most) == std::future_status::ready;
 }
 
 }  // namespace antiphon

@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "api/alive.h"
 #include "api/model_impl.h"
 #include "api/speaker_profile.h"
 #include "base/cancel.h"
@@ -11,6 +12,12 @@
 #include "pipeline/load_profile.h"
 
 namespace antiphon {
+namespace {
+
+constexpr char kModel[] = "Model";
+
+}  // namespace
+
 ConstMatrixView FramesOf(std::span<const float> features, const infer::NnetModel& network) {
   const int dim = network.model().feature_dim;
   if (dim == 0 || features.size() % static_cast<size_t>(dim) != 0) {
@@ -31,24 +38,26 @@ Model::~Model() = default;
 Model::Model(Model&&) noexcept = default;
 Model& Model::operator=(Model&&) noexcept = default;
 
-int Model::feature_dim() const { return impl_->network->model().feature_dim; }
-int Model::left_context() const { return impl_->network->model().left_context; }
-int Model::right_context() const { return impl_->network->model().right_context; }
-int Model::num_outputs() const { return impl_->network->num_pdfs(); }
-int64_t Model::num_parameters() const { return impl_->num_parameters; }
-std::string Model::network() const { return impl_->layers; }
-std::string Model::features() const { return impl_->network->model().feature_config; }
+int Model::feature_dim() const { return Alive(impl_, kModel).network->model().feature_dim; }
+int Model::left_context() const { return Alive(impl_, kModel).network->model().left_context; }
+int Model::right_context() const { return Alive(impl_, kModel).network->model().right_context; }
+int Model::num_outputs() const { return Alive(impl_, kModel).network->num_pdfs(); }
+int64_t Model::num_parameters() const { return Alive(impl_, kModel).num_parameters; }
+std::string Model::network() const { return Alive(impl_, kModel).layers; }
+std::string Model::features() const { return Alive(impl_, kModel).network->model().feature_config; }
 
 SpeakerProfile Model::LoadProfile(const std::string& file) const {
-  return SpeakerProfileAccess::Load(file, impl_->network);
+  return SpeakerProfileAccess::Load(file, Alive(impl_, kModel).network);
 }
 
 std::vector<float> Model::LogLikelihoods(std::span<const float> features, const SpeakerProfile& profile) const {
-  const ConstMatrixView frames = FramesOf(features, *impl_->network);
-  infer::NnetScorer scorer(impl_->network, Matrix(frames), SpeakerProfileAccess::Bound(profile, impl_->network.get()));
+  const std::shared_ptr<const infer::NnetModel>& network = Alive(impl_, kModel).network;
+  const ConstMatrixView frames = FramesOf(features, *network);
+  infer::NnetScorer scorer(network, Matrix(frames), SpeakerProfileAccess::Bound(profile, network.get()));
+  const int scored = scorer.num_frames_ready();
   std::vector<float> scores;
-  scores.reserve(static_cast<size_t>(frames.rows() * num_outputs()));
-  for (int frame = 0; frame < frames.rows(); ++frame) {
+  scores.reserve(static_cast<size_t>(scored) * static_cast<size_t>(network->num_pdfs()));
+  for (int frame = 0; frame < scored; ++frame) {
     if (frame % 64 == 0) ThrowIfCancelled("scoring");
     const std::span<const float> row = scorer.DenseFrame(frame);
     scores.insert(scores.end(), row.begin(), row.end());

@@ -45,16 +45,19 @@ const pipeline::UtteranceRecognizer& Recognizer::Impl::Giving(int nbest) const {
 }
 
 pipeline::SpeakerTransforms Recognizer::Impl::Transforms(const std::shared_ptr<pipeline::RecordingFeatures>& features,
-                                                         const std::vector<pipeline::SpeechTurn>& turns) const {
+                                                         const std::vector<pipeline::SpeechTurn>& turns,
+                                                         const std::function<void(double share)>& progress) const {
   if (!adaptation) return {};
   std::shared_ptr<pipeline::UtteranceFeatures> spoken = features;
   if (system.activity() != nullptr) {
     spoken = std::make_shared<pipeline::TurnFeatures>(features, system.recognizer().RowsOfTurns(*features, turns));
   }
   return adaptation
-      ->Adapt(
-          {.sizes = {1}, .speaker = [](size_t) { return std::string(); }, .features = [&](size_t) { return spoken; }},
-          /*num_threads=*/1, Team::Alone())
+      ->Adapt({.sizes = {spoken->num_frames()},
+               .speaker = [](size_t) { return std::string(); },
+               .features = [&](size_t) { return spoken; },
+               .progress = progress},
+              /*num_threads=*/1, Team::Alone())
       .transforms;
 }
 
@@ -81,20 +84,27 @@ Recognition Recognizer::Impl::Recognize(const AudioInput& input, const Recognize
       std::make_shared<pipeline::RecordingFeatures>(front_end, input.pieces, input.sample_rate_hz, of_this);
   std::vector<pipeline::SpeechTurn> turns;
   if (activity != nullptr) turns = activity->Turns(input.pieces, input.sample_rate_hz);
-  const pipeline::SpeakerTransforms transforms = Transforms(features, turns);
+  // Passes that adapt to the speaker take about as long as the recognition itself, each.
+  const double whole_s = static_cast<double>(features->num_frames()) * recognizer.feature_shift_s();
+  const int passes = 1 + (adaptation ? adaptation->passes() : 0);
+  const double adapting_s = whole_s * (passes - 1) / passes;
+  const auto adapted = [&](double share) {
+    if (settings.progress) settings.progress(share * adapting_s);
+  };
+  const pipeline::SpeakerTransforms transforms = Transforms(features, turns, adapted);
   if (!transforms.empty()) speaker.transform = &transforms.begin()->second;
   pipeline::PieceListener listener;
   int64_t searched = 0;
   if (settings.progress) {
     listener.searched = [&](int64_t frames) {
       searched += frames;
-      settings.progress(static_cast<double>(searched) * recognizer.feature_shift_s());
+      settings.progress(adapting_s + static_cast<double>(searched) * recognizer.feature_shift_s() / passes);
     };
   }
   const pipeline::UtteranceRecognizer& chosen = Giving(settings.nbest);
   const decode::Recognition result = activity != nullptr ? chosen.RecognizeTurns(*features, turns, speaker, listener)
                                                          : chosen.Recognize(*features, speaker, listener);
-  if (settings.progress) settings.progress(static_cast<double>(features->num_frames()) * recognizer.feature_shift_s());
+  if (settings.progress) settings.progress(whole_s);
   if (settings.memory != nullptr && !pipeline::IsNothingButZeros(*features, recognizer.feature_shift_s())) {
     heard.mean = features->speaker();
     SpeakerMemoryAccess::Values(*settings.memory, model) = std::move(heard);

@@ -29,12 +29,13 @@ struct ANTIPHON_INTERNAL Recognizer::Impl {
   /// `frame_shift_s`: of the search. `its_bias`: of a stream; null: the recogniser's.
   ResultScale scale(double frame_shift_s, const decode::WordBias* its_bias = nullptr) const {
     const decode::WordBias* const bias = its_bias != nullptr ? its_bias : system.bias();
-    return {system.graph(),         system.weights(),      frame_shift_s,
-            system.written().get(), &system.model().hmm(), bias != nullptr ? bias->phrases() : nullptr};
+    return {system.graph(), system.model().hmm(),   system.weights(),
+            frame_shift_s,  system.written().get(), bias != nullptr ? bias->phrases() : nullptr};
   }
-  /// Of the recording's speaker; empty for a model that takes none.
+  /// Of the recording's speaker; empty for a model that takes none. `progress`: told the share that is done.
   pipeline::SpeakerTransforms Transforms(const std::shared_ptr<pipeline::RecordingFeatures>& features,
-                                         const std::vector<pipeline::SpeechTurn>& turns) const;
+                                         const std::vector<pipeline::SpeechTurn>& turns,
+                                         const std::function<void(double share)>& progress) const;
   /// That gives as many hypotheses; negative: as many as the options say.
   const pipeline::UtteranceRecognizer& Giving(int nbest) const;
 

@@ -5,6 +5,7 @@
 #include <optional>
 #include <utility>
 
+#include "api/alive.h"
 #include "api/audio_input.h"
 #include "api/cancel.h"
 #include "api/describe.h"
@@ -36,11 +37,7 @@ LiveOptions OptionsOf(const StreamSettings& settings) {
                      [] { return "StreamSettings"; });
 }
 
-template <class Impl>
-Impl& Alive(const std::unique_ptr<Impl>& impl) {
-  if (!impl) throw UsageError("the stream was moved away");
-  return *impl;
-}
+constexpr char kStream[] = "Stream";
 
 }  // namespace
 
@@ -121,7 +118,7 @@ Stream& Stream::operator=(Stream&&) noexcept = default;
 
 // Refuses what is not finite before any sample is taken.
 std::vector<StreamEvent> Stream::Accept(std::span<const float> samples) {
-  Impl& stream = Alive(impl_);
+  Impl& stream = Alive(impl_, kStream);
   for (size_t i = 0; i < samples.size(); ++i) {
     if (std::fabs(samples[i]) <= kLoudest) continue;
     Throw<InputError>("sample {} of {} is {}, expected -1 … 1; none of them is taken", i, samples.size(), samples[i]);
@@ -134,7 +131,7 @@ std::vector<StreamEvent> Stream::Accept(std::span<const float> samples) {
 }
 
 std::vector<StreamEvent> Stream::Accept(std::span<const int16_t> samples) {
-  Impl& stream = Alive(impl_);
+  Impl& stream = Alive(impl_, kStream);
   return stream.Do([&] {
     stream.scaled.assign(samples.begin(), samples.end());
     return stream.Hear();
@@ -142,15 +139,15 @@ std::vector<StreamEvent> Stream::Accept(std::span<const int16_t> samples) {
 }
 
 std::vector<StreamEvent> Stream::End() {
-  Impl& stream = Alive(impl_);
+  Impl& stream = Alive(impl_, kStream);
   return stream.Do([&] { return stream.End(); });
 }
 
 bool Stream::ended() const { return !impl_ || impl_->over; }
 
-std::vector<std::string> Stream::AudioRemarks() const { return Alive(impl_).live.AudioRemarks(); }
+std::vector<std::string> Stream::AudioRemarks() const { return Alive(impl_, kStream).live.AudioRemarks(); }
 
-const SpeakerMemory& Stream::memory() const { return Alive(impl_).settings.memory; }
+const SpeakerMemory& Stream::memory() const { return Alive(impl_, kStream).settings.memory; }
 
 StreamSettings SettingsOf(const LiveOptions& options) {
   StreamSettings settings;

@@ -1,5 +1,6 @@
 #include "antiphon/stream_scorer.h"
 
+#include "api/alive.h"
 #include "api/internal.h"
 #include "api/model_impl.h"
 #include "api/speaker_profile.h"
@@ -8,6 +9,9 @@
 
 namespace antiphon {
 namespace {
+
+constexpr char kScorer[] = "StreamScorer";
+constexpr char kScorerStream[] = "StreamScorer::Stream";
 
 infer::StreamPoolOptions PoolOptions(const StreamScorerSettings& settings, const infer::NnetModel& network) {
   const auto require = [](bool fits, const char* name, auto value, const std::string& expected) {
@@ -42,17 +46,18 @@ struct ANTIPHON_INTERNAL StreamScorer::Stream::State {
 };
 
 StreamScorer::StreamScorer(const Model& model, const StreamScorerSettings& settings)
-    : impl_(std::make_shared<Impl>(model.impl_->network, settings)) {}
+    : impl_(std::make_shared<Impl>(Alive(model.impl_, "Model").network, settings)) {}
 StreamScorer::~StreamScorer() = default;
 StreamScorer::StreamScorer(StreamScorer&&) noexcept = default;
 StreamScorer& StreamScorer::operator=(StreamScorer&&) noexcept = default;
 
 StreamScorer::Stream StreamScorer::Open(const SpeakerProfile& profile) {
-  const int id = impl_->pool.Open(SpeakerProfileAccess::Bound(profile, impl_->network.get()));
+  Impl& scorer = Alive(impl_, kScorer);
+  const int id = scorer.pool.Open(SpeakerProfileAccess::Bound(profile, scorer.network.get()));
   return Stream(std::make_unique<Stream::State>(impl_, id));
 }
 
-int StreamScorer::RunBatch(double now_s) { return impl_->pool.RunBatch(now_s); }
+int StreamScorer::RunBatch(double now_s) { return Alive(impl_, kScorer).pool.RunBatch(now_s); }
 
 StreamScorer::Stream::Stream(std::unique_ptr<State> state) : state_(std::move(state)) {}
 StreamScorer::Stream::~Stream() = default;
@@ -60,19 +65,22 @@ StreamScorer::Stream::Stream(Stream&&) noexcept = default;
 StreamScorer::Stream& StreamScorer::Stream::operator=(Stream&&) noexcept = default;
 
 void StreamScorer::Stream::Accept(std::span<const float> features, double now_s) {
-  if (state_->finished) throw UsageError("frames for a stream that was finished: open another one");
-  const ConstMatrixView frames = FramesOf(features, *state_->scorer->network);
-  state_->scorer->pool.Accept(state_->id, frames, now_s);
+  const State& stream = Alive(state_, kScorerStream);
+  if (stream.finished) throw UsageError("frames for a stream that was finished: open another one");
+  const ConstMatrixView frames = FramesOf(features, *stream.scorer->network);
+  stream.scorer->pool.Accept(stream.id, frames, now_s);
 }
 
 void StreamScorer::Stream::Finish() {
-  state_->scorer->pool.Finish(state_->id);
-  state_->finished = true;
+  State& stream = Alive(state_, kScorerStream);
+  stream.scorer->pool.Finish(stream.id);
+  stream.finished = true;
 }
 
 std::vector<float> StreamScorer::Stream::Take() {
+  const State& stream = Alive(state_, kScorerStream);
   std::vector<float> taken;
-  state_->scorer->pool.Take(state_->id, [&](std::span<const float> scores, double) {
+  stream.scorer->pool.Take(stream.id, [&](std::span<const float> scores, double) {
     taken.insert(taken.end(), scores.begin(), scores.end());
   });
   return taken;

@@ -4,6 +4,7 @@
 #include <utility>
 #include <variant>
 
+#include "api/alive.h"
 #include "api/internal.h"
 #include "base/error.h"
 #include "data/archive.h"
@@ -13,6 +14,9 @@
 
 namespace antiphon {
 namespace {
+
+constexpr char kReader[] = "TableReader";
+constexpr char kWriter[] = "TableWriter";
 
 using Floats = std::vector<float>;
 using Integers = std::vector<int32_t>;
@@ -102,12 +106,13 @@ TableReader::~TableReader() = default;
 TableReader::TableReader(TableReader&&) noexcept = default;
 TableReader& TableReader::operator=(TableReader&&) noexcept = default;
 
-TableKind TableReader::kind() const { return impl_->kind; }
+TableKind TableReader::kind() const { return Alive(impl_, kReader).kind; }
 bool TableReader::Next() {
-  return std::visit([&](auto& reader) { return impl_->Next(reader); }, impl_->reader);
+  Impl& impl = Alive(impl_, kReader);
+  return std::visit([&](auto& reader) { return impl.Next(reader); }, impl.reader);
 }
-const std::string& TableReader::key() const { return impl_->key; }
-TableValue& TableReader::value() { return impl_->value; }
+const std::string& TableReader::key() const { return Alive(impl_, kReader).key; }
+TableValue& TableReader::value() { return Alive(impl_, kReader).value; }
 
 struct ANTIPHON_INTERNAL TableWriter::Impl {
   // The first value makes the file, whose kind it is.
@@ -142,27 +147,28 @@ void TableWriter::WriteMatrix(const std::string& key, std::span<const float> val
     Throw<ShapeError>("'{}': {} values are no whole number of rows of {}", key, values.size(), cols);
   }
   const int64_t rows = cols == 0 ? 0 : std::ssize(values) / cols;
-  impl_->Of<Matrix>().Write(key, Matrix(ConstMatrixView(values.data(), rows, cols)));
+  Alive(impl_, kWriter).Of<Matrix>().Write(key, Matrix(ConstMatrixView(values.data(), rows, cols)));
 }
 
 void TableWriter::WriteVector(const std::string& key, std::span<const float> values) {
-  impl_->Of<Floats>().Write(key, Floats(values.begin(), values.end()));
+  Alive(impl_, kWriter).Of<Floats>().Write(key, Floats(values.begin(), values.end()));
 }
 
 void TableWriter::WriteIntegers(const std::string& key, std::span<const int32_t> values) {
-  impl_->Of<Integers>().Write(key, Integers(values.begin(), values.end()));
+  Alive(impl_, kWriter).Of<Integers>().Write(key, Integers(values.begin(), values.end()));
 }
 
 void TableWriter::Close() {
+  Impl& impl = Alive(impl_, kWriter);
   std::visit(
       [&](auto& writer) {
         if constexpr (std::is_same_v<std::remove_reference_t<decltype(writer)>, std::monostate>) {
-          impl_->Of<Matrix>().Close();
+          impl.Of<Matrix>().Close();
         } else {
           writer.Close();
         }
       },
-      impl_->writer);
+      impl.writer);
 }
 
 }  // namespace antiphon

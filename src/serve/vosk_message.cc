@@ -78,6 +78,7 @@ void Read(const Json& given, VoskConfig& config) {
     if (key == "sample_rate") config.sample_rate_hz = WholeNumber(value, "sample_rate", kLowestHz, kHighestHz);
     if (key == "words") config.words = NumberOf(value, "words") != 0;
     if (key == "partial") config.partial = NumberOf(value, "partial") != 0;
+    if (key == "partial_words") config.partial_words = NumberOf(value, "partial_words") != 0;
     if (key == "max_alternatives") {
       config.max_alternatives = WholeNumber(value, "max_alternatives", 0, kMaxAlternatives);
     }

@@ -6,7 +6,7 @@
 //
 // Keys of our own in "config": "profile" (a speaker's, by name), "hotwords" (phrases to prefer, or {"phrase",
 // "bonus"}), "format": "listen" (each event as `antiphon listen` prints it, in place of Vosk's replies), "partial" (0:
-// none).
+// none), "partial_words" (1: with times, too, as Vosk's library gives them after SetPartialWords).
 //
 // Threads: pure functions. Errors: UsageError saying what was expected.
 // Source: the protocol that alphacep/vosk-server documents.
@@ -24,6 +24,7 @@ struct VoskConfig {
   int sample_rate_hz = 8000;
   bool words = true;
   bool partial = true;
+  bool partial_words = false;
   bool as_listen = false;
   int max_alternatives = 0;
   std::vector<std::string> phrase_list;  // empty: whatever the model knows

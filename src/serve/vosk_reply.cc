@@ -1,5 +1,6 @@
 #include "serve/vosk_reply.h"
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "base/rounded_seconds.h"
@@ -40,6 +41,12 @@ StreamEvent Together(std::span<const StreamEvent> events) {
   return all;
 }
 
+std::string Partial(const StreamEvent& event, const VoskConfig& config) {
+  ordered_json reply = {{"partial", event.text}};
+  if (config.partial_words && !event.words.empty()) reply["partial_result"] = WordsOf(event, false);
+  return Print(reply);
+}
+
 std::string Result(const StreamEvent& event, const VoskConfig& config) {
   ordered_json reply;
   if (config.words && !event.words.empty()) reply["result"] = WordsOf(event, true);
@@ -61,13 +68,10 @@ std::string Alternatives(const StreamEvent& event, const VoskConfig& config) {
 
 }  // namespace
 
-std::string VoskReply(std::span<const StreamEvent> events, bool end, const VoskConfig& config, std::string& partial) {
-  bool final = end;
-  for (const StreamEvent& event : events) {
-    final = final || event.final;
-    partial = event.final ? "" : event.text;
-  }
-  if (!final) return Print({{"partial", partial}});
+std::string VoskReply(std::span<const StreamEvent> events, bool end, const VoskConfig& config, StreamEvent& so_far) {
+  const bool final = end || std::any_of(events.begin(), events.end(), [](const StreamEvent& e) { return e.final; });
+  if (!events.empty()) so_far = events.back().final ? StreamEvent() : events.back();
+  if (!final) return Partial(so_far, config);
   const StreamEvent all = Together(events);
   return config.max_alternatives > 0 ? Alternatives(all, config) : Result(all, config);
 }

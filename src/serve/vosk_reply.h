@@ -1,6 +1,7 @@
 // Results as Vosk's clients expect them.
 //
 //   {"partial": "one zero"}
+//   {"partial": "one zero", "partial_result": [{"end": 0.84, "start": 0.39, "word": "one"}, …]}
 //   {"result": [{"conf": 0.98, "end": 0.84, "start": 0.39, "word": "one"}, …], "text": "one zero"}
 //   {"alternatives": [{"confidence": -41.2, "result": [{"end", "start", "word"}, …], "text": "one zero"}, …]}
 //
@@ -19,8 +20,8 @@
 
 namespace antiphon::serve {
 
-/// `end`: no more speech comes, so that the reply is a result in any case. `partial`: the text so far of an utterance
-/// that goes on, which is kept from message to message.
-std::string VoskReply(std::span<const StreamEvent> events, bool end, const VoskConfig& config, std::string& partial);
+/// `end`: no more speech comes, so that the reply is a result in any case. `so_far`: of an utterance that goes on, kept
+/// from message to message.
+std::string VoskReply(std::span<const StreamEvent> events, bool end, const VoskConfig& config, StreamEvent& so_far);
 
 }  // namespace antiphon::serve

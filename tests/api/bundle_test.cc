@@ -5,10 +5,14 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <filesystem>
 #include <functional>
 #include <nlohmann/json.hpp>
+#include <type_traits>
+#include <vector>
 
 #include "antiphon.h"
+#include "antiphon/aligner.h"
 #include "antiphon/model.h"
 #include "antiphon/model_file.h"
 #include "antiphon/recognizer.h"
@@ -84,6 +88,35 @@ TEST_P(BundleTest, DecodesAsItsPartsDo) {
   pipeline::WriteChosenWeights(Path("other.toml"), {.lm_weight = 30.0, .word_penalty = 0.5}, "of a test");
   EXPECT_EQ(Decode(bundle_, "", Path("other.toml")), Decode(Path("net.safetensors"), Path("graph"), Path("other.toml")))
       << "what is given counts";
+}
+
+// One text and settings are a bundle and its settings, however they are written; two texts are a model and its graph.
+TEST_P(BundleTest, IsOpenedWithSettingsAlone) {
+  const std::string audio = Path("noise.wav");
+  const Recognition three = Recognizer(bundle_, "", {.beam = 6, .nbest = 3}).RecognizeFile(audio);
+  ASSERT_EQ(three.nbest.size(), 3U);
+  const RecognizerSettings settings{.beam = 6, .nbest = 3};
+  const Recognizer braces(bundle_, {.beam = 6, .nbest = 3});
+  const Recognizer value(bundle_, settings);
+  const Recognizer list{bundle_, {.beam = 6, .nbest = 3}};
+  const Recognizer literal(bundle_.c_str(), {.beam = 6, .nbest = 3, .options = "nnet.lazy = false"});
+  for (const Recognizer& recognizer : {braces, value, list, literal}) {
+    EXPECT_EQ(recognizer.RecognizeFile(audio), three);
+  }
+  const Recognition plain = Recognizer(bundle_).RecognizeFile(audio);
+  EXPECT_EQ(Recognizer(bundle_, {}).RecognizeFile(audio), plain);
+  EXPECT_EQ(Recognizer(bundle_, "").RecognizeFile(audio), plain);
+  for (const auto& call : std::vector<std::function<void()>>{
+           [&] { Recognizer(bundle_, "/nowhere"); }, [&] { Recognizer(bundle_, std::string("/nowhere")); },
+           [&] { Recognizer(bundle_, std::filesystem::path("/nowhere")); }}) {
+    EXPECT_THROW(call(), Error) << "a graph";
+  }
+  EXPECT_EQ(Aligner(bundle_, {.beam = 12}).AlignFile(audio, "ONE TWO").words,
+            Aligner(bundle_, "", {.beam = 12}).AlignFile(audio, "ONE TWO").words);
+  EXPECT_EQ(Aligner(bundle_, {}).AlignFile(audio, "ONE TWO").words, Aligner(bundle_).AlignFile(audio, "ONE TWO").words);
+  static_assert(!std::is_constructible_v<Recognizer, const char*, int>);
+  static_assert(std::is_constructible_v<Recognizer, const char*, RecognizerSettings>);
+  static_assert(std::is_nothrow_move_constructible_v<Recognizer>, "in a vector that grows");
 }
 
 TEST_P(BundleTest, NeedsNoGraphNorLexiconInC) {

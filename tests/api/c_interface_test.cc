@@ -10,8 +10,7 @@
 #include "antiphon/aligner.h"
 #include "antiphon/recognizer.h"
 #include "antiphon/version.h"
-#include "api/two_words.h"
-#include "base/file.h"
+#include "api/c_system.h"
 #include "feat/audio.h"
 
 namespace antiphon {
@@ -20,34 +19,7 @@ namespace {
 using ::testing::HasSubstr;
 using testing::kRateHz;
 
-class CInterface : public ::testing::Test {
- protected:
-  CInterface() {
-    WriteFileAtomically(system_.folder / "lexicon.txt", "ONE A\nTWO B\n");
-    antiphon_settings* settings = antiphon_settings_new();
-    EXPECT_EQ(antiphon_settings_set(settings, "beam", "6"), ANTIPHON_OK);
-    EXPECT_EQ(antiphon_settings_set(settings, "nbest", "2"), ANTIPHON_OK);
-    recognizer_ = antiphon_recognizer_new(Model().c_str(), Graph().c_str(), settings);
-    antiphon_settings_free(&settings);
-    EXPECT_EQ(antiphon_recognizer_status(recognizer_), ANTIPHON_OK) << antiphon_recognizer_error(recognizer_);
-  }
-  ~CInterface() override {
-    antiphon_recognizer_free(&recognizer_);
-    antiphon_result_free(&result_);
-  }
-  std::string Path(const std::string& name) const { return (system_.folder / name).string(); }
-  std::string Model() const { return Path("net.safetensors"); }
-  std::string Graph() const { return Path("graph"); }
-  static std::vector<float> Speech(int seconds) {
-    std::vector<float> speech = testing::Noise(seconds * kRateHz);
-    for (float& x : speech) x = std::clamp(std::round(x), -32768.0F, 32767.0F) / 32768;
-    return speech;
-  }
-
-  const testing::TwoWords system_{false};
-  antiphon_recognizer* recognizer_ = nullptr;
-  antiphon_result* result_ = antiphon_result_new();
-};
+using CInterface = testing::CSystem;
 
 TEST_F(CInterface, RecognisesAsCppDoes) {
   const Recognizer expected_by(Model(), Graph(), {.beam = 6, .nbest = 2});
@@ -138,10 +110,7 @@ TEST_F(CInterface, PrefersAndAllowsWords) {
                 .text);
   EXPECT_GT(antiphon_result_num_words(result_), 0U);
   antiphon_recognizer_free(&one);
-  // They are none of a stream's or an aligner's business.
-  antiphon_stream* stream = antiphon_stream_new(recognizer_, kRateHz, settings);
-  EXPECT_EQ(antiphon_stream_status(stream), ANTIPHON_ERROR_USAGE);
-  antiphon_stream_free(&stream);
+  // They are none of an aligner's business.
   antiphon_aligner* aligner = antiphon_aligner_new(Model().c_str(), Path("lexicon.txt").c_str(), settings);
   EXPECT_EQ(antiphon_aligner_status(aligner), ANTIPHON_ERROR_USAGE);
   antiphon_aligner_free(&aligner);

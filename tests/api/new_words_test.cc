@@ -13,10 +13,7 @@
 #include "base/error.h"
 #include "base/file.h"
 #include "base/team.h"
-#include "decode/graph/graph_parts.h"
-#include "decode/graph/parts_builder.h"
 #include "feat/audio.h"
-#include "hmm/graph/openfst.h"
 #include "pipeline/align.h"
 #include "pipeline/bundle.h"
 
@@ -65,18 +62,7 @@ TEST_F(NewWordsTest, ARecogniserPronouncesThem) {
 
 // A graph on the fly takes them.
 TEST_F(NewWordsTest, ARecogniserGetsThemWhenItStarts) {
-  hmm::LexiconOptions options;
-  options.silence_phones = {"SIL"};
-  const hmm::Lexicon lexicon = hmm::Lexicon::Parse("ONE A\nTWO B\n", "lexicon.txt", options);
-  fst::StdVectorFst grammar;
-  grammar.AddState();
-  grammar.SetStart(0);
-  grammar.SetFinal(0, 0.5F);
-  for (int32_t word = 1; word <= 2; ++word) grammar.AddArc(0, {word, word, 1.0F, 0});
-  const hmm::HmmModel& hmm = system_.gmm.hmm;
-  const decode::GraphParts parts(decode::BuildLexiconGraph(hmm, lexicon, {}),
-                                 decode::WordAutomaton::FromFst(grammar, lexicon.backoff_word(), 10));
-  decode::SaveParts(parts, hmm, lexicon, nullptr, "two words", {}, Path("parts"));
+  system_.SaveParts();
   pipeline::WriteBundle(request_);
   const auto with = [&](const std::string& graph, std::vector<AddedWord> words) {
     return Recognizer(request_.out, graph, {.add_words = std::move(words)});

@@ -103,9 +103,10 @@ TEST_F(Streams, SayTheSameHoweverTheSamplesAreCut) {
       EXPECT_LE(event.start_s, event.end_s);
       finals += event.final ? 1 : 0;
       EXPECT_EQ(event.nbest.empty(), !event.final);
-      EXPECT_TRUE(event.final || event.words.empty());
       for (const RecognizedWord& word : event.words) {
-        EXPECT_GE(word.confidence, 0);
+        if (event.final) {
+          EXPECT_GE(word.confidence, 0);
+        }
         EXPECT_GE(word.start_s, event.start_s);
         EXPECT_LE(word.end_s, event.end_s + 1e-9);
       }
@@ -141,6 +142,41 @@ TEST_F(Streams, OutliveTheirRecognizer) {
   Stream stream = recognizer->NewStream(kRateHz, Short());
   recognizer.reset();
   EXPECT_EQ(Hear(std::move(stream), speech, 1), expected);
+}
+
+// The words of a partial result say its text, one after the other, within what was heard until then.
+TEST_F(Streams, SayWhenTheWordsSoFarWereSaid) {
+  const std::vector<float> speech = Speech(4 * kRateHz);
+  for (const std::vector<std::string>& word_list : {std::vector<std::string>{}, {"ONE TWO", "[unk]"}, {"ONE TWO"}}) {
+    StreamSettings settings = Short();
+    settings.word_list = word_list;
+    Stream stream = MakeRecognizer().NewStream(kRateHz, settings);
+    int partials = 0, words = 0;
+    const auto check = [&](const Events& events, double heard_s) {
+      for (const StreamEvent& event : events) {
+        std::string text;
+        double start_s = event.start_s;
+        for (const RecognizedWord& word : event.words) {
+          text += (text.empty() ? "" : " ") + word.word;
+          EXPECT_GE(word.start_s, start_s);
+          EXPECT_GE(word.end_s, word.start_s);
+          EXPECT_LE(word.end_s, heard_s);
+          EXPECT_EQ(word.confidence < 0, !event.final);
+          start_s = word.start_s;
+        }
+        EXPECT_EQ(text, event.text);
+        partials += event.final ? 0 : 1;
+        words += event.final ? 0 : static_cast<int>(std::ssize(event.words));
+      }
+    };
+    constexpr size_t kPiece = 400;
+    for (size_t at = 0; at < speech.size(); at += kPiece) {
+      check(stream.Accept(std::span(speech).subspan(at, kPiece)), static_cast<double>(at + kPiece) / kRateHz);
+    }
+    check(stream.End(), static_cast<double>(speech.size()) / kRateHz);
+    EXPECT_GT(partials, 10);
+    EXPECT_GT(words, 5);
+  }
 }
 
 TEST_F(Streams, GivePartialResultsUnlessTheyAreNotWanted) {
@@ -286,8 +322,11 @@ TEST_F(Streams, AreJson) {
   EXPECT_EQ(ToJson(event),
             R"({"final":true,"start":1.0,"end":2.0,"text":"ONE \"TWO\"","words":[{"word":"ONE","start":1.1,"end":1.25,)"
             R"("confidence":0.5}],"nbest":[{"text":"ONE","cost":3.0,"graph_cost":1.0,"acoustic_cost":20.0}]})");
-  event.final = false;
-  EXPECT_EQ(ToJson(event), R"({"final":false,"start":1.0,"end":2.0,"text":"ONE \"TWO\""})");
+  StreamEvent so_far;
+  so_far.text = "ONE";
+  so_far.words = {{"ONE", 1.1, 1.25, -1.0}};
+  EXPECT_EQ(ToJson(so_far),
+            R"({"final":false,"start":0.0,"end":0.0,"text":"ONE","words":[{"word":"ONE","start":1.1,"end":1.25}]})");
 }
 
 }  // namespace

@@ -12,6 +12,8 @@
 #include "base/random.h"
 #include "decode/graph/graph.h"
 #include "decode/graph/graph_builder.h"
+#include "decode/graph/graph_parts.h"
+#include "decode/graph/parts_builder.h"
 #include "hmm/graph/openfst.h"
 #include "hmm/lexicon.h"
 #include "nn/model.h"
@@ -50,18 +52,34 @@ struct TwoWords {
     }
     network.Save(folder / "net.safetensors");
 
+    const hmm::Lexicon lexicon = TheLexicon();
+    fst::StdVectorFst fst;
+    decode::BuildGraphFst(gmm.hmm, lexicon, Grammar(), {}, &fst);
+    decode::SaveGraph(fst, gmm.hmm, lexicon, "two words", {}, folder / "graph");
+  }
+
+  /// The same graph as `antiphon graph --on-the-fly` makes it, in the folder's "parts".
+  void SaveParts() const {
+    const hmm::Lexicon lexicon = TheLexicon();
+    const decode::GraphParts parts(decode::BuildLexiconGraph(gmm.hmm, lexicon, {}),
+                                   decode::WordAutomaton::FromFst(Grammar(), lexicon.backoff_word(), 10));
+    decode::SaveParts(parts, gmm.hmm, lexicon, nullptr, "two words", {}, folder / "parts");
+  }
+
+  static hmm::Lexicon TheLexicon() {
     hmm::LexiconOptions options;
     options.silence_phones = {"SIL"};
     options.position_dependent = false;
-    const hmm::Lexicon lexicon = hmm::Lexicon::Parse("ONE A\nTWO B\n", "lexicon.txt", options);
+    return hmm::Lexicon::Parse("ONE A\nTWO B\n", "lexicon.txt", options);
+  }
+
+  static fst::StdVectorFst Grammar() {
     fst::StdVectorFst grammar;
     grammar.AddState();
     grammar.SetStart(0);
     grammar.SetFinal(0, 0.5F);
     for (int32_t word = 1; word <= 2; ++word) grammar.AddArc(0, {word, word, 1.0F, 0});
-    fst::StdVectorFst fst;
-    decode::BuildGraphFst(gmm.hmm, lexicon, grammar, {}, &fst);
-    decode::SaveGraph(fst, gmm.hmm, lexicon, "two words", {}, folder / "graph");
+    return grammar;
   }
 
   const TemporaryFolder folder;

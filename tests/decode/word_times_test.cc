@@ -104,6 +104,58 @@ TEST_F(WordTimes, AllowPhonesWhoseWordIsNotToldYet) {
   EXPECT_EQ(times.phones[1].word_index, -1);
 }
 
+// As of a search that goes on: wherever it stands, and however many words it is ahead of its phones or behind them,
+// what has been said stands where it stands in the end.
+TEST_F(WordTimes, OfAPathThatGoesOnAreThoseOfItsEnd) {
+  path_.words = {lexicon_.FindWord("AT"), lexicon_.FindWord("A"), lexicon_.FindWord("TEA")};
+  Say("SIL", {3});
+  Say("AH", {2, 1});
+  Say("T", {1, 4});
+  Say("AH", {1, 1});
+  Say("SIL", {2});
+  Say("T", {1, 1});
+  Say("IY", {1, 1});
+  const PathTimes whole = FindTimes(model_, lexicon_, path_);
+  LatticePath so_far;
+  for (size_t frames = 0; frames < path_.alignment.size(); ++frames) {
+    so_far.alignment.assign(path_.alignment.begin(), path_.alignment.begin() + static_cast<std::ptrdiff_t>(frames));
+    size_t begun = 0, over = 0;
+    for (const TimedWord& word : whole.words) {
+      begun += word.begin_frame < static_cast<int>(frames) ? 1 : 0;
+      over += word.begin_frame + word.num_frames <= static_cast<int>(frames) ? 1 : 0;
+    }
+    for (size_t told = over; told <= path_.words.size(); ++told) {
+      so_far.words.assign(path_.words.begin(), path_.words.begin() + static_cast<std::ptrdiff_t>(told));
+      const PathTimes times = FindTimes(model_, lexicon_, so_far);
+      ASSERT_EQ(times.words.size(), told) << frames << " frames";
+      for (size_t w = 0; w < told; ++w) {
+        const int end = times.words[w].begin_frame + times.words[w].num_frames;
+        EXPECT_LE(end, static_cast<int>(frames));
+        if (w < begun) {
+          EXPECT_EQ(times.words[w].begin_frame, whole.words[w].begin_frame) << frames << " frames";
+        }
+        if (w < over) {
+          EXPECT_EQ(times.words[w].num_frames, whole.words[w].num_frames) << frames << " frames";
+        }
+      }
+    }
+  }
+}
+
+// Places for each pair of a word and a phone would be more than there is memory for.
+TEST_F(WordTimes, OfAnHourTakeNoMoreThanItsLength) {
+  constexpr int kWords = 40000;
+  for (int w = 0; w < kWords; ++w) {
+    path_.words.push_back(lexicon_.FindWord(w % 2 == 0 ? "AT" : "TEA"));
+    Say(w % 2 == 0 ? "AH" : "T", {1, 1});
+    Say(w % 2 == 0 ? "T" : "IY", {1, 1});
+    if (w % 5 == 0) Say("SIL", {2});
+  }
+  const PathTimes times = FindTimes(model_, lexicon_, path_);
+  ASSERT_EQ(times.words.size(), static_cast<size_t>(kWords));
+  EXPECT_EQ(times.words.back().begin_frame, static_cast<int>(path_.alignment.size()) - 4);
+}
+
 TEST_F(WordTimes, OfNothingAreNothing) {
   EXPECT_TRUE(FindTimes(model_, lexicon_, path_).words.empty());
   path_.words = {lexicon_.FindWord("TEA"), lexicon_.FindWord("A")};

@@ -112,6 +112,7 @@ class Servers : public ::testing::Test {
     for (StreamEvent& event : stream.End()) events.push_back(std::move(event));
     json words = json::array();
     for (const StreamEvent& event : events) {
+      if (!event.final) continue;
       for (const RecognizedWord& word : event.words) {
         words.push_back({{"conf", word.confidence},
                          {"start", std::round(word.start_s * 100) / 100},

@@ -137,10 +137,11 @@ class ServedTest(unittest.TestCase):
         if status != 0:
             raise AssertionError(f"the server ended with status {status}: {''.join(cls.server.log)[-3000:]}")
 
-    def listen(self, *more, input_=None):
-        """The final events of antiphon listen with the same model."""
-        result = system.must("listen", "--no-partial", "--model", self.root / "net/model.safetensors", "--graph",
-                             self.root / "graph", *more, input_ or self.root / "call.wav")
+    def listen(self, *more, input_=None, partial=False):
+        """The events of antiphon listen with the same model."""
+        result = system.must("listen", "--partial" if partial else "--no-partial", "--model",
+                             self.root / "net/model.safetensors", "--graph", self.root / "graph", *more,
+                             input_ or self.root / "call.wav")
         return [json.loads(line) for line in result.stdout.splitlines()]
 
 

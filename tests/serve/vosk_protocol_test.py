@@ -201,16 +201,37 @@ class Vosk(serving.ServedTest):
             self.assertEqual(json.loads(connection.recv(timeout=60)), {"text": ""})
 
     def test_events_as_listen_prints_them(self):
+        for partial in (0, 1):
+            with self.server.connect() as connection:
+                connection.send('{"config": {"format": "listen", "sample_rate": 8000, "partial": %d}}' % partial)
+                for frame in frames(self.raw, 3000):
+                    connection.send(frame)
+                connection.send('{"eof" : 1}')
+                lines = []
+                with self.assertRaises(serving.ConnectionClosed):
+                    while True:
+                        lines.append(json.loads(connection.recv(timeout=60)))
+            self.assertEqual(lines, self.listen(partial=bool(partial)), "bit for bit")
+            self.assertEqual(any(line["words"] for line in lines if not line["final"]), bool(partial))
+
+    def test_words_with_times_so_far(self):
         with self.server.connect() as connection:
-            connection.send('{"config": {"format": "listen", "sample_rate": 8000, "partial": 0}}')
+            connection.send('{"config": {"sample_rate": 8000, "partial_words": 1}}')
+            answers = []
             for frame in frames(self.raw, 3000):
                 connection.send(frame)
+                answers.append(json.loads(connection.recv(timeout=60)))
             connection.send('{"eof" : 1}')
-            lines = []
-            with self.assertRaises(serving.ConnectionClosed):
-                while True:
-                    lines.append(json.loads(connection.recv(timeout=60)))
-        self.assertEqual(lines, self.listen(), "bit for bit")
+            answers.append(json.loads(connection.recv(timeout=60)))
+        self.same_as_listen(answers)
+        partial = [answer for answer in answers if answer.get("partial")]
+        self.assertTrue(partial)
+        for answer in partial:
+            words = answer["partial_result"]
+            self.assertEqual(" ".join(word["word"] for word in words), answer["partial"])
+            times = [time for word in words for time in (word["start"], word["end"])]
+            self.assertEqual(times, sorted(times))
+            self.assertNotIn("conf", words[0])
 
     def test_refuses_with_a_reason(self):
         for message, reason in (('{"config": {"sample_rate": 1}}', "sample_rate"), ("hello", "JSON"),

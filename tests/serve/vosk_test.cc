@@ -74,47 +74,62 @@ StreamEvent Partial(const std::string& text) {
 
 TEST(VoskReply, HasVosksForms) {
   VoskConfig config;
-  std::string partial;
-  EXPECT_EQ(json::parse(VoskReply({}, false, config, partial)), json::parse(R"({"partial":""})"));
+  StreamEvent so_far;
+  EXPECT_EQ(json::parse(VoskReply({}, false, config, so_far)), json::parse(R"({"partial":""})"));
   std::vector<StreamEvent> events = {Partial("one")};
-  EXPECT_EQ(json::parse(VoskReply(events, false, config, partial)), json::parse(R"({"partial":"one"})"));
-  EXPECT_EQ(json::parse(VoskReply({}, false, config, partial)), json::parse(R"({"partial":"one"})"));
+  EXPECT_EQ(json::parse(VoskReply(events, false, config, so_far)), json::parse(R"({"partial":"one"})"));
+  EXPECT_EQ(json::parse(VoskReply({}, false, config, so_far)), json::parse(R"({"partial":"one"})"));
   events = {Final("one two", {{"one", 0.104, 0.5, 0.75}, {"two", 0.5, 0.9, 1.0}})};
   const auto words = json::parse(R"([{"conf":0.75,"start":0.1,"end":0.5,"word":"one"},
                                      {"conf":1.0,"start":0.5,"end":0.9,"word":"two"}])");
-  EXPECT_EQ(json::parse(VoskReply(events, false, config, partial)), (json{{"result", words}, {"text", "one two"}}));
-  EXPECT_EQ(partial, "");
+  EXPECT_EQ(json::parse(VoskReply(events, false, config, so_far)), (json{{"result", words}, {"text", "one two"}}));
+  EXPECT_EQ(so_far, StreamEvent());
   config.words = false;
-  EXPECT_EQ(json::parse(VoskReply(events, false, config, partial)), (json{{"text", "one two"}}));
-  EXPECT_EQ(json::parse(VoskReply({}, true, config, partial)), (json{{"text", ""}}));
+  EXPECT_EQ(json::parse(VoskReply(events, false, config, so_far)), (json{{"text", "one two"}}));
+  EXPECT_EQ(json::parse(VoskReply({}, true, config, so_far)), (json{{"text", ""}}));
+}
+
+// Until the next event, each reply says the same.
+TEST(VoskReply, HasWordsOfWhatIsUnderstoodSoFarIfAskedTo) {
+  VoskConfig config;
+  ReadVoskMessage(R"({"config":{"partial_words":1}})", config);
+  StreamEvent so_far;
+  StreamEvent event = Partial("one two");
+  event.words = {{"one", 0.104, 0.5, -1.0}, {"two", 0.5, 0.9, -1.0}};
+  const auto words = json::parse(R"([{"start":0.1,"end":0.5,"word":"one"},{"start":0.5,"end":0.9,"word":"two"}])");
+  const json expected = {{"partial", "one two"}, {"partial_result", words}};
+  EXPECT_EQ(json::parse(VoskReply(std::vector<StreamEvent>{event}, false, config, so_far)), expected);
+  EXPECT_EQ(json::parse(VoskReply({}, false, config, so_far)), expected);
+  config.partial_words = false;
+  EXPECT_EQ(json::parse(VoskReply({}, false, config, so_far)), json::parse(R"({"partial":"one two"})"));
 }
 
 TEST(VoskReply, PutsUtterancesOfOneMessageTogether) {
   VoskConfig config;
-  std::string partial;
+  StreamEvent so_far;
   const std::vector<StreamEvent> events = {Final("one", {{"one", 0, 1, 1}}), Final("", {}), Partial("x"),
                                            Final("two", {{"two", 2, 3, 1}}), Partial("thr")};
-  const json reply = json::parse(VoskReply(events, false, config, partial));
+  const json reply = json::parse(VoskReply(events, false, config, so_far));
   EXPECT_EQ(reply["text"], "one two");
   EXPECT_EQ(reply["result"].size(), 2U);
-  EXPECT_EQ(json::parse(VoskReply({}, false, config, partial)), json::parse(R"({"partial":"thr"})"));
+  EXPECT_EQ(json::parse(VoskReply({}, false, config, so_far)), json::parse(R"({"partial":"thr"})"));
 }
 
 TEST(VoskReply, GivesAlternatives) {
   VoskConfig config;
   config.max_alternatives = 2;
-  std::string partial;
+  StreamEvent so_far;
   StreamEvent event = Final("one", {{"one", 0.1, 0.5, 0.75}});
   event.nbest = {{"one", 3.5, 1, 2}, {"won", 4.5, 1, 3}};
   const std::vector<StreamEvent> events = {event};
-  const json reply = json::parse(VoskReply(events, true, config, partial));
+  const json reply = json::parse(VoskReply(events, true, config, so_far));
   ASSERT_EQ(reply["alternatives"].size(), 2U);
   EXPECT_EQ(reply["alternatives"][0]["text"], "one");
   EXPECT_EQ(reply["alternatives"][0]["confidence"], -3.5);
   EXPECT_EQ(reply["alternatives"][0]["result"], json::parse(R"([{"start":0.1,"end":0.5,"word":"one"}])"));
   EXPECT_EQ(reply["alternatives"][1]["text"], "won");
   EXPECT_FALSE(reply.contains("text"));
-  EXPECT_EQ(json::parse(VoskReply({}, true, config, partial)),
+  EXPECT_EQ(json::parse(VoskReply({}, true, config, so_far)),
             json::parse(R"({"alternatives":[{"confidence":1.0,"text":""}]})"));
 }
 

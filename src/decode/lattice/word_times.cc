@@ -27,33 +27,27 @@ std::vector<TimedPhone> SplitPhones(const hmm::HmmModel& model, const std::vecto
   return phones;
 }
 
-// Words against phones from left to right; remembers from where each (word, phone) place was first reached.
+// Words against phones from left to right. Behind each word few places are reached, nearly always one and those behind
+// its pauses: they alone are kept, each with where it was first reached from, so that long utterances cost no more than
+// their length.
 class Matcher {
  public:
   Matcher(const hmm::Lexicon& lexicon, const std::vector<int32_t>& words, const std::vector<TimedPhone>& phones,
           bool complete)
-      : lexicon_(lexicon),
-        words_(words),
-        phones_(phones),
-        complete_(complete),
-        columns_(phones.size() + 1),
-        from_(columns_ * (words.size() + 1), kUnreached) {}
+      : lexicon_(lexicon), words_(words), phones_(phones), complete_(complete), behind_(words.size() + 1) {}
 
   /// word_begin[w], word_end[w]: phones of word w. False if there is no way.
   bool Run(std::vector<std::pair<size_t, size_t>>* spans) {
-    From(0, 0) = kStart;
-    for (size_t w = 0; w <= words_.size(); ++w) {
-      for (size_t p = 0; p < columns_; ++p) {
-        if (From(w, p) != kUnreached) Advance(w, p);
-      }
+    Reach(0, 0, kStart);
+    for (size_t w = 0; w < behind_.size(); ++w) {
+      // A pause adds a place behind the one that is looked at.
+      for (size_t i = 0; i < behind_[w].size(); ++i) Advance(w, behind_[w][i].phone);
     }
-    size_t last = phones_.size();
     // An unfinished path may end in phones whose word it has not said yet.
-    while (!complete_ && last > 0 && From(words_.size(), last) == kUnreached) --last;
-    if (From(words_.size(), last) == kUnreached) return false;
+    if (behind_.back().empty() || (complete_ && behind_.back().back().phone != phones_.size())) return false;
     spans->assign(words_.size(), {});
-    for (size_t w = words_.size(), p = last; w > 0 || p > 0;) {
-      const int32_t from = From(w, p);
+    for (size_t w = words_.size(), p = behind_.back().back().phone; w > 0 || p > 0;) {
+      const int32_t from = PlaceAt(w, p)->from;
       if (from == kPause) {
         --p;
         continue;
@@ -66,14 +60,26 @@ class Matcher {
   }
 
  private:
-  static constexpr int32_t kUnreached = -1, kPause = -2, kStart = -3;
+  static constexpr int32_t kPause = -2, kStart = -3;
 
-  int32_t& From(size_t w, size_t p) { return from_[w * columns_ + p]; }
+  struct Place {
+    size_t phone;  // before which it lies
+    int32_t from;  // the place of the word's first phone; or kPause, kStart
+  };
+  using Places = std::vector<Place>;  // in the order of phones
+
+  Places::iterator PlaceAt(size_t w, size_t p) {
+    return std::lower_bound(behind_[w].begin(), behind_[w].end(), p,
+                            [](const Place& place, size_t phone) { return place.phone < phone; });
+  }
+
+  void Reach(size_t w, size_t p, int32_t from) {
+    const auto at = PlaceAt(w, p);
+    if (at == behind_[w].end() || at->phone != p) behind_[w].insert(at, {p, from});
+  }
 
   void Advance(size_t w, size_t p) {
-    if (p < phones_.size() && phones_[p].phone == lexicon_.optional_silence() && From(w, p + 1) == kUnreached) {
-      From(w, p + 1) = kPause;
-    }
+    if (p < phones_.size() && phones_[p].phone == lexicon_.optional_silence()) Reach(w, p + 1, kPause);
     if (w == words_.size()) return;
     for (const hmm::Pronunciation& pronunciation : lexicon_.PronunciationsOf(words_[w])) {
       size_t length = 0;
@@ -84,7 +90,7 @@ class Matcher {
       const bool whole = length == pronunciation.phones.size();
       // Only the last phones of an unfinished path may be part of a word.
       if (!whole && (complete_ || p + length != phones_.size())) continue;
-      if (From(w + 1, p + length) == kUnreached) From(w + 1, p + length) = static_cast<int32_t>(p);
+      Reach(w + 1, p + length, static_cast<int32_t>(p));
     }
   }
 
@@ -92,8 +98,7 @@ class Matcher {
   const std::vector<int32_t>& words_;
   const std::vector<TimedPhone>& phones_;
   bool complete_;
-  size_t columns_;
-  std::vector<int32_t> from_;
+  std::vector<Places> behind_;  // of each number of words
 };
 
 }  // namespace

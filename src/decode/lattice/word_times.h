@@ -3,7 +3,8 @@
 // A path through the graph tells phones to the frame, but its words stand anywhere within their pronunciation. Here
 // each word is matched with one of its pronunciations in the sequence of phones, with optional pauses between words.
 // What the search left unfinished at the end (no final state was reached) counts as part of the last word. Frames at
-// the beginning that belong to a phone before a cut (Decoder::CutBefore) are no phone's.
+// the beginning that belong to a phone before a cut (Decoder::CutBefore) are no phone's. A path that goes on may be
+// ahead of its phones: words that none is said of yet begin at its end and have no frames.
 //
 // Threads: pure functions.
 #pragma once

@@ -176,7 +176,7 @@ std::shared_ptr<Hearing> VoskSession::NewHearing() {
   settings.hotwords = config_.hotwords;
   settings.word_list = config_.phrase_list;
   heard_with_ = config_;
-  partial_.clear();
+  so_far_ = {};
   odd_byte_.clear();
   const auto reply = [weak = weak_from_this(), executor = ws_.get_executor(), number = ++stream_](Heard heard) {
     asio::post(executor, [weak, number, heard = std::move(heard)] {
@@ -214,7 +214,7 @@ void VoskSession::OnHeard(const Heard& heard, int stream) {
 }
 
 void VoskSession::Answer(const Heard& heard) {
-  if (!heard_with_.as_listen) return Send(VoskReply(heard.events, heard.end, heard_with_, partial_));
+  if (!heard_with_.as_listen) return Send(VoskReply(heard.events, heard.end, heard_with_, so_far_));
   for (const StreamEvent& event : heard.events) Send(ListenLine(event, heard_with_.max_alternatives > 0));
 }
 

@@ -79,7 +79,7 @@ class VoskSession : public LiveSession, public std::enable_shared_from_this<Vosk
   CloseCode close_after_ = CloseCode::normal;  // what follows the last result
   std::string close_why_;
   std::string odd_byte_;  // of a message with half a sample
-  std::string partial_;
+  StreamEvent so_far_;
   std::deque<std::string> out_;
   beast::websocket::close_reason close_;
   int64_t samples_ = 0;  // in all
