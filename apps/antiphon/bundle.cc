@@ -25,7 +25,7 @@ REGISTER_COMMAND(
                 "antiphon decode --model exp/demo/demo.antiphon calls/ exp/calls",
      .positionals = {"experiment", "out"},
      .required = {"out"},
-     .common = {"model", "graph", "weights", "vad", "name", "licence", "speech"}});
+     .common = {"model", "graph", "weights", "g2p", "vad", "written", "name", "licence", "speech"}});
 
 }  // namespace
 }  // namespace antiphon::app

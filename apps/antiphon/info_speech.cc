@@ -167,7 +167,7 @@ const InfoKind kSpeechKinds[] = {
      DescribeArpa},
     {"transducer", [](const fs::path& p) { return HasEnding(p, {".fst"}); }, DescribeFst},
     {"ONNX", [](const fs::path& p) { return HasEnding(p, {".onnx"}); }, DescribeOnnx},
-    {"audio", [](const fs::path& p) { return fs::is_regular_file(p) && data::IsAudioName(p); }, DescribeAudio},
+    {"audio", [](const fs::path& p) { return fs::is_regular_file(p) && data::IsReadableAudioName(p); }, DescribeAudio},
 };
 
 }  // namespace

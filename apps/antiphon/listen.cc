@@ -269,7 +269,8 @@ REGISTER_COMMAND(
     "listen", ListenOptions, Listen,
     {.summary = "recognise speech while it is being said",
      .description = "Reads samples from standard input, a file or the microphone and prints a line of JSON for what is "
-                    "understood so far, and one with times and confidences for each utterance that ended.",
+                    "understood so far, with the times of its words, and one with confidences, too, for each utterance "
+                    "that ended.",
      .example = "arecord -q -t raw -f S16_LE -c 1 -r 16000 | antiphon listen --model exp/net/model.safetensors --graph "
                 "exp/graph --nnet.precision int8\n"
                 "antiphon listen --model exp/net/model.safetensors --graph exp/graph call.wav",

@@ -12,11 +12,9 @@
 #include <vector>
 
 #include "base/cancel.h"
-#include "base/child_process.h"
 #include "base/error.h"
 #include "base/io_error.h"
 #include "command.h"
-#include "data/foreign_audio.h"
 #include "feat/audio.h"
 
 namespace antiphon::app {
@@ -83,9 +81,7 @@ void WriteSamples(std::span<const float> samples, bool as_floats) {
 void Samples(const SamplesOptions& options, CommandContext& context) {
   if (context.json()) throw UsageError("samples are bytes, not JSON: leave --json out; --header tells the rate");
   LimitThisProcess(options);
-  // A server's decoder leads a group; the server ends that, not ffmpeg.
-  const data::ReadableAudio file(options.input, OnCancel::kEndAlone);
-  feat::AudioReader reader(file.path(), {.channel = options.channel});
+  feat::AudioReader reader(options.input, {.channel = options.channel});
   const int rate_hz = options.rate > 0 ? options.rate : reader.sample_rate_hz();
   if (options.header) {
     std::cout << nlohmann::ordered_json{{"rate", rate_hz}, {"channels", reader.channels_mixed()}}.dump() << "\n";

@@ -26,6 +26,18 @@ void TrainBesideOthers(const pipeline::TrainingJob& job, int threads) {
                      {.group = *group, .threads = [threads] { return threads; }});
 }
 
+// Runs that failed are results; a sweep without any other has none.
+void RequireAnyRun(const std::vector<report::SweptRun>& runs, const std::filesystem::path& out) {
+  const auto failed = std::ranges::count(runs, report::SweptRun::State::kFailed, &report::SweptRun::state);
+  if (failed == 0) return;
+  if (failed < std::ssize(runs)) {
+    log::Warn("{} of {} runs failed; why stands in '{}'", failed, runs.size(), (out / "sweep.md").string());
+    return;
+  }
+  Throw<InputError>("all {} runs failed, the first: {}; why each did stands in '{}'", failed, runs.front().failure,
+                    (out / "sweep.md").string());
+}
+
 void Sweep(pipeline::SweepRequest request, CommandContext& context) {
   if (Processes().num_processes() > 1) {
     throw UsageError(
@@ -53,6 +65,7 @@ void Sweep(pipeline::SweepRequest request, CommandContext& context) {
   }
   context.Print("page: {}", (out / "sweep.html").string());
   context.SetResult(report::ToJson(runs));
+  RequireAnyRun(runs, out);
 }
 
 }  // namespace

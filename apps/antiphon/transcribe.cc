@@ -8,19 +8,24 @@
 #include <map>
 #include <mutex>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <utility>
 
 #include "antiphon/recognizer.h"
 #include "api/recognizer_impl.h"
 #include "api/recognizer_options.h"
 #include "base/cancel.h"
+#include "base/core_shares.h"
 #include "base/error.h"
 #include "base/file.h"
+#include "base/finally.h"
 #include "base/log.h"
 #include "base/thread_pool.h"
 #include "command.h"
 #include "data/channels.h"
-#include "data/foreign_audio.h"
+#include "decode/search/word_bias.h"
+#include "feat/audio.h"
+#include "feat/foreign_sound.h"
 #include "feat/zero_spans.h"
 #include "pipeline/bundle.h"
 #include "pipeline/graph_changes.h"
@@ -55,7 +60,7 @@ struct TranscribeOptions {
     v("weights", weights, "weights.toml of a run with --tune; empty: the bundle's");
     v("files", files, "recordings: what libsndfile reads, and with ffmpeg installed what that reads");
     v("format", format, OneOf{{"text", "srt", "vtt", "json", "ctm", "TextGrid"}},
-      "of what is printed, where no files are asked for");
+      "of what is printed, where no files are asked for; of several recordings text, ctm or json, a list");
     v("srt", srt, "write subtitles, NAME.srt");
     v("vtt", vtt, "write subtitles for web pages, NAME.vtt");
     v("write", write, "formats to write files in: text (NAME.txt), srt, vtt, json, ctm, TextGrid");
@@ -64,10 +69,8 @@ struct TranscribeOptions {
       "of recordings with two or more: their mean, or each for itself; auto: each of two that differ, as of a call");
     v("precision", precision, OneOf{{"auto", "fp32", "bf16", "int8"}}, "of the network's products");
     v("beam", beam, Range{1.0, 1000.0}, "nats that a hypothesis may be worse than the best");
-    v("hotwords", hotwords,
-      "words and phrases to prefer, with commas between; or a file of them, one per line, each with a bonus of its own "
-      "behind a tab if you like");
-    v("hotword-bonus", hotword_bonus, Range{-100.0, 100.0}, "nats by which each word of them gets cheaper");
+    v("hotwords", hotwords, decode::kHotwordsHelp);
+    v("hotword-bonus", hotword_bonus, Range{-100.0, 100.0}, decode::kHotwordBonusHelp);
     v("written", written,
       "as people write it in place of the words, with numbers, full stops and capitals: english, what antiphon written "
       "made, or bundle, the bundle's own; empty: words as they are recognised");
@@ -96,10 +99,10 @@ fs::path FolderFor(const std::string& file, const TranscribeOptions& options) {
 
 // Whether two channels are those of a call: both have sound, and not the same. As soon as a minute says so, no more is
 // read; one that is silent or alike for so long may still differ.
-bool Differ(const data::ReadableAudio& audio) {
+bool Differ(const std::string& file) {
   constexpr double kOneScene = 0.5;  // correlation
   constexpr double kPeriod_s = 60.0;
-  feat::AudioReader left(audio.path(), {.channel = 0}), right(audio.path(), {.channel = 1});
+  feat::AudioReader left(file, {.channel = 0}), right(file, {.channel = 1});
   const auto period = static_cast<int64_t>(kPeriod_s * left.sample_rate_hz());
   double xx = 0, yy = 0, xy = 0;
   const auto differ = [&] { return xx > 0 && yy > 0 && xy < kOneScene * std::sqrt(xx * yy); };
@@ -120,9 +123,8 @@ bool Differ(const data::ReadableAudio& audio) {
 }
 
 // Channels to recognise, each for itself; −1: the mean.
-std::vector<int> ChannelsOf(const data::ReadableAudio& audio, const std::string& wish) {
-  const int count = audio.info().num_channels;
-  const bool each = wish == "each" ? count > 1 : wish == "auto" && count == 2 && Differ(audio);
+std::vector<int> ChannelsOf(const std::string& file, int count, const std::string& wish) {
+  const bool each = wish == "each" ? count > 1 : wish == "auto" && count == 2 && Differ(file);
   if (!each) return {-1};
   std::vector<int> channels;
   for (int c = 0; c < count; ++c) channels.push_back(c);
@@ -134,12 +136,12 @@ std::string NameOf(const std::string& file, int channel) {
   return fs::path(file).stem().string() + (channel < 0 ? "" : "-" + data::ChannelName(channel));
 }
 
-// As far as libsndfile can tell; the others count when they are read.
+// As far as headers can tell; the others count when they are read.
 double SecondsOf(const std::vector<std::string>& files) {
   double seconds = 0;
   for (const std::string& file : files) {
     try {
-      seconds += feat::ProbeAudio(file).duration_s();
+      if (!feat::IsForeignSound(file)) seconds += feat::ProbeAudio(file).duration_s();
     } catch (const std::runtime_error&) {
       continue;  // said when it is its turn
     }
@@ -162,37 +164,45 @@ struct Outcome {
 
 class Transcriber {
  public:
-  Transcriber(const TranscribeOptions& options, int threads)
+  Transcriber(const TranscribeOptions& options, CommandContext& context)
       : options_(options),
+        context_(context),
         formats_(FormatsToWrite(options)),
-        threads_(threads),
-        recognizer_(MakeRecognizer(options, options.files.size() > 1 ? 1 : threads)),
-        progress_("transcribing", std::max<int64_t>(1, static_cast<int64_t>(SecondsOf(options.files))), "s of speech") {
-  }
+        print_(formats_.empty() && !context.json() ? &pipeline::FindTranscriptFormat(options.format) : nullptr),
+        cores_(context.threads()),
+        recognizer_(MakeRecognizer(options)),
+        total_s_(SecondsOf(options.files)),
+        progress_("transcribing", std::max<int64_t>(1, static_cast<int64_t>(total_s_)), "s of speech") {}
 
   // True if all went well. Results come in the order of the files, each as soon as it is there.
-  bool Run(CommandContext& context) {
+  bool Run() {
     nlohmann::ordered_json json = nlohmann::ordered_json::array();
     bool all = true;
-    ParallelInOrder<Outcome>(
-        options_.files.size(), threads_, [&](size_t i) { return Transcribe(options_.files[i]); },
-        [&](size_t i, Outcome&& outcome) {
-          Tell(options_.files[i], outcome, context, json);
-          all = all && outcome.error.empty();
-        });
+    if (print_ != nullptr && options_.files.size() > 1) list_.emplace(*print_, context_.out());
+    {
+      const Finally closed([this] {
+        if (list_) list_->Close();
+      });
+      ParallelInOrder<Outcome>(
+          options_.files.size(), context_.threads(), [&](size_t i) { return Transcribe(options_.files[i]); },
+          [&](size_t i, Outcome&& outcome) {
+            Tell(options_.files[i], outcome, json);
+            all = all && outcome.error.empty();
+          });
+    }
     progress_.Finish();
-    context.SetResult(nlohmann::ordered_json({{"recordings", std::move(json)}}).dump(2));
+    context_.SetResult(nlohmann::ordered_json({{"recordings", std::move(json)}}).dump(2));
     return all;
   }
 
  private:
-  static Recognizer MakeRecognizer(const TranscribeOptions& options, int threads) {
+  static Recognizer MakeRecognizer(const TranscribeOptions& options) {
     RecognizerSettings settings;
     settings.beam = options.beam;
     settings.weights = options.weights;
     settings.precision = options.precision;
     settings.written = options.written;
-    settings.threads = threads;
+    settings.threads = 0;  // as many as the calling thread computes with
     RecognizerOptions all = OptionsOf(settings);
     all.recognize.bias.hotwords = fmt::format("{}", fmt::join(options.hotwords, ","));
     all.recognize.bias.hotword_bonus = options.hotword_bonus;
@@ -202,13 +212,16 @@ class Transcriber {
   }
 
   Outcome Transcribe(const std::string& file) {
+    CoreShares::Part cores(cores_);
     Outcome outcome;
     try {
-      const data::ReadableAudio audio(file);
-      const std::vector<int> channels = ChannelsOf(audio, options_.channels);
+      const feat::AudioInfo info = feat::ProbeAudio(file);
+      if (feat::IsForeignSound(file)) Progress(0, info.duration_s());
+      const std::vector<int> channels = ChannelsOf(file, info.num_channels, options_.channels);
+      RequireOneToPrint(file, channels.size());
       for (const int channel : channels) {
         outcome.transcripts.push_back(
-            Recognize(audio, channel, NameOf(file, channel), 1.0 / static_cast<double>(channels.size())));
+            Recognize(file, info, channel, 1.0 / static_cast<double>(channels.size()), cores));
       }
       if (std::ranges::all_of(outcome.transcripts, HasNoSpeech)) {
         Throw<InputError>("'{}': {}", file, outcome.transcripts.front().remark);
@@ -224,15 +237,28 @@ class Transcriber {
     return outcome;
   }
 
+  void RequireOneToPrint(const std::string& file, size_t transcripts) const {
+    if (print_ == nullptr || transcripts == 1 || print_->several != pipeline::Several::kNoDocument) return;
+    Throw<InputError>(
+        "'{}' gives {} transcripts, of a channel each, and --format {} prints a document of one: write files with "
+        "--write {}, or take --channels mean",
+        file, transcripts, options_.format, options_.format);
+  }
+
   // `share`: of the recording's seconds that are done with this channel.
-  pipeline::Transcript Recognize(const data::ReadableAudio& audio, int channel, const std::string& name, double share) {
+  pipeline::Transcript Recognize(const std::string& file, const feat::AudioInfo& info, int channel, double share,
+                                 CoreShares::Part& cores) {
     ThrowIfCancelled("transcribing");
     RecognizeSettings settings;
     settings.channel = channel;
     double before = 0;
-    settings.progress = [&](double done_s) { Progress(share * (done_s - std::exchange(before, done_s))); };
-    const Recognition said = recognizer_.RecognizeFile(audio.path().string(), settings);
-    pipeline::Transcript transcript{name, audio.info().duration_s(), said.remark, {}};
+    settings.progress = [&](double done_s) {
+      cores.Update();
+      Progress(share * (done_s - std::exchange(before, done_s)));
+    };
+    cores.Update();
+    const Recognition said = recognizer_.RecognizeFile(file, settings);
+    pipeline::Transcript transcript{NameOf(file, channel), info.duration_s(), said.remark, {}};
     for (const RecognizedWord& word : options_.written.empty() ? said.words : said.written_words) {
       transcript.words.push_back({word.word, word.start_s, word.end_s, word.confidence});
     }
@@ -248,39 +274,45 @@ class Transcriber {
     }
   }
 
-  void Tell(const std::string& file, const Outcome& outcome, CommandContext& context,
-            nlohmann::ordered_json& json) const {
+  void Tell(const std::string& file, const Outcome& outcome, nlohmann::ordered_json& json) {
     nlohmann::ordered_json entry = {{"file", file}};
     if (!outcome.error.empty()) {
       log::Warn("{}", outcome.error);
       entry["error"] = outcome.error;
     }
+    if (print_ != nullptr && !list_ && outcome.transcripts.size() > 1) list_.emplace(*print_, context_.out());
     for (const pipeline::Transcript& transcript : outcome.transcripts) {
       entry["channels"].push_back(nlohmann::ordered_json::parse(pipeline::ToJson(transcript)));
       if (!transcript.remark.empty()) log::Warn("{}: {}", transcript.name, transcript.remark);
-      if (formats_.empty()) {
-        const bool several = options_.files.size() > 1 || outcome.transcripts.size() > 1;
-        if (several && options_.format == "text") context.PrintLine("== " + transcript.name);
-        context.out() << pipeline::FindTranscriptFormat(options_.format).write(transcript) << std::flush;
+      if (list_) {
+        list_->Add(transcript);
+      } else if (print_ != nullptr) {
+        context_.out() << print_->write(transcript) << std::flush;
       }
     }
-    for (const std::string& path : outcome.written) context.PrintLine(path);
+    for (const std::string& path : outcome.written) context_.PrintLine(path);
     if (!outcome.written.empty()) entry["files"] = outcome.written;
     json.push_back(std::move(entry));
   }
 
-  // More seconds are done, of whatever recording.
-  void Progress(double seconds) {
+  // More seconds are done, of whatever recording; or more are there to do.
+  void Progress(double seconds, double more_to_do_s = 0) {
     const std::lock_guard lock(mutex_);
+    total_s_ += more_to_do_s;
     done_s_ += seconds;
+    progress_.SetTotal(std::max<int64_t>(1, static_cast<int64_t>(total_s_)));
     progress_.Update(static_cast<int64_t>(done_s_));
   }
 
   const TranscribeOptions& options_;
+  CommandContext& context_;
   std::vector<const pipeline::TranscriptFormat*> formats_;
-  int threads_;
+  const pipeline::TranscriptFormat* print_;  // null: nothing is printed
+  std::optional<pipeline::TranscriptList> list_;
+  CoreShares cores_;
   Recognizer recognizer_;
   std::mutex mutex_;
+  double total_s_;
   double done_s_ = 0;
   report::Progress progress_;
 };
@@ -317,7 +349,7 @@ class NamesInUse {
 
 std::vector<int> ChannelsIfReadable(const std::string& file, const std::string& wish) {
   try {
-    return ChannelsOf(data::ReadableAudio(file), wish);
+    return ChannelsOf(file, feat::ProbeAudioFormat(file).num_channels, wish);
   } catch (const Cancelled&) {
     throw;
   } catch (const std::runtime_error&) {
@@ -345,10 +377,21 @@ void RequireFilesForFolder(const TranscribeOptions& options) {
       options.out, options.format);
 }
 
+// Documents of one recording each, one after the other, are none.
+void RequireOneDocument(const TranscribeOptions& options) {
+  if (options.files.size() == 1 || !FormatsToWrite(options).empty()) return;
+  if (pipeline::FindTranscriptFormat(options.format).several != pipeline::Several::kNoDocument) return;
+  Throw<UsageError>(
+      "--format {} prints a document of one recording, and here are {}: write files with --write {}, beside the "
+      "recordings or with --out into a folder",
+      options.format, options.files.size(), options.format);
+}
+
 void Transcribe(const TranscribeOptions& options, CommandContext& context) {
   RequireFilesForFolder(options);
+  if (!context.json()) RequireOneDocument(options);
   RequireDifferentNames(options);
-  if (!Transcriber(options, context.threads()).Run(context)) {
+  if (!Transcriber(options, context).Run()) {
     throw InputError("some recordings could not be transcribed; the reasons stand above, the others are done");
   }
 }

@@ -13,7 +13,6 @@
 #include "base/thread_pool.h"
 #include "command.h"
 #include "data/audio_files.h"
-#include "data/foreign_audio.h"
 #include "feat/audio.h"
 #include "pipeline/voice_activity.h"
 
@@ -62,19 +61,19 @@ data::AudioPieces PiecesOf(const std::filesystem::path& file, int channel) {
 HeardFile Hear(const VadCommandOptions& options, const pipeline::VoiceActivity& activity, const std::string& file) {
   HeardFile heard;
   try {
-    const data::ReadableAudio audio(file);
-    heard.duration_s = audio.info().duration_s();
-    const data::AudioPieces pieces = PiecesOf(audio.path(), options.channel);
+    const feat::AudioInfo info = feat::ProbeAudio(file);
+    heard.duration_s = info.duration_s();
+    const data::AudioPieces pieces = PiecesOf(file, options.channel);
     if (options.frames) {
       vad::SpeechStream stream =
-          activity.Stream(audio.info().sample_rate_hz, [&](double p) { heard.probabilities.push_back(p); });
+          activity.Stream(info.sample_rate_hz, [&](double p) { heard.probabilities.push_back(p); });
       pieces([&](std::span<const float> piece) {
         stream.Accept(piece);
         stream.Take();
       });
       stream.Finish();
     } else {
-      heard.turns = activity.Turns(pieces, audio.info().sample_rate_hz);
+      heard.turns = activity.Turns(pieces, info.sample_rate_hz);
     }
     for (pipeline::SpeechTurn& turn : heard.turns) turn.end_s = std::min(turn.end_s, heard.duration_s);
   } catch (const Cancelled&) {

@@ -10,6 +10,7 @@
 #include "base/file.h"
 #include "base/utf8.h"
 #include "command.h"
+#include "data/text_table.h"
 #include "hmm/graph/openfst.h"
 #include "written/english_rules.h"
 #include "written/rule_source.h"
@@ -93,32 +94,73 @@ void TrainWritten(const WrittenTrainOptions& options, CommandContext& context) {
 struct WrittenApplyOptions {
   std::string form = written::kEnglish;
   std::string text = "-";
+  std::string ctm;
 
   template <class V>
   void Visit(V& v) {
     v("form", form, "folder of rules and of a model of sentences, one of its files, or english");
     v("text", text, "file of what was said, an utterance per line; -: standard input");
+    v("ctm", ctm,
+      "file of words with their times, whose pauses count, in place of --text: words.ctm of align or decode");
   }
 };
 
+std::string TextOf(const written::WrittenForm& form, const std::vector<written::SpokenWord>& words) {
+  std::string text;
+  for (const written::WrittenToken& token : form.Write(words, /*ended=*/true).tokens) {
+    text += (text.empty() ? "" : " ") + token.text;
+  }
+  return text;
+}
+
+struct TimedUtterance {
+  std::string utt_id;
+  std::vector<written::SpokenWord> words;
+};
+
+// Lines UTTERANCE CHANNEL START DURATION WORD, those of an utterance together; an alignment's pauses are left out.
+std::vector<TimedUtterance> ReadCtm(const std::string& path) {
+  std::vector<TimedUtterance> utterances;
+  std::istringstream in(ComposeLines(ReadFile(path), path));
+  std::string line;
+  for (int number = 1; std::getline(in, line); ++number) {
+    const std::vector<std::string> fields = data::SplitWords(line);
+    double start_s = 0, duration_s = 0;
+    if (fields.empty() || fields[0].starts_with(";;")) continue;
+    if (fields.size() < 5 || !data::ParseReal(fields[2], start_s) || !data::ParseReal(fields[3], duration_s)) {
+      Throw<InputError>("{}:{}: expected UTTERANCE CHANNEL START DURATION WORD, found '{}'", path, number, line);
+    }
+    if (utterances.empty() || utterances.back().utt_id != fields[0]) utterances.push_back({fields[0], {}});
+    utterances.back().words.push_back({fields[4], start_s, start_s + duration_s});
+  }
+  return utterances;
+}
+
 void ApplyWritten(const WrittenApplyOptions& options, CommandContext& context) {
+  if (!options.ctm.empty() && context.config().Has("text")) {
+    throw UsageError("--ctm takes the place of the text: leave one of them out");
+  }
   std::istringstream file(options.text == "-" ? "" : ReadFile(options.text));
   std::istream& in = options.text == "-" ? std::cin : file;
   const auto files = WithContext([&] { return written::FilesOf(options.form); },
                                  [] { return "the form stands first, the file of text second"; });
   const auto form = written::WrittenForm::Load(files, /*fold_case=*/true);
   Json lines = Json::array();
+  const auto tell = [&](const std::string& text) {
+    context.PrintLine(text);
+    if (context.json()) lines.push_back(text);
+  };
+  if (!options.ctm.empty()) {
+    for (const TimedUtterance& utterance : ReadCtm(options.ctm))
+      tell(utterance.utt_id + " " + TextOf(form, utterance.words));
+    return context.SetResult(Json({{"lines", std::move(lines)}}).dump());
+  }
   for (std::string line; std::getline(in, line);) {
     RequireUtf8(line);
     std::istringstream fields(ComposeUtf8(line));
     std::vector<written::SpokenWord> words;
     for (std::string word; fields >> word;) words.push_back({word});
-    std::string text;
-    for (const written::WrittenToken& token : form.Write(words, /*ended=*/true).tokens) {
-      text += (text.empty() ? "" : " ") + token.text;
-    }
-    context.PrintLine(text);
-    if (context.json()) lines.push_back(text);
+    tell(TextOf(form, words));
   }
   context.SetResult(Json({{"lines", std::move(lines)}}).dump());
 }
@@ -144,9 +186,11 @@ REGISTER_COMMAND("written train", WrittenTrainOptions, TrainWritten,
 REGISTER_COMMAND("written apply", WrittenApplyOptions, ApplyWritten,
                  {.summary = "text of spoken words as people write it",
                   .description = "An utterance per line, in and out. The same as --written of transcribe, listen and "
-                                 "decode, but without the pauses.",
+                                 "decode, but without the pauses; with --ctm, whose lines tell an utterance's name "
+                                 "first, with them.",
                   .example = "echo i paid twenty five dollars at half past three | antiphon written apply\n"
-                             "antiphon written apply english said.txt",
+                             "antiphon written apply english said.txt\n"
+                             "antiphon written apply english --ctm exp/times/words.ctm",
                   .positionals = {"form", "text"}});
 
 }  // namespace

@@ -21,12 +21,15 @@ constexpr double kTimeToEndS = 1.0;
 }  // namespace
 
 std::unique_ptr<RunningProgram> RunningProgram::Start(const std::vector<std::string>& words,
-                                                      const std::filesystem::path& messages) {
+                                                      const std::filesystem::path& messages,
+                                                      const RunningProgramOptions& options) {
   const FileDescriptor nothing = OpenForProgram("/dev/null", O_RDONLY);
   const FileDescriptor file = OpenForProgram(messages, O_WRONLY | O_CREAT | O_TRUNC);
   Pipe pipe = NewPipe(words[0]);
-  const std::optional<pid_t> process =
-      Spawn(words, {.input = nothing.get(), .output = pipe.write.get(), .messages = file.get(), .own_group = true});
+  const std::optional<pid_t> process = Spawn(words, {.input = options.shares_input ? -1 : nothing.get(),
+                                                     .output = pipe.write.get(),
+                                                     .messages = file.get(),
+                                                     .own_group = options.own_group});
   if (!process) return nullptr;
   return std::unique_ptr<RunningProgram>(new RunningProgram(words[0], *process, std::move(pipe.read)));
 }

@@ -1,6 +1,7 @@
 // Another program, started without a shell, whose standard output is read while it runs.
 //
-// It does not see the signals of the terminal, gets nothing on its standard input, and is ended when the object goes.
+// It does not see the signals of the terminal and gets nothing on its standard input, unless it is told otherwise, and
+// is ended when the object goes.
 // Threads: one per object. Errors: IoError naming the program.
 #pragma once
 
@@ -19,12 +20,18 @@
 
 namespace antiphon {
 
+struct RunningProgramOptions {
+  bool shares_input = false;  // it gets our standard input
+  bool own_group = true;      // else signals to our group are its own, too
+};
+
 class RunningProgram {
  public:
   /// A program (a path, or a name to look for in PATH) with its arguments; null if there is no such program. What it
   /// writes to standard error goes into the file `messages`.
   static std::unique_ptr<RunningProgram> Start(const std::vector<std::string>& words,
-                                               const std::filesystem::path& messages);
+                                               const std::filesystem::path& messages,
+                                               const RunningProgramOptions& options = {});
   ~RunningProgram();
   RunningProgram(const RunningProgram&) = delete;
   RunningProgram& operator=(const RunningProgram&) = delete;

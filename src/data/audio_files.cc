@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "base/trim.h"
 #include "base/utf8.h"
+#include "feat/foreign_sound.h"
 
 namespace antiphon::data {
 namespace {
@@ -28,15 +29,16 @@ bool HasOuterBlanks(const std::string& name) {
   return Trim(name) != name || Trim(stem) != stem;
 }
 
+// Of formats that ffmpeg reads.
 bool IsOtherSound(const fs::path& path) {
-  static const std::set<std::string> k_endings = {".m4a", ".mp4", ".aac",  ".wma", ".amr", ".3gp",
-                                                  ".mov", ".mkv", ".webm", ".ac3", ".avi", ".wmv"};
+  static const std::set<std::string> k_endings = {".m4a", ".mp4", ".aac", ".wma",  ".amr", ".3gp", ".mov",
+                                                  ".mkv", ".mka", ".m4b", ".webm", ".ac3", ".avi", ".wmv"};
   return k_endings.contains(Ending(path));
 }
 
 }  // namespace
 
-AudioFiles::AudioFiles(const fs::path& folder) : folder_(folder) {
+AudioFiles::AudioFiles(const fs::path& folder) : folder_(folder), with_ffmpeg_(feat::ForeignSoundIsRead()) {
   std::error_code error;
   if (fs::is_regular_file(folder, error)) {
     folder_ = folder.parent_path();
@@ -55,19 +57,31 @@ AudioFiles::AudioFiles(const fs::path& folder) : folder_(folder) {
     if (entry.is_regular_file(error)) found.push_back(entry.path().lexically_relative(folder));
   }
   std::sort(found.begin(), found.end());
-  for (const fs::path& relative : found) Add(relative);
+  std::set<fs::path> without_endings;  // of what needs no ffmpeg
+  for (const fs::path& relative : found) {
+    if (IsAudioName(relative)) without_endings.insert(fs::path(relative).replace_extension());
+  }
+  for (const fs::path& relative : found) {
+    if (!with_ffmpeg_ || !IsOtherSound(relative)) {
+      Add(relative, IsAudioName(relative));
+    } else if (without_endings.contains(fs::path(relative).replace_extension())) {
+      AddDouble(relative);
+    } else {
+      Add(relative, /*is_read=*/true);
+    }
+  }
   if (!paths_.empty()) return;
   const std::string remark = RemarkOnFormats();
   Throw<InputError>("'{}' holds no audio files (WAV, FLAC, Ogg, Opus …){}", folder.string(),
                     remark.empty() ? "" : "; " + remark);
 }
 
-void AudioFiles::Add(const fs::path& relative) {
+void AudioFiles::Add(const fs::path& relative, bool is_read) {
   const std::string path = relative.string();
   const std::string name = relative.filename().string(), stem = relative.stem().string();
   folded_.emplace(Folded(name), path);
-  if (!IsAudioName(relative)) {
-    if (IsOtherSound(relative)) ++formats_[Ending(relative)];
+  if (!is_read) {
+    if (IsOtherSound(relative) && !with_ffmpeg_) ++formats_[Ending(relative)];
     for (const std::string& key : {name, stem, std::string(Trim(name))}) others_[OneForm(key)].push_back(path);
     return;
   }
@@ -80,6 +94,12 @@ void AudioFiles::Add(const fs::path& relative) {
   by_path_[OneForm(path)] = path;
   by_name_[OneForm(name)].push_back(path);
   by_name_[OneForm(stem)].push_back(path);
+}
+
+// Found by its whole name, by whoever asks for it.
+void AudioFiles::AddDouble(const fs::path& relative) {
+  by_path_[OneForm(relative.string())] = relative.string();
+  by_name_[OneForm(relative.filename().string())].push_back(relative.string());
 }
 
 // An absolute path below the folder as one relative to it.
@@ -144,9 +164,9 @@ std::string AudioFiles::WhyNot(const std::string& field) const {
     }
     if (IsOtherSound(path)) {
       return fmt::format(
-          "'{}' is there, but the format {} cannot be read: convert it to WAV or FLAC, for example with "
-          "ffmpeg -i '{}' '{}.wav'",
-          path, Ending(path), base, fs::path(base).stem().string());
+          "'{}' is there, but the format {} cannot be read without ffmpeg: install that, or convert the file to WAV or "
+          "FLAC",
+          path, Ending(path));
     }
     if (key == name) {
       return fmt::format("'{}' is there, but is no audio file by its name (.wav, .flac, .ogg, .opus, .mp3 …)", path);
@@ -179,14 +199,18 @@ std::string AudioFiles::RemarkOnFormats() const {
   }
   if (files == 0) return "";
   return fmt::format(
-      "{} files are of formats that cannot be read ({}): convert them to WAV or FLAC, for example with ffmpeg", files,
-      endings);
+      "{} files are of formats that cannot be read without ffmpeg ({}): install that, or convert them to WAV or FLAC",
+      files, endings);
 }
 
 bool IsAudioName(const fs::path& path) {
   static const std::set<std::string> k_endings = {".wav", ".flac", ".ogg", ".opus", ".mp3", ".aiff", ".aif",
                                                   ".au",  ".sph",  ".oga", ".w64",  ".caf", ".wv"};
   return k_endings.contains(Ending(path));
+}
+
+bool IsReadableAudioName(const fs::path& path) {
+  return IsAudioName(path) || (IsOtherSound(path) && feat::ForeignSoundIsRead());
 }
 
 std::string CleanId(const std::string& text) {

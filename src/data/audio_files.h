@@ -1,8 +1,9 @@
 // The audio files of a folder: which there are, and which of them a table means.
 //
-// Names are compared in Unicode's normalisation C, as file systems write them in different forms. Paths that go in and
-// out are relative to the folder. Threads: one caller. Errors: InputError that says why a file cannot be used: it is of
-// a format that cannot be read, lies elsewhere, has a blank in its name.
+// What only ffmpeg reads (m4a, mp4 …) counts where that is installed, unless a file of the same name beside it is of a
+// format that needs no ffmpeg. Names are compared in Unicode's normalisation C, as file systems write them in different
+// forms. Paths that go in and out are relative to the folder. Threads: one caller. Errors: InputError that says why a
+// file cannot be used: it is of a format that cannot be read, lies elsewhere, has a blank in its name.
 #pragma once
 
 #include <filesystem>
@@ -25,7 +26,8 @@ class AudioFiles {
   /// The name without ending if that is unique, else the path without ending.
   std::string ShortName(const std::string& path) const;
 
-  /// The folder (of a single file, the one in which it lies), and all files in it that are audio by their names.
+  /// The folder (of a single file, the one in which it lies), and all files in it that are audio by their names, and
+  /// can be read here.
   const std::filesystem::path& folder() const { return folder_; }
   const std::set<std::string>& paths() const { return paths_; }
   /// Those that nobody asked for.
@@ -34,7 +36,8 @@ class AudioFiles {
   std::string RemarkOnFormats() const;
 
  private:
-  void Add(const std::filesystem::path& relative);
+  void Add(const std::filesystem::path& relative, bool is_read);
+  void AddDouble(const std::filesystem::path& relative);
   std::filesystem::path InFolder(const std::string& name) const;
   std::filesystem::path Meant(const std::string& path) const;
   void RefuseOtherFile(const std::string& field, const std::string& found) const;
@@ -49,10 +52,13 @@ class AudioFiles {
   ByName others_;                              // files that are no audio by their names
   std::map<std::string, std::string> folded_;  // by name, whatever its case
   std::map<std::string, int> formats_;         // endings of sound that cannot be read
+  bool with_ffmpeg_;
 };
 
-/// Whether a file is audio by the ending of its name.
+/// Whether a file is audio of a format of libsndfile, by the ending of its name.
 bool IsAudioName(const std::filesystem::path& path);
+/// The same, or of one that needs ffmpeg, where that is installed.
+bool IsReadableAudioName(const std::filesystem::path& path);
 
 /// An id from a path or a name: what tools cannot take becomes '_', and letters have one form.
 std::string CleanId(const std::string& text);

@@ -11,9 +11,13 @@
 
 #include "base/error.h"
 #include "base/file.h"
+#include "feat/foreign_sound.h"
 
 namespace antiphon::data {
 namespace {
+
+// Of a sound that ffmpeg decodes from its beginning, so much is decoded for nothing; for more it is unpacked once.
+constexpr double kFarS = 30.0;
 
 // Runs a shell command and takes what it writes.
 std::string RunCommand(const std::string& command) {
@@ -37,20 +41,24 @@ struct AudioSource::Impl {
 
   // Where the sound of a recording is.
   struct Place {
-    std::filesystem::path file;        // or, if that is empty:
-    std::span<const std::byte> bytes;  // of `memory`
-    std::string name;                  // of these, for errors
-    std::shared_ptr<const void> memory = {};
+    std::filesystem::path file;               // or, if that is empty:
+    std::span<const std::byte> bytes;         // of `holder`
+    std::string name;                         // of these, for errors
+    std::shared_ptr<const void> holder = {};  // of bytes or of a file that lives no longer
   };
 
-  Place Find(const Recording& recording) const {
+  Place Find(const Recording& recording, double start_s = 0.0) const {
     const AudioReference reference = ParseAudioReference(recording.reference);
     if (!reference.command.empty()) {
       const std::shared_ptr<const std::string> output = Output(recording, reference.command);
       return {{}, std::as_bytes(std::span(*output)), "output of " + reference.command, output};
     }
     const std::filesystem::path path = dir.ResolveAudio(recording);
-    if (!reference.offset) return {path, {}, {}};
+    if (!reference.offset) {
+      if (start_s < kFarS || !feat::IsForeignSound(path)) return {path, {}, {}};
+      const std::shared_ptr<const feat::UnpackedSound> unpacked = Unpacked(recording, path);
+      return {unpacked->path(), {}, {}, unpacked};
+    }
     const auto mapped = std::make_shared<const MappedFile>(path);
     if (*reference.offset >= mapped->bytes().size()) {
       Throw<InputError>("'{}' has no byte {}, only {} bytes", path.string(), *reference.offset, mapped->bytes().size());
@@ -60,12 +68,12 @@ struct AudioSource::Impl {
 
   // Calls file(path) or memory(bytes, name), whichever the reference needs.
   template <class T>
-  T Visit(const Recording& recording, const std::function<T(const std::filesystem::path&)>& file,
+  T Visit(const Recording& recording, double start_s, const std::function<T(const std::filesystem::path&)>& file,
           const std::function<T(std::span<const std::byte>, const std::string&)>& memory) const {
     return WithContext(
         [&]() -> T {
-          const Place place = Find(recording);
-          return place.memory ? memory(place.bytes, place.name) : file(place.file);
+          const Place place = Find(recording, start_s);
+          return place.file.empty() ? memory(place.bytes, place.name) : file(place.file);
         },
         [&] { return Named(recording); });
   }
@@ -89,10 +97,25 @@ struct AudioSource::Impl {
     return output;
   }
 
+  // A copy that can be read from any place; one at a time is made.
+  std::shared_ptr<const feat::UnpackedSound> Unpacked(const Recording& recording,
+                                                      const std::filesystem::path& path) const {
+    const std::lock_guard lock(unpacking);
+    if (kept_unpacked == nullptr || kept_unpacked_id != recording.id) {
+      kept_unpacked = nullptr;  // its room first
+      kept_unpacked = std::make_shared<const feat::UnpackedSound>(path);
+      kept_unpacked_id = recording.id;
+    }
+    return kept_unpacked;
+  }
+
   const DataDir& dir;
   mutable std::mutex mutex;
   mutable std::string kept_id;
   mutable std::shared_ptr<const std::string> kept_output;
+  mutable std::mutex unpacking;
+  mutable std::string kept_unpacked_id;
+  mutable std::shared_ptr<const feat::UnpackedSound> kept_unpacked;
 };
 
 AudioSource::AudioSource(const DataDir& dir) : impl_(std::make_unique<Impl>(dir)) {}
@@ -100,13 +123,13 @@ AudioSource::~AudioSource() = default;
 
 feat::AudioInfo AudioSource::Probe(const Recording& recording) const {
   return impl_->Visit<feat::AudioInfo>(
-      recording, [](const std::filesystem::path& path) { return feat::ProbeAudio(path); },
+      recording, /*start_s=*/0.0, [](const std::filesystem::path& path) { return feat::ProbeAudio(path); },
       [](std::span<const std::byte> bytes, const std::string& name) { return feat::ProbeAudio(bytes, name); });
 }
 
 feat::Waveform AudioSource::Read(const Recording& recording, const feat::AudioSelection& selection) const {
   return impl_->Visit<feat::Waveform>(
-      recording, [&](const std::filesystem::path& path) { return feat::ReadAudio(path, selection); },
+      recording, selection.start_s, [&](const std::filesystem::path& path) { return feat::ReadAudio(path, selection); },
       [&](std::span<const std::byte> bytes, const std::string& name) {
         return feat::ReadAudio(bytes, name, selection);
       });
@@ -129,9 +152,9 @@ AudioSource::Stream AudioSource::Open(const Utterance& u, int channel) const {
             [&]() -> Stream {
               const feat::AudioSelection selection{
                   .channel = u.channel >= 0 ? u.channel : channel, .start_s = u.start_s, .end_s = u.end_s};
-              const Impl::Place place = impl_->Find(recording);
-              if (!place.memory) return {nullptr, feat::AudioReader(place.file, selection)};
-              return {place.memory, feat::AudioReader(place.bytes, place.name, selection)};
+              const Impl::Place place = impl_->Find(recording, u.start_s);
+              if (!place.file.empty()) return {place.holder, feat::AudioReader(place.file, selection)};
+              return {place.holder, feat::AudioReader(place.bytes, place.name, selection)};
             },
             [&] { return impl_->Named(recording); });
       },

@@ -22,12 +22,13 @@ class AudioSource {
   feat::AudioInfo Probe(const Recording& recording) const;
   feat::Waveform Read(const Recording& recording, const feat::AudioSelection& selection = {}) const;
   /// The segment of an utterance, of its channel if it names one, else of `channel` (−1: the mean). What a command
-  /// wrote is kept until another command's recording is asked for.
+  /// wrote is kept until another command's recording is asked for. Of a file that only ffmpeg reads, segments that
+  /// begin late come from a copy in the folder for temporary files (feat::UnpackedSound), kept in the same way.
   feat::Waveform Read(const Utterance& utterance, int channel = -1) const;
 
   /// The same in pieces.
   struct Stream {
-    std::shared_ptr<const void> memory;  // that the reader reads, if it reads no file
+    std::shared_ptr<const void> holder;  // of what the reader reads, if that is no file of the data directory
     feat::AudioReader reader;
   };
   Stream Open(const Utterance& utterance, int channel = -1) const;

@@ -70,7 +70,7 @@ class TranscriptJoiner {
   void ReadChannel(const TranscriptRow& row, const std::string& audio, Utterance& u) const {
     if (!row.channel.empty()) u.channel = ParseChannel(Trim(row.channel));
     if (u.channel >= 0 || options_.channels != "each") return;
-    const int channels = feat::ProbeAudio(files_.folder() / audio).num_channels;
+    const int channels = feat::ProbeAudioFormat(files_.folder() / audio).num_channels;
     if (channels > 1) {
       Throw<InputError>(
           "'{}' has {} channels: a column 'channel' (A, B …) has to say to which of them the text belongs", audio,

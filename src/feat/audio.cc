@@ -6,11 +6,14 @@
 #include <cmath>
 #include <cstdlib>
 #include <cstring>
+#include <limits>
 #include <memory>
+#include <optional>
+#include <utility>
 
 #include "base/error.h"
 #include "base/file.h"
-#include "feat/sound_file.h"
+#include "feat/sound_source.h"
 
 namespace antiphon::feat {
 namespace {
@@ -19,49 +22,37 @@ constexpr float kFullScale = 32768.0f;
 // Float files may exceed full scale, but not by this much.
 constexpr float kLargestSample = 1e9f;
 constexpr int64_t kBlockSamples = int64_t{1} << 16;
+constexpr int64_t kUnknownEnd = std::numeric_limits<int64_t>::max();
 
 struct SampleRange {
   int64_t begin = 0;
   int64_t end = 0;
 };
 
-SampleRange FindRange(const SoundFile& file, const AudioSelection& selection) {
-  const auto& info = file.info();
-  const double duration_s = static_cast<double>(info.frames) / info.samplerate;
+// `length`: none if it is not known yet. Then the range may reach further than the sound.
+SampleRange FindRange(const SoundSource& sound, const AudioSelection& selection, std::optional<int64_t> length) {
   if (!std::isfinite(selection.start_s) || selection.start_s < 0 || !std::isfinite(selection.end_s)) {
     Throw<InputError>("segment {} … {} s of '{}' is not a range of time", selection.start_s, selection.end_s,
-                      file.name());
+                      sound.name());
   }
-  const auto sample = [&](double seconds) { return static_cast<int64_t>(std::llround(seconds * info.samplerate)); };
-  SampleRange range{sample(std::min(selection.start_s, 1e9)), info.frames};
+  const double rate = sound.sample_rate_hz();
+  const double duration_s = length ? static_cast<double>(*length) / rate : std::numeric_limits<double>::infinity();
+  const auto sample = [&](double seconds) { return static_cast<int64_t>(std::llround(seconds * rate)); };
+  SampleRange range{sample(std::min(selection.start_s, 1e9)), length.value_or(kUnknownEnd)};
   if (selection.end_s > 0) {
     if (selection.end_s > duration_s + selection.end_slack_s) {
       Throw<InputError>("segment {} … {} s ends after the end of '{}', which lasts {:.3f} s; correct the segments file",
-                        selection.start_s, selection.end_s, file.name(), duration_s);
+                        selection.start_s, selection.end_s, sound.name(), duration_s);
     }
-    range.end = std::min<int64_t>(sample(selection.end_s), info.frames);
+    range.end = std::min(sample(std::min(selection.end_s, 1e9)), range.end);
   }
   if (range.begin >= range.end) {
-    if (info.frames == 0)
-      Throw<InputError>("'{}' holds no samples; remove the utterance or record it again", file.name());
+    if (!length) return FindRange(sound, selection, sound.CountSamples());
+    if (length == 0) Throw<InputError>("'{}' holds no samples; remove the utterance or record it again", sound.name());
     Throw<InputError>("segment {} … {} s of '{}' ({:.3f} s) holds no samples; correct the segments file",
-                      selection.start_s, selection.end_s, file.name(), duration_s);
+                      selection.start_s, selection.end_s, sound.name(), duration_s);
   }
   return range;
-}
-
-// Interleaved samples of one block on the 16-bit scale; exact for 16-bit files.
-int64_t ReadBlock(const SoundFile& file, int64_t frames, std::vector<short>& shorts, float* out) {
-  const int channels = file.info().channels;
-  if ((file.info().format & SF_FORMAT_SUBMASK) == SF_FORMAT_PCM_16) {
-    shorts.resize(static_cast<size_t>(frames * channels));
-    const int64_t got = sf_readf_short(file.get(), shorts.data(), frames);
-    for (int64_t i = 0; i < got * channels; ++i) out[i] = shorts[static_cast<size_t>(i)];
-    return got;
-  }
-  const int64_t got = sf_readf_float(file.get(), out, frames);
-  for (int64_t i = 0; i < got * channels; ++i) out[i] *= kFullScale;
-  return got;
 }
 
 void Downmix(const float* block, int64_t frames, int channels, int channel, float* out) {
@@ -78,7 +69,7 @@ void Downmix(const float* block, int64_t frames, int channels, int channel, floa
 }
 
 // `before`: samples of the file before these.
-void RefuseBadSamples(const SoundFile& file, const std::vector<float>& samples, int64_t before) {
+void RefuseBadSamples(const SoundSource& sound, const std::vector<float>& samples, int64_t before) {
   int64_t bad = 0;
   for (const float x : samples) bad += !(std::fabs(x) <= kLargestSample);
   if (bad == 0) return;
@@ -87,56 +78,33 @@ void RefuseBadSamples(const SoundFile& file, const std::vector<float>& samples, 
   Throw<InputError>(
       "'{}' has {} samples that are not finite or far beyond full scale, the first ({}) at {:.4f} s; "
       "write the file again with values in −1 … 1",
-      file.name(), bad, samples[first] / kFullScale,
-      static_cast<double>(before + static_cast<int64_t>(first)) / file.info().samplerate);
-}
-
-void RefuseShortRead(const SoundFile& file, const SampleRange& range, int64_t got) {
-  if (range.begin + got >= range.end) return;
-  Throw<InputError>(
-      "'{}' is cut short: {} samples expected ({:.3f} s), {} could be decoded ({:.3f} s); fetch the file again",
-      file.name(), range.end, static_cast<double>(range.end) / file.info().samplerate, range.begin + got,
-      static_cast<double>(range.begin + got) / file.info().samplerate);
-}
-
-// Headers of WAV files say how long the data is; libsndfile takes less without a word.
-void RefuseTruncatedWav(const SoundFile& file) {
-  std::string log(8192, '\0');
-  const int length = sf_command(file.get(), SFC_GET_LOG_INFO, log.data(), static_cast<int>(log.size()));
-  log.resize(static_cast<size_t>(std::clamp<int>(length, 0, static_cast<int>(log.size()))));
-  const int type = file.info().format & SF_FORMAT_TYPEMASK;
-  if (type != SF_FORMAT_WAV && type != SF_FORMAT_WAVEX && type != SF_FORMAT_RF64) return;
-  const size_t data = log.find("data : ");
-  if (data == std::string::npos) return;
-  const size_t should = log.find("(should be ", data);
-  if (should == std::string::npos || should > log.find('\n', data)) return;
-  const int64_t claimed = std::strtoll(log.c_str() + data + 7, nullptr, 10);
-  const int64_t found = std::strtoll(log.c_str() + should + 11, nullptr, 10);
-  // Recorders that stream write the largest length, or none, and mean "to the end".
-  if (claimed <= found || claimed >= 0x7fffff00) return;
-  Throw<InputError>("'{}' is cut short: its header promises {} bytes of samples, {} are there; fetch the file again",
-                    file.name(), claimed, found);
+      sound.name(), bad, samples[first] / kFullScale,
+      static_cast<double>(before + static_cast<int64_t>(first)) / sound.sample_rate_hz());
 }
 
 // One channel of part of a file, a block at a time.
 class BlockReader {
  public:
-  BlockReader(const SoundFile& file, const AudioSelection& selection)
-      : file_(file), channels_(file.info().channels), channel_(channels_ == 1 ? 0 : selection.channel) {
+  BlockReader(SoundSource& sound, const AudioSelection& selection)
+      : sound_(sound),
+        selection_(selection),
+        channels_(sound.num_channels()),
+        channel_(channels_ == 1 ? 0 : selection.channel) {
     if (selection.channel >= channels_) {
-      Throw<InputError>("channel {} of '{}' was asked for, which has {} (0 … {})", selection.channel, file.name(),
+      Throw<InputError>("channel {} of '{}' was asked for, which has {} (0 … {})", selection.channel, sound.name(),
                         channels_, channels_ - 1);
     }
-    RefuseTruncatedWav(file);
-    range_ = FindRange(file, selection);
-    if (range_.begin > 0 && sf_seek(file.get(), range_.begin, SEEK_SET) != range_.begin) {
-      Throw<InputError>("cannot go to {:.3f} s of '{}': {}", selection.start_s, file.name(), sf_strerror(file.get()));
-    }
+    sound.RefuseCutShort();
+    range_ = FindRange(sound, selection, sound.num_samples());
+    if (range_.begin > 0) sound.GoTo(range_.begin);
   }
 
-  const SampleRange& range() const { return range_; }
   int64_t got() const { return got_; }
   int channels_mixed() const { return channel_ >= 0 ? 1 : channels_; }
+  double duration_s() const {
+    const SampleRange range = FindRange(sound_, selection_, sound_.CountSamples());
+    return static_cast<double>(range.end - range.begin) / sound_.sample_rate_hz();
+  }
 
   // Appends samples; false if there are no more.
   bool Append(std::vector<float>& samples) {
@@ -144,40 +112,53 @@ class BlockReader {
     if (left <= 0) return false;
     const int64_t wanted = std::min(std::max<int64_t>(1, kBlockSamples / channels_), left);
     block_.resize(static_cast<size_t>(wanted * channels_));
-    const int64_t frames = ReadBlock(file_, wanted, shorts_, block_.data());
-    if (frames <= 0) return false;
+    const int64_t count = sound_.Read(wanted, block_.data());
+    if (count <= 0) return false;
     const size_t before = samples.size();
-    samples.resize(before + static_cast<size_t>(frames));
-    Downmix(block_.data(), frames, channels_, channel_, samples.data() + before);
-    got_ += frames;
+    samples.resize(before + static_cast<size_t>(count));
+    Downmix(block_.data(), count, channels_, channel_, samples.data() + before);
+    got_ += count;
     return true;
   }
 
+  // Once there are no more: whether those were all that should be there.
+  void RefuseShortRead() {
+    // Of sound whose length nobody knew, the end was the end, but the range may begin or end too late.
+    if (range_.begin + got_ < range_.end && sound_.num_samples())
+      range_ = FindRange(sound_, selection_, sound_.num_samples());
+    if (range_.begin + got_ >= range_.end) return;
+    const double rate = sound_.sample_rate_hz();
+    Throw<InputError>(
+        "'{}' is cut short: {} samples expected ({:.3f} s), {} could be decoded ({:.3f} s); fetch the file again",
+        sound_.name(), range_.end, static_cast<double>(range_.end) / rate, range_.begin + got_,
+        static_cast<double>(range_.begin + got_) / rate);
+  }
+
  private:
-  const SoundFile& file_;
+  SoundSource& sound_;
+  AudioSelection selection_;
   int channels_;
   int channel_;  // −1: the mean
   SampleRange range_;
   int64_t got_ = 0;
   std::vector<float> block_;
-  std::vector<short> shorts_;
 };
 
-Waveform Read(const SoundFile& file, const AudioSelection& selection) {
-  BlockReader reader(file, selection);
+Waveform ReadAll(SoundSource& sound, const AudioSelection& selection) {
+  BlockReader reader(sound, selection);
   Waveform wave;
-  wave.sample_rate_hz = file.info().samplerate;
+  wave.sample_rate_hz = sound.sample_rate_hz();
   wave.channels_mixed = reader.channels_mixed();
   // The header's length is not believed before the samples are seen: memory grows with what is really there.
   while (reader.Append(wave.samples)) {
   }
-  RefuseShortRead(file, reader.range(), reader.got());
-  RefuseBadSamples(file, wave.samples, 0);
+  reader.RefuseShortRead();
+  RefuseBadSamples(sound, wave.samples, 0);
   return wave;
 }
 
-AudioInfo Describe(const SoundFile& file) {
-  return {file.info().samplerate, file.info().channels, file.info().frames, file.Format()};
+AudioInfo Describe(const SoundSource& sound, int64_t num_samples) {
+  return {sound.sample_rate_hz(), sound.num_channels(), num_samples, sound.Format()};
 }
 
 std::vector<float> ConvertRate(std::span<const float> samples, double in_rate, double out_rate, size_t out_size) {
@@ -198,48 +179,53 @@ std::vector<float> ConvertRate(std::span<const float> samples, double in_rate, d
 }  // namespace
 
 Waveform ReadAudio(const std::filesystem::path& path, const AudioSelection& selection) {
-  return Read(SoundFile(path), selection);
+  return ReadAll(*OpenSound(path), selection);
 }
 
 Waveform ReadAudio(std::span<const std::byte> bytes, const std::string& name, const AudioSelection& selection) {
-  return Read(SoundFile(bytes, name), selection);
+  return ReadAll(*OpenSound(bytes, name), selection);
 }
 
 struct AudioReader::State {
-  template <class... From>
-  explicit State(const AudioSelection& selection, const From&... from) : file(from...), reader(file, selection) {}
-  SoundFile file;
+  State(std::unique_ptr<SoundSource> s, const AudioSelection& selection)
+      : sound(std::move(s)), reader(*sound, selection) {}
+  std::unique_ptr<SoundSource> sound;
   BlockReader reader;
 };
 
 AudioReader::AudioReader(const std::filesystem::path& path, const AudioSelection& selection)
-    : state_(std::make_unique<State>(selection, path)) {}
+    : state_(std::make_unique<State>(OpenSound(path), selection)) {}
 AudioReader::AudioReader(std::span<const std::byte> bytes, const std::string& name, const AudioSelection& selection)
-    : state_(std::make_unique<State>(selection, bytes, name)) {}
+    : state_(std::make_unique<State>(OpenSound(bytes, name), selection)) {}
 AudioReader::~AudioReader() = default;
 AudioReader::AudioReader(AudioReader&&) noexcept = default;
 
-int AudioReader::sample_rate_hz() const { return state_->file.info().samplerate; }
+int AudioReader::sample_rate_hz() const { return state_->sound->sample_rate_hz(); }
 int AudioReader::channels_mixed() const { return state_->reader.channels_mixed(); }
-double AudioReader::duration_s() const {
-  const SampleRange& range = state_->reader.range();
-  return static_cast<double>(range.end - range.begin) / sample_rate_hz();
-}
+double AudioReader::duration_s() const { return state_->reader.duration_s(); }
 
 bool AudioReader::Read(std::vector<float>& samples) {
   samples.clear();
   const int64_t before = state_->reader.got();
   if (!state_->reader.Append(samples)) {
-    RefuseShortRead(state_->file, state_->reader.range(), before);
+    state_->reader.RefuseShortRead();
     return false;
   }
-  RefuseBadSamples(state_->file, samples, before);
+  RefuseBadSamples(*state_->sound, samples, before);
   return true;
 }
 
-AudioInfo ProbeAudio(const std::filesystem::path& path) { return Describe(SoundFile(path)); }
+AudioInfo ProbeAudio(const std::filesystem::path& path) {
+  const auto sound = OpenSound(path);
+  return Describe(*sound, sound->CountSamples());
+}
 AudioInfo ProbeAudio(std::span<const std::byte> bytes, const std::string& name) {
-  return Describe(SoundFile(bytes, name));
+  const auto sound = OpenSound(bytes, name);
+  return Describe(*sound, sound->CountSamples());
+}
+AudioInfo ProbeAudioFormat(const std::filesystem::path& path) {
+  const auto sound = OpenSound(path);
+  return Describe(*sound, sound->num_samples().value_or(kUnknownLength));
 }
 
 Waveform Resample(Waveform wave, int sample_rate_hz) {

@@ -2,10 +2,11 @@
 //
 // Units: samples are floats on the scale of 16-bit integers (full scale ±32768), the scale of Kaldi's features; times
 // are seconds from the start of the file. Formats: whatever libsndfile reads: WAV, FLAC, Ogg Vorbis and Opus, AIFF, AU,
-// NIST Sphere, MP3 where it is built in … Opus holds no rate of its own; libsndfile gives it at the rate that its
-// header names. Threads: free functions, no shared state. Errors: InputError naming the file, what was found and what
-// to do: missing, not audio, empty, cut short, samples that are not finite, a channel or a time range that the file
-// does not have; UsageError for impossible options.
+// NIST Sphere, MP3 where it is built in …; of files also what ffmpeg reads, where that is installed
+// (feat/foreign_sound.h). Opus holds no rate of its own; libsndfile gives it at the rate that its header names.
+// Threads: free functions, safe together. Errors: InputError naming the file, what was found and what to do: missing,
+// not audio, empty, cut short, samples that are not finite, a channel or a time range that the file does not have;
+// UsageError for impossible options.
 #pragma once
 
 #include <cstdint>
@@ -26,6 +27,9 @@ struct Waveform {
   double duration_s() const { return sample_rate_hz > 0 ? static_cast<double>(samples.size()) / sample_rate_hz : 0.0; }
 };
 
+/// Of sound whose header does not say how much there is.
+inline constexpr int64_t kUnknownLength = -1;
+
 /// What a file's header says. num_samples is per channel.
 struct AudioInfo {
   int sample_rate_hz = 0;
@@ -44,7 +48,7 @@ struct AudioSelection {
   double end_slack_s = 0.5;
 };
 
-/// Reads a file, or a part of it without decoding what comes before where the format can seek.
+/// Reads a file, or a part of it without decoding what comes before where the format can seek; ffmpeg decodes that.
 Waveform ReadAudio(const std::filesystem::path& path, const AudioSelection& selection = {});
 inline Waveform ReadAudio(const std::filesystem::path& path, int channel) {
   return ReadAudio(path, AudioSelection{.channel = channel});
@@ -67,7 +71,7 @@ class AudioReader {
   int sample_rate_hz() const;
   /// The samples are the mean of so many channels.
   int channels_mixed() const;
-  /// As the header says.
+  /// As the header says; of what ffmpeg reads, once all of it is read, here if need be.
   double duration_s() const;
   /// The next samples, some thousands; false at the end.
   bool Read(std::vector<float>& samples);
@@ -77,9 +81,11 @@ class AudioReader {
   std::unique_ptr<State> state_;
 };
 
-/// The header alone.
+/// The header alone; what ffmpeg reads has none that is sure of the length, and all of it is read, once.
 AudioInfo ProbeAudio(const std::filesystem::path& path);
 AudioInfo ProbeAudio(std::span<const std::byte> bytes, const std::string& name);
+/// The same without reading for the length: num_samples may be kUnknownLength.
+AudioInfo ProbeAudioFormat(const std::filesystem::path& path);
 
 /// Converts to another rate by soxr's high-quality sinc filter (linear phase, no delay); ⌈n·rate/old⌉ samples, more or
 /// less one. The same rate gives the same samples back. Deterministic.

@@ -8,24 +8,38 @@
 #include <filesystem>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
+#include <vector>
+
+#include "feat/sound_source.h"
 
 namespace antiphon::feat {
 
-class SoundFile {
+class SoundFile : public SoundSource {
  public:
+  /// Of a format that libsndfile does not know nothing but the name and WhyNot() may be asked.
   explicit SoundFile(const std::filesystem::path& path);
-  /// The bytes of a file called `name`; they must outlive this.
   SoundFile(std::span<const std::byte> bytes, std::string name);
   SoundFile(const SoundFile&) = delete;
   SoundFile& operator=(const SoundFile&) = delete;
 
-  SNDFILE* get() const { return file_.get(); }
-  const SF_INFO& info() const { return info_; }
-  const std::string& name() const { return name_; }
-  /// In libsndfile's words.
-  std::string Format() const;
+  bool is_known() const { return file_ != nullptr; }
+  /// Whether it is a file that somebody else might know: not a pipe, not empty.
+  bool may_be_foreign() const { return may_be_foreign_; }
+  /// A sentence that names the file.
+  std::string WhyNot() const;
+
+  const std::string& name() const override { return name_; }
+  int sample_rate_hz() const override { return info_.samplerate; }
+  int num_channels() const override { return info_.channels; }
+  std::string Format() const override;
+  std::optional<int64_t> num_samples() const override { return info_.frames; }
+  int64_t CountSamples() const override { return info_.frames; }
+  void RefuseCutShort() const override;
+  void GoTo(int64_t begin) override;
+  int64_t Read(int64_t count, float* out) override;
 
  private:
   struct Bytes {
@@ -39,13 +53,15 @@ class SoundFile {
   static SF_VIRTUAL_IO ReadingBytes();
   // `twice`: whether it is there a second time, as a pipe is not.
   void Open(const std::function<SNDFILE*()>& open, bool twice);
-  void CheckOpen(bool empty) const;
+  void Check(bool empty) const;
 
   std::string name_;
   Bytes bytes_;
   SF_INFO info_{};
   std::unique_ptr<SNDFILE, Close> file_;
   std::string why_not_ = "its format is not known.";
+  bool may_be_foreign_ = false;
+  std::vector<short> shorts_;
 };
 
 }  // namespace antiphon::feat

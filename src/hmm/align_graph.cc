@@ -212,4 +212,17 @@ AlignGraph BuildAlignGraph(const HmmModel& model, const Lexicon& lexicon, std::s
   return graph;
 }
 
+AlignGraph BuildPhoneSequenceGraph(const HmmModel& model, std::span<const AlignGraph::Instance> phones) {
+  PhoneGraph sequence;
+  Followers next = {{kNoArc, 0.0F}};
+  for (size_t p = phones.size(); p-- > 0;) {
+    CHECK_NE(phones[p].word_position, kForeignSpeech);
+    next = {{sequence.Add(phones[p].phone, phones[p].word_position, std::move(next)), 0.0F}};
+  }
+  sequence.starts = std::move(next);
+  AlignGraph graph;
+  PhoneExpander(model, sequence, &graph).Run();
+  return graph;
+}
+
 }  // namespace antiphon::hmm

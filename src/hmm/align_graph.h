@@ -70,5 +70,8 @@ struct AlignGraph {
 /// words.
 AlignGraph BuildAlignGraph(const HmmModel& model, const Lexicon& lexicon, std::span<const int32_t> words,
                            const GapCosts* gaps = nullptr);
+/// The one way through these phones of the model, at least one: no variants, no pauses but those among them, and no
+/// foreign speech.
+AlignGraph BuildPhoneSequenceGraph(const HmmModel& model, std::span<const AlignGraph::Instance> phones);
 
 }  // namespace antiphon::hmm

@@ -7,6 +7,7 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <set>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -34,10 +35,11 @@ std::string WhySkipped(const hmm::GmmTrainingReport& report, const std::string& 
 
 // The utterances that gave an alignment as tables and times, how well each fits its words; returns when all files are
 // there. Those whose text turns out to be wrong are skipped in `result`, too. `frame_shift_s`: of the alignments'
-// frames.
+// frames; `finer`: their phones in frames of the features, if they have other ones.
 std::vector<AlignScore> WriteAlignments(const AlignRequest& request, const AlignSource& source,
                                         const hmm::Lexicon& lexicon, const hmm::HmmModel& hmm,
-                                        hmm::GmmTrainingResult& result, double frame_shift_s) {
+                                        hmm::GmmTrainingResult& result, double frame_shift_s,
+                                        const std::vector<std::vector<hmm::AlignedPhone>>& finer = {}) {
   AlignOutput output(request.out, hmm, request.files);
   std::vector<AlignedUtterance> utterances;
   for (size_t i = 0; i < source.size(); ++i) {
@@ -46,7 +48,8 @@ std::vector<AlignScore> WriteAlignments(const AlignRequest& request, const Align
       utterances.push_back({source.Id(i), {}, WhySkipped(result.report, source.Id(i))});
       continue;
     }
-    AlignedTimes times = TimesOf(alignment, hmm, lexicon, result.words[i], frame_shift_s);
+    const FinePhones fine{finer.empty() ? std::span<const hmm::AlignedPhone>() : finer[i], source.frame_shift_s()};
+    AlignedTimes times = TimesOf(alignment, hmm, lexicon, result.words[i], frame_shift_s, fine);
     if (std::string why = WhyTextIsWrong(times); !why.empty()) {
       result.report.skipped.push_back({source.Id(i), why});
       utterances.push_back({source.Id(i), {}, std::move(why)});
@@ -129,6 +132,7 @@ AlignReport Train(const AlignRequest& request, const AlignSource& source, Team& 
   result.model.features = source.front_end();
   AlignReport report;
   report.scores = WriteAlignments(request, source, lexicon, result.model.hmm, result, source.frame_shift_s());
+  report.time_step_s = source.frame_shift_s();
   result.model.Save(fs::path(request.out) / "model.safetensors");
   report.training = std::move(result.report);
   return report;
@@ -153,13 +157,18 @@ AlignReport AlignByModel(const AlignRequest& request, const BundleParts& parts, 
   const auto lexicon = WithTranscriptWords(LexiconOf(parts, request.lexicon, request.lexicon_options, model.hmm()),
                                            request, source, team, num_threads);
   CheckPronunciations(source, *lexicon, request.training.map_unknown_words);
-  hmm::GmmTrainingResult result =
-      AlignWithModel(model, source, source.Sizes(), *lexicon,
-                     {request.training, request.gaps, request.adapt, source.frame_shift_s()}, num_threads, team);
+  const AlignByModelOptions options{request.training, request.gaps, request.adapt, source.frame_shift_s()};
+  hmm::GmmTrainingResult result = AlignWithModel(model, source, source.Sizes(), *lexicon, options, num_threads, team);
+  const auto finer = FinerPhonesOf(model, source, source.Sizes(), result, options, num_threads, team);
   if (!team.is_first()) return {};
   AlignReport report;
-  report.scores =
-      WriteAlignments(request, source, *lexicon, model.hmm(), result, source.frame_shift_s() * model.subsampling());
+  const double frame_shift_s = source.frame_shift_s() * model.subsampling();
+  report.scores = WriteAlignments(request, source, *lexicon, model.hmm(), result, frame_shift_s, finer);
+  report.time_step_s = finer.empty() ? frame_shift_s : source.frame_shift_s();
+  if (model.subsampling() > 1) {
+    report.times_by = finer.empty() ? "the network; Gaussians, which would find finer ones, it has not"
+                                    : "the model's Gaussians, of the phones that the network found";
+  }
   report.training = std::move(result.report);
   return report;
 }

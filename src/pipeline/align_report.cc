@@ -73,6 +73,8 @@ std::string Text(const AlignReport& report) {
       "{} utterances, {:.0f} frames aligned, {} utterances skipped, {} aligned with the retry beam, {:.1f} s\n",
       training.utterances, training.frames, training.skipped.size(), training.retried.size(), report.seconds);
   text += fmt::format("final log-likelihood {:.4f} nats per frame\n", training.final_log_likelihood);
+  text += fmt::format("times in steps of {:.0f} ms{}\n", 1000 * report.time_step_s,
+                      report.times_by.empty() ? "" : ", by " + report.times_by);
   for (const hmm::StageReport& stage : training.stages) DescribeTraining(stage, &text);
   if (!report.left_out.empty()) {
     text += fmt::format("\nleft out ({}):\n", report.left_out.size());
@@ -103,6 +105,7 @@ nlohmann::ordered_json ToJson(const AlignReport& report) {
           {"unknown_words", training.unknown_words.size()},
           {"log_likelihood", training.final_log_likelihood},
           {"seconds", report.seconds},
+          {"time_step", report.time_step_s},
           {"stages", std::move(stages)}};
 }
 

@@ -18,6 +18,8 @@ struct AlignReport {
   std::vector<data::DataProblem> left_out;  // files, texts and utterances that nothing could be tried with
   bool of_audio = false;                    // its features were made for it
   double seconds = 0.0;
+  double time_step_s = 0.01;   // of words and phones
+  std::string times_by;        // who found them, if not whoever aligned; "": nothing to say
   std::filesystem::path text;  // report.txt
 
   /// Audio was given, and some of it or of its texts got no alignment.

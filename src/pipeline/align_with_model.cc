@@ -7,6 +7,7 @@
 #include "base/cancel.h"
 #include "base/error.h"
 #include "hmm/gmm.h"
+#include "pipeline/finer_phones.h"
 #include "pipeline/speaker_transforms.h"
 
 namespace antiphon::pipeline {
@@ -173,6 +174,26 @@ hmm::GmmTrainingResult AlignWithModel(const AcousticModel& model, const hmm::Utt
   result.words = aligner.words();
   DescribeAligned(source, &result);
   return result;
+}
+
+std::vector<std::vector<hmm::AlignedPhone>> FinerPhonesOf(
+    const AcousticModel& model, const hmm::UtteranceSource& source, const std::vector<int64_t>& sizes,
+    const hmm::GmmTrainingResult& result, const AlignByModelOptions& options, int num_threads, Team& team) {
+  std::vector<std::vector<hmm::AlignedPhone>> all;
+  if (!HasFinerPhones(model)) return all;
+  all.resize(source.size());
+  SpreadInOrder<std::vector<hmm::AlignedPhone>>(
+      team, sizes, num_threads, Spread::kToAll,
+      [&](size_t i) -> std::vector<hmm::AlignedPhone> {
+        ThrowIfCancelled("aligning");
+        if (!result.alignments[i].ok()) return {};
+        const auto transform = result.fmllr.find(source.Speaker(i));
+        return FinerPhones(model, result.alignments[i], source.Features(i),
+                           transform == result.fmllr.end() ? nullptr : &transform->second, options.feature_shift_s,
+                           options.training.align);
+      },
+      [&](size_t i, std::vector<hmm::AlignedPhone>&& phones) { all[i] = std::move(phones); });
+  return all;
 }
 
 }  // namespace antiphon::pipeline

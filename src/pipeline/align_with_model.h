@@ -28,4 +28,10 @@ hmm::GmmTrainingResult AlignWithModel(const AcousticModel& model, const hmm::Utt
                                       const std::vector<int64_t>& sizes, const hmm::Lexicon& lexicon,
                                       const AlignByModelOptions& options, int num_threads, Team& team);
 
+/// The phones of its alignments in frames of the features, where the model's own are coarser and it has Gaussians that
+/// find them (pipeline/finer_phones.h); empty if it has none. On all members of the team.
+std::vector<std::vector<hmm::AlignedPhone>> FinerPhonesOf(
+    const AcousticModel& model, const hmm::UtteranceSource& source, const std::vector<int64_t>& sizes,
+    const hmm::GmmTrainingResult& result, const AlignByModelOptions& options, int num_threads, Team& team);
+
 }  // namespace antiphon::pipeline

@@ -46,7 +46,7 @@ nlohmann::ordered_json UnalignedJson(const AlignedTimes& times) {
 }  // namespace
 
 AlignedTimes TimesOf(const hmm::Alignment& alignment, const hmm::HmmModel& model, const hmm::Lexicon& lexicon,
-                     const hmm::WordIds& words, double frame_shift_s) {
+                     const hmm::WordIds& words, double frame_shift_s, const FinePhones& fine) {
   AlignedTimes times;
   times.unknown_words = words.unknown;
   const auto frames = static_cast<double>(alignment.transition_ids.size());
@@ -55,7 +55,12 @@ AlignedTimes TimesOf(const hmm::Alignment& alignment, const hmm::HmmModel& model
   times.retried = alignment.status == hmm::AlignStatus::kRetried;
   int last = -1;  // position of the word before
   int next = 0;   // that was not said so far
-  for (const hmm::AlignedPhone& phone : alignment.phones) {
+  const std::span<const hmm::AlignedPhone> phones = fine.phones.empty() ? alignment.phones : fine.phones;
+  if (!fine.phones.empty()) {
+    frame_shift_s = fine.frame_shift_s;
+    times.duration_s = (phones.back().begin_frame + phones.back().num_frames) * frame_shift_s;
+  }
+  for (const hmm::AlignedPhone& phone : phones) {
     const double start_s = phone.begin_frame * frame_shift_s;
     const double end_s = (phone.begin_frame + phone.num_frames) * frame_shift_s;
     if (phone.word_position >= 0) {

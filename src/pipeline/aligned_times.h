@@ -4,6 +4,7 @@
 // "TextGrid file formats".
 #pragma once
 
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -48,9 +49,16 @@ struct AlignedTimes {
 /// The label of speech that the text lacks, where phones are listed.
 inline constexpr char kUnalignedLabel[] = "<unaligned>";
 
-/// `words`: the transcript as it was aligned (unknown words as <UNK>). The audio lasts as long as its frames.
+/// Phones in other frames than the alignment's (pipeline/finer_phones.h).
+struct FinePhones {
+  std::span<const hmm::AlignedPhone> phones;
+  double frame_shift_s = 0.01;
+};
+
+/// `words`: the transcript as it was aligned (unknown words as <UNK>). The audio lasts as long as its frames. `fine`:
+/// the same phones, if there are any whose times are better.
 AlignedTimes TimesOf(const hmm::Alignment& alignment, const hmm::HmmModel& model, const hmm::Lexicon& lexicon,
-                     const hmm::WordIds& words, double frame_shift_s);
+                     const hmm::WordIds& words, double frame_shift_s, const FinePhones& fine = {});
 
 /// Tiers "words" and "phones", in UTF-8.
 std::string ToTextGrid(const AlignedTimes& times);

@@ -1,6 +1,9 @@
 #include "pipeline/speaker_adaptation.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <mutex>
 #include <numeric>
 #include <utility>
 
@@ -33,12 +36,7 @@ decode::RecognizeOptions BestPathAlone(decode::RecognizeOptions options, double 
   return options;
 }
 
-void ReadInParts(const SpokenFeatures& speech, size_t i, const hmm::UseBaseFeatures& use) {
-  speech.features(i)->InParts([&](const Matrix& part, bool last) {
-    ThrowIfCancelled("adapting to speakers");
-    use(part, last);
-  });
-}
+constexpr double kSearchShare = 0.8;  // of a pass; the rest is the transforms' estimate
 
 // Nothing: that of the recognition itself.
 std::optional<decode::Graph> OwnGraph(const SpeakerAdaptationOptions& options, const AcousticModel& model) {
@@ -50,6 +48,60 @@ std::optional<decode::Graph> OwnGraph(const SpeakerAdaptationOptions& options, c
         "search graph for them, or transforms that are known (--speaker-transforms)");
   }
   return std::nullopt;
+}
+
+}  // namespace
+
+// How far the passes are: as a bar of each, and for who asked to be told. All processes have about as much speech.
+class PassProgress {
+ public:
+  PassProgress(const SpokenFeatures& speech, int passes, double frame_shift_s, const Team& team)
+      : speech_(speech),
+        passes_(passes),
+        frame_shift_s_(frame_shift_s),
+        shown_(speech.is_told && team.is_first()),
+        total_(std::max<int64_t>(
+            1, std::accumulate(speech.sizes.begin(), speech.sizes.end(), int64_t{0}) / team.size())) {}
+
+  void BeginPass() {
+    bar_ = std::make_unique<DecodeProgress>(fmt::format("adapting to speakers, pass {} of {}", ++pass_, passes_),
+                                            total_, shown_);
+    done_ = 0;
+  }
+  // So many more of the utterance's frames are through a step that is this share of the pass.
+  void Add(size_t i, int64_t frames, int64_t all_frames, double share_of_pass) {
+    if (all_frames <= 0) return;
+    const double part = share_of_pass * static_cast<double>(frames) / static_cast<double>(all_frames);
+    const double utterance_s = static_cast<double>(all_frames) * frame_shift_s_;
+    bar_->Add(part * utterance_s, utterance_s, speech_.sizes[i]);
+    if (!speech_.progress) return;
+    const std::lock_guard lock(mutex_);
+    done_ += part * static_cast<double>(speech_.sizes[i]);
+    speech_.progress((pass_ - 1 + std::min(1.0, done_ / static_cast<double>(total_))) / passes_);
+  }
+  void EndPass() { bar_->Finish(); }
+
+ private:
+  const SpokenFeatures& speech_;
+  int passes_;
+  double frame_shift_s_;
+  bool shown_;
+  int64_t total_;
+  int pass_ = 0;
+  std::unique_ptr<DecodeProgress> bar_;
+  std::mutex mutex_;
+  double done_ = 0.0;  // of the pass, in the unit of sizes
+};
+
+namespace {
+
+void ReadInParts(const SpokenFeatures& speech, size_t i, PassProgress& progress, const hmm::UseBaseFeatures& use) {
+  const auto features = speech.features(i);
+  features->InParts([&](const Matrix& part, bool last) {
+    ThrowIfCancelled("adapting to speakers");
+    use(part, last);
+    progress.Add(i, part.rows(), features->num_frames(), 1 - kSearchShare);
+  });
 }
 
 }  // namespace
@@ -69,13 +121,16 @@ SpeakerAdaptation::SpeakerAdaptation(const AcousticModel& model, const decode::G
 
 SpeakerAdaptation::Result SpeakerAdaptation::Adapt(const SpokenFeatures& speech, int num_threads, Team& team) const {
   Result result;
+  PassProgress progress(speech, options_.passes, frame_shift_s_, team);
   for (int pass = 1; pass <= options_.passes; ++pass) {
-    const std::vector<std::vector<int32_t>> alignments = AlignAll(speech, num_threads, team, result);
+    progress.BeginPass();
+    const std::vector<std::vector<int32_t>> alignments = AlignAll(speech, num_threads, team, progress, result);
     const SpokenUtterances spoken{.count = speech.sizes.size(),
                                   .speaker = speech.speaker,
-                                  .features = [&](size_t i, const auto& use) { ReadInParts(speech, i, use); },
+                                  .features = [&](size_t i, const auto& use) { ReadInParts(speech, i, progress, use); },
                                   .alignment = [&](size_t i) { return std::span<const int32_t>(alignments[i]); }};
     result.transforms = EstimateSpeakerTransforms(model_, spoken, options_.min_frames, num_threads, team);
+    progress.EndPass();
     if (!speech.is_told) continue;
     log::Info("adaptation pass {} of {} done, {} speaker transforms", pass, options_.passes, result.transforms.size());
   }
@@ -83,22 +138,19 @@ SpeakerAdaptation::Result SpeakerAdaptation::Adapt(const SpokenFeatures& speech,
 }
 
 std::vector<std::vector<int32_t>> SpeakerAdaptation::AlignAll(const SpokenFeatures& speech, int num_threads, Team& team,
-                                                              Result& so_far) const {
+                                                              PassProgress& progress, Result& so_far) const {
   std::vector<std::vector<int32_t>> alignments(speech.sizes.size());
-  // Of this process's share; all have about as much.
-  const int64_t total = std::accumulate(speech.sizes.begin(), speech.sizes.end(), int64_t{0}) / team.size();
-  DecodeProgress progress("adapting to speakers", total, speech.is_told && team.is_first());
   SpreadInOrder<Aligned>(
       team, speech.sizes, num_threads, Spread::kToAll,
       [&](size_t i) {
         ThrowIfCancelled("decoding");
         const double began = ThreadSeconds();
         const auto features = speech.features(i);
-        const double utterance_s = static_cast<double>(features->num_frames()) * frame_shift_s_;
         const auto transform = so_far.transforms.find(speech.speaker(i));
         Aligned result;
-        result.alignment = Align(*features, transform == so_far.transforms.end() ? nullptr : &transform->second);
-        progress.Add(utterance_s, utterance_s, speech.sizes[i]);
+        result.alignment =
+            Align(*features, transform == so_far.transforms.end() ? nullptr : &transform->second,
+                  [&](int64_t frames) { progress.Add(i, frames, features->num_frames(), kSearchShare); });
         result.seconds = ThreadSeconds() - began;
         return result;
       },
@@ -106,17 +158,22 @@ std::vector<std::vector<int32_t>> SpeakerAdaptation::AlignAll(const SpokenFeatur
         alignments[i] = std::move(result.alignment);
         so_far.cpu_seconds += result.seconds;
       });
-  progress.Finish();
   return alignments;
 }
 
-std::vector<int32_t> SpeakerAdaptation::Align(UtteranceFeatures& features, const Matrix* transform) const {
-  if (features.num_frames() == 0 || IsNothingButZeros(features, frame_shift_s_)) return {};
+std::vector<int32_t> SpeakerAdaptation::Align(UtteranceFeatures& features, const Matrix* transform,
+                                              const std::function<void(int64_t frames)>& searched) const {
+  if (features.num_frames() == 0 || IsNothingButZeros(features, frame_shift_s_)) {
+    searched(features.num_frames());
+    return {};
+  }
   const auto recognizer = recognizers_.Borrow();
   if (!pieces_.Cuts(features.num_frames(), frame_shift_s_)) {
     const Matrix frames = features.Whole();
     auto scores = transform == nullptr ? model_.FirstPassScores(frames) : model_.AdaptedScores(frames, *transform);
-    return recognizer->BestPathOnly(scores).alignment;
+    std::vector<int32_t> alignment = recognizer->BestPathOnly(scores).alignment;
+    searched(frames.rows());
+    return alignment;
   }
   std::vector<int32_t> alignment;
   decode::RecognizeInPieces pieces(*recognizer, pieces_, weights_, frame_shift_s_, [&](decode::Piece&& piece) {
@@ -124,7 +181,7 @@ std::vector<int32_t> SpeakerAdaptation::Align(UtteranceFeatures& features, const
     alignment.insert(alignment.end(), ids.begin(), ids.end());
     if (piece.lost) alignment.insert(alignment.end(), static_cast<size_t>(piece.num_frames), 0);
   });
-  SearchInPieces(features, *StreamOf(model_, transform), pieces);
+  SearchInPieces(features, *StreamOf(model_, transform), pieces, searched);
   return alignment;
 }
 

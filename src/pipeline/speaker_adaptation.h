@@ -45,7 +45,11 @@ struct SpokenFeatures {
   std::function<std::string(size_t)> speaker;
   std::function<std::shared_ptr<UtteranceFeatures>(size_t)> features;
   bool is_told = false;  // progress, and passes in the log
+  /// Told which share of all passes is done, up to 1; by one thread at a time.
+  std::function<void(double share)> progress = {};
 };
+
+class PassProgress;
 
 class SpeakerAdaptation {
  public:
@@ -60,15 +64,17 @@ class SpeakerAdaptation {
     SpeakerTransforms transforms;  // empty without a pass
     double cpu_seconds = 0.0;      // of the searches
   };
+  int passes() const { return options_.passes; }
   /// The same on all members of the team.
   Result Adapt(const SpokenFeatures& speech, int num_threads, Team& team) const;
 
  private:
   // Transition-ids of the best path, 0 in pieces in which the search lost it; empty if it lost it in the whole, and
   // where there is nothing but zeros. Null: the speaker has no transform yet.
-  std::vector<int32_t> Align(UtteranceFeatures& features, const Matrix* transform) const;
+  std::vector<int32_t> Align(UtteranceFeatures& features, const Matrix* transform,
+                             const std::function<void(int64_t frames)>& searched) const;
   std::vector<std::vector<int32_t>> AlignAll(const SpokenFeatures& speech, int num_threads, Team& team,
-                                             Result& so_far) const;
+                                             PassProgress& progress, Result& so_far) const;
 
   const hmm::GmmModel& model_;
   std::optional<decode::Graph> own_graph_;

@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 #include <span>
 
+#include "base/check.h"
 #include "base/error.h"
 #include "base/rounded_seconds.h"
 #include "base/suggest.h"
@@ -173,8 +174,10 @@ std::string ToJson(const Transcript& transcript) {
 }
 
 const std::vector<TranscriptFormat>& TranscriptFormats() {
-  static const std::vector<TranscriptFormat> formats = {{"text", ToText}, {"srt", ToSrt}, {"vtt", ToVtt},
-                                                        {"json", ToJson}, {"ctm", ToCtm}, {"TextGrid", ToTextGrid}};
+  static const std::vector<TranscriptFormat> formats = {
+      {"text", ToText, Several::kUnderHeadings}, {"srt", ToSrt, Several::kNoDocument},
+      {"vtt", ToVtt, Several::kNoDocument},      {"json", ToJson, Several::kAsList},
+      {"ctm", ToCtm, Several::kInTurn},          {"TextGrid", ToTextGrid, Several::kNoDocument}};
   return formats;
 }
 
@@ -185,6 +188,25 @@ const TranscriptFormat& FindTranscriptFormat(std::string_view ending) {
     known.emplace_back(format.ending);
   }
   throw UsageError(UnknownNameMessage("format of a transcript", std::string(ending), known));
+}
+
+TranscriptList::TranscriptList(const TranscriptFormat& format, std::ostream& out) : format_(format), out_(out) {
+  CHECK(format.several != Several::kNoDocument) << format.ending;
+}
+
+void TranscriptList::Add(const Transcript& transcript) {
+  std::string text = format_.write(transcript);
+  if (format_.several == Several::kUnderHeadings) out_ << "== " << transcript.name << "\n";
+  if (format_.several == Several::kAsList) {
+    while (text.ends_with('\n')) text.pop_back();
+    out_ << (is_empty_ ? "[\n" : ",\n");
+  }
+  out_ << text << std::flush;
+  is_empty_ = false;
+}
+
+void TranscriptList::Close() {
+  if (format_.several == Several::kAsList) out_ << (is_empty_ ? "[]\n" : "\n]\n") << std::flush;
 }
 
 }  // namespace antiphon::pipeline

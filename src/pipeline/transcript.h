@@ -7,6 +7,7 @@
 // Threads: pure functions. Sources: SubRip's format; W3C, WebVTT; Praat's manual, TextGrid file formats.
 #pragma once
 
+#include <ostream>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -51,13 +52,33 @@ std::string ClockTime(double seconds, char sign);
 /// Without what would be read as a mark of WebVTT.
 std::string EscapedForVtt(const std::string& text);
 
+/// How transcripts of several recordings, or channels, make one document: under headings, one after the other, as a
+/// list; or not at all, as the times of each begin anew.
+enum class Several { kUnderHeadings, kInTurn, kAsList, kNoDocument };
+
 /// By the name of a file's ending.
 struct TranscriptFormat {
   std::string_view ending;  // "srt"
   std::string (*write)(const Transcript& transcript);
+  Several several;
 };
 const std::vector<TranscriptFormat>& TranscriptFormats();
 /// UsageError for a format that there is not, naming those that there are.
 const TranscriptFormat& FindTranscriptFormat(std::string_view ending);
+
+/// Several transcripts as one document, each written as soon as it is there. Format (not kNoDocument) and stream must
+/// outlive it.
+class TranscriptList {
+ public:
+  TranscriptList(const TranscriptFormat& format, std::ostream& out);
+  void Add(const Transcript& transcript);
+  /// What makes it whole; nothing may be added then.
+  void Close();
+
+ private:
+  const TranscriptFormat& format_;
+  std::ostream& out_;
+  bool is_empty_ = true;
+};
 
 }  // namespace antiphon::pipeline

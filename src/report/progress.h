@@ -55,6 +55,8 @@ class Progress {
   double MeanRate() const;
   /// For work that does not begin at zero (a resumed run).
   void StartAt(int64_t done);
+  /// For work of which more becomes known on the way.
+  void SetTotal(int64_t total) { total_ = total; }
 
  private:
   std::string Line(std::string_view note) const;

@@ -84,11 +84,28 @@ two_sums = "":"$" below_hundred or_to "":"$" below_hundred " dollars":"" |
            "":"£" below_hundred or_to "":"£" below_hundred " pounds":"" |
            "":"€" below_hundred or_to "":"€" below_hundred " euros":""
 said_digit = "one" | "two" | "three" | "four" | "five" | "six" | "seven" | "eight" | "nine"
-said_below_hundred = said_digit | "ten" | "eleven" | "twelve" | "thirteen" | "fourteen" | "fifteen" | "sixteen" |
-           "seventeen" | "eighteen" | "nineteen" |
-           ("twenty" | "thirty" | "forty" | "fifty" | "sixty" | "seventy" | "eighty" | "ninety") (" " said_digit)?
+said_from_twenty = ("twenty" | "thirty" | "forty" | "fifty" | "sixty" | "seventy" | "eighty" | "ninety")
+           (" " said_digit)?
+said_from_ten = "ten" | "eleven" | "twelve" | "thirteen" | "fourteen" | "fifteen" | "sixteen" | "seventeen" |
+           "eighteen" | "nineteen" | said_from_twenty
+said_below_hundred = said_digit | said_from_ten
 large_sums = said_below_hundred or_to said_below_hundred (" hundred" | " thousand" | large)
            (" dollars" | " pounds" | " euros")
+# Two fifty may be 250, 2.50 or 2:50, and stays words; at two fifty is a time, unless what follows or goes before is
+# that of a price or a measure: two fifty each, priced at two fifty, at two fifty degrees.
+said_pair = said_digit " " said_from_ten | ("ten" | "eleven" | "twelve") " " said_from_twenty
+each     = " each" | " apiece" | " per" | " cents" | " dollars" | " pounds" | " euros" |
+           (" a " | " an ") ("barrel" | "bottle" | "box" | "day" | "dozen" | "gallon" | "head" | "hour" | "kilo" |
+             "liter" | "litre" | "month" | "night" | "ounce" | "piece" | "pound" | "share" | "ticket" | "ton" |
+             "unit" | "week" | "year")
+priced   = ("priced" | "sell" | "selling" | "sells" | "sold" | "traded" | "trades" | "trading" | "valued") " at "
+price    = said_pair each? | "at " said_pair each | priced said_pair each?
+measure  = " degrees" | " feet" | " grams" | " kilograms" | " kilometers" | " kilometres" | " meters" | " metres" |
+           " miles" | " milligrams" | " percent":"%"
+pair     = digit " ":"" (from_ten | ("oh":"0" | "o":"0") " ":"" digit) |
+           ("ten":"10" | "eleven":"11" | "twelve":"12") " ":"" (ty ("":"0" | " ":"" digit))
+measured = ("at ")? pair measure
+
 # Pounds of something are no money.
 weight   = (quantity | below_hundred or_to below_hundred) (" pounds of" | " pound of")
 small_money = any_number (" cents":"¢" | " cent":"¢")
@@ -101,7 +118,8 @@ row      = (zero | digit) " ":"" (zero | digit) (" ":"" (zero | digit))+
 self     = "i":"I" | "i'm":"I'm" | "i'll":"I'll" | "i've":"I've" | "i'd":"I'd"
 
 written  = number <0.1> | decimal | any_number large <1> | decimal large <1> | teen_hundreds | ordinal | date | year |
-           time | money | two_sums | large_sums | weight | small_money | percent | row <0.3> | self
+           time | money | two_sums | large_sums | weight | price <0.5> | measured | small_money | percent | row <0.3> |
+           self
 )rules";
 }
 

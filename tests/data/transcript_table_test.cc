@@ -14,6 +14,7 @@
 #include "feat/audio.h"
 #include "put_file.h"
 #include "temporary_folder.h"
+#include "without_programs.h"
 
 namespace antiphon::data {
 namespace {
@@ -166,6 +167,7 @@ TEST_F(PrepareTest, NamesRowsThatCannotBeUsed) {
 }
 
 TEST_F(PrepareTest, SaysWhyAFileCannotBeUsed) {
+  const testing::WithoutPrograms nothing;  // no ffmpeg
   PutFile(folder_ / "audio/four.m4a", "");
   PutFile(folder_ / "audio/five.wav ", "");
   PutFile(folder_ / "audio/Six.wav", "");
@@ -177,7 +179,8 @@ TEST_F(PrepareTest, SaysWhyAFileCannotBeUsed) {
                                            elsewhere + "/one.wav,a\n two.wav ,a\nnotes.txt,a\neight,a\neight.wav,a\n");
   ASSERT_EQ(problems_.size(), 10u);
   for (const size_t m4a : {0, 1}) {
-    EXPECT_THAT(problems_[m4a].what, HasSubstr("'four.m4a' is there, but the format .m4a cannot be read: convert it"));
+    EXPECT_THAT(problems_[m4a].what,
+                HasSubstr("'four.m4a' is there, but the format .m4a cannot be read without ffmpeg"));
   }
   EXPECT_THAT(problems_[2].what, HasSubstr("no audio file 'five.wav', but 'five.wav ', with a blank at an end"));
   EXPECT_THAT(problems_[3].what, HasSubstr("no audio file 'six.wav', but 'Six.wav'"));
@@ -284,13 +287,14 @@ TEST_F(ChannelTest, OfNoSuchNumberAreRefused) {
 }
 
 TEST_F(ChannelTest, RecordingsThatCannotBeReadAreLeftOutByName) {
+  const testing::WithoutPrograms nothing;  // no ffmpeg
   PutFile(folder_ / "calls/broken.wav", "no sound");
   PutFile(folder_ / "calls/old.m4a", "");
   DataDirOfRecordings(folder_ / "calls", {}, problems_);
   ASSERT_EQ(problems_.size(), 2u);
   EXPECT_THAT(problems_[0].where, HasSubstr("broken.wav"));
   EXPECT_THAT(problems_[0].what, HasSubstr("cannot be read as audio"));
-  EXPECT_THAT(problems_[1].what, HasSubstr("1 files are of formats that cannot be read (.m4a)"));
+  EXPECT_THAT(problems_[1].what, HasSubstr("1 files are of formats that cannot be read without ffmpeg (.m4a)"));
   problems_.clear();
   PutFile(folder_ / "t.csv", "call,one\nnote,two\nbroken,three\n");
   const DataDir dir = WithDurations(PrepareDataDir(folder_ / "calls", folder_ / "t.csv", {}, problems_), problems_);

@@ -6,6 +6,7 @@
 #include <rapidcheck/gtest.h>
 
 #include <nlohmann/json.hpp>
+#include <sstream>
 
 #include "base/error.h"
 #include "base/utf8.h"
@@ -104,6 +105,24 @@ TEST(TranscriptFormats, OfSilenceAreWellFormed) {
   EXPECT_EQ(ToVtt(nothing), "WEBVTT\n\n");
   EXPECT_THAT(ToTextGrid(nothing), HasSubstr("intervals: size = 1"));
   EXPECT_EQ(nlohmann::json::parse(ToJson(nothing))["words"].size(), 0u);
+}
+
+TEST(TranscriptLists, AreOneDocument) {
+  const auto list = [](const char* format, const std::vector<std::string>& names) {
+    std::ostringstream out;
+    TranscriptList transcripts(FindTranscriptFormat(format), out);
+    for (const std::string& name : names) transcripts.Add({name, 1.0, "", Said("yes")});
+    transcripts.Close();
+    return out.str();
+  };
+  EXPECT_EQ(list("text", {"a", "b"}), "== a\nyes\n== b\nyes\n");
+  EXPECT_EQ(list("ctm", {"a", "b"}), "a 1 0.00 0.30 yes 0.88\nb 1 0.00 0.30 yes 0.88\n");
+  const std::vector<std::vector<std::string>> all_names = {{}, {"a"}, {"a", "b", "c"}};
+  for (const std::vector<std::string>& names : all_names) {
+    const auto json = nlohmann::json::parse(list("json", names));
+    ASSERT_EQ(json.size(), names.size());
+    for (size_t i = 0; i < names.size(); ++i) EXPECT_EQ(json[i]["recording"], names[i]);
+  }
 }
 
 TEST(TranscriptFormats, AreFoundByTheirEndings) {

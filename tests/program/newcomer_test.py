@@ -14,6 +14,7 @@ import struct
 import sys
 import tempfile
 import unittest
+import unittest.mock
 
 import small_system
 from small_system import RATE, must, run, speech, wav_bytes
@@ -72,8 +73,9 @@ class Preparation(unittest.TestCase):
 
     def test_recordings_without_transcripts_make_a_data_directory(self):
         (self.root / "audio/sound.m4a").write_bytes(b"")
-        result = must("prepare", self.root / "audio", self.root / "data")
-        self.assertIn("1 files are of formats that cannot be read (.m4a)", result.stdout)
+        with unittest.mock.patch.dict(os.environ, {"PATH": "/nonexistent"}):
+            result = must("prepare", self.root / "audio", self.root / "data")
+        self.assertIn("1 files are of formats that cannot be read without ffmpeg (.m4a)", result.stdout)
         self.assertEqual(len((self.root / "data/wav.scp").read_text().splitlines()), 3)
         self.assertFalse((self.root / "data/text").exists())
         self.assertIn("without transcripts", result.stdout)

@@ -121,6 +121,58 @@ class Transcribe(system.SystemTest):
             self.assertAlmostEqual(end, max(spoken[-1]["end"], min(end, spoken[0]["start"] + 1)), delta=0.0055)
         self.assertEqual(list(following), [])
 
+    def test_several_recordings_make_one_document_or_none(self):
+        one, call = self.root / "one.wav", self.root / "call.wav"
+        done = self.transcribe("--format", "json", one, self.root / "none.wav", call)
+        self.assertEqual(done.returncode, 1, done.stderr)
+        recordings = json.loads(done.stdout)
+        self.assertEqual([(r["recording"], r["text"].split()) for r in recordings],
+                         [("one", self.words), ("call-A", self.words), ("call-B", ["B", "A", "B"])])
+        self.assertEqual([r["recording"] for r in json.loads(self.transcribe("--format", "json", call).stdout)],
+                         ["call-A", "call-B"])
+        self.assertEqual(json.loads(self.transcribe("--format", "json", one).stdout), recordings[0])
+        self.assertEqual(json.loads(self.transcribe("--format", "json", self.root / "none.wav", self.root / "no").stdout), [])
+        lines = [line.split() for line in self.transcribe("--format", "ctm", one, call).stdout.splitlines()]
+        self.assertEqual([line[0] for line in lines], 3 * ["one"] + 3 * ["call-A"] + 3 * ["call-B"])
+        self.assertEqual([line[4] for line in lines], self.words + self.words + ["B", "A", "B"])
+        for name in ("srt", "vtt", "TextGrid"):
+            with self.subTest(format=name):
+                done = self.transcribe("--format", name, one, call)
+                self.assertEqual((done.returncode, done.stdout), (2, ""), done.stderr)
+                self.assertIn(f"--write {name}", done.stderr)
+                done = self.transcribe("--format", name, call)
+                self.assertEqual((done.returncode, done.stdout), (1, ""), done.stderr)
+                self.assertIn("--channels mean", done.stderr)
+
+    @unittest.skipUnless(all(map(system.has, ("srt", "webvtt", "textgrid"))), "srt, webvtt-py and textgrid read documents")
+    def test_what_is_printed_is_a_document_to_other_readers(self):
+        import srt  # pylint: disable=import-outside-toplevel
+        import textgrid  # pylint: disable=import-outside-toplevel
+        import webvtt  # pylint: disable=import-outside-toplevel
+        for name, words in (("srt", lambda path: [c.content for c in srt.parse(path.read_text())]),
+                            ("vtt", lambda path: [c.text for c in webvtt.read(path)]),
+                            ("TextGrid", lambda path: [i.mark for i in textgrid.TextGrid.fromFile(path)[0] if i.mark])):
+            done = self.transcribe("--format", name, self.root / "one.wav")
+            self.assertEqual(done.returncode, 0, done.stderr)
+            path = self.root / f"printed.{name}"
+            path.write_text(done.stdout)
+            self.assertEqual(" ".join(words(path)).split(), self.words)
+
+    def test_words_do_not_depend_on_who_has_the_cores(self):
+        """A long recording beside short ones, whose cores it gets when they are through."""
+        random_ = random.Random(12)
+        (self.root / "lecture.wav").write_bytes(system.wav_bytes(system.speech([random_.choice("AB") for _ in range(250)],
+                                                                               random_)))
+        files = [self.root / f"{name}.wav" for name in ("lecture", "one", "call", "same")]
+        alone = self.transcribe("--json", "--threads", 1, *files)
+        self.assertEqual(alone.returncode, 0, alone.stderr)
+        self.assertEqual(self.transcribe("--json", "--threads", 3, *files).stdout, alone.stdout)
+
+    def test_help_of_bundle_names_what_goes_into_it(self):
+        told = system.must("help", "bundle").stdout
+        for option in ("--model", "--g2p", "--vad", "--written"):
+            self.assertIn(option, told)
+
     def test_a_folder_without_files_for_it_is_wrong_usage(self):
         for more, advice in (((), "--write text"), (("--format", "srt"), "--write srt")):
             done = self.transcribe("--out", self.root / "nothing", *more, self.root / "one.wav")
@@ -180,6 +232,47 @@ class Transcribe(system.SystemTest):
         about_the_film = [line for line in done.stderr.splitlines() if "silent.mp4" in line]
         self.assertEqual(len(about_the_film), 1, done.stderr)
         self.assertIn("no sound", about_the_film[0])
+
+    @unittest.skipUnless(shutil.which("ffmpeg"), "without ffmpeg only what libsndfile reads is read")
+    def test_every_command_reads_what_ffmpeg_reads(self):
+        """Lossless sound in m4a gives what its WAV gives, whoever reads it; segments far into it, too."""
+        wavs, m4as = self.root / "wavs", self.root / "m4as"
+        random_ = random.Random(13)
+        words = [random_.choice("AB") for _ in range(160)]  # of 40 s
+        for folder in (wavs, m4as):
+            folder.mkdir()
+            (folder / "talk.txt").write_text(" ".join(words) + "\n")
+            (folder / "double.txt").write_text(" ".join(self.words) + "\n")
+        (wavs / "talk.wav").write_bytes(system.wav_bytes(system.speech(words, random_)))
+        subprocess.run(["ffmpeg", "-v", "error", "-i", wavs / "talk.wav", "-c:a", "alac", m4as / "talk.m4a"], check=True)
+        (m4as / "double.wav").write_bytes((self.root / "one.wav").read_bytes())
+        (m4as / "double.m4a").write_bytes(b"not heard, as the file beside it needs no ffmpeg")
+        (wavs / "double.wav").write_bytes((self.root / "one.wav").read_bytes())
+        out = self.root / "foreign"
+        model = ("--model", self.bundle)
+        table = self.root / "talk.csv"
+        table.write_text("file,text,start,end\ntalk,A B,1.0,3.0\ntalk,B A,32.0,35.5\ntalk,A,36.25,38\n")
+        for place in (wavs, m4as):
+            system.must("decode", *model, place, out / place.name / "decode")
+            system.must("align", *model, "--data", place, "--lexicon", self.root / "lexicon.txt", "--gaps", "none", "--out",
+                        out / place.name / "align")
+            system.must("prepare", place, table, out / place.name / "data")
+            checked = system.must("prepare", "--check", out / place.name / "data")
+            self.assertIn("3 utterances", checked.stdout)
+            system.must("features", out / place.name / "data", "--out", out / place.name / "feats", "--sample-rate", RATE)
+        self.assertIn("talk.m4a", (out / "m4as/data/wav.scp").read_text())
+        for name in ("decode/text", "align/words.ctm", "feats/feats.ark"):
+            self.assertEqual((out / "m4as" / name).read_bytes(), (out / "wavs" / name).read_bytes(), name)
+        heard = [[json.loads(line)["text"] for line in system.must("listen", *model, path).stdout.splitlines()]
+                 for path in (wavs / "talk.wav", m4as / "talk.m4a")]
+        self.assertEqual(heard[0], heard[1])
+        texts = [self.transcribe(path).stdout for path in (wavs / "talk.wav", m4as / "talk.m4a")]
+        self.assertEqual(texts[0], texts[1])
+        nothing = {**os.environ, "PATH": "/nonexistent"}
+        refused = subprocess.run([system.PROGRAM, "decode", "--model", self.bundle, m4as / "talk.m4a", out / "none"],
+                                 capture_output=True, text=True, timeout=250, env=nothing)
+        self.assertEqual(refused.returncode, 1)
+        self.assertIn("ffmpeg, which may be able to read it, is not installed", refused.stderr)
 
     def test_ctrl_c_keeps_what_is_done(self):
         folder = self.root / "stopped"

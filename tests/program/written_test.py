@@ -62,6 +62,18 @@ class Written(unittest.TestCase):
         self.assertRegex(done.stderr, r"no written form is '.*said.txt': expected 'english', a folder, or a file of rules")
         self.assertEqual(run("apply", "english", self.root / "said.txt").stdout, "$25.\n")
 
+    def test_pauses_of_timed_words_end_sentences(self):
+        (self.root / "words.ctm").write_text("u 1 0.00 0.40 HE\nu 1 0.40 0.30 PAID\nu 1 0.70 0.50 TWENTY\n"
+                                             "u 1 2.50 0.40 FIVE\nu 1 2.90 0.50 DOLLARS\nv 1 0.00 0.50 IT\n")
+        done = run("apply", "english", "--ctm", self.root / "words.ctm")
+        self.assertEqual(done.stdout, "u He paid 20. $5.\nv It.\n", done.stderr)
+        (self.root / "words.ctm").write_text("u 1 zero 0.40 HE\n")
+        done = run("apply", "english", "--ctm", self.root / "words.ctm")
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("words.ctm:1: expected UTTERANCE CHANNEL START DURATION WORD", done.stderr)
+        done = run("apply", "english", self.root / "said.txt", "--ctm", self.root / "words.ctm")
+        self.assertEqual(done.returncode, 2, done.stderr)
+
     def test_a_model_of_sentences_is_learnt_and_measured(self):
         (self.root / "novel.txt").write_text(novel(1, 500))
         done = run("train", self.root / "novel.txt", self.root / "form.safetensors", "--held-out", 0.2, "--buckets", 4096,

@@ -51,6 +51,17 @@ TEST(Progress, WritesPlainLinesEverMoreRarelyInALog) {
   }
 }
 
+TEST(Progress, TakesMoreWorkInOnTheWay) {
+  Screen screen;
+  Progress progress("transcribing", 1, "s", screen.Sink(true), screen.Clock());
+  progress.SetTotal(400);
+  screen.now += 10;
+  progress.Update(100);
+  for (const char* part : {" 25 %", "0:30 left"}) {
+    EXPECT_NE(screen.shown.at(0).find(part), std::string::npos) << screen.shown.at(0);
+  }
+}
+
 TEST(Progress, CountsTheRateOfAResumedRunFromWhereItBegan) {
   Screen screen;
   Progress progress("train", 1000, "frames", screen.Sink(false), screen.Clock());

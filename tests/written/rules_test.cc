@@ -111,6 +111,19 @@ TEST(EnglishRules, WriteNumbersTimesAndMoney) {
       {"at ten thirty p m", "at 10:30 p.m."},
       {"at eight oh five", "at 8:05"},
       {"at twelve fifty five", "at 12:55"},
+      {"two fifty p m", "2:50 p.m."},
+      {"two fifty", "two fifty"},
+      {"ten thirty", "ten thirty"},
+      {"two fifty dollars", "two fifty dollars"},
+      {"two fifty each", "two fifty each"},
+      {"at two fifty", "at 2:50"},
+      {"at two fifty a share", "at two fifty a share"},
+      {"at ten sixty each", "at ten sixty each"},
+      {"at two fifty a m", "at 2:50 a.m."},
+      {"priced at two fifty", "priced at two fifty"},
+      {"at three fifty degrees", "at 350 degrees"},
+      {"one oh five miles", "105 miles"},
+      {"twelve fifty five feet", "1255 feet"},
       {"half past three", "3:30"},
       {"twenty past three", "3:20"},
       {"five minutes past twelve", "12:05"},
@@ -143,6 +156,9 @@ TEST(EnglishRules, WriteNumbersTimesAndMoney) {
   EXPECT_EQ(First(rules, "five pounds of sugar"), "5 pounds of | sugar");
   EXPECT_EQ(First(rules, "ten past midnight"), "10 | past | midnight");
   EXPECT_EQ(First(rules, "at ten sixty"), "-");
+  // Without what makes it a time, a price or a measure it is none of them.
+  EXPECT_EQ(First(rules, "two fifty people"), "two fifty | people");
+  EXPECT_EQ(First(rules, "at two fifty a man came"), "at 2:50 | a | man | came");
 }
 
 std::string Spell(int n) {

@@ -3,12 +3,12 @@
 #include "base/error.h"
 #include "base/file.h"
 #include "base/log.h"
-#include "base/temporary_file.h"
 #include "base/utf8.h"
 #include "decode/graph/const_fst.h"
 #include "decode/graph/const_fst_writer.h"
 #include "decode/graph/graph.h"
 #include "decode/graph/graph_builder.h"
+#include "decode/graph/graph_folder.h"
 #include "decode/graph/graph_json.h"
 #include "decode/graph/parts_builder.h"
 #include "hmm/graph/openfst.h"
@@ -51,24 +51,19 @@ std::string ModelStructureChecksum(const hmm::HmmModel& model) { return model.St
 
 void SaveGraph(const fst::StdVectorFst& graph, const hmm::HmmModel& model, const hmm::Lexicon& lexicon,
                const std::string& language_model, const GraphBuildOptions& options, const fs::path& folder) {
-  const fs::path fst_path = folder / "HCLG.fst";
-  AtomicFile fst_file(fst_path), words(folder / "words.txt"), pronunciations(folder / "lexicon.txt"),
-      description(folder / "graph.json");
-  WriteConstFst(graph, fst_file);
-  words.stream() << SymbolTable(lexicon);
-  pronunciations.stream() << lexicon.ToText();
-  GraphJson json;
-  json.checksums["HCLG.fst"] = HexChecksum(TemporaryPath(fst_path));
-  json.info = DescribeGraph(model, lexicon, language_model, SelfLoopScale(options, model));
-  description.stream() << ToText(json);
-  for (AtomicFile* file : {&fst_file, &words, &pronunciations, &description}) {
-    file->stream().flush();
-    file->CheckStream();
+  GraphFolder files(folder);
+  {
+    AtomicFile file(files.New("HCLG.fst"));
+    WriteConstFst(graph, file);
+    file.Commit();
   }
-  // Everything has its place on the disk. Without graph.json there is no graph: it goes first and comes back last.
-  std::error_code ignored;
-  fs::remove(folder / "graph.json", ignored);
-  for (AtomicFile* file : {&fst_file, &words, &pronunciations, &description}) file->Commit();
+  WriteFileAtomically(files.New("words.txt"), SymbolTable(lexicon));
+  WriteFileAtomically(files.New("lexicon.txt"), lexicon.ToText());
+  GraphJson json;
+  json.checksums["HCLG.fst"] = HexChecksum(files.New("HCLG.fst"));
+  json.info = DescribeGraph(model, lexicon, language_model, SelfLoopScale(options, model));
+  WriteFileAtomically(files.New("graph.json"), ToText(json));
+  files.Commit();
 }
 
 Graph Graph::Load(const fs::path& folder, const hmm::HmmModel& model) {

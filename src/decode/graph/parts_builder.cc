@@ -8,11 +8,11 @@
 
 #include "base/error.h"
 #include "base/file.h"
-#include "base/io_error.h"
 #include "base/log.h"
 #include "decode/graph/const_fst.h"
 #include "decode/graph/const_fst_writer.h"
 #include "decode/graph/determinize_star.h"
+#include "decode/graph/graph_folder.h"
 #include "decode/graph/graph_json.h"
 #include "decode/graph/graph_operations.h"
 #include "hmm/graph/lexicon_fst.h"
@@ -157,24 +157,22 @@ LexiconGraph BuildLexiconGraph(const hmm::HmmModel& model, const hmm::Lexicon& l
 void SaveParts(const GraphParts& parts, const hmm::HmmModel& model, const hmm::Lexicon& lexicon,
                const hmm::PronunciationModel* pronunciations, const std::string& language_model,
                const GraphBuildOptions& options, const fs::path& folder) {
-  MakeFolder(folder);
-  // Without graph.json there is no graph: it goes first and comes back last.
-  std::error_code ignored;
-  fs::remove(folder / "graph.json", ignored);
+  GraphFolder files(folder);
   {
-    AtomicFile file(folder / "HCL.fst");
+    AtomicFile file(files.New("HCL.fst"));
     WriteConstFst(ToFst(parts.lexicon()), file);
     file.Commit();
   }
-  SaveLabels(parts.lexicon(), pronunciations, folder / kLabelFile);
-  parts.words().Save(folder / "G.safetensors");
-  WriteFileAtomically(folder / "words.txt", SymbolTable(lexicon));
-  WriteFileAtomically(folder / "lexicon.txt", lexicon.ToText());
+  SaveLabels(parts.lexicon(), pronunciations, files.New(kLabelFile));
+  parts.words().Save(files.New("G.safetensors"));
+  WriteFileAtomically(files.New("words.txt"), SymbolTable(lexicon));
+  WriteFileAtomically(files.New("lexicon.txt"), lexicon.ToText());
   GraphJson json;
   json.format = kPartsFormat;
   json.info = DescribeGraph(model, lexicon, language_model, SelfLoopScale(options, model));
-  for (const char* file : {"HCL.fst", kLabelFile, "G.safetensors"}) json.checksums[file] = HexChecksum(folder / file);
-  WriteFileAtomically(folder / "graph.json", ToText(json));
+  for (const char* file : {"HCL.fst", kLabelFile, "G.safetensors"}) json.checksums[file] = HexChecksum(files.New(file));
+  WriteFileAtomically(files.New("graph.json"), ToText(json));
+  files.Commit();
 }
 
 LexiconGraph LoadLexiconGraph(const fs::path& folder, const hmm::HmmModel& model, const hmm::Lexicon& lexicon) {

@@ -36,6 +36,11 @@
 
 namespace antiphon::decode {
 
+inline constexpr const char* kHotwordsHelp =
+    "words and phrases to prefer, with commas between; or a file of them, one per line, each with a bonus of its own "
+    "behind a tab if you like";
+inline constexpr const char* kHotwordBonusHelp = "nats by which each word of a hotword gets cheaper";
+
 struct WordBiasOptions {
   std::string hotwords;
   double hotword_bonus = 4.0;
@@ -45,10 +50,8 @@ struct WordBiasOptions {
   std::vector<std::string> words = {};
   template <class V>
   void Visit(V& v) {
-    v("hotwords", hotwords,
-      "words and phrases to prefer, with commas between; or a file of them, one per line, each with a bonus of its own "
-      "behind a tab if you like");
-    v("hotword-bonus", hotword_bonus, Range{-100.0, 100.0}, "nats by which each word of a hotword gets cheaper");
+    v("hotwords", hotwords, kHotwordsHelp);
+    v("hotword-bonus", hotword_bonus, Range{-100.0, 100.0}, kHotwordBonusHelp);
     v("word-list", word_list, "file of the only words, or phrases of several, that may be recognised, one per line");
   }
   bool empty() const { return hotwords.empty() && word_list.empty() && phrases.empty() && words.empty(); }
