@@ -136,7 +136,7 @@ antiphon.train({str(self.root / 'store')!r}, {str(self.root / out)!r}, schedule=
                 except (LookupError, KeyboardInterrupt):
                     pass
             self.assertEqual(endings, [ending])
-        endings = []
+        raised, endings = None, []
         with mock.patch("antiphon._log_to._Wandb", Target), mock.patch("antiphon._log_to.require"), \
                 self.assertRaises(LookupError):
             self.train("refused", log_to=["wandb:here", "wandb:broken"])
