@@ -39,8 +39,7 @@ class Bench:
         self.options, self.folder = options, folder
         self.program = os.path.abspath(options.program)
         self.experiment = pathlib.Path(options.experiment).resolve()
-        self.how = {"stdout": subprocess.PIPE, "stderr": None if options.verbose else subprocess.DEVNULL, "text": True,
-                    "stdin": subprocess.DEVNULL, "env": dict(os.environ, OMP_WAIT_POLICY="passive", OMP_NUM_THREADS="1")}
+        self.runs = codecs_on_links.Runs(options.verbose)
 
     def train(self, out, machines, rate, keys, seed):
         sets = [*(f"parallel.{key.format(links=self.options.sparse_links)}" for key in keys),
@@ -52,8 +51,8 @@ class Bench:
                    str(self.experiment / "store"), "--out", str(out), "--threads", "1", "--json",
                    *(word for each in sets for word in ("--set", each))]
         if machines == 1:
-            return codecs_on_links.result_of(subprocess.run(command, **self.how), command), 0
-        done, sent = shaped_links.run(command, machines=machines, rate_mbit=rate, **self.how)
+            return self.runs.here(command), 0
+        done, sent = shaped_links.run(command, machines=machines, rate_mbit=rate, **self.runs.how)
         return codecs_on_links.result_of(done, command), sum(sent)
 
     def words(self, run):
@@ -63,7 +62,7 @@ class Bench:
                    "--data", self.options.test, "--features", str(test / "feats.scp"), "--cmvn", str(test / "cmvn.scp"),
                    "--utt2spk", str(test / "utt2spk"), "--weights", str(self.experiment / "decode-dev/weights.toml"), "--beam",
                    str(self.options.beam), "--no-lattices", "--out", str(run / "decode")]
-        done = subprocess.run(command, **self.how)
+        done = subprocess.run(command, **self.runs.how)
         if done.returncode != 0:
             sys.exit(f"{' '.join(command)} ended with status {done.returncode}")
         return 100 * json.load(open(run / "decode/summary.json"))["score"]["error_rate"]

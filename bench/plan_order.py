@@ -92,8 +92,8 @@ class Bench:
     def __init__(self, options, folder):
         self.options, self.folder = options, folder
         self.program = os.path.abspath(options.program)
-        self.how = {"stdout": subprocess.PIPE, "stderr": None if options.verbose else subprocess.DEVNULL, "text": True,
-                    "stdin": subprocess.DEVNULL, "env": dict(os.environ, OMP_WAIT_POLICY="passive", OMP_NUM_THREADS="1")}
+        self.runs = codecs_on_links.Runs(options.verbose)
+        self.how = self.runs.how
         shape = json.load(open(f"{options.store}/store.json"))
         self.dim, self.pdfs, self.frames = shape["feat_dim"], shape["num_pdfs"], 0.9 * shape["num_frames"]
         self.inputs = self.dim * (2 * options.context + 1)
@@ -153,26 +153,12 @@ class Bench:
         epochs = 1 if 0 < setting[2] <= 100 else self.options.speed_epochs
         return self.command(f"{self.folder}/store", "--set", f"schedule.epochs={epochs}", *sets)
 
-    def alone(self, command):
-        """A training that exchanges nothing begins."""
-        return subprocess.Popen(command, **self.how)
-
-    def measured(self, setting, what, measure):
-        """What `measure` gives, measured once for each setting."""
-        of_setting = self.speeds.setdefault(" ".join(map(str, setting)), {})
-        if what not in of_setting:
-            of_setting[what] = measure()
-            self.speeds_file.write_text(json.dumps(self.speeds, indent=1))
-        return of_setting[what]
-
     def independent(self, setting):
         """Frames/s of one of as many trainings as the setting has ranks, at once, that exchange nothing."""
         ranks = setting[0] * setting[1]
         epochs = f"schedule.epochs={max(1, self.options.speed_epochs // ranks)}"
-        running = [self.alone(self.command(f"{self.folder}/store", "--set", epochs)) for _ in range(ranks)]
-        texts = [process.communicate()[0] for process in running]
-        speeds = [json.JSONDecoder().raw_decode(text[text.find("{"):])[0]["frames_per_second"] for text in texts]
-        return sum(speeds) / len(speeds)
+        results = self.runs.at_once([self.command(f"{self.folder}/store", "--set", epochs) for _ in range(ranks)])
+        return statistics.mean(result["frames_per_second"] for result in results)
 
     def speed(self, setting, method):
         """Frames/s at the cores' middle speed in this setting."""
@@ -184,7 +170,7 @@ class Bench:
         """Its frames/s as a multiple of one training's, with as many beside it that exchange nothing."""
         ranks = method["expected"]["ranks"]
         before = self.before or self.independent(setting)
-        beside = [self.alone(self.passing(setting)) for _ in range(setting[0] * setting[1] - ranks)]
+        beside = [subprocess.Popen(self.passing(setting), **self.how) for _ in range(setting[0] * setting[1] - ranks)]
         command = self.passing(setting, *sets_of(method))
         result = self.on(setting, command, ranks)
         for process in beside:
