@@ -36,12 +36,11 @@ nn::Network NetworkOf(const ModelFile& file) {
                      nn::InitialValues::kToBeSet);
 }
 
-// While it lives, a description may not ask for much more memory than there are values: what the layers of a few bits
-// hold besides is less than as much again.
+// While it lives, a description may not ask for more memory than there are values.
 nn::ScopedParameterLimit LimitOf(const ModelFile& file) {
   int64_t values = 0;
   for (const ModelTensor& tensor : file.tensors) values += std::ssize(tensor.values);
-  return nn::ScopedParameterLimit(2 * values);
+  return nn::ScopedParameterLimit(values);
 }
 
 void AddTensors(std::span<nn::Parameter* const> parameters, bool trained, std::vector<ModelTensor>& tensors) {

@@ -192,11 +192,8 @@ TEST(PublicModelFile, IsTheSameFileAgain) {
   WriteFileAtomically(again + ".json", "cat K AE T");
   EXPECT_EQ(ErrorOf([&] { ModelFile().TakeDescription(again + ".json"); }).first, ErrorKind::kInput);
   file.tensors[0].values.pop_back();
-  EXPECT_THAT(ErrorOf([&] { file.Write(again); }).second, HasSubstr("with 1079 values"));
-  file.tensors[0].values.resize(3);
   EXPECT_THAT(ErrorOf([&] { file.Write(again); }).second, HasSubstr("more than there are"));
-  file.tensors[0].values.resize(1080);
-  file.tensors[0].values.back() = std::numeric_limits<float>::infinity();
+  file.tensors[0].values.push_back(std::numeric_limits<float>::infinity());
   EXPECT_THAT(ErrorOf([&] { file.Write(again); }).second, HasSubstr("inf"));
   file.tensors.erase(file.tensors.begin());
   EXPECT_THAT(ErrorOf([&] { file.Write(again); }).second, HasSubstr("layer 'affine1'"));

@@ -10,11 +10,15 @@
 namespace antiphon::nn {
 
 struct InputRounding {
-  Parameter scale{"input_scale", 1, 1};
-  Parameter zero{"input_zero", 1, 1};
+  /// Inputs of 0 bits stay as they are, and nothing is held for them.
+  explicit InputRounding(int bits)
+      : scale("input_scale", 1, bits > 0 ? 1 : 0), zero("input_zero", 1, scale.value.cols()) {}
+
+  Parameter scale;
+  Parameter zero;
 
   InputRange range() const { return {scale.value(0, 0), zero.value(0, 0)}; }
-  bool on() const { return scale.value(0, 0) > 0; }
+  bool on() const { return scale.value.size() > 0 && scale.value(0, 0) > 0; }
   void Round(ConstMatrixView x, MatrixView to) const { RoundToRange(x, range(), to); }
   /// dx becomes 0 where x is beyond the range.
   void PassDerivative(ConstMatrixView x, MatrixView dx) const {

@@ -28,7 +28,7 @@ struct QuantizedAffineOptions {
 class QuantizedAffine : public AffineBase {
  public:
   QuantizedAffine(const LayerArgs& args, const QuantizedAffineOptions& options)
-      : AffineBase(args, options.dim), options_(options) {
+      : AffineBase(args, options.dim), options_(options), input_(options.input_bits) {
     if ((options.weight_bits != 8 && options.weight_bits != 4) ||
         (options.input_bits != 8 && options.input_bits != 0)) {
       Throw<UsageError>("{}: weights have 8 or 4 bits and inputs 8 or 0, found {} and {}", args.config.Where(),

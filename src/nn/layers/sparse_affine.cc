@@ -36,7 +36,8 @@ class SparseAffine : public AffineBase {
       : AffineBase(args, options.dim),
         options_(options),
         mask_("mask", Blocks(args, "out", out_dim(), options.block_rows),
-              Blocks(args, "in", in_dim(), options.block_cols)) {
+              Blocks(args, "in", in_dim(), options.block_cols)),
+        input_(options.input_bits) {
     const auto bits = [](int n) { return n == 0 || n == 8; };
     if (!bits(options.weight_bits) || !bits(options.input_bits) ||
         options.block_rows * options.block_cols > kMostBlockValues) {
