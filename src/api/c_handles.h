@@ -91,6 +91,17 @@ const Item* At(const std::vector<Item>* items, size_t i) noexcept {
   return items == nullptr || i >= items->size() ? nullptr : &(*items)[i];
 }
 
+// Members of an item that may not be there: "" and 0 then.
+template <class Item, class Owner>
+const char* TextOf(const Item* item, std::string Owner::*member) noexcept {
+  return item == nullptr ? "" : (item->*member).c_str();
+}
+
+template <class Item, class Owner, class Value>
+Value ValueOf(const Item* item, Value Owner::*member) noexcept {
+  return item == nullptr ? Value{} : item->*member;
+}
+
 inline std::string Required(const char* text, const char* name) {
   if (text == nullptr) Throw<UsageError>("{} is NULL", name);
   return text;

@@ -100,56 +100,45 @@ size_t antiphon_result_num_words(const antiphon_result* result) {
   return result == nullptr ? 0 : result->recognition.words.size();
 }
 const char* antiphon_result_word(const antiphon_result* result, size_t i) {
-  const RecognizedWord* word = Word(result, i);
-  return word == nullptr ? "" : word->word.c_str();
+  return TextOf(Word(result, i), &RecognizedWord::word);
 }
 double antiphon_result_word_start(const antiphon_result* result, size_t i) {
-  const RecognizedWord* word = Word(result, i);
-  return word == nullptr ? 0.0 : word->start_s;
+  return ValueOf(Word(result, i), &RecognizedWord::start_s);
 }
 double antiphon_result_word_end(const antiphon_result* result, size_t i) {
-  const RecognizedWord* word = Word(result, i);
-  return word == nullptr ? 0.0 : word->end_s;
+  return ValueOf(Word(result, i), &RecognizedWord::end_s);
 }
 double antiphon_result_word_confidence(const antiphon_result* result, size_t i) {
-  const RecognizedWord* word = Word(result, i);
-  return word == nullptr ? 0.0 : word->confidence;
+  return ValueOf(Word(result, i), &RecognizedWord::confidence);
 }
 
 size_t antiphon_result_num_phones(const antiphon_result* result) {
   return result == nullptr ? 0 : result->speech.phones.size();
 }
 const char* antiphon_result_phone(const antiphon_result* result, size_t i) {
-  const AlignedPhone* phone = Phone(result, i);
-  return phone == nullptr ? "" : phone->phone.c_str();
+  return TextOf(Phone(result, i), &AlignedPhone::phone);
 }
 double antiphon_result_phone_start(const antiphon_result* result, size_t i) {
-  const AlignedPhone* phone = Phone(result, i);
-  return phone == nullptr ? 0.0 : phone->start_s;
+  return ValueOf(Phone(result, i), &AlignedPhone::start_s);
 }
 double antiphon_result_phone_end(const antiphon_result* result, size_t i) {
-  const AlignedPhone* phone = Phone(result, i);
-  return phone == nullptr ? 0.0 : phone->end_s;
+  return ValueOf(Phone(result, i), &AlignedPhone::end_s);
 }
 size_t antiphon_result_word_first_phone(const antiphon_result* result, size_t i) {
-  const AlignedWord* word = SpokenWord(result, i);
-  return word == nullptr ? 0 : static_cast<size_t>(word->first_phone);
+  return static_cast<size_t>(ValueOf(SpokenWord(result, i), &AlignedWord::first_phone));
 }
 size_t antiphon_result_word_num_phones(const antiphon_result* result, size_t i) {
-  const AlignedWord* word = SpokenWord(result, i);
-  return word == nullptr ? 0 : static_cast<size_t>(word->num_phones);
+  return static_cast<size_t>(ValueOf(SpokenWord(result, i), &AlignedWord::num_phones));
 }
 
 size_t antiphon_result_num_hypotheses(const antiphon_result* result) {
   return result == nullptr ? 0 : result->recognition.nbest.size();
 }
 const char* antiphon_result_hypothesis_text(const antiphon_result* result, size_t i) {
-  const Hypothesis* hypothesis = HypothesisOf(result, i);
-  return hypothesis == nullptr ? "" : hypothesis->text.c_str();
+  return TextOf(HypothesisOf(result, i), &Hypothesis::text);
 }
 double antiphon_result_hypothesis_cost(const antiphon_result* result, size_t i) {
-  const Hypothesis* hypothesis = HypothesisOf(result, i);
-  return hypothesis == nullptr ? 0.0 : hypothesis->cost;
+  return ValueOf(HypothesisOf(result, i), &Hypothesis::cost);
 }
 
 void antiphon_result_cancel(antiphon_result* result) {

@@ -98,20 +98,17 @@ size_t antiphon_stream_num_events(const antiphon_stream* stream) {
   return stream == nullptr ? 0 : stream->events.size();
 }
 const char* antiphon_stream_event_text(const antiphon_stream* stream, size_t i) {
-  const StreamEvent* event = Event(stream, i);
-  return event == nullptr ? "" : event->text.c_str();
+  return TextOf(Event(stream, i), &StreamEvent::text);
 }
 int antiphon_stream_event_final(const antiphon_stream* stream, size_t i) {
   const StreamEvent* event = Event(stream, i);
   return event != nullptr && event->final ? 1 : 0;
 }
 double antiphon_stream_event_start(const antiphon_stream* stream, size_t i) {
-  const StreamEvent* event = Event(stream, i);
-  return event == nullptr ? 0.0 : event->start_s;
+  return ValueOf(Event(stream, i), &StreamEvent::start_s);
 }
 double antiphon_stream_event_end(const antiphon_stream* stream, size_t i) {
-  const StreamEvent* event = Event(stream, i);
-  return event == nullptr ? 0.0 : event->end_s;
+  return ValueOf(Event(stream, i), &StreamEvent::end_s);
 }
 const char* antiphon_stream_event_json(const antiphon_stream* stream, size_t i) {
   const std::string* json = At(stream == nullptr ? nullptr : &stream->json, i);

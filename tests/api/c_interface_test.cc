@@ -28,16 +28,8 @@ TEST_F(CInterface, RecognisesAsCppDoes) {
   ASSERT_FALSE(expected.words.empty());
   ASSERT_EQ(antiphon_recognize(recognizer_, speech.data(), speech.size(), kRateHz, result_), ANTIPHON_OK)
       << antiphon_result_error(result_);
-  EXPECT_EQ(antiphon_result_text(result_), expected.text);
-  EXPECT_EQ(antiphon_result_json(result_), ToJson(expected));
+  ExpectHeld(expected);
   EXPECT_STREQ(antiphon_result_textgrid(result_), "");
-  ASSERT_EQ(antiphon_result_num_words(result_), expected.words.size());
-  for (size_t i = 0; i < expected.words.size(); ++i) {
-    EXPECT_EQ(antiphon_result_word(result_, i), expected.words[i].word);
-    EXPECT_EQ(antiphon_result_word_start(result_, i), expected.words[i].start_s);
-    EXPECT_EQ(antiphon_result_word_end(result_, i), expected.words[i].end_s);
-    EXPECT_EQ(antiphon_result_word_confidence(result_, i), expected.words[i].confidence);
-  }
   feat::Waveform wave{speech, kRateHz};
   for (float& x : wave.samples) x *= 32768;
   feat::WriteWav(Path("a.wav"), wave);

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "antiphon.h"
+#include "antiphon/recognition.h"
 #include "api/two_words.h"
 #include "base/file.h"
 
@@ -28,6 +29,25 @@ class CSystem : public ::testing::Test {
   ~CSystem() override {
     antiphon_recognizer_free(&recognizer_);
     antiphon_result_free(&result_);
+  }
+  // Every accessor of a result, against the recognition that it holds.
+  void ExpectHeld(const Recognition& expected) const {
+    EXPECT_EQ(antiphon_result_text(result_), expected.text);
+    EXPECT_EQ(antiphon_result_written(result_), expected.written);
+    EXPECT_EQ(antiphon_result_remark(result_), expected.remark);
+    EXPECT_EQ(antiphon_result_json(result_), ToJson(expected));
+    ASSERT_EQ(antiphon_result_num_words(result_), expected.words.size());
+    for (size_t i = 0; i < expected.words.size(); ++i) {
+      EXPECT_EQ(antiphon_result_word(result_, i), expected.words[i].word);
+      EXPECT_EQ(antiphon_result_word_start(result_, i), expected.words[i].start_s);
+      EXPECT_EQ(antiphon_result_word_end(result_, i), expected.words[i].end_s);
+      EXPECT_EQ(antiphon_result_word_confidence(result_, i), expected.words[i].confidence);
+    }
+    ASSERT_EQ(antiphon_result_num_hypotheses(result_), expected.nbest.size());
+    for (size_t i = 0; i < expected.nbest.size(); ++i) {
+      EXPECT_EQ(antiphon_result_hypothesis_text(result_, i), expected.nbest[i].text);
+      EXPECT_EQ(antiphon_result_hypothesis_cost(result_, i), expected.nbest[i].cost);
+    }
   }
   std::string Path(const std::string& name) const { return (system_.folder / name).string(); }
   std::string Model() const { return Path("net.safetensors"); }
