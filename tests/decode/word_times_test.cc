@@ -36,20 +36,24 @@ class WordTimes : public ::testing::Test {
     }
   }
 
+  void SayAtATea() {
+    path_.words = {lexicon_.FindWord("AT"), lexicon_.FindWord("A"), lexicon_.FindWord("TEA")};
+    Say("SIL", {3});
+    Say("AH", {2, 1});
+    Say("T", {1, 4});
+    Say("AH", {1, 1});
+    Say("SIL", {2});
+    Say("T", {1, 1});
+    Say("IY", {1, 1});
+  }
+
   hmm::Lexicon lexicon_ = MakeLexicon();
   hmm::HmmModel model_ = MakeModel(lexicon_);
   LatticePath path_;
 };
 
 TEST_F(WordTimes, FindWordsBetweenPauses) {
-  path_.words = {lexicon_.FindWord("AT"), lexicon_.FindWord("A"), lexicon_.FindWord("TEA")};
-  Say("SIL", {3});
-  Say("AH", {2, 1});
-  Say("T", {1, 4});
-  Say("AH", {1, 1});
-  Say("SIL", {2});
-  Say("T", {1, 1});
-  Say("IY", {1, 1});
+  SayAtATea();
   const PathTimes times = FindTimes(model_, lexicon_, path_);
   ASSERT_EQ(times.words.size(), 3U);
   EXPECT_EQ(times.words[0].begin_frame, 3);
@@ -107,14 +111,7 @@ TEST_F(WordTimes, AllowPhonesWhoseWordIsNotToldYet) {
 // As of a search that goes on: wherever it stands, and however many words it is ahead of its phones or behind them,
 // what has been said stands where it stands in the end.
 TEST_F(WordTimes, OfAPathThatGoesOnAreThoseOfItsEnd) {
-  path_.words = {lexicon_.FindWord("AT"), lexicon_.FindWord("A"), lexicon_.FindWord("TEA")};
-  Say("SIL", {3});
-  Say("AH", {2, 1});
-  Say("T", {1, 4});
-  Say("AH", {1, 1});
-  Say("SIL", {2});
-  Say("T", {1, 1});
-  Say("IY", {1, 1});
+  SayAtATea();
   const PathTimes whole = FindTimes(model_, lexicon_, path_);
   LatticePath so_far;
   for (size_t frames = 0; frames < path_.alignment.size(); ++frames) {
