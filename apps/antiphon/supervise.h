@@ -26,7 +26,7 @@ struct SupervisedRun {
   std::function<void(const ProcessPlan&)> prepare;
   /// Whether the run has got as far as taking its folder since then.
   std::function<bool()> has_begun;
-  /// The command that goes on with a run that was given up.
+  /// The command line that resumes the run, for the error when --restarts are used up.
   std::string resume_hint;
 };
 

@@ -31,10 +31,10 @@ void RequireAnyRun(const std::vector<report::SweptRun>& runs, const std::filesys
   const auto failed = std::ranges::count(runs, report::SweptRun::State::kFailed, &report::SweptRun::state);
   if (failed == 0) return;
   if (failed < std::ssize(runs)) {
-    log::Warn("{} of {} runs failed; why stands in '{}'", failed, runs.size(), (out / "sweep.md").string());
+    log::Warn("{} of {} runs failed; '{}' has the reasons", failed, runs.size(), (out / "sweep.md").string());
     return;
   }
-  Throw<InputError>("all {} runs failed, the first: {}; why each did stands in '{}'", failed, runs.front().failure,
+  Throw<InputError>("all {} runs failed, the first: {}; '{}' has the reasons", failed, runs.front().failure,
                     (out / "sweep.md").string());
 }
 
