@@ -47,10 +47,14 @@ class FaultCase(Cluster):
 
     def fault(self, name, method, action, rank, moment):
         """The environment that lets it happen, once."""
-        # Where workers take what they are fast enough for, a slow one may never come to its step 25: early on instead,
-        # before the first checkpoint.
-        at = "at=step step=2" if moment == "middle" and method in ASYNCHRONOUS else MOMENTS[moment]
-        return {"ANTIPHON_FAULT": f"{action} rank={RANKS[rank]} {at} once={self.folder / name}.happened"}
+        happened = f"{self.folder / name}.happened"
+        if moment != "middle" or method not in ASYNCHRONOUS:
+            return {"ANTIPHON_FAULT": f"{action} rank={RANKS[rank]} {MOMENTS[moment]} once={happened}"}
+        # Where workers take what they are fast enough for, a slow one may never come to its step 25, or to any: early
+        # on instead, before the first checkpoint, and the others wait for it.
+        faults = [f"hold rank={other} at=step step=1 seconds=0 until={happened}" for other in RANKS.values()
+                  if other != RANKS[rank]]
+        return {"ANTIPHON_FAULT": ";".join([f"{action} rank={RANKS[rank]} at=step step=2 once={happened}", *faults])}
 
     def check_happened(self, name):
         self.assertTrue((self.folder / f"{name}.happened").exists(), "the fault was never injected")
