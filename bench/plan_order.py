@@ -153,6 +153,14 @@ class Bench:
         epochs = 1 if 0 < setting[2] <= 100 else self.options.speed_epochs
         return self.command(f"{self.folder}/store", "--set", f"schedule.epochs={epochs}", *sets)
 
+    def measured(self, setting, what, measure):
+        """What `measure` gives, measured once for each setting."""
+        of_setting = self.speeds.setdefault(" ".join(map(str, setting)), {})
+        if what not in of_setting:
+            of_setting[what] = measure()
+            self.speeds_file.write_text(json.dumps(self.speeds, indent=1))
+        return of_setting[what]
+
     def independent(self, setting):
         """Frames/s of one of as many trainings as the setting has ranks, at once, that exchange nothing."""
         ranks = setting[0] * setting[1]
