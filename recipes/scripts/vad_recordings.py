@@ -4,7 +4,8 @@
 Takes some utterances of a data directory that `antiphon align` aligned, sounds made by formulas (vad_sounds.py) and
 music, recorded (each tune also slower and faster, not those of albums) and played by fluidsynth from MIDI files, and
 writes the data directory OUT/data with OUT/labels.txt: a line per recording and per copy that `antiphon features` will
-make of it, 0 or 1 for each hundredth of a second. OUT/noise has sounds to lay under the speech.
+make of it, 0 or 1 for each hundredth of a second. Each utterance gets pauses before and after it, in which noise that
+is added goes on: read speech has few that are long. OUT/noise has sounds to lay under the speech.
 """
 import argparse
 import array
@@ -46,11 +47,11 @@ def read_labels(ctm, silence):
     return labels
 
 
-def write_wav(path, samples):
+def write_wav(path, samples, rate=sounds.RATE):
     with wave.open(path, "wb") as writer:
         writer.setnchannels(1)
         writer.setsampwidth(2)
-        writer.setframerate(sounds.RATE)
+        writer.setframerate(rate)
         writer.writeframes(samples.tobytes())
 
 
@@ -79,6 +80,39 @@ def recorded_music(folder, tunes):
             samples = array.array("h", reader.readframes(reader.getnframes()))
         for speed in SPEEDS:
             yield f"{tune}-{round(100 * speed)}", at_speed(samples, speed)
+
+
+def decoded(path, begin_s, seconds, needed_for):
+    """A part of a recording of any format that ffmpeg reads, or all of it, as mono at the sounds' rate."""
+    if shutil.which("ffmpeg") is None:
+        sys.exit(f"vad_recordings: {needed_for} by ffmpeg; install the Debian package")
+    part = ["-ss", f"{begin_s:.4f}", "-t", f"{seconds:.4f}"] if seconds else []
+    read = subprocess.run(["ffmpeg", "-v", "error", "-nostdin", *part, "-i", path, "-map", "0:a:0", "-ac", "1", "-ar",
+                           str(sounds.RATE), "-f", "s16le", "-"], capture_output=True)
+    if read.returncode != 0:
+        sys.exit(f"vad_recordings: ffmpeg cannot read '{path}': {read.stderr.decode(errors='replace').strip()}")
+    return array.array("h", read.stdout[:len(read.stdout) // 2 * 2])
+
+
+def spoken(path, begin_s, seconds):
+    """Samples of a part of a recording, and their rate; WAVs of 16 bits, mono, are read without ffmpeg."""
+    try:
+        with wave.open(path) as reader:
+            if (reader.getnchannels(), reader.getsampwidth()) == (1, 2):
+                rate = reader.getframerate()
+                reader.setpos(min(reader.getnframes(), round(begin_s * rate)))
+                return array.array("h", reader.readframes(round(seconds * rate))), rate
+    except (wave.Error, EOFError):
+        pass  # another format
+    return decoded(path, begin_s, seconds, f"'{path}' is no WAV of 16 bits, mono, and is read"), sounds.RATE
+
+
+def faint_level(samples, rate):
+    """Root mean square of the quietest twentieth of the speech, at least one step."""
+    length = rate // 50
+    powers = sorted(sum(x * x for x in samples[at:at + length]) / length
+                    for at in range(0, max(1, len(samples) - length), length))
+    return max(1.0, powers[len(powers) // 20] ** 0.5)
 
 
 def stem(path):
@@ -114,8 +148,6 @@ def album_music(folders, most_s, random_):
     """Names and samples of the recordings in folders, of any format that ffmpeg reads: as much of each as `most_s` in
     all allows."""
     endings = (".ogg", ".oga", ".opus", ".mp3", ".flac", ".wav", ".m4a")
-    if shutil.which("ffmpeg") is None:
-        sys.exit("vad_recordings: albums are read by ffmpeg; install the Debian package, or give --albums ''")
     tracks = []
     for folder in folders:
         found = [path for path in glob.glob(os.path.join(glob.escape(folder), "**"), recursive=True)
@@ -124,11 +156,7 @@ def album_music(folders, most_s, random_):
             sys.exit(f"vad_recordings: there is no recording in '{folder}'; --albums takes folders with ':' between")
         tracks += sorted(found)
     for number, track in enumerate(tracks):
-        read = subprocess.run(["ffmpeg", "-v", "error", "-nostdin", "-i", track, "-map", "0:a:0", "-ac", "1", "-ar",
-                               str(sounds.RATE), "-f", "s16le", "-"], capture_output=True)
-        if read.returncode != 0:
-            sys.exit(f"vad_recordings: ffmpeg cannot read '{track}': {read.stderr.decode(errors='replace').strip()}")
-        samples = array.array("h", read.stdout[:len(read.stdout) // 2 * 2])
+        samples = decoded(track, 0, 0, "albums are read")
         yield f"album-{number:03}-{CLEAN.sub('-', stem(track))}", part_of(samples, most_s / len(tracks), random_)
 
 
@@ -146,13 +174,16 @@ class Recordings:
         line = " ".join(map(str, frames))
         self.labels += [f"{name} {line}" for name in [utterance] + [f"aug{n + 1}-{utterance}" for n in range(self.copies)]]
 
-    def add_sound(self, name, samples):
-        path = os.path.join(self.out, "sounds", name + ".wav")
-        write_wav(path, samples)
+    def add(self, name, samples, rate, labels, speaker):
+        path = os.path.join(self.out, "sounds", f"{len(self.tables['wav.scp']):05}.wav")
+        write_wav(path, samples, rate)
         self.tables["wav.scp"].append(f"{name} {path}")
-        self.tables["segments"].append(f"{name} {name} 0 {len(samples) / sounds.RATE:.3f}")
-        self.tables["utt2spk"].append(f"{name} {name}")
-        self.add_labels(name, [0] * (len(samples) * 100 // sounds.RATE))
+        self.tables["segments"].append(f"{name} {name} 0 {len(samples) / rate:.3f}")
+        self.tables["utt2spk"].append(f"{name} {speaker}")
+        self.add_labels(name, labels)
+
+    def add_sound(self, name, samples):
+        self.add(name, samples, sounds.RATE, [0] * (len(samples) * 100 // sounds.RATE), name)
 
     def add_noise(self, name, samples):
         write_wav(os.path.join(self.out, "noise", name + ".wav"), samples)
@@ -163,7 +194,7 @@ class Recordings:
         corpus.write_lines(os.path.join(self.out, "labels.txt"), self.labels)
 
 
-def add_speech(recordings, data, ctm, silence, most_s, random_):
+def add_speech(recordings, data, ctm, silence, most_s, pauses_s, random_):
     """Some utterances of a data directory; returns their seconds."""
     labels = read_labels(ctm, silence)
     references, segments, speakers = (corpus.read_table(os.path.join(data, name))
@@ -172,17 +203,24 @@ def add_speech(recordings, data, ctm, silence, most_s, random_):
     if not candidates:
         sys.exit(f"vad_recordings: no utterance of '{data}' is in '{ctm}'")
     random_.shuffle(candidates)
+    hiss = array.array("f", [random_.gauss(0, 1) for _ in range(60 * sounds.RATE)])
     seconds = 0.0
     for utterance in candidates:
         if seconds >= most_s:
             break
         length = len(labels[utterance]) * SHIFT_S
-        recording = segments[utterance].split()[0] if segments else utterance
-        piece = segments[utterance] if segments else f"{recording} 0 {length:.2f}"
-        recordings.tables["wav.scp"].append(f"{recording} {corpus.absolute_path(references[recording], data)}")
-        recordings.tables["segments"].append(f"{utterance} {piece}")
-        recordings.tables["utt2spk"].append(f"{utterance} {speakers[utterance]}")
-        recordings.add_labels(utterance, labels[utterance])
+        name, begin_s = segments[utterance].split()[:2] if segments else (utterance, 0)
+        samples, rate = spoken(corpus.absolute_path(references[name], data), float(begin_s), length)
+        before, after = (random_.randrange(1 + round(pauses_s / SHIFT_S)) for _ in range(2))
+        level = faint_level(samples, rate)
+
+        def pause(frames):
+            count = round(frames * SHIFT_S * rate)
+            begin = random_.randrange(len(hiss) - count)
+            return array.array("h", [round(max(-32768, min(32767, level * x))) for x in hiss[begin:begin + count]])
+
+        recordings.add(utterance, pause(before) + samples + pause(after), rate,
+                       [0] * before + labels[utterance] + [0] * after, speakers[utterance])
         seconds += length
     return seconds
 
@@ -223,6 +261,7 @@ def main():
     parser.add_argument("--silence", nargs="+", default=["SIL"], help="phones that are no speech")
     parser.add_argument("--out", required=True, help="folder to write")
     parser.add_argument("--minutes", type=float, default=40, help="of speech of each, at most")
+    parser.add_argument("--pauses", type=float, default=2, help="seconds before and behind each utterance, at most")
     parser.add_argument("--sound-minutes", type=float, default=14, help="of sounds made by formulas")
     parser.add_argument("--music", default="/usr/share/asterisk/moh", help="folder of tunes; empty: none")
     parser.add_argument("--tunes", nargs="+", default=["macroform-cold_day", "macroform-robot_dity",
@@ -240,7 +279,8 @@ def main():
     recordings = Recordings(options.out, options.copies)
     speech_s = 0.0
     for data, ctm in zip(filter(None, options.data), filter(None, options.ctm), strict=True):
-        speech_s += add_speech(recordings, data, ctm, set(options.silence), 60 * options.minutes, random_)
+        speech_s += add_speech(recordings, data, ctm, set(options.silence), 60 * options.minutes,
+                               options.pauses, random_)
     num_utterances = len(recordings.tables["utt2spk"])
     add_made_sounds(recordings, options.sound_minutes, random_)
     add_music(recordings, options, random_)
