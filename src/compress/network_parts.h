@@ -17,6 +17,7 @@ using nn::LayerParts;
 using nn::MakeLayer;
 using nn::NetworkSize;
 using nn::PutTogether;
+using nn::Shortcuts;
 using nn::SizeOf;
 using nn::TakeApart;
 

@@ -4,30 +4,46 @@
 #include <cmath>
 
 #include "kernels/softmax.h"
+#include "nn/layers/residual.h"
 
 namespace antiphon::compress {
+namespace {
 
-void ForLayers(const nn::Network& network, InputFrames& frames,
-               const std::function<void(size_t, ConstMatrixView, ConstMatrixView)>& use) {
+using Use = std::function<void(size_t, ConstMatrixView, ConstMatrixView)>;
+
+// After a pass that left everything in `workspace`. Returns the number of the layer that comes next.
+size_t LookAt(const nn::Network& network, Shortcuts shortcuts, nn::Workspace& workspace, size_t number,
+              const Use& use) {
+  for (size_t i = 0; i < network.num_layers(); ++i) {
+    nn::Workspace& own = workspace.Child(i);
+    if (network.begins_range(i)) use(number, own.x, own.y);
+    ++number;
+    const auto* const shortcut = dynamic_cast<const nn::Residual*>(&network.layer(i));
+    if (shortcut == nullptr || shortcuts == Shortcuts::kWhole) continue;
+    number = LookAt(shortcut->inner(), shortcuts, own.Child(0), number, use);
+  }
+  return number;
+}
+
+}  // namespace
+
+void ForLayers(const nn::Network& network, Shortcuts shortcuts, InputFrames& frames, const Use& use) {
   nn::Workspace workspace;
   frames.Rewind();
   nn::ExecContext context;
   for (nn::NetworkInput input = frames.Next(); !input.x.empty(); input = frames.Next()) {
     context.sequences = input.sequences;
     network.Forward(context, input.x, workspace);
-    for (size_t i = 0; i < network.num_layers(); ++i) {
-      if (!network.begins_range(i)) continue;
-      use(i, workspace.Child(i).x, workspace.Child(i).y);
-    }
+    LookAt(network, shortcuts, workspace, 0, use);
   }
 }
 
-std::vector<DoubleMatrix> SecondMoments(const nn::Network& network, InputFrames& frames,
-                                        const std::vector<size_t>& layers) {
-  std::vector<DoubleMatrix> sums(network.num_layers());
-  for (const size_t i : layers) sums[i] = DoubleMatrix(network.layer(i).in_dim(), network.layer(i).in_dim());
-  std::vector<double> counts(network.num_layers(), 0.0);
-  ForLayers(network, frames, [&](size_t i, ConstMatrixView x, ConstMatrixView) {
+std::vector<DoubleMatrix> SecondMoments(const nn::Network& network, const std::vector<LayerParts>& parts,
+                                        InputFrames& frames, const std::vector<size_t>& layers) {
+  std::vector<DoubleMatrix> sums(parts.size());
+  for (const size_t i : layers) sums[i] = DoubleMatrix(parts[i].weight().cols(), parts[i].weight().cols());
+  std::vector<double> counts(parts.size(), 0.0);
+  ForLayers(network, Shortcuts::kOpened, frames, [&](size_t i, ConstMatrixView x, ConstMatrixView) {
     if (sums[i].empty()) return;
     counts[i] += static_cast<double>(x.rows());
     const DoubleMatrix wide = ToDouble(x);

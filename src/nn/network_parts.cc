@@ -5,6 +5,7 @@
 #include "base/error.h"
 #include "base/suggest.h"
 #include "base/toml_text.h"
+#include "nn/layers/residual.h"
 #include "nn/parameter_storage.h"
 
 namespace antiphon::nn {
@@ -22,22 +23,61 @@ void ForTensors(Layer& layer, Use use) {
 // Layer hands out its parameters for writing only; nothing is written here.
 Layer& Readable(const Network& network, size_t i) { return const_cast<Layer&>(network.layer(i)); }
 
+// `inside`: the shortcut whose chain the network is; empty: none.
+void AppendParts(const Network& network, const std::string& inside, Shortcuts shortcuts,
+                 std::vector<LayerParts>& parts) {
+  const std::vector<Config> tables = Config::Parse(network.ToToml(), "network").Tables("layer");
+  for (size_t i = 0; i < network.num_layers(); ++i) {
+    const std::string name = inside.empty() ? network.layer_name(i) : inside + "." + network.layer_name(i);
+    LayerParts layer{name, network.layer_type(i), tables[i], {}, inside};
+    const auto* const shortcut =
+        shortcuts == Shortcuts::kOpened ? dynamic_cast<const Residual*>(&network.layer(i)) : nullptr;
+    if (shortcut == nullptr) {
+      ForTensors(Readable(network, i), [&](const Parameter& p) {
+        layer.tensors.emplace(OwnName(p, layer.name), Matrix(ConstMatrixView(p.value)));
+      });
+    }
+    parts.push_back(std::move(layer));
+    if (shortcut != nullptr) AppendParts(shortcut->inner(), name, shortcuts, parts);
+  }
+}
+
+// The layers of opened shortcuts back in them.
+std::vector<LayerParts> Close(std::span<const LayerParts> parts) {
+  std::vector<LayerParts> closed;
+  for (size_t i = 0; i < parts.size();) {
+    const LayerParts& outer = parts[i];
+    size_t end = i + 1;
+    while (end < parts.size() && (parts[end].inside + ".").starts_with(outer.name + ".")) ++end;
+    const std::vector<LayerParts> chain = Close(parts.subspan(i + 1, end - i - 1));
+    i = end;
+    closed.push_back(outer);
+    if (chain.empty()) continue;
+    LayerParts& layer = closed.back();
+    std::vector<Config> tables;
+    for (const LayerParts& inner : chain) {
+      const std::string own = inner.name.substr(layer.name.size() + 1);
+      // A table of its own: handles on the same one would change together.
+      tables.push_back(Config::Parse(inner.config.ToToml(), inner.config.Where()));
+      tables.back().Set("name", TomlString(own));
+      for (const auto& [name, tensor] : inner.tensors) layer.tensors[own + "." + name] = tensor;
+    }
+    layer.config = Config::Parse(layer.config.ToToml(), layer.config.Where());
+    layer.config.Set("layers", InlineTomlTables(tables));
+  }
+  return closed;
+}
+
 }  // namespace
 
-std::vector<LayerParts> TakeApart(const Network& network) {
-  const std::vector<Config> tables = Config::Parse(network.ToToml(), "network").Tables("layer");
+std::vector<LayerParts> TakeApart(const Network& network, Shortcuts shortcuts) {
   std::vector<LayerParts> parts;
-  for (size_t i = 0; i < network.num_layers(); ++i) {
-    LayerParts layer{network.layer_name(i), network.layer_type(i), tables[i], {}};
-    ForTensors(Readable(network, i), [&](const Parameter& p) {
-      layer.tensors.emplace(OwnName(p, layer.name), Matrix(ConstMatrixView(p.value)));
-    });
-    parts.push_back(std::move(layer));
-  }
+  AppendParts(network, "", shortcuts, parts);
   return parts;
 }
 
-Network PutTogether(const std::vector<LayerParts>& parts, int in_dim) {
+Network PutTogether(const std::vector<LayerParts>& opened, int in_dim) {
+  const std::vector<LayerParts> parts = Close(opened);
   std::string toml;
   for (const LayerParts& layer : parts) toml += "[[layer]]\n" + layer.config.ToToml() + "\n";
   Network network(Config::Parse(toml, "compressed network"), in_dim, 0, 0, InitialValues::kToBeSet);
@@ -59,7 +99,8 @@ Network PutTogether(const std::vector<LayerParts>& parts, int in_dim) {
 }
 
 LayerParts MakeLayer(const LayerParts& like, std::string name, std::string type, const Config& options) {
-  LayerParts layer{std::move(name), std::move(type), Config::Parse(options.ToToml(), like.config.Where()), {}};
+  LayerParts layer{
+      std::move(name), std::move(type), Config::Parse(options.ToToml(), like.config.Where()), {}, like.inside};
   for (const char* key : {"learning-rate-factor", "weight-decay-factor", "max-change"}) {
     if (const auto value = like.config.Real(key)) layer.config.Set(key, fmt::format("{}", *value));
   }

@@ -4,6 +4,9 @@
 //   parts[2] = …;
 //   network = PutTogether(parts, network.in_dim());
 //
+// With opened shortcuts the layers that a `residual` leads around stand in the list too, right behind it, called
+// "residual3.affine1": whoever exchanges single layers need not know where they stand.
+//
 // Shapes: tensors by the name that the layer gives them ("weight", "bias", "statistics"); [out, in] for weights.
 // Threads: plain functions. Errors: InputError if the parts do not fit together.
 #pragma once
@@ -19,18 +22,21 @@
 namespace antiphon::nn {
 
 struct LayerParts {
-  std::string name;
+  std::string name;  // "affine1"; in an opened shortcut "residual3.affine1"
   std::string type;
   Config config;  // the layer's table, type and name included
   std::map<std::string, Matrix> tensors;
+  std::string inside = {};  // name of the opened shortcut around it; empty: none
 
   const Matrix& weight() const { return tensors.at("weight"); }
 };
 
-std::vector<LayerParts> TakeApart(const Network& network);
+enum class Shortcuts { kWhole, kOpened };
+std::vector<LayerParts> TakeApart(const Network& network, Shortcuts shortcuts = Shortcuts::kWhole);
 Network PutTogether(const std::vector<LayerParts>& parts, int in_dim);
 
-/// A layer of `type` with the keys of `options` and what `like` has of common keys (learning rate, …).
+/// A layer of `type` with the keys of `options` and what `like` has of common keys (learning rate, …), where `like`
+/// stands.
 LayerParts MakeLayer(const LayerParts& like, std::string name, std::string type, const Config& options);
 
 inline const LayerTraits& TraitsOf(const LayerParts& layer) { return TraitsOf(layer.type); }

@@ -60,10 +60,7 @@ const std::map<std::string, Kind>& Kinds() {
       {"residual",
        {"{type = 'tdnn', dim = 32}, {type = 'relu'}, {type = 'batch-norm'}, {type = 'tdnn-f', dim = 32, bottleneck = "
         "16}, {type = 'residual', layers = [{type = 'gru', dim = 32}]}, {type = 'affine'}",
-        {{"multiframe", kNoHeads},
-         {"prune-nodes", "no hidden nodes"},
-         {"binarize", "binarize.layers=['affine1']"},
-         {"circulant", "circulant.layers=['affine1']"}}}},
+        {{"multiframe", kNoHeads}, {"prune-nodes", "no hidden nodes"}}}},
       {"bidirectional",
        {"{type = 'bidirectional', right = 3, layers = [{type = 'lstm', dim = 16, projection = 8}]}, {type = 'affine', "
         "dim = 48}, {type = 'relu'}, {type = 'affine', dim = 48}, {type = 'relu'}, {type = 'affine'}",

@@ -24,7 +24,7 @@ class Binarize : public Method {
   explicit Binarize(const BinarizeOptions& options) : options_(options) {}
 
   Changes Apply(nn::Model& model, const MethodInput&) const override {
-    std::vector<LayerParts> parts = TakeApart(model.network);
+    std::vector<LayerParts> parts = TakeApart(model.network, Shortcuts::kOpened);
     Changes changes;
     for (const size_t i : LayersFor("binarize", parts, PlainTypes(), {options_.layers, true, true})) {
       Config config;

@@ -27,7 +27,7 @@ class Circulant : public Method {
   bool keeps_output() const override { return options_.block == 1; }
 
   Changes Apply(nn::Model& model, const MethodInput&) const override {
-    std::vector<LayerParts> parts = TakeApart(model.network);
+    std::vector<LayerParts> parts = TakeApart(model.network, Shortcuts::kOpened);
     Changes changes;
     for (const size_t i : LayersFor("circulant", parts, PlainTypes(), {options_.layers, true, true})) {
       const Matrix& w = parts[i].weight();

@@ -41,7 +41,7 @@ class Prune : public Method {
   bool keeps_output() const override { return options_.sparsity == 0; }
 
   Changes Apply(nn::Model& model, const MethodInput&) const override {
-    std::vector<LayerParts> parts = TakeApart(model.network);
+    std::vector<LayerParts> parts = TakeApart(model.network, Shortcuts::kOpened);
     using enum nn::LayerTraits::Product;
     const auto layers =
         LayersFor("prune", parts, nn::TypesWith({kPlain, kMasked}), {options_.layers, !options_.first, false});

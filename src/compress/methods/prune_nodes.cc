@@ -164,7 +164,7 @@ class PruneNodes : public Method {
       h.mean.assign(static_cast<size_t>(parts[h.above].weight().cols()), 0.0);
       h.importance.assign(static_cast<size_t>(parts[h.below].weight().rows()), 0.0);
     }
-    ForLayers(network, frames, [&](size_t i, ConstMatrixView x, ConstMatrixView y) {
+    ForLayers(network, Shortcuts::kWhole, frames, [&](size_t i, ConstMatrixView x, ConstMatrixView y) {
       for (Hidden& h : hidden) {
         if (i == h.above) {
           h.mean_frames += static_cast<double>(x.rows());

@@ -36,7 +36,7 @@ struct QuantizeOptions {
     v("first-inputs", first_inputs, "round the lowest layer's inputs, the features, too");
     v("skip-first", skip_first, "leave the lowest layer as it is");
     v("skip-last", skip_last, "leave the output layer as it is");
-    v("layers", layers, "names of the layers; empty: all that are affine");
+    v("layers", layers, "names of the layers; empty: all that are affine, inside shortcuts too");
   }
 };
 
@@ -60,12 +60,13 @@ class Quantize : public Method {
       }
     }
     const nn::Network network = PutTogether(parts, model.network.in_dim());
+    parts = TakeApart(network, Shortcuts::kOpened);
     using enum nn::LayerTraits::Product;
     const std::vector<std::string> types = nn::TypesWith({kPlain, kMasked, kRounded});
     const auto layers = LayersFor("quantize", parts, types, {options_.layers, options_.skip_first, options_.skip_last});
     std::vector<Histogram> seen(parts.size());
     if (needs_frames()) {
-      ForLayers(network, RequireFrames(input, "quantize"),
+      ForLayers(network, Shortcuts::kOpened, RequireFrames(input, "quantize"),
                 [&](size_t i, ConstMatrixView x, ConstMatrixView) { seen[i].Add(x); });
     }
     const size_t lowest = LayersFor("quantize", parts, types, {}).front();

@@ -100,11 +100,11 @@ class SvdMethod : public Method {
   bool needs_frames() const override { return options_.weighted || options_.divergence > 0; }
 
   Changes Apply(nn::Model& model, const MethodInput& input) const override {
-    const std::vector<LayerParts> parts = TakeApart(model.network);
+    const std::vector<LayerParts> parts = TakeApart(model.network, Shortcuts::kOpened);
     const std::vector<size_t> layers = LayersFor("svd", parts, PlainTypes(), {options_.layers, false, false});
     std::vector<DoubleMatrix> moments(parts.size());
     if (options_.weighted)
-      moments = SecondMoments(model.network, RequireFrames(input, "svd with weighted = true"), layers);
+      moments = SecondMoments(model.network, parts, RequireFrames(input, "svd with weighted = true"), layers);
     std::vector<Decomposition> all;
     for (const size_t i : layers) all.push_back(Decompose(i, parts[i].weight(), moments[i]));
     std::vector<int64_t> ranks;
@@ -115,7 +115,8 @@ class SvdMethod : public Method {
     }
     Changes changes;
     nn::Network network = Rebuild(model, parts, all, ranks, &changes);
-    if (network.num_layers() == parts.size() && !keeps_output()) RefuseToKeepAll(parts, changes);
+    if (TakeApart(network, Shortcuts::kOpened).size() == parts.size() && !keeps_output())
+      RefuseToKeepAll(parts, changes);
     model.network = std::move(network);
     return changes;
   }
