@@ -23,9 +23,9 @@ for attempt in 1 2 3; do
   srun --mpi=pmix --cpus-per-task="${SLURM_CPUS_PER_TASK:-1}" antiphon train --config "$1" --store "$2" --out "$3" --resume
   status=$?
   case $status in
-    0 | 2) exit $status ;;                                              # done; refused, which does not get better
+    0 | 2) exit "$status" ;;                                            # done; refused, which does not get better
     3) sbatch "${ANTIPHON_JOB_SCRIPT:-$0}" "$@" && exit 0 || exit 3 ;;  # out of time, everything is saved
   esac
   echo "attempt $attempt ended with status $status" >&2
 done
-exit $status
+exit "$status"

@@ -1,4 +1,7 @@
-"""What lies in packaging/ for clusters: the job for Kubernetes fits its schema, the script for Slurm does what it says.
+"""What lies in packaging/ for clusters: the job for Kubernetes fits its schema, ssh of its image is set up as the operator
+needs it, the images' recipes name what there is, and the script for Slurm does what it says.
+
+Checks whose program is not installed (ssh, sshd) are skipped.
 
 Usage: packaging_test.py SOURCE-TREE PROGRAM [unittest options and cases]
 """
@@ -7,6 +10,8 @@ import copy
 import json
 import os
 import pathlib
+import re
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -44,6 +49,7 @@ class Kubernetes(unittest.TestCase):
 
         mistakes = [lambda spec: spec.update(slotsPerWorker="1"), lambda spec: spec.update(sshAuthPath="/x"),
                     lambda spec: spec["runPolicy"].update(cleanPodPolicy="Some"),
+                    lambda spec: spec.update(launcherCreationPolicy="Later"),
                     lambda spec: spec["mpiReplicaSpecs"].pop("Worker"),
                     lambda spec: spec["mpiReplicaSpecs"]["Worker"].update(restartPolicy="Sometimes"),
                     lambda spec: spec["mpiReplicaSpecs"]["Launcher"]["template"]["spec"]["containers"][0].pop("image")]
@@ -82,14 +88,110 @@ class Kubernetes(unittest.TestCase):
         self.assertGreater(spec["runPolicy"]["backoffLimit"], 0)
         self.assertIn("--resume", arguments)
 
-    def test_keys_lie_where_the_image_looks_for_them(self):
-        home = self.job["spec"]["sshAuthMountPath"]
+    def test_the_launcher_waits_for_workers_that_can_be_reached(self):
+        self.assertEqual(self.job["spec"]["launcherCreationPolicy"], "WaitForWorkersReady")
+        worker = self.job["spec"]["mpiReplicaSpecs"]["Worker"]
+        container = worker["template"]["spec"]["containers"][0]
+        self.assertEqual(container["startupProbe"]["tcpSocket"]["port"], int(Ssh.of_daemon("Port")))
+        # What died with its sshd comes back for the launcher that is started again.
+        self.assertEqual(worker["restartPolicy"], "OnFailure")
+
+
+class Ssh(unittest.TestCase):
+    """How pods reach each other: what ssh and sshd of Dockerfile.mpi's image read."""
+
+    HOME = "/home/antiphon/.ssh"
+
+    def setUp(self):
+        temporary = tempfile.TemporaryDirectory()
+        self.addCleanup(temporary.cleanup)
+        self.folder = pathlib.Path(temporary.name)
+
+    @staticmethod
+    def of_daemon(name):
+        text = (SOURCES / "packaging/sshd_config").read_text()
+        return re.search(rf"^{name} (.*)$", text, re.MULTILINE).group(1)
+
+    def test_workers_find_all_without_options(self):
+        job = yaml.safe_load((SOURCES / "packaging/mpijob.yaml").read_text())["spec"]
+        container = job["mpiReplicaSpecs"]["Worker"]["template"]["spec"]["containers"][0]
+        # Then the operator starts `/usr/sbin/sshd -De`: the place that it reads by itself is the one that counts.
+        self.assertFalse({"command", "args"} & container.keys())
         dockerfile = (SOURCES / "packaging/Dockerfile.mpi").read_text()
-        self.assertIn(f"mkdir -p {home}", dockerfile)
-        sshd = (SOURCES / "packaging/sshd_config").read_text()
-        self.assertIn("AuthorizedKeysFile .ssh/authorized_keys", sshd)
-        port = next(line.split()[1] for line in sshd.splitlines() if line.startswith("Port"))
-        self.assertIn(f"Port {port}", dockerfile)
+        self.assertIn("\nCOPY sshd_config /etc/ssh/sshd_config\n", dockerfile)
+        self.assertRegex(dockerfile, r"\nCOPY ssh_config /etc/ssh/ssh_config\.d/\w+\.conf\n")
+        self.assertIn('\nCMD ["/usr/sbin/sshd", "-De"]\n', dockerfile)
+        self.assertEqual(job["sshAuthMountPath"], self.HOME)
+        # The operator's names for the job's key.
+        self.assertEqual(self.of_daemon("HostKey"), f"{self.HOME}/id_rsa")
+        self.assertEqual(self.of_daemon("AuthorizedKeysFile"), ".ssh/authorized_keys")
+        # Keys of the package would be the same in every copy of the image.
+        self.assertIn("/etc/ssh/ssh_host_*", dockerfile)
+
+    def daemon(self):
+        """sshd's own reading of its file, with the folder of the keys elsewhere."""
+        sshd = shutil.which("sshd", path="/usr/sbin:/usr/bin")
+        if sshd is None:
+            self.skipTest("sshd is not here (scripts/setup test installs it)")
+        if os.geteuid() == 0:
+            pathlib.Path("/run/sshd").mkdir(exist_ok=True)
+        text = (SOURCES / "packaging/sshd_config").read_text()
+        (self.folder / "sshd_config").write_text(text.replace(self.HOME, str(self.folder)))
+        return subprocess.run([sshd, "-T", "-f", str(self.folder / "sshd_config")], capture_output=True, text=True,
+                              check=False)
+
+    def test_the_daemon_runs_on_the_jobs_key(self):
+        without = self.daemon()
+        self.assertNotEqual(without.returncode, 0)
+        self.assertIn("no hostkeys", without.stderr)
+        # As the operator makes it: an elliptic curve's, in PEM, whatever the name says.
+        subprocess.run(["ssh-keygen", "-q", "-t", "ecdsa", "-b", "521", "-m", "PEM", "-N", "", "-f",
+                        str(self.folder / "id_rsa")], check=True)
+        result = self.daemon()
+        self.assertEqual(result.returncode, 0, result.stderr)
+        lines = result.stdout.splitlines()
+        for line in ("port 2222", "usepam no", "strictmodes no", "passwordauthentication no", "pidfile none"):
+            self.assertIn(line, lines)
+
+    def test_the_client_calls_the_daemons_port(self):
+        if shutil.which("ssh") is None:
+            self.skipTest("ssh is not here (scripts/setup test installs it)")
+        result = subprocess.run(["ssh", "-G", "-F", str(SOURCES / "packaging/ssh_config"), "antiphon-worker-0"],
+                                capture_output=True, text=True, check=True)
+        lines = result.stdout.splitlines()
+        for line in (f"port {self.of_daemon('Port')}", "stricthostkeychecking false", "userknownhostsfile /dev/null"):
+            self.assertIn(line, lines)
+
+
+class Images(unittest.TestCase):
+    # What the program's image has no tests, benchmarks or processes for.
+    WITHOUT = {"openmpi-bin", "libgtest-dev", "libgmock-dev", "librapidcheck-dev", "libbenchmark-dev"}
+
+    def setUp(self):
+        self.build, self.program = (SOURCES / "packaging/Dockerfile").read_text().split("\nFROM ")[1:]
+
+    def test_it_installs_what_building_needs(self):
+        setup = re.search(r"^build=\(([^)]*)\)", (SOURCES / "scripts/setup").read_text(), re.MULTILINE).group(1).split()
+        installed = self.build.partition("--no-install-recommends")[2].partition("&&")[0].split()
+        self.assertEqual(set(setup) - set(installed), self.WITHOUT)
+
+    def test_it_copies_what_is_built(self):
+        copied = {name for line in re.findall(r"^COPY (.*) \S+$", self.build, re.MULTILINE) for name in line.split()}
+        for name in copied:
+            self.assertTrue((SOURCES / name).exists(), name)
+        cmake = "".join(path.read_text() for path in [SOURCES / "CMakeLists.txt", *(SOURCES / "cmake").glob("*.cmake")])
+        named = {name for name in re.findall(r"(?:PROJECT_SOURCE_DIR\}/|SOURCES_FROM )(\w+)", cmake)
+                 if (SOURCES / name).exists()}
+        self.assertLessEqual({"src", "include", "apps", "recipes", "LICENSE"}, named)
+        self.assertLessEqual(named, copied)
+
+    def test_nobody_in_them_is_root(self):
+        for text in (self.program, (SOURCES / "packaging/Dockerfile.mpi").read_text()):
+            self.assertEqual(re.findall(r"^USER (.*)$", text, re.MULTILINE)[-1], "antiphon")
+        job = yaml.safe_load((SOURCES / "packaging/mpijob.yaml").read_text())["spec"]["mpiReplicaSpecs"]
+        uid = int(re.search(r"useradd .*--uid (\d+) antiphon", self.program).group(1))
+        for replica in job.values():
+            self.assertEqual(replica["template"]["spec"]["securityContext"]["runAsUser"], uid)
 
 
 class Slurm(unittest.TestCase):
