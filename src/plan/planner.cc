@@ -182,6 +182,8 @@ std::string HowSure(const PlanRequest& request, const Candidate& c) {
   if (request.passes.Of(key) > 0) return text + "; passes: as you measured them";
   if (key.empty()) return text + "; passes: not known, taken as those of ssgd with steps as large";
   if (c.passes == 1) return text + "; passes: within what published runs saw no loss at";
+  if (c.passes < 1)
+    return text + fmt::format("; passes: {:.2f} of plain SGD's, as in trials of a small task", c.passes);
   return text + fmt::format("; passes: {:.0f} % more are assumed, beyond what is documented", 100 * (c.passes - 1));
 }
 
