@@ -5,6 +5,7 @@
 #include <chrono>
 #include <cstring>
 
+#include "base/file.h"
 #include "report/append_file.h"
 
 namespace antiphon::report {
@@ -27,6 +28,13 @@ void AppendFixed(std::string& out, T value) {
   char bytes[sizeof(T)];
   std::memcpy(bytes, &value, sizeof(T));
   out.append(bytes, sizeof(T));
+}
+
+template <class T>
+T FixedAt(std::string_view bytes, size_t at) {
+  T value;
+  std::memcpy(&value, bytes.data() + at, sizeof(T));
+  return value;
 }
 
 // Protobuf wire format: a field is (number << 3 | type); 0 varint, 1 64-bit, 2 length-delimited, 5 32-bit.
@@ -74,6 +82,21 @@ uint32_t Crc32c(std::string_view bytes) {
 uint32_t MaskedCrc32c(std::string_view bytes) {
   const uint32_t crc = Crc32c(bytes);
   return ((crc >> 15) | (crc << 17)) + 0xA282EAD8u;
+}
+
+uint64_t BytesOfWholeEvents(const std::filesystem::path& path) {
+  constexpr uint64_t kHead = 12, kChecksum = 4;
+  const std::string file = ReadFile(path);
+  const std::string_view bytes = file;
+  for (uint64_t at = 0;;) {
+    const std::string_view left = bytes.substr(at);
+    if (left.size() < kHead + kChecksum) return at;
+    const auto size = FixedAt<uint64_t>(left, 0);
+    if (FixedAt<uint32_t>(left, 8) != MaskedCrc32c(left.substr(0, 8))) return at;
+    if (size > left.size() - kHead - kChecksum) return at;
+    if (FixedAt<uint32_t>(left, kHead + size) != MaskedCrc32c(left.substr(kHead, size))) return at;
+    at += kHead + size + kChecksum;
+  }
 }
 
 TensorBoardWriter::TensorBoardWriter(std::filesystem::path path, uint64_t keep_bytes) : path_(std::move(path)) {

@@ -20,6 +20,10 @@ namespace antiphon::report {
 uint32_t Crc32c(std::string_view bytes);
 uint32_t MaskedCrc32c(std::string_view bytes);
 
+/// What of a file of events are whole records, all that whoever reads it can use: a writer that was lost may have left
+/// a piece of one behind them.
+uint64_t BytesOfWholeEvents(const std::filesystem::path& path);
+
 /// Appends events to one file. TensorBoard looks for names that contain "tfevents", as kFileName does.
 class TensorBoardWriter {
  public:

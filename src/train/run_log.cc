@@ -68,10 +68,9 @@ void RunLog::Open(const Position& position) {
 
 void RunLog::TakeOver(Position& position) {
   const std::filesystem::path metrics = folder_ / "metrics.jsonl";
-  std::error_code missing;
-  const auto size = std::filesystem::file_size(folder_ / report::TensorBoardWriter::kFileName, missing);
-  position.events_bytes = missing ? 0 : size;
-  // Its last record may be cut off.
+  const std::filesystem::path events = folder_ / report::TensorBoardWriter::kFileName;
+  // The last records may be cut off.
+  position.events_bytes = std::filesystem::exists(events) ? report::BytesOfWholeEvents(events) : 0;
   const bool there = std::filesystem::exists(metrics);
   position.metrics_bytes = there ? report::BytesOfWholeRecords(metrics) : 0;
   const auto written =

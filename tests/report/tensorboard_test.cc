@@ -102,5 +102,31 @@ TEST(TensorBoard, ResumeCutsBackToTheCheckpointedPosition) {
   EXPECT_EQ(ReadFile(path), whole.substr(0, position));
 }
 
+// Whoever goes on behind a writer that was lost while it wrote.
+TEST(TensorBoard, APieceOfARecordIsNoWholeEvent) {
+  const auto path = EventsFile("cut");
+  uint64_t before = 0;
+  {
+    TensorBoardWriter writer(path);
+    writer.Scalar("loss", 1, 1.0);
+    before = writer.position();
+    writer.Scalar("loss", 2, 2.0);
+  }
+  const std::string whole = ReadFile(path);
+  EXPECT_EQ(BytesOfWholeEvents(path), whole.size());
+  for (uint64_t bytes = before; bytes < whole.size(); ++bytes) {
+    WriteFileAtomically(path, std::string_view(whole).substr(0, bytes));
+    EXPECT_EQ(BytesOfWholeEvents(path), before) << bytes;
+  }
+  for (uint64_t at = before; at < whole.size(); ++at) {
+    std::string damaged = whole;
+    damaged[at] ^= 1;
+    WriteFileAtomically(path, damaged);
+    EXPECT_EQ(BytesOfWholeEvents(path), before) << at;
+  }
+  WriteFileAtomically(path, std::string_view());
+  EXPECT_EQ(BytesOfWholeEvents(path), 0U);
+}
+
 }  // namespace
 }  // namespace antiphon::report

@@ -5,17 +5,21 @@
 #include <spdlog/sinks/ostream_sink.h>
 
 #include <cmath>
+#include <fstream>
 #include <mutex>
 #include <optional>
 #include <set>
 #include <sstream>
+#include <string_view>
 
 #include "base/compute_threads.h"
+#include "base/file.h"
 #include "base/folder_lock.h"
 #include "base/log.h"
 #include "nn/model.h"
 #include "parallel/dying_rank.h"
 #include "report/metrics.h"
+#include "report/tensorboard.h"
 #include "temporary_folder.h"
 #include "train/synthetic_task.h"
 #include "train/workers_request.h"
@@ -197,6 +201,53 @@ TEST(LockOfALostRank, IsWaitedForAndThenDoneWithout) {
   EXPECT_NE(text.str().find("train.lock' is still held for the lost rank 0 after 5 s"), std::string::npos)
       << text.str();
   EXPECT_TRUE(std::filesystem::exists(ModelFile(task.folder)));
+}
+
+// As when its machine is lost between two halves of a write. What it had counted in the epoch is missing there alone.
+TEST(LogOfALostRank, GoesOnBehindTheLastWholeRecords) {
+  const ::antiphon::testing::TemporaryFolder folder;
+  TrainingTask task = SmallTask(MakeSyntheticStore(folder / "store"), folder / "run");
+  task.parallel = Config::Parse("method = \"averaging\"\nsync-period = 4\n", "parallel");
+  TrainOptions options = SmallOptions();
+  options.schedule.epochs = 2;
+  options.log_steps = 2;
+  options.deadline_seconds = 60;
+  const auto metrics = task.folder / "metrics.jsonl", events = task.folder / report::TensorBoardWriter::kFileName;
+  const auto append = [](const std::filesystem::path& file, std::string_view bytes) {
+    std::ofstream(file, std::ios::binary | std::ios::app) << bytes;
+  };
+  std::string events_before;
+  comm::RunLosableRanks(kWorkers, [&](comm::Communicator& whole) {
+    SetComputeThreads(1);
+    DiesGoingOn comm(whole, whole.rank() == 0 ? 60 : -1);
+    try {
+      Trainer(task, options, comm).Run(false);
+    } catch (const comm::RankLost&) {
+      append(metrics, "{\"kind\":\"st");
+      events_before = ReadFile(events);
+      append(events, events_before.substr(0, 20));
+      throw;
+    }
+  });
+  const auto records = report::ReadMetrics(metrics);
+  std::vector<double> frames;
+  for (const report::MetricsRecord& record : records) {
+    if (record.kind() == "epoch") frames.push_back(record.Number("frames").value());
+  }
+  ASSERT_EQ(frames.size(), 2U);
+  const double of_an_epoch = records.front().Number("frames_per_epoch").value();
+  EXPECT_LT(frames[0], of_an_epoch);
+  EXPECT_GT(frames[0], of_an_epoch / 2);
+  EXPECT_EQ(frames[1] - frames[0], of_an_epoch);
+  // TensorBoard gets what the new first worker has to tell.
+  const std::string told = ReadFile(events);
+  EXPECT_EQ(report::BytesOfWholeEvents(events), told.size());
+  EXPECT_TRUE(told.starts_with(events_before));
+  EXPECT_EQ(events_before.find("loss/held_out"), std::string::npos) << "lost too late for this test";
+  EXPECT_NE(events_before.find("loss/train"), std::string::npos) << "lost too early for this test";
+  int epochs = 0;
+  for (size_t at = 0; (at = told.find("loss/held_out", at)) != std::string::npos; ++at) ++epochs;
+  EXPECT_EQ(epochs, 2);
 }
 
 }  // namespace
