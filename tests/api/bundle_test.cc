@@ -114,6 +114,7 @@ TEST_P(BundleTest, IsOpenedWithSettingsAlone) {
   EXPECT_EQ(Aligner(bundle_, {.beam = 12}).AlignFile(audio, "ONE TWO").words,
             Aligner(bundle_, "", {.beam = 12}).AlignFile(audio, "ONE TWO").words);
   EXPECT_EQ(Aligner(bundle_, {}).AlignFile(audio, "ONE TWO").words, Aligner(bundle_).AlignFile(audio, "ONE TWO").words);
+  EXPECT_THROW(Aligner(bundle_, {.options = "no-such-key = 1"}), Error) << "settings count";
   static_assert(!std::is_constructible_v<Recognizer, const char*, int>);
   static_assert(std::is_constructible_v<Recognizer, const char*, RecognizerSettings>);
   static_assert(std::is_nothrow_move_constructible_v<Recognizer>, "in a vector that grows");

@@ -156,7 +156,7 @@ TEST_P(SequenceCriteria, RefusesWhatDoesNotBelongTogether) {
   EXPECT_THROW(criterion.Loss({}, kSpoken, scores, {}), InputError);
 }
 
-INSTANTIATE_TEST_SUITE_P(All, SequenceCriteria, testing::Values("mmi", "smbr", "mpfe"));
+INSTANTIATE_TEST_SUITE_P(All, SequenceCriteria, ::testing::Values("mmi", "smbr", "mpfe"));
 
 TEST(SequenceCriterion, MmiIsNeverNegativeAndNeedsTheReference) {
   const std::vector<int32_t> other = {4, 4, 4, 4, 4};

@@ -4,6 +4,8 @@
 
 #include <set>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "parallel/lost_at_message.h"
 
@@ -50,6 +52,82 @@ TEST_P(SsgdLoss, TheStepAtHandIsTakenWhateverWasSentOfIt) {
   }
 }
 INSTANTIATE_TEST_SUITE_P(Codecs, SsgdLoss, ::testing::Values("", "codec = {type = \"bf16\"}\n"));
+
+// Workers that learn a step of three minibatches each, and one more each, which is left over when the run ends.
+class SsgdLossAtTheEnd : public ::testing::Test {
+ protected:
+  static constexpr size_t kRanks = 4;
+  static constexpr int64_t kAccumulated = 3, kAll = 4;
+  static constexpr double kStepRate = 0.1;
+  static constexpr const char* kOptimizer = "type = \"sgd\"\nmomentum = 0.5\n";
+
+  static int64_t MinibatchOf(int64_t number, size_t rank) { return number * 4 + static_cast<int64_t>(rank); }
+
+  // One worker with the minibatches of all, those left over of rank `lost` aside.
+  static std::vector<float> Joined(size_t lost) {
+    const auto self = comm::MakeSelfCommunicator();
+    Learner one("method = \"serial\"\n", *self, kOptimizer);
+    for (const auto& [first, last] : {std::pair(int64_t{0}, kAccumulated), std::pair(kAccumulated, kAll)}) {
+      std::vector<int64_t> numbers;
+      for (int64_t m = first; m < last; ++m) {
+        for (size_t r = 0; r < kRanks; ++r) {
+          if (m < kAccumulated || r != lost) numbers.push_back(MinibatchOf(m, r));
+        }
+      }
+      one.Step(Minibatch::Joined(numbers), first, kStepRate * static_cast<double>(numbers.size()));
+    }
+    return one.Values();
+  }
+
+  // The models of all but rank `dying`, which is lost at its message number `messages` of the end; empty if it does not
+  // send so many.
+  static std::vector<std::vector<float>> Lose(size_t dying, int messages) {
+    std::vector<std::vector<float>> values(kRanks);
+    bool lost = false;
+    comm::RunLosableRanks(kRanks, [&](comm::Communicator& whole) {
+      const auto rank = static_cast<size_t>(whole.rank());
+      DiesSending dies(whole);
+      SurvivingCommunicator comm(dies);
+      Learner learner("method = \"ssgd\"\nrate-scaling = \"linear\"\nwarmup-epochs = 0\naccumulate = 3\n", comm,
+                      kOptimizer);
+      comm.GoOn([&](const Loss& loss) { learner.strategy->survival()->AfterLoss(loss); });
+      try {
+        for (int64_t m = 0; m < kAll; ++m) learner.Step(Minibatch(MinibatchOf(m, rank)), m, kStepRate);
+        if (rank == dying) dies.DieAfter(messages);
+        learner.strategy->Finish();
+        comm.Together([&] { comm.Barrier(); });
+        comm.Leave();
+      } catch (const comm::RankLost&) {
+        lost = true;
+        throw;
+      }
+      values[rank] = learner.Values();
+    });
+    if (!lost) return {};
+    values.erase(values.begin() + static_cast<std::ptrdiff_t>(dying));
+    return values;
+  }
+};
+
+TEST_F(SsgdLossAtTheEnd, CostsOfWhatIsLeftOverTheLostWorkersPartAlone) {
+  const std::vector<float> of_all = Joined(kRanks);
+  for (const size_t dying : {size_t{0}, size_t{2}}) {
+    const std::vector<float> of_the_others = Joined(dying);
+    ASSERT_GT(LargestDifference(of_all, of_the_others), 1e-4);
+    int with = 0, without = 0;
+    for (int messages = 0;; ++messages) {
+      const auto values = Lose(dying, messages);
+      if (values.empty()) break;
+      for (const std::vector<float>& of_a_rank : values) EXPECT_EQ(of_a_rank, values[0]) << messages;
+      // All have the whole sum already, or none takes the lost worker's part.
+      const bool has_it = LargestDifference(values[0], of_all) < 1e-6;
+      EXPECT_TRUE(has_it || LargestDifference(values[0], of_the_others) < 1e-6) << messages;
+      ++(has_it ? with : without);
+    }
+    EXPECT_GT(with, 0) << dying;
+    EXPECT_GT(without, 0) << dying;
+  }
+}
 
 }  // namespace
 }  // namespace antiphon::parallel

@@ -2,6 +2,11 @@
 // which part then.
 #include <gtest/gtest.h>
 
+#include <cstddef>
+#include <map>
+#include <string>
+#include <vector>
+
 #include "base/cancel.h"
 #include "base/compute_threads.h"
 #include "base/error.h"
@@ -74,6 +79,25 @@ TEST_F(DividedStateTest, GoesOnWithAnotherNumberOfWorkers) {
     EXPECT_EQ(InTwoParts("divided" + name, 3, kBoth, workers, kBoth), whole) << workers;
     EXPECT_EQ(InTwoParts("no-more" + name, 3, kState, workers, kWhole), whole) << workers;
   }
+}
+
+// Momenta, too: what is saved when the others have taken over is what was saved before.
+TEST_F(DividedStateTest, IsThatOfBeforeWithAnotherNumberOfWorkers) {
+  const auto state = [&](int workers) {
+    const CheckpointFolder folder(CheckpointPath(folder_ / "run"), 0, workers, 1);
+    const SafetensorsReader reader(folder.File(folder.NewestSound(1 << 20).value().step));
+    std::map<std::string, std::vector<std::byte>> values;
+    for (const std::string& name : reader.Names()) {
+      const auto data = reader.Tensor(name).data;
+      if (name.starts_with("optimizer")) values[name].assign(data.begin(), data.end());
+    }
+    return values;
+  };
+  Train("run", 3, kWhole, true, false);
+  const auto before = state(3);
+  EXPECT_FALSE(before.empty());
+  Train("run", 2, kWhole, true, true);
+  EXPECT_EQ(state(2), before);
 }
 
 // What each worker's file holds of the optimiser's state is its part.
