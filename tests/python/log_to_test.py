@@ -14,6 +14,7 @@ import package
 from system import SystemTest
 
 FAKES = pathlib.Path(__file__).resolve().parent / "fakes"
+PACKAGES = [os.path.abspath(path) for path in os.environ.get("PYTHONPATH", "").split(os.pathsep) if path]
 sys.path.insert(0, str(FAKES))
 antiphon = package.optional("antiphon")
 if antiphon is not None:
@@ -99,10 +100,22 @@ class LogTo(SystemTest):
         """The `antiphon` that the package installs, to be waited for."""
         environment = os.environ | {
             "PATH": f"{package.program().parent}:{os.environ['PATH']}",
-            "PYTHONPATH": os.pathsep.join([*settings.pop("first", [str(FAKES)]), os.environ.get("PYTHONPATH", "")])}
+            "PYTHONPATH": os.pathsep.join([*settings.pop("first", [str(FAKES)]), *PACKAGES])}
         environment |= settings.pop("env", {})
         return subprocess.Popen([sys.executable, "-m", *map(str, arguments)], stdout=subprocess.PIPE,
                                 stderr=subprocess.PIPE, text=True, env=environment, **settings)
+
+    def command_that_sends(self, *arguments):
+        """A command that goes on and has sent something; one that has ended without is an error."""
+        heard, tells = os.pipe()
+        self.addCleanup(os.close, heard)
+        try:
+            process = self.command(*arguments, pass_fds=[tells], env={"FAKE_SERVICES_PIPE": str(tells)})
+        finally:
+            os.close(tells)  # only the command has it now: if that ends, nothing is heard
+        if not os.read(heard, 1):
+            self.fail(f"{arguments} ended: {process.communicate(timeout=200)[1]}")
+        return process
 
     def done(self, *arguments, **settings):
         process = self.command(*arguments, **settings)
@@ -127,7 +140,7 @@ class LogTo(SystemTest):
 
     def test_the_command_by_a_file(self):
         file = self.training_file(**{"log-to": TARGETS})
-        plain = subprocess.run([package.program(), "train", "--config", file], capture_output=True, text=True)
+        plain = subprocess.run([package.plain_program(), "train", "--config", file], capture_output=True, text=True)
         self.assertEqual(plain.returncode, 2)
         self.assertIn("python -m antiphon.log_to RUN", plain.stderr)
         done = self.done("antiphon", "train", "--config", file, "--set", "schedule.epochs=3")
@@ -135,17 +148,10 @@ class LogTo(SystemTest):
         self.check_sent({"wandb": [0], "mlflow": ["FINISHED"]})
 
     def test_a_command_that_is_stopped_and_goes_on(self):
-        heard, tells = os.pipe()
-        try:
-            process = self.command("antiphon", "train", "--config", self.training_file(), "--schedule.epochs", 100000,
-                                   "--log-to", TARGETS[0], "--log-to", TARGETS[1], pass_fds=[tells],
-                                   env={"FAKE_SERVICES_PIPE": str(tells)})
-            self.assertTrue(os.read(heard, 1))
-            process.send_signal(signal.SIGTERM)
-            _, err = process.communicate(timeout=200)
-        finally:
-            os.close(heard)
-            os.close(tells)
+        process = self.command_that_sends("antiphon", "train", "--config", self.training_file(), "--schedule.epochs",
+                                          100000, "--log-to", TARGETS[0], "--log-to", TARGETS[1])
+        process.send_signal(signal.SIGTERM)
+        _, err = process.communicate(timeout=200)
         self.assertEqual(process.returncode, 3, err)
         self.assertEqual([c["ending"] for c in self.calls("finish")], [1, "KILLED"])
         steps = self.calls("log", "wandb")[-1]["step"]
@@ -189,17 +195,10 @@ class LogTo(SystemTest):
 
     def test_a_run_that_goes_on_is_followed(self):
         self.write(record("start", 0), *(record("step", n) for n in (1, 2, 3)), record("step", 4)[:9])
-        heard, tells = os.pipe()
-        try:
-            process = self.command("antiphon.log_to", "net", *TARGETS, pass_fds=[tells],
-                                   env={"FAKE_SERVICES_PIPE": str(tells)})
-            self.assertTrue(os.read(heard, 1))
-            self.write(record("step", 4)[9:], record("epoch", 4, held_out_loss=0.5), record("event", 4),
-                       record("finish", 4, held_out_loss=0.5), mode="ab")
-            _, err = process.communicate(timeout=200)
-        finally:
-            os.close(heard)
-            os.close(tells)
+        process = self.command_that_sends("antiphon.log_to", "net", *TARGETS)
+        self.write(record("step", 4)[9:], record("epoch", 4, held_out_loss=0.5), record("event", 4),
+                   record("finish", 4, held_out_loss=0.5), mode="ab")
+        _, err = process.communicate(timeout=200)
         self.assertEqual(process.returncode, 0, err)
         self.check_sent({"wandb": [0], "mlflow": ["FINISHED"]})
 

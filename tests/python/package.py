@@ -31,6 +31,12 @@ def program():
     return pathlib.Path(small_system.PROGRAM)
 
 
+def plain_program():
+    """The program that knows nothing of Python: in a wheel's environment `antiphon` is the package's command."""
+    inside = pathlib.Path(importlib.import_module("antiphon").__file__).parent / "bin/antiphon"
+    return inside if inside.exists() else program()
+
+
 def main():
     if importlib.util.find_spec("antiphon") is None:
         print("skipped: there is no Python package antiphon (-DANTIPHON_PYTHON_MODULE=ON builds it)")
