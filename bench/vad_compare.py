@@ -149,6 +149,7 @@ def main():
     parser.add_argument("--snr", nargs="*", type=float, default=[20, 10, 5, 0])
     parser.add_argument("--minutes", type=float, default=12)
     parser.add_argument("--threshold", type=float, default=0.5, help="from which probability on sound is in turns")
+    parser.add_argument("--peak", type=float, default=0.9, help="probability that a turn must reach; 0: none")
     parser.add_argument("--out", required=True)
     options = parser.parse_args()
     random_ = numpy.random.default_rng(1)
@@ -167,8 +168,8 @@ def main():
         soundfile.write(path, samples, RATE, subtype="PCM_16")
         ours = numpy.array([float(line.split()[-1]) for line in
                             run(options.program, "--model", options.model, "--frames", path)[0].splitlines()])
-        turns, cpu_s, _ = run(options.program, "--model", options.model, "--vad-threshold", str(options.threshold), "--json",
-                              path)
+        turns, cpu_s, _ = run(options.program, "--model", options.model, "--vad-threshold", str(options.threshold), "--vad-peak",
+                              str(options.peak), "--json", path)
         turns = [(turn["start"], turn["end"]) for turn in json.loads(turns)["recordings"][0]["turns"]]
         began = time.process_time()
         theirs = silero.probabilities(samples)

@@ -10,6 +10,7 @@ is added goes on: read speech has few that are long. OUT/noise has sounds to lay
 import argparse
 import array
 import glob
+import math
 import os
 import random
 import re
@@ -82,16 +83,29 @@ def recorded_music(folder, tunes):
             yield f"{tune}-{round(100 * speed)}", at_speed(samples, speed)
 
 
-def decoded(path, begin_s, seconds, needed_for):
-    """A part of a recording of any format that ffmpeg reads, or all of it, as mono at the sounds' rate."""
-    if shutil.which("ffmpeg") is None:
-        sys.exit(f"vad_recordings: {needed_for} by ffmpeg; install the Debian package")
-    part = ["-ss", f"{begin_s:.4f}", "-t", f"{seconds:.4f}"] if seconds else []
-    read = subprocess.run(["ffmpeg", "-v", "error", "-nostdin", *part, "-i", path, "-map", "0:a:0", "-ac", "1", "-ar",
-                           str(sounds.RATE), "-f", "s16le", "-"], capture_output=True)
-    if read.returncode != 0:
-        sys.exit(f"vad_recordings: ffmpeg cannot read '{path}': {read.stderr.decode(errors='replace').strip()}")
-    return array.array("h", read.stdout[:len(read.stdout) // 2 * 2])
+def answer_of(program, path, arguments):
+    """What ffmpeg or ffprobe says of a recording."""
+    if shutil.which(program) is None:
+        sys.exit(f"vad_recordings: '{path}' is read by {program}; install the Debian package ffmpeg")
+    run = subprocess.run([program, "-v", "error", *arguments], capture_output=True)
+    if run.returncode != 0:
+        sys.exit(f"vad_recordings: {program} cannot read '{path}': {run.stderr.decode(errors='replace').strip()}")
+    return run.stdout
+
+
+def length_of(path):
+    answer = answer_of("ffprobe", path, ["-show_entries", "format=duration", "-of", "csv=p=0", path]).strip()
+    try:
+        return float(answer)
+    except ValueError:
+        sys.exit(f"vad_recordings: ffprobe says '{answer.decode()}' of the length of '{path}', not seconds")
+
+
+def decoded(path, begin_s, seconds):
+    """A part of a recording of any format that ffmpeg reads, as mono at the sounds' rate."""
+    read = answer_of("ffmpeg", path, ["-nostdin", "-ss", f"{begin_s:.4f}", "-t", f"{seconds:.4f}", "-i", path, "-map",
+                                      "0:a:0", "-ac", "1", "-ar", str(sounds.RATE), "-f", "s16le", "-"])
+    return array.array("h", read[:len(read) // 2 * 2])
 
 
 def spoken(path, begin_s, seconds):
@@ -104,7 +118,7 @@ def spoken(path, begin_s, seconds):
                 return array.array("h", reader.readframes(round(seconds * rate))), rate
     except (wave.Error, EOFError):
         pass  # another format
-    return decoded(path, begin_s, seconds, f"'{path}' is no WAV of 16 bits, mono, and is read"), sounds.RATE
+    return decoded(path, begin_s, seconds), sounds.RATE
 
 
 def faint_level(samples, rate):
@@ -113,6 +127,23 @@ def faint_level(samples, rate):
     powers = sorted(sum(x * x for x in samples[at:at + length]) / length
                     for at in range(0, max(1, len(samples) - length), length))
     return max(1.0, powers[len(powers) // 20] ** 0.5)
+
+
+class Hiss:
+    """White noise of any level, in steps of 2 dB, cut from one piece."""
+
+    def __init__(self, random_):
+        self.random = random_
+        self.one = [random_.gauss(0, 1) for _ in range(30 * sounds.RATE)]
+        self.levels = {}
+
+    def part(self, count, level):
+        step = round(10 * math.log10(level))
+        if step not in self.levels:
+            height = 10 ** (step / 10)
+            self.levels[step] = array.array("h", [int(max(-32768, min(32767, height * x))) for x in self.one])
+        begin = self.random.randrange(len(self.one) - count)
+        return self.levels[step][begin:begin + count]
 
 
 def stem(path):
@@ -156,8 +187,9 @@ def album_music(folders, most_s, random_):
             sys.exit(f"vad_recordings: there is no recording in '{folder}'; --albums takes folders with ':' between")
         tracks += sorted(found)
     for number, track in enumerate(tracks):
-        samples = decoded(track, 0, 0, "albums are read")
-        yield f"album-{number:03}-{CLEAN.sub('-', stem(track))}", part_of(samples, most_s / len(tracks), random_)
+        seconds = most_s / len(tracks)
+        begin_s = random_.random() * max(0, length_of(track) - seconds)
+        yield f"album-{number:03}-{CLEAN.sub('-', stem(track))}", decoded(track, begin_s, seconds)
 
 
 class Recordings:
@@ -203,8 +235,7 @@ def add_speech(recordings, data, ctm, silence, most_s, pauses_s, random_):
     if not candidates:
         sys.exit(f"vad_recordings: no utterance of '{data}' is in '{ctm}'")
     random_.shuffle(candidates)
-    hiss = array.array("f", [random_.gauss(0, 1) for _ in range(60 * sounds.RATE)])
-    seconds = 0.0
+    hiss, seconds = Hiss(random_), 0.0
     for utterance in candidates:
         if seconds >= most_s:
             break
@@ -212,14 +243,8 @@ def add_speech(recordings, data, ctm, silence, most_s, pauses_s, random_):
         name, begin_s = segments[utterance].split()[:2] if segments else (utterance, 0)
         samples, rate = spoken(corpus.absolute_path(references[name], data), float(begin_s), length)
         before, after = (random_.randrange(1 + round(pauses_s / SHIFT_S)) for _ in range(2))
-        level = faint_level(samples, rate)
-
-        def pause(frames):
-            count = round(frames * SHIFT_S * rate)
-            begin = random_.randrange(len(hiss) - count)
-            return array.array("h", [round(max(-32768, min(32767, level * x))) for x in hiss[begin:begin + count]])
-
-        recordings.add(utterance, pause(before) + samples + pause(after), rate,
+        pauses = [hiss.part(round(frames * SHIFT_S * rate), faint_level(samples, rate)) for frames in (before, after)]
+        recordings.add(utterance, pauses[0] + samples + pauses[1], rate,
                        [0] * before + labels[utterance] + [0] * after, speakers[utterance])
         seconds += length
     return seconds
@@ -272,7 +297,7 @@ def main():
     parser.add_argument("--albums", default="", help="folders of recorded music of any format, with ':' between; "
                                                      "empty: none")
     parser.add_argument("--album-minutes", type=float, default=90, help="of music from them, at most")
-    parser.add_argument("--copies", type=int, default=2, help="augmented copies that features will make")
+    parser.add_argument("--copies", type=int, default=0, help="augmented copies that features will make")
     parser.add_argument("--seed", type=int, default=1)
     options = parser.parse_args()
     random_ = random.Random(options.seed)

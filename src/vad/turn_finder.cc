@@ -10,6 +10,8 @@ namespace {
 // So much lower is the threshold below which speech ends: probabilities that waver do not chop it up.
 constexpr double kHysteresis = 0.15;
 constexpr double kLowest = 0.005;
+// So long may sound that could be speech wait for its peak; what began earlier is then lost to its turn.
+constexpr double kLongestDoubtS = 1.0;
 
 int64_t FramesOf(double seconds, double frame_shift_s) { return std::llround(seconds / frame_shift_s); }
 
@@ -18,41 +20,55 @@ int64_t FramesOf(double seconds, double frame_shift_s) { return std::llround(sec
 TurnFinder::TurnFinder(const VadOptions& options, double frame_shift_s)
     : on_(options.threshold),
       off_(std::max(kLowest, options.threshold - kHysteresis)),
+      peak_(options.peak),
       min_speech_(std::max<int64_t>(1, FramesOf(options.min_speech_s, frame_shift_s))),
       min_pause_(std::max<int64_t>(1, FramesOf(options.min_pause_s, frame_shift_s))),
-      padding_(FramesOf(options.padding_s, frame_shift_s)) {}
+      padding_(FramesOf(options.padding_s, frame_shift_s)),
+      longest_doubt_(peak_ > 0 ? std::max(min_speech_, FramesOf(kLongestDoubtS, frame_shift_s)) : min_speech_) {}
 
-int64_t TurnFinder::MaxDelay() const { return std::max(padding_ + min_speech_, min_pause_); }
+int64_t TurnFinder::MaxDelay() const { return std::max(padding_ + longest_doubt_, min_pause_); }
 
 void TurnFinder::Accept(double probability) {
   const int64_t frame = frames_++;
-  if (!in_turn_) {
-    if (probability < off_) candidate_ = -1;
+  if (!long_enough_) {
+    if (probability < off_) Forget();
     if (candidate_ < 0 && probability >= on_) candidate_ = frame;
-    Decide((candidate_ < 0 ? frames_ : candidate_) - padding_, false);
-    if (candidate_ < 0 || frames_ - candidate_ < min_speech_) return;
-    in_turn_ = true;
+    long_enough_ = candidate_ >= 0 && frames_ - candidate_ >= min_speech_;
   }
   if (probability >= off_) speech_end_ = frames_;
-  Decide(std::min(frames_, speech_end_ + padding_), true);
-  if (frames_ - speech_end_ >= min_pause_) EndTurn();
+  at_peak_ = candidate_ >= 0 && probability >= peak_ ? at_peak_ + 1 : 0;
+  reached_peak_ = reached_peak_ || at_peak_ >= min_speech_;
+  if (!in_turn_) {
+    Decide((candidate_ < 0 ? frames_ : std::max(candidate_, frames_ - longest_doubt_)) - padding_, false);
+    in_turn_ = long_enough_ && reached_peak_;
+  }
+  if (in_turn_) Decide(std::min(frames_, speech_end_ + padding_), true);
+  if (long_enough_ && frames_ - speech_end_ >= min_pause_) EndTurn();
 }
 
 void TurnFinder::Finish() {
-  if (in_turn_) EndTurn();
+  EndTurn();
   Decide(frames_, false);
 }
 
 std::vector<Run> TurnFinder::Take() { return std::exchange(runs_, {}); }
 
 void TurnFinder::EndTurn() {
-  if (!runs_.empty() && runs_.back().speech) {
-    runs_.back().last = true;
-  } else {
-    runs_.push_back({decided_, decided_, true, true});
+  if (in_turn_) {
+    if (!runs_.empty() && runs_.back().speech) {
+      runs_.back().last = true;
+    } else {
+      runs_.push_back({decided_, decided_, true, true});
+    }
   }
   in_turn_ = false;
+  Forget();
+}
+
+void TurnFinder::Forget() {
   candidate_ = -1;
+  at_peak_ = 0;
+  long_enough_ = reached_peak_ = false;
 }
 
 void TurnFinder::Decide(int64_t until, bool speech) {

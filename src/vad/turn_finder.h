@@ -2,8 +2,9 @@
 // pause, and some frames around.
 //
 // A turn begins where the probability stays above the lower threshold, from a frame above the upper one on, for
-// min-speech; it ends where it stays below the lower one for min-pause. Its padding may touch the turn before but not
-// reach into it. What becomes of a frame is known at most MaxDelay frames later.
+// min-speech; it ends where it stays below the lower one for min-pause. With a peak it counts from where it has reached
+// the peak for min-speech, and begins a second before that at most; until then it is in doubt. Its padding may touch
+// the turn before but not reach into it. What becomes of a frame is known at most MaxDelay frames later.
 //
 // Units: frames, from 0. Threads: one per object. Errors: none.
 #pragma once
@@ -39,16 +40,22 @@ class TurnFinder {
  private:
   void Decide(int64_t until, bool speech);
   void EndTurn();
+  void Forget();  // the candidate
 
   double on_;
   double off_;
+  double peak_;
   int64_t min_speech_;
   int64_t min_pause_;
   int64_t padding_;
+  int64_t longest_doubt_;
   int64_t frames_ = 0;
   int64_t decided_ = 0;
   int64_t candidate_ = -1;  // where a turn may have begun
-  int64_t speech_end_ = 0;  // behind the last frame of speech of the open turn
+  int64_t speech_end_ = 0;  // behind the last frame of speech
+  int64_t at_peak_ = 0;     // frames in a row, up to now
+  bool long_enough_ = false;
+  bool reached_peak_ = false;
   bool in_turn_ = false;
   std::vector<Run> runs_;
 };

@@ -15,6 +15,7 @@ inline constexpr char kNoVad[] = "none";
 struct VadOptions {
   std::string model;
   double threshold = 0.5;
+  double peak = 0.9;
   double min_speech_s = 0.1;
   double min_pause_s = 0.5;
   double padding_s = 0.3;
@@ -30,6 +31,8 @@ struct VadOptions {
   template <class V>
   void VisitTurns(V& v) {
     v("vad-threshold", threshold, Range{0.01, 0.99}, "probability of speech from which on sound counts as speech");
+    v("vad-peak", peak, Range{0.0, 0.99},
+      "probability of speech that a turn must reach for vad-min-speech; 0: the threshold is enough");
     v("vad-min-speech", min_speech_s, Range{0.0, 10.0}, "seconds of speech that it takes to begin a turn");
     v("vad-min-pause", min_pause_s, Range{0.05, 60.0}, "seconds without speech that end a turn");
     v("vad-padding", padding_s, Range{0.0, 10.0}, "seconds before and after speech that belong to its turn");

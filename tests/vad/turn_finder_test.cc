@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
 
+#include <utility>
 #include <vector>
 
 namespace antiphon::vad {
@@ -13,6 +14,7 @@ constexpr double kShiftS = 0.01;
 
 VadOptions Options(double min_speech_s, double min_pause_s, double padding_s) {
   VadOptions options;
+  options.peak = 0;
   options.min_speech_s = min_speech_s;
   options.min_pause_s = min_pause_s;
   options.padding_s = padding_s;
@@ -90,12 +92,57 @@ TEST(TurnFinder, SpeechWaversAboveTheLowerThreshold) {
   EXPECT_EQ(TurnsOf(never, Options(0.1, 0.5, 0.0)), std::vector<Turn>{});
 }
 
+VadOptions WithPeak(double peak) {
+  VadOptions options = Options(0.1, 0.5, 0.1);
+  options.peak = peak;
+  return options;
+}
+
+// Stretches of so many frames of so much probability.
+std::vector<double> Stretches(const std::vector<std::pair<int, double>>& stretches) {
+  std::vector<double> sound;
+  for (const auto& [length, probability] : stretches) {
+    sound.insert(sound.end(), static_cast<size_t>(length), probability);
+  }
+  return sound;
+}
+
+TEST(TurnFinder, ATurnCountsThatReachesThePeak) {
+  const auto doubtful = Stretches({{100, 0.1}, {60, 0.6}, {100, 0.1}});
+  EXPECT_EQ(TurnsOf(doubtful, WithPeak(0)), (std::vector<Turn>{{90, 170}}));
+  EXPECT_EQ(TurnsOf(doubtful, WithPeak(0.9)), std::vector<Turn>{});
+  const auto sure = [](int at_peak) {
+    return Stretches({{100, 0.1}, {30, 0.6}, {at_peak, 0.95}, {30, 0.6}, {100, 0.1}});
+  };
+  EXPECT_EQ(TurnsOf(sure(10), WithPeak(0.9)), (std::vector<Turn>{{90, 180}})) << "all of it, not the peak alone";
+  EXPECT_EQ(TurnsOf(sure(9), WithPeak(0.9)), std::vector<Turn>{}) << "in no row of min-speech";
+}
+
+TEST(TurnFinder, DoubtOutlastsPausesAndEndsWithTheTurn) {
+  const auto pause_of = [](int frames) {
+    return Stretches({{50, 0.1}, {20, 0.6}, {frames, 0.1}, {20, 0.95}, {100, 0.1}});
+  };
+  EXPECT_EQ(TurnsOf(pause_of(49), WithPeak(0.9)), (std::vector<Turn>{{40, 149}})) << "a faint word before a loud one";
+  EXPECT_EQ(TurnsOf(pause_of(50), WithPeak(0.9)), (std::vector<Turn>{{110, 150}}));
+}
+
+TEST(TurnFinder, LongDoubtIsNoPartOfTheTurn) {
+  const auto late = Stretches({{50, 0.1}, {500, 0.6}, {20, 0.95}, {100, 0.1}});
+  EXPECT_EQ(TurnsOf(late, WithPeak(0.9)), (std::vector<Turn>{{450, 580}}));  // 560: sure; a second, and padding before
+}
+
+VadOptions AnyOptions() {
+  VadOptions options =
+      Options(*rc::gen::inRange(0, 30) * 0.01, *rc::gen::inRange(5, 60) * 0.01, *rc::gen::inRange(0, 60) * 0.01);
+  options.peak = *rc::gen::element(0.0, 0.6, 0.9);
+  return options;
+}
+
 RC_GTEST_PROP(TurnFinder, CoversEveryFrameOnceHoweverOneAsks, ()) {
   const auto percent = *rc::gen::container<std::vector<int>>(rc::gen::inRange(0, 101));
   std::vector<double> probabilities;
   for (const int p : percent) probabilities.insert(probabilities.end(), 7, p / 100.0);
-  const VadOptions options =
-      Options(*rc::gen::inRange(0, 30) * 0.01, *rc::gen::inRange(5, 60) * 0.01, *rc::gen::inRange(0, 60) * 0.01);
+  const VadOptions options = AnyOptions();
   const std::vector<Run> runs = RunsOf(probabilities, options, *rc::gen::inRange(1, 50));
   int64_t next = 0;
   for (const Run& run : runs) {
@@ -109,8 +156,7 @@ RC_GTEST_PROP(TurnFinder, CoversEveryFrameOnceHoweverOneAsks, ()) {
 
 RC_GTEST_PROP(TurnFinder, DecidesInBoundedTime, ()) {
   const auto percent = *rc::gen::container<std::vector<int>>(rc::gen::inRange(0, 101));
-  const VadOptions options =
-      Options(*rc::gen::inRange(0, 30) * 0.01, *rc::gen::inRange(5, 60) * 0.01, *rc::gen::inRange(0, 60) * 0.01);
+  const VadOptions options = AnyOptions();
   TurnFinder finder(options, kShiftS);
   int64_t frames = 0, decided = 0;
   for (const int p : percent) {
