@@ -82,6 +82,7 @@ def main():
     parser.add_argument("--test", required=True, help="data directory of the test speech, with its text")
     parser.add_argument("--machines", type=int, nargs="+", default=[1, 2, 4])
     parser.add_argument("--rates-mbit", type=float, nargs="+", default=[1000, 100])
+    parser.add_argument("--ways", nargs="+", default=list(WAYS), choices=list(WAYS), help="of several machines")
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--epochs", type=int, default=3)
     parser.add_argument("--rate", type=float, default=0.5, help="learning rate at the beginning; a tenth of it at the end")
@@ -94,7 +95,8 @@ def main():
         print("machines  Mbit/s  way                      seconds       MB  accuracy    WER  (of each seed)")
         for machines in options.machines:
             for rate in options.rates_mbit if machines > 1 else [0]:
-                for way, keys in WAYS.items() if machines > 1 else [("serial", ["method=serial"])]:
+                for way, keys in ([(way, WAYS[way]) for way in options.ways] if machines > 1 else
+                                  [("serial", ["method=serial"])]):
                     runs = [bench.run(machines, rate, keys, seed + 1) for seed in range(options.seeds)]
                     mean = {key: statistics.mean(run[key] for run in runs) for key in runs[0]}
                     each = " ".join(f"{run['words']:.2f}" for run in runs)
