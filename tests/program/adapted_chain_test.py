@@ -12,17 +12,6 @@ import unittest
 import small_system as system
 from small_system import RATE, must, run
 
-NETWORK = """
-[[network.layer]]
-type = "tdnn"
-dim = 16
-stride = 3
-[[network.layer]]
-type = "relu"
-[[network.layer]]
-type = "affine"
-"""
-
 
 class AdaptedChain(system.SystemTest):
     @classmethod
@@ -36,7 +25,7 @@ class AdaptedChain(system.SystemTest):
         must("store", *tables, "--alignment", root / "chain/pdf.scp", "--hmm", root / "chain/model.safetensors",
              "--speaker-model", root / "sat/model.safetensors", "--speaker-transforms", root / "sat/fmllr.scp", "--out",
              root / "chain-store")
-        (root / "chain.toml").write_text(NETWORK)
+        (root / "chain.toml").write_text(system.CHAIN_NETWORK)
         must("train", "--config", root / "chain.toml", "--store", root / "chain-store", "--hmm",
              root / "chain/model.safetensors", "--front-end", root / "gmm/front_end.toml", "--speaker-model",
              root / "sat/model.safetensors", "--out", root / "chain-net", "--set", "sequence.criterion=chain", "--set",

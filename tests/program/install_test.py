@@ -13,7 +13,7 @@ import tempfile
 import unittest
 
 import small_system
-from small_system import must, run
+from small_system import call, must, run
 
 SOURCES = pathlib.Path()
 PROJECT = """cmake_minimum_required(VERSION 3.20)
@@ -22,14 +22,6 @@ find_package(antiphon 0.1 REQUIRED)
 add_executable(consumer consumer.cc)
 target_link_libraries(consumer PRIVATE antiphon::antiphon)
 """
-
-
-def call(*arguments, **options):
-    result = subprocess.run([str(a) for a in arguments], stdin=subprocess.DEVNULL, capture_output=True, text=True,
-                            timeout=200, **options)
-    if result.returncode != 0:
-        raise AssertionError(f"{arguments}: {result.stdout[-3000:]}{result.stderr[-3000:]}")
-    return result.stdout
 
 
 class Installed(small_system.SystemTest):

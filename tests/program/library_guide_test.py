@@ -17,12 +17,11 @@ import pathlib
 import random
 import re
 import shutil
-import subprocess
 import sys
 import unittest
 
 import small_system
-from small_system import must, speech, stereo_bytes, wav_bytes
+from small_system import call, must, speech, stereo_bytes, wav_bytes
 
 SOURCES = pathlib.Path()
 PAGE = "docs/guides/use-as-a-library.md"
@@ -96,14 +95,6 @@ def program_of(pieces):
                         f"  [[maybe_unused]] const antiphon::Recognizer& recognizer = outer;\n"
                         f"  {{\n{piece}  }}\n}}\n\n" for i, piece in enumerate(pieces))
     return CPP + functions + MAIN.replace("BLOCKS", ", ".join(f"Block{i}" for i in range(len(pieces))))
-
-
-def call(*arguments, **options):
-    result = subprocess.run([str(a) for a in arguments], stdin=subprocess.DEVNULL, capture_output=True, text=True,
-                            timeout=200, **options)
-    if result.returncode != 0:
-        raise AssertionError(f"{arguments}: {result.stdout[-3000:]}{result.stderr[-3000:]}")
-    return result.stdout
 
 
 class LibraryGuide(small_system.SystemTest):

@@ -27,6 +27,17 @@ type = "relu"
 [[network.layer]]
 type = "affine"
 """
+# Scores every third frame, as chain models do.
+CHAIN_NETWORK = """
+[[network.layer]]
+type = "tdnn"
+dim = 16
+stride = 3
+[[network.layer]]
+type = "relu"
+[[network.layer]]
+type = "affine"
+"""
 
 
 def has(package):
@@ -50,6 +61,15 @@ def must(*arguments):
     if result.returncode != 0:
         raise AssertionError(f"{arguments}: {result.stderr}")
     return result
+
+
+def call(*arguments, **options):
+    """What another program prints."""
+    result = subprocess.run([str(a) for a in arguments], stdin=subprocess.DEVNULL, capture_output=True, text=True,
+                            timeout=200, **options)
+    if result.returncode != 0:
+        raise AssertionError(f"{arguments}: {result.stdout[-3000:]}{result.stderr[-3000:]}")
+    return result.stdout
 
 
 def wav_bytes(samples, rate=RATE, code=1):

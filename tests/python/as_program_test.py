@@ -16,18 +16,6 @@ from system import SystemTest
 antiphon = package.optional("antiphon")
 
 
-CHAIN = """
-[[network.layer]]
-type = "tdnn"
-dim = 16
-stride = 3
-[[network.layer]]
-type = "relu"
-[[network.layer]]
-type = "affine"
-"""
-
-
 @package.need("antiphon")
 class AsProgram(SystemTest):
     @classmethod
@@ -51,7 +39,7 @@ class AsProgram(SystemTest):
         must("store", "--features", root / "feats/feats.scp", "--cmvn", root / "feats/cmvn.scp", "--utt2spk",
              root / "feats/utt2spk", "--alignment", root / "chain/pdf.scp", "--hmm", root / "chain/model.safetensors",
              "--out", root / "chain-store")
-        (root / "chain.toml").write_text(CHAIN)
+        (root / "chain.toml").write_text(small_system.CHAIN_NETWORK)
         must("train", "--config", root / "chain.toml", "--store", root / "chain-store", "--hmm",
              root / "chain/model.safetensors", "--front-end", root / "feats/front_end.toml", "--out", root / "chain-net",
              "--set", "sequence.criterion=chain", "--set", f"sequence.chain-data={root / 'chain'}", "--set",
