@@ -115,8 +115,7 @@ class SvdMethod : public Method {
     }
     Changes changes;
     nn::Network network = Rebuild(model, parts, all, ranks, &changes);
-    if (TakeApart(network, Shortcuts::kOpened).size() == parts.size() && !keeps_output())
-      RefuseToKeepAll(parts, changes);
+    if (network.ToToml() == model.network.ToToml() && !keeps_output()) RefuseToKeepAll(parts, changes);
     model.network = std::move(network);
     return changes;
   }
