@@ -90,8 +90,8 @@ void antiphon_settings_free(antiphon_settings** settings);
 
 antiphon_result* antiphon_result_new(void);
 /* What recognitions with this result are about, from now on: how many hypotheses they give, 0 ... 1000, -1 for the
- * recognizer's setting; who speaks, NULL for nobody known; whom they tell now and then of the seconds that are done, in
- * the thread of the call. Alignments know none of this. */
+ * recognizer's setting; who speaks, NULL if that is not known; a function that they call from time to time with the
+ * seconds that are done, in the thread of the call. Alignments know none of this. */
 antiphon_status antiphon_result_set_nbest(antiphon_result* result, int nbest);
 antiphon_status antiphon_result_set_speaker(antiphon_result* result, const antiphon_speaker* speaker);
 typedef void (*antiphon_progress_callback)(double done_seconds, void* user_data);

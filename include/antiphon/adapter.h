@@ -29,7 +29,7 @@ struct AdapterSettings {
   std::string out = {};             // folder: model.safetensors, adapted.safetensors, adaptation.json, report.html
   std::string frame_store = {};     // the aligned speech to adapt to
   std::string held_out_store = {};  // of that speech, to measure on; "": a part of frame_store
-  std::string old_store = {};       // that the model was trained on, to see what it forgets; "": nobody looks
+  std::string old_store = {};       // that the model was trained on, to see what it forgets; "": not measured
   std::string hmm = {};             // model whose states frame_store's pdf-ids are; "": the model's own
   std::string config = {};          // TOML: min-gain, max-forgetting, train …, the method's own table and `optimizer`
   uint64_t seed = 1;
