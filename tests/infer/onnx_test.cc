@@ -37,6 +37,11 @@ void Calibrate(nn::Network& network, const Matrix& x) {
     }
     p->MarkChanged();
   }
+  for (nn::Parameter* p : network.parameters()) {  // which begin as the identity
+    if (!p->name.ends_with(".r") && p->name.find("frame-affine") == std::string::npos) continue;
+    for (int64_t i = 0; i < p->value.size(); ++i) p->value.data()[i] += 0.1F * static_cast<float>(i % 7);
+    p->MarkChanged();
+  }
   network.MarkChanged();
   nn::Workspace ws;
   bool first = true;
@@ -111,6 +116,16 @@ Matrix Expected(const nn::Model& model, const Matrix& x, double prior_scale) {
   return y;
 }
 
+// Before and behind repeats of the first and the last frame.
+Matrix Padded(const Matrix& frames, int before, int behind) {
+  Matrix out(before + frames.rows() + behind, frames.cols());
+  for (int64_t t = 0; t < out.rows(); ++t) {
+    const auto from = frames.view().Row(std::clamp<int64_t>(t - before, 0, frames.rows() - 1));
+    std::copy(from.begin(), from.end(), out.Row(t).data());
+  }
+  return out;
+}
+
 Matrix Spliced(const Matrix& frames, int context) {
   Matrix out(frames.rows(), frames.cols() * (2 * context + 1));
   for (int64_t t = 0; t < frames.rows(); ++t) {
@@ -146,6 +161,23 @@ const std::map<std::string, std::string>& Samples() {
        "{type='quantized-affine',dim=10},{type='quantized-affine',dim=7,weight-bits=4,input-bits=0}"},
       {"binary-affine",
        "{type='binary-affine',dim=10},{type='batch-norm'},{type='binary-affine',dim=7,binary-input=true}"},
+      {"inverse-cosine", "{type='inverse-cosine',cepstra=8},{type='affine',dim=10}"},
+      {"frame-affine", "{type='frame-affine',dim=4},{type='affine',dim=10}"},
+      {"lhuc", "{type='affine',dim=9},{type='lhuc'},{type='affine',dim=10}"},
+      {"splice", "{type='splice',offsets=[-3,0,1],stride=2},{type='splice',offsets=[2,5]},{type='affine',dim=10}"},
+      {"residual",
+       "{type='affine',dim=9},{type='residual',scale=0.66,layers=[{type='splice',offsets=[-2,0]},{type='residual',"
+       "scale="
+       "-0.5,layers=[{type='splice',offsets=[0,1],stride=3},{type='affine',dim=18},{type='relu'}]},{type='affine',dim="
+       "9}]},{type='affine',dim=10}"},
+      {"convolution",
+       "{type='convolution',channels=2,channels-first=true,filters=3,offsets=[-1,0,2]},{type='relu'},{type='"
+       "convolution'"
+       ",channels=3,filters=4,stride=2,window=4},{type='convolution',channels=4,filters=2,pad=false,window=2},{type="
+       "'affine',dim=10}"},
+      {"pooling",
+       "{type='pooling',channels=2,window=4,stride=3},{type='pooling',channels=2,window=2,function='average'},{type="
+       "'affine',dim=10}"},
       {"normalize", "{type='normalize'},{type='affine',dim=10}"},
       {"batch-norm", "{type='affine',dim=8},{type='batch-norm',target-rms=0.5},{type='affine',dim=10}"},
       {"renorm", "{type='renorm',target-rms=0.5},{type='affine',dim=10}"},
@@ -199,6 +231,30 @@ TEST(Onnx, SplicesTheFramesOfAnUtteranceAndTakesPriorsOut) {
   ExpectAsHere(jobs, folder);
 }
 
+// As chain models have it: factorised layers, outputs for every third frame.
+TEST(Onnx, TakesTheContextOfLayersFromTheFramesOfAnUtterance) {
+  if (!OraclePython("onnxruntime")) GTEST_SKIP() << "no Python with onnxruntime";
+  const testing::TemporaryFolder folder;
+  const nn::Model model = MakeModel(
+      "{type='inverse-cosine',cepstra=12},{type='spec-mask'},{type='tdnn',dim=16,offsets=[-1,0,1]},{type='relu'},"
+      "{type='batch-norm'},{type='tdnn-f',dim=16,bottleneck=4,dropout=0.2},{type='tdnn-f',dim=16,bottleneck=4,stride=3}"
+      ","
+      "{type='tdnn-f',dim=16,bottleneck=4,time-stride=0},{type='tdnn-f',dim=16,bottleneck=4},{type='prefinal',dim=16,"
+      "bottleneck=8},{type='affine',dim=14}");
+  ASSERT_EQ(model.network.time_context().stride, 3);
+  ExportOnnx(model, {.input = "frames"}, folder / "once.onnx");
+  std::vector<Job> jobs;
+  for (const int frames : {1, 2, 3, 4, 31}) {
+    const std::string name = fmt::format("frames{}", frames);
+    std::filesystem::copy_file(folder / "once.onnx", folder / (name + ".onnx"));
+    const Matrix x = Random(frames, kInputDim, 5);
+    const TimeContext context = model.network.time_context();
+    jobs.push_back({name, x, Expected(model, Padded(x, context.left, context.right + context.stride - 1), 0)});
+    EXPECT_EQ(jobs.back().expected.rows(), (frames + 2) / 3);
+  }
+  ExpectAsHere(jobs, folder);
+}
+
 TEST(Onnx, LeavesTheModelAsItWas) {
   const testing::TemporaryFolder folder;
   const nn::Model model = MakeModel(Samples().at("quantized-affine"));
@@ -216,6 +272,8 @@ TEST(Onnx, RefusesWhatItCannotSay) {
   model.log_priors.clear();
   EXPECT_THROW(ExportOnnx(model, {.input = "spliced", .log_softmax = true, .prior_scale = 1}, folder / "m.onnx"),
                InputError);
+  const nn::Model recurrent = MakeModel("{type='lstm',dim=4},{type='affine',dim=10}");
+  EXPECT_THROW(ExportOnnx(recurrent, {}, folder / "m.onnx"), InputError);
   EXPECT_FALSE(std::filesystem::exists(folder / "m.onnx"));
 }
 

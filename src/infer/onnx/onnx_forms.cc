@@ -37,8 +37,7 @@ std::string Product(OnnxLayer& l, const std::string& input) {
 // Signs times the frame's mean absolute value.
 std::string BinaryProduct(OnnxLayer& l, const std::string& x) {
   if (!l.layer.ToConfig().Bool("binary-input").value_or(false)) return Product(l, x);
-  const int64_t axes[] = {1};
-  const std::string mean = l.graph.NodeOverAxes("ReduceMean", l.graph.Node("Abs", {x}), axes);
+  const std::string mean = l.graph.NodeOverAxis("ReduceMean", l.graph.Node("Abs", {x}), 1);
   const std::string below = l.graph.Node("Less", {x, l.graph.Scalar(0)});
   const std::string signs = l.graph.Node("Where", {below, l.graph.Node("Neg", {mean}), mean});
   const ConstMatrixView weight = l.Find("weight")->value;
@@ -70,8 +69,7 @@ std::string Renorm(OnnxLayer& l, const std::string& x) {
   Matrix ones(1, l.layer.in_dim());
   for (float& v : ones.Row(0)) v = 1;
   const float target = l.Apply(ones)(0, 0) * std::sqrt(static_cast<float>(l.layer.in_dim()));
-  const int64_t axes[] = {1};
-  const std::string norm = l.graph.NodeOverAxes("ReduceL2", x, axes);
+  const std::string norm = l.graph.NodeOverAxis("ReduceL2", x, 1);
   const std::string factor =
       l.graph.Node("Div", {l.graph.Scalar(target), l.graph.Node("Max", {norm, l.graph.Scalar(1e-30F)})});
   return l.graph.Node("Mul", {x, factor});
@@ -80,17 +78,16 @@ std::string Renorm(OnnxLayer& l, const std::string& x) {
 std::string PNorm(OnnxLayer& l, const std::string& x) {
   const auto p = static_cast<float>(l.layer.ToConfig().Real("p").value_or(2.0));
   const int64_t groups[] = {-1, l.layer.out_dim(), l.layer.in_dim() / l.layer.out_dim()};
-  const int64_t axes[] = {2};
   const int64_t flat[] = {-1, l.layer.out_dim()};
-  const std::string grouped = l.graph.Node("Reshape", {l.graph.Node("Abs", {x}), l.graph.Int64s(groups)});
+  const std::string grouped = l.graph.Shaped(l.graph.Node("Abs", {x}), groups);
   // Relative to the largest, as powers of large inputs leave the range of float.
   const std::string largest =
-      l.graph.Node("Max", {l.graph.NodeOverAxes("ReduceMax", grouped, axes), l.graph.Scalar(1e-30F)});
+      l.graph.Node("Max", {l.graph.NodeOverAxis("ReduceMax", grouped, 2), l.graph.Scalar(1e-30F)});
   const std::string powers = l.graph.Node("Pow", {l.graph.Node("Div", {grouped, largest}), l.graph.Scalar(p)});
   const int64_t last[] = {2};
   const std::string sum = l.graph.Node("ReduceSum", {powers, l.graph.Int64s(last)}, {{"keepdims", 1}});
   const std::string root = l.graph.Node("Pow", {sum, l.graph.Scalar(1 / p)});
-  return l.graph.Node("Reshape", {l.graph.Node("Mul", {root, largest}), l.graph.Int64s(flat)});
+  return l.graph.Shaped(l.graph.Node("Mul", {root, largest}), flat);
 }
 
 OnnxForm Function(const std::string& op) {
@@ -102,6 +99,9 @@ OnnxForm OverClasses(const std::string& op) {
 std::string Nothing(OnnxLayer&, const std::string& x) { return x; }
 
 const OnnxFormRegistration kForms[] = {{"affine", Product},
+                                       {"inverse-cosine", Product},
+                                       {"frame-affine", Product},
+                                       {"lhuc", Diagonal},
                                        {"linear", Product},
                                        {"fixed-affine", Product},
                                        {"sparse-affine", Product},

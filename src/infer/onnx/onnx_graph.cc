@@ -2,9 +2,14 @@
 
 #define ONNX_NAMESPACE onnx
 #define ONNX_ML 1
+#include <fmt/ranges.h>
 #include <onnx/onnx_pb.h>
 
+#include <array>
+#include <limits>
+
 #include "base/check.h"
+#include "base/error.h"
 #include "nn/workspace.h"
 
 namespace antiphon::infer {
@@ -19,11 +24,11 @@ namespace {
 constexpr int kOpset = 13;
 constexpr int kIrVersion = 7;
 
-void SetShape(onnx::ValueInfoProto* value, const std::string& name, int64_t dim) {
+void SetShape(onnx::ValueInfoProto* value, const std::string& name, const std::string& rows, int64_t dim) {
   value->set_name(name);
   auto* const type = value->mutable_type()->mutable_tensor_type();
   type->set_elem_type(onnx::TensorProto::FLOAT);
-  type->mutable_shape()->add_dim()->set_dim_param("frames");
+  type->mutable_shape()->add_dim()->set_dim_param(rows);
   type->mutable_shape()->add_dim()->set_dim_value(dim);
 }
 
@@ -77,49 +82,56 @@ std::string OnnxGraph::Byte(uint8_t value) {
 }
 
 std::string OnnxGraph::Node(const std::string& op, const std::vector<std::string>& inputs,
-                            const std::map<std::string, int64_t>& ints,
-                            const std::map<std::string, std::string>& texts) {
+                            const std::map<std::string, int64_t>& ints, const std::map<std::string, std::string>& texts,
+                            const std::map<std::string, std::vector<int64_t>>& lists) {
   auto* const node = impl_->model.mutable_graph()->add_node();
   node->set_op_type(op);
   node->set_name(NewName(op));
   for (const std::string& input : inputs) node->add_input(input);
   node->add_output(node->name() + "_out");
-  for (const auto& [name, value] : ints) {
-    auto* const attribute = node->add_attribute();
-    attribute->set_name(name);
-    attribute->set_type(onnx::AttributeProto::INT);
-    attribute->set_i(value);
-  }
-  for (const auto& [name, value] : texts) {
-    auto* const attribute = node->add_attribute();
-    attribute->set_name(name);
-    attribute->set_type(onnx::AttributeProto::STRING);
-    attribute->set_s(value);
+  const auto attribute = [node](const std::string& name, onnx::AttributeProto::AttributeType type) {
+    auto* const added = node->add_attribute();
+    added->set_name(name);
+    added->set_type(type);
+    return added;
+  };
+  for (const auto& [name, value] : ints) attribute(name, onnx::AttributeProto::INT)->set_i(value);
+  for (const auto& [name, value] : texts) attribute(name, onnx::AttributeProto::STRING)->set_s(value);
+  for (const auto& [name, values] : lists) {
+    auto* const list = attribute(name, onnx::AttributeProto::INTS);
+    for (const int64_t value : values) list->add_ints(value);
   }
   return node->output(0);
 }
 
-std::string OnnxGraph::NodeOverAxes(const std::string& op, const std::string& input, std::span<const int64_t> axes) {
-  const std::string output = Node(op, {input}, {{"keepdims", 1}});
-  auto& nodes = *impl_->model.mutable_graph()->mutable_node();
-  auto* const attribute = nodes[nodes.size() - 1].add_attribute();
-  attribute->set_name("axes");
-  attribute->set_type(onnx::AttributeProto::INTS);
-  for (const int64_t axis : axes) attribute->add_ints(axis);
-  return output;
+std::string OnnxGraph::NodeOverAxis(const std::string& op, const std::string& input, int64_t axis) {
+  return Node(op, {input}, {{"keepdims", 1}}, {}, {{"axes", {axis}}});
 }
 
-void OnnxGraph::SetInput(const std::string& name, int64_t dim) {
-  SetShape(impl_->model.mutable_graph()->add_input(), name, dim);
+std::string OnnxGraph::Rows(const std::string& x, int64_t first, int64_t behind, int64_t step) {
+  const int64_t end = behind > 0 ? -behind : std::numeric_limits<int64_t>::max();
+  return Node("Slice", {x, Int64s({&first, 1}), Int64s({&end, 1}), Int64s(std::array{int64_t{0}}), Int64s({&step, 1})});
 }
 
-void OnnxGraph::SetOutput(const std::string& name, const std::string& from, int64_t dim) {
+std::string OnnxGraph::Shaped(const std::string& x, std::span<const int64_t> dims) {
+  return Node("Reshape", {x, Int64s(dims)});
+}
+
+std::string OnnxGraph::Transposed(const std::string& x, std::vector<int64_t> order) {
+  return Node("Transpose", {x}, {}, {}, {{"perm", std::move(order)}});
+}
+
+void OnnxGraph::SetInput(const std::string& name, const std::string& rows, int64_t dim) {
+  SetShape(impl_->model.mutable_graph()->add_input(), name, rows, dim);
+}
+
+void OnnxGraph::SetOutput(const std::string& name, const std::string& from, const std::string& rows, int64_t dim) {
   auto* const node = impl_->model.mutable_graph()->add_node();
   node->set_op_type("Identity");
   node->set_name(NewName("Identity"));
   node->add_input(from);
   node->add_output(name);
-  SetShape(impl_->model.mutable_graph()->add_output(), name, dim);
+  SetShape(impl_->model.mutable_graph()->add_output(), name, rows, dim);
 }
 
 void OnnxGraph::SetMetadata(const std::string& key, const std::string& value) {
@@ -151,6 +163,21 @@ Matrix OnnxLayer::Apply(const Matrix& x) const {
   Matrix y(x.rows(), layer.out_dim());
   layer.Forward({}, x, y, workspace);
   return y;
+}
+
+std::string AddLayers(OnnxGraph& graph, nn::Network& network, std::string x) {
+  for (size_t i = 0; i < network.num_layers(); ++i) {
+    const auto form = OnnxForms().find(network.layer_type(i));
+    if (form == OnnxForms().end()) {
+      std::vector<std::string> known;
+      for (const auto& [type, unused] : OnnxForms()) known.push_back(type);
+      Throw<InputError>("layer '{}' is '{}', which has no form in ONNX here; those that have: {}",
+                        network.layer_name(i), network.layer_type(i), fmt::join(known, ", "));
+    }
+    OnnxLayer layer{graph, network.layer(i)};
+    x = form->second(layer, x);
+  }
+  return x;
 }
 
 std::map<std::string, OnnxForm>& OnnxForms() {

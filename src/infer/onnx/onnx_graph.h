@@ -32,15 +32,23 @@ class OnnxGraph {
   std::string Row(std::span<const float> values);
   std::string Int64s(std::span<const int64_t> values);
   std::string Byte(uint8_t value);
-  /// Returns the name of the only output.
+  /// Attributes are numbers, texts and lists. Returns the name of the only output.
   std::string Node(const std::string& op, const std::vector<std::string>& inputs,
                    const std::map<std::string, int64_t>& ints = {},
-                   const std::map<std::string, std::string>& texts = {});
-  std::string NodeOverAxes(const std::string& op, const std::string& input, std::span<const int64_t> axes);
+                   const std::map<std::string, std::string>& texts = {},
+                   const std::map<std::string, std::vector<int64_t>>& lists = {});
+  std::string NodeOverAxis(const std::string& op, const std::string& input, int64_t axis);
+  /// Rows first, first + step … of x; the last `behind` rows are not looked at.
+  std::string Rows(const std::string& x, int64_t first, int64_t behind, int64_t step = 1);
+  /// x with other dimensions; −1: whatever is left.
+  std::string Shaped(const std::string& x, std::span<const int64_t> dims);
+  /// Dimension i of the result is dimension order[i] of x.
+  std::string Transposed(const std::string& x, std::vector<int64_t> order);
 
-  void SetInput(const std::string& name, int64_t dim);
+  /// A matrix of `dim` columns; `rows` names the number of its rows.
+  void SetInput(const std::string& name, const std::string& rows, int64_t dim);
   /// Of the value called `from`.
-  void SetOutput(const std::string& name, const std::string& from, int64_t dim);
+  void SetOutput(const std::string& name, const std::string& from, const std::string& rows, int64_t dim);
   void SetMetadata(const std::string& key, const std::string& value);
   /// The whole model as bytes of an ONNX file.
   std::string Serialize() const;
@@ -60,6 +68,9 @@ struct OnnxLayer {
   /// The layer's output for `x`.
   Matrix Apply(const Matrix& x) const;
 };
+
+/// Adds one layer after another; returns the name of the last one's output. Throws InputError for a layer without form.
+std::string AddLayers(OnnxGraph& graph, nn::Network& network, std::string x);
 
 using OnnxForm = std::function<std::string(OnnxLayer& layer, const std::string& x)>;
 

@@ -10,6 +10,7 @@ class Residual : public Layer, public HasTangent, public HasStatistics, public C
   explicit Residual(const LayerArgs& args);
 
   const Network& inner() const { return inner_; }
+  Network& inner() { return inner_; }
   float scale() const { return static_cast<float>(scale_); }
 
   std::span<Parameter* const> parameters() override { return inner_.parameters(); }
