@@ -116,8 +116,9 @@ def cancelled(data):
      lambda: ALIGNER.align(file, "A B", cancel=given),
      lambda: RECOGNIZER.stream(8000, cancel=given).accept(sound(data)),
      lambda: antiphon.train_g2p(random_file(data, "lexicon.txt"), os.path.join(FOLDER, "x.g2p"), cancel=given),
-     lambda: antiphon.Compressor(SYSTEM / "net/model.safetensors", "svd").run(os.path.join(FOLDER, "svd"), cancel=given)
-     )[data.ConsumeIntInRange(0, 4)]()
+     lambda: antiphon.Compressor(SYSTEM / "net/model.safetensors", "svd").run(os.path.join(FOLDER, "svd"), cancel=given),
+     lambda: antiphon.check_corpus(SYSTEM / "corpus", lexicon=SYSTEM / "lexicon.txt", cancel=given)
+     )[data.ConsumeIntInRange(0, 5)]()
 
 
 def remember(data):
@@ -186,6 +187,13 @@ CALLS = (
     lambda data: antiphon.train(SYSTEM / "store", os.path.join(FOLDER, "run"), network=thing(data), seed=thing(data)),
     lambda data: antiphon.Compressor(SYSTEM / "net/model.safetensors", thing(data), store=thing(data)),
     lambda data: antiphon.Adapter(thing(data), store=thing(data), kld=thing(data)),
+    lambda data: antiphon.decode(SYSTEM / "net/model.safetensors", SYSTEM / "corpus/s0-u00.wav", OUT,
+                                 graph=SYSTEM / "graph", nbest=thing(data), hotwords=thing(data)),
+    lambda data: antiphon.decode(damaged(data, "net/model.safetensors"), SYSTEM / "corpus/s0-u00.wav", OUT,
+                                 graph=SYSTEM / "graph"),
+    lambda data: antiphon.align(SYSTEM / "corpus/s0-u00.wav", OUT, model=SYSTEM / "net/model.safetensors",
+                                lexicon=random_file(data, "lexicon.txt"), files=thing(data),
+                                transcripts=random_file(data, "text.tsv")),
 )
 
 
@@ -204,6 +212,7 @@ def one_input(bytes_):
 if __name__ == "__main__":
     SYSTEM = pathlib.Path(sys.argv[1])
     FOLDER = tempfile.mkdtemp()
+    OUT = os.path.join(FOLDER, "out")
     MODEL, STORE = antiphon.Model(SYSTEM / "net/model.safetensors"), antiphon.FrameStore(SYSTEM / "store")
     FRONT_END = antiphon.FrontEnd(kind="mfcc")
     RECOGNIZER = antiphon.Recognizer(SYSTEM / "net/model.safetensors", SYSTEM / "graph", threads=1)

@@ -1,11 +1,7 @@
 // antiphon align: when each word was said; flat start to tied triphones, and the alignments that networks learn from.
-#include "pipeline/align.h"
-
-#include <nlohmann/json.hpp>
-
+#include "api/corpus_aligner.h"
 #include "base/error.h"
 #include "command.h"
-#include "pipeline/align_check.h"
 #include "processes.h"
 
 namespace antiphon::app {
@@ -23,28 +19,20 @@ struct AlignCommandOptions {
   }
 };
 
-void Validate(const pipeline::AlignRequest& request, CommandContext& context) {
-  const pipeline::AlignCheck check = pipeline::CheckAlignment(request, context.threads());
-  context.SetResult(pipeline::ToJson(check).dump());
-  std::string text = pipeline::Text(check);
-  text.pop_back();
-  context.PrintLine(text);
-  if (!check.fine()) Throw<InputError>("'{}' cannot be aligned as it is; what is wrong stands above", check.data);
+void Validate(const CorpusAligner& aligner, const std::string& data, CommandContext& context) {
+  const CorpusCheck check = aligner.Check();
+  context.SetResult(check.report);
+  context.out() << check.text << std::flush;
+  if (!check.fine()) Throw<InputError>("'{}' cannot be aligned as it is; what is wrong stands above", data);
 }
 
 void Align(const AlignCommandOptions& options, CommandContext& context) {
-  if (options.validate) return Validate(options.request, context);
-  pipeline::AlignRequest request = options.request;
-  request.seed = context.seed();
-  bool is_partial = false;
-  InTeam(context, [&](Team& team, int threads) {
-    const pipeline::AlignReport report = pipeline::Align(request, team, threads);
-    if (!team.is_first()) return;
-    context.SetResult(pipeline::ToJson(report).dump());
-    context.PrintLine(pipeline::Sentence(report));
-    is_partial = report.is_partial();
-  });
-  if (is_partial) {
+  const pipeline::AlignRequest& request = options.request;
+  const CorpusAligner aligner = CorpusAlignerAccess::Make(request, HostOf(context));
+  if (options.validate) return Validate(aligner, request.data, context);
+  const AlignmentOutcome outcome = aligner.Run();
+  if (!outcome.report.empty()) context.SetResult(outcome.report);
+  if (outcome.partial) {
     Throw<InputError>("some files, texts or utterances of '{}' are not aligned; report.txt in '{}' has all, with why",
                       request.data, request.out);
   }

@@ -1,22 +1,14 @@
 // antiphon decode: from features and a search graph to words, lattices, times and confidences.
-#include "pipeline/decode.h"
-
-#include <nlohmann/json.hpp>
-
+#include "api/corpus_decoder.h"
 #include "command.h"
 #include "processes.h"
 
 namespace antiphon::app {
 namespace {
 
-void Decode(pipeline::DecodeRequest request, CommandContext& context) {
-  request.seed = context.seed();
-  InTeam(context, [&](Team& team, int threads) {
-    const pipeline::DecodeReport report = pipeline::Decode(request, team, threads);
-    if (!team.is_first()) return;
-    for (const std::string& sentence : pipeline::Sentences(report)) context.PrintLine(sentence);
-    context.SetResult(pipeline::ToJson(report).dump(2));
-  });
+void Decode(const pipeline::DecodeRequest& request, CommandContext& context) {
+  const DecodingOutcome outcome = CorpusDecoderAccess::Make(request, HostOf(context)).Run();
+  if (!outcome.summary.empty()) context.SetResult(outcome.summary);
 }
 
 REGISTER_COMMAND(

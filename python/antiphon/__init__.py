@@ -14,6 +14,8 @@ from . import _logging
 from ._arguments import Audio, Samples
 from ._aligner import AlignedPhone, AlignedWord, Aligner, Alignment, UnalignedPart
 from ._core import CancelToken, SpeakerMemory, SpeakerProfile, version as _version
+from ._corpus import (AlignmentResult, CorpusCheck, CorpusRemark, DecodingResult, TunedWeights, WordErrors, align,
+                      check_corpus, decode)
 from ._errors import (Cancelled, DivergenceError, Error, FileError, InputError, InternalError, OutOfMemoryError,
                       PeerError, UsageError)
 from ._features import FrontEnd
@@ -31,9 +33,10 @@ _logging.start()
 
 __all__ = [
     "AdaptationMeasures", "AdaptationResult", "Adapter", "AlignedPhone", "AlignedWord", "Aligner", "Alignment",
-    "Audio", "CancelToken", "Cancelled", "CompressionResult", "CompressionStage", "Compressor", "DivergenceError",
-    "Error", "FileError", "FrameStore", "FrontEnd", "G2p", "Hypothesis", "InputError", "InternalError", "Minibatch",
-    "Minibatches", "Model", "OutOfMemoryError", "PeerError", "Pronunciation", "Recognition", "Recognizer", "Samples",
-    "SpeakerMemory", "SpeakerProfile", "Stream", "StreamEvent", "TrainingResult", "UnalignedPart", "UsageError",
-    "Utterance", "Word", "read_table", "train", "train_g2p", "write_table",
+    "AlignmentResult", "Audio", "CancelToken", "Cancelled", "CompressionResult", "CompressionStage", "Compressor",
+    "CorpusCheck", "CorpusRemark", "DecodingResult", "DivergenceError", "Error", "FileError", "FrameStore", "FrontEnd",
+    "G2p", "Hypothesis", "InputError", "InternalError", "Minibatch", "Minibatches", "Model", "OutOfMemoryError",
+    "PeerError", "Pronunciation", "Recognition", "Recognizer", "Samples", "SpeakerMemory", "SpeakerProfile", "Stream",
+    "StreamEvent", "TrainingResult", "TunedWeights", "UnalignedPart", "UsageError", "Utterance", "Word", "WordErrors",
+    "align", "check_corpus", "decode", "read_table", "train", "train_g2p", "write_table",
 ]

@@ -121,6 +121,99 @@ class G2pKeywords(TypedDict, total=False):
     lexicon_options: Optional[Table]
 
 
+class CorpusKeywords(TypedDict, total=False):
+    """Of decode and align alike."""
+
+    channels: Optional[Literal["mean", "each"]]
+    audio_root: Optional[PathLike]
+    allow_commands: Optional[bool]
+    features: Optional[PathLike]
+    utt2spk: Optional[PathLike]
+    cmvn: Optional[PathLike]
+    norm_vars: Optional[bool]
+    speaker_model: Optional[PathLike]
+    speaker_transforms: Optional[PathLike]
+    speaker_vectors: Optional[PathLike]
+    min_fmllr_frames: Optional[float]
+    nnet: Optional[Table]
+
+
+class DecodeKeywords(CorpusKeywords, total=False):
+    """Of decode."""
+
+    lattices: Optional[bool]
+    lm_weight: Optional[float]
+    word_penalty: Optional[float]
+    risk_scale: Optional[float]
+    rescore_arpa: Optional[PathLike]
+    graph_arpa: Optional[PathLike]
+    written: Optional[PathLike]
+    add_words: Optional[PathLike]
+    added_weight: Optional[float]
+    g2p: Optional[PathLike]
+    lm: Optional[PathLike]
+    grammar: Optional[PathLike]
+    word_loop: Optional[PathLike]
+    adapt_passes: Optional[int]
+    adapt_beam: Optional[float]
+    adapt_graph: Optional[PathLike]
+    beam: Optional[float]
+    lattice_beam: Optional[float]
+    acoustic_scale: Optional[float]
+    max_active: Optional[int]
+    min_active: Optional[int]
+    prune_interval: Optional[int]
+    graph_cache: Optional[int]
+    max_lattice_arcs: Optional[int]
+    nbest: Optional[int]
+    confidences: Optional[bool]
+    hotwords: Optional[PathLike]
+    hotword_bonus: Optional[float]
+    word_list: Optional[PathLike]
+    cut_above: Optional[float]
+    cut_silence: Optional[float]
+    max_piece: Optional[float]
+    vad: Optional[PathLike]
+    vad_threshold: Optional[float]
+    vad_peak: Optional[float]
+    vad_min_speech: Optional[float]
+    vad_min_pause: Optional[float]
+    vad_padding: Optional[float]
+    profile: Optional[PathLike]
+    profiles: Optional[PathLike]
+    lm_weights: Optional[Sequence[float]]
+    word_penalties: Optional[Sequence[float]]
+
+
+class AlignKeywords(CorpusKeywords, total=False):
+    """Of align and check_corpus."""
+
+    files: Optional[Sequence[Literal["json", "TextGrid"]]]
+    adapt: Optional[bool]
+    memory_mb: Optional[float]
+    spelling: Optional[Literal["lexicon", "keep"]]
+    last_stage: Optional[Literal["mono", "tri", "lda-mllt", "sat"]]
+    map_unknown_words: Optional[bool]
+    lda_dim: Optional[int]
+    splice: Optional[int]
+    mllt_iterations: Optional[Sequence[int]]
+    fmllr_iterations: Optional[Sequence[int]]
+    gaps: Optional[Literal["long", "all", "none"]]
+    long_above: Optional[float]
+    best_share: Optional[float]
+    lexicon_options: Optional[Table]
+    topology: Optional[Table]
+    align: Optional[Table]
+    update: Optional[Table]
+    transitions: Optional[Table]
+    tree: Optional[Table]
+    mono: Optional[Table]
+    tri: Optional[Table]
+    lda_mllt: Optional[Table]
+    sat: Optional[Table]
+    gap: Optional[Table]
+
+
 class TrainKeywords(TypedDict, total=False):
     """Of train."""
 

@@ -53,6 +53,7 @@ void BindFeatures(nb::module_& m);
 void BindFrameStore(nb::module_& m);
 void BindModel(nb::module_& m);
 void BindAligner(nb::module_& m);
+void BindCorpora(nb::module_& m);
 void BindG2p(nb::module_& m);
 void BindTraining(nb::module_& m);
 void BindImprovement(nb::module_& m);

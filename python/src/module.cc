@@ -32,6 +32,7 @@ NB_MODULE(_core, m) {
   BindCancel(m);
   BindRecognizer(m);
   BindAligner(m);
+  BindCorpora(m);
   BindFeatures(m);
   BindFrameStore(m);
   BindModel(m);

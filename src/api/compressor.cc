@@ -3,13 +3,12 @@
 #include <filesystem>
 
 #include "api/cancel.h"
+#include "api/host_alone.h"
 #include "api/improvement_check.h"
 #include "base/cancel.h"
 #include "base/compute_threads.h"
 #include "base/error.h"
-#include "base/log.h"
 #include "base/same_place.h"
-#include "base/thread_pool.h"
 #include "pipeline/compress.h"
 
 namespace antiphon {
@@ -48,12 +47,8 @@ CompressionOutcome Compressor::Run() {
   RequireOtherPlace(request.model, std::filesystem::path(request.out) / "model.safetensors", "this model");
   const CancelScope scope(CancelTokenAccess::Flag(settings_.cancel));
   ThrowIfCancelled("compressing");
-  const int threads = settings_.threads > 0 ? settings_.threads : NumCores();
-  const ComputeThreadsScope compute(threads);
-  const pipeline::StageHost host{.threads = threads,
-                                 .seed = settings_.seed,
-                                 .say = [](const std::string& sentence) { log::Info("{}", sentence); },
-                                 .in_team = [threads](const auto& body) { body(Team::Alone(), threads); }};
+  const pipeline::StageHost host = HostAlone(settings_.seed, settings_.threads);
+  const ComputeThreadsScope compute(host.threads);
   const train::CompressionResult result = pipeline::Compress(request, host);
   return {.model_file = result.model.string(),
           .before = Describe(result.before),

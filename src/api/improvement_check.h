@@ -1,4 +1,5 @@
-// What can be told to be wrong before a compression or an adaptation runs, from what it is asked for alone.
+// What can be told to be wrong before a compression, an adaptation, a decoding or an alignment runs, from what it is
+// asked for alone.
 //
 // Threads: pure functions. Errors: UsageError for names and options, InputError for a model file that is not whole.
 #pragma once

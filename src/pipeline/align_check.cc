@@ -7,6 +7,7 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 
+#include "base/cancel.h"
 #include "base/error.h"
 #include "base/scratch_folder.h"
 #include "base/team.h"
@@ -62,9 +63,12 @@ void CheckSound(const data::DataDir& dir, int num_threads, AlignCheck& check) {
   std::vector<std::string> wrong(utterances.size());
   ParallelFor(utterances.size(), num_threads, [&](size_t i) {
     if (!utterances[i].has_transcript || utterances[i].words.empty()) return;
+    ThrowIfCancelled("looking at the data");
     try {
       sounds[i] = Listen(audio, utterances[i]);
       wrong[i] = Mismatch(utterances[i], sounds[i]);
+    } catch (const Cancelled&) {
+      throw;
     } catch (const Error& e) {
       wrong[i] = "cannot be read: " + e.message();
     }

@@ -16,6 +16,8 @@
 #include "antiphon/adapter.h"
 #include "antiphon/aligner.h"
 #include "antiphon/compressor.h"
+#include "antiphon/corpus_aligner.h"
+#include "antiphon/corpus_decoder.h"
 #include "antiphon/dataset.h"
 #include "antiphon/error.h"
 #include "antiphon/frame_store.h"
@@ -109,7 +111,7 @@ TEST_F(MovedFrom, WhatCopiesShareStaysWhatItWas) {
 
 // What they were made with stays, and so do their errors.
 TEST_F(MovedFrom, WhatDoesOneJobStaysWhatItWas) {
-  const auto error_of = [](auto& job) {
+  const auto error_of = [](auto&& job) {
     try {
       job.Run();
     } catch (const Error& e) {
@@ -127,6 +129,14 @@ TEST_F(MovedFrom, WhatDoesOneJobStaysWhatItWas) {
   StaysWhatItWas(trainer, error_of);
   StaysWhatItWas(Compressor(compression), error_of);
   StaysWhatItWas(Adapter(adaptation), error_of);
+  const CorpusDecoderSettings decoding{
+      .model = Path("net.safetensors"), .graph = Path("nowhere"), .data = Path("data"), .out = Path("decoded")};
+  const CorpusAlignerSettings alignment{
+      .data = Path("data"), .model = Path("net.safetensors"), .lexicon = Path("nowhere"), .out = Path("aligned")};
+  EXPECT_THAT(error_of(CorpusDecoder(decoding)), ::testing::HasSubstr("nowhere"));
+  EXPECT_THAT(error_of(CorpusAligner(alignment)), ::testing::HasSubstr("nowhere"));
+  StaysWhatItWas(CorpusDecoder(decoding), error_of);
+  StaysWhatItWas(CorpusAligner(alignment), error_of);
 }
 
 TEST_F(MovedFrom, AModelAndItsScorersSayThatTheyWereMovedAway) {
@@ -225,11 +235,11 @@ TEST_F(MovedFrom, ValuesAreEmpty) {
 
 // A class that is added to the headers has to be added here.
 TEST(MovedFromTests, KnowEveryClass) {
-  const std::set<std::string> tried = {"Adapter",        "Aligner",    "CancelWith",   "Compressor",  "Dataset",
-                                       "Error",          "FrameStore", "FrontEnd",     "G2p",         "Minibatch",
-                                       "Minibatches",    "Model",      "ModelFile",    "Recognizer",  "SpeakerMemory",
-                                       "SpeakerProfile", "Stream",     "StreamScorer", "TableReader", "TableWriter",
-                                       "Trainer",        "CancelToken"};
+  const std::set<std::string> tried = {
+      "Adapter",     "Aligner",      "CancelWith",  "Compressor",  "CorpusAligner", "CorpusDecoder",
+      "Dataset",     "Error",        "FrameStore",  "FrontEnd",    "G2p",           "Minibatch",
+      "Minibatches", "Model",        "ModelFile",   "Recognizer",  "SpeakerMemory", "SpeakerProfile",
+      "Stream",      "StreamScorer", "TableReader", "TableWriter", "Trainer",       "CancelToken"};
   std::set<std::string> found;
   for (const auto& header :
        std::filesystem::directory_iterator(std::string(ANTIPHON_SOURCE_DIR) + "/include/antiphon")) {

@@ -30,6 +30,8 @@ BLOCK = re.compile(r"^```(?P<kind>\w*)\n(?P<text>.*?)^```", re.M | re.S)
 # What the blocks speak of: a recogniser, a microphone, features, and what is done with what comes out.
 CPP = """#include <antiphon/aligner.h>
 #include <antiphon/cancel.h>
+#include <antiphon/corpus_aligner.h>
+#include <antiphon/corpus_decoder.h>
 #include <antiphon/error.h>
 #include <antiphon/front_end.h>
 #include <antiphon/model.h>
@@ -125,6 +127,10 @@ class LibraryGuide(small_system.SystemTest):
         (files / "lexicon.txt").write_text("<SIL> SIL\nthe a\ncat b\nsat a\n")
         (files / "x.wav").write_bytes(wav_bytes(speech("ABA", random_)))
         (files / "call.wav").write_bytes(stereo_bytes(speech("AB", random_), speech("BA", random_)))
+        shutil.copytree(root / "corpus", files / "data/test")
+        (files / "recordings").mkdir()
+        (files / "recordings/x.wav").write_bytes((files / "x.wav").read_bytes())
+        (files / "recordings/x.txt").write_text("A B A")
         for name in ("annas-call", "a-guests-call", "monday", "tuesday"):
             (files / f"{name}.wav").write_bytes(wav_bytes(speech("BAB", random_)))
         must("adapt", root / "net/model.safetensors", "--out", root / "adapted", "--data", root / "corpus", "--graph",

@@ -9,7 +9,7 @@ import unittest
 
 import numpy as np
 import package
-from small_system import RATE, speech
+from small_system import RATE, speech, wav_bytes
 from system import SystemTest
 
 antiphon = package.optional("antiphon")
@@ -25,6 +25,10 @@ class Cancel(SystemTest):
         cls.model = cls.root / "net/model.safetensors"
         cls.recognizer = antiphon.Recognizer(cls.model, cls.root / "graph")
         cls.aligner = antiphon.Aligner(cls.model, cls.root / "lexicon.txt")
+        cls.audio = cls.root / "audio"  # of which the library says how much it is, before it is recognised
+        cls.audio.mkdir()
+        (cls.audio / "a.wav").write_bytes(wav_bytes(speech("ABBA", random.Random(4))))
+        (cls.audio / "a.txt").write_text("A B B A")
         cls.long = np.tile(np.array(speech("ABBA", random.Random(4)), dtype=np.int16), 200)
 
     def train(self, out, token, **more):
@@ -38,6 +42,12 @@ class Cancel(SystemTest):
         yield "recognize_file", lambda token: self.recognizer.recognize(self.root / "corpus/s0-u00.wav", cancel=token)
         yield "align", lambda token: self.aligner.align(self.long, "A B B A", RATE, cancel=token)
         yield "align_file", lambda token: self.aligner.align(self.root / "corpus/s0-u00.wav", "A B", cancel=token)
+        yield "decode", lambda token: antiphon.decode(self.model, self.audio, self.root / "early",
+                                                      graph=self.root / "graph", cancel=token)
+        yield "align_corpus", lambda token: antiphon.align(self.audio, self.root / "early", model=self.model,
+                                                           lexicon=self.root / "lexicon.txt", cancel=token)
+        yield "check_corpus", lambda token: antiphon.check_corpus(self.audio, cancel=token,
+                                                                  lexicon=self.root / "lexicon.txt")
         yield "stream", lambda token: self.recognizer.stream(RATE, cancel=token).accept(self.long)
         yield "train", lambda token: self.train("early", token)
         yield "compress", lambda token: antiphon.Compressor(self.model, "svd", store=store, train=TRAINING).run(
@@ -69,7 +79,8 @@ class Cancel(SystemTest):
                 thread.start()
                 thread.join()
                 self.assertEqual(len(raised), 1)
-        self.assertFalse(list(self.root.glob("early/*.safetensors")) + list(self.root.glob("early.g2p")))
+        self.assertFalse([left for pattern in ("early/*.safetensors", "early.g2p", "early/text", "early/*.ctm")
+                          for left in self.root.glob(pattern)])
 
     def by_another_thread(self, call):
         """The call's callback waits until another thread has cancelled it."""
@@ -136,7 +147,7 @@ class Cancel(SystemTest):
 
         logger = logging.getLogger("antiphon")
         for name, call in self.calls():
-            if name not in ("compress", "adapt"):
+            if name not in ("compress", "adapt", "decode", "align_corpus"):
                 continue
             token, handler, level = antiphon.CancelToken(), Handler(), logger.level
             logger.setLevel(logging.INFO)

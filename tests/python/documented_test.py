@@ -46,6 +46,11 @@ antiphon.train("exp/store", "exp/net", schedule={"epochs": 2}, held_out={"fracti
 antiphon.Compressor("exp/net", "prune-nodes", prune_nodes={"size": 0.3})
 antiphon.Adapter("exp/net", store="exp/mine", min_gain=0.01, kld={"rho": [0.5]})
 antiphon.train_g2p("lexicon.txt", "x.g2p", order=4)
+decoded = antiphon.decode("exp/mine", "data/test", "exp/decode", nbest=3, nnet={"precision": "int8"})
+wrong: float = decoded.errors.rate if decoded.errors is not None else 0.0
+aligned = antiphon.align("data/test", "exp/times", model="exp/mine", files=["TextGrid"], align={"beam": 20})
+skipped: list[str] = [remark.where for remark in aligned.skipped]
+sound: bool = antiphon.check_corpus("data/test", lexicon="lexicon.txt", gaps="all").fine
 token = antiphon.CancelToken()
 antiphon.train("exp/store", "exp/net", on_metrics=lambda record: token.cancel(), cancel=token)
 stopped: bool = token.cancelled
@@ -77,6 +82,10 @@ MISTAKES = (
     ("antiphon.Compressor('x', 'svd', nonsense=3)", "call-arg"),
     ("antiphon.Adapter('x', store='y', method='kdl')", "arg-type"),
     ("antiphon.Adapter('x', store='y', min_gian=3)", "call-arg"),
+    ("antiphon.decode('x', 'y', 'z', nbset=3)", "call-arg"),
+    ("antiphon.decode('x', 'y', 'z', channels='both')", "arg-type"),
+    ("antiphon.align('x', 'y', last_stage='tree')", "arg-type"),
+    ("antiphon.check_corpus('x', tune=True)", "call-arg"),
 )
 
 
@@ -196,7 +205,10 @@ class Documented(unittest.TestCase):
                 (antiphon.Compressor, "compress", names_of(methods("compress")) | tables | everywhere,
                  of_search | {"out"}),
                 (antiphon.Adapter, "adapt", names_of(methods("adapt")) | tables | everywhere, of_audio | {"out"}),
-                (antiphon.train_g2p, "g2p train", {"threads", "cancel"}, {"held_out"})):
+                (antiphon.train_g2p, "g2p train", {"threads", "cancel"}, {"held_out"}),
+                (antiphon.decode, "decode", {"cancel"} | everywhere, set()),
+                (antiphon.align, "align", {"cancel"} | everywhere, {"validate"}),
+                (antiphon.check_corpus, "align", {"cancel"} | everywhere, {"validate", "out", "seed"})):
             shown = set(inspect.signature(call).parameters)
             self.assertEqual(shown, (documented(command) | more) - less, command)
 

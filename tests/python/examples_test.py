@@ -18,7 +18,7 @@ BLOCK = re.compile(r"(?:<!-- needs: (?P<module>\w+) -->\n)?^```python\n(?P<text>
 class Examples(SystemTest):
     def test_examples_run(self):
         for name, what in (("exp/mine/network", "net"), ("exp/mine/graph", "graph"), ("exp/train", "feats"),
-                           ("exp/store", "store"), ("exp/align", "align")):
+                           ("exp/store", "store"), ("exp/align", "align"), ("data/test", "corpus")):
             shutil.copytree(self.root / what, self.root / name)
         (self.root / "lang").mkdir()
         shutil.copy(self.root / "lexicon.txt", self.root / "lang")
