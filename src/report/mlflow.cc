@@ -60,6 +60,14 @@ std::string CleanName(std::string name) {
   return name;
 }
 
+// An epoch's mean stands beside its last step, and must not take its place; what is measured on held-out speech has
+// epochs alone. The Python package names what it sends likewise (python/antiphon/_log_to.py).
+std::string MetricName(const std::string& kind, const std::string& field) {
+  if (kind == "finish") return CleanName("final_" + field);
+  if (kind == "epoch" && !field.starts_with("held_out")) return CleanName("epoch_" + field);
+  return CleanName(field);
+}
+
 std::string NewRunId() {
   std::random_device random;
   std::string id;
@@ -145,7 +153,7 @@ void MlflowRun::Append(const MetricsRecord& record) {
   for (const auto& [name, value] : record.fields()) {
     const auto number = record.Number(name);
     if (!number || name == "step" || name == "steps" || std::isnan(*number)) continue;
-    const fs::path file = folder / CleanName(kind == "finish" ? "final_" + name : name);
+    const fs::path file = folder / MetricName(kind, name);
     std::ofstream stream(file, std::ios::app);
     stream << fmt::format("{} {} {}\n", now, *number, step);
     stream.close();

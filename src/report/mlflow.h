@@ -4,8 +4,9 @@
 //   run.Write(record);
 //
 // Layout, as mlflow's FileStore writes it: FOLDER/EXPERIMENT/meta.yaml, and below it, for each run, meta.yaml,
-// params/KEY, tags/KEY and metrics/KEY, a line "MILLISECONDS VALUE STEP" for each value. The experiment is called
-// "antiphon". No Python, network or server is needed (docs/decisions/0013).
+// params/KEY, tags/KEY and metrics/KEY, a line "MILLISECONDS VALUE STEP" for each value. A step's values have the names
+// of metrics.jsonl; an epoch's begin with "epoch_" (but for those on held-out speech), those of the end with "final_".
+// The experiment is called "antiphon". No Python, network or server is needed (docs/decisions/0013).
 // Resume: the run's number is kept in the run folder (mlflow_run.json). Of a run that goes on, what metrics.jsonl holds
 // is written anew, so that the store has no step twice and none that was undone.
 // Threads: one; other processes may write other runs. Errors: IoError.

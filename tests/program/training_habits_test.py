@@ -158,6 +158,18 @@ class TrainingHabits(SystemTest):
             self.assertTrue(0 < loss < 1e-3, loss)
             self.assertAlmostEqual(float(re.findall(r"loss ([^ ;]+)[ ;]", said)[0]) / loss, 1, delta=0.01, msg=said)
 
+    def check_mlflow(self, metrics, records):
+        """Each loss is there once, under the names that the Python package gives them, too."""
+        for name, kinds, field in (("train_loss", ["step"], "train_loss"), ("epoch_train_loss", ["epoch"], "train_loss"),
+                                   ("held_out_loss", ["start", "epoch"], "held_out_loss"),
+                                   ("final_held_out_loss", ["finish"], "held_out_loss")):
+            told = [(r.get("step", r.get("steps", 0)), r[field]) for r in records
+                    if r["kind"] in kinds and field in r]
+            self.assertTrue(told, name)
+            lines = [line.split() for line in (metrics / name).read_text().splitlines()]
+            self.assertEqual([(int(step), float(value)) for _, value, step in lines], told, name)
+        self.assertFalse((metrics / "epoch_held_out_loss").exists())
+
     def test_metrics_go_to_mlflow(self):
         store, out = self.root / "mlruns", self.root / "logged"
         command = ["train", "--config", self.training, "--out", out, "--schedule.learning-rate", 0.05,
@@ -167,8 +179,7 @@ class TrainingHabits(SystemTest):
         first, = (p for p in experiment.iterdir() if p.is_dir())
         self.assertIn("status: 3", (first / "meta.yaml").read_text())
         records = [json.loads(line) for line in (out / "metrics.jsonl").read_text().splitlines()]
-        self.assertEqual([float(line.split()[1]) for line in (first / "metrics/train_loss").read_text().splitlines()],
-                         [r["train_loss"] for r in records if "train_loss" in r])
+        self.check_mlflow(first / "metrics", records)
         self.assertEqual((first / "params/schedule.epochs").read_text(), "3")
         self.assertTrue((first / "artifacts/config.toml").exists())
         # Once more is another run; one that was killed goes on as the same, with no step twice.
@@ -187,9 +198,7 @@ class TrainingHabits(SystemTest):
         self.assertEqual(sum(p.is_dir() for p in experiment.iterdir()), 3)
         run_id = json.loads((out / "mlflow_run.json").read_text())[str(store)]["run_id"]
         records = [json.loads(line) for line in (out / "metrics.jsonl").read_text().splitlines()]
-        logged = (experiment / run_id / "metrics/train_loss").read_text().splitlines()
-        self.assertEqual([float(line.split()[1]) for line in logged],
-                         [r["train_loss"] for r in records if "train_loss" in r])
+        self.check_mlflow(experiment / run_id / "metrics", records)
         refused = run(*command[:-1], "wandb:somewhere")
         self.assertEqual(refused.returncode, 2)
         for told in ("pip install . wandb", "python -m antiphon.log_to RUN wandb:somewhere"):
