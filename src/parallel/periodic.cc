@@ -102,17 +102,20 @@ AverageReport PeriodicStrategy::Average(std::span<float> values, bool equally) {
   bool left_out = false;  // by the numbers that ranks have in the body
   comm().Together(values, [&] {
     report = AverageReplicas(comm(), weight, usable_, outlier_factor_, center_, values);
-    const auto& out = report.left_out;
-    left_out = std::find(out.begin(), out.end(), comm().rank()) != out.end();
+    left_out = report.LeavesOut(comm().rank());
   });
+  Heed(report, left_out);
+  return report;
+}
+
+void PeriodicStrategy::Heed(const AverageReport& report, bool left_out) {
   hopeless_ = report.hopeless;
   if (left_out) NoteLeftOut();
   if (comm().rank() == 0 && !report.left_out.empty()) {
-    log::Warn("step {}: {} of {} replicas left out of the average (rank {}{}){}", steps_, report.left_out.size(),
+    log::Warn("step {}: {} of {} replicas left out of the exchange (rank {}{}){}", steps_, report.left_out.size(),
               comm().world_size(), report.left_out.front(), report.left_out.size() > 1 ? " …" : "",
               hopeless_ ? ": too many" : "");
   }
-  return report;
 }
 
 bool PeriodicStrategy::LeaveOut() {

@@ -70,11 +70,15 @@ class PeriodicStrategy : public Strategy, public Checkpointable, public Survives
   void CountStep(const StepInput& input);
   /// Mean of the replicas' `values`, weighted by frames unless they count equally; center() is where they started.
   AverageReport Average(std::span<float> values, bool equally = false);
-  /// In an exchange: this replica's model is not used, and it gets the mean of the others'. Average calls this itself.
+  /// What a strategy with an exchange of its own makes of JudgeReplicas; Average does it itself. `left_out`: this
+  /// replica's model is not used, and it gets the others'.
+  void Heed(const AverageReport& report, bool left_out);
+  /// The part of it that is the replica's own matter.
   void NoteLeftOut() { left_out_ = true; }
   /// The model that all replicas agreed on last.
   std::span<float> center() { return center_; }
   bool usable() const { return usable_; }
+  double outlier_factor() const { return outlier_factor_; }
   size_t model_bytes() const { return center_.size() * sizeof(float); }
   double frame_weight() const { return frame_weight_; }
   int period() const { return period_; }

@@ -10,14 +10,11 @@
 namespace antiphon::parallel {
 namespace {
 
-// What a rank says of its replica.
-struct Standing {
-  double weight = 0;
-  double distance = 0;  // from the starting point; not finite if a value is not
-  double usable = 1;
-};
+MatrixView AsRow(std::span<float> values) { return {values.data(), 1, static_cast<int64_t>(values.size())}; }
 
-double Distance(std::span<const float> a, std::span<const float> b) {
+}  // namespace
+
+double DistanceBetween(std::span<const float> a, std::span<const float> b) {
   double total = 0;
   const auto size = static_cast<int64_t>(a.size());
   constexpr int64_t kBlock = 4096;  // sums in fp32 within a block, in double across
@@ -34,17 +31,15 @@ double Distance(std::span<const float> a, std::span<const float> b) {
   return std::sqrt(total);
 }
 
-MatrixView AsRow(std::span<float> values) { return {values.data(), 1, static_cast<int64_t>(values.size())}; }
-
-std::vector<Standing> Gather(comm::Communicator& comm, const Standing& mine) {
+std::vector<Standing> GatherStandings(comm::Communicator& comm, const Standing& mine) {
   const std::vector<std::byte> bytes = comm.AllGather(std::as_bytes(std::span(&mine, 1)));
   std::vector<Standing> all(static_cast<size_t>(comm.world_size()));
   std::memcpy(all.data(), bytes.data(), bytes.size());
   return all;
 }
 
-// Ranks whose replica does not count. A replica that did not move is no measure of how far one may.
-std::vector<int> LeftOut(const std::vector<Standing>& all, double outlier_factor) {
+// A replica that did not move is no measure of how far one may.
+AverageReport JudgeReplicas(const std::vector<Standing>& all, double outlier_factor) {
   std::vector<double> distances;
   for (const Standing& s : all) {
     if (s.usable != 0 && std::isfinite(s.distance) && s.weight > 0) distances.push_back(s.distance);
@@ -55,24 +50,21 @@ std::vector<int> LeftOut(const std::vector<Standing>& all, double outlier_factor
     std::nth_element(distances.begin(), middle, distances.end());
     limit = outlier_factor * *middle;
   }
-  std::vector<int> out;
+  AverageReport report;
   for (size_t r = 0; r < all.size(); ++r) {
     if (all[r].usable == 0 || !(all[r].distance <= limit) || !std::isfinite(all[r].distance)) {
-      out.push_back(static_cast<int>(r));
+      report.left_out.push_back(static_cast<int>(r));
     }
   }
-  return out;
+  report.hopeless = 2 * report.left_out.size() > all.size();
+  return report;
 }
-
-}  // namespace
 
 AverageReport AverageReplicas(comm::Communicator& comm, double frame_weight, bool usable, double outlier_factor,
                               std::span<const float> start, std::span<float> values) {
   if (comm.world_size() == 1) return {{}, frame_weight, false};
-  std::vector<Standing> all = Gather(comm, {frame_weight, Distance(values, start), usable ? 1.0 : 0.0});
-  AverageReport report;
-  report.left_out = LeftOut(all, outlier_factor);
-  report.hopeless = 2 * report.left_out.size() > all.size();
+  std::vector<Standing> all = GatherStandings(comm, {frame_weight, DistanceBetween(values, start), usable ? 1.0 : 0.0});
+  AverageReport report = JudgeReplicas(all, outlier_factor);
   if (!report.hopeless) {
     for (const int r : report.left_out) all[static_cast<size_t>(r)].weight = 0;
   }

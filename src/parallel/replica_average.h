@@ -7,6 +7,7 @@
 // Threads: one per rank. Errors: PeerError.
 #pragma once
 
+#include <algorithm>
 #include <span>
 #include <string>
 #include <vector>
@@ -16,11 +17,27 @@
 
 namespace antiphon::parallel {
 
+/// What the others know of a replica.
+struct Standing {
+  double weight = 0;    // frames that it learned from since `start`; 0: it did not move
+  double distance = 0;  // from `start`, the common values of then; not finite if a value is not
+  double usable = 1;    // 0 if its trainer's guard found that it is not
+};
+
+double DistanceBetween(std::span<const float> a, std::span<const float> b);
+/// Of all ranks. Collective.
+std::vector<Standing> GatherStandings(comm::Communicator& comm, const Standing& mine);
+
 struct AverageReport {
   std::vector<int> left_out;  // ranks
   double frame_weight = 0;    // of all ranks that count
   bool hopeless = false;      // more than half of the replicas were unusable: the mean is not to be trusted
+
+  bool LeavesOut(int rank) const { return std::find(left_out.begin(), left_out.end(), rank) != left_out.end(); }
 };
+
+/// Whose replica does not count; frame_weight stays 0.
+AverageReport JudgeReplicas(const std::vector<Standing>& all, double outlier_factor);
 
 /// Overwrites `values` with the mean. `frame_weight`: on how many frames this replica learned since `start`, the common
 /// values of all; `usable`: what the guard says of this replica. Collective. If no rank saw a frame, all count the

@@ -132,6 +132,60 @@ TEST(Easgd, PutsABrokenWorkerBackToTheCentre) {
   EXPECT_EQ(sound[0] + sound[1], 2);
 }
 
+// Where the centre is after worker 3 of 4, whose model is finite, but far away, has exchanged last; and that worker.
+std::vector<double> WithOneFarAway(const std::string& keys) {
+  const auto ends = OnRanks(4, [&](comm::Communicator& comm) {
+    Learner learner("method = \"easgd\"\nsync-period = 1\n" + keys, comm, kSgd, MakeRegression());
+    const float start = learner.network.values()[0];
+    for (int turn = 0; turn < comm.world_size(); ++turn) {
+      if (turn == comm.rank() || learner.strategy->synchronous()) {
+        const float away = comm.rank() == 3 ? 1000.0f : 0.01f * static_cast<float>(comm.rank() + 1);
+        for (float& value : learner.network.values()) value += away;
+        learner.StepAlong(Nothing, 0.1);
+      }
+      if (learner.strategy->synchronous()) break;
+      comm.Barrier();
+    }
+    const double own = static_cast<double>(learner.network.values()[0] - start);
+    learner.strategy->Finish();
+    return std::vector<double>{static_cast<double>(learner.network.values()[0] - start), own};
+  });
+  return {ends[3][0], ends[3][1]};
+}
+
+TEST(Easgd, WhoIsFarFromTheCentreDoesNotPullIt) {
+  for (const std::string keys : {"", "asynchronous = true\n"}) {
+    const auto with = WithOneFarAway(keys);
+    EXPECT_NEAR(with[0], 0.0125, 1.5e-3) << keys;  // 0.9/4 · (0.01 + 0.02 + 0.03), less what moved before one's turn
+    EXPECT_LT(with[1], 0.1) << keys << "back at the centre";
+    const auto without = WithOneFarAway(keys + "outlier-factor = 0\n");
+    EXPECT_GT(without[0], 100) << keys;
+    EXPECT_GT(without[1], 500) << keys;
+  }
+}
+
+// More than half of them unusable: no centre can be trusted that they came from.
+TEST(Easgd, AllGoBackWhereMostWorkersAreBroken) {
+  for (const std::string keys : {"", "asynchronous = true\n"}) {
+    for (const int broken : {1, 2, 3}) {
+      const auto leaves_out = OnRanks(4, [&](comm::Communicator& comm) {
+        Learner learner("method = \"easgd\"\nsync-period = 1\n" + keys, comm, kSgd);
+        for (int exchange = 0; exchange < 2; ++exchange) {
+          if (comm.rank() < broken) learner.network.values()[0] = NAN;
+          learner.StepAlong(Nothing, 0.1);
+          comm.Barrier();
+        }
+        const bool left_out = learner.strategy->LeaveOut();
+        learner.strategy->ResetState();
+        EXPECT_TRUE(learner.strategy->LeaveOut()) << keys;
+        learner.strategy->Finish();
+        return left_out ? 1 : 0;
+      });
+      for (const int left_out : leaves_out) EXPECT_EQ(left_out, broken < 3 ? 1 : 0) << keys << broken;
+    }
+  }
+}
+
 TEST(Easgd, RefusesWhatCannotWork) {
   const auto comm = comm::MakeSelfCommunicator();
   EXPECT_THROW(Learner("method = \"eamsgd\"\n", *comm, kSgd), UsageError);

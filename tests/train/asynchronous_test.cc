@@ -156,6 +156,31 @@ TEST_F(AsynchronousTest, AnAsynchronousCentreIsSavedWithinAnEpoch) {
 }
 
 // The log is that of the whole run, stops by the clock and on request included.
+// A rate that breaks all workers ruins the centre with them: they go back to a checkpoint, as others do.
+TEST_F(AsynchronousTest, ElasticWorkersFallBackWhereTheRateIsTooHigh) {
+  for (const std::string method : {"easgd", "eamsgd"}) {
+    for (const std::string keys : {"", "asynchronous = true\n"}) {
+      const std::string run = method + (keys.empty() ? "" : "-asynchronous");
+      TrainingTask task = Task(run, "method = \"" + method + "\"\nsync-period = 2\n" + keys);
+      TrainOptions options = SmallOptions();
+      options.schedule.learning_rate = 50;
+      options.schedule.final_learning_rate = 10;
+      options.guard.rate_factor = 0.01;
+      comm::RunRanks(3, [&](comm::Communicator& comm) {
+        SetComputeThreads(1);
+        comm.set_deadline_seconds(60);
+        const TrainingSummary summary = Trainer(task, options, comm).Run(false);
+        EXPECT_GT(summary.held_out_accuracy, 0.6) << run;
+      });
+      int fallbacks = 0;
+      for (const report::MetricsRecord& record : report::ReadMetrics(task.folder / "metrics.jsonl")) {
+        fallbacks += record.Text("what") == "fallback" ? 1 : 0;
+      }
+      EXPECT_EQ(fallbacks, 1) << run;
+    }
+  }
+}
+
 TEST_F(AsynchronousTest, ARunThatWasStoppedAndWentOnIsReplayed) {
   const std::string log = (folder_ / "arrivals").string();
   const std::string logging = "method = \"asgd\"\narrival-log = \"" + log + "\"\n";

@@ -12,7 +12,9 @@
 // worker, bits depend on the order of arrivals. Stability: e_i is taken after the gradient's step, which is stable for
 // every α ≤ 1 where the step alone is; taken at the same point as the gradient, round-robin exchange on a quadratic
 // with εh the learning rate times its curvature would need α ≤ (4 − 2εh)/(4 − εh). One worker has no centre and is
-// plain training. A replica that is not finite is put back to the centre. Source: Zhang, Choromanska, LeCun, NIPS 2015.
+// plain training. A worker that went astray (parallel/replica_average.h) is put back to the centre instead of pulling
+// it; asynchronous ones leave word with rank 0 of how far from the centre each was at its last exchange. Source: Zhang,
+// Choromanska, LeCun, NIPS 2015.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -24,6 +26,8 @@ namespace antiphon::parallel {
 namespace {
 
 constexpr int kCentreWindow = 7;
+constexpr int kDistanceWindow = 8;
+constexpr float kLeftOut = -1;  // in place of a distance
 
 struct EasgdOptions {
   PeriodOptions period = {.sync_period = 10};
@@ -62,7 +66,9 @@ class Easgd : public PeriodicStrategy {
   }
   ~Easgd() override {
     // Others may still reach for the part of the centre that lies here.
-    if (window_open_) comm().LeaveBehind(std::move(part_));
+    if (!window_open_) return;
+    comm().LeaveBehind(std::move(part_));
+    comm().LeaveBehind(std::move(distances_));
   }
 
   bool synchronous() const override { return !Asynchronous(); }
@@ -79,6 +85,8 @@ class Easgd : public PeriodicStrategy {
     const size_t first = comm().Part(comm().rank(), center().size());
     part_.assign(center().begin() + static_cast<std::ptrdiff_t>(first),
                  center().begin() + static_cast<std::ptrdiff_t>(comm().Part(comm().rank() + 1, center().size())));
+    distances_.assign(comm().rank() == 0 ? static_cast<size_t>(comm().world_size()) : 0, 0.0f);
+    comm().OpenWindow(kDistanceWindow, distances_);
     comm().OpenWindow(kCentreWindow, part_);
     window_open_ = true;
   }
@@ -87,6 +95,7 @@ class Easgd : public PeriodicStrategy {
     PeriodicStrategy::Finish();
     if (!window_open_) return;
     comm().CloseWindow(kCentreWindow);
+    comm().CloseWindow(kDistanceWindow);
     window_open_ = false;
   }
 
@@ -124,25 +133,8 @@ class Easgd : public PeriodicStrategy {
 
   void Exchange() override {
     if (comm().world_size() == 1) return;
-    const std::span<float> x = network().values();
-    if (Asynchronous()) ReadCentre();
-    pull_.resize(x.size());
-    if (!usable() || !PullToCentre(x)) {
-      NoteLeftOut();
-      std::copy(center().begin(), center().end(), x.begin());
-      std::fill(pull_.begin(), pull_.end(), 0.0f);
-    }
-    if (Asynchronous()) {
-      for (int r = 0; r < comm().world_size(); ++r) {
-        const size_t first = comm().Part(r, pull_.size());
-        comm().Accumulate(r, kCentreWindow, 0, 1.0f,
-                          std::span<const float>(pull_).subspan(first, comm().Part(r + 1, pull_.size()) - first));
-      }
-      return;
-    }
-    comm().Together(std::span(pull_), [this] { comm().AllReduce(std::span(pull_)); });
-    AddScaled(1.0f, ConstMatrixView(pull_.data(), 1, std::ssize(pull_)),
-              MatrixView(center().data(), 1, std::ssize(pull_)));
+    pull_.resize(center().size());
+    Asynchronous() ? ExchangeAlone() : ExchangeTogether();
   }
 
   bool EvaluationModel(std::span<float> model) override {
@@ -155,21 +147,85 @@ class Easgd : public PeriodicStrategy {
  private:
   bool Asynchronous() const { return options_.asynchronous && comm().world_size() > 1; }
 
-  // Fills pull_; false if a value of `x` is not finite.
-  bool PullToCentre(std::span<float> x) {
+  // A loss changes α for the next exchange.
+  void ExchangeTogether() {
+    const std::span<float> x = network().values();
+    const float alpha = alpha_;
+    Pull(alpha, x);
+    const Standing mine = OwnStanding();
+    AverageReport report;
+    bool left_out = false;  // by the numbers that ranks have in the body
+    comm().Together(std::span(pull_), [&] {
+      report = JudgeReplicas(GatherStandings(comm(), mine), outlier_factor());
+      left_out = report.LeavesOut(comm().rank());
+      if (left_out) std::fill(pull_.begin(), pull_.end(), 0.0f);
+      comm().AllReduce(std::span(pull_));
+    });
+    Heed(report, left_out);
+    left_out ? BackToCentre(x) : Yield(alpha, x);
+    AddScaled(1.0f, ConstMatrixView(pull_.data(), 1, std::ssize(pull_)),
+              MatrixView(center().data(), 1, std::ssize(pull_)));
+  }
+
+  void ExchangeAlone() {
+    const std::span<float> x = network().values();
+    ReadCentre();
+    const Standing mine = OwnStanding();
+    const AverageReport report = JudgeReplicas(ReadStandings(mine), outlier_factor());
+    const bool left_out = report.LeavesOut(comm().rank());
+    Heed(report, left_out);
+    ShowDistance(left_out ? kLeftOut : static_cast<float>(mine.distance));
+    if (left_out) return BackToCentre(x);
+    Pull(alpha_, x);
+    Yield(alpha_, x);
+    for (int r = 0; r < comm().world_size(); ++r) {
+      const size_t first = comm().Part(r, pull_.size());
+      comm().Accumulate(r, kCentreWindow, 0, 1.0f,
+                        std::span<const float>(pull_).subspan(first, comm().Part(r + 1, pull_.size()) - first));
+    }
+  }
+
+  Standing OwnStanding() {
+    return {.weight = 1, .distance = DistanceBetween(network().values(), center()), .usable = usable() ? 1.0 : 0.0};
+  }
+
+  // Of the others, as they were when they exchanged last.
+  std::vector<Standing> ReadStandings(const Standing& mine) {
+    seen_.resize(static_cast<size_t>(comm().world_size()));
+    comm().Get(0, kDistanceWindow, 0, seen_);
+    std::vector<Standing> all;
+    for (const float d : seen_) {
+      all.push_back({.weight = d > 0 ? 1.0 : 0.0, .distance = std::max(0.0f, d), .usable = d < 0 ? 0.0 : 1.0});
+    }
+    all[static_cast<size_t>(comm().rank())] = mine;
+    return all;
+  }
+
+  // Nobody else writes there, so that the sum is it.
+  void ShowDistance(float distance) {
+    const float change = distance - seen_[static_cast<size_t>(comm().rank())];
+    comm().Accumulate(0, kDistanceWindow, static_cast<size_t>(comm().rank()), 1.0f, {&change, 1});
+  }
+
+  void BackToCentre(std::span<float> x) { std::copy(center().begin(), center().end(), x.begin()); }
+
+  // Fills pull_.
+  void Pull(float alpha, std::span<const float> x) {
+    const float* centre = center().data();
+    const float* value = x.data();
+    float* pull = pull_.data();
+    const size_t size = x.size();
+#pragma omp simd
+    for (size_t i = 0; i < size; ++i) pull[i] = alpha * (value[i] - centre[i]);
+  }
+
+  // What pulls the centre is taken from the worker, before the centre moves.
+  void Yield(float alpha, std::span<float> x) {
     const float* centre = center().data();
     float* value = x.data();
-    float* pull = pull_.data();
-    const float alpha = alpha_;
-    float unsound = 0;  // v − v is 0, or NaN
     const size_t size = x.size();
-#pragma omp simd reduction(+ : unsound)
-    for (size_t i = 0; i < size; ++i) {
-      pull[i] = alpha * (value[i] - centre[i]);
-      unsound += value[i] - value[i];
-      value[i] -= pull[i];
-    }
-    return unsound == 0;
+#pragma omp simd
+    for (size_t i = 0; i < size; ++i) value[i] -= alpha * (value[i] - centre[i]);
   }
 
   void ReadCentre() {
@@ -190,13 +246,17 @@ class Easgd : public PeriodicStrategy {
     comm().Barrier();
     const size_t first = comm().Part(comm().rank(), center().size());
     std::copy_n(center().begin() + static_cast<std::ptrdiff_t>(first), part_.size(), part_.begin());
+    std::fill(distances_.begin(), distances_.end(), 0.0f);
     comm().Barrier();
   }
 
   EasgdOptions options_;
   float alpha_;
   std::vector<float> pull_;
-  std::vector<float> part_;  // of the centre, if asynchronous
+  // Asynchronous:
+  std::vector<float> part_;       // of the centre
+  std::vector<float> distances_;  // on rank 0: of each worker from the centre at its last exchange; 0: none yet
+  std::vector<float> seen_;       // what stood there
   bool window_open_ = false;
 };
 
