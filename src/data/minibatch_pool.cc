@@ -385,6 +385,23 @@ double MinibatchPool::Fullness(int64_t epoch, int rank, int64_t index) const {
   return static_cast<double>(order.num_frames - index * impl_->options.minibatch) / static_cast<double>(whole);
 }
 
+int64_t MinibatchPool::Frames(int64_t epoch, int rank, int64_t index) const {
+  const std::shared_ptr<const Epoch> plan = impl_->GetEpoch(epoch);
+  const ShareOrder& order = plan->shares[impl_->ShareOf(rank)];
+  if (index < 0 || index >= order.num_minibatches) return 0;
+  const MinibatchOptions& options = impl_->options;
+  if (options.chunk_frames == 0) {
+    return std::min<int64_t>(options.minibatch, order.num_frames - index * options.minibatch);
+  }
+  const int stride = impl_->needed.stride;
+  int64_t frames = 0;
+  for (size_t k = order.minibatch_block[static_cast<size_t>(index)];
+       k < order.minibatch_block[static_cast<size_t>(index) + 1]; ++k) {
+    frames += (order.blocks[k].count + stride - 1) / stride;
+  }
+  return frames;
+}
+
 int64_t MinibatchPool::steps_per_epoch(int64_t epoch) const {
   if (impl_->options.distribution == "pool") {
     return (num_minibatches(epoch) + impl_->world_size - 1) / impl_->world_size;

@@ -192,6 +192,8 @@ class MinibatchPool {
   /// How much of the usual frames a minibatch of an epoch's order has: 1, less for the last one; 0 where there is none.
   /// Chunks are of many lengths anyway: 1.
   double Fullness(int64_t epoch, int rank, int64_t index) const;
+  /// What Minibatch::num_frames of it will be; 0 where there is none.
+  int64_t Frames(int64_t epoch, int rank, int64_t index) const;
   /// Steps of a synchronous epoch: the number that the worker with most minibatches takes. A worker that has none left
   /// in the last step gets an empty one (B = 0).
   int64_t steps_per_epoch(int64_t epoch) const;

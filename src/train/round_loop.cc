@@ -26,6 +26,7 @@ void RoundLoop::RunEpoch() {
   do {
     const int64_t first_step = at.step - at.step_in_epoch;
     parallel::TakesWhenFree& rounds = *run_.strategy().rounds();
+    run_.counts.Meet(at);
     rounds.BeginRound(done, std::min(total, done + length));
     RunRound(progress);
     std::tie(done, came_back) = rounds.EndRound();

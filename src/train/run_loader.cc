@@ -71,6 +71,7 @@ bool RunLoader::LoadNewest() {
 }
 
 void RunLoader::LoadAfterFailure(const Position& failed, int fallbacks) {
+  run_.counts.Forget();
   saver_.Finish();
   const auto file = saver_.checkpoints().Newest();
   // Ranks may have been lost since the last one.

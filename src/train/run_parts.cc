@@ -34,7 +34,8 @@ RunParts::RunParts(const TrainingTask& its_task, const TrainOptions& its_options
       replica(task, options, comm, data.sequence.get()),
       guard(options.guard, comm),
       kept(options.average, schedule.decides()),
-      state(task.folder, comm, task.on_metrics) {
+      state(task.folder, comm, task.on_metrics),
+      counts(comm) {
   data.KeepThoseThatAreKnown(task);
   std::unique_ptr<parallel::ModelParts> parts = parallel::DivideModel(task.parallel, replica.outline(), comm);
   if (parts && data.distribution == Distribution::kShards) {
@@ -51,6 +52,10 @@ double RunParts::Progress() const {
   const int64_t all = common ? pool().num_minibatches(at.epoch) : pool().steps_per_epoch(at.epoch);
   const double share = static_cast<double>(done) / static_cast<double>(std::max<int64_t>(1, all));
   return std::min(1.0, (static_cast<double>(at.epoch) + share) / options.schedule.epochs);
+}
+
+int64_t RunParts::FramesOf(const data::MinibatchId& minibatch) const {
+  return pool().Frames(minibatch.epoch, 0, minibatch.index) * replica.outline().time_context().stride;
 }
 
 report::Progress RunParts::ShowProgress(int64_t frames) const {

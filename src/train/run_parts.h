@@ -16,6 +16,7 @@
 #include "train/run_state.h"
 #include "train/step_order.h"
 #include "train/trainer.h"
+#include "train/worker_counts.h"
 
 namespace antiphon::train {
 
@@ -33,7 +34,8 @@ struct RunParts {
   DivergenceGuard guard;
   KeptModels kept;
   RunState state;
-  StepOrder order;  // of workers in step
+  StepOrder order;      // of workers in step
+  WorkerCounts counts;  // where losses are survived
 
   nn::Network& network() { return replica.network(); }
   parallel::Strategy& strategy() { return replica.strategy(); }
@@ -43,6 +45,9 @@ struct RunParts {
   double Progress() const;
   /// For the next step.
   double LearningRate() const { return schedule.LearningRate(Progress()); }
+
+  /// Frames of speech in a minibatch of the common order.
+  int64_t FramesOf(const data::MinibatchId& minibatch) const;
 
   /// Of the epoch under way.
   report::Progress ShowProgress(int64_t frames) const;

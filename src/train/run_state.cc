@@ -2,13 +2,13 @@
 
 #include <fmt/format.h>
 
+#include <span>
 #include <utility>
 #include <vector>
 
 #include "base/log.h"
 #include "base/loss_text.h"
 #include "comm/fault_injection.h"
-#include "train/rendezvous.h"
 
 namespace antiphon::train {
 namespace {
@@ -76,8 +76,17 @@ RunState::Totals RunState::Sum(const nn::LossResult& loss, int64_t frames, const
   Totals totals{loss, static_cast<double>(frames), static_cast<double>(position.frames),
                 static_cast<double>(position.bytes_sent)};
   if (comm_.world_size() == 1) return totals;
-  std::vector<double> sums = SumOfAll(
-      comm_, {loss.loss_sum, loss.weight_sum, loss.correct_sum, totals.new_frames, totals.frames, totals.bytes_sent});
+  std::vector<double> sums;
+  // A loss that is found here changes what the first one has counted.
+  comm_.Together([&] {
+    sums = {loss.loss_sum,
+            loss.weight_sum,
+            loss.correct_sum,
+            totals.new_frames,
+            static_cast<double>(position.frames),
+            static_cast<double>(position.bytes_sent)};
+    comm_.AllReduce(std::span<double>(sums));
+  });
   // Ranks that hold one replica together all tell of the same frames.
   const double readers = strategy.data_share().readers;
   for (size_t i = 0; i < 5; ++i) sums[i] /= readers;

@@ -17,6 +17,7 @@
 #include "train/run_log.h"
 #include "train/side_speech.h"
 #include "train/trainer.h"
+#include "train/worker_counts.h"
 
 namespace antiphon::train {
 
@@ -37,6 +38,11 @@ class RunState {
   /// A step's output; `frames` of speech come on top.
   void Add(const parallel::StepOutput& output);
   void AddFrames(int64_t frames);
+  /// What lost workers had counted.
+  void Inherit(const WorkerCounts::Count& theirs) {
+    position.frames += theirs.frames;
+    position.bytes_sent += theirs.bytes_sent;
+  }
   /// Of branches that learn beside a sequence criterion.
   void AddBranch(const nn::LossResult& seen) { branch_seen_ += seen; }
   /// Brings position.bytes_sent up to date.

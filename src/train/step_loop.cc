@@ -20,6 +20,7 @@ std::unique_ptr<data::MinibatchStream> StepLoop::OpenStream() {
 }
 
 void StepLoop::RunEpoch() {
+  run_.counts.Meet(run_.position());
   std::unique_ptr<data::MinibatchStream> stream = OpenStream();
   report::Progress progress = run_.ShowProgress(run_.pool().num_frames() / active_workers_);
   progress.StartAt(run_.position().epoch_frames);
@@ -74,8 +75,10 @@ StepPlace StepLoop::Place() {
   place.next = run_.order.Take(at.epoch, at.minibatch_in_epoch, pool.num_minibatches(at.epoch), active_workers_);
   // What came back stands between the others.
   place.step_fullness = 0;
-  for (const data::MinibatchId& m : run_.order.last_step()) {
-    place.step_fullness += pool.Fullness(m.epoch, 0, m.index) / active_workers_;
+  const std::vector<data::MinibatchId>& step = run_.order.last_step();
+  for (size_t w = 0; w < step.size(); ++w) {
+    place.step_fullness += pool.Fullness(step[w].epoch, 0, step[w].index) / active_workers_;
+    if (run_.counts.known()) run_.counts.Take(w, run_.FramesOf(step[w]));
   }
   return place;
 }

@@ -26,14 +26,12 @@ void StepOrder::Settle(int64_t at_risk) {
   while (std::ssize(steps_) > at_risk) steps_.pop_front();
 }
 
-int64_t StepOrder::GiveBack(std::span<const int> workers, int64_t at_risk) {
+std::vector<data::MinibatchId> StepOrder::GiveBack(std::span<const int> workers, int64_t at_risk) {
   Settle(at_risk);
-  int64_t count = 0;
+  std::vector<data::MinibatchId> theirs;
   for (const std::vector<data::MinibatchId>& step : steps_) {
     for (const int w : workers) {
-      if (w >= std::ssize(step)) continue;
-      returned_.push_back(step[static_cast<size_t>(w)]);
-      ++count;
+      if (w < std::ssize(step)) theirs.push_back(step[static_cast<size_t>(w)]);
     }
   }
   // The others' numbers are new from here on, and a second loss must not give back what came back once.
@@ -44,8 +42,9 @@ int64_t StepOrder::GiveBack(std::span<const int> workers, int64_t at_risk) {
     }
     step = std::move(left);
   }
+  returned_.insert(returned_.end(), theirs.begin(), theirs.end());
   std::sort(returned_.begin(), returned_.end());
-  return count;
+  return theirs;
 }
 
 void StepOrder::Clear() {

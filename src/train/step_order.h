@@ -24,8 +24,8 @@ class StepOrder {
   const std::vector<data::MinibatchId>& last_step() const { return steps_.back(); }
   /// All steps but the last `at_risk` are in the model of all.
   void Settle(int64_t at_risk);
-  /// What these workers took in the last `at_risk` steps comes back. Returns how many minibatches.
-  int64_t GiveBack(std::span<const int> workers, int64_t at_risk);
+  /// What these workers took in the last `at_risk` steps comes back, and is returned.
+  std::vector<data::MinibatchId> GiveBack(std::span<const int> workers, int64_t at_risk);
 
   /// Not taken yet; comes before the common order.
   const std::vector<data::MinibatchId>& returned() const { return returned_; }

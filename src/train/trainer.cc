@@ -46,7 +46,7 @@ struct Trainer::Impl {
   TrainingSummary Run(bool resume);
   void Prepare();
   void RunEpochs();
-  void EndEpoch();
+  void EndEpoch(const EvaluationResult& result);
   TrainingSummary Finish();
   void WriteResults(const EvaluationResult& result, const std::vector<float>& log_priors, TrainingSummary& summary);
   bool TakeAverage(EvaluationResult& result);
@@ -158,11 +158,13 @@ void Trainer::Impl::RunEpochs() {
     // Also of a run that comes back to where it was to pause; everything is saved there.
     if (task.pause_after_epochs > 0 && worker->position().epoch >= task.pause_after_epochs) worker->saver().Stop();
     try {
+      EvaluationResult result;
       do {
         worker->RunEpoch();
         worker->EndSteps();
+        result = worker->EvaluateHeldOut(false);
       } while (worker->has_returned());
-      EndEpoch();
+      EndEpoch(result);
       worker->StopIfAsked();
     } catch (const Diverged& e) {
       FallBack(e.what());
@@ -170,8 +172,7 @@ void Trainer::Impl::RunEpochs() {
   }
 }
 
-void Trainer::Impl::EndEpoch() {
-  const EvaluationResult result = worker->EvaluateHeldOut(false);
+void Trainer::Impl::EndEpoch(const EvaluationResult& result) {
   if (!std::isfinite(result.loss.loss())) throw Diverged("the held-out loss is not finite");
   const double rate = worker->run().LearningRate();
   const optim::EpochDecision decision = worker->run().schedule.EndEpoch(result.loss.loss());

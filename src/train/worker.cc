@@ -54,14 +54,19 @@ void Worker::GoOnWithoutLost(std::function<void()> take_over) {
   take_over_ = std::move(take_over);
   is_first_ = run_.comm.rank() == 0;
   run_.comm.GoOn([this](const parallel::Loss& loss) { TakeLoss(loss); });
+  run_.counts.Meet(position());
 }
 
 void Worker::TakeLoss(const parallel::Loss& loss) {
   parallel::SurvivesLosses& survival = *strategy().survival();
   int64_t given_back = survival.AfterLoss(loss);
+  WorkerCounts::Count theirs = run_.counts.Lose(loss.ranks);
   if (strategy().rounds() == nullptr && !position().finished) {
-    given_back = run_.order.GiveBack(loss.ranks, survival.steps_at_risk());
+    const std::vector<data::MinibatchId> back = run_.order.GiveBack(loss.ranks, survival.steps_at_risk());
+    for (const data::MinibatchId& m : back) theirs.frames -= run_.FramesOf(m);
+    given_back = std::ssize(back);
   }
+  if (run_.comm.rank() == 0) run_.state.Inherit(theirs);
   if (run_.comm.rank() == 0 && !std::exchange(is_first_, true)) {
     take_over_();
     log().TakeOver(run_.state.position);

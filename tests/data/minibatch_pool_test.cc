@@ -66,8 +66,11 @@ TEST_F(MinibatchPoolTest, TellsHowFullMinibatchesAre) {
         for (int64_t m = 0; m < pool->num_minibatches(1, rank); ++m) {
           pool->Fill(1, rank, m, buffer);
           EXPECT_DOUBLE_EQ(pool->Fullness(1, rank, m) * options_.minibatch, buffer.minibatch.num_frames) << m;
+          EXPECT_EQ(pool->Frames(1, rank, m), buffer.minibatch.num_frames) << m;
           frames += pool->Fullness(1, rank, m) * options_.minibatch;
         }
+        EXPECT_EQ(pool->Frames(1, rank, -1), 0);
+        EXPECT_EQ(pool->Frames(1, rank, pool->num_minibatches(1, rank)), 0);
         EXPECT_EQ(pool->Fullness(1, rank, -1), 0);
         EXPECT_EQ(pool->Fullness(1, rank, pool->num_minibatches(1, rank)), 0);
       }

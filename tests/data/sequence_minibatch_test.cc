@@ -143,6 +143,7 @@ TEST_F(SequenceMinibatchTest, OutputsForEveryThirdFrameBeginAtMultiplesOfThree) 
     MinibatchStream stream(pool, 0, 0);
     while (const Minibatch* m = stream.Next()) {
       ASSERT_EQ(m->features.rows(), (3 * m->sequences->frames + 2) * m->sequences->streams);
+      EXPECT_EQ(pool->Frames(0, 0, m->index), m->num_frames);
       for (const int64_t id : m->frame_ids) {
         if (id >= 0) {
           EXPECT_TRUE(seen.insert(id).second);
