@@ -2,13 +2,14 @@
 """What a network learns from that tells speech from other sound: aligned speech, and sounds that are none.
 
 Takes some utterances of a data directory that `antiphon align` aligned, sounds made by formulas (vad_sounds.py) and
-music, recorded (each tune also slower and faster, not those of albums) and played by fluidsynth from MIDI files, and
+music, recorded (each tune also slower and faster) and played by fluidsynth from MIDI files, and
 writes the data directory OUT/data with OUT/labels.txt: a line per recording and per copy that `antiphon features` will
 make of it, 0 or 1 for each hundredth of a second. Each utterance gets pauses before and after it, in which noise that
 is added goes on: read speech has few that are long. OUT/noise has sounds to lay under the speech.
 """
 import argparse
 import array
+import concurrent.futures
 import glob
 import math
 import os
@@ -25,7 +26,10 @@ import vad_sounds as sounds
 
 SHIFT_S = 0.01
 PIECE_S = 8
+MUSIC_PIECE_S = 16  # longer than what the network sees at once
+EXCERPT_S = 24  # of an album's track, at a speed of its own
 NUM_MUSIC_NOISES = 8
+NOISE_S = 600  # of music to lay under speech, in each of its files
 SPEEDS = (1.0, 0.84, 1.19)  # a tune three semitones lower and higher is almost another one
 COPY = re.compile(r"^aug\d+-")
 CLEAN = re.compile(r"[^A-Za-z0-9]+")
@@ -101,10 +105,12 @@ def length_of(path):
         sys.exit(f"vad_recordings: ffprobe says '{answer.decode()}' of the length of '{path}', not seconds")
 
 
-def decoded(path, begin_s, seconds):
-    """A part of a recording of any format that ffmpeg reads, as mono at the sounds' rate."""
-    read = answer_of("ffmpeg", path, ["-nostdin", "-ss", f"{begin_s:.4f}", "-t", f"{seconds:.4f}", "-i", path, "-map",
-                                      "0:a:0", "-ac", "1", "-ar", str(sounds.RATE), "-f", "s16le", "-"])
+def decoded(path, begin_s, seconds, speed=1.0):
+    """A part of a recording of any format that ffmpeg reads, as mono at the sounds' rate; faster and higher if `speed`
+    is above 1."""
+    rate = round(sounds.RATE / speed)
+    read = answer_of("ffmpeg", path, ["-nostdin", "-threads", "1", "-ss", f"{begin_s:.4f}", "-t", f"{seconds:.4f}", "-i",
+                                      path, "-map", "0:a:0", "-ac", "1", "-ar", str(rate), "-f", "s16le", "-"])
     return array.array("h", read[:len(read) // 2 * 2])
 
 
@@ -175,9 +181,7 @@ def played_music(folder, soundfont, most_s, random_):
             yield stem(score), part_of(sounds.scaled(mono, 0.875), most_s / len(scores), random_)
 
 
-def album_music(folders, most_s, random_):
-    """Names and samples of the recordings in folders, of any format that ffmpeg reads: as much of each as `most_s` in
-    all allows."""
+def album_tracks(folders):
     endings = (".ogg", ".oga", ".opus", ".mp3", ".flac", ".wav", ".m4a")
     tracks = []
     for folder in folders:
@@ -186,10 +190,26 @@ def album_music(folders, most_s, random_):
         if not found:
             sys.exit(f"vad_recordings: there is no recording in '{folder}'; --albums takes folders with ':' between")
         tracks += sorted(found)
+    return tracks
+
+
+def album_music(folders, most_s, random_, jobs):
+    """Names and samples of excerpts of the recordings in folders, of any format that ffmpeg reads: as much of each
+    recording as `most_s` in all allows, from random places, each at a random speed between those of SPEEDS."""
+    tracks, excerpts = album_tracks(folders), []
     for number, track in enumerate(tracks):
-        seconds = most_s / len(tracks)
-        begin_s = random_.random() * max(0, length_of(track) - seconds)
-        yield f"album-{number:03}-{CLEAN.sub('-', stem(track))}", decoded(track, begin_s, seconds)
+        length_s = length_of(track)
+        left_s, excerpt = min(most_s / len(tracks), length_s), 0
+        while left_s > 0:
+            speed = math.exp(random_.uniform(math.log(min(SPEEDS)), math.log(max(SPEEDS))))
+            seconds = min(left_s, EXCERPT_S)
+            begin_s = random_.random() * max(0, length_s - seconds)
+            excerpts.append((f"album-{number:03}-{excerpt:02}-{CLEAN.sub('-', stem(track))}",
+                             (track, begin_s, seconds, speed)))
+            left_s, excerpt = left_s - EXCERPT_S, excerpt + 1
+    with concurrent.futures.ThreadPoolExecutor(jobs) as pool:
+        decoders = [(name, pool.submit(decoded, *excerpt)) for name, excerpt in excerpts]
+        return [(name, decoder.result()) for name, decoder in decoders]
 
 
 class Recordings:
@@ -269,13 +289,17 @@ def add_music(recordings, options, random_):
     if options.midi:
         tunes += played_music(options.midi, options.soundfont, 60 * options.midi_minutes, random_)
     if options.albums:
-        tunes += album_music(list(filter(None, options.albums.split(":"))), 60 * options.album_minutes, random_)
+        tunes += album_music(list(filter(None, options.albums.split(":"))), 60 * options.album_minutes, random_,
+                             options.jobs)
     for name, samples in tunes:
-        length = PIECE_S * sounds.RATE
+        length = MUSIC_PIECE_S * sounds.RATE
         for number in range((len(samples) + length - sounds.RATE) // length):
             recordings.add_sound(f"music-{name}-{number:03}", samples[number * length:(number + 1) * length])
+    random_.shuffle(tunes)
     for number in range(NUM_MUSIC_NOISES):
-        noise = sum((samples for _, samples in tunes[number::NUM_MUSIC_NOISES]), array.array("h"))
+        noise = array.array("h")
+        for _, samples in tunes[number::NUM_MUSIC_NOISES]:
+            noise.extend(samples[:NOISE_S * sounds.RATE - len(noise)])
         recordings.add_noise(f"music-{number + 1}", noise or sounds.sound("song", random_, 6 * PIECE_S))
 
 
@@ -297,6 +321,7 @@ def main():
     parser.add_argument("--albums", default="", help="folders of recorded music of any format, with ':' between; "
                                                      "empty: none")
     parser.add_argument("--album-minutes", type=float, default=90, help="of music from them, at most")
+    parser.add_argument("--jobs", type=int, default=1, help="recordings of albums that are read at the same time")
     parser.add_argument("--copies", type=int, default=0, help="augmented copies that features will make")
     parser.add_argument("--seed", type=int, default=1)
     options = parser.parse_args()
