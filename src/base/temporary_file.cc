@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <charconv>
+#include <fstream>
 #include <string>
 #include <string_view>
 #include <system_error>
@@ -37,6 +38,16 @@ pid_t WriterOf(std::string_view name, const std::string& mark) {
   return error == std::errc() && end == name.data() + name.size() ? pid : 0;
 }
 
+// Also of a process that was killed and whose parent has not asked for its status yet.
+bool HasEnded(pid_t pid) {
+  if (::kill(pid, 0) != 0) return errno == ESRCH;
+  std::ifstream stream("/proc/" + std::to_string(pid) + "/stat");
+  std::string line;
+  std::getline(stream, line);
+  const size_t state = line.rfind(") ");  // behind the program's name, which may have brackets itself
+  return state != std::string::npos && line.compare(state + 2, 1, "Z") == 0;
+}
+
 }  // namespace
 
 fs::path TemporaryPath(const fs::path& path) {
@@ -50,7 +61,7 @@ void RemoveStaleTemporaries(const fs::path& folder) {
   for (auto entry = fs::directory_iterator(folder, ignored); entry != fs::directory_iterator();
        entry.increment(ignored)) {
     const pid_t writer = WriterOf(entry->path().filename().string(), mark);
-    if (writer > 0 && ::kill(writer, 0) != 0 && errno == ESRCH) fs::remove(entry->path(), ignored);
+    if (writer > 0 && HasEnded(writer)) fs::remove(entry->path(), ignored);
   }
 }
 

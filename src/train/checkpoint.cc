@@ -185,6 +185,7 @@ void CheckpointFolder::RemoveOld() const {
     fs::remove(File(steps[i], rank_), ignored);
   }
   if (rank_ == 0 && std::ssize(steps) >= keep_) RemoveOfLost(steps[steps.size() - static_cast<size_t>(keep_)]);
+  RemoveStaleTemporaries(folder_);  // of a process that had not quite ended when this one began to write
 }
 
 // Files of ranks that there are no more, of steps before `step`.
