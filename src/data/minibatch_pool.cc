@@ -52,7 +52,7 @@ MinibatchOptions Chosen(MinibatchOptions options, const FrameStore& store) {
 
 struct MinibatchPool::Impl {
   Impl(std::shared_ptr<const FrameStore> s, MinibatchOptions o, uint64_t run_seed, int world,
-       std::vector<size_t> chosen, InputNormalisation normalisation, TimeContext frames_needed, Mixing mixed)
+       std::vector<size_t> chosen, const InputNormalisation& normalisation, TimeContext frames_needed, Mixing mixed)
       : store(std::move(s)),
         options(Chosen(std::move(o), *store)),
         context{options.left_context, options.right_context},
@@ -323,10 +323,10 @@ struct MinibatchPool::Impl {
 };
 
 MinibatchPool::MinibatchPool(std::shared_ptr<const FrameStore> store, MinibatchOptions options, uint64_t seed,
-                             int world_size, std::vector<size_t> utterances, InputNormalisation normalisation,
+                             int world_size, std::vector<size_t> utterances, const InputNormalisation& normalisation,
                              TimeContext needed, Mixing mixing)
     : impl_(std::make_unique<Impl>(std::move(store), std::move(options), seed, world_size, std::move(utterances),
-                                   std::move(normalisation), needed, std::move(mixing))) {}
+                                   normalisation, needed, std::move(mixing))) {}
 MinibatchPool::~MinibatchPool() = default;
 
 int MinibatchPool::spliced_dim() const { return static_cast<int>(impl_->spliced_dim()); }

@@ -168,8 +168,8 @@ class MinibatchPool {
   /// `utterances`: the part of the store to train on; empty: all but those of `mixing`. `needed`: the frames that an
   /// output needs, in chunks.
   MinibatchPool(std::shared_ptr<const FrameStore> store, MinibatchOptions options, uint64_t seed, int world_size = 1,
-                std::vector<size_t> utterances = {}, InputNormalisation normalisation = {}, TimeContext needed = {},
-                Mixing mixing = {});
+                std::vector<size_t> utterances = {}, const InputNormalisation& normalisation = {},
+                TimeContext needed = {}, Mixing mixing = {});
   ~MinibatchPool();
 
   int spliced_dim() const;
