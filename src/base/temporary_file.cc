@@ -38,7 +38,7 @@ pid_t WriterOf(std::string_view name, const std::string& mark) {
   return error == std::errc() && end == name.data() + name.size() ? pid : 0;
 }
 
-// Also of a process that was killed and whose parent has not asked for its status yet.
+// True of a zombie too: a process that was killed and whose parent has not waited for it yet.
 bool HasEnded(pid_t pid) {
   if (::kill(pid, 0) != 0) return errno == ESRCH;
   std::ifstream stream("/proc/" + std::to_string(pid) + "/stat");

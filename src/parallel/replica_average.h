@@ -19,8 +19,8 @@ namespace antiphon::parallel {
 
 /// What the others know of a replica.
 struct Standing {
-  double weight = 0;    // frames that it learned from since `start`; 0: it did not move
-  double distance = 0;  // from `start`, the common values of then; not finite if a value is not
+  double weight = 0;    // frames learned since `start`, the common values at the last exchange; 0: it did not move
+  double distance = 0;  // from `start`; NaN or infinite if one of the values is
   double usable = 1;    // 0 if its trainer's guard found that it is not
 };
 

@@ -2,7 +2,7 @@
 //
 // Workers tell each other at meetings. Between two of them, those in step know which minibatches each one takes; of
 // workers that take when they are free, what a lost one counted since the last meeting goes with it. Where losses are
-// not survived, nobody tells anything. Threads: one. Errors: PeerError.
+// not survived, Meet sends nothing. Threads: one. Errors: PeerError.
 #pragma once
 
 #include <cstdint>

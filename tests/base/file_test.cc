@@ -148,7 +148,7 @@ TEST(WriteFileAtomically, RemovesWhatKilledWritersLeft) {
     file.stream() << "half" << std::flush;
     ::raise(SIGKILL);
   }
-  // Killed, and not asked for its status yet: as it is where nobody else does that soon.
+  // Killed, but still a zombie: its parent has not waited for it.
   siginfo_t ended = {};
   ASSERT_EQ(::waitid(P_PID, static_cast<id_t>(child), &ended, WEXITED | WNOWAIT), 0);
   ASSERT_EQ(ended.si_code, CLD_KILLED);

@@ -127,11 +127,12 @@ Matrix Padded(const Matrix& frames, int before, int behind) {
 }
 
 Matrix Spliced(const Matrix& frames, int context) {
+  const Matrix padded = Padded(frames, context, context);
   Matrix out(frames.rows(), frames.cols() * (2 * context + 1));
   for (int64_t t = 0; t < frames.rows(); ++t) {
-    for (int64_t k = -context; k <= context; ++k) {
-      const auto from = frames.view().Row(std::clamp<int64_t>(t + k, 0, frames.rows() - 1));
-      std::copy(from.begin(), from.end(), out.Row(t).data() + (k + context) * frames.cols());
+    for (int64_t k = 0; k <= 2 * context; ++k) {
+      const auto from = padded.view().Row(t + k);
+      std::copy(from.begin(), from.end(), out.Row(t).data() + k * frames.cols());
     }
   }
   return out;
@@ -166,15 +167,13 @@ const std::map<std::string, std::string>& Samples() {
       {"lhuc", "{type='affine',dim=9},{type='lhuc'},{type='affine',dim=10}"},
       {"splice", "{type='splice',offsets=[-3,0,1],stride=2},{type='splice',offsets=[2,5]},{type='affine',dim=10}"},
       {"residual",
-       "{type='affine',dim=9},{type='residual',scale=0.66,layers=[{type='splice',offsets=[-2,0]},{type='residual',"
-       "scale="
-       "-0.5,layers=[{type='splice',offsets=[0,1],stride=3},{type='affine',dim=18},{type='relu'}]},{type='affine',dim="
-       "9}]},{type='affine',dim=10}"},
+       "{type='affine',dim=9},{type='residual',scale=0.66,layers=[{type='splice',offsets=[-2,0]},"
+       "{type='residual',scale=-0.5,layers=[{type='splice',offsets=[0,1],stride=3},{type='affine',dim=18},"
+       "{type='relu'}]},{type='affine',dim=9}]},{type='affine',dim=10}"},
       {"convolution",
-       "{type='convolution',channels=2,channels-first=true,filters=3,offsets=[-1,0,2]},{type='relu'},{type='"
-       "convolution'"
-       ",channels=3,filters=4,stride=2,window=4},{type='convolution',channels=4,filters=2,pad=false,window=2},{type="
-       "'affine',dim=10}"},
+       "{type='convolution',channels=2,channels-first=true,filters=3,offsets=[-1,0,2]},{type='relu'},"
+       "{type='convolution',channels=3,filters=4,stride=2,window=4},"
+       "{type='convolution',channels=4,filters=2,pad=false,window=2},{type='affine',dim=10}"},
       {"pooling",
        "{type='pooling',channels=2,window=4,stride=3},{type='pooling',channels=2,window=2,function='average'},{type="
        "'affine',dim=10}"},
@@ -237,8 +236,8 @@ TEST(Onnx, TakesTheContextOfLayersFromTheFramesOfAnUtterance) {
   const testing::TemporaryFolder folder;
   const nn::Model model = MakeModel(
       "{type='inverse-cosine',cepstra=12},{type='spec-mask'},{type='tdnn',dim=16,offsets=[-1,0,1]},{type='relu'},"
-      "{type='batch-norm'},{type='tdnn-f',dim=16,bottleneck=4,dropout=0.2},{type='tdnn-f',dim=16,bottleneck=4,stride=3}"
-      ","
+      "{type='batch-norm'},{type='tdnn-f',dim=16,bottleneck=4,dropout=0.2},"
+      "{type='tdnn-f',dim=16,bottleneck=4,stride=3},"
       "{type='tdnn-f',dim=16,bottleneck=4,time-stride=0},{type='tdnn-f',dim=16,bottleneck=4},{type='prefinal',dim=16,"
       "bottleneck=8},{type='affine',dim=14}");
   ASSERT_EQ(model.network.time_context().stride, 3);

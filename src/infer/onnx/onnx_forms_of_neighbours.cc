@@ -76,7 +76,7 @@ std::string ConvolutionOverRows(OnnxLayer& l, const std::string& x) {
   return PositionsFirst(l.graph, y);
 }
 
-// A last window that reaches beyond the end covers what there is.
+// A last window that reaches beyond the end covers the positions that exist.
 std::string PoolingOverRows(OnnxLayer& l, const std::string& x) {
   const Config config = l.layer.ToConfig();
   const int64_t channels = config.Int("channels").value();
