@@ -36,6 +36,7 @@ struct Fault {
 };
 
 constexpr auto kPause = std::chrono::milliseconds(5);
+constexpr auto kDrag = std::chrono::milliseconds(100);
 constexpr auto kLongestHold = std::chrono::minutes(5);
 
 std::atomic<bool> damage = false;
@@ -62,7 +63,7 @@ Fault ParseFault(const std::string& text) {
                                           : false;
     if (!known) Throw<UsageError>("ANTIPHON_FAULT: '{}' in '{}' is not understood", word, text);
   }
-  constexpr std::array kActions = {"kill", "stop", "slow", "hold", "corrupt", "full"};
+  constexpr std::array kActions = {"kill", "stop", "slow", "hold", "drag", "corrupt", "full"};
   if (std::find(kActions.begin(), kActions.end(), fault.action) == kActions.end()) {
     Throw<UsageError>("ANTIPHON_FAULT: '{}' is none of {}", fault.action, fmt::join(kActions, ", "));
   }
@@ -112,6 +113,7 @@ void FaultPoint(std::string_view point, int rank, int64_t step) {
     const bool waits = fault.action == "slow" || fault.action == "hold";
     if (waits) std::this_thread::sleep_for(std::chrono::seconds(fault.seconds));
     if (fault.action == "hold") HoldUntil(fault.until);
+    if (fault.action == "drag" && !std::filesystem::exists(fault.until)) std::this_thread::sleep_for(kDrag);
     if (fault.action == "corrupt") damage = true;
     if (fault.action == "full") LimitFiles(fault.bytes);
   }

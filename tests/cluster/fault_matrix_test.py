@@ -52,6 +52,14 @@ class FaultCase(Cluster):
         at = "at=step step=2" if moment == "middle" and method in ASYNCHRONOUS else MOMENTS[moment]
         return {"ANTIPHON_FAULT": f"{action} rank={RANKS[rank]} {at} once={self.folder / name}.happened"}
 
+    def fault_while_others(self, waiting, name, method, action, rank, moment):
+        """As `fault`. A slow worker may not come to its step 2 either, so that the others are `waiting` meanwhile."""
+        faults = [FaultCase.fault(self, name, method, action, rank, moment)["ANTIPHON_FAULT"]]
+        if moment == "middle" and method in ASYNCHRONOUS:
+            faults += [f"{waiting} rank={other} at=step until={self.folder / name}.happened"
+                       for other in RANKS.values() if other != RANKS[rank]]
+        return {"ANTIPHON_FAULT": ";".join(faults)}
+
     def check_happened(self, name):
         self.assertTrue((self.folder / f"{name}.happened").exists(), "the fault was never injected")
 
@@ -98,16 +106,9 @@ class Matrix(FaultCase):
         ("easgd", "corrupt", "server", "checkpoint"),
     ]
 
-    def fault(self, name, method, action, rank, moment):
-        """A slow worker may not come to its step 2 either, so that the others wait for it there, and serve meanwhile.
-
-        Where losses are survived, ranks serve between their steps only, and cannot be made to wait.
-        """
-        faults = [super().fault(name, method, action, rank, moment)["ANTIPHON_FAULT"]]
-        if moment == "middle" and method in ASYNCHRONOUS:
-            faults += [f"hold rank={other} at=step step=1 seconds=0 until={self.folder / name}.happened"
-                       for other in RANKS.values() if other != RANKS[rank]]
-        return {"ANTIPHON_FAULT": ";".join(faults)}
+    def fault(self, *case):
+        """Ranks serve others while they wait."""
+        return self.fault_while_others("hold step=1 seconds=0", *case)
 
     def test_covering_selection(self):
         for method, action, rank, moment in self.CASES:
@@ -186,6 +187,10 @@ class Matrix(FaultCase):
 
 class Survival(FaultCase):
     """Open MPI 5: a lost rank ends no run of a method that can do without it."""
+
+    def fault(self, *case):
+        """Ranks that may go on without lost ones serve between their steps only: they take their time with each."""
+        return self.fault_while_others("drag", *case)
 
     def name_of(self, method, rank, moment):
         return "-".join(["lost", method, rank, moment]).replace(" ", "")

@@ -8,6 +8,7 @@
 #include <atomic>
 #include <cmath>
 #include <fstream>
+#include <latch>
 #include <mutex>
 #include <optional>
 #include <set>
@@ -31,17 +32,21 @@ namespace {
 
 constexpr int kWorkers = 3;
 
-// From when it survives the loss of others on, it is lost itself instead of sending its message number `messages`.
+// From when all ranks survive the loss of others on, it is lost itself instead of sending its message number
+// `messages`.
 class DiesGoingOn : public parallel::DiesSending {
  public:
-  DiesGoingOn(comm::Communicator& whole, int messages) : DiesSending(whole), messages_(messages) {}
+  // `all_go_on` counts the ranks that do not survive losses yet.
+  DiesGoingOn(comm::Communicator& whole, int messages, std::latch& all_go_on)
+      : DiesSending(whole), messages_(messages), all_go_on_(all_go_on) {}
   // Who wants to go on asks for it.
   comm::LossTolerance* losses() override {
     if (messages_ >= 0) DieAfter(std::exchange(messages_, -1));
-    goes_on_ = true;
+    if (!std::exchange(goes_on_, true)) all_go_on_.count_down();
     return DiesSending::losses();
   }
   void Send(int destination, int tag, std::span<const std::byte> bytes) override {
+    if (goes_on_) all_go_on_.wait();
     sent_ += goes_on_ ? 1 : 0;
     DiesSending::Send(destination, tag, bytes);
   }
@@ -50,6 +55,7 @@ class DiesGoingOn : public parallel::DiesSending {
 
  private:
   int messages_;
+  std::latch& all_go_on_;
   bool goes_on_ = false;
   int sent_ = 0;
 };
@@ -101,9 +107,10 @@ class LostInTraining : public ::testing::TestWithParam<LossCase> {
   Outcome Train(const std::string& run, int messages) const {
     Outcome outcome;
     std::mutex mutex;
+    std::latch all_go_on(kWorkers);
     comm::RunLosableRanks(kWorkers, [&](comm::Communicator& whole) {
       SetComputeThreads(1);
-      DiesGoingOn comm(whole, whole.rank() == GetParam().dying ? messages : -1);
+      DiesGoingOn comm(whole, whole.rank() == GetParam().dying ? messages : -1, all_go_on);
       Trainer trainer(Task(run), Options(), comm);
       try {
         const TrainingSummary summary = trainer.Run(false);
@@ -212,9 +219,10 @@ TEST(SlowLossInTheLastEvaluation, IsLearnedFromBeforeTheRunEnds) {
     options.schedule.epochs = 1;
     options.deadline_seconds = 60;
     std::atomic<int> sent = 0;
+    std::latch all_go_on(kWorkers);
     comm::RunLosableRanks(kWorkers, [&](comm::Communicator& whole) {
       SetComputeThreads(1);
-      DiesGoingOn comm(whole, whole.rank() == 2 ? messages : -1);
+      DiesGoingOn comm(whole, whole.rank() == 2 ? messages : -1, all_go_on);
       Trainer(task, options, comm).Run(false);
       if (whole.rank() == 2) sent = comm.sent();
     });
@@ -256,9 +264,10 @@ TEST(LockOfALostRank, IsWaitedForAndThenDoneWithout) {
   std::optional<FolderLock> kept;
   std::mutex mutex;
   int64_t lost_workers = 0;
+  std::latch all_go_on(kWorkers);
   comm::RunLosableRanks(kWorkers, [&](comm::Communicator& whole) {
     SetComputeThreads(1);
-    DiesGoingOn comm(whole, whole.rank() == 0 ? 20 : -1);
+    DiesGoingOn comm(whole, whole.rank() == 0 ? 20 : -1, all_go_on);
     Trainer trainer(task, options, comm);
     try {
       const TrainingSummary summary = trainer.Run(false);
@@ -290,9 +299,10 @@ TEST(LogOfALostRank, GoesOnBehindTheLastWholeRecords) {
     std::ofstream(file, std::ios::binary | std::ios::app) << bytes;
   };
   std::string events_before;
+  std::latch all_go_on(kWorkers);
   comm::RunLosableRanks(kWorkers, [&](comm::Communicator& whole) {
     SetComputeThreads(1);
-    DiesGoingOn comm(whole, whole.rank() == 0 ? 60 : -1);
+    DiesGoingOn comm(whole, whole.rank() == 0 ? 60 : -1, all_go_on);
     try {
       Trainer(task, options, comm).Run(false);
     } catch (const comm::RankLost&) {
