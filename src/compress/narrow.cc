@@ -21,6 +21,7 @@ struct Widths {
 };
 
 int64_t Share(int64_t n, double width) {
+  if (width == 1) return n;
   const auto share = std::max<int64_t>(1, std::llround(width * static_cast<double>(n)));
   return share < kMultiple ? share : std::min(n, (share + kMultiple / 2) / kMultiple * kMultiple);
 }

@@ -238,11 +238,15 @@ void PlanState::Reset() {
   for (size_t i = 0; i < steps_.size(); ++i) plan_.steps_[i]->Begin(steps_[i]);
 }
 
+size_t StepState::bytes() const {
+  size_t bytes = sizeof(StepState) + values.capacity() * sizeof(float) + (inner ? inner->bytes() : 0);
+  for (const StepState& part : parts) bytes += part.bytes();
+  return bytes;
+}
+
 size_t PlanState::bytes() const {
   size_t bytes = 0;
-  for (const StepState& step : steps_) {
-    bytes += sizeof(StepState) + step.values.capacity() * sizeof(float) + (step.inner ? step.inner->bytes() : 0);
-  }
+  for (const StepState& step : steps_) bytes += step.bytes();
   return bytes;
 }
 

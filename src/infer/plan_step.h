@@ -80,6 +80,8 @@ struct StepState {
   std::vector<float> values;
   int rows = 0;                      // of a splice: how many it keeps
   std::shared_ptr<PlanState> inner;  // of a step that has a plan of its own
+  std::vector<StepState> parts;      // of a step that has several
+  size_t bytes() const;
 };
 
 /// The rows of a run: rows[i] consecutive ones belong to stream i.

@@ -5,6 +5,7 @@
 #include "base/error.h"
 #include "base/suggest.h"
 #include "base/toml_text.h"
+#include "nn/layers/ensemble.h"
 #include "nn/layers/residual.h"
 #include "nn/parameter_storage.h"
 
@@ -39,6 +40,21 @@ void AppendParts(const Network& network, const std::string& inside, Shortcuts sh
     }
     parts.push_back(std::move(layer));
     if (shortcut != nullptr) AppendParts(shortcut->inner(), name, shortcuts, parts);
+  }
+}
+
+void AppendFirstMembers(const Network& network, const std::string& prefix, std::vector<LayerParts>& parts) {
+  std::vector<LayerParts> own;
+  AppendParts(network, prefix, Shortcuts::kWhole, own);
+  for (size_t i = 0; i < own.size(); ++i) {
+    const auto* const ensemble = dynamic_cast<const Ensemble*>(&network.layer(i));
+    if (ensemble != nullptr) {
+      AppendFirstMembers(ensemble->members().front().network, own[i].name + ".member1", parts);
+      continue;
+    }
+    LayerParts& part = parts.emplace_back(std::move(own[i]));
+    part.inside.clear();
+    part.config.Set("name", TomlString(part.name));
   }
 }
 
@@ -96,6 +112,12 @@ Network PutTogether(const std::vector<LayerParts>& opened, int in_dim) {
   for (Parameter* p : network.buffers()) p->MarkChanged();
   network.MarkChanged();
   return network;
+}
+
+Network FirstMemberOf(const Network& network) {
+  std::vector<LayerParts> parts;
+  AppendFirstMembers(network, "", parts);
+  return PutTogether(parts, network.in_dim());
 }
 
 LayerParts MakeLayer(const LayerParts& like, std::string name, std::string type, const Config& options) {

@@ -35,6 +35,10 @@ enum class Shortcuts { kWhole, kOpened };
 std::vector<LayerParts> TakeApart(const Network& network, Shortcuts shortcuts = Shortcuts::kWhole);
 Network PutTogether(const std::vector<LayerParts>& parts, int in_dim);
 
+/// A copy of the network with the first member in the place of each ensemble, its layers called
+/// "ensemble1.member1.affine1".
+Network FirstMemberOf(const Network& network);
+
 /// A layer of `type` with the keys of `options` and what `like` has of common keys (learning rate, …), where `like`
 /// stands.
 LayerParts MakeLayer(const LayerParts& like, std::string name, std::string type, const Config& options);

@@ -98,7 +98,7 @@ void ReadAction(const Config& config, const fs::path& folder, RecipeStep& step) 
 FileStep ReadStep(const Config& config, const fs::path& folder, FileStep inherited) {
   RefuseUnknownKeys(config, "step key",
                     {"name", "foreach", "command", "script", "arguments", "options", "inputs", "outputs", "when",
-                     "unless", "provides", "always", "before"});
+                     "unless", "provides", "always", "before", "like"});
   RecipeStep& step = inherited.step;
   step.where = config.Where();
   step.name = config.RequiredText("name");
@@ -132,11 +132,25 @@ void ReadSteps(const Config& config, const fs::path& folder, std::vector<FileSte
   const auto named = [](std::vector<FileStep>& list, const std::string& name) {
     return std::find_if(list.begin(), list.end(), [&](const FileStep& s) { return s.step.name == name; });
   };
+  const auto existing = [&](const std::string& name, const std::string& where) {
+    const auto step = named(steps, name);
+    if (step != steps.end()) return step;
+    std::vector<std::string> names;
+    for (const FileStep& s : steps) names.push_back(s.step.name);
+    Throw<UsageError>("{}: {}", where, UnknownNameMessage("step", name, names));
+  };
   for (const Config& table : config.Tables("step")) {
     const std::string name = table.RequiredText("name");
     const auto inherited = named(steps, name);
     const bool is_new = inherited == steps.end();
-    FileStep read = ReadStep(table, folder, is_new ? FileStep{} : *inherited);
+    const auto like = table.Text("like");
+    if (like && !is_new) {
+      Throw<UsageError>("{}: step '{}' is inherited and cannot be like another", table.Where("like"), name);
+    }
+    FileStep begun;
+    if (!is_new) begun = *inherited;
+    if (like) begun = *existing(*like, table.Where("like"));
+    FileStep read = ReadStep(table, folder, std::move(begun));
     if (const auto twin = named(own, name); twin != own.end()) RefuseTwin(read.step, twin->step);
     own.push_back(read);
     const auto before = table.Text("before");
@@ -145,12 +159,8 @@ void ReadSteps(const Config& config, const fs::path& folder, std::vector<FileSte
       *inherited = std::move(read);
     } else if (!before) {
       steps.push_back(std::move(read));
-    } else if (const auto next = named(steps, *before); next != steps.end()) {
-      steps.insert(next, std::move(read));
     } else {
-      std::vector<std::string> names;
-      for (const FileStep& s : steps) names.push_back(s.step.name);
-      Throw<UsageError>("{}: {}", table.Where("before"), UnknownNameMessage("step", *before, names));
+      steps.insert(existing(*before, table.Where("before")), std::move(read));
     }
   }
 }

@@ -18,6 +18,7 @@ namespace {
 constexpr int kInputs = 4;
 constexpr int kOutputs = 3;
 constexpr const char* kChain = "layers = [{ type = \"relu\" }]";
+constexpr const char* kMember = "members = [{ layers = [{ type = \"relu\" }] }]";
 
 // What optimisers and strategies work on. Its own options are none of theirs.
 struct Bench {
@@ -55,7 +56,7 @@ ComponentFamily Layers() {
             if (!OptionRecorder::Current()->structs().empty()) return;
             for (const Config& layer : expansion->layers) make(layer.RequiredText("type"), layer);
           },
-          {{"bidirectional", kChain}, {"residual", kChain}}};
+          {{"bidirectional", kChain}, {"ensemble", kMember}, {"residual", kChain}}};
 }
 
 ComponentFamily Optimizers() {

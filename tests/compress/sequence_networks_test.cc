@@ -65,6 +65,13 @@ const std::map<std::string, Kind>& Kinds() {
        {"{type = 'bidirectional', right = 3, layers = [{type = 'lstm', dim = 16, projection = 8}]}, {type = 'affine', "
         "dim = 48}, {type = 'relu'}, {type = 'affine', dim = 48}, {type = 'relu'}, {type = 'affine'}",
         {{"multiframe", kNoHeads}}}},
+      {"ensemble",
+       {"{type = 'normalize'}, {type = 'ensemble', members = [{layers = [{type = 'tdnn', dim = 32}, {type = 'relu'}, "
+        "{type = 'affine', dim = 24}]}, {layers = [{type = 'gru', dim = 24}]}]}, {type = 'affine', dim = 32}, {type = "
+        "'relu'}, {type = 'affine'}",
+        {{"multiframe", kNoHeads},
+         {"binarize", "the weights inside 'ensemble1' (ensemble) stay as they are"},
+         {"circulant", "the weights inside 'ensemble1' (ensemble) stay as they are"}}}},
   };
   return kinds;
 }
@@ -167,6 +174,7 @@ std::vector<std::string> TypesOf(const nn::Network& network) {
 
 TEST(Student, OfAWidthHasTheSameLayersAndSeesTheSameFrames) {
   for (const auto& [name, kind] : Kinds()) {
+    if (name == "ensemble") continue;  // below
     nn::Model model = ModelOf(kind.layers);
     const auto types = TypesOf(model.network);
     const TimeContext context = model.network.time_context();
@@ -194,6 +202,23 @@ TEST(Student, OfAWidthNarrowsWhatMakesALayerWide) {
   const std::vector<Config> inside = TakeApart(residual.network)[4].config.Tables("layers");
   EXPECT_EQ(inside[1].Int("dim"), 8) << "the bottleneck";
   EXPECT_EQ(inside[3].Int("dim"), 16) << "as wide as what the shortcut brings";
+}
+
+TEST(Student, OfAnEnsembleHasTheLayersOfItsFirstMember) {
+  const std::string member =
+      fmt::format("{{type = 'tdnn', dim = 36}}, {{type = 'relu'}}, {{type = 'affine', dim = {}}}", kPdfs);
+  const std::string scaled = "{layers = [{type = 'batch-norm'}, " + member + "]}";
+  nn::Model model = ModelOf("{type = 'ensemble', members = [" + scaled + ", {layers = [" + member + "]}]}");
+  const nn::Model single = ModelOf("{type = 'batch-norm'}, " + member);
+  const Matrix statistics = TakeApart(nn::FirstMemberOf(model.network))[0].tensors.at("statistics");
+  nn::Model narrow = model.Clone();
+  Apply("student", "width = 1.0", model);
+  EXPECT_EQ(TypesOf(model.network), TypesOf(single.network));
+  EXPECT_EQ(model.network.num_parameters(), single.network.num_parameters());
+  EXPECT_EQ(LargestDifference(TakeApart(model.network)[0].tensors.at("statistics"), statistics), 0);
+  Apply("student", "width = 0.5", narrow);
+  EXPECT_EQ(TypesOf(narrow.network), TypesOf(single.network));
+  EXPECT_LT(narrow.network.num_parameters(), single.network.num_parameters());
 }
 
 // A shortcut around the features cannot become narrower than they are.

@@ -51,6 +51,12 @@ inline std::map<std::string, std::vector<std::string>>& MutableSamples() {
       {"residual",
        {"scale = 0.5\nlayers = [{type = 'tdnn', dim = 12, offsets = [-1, 0, 2]}, {type = 'sigmoid'}]",
         "layers = [{type = 'gru', dim = 12, clip = 0}]"}},
+      {"ensemble",
+       {"members = [{layers = [{type = 'affine', dim = 5}], weight = 2.0}, "
+        "{layers = [{type = 'splice', offsets = [-2, 1]}, {type = 'affine', dim = 5}, {type = 'tanh'}]}]",
+        "members = [{layers = [{type = 'splice', offsets = [-1, 0], stride = 2}, {type = 'affine', dim = 4}]}, "
+        "{layers = [{type = 'splice', offsets = [0, 3], stride = 2}, {type = 'affine', dim = 4}, {type = 'sigmoid'}]}]",
+        "members = [{layers = [{type = 'gru', dim = 4, clip = 0}]}, {layers = [{type = 'tdnn', dim = 4}]}]"}},
       {"lhuc", {""}},
       {"frame-affine", {"dim = 4", "dim = 12"}},
       {"gradient-reversal", {"", "most = -1.0\ngamma = 0.0"}},

@@ -170,6 +170,10 @@ const std::map<std::string, std::string>& Samples() {
        "{type='affine',dim=9},{type='residual',scale=0.66,layers=[{type='splice',offsets=[-2,0]},"
        "{type='residual',scale=-0.5,layers=[{type='splice',offsets=[0,1],stride=3},{type='affine',dim=18},"
        "{type='relu'}]},{type='affine',dim=9}]},{type='affine',dim=10}"},
+      {"ensemble",
+       "{type='affine',dim=9},{type='ensemble',members=[{layers=[{type='splice',offsets=[-1,0],stride=2},"
+       "{type='affine',dim=10},{type='sigmoid'}]},{layers=[{type='splice',offsets=[0,3],stride=2},{type='affine',"
+       "dim=10}],weight=0.4}]}"},
       {"convolution",
        "{type='convolution',channels=2,channels-first=true,filters=3,offsets=[-1,0,2]},{type='relu'},"
        "{type='convolution',channels=3,filters=4,stride=2,window=4},"

@@ -29,6 +29,11 @@ const std::vector<std::string>& Networks() {
       "{type='tdnn', dim=8}, {type='tdnn-f', dim=8, bottleneck=4, stride=3, dropout=0.2}, {type='tdnn-f', dim=8, "
       "bottleneck=4, time-stride=0}, {type='tdnn-f', dim=8, bottleneck=4}, {type='prefinal', dim=8, bottleneck=4}",
       "{type='inverse-cosine', cepstra=4}, {type='tdnn', dim=8}",
+      "{type='ensemble', members=[{layers=[{type='tdnn', dim=8, offsets=[-3, 0]}, {type='gru', dim=6}]}, {weight=2.0, "
+      "layers=[{type='tdnn', dim=6, offsets=[-1, 0, 4]}]}, {layers=[{type='affine', dim=6}]}]}",
+      "{type='tdnn', dim=8}, {type='ensemble', members=[{layers=[{type='tdnn-f', dim=8, bottleneck=4, stride=3}]}, "
+      "{layers=[{type='splice', offsets=[-1, 1]}, {type='splice', offsets=[0, 2], stride=3}, {type='affine', "
+      "dim=8}]}]}, {type='tdnn', dim=8}",
       "{type='bidirectional', right=4, layers=[{type='gru', dim=8}]}, {type='bidirectional', right=3, "
       "layers=[{type='lstm', "
       "dim=8, projection=4}]}"};

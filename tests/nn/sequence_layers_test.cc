@@ -407,7 +407,7 @@ TEST(InnerChains, DrawMasksOfTheirOwn) {
 }
 
 TEST(InnerChains, SayForWhatTheyAreMissing) {
-  for (const char* type : {"residual", "bidirectional"}) {
+  for (const char* type : {"residual", "bidirectional", "ensemble"}) {
     try {
       BuildSequence(std::string("{type='") + type + "'}", 3);
       FAIL() << type;

@@ -171,6 +171,30 @@ TEST_F(RecipeTest, InheritedTableWithAnotherTypeIsReplacedAndOtherCommandsDropTh
   EXPECT_EQ(recipe.steps[1].options_toml, "");
 }
 
+TEST_F(RecipeTest, AStepLikeAnotherBeginsAsItsCopyAndLeavesItAlone) {
+  WriteRecipe(kTwoSteps);
+  WriteFileAtomically(dir_ / "mine.toml", R"(include = "r.toml"
+[[step]]
+name = "a2"
+like = "a"
+before = "b"
+options = { weight = 7 }
+outputs = ["${recipe_dir}/a2"]
+)");
+  const Recipe recipe = LoadRecipe(dir_ / "mine.toml", {});
+  std::vector<std::string> names;
+  for (const RecipeStep& step : recipe.steps) names.push_back(step.name);
+  EXPECT_THAT(names, ElementsAre("a", "a2", "b"));
+  const RecipeStep a = ExpandStep(recipe.steps[0], recipe.variables);
+  const RecipeStep a2 = ExpandStep(recipe.steps[1], recipe.variables);
+  EXPECT_EQ(a2.command, a.command);
+  EXPECT_EQ(a2.inputs, a.inputs);
+  EXPECT_THAT(a2.outputs, ElementsAre((dir_ / "a2").string()));
+  EXPECT_EQ(Config::Parse(a2.options_toml, "a2").Int("weight"), 7);
+  EXPECT_EQ(Config::Parse(a2.options_toml, "a2").Text("in"), (dir_ / "in").string());
+  EXPECT_NE(Config::Parse(a.options_toml, "a").Int("weight"), 7);
+}
+
 TEST_F(RecipeTest, ErrorsInIncludesNameTheFileThatIsWrong) {
   const auto message = [&](const std::string& text) -> std::string {
     WriteFileAtomically(dir_ / "mine.toml", text);
@@ -191,6 +215,10 @@ TEST_F(RecipeTest, ErrorsInIncludesNameTheFileThatIsWrong) {
               AllOf(HasSubstr("mine.toml:4: "), HasSubstr("inherited")));
   EXPECT_THAT(message("include = \"r.toml\"\n[[step]]\nname = \"c\"\nbefore = \"d\"\nalways = true\ncommand = \"x\""),
               AllOf(HasSubstr("mine.toml:4: "), HasSubstr("unknown step 'd'")));
+  EXPECT_THAT(message("include = \"r.toml\"\n[[step]]\nname = \"c\"\nlike = \"d\"\n"),
+              AllOf(HasSubstr("mine.toml:4: "), HasSubstr("unknown step 'd'")));
+  EXPECT_THAT(message("include = \"r.toml\"\n[[step]]\nname = \"a\"\nlike = \"a\"\n"),
+              AllOf(HasSubstr("mine.toml:4: "), HasSubstr("inherited and cannot be like another")));
   WriteRecipe("[[step]]\nname = \"a\"\ncomand = \"x\"\n");
   EXPECT_THAT(message("include = \"r.toml\"\n"), AllOf(HasSubstr("r.toml:10: "), HasSubstr("'command'")));
   WriteFileAtomically(dir_ / "r.toml", "include = \"mine.toml\"\n");

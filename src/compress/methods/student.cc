@@ -1,6 +1,7 @@
 // Student: a new, smaller network in place of the trained one, which teaches it in retraining (--distill).
 //
-//   width        the same layers, each with this share of its width (compress/narrow.h): for every kind of network
+//   width        the same layers, each with this share of its width (compress/narrow.h): for every kind of network; of
+//                an ensemble those of its first member
 //   layers, dim  otherwise: as many hidden affine layers, the same layers behind each as the old network has above its
 //                first affine one (activation, normalisation, dropout). Only for networks of such layers: layers that
 //                look at other frames, convolutions and shortcuts are refused, not replaced
@@ -29,7 +30,9 @@ struct StudentOptions {
   void Visit(V& v) {
     v("layers", layers, Range{1, 100}, "hidden affine layers");
     v("dim", dim, Range{1, 1 << 20}, "outputs of each");
-    v("width", width, Range{0, 1}, "the network's own layers, each with this share of its width; 0: by layers and dim");
+    v("width", width, Range{0, 1},
+      "the network's own layers (of an ensemble those of its first member), each with this share of its width; 0: by "
+      "layers and dim");
     v("low-rank", low_rank, Range{0, 1 << 20}, "outputs of a linear layer below the output layer; 0: none");
   }
 };
@@ -58,10 +61,10 @@ class Student : public Method {
   explicit Student(const StudentOptions& options) : options_(options) {}
 
   Changes Apply(nn::Model& model, const MethodInput& input) const override {
-    const std::vector<LayerParts> old = TakeApart(model.network);
+    const nn::Network like = nn::FirstMemberOf(model.network);
+    const std::vector<LayerParts> old = TakeApart(like);
     size_t kept = 0;
-    std::vector<Config> tables =
-        options_.width > 0 ? SameLayers(model.network, old, &kept) : AffineLayers(model.network, old, &kept);
+    std::vector<Config> tables = options_.width > 0 ? SameLayers(like, old, &kept) : AffineLayers(like, old, &kept);
     if (options_.low_rank > 0) tables.insert(OutputLayer(tables), AffineTable("linear", options_.low_rank));
     std::string toml;
     for (const Config& table : tables) toml += "[[layer]]\n" + table.ToToml() + "\n";

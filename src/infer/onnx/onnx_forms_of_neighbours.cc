@@ -5,6 +5,7 @@
 #include "base/options.h"
 #include "infer/onnx/onnx_graph.h"
 #include "nn/layers/convolution_geometry.h"
+#include "nn/layers/ensemble.h"
 #include "nn/layers/residual.h"
 
 namespace antiphon::infer {
@@ -30,6 +31,17 @@ std::string Shortcut(OnnxLayer& l, const std::string& x) {
   const std::string inner = AddLayers(l.graph, residual.inner(), x);
   const std::string own = RowsAt(l.graph, x, 0, context);
   return l.graph.Node("Add", {inner, l.graph.Node("Mul", {own, l.graph.Scalar(residual.scale())})});
+}
+
+std::string MeanOfMembers(OnnxLayer& l, const std::string& x) {
+  std::string sum;
+  for (nn::Ensemble::Member& member : dynamic_cast<nn::Ensemble&>(l.layer).members()) {
+    const std::string seen = l.graph.Rows(x, member.left_unseen, member.right_unseen);
+    const std::string own = AddLayers(l.graph, member.network, seen);
+    const std::string share = l.graph.Node("Mul", {own, l.graph.Scalar(member.share)});
+    sum = sum.empty() ? share : l.graph.Node("Add", {sum, share});
+  }
+  return sum;
 }
 
 // [frames, positions · channels] to [frames, channels, positions], as ONNX has it, and back.
@@ -94,6 +106,7 @@ std::string PoolingOverRows(OnnxLayer& l, const std::string& x) {
 
 const OnnxFormRegistration kFormsOfNeighbours[] = {{"splice", SplicedRows},
                                                    {"residual", Shortcut},
+                                                   {"ensemble", MeanOfMembers},
                                                    {"convolution", ConvolutionOverRows},
                                                    {"pooling", PoolingOverRows}};
 
