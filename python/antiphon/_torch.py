@@ -14,8 +14,8 @@ from torch import nn
 from . import _core
 from ._errors import InputError
 from ._toml import toml_table, toml_value
-from ._torch_blocks import (BatchNorm, Convolution, InverseCosine, PNorm, Pooling, Renorm, Residual, Splice, batch_norm,
-                            statistics_of)
+from ._torch_blocks import (BatchNorm, Convolution, Ensemble, InverseCosine, PNorm, Pooling, Renorm, Residual, Splice,
+                            batch_norm, statistics_of)
 from ._torch_layers import (BinaryAffine, CirculantAffine, FixedAffine, FrameAffine, Layer, Lhuc, Normalize, Options,
                             QuantizedAffine, SparseAffine, Tensors, context_of, vector)
 from ._torch_recurrent import Bidirectional, Gru, Lstm
@@ -106,6 +106,9 @@ _FROM_LAYER: dict[str, Callable[[Tensors, Options], nn.Module]] = {
     "residual": lambda tensors, options: Residual(_chain(options["layers"], tensors, ""), options),
     "bidirectional": lambda tensors, options: Bidirectional(
         _chain(options["layers"], tensors, "past."), _chain(options["layers"], tensors, "future."), options),
+    "ensemble": lambda tensors, options: Ensemble(
+        [_chain(member["layers"], tensors, f"member{number + 1}.") for number, member in enumerate(options["members"])],
+        [member["weight"] for member in options["members"]]),
 }
 _FROM_LAYER.update({layer.kind: layer for layer in (
     BinaryAffine, CirculantAffine, Convolution, FixedAffine, FrameAffine, Gru, InverseCosine, Lhuc, Lstm, Normalize,
@@ -205,16 +208,13 @@ class _Writer:
         for within, chain in module.chains().items():
             chains.append([])
             self.add(chain, place + within, chains[-1])
-        if any(chain != chains[0] for chain in chains):
-            raise InputError(f"a module of the type {type(module).__name__} has chains of different layers; expected "
-                             "the same in all")
         self.layer(tables, prefix, module.kind, module.tensors(), **module.options(),
-                   **({"layers": chains[0]} if chains else {}))
+                   **module.options_of_chains(chains))
 
 
 _OF_VALUES = {nn.ReLU: "relu", nn.Sigmoid: "sigmoid", nn.Tanh: "tanh"}
-_LAYERS = (BatchNorm, Bidirectional, BinaryAffine, CirculantAffine, Convolution, FixedAffine, FrameAffine, Gru,
-           InverseCosine, Lhuc, Lstm, Normalize, PNorm, Pooling, QuantizedAffine, Renorm, Residual, SparseAffine,
+_LAYERS = (BatchNorm, Bidirectional, BinaryAffine, CirculantAffine, Convolution, Ensemble, FixedAffine, FrameAffine,
+           Gru, InverseCosine, Lhuc, Lstm, Normalize, PNorm, Pooling, QuantizedAffine, Renorm, Residual, SparseAffine,
            Splice)
 
 

@@ -253,3 +253,38 @@ class Residual(Layer):
     def chains(self) -> dict[str, nn.Sequential]:
         """The one that the shortcut leads around."""
         return {"": self.layers}
+
+
+class Ensemble(Layer):
+    """The mean of what several networks give for the same frame."""
+
+    kind = "ensemble"
+
+    def __init__(self, members: list[nn.Sequential], weights: list[float]) -> None:
+        """The networks, and how much each counts beside the others."""
+        super().__init__()
+        self.members, self.weights = nn.ModuleList(members), weights
+
+    @property
+    def context(self) -> Context:
+        """The widest."""
+        contexts = [context_of(member) for member in self.members]
+        return Context(max(c.left for c in contexts), max(c.right for c in contexts), contexts[0].stride)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """[frames, …, dim] to [outputs, …, outputs of each]."""
+        whole, outputs = self.context, []
+        for member in self.members:
+            own = context_of(member)
+            first, behind = whole.left - own.left, whole.right - own.right
+            outputs.append(member(x[first:max(first, x.shape[0] - behind)]))
+        return sum(w * y for w, y in zip(self.weights, outputs, strict=True)) / sum(self.weights)
+
+    def chains(self) -> dict[str, nn.Sequential]:
+        """All."""
+        return {f"member{number + 1}.": member for number, member in enumerate(self.members)}
+
+    def options_of_chains(self, chains: list[list[dict[str, Any]]]) -> dict[str, Any]:
+        """One beside the other, each with its weight."""
+        return {"members": [{"layers": chain, "weight": weight}
+                            for chain, weight in zip(chains, self.weights, strict=True)]}

@@ -15,6 +15,8 @@ import torch
 from torch import nn
 from torch.nn.functional import linear
 
+from ._errors import InputError
+
 Tensors = Mapping[str, torch.Tensor]
 Options = Mapping[str, Any]
 
@@ -69,8 +71,15 @@ class Layer(nn.Module):
         return {}
 
     def chains(self) -> dict[str, nn.Sequential]:
-        """Chains of layers inside, all of the same layers, by what their tensors' names begin with."""
+        """Chains of layers inside, by what their tensors' names begin with."""
         return {}
+
+    def options_of_chains(self, chains: list[list[dict[str, Any]]]) -> dict[str, Any]:
+        """The keys that say what is inside, of the chains' tables."""
+        if any(chain != chains[0] for chain in chains):
+            raise InputError(f"a module of the type {type(self).__name__} has chains of different layers; expected the "
+                             "same in all")
+        return {"layers": chains[0]} if chains else {}
 
 
 def vector(tensors: Tensors, name: str) -> torch.Tensor:

@@ -82,18 +82,25 @@ Network NetworkOf(std::span<const NamedModel> models, const std::vector<double>&
   return network;
 }
 
+double LogSum(const auto& logarithms) {
+  double sum = 0;
+  for (const double p : logarithms) sum += std::exp(p);
+  return std::log(sum);
+}
+
 std::vector<float> PriorsOf(std::span<const NamedModel> models, const std::vector<double>& weights) {
   std::vector<double> mean(models.front().model.log_priors.size(), 0.0);
-  double all = 0;
+  double all = 0, log_sum = 0;
   for (size_t k = 0; k < models.size(); ++k) all += WeightOf(weights, k);
   for (size_t k = 0; k < models.size(); ++k) {
     const double share = WeightOf(weights, k) / all;
-    for (size_t s = 0; s < mean.size(); ++s) mean[s] += share * static_cast<double>(models[k].model.log_priors[s]);
+    const std::vector<float>& own = models[k].model.log_priors;
+    log_sum += share * LogSum(own);
+    for (size_t s = 0; s < mean.size(); ++s) mean[s] += share * static_cast<double>(own[s]);
   }
-  double sum = 0;
-  for (const double p : mean) sum += std::exp(p);
+  const double excess = LogSum(mean) - log_sum;
   std::vector<float> priors;
-  for (const double p : mean) priors.push_back(static_cast<float>(std::min(0.0, p - std::log(sum))));
+  for (const double p : mean) priors.push_back(static_cast<float>(std::min(0.0, p - excess)));
   return priors;
 }
 

@@ -90,6 +90,16 @@ TEST(EnsembleOf, ScoresLessPriorsAreTheMeanOfTheMembers) {
   }
 }
 
+// Chain models' outputs are likelihoods already.
+TEST(EnsembleOf, TakesNoPriorsOutWhereItsMembersTakeNone) {
+  std::vector<NamedModel> models;
+  for (const uint64_t seed : {1, 2, 3}) models.push_back(MakeModel("m", kSmall, seed));
+  for (NamedModel& named : models) named.model.log_priors = {0, 0, 0};
+  for (const float p : EnsembleOf(models).log_priors) EXPECT_NEAR(p, 0, 1e-6);
+  for (NamedModel& named : models) named.model.log_priors.clear();
+  EXPECT_TRUE(EnsembleOf(models).log_priors.empty());
+}
+
 TEST(EnsembleOf, RefusesModelsThatDoNotFitAndSaysWhy) {
   const auto refusal = [](const std::function<void(Model&)>& change) -> std::string {
     std::vector<NamedModel> models;

@@ -67,6 +67,11 @@ NETWORKS = {
         "bidirectional right = 3, layers = [{type = 'gru', dim = 6}]",
         "bidirectional right = 2, layers = [{type = 'affine', dim = 8}, {type = 'relu'}, {type = 'lstm', dim = 6}, "
         "{type = 'bidirectional', right = 0, layers = [{type = 'gru', dim = 4}]}]", "affine dim = 9"), 7, {}),
+    "ensemble": (lambda: lists(
+        "tdnn dim = 8, offsets = [-1, 0, 1]",
+        "ensemble members = [{layers = [{type = 'splice', offsets = [-2, 0], stride = 2}, {type = 'affine', "
+        "dim = 9}]}, {layers = [{type = 'tdnn', dim = 6, offsets = [0, 4], stride = 2}, {type = 'tanh'}, "
+        "{type = 'gru', dim = 9}], weight = 2.5}]", "affine dim = 9"), 7, {"frame_subsampling": 2}),
     "convolution": (lambda: lists(
         "convolution channels = 3, channels-first = true, filters = 4, window = 4, offsets = [-2, 0, 1]", "relu",
         "pooling channels = 4, window = 3, stride = 2", "convolution channels = 4, filters = 6, window = 5, stride = 2",
@@ -187,7 +192,8 @@ def types_in(layers):
     for kind, options in layers:
         yield kind
         if kind != "side-task":
-            yield from types_in([(inner["type"], inner) for inner in options.get("layers", [])])
+            for chain in (options, *options.get("members", [])):
+                yield from types_in([(inner["type"], inner) for inner in chain.get("layers", [])])
 
 
 @package.need("antiphon", "torch")
