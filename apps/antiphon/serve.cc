@@ -22,7 +22,10 @@ struct ServeCommandOptions {
   serve::ServeOptions serve;
   ListeningOptions listening;
 
-  ServeCommandOptions() { listening.nnet.precision = "auto"; }
+  ServeCommandOptions() {
+    listening.nnet.precision = "auto";
+    listening.recognize.search.graph_cache_mb = 64;  // a hundred streams share the machine's memory
+  }
 
   template <class V>
   void Visit(V& v) {

@@ -42,7 +42,7 @@ struct DecoderOptions {
   int max_active = 7000;
   int min_active = 200;
   int prune_interval = 25;
-  int graph_cache_mb = 64;
+  int graph_cache_mb = 256;
 
   template <class V>
   void Visit(V& v) {
