@@ -67,6 +67,9 @@ Fault ParseFault(const std::string& text) {
   if (std::find(kActions.begin(), kActions.end(), fault.action) == kActions.end()) {
     Throw<UsageError>("ANTIPHON_FAULT: '{}' is none of {}", fault.action, fmt::join(kActions, ", "));
   }
+  if ((fault.action == "hold" || fault.action == "drag") && fault.until.empty()) {
+    Throw<UsageError>("ANTIPHON_FAULT: '{}' in '{}' needs until=FILE", fault.action, text);
+  }
   return fault;
 }
 
