@@ -122,8 +122,8 @@ FileStep ReadStep(const Config& config, const fs::path& folder, FileStep inherit
   return inherited;
 }
 
-void RefuseTwin(const RecipeStep& step, const RecipeStep& twin) {
-  Throw<UsageError>("{}: a second step '{}' (the first is at {})", step.where, step.name, twin.where);
+void RefuseTwin(const std::string& where, const RecipeStep& twin) {
+  Throw<UsageError>("{}: a second step '{}' (the first is at {})", where, twin.name, twin.where);
 }
 
 // Adds the steps of one file to those that it inherited: a known name changes that step where it stands.
@@ -144,6 +144,11 @@ void ReadSteps(const Config& config, const fs::path& folder, std::vector<FileSte
     const auto inherited = named(steps, name);
     const bool is_new = inherited == steps.end();
     const auto like = table.Text("like");
+    if (const auto twin = named(own, name); twin != own.end()) RefuseTwin(table.Where(), twin->step);
+    if (like && !table.Has("outputs")) {
+      Throw<UsageError>("{}: step '{}' needs outputs of its own, beside those of '{}'", table.Where("like"), name,
+                        *like);
+    }
     if (like && !is_new) {
       Throw<UsageError>("{}: step '{}' is inherited and cannot be like another", table.Where("like"), name);
     }
@@ -151,7 +156,6 @@ void ReadSteps(const Config& config, const fs::path& folder, std::vector<FileSte
     if (!is_new) begun = *inherited;
     if (like) begun = *existing(*like, table.Where("like"));
     FileStep read = ReadStep(table, folder, std::move(begun));
-    if (const auto twin = named(own, name); twin != own.end()) RefuseTwin(read.step, twin->step);
     own.push_back(read);
     const auto before = table.Text("before");
     if (!is_new) {
@@ -213,7 +217,7 @@ std::vector<RecipeStep> SpreadSteps(const std::vector<FileStep>& steps, const Re
     }
     for (RecipeStep& copy : copies) {
       const auto twin = std::find_if(all.begin(), all.end(), [&](const auto& s) { return s.name == copy.name; });
-      if (twin != all.end()) RefuseTwin(copy, *twin);
+      if (twin != all.end()) RefuseTwin(copy.where, *twin);
       all.push_back(std::move(copy));
     }
   }

@@ -215,10 +215,12 @@ TEST_F(RecipeTest, ErrorsInIncludesNameTheFileThatIsWrong) {
               AllOf(HasSubstr("mine.toml:4: "), HasSubstr("inherited")));
   EXPECT_THAT(message("include = \"r.toml\"\n[[step]]\nname = \"c\"\nbefore = \"d\"\nalways = true\ncommand = \"x\""),
               AllOf(HasSubstr("mine.toml:4: "), HasSubstr("unknown step 'd'")));
-  EXPECT_THAT(message("include = \"r.toml\"\n[[step]]\nname = \"c\"\nlike = \"d\"\n"),
+  EXPECT_THAT(message("include = \"r.toml\"\n[[step]]\nname = \"c\"\nlike = \"d\"\noutputs = [\"o2\"]\n"),
               AllOf(HasSubstr("mine.toml:4: "), HasSubstr("unknown step 'd'")));
-  EXPECT_THAT(message("include = \"r.toml\"\n[[step]]\nname = \"a\"\nlike = \"a\"\n"),
+  EXPECT_THAT(message("include = \"r.toml\"\n[[step]]\nname = \"a\"\nlike = \"a\"\noutputs = [\"o2\"]\n"),
               AllOf(HasSubstr("mine.toml:4: "), HasSubstr("inherited and cannot be like another")));
+  EXPECT_THAT(message("include = \"r.toml\"\n[[step]]\nname = \"c\"\nlike = \"a\"\n"),
+              AllOf(HasSubstr("mine.toml:4: "), HasSubstr("needs outputs of its own")));
   WriteRecipe("[[step]]\nname = \"a\"\ncomand = \"x\"\n");
   EXPECT_THAT(message("include = \"r.toml\"\n"), AllOf(HasSubstr("r.toml:10: "), HasSubstr("'command'")));
   WriteFileAtomically(dir_ / "r.toml", "include = \"mine.toml\"\n");
