@@ -1,11 +1,12 @@
 // antiphon ensemble: several trained networks as one model.
+#include "pipeline/ensemble.h"
+
 #include <string>
 #include <vector>
 
 #include "base/error.h"
 #include "base/same_place.h"
 #include "command.h"
-#include "nn/ensemble_model.h"
 #include "pipeline/bundle.h"
 
 namespace antiphon::app {
@@ -25,13 +26,16 @@ struct EnsembleCommandOptions {
 };
 
 void Ensemble(const EnsembleCommandOptions& options, CommandContext& context) {
-  std::vector<nn::NamedModel> models;
+  std::vector<pipeline::NamedModel> models;
   for (const std::string& place : options.models) {
     const std::string file = pipeline::PartsAt(place).model;
     RequireOtherPlace(file, options.out, "this model");
+    for (const pipeline::NamedModel& other : models) {
+      if (IsSamePlace(file, other.name)) Throw<UsageError>("'{}' is named twice: give one model a larger weight", file);
+    }
     models.push_back({file, nn::Model::Load(file)});
   }
-  const nn::Model model = nn::EnsembleOf(models, options.weights);
+  const nn::Model model = pipeline::EnsembleOf(models, options.weights);
   model.Save(options.out);
   context.Print("{}: {} networks, {} parameters", options.out, models.size(), model.network.num_parameters());
 }
@@ -40,10 +44,9 @@ REGISTER_COMMAND(
     "ensemble", EnsembleCommandOptions, Ensemble,
     {.summary = "several networks as one, which scores with the mean of theirs",
      .description = "Networks of the same states and features, trained from other seeds or with other layers, make "
-                    "other errors: together they make fewer, at the cost of them all in memory and time. The model is "
-                    "used as any other.",
+                    "other errors: together they make fewer, at the cost of them all in memory and time.",
      .example = "antiphon ensemble exp/net1/model.safetensors exp/net2/model.safetensors --out exp/both.safetensors\n"
-                "antiphon ensemble exp/small exp/large --weights 1 2 --out exp/both.safetensors",
+                "antiphon ensemble exp/small exp/large --weights 1,2 --out exp/both.safetensors",
      .positionals = {"models"},
      .required = {"models", "out"}});
 

@@ -78,13 +78,12 @@ void ScaleRates(const nn::Network& network, const std::vector<std::string>& rate
   }
 }
 
-// Statistics of the layer, and of a chain inside it, stay as they are.
+// Statistics of the layer, and of chains inside it, stay as they are.
 void FreezeStatistics(Config& layer) {
   if (nn::TraitsOf(layer.Text("type").value_or("")).batch_statistics) layer.Set("learning-rate-factor", "0");
-  if (!layer.Has("layers")) return;
-  std::vector<Config> inside = layer.Tables("layers");
-  for (Config& each : inside) FreezeStatistics(each);
-  layer.Set("layers", InlineTomlTables(inside));
+  nn::ChangeChains(layer, [](std::vector<Config>& chain) {
+    for (Config& each : chain) FreezeStatistics(each);
+  });
 }
 
 }  // namespace

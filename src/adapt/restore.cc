@@ -23,8 +23,9 @@ void Restore(nn::Model& adapted, const nn::Model& original) {
       if (value) config.Set(key, fmt::format("{}", *value));
     }
     // Layers inside, which keep their shapes.
-    if (found != before.end() && found->second.Has("layers")) {
-      config.Set("layers", InlineTomlTables(found->second.Tables("layers")));
+    for (const char* key : {"layers", "members"}) {
+      if (found == before.end() || !found->second.Has(key)) continue;
+      config.Set(key, InlineTomlTables(found->second.Tables(key)));
     }
     parts[i].config = config;
   }

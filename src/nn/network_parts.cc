@@ -52,11 +52,13 @@ void AppendFirstMembers(const Network& network, const std::string& prefix, std::
       AppendFirstMembers(ensemble->members().front().network, own[i].name + ".member1", parts);
       continue;
     }
-    LayerParts& part = parts.emplace_back(std::move(own[i]));
-    part.inside.clear();
-    part.config.Set("name", TomlString(part.name));
+    parts.push_back(std::move(own[i]));
+    parts.back().inside.clear();
   }
 }
+
+// What a layer of a member is called in it.
+std::string ShortName(const std::string& name) { return name.substr(name.rfind('.') + 1); }
 
 // The layers of opened shortcuts back in them.
 std::vector<LayerParts> Close(std::span<const LayerParts> parts) {
@@ -117,7 +119,27 @@ Network PutTogether(const std::vector<LayerParts>& opened, int in_dim) {
 Network FirstMemberOf(const Network& network) {
   std::vector<LayerParts> parts;
   AppendFirstMembers(network, "", parts);
+  std::map<std::string, int> times;
+  for (const LayerParts& part : parts) ++times[ShortName(part.name)];
+  for (LayerParts& part : parts) {
+    if (times[ShortName(part.name)] == 1) part.name = ShortName(part.name);
+    part.config.Set("name", TomlString(part.name));
+  }
   return PutTogether(parts, network.in_dim());
+}
+
+void ChangeChains(Config& layer, const std::function<void(std::vector<Config>& chain)>& change) {
+  const auto change_list = [&](Config& table) {
+    if (!table.Has("layers")) return;
+    std::vector<Config> chain = table.Tables("layers");
+    change(chain);
+    table.Set("layers", InlineTomlTables(chain));
+  };
+  change_list(layer);
+  if (!layer.Has("members")) return;
+  std::vector<Config> members = layer.Tables("members");
+  for (Config& member : members) change_list(member);
+  layer.Set("members", InlineTomlTables(members));
 }
 
 LayerParts MakeLayer(const LayerParts& like, std::string name, std::string type, const Config& options) {

@@ -11,6 +11,7 @@
 // Threads: plain functions. Errors: InputError if the parts do not fit together.
 #pragma once
 
+#include <functional>
 #include <map>
 #include <string>
 #include <vector>
@@ -35,9 +36,12 @@ enum class Shortcuts { kWhole, kOpened };
 std::vector<LayerParts> TakeApart(const Network& network, Shortcuts shortcuts = Shortcuts::kWhole);
 Network PutTogether(const std::vector<LayerParts>& parts, int in_dim);
 
-/// A copy of the network with the first member in the place of each ensemble, its layers called
-/// "ensemble1.member1.affine1".
+/// A copy of the network with the first member in the place of each ensemble that is a layer of its own; its layers
+/// keep their names, behind "ensemble1.member1." where others have them.
 Network FirstMemberOf(const Network& network);
+
+/// Lets `change` change the chains inside a layer's table: `layers`, and those of each of `members`.
+void ChangeChains(Config& layer, const std::function<void(std::vector<Config>& chain)>& change);
 
 /// A layer of `type` with the keys of `options` and what `like` has of common keys (learning rate, …), where `like`
 /// stands.

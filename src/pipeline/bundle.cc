@@ -69,6 +69,7 @@ BundleParts PartsOfExperiment(const fs::path& folder) {
     if (place.empty() && fs::exists(there)) place = there.string();
   };
   take(parts.model, folder / "model.safetensors");
+  take(parts.model, folder / "ensemble" / "model.safetensors");
   take(parts.model, folder / "network" / "model.safetensors");
   take(parts.graph, folder / "graph");
   take(parts.adapt_graph, folder / "graph-gmm");

@@ -30,7 +30,7 @@ struct BundleRequest {
   template <class V>
   void Visit(V& v) {
     v("experiment", experiment, "folder that a recipe made; empty: --model and --graph say what to take");
-    v("model", model, "model file; empty: EXPERIMENT/model.safetensors, or EXPERIMENT/network/model.safetensors");
+    v("model", model, "model file; empty: model.safetensors in EXPERIMENT, or in its folder ensemble or network");
     v("graph", graph, "folder that antiphon graph made for it; empty: EXPERIMENT/graph");
     v("adapt-graph", adapt_graph,
       "the Gaussians' own graph, where a chain model's features are adapted by them; empty: "

@@ -47,6 +47,14 @@ TEST_F(EnsembleCommand, WritesOneModelOfSeveral) {
   EXPECT_EQ(both.network.num_parameters(), a.network.num_parameters() + b.network.num_parameters());
 }
 
+TEST_F(EnsembleCommand, TakesEachModelOnce) {
+  std::filesystem::create_symlink(File("a"), File("again"));
+  Config config;
+  config.Set("models", "['" + File("a").string() + "', '" + File("again").string() + "']");
+  config.Set("out", "'" + File("both").string() + "'");
+  EXPECT_THROW(RunCommand("ensemble", config, printed_), UsageError);
+}
+
 TEST_F(EnsembleCommand, WritesOverNoneOfItsModels) {
   const std::string before = ReadFile(File("b"));
   EXPECT_THROW(Run(File("b").string()), UsageError);

@@ -115,13 +115,37 @@ TEST(Plan, RunsEveryKindOfLayer) {
   EXPECT_TRUE(plan.needs_network());
 }
 
-TEST(Plan, GivesTheSameBitsWhateverTheBatch) {
-  const nn::Network network = NetworkOf(Layers());
+constexpr const char* kEnsemble =
+    "[[layer]]\ntype='affine'\ndim=20\n[[layer]]\ntype='ensemble'\nmembers=[{layers=[{type='affine', dim=24}, "
+    "{type='relu'}, {type='affine', dim=101}]}, {layers=[{type='affine', dim=101}, {type='tanh'}], weight=0.5}]\n";
+
+// What goes by streams goes without several frames at once, lazy outputs and frames that are left out.
+TEST(Plan, GoesByStreamsOnlyWhereAMemberDoes) {
+  const nn::Network network = NetworkOf(kEnsemble);
+  const Plan plan(network, {DataType::kFloat32});
+  EXPECT_FALSE(plan.sequential());
+  const Matrix x = RandomInput(13);
+  EXPECT_LT(LargestDifference(RunPlan(plan, x, 5), Train(network, x)), 2e-5);
+  EXPECT_LT(LargestDifference(RunPlan(Plan(network, {DataType::kInt8}), x, 5), Train(network, x)), 0.2);
+  const nn::Network spliced = NetworkOf(
+      "[[layer]]\ntype='ensemble'\nmembers=[{layers=[{type='affine', dim=9}]}, {layers=[{type='splice'}, "
+      "{type='affine', dim=9}]}]\n");
+  EXPECT_TRUE(Plan(spliced, {DataType::kFloat32}).sequential());
+}
+
+void ExpectSameBitsWhateverTheBatch(const nn::Network& network) {
   const Matrix x = RandomInput(50);
   for (const DataType type : {DataType::kFloat32, DataType::kBf16, DataType::kInt8}) {
     const Plan plan(network, {type});
     const Matrix whole = RunPlan(plan, x, 50);
     for (const int batch : {1, 2, 7, 13, 49}) EXPECT_TRUE(SameBits(RunPlan(plan, x, batch), whole)) << batch;
+  }
+}
+
+TEST(Plan, GivesTheSameBitsWhateverTheBatch) {
+  for (const std::string& layers : {Layers(), std::string(kEnsemble)}) {
+    SCOPED_TRACE(layers);
+    ExpectSameBitsWhateverTheBatch(NetworkOf(layers));
   }
 }
 
@@ -138,7 +162,7 @@ TEST(Plan, GivesTheSameBitsOnEveryInstructionSetIn8Bits) {
 }
 
 TEST(Plan, AllocatesNothingAfterTheStart) {
-  const nn::Network network = NetworkOf(Layers());
+  const nn::Network network = NetworkOf(Layers() + kEnsemble);
   for (const DataType type : {DataType::kFloat32, DataType::kBf16, DataType::kInt8}) {
     const Plan plan(network, {type});
     PlanMemory memory(plan, 16);

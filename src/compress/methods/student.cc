@@ -75,7 +75,7 @@ class Student : public Method {
     std::vector<LayerParts> parts = TakeApart(network);
     for (size_t i = 0; i < kept; ++i) parts[i].tensors = old[i].tensors;
     network = PutTogether(parts, in);
-    const Changes changes = options_.width > 0 ? Narrowings(model.network, network) : Replacement(old);
+    const Changes changes = options_.width > 0 ? Narrowings(model.network, like, network) : Replacement(old);
     model.network = std::move(network);
     return changes;
   }
@@ -141,8 +141,9 @@ class Student : public Method {
                                     WithWeights(old).size() - 1)}};
   }
 
-  Changes Narrowings(const nn::Network& old, const nn::Network& student) const {
-    const int64_t before = SizeOf(old).parameters;
+  // `old` is `whole`, or the first member of each ensemble in it.
+  Changes Narrowings(const nn::Network& whole, const nn::Network& old, const nn::Network& student) const {
+    const int64_t before = SizeOf(whole).parameters;
     const int64_t after = SizeOf(student).parameters;
     if (after >= before) {
       Throw<UsageError>(

@@ -18,7 +18,10 @@ class EnsembleStep : public PlanStep {
   explicit EnsembleStep(const StepArgs& args)
       : EnsembleStep(args, dynamic_cast<const nn::Ensemble&>(args.network.layer(args.layer))) {}
 
-  bool sequential() const override { return true; }
+  bool sequential() const override {
+    return std::any_of(members_.begin(), members_.end(),
+                       [](const Member& m) { return m.plan.sequential() || m.unseen.span() > 0; });
+  }
   int stride() const override { return stride_; }
   bool needs_network() const override {
     return std::any_of(members_.begin(), members_.end(), [](const Member& m) { return m.plan.needs_network(); });
@@ -31,21 +34,23 @@ class EnsembleStep : public PlanStep {
     }
   }
 
-  void Run(const Rows&, const Rows&, std::byte*) const override {}
+  void Run(const Rows& in, const Rows& out, std::byte*) const override {
+    std::unique_ptr<Memory> memory = BorrowMemory(in.rows);
+    for (size_t k = 0; k < members_.size(); ++k) {
+      for (int r = 0; r < in.rows; ++r) {
+        std::copy_n(in.Row<float>(r), in_dim(), memory->plans[k].input().Row(r).data());
+      }
+      members_[k].plan.Run(in.rows, memory->plans[k], memory->result.view().Rows(0, in.rows));
+      AddShare(k, in.rows, *memory, out);
+    }
+    spare_.Return(std::move(memory));
+  }
 
   void RunStreams(const Rows& in, const StreamRows& streams, const Rows& out, std::byte*) const override {
-    std::unique_ptr<Memory> memory =
-        spare_.Borrow(std::max(1, in.rows), [&](int rows) { return std::make_unique<Memory>(*this, rows); });
+    std::unique_ptr<Memory> memory = BorrowMemory(in.rows);
     memory->came.assign(streams.rows.begin(), streams.rows.end());
     for (size_t k = 0; k < members_.size(); ++k) {
-      const int given = RunMember(k, in, streams, *memory);
-      const MatrixView to = out.Floats().Rows(0, given);
-      const ConstMatrixView from = memory->result.view().Rows(0, given);
-      if (k == 0) {
-        Scale(members_[k].share, from, to);
-      } else {
-        AddScaled(members_[k].share, from, to);
-      }
+      AddShare(k, RunMember(k, in, streams, *memory), *memory, out);
     }
     spare_.Return(std::move(memory));
   }
@@ -82,6 +87,21 @@ class EnsembleStep : public PlanStep {
     for (const nn::Ensemble::Member& member : layer.members()) {
       members_.push_back(
           {Plan(member.network, args.options), member.share, TimeContext{member.left_unseen, member.right_unseen, 1}});
+    }
+  }
+
+  std::unique_ptr<Memory> BorrowMemory(int most_rows) const {
+    return spare_.Borrow(std::max(1, most_rows), [&](int rows) { return std::make_unique<Memory>(*this, rows); });
+  }
+
+  // Of member k, what lies in memory.result.
+  void AddShare(size_t k, int rows, const Memory& memory, const Rows& out) const {
+    const MatrixView to = out.Floats().Rows(0, rows);
+    const ConstMatrixView from = memory.result.view().Rows(0, rows);
+    if (k == 0) {
+      Scale(members_[k].share, from, to);
+    } else {
+      AddScaled(members_[k].share, from, to);
     }
   }
 

@@ -40,7 +40,7 @@ struct EnsembleOptions {
 Network MakeMember(const LayerArgs& args, const Config& table, size_t k) {
   LayerArgs own = args;
   own.config = table;
-  return MakeChain(own, "the list of a member's layers in 'ensemble'", MixSeed(args.seed, k));
+  return MakeChain(own, "the list of a member's layers in 'ensemble'", MixSeed(args.seed, k), args.default_out_dim);
 }
 
 std::vector<Ensemble::Member> MakeMembers(const LayerArgs& args) {
@@ -61,9 +61,8 @@ std::vector<Ensemble::Member> MakeMembers(const LayerArgs& args) {
     const Network& network = members.back().network;
     if (network.out_dim() != first.out_dim() || network.time_context().stride != first.time_context().stride) {
       Throw<UsageError>(
-          "{}: the members of 'ensemble' give as many outputs as often: member 1 gives {} of every {} frames, member "
-          "{} "
-          "gives {} of every {}",
+          "{}: all members of 'ensemble' need the same number of outputs and the same stride: member 1 has {} and {}, "
+          "member {} has {} and {}",
           tables[k].Where(), first.out_dim(), first.time_context().stride, k + 1, network.out_dim(),
           network.time_context().stride);
     }
@@ -76,9 +75,9 @@ std::vector<Ensemble::Member> MakeMembers(const LayerArgs& args) {
 template <class View>
 View SeenBy(const Ensemble::Member& member, const ExecContext& ctx, View x) {
   if (x.data() == nullptr) return x;
-  const int64_t first = int64_t{member.left_unseen} * ctx.streams();
-  const int64_t unseen = first + int64_t{member.right_unseen} * ctx.streams();
-  return x.Rows(first, std::max<int64_t>(0, x.rows() - unseen));
+  const int64_t first = std::min(x.rows(), int64_t{member.left_unseen} * ctx.streams());
+  const int64_t behind = std::min(x.rows() - first, int64_t{member.right_unseen} * ctx.streams());
+  return x.Rows(first, x.rows() - first - behind);
 }
 
 constexpr size_t kDerivativeSlot = 0;

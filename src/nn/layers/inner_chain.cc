@@ -11,12 +11,12 @@ std::vector<std::string> KeysBesideChain() {
   return keys;
 }
 
-Network MakeChain(const LayerArgs& args, std::string_view purpose, uint64_t seed) {
+Network MakeChain(const LayerArgs& args, std::string_view purpose, uint64_t seed, int default_out_dim) {
   const std::vector<Config> layers = args.config.Tables("layers");
   if (layers.empty()) Throw<UsageError>("{}: `layers` is missing, {}", args.config.Where(), purpose);
   Config chain;
   chain.Set("layer", InlineTomlTables(layers));
-  return Network(Config::Parse(chain.ToToml(), args.config.Where()), args.in_dim, 0, seed,
+  return Network(Config::Parse(chain.ToToml(), args.config.Where()), args.in_dim, default_out_dim, seed,
                  args.random_values ? InitialValues::kRandom : InitialValues::kToBeSet, {},
                  ValueStorage::kOfOuterNetwork);
 }

@@ -15,8 +15,8 @@ namespace antiphon::nn {
 std::vector<std::string> KeysBesideChain();
 
 /// The layers that `layers` lists, whose values lie in the outer network. `purpose`: what they are for, told if there
-/// are none.
-Network MakeChain(const LayerArgs& args, std::string_view purpose, uint64_t seed);
+/// are none. `default_out_dim`: of a last layer that names no `dim`; 0: it has to.
+Network MakeChain(const LayerArgs& args, std::string_view purpose, uint64_t seed, int default_out_dim = 0);
 
 /// Puts `layers` into the table of the layer around it.
 void SetChain(const Network& chain, Config& config);

@@ -1,15 +1,22 @@
 // Several networks as one: the layer, and models put together.
+#include "pipeline/ensemble.h"
+
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <functional>
+#include <limits>
+#include <map>
 
 #include "base/error.h"
 #include "base/random.h"
-#include "nn/ensemble_model.h"
+#include "nn/network_parts.h"
 #include "temporary_folder.h"
 
-namespace antiphon::nn {
+namespace antiphon::pipeline {
 namespace {
+
+using nn::Model, nn::Network, nn::Parameter, nn::Workspace;
 
 constexpr int kInputs = 4, kOutputs = 3;
 
@@ -74,6 +81,62 @@ TEST(EnsembleOf, IsWrittenAndReadAsAnyModel) {
   EXPECT_TRUE(std::equal(found.data(), found.data() + found.size(), expected.data()));
 }
 
+// Masks, statistics and rounded weights are no parameters.
+TEST(EnsembleOf, KeepsWhatIsNotTrained) {
+  std::vector<NamedModel> models;
+  for (const uint64_t seed : {1, 2}) {
+    models.push_back(MakeModel(
+        "m", "{type = 'batch-norm'}, {type = 'sparse-affine', dim = 8}, {type = 'quantized-affine', dim = 3}", seed));
+    float value = static_cast<float>(seed);
+    for (Parameter* p : models.back().model.network.buffers()) {
+      for (int64_t i = 0; i < p->value.size(); ++i) p->value.data()[i] = value += 1;
+      p->MarkChanged();
+    }
+  }
+  const Model together = EnsembleOf(models);
+  std::vector<const Parameter*> expected;
+  for (const NamedModel& named : models) {
+    for (const Parameter* p : named.model.network.buffers()) expected.push_back(p);
+  }
+  const auto found = together.network.buffers();
+  ASSERT_EQ(found.size(), expected.size());
+  ASSERT_GT(found.size(), 4U);
+  for (size_t i = 0; i < found.size(); ++i) {
+    EXPECT_TRUE(
+        std::equal(found[i]->value.data(), found[i]->value.data() + found[i]->value.size(), expected[i]->value.data()))
+        << found[i]->name;
+  }
+}
+
+TEST(EnsembleOf, SaysWhatAllSayOfThemselves) {
+  std::vector<NamedModel> models;
+  for (const uint64_t seed : {1, 2}) models.push_back(MakeModel("m", kSmall, seed));
+  for (NamedModel& named : models) named.model.descriptions = {{"normalisation", "mean"}, {"held_out", "some"}};
+  models[0].model.descriptions["seed"] = "1";
+  models[1].model.descriptions["seed"] = "2";
+  EXPECT_EQ(EnsembleOf(models).descriptions,
+            (std::map<std::string, std::string>{
+                {"normalisation", "mean"}, {"held_out", "some"}, {"ensemble", "2 networks"}}));
+}
+
+TEST(EnsembleOf, LeavesOutStatesThatAMemberHasNeverSeen) {
+  std::vector<NamedModel> models;
+  for (const uint64_t seed : {1, 2}) models.push_back(MakeModel("m", kSmall, seed));
+  models[1].model.log_priors = {std::log(0.5F), std::log(0.5F), -40.0F};
+  const Model together = EnsembleOf(models);
+  EXPECT_EQ(together.log_priors[2], -std::numeric_limits<float>::infinity());
+  EXPECT_GT(together.log_priors[0], -1.0F);
+}
+
+TEST(FirstMemberOf, KeepsItsNamesWhereTheyAreItsOwn) {
+  std::vector<NamedModel> models;
+  for (const uint64_t seed : {1, 2}) models.push_back(MakeModel("m", kWide, seed));
+  const Model together = EnsembleOf(models);
+  const Network first = nn::FirstMemberOf(together.network);
+  EXPECT_EQ(first.ToToml(), models[0].model.network.ToToml());
+  EXPECT_EQ(first.Hash(), models[0].model.network.Hash());
+}
+
 TEST(EnsembleOf, ScoresLessPriorsAreTheMeanOfTheMembers) {
   std::vector<NamedModel> models;
   models.push_back(MakeModel("a", kSmall, 1));
@@ -116,7 +179,7 @@ TEST(EnsembleOf, RefusesModelsThatDoNotFitAndSaysWhy) {
   };
   const auto has = [](const std::string& text, const std::string& part) { return text.find(part) != text.npos; };
   EXPECT_PRED2(has, refusal([](Model& m) { m.hmm_json = "{}"; }), "states are not the same");
-  EXPECT_PRED2(has, refusal([](Model& m) { m.feature_config = "kind = \"plp\"\n"; }), "front ends");
+  EXPECT_PRED2(has, refusal([](Model& m) { m.descriptions["normalisation"] = "mean"; }), "normalisation by speaker");
   EXPECT_PRED2(has, refusal([](Model& m) { m.speaker_model = {std::byte{1}}; }), "mixtures");
   EXPECT_PRED2(has, refusal([](Model& m) { m.ivector_extractor = {std::byte{1}}; }), "i-vectors");
   EXPECT_PRED2(has, refusal([](Model& m) { m.log_priors.clear(); }), "priors");
@@ -124,6 +187,20 @@ TEST(EnsembleOf, RefusesModelsThatDoNotFitAndSaysWhy) {
   EXPECT_PRED2(
       has, refusal([](Model& m) { m = MakeModel("", "{type = 'splice', stride = 2}, {type = 'affine'}", 3).model; }),
       "stride of the first one is 1, of the other one 2");
+}
+
+TEST(EnsembleOf, RefusesOtherFeatures) {
+  std::vector<NamedModel> models;
+  for (const uint64_t seed : {1, 2}) models.push_back(MakeModel("m" + std::to_string(seed), kSmall, seed));
+  models[1].model.feature_config = "kind = \"plp\"\n";
+  try {
+    EnsembleOf(models);
+    FAIL();
+  } catch (const InputError& e) {
+    EXPECT_NE(std::string(e.what()).find("'m1' were computed with kind = mfcc, but 'm2' takes those with plp"),
+              std::string::npos)
+        << e.what();
+  }
 }
 
 TEST(EnsembleOf, RefusesWeightsThatCannotBe) {
@@ -134,6 +211,7 @@ TEST(EnsembleOf, RefusesWeightsThatCannotBe) {
   EXPECT_THROW(EnsembleOf(models, {1.0}), UsageError);
   EXPECT_THROW(EnsembleOf(models, {1.0, 0.0}), UsageError);
   EXPECT_THROW(EnsembleOf(models, {1.0, -1.0}), UsageError);
+  EXPECT_THROW(EnsembleOf(models, {1.0, 1e7}), UsageError);
 }
 
 TEST(Ensemble, RefusesMembersOfOtherSizesOrStrides) {
@@ -146,13 +224,13 @@ TEST(Ensemble, RefusesMembersOfOtherSizesOrStrides) {
     return "nothing refused";
   };
   EXPECT_NE(refusal("{layers = [{type = 'affine', dim = 3}]}, {layers = [{type = 'affine', dim = 5}]}")
-                .find("member 1 gives 3 of every 1 frames, member 2 gives 5 of every 1"),
+                .find("member 1 has 3 and 1, member 2 has 5 and 1"),
             std::string::npos);
   EXPECT_NE(refusal("{layers = [{type = 'affine', dim = 12}]}, {layers = [{type = 'splice', stride = 3}]}")
-                .find("member 2 gives 12 of every 3"),
+                .find("member 2 has 12 and 3"),
             std::string::npos);
   EXPECT_NE(refusal("{layers = [{type = 'affine', dim = 3}], wieght = 1}").find("weight"), std::string::npos);
 }
 
 }  // namespace
-}  // namespace antiphon::nn
+}  // namespace antiphon::pipeline

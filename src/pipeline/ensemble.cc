@@ -1,14 +1,23 @@
-#include "nn/ensemble_model.h"
+#include "pipeline/ensemble.h"
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "base/check.h"
 #include "base/error.h"
+#include "base/score_source.h"
 #include "base/toml_text.h"
+#include "data/feature_kind.h"
+#include "hmm/hmm_model.h"
+#include "train/warm_start.h"
 
-namespace antiphon::nn {
+namespace antiphon::pipeline {
 namespace {
+
+using nn::Model, nn::Network, nn::Parameter;
+
+constexpr double kLeastWeight = 1e-6, kLargestWeight = 1e6;  // as the layer allows
 
 void CheckWeights(size_t models, const std::vector<double>& weights) {
   if (models < 2) Throw<UsageError>("an ensemble is made of two models or more, found {}", models);
@@ -16,10 +25,19 @@ void CheckWeights(size_t models, const std::vector<double>& weights) {
     Throw<UsageError>("{} weights for {} models: give one for each, or none", weights.size(), models);
   }
   for (const double weight : weights) {
-    if (!(weight > 0) || !std::isfinite(weight)) {
-      Throw<UsageError>("weights are above 0, found {}: leave out a model that is to count for nothing", weight);
+    if (!(weight >= kLeastWeight && weight <= kLargestWeight)) {
+      Throw<UsageError>("weights are between {} and {}, found {}: leave out a model that is to count for nothing",
+                        kLeastWeight, kLargestWeight, weight);
     }
   }
+}
+
+// Transition probabilities may differ: the search takes those of the first one.
+bool HaveTheSameStates(const Model& a, const Model& b) {
+  if (a.hmm_json == b.hmm_json) return true;
+  if (a.hmm_json.empty() || b.hmm_json.empty()) return false;
+  return hmm::HmmModel::FromJson(a.hmm_json).StructureChecksum() ==
+         hmm::HmmModel::FromJson(b.hmm_json).StructureChecksum();
 }
 
 void CheckFits(const NamedModel& named, const NamedModel& reference) {
@@ -40,8 +58,9 @@ void CheckFits(const NamedModel& named, const NamedModel& reference) {
   same("number of frames per output row", a.frames_per_forward, b.frames_per_forward);
   same("first of these frames", a.first_frame_offset, b.first_frame_offset);
   same("number of feature frames per frame of the HMM", a.frame_subsampling, b.frame_subsampling);
-  if (a.hmm_json != b.hmm_json) fail("their states are not the same (trained with another tree or topology)");
-  if (a.feature_config != b.feature_config) fail("their front ends have other options");
+  if (!HaveTheSameStates(a, b)) fail("their states are not the same (trained with another tree or topology)");
+  data::RequireFrontEnd(a.feature_config, "'" + reference.name + "'", b.feature_config, "'" + named.name + "'");
+  same("normalisation by speaker", train::NormalisationTakenBy(a), train::NormalisationTakenBy(b));
   if (a.speaker_model != b.speaker_model) fail("their speakers' transforms come from other mixtures");
   if (a.ivector_extractor != b.ivector_extractor) fail("their i-vectors come from other extractors");
   if (a.log_priors.empty() != b.log_priors.empty()) fail("only one of them has priors");
@@ -63,7 +82,7 @@ Network NetworkOf(std::span<const NamedModel> models, const std::vector<double>&
   Config config;
   config.Set("layer", InlineTomlTables({layer}));
   const Network& first = models.front().model.network;
-  Network network(config, first.in_dim(), first.out_dim(), 0, InitialValues::kToBeSet);
+  Network network(config, first.in_dim(), first.out_dim(), 0, nn::InitialValues::kToBeSet);
   // In the order of the members, each in its own order.
   const auto copy = [&](std::span<Parameter* const> to, auto of) {
     size_t next = 0;
@@ -96,12 +115,27 @@ std::vector<float> PriorsOf(std::span<const NamedModel> models, const std::vecto
     const double share = WeightOf(weights, k) / all;
     const std::vector<float>& own = models[k].model.log_priors;
     log_sum += share * LogSum(own);
-    for (size_t s = 0; s < mean.size(); ++s) mean[s] += share * static_cast<double>(own[s]);
+    for (size_t s = 0; s < mean.size(); ++s) {
+      mean[s] += WasSeen(own[s]) ? share * static_cast<double>(own[s]) : -std::numeric_limits<double>::infinity();
+    }
   }
   const double excess = LogSum(mean) - log_sum;
   std::vector<float> priors;
   for (const double p : mean) priors.push_back(static_cast<float>(std::min(0.0, p - excess)));
   return priors;
+}
+
+// Where all say the same.
+std::map<std::string, std::string> DescriptionsOf(std::span<const NamedModel> models) {
+  std::map<std::string, std::string> common = models.front().model.descriptions;
+  std::erase_if(common, [&](const auto& said) {
+    return std::any_of(models.begin(), models.end(), [&](const NamedModel& named) {
+      const auto found = named.model.descriptions.find(said.first);
+      return found == named.model.descriptions.end() || found->second != said.second;
+    });
+  });
+  common["ensemble"] = fmt::format("{} networks", models.size());
+  return common;
 }
 
 }  // namespace
@@ -123,9 +157,9 @@ Model EnsembleOf(std::span<const NamedModel> models, const std::vector<double>& 
   model.speaker_model = first.speaker_model;
   model.ivector_extractor = first.ivector_extractor;
   model.log_priors = PriorsOf(models, weights);
-  model.descriptions = {{"ensemble", fmt::format("{} networks", models.size())}};
+  model.descriptions = DescriptionsOf(models);
   model.Validate();
   return model;
 }
 
-}  // namespace antiphon::nn
+}  // namespace antiphon::pipeline
