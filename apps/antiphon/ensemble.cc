@@ -43,8 +43,9 @@ void Ensemble(const EnsembleCommandOptions& options, CommandContext& context) {
 REGISTER_COMMAND(
     "ensemble", EnsembleCommandOptions, Ensemble,
     {.summary = "several networks as one, which scores with the mean of theirs",
-     .description = "Networks of the same states and features, trained from other seeds or with other layers, make "
-                    "other errors: together they make fewer, at the cost of them all in memory and time.",
+     .description =
+         "Networks of the same states and features, trained from different seeds or with different layers, make "
+         "different errors: together they make fewer, at the cost of them all in memory and time.",
      .example = "antiphon ensemble exp/net1/model.safetensors exp/net2/model.safetensors --out exp/both.safetensors\n"
                 "antiphon ensemble exp/small exp/large --weights 1,2 --out exp/both.safetensors",
      .positionals = {"models"},

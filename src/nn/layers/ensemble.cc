@@ -5,9 +5,9 @@
 //   members = [{ layers = [{ type = "tdnn", dim = 512 }, { type = "affine" }] },
 //              { layers = [{ type = "affine" }], weight = 0.5 }]
 //
-// Networks that were trained apart, from other initial values, make other errors: the mean of their outputs makes fewer
-// than each of them. `antiphon ensemble` puts trained ones together. Members may see other numbers of frames, an output
-// then stands for the same frame in all of them; their strides are the same.
+// Networks trained apart, from different initial values, make different errors; the mean of their outputs makes fewer.
+// `antiphon ensemble` puts trained ones together. Members may see different numbers of frames: an output stands for the
+// same frame in all of them. Their strides are the same.
 // Source: Hansen, Salamon, Neural network ensembles, IEEE PAMI 1990; of acoustic models: Deng, Platt, Ensemble deep
 // learning for speech recognition, Interspeech 2014.
 #include "nn/layers/ensemble.h"
