@@ -78,7 +78,8 @@ std::vector<LayerParts> Close(std::span<const LayerParts> parts) {
       // A table of its own: handles on the same one would change together.
       tables.push_back(Config::Parse(inner.config.ToToml(), inner.config.Where()));
       tables.back().Set("name", TomlString(own));
-      for (const auto& [name, tensor] : inner.tensors) layer.tensors[own + "." + name] = tensor;
+      const std::string prefix = own + ".";
+      for (const auto& [name, tensor] : inner.tensors) layer.tensors[prefix + name] = tensor;
     }
     layer.config = Config::Parse(layer.config.ToToml(), layer.config.Where());
     layer.config.Set("layers", InlineTomlTables(tables));
