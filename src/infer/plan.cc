@@ -112,7 +112,12 @@ Plan::Plan(const nn::Network& network, const PlanOptions& options)
     const OutputFormat wanted = steps_[i + 1]->input_format();
     if (!options.adaptable || wanted.scale != 0.0F) steps_[i]->OfferOutput(wanted);
   }
-  CHECK(!steps_.empty());
+  if (steps_.empty()) {
+    Throw<UsageError>(
+        "none of the layers ('{}' …) does anything in scoring: a network, and a chain inside a layer, needs "
+        "one that does",
+        network.num_layers() > 0 ? network.layer_type(0) : "");
+  }
   for (const auto& step : steps_) {
     widest_ = std::max(widest_, step->in_dim());
     needs_network_ = needs_network_ || step->needs_network();

@@ -149,6 +149,17 @@ TEST(Plan, GivesTheSameBitsWhateverTheBatch) {
   }
 }
 
+TEST(Plan, RefusesAChainThatDoesNothing) {
+  const nn::Network network = NetworkOf(
+      "[[layer]]\ntype='ensemble'\nmembers=[{layers=[{type='dropout'}]}, {layers=[{type='affine', dim=37}]}]\n");
+  try {
+    Plan(network, {DataType::kFloat32});
+    FAIL();
+  } catch (const UsageError& e) {
+    EXPECT_NE(std::string(e.what()).find("'dropout'"), std::string::npos) << e.what();
+  }
+}
+
 TEST(Plan, GivesTheSameBitsOnEveryInstructionSetIn8Bits) {
   for (const std::string activation : {"sigmoid", "relu", "tanh"}) {
     const nn::Network network = NetworkOf(Layers(activation));
