@@ -43,13 +43,16 @@ void AppendParts(const Network& network, const std::string& inside, Shortcuts sh
   }
 }
 
+// Between an ensemble's name and those of its first member's layers.
+const std::string kFirstMember = ".member1";
+
 void AppendFirstMembers(const Network& network, const std::string& prefix, std::vector<LayerParts>& parts) {
   std::vector<LayerParts> own;
   AppendParts(network, prefix, Shortcuts::kWhole, own);
   for (size_t i = 0; i < own.size(); ++i) {
     const auto* const ensemble = dynamic_cast<const Ensemble*>(&network.layer(i));
     if (ensemble != nullptr) {
-      AppendFirstMembers(ensemble->members().front().network, own[i].name + ".member1", parts);
+      AppendFirstMembers(ensemble->members().front().network, own[i].name + kFirstMember, parts);
       continue;
     }
     parts.push_back(std::move(own[i]));
@@ -58,7 +61,10 @@ void AppendFirstMembers(const Network& network, const std::string& prefix, std::
 }
 
 // What a layer of a member is called in it.
-std::string ShortName(const std::string& name) { return name.substr(name.rfind('.') + 1); }
+std::string ShortName(const std::string& name) {
+  const size_t at = name.rfind(kFirstMember + ".");
+  return at == std::string::npos ? name : name.substr(at + kFirstMember.size() + 1);
+}
 
 // The layers of opened shortcuts back in them.
 std::vector<LayerParts> Close(std::span<const LayerParts> parts) {
