@@ -31,7 +31,7 @@ struct MemberOptions {
   }
 };
 
-// What stands in the layer's own table.
+// The layer itself has no options: its table holds `members` alone.
 struct EnsembleOptions {
   template <class V>
   void Visit(V&) {}
@@ -78,6 +78,15 @@ View SeenBy(const Ensemble::Member& member, const ExecContext& ctx, View x) {
   const int64_t first = std::min(x.rows(), int64_t{member.left_unseen} * ctx.streams());
   const int64_t behind = std::min(x.rows() - first, int64_t{member.right_unseen} * ctx.streams());
   return x.Rows(first, x.rows() - first - behind);
+}
+
+// The first member's share begins the mean.
+void AddShare(const Ensemble::Member& member, bool first, ConstMatrixView own, MatrixView mean) {
+  if (first) {
+    Scale(member.share, own, mean);
+  } else {
+    AddScaled(member.share, own, mean);
+  }
 }
 
 constexpr size_t kDerivativeSlot = 0;
@@ -163,11 +172,7 @@ void Ensemble::DoForward(const ExecContext& ctx, ConstMatrixView x, MatrixView y
   for (size_t k = 0; k < members_.size(); ++k) {
     const Member& member = members_[k];
     const ConstMatrixView own = member.network.Forward(InsideMember(ctx, k), SeenBy(member, ctx, x), ws.Child(k));
-    if (k == 0) {
-      Scale(member.share, own, y);
-    } else {
-      AddScaled(member.share, own, y);
-    }
+    AddShare(member, k == 0, own, y);
   }
 }
 
@@ -190,11 +195,7 @@ void Ensemble::DoTangent(const ExecContext& ctx, ConstMatrixView dx, std::span<c
     Member& member = members_[k];
     const ConstMatrixView own =
         member.network.Tangent(InsideMember(ctx, k), SeenBy(member, ctx, dx), direction, ws.Child(k));
-    if (k == 0) {
-      Scale(member.share, own, dy);
-    } else {
-      AddScaled(member.share, own, dy);
-    }
+    AddShare(member, k == 0, own, dy);
   }
 }
 
