@@ -29,6 +29,8 @@ class IncomingLetters {
   std::optional<PoolLetter> Await();
   /// Of a lost rank no more comes.
   void Drop(int source);
+  /// When a round begins. Heads of lost ranks may be here, that came after Drop; ranks may have other numbers now.
+  void Clear() { letters_.clear(); }
 
  private:
   bool TakeHead();

@@ -57,6 +57,7 @@ void ServerPool::BeginRound(int64_t first, int64_t last, std::span<float> model)
   gone_.assign(workers, false);
   promised_.assign(workers, {});
   held_.clear();
+  incoming_.Clear();
   given_back_ = 0;
   if (!works()) return;
   PullNow(model);

@@ -4,11 +4,15 @@
 #include <algorithm>
 #include <atomic>
 #include <numeric>
+#include <optional>
 #include <set>
+#include <span>
 #include <thread>
 
 #include "comm/rank_threads.h"
 #include "dying_rank.h"
+#include "parallel/incoming_letters.h"
+#include "parallel/server_pool.h"
 #include "parallel/surviving_communicator.h"
 #include "small_learner.h"
 
@@ -277,6 +281,54 @@ TEST(ServerPool, WhoIsLeftAloneLearnsWhatTheOtherHad) {
     }
     EXPECT_GE(last.given_back, 1) << options;
   }
+}
+
+// Its head comes behind the news of its loss. In the next round nobody has its number.
+TEST(ServerPool, WhatALostSlaveBeganToSayIsForgotten) {
+  std::atomic<bool> asked = false, served = false;
+  std::vector<int64_t> learned;
+  OnLosableRanks(2, [&](SurvivingCommunicator& comm) {
+    std::vector<float> model(7, 1.0f);
+    ServerPoolOptions options;
+    options.servers = 1;
+    options.staleness_bound = 0;  // whose judgement is held until all ask for one
+    ServerPool pool(comm, options, model);
+    comm.GoOn([](const Loss&) {});
+    pool.BeginRound(0, 4, model);
+    std::optional<int64_t> minibatch = pool.Take();
+    if (comm.rank() == 1) {
+      const std::span<const std::byte> payload = std::as_bytes(std::span(&*minibatch, 1));
+      const PoolLetterHead head{static_cast<int64_t>(PoolLetterKind::kJudge), 0, 0, std::ssize(payload)};
+      const std::span<const std::byte> bytes = std::as_bytes(std::span(&head, 1));
+      comm.Send(0, IncomingLetters::kHeadTag, bytes);
+      comm.Send(0, IncomingLetters::kPayloadTag, payload);
+      asked = true;
+      while (!served) std::this_thread::yield();
+      comm.Send(0, IncomingLetters::kHeadTag, bytes);
+      throw comm::RankLost("killed");
+    }
+    while (!asked) pool.Serve();
+    pool.Serve();
+    served = true;
+    while (comm.losses()->LostRanks().empty()) std::this_thread::yield();
+    const auto learn = [&] {
+      for (; minibatch; minibatch = pool.Take()) {
+        EXPECT_TRUE(pool.Judge({&*minibatch, 1}).apply);
+        pool.PushChange(model);
+        pool.Pull(model);
+        pool.Serve();
+        learned.push_back(*minibatch);
+      }
+      pool.EndRound();
+    };
+    learn();
+    EXPECT_EQ(comm.world_size(), 1);
+    pool.BeginRound(4, 6, model);
+    minibatch = pool.Take();
+    learn();
+  });
+  std::sort(learned.begin(), learned.end());
+  EXPECT_EQ(learned, (std::vector<int64_t>{0, 1, 2, 3, 4, 5}));
 }
 
 TEST(ServerPool, ALostServerEndsTheRun) {
