@@ -5,7 +5,7 @@
 
 #include "adapt/method.h"
 #include "api/cancel.h"
-#include "api/improvement_check.h"
+#include "api/request_check.h"
 #include "base/cancel.h"
 #include "base/compute_threads.h"
 #include "base/error.h"

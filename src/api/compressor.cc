@@ -4,7 +4,7 @@
 
 #include "api/cancel.h"
 #include "api/host_alone.h"
-#include "api/improvement_check.h"
+#include "api/request_check.h"
 #include "base/cancel.h"
 #include "base/compute_threads.h"
 #include "base/error.h"

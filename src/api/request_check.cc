@@ -1,4 +1,4 @@
-#include "api/improvement_check.h"
+#include "api/request_check.h"
 
 #include <algorithm>
 
