@@ -6,10 +6,21 @@
 #include <utility>
 #include <vector>
 
+#include "base/error.h"
 #include "data/compressed_matrix.h"
 #include "data/feature_extraction.h"
 
 namespace antiphon::pipeline {
+namespace {
+
+[[noreturn]] void ThrowChanged(int64_t before, int64_t now) {
+  Throw<InputError>(
+      "the recording changed while it was read: it had {} frames at first, then {}{}; read it again once nothing "
+      "writes to it",
+      before, now, now > before ? " or more" : "");
+}
+
+}  // namespace
 
 RecordingFeatures::RecordingFeatures(const feat::FrontEnd& front_end, data::AudioPieces audio, int rate_hz,
                                      const RecordingOptions& options)
@@ -55,11 +66,15 @@ Matrix RecordingFeatures::Whole() {
 void RecordingFeatures::InParts(const Use& use) {
   if (!long_) return use(Matrix(kept_), true);
   std::optional<Matrix> held;  // until it is known whether it is the last
+  int64_t frames = 0;
   const auto take = [&](Matrix&& part) {
+    frames += part.rows();
+    if (frames > num_frames_) ThrowChanged(num_frames_, frames);
     if (held) use(std::move(*held), false);
     held = Finished(part);
   };
   data::FramesInParts(audio_, rate_hz_, front_end_, options_.utterance, take, options_.speaker);
+  if (!held || frames < num_frames_) ThrowChanged(num_frames_, frames);
   use(std::move(*held), true);
 }
 

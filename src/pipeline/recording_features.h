@@ -4,7 +4,8 @@
 //
 // Memory: those of a recording of up to data::kLongRecordingS are kept; longer ones are computed anew each time that
 // they are asked for, as the mean is known at the end only.
-// Threads: one per object. Errors: those of the audio; InputError for samples that are not finite.
+// Threads: one per object. Errors: those of the audio; InputError for samples that are not finite, and for a recording
+// that has other frames when it is read again.
 #pragma once
 
 #include <cstdint>
