@@ -3,10 +3,18 @@
 
 #include <algorithm>
 #include <map>
+#include <memory>
+#include <string_view>
 
+#include "decode/graph/graph_builder.h"
+#include "decode/graph/parts_builder.h"
+#include "decode/lm/ngram_estimate.h"
+#include "decode/lm/ngram_fst.h"
 #include "decode/search/decoder.h"
 #include "decode/search/matrix_scores.h"
+#include "decode/toy_model.h"
 #include "decode/toy_search.h"
+#include "hmm/graph/openfst.h"
 
 namespace antiphon::decode {
 namespace {
@@ -102,6 +110,35 @@ TEST_P(ToySearch, PathsThroughACutArePathsOfTheWhole) {
       EXPECT_GE(cost, all.at(words) - 1e-3);
     }
   }
+}
+
+// With room for nothing, states of the frames before the last are soon forgotten, those where the cut is too.
+TEST(Composition, IsCutWhereItsStatesAreForgotten) {
+  const hmm::Lexicon lexicon = ToyLexicon();
+  const hmm::HmmModel model = ToyModel(lexicon, 2);
+  fst::StdVectorFst grammar;
+  NgramToFst(
+      EstimateNgram({{"SEE", "A"}, {"A", "SEA"}, {"ATE"}}, {}, {2, "witten-bell", 1}),
+      [&](std::string_view w) { return lexicon.FindWord(w); }, lexicon.backoff_word(), &grammar);
+  const Graph graph =
+      GraphFromParts(std::make_shared<const GraphParts>(BuildLexiconGraph(model, lexicon, {}),
+                                                        WordAutomaton::FromFst(grammar, lexicon.backoff_word(), 1000)),
+                     model, lexicon);
+  DecoderOptions options = Wide();
+  options.prune_interval = 3;
+  Decoder roomy(graph, options);
+  options.graph_cache_mb = 0;
+  Decoder tight(graph, options);
+  MatrixScores source(RandomToyScores(5, 7, graph.num_pdfs()));
+  const auto cut = [&](Decoder& decoder) {
+    decoder.Advance(source);
+    return BestPath(decoder.CutBefore(2, decoder.BestAnchors()[2]), kWeights);
+  };
+  const LatticePath expected = cut(roomy), found = cut(tight);
+  EXPECT_EQ(found.words, expected.words);
+  EXPECT_EQ(found.alignment, expected.alignment);
+  EXPECT_EQ(found.alignment.size(), 2U);
+  EXPECT_NEAR(found.cost.graph, expected.cost.graph, 1e-3);
 }
 
 }  // namespace

@@ -175,6 +175,7 @@ FrameTokens SearchFrames::Compact(FrameTokens& frame) {
 
 float SearchFrames::FinalCost(const Token& token, bool with_final_costs) const {
   if (!with_final_costs) return 0.0F;
+  CHECK_GE(token.state, 0) << "the final cost of a state that was forgotten";
   const float cost = graph_.states()[token.state].final_cost;
   return bias_ == nullptr ? cost : cost + bias_->FinalCost(token.context);
 }
@@ -383,7 +384,8 @@ Lattice SearchFrames::ToLattice() const { return ToLattice(-1); }
 Lattice SearchFrames::ToLattice(int32_t end) const {
   Lattice lattice;
   if (num_frames_ <= 0) return lattice;
-  const bool with_final = ReachedFinal();
+  // Of a cut no final cost counts, and states of frames before the last may be forgotten.
+  const bool with_final = end < 0 && ReachedFinal();
   std::vector<std::vector<int32_t>> ids(num_frames_ + 1);
   int32_t count = 0;
   for (int f = 0; f <= num_frames_; ++f) {
