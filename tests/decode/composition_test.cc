@@ -212,6 +212,28 @@ TEST(Composition, ForgetsWhatItMayAndFindsTheSame) {
   }
 }
 
+TEST(Composition, GivesBackTheMemoryOfWhatItForgets) {
+  Rng rng(4);
+  const hmm::Lexicon lexicon = RandomLexicon(rng, false);
+  const hmm::HmmModel model = ToyModel(lexicon, 2);
+  const Both graphs = BuildBoth(model, lexicon, RandomNgrams(lexicon, 2, rng));
+  GraphWalk walk(graphs.composed);
+  const size_t least = walk.memory();
+  const auto fill = [&] {
+    for (int32_t s = 0; s < 40; ++s) {
+      const GraphState made = walk.Expanded(s);
+      for (uint32_t a = made.epsilon_begin; a < made.end; ++a) walk.Next(a);
+    }
+    EXPECT_GT(walk.memory(), least);
+  };
+  fill();
+  walk.Forget();
+  EXPECT_EQ(walk.memory(), least);
+  fill();
+  walk.Collect([](const auto&, const auto&) {});
+  EXPECT_EQ(walk.memory(), least);
+}
+
 TEST(Composition, RefusesAModelWhoseStatesDependOnThePhoneThatFollows) {
   const hmm::Lexicon lexicon = ToyLexicon();
   try {

@@ -14,20 +14,26 @@ namespace {
 
 constexpr float kNever = std::numeric_limits<float>::infinity();
 
+// clear() would keep the memory, which counts against the search's limit.
+template <class T>
+void Release(std::vector<T>& values) {
+  std::vector<T>().swap(values);
+}
+
 }  // namespace
 
 Composition::Composition(std::shared_ptr<const GraphParts> parts) : parts_(std::move(parts)) { Clear(); }
 
 void Composition::Clear() {
-  states_.clear();
-  arcs_.clear();
-  targets_.clear();
-  pairs_.clear();
-  outlooks_.clear();
-  ids_.Clear();
-  histories_.clear();
-  history_ids_.Clear();
-  choices_.clear();
+  Release(states_);
+  Release(arcs_);
+  Release(targets_);
+  Release(pairs_);
+  Release(outlooks_);
+  Release(histories_);
+  Release(choices_);
+  ids_ = PairTable();
+  history_ids_ = PairTable();
   // Searches look ahead in the arcs of states that have none yet.
   arcs_.reserve(1 << 10);
   const int32_t history = HistoryOf(parts_->words().start(), 0);
@@ -216,8 +222,6 @@ void Composition::BeginCollection() {
   std::swap(old_->histories, histories_);
   old_->new_arcs.assign(old_->arcs.size(), std::numeric_limits<uint32_t>::max());
   old_->new_states.assign(old_->states.size(), -1);
-  choices_ = {};
-  targets_ = {};
   Clear();
   old_->new_states[kStart] = kStart;
 }

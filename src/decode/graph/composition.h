@@ -40,6 +40,7 @@ class Composition {
 
   /// Bytes.
   size_t memory() const;
+  /// As after construction, in memory too.
   void Clear();
   /// Between the two, KeepState and KeepArc give the new ids of what stays. Kept arcs lead nowhere.
   void BeginCollection();

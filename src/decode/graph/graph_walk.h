@@ -54,7 +54,7 @@ class GraphWalk {
 
   /// Bytes that grow with the search; 0 for a static graph.
   size_t memory() const { return composition_ ? composition_->memory() : 0; }
-  /// As if nothing had been reached yet; no id holds any more.
+  /// As if nothing had been reached yet, memory given back; no id holds any more.
   void Forget() {
     if (!composition_) return;
     composition_->Clear();

@@ -32,6 +32,7 @@ class Decoder::Search {
 
   void Restart() {
     frames_.Clear();
+    graph_memory_ = static_cast<size_t>(options_.graph_cache_mb) << 20;
     if (walk_.memory() > graph_memory_) walk_.Forget();
     stats_ = {};
     finished_ = false;
@@ -120,7 +121,7 @@ class Decoder::Search {
   // What no hypothesis needs of a graph that is put together as it is reached.
   void ForgetGraph() {
     walk_.Collect([&](const auto& keep_state, const auto& keep_arc) { frames_.Renumber(keep_state, keep_arc); });
-    // Where hypotheses alone need most of it, time would go by with nothing else.
+    // Where hypotheses alone need most of it, time would go by with nothing else; they end with the utterance.
     graph_memory_ = std::max(graph_memory_, 2 * walk_.memory());
   }
 
@@ -290,7 +291,7 @@ class Decoder::Search {
   DecoderOptions options_;
   float scale_;
   GraphWalk walk_;
-  size_t graph_memory_ = static_cast<size_t>(options_.graph_cache_mb) << 20;
+  size_t graph_memory_ = 0;  // beyond, what no hypothesis needs is forgotten
   SearchFrames frames_;
   TokenMap map_;
   std::unordered_map<int64_t, int32_t> biased_;  // only looked up
