@@ -3,7 +3,12 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "base/error.h"
 #include "base/file.h"
@@ -79,6 +84,106 @@ TEST(WordBias, CountsOccurrencesOfAPhrase) {
     }
     EXPECT_NEAR(Earned(bias, words), expected, 1e-5);
   }
+}
+
+// The same without an automaton: what was said of a phrase is the longest end of the words that begins one.
+class BiasByHand {
+ public:
+  // By phrase, as ids.
+  explicit BiasByHand(std::map<std::vector<int32_t>, double> phrases) : phrases_(std::move(phrases)) {}
+
+  double Earned(const std::vector<int32_t>& words) const {
+    double earned = 0;
+    std::vector<int32_t> said;
+    for (const int32_t word : words) {
+      std::vector<int32_t> next = said;
+      next.push_back(word);
+      if (Begins(next)) {
+        earned += Bonus(next);
+      } else {
+        earned -= GivenBack(said);
+        next.erase(next.begin());
+        while (!Begins(next)) next.erase(next.begin());
+        earned += Score(next);
+      }
+      said = next;
+    }
+    return earned - GivenBack(said);
+  }
+
+ private:
+  static std::vector<int32_t> First(const std::vector<int32_t>& words, size_t n) {
+    return {words.begin(), words.begin() + static_cast<std::ptrdiff_t>(n)};
+  }
+  bool Begins(const std::vector<int32_t>& words) const {
+    return words.empty() || std::any_of(phrases_.begin(), phrases_.end(), [&](const auto& phrase) {
+             return phrase.first.size() >= words.size() && First(phrase.first, words.size()) == words;
+           });
+  }
+  double Bonus(const std::vector<int32_t>& words) const {
+    double most = -HUGE_VAL;
+    for (const auto& [phrase, bonus] : phrases_) {
+      if (phrase.size() >= words.size() && First(phrase, words.size()) == words) most = std::max(most, bonus);
+    }
+    return most;
+  }
+  double Score(const std::vector<int32_t>& words, size_t from = 0) const {
+    double sum = 0;
+    for (size_t n = from + 1; n <= words.size(); ++n) sum += Bonus(First(words, n));
+    return sum;
+  }
+  double GivenBack(const std::vector<int32_t>& said) const {
+    size_t ended = 0;
+    double earned = 0;
+    for (size_t n = 1; n <= said.size(); ++n) {
+      if (phrases_.contains(First(said, n))) ended = n;
+      const std::vector<int32_t> end(said.begin() + static_cast<std::ptrdiff_t>(n), said.end());
+      if (phrases_.contains(end)) earned = std::max(earned, Score(end));
+    }
+    const double open = Score(said, ended);
+    return ended == said.size() ? 0 : (earned > 0 ? std::max(0.0, open - earned) : open);
+  }
+
+  std::map<std::vector<int32_t>, double> phrases_;
+};
+
+TEST(WordBias, EarnsWhatIsFoundWithoutAnAutomaton) {
+  for (uint64_t seed = 0; seed < 100; ++seed) {
+    SCOPED_TRACE(seed);
+    Rng rng(seed);
+    Phrases phrases;
+    std::map<std::vector<int32_t>, double> by_hand;
+    while (by_hand.size() < 4) {
+      std::vector<int32_t> ids;
+      std::string text;
+      for (uint64_t n = 1 + rng.Below(5); n > 0; --n) {
+        ids.push_back(static_cast<int32_t>(1 + rng.Below(2)));
+        text += ids.back() == 1 ? "a " : "b ";
+      }
+      const double bonus = rng.Uniform(-1, 4);
+      if (by_hand.emplace(ids, bonus).second) phrases.emplace_back(text, bonus);
+    }
+    const WordBias bias(Loop(3), phrases);
+    ASSERT_TRUE(bias.remarks().empty()) << bias.remarks()[0];
+    const BiasByHand expected(by_hand);
+    for (int round = 0; round < 50; ++round) {
+      std::vector<int32_t> words;
+      for (uint64_t n = rng.Below(12); n > 0; --n) words.push_back(static_cast<int32_t>(rng.Below(7) / 3 + 1));
+      EXPECT_NEAR(Earned(bias, words), expected.Earned(words), 1e-4);
+    }
+  }
+}
+
+// Every end of it begins it too: whoever looks at all of them does not come to an end with so many words.
+TEST(WordBias, OneWordAgainAndAgainIsNoProblem) {
+  constexpr size_t kWords = 500000;
+  std::string text;
+  for (size_t n = 0; n < kWords; ++n) text += "a ";
+  const Graph graph = Loop(2);
+  const WordBias bias(graph, Phrases{{text, 1}, {"a a", 1}});
+  EXPECT_NEAR(Earned(bias, std::vector<int32_t>(kWords, 1)), double{kWords}, 1e-3);
+  EXPECT_NEAR(Earned(bias, std::vector<int32_t>(30000, 1)), 4, 1e-3) << "the short phrase, at both ends";
+  EXPECT_NEAR(Earned(bias, {1}), 0, 1e-6);
 }
 
 DecoderOptions Options(double beam) {

@@ -238,11 +238,8 @@ void WordBias::Link() {
         if (back == 0) break;
       }
       // A shorter phrase that ended here stays earned.
-      float earned = 0;
-      for (int32_t back = node.fail; back != 0; back = nodes_[static_cast<size_t>(back)].fail) {
-        const Node& suffix = nodes_[static_cast<size_t>(back)];
-        if (suffix.ends) earned = std::max(earned, suffix.score);
-      }
+      const float earned = nodes_[static_cast<size_t>(node.fail)].earned;
+      node.earned = node.ends ? std::max(earned, node.score) : earned;
       node.give_back = node.ends ? 0 : (earned > 0 ? std::max(0.0F, node.open - earned) : node.open);
       waiting.push_back(id);
     }

@@ -86,6 +86,7 @@ class WordBias {
     float bonus = 0;      // of the edge to here
     float score = 0;      // of all edges to here
     float open = 0;       // of those since a phrase ended last
+    float earned = 0;     // the most that a phrase earns which ends here, this one or a shorter one
     float give_back = 0;  // of open, what is lost unless the phrase goes on
     bool ends = false;
   };
