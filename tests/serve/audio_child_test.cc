@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include <filesystem>
+#include <memory>
 #include <optional>
 #include <string>
 
@@ -20,14 +21,17 @@ namespace {
 
 class AudioChildren : public ::testing::Test {
  protected:
-  /// The first piece of a decoder that is this script.
-  AudioPiece FirstPiece(const std::string& script) {
+  /// A decoder that is this script.
+  std::shared_ptr<AudioChild> Start(asio::io_context& io, const std::string& script) const {
     const std::string program = folder_ / "decoder";
     WriteFileAtomically(program, "#!/bin/sh\n" + script + "\n");
     std::filesystem::permissions(program, std::filesystem::perms::owner_all);
+    return std::make_shared<AudioChild>(io.get_executor(), program,
+                                        FileDescriptor(::open("/dev/null", O_RDONLY | O_CLOEXEC)), LimitOptions());
+  }
+  AudioPiece FirstPiece(const std::string& script) const {
     asio::io_context io;
-    const auto child = std::make_shared<AudioChild>(
-        io.get_executor(), program, FileDescriptor(::open("/dev/null", O_RDONLY | O_CLOEXEC)), LimitOptions());
+    const auto child = Start(io, script);
     std::optional<AudioPiece> piece;
     child->Read([&](AudioPiece read) { piece = std::move(read); });
     io.run();
@@ -49,6 +53,31 @@ TEST_F(AudioChildren, SayWhatIsNoHeader) {
   EXPECT_EQ(piece.error, "");
   EXPECT_EQ(piece.sample_rate_hz, 8000);
   EXPECT_EQ(piece.samples.size(), 1U);
+}
+
+TEST_F(AudioChildren, MaySayMoreThanAPipeHolds) {
+  const AudioPiece piece = FirstPiece(R"(head -c 200000 /dev/zero >&2; echo '{"rate": 8000}'; printf abcd)");
+  EXPECT_EQ(piece.error, "");
+  EXPECT_EQ(piece.samples.size(), 1U);
+  const AudioPiece none =
+      FirstPiece("head -c 200000 /dev/zero >&2; echo 'antiphon: error: it is a picture' >&2; exit 1");
+  EXPECT_EQ(none.error, "it is a picture");
+}
+
+TEST_F(AudioChildren, GoWithWhoeverAskedForThem) {
+  asio::io_context io;
+  auto child = Start(io, R"(echo '{"rate": 8000}'; printf abcd; exec sleep 600)");
+  std::optional<AudioPiece> piece;
+  child->Read([&](AudioPiece read) { piece = std::move(read); });
+  while (!piece && io.run_one() > 0) {
+  }
+  ASSERT_TRUE(piece.has_value());
+  EXPECT_EQ(piece->error, "");
+  // By now only its messages are being read.
+  const std::weak_ptr<AudioChild> left = child;
+  child.reset();
+  ASSERT_TRUE(left.expired());
+  io.run();
 }
 
 TEST_F(AudioChildren, LeaveNothingRunningIfTheyDieAlone) {

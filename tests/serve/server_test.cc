@@ -8,9 +8,13 @@
 #include <boost/beast/core/buffers_to_string.hpp>
 #include <boost/beast/websocket.hpp>
 #include <cmath>
+#include <cstdio>
+#include <fstream>
 #include <functional>
 #include <future>
+#include <memory>
 #include <nlohmann/json.hpp>
+#include <string>
 #include <thread>
 #include <utility>
 
@@ -98,7 +102,7 @@ class Servers : public ::testing::Test {
   void Start(const ServeOptions& given) {
     ServeOptions options = given;
     options.port = 0;
-    server_.emplace(options, Settings(), models_, nullptr, kThreads);
+    server_.emplace(options, Settings(), models_, log_.get(), kThreads);
     running_ = std::thread([this] { server_->Run(); });
   }
   void TearDown() override {
@@ -128,6 +132,7 @@ class Servers : public ::testing::Test {
   ModelSet models_{{"two=" + (system_.folder / "net.safetensors").string()}, "", [this](const std::string&) {
                      return MakeRecognizer();
                    }};
+  std::unique_ptr<std::FILE, int (*)(std::FILE*)> log_{nullptr, &std::fclose};  // null: none is written
   std::optional<Server> server_;
   std::thread running_;
 };
@@ -299,6 +304,55 @@ TEST_F(Servers, KeepWhoWaitsForTheResultLongerThanIdleClients) {
   for (int i = 0; i < 4; ++i) VoskClient(server_->port()).WordsToTheEnd();
   holds.LetGo();
   EXPECT_EQ(client.WordsToTheEnd(), expected);
+}
+
+TEST_F(Servers, CountIdleTimeFromTheLastAnswer) {
+  const std::string log = system_.folder / "log";
+  log_.reset(std::fopen(log.c_str(), "w"));
+  ASSERT_NE(log_.get(), nullptr);
+  ServeOptions options;
+  options.limits.idle_s = 2;
+  options.limits.delay_s = 600;
+  Start(options);
+  const std::vector<int16_t> samples = Samples(80);
+  Holds holds(server_->context().scheduler, kThreads);
+  VoskClient waiting(server_->port());
+  waiting.Say(samples);
+  VoskClient silent(server_->port());
+  VoskClient(server_->port()).Say(kCallConfig);  // now the time of the silent one is being counted
+  holds.LetGo();
+  waiting.Hear();
+  EXPECT_EQ(silent.Closed().code, websocket::close_code::policy_error);
+  EXPECT_EQ(waiting.Closed().code, websocket::close_code::policy_error);
+  TearDown();  // then the log is whole
+  // The piece came before the silent client did, its answer after that.
+  std::vector<int> let_go;
+  std::ifstream lines(log);
+  for (std::string line; std::getline(lines, line);) {
+    const json event = json::parse(line);
+    if (event["event"] == "stream-end" && event["outcome"] == "idle") let_go.push_back(event["stream"].get<int>());
+  }
+  EXPECT_EQ(let_go, (std::vector<int>{2, 1}));
+}
+
+TEST_F(Servers, CountSecondsOfSpeechWhateverItsRates) {
+  ServeOptions options;
+  options.limits.stream_s = 2;
+  Start(options);
+  const auto closed = [&](int first_hz, int second_hz, double second_s) {
+    VoskClient client(server_->port());
+    for (const auto& [rate_hz, seconds] : {std::pair(first_hz, 1.5), std::pair(second_hz, second_s)}) {
+      client.Say(R"({"config" : {"sample_rate" : )" + std::to_string(rate_hz) + "}}");
+      const std::vector<int16_t> samples = Samples(static_cast<int>(seconds * rate_hz));
+      client.Say(samples);
+      client.Say(rate_hz == first_hz ? R"({"reset" : 1})" : R"({"eof" : 1})");
+    }
+    return client.Closed().code;
+  };
+  for (const auto& [first_hz, second_hz] : {std::pair(16000, 8000), std::pair(8000, 16000)}) {
+    EXPECT_EQ(closed(first_hz, second_hz, 0.25), websocket::close_code::normal) << first_hz;
+    EXPECT_EQ(closed(first_hz, second_hz, 1.0), websocket::close_code::policy_error) << first_hz;
+  }
 }
 
 TEST_F(Servers, AnswerPingsWhileTheLastResultIsComputed) {

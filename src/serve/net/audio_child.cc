@@ -21,6 +21,7 @@ namespace {
 
 constexpr size_t kPipeBytes = 1 << 16;
 constexpr size_t kMaxLine = 4096;
+constexpr size_t kMaxMessage = 4096;
 constexpr int kExitTries = 200;  // 10 ms apart
 
 // Of the decoder's first line; 0: it says none.
@@ -40,7 +41,8 @@ AudioChild::AudioChild(const asio::any_io_executor& executor, const std::string&
       messages_(executor),
       deadline_(executor),
       exit_(executor),
-      buffer_(kPipeBytes) {
+      buffer_(kPipeBytes),
+      message_buffer_(std::make_shared<std::vector<char>>(kPipeBytes)) {
   Pipe out = NewPipe(program), messages = NewPipe(program);
   const FileDescriptor in = std::move(recording);
   // A group of its own, so that what it starts (ffmpeg) ends with it.
@@ -76,6 +78,7 @@ void AudioChild::Read(Reply reply) {
     self->timed_out_ = true;
     self->Kill();
   });
+  if (!std::exchange(reads_messages_, true)) ReadMessages();
   Deliver();
 }
 
@@ -104,18 +107,36 @@ void AudioChild::Deliver() {
 }
 
 void AudioChild::OnBytes(ErrorCode error, size_t count) {
-  if (error) return ReadMessage();
+  if (error) {
+    out_ended_ = true;
+    return AwaitExitIfSilent();
+  }
   bytes_.append(buffer_.data(), count);
   Deliver();
 }
 
-// The child closed its output: what it says stands in its messages, how it ended in its status.
-void AudioChild::ReadMessage() {
-  messages_.async_read_some(asio::buffer(buffer_), [self = shared_from_this()](ErrorCode error, size_t count) {
-    if (error) return self->AwaitExit(kExitTries);
-    if (self->message_.size() < kMaxLine) self->message_.append(self->buffer_.data(), count);
-    self->ReadMessage();
-  });
+// All the time, wanted or not: a child whose messages nobody reads stops when the pipe is full.
+void AudioChild::ReadMessages() {
+  messages_.async_read_some(asio::buffer(*message_buffer_),
+                            [weak = weak_from_this(), buffer = message_buffer_](ErrorCode error, size_t count) {
+                              if (const auto self = weak.lock()) self->OnMessage(error, count);
+                            });
+}
+
+void AudioChild::OnMessage(ErrorCode error, size_t count) {
+  if (error) {
+    messages_ended_ = true;
+    return AwaitExitIfSilent();
+  }
+  message_.append(message_buffer_->data(), count);
+  // Why it failed is said last.
+  if (message_.size() > kMaxMessage) message_.erase(0, message_.size() - kMaxMessage);
+  ReadMessages();
+}
+
+// The child closed both: what went wrong stands in its messages, how it ended in its status.
+void AudioChild::AwaitExitIfSilent() {
+  if (out_ended_ && messages_ended_) AwaitExit(kExitTries);
 }
 
 void AudioChild::AwaitExit(int tries) {

@@ -46,8 +46,10 @@ class AudioChild : public std::enable_shared_from_this<AudioChild> {
 
  private:
   void OnBytes(ErrorCode error, size_t count);
+  void OnMessage(ErrorCode error, size_t count);
   void Deliver();
-  void ReadMessage();
+  void ReadMessages();
+  void AwaitExitIfSilent();
   void AwaitExit(int tries);
   void Finish(std::string error);
   std::string WhyItFailed(int status) const;
@@ -57,11 +59,14 @@ class AudioChild : public std::enable_shared_from_this<AudioChild> {
   asio::steady_timer deadline_, exit_;
   pid_t pid_ = -1;
   bool timed_out_ = false;
+  bool reads_messages_ = false;
+  bool out_ended_ = false, messages_ended_ = false;
   Reply reply_;
   int sample_rate_hz_ = 0;  // 0: its line has not come yet
   std::string bytes_;       // that are no piece yet
   std::vector<char> buffer_;
-  std::string message_;  // of the child's standard error
+  std::shared_ptr<std::vector<char>> message_buffer_;  // shared with the reading, which may outlive this
+  std::string message_;                                // the last of the child's standard error
 };
 
 }  // namespace antiphon::serve

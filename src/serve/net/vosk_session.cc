@@ -1,6 +1,7 @@
 #include "serve/net/vosk_session.h"
 
 #include <boost/beast/websocket/rfc6455.hpp>
+#include <chrono>
 #include <cstring>
 #include <nlohmann/json.hpp>
 #include <utility>
@@ -148,7 +149,7 @@ void VoskSession::OnText(std::string_view text) {
       break;
   }
   if (!hearing_) hearing_ = NewHearing();
-  hearing_->End();
+  EndHearing();
 }
 
 void VoskSession::OnSamples(std::string_view bytes) {
@@ -158,14 +159,22 @@ void VoskSession::OnSamples(std::string_view bytes) {
   std::vector<int16_t> samples(whole.size() / sizeof(int16_t));
   std::memcpy(samples.data(), whole.data(), samples.size() * sizeof(int16_t));
   samples_ += std::ssize(samples);
+  ++unheard_;
   hearing_->Hear(std::move(samples));
-  if (static_cast<double>(samples_) > server_.options.limits.stream_s * heard_with_.sample_rate_hz) {
+  if (spoken_s() > server_.options.limits.stream_s) {
     ending_ = true;
     close_after_ = CloseCode::policy_error;
     close_why_ = "this is as long as a stream may be";
-    hearing_->End();
+    EndHearing();
   }
 }
+
+void VoskSession::EndHearing() {
+  ++unheard_;
+  hearing_->End();
+}
+
+double VoskSession::spoken_s() const { return before_s_ + static_cast<double>(samples_) / heard_with_.sample_rate_hz; }
 
 std::shared_ptr<Hearing> VoskSession::NewHearing() {
   const ChosenModel chosen = server_.models.Choose(config_.model, config_.profile);
@@ -175,6 +184,9 @@ std::shared_ptr<Hearing> VoskSession::NewHearing() {
   settings.nbest = config_.max_alternatives > 0 ? config_.max_alternatives : -1;
   settings.hotwords = config_.hotwords;
   settings.word_list = config_.phrase_list;
+  before_s_ = spoken_s();
+  samples_ = 0;
+  unheard_ = 0;
   heard_with_ = config_;
   so_far_ = {};
   odd_byte_.clear();
@@ -190,6 +202,7 @@ std::shared_ptr<Hearing> VoskSession::NewHearing() {
 
 void VoskSession::OnHeard(const Heard& heard, int stream) {
   if (gone_ || closing_ || stream != stream_) return;
+  --unheard_;
   if (heard.error) {
     const bool theirs = *heard.error == ErrorKind::kUsage || *heard.error == ErrorKind::kInput;
     server_.metrics.Add("antiphon_errors_total", fmt::format("kind=\"{}\"", NameOf(*heard.error)));
@@ -203,6 +216,8 @@ void VoskSession::OnHeard(const Heard& heard, int stream) {
     }
   }
   Answer(heard);
+  // The client could not know before that it is its turn.
+  if (unheard_ == 0) RestIdleTimer();
   if (heard.end) {
     hearing_.reset();
     resetting_ = false;
@@ -224,7 +239,7 @@ void VoskSession::FinishNow() {
   close_after_ = CloseCode::service_restart;
   close_why_ = "the server is going down";
   if (!hearing_) return Close(close_after_, close_why_, close_why_);
-  hearing_->End();
+  EndHearing();
 }
 
 void VoskSession::RestIdleTimer() {
@@ -232,7 +247,10 @@ void VoskSession::RestIdleTimer() {
   // Holds the session while nothing is read from it.
   idle_.async_wait([self = shared_from_this()](ErrorCode error) {
     if (error || self->gone_ || self->closing_) return;
-    if (self->hearing_ && self->hearing_->queued_pieces() > 0) return self->RestIdleTimer();
+    // It may have been set anew when this was on its way already.
+    if (self->idle_.expiry() > std::chrono::steady_clock::now()) return;
+    // Not what the hearing has queued: an answer may be on its way.
+    if (self->unheard_ > 0) return self->RestIdleTimer();
     self->Close(CloseCode::policy_error, "no speech came for too long", "idle");
   });
 }
@@ -290,7 +308,7 @@ void VoskSession::LogEnd(std::string_view outcome) {
                     {{"stream", id_},
                      {"remote", remote_},
                      {"outcome", outcome},
-                     {"audio_s", static_cast<double>(samples_) / heard_with_.sample_rate_hz},
+                     {"audio_s", spoken_s()},
                      {"open_s", NowSeconds() - begin_s_},
                      {"words", words_}});
 }

@@ -51,6 +51,8 @@ class VoskSession : public LiveSession, public std::enable_shared_from_this<Vosk
   void OnSamples(std::string_view bytes);
   bool MayRead();
   std::shared_ptr<Hearing> NewHearing();
+  void EndHearing();
+  double spoken_s() const;
   void OnHeard(const Heard& heard, int stream);
   void Answer(const Heard& heard);
   void RestIdleTimer();
@@ -73,6 +75,7 @@ class VoskSession : public LiveSession, public std::enable_shared_from_this<Vosk
   VoskConfig heard_with_;  // of the present one
   std::shared_ptr<Hearing> hearing_;
   int stream_ = 0;          // number of the present one
+  int unheard_ = 0;         // of its pieces, the end included: those without an answer yet
   bool ending_ = false;     // after eof: the next end is the last
   bool resetting_ = false;  // after a reset: what follows is read when the end is there
   bool reading_ = false, writing_ = false, closing_ = false, gone_ = false;
@@ -82,7 +85,8 @@ class VoskSession : public LiveSession, public std::enable_shared_from_this<Vosk
   StreamEvent so_far_;
   std::deque<std::string> out_;
   beast::websocket::close_reason close_;
-  int64_t samples_ = 0;  // in all
+  int64_t samples_ = 0;  // of the present stream
+  double before_s_ = 0;  // of speech in those before it, whose rates may differ
   int64_t words_ = 0;
   double begin_s_ = 0;
 };
