@@ -6,9 +6,11 @@
 
 #include <cstdint>
 #include <span>
+#include <vector>
 
 #include "math/matrix.h"
 #include "nn/exec_context.h"
+#include "nn/parameter.h"
 #include "nn/workspace.h"
 
 namespace antiphon::nn {
@@ -31,6 +33,8 @@ class HasStatistics {
   virtual void ResetStatistics() = 0;
   /// From the workspace of a pass.
   virtual void AccumulateStatistics(Workspace& ws) = 0;
+  /// Appends where they are kept: of the layer's buffers those that are sums over data.
+  virtual void ListStatistics(std::vector<Parameter*>& list) = 0;
   /// They stay as they are from here on, and the layer has none any more: it is frozen.
   virtual void FreezeStatistics() = 0;
 

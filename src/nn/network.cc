@@ -96,6 +96,7 @@ class AbsentLayer : public Layer, public HasStatistics {
   // Whoever holds the layer gathers them.
   void ResetStatistics() override {}
   void AccumulateStatistics(Workspace&) override {}
+  void ListStatistics(std::vector<Parameter*>&) override {}
   void FreezeStatistics() override { has_statistics_ = false; }
   TimeContext time_context() const override { return context_; }
 
@@ -333,6 +334,12 @@ void Network::ResetStatistics() {
 void Network::AccumulateStatistics(Workspace& ws) {
   for (size_t i = 0; i < layers_.size(); ++i) {
     if (HasStatistics* const statistics = layers_[i].layer->statistics()) statistics->AccumulateStatistics(ws.Child(i));
+  }
+}
+
+void Network::ListStatistics(std::vector<Parameter*>& list) {
+  for (Entry& e : layers_) {
+    if (HasStatistics* const statistics = e.layer->statistics()) statistics->ListStatistics(list);
   }
 }
 

@@ -144,6 +144,8 @@ class Network {
   /// The two steps of it, for passes that others run: `ws` comes from one in training mode without dropout.
   void ResetStatistics();
   void AccumulateStatistics(Workspace& ws);
+  /// Appends the buffers that hold them: sums, of which those of several networks may be added up.
+  void ListStatistics(std::vector<Parameter*>& list);
   void FreezeStatistics();
 
   /// Removes the layers from `first` on / appends a layer described by `config`, for growing a network (pre-training)

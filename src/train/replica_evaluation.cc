@@ -5,6 +5,7 @@
 #include <numeric>
 #include <span>
 #include <utility>
+#include <vector>
 
 #include "adapt/restore.h"
 #include "hmm/hmm_model.h"
@@ -147,14 +148,13 @@ void ReplicaEvaluation::RefreshStatisticsTogether(int64_t epoch, int64_t frames_
   }
   if (share.count == 1) return;
   // Statistics are sums: those of all replicas together are the sums of theirs.
-  for (size_t i = 0; i < network.num_layers(); ++i) {
-    if (!network.layer(i).has_statistics()) continue;
-    for (nn::Parameter* p : network.layer(i).buffers()) {
-      const std::span<float> values(p->value.data(), static_cast<size_t>(p->value.size()));
-      if (!replica_.speaks()) std::fill(values.begin(), values.end(), 0.0f);
-      comm_.AllReduce(values);
-      p->MarkChanged();
-    }
+  std::vector<nn::Parameter*> statistics;
+  network.ListStatistics(statistics);
+  for (nn::Parameter* p : statistics) {
+    const std::span<float> values(p->value.data(), static_cast<size_t>(p->value.size()));
+    if (!replica_.speaks()) std::fill(values.begin(), values.end(), 0.0f);
+    comm_.AllReduce(values);
+    p->MarkChanged();
   }
 }
 

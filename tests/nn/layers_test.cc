@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <vector>
 
 #include "base/error.h"
 #include "nn/network.h"
@@ -84,6 +85,23 @@ TEST(BatchNorm, RecomputedStatisticsNormaliseTheDataWhenScoring) {
     EXPECT_NEAR(mean, 0, 1e-3);
     EXPECT_NEAR(variance, 1, 1e-2);
   }
+}
+
+// Those of several networks may be added up, other buffers not.
+TEST(BatchNorm, StatisticsAreListedWithoutOtherBuffers) {
+  Network net = Build(
+      "{type='normalize'}, {type='residual', layers=[{type='quantized-affine', dim=5, weight-bits=8, input-bits=8}, "
+      "{type='batch-norm'}]}, {type='batch-norm'}",
+      5);
+  std::vector<Parameter*> list;
+  net.ListStatistics(list);
+  ASSERT_EQ(list.size(), 2U);
+  EXPECT_GT(net.buffers().size(), 4U);
+  for (const Parameter* p : list) EXPECT_TRUE(p->name.ends_with("statistics")) << p->name;
+  list.clear();
+  net.FreezeStatistics();
+  net.ListStatistics(list);
+  EXPECT_TRUE(list.empty());
 }
 
 TEST(BatchNorm, RunningStatisticsForgetOldMinibatches) {

@@ -4,6 +4,8 @@
 
 #include <atomic>
 #include <cmath>
+#include <map>
+#include <string>
 
 #include "base/cancel.h"
 #include "base/compute_threads.h"
@@ -258,6 +260,29 @@ TEST_F(WorkersTest, EveryMethodEndsWithOneModelWhoseStatisticsFitIt) {
     EXPECT_GT(summaries[0].bytes_sent, 0) << method;
     EXPECT_EQ(nn::Model::Load(ModelFile(task.folder)).network.Hash(), summaries[0].model_hash) << method;
   }
+}
+
+// Of a layer that normalises inside, statistics alone are sums over workers.
+TEST_F(WorkersTest, WhatAnInnerLayerKeepsIsNotAddedUp) {
+  const auto kept = [&](int workers) {
+    TrainingTask task = SmallTask(store_, folder_ / std::to_string(workers));
+    task.network = Config::Parse(
+        "[[layer]]\ntype = \"affine\"\ndim = 8\n[[layer]]\ntype = \"residual\"\nlayers = [{type = "
+        "\"quantized-affine\", dim = 8, weight-bits = 8, input-bits = 8}, {type = \"relu\"}, {type = "
+        "\"batch-norm\"}]\n[[layer]]\ntype = \"affine\"\n",
+        "network");
+    task.parallel = Config::Parse("method = \"ssgd\"\n", "parallel");
+    TrainTask(task, workers);
+    nn::Model model = nn::Model::Load(ModelFile(task.folder));
+    std::map<std::string, float> values;
+    for (const nn::Parameter* p : model.network.buffers()) {
+      if (p->name.find("input_") != std::string::npos) values[p->name] = p->value(0, 0);
+    }
+    return values;
+  };
+  const std::map<std::string, float> alone = kept(1);
+  EXPECT_EQ(alone.size(), 2U);
+  EXPECT_EQ(kept(3), alone);
 }
 
 TEST_F(WorkersTest, OnesDivergenceBringsAllBack) {

@@ -106,6 +106,7 @@ class BatchNorm : public Layer, public HasTangent, public HasStatistics {
   std::span<Parameter* const> parameters() override { return trained_; }
   std::span<Parameter* const> buffers() override { return stored_; }
   HasStatistics* statistics() override { return frozen_ ? nullptr : this; }
+  void ListStatistics(std::vector<Parameter*>& list) override { list.push_back(&sums_); }
   void FreezeStatistics() override { frozen_ = true; }
   LayerProperties properties() const override { return {.symmetric = !options_.affine}; }
   HasTangent* tangent() override { return options_.affine ? this : nullptr; }

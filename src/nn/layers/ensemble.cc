@@ -145,6 +145,10 @@ void Ensemble::AccumulateStatistics(Workspace& ws) {
   for (size_t k = 0; k < members_.size(); ++k) members_[k].network.AccumulateStatistics(ws.Child(k));
 }
 
+void Ensemble::ListStatistics(std::vector<Parameter*>& list) {
+  for (Member& member : members_) member.network.ListStatistics(list);
+}
+
 void Ensemble::FreezeStatistics() {
   for (Member& member : members_) member.network.FreezeStatistics();
 }

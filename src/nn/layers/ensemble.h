@@ -33,6 +33,7 @@ class Ensemble : public Layer, public HasTangent, public HasStatistics, public C
   void SetContextAbove(const TimeContext& above) override;
   void ResetStatistics() override;
   void AccumulateStatistics(Workspace& ws) override;
+  void ListStatistics(std::vector<Parameter*>& list) override;
   void FreezeStatistics() override;
   void AfterStep(int64_t step) override;
   Config ToConfig() const override;

@@ -23,6 +23,7 @@ class Residual : public Layer, public HasTangent, public HasStatistics, public C
   void SetContextAbove(const TimeContext& above) override { inner_.SetContextAbove(above); }
   void ResetStatistics() override { inner_.ResetStatistics(); }
   void AccumulateStatistics(Workspace& ws) override { inner_.AccumulateStatistics(ws.Child(0)); }
+  void ListStatistics(std::vector<Parameter*>& list) override { inner_.ListStatistics(list); }
   void FreezeStatistics() override { inner_.FreezeStatistics(); }
   void AfterStep(int64_t step) override { inner_.AfterStep(step); }
   Config ToConfig() const override;
