@@ -108,9 +108,9 @@ nn::InputRange Histogram::Range(const std::string& rule, double percentile) cons
   } else if (rule == "kl") {
     std::vector<double> both = above_;
     for (size_t i = 0; i < kBins; ++i) both[i] += below_[i];
-    const double cut = BestCut(both);
-    low *= cut;
-    high *= cut;
+    const double most = BestCut(both) * std::max(-low, high);
+    low = std::max(low, -most);
+    high = std::min(high, most);
   }
   return nn::RangeFor(static_cast<float>(low), static_cast<float>(high));
 }

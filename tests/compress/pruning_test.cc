@@ -1,5 +1,8 @@
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <utility>
+
 #include "compress/network_parts.h"
 #include "nn/loss.h"
 #include "optim/optimizer.h"
@@ -44,6 +47,31 @@ TEST(Prune, WithoutSparsityKeepsTheBits) {
   const Matrix before = Output(model.network, x);
   Apply("prune", "sparsity = 0.0\nfirst = true", model);
   EXPECT_EQ(LargestDifference(before, Output(model.network, x)), 0);
+}
+
+TEST(Prune, LeavesRoundedLayersRounded) {
+  FixedFrames frames(kInputs);
+  nn::Model model = SmallModel();
+  Apply("prune", "sparsity = 0.5", model);
+  Apply("quantize", "", model, &frames);
+  const auto sparse = [&] {
+    for (LayerParts& p : TakeApart(model.network)) {
+      if (p.type == "sparse-affine") return std::move(p);
+    }
+    return LayerParts{};
+  };
+  const LayerParts before = sparse();
+  for (const auto& [sparsity, gone] : {std::pair("0.0", 32 * 16), {"0.75", 32 * 24}}) {
+    Apply("prune", std::string("sparsity = ") + sparsity, model);
+    const LayerParts after = sparse();
+    EXPECT_EQ(after.config.Int("weight-bits"), 8) << sparsity;
+    EXPECT_EQ(after.config.Int("input-bits"), 8) << sparsity;
+    for (const char* name : {"input_scale", "input_zero"}) {
+      EXPECT_EQ(after.tensors.at(name)(0, 0), before.tensors.at(name)(0, 0)) << name;
+    }
+    const Matrix& mask = after.tensors.at("mask");
+    EXPECT_EQ(std::count(mask.data(), mask.data() + mask.size(), 0.0f), gone) << sparsity;
+  }
 }
 
 // Whatever an optimiser does, also with momentum and decay, and whatever is averaged into the values.

@@ -57,6 +57,20 @@ TEST(Histogram, CutsATailByDivergence) {
   EXPECT_GT(High(r), 2);
 }
 
+// The cut is a distance from 0: a side that ends before it stays whole.
+TEST(Histogram, CutsTheLongSideAlone) {
+  Histogram h;
+  Matrix x = Values(200000, true);
+  for (int64_t i = 0; i < x.size(); i += 2) x.data()[i] = -0.6f;
+  h.Add(x);
+  Matrix tail(1, 5);
+  for (int64_t i = 0; i < 5; ++i) tail(0, i) = 40.0f + static_cast<float>(i);
+  h.Add(tail);
+  const nn::InputRange r = h.Range("kl", 1);
+  EXPECT_LT(High(r), 25);
+  EXPECT_NEAR(Low(r), -0.6, r.scale);
+}
+
 TEST(Quantize, ChangesOutputsByLittleAndFileByMuch) {
   FixedFrames frames(kInputs);
   const nn::Model full = SmallModel();

@@ -109,13 +109,24 @@ class Prune : public Method {
     return all[static_cast<size_t>(gone - 1)];
   }
 
+  // What has been pruned stays so, what has been rounded too.
   Change Mask(LayerParts& layer, const Matrix& norms, float threshold) const {
+    const bool was_sparse = layer.tensors.contains("mask");
+    if (was_sparse) threshold = std::max(threshold, 0.0f);
     Config config;
     config.Set("dim", std::to_string(layer.weight().rows()));
     config.Set("block-rows", std::to_string(options_.block_rows));
     config.Set("block-cols", std::to_string(options_.block_cols));
+    for (const char* key : {"weight-bits", "input-bits"}) {
+      if (was_sparse && layer.config.Has(key)) config.Set(key, *layer.config.AnyAsText(key));
+    }
     LayerParts sparse = MakeLayer(layer, layer.name, "sparse-affine", config);
     sparse.tensors["bias"] = BiasOf(layer);
+    for (const char* name : {"input_scale", "input_zero"}) {
+      if (const auto range = layer.tensors.find(name); range != layer.tensors.end()) {
+        sparse.tensors[name] = std::move(range->second);
+      }
+    }
     Matrix mask(norms.rows(), norms.cols());
     int64_t gone = 0;
     for (int64_t i = 0; i < norms.size(); ++i) {
