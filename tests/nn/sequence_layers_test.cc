@@ -5,6 +5,8 @@
 #include <cmath>
 #include <limits>
 #include <set>
+#include <string>
+#include <vector>
 
 #include "base/toml_text.h"
 #include "nn/layers/inner_chain.h"
@@ -218,6 +220,16 @@ TEST(TdnnF, IsWhatItsDefinitionSays) {
     }
   }
   EXPECT_EQ(BuildSequence("{type='tdnn-f', dim=4, bottleneck=2, max-change=0.5}", 4).parameters()[1]->max_change, 0.5f);
+}
+
+TEST(TdnnF, HasItsNameWithAndWithoutShortcut) {
+  const Network whole = BuildSequence("{type='tdnn-f', name='x', dim=4, bottleneck=2}", 4);
+  EXPECT_EQ(whole.layer_name(0), "x");
+  const Network plain = BuildSequence("{type='tdnn-f', name='x', dim=5, bottleneck=2, bypass=0}", 4);
+  std::vector<std::string> names;
+  for (size_t i = 0; i < plain.num_layers(); ++i) names.push_back(plain.layer_name(i));
+  EXPECT_TRUE(std::ranges::count(names, "x.linear") == 1 && std::ranges::count(names, "x") == 1)
+      << ::testing::PrintToString(names);
 }
 
 // As training brings them there, however far off they begin.

@@ -8,7 +8,8 @@
 //
 // With `per-chunk` the input is one frame, of which the first `feature-dim` columns are masked (others, a speaker's
 // vector, stay), and every chunk of the minibatch draws one band for all its frames, and runs of frames, each at most
-// `max-frames` long, that are together up to `max-frame-share` of the chunk, the frames around it included.
+// `max-frames` long (two may touch), that are together up to `max-frame-share` of the chunk, the frames around it
+// included.
 // Source: Park et al., SpecAugment, Interspeech 2019, which masks whole utterances; per chunk as in Kaldi's
 // spec-augment-layer.
 #include <algorithm>
@@ -43,7 +44,8 @@ struct SpecMaskOptions {
     v("frame-probability", frame_probability, Range{0, 1}, "share of the frames that lose a span of their context");
     v("per-chunk", per_chunk, "masks are drawn for whole chunks (data.chunk-frames), of which the rows are frames");
     v("max-frame-share", max_frame_share, Range{0, 0.9},
-      "per chunk: largest share of its frames that is masked, in runs of up to max-frames; drawn evenly from 0 on");
+      "per chunk: largest share of its frames that is masked, in runs of up to max-frames, of which two may touch; "
+      "drawn evenly from 0 on");
   }
 };
 

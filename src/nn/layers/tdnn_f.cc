@@ -2,11 +2,15 @@
 //   y_t = f(A·[B·[x_{t−s}; x_t]; B·[x_t; x_{t+s}]] + b) + bypass·x_t,  B·Bᵀ = α²·I
 //
 // Written for a "residual" around "splice", "linear" with `orthonormal`, "splice", "affine", "relu", "batch-norm" and,
-// with `dropout`, "dropout" of one continuous mask per chunk; without the shortcut if the number of outputs is another
-// than that of inputs. With `stride` K the layer gives every K-th frame only: the upper factor, and all layers above,
-// are computed there alone; offsets of layers above count in these frames.
+// with `dropout`, "dropout" of one continuous mask per chunk; without the shortcut with `bypass` = 0, which the layer
+// needs if it has another number of outputs than of inputs: then the upper factor has the layer's name. With `stride` K
+// the layer gives every K-th frame only: the upper factor, and all layers above, are computed there alone; offsets of
+// layers above count in these frames.
 // Source: Povey et al., Semi-orthogonal low-rank matrix factorization for deep neural networks, Interspeech 2018.
 #include <fmt/format.h>
+
+#include <optional>
+#include <string>
 
 #include "base/toml_text.h"
 #include "nn/layers/largest_dim.h"
@@ -60,12 +64,19 @@ std::unique_ptr<LayerExpansion> ExpandTdnnF(const Config& table) {
       if (key != "type" && key != "name" && table.Has(key)) to.Set(key, *table.AnyAsText(key));
     }
   };
+  const std::optional<std::string> name = table.Text("name");
   if (options.bypass == 0) {
-    for (Config& layer : expansion->layers) pass_on(layer);
+    for (Config& layer : expansion->layers) {
+      pass_on(layer);
+      const std::string type = *layer.Text("type");
+      if (name && (type == "linear" || type == "affine")) {
+        layer.Set("name", TomlString(type == "affine" ? *name : *name + ".linear"));
+      }
+    }
     return expansion;
   }
   Config residual = Config::Parse("type = \"residual\"", table.Where());
-  if (const auto name = table.Text("name")) residual.Set("name", TomlString(*name));
+  if (name) residual.Set("name", TomlString(*name));
   residual.Set("scale", fmt::format("{}", options.bypass));
   pass_on(residual);
   residual.Set("layers", InlineTomlTables(expansion->layers));
