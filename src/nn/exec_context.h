@@ -1,6 +1,6 @@
 // What a forward or backward pass is told from outside: arithmetic, mode, and where in the training it stands.
 //
-// Plain value; the same context goes to Forward and to the matching Backward.
+// Plain value; the same context goes to Forward and, with what the loss adds, to the matching Backward.
 #pragma once
 
 #include <cstdint>
@@ -34,6 +34,11 @@ struct ExecContext {
   /// How rows follow one another in time; null: as one sequence that begins with the first row, which is the same as
   /// frames that stand alone for layers that look at one frame only.
   const SequenceLayout* sequences = nullptr;
+
+  /// For Backward (nn::WithLoss): what the derivative of the loss was divided by, in weights of frames, and which share
+  /// of that these frames are, where their gradient is a part of a larger one. 0: as many as there are rows.
+  double loss_weight = 0;
+  double loss_share = 1;
 
   /// Recurrent layers limit the derivatives that go back in time (their `clip`). Off where a backward pass must be
   /// linear in what it is given: in products with the curvature.

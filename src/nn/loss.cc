@@ -188,4 +188,12 @@ LossResult SoftmaxCrossEntropy(ConstMatrixView logits, const LossTargets& target
   return result;
 }
 
+ExecContext WithLoss(const ExecContext& context, const LossTargets& targets, const LossResult& loss) {
+  ExecContext with = context;
+  const double weight = loss.weight_sum / targets.heads;
+  with.loss_weight = targets.total_weight.value_or(weight);
+  with.loss_share = targets.total_weight.value_or(0) > 0 ? weight / *targets.total_weight : 1;
+  return with;
+}
+
 }  // namespace antiphon::nn

@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "math/matrix.h"
+#include "nn/exec_context.h"
 
 namespace antiphon::nn {
 
@@ -68,5 +69,8 @@ struct LossResult {
 
 /// Loss and dL/dlogits; `derivative` may be the logits' own memory, or empty if only the loss is wanted.
 LossResult SoftmaxCrossEntropy(ConstMatrixView logits, const LossTargets& targets, MatrixView derivative);
+
+/// The context of the backward pass behind this loss.
+ExecContext WithLoss(const ExecContext& context, const LossTargets& targets, const LossResult& loss);
 
 }  // namespace antiphon::nn

@@ -39,7 +39,8 @@ struct SideTarget {
   /// In the place of labels, if not empty. An output's shares add up to how much it counts, which is nothing for
   /// padding. In sequences they are of the one frame that the output stands for.
   ClassShares shares = {};
-  /// What the loss is divided by; default: how much all outputs count.
+  /// What the loss is divided by; default: how much all outputs count, and the loss has the share of these frames in
+  /// the gradient (ExecContext::loss_share). Of shares alone.
   std::optional<double> total_weight = {};
   /// Loss and accuracy of the head, written by Backward.
   LossResult seen = {};

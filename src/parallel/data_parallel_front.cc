@@ -150,8 +150,10 @@ std::string DataParallelFront::Describe() const {
                      network_.layer_name(layers_ - 1), group_.size());
 }
 
-void DataParallelFront::Backward(ConstMatrixView derivative, nn::Workspace& ws, nn::GradientSink& sink,
-                                 optim::Optimizer& optimizer) {
+void DataParallelFront::Backward(const nn::ExecContext& context, ConstMatrixView derivative, nn::Workspace& ws,
+                                 nn::GradientSink& sink, optim::Optimizer& optimizer) {
+  context_.loss_weight = context.loss_weight;
+  context_.loss_share = context.loss_share;
   std::ranges::fill(gradients_, 0.0f);
   nn::DenseGradientSink own(gradients_);
   const bool by_factors = optimizer.needs_factors() && &sink == &optimizer;

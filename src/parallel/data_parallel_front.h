@@ -48,9 +48,10 @@ class DataParallelFront {
   ConstMatrixView SumDerivative(ConstMatrixView part, nn::Workspace& ws);
   /// The rows of its own frames of a derivative that all ranks have.
   ConstMatrixView OwnRows(ConstMatrixView derivative, nn::Workspace& ws) const;
-  /// `derivative`: of its own frames. `sink` gets the sums of the gradients over the ranks, from the top layer down. If
-  /// it is `optimizer` and works on factors, it preconditions this rank's own before.
-  void Backward(ConstMatrixView derivative, nn::Workspace& ws, nn::GradientSink& sink, optim::Optimizer& optimizer);
+  /// `context`: of all frames; `derivative`: of its own. `sink` gets the sums of the gradients over the ranks, from the
+  /// top layer down. If it is `optimizer` and works on factors, it preconditions this rank's own before.
+  void Backward(const nn::ExecContext& context, ConstMatrixView derivative, nn::Workspace& ws, nn::GradientSink& sink,
+                optim::Optimizer& optimizer);
 
   std::string Describe() const;
   /// Of the gradients that are summed.

@@ -68,6 +68,7 @@ void FlightDeck::Accept(const StepInput& input, int64_t minibatch, bool keep_fea
   flight.context.sequences = flight.sequences.layout();
   flight.learning_rate = input.learning_rate;
   flight.loss = {};
+  flight.total_weight = input.targets.total_weight;
   if (keep_features) {
     flight.features.Resize(input.features.rows(), input.features.cols());
     for (int64_t r = 0; r < input.features.rows(); ++r) {
@@ -77,7 +78,6 @@ void FlightDeck::Accept(const StepInput& input, int64_t minibatch, bool keep_fea
   if (!keep_targets) return;
   flight.pdf_ids.assign(input.targets.pdf_ids.begin(), input.targets.pdf_ids.end());
   flight.weights.assign(input.targets.frame_weights.begin(), input.targets.frame_weights.end());
-  flight.total_weight = input.targets.total_weight;
 }
 
 void FlightDeck::Save(SafetensorsWriter& writer, const std::string& prefix, int64_t forward_done, int64_t next) const {

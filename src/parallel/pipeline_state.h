@@ -21,10 +21,10 @@ struct InFlight {
   nn::ExecContext context;  // its sequences are those below
   KeptSequences sequences;
   double learning_rate = 0;
+  std::optional<double> total_weight;
   Matrix features;               // at the lowest stage
   std::vector<int32_t> pdf_ids;  // at the top stage, as are
   std::vector<float> weights;
-  std::optional<double> total_weight;
   nn::LossResult loss;
   double staleness = 0;        // updates that the forward pass missed
   ConstMatrixView derivative;  // of this stage's output

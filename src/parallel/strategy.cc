@@ -29,7 +29,8 @@ StepOutput Strategy::Step(const StepInput& input) {
   output.loss = nn::SoftmaxCrossEntropy(logits, input.targets, logits);
   last_loss_ = output.loss;
   nn::GradientSink& sink = BeginStep(input);
-  network().Backward(input.context, logits, workspace_, sink, false, [&](size_t layer) {
+  const nn::ExecContext context = nn::WithLoss(input.context, input.targets, output.loss);
+  network().Backward(context, logits, workspace_, sink, false, [&](size_t layer) {
     CountBackward(layer, frames);
     AfterLayerBackward(layer);
   });

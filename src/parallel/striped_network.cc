@@ -221,7 +221,7 @@ void StripedNetwork::Backward(const nn::ExecContext& context, nn::Workspace& ws,
     }
   }
   if (lowest >= lowest_striped()) return;
-  front_->Backward(descent.own_rows ? g : front_->OwnRows(g, ws), ws, sink, optimizer);
+  front_->Backward(context, descent.own_rows ? g : front_->OwnRows(g, ws), ws, sink, optimizer);
 }
 
 // The sum over ranks commutes with adding up a splice's copies, which are so many times as wide.

@@ -5,6 +5,7 @@
 
 #include <cmath>
 
+#include "nn/side_targets.h"
 #include "parallel/lent_streams.h"
 #include "parallel/small_learner.h"
 
@@ -106,6 +107,28 @@ TEST(NaturalGradientAveraging, FirstStepsAreHalvedAndShorter) {
   double moved = 0;
   for (size_t i = 0; i < later[0].size(); ++i) moved += std::pow(later[0][i] - halved[0][i], 2);
   EXPECT_NEAR(std::sqrt(moved), 0.01, 1e-4);
+}
+
+// Their labels are told for all frames at once.
+TEST(NaturalGradientAveraging, FirstStepsWithLabelsOfASideTaskAreWhole) {
+  OnRanks(2, [](comm::Communicator& comm) {
+    const std::string layers =
+        "layer = [{type = 'affine', dim = 6}, {type = 'side-task', task = 'who', classes = 3}, {type = 'affine'}]";
+    Learner learner("method = \"natural-gradient-averaging\"\nsync-period = 2\n", comm, "type = \"sgd\"\n",
+                    {Config::Parse(layers, "net"), kFeatures, kPdfs, 3});
+    const Minibatch minibatch(comm.rank());
+    nn::SideTargets side;
+    side.tasks.push_back({.task = "who", .labels = std::vector<int32_t>(kFrames, 1)});
+    StepInput input;
+    input.context.training = true;
+    input.context.side_targets = &side;
+    input.features = minibatch.features;
+    input.targets.pdf_ids = minibatch.pdf_ids;
+    input.learning_rate = 0.3;
+    learner.strategy->Step(input);
+    EXPECT_EQ(side.tasks[0].seen.weight_sum, kFrames);
+    return 0;
+  });
 }
 
 // The halves of minibatches of chunks that stand alone are the first streams and the others; where streams go on, the

@@ -1,7 +1,9 @@
 // Synchronous SGD against one worker with the joined minibatch, and the exchange of gradients by itself.
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include "base/error.h"
+#include "nn/side_targets.h"
 #include "parallel/gradient_exchange.h"
 #include "parallel/rate_scaling.h"
 #include "parallel/small_learner.h"
@@ -49,6 +51,58 @@ TEST(Ssgd, SeveralWorkersAreOneWithTheJoinedMinibatch) {
     EXPECT_LT(LargestDifference(several[0], one.Values()), 1e-6) << workers << " workers";
     EXPECT_GT(LargestDifference(one.Values(), Learner("method = \"serial\"\n", *self).Values()), 1e-2);
   }
+}
+
+constexpr int kStreams = 4;
+
+// A recurrent layer whose limit acts, and a side task. Rows are in the order of time: kStreams sequences of each part.
+std::vector<float> LearnSequences(const std::string& parallel, const std::vector<int64_t>& parts, double clip,
+                                  comm::Communicator& comm, int64_t steps) {
+  const std::string layers = fmt::format(
+      "layer = [{{type = 'lstm', dim = 4, clip = {}}}, {{type = 'side-task', task = 'who', classes = 3, weight = "
+      "2.0}}, "
+      "{{type = 'affine'}}]",
+      clip);
+  Learner learner(parallel, comm, "type = \"sgd\"\n", {Config::Parse(layers, "net"), kFeatures, kPdfs, 3});
+  const auto count = static_cast<int64_t>(parts.size());
+  const SequenceLayout layout{.streams = kStreams * static_cast<int>(count), .frames = kFrames / kStreams};
+  for (int64_t step = 0; step < steps; ++step) {
+    Matrix features(kFrames * count, kFeatures);
+    std::vector<int32_t> pdf_ids(static_cast<size_t>(kFrames * count));
+    nn::SideTargets side;
+    side.tasks.push_back({.task = "who", .labels = pdf_ids});
+    for (int64_t k = 0; k < count; ++k) {
+      const Minibatch one(parts[static_cast<size_t>(k)] + 100 * step);
+      for (int64_t r = 0; r < kFrames; ++r) {
+        const int64_t row = (r / kStreams * count + k) * kStreams + r % kStreams;
+        std::copy(one.features.Row(r).begin(), one.features.Row(r).end(), features.Row(row).begin());
+        pdf_ids[static_cast<size_t>(row)] = one.pdf_ids[static_cast<size_t>(r)];
+        side.tasks[0].labels[static_cast<size_t>(row)] = one.pdf_ids[static_cast<size_t>(r)] % 3;
+      }
+    }
+    StepInput input;
+    input.context.training = true;
+    input.context.step = step;
+    input.context.sequences = &layout;
+    input.context.side_targets = &side;
+    input.features = features;
+    input.targets.pdf_ids = pdf_ids;
+    input.learning_rate = 0.5;
+    learner.strategy->Step(input);
+  }
+  return learner.Values();
+}
+
+// What the loss is divided by counts for all that is not the senones' derivative, too.
+TEST(Ssgd, SideTasksAndClippedDerivativesAreThoseOfTheJoinedMinibatch) {
+  const auto self = comm::MakeSelfCommunicator();
+  constexpr double kClip = 0.02;
+  const std::vector<int64_t> all = {0, 1, 2};
+  const std::vector<float> joined = LearnSequences("method = \"serial\"\n", all, kClip, *self, 4);
+  EXPECT_GT(LargestDifference(joined, LearnSequences("method = \"serial\"\n", all, 0, *self, 4)), 1e-3);
+  const auto several =
+      OnRanks(3, [&](comm::Communicator& comm) { return LearnSequences(kPlainSsgd, {comm.rank()}, kClip, comm, 4); });
+  EXPECT_LT(LargestDifference(several[0], joined), 1e-5);
 }
 
 TEST(Ssgd, ReplicasAreEqualAfterEveryStep) {

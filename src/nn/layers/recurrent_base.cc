@@ -40,7 +40,8 @@ void MultiplyByWeight(const ExecContext& ctx, ConstMatrixView x, Bf16View x16, T
 }
 
 float ClipLimit(const ExecContext& ctx, double clip, int64_t rows) {
-  return ctx.clip_in_time && rows > 0 ? static_cast<float>(clip / static_cast<double>(rows)) : 0.0f;
+  const double divisor = ctx.loss_weight > 0 ? ctx.loss_weight : static_cast<double>(rows);
+  return ctx.clip_in_time && rows > 0 ? static_cast<float>(clip / divisor) : 0.0f;
 }
 
 void ClampAndAdd(float limit, ConstMatrixView x, MatrixView y) {

@@ -150,7 +150,7 @@ class SideTask : public Layer, public Constrained {
       weights_[n] = 0;
     }
     const LossResult result = SoftmaxCrossEntropy(z, {.pdf_ids = labels_, .frame_weights = weights_}, z);
-    Scale(static_cast<float>(options_.head.weight), z, z);
+    Scale(static_cast<float>(options_.head.weight * ctx.loss_share), z, z);
     return result;
   }
 
@@ -168,8 +168,12 @@ class SideTask : public Layer, public Constrained {
         CHECK(label >= 0 && label < options_.classes) << label;
       }
     }
-    const double total = target.total_weight.value_or(result.weight_sum);
-    const double scale = total > 0 ? options_.head.weight / total : 0;
+    double scale = 0;
+    if (target.total_weight.value_or(0) > 0) {
+      scale = options_.head.weight / *target.total_weight;
+    } else if (result.weight_sum > 0) {
+      scale = options_.head.weight * ctx.loss_share / result.weight_sum;
+    }
     row_losses_.assign(static_cast<size_t>(z.rows()), {});
     Softmax(true, z, z);
     ParallelItems(z.rows(), z.size(), [&](int64_t r) {

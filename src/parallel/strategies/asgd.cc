@@ -322,7 +322,8 @@ class Asgd : public Strategy, public Checkpointable, public TakesWhenFree, publi
     const bool own_step = rule_ == ServerRule::kSum;
     if (own_step) optimizer().BeginStep(rate_);
     nn::GradientSink& sink = own_step ? static_cast<nn::GradientSink&>(optimizer()) : dense;
-    network().Backward(input.context, y, workspace(), sink, false, [&](size_t layer) {
+    const nn::ExecContext context = nn::WithLoss(input.context, input.targets, loss);
+    network().Backward(context, y, workspace(), sink, false, [&](size_t layer) {
       CountBackward(layer, frames);
       Serve();
     });

@@ -132,10 +132,11 @@ class AsgdGroups : public Strategy, public Checkpointable, public TakesWhenFree,
       output.loss = nn::SoftmaxCrossEntropy(logits, input.targets, logits);
     }
     optimizer().BeginStep(input.learning_rate);
+    const nn::ExecContext context = nn::WithLoss(input.context, input.targets, output.loss);
     if (striped_) {
-      striped_->Backward(input.context, workspace(), optimizer(), optimizer());
+      striped_->Backward(context, workspace(), optimizer(), optimizer());
     } else {
-      network().Backward(input.context, logits, workspace(), optimizer(), false,
+      network().Backward(context, logits, workspace(), optimizer(), false,
                          [&](size_t layer) { CountBackward(layer, input.features.rows()); });
     }
     output.report = optimizer().EndStep();

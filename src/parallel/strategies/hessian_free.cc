@@ -102,6 +102,7 @@ class HessianFree : public Strategy, public Checkpointable {
     const MatrixView logits = network().Forward(context, input.features, workspace());
     CountForward(input.features.rows());
     output.loss = nn::SoftmaxCrossEntropy(logits, input.targets, logits);
+    context = nn::WithLoss(context, input.targets, output.loss);
     std::fill(scratch_.begin(), scratch_.end(), 0.0f);
     nn::DenseGradientSink sink(scratch_);
     const auto count = [&](size_t layer) { CountBackward(layer, input.features.rows()); };

@@ -80,10 +80,11 @@ class ModelParallel : public Strategy, public Checkpointable, public DividesTheM
     std::fill(gradients_.begin(), gradients_.end(), 0.0f);
     nn::DenseGradientSink dense(gradients_);
     nn::GradientSink& sink = together ? static_cast<nn::GradientSink&>(dense) : optimizer();
+    const nn::ExecContext context = nn::WithLoss(input.context, input.targets, output.loss);
     if (striped_) {
-      striped_->Backward(input.context, workspace(), sink, optimizer());
+      striped_->Backward(context, workspace(), sink, optimizer());
     } else {
-      network().Backward(input.context, logits, workspace(), sink, false,
+      network().Backward(context, logits, workspace(), sink, false,
                          [&](size_t layer) { CountBackward(layer, frames); });
     }
     if (together) AverageGradients(FrameWeight(input));

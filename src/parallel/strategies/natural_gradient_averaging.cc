@@ -5,13 +5,14 @@
 // number of workers. Covariances and momentum stay with the worker. The first exchange, when models still differ too
 // much to be averaged, takes the worker with the least loss instead (`best-first`); until then each minibatch is
 // learned in two halves, of half a step each, with max-change / √2 (`small-first-steps`): half its frames, or half its
-// streams of chunks; whole where recurrent states go on from chunk to chunk. At the end the mean of the last n = 1, 2,
-// … averaged models is tried on each worker's first minibatches, one after the other as in training, and the best n is
-// kept (`combine`; not with one worker, which is plain training). With `initial-workers`, training begins with fewer
-// workers, and takes on the others one by one as the data go by, at rates to match; those that are not in yet do
-// nothing. Exchanged: models, one AllReduce per exchange. Bytes per exchange and rank: 2 · 4 · parameters; at the end
-// `combine` times a model. Memory: `combine` models, spread over the ranks. Staleness: none. Determinism: the same bits
-// wherever the workers run. Source: Povey, Zhang, Khudanpur, ICLR workshop 2015; Kaldi's steps/nnet3/train_dnn.py.
+// streams of chunks; whole where recurrent states go on from chunk to chunk, and with labels of a side task. At the end
+// the mean of the last n = 1, 2, … averaged models is tried on each worker's first minibatches, one after the other as
+// in training, and the best n is kept (`combine`; not with one worker, which is plain training). With
+// `initial-workers`, training begins with fewer workers, and takes on the others one by one as the data go by, at rates
+// to match; those that are not in yet do nothing. Exchanged: models, one AllReduce per exchange. Bytes per exchange and
+// rank: 2 · 4 · parameters; at the end `combine` times a model. Memory: `combine` models, spread over the ranks.
+// Staleness: none. Determinism: the same bits wherever the workers run. Source: Povey, Zhang, Khudanpur, ICLR workshop
+// 2015; Kaldi's steps/nnet3/train_dnn.py.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -186,7 +187,7 @@ class NaturalGradientAveraging : public PeriodicStrategy {
     optimizer().ShareMaxChange(first ? std::sqrt(0.5) : 1.0);
     const int64_t pieces = PartOfMinibatch::Pieces(input);
     const bool streams_go_on = input.context.sequences != nullptr && !plan().chunks_stand_alone;
-    if (!first || pieces < 2 || streams_go_on) return PeriodicStrategy::LearnOn(input);
+    if (!first || pieces < 2 || streams_go_on || HasLabels(input)) return PeriodicStrategy::LearnOn(input);
     const PartOfMinibatch halves[] = {{input, 0, pieces / 2}, {input, pieces / 2, pieces}};
     whole_ = &input;
     const Finally done([this] {
@@ -207,6 +208,12 @@ class NaturalGradientAveraging : public PeriodicStrategy {
     output.report = second.report;
     output.communication_seconds += second.communication_seconds;
     return output;
+  }
+  // Side tasks' labels are those of the whole minibatch.
+  static bool HasLabels(const StepInput& input) {
+    if (input.context.side_targets == nullptr) return false;
+    return std::ranges::any_of(input.context.side_targets->tasks,
+                               [](const auto& task) { return !task.labels.empty(); });
   }
   // As many more workers as the part of the data that was seen.
   void Grow() {

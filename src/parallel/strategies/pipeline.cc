@@ -313,8 +313,9 @@ class Pipeline : public Strategy, public Checkpointable, public DividesTheModel 
     if (!top()) header = ReceiveDerivative(minibatch, flight);
     CountFlops(flight_.workspace(minibatch), true);
     optimizer().BeginStep(flight.learning_rate);
-    const MatrixView dx = network().Backward(flight.context, flight.derivative, range(), flight_.workspace(minibatch),
-                                             optimizer(), stage_ > 0);
+    const nn::ExecContext context = nn::WithLoss(flight.context, flight.targets(), header.loss);
+    const MatrixView dx =
+        network().Backward(context, flight.derivative, range(), flight_.workspace(minibatch), optimizer(), stage_ > 0);
     output.report = optimizer().EndStep();
     ++updates_;
     output.loss = header.loss;
