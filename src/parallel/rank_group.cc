@@ -62,15 +62,16 @@ void RankGroup::Send(int index, int tag, std::span<const std::byte> bytes) {
   seconds_ += comm_.Now() - begin;
 }
 
-// Until that message is there, or the deadline is over.
+// Until that message is there, a rank is lost, or the deadline is over.
 void RankGroup::ServeUntil(int source, int tag) {
   if (comm_.Poll(source, tag)) return;
   const Listening sign(comm_);
   const double end = comm_.Now() + comm_.deadline_seconds();
+  const auto all_there = [this] { return comm_.losses() == nullptr || comm_.losses()->LostRanks().empty(); };
   do {
     serve_();
     std::this_thread::yield();
-  } while (!comm_.Poll(source, tag) && comm_.Now() < end);
+  } while (!comm_.Poll(source, tag) && comm_.Now() < end && all_there());
 }
 
 comm::Message RankGroup::Receive(int index, int tag) {

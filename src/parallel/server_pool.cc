@@ -58,6 +58,7 @@ void ServerPool::BeginRound(int64_t first, int64_t last, std::span<float> model)
   promised_.assign(workers, {});
   held_.clear();
   incoming_.Clear();
+  replies_.clear();  // of a round that ended in the middle
   given_back_ = 0;
   if (!works()) return;
   PullNow(model);

@@ -22,7 +22,8 @@ void ServerPool::NoteLosses() {
   if (comm_.survivors() == nullptr) throw;
   for (const int rank : comm_.losses()->LostRanks()) {
     if (gone_[static_cast<size_t>(rank)]) continue;
-    if (IsServer(rank)) throw;
+    // Some may still wait for rank 0 to end the vote before the round: all have to leave it.
+    if (IsServer(rank) || rank == 0) throw;
     gone_[static_cast<size_t>(rank)] = true;
     incoming_.Drop(rank);
     comm_.losses()->AcceptLosses({&rank, 1});

@@ -58,6 +58,35 @@ TEST(ServerPool, ChangesAddUpAndDedicatedServersLearnNothing) {
   }
 }
 
+// As a run that diverges does, which falls back and begins anew: what was asked for ahead is not there any more.
+TEST(ServerPool, ARoundThatIsLeftInTheMiddleLeavesNoAnswers) {
+  for (const bool ahead : {false, true}) {
+    const auto self = comm::MakeSelfCommunicator();
+    std::vector<float> model(7, 5.0f);
+    ServerPoolOptions options;
+    options.servers = 1;
+    options.ahead = ahead;
+    ServerPool pool(*self, options, model);
+    pool.BeginRound(0, 4, model);
+    EXPECT_EQ(pool.Take(), 0);
+    pool.LoadLedger({}, "");
+    pool.BeginRound(0, 4, model);
+    std::vector<int64_t> taken;
+    while (const auto m = pool.Take()) {
+      taken.push_back(*m);
+      EXPECT_TRUE(pool.Judge({&*m, 1}).apply);
+      if (ahead) {
+        pool.PullAhead(model, true);
+      } else {
+        pool.PushChange(model);
+        pool.Pull(model);
+      }
+    }
+    EXPECT_EQ(taken, (std::vector<int64_t>{0, 1, 2, 3})) << ahead;
+    pool.EndRound();
+  }
+}
+
 // A push of 20 kB takes 20 s on its way; whoever serves it looks at it when it is here.
 TEST(ServerPool, WhoServesDoesNotWaitForWhatIsStillTravelling) {
   comm::ClusterOptions slow;
