@@ -12,6 +12,7 @@
 // UsageError if it refused a plan) or a lost rank; InputError for a message of another size than the receiver's.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -127,8 +128,8 @@ class Communicator {
   size_t Part(int r, size_t size) const;
 
   /// What errors name.
-  virtual void SetStep(int64_t step) { step_ = step; }
-  int64_t step() const { return step_; }
+  virtual void SetStep(int64_t step) { step_.store(step, std::memory_order_relaxed); }
+  int64_t step() const { return step_.load(std::memory_order_relaxed); }
   /// Payload of messages and one-sided operations that this rank began, collectives included; not what it sent itself.
   virtual int64_t bytes_sent() const { return bytes_sent_; }
   /// Seconds, by Now, that this rank has waited for messages of each rank.
@@ -159,7 +160,7 @@ class Communicator {
   /// InputError if the message has another size.
   Message ReceiveSized(int source, int tag, size_t size);
   void ReceiveInto(int source, int tag, std::span<std::byte> bytes);
-  int64_t step_ = 0;
+  std::atomic<int64_t> step_ = 0;  // a second thread that sends reads it
   int64_t bytes_sent_ = 0;
   double deadline_seconds_ = 600;
 };

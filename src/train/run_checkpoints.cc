@@ -15,12 +15,14 @@
 
 namespace antiphon::train {
 
+// The same step may be written anew, and all may die when some have replaced their files: with several ranks the step
+// before it stays, too.
 RunCheckpoints::RunCheckpoints(std::filesystem::path folder, int keep, comm::Communicator& comm)
     : folder_(std::move(folder)),
-      keep_(keep),
+      keep_(comm.world_size() > 1 ? std::max(keep, 2) : keep),
       comm_(comm),
-      epochs_(folder_, comm.rank(), comm.world_size(), keep),
-      pretraining_(folder_ / "pretraining", comm.rank(), comm.world_size(), keep),
+      epochs_(folder_, comm.rank(), comm.world_size(), keep_),
+      pretraining_(folder_ / "pretraining", comm.rank(), comm.world_size(), keep_),
       begun_by_(comm.world_size()) {}
 
 // In a simulation all starts are the same.

@@ -44,7 +44,7 @@ struct CheckpointOptions {
   void Visit(V& v) {
     v("minutes", minutes, Range{0, 1e6}, "time between checkpoints inside an epoch; 0: none by time");
     v("steps", steps, Range{0, 1e12}, "steps between checkpoints; 0: none by steps. Epoch ends always have one");
-    v("keep", keep, Range{1, 1000}, "checkpoints kept");
+    v("keep", keep, Range{1, 1000}, "checkpoints kept; of several workers at least 2");
     v("background", background, "write from a copy in memory while training goes on");
   }
 };

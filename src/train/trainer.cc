@@ -53,6 +53,7 @@ struct Trainer::Impl {
   nn::Model MakeModel(const EvaluationResult& result, std::vector<float> log_priors);
   void FallBack(const std::string& reason);
   void HoldFolder();
+  void HoldFolderOfLost();
   void TakeOver();
 
   TrainingTask task;
@@ -88,7 +89,7 @@ TrainingSummary Trainer::Impl::Run(bool resume) {
 TrainingSummary Trainer::Impl::Train(bool resume) {
   comm.set_deadline_seconds(options.deadline_seconds);
   AgreeOnExperiment(comm, DescribeForAgreement(task, options, comm.world_size(), resume));
-  if (comm.rank() == 0) HoldFolder();
+  if (comm.rank() == 0) task.after_loss ? HoldFolderOfLost() : HoldFolder();
   // The folder is not given away while something is still written there.
   const Finally written([this] {
     if (worker) worker->saver().Wait();
@@ -123,7 +124,7 @@ void Trainer::Impl::HoldFolder() {
 }
 
 // The system lets go of what a dead process held, that of another machine perhaps late.
-void Trainer::Impl::TakeOver() {
+void Trainer::Impl::HoldFolderOfLost() {
   for (int attempt = 0; attempt < kLockAttempts && FolderLock::IsHeld(task.folder, kTrainLock); ++attempt) {
     std::this_thread::sleep_for(kBetweenLockAttempts);
   }
@@ -134,6 +135,10 @@ void Trainer::Impl::TakeOver() {
     log::Warn("'{}' is still held for the lost rank 0 after {} s; going on without it ({})",
               (task.folder / kTrainLock).string(), waited.count(), e.what());
   }
+}
+
+void Trainer::Impl::TakeOver() {
+  HoldFolderOfLost();
   if (task.on_taking_over) task.on_taking_over();
 }
 

@@ -50,6 +50,7 @@ struct TrainingTask {
   uint64_t seed = 1;
   bool anew_if_changed = false;  // on resuming, start anew instead of refusing another experiment's checkpoint
   std::string note;              // about this start: goes into metrics and report
+  bool after_loss = false;       // this start goes on without a lost process, which may still hold the folder's lock
   // Once so many epochs are done and saved, the run ends as if somebody had asked it to stop; 0: it comes to its end.
   int64_t pause_after_epochs = 0;
   std::string resume_hint;  // what the person types to go on, for messages; empty: nothing goes on with it

@@ -224,6 +224,7 @@ TrainingReport RunTraining(TrainingRequest request, const TrainingHost& host) {
       task.note =
           fmt::format("{} process(es) died; the {} that are left carry all workers on, from the last checkpoint", lost,
                       host.group.num_processes());
+      task.after_loss = true;
       if (host.processes_lost) host.processes_lost();
       log::Warn("{} ({})", task.note, e.what());
     } catch (DivergenceError& e) {
