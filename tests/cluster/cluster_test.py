@@ -139,7 +139,7 @@ class Faults(Cluster):
             with self.subTest(rank=rank):
                 name = f"stop-{rank}"
                 self.check_restarted(name, self.harmed(name, rank, 60, lambda pid: os.kill(pid, signal.SIGSTOP),
-                                                       "--deadline-seconds", "4"))
+                                                       "--deadline-seconds", "12"))
 
     def test_slow(self):
         def pause(pid):

@@ -160,7 +160,7 @@ class Matrix(FaultCase):
     def check(self, method, action, rank, moment):
         name = "-".join([method, action, rank, moment]).replace(" ", "")
         launch = f"{cluster.MPIEXEC} -np {WORKERS} {OPTIONS}"
-        command = self.arguments(name, method, deadline=3 if action == "stop" else 60)
+        command = self.arguments(name, method, deadline=10 if action == "stop" else 60)
         process = self.run_command([*command, "--restarts", "1", "--launch", launch],
                                    env=self.fault(name, method, action, rank, moment))
         result = self.result(process)
@@ -176,7 +176,7 @@ class Matrix(FaultCase):
             self.assertRegex(process.stderr, f"from process {RANKS[rank]} .* arrived damaged")
         if action == "stop":
             # Whoever waited first tells: for the stopped rank, or for another one that waits.
-            self.assertRegex(process.stderr, "rank [0-9] of 3, receiving from .*, step [0-9]+: no message within 3 s")
+            self.assertRegex(process.stderr, "rank [0-9] of 3, receiving from .*, step [0-9]+: no message within 10 s")
         if action == "kill":
             self.assertRegex(process.stderr, f"process rank {RANKS[rank]} with PID [0-9]+ on node .* exited on signal 9")
         # No half-written checkpoint is left behind.

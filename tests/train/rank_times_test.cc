@@ -103,12 +103,15 @@ TEST_F(RankTimesOfRuns, KeepTheNumbersOfTheStartWhenARankIsLost) {
     if (comm.rank() == 1) throw comm::RankLost("killed");
     comm.Together([&] { comm.Barrier(); });
     Position position;
+    // Who waits says so right before, and has half a second to begin.
+    if (comm.rank() == 0) comm.Receive(1, 8);
     times.StartAt(position);
     times.BeginStep();
     if (comm.rank() == 0) {
-      std::this_thread::sleep_for(std::chrono::milliseconds(100));
+      std::this_thread::sleep_for(std::chrono::milliseconds(500));
       comm.Send(1, 7, {});
     } else {
+      comm.Send(0, 8, {});
       comm.Receive(0, 7);
     }
     times.EndStep();
