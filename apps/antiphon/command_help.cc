@@ -69,11 +69,15 @@ struct Heading {
 };
 const std::vector<Heading>& Headings() {
   static const std::vector<Heading> headings = {
-      {"From recordings to words", {"run", "prepare", "split", "decode", "listen", "score", "report"}},
-      {"The steps of a recipe", {"features", "align", "store", "size", "train", "lm", "graph"}},
-      {"Better and smaller models",
-       {"adapt", "compress", "ivectors", "lattices", "gmm-bmmi", "denominator", "targets", "export"}},
-      {"Many workers", {"compare", "plan", "simulate", "top"}},
+      {"From recordings to words",
+       {"run", "prepare", "split", "decode", "listen", "transcribe", "serve", "score", "report", "bundle"}},
+      {"The steps of a recipe",
+       {"features", "ivectors", "align", "pronunciations", "store", "size", "train", "chain", "lattices", "gmm-bmmi",
+        "lm", "graph"}},
+      {"Better and smaller models", {"adapt", "compress", "targets", "ensemble", "learning-rate", "sweep", "export"}},
+      {"Words and speech",
+       {"g2p train", "g2p apply", "g2p evaluate", "written train", "written apply", "written rules", "vad", "samples"}},
+      {"Many workers", {"compare", "plan", "simulate", "top", "resize"}},
       {"Machine and files", {"doctor", "info"}}};
   return headings;
 }

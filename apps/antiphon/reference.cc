@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cctype>
 
+#include "comm/cluster.h"
 #include "command_line.h"
 #include "train/component_options.h"
 
@@ -120,6 +121,12 @@ std::string FamilySection(const train::ComponentFamily& family) {
   return text;
 }
 
+std::string ClusterSection() {
+  std::vector<OptionDescription> options = DescribeOptions<comm::ClusterOptions>();
+  for (OptionDescription& option : options) option.name = "cluster." + option.name;
+  return "## Simulated clusters\n\nThe machines of a [simulation](../guides/simulation.md).\n\n" + ByTable(options, "");
+}
+
 }  // namespace
 
 std::string Reference() {
@@ -137,6 +144,7 @@ std::string Reference() {
   text += Table(common, "--");
   for (const std::string& name : CommandRegistry::Get().Names()) text += CommandSection(name);
   for (const train::ComponentFamily& family : train::ComponentFamilies()) text += FamilySection(family);
+  text += ClusterSection();
   while (text.ends_with("\n\n")) text.pop_back();
   return text;
 }

@@ -30,6 +30,11 @@ class Program(unittest.TestCase):
             self.assertEqual((result.returncode, result.stderr), (0, ""), arguments)
             self.assertTrue(result.stdout, arguments)
 
+    def test_new_commands_get_a_heading(self):
+        last = run("--help").stdout.split("Machine and files:\n")[1].split("\n\n")[0]
+        self.assertEqual({line.split()[0] for line in last.splitlines()}, {"doctor", "info", "bench"},
+                         "name the others in Headings() of apps/antiphon/command_help.cc")
+
     def test_every_command_has_help_with_an_example(self):
         self.assertGreater(len(commands()), 3)
         for command in commands():
