@@ -21,7 +21,8 @@
 // Threads: a StreamScorer may be used by many threads at once, and so may its streams; of one stream, Accept and Finish
 // belong to one thread, Take to one.
 // Errors: antiphon::Error (antiphon/error.h), for the call concerned alone; the other streams go on: kUsage for
-// settings and calls that cannot be, kInput for features that are not finite or no whole frames.
+// settings and calls that cannot be, kInput for features that are not finite or no whole frames. A stream whose batch
+// could not be computed (no memory) cannot go on, as later calls for it say.
 #pragma once
 
 #include <memory>

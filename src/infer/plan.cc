@@ -89,9 +89,11 @@ Plan::Plan(const nn::Network& network, const PlanOptions& options)
       out_dim_(network.out_dim()),
       context_(network.time_context()),
       converter_(options.isa) {
+  PlanOptions inside = options;
+  inside.check_input = false;
   for (size_t i = 0; i < network.num_layers(); ++i) {
     const std::string& type = network.layer_type(i);
-    StepArgs args{network, i, Activation::kNone, options};
+    StepArgs args{network, i, Activation::kNone, inside};
     if (!StepRegistry::Get().Has(type)) {
       const nn::Layer& layer = network.layer(i);
       if (layer.recurrent() || !layer.time_context().one_to_one()) {
@@ -158,7 +160,7 @@ Rows Plan::RunSteps(size_t count, int rows, PlanMemory& memory, MatrixView out, 
   CHECK(profiles.empty() || options_.adaptable);
   CHECK(profiles.empty() || std::ssize(profiles) == (streams != nullptr ? std::ssize(streams->rows) : rows));
   CHECK(rows >= 0 && rows <= memory.max_rows_);
-  CheckFinite(ConstMatrixView(memory.input_).Rows(0, rows));
+  if (options_.check_input) CheckFinite(ConstMatrixView(memory.input_).Rows(0, rows));
   const auto find_runs = [&] {
     if (streams != nullptr) {
       FindRuns(profiles, streams->rows, memory.runs_);

@@ -16,7 +16,8 @@
 //
 // Shapes: input [rows, in_dim], output [rows, out_dim]; rows may be 0.
 // Threads: a Plan serves many threads, a PlanMemory one; within a step the caller's compute threads shares the outputs.
-// Errors: InputError for input that is not finite, naming the row; UsageError for options.
+// Errors: InputError for input that is not finite, naming the row; UsageError for options. What overflows on the way is
+// no error: the row's scores are not finite.
 #pragma once
 
 #include <map>

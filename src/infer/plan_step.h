@@ -31,6 +31,8 @@ struct PlanOptions {
   /// Speakers' profiles may change hidden values: these take no format whose range is fixed without having been
   /// measured.
   bool adaptable = false;
+  /// False in a plan inside a step: what it reads are no features, and where hidden values overflow the scores tell.
+  bool check_input = true;
 };
 
 /// "fp32", "bf16" or "int8"; UsageError otherwise.

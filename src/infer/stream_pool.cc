@@ -17,6 +17,11 @@ RowProfiles ProfilesIfAny(const std::vector<const BoundProfile*>& bound) {
 
 }  // namespace
 
+FailedStreamError::FailedStreamError(const std::exception& cause)
+    : Error(fmt::format("the stream cannot go on, as a batch with frames of it failed ({}); open another one",
+                        cause.what())),
+      kind_(KindOf(cause)) {}
+
 int MeasureCapacity(const NnetModel& model, const StreamPoolOptions& options, int workers, double frames_per_second,
                     double share, double seconds) {
   SetComputeThreads(1);
@@ -67,6 +72,7 @@ void StreamPool::Accept(int stream, ConstMatrixView frames, double now) {
   }
   const std::lock_guard lock(mutex_);
   const auto target = Find(stream);
+  if (target->failure) throw FailedStreamError(*target->failure);
   AcceptFrames(frames, target->profile.get(), target->window);
   target->arrivals.insert(target->arrivals.end(), static_cast<size_t>(frames.rows()), now);
 }
@@ -90,7 +96,8 @@ int StreamPool::EvaluationsReady(const Stream& stream) const {
 std::vector<StreamPool::Pick> StreamPool::PickBatch(double now, PlanMemory& memory) {
   std::vector<std::shared_ptr<Stream>> waiting;
   for (const auto& [id, stream] : streams_) {
-    if (stream->in_flight == 0 && stream->next < EvaluationsReady(*stream)) waiting.push_back(stream);
+    if (!stream->failure && stream->in_flight == 0 && stream->next < EvaluationsReady(*stream))
+      waiting.push_back(stream);
   }
   std::vector<Pick> picks;
   const auto later = [](const std::shared_ptr<Stream>& a, const std::shared_ptr<Stream>& b) {
@@ -122,7 +129,8 @@ std::vector<StreamPool::Pick> StreamPool::PickBatch(double now, PlanMemory& memo
 StreamPool::SequenceBatch StreamPool::PickSequences(PlanMemory& memory) {
   std::vector<std::shared_ptr<Stream>> waiting;
   for (const auto& [id, stream] : streams_) {
-    if (stream->in_flight == 0 && stream->feed->Waiting(stream->window) > 0) waiting.push_back(stream);
+    if (!stream->failure && stream->in_flight == 0 && stream->feed->Waiting(stream->window) > 0)
+      waiting.push_back(stream);
   }
   const auto deadline = [](const std::shared_ptr<Stream>& s) { return s->arrivals.empty() ? 0 : s->arrivals.front(); };
   std::stable_sort(waiting.begin(), waiting.end(),
@@ -133,9 +141,9 @@ StreamPool::SequenceBatch StreamPool::PickSequences(PlanMemory& memory) {
     if (used == options_.batch) break;
     batch.rows.push_back(stream->feed->Take(stream->window, true, memory.input().Rows(used, options_.batch - used)));
     used += batch.rows.back();
-    ++stream->in_flight;
     batch.streams.push_back(stream);
   }
+  for (const auto& stream : batch.streams) ++stream->in_flight;
   return batch;
 }
 
@@ -146,6 +154,10 @@ int StreamPool::RunSequences(PlanMemory& memory) {
     batch = PickSequences(memory);
   }
   if (batch.streams.empty()) return 0;
+  return OrFail(batch.streams, [&] { return RunSequences(batch, memory); });
+}
+
+int StreamPool::RunSequences(SequenceBatch& batch, PlanMemory& memory) {
   std::vector<PlanState*> states;
   std::vector<const BoundProfile*> bound;
   for (const auto& stream : batch.streams) {
@@ -191,19 +203,40 @@ int StreamPool::RunBatch(double now) {
   const auto memory = model_->BorrowMemory();
   if (model_->plan().sequential()) return RunSequences(*memory);
   std::vector<Pick> picks;
+  std::vector<std::shared_ptr<Stream>> streams;
+  streams.reserve(static_cast<size_t>(options_.batch));  // nothing may fail between picking and OrFail
   {
     const std::lock_guard lock(mutex_);
     picks = PickBatch(now, *memory);
   }
   if (picks.empty()) return 0;
+  for (const Pick& pick : picks) streams.push_back(pick.stream);
+  return OrFail(streams, [&] { return RunPicks(picks, *memory); });
+}
+
+int StreamPool::OrFail(std::span<const std::shared_ptr<Stream>> streams, const std::function<int()>& run) {
+  try {
+    return run();
+  } catch (const std::exception& e) {
+    const FailedStreamError failure(e);
+    const std::lock_guard lock(mutex_);
+    for (const auto& stream : streams) {
+      stream->failure = failure;
+      stream->in_flight = 0;  // no other batch holds frames of it
+    }
+    return static_cast<int>(streams.size());
+  }
+}
+
+int StreamPool::RunPicks(std::span<const Pick> picks, PlanMemory& memory) {
   std::vector<const BoundProfile*> bound;
   for (const Pick& pick : picks) bound.push_back(pick.stream->profile.get());
   const RowProfiles profiles = ProfilesIfAny(bound);
   const int count = static_cast<int>(picks.size());
-  if (model_->lazy() != nullptr) return HandOut(picks, model_->plan().RunHidden(count, *memory, profiles));
+  if (model_->lazy() != nullptr) return HandOut(picks, model_->plan().RunHidden(count, memory, profiles));
   const int64_t heads = model_->model().frames_per_forward;
   Matrix scores(count * heads, model_->num_pdfs());
-  model_->plan().Run(count, *memory, {scores.data(), count, heads * model_->num_pdfs()}, profiles);
+  model_->plan().Run(count, memory, {scores.data(), count, heads * model_->num_pdfs()}, profiles);
   model_->FinishScores(scores);
   const std::lock_guard lock(mutex_);
   return HandOut(picks, scores);
@@ -257,7 +290,9 @@ int StreamPool::HandOut(std::span<const Pick> picks, const Rows& hidden) {
 std::deque<ScoredFrame> StreamPool::TakeFrames(int stream) {
   std::deque<ScoredFrame> taken;
   const std::lock_guard lock(mutex_);
-  std::swap(taken, Find(stream)->ready);
+  const auto from = Find(stream);
+  if (from->ready.empty() && from->failure) throw FailedStreamError(*from->failure);
+  std::swap(taken, from->ready);
   return taken;
 }
 

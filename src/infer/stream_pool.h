@@ -19,12 +19,15 @@
 // Times are seconds of any clock that the caller keeps.
 // Threads: all methods may be called from any thread; a stream's frames are accepted by one, taken by one.
 // Errors: OverloadError when no stream can be added; ShapeError and InputError as NnetScorer, for the stream concerned
-// alone: the others go on.
+// alone: the others go on. A batch that cannot be computed (no memory) has taken frames that nobody can give back: the
+// streams whose frames it held fail with it, and throw FailedStreamError from Accept, and from Take once the scores
+// from before are taken.
 // Source: deadline order as in Liu, Layland, Scheduling algorithms for multiprogramming, JACM 1973; skipped frames:
 // Vanhoucke, Devin, Heigold, ICASSP 2013.
 #pragma once
 
 #include <deque>
+#include <exception>
 #include <functional>
 #include <map>
 #include <memory>
@@ -42,6 +45,16 @@ class OverloadError : public Error {
  public:
   using Error::Error;
   ErrorKind kind() const noexcept override { return ErrorKind::kUsage; }
+};
+
+/// Of a stream that cannot go on; of the cause's kind.
+class FailedStreamError : public Error {
+ public:
+  explicit FailedStreamError(const std::exception& cause);
+  ErrorKind kind() const noexcept override { return kind_; }
+
+ private:
+  ErrorKind kind_;
 };
 
 struct StreamPoolOptions {
@@ -90,7 +103,8 @@ class StreamPool {
   /// No more frames will come.
   void Finish(int stream);
 
-  /// Scores one batch of what is waiting; 0: nothing was waiting.
+  /// Scores one batch of what is waiting; 0: nothing was waiting. What fails in it is told to its streams, not here,
+  /// where the others' batches go on.
   int RunBatch(double now);
 
   /// Hands the stream's next scores to `use(scores, arrival)`, in order; returns how many. UsageError for lazy models.
@@ -120,6 +134,7 @@ class StreamPool {
     int in_flight = 0;            // batches that hold frames of this stream: one at a time
     std::deque<ScoredFrame> ready;
     StreamStats stats;
+    std::optional<FailedStreamError> failure;  // then nothing is picked any more
   };
   struct Pick {
     std::shared_ptr<Stream> stream;
@@ -137,6 +152,10 @@ class StreamPool {
   std::vector<Pick> PickBatch(double now, PlanMemory& memory);
   SequenceBatch PickSequences(PlanMemory& memory);
   int RunSequences(PlanMemory& memory);
+  int RunSequences(SequenceBatch& batch, PlanMemory& memory);
+  int RunPicks(std::span<const Pick> picks, PlanMemory& memory);
+  // What `run` returns; if it throws, the streams fail, of which it held frames.
+  int OrFail(std::span<const std::shared_ptr<Stream>> streams, const std::function<int()>& run);
   int HandOut(std::span<const Pick> picks, const Matrix& scores);
   int HandOut(std::span<const Pick> picks, const Rows& hidden);
   int SkipFor(const Stream& stream, double now) const;

@@ -2,6 +2,7 @@
 // and what training's pass gives.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "base/random.h"
@@ -189,6 +190,45 @@ TEST(SequenceScorer, StreamsInOneBatchHaveTheScoresThatTheyHaveAlone) {
         ExpectSame(scores, Offline(model, frames[i]), layers + " " + precision);
       }
     }
+  }
+}
+
+// What overflows inside is the stream's own: no features, and no error of a batch that holds others too.
+TEST(SequenceScorer, HiddenValuesThatOverflowStopNobodyElse) {
+  for (const std::string inside :
+       {"{type='residual', layers=[{type='lstm', dim=8}]}",
+        "{type='bidirectional', right=2, layers=[{type='gru', dim=8}]}",
+        "{type='ensemble', members=[{layers=[{type='tdnn', dim=6}]}, {layers=[{type='affine', dim=6}]}]}",
+        "{type='ensemble', members=[{layers=[{type='affine', dim=6}]}, {layers=[{type='affine', dim=6}]}]}"}) {
+    SCOPED_TRACE(inside);
+    const auto loud = ModelOf("{type='affine', dim=8}, " + inside);
+    for (nn::Parameter* p : loud->network.parameters()) {
+      if (!p->name.starts_with(loud->network.layer_name(0) + ".")) continue;
+      for (int64_t i = 0; i < p->value.size(); ++i) p->value.data()[i] *= 1e4F;
+      p->MarkChanged();
+    }
+    const auto model = Shared(*loud, "fp32");
+    StreamPool pool(model, {.batch = 16});
+    const int huge = pool.Open(), other = pool.Open();
+    Matrix frames = RandomSpeech(20, 5);
+    for (int64_t i = 0; i < frames.size(); ++i) frames.data()[i] *= 1e37F;
+    const Matrix ordinary = RandomSpeech(20, 6);
+    for (int64_t t = 0; t < 20; ++t) {
+      pool.Accept(huge, frames.view().Rows(t, 1), 0);
+      pool.Accept(other, ordinary.view().Rows(t, 1), 0);
+      EXPECT_NO_THROW(pool.RunBatch(0));
+    }
+    pool.Finish(huge);
+    pool.Finish(other);
+    while (pool.RunBatch(0) > 0) {
+    }
+    EXPECT_EQ(pool.Take(huge, [](std::span<const float>, double) {}), 20);
+    Matrix scores(20, kNumPdfs);
+    int64_t t = 0;
+    pool.Take(other, [&](std::span<const float> row, double) { std::ranges::copy(row, scores.Row(t++).begin()); });
+    ASSERT_EQ(t, 20);
+    ExpectSame(scores, Offline(model, ordinary), inside);
+    EXPECT_EQ(NnetScorer(model, frames).DenseFrame(0).size(), static_cast<size_t>(kNumPdfs));
   }
 }
 

@@ -2,14 +2,35 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
+#include <new>
 #include <thread>
 
 #include "base/random.h"
 #include "infer/pooled_scorer.h"
+#include "nn/layer.h"
 
 namespace antiphon::infer {
 namespace {
+
+// Passes its input on; has no memory for loud frames.
+class BrittleLayer : public nn::Layer {
+ public:
+  explicit BrittleLayer(const nn::LayerArgs& args) : Layer(args.in_dim, args.in_dim) {}
+  Config ToConfig() const override { return Config(); }
+
+ protected:
+  void DoForward(const nn::ExecContext&, ConstMatrixView x, MatrixView y, nn::Workspace&) const override {
+    for (int64_t r = 0; r < x.rows(); ++r) {
+      if (x(r, 0) > 1000) throw std::bad_alloc();
+      std::copy(x.Row(r).begin(), x.Row(r).end(), y.Row(r).begin());
+    }
+  }
+  void DoBackward(const nn::ExecContext&, ConstMatrixView, nn::Workspace&, MatrixView, nn::GradientSink&) override {}
+};
+REGISTER_COMPONENT(nn::LayerRegistry, "brittle",
+                   [](const nn::LayerArgs& args) { return std::make_unique<BrittleLayer>(args); });
 
 std::shared_ptr<const NnetModel> ToyNnetModel(bool lazy = false) {
   nn::Model model;
@@ -223,6 +244,49 @@ TEST(StreamPool, RefusesStreamsAndBadFramesWhileOthersGoOn) {
   ExpectOffline(model, frames, TakeAll(pool, good));
   EXPECT_EQ(pool.num_streams(), 1);
   EXPECT_NO_THROW(pool.Open());
+}
+
+// Its frames are gone, so that its streams have a gap: they end, and only they.
+TEST(StreamPool, ABatchThatFailsEndsItsStreamsAlone) {
+  for (const std::string layers :
+       {"{type='brittle'}, {type='affine', dim=8}, {type='relu'}", "{type='brittle'}, {type='gru', dim=8}"}) {
+    SCOPED_TRACE(layers);
+    nn::Model toy;
+    toy.feature_dim = 3;
+    toy.network = nn::Network(Config::Parse("layer = [" + layers + ", {type='affine'}]", "net"), 3, 5, 1);
+    NnetScorerOptions options;
+    options.prior_scale = 0;
+    const auto model = std::make_shared<const NnetModel>(std::move(toy), options);
+    StreamPool pool(model, {.max_streams = 2, .batch = 4, .deadline_s = 1e9});
+    const int bad = pool.Open(), good = pool.Open();
+    pool.Accept(bad, FramesOfStream(2, 5), 0.0);
+    EXPECT_EQ(pool.RunBatch(0.0), 2);
+    Matrix loud = FramesOfStream(4, 6);
+    loud(1, 0) = 1e6F;
+    pool.Accept(bad, loud, 1.0);
+    const Matrix frames = FramesOfStream(9, 7);
+    pool.Accept(good, frames, 2.0);
+    pool.Finish(good);
+    EXPECT_GT(pool.RunBatch(2.0), 0) << "the others' batches are to go on";
+    while (pool.RunBatch(2.0) > 0) {
+    }
+    ExpectOffline(model, frames, TakeAll(pool, good));
+    EXPECT_EQ(TakeAll(pool, bad).size(), 2U) << "what was scored before";
+    try {
+      TakeAll(pool, bad);
+      ADD_FAILURE() << "nobody is told";
+    } catch (const FailedStreamError& e) {
+      EXPECT_EQ(e.kind(), ErrorKind::kMemory) << e.what();
+    }
+    EXPECT_THROW(pool.Accept(bad, frames, 3.0), FailedStreamError);
+    pool.Close(bad);
+    const int next = pool.Open();
+    pool.Accept(next, frames, 4.0);
+    pool.Finish(next);
+    while (pool.RunBatch(4.0) > 0) {
+    }
+    ExpectOffline(model, frames, TakeAll(pool, next));
+  }
 }
 
 TEST(StreamPool, AdmitsAsManyStreamsAsAreMeasured) {
