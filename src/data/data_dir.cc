@@ -4,7 +4,6 @@
 #include <charconv>
 #include <cmath>
 #include <set>
-#include <unordered_map>
 #include <utility>
 
 #include "base/error.h"
@@ -41,6 +40,17 @@ std::string JoinWords(const std::vector<std::string>& words) {
 double DurationOf(const Utterance& u) {
   if (u.duration_s >= 0.0) return u.duration_s;
   return u.end_s >= 0.0 ? u.end_s - u.start_s : -1.0;
+}
+
+// Where an utterance stands, or would.
+size_t PlaceOf(const std::vector<Utterance>& utterances, std::string_view utt_id) {
+  const auto it = std::lower_bound(utterances.begin(), utterances.end(), utt_id,
+                                   [](const Utterance& u, std::string_view id) { return u.utt_id < id; });
+  return static_cast<size_t>(it - utterances.begin());
+}
+
+bool IsAt(const std::vector<Utterance>& utterances, size_t place, std::string_view utt_id) {
+  return place < utterances.size() && utterances[place].utt_id == utt_id;
 }
 
 }  // namespace
@@ -83,13 +93,12 @@ std::vector<std::string> DataDir::speakers() const {
 }
 
 size_t DataDir::Find(std::string_view utt_id) const {
-  const auto it = std::lower_bound(utterances_.begin(), utterances_.end(), utt_id,
-                                   [](const Utterance& u, std::string_view id) { return u.utt_id < id; });
-  if (it == utterances_.end() || it->utt_id != utt_id) {
-    Throw<InputError>("'{}' has no utterance '{}'", folder_.string(), utt_id);
-  }
-  return static_cast<size_t>(it - utterances_.begin());
+  const size_t place = PlaceOf(utterances_, utt_id);
+  if (!IsAt(utterances_, place, utt_id)) Throw<InputError>("'{}' has no utterance '{}'", folder_.string(), utt_id);
+  return place;
 }
+
+bool DataDir::Has(std::string_view utt_id) const { return IsAt(utterances_, PlaceOf(utterances_, utt_id), utt_id); }
 
 DataDir DataDir::Subset(const std::vector<size_t>& chosen) const {
   DataDir out;
@@ -172,10 +181,11 @@ void DataDir::Write(const fs::path& folder, bool absolute_audio) const {
     std::string& spoken = spk2utt[u.speaker];
     spoken += (spoken.empty() ? "" : " ") + u.utt_id;
     if (has_segments_) {
-      segments[u.utt_id] = fmt::format("{} {:.5f} {:.5f}", recordings_[u.recording].id, u.start_s, u.end_s);
+      const double end_s = u.end_s >= 0.0 ? u.end_s : -1.0;  // no other negative number is read
+      segments[u.utt_id] = fmt::format("{} {:.5f} {:.5f}", recordings_[u.recording].id, u.start_s, end_s);
       if (u.channel >= 0) segments[u.utt_id] += fmt::format(" {}", u.channel);
     }
-    if (DurationOf(u) >= 0.0) utt2dur[u.utt_id] = fmt::format("{:.4f}", DurationOf(u));
+    if (DurationOf(u) >= kShortestUtteranceS) utt2dur[u.utt_id] = fmt::format("{:.4f}", DurationOf(u));
   }
   WriteOrRemove(folder / "spk2gender", gender_);
   WriteOrRemove(folder / "segments", segments);
@@ -186,19 +196,31 @@ void DataDir::Write(const fs::path& folder, bool absolute_audio) const {
   WriteLines(folder / "wav.scp", wav);
 }
 
-void DataDir::AddRecording(Recording recording) { recordings_.push_back(std::move(recording)); }
+size_t DataDir::AddRecording(Recording recording) {
+  if (recording_index_.size() != recordings_.size()) {  // read or copied from elsewhere
+    recording_index_.clear();
+    for (size_t i = 0; i < recordings_.size(); ++i) recording_index_.emplace(recordings_[i].id, i);
+  }
+  const auto [it, is_new] = recording_index_.emplace(recording.id, recordings_.size());
+  if (is_new) {
+    recordings_.push_back(std::move(recording));
+  } else if (const std::string& there = recordings_[it->second].reference; there != recording.reference) {
+    Throw<InputError>("the id '{}' would mean both '{}' and '{}': rename one of them", recording.id, there,
+                      recording.reference);
+  }
+  return it->second;
+}
 
 void DataDir::AddUtterance(Utterance utterance) {
   if (utterance.recording >= recordings_.size()) {
     Throw<InputError>("utterance '{}' names a recording that is not there", utterance.utt_id);
   }
-  const auto at = std::lower_bound(utterances_.begin(), utterances_.end(), utterance.utt_id,
-                                   [](const Utterance& u, const std::string& id) { return u.utt_id < id; });
-  if (at != utterances_.end() && at->utt_id == utterance.utt_id) {
-    Throw<InputError>("utterance '{}' is there twice", utterance.utt_id);
-  }
-  if (utterance.start_s > 0.0 || utterance.end_s >= 0.0 || utterance.channel >= 0) has_segments_ = true;
-  utterances_.insert(at, std::move(utterance));
+  const size_t place = PlaceOf(utterances_, utterance.utt_id);
+  if (IsAt(utterances_, place, utterance.utt_id)) Throw<InputError>("utterance '{}' is there twice", utterance.utt_id);
+  // Without segments an utterance has its recording's name.
+  const bool is_whole = utterance.start_s <= 0.0 && utterance.end_s < 0.0 && utterance.channel < 0;
+  if (!is_whole || utterance.utt_id != recordings_[utterance.recording].id) has_segments_ = true;
+  utterances_.insert(utterances_.begin() + static_cast<ptrdiff_t>(place), std::move(utterance));
 }
 
 }  // namespace antiphon::data

@@ -18,6 +18,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -38,6 +39,9 @@ struct AudioReference {
   std::optional<uint64_t> offset;
 };
 AudioReference ParseAudioReference(std::string_view text);
+
+/// The least that utt2dur tells.
+inline constexpr double kShortestUtteranceS = 0.0001;
 
 struct Utterance {
   std::string utt_id;
@@ -102,6 +106,7 @@ class DataDir {
   std::vector<std::string> speakers() const;
   /// Index of an utterance; InputError if there is none.
   size_t Find(std::string_view utt_id) const;
+  bool Has(std::string_view utt_id) const;
 
   /// The same directory with some of its utterances (indices in any order) and what they need.
   DataDir Subset(const std::vector<size_t>& utterances) const;
@@ -114,7 +119,8 @@ class DataDir {
   std::filesystem::path ResolveAudio(const Recording& recording) const;
 
   // Construction by programs (antiphon prepare). InputError for an utterance that is there already.
-  void AddRecording(Recording recording);
+  /// Index of the recording, which may be there already. InputError if another one has its id.
+  size_t AddRecording(Recording recording);
   void AddUtterance(Utterance utterance);
   void SetDuration(size_t utterance, double duration_s) { utterances_.at(utterance).duration_s = duration_s; }
   void SetGender(const std::string& speaker, const std::string& gender) { gender_[speaker] = gender; }
@@ -125,6 +131,7 @@ class DataDir {
   std::filesystem::path folder_;
   DataDirOptions options_;
   std::vector<Recording> recordings_;
+  std::unordered_map<std::string, size_t> recording_index_;  // by id; made by AddRecording
   std::vector<Utterance> utterances_;
   std::map<std::string, std::string> gender_;
   bool has_segments_ = false;

@@ -40,6 +40,11 @@ double SpeechDuration(const Utterance& u, const feat::AudioInfo& info) {
   return std::max(0.0, (u.end_s >= 0.0 ? std::min(u.end_s, info.duration_s()) : info.duration_s()) - u.start_s);
 }
 
+std::string WhyTooShort(const Utterance& u, const feat::AudioInfo& info) {
+  if (u.start_s < info.duration_s()) return fmt::format("lasts less than {} s", kShortestUtteranceS);
+  return fmt::format("begins at {:.3f} s, behind the end of its recording ({:.3f} s)", u.start_s, info.duration_s());
+}
+
 void AddWords(const DataDir& dir, const std::set<std::string>* lexicon, DataSummary& s) {
   std::map<std::string, int64_t> counts;
   for (const Utterance& u : dir.utterances()) {
@@ -108,26 +113,34 @@ DataDir WithDurations(DataDir dir, std::vector<DataProblem>& problems, int num_t
   const std::vector<Probed> probed = ProbeAll(dir, num_threads);
   std::vector<int64_t> left_out(probed.size(), 0);
   std::vector<size_t> kept;
+  const size_t earlier = problems.size();
   for (size_t i = 0; i < dir.utterances().size(); ++i) {
     const Utterance& u = dir.utterances()[i];
-    if (!probed[u.recording].error.empty()) {
+    const auto& [info, error] = probed[u.recording];
+    if (!error.empty()) {
       ++left_out[u.recording];
       continue;
     }
-    if (u.duration_s < 0.0) dir.SetDuration(i, SpeechDuration(u, probed[u.recording].info));
-    kept.push_back(i);
+    if (u.duration_s < 0.0) dir.SetDuration(i, SpeechDuration(u, info));
+    if (u.duration_s >= kShortestUtteranceS) {
+      kept.push_back(i);
+    } else {
+      problems.push_back({dir.recordings()[u.recording].reference,
+                          fmt::format("utterance '{}' {}; it is left out", u.utt_id, WhyTooShort(u, info)), false});
+    }
   }
-  std::string first;
   for (size_t r = 0; r < probed.size(); ++r) {
     if (left_out[r] == 0) continue;
-    if (first.empty()) first = probed[r].error;
     problems.push_back(
         {dir.recordings()[r].reference,
          fmt::format("{}; {} is left out", probed[r].error,
                      left_out[r] == 1 ? "its utterance" : fmt::format("each of its {} utterances", left_out[r])),
          false});
   }
-  if (kept.empty()) Throw<InputError>("not one of {} recordings can be read; the first: {}", probed.size(), first);
+  if (kept.empty()) {
+    Throw<InputError>("not one of {} utterances can be used{}", dir.utterances().size(),
+                      problems.size() == earlier ? "" : "; the first: " + problems[earlier].what);
+  }
   return kept.size() == dir.utterances().size() ? std::move(dir) : dir.Subset(kept);
 }
 

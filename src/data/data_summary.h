@@ -43,7 +43,8 @@ DataSummary Summarise(const DataDir& dir, const std::set<std::string>* lexicon, 
 std::set<std::string> ReadLexiconWords(const std::filesystem::path& path);
 
 /// The directory with durations from the recordings' headers where they are not known, without the utterances of
-/// recordings that cannot be read or hold nothing; each of those is a problem. InputError if none is left.
+/// recordings that cannot be read or hold nothing, and without those of no length, as behind the end; each of those is
+/// a problem. InputError if none is left.
 DataDir WithDurations(DataDir dir, std::vector<DataProblem>& problems, int num_threads = 0);
 
 /// Lines for a person, at most `shown_oov` out-of-lexicon words, and the same as a JSON object.

@@ -11,23 +11,41 @@ namespace {
 
 namespace fs = std::filesystem;
 
-void Add(const AudioFiles& files, const std::string& path, const PrepareOptions& options, DataDir& dir) {
-  const fs::path file = fs::absolute(files.folder() / path).lexically_normal();
-  const feat::AudioInfo info = feat::ProbeAudio(file);
-  const std::string name = CleanId(files.ShortName(path));
+// Of a recording called `name`, whose index is not known yet.
+std::vector<Utterance> UtterancesOf(const std::string& path, const std::string& name, const feat::AudioInfo& info,
+                                    const PrepareOptions& options) {
   const int channels = options.channels == "each" ? info.num_channels : 1;
-  dir.AddRecording({name, file.string(), 0});
+  std::vector<Utterance> utterances;
   for (int channel = 0; channel < channels; ++channel) {
     const std::string ending = channels > 1 ? "-" + ChannelName(channel) : "";
     Utterance u;
     u.utt_id = name + ending;
-    u.recording = dir.recordings().size() - 1;
     u.duration_s = info.duration_s();
     if (channels > 1) u.channel = channel;
     const std::string speaker = SpeakerOf(path, "", name, options.speaker_from);
     u.speaker = speaker + ending;
     // Sorted by utterance, each speaker's stand together.
     if (speaker != name) u.utt_id = u.speaker + "-" + u.utt_id;
+    utterances.push_back(std::move(u));
+  }
+  return utterances;
+}
+
+void Add(const AudioFiles& files, const std::string& path, const PrepareOptions& options, DataDir& dir) {
+  const fs::path file = fs::absolute(files.folder() / path).lexically_normal();
+  const feat::AudioInfo info = feat::ProbeAudio(file);
+  if (info.num_samples == 0) Throw<InputError>("it holds no samples");
+  const std::string name = CleanId(files.ShortName(path));
+  std::vector<Utterance> utterances = UtterancesOf(path, name, info, options);
+  // A recording without its utterances must not stay behind.
+  for (const Utterance& u : utterances) {
+    if (!dir.Has(u.utt_id)) continue;
+    const Recording& other = dir.recordings()[dir.utterances()[dir.Find(u.utt_id)].recording];
+    Throw<InputError>("its utterance would be '{}', as that of '{}' is: rename one of them", u.utt_id, other.reference);
+  }
+  const size_t recording = dir.AddRecording({name, file.string(), 0});
+  for (Utterance& u : utterances) {
+    u.recording = recording;
     dir.AddUtterance(std::move(u));
   }
 }

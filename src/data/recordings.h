@@ -1,7 +1,8 @@
 // Recordings without transcripts as a data directory: enough to recognise them, or to align them later.
 //
 // Every file is a recording; each is an utterance of its name, or several, one per channel. Threads: pure function.
-// Errors: InputError naming what is no audio; files that cannot be read are left out and reported in `problems`.
+// Errors: InputError naming what is no audio; files that cannot be read, and those whose names make the ids of another
+// ("a b.wav" and "a_b.wav"), are left out and reported in `problems`.
 #pragma once
 
 #include <filesystem>

@@ -33,6 +33,7 @@ class TranscriptJoiner {
     for (const std::string* field : {&row.file, &row.text, &row.speaker, &row.gender, &row.id, &row.channel}) {
       if (FindBadUtf8(*field) != std::string_view::npos)
         Throw<InputError>("no UTF-8; convert the file (iconv -f latin1 -t utf8)");
+      if (field->find('\0') != std::string::npos) Throw<InputError>("it holds a zero byte: that is no text");
     }
     const std::string audio = files_.Find(row.file);
     const std::string words = NormaliseTranscript(row.text, options_);
@@ -46,7 +47,7 @@ class TranscriptJoiner {
     u.speaker = SpeakerOf(audio, row.speaker, u.utt_id, options_.speaker_from);
     if (!u.utt_id.starts_with(u.speaker)) u.utt_id = u.speaker + "-" + u.utt_id;
     u.words = SplitWords(words);
-    if (row.id.empty() && row.has_times) u.utt_id = IdBesidesOthers(u);
+    if (row.id.empty() && row.has_times) u.utt_id = IdBesidesOthers(u, audio);
     if (seen_.contains(u.utt_id)) Throw<InputError>("utterance '{}' is there twice", u.utt_id);
     if (const std::string gender = GenderOf(row.gender); !gender.empty()) dir_.SetGender(u.speaker, gender);
     u.has_transcript = true;
@@ -61,7 +62,7 @@ class TranscriptJoiner {
  private:
   static void ReadTimes(const TranscriptRow& row, Utterance& u) {
     u.start_s = row.start_s;
-    u.end_s = row.end_s;
+    u.end_s = row.end_s >= 0.0 ? row.end_s : -1.0;
     if (u.start_s < 0.0 || (u.end_s >= 0.0 && u.end_s <= u.start_s)) {
       Throw<InputError>("expected start and end in seconds, found '{}' and '{}'", u.start_s, u.end_s);
     }
@@ -79,11 +80,12 @@ class TranscriptJoiner {
   }
 
   // Parts of a file that start within what an id says of the time are numbered; the same part again is none.
-  std::string IdBesidesOthers(const Utterance& u) const {
+  std::string IdBesidesOthers(const Utterance& u, const std::string& audio) const {
     std::string id = u.utt_id;
     for (int number = 2; seen_.contains(id); ++number) {
       const Utterance& other = dir_.utterances()[dir_.Find(id)];
-      if (other.start_s == u.start_s && other.end_s == u.end_s && other.words == u.words) break;
+      const bool is_same = audio_of_.at(dir_.recordings()[other.recording].id) == audio;
+      if (is_same && other.start_s == u.start_s && other.end_s == u.end_s && other.words == u.words) break;
       id = fmt::format("{}-{}", u.utt_id, number);
     }
     return id;
@@ -93,17 +95,26 @@ class TranscriptJoiner {
   size_t RecordingOf(const TranscriptRow& row, const std::string& audio, const std::string& utt_id) {
     const auto [it, is_new] = recordings_.emplace(audio, dir_.recordings().size());
     if (is_new || !row.is_part) {
-      dir_.AddRecording({row.is_part ? CleanId(files_.ShortName(audio)) : utt_id,
-                         fs::absolute(files_.folder() / audio).lexically_normal().string(), 0});
-      it->second = dir_.recordings().size() - 1;
+      const std::string id = RecordingId(row.is_part ? CleanId(files_.ShortName(audio)) : utt_id, audio);
+      it->second = dir_.AddRecording({id, fs::absolute(files_.folder() / audio).lexically_normal().string(), 0});
     }
     return it->second;
+  }
+
+  // Of files whose names make one id ("a b" and "a_b"), those behind the first are numbered.
+  std::string RecordingId(const std::string& name, const std::string& audio) {
+    std::string id = name;
+    for (int number = 2; audio_of_.emplace(id, audio).first->second != audio; ++number) {
+      id = fmt::format("{}-{}", name, number);
+    }
+    return id;
   }
 
   AudioFiles files_;
   const PrepareOptions& options_;
   std::set<std::string> seen_;
-  std::map<std::string, size_t> recordings_;
+  std::map<std::string, size_t> recordings_;     // by audio
+  std::map<std::string, std::string> audio_of_;  // by recording
   DataDir dir_;
 };
 

@@ -32,9 +32,9 @@ class Nemo : public CorpusFormat {
       if (const auto offset = object.find("offset"); offset != object.end() && !offset->is_null()) {
         row.is_part = row.has_times = true;
         row.start_s = *offset;
-        if (const auto seconds = object.find("duration"); seconds != object.end() && !seconds->is_null()) {
-          row.end_s = row.start_s + seconds->get<double>();
-        }
+        const auto duration = object.find("duration");
+        const double seconds = duration == object.end() || duration->is_null() ? -1.0 : duration->get<double>();
+        if (seconds >= 0.0) row.end_s = row.start_s + seconds;
       }
       corpus.rows.push_back(std::move(row));
     });

@@ -101,16 +101,31 @@ class Lhotse : public CorpusFormat {
     const double seconds = object.at("duration");
     row.start_s = std::max(0.0, start_s);
     row.is_part = row.start_s > 0.0 || seconds < recording.seconds - 0.01 || recording.channels > 1;
-    if (row.is_part) row.end_s = start_s + seconds;
-    if (recording.channels > 1 && object.contains("channel")) {
-      const nlohmann::json& channel = object.at("channel");
-      row.channel = std::to_string((channel.is_array() ? channel.at(0) : channel).get<int>());
-    }
+    if (row.is_part) row.end_s = std::max(0.0, start_s + seconds);
+    if (recording.channels > 1 && object.contains("channel")) row.channel = ChannelIn(object.at("channel"));
     return row;
+  }
+
+  // "" for several, whose mean is taken.
+  static std::string ChannelIn(const nlohmann::json& channel) {
+    if (channel.is_array() && channel.size() > 1) return "";
+    return std::to_string((channel.is_array() ? channel.at(0) : channel).get<int>());
   }
 };
 
 REGISTER_CORPUS_FORMAT("lhotse", Lhotse);
+
+nlohmann::ordered_json AllChannels(int count) {
+  auto channels = nlohmann::ordered_json::array();
+  for (int c = 0; c < count; ++c) channels.push_back(c);
+  return channels;
+}
+
+// A number, or the list of all whose mean is meant.
+nlohmann::ordered_json ChannelOf(const Utterance& u, int count) {
+  if (u.channel < 0 && count > 1) return AllChannels(count);
+  return std::max(u.channel, 0);
+}
 
 }  // namespace
 
@@ -122,8 +137,7 @@ void WriteLhotse(const DataDir& dir, const fs::path& folder) {
     if (audio.empty()) Throw<InputError>("recording '{}' is a command; lhotse wants a file", recording.id);
     heads.push_back(feat::ProbeAudio(audio));
     const feat::AudioInfo& head = heads.back();
-    auto channels = nlohmann::ordered_json::array();
-    for (int c = 0; c < head.num_channels; ++c) channels.push_back(c);
+    const nlohmann::ordered_json channels = AllChannels(head.num_channels);
     const auto source = nlohmann::ordered_json{
         {"type", "file"}, {"channels", channels}, {"source", fs::absolute(audio).lexically_normal().string()}};
     recordings += nlohmann::ordered_json{{"id", recording.id},
@@ -141,7 +155,7 @@ void WriteLhotse(const DataDir& dir, const fs::path& folder) {
                                      {"recording_id", dir.recordings()[u.recording].id},
                                      {"start", u.start_s},
                                      {"duration", end_s - u.start_s},
-                                     {"channel", std::max(u.channel, 0)},
+                                     {"channel", ChannelOf(u, heads[u.recording].num_channels)},
                                      {"speaker", u.speaker}};
     if (u.has_transcript) object["text"] = fmt::format("{}", fmt::join(u.words, " "));
     if (const auto gender = dir.gender().find(u.speaker); gender != dir.gender().end()) {

@@ -14,7 +14,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Of a line "Gender: Male"; German submissions say männlich and weiblich.
+// Of a line "Gender: Male"; German submissions say männlich and weiblich. "" for what begins with another letter.
 std::string GenderIn(const fs::path& readme) {
   std::string gender;
   std::error_code none;
@@ -26,7 +26,9 @@ std::string GenderIn(const fs::path& readme) {
       }
     }
   });
-  return gender.starts_with('w') || gender.starts_with('W') ? "f" : gender.substr(0, 1);
+  const char first = gender.empty() ? '\0' : gender[0];
+  if (std::string_view("fFwW").find(first) != std::string_view::npos) return "f";
+  return first == 'm' || first == 'M' ? "m" : "";
 }
 
 class VoxForge : public CorpusFormat {
