@@ -142,22 +142,27 @@ TEST(Arpa, IsReadThroughGzip) {
   std::filesystem::remove(path);
 }
 
+void ExpectSumsOfOne(const NgramModel& lm, int order) {
+  for (size_t node = 0; node < lm.nodes().size(); ++node) {
+    if (lm.nodes()[node].depth >= order) continue;
+    double sum = 0.0;
+    for (size_t word = 0; word < lm.words().size(); ++word) {
+      sum += std::exp(static_cast<double>(lm.Step(static_cast<int32_t>(node), static_cast<int32_t>(word)).log_prob));
+    }
+    ASSERT_NEAR(sum, 1.0, 2e-5) << "history " << node;
+  }
+}
+
 // Every history's probabilities sum to 1: seen, unseen and unknown histories, both methods, all orders.
 TEST(NgramEstimate, ProbabilitiesSumToOne) {
   for (const char* method : {"witten-bell", "kneser-ney"}) {
     for (int order = 1; order <= 4; ++order) {
+      SCOPED_TRACE(testing::Message() << method << " order " << order);
       for (const int size : {1, 5, 300}) {
-        const NgramModel lm = EstimateNgram(RandomText(5, size, 12), {}, {order, method, 1});
-        for (size_t node = 0; node < lm.nodes().size(); ++node) {
-          if (lm.nodes()[node].depth >= order) continue;
-          double sum = 0.0;
-          for (size_t word = 0; word < lm.words().size(); ++word) {
-            sum +=
-                std::exp(static_cast<double>(lm.Step(static_cast<int32_t>(node), static_cast<int32_t>(word)).log_prob));
-          }
-          ASSERT_NEAR(sum, 1.0, 2e-5) << method << " order " << order << " history " << node;
-        }
+        ExpectSumsOfOne(EstimateNgram(RandomText(5, size, 12), {}, {order, method, 1}), order);
       }
+      // "a b" stands behind a word alone that the vocabulary lacks; "a b c" begins with it.
+      ExpectSumsOfOne(EstimateNgram({{"x", "a", "b", "c"}, {"c", "b"}}, {"a", "b", "c"}, {order, method, 1}), order);
     }
   }
 }

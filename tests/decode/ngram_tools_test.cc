@@ -210,6 +210,17 @@ TEST(PruneNgrams, RefusesModelsThatDoNotSumToOne) {
               HasSubstr("behind 'a' sum to 1.4"));
 }
 
+// As KenLM writes models: with a probability of 1 for the begin of a sentence, which is never read.
+TEST(PruneNgrams, TakesAnyProbabilityOfTheBeginOfASentence) {
+  for (const char* begin : {"0", "-99"}) {
+    const std::string arpa = fmt::format(
+        "\\data\\\nngram 1=3\nngram 2=1\n\\1-grams:\n{} <s> 0\n-0.30103 a\n-0.30103 </s>\n\\2-grams:\n-0.2 <s> "
+        "a\n\\end\\\n",
+        begin);
+    EXPECT_NO_THROW(PruneNgrams(NgramModel::ParseArpa(arpa, "lm.arpa"), 1e-8)) << begin;
+  }
+}
+
 double MixedProbability(const std::vector<NgramModel>& models, const std::vector<double>& weights,
                         const std::vector<std::string>& history, const std::string& word) {
   double sum = 0.0;

@@ -57,7 +57,12 @@ void RequireProbabilities(const NgramModel& model) {
   constexpr double kSlack = 0.01;
   const auto& nodes = model.nodes();
   std::vector<double> sums(nodes.size(), 0.0);
-  for (size_t i = 1; i < nodes.size(); ++i) sums[nodes[i].parent] += std::exp(static_cast<double>(nodes[i].log_prob));
+  // Nothing is before the begin of a sentence: some write log 1 there, others log 0.
+  const int32_t begin = model.WordId("<s>");
+  for (size_t i = 1; i < nodes.size(); ++i) {
+    if (nodes[i].depth == 1 && nodes[i].word == begin) continue;
+    sums[nodes[i].parent] += std::exp(static_cast<double>(nodes[i].log_prob));
+  }
   if (std::abs(sums[NgramModel::kRoot] - 1.0) > kSlack) {
     Throw<InputError>("the probabilities of the 1-grams sum to {:.4f}, not to 1", sums[NgramModel::kRoot]);
   }

@@ -165,7 +165,8 @@ class Estimator {
     }
   }
 
-  // How many different words stand before an n-gram, instead of how often it stands in the text.
+  // How many different words stand before an n-gram, instead of how often it stands in the text. All that are not in
+  // the vocabulary are one: an n-gram behind them alone stays, as longer ones may begin with it.
   void UseContinuationCounts() {
     for (int order = 1; order < options_.order; ++order) {
       std::map<Gram, double> continuations;
@@ -176,9 +177,8 @@ class Estimator {
         continuations[gram] += 1.0;
       }
       for (Counted& c : tables_[order - 1]) {
-        if (c.words[0] != begin_) c.count = continuations[c.words];
+        if (c.words[0] != begin_) c.count = std::max(1.0, continuations[c.words]);
       }
-      std::erase_if(tables_[order - 1], [](const Counted& c) { return c.count == 0.0; });
     }
   }
 
