@@ -70,8 +70,7 @@ void Score(const ScoreCommandOptions& options, CommandContext& context) {
   } else if (!options.alignments.empty()) {
     WriteFileAtomically(options.alignments, score::FormatAlignments(report));
   }
-  std::string summary = score::FormatSummary(report);
-  if (!options.per_speaker) summary.erase(summary.find('\n') + 1);
+  const std::string summary = score::FormatSummary(report, options.per_speaker);
   context.PrintLine(summary.substr(0, summary.size() - 1));
   context.SetResult(score::FormatJson(report, options.per_utterance));
 }

@@ -115,7 +115,13 @@ std::string ComposeUtf8(std::string_view text) {
   return Map(text, UTF8PROC_COMPOSE);
 }
 
+std::string_view WithoutByteOrderMark(std::string_view text) {
+  if (text.starts_with("\xef\xbb\xbf")) text.remove_prefix(3);
+  return text;
+}
+
 std::string ComposeLines(std::string_view text, const std::string& source) {
+  text = WithoutByteOrderMark(text);
   const size_t bad = std::min(FindBadUtf8(text), text.size());
   const std::string_view before = text.substr(0, bad);
   const size_t line_begin = before.rfind('\n') + 1;  // npos + 1 is 0

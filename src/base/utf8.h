@@ -32,9 +32,11 @@ void RequireUtf8(std::string_view text);
 std::vector<char32_t> DecodeUtf8(std::string_view text);
 std::string EncodeUtf8(const std::vector<char32_t>& code_points);
 
+/// Some editors write such a mark before the first line.
+std::string_view WithoutByteOrderMark(std::string_view text);
 /// Normalisation form C: letters and their accents as one code point where there is one. ASCII comes back as it is.
 std::string ComposeUtf8(std::string_view text);
-/// The same of a whole file; errors name "source:line".
+/// The same of a whole file, without its byte order mark; errors name "source:line".
 std::string ComposeLines(std::string_view text, const std::string& source);
 
 /// Upper and lower case in form C, by Unicode's rules for all languages: "ß" becomes "SS", a Σ at the end of a word

@@ -68,7 +68,7 @@ nlohmann::ordered_json SpeakerJson(const SpeakerScore& s) {
 
 }  // namespace
 
-std::string FormatSummary(const Report& report) {
+std::string FormatSummary(const Report& report, bool with_speakers) {
   const ErrorCounts& c = report.total.counts;
   std::string text;
   if (report.total.utterances == 0) return "no utterances to score\n";
@@ -76,7 +76,7 @@ std::string FormatSummary(const Report& report) {
                       RateName(report), 100 * c.Rate(), 100 * report.interval_low, 100 * report.interval_high,
                       c.errors(), c.reference_length(), report.unit, c.substitutions, c.deletions, c.insertions);
   if (!report.missing.empty()) text += fmt::format("{} utterances had no hypothesis\n", report.missing.size());
-  if (report.speakers.size() <= 1) return text;
+  if (report.speakers.size() <= 1 || !with_speakers) return text;
   text += fmt::format("{:<20} {:>7} {:>8} {:>7} {:>7} {:>6} {:>6} {:>6} {:>8}\n", "speaker", "utts", report.unit + "s",
                       RateName(report) + " %", "errors", "sub", "del", "ins", "utt err%");
   for (const auto& [speaker, score] : report.speakers) text += CountsLine(speaker, score);

@@ -31,6 +31,7 @@ std::vector<std::string_view> SplitBlanks(std::string_view line) {
 template <class Body>
 void ForEachLine(std::string_view text, const std::string& source, Body&& body) {
   int number = 0;
+  text = WithoutByteOrderMark(text);
   while (!text.empty()) {
     const size_t end = std::min(text.find('\n'), text.size());
     const std::string_view line = text.substr(0, end);

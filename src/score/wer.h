@@ -70,8 +70,8 @@ struct Report {
 Report Score(const Transcripts& reference, const Transcripts& hypothesis,
              const std::map<std::string, std::string>& speakers = {}, const ScoreOptions& options = {});
 
-/// "WER 12.34 % [11.20, 13.40] (…)" and the counts, by speaker if there are several.
-std::string FormatSummary(const Report& report);
+/// "WER 12.34 % [11.20, 13.40] (…)", how many had no hypothesis, and the counts by speaker if there are several.
+std::string FormatSummary(const Report& report, bool with_speakers = true);
 /// Reference above hypothesis, column by column, with S, D and I below; one block per utterance.
 std::string FormatAlignments(const Report& report);
 /// Everything as one JSON document; `with_utterances` adds the counts of each utterance.

@@ -54,6 +54,12 @@ TEST(Utf8, BringsAccentsIntoOneForm) {
   EXPECT_EQ(ComposeLines("a\ne\u0301\n", "f"), "a\n\u00e9\n");
 }
 
+TEST(Utf8, LinesHaveNoByteOrderMark) {
+  const std::string mark = "\xef\xbb\xbf";
+  EXPECT_EQ(ComposeLines(mark + "A AH\nB\n", "f"), "A AH\nB\n");
+  EXPECT_EQ(ComposeLines("A" + mark, "f"), "A" + mark) << "at the begin alone";
+}
+
 TEST(Utf8, KnowsTheCaseOfEveryAlphabet) {
   const std::vector<std::pair<const char*, const char*>> pairs = {
       {"abc", "ABC"},

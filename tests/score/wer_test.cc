@@ -36,6 +36,7 @@ TEST(Transcripts, ReadKaldiTextAndCtm) {
   EXPECT_EQ(text.words.at("u1"), (std::vector<std::string>{"a", "b"}));
   EXPECT_TRUE(text.words.at("u2").empty());
   EXPECT_EQ(text.words.at("u3"), (std::vector<std::string>{"c", "d"}));
+  EXPECT_TRUE(Text("\xef\xbb\xbfu1 a\n").words.contains("u1")) << "behind a byte order mark";
   const Transcripts ctm =
       ParseTranscripts(";; comment\nu1 1 0.5 0.1 b 0.9\nu1 1 0.1 0.1 a\n", TranscriptFormat::kCtm, "x.ctm");
   EXPECT_EQ(ctm.words.at("u1"), (std::vector<std::string>{"a", "b"}));
@@ -104,6 +105,9 @@ TEST(Wer, SaysWhichUtterancesDoNotMatch) {
   EXPECT_EQ(Score(ref, hyp, {}, options).total.counts, (ErrorCounts{1, 0, 1, 0}));
   options.missing = "skip";
   EXPECT_EQ(Score(ref, hyp, {}, options).total.counts, (ErrorCounts{1, 0, 0, 0}));
+  const std::string summary = FormatSummary(Score(ref, hyp, {{"u1", "s"}, {"u2", "t"}}, options), false);
+  EXPECT_THAT(summary, HasSubstr("1 utterances had no hypothesis"));
+  EXPECT_EQ(summary.find("speaker"), std::string::npos);
   const Transcripts ctm = ParseTranscripts("u1 1 0 1 a\n", TranscriptFormat::kCtm, "h.ctm");
   EXPECT_EQ(Score(ref, ctm).total.counts, (ErrorCounts{1, 0, 1, 0}));
 }
