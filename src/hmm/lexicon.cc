@@ -158,7 +158,9 @@ std::string Lexicon::ToText(const std::set<int32_t>* words) const {
   for (const Pronunciation& entry : entries_) {
     if (words != nullptr && !words->contains(entry.word)) continue;
     text += Word(entry.word);
-    if (with_probability) text += fmt::format(" {:.9f}", std::exp(-static_cast<double>(entry.cost)));
+    // 0 would not be read again.
+    const double probability = std::max(1e-9, std::exp(-static_cast<double>(entry.cost)));
+    if (with_probability) text += fmt::format(" {:.9f}", probability);
     for (const int32_t phone : entry.phones) text.append(1, ' ').append(phones_.BaseName(phone));
     text += "\n";
   }

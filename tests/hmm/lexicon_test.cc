@@ -86,6 +86,11 @@ TEST(Lexicon, TellsWordPositionsApart) {
   EXPECT_EQ(again.PronunciationsOf(2)[0].phones, bat);
 }
 
+TEST(Lexicon, WritesTheSmallestProbabilityAsOneThatIsRead) {
+  const Lexicon lexicon = Lexicon::Parse("A 1 AH\nA 1e-12 B\n", "lexiconp.txt");
+  EXPECT_EQ(Lexicon::Parse(lexicon.ToText(), "text").PronunciationsOf(1).size(), 2U);
+}
+
 TEST(Lexicon, ReportsUnknownWordsAndMapsThemOnlyIfAsked) {
   const Lexicon lexicon = Lexicon::Parse("<UNK> SPN\nONE W AH N\n", "lexicon.txt");
   const std::vector<std::string> words = {"ONE", "ELEVEN", "ONE"};
