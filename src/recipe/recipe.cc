@@ -15,7 +15,13 @@ constexpr int kMaxDepth = 20;  // of variables that refer to variables
 
 bool IsTomlValue(const std::string& text) {
   static const std::regex pattern(R"(true|false|\[[^\]]*\]|[+-]?\d+(\.\d+)?([eE][+-]?\d+)?)");
-  return std::regex_match(text, pattern);
+  if (!std::regex_match(text, pattern)) return false;
+  try {
+    Config::Parse("value = " + text, "");
+    return true;
+  } catch (const Error&) {
+    return false;  // "01", "[unk]"
+  }
 }
 
 // Where the brace that was opened before `at` closes; npos if it does not.

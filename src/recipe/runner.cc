@@ -141,7 +141,10 @@ StepOutcome RecipeRunner::Visit(const RecipeStep& unexpanded, bool before_from, 
   if (options.dry_run && DependsOnPlanned(step)) {
     outcome.reason = "its inputs will be made anew";
   } else {
-    StepRecord now = DescribeStep(step);
+    // With any number of threads the same is made.
+    RecipeVariables recorded = recipe_.variables;
+    recorded.Set("threads", "N");
+    StepRecord now = DescribeStep(ExpandStep(unexpanded, recorded, options.dry_run));
     outcome.reason = options.force ? "--force" : step.always ? "always" : ReasonToRun(now, before);
     if (outcome.reason.empty()) {
       outcome.state = StepOutcome::State::kUpToDate;
@@ -173,6 +176,8 @@ void RecipeRunner::Execute(const RecipeStep& step, StepRecord record, StepOutcom
   say_(fmt::format("== {} ({})\n   {}", step.name, outcome.reason, CommandLine(step, ConfigPath(step))));
   const auto start = std::chrono::steady_clock::now();
   const std::string begun = step.name + ".begun";
+  // From here on what was recorded of its outputs does not hold: half of them may be other ones.
+  fs::remove(state_dir_ / (step.name + ".json"));
   if (!step.script.empty()) {
     RunScript(step);
   } else {

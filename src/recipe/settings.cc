@@ -16,6 +16,8 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr char kFile[] = "settings.json";
+constexpr char kItsDefault[] = "(its default)";
+constexpr char kItsDefault[] = "(its default)";
 
 // These change where and how fast, not what.
 bool Matters(const std::string& name) {
@@ -41,7 +43,7 @@ std::optional<std::string> ValueNow(const Recipe& recipe, const std::string& nam
                                  [&](const RecipeStep& s) { return s.name == name.substr(0, dot); });
   if (dot == std::string::npos || step == recipe.steps.end() || step->command.empty()) return std::nullopt;
   const Config options = Config::Parse(step->options_toml, step->where);
-  return options.AnyAsText(name.substr(dot + 1)).value_or("(its default)");
+  return options.AnyAsText(name.substr(dot + 1)).value_or(kItsDefault);
 }
 
 // As a value of the recipe would be written.
@@ -60,11 +62,13 @@ void RequireSettingsSaid(const Recipe& recipe, const fs::path& state_dir) {
     const std::optional<std::string> now = is_seed ? std::optional<std::string>("1") : ValueNow(recipe, name);
     if (!now || *now == before || Normal(recipe, *now) == Normal(recipe, before)) continue;
     const std::string flag = is_seed ? "--seed " : fmt::format("--set {}=", name);
+    const bool named = *now != kItsDefault;
     Throw<UsageError>(
-        "'{}' was made with {}{}, which this run does not say; the recipe's own value is {}, and with it the results "
-        "there would be replaced. Say {}{} to go on with them, {}{} to make them anew, or give this run another folder "
-        "with --set exp=DIR",
-        state_dir.parent_path().string(), flag, before, *now, flag, before, flag, *now);
+        "'{}' was made with {}{}, which this run does not say; {}, and with it the results there would be replaced. "
+        "Say {}{} to go on with them, {}{} to make them anew, or give this run another folder with --set exp=DIR",
+        state_dir.parent_path().string(), flag, before,
+        named ? "the recipe's own value is " + *now : "the recipe leaves it to the command's default", flag, before,
+        flag, named ? *now : "DEFAULT (antiphon help tells it)");
   }
 }
 

@@ -33,6 +33,9 @@ void StampInput(const fs::path& path, std::map<std::string, std::string>& stamps
   }
   if (!fs::is_directory(path)) {
     stamps[path.string()] = FileStamp(path);
+    // A table's index stays the same when its values change.
+    const fs::path values = fs::path(path).replace_extension(".ark");
+    if (path.extension() == ".scp" && fs::exists(values)) stamps[values.string()] = FileStamp(values);
     return;
   }
   for (const auto& entry : fs::recursive_directory_iterator(path, fs::directory_options::follow_directory_symlink)) {

@@ -26,6 +26,10 @@ TEST(RecipeVariables, WholeValuesTakeTheTypeOfTheVariable) {
             "x = 12\ny = \"a\\\"b\"\nz = \"n12\"\nw = 1212");
   variables.Set("list", "[0.9, 1.1]");
   EXPECT_EQ(variables.ExpandToml("x = '${list}'", "here"), "x = [0.9, 1.1]");
+  for (const std::string text : {"01", "[unk]", "[1, "}) {
+    variables.Set("text", text);
+    EXPECT_EQ(variables.ExpandToml("x = '${text}'", "here"), "x = \"" + text + "\"") << "no value of TOML";
+  }
   variables.Set("circle", "${circle}");
   EXPECT_THROW(variables.Expand("${circle}", "here"), UsageError);
 }

@@ -72,6 +72,41 @@ TEST_F(RecipeTest, GoesOnWithTheStepThatFailed) {
   EXPECT_THAT(ran_, ElementsAre(Out("b")));
 }
 
+TEST_F(RecipeTest, WhatFailedWhileItWasMadeAnewIsNotUpToDate) {
+  WriteRecipe(kTwoSteps);
+  Run({"scale=1"});
+  fail_ = "copy";
+  EXPECT_THROW(Run({"scale=2"}), InputError);
+  fail_.clear();
+  Run({"scale=1"});
+  EXPECT_THAT(ran_, ElementsAre(Out("a"))) << "its output may be half the one of scale 2";
+}
+
+TEST_F(RecipeTest, MoreThreadsMakeNothingAnew) {
+  WriteRecipe(
+      "threads = 1\n[[step]]\nname = \"a\"\nscript = \"make.sh\"\narguments = [\"${exp}/a\", \"--jobs\", "
+      "\"${threads}\"]\noutputs = [\"${exp}/a\"]\n");
+  WriteFileAtomically(dir_ / "make.sh", "#!/bin/sh\necho $3 > $1\n");
+  std::filesystem::permissions(dir_ / "make.sh", std::filesystem::perms::owner_all);
+  Run({"threads=2"});
+  EXPECT_EQ(ReadFile(Out("a")), "2\n");
+  EXPECT_EQ(Run({"threads=3"})[0].state, StepOutcome::State::kUpToDate);
+}
+
+// An index holds places alone.
+TEST_F(RecipeTest, ATableChangesWithItsValues) {
+  WriteRecipe(
+      "[[step]]\nname = \"a\"\ncommand = \"copy\"\noptions = { in = \"${in}\", out = \"${exp}/a\" }\n"
+      "inputs = [\"${in}.scp\"]\noutputs = [\"${exp}/a\"]\n");
+  WriteFileAtomically(dir_ / "in.scp", "u in.ark:2");
+  WriteFileAtomically(dir_ / "in.ark", "u 1");
+  Run();
+  Run();
+  EXPECT_TRUE(ran_.empty());
+  WriteFileAtomically(dir_ / "in.ark", "u 2");
+  EXPECT_THAT(Run()[0].reason, HasSubstr("in.ark' changed"));
+}
+
 TEST_F(RecipeTest, ResumesOnlyItsOwnUnfinishedWork) {
   WriteRecipe(
       "[[step]]\nname = \"a\"\ncommand = \"copy\"\noptions = { in = \"${in}\", out = \"${exp}/a\", resume = true }\n"
@@ -270,6 +305,14 @@ TEST_F(RecipeTest, WhatWasSaidOnceIsNotForgottenInSilence) {
   Run({"a.rate=3"});
   Run();
   EXPECT_TRUE(ran_.empty());
+  Run({"a.depth=2"});
+  try {
+    Run();
+    ADD_FAILURE() << "an option that the recipe does not name was forgotten";
+  } catch (const UsageError& e) {
+    EXPECT_THAT(e.what(),
+                AllOf(HasSubstr("leaves it to the command's default"), HasSubstr("--set a.depth=2 to go on")));
+  }
 }
 
 TEST_F(RecipeTest, TheSummaryDoesNotReadLikeAFault) {
