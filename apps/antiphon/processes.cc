@@ -17,12 +17,19 @@ constexpr double kDeadlineSeconds = 7200;
 // A step of a recipe that the first process takes alone; if it fails, the launcher ends the others.
 constexpr double kEndless = 1e9;
 
+// The innermost AloneScope's; null: none is open.
+comm::ProcessGroup* alone = nullptr;
+
 }  // namespace
 
 comm::ProcessGroup& Processes() {
+  if (alone != nullptr) return *alone;
   static const std::unique_ptr<comm::ProcessGroup> group = comm::ProcessGroup::Join(ANTIPHON_VERSION);
   return *group;
 }
+
+AloneScope::AloneScope() : group_(comm::ProcessGroup::Alone()), before_(alone) { alone = group_.get(); }
+AloneScope::~AloneScope() { alone = before_; }
 
 int ShareOfCores(int cores, int processes, int usable) { return std::clamp(cores / processes, 1, usable); }
 

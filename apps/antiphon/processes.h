@@ -2,6 +2,7 @@
 #pragma once
 
 #include <functional>
+#include <memory>
 #include <string>
 
 #include "base/team.h"
@@ -11,8 +12,22 @@
 
 namespace antiphon::app {
 
-/// Joined when first asked for; the same for all commands of the program.
+/// Joined when first asked for; the same for all commands of the program but those within an AloneScope.
 comm::ProcessGroup& Processes();
+
+/// While it lives, Processes() is this process alone: for a command that the others were not given, which must not wait
+/// for them. Scopes may lie in each other. Threads: the program's first.
+class AloneScope {
+ public:
+  AloneScope();
+  ~AloneScope();
+  AloneScope(const AloneScope&) = delete;
+  AloneScope& operator=(const AloneScope&) = delete;
+
+ private:
+  std::unique_ptr<comm::ProcessGroup> group_;
+  comm::ProcessGroup* before_;
+};
 
 /// Of a machine's cores, those of one of so many processes on it that may use `usable` of them; at least 1.
 int ShareOfCores(int cores, int processes, int usable);

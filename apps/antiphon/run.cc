@@ -73,10 +73,13 @@ std::string ResultJson(const recipe::Recipe& recipe, const std::vector<recipe::S
   return json.dump(2);
 }
 
-// Commands whose work several processes divide; the first one takes the others alone.
-bool IsDivided(const std::string& command) {
-  static const std::set<std::string> divided = {"align", "decode", "features", "train"};
-  return divided.contains(command);
+// Whether so many processes divide a step's work; the first one takes the others alone.
+bool IsDivided(const std::string& command, const Config& config, int processes) {
+  static const std::set<std::string> divided = {"align", "decode", "features"};
+  if (command != "train") return divided.contains(command);
+  // Each process needs a worker at least, and a simulated cluster is one process.
+  const Config parallel = config.Table("parallel");
+  return parallel.Int("workers").value_or(1) >= processes && parallel.Text("world").value_or("") != "simulated";
 }
 
 // A process that mpirun started beside the first one: runs what that one says.
@@ -104,18 +107,22 @@ void Run(const RunCommandOptions& options, const std::vector<std::string>& assig
   SpeakAsProcess(group.process(), context);
   const bool several = group.num_processes() > 1;
   if (group.process() > 0) return Follow(group, context);
-  const int threads = several ? ThreadsOfProcess(group, context) : context.threads();
   std::ostream& out = context.out();
   recipe::RecipeRunner runner(
       recipe,
       [&](const std::string& name, Config config) {
+        const bool divided = several && IsDivided(name, config, group.num_processes());
+        // Where one works alone the others rest, and leave it their cores.
+        const int threads = divided ? ThreadsOfProcess(group, context) : context.threads();
         if (!config.Has("threads")) config.Set("threads", std::to_string(threads));
-        if (several && IsDivided(name)) {
-          Packer packer;
-          packer(name);
-          packer(config.ToToml());
-          TextOfFirst(group, packer.bytes());
+        if (!divided) {
+          const AloneScope alone;
+          return RunCommand(name, config, out);
         }
+        Packer packer;
+        packer(name);
+        packer(config.ToToml());
+        TextOfFirst(group, packer.bytes());
         return RunCommand(name, config, out);
       },
       [&](const std::string& line) { context.PrintLine(line); });

@@ -1,8 +1,10 @@
 """Features, alignments and decoding spread over processes: byte for byte what one process writes, whole or not at all.
+Steps of a recipe that cannot be spread run in the first process alone.
 
 Usage: spread_test.py SOURCE-TREE PROGRAM MPIEXEC [unittest options and cases]
 """
 
+import json
 import pathlib
 import signal
 import subprocess
@@ -38,6 +40,7 @@ def must(processes, *arguments):
     status, out, err = run(processes, *arguments)
     if status != 0:
         raise AssertionError(f"{arguments}: status {status}\n{out}{err}")
+    return out
 
 
 def contents(folder):
@@ -114,6 +117,79 @@ outputs = ["${{exp}}/ali/pdf.scp"]
         for processes in (1, 2):
             must(processes, "run", recipe, "--set", f"exp={root}/recipe-{processes}")
         self.assertEqual((root / "recipe-1/ali/pdf.ark").read_bytes(), (root / "recipe-2/ali/pdf.ark").read_bytes())
+
+    def features_step(self, name):
+        return f"""
+[[step]]
+name = "{name}"
+command = "features"
+options = {{ data = "{self.root}/corpus", out = "${{exp}}/{name}", kind = "mfcc", sample-rate = {corpus.RATE}, ceps = 13 }}
+outputs = ["${{exp}}/{name}/feats.scp"]
+"""
+
+    def test_a_training_of_fewer_workers_than_processes_is_left_to_the_first(self):
+        root = self.root
+        recipe = root / "training.toml"
+        text = f"""
+title = "trainings"
+[vars]
+exp = "{root}/training-1"
+{self.features_step("feats")}
+[[step]]
+name = "ali"
+command = "align"
+options = {{ data = "${{exp}}/feats", lexicon = "{root}/lexicon.txt", out = "${{exp}}/ali", last-stage = "mono" }}
+outputs = ["${{exp}}/ali/pdf.scp"]
+[[step]]
+name = "store"
+command = "store"
+outputs = ["${{exp}}/store/store.json"]
+[step.options]
+features = "${{exp}}/feats/feats.scp"
+utt2spk = "${{exp}}/feats/utt2spk"
+alignment = "${{exp}}/ali/pdf.scp"
+out = "${{exp}}/store"
+"""
+        for name, parallel in (("one", ""), ("two", 'parallel = { method = "ssgd", workers = 2 }')):
+            text += f"""
+[[step]]
+name = "{name}"
+command = "train"
+outputs = ["${{exp}}/{name}/model.safetensors"]
+[step.options]
+store = "${{exp}}/store"
+front-end = "${{exp}}/feats/front_end.toml"
+out = "${{exp}}/{name}"
+data.minibatch = 64
+schedule.epochs = 1
+network.layer = [{{ type = "affine", dim = 16 }}, {{ type = "relu" }}, {{ type = "affine" }}]
+{parallel}
+"""
+        recipe.write_text(text)
+        hashes = {}
+        for processes in (1, 2):
+            out = must(processes, "run", recipe, "--json", "--set", f"exp={root}/training-{processes}")
+            results = {step["name"]: step["result"] for step in json.loads(out)["steps"]}
+            hashes[processes] = [results[name]["model_hash"] for name in ("one", "two")]
+        self.assertEqual(hashes[1], hashes[2])
+        # Of several processes each keeps a log.
+        self.assertFalse((root / "training-2/one/logs").exists())
+        self.assertTrue((root / "training-2/two/logs/process-1.log").exists())
+
+    def test_a_recipe_within_a_recipe_is_left_to_the_first(self):
+        root = self.root
+        for name, steps in (("inner", self.features_step("feats")), ("outer", f"""
+[[step]]
+name = "inner"
+command = "run"
+options = {{ recipe = "{root}/inner.toml", exp = "${{exp}}/inner" }}
+outputs = ["${{exp}}/inner/feats/feats.scp"]
+{self.features_step("feats")}""")):
+            (root / f"{name}.toml").write_text(f'title = "{name}"\n[vars]\nexp = "{root}/{name}"\n{steps}')
+        must(2, "run", root / "outer.toml")
+        inner, outer = (root / "outer" / place / "feats.ark" for place in ("inner/feats", "feats"))
+        self.assertGreater(outer.stat().st_size, 1000)
+        self.assertEqual(inner.read_bytes(), outer.read_bytes())
 
     def test_an_error_of_one_process_is_that_of_all(self):
         broken = self.root / "broken"
