@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <poll.h>
 #include <signal.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -34,9 +35,17 @@ struct ProcessOutcome {
   }
 };
 
+// Asks a run to stop. mpirun would kill its processes at SIGTERM, but passes SIGUSR1 on.
+int SignalToStop(const std::string& launch) { return launch.empty() ? SIGTERM : SIGUSR1; }
+
 // The launcher is a shell command, what it starts is not.
-[[noreturn]] void Execute(const std::string& launch, const std::vector<std::string>& arguments, int output) {
+[[noreturn]] void Execute(const std::string& launch, const std::vector<std::string>& arguments, pid_t parent,
+                          int output) {
   ::setpgid(0, 0);  // a key on the terminal reaches the parent alone, which passes it on once
+  // A run whose supervisor was killed would be nobody's. The system looks at the thread that forked: the program's
+  // first, which lives as long as the program.
+  ::prctl(PR_SET_PDEATHSIG, SignalToStop(launch));
+  if (::getppid() != parent) ::_exit(127);  // it died before that
   ::dup2(output, STDOUT_FILENO);
   const std::string shell = "exec " + launch + " \"$@\"";
   std::vector<const char*> argv = {"/bin/sh", "-c", shell.c_str(), "sh"};
@@ -59,7 +68,7 @@ bool ReadSome(int input, std::string& output) {
 }
 
 // Everything that the child prints, until it ends. What it leaves behind may keep its output open.
-ProcessOutcome Attend(pid_t child, int input, bool launched) {
+ProcessOutcome Attend(pid_t child, int input, int signal_to_stop) {
   ProcessOutcome outcome;
   bool told = false;
   for (;;) {
@@ -70,8 +79,7 @@ ProcessOutcome Attend(pid_t child, int input, bool launched) {
     }
     if (!open) ::usleep(1000 * kPollMs);
     if (CancelRequested() && !told) {
-      // mpirun would kill its processes at SIGTERM, but passes SIGUSR1 on.
-      ::kill(child, launched ? SIGUSR1 : SIGTERM);
+      ::kill(child, signal_to_stop);
       told = true;
     }
   }
@@ -80,14 +88,15 @@ ProcessOutcome Attend(pid_t child, int input, bool launched) {
 ProcessOutcome RunOnce(const std::string& launch, const std::vector<std::string>& arguments) {
   int ends[2];
   if (::pipe(ends) != 0) Throw<IoError>("cannot make a pipe: {}", std::strerror(errno));
+  const pid_t parent = ::getpid();
   const pid_t child = ::fork();
   if (child < 0) Throw<IoError>("cannot start a process: {}", std::strerror(errno));
   if (child == 0) {
     ::close(ends[0]);
-    Execute(launch, arguments, ends[1]);
+    Execute(launch, arguments, parent, ends[1]);
   }
   ::close(ends[1]);
-  ProcessOutcome outcome = Attend(child, ends[0], !launch.empty());
+  ProcessOutcome outcome = Attend(child, ends[0], SignalToStop(launch));
   ::close(ends[0]);
   return outcome;
 }

@@ -12,8 +12,9 @@ std::atomic<bool> requested{false};
 thread_local const std::atomic<bool>* requested_here = nullptr;
 static_assert(std::atomic<bool>::is_always_lock_free, "a signal handler sets it");
 
+// A terminal that closes may send SIGHUP twice, by the system and by the shell: that is one request, not two.
 extern "C" void OnSignal(int signal) {
-  if (requested.exchange(true) && signal != SIGUSR1) ::_exit(1);
+  if (requested.exchange(true) && signal != SIGUSR1 && signal != SIGHUP) ::_exit(1);
 }
 
 }  // namespace
@@ -43,6 +44,10 @@ void InstallCancelHandlers() {
   ::sigaction(SIGINT, &action, nullptr);
   ::sigaction(SIGTERM, &action, nullptr);
   ::sigaction(SIGUSR1, &action, nullptr);
+  // Who started the program with nohup wants it to outlive the terminal.
+  struct sigaction before {};
+  ::sigaction(SIGHUP, nullptr, &before);
+  if (before.sa_handler != SIG_IGN) ::sigaction(SIGHUP, &action, nullptr);
 }
 
 }  // namespace antiphon

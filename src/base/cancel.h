@@ -1,8 +1,8 @@
 // A request to stop, from a signal or a caller, that long work looks at between its steps.
 //
-// Programs install the handlers; the library only asks. The first SIGINT or SIGTERM sets the flag, so that work can be
-// saved and the person told how to go on; the second ends the process at once. Threads: everything here may be called
-// from any thread.
+// Programs install the handlers; the library only asks. The first SIGINT, SIGTERM or SIGHUP sets the flag, so that work
+// can be saved and the person told how to go on; a second SIGINT or SIGTERM ends the process at once. Threads:
+// everything here may be called from any thread.
 #pragma once
 
 #include <atomic>
@@ -35,8 +35,9 @@ class CancelScope {
   const std::atomic<bool>* before_;
 };
 
-/// Makes SIGINT and SIGTERM ask to stop; the second one ends the process with status 1. SIGUSR1 only asks: it is what
-/// mpirun passes on, and what batch systems send before a time limit.
+/// Makes SIGINT and SIGTERM ask to stop; the second one ends the process with status 1. SIGUSR1 and SIGHUP only ask:
+/// the one is what mpirun passes on, and what batch systems send before a time limit, the other comes when the terminal
+/// closes, perhaps twice. SIGHUP that is ignored, as under nohup, stays so.
 void InstallCancelHandlers();
 
 }  // namespace antiphon

@@ -50,6 +50,19 @@ TEST(Cancel, IsSeenAfterTheFirstSignal) {
   EXPECT_FALSE(CancelRequested());
 }
 
+TEST(Cancel, AClosedTerminalAsksOnceUnlessItIsIgnored) {
+  ::signal(SIGHUP, SIG_IGN);
+  InstallCancelHandlers();
+  ::raise(SIGHUP);
+  EXPECT_FALSE(CancelRequested());
+  ::signal(SIGHUP, SIG_DFL);
+  InstallCancelHandlers();
+  ::raise(SIGHUP);
+  ::raise(SIGHUP);
+  EXPECT_TRUE(CancelRequested());
+  ResetCancel();
+}
+
 TEST(CancelDeathTest, TheSecondSignalEndsTheProcess) {
   EXPECT_EXIT(
       {

@@ -134,6 +134,23 @@ class Faults(Cluster):
         self.assertIn("stopped on request", result.stderr)
         self.assertEqual(self.events("asked-ranks"), [])
 
+    def test_a_run_ends_with_its_supervisor(self):
+        for name, processes in (("orphan", 1), ("orphans", 2)):
+            with self.subTest(processes=processes):
+                launch = f"{cluster.MPIEXEC} -np {processes} {OPTIONS}" if processes > 1 else ""
+                command = self.command(name, "--restarts", "2", "--launch", launch, epochs=self.EPOCHS)
+                process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+                                           stderr=subprocess.DEVNULL)
+                self.wait_for_step(name, 60)
+                process.kill()
+                process.wait()
+                end = time.monotonic() + LONGEST_SECONDS
+                while cluster.alive_ranks(self.folder / name) and time.monotonic() < end:
+                    time.sleep(0.02)
+                self.assertEqual(cluster.alive_ranks(self.folder / name), {})
+                again = self.run_command(self.command(name, "--json", "--resume", epochs=self.EPOCHS))
+                self.assertEqual(self.model_hash(again), self.undisturbed(epochs=self.EPOCHS))
+
     def test_stop(self):
         for rank in (0, 1):
             with self.subTest(rank=rank):
