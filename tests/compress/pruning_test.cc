@@ -62,7 +62,7 @@ TEST(Prune, LeavesRoundedLayersRounded) {
   };
   const LayerParts before = sparse();
   for (const auto& [sparsity, gone] : {std::pair("0.0", 32 * 16), {"0.75", 32 * 24}}) {
-    Apply("prune", std::string("sparsity = ") + sparsity, model);
+    Apply("prune", std::string("first = true\nsparsity = ") + sparsity, model);
     const LayerParts after = sparse();
     EXPECT_EQ(after.config.Int("weight-bits"), 8) << sparsity;
     EXPECT_EQ(after.config.Int("input-bits"), 8) << sparsity;

@@ -53,9 +53,10 @@ TEST(Ssgd, SeveralWorkersAreOneWithTheJoinedMinibatch) {
   }
 }
 
-constexpr int kStreams = 4;
+constexpr int kSideStreams = 4;
 
-// A recurrent layer whose limit acts, and a side task. Rows are in the order of time: kStreams sequences of each part.
+// A recurrent layer whose limit acts, and a side task. Rows are in the order of time: kSideStreams sequences of each
+// part.
 std::vector<float> LearnSequences(const std::string& parallel, const std::vector<int64_t>& parts, double clip,
                                   comm::Communicator& comm, int64_t steps) {
   const std::string layers = fmt::format(
@@ -65,7 +66,7 @@ std::vector<float> LearnSequences(const std::string& parallel, const std::vector
       clip);
   Learner learner(parallel, comm, "type = \"sgd\"\n", {Config::Parse(layers, "net"), kFeatures, kPdfs, 3});
   const auto count = static_cast<int64_t>(parts.size());
-  const SequenceLayout layout{.streams = kStreams * static_cast<int>(count), .frames = kFrames / kStreams};
+  const SequenceLayout layout{.streams = kSideStreams * static_cast<int>(count), .frames = kFrames / kSideStreams};
   for (int64_t step = 0; step < steps; ++step) {
     Matrix features(kFrames * count, kFeatures);
     std::vector<int32_t> pdf_ids(static_cast<size_t>(kFrames * count));
@@ -74,7 +75,7 @@ std::vector<float> LearnSequences(const std::string& parallel, const std::vector
     for (int64_t k = 0; k < count; ++k) {
       const Minibatch one(parts[static_cast<size_t>(k)] + 100 * step);
       for (int64_t r = 0; r < kFrames; ++r) {
-        const int64_t row = (r / kStreams * count + k) * kStreams + r % kStreams;
+        const int64_t row = (r / kSideStreams * count + k) * kSideStreams + r % kSideStreams;
         std::copy(one.features.Row(r).begin(), one.features.Row(r).end(), features.Row(row).begin());
         pdf_ids[static_cast<size_t>(row)] = one.pdf_ids[static_cast<size_t>(r)];
         side.tasks[0].labels[static_cast<size_t>(row)] = one.pdf_ids[static_cast<size_t>(r)] % 3;

@@ -95,9 +95,8 @@ class HessianFree : public Strategy, public Checkpointable {
   StepOutput Step(const StepInput& input) override {
     CurvatureSamples::RequireTargets(input.targets, sequence_);
     StepOutput output;
-    nn::ExecContext context;
-    context.precision = precision_ = input.context.precision;
-    context.sequences = input.context.sequences;
+    precision_ = input.context.precision;
+    nn::ExecContext context{.precision = precision_, .sequences = input.context.sequences};
     samples_.Keep(input, workspace());  // before the forward pass takes the streams' states further
     const MatrixView logits = network().Forward(context, input.features, workspace());
     CountForward(input.features.rows());
