@@ -95,6 +95,29 @@ void Follow(comm::ProcessGroup& group, CommandContext& context) {
   }
 }
 
+// A step that `provides` values may fill in "auto": its value is not known before the step has run.
+std::string WithoutAuto(const std::string& toml) {
+  static const std::string value = R"re([\w.-]+\s*=\s*["']auto["'])re";
+  static const std::regex with_comma("(,\\s*" + value + ")|(" + value + "\\s*,?)");
+  return std::regex_replace(toml, with_comma, "");
+}
+
+bool IsLeftOut(const recipe::RecipeStep& step) {
+  return (!step.when.empty() && !recipe::IsTrue(step.when)) || (!step.unless.empty() && recipe::IsTrue(step.unless));
+}
+
+// Mistakes in the options of all steps, before the first one runs.
+void CheckSteps(const recipe::Recipe& recipe) {
+  for (const recipe::RecipeStep& unexpanded : recipe.steps) {
+    const recipe::RecipeStep step = recipe::ExpandStep(unexpanded, recipe.variables, true);
+    const std::string toml = WithoutAuto(step.options_toml);
+    // What an earlier step has yet to find out cannot be read now.
+    if (step.command.empty() || toml.find("${") != std::string::npos || IsLeftOut(step)) continue;
+    WithContext([&] { CheckCommand(step.command, Config::Parse(toml, step.where)); },
+                [&] { return fmt::format("{}: step '{}'", step.where, step.name); });
+  }
+}
+
 void Run(const RunCommandOptions& options, const std::vector<std::string>& assignments, CommandContext& context) {
   recipe::Recipe recipe = recipe::LoadRecipe(options.recipe, assignments);
   recipe.variables.Set("threads", std::to_string(context.threads()));
@@ -107,6 +130,7 @@ void Run(const RunCommandOptions& options, const std::vector<std::string>& assig
   SpeakAsProcess(group.process(), context);
   const bool several = group.num_processes() > 1;
   if (group.process() > 0) return Follow(group, context);
+  CheckSteps(recipe);
   std::ostream& out = context.out();
   recipe::RecipeRunner runner(
       recipe,
@@ -143,29 +167,10 @@ class RunRecipeCommand : public CommandOf<RunCommandOptions> {
   }
   void CheckOptions(const Config& config) const override {
     const auto [options, assignments] = Read(config);
-    const recipe::Recipe recipe = recipe::LoadRecipe(options.recipe, assignments);
-    for (const recipe::RecipeStep& unexpanded : recipe.steps) {
-      const recipe::RecipeStep step = recipe::ExpandStep(unexpanded, recipe.variables, true);
-      const std::string toml = WithoutAuto(step.options_toml);
-      // What an earlier step has yet to find out cannot be read now.
-      if (step.command.empty() || toml.find("${") != std::string::npos || IsLeftOut(step)) continue;
-      WithContext([&] { CheckCommand(step.command, Config::Parse(toml, step.where)); },
-                  [&] { return fmt::format("{}: step '{}'", step.where, step.name); });
-    }
+    CheckSteps(recipe::LoadRecipe(options.recipe, assignments));
   }
 
  private:
-  // A step that `provides` values may fill in "auto": its value is not known before the step has run.
-  static std::string WithoutAuto(const std::string& toml) {
-    static const std::string value = R"re([\w.-]+\s*=\s*["']auto["'])re";
-    static const std::regex with_comma("(,\\s*" + value + ")|(" + value + "\\s*,?)");
-    return std::regex_replace(toml, with_comma, "");
-  }
-
-  static bool IsLeftOut(const recipe::RecipeStep& step) {
-    return (!step.when.empty() && !recipe::IsTrue(step.when)) || (!step.unless.empty() && recipe::IsTrue(step.unless));
-  }
-
   // The command's own options, and assignments to the recipe's variables and steps.
   std::pair<RunCommandOptions, std::vector<std::string>> Read(const Config& config) const {
     std::vector<std::string> known = OtherKeys(info()), others = known, assignments;

@@ -17,7 +17,6 @@ namespace fs = std::filesystem;
 
 constexpr char kFile[] = "settings.json";
 constexpr char kItsDefault[] = "(its default)";
-constexpr char kItsDefault[] = "(its default)";
 
 // These change where and how fast, not what.
 bool Matters(const std::string& name) {

@@ -168,8 +168,8 @@ TEST_F(PreparedRows, TakeAnyNegativeEndAndNoDurationOfNothing) {
   PutSound(folder_ / "audio/talk.wav");
   DataDir dir;
   const size_t talk = dir.AddRecording({"talk", fs::absolute(folder_ / "audio/talk.wav").string(), 0});
-  dir.AddUtterance({.utt_id = "a", .speaker = "a", .recording = talk, .start_s = 0.25, .end_s = -0.5});
-  dir.AddUtterance({.utt_id = "b", .speaker = "b", .recording = talk, .duration_s = 0.00002});
+  dir.AddUtterance({.utt_id = "a", .speaker = "a", .words = {}, .recording = talk, .start_s = 0.25, .end_s = -0.5});
+  dir.AddUtterance({.utt_id = "b", .speaker = "b", .words = {}, .recording = talk, .duration_s = 0.00002});
   dir.Write(folder_ / "out");
   const DataDir again = DataDir::Load(folder_ / "out");
   EXPECT_THAT(Ids(again), ElementsAre("a", "b"));
@@ -200,7 +200,7 @@ TEST_F(PreparedRows, HaveOneRecordingForAnId) {
   EXPECT_EQ(dir.AddRecording({"a", "/x/a.wav", 0}), 0u);
   EXPECT_THROW(dir.AddRecording({"b", "/y/b.wav", 0}), InputError);
   EXPECT_EQ(dir.recordings().size(), 2u);
-  dir.AddUtterance({.utt_id = "b", .speaker = "b", .recording = 1});
+  dir.AddUtterance({.utt_id = "b", .speaker = "b", .words = {}, .recording = 1});
   DataDir part = dir.Subset({0});
   EXPECT_EQ(part.AddRecording({"b", "/x/b.wav", 0}), 0u);
   EXPECT_THROW(part.AddRecording({"b", "/y/b.wav", 0}), InputError);

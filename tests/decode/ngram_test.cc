@@ -157,7 +157,7 @@ void ExpectSumsOfOne(const NgramModel& lm, int order) {
 TEST(NgramEstimate, ProbabilitiesSumToOne) {
   for (const char* method : {"witten-bell", "kneser-ney"}) {
     for (int order = 1; order <= 4; ++order) {
-      SCOPED_TRACE(testing::Message() << method << " order " << order);
+      SCOPED_TRACE(::testing::Message() << method << " order " << order);
       for (const int size : {1, 5, 300}) {
         ExpectSumsOfOne(EstimateNgram(RandomText(5, size, 12), {}, {order, method, 1}), order);
       }

@@ -1,4 +1,5 @@
 // Pruning and interpolation of n-gram models, against sums over all words and histories.
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -35,6 +35,25 @@ class Program(unittest.TestCase):
         self.assertEqual({line.split()[0] for line in last.splitlines()}, {"doctor", "info", "bench"},
                          "name the others in Headings() of apps/antiphon/command_help.cc")
 
+    def test_a_mistake_in_any_step_is_told_before_the_first_one_runs(self):
+        with tempfile.TemporaryDirectory() as name:
+            folder = pathlib.Path(name)
+            (folder / "text").write_text("u1 one two\nu2 two one\n")
+            (folder / "r.toml").write_text(
+                'title = "two steps"\n[vars]\nexp = "exp"\n'
+                '[[step]]\nname = "model"\ncommand = "lm"\noptions = { text = "text", utterance-ids = true, order = 1, '
+                'out = "${exp}/lm.arpa" }\ninputs = ["text"]\noutputs = ["${exp}/lm.arpa"]\n'
+                '[[step]]\nname = "small"\ncommand = "lm"\noptions = { arpa = "${exp}/lm.arpa", prune = 1e-8, '
+                'out = "${exp}/small.arpa" }\ninputs = ["${exp}/lm.arpa"]\noutputs = ["${exp}/small.arpa"]\n')
+            wrong = run("run", "r.toml", "--set", "small.prun=0.5", cwd=folder)
+            self.assertEqual(wrong.returncode, 2, wrong.stderr)
+            self.assertIn("step 'small'", wrong.stderr)
+            self.assertIn("prune", wrong.stderr)
+            self.assertFalse((folder / "exp/lm.arpa").exists())
+            # Nothing of it is remembered.
+            right = run("run", "r.toml", cwd=folder)
+            self.assertEqual(right.returncode, 0, right.stderr)
+
     def test_every_command_has_help_with_an_example(self):
         self.assertGreater(len(commands()), 3)
         for command in commands():
