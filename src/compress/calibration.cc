@@ -44,7 +44,7 @@ double Divergence(const std::vector<double>& bins, size_t cut) {
 
 void Histogram::Widen(float largest) {
   if (largest == 0) return;
-  if (width_ == 0) width_ = static_cast<double>(largest) / (kBins / 2);
+  if (width_ == 0) width_ = static_cast<double>(largest) / (0.5 * kBins);
   while (static_cast<double>(largest) >= width_ * kBins) {
     for (std::vector<double>* side : {&below_, &above_}) {
       for (size_t i = 0; i < kBins / 2; ++i) (*side)[i] = (*side)[2 * i] + (*side)[2 * i + 1];
