@@ -96,12 +96,12 @@ void FlightDeck::Save(SafetensorsWriter& writer, const std::string& prefix, int6
                std::span<const double>(std::vector<double>{f.context.dropout_factor, f.learning_rate, f.staleness,
                                                            f.total_weight.value_or(kNoTotal)}));
     f.sequences.Save(writer, name);
-    if (f.features.size() > 0) writer.Add(name + "features", f.features);
+    if (!f.features.empty()) writer.Add(name + "features", f.features);
     if (!f.pdf_ids.empty()) writer.Add(name + "pdf_ids", std::span<const int32_t>(f.pdf_ids));
     if (!f.weights.empty()) writer.Add(name + "weights", std::span<const float>(f.weights));
     if (m >= forward_done) continue;
     const size_t slot = SlotOf(m);
-    if (inputs_[slot].size() > 0) writer.Add(name + "input", inputs_[slot]);
+    if (!inputs_[slot].empty()) writer.Add(name + "input", inputs_[slot]);
     std::vector<std::byte> bytes;
     workspaces_[slot].AppendTo(bytes);
     writer.Add(name + "workspace", AsUint8(bytes));
