@@ -39,7 +39,7 @@ std::string ReadText(const fs::path& file) {
   const std::string_view view = bytes;
   if (view.starts_with("\xfe\xff")) return FromUtf16(view.substr(2), true);
   if (view.starts_with("\xff\xfe")) return FromUtf16(view.substr(2), false);
-  return bytes.substr(view.starts_with("\xef\xbb\xbf") ? 3 : 0);
+  return std::string(WithoutByteOrderMark(view));
 }
 
 // The numbers and texts of a file, one by one.

@@ -43,12 +43,11 @@ std::vector<TextLine> ReadTextTable(const std::filesystem::path& path, std::vect
   const std::string bytes = ReadFile(path);
   std::vector<TextLine> lines;
   KeyChecker checker;
-  std::string_view rest = bytes;
-  if (rest.starts_with("\xef\xbb\xbf")) {
+  std::string_view rest = WithoutByteOrderMark(bytes);
+  if (rest.size() < bytes.size()) {
     problems.push_back(
         {path.string(),
          "the file begins with a byte order mark, which other tools will take for a part of the first id", false});
-    rest.remove_prefix(3);
   }
   for (int number = 1; !rest.empty(); ++number) {
     const size_t end = std::min(rest.find('\n'), rest.size());

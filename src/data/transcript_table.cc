@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "base/file.h"
 #include "base/trim.h"
+#include "base/utf8.h"
 #include "data/text_table.h"
 
 namespace antiphon::data {
@@ -116,7 +117,7 @@ TranscriptRow RowOf(const TableRow& row, const Columns& columns) {
 
 std::vector<TableRow> ParseSeparatedValues(std::string_view text, char separator, bool quotes,
                                            const std::string& source) {
-  if (text.starts_with("\xef\xbb\xbf")) text.remove_prefix(3);
+  text = WithoutByteOrderMark(text);
   std::vector<TableRow> rows;
   TableRow row{{}, 1};
   std::string field;

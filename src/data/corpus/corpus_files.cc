@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "base/gzip.h"
+#include "base/utf8.h"
 
 namespace antiphon::data {
 
@@ -55,8 +56,7 @@ fs::path AudioFolderOf(const std::vector<TranscriptRow>& rows, const fs::path& p
 
 void EachLine(const fs::path& file, const std::function<void(std::string_view line, const std::string& where)>& visit) {
   const std::string text = ReadMaybeGzipped(file);
-  std::string_view rest = text;
-  if (rest.starts_with("\xef\xbb\xbf")) rest.remove_prefix(3);
+  std::string_view rest = WithoutByteOrderMark(text);
   for (int number = 1; !rest.empty(); ++number) {
     const size_t end = std::min(rest.find('\n'), rest.size());
     std::string_view line = rest.substr(0, end);
