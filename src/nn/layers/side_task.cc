@@ -168,12 +168,9 @@ class SideTask : public Layer, public Constrained {
         CHECK(label >= 0 && label < options_.classes) << label;
       }
     }
-    double scale = 0;
-    if (target.total_weight.value_or(0) > 0) {
-      scale = options_.head.weight / *target.total_weight;
-    } else if (result.weight_sum > 0) {
-      scale = options_.head.weight * ctx.loss_share / result.weight_sum;
-    }
+    const double total = target.total_weight.value_or(result.weight_sum);
+    const double share = target.total_weight ? 1 : ctx.loss_share;
+    const double scale = total > 0 ? options_.head.weight * share / total : 0;
     row_losses_.assign(static_cast<size_t>(z.rows()), {});
     Softmax(true, z, z);
     ParallelItems(z.rows(), z.size(), [&](int64_t r) {
