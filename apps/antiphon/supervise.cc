@@ -42,8 +42,8 @@ int SignalToStop(const std::string& launch) { return launch.empty() ? SIGTERM : 
 [[noreturn]] void Execute(const std::string& launch, const std::vector<std::string>& arguments, pid_t parent,
                           int output) {
   ::setpgid(0, 0);  // a key on the terminal reaches the parent alone, which passes it on once
-  // A run whose supervisor was killed would be nobody's. The system looks at the thread that forked: the program's
-  // first, which lives as long as the program.
+  // The run stops when its supervisor is killed. The system looks at the thread that forked: the program's first, which
+  // lives as long as the program.
   ::prctl(PR_SET_PDEATHSIG, SignalToStop(launch));
   if (::getppid() != parent) ::_exit(127);  // it died before that
   ::dup2(output, STDOUT_FILENO);

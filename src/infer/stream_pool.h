@@ -19,9 +19,8 @@
 // Times are seconds of any clock that the caller keeps.
 // Threads: all methods may be called from any thread; a stream's frames are accepted by one, taken by one.
 // Errors: OverloadError when no stream can be added; ShapeError and InputError as NnetScorer, for the stream concerned
-// alone: the others go on. A batch that cannot be computed (no memory) has taken frames that nobody can give back: the
-// streams whose frames it held fail with it, and throw FailedStreamError from Accept, and from Take once the scores
-// from before are taken.
+// alone: the others go on. A batch that cannot be computed (no memory) has used up its frames: the streams that they
+// came from fail with it, and throw FailedStreamError from Accept, and from Take once the scores from before are taken.
 // Source: deadline order as in Liu, Layland, Scheduling algorithms for multiprogramming, JACM 1973; skipped frames:
 // Vanhoucke, Devin, Heigold, ICASSP 2013.
 #pragma once

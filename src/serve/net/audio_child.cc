@@ -115,7 +115,7 @@ void AudioChild::OnBytes(ErrorCode error, size_t count) {
   Deliver();
 }
 
-// All the time, wanted or not: a child whose messages nobody reads stops when the pipe is full.
+// All the time, wanted or not: the child stops when the pipe of its messages is full.
 void AudioChild::ReadMessages() {
   messages_.async_read_some(asio::buffer(*message_buffer_),
                             [weak = weak_from_this(), buffer = message_buffer_](ErrorCode error, size_t count) {
@@ -134,7 +134,7 @@ void AudioChild::OnMessage(ErrorCode error, size_t count) {
   ReadMessages();
 }
 
-// The child closed both: what went wrong stands in its messages, how it ended in its status.
+// The child closed both: its messages say what went wrong, its status how it ended.
 void AudioChild::AwaitExitIfSilent() {
   if (out_ended_ && messages_ended_) AwaitExit(kExitTries);
 }
