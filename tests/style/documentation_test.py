@@ -106,7 +106,7 @@ def problems_of_switches(name, text):
 def problems_of_sources(root):
     for top in SOURCES:
         for path in sorted((root / top).rglob("*")):
-            if path.suffix not in SUFFIXES and path.parent.name != "scripts":
+            if not path.is_file() or (path.suffix not in SUFFIXES and path.parent.name != "scripts"):
                 continue
             for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
                 for named in NAMED.findall(line):
