@@ -57,6 +57,9 @@ install(CODE "
   file(INSTALL \"${CMAKE_BINARY_DIR}/package/pages/_antiphon\"
        DESTINATION \"\${CMAKE_INSTALL_PREFIX}/${CMAKE_INSTALL_DATADIR}/zsh/\${antiphon_completions}\")" COMPONENT program)
 
+# Folders of packages are for everybody, whatever the umask of who makes them.
+set(CPACK_INSTALL_DEFAULT_DIRECTORY_PERMISSIONS
+    OWNER_READ OWNER_WRITE OWNER_EXECUTE GROUP_READ GROUP_EXECUTE WORLD_READ WORLD_EXECUTE)
 # cpack packs what was built, and builds no tests for it.
 set(CMAKE_SKIP_INSTALL_ALL_DEPENDENCY ON)
 set(CPACK_PACKAGE_NAME antiphon)
