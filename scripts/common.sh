@@ -17,6 +17,12 @@ retry() {
   done
 }
 
+# make_venv PYTHON FOLDER: an environment with pip, unless it is there; what was left half made is made anew.
+make_venv() {
+  "$2/bin/python" -m pip --version >/dev/null 2>&1 || "$1" -m venv --clear "$2" ||
+    die "$1 cannot make an environment in $2 (Debian: python3-venv)"
+}
+
 # The versions of clang that serve, the best first: 14, with which the sources are checked, then the newest (that of
 # Debian 13 numbered 17 crashes on a kernel with both sanitizers).
 clangs=(14 19 18 17 16 15)
@@ -41,10 +47,26 @@ warnings_as_errors() {
   if [[ -n ${CI:-} || ($macros =~ __GNUC__\ 12($|[^0-9]) && $macros != *__clang__*) ]]; then echo ON; else echo OFF; fi
 }
 
+# least NUMBER…: the smallest.
+least() { printf '%s\n' "$@" | sort -n | head -n 1; }
+
+# cores: that this process may use, also in a container that may use a part of the machine's (cpu.max: quota period).
+cores() {
+  local quota period count
+  count=$(nproc)
+  if read -r quota period 2>/dev/null </sys/fs/cgroup/cpu.max && [[ $quota != max ]]; then
+    count=$(least "$count" $(((quota + period - 1) / period)))
+  fi
+  echo "$count"
+}
+
 # As many compilers at once as there are cores, and 1.5 GiB of memory for each.
 jobs() {
-  local cores memory
-  cores=$(nproc)
-  memory=$(awk '/MemAvailable/ {print int($2 / 1024 / 1536)}' /proc/meminfo)
-  echo $((memory < 1 ? 1 : memory < cores ? memory : cores))
+  local mib limit used
+  mib=$(awk '/MemAvailable/ {print int($2 / 1024)}' /proc/meminfo)
+  if read -r limit 2>/dev/null </sys/fs/cgroup/memory.max && [[ $limit != max ]] &&
+    read -r used 2>/dev/null </sys/fs/cgroup/memory.current; then
+    mib=$(least "$mib" $(((limit - used) / 1048576)))
+  fi
+  least "$(cores)" $((mib < 1536 ? 1 : mib / 1536))
 }
