@@ -40,9 +40,10 @@ def make_call(root):
 
 
 class Server:
-    """antiphon serve in a process of its own, at a free port."""
+    """antiphon serve in a process of its own, at a free port. `starting` is called with the process before that is
+    ready."""
 
-    def __init__(self, root, *more, models=None, environment=None):
+    def __init__(self, root, *more, models=None, environment=None, starting=None):
         models = models or [f"tones={root}/net/model.safetensors"]
         command = [system.PROGRAM, "serve", *models, "--graph", root / "graph", "--port", 0, "--threads", 2,
                    "--set", "nnet.precision=\"fp32\"", *more]
@@ -52,6 +53,8 @@ class Server:
         self.log = []
         self.reader = threading.Thread(target=self._read_log, daemon=True)
         self.reader.start()
+        if starting:
+            starting(self.process)
         line = self.process.stdout.readline()
         if not line.startswith("http://"):
             self.process.wait(timeout=60)
@@ -160,7 +163,11 @@ def form(fields, file=None, name="call.wav", boundary="xYzZy"):
 
 
 def main(argv=None):
+    """Ends with status 1 if a case failed, else with 77, which ctest knows as skipped, if one was skipped."""
     argv = argv if argv is not None else sys.argv
     system.PROGRAM = argv.pop(2)
     argv.pop(1)
-    unittest.main(module="__main__", argv=argv, verbosity=1)
+    result = unittest.main(module="__main__", argv=argv, verbosity=1, exit=False).result
+    if not result.wasSuccessful():
+        sys.exit(1)
+    sys.exit(77 if result.skipped else 0)
