@@ -45,22 +45,23 @@ std::string_view PlanPrecisionName(DataType type) {
   return type == DataType::kInt8 ? "int8" : (type == DataType::kBf16 ? "bf16" : "fp32");
 }
 
-bool StepArgs::Owns(const nn::Parameter& parameter) const {
-  const std::string prefix = network.layer_name(layer) + ".";
-  return parameter.name.starts_with(prefix) || parameter.name.find("." + prefix) != std::string::npos;
+// Layers list their parameters for whoever trains them; here they are only read.
+std::span<nn::Parameter* const> StepArgs::parameters() const {
+  return const_cast<nn::Layer&>(network.layer(layer)).parameters();
+}
+
+std::span<nn::Parameter* const> StepArgs::buffers() const {
+  return const_cast<nn::Layer&>(network.layer(layer)).buffers();
 }
 
 ConstMatrixView StepArgs::Find(std::string_view name) const {
   const std::string suffix = "." + std::string(name);
-  const nn::Parameter* found = nullptr;
-  for (const auto& list : {network.parameters(), network.buffers()}) {
+  for (const auto& list : {parameters(), buffers()}) {
     for (const nn::Parameter* p : list) {
-      if (!Owns(*p) || !p->name.ends_with(suffix)) continue;
-      // A layer inside another one may be called as this one is; its parameters' names are longer.
-      if (found == nullptr || p->name.size() < found->name.size()) found = p;
+      if (p->name.ends_with(suffix)) return p->value;
     }
   }
-  return found != nullptr ? ConstMatrixView(found->value) : ConstMatrixView();
+  return {};
 }
 
 ConstMatrixView StepArgs::Get(std::string_view name) const {

@@ -51,8 +51,9 @@ struct StepArgs {
 
   int in_dim() const { return network.layer(layer).in_dim(); }
   int out_dim() const { return network.layer(layer).out_dim(); }
-  /// Whether a parameter is the layer's; names in a network that is part of another begin with the outer layer's.
-  bool Owns(const nn::Parameter& parameter) const;
+  /// The layer's own: a layer inside another one may be called as this one is.
+  std::span<nn::Parameter* const> parameters() const;
+  std::span<nn::Parameter* const> buffers() const;
   /// The layer's parameter or buffer "weight" …; empty if it has none.
   ConstMatrixView Find(std::string_view name) const;
   /// The same; InternalError if it is missing.

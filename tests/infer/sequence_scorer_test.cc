@@ -37,7 +37,8 @@ const std::vector<std::string>& Networks() {
       "dim=8}]}]}, {type='tdnn', dim=8}",
       "{type='bidirectional', right=4, layers=[{type='gru', dim=8}]}, {type='bidirectional', right=3, "
       "layers=[{type='lstm', "
-      "dim=8, projection=4}]}"};
+      "dim=8, projection=4}]}",
+      "{type='lstm', dim=8, peepholes=false}, {type='residual', layers=[{type='lstm', dim=16, projection=8}]}"};
   return networks;
 }
 
@@ -114,6 +115,23 @@ TEST(SequenceScorer, GivesWhatTheTrainingPassGives) {
       }
     }
   }
+}
+
+// Two layers 'quantized-affine1', of which the inner one alone rounds its inputs to a range, much narrower than those
+// of the outer one.
+TEST(SequenceScorer, ALayerOfTheSameNameInAnotherKeepsItsRange) {
+  const auto model = ModelOf(
+      "{type='quantized-affine', dim=8, input-bits=0}, {type='residual', layers=[{type='quantized-affine', dim=8}]}");
+  ASSERT_EQ(model->network.buffers().size(), 2u);
+  for (nn::Parameter* p : model->network.buffers()) {
+    ASSERT_TRUE(p->name.starts_with("residual1.quantized-affine1.")) << p->name;
+    p->value(0, 0) = p->name.ends_with("input_scale") ? 0.001F : 128.0F;
+    p->MarkChanged();
+  }
+  const Matrix frames = RandomSpeech(30, 7);
+  const Matrix expected = Reference(*model, frames);
+  const Matrix scores = Offline(Shared(*model, "int8"), frames);
+  for (int64_t i = 0; i < scores.size(); ++i) ASSERT_NEAR(scores.data()[i], expected.data()[i], 0.15) << i;
 }
 
 TEST(SequenceScorer, PiecesAndBlocksDoNotChangeABit) {

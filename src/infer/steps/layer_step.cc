@@ -9,9 +9,7 @@ LayerStep::LayerStep(const StepArgs& args)
       layer_(args.network.layer(args.layer)),
       name_(args.network.layer_name(args.layer)),
       type_(args.network.layer_type(args.layer)) {
-  for (const nn::Parameter* p : args.network.parameters()) {
-    if (args.Owns(*p)) parameters_ += p->value.size();
-  }
+  for (const nn::Parameter* p : args.parameters()) parameters_ += p->value.size();
 }
 
 void LayerStep::Run(const Rows& in, const Rows& out, std::byte*) const {
