@@ -3,10 +3,12 @@
 
 #include <cmath>
 #include <cstring>
+#include <limits>
 
 #include "base/error.h"
 #include "base/file.h"
 #include "base/random.h"
+#include "base/score_source.h"
 #include "infer/onnx/onnx_export.h"
 #include "infer/onnx/onnx_graph.h"
 #include "kernels/softmax.h"
@@ -110,7 +112,9 @@ Matrix Expected(const nn::Model& model, const Matrix& x, double prior_scale) {
   Softmax(true, heads, heads);
   for (int64_t r = 0; r < heads.rows(); ++r) {
     for (int64_t k = 0; k < heads.cols(); ++k) {
-      heads(r, k) -= static_cast<float>(prior_scale) * model.log_priors[static_cast<size_t>(k)];
+      const float prior = model.log_priors[static_cast<size_t>(k)];
+      heads(r, k) =
+          prior_scale > 0 && !WasSeen(prior) ? kDisabledScore : heads(r, k) - static_cast<float>(prior_scale) * prior;
     }
   }
   return y;
@@ -220,8 +224,10 @@ TEST(Onnx, EveryLayerScoresAsHere) {
 TEST(Onnx, SplicesTheFramesOfAnUtteranceAndTakesPriorsOut) {
   if (!OraclePython("onnxruntime")) GTEST_SKIP() << "no Python with onnxruntime";
   const testing::TemporaryFolder folder;
-  const nn::Model model = MakeModel(
+  nn::Model model = MakeModel(
       "{type='normalize'},{type='affine',dim=20},{type='relu'},{type='batch-norm'},{type='affine',dim=24}", 2, 3);
+  model.log_priors[2] = -std::numeric_limits<float>::infinity();  // never seen in training
+  model.log_priors[5] = -40;
   std::vector<Job> jobs;
   for (const int frames : {1, 2, 30}) {
     const Matrix x = Random(frames, kInputDim, 5);
@@ -254,6 +260,29 @@ TEST(Onnx, TakesTheContextOfLayersFromTheFramesOfAnUtterance) {
     const TimeContext context = model.network.time_context();
     jobs.push_back({name, x, Expected(model, Padded(x, context.left, context.right + context.stride - 1), 0)});
     EXPECT_EQ(jobs.back().expected.rows(), (frames + 2) / 3);
+  }
+  ExpectAsHere(jobs, folder);
+}
+
+// Beyond the ends layers see the first and the last window again, as in training and in the scorer.
+TEST(Onnx, RepeatsTheWindowsAtTheEndsOfAnUtterance) {
+  if (!OraclePython("onnxruntime")) GTEST_SKIP() << "no Python with onnxruntime";
+  const testing::TemporaryFolder folder;
+  const nn::Model model = MakeModel(
+      "{type='tdnn',dim=16,offsets=[-1,0,2]},{type='relu'},{type='tdnn-f',dim=16,bottleneck=4,stride=3},"
+      "{type='affine',dim=14}",
+      2);
+  const TimeContext context = model.network.time_context();
+  std::vector<Job> jobs;
+  for (const int frames : {1, 2, 4, 31}) {
+    const Matrix x = Random(frames, kInputDim, 5);
+    const Matrix rows = Padded(Spliced(x, 2), context.left, context.right + context.stride - 1);
+    for (const std::string input : {"frames", "spliced"}) {
+      const std::string name = fmt::format("{}{}", input, frames);
+      ExportOnnx(model, {.input = input}, folder / (name + ".onnx"));
+      jobs.push_back({name, input == "frames" ? x : rows, Expected(model, rows, 0)});
+      EXPECT_EQ(jobs.back().expected.rows(), (frames + 2) / 3);
+    }
   }
   ExpectAsHere(jobs, folder);
 }

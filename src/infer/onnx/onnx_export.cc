@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "base/file.h"
+#include "base/score_source.h"
 #include "infer/onnx/onnx_graph.h"
 
 namespace antiphon::infer {
@@ -12,15 +13,24 @@ namespace {
 // Rows behind the last frame, so that the outputs at the end are whole.
 int RowsBehind(const TimeContext& context) { return context.right + context.stride - 1; }
 
-// The window of each frame and the context that layers take themselves, the ends repeated.
+std::string WithRepeatedEnds(OnnxGraph& graph, const std::string& rows, int before, int behind) {
+  if (before == 0 && behind == 0) return rows;
+  const int64_t pads[] = {before, 0, behind, 0};
+  return graph.Node("Pad", {rows, graph.Int64s(pads)}, {}, {{"mode", "edge"}});
+}
+
+// The window of each frame, and the windows before and behind that layers look at: as in training, where they are
+// repeats of the first and of the last window, not those of a frame that is repeated.
 std::string Windows(OnnxGraph& graph, const std::string& x, const nn::Model& model) {
   const TimeContext context = model.network.time_context();
-  const int64_t pads[] = {model.left_context + context.left, 0, model.right_context + RowsBehind(context), 0};
-  const std::string padded = graph.Node("Pad", {x, graph.Int64s(pads)}, {}, {{"mode", "edge"}});
   const int width = model.left_context + 1 + model.right_context;
-  std::vector<std::string> parts;
-  for (int k = 0; k < width; ++k) parts.push_back(graph.Rows(padded, k, width - 1 - k));
-  return graph.Node("Concat", parts, {{"axis", 1}});
+  std::string windows = WithRepeatedEnds(graph, x, model.left_context, model.right_context);
+  if (width > 1) {
+    std::vector<std::string> parts;
+    for (int k = 0; k < width; ++k) parts.push_back(graph.Rows(windows, k, width - 1 - k));
+    windows = graph.Node("Concat", parts, {{"axis", 1}});
+  }
+  return WithRepeatedEnds(graph, windows, context.left, RowsBehind(context));
 }
 
 // Heads are classified one by one.
@@ -31,7 +41,10 @@ std::string Finish(OnnxGraph& graph, const nn::Model& model, int out_dim, const 
   if (options.log_softmax) y = graph.Node("LogSoftmax", {y}, {{"axis", 1}});
   if (options.prior_scale > 0) {
     std::vector<float> priors;
-    for (const float p : model.log_priors) priors.push_back(static_cast<float>(options.prior_scale) * p);
+    // Beside the score of a class that was never seen, whatever the network gives for it is rounded away.
+    for (const float p : model.log_priors) {
+      priors.push_back(WasSeen(p) ? static_cast<float>(options.prior_scale) * p : -kDisabledScore);
+    }
     y = graph.Node("Sub", {y, graph.Row(priors)});
   }
   if (model.frames_per_forward > 1) y = graph.Shaped(y, together);

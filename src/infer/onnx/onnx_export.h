@@ -4,10 +4,11 @@
 //
 // Input "x": spliced frames [frames, in_dim] as the network takes them, or ("frames") one row of features per frame
 // [frames, feature_dim] of a whole utterance, which the file splices, repeating the first and the last one. Output "y"
-// [outputs, heads · pdf-ids]: log-posteriors, or logits; minus prior_scale times the log-priors; a row per frame, or of
-// a network with a stride K per K frames, ⌈frames / K⌉ in all. Layers that see several frames (time-delay, factorised)
-// take their context from neighbouring rows: of spliced input the caller gives "frames_before" rows before the first
-// frame and "frames_behind" behind the last one, as the metadata say. Features must be normalised as in training; how
+// [outputs, heads · pdf-ids]: log-posteriors, or logits; minus prior_scale times the log-priors, and kDisabledScore
+// (base/score_source.h) for classes that training never saw; a row per frame, or of a network with a stride K per K
+// frames, ⌈frames / K⌉ in all. Layers that see several frames (time-delay, factorised) take their context from
+// neighbouring rows: of spliced input the caller gives "frames_before" rows before the first frame, repeats of its row,
+// and "frames_behind" of the last one's behind it, as the metadata say. Features must be normalised as in training; how
 // is there too, with all else that the model knows of itself.
 // Layers of few bits, masks or circulant blocks become matrix products with the values that they stand for; 8-bit
 // inputs become a pair QuantizeLinear, DequantizeLinear. Opset 13, IR version 7. Errors: InputError naming a layer that
