@@ -228,7 +228,6 @@ void WordBias::Link() {
     for (const auto& [word, id] : nodes_[from].next) {
       Node& node = nodes_[static_cast<size_t>(id)];
       node.score = nodes_[from].score + node.bonus;
-      node.open = node.ends ? 0 : nodes_[from].open + node.bonus;
       for (int32_t back = nodes_[from].fail; from != 0; back = nodes_[static_cast<size_t>(back)].fail) {
         const auto& next = nodes_[static_cast<size_t>(back)].next;
         if (const auto found = next.find(word); found != next.end()) {
@@ -237,10 +236,11 @@ void WordBias::Link() {
         }
         if (back == 0) break;
       }
-      // A shorter phrase that ended here stays earned.
-      const float earned = nodes_[static_cast<size_t>(node.fail)].earned;
-      node.earned = node.ends ? std::max(earned, node.score) : earned;
-      node.give_back = node.ends ? 0 : (earned > 0 ? std::max(0.0F, node.open - earned) : node.open);
+      const float before = nodes_[from].kept;
+      node.gain = node.ends ? node.score - before : nodes_[static_cast<size_t>(node.fail)].gain;
+      node.kept = node.ends ? node.score : before + node.gain;
+      // Shorter phrases that overlap may earn more together, but keep no more than was given so far.
+      if (!node.ends && node.gain > 0) node.kept = std::min(node.kept, std::max(before, node.score));
       waiting.push_back(id);
     }
   }
@@ -252,9 +252,9 @@ double WordBias::LargestBonus() const {
 }
 
 float WordBias::FinalCost(int32_t context) const {
-  if (!phrases_) return nodes_[static_cast<size_t>(context)].give_back;
+  if (!phrases_) return nodes_[static_cast<size_t>(context)].give_back();
   const auto nodes = static_cast<int32_t>(nodes_.size());
-  return phrases_->FinalCost(context / nodes) + nodes_[static_cast<size_t>(context % nodes)].give_back;
+  return phrases_->FinalCost(context / nodes) + nodes_[static_cast<size_t>(context % nodes)].give_back();
 }
 
 WordBias::Step WordBias::Next(int32_t context, int32_t word) const {
@@ -269,19 +269,23 @@ WordBias::Step WordBias::Next(int32_t context, int32_t word) const {
   return {phrase.context * nodes + hotword.context, phrase.cost + hotword.cost};
 }
 
+// A hypothesis at a node has earned the node's score, and before it what phrases earn that do not lie within the node's
+// words. Going on elsewhere, it has what is kept of the score; of that, what lies within the words that are gone on
+// with is in the next node's score.
 WordBias::Step WordBias::NextHotword(int32_t node, int32_t word) const {
   const Node& now = nodes_[static_cast<size_t>(node)];
   if (const auto found = now.next.find(word); found != now.next.end()) {
     return {found->second, -nodes_[static_cast<size_t>(found->second)].bonus};
   }
   for (int32_t back = now.fail; node != 0; back = nodes_[static_cast<size_t>(back)].fail) {
-    const auto& next = nodes_[static_cast<size_t>(back)].next;
-    if (const auto found = next.find(word); found != next.end()) {
-      return {found->second, now.give_back - nodes_[static_cast<size_t>(found->second)].score};
+    const Node& suffix = nodes_[static_cast<size_t>(back)];
+    if (const auto found = suffix.next.find(word); found != suffix.next.end()) {
+      const float added = nodes_[static_cast<size_t>(found->second)].score - suffix.kept;
+      return {found->second, now.give_back() - added};
     }
     if (back == 0) break;
   }
-  return {0, now.give_back};
+  return {0, now.give_back()};
 }
 
 }  // namespace antiphon::decode

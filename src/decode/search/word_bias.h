@@ -2,11 +2,11 @@
 // time, without building the graph anew.
 //
 // A hotword is a phrase of one or more words. Each of its words lowers the cost of a hypothesis by the bonus as soon as
-// it is said, so that the beam keeps it; what turns out not to become the whole phrase is taken back. Phrases may
-// overlap and contain one another. A bonus leaves a word 2 nats of what it usually costs in the graph (UsualCosts), or
-// half of it, as a word that pays for being said is said without end. With a list of words, all others are impossible;
-// entries of several words are phrases that are said whole, and [unk] allows other words between them
-// (phrase_list.h).
+// it is said, so that the beam keeps it; what turns out not to become the whole phrase is taken back, but for what
+// shorter phrases within it earn. Of phrases within one another the longest counts, of those that overlap each. A bonus
+// leaves a word 2 nats of what it usually costs in the graph (UsualCosts), or half of it, as a word that pays for being
+// said is said without end. With a list of words, all others are impossible; entries of several words are phrases that
+// are said whole, and [unk] allows other words between them (phrase_list.h).
 //
 //   const WordBias bias(graph, {.hotwords = "names.txt"});
 //   for (const std::string& remark : bias.remarks()) …     // what cannot be done as asked for, and why
@@ -83,12 +83,12 @@ class WordBias {
   struct Node {
     std::map<int32_t, int32_t> next;  // by word
     int32_t fail = 0;
-    float bonus = 0;      // of the edge to here
-    float score = 0;      // of all edges to here
-    float open = 0;       // of those since a phrase ended last
-    float earned = 0;     // the most that a phrase earns which ends here, this one or a shorter one
-    float give_back = 0;  // of open, what is lost unless the phrase goes on
+    float bonus = 0;  // of the edge to here
+    float score = 0;  // of all edges to here
+    float kept = 0;   // of that, what whole phrases in these words earn
+    float gain = 0;   // what the longest phrase that ends here adds to what is kept of its words before the last
     bool ends = false;
+    float give_back() const { return score - kept; }  // unless the phrase goes on
   };
 
   void FindWords(const Graph& graph);
