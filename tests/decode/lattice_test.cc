@@ -130,6 +130,17 @@ TEST(Lattice, DeterminisationStaysBelowItsLimit) {
   EXPECT_EQ(BestPath(narrow, kUsualWeights).words, BestPath(whole, kUsualWeights).words);
 }
 
+// A limit below the words of a path cannot be kept.
+TEST(Lattice, DeterminisationLeavesTheBestPathWhole) {
+  const Lattice lattice = RandomLattice(4);
+  const Lattice narrow = Determinize(lattice, {0.1, 100, 1});
+  const LatticePath best = BestPath(lattice, kUsualWeights);
+  ASSERT_GT(best.words.size(), 1U);
+  EXPECT_EQ(narrow.NumArcs(), best.words.size());
+  EXPECT_EQ(BestPath(narrow, kUsualWeights).words, best.words);
+  EXPECT_EQ(BestPath(narrow, kUsualWeights).alignment, best.alignment);
+}
+
 // Few arcs whose alignments have nothing in common: it is the work that has to stay below a limit then.
 TEST(Lattice, DeterminisationStaysBelowTheWorkForItsLimit) {
   constexpr int kWays = 20;

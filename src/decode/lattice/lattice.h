@@ -105,7 +105,7 @@ Lattice Prune(const Lattice& lattice, const LatticeWeights& weights, double beam
 struct DeterminizeOptions {
   double acoustic_scale = 0.1;  // decides which alignment of a word sequence is the best
   double beam = 8.0;
-  int64_t max_arcs = 200000;  // narrows the beam rather than grow beyond
+  int64_t max_arcs = 200000;  // narrows the beam rather than grow beyond; the best path is whole in any case
 };
 
 /// Each word sequence within the beam once, with its best cost and alignment.

@@ -17,6 +17,8 @@ constexpr double kNoCost = std::numeric_limits<double>::infinity();
 // Transition-ids moved per arc that is allowed. Lattices of read English take 50 per arc; where one word may be said
 // any number of times in the same speech it can be thousands, and minutes.
 constexpr int64_t kWorkPerArc = 60;
+// Beams that are tried before the best path alone is left.
+constexpr int kBeams = 20;
 
 // A state of the input with what is not yet on the output's arcs: cost and transition-ids.
 struct LatticeElement {
@@ -35,7 +37,8 @@ class Determinizer {
         weights_{options.acoustic_scale, 0.0},
         backward_(BackwardCosts(lattice, weights_)) {}
 
-  // False if the output would grow beyond max_arcs within `beam`, or finding it take too long.
+  // False if the output would grow beyond max_arcs within `beam`, or finding it take too long. With a beam of 0 nothing
+  // could be left out any more, so that there is no limit.
   bool Run(double beam, Lattice* result) {
     limit_ = backward_[0] + beam + 1e-9 * std::abs(backward_[0]);
     FindOrAdd({{0, {}, LabelTrie::kEmpty}}, 0.0);
@@ -45,7 +48,7 @@ class Determinizer {
       queue_.pop();
       Expand(id);
       num_arcs += static_cast<int64_t>(out_.states[id].arcs.size());
-      if (num_arcs > options_.max_arcs || work_ > kWorkPerArc * options_.max_arcs) return false;
+      if (beam > 0 && (num_arcs > options_.max_arcs || work_ > kWorkPerArc * options_.max_arcs)) return false;
     }
     *result = Sorted();
     return true;
@@ -227,12 +230,13 @@ Lattice Determinize(const Lattice& lattice, const DeterminizeOptions& options) {
   Lattice result;
   if (lattice.empty()) return result;
   double beam = options.beam;
-  for (int attempt = 0;; ++attempt, beam *= 0.7) {
-    Determinizer determinizer(lattice, options);
-    // A beam of zero leaves one path.
-    if (determinizer.Run(attempt < 20 ? beam : 0.0, &result)) break;
+  for (int beams = 1; !Determinizer(lattice, options).Run(beam, &result); ++beams) {
+    beam = beams < kBeams ? 0.7 * beam : 0.0;
   }
-  if (beam != options.beam) {
+  if (beam == 0.0 && options.beam > 0) {
+    log::Warn("a lattice was determinised to its best path alone, as {} arcs, and the work for so many, allow no more",
+              options.max_arcs);
+  } else if (beam != options.beam) {
     log::Warn(
         "a lattice was determinised within a beam of {:.2f} instead of {:.2f} to stay below {} arcs, and the work for "
         "so many",
