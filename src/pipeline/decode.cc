@@ -104,7 +104,7 @@ class Decoding {
       report.score = speech_.references().Errors(
           out / "text", [&](const std::string& utt_id) { return speech_.Has(utt_id); }, request_.seed);
     }
-    if (request_.tune) report.tuned = tuning_.Choose(speech_.utterances(), out, num_threads_);
+    if (request_.tune) report.tuned = tuning_.Choose(out, num_threads_);
     WriteFileAtomically(out / "summary.json", ToJson(report).dump(2) + "\n");
     return report;
   }
@@ -138,12 +138,13 @@ class Decoding {
     const int64_t size = speech_.sizes()[i];
     const auto features = speech_.Features(utt_id);
     const double utterance_s = static_cast<double>(features->num_frames()) * recognizer_.feature_shift_s();
+    const bool tunes = Tunes(utt_id);
     Decoded decoded;
     decode::LatticeTextInPieces text(utt_id);
     std::string lattices;
     PieceListener listener;
     listener.lattice = [&](decode::Lattice&& lattice) {
-      if (request_.tune) decoded.lattices.push_back(WeightTuning::Needed(lattice));
+      if (tunes) decoded.lattices.push_back(WeightTuning::Needed(lattice));
       if (!request_.lattices) return;
       if (const std::string more = text.Add(std::move(lattice)); !more.empty())
         lattices += Gzip(more, GzipEffort::kQuick);
@@ -158,17 +159,19 @@ class Decoding {
     if (in_pieces) {
       if (request_.lattices) lattices += Gzip(text.Finish(), GzipEffort::kQuick);
     } else {
-      if (request_.tune) decoded.lattices.push_back(WeightTuning::Needed(r.lattice));
+      if (tunes) decoded.lattices.push_back(WeightTuning::Needed(r.lattice));
       const double searched_s = r.num_frames * recognizer_.frame_shift_s();
       progress.Add(searched_s, searched_s, size);
     }
     decoded.entry = format.Format(utt_id, r, std::move(lattices));
-    if (request_.tune) decoded.grid_errors = tuning_.Errors(utt_id, decoded.lattices);
+    if (tunes) decoded.grid_errors = tuning_.Errors(utt_id, decoded.lattices);
     decoded.remark = r.remark;
     decoded.frames = r.num_frames;
     decoded.seconds = ThreadSeconds() - began;
     return decoded;
   }
+
+  bool Tunes(const std::string& utt_id) const { return request_.tune && tuning_.Counts(utt_id); }
 
   // Null: everything is decoded.
   static std::unique_ptr<const DecodeTurns> TurnsIn(const DecodeRequest& request,
@@ -180,7 +183,7 @@ class Decoding {
   void Take(const std::string& utt_id, Decoded&& decoded, DecodeOutput& output) {
     if (!decoded.remark.empty()) log::Warn("{}: {}", utt_id, decoded.remark);
     output.Write(decoded.entry);
-    if (request_.tune) tuning_.Add(decoded.grid_errors, std::move(decoded.lattices));
+    if (Tunes(utt_id)) tuning_.Add(utt_id, decoded.grid_errors, std::move(decoded.lattices));
     frames_ += decoded.frames;
     cpu_seconds_ += decoded.seconds;
   }

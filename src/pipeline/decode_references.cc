@@ -11,9 +11,7 @@ DecodeReferences::DecodeReferences(const fs::path& data_dir, const decode::Graph
 
 std::vector<int32_t> DecodeReferences::Ids(const std::string& utt_id) const {
   std::vector<int32_t> ids;
-  const auto found = transcripts_->words.find(utt_id);
-  if (found == transcripts_->words.end()) return ids;
-  for (const std::string& word : found->second) {
+  for (const std::string& word : transcripts_->words.at(utt_id)) {
     const int32_t id = graph_.lexicon()->FindWord(word);
     ids.push_back(id > 0 ? id : -1);
   }

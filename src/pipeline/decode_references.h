@@ -23,7 +23,9 @@ class DecodeReferences {
   bool known() const { return transcripts_.has_value(); }
   /// Name of the data.
   const std::string& name() const { return name_; }
-  /// Word ids of an utterance; −1 for words that the graph cannot give. Empty for one without a transcript.
+  /// Whether it is known what was said in the utterance; that may be nothing.
+  bool Has(const std::string& utt_id) const { return known() && transcripts_->words.contains(utt_id); }
+  /// Word ids of an utterance that it has; −1 for words that the graph cannot give.
   std::vector<int32_t> Ids(const std::string& utt_id) const;
   /// The errors of a file of words; only utterances that could be recognised count.
   score::Report Errors(const std::filesystem::path& text,

@@ -1,5 +1,6 @@
 #include "pipeline/decode_speech.h"
 
+#include <algorithm>
 #include <filesystem>
 #include <set>
 
@@ -28,6 +29,7 @@ DecodeSpeech::DecodeSpeech(const DecodeRequest& request, const RecognitionSystem
     : references_(request.data, system.graph()), features_(Tables(request, system.model(), num_threads, team)) {
   if (request.tune && !references_.known()) throw UsageError("--tune needs a data directory with text");
   ChooseUtterances(request);
+  if (request.tune) RequireReference(request);
   sizes_ = features_.Sizes(utterances_);
   if (profiles.size() == 0) return;
   std::set<std::string> speakers;
@@ -51,6 +53,14 @@ void DecodeSpeech::ChooseUtterances(const DecodeRequest& request) {
   if (!missing.empty()) {
     log::Warn("{} utterances have no features and give no words, the first: {}", missing.size(), missing[0]);
   }
+}
+
+void DecodeSpeech::RequireReference(const DecodeRequest& request) const {
+  const auto known = [&](const std::string& utt_id) { return references_.Has(utt_id); };
+  if (std::any_of(utterances_.begin(), utterances_.end(), known)) return;
+  Throw<InputError>("--tune: '{}' has a transcript of none of the {} utterances that are decoded, the first: '{}'",
+                    (fs::path(request.data) / "text").string(), utterances_.size(),
+                    utterances_.empty() ? "" : utterances_[0]);
 }
 
 }  // namespace antiphon::pipeline

@@ -40,6 +40,8 @@ class DecodeSpeech {
  private:
   // Utterances of the data directory that have features; all of the table without a data directory.
   void ChooseUtterances(const DecodeRequest& request);
+  // Of at least one utterance, for choosing weights.
+  void RequireReference(const DecodeRequest& request) const;
 
   DecodeReferences references_;
   data::FeatureSource features_;

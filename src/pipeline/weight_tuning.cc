@@ -30,32 +30,32 @@ std::vector<int64_t> WeightTuning::Errors(const std::string& utt_id, std::span<c
   return search_.ErrorsOfPieces(pieces, references_.Ids(utt_id));
 }
 
-void WeightTuning::Add(std::span<const int64_t> errors, std::vector<decode::Lattice>&& pieces) {
+void WeightTuning::Add(const std::string& utt_id, std::span<const int64_t> errors,
+                       std::vector<decode::Lattice>&& pieces) {
   search_.Add(errors);
+  utterances_.push_back(utt_id);
   lattices_.push_back(std::move(pieces));
 }
 
-int64_t WeightTuning::ErrorsWith(const ChosenWeights& weights, const std::vector<std::string>& utterances,
-                                 int num_threads) const {
+int64_t WeightTuning::ErrorsWith(const ChosenWeights& weights, int num_threads) const {
   int64_t errors = 0;
   ParallelInOrder<int64_t>(
-      utterances.size(), num_threads,
+      utterances_.size(), num_threads,
       [&](size_t i) {
         ThrowIfCancelled("choosing weights");
-        return decode::WordErrors(lattices_[i], references_.Ids(utterances[i]), weights.weights());
+        return decode::WordErrors(lattices_[i], references_.Ids(utterances_[i]), weights.weights());
       },
       [&](size_t, int64_t of_utterance) { errors += of_utterance; });
   return errors;
 }
 
-TunedWeights WeightTuning::Choose(const std::vector<std::string>& utterances, const std::filesystem::path& out,
-                                  int num_threads) {
+TunedWeights WeightTuning::Choose(const std::filesystem::path& out, int num_threads) {
   while (search_.Extend()) {
     ParallelInOrder<std::vector<int64_t>>(
-        utterances.size(), num_threads,
+        utterances_.size(), num_threads,
         [&](size_t i) {
           ThrowIfCancelled("choosing weights");
-          return Errors(utterances[i], lattices_[i]);
+          return Errors(utterances_[i], lattices_[i]);
         },
         [&](size_t, std::vector<int64_t>&& errors) { search_.Add(errors); });
   }
@@ -64,14 +64,14 @@ TunedWeights WeightTuning::Choose(const std::vector<std::string>& utterances, co
   int64_t least = best.errors;
   for (const double risk_scale : kRiskScales) {
     const ChosenWeights weights{best.lm_weight, best.word_penalty, risk_scale};
-    if (const int64_t errors = ErrorsWith(weights, utterances, num_threads); errors < least) {
+    if (const int64_t errors = ErrorsWith(weights, num_threads); errors < least) {
       least = errors;
       tuned.weights = weights;
     }
   }
   lattices_.clear();
   int64_t words = 0;
-  for (const std::string& utt_id : utterances) words += static_cast<int64_t>(references_.Ids(utt_id).size());
+  for (const std::string& utt_id : utterances_) words += static_cast<int64_t>(references_.Ids(utt_id).size());
   if (words > 0) tuned.error_rate = static_cast<double>(least) / static_cast<double>(words);
   WriteChosenWeights(tuned.file, tuned.weights,
                      fmt::format("chosen on {}: WER {:.2f} %", references_.name(), 100 * tuned.error_rate));

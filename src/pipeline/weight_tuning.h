@@ -23,24 +23,26 @@ class WeightTuning {
   WeightTuning(const decode::WeightSearchOptions& options, double acoustic_scale, const DecodeReferences& references)
       : search_(options, acoustic_scale), references_(references) {}
 
+  /// Whether the utterance says something about the weights; without a transcript it does not.
+  bool Counts(const std::string& utt_id) const { return references_.Has(utt_id); }
   /// What the search needs of a lattice: words and costs.
   static decode::Lattice Needed(const decode::Lattice& lattice);
-  /// Word errors of an utterance, with the lattices of its pieces, for each pair of weights.
+  /// Word errors of an utterance that counts, with the lattices of its pieces, for each pair of weights.
   std::vector<int64_t> Errors(const std::string& utt_id, std::span<const decode::Lattice> pieces) const;
-  /// In the order of the utterances.
-  void Add(std::span<const int64_t> errors, std::vector<decode::Lattice>&& pieces);
+  /// An utterance that counts, with its errors.
+  void Add(const std::string& utt_id, std::span<const int64_t> errors, std::vector<decode::Lattice>&& pieces);
   /// Tries further weights while the best of those tried stands at the end of its list, then whether the fewest
   /// expected errors find better words than the likeliest path, and writes the best into OUT/weights.toml.
-  /// `utterances`: those that were added.
-  TunedWeights Choose(const std::vector<std::string>& utterances, const std::filesystem::path& out, int num_threads);
+  TunedWeights Choose(const std::filesystem::path& out, int num_threads);
 
  private:
   // Word errors of all utterances.
-  int64_t ErrorsWith(const ChosenWeights& weights, const std::vector<std::string>& utterances, int num_threads) const;
+  int64_t ErrorsWith(const ChosenWeights& weights, int num_threads) const;
 
   decode::WeightSearch search_;
   const DecodeReferences& references_;
-  std::vector<std::vector<decode::Lattice>> lattices_;  // by utterance
+  std::vector<std::string> utterances_;                 // that were added
+  std::vector<std::vector<decode::Lattice>> lattices_;  // by these
 };
 
 }  // namespace antiphon::pipeline

@@ -171,6 +171,30 @@ TEST_F(Corpus, WeightsAreChosenAndTaken) {
   EXPECT_FALSE(again.tuned);
 }
 
+// As in the score, an utterance without a transcript does not count; its words are no insertions.
+TEST_F(Corpus, WeightsAreChosenOnWhatHasATranscript) {
+  WriteFileAtomically(Path("data/text"), "a ONE TWO TWO ONE TWO ONE\n");
+  CorpusDecoderSettings settings = Decoding("lm-weights = [10.0]\nword-penalties = [0.0]");
+  settings.tune = true;
+  const DecodingOutcome chosen = CorpusDecoder(settings).Run();
+  ASSERT_TRUE(chosen.tuned);
+  settings = Decoding();
+  settings.weights = chosen.tuned->file;
+  settings.out = Path("again");
+  const DecodingOutcome again = CorpusDecoder(settings).Run();
+  ASSERT_TRUE(again.errors);
+  EXPECT_EQ(again.errors->words, 6);
+  EXPECT_EQ(again.errors->rate, chosen.tuned->error_rate);
+  EXPECT_THAT(ReadFile(again.text_file), HasSubstr("\nb ")) << "words of b, which are not counted";
+
+  WriteFileAtomically(Path("data/text"), "c ONE\n");
+  settings.weights.clear();
+  settings.tune = true;
+  const auto [kind, what] = ErrorOf([&] { CorpusDecoder(settings).Run(); });
+  EXPECT_EQ(kind, ErrorKind::kInput);
+  EXPECT_THAT(what, HasSubstr("a transcript of none of the 2 utterances that are decoded, the first: 'a'"));
+}
+
 TEST_F(Corpus, WithoutTranscriptsNoErrorsAreCounted) {
   CorpusDecoderSettings settings = Decoding("nnet.precision = 'int8'\nnnet.lazy = true");
   settings.data = Path("audio");
