@@ -28,6 +28,7 @@ struct Field {
 };
 constexpr Field kName{0, 100}, kMode{100, 8}, kUser{108, 8}, kGroup{116, 8}, kSize{124, 12}, kTime{136, 12},
     kSum{148, 8}, kType{156, 1}, kMagic{257, 8}, kPrefix{345, 155};
+constexpr uint64_t kMostBytes = (uint64_t{1} << 33) - 1;  // as many octal digits as the size has
 constexpr std::string_view kUstar("ustar\00000", 8);
 
 std::string_view Text(const Block& header, Field field) {
@@ -38,6 +39,19 @@ std::string_view Text(const Block& header, Field field) {
 void Put(Block& header, Field field, std::string_view text) {
   CHECK(text.size() <= field.size) << text;
   std::copy(text.begin(), text.end(), header.begin() + static_cast<ptrdiff_t>(field.begin));
+}
+
+// Folders that do not fit into the name's own field go into the prefix. False if there is no place to cut it.
+bool PutName(Block& header, std::string_view name) {
+  if (name.size() <= kName.size) {
+    Put(header, kName, name);
+    return true;
+  }
+  const size_t cut = name.find('/', name.size() - kName.size - 1);
+  if (cut == std::string_view::npos || cut == 0 || cut > kPrefix.size || cut + 1 == name.size()) return false;
+  Put(header, kPrefix, name.substr(0, cut));
+  Put(header, kName, name.substr(cut + 1));
+  return true;
 }
 
 // Octal digits, filled up with zeros, and an end mark.
@@ -138,9 +152,18 @@ bool IsThere(const fs::path& path) {
 }
 
 void ArchiveWriter::Add(const std::string& name, std::span<const std::byte> bytes) {
-  CHECK(!name.empty() && name.size() <= kName.size) << name;
+  CHECK(!name.empty());
   Block header{};
-  Put(header, kName, name);
+  if (!PutName(header, name)) {
+    Throw<InputError>(
+        "'{}' cannot hold '{}': a name in a tar archive has at most {} bytes behind a '/' and {} before it, and this "
+        "one has {}; give the file a shorter name",
+        file_.path().string(), name, kName.size, kPrefix.size, name.size());
+  }
+  if (bytes.size() > kMostBytes) {
+    Throw<InputError>("'{}' cannot hold '{}' of {} bytes: a file in a tar archive has at most {}",
+                      file_.path().string(), name, bytes.size(), kMostBytes);
+  }
   PutNumber(header, kMode, 0644);
   PutNumber(header, kUser, 0);
   PutNumber(header, kGroup, 0);

@@ -43,7 +43,8 @@ bool IsThere(const std::filesystem::path& path);
 class ArchiveWriter {
  public:
   explicit ArchiveWriter(const std::filesystem::path& path) : file_(path) {}
-  /// Names have at most 100 bytes.
+  /// InputError for names of more than 100 bytes, unless a '/' leaves at most 100 behind it and 155 before it, and for
+  /// 8 GiB and more.
   void Add(const std::string& name, std::span<const std::byte> bytes);
   void Commit();
 

@@ -16,6 +16,7 @@
 #include "decode/graph/graph.h"
 #include "pipeline/acoustic_model.h"
 #include "pipeline/chosen_weights.h"
+#include "pipeline/load_rescorer.h"
 #include "pipeline/new_words.h"
 #include "vad/speech_model.h"
 #include "written/written_form.h"
@@ -160,6 +161,9 @@ Json MakeCard(const BundleRequest& request, const std::vector<Source>& sources) 
   // What does not fit together is not put together.
   const auto model = AcousticModel::Load(request.model, {});
   const decode::Graph graph = decode::Graph::Load(request.graph, model->hmm());
+  const hmm::GmmModel* const adaptive = model->adaptive();
+  if (adaptive != nullptr && !request.adapt_graph.empty()) decode::Graph::Load(request.adapt_graph, adaptive->hmm);
+  LoadRescorer(request.rescore_arpa, request.graph_arpa, graph);
   if (!request.weights.empty()) ReadChosenWeights(request.weights);
   if (!request.vad.empty()) vad::SpeechModel::Load(request.vad);
   const Json pronounces = request.g2p.empty() ? Json() : CheckedG2p(request.g2p, graph);

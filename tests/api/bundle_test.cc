@@ -190,6 +190,33 @@ TEST(Bundle, NeedsWhatItIsMadeOf) {
   EXPECT_FALSE(std::filesystem::exists(request.out));
 }
 
+// Found while it is put together, not where it is decoded with.
+TEST(Bundle, TakesOnlyPartsThatFitTogether) {
+  const testing::TwoWords system(true);
+  pipeline::BundleRequest request;
+  request.model = (system.folder / "net.safetensors").string();
+  request.graph = (system.folder / "graph").string();
+  request.adapt_graph = request.graph;
+  request.out = (system.folder / "made").string();
+  pipeline::WriteBundle(request);
+  EXPECT_NE(pipeline::OpenBundle(request.out).adapt_graph, "");
+
+  const hmm::Topology chain = hmm::Topology::Chain(system.gmm.hmm.phones());
+  const hmm::HmmModel other(system.gmm.hmm.phones(), chain, hmm::ContextTree::Monophone(chain));
+  fst::StdVectorFst fst;
+  decode::BuildGraphFst(other, testing::TwoWords::TheLexicon(), testing::TwoWords::Grammar(), {}, &fst);
+  decode::SaveGraph(fst, other, testing::TwoWords::TheLexicon(), "two words", {}, system.folder / "other");
+  request.out = (system.folder / "none").string();
+  request.adapt_graph = (system.folder / "other").string();
+  EXPECT_THAT([&] { pipeline::WriteBundle(request); }, ::testing::ThrowsMessage<InputError>(HasSubstr("/other")));
+
+  request.adapt_graph.clear();
+  WriteFileAtomically(system.folder / "no.arpa", "words\n");
+  request.rescore_arpa = request.graph_arpa = (system.folder / "no.arpa").string();
+  EXPECT_THAT([&] { pipeline::WriteBundle(request); }, ::testing::ThrowsMessage<InputError>(HasSubstr("no.arpa")));
+  EXPECT_FALSE(std::filesystem::exists(request.out));
+}
+
 TEST(Bundle, MayBeTheFolderOfARecipe) {
   const testing::TwoWords system(false);
   const auto folder = system.folder / "exp";
@@ -223,7 +250,7 @@ TEST(Bundle, MayBeTheFolderOfARecipe) {
 // Files of more than a mebibyte, too, unless their readers compare checksums.
 TEST(Bundle, RefusesALargeTextThatChanged) {
   const testing::TwoWords system(false);
-  std::string arpa = "\\data\\\nngram 1=60000\n\n\\1-grams:\n";
+  std::string arpa = "\\data\\\nngram 1=60001\n\n\\1-grams:\n-4.7781513\t</s>\n";
   for (int word = 0; word < 60000; ++word) arpa += fmt::format("-4.7781513\tWORD{:05}\n", word);
   WriteFileAtomically(system.folder / "large.arpa", arpa + "\n\\end\\\n");
   pipeline::BundleRequest request;

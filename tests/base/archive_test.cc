@@ -3,8 +3,11 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/mman.h>
 
 #include <cstdlib>
+#include <string>
+#include <vector>
 
 #include "base/error.h"
 #include "temporary_folder.h"
@@ -12,6 +15,7 @@
 namespace antiphon {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::HasSubstr;
 using testing::TemporaryFolder;
 
@@ -64,6 +68,44 @@ TEST_F(ArchiveTest, WhatTheSystemsTarPackedIsRead) {
   ASSERT_EQ(std::system(("tar --format=ustar -cf '" + made + "' -C '" + (folder_ / "in").string() + "' deep").c_str()),
             0);
   EXPECT_EQ(ReadFile(std::filesystem::path(made) / "deep" / "file.txt"), "text");
+}
+
+TEST_F(ArchiveTest, LongNamesAreCutAtAFolder) {
+  const std::string to = (folder_ / "out").string();
+  std::filesystem::create_directories(to);
+  const std::vector<std::string> names = {"written/" + std::string(92, 'n'), "written/" + std::string(93, 'n'),
+                                          "written/" + std::string(100, 'n'),
+                                          std::string(155, 'f') + "/" + std::string(100, 'n'),
+                                          std::string(60, 'f') + "/" + std::string(60, 'g') + "/" + "n"};
+  ArchiveWriter writer(folder_ / "long.antiphon");
+  for (const std::string& name : names) writer.Add(name, std::as_bytes(std::span(name)));
+  writer.Commit();
+  ASSERT_EQ(std::system(("tar -xf '" + (folder_ / "long.antiphon").string() + "' -C '" + to + "'").c_str()), 0);
+  for (const std::string& name : names) {
+    EXPECT_EQ(ReadFile(folder_ / "long.antiphon" / name), name);
+    EXPECT_EQ(ReadFile(folder_ / "out" / name), name);
+  }
+}
+
+TEST_F(ArchiveTest, WhatDoesNotFitIsRefused) {
+  ArchiveWriter writer(folder_ / "new.antiphon");
+  const std::vector<std::string> names = {std::string(101, 'n'), "written/" + std::string(101, 'n'),
+                                          std::string(156, 'f') + "/" + std::string(100, 'n')};
+  for (const std::string& name : names) {
+    EXPECT_THAT([&] { writer.Add(name, {}); },
+                ::testing::ThrowsMessage<InputError>(
+                    AllOf(HasSubstr("new.antiphon' cannot hold '" + name + "'"), HasSubstr("at most 100 bytes"))));
+  }
+  // Nobody looks at that many zeros.
+  constexpr size_t kLarge = size_t{1} << 33;
+  void* const zeros = ::mmap(nullptr, kLarge, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  ASSERT_NE(zeros, MAP_FAILED);
+  EXPECT_THAT(
+      [&] {
+        writer.Add("model", {static_cast<const std::byte*>(zeros), kLarge});
+      },
+      ::testing::ThrowsMessage<InputError>(HasSubstr("'model' of 8589934592 bytes")));
+  ::munmap(zeros, kLarge);
 }
 
 // At every length and with every header byte changed: whole, or refused.
