@@ -30,6 +30,7 @@
 #include "base/file.h"
 #include "base/merge_toml.h"
 #include "base/toml_text.h"
+#include "base/utf8.h"
 
 namespace antiphon {
 
@@ -158,6 +159,34 @@ void KeepTables(toml::node& node, std::string_view key, const Condition& holds) 
   }
 }
 
+using ValueOfText = std::function<std::string(const std::string&)>;
+
+void MapTexts(toml::node& node, const ValueOfText& value_of);
+
+// Puts the value of a text in its place by `replace`, or goes into what is no text.
+template <class Replace>
+void MapText(toml::node& node, const ValueOfText& value_of, const Replace& replace) {
+  const auto text = node.value_exact<std::string>();
+  if (!text) return MapTexts(node, value_of);
+  const toml::table parsed = toml::parse("value = " + value_of(*text));
+  parsed.get("value")->visit(replace);
+}
+
+void MapTexts(toml::node& node, const ValueOfText& value_of) {
+  if (toml::table* const table = node.as_table()) {
+    std::vector<std::string> keys;
+    for (const auto& [key, value] : *table) keys.emplace_back(key.str());
+    for (const std::string& key : keys) {
+      MapText(*table->get(key), value_of, [&](const auto& value) { table->insert_or_assign(key, value); });
+    }
+  } else if (toml::array* const list = node.as_array()) {
+    for (size_t i = 0; i < list->size(); ++i) {
+      MapText((*list)[i], value_of,
+              [&](const auto& value) { list->replace(list->cbegin() + static_cast<ptrdiff_t>(i), value); });
+    }
+  }
+}
+
 }  // namespace
 
 Config::Config() : impl_(std::make_shared<Impl>()) {
@@ -231,6 +260,11 @@ std::vector<Config> Config::Tables(std::string_view key) const {
 }
 
 void Config::Set(std::string_view dotted_key, std::string_view toml_value) {
+  // What is no TOML would be taken as text, with the quotes around it.
+  if (FindBadUtf8(toml_value) != std::string_view::npos) {
+    Throw<UsageError>("cannot set '{}' to {}: that is not UTF-8; rename such a file, or give a link to it", dotted_key,
+                      ShowBadUtf8(toml_value));
+  }
   toml::table parsed;
   try {
     parsed = toml::parse(fmt::format("value = {}", toml_value));
@@ -364,6 +398,18 @@ std::string KeepTomlTables(std::string_view table, std::string_view key,
     return out.str();
   } catch (const toml::parse_error& e) {
     Throw<UsageError>("cannot take tables out of another: {}", e.description());
+  }
+}
+
+std::string MapTomlTexts(std::string_view table, const std::function<std::string(const std::string&)>& value_of) {
+  try {
+    toml::table mapped = toml::parse(table);
+    MapTexts(mapped, value_of);
+    std::ostringstream out;
+    out << mapped << "\n";
+    return out.str();
+  } catch (const toml::parse_error& e) {
+    Throw<UsageError>("cannot replace the texts of a table: {}", e.description());
   }
 }
 

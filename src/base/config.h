@@ -32,6 +32,7 @@ class Config {
   std::vector<Config> Tables(std::string_view key) const;
 
   /// Sets a value given as TOML; text that is not a TOML value is taken as a string, so that --set device=cuda works.
+  /// UsageError for what is not UTF-8.
   void Set(std::string_view dotted_key, std::string_view toml_value);
   /// "key=value" as it stands behind --set.
   void SetFromFlag(std::string_view assignment);

@@ -1,4 +1,4 @@
-// Lays one table of configuration over another, and takes tables out of one.
+// Lays one table of configuration over another, takes tables out of one, and replaces texts.
 #pragma once
 
 #include <functional>
@@ -16,5 +16,9 @@ std::string MergeToml(std::string_view table, std::string_view over);
 /// stay lose the key. `holds` is asked with the value as text (lists as TOML). UsageError unless it is sound TOML.
 std::string KeepTomlTables(std::string_view table, std::string_view key,
                            const std::function<bool(const std::string&)>& holds);
+
+/// The TOML text of `table` with every text in it, at any depth, replaced by what `value_of` gives for it: a value as
+/// TOML (TomlString for a text). Keys stay. UsageError unless `table` and the values are sound TOML.
+std::string MapTomlTexts(std::string_view table, const std::function<std::string(const std::string&)>& value_of);
 
 }  // namespace antiphon

@@ -88,6 +88,19 @@ void RequireUtf8(std::string_view text) {
                     bad + 1, static_cast<unsigned char>(text[bad]));
 }
 
+std::string ShowBadUtf8(std::string_view text) {
+  std::string shown;
+  while (!text.empty()) {
+    const size_t good = std::min(FindBadUtf8(text), text.size());
+    shown += text.substr(0, good);
+    text.remove_prefix(good);
+    if (text.empty()) break;
+    shown += fmt::format("\\x{:02X}", static_cast<unsigned char>(text[0]));
+    text.remove_prefix(1);
+  }
+  return shown;
+}
+
 std::vector<char32_t> DecodeUtf8(std::string_view text) {
   RequireUtf8(text);
   std::vector<char32_t> code_points;

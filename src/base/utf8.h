@@ -28,6 +28,9 @@ size_t FindBadUtf8(std::string_view text);
 /// InputError naming the byte.
 void RequireUtf8(std::string_view text);
 
+/// For messages: with \xE9 in place of each byte that is not UTF-8.
+std::string ShowBadUtf8(std::string_view text);
+
 /// All code points, and back.
 std::vector<char32_t> DecodeUtf8(std::string_view text);
 std::string EncodeUtf8(const std::vector<char32_t>& code_points);

@@ -75,18 +75,12 @@ std::string RecipeVariables::Expand(std::string_view text, const std::string& wh
 }
 
 std::string RecipeVariables::ExpandToml(std::string_view toml, const std::string& where, bool keep_unknown) const {
-  static const std::regex whole(R"((["'])\$\{([^}]*)\}\1)");
-  const std::string source(toml);
-  std::string out;
-  auto rest = source.cbegin();
-  for (std::sregex_iterator match(source.begin(), source.end(), whole), end; match != end; ++match) {
-    out.append(rest, (*match)[0].first);
-    const std::string value = Expand("${" + (*match)[2].str() + "}", where, keep_unknown);
-    out += IsTomlValue(value) ? value : TomlString(value);
-    rest = (*match)[0].second;
-  }
-  out.append(rest, source.cend());
-  return Expand(out, where, keep_unknown);
+  if (toml.empty()) return "";
+  return MapTomlTexts(toml, [&](const std::string& text) {
+    const std::string value = Expand(text, where, keep_unknown);
+    const bool whole = text.starts_with("${") && ClosingBrace(text, 2) == text.size() - 1;
+    return whole && IsTomlValue(value) ? value : TomlString(value);
+  });
 }
 
 namespace {

@@ -52,8 +52,8 @@ class RecipeVariables {
 
   /// Replaces every ${name}; `where` stands in front of errors. With `keep_unknown`, unknown names stay as they are.
   std::string Expand(std::string_view text, const std::string& where, bool keep_unknown = false) const;
-  /// The same in TOML text, where a value that is nothing but a quoted "${name}" becomes a number, boolean or list if
-  /// it is one.
+  /// The same in the texts of a TOML table, where one that is nothing but "${name}" becomes a number, boolean or list
+  /// if its value is one.
   std::string ExpandToml(std::string_view toml, const std::string& where, bool keep_unknown = false) const;
 
  private:

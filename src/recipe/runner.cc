@@ -145,7 +145,7 @@ StepOutcome RecipeRunner::Visit(const RecipeStep& unexpanded, bool before_from, 
     RecipeVariables recorded = recipe_.variables;
     recorded.Set("threads", "N");
     StepRecord now = DescribeStep(ExpandStep(unexpanded, recorded, options.dry_run));
-    outcome.reason = options.force ? "--force" : step.always ? "always" : ReasonToRun(now, before);
+    outcome.reason = options.force ? "--force" : step.always ? "always" : ReasonToRun(step, now, before);
     if (outcome.reason.empty()) {
       outcome.state = StepOutcome::State::kUpToDate;
       say_(fmt::format("== {}: up to date (took {})", step.name, Duration(outcome.seconds)));

@@ -120,7 +120,7 @@ std::optional<StepRecord> LoadRecord(const fs::path& folder, const std::string& 
   }
 }
 
-std::string ReasonToRun(const StepRecord& now, const std::optional<StepRecord>& before) {
+std::string ReasonToRun(const RecipeStep& step, const StepRecord& now, const std::optional<StepRecord>& before) {
   if (!before) return "not made yet";
   if (now.version != before->version) return fmt::format("made by version {}", before->version);
   if (now.command_line != before->command_line) return fmt::format("the command was '{}'", before->command_line);
@@ -132,6 +132,9 @@ std::string ReasonToRun(const StepRecord& now, const std::optional<StepRecord>& 
   }
   for (const auto& [path, stamp] : before->inputs) {
     if (!now.inputs.contains(path)) return fmt::format("the input '{}' is gone", path);
+  }
+  for (const std::string& path : step.outputs) {
+    if (!before->outputs.contains(path)) return fmt::format("the output '{}' is new", path);
   }
   for (const auto& [path, stamp] : before->outputs) {
     if (!fs::exists(path)) return fmt::format("the output '{}' is missing", path);

@@ -34,9 +34,9 @@ void RecordOutputs(const RecipeStep& step, StepRecord& record);
 void SaveRecord(const std::filesystem::path& folder, const std::string& step_name, const StepRecord& record);
 std::optional<StepRecord> LoadRecord(const std::filesystem::path& folder, const std::string& step_name);
 
-/// Why a step must run: "never finished", "the input 'x' changed", "the output 'y' is missing"…; "" if it is up to
-/// date.
-std::string ReasonToRun(const StepRecord& now, const std::optional<StepRecord>& before);
+/// Why `step`, which would leave `now` (its outputs apart), must run: "not made yet", "the input 'x' changed", "the
+/// output 'y' is missing"…; "" if it is up to date.
+std::string ReasonToRun(const RecipeStep& step, const StepRecord& now, const std::optional<StepRecord>& before);
 
 /// Whether a step that was begun earlier and not finished was the same in everything, so that its work may be taken up.
 bool IsSameAttempt(const StepRecord& now, const std::optional<StepRecord>& begun);

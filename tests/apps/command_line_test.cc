@@ -161,6 +161,15 @@ TEST(CommandLine, RefusesWrongUsage) {
               HasSubstr("'--deep false': a switch takes no value; write --deep or --no-deep"));
 }
 
+TEST(CommandLine, ShowsTheBytesOfAnArgumentThatIsNotUtf8) {
+  for (const Arguments& arguments :
+       {Arguments{"test", "echo", "caf\xe9.wav"}, Arguments{"test", "echo", "a", "caf\xe9.wav"},
+        Arguments{"test", "echo", "a", "--kind", "caf\xe9.wav"},
+        Arguments{"test", "echo", "a", "--set", "kind=caf\xe9.wav"}}) {
+    EXPECT_THAT(ErrorOf(arguments), AllOf(HasSubstr("caf\\xE9.wav"), HasSubstr("not UTF-8")));
+  }
+}
+
 TEST(CommandLine, HelpShowsEveryOptionWithDefaultLimitsAndAnExample) {
   const std::string help = ParseCommandLine(Arguments{"test", "echo", "--help"}).text;
   for (const char* part : {"--count INTEGER", "1 … 9; default 3", "--group.rate NUMBER", "antiphon test echo hello",
@@ -179,11 +188,13 @@ TEST(Commands, AllDescribeThemselves) {
     EXPECT_FALSE(info.summary.empty());
     EXPECT_THAT(info.summary, Not(::testing::EndsWith(".")));
     EXPECT_THAT(info.example, HasSubstr("antiphon " + name));
-    std::vector<std::string> names = info.tables;
+    std::vector<std::string> names;
     for (const OptionDescription& option : command->options()) {
       EXPECT_FALSE(option.help.empty()) << option.name;
       names.push_back(option.name);
     }
+    for (const std::string& key : info.common) EXPECT_THAT(names, ::testing::Contains(key));
+    names.insert(names.end(), info.tables.begin(), info.tables.end());
     for (const std::string& key : info.positionals) EXPECT_THAT(names, ::testing::Contains(key));
     for (const std::string& key : info.required) EXPECT_THAT(names, ::testing::Contains(key));
   }

@@ -115,6 +115,7 @@ TEST(Config, FlagsSetValuesOverTheFile) {
   EXPECT_EQ(o.kind, "sigmoid");
   EXPECT_THROW(config.SetFromFlag("novalue"), UsageError);
   EXPECT_THROW(config.Set("sync-period", "6\nkind = 'tanh'"), UsageError) << "more than a value";
+  EXPECT_THROW(config.Set("kind", "\"caf\xe9\""), UsageError) << "not UTF-8";
   EXPECT_EQ(ReadOptions<SampleOptions>(config).sync_period, 5);
 }
 

@@ -38,6 +38,14 @@ TEST(Utf8, RefusesWhatTheStandardRefuses) {
               ::testing::AllOf(HasSubstr("words.txt:2"), HasSubstr("byte 4")));
 }
 
+TEST(Utf8, ShowsWhatItIsNot) {
+  EXPECT_EQ(ShowBadUtf8("caf\xc3\xa9"), "caf\xc3\xa9");
+  EXPECT_EQ(ShowBadUtf8("\xff"
+                        "caf\xe9 \xc3"),
+            "\\xFFcaf\\xE9 \\xC3");
+  EXPECT_EQ(ShowBadUtf8(""), "");
+}
+
 TEST(Utf8, DecodesWhatItEncodes) {
   const std::string text = "a\u00e9\u8a9e\U0001f600";
   EXPECT_EQ(DecodeUtf8(text), (std::vector<char32_t>{U'a', 0xe9, 0x8a9e, 0x1f600}));

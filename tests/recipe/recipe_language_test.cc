@@ -22,16 +22,34 @@ TEST(RecipeVariables, WholeValuesTakeTheTypeOfTheVariable) {
   variables.Set("n", "12");
   variables.Set("name", "a\"b");
   variables.Set("twice", "${n}${n}");
-  EXPECT_EQ(variables.ExpandToml("x = '${n}'\ny = \"${name}\"\nz = \"n${n}\"\nw = '${twice}'", "here"),
-            "x = 12\ny = \"a\\\"b\"\nz = \"n12\"\nw = 1212");
+  const auto expanded = [&](const std::string& toml) {
+    return Config::Parse(variables.ExpandToml(toml, "here"), "expanded");
+  };
+  const Config all = expanded("x = '${n}'\ny = \"${name}\"\nz = \"n${n}\"\nw = '${twice}'");
+  EXPECT_EQ(all.Int("x"), 12);
+  EXPECT_EQ(all.Text("y"), "a\"b");
+  EXPECT_EQ(all.Text("z"), "n12");
+  EXPECT_EQ(all.Int("w"), 1212);
   variables.Set("list", "[0.9, 1.1]");
-  EXPECT_EQ(variables.ExpandToml("x = '${list}'", "here"), "x = [0.9, 1.1]");
+  EXPECT_EQ(expanded("x = '${list}'").Reals("x"), (std::vector<double>{0.9, 1.1}));
   for (const std::string text : {"01", "[unk]", "[1, "}) {
     variables.Set("text", text);
-    EXPECT_EQ(variables.ExpandToml("x = '${text}'", "here"), "x = \"" + text + "\"") << "no value of TOML";
+    EXPECT_EQ(expanded("x = '${text}'").Text("x"), text) << "no value of TOML";
   }
   variables.Set("circle", "${circle}");
   EXPECT_THROW(variables.Expand("${circle}", "here"), UsageError);
+}
+
+TEST(RecipeVariables, QuotesAndBackslashesStayWhatTheyAre) {
+  RecipeVariables variables;
+  variables.Set("exp", R"(C:\new "run" it's)");
+  const Config expanded = Config::Parse(
+      variables.ExpandToml("a = \"${exp}/x\"\nb = '${exp}/x'\nc = { d = [\"1 ${exp}\", { e = '${exp}.' }] }", "here"),
+      "expanded");
+  EXPECT_EQ(expanded.Text("a"), R"(C:\new "run" it's/x)");
+  EXPECT_EQ(expanded.Text("b"), R"(C:\new "run" it's/x)");
+  EXPECT_EQ(expanded.AnyAsText("c.d[0]"), R"(1 C:\new "run" it's)");
+  EXPECT_EQ(expanded.AnyAsText("c.d[1].e"), R"(C:\new "run" it's.)");
 }
 
 TEST(RecipeVariables, ConditionalTextStandsOnlyIfItsVariableHolds) {
@@ -42,7 +60,10 @@ TEST(RecipeVariables, ConditionalTextStandsOnlyIfItsVariableHolds) {
   EXPECT_EQ(variables.Expand("${exp}${adapted:+/gmm}/train", "r:1"), "here/gmm/train");
   EXPECT_EQ(variables.Expand("${exp}/align${speeds:+-copies}", "r:1"), "here/align");
   EXPECT_EQ(variables.Expand("${adapted:+${exp}/model${speeds:+2}}.", "r:1"), "here/model.");
-  EXPECT_EQ(variables.ExpandToml("a = \"${adapted:+5}\"\nb = \"${speeds:+${exp}}\"", "r:1"), "a = 5\nb = \"\"");
+  const Config both =
+      Config::Parse(variables.ExpandToml("a = \"${adapted:+5}\"\nb = \"${speeds:+${exp}}\"", "r:1"), "expanded");
+  EXPECT_EQ(both.Int("a"), 5);
+  EXPECT_EQ(both.Text("b"), "");
   EXPECT_THROW(variables.Expand("${adapted:+${exp}", "r:1"), UsageError);
   EXPECT_THROW(variables.Expand("${adapte:+x}", "r:1"), UsageError);
 }

@@ -56,6 +56,23 @@ TEST_F(RecipeTest, MissingOrAlteredOutputIsMadeAgain) {
   EXPECT_EQ(ReadFile(Out("b")), "first++");
 }
 
+// Also where a file lies at its place already.
+TEST_F(RecipeTest, AnOutputThatWasNotThereBeforeIsMade) {
+  const auto write = [&](const std::string& outputs) {
+    WriteRecipe(
+        "[[step]]\nname = \"a\"\ncommand = \"copy\"\noptions = { in = \"${in}\", out = \"${exp}/a\" }\n"
+        "inputs = [\"${in}\"]\noutputs = " +
+        outputs + "\n");
+  };
+  write("[\"${exp}/a\"]");
+  Run();
+  WriteFileAtomically(Out("more"), "old");
+  write("[\"${exp}/a\", \"${exp}/more\"]");
+  EXPECT_EQ(Run()[0].reason, "the output '" + Out("more") + "' is new");
+  EXPECT_THAT(ran_, ElementsAre(Out("a")));
+  EXPECT_EQ(Run()[0].state, StepOutcome::State::kUpToDate);
+}
+
 TEST_F(RecipeTest, GoesOnWithTheStepThatFailed) {
   WriteRecipe(kTwoSteps);
   fail_ = "copy2";
