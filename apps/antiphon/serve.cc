@@ -1,5 +1,7 @@
 // antiphon serve: recognition for other programs and for browsers, over HTTP and WebSocket.
 
+#include <atomic>
+#include <csignal>
 #include <cstdio>
 #include <string>
 #include <vector>
@@ -8,6 +10,7 @@
 #include "api/listening_options.h"
 #include "api/recognizer_impl.h"
 #include "api/stream.h"
+#include "base/cancel.h"
 #include "command.h"
 #include "serve/model_set.h"
 #include "serve/net/server.h"
@@ -18,7 +21,7 @@ namespace {
 
 struct ServeCommandOptions {
   std::vector<std::string> model;
-  std::string graph, profiles;
+  std::string graph, profiles, written;
   serve::ServeOptions serve;
   ListeningOptions listening;
 
@@ -32,10 +35,18 @@ struct ServeCommandOptions {
     v("model", model, "what antiphon bundle made, or NAME=FILE for several, of which the first is what clients get");
     v("graph", graph, "folder that antiphon graph made, for the model file of a network; empty: the bundle's");
     v("profiles", profiles, "folder of speakers' profiles, NAME.safetensors, which clients choose by name");
+    v("written", written,
+      "give what people would write in place of the words, with numbers, full stops and capitals: english, what "
+      "antiphon written made, or bundle, each bundle's own; empty: the words");
     serve.Visit(v);
     listening.Visit(v);
   }
 };
+
+std::atomic<bool> reload_asked{false};
+static_assert(std::atomic<bool>::is_always_lock_free, "a signal handler sets it");
+
+extern "C" void OnHangUp(int /*signal*/) { reload_asked.store(true); }
 
 // Writes what the library says while it serves into the server's log, as JSON.
 class LibraryLog {
@@ -50,14 +61,19 @@ class LibraryLog {
 };
 
 void Serve(const ServeCommandOptions& options, CommandContext& context) {
+  // Until the server handles signals, main's handlers do, for which SIGHUP is a request to stop.
+  std::signal(SIGHUP, OnHangUp);
   // One thread per stream; many streams share the server's.
-  const RecognizerOptions recognizers = RecognizerOptionsOf(options.listening, !options.profiles.empty(), 1);
+  RecognizerOptions recognizers = RecognizerOptionsOf(options.listening, !options.profiles.empty(), 1);
+  recognizers.written = options.written;
   serve::ModelSet models(options.model, options.profiles, [&](const std::string& path) {
     return RecognizerAccess::Make(path, options.graph, recognizers);
   });
   serve::Server server(options.serve, SettingsOf(options.listening.live), models, stderr, context.threads());
   const LibraryLog library_log(server.context().log);
   server.HandleSignals();
+  ThrowIfCancelled("loading the models");
+  if (reload_asked.load()) server.Reload();
   context.Print("http://{}:{}/ serves {}", options.serve.address, server.port(), models.Names());
   context.out().flush();
   server.Run();
@@ -68,14 +84,14 @@ REGISTER_COMMAND(
     {.summary = "recognise for other programs and browsers, over HTTP and WebSocket",
      .description =
          "Serves Vosk's WebSocket protocol, OpenAI's and whisper.cpp's interfaces for recordings, and a page "
-         "with a microphone, all on one port. SIGHUP reads the models anew, SIGTERM ends when all streams "
-         "did. The log is JSON on standard error.",
+         "with a microphone, all on one port. SIGHUP reads the models anew, SIGTERM and SIGUSR1 end when all "
+         "streams did. The log is JSON on standard error.",
      .example = "antiphon serve mine.antiphon --port 2700\n"
                 "antiphon serve en=english.antiphon de=german.antiphon --address 0.0.0.0 --token-file tokens.txt",
      .positionals = {"model"},
      .required = {"model"},
      .common = {"address", "port", "token-file", "origins", "hosts", "profiles", "log-words", "limits.streams",
-                "limits.uploads", "graph", "hotwords", "beam", "nnet.precision"}});
+                "limits.uploads", "graph", "written", "hotwords", "beam", "nnet.precision"}});
 
 }  // namespace
 }  // namespace antiphon::app

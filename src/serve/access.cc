@@ -13,21 +13,6 @@ namespace {
 
 constexpr std::string_view kBearer = "Bearer ";
 
-std::string Decoded(std::string_view text) {
-  std::string out;
-  for (size_t i = 0; i < text.size(); ++i) {
-    int code = 0;
-    if (text[i] == '%' && i + 2 < text.size() &&
-        std::from_chars(&text[i + 1], &text[i + 1] + 2, code, 16).ptr == &text[i + 1] + 2) {
-      out += static_cast<char>(code);
-      i += 2;
-    } else {
-      out += text[i] == '+' ? ' ' : text[i];
-    }
-  }
-  return out;
-}
-
 // Without the port.
 std::string_view NameOfHost(std::string_view host) {
   if (host.starts_with('[')) return host.substr(0, host.find(']') + 1);
@@ -56,12 +41,30 @@ bool EqualInConstantTime(std::string_view a, std::string_view b) {
   return differs == 0;
 }
 
+std::string PercentDecoded(std::string_view text) {
+  std::string out;
+  for (size_t i = 0; i < text.size(); ++i) {
+    unsigned code = 0;
+    if (text[i] == '%' && i + 2 < text.size() &&
+        std::from_chars(&text[i + 1], &text[i + 1] + 2, code, 16).ptr == &text[i + 1] + 2) {
+      out += static_cast<char>(code);
+      i += 2;
+    } else {
+      out += text[i];
+    }
+  }
+  return out;
+}
+
 std::string QueryValue(std::string_view query, std::string_view key) {
   while (!query.empty()) {
     const std::string_view pair = query.substr(0, query.find('&'));
     query.remove_prefix(std::min(query.size(), pair.size() + 1));
     const size_t equals = pair.find('=');
-    if (pair.substr(0, equals) == key && equals != std::string_view::npos) return Decoded(pair.substr(equals + 1));
+    if (pair.substr(0, equals) != key || equals == std::string_view::npos) continue;
+    std::string value(pair.substr(equals + 1));
+    std::replace(value.begin(), value.end(), '+', ' ');
+    return PercentDecoded(value);
   }
   return "";
 }

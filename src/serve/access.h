@@ -51,7 +51,9 @@ class Access {
 /// Compares in a time that depends on the lengths alone.
 bool EqualInConstantTime(std::string_view a, std::string_view b);
 
-/// The value of a key in a query ("a=1&b=2"), with its %XX decoded; "": it is not there.
+/// With its %XX decoded, as in paths.
+std::string PercentDecoded(std::string_view text);
+/// The value of a key in a query ("a=1&b=2"), with its %XX decoded and blanks for '+'; "": it is not there.
 std::string QueryValue(std::string_view query, std::string_view key);
 
 }  // namespace antiphon::serve

@@ -17,7 +17,9 @@ std::pair<std::string, std::string> NameAndPath(const std::string& spec) {
   if (equals != std::string::npos && spec.find('/') > equals) {
     return {spec.substr(0, equals), spec.substr(equals + 1)};
   }
-  return {fs::path(spec).stem().string(), spec};
+  // A folder is given with a slash behind it, too.
+  const std::string path = spec.substr(0, spec.find_last_not_of('/') + 1);
+  return {fs::path(path).stem().string(), path};
 }
 
 // A profile that fits none of the models is worth a word; one that fits some of them is not.

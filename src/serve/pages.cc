@@ -74,7 +74,9 @@ std::optional<HttpReply> Get(const RequestHead& head, ServerContext& server) {
   if (path == "/ready") return Ready(server);
   if (path == "/metrics") return MetricsText(server);
   if (path == kModels) return Models(server);
-  if (path.starts_with(std::string(kModels) + "/")) return OneModel(server, path.substr(kModels.size() + 1));
+  if (path.starts_with(std::string(kModels) + "/")) {
+    return OneModel(server, PercentDecoded(std::string_view(path).substr(kModels.size() + 1)));
+  }
   return std::nullopt;
 }
 

@@ -20,12 +20,17 @@ std::pair<double, double> SpanOf(const StreamEvent& utterance) {
   return {utterance.words.front().start_s, utterance.words.back().end_s};
 }
 
+// Of the words whose confidence is known; 0 if there are none.
 double MeanLogConfidence(const StreamEvent& utterance) {
   constexpr double kLeastConfidence = 1e-4;
   double sum = 0;
-  for (const RecognizedWord& word : utterance.words)
+  int known = 0;
+  for (const RecognizedWord& word : utterance.words) {
+    if (word.confidence < 0) continue;
     sum += std::log(std::clamp(word.confidence, kLeastConfidence, 1.0));
-  return utterance.words.empty() ? 0.0 : sum / static_cast<double>(utterance.words.size());
+    ++known;
+  }
+  return known == 0 ? 0.0 : sum / known;
 }
 
 // Bytes of a text over those of what zlib makes of it, by which clients notice repetitions.

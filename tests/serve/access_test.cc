@@ -70,9 +70,12 @@ TEST(Access, KnowsItsOwnNames) {
 TEST(Access, DecodesQueries) {
   EXPECT_EQ(QueryValue("a=1&b=x%20y+z&c", "b"), "x y z");
   EXPECT_EQ(QueryValue("a=1&b=x%2", "b"), "x%2");
+  EXPECT_EQ(QueryValue("b=%2B%-1", "b"), "+%-1");
   EXPECT_EQ(QueryValue("a=1", "b"), "");
   EXPECT_EQ(QueryValue("", "b"), "");
 }
+
+TEST(Access, DecodesPaths) { EXPECT_EQ(PercentDecoded("my%20model+%C3%A4%"), "my model+\u00e4%"); }
 
 TEST(RateLimit, LetsBurstsThroughAndThenSoManyASecond) {
   RateLimit limit(10);

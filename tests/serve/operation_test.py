@@ -226,17 +226,45 @@ class Operation(serving.ServedTest):
             heard += words_of(json.loads(connection.recv(timeout=60)))
         self.assertGreaterEqual(len(heard), count * (len(WORDS) - 1))
 
-    def test_sigterm_lets_streams_end(self):
-        server = self.start()
-        with server.connect() as connection:
-            connection.send(self.raw[:8000])
-            connection.recv(timeout=60)
-            server.process.send_signal(signal.SIGTERM)
-            self.assertTrue(server.wait_for(lambda: server.events("draining")))
-            with self.assertRaises(OSError):
-                server.connect()
-            self.assertEqual(hear(connection, self.raw[8000:]), WORDS)
-        self.assertEqual(server.process.wait(timeout=60), 0)
+    def test_signals_let_streams_end(self):
+        for signal_ in (signal.SIGTERM, signal.SIGUSR1):
+            with self.subTest(signal_):
+                server = self.start()
+                with server.connect() as connection:
+                    connection.send(self.raw[:8000])
+                    connection.recv(timeout=60)
+                    server.process.send_signal(signal_)
+                    self.assertTrue(server.wait_for(lambda: server.events("draining")))
+                    with self.assertRaises(OSError):
+                        server.connect()
+                    self.assertEqual(hear(connection, self.raw[8000:]), WORDS)
+                self.assertEqual(server.process.wait(timeout=60), 0)
+
+    def signalled_while_starting(self, signal_):
+        """What Server takes so that it gets a signal when its models are loaded and it waits for its tokens."""
+        tokens = self.root / f"tokens-{signal_.name}"
+        os.mkfifo(tokens)
+
+        def starting(process):
+            self.addCleanup(process.kill)
+            with open(tokens, "w") as pipe:  # opens when the server reads it
+                process.send_signal(signal_)
+                pipe.write("the-token\n")
+
+        return {"starting": starting}, ("--token-file", tokens)
+
+    def test_a_signal_ends_a_server_that_is_not_ready(self):
+        for signal_ in (signal.SIGTERM, signal.SIGUSR1):
+            given, options = self.signalled_while_starting(signal_)
+            with self.subTest(signal_), self.assertRaisesRegex(AssertionError, "stopped on request while loading"):
+                self.start(*options, **given)
+
+    def test_sighup_before_it_is_ready_reads_the_models_anew(self):
+        given, options = self.signalled_while_starting(signal.SIGHUP)
+        server = self.start(*options, **given)
+        self.assertTrue(server.wait_for(lambda: server.events("reloaded")))
+        with server.connect("/?token=the-token") as connection:
+            self.assertEqual(hear(connection, self.raw), WORDS)
 
     def test_sigterm_gives_what_is_there_after_the_grace(self):
         server = self.start("--limits.grace", 0.2)
@@ -289,6 +317,15 @@ class Operation(serving.ServedTest):
                 serving.Server(root, models=[f"new={root / model}/model.safetensors"])
             for text in ("no server", "loading the model 'new'", why):
                 self.assertIn(text, str(refused.exception))
+
+    def test_what_cannot_be_read_is_answered_for_itself(self):
+        with socket.create_connection(("127.0.0.1", self.server.port), timeout=60) as client:
+            client.sendall(b"HEAD /health HTTP/1.1\r\nHost: localhost\r\n\r\nno request\r\n\r\n")
+            answers = b"".join(iter(lambda: client.recv(4096), b""))
+        first, second = answers.split(b"HTTP/1.1 ")[1:]
+        self.assertTrue(first.startswith(b"200 ") and first.endswith(b"\r\n\r\n"), first)
+        self.assertTrue(second.startswith(b"400 "), second)
+        self.assertIn(b"the request cannot be read", second.partition(b"\r\n\r\n")[2])
 
     def test_hostile_bytes_harm_nobody(self):
         server = self.server

@@ -139,5 +139,36 @@ class Recordings(serving.ServedTest):
             self.assertTrue(client.recv(1000).startswith(b"HTTP/1.1 200"))
 
 
+class Written(serving.ServedTest):
+    """A server that was asked for what people would write."""
+
+    @classmethod
+    def prepare(cls):
+        (cls.root / "tones.rules").write_text('written = "a b":"AB" | "b":"bee" <1>\n')
+        serving.system.must("written", "rules", cls.root / "tones.rules", cls.root / "tones.fst")
+        cls.options = ("--written", cls.root / "tones.fst")
+
+    def test_clients_get_it_in_place_of_the_words(self):
+        events = [event for event in self.listen(*self.options) if event["text"]]
+        texts = [event["written"] for event in events]
+        words = [word["word"] for event in events for word in event["written_words"]]
+        self.assertTrue(texts[0].startswith("AB"), texts)
+        body, content_type = form([("model", "tones"), ("response_format", "verbose_json"),
+                                   ("timestamp_granularities[]", "word"), ("timestamp_granularities[]", "segment")],
+                                  (self.root / "call.wav").read_bytes())
+        status, answer, _ = self.server.get("/v1/audio/transcriptions", "POST", body, Content_Type=content_type)
+        self.assertEqual(status, 200, answer)
+        verbose = json.loads(answer)
+        self.assertEqual([segment["text"] for segment in verbose["segments"]], texts)
+        self.assertEqual([word["word"] for word in verbose["words"]], words)
+        with self.server.connect() as connection:
+            connection.send(json.dumps({"config": {"sample_rate": serving.RATE, "partial": 0}}))
+            connection.send(self.raw)
+            connection.send('{"eof" : 1}')
+            replies = [json.loads(reply) for reply in connection]
+        self.assertEqual([reply["text"] for reply in replies if reply.get("text")], texts)
+        self.assertEqual([word for reply in replies for word in serving.words_of(reply)], words)
+
+
 if __name__ == "__main__":
     serving.main()

@@ -22,6 +22,7 @@
 #include "base/error.h"
 #include "serve/clock.h"
 #include "serve/net/beast.h"
+#include "serve/pages.h"
 
 namespace antiphon::serve {
 namespace {
@@ -39,9 +40,9 @@ std::vector<int16_t> Samples(int count) {
 
 class VoskClient {
  public:
-  explicit VoskClient(int port) : ws_(io_) {
+  explicit VoskClient(int port, const std::string& target = "/") : ws_(io_) {
     boost::asio::connect(ws_.next_layer(), Tcp::resolver(io_).resolve("127.0.0.1", std::to_string(port)));
-    ws_.handshake("127.0.0.1", "/");
+    ws_.handshake("127.0.0.1", target);
   }
   void Say(std::string_view text) {
     ws_.text(true);
@@ -231,6 +232,30 @@ TEST_F(Servers, ForgetClientsThatVanish) {
     client.Hear();
     client.Closed();
   }
+}
+
+TEST_F(Servers, SayWhyTheyCloseInUtf8) {
+  Start({});
+  VoskClient client(server_->port(), "/?model=%ff");
+  client.Say(R"({"eof" : 1})");
+  const auto closed = client.Closed();
+  EXPECT_EQ(closed.code, websocket::close_code::policy_error);
+  EXPECT_THAT(std::string(closed.reason.c_str()), ::testing::HasSubstr(R"('\xFF')"));
+}
+
+TEST_F(Servers, NameModels) {
+  Start({});
+  const auto asked = [&](const std::string& path) {
+    RequestHead head;
+    head.method = "GET";
+    head.path = path;
+    return AnswerPage(head, server_->context());
+  };
+  EXPECT_EQ(asked("/v1/models/two")->status, 200);
+  EXPECT_EQ(asked("/v1/models/t%77o")->status, 200);
+  EXPECT_EQ(asked("/v1/models/t+o")->status, 404);
+  const auto load = [this](const std::string&) { return MakeRecognizer(); };
+  EXPECT_EQ(ModelSet({"exp/one//", "exp/two.antiphon", "c=exp/three/"}, "", load).Names(), "one, two, c");
 }
 
 TEST_F(Servers, KeepOldModelsThatAreInUse) {

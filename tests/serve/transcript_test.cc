@@ -49,5 +49,15 @@ TEST(Transcript, HasTheDetailsThatAreAskedFor) {
   EXPECT_EQ(words["duration"], 3700.0);
 }
 
+TEST(Transcript, LeavesUnknownConfidencesOut) {
+  Transcript transcript = Two();
+  transcript.utterances[0].words[0].confidence = 0.5;
+  transcript.utterances[0].words[1].confidence = -1;
+  transcript.utterances[1].words[0].confidence = -1;
+  const auto segments = VerboseJsonOf(transcript, {.language = "en"})["segments"];
+  EXPECT_NEAR(segments[0]["avg_logprob"].get<double>(), -0.693, 1e-3);
+  EXPECT_EQ(segments[1]["avg_logprob"], 0.0);
+}
+
 }  // namespace
 }  // namespace antiphon::serve

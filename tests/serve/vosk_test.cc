@@ -4,6 +4,7 @@
 #include <string>
 
 #include "base/error.h"
+#include "serve/shown_event.h"
 #include "serve/vosk_message.h"
 #include "serve/vosk_reply.h"
 
@@ -70,6 +71,16 @@ StreamEvent Partial(const std::string& text) {
   StreamEvent event;
   event.text = text;
   return event;
+}
+
+TEST(ShownEvent, IsWrittenWhereThatIsKnown) {
+  StreamEvent event = Final("twenty one", {{"twenty", 0.5, 1.0, 0.9}, {"one", 1.0, 1.5, 0.8}});
+  EXPECT_EQ(ShownEvent(event), event);
+  event.written = "21.";
+  event.written_words = {{"21.", 0.5, 1.5, 0.8}};
+  const StreamEvent shown = ShownEvent(event);
+  EXPECT_EQ(shown.text, "21.");
+  EXPECT_EQ(shown.words, event.written_words);
 }
 
 TEST(VoskReply, HasVosksForms) {

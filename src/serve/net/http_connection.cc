@@ -35,6 +35,7 @@ HttpConnection::HttpConnection(ServerContext& server, Tcp::socket socket, Slot s
 }
 
 void HttpConnection::ReadHead() {
+  head_ = {};
   parser_.emplace();
   parser_->header_limit(kMaxHeadBytes);
   parser_->body_limit(static_cast<uint64_t>(server_.options.limits.upload_bytes));

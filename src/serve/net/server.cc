@@ -145,6 +145,7 @@ void Server::Impl::RefuseConnection(Tcp::socket& socket) {
 
 void Server::Impl::HandleSignals() {
   signals_.emplace(io_, SIGTERM, SIGINT, SIGHUP);
+  signals_->add(SIGUSR1);
   AwaitSignal();
 }
 

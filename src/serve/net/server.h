@@ -2,7 +2,7 @@
 //
 //   ModelSet models({"mine.antiphon"}, "", load);
 //   Server server(options, stream_settings, models, stderr, threads);
-//   server.Run();    // until Stop, or SIGTERM and SIGINT if they are handled
+//   server.Run();    // until Stop, or until a signal, if they are handled
 //
 // On Stop nobody new is let in, and streams go on until they end, for at most limits.grace seconds; then each gets what
 // was recognised so far. A second Stop does not wait. Reload reads the models anew beside the running streams.
@@ -25,7 +25,7 @@ class Server {
   ~Server();
   Server(const Server&) = delete;
 
-  /// SIGTERM and SIGINT stop, SIGHUP reloads, from here on.
+  /// SIGTERM, SIGINT and SIGUSR1 stop, SIGHUP reloads, from here on.
   void HandleSignals();
   void Run();
   void Stop();

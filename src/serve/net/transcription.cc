@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "serve/clock.h"
+#include "serve/shown_event.h"
 
 namespace antiphon::serve {
 namespace {
@@ -85,9 +86,9 @@ void Transcription::OnHeard(const Heard& heard) {
   const auto listener = listener_.lock();
   for (const StreamEvent& event : heard.events) {
     if (!event.final || event.text.empty()) continue;
-    transcript_.utterances.push_back(event);
     if (server_.log.with_words()) server_.log.Write("info", "words", {{"stream", id_}, {"text", event.text}});
-    if (listener) listener->OnUtterance(event);
+    transcript_.utterances.push_back(ShownEvent(event));
+    if (listener) listener->OnUtterance(transcript_.utterances.back());
   }
   if (heard.end) {
     Over("done");

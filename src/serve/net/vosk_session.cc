@@ -1,13 +1,18 @@
 #include "serve/net/vosk_session.h"
 
+#include <algorithm>
 #include <boost/beast/websocket/rfc6455.hpp>
 #include <chrono>
 #include <cstring>
+#include <iterator>
 #include <nlohmann/json.hpp>
 #include <utility>
+#include <vector>
 
 #include "base/error.h"
+#include "base/utf8.h"
 #include "serve/clock.h"
+#include "serve/shown_event.h"
 #include "serve/vosk_reply.h"
 
 namespace antiphon::serve {
@@ -23,7 +28,7 @@ std::chrono::steady_clock::duration Seconds(double seconds) {
   return std::chrono::duration_cast<std::chrono::steady_clock::duration>(std::chrono::duration<double>(seconds));
 }
 
-// As much as a close frame holds, without half a character at its end.
+// As much of UTF-8 as a close frame holds, without half a character at its end.
 beast::string_view Shortened(std::string_view reason) {
   constexpr size_t kMaxReasonBytes = 120;
   size_t length = std::min(reason.size(), kMaxReasonBytes);
@@ -229,8 +234,13 @@ void VoskSession::OnHeard(const Heard& heard, int stream) {
 }
 
 void VoskSession::Answer(const Heard& heard) {
-  if (!heard_with_.as_listen) return Send(VoskReply(heard.events, heard.end, heard_with_, so_far_));
-  for (const StreamEvent& event : heard.events) Send(ListenLine(event, heard_with_.max_alternatives > 0));
+  if (heard_with_.as_listen) {
+    for (const StreamEvent& event : heard.events) Send(ListenLine(event, heard_with_.max_alternatives > 0));
+    return;
+  }
+  std::vector<StreamEvent> shown;
+  std::transform(heard.events.begin(), heard.events.end(), std::back_inserter(shown), ShownEvent);
+  Send(VoskReply(shown, heard.end, heard_with_, so_far_));
 }
 
 void VoskSession::FinishNow() {
@@ -290,7 +300,7 @@ void VoskSession::Write() {
 
 void VoskSession::Close(CloseCode code, std::string_view reason, std::string_view outcome) {
   if (closing_ || gone_) return;
-  close_ = websocket::close_reason(code, Shortened(reason));
+  close_ = websocket::close_reason(code, Shortened(ShowBadUtf8(reason)));
   closing_ = true;
   LogEnd(outcome);
   if (!writing_) Write();
