@@ -76,7 +76,7 @@ Recognition Recognizer::Impl::Recognize(const AudioInput& input, const Recognize
   pipeline::RecordingOptions of_this = NormalisationOf(model, normalize_variance, input.utterance);
   RememberedSpeaker heard;  // comes into the memory once all went well
   if (settings.memory != nullptr) {
-    heard = SpeakerMemoryAccess::Values(*settings.memory, model);
+    heard = SpeakerMemoryAccess::Values(*settings.memory, system.shared_model());
     of_this.speaker = heard.mean;
     speaker.heard = &heard.heard;
   }
@@ -107,7 +107,7 @@ Recognition Recognizer::Impl::Recognize(const AudioInput& input, const Recognize
   if (settings.progress) settings.progress(whole_s);
   if (settings.memory != nullptr && !pipeline::IsNothingButZeros(*features, recognizer.feature_shift_s())) {
     heard.mean = features->speaker();
-    SpeakerMemoryAccess::Values(*settings.memory, model) = std::move(heard);
+    SpeakerMemoryAccess::Values(*settings.memory, system.shared_model()) = std::move(heard);
   }
   return Describe(result, scale(recognizer.frame_shift_s()));
 }
@@ -142,7 +142,7 @@ SpeakerProfile Recognizer::LoadProfile(const std::string& file) const {
 
 SpeakerMemory Recognizer::LoadMemory(const std::string& file) const {
   SpeakerMemory memory;
-  SpeakerMemoryAccess::Values(memory, impl_->system.model()) = antiphon::LoadMemory(file, impl_->system.model());
+  SpeakerMemoryAccess::Values(memory, impl_->system.shared_model()) = antiphon::LoadMemory(file, impl_->system.model());
   return memory;
 }
 

@@ -1,5 +1,7 @@
 #include "api/speaker_memory.h"
 
+#include <utility>
+
 #include "base/error.h"
 
 namespace antiphon {
@@ -17,16 +19,17 @@ SpeakerMemory& SpeakerMemory::operator=(const SpeakerMemory& other) {
 std::string SpeakerMemory::speaker() const { return impl_->values.speaker; }
 
 const RememberedSpeaker& SpeakerMemoryAccess::Values(const SpeakerMemory& memory, const AcousticModel& model) {
-  if (memory.impl_->network && memory.impl_->network != model.network()) {
+  if (memory.impl_->model && memory.impl_->model.get() != &model) {
     Throw<UsageError>("the memory{} began with another recogniser: each has its own of a speaker",
                       memory.speaker().empty() ? "" : fmt::format(" of '{}'", memory.speaker()));
   }
   return memory.impl_->values;
 }
 
-RememberedSpeaker& SpeakerMemoryAccess::Values(SpeakerMemory& memory, const AcousticModel& model) {
-  static_cast<void>(Values(static_cast<const SpeakerMemory&>(memory), model));
-  memory.impl_->network = model.network();
+RememberedSpeaker& SpeakerMemoryAccess::Values(SpeakerMemory& memory,
+                                               const std::shared_ptr<const AcousticModel>& model) {
+  static_cast<void>(Values(std::as_const(memory), *model));
+  memory.impl_->model = model;
   return memory.impl_->values;
 }
 

@@ -46,7 +46,7 @@ struct ANTIPHON_INTERNAL Stream::Impl {
        const StreamSettings& its_settings)
       : recognizer(std::move(its_recognizer)),
         settings(its_settings),
-        remembered(SpeakerMemoryAccess::Values(settings.memory, recognizer->system.model())),
+        remembered(SpeakerMemoryAccess::Values(settings.memory, recognizer->system.shared_model())),
         recognize(OptionsFor(settings, recognizer->system.options().recognize)),
         own_bias(settings.hotwords.empty() && settings.word_list.empty()
                      ? nullptr
@@ -89,7 +89,7 @@ struct ANTIPHON_INTERNAL Stream::Impl {
     resampler.Finish(resampled);
     live.Accept(resampled);
     live.Finish();
-    SpeakerMemoryAccess::Values(settings.memory, recognizer->system.model()) = remembered;
+    SpeakerMemoryAccess::Values(settings.memory, recognizer->system.shared_model()) = remembered;
     return false;
   }
 

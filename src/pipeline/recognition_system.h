@@ -28,6 +28,7 @@ class RecognitionSystem {
 
   const RecognitionOptions& options() const { return options_; }
   const AcousticModel& model() const { return *model_; }
+  const std::shared_ptr<const AcousticModel>& shared_model() const { return model_; }
   const decode::Graph& graph() const { return graph_; }
   /// With which results are chosen.
   const decode::LatticeWeights& weights() const { return weights_; }
@@ -48,7 +49,7 @@ class RecognitionSystem {
 
  private:
   RecognitionOptions options_;
-  std::unique_ptr<const AcousticModel> model_;
+  std::shared_ptr<const AcousticModel> model_;
   decode::Graph graph_;
   decode::LatticeWeights weights_;
   std::unique_ptr<const decode::LmRescorer> rescorer_;

@@ -290,6 +290,20 @@ TEST_F(Streams, NeedANetwork) {
   EXPECT_EQ(KindOfErrorIn([&] { recognizer.NewStream(kRateHz); }), ErrorKind::kUsage);
 }
 
+TEST_F(Streams, NoRecogniserTakesTheMemoryOfAnother) {
+  const std::string gaussians = (system_.folder / "gmm.safetensors").string();
+  const std::string graph = (system_.folder / "graph").string();
+  const RecognizerSettings plain = {.beam = 8, .adapt_passes = 0};
+  const Recognizer first(gaussians, graph, plain), second(gaussians, graph, plain);
+  const std::vector<float> speech = Speech(kRateHz);
+  SpeakerMemory memory;
+  first.Recognize(speech, kRateHz, {.memory = &memory});
+  EXPECT_EQ(KindOfErrorIn([&] { second.Recognize(speech, kRateHz, {.memory = &memory}); }), ErrorKind::kUsage);
+  EXPECT_EQ(KindOfErrorIn([&] { MakeRecognizer().Recognize(speech, kRateHz, {.memory = &memory}); }),
+            ErrorKind::kUsage);
+  EXPECT_EQ(KindOfErrorIn([&] { first.Recognize(speech, kRateHz, {.memory = &memory}); }), std::nullopt);
+}
+
 TEST_F(Streams, StopWhenTheyAreAskedTo) {
   const Recognizer recognizer = MakeRecognizer();
   StreamSettings settings = Short();
