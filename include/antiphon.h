@@ -70,7 +70,8 @@ antiphon_settings* antiphon_settings_new(void);
 /* An option by the name that the program has for it: of `antiphon decode` for a recognizer ("beam", "nbest",
  * "nnet.precision", "hotwords", "word-list", "weights", "written" ...), of `antiphon listen` for a stream ("partial",
  * "endpoint-silence", "max-utterance" ...), of `antiphon align` for an aligner. Recognizers and aligners also take
- * "threads", streams "nbest" and "profile" and "memory", files of who speaks. */
+ * "threads", streams "nbest" and "profile" and "memory", files of who speaks. Text is taken as it stands, without
+ * quotes; numbers, true and false, and lists are written as in TOML. */
 antiphon_status antiphon_settings_set(antiphon_settings* settings, const char* option, const char* value);
 /* Of a recognizer or of one stream. A phrase that is preferred: nats by which each of its words gets cheaper, -100 ...
  * 100; usual is 4. */

@@ -6,6 +6,7 @@
 #include <sstream>
 #include <utility>
 
+#include "api/aligner_options.h"
 #include "api/audio_input.h"
 #include "api/cancel.h"
 #include "api/internal.h"
@@ -28,25 +29,6 @@
 
 namespace antiphon {
 namespace {
-
-struct AlignerOptions {
-  bool adapt = true;
-  int threads = 0;
-  hmm::LexiconOptions lexicon;
-  hmm::GmmTrainingOptions training;
-  pipeline::GapOptions gaps;
-  infer::NnetScorerOptions nnet;
-
-  template <class V>
-  void Visit(V& v) {
-    v("adapt", adapt, "estimate and use the speaker's transform if the model is trained for it");
-    v("threads", threads, Range{0, 4096}, "that a call computes with; 0: all cores");
-    v.Group("lexicon-options", lexicon);
-    training.Visit(v);
-    gaps.Visit(v);
-    v.Group("nnet", nnet);
-  }
-};
 
 AlignerOptions OptionsOf(const AlignerSettings& settings) {
   AlignerOptions given;

@@ -20,6 +20,7 @@
 #include "antiphon/stream.h"
 #include "base/config.h"
 #include "base/error.h"
+#include "base/options.h"
 
 namespace antiphon::c {
 
@@ -121,6 +122,12 @@ struct KnownSpeaker {
   SpeakerMemory memory;
 };
 
+/// Options by name, as they were set.
+using SetOptions = std::vector<std::pair<std::string, std::string>>;
+
+/// What was set, of options that are described so: text as it stands, anything else as TOML.
+Config ConfigOf(const SetOptions& set, const std::vector<OptionDescription>& described);
+
 /// Throws UsageError for handles that are null or not good.
 const Recognizer& Good(const antiphon_recognizer* handle);
 
@@ -129,7 +136,7 @@ const Recognizer& Good(const antiphon_recognizer* handle);
 // NOLINTBEGIN(readability-identifier-naming): names of the C interface.
 struct antiphon_settings {
   antiphon::c::Outcome outcome;
-  antiphon::Config options;
+  antiphon::c::SetOptions options;
   std::vector<antiphon::Hotword> hotwords;
   std::vector<std::string> words;
   std::vector<antiphon::AddedWord> added;

@@ -1,9 +1,13 @@
+#include <algorithm>
 #include <string_view>
 
 #include "antiphon.h"
 #include "antiphon/log.h"
 #include "antiphon/version.h"
+#include "api/aligner_options.h"
 #include "api/c_handles.h"
+#include "api/recognizer_options.h"
+#include "base/toml_text.h"
 
 namespace antiphon::c {
 namespace {
@@ -41,6 +45,17 @@ const Recognizer& Good(const antiphon_recognizer* handle) {
   if (handle == nullptr) throw UsageError("the recognizer is NULL");
   if (!handle->recognizer) Throw<UsageError>("the recognizer could not be made: {}", handle->outcome.error);
   return *handle->recognizer;
+}
+
+Config ConfigOf(const SetOptions& set, const std::vector<OptionDescription>& described) {
+  Config config;
+  for (const auto& [name, value] : set) {
+    const bool text = std::any_of(described.begin(), described.end(), [&, &n = name](const OptionDescription& option) {
+      return option.name == n && option.type == "text";
+    });
+    config.Set(name, text ? TomlString(value) : value);
+  }
+  return config;
 }
 
 antiphon_status StatusOf(const std::exception& error) noexcept {
@@ -87,7 +102,7 @@ antiphon_settings* antiphon_settings_new(void) {
 antiphon_status antiphon_settings_set(antiphon_settings* settings, const char* option, const char* value) {
   if (settings == nullptr) return ANTIPHON_ERROR_USAGE;
   return Guarded(settings->outcome,
-                 [&] { settings->options.Set(Required(option, "option"), Required(value, "value")); });
+                 [&] { settings->options.emplace_back(Required(option, "option"), Required(value, "value")); });
 }
 
 antiphon_status antiphon_settings_prefer(antiphon_settings* settings, const char* phrase, double bonus) {
@@ -118,7 +133,7 @@ antiphon_recognizer* antiphon_recognizer_new(const char* model, const char* grap
   return MakeHandle<antiphon_recognizer>([&](antiphon_recognizer& handle) {
     RecognizerSettings all;
     if (settings != nullptr) {
-      all.options = settings->options.ToToml();
+      all.options = ConfigOf(settings->options, DescribeOptions<RecognizerOptions>()).ToToml();
       all.hotwords = settings->hotwords;
       all.word_list = settings->words;
       all.add_words = settings->added;
@@ -210,7 +225,7 @@ antiphon_aligner* antiphon_aligner_new(const char* model, const char* lexicon, c
       if (!settings->hotwords.empty() || !settings->words.empty() || !settings->added.empty()) {
         throw UsageError("words that are preferred, allowed or added are for recognizers, not for aligners");
       }
-      all.options = settings->options.ToToml();
+      all.options = ConfigOf(settings->options, DescribeOptions<AlignerOptions>()).ToToml();
     }
     handle.aligner.emplace(Required(model, "model"), OrEmpty(lexicon), all);
   });

@@ -26,7 +26,7 @@ struct StreamOptions {
 StreamSettings StreamSettingsOf(const antiphon_settings* given, const Recognizer& recognizer) {
   if (given == nullptr) return {};
   if (!given->added.empty()) throw UsageError("words are added by the recognizer's settings, not by a stream's");
-  const auto options = ReadOptions<StreamOptions>(given->options);
+  const auto options = ReadOptions<StreamOptions>(ConfigOf(given->options, DescribeOptions<StreamOptions>()));
   StreamSettings settings = SettingsOf(options.live);
   settings.partial = options.partial;
   settings.nbest = options.nbest;

@@ -260,6 +260,39 @@ TEST_F(CInterface, SaysWhyAHandleIsNotGood) {
   antiphon_settings_free(&settings);
 }
 
+TEST_F(CInterface, TakesTextAsItStands) {
+  const auto with = [](const char* option, const char* value) {
+    antiphon_settings* settings = antiphon_settings_new();
+    EXPECT_EQ(antiphon_settings_set(settings, option, value), ANTIPHON_OK);
+    return settings;
+  };
+  for (const char* file : {"2024", "true", "1979-05-27", "\"quoted\"", "[list]"}) {
+    antiphon_settings* settings = with("weights", file);
+    antiphon_recognizer* recognizer = antiphon_recognizer_new(Model().c_str(), Graph().c_str(), settings);
+    EXPECT_EQ(antiphon_recognizer_status(recognizer), ANTIPHON_ERROR_IO);
+    EXPECT_THAT(antiphon_recognizer_error(recognizer), HasSubstr(file));
+    antiphon_recognizer_free(&recognizer);
+    antiphon_settings_free(&settings);
+    settings = with("memory", file);
+    antiphon_stream* stream = antiphon_stream_new(recognizer_, kRateHz, settings);
+    EXPECT_EQ(antiphon_stream_status(stream), ANTIPHON_ERROR_IO);
+    EXPECT_THAT(antiphon_stream_error(stream), HasSubstr(file));
+    antiphon_stream_free(&stream);
+    antiphon_settings_free(&settings);
+    settings = with("nnet.precision", file);
+    antiphon_aligner* aligner = antiphon_aligner_new(Model().c_str(), Path("lexicon.txt").c_str(), settings);
+    EXPECT_EQ(antiphon_aligner_status(aligner), ANTIPHON_ERROR_USAGE);
+    EXPECT_THAT(antiphon_aligner_error(aligner), HasSubstr(file));
+    antiphon_aligner_free(&aligner);
+    antiphon_settings_free(&settings);
+  }
+  antiphon_settings* settings = with("hotwords", "2024");
+  antiphon_recognizer* recognizer = antiphon_recognizer_new(Model().c_str(), Graph().c_str(), settings);
+  EXPECT_EQ(antiphon_recognizer_status(recognizer), ANTIPHON_OK) << antiphon_recognizer_error(recognizer);
+  antiphon_recognizer_free(&recognizer);
+  antiphon_settings_free(&settings);
+}
+
 TEST_F(CInterface, StopsWhenItIsAskedTo) {
   const std::vector<float> speech = Speech(1);
   antiphon_result_cancel(result_);
