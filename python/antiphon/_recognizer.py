@@ -11,7 +11,7 @@ from . import _core
 from ._arguments import (WHOLE_FILE, Audio, PathLike, Samples, channel_of_file, existing, path_text, require_function,
                          samples as checked_samples, samples_and_rate, whole_number)
 from ._core import CancelToken, SpeakerMemory, SpeakerProfile
-from ._errors import UsageError
+from ._errors import Cancelled, UsageError
 from ._keywords import RecognizerKeywords, StreamKeywords, named
 from ._settings import filled
 
@@ -170,7 +170,7 @@ class Recognizer:
         models whose features lose the mean of what is around them).
         """
         chosen = filled(_core.StreamSettings(), "stream", {"partial": partial, **settings})
-        return Stream(self._core.stream(whole_number(rate, "rate"), chosen))
+        return Stream(self._core.stream(whole_number(rate, "rate"), chosen), settings.get("cancel"))
 
     def load_profile(self, file: PathLike) -> SpeakerProfile:
         """What `antiphon adapt --speaker` made for one person; InputError if it is damaged or of another model."""
@@ -219,9 +219,10 @@ class Stream:
     several threads wait for each other.
     """
 
-    def __init__(self, core: "_core.Stream") -> None:
+    def __init__(self, core: "_core.Stream", cancel: Optional[CancelToken] = None) -> None:
         """Made by Recognizer.stream."""
         self._core = core
+        self._cancel = cancel
         # The library takes one call at a time. A handler of a signal may call while its own thread does.
         self._lock = threading.RLock()
         self._rest: tuple[StreamEvent, ...] = ()
@@ -292,8 +293,11 @@ class Stream:
                 self._rest += tuple(_event(event) for event in self._core.end())
 
     def _require_open(self) -> None:
-        if self._left or self._core.ended():
-            raise UsageError("the stream was ended; Recognizer.stream makes another")
+        if not self._left and not self._core.ended():
+            return
+        if self._cancel is not None and self._cancel.cancelled:
+            raise Cancelled("stopped on request while listening")
+        raise UsageError("the stream was ended; Recognizer.stream makes another")
 
 
 def _require_memory(memory: object) -> None:

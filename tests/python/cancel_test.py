@@ -168,6 +168,10 @@ class Cancel(SystemTest):
         token.cancel()
         with self.assertRaises(antiphon.Cancelled):
             stream.accept(self.long[:RATE])
+        self.assertTrue(stream.ended)
+        for call in (lambda: stream.accept(self.long[:RATE]), stream.end):
+            with self.assertRaises(antiphon.Cancelled):
+                call()
         others = self.recognizer.stream(RATE)  # is not touched
         others.accept(self.long[:RATE])
         self.assertTrue(others.end())

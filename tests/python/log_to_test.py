@@ -4,6 +4,7 @@ and by antiphon.log_to, with stand-ins for the services' packages (fakes). habit
 import json
 import os
 import pathlib
+import shutil
 import signal
 import subprocess
 import sys
@@ -137,6 +138,20 @@ class LogTo(SystemTest):
         self.assertEqual(done.returncode, 0, done.err)
         self.check_sent({"wandb": [0], "mlflow": ["FINISHED"]})
         self.assertEqual(len(list(pathlib.Path("files").glob("*/*/meta.yaml"))), 1)
+
+    def test_the_command_by_a_link_is_not_the_program(self):
+        from antiphon import __main__ as command
+        for name in ("script", "links", "program"):
+            os.mkdir(name)
+        for name in ("script", "program"):
+            pathlib.Path(name, "antiphon").touch(0o755)
+        os.symlink("../script/antiphon", "links/antiphon")
+        path = os.pathsep.join(str(self.folder / name) for name in ("links", "script", "program"))
+        for called in ("script", "links"):
+            with mock.patch.object(sys, "argv", [str(self.folder / called / "antiphon")]), \
+                    mock.patch.dict(os.environ, {"PATH": path}):
+                found = shutil.which("antiphon", path=command._path_without_script())
+            self.assertEqual(found, str(self.folder / "program/antiphon"), called)
 
     def test_the_command_by_a_file(self):
         file = self.training_file(**{"log-to": TARGETS})
