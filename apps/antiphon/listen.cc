@@ -164,6 +164,11 @@ void HearFile(feat::AudioReader& reader, Stream& stream, const Print& print) {
   }
 }
 
+// Names of recordings are any bytes.
+std::string Printed(const nlohmann::ordered_json& json) {
+  return json.dump(-1, ' ', /*ensure_ascii=*/false, nlohmann::ordered_json::error_handler_t::replace);
+}
+
 std::string About(const std::string& recording, const std::string& remark) {
   return recording.empty() ? remark : recording + ": " + remark;
 }
@@ -225,7 +230,7 @@ class Listening {
       }
     }
     for (const std::string& remark : remarks_) log::Warn("{}", remark);
-    context_.SetResult(nlohmann::ordered_json{{"utterances", utterances_}, {"audio_remarks", remarks_}}.dump());
+    context_.SetResult(Printed({{"utterances", utterances_}, {"audio_remarks", remarks_}}));
   }
 
  private:
@@ -243,7 +248,7 @@ class Listening {
       auto json = JsonOf(event);
       json.erase("nbest");
       if (!recording_.empty()) json["recording"] = recording_;
-      context_.PrintLine(json.dump());
+      context_.PrintLine(Printed(json));
       context_.out().flush();
       if (event.final && context_.json()) utterances_.push_back(json);
     }

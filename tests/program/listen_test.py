@@ -174,6 +174,24 @@ class Listen(system.SystemTest):
         self.assertEqual(status, 0, err)
         self.assertIn("lacks 2 of the 3 words of the graph", err)  # B and <SIL>
 
+    def test_names_of_recordings_are_any_bytes(self):
+        folder = os.fsencode(self.root / "named")
+        os.mkdir(folder)
+        for name, contents in ((b"a\xe9.wav", (self.root / "call.wav").read_bytes()),
+                               (b"b\xe9.wav", system.wav_bytes([0] * RATE))):
+            with open(os.path.join(folder, name), "wb") as file:
+                file.write(contents)
+        command = [system.PROGRAM, "listen", "--model", self.root / "net/model.safetensors", "--graph",
+                   self.root / "graph", folder]
+        for more in ((), ("--json",)):
+            done = subprocess.run([os.fsencode(part) for part in (*command, *more)], capture_output=True, timeout=100)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            lines = [json.loads(line) for line in done.stdout.decode().splitlines()]
+            utterances = lines[0]["utterances"] if more else [line for line in lines if line["final"]]
+            self.assertEqual([word for line in utterances for word in line["text"].split()], self.words)
+            self.assertEqual(utterances[0]["recording"], "a\ufffd.wav")
+        self.assertTrue(any(remark.startswith("b\ufffd.wav") for remark in lines[0]["audio_remarks"]), lines)
+
     def test_refuses_what_it_cannot_hear(self):
         def refused(status, text, *more):
             got, out, err = self.listen(*more, pieces=[self.raw])
