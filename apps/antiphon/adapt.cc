@@ -67,7 +67,9 @@ void RequireOwnFolder(const fs::path& out) {
 void RequireInputsOutside(const AdaptCommandOptions& options) {
   const fs::path out(options.out);
   const pipeline::AdaptSpeechOptions& speech = options.speech;
-  for (const std::string& model : {options.model, options.hmm}) {
+  const std::string model_file = pipeline::PartsAt(options.model).model;
+  const std::string hmm_file = options.hmm.empty() ? "" : pipeline::PartsAt(options.hmm).model;
+  for (const std::string& model : {model_file, hmm_file}) {
     for (const char* made : {"model.safetensors", "adapted.safetensors"}) {
       RequireOtherPlace(model, out / made, "this model");
     }
@@ -82,7 +84,7 @@ void RequireInputsOutside(const AdaptCommandOptions& options) {
     for (const char* made : {"features", "speech", "decode", "align", "chain", "store"}) written.push_back(out / made);
   }
   for (const std::string& read :
-       {options.model, options.hmm, options.store, options.held_out_store, options.old_store, speech.data,
+       {model_file, hmm_file, options.store, options.held_out_store, options.old_store, speech.data,
         speech.features.features, speech.lexicon, speech.graph, speech.chain_data}) {
     for (const fs::path& folder : written) RequireOutside(read, folder);
   }
@@ -173,7 +175,8 @@ void CountOldWords(const AdaptCommandOptions& options, CommandContext& context, 
   for (const char* key : {"model", "out"}) {
     if (decode.Has(key)) Throw<UsageError>("{}: old-decode.{} is set by adapt itself", decode.Where(key), key);
   }
-  speech.model_file = options.model;
+  // Without what else a bundle brings, as the adapted model is measured.
+  speech.model_file = pipeline::PartsAt(options.model).model;
   speech.old_word_errors = [&options, &context, decode](const nn::Model& model, const fs::path& file) {
     const fs::path out = fs::path(options.out) / "old-decode" / file.stem();
     return pipeline::MeasureWordErrors(decode, file, model, out, HostOf(context)).rate;

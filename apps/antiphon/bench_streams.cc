@@ -12,6 +12,7 @@
 
 #include "base/cancel.h"
 #include "base/compute_threads.h"
+#include "base/finally.h"
 #include "base/random.h"
 #include "bench_network.h"
 #include "command.h"
@@ -129,11 +130,15 @@ class Simulation {
 
   void Run() {
     start_ = std::chrono::steady_clock::now();
-    std::vector<std::thread> threads;
-    for (int w = 0; w < workers_; ++w) threads.emplace_back([this] { Work(); });
-    Feed();
-    done_ = true;
-    for (std::thread& t : threads) t.join();
+    {
+      std::vector<std::thread> threads;
+      const Finally stop([&] {
+        done_ = true;
+        for (std::thread& t : threads) t.join();
+      });
+      for (int w = 0; w < workers_; ++w) threads.emplace_back([this] { Work(); });
+      Feed();
+    }
     for (const int id : ids_) {
       const infer::StreamStats stats = pool_.stats(id);
       frames += stats.frames;
@@ -161,7 +166,7 @@ class Simulation {
     const auto streams = static_cast<int64_t>(ids_.size());
     const auto total = static_cast<int64_t>(options_.seconds / kFrameShift) * streams;
     while (fed < total) {
-      ThrowIfCancelled("the streams");
+      ThrowIfCancelled("feeding the streams");
       const auto due = std::min(total, static_cast<int64_t>(Now() / kFrameShift * static_cast<double>(streams)));
       for (; fed < due; ++fed) {
         const int64_t tick = fed / streams;

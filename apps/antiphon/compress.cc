@@ -17,6 +17,7 @@ void Compress(pipeline::CompressRequest request, CommandContext& context) {
     return;
   }
   if (request.out.empty()) throw UsageError("--out is missing: the folder for the compressed model");
+  request.model = pipeline::PartsAt(request.model).model;
   RequireOtherPlace(request.model, std::filesystem::path(request.out) / "model.safetensors", "this model");
   pipeline::TakeTables(context.config(), request);
   const pipeline::StageHost host = HostOf(context);
@@ -28,7 +29,7 @@ void Compress(pipeline::CompressRequest request, CommandContext& context) {
   } else if (context.config().Has("variants")) {
     context.SetResult(pipeline::ToJson(pipeline::CompareVariants(request, context.config(), host)));
   } else {
-    const auto model = std::make_shared<const nn::Model>(nn::Model::Load(pipeline::PartsAt(request.model).model));
+    const auto model = std::make_shared<const nn::Model>(nn::Model::Load(request.model));
     const compress::PlanResult result = pipeline::SearchCompression(
         {request.plan, request.compression, request.out, model, request.model,
          pipeline::OpenStore(request.store, request.compression.train.data.cache),
@@ -54,7 +55,7 @@ REGISTER_COMMAND(
      .positionals = {"model"},
      .required = {"model"},
      .tables = pipeline::CompressTables(),
-     .common = {"method", "out", "store", "held-out-store", "rtf", "max-bytes", "max-wer-loss", "retrain", "distill",
+     .common = {"method", "out", "store", "held-out-store", "rtf", "size-mb", "max-wer-loss", "retrain", "distill",
                 "train.schedule.epochs", "train.schedule.learning-rate", "train.held-out.by",
                 "train.held-out.fraction"}});
 

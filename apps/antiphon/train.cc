@@ -113,7 +113,6 @@ REGISTER_COMMAND(
                 "held-out.by",
                 "held-out.fraction",
                 "checkpoint.minutes",
-                "loss",
                 "launch",
                 "restarts"}});
 

@@ -141,17 +141,10 @@ nn::LayerParts NewLayer(const std::string& name, const std::string& type, const 
   return layer;
 }
 
-std::string FreeName(const std::vector<nn::LayerParts>& parts, const std::string& base) {
-  for (int i = 1;; ++i) {
-    const std::string name = fmt::format("{}{}", base, i);
-    if (std::none_of(parts.begin(), parts.end(), [&](const auto& layer) { return layer.name == name; })) return name;
-  }
-}
-
 void InsertFrameTransform(const nn::Model& model, double rate, std::vector<nn::LayerParts>& parts) {
   if (model.feature_dim < 1) throw UsageError("the model does not say how many features a frame has");
   parts.insert(parts.begin(),
-               NewLayer(FreeName(parts, "lin"), "frame-affine", fmt::format("dim = {}", model.feature_dim), rate));
+               NewLayer(nn::FreeName(parts, "lin"), "frame-affine", fmt::format("dim = {}", model.feature_dim), rate));
 }
 
 std::vector<size_t> HiddenOutputs(const std::vector<nn::LayerParts>& parts, const std::vector<std::string>& only,

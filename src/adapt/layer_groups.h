@@ -53,8 +53,6 @@ void FreezeAll(std::vector<nn::LayerParts>& parts);
 
 /// A new layer of `type` with the keys of `options`, which learns `rate` times as fast as others.
 nn::LayerParts NewLayer(const std::string& name, const std::string& type, const std::string& options, double rate);
-/// A name that no layer has: "lhuc1", "lhuc2" …
-std::string FreeName(const std::vector<nn::LayerParts>& parts, const std::string& base);
 
 /// Puts the identity for a frame's features, a layer "frame-affine", before all others.
 void InsertFrameTransform(const nn::Model& model, double rate, std::vector<nn::LayerParts>& parts);

@@ -27,8 +27,8 @@ nn::Network InsertSideTask(const nn::Network& network, const SideTaskOptions& op
   const std::string toml = fmt::format(
       "[[layer]]\ntype = 'side-task'\nname = {}\ntask = {}\nclasses = {}\nweight = {}\nhidden-dim = {}\n"
       "adversarial = {}\nmost = {}\ngamma = {}\n",
-      TomlString(FreeName(parts, "side-task")), TomlString(options.task), classes, options.weight, options.hidden_dim,
-      options.adversarial, options.most, options.gamma);
+      TomlString(nn::FreeName(parts, "side-task")), TomlString(options.task), classes, options.weight,
+      options.hidden_dim, options.adversarial, options.most, options.gamma);
   const nn::Network head(Config::Parse(toml, "side task"), network.layer(place).out_dim(), 0, seed);
   parts.insert(parts.begin() + static_cast<std::ptrdiff_t>(place) + 1, nn::TakeApart(head).front());
   return nn::PutTogether(parts, network.in_dim());

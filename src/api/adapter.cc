@@ -57,14 +57,16 @@ AdaptationOutcome Adapter::Run() {
   const auto [options, keys, optimizer] = RequestOf(s);
   const auto method = adapt::MethodRegistry::Get().Create(s.method, keys);
   if (method->needs_old_speech() && s.old_store.empty()) adapt::RefuseMissingOldSpeech(s.method);
+  const std::string model_file = pipeline::PartsAt(s.model).model;
+  const std::string hmm_file = s.hmm.empty() ? "" : pipeline::PartsAt(s.hmm).model;
   for (const char* made : {"model.safetensors", "adapted.safetensors"}) {
-    for (const std::string& model : {s.model, s.hmm}) {
-      RequireOtherPlace(model, std::filesystem::path(s.out) / made, "this model");
+    for (const std::string& file : {model_file, hmm_file}) {
+      RequireOtherPlace(file, std::filesystem::path(s.out) / made, "this model");
     }
   }
   const CancelScope scope(CancelTokenAccess::Flag(s.cancel));
   const ComputeThreadsScope compute(s.threads > 0 ? s.threads : NumCores());
-  const auto model = std::make_shared<const nn::Model>(nn::Model::Load(pipeline::PartsAt(s.model).model));
+  const auto model = std::make_shared<const nn::Model>(nn::Model::Load(model_file));
   const FolderLock lock(
       s.out, ".adaptation.lock",
       fmt::format("another adaptation is working in '{}': wait for it, or give another folder", s.out));
@@ -73,7 +75,7 @@ AdaptationOutcome Adapter::Run() {
   speech.new_store = pipeline::OpenStore(s.frame_store, cache);
   speech.held_out_store = pipeline::OpenStore(s.held_out_store, cache);
   speech.old_store = pipeline::OpenStore(s.old_store, cache);
-  if (!s.hmm.empty()) speech.hmm_json = hmm::LoadHmm(pipeline::PartsAt(s.hmm).model).ToJson();
+  if (!hmm_file.empty()) speech.hmm_json = hmm::LoadHmm(hmm_file).ToJson();
   const train::AdaptationRun run(options, model, std::move(speech), s.seed);
   const train::AdaptationResult result = run.Adapt(s.method, keys, s.out, optimizer);
   return {.accepted = result.accepted,

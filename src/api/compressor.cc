@@ -1,14 +1,11 @@
 #include "antiphon/compressor.h"
 
-#include <filesystem>
-
 #include "api/cancel.h"
 #include "api/host_alone.h"
 #include "api/request_check.h"
 #include "base/cancel.h"
 #include "base/compute_threads.h"
 #include "base/error.h"
-#include "base/same_place.h"
 #include "pipeline/compress.h"
 
 namespace antiphon {
@@ -44,7 +41,6 @@ Compressor::Compressor(CompressorSettings settings) : settings_(std::move(settin
 CompressionOutcome Compressor::Run() {
   const pipeline::CompressRequest request = RequestOf(settings_);
   if (request.model.empty() || request.out.empty()) throw UsageError("a compression needs a model and a folder (out)");
-  RequireOtherPlace(request.model, std::filesystem::path(request.out) / "model.safetensors", "this model");
   const CancelScope scope(CancelTokenAccess::Flag(settings_.cancel));
   ThrowIfCancelled("compressing");
   const pipeline::StageHost host = HostAlone(settings_.seed, settings_.threads);

@@ -100,6 +100,7 @@ PlanSpeed MeasurePlan(const Plan& plan, int batch, double seconds, bool roofline
   speed.frames_per_second = batch / Median(runs);
   speed.runs = static_cast<int>(runs.size());
   speed.workspace_bytes = static_cast<int64_t>(memory.bytes());
+  speed.state_bytes = static_cast<int64_t>(state.bytes());
   const MachineLimits limits = roofline ? MeasureLimits(plan.options().precision, plan.options().isa) : MachineLimits();
   double rows = batch;
   for (size_t i = 0; i < steps.size(); ++i) {

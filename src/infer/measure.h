@@ -21,7 +21,8 @@ struct StepSpeed {
 struct PlanSpeed {
   double frames_per_second = 0;
   int64_t weight_bytes = 0;
-  int64_t workspace_bytes = 0;  // of one caller
+  int64_t workspace_bytes = 0;  // of one caller, whose streams share it
+  int64_t state_bytes = 0;      // of one stream
   int runs = 0;
   std::vector<StepSpeed> steps;
 };

@@ -29,8 +29,9 @@ std::vector<std::string> StageRow(const std::string& stage, const train::ModelMe
 
 train::CompressionResult Compress(const CompressRequest& request, const StageHost& host) {
   if (request.out.empty()) throw UsageError("--out is missing: the folder for the compressed model");
-  RequireOtherPlace(request.model, std::filesystem::path(request.out) / "model.safetensors", "this model");
-  const auto model = std::make_shared<const nn::Model>(nn::Model::Load(PartsAt(request.model).model));
+  const std::string file = PartsAt(request.model).model;
+  RequireOtherPlace(file, std::filesystem::path(request.out) / "model.safetensors", "this model");
+  const auto model = std::make_shared<const nn::Model>(nn::Model::Load(file));
   const train::CompressionRun run(request.compression, model,
                                   OpenStore(request.store, request.compression.train.data.cache),
                                   OpenStore(request.held_out_store, request.compression.train.data.cache), host.seed);

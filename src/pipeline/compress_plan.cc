@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "base/file.h"
 #include "base/io_error.h"
+#include "pipeline/compress_request.h"
 #include "pipeline/model_measure.h"
 #include "report/html.h"
 
@@ -38,10 +39,6 @@ nlohmann::json OutcomeJson(const Outcome& o) {
 
 Outcome FromJson(const nlohmann::json& json) {
   return {json.at("error"), json.at("seconds_per_frame"), json.at("bytes"), json.at("stream_bytes")};
-}
-
-std::string StoreKey(const std::shared_ptr<const data::FrameStore>& store) {
-  return store ? fmt::format("{:016x}", store->fingerprint()) : "";
 }
 
 class RealWorkshop : public compress::Workshop {

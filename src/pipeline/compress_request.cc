@@ -1,5 +1,7 @@
 #include "pipeline/compress_request.h"
 
+#include <fmt/format.h>
+
 #include "pipeline/method_tables.h"
 
 namespace antiphon::pipeline {
@@ -21,6 +23,10 @@ std::shared_ptr<const data::FrameStore> OpenStore(const std::string& folder, con
   data::FrameStoreAccess access;
   access.cache = cache;
   return std::make_shared<const data::FrameStore>(folder, access);
+}
+
+std::string StoreKey(const std::shared_ptr<const data::FrameStore>& store) {
+  return store ? fmt::format("{:016x}", store->fingerprint()) : "";
 }
 
 }  // namespace antiphon::pipeline

@@ -46,5 +46,7 @@ void TakeTables(const Config& config, CompressRequest& request);
 
 /// The store in a folder or at an address; null without one.
 std::shared_ptr<const data::FrameStore> OpenStore(const std::string& folder, const data::ShardCacheOptions& cache = {});
+/// Another text for a store that holds something else, wherever it lies; "" for null.
+std::string StoreKey(const std::shared_ptr<const data::FrameStore>& store);
 
 }  // namespace antiphon::pipeline

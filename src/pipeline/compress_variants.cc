@@ -14,7 +14,6 @@
 #include "base/suggest.h"
 #include "base/toml_text.h"
 #include "compress/network_parts.h"
-#include "pipeline/bundle.h"
 #include "pipeline/compress.h"
 #include "pipeline/model_measure.h"
 #include "report/text_table.h"
@@ -135,15 +134,8 @@ std::vector<Variant> ReadVariants(const Config& table) {
 class Runner {
  public:
   Runner(const CompressRequest& request, const Config& config, const StageHost& host)
-      : request_(request),
-        config_(config),
-        host_(host),
-        full_(request.compression, std::make_shared<const nn::Model>(nn::Model::Load(PartsAt(request.model).model)),
-              OpenStore(request.store, request.compression.train.data.cache),
-              OpenStore(request.held_out_store, request.compression.train.data.cache), host.seed),
-        common_(fmt::format("{}{}{}\n{}\n{}\n", OptionsToConfig(request.compression).ToToml(),
-                            request.optimizer.ToToml(), request.store, request.held_out_store, host.seed)),
-        decodes_(config.Has("decode")) {}
+      : Runner(request, config, host, OpenStore(request.store, request.compression.train.data.cache),
+               OpenStore(request.held_out_store, request.compression.train.data.cache)) {}
 
   VariantReport Run(const Variant& v) {
     const fs::path folder = fs::path(request_.out) / v.name;
@@ -154,7 +146,7 @@ class Runner {
     Config decode = Config::Parse(config_.Table("decode").ToToml(), "decode");
     for (const std::string& setting : v.scoring) decode.SetFromFlag(setting);
     const json key = {{"model", ModelKey(before)},
-                      {"common", v.method.empty() ? "" : common_},
+                      {"common", common_},
                       {"method", v.method.empty() ? "" : config.Table(v.method).ToToml()},
                       {"settings", v.settings},
                       {"decode", decode.ToToml()}};
@@ -169,6 +161,19 @@ class Runner {
   }
 
  private:
+  using Store = std::shared_ptr<const data::FrameStore>;
+  Runner(const CompressRequest& request, const Config& config, const StageHost& host, const Store& store,
+         const Store& held_out_store)
+      : request_(request),
+        config_(config),
+        host_(host),
+        full_(request.compression, std::make_shared<const nn::Model>(nn::Model::Load(request.model)), store,
+              held_out_store, host.seed),
+        common_(fmt::format("{}{}{}\n{}\n{}\n{}\n", OptionsToConfig(request.compression).ToToml(),
+                            request.optimizer.ToToml(), StoreKey(store), StoreKey(held_out_store), host.seed,
+                            request.compression.own_held_out)),
+        decodes_(config.Has("decode")) {}
+
   Config CompressConfig(const Variant& v, const fs::path& before, const fs::path& folder) const {
     Config config = Config::Parse(config_.ToToml(), "variant " + v.name);
     for (const std::string& setting : v.settings) config.SetFromFlag(setting);
@@ -228,7 +233,7 @@ class Runner {
   const Config& config_;
   const StageHost& host_;
   const train::CompressionRun full_;  // measures the frame accuracy of the model as it is
-  const std::string common_;          // what all variants are told alike: one is run again if it changes
+  const std::string common_;  // what all variants are told alike, and learn from: they are run again if it changes
   bool decodes_;
 };
 

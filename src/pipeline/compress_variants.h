@@ -41,10 +41,10 @@ struct VariantReport {
 
 /// Every key of the table `variants` of `config` names one, its value lists settings of `antiphon compress`
 /// (method=svd, svd.size=0.3, train.schedule.epochs=8, …), which replace those of `config`, and of `request`, which was
-/// read from it; `from=OTHER` goes on from another one's result, which stands above it. Without a method it is the
-/// model as it is, and settings nnet.… are those of decoding (nnet.frame-skip=2). Each has a folder; what is finished
-/// is not repeated, except measuring speed. Says a table, and writes variants.json and variants.md. The first report is
-/// that of the model as it is.
+/// read from it, and whose model is the file itself; `from=OTHER` goes on from another one's result, which stands above
+/// it. Without a method it is the model as it is, and settings nnet.… are those of decoding (nnet.frame-skip=2). Each
+/// has a folder; what is finished is not repeated, except measuring speed. Says a table, and writes variants.json and
+/// variants.md. The first report is that of the model as it is.
 std::vector<VariantReport> CompareVariants(const CompressRequest& request, const Config& config, const StageHost& host);
 /// The text of variants.json, on one line.
 std::string ToJson(const std::vector<VariantReport>& variants);

@@ -21,7 +21,9 @@ ScoringCost MeasureScoring(const nn::Model& model, int batch, const std::string&
   const infer::Plan plan(model.network, options);
   const infer::PlanSpeed speed = infer::MeasurePlan(plan, batch, 0.5);
   SetComputeThreads(threads_afterwards);
-  return {speed.frames_per_second * model.frames_per_forward, speed.weight_bytes, speed.workspace_bytes};
+  const int64_t window = int64_t{model.feature_dim} * (model.left_context + 1 + model.right_context);
+  return {speed.frames_per_second * model.frames_per_forward, speed.weight_bytes,
+          speed.state_bytes + window * int64_t{sizeof(float)}};
 }
 
 DecodeRequest ReadDecodeTable(const Config& table) {

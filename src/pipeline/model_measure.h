@@ -17,7 +17,7 @@ namespace antiphon::pipeline {
 struct ScoringCost {
   double frames_per_second = 0;  // frames of speech, also where one pass scores several
   int64_t weight_bytes = 0;      // as the runtime holds them
-  int64_t stream_bytes = 0;      // of memory for each stream beside the weights
+  int64_t stream_bytes = 0;      // of each stream: what its layers remember, and a window of its frames
 };
 
 /// `precision` as --nnet.precision has it; "": int8 where the model is made for it, else fp32.

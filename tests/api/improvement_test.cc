@@ -25,6 +25,7 @@ namespace antiphon {
 namespace {
 
 using ::testing::HasSubstr;
+using ::testing::Pair;
 
 class Improvement : public ::testing::Test {
  protected:
@@ -208,13 +209,17 @@ TEST_F(Improvement, ARunRefusesWhatIsMissingAndWhatWouldDestroyItsInput) {
   CompressorSettings compression = Compression("svd");
   compression.out = system_.folder.path().string();
   std::filesystem::rename(model_, Path("model.safetensors"));
-  compression.model = Path("model.safetensors");
-  EXPECT_EQ(ErrorOf([&] { Compressor(compression).Run(); }).first, ErrorKind::kUsage);
+  const std::string bytes = ReadFile(Path("model.safetensors"));
   AdapterSettings adaptation = Adaptation("kld");
-  adaptation.model = compression.model;
   adaptation.out = compression.out;
-  EXPECT_EQ(ErrorOf([&] { Adapter(adaptation).Run(); }).first, ErrorKind::kUsage);
-  EXPECT_TRUE(std::filesystem::exists(compression.model));
+  for (const std::string& model : {Path("model.safetensors"), compression.out}) {  // the file, and the folder around it
+    compression.model = adaptation.model = model;
+    EXPECT_THAT(ErrorOf([&] { Compressor(compression).Run(); }),
+                Pair(ErrorKind::kUsage, HasSubstr("would be overwritten")));
+    EXPECT_THAT(ErrorOf([&] { Adapter(adaptation).Run(); }),
+                Pair(ErrorKind::kUsage, HasSubstr("would be overwritten")));
+    EXPECT_EQ(ReadFile(Path("model.safetensors")), bytes);
+  }
   compression.out = adaptation.out = "";
   EXPECT_THAT(ErrorOf([&] { Compressor(compression).Run(); }).second, HasSubstr("(out)"));
   EXPECT_THAT(ErrorOf([&] { Adapter(adaptation).Run(); }).second, HasSubstr("(out)"));

@@ -73,6 +73,61 @@ TEST_F(Compress, ShowsVariantsSideBySideAndRepeatsNoneThatIsFinished) {
   EXPECT_NE(fs::last_write_time(folder_ / "variants/thin/outcome.json"), written);
 }
 
+// The model as it is, too, is only as good as the speech on which it is measured.
+TEST_F(Compress, MeasuresAnewOnOtherSpeech) {
+  Config config = Base("variants");
+  config.Set("variants.skip", R"(["nnet.frame-skip=2"])");
+  const auto accuracies = [&] {
+    std::vector<double> all;
+    const json result = Run(config);
+    for (const json& v : result.at("variants")) all.push_back(v.at("result").at("frame_accuracy"));
+    return all;
+  };
+  const std::vector<double> before = accuracies();
+  ASSERT_EQ(before.size(), 2U);
+  config.Set("train.held-out.fraction", "0.5");
+  const std::vector<double> of_half = accuracies();
+  for (const size_t i : {0U, 1U}) EXPECT_NE(of_half[i], before[i]);
+  fs::remove_all(folder_ / "store");
+  train::SyntheticData noisy;
+  noisy.noise = 3;
+  train::MakeSyntheticStore(folder_ / "store", noisy);
+  const std::vector<double> of_noise = accuracies();
+  for (const size_t i : {0U, 1U}) EXPECT_LT(of_noise[i], of_half[i] - 0.1);
+}
+
+TEST_F(Compress, TakesTheModelOfAFolder) {
+  for (const auto& [key, value] :
+       {std::pair("method", "'quantize'"), std::pair("variants.skip", R"(["nnet.frame-skip=2"])"),
+        std::pair("rtf", "1000.0")}) {
+    SCOPED_TRACE(key);
+    Config config = Base(std::string("of-") + key);
+    config.Set("model", "'" + (folder_ / "run").string() + "'");
+    config.Set("retrain", "false");
+    config.Set(key, value);
+    EXPECT_NO_THROW(Run(config));
+  }
+  EXPECT_EQ(nn::Model::Load(folder_ / "of-rtf/model.safetensors").network.Hash(),
+            nn::Model::Load(train::ModelFile(folder_ / "run")).network.Hash());
+}
+
+TEST_F(Compress, WritesNeverOverItsModelHoweverItIsNamed) {
+  const std::string before = ReadFile(train::ModelFile(folder_ / "run"));
+  for (const fs::path& model : {train::ModelFile(folder_ / "run"), folder_ / "run"}) {
+    for (const auto& [key, value] :
+         {std::pair("method", "'quantize'"), std::pair("variants.skip", R"(["nnet.frame-skip=2"])"),
+          std::pair("rtf", "1000.0")}) {
+      SCOPED_TRACE(model.string() + " " + key);
+      Config config = Base("run");
+      config.Set("model", "'" + model.string() + "'");
+      config.Set("retrain", "false");
+      config.Set(key, value);
+      EXPECT_THROW(Run(config), UsageError);
+      EXPECT_EQ(ReadFile(train::ModelFile(folder_ / "run")), before);
+    }
+  }
+}
+
 TEST_F(Compress, RefusesVariantsThatMeanNothing) {
   for (const char* settings :
        {R"(["from=nobody", "method=prune"])", R"(["prune.sparsity=0.5"])", R"(["method=shrink"])"}) {

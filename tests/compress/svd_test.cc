@@ -63,6 +63,22 @@ TEST(Svd, OfFullRankKeepsTheOutputs) {
   EXPECT_LT(LargestDifference(before, Output(model.network, x)), 1e-5);
 }
 
+// Of a layer that it has split already, and of the lower one too.
+TEST(Svd, FollowsItself) {
+  nn::Model model = SmallModel();
+  const Matrix x = RandomMatrix(9, kInputs, 3);
+  const Matrix before = Output(model.network, x);
+  for (const char* layers : {"['affine2']", "['affine2']", "['affine2', 'affine2-in']"}) {
+    Apply("svd", std::string("energy = 1.0\nlimit = 10.0\nweighted = false\nlayers = ") + layers, model);
+  }
+  std::vector<std::string> names;
+  for (const LayerParts& p : TakeApart(model.network)) {
+    if (p.name.starts_with("affine2")) names.push_back(p.name);
+  }
+  EXPECT_EQ(names, (std::vector<std::string>{"affine2-in-in", "affine2-in", "affine2-in1", "affine2-in2", "affine2"}));
+  EXPECT_LT(LargestDifference(before, Output(model.network, x)), 1e-4);
+}
+
 TEST(Svd, KeepsTheSizeThatIsAskedFor) {
   for (const double size : {0.3, 0.5, 0.8}) {
     nn::Model model = SmallModel();

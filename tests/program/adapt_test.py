@@ -294,6 +294,15 @@ class Adapt(system.SystemTest):
             self.assertIn("overwritten", result.stderr)
             self.assertEqual(inside.read_bytes(), self.bytes)
         shutil.rmtree(root / "out")
+        folder = root / "out"
+        folder.mkdir()
+        shutil.copy(self.model, folder)
+        for named in ((folder,), (self.model, "--hmm", folder)):
+            result = run("adapt", *named, "--store", root / "store", "--out", folder, *arguments)
+            self.assertEqual(result.returncode, 2, result.stdout + result.stderr)
+            self.assertIn("this model would be overwritten", result.stderr)
+            self.assertEqual((folder / "model.safetensors").read_bytes(), self.bytes)
+        shutil.rmtree(folder)
         shutil.copytree(root / "corpus", root / "out/speech")
         words = (root / "out/speech/text").read_text()
         result = run("adapt", self.model, "--data", root / "out/speech", "--graph", root / "graph", "--speaker", "s1",

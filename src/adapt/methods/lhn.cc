@@ -32,7 +32,7 @@ class Lhn : public Method {
     const size_t place = HiddenOutputs(parts, only, "layer").back();
     const int dim = model.network.layer(place).out_dim();
     FreezeAll(parts);
-    nn::LayerParts layer = NewLayer(FreeName(parts, "lhn"), "affine", fmt::format("dim = {}", dim), options_.rate);
+    nn::LayerParts layer = NewLayer(nn::FreeName(parts, "lhn"), "affine", fmt::format("dim = {}", dim), options_.rate);
     Matrix identity(dim, dim);
     for (int i = 0; i < dim; ++i) identity(i, i) = 1;
     layer.tensors.emplace("weight", std::move(identity));

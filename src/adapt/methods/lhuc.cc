@@ -33,7 +33,7 @@ class LhucMethod : public Method {
       preparation.changes.insert(
           preparation.changes.begin(),
           {at->name, fmt::format("{} factors behind it", model.network.layer(places[p]).out_dim())});
-      parts.insert(at + 1, NewLayer(FreeName(parts, "lhuc"), "lhuc", "", options_.rate));
+      parts.insert(at + 1, NewLayer(nn::FreeName(parts, "lhuc"), "lhuc", "", options_.rate));
     }
     model.network = nn::PutTogether(parts, model.network.in_dim());
     return preparation;

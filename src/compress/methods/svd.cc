@@ -213,16 +213,23 @@ class SvdMethod : public Method {
       if (share > options_.limit) {
         out.push_back(parts[i]);
       } else {
-        Split(parts[i], d, rank, out);
+        Split(parts[i], LowerName(parts, parts[i].name), d, rank, out);
       }
     }
     return PutTogether(out, model.network.in_dim());
   }
 
-  static void Split(const LayerParts& layer, const Decomposition& d, int64_t rank, std::vector<LayerParts>& out) {
+  // A layer that was split before left its lower one.
+  static std::string LowerName(const std::vector<LayerParts>& parts, const std::string& layer) {
+    const std::string name = layer + "-in";
+    return nn::HasLayer(parts, name) ? nn::FreeName(parts, name) : name;
+  }
+
+  static void Split(const LayerParts& layer, const std::string& lower, const Decomposition& d, int64_t rank,
+                    std::vector<LayerParts>& out) {
     Config low;
     low.Set("dim", std::to_string(rank));
-    LayerParts first = MakeLayer(layer, layer.name + "-in", "linear", low);
+    LayerParts first = MakeLayer(layer, lower, "linear", low);
     Config high;
     high.Set("dim", std::to_string(d.rows));
     LayerParts second = MakeLayer(layer, layer.name, layer.type, high);
