@@ -45,12 +45,6 @@ class GradientSink {
 
   /// dL/dparameter itself, in the parameter's shape; valid during the call only.
   virtual void TakeDense(Parameter& parameter, ConstMatrixView gradient) = 0;
-
-  /// The same of a layer's weight and its bias ([1, out]; null: none) together.
-  virtual void TakeLayer(Parameter& weight, ConstMatrixView gradient, Parameter* bias, ConstMatrixView bias_gradient) {
-    TakeDense(weight, gradient);
-    if (bias != nullptr) TakeDense(*bias, bias_gradient);
-  }
 };
 
 /// Keeps nothing: for backward passes of which only dx is wanted.

@@ -41,7 +41,7 @@ void Parameter::Constrain(int64_t first_row, MatrixView rows) const {
       for (float& v : rows.Row(r)) v = std::clamp(v, -limit, limit);
     }
   }
-  if (mask == nullptr) return;
+  if (mask == nullptr || rows.empty()) return;
   const int64_t block_rows = value.rows() / mask->value.rows();
   const int64_t block_cols = value.cols() / mask->value.cols();
   for (int64_t r = 0; r < rows.rows(); ++r) {

@@ -67,6 +67,8 @@ class Parameter {
   /// Largest Frobenius norm of one step's change (before the global limit); 0: no limit, negative: as the optimiser
   /// says.
   float max_change = -1.0f;
+  /// Of a bias, the weight that it belongs to: one limit is for the step of both. Null: it has one of its own.
+  const Parameter* weight = nullptr;
 
   /// Parameter of 0 and 1, one per block of equally many rows and columns of this one: where it is 0, values are held
   /// at 0. Null: all may be any value.

@@ -28,7 +28,7 @@ void LbfgsPreconditioner::Offer(std::span<const double> s, std::span<const doubl
     for (size_t i = 0; i < offered_.size(); i += 2, ++kept) {
       if (kept != i) offered_[kept] = std::move(offered_[i]);
     }
-    offered_.resize(kept);
+    offered_.resize(max_pairs_ > 1 ? kept : 0);
     cycle_ *= 2;
   }
   offered_.push_back({{s.begin(), s.end()}, {y.begin(), y.end()}, sy});

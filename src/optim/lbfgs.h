@@ -20,7 +20,8 @@ class LbfgsPreconditioner {
  public:
   explicit LbfgsPreconditioner(int max_pairs) : max_pairs_(static_cast<size_t>(max_pairs)) {}
 
-  /// One of a run's pairs; of so many that do not fit, every second is dropped, and from then on every second taken.
+  /// One of a run's pairs; of so many that do not fit, every second is dropped (the only one, if there is room for
+  /// one), and from then on every second taken.
   void Offer(std::span<const double> s, std::span<const double> y);
   /// The next run begins: what was offered becomes what Apply uses.
   void Advance();

@@ -148,7 +148,8 @@ class NaturalGradient : public Optimizer {
     sides.output.MultiplyRows(gradient);
     sides.input.MultiplyColumns(gradient);
     for (int64_t o = 0; bias != nullptr && o < gradient.rows(); ++o) bias_gradient_(0, o) = gradient(o, in);
-    next().TakeLayer(weight, gradient.Cols(0, in), bias, bias_gradient_);
+    next().TakeDense(weight, gradient.Cols(0, in));
+    if (bias != nullptr) next().TakeDense(*bias, bias_gradient_);
   }
 
   Sides& SidesOf(const std::string& name, int64_t in_dim, int64_t out_dim) {

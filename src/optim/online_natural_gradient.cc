@@ -285,7 +285,7 @@ void OnlineNaturalGradient::Reorthogonalise() {
 void OnlineNaturalGradient::SaveState(SafetensorsWriter& writer, const std::string& prefix) const {
   const int64_t shape[] = {minibatches_, dim_, rank_};
   writer.Add(prefix + ".shape", std::span<const int64_t>(shape));
-  if (minibatches_ == 0) return;
+  if (minibatches_ == 0 || rank_ == 0) return;
   writer.Add(prefix + ".basis", basis_.view());
   std::vector<double> spectrum = d_;
   spectrum.push_back(rho_);
@@ -305,7 +305,7 @@ void OnlineNaturalGradient::LoadState(const SafetensorsReader& reader, const std
   }
   minibatches_ = shape[0];
   pending_frames_ = 0;
-  if (minibatches_ == 0) return;
+  if (minibatches_ == 0 || rank_ == 0) return;
   basis_.Resize(rank_, dim_);
   reader.ReadInto(prefix + ".basis", basis_);
   d_ = reader.ReadDoubles(prefix + ".spectrum");

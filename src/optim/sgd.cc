@@ -3,13 +3,15 @@
 // v ← μ·v + g, w ← w − ε·(1 − μ)·v: as in Kaldi's nnet3 the step is scaled by 1 − μ, so that μ leaves the effective
 // rate alone; `classical-momentum` leaves that factor out. Nesterov: w ← w − ε·(1 − μ)·(g + μ·v), the usual form at the
 // looked-ahead point. Weight decay λ: coupled adds λ·w to the gradient (and so enters the momentum), decoupled
-// multiplies w by 1 − ε·λ. Without momentum both are the same. Max-change: the step of each layer (weight and bias
-// together) is shortened to its limit, then all of them together to the global limit; a step that is not finite is
-// skipped. Plain SGD without max-change goes straight into the weights, W −= ε·gᵀ·x as one accumulating product,
-// without a gradient buffer. Source: Kaldi nnet3 (nnet-utils.cc UpdateNnetWithMaxChange); Sutskever et al., ICML 2013.
+// multiplies w by 1 − ε·λ. Without momentum both are the same. Max-change: the step of each weight and its bias
+// together (Parameter::weight) is shortened to the layer's limit, then all of them to the global limit; a step that is
+// not finite is skipped. Plain SGD without max-change goes straight into the weights, W −= ε·gᵀ·x as one accumulating
+// product, without a gradient buffer. Source: Kaldi nnet3 (nnet-utils.cc UpdateNnetWithMaxChange); Sutskever et al.,
+// ICML 2013.
 #include <algorithm>
 #include <cmath>
 #include <functional>
+#include <map>
 #include <numeric>
 #include <string>
 #include <vector>
@@ -67,8 +69,10 @@ class Sgd : public Optimizer {
   void TakeFactors(nn::Parameter& weight, nn::Parameter* bias, const nn::GradientFactors& factors) override {
     if (limited_) {
       nn::FactorProduct(factors, 0, 0.0f, In(pending_, weight));
-      if (bias != nullptr) nn::BiasGradient(factors, 1.0f, 0.0f, In(pending_, *bias));
-      steps_.push_back({&weight, bias});
+      steps_.push_back(&weight);
+      if (bias == nullptr) return;
+      nn::BiasGradient(factors, 1.0f, 0.0f, In(pending_, *bias));
+      steps_.push_back(bias);
       return;
     }
     if (options_.momentum > 0) {
@@ -90,20 +94,11 @@ class Sgd : public Optimizer {
   void TakeDense(nn::Parameter& parameter, ConstMatrixView gradient) override {
     if (limited_) {
       Scale(1.0f, gradient, In(pending_, parameter));
-      steps_.push_back({&parameter, nullptr});
+      steps_.push_back(&parameter);
       return;
     }
     Step(parameter, 0, parameter.value, gradient);
     parameter.MarkChanged();
-  }
-
-  // Its limit is one for both.
-  void TakeLayer(nn::Parameter& weight, ConstMatrixView gradient, nn::Parameter* bias,
-                 ConstMatrixView bias_gradient) override {
-    if (!limited_) return GradientSink::TakeLayer(weight, gradient, bias, bias_gradient);
-    Scale(1.0f, gradient, In(pending_, weight));
-    if (bias != nullptr) Scale(1.0f, bias_gradient, In(pending_, *bias));
-    steps_.push_back({&weight, bias});
   }
 
   StepReport EndStep() override { return limited_ ? LimitedStep() : StepReport{}; }
@@ -125,9 +120,11 @@ class Sgd : public Optimizer {
   void ShareMaxChange(double share) override { max_change_share_ = share; }
 
  private:
-  struct LayerStep {
-    nn::Parameter* weight;
-    nn::Parameter* bias;
+  // Steps that have one limit together.
+  struct LimitedTogether {
+    double limit = 0;
+    double squares = 0;
+    double scale = 1;
   };
 
   static MatrixView In(Matrix& arena, const nn::Parameter& p) {
@@ -202,15 +199,12 @@ class Sgd : public Optimizer {
 
   StepReport LimitedStep() {
     double total = 0;
-    std::vector<double> scales;
-    const std::vector<double> squares = StepSquares();
-    for (size_t i = 0; i < steps_.size(); ++i) {
-      const LayerStep& s = steps_[i];
-      const double norm = std::sqrt(squares[i]);
-      double limit = static_cast<double>(s.weight->max_change);
-      if (limit < 0) limit = options_.layer_max_change;
-      scales.push_back(limit > 0 && norm > limit ? limit / norm : 1.0);
-      total += scales.back() * norm * scales.back() * norm;
+    std::vector<size_t> group_of;
+    std::vector<LimitedTogether> groups = GroupSteps(group_of);
+    for (LimitedTogether& group : groups) {
+      const double norm = std::sqrt(group.squares);
+      if (group.limit > 0 && norm > group.limit) group.scale = group.limit / norm;
+      total += group.scale * norm * group.scale * norm;
     }
     const double norm = std::sqrt(total);
     StepReport report{norm, 1.0};
@@ -223,13 +217,30 @@ class Sgd : public Optimizer {
     report.change_norm = norm * report.max_change_scale;
     double smallest = report.max_change_scale;
     for (size_t i = 0; i < steps_.size(); ++i) {
-      const double scale = report.max_change_scale * scales[i];
+      const double scale = report.max_change_scale * groups[group_of[i]].scale;
       smallest = std::min(smallest, scale);
-      Apply(*steps_[i].weight, scale);
-      if (steps_[i].bias != nullptr) Apply(*steps_[i].bias, scale);
+      Apply(*steps_[i], scale);
     }
     report.max_change_scale = smallest;
     return report;
+  }
+
+  // A weight and its bias, however their gradients came. `group_of`: of each step.
+  std::vector<LimitedTogether> GroupSteps(std::vector<size_t>& group_of) {
+    const std::vector<double> squares = StepSquares();
+    std::vector<LimitedTogether> groups;
+    std::map<const nn::Parameter*, size_t> group_of_weight;
+    for (size_t i = 0; i < steps_.size(); ++i) {
+      const nn::Parameter& p = *steps_[i];
+      const auto [entry, fresh] = group_of_weight.try_emplace(p.weight != nullptr ? p.weight : &p, groups.size());
+      if (fresh) {
+        const auto limit = static_cast<double>(p.max_change);
+        groups.push_back({.limit = limit < 0 ? options_.layer_max_change : limit, .squares = 0, .scale = 1});
+      }
+      groups[entry->second].squares += squares[i];
+      group_of.push_back(entry->second);
+    }
+    return groups;
   }
 
   // Turns the pending gradient into the pending direction (momentum, coupled decay).
@@ -255,27 +266,19 @@ class Sgd : public Optimizer {
     const bool divided = static_cast<bool>(sum_over_ranks_);
     const auto rows_of = [&](const nn::Parameter& p) { return divided ? p.whole.rows : p.value.rows(); };
     std::vector<double> rows;
-    for (const LayerStep& s : steps_) {
-      for (nn::Parameter* p : {s.weight, s.bias}) {
-        if (p == nullptr) continue;
-        const size_t at = rows.size();
-        rows.resize(at + static_cast<size_t>(rows_of(*p)));
-        const int64_t first = divided && p->whole.cols > 0 ? p->whole.first / p->whole.cols : 0;
-        RowSquares(Direction(*p), rows.data() + at + first);
-      }
+    for (const nn::Parameter* p : steps_) {
+      const size_t at = rows.size();
+      rows.resize(at + static_cast<size_t>(rows_of(*p)));
+      const int64_t first = divided && p->whole.cols > 0 ? p->whole.first / p->whole.cols : 0;
+      RowSquares(Direction(*p), rows.data() + at + first);
     }
     if (divided) sum_over_ranks_(rows);
     std::vector<double> squares;
     const double* row = rows.data();
-    for (const LayerStep& s : steps_) {
-      double both = 0;
-      for (const nn::Parameter* p : {s.weight, s.bias}) {
-        if (p == nullptr) continue;
-        const auto rate = static_cast<double>(Rates(*p).rate);
-        both += std::accumulate(row, row + rows_of(*p), 0.0) * rate * rate;
-        row += rows_of(*p);
-      }
-      squares.push_back(both);
+    for (const nn::Parameter* p : steps_) {
+      const auto rate = static_cast<double>(Rates(*p).rate);
+      squares.push_back(std::accumulate(row, row + rows_of(*p), 0.0) * rate * rate);
+      row += rows_of(*p);
     }
     return squares;
   }
@@ -293,9 +296,9 @@ class Sgd : public Optimizer {
   bool limited_ = false;
   double max_change_share_ = 1;
   double rate_ = 0;
-  Matrix velocity_;  // laid out as the network's values
-  Matrix pending_;   // gradients of this step, if it may have to be shortened as a whole
-  std::vector<LayerStep> steps_;
+  Matrix velocity_;                    // laid out as the network's values
+  Matrix pending_;                     // gradients of this step, if it may have to be shortened as a whole
+  std::vector<nn::Parameter*> steps_;  // parameters with a gradient in pending_
   Matrix block_;
   PaddedMatrix<float> scaled_;
   PaddedMatrix<Bf16> scaled_half_;

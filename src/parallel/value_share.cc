@@ -87,6 +87,7 @@ ValueShare::ValueShare(nn::Network& network, comm::Communicator& comm)
     slice.learning_rate_factor = p.learning_rate_factor;
     slice.decay_factor = p.decay_factor;
     slice.max_change = p.max_change;
+    slice.weight = p.weight != nullptr ? p.weight : &p;  // what those of a weight and its bias have in common
     pointers_.push_back(&slice);
   }
   stepped_.parameters = pointers_;

@@ -237,6 +237,21 @@ TEST(Lbfgs, InvertsWhatItsPairsHaveSeen) {
   for (size_t k = 0; k < 3; ++k) EXPECT_NEAR(out[k], 1 / diagonal[k], 1e-12);
 }
 
+TEST(Lbfgs, KeepsNoMorePairsThanItMay) {
+  for (const int most : {1, 2, 3, 5}) {
+    LbfgsPreconditioner pairs(most);
+    for (int k = 0; k < 50; ++k) {
+      pairs.Offer(std::vector<double>{1.0 + k}, std::vector<double>{2.0 * (1 + k)});
+    }
+    pairs.Advance();
+    EXPECT_GE(pairs.num_pairs(), 1u) << most;
+    EXPECT_LE(pairs.num_pairs(), static_cast<size_t>(most));
+    std::vector<double> out(1);
+    pairs.Apply(std::vector<double>{3}, out);
+    EXPECT_NEAR(out[0], 1.5, 1e-12) << most;
+  }
+}
+
 TEST(SquaredGradients, AreThoseOfSingleFrames) {
   nn::Network network(Config::Parse("[[layer]]\ntype = \"affine\"\ndim = 4\n[[layer]]\ntype = \"sigmoid\"\n"
                                     "[[layer]]\ntype = \"affine\"\ndim = 3\n",

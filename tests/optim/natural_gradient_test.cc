@@ -1,6 +1,7 @@
 #include <gtest/gtest.h>
 
 #include <filesystem>
+#include <functional>
 
 #include "base/random.h"
 #include "nn/loss.h"
@@ -84,26 +85,39 @@ TEST(NaturalGradient, TrainsInBf16) {
   EXPECT_NEAR(Train(half, *b, 0.05, 0, 60, Precision::kBf16), expected, 0.1 * expected);
 }
 
-TEST(NaturalGradient, ResumesBitIdentically) {
-  const std::string toml = "type='natural-gradient'\nstep={type='sgd', momentum=0.5, max-change=1}";
-  nn::Network whole = Build();
+void ExpectToResume(const std::string& keys, const std::function<nn::Network()>& build) {
+  SCOPED_TRACE(keys);
+  const std::string toml = "type='natural-gradient'\nstep={type='sgd', momentum=0.5, max-change=1}\n" + keys;
+  nn::Network whole = build();
   auto uninterrupted = Make(toml, whole);
   Train(whole, *uninterrupted, 0.05, 0, 30);
 
-  nn::Network first = Build();
+  nn::Network first = build();
   auto before = Make(toml, first);
   Train(first, *before, 0.05, 0, 17);
   const auto path = std::filesystem::path(::testing::TempDir()) / "antiphon_natural_gradient.safetensors";
   SafetensorsWriter writer;
   before->SaveState(writer, "optimizer.");
   writer.Write(path);
-  nn::Network second = Build();
+  nn::Network second = build();
   second.CopyFrom(first);
   auto after = Make(toml, second);
   after->LoadState(SafetensorsReader(path), "optimizer.");
   std::filesystem::remove(path);
   Train(second, *after, 0.05, 17, 30);
   EXPECT_EQ(second.Hash(), whole.Hash());
+}
+
+// With a side that has no rank too, because it was turned off or has one dimension.
+TEST(NaturalGradient, ResumesBitIdentically) {
+  for (const char* keys : {"", "input-rank=0\n", "output-rank=0\n", "input-rank=0\noutput-rank=0\n"}) {
+    ExpectToResume(keys, Build);
+  }
+  const auto narrow = [] {
+    return nn::Network(Config::Parse("layer=[{type='affine', dim=1}, {type='tanh'}, {type='affine'}]", "net"), kIn,
+                       kOut, 1);
+  };
+  ExpectToResume("", narrow);
 }
 
 }  // namespace

@@ -147,6 +147,39 @@ TEST(Sgd, MaxChangeBoundsTheStepAndKeepsItsDirection) {
   }
 }
 
+// As several workers hand over their sum, parameter by parameter.
+TEST(Sgd, LimitsALayersStepHoweverItsGradientComes) {
+  for (const std::string momentum : {"", "momentum = 0.5\n"}) {
+    Network factors = MakeNetwork();
+    Network sum = MakeNetwork();
+    auto factors_optimizer = Make("layer-max-change = 0.1\n" + momentum, factors);
+    auto sum_optimizer = Make("layer-max-change = 0.1\n" + momentum, sum);
+    for (int i = 0; i < 3; ++i) {
+      const StepReport report = Step(factors, *factors_optimizer, 3);
+      EXPECT_LT(report.max_change_scale, 1);
+      const std::vector<float> gradient = Gradient(sum);
+      sum_optimizer->BeginStep(3);
+      sum_optimizer->TakeAll(sum, gradient);
+      EXPECT_NEAR(sum_optimizer->EndStep().change_norm, report.change_norm, 1e-5);
+    }
+    ExpectClose(factors.values(), sum.values(), 2e-6);
+  }
+}
+
+// Layers that hand over their gradients whole.
+TEST(Sgd, LimitsWeightAndBiasTogetherInEveryLayer) {
+  for (const std::string layer : {"{type='convolution', channels=3, filters=4}",
+                                  "{type='circulant-affine', dim=66, block=3}", "{type='quantized-affine', dim=20}"}) {
+    SCOPED_TRACE(layer);
+    Network network(Config::Parse("layer = [" + layer + ", {type='sigmoid'}, {type='affine'}]", "net"), 33, 21, 1);
+    const std::vector<float> before = Values(network);
+    auto optimizer = Make("layer-max-change = 0.4\n", network);
+    Step(network, *optimizer, 1000.0);
+    const auto top = static_cast<size_t>(network.parameters()[2]->offset);
+    EXPECT_NEAR(Distance(network.values().first(top), std::span(before).first(top)), 0.4, 1e-4);
+  }
+}
+
 TEST(Sgd, MaxChangeThatIsNotReachedChangesNothing) {
   Network limited = MakeNetwork();
   Network free = MakeNetwork();

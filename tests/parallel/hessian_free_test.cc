@@ -67,6 +67,38 @@ TEST(HessianFree, PairsOfTheLastStepAreResumed) {
   EXPECT_EQ(second.Values(), whole.Values());
 }
 
+// Frozen layers, and those that have no decay.
+TEST(HessianFree, WeightDecayPullsOnlyWhatItIsFor) {
+  const auto comm = comm::MakeSelfCommunicator();
+  const auto network = [](const std::string& lower, const std::string& upper) {
+    return nn::Network(Config::Parse("layer = [{type = 'affine', dim = 9, bias-init = 0.5" + lower +
+                                         "}, {type = 'tanh'}, {type = 'affine'" + upper + "}]",
+                                     "net"),
+                       kFeatures, kPdfs, 3);
+  };
+  const auto train = [&](nn::Network net, const std::string& keys) {
+    Learner learner(kMethod + keys, *comm, "type = \"sgd\"\n", std::move(net));
+    for (int epoch = 0; epoch < 2; ++epoch) {
+      learner.Train(0, kMinibatches);
+      learner.EndEpoch();
+    }
+    return learner.Values();
+  };
+  for (const std::string preconditioner : {"diagonal", "lbfgs", "none"}) {
+    SCOPED_TRACE(preconditioner);
+    const std::string keys = "cg-iterations = 20\npreconditioner = \"" + preconditioner + "\"\n";
+    const std::string decay = keys + "weight-decay = 0.05\n";
+    const std::string frozen = ", learning-rate-factor = 0.0", no_decay = ", weight-decay-factor = 0.0";
+    const std::vector<float> trained = train(network(frozen, ""), decay);
+    const nn::Network before = network(frozen, "");
+    const auto top = static_cast<size_t>(before.parameters()[2]->offset);
+    for (size_t i = 0; i < top; ++i) ASSERT_EQ(trained[i], before.values()[i]) << i;
+    EXPECT_GT(LargestDifference(trained, {before.values().begin(), before.values().end()}), 1e-3);
+    EXPECT_EQ(train(network(no_decay, no_decay), decay), train(network("", ""), keys));
+    EXPECT_GT(LargestDifference(train(network("", ""), decay), train(network("", ""), keys)), 1e-3);
+  }
+}
+
 // Products and gradients are sums over the same frames, whoever computes them.
 TEST(HessianFree, WorkersOnlyDivideTheData) {
   const auto alone = TrainEpochs(1, 1);

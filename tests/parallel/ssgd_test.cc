@@ -53,6 +53,25 @@ TEST(Ssgd, SeveralWorkersAreOneWithTheJoinedMinibatch) {
   }
 }
 
+// A layer's step has one limit, for its weights and its biases, whoever takes it.
+TEST(Ssgd, LimitsALayersStepAsOneWorkerDoes) {
+  constexpr const char* kLimited = "type = \"sgd\"\nmomentum = 0.5\nlayer-max-change = 0.01\n";
+  const auto self = comm::MakeSelfCommunicator();
+  Learner one("method = \"serial\"\n", *self, kLimited);
+  for (int64_t step = 0; step < 12; ++step) {
+    EXPECT_LT(one.Step(Minibatch::Joined(Numbers(step, 2)), step).report.max_change_scale, 1);
+  }
+  for (const std::string divide : {"", "divide = \"optimizer\"\n", "divide = \"gradients\"\n"}) {
+    SCOPED_TRACE(divide);
+    const auto several = OnRanks(2, [&](comm::Communicator& comm) {
+      Learner learner(kPlainSsgd + divide, comm, kLimited);
+      learner.Train(0, 12, comm.rank(), 2);
+      return learner.Values();
+    });
+    EXPECT_LT(LargestDifference(several[0], one.Values()), 1e-6);
+  }
+}
+
 constexpr int kSideStreams = 4;
 
 // A recurrent layer whose limit acts, and a side task. Rows are in the order of time: kSideStreams sequences of each

@@ -80,6 +80,7 @@ class Affine : public Layer, public HasTangent, public Constrained {
     if (!has_bias) return;
     for (float& b : bias_.value.Row(0)) b = static_cast<float>(options.bias_init);
     bias_.decay_factor = 0;
+    bias_.weight = &weight_;
     all_.push_back(&bias_);
   }
 

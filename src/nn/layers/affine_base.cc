@@ -27,6 +27,7 @@ void DrawWeights(double scale, uint64_t seed, MatrixView weight, int64_t first_r
 AffineBase::AffineBase(const LayerArgs& args, int dim)
     : Layer(args.in_dim, CheckedDim(args, dim)), weight_("weight", out_dim(), in_dim()), bias_("bias", 1, out_dim()) {
   bias_.decay_factor = 0;
+  bias_.weight = &weight_;
   if (args.random_values) DrawWeights(1.0, args.seed, weight_.value);
 }
 

@@ -34,6 +34,7 @@ class CirculantAffine : public Layer {
         weight_("weight", (out_dim() + block_ - 1) / block_, in_dim()),
         bias_("bias", 1, out_dim()) {
     bias_.decay_factor = 0;
+    bias_.weight = &weight_;
     weight_.learning_rate_factor = static_cast<float>(1 / std::sqrt(static_cast<double>(block_)));
     if (!args.random_values) return;
     const double deviation = 1 / std::sqrt(static_cast<double>(in_dim()));

@@ -35,6 +35,7 @@ class Convolution : public Layer, public HasTangent {
         weight_("weight", geometry.options.filters, geometry.patch()),
         bias_("bias", 1, geometry.options.filters) {
     bias_.decay_factor = 0;
+    bias_.weight = &weight_;
     if (args.random_values) DrawWeights(1.0, args.seed, weight_.value);
     for (Parameter* p : all_) p->MarkChanged();
   }

@@ -33,6 +33,7 @@ class FrameAffine : public Layer, public HasTangent {
     for (int i = 0; i < options.dim; ++i) weight_.value(i, i) = 1;
     weight_.MarkChanged();
     weight_.decay_factor = bias_.decay_factor = 0;
+    bias_.weight = &weight_;
   }
   Config ToConfig() const override { return OptionsToConfig(options_); }
   std::span<Parameter* const> parameters() override { return all_; }

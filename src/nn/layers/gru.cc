@@ -38,6 +38,8 @@ class Gru : public RecurrentBase, public HasTangent {
         recurrent_("recurrent", 3 * out_dim(), out_dim()),
         recurrent_bias_("recurrent_bias", 1, 3 * out_dim()) {
     bias_.decay_factor = recurrent_bias_.decay_factor = 0;
+    bias_.weight = &weight_;
+    recurrent_bias_.weight = &recurrent_;
     if (args.random_values) {
       const auto narrower = [&](const Parameter& p) {
         return std::sqrt(static_cast<double>(p.value.cols()) / (in_dim() + out_dim()));

@@ -60,6 +60,7 @@ class Lstm : public RecurrentBase, public HasTangent {
     if (options.share_gates) all_.push_back(&scale_);
     if (options.projection > 0) all_.push_back(&projection_);
     for (Parameter* p : {&bias_, &peepholes_, &scale_}) p->decay_factor = 0;
+    bias_.weight = &weight_;
     for (float& b : bias_.value.Cols(cells_, cells_).Row(0)) b = static_cast<float>(options.forget_bias);
     for (int64_t k = 0; k < scale_.value.rows(); ++k) {
       for (float& s : scale_.value.Row(k)) s = 1;

@@ -27,6 +27,7 @@
 #include "optim/gauss_newton.h"
 #include "optim/lbfgs.h"
 #include "optim/squared_gradient.h"
+#include "optim/value_decay.h"
 #include "parallel/curvature_samples.h"
 #include "parallel/step_cost.h"
 #include "parallel/strategy.h"
@@ -157,7 +158,7 @@ class HessianFree : public Strategy, public Checkpointable {
 
  private:
   bool master() const { return comm().rank() == 0; }
-  double decay() const { return options_.weight_decay; }
+  double decay(size_t i) const { return decay_.empty() ? 0.0 : decay_[i]; }
 
   // A pass over a kept minibatch begins where its first one did, in a workspace of its own: training's streams go on
   // as if there had been none.
@@ -190,8 +191,9 @@ class HessianFree : public Strategy, public Checkpointable {
     Sum(gradient_);
     Sum(squares_);
     theta_.assign(network().values().begin(), network().values().end());
+    decay_ = optim::ValueDecays(network(), options_.weight_decay);
     for (size_t i = 0; i < gradient_.size(); ++i) {
-      gradient_[i] = gradient_[i] / weight_ + decay() * static_cast<double>(theta_[i]);
+      gradient_[i] = gradient_[i] / weight_ + decay(i) * static_cast<double>(theta_[i]);
       squares_[i] /= weight_;
     }
     master() ? Lead() : Follow();
@@ -264,9 +266,8 @@ class HessianFree : public Strategy, public Checkpointable {
   double AskLoss(double step) {
     Ask(Request::kLoss);
     double loss = Loss(step);
-    if (decay() > 0) {
-      for (const float v : network().values()) loss += 0.5 * decay() * static_cast<double>(v) * static_cast<double>(v);
-    }
+    const std::span<const float> v = network().values();
+    for (size_t i = 0; i < decay_.size(); ++i) loss += 0.5 * decay_[i] * double{v[i]} * double{v[i]};
     return loss;
   }
   void AskProduct(std::span<const double> v, std::span<double> product) {
@@ -286,8 +287,8 @@ class HessianFree : public Strategy, public Checkpointable {
     optim::VectorFunction preconditioner;
     const bool by_pairs = options_.preconditioner == "lbfgs";
     if (options_.preconditioner == "diagonal") {
-      for (const double s : squares_) {
-        diagonal.push_back(std::pow(s + damping_ + decay() + 1e-12, options_.preconditioner_exponent));
+      for (size_t i = 0; i < n; ++i) {
+        diagonal.push_back(std::pow(squares_[i] + damping_ + decay(i) + 1e-12, options_.preconditioner_exponent));
       }
       preconditioner = optim::DiagonalPreconditioner(diagonal);
     } else if (by_pairs) {
@@ -298,7 +299,7 @@ class HessianFree : public Strategy, public Checkpointable {
     for (size_t i = 0; i < last_step_.size(); ++i) start[i] = options_.cg_decay * last_step_[i];
     const auto damped = [&](std::span<const double> v, std::span<double> bv) {
       AskProduct(v, bv);
-      for (size_t i = 0; i < n; ++i) bv[i] += (damping_ + decay()) * v[i];
+      for (size_t i = 0; i < n; ++i) bv[i] += (damping_ + decay(i)) * v[i];
     };
     const auto offer = [this](std::span<const double> s, std::span<const double> bs) { lbfgs_.Offer(s, bs); };
     const optim::ConjugateGradientOptions cg_options = CgOptions();
@@ -328,7 +329,7 @@ class HessianFree : public Strategy, public Checkpointable {
     AskProduct(step_, product);
     for (size_t i = 0; i < step_.size(); ++i) {
       slope += gradient_[i] * step_[i];
-      model += step_[i] * (0.5 * (product[i] + decay() * step_[i]) + gradient_[i]);
+      model += step_[i] * (0.5 * (product[i] + decay(i) * step_[i]) + gradient_[i]);
     }
     const double ratio = model < 0 ? (loss - before) / model : 0;
     if (ratio < 0.25 || !std::isfinite(loss)) damping_ *= 1.5;
@@ -362,21 +363,20 @@ class HessianFree : public Strategy, public Checkpointable {
   CurvatureSamples samples_;
 
   double damping_;
-  optim::LbfgsPreconditioner lbfgs_;  // of the master, as is
-  std::vector<double> last_step_;
-  std::vector<double> step_;
+  optim::LbfgsPreconditioner lbfgs_;              // of the master, as is
+  std::vector<double> last_step_, step_, decay_;  // decay of each value; empty: none
   std::vector<float> theta_, direction_;
   std::vector<float> scratch_, scratch_squares_;
 };
 
-// In double, and θ, direction and gradients of a minibatch in single precision. Rank 0 runs conjugate gradients: a
-// dozen vectors, the iterates that it may go back to, and the pairs of a preconditioner made of them.
+// In double, decay as well, and θ, direction and gradients of a minibatch in single precision. Rank 0 runs conjugate
+// gradients: a dozen vectors, the iterates that it may go back to, and the pairs of a preconditioner made of them.
 size_t HessianFree::copy_bytes() const {
-  constexpr size_t kDoubles = 3;  // gradient, squares, product
+  const size_t doubles = options_.weight_decay > 0 ? 4 : 3;  // gradient, squares, product, decay
   constexpr size_t kFloats = 4, kOfMaster = 12;
   const size_t values = network().num_values();
   const auto minibatches = static_cast<size_t>(samples_.most());
-  size_t bytes = values * (kDoubles * sizeof(double) + kFloats * sizeof(float)) +
+  size_t bytes = values * (doubles * sizeof(double) + kFloats * sizeof(float)) +
                  minibatches * static_cast<size_t>(plan().minibatch_frames * network().in_dim()) * sizeof(float);
   if (!master()) return bytes;
   size_t vectors = kOfMaster + optim::KeptIterates(CgOptions());
