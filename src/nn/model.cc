@@ -2,8 +2,11 @@
 
 #include <xxhash.h>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
+#include <map>
+#include <memory>
 
 #include "base/error.h"
 #include "base/file.h"
@@ -60,6 +63,24 @@ void CheckHeader(const SafetensorsReader& reader) {
     Throw<InputError>("the model's checksum is missing: the file was changed after it was written");
 }
 
+void AddValues(const Network& outline, const Model::Values& values, SafetensorsWriter& writer) {
+  std::map<const Parameter*, std::unique_ptr<Parameter>> whole;
+  for (const Parameter* p : SavedOrder(outline)) {
+    if (IsStoredAsItIs(*p)) {
+      writer.AddProduced(p->name, p->whole.rows, p->whole.cols, [p, &values](const auto& take) { values(*p, take); });
+      continue;
+    }
+    auto collected = std::make_unique<Parameter>(p->name, p->whole.rows, p->whole.cols);
+    collected->storage = p->storage;
+    if (p->mask != nullptr) collected->mask = whole.at(p->mask).get();
+    float* at = collected->value.data();
+    values(*p, [&](std::span<const float> piece) { at = std::ranges::copy(piece, at).out; });
+    CHECK_EQ(at - collected->value.data(), collected->value.size()) << p->name;
+    AddParameter(*collected, writer);
+    if (p->storage == Storage::kBits) whole[p] = std::move(collected);  // others may need it as their mask
+  }
+}
+
 }  // namespace
 
 void Model::Validate() const {
@@ -107,13 +128,11 @@ Model Model::Clone() const {
 void Model::Save(const std::filesystem::path& path, const Values& values) const {
   Validate();
   SafetensorsWriter writer;
-  for (const auto all : {network.parameters(), network.buffers()}) {
-    for (const Parameter* p : all) {
-      if (values) {
-        writer.AddProduced(p->name, p->whole.rows, p->whole.cols, [p, &values](const auto& take) { values(*p, take); });
-      } else {
-        AddParameter(*p, writer);
-      }
+  if (values) {
+    AddValues(network, values, writer);
+  } else {
+    for (const auto all : {network.parameters(), network.buffers()}) {
+      for (const Parameter* p : all) AddParameter(*p, writer);
     }
   }
   if (!log_priors.empty()) writer.Add("log_priors", std::span<const float>(log_priors));
@@ -197,6 +216,14 @@ Model Model::Load(const std::filesystem::path& path) {
         return model;
       },
       [&] { return fmt::format("reading model '{}'", path.string()); });
+}
+
+std::vector<const Parameter*> SavedOrder(const Network& network) {
+  std::vector<const Parameter*> order;
+  for (const auto all : {network.buffers(), network.parameters()}) order.insert(order.end(), all.begin(), all.end());
+  const auto as_they_are = std::ranges::stable_partition(order, [](const Parameter* p) { return !IsStoredAsItIs(*p); });
+  std::ranges::sort(as_they_are, {}, [](const Parameter* p) -> const std::string& { return p->name; });
+  return order;
 }
 
 uint64_t HashOf(const Network& outline, const Model::Values& values) {

@@ -47,7 +47,7 @@ struct Model {
 
   Model Clone() const;
   /// Without `values` from the network. With them the network may be an outline (network.h): `values` hands out those
-  /// of each parameter and buffer, once, in the order of names.
+  /// of each parameter and buffer, once, in the order of SavedOrder.
   using Values = std::function<void(const Parameter&, const std::function<void(std::span<const float>)>& take)>;
   void Save(const std::filesystem::path& path, const Values& values = {}) const;
   static Model Load(const std::filesystem::path& path);
@@ -56,6 +56,10 @@ struct Model {
   /// Throws InputError that names what does not fit (dimensions, priors) with both values.
   void Validate() const;
 };
+
+/// A network's parameters and buffers as Model::Save asks for their values: those that the file holds in another form
+/// than as they are (nn/parameter_storage.h), which it collects whole, masks first; then the others by name.
+std::vector<const Parameter*> SavedOrder(const Network& network);
 
 /// Network::Hash of a network of which there is the outline, and `values`: asked for those of each parameter and then
 /// of each buffer, from the bottom up.

@@ -1,6 +1,9 @@
 #include "nn/network.h"
 
 #include <algorithm>
+#include <map>
+#include <set>
+#include <string_view>
 
 #include "base/error.h"
 #include "base/file.h"
@@ -9,7 +12,8 @@
 namespace antiphon::nn {
 namespace {
 
-constexpr int64_t kAlignment = 16;  // floats: 64 bytes
+constexpr int64_t kAlignment = 16;      // floats: 64 bytes
+constexpr size_t kMostLayers = 100000;  // a few words of a description can ask for more than there is memory
 
 struct RepeatOptions {
   int times = 1;
@@ -31,24 +35,56 @@ struct CommonOptions {
   }
 };
 
+void RequireFewerLayers(size_t layers, const Config& table) {
+  if (layers <= kMostLayers) return;
+  Throw<UsageError>(
+      "{}: a network has at most {} layers, those inside of others counted, and this makes it {}: set "
+      "`times` of 'repeat' lower",
+      table.Where(), kMostLayers, layers);
+}
+
 // The chain in order, with "repeat" and types that stand for several layers written out.
-void Expand(const std::vector<Config>& tables, std::vector<Config>& out) {
+std::vector<Config> Expand(const std::vector<Config>& tables) {
+  std::vector<Config> chain;
+  const auto append = [&](const std::vector<Config>& layers, int times, const Config& table) {
+    RequireFewerLayers(chain.size() + layers.size() * static_cast<size_t>(times), table);
+    for (int i = 0; i < times; ++i) chain.insert(chain.end(), layers.begin(), layers.end());
+  };
   for (const Config& table : tables) {
     const std::string type = table.RequiredText("type");
     if (LayerExpansionRegistry::Get().Has(type)) {
-      Expand(LayerExpansionRegistry::Get().Create(type, table)->layers, out);
+      append(Expand(LayerExpansionRegistry::Get().Create(type, table)->layers), 1, table);
       continue;
     }
     if (type != "repeat") {
-      out.push_back(table);
+      append({table}, 1, table);
       continue;
     }
     const auto options = ReadOptions<RepeatOptions>(table, {"type", "layers"});
     const std::vector<Config> inner = table.Tables("layers");
     if (inner.empty()) Throw<UsageError>("{}: 'repeat' needs `layers`, a list of layers", table.Where());
-    for (int i = 0; i < options.times; ++i) Expand(inner, out);
+    append(Expand(inner), options.times, table);
   }
+  return chain;
 }
+
+// Counts the layers of a network under construction together with those of the networks inside its layers.
+class LayerCount {
+ public:
+  LayerCount() {
+    if (depth_++ == 0) layers_ = 0;
+  }
+  LayerCount(const LayerCount&) = delete;
+  LayerCount& operator=(const LayerCount&) = delete;
+  ~LayerCount() { --depth_; }
+  static void Add(size_t layers, const Config& table) { RequireFewerLayers(layers_ += layers, table); }
+
+ private:
+  static thread_local int depth_;
+  static thread_local size_t layers_;
+};
+thread_local int LayerCount::depth_ = 0;
+thread_local size_t LayerCount::layers_ = 0;
 
 // Options of `config` that are common to all layers.
 CommonOptions ReadCommon(const Config& config) {
@@ -82,8 +118,11 @@ class AbsentLayer : public Layer, public HasStatistics {
         has_statistics_(layer.has_statistics()),
         context_(layer.time_context()) {
     properties_.whole_out_dim = layer.whole_out_dim();
-    for (const Parameter* p : layer.parameters()) all_.push_back(Outline(*p));
     for (const Parameter* p : layer.buffers()) buffers_.push_back(Outline(*p));
+    for (const Parameter* p : layer.parameters()) {
+      all_.push_back(Outline(*p));
+      all_.back()->mask = OutlineOf(p->mask, layer.buffers());
+    }
   }
 
   LayerProperties properties() const override { return properties_; }
@@ -109,7 +148,14 @@ class AbsentLayer : public Layer, public HasStatistics {
     owned_.push_back(std::make_unique<Parameter>(p.name, 0, 0));
     owned_.back()->whole = {p.whole.rows, p.whole.cols, 0};
     owned_.back()->learning_rate_factor = p.learning_rate_factor;
+    owned_.back()->storage = p.storage;
     return owned_.back().get();
+  }
+  const Parameter* OutlineOf(const Parameter* mask, std::span<Parameter* const> buffers) const {
+    if (mask == nullptr) return nullptr;
+    const auto found = std::ranges::find(buffers, mask);
+    CHECK(found != buffers.end()) << mask->name;
+    return buffers_[static_cast<size_t>(found - buffers.begin())];
   }
 
   LayerProperties properties_;
@@ -127,16 +173,37 @@ int64_t RoundUp(int64_t n) { return (n + kAlignment - 1) / kAlignment * kAlignme
 
 }  // namespace
 
+class Network::Names {
+ public:
+  /// "affine1", "affine2", …: the first that no layer has.
+  std::string Free(const std::string& type) {
+    int& last = last_[type];
+    std::string name;
+    do {
+      name = fmt::format("{}{}", type, ++last);
+    } while (taken_.contains(name));
+    return name;
+  }
+  /// False if there is a layer of this name.
+  bool Take(const std::string& name) { return taken_.insert(name).second; }
+
+ private:
+  std::set<std::string> taken_;
+  std::map<std::string, int> last_;  // number, of each type
+};
+
 Network::Network(const Config& config, int in_dim, int out_dim, uint64_t seed, InitialValues values,
                  std::span<const OutputRange> held, ValueStorage storage)
     : in_dim_(in_dim), out_dim_(in_dim), network_out_dim_(out_dim), storage_(storage), held_(held.begin(), held.end()) {
-  std::vector<Config> tables;
-  Expand(config.Tables("layer"), tables);
+  const LayerCount count;
+  const std::vector<Config> tables = Expand(config.Tables("layer"));
+  LayerCount::Add(tables.size(), config);
   if (tables.empty()) Throw<UsageError>("{}: a network needs at least one [[layer]]", config.Where());
   if (values == InitialValues::kOutline) held_.assign(tables.size(), OutputRange{0, 0});
   CHECK(held_.empty() || held_.size() == tables.size()) << held_.size() << " of " << tables.size();
+  Names names;
   for (size_t i = 0; i < tables.size(); ++i) {
-    AddLayer(tables[i], i + 1 == tables.size() ? out_dim : 0, MixSeed(seed, i), values,
+    AddLayer(tables[i], i + 1 == tables.size() ? out_dim : 0, MixSeed(seed, i), values, names,
              held_.empty() ? OutputRange{} : held_[i]);
   }
   if (out_dim != 0 && out_dim_ != out_dim) {
@@ -146,21 +213,14 @@ Network::Network(const Config& config, int in_dim, int out_dim, uint64_t seed, I
   Finish();
 }
 
-std::string Network::UniqueName(const std::string& base) const {
-  for (int i = 1;; ++i) {
-    const std::string name = fmt::format("{}{}", base, i);
-    if (std::none_of(layers_.begin(), layers_.end(), [&](const Entry& e) { return e.name == name; })) return name;
-  }
-}
-
-void Network::AddLayer(const Config& config, int default_out_dim, uint64_t seed, InitialValues values,
+void Network::AddLayer(const Config& config, int default_out_dim, uint64_t seed, InitialValues values, Names& names,
                        OutputRange held) {
   Entry entry;
   entry.type = config.RequiredText("type");
-  entry.name = config.Text("name").value_or(UniqueName(entry.type));
-  for (const Entry& e : layers_) {
-    if (e.name == entry.name) Throw<UsageError>("{}: two layers are called '{}'", config.Where("name"), e.name);
-  }
+  entry.where = config.Where(config.Has("name") ? "name" : "type");
+  const auto name = config.Text("name");
+  entry.name = name ? *name : names.Free(entry.type);
+  if (!names.Take(entry.name)) Throw<UsageError>("{}: two layers are called '{}'", entry.where, entry.name);
   const CommonOptions common = ReadCommon(config);
   entry.common = Config();
   if (config.Has("learning-rate-factor")) {
@@ -198,9 +258,21 @@ void Network::AddLayer(const Config& config, int default_out_dim, uint64_t seed,
 void Network::Finish() {
   parameters_.clear();
   buffers_.clear();
-  for (Entry& entry : layers_) {
-    for (Parameter* p : entry.layer->parameters()) parameters_.push_back(p);
-    for (Parameter* p : entry.layer->buffers()) buffers_.push_back(p);
+  // "r.affine1.weight" may stand inside a layer "r", or in one called "r.affine1"; a model file has one tensor for it.
+  std::map<std::string_view, const Entry*> owners;
+  for (const Entry& entry : layers_) {
+    const auto list = [&](std::span<Parameter* const> from, std::vector<Parameter*>& to) {
+      for (Parameter* p : from) {
+        const auto [owner, fresh] = owners.try_emplace(p->name, &entry);
+        if (!fresh) {
+          Throw<UsageError>("{}: layers '{}' and '{}' would both have a '{}': give one of them another name",
+                            entry.where, owner->second->name, entry.name, p->name);
+        }
+        to.push_back(p);
+      }
+    };
+    list(entry.layer->parameters(), parameters_);
+    list(entry.layer->buffers(), buffers_);
   }
   if (storage_ == ValueStorage::kOwn) MoveValuesTogether();
   SetContextAbove({});
@@ -357,7 +429,9 @@ void Network::Truncate(size_t first) {
 
 void Network::Append(const Config& layer_config, int default_out_dim, uint64_t seed) {
   CHECK(held_.empty());
-  AddLayer(layer_config, default_out_dim, seed, InitialValues::kRandom);
+  Names names;
+  for (const Entry& e : layers_) names.Take(e.name);
+  AddLayer(layer_config, default_out_dim, seed, InitialValues::kRandom, names);
   Finish();
 }
 

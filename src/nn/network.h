@@ -1,7 +1,7 @@
 // A chain of layers, described in TOML.
 //
 //   [[layer]]
-//   type = "repeat"            # not a layer: its list stands `times` times in the chain
+//   type = "repeat"            # not a layer: its list stands `times` times in the chain (of at most 100000 layers)
 //   times = 5
 //   layers = [{type = "affine", dim = 2048}, {type = "sigmoid"}]
 //   [[layer]]
@@ -160,14 +160,16 @@ class Network {
   struct Entry {
     std::string name;
     std::string type;
+    std::string where;  // it is described: file:line
     std::unique_ptr<Layer> layer;
     Config common;          // the common keys of the layer's table
     bool absorbed = false;  // computed by the layer below
   };
-  void AddLayer(const Config& config, int default_out_dim, uint64_t seed, InitialValues values, OutputRange held = {});
+  class Names;
+  void AddLayer(const Config& config, int default_out_dim, uint64_t seed, InitialValues values, Names& names,
+                OutputRange held = {});
   void Finish();
   void MoveValuesTogether();
-  std::string UniqueName(const std::string& base) const;
 
   int in_dim_ = 0;
   int out_dim_ = 0;

@@ -149,6 +149,17 @@ void ChangeChains(Config& layer, const std::function<void(std::vector<Config>& c
   layer.Set("members", InlineTomlTables(members));
 }
 
+bool HasLayer(const std::vector<LayerParts>& parts, const std::string& name) {
+  return std::ranges::any_of(parts, [&](const LayerParts& layer) { return layer.name == name; });
+}
+
+std::string FreeName(const std::vector<LayerParts>& parts, const std::string& base) {
+  for (int i = 1;; ++i) {
+    std::string name = fmt::format("{}{}", base, i);
+    if (!HasLayer(parts, name)) return name;
+  }
+}
+
 LayerParts MakeLayer(const LayerParts& like, std::string name, std::string type, const Config& options) {
   LayerParts layer{
       std::move(name), std::move(type), Config::Parse(options.ToToml(), like.config.Where()), {}, like.inside};

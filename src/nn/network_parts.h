@@ -43,6 +43,10 @@ Network FirstMemberOf(const Network& network);
 /// Lets `change` change the chains inside a layer's table: `layers`, and those of each of `members`.
 void ChangeChains(Config& layer, const std::function<void(std::vector<Config>& chain)>& change);
 
+/// Whether a layer is called so; and a name that none has: "lhuc1", "lhuc2" …
+bool HasLayer(const std::vector<LayerParts>& parts, const std::string& name);
+std::string FreeName(const std::vector<LayerParts>& parts, const std::string& base);
+
 /// A layer of `type` with the keys of `options` and what `like` has of common keys (learning rate, …), where `like`
 /// stands.
 LayerParts MakeLayer(const LayerParts& like, std::string name, std::string type, const Config& options);

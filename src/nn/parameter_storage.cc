@@ -16,6 +16,7 @@ int64_t PackedCols(int64_t cols, int64_t per_byte) { return (cols + per_byte - 1
 // Calls use(r, c) for all values that the mask leaves, in row order.
 template <class Use>
 void ForKept(const Parameter& p, Use use) {
+  if (p.value.empty()) return;  // nor has an outline's mask any
   const Parameter& mask = *p.mask;
   const int64_t block_rows = p.value.rows() / mask.value.rows();
   const int64_t block_cols = p.value.cols() / mask.value.cols();

@@ -24,6 +24,9 @@ void AddParameter(const Parameter& parameter, SafetensorsWriter& writer);
 /// A mask must have been read before.
 void ReadParameter(const SafetensorsReader& reader, Parameter& parameter);
 
+/// All values as floats; else AddParameter needs all of them, and those of the mask, at once.
+inline bool IsStoredAsItIs(const Parameter& p) { return p.storage == Storage::kFloat && p.mask == nullptr; }
+
 /// Values that its mask leaves, all without one.
 int64_t NumKept(const Parameter& parameter);
 /// Bytes of the parameter in a file.

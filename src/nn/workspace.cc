@@ -11,8 +11,14 @@ namespace {
 template <class M>
 auto Sized(std::deque<M>& slots, size_t slot, int64_t rows, int64_t cols) {
   while (slots.size() <= slot) slots.emplace_back();
-  slots[slot].Resize(rows, cols);
-  return slots[slot].view();
+  M& m = slots[slot];
+  m.Resize(rows, cols);
+  // A derivative without an address is one that nobody wants, which one without rows is not.
+  if (m.view().data() == nullptr) {
+    m.Resize(1, 1);
+    m.Resize(rows, cols);
+  }
+  return m.view();
 }
 
 template <class M>

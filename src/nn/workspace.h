@@ -26,8 +26,8 @@ class Workspace {
   Workspace& operator=(Workspace&&) = default;
 
   /// Slot numbers are small and private to the layer; each kind of slot is counted apart. Contents are undefined when
-  /// the size changes. Other slots' views stay valid. Derivatives, which weight gradients read transposed, have their
-  /// rows padded (math/padded_matrix.h).
+  /// the size changes; a view has an address even without rows. Other slots' views stay valid. Derivatives, which
+  /// weight gradients read transposed, have their rows padded (math/padded_matrix.h).
   MatrixView Float(size_t slot, int64_t rows, int64_t cols);
   MatrixView Derivative(size_t slot, int64_t rows, int64_t cols);
   Bf16View HalfDerivative(size_t slot, int64_t rows, int64_t cols);

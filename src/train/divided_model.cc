@@ -119,7 +119,7 @@ uint64_t SaveDividedModel(comm::Communicator& comm, const ModelParts& parts, nn:
     model.Save(path, values);
     hash = nn::HashOf(outline, values);
   } else {
-    for (const auto& [name, place] : places) stream(place, {});
+    for (const nn::Parameter* p : nn::SavedOrder(outline)) stream(places.at(p->name), {});
     for (const auto all : {part.parameters(), part.buffers()}) {
       for (const nn::Parameter* p : all) stream(places.at(p->name), {});
     }

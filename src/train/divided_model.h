@@ -1,8 +1,9 @@
 // What a run does with a model of which each rank holds a part: the file of the whole, checkpoints of the parts, and
 // going on from those of another division.
 //
-// Memory: pieces of a few MB beyond a rank's own part. Threads: one per rank. Errors: InputError for files that do not
-// fit; those of the communicator.
+// Memory: pieces of a few MB beyond a rank's own part; while rank 0 saves layers that the file holds rounded or masked,
+// one of them whole, and the rounded ones in the file's form. Threads: one per rank. Errors: InputError for files that
+// do not fit; those of the communicator.
 #pragma once
 
 #include <filesystem>
@@ -16,8 +17,9 @@
 
 namespace antiphon::train {
 
-/// Rank 0 writes `path`, as Model::Save would write the whole; `model` has the outline as its network and counts on
-/// rank 0 alone, `part` is each rank's own. Returns the whole network's hash, on all ranks. Collective.
+/// Rank 0 writes `path`, as Model::Save would write the whole; `model` has an outline as its network and counts on rank
+/// 0 alone, `outline` is the same on all ranks, `part` each rank's own. Returns the whole network's hash, on all ranks.
+/// Collective.
 uint64_t SaveDividedModel(comm::Communicator& comm, const parallel::ModelParts& parts, nn::Network& part,
                           const nn::Network& outline, const nn::Model& model, const std::filesystem::path& path);
 

@@ -5,6 +5,7 @@
 
 #include <cmath>
 #include <limits>
+#include <map>
 
 #include "base/error.h"
 #include "base/file.h"
@@ -66,6 +67,40 @@ TEST_F(ModelFile, ComesBackBitForBit) {
   EXPECT_EQ(again.network.parameters()[0]->learning_rate_factor, 0.5f);
   again.Save(folder_ / "again.safetensors");
   EXPECT_EQ(ReadFile(folder_ / "again.safetensors"), ReadFile(path_));
+}
+
+// Layers in few bits, behind masks, and both inside another, as ranks save them that hold a model together.
+TEST_F(ModelFile, FromAnOutlineAndItsValuesIsThatOfTheWhole) {
+  constexpr char kRounded[] = R"(
+layer = [{type = "quantized-affine", dim = 16}, {type = "relu"},
+         {type = "quantized-affine", dim = 12, weight-bits = 4, input-bits = 0}, {type = "binary-affine", dim = 16},
+         {type = "residual", layers = [{type = "sparse-affine", dim = 16, block-rows = 2, block-cols = 4}]},
+         {type = "sparse-affine", dim = 8, weight-bits = 8}, {type = "affine"}]
+)";
+  Model whole, outline;
+  whole.network = Network(Config::Parse(kRounded, "net.toml"), 15, 4, 7);
+  for (Parameter* p : whole.network.buffers()) {
+    if (!p->name.ends_with(".mask")) continue;
+    for (int64_t r = 0; r < p->value.rows(); ++r) p->value(r, r % p->value.cols()) = 0;
+  }
+  whole.network.MarkChanged();
+  whole.Save(path_);
+  std::map<std::string, const Parameter*> parameters;
+  for (const auto all : {whole.network.parameters(), whole.network.buffers()}) {
+    for (const Parameter* p : all) parameters[p->name] = p;
+  }
+  outline.network = Network(Config::Parse(whole.network.ToToml(), "outline"), 15, 4, 0, InitialValues::kOutline);
+  outline.network.MarkChanged();
+  std::vector<std::string> asked, expected;
+  outline.Save(folder_ / "divided.safetensors", [&](const Parameter& p, const auto& take) {
+    asked.push_back(p.name);
+    const ConstMatrixView value = parameters.at(p.name)->value;
+    for (int64_t r = 0; r < value.rows(); ++r) take(value.Row(r));
+  });
+  EXPECT_EQ(ReadFile(folder_ / "divided.safetensors"), ReadFile(path_));
+  EXPECT_EQ(Model::Load(folder_ / "divided.safetensors").network.Hash(), Model::Load(path_).network.Hash());
+  for (const Parameter* p : SavedOrder(outline.network)) expected.push_back(p->name);
+  EXPECT_EQ(asked, expected);
 }
 
 TEST_F(ModelFile, RefusesWhatDoesNotFitTogether) {

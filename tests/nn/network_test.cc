@@ -59,6 +59,41 @@ TEST(Network, ExplainsWhatIsWrongInItsDescription) {
               HasSubstr("two layers are called 'a'"));
 }
 
+TEST(Network, NamesLayersByTheFirstNumberThatIsFree) {
+  const Network net =
+      BuildFrom("layer = [{type='relu', name='relu2'}, {type='relu'}, {type='relu'}, {type='tanh'}]", 4, 0);
+  EXPECT_EQ(net.layer_name(0), "relu2");
+  EXPECT_EQ(net.layer_name(1), "relu1");
+  EXPECT_EQ(net.layer_name(2), "relu3");
+  EXPECT_EQ(net.layer_name(3), "tanh1");
+}
+
+TEST(Network, RefusesALayerInsideAndOneBesideWithTheSameFullName) {
+  const std::string outer = "[[layer]]\ntype='residual'\nname='r'\nlayers=[{type='affine', dim=4}, {type='relu'}]\n";
+  const std::string beside = "[[layer]]\ntype='affine'\ndim=4\nname='r.affine1'\n";
+  const std::string output = "[[layer]]\ntype='affine'\n";
+  for (const std::string& toml : {outer + beside + output, beside + outer + output}) {
+    EXPECT_THAT(ErrorOf(toml), HasSubstr("would both have a 'r.affine1.weight'"));
+  }
+  EXPECT_THAT(ErrorOf(outer + beside + output), HasSubstr("net.toml:8: layers 'r' and 'r.affine1'"));
+  EXPECT_EQ(ErrorOf(outer + "[[layer]]\ntype='affine'\ndim=4\nname='r.affine2'\n" + output), "");
+}
+
+// Few words ask for a hundred million layers, also where they are inside of others, and for none a thousand million
+// times.
+TEST(Network, RefusesMoreLayersThanThereIsMemoryFor) {
+  const auto repeat = [](const std::string& layer, int times) {
+    return "{type='repeat', times=" + std::to_string(times) + ", layers=[" + layer + "]}";
+  };
+  const std::string many = repeat("{type='relu'}", 10000);
+  EXPECT_THAT(ErrorOf("\nlayer = [" + repeat(many, 10000) + "]"),
+              HasSubstr("net.toml:2: a network has at most 100000 layers"));
+  EXPECT_THAT(ErrorOf("layer = [" + repeat("{type='residual', layers=[" + many + "]}", 10000) + "]"),
+              HasSubstr("at most 100000 layers"));
+  const std::string none = repeat(repeat(repeat("{type='relu'}", 0), 10000), 10000);
+  EXPECT_EQ(BuildFrom("layer = [" + none + ", {type='affine'}]", 4, 3).num_layers(), 1u);
+}
+
 TEST(Network, SeedDecidesTheInitialValues) {
   EXPECT_EQ(BuildFrom(kTwoHidden, 8, 5, 3).Hash(), BuildFrom(kTwoHidden, 8, 5, 3).Hash());
   EXPECT_NE(BuildFrom(kTwoHidden, 8, 5, 3).Hash(), BuildFrom(kTwoHidden, 8, 5, 4).Hash());
@@ -93,6 +128,7 @@ TEST(Network, HandlesNoFramesAndOneFrame) {
     EXPECT_EQ(y.rows(), n);
     const MatrixView dx = net.Backward({}, y, ws, sink, true);
     EXPECT_EQ(dx.rows(), n);
+    EXPECT_NE(dx.data(), nullptr) << "as if none were wanted";
   }
 }
 

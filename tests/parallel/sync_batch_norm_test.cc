@@ -5,6 +5,7 @@
 #include "base/error.h"
 #include "comm/simulated_world.h"
 #include "nn/rank_sums.h"
+#include "nn/side_targets.h"
 #include "parallel/small_learner.h"
 #include "parallel/small_sequences.h"
 
@@ -203,6 +204,43 @@ TEST(SyncBatchNorm, TakesPaddedChunksAndEmptyMinibatches) {
   for (const int empty : {-1, 0, 2}) {
     const auto hashes = train(empty);
     for (const uint64_t hash : hashes) EXPECT_EQ(hash, hashes[0]) << "rank " << empty << " without frames";
+  }
+}
+
+// The first step of a worker, with this layer between two others.
+std::vector<float> FirstStep(const std::string& parallel, comm::Communicator& comm, const std::string& layer,
+                             const Minibatch& minibatch) {
+  Learner learner(
+      parallel, comm, kNoMomentum,
+      {Config::Parse("layer = [{type='affine', dim=9}, {type='tanh'}, " + layer + ", {type='affine'}]", "net"),
+       kFeatures, kPdfs, 3});
+  nn::SideTargets side;
+  side.tasks.push_back({.task = "who", .labels = minibatch.pdf_ids});
+  StepInput input;
+  input.context.training = true;
+  input.context.side_targets = &side;
+  input.features = minibatch.features;
+  input.targets.pdf_ids = minibatch.pdf_ids;
+  input.learning_rate = 0.3;
+  learner.strategy->Step(input);
+  return learner.Values();
+}
+
+// In the first minibatch of all a worker without frames has no memory of derivatives yet, and still passes them down
+// to where the others wait for its sums.
+TEST(SyncBatchNorm, TakesAnEmptyFirstMinibatchBelowAllThatLearnsInsideALayer) {
+  const std::string chain = "layers=[{type='batch-norm'}, {type='affine', dim=9}]";
+  const auto self = comm::MakeSelfCommunicator();
+  for (const std::string& layer :
+       {"{type='residual', " + chain + "}", "{type='ensemble', members=[{" + chain + "}, {" + chain + "}]}",
+        std::string("{type='side-task', task='who', classes=5, layers=[{type='batch-norm'}, {type='affine'}]}")}) {
+    SCOPED_TRACE(layer);
+    const std::vector<float> one = FirstStep(kSerial, *self, layer, Minibatch(0));
+    const auto together = OnRanks(2, [&](comm::Communicator& comm) {
+      return FirstStep(kSynchronised, comm, layer, Minibatch(0, comm.rank() == 0 ? kFrames : 0));
+    });
+    EXPECT_LT(LargestDifference(together[0], one), 1e-5);
+    EXPECT_EQ(together[1], together[0]);
   }
 }
 

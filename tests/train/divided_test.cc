@@ -104,6 +104,29 @@ TEST_F(DividedTest, BeginsAndEvaluatesAsTheWholeDoes) {
   }
 }
 
+// Layers that a file holds in few bits or without what a mask leaves out.
+TEST_F(DividedTest, WritesRoundedAndMaskedLayersAsTheWholeDoes) {
+  const auto train = [&](const std::string& run, const std::string& parallel, int workers) {
+    TrainingTask task = Task(run, parallel);
+    task.network = Config::Parse(
+        "[[layer]]\ntype = \"quantized-affine\"\ndim = 24\n[[layer]]\ntype = \"relu\"\n"
+        "[[layer]]\ntype = \"sparse-affine\"\ndim = 24\nblock-rows = 2\n[[layer]]\ntype = \"relu\"\n"
+        "[[layer]]\ntype = \"binary-affine\"\ndim = 24\n[[layer]]\ntype = \"affine\"\n",
+        "network");
+    Train(task, workers, Untrained());
+    return nn::Model::Load(ModelFile(task.folder));
+  };
+  const nn::Model whole = train("serial", "method = \"serial\"\n", 1);
+  for (const std::string method : {"model-parallel", "pipeline"}) {
+    SCOPED_TRACE(method);
+    const nn::Model divided = train(method, "method = \"" + method + "\"\n", 3);
+    ASSERT_EQ(divided.network.num_values(), whole.network.num_values());
+    for (size_t i = 0; i < whole.network.num_values(); ++i) {
+      ASSERT_NEAR(divided.network.values()[i], whole.network.values()[i], 1e-25f) << i;
+    }
+  }
+}
+
 TEST_F(DividedTest, GoesOnFromAWholeInitialModel) {
   TrainingTask first = Task("first", "method = \"serial\"\n");
   first.seed += 1;
